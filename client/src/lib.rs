@@ -1,0 +1,1 @@
+//! The Silverback client library.

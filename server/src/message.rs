@@ -1,0 +1,116 @@
+//! All that may cross cores, and nothing else.
+
+use crate::model::{LabelBlock, SeriesId};
+
+/// A decompressed write request, shared by the parts that were split from it. The decoder fills
+/// it on the core that received it; from then on it is read only, by the shards that own its
+/// series, and goes back to that core's pool when the last part is done.
+#[derive(Debug, Default)]
+pub struct WriteBody {
+    /// The protobuf bytes.
+    pub bytes: Vec<u8>,
+    /// Remote write 2: where each symbol lies in `bytes` (offset, length).
+    pub symbols: Vec<(u32, u32)>,
+    /// Canonical label blocks of the series that didn't arrive in canonical form.
+    pub scratch: Vec<u8>,
+}
+
+/// Where a series' labels lie in a [`WriteBody`]: 8 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LabelSpan {
+    offset: u32,
+    /// The source in the two top bits.
+    len: u32,
+}
+
+/// What a [`LabelSpan`] points into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LabelSource {
+    /// A canonical block in the request's own bytes.
+    Wire,
+    /// A canonical block in the scratch.
+    Scratch,
+    /// Remote write 2: packed varint symbol references, canonical in order, in the request's bytes.
+    Symbols,
+}
+
+impl LabelSpan {
+    const LEN_BITS: u32 = 30;
+
+    /// A span of `len` bytes at `offset`; both below 2^30.
+    #[inline]
+    pub fn new(source: LabelSource, offset: usize, len: usize) -> Self {
+        debug_assert!(offset < 1 << 30 && len < 1 << 30);
+        Self { offset: offset as u32, len: (source as u32) << Self::LEN_BITS | len as u32 }
+    }
+
+    /// What it points into.
+    pub fn source(self) -> LabelSource {
+        match self.len >> Self::LEN_BITS {
+            0 => LabelSource::Wire,
+            1 => LabelSource::Scratch,
+            2 => LabelSource::Symbols,
+            other => unreachable!("label source {other}"),
+        }
+    }
+
+    /// The bytes' place.
+    pub fn range(self) -> std::ops::Range<usize> {
+        let offset = self.offset as usize;
+        offset..offset + (self.len & ((1 << Self::LEN_BITS) - 1)) as usize
+    }
+}
+
+impl WriteBody {
+    /// Calls `each` with the name and the value of every label, names ascending. Labels were
+    /// checked by the decoder; nothing is checked here.
+    pub fn for_each_label<'a>(&'a self, span: LabelSpan, mut each: impl FnMut(&'a [u8], &'a [u8])) {
+        let block = match span.source() {
+            LabelSource::Wire => &self.bytes[span.range()],
+            LabelSource::Scratch => &self.scratch[span.range()],
+            LabelSource::Symbols => return self.for_each_symbol_pair(&self.bytes[span.range()], each),
+        };
+        LabelBlock(block).iter().for_each(|(name, value)| each(name, value));
+    }
+
+    fn for_each_symbol_pair<'a>(&'a self, mut refs: &[u8], mut each: impl FnMut(&'a [u8], &'a [u8])) {
+        while !refs.is_empty() {
+            let name = self.symbol(take_varint32(&mut refs));
+            let value = self.symbol(take_varint32(&mut refs));
+            // A label without a value is no label.
+            if !value.is_empty() {
+                each(name, value);
+            }
+        }
+    }
+
+    fn symbol(&self, index: u32) -> &[u8] {
+        let (offset, len) = self.symbols[index as usize];
+        &self.bytes[offset as usize..][..len as usize]
+    }
+}
+
+fn take_varint32(rest: &mut &[u8]) -> u32 {
+    let (mut value, mut shift) = (0u32, 0);
+    loop {
+        let byte = rest[0];
+        *rest = &rest[1..];
+        value |= u32::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return value;
+        }
+        shift += 7;
+    }
+}
+
+/// One series of a part: its id, its labels' place, and how many of the part's samples are its.
+#[derive(Debug, Clone, Copy)]
+pub struct PartSeries {
+    /// The routing key.
+    pub id: SeriesId,
+    /// Where its labels lie, for an owner that doesn't know the series.
+    pub labels: LabelSpan,
+    /// How many samples, of those that follow the former series' samples.
+    pub samples: u32,
+}
+const _: () = assert!(size_of::<PartSeries>() <= 32);

@@ -1,0 +1,12 @@
+//! The words of the domain: samples, labels, ids, matchers, reasons. No I/O, no clock.
+pub mod label;
+pub mod matcher;
+pub mod refusal;
+pub mod sample;
+pub mod series_id;
+
+pub use label::{LabelBlock, Labels};
+pub use matcher::{MatchOp, Matcher};
+pub use refusal::{RefusedCounts, RefusedReason};
+pub use sample::{STALE_NAN_BITS, Sample};
+pub use series_id::{CellId, SeriesId, SeriesIdHasher, ShardId};

@@ -41,3 +41,16 @@ pub const CHUNK_BYTES_MAX: usize = 1024;
 /// A chunk never crosses a multiple of this, in ms.
 pub const CHUNK_RANGE_MS: i64 = 2 * 60 * 60 * 1000;
 const _: () = assert!(CHUNK_RANGE_MS < 1 << 24, "a chunk's deltas fit a u32");
+
+/// Selects open on one shard at a time.
+pub const SELECTS_MAX: usize = 64;
+/// How long a select may lie without a fetch, in µs.
+pub const SELECT_IDLE_US_MAX: u64 = 60 * 1_000_000;
+
+/// Decompressed bodies that a core keeps for later requests.
+pub const BODIES_KEPT: usize = 64;
+/// A body that grew beyond this many bytes is not kept.
+pub const BODY_KEPT_BYTES_MAX: usize = 4 << 20;
+/// Decompressed bytes of the requests that one core has under way.
+pub const IN_FLIGHT_BYTES_MAX: usize = 256 << 20;
+const _: () = assert!(IN_FLIGHT_BYTES_MAX >= DECODED_BYTES_MAX);

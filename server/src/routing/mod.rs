@@ -1,1 +1,15 @@
-//! routing.
+//! Routing: from a series id to the core that owns it, and back with the answer.
+//!
+//! Knows which shard owns which cell, and how requests and replies cross cores. Knows nothing of
+//! what a shard does with them, nor of sockets.
+pub mod bodies;
+pub mod pending;
+pub mod router;
+pub mod split;
+pub mod table;
+
+pub use bodies::BodyPool;
+pub use pending::Answer;
+pub use router::{Lanes, Overloaded, Router};
+pub use split::Split;
+pub use table::{Epoch, RoutingTable};

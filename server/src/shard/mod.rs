@@ -1,1 +1,77 @@
-//! shard.
+//! A shard: the cells that one core owns, their series, and the index over them.
+//!
+//! State changes are plain functions: no other task ever sees half of one. What awaits (commits,
+//! reads in slices, maintenance) stands in [`worker`], [`read`] and [`maintenance`].
+pub mod append;
+pub mod cardinality;
+pub mod host;
+pub mod index;
+pub mod maintenance;
+pub mod matching;
+pub mod read;
+pub mod select;
+
+pub mod worker;
+
+use crate::cell::{Cell, SeriesRef, SeriesStore};
+use crate::limits::CELL_COUNT;
+use crate::model::{Labels, RefusedCounts, ShardId};
+
+pub use host::Host;
+pub use index::LabelIndex;
+
+pub use worker::{Inbox, ReplyTo, Worker};
+
+/// One core's data. Not `Send` by use: it lives behind an `Rc` on its core.
+#[derive(Debug)]
+pub struct Shard {
+    id: ShardId,
+    cells: Box<[Cell]>,
+    store: SeriesStore,
+    index: LabelIndex,
+    series_max: usize,
+    counters: Counters,
+    selects: select::OpenSelects,
+}
+
+/// What happened on this shard since the start.
+#[derive(Debug, Default, Clone)]
+struct Counters {
+    samples: u64,
+    already: u64,
+    refused: RefusedCounts,
+    series_created: u64,
+    series_expired: u64,
+    parts: u64,
+    commits: u64,
+    reads: u64,
+    busy_us: u64,
+}
+
+impl Shard {
+    /// An empty shard. At most `series_max` series are taken in.
+    pub fn new(id: ShardId, series_max: usize) -> Self {
+        Self {
+            id,
+            cells: std::iter::repeat_with(Cell::default).take(CELL_COUNT).collect(),
+            store: SeriesStore::default(),
+            index: LabelIndex::default(),
+            series_max,
+            counters: Counters::default(),
+            selects: select::OpenSelects::default(),
+        }
+    }
+
+    /// The labels of a held series as text.
+    pub(crate) fn labels(&self, series: SeriesRef) -> Labels {
+        self.index.labels_of(self.store.labels(series))
+    }
+
+    /// Takes a series out of everything and gives its memory back.
+    fn remove_series(&mut self, series: SeriesRef) {
+        let id = self.store.id(series);
+        self.cells[usize::from(id.cell().0)].table.remove(id, series, |s| self.store.id(s));
+        let (_, labels) = self.store.remove(series);
+        self.index.remove(series, &labels);
+    }
+}

@@ -1,4 +1,4 @@
-//! All that may cross cores, and nothing else.
+//! A write request's bytes, and how parts refer to the series in them.
 
 use crate::model::{LabelBlock, SeriesId};
 
@@ -114,3 +114,4 @@ pub struct PartSeries {
     pub samples: u32,
 }
 const _: () = assert!(size_of::<PartSeries>() <= 32);
+

@@ -1,0 +1,105 @@
+//! A slab in pages: values keep their place, growth copies nothing, freed places are used again.
+
+/// Places of one page.
+const PAGE: usize = 1024;
+
+/// Values at dense `u32` indices. Memory grows by a page at a time, so a shard that doubles never
+/// holds its series twice, and no append waits for a copy of the whole.
+#[derive(Debug)]
+pub struct Pages<T> {
+    pages: Vec<Box<[T]>>,
+    free: Vec<u32>,
+    used: u32,
+}
+
+impl<T> Default for Pages<T> {
+    fn default() -> Self {
+        Self { pages: Vec::new(), free: Vec::new(), used: 0 }
+    }
+}
+
+impl<T: Default> Pages<T> {
+    /// Puts a value in a free place and tells its index. `None`: 2^32 − 1 places are taken.
+    pub fn insert(&mut self, value: T) -> Option<u32> {
+        if let Some(index) = self.free.pop() {
+            *self.get_mut(index) = value;
+            return Some(index);
+        }
+        let index = self.used;
+        if index == u32::MAX {
+            return None;
+        }
+        if index as usize == self.pages.len() * PAGE {
+            self.pages.push(std::iter::repeat_with(T::default).take(PAGE).collect());
+        }
+        self.used += 1;
+        *self.get_mut(index) = value;
+        Some(index)
+    }
+
+    /// Takes a value out and frees its place, which the next insert uses.
+    pub fn remove(&mut self, index: u32) -> T {
+        self.free.push(index);
+        std::mem::take(self.get_mut(index))
+    }
+}
+
+impl<T> Pages<T> {
+    /// The value at an index that was inserted and not removed.
+    #[inline]
+    pub fn get(&self, index: u32) -> &T {
+        &self.pages[index as usize / PAGE][index as usize % PAGE]
+    }
+
+    /// Likewise, to change it.
+    #[inline]
+    pub fn get_mut(&mut self, index: u32) -> &mut T {
+        &mut self.pages[index as usize / PAGE][index as usize % PAGE]
+    }
+
+    /// One past the highest index ever used.
+    pub fn end(&self) -> u32 {
+        self.used
+    }
+
+    /// Values held.
+    pub fn len(&self) -> usize {
+        self.used as usize - self.free.len()
+    }
+
+    /// Whether no value is held.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of the pages and of the list of free places.
+    pub fn bytes(&self) -> usize {
+        self.pages.len() * PAGE * size_of::<T>() + self.free.capacity() * 4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_keep_their_place_over_page_growth() {
+        let mut pages = Pages::default();
+        let indices: Vec<u32> = (0..3000u64).map(|v| pages.insert(v).unwrap()).collect();
+        assert_eq!(indices, (0..3000).collect::<Vec<u32>>());
+        assert!(indices.iter().all(|i| *pages.get(*i) == u64::from(*i)));
+    }
+
+    #[test]
+    fn a_freed_place_is_used_before_memory_grows() {
+        let mut pages = Pages::default();
+        for v in 0..1024u64 {
+            pages.insert(v);
+        }
+        let before = pages.bytes();
+        assert_eq!(pages.remove(7), 7);
+        assert_eq!((pages.len(), pages.end()), (1023, 1024));
+        assert_eq!(pages.insert(70), Some(7));
+        assert!(pages.bytes() <= before + 4 * 4, "one place in the free list at most");
+    }
+}

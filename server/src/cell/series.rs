@@ -1,0 +1,332 @@
+//! Series: the line that an append touches, what is kept beside it, and the store of both.
+
+use crate::cell::blocks::{Blocks, Chain};
+use crate::cell::pages::Pages;
+use crate::gorilla::{OpenXor, SealedChunk, XorIter, prefetch};
+use crate::model::{Sample, SeriesId};
+
+/// A dense index of a series in its shard. Used again after the series is gone: keep the id beside
+/// it where it outlives a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SeriesRef(pub u32);
+
+/// A label pair as the shard's index numbers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LabelRef(pub u32);
+
+/// What an append reads and writes: one cache line.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+pub struct Series {
+    id: SeriesId,
+    chunk: OpenXor,
+    words: Chain,
+}
+const _: () = assert!(size_of::<Series>() == 64);
+
+impl Default for Series {
+    fn default() -> Self {
+        Self { id: SeriesId(0), chunk: OpenXor::default(), words: Chain::default() }
+    }
+}
+
+/// What is read seldom: the labels, and the chunks that are cut, oldest first.
+#[derive(Debug, Default)]
+pub struct SeriesHistory {
+    labels: Box<[LabelRef]>,
+    sealed: Vec<SealedChunk>,
+}
+
+/// A sample that was taken in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Appended {
+    /// It is new.
+    Stored,
+    /// The very same sample is stored already: a sender's retry.
+    Already,
+}
+
+/// Why a sample was not taken in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AppendError {
+    /// Older than the newest sample, and not stored already.
+    OutOfOrder,
+    /// Its timestamp is stored with another value.
+    Duplicate,
+}
+
+/// Whether a series outlived a retention pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retained {
+    /// It has samples inside the retention.
+    Kept,
+    /// Its newest sample is older: it should go.
+    Expired,
+}
+
+/// All series of a shard.
+#[derive(Debug, Default)]
+pub struct SeriesStore {
+    series: Pages<Series>,
+    histories: Pages<SeriesHistory>,
+    blocks: Blocks,
+    sealed_chunks: usize,
+    sealed_bytes: usize,
+    label_refs: usize,
+}
+
+/// What [`SeriesStore`] holds, in counts and bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StoreSize {
+    /// Series.
+    pub series: usize,
+    /// Sealed chunks; each series has an open one besides.
+    pub sealed_chunks: usize,
+    /// Bytes of the series' lines, histories and label references.
+    pub series_bytes: usize,
+    /// Bytes of open and sealed chunks.
+    pub chunk_bytes: usize,
+}
+
+impl SeriesStore {
+    /// Adds a series with its first sample. `None`: no ref is left.
+    pub fn create(&mut self, id: SeriesId, labels: Box<[LabelRef]>, first: Sample) -> Option<SeriesRef> {
+        let mut words = Chain::default();
+        let chunk = OpenXor::start(first, &mut words.sink(&mut self.blocks, 0));
+        let Some(index) = self.series.insert(Series { id, chunk, words }) else {
+            words.release(&mut self.blocks);
+            return None;
+        };
+        self.label_refs += labels.len();
+        let history = self.histories.insert(SeriesHistory { labels, sealed: Vec::new() });
+        assert_eq!(history, Some(index), "lines and histories grow together");
+        Some(SeriesRef(index))
+    }
+
+    /// Takes a sample in, or tells why not. Allocates only when a chunk is cut.
+    #[inline]
+    pub fn append(&mut self, at: SeriesRef, sample: Sample) -> Result<Appended, AppendError> {
+        let series = self.series.get_mut(at.0);
+        if sample.timestamp_ms <= series.chunk.last().timestamp_ms {
+            return self.append_late(at, sample);
+        }
+        if series.chunk.is_full_for(sample.timestamp_ms) {
+            return Ok(self.cut(at, sample));
+        }
+        let words = series.chunk.words();
+        series.chunk.append(sample, &mut series.words.sink(&mut self.blocks, words));
+        Ok(Appended::Stored)
+    }
+
+    /// Seals the open chunk and begins the next one with `first`.
+    #[inline(never)]
+    fn cut(&mut self, at: SeriesRef, first: Sample) -> Appended {
+        let sealed = self.open_chunk(at);
+        let series = self.series.get_mut(at.0);
+        std::mem::take(&mut series.words).release(&mut self.blocks);
+        series.chunk = OpenXor::start(first, &mut series.words.sink(&mut self.blocks, 0));
+        self.sealed_chunks += 1;
+        self.sealed_bytes += sealed.bytes().len();
+        self.histories.get_mut(at.0).sealed.push(sealed);
+        Appended::Stored
+    }
+
+    /// A sample not newer than the newest: a retry, a duplicate, or out of order.
+    #[cold]
+    #[inline(never)]
+    fn append_late(&mut self, at: SeriesRef, sample: Sample) -> Result<Appended, AppendError> {
+        let last = self.series.get(at.0).chunk.last();
+        let stored = match last.timestamp_ms == sample.timestamp_ms {
+            true => Some(last),
+            false => self.sample_at(at, sample.timestamp_ms),
+        };
+        match stored {
+            Some(stored) if stored == sample => Ok(Appended::Already),
+            Some(_) => Err(AppendError::Duplicate),
+            None => Err(AppendError::OutOfOrder),
+        }
+    }
+
+    fn sample_at(&self, at: SeriesRef, timestamp_ms: i64) -> Option<Sample> {
+        let sealed = &self.histories.get(at.0).sealed;
+        let place = sealed.partition_point(|c| c.max_timestamp_ms() < timestamp_ms);
+        let find = |chunk: &SealedChunk| {
+            let samples = XorIter::new(chunk.bytes()).map(|s| s.expect("the node's own chunks decode"));
+            samples.take_while(|s| s.timestamp_ms <= timestamp_ms).find(|s| s.timestamp_ms == timestamp_ms)
+        };
+        match sealed.get(place) {
+            Some(chunk) => find(chunk),
+            None => find(&self.open_chunk(at)),
+        }
+    }
+
+    /// The chunks that overlap a range of ms, both ends inclusive, oldest first; the open one as if
+    /// it were sealed now.
+    pub fn chunks(&self, at: SeriesRef, min_ms: i64, max_ms: i64) -> Vec<SealedChunk> {
+        let overlaps = |c: &SealedChunk| c.min_timestamp_ms() <= max_ms && c.max_timestamp_ms() >= min_ms;
+        let sealed = &self.histories.get(at.0).sealed;
+        let from = sealed.partition_point(|c| c.max_timestamp_ms() < min_ms);
+        let mut chunks: Vec<_> = sealed[from..].iter().take_while(|c| overlaps(c)).cloned().collect();
+        if self.newest_ms(at) >= min_ms {
+            chunks.extend(Some(self.open_chunk(at)).filter(overlaps));
+        }
+        chunks
+    }
+
+    /// A copy of the open chunk, sealed.
+    fn open_chunk(&self, at: SeriesRef) -> SealedChunk {
+        let series = self.series.get(at.0);
+        series.chunk.seal(series.words.words(&self.blocks, series.chunk.words()))
+    }
+
+    /// Drops sealed chunks that lie wholly before `horizon_ms`.
+    pub fn drop_before(&mut self, at: SeriesRef, horizon_ms: i64) -> Retained {
+        if self.newest_ms(at) < horizon_ms {
+            return Retained::Expired;
+        }
+        let sealed = &mut self.histories.get_mut(at.0).sealed;
+        let expired = sealed.partition_point(|c| c.max_timestamp_ms() < horizon_ms);
+        if expired > 0 {
+            self.sealed_chunks -= expired;
+            self.sealed_bytes -= sealed.drain(..expired).map(|c| c.bytes().len()).sum::<usize>();
+            sealed.shrink_to_fit();
+        }
+        Retained::Kept
+    }
+
+    /// Takes a series out, gives its memory back, and tells its id and labels.
+    pub fn remove(&mut self, at: SeriesRef) -> (SeriesId, Box<[LabelRef]>) {
+        let series = self.series.remove(at.0);
+        series.words.release(&mut self.blocks);
+        let history = self.histories.remove(at.0);
+        self.label_refs -= history.labels.len();
+        self.sealed_chunks -= history.sealed.len();
+        self.sealed_bytes -= history.sealed.iter().map(|c| c.bytes().len()).sum::<usize>();
+        (series.id, history.labels)
+    }
+
+    /// The id of a held series.
+    #[inline]
+    pub fn id(&self, at: SeriesRef) -> SeriesId {
+        self.series.get(at.0).id
+    }
+
+    /// The timestamp of a series' newest sample, in ms.
+    pub fn newest_ms(&self, at: SeriesRef) -> i64 {
+        self.series.get(at.0).chunk.last().timestamp_ms
+    }
+
+    /// The labels of a series, in the order of their names.
+    pub fn labels(&self, at: SeriesRef) -> &[LabelRef] {
+        &self.histories.get(at.0).labels
+    }
+
+    /// Brings the line of a series towards the core.
+    #[inline]
+    pub fn prefetch(&self, at: SeriesRef) {
+        prefetch(self.series.get(at.0));
+    }
+
+    /// One past the highest ref ever given.
+    pub fn end(&self) -> u32 {
+        self.series.end()
+    }
+
+    /// How much is held. Allocator overhead is not in it.
+    pub fn size(&self) -> StoreSize {
+        let sealed_entries = self.sealed_chunks * size_of::<SealedChunk>();
+        StoreSize {
+            series: self.series.len(),
+            sealed_chunks: self.sealed_chunks,
+            series_bytes: self.series.bytes() + self.histories.bytes() + self.label_refs * 4,
+            chunk_bytes: self.blocks.bytes() + self.sealed_bytes + sealed_entries,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::{CHUNK_RANGE_MS, CHUNK_SAMPLES};
+
+    fn store_with(samples: impl IntoIterator<Item = (i64, f64)>) -> (SeriesStore, SeriesRef) {
+        let mut store = SeriesStore::default();
+        let mut samples = samples.into_iter().map(|(t, v)| Sample::new(t, v));
+        let labels = vec![LabelRef(1)].into_boxed_slice();
+        let at = store.create(SeriesId(7), labels, samples.next().unwrap()).unwrap();
+        samples.for_each(|s| assert_eq!(store.append(at, s), Ok(Appended::Stored)));
+        (store, at)
+    }
+
+    fn read(store: &SeriesStore, at: SeriesRef, min_ms: i64, max_ms: i64) -> Vec<(i64, f64)> {
+        let chunks = store.chunks(at, min_ms, max_ms);
+        let samples = |c: &SealedChunk| {
+            XorIter::new(c.bytes()).map(|s| s.unwrap()).map(|s| (s.timestamp_ms, s.value)).collect::<Vec<_>>()
+        };
+        chunks.iter().flat_map(samples).collect()
+    }
+
+    fn scrapes(count: i64) -> Vec<(i64, f64)> {
+        (0..count).map(|i| (i * 15_000, i as f64)).collect()
+    }
+
+    #[test]
+    fn what_was_appended_is_read_back_over_cuts() {
+        let all = scrapes(1000);
+        let (store, at) = store_with(all.clone());
+        assert_eq!(read(&store, at, 0, i64::MAX), all);
+        assert!(store.size().sealed_chunks >= 1000 / CHUNK_SAMPLES);
+    }
+
+    #[test]
+    fn only_chunks_that_overlap_are_read() {
+        let (store, at) = store_with(scrapes(1000));
+        let some = read(&store, at, 3_000_000, 3_100_000);
+        assert!(some.len() < 2 * CHUNK_SAMPLES + 2, "{}", some.len());
+        assert!(some.iter().any(|s| s.0 == 3_000_000));
+        assert!(read(&store, at, 1000 * 15_000, i64::MAX).is_empty());
+    }
+
+    #[test]
+    fn a_chunk_never_crosses_two_hours() {
+        let (store, at) = store_with([(CHUNK_RANGE_MS - 10, 1.0), (CHUNK_RANGE_MS, 2.0), (CHUNK_RANGE_MS + 5, 3.0)]);
+        let chunks = store.chunks(at, i64::MIN, i64::MAX);
+        assert_eq!(chunks.len(), 2);
+        assert_eq!(chunks[1].min_timestamp_ms(), CHUNK_RANGE_MS);
+    }
+
+    #[test]
+    fn an_exact_duplicate_is_accepted_wherever_it_lies() {
+        let (mut store, at) = store_with(scrapes(500));
+        for (t, v) in [(499, 499.0), (450, 450.0), (3, 3.0), (0, 0.0)] {
+            assert_eq!(store.append(at, Sample::new(t * 15_000, v)), Ok(Appended::Already));
+            assert_eq!(store.append(at, Sample::new(t * 15_000, -1.0)), Err(AppendError::Duplicate));
+        }
+        assert_eq!(store.append(at, Sample::new(15_001, 1.0)), Err(AppendError::OutOfOrder));
+        assert_eq!(store.append(at, Sample::new(499 * 15_000 - 1, 1.0)), Err(AppendError::OutOfOrder));
+        assert_eq!(read(&store, at, 0, i64::MAX).len(), 500);
+    }
+
+    #[test]
+    fn staleness_markers_are_kept_bit_for_bit() {
+        let stale = f64::from_bits(crate::model::STALE_NAN_BITS);
+        let (store, at) = store_with([(1, 1.0), (2, stale), (3, f64::NAN)]);
+        let bits: Vec<u64> = read(&store, at, 0, 9).iter().map(|s| s.1.to_bits()).collect();
+        assert_eq!(bits, [1f64.to_bits(), stale.to_bits(), f64::NAN.to_bits()]);
+    }
+
+    #[test]
+    fn retention_drops_whole_chunks_and_then_the_series() {
+        let (mut store, at) = store_with(scrapes(1000));
+        let before = store.size();
+        assert_eq!(store.drop_before(at, 600 * 15_000), Retained::Kept);
+        let oldest = read(&store, at, 0, i64::MAX)[0].0;
+        assert!(oldest <= 600 * 15_000 && oldest > 400 * 15_000);
+        assert!(store.size().chunk_bytes < before.chunk_bytes);
+        assert_eq!(store.drop_before(at, 1000 * 15_000), Retained::Expired);
+        let (id, labels) = store.remove(at);
+        assert_eq!((id, labels.len()), (SeriesId(7), 1));
+        let after = store.size();
+        assert_eq!((after.series, after.sealed_chunks), (0, 0));
+    }
+}

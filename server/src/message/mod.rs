@@ -1,0 +1,119 @@
+//! All that may cross cores, and nothing else.
+pub mod body;
+pub mod part;
+pub mod read;
+pub mod stats;
+
+use std::sync::Arc;
+
+use crate::model::{RefusedCounts, RefusedReason};
+use crate::wal::{Durable, LogError};
+
+pub use body::{LabelSource, LabelSpan, PartSeries, WriteBody};
+pub use part::{Part, PartPool};
+pub use read::{ReadError, ReadReply, ReadRequest, Remaining, SelectContent, SelectId, SelectedSeries, Selection};
+pub use stats::{Cardinality, NameCount, ShardStats};
+
+/// Names a request among those that a core waits for. Good for one reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Correlation {
+    /// The place in the waiting core's table.
+    pub slot: u32,
+    /// Tells the place's users apart, so that a late reply wakes nobody else.
+    pub generation: u32,
+}
+
+/// All that goes from one core to another.
+#[derive(Debug)]
+pub enum LaneMessage {
+    /// For the shard of the core that gets it.
+    Request(Correlation, ShardRequest),
+    /// To a request of the core that gets it.
+    Reply(Correlation, ShardReply),
+}
+// A lane copies messages: what is large goes in a box.
+const _: () = assert!(size_of::<LaneMessage>() <= 64);
+
+/// What a shard is asked.
+#[derive(Debug)]
+pub enum ShardRequest {
+    /// Take in one part of a write request.
+    Write(WritePart),
+    /// Read something, in slices beside the traffic.
+    Read(Box<ReadRequest>),
+}
+
+/// What a shard answers.
+#[derive(Debug)]
+pub enum ShardReply {
+    /// The part's samples are as durable as the node was told to make them.
+    Written(WriteAck),
+    /// The shard's log takes nothing: neither this part nor, until that changes, another.
+    NotDurable(LogError),
+    /// To a read.
+    Read(Result<Box<ReadReply>, ReadError>),
+}
+
+/// One shard's part of a write request, and the bytes that it refers to.
+#[derive(Debug)]
+pub struct WritePart {
+    /// The request.
+    pub body: Arc<WriteBody>,
+    /// Its series and samples that this shard owns.
+    pub part: Part,
+}
+
+/// A part's acknowledgement. Only something durable can be acknowledged.
+#[derive(Debug)]
+pub struct WriteAck {
+    /// Samples stored, retries of stored ones among them.
+    pub written: u64,
+    /// The part's other samples.
+    pub refusals: Option<Box<Refusals>>,
+}
+
+impl WriteAck {
+    /// Acknowledges what a commit made durable.
+    pub fn new(_commit: &Durable, written: u64, refusals: Option<Box<Refusals>>) -> Self {
+        Self { written, refusals }
+    }
+}
+
+/// Samples that were not taken in: how many for which reason, and one series as an example.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// Samples by reason.
+    pub counts: RefusedCounts,
+    /// The first refused series in words, and its reason.
+    pub example: Option<(RefusedReason, String)>,
+}
+
+impl Refusals {
+    /// An example's length in bytes: enough to find the series by.
+    const EXAMPLE_BYTES_MAX: usize = 512;
+
+    /// Counts `samples` under `reason`; `series` is asked for the example's words once.
+    pub fn refuse(&mut self, reason: RefusedReason, samples: u64, series: impl FnOnce() -> String) {
+        self.counts.add(reason, samples);
+        if self.example.is_none() {
+            self.example = Some((reason, shortened(series())));
+        }
+    }
+
+    /// Adds what another part refused.
+    pub fn merge(&mut self, other: Self) {
+        self.counts.merge(&other.counts);
+        if self.example.is_none() {
+            self.example = other.example;
+        }
+    }
+}
+
+fn shortened(mut text: String) -> String {
+    if text.len() > Refusals::EXAMPLE_BYTES_MAX {
+        let end = text.floor_char_boundary(Refusals::EXAMPLE_BYTES_MAX);
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}

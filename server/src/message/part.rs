@@ -1,0 +1,133 @@
+//! Parts: one shard's series and samples of one request, in buffers from a bounded pool.
+//!
+//! A part is filled on the core that decoded the request and released on the core that owns the
+//! series. The pool takes it back from any core without a lock, so neither core allocates; an empty
+//! pool is back-pressure.
+
+use std::sync::Arc;
+
+use sharded_slab::pool::OwnedRefMut;
+use sharded_slab::{Clear, Config, Pool};
+
+use crate::message::PartSeries;
+use crate::model::Sample;
+
+/// What a part holds. Its capacity outlives the part.
+#[derive(Debug, Default)]
+pub struct PartBuffer {
+    /// The series, in the order in which they arrived.
+    pub series: Vec<PartSeries>,
+    /// Their samples, one series after the other.
+    pub samples: Vec<Sample>,
+}
+
+/// A buffer that grew larger than this many samples is not kept: one huge request must not hold
+/// its memory for ever.
+const KEPT_SAMPLES_MAX: usize = 16 * 1024;
+
+impl Clear for PartBuffer {
+    fn clear(&mut self) {
+        self.series.clear();
+        self.series.shrink_to(KEPT_SAMPLES_MAX);
+        self.samples.clear();
+        self.samples.shrink_to(KEPT_SAMPLES_MAX);
+    }
+}
+
+/// How many parts one core may have under way.
+#[derive(Debug, Clone, Copy)]
+struct PoolConfig;
+
+impl Config for PoolConfig {
+    const INITIAL_PAGE_SIZE: usize = 64;
+    // Pages double: 64 + 128 + 256 + 512 + 1024 parts of each core.
+    const MAX_PAGES: usize = 5;
+}
+
+/// The pool of all cores' parts. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct PartPool {
+    pool: Arc<Pool<PartBuffer, PoolConfig>>,
+}
+
+impl Default for PartPool {
+    fn default() -> Self {
+        Self { pool: Arc::new(Pool::new_with_config()) }
+    }
+}
+
+impl PartPool {
+    /// An empty part; `None` when this core has too many under way.
+    pub fn take(&self) -> Option<Part> {
+        let buffer = Arc::clone(&self.pool).create_owned()?;
+        Some(Part { buffer: Some(buffer), pool: Arc::clone(&self.pool) })
+    }
+}
+
+/// A part. Dropped on whichever core, its buffer goes back to the pool.
+#[derive(Debug)]
+pub struct Part {
+    buffer: Option<OwnedRefMut<PartBuffer, PoolConfig>>,
+    pool: Arc<Pool<PartBuffer, PoolConfig>>,
+}
+
+impl std::ops::Deref for Part {
+    type Target = PartBuffer;
+
+    fn deref(&self) -> &PartBuffer {
+        self.buffer.as_ref().expect("a part has its buffer until it is dropped")
+    }
+}
+
+impl std::ops::DerefMut for Part {
+    fn deref_mut(&mut self) -> &mut PartBuffer {
+        self.buffer.as_mut().expect("a part has its buffer until it is dropped")
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if let Some(buffer) = self.buffer.take() {
+            let key = buffer.key();
+            drop(buffer);
+            // The guard's own drop leaves the slot taken when it happens on another thread.
+            self.pool.clear(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_pool_is_backpressure_and_a_dropped_part_room() {
+        let pool = PartPool::default();
+        let mut parts: Vec<Part> = std::iter::from_fn(|| pool.take()).collect();
+        assert_eq!(parts.len(), 64 + 128 + 256 + 512 + 1024);
+        parts.pop();
+        assert!(pool.take().is_some());
+    }
+
+    #[test]
+    fn a_part_released_on_another_thread_gives_its_slot_back() {
+        let pool = PartPool::default();
+        for _ in 0..10_000 {
+            let mut part = pool.take().expect("every released slot is free again");
+            part.samples.push(Sample::new(1, 1.0));
+            if part.samples.capacity() % 2 == 0 {
+                std::thread::scope(|s| drop(s.spawn(move || drop(part)).join()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_comes_back_empty_with_its_capacity() {
+        let pool = PartPool::default();
+        let mut part = pool.take().unwrap();
+        part.samples.resize(1000, Sample::new(1, 1.0));
+        drop(part);
+        let part = pool.take().unwrap();
+        assert!(part.samples.is_empty() && part.samples.capacity() >= 1000);
+    }
+}

@@ -1,0 +1,77 @@
+//! What a shard tells of itself: counters, sizes, and its top cardinalities.
+
+use crate::model::{RefusedCounts, ShardId};
+
+/// A shard's counters since the start, and its sizes now.
+#[derive(Debug, Clone)]
+pub struct ShardStats {
+    /// Which shard.
+    pub shard: ShardId,
+    /// Samples stored, retries of stored ones among them.
+    pub samples: u64,
+    /// Samples that were stored already: retries.
+    pub already: u64,
+    /// Samples that this shard refused. What the decoder refuses is counted by the acceptor.
+    pub refused: RefusedCounts,
+    /// Series made.
+    pub series_created: u64,
+    /// Series that retention dropped.
+    pub series_expired: u64,
+    /// Parts of write requests.
+    pub parts: u64,
+    /// Commits of the log.
+    pub commits: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Time spent on writes, in µs.
+    pub busy_us: u64,
+    /// Series now.
+    pub series: usize,
+    /// Sealed chunks now; each series has an open one besides.
+    pub sealed_chunks: usize,
+    /// Label names now.
+    pub label_names: usize,
+    /// Label pairs now.
+    pub label_pairs: usize,
+    /// Bytes of the series' lines, histories and label references.
+    pub series_bytes: usize,
+    /// Bytes of open and sealed chunks.
+    pub chunk_bytes: usize,
+    /// Bytes of the label index and of the cells' tables.
+    pub index_bytes: usize,
+    /// Requests that wait for the shard now.
+    pub queued: usize,
+    /// Selects open now.
+    pub open_selects: usize,
+}
+
+/// A name and how many it stands for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NameCount {
+    /// Label name, metric name, or `name=value`.
+    pub name: Box<str>,
+    /// Series, values or bytes.
+    pub count: u64,
+}
+
+/// What makes the index large: each list unordered and cut at the limit that was asked for, but
+/// for `values_by_name`, which the asker cuts after it has merged the shards' lists.
+#[derive(Debug, Clone, Default)]
+pub struct Cardinality {
+    /// Series.
+    pub series: u64,
+    /// Label pairs.
+    pub pairs: u64,
+    /// Sealed and open chunks.
+    pub chunks: u64,
+    /// The oldest and the newest sample, in ms; `None` without series.
+    pub range_ms: Option<(i64, i64)>,
+    /// Metric names by series.
+    pub series_by_metric: Vec<NameCount>,
+    /// Label names by values.
+    pub values_by_name: Vec<NameCount>,
+    /// Label names by the bytes of their values.
+    pub bytes_by_name: Vec<NameCount>,
+    /// Label pairs by series.
+    pub series_by_pair: Vec<NameCount>,
+}

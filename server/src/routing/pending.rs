@@ -1,0 +1,191 @@
+//! The requests that a core waits for: replies find their waiter by correlation.
+//!
+//! All on one core: a reply is put in its place and wakes the waiter with a plain waker. A waiter
+//! that went away leaves its place taken until the reply has come, so that what is under way stays
+//! counted.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use crate::message::{Correlation, ShardReply};
+use crate::model::ShardId;
+
+#[derive(Debug)]
+enum State {
+    Free,
+    Waiting(ShardId, Option<Waker>),
+    Abandoned(ShardId),
+    Answered(ShardReply),
+}
+
+#[derive(Debug)]
+struct Place {
+    generation: u32,
+    state: State,
+}
+
+#[derive(Debug, Default)]
+struct Places {
+    places: Vec<Place>,
+    free: Vec<u32>,
+}
+
+/// The requests under way from this core.
+#[derive(Debug, Default, Clone)]
+pub struct Pending {
+    places: Rc<RefCell<Places>>,
+}
+
+/// The reply to one request, when it comes.
+#[derive(Debug)]
+#[must_use = "an answer that nobody waits for is lost"]
+pub struct Answer {
+    places: Rc<RefCell<Places>>,
+    correlation: Correlation,
+}
+
+impl Pending {
+    /// A new request to a shard.
+    pub fn open(&self, shard: ShardId) -> (Correlation, Answer) {
+        let mut places = self.places.borrow_mut();
+        let slot = places.free.pop().unwrap_or_else(|| {
+            places.places.push(Place { generation: 0, state: State::Free });
+            places.places.len() as u32 - 1
+        });
+        let place = &mut places.places[slot as usize];
+        place.generation = place.generation.wrapping_add(1);
+        place.state = State::Waiting(shard, None);
+        let correlation = Correlation { slot, generation: place.generation };
+        (correlation, Answer { places: Rc::clone(&self.places), correlation })
+    }
+
+    /// Takes back a request that was never sent: no reply will come.
+    pub fn withdraw(&self, answer: Answer) {
+        let mut places = self.places.borrow_mut();
+        let place = &mut places.places[answer.correlation.slot as usize];
+        place.state = State::Free;
+        place.generation = place.generation.wrapping_add(1);
+        places.free.push(answer.correlation.slot);
+    }
+
+    /// Puts a reply in its place. Tells which shard it came from; `None` for a reply that nobody
+    /// can have asked for.
+    pub fn complete(&self, correlation: Correlation, reply: ShardReply) -> Option<ShardId> {
+        let mut places = self.places.borrow_mut();
+        let place = places.places.get_mut(correlation.slot as usize)?;
+        if place.generation != correlation.generation {
+            return None;
+        }
+        match std::mem::replace(&mut place.state, State::Free) {
+            State::Waiting(shard, waker) => {
+                place.state = State::Answered(reply);
+                drop(places);
+                waker.map(Waker::wake);
+                Some(shard)
+            }
+            State::Abandoned(shard) => {
+                places.free.push(correlation.slot);
+                Some(shard)
+            }
+            state @ (State::Free | State::Answered(_)) => {
+                place.state = state;
+                None
+            }
+        }
+    }
+}
+
+impl Future for Answer {
+    type Output = ShardReply;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<ShardReply> {
+        let mut places = self.places.borrow_mut();
+        let place = &mut places.places[self.correlation.slot as usize];
+        assert_eq!(place.generation, self.correlation.generation, "an answer is awaited once");
+        match std::mem::replace(&mut place.state, State::Free) {
+            State::Waiting(shard, _) => {
+                place.state = State::Waiting(shard, Some(context.waker().clone()));
+                Poll::Pending
+            }
+            State::Answered(reply) => {
+                // Another generation, so that dropping this answer leaves the place alone.
+                place.generation = place.generation.wrapping_add(1);
+                places.free.push(self.correlation.slot);
+                Poll::Ready(reply)
+            }
+            State::Free | State::Abandoned(_) => unreachable!("an answer holds its place"),
+        }
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        let mut places = self.places.borrow_mut();
+        let place = &mut places.places[self.correlation.slot as usize];
+        if place.generation != self.correlation.generation {
+            return;
+        }
+        match std::mem::replace(&mut place.state, State::Free) {
+            State::Waiting(shard, _) => place.state = State::Abandoned(shard),
+            State::Answered(_) => places.free.push(self.correlation.slot),
+            State::Free | State::Abandoned(_) => unreachable!("an answer holds its place"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+    use crate::message::ReadReply;
+
+    fn reply() -> ShardReply {
+        ShardReply::Read(Ok(Box::new(ReadReply::Closed)))
+    }
+
+    #[test]
+    fn a_reply_finds_its_waiter() {
+        let pending = Pending::default();
+        let (correlation, mut answer) = pending.open(ShardId(3));
+        assert!((&mut answer).now_or_never().is_none());
+        assert_eq!(pending.complete(correlation, reply()), Some(ShardId(3)));
+        assert!(answer.now_or_never().is_some());
+    }
+
+    #[test]
+    fn an_abandoned_request_keeps_its_place_until_the_reply() {
+        let pending = Pending::default();
+        let (correlation, answer) = pending.open(ShardId(1));
+        drop(answer);
+        let (other, _waiting) = pending.open(ShardId(2));
+        assert_ne!(other.slot, correlation.slot);
+        assert_eq!(pending.complete(correlation, reply()), Some(ShardId(1)));
+        assert_eq!(pending.complete(correlation, reply()), None, "a second reply is for nobody");
+    }
+
+    #[test]
+    fn a_withdrawn_request_leaves_its_place_to_the_next() {
+        let pending = Pending::default();
+        let (withdrawn, answer) = pending.open(ShardId(0));
+        pending.withdraw(answer);
+        let (next, _waiting) = pending.open(ShardId(0));
+        assert_eq!(next.slot, withdrawn.slot);
+        assert_eq!(pending.complete(withdrawn, reply()), None);
+    }
+
+    #[test]
+    fn a_late_reply_wakes_nobody_else() {
+        let pending = Pending::default();
+        let (first, answer) = pending.open(ShardId(0));
+        pending.complete(first, reply());
+        drop(answer);
+        let (second, mut answer) = pending.open(ShardId(0));
+        assert_eq!(second.slot, first.slot);
+        assert_eq!(pending.complete(first, reply()), None);
+        assert!((&mut answer).now_or_never().is_none());
+    }
+}

@@ -1,0 +1,91 @@
+//! Splits a request's series over the shards that own them.
+
+use std::rc::Rc;
+
+use crate::message::{LabelSpan, Part, PartPool, PartSeries};
+use crate::model::{Sample, SeriesId, ShardId};
+use crate::routing::{Overloaded, RoutingTable};
+
+/// The parts of a request as they fill: one for each shard that owns any of its series.
+#[derive(Debug)]
+pub struct Split<'a> {
+    table: Rc<RoutingTable>,
+    pool: &'a PartPool,
+    parts: Vec<Option<Part>>,
+    current: usize,
+    overloaded: bool,
+}
+
+impl<'a> Split<'a> {
+    /// An empty split by the table as it is now.
+    pub fn new(table: Rc<RoutingTable>, pool: &'a PartPool) -> Self {
+        let parts = std::iter::repeat_with(|| None).take(table.shards()).collect();
+        Self { table, pool, parts, current: 0, overloaded: false }
+    }
+
+    /// Begins a series; its `samples` follow.
+    #[inline]
+    pub fn series(&mut self, id: SeriesId, labels: LabelSpan, samples: u32) {
+        self.current = usize::from(self.table.shard_of(id).0);
+        if self.parts[self.current].is_none() {
+            self.parts[self.current] = self.pool.take();
+        }
+        match &mut self.parts[self.current] {
+            Some(part) => part.series.push(PartSeries { id, labels, samples }),
+            None => self.overloaded = true,
+        }
+    }
+
+    /// One sample of the series that was begun last.
+    #[inline]
+    pub fn sample(&mut self, sample: Sample) {
+        if let Some(part) = &mut self.parts[self.current] {
+            part.samples.push(sample);
+        }
+    }
+
+    /// The parts and their owners; an error when the pool had none left for one of them.
+    pub fn finish(self) -> Result<impl Iterator<Item = (ShardId, Part)>, Overloaded> {
+        if self.overloaded {
+            return Err(Overloaded);
+        }
+        let owned = |(shard, part): (usize, Option<Part>)| part.map(|part| (ShardId(shard as u16), part));
+        Ok(self.parts.into_iter().enumerate().filter_map(owned))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::LabelSource;
+
+    fn id(cell: u128) -> SeriesId {
+        SeriesId(cell << 118)
+    }
+
+    #[test]
+    fn each_series_goes_to_its_owner_with_its_samples() {
+        let pool = PartPool::default();
+        let mut split = Split::new(Rc::new(RoutingTable::even(4)), &pool);
+        let span = LabelSpan::new(LabelSource::Wire, 0, 0);
+        for (cell, count) in [(0, 2), (1023, 1), (1, 1)] {
+            split.series(id(cell), span, count);
+            (0..count).for_each(|t| split.sample(Sample::new(i64::from(t), cell as f64)));
+        }
+        let parts: Vec<_> = split.finish().unwrap().collect();
+        assert_eq!(parts.iter().map(|(shard, _)| shard.0).collect::<Vec<_>>(), [0, 3]);
+        let first = &parts[0].1;
+        assert_eq!(first.series.iter().map(|s| (s.id, s.samples)).collect::<Vec<_>>(), [(id(0), 2), (id(1), 1)]);
+        assert_eq!(first.samples.iter().map(|s| s.value).collect::<Vec<_>>(), [0.0, 0.0, 1.0]);
+    }
+
+    #[test]
+    fn an_empty_pool_refuses_the_request() {
+        let pool = PartPool::default();
+        let _taken: Vec<Part> = std::iter::from_fn(|| pool.take()).collect();
+        let mut split = Split::new(Rc::new(RoutingTable::even(1)), &pool);
+        split.series(id(0), LabelSpan::new(LabelSource::Wire, 0, 0), 1);
+        split.sample(Sample::new(0, 0.0));
+        assert!(split.finish().is_err());
+    }
+}

@@ -1,0 +1,182 @@
+//! The way of a part into the shard: find or make each series, take its samples in, count.
+
+use crate::cell::series::LabelRef;
+use crate::cell::{AppendError, Appended, SeriesRef};
+use crate::message::{LabelSpan, PartSeries, Refusals, WriteBody};
+use crate::model::{Labels, RefusedReason, Sample, SeriesId};
+use crate::shard::Shard;
+
+/// How many series ahead the table's slot is brought near, and then the series' line: far enough
+/// that memory answers in time, near enough that it is still there when it is used.
+const SLOT_AHEAD: usize = 24;
+const LINE_AHEAD: usize = 12;
+
+/// Which timestamps are taken in, in ms, both ends inclusive.
+#[derive(Debug, Clone, Copy)]
+pub struct TimeBounds {
+    /// The oldest: what retention keeps.
+    pub oldest_ms: i64,
+    /// The newest: a bit ahead of the clock.
+    pub newest_ms: i64,
+}
+
+/// What became of a part's samples.
+#[derive(Debug, Default)]
+pub struct PartOutcome {
+    /// Samples that are stored now, retries of stored ones among them.
+    pub written: u64,
+    /// The others, by reason; `None` where there are none.
+    pub refusals: Option<Box<Refusals>>,
+}
+
+impl Shard {
+    /// Takes a part's samples in. `samples` holds the series' samples one series after the other.
+    pub fn append(
+        &mut self,
+        body: &WriteBody,
+        series: &[PartSeries],
+        samples: &[Sample],
+        bounds: TimeBounds,
+    ) -> PartOutcome {
+        let mut outcome = PartOutcome::default();
+        let mut rest = samples;
+        for (i, entry) in series.iter().enumerate() {
+            self.prefetch(series, i);
+            let (own, after) = rest.split_at(entry.samples as usize);
+            rest = after;
+            self.append_series(body, entry, own, bounds, &mut outcome);
+        }
+        self.counters.parts += 1;
+        self.counters.samples += outcome.written;
+        if let Some(refusals) = &outcome.refusals {
+            self.counters.refused.merge(&refusals.counts);
+        }
+        outcome
+    }
+
+    #[inline]
+    fn prefetch(&self, series: &[PartSeries], at: usize) {
+        if let Some(next) = series.get(at + SLOT_AHEAD) {
+            self.cells[usize::from(next.id.cell().0)].table.prefetch(next.id);
+        }
+        if let Some(next) = series.get(at + LINE_AHEAD)
+            && let Some(found) = self.cells[usize::from(next.id.cell().0)].table.candidate(next.id)
+        {
+            self.store.prefetch(found);
+        }
+    }
+
+    #[inline]
+    fn append_series(
+        &mut self,
+        body: &WriteBody,
+        entry: &PartSeries,
+        samples: &[Sample],
+        bounds: TimeBounds,
+        outcome: &mut PartOutcome,
+    ) {
+        let cell = &mut self.cells[usize::from(entry.id.cell().0)];
+        let store = &self.store;
+        let mut series = cell.table.find(entry.id, |s| store.id(s) == entry.id);
+        for sample in samples {
+            let result = match (bounds.check(*sample), series) {
+                (Err(reason), _) => Err(reason),
+                (Ok(()), Some(known)) => self.append_sample(known, *sample),
+                (Ok(()), None) => self.create_series(body, entry, *sample).map(|made| series = Some(made)),
+            };
+            match result {
+                Ok(()) => outcome.written += 1,
+                Err(reason) => outcome.refuse(reason, body, entry.labels),
+            }
+        }
+        self.cells[usize::from(entry.id.cell().0)].samples += samples.len() as u64;
+    }
+
+    #[inline]
+    fn append_sample(&mut self, series: SeriesRef, sample: Sample) -> Result<(), RefusedReason> {
+        match self.store.append(series, sample) {
+            Ok(Appended::Stored) => Ok(()),
+            Ok(Appended::Already) => {
+                self.counters.already += 1;
+                Ok(())
+            }
+            Err(AppendError::OutOfOrder) => Err(RefusedReason::OutOfOrder),
+            Err(AppendError::Duplicate) => Err(RefusedReason::Duplicate),
+        }
+    }
+
+    #[inline(never)]
+    fn create_series(
+        &mut self,
+        body: &WriteBody,
+        entry: &PartSeries,
+        first: Sample,
+    ) -> Result<SeriesRef, RefusedReason> {
+        if self.store.size().series >= self.series_max {
+            return Err(RefusedReason::SeriesLimit);
+        }
+        let labels = self.intern_labels(body, entry.labels)?;
+        let made = self.store.create(entry.id, labels.as_slice().into(), first);
+        let Some(series) = made else {
+            self.index.forget_unused(&labels);
+            return Err(RefusedReason::SeriesLimit);
+        };
+        self.index.add(series, &labels);
+        self.insert_in_cell(entry.id, series);
+        self.counters.series_created += 1;
+        Ok(series)
+    }
+
+    fn intern_labels(&mut self, body: &WriteBody, span: LabelSpan) -> Result<Vec<LabelRef>, RefusedReason> {
+        let mut labels = Vec::with_capacity(16);
+        let mut full = false;
+        body.for_each_label(span, |name, value| {
+            // The decoder refused what isn't UTF-8; here it costs a new series alone.
+            let text = str::from_utf8(name).ok().zip(str::from_utf8(value).ok());
+            match text.and_then(|(name, value)| self.index.intern(name, value)) {
+                Some(label) => labels.push(label),
+                None => full = true,
+            }
+        });
+        if full {
+            self.index.forget_unused(&labels);
+            return Err(RefusedReason::SeriesLimit);
+        }
+        Ok(labels)
+    }
+
+    fn insert_in_cell(&mut self, id: SeriesId, series: SeriesRef) {
+        let store = &self.store;
+        self.cells[usize::from(id.cell().0)].table.insert(id, series, |s| store.id(s));
+    }
+}
+
+impl TimeBounds {
+    #[inline]
+    fn check(self, sample: Sample) -> Result<(), RefusedReason> {
+        if sample.timestamp_ms > self.newest_ms {
+            return Err(RefusedReason::TooFarInFuture);
+        }
+        if sample.timestamp_ms < self.oldest_ms {
+            return Err(RefusedReason::TooOld);
+        }
+        Ok(())
+    }
+}
+
+impl PartOutcome {
+    #[cold]
+    fn refuse(&mut self, reason: RefusedReason, body: &WriteBody, labels: LabelSpan) {
+        let refusals = self.refusals.get_or_insert_default();
+        refusals.refuse(reason, 1, || labels_text(body, labels));
+    }
+}
+
+/// A series in words, for the sender of a refused sample.
+fn labels_text(body: &WriteBody, span: LabelSpan) -> String {
+    let mut labels = Labels::default();
+    body.for_each_label(span, |name, value| {
+        labels.0.push((String::from_utf8_lossy(name).into(), String::from_utf8_lossy(value).into()));
+    });
+    labels.to_string()
+}

@@ -1,0 +1,260 @@
+//! The shard's label index: each label name and value once, and the postings of each pair.
+
+use std::cmp::Ordering;
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+use roaring::RoaringBitmap;
+
+use crate::cell::pages::Pages;
+use crate::cell::series::LabelRef;
+use crate::cell::SeriesRef;
+use crate::model::Labels;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct NameRef(u32);
+
+#[derive(Debug, Default)]
+struct Name {
+    text: Box<str>,
+    values: HashTable<LabelRef>,
+}
+
+#[derive(Debug)]
+struct Pair {
+    name: NameRef,
+    value: Box<str>,
+    postings: RoaringBitmap,
+}
+
+impl Default for Pair {
+    fn default() -> Self {
+        Self { name: NameRef(0), value: Box::default(), postings: RoaringBitmap::new() }
+    }
+}
+
+/// Names, values and postings of one shard's series.
+#[derive(Debug, Default)]
+pub struct LabelIndex {
+    by_name: HashMap<Box<str>, NameRef>,
+    names: Pages<Name>,
+    pairs: Pages<Pair>,
+    all: RoaringBitmap,
+    hasher: DefaultHashBuilder,
+    text_bytes: usize,
+    postings: usize,
+}
+
+impl LabelIndex {
+    /// The ref of a pair, made where it is new. `None`: no ref is left.
+    pub fn intern(&mut self, name: &str, value: &str) -> Option<LabelRef> {
+        let name_ref = match self.by_name.get(name) {
+            Some(found) => *found,
+            None => self.add_name(name)?,
+        };
+        let hash = self.hasher.hash_one(value);
+        let pairs = &self.pairs;
+        let values = &mut self.names.get_mut(name_ref.0).values;
+        if let Some(found) = values.find(hash, |pair| &*pairs.get(pair.0).value == value) {
+            return Some(*found);
+        }
+        let pair = Pair { name: name_ref, value: value.into(), postings: RoaringBitmap::new() };
+        let label = LabelRef(self.pairs.insert(pair)?);
+        self.text_bytes += value.len();
+        let (pairs, hasher) = (&self.pairs, &self.hasher);
+        values.insert_unique(hash, label, |pair| hasher.hash_one(&*pairs.get(pair.0).value));
+        Some(label)
+    }
+
+    fn add_name(&mut self, text: &str) -> Option<NameRef> {
+        let name = Name { text: text.into(), values: HashTable::new() };
+        let name_ref = NameRef(self.names.insert(name)?);
+        self.by_name.insert(text.into(), name_ref);
+        self.text_bytes += 2 * text.len();
+        Some(name_ref)
+    }
+
+    /// Adds a series to the postings of its pairs.
+    pub fn add(&mut self, series: SeriesRef, labels: &[LabelRef]) {
+        self.all.insert(series.0);
+        for label in labels {
+            self.pairs.get_mut(label.0).postings.insert(series.0);
+        }
+        self.postings += labels.len() + 1;
+    }
+
+    /// Takes a series out of the postings; a pair and a name without series go with it.
+    pub fn remove(&mut self, series: SeriesRef, labels: &[LabelRef]) {
+        self.all.remove(series.0);
+        self.postings -= labels.len() + 1;
+        for label in labels {
+            let pair = self.pairs.get_mut(label.0);
+            pair.postings.remove(series.0);
+            if pair.postings.is_empty() {
+                self.remove_pair(*label);
+            }
+        }
+    }
+
+    /// Pairs that were interned for a series that then was not added go again.
+    pub fn forget_unused(&mut self, labels: &[LabelRef]) {
+        for label in labels {
+            let pair = self.pairs.get(label.0);
+            if pair.postings.is_empty() && self.is_held(*label) {
+                self.remove_pair(*label);
+            }
+        }
+    }
+
+    fn is_held(&self, label: LabelRef) -> bool {
+        let pair = self.pairs.get(label.0);
+        let hash = self.hasher.hash_one(&*pair.value);
+        self.names.get(pair.name.0).values.find(hash, |held| *held == label).is_some()
+    }
+
+    fn remove_pair(&mut self, label: LabelRef) {
+        let pair = self.pairs.remove(label.0);
+        self.text_bytes -= pair.value.len();
+        let hash = self.hasher.hash_one(&*pair.value);
+        let pairs = &self.pairs;
+        let hasher = &self.hasher;
+        let values = &mut self.names.get_mut(pair.name.0).values;
+        if let Ok(entry) = values.find_entry(hash, |held| *held == label) {
+            entry.remove();
+        }
+        if values.len() * 4 < values.capacity() {
+            values.shrink_to_fit(|held| hasher.hash_one(&*pairs.get(held.0).value));
+        }
+        if values.is_empty() {
+            let name = self.names.remove(pair.name.0);
+            self.by_name.remove(&name.text);
+            self.text_bytes -= 2 * name.text.len();
+        }
+    }
+
+    /// Every series.
+    pub fn all(&self) -> &RoaringBitmap {
+        &self.all
+    }
+
+    /// All label names, in no order that means something.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.by_name.keys().map(|name| &**name)
+    }
+
+    /// The pairs of a name; none where no series has it.
+    pub fn pairs_of(&self, name: &str) -> Vec<LabelRef> {
+        match self.by_name.get(name) {
+            Some(name_ref) => self.names.get(name_ref.0).values.iter().copied().collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// The pair of exactly this name and value.
+    pub fn pair(&self, name: &str, value: &str) -> Option<LabelRef> {
+        let name_ref = self.by_name.get(name)?;
+        let values = &self.names.get(name_ref.0).values;
+        values.find(self.hasher.hash_one(value), |pair| &*self.pairs.get(pair.0).value == value).copied()
+    }
+
+    /// A pair's name and value. A pair that went since its ref was taken reads as another one or as
+    /// an empty one, never out of bounds.
+    pub fn text(&self, label: LabelRef) -> (&str, &str) {
+        let pair = self.pairs.get(label.0);
+        (&self.names.get(pair.name.0).text, &pair.value)
+    }
+
+    /// The series of a pair.
+    pub fn postings(&self, label: LabelRef) -> &RoaringBitmap {
+        &self.pairs.get(label.0).postings
+    }
+
+    /// Label refs as text, in their order.
+    pub fn labels_of(&self, labels: &[LabelRef]) -> Labels {
+        let text = |label: &LabelRef| {
+            let (name, value) = self.text(*label);
+            (name.into(), value.into())
+        };
+        Labels(labels.iter().map(text).collect())
+    }
+
+    /// How two label sets are ordered: by names and values in turn, as remote read wants them.
+    pub fn compare(&self, a: &[LabelRef], b: &[LabelRef]) -> Ordering {
+        for (left, right) in a.iter().zip(b) {
+            if left != right {
+                return self.text(*left).cmp(&self.text(*right));
+            }
+        }
+        a.len().cmp(&b.len())
+    }
+
+    /// Names held.
+    pub fn name_count(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// Pairs held.
+    pub fn pair_count(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// Bytes, near enough for accounting: text, entries, and two to three bytes a posting.
+    pub fn bytes(&self) -> usize {
+        self.text_bytes + self.pairs.bytes() + self.names.bytes() + self.pairs.len() * 64 + self.postings * 3
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(index: &mut LabelIndex, series: u32, labels: &[(&str, &str)]) -> Vec<LabelRef> {
+        let refs: Vec<_> = labels.iter().map(|(n, v)| index.intern(n, v).unwrap()).collect();
+        index.add(SeriesRef(series), &refs);
+        refs
+    }
+
+    #[test]
+    fn a_pair_is_interned_once() {
+        let mut index = LabelIndex::default();
+        let a = add(&mut index, 1, &[("job", "x"), ("le", "1")]);
+        let b = add(&mut index, 2, &[("job", "x"), ("le", "2")]);
+        assert_eq!(a[0], b[0]);
+        assert_ne!(a[1], b[1]);
+        assert_eq!(index.postings(a[0]).iter().collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(index.text(b[1]), ("le", "2"));
+        assert_eq!((index.name_count(), index.pair_count()), (2, 3));
+    }
+
+    #[test]
+    fn what_no_series_has_any_more_leaves_the_index() {
+        let mut index = LabelIndex::default();
+        let a = add(&mut index, 1, &[("job", "x"), ("pod", "p1")]);
+        add(&mut index, 2, &[("job", "x")]);
+        index.remove(SeriesRef(1), &a);
+        assert_eq!((index.name_count(), index.pair_count()), (1, 1));
+        assert_eq!(index.pair("pod", "p1"), None);
+        assert!(index.pair("job", "x").is_some());
+        assert_eq!(index.all().len(), 1);
+    }
+
+    #[test]
+    fn pairs_of_a_series_that_was_not_added_are_forgotten() {
+        let mut index = LabelIndex::default();
+        let kept = add(&mut index, 1, &[("job", "x")]);
+        let unused = index.intern("job", "y").unwrap();
+        index.forget_unused(&[kept[0], unused]);
+        assert_eq!(index.pair_count(), 1);
+    }
+
+    #[test]
+    fn label_sets_are_ordered_as_text() {
+        let mut index = LabelIndex::default();
+        let b = add(&mut index, 1, &[("a", "2")]);
+        let a = add(&mut index, 2, &[("a", "1"), ("b", "1")]);
+        let c = add(&mut index, 3, &[("a", "2"), ("b", "0")]);
+        assert_eq!(index.compare(&a, &b), Ordering::Less);
+        assert_eq!(index.compare(&b, &c), Ordering::Less);
+        assert_eq!(index.compare(&c, &c), Ordering::Equal);
+    }
+}

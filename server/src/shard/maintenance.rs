@@ -1,0 +1,48 @@
+//! Retention: what is older goes, in slices beside the traffic.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::cell::SeriesRef;
+use crate::cell::series::Retained;
+use crate::shard::{Host, Shard};
+
+/// Series that are looked at between two looks at the slice.
+const STEP: u32 = 64;
+
+/// Goes over all series once and drops what lies before `horizon_ms`: whole sealed chunks, and
+/// series whose newest sample is older.
+pub async fn retain<H: Host>(shard: &Rc<RefCell<Shard>>, host: &H, horizon_ms: i64) {
+    let mut from = 0;
+    loop {
+        let end = shard.borrow().store.end();
+        if from >= end {
+            break;
+        }
+        let to = end.min(from + STEP);
+        shard.borrow_mut().retain_slice(from..to, horizon_ms);
+        from = to;
+        host.breathe().await;
+    }
+    let mut shard = shard.borrow_mut();
+    if let Some((oldest, newest)) = shard.range_ms {
+        shard.range_ms = Some((oldest.max(horizon_ms).min(newest), newest));
+    }
+}
+
+impl Shard {
+    fn retain_slice(&mut self, series: std::ops::Range<u32>, horizon_ms: i64) {
+        for series in series.map(SeriesRef) {
+            if !self.index.all().contains(series.0) {
+                continue;
+            }
+            match self.store.drop_before(series, horizon_ms) {
+                Retained::Kept => {}
+                Retained::Expired => {
+                    self.remove_series(series);
+                    self.counters.series_expired += 1;
+                }
+            }
+        }
+    }
+}

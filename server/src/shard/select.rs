@@ -1,0 +1,231 @@
+//! Selects: the series that match, sorted by labels, fetched in batches.
+
+use std::cell::RefCell;
+use std::cmp::Ordering;
+use std::rc::Rc;
+
+use crate::cell::SeriesRef;
+use crate::limits::{SELECT_IDLE_US_MAX, SELECTS_MAX};
+use crate::message::{ReadError, Remaining, SelectContent, SelectId, SelectedSeries, Selection};
+use crate::model::SeriesId;
+use crate::shard::matching::matching;
+use crate::shard::{Host, Shard};
+
+/// Series that are compared, or fetched, between two looks at the slice.
+const STEP: usize = 128;
+
+/// A found series. The id tells whether the ref still means the same one.
+type Found = (SeriesRef, SeriesId);
+
+#[derive(Debug)]
+struct Select {
+    sorted: Rc<[Found]>,
+    next: usize,
+    selection: Selection,
+    content: SelectContent,
+    touched_us: u64,
+}
+
+/// The selects that are open on a shard, a bounded number.
+#[derive(Debug, Default)]
+pub struct OpenSelects {
+    places: Vec<(u32, Option<Select>)>,
+}
+
+impl OpenSelects {
+    /// How many are open.
+    pub fn len(&self) -> usize {
+        self.places.iter().filter(|(_, place)| place.is_some()).count()
+    }
+
+    /// Closes those that nobody fetched from for too long.
+    pub fn expire(&mut self, now_us: u64) {
+        for (_, place) in &mut self.places {
+            if place.as_ref().is_some_and(|s| now_us.saturating_sub(s.touched_us) > SELECT_IDLE_US_MAX) {
+                *place = None;
+            }
+        }
+    }
+
+    /// Closes one. One that is closed already is no error.
+    pub fn close(&mut self, id: SelectId) {
+        if let Some((generation, place)) = self.places.get_mut(id.slot as usize)
+            && *generation == id.generation
+        {
+            *place = None;
+        }
+    }
+
+    fn open(&mut self, select: Select) -> Result<SelectId, ReadError> {
+        let free = self.places.iter().position(|(_, place)| place.is_none());
+        let slot = match free {
+            Some(slot) => slot,
+            None if self.places.len() < SELECTS_MAX => {
+                self.places.push((0, None));
+                self.places.len() - 1
+            }
+            None => return Err(ReadError::TooManySelects),
+        };
+        let (generation, place) = &mut self.places[slot];
+        *generation = generation.wrapping_add(1);
+        *place = Some(select);
+        Ok(SelectId { slot: slot as u32, generation: *generation })
+    }
+
+    fn get(&mut self, id: SelectId) -> Result<&mut Select, ReadError> {
+        match self.places.get_mut(id.slot as usize) {
+            Some((generation, Some(select))) if *generation == id.generation => Ok(select),
+            Some(_) | None => Err(ReadError::UnknownSelect),
+        }
+    }
+}
+
+/// Finds and sorts the series of a selection and keeps them to be fetched.
+pub async fn open<H: Host>(
+    shard: &Rc<RefCell<Shard>>,
+    host: &H,
+    selection: Selection,
+    content: SelectContent,
+) -> Result<(SelectId, usize), ReadError> {
+    if shard.borrow().selects.len() >= SELECTS_MAX {
+        return Err(ReadError::TooManySelects);
+    }
+    let series = matching(shard, host, &selection.matchers).await;
+    let mut found = Vec::with_capacity(series.len() as usize);
+    for series in &series {
+        let series = SeriesRef(series);
+        found.push((series, shard.borrow().store.id(series)));
+        if found.len() % STEP == 0 {
+            host.breathe().await;
+        }
+    }
+    let sorted = sort_in_slices(found, host, |a, b| shard.borrow().compare(a.0, b.0)).await;
+    let count = sorted.len();
+    let touched_us = host.monotonic_us();
+    let select = Select { sorted: sorted.into(), next: 0, selection, content, touched_us };
+    Ok((shard.borrow_mut().selects.open(select)?, count))
+}
+
+/// The next series of a select, about `bytes` of them.
+pub async fn fetch<H: Host>(
+    shard: &Rc<RefCell<Shard>>,
+    host: &H,
+    id: SelectId,
+    bytes: usize,
+) -> Result<(Vec<SelectedSeries>, Remaining), ReadError> {
+    let (sorted, mut next, selection, content) = {
+        let mut shard = shard.borrow_mut();
+        let select = shard.selects.get(id)?;
+        (Rc::clone(&select.sorted), select.next, select.selection.clone(), select.content)
+    };
+    let (mut batch, mut room) = (Vec::new(), bytes);
+    while next < sorted.len() && room > 0 {
+        let read = shard.borrow().read_series(sorted[next], &selection, content);
+        next += 1;
+        if let Some((series, size)) = read {
+            room = room.saturating_sub(size);
+            batch.push(series);
+        }
+        host.breathe().await;
+    }
+    let mut shard = shard.borrow_mut();
+    if next == sorted.len() {
+        shard.selects.close(id);
+        return Ok((batch, Remaining::Nothing));
+    }
+    let select = shard.selects.get(id)?;
+    select.next = next;
+    select.touched_us = host.monotonic_us();
+    Ok((batch, Remaining::More))
+}
+
+impl Shard {
+    fn compare(&self, a: SeriesRef, b: SeriesRef) -> Ordering {
+        self.index.compare(self.store.labels(a), self.store.labels(b))
+    }
+
+    /// A found series with its size in bytes; none where it is gone or has nothing in the range.
+    fn read_series(
+        &self,
+        (series, id): Found,
+        selection: &Selection,
+        content: SelectContent,
+    ) -> Option<(SelectedSeries, usize)> {
+        if self.store.id(series) != id {
+            return None;
+        }
+        let mut chunks = self.store.chunks(series, selection.min_ms, selection.max_ms);
+        if chunks.is_empty() {
+            return None;
+        }
+        match content {
+            SelectContent::Chunks => {}
+            SelectContent::LabelsOnly => chunks.clear(),
+        }
+        let labels = self.labels(series);
+        let label_bytes: usize = labels.0.iter().map(|(n, v)| n.len() + v.len()).sum();
+        let chunk_bytes: usize = chunks.iter().map(|c| c.bytes().len()).sum();
+        Some((SelectedSeries { labels, chunks }, label_bytes + chunk_bytes))
+    }
+}
+
+/// A merge sort that gives way between steps. An order that changes meanwhile, because a series
+/// went, costs the order of that series alone.
+async fn sort_in_slices<T: Copy, H: Host>(
+    mut items: Vec<T>,
+    host: &H,
+    compare: impl Fn(&T, &T) -> Ordering,
+) -> Vec<T> {
+    for run in items.chunks_mut(STEP) {
+        run.sort_by(&compare);
+        host.breathe().await;
+    }
+    let mut merged = Vec::with_capacity(items.len());
+    let mut width = STEP;
+    while width < items.len() {
+        merged.clear();
+        for pair in items.chunks(2 * width) {
+            let (mut left, mut right) = pair.split_at(width.min(pair.len()));
+            while !(left.is_empty() && right.is_empty()) {
+                merge_step(&mut left, &mut right, &mut merged, &compare);
+                host.breathe().await;
+            }
+        }
+        std::mem::swap(&mut items, &mut merged);
+        width *= 2;
+    }
+    items
+}
+
+fn merge_step<T: Copy>(
+    left: &mut &[T],
+    right: &mut &[T],
+    merged: &mut Vec<T>,
+    compare: &impl Fn(&T, &T) -> Ordering,
+) {
+    for _ in 0..STEP {
+        let from = match (left.first(), right.first()) {
+            (Some(l), Some(r)) if compare(l, r).is_le() => &mut *left,
+            (_, Some(_)) => &mut *right,
+            (Some(_), None) => &mut *left,
+            (None, None) => return,
+        };
+        merged.push(from[0]);
+        *from = &from[1..];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shard::host::tests::Inline;
+
+    #[test]
+    fn sorting_in_slices_is_sorting() {
+        let items: Vec<u32> = (0..5000u32).map(|i| i.wrapping_mul(2_654_435_761) % 1000).collect();
+        let mut expect = items.clone();
+        expect.sort_unstable();
+        let sorted = futures::executor::block_on(sort_in_slices(items, &Inline, u32::cmp));
+        assert_eq!(sorted, expect);
+    }
+}

@@ -1,0 +1,177 @@
+//! The shard's worker: takes what waits, appends, commits once for all of it, acknowledges.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+use crate::clock::Clock;
+use crate::limits::FUTURE_MS_MAX;
+use crate::message::{Correlation, ReadReply, ReadRequest, ShardReply, ShardRequest, WriteAck, WritePart};
+use crate::shard::append::{PartOutcome, TimeBounds};
+use crate::shard::{Host, Shard, read};
+use crate::wal::{Entry, Log};
+
+/// Samples after which a group is committed and the reactor gets its turn, though more waits.
+const GROUP_SAMPLES: usize = 4096;
+
+/// Where a reply goes: a core, and the request on it that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplyTo {
+    /// The core that asked.
+    pub core: usize,
+    /// Its request.
+    pub correlation: Correlation,
+}
+
+/// The requests that wait for a shard, from its own core and from lanes. Bounded by the askers:
+/// each core has a bounded number of requests under way to each shard.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    waiting: RefCell<VecDeque<(ReplyTo, ShardRequest)>>,
+    worker: RefCell<Option<Waker>>,
+    closed: Cell<bool>,
+}
+
+impl Inbox {
+    /// Adds a request and wakes the worker.
+    pub fn push(&self, from: ReplyTo, request: ShardRequest) {
+        self.waiting.borrow_mut().push_back((from, request));
+        self.wake();
+    }
+
+    /// Lets the worker end once it has served what waits.
+    pub fn close(&self) {
+        self.closed.set(true);
+        self.wake();
+    }
+
+    /// Requests that wait.
+    pub fn len(&self) -> usize {
+        self.waiting.borrow().len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = self.worker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    fn take(&self) -> Option<(ReplyTo, ShardRequest)> {
+        self.waiting.borrow_mut().pop_front()
+    }
+
+    /// The next request; `None` once the inbox is closed and empty.
+    async fn next(&self) -> Option<(ReplyTo, ShardRequest)> {
+        poll_fn(|context| match self.take() {
+            Some(request) => Poll::Ready(Some(request)),
+            None if self.closed.get() => Poll::Ready(None),
+            None => {
+                *self.worker.borrow_mut() = Some(context.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await
+    }
+}
+
+/// What serves a shard's inbox.
+pub struct Worker<L, H, R> {
+    /// The shard.
+    pub shard: Rc<RefCell<Shard>>,
+    /// Its requests.
+    pub inbox: Rc<Inbox>,
+    /// Its log.
+    pub log: L,
+    /// The thread.
+    pub host: H,
+    /// Sends a reply on its way; replies always have room.
+    pub reply: R,
+    /// The wall clock that bounds timestamps.
+    pub clock: Clock,
+    /// How far back samples are taken in, in ms.
+    pub retention_ms: i64,
+}
+
+/// An appended part that waits for the commit.
+type Appended = (ReplyTo, PartOutcome);
+
+impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H, R> {
+    /// Serves until the inbox is closed and empty.
+    pub async fn run(mut self) {
+        let mut appended = Vec::new();
+        while let Some(first) = self.inbox.next().await {
+            let began_us = self.host.monotonic_us();
+            self.append_group(first, &mut appended);
+            self.shard.borrow_mut().counters.busy_us += self.host.monotonic_us() - began_us;
+            if !appended.is_empty() {
+                self.commit(&mut appended).await;
+            }
+            if !self.inbox.is_empty() {
+                self.host.give_way().await;
+            }
+        }
+    }
+
+    /// Appends what waits, up to a group's size. Reads are sent on their way beside it.
+    fn append_group(&mut self, first: (ReplyTo, ShardRequest), appended: &mut Vec<Appended>) {
+        let bounds = self.bounds();
+        let (mut next, mut samples) = (Some(first), 0);
+        while let Some((from, request)) = next {
+            match request {
+                ShardRequest::Write(write) => {
+                    samples += write.part.samples.len();
+                    appended.push((from, self.append(&write, bounds)));
+                }
+                ShardRequest::Read(request) => self.spawn_read(from, *request),
+            }
+            next = if samples < GROUP_SAMPLES { self.inbox.take() } else { None };
+        }
+    }
+
+    fn append(&mut self, write: &WritePart, bounds: TimeBounds) -> PartOutcome {
+        let part = &write.part;
+        let outcome = self.shard.borrow_mut().append(&write.body, &part.series, &part.samples, bounds);
+        self.log.append(Entry::Samples(&part.samples));
+        outcome
+    }
+
+    /// Commits the group and answers each of its parts.
+    async fn commit(&mut self, appended: &mut Vec<Appended>) {
+        let committed = self.log.commit().await;
+        self.shard.borrow_mut().counters.commits += 1;
+        for (to, outcome) in appended.drain(..) {
+            let reply = match &committed {
+                Ok(durable) => ShardReply::Written(WriteAck::new(durable, outcome.written, outcome.refusals)),
+                Err(error) => ShardReply::NotDurable(error.clone()),
+            };
+            (self.reply)(to, reply);
+        }
+    }
+
+    fn spawn_read(&self, from: ReplyTo, request: ReadRequest) {
+        let (shard, host, reply) = (Rc::clone(&self.shard), self.host.clone(), self.reply.clone());
+        let queued = self.inbox.len();
+        self.host.spawn_background(async move {
+            let mut answer = read::answer(shard, host, request).await;
+            if let Ok(ReadReply::Stats(stats)) = answer.as_deref_mut() {
+                stats.queued = queued;
+            }
+            reply(from, ShardReply::Read(answer));
+        });
+    }
+
+    fn bounds(&self) -> TimeBounds {
+        let now_ms = self.clock.now_ms();
+        TimeBounds {
+            oldest_ms: now_ms.saturating_sub(self.retention_ms),
+            newest_ms: now_ms.saturating_add(FUTURE_MS_MAX),
+        }
+    }
+}

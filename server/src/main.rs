@@ -1,2 +1,75 @@
-//! The `silverback` command.
-fn main() {}
+//! The `silverback` command: arguments to a configuration, a configuration to a running node.
+
+use std::process::ExitCode;
+
+use clap::{ArgMatches, Command};
+use silverback::config::{self, Effective, FaultList};
+
+/// Neither started nor tried to: the configuration or the arguments are wrong.
+const EXIT_CONFIG: u8 = 2;
+
+const EXAMPLES: &str = "\
+Where values come from, each over the next:
+  a flag --data-dir, the environment SILVERBACK_DATA_DIR, the file's data-dir, the default.
+
+Examples:
+  silverback                                     a node on 127.0.0.1:9009, data in ./silverback-data
+  silverback --listen :9009 --retention 2d       on every address, keeping two days
+  silverback check-config --config node.yaml     what the node would run with, and why
+
+To send it samples, give Prometheus:
+  remote_write: [{url: http://127.0.0.1:9009/api/v1/write}]";
+
+fn main() -> ExitCode {
+    let matches = command().get_matches();
+    match matches.subcommand() {
+        Some(("check-config", options)) => check_config(&[&matches, options]),
+        Some(("run", options)) => run(&[&matches, options]),
+        _ => run(&[&matches]),
+    }
+}
+
+fn command() -> Command {
+    let run = Command::new("run").about("Run the node; the same as no command");
+    let check_config = Command::new("check-config")
+        .about("Print the effective configuration and the origin of each value, or all its faults");
+    config::with_options(Command::new("silverback"))
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("A time-series ingestion node: samples in over remote write and gRPC, durable before they are acknowledged")
+        .after_help(EXAMPLES)
+        .subcommand(config::with_options(run))
+        .subcommand(config::with_options(check_config))
+}
+
+fn load(matches: &[&ArgMatches]) -> Result<Effective, FaultList> {
+    config::load(matches.iter().copied(), std::env::vars_os())
+}
+
+fn check_config(matches: &[&ArgMatches]) -> ExitCode {
+    match load(matches) {
+        Ok(effective) => {
+            print!("{effective}");
+            ExitCode::SUCCESS
+        }
+        Err(faults) => refuse(&faults),
+    }
+}
+
+fn run(matches: &[&ArgMatches]) -> ExitCode {
+    let effective = match load(matches) {
+        Ok(effective) => effective,
+        Err(faults) => return refuse(&faults),
+    };
+    match silverback::node::run(effective.config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("silverback: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn refuse(faults: &FaultList) -> ExitCode {
+    eprintln!("silverback: {faults}");
+    ExitCode::from(EXIT_CONFIG)
+}

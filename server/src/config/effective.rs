@@ -1,0 +1,47 @@
+//! The effective configuration as YAML, each value with its origin: what `check-config` prints.
+
+use std::fmt;
+
+use super::file::scalar_text;
+use super::options::{OPTIONS, Shown};
+use super::{Effective, Origin};
+
+impl Effective {
+    /// Where the value of an option came from.
+    pub fn origin(&self, name: &str) -> &Origin {
+        self.origins.get(name).unwrap_or(&Origin::Default)
+    }
+}
+
+/// A file that can be read as `--config` again.
+impl fmt::Display for Effective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<_> = OPTIONS
+            .iter()
+            .map(|option| (format!("{}: {}", option.name, yaml((option.show)(&self.config))), option.name))
+            .collect();
+        let width = lines.iter().map(|(line, _)| line.chars().count()).max().unwrap_or(0);
+        for (line, name) in lines {
+            writeln!(f, "{line:width$}  # {}", self.origin(name))?;
+        }
+        Ok(())
+    }
+}
+
+fn yaml(shown: Shown) -> String {
+    match shown {
+        Shown::One(value) => scalar(&value),
+        Shown::Many(values) => format!("[{}]", values.iter().map(quoted).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// Bare where YAML reads back the very same text.
+fn scalar(value: &str) -> String {
+    let read_back = serde_yaml_ng::from_str(value).ok().and_then(|read| scalar_text(&read));
+    if read_back.as_deref() == Some(value) { value.to_owned() } else { quoted(value) }
+}
+
+/// JSON's strings are YAML's double-quoted ones.
+fn quoted(value: impl AsRef<str>) -> String {
+    serde_json::Value::from(value.as_ref()).to_string()
+}

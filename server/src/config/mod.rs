@@ -1,0 +1,137 @@
+//! What an operator may set: one plain struct, filled from defaults, a YAML file, the environment
+//! and flags, in that order, all under the same names.
+//!
+//! Knows where each value came from and tells all faults at once. Doesn't know what a value is
+//! used for, and doesn't start anything.
+mod effective;
+mod fault;
+mod file;
+mod flags;
+mod layer;
+mod options;
+mod validate;
+mod value;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use fault::{Fault, FaultList};
+pub use flags::with_options;
+pub use layer::Origin;
+
+use crate::limits;
+use layer::Layers;
+
+/// Everything that a node can be told at its start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Where to listen; every core accepts on each of these.
+    pub listen: Vec<SocketAddr>,
+    /// Where the WAL and the blocks lie.
+    pub data_dir: PathBuf,
+    /// How many shards.
+    pub shards: ShardCount,
+    /// How long samples are kept.
+    pub retention: Duration,
+    /// How a line of the log is written.
+    pub log_format: LogFormat,
+    /// A level, or `tracing` directives. Checked: it parses as an `EnvFilter`.
+    pub log_level: String,
+    /// How often the node stores its own metrics; `None`: not at all.
+    pub self_scrape_interval: Option<Duration>,
+    /// Open connections of the whole node.
+    pub max_connections: usize,
+    /// A request body as it arrives.
+    pub max_body_bytes: usize,
+    /// A request body after decompression.
+    pub max_decoded_bytes: usize,
+    /// Active series of the whole node; `None`: no such limit.
+    pub max_series: Option<NonZeroU64>,
+    /// Reads at the same time.
+    pub max_reads: usize,
+    /// Samples that one read may touch.
+    pub max_read_samples: u64,
+    /// From a request's first byte to its answer.
+    pub request_timeout: Duration,
+    /// From a request's first byte to the end of its head.
+    pub header_timeout: Duration,
+    /// How long a connection may lie idle between requests.
+    pub idle_timeout: Duration,
+    /// How long requests in flight may take to end once the node is told to stop.
+    pub shutdown_timeout: Duration,
+}
+
+/// How many shards a node runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShardCount {
+    /// One for each physical core that the process may use.
+    PerCore,
+    /// As many as this.
+    Fixed(NonZeroUsize),
+}
+
+/// How a line of the log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines: one JSON object a line.
+    Json,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 9009))],
+            data_dir: PathBuf::from("./silverback-data"),
+            shards: ShardCount::PerCore,
+            retention: Duration::from_secs(26 * 60 * 60),
+            log_format: LogFormat::Text,
+            log_level: "info".to_owned(),
+            self_scrape_interval: Some(Duration::from_secs(15)),
+            max_connections: 10_000,
+            max_body_bytes: limits::BODY_BYTES_MAX,
+            max_decoded_bytes: limits::DECODED_BYTES_MAX,
+            max_series: None,
+            max_reads: 10,
+            max_read_samples: 50_000_000,
+            request_timeout: Duration::from_secs(30),
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(5 * 60),
+            shutdown_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A configuration that was checked, and where each of its values came from.
+#[derive(Debug, Clone)]
+pub struct Effective {
+    /// The values.
+    pub config: Config,
+    /// The origin of each option that isn't at its default, by name.
+    origins: BTreeMap<&'static str, Origin>,
+}
+
+/// Reads the configuration: the file that `--config` or `SILVERBACK_CONFIG` names, then the
+/// environment, then the flags of `matches` (outermost command first), each over the former.
+pub fn load<'a>(
+    matches: impl IntoIterator<Item = &'a clap::ArgMatches>,
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<Effective, FaultList> {
+    let (flag_values, config_flag) = flags::read(matches);
+    let (environment_values, config_variable) = layer::read_environment(environment);
+    let mut layers = Layers::default();
+    if let Some(path) = config_flag.or(config_variable) {
+        layers.apply_all(file::read(&path));
+    }
+    layers.apply_all(environment_values);
+    layers.apply_all(flag_values);
+    layers.finish()
+}
+
+#[cfg(test)]
+mod tests;

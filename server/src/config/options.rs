@@ -1,0 +1,309 @@
+//! The options, one entry each: name, help, how to set it and how to show it. Flags, environment,
+//! file, help and `check-config` all read this table, so they can't disagree.
+
+use std::net::SocketAddr;
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tracing_subscriber::EnvFilter;
+
+use super::fault::Problem;
+use super::value::{DAY, HOUR, SECOND, count, duration, show_count, show_duration, show_size, size};
+use super::{Config, LogFormat, ShardCount};
+use crate::limits::SHARDS_MAX;
+
+/// One thing that can be set.
+pub(super) struct ConfigOption {
+    /// As a flag `--name`, in the file `name:`, in the environment `SILVERBACK_NAME`.
+    pub name: &'static str,
+    /// What its value is called in the help.
+    pub value_name: &'static str,
+    /// The heading that it stands under in the help.
+    pub heading: &'static str,
+    /// What it means.
+    pub help: &'static str,
+    /// Takes text into the configuration.
+    pub set: Set,
+    /// The configuration's value, so that `set` would take it again.
+    pub show: fn(&Config) -> Shown,
+}
+
+/// How an option takes its text.
+pub(super) enum Set {
+    /// One value.
+    One(fn(&mut Config, &str) -> Result<(), Problem>),
+    /// A list; a later origin replaces the former's whole list.
+    Many(fn(&mut Config, &[String]) -> Result<(), Problem>),
+}
+
+/// A value as text.
+pub(super) enum Shown {
+    /// One value.
+    One(String),
+    /// A list.
+    Many(Vec<String>),
+}
+
+const NODE: &str = "Node";
+const READS: &str = "Reads";
+const LIMITS: &str = "Limits";
+const TIMEOUTS: &str = "Timeouts";
+const LOG: &str = "Log and metrics";
+
+/// The label spans of a request keep offsets in 30 bits.
+const BODY_BYTES_ALLOWED: RangeInclusive<usize> = 1 << 10..=512 << 20;
+const _: () = assert!(*BODY_BYTES_ALLOWED.end() < 1 << 30);
+const SCRAPE_ALLOWED: RangeInclusive<Duration> = SECOND..=HOUR;
+const TIMEOUT_ALLOWED: RangeInclusive<Duration> = Duration::from_millis(100)..=HOUR;
+const RETENTION_ALLOWED: RangeInclusive<Duration> = HOUR..=Duration::from_secs(3650 * DAY.as_secs());
+
+/// All of them, in the order of the help.
+pub(super) static OPTIONS: &[ConfigOption] = &[
+    ConfigOption {
+        name: "listen",
+        value_name: "ADDRESS",
+        heading: NODE,
+        help: "Where to listen for HTTP and gRPC, both on one port; may be given more than once. \
+               `:9009` means every address of the machine",
+        set: Set::Many(|config, texts| set_listen(texts).map(|addresses| config.listen = addresses)),
+        show: |config| Shown::Many(config.listen.iter().map(SocketAddr::to_string).collect()),
+    },
+    ConfigOption {
+        name: "data-dir",
+        value_name: "DIR",
+        heading: NODE,
+        help: "Where the write-ahead log lies; made if it isn't there. One process at a time",
+        set: Set::One(|config, text| set_data_dir(text).map(|dir| config.data_dir = dir)),
+        show: |config| Shown::One(config.data_dir.display().to_string()),
+    },
+    ConfigOption {
+        name: "shards",
+        value_name: "COUNT",
+        heading: NODE,
+        help: "How many shards, each on a core of its own. `auto`: one for each physical core that \
+               the process may use",
+        set: Set::One(|config, text| set_shards(text).map(|shards| config.shards = shards)),
+        show: |config| Shown::One(show_shards(config.shards)),
+    },
+    ConfigOption {
+        name: "retention",
+        value_name: "DURATION",
+        heading: NODE,
+        help: "How long samples are kept. A sample older than this is refused",
+        set: Set::One(|config, text| duration(text, RETENTION_ALLOWED).map(|d| config.retention = d)),
+        show: |config| Shown::One(show_duration(config.retention)),
+    },
+    ConfigOption {
+        name: "max-series",
+        value_name: "COUNT",
+        heading: LIMITS,
+        help: "Active series of the node. Samples of further new series are refused; the known ones \
+               go on. `unlimited`: no such limit",
+        set: Set::One(|config, text| set_max_series(text).map(|series| config.max_series = series)),
+        show: |config| Shown::One(config.max_series.map_or("unlimited".to_owned(), |n| show_count(n.get()))),
+    },
+    ConfigOption {
+        name: "max-connections",
+        value_name: "COUNT",
+        heading: LIMITS,
+        help: "Open connections of the whole node. One more is closed at once",
+        set: Set::One(|config, text| {
+            count(text, 1..=1_000_000).map(|connections| config.max_connections = connections as usize)
+        }),
+        show: |config| Shown::One(config.max_connections.to_string()),
+    },
+    ConfigOption {
+        name: "max-body-bytes",
+        value_name: "SIZE",
+        heading: LIMITS,
+        help: "A request body as it arrives. A larger one is refused with 413",
+        set: Set::One(|config, text| {
+            size(text, BODY_BYTES_ALLOWED).map(|bytes| config.max_body_bytes = bytes)
+        }),
+        show: |config| Shown::One(show_size(config.max_body_bytes)),
+    },
+    ConfigOption {
+        name: "max-decoded-bytes",
+        value_name: "SIZE",
+        heading: LIMITS,
+        help: "A request body after decompression. A larger one is refused before it is decompressed",
+        set: Set::One(|config, text| {
+            size(text, BODY_BYTES_ALLOWED).map(|bytes| config.max_decoded_bytes = bytes)
+        }),
+        show: |config| Shown::One(show_size(config.max_decoded_bytes)),
+    },
+    ConfigOption {
+        name: "max-reads",
+        value_name: "COUNT",
+        heading: READS,
+        help: "Reads at the same time. One more is refused, to be tried again",
+        set: Set::One(|config, text| count(text, 1..=10_000).map(|reads| config.max_reads = reads as usize)),
+        show: |config| Shown::One(config.max_reads.to_string()),
+    },
+    ConfigOption {
+        name: "max-read-samples",
+        value_name: "COUNT",
+        heading: READS,
+        help: "Samples that one read may return. A larger read is refused, and told so",
+        set: Set::One(|config, text| {
+            count(text, 1..=1_000_000_000_000).map(|samples| config.max_read_samples = samples)
+        }),
+        show: |config| Shown::One(show_count(config.max_read_samples)),
+    },
+    ConfigOption {
+        name: "request-timeout",
+        value_name: "DURATION",
+        heading: TIMEOUTS,
+        help: "From a request's first byte to its answer",
+        set: Set::One(|config, text| duration(text, TIMEOUT_ALLOWED).map(|d| config.request_timeout = d)),
+        show: |config| Shown::One(show_duration(config.request_timeout)),
+    },
+    ConfigOption {
+        name: "header-timeout",
+        value_name: "DURATION",
+        heading: TIMEOUTS,
+        help: "From a request's first byte to the end of its head; at most the request timeout",
+        set: Set::One(|config, text| duration(text, TIMEOUT_ALLOWED).map(|d| config.header_timeout = d)),
+        show: |config| Shown::One(show_duration(config.header_timeout)),
+    },
+    ConfigOption {
+        name: "idle-timeout",
+        value_name: "DURATION",
+        heading: TIMEOUTS,
+        help: "How long a connection may lie idle between requests",
+        set: Set::One(|config, text| duration(text, SECOND..=DAY).map(|d| config.idle_timeout = d)),
+        show: |config| Shown::One(show_duration(config.idle_timeout)),
+    },
+    ConfigOption {
+        name: "shutdown-timeout",
+        value_name: "DURATION",
+        heading: TIMEOUTS,
+        help: "How long requests in flight may take to end after SIGTERM. Keep it below \
+               Kubernetes' terminationGracePeriodSeconds",
+        set: Set::One(|config, text| duration(text, SECOND..=HOUR).map(|d| config.shutdown_timeout = d)),
+        show: |config| Shown::One(show_duration(config.shutdown_timeout)),
+    },
+    ConfigOption {
+        name: "log-level",
+        value_name: "LEVEL",
+        heading: LOG,
+        help: "error, warn, info, debug or trace; or directives such as `info,silverback::wal=debug`",
+        set: Set::One(|config, text| set_log_level(text).map(|level| config.log_level = level)),
+        show: |config| Shown::One(config.log_level.clone()),
+    },
+    ConfigOption {
+        name: "log-format",
+        value_name: "FORMAT",
+        heading: LOG,
+        help: "text for people, json for machines",
+        set: Set::One(|config, text| set_log_format(text).map(|format| config.log_format = format)),
+        show: |config| Shown::One(show_log_format(config.log_format).to_owned()),
+    },
+    ConfigOption {
+        name: SELF_SCRAPE_INTERVAL,
+        value_name: "DURATION",
+        heading: LOG,
+        help: "How often the node stores its own metrics as samples. 0: not at all",
+        set: Set::One(|config, text| set_self_scrape(text).map(|i| config.self_scrape_interval = i)),
+        show: |config| Shown::One(config.self_scrape_interval.map_or("0".to_owned(), show_duration)),
+    },
+];
+
+/// Named by the flag that turns it off, too.
+pub(super) const SELF_SCRAPE_INTERVAL: &str = "self-scrape-interval";
+
+fn set_listen(texts: &[String]) -> Result<Vec<SocketAddr>, Problem> {
+    const ALLOWED: &str = "allowed: IP:PORT, such as 127.0.0.1:9009, [::1]:9009, 0.0.0.0:9009 or :9009";
+    if texts.is_empty() {
+        return Err(Problem::new("the list is empty", ALLOWED));
+    }
+    let mut addresses = Vec::with_capacity(texts.len());
+    for text in texts {
+        let address = parse_listen(text)
+            .ok_or_else(|| Problem::new(format!("{text:?} is not an address to listen on"), ALLOWED))?;
+        // Port 0 asks the system for a free one: each time another.
+        if addresses.contains(&address) && address.port() != 0 {
+            return Err(Problem::new(format!("{address} stands twice"), "allowed: each address once"));
+        }
+        addresses.push(address);
+    }
+    Ok(addresses)
+}
+
+fn parse_listen(text: &str) -> Option<SocketAddr> {
+    match text.strip_prefix(':') {
+        Some(port) => Some(SocketAddr::from(([0, 0, 0, 0], port.parse().ok()?))),
+        None => text.parse().ok(),
+    }
+}
+
+fn set_data_dir(text: &str) -> Result<PathBuf, Problem> {
+    if text.is_empty() {
+        return Err(Problem::new("the path is empty", "allowed: a directory, such as /var/lib/silverback"));
+    }
+    Ok(PathBuf::from(text))
+}
+
+fn set_shards(text: &str) -> Result<ShardCount, Problem> {
+    let allowed = || format!("allowed: auto, or a whole number from 1 to {SHARDS_MAX}");
+    if text == "auto" {
+        return Ok(ShardCount::PerCore);
+    }
+    let shards = count(text, 1..=SHARDS_MAX as u64).map_err(|p| Problem::new(p.wrong, allowed()))?;
+    NonZeroUsize::new(shards as usize)
+        .map(ShardCount::Fixed)
+        .ok_or_else(|| Problem::new("no shard at all", allowed()))
+}
+
+fn show_shards(shards: ShardCount) -> String {
+    match shards {
+        ShardCount::PerCore => "auto".to_owned(),
+        ShardCount::Fixed(shards) => shards.to_string(),
+    }
+}
+
+fn set_max_series(text: &str) -> Result<Option<NonZeroU64>, Problem> {
+    if text == "unlimited" {
+        return Ok(None);
+    }
+    let allowed = "allowed: unlimited, or a whole number from 1 to 1e12, such as 2e6";
+    let series = count(text, 1..=1_000_000_000_000).map_err(|p| Problem::new(p.wrong, allowed))?;
+    Ok(NonZeroU64::new(series))
+}
+
+fn set_log_level(text: &str) -> Result<String, Problem> {
+    let parsed = EnvFilter::builder().parse(text);
+    if let (Ok(_), false) = (parsed, text.is_empty()) {
+        return Ok(text.to_owned());
+    }
+    Err(Problem::new(
+        format!("{text:?} is neither a level nor directives"),
+        "allowed: error, warn, info, debug, trace, or directives such as info,silverback::wal=debug",
+    ))
+}
+
+fn set_log_format(text: &str) -> Result<LogFormat, Problem> {
+    match text {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Err(Problem::new(format!("{text:?} is not a log format"), "allowed: text, json")),
+    }
+}
+
+fn show_log_format(format: LogFormat) -> &'static str {
+    match format {
+        LogFormat::Text => "text",
+        LogFormat::Json => "json",
+    }
+}
+
+fn set_self_scrape(text: &str) -> Result<Option<Duration>, Problem> {
+    match duration(text, Duration::ZERO..=*SCRAPE_ALLOWED.end()) {
+        Ok(Duration::ZERO) => Ok(None),
+        _ => duration(text, SCRAPE_ALLOWED)
+            .map(Some)
+            .map_err(|p| Problem::new(p.wrong, format!("{}; 0 turns it off", p.allowed))),
+    }
+}

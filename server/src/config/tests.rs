@@ -1,0 +1,188 @@
+//! The configuration from all its layers together.
+
+use std::path::Path;
+
+use super::*;
+
+/// Loads from a file's text, variables and flags.
+fn load_from(file: &str, variables: &[(&str, &str)], flags: &[&str]) -> Result<Effective, FaultList> {
+    static FILE_NUMBER: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    let number = FILE_NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("silverback-config-{}-{number}.yaml", std::process::id()));
+    std::fs::write(&path, file).unwrap();
+    let loaded = load_with_file(&path, variables, flags);
+    std::fs::remove_file(&path).unwrap();
+    loaded
+}
+
+fn load_with_file(path: &Path, variables: &[(&str, &str)], flags: &[&str]) -> Result<Effective, FaultList> {
+    let command = with_options(clap::Command::new("silverback"));
+    let config_flag = ["silverback", "--config", path.to_str().unwrap()];
+    let matches = command.try_get_matches_from(config_flag.iter().chain(flags)).unwrap();
+    load([&matches], variables.iter().map(|(name, value)| (name.into(), value.into())))
+}
+
+fn faults(file: &str, variables: &[(&str, &str)], flags: &[&str]) -> Vec<String> {
+    load_from(file, variables, flags).unwrap_err().0.iter().map(Fault::to_string).collect()
+}
+
+/// The one fault holds all of these.
+fn check_fault(file: &str, variables: &[(&str, &str)], flags: &[&str], parts: &[&str]) {
+    let faults = faults(file, variables, flags);
+    assert_eq!(faults.len(), 1, "{faults:#?}");
+    for part in parts {
+        assert!(faults[0].contains(part), "{part:?} in {:?}", faults[0]);
+    }
+}
+
+#[test]
+fn nothing_given_is_the_default() {
+    let effective = load_from("# nothing\n", &[], &[]).unwrap();
+    assert_eq!(effective.config, Config::default());
+    assert_eq!(effective.origin("listen"), &Origin::Default);
+}
+
+#[test]
+fn the_default_is_within_what_is_allowed() {
+    let text = load_from("", &[], &[]).unwrap().to_string();
+    assert_eq!(load_from(&text, &[], &[]).unwrap().config, Config::default());
+}
+
+#[test]
+fn a_flag_covers_a_variable_covers_the_file_covers_the_default() {
+    let file = "retention: 3h\nshards: 3\nmax-reads: 3\n";
+    let variables = [("SILVERBACK_RETENTION", "4h"), ("SILVERBACK_SHARDS", "4")];
+    let effective = load_from(file, &variables, &["--retention", "5h"]).unwrap();
+    assert_eq!(effective.config.retention, Duration::from_secs(5 * 3600));
+    assert_eq!(effective.config.shards, ShardCount::Fixed(NonZeroUsize::new(4).unwrap()));
+    assert_eq!(effective.config.max_reads, 3);
+    assert_eq!(effective.origin("retention"), &Origin::Flag("--retention".to_owned()));
+    assert_eq!(effective.origin("shards"), &Origin::Environment("SILVERBACK_SHARDS".to_owned()));
+    assert!(matches!(effective.origin("max-reads"), Origin::File(_, Some(3))));
+}
+
+#[test]
+fn every_option_is_taken_from_flag_variable_and_file_alike() {
+    for option in options::OPTIONS {
+        let value = match (option.show)(&Config::default()) {
+            options::Shown::One(value) => value,
+            options::Shown::Many(values) => values.join(","),
+        };
+        let flag = load_from("", &[], &[&format!("--{}={value}", option.name)]).unwrap();
+        assert!(matches!(flag.origin(option.name), Origin::Flag(_)));
+        let variable = load_from("", &[(&layer::variable_name(option.name), &value)], &[]).unwrap();
+        assert!(matches!(variable.origin(option.name), Origin::Environment(_)));
+        let file = load_from(&format!("{}: {value:?}", option.name), &[], &[]).unwrap();
+        assert!(matches!(file.origin(option.name), Origin::File(_, Some(1))));
+        assert_eq!(flag.config, variable.config);
+        assert_eq!(flag.config, file.config);
+    }
+}
+
+#[test]
+fn a_list_is_repeated_flags_commas_or_a_yaml_list() {
+    let expect: Vec<SocketAddr> = vec!["0.0.0.0:1".parse().unwrap(), "[::1]:2".parse().unwrap()];
+    let flags = load_from("listen: ['127.0.0.1:9']", &[], &["--listen=:1", "--listen=[::1]:2"]).unwrap();
+    assert_eq!(flags.config.listen, expect);
+    let variable = load_from("", &[("SILVERBACK_LISTEN", "0.0.0.0:1, [::1]:2")], &[]).unwrap();
+    assert_eq!(variable.config.listen, expect);
+    let file = load_from("listen:\n- :1\n- '[::1]:2'\n", &[], &[]).unwrap();
+    assert_eq!(file.config.listen, expect);
+}
+
+#[test]
+fn all_faults_are_told_together() {
+    let file = "retension: 3h\nmax-reads: 0\n";
+    let faults = faults(file, &[("SILVERBACK_SHARDS", "many")], &["--retention=5", "--log-format=xml"]);
+    assert_eq!(faults.len(), 5, "{faults:#?}");
+}
+
+#[test]
+fn a_fault_tells_its_place_its_cause_and_what_is_allowed() {
+    check_fault(
+        "\nmax-reads: 0",
+        &[],
+        &[],
+        &["max-reads (file ", ".yaml:2)", "too small", "from 1 to 10000"],
+    );
+    check_fault("", &[("SILVERBACK_SHARDS", "x")], &[], &["shards (env SILVERBACK_SHARDS)", "auto", "128"]);
+    check_fault("", &[], &["--retention=5m"], &["retention (flag --retention)", "too small", "1h"]);
+    check_fault("", &[], &["--listen=nowhere"], &["nowhere", "127.0.0.1:9009"]);
+    check_fault("", &[], &["--log-level=silverback=loud"], &["neither a level", "info"]);
+}
+
+#[test]
+fn an_unknown_key_is_a_fault_with_the_nearest_name() {
+    check_fault("retension: 3h", &[], &[], &["retension", "no such option", "did you mean retention?"]);
+    check_fault("zzz: 3h", &[], &[], &["zzz", "no such option", "listen, data-dir"]);
+}
+
+#[test]
+fn a_fault_is_told_even_where_a_later_layer_covers_it() {
+    check_fault("shards: many", &[], &["--shards=2"], &["shards (file "]);
+}
+
+#[test]
+fn a_file_that_is_no_mapping_or_no_yaml_or_not_there_is_a_fault() {
+    check_fault("- 1", &[], &[], &["not a mapping"]);
+    check_fault("a: [", &[], &[], &["not YAML"]);
+    check_fault("shards: 1\nshards: 2", &[], &[], &["duplicate"]);
+    check_fault("shards: {a: 1}", &[], &[], &["nested"]);
+    check_fault("shards: [1, 2]", &[], &[], &["2 values"]);
+    let missing = load_with_file(Path::new("/nonexistent/silverback.yaml"), &[], &[]).unwrap_err();
+    assert!(missing.to_string().contains("can't be read"), "{missing}");
+}
+
+#[test]
+fn the_file_may_be_named_by_the_environment() {
+    let matches =
+        with_options(clap::Command::new("silverback")).try_get_matches_from(["silverback"]).unwrap();
+    let environment = [(OsString::from("SILVERBACK_CONFIG"), OsString::from("/nonexistent/x.yaml"))];
+    let faults = load([&matches], environment).unwrap_err();
+    assert!(faults.to_string().contains("/nonexistent/x.yaml"), "{faults}");
+}
+
+#[test]
+fn options_that_contradict_each_other_are_a_fault_with_both_origins() {
+    let parts =
+        ["header-timeout (default)", "request-timeout (flag --request-timeout)", "10s is more than 5s"];
+    check_fault("", &[], &["--request-timeout=5s"], &parts);
+    check_fault("", &[], &["--max-body-bytes=64MiB"], &["max-decoded-bytes (default)", "64MiB", "32MiB"]);
+}
+
+#[test]
+fn a_faulty_value_is_not_also_held_against_another() {
+    check_fault(
+        "",
+        &[],
+        &["--header-timeout=x", "--request-timeout=5s"],
+        &["header-timeout", "not a duration"],
+    );
+}
+
+#[test]
+fn self_scraping_is_turned_off_in_two_ways() {
+    for flag in ["--no-self-scrape", "--self-scrape-interval=0"] {
+        assert_eq!(load_from("", &[], &[flag]).unwrap().config.self_scrape_interval, None);
+    }
+    let number = load_from("self-scrape-interval: 0", &[], &[]).unwrap();
+    assert_eq!(number.config.self_scrape_interval, None);
+    check_fault("", &[], &["--self-scrape-interval=10ms"], &["too small", "0 turns it off"]);
+}
+
+#[test]
+fn an_empty_variable_and_one_of_kubernetes_are_not_set() {
+    let variables = [("SILVERBACK_SHARDS", ""), ("SILVERBACK_SERVICE_HOST", "10.0.0.1")];
+    assert_eq!(load_from("", &variables, &[]).unwrap().config, Config::default());
+}
+
+#[test]
+fn the_effective_configuration_reads_back_as_itself() {
+    let flags = ["--data-dir=a # 'b': null", "--max-series=2e6", "--log-level=info,silverback::wal=debug"];
+    let effective = load_from("", &[], &flags).unwrap();
+    let text = effective.to_string();
+    assert!(text.contains("# flag --data-dir"), "{text}");
+    assert_eq!(load_from(&text, &[], &[]).unwrap().config, effective.config);
+    let odd = load_from("", &[], &["--data-dir=null"]).unwrap();
+    assert_eq!(load_from(&odd.to_string(), &[], &[]).unwrap().config, odd.config);
+}

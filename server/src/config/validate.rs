@@ -1,0 +1,37 @@
+//! How options must relate to each other. Each alone was checked when it was set.
+
+use super::Config;
+use super::fault::Problem;
+use super::value::{show_duration, show_size};
+
+/// A relation that doesn't hold.
+pub(super) struct BrokenRelation {
+    /// The options that it relates.
+    pub options: [&'static str; 2],
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+pub(super) fn broken_relations(config: &Config) -> Vec<BrokenRelation> {
+    let at_most = [
+        (
+            ["header-timeout", "request-timeout"],
+            config.header_timeout <= config.request_timeout,
+            [show_duration(config.header_timeout), show_duration(config.request_timeout)],
+        ),
+        (
+            ["max-body-bytes", "max-decoded-bytes"],
+            config.max_body_bytes <= config.max_decoded_bytes,
+            [show_size(config.max_body_bytes), show_size(config.max_decoded_bytes)],
+        ),
+    ];
+    let broken = at_most.into_iter().filter(|(_, holds, _)| !holds);
+    broken.map(|(options, _, values)| at_most_broken(options, values)).collect()
+}
+
+fn at_most_broken(options: [&'static str; 2], values: [String; 2]) -> BrokenRelation {
+    let ([lesser, greater], [lesser_value, greater_value]) = (options, values);
+    let wrong = format!("{lesser_value} is more than {greater_value}");
+    let allowed = format!("allowed: {lesser} at most {greater}; lower the one or raise the other");
+    BrokenRelation { options, problem: Problem::new(wrong, allowed) }
+}

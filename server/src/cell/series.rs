@@ -163,7 +163,7 @@ impl SeriesStore {
     /// The chunks that overlap a range of ms, both ends inclusive, oldest first; the open one as if
     /// it were sealed now.
     pub fn chunks(&self, at: SeriesRef, min_ms: i64, max_ms: i64) -> Vec<SealedChunk> {
-        let overlaps = |c: &SealedChunk| c.min_timestamp_ms() <= max_ms && c.max_timestamp_ms() >= min_ms;
+        let overlaps = |c: &SealedChunk| c.overlaps(min_ms, max_ms);
         let sealed = &self.histories.get(at.0).sealed;
         let from = sealed.partition_point(|c| c.max_timestamp_ms() < min_ms);
         let mut chunks: Vec<_> = sealed[from..].iter().take_while(|c| overlaps(c)).cloned().collect();
@@ -289,7 +289,8 @@ mod tests {
 
     #[test]
     fn a_chunk_never_crosses_two_hours() {
-        let (store, at) = store_with([(CHUNK_RANGE_MS - 10, 1.0), (CHUNK_RANGE_MS, 2.0), (CHUNK_RANGE_MS + 5, 3.0)]);
+        let (store, at) =
+            store_with([(CHUNK_RANGE_MS - 10, 1.0), (CHUNK_RANGE_MS, 2.0), (CHUNK_RANGE_MS + 5, 3.0)]);
         let chunks = store.chunks(at, i64::MIN, i64::MAX);
         assert_eq!(chunks.len(), 2);
         assert_eq!(chunks[1].min_timestamp_ms(), CHUNK_RANGE_MS);

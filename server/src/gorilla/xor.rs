@@ -23,7 +23,7 @@ const LEADING_MAX: u32 = 31;
 const NO_WINDOW: u8 = 0xff;
 
 /// The state of an open XOR chunk: everything but its full words, which went to the sink.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct OpenXor {
     last_timestamp_ms: i64,
     last_value_bits: u64,

@@ -114,4 +114,3 @@ pub struct PartSeries {
     pub samples: u32,
 }
 const _: () = assert!(size_of::<PartSeries>() <= 32);
-

@@ -11,7 +11,9 @@ use crate::wal::{Durable, LogError};
 
 pub use body::{LabelSource, LabelSpan, PartSeries, WriteBody};
 pub use part::{Part, PartPool};
-pub use read::{ReadError, ReadReply, ReadRequest, Remaining, SelectContent, SelectId, SelectedSeries, Selection};
+pub use read::{
+    ReadError, ReadReply, ReadRequest, Remaining, SelectContent, SelectId, SelectedSeries, Selection,
+};
 pub use stats::{Cardinality, NameCount, ShardStats};
 
 /// Names a request among those that a core waits for. Good for one reply.

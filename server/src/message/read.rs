@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use crate::gorilla::SealedChunk;
-use crate::model::{Labels, Matcher};
 use crate::message::{Cardinality, ShardStats};
+use crate::model::{Labels, Matcher};
 
 /// A select that is open on a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

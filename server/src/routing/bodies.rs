@@ -48,14 +48,14 @@ impl BodyPool {
     /// A body that nobody else reads.
     pub fn take(&self) -> Arc<WriteBody> {
         let mut kept = self.kept.borrow_mut();
-        match kept.pop_front() {
-            Some(mut body) if Arc::get_mut(&mut body).is_some() => body,
-            Some(in_use) => {
-                kept.push_back(in_use);
-                Arc::default()
-            }
-            None => Arc::default(),
+        let Some(mut body) = kept.pop_front() else {
+            return Arc::default();
+        };
+        if Arc::get_mut(&mut body).is_none() {
+            kept.push_back(body);
+            return Arc::default();
         }
+        body
     }
 
     /// Keeps a body for a later request, unless it grew beyond the usual.

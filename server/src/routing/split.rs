@@ -75,7 +75,10 @@ mod tests {
         let parts: Vec<_> = split.finish().unwrap().collect();
         assert_eq!(parts.iter().map(|(shard, _)| shard.0).collect::<Vec<_>>(), [0, 3]);
         let first = &parts[0].1;
-        assert_eq!(first.series.iter().map(|s| (s.id, s.samples)).collect::<Vec<_>>(), [(id(0), 2), (id(1), 1)]);
+        assert_eq!(
+            first.series.iter().map(|s| (s.id, s.samples)).collect::<Vec<_>>(),
+            [(id(0), 2), (id(1), 1)]
+        );
         assert_eq!(first.samples.iter().map(|s| s.value).collect::<Vec<_>>(), [0.0, 0.0, 1.0]);
     }
 

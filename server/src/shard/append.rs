@@ -46,12 +46,22 @@ impl Shard {
             rest = after;
             self.append_series(body, entry, own, bounds, &mut outcome);
         }
+        self.note_range(samples, bounds);
         self.counters.parts += 1;
         self.counters.samples += outcome.written;
         if let Some(refusals) = &outcome.refusals {
             self.counters.refused.merge(&refusals.counts);
         }
         outcome
+    }
+
+    /// Widens the shard's range by what was sent inside the bounds.
+    fn note_range(&mut self, samples: &[Sample], bounds: TimeBounds) {
+        let times = || samples.iter().map(|s| s.timestamp_ms.clamp(bounds.oldest_ms, bounds.newest_ms));
+        if let Some((oldest, newest)) = times().min().zip(times().max()) {
+            let (was_oldest, was_newest) = self.range_ms.unwrap_or((oldest, newest));
+            self.range_ms = Some((oldest.min(was_oldest), newest.max(was_newest)));
+        }
     }
 
     #[inline]

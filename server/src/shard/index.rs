@@ -6,9 +6,9 @@ use std::hash::BuildHasher;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use roaring::RoaringBitmap;
 
+use crate::cell::SeriesRef;
 use crate::cell::pages::Pages;
 use crate::cell::series::LabelRef;
-use crate::cell::SeriesRef;
 use crate::model::Labels;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

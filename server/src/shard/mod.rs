@@ -10,6 +10,7 @@ pub mod maintenance;
 pub mod matching;
 pub mod read;
 pub mod select;
+mod stats;
 
 pub mod worker;
 
@@ -30,6 +31,8 @@ pub struct Shard {
     store: SeriesStore,
     index: LabelIndex,
     series_max: usize,
+    /// The oldest and the newest sample, in ms; `None` before the first one.
+    range_ms: Option<(i64, i64)>,
     counters: Counters,
     selects: select::OpenSelects,
 }
@@ -57,6 +60,7 @@ impl Shard {
             store: SeriesStore::default(),
             index: LabelIndex::default(),
             series_max,
+            range_ms: None,
             counters: Counters::default(),
             selects: select::OpenSelects::default(),
         }

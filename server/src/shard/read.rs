@@ -29,7 +29,9 @@ pub async fn answer<H: Host>(
             shard.borrow_mut().selects.close(select);
             ReadReply::Closed
         }
-        ReadRequest::LabelNames(selection) => ReadReply::Strings(label_names(&shard, &host, &selection).await),
+        ReadRequest::LabelNames(selection) => {
+            ReadReply::Strings(label_names(&shard, &host, &selection).await)
+        }
         ReadRequest::LabelValues(name, selection) => {
             ReadReply::Strings(label_values(&shard, &host, &name, &selection).await)
         }

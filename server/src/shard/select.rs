@@ -197,21 +197,21 @@ async fn sort_in_slices<T: Copy, H: Host>(
     items
 }
 
-fn merge_step<T: Copy>(
-    left: &mut &[T],
-    right: &mut &[T],
+fn merge_step<'a, T: Copy>(
+    left: &mut &'a [T],
+    right: &mut &'a [T],
     merged: &mut Vec<T>,
     compare: &impl Fn(&T, &T) -> Ordering,
 ) {
     for _ in 0..STEP {
-        let from = match (left.first(), right.first()) {
-            (Some(l), Some(r)) if compare(l, r).is_le() => &mut *left,
-            (_, Some(_)) => &mut *right,
-            (Some(_), None) => &mut *left,
+        let from_left = match (left.first(), right.first()) {
+            (Some(l), Some(r)) => compare(l, r).is_le(),
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
             (None, None) => return,
         };
-        merged.push(from[0]);
-        *from = &from[1..];
+        let from = if from_left { &mut *left } else { &mut *right };
+        merged.extend(from.split_off_first().copied());
     }
 }
 

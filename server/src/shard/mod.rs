@@ -14,6 +14,9 @@ mod stats;
 
 pub mod worker;
 
+#[cfg(test)]
+mod tests;
+
 use crate::cell::{Cell, SeriesRef, SeriesStore};
 use crate::limits::CELL_COUNT;
 use crate::model::{Labels, RefusedCounts, ShardId};

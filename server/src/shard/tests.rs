@@ -1,0 +1,223 @@
+//! A shard as its worker uses it: parts in, selects out, retention over it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use futures::executor::block_on;
+
+use crate::message::{
+    LabelSource, LabelSpan, PartSeries, ReadReply, ReadRequest, Remaining, SelectContent, SelectedSeries,
+    Selection, WriteBody,
+};
+use crate::model::{Labels, MatchOp, Matcher, RefusedReason, Sample, SeriesIdHasher, ShardId};
+use crate::shard::append::{PartOutcome, TimeBounds};
+use crate::shard::host::tests::Inline;
+use crate::shard::{Shard, maintenance, read};
+
+const EVER: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX };
+
+fn shard() -> Rc<RefCell<Shard>> {
+    Rc::new(RefCell::new(Shard::new(ShardId(0), usize::MAX)))
+}
+
+fn labels(pairs: &[(&str, &str)]) -> Labels {
+    Labels::from_pairs(pairs.iter().copied())
+}
+
+/// Appends one part: label sets with their samples.
+fn append(shard: &Rc<RefCell<Shard>>, bounds: TimeBounds, series: &[(Labels, Vec<Sample>)]) -> PartOutcome {
+    let (mut body, mut entries, mut samples) = (WriteBody::default(), Vec::new(), Vec::new());
+    for (labels, own) in series {
+        let block = labels.to_canonical();
+        let span = LabelSpan::new(LabelSource::Wire, body.bytes.len(), block.len());
+        body.bytes.extend_from_slice(&block);
+        let id = SeriesIdHasher::new(1, "").hash_canonical(&block);
+        entries.push(PartSeries { id, labels: span, samples: own.len() as u32 });
+        samples.extend_from_slice(own);
+    }
+    shard.borrow_mut().append(&body, &entries, &samples, bounds)
+}
+
+fn scrape(count: usize, at_ms: i64) -> Vec<(Labels, Vec<Sample>)> {
+    let series = |i: usize| labels(&[("__name__", "up"), ("instance", &format!("i{i:05}")), ("job", "node")]);
+    (0..count).map(|i| (series(i), vec![Sample::new(at_ms, i as f64)])).collect()
+}
+
+fn ask(shard: &Rc<RefCell<Shard>>, request: ReadRequest) -> ReadReply {
+    *block_on(read::answer(Rc::clone(shard), Inline, request)).unwrap()
+}
+
+fn selection(matchers: &[(&str, MatchOp, &str)]) -> Selection {
+    let matchers = matchers.iter().map(|(n, op, v)| Matcher::new(n, *op, v).unwrap());
+    Selection { matchers: matchers.collect(), min_ms: i64::MIN, max_ms: i64::MAX }
+}
+
+fn select(
+    shard: &Rc<RefCell<Shard>>,
+    matchers: &[(&str, MatchOp, &str)],
+    bytes: usize,
+) -> Vec<SelectedSeries> {
+    let ReadReply::Selected(select, _) =
+        ask(shard, ReadRequest::Select(selection(matchers), SelectContent::Chunks))
+    else {
+        panic!("a select is opened");
+    };
+    let mut all = Vec::new();
+    loop {
+        let ReadReply::Series(series, remaining) = ask(shard, ReadRequest::Fetch { select, bytes }) else {
+            panic!("a select is fetched");
+        };
+        all.extend(series);
+        if remaining == Remaining::Nothing {
+            return all;
+        }
+    }
+}
+
+#[test]
+fn series_come_back_sorted_whole_and_in_batches() {
+    let shard = shard();
+    for t in 0..200 {
+        assert_eq!(append(&shard, EVER, &scrape(700, t * 15_000)).written, 700);
+    }
+    for bytes in [1, 10_000, usize::MAX] {
+        let all = select(&shard, &[("job", MatchOp::Equal, "node")], bytes);
+        assert_eq!(all.len(), 700);
+        assert!(all.is_sorted_by(|a, b| a.labels < b.labels));
+        let samples: usize = all.iter().flat_map(|s| &s.chunks).map(|c| c.count()).sum();
+        assert_eq!(samples, 700 * 200);
+    }
+    assert_eq!(shard.borrow().stats().open_selects, 0);
+}
+
+#[test]
+fn matchers_mean_what_prometheus_means() {
+    let shard = shard();
+    let all = [
+        labels(&[("__name__", "a"), ("env", "prod"), ("x", "1")]),
+        labels(&[("__name__", "a"), ("env", "dev")]),
+        labels(&[("__name__", "b")]),
+    ];
+    let one = |l: &Labels| (l.clone(), vec![Sample::new(1, 1.0)]);
+    append(&shard, EVER, &all.iter().map(one).collect::<Vec<_>>());
+    let check = |matchers: &[(&str, MatchOp, &str)], expect: &[usize]| {
+        let found: Vec<Labels> = select(&shard, matchers, 1 << 20).into_iter().map(|s| s.labels).collect();
+        let mut expect: Vec<Labels> = expect.iter().map(|i| all[*i].clone()).collect();
+        expect.sort();
+        assert_eq!(found, expect, "{matchers:?}");
+    };
+    use MatchOp::*;
+    check(&[("__name__", Equal, "a")], &[0, 1]);
+    check(&[("__name__", Equal, "a"), ("env", Equal, "dev")], &[1]);
+    check(&[("__name__", Equal, "c")], &[]);
+    check(&[("env", Equal, "")], &[2]);
+    check(&[("env", NotEqual, "")], &[0, 1]);
+    check(&[("env", NotEqual, "prod")], &[1, 2]);
+    check(&[("env", Regex, "prod|dev")], &[0, 1]);
+    check(&[("env", Regex, "|dev")], &[1, 2]);
+    check(&[("env", NotRegex, "p.*")], &[1, 2]);
+    check(&[("env", NotRegex, ".+"), ("__name__", Regex, "a|b")], &[2]);
+    check(&[("nowhere", Regex, ".*")], &[0, 1, 2]);
+    check(&[("nowhere", NotEqual, "")], &[]);
+    check(&[], &[0, 1, 2]);
+}
+
+#[test]
+fn names_and_values_are_those_of_the_series_that_match() {
+    let shard = shard();
+    append(&shard, EVER, &scrape(3, 1000));
+    let strings = |request| match ask(&shard, request) {
+        ReadReply::Strings(strings) => strings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    let everything = selection(&[]);
+    assert_eq!(strings(ReadRequest::LabelNames(everything.clone())), ["__name__", "instance", "job"]);
+    assert_eq!(strings(ReadRequest::LabelValues("job".into(), everything)), ["node"]);
+    let some = selection(&[("instance", MatchOp::Regex, "i0000[12]")]);
+    assert_eq!(strings(ReadRequest::LabelValues("instance".into(), some.clone())), ["i00001", "i00002"]);
+    let later = Selection { min_ms: 2000, ..some };
+    assert!(strings(ReadRequest::LabelNames(later)).is_empty());
+}
+
+#[test]
+fn a_refused_sample_takes_nothing_of_its_neighbours() {
+    let shard = shard();
+    let bounds = TimeBounds { oldest_ms: 1000, newest_ms: 2000 };
+    let times = [i64::MIN, 999, 1000, 1500, 1400, 2000, 2001, i64::MAX];
+    let series = |name: &str| (labels(&[("__name__", name)]), times.map(|t| Sample::new(t, 1.0)).to_vec());
+    let outcome = append(&shard, bounds, &[series("a"), series("b")]);
+    assert_eq!(outcome.written, 6);
+    let refusals = outcome.refusals.unwrap();
+    let counts: Vec<_> = refusals.counts.iter().collect();
+    let expect =
+        [(RefusedReason::OutOfOrder, 2), (RefusedReason::TooOld, 4), (RefusedReason::TooFarInFuture, 4)];
+    assert_eq!(counts, expect);
+    assert_eq!(refusals.example.unwrap().1, r#"{__name__="a"}"#);
+    assert_eq!(select(&shard, &[], 1 << 20).len(), 2);
+}
+
+#[test]
+fn a_series_whose_samples_are_all_refused_is_not_made() {
+    let shard = shard();
+    let bounds = TimeBounds { oldest_ms: 1000, newest_ms: 2000 };
+    append(&shard, bounds, &scrape(5, 10));
+    let stats = shard.borrow().stats();
+    assert_eq!((stats.series, stats.label_pairs, stats.label_names), (0, 0, 0));
+}
+
+#[test]
+fn new_series_beyond_the_limit_are_refused_and_known_ones_live_on() {
+    let shard = Rc::new(RefCell::new(Shard::new(ShardId(0), 10)));
+    let outcome = append(&shard, EVER, &scrape(15, 1000));
+    assert_eq!(outcome.written, 10);
+    assert_eq!(outcome.refusals.unwrap().counts.get(RefusedReason::SeriesLimit), 5);
+    assert_eq!(append(&shard, EVER, &scrape(10, 2000)).written, 10);
+}
+
+#[test]
+fn a_retried_part_is_accepted_and_stored_once() {
+    let shard = shard();
+    for t in [0, 15_000, 15_000, 0] {
+        assert_eq!(append(&shard, EVER, &scrape(50, t)).written, 50);
+    }
+    assert_eq!(shard.borrow().stats().already, 100);
+    let samples: usize = select(&shard, &[], 1 << 20).iter().flat_map(|s| &s.chunks).map(|c| c.count()).sum();
+    assert_eq!(samples, 100);
+}
+
+#[test]
+fn series_that_retention_drops_leave_nothing_behind() {
+    let shard = shard();
+    append(&shard, EVER, &scrape(3000, 1000));
+    append(&shard, EVER, &scrape(10, 50_000));
+    block_on(maintenance::retain(&shard, &Inline, 40_000));
+    let stats = shard.borrow().stats();
+    assert_eq!((stats.series, stats.series_expired, stats.label_pairs), (10, 2990, 12));
+    assert_eq!(append(&shard, EVER, &scrape(3000, 60_000)).written, 3000);
+    assert_eq!(select(&shard, &[], 1 << 20).len(), 3000);
+}
+
+/// Five per cent of the targets are replaced in each half hour, over days of simulated time: what
+/// the shard holds stays level, because what retention drops is used again.
+#[test]
+fn churn_keeps_memory_level() {
+    const SERIES: usize = 2000;
+    const STEP_MS: i64 = 30 * 60 * 1000;
+    let retention_ms = 6 * 2 * STEP_MS;
+    let shard = shard();
+    let mut level = 0;
+    for step in 0..160i64 {
+        let now_ms = step * STEP_MS;
+        let first = step as usize * SERIES / 20;
+        let series: Vec<_> = scrape(first + SERIES, now_ms).split_off(first);
+        assert_eq!(append(&shard, EVER, &series).written, SERIES as u64);
+        block_on(maintenance::retain(&shard, &Inline, now_ms - retention_ms));
+        let stats = shard.borrow().stats();
+        let bytes = stats.series_bytes + stats.chunk_bytes + stats.index_bytes;
+        match step {
+            0..40 => level = level.max(bytes),
+            _ => assert!(bytes * 10 <= level * 11, "step {step}: {bytes} bytes, level was {level}"),
+        }
+        assert!(stats.series <= SERIES * 8 / 4, "step {step}: {} series", stats.series);
+    }
+}

@@ -25,6 +25,12 @@ pub const LABEL_VALUE_BYTES_MAX: usize = 8192;
 
 /// Symbols of one remote write 2 request.
 pub const SYMBOLS_MAX: usize = 1 << 20;
+/// Label sets of one remote write 2 request that are written out to be hashed, in bytes. A few
+/// references can stand for a million times their own length.
+pub const EXPANDED_LABEL_BYTES_MAX: usize = 4 * DECODED_BYTES_MAX;
+/// Remote write 2 label sets that one core knows again, 32 bytes each.
+pub const ID_CACHE_ENTRIES_MAX: usize = 1 << 20;
+const _: () = assert!(ID_CACHE_ENTRIES_MAX.is_power_of_two());
 
 /// How far ahead of the node's clock a sample may lie, in ms (Prometheus: 10 minutes).
 pub const FUTURE_MS_MAX: i64 = 10 * 60 * 1000;

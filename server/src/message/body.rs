@@ -8,11 +8,58 @@ use crate::model::{LabelBlock, SeriesId};
 #[derive(Debug, Default)]
 pub struct WriteBody {
     /// The protobuf bytes.
-    pub bytes: Vec<u8>,
+    pub bytes: BodyBytes,
     /// Remote write 2: where each symbol lies in `bytes` (offset, length).
     pub symbols: Vec<(u32, u32)>,
+    /// Remote write 2: each symbol's hash, for the decoder alone.
+    pub symbol_hashes: Vec<[u8; 16]>,
     /// Canonical label blocks of the series that didn't arrive in canonical form.
     pub scratch: Vec<u8>,
+}
+
+/// A buffer that is written whole each time it is used again, and so is never zeroed in between.
+#[derive(Debug, Default)]
+pub struct BodyBytes {
+    /// As long as the longest body so far.
+    buffer: Vec<u8>,
+    len: usize,
+}
+
+impl BodyBytes {
+    /// Room for a body of `len` bytes, to be written over: it may hold parts of a former one.
+    pub fn prepare(&mut self, len: usize) -> &mut [u8] {
+        if self.buffer.len() < len {
+            // Fresh zeroed memory comes from the kernel and is touched only where it is written.
+            self.buffer = vec![0; len];
+        }
+        self.len = len;
+        &mut self.buffer[..len]
+    }
+
+    /// Cuts a prepared body to the bytes that were written.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// The memory it holds on to.
+    pub fn capacity(&self) -> usize {
+        self.buffer.len()
+    }
+}
+
+impl std::ops::Deref for BodyBytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.buffer[..self.len]
+    }
+}
+
+impl From<Vec<u8>> for BodyBytes {
+    fn from(buffer: Vec<u8>) -> Self {
+        Self { len: buffer.len(), buffer }
+    }
 }
 
 /// Where a series' labels lie in a [`WriteBody`]: 8 bytes.

@@ -42,4 +42,10 @@ impl SeriesIdHasher {
     pub fn hash_canonical(&self, block: &[u8]) -> SeriesId {
         SeriesId(xxh3_128_with_seed(block, self.seed))
     }
+
+    /// The tenant's own fingerprint of any bytes, to know them again by. No series id.
+    #[inline]
+    pub fn fingerprint(&self, bytes: &[u8]) -> u128 {
+        xxh3_128_with_seed(bytes, self.seed)
+    }
 }

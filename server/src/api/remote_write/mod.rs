@@ -1,1 +1,25 @@
-//! Remote write.
+//! Remote write: from the bytes of a request to checked series and samples, and from what became
+//! of them to the answer. It knows both protocol versions; it knows no shard, socket or clock.
+//!
+//! ```text
+//! negotiate (which version) → snappy (into the body) → Decoder (v1 | v2, in slices) → SeriesSink
+//! … the shards append … → answer (status, headers, words)
+//! ```
+mod canonical;
+mod content;
+mod decoder;
+mod id_cache;
+mod labels;
+mod malformed;
+mod symbols;
+mod tally;
+mod v1;
+mod v2;
+mod wire;
+
+pub mod snappy;
+
+pub use decoder::{Decoder, Decoding, SeriesSink, Slice, Version};
+pub use id_cache::IdCache;
+pub use malformed::{MalformedBody, MalformedCause};
+pub use tally::Tally;

@@ -1,0 +1,167 @@
+//! Decodes a request in slices: in place, every series checked, and handed on with its samples.
+
+use super::{
+    content::{Content, SeriesFields, for_each_sample},
+    id_cache::IdCache,
+    labels::CollectedLabels,
+    malformed::{MalformedBody, MalformedCause},
+    tally::Tally,
+    v1, v2,
+    wire::{Reader, malformed},
+};
+use crate::{
+    limits::DECODED_BYTES_MAX,
+    message::{LabelSpan, WriteBody},
+    model::{RefusedReason, Sample, SeriesId, SeriesIdHasher},
+};
+
+/// The two protocol versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// `prometheus.WriteRequest`
+    V1,
+    /// `io.prometheus.write.v2.Request`
+    V2,
+}
+
+/// Takes the good series of a request as they are decoded.
+pub trait SeriesSink {
+    /// A checked series. Exactly `samples` calls of [`SeriesSink::sample`] follow, at least one.
+    fn series(&mut self, id: SeriesId, labels: LabelSpan, samples: u32);
+
+    /// The next sample of the series.
+    fn sample(&mut self, sample: Sample);
+}
+
+/// Whether a request is decoded to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slice {
+    /// There is more: call again.
+    More,
+    /// That was all.
+    Done,
+}
+
+/// What is read of a request now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Nothing yet.
+    Fresh,
+    /// Remote write 2: the symbol table.
+    Symbols,
+    /// The series.
+    Series,
+}
+
+impl Phase {
+    fn first_of(version: Version) -> Self {
+        match version {
+            Version::V1 => Self::Series,
+            Version::V2 => Self::Symbols,
+        }
+    }
+}
+
+/// How far one request is decoded.
+#[derive(Debug)]
+pub struct Decoding {
+    version: Version,
+    pub(super) phase: Phase,
+    /// The next top-level field.
+    pub(super) at: usize,
+    /// Remote write 2: bytes of labels that were written out to be hashed.
+    pub(super) expanded_bytes: usize,
+    /// What was counted so far.
+    pub tally: Tally,
+}
+
+impl Decoding {
+    /// Begins a request whose decompressed bytes are in its body.
+    pub fn start(version: Version) -> Self {
+        Self { version, phase: Phase::Fresh, at: 0, expanded_bytes: 0, tally: Tally::default() }
+    }
+}
+
+/// What one core keeps for decoding, from request to request.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    pub(super) labels: CollectedLabels,
+    pub(super) ids: IdCache,
+}
+
+impl Decoder {
+    /// A decoder that remembers label sets of remote write 2 in `ids`.
+    pub fn new(ids: IdCache) -> Self {
+        Self { labels: CollectedLabels::default(), ids }
+    }
+
+    /// Decodes on, for about `series_max` series. The labels that `sink` is told of lie in `body`.
+    ///
+    /// After an error the request is refused as a whole: what `sink` has of it must be dropped.
+    pub fn decode(
+        &mut self,
+        body: &mut WriteBody,
+        decoding: &mut Decoding,
+        hasher: &SeriesIdHasher,
+        series_max: usize,
+        sink: &mut impl SeriesSink,
+    ) -> Result<Slice, MalformedBody> {
+        if decoding.phase == Phase::Fresh {
+            start_body(body)?;
+            decoding.phase = Phase::first_of(decoding.version);
+        }
+        match decoding.version {
+            Version::V1 => v1::decode(self, body, decoding, hasher, series_max, sink),
+            Version::V2 => v2::decode(self, body, decoding, hasher, series_max, sink),
+        }
+    }
+}
+
+fn start_body(body: &mut WriteBody) -> Result<(), MalformedBody> {
+    body.symbols.clear();
+    body.symbol_hashes.clear();
+    body.scratch.clear();
+    if body.bytes.len() > DECODED_BYTES_MAX {
+        return Err(malformed(DECODED_BYTES_MAX, MalformedCause::BodyTooLarge));
+    }
+    Ok(())
+}
+
+/// A series whose labels are good, on its way to the sink.
+pub(super) struct GoodSeries<'a> {
+    pub id: SeriesId,
+    pub labels: LabelSpan,
+    pub content: Content,
+    /// The bytes that its samples lie in.
+    pub samples: Reader<'a>,
+}
+
+impl GoodSeries<'_> {
+    /// Hands the series and its samples on.
+    #[inline]
+    pub fn pass_on(
+        self,
+        fields: &SeriesFields,
+        tally: &mut Tally,
+        sink: &mut impl SeriesSink,
+    ) -> Result<(), MalformedBody> {
+        tally.series += 1;
+        tally.samples += u64::from(self.content.samples);
+        sink.series(self.id, self.labels, self.content.samples);
+        if self.content.samples == 1 {
+            sink.sample(self.content.first);
+            return Ok(());
+        }
+        for_each_sample(self.samples, fields, |sample| sink.sample(sample))
+    }
+}
+
+/// Counts what isn't stored of a series whose labels are good.
+#[cold]
+pub(super) fn count_unstored(content: &Content, tally: &mut Tally, describe: impl FnOnce() -> String) {
+    tally.exemplars_ignored += u64::from(content.exemplars);
+    tally.metadata_ignored += u64::from(content.metadata);
+    if content.histograms > 0 {
+        tally.refuse_samples(RefusedReason::NativeHistogram, content.histograms.into(), describe);
+    }
+}

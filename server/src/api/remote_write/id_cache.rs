@@ -1,0 +1,118 @@
+//! Remembers the series id of label sets that were seen before in a remote write 2 request, so
+//! that the labels needn't be put together again. It knows fingerprints and ids, no labels.
+
+use crate::{limits::ID_CACHE_ENTRIES_MAX, model::SeriesId};
+
+/// A bounded map from the fingerprint of a label set, in the order of its references, to the
+/// series id. An entry says too that these labels were checked and are canonical in this order.
+/// An entry may be pushed out by another at any time.
+#[derive(Debug)]
+pub struct IdCache {
+    /// Pairs of neighbours are one bucket. A fingerprint of zero is no entry.
+    entries: Vec<(u128, SeriesId)>,
+    used: usize,
+    entries_max: usize,
+}
+
+const EMPTY: (u128, SeriesId) = (0, SeriesId(0));
+const BUCKET: usize = 2;
+const ENTRIES_MIN: usize = 1 << 10;
+const GROWTH: usize = 4;
+
+impl Default for IdCache {
+    fn default() -> Self {
+        Self::with_entries_max(ID_CACHE_ENTRIES_MAX)
+    }
+}
+
+impl IdCache {
+    /// A cache of at most `entries_max` entries, rounded to a power of two.
+    pub fn with_entries_max(entries_max: usize) -> Self {
+        let entries_max = entries_max.max(ENTRIES_MIN).next_power_of_two();
+        Self { entries: vec![EMPTY; ENTRIES_MIN], used: 0, entries_max }
+    }
+
+    /// The id that was put in for this fingerprint.
+    #[inline]
+    pub fn get(&self, fingerprint: u128) -> Option<SeriesId> {
+        let bucket = self.bucket(fingerprint);
+        let entry = self.entries[bucket..bucket + BUCKET].iter().find(|entry| entry.0 == fingerprint)?;
+        (fingerprint != EMPTY.0).then_some(entry.1)
+    }
+
+    /// Puts an id in; the older entry of a full bucket goes.
+    pub fn insert(&mut self, fingerprint: u128, id: SeriesId) {
+        if self.used > self.entries.len() / 2 && self.entries.len() < self.entries_max {
+            self.grow();
+        }
+        let bucket = self.bucket(fingerprint);
+        let [newer, older] = &mut self.entries[bucket..bucket + BUCKET] else {
+            unreachable!("a bucket has two entries");
+        };
+        self.used += usize::from(older.0 == EMPTY.0);
+        *older = *newer;
+        *newer = (fingerprint, id);
+    }
+
+    /// Entries that it has room for now.
+    pub fn capacity(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Starts anew, larger: to fill it again costs each series one slow look, while to move the
+    /// entries would cost one request all of it.
+    #[cold]
+    fn grow(&mut self) {
+        let len = (self.entries.len() * GROWTH).min(self.entries_max);
+        self.entries = vec![EMPTY; len];
+        self.used = 0;
+    }
+
+    #[inline]
+    fn bucket(&self, fingerprint: u128) -> usize {
+        fingerprint as usize & (self.entries.len() - 1) & !(BUCKET - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fingerprint(i: u128) -> u128 {
+        (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835) ^ i << 64
+    }
+
+    #[test]
+    fn what_was_put_in_is_found_until_it_is_pushed_out() {
+        let mut cache = IdCache::default();
+        cache.insert(8, SeriesId(80));
+        cache.insert(8 + (1 << 64), SeriesId(81));
+        assert_eq!(cache.get(8), Some(SeriesId(80)));
+        cache.insert(8 + (2 << 64), SeriesId(82));
+        assert_eq!(cache.get(8), None);
+        assert_eq!(cache.get(8 + (1 << 64)), Some(SeriesId(81)));
+        assert_eq!(cache.get(8 + (2 << 64)), Some(SeriesId(82)));
+        assert_eq!(cache.get(9), None);
+    }
+
+    #[test]
+    fn no_entry_is_found_for_the_fingerprint_of_an_empty_place() {
+        assert_eq!(IdCache::default().get(0), None);
+    }
+
+    #[test]
+    fn it_grows_up_to_its_limit_and_keeps_most_of_what_fits() {
+        let mut cache = IdCache::with_entries_max(1 << 14);
+        for _round in 0..2 {
+            for i in 0..4096 {
+                cache.insert(fingerprint(i), SeriesId(i));
+            }
+        }
+        let found = (0..4096).filter(|&i| cache.get(fingerprint(i)) == Some(SeriesId(i))).count();
+        assert!(found > 3500, "{found}");
+        for i in 0..1 << 17 {
+            cache.insert(fingerprint(i), SeriesId(i));
+        }
+        assert_eq!(cache.capacity(), 1 << 14);
+    }
+}

@@ -1,0 +1,44 @@
+//! Why a body as a whole isn't a write request. What is wrong with one series alone is a
+//! [`crate::model::RefusedReason`] instead.
+
+/// A body that can't be read on: nothing of it may be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("malformed request at byte {offset} of the decompressed body: {cause}")]
+pub struct MalformedBody {
+    /// Where, in the decompressed body.
+    pub offset: usize,
+    /// What.
+    pub cause: MalformedCause,
+}
+
+/// What is wrong with a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MalformedCause {
+    /// A field is longer than what is left of the message around it.
+    #[error("the field ends behind the message that holds it")]
+    Truncated,
+    /// A varint has more than ten bytes or more than 64 bits.
+    #[error("the varint is longer than 64 bits")]
+    VarintTooLong,
+    /// A tag has the field number zero, or one beyond 29 bits.
+    #[error("the field number is out of range")]
+    FieldNumber,
+    /// A group, known from the first protocol buffers, opens or closes here.
+    #[error("groups are not part of remote write")]
+    Group,
+    /// The wire types 6 and 7 don't exist.
+    #[error("the wire type does not exist")]
+    UnknownWireType,
+    /// A field of the protocol is encoded as another type.
+    #[error("the field has the wrong wire type")]
+    WrongWireType,
+    /// More symbols than a request may have.
+    #[error("the request has too many symbols")]
+    TooManySymbols,
+    /// The label sets, written out, take more room than a request may have.
+    #[error("the request's label sets are too large")]
+    LabelsTooLarge,
+    /// The body is larger than its offsets can tell.
+    #[error("the body is too large")]
+    BodyTooLarge,
+}

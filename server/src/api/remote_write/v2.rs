@@ -1,0 +1,293 @@
+//! Remote write 2: `io.prometheus.write.v2.Request`.
+//!
+//! The symbol table is read first, wherever it stands in the body. A series in the usual form is
+//! recognised by the fingerprint of its references. One that isn't known yet has its labels
+//! checked and written out once, for its id.
+
+use super::{
+    content::{Content, SeriesFields, read_content},
+    decoder::{Decoder, Decoding, GoodSeries, Phase, SeriesSink, Slice, count_unstored},
+    id_cache::IdCache,
+    labels::{Arrival, CollectedLabels},
+    malformed::{MalformedBody, MalformedCause},
+    symbols::SymbolTable,
+    tally::Tally,
+    wire::{Reader, Tag, WireType, malformed},
+};
+use crate::{
+    limits::{DECODED_BYTES_MAX, EXPANDED_LABEL_BYTES_MAX},
+    message::{LabelSource, LabelSpan, WriteBody},
+    model::{RefusedReason, SeriesId, SeriesIdHasher},
+};
+
+const SYMBOLS: Tag = Tag::new(4, WireType::Len);
+const TIMESERIES: Tag = Tag::new(5, WireType::Len);
+
+const LABELS_REFS: Tag = Tag::new(1, WireType::Len);
+const LABELS_REF: Tag = Tag::new(1, WireType::Varint);
+
+const SERIES_FIELDS: SeriesFields = SeriesFields {
+    labels: &[LABELS_REFS, LABELS_REF],
+    histograms: Tag::new(3, WireType::Len),
+    exemplars: Tag::new(4, WireType::Len),
+    metadata: Some(Tag::new(5, WireType::Len)),
+    // Field 6, an old start timestamp, is skipped like an unknown one.
+    known_max: 5,
+    sample_known_max: 3,
+};
+
+/// To pass over a field, or to note a symbol, costs so much less than to read a series.
+const SYMBOLS_PER_SERIES: usize = 4;
+
+/// Decodes about `series_max` series more, or as much of the symbol table.
+pub(super) fn decode(
+    decoder: &mut Decoder,
+    body: &mut WriteBody,
+    decoding: &mut Decoding,
+    hasher: &SeriesIdHasher,
+    series_max: usize,
+    sink: &mut impl SeriesSink,
+) -> Result<Slice, MalformedBody> {
+    let WriteBody { bytes, symbols, symbol_hashes, scratch } = body;
+    let mut symbols = SymbolTable { places: symbols, fingerprints: symbol_hashes };
+    let mut fields_left = series_max.max(1) * SYMBOLS_PER_SERIES;
+    if decoding.phase == Phase::Symbols {
+        read_symbols(bytes, decoding, &mut symbols, hasher, &mut fields_left)?;
+    }
+    if decoding.phase == Phase::Symbols {
+        return Ok(Slice::More);
+    }
+    let Decoding { at, expanded_bytes, tally, .. } = decoding;
+    let Decoder { labels, ids } = decoder;
+    let mut slice = SeriesSlice { bytes, labels, ids, symbols, scratch, expanded_bytes, hasher, tally, sink };
+    let mut request = Reader::new(bytes, *at);
+    for _field in 0..fields_left.div_ceil(SYMBOLS_PER_SERIES) {
+        if request.is_empty() {
+            return Ok(Slice::Done);
+        }
+        let tag = request.tag()?;
+        if tag == TIMESERIES {
+            slice.read_series(request.message()?)?;
+        } else {
+            request.skip(tag)?;
+        }
+        *at = request.at();
+    }
+    Ok(if request.is_empty() { Slice::Done } else { Slice::More })
+}
+
+/// Walks over the top level once for the symbols; the series are only stepped over.
+fn read_symbols(
+    bytes: &[u8],
+    decoding: &mut Decoding,
+    symbols: &mut SymbolTable,
+    hasher: &SeriesIdHasher,
+    fields_left: &mut usize,
+) -> Result<(), MalformedBody> {
+    let mut request = Reader::new(bytes, decoding.at);
+    while !request.is_empty() && *fields_left > 0 {
+        let tag = request.tag()?;
+        if tag == SYMBOLS {
+            symbols.push(bytes, request.span()?, hasher)?;
+        } else if tag == TIMESERIES {
+            request.skip(tag)?;
+        } else {
+            skip_unknown(&mut request, tag)?;
+        }
+        *fields_left -= 1;
+    }
+    decoding.at = request.at();
+    if request.is_empty() {
+        decoding.phase = Phase::Series;
+        decoding.at = 0;
+    }
+    Ok(())
+}
+
+/// Fields 1 to 3 were reserved so that a remote write 1 request is no remote write 2 request.
+fn skip_unknown(request: &mut Reader, tag: Tag) -> Result<(), MalformedBody> {
+    let known_max = if tag.number() < SYMBOLS.number() { 0 } else { TIMESERIES.number() };
+    request.skip_unknown(tag, known_max)
+}
+
+/// What the series of one slice are read with.
+struct SeriesSlice<'a, S> {
+    /// The whole body: symbols may lie behind the series.
+    bytes: &'a [u8],
+    labels: &'a mut CollectedLabels,
+    ids: &'a mut IdCache,
+    symbols: SymbolTable<'a>,
+    scratch: &'a mut Vec<u8>,
+    expanded_bytes: &'a mut usize,
+    hasher: &'a SeriesIdHasher,
+    tally: &'a mut Tally,
+    sink: &'a mut S,
+}
+
+/// A series' references in the usual form: one packed field at its start.
+struct PackedRefs {
+    labels: LabelSpan,
+    fingerprint: u128,
+}
+
+/// What the check of a label set that isn't known found.
+type Checked = Result<(SeriesId, LabelSpan), RefusedReason>;
+
+impl<S: SeriesSink> SeriesSlice<'_, S> {
+    #[inline]
+    fn read_series(&mut self, series: Reader) -> Result<(), MalformedBody> {
+        let mut samples = series;
+        let refs = self.packed_refs(&mut samples);
+        let content = read_content(samples, &SERIES_FIELDS)?;
+        let refs = refs.filter(|_| content.labels == 0);
+        let known = refs.as_ref().and_then(|refs| Some((self.ids.get(refs.fingerprint)?, refs.labels)));
+        if let Some((id, labels)) = known
+            && content.samples > 0
+            && content.histograms == 0
+        {
+            self.count_ignored(&content);
+            let series = GoodSeries { id, labels, content, samples };
+            return series.pass_on(&SERIES_FIELDS, self.tally, self.sink);
+        }
+        self.read_unknown_series(series, refs, samples, content)
+    }
+
+    /// Reads the references, if the series begins with them in the usual form.
+    #[inline]
+    fn packed_refs(&self, series: &mut Reader) -> Option<PackedRefs> {
+        let mut behind = *series;
+        if behind.tag().ok()? != LABELS_REFS {
+            return None;
+        }
+        let span = behind.span().ok()?;
+        let fingerprint = self.symbols.fingerprint(&series.bytes()[span.clone()], self.hasher)?;
+        *series = behind;
+        let labels = LabelSpan::new(LabelSource::Symbols, span.start, span.len());
+        Some(PackedRefs { labels, fingerprint })
+    }
+
+    #[inline]
+    fn count_ignored(&mut self, content: &Content) {
+        self.tally.exemplars_ignored += u64::from(content.exemplars);
+        self.tally.metadata_ignored += u64::from(content.metadata);
+    }
+
+    /// Labels that weren't seen yet or aren't canonical, histograms, or something bad.
+    #[cold]
+    fn read_unknown_series(
+        &mut self,
+        series: Reader,
+        refs: Option<PackedRefs>,
+        samples: Reader,
+        content: Content,
+    ) -> Result<(), MalformedBody> {
+        let checked = match self.collect_labels(series)? {
+            Ok(()) => self.check_series(series.at(), refs, &content)?,
+            Err(reason) => Err(reason),
+        };
+        let describe = |labels: &CollectedLabels| labels.describe(self.bytes);
+        match checked {
+            Ok((id, labels)) if content.samples > 0 => {
+                self.count_ignored(&content);
+                GoodSeries { id, labels, content, samples }.pass_on(&SERIES_FIELDS, self.tally, self.sink)
+            }
+            Ok(_histograms_alone) => {
+                count_unstored(&content, self.tally, || describe(self.labels));
+                Ok(())
+            }
+            Err(reason) => {
+                let samples = content.samples_and_histograms();
+                self.tally.refuse_series(reason, samples, || describe(self.labels));
+                Ok(())
+            }
+        }
+    }
+
+    fn check_series(
+        &mut self,
+        at: usize,
+        refs: Option<PackedRefs>,
+        content: &Content,
+    ) -> Result<Checked, MalformedBody> {
+        let arrival = match self.labels.check(self.bytes) {
+            Ok(arrival) => arrival,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        if (content.samples > 0) == (content.histograms > 0) {
+            return Ok(Err(RefusedReason::BadSeriesShape));
+        }
+        self.identify(at, refs, arrival).map(Ok)
+    }
+
+    /// Writes the labels out for their id. In the usual form they are then known by their
+    /// references, and what was written is dropped again.
+    fn identify(
+        &mut self,
+        at: usize,
+        refs: Option<PackedRefs>,
+        arrival: Arrival,
+    ) -> Result<(SeriesId, LabelSpan), MalformedBody> {
+        let start = self.scratch.len();
+        let needed = self.labels.canonical_bytes_max();
+        *self.expanded_bytes += needed;
+        if *self.expanded_bytes > EXPANDED_LABEL_BYTES_MAX || start + needed > DECODED_BYTES_MAX {
+            return Err(malformed(at, MalformedCause::LabelsTooLarge));
+        }
+        self.labels.write_canonical(self.bytes, self.scratch);
+        let id = self.hasher.hash_canonical(&self.scratch[start..]);
+        match (arrival, refs) {
+            (Arrival::InOrder, Some(refs)) => {
+                self.scratch.truncate(start);
+                self.ids.insert(refs.fingerprint, id);
+                Ok((id, refs.labels))
+            }
+            (Arrival::InOrder, None) | (Arrival::Rearranged, _) => {
+                let len = self.scratch.len() - start;
+                Ok((id, LabelSpan::new(LabelSource::Scratch, start, len)))
+            }
+        }
+    }
+
+    /// Collects the labels from references in any encoding that protobuf allows.
+    fn collect_labels(&mut self, mut series: Reader) -> Result<Result<(), RefusedReason>, MalformedBody> {
+        self.labels.clear();
+        let mut pairs = RefPairs { symbols: &self.symbols, labels: self.labels, name: None, is_bad: false };
+        while !series.is_empty() {
+            let tag = series.tag()?;
+            if tag == LABELS_REF {
+                pairs.push(series.varint()?);
+            } else if tag == LABELS_REFS {
+                let mut packed = series.message()?;
+                while !packed.is_empty() {
+                    pairs.push(packed.varint()?);
+                }
+            } else {
+                series.skip(tag)?;
+            }
+        }
+        let is_bad = pairs.is_bad || pairs.name.is_some();
+        Ok(if is_bad { Err(RefusedReason::BadSymbolRef) } else { Ok(()) })
+    }
+}
+
+/// Puts references together to labels.
+struct RefPairs<'a> {
+    symbols: &'a SymbolTable<'a>,
+    labels: &'a mut CollectedLabels,
+    name: Option<std::ops::Range<usize>>,
+    is_bad: bool,
+}
+
+impl RefPairs<'_> {
+    fn push(&mut self, reference: u64) {
+        // As protobuf has it: a number too large for its type is cut to it.
+        let Some(symbol) = self.symbols.span(reference as u32) else {
+            self.is_bad = true;
+            return;
+        };
+        match self.name.take() {
+            None => self.name = Some(symbol),
+            Some(name) => self.labels.push(name, symbol),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What a request must come to, told from prost's reading of it by the plainest code.
+
+use std::collections::BTreeMap;
+
+use silverback::{
+    api::remote_write::Tally,
+    limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX},
+    model::{RefusedCounts, RefusedReason, Sample},
+};
+use silverback_proto::{prometheus::WriteRequest, write_v2};
+
+/// Labels and samples of one series.
+pub type Series = (Vec<(String, String)>, Vec<Sample>);
+
+/// What a request comes to.
+#[derive(Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// The good series that have samples, in order.
+    pub series: Vec<Series>,
+    /// Refused samples.
+    pub refused: RefusedCounts,
+    /// Series refused whole.
+    pub series_refused: u64,
+    /// Exemplars of good series.
+    pub exemplars_ignored: u64,
+    /// Metadata entries.
+    pub metadata_ignored: u64,
+}
+
+impl Outcome {
+    /// What the decoder made of it, to compare.
+    pub fn of_decoder(series: Vec<Series>, tally: &Tally) -> Self {
+        Self {
+            series,
+            refused: tally.refused,
+            series_refused: tally.series_refused,
+            exemplars_ignored: tally.exemplars_ignored,
+            metadata_ignored: tally.metadata_ignored,
+        }
+    }
+
+    fn refuse(&mut self, reason: RefusedReason, samples: usize) {
+        self.refused.add(reason, samples as u64);
+        self.series_refused += 1;
+    }
+
+    fn keep(&mut self, labels: Vec<(String, String)>, samples: Vec<Sample>) {
+        if !samples.is_empty() {
+            self.series.push((labels, samples));
+        }
+    }
+}
+
+/// What a remote write 1 request comes to.
+pub fn outcome_v1(request: &WriteRequest) -> Outcome {
+    let mut outcome = Outcome { metadata_ignored: request.metadata.len() as u64, ..Outcome::default() };
+    for series in &request.timeseries {
+        let labels = series.labels.iter().map(|l| (l.name.clone(), l.value.clone()));
+        match check_labels(labels) {
+            Err(reason) => outcome.refuse(reason, series.samples.len() + series.histograms.len()),
+            Ok(labels) => {
+                outcome.refused.add(RefusedReason::NativeHistogram, series.histograms.len() as u64);
+                outcome.exemplars_ignored += series.exemplars.len() as u64;
+                let samples = series.samples.iter().map(|s| Sample::new(s.timestamp, s.value));
+                outcome.keep(labels, samples.collect());
+            }
+        }
+    }
+    outcome
+}
+
+/// What a remote write 2 request comes to.
+pub fn outcome_v2(request: &write_v2::Request) -> Outcome {
+    let mut outcome = Outcome::default();
+    for series in &request.timeseries {
+        let all = series.samples.len() + series.histograms.len();
+        let labels = match resolve(&request.symbols, &series.labels_refs).and_then(check_labels) {
+            Ok(labels) => labels,
+            Err(reason) => {
+                outcome.refuse(reason, all);
+                continue;
+            }
+        };
+        if series.samples.is_empty() == series.histograms.is_empty() {
+            outcome.refuse(RefusedReason::BadSeriesShape, all);
+            continue;
+        }
+        outcome.refused.add(RefusedReason::NativeHistogram, series.histograms.len() as u64);
+        outcome.exemplars_ignored += series.exemplars.len() as u64;
+        outcome.metadata_ignored += u64::from(series.metadata.is_some());
+        outcome.keep(labels, series.samples.iter().map(|s| Sample::new(s.timestamp, s.value)).collect());
+    }
+    outcome
+}
+
+fn resolve(symbols: &[String], refs: &[u32]) -> Result<Vec<(String, String)>, RefusedReason> {
+    if !refs.len().is_multiple_of(2) || refs.iter().any(|&r| r as usize >= symbols.len()) {
+        return Err(RefusedReason::BadSymbolRef);
+    }
+    Ok(refs.chunks(2).map(|r| (symbols[r[0] as usize].clone(), symbols[r[1] as usize].clone())).collect())
+}
+
+fn check_labels(
+    labels: impl IntoIterator<Item = (String, String)>,
+) -> Result<Vec<(String, String)>, RefusedReason> {
+    let labels: Vec<_> = labels.into_iter().collect();
+    // More than these aren't looked at.
+    for (name, value) in labels.iter().take(2 * LABELS_MAX) {
+        if name.is_empty() {
+            return Err(RefusedReason::EmptyLabelName);
+        }
+        if name.len() > LABEL_NAME_BYTES_MAX || value.len() > LABEL_VALUE_BYTES_MAX {
+            return Err(RefusedReason::LabelTooLong);
+        }
+    }
+    let with_value: Vec<_> = labels.iter().filter(|(_, value)| !value.is_empty()).cloned().collect();
+    if with_value.len() > LABELS_MAX || labels.len() > 2 * LABELS_MAX {
+        return Err(RefusedReason::TooManyLabels);
+    }
+    let by_name: BTreeMap<_, _> = with_value.iter().cloned().collect();
+    if by_name.len() < with_value.len() {
+        return Err(RefusedReason::DuplicateLabel);
+    }
+    if !by_name.contains_key("__name__") {
+        return Err(RefusedReason::MissingName);
+    }
+    Ok(by_name.into_iter().collect())
+}

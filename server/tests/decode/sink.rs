@@ -1,0 +1,73 @@
+//! Decodes a request and collects all that came of it, labels read back through their spans.
+
+use silverback::{
+    api::remote_write::{Decoder, Decoding, MalformedBody, SeriesSink, Slice, Tally, Version},
+    message::{LabelSpan, WriteBody},
+    model::{Labels, Sample, SeriesId, SeriesIdHasher},
+};
+
+/// A series as it came out: labels and samples.
+pub type Series = (Vec<(String, String)>, Vec<Sample>);
+
+#[derive(Default)]
+struct Collected(Vec<(SeriesId, LabelSpan, u32, Vec<Sample>)>);
+
+impl SeriesSink for Collected {
+    fn series(&mut self, id: SeriesId, labels: LabelSpan, samples: u32) {
+        self.0.push((id, labels, samples, Vec::new()));
+    }
+
+    fn sample(&mut self, sample: Sample) {
+        self.0.last_mut().expect("a series comes first").3.push(sample);
+    }
+}
+
+/// Decodes `bytes` in slices of `series_max` series and checks what holds for every request: ids
+/// are those of the labels, sample counts are kept, and the tally is of what came out.
+pub fn decode_with(
+    decoder: &mut Decoder,
+    version: Version,
+    bytes: &[u8],
+    series_max: usize,
+) -> Result<(Vec<Series>, Tally), MalformedBody> {
+    let hasher = SeriesIdHasher::new(42, "tenant");
+    let mut body = WriteBody { bytes: bytes.to_vec().into(), ..WriteBody::default() };
+    let (mut decoding, mut sink) = (Decoding::start(version), Collected::default());
+    let slices_max = 4 + bytes.len();
+    for _slice in 0..slices_max {
+        if decoder.decode(&mut body, &mut decoding, &hasher, series_max, &mut sink)? == Slice::Done {
+            return Ok((collect(&body, &hasher, sink, &decoding.tally), decoding.tally));
+        }
+    }
+    panic!("more slices than bytes");
+}
+
+/// [`decode_with`] a new decoder, as often as it takes to have seen every label set before.
+pub fn decode(version: Version, bytes: &[u8]) -> Result<(Vec<Series>, Tally), MalformedBody> {
+    let mut decoder = Decoder::default();
+    let first = decode_with(&mut decoder, version, bytes, usize::MAX / 8);
+    let second = decode_with(&mut decoder, version, bytes, 1);
+    assert_eq!(first, second, "labels that were seen before, and slices, change nothing");
+    first
+}
+
+fn collect(body: &WriteBody, hasher: &SeriesIdHasher, sink: Collected, tally: &Tally) -> Vec<Series> {
+    assert_eq!(tally.series, sink.0.len() as u64);
+    assert_eq!(tally.samples, sink.0.iter().map(|s| s.3.len() as u64).sum::<u64>());
+    sink.0
+        .into_iter()
+        .map(|(id, span, count, samples)| {
+            assert_eq!(count as usize, samples.len());
+            assert!(count > 0, "a series without samples is not passed on");
+            let mut labels = Vec::new();
+            body.for_each_label(span, |name, value| labels.push((text(name), text(value))));
+            let canonical = Labels::from_pairs(labels.iter().map(|(n, v)| (&**n, &**v))).to_canonical();
+            assert_eq!(id, hasher.hash_canonical(&canonical));
+            (labels, samples)
+        })
+        .collect()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("labels are UTF-8")
+}

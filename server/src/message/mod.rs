@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::model::{RefusedCounts, RefusedReason};
 use crate::wal::{Durable, LogError};
 
-pub use body::{LabelSource, LabelSpan, PartSeries, WriteBody};
+pub use body::{BodyBytes, LabelSource, LabelSpan, PartSeries, WriteBody};
 pub use part::{Part, PartPool};
 pub use read::{
     ReadError, ReadReply, ReadRequest, Remaining, SelectContent, SelectId, SelectedSeries, Selection,

@@ -81,7 +81,7 @@ mod tests {
     fn a_body_is_used_again_once_nobody_reads_it() {
         let pool = BodyPool::new(100);
         let mut body = pool.take();
-        Arc::get_mut(&mut body).unwrap().bytes.reserve(1000);
+        Arc::get_mut(&mut body).unwrap().bytes.prepare(1000);
         let reader = Arc::clone(&body);
         pool.give_back(body);
         assert_eq!(pool.take().bytes.capacity(), 0, "the body is still read");

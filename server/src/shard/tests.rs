@@ -26,15 +26,16 @@ fn labels(pairs: &[(&str, &str)]) -> Labels {
 
 /// Appends one part: label sets with their samples.
 fn append(shard: &Rc<RefCell<Shard>>, bounds: TimeBounds, series: &[(Labels, Vec<Sample>)]) -> PartOutcome {
-    let (mut body, mut entries, mut samples) = (WriteBody::default(), Vec::new(), Vec::new());
+    let (mut bytes, mut entries, mut samples) = (Vec::new(), Vec::new(), Vec::new());
     for (labels, own) in series {
         let block = labels.to_canonical();
-        let span = LabelSpan::new(LabelSource::Wire, body.bytes.len(), block.len());
-        body.bytes.extend_from_slice(&block);
+        let span = LabelSpan::new(LabelSource::Wire, bytes.len(), block.len());
+        bytes.extend_from_slice(&block);
         let id = SeriesIdHasher::new(1, "").hash_canonical(&block);
         entries.push(PartSeries { id, labels: span, samples: own.len() as u32 });
         samples.extend_from_slice(own);
     }
+    let body = WriteBody { bytes: bytes.into(), ..WriteBody::default() };
     shard.borrow_mut().append(&body, &entries, &samples, bounds)
 }
 

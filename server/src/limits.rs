@@ -60,3 +60,6 @@ pub const BODY_KEPT_BYTES_MAX: usize = 4 << 20;
 /// Decompressed bytes of the requests that one core has under way.
 pub const IN_FLIGHT_BYTES_MAX: usize = 256 << 20;
 const _: () = assert!(IN_FLIGHT_BYTES_MAX >= DECODED_BYTES_MAX);
+
+/// Labels and chunks that a read fetches from a shard at a time, in bytes.
+pub const FETCH_BYTES: usize = 1 << 20;

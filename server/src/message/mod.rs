@@ -14,7 +14,7 @@ pub use part::{Part, PartPool};
 pub use read::{
     ReadError, ReadReply, ReadRequest, Remaining, SelectContent, SelectId, SelectedSeries, Selection,
 };
-pub use stats::{Cardinality, NameCount, ShardStats};
+pub use stats::{AcceptorCounts, Cardinality, CoreStats, NameCount, ShardStats};
 
 /// Names a request among those that a core waits for. Good for one reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -43,6 +43,8 @@ pub enum ShardRequest {
     Write(WritePart),
     /// Read something, in slices beside the traffic.
     Read(Box<ReadRequest>),
+    /// Tell the core's counters.
+    Stats,
 }
 
 /// What a shard answers.
@@ -54,6 +56,8 @@ pub enum ShardReply {
     NotDurable(LogError),
     /// To a read.
     Read(Result<Box<ReadReply>, ReadError>),
+    /// The core's counters.
+    Stats(Box<CoreStats>),
 }
 
 /// One shard's part of a write request, and the bytes that it refers to.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::gorilla::SealedChunk;
-use crate::message::{Cardinality, ShardStats};
+use crate::message::Cardinality;
 use crate::model::{Labels, Matcher};
 
 /// A select that is open on a shard.
@@ -66,8 +66,6 @@ pub enum ReadRequest {
         /// Entries of each list.
         limit: usize,
     },
-    /// The shard's counters.
-    Stats,
 }
 
 /// One series of a select.
@@ -92,8 +90,6 @@ pub enum ReadReply {
     Strings(Vec<Box<str>>),
     /// Top lists.
     Cardinality(Cardinality),
-    /// Counters.
-    Stats(ShardStats),
 }
 
 /// Whether a select has more series.

@@ -1,6 +1,47 @@
 //! What a shard tells of itself: counters, sizes, and its top cardinalities.
 
 use crate::model::{RefusedCounts, ShardId};
+use crate::runtime::Counts;
+
+/// One core: its shard, its acceptor, its executor.
+#[derive(Debug, Clone)]
+pub struct CoreStats {
+    /// The shard's counters and sizes.
+    pub shard: ShardStats,
+    /// What the acceptor's handlers counted.
+    pub acceptor: AcceptorCounts,
+    /// Connections, requests, panics.
+    pub executor: Counts,
+}
+
+/// What the handlers of one core's acceptor counted since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AcceptorCounts {
+    /// Remote write 1 requests.
+    pub writes_v1: u64,
+    /// Remote write 2 requests.
+    pub writes_v2: u64,
+    /// Write requests refused whole: not decodable, too large, of a type that isn't spoken.
+    pub writes_malformed: u64,
+    /// Write requests refused because something was full.
+    pub writes_overloaded: u64,
+    /// Write requests that a failed log kept from being acknowledged.
+    pub writes_not_durable: u64,
+    /// Bytes of write requests as they arrived.
+    pub write_bytes: u64,
+    /// Samples that the decoder refused, by reason.
+    pub refused: RefusedCounts,
+    /// Exemplars that were skipped.
+    pub exemplars_ignored: u64,
+    /// Metadata entries that were skipped.
+    pub metadata_ignored: u64,
+    /// Reads of every kind.
+    pub reads: u64,
+    /// Reads that failed, for whatever reason.
+    pub reads_failed: u64,
+    /// Decompressed bytes of write requests under way now.
+    pub in_flight_bytes: u64,
+}
 
 /// A shard's counters since the start, and its sizes now.
 #[derive(Debug, Clone)]

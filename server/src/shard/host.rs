@@ -2,16 +2,17 @@
 
 use std::future::Future;
 
-/// The thread's side of long work. Cheap to clone.
+/// The thread's side of long work. Cheap to clone; a clone is the same job.
 pub trait Host: Clone + 'static {
-    /// Called at each step of a long loop: gives way to traffic when the running slice is spent.
+    /// Called at each step of a background job's loops: waits for a slice where the job has none,
+    /// and gives way to traffic when the slice is spent.
     fn breathe(&self) -> impl Future<Output = ()>;
 
     /// Lets the reactor poll once before this task goes on, whatever the slice has left.
     fn give_way(&self) -> impl Future<Output = ()>;
 
-    /// Runs work beside traffic, in slices of low shares. A panic in it ends it alone.
-    fn spawn_background(&self, work: impl Future<Output = ()> + 'static);
+    /// Runs a job of its own beside traffic, in slices of low shares. A panic in it ends it alone.
+    fn spawn_background<F: Future<Output = ()> + 'static>(&self, job: impl FnOnce(Self) -> F + 'static);
 
     /// Microseconds on a clock that never goes back.
     fn monotonic_us(&self) -> u64;
@@ -30,8 +31,8 @@ pub(crate) mod tests {
 
         async fn give_way(&self) {}
 
-        fn spawn_background(&self, work: impl Future<Output = ()> + 'static) {
-            futures::executor::block_on(work);
+        fn spawn_background<F: Future<Output = ()> + 'static>(&self, job: impl FnOnce(Self) -> F + 'static) {
+            futures::executor::block_on(job(self.clone()));
         }
 
         fn monotonic_us(&self) -> u64 {

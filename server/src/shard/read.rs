@@ -38,7 +38,6 @@ pub async fn answer<H: Host>(
         ReadRequest::Cardinality { limit } => {
             ReadReply::Cardinality(cardinality::measure(&shard, &host, limit).await)
         }
-        ReadRequest::Stats => ReadReply::Stats(shard.borrow().stats()),
     };
     Ok(Box::new(reply))
 }

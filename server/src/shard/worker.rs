@@ -8,7 +8,9 @@ use std::task::{Poll, Waker};
 
 use crate::clock::Clock;
 use crate::limits::FUTURE_MS_MAX;
-use crate::message::{Correlation, ReadReply, ReadRequest, ShardReply, ShardRequest, WriteAck, WritePart};
+use crate::message::{
+    CoreStats, Correlation, ReadRequest, ShardReply, ShardRequest, ShardStats, WriteAck, WritePart,
+};
 use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::{Host, Shard, read};
 use crate::wal::{Entry, Log};
@@ -97,6 +99,8 @@ pub struct Worker<L, H, R> {
     pub clock: Clock,
     /// How far back samples are taken in, in ms.
     pub retention_ms: i64,
+    /// Adds the counters of the core's acceptor and executor to the shard's.
+    pub core_stats: Box<dyn Fn(ShardStats) -> CoreStats>,
 }
 
 /// An appended part that waits for the commit.
@@ -130,6 +134,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
                     appended.push((from, self.append(&write, bounds)));
                 }
                 ShardRequest::Read(request) => self.spawn_read(from, *request),
+                ShardRequest::Stats => (self.reply)(from, ShardReply::Stats(Box::new(self.stats()))),
             }
             next = if samples < GROUP_SAMPLES { self.inbox.take() } else { None };
         }
@@ -156,15 +161,16 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     }
 
     fn spawn_read(&self, from: ReplyTo, request: ReadRequest) {
-        let (shard, host, reply) = (Rc::clone(&self.shard), self.host.clone(), self.reply.clone());
-        let queued = self.inbox.len();
-        self.host.spawn_background(async move {
-            let mut answer = read::answer(shard, host, request).await;
-            if let Ok(ReadReply::Stats(stats)) = answer.as_deref_mut() {
-                stats.queued = queued;
-            }
-            reply(from, ShardReply::Read(answer));
+        let (shard, reply) = (Rc::clone(&self.shard), self.reply.clone());
+        self.host.spawn_background(move |host| async move {
+            reply(from, ShardReply::Read(read::answer(shard, host, request).await));
         });
+    }
+
+    fn stats(&self) -> CoreStats {
+        let mut stats = (self.core_stats)(self.shard.borrow().stats());
+        stats.shard.queued = self.inbox.len();
+        stats
     }
 
     fn bounds(&self) -> TimeBounds {

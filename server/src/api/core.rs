@@ -1,0 +1,65 @@
+//! What the handlers of one core share: the way to the shards, pools, counters, the clock.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::api::remote_write::Decoder;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::message::{AcceptorCounts, PartPool};
+use crate::model::SeriesIdHasher;
+use crate::routing::{BodyPool, Router};
+use crate::runtime::Shutdown;
+
+/// One core's acceptor state. Lives behind an `Rc` on its core.
+pub struct Core {
+    /// The way to every shard.
+    pub router: Rc<Router>,
+    /// Buffers for the parts that requests are split into.
+    pub parts: PartPool,
+    /// Buffers for decompressed bodies.
+    pub bodies: BodyPool,
+    /// Labels → series id.
+    pub hasher: SeriesIdHasher,
+    /// Keeps its buffers and known label sets from request to request.
+    pub decoder: RefCell<Decoder>,
+    /// The wall clock.
+    pub clock: Clock,
+    /// As the node was started.
+    pub config: Arc<Config>,
+    /// What every core of the node knows alike.
+    pub node: Arc<NodeFacts>,
+    /// Told once the node is to end: it isn't ready any more.
+    pub shutdown: Shutdown,
+    /// What this core's handlers count.
+    pub counts: Cell<AcceptorCounts>,
+    /// Reads under way on this core.
+    pub reads: Cell<usize>,
+}
+
+/// Facts about the whole node, fixed at its start.
+#[derive(Debug)]
+pub struct NodeFacts {
+    /// When it started, in ms since the Unix epoch.
+    pub started_ms: i64,
+    /// The CPU that each shard is pinned to.
+    pub cpus: Box<[usize]>,
+    /// Where it listens.
+    pub listen: Box<[SocketAddr]>,
+}
+
+impl Core {
+    /// Changes this core's counters.
+    pub fn count(&self, change: impl FnOnce(&mut AcceptorCounts)) {
+        let mut counts = self.counts.get();
+        change(&mut counts);
+        self.counts.set(counts);
+    }
+
+    /// The counters, with what is under way now.
+    pub fn acceptor_counts(&self) -> AcceptorCounts {
+        AcceptorCounts { in_flight_bytes: self.bodies.in_use_bytes() as u64, ..self.counts.get() }
+    }
+}

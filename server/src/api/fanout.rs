@@ -1,0 +1,157 @@
+//! One question to all shards, and their answers as one.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use futures::future::join_all;
+
+use crate::api::core::Core;
+use crate::limits::FETCH_BYTES;
+use crate::message::{
+    CoreStats, ReadError, ReadReply, ReadRequest, Remaining, SelectContent, SelectId, SelectedSeries,
+    Selection, ShardReply, ShardRequest,
+};
+use crate::model::ShardId;
+use crate::routing::{Answer, Overloaded};
+
+/// Why a question to the shards wasn't answered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FanoutError {
+    /// A shard has too much under way.
+    #[error(transparent)]
+    Overloaded(#[from] Overloaded),
+    /// A shard refused.
+    #[error(transparent)]
+    Refused(#[from] ReadError),
+}
+
+/// Asks every shard the same and gives their answers in the shards' order.
+pub async fn ask_all(core: &Core, request: &ReadRequest) -> Result<Vec<ReadReply>, FanoutError> {
+    let ask = |shard| core.router.ask(shard, ShardRequest::Read(Box::new(request.clone())));
+    let answers: Vec<Answer> = core.router.shards().map(ask).collect::<Result<_, _>>()?;
+    join_all(answers).await.into_iter().map(read_reply).collect()
+}
+
+/// Every core's counters.
+pub async fn stats(core: &Core) -> Result<Vec<CoreStats>, FanoutError> {
+    let ask = |shard| core.router.ask(shard, ShardRequest::Stats);
+    let answers: Vec<Answer> = core.router.shards().map(ask).collect::<Result<_, _>>()?;
+    let stats = |reply| match reply {
+        ShardReply::Stats(stats) => *stats,
+        ShardReply::Read(_) | ShardReply::Written(_) | ShardReply::NotDurable(_) => wrong_kind(),
+    };
+    Ok(join_all(answers).await.into_iter().map(stats).collect())
+}
+
+/// Names or values of all shards, ascending, each once.
+pub async fn strings(core: &Core, request: &ReadRequest) -> Result<Vec<Box<str>>, FanoutError> {
+    let mut all = Vec::new();
+    for reply in ask_all(core, request).await? {
+        match reply {
+            ReadReply::Strings(strings) => all.extend(strings),
+            ReadReply::Selected(..) | ReadReply::Series(..) | ReadReply::Closed | ReadReply::Cardinality(_) => {
+                wrong_kind()
+            }
+        }
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
+fn read_reply(reply: ShardReply) -> Result<ReadReply, FanoutError> {
+    match reply {
+        ShardReply::Read(reply) => Ok(*reply?),
+        ShardReply::Stats(_) | ShardReply::Written(_) | ShardReply::NotDurable(_) => wrong_kind(),
+    }
+}
+
+/// A shard answers in kind; anything else is a broken invariant.
+fn wrong_kind<T>() -> T {
+    unreachable!("a shard answered another question")
+}
+
+/// The series of all shards that match, in the order of their labels, batch after batch. Each shard
+/// is asked for its next batch only when its last one is used up; dropping this closes the selects.
+pub struct SeriesStream {
+    core: Rc<Core>,
+    shards: Vec<ShardStream>,
+}
+
+struct ShardStream {
+    shard: ShardId,
+    select: Option<SelectId>,
+    batch: VecDeque<SelectedSeries>,
+}
+
+impl SeriesStream {
+    /// Opens the select on every shard.
+    pub async fn open(
+        core: Rc<Core>,
+        selection: Selection,
+        content: SelectContent,
+    ) -> Result<Self, FanoutError> {
+        let request = ReadRequest::Select(selection, content);
+        let ask = |shard| core.router.ask(shard, ShardRequest::Read(Box::new(request.clone())));
+        let answers: Vec<Answer> = core.router.shards().map(ask).collect::<Result<_, _>>()?;
+        // Opened selects are in the stream before an error is told, so that its drop closes them.
+        let mut stream = Self { core: Rc::clone(&core), shards: Vec::new() };
+        let mut failed = None;
+        for (shard, reply) in core.router.shards().zip(join_all(answers).await) {
+            match read_reply(reply) {
+                Ok(ReadReply::Selected(select, _)) => {
+                    stream.shards.push(ShardStream { shard, select: Some(select), batch: VecDeque::new() });
+                }
+                Ok(_) => wrong_kind(),
+                Err(error) => failed = Some(error),
+            }
+        }
+        failed.map_or(Ok(stream), Err)
+    }
+
+    /// The next series; `None` after the last.
+    pub async fn next(&mut self) -> Result<Option<SelectedSeries>, FanoutError> {
+        let core = Rc::clone(&self.core);
+        for shard in &mut self.shards {
+            shard.fill(&core).await?;
+        }
+        self.shards.retain(|shard| !shard.batch.is_empty());
+        let least = self.shards.iter_mut().min_by(|a, b| a.compare(b));
+        Ok(least.and_then(|shard| shard.batch.pop_front()))
+    }
+}
+
+impl ShardStream {
+    /// Fetches until the batch holds something or the select is at its end.
+    async fn fill(&mut self, core: &Core) -> Result<(), FanoutError> {
+        while self.batch.is_empty()
+            && let Some(select) = self.select
+        {
+            let request = ReadRequest::Fetch { select, bytes: FETCH_BYTES };
+            let answer = core.router.ask(self.shard, ShardRequest::Read(Box::new(request)))?;
+            let ReadReply::Series(series, remaining) = read_reply(answer.await)? else { wrong_kind() };
+            self.batch = series.into();
+            if remaining == Remaining::Nothing {
+                self.select = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn compare(&self, other: &Self) -> Ordering {
+        self.batch.front().map(|s| &s.labels).cmp(&other.batch.front().map(|s| &s.labels))
+    }
+}
+
+impl Drop for SeriesStream {
+    fn drop(&mut self) {
+        for shard in &self.shards {
+            if let Some(select) = shard.select {
+                let close = ShardRequest::Read(Box::new(ReadRequest::Close(select)));
+                // Refused: the select then closes by itself after its idle time.
+                drop(self.core.router.ask(shard.shard, close));
+            }
+        }
+    }
+}

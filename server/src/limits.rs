@@ -63,3 +63,6 @@ const _: () = assert!(IN_FLIGHT_BYTES_MAX >= DECODED_BYTES_MAX);
 
 /// Labels and chunks that a read fetches from a shard at a time, in bytes.
 pub const FETCH_BYTES: usize = 1 << 20;
+
+/// Series that are decoded between two looks at the reactor: about 200 µs.
+pub const DECODE_SLICE_SERIES: usize = 2048;

@@ -1,0 +1,110 @@
+//! Response bodies: whole ones, and streams behind a bounded channel.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::channel::mpsc;
+use futures::{SinkExt, StreamExt};
+use http_body::{Body, Frame, SizeHint};
+
+/// Frames that wait for a slow client before whoever makes them waits too.
+const FRAMES_WAITING_MAX: usize = 2;
+
+/// What a handler answers with.
+#[derive(Debug)]
+pub enum ResponseBody {
+    /// All of it, sent once.
+    Whole(Bytes),
+    /// Frames as they are made.
+    Stream(mpsc::Receiver<Result<Bytes, Broken>>),
+}
+
+/// A stream that ends before its end: the connection is cut, so that nobody takes what came for all.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("the response broke off: {0}")]
+pub struct Broken(pub String);
+
+/// The making end of a stream.
+#[derive(Debug)]
+pub struct FrameSender {
+    frames: mpsc::Sender<Result<Bytes, Broken>>,
+}
+
+/// The client went away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the client went away")]
+pub struct ClientGone;
+
+impl ResponseBody {
+    /// A stream and its making end.
+    pub fn stream() -> (FrameSender, Self) {
+        let (frames, received) = mpsc::channel(FRAMES_WAITING_MAX);
+        (FrameSender { frames }, Self::Stream(received))
+    }
+}
+
+impl FrameSender {
+    /// Waits for room and sends a frame.
+    pub async fn send(&mut self, frame: impl Into<Bytes>) -> Result<(), ClientGone> {
+        self.frames.send(Ok(frame.into())).await.map_err(|_| ClientGone)
+    }
+
+    /// Ends the stream as broken.
+    pub async fn break_off(mut self, why: impl ToString) {
+        // A client that is gone needs no error.
+        drop(self.frames.send(Err(Broken(why.to_string()))).await);
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        match &mut *self {
+            Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Self::Stream(frames) => frames.poll_next_unpin(context).map(|f| f.map(|f| f.map(Frame::data))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(bytes) => bytes.is_empty(),
+            Self::Stream(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Stream(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl From<Bytes> for ResponseBody {
+    fn from(bytes: Bytes) -> Self {
+        Self::Whole(bytes)
+    }
+}
+
+impl From<String> for ResponseBody {
+    fn from(text: String) -> Self {
+        Self::Whole(text.into())
+    }
+}
+
+impl From<&'static str> for ResponseBody {
+    fn from(text: &'static str) -> Self {
+        Self::Whole(Bytes::from_static(text.as_bytes()))
+    }
+}
+
+/// The error of services that always answer.
+pub type Never = Infallible;

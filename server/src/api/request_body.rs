@@ -1,0 +1,79 @@
+//! Reads a request's body whole, within its limits of size and time.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use http::header::CONTENT_LENGTH;
+use http_body::Body;
+use http_body_util::BodyExt;
+
+use crate::runtime::timeout;
+
+/// Why a body wasn't read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BodyError {
+    /// It is larger than allowed.
+    #[error("the request body is larger than {0} bytes")]
+    TooLarge(usize),
+    /// It didn't arrive in time.
+    #[error("the request body did not arrive within {0:?}")]
+    TimedOut(Duration),
+    /// The client hung up or broke the protocol midway.
+    #[error("the request body broke off: {0}")]
+    BrokeOff(String),
+}
+
+/// The whole body. A length that is claimed ahead is checked before anything is read.
+pub async fn read_whole<B>(
+    headers: &HeaderMap,
+    body: B,
+    bytes_max: usize,
+    limit: Duration,
+) -> Result<Bytes, BodyError>
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    let claimed = headers.get(CONTENT_LENGTH).and_then(|l| l.to_str().ok()?.parse::<u64>().ok());
+    if claimed.is_some_and(|claimed| claimed > bytes_max as u64) {
+        return Err(BodyError::TooLarge(bytes_max));
+    }
+    let claimed = claimed.map_or(0, |claimed| claimed as usize);
+    match timeout(limit, collect(body, claimed, bytes_max)).await {
+        Ok(read) => read,
+        Err(_) => Err(BodyError::TimedOut(limit)),
+    }
+}
+
+/// Room made ahead for a claimed length: what is beyond it grows as it arrives, so that a claim
+/// alone costs little.
+const CLAIM_TRUSTED_MAX: usize = 256 << 10;
+
+async fn collect<B>(body: B, claimed: usize, bytes_max: usize) -> Result<Bytes, BodyError>
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    let mut body = std::pin::pin!(body);
+    let mut first = Bytes::new();
+    let mut joined = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| BodyError::BrokeOff(error.to_string()))?;
+        let Ok(frame) = frame.into_data() else { continue };
+        if first.len() + joined.len() + frame.len() > bytes_max {
+            return Err(BodyError::TooLarge(bytes_max));
+        }
+        if first.is_empty() && joined.is_empty() {
+            // A body that came in one piece is not copied.
+            first = frame;
+            continue;
+        }
+        if joined.is_empty() {
+            joined.reserve(claimed.min(CLAIM_TRUSTED_MAX).max(first.len() + frame.len()));
+            joined.extend_from_slice(&std::mem::take(&mut first));
+        }
+        joined.extend_from_slice(&frame);
+    }
+    Ok(if joined.is_empty() { first } else { joined.freeze() })
+}

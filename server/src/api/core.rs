@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::message::{AcceptorCounts, PartPool};
 use crate::model::SeriesIdHasher;
 use crate::routing::{BodyPool, Router};
-use crate::runtime::Shutdown;
+use crate::runtime::{Shutdown, Slicer};
 
 /// One core's acceptor state. Lives behind an `Rc` on its core.
 pub struct Core {
@@ -33,6 +33,8 @@ pub struct Core {
     pub node: Arc<NodeFacts>,
     /// Told once the node is to end: it isn't ready any more.
     pub shutdown: Shutdown,
+    /// Slices for answers that take long to make.
+    pub slicer: Slicer,
     /// What this core's handlers count.
     pub counts: Cell<AcceptorCounts>,
     /// Reads under way on this core.

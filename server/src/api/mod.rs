@@ -1,5 +1,8 @@
 //! The ways in and out: HTTP endpoints, protocols, pages. Knows requests and answers; what a
 //! sample becomes is the shard's.
+pub mod body;
 pub mod core;
 pub mod fanout;
 pub mod remote_write;
+pub mod request_body;
+pub mod write;

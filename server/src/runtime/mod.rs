@@ -41,4 +41,4 @@ pub use listen::{BoundAddress, Listener};
 pub use shutdown::Shutdown;
 pub use slices::{Slice, Slicer};
 pub use tasks::{spawn, spawn_background, spawn_essential};
-pub use timers::{Elapsed, now, sleep, timeout};
+pub use timers::{Elapsed, now, reactor_polled, sleep, timeout};

@@ -51,7 +51,7 @@ pub async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::Output,
 /// glommio's own `yield_now` and `Timer::new(Duration::ZERO)` don't leave it while nothing preempts:
 /// the reactor is polled only when the queue is empty. A timer that is armed for later, polled once
 /// (so that it is registered) and then set to zero is found due by the next poll, and not before.
-pub(super) async fn reactor_polled() {
+pub async fn reactor_polled() {
     const LATER: Duration = Duration::from_secs(24 * 60 * 60);
 
     struct Polled(Option<Timer>);

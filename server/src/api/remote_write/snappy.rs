@@ -19,6 +19,13 @@ pub enum SnappyError {
     Corrupt(String),
 }
 
+/// The length that a body claims to have decompressed, when that is at most `limit`.
+pub fn decompressed_len(compressed: &[u8], limit: usize) -> Result<usize, SnappyError> {
+    let claimed =
+        snap::raw::decompress_len(compressed).map_err(|error| SnappyError::Corrupt(error.to_string()))?;
+    if claimed > limit { Err(SnappyError::TooLarge { claimed, limit }) } else { Ok(claimed) }
+}
+
 /// Decompresses `compressed` into `out`, over what it held before.
 pub fn decompress(compressed: &[u8], out: &mut BodyBytes) -> Result<(), SnappyError> {
     let corrupt = |error: snap::Error| SnappyError::Corrupt(error.to_string());

@@ -1,0 +1,89 @@
+//! Which path is answered by what. Every request goes through here, and is logged at debug.
+
+use std::rc::Rc;
+
+use http::header::{ALLOW, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::service::Service;
+
+use crate::api::body::{Never, ResponseBody};
+use crate::api::core::Core;
+use crate::api::{pages, write_endpoint};
+use crate::runtime;
+
+/// A response of this node.
+pub type NodeResponse = Response<ResponseBody>;
+
+/// The HTTP service of one core.
+#[derive(Clone)]
+pub struct Endpoints {
+    core: Rc<Core>,
+}
+
+impl Endpoints {
+    /// The service of a core.
+    pub fn new(core: Rc<Core>) -> Self {
+        Self { core }
+    }
+}
+
+impl Service<Request<Incoming>> for Endpoints {
+    type Response = NodeResponse;
+    type Error = Never;
+    type Future = std::pin::Pin<Box<dyn Future<Output = Result<NodeResponse, Never>>>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let core = Rc::clone(&self.core);
+        Box::pin(async move { Ok(answer(core, request).await) })
+    }
+}
+
+async fn answer(core: Rc<Core>, request: Request<Incoming>) -> NodeResponse {
+    if !tracing::enabled!(tracing::Level::DEBUG) {
+        return route(core, request).await;
+    }
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let began = runtime::now();
+    let response = route(core, request).await;
+    let (status, took_us) = (response.status().as_u16(), began.elapsed().as_micros() as u64);
+    tracing::debug!(%method, path, status, took_us, "request");
+    response
+}
+
+async fn route(core: Rc<Core>, request: Request<Incoming>) -> NodeResponse {
+    match request.uri().path() {
+        "/api/v1/write" | "/api/v1/receive" | "/api/v1/push" => write_endpoint::answer(&core, request).await,
+        path => match (request.method(), path) {
+            (&Method::GET | &Method::HEAD, "/") => pages::status_page(),
+            (&Method::GET, "/metrics") => pages::metrics(&core).await,
+            (&Method::GET, "/api/v1/status/node") => pages::node_status(&core).await,
+            (&Method::GET | &Method::HEAD, "/-/healthy") => text(StatusCode::OK, "silverback is healthy\n"),
+            (&Method::GET | &Method::HEAD, "/-/ready") => pages::ready(&core),
+            (_, "/" | "/metrics" | "/api/v1/status/node" | "/-/healthy" | "/-/ready") => {
+                method_not_allowed("GET")
+            }
+            (_, path) => text(StatusCode::NOT_FOUND, format!("no such endpoint: {path}\n")),
+        },
+    }
+}
+
+/// A plain text answer.
+pub fn text(status: StatusCode, text: impl Into<ResponseBody>) -> NodeResponse {
+    with_type(status, "text/plain; charset=utf-8", text)
+}
+
+/// An answer of a content type.
+pub fn with_type(status: StatusCode, content_type: &'static str, body: impl Into<ResponseBody>) -> NodeResponse {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// 405, with the methods that are allowed.
+pub fn method_not_allowed(allowed: &'static str) -> NodeResponse {
+    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, format!("only {allowed} is allowed here\n"));
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    response
+}

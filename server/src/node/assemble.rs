@@ -1,0 +1,185 @@
+//! Puts one core together: shard, worker, router, acceptor; and takes it apart in order.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::future::try_join_all;
+
+use crate::api::core::{Core, NodeFacts};
+use crate::api::endpoints::Endpoints;
+use crate::api::remote_write::Decoder;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::limits::IN_FLIGHT_BYTES_MAX;
+use crate::message::{CoreStats, LaneMessage, PartPool, ShardReply, ShardStats};
+use crate::model::{SeriesIdHasher, ShardId};
+use crate::node::host::ExecutorHost;
+use crate::node::{self_scrape, upkeep};
+use crate::routing::{BodyPool, Lanes, Router, RoutingTable};
+use crate::runtime::{
+    self, BoundAddress, Delivery, Executor, HttpLimits, HttpServer, LaneReceivers, LaneSenders, Listener,
+};
+use crate::shard::{Inbox, ReplyTo, Shard, Worker};
+use crate::wal::MemoryLog;
+
+/// The tenant of requests that name none.
+const DEFAULT_TENANT: &str = "";
+
+/// How often a core that ends looks whether the others have drained.
+const DRAIN_POLL: Duration = Duration::from_millis(5);
+
+/// What the cores are put together from.
+pub struct Shared {
+    /// As the node was started.
+    pub config: Arc<Config>,
+    /// What every core tells of the node.
+    pub facts: Arc<NodeFacts>,
+    listeners: Vec<BoundAddress>,
+    parts: PartPool,
+    hasher: SeriesIdHasher,
+    /// Cores that have nothing under way any more.
+    drained: AtomicUsize,
+}
+
+impl Shared {
+    /// For one core on each of `cpus`.
+    pub fn new(config: Config, cpus: Vec<usize>, listeners: Vec<BoundAddress>, clock: &Clock) -> Self {
+        let listen: Box<[SocketAddr]> = listeners.iter().map(BoundAddress::address).collect();
+        Self {
+            config: Arc::new(config),
+            facts: Arc::new(NodeFacts { started_ms: clock.now_ms(), cpus: cpus.into(), listen }),
+            listeners,
+            parts: PartPool::default(),
+            hasher: SeriesIdHasher::new(random_seed(), DEFAULT_TENANT),
+            drained: AtomicUsize::new(0),
+        }
+    }
+
+    fn cores(&self) -> usize {
+        self.facts.cpus.len()
+    }
+
+    fn series_max_of_a_shard(&self) -> usize {
+        let of_node = self.config.max_series.map_or(u64::MAX, |max| max.get());
+        usize::try_from(of_node.div_ceil(self.cores() as u64)).unwrap_or(usize::MAX)
+    }
+}
+
+/// Drawn anew by each process: nobody outside can look for labels whose ids collide.
+fn random_seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}
+
+struct ExecutorLanes(LaneSenders<LaneMessage>);
+
+impl Lanes for ExecutorLanes {
+    fn offer(&self, to: usize, message: LaneMessage) -> Result<(), LaneMessage> {
+        self.0.offer(to, message).map_err(runtime::Refused::into_message)
+    }
+}
+
+/// Runs one core from its start to the end of the node.
+pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> io::Result<()> {
+    let Executor { index, senders, receivers, shutdown, slicer } = executor;
+    let host = ExecutorHost::new(slicer.clone());
+    let inbox = Rc::new(Inbox::default());
+    let table = RoutingTable::even(shared.cores());
+    let router = Rc::new(Router::new(index, table, Rc::clone(&inbox), Box::new(ExecutorLanes(senders))));
+    receive(receivers, Rc::clone(&router));
+
+    let shard = Shard::new(ShardId(index as u16), shared.series_max_of_a_shard());
+    let shard = Rc::new(RefCell::new(shard));
+    let core = Rc::new(Core {
+        router: Rc::clone(&router),
+        parts: shared.parts.clone(),
+        bodies: BodyPool::new(IN_FLIGHT_BYTES_MAX),
+        hasher: shared.hasher,
+        decoder: RefCell::new(Decoder::default()),
+        clock: Clock::System,
+        config: Arc::clone(&shared.config),
+        node: Arc::clone(&shared.facts),
+        shutdown: shutdown.clone(),
+        slicer: slicer.clone(),
+        counts: Cell::default(),
+        reads: Cell::new(0),
+    });
+    start_worker(&core, Rc::clone(&shard), Rc::clone(&inbox), host);
+    upkeep::start(&core, shard);
+    if index == 0 {
+        self_scrape::start(Rc::clone(&core));
+    }
+    accept(&shared, core).await?;
+    drain(&shared).await;
+    inbox.close();
+    Ok(())
+}
+
+fn receive(receivers: LaneReceivers<LaneMessage>, router: Rc<Router>) {
+    receivers.deliver_to(move |delivery| match delivery {
+        Delivery::Messages { from, messages } => {
+            messages.for_each(|message| router.deliver(from, message));
+        }
+        Delivery::Closed { from } => tracing::debug!(from, "a lane was closed"),
+    });
+}
+
+fn start_worker(core: &Rc<Core>, shard: Rc<RefCell<Shard>>, inbox: Rc<Inbox>, host: ExecutorHost) {
+    let router = Rc::clone(&core.router);
+    let reply = move |to: ReplyTo, reply: ShardReply| router.reply(to, reply);
+    let stats_of = Rc::clone(core);
+    let core_stats = move |shard: ShardStats| CoreStats {
+        shard,
+        acceptor: stats_of.acceptor_counts(),
+        executor: runtime::counts(),
+    };
+    let worker = Worker {
+        shard,
+        inbox,
+        log: MemoryLog::default(),
+        host,
+        reply,
+        clock: core.clock.clone(),
+        retention_ms: core.config.retention.as_millis() as i64,
+        core_stats: Box::new(core_stats),
+    };
+    runtime::spawn_essential(worker.run());
+}
+
+/// Serves every address until the notice to end, and then what is under way.
+async fn accept(shared: &Shared, core: Rc<Core>) -> io::Result<()> {
+    let config = &shared.config;
+    let limits = HttpLimits {
+        header_timeout: config.header_timeout,
+        idle_timeout: config.idle_timeout,
+        ..HttpLimits::default()
+    };
+    let connections_max = config.max_connections.div_ceil(shared.cores());
+    let listeners = shared.listeners.iter().map(|bound| bound.listen(connections_max));
+    let listeners: Vec<Listener> = listeners.collect::<io::Result<_>>()?;
+    let server = HttpServer::new(&limits, core.shutdown.clone());
+    try_join_all(listeners.iter().map(|listener| server.serve(listener, Endpoints::new(Rc::clone(&core))))).await?;
+    let deadline = runtime::now() + config.shutdown_timeout;
+    while runtime::counts().connections_open > 0 {
+        if runtime::now() > deadline {
+            let open = runtime::counts().connections_open;
+            tracing::warn!(open, "connections did not end in time and are cut");
+            break;
+        }
+        runtime::sleep(DRAIN_POLL).await;
+    }
+    Ok(())
+}
+
+/// Waits until no core has requests under way: until then each may be asked by the others.
+async fn drain(shared: &Shared) {
+    shared.drained.fetch_add(1, Ordering::AcqRel);
+    while shared.drained.load(Ordering::Acquire) < shared.cores() {
+        runtime::sleep(DRAIN_POLL).await;
+    }
+}

@@ -1,0 +1,51 @@
+//! An executor as the shard's host: slices and background tasks of the runtime.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::rc::Rc;
+
+use crate::runtime::{self, Slice, Slicer, reactor_polled, spawn_background};
+use crate::shard::Host;
+
+/// One job's view of its executor: the executor's slicer, and the slice that the job holds until
+/// the last clone of this goes.
+#[derive(Debug, Clone)]
+pub struct ExecutorHost {
+    slicer: Slicer,
+    slice: Rc<RefCell<Option<Slice>>>,
+}
+
+impl ExecutorHost {
+    /// The host of one executor.
+    pub fn new(slicer: Slicer) -> Self {
+        Self { slicer, slice: Rc::default() }
+    }
+}
+
+impl Host for ExecutorHost {
+    async fn breathe(&self) {
+        // Out of the cell while this awaits.
+        let held = self.slice.take();
+        let mut slice = match held {
+            Some(slice) => slice,
+            None => self.slicer.begin().await,
+        };
+        slice.breathe().await;
+        *self.slice.borrow_mut() = Some(slice);
+    }
+
+    async fn give_way(&self) {
+        reactor_polled().await;
+    }
+
+    fn spawn_background<F: Future<Output = ()> + 'static>(&self, job: impl FnOnce(Self) -> F + 'static) {
+        spawn_background(job(Self::new(self.slicer.clone())));
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        thread_local! {
+            static BEGAN: std::time::Instant = runtime::now();
+        }
+        BEGAN.with(|began| runtime::now().duration_since(*began).as_micros() as u64)
+    }
+}

@@ -1,0 +1,56 @@
+//! The node takes in its own metrics, so that a fresh start shows data at once.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::api::core::Core;
+use crate::api::pages;
+use crate::message::{LabelSource, LabelSpan, ShardReply, ShardRequest, WriteBody, WritePart};
+use crate::model::{Labels, Sample};
+use crate::routing::Split;
+use crate::runtime::{sleep, spawn};
+
+/// Starts scraping at the configured interval; nothing where it is turned off.
+pub fn start(core: Rc<Core>) {
+    let Some(interval) = core.config.self_scrape_interval else { return };
+    spawn(async move {
+        while !core.shutdown.is_requested() {
+            scrape(&core).await;
+            sleep(interval).await;
+        }
+    });
+}
+
+async fn scrape(core: &Core) {
+    let series = match pages::own_series(core).await {
+        Ok(series) => series,
+        Err(error) => return tracing::warn!(%error, "the node's own metrics were not gathered"),
+    };
+    if let Err(error) = store(core, &series, core.clock.now_ms()).await {
+        tracing::warn!(error, "the node's own metrics were not stored");
+    }
+}
+
+/// Stores one sample of each series, on the way that every write goes.
+async fn store(core: &Core, series: &[(Labels, f64)], now_ms: i64) -> Result<(), String> {
+    let mut blocks = Vec::new();
+    let mut split = Split::new(core.router.table(), &core.parts);
+    for (labels, value) in series {
+        let block = labels.to_canonical();
+        let span = LabelSpan::new(LabelSource::Wire, blocks.len(), block.len());
+        blocks.extend_from_slice(&block);
+        split.series(core.hasher.hash_canonical(&block), span, 1);
+        split.sample(Sample::new(now_ms, *value));
+    }
+    let body = Arc::new(WriteBody { bytes: blocks.into(), ..WriteBody::default() });
+    for (shard, part) in split.finish().map_err(|error| error.to_string())? {
+        let write = ShardRequest::Write(WritePart { body: Arc::clone(&body), part });
+        let answer = core.router.ask(shard, write).map_err(|error| error.to_string())?;
+        match answer.await {
+            ShardReply::Written(ack) => drop(ack),
+            ShardReply::NotDurable(error) => return Err(error.to_string()),
+            ShardReply::Read(_) | ShardReply::Stats(_) => unreachable!("a write is answered as a write"),
+        }
+    }
+    Ok(())
+}

@@ -3,3 +3,4 @@
 pub mod core;
 pub mod fanout;
 pub mod remote_write;
+pub mod status;

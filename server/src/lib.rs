@@ -19,6 +19,8 @@ pub mod disk;
 
 pub mod config;
 
+pub mod logging;
+
 pub mod metrics;
 
 pub mod runtime;

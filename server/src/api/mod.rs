@@ -2,7 +2,11 @@
 //! sample becomes is the shard's.
 pub mod body;
 pub mod core;
+pub mod endpoints;
 pub mod fanout;
+pub mod pages;
 pub mod remote_write;
 pub mod request_body;
+pub mod status;
 pub mod write;
+pub mod write_endpoint;

@@ -1,0 +1,195 @@
+//! The status page at `/`, and what it polls at `/api/v1/status/node`.
+//!
+//! Counters are told as totals since the start: the page makes rates of two answers, so that any
+//! number of people may look at any interval and the node keeps no state for them. Who gathers the
+//! numbers from the shards is the router's business.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::message::ShardStats;
+use crate::model::RefusedCounts;
+
+/// The page: one file that asks for nothing but the node's own status.
+pub const PAGE: &str = include_str!("status.html");
+
+/// The page's `Content-Type`.
+pub const PAGE_CONTENT_TYPE: &str = "text/html; charset=utf-8";
+
+/// The page's `Content-Security-Policy`: its own style and script, its own node, nothing else.
+pub const PAGE_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
+    script-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; \
+    form-action 'none'; frame-ancestors 'none'";
+
+/// A node at one moment: sizes as they are, counters (`…_total`) since its start.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// The machine's or the pod's name.
+    pub name: String,
+    /// The version that runs.
+    pub version: String,
+    /// Seconds since the start, with ms: the time base of all rates.
+    pub uptime_s: f64,
+    /// Whether it takes writes.
+    pub ready: bool,
+    /// Why it doesn't, for people; empty when it does.
+    pub not_ready: String,
+    /// The addresses that it listens on.
+    pub listen: Vec<String>,
+    /// How long samples are kept, in seconds.
+    pub retention_s: u64,
+    /// Active series.
+    pub series: u64,
+    /// Samples stored.
+    pub samples_total: u64,
+    /// Write requests answered, whatever the answer.
+    pub write_requests_total: u64,
+    /// Bytes of their bodies as they arrived.
+    pub received_bytes_total: u64,
+    /// Reads begun.
+    pub reads_total: u64,
+    /// Resident memory of the process.
+    pub resident_bytes: u64,
+    /// Open connections.
+    pub connections: u64,
+    /// Samples refused, by reason; a reason that never came up is left out.
+    pub refused: BTreeMap<String, u64>,
+    /// The shards, in the order of their number.
+    pub shards: Vec<ShardStatus>,
+}
+
+/// A shard at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardStatus {
+    /// Its number.
+    pub shard: u16,
+    /// The logical CPU that it is pinned to; `None` when it isn't.
+    pub core: Option<u32>,
+    /// Active series.
+    pub series: u64,
+    /// Open and sealed chunks.
+    pub chunks: u64,
+    /// Samples stored.
+    pub samples_total: u64,
+    /// Requests that wait.
+    pub queue_depth: u64,
+    /// Time spent on writes, in µs: against the uptime it is how busy the shard is.
+    pub busy_us_total: u64,
+    /// Commits of its log.
+    pub commits_total: u64,
+    /// Bytes of its series, chunks and index.
+    pub held_bytes: u64,
+}
+
+impl ShardStatus {
+    /// From what the shard tells of itself, and the CPU that it was given.
+    pub fn new(stats: &ShardStats, core: Option<u32>) -> Self {
+        Self {
+            shard: stats.shard.0,
+            core,
+            series: stats.series as u64,
+            // Each series has an open chunk.
+            chunks: (stats.sealed_chunks + stats.series) as u64,
+            samples_total: stats.samples,
+            queue_depth: stats.queued as u64,
+            busy_us_total: stats.busy_us,
+            commits_total: stats.commits,
+            held_bytes: (stats.series_bytes + stats.chunk_bytes + stats.index_bytes) as u64,
+        }
+    }
+}
+
+/// Refused samples under the names that the metrics use.
+pub fn refused_by_reason(counts: &RefusedCounts) -> BTreeMap<String, u64> {
+    counts.iter().map(|(reason, samples)| (reason.as_str().to_owned(), samples)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{RefusedReason, ShardId};
+
+    fn stats() -> ShardStats {
+        ShardStats {
+            shard: ShardId(3),
+            samples: 100,
+            already: 1,
+            refused: RefusedCounts::default(),
+            series_created: 12,
+            series_expired: 2,
+            parts: 5,
+            commits: 4,
+            reads: 1,
+            busy_us: 2500,
+            series: 10,
+            sealed_chunks: 7,
+            label_names: 3,
+            label_pairs: 9,
+            series_bytes: 1000,
+            chunk_bytes: 200,
+            index_bytes: 30,
+            queued: 2,
+            open_selects: 0,
+        }
+    }
+
+    #[test]
+    fn a_shard_s_status_counts_open_chunks_and_all_that_it_holds() {
+        let status = ShardStatus::new(&stats(), Some(6));
+        assert_eq!((status.shard, status.core), (3, Some(6)));
+        assert_eq!((status.chunks, status.held_bytes), (17, 1230));
+        assert_eq!((status.queue_depth, status.busy_us_total), (2, 2500));
+    }
+
+    #[test]
+    fn refused_samples_stand_under_their_metric_s_names() {
+        let mut counts = RefusedCounts::default();
+        counts.add(RefusedReason::TooOld, 4);
+        assert_eq!(refused_by_reason(&counts), BTreeMap::from([("too_old".to_owned(), 4)]));
+    }
+
+    /// The fields that the page reads: a renamed one would leave a hole in it.
+    #[test]
+    fn the_page_reads_only_fields_that_the_status_has() {
+        let node = NodeStatus {
+            name: String::new(),
+            version: String::new(),
+            uptime_s: 0.0,
+            ready: true,
+            not_ready: String::new(),
+            listen: Vec::new(),
+            retention_s: 0,
+            series: 0,
+            samples_total: 0,
+            write_requests_total: 0,
+            received_bytes_total: 0,
+            reads_total: 0,
+            resident_bytes: 0,
+            connections: 0,
+            refused: BTreeMap::new(),
+            shards: Vec::new(),
+        };
+        check_fields_read("node", &serde_json::to_value(node).unwrap());
+        check_fields_read("shard", &serde_json::to_value(ShardStatus::new(&stats(), None)).unwrap());
+    }
+
+    fn check_fields_read(variable: &str, status: &serde_json::Value) {
+        let pattern = regex::Regex::new(&format!(r"\b{variable}\.(\w+)")).unwrap();
+        let read: Vec<_> = pattern.captures_iter(PAGE).map(|found| found[1].to_owned()).collect();
+        assert!(!read.is_empty(), "the page reads {variable}");
+        for field in read {
+            assert!(status.get(&field).is_some(), "{variable}.{field}");
+        }
+    }
+
+    #[test]
+    fn the_page_asks_for_nothing_outside_and_writes_text_only() {
+        for forbidden in ["innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "src=", "@import"] {
+            assert!(!PAGE.contains(forbidden), "{forbidden}");
+        }
+        let outside = PAGE.match_indices("://").filter(|(at, _)| !PAGE[..*at].ends_with("data"));
+        // The one is SVG's own name.
+        assert_eq!(outside.count(), 1);
+    }
+}

@@ -1,0 +1,205 @@
+//! The log: lines to stderr, for people or as JSON, and a limit on warnings that repeat.
+//!
+//! Log where a thing is handled, not where it is passed on. What may happen for each request is
+//! logged through [`warn_limited!`](crate::warn_limited), so that a broken sender can't fill a disk.
+
+use std::time::{Duration, Instant};
+
+use tracing::Subscriber;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::config::LogFormat;
+
+/// Why the log couldn't be started.
+#[derive(Debug, thiserror::Error)]
+pub enum LoggingError {
+    /// `--log-level` isn't a level, nor directives.
+    #[error("log level: {0}")]
+    Directives(#[from] tracing_subscriber::filter::ParseError),
+    /// Somebody else has set the process' subscriber.
+    #[error("the log was started already")]
+    StartedAlready(#[from] tracing::subscriber::SetGlobalDefaultError),
+}
+
+/// Starts the process' log, to stderr.
+pub fn start(format: LogFormat, directives: &str) -> Result<(), LoggingError> {
+    tracing::subscriber::set_global_default(subscriber(format, directives, std::io::stderr)?)?;
+    Ok(())
+}
+
+fn subscriber<W>(
+    format: LogFormat,
+    directives: &str,
+    writer: W,
+) -> Result<Box<dyn Subscriber + Send + Sync>, LoggingError>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let filter = EnvFilter::builder().parse(directives)?;
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    Ok(match format {
+        // Colours would stand as escapes in whatever collects stderr.
+        LogFormat::Text => Box::new(lines.with_ansi(false).finish()),
+        LogFormat::Json => Box::new(lines.json().flatten_event(true).finish()),
+    })
+}
+
+/// Lets the first few of a kind through each minute and counts the rest.
+#[derive(Debug)]
+pub struct RateLimit {
+    per_minute: u32,
+    minute_began: Option<Instant>,
+    passed: u32,
+    suppressed: u64,
+}
+
+/// What to do with one more of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Tell it, and that so many like it were suppressed since the last one told.
+    Tell {
+        /// How many.
+        suppressed: u64,
+    },
+    /// Keep quiet; it is counted.
+    Suppress,
+}
+
+impl RateLimit {
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    /// At most `per_minute` of them.
+    pub const fn new(per_minute: u32) -> Self {
+        Self { per_minute, minute_began: None, passed: 0, suppressed: 0 }
+    }
+
+    /// Decides about one that happens at `now`.
+    pub fn decide(&mut self, now: Instant) -> Verdict {
+        let minute_runs = self.minute_began.is_some_and(|began| now.duration_since(began) < Self::MINUTE);
+        if !minute_runs {
+            self.minute_began = Some(now);
+            self.passed = 0;
+        }
+        if self.passed == self.per_minute {
+            self.suppressed += 1;
+            return Verdict::Suppress;
+        }
+        self.passed += 1;
+        Verdict::Tell { suppressed: std::mem::take(&mut self.suppressed) }
+    }
+}
+
+/// `tracing::warn!`, at most ten times a minute for each place in the code and each thread. The
+/// first one told after a silence says how many were suppressed.
+#[macro_export]
+macro_rules! warn_limited {
+    ($($event:tt)+) => {{
+        // For each thread: a core asks nobody whether it may log.
+        std::thread_local! {
+            static LIMIT: std::cell::RefCell<$crate::logging::RateLimit> =
+                const { std::cell::RefCell::new($crate::logging::RateLimit::new(10)) };
+        }
+        match LIMIT.with_borrow_mut(|limit| limit.decide(std::time::Instant::now())) {
+            $crate::logging::Verdict::Tell { suppressed } => {
+                if suppressed > 0 {
+                    tracing::warn!("suppressed {suppressed} like this:");
+                }
+                tracing::warn!($($event)+);
+            }
+            $crate::logging::Verdict::Suppress => {}
+        }
+    }};
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What `act` logs.
+    fn logged(format: LogFormat, directives: &str, act: impl FnOnce()) -> String {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = subscriber(format, directives, move || writer.clone()).unwrap();
+        tracing::subscriber::with_default(subscriber, act);
+        let bytes = lines.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn text_is_a_line_without_colours() {
+        let text = logged(LogFormat::Text, "info", || tracing::warn!(shard = 3, "torn tail"));
+        assert!(text.contains("WARN") && text.contains("torn tail shard=3"), "{text:?}");
+        assert!(!text.contains('\u{1b}'), "{text:?}");
+    }
+
+    #[test]
+    fn json_is_one_flat_object_a_line() {
+        let text = logged(LogFormat::Json, "info", || tracing::warn!(shard = 3, "torn tail"));
+        let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(line["level"], "WARN");
+        assert_eq!(line["message"], "torn tail");
+        assert_eq!(line["shard"], 3);
+    }
+
+    #[test]
+    fn directives_choose_what_is_logged() {
+        let text = logged(LogFormat::Text, "warn,silverback::wal=debug", || {
+            tracing::info!("not this");
+            tracing::debug!(target: "silverback::wal", "but this");
+        });
+        assert!(text.contains("but this") && !text.contains("not this"), "{text:?}");
+    }
+
+    fn check_verdicts(per_minute: u32, steps: &[(u64, Verdict)]) {
+        let (mut limit, start) = (RateLimit::new(per_minute), Instant::now());
+        for (i, (at_s, expect)) in steps.iter().enumerate() {
+            assert_eq!(limit.decide(start + Duration::from_secs(*at_s)), *expect, "step {i}");
+        }
+    }
+
+    #[test]
+    fn more_than_the_limit_in_a_minute_is_suppressed_and_then_counted() {
+        let tell = |suppressed| Verdict::Tell { suppressed };
+        check_verdicts(
+            2,
+            &[
+                (0, tell(0)),
+                (1, tell(0)),
+                (2, Verdict::Suppress),
+                (59, Verdict::Suppress),
+                (60, tell(2)),
+                (61, tell(0)),
+                (62, Verdict::Suppress),
+                (500, tell(1)),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_warning_that_repeats_is_told_ten_times_for_each_place() {
+        let text = logged(LogFormat::Text, "warn", || {
+            for i in 0..50 {
+                crate::warn_limited!(i, "here");
+            }
+            crate::warn_limited!("elsewhere");
+        });
+        assert_eq!(text.matches("here i=").count(), 10, "{text}");
+        assert_eq!(text.matches("elsewhere").count(), 1, "{text}");
+    }
+}

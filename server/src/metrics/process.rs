@@ -1,0 +1,139 @@
+//! What the kernel says about this process, under the names that every Prometheus client uses.
+//!
+//! A number that can't be read is left out: a metric that is missing is seen, a zero is believed.
+
+use std::path::Path;
+
+use super::{Family, Kind};
+
+/// Where the kernel tells it.
+pub const PROC: &str = "/proc";
+
+/// The kernel's unit in `stat`: a constant of its interface, whatever its own tick is.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// The process' families, read below `proc_root`.
+pub fn process_families(proc_root: &Path) -> Vec<Family> {
+    let own = proc_root.join("self");
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+    let stat = read(&own.join("stat"));
+    let status = read(&own.join("status"));
+    let system_stat = read(&proc_root.join("stat"));
+    let families = [
+        family(
+            "process_cpu_seconds_total",
+            Kind::Counter,
+            "Time on processors, user and system.",
+            cpu_seconds(&stat),
+        ),
+        family(
+            "process_start_time_seconds",
+            Kind::Gauge,
+            "When the process began, in seconds since the Unix epoch.",
+            start_time_seconds(&stat, &system_stat),
+        ),
+        family(
+            "process_resident_memory_bytes",
+            Kind::Gauge,
+            "Memory that is resident.",
+            status_bytes(&status, "VmRSS:"),
+        ),
+        family(
+            "process_virtual_memory_bytes",
+            Kind::Gauge,
+            "Memory that is mapped.",
+            status_bytes(&status, "VmSize:"),
+        ),
+        family("process_open_fds", Kind::Gauge, "File descriptors that are open.", open_fds(&own.join("fd"))),
+        family(
+            "process_max_fds",
+            Kind::Gauge,
+            "File descriptors that may be open.",
+            max_fds(&read(&own.join("limits"))),
+        ),
+    ];
+    families.into_iter().flatten().collect()
+}
+
+fn family(name: &'static str, kind: Kind, help: &'static str, value: Option<f64>) -> Option<Family> {
+    value.map(|value| Family::single(name, kind, help, value))
+}
+
+fn cpu_seconds(stat: &str) -> Option<f64> {
+    Some((stat_field(stat, 14)? + stat_field(stat, 15)?) / TICKS_PER_SECOND)
+}
+
+fn start_time_seconds(stat: &str, system_stat: &str) -> Option<f64> {
+    let boot = system_stat.lines().find_map(|line| line.strip_prefix("btime "))?;
+    Some(boot.trim().parse::<f64>().ok()? + stat_field(stat, 22)? / TICKS_PER_SECOND)
+}
+
+/// Field `number` as proc(5) counts them, from 1. The second is the command in parentheses, which
+/// may hold spaces and parentheses of its own.
+fn stat_field(stat: &str, number: usize) -> Option<f64> {
+    let (_, after_command) = stat.rsplit_once(')')?;
+    after_command.split_whitespace().nth(number - 3)?.parse().ok()
+}
+
+fn status_bytes(status: &str, key: &str) -> Option<f64> {
+    let value = status.lines().find_map(|line| line.strip_prefix(key))?;
+    let kib: f64 = value.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024.0)
+}
+
+fn open_fds(fd_dir: &Path) -> Option<f64> {
+    Some(std::fs::read_dir(fd_dir).ok()?.count() as f64)
+}
+
+fn max_fds(limits: &str) -> Option<f64> {
+    let soft =
+        limits.lines().find_map(|line| line.strip_prefix("Max open files"))?.split_whitespace().next()?;
+    if soft == "unlimited" { Some(f64::INFINITY) } else { soft.parse().ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "42 (silver (back) x) S 1 2 3 4 5 6 7 8 9 10 250 150 0 0 20 0 9 0 1200 999 7 1";
+
+    #[test]
+    fn fields_are_counted_after_the_command_whatever_it_is_called() {
+        assert_eq!(cpu_seconds(STAT), Some(4.0));
+        assert_eq!(start_time_seconds(STAT, "cpu 1\nbtime 1000\n"), Some(1012.0));
+    }
+
+    #[test]
+    fn memory_is_told_in_bytes() {
+        let status = "Name:\tx\nVmSize:\t    2048 kB\nVmRSS:\t  12 kB\n";
+        assert_eq!(status_bytes(status, "VmRSS:"), Some(12288.0));
+        assert_eq!(status_bytes(status, "VmSize:"), Some(2097152.0));
+        assert_eq!(status_bytes(status, "VmSwap:"), None);
+    }
+
+    #[test]
+    fn the_soft_limit_of_files_is_read() {
+        let limits = "Limit  Soft Limit  Hard Limit  Units\nMax open files    1024   524288   files\n";
+        assert_eq!(max_fds(limits), Some(1024.0));
+        assert_eq!(max_fds("Max open files  unlimited  unlimited  files"), Some(f64::INFINITY));
+        assert_eq!(max_fds(""), None);
+    }
+
+    #[test]
+    fn this_process_has_them_all() {
+        let families = process_families(Path::new(PROC));
+        assert_eq!(families.len(), 6);
+        assert!(
+            families
+                .iter()
+                .filter(|f| f.name != "process_cpu_seconds_total")
+                .all(|f| f.samples[0].value > 0.0)
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_left_out() {
+        assert!(process_families(Path::new("/nonexistent")).is_empty());
+        assert_eq!(cpu_seconds("42 (x"), None);
+    }
+}

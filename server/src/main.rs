@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
 use silverback::config::{self, Effective, FaultList};
+use silverback::node::{self, NodeError};
 
-/// Neither started nor tried to: the configuration or the arguments are wrong.
+/// Neither started nor tried to: the configuration, the arguments or the machine are wrong.
 const EXIT_CONFIG: u8 = 2;
 
 const EXAMPLES: &str = "\
@@ -19,6 +20,9 @@ Examples:
 
 To send it samples, give Prometheus:
   remote_write: [{url: http://127.0.0.1:9009/api/v1/write}]";
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let matches = command().get_matches();
@@ -60,12 +64,29 @@ fn run(matches: &[&ArgMatches]) -> ExitCode {
         Ok(effective) => effective,
         Err(faults) => return refuse(&faults),
     };
-    match silverback::node::run(effective.config) {
+    let config = effective.config;
+    if let Err(error) = silverback::logging::start(config.log_format, &config.log_level) {
+        eprintln!("silverback: {error}");
+        return ExitCode::FAILURE;
+    }
+    match node::run(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("silverback: {error}");
-            ExitCode::FAILURE
+            ExitCode::from(exit_code(&error))
         }
+    }
+}
+
+/// What an operator has to change before a start can succeed is told apart from what failed.
+fn exit_code(error: &NodeError) -> u8 {
+    match error {
+        NodeError::Preflight(_) => EXIT_CONFIG,
+        NodeError::Cpus(_)
+        | NodeError::Listen(..)
+        | NodeError::Signals(_)
+        | NodeError::Run(_)
+        | NodeError::Core(..) => 1,
     }
 }
 

@@ -74,7 +74,11 @@ pub fn text(status: StatusCode, text: impl Into<ResponseBody>) -> NodeResponse {
 }
 
 /// An answer of a content type.
-pub fn with_type(status: StatusCode, content_type: &'static str, body: impl Into<ResponseBody>) -> NodeResponse {
+pub fn with_type(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<ResponseBody>,
+) -> NodeResponse {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));

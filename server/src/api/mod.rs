@@ -4,6 +4,7 @@ pub mod body;
 pub mod core;
 pub mod endpoints;
 pub mod fanout;
+pub mod node_metrics;
 pub mod pages;
 pub mod remote_write;
 pub mod request_body;

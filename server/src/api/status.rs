@@ -185,7 +185,9 @@ mod tests {
 
     #[test]
     fn the_page_asks_for_nothing_outside_and_writes_text_only() {
-        for forbidden in ["innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "src=", "@import"] {
+        for forbidden in
+            ["innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "src=", "@import"]
+        {
             assert!(!PAGE.contains(forbidden), "{forbidden}");
         }
         let outside = PAGE.match_indices("://").filter(|(at, _)| !PAGE[..*at].ends_with("data"));

@@ -5,43 +5,14 @@ use std::sync::Arc;
 use futures::future::join_all;
 
 use crate::api::core::Core;
-use crate::api::remote_write::snappy::{self, SnappyError};
-use crate::api::remote_write::{Decoding, MalformedBody, SeriesSink, Slice, Version};
+use crate::api::remote_write::answer::WriteReport;
+use crate::api::remote_write::{Decoding, MalformedBody, Rejection, SeriesSink, Slice, Version, snappy};
 use crate::limits::DECODE_SLICE_SERIES;
-use crate::message::{LabelSpan, Part, Refusals, ShardReply, ShardRequest, WriteAck, WriteBody, WritePart};
+use crate::message::{LabelSpan, Part, ShardReply, ShardRequest, WriteAck, WriteBody, WritePart};
 use crate::model::{Sample, SeriesId, ShardId};
 use crate::routing::{Answer, Overloaded, Split};
 use crate::runtime::reactor_polled;
 use crate::wal::LogError;
-
-/// What became of a request that was decoded.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Written {
-    /// Samples stored, as durable as the node was told to make them.
-    pub samples: u64,
-    /// The others.
-    pub refusals: Refusals,
-    /// Series that were refused whole, though some had no sample.
-    pub series_refused: u64,
-}
-
-/// Why a request was refused as a whole. Parts of it may be stored all the same: a retry of them is
-/// accepted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WriteError {
-    /// Not snappy, or too large.
-    #[error(transparent)]
-    Snappy(#[from] SnappyError),
-    /// Not the protobuf that it should be.
-    #[error(transparent)]
-    Malformed(#[from] MalformedBody),
-    /// Something is full.
-    #[error(transparent)]
-    Overloaded(#[from] Overloaded),
-    /// A log takes nothing.
-    #[error(transparent)]
-    NotDurable(#[from] LogError),
-}
 
 impl SeriesSink for Split<'_> {
     #[inline]
@@ -55,9 +26,10 @@ impl SeriesSink for Split<'_> {
     }
 }
 
-/// Writes one request and waits until its samples are acknowledged.
-pub async fn write(core: &Core, version: Version, compressed: &[u8]) -> Result<Written, WriteError> {
-    let decoded_bytes = snappy::decompressed_len(compressed, core.config.max_decoded_bytes)?;
+/// Writes one request and waits until its samples are acknowledged. After a rejection parts of the
+/// request may be stored all the same: a retry of them is accepted.
+pub async fn write(core: &Core, version: Version, compressed: &[u8]) -> Result<WriteReport, Rejection> {
+    let decoded_bytes = snappy::claimed_bytes(compressed, core.config.max_decoded_bytes)?;
     let _reserved = core.bodies.reserve(decoded_bytes)?;
     let mut body = core.bodies.take();
     let result = write_body(core, version, compressed, &mut body).await;
@@ -70,19 +42,20 @@ async fn write_body(
     version: Version,
     compressed: &[u8],
     body: &mut Arc<WriteBody>,
-) -> Result<Written, WriteError> {
+) -> Result<WriteReport, Rejection> {
     let fresh = Arc::get_mut(body).expect("a body from the pool is read by nobody else");
-    snappy::decompress(compressed, &mut fresh.bytes)?;
+    snappy::decompress(compressed, core.config.max_decoded_bytes, &mut fresh.bytes)?;
     let mut split = Split::new(core.router.table(), &core.parts);
     let decoding = decode(core, version, fresh, &mut split).await?;
-    let answers = ask(core, body, split.finish()?);
-    let mut written = begin(core, decoding);
-    for reply in join_all(answers.sent).await {
-        written.add(acknowledged(reply)?);
+    count(core, &decoding);
+    let asked = ask(core, body, split.finish()?);
+    let mut report = WriteReport::from(decoding.tally);
+    for reply in join_all(asked.sent).await {
+        report.add(acknowledged(reply)?);
     }
-    match answers.refused {
+    match asked.refused {
         Some(overloaded) => Err(overloaded.into()),
-        None => Ok(written),
+        None => Ok(report),
     }
 }
 
@@ -103,6 +76,14 @@ async fn decode(
             Slice::More => reactor_polled().await,
         }
     }
+}
+
+fn count(core: &Core, decoding: &Decoding) {
+    core.count(|counts| {
+        counts.refused.merge(&decoding.tally.refused);
+        counts.exemplars_ignored += decoding.tally.exemplars_ignored;
+        counts.metadata_ignored += decoding.tally.metadata_ignored;
+    });
 }
 
 struct Asked {
@@ -128,26 +109,5 @@ fn acknowledged(reply: ShardReply) -> Result<WriteAck, LogError> {
         ShardReply::Written(ack) => Ok(ack),
         ShardReply::NotDurable(error) => Err(error),
         ShardReply::Read(_) | ShardReply::Stats(_) => unreachable!("a write is answered as a write"),
-    }
-}
-
-/// What the decoder counted, here and in the core's counters.
-fn begin(core: &Core, decoding: Decoding) -> Written {
-    let tally = decoding.tally;
-    core.count(|counts| {
-        counts.refused.merge(&tally.refused);
-        counts.exemplars_ignored += tally.exemplars_ignored;
-        counts.metadata_ignored += tally.metadata_ignored;
-    });
-    let refusals = Refusals { counts: tally.refused, example: tally.example };
-    Written { samples: 0, refusals, series_refused: tally.series_refused }
-}
-
-impl Written {
-    fn add(&mut self, ack: WriteAck) {
-        self.samples += ack.written;
-        if let Some(refusals) = ack.refusals {
-            self.refusals.merge(*refusals);
-        }
     }
 }

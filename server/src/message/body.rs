@@ -84,10 +84,13 @@ pub enum LabelSource {
 impl LabelSpan {
     const LEN_BITS: u32 = 30;
 
+    /// The highest offset or length: no body may be longer.
+    pub const OFFSET_MAX: usize = (1 << Self::LEN_BITS) - 1;
+
     /// A span of `len` bytes at `offset`; both below 2^30.
     #[inline]
     pub fn new(source: LabelSource, offset: usize, len: usize) -> Self {
-        debug_assert!(offset < 1 << 30 && len < 1 << 30);
+        debug_assert!(offset <= Self::OFFSET_MAX && len <= Self::OFFSET_MAX);
         Self { offset: offset as u32, len: (source as u32) << Self::LEN_BITS | len as u32 }
     }
 
@@ -109,6 +112,13 @@ impl LabelSpan {
 }
 
 impl WriteBody {
+    /// The memory that its buffers hold on to, in bytes.
+    pub fn capacity_bytes(&self) -> usize {
+        let symbols = self.symbols.capacity() * size_of::<(u32, u32)>();
+        let hashes = self.symbol_hashes.capacity() * size_of::<[u8; 16]>();
+        self.bytes.capacity() + symbols + hashes + self.scratch.capacity()
+    }
+
     /// Calls `each` with the name and the value of every label, names ascending. Labels were
     /// checked by the decoder; nothing is checked here.
     pub fn for_each_label<'a>(&'a self, span: LabelSpan, mut each: impl FnMut(&'a [u8], &'a [u8])) {

@@ -163,7 +163,8 @@ async fn accept(shared: &Shared, core: Rc<Core>) -> io::Result<()> {
     let listeners = shared.listeners.iter().map(|bound| bound.listen(connections_max));
     let listeners: Vec<Listener> = listeners.collect::<io::Result<_>>()?;
     let server = HttpServer::new(&limits, core.shutdown.clone());
-    try_join_all(listeners.iter().map(|listener| server.serve(listener, Endpoints::new(Rc::clone(&core))))).await?;
+    try_join_all(listeners.iter().map(|listener| server.serve(listener, Endpoints::new(Rc::clone(&core)))))
+        .await?;
     let deadline = runtime::now() + config.shutdown_timeout;
     while runtime::counts().connections_open > 0 {
         if runtime::now() > deadline {

@@ -6,14 +6,15 @@ mod upkeep;
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::clock::Clock;
 use crate::config::{Config, ShardCount};
 use crate::limits::{LANE_CAPACITY, SHARDS_MAX};
-use crate::message::{LaneMessage, PartPool};
-use crate::runtime::cpus::{self, CoreCpu};
-use crate::runtime::preflight::{self, Fault};
+use crate::message::LaneMessage;
+use crate::runtime::cpus::{CpusError, allowed_cores};
+use crate::runtime::preflight::{Fault, preflight};
 use crate::runtime::{self, BoundAddress, Executor, Options, RunError, Shutdown, signals};
 
 /// Why a node couldn't start or had to stop.
@@ -23,11 +24,8 @@ pub enum NodeError {
     #[error("this node can't run here:\n{}", told(.0))]
     Preflight(Vec<Fault>),
     /// The CPUs that the process may use can't be told.
-    #[error("reading the allowed CPUs: {0}")]
-    Cpus(String),
-    /// More shards than there may be.
-    #[error("{0} shards are more than the {SHARDS_MAX} that a node may have: give a smaller --shards")]
-    TooManyShards(usize),
+    #[error(transparent)]
+    Cpus(#[from] CpusError),
     /// An address can't be listened on.
     #[error("listening on {0}: {1}")]
     Listen(SocketAddr, io::Error),
@@ -55,10 +53,12 @@ pub fn run(config: Config) -> Result<(), NodeError> {
 
 /// Runs a node until the notice to end is given.
 pub fn run_until(config: Config, shutdown: &Shutdown) -> Result<(), NodeError> {
-    let cpus = plan_cpus(&config)?;
-    let listeners = config.listen.iter().map(|address| {
-        BoundAddress::bind(*address).map_err(|error| NodeError::Listen(*address, error))
-    });
+    let cpus = plan_cpus(config.shards)?;
+    check_machine(&config, cpus.len())?;
+    let listeners = config
+        .listen
+        .iter()
+        .map(|address| BoundAddress::bind(*address).map_err(|error| NodeError::Listen(*address, error)));
     let listeners: Vec<BoundAddress> = listeners.collect::<Result<_, _>>()?;
     let shared = Arc::new(assemble::Shared::new(config, cpus.clone(), listeners, &Clock::System));
     tracing::info!(
@@ -76,5 +76,39 @@ pub fn run_until(config: Config, shutdown: &Shutdown) -> Result<(), NodeError> {
         ended.map_err(|error| NodeError::Core(core, error))?;
     }
     tracing::info!("silverback has stopped");
+    Ok(())
+}
+
+/// The CPU of each shard: one for each physical core; with more shards than cores, the cores'
+/// siblings, and then the same CPUs again.
+fn plan_cpus(shards: ShardCount) -> Result<Vec<usize>, CpusError> {
+    let cores = allowed_cores(Path::new("/"))?.cores;
+    let first = cores.iter().map(|core| core.cpu);
+    let siblings = cores.iter().flat_map(|core| core.siblings.iter().copied().filter(|c| *c != core.cpu));
+    let cpus: Vec<usize> = match shards {
+        ShardCount::PerCore => first.take(SHARDS_MAX).collect(),
+        ShardCount::Fixed(count) => {
+            let allowed: Vec<usize> = first.chain(siblings).collect();
+            if count.get() > allowed.len() {
+                tracing::warn!(
+                    shards = count,
+                    cpus = allowed.len(),
+                    "more shards than CPUs: they share them"
+                );
+            }
+            allowed.into_iter().cycle().take(count.get()).collect()
+        }
+    };
+    Ok(cpus)
+}
+
+/// Asks, before anything is started, whether the node can run here.
+fn check_machine(config: &Config, executors: usize) -> Result<(), NodeError> {
+    let io_memory_bytes = Options::on_cpus(Vec::new()).io_memory_bytes;
+    let report = preflight(&config.data_dir, executors, io_memory_bytes).map_err(NodeError::Preflight)?;
+    for caution in &report.cautions {
+        tracing::warn!(%caution, "preflight");
+    }
+    tracing::info!(kernel = report.kernel, file_system = report.file_system, "preflight passed");
     Ok(())
 }

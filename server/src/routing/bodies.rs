@@ -61,7 +61,7 @@ impl BodyPool {
     /// Keeps a body for a later request, unless it grew beyond the usual.
     pub fn give_back(&self, body: Arc<WriteBody>) {
         let mut kept = self.kept.borrow_mut();
-        if body.bytes.capacity() <= BODY_KEPT_BYTES_MAX && kept.len() < BODIES_KEPT {
+        if body.capacity_bytes() <= BODY_KEPT_BYTES_MAX && kept.len() < BODIES_KEPT {
             kept.push_back(body);
         }
     }

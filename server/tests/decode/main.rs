@@ -1,5 +1,8 @@
 //! The remote write decoders from outside, beside prost as the oracle.
+mod malformed;
 mod odd_encoding;
 mod oracle;
 mod random_requests;
+mod series;
 mod sink;
+mod wire;

@@ -10,7 +10,6 @@ use super::{
     wire::{Reader, malformed},
 };
 use crate::{
-    limits::DECODED_BYTES_MAX,
     message::{LabelSpan, WriteBody},
     model::{RefusedReason, Sample, SeriesId, SeriesIdHasher},
 };
@@ -121,8 +120,8 @@ fn start_body(body: &mut WriteBody) -> Result<(), MalformedBody> {
     body.symbols.clear();
     body.symbol_hashes.clear();
     body.scratch.clear();
-    if body.bytes.len() > DECODED_BYTES_MAX {
-        return Err(malformed(DECODED_BYTES_MAX, MalformedCause::BodyTooLarge));
+    if body.bytes.len() > LabelSpan::OFFSET_MAX {
+        return Err(malformed(LabelSpan::OFFSET_MAX, MalformedCause::BodyTooLarge));
     }
     Ok(())
 }

@@ -133,7 +133,7 @@ impl CollectedLabels {
             }
             let comma = if i == 0 { "" } else { ", " };
             let (name, value) = (excerpt(label.name(bytes)), excerpt(label.value(bytes)));
-            out.push_str(&format!("{comma}{name}={value:?}"));
+            out.push_str(&format!("{comma}{}={value:?}", name.escape_debug()));
         }
         out.push('}');
         out

@@ -11,15 +11,19 @@ mod decoder;
 mod id_cache;
 mod labels;
 mod malformed;
+mod rejection;
 mod symbols;
 mod tally;
 mod v1;
 mod v2;
 mod wire;
 
+pub mod answer;
+pub mod negotiate;
 pub mod snappy;
 
 pub use decoder::{Decoder, Decoding, SeriesSink, Slice, Version};
 pub use id_cache::IdCache;
 pub use malformed::{MalformedBody, MalformedCause};
+pub use rejection::Rejection;
 pub use tally::Tally;

@@ -1,0 +1,198 @@
+//! The node's metric families, made of what its cores told.
+
+use crate::api::pages::refused;
+use crate::message::{AcceptorCounts, CoreStats, ShardStats};
+use crate::metrics::{Family, Kind};
+use crate::model::RefusedReason;
+use crate::runtime::Counts;
+
+/// All families of the node itself.
+pub fn families(cores: &[CoreStats], ready: bool) -> Vec<Family> {
+    let mut families = vec![Family::single(
+        "silverback_ready",
+        Kind::Gauge,
+        "Whether the node takes writes.",
+        f64::from(u8::from(ready)),
+    )];
+    families.push(refused_samples(cores));
+    families.push(write_requests(cores));
+    families.extend(SHARD.iter().map(|row| row.family(cores)));
+    families.extend(ACCEPTOR.iter().map(|row| row.family(cores)));
+    families.extend(EXECUTOR.iter().map(|row| row.family(cores)));
+    families
+}
+
+/// Every reason, also those that never came up: an alert on one needs its zero.
+fn refused_samples(cores: &[CoreStats]) -> Family {
+    let name = "silverback_samples_refused_total";
+    let mut family = Family::new(name, Kind::Counter, "Samples that were not stored, by reason.");
+    let counts = refused(cores);
+    for reason in RefusedReason::ALL {
+        family.push([("reason", reason.as_str().to_owned())], counts.get(reason) as f64);
+    }
+    family
+}
+
+fn write_requests(cores: &[CoreStats]) -> Family {
+    let name = "silverback_write_requests_total";
+    let mut family = Family::new(name, Kind::Counter, "Write requests whose body arrived, by protocol.");
+    let sum =
+        |of: fn(&AcceptorCounts) -> u64| cores.iter().map(|core| of(&core.acceptor)).sum::<u64>() as f64;
+    family.push([("protocol", "remote_write_1".to_owned())], sum(|a| a.writes_v1));
+    family.push([("protocol", "remote_write_2".to_owned())], sum(|a| a.writes_v2));
+    family
+}
+
+/// A family with one sample of each core.
+struct Row {
+    name: &'static str,
+    kind: Kind,
+    help: &'static str,
+    value: Value,
+}
+
+enum Value {
+    Shard(fn(&ShardStats) -> u64),
+    Acceptor(fn(&AcceptorCounts) -> u64),
+    Executor(fn(&Counts) -> u64),
+}
+
+impl Row {
+    fn family(&self, cores: &[CoreStats]) -> Family {
+        let mut family = Family::new(self.name, self.kind, self.help);
+        for core in cores {
+            let value = match self.value {
+                Value::Shard(of) => of(&core.shard),
+                Value::Acceptor(of) => of(&core.acceptor),
+                Value::Executor(of) => of(&core.executor),
+            };
+            family.push([("shard", core.shard.shard.0.to_string())], value as f64);
+        }
+        family
+    }
+}
+
+const fn row(name: &'static str, kind: Kind, help: &'static str, value: Value) -> Row {
+    Row { name, kind, help, value }
+}
+
+const SHARD: &[Row] = &[
+    row(
+        "silverback_samples_total",
+        Kind::Counter,
+        "Samples stored, retries of stored ones among them.",
+        Value::Shard(|s| s.samples),
+    ),
+    row(
+        "silverback_samples_already_stored_total",
+        Kind::Counter,
+        "Samples that were stored already: retries.",
+        Value::Shard(|s| s.already),
+    ),
+    row("silverback_series", Kind::Gauge, "Series in memory.", Value::Shard(|s| s.series as u64)),
+    row("silverback_series_created_total", Kind::Counter, "Series made.", Value::Shard(|s| s.series_created)),
+    row(
+        "silverback_series_expired_total",
+        Kind::Counter,
+        "Series that retention dropped.",
+        Value::Shard(|s| s.series_expired),
+    ),
+    row("silverback_chunks", Kind::Gauge, "Chunks in memory, open and sealed.", {
+        Value::Shard(|s| (s.series + s.sealed_chunks) as u64)
+    }),
+    row("silverback_label_names", Kind::Gauge, "Label names in the index.", {
+        Value::Shard(|s| s.label_names as u64)
+    }),
+    row("silverback_label_pairs", Kind::Gauge, "Label pairs in the index.", {
+        Value::Shard(|s| s.label_pairs as u64)
+    }),
+    row("silverback_series_bytes", Kind::Gauge, "Memory of series, without chunks and index.", {
+        Value::Shard(|s| s.series_bytes as u64)
+    }),
+    row("silverback_chunk_bytes", Kind::Gauge, "Memory of chunks.", Value::Shard(|s| s.chunk_bytes as u64)),
+    row("silverback_index_bytes", Kind::Gauge, "Memory of the label index.", {
+        Value::Shard(|s| s.index_bytes as u64)
+    }),
+    row("silverback_shard_parts_total", Kind::Counter, "Parts of write requests.", Value::Shard(|s| s.parts)),
+    row("silverback_shard_commits_total", Kind::Counter, "Commits of the log.", Value::Shard(|s| s.commits)),
+    row(
+        "silverback_shard_reads_total",
+        Kind::Counter,
+        "Reads asked of the shard.",
+        Value::Shard(|s| s.reads),
+    ),
+    row("silverback_shard_busy_microseconds_total", Kind::Counter, "Time spent on writes.", {
+        Value::Shard(|s| s.busy_us)
+    }),
+    row("silverback_shard_queued", Kind::Gauge, "Requests that wait for the shard.", {
+        Value::Shard(|s| s.queued as u64)
+    }),
+    row("silverback_shard_open_selects", Kind::Gauge, "Reads that are being fetched.", {
+        Value::Shard(|s| s.open_selects as u64)
+    }),
+];
+
+const ACCEPTOR: &[Row] = &[
+    row("silverback_write_requests_malformed_total", Kind::Counter, "Write requests refused whole.", {
+        Value::Acceptor(|a| a.writes_malformed)
+    }),
+    row(
+        "silverback_write_requests_overloaded_total",
+        Kind::Counter,
+        "Write requests refused because something was full.",
+        Value::Acceptor(|a| a.writes_overloaded),
+    ),
+    row(
+        "silverback_write_requests_not_durable_total",
+        Kind::Counter,
+        "Write requests that a failed log kept from being acknowledged.",
+        Value::Acceptor(|a| a.writes_not_durable),
+    ),
+    row("silverback_write_bytes_total", Kind::Counter, "Bytes of write requests as they arrived.", {
+        Value::Acceptor(|a| a.write_bytes)
+    }),
+    row("silverback_write_in_flight_bytes", Kind::Gauge, "Decompressed bytes of writes under way.", {
+        Value::Acceptor(|a| a.in_flight_bytes)
+    }),
+    row("silverback_exemplars_ignored_total", Kind::Counter, "Exemplars that were not stored.", {
+        Value::Acceptor(|a| a.exemplars_ignored)
+    }),
+    row("silverback_metadata_ignored_total", Kind::Counter, "Metadata entries that were not stored.", {
+        Value::Acceptor(|a| a.metadata_ignored)
+    }),
+    row("silverback_reads_total", Kind::Counter, "Reads by clients.", Value::Acceptor(|a| a.reads)),
+    row("silverback_reads_failed_total", Kind::Counter, "Reads by clients that failed.", {
+        Value::Acceptor(|a| a.reads_failed)
+    }),
+];
+
+const EXECUTOR: &[Row] = &[
+    row("silverback_connections", Kind::Gauge, "Open connections.", {
+        Value::Executor(|e| e.connections_open)
+    }),
+    row("silverback_connections_accepted_total", Kind::Counter, "Connections accepted.", {
+        Value::Executor(|e| e.connections_accepted)
+    }),
+    row("silverback_connections_refused_total", Kind::Counter, "Connections closed at the limit.", {
+        Value::Executor(|e| e.connections_refused)
+    }),
+    row("silverback_connections_timed_out_total", Kind::Counter, "Connections closed for being slow.", {
+        Value::Executor(|e| e.connections_timed_out)
+    }),
+    row("silverback_connection_errors_total", Kind::Counter, "Connections that ended with an error.", {
+        Value::Executor(|e| e.connection_errors)
+    }),
+    row("silverback_http_requests_total", Kind::Counter, "HTTP requests.", Value::Executor(|e| e.requests)),
+    row("silverback_http_requests_in_flight", Kind::Gauge, "HTTP requests under way.", {
+        Value::Executor(|e| e.requests_in_flight)
+    }),
+    row("silverback_request_panics_total", Kind::Counter, "Requests that panicked and were answered 500.", {
+        Value::Executor(|e| e.request_panics)
+    }),
+    row("silverback_task_panics_total", Kind::Counter, "Tasks that a panic ended.", {
+        Value::Executor(|e| e.task_panics)
+    }),
+    row("silverback_lane_refusals_total", Kind::Counter, "Messages that a full lane refused.", {
+        Value::Executor(|e| e.lane_refusals)
+    }),
+];

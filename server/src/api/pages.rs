@@ -1,0 +1,117 @@
+//! The node's own pages: metrics, status, health, readiness.
+
+use std::path::Path;
+
+use http::StatusCode;
+use http::header::{CONTENT_SECURITY_POLICY, HeaderValue};
+
+use crate::api::core::Core;
+use crate::api::endpoints::{NodeResponse, text, with_type};
+use crate::api::fanout::{self, FanoutError};
+use crate::api::node_metrics;
+use crate::api::status::{self, NodeStatus, ShardStatus};
+use crate::message::CoreStats;
+use crate::metrics::{self, Family};
+use crate::model::{Labels, RefusedCounts};
+
+/// `/`
+pub fn status_page() -> NodeResponse {
+    let mut page = with_type(StatusCode::OK, status::PAGE_CONTENT_TYPE, status::PAGE);
+    let policy = HeaderValue::from_static(status::PAGE_SECURITY_POLICY);
+    page.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+    page
+}
+
+/// `/-/ready`
+pub fn ready(core: &Core) -> NodeResponse {
+    match not_ready(core) {
+        None => text(StatusCode::OK, "silverback is ready\n"),
+        Some(why) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n")),
+    }
+}
+
+/// Why the node takes no writes now; `None`: it takes them.
+fn not_ready(core: &Core) -> Option<&'static str> {
+    core.shutdown.is_requested().then_some("the node is stopping")
+}
+
+/// `/metrics`
+pub async fn metrics(core: &Core) -> NodeResponse {
+    match families(core).await {
+        Ok(families) => with_type(StatusCode::OK, metrics::CONTENT_TYPE, metrics::render(&families)),
+        Err(error) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
+    }
+}
+
+async fn families(core: &Core) -> Result<Vec<Family>, FanoutError> {
+    let cores = fanout::stats(core).await?;
+    let mut families = vec![metrics::build_info()];
+    families.extend(metrics::process_families(Path::new(metrics::PROC)));
+    families.extend(node_metrics::families(&cores, not_ready(core).is_none()));
+    Ok(families)
+}
+
+/// The node's metrics as a scrape of itself would store them.
+pub async fn own_series(core: &Core) -> Result<Vec<(Labels, f64)>, FanoutError> {
+    let instance = core.node.listen.first().map_or_else(String::new, ToString::to_string);
+    let target = [("job", "silverback"), ("instance", instance.as_str())];
+    let families = families(core).await?;
+    let mut series: Vec<_> = families.iter().flat_map(|family| family.series(&target)).collect();
+    series.push((Labels::from_pairs([("__name__", "up")].into_iter().chain(target)), 1.0));
+    Ok(series)
+}
+
+/// `/api/v1/status/node`
+pub async fn node_status(core: &Core) -> NodeResponse {
+    let cores = match fanout::stats(core).await {
+        Ok(cores) => cores,
+        Err(error) => return text(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
+    };
+    let json = serde_json::to_string(&status_of(core, &cores)).expect("the status is plain numbers and text");
+    with_type(StatusCode::OK, "application/json", json)
+}
+
+fn status_of(core: &Core, cores: &[CoreStats]) -> NodeStatus {
+    let sum = |of: fn(&CoreStats) -> u64| cores.iter().map(of).sum::<u64>();
+    let uptime_ms = core.clock.now_ms().saturating_sub(core.node.started_ms);
+    let cpu_of = |shard: usize| core.node.cpus.get(shard).map(|cpu| *cpu as u32);
+    NodeStatus {
+        name: host_name(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        uptime_s: uptime_ms as f64 / 1000.0,
+        ready: not_ready(core).is_none(),
+        not_ready: not_ready(core).unwrap_or_default().to_owned(),
+        listen: core.node.listen.iter().map(ToString::to_string).collect(),
+        retention_s: core.config.retention.as_secs(),
+        series: sum(|c| c.shard.series as u64),
+        samples_total: sum(|c| c.shard.samples),
+        write_requests_total: sum(|c| c.acceptor.writes_v1 + c.acceptor.writes_v2),
+        received_bytes_total: sum(|c| c.acceptor.write_bytes),
+        reads_total: sum(|c| c.acceptor.reads),
+        resident_bytes: resident_bytes(),
+        connections: sum(|c| c.executor.connections_open),
+        refused: status::refused_by_reason(&refused(cores)),
+        shards: cores.iter().enumerate().map(|(i, c)| ShardStatus::new(&c.shard, cpu_of(i))).collect(),
+    }
+}
+
+/// Samples refused by decoders and shards.
+pub fn refused(cores: &[CoreStats]) -> RefusedCounts {
+    let mut refused = RefusedCounts::default();
+    for core in cores {
+        refused.merge(&core.acceptor.refused);
+        refused.merge(&core.shard.refused);
+    }
+    refused
+}
+
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}
+
+fn resident_bytes() -> u64 {
+    let resident = metrics::process_families(Path::new(metrics::PROC));
+    let family = resident.iter().find(|family| family.name == "process_resident_memory_bytes");
+    family.and_then(|family| family.samples.first()).map_or(0, |sample| sample.value as u64)
+}

@@ -1,0 +1,257 @@
+//! From what became of a request to what its sender is told: status, headers, words. Exact: a
+//! request of which anything wasn't stored is never answered with success.
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+
+use super::{
+    Tally, Version,
+    rejection::{Rejection, RetryAfter},
+};
+use crate::{
+    message::WriteAck,
+    model::{RefusedCounts, RefusedReason},
+};
+
+const SAMPLES_WRITTEN: HeaderName = HeaderName::from_static("x-prometheus-remote-write-samples-written");
+const HISTOGRAMS_WRITTEN: HeaderName =
+    HeaderName::from_static("x-prometheus-remote-write-histograms-written");
+const EXEMPLARS_WRITTEN: HeaderName = HeaderName::from_static("x-prometheus-remote-write-exemplars-written");
+
+/// Memory for new series comes back when old ones have ended.
+const SERIES_LIMIT_RETRY: RetryAfter = RetryAfter { seconds: 30 };
+
+/// What became of the samples of a request that was read to its end.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WriteReport {
+    /// Samples stored.
+    pub written: u64,
+    /// Samples refused, by the decoder and by the shards.
+    pub refused: RefusedCounts,
+    /// Series refused whole. One that holds no sample is seen here alone.
+    pub series_refused: u64,
+    /// One of the refused series in words, and the reason.
+    pub example: Option<(RefusedReason, String)>,
+}
+
+/// An HTTP answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: StatusCode,
+    /// All headers but those of the transport.
+    pub headers: HeaderMap,
+    /// Plain text for a person; empty on success.
+    pub text: String,
+}
+
+impl Answer {
+    /// To a request that was read to its end.
+    pub fn to_report(version: Version, report: &WriteReport) -> Self {
+        let mut answer = if report.is_whole() {
+            Self::new(StatusCode::NO_CONTENT, String::new())
+        } else if report.refused.get(RefusedReason::SeriesLimit) > 0 {
+            // Sent again, the same request may fit; what it holds already is taken as a retry.
+            Self::new(StatusCode::TOO_MANY_REQUESTS, report.text()).with_retry(SERIES_LIMIT_RETRY)
+        } else {
+            Self::new(StatusCode::BAD_REQUEST, report.text())
+        };
+        answer.tell_written(version, report.written);
+        answer
+    }
+
+    /// To a request that was refused as a whole. Its version isn't known before its headers are
+    /// understood.
+    pub fn to_rejection(version: Option<Version>, rejection: &Rejection) -> Self {
+        let mut answer = Self::new(rejection.status(), rejection.to_string());
+        if rejection.status() == StatusCode::METHOD_NOT_ALLOWED {
+            answer.headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
+        }
+        if let Some(retry) = rejection.retry_after() {
+            answer = answer.with_retry(retry);
+        }
+        if let Some(version) = version {
+            answer.tell_written(version, 0);
+        }
+        answer
+    }
+
+    fn new(status: StatusCode, text: String) -> Self {
+        let mut headers = HeaderMap::new();
+        if !text.is_empty() {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        }
+        Self { status, headers, text }
+    }
+
+    fn with_retry(mut self, retry: RetryAfter) -> Self {
+        self.headers.insert(header::RETRY_AFTER, retry.seconds.into());
+        self
+    }
+
+    /// Remote write 2 senders take an answer without these counts for that of an older receiver.
+    fn tell_written(&mut self, version: Version, samples: u64) {
+        match version {
+            Version::V1 => {}
+            Version::V2 => {
+                self.headers.insert(SAMPLES_WRITTEN, samples.into());
+                self.headers.insert(HISTOGRAMS_WRITTEN, 0.into());
+                self.headers.insert(EXEMPLARS_WRITTEN, 0.into());
+            }
+        }
+    }
+}
+
+impl From<Tally> for WriteReport {
+    /// Begins with what the decoder refused.
+    fn from(tally: Tally) -> Self {
+        let Tally { refused, series_refused, example, .. } = tally;
+        Self { written: 0, refused, series_refused, example }
+    }
+}
+
+impl WriteReport {
+    /// Adds what a shard made of its part.
+    pub fn add(&mut self, ack: WriteAck) {
+        self.written += ack.written;
+        if let Some(refusals) = ack.refusals {
+            self.refused.merge(&refusals.counts);
+            self.example = self.example.take().or(refusals.example);
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.refused.total() == 0 && self.series_refused == 0
+    }
+
+    /// `12 of 2000 samples refused: out_of_order 10, duplicate 2; first: {…} out of order sample`
+    fn text(&self) -> String {
+        let refused = self.refused.total();
+        let mut text = if refused > 0 {
+            let reasons: Vec<_> = self.refused.iter().map(|(r, n)| format!("{} {n}", r.as_str())).collect();
+            format!("{refused} of {} samples refused: {}", self.written + refused, reasons.join(", "))
+        } else {
+            format!("{} series without samples refused", self.series_refused)
+        };
+        if let Some((reason, series)) = &self.example {
+            text.push_str(&format!("; first: {series} {}", reason.text()));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        api::remote_write::{MalformedBody, MalformedCause, snappy::SnappyError},
+        message::Refusals,
+    };
+
+    fn report(written: u64, refused: &[(RefusedReason, u64)]) -> WriteReport {
+        let mut report = WriteReport { written, ..WriteReport::default() };
+        for &(reason, samples) in refused {
+            report.refused.add(reason, samples);
+        }
+        report.example = refused.first().map(|&(reason, _)| (reason, "{job=\"a\"}".to_owned()));
+        report
+    }
+
+    fn written(answer: &Answer) -> [Option<&str>; 3] {
+        [SAMPLES_WRITTEN, HISTOGRAMS_WRITTEN, EXEMPLARS_WRITTEN]
+            .map(|name| answer.headers.get(name).map(|value| value.to_str().unwrap()))
+    }
+
+    fn check(report: &WriteReport, status: u16, samples_written: &str, text: &str) {
+        for (version, counts) in
+            [(Version::V1, [None; 3]), (Version::V2, [Some(samples_written), Some("0"), Some("0")])]
+        {
+            let answer = Answer::to_report(version, report);
+            assert_eq!((answer.status.as_u16(), &*answer.text), (status, text));
+            assert_eq!(written(&answer), counts, "{version:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_written_whole_is_answered_without_a_body() {
+        check(&report(2000, &[]), 204, "2000", "");
+        check(&report(0, &[]), 204, "0", "");
+        let answer = Answer::to_report(Version::V1, &report(1, &[]));
+        assert!(answer.headers.is_empty());
+    }
+
+    #[test]
+    fn refused_samples_are_told_by_reason_and_example() {
+        use RefusedReason::{Duplicate, OutOfOrder};
+        check(
+            &report(1988, &[(OutOfOrder, 10), (Duplicate, 2)]),
+            400,
+            "1988",
+            "12 of 2000 samples refused: out_of_order 10, duplicate 2; first: {job=\"a\"} out of order sample",
+        );
+    }
+
+    #[test]
+    fn a_bad_series_without_samples_is_told_too() {
+        let example = Some((RefusedReason::BadSeriesShape, "{a=\"b\"}".to_owned()));
+        let report = WriteReport { series_refused: 1, example, written: 3, ..WriteReport::default() };
+        let text = "1 series without samples refused; first: {a=\"b\"} series needs samples or histograms, and not both";
+        check(&report, 400, "3", text);
+    }
+
+    #[test]
+    fn a_full_node_asks_for_the_same_again() {
+        let report = report(5, &[(RefusedReason::SeriesLimit, 1)]);
+        let answer = Answer::to_report(Version::V2, &report);
+        assert_eq!(answer.status, StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(answer.headers[header::RETRY_AFTER], "30");
+        assert_eq!(written(&answer), [Some("5"), Some("0"), Some("0")]);
+    }
+
+    #[test]
+    fn what_the_decoder_and_the_shards_refused_adds_up() {
+        let mut tally = Tally { samples: 9, series_refused: 1, ..Tally::default() };
+        tally.refused.add(RefusedReason::MissingName, 2);
+        let mut counts = RefusedCounts::default();
+        counts.add(RefusedReason::TooOld, 1);
+        let example = Some((RefusedReason::TooOld, "{job=\"b\"}".to_owned()));
+        let mut total = WriteReport::from(tally);
+        total.add(WriteAck { written: 8, refusals: Some(Box::new(Refusals { counts, example })) });
+        let text = "3 of 11 samples refused: too_old 1, missing_name 2; first: {job=\"b\"} sample is older than the retention";
+        check(&total, 400, "8", text);
+    }
+
+    fn check_rejection(rejection: Rejection, status: u16, retry: Option<&str>, words: &[&str]) {
+        let answer = Answer::to_rejection(Some(Version::V2), &rejection);
+        assert_eq!(answer.status.as_u16(), status, "{rejection:?}");
+        assert_eq!(answer.headers.get(header::RETRY_AFTER).map(|v| v.to_str().unwrap()), retry);
+        assert_eq!(written(&answer), [Some("0"); 3]);
+        assert!(words.iter().all(|word| answer.text.contains(word)), "{}", answer.text);
+        for version in [None, Some(Version::V1)] {
+            assert_eq!(written(&Answer::to_rejection(version, &rejection)), [None; 3]);
+        }
+    }
+
+    #[test]
+    fn a_request_refused_as_a_whole_is_told_why() {
+        let malformed = MalformedBody { offset: 17, cause: MalformedCause::Truncated };
+        check_rejection(Rejection::Malformed(malformed), 400, None, &["byte 17", "ends behind"]);
+        let too_large = SnappyError::TooLarge { claimed_bytes: 99, limit_bytes: 10 };
+        check_rejection(Rejection::Snappy(too_large), 400, None, &["99", "10"]);
+        check_rejection(Rejection::BodyTooLarge { limit_bytes: 10 }, 413, None, &["10 bytes"]);
+        check_rejection(Rejection::Overloaded, 429, Some("1"), &["later"]);
+        check_rejection(Rejection::NotReady("replaying".to_owned()), 503, Some("5"), &["replaying"]);
+    }
+
+    #[test]
+    fn an_unsupported_request_is_told_what_is_supported() {
+        let content_type = Rejection::ContentType("a/b".to_owned());
+        let words = ["\"a/b\"", "application/x-protobuf", "io.prometheus.write.v2.Request"];
+        check_rejection(content_type, 415, None, &words);
+        let encoding = Rejection::ContentEncoding("gzip".to_owned());
+        check_rejection(encoding, 415, None, &["\"gzip\"", "snappy"]);
+        check_rejection(Rejection::Header(header::CONTENT_TYPE), 415, None, &["content-type"]);
+        check_rejection(Rejection::Method, 405, None, &["POST"]);
+        let answer = Answer::to_rejection(None, &Rejection::Method);
+        assert_eq!(answer.headers[header::ALLOW], "POST");
+    }
+}

@@ -1,0 +1,116 @@
+//! Why a request was refused as a whole: nothing of it is stored, as far as its sender is told.
+
+use std::time::Duration;
+
+use http::{HeaderName, StatusCode};
+
+use super::{malformed::MalformedBody, snappy::SnappyError};
+use crate::{api::request_body::BodyError, routing::Overloaded, wal::LogError};
+
+/// One reason.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    /// Not a POST.
+    #[error("remote write takes POST requests alone")]
+    Method,
+    /// A header that is no text, or stands twice.
+    #[error("the header {0} is not text, or stands twice")]
+    Header(HeaderName),
+    /// Another content type.
+    #[error(
+        "content type {0:?} is not supported; send application/x-protobuf, with \
+         proto=io.prometheus.write.v2.Request for remote write 2 or \
+         proto=prometheus.WriteRequest for remote write 1"
+    )]
+    ContentType(String),
+    /// Another compression.
+    #[error("content encoding {0:?} is not supported; send snappy (block format)")]
+    ContentEncoding(String),
+    /// More bytes, compressed, than allowed.
+    #[error("the body is larger than {limit_bytes} bytes")]
+    BodyTooLarge {
+        /// What is allowed.
+        limit_bytes: usize,
+    },
+    /// It did not arrive in time.
+    #[error("the body did not arrive within {0:?}")]
+    BodyTimedOut(Duration),
+    /// The client hung up or broke the transport's rules midway.
+    #[error("the body broke off: {0}")]
+    BodyBrokeOff(String),
+    /// It can't be decompressed.
+    #[error(transparent)]
+    Snappy(#[from] SnappyError),
+    /// It isn't a write request.
+    #[error(transparent)]
+    Malformed(#[from] MalformedBody),
+    /// Too much is under way.
+    #[error("overloaded: too many requests are under way; send again later")]
+    Overloaded,
+    /// The node is starting or stopping, or a log has failed: why, in words.
+    #[error("not ready: {0}")]
+    NotReady(String),
+}
+
+/// A hint to a sender that may send the same again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RetryAfter {
+    pub seconds: u32,
+}
+
+impl Rejection {
+    /// How HTTP says it.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Header(_) | Self::ContentType(_) | Self::ContentEncoding(_) => {
+                StatusCode::UNSUPPORTED_MEDIA_TYPE
+            }
+            Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyTimedOut(_) => StatusCode::REQUEST_TIMEOUT,
+            Self::BodyBrokeOff(_) | Self::Snappy(_) | Self::Malformed(_) => StatusCode::BAD_REQUEST,
+            Self::Overloaded => StatusCode::TOO_MANY_REQUESTS,
+            Self::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// When to send the same again, where that can help.
+    pub(super) fn retry_after(&self) -> Option<RetryAfter> {
+        match self {
+            // A queue empties within a second or not at all.
+            Self::Overloaded => Some(RetryAfter { seconds: 1 }),
+            Self::NotReady(_) => Some(RetryAfter { seconds: 5 }),
+            Self::Method
+            | Self::Header(_)
+            | Self::ContentType(_)
+            | Self::ContentEncoding(_)
+            | Self::BodyTooLarge { .. }
+            | Self::BodyTimedOut(_)
+            | Self::BodyBrokeOff(_)
+            | Self::Snappy(_)
+            | Self::Malformed(_) => None,
+        }
+    }
+}
+
+impl From<Overloaded> for Rejection {
+    fn from(_: Overloaded) -> Self {
+        Self::Overloaded
+    }
+}
+
+impl From<LogError> for Rejection {
+    fn from(error: LogError) -> Self {
+        Self::NotReady(error.to_string())
+    }
+}
+
+impl From<BodyError> for Rejection {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::TooLarge(limit_bytes) => Self::BodyTooLarge { limit_bytes },
+            BodyError::TimedOut(limit) => Self::BodyTimedOut(limit),
+            BodyError::BrokeOff(how) => Self::BodyBrokeOff(how),
+        }
+    }
+}

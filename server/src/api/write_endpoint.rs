@@ -1,0 +1,82 @@
+//! The remote write endpoint: a request in, an exact answer out, both counted.
+
+use bytes::Bytes;
+use http::header::HeaderValue;
+use http::{Request, Response};
+use http_body::Body;
+
+use crate::api::core::Core;
+use crate::api::endpoints::NodeResponse;
+use crate::api::remote_write::answer::{Answer, WriteReport};
+use crate::api::remote_write::negotiate::negotiate;
+use crate::api::remote_write::{Rejection, Version};
+use crate::api::request_body::read_whole;
+use crate::api::write::write;
+
+/// Answers one remote write request.
+pub async fn answer<B>(core: &Core, request: Request<B>) -> NodeResponse
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    let version = match negotiate(request.method(), request.headers()) {
+        Ok(version) => version,
+        Err(rejection) => return reject(core, None, &rejection),
+    };
+    match take_in(core, version, request).await {
+        Ok(report) => respond(Answer::to_report(version, &report)),
+        Err(rejection) => reject(core, Some(version), &rejection),
+    }
+}
+
+async fn take_in<B>(core: &Core, version: Version, request: Request<B>) -> Result<WriteReport, Rejection>
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    let (head, body) = request.into_parts();
+    let config = &core.config;
+    let body = read_whole(&head.headers, body, config.max_body_bytes, config.request_timeout).await?;
+    core.count(|counts| {
+        counts.write_bytes += body.len() as u64;
+        match version {
+            Version::V1 => counts.writes_v1 += 1,
+            Version::V2 => counts.writes_v2 += 1,
+        }
+    });
+    write(core, version, &body).await
+}
+
+fn reject(core: &Core, version: Option<Version>, rejection: &Rejection) -> NodeResponse {
+    core.count(|counts| match rejection {
+        Rejection::Overloaded => counts.writes_overloaded += 1,
+        Rejection::NotReady(_) => counts.writes_not_durable += 1,
+        Rejection::Method
+        | Rejection::Header(_)
+        | Rejection::ContentType(_)
+        | Rejection::ContentEncoding(_)
+        | Rejection::BodyTooLarge { .. }
+        | Rejection::BodyTimedOut(_)
+        | Rejection::BodyBrokeOff(_)
+        | Rejection::Snappy(_)
+        | Rejection::Malformed(_) => counts.writes_malformed += 1,
+    });
+    tracing::debug!(%rejection, "a write request was refused");
+    respond(Answer::to_rejection(version, rejection))
+}
+
+fn respond(answer: Answer) -> NodeResponse {
+    let Answer { status, headers, mut text } = answer;
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    let closes = status == http::StatusCode::PAYLOAD_TOO_LARGE || status == http::StatusCode::REQUEST_TIMEOUT;
+    let mut response = Response::new(text.into());
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    if closes {
+        // The rest of the body is not waited for.
+        response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}

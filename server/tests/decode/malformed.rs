@@ -1,0 +1,182 @@
+//! Bodies that aren't requests: refused with place and cause, never with a panic, and never after
+//! memory was taken that they only claim to need.
+
+use silverback::api::remote_write::{MalformedCause, Version};
+
+use crate::{sink::decode, wire::*};
+
+fn check(version: Version, body: &[u8], offset: usize, cause: MalformedCause) {
+    let error = decode(version, body).expect_err("malformed");
+    assert_eq!((error.offset, error.cause), (offset, cause), "{error}");
+    let words = error.to_string();
+    assert!(words.contains(&format!("byte {offset}")), "{words}");
+}
+
+/// In the body itself, in a series and in a sample of both versions.
+fn check_everywhere(bad: &[u8], cause: MalformedCause) {
+    for (version, series) in [(Version::V1, 1), (Version::V2, 5)] {
+        check(version, bad, 0, cause);
+        check(version, &field(series, bad), 2, cause);
+        check(version, &field(series, &field(2, bad)), 4, cause);
+    }
+    check(Version::V1, &field(1, &field(1, bad)), 4, cause);
+}
+
+#[test]
+fn broken_tags_are_refused() {
+    check_everywhere(&[0x00], MalformedCause::FieldNumber);
+    check_everywhere(&[0x02, 0x00], MalformedCause::FieldNumber);
+    check_everywhere(&varint(1 << 32 | 1 << 3), MalformedCause::FieldNumber);
+    check_everywhere(&[0x80], MalformedCause::Truncated);
+    check_everywhere(&[0x66, 0], MalformedCause::UnknownWireType);
+    check_everywhere(&[0x67, 0], MalformedCause::UnknownWireType);
+    check_everywhere(&[0xff; 11], MalformedCause::VarintTooLong);
+    check_everywhere(
+        &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02],
+        MalformedCause::VarintTooLong,
+    );
+}
+
+#[test]
+fn groups_are_refused_however_deep() {
+    check_everywhere(&[0x63; 100], MalformedCause::Group);
+    check_everywhere(&[0x64], MalformedCause::Group);
+    check(Version::V1, &vec![0x63; 1 << 20], 0, MalformedCause::Group);
+}
+
+#[test]
+fn nesting_costs_no_stack() {
+    let mut nested = Vec::new();
+    for _level in 0..2000 {
+        nested = field(1, &nested);
+    }
+    let len = nested.len();
+    // A label in a series in the request, and in it a name of bytes.
+    let (series, _tally) = decode(Version::V1, &nested).unwrap();
+    assert!(series.is_empty(), "{len}");
+}
+
+#[test]
+fn huge_lengths_are_refused() {
+    for len in [2, 1 << 31, u64::from(u32::MAX), 1 << 62, u64::MAX] {
+        let unknown = [vec![0x62], varint(len), vec![0]].concat();
+        for (version, series) in [(Version::V1, 1_u64), (Version::V2, 5)] {
+            check(version, &unknown, 1, MalformedCause::Truncated);
+            let tag = (series << 3 | 2) as u8;
+            check(version, &[vec![tag], varint(len), vec![0]].concat(), 1, MalformedCause::Truncated);
+            for inner in [0x0a, 0x12, 0x1a, 0x22] {
+                let inner = [vec![inner], varint(len), vec![0]].concat();
+                let error = decode(version, &field(series, &inner)).unwrap_err();
+                assert_eq!(error.cause, MalformedCause::Truncated);
+            }
+        }
+    }
+}
+
+#[test]
+fn fields_of_the_protocol_with_another_wire_type_are_refused() {
+    let cause = MalformedCause::WrongWireType;
+    for number in [1, 3] {
+        check(Version::V1, &[number << 3, 1], 1, cause);
+    }
+    for number in [4, 5] {
+        check(Version::V2, &[number << 3, 1], 1, cause);
+    }
+    for number in [1, 2, 3, 4] {
+        check(Version::V1, &field(1, &[number << 3 | 5, 1, 2, 3, 4]), 3, cause);
+        check(Version::V2, &field(5, &[number << 3 | 5, 1, 2, 3, 4]), 3, cause);
+    }
+    // Value and timestamp of a sample, name and value of a label.
+    for bad in [&[0x08, 1][..], &[0x0d, 1, 2, 3, 4], &[0x11, 1, 2, 3, 4, 5, 6, 7, 8], &[0x12, 0]] {
+        check(Version::V1, &field(1, &field(2, bad)), 5, cause);
+        check(Version::V2, &field(5, &field(2, bad)), 5, cause);
+    }
+    check(Version::V2, &field(5, &field(2, &[0x1a, 0])), 5, cause);
+    check(Version::V1, &field(1, &field(1, &[0x08, 1])), 5, cause);
+    check(Version::V1, &field(1, &field(1, &[0x10, 1])), 5, cause);
+}
+
+#[test]
+fn a_broken_reference_is_refused() {
+    check(Version::V2, &field(5, &field(1, &[0x01, 0x80])), 5, MalformedCause::Truncated);
+    check(Version::V2, &field(5, &field(1, &[0xff; 12])), 4, MalformedCause::VarintTooLong);
+}
+
+#[test]
+fn label_sets_that_grow_beyond_all_bounds_are_refused() {
+    // 8 KiB of label for two bytes of references.
+    let value = vec![b'v'; 8192];
+    let names: Vec<_> = (0..100).map(|i| format!("label{i:03}")).collect();
+    let mut table: Vec<&[u8]> = vec![b"", b"__name__", &value];
+    table.extend(names.iter().map(|n| n.as_bytes()));
+    let labels: Vec<u64> = (3..103).flat_map(|name| [name, 2]).collect();
+    for (order, series_count) in [(vec![1, 2], 400), (vec![], 200)] {
+        let is_sorted = !order.is_empty();
+        let tail = if is_sorted { vec![] } else { vec![1, 2] };
+        let mut body = symbols(&table);
+        for i in 0..series_count {
+            // Each another set, so that none is known from before.
+            let mut refs_of: Vec<u64> = [order.clone(), labels.clone(), tail.clone()].concat();
+            refs_of.truncate(refs_of.len() - if is_sorted { 2 * (i % 50) } else { 0 });
+            body.extend(series_v2(&[refs(&refs_of), sample(1, 1.0)]));
+        }
+        let result = decode(Version::V2, &body);
+        if is_sorted {
+            assert_eq!(result.unwrap().0.len(), series_count, "fifty sets, known again");
+        } else {
+            assert_eq!(result.unwrap_err().cause, MalformedCause::LabelsTooLarge);
+        }
+    }
+}
+
+#[test]
+fn more_symbols_than_allowed_are_refused() {
+    let body = [0x22, 0].repeat(silverback::limits::SYMBOLS_MAX + 1);
+    check(Version::V2, &body, body.len(), MalformedCause::TooManySymbols);
+    assert!(decode(Version::V2, &body[2..]).is_ok());
+}
+
+fn two_series(version: Version) -> Vec<u8> {
+    let samples = [sample(1_700_000_000_000, 1.5), sample(1_700_000_015_000, 2.5)].concat();
+    match version {
+        Version::V1 => {
+            let labels = [label(b"__name__", b"up"), label(b"job", b"a")].concat();
+            [series_v1(&[labels.clone(), samples.clone()]), series_v1(&[labels, samples])].concat()
+        }
+        Version::V2 => {
+            let series = series_v2(&[refs(&[1, 2, 3, 4]), samples]);
+            [symbols(&[b"", b"__name__", b"up", b"job", b"a"]), series.clone(), series].concat()
+        }
+    }
+}
+
+#[test]
+fn a_body_cut_anywhere_passes_whole_series_or_none() {
+    for version in [Version::V1, Version::V2] {
+        let whole = two_series(version);
+        for cut in 0..whole.len() {
+            match decode(version, &whole[..cut]) {
+                Ok((series, _tally)) => assert!(series.iter().all(|s| s.1.len() == 2), "cut at {cut}"),
+                Err(error) => assert!(error.offset <= cut, "cut at {cut}: {error}"),
+            }
+        }
+        assert_eq!(decode(version, &whole).unwrap().0.len(), 2);
+    }
+}
+
+#[test]
+fn any_byte_may_be_any_other() {
+    for version in [Version::V1, Version::V2] {
+        let whole = two_series(version);
+        for at in 0..whole.len() {
+            for byte in 0..=255 {
+                let mut changed = whole.clone();
+                changed[at] = byte;
+                // Either is fine: that it neither panics nor disagrees with itself is checked within.
+                if let Err(error) = decode(version, &changed) {
+                    assert!(error.offset <= whole.len());
+                }
+            }
+        }
+    }
+}

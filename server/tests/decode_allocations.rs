@@ -1,0 +1,117 @@
+//! A request of the same shape as the one before it is decoded without an allocation.
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+};
+
+use prost::Message;
+use silverback::{
+    api::remote_write::{Decoder, Decoding, SeriesSink, Slice, Version, snappy},
+    message::{LabelSpan, WriteBody},
+    model::{Sample, SeriesId, SeriesIdHasher},
+};
+use silverback_proto::{prometheus, write_v2};
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: every call is handed to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+#[derive(Default)]
+struct CountSamples(u64);
+
+impl SeriesSink for CountSamples {
+    fn series(&mut self, _id: SeriesId, _labels: LabelSpan, _samples: u32) {}
+
+    fn sample(&mut self, _sample: Sample) {
+        self.0 += 1;
+    }
+}
+
+const SERIES: usize = 300;
+
+/// Decodes the requests one after the other and counts the allocations of the last.
+fn allocations_of_last(version: Version, requests: &[Vec<u8>]) -> u64 {
+    let hasher = SeriesIdHasher::new(1, "tenant");
+    let (mut decoder, mut body, mut sink) =
+        (Decoder::default(), WriteBody::default(), CountSamples::default());
+    let mut allocations = 0;
+    for request in requests {
+        let compressed = snap::raw::Encoder::new().compress_vec(request).unwrap();
+        let before = ALLOCATIONS.get();
+        snappy::decompress(&compressed, 1 << 20, &mut body.bytes).unwrap();
+        let mut decoding = Decoding::start(version);
+        while decoder.decode(&mut body, &mut decoding, &hasher, 100, &mut sink).unwrap() == Slice::More {}
+        allocations = ALLOCATIONS.get() - before;
+    }
+    assert_eq!(sink.0 as usize, SERIES * requests.len());
+    allocations
+}
+
+/// Every third series unsorted, so that the scratch is used too.
+fn labels(series: usize) -> Vec<(String, String)> {
+    let mut labels = vec![
+        ("__name__".to_owned(), "node_cpu_seconds_total".to_owned()),
+        ("instance".to_owned(), format!("host-{series}:9100")),
+        ("job".to_owned(), "node".to_owned()),
+    ];
+    if series.is_multiple_of(3) {
+        labels.swap(0, 2);
+    }
+    labels
+}
+
+fn request_v1(timestamp: i64) -> Vec<u8> {
+    let timeseries = (0..SERIES).map(|i| prometheus::TimeSeries {
+        labels: labels(i).into_iter().map(|(name, value)| prometheus::Label { name, value }).collect(),
+        samples: vec![prometheus::Sample { value: i as f64, timestamp }],
+        ..prometheus::TimeSeries::default()
+    });
+    prometheus::WriteRequest { timeseries: timeseries.collect(), metadata: vec![] }.encode_to_vec()
+}
+
+fn request_v2(timestamp: i64) -> Vec<u8> {
+    let mut request = write_v2::Request { symbols: vec![String::new()], timeseries: vec![] };
+    for i in 0..SERIES {
+        let first = request.symbols.len() as u32;
+        request.symbols.extend(labels(i).into_iter().flat_map(|(name, value)| [name, value]));
+        request.timeseries.push(write_v2::TimeSeries {
+            labels_refs: (first..request.symbols.len() as u32).collect(),
+            samples: vec![write_v2::Sample { value: i as f64, timestamp, start_timestamp: 0 }],
+            ..write_v2::TimeSeries::default()
+        });
+    }
+    request.encode_to_vec()
+}
+
+#[test]
+fn version_1_is_decoded_without_an_allocation() {
+    let requests = [1_700_000_000_000, 1_700_000_015_000].map(request_v1);
+    assert!(allocations_of_last(Version::V1, &requests[..1]) > 0, "the count counts");
+    assert_eq!(allocations_of_last(Version::V1, &requests), 0);
+}
+
+#[test]
+fn version_2_is_decoded_without_an_allocation() {
+    let requests = [1_700_000_000_000, 1_700_000_015_000, 1_700_000_030_000].map(request_v2);
+    assert_eq!(allocations_of_last(Version::V2, &requests), 0);
+}

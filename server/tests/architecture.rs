@@ -1,0 +1,330 @@
+//! The tree itself, checked: which module may use which, where `glommio` and `unsafe` may stand,
+//! how long a file may be, what lies at the top.
+//!
+//! Every check is a function of plain text, and each has a test with text that must fail it: a
+//! check that finds nothing could as well look at nothing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use regex::Regex;
+
+/// The server's modules in reading order: each may use itself and those before it.
+const MODULES: [&str; 19] = [
+    "model",
+    "clock",
+    "limits",
+    "gorilla",
+    "disk",
+    "config",
+    "logging",
+    "metrics",
+    "runtime",
+    "wal",
+    "message",
+    "placement",
+    "cell",
+    "shard",
+    "routing",
+    "rebalance",
+    "block",
+    "api",
+    "node",
+];
+
+/// Uses against the order: limits are plain numbers, and stand after the words that they bound.
+const USES_AGAINST_ORDER: [(&str, &str); 1] = [("model", "limits")];
+
+/// What may lie at the top, besides what begins with a dot.
+const TOP_LEVEL: [&str; 9] =
+    ["Cargo.toml", "Cargo.lock", "LICENSE", "README.md", "server", "proto", "client", "deploy", "benches"];
+
+/// What a build or a run leaves there; git ignores it.
+const LEFT_BY_RUNS: [&str; 2] = ["target", "silverback-data"];
+
+const FILE_LINES_MAX: usize = 600;
+
+const TEXT_EXTENSIONS: [&str; 12] =
+    ["rs", "toml", "md", "yaml", "yml", "html", "json", "proto", "sh", "py", "js", "lock"];
+
+/// Words that say how the code came to be, or that it isn't done. In two pieces each, so that
+/// this file isn't found by its own check.
+const UNFINISHED_WORDS: [&str; 8] = [
+    concat!("TO", "DO"),
+    concat!("FIX", "ME"),
+    concat!("XX", "X"),
+    concat!("unimple", "mented!("),
+    concat!("to", "do!("),
+    concat!("issue", " #"),
+    concat!("/ro", "ot/"),
+    concat!("/wo", "rk/"),
+];
+
+const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
+
+// --- the checks ---
+
+/// Modules that `module` uses though they stand below it.
+fn uses_below(module: &str, source: &str) -> Vec<String> {
+    let place = |name: &str| MODULES.iter().position(|known| *known == name);
+    let Some(own) = place(module) else { return vec![format!("{module} has no place in the order")] };
+    let used = used_modules(&code_of(source));
+    let below = |name: &String| place(name).is_some_and(|used| used > own);
+    let listed = |name: &String| USES_AGAINST_ORDER.contains(&(module, name));
+    used.into_iter().filter(|name| below(name) && !listed(name)).collect()
+}
+
+/// The names after `crate::`, in `crate::{a, b::{c}}` too.
+fn used_modules(code: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for (at, path) in code.match_indices("crate::") {
+        let rest = &code[at + path.len()..];
+        match rest.strip_prefix('{') {
+            Some(group) => names.extend(group_members(group)),
+            None => names.push(first_word(rest)),
+        }
+    }
+    names
+}
+
+/// The first words of a brace group's members, up to the brace that closes it.
+fn group_members(group: &str) -> Vec<String> {
+    let (mut depth, mut members, mut begins) = (0, Vec::new(), true);
+    for (at, c) in group.char_indices() {
+        match c {
+            '}' if depth == 0 => break,
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => begins = true,
+            c if begins && !c.is_whitespace() => {
+                members.push(first_word(&group[at..]));
+                begins = false;
+            }
+            _ => {}
+        }
+    }
+    members
+}
+
+fn first_word(text: &str) -> String {
+    text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+}
+
+/// Whether a word stands in the code, rather than in a comment or a string.
+fn names_in_code(word: &str, source: &str) -> bool {
+    Regex::new(&format!(r"\b{word}\b")).unwrap().is_match(&code_of(source))
+}
+
+fn has_module_doc(source: &str) -> bool {
+    source.lines().find(|line| !line.trim().is_empty()).is_some_and(|line| line.starts_with("//!"))
+}
+
+fn unfinished_words(text: &str) -> Vec<&'static str> {
+    UNFINISHED_WORDS.into_iter().filter(|word| text.contains(word)).collect()
+}
+
+fn strangers_at_top<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let allowed =
+        |name: &str| name.starts_with('.') || TOP_LEVEL.contains(&name) || LEFT_BY_RUNS.contains(&name);
+    names.into_iter().filter(|name| !allowed(name)).collect()
+}
+
+/// Sources of packages in a lock file that aren't crates.io.
+fn foreign_sources(lock: &str) -> Vec<&str> {
+    let sources = lock.lines().filter_map(|line| line.strip_prefix("source = "));
+    sources.map(|source| source.trim_matches('"')).filter(|source| *source != CRATES_IO).collect()
+}
+
+/// The source without its comments and without what stands in its strings.
+fn code_of(source: &str) -> String {
+    let pattern = concat!(
+        r#"//[^\n]*|(?s:/\*.*?\*/)"#,       // comments
+        r###"|r#"(?s:.*?)"#|r"[^"]*""###,   // raw strings
+        r#"|b?"(?:[^"\\]|\\(?s:.))*""#,     // strings
+        r#"|'(?:[^'\\\n]|\\[^\n]{1,8}?)'"#, // characters, but no lifetimes
+    );
+    Regex::new(pattern).unwrap().replace_all(source, "\"\"").into_owned()
+}
+
+// --- the tree ---
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// All text files below `folder`, by their path from the root, with their text.
+fn text_files(folder: &str) -> Vec<(String, String)> {
+    let (root, mut found) = (root(), Vec::new());
+    let mut folders = vec![root.join(folder)];
+    while let Some(folder) = folders.pop() {
+        // A part of the tree that isn't there yet has no faults.
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        for path in entries.map(|entry| entry.unwrap().path()) {
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            if path.is_dir()
+                && !["target", ".git"].contains(&name.as_str())
+                && !LEFT_BY_RUNS.contains(&name.as_str())
+            {
+                folders.push(path);
+            } else if is_text(&path) {
+                let shown = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+                found.push((shown, fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    found
+}
+
+fn is_text(path: &Path) -> bool {
+    path.is_file() && path.extension().is_some_and(|e| TEXT_EXTENSIONS.contains(&e.to_str().unwrap()))
+}
+
+fn rust_files(folder: &str) -> Vec<(String, String)> {
+    let files: Vec<_> = text_files(folder).into_iter().filter(|(path, _)| path.ends_with(".rs")).collect();
+    assert!(!files.is_empty(), "no Rust file below {folder:?}");
+    files
+}
+
+/// The server's module that a file belongs to; `None` for `lib.rs` and `main.rs`, which use all.
+fn module_of(path: &str) -> Option<&str> {
+    let inner = path.strip_prefix("server/src/")?;
+    let module = inner.split('/').next()?.trim_end_matches(".rs");
+    (!["lib", "main"].contains(&module)).then_some(module)
+}
+
+fn assert_none(faults: Vec<String>) {
+    assert!(faults.is_empty(), "\n  {}\n", faults.join("\n  "));
+}
+
+#[test]
+fn a_module_uses_only_what_stands_above_it() {
+    let files = rust_files("server/src");
+    let faults = files.iter().filter_map(|(path, source)| {
+        let below = uses_below(module_of(path)?, source);
+        (!below.is_empty()).then(|| format!("{path} uses {}", below.join(", ")))
+    });
+    assert_none(faults.collect());
+}
+
+#[test]
+fn the_library_lists_the_modules_in_their_order() {
+    let library = fs::read_to_string(root().join("server/src/lib.rs")).unwrap();
+    let listed: Vec<_> = library.lines().filter_map(|line| line.strip_prefix("pub mod ")).collect();
+    let listed: Vec<_> = listed.iter().map(|name| name.trim_end_matches(';')).collect();
+    assert_eq!(listed, MODULES);
+}
+
+#[test]
+fn glommio_is_named_only_where_it_is_hidden() {
+    let allowed = ["server/src/runtime/", "server/src/disk/direct"];
+    assert_none(files_naming("glommio", &allowed));
+}
+
+#[test]
+fn unsafe_code_stands_only_where_it_is_tested_for_it() {
+    let allowed = ["server/src/runtime/", "server/tests/runtime", "server/src/disk/", "server/src/gorilla/"];
+    assert_none(files_naming("unsafe", &allowed));
+}
+
+fn files_naming(word: &str, allowed: &[&str]) -> Vec<String> {
+    let files = rust_files("").into_iter();
+    let elsewhere = files.filter(|(path, _)| !allowed.iter().any(|place| path.starts_with(place)));
+    elsewhere.filter(|(_, source)| names_in_code(word, source)).map(|(path, _)| path).collect()
+}
+
+#[test]
+fn every_file_says_what_it_knows() {
+    let files = rust_files("").into_iter();
+    assert_none(files.filter(|(_, source)| !has_module_doc(source)).map(|(path, _)| path).collect());
+}
+
+#[test]
+fn no_file_is_longer_than_a_reader_s_patience() {
+    let files = rust_files("").into_iter().filter(|(path, _)| !path.contains("/fuzz/"));
+    let long = files.filter(|(_, source)| source.lines().count() > FILE_LINES_MAX);
+    assert_none(long.map(|(path, source)| format!("{path}: {} lines", source.lines().count())).collect());
+}
+
+#[test]
+fn nothing_says_that_it_is_not_done() {
+    let faults = text_files("").into_iter().filter_map(|(path, text)| {
+        let words = unfinished_words(&text);
+        (!words.is_empty()).then(|| format!("{path}: {}", words.join(", ")))
+    });
+    assert_none(faults.collect());
+}
+
+#[test]
+fn the_top_holds_only_what_belongs_there() {
+    let entries = fs::read_dir(root()).unwrap().map(|entry| entry.unwrap().file_name());
+    let names: Vec<_> = entries.map(|name| name.to_str().unwrap().to_owned()).collect();
+    assert_eq!(strangers_at_top(names.iter().map(String::as_str)), [""; 0]);
+}
+
+#[test]
+fn every_dependency_comes_from_crates_io() {
+    let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap();
+    assert!(lock.contains(CRATES_IO));
+    assert_eq!(foreign_sources(&lock), [""; 0]);
+}
+
+// --- the checks find what they look for ---
+
+fn check_uses_below(module: &str, source: &str, expect: &[&str]) {
+    assert_eq!(uses_below(module, source), expect, "{source:?}");
+}
+
+#[test]
+fn a_use_of_what_stands_below_is_found_in_every_form() {
+    check_uses_below("cell", "use crate::shard::Shard;", &["shard"]);
+    check_uses_below("cell", "use crate::{model::{Sample, node}, api::grpc};", &["api"]);
+    check_uses_below("wal", "fn f() { crate::node::run() }", &["node"]);
+    check_uses_below("stranger", "", &["stranger has no place in the order"]);
+    check_uses_below("model", "use crate::{limits, clock};", &["clock"]);
+    check_uses_below("cell", "use crate::gorilla::Bits; use crate::cell::Series;", &[]);
+    check_uses_below("limits", "//! See [`crate::config`].\nlet s = \"crate::node\";", &[]);
+}
+
+#[test]
+fn a_word_counts_in_code_and_not_in_comments_or_strings() {
+    assert!(names_in_code("unsafe", "fn f() { unsafe { g() } }"));
+    assert!(names_in_code("glommio", "use glommio::Task;"));
+    assert!(names_in_code("unsafe", "let quote = '\"'; unsafe { g() } // \""));
+    assert!(names_in_code("unsafe", "fn f<'a>(x: &'a str) { unsafe {} }"));
+    assert!(!names_in_code("unsafe", "// unsafe\n/* unsafe\n */ let s = \"unsafe \\\" unsafe\";"));
+    assert!(!names_in_code("unsafe", "let s = r#\"an \"unsafe\" word\"#; let unsafely = 1;"));
+}
+
+#[test]
+fn a_file_without_a_doc_is_found() {
+    assert!(has_module_doc("\n//! What it knows.\nuse a;"));
+    assert!(!has_module_doc("// Not a doc.\n//! Too late."));
+    assert!(!has_module_doc(""));
+}
+
+#[test]
+fn each_unfinished_word_is_found() {
+    for word in UNFINISHED_WORDS {
+        assert_eq!(unfinished_words(&format!("// {word} later")), [word]);
+    }
+    assert!(unfinished_words("all done").is_empty());
+}
+
+#[test]
+fn a_stranger_at_the_top_is_found() {
+    assert_eq!(strangers_at_top(["Cargo.toml", ".ci", "notes.txt", "target"]), ["notes.txt"]);
+}
+
+#[test]
+fn a_dependency_from_elsewhere_is_found() {
+    let lock = format!("source = \"{CRATES_IO}\"\nsource = \"git+https://example.com/x\"\n");
+    assert_eq!(foreign_sources(&lock), ["git+https://example.com/x"]);
+}
+
+#[test]
+fn a_file_belongs_to_the_module_that_its_path_names() {
+    assert_eq!(module_of("server/src/api/remote_write/v2.rs"), Some("api"));
+    assert_eq!(module_of("server/src/limits.rs"), Some("limits"));
+    assert_eq!(module_of("server/src/main.rs"), None);
+    assert_eq!(module_of("benches/src/lib.rs"), None);
+}

@@ -1,0 +1,113 @@
+//! The `silverback` command as a shell sees it: help, the check of a configuration, exit codes.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// The command, without whatever the caller's environment would configure.
+fn silverback(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_silverback"));
+    command.args(arguments).env_clear();
+    command
+}
+
+/// What it did: exit code, standard output, standard error.
+fn run(mut command: Command) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+/// A configuration file that goes when the test ends.
+struct ConfigFile(PathBuf);
+
+impl ConfigFile {
+    fn create(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("silverback-cli-{}-{name}.yaml", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for ConfigFile {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.0).unwrap();
+    }
+}
+
+fn check_holds(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} in:\n{text}");
+    }
+}
+
+#[test]
+fn help_is_grouped_and_shows_defaults_and_examples() {
+    let (code, stdout, _) = run(silverback(&["--help"]));
+    assert_eq!(code, 0);
+    check_holds(
+        &stdout,
+        &["Node:", "Limits:", "Timeouts:", "Examples:", "check-config", "SILVERBACK_DATA_DIR"],
+    );
+    check_holds(&stdout, &["--retention <DURATION>", "[default: 26h]"]);
+}
+
+#[test]
+fn the_version_is_the_package_s() {
+    let (code, stdout, _) = run(silverback(&["--version"]));
+    assert_eq!((code, stdout.trim()), (0, concat!("silverback ", env!("CARGO_PKG_VERSION"))));
+}
+
+#[test]
+fn a_checked_configuration_is_printed_with_the_origin_of_each_value() {
+    let file = ConfigFile::create("origins", "retention: 2d\nmax-reads: 5\n");
+    let mut command = silverback(&["check-config", "--config", file.path(), "--max-reads=7"]);
+    command.env("SILVERBACK_SHARDS", "2");
+    let (code, stdout, stderr) = run(command);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let origin = |name: &str| {
+        let line = stdout.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_once("  # ").unwrap().1.to_owned()
+    };
+    assert_eq!(origin("retention: 2d"), format!("file {}:1", file.path()));
+    assert_eq!(origin("max-reads: 7"), "flag --max-reads");
+    assert_eq!(origin("shards: 2"), "env SILVERBACK_SHARDS");
+    assert_eq!(origin("listen: "), "default");
+}
+
+#[test]
+fn flags_count_before_and_after_the_subcommand() {
+    let (code, stdout, _) =
+        run(silverback(&["--max-reads=5", "--shards=3", "check-config", "--max-reads=7"]));
+    assert_eq!(code, 0);
+    check_holds(&stdout, &["max-reads: 7", "shards: 3"]);
+}
+
+#[test]
+fn all_faults_of_a_configuration_are_told_together() {
+    let file = ConfigFile::create("faults", "retension: 2d\nmax-reads: 0\n");
+    let mut command = silverback(&["check-config", "--config", file.path(), "--request-timeout=5s"]);
+    command.env("SILVERBACK_SHARDS", "many");
+    let (code, stdout, stderr) = run(command);
+    assert_eq!((code, stdout.as_str()), (2, ""));
+    check_holds(&stderr, &["4 faults", "did you mean retention?", "max-reads (file ", "SILVERBACK_SHARDS"]);
+    check_holds(&stderr, &["header-timeout (default) and request-timeout (flag --request-timeout)"]);
+}
+
+#[test]
+fn a_node_does_not_start_on_a_faulty_configuration() {
+    for arguments in [&["--retention=5"][..], &["run", "--retention=5"]] {
+        let (code, _, stderr) = run(silverback(arguments));
+        assert_eq!(code, 2);
+        check_holds(&stderr, &["retention (flag --retention)", "not a duration"]);
+    }
+}
+
+#[test]
+fn an_unknown_flag_is_refused_with_the_nearest_one() {
+    let (code, _, stderr) = run(silverback(&["check-config", "--retension=5h"]));
+    assert_eq!(code, 2);
+    check_holds(&stderr, &["--retension", "--retention"]);
+}

@@ -68,14 +68,20 @@ async fn decode(
 ) -> Result<Decoding, MalformedBody> {
     let mut decoding = Decoding::start(version);
     loop {
-        let mut decoder = core.decoder.borrow_mut();
-        let slice = decoder.decode(body, &mut decoding, &core.hasher, DECODE_SLICE_SERIES, split)?;
-        drop(decoder);
-        match slice {
+        match decode_slice(core, body, &mut decoding, split)? {
             Slice::Done => return Ok(decoding),
             Slice::More => reactor_polled().await,
         }
     }
+}
+
+fn decode_slice(
+    core: &Core,
+    body: &mut WriteBody,
+    decoding: &mut Decoding,
+    split: &mut Split<'_>,
+) -> Result<Slice, MalformedBody> {
+    core.decoder.borrow_mut().decode(body, decoding, &core.hasher, DECODE_SLICE_SERIES, split)
 }
 
 fn count(core: &Core, decoding: &Decoding) {

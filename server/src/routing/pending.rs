@@ -83,7 +83,9 @@ impl Pending {
             State::Waiting(shard, waker) => {
                 place.state = State::Answered(reply);
                 drop(places);
-                waker.map(Waker::wake);
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
                 Some(shard)
             }
             State::Abandoned(shard) => {

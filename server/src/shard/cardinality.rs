@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use crate::cell::series::LabelRef;
 use crate::message::{Cardinality, NameCount};
 use crate::shard::{Host, Shard};
 
@@ -15,20 +16,9 @@ pub async fn measure<H: Host>(shard: &Rc<RefCell<Shard>>, host: &H, limit: usize
     let names: Vec<Box<str>> = shard.borrow().index.names().map(Box::from).collect();
     for name in names {
         let pairs = shard.borrow().index.pairs_of(&name);
-        let mut bytes = 0u64;
+        let mut bytes = 0;
         for step in pairs.chunks(STEP) {
-            let shard = shard.borrow();
-            for pair in step {
-                let (held_name, value) = shard.index.text(*pair);
-                let series = shard.index.postings(*pair).len();
-                bytes += value.len() as u64;
-                if held_name == "__name__" {
-                    found.series_by_metric.push(NameCount { name: value.into(), count: series });
-                }
-                let name = format!("{held_name}={value}").into();
-                found.series_by_pair.push(NameCount { name, count: series });
-            }
-            drop(shard);
+            bytes += shard.borrow().measure_pairs(step, &mut found);
             keep_largest(&mut found.series_by_metric, limit);
             keep_largest(&mut found.series_by_pair, limit);
             host.breathe().await;
@@ -46,6 +36,21 @@ pub fn keep_largest(counts: &mut Vec<NameCount>, limit: usize) {
 }
 
 impl Shard {
+    /// Adds some pairs to the lists; gives the bytes of their values.
+    fn measure_pairs(&self, pairs: &[LabelRef], found: &mut Cardinality) -> u64 {
+        let mut bytes = 0;
+        for pair in pairs {
+            let (name, value) = self.index.text(*pair);
+            let count = self.index.postings(*pair).len();
+            bytes += value.len() as u64;
+            if name == "__name__" {
+                found.series_by_metric.push(NameCount { name: value.into(), count });
+            }
+            found.series_by_pair.push(NameCount { name: format!("{name}={value}").into(), count });
+        }
+        bytes
+    }
+
     fn sizes(&self) -> Cardinality {
         let size = self.store.size();
         Cardinality {

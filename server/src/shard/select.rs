@@ -34,7 +34,7 @@ pub struct OpenSelects {
 
 impl OpenSelects {
     /// How many are open.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.places.iter().filter(|(_, place)| place.is_some()).count()
     }
 
@@ -87,7 +87,7 @@ pub async fn open<H: Host>(
     selection: Selection,
     content: SelectContent,
 ) -> Result<(SelectId, usize), ReadError> {
-    if shard.borrow().selects.len() >= SELECTS_MAX {
+    if shard.borrow().selects.count() >= SELECTS_MAX {
         return Err(ReadError::TooManySelects);
     }
     let series = matching(shard, host, &selection.matchers).await;

@@ -27,7 +27,7 @@ impl Shard {
             chunk_bytes: size.chunk_bytes,
             index_bytes: self.index.bytes() + tables,
             queued: 0,
-            open_selects: self.selects.len(),
+            open_selects: self.selects.count(),
         }
     }
 }

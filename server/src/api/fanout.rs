@@ -50,9 +50,10 @@ pub async fn strings(core: &Core, request: &ReadRequest) -> Result<Vec<Box<str>>
     for reply in ask_all(core, request).await? {
         match reply {
             ReadReply::Strings(strings) => all.extend(strings),
-            ReadReply::Selected(..) | ReadReply::Series(..) | ReadReply::Closed | ReadReply::Cardinality(_) => {
-                wrong_kind()
-            }
+            ReadReply::Selected(..)
+            | ReadReply::Series(..)
+            | ReadReply::Closed
+            | ReadReply::Cardinality(_) => wrong_kind(),
         }
     }
     all.sort_unstable();

@@ -12,7 +12,7 @@ pub struct WriteBody {
     /// Remote write 2: where each symbol lies in `bytes` (offset, length).
     pub symbols: Vec<(u32, u32)>,
     /// Remote write 2: each symbol's hash, for the decoder alone.
-    pub symbol_hashes: Vec<[u8; 16]>,
+    pub symbol_hashes: Vec<u128>,
     /// Canonical label blocks of the series that didn't arrive in canonical form.
     pub scratch: Vec<u8>,
 }
@@ -115,7 +115,7 @@ impl WriteBody {
     /// The memory that its buffers hold on to, in bytes.
     pub fn capacity_bytes(&self) -> usize {
         let symbols = self.symbols.capacity() * size_of::<(u32, u32)>();
-        let hashes = self.symbol_hashes.capacity() * size_of::<[u8; 16]>();
+        let hashes = self.symbol_hashes.capacity() * size_of::<u128>();
         self.bytes.capacity() + symbols + hashes + self.scratch.capacity()
     }
 

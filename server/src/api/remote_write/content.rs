@@ -41,7 +41,7 @@ pub struct Content {
     pub histograms: u32,
     /// Exemplars.
     pub exemplars: u32,
-    /// Metadata entries.
+    /// Metadata: one or none.
     pub metadata: u32,
     /// Label fields: where the labels were read before, the series is an odd one.
     pub labels: u32,
@@ -91,7 +91,8 @@ fn count_other(
     } else if tag == fields.exemplars {
         content.exemplars += 1;
     } else if Some(tag) == fields.metadata {
-        content.metadata += 1;
+        // No repeated field: two of them are one.
+        content.metadata = 1;
     } else if fields.labels.contains(&tag) {
         content.labels += 1;
     } else {

@@ -5,6 +5,7 @@ use super::{
     id_cache::IdCache,
     labels::CollectedLabels,
     malformed::{MalformedBody, MalformedCause},
+    symbols::PairKeys,
     tally::Tally,
     v1, v2,
     wire::{Reader, malformed},
@@ -82,16 +83,22 @@ impl Decoding {
 }
 
 /// What one core keeps for decoding, from request to request.
-#[derive(Debug, Default)]
 pub struct Decoder {
     pub(super) labels: CollectedLabels,
+    pub(super) pair_keys: PairKeys,
     pub(super) ids: IdCache,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new(IdCache::default())
+    }
 }
 
 impl Decoder {
     /// A decoder that remembers label sets of remote write 2 in `ids`.
     pub fn new(ids: IdCache) -> Self {
-        Self { labels: CollectedLabels::default(), ids }
+        Self { labels: CollectedLabels::default(), pair_keys: PairKeys::draw(), ids }
     }
 
     /// Decodes on, for about `series_max` series. The labels that `sink` is told of lie in `body`.

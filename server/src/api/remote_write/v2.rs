@@ -10,7 +10,7 @@ use super::{
     id_cache::IdCache,
     labels::{Arrival, CollectedLabels},
     malformed::{MalformedBody, MalformedCause},
-    symbols::SymbolTable,
+    symbols::{PairKeys, SymbolTable},
     tally::Tally,
     wire::{Reader, Tag, WireType, malformed},
 };
@@ -58,8 +58,9 @@ pub(super) fn decode(
         return Ok(Slice::More);
     }
     let Decoding { at, expanded_bytes, tally, .. } = decoding;
-    let Decoder { labels, ids } = decoder;
-    let mut slice = SeriesSlice { bytes, labels, ids, symbols, scratch, expanded_bytes, hasher, tally, sink };
+    let Decoder { labels, pair_keys, ids } = decoder;
+    let mut slice =
+        SeriesSlice { bytes, labels, pair_keys, ids, symbols, scratch, expanded_bytes, hasher, tally, sink };
     let mut request = Reader::new(bytes, *at);
     for _field in 0..fields_left.div_ceil(SYMBOLS_PER_SERIES) {
         if request.is_empty() {
@@ -115,6 +116,7 @@ struct SeriesSlice<'a, S> {
     /// The whole body: symbols may lie behind the series.
     bytes: &'a [u8],
     labels: &'a mut CollectedLabels,
+    pair_keys: &'a PairKeys,
     ids: &'a mut IdCache,
     symbols: SymbolTable<'a>,
     scratch: &'a mut Vec<u8>,
@@ -160,7 +162,8 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
             return None;
         }
         let span = behind.span().ok()?;
-        let fingerprint = self.symbols.fingerprint(&series.bytes()[span.clone()], self.hasher)?;
+        let refs = &series.bytes()[span.clone()];
+        let fingerprint = self.symbols.fingerprint(refs, self.pair_keys, self.hasher)?;
         *series = behind;
         let labels = LabelSpan::new(LabelSource::Symbols, span.start, span.len());
         Some(PackedRefs { labels, fingerprint })

@@ -1,0 +1,30 @@
+//! Where we and prost may differ. Prost refuses a whole request for text that isn't UTF-8 and for
+//! broken exemplars, histograms and metadata, which we judge by the series or don't look into. We
+//! refuse groups, which prost skips, and what is too large.
+
+use prost::DecodeError;
+use silverback::api::remote_write::{MalformedBody, MalformedCause, Tally};
+
+use crate::oracle::{Outcome, Series};
+
+/// Holds our reading against prost's.
+pub fn compare(
+    ours: Result<(Vec<Series>, Tally), MalformedBody>,
+    expected: Result<Outcome, DecodeError>,
+    body_bytes: usize,
+) {
+    match (ours, expected) {
+        (Ok((series, tally)), Ok(expected)) => {
+            assert_eq!(Outcome::of_decoder(series, &tally), expected);
+        }
+        (Err(error), expected) => {
+            assert!(error.offset <= body_bytes);
+            let is_ours = matches!(
+                error.cause,
+                MalformedCause::Group | MalformedCause::TooManySymbols | MalformedCause::LabelsTooLarge
+            );
+            assert!(is_ours || expected.is_err(), "{error}");
+        }
+        (Ok(_), Err(_)) => {}
+    }
+}

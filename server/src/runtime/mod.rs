@@ -1,1 +1,44 @@
-//! runtime.
+//! Everything glommio: pinned executors, tasks, timers, slices, lanes, sockets, HTTP.
+//!
+//! The rest of the node never names glommio (the direct files in `disk` apart); it knows nothing of
+//! samples, shards or what a message means. In reading order:
+//!
+//! - [`cpus`] and [`preflight`]: what the machine and the container allow, asked before anything starts;
+//! - [`executors`]: one pinned thread for each CPU, started together or not at all;
+//!   [`tasks`], [`timers`], [`slices`]: what runs on one of them;
+//! - [`lanes`]: bounded channels from each executor to each other;
+//! - [`listen`], [`io`], [`http`]: sockets and hyper on top of them;
+//! - [`shutdown`], [`signals`]: how a node is asked to end;
+//! - [`counters`]: what an executor counts about itself.
+//!
+//! Two properties of glommio shape all of it. Its preemption can park an executor with runnable
+//! tasks, for ever; so nothing is preempted here, work that is long yields by itself ([`slices`]),
+//! and a [`pinger`] from outside is the net beneath. And its rings cost several system calls a
+//! round; so sockets are watched by an epoll set of which the ring sees one descriptor ([`readiness`]).
+pub mod counters;
+pub mod cpus;
+mod epoll;
+pub mod executors;
+pub mod http;
+pub mod io;
+pub mod lanes;
+pub mod listen;
+mod pinger;
+pub mod preflight;
+mod readiness;
+pub mod shutdown;
+pub mod signals;
+pub mod slices;
+pub mod tasks;
+pub mod timers;
+
+pub use counters::{Counts, counts};
+pub use executors::{Executor, Options, Preemption, RunError, run};
+pub use http::{HttpLimits, HttpServer};
+pub use io::Stream;
+pub use lanes::{Delivery, LaneReceivers, LaneSenders, Refused};
+pub use listen::{BoundAddress, Listener};
+pub use shutdown::Shutdown;
+pub use slices::{Slice, Slicer};
+pub use tasks::{spawn, spawn_background, spawn_essential};
+pub use timers::{Elapsed, now, sleep, timeout};

@@ -1,0 +1,88 @@
+//! What an executor counts about itself: plain cells, read on that executor only.
+//!
+//! It knows the names of the counts and nothing of how they are shown.
+use std::cell::Cell;
+
+/// A count that only its own executor changes.
+#[derive(Debug, Default)]
+pub(super) struct Count(Cell<u64>);
+
+impl Count {
+    pub(super) fn add_one(&self) {
+        self.0.set(self.0.get() + 1);
+    }
+
+    pub(super) fn take_one(&self) {
+        self.0.set(self.0.get() - 1);
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        self.0.get()
+    }
+}
+
+/// The cells of one executor.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) connections_open: Count,
+    pub(super) connections_accepted: Count,
+    pub(super) connections_refused: Count,
+    pub(super) connections_timed_out: Count,
+    pub(super) connection_errors: Count,
+    pub(super) requests_in_flight: Count,
+    pub(super) requests: Count,
+    pub(super) request_panics: Count,
+    pub(super) task_panics: Count,
+    pub(super) lane_refusals: Count,
+}
+
+thread_local! {
+    // One executor a thread: its counters need no handle that would be passed through everything.
+    static COUNTERS: Counters = Counters::default();
+}
+
+/// Runs `change` on this executor's counters.
+pub(super) fn with<R>(change: impl FnOnce(&Counters) -> R) -> R {
+    COUNTERS.with(change)
+}
+
+/// The counters of one executor as they stood at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Connections that are open now.
+    pub connections_open: u64,
+    /// Connections accepted and served.
+    pub connections_accepted: u64,
+    /// Connections closed at once because the limit was reached.
+    pub connections_refused: u64,
+    /// Connections closed because a header, the next request or progress stayed away.
+    pub connections_timed_out: u64,
+    /// Connections that ended with a protocol or a socket error.
+    pub connection_errors: u64,
+    /// Requests called and not answered to the end.
+    pub requests_in_flight: u64,
+    /// Requests called.
+    pub requests: u64,
+    /// Requests that panicked and were answered 500.
+    pub request_panics: u64,
+    /// Tasks (connections too) that a panic ended.
+    pub task_panics: u64,
+    /// Messages that a lane refused.
+    pub lane_refusals: u64,
+}
+
+/// What this executor has counted so far.
+pub fn counts() -> Counts {
+    with(|c| Counts {
+        connections_open: c.connections_open.get(),
+        connections_accepted: c.connections_accepted.get(),
+        connections_refused: c.connections_refused.get(),
+        connections_timed_out: c.connections_timed_out.get(),
+        connection_errors: c.connection_errors.get(),
+        requests_in_flight: c.requests_in_flight.get(),
+        requests: c.requests.get(),
+        request_panics: c.request_panics.get(),
+        task_panics: c.task_panics.get(),
+        lane_refusals: c.lane_refusals.get(),
+    })
+}

@@ -1,0 +1,310 @@
+//! One pinned thread with one executor for each CPU, started together or not at all.
+//!
+//! It knows how glommio has to be set up to never stand still (see the module's own text); what the
+//! executors then do is the caller's future.
+use std::{
+    fmt,
+    future::Future,
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use glommio::{LocalExecutor, LocalExecutorBuilder, Placement, PoolPlacement};
+
+use super::{
+    lanes::{self, LaneReceivers, LaneSenders, Port},
+    pinger::{Beat, BeatTask, Pinger},
+    readiness,
+    shutdown::Shutdown,
+    slices::Slicer,
+    tasks,
+    timers::timeout,
+};
+use crate::limits::LANE_CAPACITY;
+
+/// Whether glommio may preempt what runs on an executor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Preemption {
+    /// Never, and a pinger wakes each executor from outside: what the node runs with.
+    #[default]
+    Off,
+    /// As glommio ships, without the pinger. An executor can then park for ever with runnable tasks;
+    /// this is here only so that the soak can show it.
+    GlommioDefault,
+}
+
+/// How the executors are set up.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The CPU of each executor, by number. A CPU may stand more than once.
+    pub cpus: Vec<usize>,
+    /// Whether glommio may preempt.
+    pub preemption: Preemption,
+    /// Messages that a lane holds.
+    pub lane_capacity: usize,
+    /// How long an executor looks for work before it sleeps: a lane's round trip takes a quarter of
+    /// the time with it, and an idle executor a little more CPU.
+    pub spin_before_park: Duration,
+    /// Memory for disk I/O of each executor, registered with its three rings and pinned for each.
+    pub io_memory_bytes: usize,
+    /// How long all executors may take to start.
+    pub start_timeout: Duration,
+}
+
+impl Options {
+    /// What the node runs with, on these CPUs.
+    pub fn on_cpus(cpus: Vec<usize>) -> Self {
+        Self {
+            cpus,
+            preemption: Preemption::default(),
+            lane_capacity: LANE_CAPACITY,
+            spin_before_park: Duration::from_micros(20),
+            io_memory_bytes: 10 << 20,
+            start_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Why the executors did not run.
+#[derive(Debug)]
+pub enum RunError {
+    /// No CPU was named.
+    NoCpus,
+    /// A thread could not be made.
+    Thread(io::Error),
+    /// An executor could not be made.
+    Start {
+        /// The executor.
+        index: usize,
+        /// Its CPU.
+        cpu: usize,
+        /// What glommio says.
+        reason: String,
+    },
+    /// An executor was not there in time.
+    StartTimeout(Duration),
+    /// An executor ended without a result.
+    Died {
+        /// The executor.
+        index: usize,
+    },
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCpus => f.write_str("no CPU to run an executor on"),
+            Self::Thread(error) => write!(f, "a thread could not be started: {error}"),
+            Self::Start { index, cpu, reason } => {
+                write!(f, "executor {index} could not be started on CPU {cpu}: {reason}")
+            }
+            Self::StartTimeout(limit) => write!(f, "the executors did not all start within {limit:?}"),
+            Self::Died { index } => write!(f, "executor {index} ended without a result"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+/// What an executor is given at its start.
+#[derive(Debug)]
+pub struct Executor<T: Send + 'static> {
+    /// Its number: the place of its CPU in the options.
+    pub index: usize,
+    /// Lanes to the others.
+    pub senders: LaneSenders<T>,
+    /// Lanes from the others.
+    pub receivers: LaneReceivers<T>,
+    /// The notice to end.
+    pub shutdown: Shutdown,
+    /// This executor's one slice token.
+    pub slicer: Slicer,
+}
+
+/// Runs one executor on each CPU until the futures that `start` makes on them have all ended, and
+/// gives their outputs in the executors' order.
+///
+/// `start` is called on every executor, once all of them are there. A panic in it or in its future
+/// ends the process.
+pub fn run<T, R, F, Fut>(options: &Options, shutdown: &Shutdown, start: F) -> Result<Vec<R>, RunError>
+where
+    T: Send + 'static,
+    R: Send + 'static,
+    F: Fn(Executor<T>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = R> + 'static,
+{
+    if options.cpus.is_empty() {
+        return Err(RunError::NoCpus);
+    }
+    let start = Arc::new(start);
+    let (reports, reported) = channel();
+    let beats: Vec<_> = options.cpus.iter().map(|_| Arc::new(Beat::default())).collect();
+    let mut threads = Vec::new();
+    for (index, port) in lanes::mesh(options.cpus.len(), options.lane_capacity).into_iter().enumerate() {
+        let (go, told_to_go) = channel();
+        let seat = Seat {
+            index,
+            options: options.clone(),
+            beat: beats[index].clone(),
+            reports: reports.clone(),
+            told_to_go,
+        };
+        let (start, shutdown) = (start.clone(), shutdown.clone());
+        let handle = std::thread::Builder::new()
+            .name(format!("executor-{index}"))
+            .spawn(move || seat.run(port, shutdown, &*start))
+            .map_err(RunError::Thread)?;
+        threads.push(Thread { go, handle });
+    }
+    drop(reports);
+    // Without a word to go the threads end by themselves, those that are still starting too.
+    await_all_made(&reported, threads.len(), options.start_timeout)?;
+    let pinger = match options.preemption {
+        Preemption::Off => Some(Pinger::start(beats).map_err(RunError::Thread)?),
+        Preemption::GlommioDefault => None,
+    };
+    let outputs = join_all(threads);
+    drop(pinger);
+    outputs
+}
+
+struct Thread<R> {
+    go: Sender<Go>,
+    handle: JoinHandle<Option<R>>,
+}
+
+/// All executors are there.
+struct Go;
+
+struct Made {
+    index: usize,
+    cpu: usize,
+    result: Result<(), String>,
+}
+
+fn await_all_made(reported: &Receiver<Made>, count: usize, limit: Duration) -> Result<(), RunError> {
+    let deadline = Instant::now() + limit;
+    for _ in 0..count {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        let made = reported.recv_timeout(remaining).map_err(|error| match error {
+            RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected => RunError::StartTimeout(limit),
+        })?;
+        made.result.map_err(|reason| RunError::Start { index: made.index, cpu: made.cpu, reason })?;
+    }
+    Ok(())
+}
+
+fn join_all<R>(threads: Vec<Thread<R>>) -> Result<Vec<R>, RunError> {
+    for thread in &threads {
+        // A thread that died meanwhile is told of by its join.
+        let _ = thread.go.send(Go);
+    }
+    let outputs: Vec<_> = threads
+        .into_iter()
+        .enumerate()
+        .map(|(index, thread)| thread.handle.join().ok().flatten().ok_or(RunError::Died { index }))
+        .collect();
+    outputs.into_iter().collect()
+}
+
+/// What one executor's thread needs before its executor stands.
+struct Seat {
+    index: usize,
+    options: Options,
+    beat: Arc<Beat>,
+    reports: Sender<Made>,
+    told_to_go: Receiver<Go>,
+}
+
+impl Seat {
+    fn run<T, R, Fut>(
+        self,
+        port: Port<T>,
+        shutdown: Shutdown,
+        start: &impl Fn(Executor<T>) -> Fut,
+    ) -> Option<R>
+    where
+        T: Send + 'static,
+        Fut: Future<Output = R> + 'static,
+    {
+        let cpu = self.options.cpus[self.index];
+        let (local, result) = match make(cpu, &self.options) {
+            Ok(local) => (Some(local), Ok(())),
+            Err(reason) => (None, Err(reason)),
+        };
+        // Who waits for the report may have given up: then there is no word to go either.
+        let _ = self.reports.send(Made { index: self.index, cpu, result });
+        let (Some(local), Ok(Go)) = (local, self.told_to_go.recv()) else { return None };
+        let Self { index, options, beat, .. } = self;
+        local.run(tasks::essential(async move {
+            // First of all tasks, so that a wake from outside finds it whatever else happens.
+            glommio::spawn_local(BeatTask(beat.clone())).detach();
+            tasks::create_background_queue();
+            readiness::install();
+            let (senders, receivers) = timeout(options.start_timeout, port.connect()).await.ok()?;
+            let slicer = Slicer::new();
+            let output = start(Executor { index, senders, receivers, shutdown, slicer }).await;
+            beat.stop();
+            Some(output)
+        }))
+    }
+}
+
+fn make(cpu: usize, options: &Options) -> Result<LocalExecutor, String> {
+    /// Far enough never to come, near enough for the kernel's time arithmetic (`Duration::MAX` isn't).
+    const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+    let builder = LocalExecutorBuilder::new(Placement::Fixed(cpu))
+        .spin_before_park(options.spin_before_park)
+        .io_memory(options.io_memory_bytes)
+        // Not on the executor's own CPU: a blocking call is to delay nobody there.
+        .blocking_thread_pool_placement(PoolPlacement::Unbound(1));
+    let builder = match options.preemption {
+        Preemption::Off => builder.preempt_timer(NEVER),
+        Preemption::GlommioDefault => builder,
+    };
+    // glommio panics where a ring can't be made for some reasons, and answers for others.
+    match catch_unwind(AssertUnwindSafe(|| builder.make())) {
+        Ok(made) => made.map_err(|error| error.to_string()),
+        Err(panic) => Err(tasks::panic_text(&*panic).to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `cpus` with this time limit come to.
+    fn check(cpus: Vec<usize>, start_timeout: Duration) -> Result<Vec<usize>, RunError> {
+        let options =
+            Options { start_timeout, io_memory_bytes: 64 << 10, lane_capacity: 8, ..Options::on_cpus(cpus) };
+        run(&options, &Shutdown::new(), |executor: Executor<()>| async move { executor.index })
+    }
+
+    #[test]
+    fn executors_give_their_outputs_in_order() {
+        assert_eq!(check(vec![0, 0, 0], Duration::from_secs(30)).unwrap(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn no_cpu_is_an_error() {
+        assert!(matches!(check(vec![], Duration::from_secs(30)), Err(RunError::NoCpus)));
+    }
+
+    #[test]
+    fn an_executor_that_cannot_start_keeps_the_others_from_starting() {
+        let failed = check(vec![0, 1 << 20], Duration::from_secs(30));
+        assert!(matches!(failed, Err(RunError::Start { index: 1, cpu: 1_048_576, .. })), "{failed:?}");
+    }
+
+    #[test]
+    fn an_executor_that_is_not_there_in_time_is_an_error() {
+        assert!(matches!(check(vec![0, 0], Duration::ZERO), Err(RunError::StartTimeout(_))));
+    }
+}

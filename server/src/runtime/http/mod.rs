@@ -1,0 +1,224 @@
+//! HTTP/1.1 and HTTP/2 (without TLS, known beforehand) on one port, by hyper, on an executor.
+//!
+//! It knows connections, their time limits and their end; what a request means is the service's.
+//! A service, its futures and its bodies need not be `Send`. A request that panics is answered 500,
+//! and neither its connection's other requests nor any other connection notice.
+mod spawner;
+mod tracked;
+mod watch;
+
+use std::{
+    error::Error,
+    future::{Future, poll_fn},
+    io,
+    pin::{Pin, pin},
+    rc::Rc,
+    task::Poll,
+    time::Duration,
+};
+
+use http::{Request, Response};
+use http_body::Body;
+use hyper::{
+    body::Incoming,
+    rt::{Read, Write},
+    server::conn::{http1, http2},
+    service::Service,
+};
+
+use self::{
+    spawner::LocalSpawner,
+    tracked::TrackedService,
+    watch::{Expiry, Protocol, Watch, WatchedIo, Watches},
+};
+use super::{counters, listen::Listener, shutdown::Shutdown, tasks::spawn};
+
+/// The bounds of a connection.
+#[derive(Debug, Clone)]
+pub struct HttpLimits {
+    /// From the first byte of a request's head (or from accepting the connection) to its last.
+    pub header_timeout: Duration,
+    /// Between requests.
+    pub idle_timeout: Duration,
+    /// With a request under way and no byte moving in either direction.
+    pub stall_timeout: Duration,
+    /// A request's head, in bytes.
+    pub header_bytes_max: usize,
+    /// What is buffered of one connection while it is read, in bytes.
+    pub read_buffer_bytes_max: usize,
+    /// Requests under way on one HTTP/2 connection.
+    pub concurrent_streams_max: u32,
+    /// What an HTTP/2 stream may send ahead, in bytes.
+    pub stream_window_bytes: u32,
+    /// What an HTTP/2 connection may send ahead, in bytes.
+    pub connection_window_bytes: u32,
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        Self {
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(300),
+            stall_timeout: Duration::from_secs(60),
+            header_bytes_max: 32 << 10,
+            read_buffer_bytes_max: 512 << 10,
+            concurrent_streams_max: 128,
+            stream_window_bytes: 1 << 20,
+            connection_window_bytes: 4 << 20,
+        }
+    }
+}
+
+/// Serves the connections of one executor; clones share it.
+#[derive(Clone)]
+pub struct HttpServer(Rc<Server>);
+
+struct Server {
+    http1: http1::Builder,
+    http2: http2::Builder<LocalSpawner>,
+    watches: Rc<Watches>,
+    shutdown: Shutdown,
+}
+
+impl HttpServer {
+    /// A server on this executor. From the notice to end on, its connections finish what is under
+    /// way and close.
+    pub fn new(limits: &HttpLimits, shutdown: Shutdown) -> Self {
+        let watches = Watches::start(limits, shutdown.clone());
+        Self(Rc::new(Server { http1: http1(limits), http2: http2(limits), watches, shutdown }))
+    }
+
+    /// Accepts and serves until the notice to end; an error is one of the listening socket itself.
+    pub async fn serve<S, B>(&self, listener: &Listener, service: S) -> io::Result<()>
+    where
+        S: Service<Request<Incoming>, Response = Response<B>> + Clone + 'static,
+        S::Error: Into<Box<dyn Error + Send + Sync>>,
+        B: Body + 'static,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let mut ending = pin!(self.0.shutdown.requested());
+        loop {
+            let mut accepting = pin!(listener.accept());
+            let accepted = poll_fn(|cx| {
+                if ending.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(None);
+                }
+                accepting.as_mut().poll(cx).map(Some)
+            });
+            let Some(accepted) = accepted.await else { return Ok(()) };
+            let (stream, permit) = accepted?;
+            let (server, service) = (self.clone(), service.clone());
+            spawn(async move {
+                server.serve_connection(stream, service).await;
+                drop(permit);
+            });
+        }
+    }
+
+    /// Serves one connection until it ends; how it ended is counted.
+    pub async fn serve_connection<I, S, B>(&self, io: I, service: S)
+    where
+        I: Read + Write + Unpin + 'static,
+        S: Service<Request<Incoming>, Response = Response<B>> + 'static,
+        S::Error: Into<Box<dyn Error + Send + Sync>>,
+        B: Body + 'static,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let watch = self.0.watches.add();
+        let mut io = WatchedIo::new(io, watch.clone());
+        let protocol = poll_fn(|cx| match (watch.poll_expired(cx), watch.is_to_close()) {
+            (Some(expiry), _) => Poll::Ready(Err(End::Expired(expiry))),
+            (None, true) => Poll::Ready(Err(End::Unused)),
+            (None, false) => io.poll_protocol(cx).map_err(|error| End::Failed(error.into())),
+        });
+        let end = match protocol.await {
+            Err(end) => end,
+            Ok(protocol) => {
+                watch.speaks(protocol);
+                let service = TrackedService::new(service, watch.clone());
+                match protocol {
+                    Protocol::Http1 => {
+                        let connection = self.0.http1.serve_connection(io, service);
+                        drive(connection, http1::Connection::graceful_shutdown, &watch).await
+                    }
+                    Protocol::Http2 => {
+                        let connection = self.0.http2.serve_connection(io, service);
+                        drive(connection, http2::Connection::graceful_shutdown, &watch).await
+                    }
+                }
+            }
+        };
+        account(end);
+    }
+}
+
+/// Polls `connection` to its end, or to the end of its time; asks it to close after the notice to end.
+async fn drive<C: Future<Output = hyper::Result<()>>>(
+    connection: C,
+    graceful_shutdown: impl Fn(Pin<&mut C>),
+    watch: &Watch,
+) -> End {
+    let mut connection = pin!(connection);
+    let mut closing = false;
+    poll_fn(|cx| {
+        if let Some(expiry) = watch.poll_expired(cx) {
+            return Poll::Ready(End::Expired(expiry));
+        }
+        if !closing && watch.is_to_close() {
+            closing = true;
+            graceful_shutdown(connection.as_mut());
+        }
+        connection.as_mut().poll(cx).map(|result| match result {
+            Ok(()) => End::Served,
+            Err(error) => End::Failed(error.into()),
+        })
+    })
+    .await
+}
+
+/// How a connection ended.
+enum End {
+    Served,
+    /// The notice to end came before anything was read.
+    Unused,
+    Failed(Box<dyn Error + Send + Sync>),
+    Expired(Expiry),
+}
+
+fn account(end: End) {
+    match end {
+        End::Served | End::Unused => {}
+        End::Failed(error) => {
+            counters::with(|c| c.connection_errors.add_one());
+            tracing::debug!(%error, "a connection ended with an error");
+        }
+        End::Expired(expiry) => {
+            counters::with(|c| c.connections_timed_out.add_one());
+            tracing::debug!(reason = expiry.as_str(), "a connection was closed");
+        }
+    }
+}
+
+fn http1(limits: &HttpLimits) -> http1::Builder {
+    /// hyper refuses less.
+    const READ_BUFFER_BYTES_MIN: usize = 8192;
+
+    let mut builder = http1::Builder::new();
+    builder
+        // Time limits are the watch's: no timer is armed and dropped with each request.
+        .header_read_timeout(None)
+        .max_header_size(limits.header_bytes_max)
+        .max_buf_size(limits.read_buffer_bytes_max.max(READ_BUFFER_BYTES_MIN))
+        .half_close(false);
+    builder
+}
+
+fn http2(limits: &HttpLimits) -> http2::Builder<LocalSpawner> {
+    let mut builder = http2::Builder::new(LocalSpawner);
+    builder
+        .max_concurrent_streams(limits.concurrent_streams_max)
+        .max_header_list_size(u32::try_from(limits.header_bytes_max).unwrap_or(u32::MAX))
+        .initial_stream_window_size(limits.stream_window_bytes)
+        .initial_connection_window_size(limits.connection_window_bytes);
+    builder
+}

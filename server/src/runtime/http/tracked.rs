@@ -1,0 +1,156 @@
+//! A service whose requests are counted, watched, and caught when they panic.
+use std::{
+    any::Any,
+    error::Error,
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+use http::{Request, Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use hyper::{body::Incoming, service::Service};
+use pin_project_lite::pin_project;
+
+use super::watch::Watch;
+use crate::runtime::{counters, tasks::panic_text};
+
+pub(super) struct TrackedService<S> {
+    service: S,
+    watch: Rc<Watch>,
+}
+
+impl<S> TrackedService<S> {
+    pub(super) fn new(service: S, watch: Rc<Watch>) -> Self {
+        Self { service, watch }
+    }
+}
+
+impl<S, B> Service<Request<Incoming>> for TrackedService<S>
+where
+    S: Service<Request<Incoming>, Response = Response<B>>,
+    B: Body,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    type Response = Response<TrackedBody<B>>;
+    type Error = S::Error;
+    type Future = TrackedFuture<S::Future>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let in_flight = Some(InFlight::new(self.watch.clone()));
+        // It may panic before there is a future.
+        let inner = catch_unwind(AssertUnwindSafe(|| self.service.call(request)))
+            .map_err(|panic| tell_of_panic(&*panic))
+            .ok();
+        TrackedFuture { inner, in_flight }
+    }
+}
+
+/// One request from its call to the end of its answer.
+struct InFlight(Rc<Watch>);
+
+impl InFlight {
+    fn new(watch: Rc<Watch>) -> Self {
+        watch.request_begins();
+        counters::with(|c| {
+            c.requests.add_one();
+            c.requests_in_flight.add_one();
+        });
+        Self(watch)
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        counters::with(|c| c.requests_in_flight.take_one());
+        self.0.request_ends();
+    }
+}
+
+fn tell_of_panic(panic: &(dyn Any + Send)) {
+    counters::with(|c| c.request_panics.add_one());
+    tracing::error!(panic = panic_text(panic), "a request panicked; it alone is ended");
+}
+
+pin_project! {
+    pub(super) struct TrackedFuture<F> {
+        // None: it panicked already.
+        #[pin]
+        inner: Option<F>,
+        in_flight: Option<InFlight>,
+    }
+}
+
+impl<F, B, E> Future for TrackedFuture<F>
+where
+    F: Future<Output = Result<Response<B>, E>>,
+{
+    type Output = Result<Response<TrackedBody<B>>, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let polled = match this.inner.as_pin_mut() {
+            Some(future) => catch_unwind(AssertUnwindSafe(|| future.poll(cx)))
+                .map_err(|panic| tell_of_panic(&*panic))
+                .ok(),
+            None => None,
+        };
+        let in_flight = this.in_flight;
+        match polled {
+            Some(Poll::Pending) => Poll::Pending,
+            Some(Poll::Ready(result)) => Poll::Ready(result.map(|response| {
+                let in_flight = in_flight.take();
+                response.map(|body| TrackedBody { body: Some(body), in_flight })
+            })),
+            None => {
+                let mut response = Response::new(TrackedBody { body: None, in_flight: in_flight.take() });
+                *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+                Poll::Ready(Ok(response))
+            }
+        }
+    }
+}
+
+pin_project! {
+    /// An answer's body; the request is under way until it is dropped.
+    pub(super) struct TrackedBody<B> {
+        // None: the request panicked, and there is none.
+        #[pin]
+        body: Option<B>,
+        in_flight: Option<InFlight>,
+    }
+}
+
+impl<B> Body for TrackedBody<B>
+where
+    B: Body,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    type Data = B::Data;
+    type Error = Box<dyn Error + Send + Sync>;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let Some(body) = self.project().body.as_pin_mut() else { return Poll::Ready(None) };
+        match catch_unwind(AssertUnwindSafe(|| body.poll_frame(cx))) {
+            Ok(polled) => polled.map(|frame| frame.map(|frame| frame.map_err(Into::into))),
+            Err(panic) => {
+                tell_of_panic(&*panic);
+                // The head is out: all that is left is not to pretend that the body is whole.
+                Poll::Ready(Some(Err("the response body panicked".into())))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or(SizeHint::with_exact(0), Body::size_hint)
+    }
+}

@@ -1,0 +1,153 @@
+//! Listening: one address, one socket of its own for each executor, a bound on open connections.
+//!
+//! It knows nothing of what is spoken on a connection.
+use std::{cell::Cell, future::poll_fn, io, net::SocketAddr, rc::Rc, time::Duration};
+
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+use super::{
+    counters,
+    io::Stream,
+    readiness::{Progress, Watched},
+    timers::{reactor_polled, sleep},
+};
+
+/// Connections that wait to be accepted, for each executor.
+const BACKLOG: i32 = 1024;
+/// Refusals in a row before other tasks get their turn.
+const REFUSALS_IN_A_ROW_MAX: usize = 64;
+/// How long to wait for a descriptor when the process has none left.
+const DESCRIPTOR_WAIT: Duration = Duration::from_millis(50);
+
+/// An address that is taken, with its real port; nobody listens on it until executors do.
+#[derive(Debug)]
+pub struct BoundAddress {
+    // Bound but not listening: it keeps the port, and no connection is ever queued on it.
+    _reservation: Socket,
+    address: SocketAddr,
+}
+
+impl BoundAddress {
+    /// Takes `address`; port 0 takes a free one.
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        if address.port() != 0 {
+            refuse_a_shared_port(address)?;
+        }
+        let socket = reusable_socket(address)?;
+        let address = socket
+            .local_addr()?
+            .as_socket()
+            .ok_or_else(|| io::Error::other("the bound address is no IP address"))?;
+        Ok(Self { _reservation: socket, address })
+    }
+
+    /// The address, with the port that was taken.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Listens with a socket of this executor's own: the kernel spreads connections over them.
+    pub fn listen(&self, connections_max: usize) -> io::Result<Listener> {
+        let socket = reusable_socket(self.address)?;
+        socket.listen(BACKLOG)?;
+        Ok(Listener { watched: Watched::new(socket)?, connections_max, open: Rc::default() })
+    }
+}
+
+/// `SO_REUSEPORT` would let two nodes share a port in silence, each with a part of the connections.
+fn refuse_a_shared_port(address: SocketAddr) -> io::Result<()> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    // Connections of an earlier process that are still closing don't matter; a listener does.
+    socket.set_reuse_address(true)?;
+    socket.bind(&SockAddr::from(address))
+}
+
+fn reusable_socket(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&SockAddr::from(address))?;
+    Ok(socket)
+}
+
+/// The connections of one executor.
+pub struct Listener {
+    watched: Watched,
+    connections_max: usize,
+    open: Rc<Cell<usize>>,
+}
+
+/// One accepted connection's place under the limit; free again when dropped.
+#[derive(Debug)]
+pub struct Permit(Rc<Cell<usize>>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+        counters::with(|c| c.connections_open.take_one());
+    }
+}
+
+impl Listener {
+    /// Waits for the next connection. One above the limit is closed at once, and counted.
+    pub async fn accept(&self) -> io::Result<(Stream, Permit)> {
+        let mut refusals = 0;
+        loop {
+            let socket = match self.accept_socket().await {
+                Ok(socket) => socket,
+                Err(error) if is_about_that_connection_alone(&error) => continue,
+                Err(error) if is_about_descriptors(&error) => {
+                    tracing::warn!(%error, "no connection can be accepted for now");
+                    sleep(DESCRIPTOR_WAIT).await;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            if self.open.get() >= self.connections_max {
+                counters::with(|c| c.connections_refused.add_one());
+                drop(socket);
+                refusals += 1;
+                if refusals % REFUSALS_IN_A_ROW_MAX == 0 {
+                    reactor_polled().await;
+                }
+                continue;
+            }
+            match self.admit(socket) {
+                Ok(admitted) => return Ok(admitted),
+                Err(error) => tracing::warn!(%error, "a connection could not be watched"),
+            }
+        }
+    }
+
+    async fn accept_socket(&self) -> io::Result<Socket> {
+        poll_fn(|cx| {
+            self.watched.poll_read_with(cx, |listening| {
+                listening.accept().map(|(socket, _)| (socket, Progress::Whole))
+            })
+        })
+        .await
+    }
+
+    fn admit(&self, socket: Socket) -> io::Result<(Stream, Permit)> {
+        // A peer that has gone again can make this fail: the first read tells.
+        let _ = socket.set_tcp_nodelay(true);
+        self.open.set(self.open.get() + 1);
+        counters::with(|c| {
+            c.connections_open.add_one();
+            c.connections_accepted.add_one();
+        });
+        let permit = Permit(self.open.clone());
+        Ok((Stream::new(socket)?, permit))
+    }
+}
+
+fn is_about_that_connection_alone(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::PermissionDenied
+    )
+}
+
+fn is_about_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}

@@ -1,0 +1,373 @@
+//! What must hold before anything starts: io_uring, lockable memory, a usable data directory.
+//!
+//! Each fault is found before glommio meets it (it panics or hangs on some) and says what to do.
+//! The judging is pure; the asking stands at the end.
+use std::{
+    ffi::CString,
+    fmt,
+    fs::{self, OpenOptions},
+    io,
+    os::{
+        fd::{FromRawFd, OwnedFd},
+        unix::{ffi::OsStrExt, fs::OpenOptionsExt},
+    },
+    path::{Path, PathBuf},
+};
+
+/// The first kernel with every operation that glommio uses.
+const KERNEL_MIN: (u32, u32) = (5, 8);
+/// Below this glommio refuses to start.
+const MEMLOCK_BYTES_MIN: u64 = 512 << 10;
+/// Rings of one executor; each pins the executor's I/O memory.
+const RINGS: u64 = 3;
+
+/// A reason not to start.
+#[derive(Debug)]
+pub enum Fault {
+    /// The kernel is older than io_uring needs.
+    OldKernel {
+        /// Its version.
+        release: String,
+    },
+    /// A sysctl forbids io_uring.
+    IoUringDisabled {
+        /// The value of `kernel.io_uring_disabled`.
+        setting: u32,
+    },
+    /// A seccomp filter forbids io_uring.
+    IoUringFiltered(io::Error),
+    /// io_uring failed for a reason of its own.
+    IoUring(io::Error),
+    /// Too little memory may be locked.
+    Memlock {
+        /// The hard limit.
+        hard_bytes: u64,
+    },
+    /// The data directory can't be made or written to.
+    DataDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// What was tried and failed.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (major, minor) = KERNEL_MIN;
+        match self {
+            Self::OldKernel { release } => {
+                write!(
+                    f,
+                    "kernel {release} is too old: Linux {major}.{minor} or newer is needed for io_uring"
+                )
+            }
+            Self::IoUringDisabled { setting } => write!(
+                f,
+                "io_uring is switched off on this host (kernel.io_uring_disabled = {setting}): set it to 0 \
+                 (`sysctl -w kernel.io_uring_disabled=0`), or for 1 add the process to kernel.io_uring_group"
+            ),
+            Self::IoUringFiltered(error) => write!(
+                f,
+                "io_uring is forbidden to this container ({error}): run it with a seccomp profile that allows \
+                 io_uring_setup, io_uring_enter and io_uring_register (deploy/ has one; with Docker: \
+                 `--security-opt seccomp=<profile>`)"
+            ),
+            Self::IoUring(error) => write!(f, "io_uring can't be used: {error}"),
+            Self::Memlock { hard_bytes } => write!(
+                f,
+                "only {hard_bytes} bytes of memory may be locked, {MEMLOCK_BYTES_MIN} are needed: raise the hard \
+                 limit (`ulimit -l`, `LimitMEMLOCK=` in systemd, `--ulimit memlock=-1` with Docker)"
+            ),
+            Self::DataDirectory { path, error } => write!(
+                f,
+                "the data directory {} can't be used ({error}): make it writable for this user, or name another one",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Something worth a warning, with which the node still runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Caution {
+    /// The data directory forgets everything with the machine's power.
+    VolatileFileSystem {
+        /// Its file system.
+        file_system: &'static str,
+    },
+    /// The data directory is not on a local disk: a sync takes long and may not mean what it says.
+    RemoteFileSystem {
+        /// Its file system.
+        file_system: &'static str,
+    },
+    /// Files there can't be opened past the page cache.
+    NoDirectIo,
+    /// Less memory may be locked than the executors would register for disk I/O; they do with less.
+    LittleMemlock {
+        /// What may be locked.
+        bytes: u64,
+        /// What would be.
+        wanted_bytes: u64,
+    },
+}
+
+impl fmt::Display for Caution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::VolatileFileSystem { file_system } => {
+                write!(
+                    f,
+                    "the data directory is on {file_system}: nothing there survives a restart of the host"
+                )
+            }
+            Self::RemoteFileSystem { file_system } => {
+                write!(f, "the data directory is on {file_system}: use a local disk for the write-ahead log")
+            }
+            Self::NoDirectIo => {
+                f.write_str("the data directory's file system has no direct I/O: use ext4 or xfs")
+            }
+            Self::LittleMemlock { bytes, wanted_bytes } => write!(
+                f,
+                "{bytes} bytes of memory may be locked, {wanted_bytes} would be used: disk I/O takes more CPU"
+            ),
+        }
+    }
+}
+
+/// What was found on a machine that will do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The kernel's release.
+    pub kernel: String,
+    /// The data directory's file system.
+    pub file_system: &'static str,
+    /// What is worth a warning.
+    pub cautions: Vec<Caution>,
+}
+
+/// Asks for all that must hold, and gives every fault at once. Makes the data directory, and raises
+/// the soft limit of lockable memory as far as it goes.
+pub fn preflight(
+    data_directory: &Path,
+    executors: usize,
+    io_memory_bytes: usize,
+) -> Result<Report, Vec<Fault>> {
+    let kernel = kernel_release();
+    let mut faults = Vec::new();
+    let mut cautions = Vec::new();
+    if let Err(error) = probe_io_uring() {
+        faults.push(judge_io_uring(error, &kernel, io_uring_setting()));
+    }
+    match judge_memlock(raise_memlock(), executors as u64 * RINGS * io_memory_bytes as u64) {
+        Ok(caution) => cautions.extend(caution),
+        Err(fault) => faults.push(fault),
+    }
+    let mut file_system = "unknown";
+    match probe_directory(data_directory) {
+        Ok(directory) => {
+            file_system = file_system_name(directory.file_system);
+            cautions.extend(judge_directory(&directory));
+        }
+        Err(error) => faults.push(Fault::DataDirectory { path: data_directory.to_owned(), error }),
+    }
+    if faults.is_empty() { Ok(Report { kernel, file_system, cautions }) } else { Err(faults) }
+}
+
+fn judge_io_uring(error: io::Error, kernel: &str, setting: Option<u32>) -> Fault {
+    let is_old = parse_release(kernel).is_some_and(|version| version < KERNEL_MIN);
+    match (error.raw_os_error(), setting) {
+        (_, _) if is_old => Fault::OldKernel { release: kernel.to_owned() },
+        (Some(libc::EPERM), Some(setting @ 1..)) => Fault::IoUringDisabled { setting },
+        // A filter answers with either; a kernel of this age answers neither by itself.
+        (Some(libc::EPERM | libc::EACCES | libc::ENOSYS), _) => Fault::IoUringFiltered(error),
+        _ => Fault::IoUring(error),
+    }
+}
+
+fn judge_memlock(limit: Memlock, wanted_bytes: u64) -> Result<Option<Caution>, Fault> {
+    if limit.soft_bytes < MEMLOCK_BYTES_MIN {
+        return Err(Fault::Memlock { hard_bytes: limit.hard_bytes });
+    }
+    let is_little = limit.soft_bytes < wanted_bytes;
+    Ok(is_little.then_some(Caution::LittleMemlock { bytes: limit.soft_bytes, wanted_bytes }))
+}
+
+fn judge_directory(directory: &Directory) -> Vec<Caution> {
+    let file_system = file_system_name(directory.file_system);
+    let mut cautions = Vec::new();
+    match file_system {
+        "tmpfs" | "ramfs" => cautions.push(Caution::VolatileFileSystem { file_system }),
+        "nfs" | "cifs" | "smb2" | "ceph" | "fuse" => cautions.push(Caution::RemoteFileSystem { file_system }),
+        _ => {}
+    }
+    if directory.direct_io == DirectIo::Refused {
+        cautions.push(Caution::NoDirectIo);
+    }
+    cautions
+}
+
+fn parse_release(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+/// The name of a file system by the magic number that `statfs` tells.
+fn file_system_name(magic: u64) -> &'static str {
+    match magic {
+        0xef53 => "ext4",
+        0x5846_5342 => "xfs",
+        0x9123_683e => "btrfs",
+        0xf2f5_2010 => "f2fs",
+        0x2fc1_2fc1 => "zfs",
+        0x794c_7630 => "overlayfs",
+        0x0102_1994 => "tmpfs",
+        0x8584_58f6 => "ramfs",
+        0x6969 => "nfs",
+        0xff53_4d42 => "cifs",
+        0xfe53_4d42 => "smb2",
+        0x00c3_6400 => "ceph",
+        0x6573_5546 => "fuse",
+        _ => "unknown",
+    }
+}
+
+fn kernel_release() -> String {
+    fs::read_to_string("/proc/sys/kernel/osrelease")
+        .map_or_else(|_| "unknown".into(), |text| text.trim().into())
+}
+
+/// `kernel.io_uring_disabled`, on kernels that have it.
+fn io_uring_setting() -> Option<u32> {
+    fs::read_to_string("/proc/sys/kernel/io_uring_disabled").ok()?.trim().parse().ok()
+}
+
+/// Makes a small ring and closes it.
+fn probe_io_uring() -> io::Result<()> {
+    /// `struct io_uring_params` has had this size since it exists.
+    const PARAMS_BYTES: usize = 120;
+    const ENTRIES: u32 = 4;
+
+    let mut params = [0_u64; PARAMS_BYTES / 8];
+    // SAFETY: the kernel reads and writes no more than the struct's size, and zeros are valid for it.
+    let fd = unsafe { libc::syscall(libc::SYS_io_uring_setup, ENTRIES, params.as_mut_ptr()) };
+    let fd = i32::try_from(fd).map_err(io::Error::other)?;
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call just made this descriptor, and nobody else has it.
+    drop(unsafe { OwnedFd::from_raw_fd(fd) });
+    Ok(())
+}
+
+struct Memlock {
+    soft_bytes: u64,
+    hard_bytes: u64,
+}
+
+/// Raises the soft limit to the hard one and gives what holds then.
+fn raise_memlock() -> Memlock {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the calls read and write the one struct.
+    unsafe {
+        libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit);
+        if limit.rlim_cur < limit.rlim_max {
+            let raised = libc::rlimit { rlim_cur: limit.rlim_max, rlim_max: limit.rlim_max };
+            if libc::setrlimit(libc::RLIMIT_MEMLOCK, &raised) == 0 {
+                limit = raised;
+            }
+        }
+    }
+    Memlock { soft_bytes: limit.rlim_cur, hard_bytes: limit.rlim_max }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DirectIo {
+    Allowed,
+    Refused,
+}
+
+struct Directory {
+    file_system: u64,
+    direct_io: DirectIo,
+}
+
+/// Makes `path` if need be, writes a file there and removes it again.
+fn probe_directory(path: &Path) -> io::Result<Directory> {
+    fs::create_dir_all(path)?;
+    let probe = path.join(format!(".preflight-{}", std::process::id()));
+    fs::write(&probe, b"written by the preflight check; safe to remove\n")?;
+    let direct = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&probe);
+    fs::remove_file(&probe)?;
+    let direct_io = if direct.is_ok() { DirectIo::Allowed } else { DirectIo::Refused };
+    Ok(Directory { file_system: statfs_magic(path)?, direct_io })
+}
+
+fn statfs_magic(path: &Path) -> io::Result<u64> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the path ends with a zero byte, and the call fills the struct or fails.
+    let (result, stat) = unsafe {
+        let mut stat: libc::statfs = std::mem::zeroed();
+        (libc::statfs(path.as_ptr(), &mut stat), stat)
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // 32 bits, sign-extended on some machines.
+    Ok(stat.f_type as u64 & 0xffff_ffff)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The text of the fault for this errno.
+    fn check(errno: i32, kernel: &str, setting: Option<u32>) -> String {
+        judge_io_uring(io::Error::from_raw_os_error(errno), kernel, setting).to_string()
+    }
+
+    #[test]
+    fn each_way_to_forbid_io_uring_has_its_own_advice() {
+        assert!(check(libc::ENOSYS, "4.18.0-372.el8", None).contains("too old"));
+        assert!(check(libc::EPERM, "6.8.0", Some(2)).contains("kernel.io_uring_disabled = 2"));
+        assert!(check(libc::EPERM, "6.8.0", Some(0)).contains("seccomp"));
+        assert!(check(libc::ENOSYS, "6.8.0", None).contains("seccomp"));
+        assert!(check(libc::ENOMEM, "6.8.0", None).contains("can't be used"));
+    }
+
+    #[test]
+    fn lockable_memory_is_a_fault_below_what_glommio_needs_and_a_caution_below_what_it_would_use() {
+        let judge = |bytes| judge_memlock(Memlock { soft_bytes: bytes, hard_bytes: bytes }, 8 << 20);
+        assert!(matches!(judge(64 << 10), Err(Fault::Memlock { hard_bytes: 65_536 })));
+        assert!(matches!(judge(1 << 20), Ok(Some(Caution::LittleMemlock { .. }))));
+        assert!(matches!(judge(8 << 20), Ok(None)));
+    }
+
+    #[test]
+    fn a_directory_in_memory_or_across_a_network_is_worth_a_warning() {
+        let judge = |file_system| judge_directory(&Directory { file_system, direct_io: DirectIo::Allowed });
+        assert_eq!(judge(0xef53), []);
+        assert_eq!(judge(0x0102_1994), [Caution::VolatileFileSystem { file_system: "tmpfs" }]);
+        assert_eq!(judge(0x6969), [Caution::RemoteFileSystem { file_system: "nfs" }]);
+    }
+
+    #[test]
+    fn this_machine_will_do_and_its_directory_is_left_empty() {
+        let path = std::env::temp_dir().join(format!("silverback-preflight-{}", std::process::id()));
+        let report = preflight(&path, 1, 64 << 10).unwrap();
+        assert!(parse_release(&report.kernel).unwrap() >= KERNEL_MIN);
+        // Fails if anything was left behind.
+        fs::remove_dir(&path).unwrap();
+    }
+
+    #[test]
+    fn a_data_directory_that_is_a_file_is_a_fault() {
+        let path = std::env::temp_dir().join(format!("silverback-preflight-file-{}", std::process::id()));
+        fs::write(&path, b"").unwrap();
+        let faults = preflight(&path, 1, 64 << 10).unwrap_err();
+        fs::remove_file(&path).unwrap();
+        assert!(matches!(&faults[..], [Fault::DataDirectory { .. }]), "{faults:?}");
+    }
+}

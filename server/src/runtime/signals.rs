@@ -1,0 +1,31 @@
+//! Signals: the first SIGTERM or SIGINT gives the notice to end, the second ends the process.
+use std::{io, thread::Builder};
+
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    iterator::Signals,
+};
+
+use super::shutdown::Shutdown;
+
+/// What a shell shows of a process that a signal ended: this and the signal's number.
+const SIGNAL_EXIT_CODE_BASE: i32 = 128;
+
+/// Listens for signals on a thread of its own, from now on.
+///
+/// The executors' threads run at the pace of their queues; this one is always there to hear.
+pub fn request_on_signal(shutdown: Shutdown) -> io::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    // It ends with the process.
+    Builder::new().name("signals".into()).spawn(move || {
+        for signal in signals.forever() {
+            if shutdown.is_requested() {
+                tracing::warn!(signal, "a second signal: ending at once");
+                std::process::exit(SIGNAL_EXIT_CODE_BASE + signal);
+            }
+            tracing::info!(signal, "ending: no new connections, what is under way is finished");
+            shutdown.request();
+        }
+    })?;
+    Ok(())
+}

@@ -1,0 +1,223 @@
+//! Long work in slices: run for a while, let the reactor be polled, go on.
+//!
+//! There is one token for each executor, so between two looks at I/O no more than one slice is
+//! spent on long work, however many jobs there are. What a job does is nothing to it.
+use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+    fmt,
+    future::poll_fn,
+    rc::Rc,
+    task::{Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use super::timers::reactor_polled;
+
+/// A slice while nothing presses.
+pub const SLICE: Duration = Duration::from_micros(200);
+/// A slice while somebody waits for the disk: its completion is only seen between slices.
+pub const HURRIED_SLICE: Duration = Duration::from_micros(50);
+
+/// How long slices are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pace {
+    /// [`SLICE`].
+    #[default]
+    Steady,
+    /// [`HURRIED_SLICE`].
+    Hurried,
+}
+
+/// The token of one executor and those who wait for it; clones share it.
+#[derive(Clone, Default)]
+pub struct Slicer(Rc<Token>);
+
+#[derive(Default)]
+struct Token {
+    taken: Cell<bool>,
+    hurries: Cell<usize>,
+    /// Time that slices took since the reactor was last known to be polled.
+    spent: Cell<Duration>,
+    waiting: RefCell<VecDeque<Rc<Waiter>>>,
+}
+
+#[derive(Default)]
+struct Waiter {
+    waker: RefCell<Option<Waker>>,
+    granted: Cell<bool>,
+}
+
+impl fmt::Debug for Slicer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slicer")
+            .field("taken", &self.0.taken.get())
+            .field("pace", &self.pace())
+            .field("waiting", &self.0.waiting.borrow().len())
+            .finish()
+    }
+}
+
+/// Slices are short as long as one of these lives.
+#[derive(Debug)]
+pub struct Hurry(Slicer);
+
+impl Drop for Hurry {
+    fn drop(&mut self) {
+        let hurries = &self.0.0.hurries;
+        hurries.set(hurries.get() - 1);
+    }
+}
+
+impl Slicer {
+    pub(super) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes slices short until the guard is dropped, for example while a commit is on its way.
+    pub fn hurry(&self) -> Hurry {
+        self.0.hurries.set(self.0.hurries.get() + 1);
+        Hurry(self.clone())
+    }
+
+    /// How long slices are at present.
+    pub fn pace(&self) -> Pace {
+        if self.0.hurries.get() == 0 { Pace::Steady } else { Pace::Hurried }
+    }
+
+    /// Waits for the token, and for the reactor if slices have taken their time already.
+    pub async fn begin(&self) -> Slice {
+        self.0.clone().acquire().await;
+        let mut slice = Slice { slicer: self.clone(), started: Instant::now(), holds_token: true };
+        if slice.is_spent() {
+            slice.poll_reactor().await;
+        }
+        slice
+    }
+
+    fn length(&self) -> Duration {
+        match self.pace() {
+            Pace::Steady => SLICE,
+            Pace::Hurried => HURRIED_SLICE,
+        }
+    }
+}
+
+impl Token {
+    async fn acquire(self: Rc<Self>) {
+        if !self.taken.replace(true) {
+            return;
+        }
+        let mut place = Place::queued(self);
+        poll_fn(|cx| place.poll_acquire(cx.waker())).await;
+    }
+
+    /// Hands the token to who waits longest, or lays it down.
+    fn release(&self) {
+        match self.waiting.borrow_mut().pop_front() {
+            Some(next) => {
+                next.granted.set(true);
+                if let Some(waker) = next.waker.borrow_mut().take() {
+                    waker.wake();
+                }
+            }
+            None => self.taken.set(false),
+        }
+    }
+}
+
+/// A place in the queue for the token; given up when dropped.
+struct Place {
+    token: Rc<Token>,
+    waiter: Option<Rc<Waiter>>,
+}
+
+impl Place {
+    fn queued(token: Rc<Token>) -> Self {
+        let waiter = Rc::new(Waiter::default());
+        token.waiting.borrow_mut().push_back(waiter.clone());
+        Self { token, waiter: Some(waiter) }
+    }
+
+    fn poll_acquire(&mut self, waker: &Waker) -> Poll<()> {
+        match &self.waiter {
+            None => Poll::Ready(()),
+            Some(waiter) if waiter.granted.get() => {
+                self.waiter = None;
+                Poll::Ready(())
+            }
+            Some(waiter) => {
+                *waiter.waker.borrow_mut() = Some(waker.clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(waiter) = self.waiter.take() {
+            if waiter.granted.get() {
+                // The token came, and who waited for it is gone.
+                self.token.release();
+            } else {
+                self.token.waiting.borrow_mut().retain(|other| !Rc::ptr_eq(other, &waiter));
+            }
+        }
+    }
+}
+
+/// The right to run long work on this executor for a while.
+#[derive(Debug)]
+pub struct Slice {
+    slicer: Slicer,
+    started: Instant,
+    holds_token: bool,
+}
+
+impl Slice {
+    /// Whether its time is over. Cheap enough to ask after every few microseconds of work.
+    pub fn is_spent(&self) -> bool {
+        self.slicer.0.spent.get() + self.started.elapsed() >= self.slicer.length()
+    }
+
+    /// Goes on at once while there is time, else yields: what a loop of long work calls each round.
+    pub async fn breathe(&mut self) {
+        if self.is_spent() {
+            self.yield_now().await;
+        }
+    }
+
+    /// Lets the reactor be polled and every task run that this makes runnable, then lets the other
+    /// jobs have their slices, then goes on.
+    pub async fn yield_now(&mut self) {
+        // With the token in hand: else the next job would run before the reactor was polled.
+        self.poll_reactor().await;
+        let token = self.slicer.0.clone();
+        if token.waiting.borrow().is_empty() {
+            return;
+        }
+        let mut place = Place::queued(token.clone());
+        self.holds_token = false;
+        token.release();
+        poll_fn(|cx| place.poll_acquire(cx.waker())).await;
+        self.holds_token = true;
+        self.started = Instant::now();
+    }
+
+    async fn poll_reactor(&mut self) {
+        reactor_polled().await;
+        self.slicer.0.spent.set(Duration::ZERO);
+        self.started = Instant::now();
+    }
+}
+
+impl Drop for Slice {
+    fn drop(&mut self) {
+        let token = &self.slicer.0;
+        if self.holds_token {
+            token.spent.set(token.spent.get() + self.started.elapsed());
+            token.release();
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Time on an executor: sleeping, time limits, and leaving the run queue until I/O was looked at.
+use std::{
+    fmt,
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use glommio::timer::Timer;
+
+/// The monotonic time.
+pub fn now() -> Instant {
+    Instant::now()
+}
+
+/// Waits for at least `duration`.
+pub async fn sleep(duration: Duration) {
+    Timer::new(duration).await;
+}
+
+/// The time that was allowed is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Elapsed;
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the time limit is over")
+    }
+}
+
+impl std::error::Error for Elapsed {}
+
+/// Runs `future` for `limit` at the most; past it the future is dropped where it stands.
+pub async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::Output, Elapsed> {
+    let mut future = pin!(future);
+    let mut timer = pin!(Timer::new(limit));
+    poll_fn(|cx| {
+        // The future first: one that is ready at its first poll never enters the timer wheel.
+        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        timer.as_mut().poll(cx).map(|_| Err(Elapsed))
+    })
+    .await
+}
+
+/// Leaves the run queue until the reactor has been polled: every completion, timer and message
+/// that waits is seen before the caller runs again.
+///
+/// glommio's own `yield_now` and `Timer::new(Duration::ZERO)` don't leave it while nothing preempts:
+/// the reactor is polled only when the queue is empty. A timer that is armed for later, polled once
+/// (so that it is registered) and then set to zero is found due by the next poll, and not before.
+pub(super) async fn reactor_polled() {
+    const LATER: Duration = Duration::from_secs(24 * 60 * 60);
+
+    struct Polled(Option<Timer>);
+    impl Future for Polled {
+        type Output = ();
+
+        fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+            if self.0.is_some() {
+                return Poll::Ready(());
+            }
+            let mut timer = Timer::new(LATER);
+            let registered = Pin::new(&mut timer).poll(cx);
+            debug_assert!(registered.is_pending());
+            timer.reset(Duration::ZERO);
+            self.0 = Some(timer);
+            Poll::Pending
+        }
+    }
+    Polled(None).await;
+}
+
+/// Goes to the end of this task queue once. The reactor is *not* polled by it.
+pub(super) async fn requeue() {
+    let mut queued = false;
+    poll_fn(|cx| {
+        if queued {
+            return Poll::Ready(());
+        }
+        queued = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

@@ -1,9 +1,11 @@
-//! How the runtime behaves as a whole: panics, limits, shutdown, fairness. Each test starts its own
-//! executors, all on one CPU, so that they run on any machine and beside each other.
+//! HTTP connections on an executor: panics, limits, timeouts, shutdown, both protocols.
+mod runtime_fixture;
+
 use std::{
     convert::Infallible,
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
+    os::{fd::OwnedFd, unix::net::UnixStream},
     sync::{Arc, mpsc},
     time::{Duration, Instant},
 };
@@ -12,21 +14,8 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::{body::Incoming, service::service_fn};
-use silverback::runtime::{self, BoundAddress, Counts, Executor, HttpLimits, HttpServer, Options, Shutdown};
-
-/// A CPU that this process may run on.
-fn a_cpu() -> usize {
-    // SAFETY: a cpu_set_t is plain bits, and the call writes no more than its size.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        assert_eq!(libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set), 0);
-        (0..libc::CPU_SETSIZE as usize).find(|&cpu| libc::CPU_ISSET(cpu, &set)).unwrap()
-    }
-}
-
-fn options(executors: usize) -> Options {
-    Options { io_memory_bytes: 64 << 10, ..Options::on_cpus(vec![a_cpu(); executors]) }
-}
+use runtime_fixture::{on_executors, options};
+use silverback::runtime::{self, BoundAddress, Counts, Executor, HttpLimits, HttpServer, Shutdown, Stream};
 
 /// Answers a request by its path.
 async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
@@ -201,4 +190,46 @@ fn ending_finishes_the_request_under_way_and_closes_what_is_idle() {
         assert!(is_closed(&mut busy) && is_closed(&mut idle) && is_closed(&mut silent));
     });
     assert_eq!((counts.requests, counts.connections_open, counts.connection_errors), (2, 0, 0));
+}
+
+/// hyper's executor for the client's side.
+#[derive(Clone)]
+struct Spawn;
+
+impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Spawn {
+    fn execute(&self, future: F) {
+        runtime::spawn(future);
+    }
+}
+
+/// Many HTTP/2 requests at once on one connection to a server on the same executor.
+async fn post_over_http2(executor: Executor<()>) -> (Vec<(u16, Bytes)>, Counts) {
+    let limits = HttpLimits { header_timeout: Duration::from_millis(100), ..HttpLimits::default() };
+    let (near, far) = UnixStream::pair().unwrap();
+    let stream = |socket: UnixStream| Stream::new(OwnedFd::from(socket).into()).unwrap();
+    let server = HttpServer::new(&limits, executor.shutdown.clone());
+    runtime::spawn(async move { server.serve_connection(stream(far), service_fn(answer)).await });
+    let (mut client, connection) = hyper::client::conn::http2::handshake(Spawn, stream(near)).await.unwrap();
+    runtime::spawn(async move { connection.await.unwrap() });
+    // Longer than a head may take: a channel that is open and silent stays.
+    runtime::sleep(Duration::from_millis(300)).await;
+    let requests = ["/", "/panic", "/slow"].map(|path| {
+        let body = Full::new(Bytes::from_static(b"body"));
+        client.send_request(Request::post(format!("http://localhost{path}")).body(body).unwrap())
+    });
+    let mut answers = Vec::new();
+    for request in requests {
+        let response = request.await.unwrap();
+        let status = response.status().as_u16();
+        answers.push((status, response.into_body().collect().await.unwrap().to_bytes()));
+    }
+    (answers, runtime::counts())
+}
+
+#[test]
+fn http2_requests_share_a_connection_and_one_that_panics_ends_alone() {
+    let (answers, counts) = on_executors(&options(1), post_over_http2).remove(0);
+    let body = Bytes::from_static(b"body");
+    assert_eq!(answers, [(200, body.clone()), (500, Bytes::new()), (200, body)]);
+    assert_eq!((counts.requests, counts.request_panics, counts.requests_in_flight), (3, 1, 0));
 }

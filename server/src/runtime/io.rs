@@ -3,7 +3,9 @@
 //! Bytes go straight between the kernel and the caller's buffer: no copy, no allocation, and one
 //! system call for each read or (gathered) write that has something to move.
 use std::{
-    fmt, io,
+    fmt,
+    future::poll_fn,
+    io,
     io::IoSlice,
     mem::MaybeUninit,
     net::{Shutdown as Direction, SocketAddr},
@@ -41,11 +43,34 @@ impl Stream {
     }
 
     /// Reads into `buffer`, as much as there is; zero at the end of the stream.
-    pub fn poll_read_uninit(
-        &self,
-        cx: &mut Context<'_>,
-        buffer: &mut [MaybeUninit<u8>],
-    ) -> Poll<io::Result<usize>> {
+    pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let room = buffer.len();
+        poll_fn(|cx| {
+            self.watched.poll_read_with(cx, |mut socket| {
+                io::Read::read(&mut socket, buffer).map(|count| (count, progress(count, room)))
+            })
+        })
+        .await
+    }
+
+    /// Writes all of `bytes`.
+    pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let count = poll_fn(|cx| self.poll_send(cx, bytes)).await?;
+            bytes = &bytes[count..];
+        }
+        Ok(())
+    }
+
+    fn poll_send(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.watched.poll_write_with(cx, |socket| {
+            socket
+                .send_with_flags(bytes, libc::MSG_NOSIGNAL)
+                .map(|count| (count, progress(count, bytes.len())))
+        })
+    }
+
+    fn poll_recv(&self, cx: &mut Context<'_>, buffer: &mut [MaybeUninit<u8>]) -> Poll<io::Result<usize>> {
         let room = buffer.len();
         self.watched.poll_read_with(cx, |socket| socket.recv(buffer).map(|n| (n, progress(n, room))))
     }
@@ -63,7 +88,7 @@ impl Read for Stream {
     ) -> Poll<io::Result<()>> {
         // SAFETY: nothing in the buffer is made uninitialised: the kernel alone writes to it.
         let unfilled = unsafe { buffer.as_mut() };
-        self.poll_read_uninit(cx, unfilled).map_ok(|count| {
+        self.poll_recv(cx, unfilled).map_ok(|count| {
             // SAFETY: the kernel has just written that many bytes at its beginning.
             unsafe { buffer.advance(count) }
         })
@@ -72,11 +97,7 @@ impl Read for Stream {
 
 impl Write for Stream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.watched.poll_write_with(cx, |socket| {
-            socket
-                .send_with_flags(bytes, libc::MSG_NOSIGNAL)
-                .map(|count| (count, progress(count, bytes.len())))
-        })
+        self.poll_send(cx, bytes)
     }
 
     fn poll_write_vectored(
@@ -86,7 +107,7 @@ impl Write for Stream {
     ) -> Poll<io::Result<usize>> {
         // A gathered send is the dearer call.
         if let [one] = slices {
-            return self.poll_write(cx, one);
+            return self.poll_send(cx, one);
         }
         let room = slices.iter().map(|slice| slice.len()).sum();
         self.watched.poll_write_with(cx, |socket| {

@@ -1,0 +1,131 @@
+//! What the two executors do: lanes, a socket, and background slices, all as fast as they can.
+use std::{
+    net::SocketAddr,
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use silverback::runtime::{
+    BoundAddress, Delivery, Executor, LaneSenders, Options, RunError, Shutdown, Slicer, Stream, run, sleep,
+    spawn, spawn_background,
+};
+
+/// Balls in play over the lanes.
+const BALLS: u64 = 8;
+/// What each piece of background work takes.
+const WORK: Duration = Duration::from_micros(20);
+const ECHO_BYTES: usize = 256;
+
+/// Counts that the watcher reads; each is one executor's.
+#[derive(Default)]
+pub struct Progress {
+    round_trips: AtomicU64,
+    echoes: AtomicU64,
+    slices: [AtomicU64; 2],
+}
+
+impl Progress {
+    pub const NAMES: [&'static str; 4] = ["round trips", "echoes", "slices/0", "slices/1"];
+
+    pub fn counts(&self) -> [&AtomicU64; 4] {
+        [&self.round_trips, &self.echoes, &self.slices[0], &self.slices[1]]
+    }
+}
+
+fn add_one(count: &AtomicU64) {
+    count.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Runs the load until the notice to end.
+pub fn run_load(options: &Options, shutdown: &Shutdown, progress: Arc<Progress>) -> Result<(), RunError> {
+    let bound = Arc::new(
+        BoundAddress::bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a loopback port can be taken"),
+    );
+    run(options, shutdown, move |executor| play(executor, progress.clone(), bound.clone())).map(|_| ())
+}
+
+async fn play(executor: Executor<u64>, progress: Arc<Progress>, bound: Arc<BoundAddress>) {
+    let Executor { index, senders, receivers, shutdown, slicer } = executor;
+    let senders = Rc::new(senders);
+    receivers.deliver_to(bat(index, senders.clone(), progress.clone()));
+    spawn_background(work(slicer, index, progress.clone()));
+    match index {
+        0 => {
+            spawn(echo_client(bound.address(), progress));
+            for ball in 0..BALLS {
+                senders.offer(1, ball).expect("an empty lane takes a few messages");
+            }
+        }
+        _ => spawn(echo_server(bound)),
+    }
+    shutdown.requested().await;
+}
+
+/// Sends back each ball that comes.
+fn bat(
+    index: usize,
+    senders: Rc<LaneSenders<u64>>,
+    progress: Arc<Progress>,
+) -> impl FnMut(Delivery<'_, u64>) {
+    move |delivery| match delivery {
+        Delivery::Messages { from, messages } => {
+            for ball in messages {
+                if index == 0 {
+                    add_one(&progress.round_trips);
+                }
+                // Refused only when the other executor has ended.
+                let _ = senders.offer(from, ball);
+            }
+        }
+        Delivery::Closed { .. } => {}
+    }
+}
+
+async fn work(slicer: Slicer, index: usize, progress: Arc<Progress>) {
+    let mut slice = slicer.begin().await;
+    loop {
+        let begun = Instant::now();
+        while begun.elapsed() < WORK {
+            std::hint::spin_loop();
+        }
+        add_one(&progress.slices[index]);
+        slice.breathe().await;
+    }
+}
+
+async fn echo_server(bound: Arc<BoundAddress>) {
+    let listener = bound.listen(1).expect("the port is ours");
+    let (stream, _permit) = listener.accept().await.expect("the client comes");
+    let mut buffer = [0; ECHO_BYTES];
+    loop {
+        let count = stream.read(&mut buffer).await.expect("the client lives");
+        stream.write_all(&buffer[..count]).await.expect("the client lives");
+    }
+}
+
+async fn echo_client(address: SocketAddr, progress: Arc<Progress>) {
+    let stream = connect(address).await;
+    let mut buffer = [0; ECHO_BYTES];
+    loop {
+        stream.write_all(&buffer).await.expect("the server lives");
+        let mut left = ECHO_BYTES;
+        while left > 0 {
+            left -= stream.read(&mut buffer[..left]).await.expect("the server lives");
+        }
+        add_one(&progress.echoes);
+    }
+}
+
+async fn connect(address: SocketAddr) -> Stream {
+    loop {
+        // On the loopback this doesn't wait; the other executor may not listen yet.
+        match std::net::TcpStream::connect(address) {
+            Ok(stream) => return Stream::new(stream.into()).expect("a socket can be watched"),
+            Err(_) => sleep(Duration::from_millis(1)).await,
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! HTTP connections on an executor: panics, limits, timeouts, shutdown, both protocols.
+mod runtime_fixture;
+
+use std::{
+    convert::Infallible,
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    sync::{Arc, mpsc},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::{body::Incoming, service::service_fn};
+use runtime_fixture::{on_executors, options};
+use silverback::runtime::{self, BoundAddress, Counts, Executor, HttpLimits, HttpServer, Shutdown, Stream};
+
+/// Answers a request by its path.
+async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let path = request.uri().path().to_owned();
+    match path.as_str() {
+        "/panic" => panic!("asked to"),
+        "/slow" => runtime::sleep(Duration::from_millis(200)).await,
+        _ => {}
+    }
+    let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    Ok(Response::new(Full::new(body)))
+}
+
+/// Serves [`answer`] on one executor while `client` runs, then ends it and gives its counts.
+fn serving(limits: HttpLimits, connections_max: usize, client: impl FnOnce(SocketAddr, &Shutdown)) -> Counts {
+    let shutdown = Shutdown::new();
+    let bound = Arc::new(BoundAddress::bind("127.0.0.1:0".parse().unwrap()).unwrap());
+    let address = bound.address();
+    let (ready, is_ready) = mpsc::channel();
+    let server = std::thread::spawn({
+        let shutdown = shutdown.clone();
+        move || {
+            let run = runtime::run(&options(1), &shutdown, move |executor: Executor<()>| {
+                let (bound, limits, ready) = (bound.clone(), limits.clone(), ready.clone());
+                async move {
+                    let listener = bound.listen(connections_max).unwrap();
+                    let server = HttpServer::new(&limits, executor.shutdown.clone());
+                    ready.send(()).unwrap();
+                    server.serve(&listener, service_fn(answer)).await.unwrap();
+                    drain().await;
+                    runtime::counts()
+                }
+            });
+            run.unwrap().remove(0)
+        }
+    });
+    is_ready.recv().unwrap();
+    client(address, &shutdown);
+    shutdown.request();
+    server.join().unwrap()
+}
+
+/// Waits until all connections are closed, for as long as a test may wait.
+async fn drain() {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while runtime::counts().connections_open > 0 && Instant::now() < deadline {
+        runtime::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream
+}
+
+fn post(stream: &mut TcpStream, path: &str, body: &[u8]) {
+    let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(body).unwrap();
+}
+
+/// The status and the body of the next answer.
+fn read_answer(stream: &mut TcpStream) -> (u16, Vec<u8>) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).unwrap();
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "))
+        .map_or(0, |length| length.parse().unwrap());
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).unwrap();
+    (head[9..12].parse().unwrap(), body)
+}
+
+fn is_closed(stream: &mut TcpStream) -> bool {
+    matches!(stream.read(&mut [0; 64]), Ok(0) | Err(_))
+}
+
+#[test]
+fn requests_on_one_connection_are_answered_one_after_the_other() {
+    let counts = serving(HttpLimits::default(), 10, |address, _| {
+        let mut stream = connect(address);
+        for size in [0, 1, 1000, 100_000, 1_000_000] {
+            let body = vec![b'x'; size];
+            post(&mut stream, "/", &body);
+            assert_eq!(read_answer(&mut stream), (200, body));
+        }
+    });
+    assert_eq!((counts.requests, counts.connections_accepted, counts.requests_in_flight), (5, 1, 0));
+    assert_eq!((counts.connections_open, counts.connection_errors), (0, 0));
+}
+
+#[test]
+fn a_request_that_panics_is_answered_500_and_its_neighbours_live() {
+    let counts = serving(HttpLimits::default(), 10, |address, _| {
+        let (mut one, mut other) = (connect(address), connect(address));
+        post(&mut other, "/slow", b"other");
+        post(&mut one, "/panic", b"");
+        assert_eq!(read_answer(&mut one).0, 500);
+        assert_eq!(read_answer(&mut other), (200, b"other".to_vec()));
+        post(&mut one, "/", b"again");
+        assert_eq!(read_answer(&mut one), (200, b"again".to_vec()));
+    });
+    assert_eq!((counts.request_panics, counts.task_panics, counts.requests), (1, 0, 3));
+}
+
+#[test]
+fn a_head_that_dribbles_in_is_cut_off() {
+    let limits = HttpLimits { header_timeout: Duration::from_millis(100), ..HttpLimits::default() };
+    let counts = serving(limits, 10, |address, _| {
+        let mut stream = connect(address);
+        let begun = Instant::now();
+        stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        let mut closed = false;
+        while !closed && begun.elapsed() < Duration::from_secs(5) {
+            // Each byte is progress, but the head as a whole takes too long.
+            closed = stream.write_all(b"G").is_err() || matches!(stream.read(&mut [0; 64]), Ok(0));
+        }
+        assert!(closed && begun.elapsed() >= Duration::from_millis(90), "{:?}", begun.elapsed());
+    });
+    assert_eq!((counts.connections_timed_out, counts.requests), (1, 0));
+}
+
+#[test]
+fn an_idle_connection_is_closed() {
+    let limits = HttpLimits { idle_timeout: Duration::from_millis(100), ..HttpLimits::default() };
+    let counts = serving(limits, 10, |address, _| {
+        let mut stream = connect(address);
+        post(&mut stream, "/", b"x");
+        assert_eq!(read_answer(&mut stream).0, 200);
+        assert!(is_closed(&mut stream));
+    });
+    assert_eq!((counts.connections_timed_out, counts.requests), (1, 1));
+}
+
+#[test]
+fn a_connection_above_the_limit_is_closed_and_counted() {
+    let counts = serving(HttpLimits::default(), 2, |address, _| {
+        let mut kept = [connect(address), connect(address)];
+        for stream in &mut kept {
+            post(stream, "/", b"x");
+            assert_eq!(read_answer(stream).0, 200);
+        }
+        assert!(is_closed(&mut connect(address)));
+        let [one, mut other] = kept;
+        drop(one);
+        post(&mut other, "/slow", b"x");
+        assert_eq!(read_answer(&mut other).0, 200);
+        let mut late = connect(address);
+        post(&mut late, "/", b"late");
+        assert_eq!(read_answer(&mut late).0, 200, "a place is free again");
+    });
+    assert_eq!((counts.connections_refused, counts.connections_accepted), (1, 3));
+}
+
+#[test]
+fn ending_finishes_the_request_under_way_and_closes_what_is_idle() {
+    let counts = serving(HttpLimits::default(), 10, |address, shutdown| {
+        let (mut busy, mut idle, mut silent) = (connect(address), connect(address), connect(address));
+        post(&mut idle, "/", b"x");
+        assert_eq!(read_answer(&mut idle).0, 200);
+        post(&mut busy, "/slow", b"kept");
+        std::thread::sleep(Duration::from_millis(50));
+        shutdown.request();
+        assert_eq!(read_answer(&mut busy), (200, b"kept".to_vec()));
+        assert!(is_closed(&mut busy) && is_closed(&mut idle) && is_closed(&mut silent));
+    });
+    assert_eq!((counts.requests, counts.connections_open, counts.connection_errors), (2, 0, 0));
+}
+
+/// hyper's executor for the client's side.
+#[derive(Clone)]
+struct Spawn;
+
+impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Spawn {
+    fn execute(&self, future: F) {
+        runtime::spawn(future);
+    }
+}
+
+/// Many HTTP/2 requests at once on one connection to a server on the same executor.
+async fn post_over_http2(executor: Executor<()>) -> (Vec<(u16, Bytes)>, Counts) {
+    let limits = HttpLimits { header_timeout: Duration::from_millis(100), ..HttpLimits::default() };
+    let (near, far) = UnixStream::pair().unwrap();
+    let stream = |socket: UnixStream| Stream::new(OwnedFd::from(socket).into()).unwrap();
+    let server = HttpServer::new(&limits, executor.shutdown.clone());
+    runtime::spawn(async move { server.serve_connection(stream(far), service_fn(answer)).await });
+    let (mut client, connection) = hyper::client::conn::http2::handshake(Spawn, stream(near)).await.unwrap();
+    runtime::spawn(async move { connection.await.unwrap() });
+    // Longer than a head may take: a channel that is open and silent stays.
+    runtime::sleep(Duration::from_millis(300)).await;
+    let requests = ["/", "/panic", "/slow"].map(|path| {
+        let body = Full::new(Bytes::from_static(b"body"));
+        client.send_request(Request::post(format!("http://localhost{path}")).body(body).unwrap())
+    });
+    let mut answers = Vec::new();
+    for request in requests {
+        let response = request.await.unwrap();
+        let status = response.status().as_u16();
+        answers.push((status, response.into_body().collect().await.unwrap().to_bytes()));
+    }
+    (answers, runtime::counts())
+}
+
+#[test]
+fn http2_requests_share_a_connection_and_one_that_panics_ends_alone() {
+    let (answers, counts) = on_executors(&options(1), post_over_http2).remove(0);
+    let body = Bytes::from_static(b"body");
+    assert_eq!(answers, [(200, body.clone()), (500, Bytes::new()), (200, body)]);
+    assert_eq!((counts.requests, counts.request_panics, counts.requests_in_flight), (3, 1, 0));
+}

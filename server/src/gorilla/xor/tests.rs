@@ -168,19 +168,26 @@ fn a_chunk_of_wide_samples_is_full_shortly_before_1024_bytes() {
 }
 
 #[test]
-fn the_widest_sample_still_fits_a_chunk_that_is_not_full() {
+fn the_widest_sample_still_fits_the_fullest_chunk() {
     let mut words = Vec::new();
     let mut chunk = OpenXor::start(at(0, 0.0), &mut words);
-    let mut wide = 0;
-    while !chunk.is_full_for(wide + 1) {
-        let before = chunk.bytes();
-        // Deltas of 1 ms and then one of 10 minutes, a window that has to open to its full width.
-        wide = chunk.last().timestamp_ms + if chunk.count() == 60 { 600_000 } else { 1 };
-        let changed = if chunk.count() == 60 { u64::MAX } else { 0xffff_ffff_ffff };
-        chunk.append(at(wide, f64::from_bits(chunk.last().value.to_bits() ^ changed)), &mut words);
-        assert!(chunk.bytes() - before <= SAMPLE_BITS_MAX.div_ceil(8));
+    let mut fullest = chunk;
+    while !chunk.is_full_for(chunk.last().timestamp_ms + 3) {
+        fullest = chunk;
+        let last = chunk.last();
+        let step_ms = if chunk.count() % 2 == 0 { 1 } else { 3 };
+        // All bits but the lowest, which is left to the widest sample.
+        let changed = f64::from_bits(last.value.to_bits() ^ u64::MAX << 1);
+        chunk.append(at(last.timestamp_ms + step_ms, changed), &mut words);
     }
-    assert!(chunk.bytes() <= CHUNK_BYTES_MAX);
+    assert!(fullest.bytes() > FULL_BYTES - 12);
+
+    // Ten minutes later, which takes 68 bits, and a change outside the window.
+    let (before, last) = (fullest.bytes(), fullest.last());
+    let widest = at(last.timestamp_ms + 600_000, f64::from_bits(last.value.to_bits() ^ u64::MAX));
+    fullest.append(widest, &mut words);
+    assert!((SAMPLE_BITS_MAX / 8..=SAMPLE_BITS_MAX.div_ceil(8)).contains(&(fullest.bytes() - before)));
+    assert!(fullest.bytes() <= CHUNK_BYTES_MAX);
 }
 
 #[test]

@@ -114,9 +114,10 @@ impl<'a> BitReader<'a> {
     /// How many ones come before the next zero, and the zero too; after `ones_max` no zero is read.
     #[inline(always)]
     pub fn ones(&mut self, ones_max: u32) -> Result<u32, ChunkError> {
-        let ones = self.window.leading_ones();
-        if ones < ones_max && ones < self.len {
-            self.take(ones + 1);
+        let ones = self.window.leading_ones().min(ones_max);
+        let width = ones + u32::from(ones < ones_max);
+        if width <= self.len {
+            self.take(width);
             return Ok(ones);
         }
         self.ones_one_by_one(ones_max)
@@ -253,6 +254,7 @@ mod tests {
         assert_eq!(reader.bits(9), Err(ChunkError::Truncated));
         assert_eq!(BitReader::new(&[]).bit(), Err(ChunkError::Truncated));
         assert_eq!(BitReader::new(&[]).ones(4), Err(ChunkError::Truncated));
+        assert_eq!(BitReader::new(&[0xff]).ones(9), Err(ChunkError::Truncated));
     }
 
     #[test]

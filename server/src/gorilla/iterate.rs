@@ -153,3 +153,84 @@ impl Iterator for XorIter<'_> {
 }
 
 impl std::iter::FusedIterator for XorIter<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A chunk of `count` samples whose stream is written as zeros and ones; spaces are for the eye.
+    fn chunk(count: u16, stream: &str) -> Vec<u8> {
+        let digits: Vec<u8> = stream.bytes().filter(|digit| *digit != b' ').collect();
+        let byte = |bits: &[u8]| {
+            bits.iter().enumerate().fold(0, |byte, (i, digit)| byte | (digit - b'0') << (7 - i))
+        };
+        count.to_be_bytes().into_iter().chain(digits.chunks(8).map(byte)).collect()
+    }
+
+    fn check(count: u16, stream: &str, expect: &[Result<Sample, ChunkError>]) {
+        assert_eq!(XorIter::new(&chunk(count, stream)).collect::<Vec<_>>(), expect);
+    }
+
+    /// The first sample: at 0, of value 0.
+    fn first() -> String {
+        "0".repeat(8 + 64)
+    }
+
+    #[test]
+    fn bytes_too_short_for_what_they_count_are_an_error_after_the_whole_samples() {
+        let truncated = Err(ChunkError::Truncated);
+        assert_eq!(XorIter::new(&[]).collect::<Vec<_>>(), [truncated]);
+        assert_eq!(XorIter::new(&[0]).collect::<Vec<_>>(), [truncated]);
+        check(0, "", &[]);
+        check(1, "", &[truncated]);
+        check(9, &first(), &[Ok(Sample::new(0, 0.0)), truncated]);
+    }
+
+    #[test]
+    fn a_varint_of_more_than_64_bits_is_an_error() {
+        check(1, &"1".repeat(8 * 20), &[Err(ChunkError::VarintTooLong)]);
+    }
+
+    #[test]
+    fn a_window_of_more_than_64_bits_is_an_error() {
+        // A delta of 1, a new window, 31 leading zeros, 34 significant bits: one too many.
+        let stream = first() + "00000001 1 1 11111 100010" + &"1".repeat(100);
+        check(2, &stream, &[Ok(Sample::new(0, 0.0)), Err(ChunkError::BadWindow)]);
+    }
+
+    #[test]
+    fn a_value_before_any_window_has_all_of_its_bits() {
+        // Prometheus writes this when it takes up a chunk of equal values after a restart.
+        let stream = first() + "00000001 1 0" + &format!("{:064b}", 1.5_f64.to_bits());
+        check(2, &stream, &[Ok(Sample::new(0, 0.0)), Ok(Sample::new(1, 1.5))]);
+    }
+
+    #[test]
+    fn a_zero_byte_behind_the_last_sample_is_no_error() {
+        // Prometheus before 3.0 ends some chunks with one.
+        check(1, &(first() + "00000000"), &[Ok(Sample::new(0, 0.0))]);
+    }
+
+    #[test]
+    fn timestamps_wrap_around_as_prometheus_lets_them() {
+        let wide_delta = format!("{}00000001", "11111111".repeat(9));
+        let wide_dod = "0 1111".to_owned() + &"1".repeat(64) + "0";
+        let expect = [(0, 0.0), (-1, 0.0), (-3, 0.0)].map(|(t, v)| Ok(Sample::new(t, v)));
+        check(3, &(first() + &wide_delta + &wide_dod), &expect);
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_end_within_the_samples_they_count(
+            count in any::<u16>(),
+            stream in prop::collection::vec(any::<u8>(), 0..400),
+        ) {
+            let bytes = [count.to_be_bytes().as_slice(), &stream].concat();
+            let samples: Vec<_> = XorIter::new(&bytes).collect();
+            prop_assert!(samples.len() <= usize::from(count));
+            prop_assert!(samples.iter().rev().skip(1).all(Result::is_ok));
+        }
+    }
+}

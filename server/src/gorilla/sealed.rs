@@ -61,3 +61,41 @@ impl SealedChunk {
         XorIter::new(&self.bytes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gorilla::OpenXor;
+    use crate::model::Sample;
+
+    fn chunk(timestamps_ms: &[i64]) -> SealedChunk {
+        let mut words = Vec::new();
+        let mut open = OpenXor::start(Sample::new(timestamps_ms[0], 1.0), &mut words);
+        for &timestamp_ms in &timestamps_ms[1..] {
+            open.append(Sample::new(timestamp_ms, 1.0), &mut words);
+        }
+        open.seal(words.into_iter())
+    }
+
+    #[test]
+    fn a_sealed_chunk_knows_its_bounds_and_its_count() {
+        let chunk = chunk(&[-30_000, -15_000, -1]);
+        assert_eq!((chunk.min_timestamp_ms(), chunk.max_timestamp_ms()), (-30_000, -1));
+        assert_eq!((chunk.count(), chunk.samples().count()), (3, 3));
+        assert_eq!(SealedChunk::from_bytes(chunk.bytes().into()), Ok(chunk));
+    }
+
+    #[test]
+    fn chunks_overlap_a_time_at_their_first_and_last_sample() {
+        let chunk = chunk(&[10, 20]);
+        let overlaps = [(0, 9), (0, 10), (15, 16), (20, 30), (21, 30)];
+        let expect = [false, true, true, true, false];
+        assert_eq!(overlaps.map(|(min, max)| chunk.overlaps(min, max)), expect);
+    }
+
+    #[test]
+    fn bytes_that_are_no_chunk_are_refused() {
+        assert_eq!(SealedChunk::from_bytes(Box::new([0, 0])), Err(ChunkError::Empty));
+        assert_eq!(SealedChunk::from_bytes(Box::new([0, 1, 0])), Err(ChunkError::Truncated));
+    }
+}

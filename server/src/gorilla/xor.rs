@@ -61,11 +61,11 @@ impl OpenXor {
         chunk
     }
 
-    /// Adds a sample, newer than the last, to a chunk that isn't full for it.
+    /// Adds a sample, newer than the last and of the same range; see [`Self::is_full_for`].
     #[inline]
     pub fn append(&mut self, sample: Sample, sink: &mut impl WordSink) {
         debug_assert!(sample.timestamp_ms > self.last_timestamp_ms, "out of order");
-        debug_assert!(!self.is_full_for(sample.timestamp_ms), "belongs into another chunk");
+        debug_assert!(!self.is_in_another_range(sample.timestamp_ms), "belongs into another chunk");
         let delta_ms = sample.timestamp_ms.wrapping_sub(self.last_timestamp_ms) as u32;
         let timestamp = if self.count == 1 {
             BitRun::uvarint(delta_ms)
@@ -103,8 +103,7 @@ impl OpenXor {
     /// its samples, or might outgrow its bytes, or the time lies in another range.
     #[inline]
     pub const fn is_full_for(&self, next_timestamp_ms: i64) -> bool {
-        let since_last_ms = next_timestamp_ms.wrapping_sub(self.last_timestamp_ms) as u64;
-        since_last_ms >= self.range_left_ms as u64
+        self.is_in_another_range(next_timestamp_ms)
             || self.count as usize >= CHUNK_SAMPLES
             || self.bytes() > FULL_BYTES
     }
@@ -125,6 +124,12 @@ impl OpenXor {
     /// Ends the chunk. `words` are those that went to the sink, in order.
     pub fn seal(self, words: impl Iterator<Item = u64>) -> SealedChunk {
         SealedChunk::from_appender(self.to_bytes(words).into_boxed_slice(), self.last_timestamp_ms)
+    }
+
+    #[inline]
+    const fn is_in_another_range(&self, next_timestamp_ms: i64) -> bool {
+        let since_last_ms = next_timestamp_ms.wrapping_sub(self.last_timestamp_ms) as u64;
+        since_last_ms >= self.range_left_ms as u64
     }
 
     fn write_first_timestamp(&mut self, timestamp_ms: i64, sink: &mut impl WordSink) {
@@ -194,59 +199,4 @@ impl OpenXor {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::super::reference;
-    use super::*;
-    use crate::model::STALE_NAN_BITS;
-
-    fn encode(samples: &[Sample]) -> (OpenXor, Vec<u8>) {
-        let mut words = Vec::new();
-        let mut chunk = OpenXor::start(samples[0], &mut words);
-        for &sample in &samples[1..] {
-            chunk.append(sample, &mut words);
-        }
-        (chunk, chunk.to_bytes(words.into_iter()))
-    }
-
-    /// The appender, the reference and the reader agree, and the open chunk knows its own figures.
-    fn check(samples: &[Sample]) {
-        let (open, bytes) = encode(samples);
-        assert_eq!(bytes, reference::encode(samples));
-        assert_eq!((open.count(), open.bytes()), (samples.len(), bytes.len()));
-        assert_eq!(Some(&open.last()), samples.last());
-        let chunk = SealedChunk::from_bytes(bytes.into()).unwrap();
-        assert_eq!(chunk.samples().collect::<Result<Vec<_>, _>>().as_deref(), Ok(samples));
-        assert_eq!(chunk.min_timestamp_ms(), samples[0].timestamp_ms);
-        assert_eq!(chunk.max_timestamp_ms(), open.last().timestamp_ms);
-    }
-
-    #[test]
-    fn a_sequence_is_read_back() {
-        check(&[
-            Sample::new(0, 1.0),
-            Sample::new(15_000, 2.0),
-            Sample::new(30_001, f64::from_bits(STALE_NAN_BITS)),
-        ]);
-    }
-
-    proptest! {
-        #[test]
-        fn any_values_and_times_of_a_range_are_as_the_reference_writes_them(
-            start in 0_i64..1 << 42,
-            steps in prop::collection::vec((1_u32..60_000, any::<u64>()), 1..50),
-        ) {
-            let mut timestamp_ms = start.div_euclid(CHUNK_RANGE_MS) * CHUNK_RANGE_MS;
-            let mut samples = Vec::new();
-            for (step, bits) in steps {
-                timestamp_ms += i64::from(step);
-                samples.push(Sample::new(timestamp_ms, f64::from_bits(bits)));
-            }
-            let end = samples.iter().position(|s| s.timestamp_ms.div_euclid(CHUNK_RANGE_MS) != start.div_euclid(CHUNK_RANGE_MS));
-            samples.truncate(end.unwrap_or(samples.len()).min(46));
-            prop_assume!(!samples.is_empty());
-            check(&samples);
-        }
-    }
-}
+mod tests;

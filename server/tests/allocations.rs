@@ -1,0 +1,96 @@
+//! What must not allocate, under an allocator that counts.
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::hint::black_box;
+
+use silverback::gorilla::{OpenXor, WordSink, XorIter};
+use silverback::limits::CHUNK_BYTES_MAX;
+use silverback::model::Sample;
+
+struct CountingAllocator;
+
+thread_local! {
+    // Of this thread alone: the test harness allocates on its own threads as it likes.
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes on to the system's allocator with its arguments untouched; the count is
+// a constant-initialised thread local without a destructor, which itself allocates nothing.
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's promise about `layout` is the system allocator's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: `place` came from `alloc` above, so from the system's allocator.
+        unsafe { System.realloc(place, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: as in `realloc`.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// How often `work` allocates.
+fn allocations(work: impl FnOnce()) -> usize {
+    let before = ALLOCATIONS.get();
+    work();
+    ALLOCATIONS.get() - before
+}
+
+/// Room for the words of the longest chunk, in place.
+struct ArraySink {
+    words: [u64; CHUNK_BYTES_MAX / 8],
+    len: usize,
+}
+
+impl WordSink for ArraySink {
+    fn push_word(&mut self, word: u64) {
+        self.words[self.len] = word;
+        self.len += 1;
+    }
+}
+
+/// A chunk as full as it gets, of values that change in every bit now and then.
+fn filled(sink: &mut ArraySink) -> OpenXor {
+    let mut chunk = OpenXor::start(Sample::new(0, 1.0), sink);
+    for i in 1_i64.. {
+        let sample = Sample::new(15_000 * i + i % 3, (i * i) as f64 / 3.0);
+        if chunk.is_full_for(sample.timestamp_ms) {
+            break;
+        }
+        chunk.append(sample, sink);
+    }
+    chunk
+}
+
+#[test]
+fn the_allocator_counts() {
+    assert_eq!(allocations(|| drop(black_box(vec![1_u8; 100]))), 1);
+}
+
+#[test]
+fn appending_to_a_chunk_allocates_nothing() {
+    let mut sink = ArraySink { words: [0; CHUNK_BYTES_MAX / 8], len: 0 };
+    let mut count = 0;
+    assert_eq!(allocations(|| count = filled(&mut sink).count()), 0);
+    assert!(count > 90 && sink.len > 90, "{count} samples, {} words", sink.len);
+}
+
+#[test]
+fn sealing_allocates_the_bytes_and_reading_them_nothing() {
+    let mut sink = ArraySink { words: [0; CHUNK_BYTES_MAX / 8], len: 0 };
+    let open = filled(&mut sink);
+    let words = sink.words[..sink.len].iter().copied();
+    let mut sealed = None;
+    assert_eq!(allocations(|| sealed = Some(open.seal(words))), 1);
+    let sealed = sealed.unwrap();
+    assert_eq!(allocations(|| assert!(XorIter::new(sealed.bytes()).all(|sample| sample.is_ok()))), 0);
+}

@@ -139,7 +139,7 @@ enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    #[inline]
+    #[inline(always)]
     fn bytes(self) -> Result<&'a [u8], Malformed> {
         match self {
             Value::Bytes(bytes) => Ok(bytes),
@@ -149,7 +149,7 @@ impl<'a> Value<'a> {
 }
 
 impl<'a> Reader<'a> {
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Result<Option<(u64, Value<'a>)>, Malformed> {
         if self.0.is_empty() {
             return Ok(None);
@@ -173,7 +173,7 @@ impl<'a> Reader<'a> {
         Ok(Some((key >> 3, value)))
     }
 
-    #[inline]
+    #[inline(always)]
     fn varint(&mut self) -> Result<u64, Malformed> {
         // Nearly all keys, lengths and references are one byte.
         if let [byte @ 0..0x80, rest @ ..] = self.0 {

@@ -35,8 +35,8 @@ pub struct ReplayOptions {
     /// Stop after this many rounds, warm-up included
     #[arg(long)]
     pub limit: Option<u32>,
-    /// Seconds between warm-up and the rest
-    #[arg(long, default_value_t = 0.0)]
+    /// Seconds between warm-up and the rest: what a server puts off isn't the rest's
+    #[arg(long, default_value_t = 2.0)]
     pub pause: f64,
     /// Seconds to let the server alone afterwards, counting what it still does
     #[arg(long, default_value_t = 0.0)]
@@ -425,8 +425,9 @@ mod tests {
     #[test]
     fn warm_up_and_limit_split_the_rounds() {
         let dataset = in_memory(&small(RemoteWrite::V2));
-        let report = replay(&dataset, &options(&receiver(&[]), &["--warmup", "1", "--limit", "2"]))
-            .expect("a receiver");
+        let report =
+            replay(&dataset, &options(&receiver(&[]), &["--warmup", "1", "--pause", "0", "--limit", "2"]))
+                .expect("a receiver");
         let warmup = report.warmup.expect("a warm-up").samples_acked;
         let whole: u64 =
             dataset.requests().filter(|request| request.round < 2).map(|r| u64::from(r.samples)).sum();

@@ -1,2 +1,3 @@
 //! What the benches share.
 pub mod fleet;
+pub mod load;

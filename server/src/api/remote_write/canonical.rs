@@ -1,8 +1,6 @@
 //! Recognises a canonical label block in a remote write 1 series, so that it is hashed where it
 //! lies. It tells yes or no; why not is found out by the slower way.
 
-use std::ops::Range;
-
 use crate::{
     limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX},
     model::LabelBlock,
@@ -13,84 +11,88 @@ const NAME_TAG: u8 = 0x0a;
 const VALUE_TAG: u8 = 0x12;
 const METRIC_NAME: &[u8; 8] = b"__name__";
 
-/// One label of a canonical block, in offsets of the body.
-struct CanonicalLabel {
-    name: Range<usize>,
+/// One label of a canonical block.
+struct CanonicalLabel<'a> {
+    name: &'a [u8],
     /// The name's first eight bytes, zero-padded: as numbers in the names' own order.
     prefix: u64,
-    end: usize,
+    /// What follows the label.
+    rest: &'a [u8],
 }
 
 /// Where the canonical label block ends that starts at `start`: at the first field that isn't a
 /// label, or at the series' end, where `bytes` end. `None` if the labels aren't canonical.
 #[inline]
 pub fn block_end(bytes: &[u8], start: usize) -> Option<usize> {
-    let mut at = start;
-    let (mut previous, mut previous_prefix) = (start..start, 0);
+    let mut rest = &bytes[start..];
+    let (mut previous, mut previous_prefix) = (&rest[..0], 0);
     let (mut count, mut is_named) = (0, false);
-    while bytes.get(at) == Some(&LABELS_TAG) {
-        let label = short_label(bytes, at).or_else(|| long_label(bytes, at))?;
-        let ascending = previous_prefix < label.prefix
-            || (previous_prefix == label.prefix && bytes[previous] < bytes[label.name.clone()]);
+    while rest.first() == Some(&LABELS_TAG) {
+        let label = short_label(rest).or_else(|| long_label(rest))?;
+        let ascending =
+            previous_prefix < label.prefix || (previous_prefix == label.prefix && previous < label.name);
         if !ascending {
             return None;
         }
         is_named |= label.prefix == u64::from_be_bytes(*METRIC_NAME) && label.name.len() == 8;
         count += 1;
-        at = label.end;
+        rest = label.rest;
         (previous, previous_prefix) = (label.name, label.prefix);
     }
-    let is_whole = is_named && count <= LABELS_MAX && is_utf8(&bytes[start..at]);
-    is_whole.then_some(at)
+    let end = bytes.len() - rest.len();
+    let is_whole = is_named && count <= LABELS_MAX && is_utf8(&bytes[start..end]);
+    is_whole.then_some(end)
 }
 
 /// A label whose lengths take one byte each: nearly all of them.
 #[inline(always)]
-fn short_label(bytes: &[u8], at: usize) -> Option<CanonicalLabel> {
-    let [_tag, len, name_tag, name_len, prefix @ ..] = bytes[at..].first_chunk::<12>()?;
-    let (len, name_len) = (usize::from(*len), usize::from(*name_len));
-    let value_at = at + 4 + name_len;
-    let [value_tag, value_len] = bytes[at..].get(4 + name_len..)?.first_chunk::<2>()?;
-    let end = value_at + 2 + usize::from(*value_len);
-    let fits = len < 0x80 && len + 2 == end - at && end <= bytes.len();
-    let tagged = *name_tag == NAME_TAG && *value_tag == VALUE_TAG;
-    if !(fits && tagged && name_len > 0 && *value_len > 0) {
+fn short_label(rest: &[u8]) -> Option<CanonicalLabel<'_>> {
+    const TAGS: u32 = u32::from_le_bytes([LABELS_TAG, 0, NAME_TAG, 0]);
+    const TAGS_AND_SHORT: u32 = u32::from_le_bytes([0xff, 0x80, 0xff, 0]);
+    let [tag, len, name_tag, name_len, prefix @ ..] = *rest.first_chunk::<12>()?;
+    if u32::from_le_bytes([tag, len, name_tag, name_len]) & TAGS_AND_SHORT != TAGS {
         return None;
     }
-    let padding = 8 * 8usize.saturating_sub(name_len) as u32;
-    let prefix = u64::from_be_bytes(*prefix) >> padding << padding;
-    Some(CanonicalLabel { name: at + 4..value_at, prefix, end })
+    let (len, name_len) = (usize::from(len), usize::from(name_len));
+    let (label, rest) = rest.split_at_checked(2 + len)?;
+    let (name, value) = label.get(4..)?.split_at_checked(name_len)?;
+    let [value_tag, value_len] = *value.first_chunk::<2>()?;
+    // A value that fills the label has the right length; one of two bytes has no text.
+    let fills = value_tag == VALUE_TAG && usize::from(value_len) + 2 == value.len();
+    if !fills || name.is_empty() || value_len == 0 {
+        return None;
+    }
+    let padding = 64 - 8 * name_len.min(8) as u32;
+    Some(CanonicalLabel { name, prefix: u64::from_be_bytes(prefix) >> padding << padding, rest })
 }
 
 /// Any canonical label.
 #[cold]
-fn long_label(bytes: &[u8], at: usize) -> Option<CanonicalLabel> {
-    let label = take_field(bytes, at, LABELS_TAG)?;
-    let bytes = &bytes[..label.end];
-    let name = take_field(bytes, label.start, NAME_TAG)?;
-    let value = take_field(bytes, name.end, VALUE_TAG)?;
+fn long_label(rest: &[u8]) -> Option<CanonicalLabel<'_>> {
+    let (label, rest) = take_field(rest, LABELS_TAG)?;
+    let (name, value) = take_field(label, NAME_TAG)?;
+    let (value, behind) = take_field(value, VALUE_TAG)?;
     let lengths_fit = (1..=LABEL_NAME_BYTES_MAX).contains(&name.len())
         && (1..=LABEL_VALUE_BYTES_MAX).contains(&value.len());
-    if !lengths_fit || value.end != label.end {
+    if !lengths_fit || !behind.is_empty() {
         return None;
     }
     let mut prefix = [0; 8];
     let known = name.len().min(8);
-    prefix[..known].copy_from_slice(&bytes[name.start..][..known]);
-    Some(CanonicalLabel { name, prefix: u64::from_be_bytes(prefix), end: label.end })
+    prefix[..known].copy_from_slice(&name[..known]);
+    Some(CanonicalLabel { name, prefix: u64::from_be_bytes(prefix), rest })
 }
 
-/// A length-delimited field with this tag and a minimal length. No canonical length takes more
-/// than two bytes.
-fn take_field(bytes: &[u8], at: usize, tag: u8) -> Option<Range<usize>> {
-    let (start, len) = match *bytes.get(at..)? {
-        [first, len, ..] if first == tag && len < 0x80 => (at + 2, usize::from(len)),
-        [first, low, high, ..] if first == tag && (1..0x80).contains(&high) => {
-            (at + 3, usize::from(low & 0x7f) | usize::from(high) << 7)
+/// A length-delimited field with this tag and a minimal length, and what follows it. No canonical
+/// length takes more than two bytes.
+fn take_field(rest: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    match *rest {
+        [first, len, ref rest @ ..] if first == tag && len < 0x80 => rest.split_at_checked(len.into()),
+        [first, low, high, ref rest @ ..] if first == tag && (1..0x80).contains(&high) => {
+            rest.split_at_checked(usize::from(low & 0x7f) | usize::from(high) << 7)
         }
-        _ => return None,
-    };
-    (len <= bytes.len() - start).then(|| start..start + len)
+        _ => None,
+    }
 }
 const _: () = assert!(LABEL_NAME_BYTES_MAX + LABEL_VALUE_BYTES_MAX + 16 < 1 << 14);
 

@@ -8,6 +8,9 @@ use super::{
 use crate::model::Sample;
 
 const SAMPLES: Tag = Tag::new(2, WireType::Len);
+const SAMPLES_BYTE: u8 = SAMPLES.0 as u8;
+const VALUE_BYTE: u8 = SAMPLE_VALUE.0 as u8;
+const TIMESTAMP_BYTE: u8 = SAMPLE_TIMESTAMP.0 as u8;
 const SAMPLE_VALUE: Tag = Tag::new(1, WireType::Fixed64);
 const SAMPLE_TIMESTAMP: Tag = Tag::new(2, WireType::Varint);
 /// Remote write 2 alone has these. They aren't stored.
@@ -65,6 +68,10 @@ impl Content {
 pub fn read_content(mut series: Reader, fields: &SeriesFields) -> Result<Content, MalformedBody> {
     let first = Sample::new(0, 0.0);
     let mut content = Content { samples: 0, first, histograms: 0, exemplars: 0, metadata: 0, labels: 0 };
+    if let Some((sample, end)) = usual_sample(series.bytes(), series.at()) {
+        (content.first, content.samples) = (sample, 1);
+        series = Reader::new(series.bytes(), end);
+    }
     while !series.is_empty() {
         let tag = series.tag()?;
         if tag == SAMPLES {
@@ -116,6 +123,31 @@ pub fn for_each_sample(
         }
     }
     Ok(())
+}
+
+/// A sample as every sender writes it: its value, then a timestamp of our times, which takes six
+/// bytes until the year 2109. Also tells where it ends.
+#[inline(always)]
+fn usual_sample(bytes: &[u8], at: usize) -> Option<(Sample, usize)> {
+    const LEN: u8 = 1 + 8 + 1 + 6;
+    const CONTINUED: u64 = 0x0080_8080_8080;
+    const SEVEN_BITS: u64 = 0x7f7f_7f7f_7f7f;
+    let (head, rest) = bytes[at..].split_first_chunk::<12>()?;
+    let [SAMPLES_BYTE, LEN, VALUE_BYTE, value @ .., TIMESTAMP_BYTE] = head else {
+        return None;
+    };
+    let [a, b, c, d, e, f] = *rest.first_chunk::<6>()?;
+    let varint = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
+    if varint & !SEVEN_BITS != CONTINUED {
+        return None;
+    }
+    // Seven bits of eight each; then fourteen of sixteen, and twenty-eight of thirty-two.
+    let sevens = varint & SEVEN_BITS;
+    let fourteens = (sevens & 0x007f_007f_007f) | (sevens & 0x7f00_7f00_7f00) >> 1;
+    let twenty_eights = (fourteens & 0xffff_0000_3fff) | (fourteens & 0x3fff_0000) >> 2;
+    let timestamp_ms = (twenty_eights & 0x0fff_ffff) | (twenty_eights & 0x3fff_0000_0000) >> 4;
+    let sample = Sample::new(timestamp_ms as i64, f64::from_le_bytes(value.first_chunk().copied()?));
+    Some((sample, at + 2 + usize::from(LEN)))
 }
 
 /// A field that is absent has its default, zero; of one that is repeated the last counts.

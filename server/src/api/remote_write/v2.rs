@@ -39,6 +39,10 @@ const SERIES_FIELDS: SeriesFields = SeriesFields {
 /// To pass over a field, or to note a symbol, costs so much less than to read a series.
 const SYMBOLS_PER_SERIES: usize = 4;
 
+/// Series that are begun before the first of them is read: the id cache is far larger than the
+/// core's own caches, and answers by the time it is asked.
+const RUN: usize = 16;
+
 /// Decodes about `series_max` series more, or as much of the symbol table.
 pub(super) fn decode(
     decoder: &mut Decoder,
@@ -62,15 +66,23 @@ pub(super) fn decode(
     let mut slice =
         SeriesSlice { bytes, labels, pair_keys, ids, symbols, scratch, expanded_bytes, hasher, tally, sink };
     let mut request = Reader::new(bytes, *at);
-    for _field in 0..fields_left.div_ceil(SYMBOLS_PER_SERIES) {
-        if request.is_empty() {
-            return Ok(Slice::Done);
+    let mut fields_left = fields_left.div_ceil(SYMBOLS_PER_SERIES);
+    while !request.is_empty() && fields_left > 0 {
+        let mut run = [const { None }; RUN];
+        for place in run.iter_mut().take(fields_left) {
+            if request.is_empty() {
+                break;
+            }
+            let tag = request.tag()?;
+            if tag == TIMESERIES {
+                *place = Some(slice.begin_series(request.message()?));
+            } else {
+                request.skip(tag)?;
+            }
+            fields_left -= 1;
         }
-        let tag = request.tag()?;
-        if tag == TIMESERIES {
-            slice.read_series(request.message()?)?;
-        } else {
-            request.skip(tag)?;
+        for begun in run.into_iter().flatten() {
+            slice.read_series(begun)?;
         }
         *at = request.at();
     }
@@ -132,14 +144,32 @@ struct PackedRefs {
     fingerprint: u128,
 }
 
+/// A series whose references are read.
+struct BegunSeries<'a> {
+    series: Reader<'a>,
+    /// What stands behind the references.
+    samples: Reader<'a>,
+    refs: Option<PackedRefs>,
+}
+
 /// What the check of a label set that isn't known found.
 type Checked = Result<(SeriesId, LabelSpan), RefusedReason>;
 
 impl<S: SeriesSink> SeriesSlice<'_, S> {
+    /// Reads the references, and sends for what is known by them.
     #[inline]
-    fn read_series(&mut self, series: Reader) -> Result<(), MalformedBody> {
+    fn begin_series<'b>(&self, series: Reader<'b>) -> BegunSeries<'b> {
         let mut samples = series;
         let refs = self.packed_refs(&mut samples);
+        if let Some(refs) = &refs {
+            self.ids.prefetch(refs.fingerprint);
+        }
+        BegunSeries { series, samples, refs }
+    }
+
+    #[inline]
+    fn read_series(&mut self, begun: BegunSeries) -> Result<(), MalformedBody> {
+        let BegunSeries { series, samples, refs } = begun;
         let content = read_content(samples, &SERIES_FIELDS)?;
         let refs = refs.filter(|_| content.labels == 0);
         let known = refs.as_ref().and_then(|refs| Some((self.ids.get(refs.fingerprint)?, refs.labels)));

@@ -66,3 +66,17 @@ pub const FETCH_BYTES: usize = 1 << 20;
 
 /// Series that are decoded between two looks at the reactor: about 200 µs.
 pub const DECODE_SLICE_SERIES: usize = 2048;
+
+/// A read request's body, as it arrives and decompressed, in bytes: it holds matchers, no samples.
+pub const READ_REQUEST_BYTES_MAX: usize = 2 << 20;
+/// Queries of one remote read, or selectors of one request to the HTTP API.
+pub const READ_QUERIES_MAX: usize = 32;
+const _: () = assert!(READ_QUERIES_MAX < SELECTS_MAX, "one request alone can't use up a shard's selects");
+/// Matchers of one read: each expression among them is compiled.
+pub const READ_MATCHERS_MAX: usize = 256;
+/// Bytes of an answer that are made before they are sent on.
+pub const STREAM_BUFFER_BYTES: usize = 64 << 10;
+/// A frame of a chunked remote read, counted as labels and chunks (Prometheus: 1 MiB).
+pub const READ_FRAME_BYTES: usize = 1 << 20;
+/// Entries of each list of the index's statistics (Prometheus: 10,000).
+pub const TSDB_STATUS_ENTRIES_MAX: usize = 10_000;

@@ -9,7 +9,8 @@ use hyper::service::Service;
 
 use crate::api::body::{Never, ResponseBody};
 use crate::api::core::Core;
-use crate::api::{pages, write_endpoint};
+use crate::api::http_api::{self, Question};
+use crate::api::{pages, remote_read, write_endpoint};
 use crate::runtime;
 
 /// A response of this node.
@@ -52,7 +53,11 @@ async fn answer(core: Rc<Core>, request: Request<Incoming>) -> NodeResponse {
 }
 
 async fn route(core: Rc<Core>, request: Request<Incoming>) -> NodeResponse {
+    if let Some(question) = Question::of_path(request.uri().path()) {
+        return http_api::answer(&core, question, request).await;
+    }
     match request.uri().path() {
+        "/api/v1/read" => remote_read::answer(&core, request).await,
         "/api/v1/write" | "/api/v1/receive" | "/api/v1/push" => write_endpoint::answer(&core, request).await,
         path => match (request.method(), path) {
             (&Method::GET | &Method::HEAD, "/") => pages::status_page(),

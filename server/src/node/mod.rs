@@ -48,11 +48,16 @@ fn told(faults: &[Fault]) -> String {
 pub fn run(config: Config) -> Result<(), NodeError> {
     let shutdown = Shutdown::new();
     signals::request_on_signal(shutdown.clone()).map_err(NodeError::Signals)?;
-    run_until(config, &shutdown)
+    run_until(config, &shutdown, |_| {})
 }
 
-/// Runs a node until the notice to end is given.
-pub fn run_until(config: Config, shutdown: &Shutdown) -> Result<(), NodeError> {
+/// Runs a node until the notice to end is given. `bound` is told the addresses before anything is
+/// accepted there: with port 0 they are the system's choice.
+pub fn run_until(
+    config: Config,
+    shutdown: &Shutdown,
+    bound: impl FnOnce(&[SocketAddr]),
+) -> Result<(), NodeError> {
     let cpus = plan_cpus(config.shards)?;
     check_machine(&config, cpus.len())?;
     let listeners = config
@@ -69,6 +74,7 @@ pub fn run_until(config: Config, shutdown: &Shutdown) -> Result<(), NodeError> {
         data_dir = %shared.config.data_dir.display(),
         "silverback is starting"
     );
+    bound(&shared.facts.listen);
     // Each lane has room for the requests and for the replies that its core may have under way.
     let options = Options { lane_capacity: 2 * LANE_CAPACITY, ..Options::on_cpus(cpus) };
     let start = move |executor: Executor<LaneMessage>| assemble::run_core(Arc::clone(&shared), executor);

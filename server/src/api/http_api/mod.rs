@@ -1,0 +1,160 @@
+//! Prometheus' HTTP API, the part of it that a store answers: series, labels, label values, what the
+//! index holds, the build; and `/api/v1/export`, samples as JSON lines.
+mod build_info;
+mod export;
+mod json;
+mod label_name;
+mod labels;
+mod params;
+mod sample_json;
+mod series;
+mod tsdb_status;
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, Request, StatusCode};
+use http_body::Body;
+
+use crate::api::core::Core;
+use crate::api::endpoints::{NodeResponse, with_type};
+use crate::api::read_fault::ReadFault;
+use crate::api::read_permit::ReadPermit;
+use crate::api::request_body::read_whole;
+use crate::limits::READ_REQUEST_BYTES_MAX;
+use crate::runtime::timeout;
+use params::Params;
+
+/// One of the questions that this API answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Question {
+    /// Which series match.
+    Series,
+    /// Which label names there are.
+    LabelNames,
+    /// Which values a label has. The name is as it stands in the path.
+    LabelValues(String),
+    /// What makes the index large.
+    TsdbStatus,
+    /// Which build runs.
+    BuildInfo,
+    /// The samples of series.
+    Export,
+}
+
+impl Question {
+    /// The question that a path asks.
+    pub fn of_path(path: &str) -> Option<Self> {
+        match path.strip_prefix("/api/v1/")? {
+            "series" => Some(Self::Series),
+            "labels" => Some(Self::LabelNames),
+            "status/tsdb" => Some(Self::TsdbStatus),
+            "status/buildinfo" => Some(Self::BuildInfo),
+            "export" => Some(Self::Export),
+            other => {
+                let name = other.strip_prefix("label/")?.strip_suffix("/values")?;
+                (!name.contains('/')).then(|| Self::LabelValues(name.to_owned()))
+            }
+        }
+    }
+
+    fn check_method(&self, method: &Method) -> Result<(), ReadFault> {
+        let is_get = method == Method::GET || method == Method::HEAD;
+        match self {
+            Self::Series | Self::LabelNames | Self::Export if is_get || method == Method::POST => Ok(()),
+            Self::Series | Self::LabelNames | Self::Export => Err(ReadFault::Method("GET, POST")),
+            Self::LabelValues(_) | Self::TsdbStatus | Self::BuildInfo if is_get => Ok(()),
+            Self::LabelValues(_) | Self::TsdbStatus | Self::BuildInfo => Err(ReadFault::Method("GET")),
+        }
+    }
+}
+
+/// Answers one question.
+pub async fn answer<B>(core: &Rc<Core>, question: Question, request: Request<B>) -> NodeResponse
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    core.count(|counts| counts.reads += 1);
+    let limit = core.config.request_timeout;
+    let answered = timeout(limit, read(core, question, request)).await;
+    answered.unwrap_or(Err(ReadFault::TimedOut(limit))).unwrap_or_else(|fault| refuse(core, &fault))
+}
+
+async fn read<B>(core: &Rc<Core>, question: Question, request: Request<B>) -> Result<NodeResponse, ReadFault>
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    question.check_method(request.method())?;
+    let (head, body) = request.into_parts();
+    let permit = ReadPermit::take(core)?;
+    let params = read_params(core, &head, body).await?;
+    match question {
+        Question::Series => series::respond(core, permit, &params).await,
+        Question::LabelNames => labels::names(core, &params).await,
+        Question::LabelValues(name) => labels::values(core, &name, &params).await,
+        Question::TsdbStatus => tsdb_status::respond(core, &params).await,
+        Question::BuildInfo => Ok(build_info::respond()),
+        Question::Export => export::respond(core, permit, &params).await,
+    }
+}
+
+/// Of the query and, in a POST, of the form in the body.
+async fn read_params<B>(core: &Core, head: &Parts, body: B) -> Result<Params, ReadFault>
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    let mut params = Params::default();
+    if head.method == Method::POST {
+        let limit = core.config.request_timeout;
+        params.add(&read_whole(&head.headers, body, READ_REQUEST_BYTES_MAX, limit).await?)?;
+    }
+    params.add(head.uri.query().unwrap_or_default().as_bytes())?;
+    Ok(params)
+}
+
+fn refuse(core: &Core, fault: &ReadFault) -> NodeResponse {
+    core.count(|counts| counts.reads_failed += 1);
+    tracing::debug!(%fault, "a read was refused");
+    let mut response = with_type(fault.status(), json::CONTENT_TYPE, json::error(fault));
+    fault.tell(response.headers_mut());
+    response
+}
+
+/// Success, with an answer that is made already.
+fn whole(json: Vec<u8>) -> NodeResponse {
+    with_type(StatusCode::OK, json::CONTENT_TYPE, Bytes::from(json))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &str, expect: Option<Question>) {
+        assert_eq!(Question::of_path(path), expect, "{path}");
+    }
+
+    #[test]
+    fn paths_ask_questions() {
+        check("/api/v1/series", Some(Question::Series));
+        check("/api/v1/labels", Some(Question::LabelNames));
+        check("/api/v1/label/job/values", Some(Question::LabelValues("job".into())));
+        check("/api/v1/label/a%2Fb/values", Some(Question::LabelValues("a%2Fb".into())));
+        check("/api/v1/status/tsdb", Some(Question::TsdbStatus));
+        check("/api/v1/export", Some(Question::Export));
+        for other in ["/api/v1/label/values", "/api/v1/label/a/b/values", "/api/v1/query", "/series"] {
+            check(other, None);
+        }
+    }
+
+    #[test]
+    fn other_methods_are_refused() {
+        let refused = |question: Question, method| question.check_method(&method).is_err();
+        assert!(!refused(Question::Series, Method::POST));
+        assert!(refused(Question::Series, Method::DELETE));
+        assert!(refused(Question::LabelValues("job".into()), Method::POST));
+    }
+}

@@ -1,0 +1,60 @@
+//! Protocol buffers written by hand: messages that are too many, or too large, to be built first.
+
+/// Field numbers fit one byte here, tag and wire type together.
+pub const fn tag(field: u8, wire: Wire) -> u8 {
+    assert!(field < 16);
+    field << 3
+        | match wire {
+            Wire::Varint => 0,
+            Wire::Fixed64 => 1,
+            Wire::Len => 2,
+        }
+}
+
+/// How a field is encoded.
+#[derive(Debug, Clone, Copy)]
+pub enum Wire {
+    /// Seven bits a byte.
+    Varint,
+    /// Eight bytes.
+    Fixed64,
+    /// A length, and so many bytes.
+    Len,
+}
+
+/// A varint's length in bytes.
+pub const fn varint_len(value: u64) -> usize {
+    ((u64::BITS - (value | 1).leading_zeros()) as usize).div_ceil(7)
+}
+
+/// Appends a varint.
+pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Appends the head of a field that has a length.
+pub fn put_len_head(out: &mut Vec<u8>, field: u8, len: usize) {
+    out.push(tag(field, Wire::Len));
+    put_varint(out, len as u64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints_are_as_long_as_told_and_as_prost_writes_them() {
+        for shift in 0..64 {
+            for value in [1u64 << shift, (1 << shift) - 1, u64::MAX >> shift] {
+                let mut out = Vec::new();
+                put_varint(&mut out, value);
+                assert_eq!(out.len(), varint_len(value), "{value}");
+                assert_eq!(prost::decode_length_delimiter(&out[..]).ok(), usize::try_from(value).ok());
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Why a read wasn't answered, with the status and Prometheus' word for each.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use http::header::{ALLOW, CONNECTION, HeaderMap, HeaderValue, RETRY_AFTER};
+
+use crate::api::fanout::FanoutError;
+use crate::api::request_body::BodyError;
+use crate::gorilla::ChunkError;
+use crate::message::ReadError;
+
+/// When to come again after the node had too much under way, in seconds.
+const RETRY_AFTER_S: u64 = 1;
+
+/// Why a read wasn't answered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadFault {
+    /// The request means nothing.
+    #[error("{0}")]
+    BadRequest(String),
+    /// Another method than the ones named.
+    #[error("only {0} is allowed here")]
+    Method(&'static str),
+    /// A content type or encoding that isn't spoken here.
+    #[error("{0}")]
+    MediaType(String),
+    /// The body couldn't be read.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// The answer would be larger than an answer may be.
+    #[error("the read touches more than {0} samples: ask for less, or for STREAMED_XOR_CHUNKS")]
+    TooManySamples(u64),
+    /// As many reads are under way as may be.
+    #[error("as many reads are under way as this node allows: try again later")]
+    TooManyReads,
+    /// The shards didn't answer.
+    #[error(transparent)]
+    Shards(#[from] FanoutError),
+    /// It took too long.
+    #[error("the read took longer than {0:?}")]
+    TimedOut(Duration),
+    /// A chunk in memory can't be read.
+    #[error("a stored chunk can't be read: {0}")]
+    Chunk(#[from] ChunkError),
+}
+
+impl ReadFault {
+    /// The HTTP status.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::BadRequest(_) | Self::TooManySamples(_) => StatusCode::BAD_REQUEST,
+            Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
+            Self::MediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Body(BodyError::TooLarge(_)) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Body(BodyError::TimedOut(_)) => StatusCode::REQUEST_TIMEOUT,
+            Self::Body(BodyError::BrokeOff(_)) => StatusCode::BAD_REQUEST,
+            Self::TooManyReads
+            | Self::Shards(FanoutError::Overloaded(_) | FanoutError::Refused(ReadError::TooManySelects)) => {
+                StatusCode::TOO_MANY_REQUESTS
+            }
+            Self::Shards(FanoutError::Refused(ReadError::UnknownSelect)) | Self::TimedOut(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            Self::Chunk(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The `errorType` of Prometheus' HTTP API.
+    pub fn error_type(&self) -> &'static str {
+        match self {
+            Self::BadRequest(_) | Self::Method(_) | Self::MediaType(_) | Self::Body(_) => "bad_data",
+            Self::TooManySamples(_) => "execution",
+            Self::TooManyReads
+            | Self::Shards(FanoutError::Overloaded(_) | FanoutError::Refused(ReadError::TooManySelects)) => {
+                "too_many_requests"
+            }
+            Self::Shards(FanoutError::Refused(ReadError::UnknownSelect)) | Self::TimedOut(_) => "timeout",
+            Self::Chunk(_) => "internal",
+        }
+    }
+
+    /// Adds what the status wants told in headers.
+    pub fn tell(&self, headers: &mut HeaderMap) {
+        match self {
+            Self::Method(allowed) => {
+                headers.insert(ALLOW, HeaderValue::from_static(allowed));
+            }
+            Self::Body(_) => {
+                // The rest of the body is not waited for.
+                headers.insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Self::TooManyReads | Self::Shards(_) | Self::TimedOut(_) => {
+                headers.insert(RETRY_AFTER, RETRY_AFTER_S.into());
+            }
+            Self::BadRequest(_) | Self::MediaType(_) | Self::TooManySamples(_) | Self::Chunk(_) => {}
+        }
+    }
+}

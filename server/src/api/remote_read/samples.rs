@@ -1,0 +1,175 @@
+//! SAMPLES: one `ReadResponse`, written by hand in slices, with exactly the samples in the range.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use http::Response;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
+
+use super::snappy_pieces::SnappyPieces;
+use crate::api::core::Core;
+use crate::api::endpoints::NodeResponse;
+use crate::api::fanout::SeriesStream;
+use crate::api::protobuf::{Wire, put_len_head, put_varint, tag, varint_len};
+use crate::api::read_fault::ReadFault;
+use crate::api::read_permit::ReadPermit;
+use crate::api::stream::streamed;
+use crate::gorilla::{ChunkError, SealedChunk};
+use crate::message::{SelectContent, SelectedSeries, Selection};
+use crate::model::Sample;
+use crate::runtime::Slice;
+
+/// `ReadResponse.results`
+const RESULTS: u8 = 1;
+/// `QueryResult.timeseries`
+const TIMESERIES: u8 = 1;
+/// `TimeSeries.samples`
+const SAMPLES: u8 = 2;
+
+/// The whole answer is made before its first byte is sent, so that a fault has a status.
+pub async fn respond(
+    core: &Rc<Core>,
+    permit: ReadPermit,
+    selections: Vec<Selection>,
+) -> Result<NodeResponse, ReadFault> {
+    let mut budget = Budget { left: core.config.max_read_samples, max: core.config.max_read_samples };
+    let mut whole = SnappyPieces::new();
+    for selection in selections {
+        let result = query_result(core, selection, &mut budget).await?;
+        let mut head = Vec::new();
+        put_len_head(&mut head, RESULTS, result.decompressed_bytes() as usize);
+        whole.write(&head, &mut core.slicer.begin().await).await;
+        whole.append(result);
+    }
+    let pieces = whole.finish().ok_or(ReadFault::TooManySamples(budget.max))?;
+    Ok(response(core, permit, pieces))
+}
+
+/// Samples that the answer may still hold.
+struct Budget {
+    left: u64,
+    max: u64,
+}
+
+impl Budget {
+    fn take(&mut self, samples: u64) -> Result<(), ReadFault> {
+        self.left = self.left.checked_sub(samples).ok_or(ReadFault::TooManySamples(self.max))?;
+        Ok(())
+    }
+}
+
+/// A `QueryResult` without its head.
+async fn query_result(
+    core: &Rc<Core>,
+    selection: Selection,
+    budget: &mut Budget,
+) -> Result<SnappyPieces, ReadFault> {
+    let mut result = SnappyPieces::new();
+    let (min_ms, max_ms) = (selection.min_ms, selection.max_ms);
+    let mut stream = SeriesStream::open(Rc::clone(core), selection, SelectContent::Chunks).await?;
+    let mut timeseries = Vec::new();
+    while let Some(series) = stream.next().await? {
+        let mut slice = core.slicer.begin().await;
+        let samples = put_timeseries(&mut timeseries, &series, (min_ms, max_ms), budget, &mut slice).await?;
+        if samples > 0 {
+            let mut head = Vec::new();
+            put_len_head(&mut head, TIMESERIES, timeseries.len());
+            result.write(&head, &mut slice).await;
+            result.write(&timeseries, &mut slice).await;
+        }
+    }
+    Ok(result)
+}
+
+/// Writes a `TimeSeries` over what `out` held, and gives the count of its samples.
+async fn put_timeseries(
+    out: &mut Vec<u8>,
+    series: &SelectedSeries,
+    range_ms: (i64, i64),
+    budget: &mut Budget,
+    slice: &mut Slice,
+) -> Result<u64, ReadFault> {
+    out.clear();
+    // The canonical form is the message's own: `repeated Label labels = 1`.
+    out.extend_from_slice(&series.labels.to_canonical());
+    let mut samples = 0;
+    for chunk in &series.chunks {
+        let of_chunk = put_samples(out, chunk, range_ms)?;
+        budget.take(of_chunk)?;
+        samples += of_chunk;
+        slice.breathe().await;
+    }
+    Ok(samples)
+}
+
+fn put_samples(
+    out: &mut Vec<u8>,
+    chunk: &SealedChunk,
+    (min_ms, max_ms): (i64, i64),
+) -> Result<u64, ChunkError> {
+    let mut samples = 0;
+    for sample in chunk.samples() {
+        let sample = sample?;
+        if (min_ms..=max_ms).contains(&sample.timestamp_ms) {
+            put_sample(out, sample);
+            samples += 1;
+        }
+    }
+    Ok(samples)
+}
+
+fn put_sample(out: &mut Vec<u8>, sample: Sample) {
+    let timestamp = sample.timestamp_ms as u64;
+    put_len_head(out, SAMPLES, 1 + 8 + 1 + varint_len(timestamp));
+    out.push(tag(1, Wire::Fixed64));
+    out.extend_from_slice(&sample.value.to_bits().to_le_bytes());
+    out.push(tag(2, Wire::Varint));
+    put_varint(out, timestamp);
+}
+
+fn response(core: &Rc<Core>, permit: ReadPermit, pieces: Vec<Bytes>) -> NodeResponse {
+    let body = streamed(Rc::clone(core), permit, async move |outgoing| {
+        for piece in pieces {
+            outgoing.send_piece(piece).await?;
+        }
+        Ok(())
+    });
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
+    headers.insert(CONTENT_ENCODING, HeaderValue::from_static("snappy"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+    use silverback_proto::prometheus;
+
+    use super::*;
+
+    fn check(timestamp_ms: i64, value: f64) {
+        let mut out = Vec::new();
+        put_sample(&mut out, Sample::new(timestamp_ms, value));
+        let series = prometheus::TimeSeries::decode(&out[..]).unwrap();
+        let read = Sample::new(series.samples[0].timestamp, series.samples[0].value);
+        assert_eq!(read, Sample::new(timestamp_ms, value));
+    }
+
+    #[test]
+    fn prost_reads_samples_as_they_were_written() {
+        check(1_700_000_000_000, 1.5);
+        check(0, -0.0);
+        check(-1, f64::from_bits(crate::model::STALE_NAN_BITS));
+        check(i64::MIN, f64::INFINITY);
+        check(i64::MAX, 0.0);
+    }
+
+    #[test]
+    fn a_budget_is_used_to_its_last_sample() {
+        let mut budget = Budget { left: 3, max: 3 };
+        assert_eq!(budget.take(3), Ok(()));
+        assert_eq!(budget.take(0), Ok(()));
+        assert_eq!(budget.take(1), Err(ReadFault::TooManySamples(3)));
+    }
+}

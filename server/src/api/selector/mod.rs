@@ -1,0 +1,198 @@
+//! PromQL's series selectors, as `match[]` takes them: `up{job="x", le=~"a|b"}`,
+//! `{__name__=~"node_.+"}`, `{"my.name", "a label"="b"}`.
+//!
+//! Knows nothing else of PromQL: no range, no offset, no expression.
+
+mod literal;
+
+use std::fmt;
+
+use crate::model::{MatchOp, Matcher};
+
+/// Why a text is no selector, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid selector: {problem} at position {position}")]
+pub struct SelectorError {
+    /// In characters from 1.
+    pub position: usize,
+    /// In words.
+    pub problem: String,
+}
+
+/// Whether a selector may match every series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Breadth {
+    /// One matcher at least must refuse the empty value, as Prometheus wants it for `match[]`.
+    Narrowed,
+    /// Any selector will do.
+    Any,
+}
+
+/// The matchers of a selector, at most so many.
+pub fn parse_selector(
+    text: &str,
+    breadth: Breadth,
+    matchers_max: usize,
+) -> Result<Vec<Matcher>, SelectorError> {
+    let mut parser = Parser { text, at: 0, matchers_left: matchers_max };
+    let matchers = parser.selector()?;
+    match breadth {
+        Breadth::Narrowed if matchers.iter().all(Matcher::matches_empty) => {
+            let problem = "at least one matcher must not match the empty value".to_owned();
+            Err(SelectorError { position: 1, problem })
+        }
+        Breadth::Narrowed | Breadth::Any => Ok(matchers),
+    }
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    /// The offset in bytes of what is read next.
+    at: usize,
+    matchers_left: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn selector(&mut self) -> Result<Vec<Matcher>, SelectorError> {
+        let mut matchers = Vec::new();
+        self.skip_space();
+        let name = self.identifier(|c| c == ':');
+        if let Some(name) = name {
+            matchers.push(self.matcher_at(self.at, "__name__", MatchOp::Equal, name)?);
+        }
+        self.skip_space();
+        if self.take('{') {
+            self.braces(&mut matchers)?;
+        } else if name.is_none() {
+            return Err(self.unexpected("a metric name or {"));
+        }
+        self.skip_space();
+        match self.rest() {
+            "" => Ok(matchers),
+            _more => Err(self.unexpected("the selector's end")),
+        }
+    }
+
+    fn braces(&mut self, matchers: &mut Vec<Matcher>) -> Result<(), SelectorError> {
+        let named_outside = !matchers.is_empty();
+        loop {
+            self.skip_space();
+            if self.take('}') {
+                return Ok(());
+            }
+            let begins = self.at;
+            let matcher = self.matcher()?;
+            let name_twice = &*matcher.name == "__name__" && named_outside;
+            if name_twice {
+                return Err(self.fault_at(begins, "the metric name stands before the braces already"));
+            }
+            matchers.push(matcher);
+            self.skip_space();
+            if !self.take(',') && !self.rest().starts_with('}') {
+                return Err(self.unexpected(", or }"));
+            }
+        }
+    }
+
+    /// `name op "value"`, or the metric's name alone in quotes.
+    fn matcher(&mut self) -> Result<Matcher, SelectorError> {
+        let begins = self.at;
+        let (name, quoted) = match self.identifier(|_| false) {
+            Some(name) => (name.to_owned(), false),
+            None => (self.literal("a label name")?, true),
+        };
+        self.skip_space();
+        if quoted && self.rest().starts_with([',', '}']) {
+            return self.matcher_at(begins, "__name__", MatchOp::Equal, &name);
+        }
+        let op = self.operator()?;
+        self.skip_space();
+        let value_begins = self.at;
+        let value = self.literal("a quoted value")?;
+        self.matcher_at(value_begins, &name, op, &value)
+    }
+
+    fn operator(&mut self) -> Result<MatchOp, SelectorError> {
+        const OPERATORS: [(&str, MatchOp); 4] = [
+            ("=~", MatchOp::Regex),
+            ("!~", MatchOp::NotRegex),
+            ("!=", MatchOp::NotEqual),
+            ("=", MatchOp::Equal),
+        ];
+        let found = OPERATORS.into_iter().find(|(text, _)| self.rest().starts_with(text));
+        let (text, op) = found.ok_or_else(|| self.unexpected("=, !=, =~ or !~"))?;
+        self.at += text.len();
+        Ok(op)
+    }
+
+    fn literal(&mut self, wanted: &str) -> Result<String, SelectorError> {
+        match literal::read(self.rest()) {
+            Ok(Some((text, len))) => {
+                self.at += len;
+                Ok(text)
+            }
+            Ok(None) => Err(self.unexpected(wanted)),
+            Err((offset, problem)) => Err(self.fault_at(self.at + offset, problem)),
+        }
+    }
+
+    /// A name of letters, digits and `_`, and of what `also` allows.
+    fn identifier(&mut self, also: impl Fn(char) -> bool) -> Option<&'a str> {
+        let rest = self.rest();
+        let belongs = |c: char| c.is_ascii_alphanumeric() || c == '_' || also(c);
+        let len = rest.find(|c| !belongs(c)).unwrap_or(rest.len());
+        let name = &rest[..len];
+        if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
+            return None;
+        }
+        self.at += len;
+        Some(name)
+    }
+
+    fn matcher_at(
+        &mut self,
+        at: usize,
+        name: &str,
+        op: MatchOp,
+        value: &str,
+    ) -> Result<Matcher, SelectorError> {
+        let left = self.matchers_left.checked_sub(1);
+        self.matchers_left = left.ok_or_else(|| self.fault_at(at, "more matchers than a read may have"))?;
+        Matcher::new(name, op, value).map_err(|problem| self.fault_at(at, problem))
+    }
+
+    fn take(&mut self, wanted: char) -> bool {
+        let is_there = self.rest().starts_with(wanted);
+        if is_there {
+            self.at += wanted.len_utf8();
+        }
+        is_there
+    }
+
+    fn skip_space(&mut self) {
+        let rest = self.rest();
+        self.at += rest.len() - rest.trim_start_matches([' ', '\t', '\n', '\r']).len();
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn unexpected(&self, wanted: &str) -> SelectorError {
+        match self.rest().chars().next() {
+            Some(found) => self.fault(format_args!("expected {wanted}, found {found:?}")),
+            None => self.fault(format_args!("expected {wanted}, found the end")),
+        }
+    }
+
+    fn fault(&self, problem: impl fmt::Display) -> SelectorError {
+        self.fault_at(self.at, problem)
+    }
+
+    fn fault_at(&self, at: usize, problem: impl fmt::Display) -> SelectorError {
+        SelectorError { position: self.text[..at].chars().count() + 1, problem: problem.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! Prometheus' HTTP API and the export, over shards.
+
+use serde_json::{Value, json};
+use silverback::model::STALE_NAN_BITS;
+
+use crate::harness::Node;
+use crate::written::{series, start_ms, write};
+
+/// Two metrics on three hosts, and a name that is no identifier.
+fn with_hosts(shards: usize, start_ms: i64) -> Node {
+    let node = Node::start(shards);
+    let mut written = Vec::new();
+    for host in ["a", "b", "c"] {
+        written.push(series(&[("__name__", "up"), ("host", host)], start_ms, [1.0, 0.5]));
+        written.push(series(&[("__name__", "load"), ("host", host)], start_ms + 60_000, [2.0]));
+    }
+    written.push(series(&[("__name__", "my.name"), ("härte", "x y")], start_ms, [3.0]));
+    write(&node, &written);
+    node
+}
+
+fn check_on(node: &Node, path: &str, expect: &Value) {
+    let answer = node.get(path);
+    assert_eq!((answer.status, answer.is_cut), (200, false), "{path}: {}", answer.text());
+    assert_eq!(answer.header("content-type"), "application/json");
+    assert_eq!(answer.json(), *expect, "{path}");
+}
+
+fn success(data: Value) -> Value {
+    json!({"status": "success", "data": data})
+}
+
+fn truncated(data: Value) -> Value {
+    json!({"status": "success", "data": data, "warnings": ["results truncated due to limit"]})
+}
+
+#[test]
+fn series_are_the_union_of_the_selectors_each_once() {
+    for shards in [1, 3] {
+        let start = start_ms();
+        let node = with_hosts(shards, start);
+        let check = |query: &str, expect| check_on(&node, &format!("/api/v1/series?{query}"), &expect);
+        let up = |host| json!({"__name__": "up", "host": host});
+        let load = |host| json!({"__name__": "load", "host": host});
+        check("match[]=up", success(json!([up("a"), up("b"), up("c")])));
+        check("match[]=up%7Bhost=~%22a|b%22%7D&match[]=%7Bhost=%22a%22%7D", {
+            success(json!([load("a"), up("a"), up("b")]))
+        });
+        check("match[]=up&match[]=up&limit=3", success(json!([up("a"), up("b"), up("c")])));
+        check("match[]=up&limit=2", truncated(json!([up("a"), up("b")])));
+        check("match[]=nothing", success(json!([])));
+        check("match[]=%7B%22my.name%22%7D", success(json!([{"__name__": "my.name", "härte": "x y"}])));
+        let until = (start + 30_000) as f64 / 1000.0;
+        check(&format!("match[]=%7Bhost=%22a%22%7D&end={until}"), success(json!([up("a")])));
+        check(&format!("match[]=%7Bhost=%22a%22%7D&start={until}"), success(json!([load("a")])));
+    }
+}
+
+#[test]
+fn series_can_be_asked_for_in_a_form() {
+    let node = with_hosts(2, start_ms());
+    let headers = [("content-type", "application/x-www-form-urlencoded")];
+    let answer = node.post("/api/v1/series?limit=1", &headers, b"match[]=load");
+    assert_eq!(answer.json(), truncated(json!([{"__name__": "load", "host": "a"}])));
+}
+
+#[test]
+fn labels_and_their_values_are_listed() {
+    for shards in [1, 3] {
+        let start = start_ms();
+        let node = with_hosts(shards, start);
+        let check = |path: &str, expect| check_on(&node, &format!("/api/v1/{path}"), &expect);
+        check("labels", success(json!(["__name__", "host", "härte"])));
+        check("labels?match[]=up", success(json!(["__name__", "host"])));
+        check("labels?limit=1", truncated(json!(["__name__"])));
+        check("label/host/values", success(json!(["a", "b", "c"])));
+        check("label/host/values?match[]=up%7Bhost!=%22b%22%7D", success(json!(["a", "c"])));
+        check("label/host/values?match[]=up%7Bhost=%22c%22%7D&match[]=%7Bhost=%22a%22%7D", {
+            success(json!(["a", "c"]))
+        });
+        check("label/h%C3%A4rte/values", success(json!(["x y"])));
+        check("label/U__h_e4_rte/values", success(json!(["x y"])));
+        check("label/nobody/values", success(json!([])));
+        let until = (start + 30_000) as f64 / 1000.0;
+        check(&format!("label/__name__/values?end={until}"), success(json!(["my.name", "up"])));
+    }
+}
+
+#[test]
+fn the_index_statistics_are_added_up_over_shards() {
+    for shards in [1, 3] {
+        let start = start_ms();
+        let data = with_hosts(shards, start).get("/api/v1/status/tsdb?limit=2").json()["data"].take();
+        assert_eq!(data["headStats"]["numSeries"], 7);
+        assert_eq!(data["headStats"]["minTime"], start);
+        assert_eq!(data["headStats"]["maxTime"], start + 60_000);
+        let entry = |name, value| json!({"name": name, "value": value});
+        assert_eq!(data["seriesCountByMetricName"], json!([entry("load", 3), entry("up", 3)]));
+        assert_eq!(data["labelValueCountByLabelName"], json!([entry("__name__", 3), entry("host", 3)]));
+        let pairs = json!([entry("__name__=load", 3), entry("__name__=up", 3)]);
+        assert_eq!(data["seriesCountByLabelValuePair"], pairs);
+    }
+}
+
+#[test]
+fn the_build_is_told() {
+    let build = Node::start(1).get("/api/v1/status/buildinfo").json();
+    assert_eq!(build["status"], "success");
+    assert_eq!(build["data"]["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn an_export_has_a_line_for_each_series() {
+    for shards in [1, 3] {
+        let (node, start) = (Node::start(shards), start_ms());
+        let odd = [1.0, f64::NAN, f64::INFINITY, 0.1, -2.0, f64::from_bits(STALE_NAN_BITS)];
+        write(
+            &node,
+            &[
+                series(&[("__name__", "odd")], start, odd),
+                series(&[("__name__", "long")], start, (0..500).map(f64::from)),
+            ],
+        );
+        let answer = node.get("/api/v1/export?match[]=odd&match[]=%7B__name__=~%22long|odd%22%7D");
+        assert_eq!(answer.header("content-type"), "application/stream+json");
+        let lines: Vec<Value> = answer.text().lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+        let times = |count: i64| (0..count).map(|i| start + i * 1000).collect::<Vec<_>>();
+        let long: Vec<_> = (0..500).collect();
+        let values = json!([1, "NaN", "+Inf", 0.1, -2, "StaleNaN"]);
+        assert_eq!(
+            lines,
+            [
+                json!({"metric": {"__name__": "long"}, "values": long, "timestamps": times(500)}),
+                json!({"metric": {"__name__": "odd"}, "values": values, "timestamps": times(6)}),
+            ]
+        );
+        let (from, to) = ((start + 2000) as f64 / 1000.0, (start + 3000) as f64 / 1000.0);
+        let trimmed = node.get(&format!("/api/v1/export?match[]=odd&start={from}&end={to}")).text();
+        let expect = format!(
+            "{{\"metric\":{{\"__name__\":\"odd\"}},\"values\":[\"+Inf\",0.1],\"timestamps\":[{},{}]}}\n",
+            start + 2000,
+            start + 3000
+        );
+        assert_eq!(trimmed, expect);
+    }
+}

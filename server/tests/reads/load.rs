@@ -1,0 +1,102 @@
+//! Reads that are large or slow delay nobody else and hold bounded memory.
+
+use std::io::{BufReader, Read};
+use std::time::{Duration, Instant};
+
+use crate::harness::{Node, read_answer, send};
+use crate::written::{Series, series, start_ms, write};
+
+const EXPORT: &str = "/api/v1/export?match[]=wide";
+
+/// Some 60 MB as JSON: more than any socket's buffers take.
+fn write_wide(node: &Node) -> usize {
+    let start = start_ms();
+    for part in 0..20 {
+        let one = |i: i32| -> Series {
+            let values = (0..1000).map(|s| f64::from(s * 7919 % 1013).sin());
+            series(&[("__name__", "wide"), ("i", &format!("{part}-{i}"))], start, values)
+        };
+        write(node, &(0..80).map(one).collect::<Vec<_>>());
+    }
+    20 * 80
+}
+
+fn resident_bytes() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+#[test]
+fn a_reader_that_stops_holds_a_bounded_buffer_and_nobody_else_up() {
+    let node = Node::start_with(2, |config| config.max_reads = 4);
+    let written = write_wide(&node);
+    let before = resident_bytes();
+    let mut stopped = node.connect();
+    send(&mut stopped, "GET", EXPORT, &[], b"");
+    stopped.read_exact(&mut [0; 1000]).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 20 << 20, "{grown} bytes wait for a client that doesn't read");
+    let began = Instant::now();
+    assert_eq!(node.get("/-/healthy").status, 200);
+    assert_eq!(node.get("/api/v1/labels").status, 200);
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    let mut rest = Vec::new();
+    stopped.read_to_end(&mut rest).unwrap();
+    let lines = rest.windows(2).filter(|bytes| *bytes == b"}\n").count();
+    assert_eq!(lines, written, "the export goes on where it stopped");
+}
+
+#[test]
+fn a_read_beyond_the_limit_is_told_to_come_again() {
+    let node = Node::start_with(1, |config| config.max_reads = 1);
+    write_wide(&node);
+    let mut stopped = node.connect();
+    send(&mut stopped, "GET", EXPORT, &[], b"");
+    stopped.read_exact(&mut [0; 1000]).unwrap();
+    let refused = node.get("/api/v1/labels");
+    assert_eq!((refused.status, refused.header("retry-after")), (429, "1"));
+    assert_eq!(refused.json()["errorType"], "too_many_requests");
+    assert_eq!(node.post("/api/v1/read", &[], b"").status, 429);
+    drop(stopped);
+    let began = Instant::now();
+    while node.get("/api/v1/labels").status != 200 {
+        assert!(began.elapsed() < Duration::from_secs(10), "the read of a client that left goes on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_client_that_leaves_closes_its_selects() {
+    let node = Node::start(2);
+    write_wide(&node);
+    let mut leaving = node.connect();
+    send(&mut leaving, "GET", EXPORT, &[], b"");
+    leaving.read_exact(&mut [0; 1000]).unwrap();
+    assert!(open_selects(&node) > 0);
+    drop(leaving);
+    let began = Instant::now();
+    while open_selects(&node) > 0 {
+        assert!(began.elapsed() < Duration::from_secs(10), "selects stay open");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn open_selects(node: &Node) -> u64 {
+    let metrics = node.get("/metrics").text();
+    let counts = metrics.lines().filter(|line| line.starts_with("silverback_shard_open_selects{"));
+    counts.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap() as u64).sum()
+}
+
+#[test]
+fn reads_are_counted_and_so_are_their_failures() {
+    let node = Node::start(1);
+    assert_eq!(node.get("/api/v1/labels").status, 200);
+    assert_eq!(node.get("/api/v1/series").status, 400);
+    let mut stream = BufReader::new(node.connect());
+    send(stream.get_mut(), "POST", "/api/v1/read", &[], b"x");
+    assert_eq!(read_answer(&mut stream).status, 400);
+    let metrics = node.get("/metrics").text();
+    assert!(metrics.contains("silverback_reads_total{shard=\"0\"} 3\n"), "{metrics}");
+    assert!(metrics.contains("silverback_reads_failed_total{shard=\"0\"} 2\n"), "{metrics}");
+}

@@ -1,0 +1,9 @@
+//! What was written is read back, by every way of reading and on any number of shards.
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod http_api;
+mod load;
+mod refusals;
+mod remote_read;
+mod written;

@@ -1,0 +1,72 @@
+//! Reads that are refused: each with its status and clear words, and the node goes on.
+
+use silverback_proto::prometheus::label_matcher::Type;
+
+use crate::harness::{Answer, Node};
+use crate::written::{ask, compress, query, series, start_ms, write};
+
+const ALWAYS: (i64, i64) = (i64::MIN, i64::MAX);
+
+fn check_refused(answer: &Answer, status: u16, words: &str) {
+    assert_eq!(answer.status, status, "{}", answer.text());
+    assert!(answer.text().contains(words), "{}", answer.text());
+}
+
+#[test]
+fn hostile_remote_reads_are_refused() {
+    let node = Node::start(2);
+    let post = |body: &[u8]| node.post("/api/v1/read", &[], body);
+    check_refused(&post(b""), 400, "snappy");
+    check_refused(&post(b"no snappy at all"), 400, "snappy");
+    check_refused(&post(&[0xff, 0xff, 0xff, 0xff, 0x0f]), 400, "at most 2097152");
+    check_refused(&post(&compress(&[0xff; 64])), 400, "ReadRequest");
+    check_refused(&post(&vec![0; (2 << 20) + 1]), 413, "larger than");
+    let wide = vec![query(&[("a", Type::Neq, "b"); 300], ALWAYS)];
+    check_refused(&ask(&node, wide, &[]), 400, "300 matchers");
+    check_refused(&ask(&node, vec![query(&[], ALWAYS); 33], &[1]), 400, "33 queries");
+    check_refused(&ask(&node, vec![query(&[("a", Type::Re, "(")], ALWAYS)], &[]), 400, "\"(\"");
+    let huge = "(x{1000}){1000}";
+    check_refused(&ask(&node, vec![query(&[("a", Type::Re, huge)], ALWAYS)], &[]), 400, "size limit");
+    check_refused(&ask(&node, vec![], &[9]), 400, "response types");
+    assert_eq!(node.get("/-/healthy").status, 200);
+}
+
+#[test]
+fn another_protocol_s_client_is_told_so_before_its_body_is_looked_at() {
+    let node = Node::start(1);
+    let with = |name, value| node.post("/api/v1/read", &[(name, value)], b"x");
+    check_refused(&with("content-type", "application/json"), 415, "only application/x-protobuf");
+    check_refused(&with("content-encoding", "gzip"), 415, "only snappy");
+    check_refused(&node.get("/api/v1/read"), 405, "POST");
+    assert_eq!(node.get("/api/v1/read").header("allow"), "POST");
+}
+
+#[test]
+fn questions_that_mean_nothing_are_refused_in_prometheus_shape() {
+    let node = Node::start(1);
+    let check = |path: &str, words: &str| {
+        let answer = node.get(path);
+        check_refused(&answer, 400, words);
+        let json = answer.json();
+        assert_eq!((json["status"].as_str(), json["errorType"].as_str()), (Some("error"), Some("bad_data")));
+    };
+    check("/api/v1/series", "no match[]");
+    check("/api/v1/series?match[]=%7B%7D", "at least one matcher");
+    check("/api/v1/series?match[]=up%7B", "at position 4");
+    check("/api/v1/export?match[]=up&start=yesterday", "start=yesterday");
+    check("/api/v1/labels?limit=some", "limit=some");
+    check("/api/v1/label/%ff/values", "not a label name");
+    check("/api/v1/status/tsdb?limit=10001", "at most 10000");
+    let answer = node.ask("DELETE", "/api/v1/series?match[]=up", &[], b"");
+    assert_eq!((answer.status, answer.header("allow")), (405, "GET, POST"));
+}
+
+#[test]
+fn a_samples_read_beyond_its_limit_is_refused_and_chunks_are_not() {
+    let node = Node::start_with(1, |config| config.max_read_samples = 10);
+    let start = start_ms();
+    write(&node, &[series(&[("__name__", "up")], start, (0..11).map(f64::from))]);
+    check_refused(&ask(&node, vec![query(&[], ALWAYS)], &[0]), 400, "more than 10 samples");
+    assert_eq!(ask(&node, vec![query(&[], (start, start + 9000))], &[0]).status, 200);
+    assert_eq!(ask(&node, vec![query(&[], ALWAYS)], &[1]).status, 200);
+}

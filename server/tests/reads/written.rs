@@ -1,0 +1,120 @@
+//! Samples that a test writes, and remote read as a client speaks it.
+
+use prost::Message;
+use silverback_proto::prometheus::label_matcher::Type;
+use silverback_proto::prometheus::{
+    ChunkedReadResponse, Label, LabelMatcher, Query, ReadRequest, ReadResponse, Sample, TimeSeries,
+    WriteRequest,
+};
+
+use crate::harness::{Answer, Node};
+
+/// The first sample's time: within retention, and aligned to nothing.
+pub fn start_ms() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    now.as_millis() as i64 - 3_600_000
+}
+
+/// A series of `(time, bits of the value)`.
+pub type Series = (Vec<(String, String)>, Vec<(i64, u64)>);
+
+/// A series of samples, 1 s apart.
+pub fn series(labels: &[(&str, &str)], start_ms: i64, values: impl IntoIterator<Item = f64>) -> Series {
+    let mut labels: Vec<_> = labels.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect();
+    labels.sort();
+    let times = (0..).map(|i| start_ms + i * 1000);
+    (labels, times.zip(values).map(|(time, value)| (time, value.to_bits())).collect())
+}
+
+/// Writes by remote write 1.
+pub fn write(node: &Node, written: &[Series]) {
+    let timeseries = written.iter().map(|(labels, samples)| TimeSeries {
+        labels: labels.iter().map(|(n, v)| Label { name: n.clone(), value: v.clone() }).collect(),
+        samples: samples.iter().map(|(t, v)| Sample { value: f64::from_bits(*v), timestamp: *t }).collect(),
+        ..TimeSeries::default()
+    });
+    let request = WriteRequest { timeseries: timeseries.collect(), metadata: Vec::new() };
+    let answer = node.post("/api/v1/write", &[], &compress(&request.encode_to_vec()));
+    assert_eq!(answer.status, 204, "{}", answer.text());
+}
+
+/// In snappy's block format.
+pub fn compress(bytes: &[u8]) -> Vec<u8> {
+    snap::raw::Encoder::new().compress_vec(bytes).unwrap()
+}
+
+/// A query of a range.
+pub fn query(matchers: &[(&str, Type, &str)], range_ms: (i64, i64)) -> Query {
+    let matchers = matchers.iter().map(|(name, kind, value)| LabelMatcher {
+        r#type: *kind as i32,
+        name: name.to_string(),
+        value: value.to_string(),
+    });
+    Query {
+        start_timestamp_ms: range_ms.0,
+        end_timestamp_ms: range_ms.1,
+        matchers: matchers.collect(),
+        hints: None,
+    }
+}
+
+/// Sends a read as Prometheus does.
+pub fn ask(node: &Node, queries: Vec<Query>, accepted: &[i32]) -> Answer {
+    let request = ReadRequest { queries, accepted_response_types: accepted.to_vec() };
+    let headers = [("content-type", "application/x-protobuf"), ("content-encoding", "snappy")];
+    node.post("/api/v1/read", &headers, &compress(&request.encode_to_vec()))
+}
+
+/// Reads by SAMPLES.
+pub fn read_samples(node: &Node, queries: Vec<Query>) -> Vec<Vec<Series>> {
+    let answer = ask(node, queries, &[]);
+    assert_eq!((answer.status, answer.is_cut), (200, false), "{}", String::from_utf8_lossy(&answer.body));
+    assert_eq!(answer.header("content-type"), "application/x-protobuf");
+    assert_eq!(answer.header("content-encoding"), "snappy");
+    let body = snap::raw::Decoder::new().decompress_vec(&answer.body).unwrap();
+    let response = ReadResponse::decode(&body[..]).unwrap();
+    let series = |one: TimeSeries| {
+        (pairs(&one.labels), one.samples.iter().map(|s| (s.timestamp, s.value.to_bits())).collect())
+    };
+    response.results.into_iter().map(|r| r.timeseries.into_iter().map(series).collect()).collect()
+}
+
+/// Reads by STREAMED_XOR_CHUNKS: the frames in their order.
+pub fn read_frames(node: &Node, queries: Vec<Query>) -> Vec<ChunkedReadResponse> {
+    let answer = ask(node, queries, &[1]);
+    assert_eq!((answer.status, answer.is_cut), (200, false), "{}", String::from_utf8_lossy(&answer.body));
+    let expect = "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse";
+    assert_eq!(answer.header("content-type"), expect);
+    assert_eq!(answer.header("content-encoding"), "");
+    let (mut frames, mut rest) = (Vec::new(), &answer.body[..]);
+    while !rest.is_empty() {
+        let length = prost::decode_length_delimiter(&mut rest).unwrap();
+        let (checksum, after) = rest.split_at(4);
+        let (message, after) = after.split_at(length);
+        assert_eq!(checksum, crc32c::crc32c(message).to_be_bytes());
+        frames.push(ChunkedReadResponse::decode(message).unwrap());
+        rest = after;
+    }
+    frames
+}
+
+/// The series in frames of one query, their samples out of all their chunks.
+pub fn series_of(frames: &[ChunkedReadResponse]) -> Vec<Series> {
+    let mut found: Vec<Series> = Vec::new();
+    for series in frames.iter().flat_map(|frame| &frame.chunked_series) {
+        let labels = pairs(&series.labels);
+        if found.last().is_none_or(|(last, _)| *last != labels) {
+            found.push((labels, Vec::new()));
+        }
+        for chunk in &series.chunks {
+            let samples = silverback::gorilla::XorIter::new(&chunk.data).map(Result::unwrap);
+            let samples = samples.map(|s| (s.timestamp_ms, s.value.to_bits()));
+            found.last_mut().unwrap().1.extend(samples);
+        }
+    }
+    found
+}
+
+fn pairs(labels: &[Label]) -> Vec<(String, String)> {
+    labels.iter().map(|label| (label.name.clone(), label.value.clone())).collect()
+}

@@ -1,1 +1,3 @@
 //! What the benches share.
+pub mod contender;
+pub mod fleet;

@@ -1,3 +1,4 @@
 //! What the benches share.
+pub mod bench;
 pub mod contender;
 pub mod fleet;

@@ -1,3 +1,5 @@
 //! What the benches share.
+pub mod bench;
+pub mod contender;
 pub mod fleet;
 pub mod load;

@@ -35,15 +35,24 @@ where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
+    match timeout(limit, read_untimed(headers, body, bytes_max)).await {
+        Ok(read) => read,
+        Err(_) => Err(BodyError::TimedOut(limit)),
+    }
+}
+
+/// The same without a limit of time: on whatever runtime its caller keeps one.
+pub async fn read_untimed<B>(headers: &HeaderMap, body: B, bytes_max: usize) -> Result<Bytes, BodyError>
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
     let claimed = headers.get(CONTENT_LENGTH).and_then(|l| l.to_str().ok()?.parse::<u64>().ok());
     if claimed.is_some_and(|claimed| claimed > bytes_max as u64) {
         return Err(BodyError::TooLarge(bytes_max));
     }
     let claimed = claimed.map_or(0, |claimed| claimed as usize);
-    match timeout(limit, collect(body, claimed, bytes_max)).await {
-        Ok(read) => read,
-        Err(_) => Err(BodyError::TimedOut(limit)),
-    }
+    collect(body, claimed, bytes_max).await
 }
 
 /// Room made ahead for a claimed length: what is beyond it grows as it arrives, so that a claim

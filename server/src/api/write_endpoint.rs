@@ -65,7 +65,8 @@ fn reject(core: &Core, version: Option<Version>, rejection: &Rejection) -> NodeR
     respond(Answer::to_rejection(version, rejection))
 }
 
-fn respond(answer: Answer) -> NodeResponse {
+/// An answer as HTTP carries it.
+pub fn respond(answer: Answer) -> NodeResponse {
     let Answer { status, headers, mut text } = answer;
     if !text.is_empty() {
         text.push('\n');

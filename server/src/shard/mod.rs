@@ -26,7 +26,7 @@ pub use index::LabelIndex;
 
 pub use worker::{Inbox, ReplyTo, Worker};
 
-/// One core's data. Not `Send` by use: it lives behind an `Rc` on its core.
+/// One core's data. It lives behind an `Rc` on its core.
 #[derive(Debug)]
 pub struct Shard {
     id: ShardId,
@@ -39,6 +39,10 @@ pub struct Shard {
     counters: Counters,
     selects: select::OpenSelects,
 }
+
+const fn assert_send_and_sync<T: Send + Sync>() {}
+// What compares this design with one of locks puts shards behind them.
+const _: () = assert_send_and_sync::<Shard>();
 
 /// What happened on this shard since the start.
 #[derive(Debug, Default, Clone)]

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::cell::SeriesRef;
 use crate::limits::{SELECT_IDLE_US_MAX, SELECTS_MAX};
@@ -19,7 +20,8 @@ type Found = (SeriesRef, SeriesId);
 
 #[derive(Debug)]
 struct Select {
-    sorted: Rc<[Found]>,
+    // Not an `Rc`: so that a whole shard can be handed to another thread.
+    sorted: Arc<[Found]>,
     next: usize,
     selection: Selection,
     content: SelectContent,
@@ -116,7 +118,7 @@ pub async fn fetch<H: Host>(
     let (sorted, mut next, selection, content) = {
         let mut shard = shard.borrow_mut();
         let select = shard.selects.get(id)?;
-        (Rc::clone(&select.sorted), select.next, select.selection.clone(), select.content)
+        (Arc::clone(&select.sorted), select.next, select.selection.clone(), select.content)
     };
     let (mut batch, mut room) = (Vec::new(), bytes);
     while next < sorted.len() && room > 0 {

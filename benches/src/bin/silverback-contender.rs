@@ -1,0 +1,91 @@
+//! The contender as a command, started as the node is.
+
+use std::io;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use silverback::config::Config;
+use silverback::runtime::cpus::affinity_mask;
+use silverback_benches::contender::{Contender, STRIPES_MAX, Stripes, serve};
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The node's remote write service on tokio, with its shards behind locks: what the node is measured
+/// against.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Arguments {
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS", default_value_t = Config::default().listen[0])]
+    listen: SocketAddr,
+    /// Worker threads; as many as the process may use CPUs where it isn't given
+    #[arg(long, value_name = "COUNT")]
+    threads: Option<NonZeroUsize>,
+    /// Locks that the series lie behind, rounded up to a power of two
+    #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = stripe_count)]
+    stripes: usize,
+    /// Open connections
+    #[arg(long, value_name = "COUNT", default_value_t = Config::default().max_connections)]
+    max_connections: usize,
+    /// A request body as it arrives, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = Config::default().max_body_bytes)]
+    max_body_bytes: usize,
+    /// A request body after decompression, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = Config::default().max_decoded_bytes)]
+    max_decoded_bytes: usize,
+}
+
+fn stripe_count(text: &str) -> Result<usize, String> {
+    let within = |count: &usize| (1..=STRIPES_MAX).contains(count);
+    text.parse().ok().filter(within).ok_or_else(|| format!("not a number from 1 to {STRIPES_MAX}"))
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match runtime(&arguments).and_then(|runtime| runtime.block_on(run(arguments))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("silverback-contender: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn runtime(arguments: &Arguments) -> io::Result<Runtime> {
+    let threads = match arguments.threads {
+        Some(threads) => threads.get(),
+        None => affinity_mask()?.len(),
+    };
+    Builder::new_multi_thread().worker_threads(threads).enable_all().build()
+}
+
+async fn run(arguments: Arguments) -> io::Result<()> {
+    let [terminate, interrupt] = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
+    let (terminate, interrupt) = (terminate?, interrupt?);
+    let listener = TcpListener::bind(arguments.listen).await?;
+    println!("listening on {}", listener.local_addr()?);
+    let config = Config {
+        max_connections: arguments.max_connections,
+        max_body_bytes: arguments.max_body_bytes,
+        max_decoded_bytes: arguments.max_decoded_bytes,
+        ..Config::default()
+    };
+    let contender = Arc::new(Contender::new(config, Stripes::new(arguments.stripes)));
+    // As a task, so that connections are accepted by the workers and not by one thread more.
+    let serving = tokio::spawn(serve(contender, listener, told_to_end(terminate, interrupt)));
+    serving.await.map_err(io::Error::other)
+}
+
+async fn told_to_end(mut terminate: Signal, mut interrupt: Signal) {
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}

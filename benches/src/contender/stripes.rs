@@ -1,0 +1,131 @@
+//! Shards behind locks, each with its fraction of the series-id space.
+//!
+//! Every append writes, so a lock is taken for writing; only the metrics read.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+
+use silverback::limits::CELL_COUNT;
+use silverback::message::part::PartBuffer;
+use silverback::message::{ShardStats, WriteBody};
+use silverback::model::{SeriesId, ShardId};
+use silverback::shard::Shard;
+use silverback::shard::append::{PartOutcome, TimeBounds};
+
+/// Stripes at the most: one for each cell.
+pub const STRIPES_MAX: usize = CELL_COUNT;
+
+/// Apart from its neighbours by two cache lines, which are fetched in pairs.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Stripe(RwLock<Shard>);
+
+/// All series, over a number of locks that is a power of two.
+#[derive(Debug)]
+pub struct Stripes {
+    stripes: Box<[Stripe]>,
+    /// Cell → stripe.
+    shift: u32,
+}
+
+impl Stripes {
+    /// As many as asked for, rounded up to a power of two; at most [`STRIPES_MAX`].
+    pub fn new(count: usize) -> Self {
+        let count = count.clamp(1, STRIPES_MAX).next_power_of_two();
+        let stripe = |i| Stripe(RwLock::new(Shard::new(ShardId(i as u16), usize::MAX)));
+        let shift = CELL_COUNT.trailing_zeros() - count.trailing_zeros();
+        Self { stripes: (0..count).map(stripe).collect(), shift }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.stripes.len()
+    }
+
+    /// The stripe that a series lies in.
+    #[inline]
+    pub fn stripe_of(&self, id: SeriesId) -> usize {
+        usize::from(id.cell().0 >> self.shift)
+    }
+
+    /// Takes in one part for each stripe and empties it; tells what became of each.
+    pub fn append(
+        &self,
+        body: &WriteBody,
+        parts: &mut [PartBuffer],
+        bounds: TimeBounds,
+        mut told: impl FnMut(PartOutcome),
+    ) {
+        let mut append = |shard: &mut Shard, part: &mut PartBuffer| {
+            told(shard.append(body, &part.series, &part.samples, bounds));
+            part.series.clear();
+            part.samples.clear();
+        };
+        // Locks that are free first: a worker waits for another only with nothing else left to do.
+        let (first, count) = (starting_stripe(), parts.len());
+        for at in (0..count).map(|i| first.wrapping_add(i) % count) {
+            if !parts[at].series.is_empty()
+                && let Some(mut shard) = self.try_lock(at)
+            {
+                append(&mut shard, &mut parts[at]);
+            }
+        }
+        for (at, part) in parts.iter_mut().enumerate().filter(|(_, part)| !part.series.is_empty()) {
+            append(&mut self.lock(at), part);
+        }
+    }
+
+    /// Each stripe's counters and sizes, one after the other.
+    pub fn stats(&self) -> impl Iterator<Item = ShardStats> {
+        (0..self.count()).map(|at| self.read(at).stats())
+    }
+
+    fn try_lock(&self, at: usize) -> Option<RwLockWriteGuard<'_, Shard>> {
+        match self.stripes[at].0.try_write() {
+            Ok(shard) => Some(shard),
+            Err(TryLockError::WouldBlock) => None,
+            Err(TryLockError::Poisoned(_)) => poisoned(),
+        }
+    }
+
+    fn lock(&self, at: usize) -> RwLockWriteGuard<'_, Shard> {
+        self.stripes[at].0.write().unwrap_or_else(|_| poisoned())
+    }
+
+    fn read(&self, at: usize) -> RwLockReadGuard<'_, Shard> {
+        self.stripes[at].0.read().unwrap_or_else(|_| poisoned())
+    }
+}
+
+fn poisoned() -> ! {
+    panic!("an append broke off midway: what this shard holds can't be trusted")
+}
+
+/// Another one for each worker, so that workers seldom go over the same stripes side by side.
+fn starting_stripe() -> usize {
+    static WORKERS: AtomicUsize = AtomicUsize::new(0);
+    /// Apart from each other whatever the number of stripes is.
+    const STEP: usize = 0x9e37_79b9_7f4a_7c15;
+    thread_local!(static FIRST: usize = WORKERS.fetch_add(1, Ordering::Relaxed).wrapping_mul(STEP));
+    FIRST.with(|first| *first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cell_has_its_stripe() {
+        for count in [1, 2, 64, STRIPES_MAX] {
+            let stripes = Stripes::new(count);
+            let of_cell = |cell: usize| stripes.stripe_of(SeriesId((cell as u128) << 118));
+            assert_eq!((0..CELL_COUNT).map(of_cell).max(), Some(count - 1));
+            assert!((0..CELL_COUNT).is_sorted_by_key(of_cell));
+        }
+    }
+
+    #[test]
+    fn an_odd_count_is_rounded_up() {
+        assert_eq!([0, 1, 3, 65, usize::MAX].map(|count| Stripes::new(count).count()), [1, 1, 4, 128, 1024]);
+    }
+}

@@ -1,0 +1,129 @@
+//! The way of a write request on whichever worker has it: decompress, decode, split, append.
+
+use std::cell::RefCell;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use silverback::api::remote_write::answer::WriteReport;
+use silverback::api::remote_write::{
+    Decoder, Decoding, MalformedBody, Rejection, Slice, Tally, Version, snappy,
+};
+use silverback::clock::Clock;
+use silverback::limits::{DECODE_SLICE_SERIES, FUTURE_MS_MAX, IN_FLIGHT_BYTES_MAX};
+use silverback::message::Refusals;
+use silverback::shard::append::{PartOutcome, TimeBounds};
+
+use super::Contender;
+use super::scratch::{Scratch, Split};
+
+thread_local!(static DECODER: RefCell<Decoder> = RefCell::default());
+
+impl Contender {
+    /// Writes one request.
+    pub(super) async fn write(&self, version: Version, compressed: &[u8]) -> Result<WriteReport, Rejection> {
+        let decoded_bytes = snappy::claimed_bytes(compressed, self.config.max_decoded_bytes)?;
+        let _reserved = Reserved::take(&self.in_flight_bytes, decoded_bytes)?;
+        let mut scratch = Scratch::take(self.stripes.count());
+        let result = self.write_scratch(version, compressed, &mut scratch).await;
+        scratch.give_back();
+        result
+    }
+
+    async fn write_scratch(
+        &self,
+        version: Version,
+        compressed: &[u8],
+        scratch: &mut Scratch,
+    ) -> Result<WriteReport, Rejection> {
+        snappy::decompress(compressed, self.config.max_decoded_bytes, &mut scratch.body.bytes)?;
+        let tally = self.decode(version, scratch).await?;
+        self.count_refused(&tally);
+        let mut report = WriteReport::from(tally);
+        let Scratch { body, parts } = scratch;
+        self.stripes.append(body, parts, self.bounds(), |outcome| add(&mut report, outcome));
+        Ok(report)
+    }
+
+    /// Decodes the whole request before any of it is stored.
+    async fn decode(&self, version: Version, scratch: &mut Scratch) -> Result<Tally, MalformedBody> {
+        let Scratch { body, parts } = scratch;
+        let mut split = Split::new(&self.stripes, parts);
+        let mut decoding = Decoding::start(version);
+        loop {
+            // After a yield the request may be on another worker, and goes on with that one's decoder.
+            let slice = DECODER.with_borrow_mut(|decoder| {
+                decoder.decode(body, &mut decoding, &self.hasher, DECODE_SLICE_SERIES, &mut split)
+            })?;
+            match slice {
+                Slice::Done => return Ok(decoding.tally),
+                Slice::More => tokio::task::yield_now().await,
+            }
+        }
+    }
+
+    fn count_refused(&self, tally: &Tally) {
+        if tally.refused.total() > 0 {
+            let counts = &self.counts.refused;
+            // Plain numbers: a panic elsewhere leaves them whole.
+            counts.lock().unwrap_or_else(PoisonError::into_inner).merge(&tally.refused);
+        }
+    }
+
+    fn bounds(&self) -> TimeBounds {
+        let now_ms = Clock::System.now_ms();
+        TimeBounds {
+            oldest_ms: now_ms.saturating_sub(self.config.retention.as_millis() as i64),
+            newest_ms: now_ms.saturating_add(FUTURE_MS_MAX),
+        }
+    }
+}
+
+fn add(report: &mut WriteReport, outcome: PartOutcome) {
+    report.written += outcome.written;
+    if let Some(refusals) = outcome.refusals {
+        let Refusals { counts, example } = *refusals;
+        report.refused.merge(&counts);
+        report.example = report.example.take().or(example);
+    }
+}
+
+/// Bytes of the bound on requests under way, held until this is dropped.
+struct Reserved<'a> {
+    in_flight_bytes: &'a AtomicUsize,
+    bytes: usize,
+}
+
+impl<'a> Reserved<'a> {
+    fn take(in_flight_bytes: &'a AtomicUsize, bytes: usize) -> Result<Self, Rejection> {
+        let before = in_flight_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let reserved = Self { in_flight_bytes, bytes };
+        // One request always fits, so that none is refused for ever.
+        if before > 0 && before + bytes > IN_FLIGHT_BYTES_MAX {
+            return Err(Rejection::Overloaded);
+        }
+        Ok(reserved)
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.in_flight_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_beyond_the_bound_are_refused_but_never_a_lone_one() {
+        let in_flight_bytes = AtomicUsize::new(0);
+        let lone = Reserved::take(&in_flight_bytes, 2 * IN_FLIGHT_BYTES_MAX).unwrap();
+        assert!(Reserved::take(&in_flight_bytes, 1).is_err());
+        drop(lone);
+        assert_eq!(in_flight_bytes.load(Ordering::Relaxed), 0);
+        let _small = Reserved::take(&in_flight_bytes, 60).unwrap();
+        assert!(Reserved::take(&in_flight_bytes, IN_FLIGHT_BYTES_MAX).is_err());
+        assert!(Reserved::take(&in_flight_bytes, IN_FLIGHT_BYTES_MAX - 60).is_ok());
+    }
+}

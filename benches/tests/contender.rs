@@ -1,0 +1,190 @@
+//! The contender gives the node's answers: status, headers and words, and counts what it holds.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http::StatusCode;
+use prost::Message;
+use silverback::clock::Clock;
+use silverback::config::Config;
+use silverback_benches::contender::{Contender, Stripes, serve};
+use silverback_benches::fleet;
+use silverback_proto::prometheus::{Label, Sample, TimeSeries, WriteRequest};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+const SERIES: usize = 500;
+const V1: &str = "application/x-protobuf";
+const V2: &str = "application/x-protobuf;proto=io.prometheus.write.v2.Request";
+
+/// Runs a client against a contender on two workers, and ends it.
+fn serving<F: Future<Output = ()>>(config: Config, client: impl FnOnce(SocketAddr) -> F) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (end, told_to_end) = oneshot::channel::<()>();
+        let contender = Arc::new(Contender::new(config, Stripes::new(8)));
+        let serving = tokio::spawn(serve(contender, listener, async {
+            told_to_end.await.unwrap();
+        }));
+        client(address).await;
+        end.send(()).unwrap();
+        serving.await.unwrap();
+        assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
+    });
+}
+
+/// An HTTP answer, its head in lower case.
+#[derive(Debug)]
+struct Answered {
+    status: StatusCode,
+    head: String,
+    text: String,
+}
+
+async fn send(address: SocketAddr, head: &str, body: &[u8]) -> Answered {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head = format!("{head}\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
+    stream.write_all(head.as_bytes()).await.unwrap();
+    // Refused before it is read to its end, a body may find the connection closed.
+    let _ = stream.write_all(body).await;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, text) = answer.split_once("\r\n\r\n").unwrap();
+    Answered { status: head[9..12].parse().unwrap(), head: head.to_lowercase(), text: text.to_owned() }
+}
+
+async fn post(address: SocketAddr, content_type: &str, message: &[u8]) -> Answered {
+    let body = snap::raw::Encoder::new().compress_vec(message).unwrap();
+    send(address, &format!("POST /api/v1/write HTTP/1.1\r\ncontent-type: {content_type}"), &body).await
+}
+
+fn check(answered: &Answered, status: StatusCode, words: &str) {
+    assert_eq!(answered.status, status, "{answered:?}");
+    assert!(answered.text.contains(words), "{answered:?}");
+    assert_eq!(answered.text.is_empty(), words.is_empty());
+}
+
+/// The sum of a metric's samples.
+async fn metric(address: SocketAddr, name: &str) -> f64 {
+    let page = send(address, "GET /metrics HTTP/1.1", b"").await;
+    let of_metric = |line: &&str| line.starts_with(name) && line[name.len()..].starts_with([' ', '{']);
+    let value = |line: &str| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap();
+    page.text.lines().filter(of_metric).map(value).sum()
+}
+
+async fn check_held(address: SocketAddr, samples: usize, series: usize, refused: usize) {
+    let held = [
+        metric(address, "silverback_samples_total").await,
+        metric(address, "silverback_series").await,
+        metric(address, "silverback_samples_refused_total").await,
+    ];
+    assert_eq!(held, [samples, series, refused].map(|n| n as f64));
+}
+
+fn now_ms() -> i64 {
+    Clock::System.now_ms()
+}
+
+fn series(labels: &[(&str, &str)], samples: &[(i64, f64)]) -> TimeSeries {
+    let label = |(name, value): &(&str, &str)| Label { name: (*name).into(), value: (*value).into() };
+    let sample = |&(timestamp, value): &(i64, f64)| Sample { value, timestamp };
+    TimeSeries {
+        labels: labels.iter().map(label).collect(),
+        samples: samples.iter().map(sample).collect(),
+        ..TimeSeries::default()
+    }
+}
+
+fn request(timeseries: Vec<TimeSeries>) -> Vec<u8> {
+    WriteRequest { timeseries, metadata: vec![] }.encode_to_vec()
+}
+
+#[test]
+fn good_requests_of_both_versions_are_stored_in_the_same_series() {
+    serving(Config::default(), async |address| {
+        let now_ms = now_ms();
+        let first = fleet::request_v1(0, SERIES, now_ms - 15_000).encode_to_vec();
+        check(&post(address, V1, &first).await, StatusCode::NO_CONTENT, "");
+        let second = post(address, V2, &fleet::request_v2(0, SERIES, now_ms).encode_to_vec()).await;
+        check(&second, StatusCode::NO_CONTENT, "");
+        assert!(second.head.contains("x-prometheus-remote-write-samples-written: 500"), "{second:?}");
+        check_held(address, 2 * SERIES, SERIES, 0).await;
+    });
+}
+
+#[test]
+fn a_retry_is_accepted_and_makes_no_series() {
+    serving(Config::default(), async |address| {
+        let body = fleet::request_v1(0, SERIES, now_ms()).encode_to_vec();
+        for _ in 0..3 {
+            check(&post(address, V1, &body).await, StatusCode::NO_CONTENT, "");
+        }
+        check_held(address, 3 * SERIES, SERIES, 0).await;
+    });
+}
+
+#[test]
+fn bad_samples_cost_the_good_ones_nothing_and_are_told() {
+    serving(Config::default(), async |address| {
+        let now = now_ms();
+        let late = series(&[("__name__", "a")], &[(now, 1.0), (now - 1, 1.0), (now, 2.0)]);
+        let unnamed = series(&[("job", "b")], &[(now, 1.0)]);
+        let answered = post(address, V1, &request(vec![late, unnamed])).await;
+        let words = "3 of 4 samples refused: out_of_order 1, duplicate 1, missing_name 1; first: {job=\"b\"}";
+        check(&answered, StatusCode::BAD_REQUEST, words);
+        check_held(address, 1, 1, 3).await;
+    });
+}
+
+#[test]
+fn a_malformed_request_stores_nothing() {
+    serving(Config::default(), async |address| {
+        let mut body = fleet::request_v1(0, SERIES, now_ms()).encode_to_vec();
+        body.truncate(body.len() - 1);
+        check(&post(address, V1, &body).await, StatusCode::BAD_REQUEST, "ends behind");
+        check_held(address, 0, 0, 0).await;
+        // The worker's buffers hold nothing of it when they are used again.
+        let good = fleet::request_v1(0, SERIES, now_ms()).encode_to_vec();
+        check(&post(address, V1, &good).await, StatusCode::NO_CONTENT, "");
+        check_held(address, SERIES, SERIES, 0).await;
+    });
+}
+
+#[test]
+fn what_is_no_write_request_is_refused_as_by_the_node() {
+    serving(Config::default(), async |address| {
+        let write = "POST /api/v1/write HTTP/1.1";
+        check(&send(address, write, b"not snappy").await, StatusCode::BAD_REQUEST, "snappy");
+        let answered = post(address, "text/plain", b"").await;
+        check(&answered, StatusCode::UNSUPPORTED_MEDIA_TYPE, "application/x-protobuf");
+        let answered = send(address, "GET /api/v1/write HTTP/1.1", b"").await;
+        check(&answered, StatusCode::METHOD_NOT_ALLOWED, "POST");
+        check(&send(address, "GET /-/ready HTTP/1.1", b"").await, StatusCode::OK, "ready");
+        check(&send(address, "GET /nowhere HTTP/1.1", b"").await, StatusCode::NOT_FOUND, "/nowhere");
+    });
+}
+
+#[test]
+fn limits_hold_before_anything_is_read() {
+    let config = Config { max_body_bytes: 1000, max_decoded_bytes: 2000, ..Config::default() };
+    serving(config, async |address| {
+        let answered = send(address, "POST /api/v1/write HTTP/1.1", &[0; 1001]).await;
+        check(&answered, StatusCode::PAYLOAD_TOO_LARGE, "1000 bytes");
+        check(&post(address, V1, &[0; 2001]).await, StatusCode::BAD_REQUEST, "at most 2000");
+    });
+}
+
+#[test]
+fn a_connection_above_the_limit_is_closed_at_once() {
+    let config = Config { max_connections: 1, ..Config::default() };
+    serving(config, async |address| {
+        let first = TcpStream::connect(address).await.unwrap();
+        let mut second = TcpStream::connect(address).await.unwrap();
+        assert!(matches!(second.read(&mut [0; 1]).await, Ok(0) | Err(_)));
+        drop(first);
+    });
+}

@@ -18,6 +18,9 @@ use silverback::runtime::{
 const BALLS: u64 = 8;
 /// What each piece of background work takes.
 const WORK: Duration = Duration::from_micros(20);
+/// Pieces of work between two pauses.
+const PIECES: usize = 100;
+const PAUSE: Duration = Duration::from_millis(3);
 const ECHO_BYTES: usize = 256;
 
 /// Counts that the watcher reads; each is one executor's.
@@ -85,15 +88,20 @@ fn bat(
     }
 }
 
+/// Works for a while in slices, and pauses, so that the executor sleeps now and then.
 async fn work(slicer: Slicer, index: usize, progress: Arc<Progress>) {
-    let mut slice = slicer.begin().await;
     loop {
-        let begun = Instant::now();
-        while begun.elapsed() < WORK {
-            std::hint::spin_loop();
+        let mut slice = slicer.begin().await;
+        for _ in 0..PIECES {
+            let begun = Instant::now();
+            while begun.elapsed() < WORK {
+                std::hint::spin_loop();
+            }
+            add_one(&progress.slices[index]);
+            slice.breathe().await;
         }
-        add_one(&progress.slices[index]);
-        slice.breathe().await;
+        drop(slice);
+        sleep(PAUSE).await;
     }
 }
 

@@ -6,11 +6,13 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
     os::{fd::OwnedFd, unix::net::UnixStream},
+    pin::pin,
     sync::{Arc, mpsc},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
+use futures::future::Either;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::{body::Incoming, service::service_fn};
@@ -67,7 +69,15 @@ async fn drain() {
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect(address).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let stream = loop {
+        match TcpStream::connect(address) {
+            Ok(stream) => break stream,
+            // The executor may not listen yet.
+            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(1)),
+            Err(error) => panic!("no connection to {address}: {error}"),
+        }
+    };
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     stream
 }
@@ -190,6 +200,47 @@ fn ending_finishes_the_request_under_way_and_closes_what_is_idle() {
         assert!(is_closed(&mut busy) && is_closed(&mut idle) && is_closed(&mut silent));
     });
     assert_eq!((counts.requests, counts.connections_open, counts.connection_errors), (2, 0, 0));
+}
+
+#[test]
+fn a_client_that_never_stops_sending_keeps_timers_waiting_no_longer_than_a_turn() {
+    let bound = Arc::new(BoundAddress::bind("127.0.0.1:0".parse().unwrap()).unwrap());
+    let address = bound.address();
+    // More requests than are ever answered, in one stream; the answers are read and dropped.
+    let flood = std::thread::spawn(move || {
+        let mut stream = connect(address);
+        let mut answers = stream.try_clone().unwrap();
+        let reader = std::thread::spawn(move || while matches!(answers.read(&mut [0; 65_536]), Ok(1..)) {});
+        let requests = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n".repeat(1000);
+        while stream.write_all(&requests).is_ok() {}
+        reader.join().unwrap();
+    });
+    let ticks = on_executors(&options(1), move |executor: Executor<()>| {
+        let listener = bound.listen(1).unwrap();
+        async move {
+            let server = HttpServer::new(&HttpLimits::default(), executor.shutdown);
+            let accepted = runtime::timeout(Duration::from_secs(20), listener.accept()).await;
+            let (stream, _permit) = accepted.expect("the client comes").unwrap();
+            let serving = server.serve_connection(stream, service_fn(answer));
+            let ticking = async {
+                let mut ticks = 0;
+                let begun = Instant::now();
+                while begun.elapsed() < Duration::from_millis(300) {
+                    runtime::sleep(Duration::from_millis(1)).await;
+                    ticks += 1;
+                }
+                ticks
+            };
+            let (ticked, ticks) = futures::channel::oneshot::channel();
+            runtime::spawn(async move { ticked.send(ticking.await).unwrap() });
+            match futures::future::select(pin!(serving), ticks).await {
+                Either::Left(((), _)) => panic!("the client never hangs up"),
+                Either::Right((ticks, _)) => ticks.unwrap(),
+            }
+        }
+    });
+    flood.join().unwrap();
+    assert!(ticks[0] > 30, "{} ticks of 1 ms in 300 ms", ticks[0]);
 }
 
 /// hyper's executor for the client's side.

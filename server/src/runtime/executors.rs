@@ -48,8 +48,9 @@ pub struct Options {
     pub preemption: Preemption,
     /// Messages that a lane holds.
     pub lane_capacity: usize,
-    /// How long an executor looks for work before it sleeps: a lane's round trip takes a quarter of
-    /// the time with it, and an idle executor a little more CPU.
+    /// How long an executor looks for work before it sleeps. 20 µs cut a lane's round trip between
+    /// two otherwise idle executors from 57 to 14 µs, and cost half as much CPU again for each
+    /// request when two connections keep an executor busy now and then.
     pub spin_before_park: Duration,
     /// Memory for disk I/O of each executor, registered with its three rings and pinned for each.
     pub io_memory_bytes: usize,
@@ -64,7 +65,7 @@ impl Options {
             cpus,
             preemption: Preemption::default(),
             lane_capacity: LANE_CAPACITY,
-            spin_before_park: Duration::from_micros(20),
+            spin_before_park: Duration::ZERO,
             io_memory_bytes: 10 << 20,
             start_timeout: Duration::from_secs(10),
         }

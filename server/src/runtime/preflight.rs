@@ -149,7 +149,7 @@ pub struct Report {
 }
 
 /// Asks for all that must hold, and gives every fault at once. Makes the data directory, and raises
-/// the soft limit of lockable memory as far as it goes.
+/// the soft limits of lockable memory and of open files as far as they go.
 pub fn preflight(
     data_directory: &Path,
     executors: usize,
@@ -161,7 +161,10 @@ pub fn preflight(
     if let Err(error) = probe_io_uring() {
         faults.push(judge_io_uring(error, &kernel, io_uring_setting()));
     }
-    match judge_memlock(raise_memlock(), executors as u64 * RINGS * io_memory_bytes as u64) {
+    // A connection is a descriptor, and the usual soft limit of 1024 is there for programs that use select.
+    raise_limit(libc::RLIMIT_NOFILE);
+    match judge_memlock(raise_limit(libc::RLIMIT_MEMLOCK), executors as u64 * RINGS * io_memory_bytes as u64)
+    {
         Ok(caution) => cautions.extend(caution),
         Err(fault) => faults.push(fault),
     }
@@ -187,12 +190,12 @@ fn judge_io_uring(error: io::Error, kernel: &str, setting: Option<u32>) -> Fault
     }
 }
 
-fn judge_memlock(limit: Memlock, wanted_bytes: u64) -> Result<Option<Caution>, Fault> {
-    if limit.soft_bytes < MEMLOCK_BYTES_MIN {
-        return Err(Fault::Memlock { hard_bytes: limit.hard_bytes });
+fn judge_memlock(limit: Limit, wanted_bytes: u64) -> Result<Option<Caution>, Fault> {
+    if limit.soft < MEMLOCK_BYTES_MIN {
+        return Err(Fault::Memlock { hard_bytes: limit.hard });
     }
-    let is_little = limit.soft_bytes < wanted_bytes;
-    Ok(is_little.then_some(Caution::LittleMemlock { bytes: limit.soft_bytes, wanted_bytes }))
+    let is_little = limit.soft < wanted_bytes;
+    Ok(is_little.then_some(Caution::LittleMemlock { bytes: limit.soft, wanted_bytes }))
 }
 
 fn judge_directory(directory: &Directory) -> Vec<Caution> {
@@ -262,25 +265,25 @@ fn probe_io_uring() -> io::Result<()> {
     Ok(())
 }
 
-struct Memlock {
-    soft_bytes: u64,
-    hard_bytes: u64,
+struct Limit {
+    soft: u64,
+    hard: u64,
 }
 
-/// Raises the soft limit to the hard one and gives what holds then.
-fn raise_memlock() -> Memlock {
+/// Raises a soft limit to the hard one and gives what holds then.
+fn raise_limit(resource: libc::__rlimit_resource_t) -> Limit {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the calls read and write the one struct.
     unsafe {
-        libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit);
+        libc::getrlimit(resource, &mut limit);
         if limit.rlim_cur < limit.rlim_max {
             let raised = libc::rlimit { rlim_cur: limit.rlim_max, rlim_max: limit.rlim_max };
-            if libc::setrlimit(libc::RLIMIT_MEMLOCK, &raised) == 0 {
+            if libc::setrlimit(resource, &raised) == 0 {
                 limit = raised;
             }
         }
     }
-    Memlock { soft_bytes: limit.rlim_cur, hard_bytes: limit.rlim_max }
+    Limit { soft: limit.rlim_cur, hard: limit.rlim_max }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -339,7 +342,7 @@ mod tests {
 
     #[test]
     fn lockable_memory_is_a_fault_below_what_glommio_needs_and_a_caution_below_what_it_would_use() {
-        let judge = |bytes| judge_memlock(Memlock { soft_bytes: bytes, hard_bytes: bytes }, 8 << 20);
+        let judge = |bytes| judge_memlock(Limit { soft: bytes, hard: bytes }, 8 << 20);
         assert!(matches!(judge(64 << 10), Err(Fault::Memlock { hard_bytes: 65_536 })));
         assert!(matches!(judge(1 << 20), Ok(Some(Caution::LittleMemlock { .. }))));
         assert!(matches!(judge(8 << 20), Ok(None)));

@@ -4,6 +4,9 @@
 //! several system calls. Here the sockets are in one epoll set, edge-triggered and added once; the
 //! ring watches that set's descriptor alone, and one task looks through it a few times for each round
 //! of the reactor. A request then costs what it costs on a plain epoll loop.
+//!
+//! As nothing preempts, sockets that always have something to read would keep the executor from its
+//! disks, timers and lanes. So reading takes turns with the reactor, by the clock.
 use std::{
     cell::{Cell, OnceCell, RefCell},
     future::poll_fn,
@@ -22,11 +25,13 @@ use glommio::net::TcpStream;
 use super::{
     epoll::{Epoll, Event},
     tasks,
-    timers::requeue,
+    timers::{reactor_polled, requeue},
 };
 
-/// How long sockets alone are looked after before the reactor is polled again, for disks, timers and lanes.
-const ROUND: Duration = Duration::from_micros(50);
+/// How long after the reactor was polled sockets may be looked after and read without it. A round of
+/// the reactor costs some 10 µs, so a shorter turn is paid for in CPU; a longer one in the time that a
+/// completed write waits to be seen.
+const TURN: Duration = Duration::from_micros(200);
 /// Events taken at once.
 const EVENTS: usize = 256;
 
@@ -40,15 +45,79 @@ thread_local! {
 /// If the set can't be made: without it the executor serves nobody.
 pub(super) fn install() {
     let epoll = Epoll::new().expect("an executor needs an epoll set");
-    let readiness = Rc::new(Readiness { epoll, watched: RefCell::default() });
+    let readiness = Rc::new(Readiness { epoll, watched: RefCell::default(), turn: Turn::default() });
     let installed = READINESS.with(|cell| cell.set(readiness.clone()).is_ok());
     assert!(installed, "one executor a thread, started once");
+    let deferring = readiness.clone();
+    tasks::spawn_essential(async move { deferring.turn.resume_for_ever().await });
     tasks::spawn_essential(async move { readiness.dispatch_for_ever().await });
+}
+
+/// Ready while the sockets' turn lasts; past it the task is woken when the reactor has been polled.
+///
+/// For who has work at hand without reading: a connection with many requests in its buffer.
+pub(super) fn poll_turn(cx: &Context<'_>) -> Poll<()> {
+    READINESS.with(|cell| cell.get().expect("called on an executor").turn.poll(cx))
 }
 
 struct Readiness {
     epoll: Epoll,
     watched: RefCell<Slots>,
+    turn: Turn,
+}
+
+/// The sockets' turn, and those that came after its end.
+struct Turn {
+    /// When the reactor was last known to be polled.
+    polled: Cell<Instant>,
+    deferred: RefCell<Vec<Waker>>,
+    resumes: RefCell<Option<Waker>>,
+}
+
+impl Default for Turn {
+    fn default() -> Self {
+        Self { polled: Cell::new(Instant::now()), deferred: RefCell::default(), resumes: RefCell::default() }
+    }
+}
+
+impl Turn {
+    /// Ready while the turn lasts; past it the task is woken when the reactor has been polled.
+    fn poll(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.lasts() {
+            return Poll::Ready(());
+        }
+        self.deferred.borrow_mut().push(cx.waker().clone());
+        let resumes = self.resumes.borrow_mut().take();
+        if let Some(resumes) = resumes {
+            resumes.wake();
+        }
+        Poll::Pending
+    }
+
+    fn lasts(&self) -> bool {
+        self.polled.get().elapsed() < TURN
+    }
+
+    fn begin(&self) {
+        self.polled.set(Instant::now());
+    }
+
+    async fn resume_for_ever(&self) {
+        loop {
+            poll_fn(|cx| {
+                if !self.deferred.borrow().is_empty() {
+                    return Poll::Ready(());
+                }
+                *self.resumes.borrow_mut() = Some(cx.waker().clone());
+                Poll::Pending
+            })
+            .await;
+            reactor_polled().await;
+            self.begin();
+            let deferred = self.deferred.take();
+            deferred.into_iter().for_each(Waker::wake);
+        }
+    }
 }
 
 /// The watched sockets by key; keys are used again.
@@ -104,8 +173,8 @@ impl Readiness {
         let mut events = vec![Event::NONE; EVENTS];
         loop {
             self.epoll_has_events().await;
-            let since = Instant::now();
-            while self.dispatch(&mut events) > 0 && since.elapsed() < ROUND {
+            self.turn.begin();
+            while self.dispatch(&mut events) > 0 && self.turn.lasts() {
                 // Behind the tasks that were just woken: what they answer may bring the next requests.
                 requeue().await;
             }
@@ -202,6 +271,9 @@ impl Watched {
         cx: &Context<'_>,
         read: impl FnMut(&socket2::Socket) -> io::Result<(R, Progress)>,
     ) -> Poll<io::Result<R>> {
+        if self.interest.read.ready.get() && self.readiness.turn.poll(cx).is_pending() {
+            return Poll::Pending;
+        }
         self.poll_with(cx, &self.interest.read, read)
     }
 

@@ -14,10 +14,13 @@ use silverback::runtime::{
     spawn, spawn_background,
 };
 
-/// Balls in play over the lanes.
-const BALLS: u64 = 8;
+/// Balls in play over the lanes. One: while it is on an executor, no message of the other wakes that one.
+const BALLS: u64 = 1;
 /// What each piece of background work takes.
 const WORK: Duration = Duration::from_micros(20);
+/// Pieces of work between two pauses.
+const PIECES: usize = 100;
+const PAUSE: Duration = Duration::from_millis(3);
 const ECHO_BYTES: usize = 256;
 
 /// Counts that the watcher reads; each is one executor's.
@@ -57,7 +60,7 @@ async fn play(executor: Executor<u64>, progress: Arc<Progress>, bound: Arc<Bound
         0 => {
             spawn(echo_client(bound.address(), progress));
             for ball in 0..BALLS {
-                senders.offer(1, ball).expect("an empty lane takes a few messages");
+                senders.offer(1, ball).expect("an empty lane takes a message");
             }
         }
         _ => spawn(echo_server(bound)),
@@ -85,15 +88,23 @@ fn bat(
     }
 }
 
+/// Works in slices. Executor 0 pauses now and then, so that it sleeps too; executor 1 has no timer
+/// armed, so that nothing but its own messages and sockets (or the pinger) ever wakes it.
 async fn work(slicer: Slicer, index: usize, progress: Arc<Progress>) {
-    let mut slice = slicer.begin().await;
     loop {
-        let begun = Instant::now();
-        while begun.elapsed() < WORK {
-            std::hint::spin_loop();
+        let mut slice = slicer.begin().await;
+        for _ in 0..PIECES {
+            let begun = Instant::now();
+            while begun.elapsed() < WORK {
+                std::hint::spin_loop();
+            }
+            add_one(&progress.slices[index]);
+            slice.breathe().await;
         }
-        add_one(&progress.slices[index]);
-        slice.breathe().await;
+        drop(slice);
+        if index == 0 {
+            sleep(PAUSE).await;
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
     io,
     pin::{Pin, pin},
     rc::Rc,
-    task::Poll,
+    task::{Poll, ready},
     time::Duration,
 };
 
@@ -31,7 +31,7 @@ use self::{
     tracked::TrackedService,
     watch::{Expiry, Protocol, Watch, WatchedIo, Watches},
 };
-use super::{counters, listen::Listener, shutdown::Shutdown, tasks::spawn};
+use super::{counters, listen::Listener, readiness::poll_turn, shutdown::Shutdown, tasks::spawn};
 
 /// The bounds of a connection.
 #[derive(Debug, Clone)]
@@ -158,8 +158,12 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
     graceful_shutdown: impl Fn(Pin<&mut C>),
     watch: &Watch,
 ) -> End {
+    /// Requests begun in one poll that tell of more in the buffer.
+    const BURST: u64 = 4;
+
     let mut connection = pin!(connection);
     let mut closing = false;
+    let mut is_burst = false;
     poll_fn(|cx| {
         if let Some(expiry) = watch.poll_expired(cx) {
             return Poll::Ready(End::Expired(expiry));
@@ -168,7 +172,14 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
             closing = true;
             graceful_shutdown(connection.as_mut());
         }
-        connection.as_mut().poll(cx).map(|result| match result {
+        if is_burst {
+            ready!(poll_turn(cx));
+        }
+        let begun = watch.requests_begun();
+        let polled = connection.as_mut().poll(cx);
+        // hyper comes back here after a few requests even when its buffer holds thousands.
+        is_burst = watch.requests_begun() - begun >= BURST;
+        polled.map(|result| match result {
             Ok(()) => End::Served,
             Err(error) => End::Failed(error.into()),
         })

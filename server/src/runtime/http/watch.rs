@@ -95,6 +95,7 @@ impl Watches {
             phase: Cell::new(Phase::Head { since: self.look.get() }),
             protocol: Cell::new(Protocol::Http1),
             in_flight: Cell::new(0),
+            begun: Cell::new(0),
             expired: Cell::new(None),
             waker: RefCell::new(None),
         });
@@ -159,6 +160,7 @@ pub(super) struct Watch {
     phase: Cell<Phase>,
     protocol: Cell<Protocol>,
     in_flight: Cell<u32>,
+    begun: Cell<u64>,
     expired: Cell<Option<Expiry>>,
     waker: RefCell<Option<Waker>>,
 }
@@ -179,7 +181,13 @@ impl Watch {
         self.watches.closing.get()
     }
 
+    /// Requests so far.
+    pub(super) fn requests_begun(&self) -> u64 {
+        self.begun.get()
+    }
+
     pub(super) fn request_begins(&self) {
+        self.begun.set(self.begun.get() + 1);
         self.in_flight.set(self.in_flight.get() + 1);
         self.phase.set(Phase::Busy { moved: self.now() });
     }

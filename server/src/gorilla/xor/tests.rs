@@ -175,7 +175,7 @@ fn the_widest_sample_still_fits_the_fullest_chunk() {
     while !chunk.is_full_for(chunk.last().timestamp_ms + 3) {
         fullest = chunk;
         let last = chunk.last();
-        let step_ms = if chunk.count() % 2 == 0 { 1 } else { 3 };
+        let step_ms = if chunk.count().is_multiple_of(2) { 1 } else { 3 };
         // All bits but the lowest, which is left to the widest sample.
         let changed = f64::from_bits(last.value.to_bits() ^ u64::MAX << 1);
         chunk.append(at(last.timestamp_ms + step_ms, changed), &mut words);

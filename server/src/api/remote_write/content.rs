@@ -8,9 +8,6 @@ use super::{
 use crate::model::Sample;
 
 const SAMPLES: Tag = Tag::new(2, WireType::Len);
-const SAMPLES_BYTE: u8 = SAMPLES.0 as u8;
-const VALUE_BYTE: u8 = SAMPLE_VALUE.0 as u8;
-const TIMESTAMP_BYTE: u8 = SAMPLE_TIMESTAMP.0 as u8;
 const SAMPLE_VALUE: Tag = Tag::new(1, WireType::Fixed64);
 const SAMPLE_TIMESTAMP: Tag = Tag::new(2, WireType::Varint);
 /// Remote write 2 alone has these. They aren't stored.
@@ -68,21 +65,22 @@ impl Content {
 pub fn read_content(mut series: Reader, fields: &SeriesFields) -> Result<Content, MalformedBody> {
     let first = Sample::new(0, 0.0);
     let mut content = Content { samples: 0, first, histograms: 0, exemplars: 0, metadata: 0, labels: 0 };
-    if let Some((sample, end)) = usual_sample(series.bytes(), series.at()) {
-        (content.first, content.samples) = (sample, 1);
-        series = Reader::new(series.bytes(), end);
-    }
     while !series.is_empty() {
-        let tag = series.tag()?;
-        if tag == SAMPLES {
-            let sample = read_sample(series.message()?, fields)?;
-            if content.samples == 0 {
-                content.first = sample;
+        let sample = match take_usual_sample(&mut series) {
+            Some(sample) => sample,
+            None => {
+                let tag = series.tag()?;
+                if tag != SAMPLES {
+                    count_other(&mut series, tag, fields, &mut content)?;
+                    continue;
+                }
+                read_sample(series.message()?, fields)?
             }
-            content.samples += 1;
-        } else {
-            count_other(&mut series, tag, fields, &mut content)?;
+        };
+        if content.samples == 0 {
+            content.first = sample;
         }
+        content.samples += 1;
     }
     Ok(content)
 }
@@ -115,6 +113,10 @@ pub fn for_each_sample(
     mut each: impl FnMut(Sample),
 ) -> Result<(), MalformedBody> {
     while !series.is_empty() {
+        if let Some(sample) = take_usual_sample(&mut series) {
+            each(sample);
+            continue;
+        }
         let tag = series.tag()?;
         if tag == SAMPLES {
             each(read_sample(series.message()?, fields)?);
@@ -125,29 +127,38 @@ pub fn for_each_sample(
     Ok(())
 }
 
-/// A sample as every sender writes it: its value, then a timestamp of our times, which takes six
-/// bytes until the year 2109. Also tells where it ends.
+/// Takes a sample as every sender writes it: its value, then a timestamp of our times, which takes
+/// six bytes until the year 2109.
 #[inline(always)]
-fn usual_sample(bytes: &[u8], at: usize) -> Option<(Sample, usize)> {
-    const LEN: u8 = 1 + 8 + 1 + 6;
-    const CONTINUED: u64 = 0x0080_8080_8080;
-    const SEVEN_BITS: u64 = 0x7f7f_7f7f_7f7f;
-    let (head, rest) = bytes[at..].split_first_chunk::<12>()?;
-    let [SAMPLES_BYTE, LEN, VALUE_BYTE, value @ .., TIMESTAMP_BYTE] = head else {
-        return None;
-    };
-    let [a, b, c, d, e, f] = *rest.first_chunk::<6>()?;
-    let varint = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
-    if varint & !SEVEN_BITS != CONTINUED {
+fn take_usual_sample(series: &mut Reader) -> Option<Sample> {
+    const LEN: usize = 1 + 8 + 1 + 6;
+    const HEAD: [u8; 3] = [SAMPLES.0 as u8, LEN as u8, SAMPLE_VALUE.0 as u8];
+    let sample = series.bytes()[series.at()..].first_chunk::<{ 2 + LEN }>()?;
+    let (head, sample) = sample.split_first_chunk()?;
+    let (value, timestamp) = sample.split_first_chunk()?;
+    let [tag, timestamp @ ..] = timestamp.first_chunk::<7>()?;
+    if *head != HEAD || *tag != SAMPLE_TIMESTAMP.0 as u8 {
         return None;
     }
-    // Seven bits of eight each; then fourteen of sixteen, and twenty-eight of thirty-two.
-    let sevens = varint & SEVEN_BITS;
+    let sample = Sample::new(varint_of_six(*timestamp)?, f64::from_le_bytes(*value));
+    *series = Reader::new(series.bytes(), series.at() + 2 + LEN);
+    Some(sample)
+}
+
+/// A varint of exactly six bytes, all of them at once.
+#[inline(always)]
+fn varint_of_six([a, b, c, d, e, f]: [u8; 6]) -> Option<i64> {
+    const CONTINUED: u64 = 0x0080_8080_8080;
+    const SEVEN_BITS: u64 = 0x7f7f_7f7f_7f7f;
+    let bytes = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
+    if bytes & !SEVEN_BITS != CONTINUED {
+        return None;
+    }
+    // Seven bits of every eight; then fourteen of sixteen, and twenty-eight of thirty-two.
+    let sevens = bytes & SEVEN_BITS;
     let fourteens = (sevens & 0x007f_007f_007f) | (sevens & 0x7f00_7f00_7f00) >> 1;
     let twenty_eights = (fourteens & 0xffff_0000_3fff) | (fourteens & 0x3fff_0000) >> 2;
-    let timestamp_ms = (twenty_eights & 0x0fff_ffff) | (twenty_eights & 0x3fff_0000_0000) >> 4;
-    let sample = Sample::new(timestamp_ms as i64, f64::from_le_bytes(value.first_chunk().copied()?));
-    Some((sample, at + 2 + usize::from(LEN)))
+    Some(((twenty_eights & 0x0fff_ffff) | (twenty_eights & 0x3fff_0000_0000) >> 4) as i64)
 }
 
 /// A field that is absent has its default, zero; of one that is repeated the last counts.
@@ -167,4 +178,22 @@ fn read_sample(mut message: Reader, fields: &SeriesFields) -> Result<Sample, Mal
         }
     }
     Ok(sample)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_varint_of_six_bytes_is_read_at_once() {
+        for value in [1_i64 << 35, (1 << 42) - 1, 1_790_000_000_000, 0x2aa_aaaa_aaaa, 0x155_5555_5555] {
+            let bytes: [u8; 6] = std::array::from_fn(|i| {
+                let continued = if i < 5 { 0x80 } else { 0 };
+                (value >> (7 * i)) as u8 & 0x7f | continued
+            });
+            assert_eq!(varint_of_six(bytes), Some(value));
+        }
+        assert_eq!(varint_of_six([0x80, 0x80, 0x80, 0x80, 0x80, 0x80]), None, "it goes on");
+        assert_eq!(varint_of_six([0x80, 0x80, 0x80, 0x80, 0x00, 0x00]), None, "it ends before");
+    }
 }

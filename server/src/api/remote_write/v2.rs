@@ -3,6 +3,9 @@
 //! The symbol table is read first, wherever it stands in the body. A series in the usual form is
 //! recognised by the fingerprint of its references. One that isn't known yet has its labels
 //! checked and written out once, for its id.
+//!
+//! The first symbol must be empty by the specification; like Prometheus we don't insist, since a
+//! reference to it is judged by what it says.
 
 use super::{
     content::{Content, SeriesFields, read_content},

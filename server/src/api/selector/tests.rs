@@ -111,3 +111,12 @@ fn no_cut_or_changed_text_panics() {
         }
     }
 }
+
+proptest::proptest! {
+    #[test]
+    fn any_text_is_read_or_refused(text in r#"\PC*|(up|[a-z{}"'`\\=~!, \n]|é){0,20}"#) {
+        if let Err(error) = parse(&text, Breadth::Any) {
+            proptest::prop_assert!(error.position <= text.chars().count() + 1);
+        }
+    }
+}

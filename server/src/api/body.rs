@@ -1,8 +1,10 @@
 //! Response bodies: whole ones, and streams behind a bounded channel.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures::channel::mpsc;
@@ -18,7 +20,14 @@ pub enum ResponseBody {
     /// All of it, sent once.
     Whole(Bytes),
     /// Frames as they are made.
-    Stream(mpsc::Receiver<Result<Bytes, Broken>>),
+    Stream(FrameReceiver),
+}
+
+/// The sending end of a stream.
+#[derive(Debug)]
+pub struct FrameReceiver {
+    frames: mpsc::Receiver<Result<Bytes, Broken>>,
+    is_finished: Rc<Cell<bool>>,
 }
 
 /// A stream that ends before its end: the connection is cut, so that nobody takes what came for all.
@@ -30,6 +39,7 @@ pub struct Broken(pub String);
 #[derive(Debug)]
 pub struct FrameSender {
     frames: mpsc::Sender<Result<Bytes, Broken>>,
+    is_finished: Rc<Cell<bool>>,
 }
 
 /// The client went away.
@@ -40,8 +50,10 @@ pub struct ClientGone;
 impl ResponseBody {
     /// A stream and its making end.
     pub fn stream() -> (FrameSender, Self) {
-        let (frames, received) = mpsc::channel(FRAMES_WAITING_MAX);
-        (FrameSender { frames }, Self::Stream(received))
+        let (sender, receiver) = mpsc::channel(FRAMES_WAITING_MAX);
+        let is_finished = Rc::new(Cell::new(false));
+        let received = FrameReceiver { frames: receiver, is_finished: Rc::clone(&is_finished) };
+        (FrameSender { frames: sender, is_finished }, Self::Stream(received))
     }
 }
 
@@ -51,10 +63,27 @@ impl FrameSender {
         self.frames.send(Ok(frame.into())).await.map_err(|_| ClientGone)
     }
 
+    /// Ends the stream as whole. One that is dropped without this, by a panic for example, is broken.
+    pub fn finish(self) {
+        self.is_finished.set(true);
+    }
+
     /// Ends the stream as broken.
     pub async fn break_off(mut self, why: impl ToString) {
         // A client that is gone needs no error.
         drop(self.frames.send(Err(Broken(why.to_string()))).await);
+        self.is_finished.set(true);
+    }
+}
+
+impl FrameReceiver {
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
+        let frame = ready!(self.frames.poll_next_unpin(context));
+        Poll::Ready(match frame {
+            // Told once: whoever polls again after an error finds the end.
+            None if !self.is_finished.replace(true) => Some(Err(Broken("its maker ended early".to_owned()))),
+            frame => frame,
+        })
     }
 }
 
@@ -69,7 +98,7 @@ impl Body for ResponseBody {
         match &mut *self {
             Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Self::Stream(frames) => frames.poll_next_unpin(context).map(|f| f.map(|f| f.map(Frame::data))),
+            Self::Stream(frames) => frames.poll_frame(context).map(|f| f.map(|f| f.map(Frame::data))),
         }
     }
 
@@ -108,3 +137,28 @@ impl From<&'static str> for ResponseBody {
 
 /// The error of services that always answer.
 pub type Never = Infallible;
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    fn check(end: impl AsyncFnOnce(FrameSender), expect: Result<&[u8], &str>) {
+        let (mut frames, body) = ResponseBody::stream();
+        let collected = block_on(async {
+            frames.send("some").await.unwrap();
+            futures::join!(end(frames), body.collect()).1
+        });
+        let collected = collected.map(|body| body.to_bytes().to_vec()).map_err(|broken| broken.0);
+        assert_eq!(collected, expect.map(<[u8]>::to_vec).map_err(str::to_owned));
+    }
+
+    #[test]
+    fn only_a_stream_that_is_finished_is_whole() {
+        check(async |frames| frames.finish(), Ok(b"some"));
+        check(async |frames| frames.break_off("no").await, Err("no"));
+        check(async |frames| drop(frames), Err("its maker ended early"));
+    }
+}

@@ -53,23 +53,27 @@ async fn answer(core: Rc<Core>, request: Request<Incoming>) -> NodeResponse {
 }
 
 async fn route(core: Rc<Core>, request: Request<Incoming>) -> NodeResponse {
-    if let Some(question) = Question::of_path(request.uri().path()) {
-        return http_api::answer(&core, question, request).await;
-    }
     match request.uri().path() {
-        "/api/v1/read" => remote_read::answer(&core, request).await,
         "/api/v1/write" | "/api/v1/receive" | "/api/v1/push" => write_endpoint::answer(&core, request).await,
-        path => match (request.method(), path) {
-            (&Method::GET | &Method::HEAD, "/") => pages::status_page(),
-            (&Method::GET, "/metrics") => pages::metrics(&core).await,
-            (&Method::GET, "/api/v1/status/node") => pages::node_status(&core).await,
-            (&Method::GET | &Method::HEAD, "/-/healthy") => text(StatusCode::OK, "silverback is healthy\n"),
-            (&Method::GET | &Method::HEAD, "/-/ready") => pages::ready(&core),
-            (_, "/" | "/metrics" | "/api/v1/status/node" | "/-/healthy" | "/-/ready") => {
-                method_not_allowed("GET")
-            }
-            (_, path) => text(StatusCode::NOT_FOUND, format!("no such endpoint: {path}\n")),
+        "/api/v1/read" => remote_read::answer(&core, request).await,
+        path => match Question::of_path(path) {
+            Some(question) => http_api::answer(&core, question, request).await,
+            None => page(&core, request.method(), path).await,
         },
+    }
+}
+
+async fn page(core: &Core, method: &Method, path: &str) -> NodeResponse {
+    match (method, path) {
+        (&Method::GET | &Method::HEAD, "/") => pages::status_page(),
+        (&Method::GET, "/metrics") => pages::metrics(core).await,
+        (&Method::GET, "/api/v1/status/node") => pages::node_status(core).await,
+        (&Method::GET | &Method::HEAD, "/-/healthy") => text(StatusCode::OK, "silverback is healthy\n"),
+        (&Method::GET | &Method::HEAD, "/-/ready") => pages::ready(core),
+        (_, "/" | "/metrics" | "/api/v1/status/node" | "/-/healthy" | "/-/ready") => {
+            method_not_allowed("GET")
+        }
+        (_, path) => text(StatusCode::NOT_FOUND, format!("no such endpoint: {path}\n")),
     }
 }
 

@@ -81,8 +81,9 @@ pub fn streamed(
             Ok(()) => outgoing.send().await.map_err(StreamFault::from),
             Err(fault) => Err(fault),
         };
-        if let Err(fault) = made {
-            end_early(&core, outgoing.frames, &fault).await;
+        match made {
+            Ok(()) => outgoing.frames.finish(),
+            Err(fault) => end_early(&core, outgoing.frames, &fault).await,
         }
         drop(permit);
     });

@@ -96,7 +96,7 @@ fn each_query_has_its_own_result() {
     assert_eq!(series_of(&first), [fleet[1].clone()]);
     assert!(last.iter().all(|frame| frame.query_index == 2));
     assert_eq!(series_of(&last), [fleet[0].clone()]);
-    assert_eq!(read_samples(&node, vec![]), [vec![]; 0]);
+    assert!(read_samples(&node, vec![]).is_empty());
     assert_eq!(read_frames(&node, vec![]).len(), 0);
 }
 

@@ -93,8 +93,8 @@ where
     let params = read_params(core, &head, body).await?;
     match question {
         Question::Series => series::respond(core, permit, &params).await,
-        Question::LabelNames => labels::names(core, &params).await,
-        Question::LabelValues(name) => labels::values(core, &name, &params).await,
+        Question::LabelNames => labels::names(core, permit, &params).await,
+        Question::LabelValues(name) => labels::values(core, permit, &name, &params).await,
         Question::TsdbStatus => tsdb_status::respond(core, &params).await,
         Question::BuildInfo => Ok(build_info::respond()),
         Question::Export => export::respond(core, permit, &params).await,

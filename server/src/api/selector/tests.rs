@@ -79,7 +79,7 @@ fn what_is_no_selector_is_refused_at_its_place() {
     check_refused("up{job=\"\\ud800\"}", 9, "no character");
     check_refused("up{job=\"\\xff\"}", 8, "UTF-8");
     check_refused("{é=\"(\",a=~\"(\"}", 2, "a label name");
-    check_refused("{\"é\"=\"(\",a=~\"(\"}", 12, "matcher expression");
+    check_refused("{\"é\"=\"(\",a=~\"(\"}", 13, "matcher expression");
     check_refused("up{__name__=\"x\"}", 4, "stands before the braces");
     check_refused("up{\"x\"}", 4, "stands before the braces");
 }
@@ -108,6 +108,15 @@ fn no_cut_or_changed_text_panics() {
         for other in ['{', '}', '"', '\\', 'é', ',', '='] {
             let changed = format!("{}{other}{}", &good[..cut], &good[cut..]);
             drop(parse(&changed, Breadth::Any));
+        }
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_text_is_read_or_refused(text in r#"\PC*|(up|[a-z{}"'`\\=~!, \n]|é){0,20}"#) {
+        if let Err(error) = parse(&text, Breadth::Any) {
+            proptest::prop_assert!(error.position <= text.chars().count() + 1);
         }
     }
 }

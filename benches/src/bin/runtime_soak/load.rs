@@ -14,13 +14,13 @@ use silverback::runtime::{
     spawn, spawn_background,
 };
 
-/// Balls in play over the lanes. One: while it is on an executor, no message of the other wakes that one.
-const BALLS: u64 = 1;
 /// What each piece of background work takes.
 const WORK: Duration = Duration::from_micros(20);
-/// Pieces of work between two pauses.
-const PIECES: usize = 100;
-const PAUSE: Duration = Duration::from_millis(3);
+/// Pieces of work in a burst.
+const PIECES: usize = 50;
+/// Balls between two bursts. No timer paces anything here: nothing but its own messages and sockets
+/// (or the pinger) ever wakes an executor.
+const BALLS_A_BURST: u64 = 64;
 const ECHO_BYTES: usize = 256;
 
 /// Counts that the watcher reads; each is one executor's.
@@ -54,57 +54,52 @@ pub fn run_load(options: &Options, shutdown: &Shutdown, progress: Arc<Progress>)
 async fn play(executor: Executor<u64>, progress: Arc<Progress>, bound: Arc<BoundAddress>) {
     let Executor { index, senders, receivers, shutdown, slicer } = executor;
     let senders = Rc::new(senders);
-    receivers.deliver_to(bat(index, senders.clone(), progress.clone()));
-    spawn_background(work(slicer, index, progress.clone()));
+    receivers.deliver_to(bat(index, senders.clone(), slicer, progress.clone()));
     match index {
         0 => {
             spawn(echo_client(bound.address(), progress));
-            for ball in 0..BALLS {
-                senders.offer(1, ball).expect("an empty lane takes a message");
-            }
+            // One ball: while it is on an executor, no message of the other wakes that one.
+            senders.offer(1, 0).expect("an empty lane takes a message");
         }
         _ => spawn(echo_server(bound)),
     }
     shutdown.requested().await;
 }
 
-/// Sends back each ball that comes.
+/// Sends back each ball that comes, and begins a burst of background work now and then.
 fn bat(
     index: usize,
     senders: Rc<LaneSenders<u64>>,
+    slicer: Slicer,
     progress: Arc<Progress>,
 ) -> impl FnMut(Delivery<'_, u64>) {
     move |delivery| match delivery {
         Delivery::Messages { from, messages } => {
-            for ball in messages {
+            for hops in messages {
                 if index == 0 {
                     add_one(&progress.round_trips);
                 }
+                if hops / 2 % BALLS_A_BURST == 0 {
+                    spawn_background(work(slicer.clone(), index, progress.clone()));
+                }
                 // Refused only when the other executor has ended.
-                let _ = senders.offer(from, ball);
+                let _ = senders.offer(from, hops + 1);
             }
         }
         Delivery::Closed { .. } => {}
     }
 }
 
-/// Works in slices. Executor 0 pauses now and then, so that it sleeps too; executor 1 has no timer
-/// armed, so that nothing but its own messages and sockets (or the pinger) ever wakes it.
+/// A burst of background work in slices.
 async fn work(slicer: Slicer, index: usize, progress: Arc<Progress>) {
-    loop {
-        let mut slice = slicer.begin().await;
-        for _ in 0..PIECES {
-            let begun = Instant::now();
-            while begun.elapsed() < WORK {
-                std::hint::spin_loop();
-            }
-            add_one(&progress.slices[index]);
-            slice.breathe().await;
+    let mut slice = slicer.begin().await;
+    for _ in 0..PIECES {
+        let begun = Instant::now();
+        while begun.elapsed() < WORK {
+            std::hint::spin_loop();
         }
-        drop(slice);
-        if index == 0 {
-            sleep(PAUSE).await;
-        }
+        add_one(&progress.slices[index]);
+        slice.breathe().await;
     }
 }
 

@@ -41,6 +41,9 @@ struct Arguments {
     /// CPU time and period in ms, as `100/600`; `none` for no quota.
     #[arg(long, default_value = "100/600")]
     quota: Quota,
+    /// How long an executor looks for work before it sleeps, in µs.
+    #[arg(long, default_value_t = 20)]
+    spin_us: u64,
 }
 
 fn main() -> ExitCode {
@@ -77,7 +80,8 @@ fn options(arguments: &Arguments) -> Options {
     let cores = cpus::allowed_cores("/".as_ref()).expect("the CPUs are known").cores;
     let cpus = (0..2).map(|executor| cores[executor % cores.len()].cpu).collect();
     let preemption = if arguments.glommio_defaults { Preemption::GlommioDefault } else { Preemption::Off };
-    Options { preemption, ..Options::on_cpus(cpus) }
+    let spin_before_park = Duration::from_micros(arguments.spin_us);
+    Options { preemption, spin_before_park, ..Options::on_cpus(cpus) }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +120,9 @@ fn watch(arguments: &Arguments, progress: &Progress, group: &QuotaGroup) -> Verd
         }
         let worst = gauges.iter().map(|gauge| gauge.worst).max().unwrap_or_default();
         let is_hung = worst >= HANG;
-        let is_over = begun.elapsed() >= Duration::from_secs(arguments.seconds);
+        // A stall at the end is watched until it is over or a hang.
+        let is_stalled = gauges.iter().any(|gauge| gauge.changed.elapsed() > limit);
+        let is_over = begun.elapsed() >= Duration::from_secs(arguments.seconds) && !is_stalled;
         if reported.elapsed() >= REPORT || is_over || is_hung {
             reported = Instant::now();
             report(begun, &gauges, group);

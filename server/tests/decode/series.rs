@@ -1,12 +1,15 @@
 //! Bad and odd series: each refused whole or read rightly, and the series beside it untouched.
 
 use silverback::{
-    api::remote_write::Version,
+    api::remote_write::{Decoder, Version},
     limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX},
-    model::{RefusedReason, STALE_NAN_BITS, Sample},
+    model::{RefusedReason, STALE_NAN_BITS, Sample, SeriesIdHasher},
 };
 
-use crate::{sink::decode, wire::*};
+use crate::{
+    sink::{decode, decode_with},
+    wire::*,
+};
 
 const GOOD: Sample = Sample::new(1_700_000_000_000, 1.5);
 
@@ -225,11 +228,11 @@ fn symbols_may_follow_the_series() {
 
 #[test]
 fn the_same_references_mean_other_labels_with_another_table() {
-    let mut decoder = silverback::api::remote_write::Decoder::default();
+    let (mut decoder, hasher) = (Decoder::default(), SeriesIdHasher::new(42, "tenant"));
     for value in ["x", "y"] {
         let table = symbols(&[b"", b"__name__", b"up", b"job", value.as_bytes()]);
         let body = [table, good_v2()].concat();
-        let (kept, _tally) = crate::sink::decode_with(&mut decoder, Version::V2, &body, 10).unwrap();
+        let (kept, _tally) = decode_with(&mut decoder, &hasher, Version::V2, &body, 10).unwrap();
         assert_eq!(kept[0].0[1].1, value);
     }
 }

@@ -1,5 +1,7 @@
 //! Decodes a request and collects all that came of it, labels read back through their spans.
 
+use std::cell::{Cell, RefCell};
+
 use silverback::{
     api::remote_write::{Decoder, Decoding, MalformedBody, SeriesSink, Slice, Tally, Version},
     message::{LabelSpan, WriteBody},
@@ -26,29 +28,37 @@ impl SeriesSink for Collected {
 /// are those of the labels, sample counts are kept, and the tally is of what came out.
 pub fn decode_with(
     decoder: &mut Decoder,
+    hasher: &SeriesIdHasher,
     version: Version,
     bytes: &[u8],
     series_max: usize,
 ) -> Result<(Vec<Series>, Tally), MalformedBody> {
-    let hasher = SeriesIdHasher::new(42, "tenant");
     let mut body = WriteBody { bytes: bytes.to_vec().into(), ..WriteBody::default() };
     let (mut decoding, mut sink) = (Decoding::start(version), Collected::default());
     let slices_max = 4 + bytes.len();
     for _slice in 0..slices_max {
-        if decoder.decode(&mut body, &mut decoding, &hasher, series_max, &mut sink)? == Slice::Done {
-            return Ok((collect(&body, &hasher, sink, &decoding.tally), decoding.tally));
+        if decoder.decode(&mut body, &mut decoding, hasher, series_max, &mut sink)? == Slice::Done {
+            return Ok((collect(&body, hasher, sink, &decoding.tally), decoding.tally));
         }
     }
     panic!("more slices than bytes");
 }
 
-/// [`decode_with`] a new decoder, as often as it takes to have seen every label set before.
+thread_local! {
+    /// Kept, like that of a core, so that a fuzzer needn't make one for each input.
+    static DECODER: RefCell<Decoder> = RefCell::default();
+    static TENANT_SEED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// [`decode_with`] label sets that were not seen before, and then once more.
 pub fn decode(version: Version, bytes: &[u8]) -> Result<(Vec<Series>, Tally), MalformedBody> {
-    let mut decoder = Decoder::default();
-    let first = decode_with(&mut decoder, version, bytes, usize::MAX / 8);
-    let second = decode_with(&mut decoder, version, bytes, 1);
-    assert_eq!(first, second, "labels that were seen before, and slices, change nothing");
-    first
+    let hasher = SeriesIdHasher::new(TENANT_SEED.replace(TENANT_SEED.get() + 1), "tenant");
+    DECODER.with_borrow_mut(|decoder| {
+        let first = decode_with(decoder, &hasher, version, bytes, usize::MAX / 8);
+        let second = decode_with(decoder, &hasher, version, bytes, 1);
+        assert_eq!(first, second, "labels that were seen before, and slices, change nothing");
+        first
+    })
 }
 
 fn collect(body: &WriteBody, hasher: &SeriesIdHasher, sink: Collected, tally: &Tally) -> Vec<Series> {

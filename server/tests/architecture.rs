@@ -224,7 +224,7 @@ fn glommio_is_named_only_where_it_is_hidden() {
 fn unsafe_code_stands_only_where_it_is_tested_for_it() {
     let code = ["server/src/runtime/", "server/src/disk/", "server/src/gorilla/"];
     // The runtime's own test, and the allocators that count for the tests of allocations.
-    let tests = ["server/tests/runtime", "server/tests/decode_allocations.rs"];
+    let tests = ["server/tests/runtime", "server/tests/allocations.rs", "server/tests/decode_allocations.rs"];
     let allowed = [&code[..], &tests].concat();
     assert_none(files_naming("unsafe", &allowed));
 }

@@ -8,7 +8,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use futures::executor::block_on;
 use silverback::cell::SeriesRef;
 use silverback::cell::series::LabelRef;
-use silverback::message::PartSeries;
+use silverback::message::{PartSeries, WriteBody};
 use silverback::model::{MatchOp, Matcher, Sample, ShardId};
 use silverback::shard::append::TimeBounds;
 use silverback::shard::matching::matching;
@@ -66,7 +66,7 @@ fn shard_of(series: usize) -> Shard {
     shard
 }
 
-fn append(shard: &mut Shard, (body, entries): &(silverback::message::WriteBody, Vec<PartSeries>)) {
+fn append(shard: &mut Shard, (body, entries): &(WriteBody, Vec<PartSeries>)) {
     let samples = vec![Sample::new(0, 1.0); entries.len()];
     assert_eq!(shard.append(body, entries, &samples, EVER).written, entries.len() as u64);
 }
@@ -84,9 +84,12 @@ fn new_in_shard(c: &mut Criterion) {
     group.finish();
 }
 
+/// Label name, operator, value or pattern.
+type MatcherText = (&'static str, MatchOp, &'static str);
+
 fn select(c: &mut Criterion) {
     use MatchOp::{Equal, NotEqual, Regex};
-    let selects: [(&str, &[(&str, MatchOp, &str)]); 5] = [
+    let selects: [(&str, &[MatcherText]); 5] = [
         ("equal", &[("instance", Equal, "node-00001.example.org:9100")]),
         ("equal_and_equal", &[("job", Equal, "node-exporter"), ("mode", Equal, "idle")]),
         ("equal_and_not_equal", &[("mode", Equal, "idle"), ("cpu", NotEqual, "0")]),

@@ -56,12 +56,15 @@ fn same_thread(c: &mut Criterion) {
 /// Fills on this thread and drops on another one, until all are dropped.
 fn across<P: Send>(iterations: u64, mut make: impl FnMut() -> P) -> Duration {
     let (sender, receiver): (SyncSender<P>, _) = sync_channel(ON_THE_WAY_MAX);
-    std::thread::scope(|scope| {
-        scope.spawn(move || receiver.iter().for_each(drop));
+    std::thread::scope(move |scope| {
+        let dropper = scope.spawn(move || receiver.iter().for_each(drop));
         let began = Instant::now();
         for _ in 0..iterations {
             sender.send(make()).expect("the other thread takes all");
         }
+        // The other thread ends when it has dropped the last one.
+        drop(sender);
+        dropper.join().expect("to drop a part can't fail");
         began.elapsed()
     })
 }

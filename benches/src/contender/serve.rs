@@ -8,10 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http_body_util::Full;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
+use silverback::api::body::ResponseBody;
 use silverback::runtime::HttpLimits;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -63,7 +66,7 @@ fn spawn(
     let contender = Arc::clone(contender);
     let service = service_fn(move |request| {
         let contender = Arc::clone(&contender);
-        async move { Ok::<_, Infallible>(contender.answer(request).await) }
+        async move { Ok::<_, Infallible>(contender.answer(request).await.map(whole)) }
     });
     let connection = http.serve_connection(TokioIo::new(stream), service).into_owned();
     let connection = graceful.watch(connection);
@@ -73,6 +76,14 @@ fn spawn(
         }
         drop(place);
     });
+}
+
+/// The node's streams stay on their core; a response here may be sent from any worker.
+fn whole(body: ResponseBody) -> Full<Bytes> {
+    match body {
+        ResponseBody::Whole(bytes) => Full::new(bytes),
+        ResponseBody::Stream(_) => unreachable!("every answer of the contender is whole"),
+    }
 }
 
 /// What is wrong with one connection passes with it; without a descriptor there is none to accept.

@@ -50,8 +50,9 @@ fn new_in_index(c: &mut Criterion) {
                 for (i, labels) in added.iter().enumerate() {
                     index.add(SeriesRef((series + i) as u32), labels);
                 }
-                // Out again, so that the next iteration finds them as new.
-                for (i, labels) in added.iter().enumerate() {
+                // Out again, so that the next iteration finds them as new; the last one first, which
+                // costs least.
+                for (i, labels) in added.iter().enumerate().rev() {
                     index.remove(SeriesRef((series + i) as u32), labels);
                 }
             });

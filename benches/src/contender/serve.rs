@@ -78,11 +78,11 @@ fn spawn(
     });
 }
 
-/// The node's bodies stay on their core; this service's go with its tasks, and are always whole.
+/// The node's streams stay on their core; a response here may be sent from any worker.
 fn whole(body: ResponseBody) -> Full<Bytes> {
     match body {
         ResponseBody::Whole(bytes) => Full::new(bytes),
-        ResponseBody::Stream(_) => unreachable!("the contender streams nothing"),
+        ResponseBody::Stream(_) => unreachable!("every answer of the contender is whole"),
     }
 }
 

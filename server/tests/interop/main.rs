@@ -117,7 +117,10 @@ fn start_node(scratch: &Scratch) -> (Daemon, u16) {
     }
     let port = free_port();
     let data_dir = scratch.join("node");
-    let arguments = [format!("--listen=127.0.0.1:{port}"), format!("--data-dir={}", data_dir.display())];
+    // What the node stores of itself would be a surplus over what Prometheus wrote.
+    let own_metrics = "--no-self-scrape".to_owned();
+    let arguments =
+        [own_metrics, format!("--listen=127.0.0.1:{port}"), format!("--data-dir={}", data_dir.display())];
     let daemon = Daemon::start("node", env!("CARGO_BIN_EXE_silverback"), &arguments, scratch);
     daemon.wait_until_ready(port);
     (daemon, port)

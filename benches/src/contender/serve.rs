@@ -82,7 +82,9 @@ fn spawn(
 fn whole(body: ResponseBody) -> Full<Bytes> {
     match body {
         ResponseBody::Whole(bytes) => Full::new(bytes),
-        ResponseBody::Stream(_) => unreachable!("every answer of the contender is whole"),
+        ResponseBody::Stream(_) | ResponseBody::Grpc(_) => {
+            unreachable!("every answer of the contender is whole")
+        }
     }
 }
 

@@ -21,6 +21,8 @@ pub enum ResponseBody {
     Whole(Bytes),
     /// Frames as they are made.
     Stream(FrameReceiver),
+    /// What a gRPC service answers: messages, and its status in the trailers.
+    Grpc(tonic::body::Body),
 }
 
 /// The sending end of a stream.
@@ -99,6 +101,10 @@ impl Body for ResponseBody {
             Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
             Self::Stream(frames) => frames.poll_frame(context).map(|f| f.map(|f| f.map(Frame::data))),
+            Self::Grpc(body) => {
+                let frame = ready!(Pin::new(body).poll_frame(context));
+                Poll::Ready(frame.map(|f| f.map_err(|status| Broken(status.to_string()))))
+            }
         }
     }
 
@@ -106,6 +112,7 @@ impl Body for ResponseBody {
         match self {
             Self::Whole(bytes) => bytes.is_empty(),
             Self::Stream(_) => false,
+            Self::Grpc(body) => body.is_end_stream(),
         }
     }
 
@@ -113,6 +120,7 @@ impl Body for ResponseBody {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Stream(_) => SizeHint::default(),
+            Self::Grpc(body) => body.size_hint(),
         }
     }
 }

@@ -10,7 +10,7 @@ use hyper::service::Service;
 use crate::api::body::{Never, ResponseBody};
 use crate::api::core::Core;
 use crate::api::http_api::{self, Question};
-use crate::api::{pages, remote_read, write_endpoint};
+use crate::api::{grpc, pages, remote_read, write_endpoint};
 use crate::runtime;
 
 /// A response of this node.
@@ -53,6 +53,9 @@ async fn answer(core: Rc<Core>, request: Request<Incoming>) -> NodeResponse {
 }
 
 async fn route(core: Rc<Core>, request: Request<Incoming>) -> NodeResponse {
+    if grpc::is_grpc(&request) {
+        return grpc::answer(&core, request).await;
+    }
     match request.uri().path() {
         "/api/v1/write" | "/api/v1/receive" | "/api/v1/push" => write_endpoint::answer(&core, request).await,
         "/api/v1/read" => remote_read::answer(&core, request).await,

@@ -4,6 +4,7 @@ pub mod body;
 pub mod core;
 pub mod endpoints;
 pub mod fanout;
+pub mod grpc;
 pub mod http_api;
 pub mod node_metrics;
 pub mod pages;

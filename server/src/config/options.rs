@@ -74,7 +74,7 @@ pub(super) static OPTIONS: &[ConfigOption] = &[
         name: "data-dir",
         value_name: "DIR",
         heading: NODE,
-        help: "Where the write-ahead log lies; made if it isn't there. One process at a time",
+        help: "Where the node keeps its files; made if it isn't there",
         set: Set::One(|config, text| set_data_dir(text).map(|dir| config.data_dir = dir)),
         show: |config| Shown::One(config.data_dir.display().to_string()),
     },

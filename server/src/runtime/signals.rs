@@ -1,5 +1,9 @@
 //! Signals: the first SIGTERM or SIGINT gives the notice to end, the second ends the process.
-use std::{io, thread::Builder};
+use std::{
+    io,
+    thread::Builder,
+    time::{Duration, Instant},
+};
 
 use signal_hook::{
     consts::{SIGINT, SIGTERM},
@@ -11,6 +15,9 @@ use super::shutdown::Shutdown;
 /// What a shell shows of a process that a signal ended: this and the signal's number.
 const SIGNAL_EXIT_CODE_BASE: i32 = 128;
 
+/// Supervisors signal a process and then its group: signals this close together are one wish.
+const ONE_WISH: Duration = Duration::from_millis(500);
+
 /// Listens for signals on a thread of its own, from now on.
 ///
 /// The executors' threads run at the pace of their queues; this one is always there to hear.
@@ -18,13 +25,16 @@ pub fn request_on_signal(shutdown: Shutdown) -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     // It ends with the process.
     Builder::new().name("signals".into()).spawn(move || {
+        let mut first = None;
         for signal in signals.forever() {
-            if shutdown.is_requested() {
+            if first.get_or_insert_with(Instant::now).elapsed() > ONE_WISH {
                 tracing::warn!(signal, "a second signal: ending at once");
                 std::process::exit(SIGNAL_EXIT_CODE_BASE + signal);
             }
-            tracing::info!(signal, "ending: no new connections, what is under way is finished");
-            shutdown.request();
+            if !shutdown.is_requested() {
+                tracing::info!(signal, "ending: no new connections, what is under way is finished");
+                shutdown.request();
+            }
         }
     })?;
     Ok(())

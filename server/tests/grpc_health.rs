@@ -1,0 +1,56 @@
+//! gRPC on the port that speaks HTTP: the health service as a stock client asks it, byte by byte.
+
+#[path = "harness/mod.rs"]
+mod harness;
+
+use bytes::Bytes;
+use harness::Node;
+use http::{HeaderMap, Request};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::TcpStream;
+
+/// A message of no fields: not compressed, no bytes.
+const EMPTY_MESSAGE: &[u8] = &[0, 0, 0, 0, 0];
+/// `status = SERVING`
+const SERVING: &[u8] = &[0, 0, 0, 0, 2, 0x08, 1];
+
+/// Calls a method over HTTP/2 and gives its messages, headers and trailers.
+async fn call(node: &Node, path: &str, message: &'static [u8]) -> (Bytes, HeaderMap, HeaderMap) {
+    let stream = TcpStream::connect(node.address).await.unwrap();
+    let (mut client, connection) =
+        http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let request = Request::post(format!("http://{}{path}", node.address))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(Full::new(Bytes::from_static(message)));
+    let response = client.send_request(request.unwrap()).await.unwrap();
+    assert_eq!(response.status(), 200, "gRPC tells its status in its own headers");
+    let headers = response.headers().clone();
+    let body = response.into_body().collect().await.unwrap();
+    let trailers = body.trailers().cloned().unwrap_or_default();
+    (body.to_bytes(), headers, trailers)
+}
+
+#[tokio::test]
+async fn a_running_node_says_that_it_serves() {
+    let node = Node::start(1);
+    let (messages, _, trailers) = call(&node, "/grpc.health.v1.Health/Check", EMPTY_MESSAGE).await;
+    assert_eq!(&messages[..], SERVING);
+    assert_eq!(trailers["grpc-status"], "0");
+}
+
+#[tokio::test]
+async fn an_unknown_service_or_method_is_told_so() {
+    let node = Node::start(1);
+    // `service = "x"`
+    let unknown = &[0, 0, 0, 0, 3, 0x0a, 1, b'x'];
+    let (_, headers, trailers) = call(&node, "/grpc.health.v1.Health/Check", unknown).await;
+    let status = trailers.get("grpc-status").or(headers.get("grpc-status"));
+    assert_eq!(status.unwrap(), "5");
+    let (_, headers, _) = call(&node, "/no.such.Service/Method", EMPTY_MESSAGE).await;
+    assert_eq!(headers["grpc-status"], "12");
+    assert!(headers["grpc-message"].to_str().unwrap().contains("no.such.Service"));
+}

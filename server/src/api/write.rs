@@ -87,6 +87,7 @@ fn decode_slice(
 fn count(core: &Core, decoding: &Decoding) {
     core.count(|counts| {
         counts.refused.merge(&decoding.tally.refused);
+        counts.series_refused += decoding.tally.series_refused;
         counts.exemplars_ignored += decoding.tally.exemplars_ignored;
         counts.metadata_ignored += decoding.tally.metadata_ignored;
     });

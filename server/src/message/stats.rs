@@ -31,6 +31,8 @@ pub struct AcceptorCounts {
     pub write_bytes: u64,
     /// Samples that the decoder refused, by reason.
     pub refused: RefusedCounts,
+    /// Series that the decoder refused whole, those without samples among them.
+    pub series_refused: u64,
     /// Exemplars that were skipped.
     pub exemplars_ignored: u64,
     /// Metadata entries that were skipped.

@@ -1,0 +1,97 @@
+//! Bad requests as the kernel sees them: a node takes no memory for what is only claimed, and gives
+//! back what a large refused request took.
+//!
+//! One test, in a process of its own: it measures the process.
+#[path = "harness/mod.rs"]
+mod harness;
+#[path = "bad_input/request.rs"]
+#[allow(dead_code, reason = "the tests of bad input use all of it")]
+mod request;
+#[path = "decode/wire.rs"]
+#[allow(dead_code, reason = "the decoder's own tests use all of it")]
+mod wire;
+
+use std::io::Write;
+use std::net::TcpStream;
+
+use silverback::api::remote_write::Version;
+
+use harness::{Node, head};
+use request::{PATH, Series, VERSIONS, body, compress, headers};
+use wire::varint;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// A few requests' worth: each of them claims or carries tens of megabytes.
+const MARGIN_BYTES: usize = 64 << 20;
+const CONNECTIONS: usize = 200;
+
+/// A few bytes that claim to be as many as allowed.
+fn claim() -> Vec<u8> {
+    [varint(32 << 20), b"\x08few".to_vec()].concat()
+}
+
+/// Thirty megabytes of one byte, in the place of a label's value.
+fn long_label(version: Version) -> Vec<u8> {
+    let long = "x".repeat(30_000_000);
+    body(version, &[Series::new([("__name__", "up"), ("job", &*long)]).sample(0, 1.0)])
+}
+
+/// Connections that announce a large body each and send a bit of it.
+fn announce(node: &Node) -> Vec<TcpStream> {
+    let begin = |_| {
+        let mut stream = node.connect();
+        stream.write_all(head("POST", PATH, &[], 32 << 20).as_bytes()).unwrap();
+        stream.write_all(&[0; 1000]).unwrap();
+        stream
+    };
+    (0..CONNECTIONS).map(begin).collect()
+}
+
+fn claim_much(node: &Node) {
+    let announced = announce(node);
+    for version in VERSIONS {
+        for claim in [claim(), varint(u64::from(u32::MAX))] {
+            (0..100).for_each(|_| check_refused(node, version, &claim));
+        }
+    }
+    drop(announced);
+}
+
+fn send_much(node: &Node) {
+    for version in VERSIONS {
+        for much in [long_label(version), compress(&vec![0x63; 30 << 20])] {
+            (0..5).for_each(|_| check_refused(node, version, &much));
+        }
+    }
+}
+
+fn check_refused(node: &Node, version: Version, bad: &[u8]) {
+    assert_eq!(node.post(PATH, &headers(version), bad).status, 400);
+}
+
+/// The process's resident memory, `VmRSS`, or its highest so far, `VmHWM`.
+fn resident_bytes(which: &str) -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells a process its memory");
+    let line = status.lines().find(|line| line.starts_with(which)).unwrap();
+    let kib: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kib << 10
+}
+
+#[test]
+fn claims_take_no_memory_and_large_requests_give_theirs_back() {
+    let node = Node::start(2);
+    let before = resident_bytes("VmHWM");
+    claim_much(&node);
+    let peak = resident_bytes("VmHWM");
+    assert!(peak < before + MARGIN_BYTES, "{before} bytes resident before claims, {peak} with them");
+    send_much(&node);
+    let level = resident_bytes("VmRSS");
+    for round in 0..3 {
+        send_much(&node);
+        let now = resident_bytes("VmRSS");
+        assert!(now < level + MARGIN_BYTES, "round {round}: {now} bytes resident, the level was {level}");
+    }
+    assert_eq!(node.get("/-/ready").status, 200);
+}

@@ -41,7 +41,7 @@ pub struct AcceptorCounts {
     pub reads: u64,
     /// Reads that failed, for whatever reason.
     pub reads_failed: u64,
-    /// Decompressed bytes of write requests under way now.
+    /// Bytes of write requests under way now, as they arrive and decompressed.
     pub in_flight_bytes: u64,
 }
 

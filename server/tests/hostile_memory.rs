@@ -1,5 +1,5 @@
-//! Bad requests as the kernel sees them: a node takes no memory for what is only claimed, and gives
-//! back what a large refused request took.
+//! Bad requests as the kernel sees them: a node takes no memory for what is only claimed, gives back
+//! what a large refused request took, and bounds what those take that never end.
 //!
 //! One test, in a process of its own: it measures the process.
 #[path = "harness/mod.rs"]
@@ -11,10 +11,12 @@ mod request;
 #[allow(dead_code, reason = "the decoder's own tests use all of it")]
 mod wire;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use silverback::api::remote_write::Version;
+use silverback::limits::IN_FLIGHT_BYTES_MAX;
 
 use harness::{Node, head};
 use request::{PATH, Series, VERSIONS, body, compress, headers};
@@ -71,6 +73,33 @@ fn check_refused(node: &Node, version: Version, bad: &[u8]) {
     assert_eq!(node.post(PATH, &headers(version), bad).status, 400);
 }
 
+/// Bodies that arrive and don't end, more of them than one core has room for: how many are refused.
+fn hold_back(node: &Node) -> usize {
+    const BODY_BYTES: usize = 31 << 20;
+    let begun = IN_FLIGHT_BYTES_MAX / BODY_BYTES + 5;
+    let part = vec![0; BODY_BYTES];
+    let mut streams: Vec<TcpStream> = (0..begun)
+        .map(|_| {
+            let mut stream = node.connect();
+            stream.write_all(head("POST", PATH, &[], 32 << 20).as_bytes()).unwrap();
+            // A refused one is closed before its end.
+            drop(stream.write_all(&part));
+            stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+            stream
+        })
+        .collect();
+    let is_refused = |stream: &mut TcpStream| {
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).is_ok_and(|()| &answer == b"HTTP/1.1 429")
+    };
+    streams.iter_mut().filter_map(|stream| is_refused(stream).then_some(())).count()
+}
+
+fn now_ms() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    now.as_millis() as i64
+}
+
 /// The process's resident memory, `VmRSS`, or its highest so far, `VmHWM`.
 fn resident_bytes(which: &str) -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells a process its memory");
@@ -80,8 +109,8 @@ fn resident_bytes(which: &str) -> usize {
 }
 
 #[test]
-fn claims_take_no_memory_and_large_requests_give_theirs_back() {
-    let node = Node::start(2);
+fn claims_take_no_memory_large_requests_give_theirs_back_and_endless_ones_are_bounded() {
+    let node = Node::start(1);
     let before = resident_bytes("VmHWM");
     claim_much(&node);
     let peak = resident_bytes("VmHWM");
@@ -93,5 +122,10 @@ fn claims_take_no_memory_and_large_requests_give_theirs_back() {
         let now = resident_bytes("VmRSS");
         assert!(now < level + MARGIN_BYTES, "round {round}: {now} bytes resident, the level was {level}");
     }
-    assert_eq!(node.get("/-/ready").status, 200);
+    let refused = hold_back(&node);
+    let peak = resident_bytes("VmHWM");
+    assert!((4..9).contains(&refused), "{refused} bodies were refused");
+    assert!(peak < level + IN_FLIGHT_BYTES_MAX + MARGIN_BYTES, "{peak} bytes resident at the most");
+    let good = Series::new([("__name__", "up")]).sample(now_ms(), 1.0);
+    assert_eq!(node.post(PATH, &headers(Version::V2), &body(Version::V2, &[good])).status, 204);
 }

@@ -6,10 +6,11 @@ use silverback::api::remote_write::Version;
 
 use crate::bystander::Scene;
 use crate::harness::{Kept, read_answer, request};
-use crate::metrics::wait_for;
+use crate::metrics::{Reading, wait_for, wait_with};
 use crate::request::{PATH, body, headers};
 
 const ERRORS: &str = "silverback_connection_errors_total";
+const OPEN: &str = "silverback_connections";
 const REFUSED: &str = "silverback_connections_refused_total";
 
 /// Bytes that no HTTP client sends.
@@ -68,41 +69,23 @@ fn requests_sent_one_behind_the_other_are_answered_in_their_order() {
 
 #[test]
 fn connections_over_the_limit_are_closed_and_a_freed_place_is_usable() {
-    let scene = Scene::start_with(1, |config| config.max_connections = 3);
-    let refused = |asking: &mut Kept| {
-        let text = asking.ask("GET", "/metrics", &[], b"").text();
-        let line = text.lines().find(|line| line.starts_with(REFUSED)).unwrap().to_owned();
-        line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()
-    };
-    let mut kept: Vec<Kept> = Vec::new();
-    while kept.len() < 3 {
-        let mut connection = scene.node.keep();
-        // The connection of the start may still have its place.
-        if is_served(&mut connection) {
-            kept.push(connection);
-        }
-    }
-    let before = refused(&mut kept[0]);
+    const MAX: usize = 8;
+    let scene = Scene::start_with(1, |config| config.max_connections = MAX);
+    let mut watching = scene.node.keep();
+    // The connections of the start may still have their places.
+    wait_with(|| Reading::on(&mut watching), OPEN, 1);
+    let mut kept: Vec<Kept> = (1..MAX).map(|_| scene.node.keep()).collect();
+    assert!(kept.iter_mut().all(is_served));
     for _ in 0..5 {
         assert!(!is_served(&mut scene.node.keep()));
     }
-    assert_eq!(refused(&mut kept[0]) - before, 5);
+    wait_with(|| Reading::on(&mut watching), REFUSED, 5);
     for connection in &mut kept {
         scene.write_on(connection, Version::V2);
     }
     drop(kept);
-    wait_until_served(&scene);
+    wait_with(|| Reading::on(&mut watching), OPEN, 1);
     scene.check_goes_on();
-}
-
-fn wait_until_served(scene: &Scene) {
-    let served = (0..500).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-        is_served(&mut scene.node.keep())
-    });
-    assert!(served, "a freed place is free");
-    // The connection that found it has closed again by the time that the next one is made.
-    std::thread::sleep(std::time::Duration::from_millis(50));
 }
 
 fn is_served(connection: &mut Kept) -> bool {

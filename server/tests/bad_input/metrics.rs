@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::Node;
+use crate::harness::{Kept, Node};
 
 /// How long a count may lag behind the event.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -17,6 +17,11 @@ impl Reading {
     /// Reads a node's now.
     pub fn of(node: &Node) -> Self {
         Self(node.get("/metrics").text())
+    }
+
+    /// Reads them on an open connection.
+    pub fn on(connection: &mut Kept) -> Self {
+        Self(connection.ask("GET", "/metrics", &[], b"").text())
     }
 
     /// The sum over the node's cores of a metric, `name` or `name{label="value"`.
@@ -36,9 +41,14 @@ pub fn refused(reason: &str) -> String {
 
 /// Waits until a metric has a value.
 pub fn wait_for(node: &Node, metric: &str, expect: u64) {
+    wait_with(|| Reading::of(node), metric, expect);
+}
+
+/// The same, each reading got this way.
+pub fn wait_with(mut read: impl FnMut() -> Reading, metric: &str, expect: u64) {
     let began = Instant::now();
     loop {
-        let now = Reading::of(node).sum(metric);
+        let now = read().sum(metric);
         if now == expect {
             return;
         }

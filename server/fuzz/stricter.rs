@@ -1,6 +1,6 @@
 //! Where we and prost may differ. Prost refuses a whole request for text that isn't UTF-8 and for
 //! broken exemplars, histograms and metadata, which we judge by the series or don't look into. We
-//! refuse groups, which prost skips, and what is too large.
+//! refuse groups and the other version's fields, which prost skips, and what is too large.
 
 use prost::DecodeError;
 use silverback::api::remote_write::{MalformedBody, MalformedCause, Tally};
@@ -21,7 +21,10 @@ pub fn compare(
             assert!(error.offset <= body_bytes);
             let is_ours = matches!(
                 error.cause,
-                MalformedCause::Group | MalformedCause::TooManySymbols | MalformedCause::LabelsTooLarge
+                MalformedCause::Group
+                    | MalformedCause::OtherVersion
+                    | MalformedCause::TooManySymbols
+                    | MalformedCause::LabelsTooLarge
             );
             assert!(is_ours || expected.is_err(), "{error}");
         }

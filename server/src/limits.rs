@@ -57,9 +57,9 @@ pub const SELECT_IDLE_US_MAX: u64 = 60 * 1_000_000;
 pub const BODIES_KEPT: usize = 64;
 /// A body that grew beyond this many bytes is not kept.
 pub const BODY_KEPT_BYTES_MAX: usize = 4 << 20;
-/// Decompressed bytes of the requests that one core has under way.
+/// Bytes of the write requests that one core has under way, as they arrive and decompressed.
 pub const IN_FLIGHT_BYTES_MAX: usize = 256 << 20;
-const _: () = assert!(IN_FLIGHT_BYTES_MAX >= DECODED_BYTES_MAX);
+const _: () = assert!(IN_FLIGHT_BYTES_MAX >= BODY_BYTES_MAX + DECODED_BYTES_MAX);
 
 /// Labels and chunks that a read fetches from a shard at a time, in bytes.
 pub const FETCH_BYTES: usize = 1 << 20;

@@ -151,9 +151,18 @@ const ACCEPTOR: &[Row] = &[
     row("silverback_write_bytes_total", Kind::Counter, "Bytes of write requests as they arrived.", {
         Value::Acceptor(|a| a.write_bytes)
     }),
-    row("silverback_write_in_flight_bytes", Kind::Gauge, "Decompressed bytes of writes under way.", {
-        Value::Acceptor(|a| a.in_flight_bytes)
-    }),
+    row(
+        "silverback_write_in_flight_bytes",
+        Kind::Gauge,
+        "Bytes of writes under way, as they arrive and decompressed.",
+        Value::Acceptor(|a| a.in_flight_bytes),
+    ),
+    row(
+        "silverback_series_refused_total",
+        Kind::Counter,
+        "Series in write requests refused whole, with samples or without.",
+        Value::Acceptor(|a| a.series_refused),
+    ),
     row("silverback_exemplars_ignored_total", Kind::Counter, "Exemplars that were not stored.", {
         Value::Acceptor(|a| a.exemplars_ignored)
     }),

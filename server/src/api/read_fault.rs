@@ -55,6 +55,7 @@ impl ReadFault {
             Self::Body(BodyError::TooLarge(_)) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Body(BodyError::TimedOut(_)) => StatusCode::REQUEST_TIMEOUT,
             Self::Body(BodyError::BrokeOff(_)) => StatusCode::BAD_REQUEST,
+            Self::Body(BodyError::Overloaded) => StatusCode::TOO_MANY_REQUESTS,
             Self::TooManyReads
             | Self::Shards(FanoutError::Overloaded(_) | FanoutError::Refused(ReadError::TooManySelects)) => {
                 StatusCode::TOO_MANY_REQUESTS

@@ -8,6 +8,7 @@ use http::header::CONTENT_LENGTH;
 use http_body::Body;
 use http_body_util::BodyExt;
 
+use crate::routing::{Overloaded, Reserved};
 use crate::runtime::timeout;
 
 /// Why a body wasn't read.
@@ -22,6 +23,9 @@ pub enum BodyError {
     /// The client hung up or broke the protocol midway.
     #[error("the request body broke off: {0}")]
     BrokeOff(String),
+    /// Too much is under way to take it in.
+    #[error("too many requests are under way; send again later")]
+    Overloaded,
 }
 
 /// The whole body. A length that is claimed ahead is checked before anything is read.
@@ -35,14 +39,42 @@ where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    match timeout(limit, read_untimed(headers, body, bytes_max)).await {
-        Ok(read) => read,
-        Err(_) => Err(BodyError::TimedOut(limit)),
-    }
+    let reading = read_untimed(headers, body, bytes_max);
+    timeout(limit, reading).await.unwrap_or(Err(BodyError::TimedOut(limit)))
+}
+
+/// The same, of which every byte takes its room in `reserved` as it arrives: a length that is only
+/// claimed takes none from others.
+pub async fn read_reserving<B>(
+    headers: &HeaderMap,
+    body: B,
+    bytes_max: usize,
+    limit: Duration,
+    reserved: &mut Reserved<'_>,
+) -> Result<Bytes, BodyError>
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    let reading = read_with(headers, body, bytes_max, |bytes| reserved.grow(bytes));
+    timeout(limit, reading).await.unwrap_or(Err(BodyError::TimedOut(limit)))
 }
 
 /// The same without a limit of time: on whatever runtime its caller keeps one.
 pub async fn read_untimed<B>(headers: &HeaderMap, body: B, bytes_max: usize) -> Result<Bytes, BodyError>
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    read_with(headers, body, bytes_max, |_| Ok(())).await
+}
+
+async fn read_with<B>(
+    headers: &HeaderMap,
+    body: B,
+    bytes_max: usize,
+    make_room: impl FnMut(usize) -> Result<(), Overloaded>,
+) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
@@ -52,14 +84,19 @@ where
         return Err(BodyError::TooLarge(bytes_max));
     }
     let claimed = claimed.map_or(0, |claimed| claimed as usize);
-    collect(body, claimed, bytes_max).await
+    collect(body, claimed, bytes_max, make_room).await
 }
 
 /// Room made ahead for a claimed length: what is beyond it grows as it arrives, so that a claim
 /// alone costs little.
 const CLAIM_TRUSTED_MAX: usize = 256 << 10;
 
-async fn collect<B>(body: B, claimed: usize, bytes_max: usize) -> Result<Bytes, BodyError>
+async fn collect<B>(
+    body: B,
+    claimed: usize,
+    bytes_max: usize,
+    mut make_room: impl FnMut(usize) -> Result<(), Overloaded>,
+) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
@@ -73,6 +110,7 @@ where
         if first.len() + joined.len() + frame.len() > bytes_max {
             return Err(BodyError::TooLarge(bytes_max));
         }
+        make_room(frame.len()).map_err(|_| BodyError::Overloaded)?;
         if first.is_empty() && joined.is_empty() {
             // A body that came in one piece is not copied.
             first = frame;

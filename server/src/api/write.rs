@@ -10,7 +10,7 @@ use crate::api::remote_write::{Decoding, MalformedBody, Rejection, SeriesSink, S
 use crate::limits::DECODE_SLICE_SERIES;
 use crate::message::{LabelSpan, Part, ShardReply, ShardRequest, WriteAck, WriteBody, WritePart};
 use crate::model::{Sample, SeriesId, ShardId};
-use crate::routing::{Answer, Overloaded, Split};
+use crate::routing::{Answer, Overloaded, Reserved, Split};
 use crate::runtime::reactor_polled;
 use crate::wal::LogError;
 
@@ -27,10 +27,16 @@ impl SeriesSink for Split<'_> {
 }
 
 /// Writes one request and waits until its samples are acknowledged. After a rejection parts of the
-/// request may be stored all the same: a retry of them is accepted.
-pub async fn write(core: &Core, version: Version, compressed: &[u8]) -> Result<WriteReport, Rejection> {
+/// request may be stored all the same: a retry of them is accepted. `reserved` has room for the
+/// compressed bytes and gets what the request needs besides.
+pub async fn write(
+    core: &Core,
+    version: Version,
+    compressed: &[u8],
+    reserved: &mut Reserved<'_>,
+) -> Result<WriteReport, Rejection> {
     let decoded_bytes = snappy::claimed_bytes(compressed, core.config.max_decoded_bytes)?;
-    let _reserved = core.bodies.reserve(decoded_bytes)?;
+    reserved.grow(decoded_bytes)?;
     let mut body = core.bodies.take();
     let result = write_body(core, version, compressed, &mut body).await;
     core.bodies.give_back(body);
@@ -87,6 +93,7 @@ fn decode_slice(
 fn count(core: &Core, decoding: &Decoding) {
     core.count(|counts| {
         counts.refused.merge(&decoding.tally.refused);
+        counts.series_refused += decoding.tally.series_refused;
         counts.exemplars_ignored += decoding.tally.exemplars_ignored;
         counts.metadata_ignored += decoding.tally.metadata_ignored;
     });

@@ -10,7 +10,7 @@ use crate::api::endpoints::NodeResponse;
 use crate::api::remote_write::answer::{Answer, WriteReport};
 use crate::api::remote_write::negotiate::negotiate;
 use crate::api::remote_write::{Rejection, Version};
-use crate::api::request_body::read_whole;
+use crate::api::request_body::read_reserving;
 use crate::api::write::write;
 
 /// Answers one remote write request.
@@ -36,7 +36,9 @@ where
 {
     let (head, body) = request.into_parts();
     let config = &core.config;
-    let body = read_whole(&head.headers, body, config.max_body_bytes, config.request_timeout).await?;
+    let mut reserved = core.bodies.begin();
+    let (bytes_max, limit) = (config.max_body_bytes, config.request_timeout);
+    let body = read_reserving(&head.headers, body, bytes_max, limit, &mut reserved).await?;
     core.count(|counts| {
         counts.write_bytes += body.len() as u64;
         match version {
@@ -44,7 +46,7 @@ where
             Version::V2 => counts.writes_v2 += 1,
         }
     });
-    write(core, version, &body).await
+    write(core, version, &body, &mut reserved).await
 }
 
 fn reject(core: &Core, version: Option<Version>, rejection: &Rejection) -> NodeResponse {

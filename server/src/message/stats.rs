@@ -31,6 +31,8 @@ pub struct AcceptorCounts {
     pub write_bytes: u64,
     /// Samples that the decoder refused, by reason.
     pub refused: RefusedCounts,
+    /// Series that the decoder refused whole, those without samples among them.
+    pub series_refused: u64,
     /// Exemplars that were skipped.
     pub exemplars_ignored: u64,
     /// Metadata entries that were skipped.
@@ -39,7 +41,7 @@ pub struct AcceptorCounts {
     pub reads: u64,
     /// Reads that failed, for whatever reason.
     pub reads_failed: u64,
-    /// Decompressed bytes of write requests under way now.
+    /// Bytes of write requests under way now, as they arrive and decompressed.
     pub in_flight_bytes: u64,
 }
 

@@ -165,6 +165,8 @@ async fn accept(shared: &Shared, core: Rc<Core>) -> io::Result<()> {
     let server = HttpServer::new(&limits, core.shutdown.clone());
     try_join_all(listeners.iter().map(|listener| server.serve(listener, Endpoints::new(Rc::clone(&core)))))
         .await?;
+    // Nobody would take what is queued on them: a client is to be refused, and try another node.
+    drop(listeners);
     let deadline = runtime::now() + config.shutdown_timeout;
     while runtime::counts().connections_open > 0 {
         if runtime::now() > deadline {

@@ -24,23 +24,17 @@ pub struct Reserved<'a> {
 }
 
 impl BodyPool {
-    /// A pool for requests of `bytes_max` decompressed bytes at a time, all together.
+    /// A pool for requests of `bytes_max` bytes at a time, all together.
     pub fn new(bytes_max: usize) -> Self {
         Self { kept: RefCell::default(), in_use_bytes: Cell::new(0), bytes_max }
     }
 
-    /// Makes room for a request of so many decompressed bytes, or refuses it.
-    pub fn reserve(&self, bytes: usize) -> Result<Reserved<'_>, Overloaded> {
-        let in_use = self.in_use_bytes.get() + bytes;
-        // One request always fits, so that none is refused for ever.
-        if in_use > self.bytes_max && self.in_use_bytes.get() > 0 {
-            return Err(Overloaded);
-        }
-        self.in_use_bytes.set(in_use);
-        Ok(Reserved { pool: self, bytes })
+    /// A request that has no room yet.
+    pub fn begin(&self) -> Reserved<'_> {
+        Reserved { pool: self, bytes: 0 }
     }
 
-    /// Bytes of the requests under way.
+    /// Bytes of the requests under way, as they arrive and decompressed.
     pub fn in_use_bytes(&self) -> usize {
         self.in_use_bytes.get()
     }
@@ -64,6 +58,20 @@ impl BodyPool {
         if body.capacity_bytes() <= BODY_KEPT_BYTES_MAX && kept.len() < BODIES_KEPT {
             kept.push_back(body);
         }
+    }
+}
+
+impl Reserved<'_> {
+    /// Makes room for so many bytes more of the request, or refuses it.
+    pub fn grow(&mut self, bytes: usize) -> Result<(), Overloaded> {
+        let in_use = self.pool.in_use_bytes.get();
+        // One request always fits, so that none is refused for ever.
+        if in_use + bytes > self.pool.bytes_max && in_use > self.bytes {
+            return Err(Overloaded);
+        }
+        self.pool.in_use_bytes.set(in_use + bytes);
+        self.bytes += bytes;
+        Ok(())
     }
 }
 
@@ -92,11 +100,17 @@ mod tests {
     #[test]
     fn requests_beyond_the_bound_are_refused_but_never_a_lone_one() {
         let pool = BodyPool::new(100);
-        let lone = pool.reserve(500).unwrap();
-        assert!(pool.reserve(1).is_err());
+        let mut lone = pool.begin();
+        lone.grow(300).unwrap();
+        lone.grow(200).unwrap();
+        assert!(pool.begin().grow(1).is_err());
         drop(lone);
-        let _small = pool.reserve(60).unwrap();
-        assert!(pool.reserve(41).is_err());
-        assert!(pool.reserve(40).is_ok());
+        let (mut small, mut other) = (pool.begin(), pool.begin());
+        small.grow(60).unwrap();
+        assert!(other.grow(41).is_err());
+        other.grow(40).unwrap();
+        assert!(small.grow(1).is_err(), "a request that grows is not alone");
+        drop((small, other));
+        assert_eq!(pool.in_use_bytes(), 0);
     }
 }

@@ -57,7 +57,8 @@ impl Shard {
 
     /// Widens the shard's range by what was sent inside the bounds.
     fn note_range(&mut self, samples: &[Sample], bounds: TimeBounds) {
-        let times = || samples.iter().map(|s| s.timestamp_ms.clamp(bounds.oldest_ms, bounds.newest_ms));
+        let allowed = bounds.oldest_ms..=bounds.newest_ms;
+        let times = || samples.iter().map(|s| s.timestamp_ms).filter(|time| allowed.contains(time));
         if let Some((oldest, newest)) = times().min().zip(times().max()) {
             let (was_oldest, was_newest) = self.range_ms.unwrap_or((oldest, newest));
             self.range_ms = Some((oldest.min(was_oldest), newest.max(was_newest)));

@@ -70,6 +70,16 @@ impl Node {
         assert_eq!(self.get("/-/ready").status, 200);
     }
 
+    /// Gives it the notice to end, as a signal does.
+    pub fn request_shutdown(&self) {
+        self.shutdown.request();
+    }
+
+    /// A connection to it for request after request.
+    pub fn keep(&self) -> Kept {
+        Kept(BufReader::new(self.connect()))
+    }
+
     /// A connection to it.
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
@@ -145,17 +155,38 @@ impl Answer {
     }
 }
 
-/// Sends a request that asks for the connection to be closed afterwards.
-pub fn send(stream: &mut TcpStream, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) {
-    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: node\r\nconnection: close\r\n");
+/// A connection that stays open from one request to the next.
+pub struct Kept(pub BufReader<TcpStream>);
+
+impl Kept {
+    /// The answer to a request on it.
+    pub fn ask(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        self.0.get_mut().write_all(&request(method, path, headers, body)).unwrap();
+        read_answer(&mut self.0)
+    }
+}
+
+/// A request's bytes.
+pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+    [head(method, path, headers, body.len()).as_bytes(), body].concat()
+}
+
+/// The head of a request whose body has `length` bytes.
+pub fn head(method: &str, path: &str, headers: &[(&str, &str)], length: usize) -> String {
+    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: node\r\n");
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
     if method != "GET" {
-        head.push_str(&format!("content-length: {}\r\n", body.len()));
+        head.push_str(&format!("content-length: {length}\r\n"));
     }
-    head.push_str("\r\n");
-    stream.write_all(head.as_bytes()).unwrap();
+    head + "\r\n"
+}
+
+/// Sends a request that asks for the connection to be closed afterwards.
+pub fn send(stream: &mut TcpStream, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) {
+    let headers = [headers, &[("connection", "close")]].concat();
+    stream.write_all(head(method, path, &headers, body.len()).as_bytes()).unwrap();
     // A refused request's body may find the connection closed; the answer tells.
     drop(stream.write_all(body));
 }
@@ -175,9 +206,14 @@ pub fn read_answer(stream: &mut impl BufRead) -> Answer {
         .filter_map(|line| line.split_once(": ").map(|(name, value)| (name.to_owned(), value.to_owned())))
         .collect();
     let mut answer = Answer { status, headers, body: Vec::new(), is_cut: false };
-    answer.is_cut = match answer.header("transfer-encoding") {
-        "chunked" => read_chunks(stream, &mut answer.body).is_none(),
-        _ => stream.read_to_end(&mut answer.body).is_err(),
+    let length = answer.header("content-length").parse().ok().or((status == 204).then_some(0));
+    answer.is_cut = match (answer.header("transfer-encoding"), length) {
+        ("chunked", _) => read_chunks(stream, &mut answer.body).is_none(),
+        (_, Some(length)) => {
+            answer.body.resize(length, 0);
+            stream.read_exact(&mut answer.body).is_err()
+        }
+        (_, None) => stream.read_to_end(&mut answer.body).is_err(),
     };
     answer
 }

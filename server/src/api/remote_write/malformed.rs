@@ -32,6 +32,12 @@ pub enum MalformedCause {
     /// A field of the protocol is encoded as another type.
     #[error("the field has the wrong wire type")]
     WrongWireType,
+    /// One version's request under the other's content type.
+    #[error(
+        "the field is of the other version of remote write; its content type has to say \
+         proto=io.prometheus.write.v2.Request for remote write 2, and mustn't for remote write 1"
+    )]
+    OtherVersion,
     /// More symbols than a request may have.
     #[error("the request has too many symbols")]
     TooManySymbols,

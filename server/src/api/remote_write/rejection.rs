@@ -111,6 +111,7 @@ impl From<BodyError> for Rejection {
             BodyError::TooLarge(limit_bytes) => Self::BodyTooLarge { limit_bytes },
             BodyError::TimedOut(limit) => Self::BodyTimedOut(limit),
             BodyError::BrokeOff(how) => Self::BodyBrokeOff(how),
+            BodyError::Overloaded => Self::Overloaded,
         }
     }
 }

@@ -8,9 +8,9 @@ use super::{
     content::{Content, SeriesFields, read_content},
     decoder::{Decoder, Decoding, GoodSeries, SeriesSink, Slice, count_unstored},
     labels::CollectedLabels,
-    malformed::MalformedBody,
+    malformed::{MalformedBody, MalformedCause},
     tally::Tally,
-    wire::{Reader, Tag, WireType},
+    wire::{Reader, Tag, WireType, malformed},
 };
 use crate::{
     message::{LabelSource, LabelSpan, WriteBody},
@@ -20,6 +20,8 @@ use crate::{
 const TIMESERIES: Tag = Tag::new(1, WireType::Len);
 const METADATA: Tag = Tag::new(3, WireType::Len);
 const REQUEST_KNOWN_MAX: u32 = 1;
+/// The symbols and series of remote write 2.
+const V2_FIELDS: [Tag; 2] = [Tag::new(4, WireType::Len), Tag::new(5, WireType::Len)];
 
 const LABELS: Tag = Tag::new(1, WireType::Len);
 const LABEL_NAME: Tag = Tag::new(1, WireType::Len);
@@ -66,8 +68,12 @@ pub(super) fn decode(
     Ok(if request.is_empty() { Slice::Done } else { Slice::More })
 }
 
-/// Field 2 is unknown by reservation; metadata is known, with one wire type.
+/// Field 2 is unknown by reservation; metadata is known, with one wire type. A remote write 2
+/// request that came as this one would be passed over whole, and lost without a word.
 fn skip_unknown(request: &mut Reader, tag: Tag) -> Result<(), MalformedBody> {
+    if V2_FIELDS.contains(&tag) {
+        return Err(malformed(request.at(), MalformedCause::OtherVersion));
+    }
     let known_max = if tag.number() == METADATA.number() { tag.number() } else { REQUEST_KNOWN_MAX };
     request.skip_unknown(tag, known_max)
 }

@@ -25,6 +25,8 @@ use crate::{
 
 const SYMBOLS: Tag = Tag::new(4, WireType::Len);
 const TIMESERIES: Tag = Tag::new(5, WireType::Len);
+/// The series and metadata of remote write 1.
+const V1_FIELDS: [Tag; 2] = [Tag::new(1, WireType::Len), Tag::new(3, WireType::Len)];
 
 const LABELS_REFS: Tag = Tag::new(1, WireType::Len);
 const LABELS_REF: Tag = Tag::new(1, WireType::Varint);
@@ -120,8 +122,12 @@ fn read_symbols(
     Ok(())
 }
 
-/// Fields 1 to 3 were reserved so that a remote write 1 request is no remote write 2 request.
+/// Fields 1 to 3 were reserved so that a remote write 1 request is no remote write 2 request. One
+/// that came as such would be passed over whole, and lost without a word.
 fn skip_unknown(request: &mut Reader, tag: Tag) -> Result<(), MalformedBody> {
+    if V1_FIELDS.contains(&tag) {
+        return Err(malformed(request.at(), MalformedCause::OtherVersion));
+    }
     let known_max = if tag.number() < SYMBOLS.number() { 0 } else { TIMESERIES.number() };
     request.skip_unknown(tag, known_max)
 }

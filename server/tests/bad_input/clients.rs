@@ -1,0 +1,105 @@
+//! Clients that are slow, or leave early.
+
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+use silverback::api::remote_write::Version;
+
+use crate::bystander::{Scene, samples};
+use crate::harness::{Kept, Node, head, read_answer};
+use crate::metrics::{MALFORMED, Reading, wait_for};
+use crate::request::{PATH, Series, body, headers};
+
+const TIMED_OUT: &str = "silverback_connections_timed_out_total";
+const IN_FLIGHT: &str = "silverback_http_requests_in_flight";
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// Sends byte after byte, far slower than the limit, while others are served; until it is cut off.
+fn drip(scene: &Scene, connection: &mut Kept, bytes: &[u8]) {
+    let began = Instant::now();
+    for byte in bytes {
+        if connection.0.get_mut().write_all(&[*byte]).is_err() {
+            return;
+        }
+        let asked = Instant::now();
+        scene.check_goes_on();
+        assert!(asked.elapsed() < LIMIT, "a slow client delays another");
+        if began.elapsed() > 2 * LIMIT {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_client_that_is_slow_in_the_head_is_cut_off_while_others_are_served() {
+    let scene = Scene::start_with(1, |config| config.header_timeout = LIMIT);
+    let mut connection = scene.node.keep();
+    let endless = "x".repeat(10_000);
+    drip(&scene, &mut connection, head("POST", PATH, &[("x-endless", &endless)], 10).as_bytes());
+    assert!(matches!(connection.0.read(&mut [0]), Ok(0) | Err(_)), "the connection is closed");
+    wait_for(&scene.node, TIMED_OUT, 1);
+    scene.check_goes_on();
+}
+
+#[test]
+fn a_client_that_is_slow_in_the_body_is_told_and_cut_off_while_others_are_served() {
+    let scene = Scene::start_with(1, |config| config.request_timeout = LIMIT);
+    let mut connection = scene.node.keep();
+    let head = head("POST", PATH, &headers(Version::V2), 100_000);
+    connection.0.get_mut().write_all(head.as_bytes()).unwrap();
+    drip(&scene, &mut connection, &[0; 1000]);
+    let answer = read_answer(&mut connection.0);
+    assert_eq!((answer.status, answer.header("connection")), (408, "close"));
+    assert!(answer.text().contains("did not arrive within 1s"), "{}", answer.text());
+    wait_for(&scene.node, MALFORMED, 1);
+    scene.check_goes_on();
+}
+
+#[test]
+fn a_client_that_sends_nothing_at_all_is_cut_off() {
+    let scene = Scene::start_with(1, |config| config.header_timeout = LIMIT);
+    let mut connection = scene.node.keep();
+    assert_eq!(connection.0.read(&mut [0]).unwrap(), 0, "the connection is closed");
+    wait_for(&scene.node, TIMED_OUT, 1);
+    scene.check_goes_on();
+}
+
+#[test]
+fn clients_that_hang_up_midway_leave_nothing_behind() {
+    let scene = Scene::start(1);
+    let lost = body(Version::V1, &[Series::new([("__name__", "lost")]).sample(scene.start_ms, 1.0)]);
+    let head = head("POST", PATH, &headers(Version::V1), lost.len());
+    for cut in [1, head.len() / 2, head.len(), head.len() + 1, head.len() + lost.len() - 1] {
+        let mut stream = scene.node.connect();
+        stream.write_all(&[head.as_bytes(), &lost].concat()[..cut]).unwrap();
+        drop(stream);
+        scene.check_goes_on();
+    }
+    // The question for the metrics itself is the one in flight.
+    wait_for(&scene.node, IN_FLIGHT, 1);
+    wait_for(&scene.node, "silverback_connections", 1);
+    assert!(scene.samples("lost").is_empty());
+}
+
+#[test]
+fn clients_that_do_not_wait_for_the_answer_leave_nothing_but_their_samples() {
+    let scene = Scene::start(3);
+    let series = |i: i64| Series::new([("__name__", "left")]).sample(scene.start_ms + i, i as f64);
+    for i in 0..20 {
+        leave_after(&scene.node, &body(Version::V2, &[series(i)]));
+        scene.check_goes_on();
+    }
+    wait_for(&scene.node, IN_FLIGHT, 1);
+    assert_eq!(Reading::of(&scene.node).sum("silverback_write_in_flight_bytes"), 0);
+    let stored = samples(&scene.node, "left").concat();
+    let is_sent = |sample: &(i64, f64)| (0..20).any(|i| *sample == (scene.start_ms + i, i as f64));
+    assert!(stored.iter().all(is_sent), "{stored:?}");
+    assert!(stored.is_sorted_by(|a, b| a.0 < b.0), "each at most once: {stored:?}");
+}
+
+/// Sends a whole request and hangs up at once.
+pub fn leave_after(node: &Node, body: &[u8]) {
+    let mut stream = node.connect();
+    let head = head("POST", PATH, &headers(Version::V2), body.len());
+    stream.write_all(&[head.as_bytes(), body].concat()).unwrap();
+}

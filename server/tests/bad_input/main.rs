@@ -1,0 +1,22 @@
+//! A whole node against bad input and bad clients: each is answered as the protocols say and
+//! counted, what others wrote stays as it was, and the node and its connections live on.
+#[path = "../harness/mod.rs"]
+mod harness;
+#[path = "../decode/wire.rs"]
+#[allow(dead_code, reason = "the decoder's own tests use all of it")]
+mod wire;
+
+mod bystander;
+mod clients;
+mod connections;
+mod http;
+mod labels;
+mod malformed;
+mod metrics;
+mod request;
+mod samples;
+mod series_limit;
+mod shutdown;
+mod steady;
+mod symbols;
+mod unstored;

@@ -1,0 +1,58 @@
+//! What a node counts, read from its `/metrics`.
+
+use std::time::{Duration, Instant};
+
+use crate::harness::{Kept, Node};
+
+/// How long a count may lag behind the event.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Requests refused whole.
+pub const MALFORMED: &str = "silverback_write_requests_malformed_total";
+
+/// One reading of all counters.
+pub struct Reading(String);
+
+impl Reading {
+    /// Reads a node's now.
+    pub fn of(node: &Node) -> Self {
+        Self(node.get("/metrics").text())
+    }
+
+    /// Reads them on an open connection.
+    pub fn on(connection: &mut Kept) -> Self {
+        Self(connection.ask("GET", "/metrics", &[], b"").text())
+    }
+
+    /// The sum over the node's cores of a metric, `name` or `name{label="value"`.
+    pub fn sum(&self, metric: &str) -> u64 {
+        let ends = |rest: &str| rest.starts_with(['{', ',', '}', ' ']);
+        let lines = self.0.lines().filter(|line| line.strip_prefix(metric).is_some_and(ends));
+        let values: Vec<f64> = lines.map(|line| line.rsplit(' ').next().unwrap().parse().unwrap()).collect();
+        assert!(!values.is_empty(), "{metric} is not among the metrics");
+        values.iter().sum::<f64>() as u64
+    }
+}
+
+/// Samples refused for a reason.
+pub fn refused(reason: &str) -> String {
+    format!("silverback_samples_refused_total{{reason=\"{reason}\"")
+}
+
+/// Waits until a metric has a value.
+pub fn wait_for(node: &Node, metric: &str, expect: u64) {
+    wait_with(|| Reading::of(node), metric, expect);
+}
+
+/// The same, each reading got this way.
+pub fn wait_with(mut read: impl FnMut() -> Reading, metric: &str, expect: u64) {
+    let began = Instant::now();
+    loop {
+        let now = read().sum(metric);
+        if now == expect {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{metric} is {now}, not {expect}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,105 @@
+//! Remote write requests of both versions, of labels and samples that no client library would write.
+
+use silverback::api::remote_write::Version;
+
+use crate::wire::{field, label, number, refs, sample, symbols};
+
+/// Where requests go.
+pub const PATH: &str = "/api/v1/write";
+
+/// Both versions.
+pub const VERSIONS: [Version; 2] = [Version::V1, Version::V2];
+
+/// One series of a request.
+#[derive(Debug, Clone, Default)]
+pub struct Series {
+    labels: Vec<(Vec<u8>, Vec<u8>)>,
+    content: Vec<u8>,
+    histograms: u32,
+    exemplars: u32,
+}
+
+impl Series {
+    /// A series with these labels, in this order.
+    pub fn new<N: AsRef<[u8]>, V: AsRef<[u8]>>(labels: impl IntoIterator<Item = (N, V)>) -> Self {
+        let labels = labels.into_iter().map(|(n, v)| (n.as_ref().to_vec(), v.as_ref().to_vec())).collect();
+        Self { labels, ..Self::default() }
+    }
+
+    /// The series with a sample more.
+    pub fn sample(mut self, timestamp_ms: i64, value: f64) -> Self {
+        self.content.extend(sample(timestamp_ms, value));
+        self
+    }
+
+    /// The series with so many native histograms more.
+    pub fn histograms(mut self, count: u32) -> Self {
+        self.histograms += count;
+        self
+    }
+
+    /// The series with so many exemplars more.
+    pub fn exemplars(mut self, count: u32) -> Self {
+        self.exemplars += count;
+        self
+    }
+}
+
+/// The headers that a sender of a version sets.
+pub fn headers(version: Version) -> [(&'static str, &'static str); 2] {
+    let content_type = match version {
+        Version::V1 => "application/x-protobuf",
+        Version::V2 => "application/x-protobuf;proto=io.prometheus.write.v2.Request",
+    };
+    [("content-encoding", "snappy"), ("content-type", content_type)]
+}
+
+/// A request's body as it is sent.
+pub fn body(version: Version, series: &[Series]) -> Vec<u8> {
+    compress(&encode(version, series))
+}
+
+/// In snappy's block format.
+pub fn compress(bytes: &[u8]) -> Vec<u8> {
+    snap::raw::Encoder::new().compress_vec(bytes).unwrap()
+}
+
+/// A request's body before compression.
+pub fn encode(version: Version, series: &[Series]) -> Vec<u8> {
+    match version {
+        Version::V1 => series.iter().flat_map(|series| field(1, &encode_v1(series))).collect(),
+        Version::V2 => encode_v2(series),
+    }
+}
+
+fn encode_v1(series: &Series) -> Vec<u8> {
+    let labels = series.labels.iter().flat_map(|(name, value)| label(name, value));
+    let [histogram, exemplar] = unstored().map(|bytes| bytes.to_vec());
+    labels
+        .chain(series.content.iter().copied())
+        .chain((0..series.histograms).flat_map(|_| field(4, &histogram)))
+        .chain((0..series.exemplars).flat_map(|_| field(3, &exemplar)))
+        .collect()
+}
+
+/// Each label's name and value are symbols of their own: the table may hold one twice.
+fn encode_v2(series: &[Series]) -> Vec<u8> {
+    let [histogram, exemplar] = unstored();
+    let mut table: Vec<&[u8]> = vec![b""];
+    let mut encoded = Vec::new();
+    for one in series {
+        let first = table.len() as u64;
+        table.extend(one.labels.iter().flat_map(|(name, value)| [&name[..], value]));
+        let mut message = refs(&(first..table.len() as u64).collect::<Vec<_>>());
+        message.extend(&one.content);
+        message.extend((0..one.histograms).flat_map(|_| field(3, &histogram)));
+        message.extend((0..one.exemplars).flat_map(|_| field(4, &exemplar)));
+        encoded.extend(field(5, &message));
+    }
+    [symbols(&table), encoded].concat()
+}
+
+/// A native histogram and an exemplar of some bytes: neither is looked into.
+fn unstored() -> [Vec<u8>; 2] {
+    [number(1, 3), number(3, 1)]
+}

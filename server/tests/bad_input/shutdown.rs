@@ -1,0 +1,55 @@
+//! The notice to end, with requests under way.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use silverback::api::remote_write::Version;
+
+use crate::bystander::Scene;
+use crate::harness::{Kept, head, read_answer};
+use crate::metrics::wait_for;
+use crate::request::{PATH, body, headers};
+
+const IN_FLIGHT: &str = "silverback_http_requests_in_flight";
+
+/// A request of which all but the last byte is sent, and that byte.
+fn begin(scene: &Scene) -> (Kept, u8) {
+    let mut connection = scene.node.keep();
+    let mut body = body(Version::V2, &[scene.beside()]);
+    let head = head("POST", PATH, &headers(Version::V2), body.len());
+    let last = body.pop().unwrap();
+    connection.0.get_mut().write_all(&[head.as_bytes(), &body].concat()).unwrap();
+    wait_for(&scene.node, IN_FLIGHT, 2);
+    (connection, last)
+}
+
+fn wait_until_refused(scene: &Scene) {
+    let began = Instant::now();
+    while TcpStream::connect(scene.node.address).is_ok() {
+        assert!(began.elapsed() < Duration::from_secs(10), "a node that ends takes no connections");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_request_under_way_is_finished_before_the_node_ends() {
+    for shards in [1, 3] {
+        let scene = Scene::start(shards);
+        let (mut connection, last) = begin(&scene);
+        scene.node.request_shutdown();
+        wait_until_refused(&scene);
+        connection.0.get_mut().write_all(&[last]).unwrap();
+        let answer = read_answer(&mut connection.0);
+        assert_eq!((answer.status, answer.header("connection")), (204, "close"));
+    }
+}
+
+#[test]
+fn a_client_that_never_finishes_keeps_no_node_from_ending() {
+    let scene = Scene::start_with(3, |config| config.shutdown_timeout = Duration::from_millis(300));
+    let (_connection, _last) = begin(&scene);
+    let began = Instant::now();
+    drop(scene);
+    assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
+}

@@ -23,6 +23,9 @@ pub const LABEL_NAME_BYTES_MAX: usize = 1024;
 /// A label value, in bytes.
 pub const LABEL_VALUE_BYTES_MAX: usize = 8192;
 
+/// Samples of one write request. In a body a sample may take two bytes, in a part it takes sixteen.
+pub const REQUEST_SAMPLES_MAX: u64 = 1 << 20;
+
 /// Symbols of one remote write 2 request.
 pub const SYMBOLS_MAX: usize = 1 << 20;
 /// Label sets of one remote write 2 request that are written out to be hashed, in bytes. A few

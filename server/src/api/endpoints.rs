@@ -58,12 +58,22 @@ async fn route(core: Rc<Core>, request: Request<Incoming>) -> NodeResponse {
     }
     match request.uri().path() {
         "/api/v1/write" | "/api/v1/receive" | "/api/v1/push" => write_endpoint::answer(&core, request).await,
-        "/api/v1/read" => remote_read::answer(&core, request).await,
+        "/api/v1/read" => in_time(&core, remote_read::answer(&core, request)).await,
         path => match Question::of_path(path) {
-            Some(question) => http_api::answer(&core, question, request).await,
-            None => page(&core, request.method(), path).await,
+            Some(question) => in_time(&core, http_api::answer(&core, question, request)).await,
+            None => in_time(&core, page(&core, request.method(), path)).await,
         },
     }
+}
+
+/// Gives an answer up that doesn't begin within the time of a request. (A write waits for its
+/// shards alone; what may take long of it, its body, has its own limit.)
+async fn in_time(core: &Core, answering: impl Future<Output = NodeResponse>) -> NodeResponse {
+    let limit = core.config.request_timeout;
+    runtime::timeout(limit, answering).await.unwrap_or_else(|_| {
+        core.count(|counts| counts.reads_failed += 1);
+        text(StatusCode::SERVICE_UNAVAILABLE, format!("no answer within {limit:?}: ask for less, or later\n"))
+    })
 }
 
 async fn page(core: &Core, method: &Method, path: &str) -> NodeResponse {

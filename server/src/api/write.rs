@@ -38,24 +38,9 @@ pub async fn write(
     let decoded_bytes = snappy::claimed_bytes(compressed, core.config.max_decoded_bytes)?;
     reserved.grow(decoded_bytes)?;
     let mut body = core.bodies.take();
-    let result = write_body(core, version, compressed, &mut body).await;
+    let taken_apart = take_apart(core, version, compressed, &mut body).await;
     core.bodies.give_back(body);
-    result
-}
-
-async fn write_body(
-    core: &Core,
-    version: Version,
-    compressed: &[u8],
-    body: &mut Arc<WriteBody>,
-) -> Result<WriteReport, Rejection> {
-    let fresh = Arc::get_mut(body).expect("a body from the pool is read by nobody else");
-    snappy::decompress(compressed, core.config.max_decoded_bytes, &mut fresh.bytes)?;
-    let mut split = Split::new(core.router.table(), &core.parts);
-    let decoding = decode(core, version, fresh, &mut split).await?;
-    count(core, &decoding);
-    let asked = ask(core, body, split.finish()?);
-    let mut report = WriteReport::from(decoding.tally);
+    let (mut report, asked) = taken_apart?;
     for reply in join_all(asked.sent).await {
         report.add(acknowledged(reply)?);
     }
@@ -63,6 +48,22 @@ async fn write_body(
         Some(overloaded) => Err(overloaded.into()),
         None => Ok(report),
     }
+}
+
+/// Decodes a request and asks the shards to take their parts of it in.
+async fn take_apart(
+    core: &Core,
+    version: Version,
+    compressed: &[u8],
+    body: &mut Arc<WriteBody>,
+) -> Result<(WriteReport, Asked), Rejection> {
+    let fresh = Arc::get_mut(body).expect("a body from the pool is read by nobody else");
+    snappy::decompress(compressed, core.config.max_decoded_bytes, &mut fresh.bytes)?;
+    let mut split = Split::new(core.router.table(), &core.parts);
+    let decoding = decode(core, version, fresh, &mut split).await?;
+    count(core, &decoding);
+    let asked = ask(core, body, split.finish()?);
+    Ok((WriteReport::from(decoding.tally), asked))
 }
 
 /// Decodes the whole request before any of it is sent on: what turns out malformed stores nothing.

@@ -50,6 +50,7 @@ where
 }
 
 fn reject(core: &Core, version: Option<Version>, rejection: &Rejection) -> NodeResponse {
+    tracing::debug!(%rejection, "a write request was refused");
     core.count(|counts| match rejection {
         Rejection::Overloaded => counts.writes_overloaded += 1,
         Rejection::NotReady(_) => counts.writes_not_durable += 1,
@@ -63,7 +64,10 @@ fn reject(core: &Core, version: Option<Version>, rejection: &Rejection) -> NodeR
         | Rejection::Snappy(_)
         | Rejection::Malformed(_) => counts.writes_malformed += 1,
     });
-    tracing::debug!(%rejection, "a write request was refused");
+    if matches!(rejection, Rejection::Overloaded | Rejection::NotReady(_)) {
+        // Not the sender's fault: an operator wants to see it without looking for it.
+        crate::warn_limited!(%rejection, "write requests are refused");
+    }
     respond(Answer::to_rejection(version, rejection))
 }
 

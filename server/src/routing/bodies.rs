@@ -1,7 +1,6 @@
 //! Decompressed bodies, kept from one request to the next on the core that decodes them.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::limits::{BODIES_KEPT, BODY_KEPT_BYTES_MAX};
@@ -11,10 +10,14 @@ use crate::routing::Overloaded;
 /// One core's bodies. A body that other cores still read is kept until they are done.
 #[derive(Debug)]
 pub struct BodyPool {
-    kept: RefCell<VecDeque<Arc<WriteBody>>>,
+    /// In the order in which they were given back.
+    kept: RefCell<Vec<Arc<WriteBody>>>,
     in_use_bytes: Cell<usize>,
     bytes_max: usize,
 }
+
+/// Kept bodies that are tried before a new one is made.
+const TRIED_MAX: usize = 16;
 
 /// Bytes of the pool's bound that a request holds until it is answered.
 #[derive(Debug)]
@@ -39,24 +42,23 @@ impl BodyPool {
         self.in_use_bytes.get()
     }
 
-    /// A body that nobody else reads.
+    /// A body that nobody else reads: of those, the one that was used last, for it is still near
+    /// the core.
     pub fn take(&self) -> Arc<WriteBody> {
         let mut kept = self.kept.borrow_mut();
-        let Some(mut body) = kept.pop_front() else {
-            return Arc::default();
-        };
-        if Arc::get_mut(&mut body).is_none() {
-            kept.push_back(body);
-            return Arc::default();
+        let mut newest_first = (0..kept.len()).rev().take(TRIED_MAX);
+        match newest_first.find(|place| Arc::get_mut(&mut kept[*place]).is_some()) {
+            Some(place) => kept.remove(place),
+            None => Arc::default(),
         }
-        body
     }
 
-    /// Keeps a body for a later request, unless it grew beyond the usual.
+    /// Keeps a body for a later request, unless it grew beyond the usual. Parts may still refer to
+    /// it: it is not given out again before they are gone.
     pub fn give_back(&self, body: Arc<WriteBody>) {
         let mut kept = self.kept.borrow_mut();
         if body.capacity_bytes() <= BODY_KEPT_BYTES_MAX && kept.len() < BODIES_KEPT {
-            kept.push_back(body);
+            kept.push(body);
         }
     }
 }
@@ -94,6 +96,15 @@ mod tests {
         pool.give_back(body);
         assert_eq!(pool.take().bytes.capacity(), 0, "the body is still read");
         drop(reader);
+        assert!(pool.take().bytes.capacity() >= 1000);
+    }
+
+    #[test]
+    fn the_body_that_was_used_last_is_used_next() {
+        let pool = BodyPool::new(100);
+        let mut bodies: Vec<_> = (0..3).map(|_| pool.take()).collect();
+        Arc::get_mut(&mut bodies[2]).unwrap().bytes.prepare(1000);
+        bodies.into_iter().for_each(|body| pool.give_back(body));
         assert!(pool.take().bytes.capacity() >= 1000);
     }
 

@@ -47,7 +47,6 @@ impl Shard {
             self.append_series(body, entry, own, bounds, &mut outcome);
         }
         self.note_range(samples, bounds);
-        self.counters.parts += 1;
         self.counters.samples += outcome.written;
         if let Some(refusals) = &outcome.refusals {
             self.counters.refused.merge(&refusals.counts);
@@ -176,6 +175,16 @@ impl TimeBounds {
 }
 
 impl PartOutcome {
+    /// Adds what became of another piece of the same part.
+    pub fn add(&mut self, other: Self) {
+        self.written += other.written;
+        match (&mut self.refusals, other.refusals) {
+            (Some(refusals), Some(more)) => refusals.merge(*more),
+            (None, more) => self.refusals = more,
+            (Some(_), None) => {}
+        }
+    }
+
     #[cold]
     fn refuse(&mut self, reason: RefusedReason, body: &WriteBody, labels: LabelSpan) {
         let refusals = self.refusals.get_or_insert_default();

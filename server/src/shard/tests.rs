@@ -1,18 +1,21 @@
 //! A shard as its worker uses it: parts in, selects out, retention over it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use futures::executor::block_on;
 
+use crate::clock::Clock;
 use crate::message::{
-    LabelSource, LabelSpan, PartSeries, ReadReply, ReadRequest, Remaining, SelectContent, SelectedSeries,
-    Selection, WriteBody,
+    Correlation, LabelSource, LabelSpan, PartPool, PartSeries, ReadReply, ReadRequest, Remaining,
+    SelectContent, SelectedSeries, Selection, ShardReply, ShardRequest, WriteBody, WritePart,
 };
 use crate::model::{Labels, MatchOp, Matcher, RefusedReason, Sample, SeriesIdHasher, ShardId};
 use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::host::tests::Inline;
-use crate::shard::{Shard, maintenance, read};
+use crate::shard::{Inbox, ReplyTo, Shard, Worker, maintenance, read};
+use crate::wal::MemoryLog;
 
 const EVER: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX };
 
@@ -24,8 +27,8 @@ fn labels(pairs: &[(&str, &str)]) -> Labels {
     Labels::from_pairs(pairs.iter().copied())
 }
 
-/// Appends one part: label sets with their samples.
-fn append(shard: &Rc<RefCell<Shard>>, bounds: TimeBounds, series: &[(Labels, Vec<Sample>)]) -> PartOutcome {
+/// Label sets with their samples, as a decoder hands them over.
+fn encode(series: &[(Labels, Vec<Sample>)]) -> (WriteBody, Vec<PartSeries>, Vec<Sample>) {
     let (mut bytes, mut entries, mut samples) = (Vec::new(), Vec::new(), Vec::new());
     for (labels, own) in series {
         let block = labels.to_canonical();
@@ -35,7 +38,12 @@ fn append(shard: &Rc<RefCell<Shard>>, bounds: TimeBounds, series: &[(Labels, Vec
         entries.push(PartSeries { id, labels: span, samples: own.len() as u32 });
         samples.extend_from_slice(own);
     }
-    let body = WriteBody { bytes: bytes.into(), ..WriteBody::default() };
+    (WriteBody { bytes: bytes.into(), ..WriteBody::default() }, entries, samples)
+}
+
+/// Appends one part.
+fn append(shard: &Rc<RefCell<Shard>>, bounds: TimeBounds, series: &[(Labels, Vec<Sample>)]) -> PartOutcome {
+    let (body, entries, samples) = encode(series);
     shard.borrow_mut().append(&body, &entries, &samples, bounds)
 }
 
@@ -173,6 +181,49 @@ fn new_series_beyond_the_limit_are_refused_and_known_ones_live_on() {
     assert_eq!(outcome.written, 10);
     assert_eq!(outcome.refusals.unwrap().counts.get(RefusedReason::SeriesLimit), 5);
     assert_eq!(append(&shard, EVER, &scrape(10, 2000)).written, 10);
+}
+
+/// What a worker replies to one part, and the shard behind it.
+fn work(series: &[(Labels, Vec<Sample>)]) -> (Vec<ShardReply>, Rc<RefCell<Shard>>) {
+    let (shard, inbox) = (shard(), Rc::new(Inbox::default()));
+    let replies: Rc<RefCell<Vec<ShardReply>>> = Rc::default();
+    let pool = PartPool::default();
+    let mut part = pool.take().unwrap();
+    let (body, entries, samples) = encode(series);
+    part.series = entries;
+    part.samples = samples;
+    let to = ReplyTo { core: 0, correlation: Correlation { slot: 0, generation: 0 } };
+    inbox.push(to, ShardRequest::Write(WritePart { body: Arc::new(body), part }));
+    inbox.close();
+    let sent = Rc::clone(&replies);
+    let worker = Worker {
+        shard: Rc::clone(&shard),
+        inbox,
+        log: MemoryLog::default(),
+        host: Inline,
+        reply: move |_, reply| sent.borrow_mut().push(reply),
+        clock: Clock::Settable(Rc::new(Cell::new(1_000_000))),
+        retention_ms: 1_000_000,
+        core_stats: Box::new(|_| unreachable!("nobody asks for stats")),
+    };
+    block_on(worker.run());
+    (replies.take(), shard)
+}
+
+#[test]
+fn a_large_part_is_taken_in_whole_and_acknowledged_once() {
+    const SERIES: usize = 10_000;
+    let mut series = scrape(SERIES, 1000);
+    series.iter_mut().for_each(|(_, samples)| samples.push(Sample::new(2000, 1.0)));
+    // The last series has the only sample that is refused.
+    series[SERIES - 1].1.push(Sample::new(1500, 1.0));
+    let (replies, shard) = work(&series);
+    let [ShardReply::Written(ack)] = &replies[..] else { panic!("one acknowledgement: {replies:?}") };
+    assert_eq!(ack.written, 2 * SERIES as u64);
+    let refused = ack.refusals.as_ref().unwrap();
+    assert_eq!(refused.counts.iter().collect::<Vec<_>>(), [(RefusedReason::OutOfOrder, 1)]);
+    let stats = shard.borrow().stats();
+    assert_eq!((stats.series, stats.samples, stats.parts, stats.commits), (SERIES, 2 * SERIES as u64, 1, 1));
 }
 
 #[test]

@@ -9,14 +9,19 @@ use std::task::{Poll, Waker};
 use crate::clock::Clock;
 use crate::limits::FUTURE_MS_MAX;
 use crate::message::{
-    CoreStats, Correlation, ReadRequest, ShardReply, ShardRequest, ShardStats, WriteAck, WritePart,
+    CoreStats, Correlation, PartSeries, ReadRequest, ShardReply, ShardRequest, ShardStats, WriteAck,
+    WritePart,
 };
+use crate::model::Sample;
 use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::{Host, Shard, read};
 use crate::wal::{Entry, Log};
 
 /// Samples after which a group is committed and the reactor gets its turn, though more waits.
 const GROUP_SAMPLES: usize = 4096;
+
+/// Series of a part that are taken in between two looks at the reactor: about 200 µs.
+const PIECE_SERIES: usize = 4096;
 
 /// Where a reply goes: a core, and the request on it that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,9 +116,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     pub async fn run(mut self) {
         let mut appended = Vec::new();
         while let Some(first) = self.inbox.next().await {
-            let began_us = self.host.monotonic_us();
-            self.append_group(first, &mut appended);
-            self.shard.borrow_mut().counters.busy_us += self.host.monotonic_us() - began_us;
+            self.append_group(first, &mut appended).await;
             if !appended.is_empty() {
                 self.commit(&mut appended).await;
             }
@@ -124,14 +127,14 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     }
 
     /// Appends what waits, up to a group's size. Reads are sent on their way beside it.
-    fn append_group(&mut self, first: (ReplyTo, ShardRequest), appended: &mut Vec<Appended>) {
+    async fn append_group(&mut self, first: (ReplyTo, ShardRequest), appended: &mut Vec<Appended>) {
         let bounds = self.bounds();
         let (mut next, mut samples) = (Some(first), 0);
         while let Some((from, request)) = next {
             match request {
                 ShardRequest::Write(write) => {
                     samples += write.part.samples.len();
-                    appended.push((from, self.append(&write, bounds)));
+                    appended.push((from, self.append(&write, bounds).await));
                 }
                 ShardRequest::Read(request) => self.spawn_read(from, *request),
                 ShardRequest::Stats => (self.reply)(from, ShardReply::Stats(Box::new(self.stats()))),
@@ -140,10 +143,37 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         }
     }
 
-    fn append(&mut self, write: &WritePart, bounds: TimeBounds) -> PartOutcome {
+    /// Appends a part, a large one in pieces between which the reactor gets its turn.
+    async fn append(&mut self, write: &WritePart, bounds: TimeBounds) -> PartOutcome {
         let part = &write.part;
-        let outcome = self.shard.borrow_mut().append(&write.body, &part.series, &part.samples, bounds);
+        let mut outcome = PartOutcome::default();
+        let mut rest = part.samples.as_slice();
+        for (i, series) in part.series.chunks(PIECE_SERIES).enumerate() {
+            if i > 0 {
+                self.host.give_way().await;
+            }
+            let is_last = (i + 1) * PIECE_SERIES >= part.series.len();
+            let count = if is_last { rest.len() } else { series.iter().map(|s| s.samples as usize).sum() };
+            let (own, after) = rest.split_at(count);
+            rest = after;
+            outcome.add(self.append_piece(write, series, own, bounds));
+        }
         self.log.append(Entry::Samples(&part.samples));
+        self.shard.borrow_mut().counters.parts += 1;
+        outcome
+    }
+
+    fn append_piece(
+        &self,
+        write: &WritePart,
+        series: &[PartSeries],
+        samples: &[Sample],
+        bounds: TimeBounds,
+    ) -> PartOutcome {
+        let began_us = self.host.monotonic_us();
+        let mut shard = self.shard.borrow_mut();
+        let outcome = shard.append(&write.body, series, samples, bounds);
+        shard.counters.busy_us += self.host.monotonic_us() - began_us;
         outcome
     }
 

@@ -180,3 +180,17 @@ fn any_byte_may_be_any_other() {
         }
     }
 }
+
+#[test]
+fn more_samples_than_a_request_may_have_are_refused() {
+    const MAX: usize = silverback::limits::REQUEST_SAMPLES_MAX as usize;
+    let series = |samples: usize| {
+        // An empty sample takes two bytes, and is one all the same.
+        let content = [label(b"__name__", b"a"), [0x12, 0].repeat(samples)].concat();
+        field(1, &content)
+    };
+    let (_series, tally) = decode(Version::V1, &series(MAX)).unwrap();
+    assert_eq!(tally.samples as usize, MAX);
+    let error = decode(Version::V1, &[series(MAX), series(1)].concat()).unwrap_err();
+    assert_eq!(error.cause, MalformedCause::TooManySamples);
+}

@@ -11,6 +11,7 @@ use super::{
     wire::{Reader, malformed},
 };
 use crate::{
+    limits::REQUEST_SAMPLES_MAX,
     message::{LabelSpan, WriteBody},
     model::{RefusedReason, Sample, SeriesId, SeriesIdHasher},
 };
@@ -153,6 +154,9 @@ impl GoodSeries<'_> {
     ) -> Result<(), MalformedBody> {
         tally.series += 1;
         tally.samples += u64::from(self.content.samples);
+        if tally.samples > REQUEST_SAMPLES_MAX {
+            return Err(malformed(self.samples.at(), MalformedCause::TooManySamples));
+        }
         sink.series(self.id, self.labels, self.content.samples);
         if self.content.samples == 1 {
             sink.sample(self.content.first);

@@ -1,6 +1,8 @@
 //! Why a body as a whole isn't a write request. What is wrong with one series alone is a
 //! [`crate::model::RefusedReason`] instead.
 
+use crate::limits::REQUEST_SAMPLES_MAX;
+
 /// A body that can't be read on: nothing of it may be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("malformed request at byte {offset} of the decompressed body: {cause}")]
@@ -41,6 +43,9 @@ pub enum MalformedCause {
     /// More symbols than a request may have.
     #[error("the request has too many symbols")]
     TooManySymbols,
+    /// More samples than a request may have.
+    #[error("the request has more than {REQUEST_SAMPLES_MAX} samples; send fewer at a time")]
+    TooManySamples,
     /// The label sets, written out, take more room than a request may have.
     #[error("the request's label sets are too large")]
     LabelsTooLarge,

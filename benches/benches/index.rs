@@ -8,12 +8,14 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use futures::executor::block_on;
 use silverback::cell::SeriesRef;
 use silverback::cell::series::LabelRef;
+use silverback::host::Alone;
 use silverback::message::{PartSeries, WriteBody};
 use silverback::model::{MatchOp, Matcher, Sample, ShardId};
 use silverback::shard::append::TimeBounds;
 use silverback::shard::matching::matching;
 use silverback::shard::{LabelIndex, Shard};
-use silverback_benches::bench::{Alone, decoded, sizes};
+use silverback::wal::NoJournal;
+use silverback_benches::bench::{decoded, sizes};
 use silverback_benches::fleet;
 
 #[global_allocator]
@@ -69,7 +71,7 @@ fn shard_of(series: usize) -> Shard {
 
 fn append(shard: &mut Shard, (body, entries): &(WriteBody, Vec<PartSeries>)) {
     let samples = vec![Sample::new(0, 1.0); entries.len()];
-    assert_eq!(shard.append(body, entries, &samples, EVER).written, entries.len() as u64);
+    assert_eq!(shard.append(body, entries, &samples, EVER, &mut NoJournal).written, entries.len() as u64);
 }
 
 /// The whole way of a new series: table, line, first sample, index.

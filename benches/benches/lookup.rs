@@ -11,6 +11,7 @@ use silverback::message::{PartSeries, WriteBody};
 use silverback::model::{Sample, SeriesId, ShardId};
 use silverback::shard::Shard;
 use silverback::shard::append::TimeBounds;
+use silverback::wal::NoJournal;
 use silverback_benches::bench::{canonical, decoded, hasher, sizes};
 
 #[global_allocator]
@@ -107,7 +108,7 @@ impl Scrapes {
             *sample = Sample::new(scrape as i64 * SCRAPE_INTERVAL_MS, ((i % 7) * scrape) as f64);
         }
         let began = Instant::now();
-        let outcome = self.shard.append(body, entries, &self.samples, EVER);
+        let outcome = self.shard.append(body, entries, &self.samples, EVER, &mut NoJournal);
         let took = began.elapsed();
         assert_eq!(outcome.written, entries.len() as u64);
         self.sent += 1;

@@ -1,10 +1,7 @@
 //! What the criterion benches have in common: sizes, parts that are ready to be appended, a clock.
 
-use std::future::Future;
-
 use silverback::message::{LabelSource, LabelSpan, PartSeries, WriteBody};
 use silverback::model::{Labels, SeriesIdHasher};
-use silverback::shard::Host;
 
 use crate::fleet;
 
@@ -41,22 +38,4 @@ pub fn decoded(first: usize, series: usize) -> (WriteBody, Vec<PartSeries>) {
         bytes.extend_from_slice(&block);
     }
     (WriteBody { bytes: bytes.into(), ..WriteBody::default() }, entries)
-}
-
-/// A thread that has nothing else to do: long work never gives way.
-#[derive(Debug, Clone)]
-pub struct Alone;
-
-impl Host for Alone {
-    async fn breathe(&self) {}
-
-    async fn give_way(&self) {}
-
-    fn spawn_background<F: Future<Output = ()> + 'static>(&self, job: impl FnOnce(Self) -> F + 'static) {
-        futures::executor::block_on(job(self.clone()));
-    }
-
-    fn monotonic_us(&self) -> u64 {
-        0
-    }
 }

@@ -13,6 +13,8 @@ pub mod clock;
 
 pub mod limits;
 
+pub mod host;
+
 pub mod gorilla;
 
 pub mod disk;

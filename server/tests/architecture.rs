@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 
 /// The server's modules in reading order: each may use itself and those before it.
-const MODULES: [&str; 19] = [
+const MODULES: [&str; 20] = [
     "model",
     "clock",
     "limits",
+    "host",
     "gorilla",
     "disk",
     "config",

@@ -3,13 +3,14 @@
 //! One test, in a process of its own: it measures the process.
 
 use std::cell::RefCell;
-use std::future::Future;
 use std::rc::Rc;
 
+use silverback::host::Alone;
 use silverback::message::{LabelSource, LabelSpan, PartSeries, WriteBody};
 use silverback::model::{Labels, Sample, SeriesIdHasher, ShardId};
 use silverback::shard::append::TimeBounds;
-use silverback::shard::{Host, Shard, maintenance};
+use silverback::shard::{Shard, maintenance};
+use silverback::wal::{MemoryLog, NoJournal};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -20,23 +21,6 @@ const HOUR_MS: i64 = 60 * 60 * 1000;
 const RETENTION_MS: i64 = 6 * HOUR_MS;
 /// A tenth of the series is replaced each hour.
 const REPLACED_PER_HOUR: usize = SERIES / 10;
-
-#[derive(Clone)]
-struct Alone;
-
-impl Host for Alone {
-    async fn breathe(&self) {}
-
-    async fn give_way(&self) {}
-
-    fn spawn_background<F: Future<Output = ()> + 'static>(&self, job: impl FnOnce(Self) -> F + 'static) {
-        futures::executor::block_on(job(Self));
-    }
-
-    fn monotonic_us(&self) -> u64 {
-        0
-    }
-}
 
 fn scrape(shard: &RefCell<Shard>, hasher: &SeriesIdHasher, first: usize, now_ms: i64) {
     let (mut blocks, mut entries, mut samples) = (Vec::new(), Vec::new(), Vec::new());
@@ -51,7 +35,7 @@ fn scrape(shard: &RefCell<Shard>, hasher: &SeriesIdHasher, first: usize, now_ms:
     }
     let body = WriteBody { bytes: blocks.into(), ..WriteBody::default() };
     let bounds = TimeBounds { oldest_ms: now_ms - RETENTION_MS, newest_ms: now_ms };
-    let outcome = shard.borrow_mut().append(&body, &entries, &samples, bounds);
+    let outcome = shard.borrow_mut().append(&body, &entries, &samples, bounds, &mut NoJournal);
     assert_eq!(outcome.written, SERIES as u64);
 }
 
@@ -72,7 +56,7 @@ fn churn_keeps_resident_memory_level() {
             scrape(&shard, &hasher, hour * REPLACED_PER_HOUR, now_ms);
         }
         let horizon_ms = (hour as i64 + 1) * HOUR_MS - RETENTION_MS;
-        futures::executor::block_on(maintenance::retain(&shard, &Alone, horizon_ms));
+        futures::executor::block_on(maintenance::retain(&shard, &MemoryLog::default(), &Alone, horizon_ms));
         let series = shard.borrow().stats().series;
         assert!(series <= SERIES + REPLACED_PER_HOUR * 7, "hour {hour}: {series} series");
         match hour {

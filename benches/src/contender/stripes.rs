@@ -11,6 +11,7 @@ use silverback::message::{ShardStats, WriteBody};
 use silverback::model::{SeriesId, ShardId};
 use silverback::shard::Shard;
 use silverback::shard::append::{PartOutcome, TimeBounds};
+use silverback::wal::NoJournal;
 
 /// Stripes at the most: one for each cell.
 pub const STRIPES_MAX: usize = CELL_COUNT;
@@ -57,7 +58,7 @@ impl Stripes {
         mut told: impl FnMut(PartOutcome),
     ) {
         let mut append = |shard: &mut Shard, part: &mut PartBuffer| {
-            told(shard.append(body, &part.series, &part.samples, bounds));
+            told(shard.append(body, &part.series, &part.samples, bounds, &mut NoJournal));
             part.series.clear();
             part.samples.clear();
         };

@@ -10,7 +10,8 @@ pub mod table;
 
 use crate::cell::table::SeriesTable;
 
-pub use series::{AppendError, Appended, Series, SeriesHistory, SeriesRef, SeriesStore};
+pub use crate::model::SeriesRef;
+pub use series::{AppendError, Appended, Series, SeriesHistory, SeriesStore};
 
 /// A cell of this shard: the index of its series by id, and what was taken in for it.
 #[derive(Debug, Default)]

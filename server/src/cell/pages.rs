@@ -39,12 +39,22 @@ impl<T: Default> Pages<T> {
 
     /// Takes a value out and frees its place, which the next insert uses.
     pub fn remove(&mut self, index: u32) -> T {
-        self.free.push(index);
+        self.free(index);
+        self.take(index)
+    }
+
+    /// Takes a value out; its place stays taken until [`Self::free`].
+    pub fn take(&mut self, index: u32) -> T {
         std::mem::take(self.get_mut(index))
     }
 }
 
 impl<T> Pages<T> {
+    /// Lets the next insert use a place whose value was taken.
+    pub fn free(&mut self, index: u32) {
+        self.free.push(index);
+    }
+
     /// The value at an index that was inserted and not removed.
     #[inline]
     pub fn get(&self, index: u32) -> &T {

@@ -3,12 +3,7 @@
 use crate::cell::blocks::{Blocks, Chain};
 use crate::cell::pages::Pages;
 use crate::gorilla::{OpenXor, SealedChunk, XorIter, prefetch};
-use crate::model::{Sample, SeriesId};
-
-/// A dense index of a series in its shard. Used again after the series is gone: keep the id beside
-/// it where it outlives a slice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SeriesRef(pub u32);
+use crate::model::{Sample, SeriesId, SeriesRef};
 
 /// A label pair as the shard's index numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -194,15 +189,22 @@ impl SeriesStore {
         Retained::Kept
     }
 
-    /// Takes a series out, gives its memory back, and tells its id and labels.
-    pub fn remove(&mut self, at: SeriesRef) -> (SeriesId, Box<[LabelRef]>) {
-        let series = self.series.remove(at.0);
+    /// Takes a series out, gives its chunks' memory back, and tells its labels. Its ref stays taken
+    /// until [`Self::free`].
+    pub fn remove(&mut self, at: SeriesRef) -> Box<[LabelRef]> {
+        let series = self.series.take(at.0);
         series.words.release(&mut self.blocks);
-        let history = self.histories.remove(at.0);
+        let history = self.histories.take(at.0);
         self.label_refs -= history.labels.len();
         self.sealed_chunks -= history.sealed.len();
         self.sealed_bytes -= history.sealed.iter().map(|c| c.bytes().len()).sum::<usize>();
-        (series.id, history.labels)
+        history.labels
+    }
+
+    /// Lets another series have the ref of one that was removed.
+    pub fn free(&mut self, at: SeriesRef) {
+        self.series.free(at.0);
+        self.histories.free(at.0);
     }
 
     /// The id of a held series.
@@ -325,8 +327,8 @@ mod tests {
         assert!(oldest <= 600 * 15_000 && oldest > 400 * 15_000);
         assert!(store.size().chunk_bytes < before.chunk_bytes);
         assert_eq!(store.drop_before(at, 1000 * 15_000), Retained::Expired);
-        let (id, labels) = store.remove(at);
-        assert_eq!((id, labels.len()), (SeriesId(7), 1));
+        assert_eq!(store.remove(at).len(), 1);
+        store.free(at);
         let after = store.size();
         assert_eq!((after.series, after.sealed_chunks), (0, 0));
     }

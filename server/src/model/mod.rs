@@ -4,9 +4,11 @@ pub mod matcher;
 pub mod refusal;
 pub mod sample;
 pub mod series_id;
+pub mod series_ref;
 
 pub use label::{LabelBlock, Labels};
 pub use matcher::{MatchOp, Matcher};
 pub use refusal::{RefusedCounts, RefusedReason};
 pub use sample::{STALE_NAN_BITS, Sample};
 pub use series_id::{CellId, SeriesId, SeriesIdHasher, ShardId};
+pub use series_ref::SeriesRef;

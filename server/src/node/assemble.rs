@@ -109,8 +109,9 @@ pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> i
         counts: Cell::default(),
         reads: Cell::new(0),
     });
-    start_worker(&core, Rc::clone(&shard), Rc::clone(&inbox), host);
-    upkeep::start(&core, shard);
+    let log = MemoryLog::default();
+    start_worker(&core, Rc::clone(&shard), Rc::clone(&inbox), log.clone(), host);
+    upkeep::start(&core, shard, log);
     if index == 0 {
         self_scrape::start(Rc::clone(&core));
     }
@@ -129,7 +130,13 @@ fn receive(receivers: LaneReceivers<LaneMessage>, router: Rc<Router>) {
     });
 }
 
-fn start_worker(core: &Rc<Core>, shard: Rc<RefCell<Shard>>, inbox: Rc<Inbox>, host: ExecutorHost) {
+fn start_worker(
+    core: &Rc<Core>,
+    shard: Rc<RefCell<Shard>>,
+    inbox: Rc<Inbox>,
+    log: MemoryLog,
+    host: ExecutorHost,
+) {
     let router = Rc::clone(&core.router);
     let reply = move |to: ReplyTo, reply: ShardReply| router.reply(to, reply);
     let stats_of = Rc::clone(core);
@@ -141,7 +148,7 @@ fn start_worker(core: &Rc<Core>, shard: Rc<RefCell<Shard>>, inbox: Rc<Inbox>, ho
     let worker = Worker {
         shard,
         inbox,
-        log: MemoryLog::default(),
+        log,
         host,
         reply,
         clock: core.clock.clone(),

@@ -3,9 +3,10 @@
 use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
+use std::time::Duration;
 
-use crate::runtime::{self, Slice, Slicer, reactor_polled, spawn_background};
-use crate::shard::Host;
+use crate::host::Host;
+use crate::runtime::{self, Slice, Slicer, reactor_polled, spawn_background, spawn_essential};
 
 /// One job's view of its executor: the executor's slicer, and the slice that the job holds until
 /// the last clone of this goes.
@@ -34,8 +35,20 @@ impl Host for ExecutorHost {
         *self.slice.borrow_mut() = Some(slice);
     }
 
+    fn rest(&self) {
+        drop(self.slice.take());
+    }
+
     async fn give_way(&self) {
         reactor_polled().await;
+    }
+
+    async fn sleep(&self, time: Duration) {
+        runtime::sleep(time).await;
+    }
+
+    fn spawn_essential(&self, task: impl Future<Output = ()> + 'static) {
+        spawn_essential(task);
     }
 
     fn spawn_background<F: Future<Output = ()> + 'static>(&self, job: impl FnOnce(Self) -> F + 'static) {

@@ -5,6 +5,7 @@ use crate::cell::{AppendError, Appended, SeriesRef};
 use crate::message::{LabelSpan, PartSeries, Refusals, WriteBody};
 use crate::model::{Labels, RefusedReason, Sample, SeriesId};
 use crate::shard::Shard;
+use crate::wal::Journal;
 
 /// How many series ahead the table's slot is brought near, and then the series' line: far enough
 /// that memory answers in time, near enough that it is still there when it is used.
@@ -37,6 +38,7 @@ impl Shard {
         series: &[PartSeries],
         samples: &[Sample],
         bounds: TimeBounds,
+        journal: &mut impl Journal,
     ) -> PartOutcome {
         let mut outcome = PartOutcome::default();
         let mut rest = samples;
@@ -44,7 +46,7 @@ impl Shard {
             self.prefetch(series, i);
             let (own, after) = rest.split_at(entry.samples as usize);
             rest = after;
-            self.append_series(body, entry, own, bounds, &mut outcome);
+            self.append_series(body, entry, own, bounds, journal, &mut outcome);
         }
         self.note_range(samples, bounds);
         self.counters.samples += outcome.written;
@@ -83,6 +85,7 @@ impl Shard {
         entry: &PartSeries,
         samples: &[Sample],
         bounds: TimeBounds,
+        journal: &mut impl Journal,
         outcome: &mut PartOutcome,
     ) {
         let cell = &mut self.cells[usize::from(entry.id.cell().0)];
@@ -91,8 +94,10 @@ impl Shard {
         for sample in samples {
             let result = match (bounds.check(*sample), series) {
                 (Err(reason), _) => Err(reason),
-                (Ok(()), Some(known)) => self.append_sample(known, *sample),
-                (Ok(()), None) => self.create_series(body, entry, *sample).map(|made| series = Some(made)),
+                (Ok(()), Some(known)) => self.append_sample(known, *sample, journal),
+                (Ok(()), None) => {
+                    self.create_series(body, entry, *sample, journal).map(|made| series = Some(made))
+                }
             };
             match result {
                 Ok(()) => outcome.written += 1,
@@ -103,9 +108,17 @@ impl Shard {
     }
 
     #[inline]
-    fn append_sample(&mut self, series: SeriesRef, sample: Sample) -> Result<(), RefusedReason> {
+    fn append_sample(
+        &mut self,
+        series: SeriesRef,
+        sample: Sample,
+        journal: &mut impl Journal,
+    ) -> Result<(), RefusedReason> {
         match self.store.append(series, sample) {
-            Ok(Appended::Stored) => Ok(()),
+            Ok(Appended::Stored) => {
+                journal.stored(series, sample);
+                Ok(())
+            }
             Ok(Appended::Already) => {
                 self.counters.already += 1;
                 Ok(())
@@ -121,6 +134,7 @@ impl Shard {
         body: &WriteBody,
         entry: &PartSeries,
         first: Sample,
+        journal: &mut impl Journal,
     ) -> Result<SeriesRef, RefusedReason> {
         if self.store.size().series >= self.series_max {
             return Err(RefusedReason::SeriesLimit);
@@ -134,6 +148,9 @@ impl Shard {
         self.index.add(series, &labels);
         self.insert_in_cell(entry.id, series);
         self.counters.series_created += 1;
+        let text = labels.iter().map(|label| self.index.text(*label));
+        journal.created(series, entry.id, text.map(|(name, value)| (name.as_bytes(), value.as_bytes())));
+        journal.stored(series, first);
         Ok(series)
     }
 

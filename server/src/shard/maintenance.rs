@@ -1,18 +1,20 @@
 //! Retention: what is older goes, in slices beside the traffic.
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::rc::Rc;
 
 use crate::cell::SeriesRef;
 use crate::cell::series::Retained;
 use crate::shard::{Host, Shard};
+use crate::wal::{Journal, Log};
 
 /// Series that are looked at between two looks at the slice.
 const STEP: u32 = 64;
 
 /// Goes over all series once and drops what lies before `horizon_ms`: whole sealed chunks, and
 /// series whose newest sample is older.
-pub async fn retain<H: Host>(shard: &Rc<RefCell<Shard>>, host: &H, horizon_ms: i64) {
+pub async fn retain<H: Host, L: Log>(shard: &Rc<RefCell<Shard>>, log: &L, host: &H, horizon_ms: i64) {
     let mut from = 0;
     loop {
         let end = shard.borrow().store.end();
@@ -20,7 +22,7 @@ pub async fn retain<H: Host>(shard: &Rc<RefCell<Shard>>, host: &H, horizon_ms: i
             break;
         }
         let to = end.min(from + STEP);
-        shard.borrow_mut().retain_slice(from..to, horizon_ms);
+        shard.borrow_mut().retain_slice(from..to, horizon_ms, &mut *log.journal());
         from = to;
         host.breathe().await;
     }
@@ -31,7 +33,7 @@ pub async fn retain<H: Host>(shard: &Rc<RefCell<Shard>>, host: &H, horizon_ms: i
 }
 
 impl Shard {
-    fn retain_slice(&mut self, series: std::ops::Range<u32>, horizon_ms: i64) {
+    fn retain_slice(&mut self, series: Range<u32>, horizon_ms: i64, journal: &mut impl Journal) {
         for series in series.map(SeriesRef) {
             if !self.index.all().contains(series.0) {
                 continue;
@@ -39,7 +41,7 @@ impl Shard {
             match self.store.drop_before(series, horizon_ms) {
                 Retained::Kept => {}
                 Retained::Expired => {
-                    self.remove_series(series);
+                    self.remove_series(series, journal);
                     self.counters.series_expired += 1;
                 }
             }

@@ -4,7 +4,6 @@
 //! reads in slices, maintenance) stands in [`worker`], [`read`] and [`maintenance`].
 pub mod append;
 pub mod cardinality;
-pub mod host;
 pub mod index;
 pub mod maintenance;
 pub mod matching;
@@ -20,8 +19,9 @@ mod tests;
 use crate::cell::{Cell, SeriesRef, SeriesStore};
 use crate::limits::CELL_COUNT;
 use crate::model::{Labels, RefusedCounts, ShardId};
+use crate::wal::{Journal, RefReuse};
 
-pub use host::Host;
+pub use crate::host::Host;
 pub use index::LabelIndex;
 
 pub use worker::{Inbox, ReplyTo, Worker};
@@ -34,6 +34,8 @@ pub struct Shard {
     store: SeriesStore,
     index: LabelIndex,
     series_max: usize,
+    /// Refs of removed series that the log may still name.
+    removed: Vec<SeriesRef>,
     /// The oldest and the newest sample, in ms; `None` before the first one.
     range_ms: Option<(i64, i64)>,
     counters: Counters,
@@ -67,6 +69,7 @@ impl Shard {
             store: SeriesStore::default(),
             index: LabelIndex::default(),
             series_max,
+            removed: Vec::new(),
             range_ms: None,
             counters: Counters::default(),
             selects: select::OpenSelects::default(),
@@ -79,10 +82,14 @@ impl Shard {
     }
 
     /// Takes a series out of everything and gives its memory back.
-    fn remove_series(&mut self, series: SeriesRef) {
+    fn remove_series(&mut self, series: SeriesRef, journal: &mut impl Journal) {
         let id = self.store.id(series);
         self.cells[usize::from(id.cell().0)].table.remove(id, series, |s| self.store.id(s));
-        let (_, labels) = self.store.remove(series);
+        let labels = self.store.remove(series);
         self.index.remove(series, &labels);
+        match journal.removed(series, id) {
+            RefReuse::AtOnce => self.store.free(series),
+            RefReuse::AfterCheckpoint => self.removed.push(series),
+        }
     }
 }

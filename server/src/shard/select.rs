@@ -220,14 +220,14 @@ fn merge_step<'a, T: Copy>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shard::host::tests::Inline;
+    use crate::host::Alone;
 
     #[test]
     fn sorting_in_slices_is_sorting() {
         let items: Vec<u32> = (0..5000u32).map(|i| i.wrapping_mul(2_654_435_761) % 1000).collect();
         let mut expect = items.clone();
         expect.sort_unstable();
-        let sorted = futures::executor::block_on(sort_in_slices(items, &Inline, u32::cmp));
+        let sorted = futures::executor::block_on(sort_in_slices(items, &Alone, u32::cmp));
         assert_eq!(sorted, expect);
     }
 }

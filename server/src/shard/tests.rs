@@ -7,15 +7,15 @@ use std::sync::Arc;
 use futures::executor::block_on;
 
 use crate::clock::Clock;
+use crate::host::Alone;
 use crate::message::{
     Correlation, LabelSource, LabelSpan, PartPool, PartSeries, ReadReply, ReadRequest, Remaining,
     SelectContent, SelectedSeries, Selection, ShardReply, ShardRequest, WriteBody, WritePart,
 };
 use crate::model::{Labels, MatchOp, Matcher, RefusedReason, Sample, SeriesIdHasher, ShardId};
 use crate::shard::append::{PartOutcome, TimeBounds};
-use crate::shard::host::tests::Inline;
 use crate::shard::{Inbox, ReplyTo, Shard, Worker, maintenance, read};
-use crate::wal::MemoryLog;
+use crate::wal::{MemoryLog, NoJournal};
 
 const EVER: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX };
 
@@ -44,7 +44,7 @@ fn encode(series: &[(Labels, Vec<Sample>)]) -> (WriteBody, Vec<PartSeries>, Vec<
 /// Appends one part.
 fn append(shard: &Rc<RefCell<Shard>>, bounds: TimeBounds, series: &[(Labels, Vec<Sample>)]) -> PartOutcome {
     let (body, entries, samples) = encode(series);
-    shard.borrow_mut().append(&body, &entries, &samples, bounds)
+    shard.borrow_mut().append(&body, &entries, &samples, bounds, &mut NoJournal)
 }
 
 fn scrape(count: usize, at_ms: i64) -> Vec<(Labels, Vec<Sample>)> {
@@ -53,7 +53,7 @@ fn scrape(count: usize, at_ms: i64) -> Vec<(Labels, Vec<Sample>)> {
 }
 
 fn ask(shard: &Rc<RefCell<Shard>>, request: ReadRequest) -> ReadReply {
-    *block_on(read::answer(Rc::clone(shard), Inline, request)).unwrap()
+    *block_on(read::answer(Rc::clone(shard), Alone, request)).unwrap()
 }
 
 fn selection(matchers: &[(&str, MatchOp, &str)]) -> Selection {
@@ -200,7 +200,7 @@ fn work(series: &[(Labels, Vec<Sample>)]) -> (Vec<ShardReply>, Rc<RefCell<Shard>
         shard: Rc::clone(&shard),
         inbox,
         log: MemoryLog::default(),
-        host: Inline,
+        host: Alone,
         reply: move |_, reply| sent.borrow_mut().push(reply),
         clock: Clock::Settable(Rc::new(Cell::new(1_000_000))),
         retention_ms: 1_000_000,
@@ -242,7 +242,7 @@ fn series_that_retention_drops_leave_nothing_behind() {
     let shard = shard();
     append(&shard, EVER, &scrape(3000, 1000));
     append(&shard, EVER, &scrape(10, 50_000));
-    block_on(maintenance::retain(&shard, &Inline, 40_000));
+    block_on(maintenance::retain(&shard, &MemoryLog::default(), &Alone, 40_000));
     let stats = shard.borrow().stats();
     assert_eq!((stats.series, stats.series_expired, stats.label_pairs), (10, 2990, 12));
     assert_eq!(append(&shard, EVER, &scrape(3000, 60_000)).written, 3000);
@@ -263,7 +263,7 @@ fn churn_keeps_memory_level() {
         let first = step as usize * SERIES / 20;
         let series: Vec<_> = scrape(first + SERIES, now_ms).split_off(first);
         assert_eq!(append(&shard, EVER, &series).written, SERIES as u64);
-        block_on(maintenance::retain(&shard, &Inline, now_ms - retention_ms));
+        block_on(maintenance::retain(&shard, &MemoryLog::default(), &Alone, now_ms - retention_ms));
         let stats = shard.borrow().stats();
         let bytes = stats.series_bytes + stats.chunk_bytes + stats.index_bytes;
         match step {

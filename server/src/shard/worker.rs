@@ -15,7 +15,7 @@ use crate::message::{
 use crate::model::Sample;
 use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::{Host, Shard, read};
-use crate::wal::{Entry, Log};
+use crate::wal::{Log, LogError};
 
 /// Samples after which a group is committed and the reactor gets its turn, though more waits.
 const GROUP_SAMPLES: usize = 4096;
@@ -132,10 +132,13 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         let (mut next, mut samples) = (Some(first), 0);
         while let Some((from, request)) = next {
             match request {
-                ShardRequest::Write(write) => {
-                    samples += write.part.samples.len();
-                    appended.push((from, self.append(&write, bounds).await));
-                }
+                ShardRequest::Write(write) => match self.log.check() {
+                    Ok(()) => {
+                        samples += write.part.samples.len();
+                        appended.push((from, self.append(&write, bounds).await));
+                    }
+                    Err(error) => self.refuse(from, error),
+                },
                 ShardRequest::Read(request) => self.spawn_read(from, *request),
                 ShardRequest::Stats => (self.reply)(from, ShardReply::Stats(Box::new(self.stats()))),
             }
@@ -158,7 +161,6 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
             rest = after;
             outcome.add(self.append_piece(write, series, own, bounds));
         }
-        self.log.append(Entry::Samples(&part.samples));
         self.shard.borrow_mut().counters.parts += 1;
         outcome
     }
@@ -172,7 +174,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     ) -> PartOutcome {
         let began_us = self.host.monotonic_us();
         let mut shard = self.shard.borrow_mut();
-        let outcome = shard.append(&write.body, series, samples, bounds);
+        let outcome = shard.append(&write.body, series, samples, bounds, &mut *self.log.journal());
         shard.counters.busy_us += self.host.monotonic_us() - began_us;
         outcome
     }
@@ -188,6 +190,11 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
             };
             (self.reply)(to, reply);
         }
+    }
+
+    /// Nothing of it is in memory either: what can't be made durable is not taken in.
+    fn refuse(&self, from: ReplyTo, error: LogError) {
+        (self.reply)(from, ShardReply::NotDurable(error));
     }
 
     fn spawn_read(&self, from: ReplyTo, request: ReadRequest) {

@@ -1,17 +1,18 @@
 //! The seam of the log: append, commit, acknowledge are three steps.
 //!
-//! A shard appends entries as it takes samples in, commits once for all that waits, and only what
-//! the commit returns, a [`Durable`], lets it acknowledge. What a log does to be durable is the
-//! log's own.
+//! A shard writes what it takes in to the log's [`Journal`] as it appends it, commits once for all
+//! that waits, and only what the commit returns, a [`Durable`], lets it acknowledge. What a log does
+//! to be durable is the log's own.
+pub mod journal;
 pub mod memory;
 
+use std::cell::RefMut;
 use std::future::Future;
 
-use crate::model::Sample;
-
+pub use journal::{Journal, NoJournal, RefReuse};
 pub use memory::MemoryLog;
 
-/// A place in a shard's log: how many entries it has taken.
+/// A place in a shard's log: the number of a group, the unit of commits. Without gaps from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Lsn(pub u64);
 
@@ -22,32 +23,37 @@ pub struct Durable {
 }
 
 impl Durable {
-    /// The last entry that is durable.
+    /// The last group that is durable.
     pub fn upto(&self) -> Lsn {
         self.upto
     }
 }
 
-/// One entry on its way into the log.
-#[derive(Debug, Clone, Copy)]
-pub enum Entry<'a> {
-    /// The samples of one part that the shard took in.
-    Samples(&'a [Sample]),
-}
-
-/// Why a commit failed. The log takes nothing more after it.
+/// Why a log takes nothing in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
-    /// The disk refused a write or a sync.
-    #[error("the write-ahead log failed: {0}")]
+    /// It is still being replayed.
+    #[error("the write-ahead log is being replayed; send again later")]
+    Replaying,
+    /// The disk is full. What was appended is kept in memory and written once there is room.
+    #[error("the disk of the write-ahead log is full ({0}); writes are taken in again when there is room")]
+    Full(Box<str>),
+    /// The disk refused a write or a sync; the log takes nothing more.
+    #[error("the write-ahead log failed ({0}); this node takes no writes until it is restarted")]
     Failed(Box<str>),
 }
 
 /// A shard's log.
-pub trait Log {
-    /// Takes an entry into the group that the next commit makes durable.
-    fn append(&mut self, entry: Entry<'_>) -> Lsn;
+pub trait Log: Clone + 'static {
+    /// What the shard writes its changes to.
+    type Journal: Journal;
 
-    /// Makes all entries so far durable.
-    fn commit(&mut self) -> impl Future<Output = Result<Durable, LogError>>;
+    /// Whether it takes anything in now. Asked before a change is made in memory.
+    fn check(&self) -> Result<(), LogError>;
+
+    /// The journal of the group that the next commit makes durable. Not held over an await.
+    fn journal(&self) -> RefMut<'_, Self::Journal>;
+
+    /// Makes all that the journal took so far as durable as this log makes things.
+    fn commit(&self) -> impl Future<Output = Result<Durable, LogError>>;
 }

@@ -1,0 +1,62 @@
+//! What long-running code needs of the thread it runs on, so that a seeded simulation can be that
+//! thread.
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+/// The thread's side of long work. Cheap to clone; a clone is the same job.
+pub trait Host: Clone + 'static {
+    /// Called at each step of a background job's loops: waits for a slice where the job has none,
+    /// and gives way to traffic when the slice is spent.
+    fn breathe(&self) -> impl Future<Output = ()>;
+
+    /// Lays the slice down: called before a background job waits for anything else.
+    fn rest(&self);
+
+    /// Lets the reactor poll once before this task goes on, whatever the slice has left.
+    fn give_way(&self) -> impl Future<Output = ()>;
+
+    /// Waits for at least so long.
+    fn sleep(&self, time: Duration) -> impl Future<Output = ()>;
+
+    /// Runs a task that the node can't go on without: a panic in it ends the process.
+    fn spawn_essential(&self, task: impl Future<Output = ()> + 'static);
+
+    /// Runs a job of its own beside traffic, in slices of low shares. A panic in it ends it alone.
+    fn spawn_background<F: Future<Output = ()> + 'static>(&self, job: impl FnOnce(Self) -> F + 'static);
+
+    /// Microseconds on a clock that never goes back.
+    fn monotonic_us(&self) -> u64;
+}
+
+/// A thread with nothing else to do: it never gives way, and runs every job to its end where it is
+/// spawned. For commands that work on files, for tests and benches.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Alone;
+
+impl Host for Alone {
+    async fn breathe(&self) {}
+
+    fn rest(&self) {}
+
+    async fn give_way(&self) {}
+
+    async fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    fn spawn_essential(&self, task: impl Future<Output = ()> + 'static) {
+        futures::executor::block_on(task);
+    }
+
+    fn spawn_background<F: Future<Output = ()> + 'static>(&self, job: impl FnOnce(Self) -> F + 'static) {
+        futures::executor::block_on(job(*self));
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        thread_local! {
+            static BEGAN: Instant = Instant::now();
+        }
+        BEGAN.with(|began| began.elapsed().as_micros() as u64)
+    }
+}

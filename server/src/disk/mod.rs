@@ -28,7 +28,7 @@ pub trait Disk: Clone + 'static {
     /// Opens a file to read and write.
     fn open(&self, path: &str) -> impl Future<Output = Result<Self::File, DiskError>>;
 
-    /// Gives a file another name, in place of a file that has it.
+    /// Gives a file or a directory another name, in place of a file that has it.
     fn rename(&self, from: &str, to: &str) -> impl Future<Output = Result<(), DiskError>>;
 
     /// Removes a file; one that is gone already is no error.

@@ -4,6 +4,15 @@
 //! whole blocks at places that its user chooses; what was written is durable once
 //! [`File::sync_data`] has returned, and a name once [`Disk::sync_dir`] of its directory has.
 //! Knows nothing of what is in a file.
+//!
+//! [`direct`] is the node's own, on an executor; [`blocking`] is for commands that work offline and
+//! for tests; [`lock`] keeps a second process away.
+
+pub mod blocking;
+pub mod direct;
+pub mod lock;
+mod names;
+mod parts;
 
 use std::future::Future;
 use std::io;

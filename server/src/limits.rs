@@ -51,6 +51,10 @@ pub const CHUNK_BYTES_MAX: usize = 1024;
 pub const CHUNK_RANGE_MS: i64 = 2 * 60 * 60 * 1000;
 const _: () = assert!(CHUNK_RANGE_MS < 1 << 24, "a chunk's deltas fit a u32");
 
+/// A group of the write-ahead log as it is written, in bytes. Its lengths have 32 bits.
+pub const WAL_FRAME_PAYLOAD_MAX: usize = 1 << 30;
+const _: () = assert!(WAL_FRAME_PAYLOAD_MAX < u32::MAX as usize);
+
 /// Selects open on one shard at a time.
 pub const SELECTS_MAX: usize = 64;
 /// How long a select may lie without a fetch, in µs.

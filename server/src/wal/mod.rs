@@ -3,8 +3,11 @@
 //! A shard writes what it takes in to the log's [`Journal`] as it appends it, commits once for all
 //! that waits, and only what the commit returns, a [`Durable`], lets it acknowledge. What a log does
 //! to be durable is the log's own.
+pub mod frame;
 pub mod journal;
 pub mod memory;
+pub mod record;
+pub mod segment;
 
 use std::cell::RefMut;
 use std::future::Future;

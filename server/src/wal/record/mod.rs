@@ -14,6 +14,8 @@ mod value;
 mod varint;
 
 #[cfg(test)]
+mod example;
+#[cfg(test)]
 mod tests;
 
 use std::iter::FusedIterator;

@@ -16,6 +16,8 @@ mod varint;
 #[cfg(test)]
 mod example;
 #[cfg(test)]
+mod fleet_tests;
+#[cfg(test)]
 mod tests;
 
 use std::iter::FusedIterator;

@@ -186,3 +186,111 @@ proptest! {
         prop_assert!(snapshot.is_empty());
     }
 }
+
+/// A record of this type and content is refused, for this reason.
+fn check_refused(kind: u8, content: &[u8], expect: RecordError) {
+    let payload = [&[kind], &length(content.len())[..], content].concat();
+    assert_eq!(read(&payload), Err(expect));
+}
+
+#[test]
+fn an_unknown_type_is_refused_before_its_length_is_read() {
+    assert_eq!(read(&[0]), Err(RecordError::UnknownType(0)));
+    assert_eq!(read(&[6, 0, 0, 0, 0]), Err(RecordError::UnknownType(6)));
+    assert_eq!(read(&[2, 0xff, 0xff, 0xff, 0xff]), Err(RecordError::Truncated));
+}
+
+#[test]
+fn samples_that_do_not_fill_their_columns_are_refused() {
+    let content = |count: u8, refs: &[u8], times: &[u8], rest: &[u8]| {
+        let lengths = [count.into(), refs.len(), times.len()].map(length);
+        [lengths.as_flattened(), refs, times, rest].concat()
+    };
+    let check = |content: Vec<u8>, expect| check_refused(2, &content, expect);
+    check(content(2, &[0, 1], &[0, 2], &[0]), RecordError::Truncated);
+    check(content(1, &[0, 2], &[0, 1], &[0]), RecordError::TrailingBytes);
+    check(content(1, &[0, 1], &[0, 2], &[0]), RecordError::TrailingBytes);
+    check(content(1, &[0, 0], &[0, 1], &[0]), RecordError::EmptyRun);
+    check(content(1, &[1, 1], &[0, 1], &[0]), RecordError::RefOutOfRange);
+    check(content(1, &[0, 1], &[0, 1], &[]), RecordError::Truncated);
+    check(content(1, &[0, 1], &[0, 1], &[1]), RecordError::Truncated);
+    check(content(1, &[0, 1], &[0, 1], &[0, 0]), RecordError::TrailingBytes);
+    check(content(1, &[0, 1], &[0, 1], &[0x10]), RecordError::TrailingBytes);
+}
+
+#[test]
+fn a_run_of_refs_does_not_go_on_after_the_last() {
+    let last = [0xfe, 0xff, 0xff, 0xff, 0x1f, 2];
+    let content = [&[2, 0, 0, 0, 6, 0, 0, 0, 2, 0, 0, 0][..], &last, &[0, 2, 0]].concat();
+    check_refused(2, &content, RecordError::RefOutOfRange);
+}
+
+#[test]
+fn labels_that_are_no_pieces_of_the_text_are_refused() {
+    let content = |ends: &[usize], text: &[u8], symbol: u8| {
+        let counts = [ends.len(), text.len(), 1].map(length);
+        let ends: Vec<_> = ends.iter().map(|&end| length(end)).collect();
+        [counts.as_flattened(), ends.as_flattened(), text, &[0; 17], &[1, 0, symbol]].concat()
+    };
+    let check = |ends: &[usize], text: &str, symbol, expect| {
+        check_refused(1, &content(ends, text.as_bytes(), symbol), expect);
+    };
+    check(&[1, 2], "ab", 2, RecordError::NoSuchSymbol(2));
+    check(&[1, 3], "ab", 1, RecordError::BadSymbol(1));
+    check(&[2, 1], "ab", 1, RecordError::BadSymbol(1));
+    check(&[0, 1], "é", 1, RecordError::BadSymbol(1));
+    check_refused(1, &content(&[1], b"\xff", 0), RecordError::NotUtf8);
+}
+
+#[test]
+fn a_chunk_that_ends_after_all_time_is_refused() {
+    let mut content = vec![1, 0, 0, 0, 0, 1, 2];
+    content.extend([0xff; 9]);
+    content.push(1);
+    check_refused(4, &content, RecordError::TimeOutOfRange);
+}
+
+#[test]
+fn a_checkpoint_s_end_has_its_own_length() {
+    check_refused(5, &[0; 15], RecordError::Truncated);
+    check_refused(5, &[0; 17], RecordError::TrailingBytes);
+}
+
+proptest! {
+    #[test]
+    fn hostile_records_are_read_without_a_panic(
+        kind in 0u8..8,
+        counts in any::<[u8; 3]>(),
+        content: Vec<u8>,
+    ) {
+        let counts = counts.map(|count| length(count.into()));
+        let content = [counts.as_flattened(), &content].concat();
+        let payload = [&[kind], &length(content.len())[..], &content].concat();
+        drop(read(&payload));
+    }
+
+    #[test]
+    fn changed_bytes_are_read_without_a_panic(
+        created in created(),
+        samples in samples(),
+        changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let mut group = Group::default();
+        fill_group(&mut group, &Content { created, samples, ..Content::default() });
+        let mut bytes = payload(&mut group);
+        for (at, byte) in changes {
+            if !bytes.is_empty() {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+        }
+        drop(read(&bytes));
+    }
+
+    #[test]
+    fn no_cut_payload_passes_for_a_whole_one(samples in samples(), cut: prop::sample::Index) {
+        let payload = samples_payload(&samples);
+        let cut = cut.index(payload.len() + 1);
+        prop_assert_eq!(read(&payload[..cut]).is_ok(), cut == 0 || cut == payload.len());
+    }
+}

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::api::remote_write::Decoder;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::limits::MemoryPlan;
 use crate::message::{AcceptorCounts, PartPool};
 use crate::model::SeriesIdHasher;
 use crate::routing::{BodyPool, Router};
@@ -50,6 +51,8 @@ pub struct NodeFacts {
     pub cpus: Box<[usize]>,
     /// Where it listens.
     pub listen: Box<[SocketAddr]>,
+    /// How its memory limit is shared out.
+    pub memory: MemoryPlan,
 }
 
 impl Core {
@@ -62,6 +65,10 @@ impl Core {
 
     /// The counters, with what is under way now.
     pub fn acceptor_counts(&self) -> AcceptorCounts {
-        AcceptorCounts { in_flight_bytes: self.bodies.in_use_bytes() as u64, ..self.counts.get() }
+        AcceptorCounts {
+            in_flight_bytes: self.bodies.in_use_bytes() as u64,
+            pool_bytes: self.bodies.kept_bytes() as u64,
+            ..self.counts.get()
+        }
     }
 }

@@ -12,7 +12,6 @@ use crate::message::{LabelSpan, Part, ShardReply, ShardRequest, WriteAck, WriteB
 use crate::model::{Sample, SeriesId, ShardId};
 use crate::routing::{Answer, Overloaded, Reserved, Split};
 use crate::runtime::reactor_polled;
-use crate::wal::LogError;
 
 impl SeriesSink for Split<'_> {
     #[inline]
@@ -42,7 +41,7 @@ pub async fn write(
     core.bodies.give_back(body);
     let (mut report, asked) = taken_apart?;
     for reply in join_all(asked.sent).await {
-        report.add(acknowledged(reply)?);
+        report.add(acknowledged(core, reply)?);
     }
     match asked.refused {
         Some(overloaded) => Err(overloaded.into()),
@@ -118,10 +117,11 @@ fn ask(core: &Core, body: &Arc<WriteBody>, parts: impl Iterator<Item = (ShardId,
     asked
 }
 
-fn acknowledged(reply: ShardReply) -> Result<WriteAck, LogError> {
+fn acknowledged(core: &Core, reply: ShardReply) -> Result<WriteAck, Rejection> {
     match reply {
         ShardReply::Written(ack) => Ok(ack),
-        ShardReply::NotDurable(error) => Err(error),
+        ShardReply::NotDurable(error) => Err(error.into()),
+        ShardReply::MemoryFull => Err(Rejection::MemoryFull { limit_bytes: core.node.memory.limit_bytes }),
         ShardReply::Read(_) | ShardReply::Stats(_) => unreachable!("a write is answered as a write"),
     }
 }

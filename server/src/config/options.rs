@@ -11,8 +11,9 @@ use tracing_subscriber::EnvFilter;
 
 use super::fault::Problem;
 use super::value::{DAY, HOUR, SECOND, count, duration, show_count, show_duration, show_size, size};
-use super::{Config, LogFormat, ShardCount};
-use crate::limits::SHARDS_MAX;
+use super::{Config, LogFormat, MemoryLimit, ShardCount};
+use crate::limits::memory::AUTO_LIMIT_PERCENT;
+use crate::limits::{MemoryPlan, SHARDS_MAX};
 
 /// One thing that can be set.
 pub(super) struct ConfigOption {
@@ -55,6 +56,8 @@ const LOG: &str = "Log and metrics";
 /// The label spans of a request keep offsets in 30 bits.
 const BODY_BYTES_ALLOWED: RangeInclusive<usize> = 1 << 10..=512 << 20;
 const _: () = assert!(*BODY_BYTES_ALLOWED.end() < 1 << 30);
+/// What one shard needs, up to 64 TiB.
+const MEMORY_ALLOWED: RangeInclusive<usize> = MemoryPlan::floor_bytes(1)..=1 << 46;
 const SCRAPE_ALLOWED: RangeInclusive<Duration> = SECOND..=HOUR;
 const TIMEOUT_ALLOWED: RangeInclusive<Duration> = Duration::from_millis(100)..=HOUR;
 const RETENTION_ALLOWED: RangeInclusive<Duration> = HOUR..=Duration::from_secs(3650 * DAY.as_secs());
@@ -94,6 +97,15 @@ pub(super) static OPTIONS: &[ConfigOption] = &[
         help: "How long samples are kept. A sample older than this is refused",
         set: Set::One(|config, text| duration(text, RETENTION_ALLOWED).map(|d| config.retention = d)),
         show: |config| Shown::One(show_duration(config.retention)),
+    },
+    ConfigOption {
+        name: "memory-limit",
+        value_name: "SIZE",
+        heading: LIMITS,
+        help: "Resident memory of the process. Near it, new series are refused first, then writes. \
+               `auto`: 85 % of what the cgroup or the machine has",
+        set: Set::One(|config, text| set_memory_limit(text).map(|limit| config.memory_limit = limit)),
+        show: |config| Shown::One(show_memory_limit(config.memory_limit)),
     },
     ConfigOption {
         name: "max-series",
@@ -261,6 +273,25 @@ fn show_shards(shards: ShardCount) -> String {
     match shards {
         ShardCount::PerCore => "auto".to_owned(),
         ShardCount::Fixed(shards) => shards.to_string(),
+    }
+}
+
+// The help says it in digits.
+const _: () = assert!(AUTO_LIMIT_PERCENT == 85);
+
+fn set_memory_limit(text: &str) -> Result<MemoryLimit, Problem> {
+    if text == "auto" {
+        return Ok(MemoryLimit::Auto);
+    }
+    size(text, MEMORY_ALLOWED)
+        .map(MemoryLimit::Fixed)
+        .map_err(|p| Problem::new(p.wrong, p.allowed.replacen("allowed: ", "allowed: auto, or ", 1)))
+}
+
+fn show_memory_limit(limit: MemoryLimit) -> String {
+    match limit {
+        MemoryLimit::Auto => "auto".to_owned(),
+        MemoryLimit::Fixed(bytes) => show_size(bytes),
     }
 }
 

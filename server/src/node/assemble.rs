@@ -12,14 +12,15 @@ use futures::future::try_join_all;
 
 use crate::api::core::{Core, NodeFacts};
 use crate::api::endpoints::Endpoints;
-use crate::api::remote_write::Decoder;
+use crate::api::remote_write::{Decoder, IdCache};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::limits::IN_FLIGHT_BYTES_MAX;
+use crate::limits::MemoryPlan;
 use crate::message::{CoreStats, LaneMessage, PartPool, ShardReply, ShardStats};
 use crate::model::{SeriesIdHasher, ShardId};
 use crate::node::host::ExecutorHost;
-use crate::node::{self_scrape, upkeep};
+use crate::node::memory::MemoryWatch;
+use crate::node::{memory, self_scrape, upkeep};
 use crate::routing::{BodyPool, Lanes, Router, RoutingTable};
 use crate::runtime::{
     self, BoundAddress, Delivery, Executor, HttpLimits, HttpServer, LaneReceivers, LaneSenders, Listener,
@@ -42,17 +43,26 @@ pub struct Shared {
     listeners: Vec<BoundAddress>,
     parts: PartPool,
     hasher: SeriesIdHasher,
+    /// Keeps the process within its limit.
+    pub watch: MemoryWatch,
     /// Cores that have nothing under way any more.
     drained: AtomicUsize,
 }
 
 impl Shared {
     /// For one core on each of `cpus`.
-    pub fn new(config: Config, cpus: Vec<usize>, listeners: Vec<BoundAddress>, clock: &Clock) -> Self {
+    pub fn new(
+        config: Config,
+        memory: MemoryPlan,
+        cpus: Vec<usize>,
+        listeners: Vec<BoundAddress>,
+        clock: &Clock,
+    ) -> Self {
         let listen: Box<[SocketAddr]> = listeners.iter().map(BoundAddress::address).collect();
         Self {
             config: Arc::new(config),
-            facts: Arc::new(NodeFacts { started_ms: clock.now_ms(), cpus: cpus.into(), listen }),
+            watch: MemoryWatch::new(memory, cpus.len()),
+            facts: Arc::new(NodeFacts { started_ms: clock.now_ms(), cpus: cpus.into(), listen, memory }),
             listeners,
             parts: PartPool::default(),
             hasher: SeriesIdHasher::new(random_seed(), DEFAULT_TENANT),
@@ -93,14 +103,16 @@ pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> i
     let router = Rc::new(Router::new(index, table, Rc::clone(&inbox), Box::new(ExecutorLanes(senders))));
     receive(receivers, Rc::clone(&router));
 
-    let shard = Shard::new(ShardId(index as u16), shared.series_max_of_a_shard());
+    let plan = shared.facts.memory;
+    let mut shard = Shard::new(ShardId(index as u16), shared.series_max_of_a_shard());
+    shard.set_memory_budget(plan.shard_bytes);
     let shard = Rc::new(RefCell::new(shard));
     let core = Rc::new(Core {
         router: Rc::clone(&router),
         parts: shared.parts.clone(),
-        bodies: BodyPool::new(IN_FLIGHT_BYTES_MAX),
+        bodies: BodyPool::new(plan.in_flight_bytes, plan.pool_bytes),
         hasher: shared.hasher,
-        decoder: RefCell::new(Decoder::default()),
+        decoder: RefCell::new(Decoder::new(IdCache::with_entries_max(plan.id_cache_entries))),
         clock: Clock::System,
         config: Arc::clone(&shared.config),
         node: Arc::clone(&shared.facts),
@@ -111,6 +123,7 @@ pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> i
     });
     let log = MemoryLog::default();
     start_worker(&core, Rc::clone(&shard), Rc::clone(&inbox), log.clone(), host);
+    memory::start(&shared, index, &core, Rc::clone(&shard));
     upkeep::start(&core, shard, log);
     if index == 0 {
         self_scrape::start(Rc::clone(&core));

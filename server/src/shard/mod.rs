@@ -7,6 +7,8 @@ pub mod cardinality;
 pub mod index;
 pub mod maintenance;
 pub mod matching;
+pub mod memory;
+mod postings;
 pub mod read;
 pub mod select;
 mod stats;
@@ -19,6 +21,7 @@ mod tests;
 use crate::cell::{Cell, SeriesRef, SeriesStore};
 use crate::limits::CELL_COUNT;
 use crate::model::{Labels, RefusedCounts, ShardId};
+use crate::shard::memory::MemoryGate;
 use crate::wal::{Journal, RefReuse};
 
 pub use crate::host::Host;
@@ -33,6 +36,9 @@ pub struct Shard {
     cells: Box<[Cell]>,
     store: SeriesStore,
     index: LabelIndex,
+    /// Bytes of the cells' tables.
+    table_bytes: usize,
+    memory: MemoryGate,
     series_max: usize,
     /// Refs of removed series that the log may still name.
     removed: Vec<SeriesRef>,
@@ -55,19 +61,23 @@ struct Counters {
     series_created: u64,
     series_expired: u64,
     parts: u64,
+    parts_refused: u64,
     commits: u64,
     reads: u64,
     busy_us: u64,
 }
 
 impl Shard {
-    /// An empty shard. At most `series_max` series are taken in.
+    /// An empty shard. At most `series_max` series are taken in; memory is unbounded until
+    /// [`Self::set_memory_budget`].
     pub fn new(id: ShardId, series_max: usize) -> Self {
         Self {
             id,
             cells: std::iter::repeat_with(Cell::default).take(CELL_COUNT).collect(),
             store: SeriesStore::default(),
             index: LabelIndex::default(),
+            table_bytes: 0,
+            memory: MemoryGate::default(),
             series_max,
             removed: Vec::new(),
             range_ms: None,
@@ -84,7 +94,10 @@ impl Shard {
     /// Takes a series out of everything and gives its memory back.
     fn remove_series(&mut self, series: SeriesRef, journal: &mut impl Journal) {
         let id = self.store.id(series);
-        self.cells[usize::from(id.cell().0)].table.remove(id, series, |s| self.store.id(s));
+        let table = &mut self.cells[usize::from(id.cell().0)].table;
+        self.table_bytes -= table.bytes();
+        table.remove(id, series, |s| self.store.id(s));
+        self.table_bytes += table.bytes();
         let labels = self.store.remove(series);
         self.index.remove(series, &labels);
         match journal.removed(series, id) {

@@ -265,7 +265,7 @@ fn churn_keeps_memory_level() {
         assert_eq!(append(&shard, EVER, &series).written, SERIES as u64);
         block_on(maintenance::retain(&shard, &MemoryLog::default(), &Alone, now_ms - retention_ms));
         let stats = shard.borrow().stats();
-        let bytes = stats.series_bytes + stats.chunk_bytes + stats.index_bytes;
+        let bytes = stats.memory.total();
         match step {
             0..40 => level = level.max(bytes),
             _ => assert!(bytes * 10 <= level * 11, "step {step}: {bytes} bytes, level was {level}"),

@@ -47,6 +47,15 @@ pub enum Rejection {
     /// Too much is under way.
     #[error("overloaded: too many requests are under way; send again later")]
     Overloaded,
+    /// A shard holds as much as it may. What to do about it is the operator's.
+    #[error(
+        "memory is full: the node is near its memory limit of {} MiB (--memory-limit); send again later, \
+         or raise the limit, lower --retention, or send fewer series", limit_bytes >> 20
+    )]
+    MemoryFull {
+        /// The whole node's limit.
+        limit_bytes: usize,
+    },
     /// The node is starting or stopping, or a log has failed: why, in words.
     #[error("not ready: {0}")]
     NotReady(String),
@@ -69,7 +78,7 @@ impl Rejection {
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::BodyTimedOut(_) => StatusCode::REQUEST_TIMEOUT,
             Self::BodyBrokeOff(_) | Self::Snappy(_) | Self::Malformed(_) => StatusCode::BAD_REQUEST,
-            Self::Overloaded => StatusCode::TOO_MANY_REQUESTS,
+            Self::Overloaded | Self::MemoryFull { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -79,6 +88,8 @@ impl Rejection {
         match self {
             // A queue empties within a second or not at all.
             Self::Overloaded => Some(RetryAfter { seconds: 1 }),
+            // Retention passes free memory every few minutes.
+            Self::MemoryFull { .. } => Some(RetryAfter { seconds: 30 }),
             Self::NotReady(_) => Some(RetryAfter { seconds: 5 }),
             Self::Method
             | Self::Header(_)

@@ -60,6 +60,7 @@ fn reject(core: &Core, version: Option<Version>, rejection: &Rejection) -> NodeR
         | Rejection::ContentType(_)
         | Rejection::ContentEncoding(_)
         | Rejection::BodyTooLarge { .. }
+        | Rejection::TakesTooMuch { .. }
         | Rejection::BodyTimedOut(_)
         | Rejection::BodyBrokeOff(_)
         | Rejection::Snappy(_)

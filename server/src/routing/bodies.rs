@@ -84,6 +84,18 @@ impl BodyPool {
     }
 }
 
+/// Why a request got no more room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoRoom {
+    /// Others have it: try again later.
+    Overloaded,
+    /// It alone would take more than all may.
+    TooMuch {
+        /// What all may take.
+        bytes_max: usize,
+    },
+}
+
 impl Reserved<'_> {
     /// Makes room for so many bytes more of the request, or refuses it.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Overloaded> {
@@ -95,6 +107,16 @@ impl Reserved<'_> {
         self.pool.in_use_bytes.set(in_use + bytes);
         self.bytes += bytes;
         Ok(())
+    }
+
+    /// Makes room for what the request takes in all, once that is known. Beyond the bound there is
+    /// none, not even for a lone request.
+    pub fn grow_to(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        let bytes_max = self.pool.bytes_max;
+        if bytes > bytes_max {
+            return Err(NoRoom::TooMuch { bytes_max });
+        }
+        self.grow(bytes.saturating_sub(self.bytes)).map_err(|_| NoRoom::Overloaded)
     }
 }
 
@@ -157,5 +179,16 @@ mod tests {
         assert!(small.grow(1).is_err(), "a request that grows is not alone");
         drop((small, other));
         assert_eq!(pool.in_use_bytes(), 0);
+    }
+
+    #[test]
+    fn a_request_that_turns_out_to_take_more_than_all_may_is_refused_for_good() {
+        let pool = BodyPool::new(100, 5000);
+        let (mut one, mut other) = (pool.begin(), pool.begin());
+        assert_eq!(one.grow_to(60), Ok(()));
+        assert_eq!(one.grow_to(50), Ok(()), "it has that already");
+        assert_eq!(other.grow_to(50), Err(NoRoom::Overloaded));
+        assert_eq!(one.grow_to(101), Err(NoRoom::TooMuch { bytes_max: 100 }));
+        assert_eq!(pool.in_use_bytes(), 60);
     }
 }

@@ -253,6 +253,7 @@ mod tests {
         let too_large = SnappyError::TooLarge { claimed_bytes: 99, limit_bytes: 10 };
         check_rejection(Rejection::Snappy(too_large), 400, None, &["99", "10"]);
         check_rejection(Rejection::BodyTooLarge { limit_bytes: 10 }, 413, None, &["10 bytes"]);
+        check_rejection(Rejection::TakesTooMuch { bytes_max: 10 }, 413, None, &["10 bytes", "fewer series"]);
         check_rejection(Rejection::Overloaded, 429, Some("1"), &["later"]);
         let full = Rejection::MemoryFull { limit_bytes: 512 << 20 };
         check_rejection(full, 429, Some("30"), &["memory is full", "512 MiB", "--memory-limit", "later"]);

@@ -5,7 +5,11 @@ use std::time::Duration;
 use http::{HeaderName, StatusCode};
 
 use super::{malformed::MalformedBody, snappy::SnappyError};
-use crate::{api::request_body::BodyError, routing::Overloaded, wal::LogError};
+use crate::{
+    api::request_body::BodyError,
+    routing::{NoRoom, Overloaded},
+    wal::LogError,
+};
 
 /// One reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -31,6 +35,15 @@ pub enum Rejection {
     BodyTooLarge {
         /// What is allowed.
         limit_bytes: usize,
+    },
+    /// Its labels and samples take more memory than all requests together may.
+    #[error(
+        "the request takes more than {bytes_max} bytes of memory once it is decoded; send fewer series or \
+         samples at a time"
+    )]
+    TakesTooMuch {
+        /// What all of a core's requests may take.
+        bytes_max: usize,
     },
     /// It did not arrive in time.
     #[error("the body did not arrive within {0:?}")]
@@ -75,7 +88,7 @@ impl Rejection {
             Self::Header(_) | Self::ContentType(_) | Self::ContentEncoding(_) => {
                 StatusCode::UNSUPPORTED_MEDIA_TYPE
             }
-            Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyTooLarge { .. } | Self::TakesTooMuch { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::BodyTimedOut(_) => StatusCode::REQUEST_TIMEOUT,
             Self::BodyBrokeOff(_) | Self::Snappy(_) | Self::Malformed(_) => StatusCode::BAD_REQUEST,
             Self::Overloaded | Self::MemoryFull { .. } => StatusCode::TOO_MANY_REQUESTS,
@@ -96,6 +109,7 @@ impl Rejection {
             | Self::ContentType(_)
             | Self::ContentEncoding(_)
             | Self::BodyTooLarge { .. }
+            | Self::TakesTooMuch { .. }
             | Self::BodyTimedOut(_)
             | Self::BodyBrokeOff(_)
             | Self::Snappy(_)
@@ -107,6 +121,15 @@ impl Rejection {
 impl From<Overloaded> for Rejection {
     fn from(_: Overloaded) -> Self {
         Self::Overloaded
+    }
+}
+
+impl From<NoRoom> for Rejection {
+    fn from(no_room: NoRoom) -> Self {
+        match no_room {
+            NoRoom::Overloaded => Self::Overloaded,
+            NoRoom::TooMuch { bytes_max } => Self::TakesTooMuch { bytes_max },
+        }
     }
 }
 

@@ -81,10 +81,10 @@ fn written_bytes(block_bytes: usize) -> usize {
     let mut values: Vec<_> = fleet.map(|&kind| (kind, kind.first(&mut random))).collect();
     let (mut group, mut bytes) = (Group::default(), 0);
     for scrape in 0..SCRAPES {
-        for target in 0..TARGETS {
+        for (target, values) in values.chunks_mut(TARGET_SERIES).enumerate() {
             let timestamp_ms = START_MS + scrape * STEP_MS + 293 * target as i64;
-            for series in target * TARGET_SERIES..(target + 1) * TARGET_SERIES {
-                let (kind, value) = &mut values[series];
+            let first = target * TARGET_SERIES;
+            for (series, (kind, value)) in (first..).zip(values) {
                 *value = kind.next(*value, &mut random);
                 group.stored(SeriesRef(series as u32), Sample { timestamp_ms, value: *value });
             }

@@ -175,3 +175,28 @@ fn a_machine_survives_cut_after_cut_and_leaves_nothing_mounted() {
     drop(machine);
     assert!(!fs::read_to_string("/proc/self/mounts").unwrap().contains(&place));
 }
+
+#[test]
+#[ignore = "needs root, /dev/fuse and loop devices"]
+fn a_full_file_system_is_told_and_goes_on_once_there_is_room() {
+    const PIECE_BYTES: usize = 3 << 20;
+
+    let machine = Machine::new(DISK_BYTES);
+    on_disk(machine.path(), |disk| async move {
+        let file = disk.create("large").await.unwrap();
+        let piece = vec![1; PIECE_BYTES];
+        let mut failed = None;
+        for number in 0..DISK_BYTES.div_ceil(PIECE_BYTES) {
+            failed = failed.or(file.write_at((number * PIECE_BYTES) as u64, &[&piece]).await.err());
+        }
+        let error = failed.expect("the file is as large as the disk");
+        assert!(error.is_full());
+        assert_eq!(error.to_string(), "writing large: No space left on device (os error 28)");
+        file.close().await.unwrap();
+        disk.remove("large").await.unwrap();
+        let file = disk.create("small").await.unwrap();
+        file.write_at(0, &[&piece]).await.unwrap();
+        file.sync_data().await.unwrap();
+        file.close().await.unwrap();
+    });
+}

@@ -1,7 +1,6 @@
 //! A node with little memory, flooded: it refuses new series first and then writes, says so, and
 //! stays below its limit all along; reads go on.
 #[path = "harness/mod.rs"]
-#[allow(dead_code, reason = "the node runs in a process of its own")]
 mod harness;
 #[path = "bad_input/request.rs"]
 #[allow(dead_code, reason = "the tests of bad input use all of it")]

@@ -203,9 +203,9 @@ fn short_of_memory_new_series_are_refused_and_then_parts_until_retention_frees_s
     assert_eq!(short.written + refused_of(&short, RefusedReason::MemoryLimit), LOT as u64);
     let held = shard.borrow().stats().series;
     assert!(held > 4000 && !is_full(), "{held} series");
-    let mut scrapes = (2..5000).map(|t| {
-        assert_eq!(append(&shard, EVER, &new_series(0..2000, t * 1000)).written, 2000, "known series go on");
-        t
+    let mut scrapes = (2..5000).inspect(|t| {
+        let known = new_series(0..2000, t * 1000);
+        assert_eq!(append(&shard, EVER, &known).written, 2000, "known series go on");
     });
     let last = scrapes.find(|_| is_full()).expect("samples fill what is left");
     assert!(last > 10 && shard.borrow().memory_bytes().total() >= 4 << 20);

@@ -4,7 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
+use crate::api::read_fault::ReadFault;
 use crate::api::remote_write::Decoder;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -13,6 +15,8 @@ use crate::message::{AcceptorCounts, PartPool};
 use crate::model::SeriesIdHasher;
 use crate::routing::{BodyPool, Router};
 use crate::runtime::{Shutdown, Slicer};
+use crate::wal::health::LogHealth;
+use crate::wal::progress::{ReplayProgress, Replaying};
 
 /// One core's acceptor state. Lives behind an `Rc` on its core.
 pub struct Core {
@@ -45,7 +49,9 @@ pub struct Core {
 /// Facts about the whole node, fixed at its start.
 #[derive(Debug)]
 pub struct NodeFacts {
-    /// When it started, in ms since the Unix epoch.
+    /// When it started.
+    pub started: Instant,
+    /// The same in ms since the Unix epoch.
     pub started_ms: i64,
     /// The CPU that each shard is pinned to.
     pub cpus: Box<[usize]>,
@@ -53,9 +59,41 @@ pub struct NodeFacts {
     pub listen: Box<[SocketAddr]>,
     /// How its memory limit is shared out.
     pub memory: MemoryPlan,
+    /// How far the replays have come.
+    pub replay: ReplayProgress,
+    /// How many logs take nothing in.
+    pub logs: Arc<LogHealth>,
 }
 
 impl Core {
+    /// Why the node takes no writes now; `None`: it takes them.
+    pub fn not_ready(&self) -> Option<String> {
+        if self.shutdown.is_requested() {
+            return Some("the node is stopping".to_owned());
+        }
+        if let Some(replaying) = self.replaying() {
+            return Some(replaying.to_string());
+        }
+        match self.node.logs.shut() {
+            0 => None,
+            shut => Some(format!(
+                "{shut} of {} write-ahead logs take nothing in: the node's log and a refused write tell why",
+                self.node.cpus.len()
+            )),
+        }
+    }
+
+    /// Refuses reads until all data is back.
+    pub fn check_replayed(&self) -> Result<(), ReadFault> {
+        self.replaying().map_or(Ok(()), |replaying| Err(ReadFault::Replaying(replaying)))
+    }
+
+    /// How far the replay is; `None` once every shard has its data back.
+    pub fn replaying(&self) -> Option<Replaying> {
+        let replay = &self.node.replay;
+        (replay.shards_done() < self.node.cpus.len()).then(|| replay.after(self.node.started.elapsed()))
+    }
+
     /// Changes this core's counters.
     pub fn count(&self, change: impl FnOnce(&mut AcceptorCounts)) {
         let mut counts = self.counts.get();

@@ -182,6 +182,7 @@ mod tests {
             memory_pressure: MemoryPressure::Ample,
             queued: 2,
             open_selects: 0,
+            log: Default::default(),
         }
     }
 

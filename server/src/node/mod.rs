@@ -1,7 +1,9 @@
 //! One node: its configuration to its shards, acceptors and clocks.
 mod assemble;
+pub mod data_dir;
 mod host;
 mod memory;
+mod recovery;
 mod self_scrape;
 mod upkeep;
 
@@ -14,12 +16,15 @@ use crate::clock::Clock;
 use crate::config::{Config, ShardCount};
 use crate::limits::{LANE_CAPACITY, LimitTooSmall, SHARDS_MAX};
 use crate::message::LaneMessage;
+use crate::node::data_dir::{DataDir, DataDirError};
 use crate::runtime::cpus::{CpusError, allowed_cores};
 use crate::runtime::memory::MemoryError;
 use crate::runtime::preflight::{Fault, preflight};
 use crate::runtime::{self, BoundAddress, Executor, Options, RunError, Shutdown, signals};
 
+pub use assemble::CoreError;
 pub use memory::MemoryShare;
+pub use recovery::RecoveryError;
 
 /// Why a node couldn't start or had to stop.
 #[derive(Debug, thiserror::Error)]
@@ -45,9 +50,12 @@ pub enum NodeError {
     /// The executors did not start or one of them failed.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// The data directory can't be used.
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
     /// A core ended with an error.
-    #[error("core {0}: {1}")]
-    Core(usize, io::Error),
+    #[error("shard {0}: {1}")]
+    Core(usize, CoreError),
 }
 
 fn told(faults: &[Fault]) -> String {
@@ -77,13 +85,15 @@ pub fn run_until(
     let memory = MemoryShare::of(&config, cpus.len())?;
     check_machine(&config, cpus.len())?;
     let config = memory.narrow(config);
+    let data_dir = DataDir::open(&config.data_dir, cpus.len())?;
     let listeners = config
         .listen
         .iter()
         .map(|address| BoundAddress::bind(*address).map_err(|error| NodeError::Listen(*address, error)));
     let listeners: Vec<BoundAddress> = listeners.collect::<Result<_, _>>()?;
     let shared =
-        Arc::new(assemble::Shared::new(config, memory.plan, cpus.clone(), listeners, &Clock::System));
+        assemble::Shared::new(config, memory.plan, cpus.clone(), listeners, data_dir, &Clock::System);
+    let shared = Arc::new(shared);
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         shards = cpus.len(),

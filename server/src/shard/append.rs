@@ -175,7 +175,7 @@ impl Shard {
         Ok(labels)
     }
 
-    fn insert_in_cell(&mut self, id: SeriesId, series: SeriesRef) {
+    pub(super) fn insert_in_cell(&mut self, id: SeriesId, series: SeriesRef) {
         let store = &self.store;
         let table = &mut self.cells[usize::from(id.cell().0)].table;
         self.table_bytes -= table.bytes();

@@ -71,6 +71,7 @@ impl Shared {
             memory,
             replay: ReplayProgress::default(),
             logs: Arc::default(),
+            memory,
         };
         Self {
             config: Arc::new(config),

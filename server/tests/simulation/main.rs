@@ -1,0 +1,5 @@
+//! Shard, log and replay over a simulated disk: what was acknowledged outlives everything.
+mod disk;
+mod executor;
+mod random;
+mod trace;

@@ -64,6 +64,11 @@ impl SimDisk {
         Self { state: Rc::new(RefCell::new(state)) }
     }
 
+    /// Whether both are the same disk.
+    pub fn is(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.state, &other.state)
+    }
+
     /// Another life begins: the steps are counted anew, and these faults are to come.
     pub fn begin_life(&self, faults: Faults) {
         let mut state = self.state.borrow_mut();

@@ -15,7 +15,7 @@ use silverback::message::{
 };
 use silverback::model::{RefusedReason, Sample, SeriesIdHasher};
 use silverback::shard::{Inbox, ReplyTo};
-use silverback::wal::LogError;
+use silverback::wal::{LogError, Lsn};
 
 use crate::executor::SimHost;
 use crate::fleet::{Fleet, Scraped};
@@ -38,6 +38,8 @@ pub struct Connection {
     pub hasher: SeriesIdHasher,
     pub retention_ms: i64,
     pub trace: Trace,
+    /// The last group that is on disk.
+    pub durable: Rc<dyn Fn() -> Lsn>,
 }
 
 /// The requests that wait for a reply.
@@ -205,7 +207,8 @@ impl Client {
     /// Sends a part until it is answered for good.
     async fn write(&mut self, part: Vec<Scraped>) -> Log {
         let each = || part.iter().flat_map(|(labels, samples)| samples.iter().map(move |s| (labels, *s)));
-        each().for_each(|(labels, sample)| self.connection.oracle.borrow_mut().sent(labels, sample));
+        let durable = (self.connection.durable)();
+        each().for_each(|(labels, sample)| self.connection.oracle.borrow_mut().sent(labels, sample, durable));
         let mut tries = 0;
         let answer = loop {
             match self.connection.send(&part).await {
@@ -219,9 +222,10 @@ impl Client {
         self.connection.trace.event("write", [part.len() as u64, tries as u64], format_args!("{answer:?}"));
         match answer {
             Answer::Written => {
-                each().for_each(|(labels, sample)| {
-                    self.connection.oracle.borrow_mut().acknowledged(labels, sample)
-                });
+                let (mut oracle, durable) =
+                    (self.connection.oracle.borrow_mut(), (self.connection.durable)());
+                each().for_each(|(labels, sample)| oracle.acknowledged(labels, sample, durable));
+                drop(oracle);
                 self.recent.truncate(15);
                 self.recent.push_front(part);
                 Log::Takes

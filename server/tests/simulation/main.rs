@@ -12,6 +12,7 @@ mod client;
 mod disk;
 mod executor;
 mod fleet;
+mod life;
 mod node;
 mod oracle;
 mod plan;

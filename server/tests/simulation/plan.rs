@@ -14,6 +14,8 @@ pub struct Plan {
     pub parts: usize,
     /// Retention passes, jumps of the clock and checkpoints, together.
     pub upkeep: usize,
+    /// Bits that turn over on the disk before it begins.
+    pub flips: usize,
 }
 
 /// What is wrong with the disk besides the crash.
@@ -45,6 +47,7 @@ impl Plan {
             clients: 1,
             parts: 0,
             upkeep: 0,
+            flips: 0,
         }
     }
 
@@ -56,7 +59,7 @@ impl Plan {
             upkeep: random.below(8),
             ..Self::quiet()
         };
-        match random.below(10) {
+        match random.below(12) {
             0 => {
                 plan.trouble = Trouble::Failure;
                 plan.faults.good_syncs = Some(random.by_magnitude(64) as u64);
@@ -69,6 +72,7 @@ impl Plan {
                 plan.trouble = Trouble::Full;
                 plan.faults.capacity_bytes = Some(used_bytes + random.by_magnitude(1 << 20));
             }
+            4 => plan.flips = random.within(1..4),
             _ => {}
         }
         if !random.one_in(4) {

@@ -6,11 +6,11 @@ use std::rc::Rc;
 
 use silverback::model::ShardId;
 use silverback::shard::Shard;
-use silverback::wal::MemoryLog;
+use silverback::wal::{Lsn, MemoryLog};
 
 use crate::disk::SimDisk;
 use crate::executor::SimHost;
-use crate::node::Node;
+use crate::node::{Lost, Node, Recovery};
 
 /// A shard in memory, and how much a restart leaves of it.
 pub struct Volatile<Memory> {
@@ -65,7 +65,7 @@ impl Memory for Remembers {
 impl<M: Memory> Node for Volatile<M> {
     type Log = MemoryLog;
 
-    async fn start(disk: SimDisk, _host: SimHost) -> Result<Self, String> {
+    async fn start(disk: SimDisk, _host: SimHost, _recovery: Recovery) -> Result<Self, String> {
         Ok(Self { held: M::held(&disk), memory: PhantomData })
     }
 
@@ -75,6 +75,14 @@ impl<M: Memory> Node for Volatile<M> {
 
     fn log(&self) -> &MemoryLog {
         &self.held.log
+    }
+
+    fn durable(&self) -> Lsn {
+        Lsn(0)
+    }
+
+    fn lost(&self) -> &[Lost] {
+        &[]
     }
 
     async fn checkpoint(&self) -> Result<(), String> {

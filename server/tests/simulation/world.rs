@@ -2,20 +2,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::Duration;
 
-use futures::future::join_all;
-use silverback::clock::Clock;
-use silverback::host::Host;
 use silverback::message::PartPool;
-use silverback::model::SeriesIdHasher;
-use silverback::shard::{Worker, maintenance};
 
-use crate::client::{Client, Connection, Replies};
 use crate::disk::SimDisk;
 use crate::executor::{Executor, SimHost, Stopped};
 use crate::fleet::Fleet;
-use crate::node::Node;
+use crate::life::{Came, Life};
+use crate::node::{Node, Recovery};
 use crate::oracle::Oracle;
 use crate::plan::{End, Plan, Trouble};
 use crate::random::Random;
@@ -34,16 +28,8 @@ struct World {
     retention_ms: i64,
     now_us: u64,
     trace: Trace,
-}
-
-/// How far a life came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Came {
-    Starting,
-    /// The log could not be opened.
-    Refused,
-    Serving,
-    Through,
+    /// Bits have turned over, and no checkpoint has been written since by a life that was told of it.
+    is_rotten: bool,
 }
 
 /// What a seed went through, to know that it went through anything.
@@ -78,6 +64,7 @@ pub fn run<N: Node>(seed: u64, shown: Shown) -> Tally {
         pool: PartPool::default(),
         retention_ms: *random.pick(&[3_600_000, 6 * 3_600_000, 24 * 3_600_000]),
         now_us: 0,
+        is_rotten: false,
         random,
         trace,
     };
@@ -97,146 +84,80 @@ pub fn run<N: Node>(seed: u64, shown: Shown) -> Tally {
 impl World {
     /// One life. Tells whether the power went before its work was done.
     fn live<N: Node>(&mut self, plan: &Plan) -> bool {
-        self.trace.event("life", [0, 0], format_args!("{plan:?}"));
+        self.rot(plan.flips);
+        let (mut stopped, mut came) = self.live_with::<N>(plan, Recovery::Strict);
+        if self.is_rotten && matches!(came, Came::Refused(_)) {
+            (stopped, came) = self.live_with::<N>(plan, Recovery::Salvage);
+        }
+        self.judge(plan, stopped, &came);
+        match plan.end {
+            End::PowerLoss => self.disk.lose_power(),
+            End::Kill => {}
+        }
+        stopped == Stopped::AsAsked
+    }
+
+    /// Turns bits over anywhere on the disk.
+    fn rot(&mut self, flips: usize) {
+        for _ in 0..flips {
+            let files = self.disk.files();
+            let Some((path, len)) = files.get(self.random.below(files.len().max(1))) else { return };
+            // Files are full of zeros towards their end.
+            let at = self.random.by_magnitude((*len).max(1)) - 1;
+            if at < *len {
+                self.trace.event("rot", [at as u64, 0], format_args!("{path} at {at}"));
+                self.disk.flip_bit(path, at, self.random.below(8) as u32);
+                self.is_rotten = true;
+            }
+        }
+    }
+
+    fn live_with<N: Node>(&mut self, plan: &Plan, recovery: Recovery) -> (Stopped, Came) {
+        self.trace.event("life", [0, 0], format_args!("{recovery:?} {plan:?}"));
         self.disk.begin_life(plan.faults.clone());
         let mut executor = Executor::new(self.random.fork(), self.now_us);
-        let came = Rc::new(Cell::new(Came::Starting));
-        let life = Life {
-            plan: plan.clone(),
-            connection: self.connect(executor.host()),
-            disk: self.disk.clone(),
-            random: self.random.fork(),
-            fleets: self.fleets.clone(),
-            came: Rc::clone(&came),
-        };
-        executor.host().spawn(life.run::<N>());
+        let came = Rc::new(RefCell::new(Came::Starting));
+        let life = self.life(plan, executor.host(), &came);
+        executor.host().spawn(life.run::<N>(recovery));
         let disk = self.disk.clone();
         let stopped = executor.run(move || disk.is_crashed());
         self.now_us = executor.now_us();
         drop(executor);
-        let crashed = stopped == Stopped::AsAsked;
-        self.trace.event(
-            "life ends",
-            [self.disk.steps(), u64::from(crashed)],
-            format_args!("{came:?}, {stopped:?}"),
-        );
-        match (stopped, came.get()) {
+        let came = came.take();
+        let numbers = [self.disk.steps(), u64::from(stopped == Stopped::AsAsked)];
+        self.trace.event("life ends", numbers, format_args!("{came:?}, {stopped:?}"));
+        (stopped, came)
+    }
+
+    fn judge(&self, plan: &Plan, stopped: Stopped, came: &Came) {
+        match (stopped, came) {
             (Stopped::AsAsked, _) | (Stopped::Finished, Came::Through) => {}
-            (Stopped::Finished, Came::Refused) => {
-                assert!(plan.trouble != Trouble::Nothing, "the node doesn't start, and nothing is wrong");
+            (Stopped::Finished, Came::Refused(reason)) => {
+                assert!(
+                    plan.trouble != Trouble::Nothing,
+                    "nothing is wrong, and the node doesn't start: {reason}"
+                );
             }
             (Stopped::Finished | Stopped::Deadlocked | Stopped::Endless, came) => {
                 panic!("{stopped:?} while {came:?}");
             }
         }
-        match plan.end {
-            End::PowerLoss => self.disk.lose_power(),
-            End::Kill => {}
-        }
-        crashed
     }
 
-    fn connect(&self, host: SimHost) -> Connection {
-        Connection {
-            inbox: Rc::default(),
-            replies: Replies::default(),
+    fn life(&mut self, plan: &Plan, host: SimHost, came: &Rc<RefCell<Came>>) -> Life {
+        Life {
+            plan: plan.clone(),
             host,
-            pool: self.pool.clone(),
+            disk: self.disk.clone(),
+            random: self.random.fork(),
             oracle: Rc::clone(&self.oracle),
+            fleets: self.fleets.clone(),
             clock_ms: Rc::clone(&self.clock_ms),
-            hasher: SeriesIdHasher::new(1, ""),
+            pool: self.pool.clone(),
             retention_ms: self.retention_ms,
             trace: self.trace.clone(),
+            is_rotten: self.is_rotten,
+            came: Rc::clone(came),
         }
     }
-}
-
-/// One life from within: what its tasks need.
-struct Life {
-    plan: Plan,
-    connection: Connection,
-    disk: SimDisk,
-    random: Random,
-    fleets: Vec<Rc<RefCell<Fleet>>>,
-    came: Rc<Cell<Came>>,
-}
-
-impl Life {
-    async fn run<N: Node>(mut self) {
-        let node = match N::start(self.disk.clone(), self.connection.host.clone()).await {
-            Ok(node) => Rc::new(node),
-            Err(reason) => {
-                self.connection.trace.event("refused", [0, 0], format_args!("{reason}"));
-                return self.came.set(Came::Refused);
-            }
-        };
-        self.came.set(Came::Serving);
-        self.spawn_worker(&*node);
-        self.settle().await;
-        let mut clients = Vec::new();
-        for fleet in &self.fleets[..self.plan.clients] {
-            let client = Client::new(self.connection.clone(), Rc::clone(fleet), self.random.fork());
-            clients.push(client.run(self.plan.parts));
-        }
-        let upkeep = upkeep(Rc::clone(&node), self.connection.clone(), self.random.fork(), self.plan.upkeep);
-        let room = make_room(self.disk.clone(), self.connection.host.clone());
-        futures::join!(join_all(clients), upkeep, room);
-        self.connection.read_and_check().await;
-        self.connection.inbox.close();
-        node.close().await;
-        self.came.set(Came::Through);
-    }
-
-    /// What came back must be all that was promised, and from now on it is decided.
-    async fn settle(&self) {
-        let held = self.connection.read_all().await;
-        let mut oracle = self.connection.oracle.borrow_mut();
-        if let Err(fault) = oracle.check(&held, oracle.now()) {
-            panic!("after a restart: {fault}");
-        }
-        oracle.settle(&held);
-    }
-
-    fn spawn_worker<N: Node>(&self, node: &N) {
-        let replies = self.connection.replies.clone();
-        let worker = Worker {
-            shard: Rc::clone(node.shard()),
-            inbox: Rc::clone(&self.connection.inbox),
-            log: node.log().clone(),
-            host: self.connection.host.clone(),
-            reply: move |to, reply| replies.deliver(to, reply),
-            clock: Clock::Settable(Rc::clone(&self.connection.clock_ms)),
-            retention_ms: self.connection.retention_ms,
-            core_stats: Box::new(|_| unreachable!("nobody asks for stats")),
-        };
-        self.connection.host.spawn(worker.run());
-    }
-}
-
-/// What goes on beside the clients, in a drawn order.
-async fn upkeep<N: Node>(node: Rc<N>, connection: Connection, mut random: Random, times: usize) {
-    let clock_ms = &connection.clock_ms;
-    for _ in 0..times {
-        let pause_us = random.by_magnitude(1 << 20) as u64;
-        connection.host.sleep(Duration::from_micros(pause_us)).await;
-        match random.below(8) {
-            0 | 1 => {
-                let horizon_ms = clock_ms.get() - connection.retention_ms;
-                connection.oracle.borrow_mut().expire_before(horizon_ms);
-                maintenance::retain(node.shard(), node.log(), &connection.host, horizon_ms).await;
-            }
-            2 | 3 => clock_ms.set(clock_ms.get() + random.below(connection.retention_ms as usize / 8) as i64),
-            4 => connection.read_and_check().await,
-            _ => {
-                let written = node.checkpoint().await;
-                connection.trace.event("checkpoint", [0, 0], format_args!("{written:?}"));
-            }
-        }
-    }
-}
-
-/// A full disk has room again some time later.
-async fn make_room(disk: SimDisk, host: SimHost) {
-    host.sleep(Duration::from_secs(3)).await;
-    disk.set_faults(|faults| faults.capacity_bytes = None);
 }

@@ -44,7 +44,7 @@ impl Default for Tree {
 
 impl Tree {
     pub fn find(&self, path: &str) -> Option<Inode> {
-        let mut parts = path.split('/').filter(|part| !part.is_empty());
+        let mut parts = path.split('/').filter(|part| !["", "."].contains(part));
         parts.try_fold(ROOT, |at, part| self.dir(at)?.live.get(part).copied())
     }
 

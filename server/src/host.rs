@@ -13,6 +13,9 @@ pub trait Host: Clone + 'static {
     /// Lays the slice down: called before a background job waits for anything else.
     fn rest(&self);
 
+    /// Makes background jobs' slices short until the guard is dropped: somebody waits for the disk.
+    fn hurry(&self) -> impl Sized + 'static;
+
     /// Lets the reactor poll once before this task goes on, whatever the slice has left.
     fn give_way(&self) -> impl Future<Output = ()>;
 
@@ -38,6 +41,8 @@ impl Host for Alone {
     async fn breathe(&self) {}
 
     fn rest(&self) {}
+
+    fn hurry(&self) -> impl Sized + 'static {}
 
     async fn give_way(&self) {}
 

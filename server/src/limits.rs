@@ -64,6 +64,9 @@ pub const BODY_KEPT_BYTES_MAX: usize = 4 << 20;
 pub const IN_FLIGHT_BYTES_MAX: usize = 256 << 20;
 const _: () = assert!(IN_FLIGHT_BYTES_MAX >= BODY_BYTES_MAX + DECODED_BYTES_MAX);
 
+/// Bytes of a shard's changes that may wait for the disk where writes are acknowledged from memory.
+pub const LOG_BACKLOG_BYTES_MAX: usize = 1 << 20;
+
 /// Labels and chunks that a read fetches from a shard at a time, in bytes.
 pub const FETCH_BYTES: usize = 1 << 20;
 

@@ -86,6 +86,7 @@ fn exit_code(error: &NodeError) -> u8 {
         | NodeError::Listen(..)
         | NodeError::Signals(_)
         | NodeError::Run(_)
+        | NodeError::DataDir(_)
         | NodeError::Core(..) => 1,
     }
 }

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::api::remote_write::Decoder;
 use crate::clock::Clock;
@@ -12,6 +13,7 @@ use crate::message::{AcceptorCounts, PartPool};
 use crate::model::SeriesIdHasher;
 use crate::routing::{BodyPool, Router};
 use crate::runtime::{Shutdown, Slicer};
+use crate::wal::progress::{Replaying, ReplayProgress};
 
 /// One core's acceptor state. Lives behind an `Rc` on its core.
 pub struct Core {
@@ -44,15 +46,25 @@ pub struct Core {
 /// Facts about the whole node, fixed at its start.
 #[derive(Debug)]
 pub struct NodeFacts {
-    /// When it started, in ms since the Unix epoch.
+    /// When it started.
+    pub started: Instant,
+    /// The same in ms since the Unix epoch.
     pub started_ms: i64,
     /// The CPU that each shard is pinned to.
     pub cpus: Box<[usize]>,
     /// Where it listens.
     pub listen: Box<[SocketAddr]>,
+    /// How far the replays have come.
+    pub replay: ReplayProgress,
 }
 
 impl Core {
+    /// How far the replay is; `None` once every shard has its data back.
+    pub fn replaying(&self) -> Option<Replaying> {
+        let replay = &self.node.replay;
+        (replay.shards_done() < self.node.cpus.len()).then(|| replay.after(self.node.started.elapsed()))
+    }
+
     /// Changes this core's counters.
     pub fn count(&self, change: impl FnOnce(&mut AcceptorCounts)) {
         let mut counts = self.counts.get();

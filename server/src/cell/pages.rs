@@ -21,20 +21,23 @@ impl<T> Default for Pages<T> {
 impl<T: Default> Pages<T> {
     /// Puts a value in a free place and tells its index. `None`: 2^32 − 1 places are taken.
     pub fn insert(&mut self, value: T) -> Option<u32> {
-        if let Some(index) = self.free.pop() {
-            *self.get_mut(index) = value;
-            return Some(index);
-        }
-        let index = self.used;
-        if index == u32::MAX {
-            return None;
-        }
-        if index as usize == self.pages.len() * PAGE {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None if self.used == u32::MAX => return None,
+            None => self.used,
+        };
+        self.insert_at(index, value);
+        Some(index)
+    }
+
+    /// Puts a value in a place of the caller's choice. The places that this leaves out below it
+    /// stay taken until they are freed.
+    pub fn insert_at(&mut self, index: u32, value: T) {
+        while index as usize >= self.pages.len() * PAGE {
             self.pages.push(std::iter::repeat_with(T::default).take(PAGE).collect());
         }
-        self.used += 1;
+        self.used = self.used.max(index + 1);
         *self.get_mut(index) = value;
-        Some(index)
     }
 
     /// Takes a value out and frees its place, which the next insert uses.

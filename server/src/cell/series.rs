@@ -2,7 +2,7 @@
 
 use crate::cell::blocks::{Blocks, Chain};
 use crate::cell::pages::Pages;
-use crate::gorilla::{OpenXor, SealedChunk, XorIter, prefetch};
+use crate::gorilla::{ChunkError, OpenXor, SealedChunk, XorIter, prefetch};
 use crate::model::{Sample, SeriesId, SeriesRef};
 
 /// A label pair as the shard's index numbers it.
@@ -19,9 +19,12 @@ pub struct Series {
 }
 const _: () = assert!(size_of::<Series>() == 64);
 
+/// The id in a line that no series has: no label set hashes to it but one in 2^128.
+const VACANT: SeriesId = SeriesId(0);
+
 impl Default for Series {
     fn default() -> Self {
-        Self { id: SeriesId(0), chunk: OpenXor::default(), words: Chain::default() }
+        Self { id: VACANT, chunk: OpenXor::default(), words: Chain::default() }
     }
 }
 
@@ -98,6 +101,73 @@ impl SeriesStore {
         Some(SeriesRef(index))
     }
 
+    /// Puts a series back at a vacant ref, with its chunks: the sealed ones oldest first, and the
+    /// open one as bytes.
+    pub fn restore(
+        &mut self,
+        at: SeriesRef,
+        id: SeriesId,
+        labels: Box<[LabelRef]>,
+        sealed: Vec<SealedChunk>,
+        open: &[u8],
+    ) -> Result<(), ChunkError> {
+        let mut words = Chain::default();
+        let chunk = match self.reopen(open, &mut words) {
+            Ok(chunk) => chunk,
+            Err(error) => {
+                words.release(&mut self.blocks);
+                return Err(error);
+            }
+        };
+        self.label_refs += labels.len();
+        self.sealed_chunks += sealed.len();
+        self.sealed_bytes += sealed.iter().map(|c| c.bytes().len()).sum::<usize>();
+        self.series.insert_at(at.0, Series { id, chunk, words });
+        self.histories.insert_at(at.0, SeriesHistory { labels, sealed });
+        Ok(())
+    }
+
+    /// An open chunk of the samples in a chunk's bytes.
+    fn reopen(&mut self, bytes: &[u8], words: &mut Chain) -> Result<OpenXor, ChunkError> {
+        let mut samples = XorIter::new(bytes);
+        let first = samples.next().ok_or(ChunkError::Empty)??;
+        let mut chunk = OpenXor::start(first, &mut words.sink(&mut self.blocks, 0));
+        for sample in samples {
+            let sample = sample?;
+            if sample.timestamp_ms <= chunk.last().timestamp_ms || chunk.is_full_for(sample.timestamp_ms) {
+                return Err(ChunkError::NotOfAnOpenChunk);
+            }
+            let written = chunk.words();
+            chunk.append(sample, &mut words.sink(&mut self.blocks, written));
+        }
+        Ok(chunk)
+    }
+
+    /// Puts a series back at a vacant ref, with its first sample.
+    pub fn create_at(&mut self, at: SeriesRef, id: SeriesId, labels: Box<[LabelRef]>, first: Sample) {
+        let mut words = Chain::default();
+        let chunk = OpenXor::start(first, &mut words.sink(&mut self.blocks, 0));
+        self.label_refs += labels.len();
+        self.series.insert_at(at.0, Series { id, chunk, words });
+        self.histories.insert_at(at.0, SeriesHistory { labels, sealed: Vec::new() });
+    }
+
+    /// Whether a series has this ref.
+    #[inline]
+    pub fn holds(&self, at: SeriesRef) -> bool {
+        at.0 < self.series.end() && self.series.get(at.0).id != VACANT
+    }
+
+    /// Lets new series have the refs that were left out when series were put back, but for those
+    /// that `is_kept` names.
+    pub fn free_vacant(&mut self, mut is_kept: impl FnMut(SeriesRef) -> bool) {
+        for at in (0..self.series.end()).map(SeriesRef) {
+            if !self.holds(at) && !is_kept(at) {
+                self.free(at);
+            }
+        }
+    }
+
     /// Takes a sample in, or tells why not. Allocates only when a chunk is cut.
     #[inline]
     pub fn append(&mut self, at: SeriesRef, sample: Sample) -> Result<Appended, AppendError> {
@@ -168,8 +238,13 @@ impl SeriesStore {
         chunks
     }
 
+    /// The chunks that are cut, oldest first.
+    pub fn sealed(&self, at: SeriesRef) -> &[SealedChunk] {
+        &self.histories.get(at.0).sealed
+    }
+
     /// A copy of the open chunk, sealed.
-    fn open_chunk(&self, at: SeriesRef) -> SealedChunk {
+    pub fn open_chunk(&self, at: SeriesRef) -> SealedChunk {
         let series = self.series.get(at.0);
         series.chunk.seal(series.words.words(&self.blocks, series.chunk.words()))
     }

@@ -37,6 +37,14 @@ pub struct Config {
     pub shards: ShardCount,
     /// How long samples are kept.
     pub retention: Duration,
+    /// When a write is acknowledged.
+    pub ack: AckMode,
+    /// What a damaged log does to a start.
+    pub wal_recovery: WalRecovery,
+    /// A segment of a shard's log.
+    pub wal_segment_bytes: usize,
+    /// The log of a shard with which a checkpoint is due at the earliest.
+    pub checkpoint_bytes: usize,
     /// How a line of the log is written.
     pub log_format: LogFormat,
     /// A level, or `tracing` directives. Checked: it parses as an `EnvFilter`.
@@ -74,6 +82,24 @@ pub enum ShardCount {
     Fixed(NonZeroUsize),
 }
 
+/// When a write is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AckMode {
+    /// Once it is on disk and synced.
+    Durable,
+    /// Once it is in memory; it is on disk within a second.
+    Memory,
+}
+
+/// What a damaged log does to a start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WalRecovery {
+    /// The node doesn't start.
+    Strict,
+    /// The node starts with what can be read, and tells what can't.
+    Salvage,
+}
+
 /// How a line of the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
@@ -90,6 +116,10 @@ impl Default for Config {
             data_dir: PathBuf::from("./silverback-data"),
             shards: ShardCount::PerCore,
             retention: Duration::from_secs(26 * 60 * 60),
+            ack: AckMode::Durable,
+            wal_recovery: WalRecovery::Strict,
+            wal_segment_bytes: 16 << 20,
+            checkpoint_bytes: 64 << 20,
             log_format: LogFormat::Text,
             log_level: "info".to_owned(),
             self_scrape_interval: Some(Duration::from_secs(15)),

@@ -11,7 +11,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::fault::Problem;
 use super::value::{DAY, HOUR, SECOND, count, duration, show_count, show_duration, show_size, size};
-use super::{Config, LogFormat, ShardCount};
+use super::{AckMode, Config, LogFormat, ShardCount, WalRecovery};
 use crate::limits::SHARDS_MAX;
 
 /// One thing that can be set.
@@ -47,6 +47,7 @@ pub(super) enum Shown {
 }
 
 const NODE: &str = "Node";
+const DURABILITY: &str = "Durability";
 const READS: &str = "Reads";
 const LIMITS: &str = "Limits";
 const TIMEOUTS: &str = "Timeouts";
@@ -55,6 +56,8 @@ const LOG: &str = "Log and metrics";
 /// The label spans of a request keep offsets in 30 bits.
 const BODY_BYTES_ALLOWED: RangeInclusive<usize> = 1 << 10..=512 << 20;
 const _: () = assert!(*BODY_BYTES_ALLOWED.end() < 1 << 30);
+const SEGMENT_BYTES_ALLOWED: RangeInclusive<usize> = 1 << 20..=1 << 30;
+const CHECKPOINT_BYTES_ALLOWED: RangeInclusive<usize> = 1 << 20..=1 << 40;
 const SCRAPE_ALLOWED: RangeInclusive<Duration> = SECOND..=HOUR;
 const TIMEOUT_ALLOWED: RangeInclusive<Duration> = Duration::from_millis(100)..=HOUR;
 const RETENTION_ALLOWED: RangeInclusive<Duration> = HOUR..=Duration::from_secs(3650 * DAY.as_secs());
@@ -94,6 +97,47 @@ pub(super) static OPTIONS: &[ConfigOption] = &[
         help: "How long samples are kept. A sample older than this is refused",
         set: Set::One(|config, text| duration(text, RETENTION_ALLOWED).map(|d| config.retention = d)),
         show: |config| Shown::One(show_duration(config.retention)),
+    },
+    ConfigOption {
+        name: "ack",
+        value_name: "WHEN",
+        heading: DURABILITY,
+        help: "When a write is acknowledged. `durable`: once it is on disk and synced. `memory`: once \
+               it is in memory; a crash then loses up to a second of acknowledged samples, or more \
+               where the disk doesn't keep up",
+        set: Set::One(|config, text| set_ack(text).map(|ack| config.ack = ack)),
+        show: |config| Shown::One(show_ack(config.ack).to_owned()),
+    },
+    ConfigOption {
+        name: "wal-recovery",
+        value_name: "HOW",
+        heading: DURABILITY,
+        help: "What a damaged write-ahead log does to a start. `strict`: the node tells the damage and \
+               doesn't start. `salvage`: it starts with what can be read. (An unfinished write at the \
+               log's end is no damage)",
+        set: Set::One(|config, text| set_wal_recovery(text).map(|recovery| config.wal_recovery = recovery)),
+        show: |config| Shown::One(show_wal_recovery(config.wal_recovery).to_owned()),
+    },
+    ConfigOption {
+        name: "wal-segment-bytes",
+        value_name: "SIZE",
+        heading: DURABILITY,
+        help: "A segment of a shard's write-ahead log; it is filled with zeros before it is used",
+        set: Set::One(|config, text| {
+            size(text, SEGMENT_BYTES_ALLOWED).map(|bytes| config.wal_segment_bytes = bytes)
+        }),
+        show: |config| Shown::One(show_size(config.wal_segment_bytes)),
+    },
+    ConfigOption {
+        name: "checkpoint-bytes",
+        value_name: "SIZE",
+        heading: DURABILITY,
+        help: "A shard's state is written out, and its log begins anew, when the log is as large as the \
+               state, and not before it is as large as this. Smaller: quicker restarts, more writing",
+        set: Set::One(|config, text| {
+            size(text, CHECKPOINT_BYTES_ALLOWED).map(|bytes| config.checkpoint_bytes = bytes)
+        }),
+        show: |config| Shown::One(show_size(config.checkpoint_bytes)),
     },
     ConfigOption {
         name: "max-series",
@@ -261,6 +305,36 @@ fn show_shards(shards: ShardCount) -> String {
     match shards {
         ShardCount::PerCore => "auto".to_owned(),
         ShardCount::Fixed(shards) => shards.to_string(),
+    }
+}
+
+fn set_ack(text: &str) -> Result<AckMode, Problem> {
+    match text {
+        "durable" => Ok(AckMode::Durable),
+        "memory" => Ok(AckMode::Memory),
+        _ => Err(Problem::new(format!("{text:?} is no time to acknowledge"), "allowed: durable, memory")),
+    }
+}
+
+fn show_ack(ack: AckMode) -> &'static str {
+    match ack {
+        AckMode::Durable => "durable",
+        AckMode::Memory => "memory",
+    }
+}
+
+fn set_wal_recovery(text: &str) -> Result<WalRecovery, Problem> {
+    match text {
+        "strict" => Ok(WalRecovery::Strict),
+        "salvage" => Ok(WalRecovery::Salvage),
+        _ => Err(Problem::new(format!("{text:?} is no way to recover"), "allowed: strict, salvage")),
+    }
+}
+
+fn show_wal_recovery(recovery: WalRecovery) -> &'static str {
+    match recovery {
+        WalRecovery::Strict => "strict",
+        WalRecovery::Salvage => "salvage",
     }
 }
 

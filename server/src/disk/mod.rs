@@ -4,6 +4,15 @@
 //! whole blocks at places that its user chooses; what was written is durable once
 //! [`File::sync_data`] has returned, and a name once [`Disk::sync_dir`] of its directory has.
 //! Knows nothing of what is in a file.
+//!
+//! [`direct`] is the node's own, on an executor; [`blocking`] is for commands that work offline and
+//! for tests; [`lock`] keeps a second process away.
+
+pub mod blocking;
+pub mod direct;
+pub mod lock;
+mod names;
+mod parts;
 
 use std::future::Future;
 use std::io;
@@ -28,7 +37,7 @@ pub trait Disk: Clone + 'static {
     /// Opens a file to read and write.
     fn open(&self, path: &str) -> impl Future<Output = Result<Self::File, DiskError>>;
 
-    /// Gives a file another name, in place of a file that has it.
+    /// Gives a file or a directory another name, in place of a file that has it.
     fn rename(&self, from: &str, to: &str) -> impl Future<Output = Result<(), DiskError>>;
 
     /// Removes a file; one that is gone already is no error.

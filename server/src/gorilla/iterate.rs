@@ -17,6 +17,9 @@ pub enum ChunkError {
     /// A chunk must have a sample.
     #[error("chunk without samples")]
     Empty,
+    /// Samples that no open chunk of this node would hold: out of order, or too many.
+    #[error("samples that no open chunk holds together")]
+    NotOfAnOpenChunk,
 }
 
 /// The samples of an XOR chunk's bytes, in the order written. Ends after the first error.

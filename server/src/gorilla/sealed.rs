@@ -24,6 +24,11 @@ impl SealedChunk {
         Ok(Self { min_timestamp_ms, max_timestamp_ms, bytes })
     }
 
+    /// Bytes that this node sealed itself and whose checksum was checked, with their bounds.
+    pub const fn restored(min_timestamp_ms: i64, max_timestamp_ms: i64, bytes: Box<[u8]>) -> Self {
+        Self { min_timestamp_ms, max_timestamp_ms, bytes }
+    }
+
     /// Bytes of our own appender, whose newest sample is known already.
     pub(super) fn from_appender(bytes: Box<[u8]>, max_timestamp_ms: i64) -> Self {
         let first_timestamp = BitReader::new(&bytes[2..]).varint();

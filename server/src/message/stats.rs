@@ -2,6 +2,7 @@
 
 use crate::model::{RefusedCounts, ShardId};
 use crate::runtime::Counts;
+use crate::wal::LogReport;
 
 /// One core: its shard, its acceptor, its executor.
 #[derive(Debug, Clone)]
@@ -86,6 +87,8 @@ pub struct ShardStats {
     pub queued: usize,
     /// Selects open now.
     pub open_selects: usize,
+    /// The shard's log.
+    pub log: LogReport,
 }
 
 /// A name and how many it stands for.

@@ -18,14 +18,18 @@ use crate::config::Config;
 use crate::limits::IN_FLIGHT_BYTES_MAX;
 use crate::message::{CoreStats, LaneMessage, PartPool, ShardReply, ShardStats};
 use crate::model::{SeriesIdHasher, ShardId};
+use crate::node::data_dir::DataDir;
 use crate::node::host::ExecutorHost;
+use crate::node::recovery::{Meeting, Recovery, RecoveryError};
 use crate::node::{self_scrape, upkeep};
 use crate::routing::{BodyPool, Lanes, Router, RoutingTable};
 use crate::runtime::{
     self, BoundAddress, Delivery, Executor, HttpLimits, HttpServer, LaneReceivers, LaneSenders, Listener,
 };
 use crate::shard::{Inbox, ReplyTo, Shard, Worker};
-use crate::wal::MemoryLog;
+use crate::wal::frame::FrameKey;
+use crate::wal::progress::ReplayProgress;
+use crate::wal::{DiskLog, Log};
 
 /// The tenant of requests that name none.
 const DEFAULT_TENANT: &str = "";
@@ -41,21 +45,35 @@ pub struct Shared {
     pub facts: Arc<NodeFacts>,
     listeners: Vec<BoundAddress>,
     parts: PartPool,
-    hasher: SeriesIdHasher,
+    data_dir: DataDir,
+    meeting: Meeting,
     /// Cores that have nothing under way any more.
     drained: AtomicUsize,
 }
 
 impl Shared {
     /// For one core on each of `cpus`.
-    pub fn new(config: Config, cpus: Vec<usize>, listeners: Vec<BoundAddress>, clock: &Clock) -> Self {
-        let listen: Box<[SocketAddr]> = listeners.iter().map(BoundAddress::address).collect();
+    pub fn new(
+        config: Config,
+        cpus: Vec<usize>,
+        listeners: Vec<BoundAddress>,
+        data_dir: DataDir,
+        clock: &Clock,
+    ) -> Self {
+        let facts = NodeFacts {
+            started: runtime::now(),
+            started_ms: clock.now_ms(),
+            cpus: cpus.into(),
+            listen: listeners.iter().map(BoundAddress::address).collect(),
+            replay: ReplayProgress::default(),
+        };
         Self {
             config: Arc::new(config),
-            facts: Arc::new(NodeFacts { started_ms: clock.now_ms(), cpus: cpus.into(), listen }),
+            facts: Arc::new(facts),
             listeners,
             parts: PartPool::default(),
-            hasher: SeriesIdHasher::new(random_seed(), DEFAULT_TENANT),
+            data_dir,
+            meeting: Meeting::default(),
             drained: AtomicUsize::new(0),
         }
     }
@@ -70,10 +88,15 @@ impl Shared {
     }
 }
 
-/// Drawn anew by each process: nobody outside can look for labels whose ids collide.
-fn random_seed() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(std::process::id())
+/// Why a core ended before it was told to.
+#[derive(Debug, thiserror::Error)]
+pub enum CoreError {
+    /// Its sockets failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It didn't get its data back.
+    #[error(transparent)]
+    Recovery(#[from] RecoveryError),
 }
 
 struct ExecutorLanes(LaneSenders<LaneMessage>);
@@ -85,7 +108,7 @@ impl Lanes for ExecutorLanes {
 }
 
 /// Runs one core from its start to the end of the node.
-pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> io::Result<()> {
+pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> Result<(), CoreError> {
     let Executor { index, senders, receivers, shutdown, slicer } = executor;
     let host = ExecutorHost::new(slicer.clone());
     let inbox = Rc::new(Inbox::default());
@@ -99,7 +122,7 @@ pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> i
         router: Rc::clone(&router),
         parts: shared.parts.clone(),
         bodies: BodyPool::new(IN_FLIGHT_BYTES_MAX),
-        hasher: shared.hasher,
+        hasher: SeriesIdHasher::new(shared.data_dir.identity.seed, DEFAULT_TENANT),
         decoder: RefCell::new(Decoder::default()),
         clock: Clock::System,
         config: Arc::clone(&shared.config),
@@ -109,16 +132,73 @@ pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> i
         counts: Cell::default(),
         reads: Cell::new(0),
     });
-    let log = MemoryLog::default();
+    let log = DiskLog::new(shared.config.ack);
+    // From now on, so that it tells of itself; it takes writes once its log is open.
     start_worker(&core, Rc::clone(&shard), Rc::clone(&inbox), log.clone(), host);
-    upkeep::start(&core, shard, log);
-    if index == 0 {
-        self_scrape::start(Rc::clone(&core));
-    }
+    let recovered = start_recovery(&shared, &core, index, shard, log.clone());
     accept(&shared, core).await?;
     drain(&shared).await;
     inbox.close();
+    if let Some(Err(error)) = recovered.take() {
+        return Err(error.into());
+    }
+    close(&shared, &log).await;
     Ok(())
+}
+
+/// What a recovery came to, once it has ended.
+type Recovered = Rc<Cell<Option<Result<(), RecoveryError>>>>;
+
+/// Gets the shard's data back, and then starts what needs it. A failure ends the node.
+fn start_recovery(
+    shared: &Arc<Shared>,
+    core: &Rc<Core>,
+    index: usize,
+    shard: Rc<RefCell<Shard>>,
+    log: DiskLog,
+) -> Recovered {
+    let recovered = Recovered::default();
+    let (shared, core, outcome) = (Arc::clone(shared), Rc::clone(core), Rc::clone(&recovered));
+    runtime::spawn_essential(async move {
+        let recovery = Recovery {
+            index,
+            config: &shared.config,
+            key: FrameKey::new(shared.data_dir.identity.seed),
+            layout: shared.data_dir.layout,
+            table: core.router.table(),
+            progress: &shared.facts.replay,
+            meeting: &shared.meeting,
+            shard: Rc::clone(&shard),
+            log: log.clone(),
+            host: ExecutorHost::new(core.slicer.clone()),
+        };
+        match recovery.run().await {
+            Ok(checkpoints) => {
+                upkeep::start(&core, shard, log, checkpoints);
+                if index == 0 {
+                    self_scrape::start(core);
+                }
+            }
+            Err(error) => {
+                tracing::error!(shard = index, %error, "the node can't start");
+                outcome.set(Some(Err(error)));
+                core.shutdown.request();
+            }
+        }
+    });
+    recovered
+}
+
+/// Lets what waits for the disk get there.
+async fn close(shared: &Shared, log: &DiskLog) {
+    if log.check().is_err() {
+        return;
+    }
+    match runtime::timeout(shared.config.shutdown_timeout, log.flush()).await {
+        Ok(Ok(_durable)) => {}
+        Ok(Err(error)) => tracing::error!(%error, "what was not acknowledged is not on disk"),
+        Err(elapsed) => tracing::error!(%elapsed, "the write-ahead log was not flushed in time"),
+    }
 }
 
 fn receive(receivers: LaneReceivers<LaneMessage>, router: Rc<Router>) {
@@ -134,7 +214,7 @@ fn start_worker(
     core: &Rc<Core>,
     shard: Rc<RefCell<Shard>>,
     inbox: Rc<Inbox>,
-    log: MemoryLog,
+    log: DiskLog,
     host: ExecutorHost,
 ) {
     let router = Rc::clone(&core.router);

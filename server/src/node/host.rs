@@ -39,6 +39,10 @@ impl Host for ExecutorHost {
         drop(self.slice.take());
     }
 
+    fn hurry(&self) -> impl Sized + 'static {
+        self.slicer.hurry()
+    }
+
     async fn give_way(&self) {
         reactor_polled().await;
     }

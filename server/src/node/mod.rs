@@ -1,6 +1,8 @@
 //! One node: its configuration to its shards, acceptors and clocks.
 mod assemble;
+pub mod data_dir;
 mod host;
+mod recovery;
 mod self_scrape;
 mod upkeep;
 
@@ -13,9 +15,13 @@ use crate::clock::Clock;
 use crate::config::{Config, ShardCount};
 use crate::limits::{LANE_CAPACITY, SHARDS_MAX};
 use crate::message::LaneMessage;
+use crate::node::data_dir::{DataDir, DataDirError};
 use crate::runtime::cpus::{CpusError, allowed_cores};
 use crate::runtime::preflight::{Fault, preflight};
 use crate::runtime::{self, BoundAddress, Executor, Options, RunError, Shutdown, signals};
+
+pub use assemble::CoreError;
+pub use recovery::RecoveryError;
 
 /// Why a node couldn't start or had to stop.
 #[derive(Debug, thiserror::Error)]
@@ -35,9 +41,12 @@ pub enum NodeError {
     /// The executors did not start or one of them failed.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// The data directory can't be used.
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
     /// A core ended with an error.
-    #[error("core {0}: {1}")]
-    Core(usize, io::Error),
+    #[error("shard {0}: {1}")]
+    Core(usize, CoreError),
 }
 
 fn told(faults: &[Fault]) -> String {
@@ -60,12 +69,13 @@ pub fn run_until(
 ) -> Result<(), NodeError> {
     let cpus = plan_cpus(config.shards)?;
     check_machine(&config, cpus.len())?;
+    let data_dir = DataDir::open(&config.data_dir, cpus.len())?;
     let listeners = config
         .listen
         .iter()
         .map(|address| BoundAddress::bind(*address).map_err(|error| NodeError::Listen(*address, error)));
     let listeners: Vec<BoundAddress> = listeners.collect::<Result<_, _>>()?;
-    let shared = Arc::new(assemble::Shared::new(config, cpus.clone(), listeners, &Clock::System));
+    let shared = Arc::new(assemble::Shared::new(config, cpus.clone(), listeners, data_dir, &Clock::System));
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         shards = cpus.len(),

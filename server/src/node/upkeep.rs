@@ -1,32 +1,73 @@
-//! What each core does from time to time: retention.
+//! What each core does from time to time: retention, and checkpoints when they are due.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use crate::api::core::Core;
+use crate::disk::Disk;
 use crate::node::host::ExecutorHost;
-use crate::runtime::{sleep, spawn_background};
+use crate::runtime::{now, sleep, spawn_background};
+use crate::shard::checkpoint::{self, CheckpointPlace};
 use crate::shard::{Shard, maintenance};
-use crate::wal::Log;
+use crate::wal::log::DiskLog;
 
 /// Retention passes are this far apart at the most.
 const PASS_INTERVAL_MAX: Duration = Duration::from_secs(5 * 60);
 /// A pass for each of so many parts of the retention, so that little is kept beyond it.
 const PASSES_PER_RETENTION: u32 = 50;
 
-/// Starts a core's retention passes; they end with the executor.
-pub fn start<L: Log>(core: &Rc<Core>, shard: Rc<RefCell<Shard>>, log: L) {
-    let core = Rc::clone(core);
+/// How often it is looked whether a checkpoint is due.
+const CHECKPOINT_LOOK: Duration = Duration::from_millis(500);
+/// How long a checkpoint that failed is left alone.
+const CHECKPOINT_RETRY: Duration = Duration::from_secs(10);
+
+/// Starts a core's upkeep; it ends with the executor.
+pub fn start<D: Disk>(
+    core: &Rc<Core>,
+    shard: Rc<RefCell<Shard>>,
+    log: DiskLog,
+    checkpoints: CheckpointPlace<D>,
+) {
+    spawn_background(retain(Rc::clone(core), Rc::clone(&shard), log.clone()));
+    spawn_background(write_checkpoints(Rc::clone(core), shard, log, checkpoints));
+}
+
+async fn retain(core: Rc<Core>, shard: Rc<RefCell<Shard>>, log: DiskLog) {
     let retention = core.config.retention;
     let interval = (retention / PASSES_PER_RETENTION).min(PASS_INTERVAL_MAX);
-    spawn_background(async move {
-        while !core.shutdown.is_requested() {
-            sleep(interval).await;
-            // A job of its own for each pass: between passes it holds no slice.
-            let host = ExecutorHost::new(core.slicer.clone());
-            let horizon_ms = core.clock.now_ms().saturating_sub(retention.as_millis() as i64);
-            maintenance::retain(&shard, &log, &host, horizon_ms).await;
+    while !core.shutdown.is_requested() {
+        sleep(interval).await;
+        // A job of its own for each pass: between passes it holds no slice.
+        let host = ExecutorHost::new(core.slicer.clone());
+        let horizon_ms = core.clock.now_ms().saturating_sub(retention.as_millis() as i64);
+        maintenance::retain(&shard, &log, &host, horizon_ms).await;
+    }
+}
+
+async fn write_checkpoints<D: Disk>(
+    core: Rc<Core>,
+    shard: Rc<RefCell<Shard>>,
+    log: DiskLog,
+    place: CheckpointPlace<D>,
+) {
+    while !core.shutdown.is_requested() {
+        sleep(CHECKPOINT_LOOK).await;
+        if !checkpoint::is_due(&shard.borrow(), &log, &place) {
+            continue;
         }
-    });
+        let began = now();
+        let host = ExecutorHost::new(core.slicer.clone());
+        match checkpoint::write(&shard, &log, &place, &host).await {
+            Ok(()) => {
+                let took_ms = began.elapsed().as_millis() as u64;
+                let counts = log.counts();
+                tracing::debug!(took_ms, bytes = counts.checkpoint_bytes, "wrote a checkpoint");
+            }
+            Err(error) => {
+                crate::warn_limited!(%error, "no checkpoint could be written; the log grows on");
+                sleep(CHECKPOINT_RETRY).await;
+            }
+        }
+    }
 }

@@ -4,10 +4,12 @@
 //! reads in slices, maintenance) stands in [`worker`], [`read`] and [`maintenance`].
 pub mod append;
 pub mod cardinality;
+pub mod checkpoint;
 pub mod index;
 pub mod maintenance;
 pub mod matching;
 pub mod read;
+pub mod restore;
 pub mod select;
 mod stats;
 
@@ -18,7 +20,7 @@ mod tests;
 
 use crate::cell::{Cell, SeriesRef, SeriesStore};
 use crate::limits::CELL_COUNT;
-use crate::model::{Labels, RefusedCounts, ShardId};
+use crate::model::{Labels, RefusedCounts, SeriesId, ShardId};
 use crate::wal::{Journal, RefReuse};
 
 pub use crate::host::Host;
@@ -81,12 +83,18 @@ impl Shard {
         self.index.labels_of(self.store.labels(series))
     }
 
-    /// Takes a series out of everything and gives its memory back.
-    fn remove_series(&mut self, series: SeriesRef, journal: &mut impl Journal) {
+    /// Takes a series out of everything and gives its memory back. Its ref stays taken.
+    fn forget_series(&mut self, series: SeriesRef) -> SeriesId {
         let id = self.store.id(series);
         self.cells[usize::from(id.cell().0)].table.remove(id, series, |s| self.store.id(s));
         let labels = self.store.remove(series);
         self.index.remove(series, &labels);
+        id
+    }
+
+    /// Forgets a series, and tells the log.
+    fn remove_series(&mut self, series: SeriesRef, journal: &mut impl Journal) {
+        let id = self.forget_series(series);
         match journal.removed(series, id) {
             RefReuse::AtOnce => self.store.free(series),
             RefReuse::AfterCheckpoint => self.removed.push(series),

@@ -2,9 +2,10 @@
 
 use crate::message::ShardStats;
 use crate::shard::Shard;
+use crate::wal::LogReport;
 
 impl Shard {
-    /// Counters since the start, sizes now. `queued` is the worker's to fill in.
+    /// Counters since the start, sizes now. `queued` and `log` are the worker's to fill in.
     pub fn stats(&self) -> ShardStats {
         let size = self.store.size();
         let tables: usize = self.cells.iter().map(|cell| cell.table.bytes()).sum();
@@ -28,6 +29,7 @@ impl Shard {
             index_bytes: self.index.bytes() + tables,
             queued: 0,
             open_selects: self.selects.count(),
+            log: LogReport::default(),
         }
     }
 }

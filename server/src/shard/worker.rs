@@ -207,6 +207,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     fn stats(&self) -> CoreStats {
         let mut stats = (self.core_stats)(self.shard.borrow().stats());
         stats.shard.queued = self.inbox.len();
+        stats.shard.log = self.log.report();
         stats
     }
 

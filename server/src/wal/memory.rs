@@ -5,7 +5,7 @@
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 
-use crate::wal::{Durable, Log, LogError, Lsn, NoJournal};
+use crate::wal::{Durable, Log, LogError, LogReport, Lsn, NoJournal};
 
 /// Stores nothing.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +22,10 @@ impl Log for MemoryLog {
 
     fn journal(&self) -> RefMut<'_, NoJournal> {
         self.journal.borrow_mut()
+    }
+
+    fn report(&self) -> LogReport {
+        LogReport::default()
     }
 
     async fn commit(&self) -> Result<Durable, LogError> {

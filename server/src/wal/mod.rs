@@ -3,13 +3,25 @@
 //! A shard writes what it takes in to the log's [`Journal`] as it appends it, commits once for all
 //! that waits, and only what the commit returns, a [`Durable`], lets it acknowledge. What a log does
 //! to be durable is the log's own.
+pub mod checkpoint;
+pub mod committer;
+pub mod frame;
 pub mod journal;
+pub mod layout;
+pub mod log;
 pub mod memory;
+pub mod progress;
+pub mod reader;
+pub mod record;
+pub mod replay;
+pub mod segment;
+pub mod segments;
 
 use std::cell::RefMut;
 use std::future::Future;
 
 pub use journal::{Journal, NoJournal, RefReuse};
+pub use log::{DiskLog, LogCounts};
 pub use memory::MemoryLog;
 
 /// A place in a shard's log: the number of a group, the unit of commits. Without gaps from 1.
@@ -43,6 +55,15 @@ pub enum LogError {
     Failed(Box<str>),
 }
 
+/// What a log tells of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogReport {
+    /// What it did, and its size.
+    pub counts: LogCounts,
+    /// Why it takes nothing in now.
+    pub fault: Option<LogError>,
+}
+
 /// A shard's log.
 pub trait Log: Clone + 'static {
     /// What the shard writes its changes to.
@@ -53,6 +74,9 @@ pub trait Log: Clone + 'static {
 
     /// The journal of the group that the next commit makes durable. Not held over an await.
     fn journal(&self) -> RefMut<'_, Self::Journal>;
+
+    /// What it has to tell of itself.
+    fn report(&self) -> LogReport;
 
     /// Makes all that the journal took so far as durable as this log makes things.
     fn commit(&self) -> impl Future<Output = Result<Durable, LogError>>;

@@ -1,0 +1,71 @@
+//! The lock of a data directory: one process at a time uses it. The system takes it back when the
+//! process ends, however it ends.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// The file in the data directory that is locked; it holds the process id of who has the lock.
+const FILE_NAME: &str = "lock";
+
+/// A data directory that no other process uses, as long as this lives.
+#[derive(Debug)]
+pub struct DirectoryLock {
+    /// Closing it gives the lock back.
+    _file: File,
+}
+
+/// Why a data directory can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another process uses it.
+    #[error("another silverback{} uses {}", told(pid), directory.display())]
+    Held {
+        /// The data directory.
+        directory: PathBuf,
+        /// The other process, when it has said so already.
+        pid: Option<u32>,
+    },
+    /// The lock file can't be made, locked or written.
+    #[error("locking {}: {error}", directory.display())]
+    Io {
+        /// The data directory.
+        directory: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+fn told(pid: &Option<u32>) -> String {
+    pid.map_or_else(String::new, |pid| format!(" (pid {pid})"))
+}
+
+impl DirectoryLock {
+    /// Locks the data directory at `root`, or tells at once who has it.
+    pub fn take(root: &Path) -> Result<Self, LockError> {
+        let failed = |error| LockError::Io { directory: root.into(), error };
+        let mut options = OpenOptions::new();
+        // Not truncated before it is locked: it may hold the other's process id.
+        let options = options.read(true).write(true).create(true).truncate(false);
+        let mut file = options.open(root.join(FILE_NAME)).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(LockError::Held { directory: root.into(), pid: holder(&mut file) });
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        file.set_len(0).map_err(failed)?;
+        writeln!(file, "{}", std::process::id()).map_err(failed)?;
+        Ok(Self { _file: file })
+    }
+}
+
+fn holder(file: &mut File) -> Option<u32> {
+    /// Longer than any process id.
+    const BYTES_MAX: u64 = 16;
+
+    let mut text = String::new();
+    file.take(BYTES_MAX).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}

@@ -1,0 +1,188 @@
+//! A core's way from its log's files to a shard that takes writes.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::config::Config;
+use crate::disk::direct::DirectDisk;
+use crate::disk::{Disk, DiskError};
+use crate::host::Host;
+use crate::model::ShardId;
+use crate::node::host::ExecutorHost;
+use crate::routing::RoutingTable;
+use crate::shard::checkpoint::{self, CheckpointPlace};
+use crate::shard::restore::{Refs, Restorer};
+use crate::shard::Shard;
+use crate::wal::committer;
+use crate::wal::frame::FrameKey;
+use crate::wal::layout::{self, Generation, Layout};
+use crate::wal::log::DiskLog;
+use crate::wal::progress::ReplayProgress;
+use crate::wal::replay::{LogPlace, ReplayError, Replayed, replay};
+use crate::wal::segment::SegmentHeader;
+use crate::wal::segments::{SegmentPlace, Segments};
+
+/// How often a core looks whether the others have come as far.
+const WAIT_POLL: Duration = Duration::from_millis(5);
+
+/// Why a shard didn't get its data back.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoveryError {
+    /// Its log can't be read.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// The disk failed.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// The logs of another number of shards were read and can't be written as this one's.
+    #[error("writing the logs for another number of shards: {0}")]
+    Changing(DiskError),
+}
+
+/// What the cores need of each other while the number of shards changes.
+#[derive(Debug, Default)]
+pub struct Meeting {
+    written: AtomicUsize,
+    replaced: AtomicUsize,
+}
+
+/// One core's part of the node's recovery.
+pub struct Recovery<'a> {
+    /// The core.
+    pub index: usize,
+    /// As the node was started.
+    pub config: &'a Config,
+    /// Seals the logs' frames.
+    pub key: FrameKey,
+    /// Where the logs lie.
+    pub layout: Layout,
+    /// Which cell is whose.
+    pub table: &'a RoutingTable,
+    /// Told how far it is.
+    pub progress: &'a ReplayProgress,
+    /// Where cores meet.
+    pub meeting: &'a Meeting,
+    /// The core's shard, empty.
+    pub shard: Rc<RefCell<Shard>>,
+    /// The shard's log, not open.
+    pub log: DiskLog,
+    /// The thread.
+    pub host: ExecutorHost,
+}
+
+impl Recovery<'_> {
+    /// Replays what there is and opens the log.
+    pub async fn run(self) -> Result<CheckpointPlace<DirectDisk>, RecoveryError> {
+        let disk = DirectDisk::open(&self.config.data_dir)?;
+        let (generation, replayed) = match self.layout {
+            Layout::Same(generation) => (generation, self.replay_own(&disk, generation).await?),
+            Layout::Changed { from, to } => (to, self.replay_former(&disk, from, to).await?),
+        };
+        let shelf = Rc::new(RefCell::new(replayed.shelf));
+        let place = self.segment_place(&disk, generation.log_dir(self.index));
+        self.log.count(|counts| {
+            counts.since_checkpoint_bytes = replayed.since_checkpoint_bytes;
+            counts.checkpoint_bytes = replayed.checkpoint_bytes;
+        });
+        let segments = Segments::new(
+            place.clone(),
+            self.host.clone(),
+            self.log.clone(),
+            Rc::clone(&shelf),
+            replayed.next_seq,
+        );
+        committer::start(&self.log, segments, replayed.last, self.config.ack, &self.host).await?;
+        self.progress.shard_done();
+        Ok(CheckpointPlace { segments: place, shelf, bytes_min: self.config.checkpoint_bytes as u64 })
+    }
+
+    async fn replay_own(&self, disk: &DirectDisk, own: Generation) -> Result<Replayed, RecoveryError> {
+        let place = self.log_place(disk, own.log_dir(self.index));
+        let mut restorer = Restorer::new(Rc::clone(&self.shard), Refs::Kept, |_| true);
+        let recovery = self.config.wal_recovery;
+        let replayed = replay(&place, recovery, &self.host, self.progress, &mut restorer).await?;
+        self.tell(&place.dir, &replayed);
+        for name in place.files().await?.unfinished {
+            disk.remove(&place.path(&name)).await?;
+        }
+        Ok(replayed)
+    }
+
+    /// Takes the own cells' series out of all former logs, and writes them as the first checkpoint of
+    /// a new one. The new logs count once all shards have theirs.
+    async fn replay_former(
+        &self,
+        disk: &DirectDisk,
+        from: Generation,
+        to: Generation,
+    ) -> Result<Replayed, RecoveryError> {
+        let mut since_checkpoint_bytes = 0;
+        for former in 0..from.shards {
+            let place = self.log_place(disk, from.log_dir(former));
+            let own = ShardId(self.index as u16);
+            let owns = |cell| self.table.owner(cell) == own;
+            let refs = Refs::Renumbered(Vec::new());
+            let mut restorer = Restorer::new(Rc::clone(&self.shard), refs, owns);
+            let recovery = self.config.wal_recovery;
+            let replayed = replay(&place, recovery, &self.host, self.progress, &mut restorer).await?;
+            self.tell(&place.dir, &replayed);
+            since_checkpoint_bytes += replayed.since_checkpoint_bytes;
+        }
+        let place = self.segment_place(disk, to.unfinished_log_dir(self.index));
+        let checkpoint_bytes = checkpoint::write_first(&self.shard, &place, &self.host).await;
+        let checkpoint_bytes = checkpoint_bytes.map_err(RecoveryError::Changing)?;
+        self.meet(&self.meeting.written, to.shards).await;
+        if self.index == 0 {
+            layout::replace(disk, from, to).await?;
+            self.meeting.replaced.fetch_add(1, Ordering::Release);
+        }
+        self.wait(&self.meeting.replaced, 1).await;
+        tracing::info!(shard = self.index, from = from.shards, to = to.shards, "the number of shards has changed");
+        Ok(Replayed { next_seq: 1, checkpoint_bytes, ..Replayed::default() })
+    }
+
+    fn tell(&self, dir: &str, replayed: &Replayed) {
+        if let Some(torn) = &replayed.torn {
+            tracing::warn!(%torn, "a torn tail was cut off the write-ahead log");
+        }
+        for damage in &replayed.damage {
+            tracing::error!(%damage, "salvaged what could be read of a damaged write-ahead log");
+        }
+        tracing::info!(
+            shard = self.index,
+            log = dir,
+            groups = replayed.groups,
+            checkpoint_bytes = replayed.checkpoint_bytes,
+            series = self.shard.borrow().stats().series,
+            "replayed a write-ahead log"
+        );
+    }
+
+    async fn meet(&self, arrived: &AtomicUsize, all: usize) {
+        arrived.fetch_add(1, Ordering::AcqRel);
+        self.wait(arrived, all).await;
+    }
+
+    async fn wait(&self, arrived: &AtomicUsize, all: usize) {
+        self.host.rest();
+        while arrived.load(Ordering::Acquire) < all {
+            self.host.sleep(WAIT_POLL).await;
+        }
+    }
+
+    fn log_place(&self, disk: &DirectDisk, dir: String) -> LogPlace<DirectDisk> {
+        LogPlace { disk: disk.clone(), dir: dir.into(), key: self.key }
+    }
+
+    fn segment_place(&self, disk: &DirectDisk, dir: String) -> SegmentPlace<DirectDisk> {
+        SegmentPlace {
+            disk: disk.clone(),
+            dir: dir.into(),
+            key: self.key,
+            header: SegmentHeader::of_shard(self.index, self.table.shards(), disk.block_bytes()),
+            segment_bytes: self.config.wal_segment_bytes as u64,
+        }
+    }
+}

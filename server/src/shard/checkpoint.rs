@@ -1,0 +1,159 @@
+//! Checkpoints of a shard: its series as they are while the scan comes by, in slices beside traffic.
+//!
+//! The scan needs no stop: what changes behind its back stands in the groups from the scan's begin
+//! on, which a replay reads after the checkpoint, and a sample that is in both counts once.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::disk::{Disk, DiskError};
+use crate::model::SeriesRef;
+use crate::shard::{Host, Shard};
+use crate::wal::checkpoint::{CheckpointWriter, let_go};
+use crate::wal::log::DiskLog;
+use crate::wal::record::Snapshot;
+use crate::wal::segments::{SegmentPlace, Shelf};
+use crate::wal::{LogError, Lsn};
+
+/// Series that are copied between two looks at the slice.
+const STEP: u32 = 16;
+
+/// A frame is written once it has so many bytes.
+const FRAME_BYTES: usize = 256 << 10;
+
+/// Removed series' refs that wait for a checkpoint: with more of them one is due.
+const REMOVED_MIN: usize = 10_000;
+
+/// Where a shard's checkpoints go.
+#[derive(Debug, Clone)]
+pub struct CheckpointPlace<D> {
+    /// The log's files.
+    pub segments: SegmentPlace<D>,
+    /// The segments that checkpoints let go of.
+    pub shelf: Rc<RefCell<Shelf>>,
+    /// The log's bytes with which a checkpoint is due at the earliest.
+    pub bytes_min: u64,
+}
+
+/// Why no checkpoint was written.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// The log itself isn't well.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The disk failed.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
+
+/// Whether a checkpoint is worth its while: the log is as large as the shard, or many refs wait.
+pub fn is_due<D>(shard: &Shard, log: &DiskLog, place: &CheckpointPlace<D>) -> bool {
+    let stats = shard.stats();
+    let held = (stats.series_bytes + stats.chunk_bytes) as u64;
+    log.counts().since_checkpoint_bytes >= place.bytes_min.max(held)
+        || shard.removed.len() >= REMOVED_MIN.max(stats.series / 4)
+}
+
+/// Writes a checkpoint and lets go of what it makes superfluous.
+pub async fn write<D: Disk, H: Host>(
+    shard: &Rc<RefCell<Shard>>,
+    log: &DiskLog,
+    place: &CheckpointPlace<D>,
+    host: &H,
+) -> Result<(), CheckpointError> {
+    // With all earlier groups on disk, the one that is filled now names no series that was gone
+    // before the last checkpoint.
+    log.flush().await?;
+    let first = log.filling();
+    let written_before = log.counts().written_bytes;
+    let freed = std::mem::take(&mut shard.borrow_mut().removed);
+    let written = write_file(shard, &place.segments, host, first).await;
+    host.rest();
+    let bytes = match written {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            shard.borrow_mut().removed.extend(freed);
+            log.count(|counts| counts.checkpoints_failed += 1);
+            return Err(error.into());
+        }
+    };
+    freed.into_iter().for_each(|series| shard.borrow_mut().store.free(series));
+    log.count(|counts| {
+        counts.checkpoints += 1;
+        counts.checkpoint_bytes = bytes;
+        counts.since_checkpoint_bytes = counts.written_bytes - written_before;
+    });
+    let_go(&place.segments, &place.shelf, first).await?;
+    let segment_bytes = place.shelf.borrow().bytes();
+    log.count(|counts| counts.segment_bytes = segment_bytes);
+    Ok(())
+}
+
+/// Writes the first checkpoint of a log that has no group yet. Tells its size in bytes.
+pub async fn write_first<D: Disk, H: Host>(
+    shard: &Rc<RefCell<Shard>>,
+    place: &SegmentPlace<D>,
+    host: &H,
+) -> Result<u64, DiskError> {
+    write_file(shard, place, host, Lsn(1)).await
+}
+
+async fn write_file<D: Disk, H: Host>(
+    shard: &Rc<RefCell<Shard>>,
+    place: &SegmentPlace<D>,
+    host: &H,
+    first: Lsn,
+) -> Result<u64, DiskError> {
+    let mut file = CheckpointWriter::create(place, first).await?;
+    match scan(shard, &mut file, host).await {
+        Ok(()) => file.finish().await,
+        Err(error) => {
+            file.discard().await?;
+            Err(error)
+        }
+    }
+}
+
+async fn scan<D: Disk, H: Host>(
+    shard: &Rc<RefCell<Shard>>,
+    file: &mut CheckpointWriter<D>,
+    host: &H,
+) -> Result<(), DiskError> {
+    let end = shard.borrow().store.end();
+    let mut snapshot = Snapshot::default();
+    let (mut from, mut series, mut chunks) = (0, 0, 0);
+    while from < end {
+        let to = end.min(from + STEP);
+        for at in (from..to).map(SeriesRef) {
+            if let Some(copied) = shard.borrow().copy(at, &mut snapshot) {
+                series += 1;
+                chunks += copied;
+            }
+        }
+        from = to;
+        if snapshot.bytes() >= FRAME_BYTES {
+            host.rest();
+            file.write(&mut snapshot).await?;
+        }
+        host.breathe().await;
+    }
+    snapshot.end(series, chunks);
+    host.rest();
+    file.write(&mut snapshot).await
+}
+
+impl Shard {
+    /// Copies a series, if there is one, and tells its number of chunks.
+    fn copy(&self, at: SeriesRef, snapshot: &mut Snapshot) -> Option<u64> {
+        if !self.store.holds(at) {
+            return None;
+        }
+        let text = self.store.labels(at).iter().map(|label| self.index.text(*label));
+        let labels = text.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        snapshot.created(at, self.store.id(at), labels);
+        let sealed = self.store.sealed(at);
+        let bounds = sealed.iter().map(|c| (c.min_timestamp_ms(), c.max_timestamp_ms(), c.bytes()));
+        snapshot.chunks(at, bounds, self.store.open_chunk(at).bytes());
+        Some(sealed.len() as u64 + 1)
+    }
+}

@@ -1,0 +1,83 @@
+//! Writing a checkpoint: a file of frames like a segment's, that has its name only once it is whole.
+//!
+//! What is in it comes from the shard, piece by piece; when it is due is decided elsewhere.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::disk::{Disk, DiskError, File};
+use crate::wal::Lsn;
+use crate::wal::frame;
+use crate::wal::record::Snapshot;
+use crate::wal::segment::{CheckpointHeader, checkpoint_name, parse_checkpoint_name};
+use crate::wal::segments::{SegmentPlace, Shelf, recycle};
+
+/// A checkpoint on its way.
+#[derive(Debug)]
+pub struct CheckpointWriter<D: Disk> {
+    place: SegmentPlace<D>,
+    file: D::File,
+    first: Lsn,
+    at: u64,
+    frames: u64,
+}
+
+/// The name that it has until it is whole.
+fn unfinished(first: Lsn) -> String {
+    format!("{}.tmp", checkpoint_name(first.0))
+}
+
+impl<D: Disk> CheckpointWriter<D> {
+    /// Begins one behind which a replay goes on with group `first`.
+    pub async fn create(place: &SegmentPlace<D>, first: Lsn) -> Result<Self, DiskError> {
+        let file = place.disk.create(&place.path(&unfinished(first))).await?;
+        let header = CheckpointHeader::of(place.header, first.0).encode(place.key);
+        file.write_at(0, &[&header]).await?;
+        let at = place.disk.block_bytes() as u64;
+        Ok(Self { place: place.clone(), file, first, at, frames: 0 })
+    }
+
+    /// Adds a frame.
+    pub async fn write(&mut self, snapshot: &mut Snapshot) -> Result<(), DiskError> {
+        let payload = snapshot.parts();
+        let header = frame::encode_header(self.place.key, self.first.0, self.frames, &payload);
+        let parts: Vec<&[u8]> = std::iter::once(header.as_slice()).chain(payload.iter().copied()).collect();
+        self.file.write_at(self.at, &parts).await?;
+        let bytes = (frame::HEADER_BYTES + snapshot.bytes()) as u64;
+        self.at += bytes.next_multiple_of(self.place.disk.block_bytes() as u64);
+        self.frames += 1;
+        snapshot.clear();
+        Ok(())
+    }
+
+    /// Makes it durable and gives it its name; from then on it counts. Tells its size in bytes.
+    pub async fn finish(self) -> Result<u64, DiskError> {
+        self.file.sync_data().await?;
+        self.file.close().await?;
+        let (disk, place) = (&self.place.disk, &self.place);
+        disk.rename(&place.path(&unfinished(self.first)), &place.path(&checkpoint_name(self.first.0))).await?;
+        disk.sync_dir(&place.dir).await?;
+        Ok(self.at)
+    }
+
+    /// Gives up, and the room back.
+    pub async fn discard(self) -> Result<(), DiskError> {
+        self.file.close().await?;
+        self.place.disk.remove(&self.place.path(&unfinished(self.first))).await
+    }
+}
+
+/// Lets go of what a checkpoint has made superfluous: older checkpoints, and segments whose groups
+/// all come before `first`.
+pub async fn let_go<D: Disk>(
+    place: &SegmentPlace<D>,
+    shelf: &Rc<RefCell<Shelf>>,
+    first: Lsn,
+) -> Result<(), DiskError> {
+    for name in place.disk.list(&place.dir).await? {
+        if parse_checkpoint_name(&name).is_some_and(|older| older < first.0) {
+            place.disk.remove(&place.path(&name)).await?;
+        }
+    }
+    recycle(place, shelf, Lsn(first.0 - 1)).await
+}

@@ -1,0 +1,114 @@
+//! Where the logs of a node's shards lie: `wal/g<generation>-s<shards>/<shard>/`.
+//!
+//! A generation has one number of shards. A node with another number replays the former generation
+//! into a new one, whose directory has its name only once every shard's checkpoint is in it: a crash
+//! before that leaves the former one as it was.
+
+use crate::disk::{Disk, DiskError};
+
+/// Holds the generations.
+const ROOT: &str = "wal";
+
+/// Logs of one number of shards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Generation {
+    /// Counts up from 1.
+    pub number: u64,
+    /// How many logs it has.
+    pub shards: usize,
+}
+
+/// The generations of a data directory, as a node finds or makes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// The logs go on where they are.
+    Same(Generation),
+    /// The shards' number has changed.
+    Changed {
+        /// To be replayed.
+        from: Generation,
+        /// Where the logs go on; unfinished.
+        to: Generation,
+    },
+}
+
+impl Generation {
+    fn name(self) -> String {
+        format!("g{}-s{}", self.number, self.shards)
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        let (number, shards) = name.strip_prefix('g')?.split_once("-s")?;
+        Some(Self { number: number.parse().ok()?, shards: shards.parse().ok()? })
+    }
+
+    /// The directory of a shard's log.
+    pub fn log_dir(self, shard: usize) -> String {
+        format!("{ROOT}/{}/{shard}", self.name())
+    }
+
+    /// The same before the generation is finished.
+    pub fn unfinished_log_dir(self, shard: usize) -> String {
+        format!("{ROOT}/{}.tmp/{shard}", self.name())
+    }
+
+    async fn create<D: Disk>(self, disk: &D) -> Result<(), DiskError> {
+        let dir = format!("{ROOT}/{}.tmp", self.name());
+        disk.create_dir(&dir).await?;
+        for shard in 0..self.shards {
+            disk.create_dir(&self.unfinished_log_dir(shard)).await?;
+        }
+        disk.sync_dir(&dir).await
+    }
+
+    async fn remove<D: Disk>(self, disk: &D) -> Result<(), DiskError> {
+        disk.remove_dir(&format!("{ROOT}/{}", self.name())).await
+    }
+}
+
+/// The newest finished generation of a data directory.
+pub async fn newest<D: Disk>(disk: &D) -> Result<Option<Generation>, DiskError> {
+    let names = disk.list(ROOT).await?;
+    Ok(names.iter().filter_map(|name| Generation::parse(name)).max())
+}
+
+/// Finds or makes the generation of a node with so many shards.
+pub async fn prepare<D: Disk>(disk: &D, shards: usize) -> Result<Layout, DiskError> {
+    disk.create_dir(ROOT).await?;
+    let newest = newest(disk).await?;
+    for name in disk.list(ROOT).await? {
+        let unfinished = name.strip_suffix(".tmp").is_some_and(|name| Generation::parse(name).is_some());
+        // Left over by a crash behind the point where the newer one counts.
+        let superfluous = Generation::parse(&name).is_some_and(|older| Some(older) < newest);
+        if unfinished || superfluous {
+            disk.remove_dir(&format!("{ROOT}/{name}")).await?;
+        }
+    }
+    match newest {
+        Some(same) if same.shards == shards => Ok(Layout::Same(same)),
+        Some(from) => {
+            let to = Generation { number: from.number + 1, shards };
+            to.create(disk).await?;
+            Ok(Layout::Changed { from, to })
+        }
+        None => {
+            let first = Generation { number: 1, shards };
+            first.create(disk).await?;
+            finish(disk, first).await?;
+            Ok(Layout::Same(first))
+        }
+    }
+}
+
+/// Gives a generation its name; from then on it counts.
+pub async fn finish<D: Disk>(disk: &D, generation: Generation) -> Result<(), DiskError> {
+    let dir = format!("{ROOT}/{}", generation.name());
+    disk.rename(&format!("{dir}.tmp"), &dir).await?;
+    disk.sync_dir(ROOT).await
+}
+
+/// Finishes a generation that takes a former one's place.
+pub async fn replace<D: Disk>(disk: &D, from: Generation, to: Generation) -> Result<(), DiskError> {
+    finish(disk, to).await?;
+    from.remove(disk).await
+}

@@ -1,0 +1,261 @@
+//! The log on disk as its shard sees it: a journal to write to, a commit to wait for.
+//!
+//! One group is filled while the former one is on its way to the disk; the [`committer`] takes it
+//! from here. What stands in files, and where, is not known here.
+//!
+//! [`committer`]: crate::wal::committer
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use crate::config::AckMode;
+use crate::limits::LOG_BACKLOG_BYTES_MAX;
+use crate::wal::record::Group;
+use crate::wal::{Durable, Log, LogError, LogReport, Lsn};
+
+/// A shard's log. A clone is the same log.
+#[derive(Debug, Clone)]
+pub struct DiskLog {
+    state: Rc<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    ack: AckMode,
+    journal: RefCell<Group>,
+    standing: RefCell<Standing>,
+    /// The group that the journal fills.
+    filling: Cell<Lsn>,
+    /// The last group that is on disk.
+    durable: Cell<Lsn>,
+    closing: Cell<bool>,
+    /// Somebody waits for what the journal holds.
+    is_wanted: Cell<bool>,
+    committer: RefCell<Option<Waker>>,
+    waiting: RefCell<Vec<Waker>>,
+    counts: Cell<LogCounts>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Standing {
+    Open,
+    Shut(LogError),
+}
+
+/// What a log did since the start, and its size now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LogCounts {
+    /// Groups that were made durable.
+    pub commits: u64,
+    /// Samples in them.
+    pub samples: u64,
+    /// Bytes that were written for them, padding included.
+    pub written_bytes: u64,
+    /// Time from a group's leaving memory to its being durable, in µs, summed.
+    pub commit_us: u64,
+    /// Bytes of the log that a replay would read after the checkpoint.
+    pub since_checkpoint_bytes: u64,
+    /// Bytes of all segments and spares.
+    pub segment_bytes: u64,
+    /// Bytes of the newest checkpoint.
+    pub checkpoint_bytes: u64,
+    /// Checkpoints that were written.
+    pub checkpoints: u64,
+    /// Checkpoints that failed.
+    pub checkpoints_failed: u64,
+    /// Attempts to write that found the disk full.
+    pub full_disk: u64,
+}
+
+impl DiskLog {
+    /// A log that takes nothing in until [`Self::open`].
+    pub fn new(ack: AckMode) -> Self {
+        Self {
+            state: Rc::new(State {
+                ack,
+                journal: RefCell::default(),
+                standing: RefCell::new(Standing::Shut(LogError::Replaying)),
+                filling: Cell::new(Lsn(1)),
+                durable: Cell::default(),
+                closing: Cell::new(false),
+                is_wanted: Cell::new(false),
+                committer: RefCell::default(),
+                waiting: RefCell::default(),
+                counts: Cell::default(),
+            }),
+        }
+    }
+
+    /// The groups up to `last` are on disk from former times.
+    pub(super) fn begin_after(&self, last: Lsn) {
+        self.state.filling.set(Lsn(last.0 + 1));
+        self.state.durable.set(last);
+    }
+
+    /// Lets the committer end once all is on disk.
+    pub fn close(&self) {
+        self.state.closing.set(true);
+        self.wake_committer();
+    }
+
+    /// The group that the journal fills now.
+    pub fn filling(&self) -> Lsn {
+        self.state.filling.get()
+    }
+
+    /// The last group that is on disk.
+    pub fn durable(&self) -> Lsn {
+        self.state.durable.get()
+    }
+
+    /// Waits until all that the journal took is on disk, whatever is acknowledged when.
+    pub async fn flush(&self) -> Result<Durable, LogError> {
+        let upto = self.state.last_taken();
+        self.want();
+        poll_fn(|context| self.state.poll_durable(upto, context)).await
+    }
+
+    /// What it did and how large it is.
+    pub fn counts(&self) -> LogCounts {
+        self.state.counts.get()
+    }
+
+    /// Changes what it tells of itself.
+    pub fn count(&self, change: impl FnOnce(&mut LogCounts)) {
+        let mut counts = self.state.counts.get();
+        change(&mut counts);
+        self.state.counts.set(counts);
+    }
+
+    /// Says whether it takes anything in, and tells those who wait.
+    pub(super) fn stand(&self, standing: Result<(), LogError>) {
+        *self.state.standing.borrow_mut() = match standing {
+            Ok(()) => Standing::Open,
+            Err(error) => Standing::Shut(error),
+        };
+        self.wake_waiting();
+    }
+
+    /// Waits for something to commit: all of it is wanted, or it has grown large, or the log is
+    /// closing. Tells whether there is any.
+    pub(super) async fn wait_for_work(&self) -> Work {
+        poll_fn(|context| {
+            let work = self.work();
+            if work.is_none() {
+                *self.state.committer.borrow_mut() = Some(context.waker().clone());
+            }
+            work.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+
+    fn work(&self) -> Option<Work> {
+        let has_any = !self.state.journal.borrow().is_empty();
+        match (has_any, self.state.is_wanted.get() || self.state.closing.get()) {
+            (true, true) => Some(Work::Group),
+            (false, true) if self.state.closing.get() => Some(Work::Nothing),
+            (true | false, _) => None,
+        }
+    }
+
+    /// Whether the log is to end.
+    pub(super) fn is_closing(&self) -> bool {
+        self.state.closing.get()
+    }
+
+    /// Takes the journal's group in exchange for an empty one, and tells its number.
+    pub(super) fn take_group(&self, empty: &mut Group) -> Lsn {
+        std::mem::swap(&mut *self.state.journal.borrow_mut(), empty);
+        self.state.is_wanted.set(false);
+        let lsn = self.state.filling.get();
+        self.state.filling.set(Lsn(lsn.0 + 1));
+        lsn
+    }
+
+    /// A group is on disk: whatever kept it from there is over.
+    pub(super) fn committed(&self, lsn: Lsn) {
+        self.state.durable.set(lsn);
+        self.stand(Ok(()));
+    }
+
+    /// Asks for a commit of what the journal holds.
+    pub(super) fn want(&self) {
+        self.state.is_wanted.set(true);
+        self.wake_committer();
+    }
+
+    fn wake_committer(&self) {
+        if let Some(waker) = self.state.committer.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    fn wake_waiting(&self) {
+        for waker in self.state.waiting.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// What the committer is woken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// The journal holds a group.
+    Group,
+    /// The log is closed and all of it is on disk.
+    Nothing,
+}
+
+impl State {
+    /// The last group that has anything in it.
+    fn last_taken(&self) -> Lsn {
+        let filling = self.filling.get();
+        if self.journal.borrow().is_empty() { Lsn(filling.0 - 1) } else { filling }
+    }
+
+    fn poll_durable(&self, upto: Lsn, context: &Context<'_>) -> Poll<Result<Durable, LogError>> {
+        if self.durable.get() >= upto {
+            return Poll::Ready(Ok(Durable { upto }));
+        }
+        match &*self.standing.borrow() {
+            Standing::Shut(error) => Poll::Ready(Err(error.clone())),
+            Standing::Open => {
+                self.waiting.borrow_mut().push(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Log for DiskLog {
+    type Journal = Group;
+
+    fn check(&self) -> Result<(), LogError> {
+        match &*self.state.standing.borrow() {
+            Standing::Open => Ok(()),
+            Standing::Shut(error) => Err(error.clone()),
+        }
+    }
+
+    fn journal(&self) -> RefMut<'_, Group> {
+        self.state.journal.borrow_mut()
+    }
+
+    fn report(&self) -> LogReport {
+        LogReport { counts: self.counts(), fault: self.check().err() }
+    }
+
+    async fn commit(&self) -> Result<Durable, LogError> {
+        match self.state.ack {
+            AckMode::Durable => self.flush().await,
+            AckMode::Memory if self.state.journal.borrow().bytes() < LOG_BACKLOG_BYTES_MAX => {
+                self.check()?;
+                Ok(Durable { upto: self.state.last_taken() })
+            }
+            // The disk doesn't keep up: what waits for it is bounded.
+            AckMode::Memory => self.flush().await,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What a replay couldn't read, in words for whoever has to decide what to do about it.
+
+use std::fmt;
+
+use crate::disk::DiskError;
+use crate::wal::Lsn;
+use crate::wal::segment::HeaderError;
+
+/// An unfinished group at the end. It was never acknowledged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Torn {
+    /// The segment.
+    pub file: Box<str>,
+    /// Where the group begins, in bytes.
+    pub offset: u64,
+}
+
+/// Something that was written and can't be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// The file.
+    pub file: Box<str>,
+    /// Where in it, in bytes.
+    pub offset: u64,
+    /// What is lost.
+    pub loss: Loss,
+}
+
+/// What damage costs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Loss {
+    /// Groups of the log, both ends inclusive.
+    Groups(Lsn, Lsn),
+    /// Frames of a checkpoint, both ends inclusive: the series in them, up to the groups behind it.
+    Frames(u64, u64),
+    /// A checkpoint's end: an unknown number of frames before it.
+    CheckpointEnd,
+    /// A whole file: its header can't be read.
+    File(HeaderError),
+    /// Records of a whole frame: they contradict what came before.
+    Records(String),
+}
+
+/// Why a log can't be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The disk failed.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// Something is damaged, and the recovery is strict.
+    #[error(
+        "the write-ahead log is damaged: {0}. Nothing was changed. `silverback wal verify` lists all damage; \
+         `--wal-recovery=salvage` starts with what can be read"
+    )]
+    Damaged(Damage),
+    /// A file was written by another version, or by a node of another data directory.
+    #[error("{0}: {1}")]
+    Foreign(Box<str>, HeaderError),
+}
+
+impl fmt::Display for Torn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}: an unfinished group, never acknowledged", self.file, self.offset)
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}: ", self.file, self.offset)?;
+        match &self.loss {
+            Loss::Groups(first, last) if first == last => write!(f, "group {} is lost", first.0),
+            Loss::Groups(first, last) => write!(f, "groups {} to {} are lost", first.0, last.0),
+            Loss::Frames(first, last) if first == last => write!(f, "frame {first} of the checkpoint is lost"),
+            Loss::Frames(first, last) => write!(f, "frames {first} to {last} of the checkpoint are lost"),
+            Loss::CheckpointEnd => f.write_str("the checkpoint's end is lost, and what came before it"),
+            Loss::File(error) => write!(f, "the file can't be read ({error})"),
+            Loss::Records(reason) => write!(f, "records are lost ({reason})"),
+        }
+    }
+}

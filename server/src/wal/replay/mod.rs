@@ -1,0 +1,262 @@
+//! Replay: the newest checkpoint, and behind it the groups of the segments, in order.
+//!
+//! Groups are numbered without gaps, so a missing one is known. An unfinished group at the very end
+//! is a torn tail: it was never acknowledged, and is cut. A group that is missing before a later one
+//! was acknowledged: that is damage, and ends a strict replay. What the records mean to a shard is
+//! the shard's ([`Restore`]).
+pub mod damage;
+pub mod files;
+
+use crate::config::WalRecovery;
+use crate::disk::{Disk, File};
+use crate::host::Host;
+use crate::wal::Lsn;
+use crate::wal::progress::ReplayProgress;
+use crate::wal::reader::{Found, FrameReader};
+use crate::wal::record::{Record, records};
+use crate::wal::segment::{CheckpointHeader, HeaderError, SegmentHeader, checkpoint_name, segment_name};
+use crate::wal::segments::{Kept, Shelf, Spare};
+
+pub use damage::{Damage, Loss, ReplayError, Torn};
+pub use files::{LogFiles, LogPlace};
+
+/// Takes the records of a log in their order.
+pub trait Restore {
+    /// One record. An error means that it contradicts what came before.
+    fn record(&mut self, record: Record<'_>) -> Result<(), RestoreError>;
+
+    /// There are no more. An error means that something was missing.
+    fn finish(&mut self) -> Result<(), RestoreError>;
+}
+
+/// A record that doesn't fit to those before it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct RestoreError(pub String);
+
+/// What a replay found.
+#[derive(Debug, Default)]
+pub struct Replayed {
+    /// The last group.
+    pub last: Lsn,
+    /// The number for the next segment.
+    pub next_seq: u64,
+    /// The files, for the log that goes on.
+    pub shelf: Shelf,
+    /// Bytes of the groups behind the checkpoint.
+    pub since_checkpoint_bytes: u64,
+    /// Bytes of the checkpoint.
+    pub checkpoint_bytes: u64,
+    /// Groups that were replayed.
+    pub groups: u64,
+    /// The tail that was cut.
+    pub torn: Option<Torn>,
+    /// What was lost; none after a strict replay.
+    pub damage: Vec<Damage>,
+}
+
+/// Replays one log.
+pub async fn replay<D: Disk, H: Host, R: Restore>(
+    place: &LogPlace<D>,
+    recovery: WalRecovery,
+    host: &H,
+    progress: &ReplayProgress,
+    restore: &mut R,
+) -> Result<Replayed, ReplayError> {
+    let files = place.files().await?;
+    progress.expect(files.bytes);
+    let shelf = Shelf {
+        spares: place.spares(&files).await?,
+        next_spare: files.spares.last().map_or(0, |newest| newest + 1),
+        ..Shelf::default()
+    };
+    let next_seq = files.segments.last().map_or(1, |newest| newest + 1);
+    let found = Replayed { next_seq, shelf, ..Replayed::default() };
+    let mut replay = Replay { place, recovery, host, progress, restore, found, expected: 1, broken: None };
+    if let Some(first) = files.checkpoint {
+        replay.checkpoint(first).await?;
+    }
+    for seq in files.segments {
+        replay.segment(seq).await?;
+    }
+    replay.finish()
+}
+
+struct Replay<'a, D, H, R> {
+    place: &'a LogPlace<D>,
+    recovery: WalRecovery,
+    host: &'a H,
+    progress: &'a ReplayProgress,
+    restore: &'a mut R,
+    found: Replayed,
+    /// The group that comes next.
+    expected: u64,
+    /// Where the next group was begun and isn't whole.
+    broken: Option<Torn>,
+}
+
+/// Whether a file is read on.
+enum Step {
+    More,
+    Done,
+}
+
+impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
+    /// Reads a checkpoint; the groups from `first` on come behind it.
+    async fn checkpoint(&mut self, first: u64) -> Result<(), ReplayError> {
+        let name = checkpoint_name(first);
+        self.expected = first;
+        let Some(mut reader) = self.open(&name, first, CheckpointHeader::check).await? else {
+            return Ok(());
+        };
+        let mut next_frame = 0;
+        loop {
+            let at = reader.at();
+            let step = match reader.next().await? {
+                Found::Frame(header, payload) => {
+                    if header.group > next_frame {
+                        self.lost(&name, at, Loss::Frames(next_frame, header.group - 1))?;
+                    }
+                    next_frame = header.group + 1;
+                    self.apply(&name, at, payload)?
+                }
+                Found::Nothing | Found::Broken(_) => Step::More,
+            };
+            if matches!(step, Step::Done) {
+                break;
+            }
+            if reader.at() == at && !reader.skip_block() {
+                self.lost(&name, at, Loss::CheckpointEnd)?;
+                break;
+            }
+            self.progress.advance(reader.at() - at);
+            self.host.breathe().await;
+        }
+        self.found.checkpoint_bytes = reader.size();
+        self.host.rest();
+        Ok(reader.close().await?)
+    }
+
+    /// Reads a segment: groups that the checkpoint holds are passed over.
+    async fn segment(&mut self, seq: u64) -> Result<(), ReplayError> {
+        let name = segment_name(seq);
+        let Some(mut reader) = self.open(&name, seq, SegmentHeader::check).await? else { return Ok(()) };
+        let mut last = None;
+        loop {
+            let at = reader.at();
+            match reader.next().await? {
+                Found::Frame(header, payload) => {
+                    last = Some(Lsn(header.group));
+                    if header.group >= self.expected {
+                        self.group(&name, at, header.group, payload)?;
+                    }
+                }
+                Found::Broken(group) if group == self.expected && self.broken.is_none() => {
+                    self.broken = Some(Torn { file: name.clone().into(), offset: at });
+                }
+                Found::Nothing | Found::Broken(_) => {}
+            }
+            // Groups may follow what can't be read.
+            if reader.at() == at && !reader.skip_block() {
+                break;
+            }
+            self.progress.advance(reader.at() - at);
+            self.host.breathe().await;
+        }
+        self.shelve(name, seq, reader.size(), last);
+        self.host.rest();
+        Ok(reader.close().await?)
+    }
+
+    fn group(&mut self, name: &str, at: u64, group: u64, payload: &[u8]) -> Result<(), ReplayError> {
+        let broken = self.broken.take();
+        if group > self.expected {
+            let (file, offset) = broken.map_or((name.into(), at), |torn| (torn.file, torn.offset));
+            let loss = Loss::Groups(Lsn(self.expected), Lsn(group - 1));
+            self.note(Damage { file, offset, loss })?;
+        }
+        self.expected = group + 1;
+        self.found.groups += 1;
+        self.found.since_checkpoint_bytes += payload.len() as u64;
+        self.apply(name, at, payload)?;
+        Ok(())
+    }
+
+    /// Applies a frame's records. Done: the last of them was a checkpoint's end.
+    fn apply(&mut self, name: &str, at: u64, payload: &[u8]) -> Result<Step, ReplayError> {
+        let mut step = Step::More;
+        for record in records(payload) {
+            let applied = match record {
+                Ok(record) => {
+                    if let Record::CheckpointEnd { .. } = record {
+                        step = Step::Done;
+                    }
+                    self.restore.record(record).map_err(|error| error.to_string())
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            if let Err(reason) = applied {
+                self.lost(name, at, Loss::Records(reason))?;
+            }
+        }
+        Ok(step)
+    }
+
+    /// A segment without groups can be used again at once.
+    fn shelve(&mut self, name: String, seq: u64, bytes: u64, last: Option<Lsn>) {
+        match last {
+            Some(last) => self.found.shelf.kept.push_back(Kept { seq, last, bytes }),
+            None => self.found.shelf.spares.push(Spare { name: name.into(), bytes }),
+        }
+    }
+
+    fn finish(mut self) -> Result<Replayed, ReplayError> {
+        if let Err(error) = self.restore.finish() {
+            let dir = self.place.dir.to_string();
+            self.lost(&dir, 0, Loss::Records(error.to_string()))?;
+        }
+        self.found.last = Lsn(self.expected - 1);
+        self.found.torn = self.broken;
+        Ok(self.found)
+    }
+
+    /// Opens a file and checks its header. `None`: it is damaged, and passed over.
+    async fn open(
+        &mut self,
+        name: &str,
+        number: u64,
+        check: impl Fn(crate::wal::frame::FrameKey, &[u8], u64) -> Result<usize, HeaderError>,
+    ) -> Result<Option<FrameReader<D::File>>, ReplayError> {
+        let file = self.place.disk.open(&self.place.path(name)).await?;
+        let mut block = Vec::new();
+        file.read_at(0, HEADER_READ_BYTES, &mut block).await?;
+        match check(self.place.key, &block, number) {
+            Ok(block_bytes) => {
+                Ok(Some(FrameReader::open(file, self.place.key, number, block_bytes as u64).await?))
+            }
+            Err(error @ (HeaderError::OtherVersion(_) | HeaderError::OtherNode)) => {
+                Err(ReplayError::Foreign(self.place.path(name).into(), error))
+            }
+            Err(error) => {
+                self.lost(name, 0, Loss::File(error))?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn lost(&mut self, name: &str, offset: u64, loss: Loss) -> Result<(), ReplayError> {
+        self.note(Damage { file: name.into(), offset, loss })
+    }
+
+    /// Damage ends a strict replay; a salvaging one goes on.
+    fn note(&mut self, mut damage: Damage) -> Result<(), ReplayError> {
+        damage.file = self.place.path(&damage.file).into();
+        match self.recovery {
+            WalRecovery::Strict => Err(ReplayError::Damaged(damage)),
+            WalRecovery::Salvage => {
+                self.found.damage.push(damage);
+                Ok(())
+            }
+        }
+    }
+}

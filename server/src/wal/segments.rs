@@ -1,0 +1,345 @@
+//! The segments of one shard's log: the one that is written, the next one made ready ahead, those
+//! that a replay needs, and the spares.
+//!
+//! A write into blocks that were written before costs half of one into fresh ones, so segments are
+//! filled with zeros before use, and used again once a checkpoint has made them superfluous.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::disk::{Disk, DiskError, File};
+use crate::host::Host;
+use crate::wal::Lsn;
+use crate::wal::frame::{self, FrameKey};
+use crate::wal::log::DiskLog;
+use crate::wal::record::Group;
+use crate::wal::segment::{SegmentHeader, segment_name, spare_name};
+
+/// Written at a time when a segment is filled with zeros.
+const ZEROS: &[u8] = &[0; 256 << 10];
+
+/// How often a commit that needs the next segment looks whether it is made.
+const AHEAD_POLL: Duration = Duration::from_millis(1);
+
+/// Where a shard's segments lie and what they are made as.
+#[derive(Debug, Clone)]
+pub struct SegmentPlace<D> {
+    /// The disk.
+    pub disk: D,
+    /// The log's directory.
+    pub dir: Rc<str>,
+    /// Seals its frames.
+    pub key: FrameKey,
+    /// What stands in each header, but for the number.
+    pub header: SegmentHeader,
+    /// A segment's size; a larger group gets a larger one.
+    pub segment_bytes: u64,
+}
+
+impl<D> SegmentPlace<D> {
+    /// The path of one of the log's files.
+    pub fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.dir)
+    }
+}
+
+/// A segment that a replay may need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept {
+    /// Its number.
+    pub seq: u64,
+    /// The last group in it; the one before it where it has none.
+    pub last: Lsn,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// A file that the next segment can be made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spare {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// The segments that are not written now. Shared with the checkpoints, which let them go.
+#[derive(Debug, Default)]
+pub struct Shelf {
+    /// Oldest first; the one that is written is not among them.
+    pub kept: VecDeque<Kept>,
+    /// To be used again.
+    pub spares: Vec<Spare>,
+    /// Names the next spare.
+    pub next_spare: u64,
+    /// The segment that is written: its number and its size.
+    pub current: (u64, u64),
+}
+
+impl Shelf {
+    /// Bytes of all of them.
+    pub fn bytes(&self) -> u64 {
+        let kept: u64 = self.kept.iter().map(|segment| segment.bytes).sum();
+        let spares: u64 = self.spares.iter().map(|spare| spare.bytes).sum();
+        kept + spares + self.current.1
+    }
+}
+
+/// The segments of one log, for its committer.
+#[derive(Debug)]
+pub struct Segments<D: Disk, H> {
+    place: SegmentPlace<D>,
+    host: H,
+    log: DiskLog,
+    shelf: Rc<RefCell<Shelf>>,
+    current: Option<Current<D::File>>,
+    ahead: Rc<RefCell<Ahead<D::File>>>,
+    next_seq: u64,
+}
+
+#[derive(Debug)]
+struct Current<F> {
+    file: F,
+    seq: u64,
+    /// Where the next group goes.
+    at: u64,
+    bytes: u64,
+    last: Lsn,
+}
+
+/// The next segment.
+#[derive(Debug)]
+enum Ahead<F> {
+    /// Nobody has begun to make it.
+    Unmade,
+    /// A background job makes it.
+    Making,
+    /// It is there, with its header.
+    Made(F, u64),
+}
+
+impl<D: Disk, H: Host> Segments<D, H> {
+    /// Goes on with segment number `next_seq`.
+    pub fn new(
+        place: SegmentPlace<D>,
+        host: H,
+        log: DiskLog,
+        shelf: Rc<RefCell<Shelf>>,
+        next_seq: u64,
+    ) -> Self {
+        let ahead = Rc::new(RefCell::new(Ahead::Unmade));
+        Self { place, host, log, shelf, current: None, ahead, next_seq }
+    }
+
+    /// Makes the first segment ready, so that the first commit needn't wait for it.
+    pub async fn begin(&mut self) -> Result<(), DiskError> {
+        self.rotate(0, Lsn(0)).await
+    }
+
+    /// Writes a group as one frame and syncs it. Tells the bytes that it takes. After an error the
+    /// same group may be written again: it goes to the same place.
+    pub async fn write(&mut self, lsn: Lsn, group: &mut Group) -> Result<u64, DiskError> {
+        let block = self.place.disk.block_bytes() as u64;
+        let bytes = (frame::HEADER_BYTES + group.bytes()).next_multiple_of(block as usize) as u64;
+        if self.current.as_ref().is_none_or(|current| current.at + bytes > current.bytes) {
+            self.rotate(bytes, lsn).await?;
+        }
+        let current = self.current.as_mut().expect("a rotation leaves a segment");
+        let payload = group.parts();
+        let header = frame::encode_header(self.place.key, current.seq, lsn.0, &payload);
+        let parts: Vec<&[u8]> = std::iter::once(header.as_slice()).chain(payload.iter().copied()).collect();
+        current.file.write_at(current.at, &parts).await?;
+        current.file.sync_data().await?;
+        current.at += bytes;
+        current.last = lsn;
+        Ok(bytes)
+    }
+
+    /// Has the next segment made in the background once half of this one is used.
+    pub fn look_ahead(&mut self) {
+        let Some(current) = &self.current else { return };
+        let mut ahead = self.ahead.borrow_mut();
+        if current.at * 2 < current.bytes || !matches!(*ahead, Ahead::Unmade) {
+            return;
+        }
+        *ahead = Ahead::Making;
+        drop(ahead);
+        let (place, shelf, slot) = (self.place.clone(), Rc::clone(&self.shelf), Rc::clone(&self.ahead));
+        let seq = self.next_seq;
+        self.host.spawn_background(move |host| async move {
+            let made = make(&place, &shelf, &host, seq, 0).await;
+            *slot.borrow_mut() = match made {
+                Ok((file, bytes)) => Ahead::Made(file, bytes),
+                Err(error) => {
+                    crate::warn_limited!(%error, "the next segment of the write-ahead log can't be made yet");
+                    Ahead::Unmade
+                }
+            };
+        });
+    }
+
+    /// Goes on in the next segment, which has room for a frame of `bytes`.
+    async fn rotate(&mut self, bytes: u64, next: Lsn) -> Result<(), DiskError> {
+        let (file, size) = self.next_segment(bytes).await?;
+        let at = self.place.disk.block_bytes() as u64;
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        let last = Lsn(next.0.saturating_sub(1));
+        let fresh = Current { file, seq, at, bytes: size, last };
+        let full = self.current.replace(fresh);
+        self.shelf.borrow_mut().current = (seq, size);
+        if let Some(full) = full {
+            let kept = Kept { seq: full.seq, last: full.last, bytes: full.bytes };
+            self.shelf.borrow_mut().kept.push_back(kept);
+            full.file.close().await?;
+        }
+        let segment_bytes = self.shelf.borrow().bytes();
+        self.log.count(|counts| counts.segment_bytes = segment_bytes);
+        Ok(())
+    }
+
+    async fn next_segment(&mut self, bytes: u64) -> Result<(D::File, u64), DiskError> {
+        loop {
+            let ahead = std::mem::replace(&mut *self.ahead.borrow_mut(), Ahead::Unmade);
+            match ahead {
+                Ahead::Made(file, size) if has_room(&self.place, size, bytes) => return Ok((file, size)),
+                // Written anew under the same name, larger.
+                Ahead::Made(file, _) => file.close().await?,
+                // The job has the slot too, as long as it lives.
+                Ahead::Making if Rc::strong_count(&self.ahead) > 1 => {
+                    *self.ahead.borrow_mut() = Ahead::Making;
+                    self.host.sleep(AHEAD_POLL).await;
+                    continue;
+                }
+                Ahead::Making => {}
+                Ahead::Unmade => {}
+            }
+            return make(&self.place, &self.shelf, &self.host, self.next_seq, bytes).await;
+        }
+    }
+
+    /// Closes what is open.
+    pub async fn close(self) {
+        let ahead = std::mem::replace(&mut *self.ahead.borrow_mut(), Ahead::Unmade);
+        let made = match ahead {
+            Ahead::Made(file, _) => Some(file),
+            Ahead::Making | Ahead::Unmade => None,
+        };
+        for file in self.current.map(|current| current.file).into_iter().chain(made) {
+            if let Err(error) = file.close().await {
+                tracing::warn!(%error, "a segment was not closed properly; all that is in it was synced");
+            }
+        }
+    }
+}
+
+fn has_room<D: Disk>(place: &SegmentPlace<D>, size: u64, frame_bytes: u64) -> bool {
+    size >= place.disk.block_bytes() as u64 + frame_bytes
+}
+
+/// Makes segment `seq` with room for a frame of `bytes`: of a spare where one is large enough.
+async fn make<D: Disk, H: Host>(
+    place: &SegmentPlace<D>,
+    shelf: &RefCell<Shelf>,
+    host: &H,
+    seq: u64,
+    bytes: u64,
+) -> Result<(D::File, u64), DiskError> {
+    if let Some(spare) = take_spare(place, shelf, bytes) {
+        let path = place.path(&spare.name);
+        let made = match place.disk.open(&path).await {
+            Ok(file) => name_segment(place, file, &path, seq).await,
+            Err(error) => Err(error),
+        };
+        // It may serve a later attempt.
+        return made.map(|file| (file, spare.bytes)).inspect_err(|_| shelf.borrow_mut().spares.push(spare));
+    }
+    let block = place.disk.block_bytes() as u64;
+    let size = place.segment_bytes.max(block + bytes).next_multiple_of(ZEROS.len() as u64);
+    let path = place.path(&format!("{}.tmp", segment_name(seq)));
+    match make_fresh(place, host, &path, seq, size).await {
+        Ok(file) => Ok((file, size)),
+        Err(error) => {
+            // A full disk is not to stay full of half a segment.
+            place.disk.remove(&path).await?;
+            Err(error)
+        }
+    }
+}
+
+async fn make_fresh<D: Disk, H: Host>(
+    place: &SegmentPlace<D>,
+    host: &H,
+    path: &str,
+    seq: u64,
+    size: u64,
+) -> Result<D::File, DiskError> {
+    let file = place.disk.create(path).await?;
+    fill_with_zeros(&file, host, size).await?;
+    name_segment(place, file, path, seq).await
+}
+
+/// Gives a file its header, and only then its name.
+async fn name_segment<D: Disk>(
+    place: &SegmentPlace<D>,
+    file: D::File,
+    path: &str,
+    seq: u64,
+) -> Result<D::File, DiskError> {
+    let header = SegmentHeader { seq, ..place.header }.encode(place.key);
+    file.write_at(0, &[&header]).await?;
+    file.sync_data().await?;
+    place.disk.rename(path, &place.path(&segment_name(seq))).await?;
+    // The directory too: without this a crash can lose the segment's name, and all that is in it.
+    place.disk.sync_dir(&place.dir).await?;
+    Ok(file)
+}
+
+fn take_spare<D: Disk>(place: &SegmentPlace<D>, shelf: &RefCell<Shelf>, bytes: u64) -> Option<Spare> {
+    let mut shelf = shelf.borrow_mut();
+    let fitting = shelf.spares.iter().position(|spare| has_room(place, spare.bytes, bytes));
+    fitting.map(|at| shelf.spares.swap_remove(at))
+}
+
+async fn fill_with_zeros<F: File, H: Host>(file: &F, host: &H, size: u64) -> Result<(), DiskError> {
+    let mut at = 0;
+    while at < size {
+        host.rest();
+        file.write_at(at, &[ZEROS]).await?;
+        host.breathe().await;
+        at += ZEROS.len() as u64;
+    }
+    host.rest();
+    file.sync_data().await
+}
+
+/// Lets go of the segments that no replay needs any more: the groups up to `last` are in a
+/// checkpoint. As many are kept as spares as were needed since the last time.
+pub async fn recycle<D: Disk>(
+    place: &SegmentPlace<D>,
+    shelf: &RefCell<Shelf>,
+    last: Lsn,
+) -> Result<(), DiskError> {
+    let mut freed = 0;
+    loop {
+        let front = shelf.borrow().kept.front().copied();
+        let Some(segment) = front.filter(|segment| segment.last <= last) else { break };
+        let path = place.path(&segment_name(segment.seq));
+        freed += 1;
+        if shelf.borrow().spares.len() > freed {
+            place.disk.remove(&path).await?;
+            shelf.borrow_mut().kept.pop_front();
+            continue;
+        }
+        let number = shelf.borrow().next_spare;
+        let name = spare_name(number);
+        place.disk.rename(&path, &place.path(&name)).await?;
+        let mut shelf = shelf.borrow_mut();
+        shelf.next_spare += 1;
+        shelf.kept.pop_front();
+        shelf.spares.push(Spare { name: name.into(), bytes: segment.bytes });
+    }
+    place.disk.sync_dir(&place.dir).await
+}

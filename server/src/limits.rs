@@ -67,6 +67,10 @@ const _: () = assert!(IN_FLIGHT_BYTES_MAX >= BODY_BYTES_MAX + DECODED_BYTES_MAX)
 /// Bytes of a shard's changes that may wait for the disk where writes are acknowledged from memory.
 pub const LOG_BACKLOG_BYTES_MAX: usize = 1 << 20;
 
+/// A group of the write-ahead log as it is written, in bytes. Its lengths have 32 bits.
+pub const WAL_FRAME_PAYLOAD_MAX: usize = 1 << 30;
+const _: () = assert!(WAL_FRAME_PAYLOAD_MAX < u32::MAX as usize);
+
 /// Labels and chunks that a read fetches from a shard at a time, in bytes.
 pub const FETCH_BYTES: usize = 1 << 20;
 

@@ -24,15 +24,10 @@ pub fn status_page() -> NodeResponse {
 
 /// `/-/ready`
 pub fn ready(core: &Core) -> NodeResponse {
-    match not_ready(core) {
+    match core.not_ready() {
         None => text(StatusCode::OK, "silverback is ready\n"),
         Some(why) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n")),
     }
-}
-
-/// Why the node takes no writes now; `None`: it takes them.
-fn not_ready(core: &Core) -> Option<&'static str> {
-    core.shutdown.is_requested().then_some("the node is stopping")
 }
 
 /// `/metrics`
@@ -47,7 +42,7 @@ async fn families(core: &Core) -> Result<Vec<Family>, FanoutError> {
     let cores = fanout::stats(core).await?;
     let mut families = vec![metrics::build_info()];
     families.extend(metrics::process_families(Path::new(metrics::PROC)));
-    families.extend(node_metrics::families(&cores, not_ready(core).is_none()));
+    families.extend(node_metrics::families(&cores, core.not_ready().is_none()));
     Ok(families)
 }
 
@@ -79,8 +74,8 @@ fn status_of(core: &Core, cores: &[CoreStats]) -> NodeStatus {
         name: host_name(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         uptime_s: uptime_ms as f64 / 1000.0,
-        ready: not_ready(core).is_none(),
-        not_ready: not_ready(core).unwrap_or_default().to_owned(),
+        ready: core.not_ready().is_none(),
+        not_ready: core.not_ready().unwrap_or_default(),
         listen: core.node.listen.iter().map(ToString::to_string).collect(),
         retention_s: core.config.retention.as_secs(),
         series: sum(|c| c.shard.series as u64),

@@ -131,6 +131,7 @@ mod tests {
             index_bytes: 30,
             queued: 2,
             open_selects: 0,
+            log: Default::default(),
         }
     }
 

@@ -34,6 +34,9 @@ where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
+    if let Some(replaying) = core.replaying() {
+        return Err(Rejection::NotReady(replaying.to_string()));
+    }
     let (head, body) = request.into_parts();
     let config = &core.config;
     let mut reserved = core.bodies.begin();

@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +26,6 @@ use crate::runtime::{
     self, BoundAddress, Delivery, Executor, HttpLimits, HttpServer, LaneReceivers, LaneSenders, Listener,
 };
 use crate::shard::{Inbox, ReplyTo, Shard, Worker};
-use crate::wal::frame::FrameKey;
 use crate::wal::progress::ReplayProgress;
 use crate::wal::{DiskLog, Log};
 
@@ -66,6 +64,7 @@ impl Shared {
             cpus: cpus.into(),
             listen: listeners.iter().map(BoundAddress::address).collect(),
             replay: ReplayProgress::default(),
+            logs: Arc::default(),
         };
         Self {
             config: Arc::new(config),
@@ -132,7 +131,7 @@ pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> R
         counts: Cell::default(),
         reads: Cell::new(0),
     });
-    let log = DiskLog::new(shared.config.ack);
+    let log = DiskLog::new(shared.config.ack, Arc::clone(&shared.facts.logs));
     // From now on, so that it tells of itself; it takes writes once its log is open.
     start_worker(&core, Rc::clone(&shard), Rc::clone(&inbox), log.clone(), host);
     let recovered = start_recovery(&shared, &core, index, shard, log.clone());
@@ -163,9 +162,9 @@ fn start_recovery(
         let recovery = Recovery {
             index,
             config: &shared.config,
-            key: FrameKey::new(shared.data_dir.identity.seed),
+            seed: shared.data_dir.identity.seed,
             layout: shared.data_dir.layout,
-            table: core.router.table(),
+            table: &core.router.table(),
             progress: &shared.facts.replay,
             meeting: &shared.meeting,
             shard: Rc::clone(&shard),

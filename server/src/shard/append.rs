@@ -172,7 +172,7 @@ impl Shard {
         Ok(labels)
     }
 
-    fn insert_in_cell(&mut self, id: SeriesId, series: SeriesRef) {
+    pub(super) fn insert_in_cell(&mut self, id: SeriesId, series: SeriesRef) {
         let store = &self.store;
         self.cells[usize::from(id.cell().0)].table.insert(id, series, |s| store.id(s));
     }

@@ -6,6 +6,7 @@
 pub mod checkpoint;
 pub mod committer;
 pub mod frame;
+pub mod health;
 pub mod journal;
 pub mod layout;
 pub mod log;

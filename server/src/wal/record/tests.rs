@@ -1,0 +1,1 @@
+//! Round trips, hostile bytes, and the format as it is written down.

@@ -20,7 +20,7 @@ use crate::wal::frame::FrameKey;
 use crate::wal::layout::{self, Generation, Layout};
 use crate::wal::log::DiskLog;
 use crate::wal::progress::ReplayProgress;
-use crate::wal::replay::{LogPlace, ReplayError, Replayed, replay};
+use crate::wal::replay::{LogPlace, ReplayError, Replayed, make_tail_durable, replay};
 use crate::wal::segment::SegmentHeader;
 use crate::wal::segments::{SegmentPlace, Segments};
 
@@ -104,6 +104,7 @@ impl Recovery<'_> {
         let recovery = self.config.wal_recovery;
         let replayed = replay(&place, recovery, &self.host, self.progress, &mut restorer).await?;
         self.tell(&place.dir, &replayed);
+        make_tail_durable(disk, &replayed).await?;
         for name in place.files().await?.unfinished {
             disk.remove(&place.path(&name)).await?;
         }

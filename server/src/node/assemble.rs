@@ -71,7 +71,6 @@ impl Shared {
             memory,
             replay: ReplayProgress::default(),
             logs: Arc::default(),
-            memory,
         };
         Self {
             config: Arc::new(config),

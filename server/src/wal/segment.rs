@@ -239,8 +239,13 @@ mod tests {
     #[test]
     fn a_header_tells_what_is_wrong_with_it() {
         check(|bytes| bytes[0] = b'X', Err(HeaderError::OtherKind));
-        check(|bytes| bytes[8] = 2, Err(HeaderError::OtherVersion(2)));
-        for at in 12..FILE_HEADER_BYTES {
+        let other_version = |bytes: &mut [u8; FILE_HEADER_BYTES]| {
+            bytes[8] = 2;
+            let checksum = checksum(bytes);
+            bytes[CHECKED_BYTES..].copy_from_slice(&checksum);
+        };
+        check(other_version, Err(HeaderError::OtherVersion(2)));
+        for at in 8..FILE_HEADER_BYTES {
             check(|bytes| bytes[at] ^= 1, Err(HeaderError::Damaged));
         }
         let bytes = SEGMENT.encode(SEED);

@@ -213,3 +213,23 @@ fn parse_name(name: &str, suffix: &str) -> Option<u64> {
     let whole = digits.len() == NAME_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
     if whole { digits.parse().ok() } else { None }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bit_that_turned_over_in_the_version_is_damage_and_another_version_is_not() {
+        let header = SegmentHeader { shard: 0, shards: 1, seq: 5, block_bytes: 512 };
+        for bit in 0..32 {
+            let mut bytes = header.encode(7);
+            bytes[8 + bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(SegmentHeader::decode(&bytes, 7), Err(HeaderError::Damaged));
+        }
+        let mut bytes = header.encode(7);
+        bytes[8] = 9;
+        let checksum = checksum(&bytes);
+        bytes[CHECKED_BYTES..].copy_from_slice(&checksum);
+        assert_eq!(SegmentHeader::decode(&bytes, 7), Err(HeaderError::OtherVersion(9)));
+    }
+}

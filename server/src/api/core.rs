@@ -10,6 +10,7 @@ use crate::api::read_fault::ReadFault;
 use crate::api::remote_write::Decoder;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::limits::MemoryPlan;
 use crate::message::{AcceptorCounts, PartPool};
 use crate::model::SeriesIdHasher;
 use crate::routing::{BodyPool, Router};
@@ -60,6 +61,8 @@ pub struct NodeFacts {
     pub replay: ReplayProgress,
     /// How many logs take nothing in.
     pub logs: Arc<LogHealth>,
+    /// How its memory limit is shared out.
+    pub memory: MemoryPlan,
 }
 
 impl Core {
@@ -100,6 +103,10 @@ impl Core {
 
     /// The counters, with what is under way now.
     pub fn acceptor_counts(&self) -> AcceptorCounts {
-        AcceptorCounts { in_flight_bytes: self.bodies.in_use_bytes() as u64, ..self.counts.get() }
+        AcceptorCounts {
+            in_flight_bytes: self.bodies.in_use_bytes() as u64,
+            pool_bytes: self.bodies.kept_bytes() as u64,
+            ..self.counts.get()
+        }
     }
 }

@@ -106,14 +106,10 @@ const SHARD: &[Row] = &[
     row("silverback_label_pairs", Kind::Gauge, "Label pairs in the index.", {
         Value::Shard(|s| s.label_pairs as u64)
     }),
-    row("silverback_series_bytes", Kind::Gauge, "Memory of series, without chunks and index.", {
-        Value::Shard(|s| s.series_bytes as u64)
-    }),
-    row("silverback_chunk_bytes", Kind::Gauge, "Memory of chunks.", Value::Shard(|s| s.chunk_bytes as u64)),
-    row("silverback_index_bytes", Kind::Gauge, "Memory of the label index.", {
-        Value::Shard(|s| s.index_bytes as u64)
-    }),
     row("silverback_shard_parts_total", Kind::Counter, "Parts of write requests.", Value::Shard(|s| s.parts)),
+    row("silverback_shard_parts_refused_total", Kind::Counter, "Parts refused because memory was full.", {
+        Value::Shard(|s| s.parts_refused)
+    }),
     row("silverback_shard_commits_total", Kind::Counter, "Commits of the log.", Value::Shard(|s| s.commits)),
     row(
         "silverback_shard_reads_total",
@@ -177,6 +173,12 @@ const ACCEPTOR: &[Row] = &[
         Kind::Counter,
         "Write requests refused because something was full.",
         Value::Acceptor(|a| a.writes_overloaded),
+    ),
+    row(
+        "silverback_write_requests_memory_full_total",
+        Kind::Counter,
+        "Write requests refused because memory was full.",
+        Value::Acceptor(|a| a.writes_memory_full),
     ),
     row(
         "silverback_write_requests_not_durable_total",

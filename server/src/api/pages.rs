@@ -8,8 +8,8 @@ use http::header::{CONTENT_SECURITY_POLICY, HeaderValue};
 use crate::api::core::Core;
 use crate::api::endpoints::{NodeResponse, text, with_type};
 use crate::api::fanout::{self, FanoutError};
-use crate::api::node_metrics;
 use crate::api::status::{self, NodeStatus, ShardStatus};
+use crate::api::{memory_metrics, node_metrics};
 use crate::message::CoreStats;
 use crate::metrics::{self, Family};
 use crate::model::{Labels, RefusedCounts};
@@ -43,6 +43,7 @@ async fn families(core: &Core) -> Result<Vec<Family>, FanoutError> {
     let mut families = vec![metrics::build_info()];
     families.extend(metrics::process_families(Path::new(metrics::PROC)));
     families.extend(node_metrics::families(&cores, core.not_ready().is_none()));
+    families.extend(memory_metrics::families(&core.node.memory, &cores));
     Ok(families)
 }
 
@@ -84,6 +85,7 @@ fn status_of(core: &Core, cores: &[CoreStats]) -> NodeStatus {
         received_bytes_total: sum(|c| c.acceptor.write_bytes),
         reads_total: sum(|c| c.acceptor.reads),
         resident_bytes: resident_bytes(),
+        memory: status::MemoryStatus::new(&core.node.memory, cores),
         connections: sum(|c| c.executor.connections_open),
         refused: status::refused_by_reason(&refused(cores)),
         shards: cores.iter().enumerate().map(|(i, c)| ShardStatus::new(&c.shard, cpu_of(i))).collect(),
@@ -106,7 +108,5 @@ fn host_name() -> String {
 }
 
 fn resident_bytes() -> u64 {
-    let resident = metrics::process_families(Path::new(metrics::PROC));
-    let family = resident.iter().find(|family| family.name == "process_resident_memory_bytes");
-    family.and_then(|family| family.samples.first()).map_or(0, |sample| sample.value as u64)
+    metrics::resident_bytes(Path::new(metrics::PROC)).unwrap_or(0)
 }

@@ -61,7 +61,7 @@ impl FrameKey {
     }
 }
 
-/// The key is nobody's business.
+/// Shown to nobody: who knows the key can write frames.
 impl std::fmt::Debug for FrameKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("FrameKey(..)")
@@ -147,5 +147,84 @@ fn too_short(bytes: &[u8], bytes_left: u64) -> FrameCheck {
         FrameCheck::Nothing
     } else {
         FrameCheck::Invalid
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const FILE: u64 = 7;
+
+    fn frame(payload: &[u8]) -> Vec<u8> {
+        let header = encode_header(FrameKey::new(1), FILE, Lsn(9), &[payload]);
+        [&header, payload].concat()
+    }
+
+    fn check_all(bytes: &[u8]) -> FrameCheck {
+        check(FrameKey::new(1), FILE, bytes, bytes.len() as u64)
+    }
+
+    #[test]
+    fn a_frame_of_another_directory_or_file_is_invalid() {
+        let frame = frame(b"payload");
+        let bytes_left = frame.len() as u64;
+        assert_eq!(check(FrameKey::new(2), FILE, &frame, bytes_left), FrameCheck::Invalid);
+        assert_eq!(check(FrameKey::new(1), FILE + 1, &frame, bytes_left), FrameCheck::Invalid);
+    }
+
+    #[test]
+    fn no_header_asks_for_more_than_the_file_has() {
+        let frame = frame(&[1; 100]);
+        let check = |len: usize, bytes_left| check(FrameKey::new(1), FILE, &frame[..len], bytes_left);
+        assert_eq!(check(0, 24), FrameCheck::NeedsBytes(24));
+        assert_eq!(check(24, 124), FrameCheck::NeedsBytes(124));
+        assert_eq!(check(123, 124), FrameCheck::NeedsBytes(124));
+        assert_eq!(check(24, 123), FrameCheck::Invalid);
+        assert_eq!(check(23, 23), FrameCheck::Invalid);
+        let mut too_long = frame.clone();
+        too_long[4..8].copy_from_slice(&(WAL_FRAME_PAYLOAD_MAX as u32 + 1).to_le_bytes());
+        assert_eq!(super::check(FrameKey::new(1), FILE, &too_long, u64::MAX), FrameCheck::Invalid);
+    }
+
+    #[test]
+    fn zeros_are_nothing() {
+        assert_eq!(check_all(&[0; 4096]), FrameCheck::Nothing);
+        assert_eq!(check_all(&[0; 3]), FrameCheck::Nothing);
+        assert_eq!(check_all(&[]), FrameCheck::Nothing);
+    }
+
+    #[test]
+    fn a_frame_is_padded_to_whole_blocks() {
+        let header = |payload_bytes| FrameHeader { payload_bytes, file_number: FILE, group: Lsn(1) };
+        assert_eq!(header(488).padded_bytes(512), 512);
+        assert_eq!(header(489).padded_bytes(512), 1024);
+    }
+
+    proptest! {
+        #[test]
+        fn a_frame_is_read_as_written_whatever_parts_it_came_in(
+            payload: Vec<u8>, cut: prop::sample::Index, file_number: u64, group: u64, seed: u64,
+        ) {
+            let (a, b) = payload.split_at(cut.index(payload.len() + 1));
+            let header = encode_header(FrameKey::new(seed), file_number, Lsn(group), &[a, &[], b]);
+            let mut bytes = [&header[..], &payload, &[0xaa; 30]].concat();
+            let bytes_left = bytes.len() as u64;
+            let expect = FrameHeader { payload_bytes: payload.len(), file_number, group: Lsn(group) };
+            let whole = FrameCheck::Whole { header: expect, payload: 24..24 + payload.len() };
+            prop_assert_eq!(check(FrameKey::new(seed), file_number, &bytes, bytes_left), whole);
+            bytes.truncate(24);
+            prop_assert!(check(FrameKey::new(seed), file_number, &bytes, bytes_left) != FrameCheck::Invalid);
+        }
+
+        #[test]
+        fn a_flipped_bit_is_noticed(payload: Vec<u8>, bit: prop::sample::Index) {
+            let mut bytes = frame(&payload);
+            let bit = bit.index(8 * bytes.len());
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert_eq!(check_all(&bytes), FrameCheck::Invalid);
+        }
     }
 }

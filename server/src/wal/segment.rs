@@ -218,18 +218,77 @@ fn parse_name(name: &str, suffix: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
+    const SEED: u64 = 5;
+    const SEGMENT: SegmentHeader = SegmentHeader { shard: 1, shards: 2, seq: 3, block_bytes: 4096 };
+
+    /// What is said of a segment's header after `change`.
+    fn check(change: impl Fn(&mut [u8; FILE_HEADER_BYTES]), expect: Result<SegmentHeader, HeaderError>) {
+        let mut bytes = SEGMENT.encode(SEED);
+        change(&mut bytes);
+        assert_eq!(SegmentHeader::decode(&bytes, SEED), expect);
+    }
+
     #[test]
-    fn a_bit_that_turned_over_in_the_version_is_damage_and_another_version_is_not() {
-        let header = SegmentHeader { shard: 0, shards: 1, seq: 5, block_bytes: 512 };
-        for bit in 0..32 {
-            let mut bytes = header.encode(7);
-            bytes[8 + bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(SegmentHeader::decode(&bytes, 7), Err(HeaderError::Damaged));
+    fn headers_are_read_as_written() {
+        check(|_| {}, Ok(SEGMENT));
+        let checkpoint =
+            CheckpointHeader { shard: 127, shards: 128, first_group: Lsn(u64::MAX), block_bytes: 512 };
+        assert_eq!(CheckpointHeader::decode(&checkpoint.encode(SEED), SEED), Ok(checkpoint));
+    }
+
+    #[test]
+    fn a_header_tells_what_is_wrong_with_it() {
+        check(|bytes| bytes[0] = b'X', Err(HeaderError::OtherKind));
+        let other_version = |bytes: &mut [u8; FILE_HEADER_BYTES]| {
+            bytes[8] = 2;
+            let checksum = checksum(bytes);
+            bytes[CHECKED_BYTES..].copy_from_slice(&checksum);
+        };
+        check(other_version, Err(HeaderError::OtherVersion(2)));
+        for at in 8..FILE_HEADER_BYTES {
+            check(|bytes| bytes[at] ^= 1, Err(HeaderError::Damaged));
         }
-        let mut bytes = header.encode(7);
-        bytes[8] = 9;
-        let checksum = checksum(&bytes);
-        bytes[CHECKED_BYTES..].copy_from_slice(&checksum);
-        assert_eq!(SegmentHeader::decode(&bytes, 7), Err(HeaderError::OtherVersion(9)));
+        let bytes = SEGMENT.encode(SEED);
+        assert_eq!(SegmentHeader::decode(&bytes, SEED + 1), Err(HeaderError::OtherNode));
+        assert_eq!(SegmentHeader::decode(&bytes[..39], SEED), Err(HeaderError::OtherKind));
+        assert_eq!(CheckpointHeader::decode(&bytes, SEED), Err(HeaderError::OtherKind));
+    }
+
+    #[test]
+    fn a_header_that_no_writer_would_write_is_damaged() {
+        let check = |header: SegmentHeader| {
+            let decoded = SegmentHeader::decode(&header.encode(SEED), SEED);
+            assert_eq!(decoded, Err(HeaderError::Damaged), "{header:?}");
+        };
+        check(SegmentHeader { shard: 2, ..SEGMENT });
+        check(SegmentHeader { shards: 129, ..SEGMENT });
+        check(SegmentHeader { block_bytes: 0, ..SEGMENT });
+        check(SegmentHeader { block_bytes: 32, ..SEGMENT });
+        check(SegmentHeader { block_bytes: 4095, ..SEGMENT });
+    }
+
+    #[test]
+    fn names_sort_by_their_numbers_and_are_read_again() {
+        assert_eq!(segment_name(42), "00000000000000000042.wal");
+        assert_eq!(parse_segment_name(&segment_name(u64::MAX)), Some(u64::MAX));
+        assert_eq!(checkpoint_name(Lsn(42)), "00000000000000000042.checkpoint");
+        assert_eq!(parse_checkpoint_name(&checkpoint_name(Lsn(7))), Some(Lsn(7)));
+    }
+
+    #[test]
+    fn other_names_are_nobodys() {
+        let names = [
+            "42.wal",
+            "+0000000000000000042.wal",
+            "99999999999999999999.wal",
+            "00000000000000000042.checkpoint",
+            "00000000000000000042.wal.tmp",
+            "spare-1",
+            "",
+        ];
+        for name in names {
+            assert_eq!(parse_segment_name(name), None, "{name:?}");
+        }
+        assert_eq!(parse_checkpoint_name("00000000000000000042.checkpoint.tmp"), None);
     }
 }

@@ -14,6 +14,10 @@ mod value;
 mod varint;
 
 #[cfg(test)]
+mod example;
+#[cfg(test)]
+mod fleet_tests;
+#[cfg(test)]
 mod tests;
 
 use std::iter::FusedIterator;

@@ -34,7 +34,7 @@ impl SamplesWriter {
         let end = self.values.len() + usize::from(CLASS_BYTES[usize::from(class & 0xf)]);
         self.values.extend_from_slice(&word.to_le_bytes());
         self.values.truncate(end);
-        if self.count % 2 == 0 {
+        if self.count.is_multiple_of(2) {
             self.classes.push(class);
         } else if let Some(pair) = self.classes.last_mut() {
             *pair |= class << 4;
@@ -168,7 +168,8 @@ impl SamplesIter<'_> {
     fn end(&self) -> Result<(), RecordError> {
         self.refs.end()?;
         self.times.end()?;
-        let unused_class = if self.at % 2 == 0 { 0 } else { self.classes.last().map_or(0, |pair| pair >> 4) };
+        let unused_class =
+            if self.at.is_multiple_of(2) { 0 } else { self.classes.last().map_or(0, |pair| pair >> 4) };
         if unused_class != 0 || !self.values.is_empty() { Err(RecordError::TrailingBytes) } else { Ok(()) }
     }
 }

@@ -6,6 +6,8 @@
 //! the shard's ([`Restore`]).
 pub mod damage;
 pub mod files;
+#[cfg(test)]
+mod tests;
 
 use crate::config::WalRecovery;
 use crate::disk::{Disk, DiskError, File};

@@ -176,13 +176,15 @@ impl Client {
     pub async fn run(mut self, parts: usize) {
         let mut log = Log::Takes;
         for _ in 0..parts {
-            let next = self.step().await;
-            assert!(log == Log::Takes || next == Log::Failed, "a failed log took something in");
-            log = next;
+            if let Some(next) = self.step().await {
+                assert!(log == Log::Takes || next == Log::Failed, "a failed log took something in");
+                log = next;
+            }
         }
     }
 
-    async fn step(&mut self) -> Log {
+    /// Tells how the log answered, where it was asked.
+    async fn step(&mut self) -> Option<Log> {
         match self.random.below(20) {
             0 => self.fleet.borrow_mut().churn(&mut self.random),
             1 | 2 => {
@@ -190,18 +192,16 @@ impl Client {
                 self.connection.host.sleep(Duration::from_micros(pause_us)).await;
             }
             3 => return self.contradict().await,
-            4 | 5 => {
-                if !self.recent.is_empty() {
-                    let part = self.random.pick(self.recent.make_contiguous()).clone();
-                    return self.write(part).await;
-                }
+            4 | 5 if !self.recent.is_empty() => {
+                let part = self.random.pick(self.recent.make_contiguous()).clone();
+                return Some(self.write(part).await);
             }
             _ => {}
         }
         let now_ms = self.connection.clock_ms.get() + self.random.within(1..15_000) as i64;
         self.connection.clock_ms.set(now_ms);
         let part = self.fleet.borrow_mut().scrape(&mut self.random, now_ms);
-        self.write(part).await
+        Some(self.write(part).await)
     }
 
     /// Sends a part until it is answered for good.
@@ -236,7 +236,9 @@ impl Client {
             }
             Answer::NotDurable(LogError::Full(_)) => Log::Takes,
             Answer::NotDurable(LogError::Failed(_)) => Log::Failed,
-            Answer::NotDurable(LogError::Replaying) => panic!("the log is still being replayed"),
+            Answer::NotDurable(error @ (LogError::Replaying | LogError::TooLong(_))) => {
+                panic!("an open log refuses a short part: {error}")
+            }
         }
     }
 
@@ -249,8 +251,8 @@ impl Client {
     }
 
     /// Sends other values for times that are taken: all of them are refused.
-    async fn contradict(&mut self) -> Log {
-        let Some(part) = self.recent.front() else { return Log::Takes };
+    async fn contradict(&mut self) -> Option<Log> {
+        let part = self.recent.front()?;
         let changed = |s: &Sample| Sample::new(s.timestamp_ms, f64::from_bits(s.value.to_bits() ^ 1));
         let part: Vec<Scraped> = part
             .iter()
@@ -259,18 +261,18 @@ impl Client {
         let oldest_ms = part.iter().flat_map(|(_, samples)| samples).map(|s| s.timestamp_ms).min();
         // An expired series would take it in as a new one.
         if oldest_ms < Some(self.connection.clock_ms.get() - self.connection.retention_ms / 2) {
-            return Log::Takes;
+            return None;
         }
         let samples: usize = part.iter().map(|(_, samples)| samples.len()).sum();
         match self.connection.send(&part).await {
             Answer::Refused(reasons) => {
                 let refused: u64 = reasons.iter().map(|(_, count)| count).sum();
                 assert_eq!(refused, samples as u64, "contradictions are refused: {reasons:?}");
-                Log::Takes
+                Some(Log::Takes)
             }
             Answer::Written => panic!("a contradiction was acknowledged"),
-            Answer::NotDurable(LogError::Failed(_)) => Log::Failed,
-            Answer::NotDurable(LogError::Full(_) | LogError::Replaying) => Log::Takes,
+            Answer::NotDurable(LogError::Failed(_)) => Some(Log::Failed),
+            Answer::NotDurable(LogError::Full(_) | LogError::Replaying | LogError::TooLong(_)) => None,
         }
     }
 }

@@ -15,7 +15,7 @@ use silverback::wal::committer;
 use silverback::wal::frame::FrameKey;
 use silverback::wal::layout::{self, Layout};
 use silverback::wal::progress::ReplayProgress;
-use silverback::wal::replay::{LogPlace, Loss, Replayed, replay};
+use silverback::wal::replay::{LogPlace, Loss, Replayed, make_tail_durable, replay};
 use silverback::wal::segment::SegmentHeader;
 use silverback::wal::segments::{SegmentPlace, Segments};
 use silverback::wal::{DiskLog, Lsn};
@@ -24,8 +24,8 @@ use crate::disk::{SimDisk, Syncs};
 use crate::executor::SimHost;
 use crate::node::{Lost, Node, Recovery};
 
-/// Small enough that a life goes through several.
-const SEGMENT_BYTES: u64 = 64 << 10;
+/// A segment's blocks: few enough that a life goes through several.
+const SEGMENT_BLOCKS: u64 = 12;
 
 const NODE_SEED: u64 = 7;
 
@@ -43,6 +43,13 @@ pub struct Durable<D> {
 pub trait Defect: 'static {
     const SYNCS: Syncs = Syncs::Honest;
     const ACK: AckMode = AckMode::Durable;
+    const TAIL: Tail = Tail::MadeDurable;
+}
+
+/// What is done about a last group that may be written and not synced.
+pub enum Tail {
+    MadeDurable,
+    Trusted,
 }
 
 /// Nothing is wrong.
@@ -65,6 +72,12 @@ impl Defect for NamesNotSynced {
 pub struct AcknowledgedTooEarly;
 impl Defect for AcknowledgedTooEarly {
     const ACK: AckMode = AckMode::Memory;
+}
+
+/// What a killed process wrote counts as durable.
+pub struct TailTrusted;
+impl Defect for TailTrusted {
+    const TAIL: Tail = Tail::Trusted;
 }
 
 impl<D: Defect> Node for Durable<D> {
@@ -121,13 +134,18 @@ impl<D: Defect> Durable<D> {
             Recovery::Salvage => WalRecovery::Salvage,
         };
         let replayed = replay(&place, recovery, &host, &ReplayProgress::default(), &mut restorer).await?;
+        match D::TAIL {
+            Tail::MadeDurable => make_tail_durable(&disk, &replayed).await?,
+            Tail::Trusted => {}
+        }
         for name in place.files().await?.unfinished {
             disk.remove(&place.path(&name)).await?;
         }
         let lost = lost(&replayed);
         let header = SegmentHeader { shard: 0, shards: 1, seq: 0, block_bytes: disk.block_bytes() as u32 };
         let key = FrameKey::new(NODE_SEED);
-        let place = SegmentPlace { disk, dir, seed: NODE_SEED, key, header, segment_bytes: SEGMENT_BYTES };
+        let segment_bytes = SEGMENT_BLOCKS * disk.block_bytes() as u64;
+        let place = SegmentPlace { disk, dir, seed: NODE_SEED, key, header, segment_bytes };
         let shelf = Rc::new(RefCell::new(replayed.shelf));
         let segments =
             Segments::new(place.clone(), host.clone(), log.clone(), Rc::clone(&shelf), replayed.next_seq);

@@ -211,6 +211,8 @@ impl Host for SimHost {
 
     fn rest(&self) {}
 
+    fn hurry(&self) -> impl Sized + 'static {}
+
     async fn give_way(&self) {
         self.give_way_up_to(2).await;
     }

@@ -12,17 +12,18 @@ pub struct Fleet {
     first: u64,
     width: u64,
     newest_ms: Vec<i64>,
+    retention_ms: i64,
 }
 
 /// A series with some samples.
 pub type Scraped = (Labels, Vec<Sample>);
 
 impl Fleet {
-    pub fn new(client: usize, width: usize) -> Self {
-        Self { client, first: 0, width: width as u64, newest_ms: vec![i64::MIN; width] }
+    pub fn new(client: usize, width: usize, retention_ms: i64) -> Self {
+        Self { client, first: 0, width: width as u64, newest_ms: vec![i64::MIN; width], retention_ms }
     }
 
-    /// Samples of some series, none younger than `now_ms` or as old as one before.
+    /// Samples of some series, none younger than `now_ms`, each younger than those before.
     pub fn scrape(&mut self, random: &mut Random, now_ms: i64) -> Vec<Scraped> {
         let count = random.by_magnitude(self.width as usize);
         let begin = random.below(self.width as usize);
@@ -32,6 +33,10 @@ impl Fleet {
     }
 
     fn scrape_one(&mut self, random: &mut Random, place: usize, now_ms: i64) -> Option<Scraped> {
+        // A new series is filled in from far back at times: it expires soon.
+        let is_late = self.newest_ms[place] == i64::MIN && random.one_in(4);
+        let age_ms = if is_late { self.retention_ms - random.below(60_000) as i64 } else { 0 };
+        let now_ms = now_ms - age_ms;
         let samples = if random.one_in(8) { random.within(1..6) } else { 1 };
         let oldest_ms = (self.newest_ms[place].max(now_ms - 60_000) + 1).min(now_ms + 1);
         let step_ms = (now_ms - oldest_ms + 1) / samples as i64;
@@ -86,7 +91,7 @@ fn value(random: &mut Random, place: usize) -> f64 {
 
 #[test]
 fn a_series_time_only_goes_forward_and_churn_brings_new_ones() {
-    let (mut fleet, mut random) = (Fleet::new(0, 40), Random::new(1));
+    let (mut fleet, mut random) = (Fleet::new(0, 40, 3_600_000), Random::new(1));
     let mut newest = std::collections::BTreeMap::new();
     for step in 0..200 {
         for (labels, samples) in fleet.scrape(&mut random, 1_000_000 + step * 10) {

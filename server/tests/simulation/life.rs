@@ -137,32 +137,43 @@ impl Life {
             clients.push(client.run(self.plan.parts));
         }
         let upkeep = upkeep(Rc::clone(node), connection.clone(), self.random.fork(), self.plan.upkeep);
+        let (node, random) = (Rc::clone(node), self.random.fork());
+        let checkpoints =
+            checkpoints(node, self.host.clone(), self.trace.clone(), random, self.plan.checkpoints);
         let room = make_room(self.disk.clone(), self.host.clone());
-        futures::join!(join_all(clients), upkeep, room);
+        futures::join!(join_all(clients), upkeep, checkpoints, room);
         connection.read_and_check().await;
     }
 }
 
-/// What goes on beside the clients, in a drawn order.
+/// Retention passes, jumps of the clock and reads beside the clients, in a drawn order.
 async fn upkeep<N: Node>(node: Rc<N>, connection: Connection, mut random: Random, times: usize) {
     let clock_ms = &connection.clock_ms;
     for _ in 0..times {
-        let pause_us = random.by_magnitude(1 << 20) as u64;
-        connection.host.sleep(Duration::from_micros(pause_us)).await;
-        match random.below(8) {
-            0 | 1 => {
+        pause(&connection.host, &mut random).await;
+        match random.below(4) {
+            0 => clock_ms.set(clock_ms.get() + random.below(connection.retention_ms as usize / 8) as i64),
+            1 => connection.read_and_check().await,
+            _ => {
                 let horizon_ms = clock_ms.get() - connection.retention_ms;
                 connection.oracle.borrow_mut().expire_before(horizon_ms);
                 maintenance::retain(node.shard(), node.log(), &connection.host, horizon_ms).await;
             }
-            2 | 3 => clock_ms.set(clock_ms.get() + random.below(connection.retention_ms as usize / 8) as i64),
-            4 => connection.read_and_check().await,
-            _ => {
-                let written = node.checkpoint().await;
-                connection.trace.event("checkpoint", [0, 0], format_args!("{written:?}"));
-            }
         }
     }
+}
+
+async fn checkpoints<N: Node>(node: Rc<N>, host: SimHost, trace: Trace, mut random: Random, times: usize) {
+    for _ in 0..times {
+        pause(&host, &mut random).await;
+        let written = node.checkpoint().await;
+        trace.event("checkpoint", [0, 0], format_args!("{written:?}"));
+    }
+}
+
+async fn pause(host: &SimHost, random: &mut Random) {
+    let pause_us = random.by_magnitude(1 << 20) as u64;
+    host.sleep(Duration::from_micros(pause_us)).await;
 }
 
 /// A full disk has room again some time later.

@@ -12,8 +12,9 @@ pub struct Plan {
     pub clients: usize,
     /// Parts that each client sends.
     pub parts: usize,
-    /// Retention passes, jumps of the clock and checkpoints, together.
+    /// Retention passes, jumps of the clock and reads, together.
     pub upkeep: usize,
+    pub checkpoints: usize,
     /// Bits that turn over on the disk before it begins.
     pub flips: usize,
 }
@@ -47,6 +48,7 @@ impl Plan {
             clients: 1,
             parts: 0,
             upkeep: 0,
+            checkpoints: 0,
             flips: 0,
         }
     }
@@ -57,6 +59,7 @@ impl Plan {
             clients: random.within(1..5),
             parts: random.by_magnitude(24),
             upkeep: random.below(8),
+            checkpoints: random.below(5),
             ..Self::quiet()
         };
         match random.below(12) {

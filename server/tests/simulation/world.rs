@@ -1,6 +1,7 @@
 //! One seed: several lives of a node on one disk, and what must hold between them.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use silverback::message::PartPool;
@@ -18,7 +19,7 @@ use crate::trace::{Shown, Trace};
 const CLIENTS_MAX: usize = 4;
 
 /// What stays when a node goes.
-struct World {
+pub struct World {
     random: Random,
     disk: SimDisk,
     oracle: Rc<RefCell<Oracle>>,
@@ -28,8 +29,8 @@ struct World {
     retention_ms: i64,
     now_us: u64,
     trace: Trace,
-    /// Bits have turned over, and no checkpoint has been written since by a life that was told of it.
-    is_rotten: bool,
+    /// The files in which a bit has turned over.
+    rotten: BTreeSet<String>,
 }
 
 /// What a seed went through, to know that it went through anything.
@@ -52,41 +53,44 @@ impl Tally {
 
 /// Runs one seed. Panics where something does not hold.
 pub fn run<N: Node>(seed: u64, shown: Shown) -> Tally {
-    let mut random = Random::new(seed);
-    let trace = Trace::new(shown);
-    let mut world = World {
-        disk: SimDisk::new(random.fork(), trace.clone()),
-        oracle: Rc::default(),
-        fleets: (0..CLIENTS_MAX)
-            .map(|c| Rc::new(RefCell::new(Fleet::new(c, random.within(1..80)))))
-            .collect(),
-        clock_ms: Rc::new(Cell::new(1_700_000_000_000)),
-        pool: PartPool::default(),
-        retention_ms: *random.pick(&[3_600_000, 6 * 3_600_000, 24 * 3_600_000]),
-        now_us: 0,
-        is_rotten: false,
-        random,
-        trace,
-    };
+    let mut world = World::new(seed, shown);
     let mut tally = Tally::default();
     for _ in 0..world.random.within(2..6) {
         let plan = Plan::draw(&mut world.random, world.disk.used_bytes());
         tally.lives += 1;
         tally.crashes += u64::from(world.live::<N>(&plan));
     }
-    let last = Plan { end: End::PowerLoss, parts: 1, ..Plan::quiet() };
-    world.live::<N>(&last);
+    world.live::<N>(&Plan { parts: 1, ..Plan::quiet() });
     tally.acknowledged = world.oracle.borrow().acknowledged_count() as u64;
     tally.trace_hash = world.trace.hash();
     tally
 }
 
 impl World {
+    pub fn new(seed: u64, shown: Shown) -> Self {
+        let mut random = Random::new(seed);
+        let trace = Trace::new(shown);
+        let retention_ms = *random.pick(&[3_600_000, 6 * 3_600_000, 24 * 3_600_000]);
+        let fleet = |client| Rc::new(RefCell::new(Fleet::new(client, random.within(1..80), retention_ms)));
+        Self {
+            fleets: (0..CLIENTS_MAX).map(fleet).collect(),
+            disk: SimDisk::new(random.fork(), trace.clone()),
+            oracle: Rc::default(),
+            clock_ms: Rc::new(Cell::new(1_700_000_000_000)),
+            pool: PartPool::default(),
+            retention_ms,
+            now_us: 0,
+            rotten: BTreeSet::new(),
+            random,
+            trace,
+        }
+    }
+
     /// One life. Tells whether the power went before its work was done.
-    fn live<N: Node>(&mut self, plan: &Plan) -> bool {
+    pub fn live<N: Node>(&mut self, plan: &Plan) -> bool {
         self.rot(plan.flips);
         let (mut stopped, mut came) = self.live_with::<N>(plan, Recovery::Strict);
-        if self.is_rotten && matches!(came, Came::Refused(_)) {
+        if !self.rotten.is_empty() && matches!(came, Came::Refused(_)) {
             (stopped, came) = self.live_with::<N>(plan, Recovery::Salvage);
         }
         self.judge(plan, stopped, &came);
@@ -104,10 +108,10 @@ impl World {
             let Some((path, len)) = files.get(self.random.below(files.len().max(1))) else { return };
             // Files are full of zeros towards their end.
             let at = self.random.by_magnitude((*len).max(1)) - 1;
-            if at < *len {
+            // A second bit in the same header could make it another version's.
+            if at < *len && self.rotten.insert(path.clone()) {
                 self.trace.event("rot", [at as u64, 0], format_args!("{path} at {at}"));
                 self.disk.flip_bit(path, at, self.random.below(8) as u32);
-                self.is_rotten = true;
             }
         }
     }
@@ -156,7 +160,7 @@ impl World {
             pool: self.pool.clone(),
             retention_ms: self.retention_ms,
             trace: self.trace.clone(),
-            is_rotten: self.is_rotten,
+            is_rotten: !self.rotten.is_empty(),
             came: Rc::clone(came),
         }
     }

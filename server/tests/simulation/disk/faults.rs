@@ -15,6 +15,18 @@ pub struct Faults {
     pub capacity_bytes: Option<usize>,
 }
 
+/// What a sync is worth.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Syncs {
+    /// All that it should be.
+    #[default]
+    Honest,
+    /// It says that data are durable, and they are not.
+    LieOfData,
+    /// It says that names are durable, and they are not.
+    LieOfNames,
+}
+
 impl Faults {
     pub fn sync_fails(&mut self) -> bool {
         runs_out(&mut self.good_syncs)

@@ -83,10 +83,13 @@ impl FileImage {
         self.live.clone_from(&self.durable);
     }
 
-    /// Turns one bit over where it lies on the disk.
+    /// Turns one bit over, where it lies on the disk.
     pub fn flip_bit(&mut self, at: usize, bit: u32) {
-        self.live[at] ^= 1 << bit;
-        self.durable[at] ^= 1 << bit;
+        for content in [&mut self.live, &mut self.durable] {
+            if let Some(byte) = content.get_mut(at) {
+                *byte ^= 1 << bit;
+            }
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use silverback::disk::{Disk, DiskError, File, Operation};
 use crate::executor::give_way;
 use crate::random::Random;
 use crate::trace::Trace;
-pub use faults::Faults;
+pub use faults::{Faults, Syncs};
 use image::SECTOR;
 use names::{Inode, Tree};
 
@@ -34,6 +34,7 @@ struct State {
     block_bytes: usize,
     tree: Tree,
     faults: Faults,
+    syncs: Syncs,
     random: Random,
     trace: Trace,
     /// Steps of operations since the power came on.
@@ -56,6 +57,7 @@ impl SimDisk {
             block_bytes,
             tree: Tree::default(),
             faults: Faults::default(),
+            syncs: Syncs::default(),
             random,
             trace,
             steps: 0,
@@ -78,6 +80,11 @@ impl SimDisk {
     /// Changes the faults that are to come.
     pub fn set_faults(&self, change: impl FnOnce(&mut Faults)) {
         change(&mut self.state.borrow_mut().faults);
+    }
+
+    /// Makes it a disk that a log can't rely on.
+    pub fn set_syncs(&self, syncs: Syncs) {
+        self.state.borrow_mut().syncs = syncs;
     }
 
     /// Whether the power went: nothing completes any more.
@@ -238,7 +245,10 @@ impl Disk for SimDisk {
             if state.faults.sync_fails() {
                 return Err(faults::broken());
             }
-            state.tree.sync_dir(found);
+            match state.syncs {
+                Syncs::Honest | Syncs::LieOfData => state.tree.sync_dir(found),
+                Syncs::LieOfNames => {}
+            }
             Ok(())
         })
         .await
@@ -272,18 +282,16 @@ impl State {
     }
 
     fn sync(&mut self, inode: Inode) -> Result<(), io::Error> {
-        let fails = self.faults.sync_fails();
         let file = self.tree.file(inode);
-        match fails {
-            true => {
-                file.fail_sync(&mut self.random);
-                Err(faults::broken())
-            }
-            false => {
-                file.sync();
-                Ok(())
-            }
+        if self.faults.sync_fails() {
+            file.fail_sync(&mut self.random);
+            return Err(faults::broken());
         }
+        match self.syncs {
+            Syncs::Honest | Syncs::LieOfNames => file.sync(),
+            Syncs::LieOfData => {}
+        }
+        Ok(())
     }
 }
 

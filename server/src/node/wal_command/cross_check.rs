@@ -5,7 +5,9 @@ use roaring::RoaringBitmap;
 
 use crate::gorilla::XorIter;
 use crate::model::{SeriesId, SeriesRef};
-use crate::wal::record::{ChunksRecord, Record, RemovedRecord, SamplesRecord, SealedBytes, SeriesRecord};
+use crate::wal::record::{
+    ChunksRecord, Record, RemovedRecord, SamplesRecord, SealedBytes, SeriesChunks, SeriesRecord,
+};
 use crate::wal::replay::{Restore, RestoreError};
 
 /// Follows a log's series from their creation to their removal.
@@ -71,25 +73,34 @@ impl CrossCheck {
         Ok(())
     }
 
+    /// Looks at all of them, and tells the first fault.
     fn chunks(&mut self, record: &ChunksRecord<'_>) -> Result<(), RestoreError> {
+        let mut checked = Ok(());
         for entry in record.iter() {
             let chunks = entry.map_err(contradicts)?;
-            let series = chunks.series;
-            if !self.series.contains_key(&series) {
-                return Err(RestoreError(format!("chunks of ref {}, which no series has", series.0)));
-            }
-            let mut newest_ms = None;
-            for sealed in chunks.sealed {
-                self.counts.chunks += 1;
-                self.chunk(series, sealed.bytes, &mut newest_ms, Some(sealed))?;
-            }
-            // A checkpoint counts the open chunk of every series.
-            self.counts.chunks += 1;
-            if !chunks.open.is_empty() {
-                self.chunk(series, chunks.open, &mut newest_ms, None)?;
-            }
+            checked = checked.and(self.chunks_of(&chunks));
         }
-        Ok(())
+        checked
+    }
+
+    fn chunks_of(&mut self, chunks: &SeriesChunks<'_>) -> Result<(), RestoreError> {
+        let series = chunks.series;
+        let mut checked = if self.series.contains_key(&series) {
+            Ok(())
+        } else {
+            Err(RestoreError(format!("chunks of ref {}, which no series has", series.0)))
+        };
+        let mut newest_ms = None;
+        for sealed in chunks.sealed.clone() {
+            self.counts.chunks += 1;
+            checked = checked.and(self.chunk(series, sealed.bytes, &mut newest_ms, Some(sealed)));
+        }
+        // A checkpoint counts the open chunk of every series.
+        self.counts.chunks += 1;
+        if !chunks.open.is_empty() {
+            checked = checked.and(self.chunk(series, chunks.open, &mut newest_ms, None));
+        }
+        checked
     }
 
     /// Reads a chunk's samples, which come behind those of the chunks before.
@@ -155,4 +166,94 @@ impl Restore for CrossCheck {
 
 fn contradicts(error: impl std::fmt::Display) -> RestoreError {
     RestoreError(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gorilla::OpenXor;
+    use crate::model::Sample;
+    use crate::wal::journal::Journal;
+    use crate::wal::record::{Group, Snapshot, records};
+
+    const A: SeriesId = SeriesId(1);
+    const B: SeriesId = SeriesId(2);
+    const REF: SeriesRef = SeriesRef(7);
+
+    /// What is wrong with a log of these payloads, in order; empty: nothing.
+    fn faults(payloads: &[Vec<u8>]) -> Vec<String> {
+        let mut check = CrossCheck::default();
+        let all = payloads.iter().flat_map(|payload| records(payload));
+        let mut faults: Vec<_> = all.filter_map(|record| check.record(record.unwrap()).err()).collect();
+        faults.extend(check.finish().err());
+        faults.into_iter().map(|fault| fault.0).collect()
+    }
+
+    fn group(write: impl Fn(&mut Group)) -> Vec<u8> {
+        let mut group = Group::default();
+        write(&mut group);
+        group.parts().concat()
+    }
+
+    fn made(id: SeriesId) -> Vec<u8> {
+        group(|group| group.created(REF, id, std::iter::empty()))
+    }
+
+    fn stored() -> Vec<u8> {
+        group(|group| group.stored(REF, Sample::new(1, 1.0)))
+    }
+
+    fn removed(id: SeriesId) -> Vec<u8> {
+        group(|group| {
+            group.removed(REF, id);
+        })
+    }
+
+    fn chunk(times_ms: [i64; 2]) -> Vec<u8> {
+        let mut words: Vec<u64> = Vec::new();
+        let mut open = OpenXor::start(Sample::new(times_ms[0], 1.0), &mut words);
+        open.append(Sample::new(times_ms[1], 2.0), &mut words);
+        open.to_bytes(words.into_iter())
+    }
+
+    /// A checkpoint of one series with a sealed chunk, of which these times are told, and an open one.
+    fn checkpoint(told_ms: (i64, i64), sealed: &[u8], open: &[u8], counts: (u64, u64)) -> Vec<u8> {
+        let mut snapshot = Snapshot::default();
+        snapshot.created(REF, A, std::iter::empty());
+        snapshot.chunks(REF, std::iter::once((told_ms.0, told_ms.1, sealed)), open);
+        snapshot.end(counts.0, counts.1);
+        snapshot.parts().concat()
+    }
+
+    fn check_checkpoint(payload: Vec<u8>, expect: &[&str]) {
+        assert_eq!(faults(&[payload]), expect);
+    }
+
+    #[test]
+    fn a_ref_means_one_series_from_its_creation_to_its_removal() {
+        assert_eq!(faults(&[made(A), stored(), removed(A), made(B), stored()]), [""; 0]);
+        assert_eq!(faults(&[made(A), made(A), stored()]), [""; 0], "a checkpoint and a group behind it");
+        assert_eq!(faults(&[made(A), made(B)]), ["ref 7 names two series"]);
+        assert_eq!(faults(&[stored(), removed(A)]), [""; 0], "made before the checkpoint");
+        assert_eq!(faults(&[stored()]), ["samples of 1 series that nobody made"]);
+    }
+
+    #[test]
+    fn the_chunks_of_a_checkpoint_are_read_to_their_last_sample() {
+        let (first, second) = (chunk([10, 20]), chunk([30, 40]));
+        check_checkpoint(checkpoint((10, 20), &first, &second, (1, 2)), &[]);
+        let other_time = "a chunk of ref 7: its samples are of another time than it says";
+        check_checkpoint(checkpoint((10, 21), &first, &second, (1, 2)), &[other_time]);
+        let out_of_order = "a chunk of ref 7: its samples are out of order";
+        check_checkpoint(checkpoint((30, 40), &second, &first, (1, 2)), &[out_of_order]);
+        let cut = checkpoint((10, 20), &first[..first.len() - 3], &second, (1, 2));
+        check_checkpoint(cut, &["a chunk of ref 7: its samples can't be read"]);
+    }
+
+    #[test]
+    fn a_checkpoint_has_all_that_its_end_counts() {
+        let (first, second) = (chunk([10, 20]), chunk([30, 40]));
+        let missing = "the checkpoint has 1 of its 2 series and 2 of its 3 chunks";
+        check_checkpoint(checkpoint((10, 20), &first, &second, (2, 3)), &[missing]);
+    }
 }

@@ -1,13 +1,20 @@
 //! The `silverback` command: arguments to a configuration, a configuration to a running node.
 
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::SystemTime;
 
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use silverback::config::{self, Config, Effective, FaultList};
+use silverback::node::wal_command::{self as logs, Detail, Soundness};
 use silverback::node::{self, NodeError};
 
 /// Neither started nor tried to: the configuration, the arguments or the machine are wrong.
 const EXIT_CONFIG: u8 = 2;
+
+/// What the commands that look at a data directory take.
+const DATA_DIR: &str = "dir";
 
 const EXAMPLES: &str = "\
 Where values come from, each over the next:
@@ -17,6 +24,7 @@ Examples:
   silverback                                     a node on 127.0.0.1:9009, data in ./silverback-data
   silverback --listen :9009 --retention 2d       on every address, keeping two days
   silverback check-config --config node.yaml     what the node would run with, and why
+  silverback wal verify ./silverback-data        whether a stopped node's log is whole
 
 To send it samples, give Prometheus:
   remote_write: [{url: http://127.0.0.1:9009/api/v1/write}]";
@@ -29,6 +37,7 @@ fn main() -> ExitCode {
     match matches.subcommand() {
         Some(("check-config", options)) => check_config(&[&matches, options]),
         Some(("run", options)) => run(&[&matches, options]),
+        Some(("wal", options)) => look_at_logs(options),
         _ => run(&[&matches]),
     }
 }
@@ -43,6 +52,57 @@ fn command() -> Command {
         .after_help(EXAMPLES)
         .subcommand(config::with_options(run))
         .subcommand(config::with_options(check_config))
+        .subcommand(wal_command())
+}
+
+fn wal_command() -> Command {
+    let dir = || {
+        Arg::new(DATA_DIR)
+            .value_name("DIR")
+            .required(true)
+            .value_parser(value_parser!(PathBuf))
+            .help("A node's data directory. The node must not be running")
+    };
+    let records = Arg::new("records").long("records").action(ArgAction::SetTrue);
+    let inspect = Command::new("inspect")
+        .about("List the files of the write-ahead log and what is in them")
+        .arg(dir())
+        .arg(records.help("List the records too"));
+    let verify = Command::new("verify")
+        .about("Read all of the write-ahead log and tell all damage: the file, where, and what is lost")
+        .after_help("Exit code: 0 if a node would lose nothing (an unfinished write at the end is no damage), 1 if it would.")
+        .arg(dir());
+    Command::new("wal")
+        .about("Look at the write-ahead log of a node that isn't running; nothing is changed")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(inspect)
+        .subcommand(verify)
+}
+
+fn look_at_logs(matches: &ArgMatches) -> ExitCode {
+    let out = &mut BufWriter::new(io::stdout().lock());
+    let looked = match matches.subcommand() {
+        Some(("inspect", options)) => {
+            let detail = if options.get_flag("records") { Detail::Records } else { Detail::Files };
+            logs::inspect(data_dir(options), detail, SystemTime::now(), out).map(|()| Soundness::Whole)
+        }
+        Some(("verify", options)) => logs::verify(data_dir(options), out),
+        _ => unreachable!("clap requires one of the two"),
+    };
+    let soundness = looked.and_then(|soundness| Ok(out.flush().map(|()| soundness)?));
+    match soundness {
+        Ok(Soundness::Whole) => ExitCode::SUCCESS,
+        Ok(Soundness::Damaged) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("silverback: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn data_dir(options: &ArgMatches) -> &Path {
+    options.get_one::<PathBuf>(DATA_DIR).expect("clap requires it")
 }
 
 fn load(matches: &[&ArgMatches]) -> Result<Effective, FaultList> {

@@ -106,6 +106,17 @@ fn a_node_does_not_start_on_a_faulty_configuration() {
 }
 
 #[test]
+fn the_log_s_commands_explain_themselves() {
+    let (code, stdout, _) = run(silverback(&["wal", "--help"]));
+    assert_eq!(code, 0);
+    check_holds(&stdout, &["inspect", "verify", "nothing is changed"]);
+    let (code, stdout, _) = run(silverback(&["wal", "verify", "--help"]));
+    assert_eq!(code, 0);
+    check_holds(&stdout, &["<DIR>", "The node must not be running", "Exit code: 0 if"]);
+    assert_eq!(run(silverback(&["wal"])).0, 2);
+}
+
+#[test]
 fn an_unknown_flag_is_refused_with_the_nearest_one() {
     let (code, _, stderr) = run(silverback(&["check-config", "--retension=5h"]));
     assert_eq!(code, 2);

@@ -6,6 +6,7 @@ mod memory;
 mod recovery;
 mod self_scrape;
 mod upkeep;
+pub mod wal_command;
 
 use std::io;
 use std::net::SocketAddr;

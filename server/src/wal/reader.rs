@@ -48,6 +48,11 @@ impl<F: File> FrameReader<F> {
         self.at
     }
 
+    /// What frames begin at multiples of.
+    pub fn block_bytes(&self) -> usize {
+        self.block_bytes as usize
+    }
+
     /// The file's size.
     pub fn size(&self) -> u64 {
         self.size

@@ -3,8 +3,6 @@
 
 use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::process::Command;
 
 use futures::executor::block_on;
 use silverback::disk::blocking::BlockingDisk;
@@ -12,6 +10,7 @@ use silverback::disk::direct::{DirectDisk, Mode};
 use silverback::disk::{Disk, DiskError, File, Operation};
 
 use crate::directory::Directory;
+use crate::mount::Mount;
 use crate::on_an_executor;
 
 fn check(error: &DiskError, path: &str) {
@@ -50,7 +49,7 @@ fn a_write_that_room_runs_out_for_halfway_fails() {
         println!("tmpfs can't be mounted here: `a_write_without_room_says_so` stands for this alone");
         return a_write_without_room_says_so();
     };
-    let disk = DirectDisk::open(mount.path).unwrap();
+    let disk = DirectDisk::open(mount.path()).unwrap();
     println!("tmpfs: {:?}, blocks of {} bytes", disk.mode(), disk.block_bytes());
     let error = on_an_executor(move || {
         let disk = disk.clone();
@@ -66,24 +65,4 @@ fn a_write_that_room_runs_out_for_halfway_fails() {
         }
     });
     check(&error, "large");
-}
-
-/// A mount that is taken away again, whatever the test comes to.
-struct Mount<'a> {
-    path: &'a Path,
-}
-
-impl<'a> Mount<'a> {
-    fn tmpfs(path: &'a Path, bytes: usize) -> Option<Self> {
-        let size = format!("size={bytes}");
-        let status = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(path).status();
-        status.is_ok_and(|status| status.success()).then_some(Self { path })
-    }
-}
-
-impl Drop for Mount<'_> {
-    fn drop(&mut self) {
-        let status = Command::new("umount").arg("-l").arg(self.path).status();
-        assert!(std::thread::panicking() || status.is_ok_and(|status| status.success()));
-    }
 }

@@ -7,6 +7,7 @@ mod conformance;
 mod directory;
 mod full;
 mod lock;
+mod mount;
 
 use std::future::Future;
 
@@ -92,6 +93,17 @@ fn opening_a_disk_leaves_nothing_behind_and_needs_its_directory() {
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     let error = DirectDisk::open(&directory.path().join("missing")).unwrap_err();
     assert_eq!(error.kind, std::io::ErrorKind::NotFound);
+}
+
+#[test]
+fn a_directory_can_be_opened_by_many_threads_at_the_same_time() {
+    let directory = Directory::new("many");
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| (0..50).for_each(|_| drop(DirectDisk::open(directory.path()).unwrap())));
+        }
+    });
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
 #[test]

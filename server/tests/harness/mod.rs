@@ -3,7 +3,7 @@
 //! Knows nothing of what is asked: bodies are bytes.
 #![allow(dead_code, reason = "each test file uses its part of this")]
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -197,18 +197,22 @@ pub fn send(stream: &mut TcpStream, method: &str, path: &str, headers: &[(&str, 
 
 /// Reads an answer to its end.
 pub fn read_answer(stream: &mut impl BufRead) -> Answer {
+    try_read_answer(stream).expect("an answer has a head")
+}
+
+/// Reads an answer of a node that may end before it has told its head.
+pub fn try_read_answer(stream: &mut impl BufRead) -> io::Result<Answer> {
     let mut line = || {
         let mut line = String::new();
-        stream.read_line(&mut line).expect("an answer has a head");
-        line.trim_end().to_owned()
+        stream.read_line(&mut line).map(|_| line.trim_end().to_owned())
     };
-    let status_line = line();
+    let status_line = line()?;
     let status = status_line.split(' ').nth(1).and_then(|status| status.parse().ok());
-    let status = status.unwrap_or_else(|| panic!("no status in {status_line:?}"));
-    let headers = std::iter::from_fn(|| Some(line()).filter(|line| !line.is_empty()));
-    let headers: Vec<_> = headers
-        .filter_map(|line| line.split_once(": ").map(|(name, value)| (name.to_owned(), value.to_owned())))
-        .collect();
+    let status = status.ok_or_else(|| io::Error::other(format!("no status in {status_line:?}")))?;
+    let headers = std::iter::from_fn(|| line().map(|line| Some(line).filter(|l| !l.is_empty())).transpose());
+    let headers: Vec<String> = headers.collect::<io::Result<_>>()?;
+    let headers = headers.iter().filter_map(|line| line.split_once(": "));
+    let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let mut answer = Answer { status, headers, body: Vec::new(), is_cut: false };
     let length = answer.header("content-length").parse().ok().or((status == 204).then_some(0));
     answer.is_cut = match (answer.header("transfer-encoding"), length) {
@@ -219,7 +223,7 @@ pub fn read_answer(stream: &mut impl BufRead) -> Answer {
         }
         (_, None) => stream.read_to_end(&mut answer.body).is_err(),
     };
-    answer
+    Ok(answer)
 }
 
 /// `None`: the stream ended before its last chunk.

@@ -58,11 +58,19 @@ pub fn query(matchers: &[(&str, Type, &str)], range_ms: (i64, i64)) -> Query {
     }
 }
 
+/// The headers of a read.
+pub const READ_HEADERS: [(&str, &str); 2] =
+    [("content-type", "application/x-protobuf"), ("content-encoding", "snappy")];
+
 /// Sends a read as Prometheus does.
 pub fn ask(node: &Node, queries: Vec<Query>, accepted: &[i32]) -> Answer {
+    node.post("/api/v1/read", &READ_HEADERS, &read_body(queries, accepted))
+}
+
+/// A read's body as it is sent.
+pub fn read_body(queries: Vec<Query>, accepted: &[i32]) -> Vec<u8> {
     let request = ReadRequest { queries, accepted_response_types: accepted.to_vec() };
-    let headers = [("content-type", "application/x-protobuf"), ("content-encoding", "snappy")];
-    node.post("/api/v1/read", &headers, &compress(&request.encode_to_vec()))
+    compress(&request.encode_to_vec())
 }
 
 /// Reads by SAMPLES.
@@ -81,7 +89,11 @@ pub fn read_samples(node: &Node, queries: Vec<Query>) -> Vec<Vec<Series>> {
 
 /// Reads by STREAMED_XOR_CHUNKS: the frames in their order.
 pub fn read_frames(node: &Node, queries: Vec<Query>) -> Vec<ChunkedReadResponse> {
-    let answer = ask(node, queries, &[1]);
+    frames_of(&ask(node, queries, &[1]))
+}
+
+/// The frames of an answer by STREAMED_XOR_CHUNKS.
+pub fn frames_of(answer: &Answer) -> Vec<ChunkedReadResponse> {
     assert_eq!((answer.status, answer.is_cut), (200, false), "{}", String::from_utf8_lossy(&answer.body));
     let expect = "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse";
     assert_eq!(answer.header("content-type"), expect);

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Mode;
 
@@ -40,7 +41,10 @@ struct Alignment {
 }
 
 pub(super) fn probe(root: &Path) -> io::Result<Found> {
-    let path = root.join(format!(".direct-probe-{}", std::process::id()));
+    // The cores of a node open its directory at the same time: each needs a file of its own.
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let path = root.join(format!(".direct-probe-{}-{number}", std::process::id()));
     let file = fs::File::create(&path)?;
     let direct = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(&path);
     fs::remove_file(&path)?;

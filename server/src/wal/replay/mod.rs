@@ -48,7 +48,7 @@ pub struct Replayed {
     pub next_seq: u64,
     /// The files, for the log that goes on.
     pub shelf: Shelf,
-    /// Bytes of the groups behind the checkpoint.
+    /// Bytes of the groups behind the checkpoint, with the zeros after them.
     pub since_checkpoint_bytes: u64,
     /// Bytes of the checkpoint.
     pub checkpoint_bytes: u64,
@@ -183,6 +183,7 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
     async fn segment(&mut self, seq: u64) -> Result<(), ReplayError> {
         let name = segment_name(seq);
         let Some(mut reader) = self.open(&name, seq, segment_header).await? else { return Ok(()) };
+        let block_bytes = reader.block_bytes();
         let mut last = None;
         loop {
             let at = reader.at();
@@ -190,6 +191,8 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
                 Found::Frame(header, payload) => {
                     last = Some(header.group);
                     if header.group.0 >= self.expected {
+                        // As a running log counts them: with the zeros after them.
+                        self.found.since_checkpoint_bytes += header.padded_bytes(block_bytes) as u64;
                         self.group(&name, at, header.group.0, payload)?;
                         let (file, bytes) =
                             (self.place.path(&name).into(), FRAME_HEADER_BYTES + payload.len());
@@ -222,7 +225,6 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
         }
         self.expected = group + 1;
         self.found.groups += 1;
-        self.found.since_checkpoint_bytes += payload.len() as u64;
         self.apply(name, at, payload)?;
         Ok(())
     }

@@ -1,0 +1,76 @@
+//! `silverback wal`: the logs of a data directory, looked at while no node runs on it. Never writes
+//! to them.
+mod cross_check;
+mod inspect;
+mod table;
+mod verify;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use futures::executor::block_on;
+
+use crate::disk::DiskError;
+use crate::disk::blocking::BlockingDisk;
+use crate::disk::lock::{DirectoryLock, LockError};
+use crate::node::data_dir::{DataDirError, read_identity};
+use crate::wal::layout::{self, Generation};
+use crate::wal::replay::{LogPlace, ReplayError};
+
+pub use inspect::{Detail, inspect};
+pub use verify::{Soundness, verify};
+
+/// Only read: any block will do.
+const BLOCK_BYTES: usize = 512;
+
+/// Why the logs can't be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum WalCommandError {
+    /// Nobody ever ran a node there.
+    #[error("{} is no data directory: no node has ever run on it", .0.display())]
+    NoDataDir(PathBuf),
+    /// There is no log.
+    #[error("{} has no write-ahead log", .0.display())]
+    NoLog(PathBuf),
+    /// A node runs on it.
+    #[error("{0}: the logs can be looked at once it has stopped")]
+    Lock(#[from] LockError),
+    /// The identity can't be read.
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
+    /// The disk failed.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// A file is another version's or another node's.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// Nobody takes what is told.
+    #[error("writing the answer: {0}")]
+    Output(#[from] io::Error),
+}
+
+/// The newest logs of a data directory that no node uses meanwhile.
+struct OfflineLogs {
+    disk: BlockingDisk,
+    seed: u64,
+    generation: Generation,
+    _lock: DirectoryLock,
+}
+
+impl OfflineLogs {
+    fn open(root: &Path) -> Result<Self, WalCommandError> {
+        let disk = BlockingDisk::new(root, BLOCK_BYTES);
+        // Before the lock: it would leave its file in any directory.
+        let identity = block_on(read_identity(&disk))?;
+        let Some(identity) = identity else { return Err(WalCommandError::NoDataDir(root.into())) };
+        let lock = DirectoryLock::take(root)?;
+        let generation = block_on(layout::newest(&disk))?;
+        let Some(generation) = generation else { return Err(WalCommandError::NoLog(root.into())) };
+        Ok(Self { disk, seed: identity.seed, generation, _lock: lock })
+    }
+
+    /// The place of one shard's log.
+    fn place(&self, shard: usize) -> LogPlace<BlockingDisk> {
+        LogPlace { disk: self.disk.clone(), dir: self.generation.log_dir(shard).into(), seed: self.seed }
+    }
+}

@@ -1,0 +1,103 @@
+//! `wal verify`: every frame and every record of the newest logs, in the order of a replay, and what
+//! they must be to each other.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use futures::executor::block_on;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::cross_check::{Counts, CrossCheck};
+use super::table::size;
+use super::{OfflineLogs, WalCommandError};
+use crate::config::WalRecovery;
+use crate::host::Alone;
+use crate::wal::progress::ReplayProgress;
+use crate::wal::replay::{ReplayError, Replayed, replay};
+
+/// How often the progress is drawn.
+const DRAW_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Whether a node would start on the logs without losing anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Soundness {
+    /// It would.
+    Whole,
+    /// Something that was acknowledged is lost.
+    Damaged,
+}
+
+/// Checks the newest logs of the data directory at `root`, and tells what it finds.
+pub fn verify(root: &Path, out: &mut impl Write) -> Result<Soundness, WalCommandError> {
+    let logs = OfflineLogs::open(root)?;
+    let mut damages = 0;
+    for shard in 0..logs.generation.shards {
+        let place = logs.place(shard);
+        let mut check = CrossCheck::default();
+        let progress = ReplayProgress::default();
+        let replayed = watched(&format!("shard {shard}"), &progress, || {
+            block_on(replay(&place, WalRecovery::Salvage, &Alone, &progress, &mut check))
+        });
+        damages += tell(out, shard, &replayed?, check.counts())?;
+    }
+    match damages {
+        0 => writeln!(out, "no damage")?,
+        1 => writeln!(out, "1 damage; `--wal-recovery=salvage` starts a node with what can be read")?,
+        _ => {
+            writeln!(out, "{damages} damages; `--wal-recovery=salvage` starts a node with what can be read")?
+        }
+    }
+    Ok(if damages == 0 { Soundness::Whole } else { Soundness::Damaged })
+}
+
+/// Tells of one log, and how many damages it has.
+fn tell(out: &mut impl Write, shard: usize, replayed: &Replayed, counts: Counts) -> io::Result<usize> {
+    let Counts { series, samples, chunks, chunk_samples } = counts;
+    write!(out, "shard {shard}: ")?;
+    match replayed.checkpoint_bytes {
+        0 => write!(out, "no checkpoint, ")?,
+        bytes => {
+            write!(out, "a checkpoint of {} ({chunk_samples} samples in {chunks} chunks), ", size(bytes))?
+        }
+    }
+    let (groups, last) = (replayed.groups, replayed.last.0);
+    writeln!(out, "{groups} groups up to {last} ({samples} samples), {series} series")?;
+    if let Some(torn) = &replayed.torn {
+        writeln!(out, "  torn, no damage: {torn}")?;
+    }
+    for damage in &replayed.damage {
+        writeln!(out, "  damage: {damage}")?;
+    }
+    Ok(replayed.damage.len())
+}
+
+/// Runs a replay, its progress on the terminal if there is one.
+fn watched(
+    what: &str,
+    progress: &ReplayProgress,
+    run: impl FnOnce() -> Result<Replayed, ReplayError>,
+) -> Result<Replayed, ReplayError> {
+    if !io::stderr().is_terminal() {
+        return run();
+    }
+    let style = ProgressStyle::with_template("{prefix} [{wide_bar}] {pos} % ({eta} left)");
+    let bar = ProgressBar::new(100).with_style(style.expect("the template is well formed"));
+    bar.set_prefix(what.to_owned());
+    let began = Instant::now();
+    let (running, has_ended) = mpsc::channel::<()>();
+    let replayed = std::thread::scope(|scope| {
+        let bar = &bar;
+        scope.spawn(move || {
+            while has_ended.recv_timeout(DRAW_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                bar.set_position(progress.after(began.elapsed()).percent.into());
+            }
+        });
+        let replayed = run();
+        drop(running);
+        replayed
+    });
+    bar.finish_and_clear();
+    replayed
+}

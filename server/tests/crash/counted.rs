@@ -1,0 +1,59 @@
+//! One series that counts: each write is a sample and a group of the log of its own, so that a test
+//! can tell by the samples which groups there are.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use silverback::api::remote_write::Version;
+use silverback_proto::prometheus::label_matcher::Type;
+
+use crate::harness::Answer;
+use crate::process::Node;
+use crate::request::{PATH, Series, body, headers};
+use crate::written::{READ_HEADERS, frames_of, query, read_body, series_of};
+
+const NAME: &str = "counted";
+
+/// The counter.
+pub struct Counted {
+    start_ms: i64,
+    written: i64,
+}
+
+impl Counted {
+    /// Nothing is written yet.
+    pub fn new() -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        Self { start_ms: now.as_millis() as i64 - 3_600_000, written: 0 }
+    }
+
+    /// Writes the next samples, numbers from 1, each in a request of its own.
+    pub fn write(&mut self, node: &mut Node, samples: usize) {
+        for _ in 0..samples {
+            let answer = self.try_write(node);
+            assert_eq!(answer.status, 204, "{}", answer.text());
+        }
+    }
+
+    /// Writes the next sample. A later attempt takes the next one, whatever the answer is.
+    pub fn try_write(&mut self, node: &mut Node) -> Answer {
+        self.written += 1;
+        let series = Series::new([("__name__", NAME)]);
+        let series = series.sample(self.start_ms + self.written, self.written as f64);
+        node.post(PATH, &headers(Version::V2), &body(Version::V2, &[series]))
+    }
+
+    /// The numbers that are there.
+    pub fn read(&self, node: &mut Node) -> Vec<i64> {
+        let query = query(&[("__name__", Type::Eq, NAME)], (i64::MIN, i64::MAX));
+        let answer = node.post("/api/v1/read", &READ_HEADERS, &read_body(vec![query], &[1]));
+        let series = series_of(&frames_of(&answer));
+        let samples = series.iter().flat_map(|(_, samples)| samples);
+        samples
+            .map(|&(time_ms, bits)| {
+                let number = time_ms - self.start_ms;
+                assert_eq!(bits, (number as f64).to_bits(), "the value of sample {number}");
+                number
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,63 @@
+//! A disk that fills up under a running node, and has room again later.
+
+use std::fs;
+use std::time::Instant;
+
+use crate::counted::Counted;
+use crate::mount::Mount;
+use crate::process::{Home, Node, PATIENCE};
+
+const DISK_BYTES: usize = 16 << 20;
+const ARGUMENTS: [&str; 3] = ["--shards=1", "--wal-segment-bytes=1MiB", "--checkpoint-bytes=1GiB"];
+
+/// Room that somebody else takes: all there is.
+fn fill(home: &Home) -> std::path::PathBuf {
+    let path = home.data_dir().join("somebody-else-s");
+    let error = fs::write(&path, vec![0; 2 * DISK_BYTES]).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+    path
+}
+
+/// Writes until the node says no. Tells the numbers that it took and its words.
+fn write_until_refused(counted: &mut Counted, node: &mut Node) -> (u16, String) {
+    let began = Instant::now();
+    loop {
+        assert!(began.elapsed() < PATIENCE, "the disk is full and the node takes everything");
+        let answer = counted.try_write(node);
+        if answer.status != 204 {
+            return (answer.status, answer.text());
+        }
+    }
+}
+
+/// Needs the right to mount a file system; without it this says so and tests nothing.
+#[test]
+fn a_full_disk_refuses_writes_and_nothing_else_until_there_is_room() {
+    let (home, mut counted) = (Home::new("full"), Counted::new());
+    let data_dir = home.data_dir();
+    let Some(_mount) = Mount::tmpfs(&data_dir, DISK_BYTES) else {
+        println!("tmpfs can't be mounted here");
+        return;
+    };
+    let mut node = home.start_ready(&ARGUMENTS);
+    counted.write(&mut node, 10);
+    let others = fill(&home);
+
+    let (status, words) = write_until_refused(&mut counted, &mut node);
+    assert_eq!(status, 503, "{words}");
+    assert!(words.contains("the disk of the write-ahead log is full"), "{words}");
+    let acknowledged = counted.read(&mut node);
+    assert!(acknowledged.len() >= 10, "reads go on");
+    let ready = node.get("/-/ready");
+    assert_eq!(ready.status, 503);
+    assert!(ready.text().contains("1 of 1 write-ahead logs take nothing in"), "{}", ready.text());
+    assert_eq!(node.get("/-/healthy").status, 200);
+
+    fs::remove_file(others).unwrap();
+    node.wait_until_ready();
+    counted.write(&mut node, 10);
+    let written = counted.read(&mut node);
+    assert!(written.starts_with(&acknowledged[..acknowledged.len() - 1]));
+    node.kill();
+    assert_eq!(counted.read(&mut home.start_ready(&ARGUMENTS)), written);
+}

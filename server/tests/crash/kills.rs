@@ -1,0 +1,196 @@
+//! Kill -9, again and again, at random moments under load.
+//!
+//! To run one seed again: `CRASH_SEED=… cargo test -p silverback --test crash kills -- --nocapture`.
+//! When a kill comes is then the same; what the node was doing at that moment need not be.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::ledger::Verdict;
+use crate::process::{Home, Node, names};
+use crate::random::Random;
+use crate::sender::Sender;
+
+/// Restarts after a kill.
+const RESTARTS: usize = 55;
+/// All senders' series are read back after so many restarts; one sender's after the others.
+const FULL_COMPARISON: usize = 6;
+const SENDERS: u64 = 4;
+/// Small, so that segments are left and used again and checkpoints written all the time.
+const SMALL: [&str; 4] = ["--wal-segment-bytes", "1MiB", "--checkpoint-bytes", "1MiB"];
+
+/// A node that is killed and started over, and its senders.
+struct Trial {
+    home: Home,
+    arguments: Vec<&'static str>,
+    random: Random,
+    senders: Vec<Sender>,
+    shards: u64,
+    seen: Seen,
+}
+
+/// What was met on disk between a kill and a restart.
+#[derive(Debug, Default)]
+struct Seen {
+    generations: BTreeSet<String>,
+    segments: BTreeSet<String>,
+    checkpoints: BTreeSet<String>,
+    spares: usize,
+    unfinished: usize,
+}
+
+impl Trial {
+    fn new(name: &str, arguments: &[&'static str]) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let seed = std::env::var("CRASH_SEED").map(|seed| seed.parse().unwrap());
+        let seed: u64 = seed.unwrap_or(now.as_nanos() as u64 % 1_000_000);
+        println!("{name}: CRASH_SEED={seed}");
+        let mut random = Random::new(seed);
+        let now_ms = now.as_millis() as i64;
+        let senders = (0..SENDERS).map(|name| Sender::new(name, random.next(), now_ms)).collect();
+        let arguments = [&SMALL, arguments].concat();
+        Self { home: Home::new(name), arguments, random, senders, shards: 2, seen: Seen::default() }
+    }
+
+    fn start(&self) -> Node {
+        let shards = format!("--shards={}", self.shards);
+        self.home.start(&[&[&*shards][..], &self.arguments].concat())
+    }
+
+    fn start_ready(&self) -> Node {
+        let mut node = self.start();
+        node.wait_until_ready();
+        node
+    }
+
+    /// Another number of shards from time to time: the logs are then written anew.
+    fn draw_shards(&mut self) {
+        if self.random.once_in(6) {
+            self.shards = 1 + self.random.below(3);
+        }
+    }
+
+    /// A kill before the node is ready, whatever it was at.
+    fn kill_during_start(&mut self) {
+        let node = self.start();
+        std::thread::sleep(Duration::from_millis(self.random.below(150)));
+        node.kill();
+        self.seen.look(&self.home);
+    }
+
+    /// All senders write for a random time, until the node is killed beneath them.
+    fn kill_under_load(&mut self, mut node: Node) {
+        let address = node.address();
+        let life = Duration::from_millis(30 + self.random.below(900));
+        std::thread::scope(|scope| {
+            for sender in &mut self.senders {
+                scope.spawn(move || sender.run(address));
+            }
+            std::thread::sleep(life);
+            node.kill();
+        });
+        self.seen.look(&self.home);
+    }
+
+    fn compare_all(&self, node: &mut Node) -> Verdict {
+        let mut all = Verdict::default();
+        self.senders.iter().for_each(|sender| all.add(sender.compare(node)));
+        all
+    }
+
+    fn check_nothing_refused(&self) {
+        for sender in &self.senders {
+            assert!(
+                sender.refused.is_empty(),
+                "{} refused, first: {}",
+                sender.refused.len(),
+                sender.refused[0]
+            );
+        }
+    }
+}
+
+impl Seen {
+    fn look(&mut self, home: &Home) {
+        for generation in names(&home.data_dir().join("wal"), "") {
+            for shard in names(&home.data_dir().join("wal").join(&generation), "") {
+                let place = home.log_dir(&generation, shard.parse().unwrap());
+                let named = |name: String| format!("{generation}/{shard}/{name}");
+                self.segments.extend(names(&place, ".wal").into_iter().map(named));
+                self.checkpoints.extend(names(&place, ".checkpoint").into_iter().map(named));
+                self.unfinished += names(&place, ".tmp").len();
+                self.spares += names(&place, "").iter().filter(|name| name.starts_with("spare-")).count();
+            }
+            self.generations.insert(generation);
+        }
+    }
+
+    /// The trial was one: the log turned over many times.
+    fn check(&self) {
+        assert!(self.generations.len() >= 5, "{:?}", self.generations);
+        assert!(self.segments.len() >= 50, "{} segments", self.segments.len());
+        assert!(self.checkpoints.len() >= 10, "{:?}", self.checkpoints);
+        assert!(self.spares > 0, "no spare was ever kept");
+    }
+}
+
+#[test]
+fn whatever_was_acknowledged_is_there_after_any_number_of_kills() {
+    let began = Instant::now();
+    let mut trial = Trial::new("kills", &[]);
+    for restart in 0..RESTARTS {
+        trial.draw_shards();
+        if trial.random.once_in(4) {
+            trial.kill_during_start();
+        }
+        let mut node = trial.start_ready();
+        if restart % FULL_COMPARISON == 0 {
+            trial.compare_all(&mut node).check();
+        } else {
+            trial.senders[restart % SENDERS as usize].compare(&mut node).check();
+        }
+        trial.check_nothing_refused();
+        trial.kill_under_load(node);
+    }
+    let mut node = trial.start_ready();
+    let verdict = trial.compare_all(&mut node);
+    let series: usize = trial.senders.iter().map(Sender::series).sum();
+    let (acknowledged, unasked) = (verdict.acknowledged, verdict.unasked);
+    let Seen { generations, segments, checkpoints, spares, unfinished } = &trial.seen;
+    println!(
+        "{RESTARTS} restarts in {:.0?}: {series} series, {acknowledged} samples acknowledged, {unasked} more \
+         stored; {} generations, {} segments, {} checkpoints, {spares} spares, {unfinished} unfinished files",
+        began.elapsed(),
+        generations.len(),
+        segments.len(),
+        checkpoints.len(),
+    );
+    verdict.check();
+    trial.seen.check();
+    assert!(series > 2000 && acknowledged > 50_000, "too little to mean anything");
+    node.kill();
+    let (code, told, complaint) = trial.home.look_at_logs(&["verify"]);
+    assert!(code == 0 && told.ends_with("no damage\n"), "{told}{complaint}");
+    trial.start_ready().stop();
+    trial.compare_all(&mut trial.start_ready()).check();
+}
+
+/// The trial itself on trial: with writes acknowledged from memory, a kill costs what was not on disk
+/// yet, and the comparison must find it.
+#[test]
+fn what_is_acknowledged_from_memory_is_lost_by_a_kill_and_found_missing() {
+    const ROUNDS: usize = 10;
+
+    let mut trial = Trial::new("kills-memory", &["--ack=memory"]);
+    for round in 1..=ROUNDS {
+        let node = trial.start_ready();
+        trial.kill_under_load(node);
+        let verdict = trial.compare_all(&mut trial.start_ready());
+        assert_eq!(verdict.strange, 0, "{verdict:?}");
+        if verdict.lost > 0 {
+            println!("round {round}: {} of {} acknowledged samples lost", verdict.lost, verdict.acknowledged);
+            return;
+        }
+    }
+    panic!("{ROUNDS} kills lost nothing: this trial can't fail");
+}

@@ -1,0 +1,213 @@
+//! The command as a process on a data directory: started, asked, killed.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::directory::Directory;
+use crate::harness::{Answer, send, try_read_answer};
+
+/// How long anything may take before a test fails.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A data directory, and beside it what the node says.
+pub struct Home(Directory);
+
+impl Home {
+    /// An empty one.
+    pub fn new(name: &str) -> Self {
+        let home = Self(Directory::new(&format!("crash-{name}")));
+        fs::create_dir_all(home.data_dir()).unwrap();
+        home
+    }
+
+    /// The data directory.
+    pub fn data_dir(&self) -> PathBuf {
+        self.0.path().join("data")
+    }
+
+    /// One log's directory.
+    pub fn log_dir(&self, generation: &str, shard: usize) -> PathBuf {
+        self.data_dir().join("wal").join(generation).join(shard.to_string())
+    }
+
+    fn told(&self) -> PathBuf {
+        self.0.path().join("told")
+    }
+
+    /// The command on this directory, what it tells going to a file.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_silverback"));
+        command.env_clear().args(["--listen", "127.0.0.1:0", "--no-self-scrape"]);
+        command.arg("--data-dir").arg(self.data_dir()).args(["--shutdown-timeout", "2s"]).args(arguments);
+        command
+    }
+
+    /// Starts a node, and doesn't wait for anything.
+    pub fn start(&self, arguments: &[&str]) -> Node {
+        let told = self.told();
+        let mut command = self.command(arguments);
+        let child = command.stdout(Stdio::null()).stderr(File::create(&told).unwrap()).spawn().unwrap();
+        Node { child, told }
+    }
+
+    /// Starts a node and waits until it takes writes.
+    pub fn start_ready(&self, arguments: &[&str]) -> Node {
+        let mut node = self.start(arguments);
+        node.wait_until_ready();
+        node
+    }
+
+    /// Runs a node that is to end by itself: its exit code, and all that it told.
+    pub fn run(&self, arguments: &[&str]) -> (i32, String) {
+        // A file of its own: another node may be running.
+        let told = self.0.path().join("told-by-another");
+        let mut command = self.command(arguments);
+        let child = command.stdout(Stdio::null()).stderr(File::create(&told).unwrap()).spawn().unwrap();
+        let mut node = Node { child, told };
+        let code = node.wait().code().expect("it ended by itself");
+        (code, node.told())
+    }
+
+    /// Runs `silverback wal` on the data directory: its exit code, what it says and what it complains
+    /// about.
+    pub fn look_at_logs(&self, arguments: &[&str]) -> (i32, String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_silverback"));
+        let Output { status, stdout, stderr } =
+            command.env_clear().arg("wal").args(arguments).arg(self.data_dir()).output().unwrap();
+        let [stdout, stderr] = [stdout, stderr].map(|text| String::from_utf8(text).unwrap());
+        (status.code().unwrap(), stdout, stderr)
+    }
+}
+
+/// A running node; dropping it kills it.
+pub struct Node {
+    child: Child,
+    told: PathBuf,
+}
+
+impl Node {
+    /// What it told so far.
+    pub fn told(&self) -> String {
+        fs::read_to_string(&self.told).unwrap()
+    }
+
+    /// Waits until the node has told something. Fails where it ends before.
+    pub fn wait_until<T>(&mut self, what: &str, mut there: impl FnMut(&Self) -> Option<T>) -> T {
+        let began = Instant::now();
+        loop {
+            if let Some(found) = there(self) {
+                return found;
+            }
+            let ended = self.child.try_wait().unwrap();
+            assert!(ended.is_none(), "{ended:?} before {what}:\n{}", self.told());
+            assert!(began.elapsed() < PATIENCE, "no {what} in time:\n{}", self.told());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Where it listens, read from its log.
+    pub fn address(&mut self) -> SocketAddr {
+        self.wait_until("address", |node| {
+            let told = node.told();
+            let (_, rest) = told.split_once("listen=[")?;
+            rest.split_once(']')?.0.parse().ok()
+        })
+    }
+
+    /// Waits until it accepts connections.
+    pub fn wait_until_listening(&mut self) -> SocketAddr {
+        let address = self.address();
+        self.wait_until("connection", |_| TcpStream::connect(address).ok());
+        address
+    }
+
+    /// Waits until it takes writes.
+    pub fn wait_until_ready(&mut self) {
+        let address = self.wait_until_listening();
+        self.wait_until("readiness", |_| {
+            let answer = get(address, "/-/ready").ok()?;
+            (answer.status == 200).then_some(())
+        });
+    }
+
+    /// The answer to a GET.
+    pub fn get(&mut self, path: &str) -> Answer {
+        get(self.address(), path).unwrap()
+    }
+
+    /// The answer to a POST.
+    pub fn post(&mut self, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        ask(self.address(), "POST", path, headers, body).unwrap()
+    }
+
+    /// Ends it as a power cut would, as far as a process can tell.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Tells it to end, and waits until it has.
+    pub fn stop(mut self) {
+        let kill = Command::new("kill").arg(self.child.id().to_string()).status();
+        assert!(kill.unwrap().success());
+        assert_eq!(self.wait().code(), Some(0), "{}", self.told());
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(began.elapsed() < PATIENCE, "the node does not end:\n{}", self.told());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // It has ended already, unless the test failed.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// The answer to a GET; an error where the node ends meanwhile.
+pub fn get(address: SocketAddr, path: &str) -> io::Result<Answer> {
+    ask(address, "GET", path, &[], b"")
+}
+
+fn ask(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> io::Result<Answer> {
+    let mut stream = connect(address)?;
+    send(&mut stream, method, path, headers, body);
+    try_read_answer(&mut BufReader::new(stream))
+}
+
+/// A connection that gives up after a while.
+pub fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+/// The names in a directory that end so, ascending.
+pub fn names(dir: &Path, suffix: &str) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.filter(|name| name.ends_with(suffix)).collect();
+    names.sort();
+    names
+}

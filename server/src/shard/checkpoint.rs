@@ -71,14 +71,14 @@ pub async fn write<D: Disk, H: Host>(
     let first = log.filling();
     let written_before = log.counts().written_bytes;
     let freed = std::mem::take(&mut shard.borrow_mut().removed);
-    let written = write_file(shard, &place.segments, host, first).await;
+    let written = write_behind(shard, log, &place.segments, host, first).await;
     host.rest();
     let bytes = match written {
         Ok(bytes) => bytes,
         Err(error) => {
             shard.borrow_mut().removed.extend(freed);
             log.count(|counts| counts.checkpoints_failed += 1);
-            return Err(error.into());
+            return Err(error);
         }
     };
     freed.into_iter().for_each(|series| shard.borrow_mut().store.free(series));
@@ -99,18 +99,38 @@ pub async fn write_first<D: Disk, H: Host>(
     place: &SegmentPlace<D>,
     host: &H,
 ) -> Result<u64, DiskError> {
-    write_file(shard, place, host, Lsn(1)).await
+    scan_to_file(shard, place, host, Lsn(1)).await?.finish().await
 }
 
-async fn write_file<D: Disk, H: Host>(
+/// Writes the checkpoint that a replay of the groups from `first` on begins with.
+async fn write_behind<D: Disk, H: Host>(
+    shard: &Rc<RefCell<Shard>>,
+    log: &DiskLog,
+    place: &SegmentPlace<D>,
+    host: &H,
+    first: Lsn,
+) -> Result<u64, CheckpointError> {
+    let file = scan_to_file(shard, place, host, first).await?;
+    // A series that was removed before the scan came by is not in it, but may have samples in those
+    // groups: the checkpoint counts only once the removal is on disk too.
+    match log.flush().await {
+        Ok(_) => Ok(file.finish().await?),
+        Err(error) => {
+            file.discard().await?;
+            Err(error.into())
+        }
+    }
+}
+
+async fn scan_to_file<D: Disk, H: Host>(
     shard: &Rc<RefCell<Shard>>,
     place: &SegmentPlace<D>,
     host: &H,
     first: Lsn,
-) -> Result<u64, DiskError> {
+) -> Result<CheckpointWriter<D>, DiskError> {
     let mut file = CheckpointWriter::create(place, first).await?;
     match scan(shard, &mut file, host).await {
-        Ok(()) => file.finish().await,
+        Ok(()) => Ok(file),
         Err(error) => {
             file.discard().await?;
             Err(error)

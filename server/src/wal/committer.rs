@@ -40,26 +40,31 @@ pub async fn start<D: Disk, H: Host>(
     Ok(())
 }
 
-/// Commits a log's groups until it is closed.
+/// Commits a log's groups until it is closed or fails.
 async fn run<D: Disk, H: Host>(log: DiskLog, mut segments: Segments<D, H>, host: H) {
+    commit_groups(&log, &mut segments, &host).await;
+    segments.close().await;
+    log.end();
+}
+
+async fn commit_groups<D: Disk, H: Host>(log: &DiskLog, segments: &mut Segments<D, H>, host: &H) {
     while log.check().is_err() && !log.is_closing() {
         match segments.begin().await {
             Ok(()) => log.stand(Ok(())),
-            Err(error) if error.is_full() => wait_for_room(&log, &host, &error).await,
-            Err(error) => return fail(&log, &error),
+            Err(error) if error.is_full() => wait_for_room(log, host, &error).await,
+            Err(error) => return fail(log, &error),
         }
     }
     let mut group = Group::default();
     while log.wait_for_work().await == Work::Group {
         let lsn = log.take_group(&mut group);
-        if !write_group(&log, &mut segments, &host, lsn, &mut group).await {
+        if !write_group(log, segments, host, lsn, &mut group).await {
             return;
         }
         group.clear();
         log.committed(lsn);
         segments.look_ahead();
     }
-    segments.close().await;
 }
 
 /// Asks for commits in turn where nobody waits for them.

@@ -36,6 +36,7 @@ struct State {
     /// With more than this behind the last checkpoint it takes nothing in.
     bytes_max: Cell<u64>,
     closing: Cell<bool>,
+    has_ended: Cell<bool>,
     /// Somebody waits for what the journal holds.
     is_wanted: Cell<bool>,
     committer: RefCell<Option<Waker>>,
@@ -88,6 +89,7 @@ impl DiskLog {
                 durable: Cell::default(),
                 bytes_max: Cell::new(u64::MAX),
                 closing: Cell::new(false),
+                has_ended: Cell::new(false),
                 is_wanted: Cell::new(false),
                 committer: RefCell::default(),
                 waiting: RefCell::default(),
@@ -107,10 +109,25 @@ impl DiskLog {
         self.state.bytes_max.set(bytes);
     }
 
-    /// Lets the committer end once all is on disk.
-    pub fn close(&self) {
+    /// Lets the committer end once all is on disk, and waits for it. Nothing may be written to the
+    /// journal any more.
+    pub async fn close(&self) {
         self.state.closing.set(true);
         self.wake_committer();
+        poll_fn(|context| match self.state.has_ended.get() {
+            true => Poll::Ready(()),
+            false => {
+                self.state.waiting.borrow_mut().push(context.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+
+    /// The committer has ended.
+    pub(super) fn end(&self) {
+        self.state.has_ended.set(true);
+        self.wake_waiting();
     }
 
     /// The group that the journal fills now.

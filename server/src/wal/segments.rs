@@ -222,8 +222,11 @@ impl<D: Disk, H: Host> Segments<D, H> {
         }
     }
 
-    /// Closes what is open.
+    /// Closes what is open, once the next segment is made, where one is on its way.
     pub async fn close(self) {
+        while matches!(*self.ahead.borrow(), Ahead::Making) && Rc::strong_count(&self.ahead) > 1 {
+            self.host.sleep(AHEAD_POLL).await;
+        }
         let ahead = std::mem::replace(&mut *self.ahead.borrow_mut(), Ahead::Unmade);
         let made = match ahead {
             Ahead::Made(file, _) => Some(file),

@@ -65,6 +65,8 @@ impl Node {
     fn wait_until_ready(&self) {
         let began = Instant::now();
         while TcpStream::connect(self.address).is_err() {
+            let has_ended = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
+            assert!(!has_ended, "the node ended at once: its log tells why");
             assert!(began.elapsed() < PATIENCE, "nobody listens on {}", self.address);
             std::thread::sleep(Duration::from_millis(5));
         }

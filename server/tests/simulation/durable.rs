@@ -110,7 +110,7 @@ impl<D: Defect> Node for Durable<D> {
     }
 
     async fn close(&self) {
-        self.log.close();
+        self.log.close().await;
     }
 }
 

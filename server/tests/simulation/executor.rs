@@ -203,8 +203,14 @@ pub async fn give_way(mut times: usize) {
 
 impl Host for SimHost {
     async fn breathe(&self) {
-        let often = self.thread.random.borrow_mut().one_in(4);
-        if often {
+        let (gives_way, sleeps, most_us) = {
+            let mut random = self.thread.random.borrow_mut();
+            (random.one_in(4), random.one_in(8), random.by_magnitude(1 << 14) as u64)
+        };
+        // A spent slice can take long: much happens in the midst of a scan.
+        if sleeps {
+            self.sleep(Duration::from_micros(most_us)).await;
+        } else if gives_way {
             give_way(1).await;
         }
     }

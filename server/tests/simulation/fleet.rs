@@ -33,10 +33,7 @@ impl Fleet {
     }
 
     fn scrape_one(&mut self, random: &mut Random, place: usize, now_ms: i64) -> Option<Scraped> {
-        // A new series is filled in from far back at times: it expires soon.
-        let is_late = self.newest_ms[place] == i64::MIN && random.one_in(4);
-        let age_ms = if is_late { self.retention_ms - random.below(60_000) as i64 } else { 0 };
-        let now_ms = now_ms - age_ms;
+        let now_ms = now_ms - self.lag_ms(place);
         let samples = if random.one_in(8) { random.within(1..6) } else { 1 };
         let oldest_ms = (self.newest_ms[place].max(now_ms - 60_000) + 1).min(now_ms + 1);
         let step_ms = (now_ms - oldest_ms + 1) / samples as i64;
@@ -48,11 +45,25 @@ impl Fleet {
         Some((self.labels(place), times.map(|at_ms| Sample::new(at_ms, value(random, place))).collect()))
     }
 
+    /// Some series are sent when they are nearly too old: they expire again and again.
+    fn lag_ms(&self, place: usize) -> i64 {
+        let shape = self.shape(place);
+        if shape.is_multiple_of(4) { self.retention_ms - (shape >> 40) as i64 % 30_000 } else { 0 }
+    }
+
+    /// The number of the series in a place: the window's lowest that falls on it.
+    fn number(&self, place: usize) -> usize {
+        let (first, width) = (self.first as usize, self.width as usize);
+        first + (place + width - first % width) % width
+    }
+
+    /// What is drawn once for a series.
+    fn shape(&self, place: usize) -> u64 {
+        mixed(self.number(place) as u64 ^ (self.client as u64) << 32)
+    }
+
     fn labels(&self, place: usize) -> Labels {
-        let width = self.width as usize;
-        // The window's lowest number that falls on this place.
-        let number = self.first as usize + (place + width - self.first as usize % width) % width;
-        let shape = mixed(number as u64 ^ (self.client as u64) << 32);
+        let (number, shape) = (self.number(place), self.shape(place));
         let mut pairs = vec![
             ("__name__", format!("metric_{}", number % 7)),
             ("client", self.client.to_string()),

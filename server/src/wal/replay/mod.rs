@@ -259,8 +259,7 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
 
     fn finish(mut self) -> Result<Replayed, ReplayError> {
         if let Err(error) = self.restore.finish() {
-            let dir = self.place.dir.to_string();
-            self.lost(&dir, 0, Loss::Records(error.to_string()))?;
+            self.lost(".", 0, Loss::Records(error.to_string()))?;
         }
         self.found.last = Lsn(self.expected - 1);
         self.found.torn = self.broken;

@@ -46,6 +46,7 @@ impl Node {
 
     /// A connection with half a request on it, which the node waits for.
     fn half_a_request(&self) -> TcpStream {
+        wait_until_ready(&self.address);
         let mut stream = connect(&self.address);
         stream.write_all(b"POST /api/v1/write HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc").unwrap();
         // Long enough that the request is under way before a signal comes.
@@ -70,6 +71,22 @@ impl Drop for Node {
         // It has ended by itself, unless the test failed.
         let _ = self.child.kill();
         let _ = std::fs::remove_dir_all(&self.data_dir);
+    }
+}
+
+/// Until its log is open the node refuses writes at once.
+fn wait_until_ready(address: &str) {
+    let began = Instant::now();
+    loop {
+        let mut stream = connect(address);
+        stream.write_all(b"GET /-/ready HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let mut status = String::new();
+        BufReader::new(stream).read_line(&mut status).unwrap();
+        if status.starts_with("HTTP/1.1 200") {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{status}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -14,19 +14,29 @@ use crate::harness::{Answer, send, try_read_answer};
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A data directory, and beside it what the node says.
-pub struct Home(Directory);
+pub struct Home {
+    place: Directory,
+    data_dir: PathBuf,
+}
 
 impl Home {
     /// An empty one.
     pub fn new(name: &str) -> Self {
-        let home = Self(Directory::new(&format!("crash-{name}")));
-        fs::create_dir_all(home.data_dir()).unwrap();
-        home
+        let place = Directory::new(&format!("crash-{name}"));
+        let data_dir = place.path().join("data");
+        fs::create_dir_all(&data_dir).unwrap();
+        Self { place, data_dir }
+    }
+
+    /// Has the data directory elsewhere from now on.
+    #[allow(dead_code, reason = "the trials with power cuts use it")]
+    pub fn move_data_dir(&mut self, data_dir: PathBuf) {
+        self.data_dir = data_dir;
     }
 
     /// The data directory.
     pub fn data_dir(&self) -> PathBuf {
-        self.0.path().join("data")
+        self.data_dir.clone()
     }
 
     /// One log's directory.
@@ -35,7 +45,7 @@ impl Home {
     }
 
     fn told(&self) -> PathBuf {
-        self.0.path().join("told")
+        self.place.path().join("told")
     }
 
     /// The command on this directory, what it tells going to a file.
@@ -64,7 +74,7 @@ impl Home {
     /// Runs a node that is to end by itself: its exit code, and all that it told.
     pub fn run(&self, arguments: &[&str]) -> (i32, String) {
         // A file of its own: another node may be running.
-        let told = self.0.path().join("told-by-another");
+        let told = self.place.path().join("told-by-another");
         let mut command = self.command(arguments);
         let child = command.stdout(Stdio::null()).stderr(File::create(&told).unwrap()).spawn().unwrap();
         let mut node = Node { child, told };

@@ -1,14 +1,40 @@
-//! Power cuts: what the disk's files promise, held against a real file system on a disk that loses
-//! what wasn't synced.
+//! Power cuts: what the disk's files and the node promise, held against a real file system on a disk
+//! that loses what wasn't synced.
 //!
 //! `cargo test --test power_cut -- --ignored` runs them as root; without root they can't be run.
 
+#[path = "../disk/directory.rs"]
+mod directory;
+#[path = "../harness/mod.rs"]
+mod harness;
+#[path = "../crash/ledger.rs"]
+#[allow(dead_code, reason = "the trials with kills use all of it")]
+mod ledger;
+#[path = "../crash/process.rs"]
+#[allow(dead_code, reason = "the trials with kills use all of it")]
+mod process;
+#[path = "../crash/random.rs"]
+#[allow(dead_code, reason = "the trials with kills use all of it")]
+mod random;
+#[path = "../bad_input/request.rs"]
+#[allow(dead_code, reason = "the tests of bad input use all of it")]
+mod request;
 #[path = "../runtime_fixture/mod.rs"]
 mod runtime_fixture;
+#[path = "../crash/sender.rs"]
+#[allow(dead_code, reason = "the trials with kills use all of it")]
+mod sender;
+#[path = "../decode/wire.rs"]
+#[allow(dead_code, reason = "the decoder's own tests use all of it")]
+mod wire;
+#[path = "../reads/written.rs"]
+#[allow(dead_code, reason = "the tests of reads use all of it")]
+mod written;
 
 mod command;
 mod fuse_file;
 mod machine;
+mod node;
 mod volatile;
 
 use std::fs;

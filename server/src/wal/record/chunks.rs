@@ -2,8 +2,9 @@
 //! samples lie in a chunk.
 use std::iter::FusedIterator;
 
+use super::counted::{Counted, ReadEntry};
 use super::varint::{
-    RefSteps, end, length, put_varint, take, take_bytes, take_length, take_varint, unzigzag, zigzag,
+    RefSteps, length, put_varint, take, take_bytes, take_length, take_varint, unzigzag, zigzag,
 };
 use super::{HEAD_BYTES, RecordError, RecordType, STAGING_KEPT_BYTES, head};
 use crate::model::SeriesRef;
@@ -89,7 +90,7 @@ impl<'a> ChunksRecord<'a> {
 
     /// The series with their chunks. Nothing comes after an error.
     pub fn iter(&self) -> ChunksIter<'a> {
-        ChunksIter { left: Some(self.count), refs: RefSteps::default(), rest: self.entries }
+        Counted::new(ChunksReader::default(), self.count, self.entries)
     }
 }
 
@@ -126,38 +127,25 @@ pub struct SealedBytes<'a> {
 }
 
 /// Iterates over the series of a [`ChunksRecord`].
-#[derive(Debug, Clone)]
-pub struct ChunksIter<'a> {
-    left: Option<usize>,
+pub type ChunksIter<'a> = Counted<'a, ChunksReader>;
+
+/// Reads a series' chunks.
+#[derive(Debug, Clone, Default)]
+pub struct ChunksReader {
     refs: RefSteps,
-    rest: &'a [u8],
 }
 
-impl<'a> ChunksIter<'a> {
-    fn take(&mut self) -> Result<SeriesChunks<'a>, RecordError> {
-        let series = self.refs.take(&mut self.rest)?;
-        let sealed = SealedChunks { rest: self.rest };
+impl<'a> ReadEntry<'a> for ChunksReader {
+    type Entry = SeriesChunks<'a>;
+
+    fn read(&mut self, rest: &mut &'a [u8]) -> Result<Self::Entry, RecordError> {
+        let series = self.refs.take(rest)?;
+        let sealed = SealedChunks { rest };
         // Each is looked at here, so that those who iterate over them meet no error.
-        while take_sealed(&mut self.rest)?.is_some() {}
-        Ok(SeriesChunks { series, sealed, open: take_bytes(&mut self.rest)? })
+        while take_sealed(rest)?.is_some() {}
+        Ok(SeriesChunks { series, sealed, open: take_bytes(rest)? })
     }
 }
-
-impl<'a> Iterator for ChunksIter<'a> {
-    type Item = Result<SeriesChunks<'a>, RecordError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let left = self.left.take()?;
-        if left == 0 {
-            return end(self.rest).err().map(Err);
-        }
-        let taken = self.take();
-        self.left = taken.is_ok().then_some(left - 1);
-        Some(taken)
-    }
-}
-
-impl FusedIterator for ChunksIter<'_> {}
 
 /// Iterates over the sealed chunks of a series.
 #[derive(Debug, Clone)]

@@ -4,6 +4,7 @@
 //! nothing, and trust no byte. Knows nothing of frames and files: [`super::frame`] and
 //! [`super::segment`] do.
 mod chunks;
+mod counted;
 mod group;
 mod removed;
 mod runs;
@@ -22,11 +23,12 @@ mod tests;
 
 use std::iter::FusedIterator;
 
-pub use chunks::{ChunksIter, ChunksRecord, SealedBytes, SealedChunks, SeriesChunks};
+pub use chunks::{ChunksIter, ChunksReader, ChunksRecord, SealedBytes, SealedChunks, SeriesChunks};
+pub use counted::{Counted, ReadEntry};
 pub use group::{GROUP_PARTS, Group};
-pub use removed::{RemovedIter, RemovedRecord};
+pub use removed::{RemovedIter, RemovedReader, RemovedRecord};
 pub use samples::{SamplesIter, SamplesRecord};
-pub use series::{NewSeries, RecordLabels, SeriesIter, SeriesRecord};
+pub use series::{NewSeries, RecordLabels, SeriesIter, SeriesReader, SeriesRecord};
 pub use snapshot::{SNAPSHOT_PARTS, Snapshot};
 
 use varint::{end, length, take, take_array, take_byte, take_length};

@@ -1,7 +1,7 @@
 //! The Removed record: the series that went, by ref and id.
-use std::iter::FusedIterator;
 
-use super::varint::{RefSteps, end, length, take_array, take_length};
+use super::counted::{Counted, ReadEntry};
+use super::varint::{RefSteps, length, take_array, take_length};
 use super::{HEAD_BYTES, RecordError, RecordType, STAGING_KEPT_BYTES, head};
 use crate::model::{SeriesId, SeriesRef};
 
@@ -71,7 +71,7 @@ impl<'a> RemovedRecord<'a> {
 
     /// The series. Nothing comes after an error.
     pub fn iter(&self) -> RemovedIter<'a> {
-        RemovedIter { left: Some(self.count), refs: RefSteps::default(), rest: self.entries }
+        Counted::new(RemovedReader::default(), self.count, self.entries)
     }
 }
 
@@ -85,32 +85,19 @@ impl<'a> IntoIterator for &RemovedRecord<'a> {
 }
 
 /// Iterates over the series of a [`RemovedRecord`].
-#[derive(Debug, Clone)]
-pub struct RemovedIter<'a> {
-    left: Option<usize>,
+pub type RemovedIter<'a> = Counted<'a, RemovedReader>;
+
+/// Reads a series that was removed.
+#[derive(Debug, Clone, Default)]
+pub struct RemovedReader {
     refs: RefSteps,
-    rest: &'a [u8],
 }
 
-impl RemovedIter<'_> {
-    fn take(&mut self) -> Result<(SeriesRef, SeriesId), RecordError> {
-        let series = self.refs.take(&mut self.rest)?;
-        Ok((series, SeriesId(u128::from_le_bytes(take_array(&mut self.rest)?))))
+impl<'a> ReadEntry<'a> for RemovedReader {
+    type Entry = (SeriesRef, SeriesId);
+
+    fn read(&mut self, rest: &mut &'a [u8]) -> Result<Self::Entry, RecordError> {
+        let series = self.refs.take(rest)?;
+        Ok((series, SeriesId(u128::from_le_bytes(take_array(rest)?))))
     }
 }
-
-impl Iterator for RemovedIter<'_> {
-    type Item = Result<(SeriesRef, SeriesId), RecordError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let left = self.left.take()?;
-        if left == 0 {
-            return end(self.rest).err().map(Err);
-        }
-        let taken = self.take();
-        self.left = taken.is_ok().then_some(left - 1);
-        Some(taken)
-    }
-}
-
-impl FusedIterator for RemovedIter<'_> {}

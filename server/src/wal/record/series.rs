@@ -4,7 +4,8 @@ use std::iter::FusedIterator;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::varint::{RefSteps, end, length, put_varint, take, take_array, take_length, take_varint};
+use super::counted::{Counted, ReadEntry};
+use super::varint::{RefSteps, length, put_varint, take, take_array, take_length, take_varint};
 use super::{HEAD_BYTES, RecordError, RecordType, STAGING_KEPT_BYTES, head};
 use crate::model::{SeriesId, SeriesRef};
 
@@ -162,12 +163,8 @@ impl<'a> SeriesRecord<'a> {
 
     /// The series. Nothing comes after an error.
     pub fn iter(&self) -> SeriesIter<'a> {
-        SeriesIter {
-            symbols: self.symbols,
-            left: Some(self.count),
-            refs: RefSteps::default(),
-            rest: self.entries,
-        }
+        let reader = SeriesReader { symbols: self.symbols, refs: RefSteps::default() };
+        Counted::new(reader, self.count, self.entries)
     }
 }
 
@@ -204,51 +201,40 @@ pub struct NewSeries<'a> {
 }
 
 /// Iterates over the series of a [`SeriesRecord`].
+pub type SeriesIter<'a> = Counted<'a, SeriesReader<'a>>;
+
+/// Reads a series with its labels.
 #[derive(Debug, Clone)]
-pub struct SeriesIter<'a> {
+pub struct SeriesReader<'a> {
     symbols: SymbolTable<'a>,
-    left: Option<usize>,
     refs: RefSteps,
-    rest: &'a [u8],
 }
 
-impl<'a> SeriesIter<'a> {
-    fn take(&mut self) -> Result<NewSeries<'a>, RecordError> {
-        let series = self.refs.take(&mut self.rest)?;
-        let id = SeriesId(u128::from_le_bytes(take_array(&mut self.rest)?));
-        let labels = self.take_labels()?;
+impl<'a> ReadEntry<'a> for SeriesReader<'a> {
+    type Entry = NewSeries<'a>;
+
+    fn read(&mut self, rest: &mut &'a [u8]) -> Result<Self::Entry, RecordError> {
+        let series = self.refs.take(rest)?;
+        let id = SeriesId(u128::from_le_bytes(take_array(rest)?));
+        let labels = self.read_labels(rest)?;
         Ok(NewSeries { series, id, labels })
     }
+}
 
+impl<'a> SeriesReader<'a> {
     /// Looks at every label, so that those who iterate over them meet no error.
-    fn take_labels(&mut self) -> Result<RecordLabels<'a>, RecordError> {
-        let count = take_varint(&mut self.rest)?;
-        let numbers = self.rest;
+    fn read_labels(&self, rest: &mut &'a [u8]) -> Result<RecordLabels<'a>, RecordError> {
+        let count = take_varint(rest)?;
+        let numbers = *rest;
         for _ in 0..count {
             for _ in 0..2 {
-                self.symbols.get(take_varint(&mut self.rest)?)?;
+                self.symbols.get(take_varint(rest)?)?;
             }
         }
-        let numbers = &numbers[..numbers.len() - self.rest.len()];
+        let numbers = &numbers[..numbers.len() - rest.len()];
         Ok(RecordLabels { symbols: self.symbols, numbers })
     }
 }
-
-impl<'a> Iterator for SeriesIter<'a> {
-    type Item = Result<NewSeries<'a>, RecordError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let left = self.left.take()?;
-        if left == 0 {
-            return end(self.rest).err().map(Err);
-        }
-        let taken = self.take();
-        self.left = taken.is_ok().then_some(left - 1);
-        Some(taken)
-    }
-}
-
-impl FusedIterator for SeriesIter<'_> {}
 
 /// Iterates over the labels of a series, as name and value.
 #[derive(Debug, Clone)]

@@ -72,6 +72,15 @@ impl TestLog {
         block_on(segments.close());
     }
 
+    /// A checkpoint without series, behind which a replay goes on with group `first`.
+    fn write_empty_checkpoint(&self, first: Lsn) {
+        let mut writer = block_on(CheckpointWriter::create(&self.place, first)).unwrap();
+        let mut snapshot = Snapshot::default();
+        snapshot.end(0, 0);
+        block_on(writer.write(&mut snapshot)).unwrap();
+        block_on(writer.finish()).unwrap();
+    }
+
     /// Changes the bytes of a segment from `offset` on.
     fn overwrite(&self, seq: u64, offset: usize, with: &[u8]) {
         let path = self.root.join("log").join(segment_name(seq));
@@ -187,11 +196,7 @@ fn a_segment_of_another_data_directory_is_refused_whatever_the_recovery() {
 #[test]
 fn a_checkpoint_stands_for_the_groups_before_it() {
     let log = TestLog::with_groups(8);
-    let mut writer = block_on(CheckpointWriter::create(&log.place, Lsn(5))).unwrap();
-    let mut snapshot = Snapshot::default();
-    snapshot.end(0, 0);
-    block_on(writer.write(&mut snapshot)).unwrap();
-    block_on(writer.finish()).unwrap();
+    log.write_empty_checkpoint(Lsn(5));
     // Damage in what the checkpoint has in it hurts nobody.
     log.overwrite(1, BLOCK + 30, &[0xff; 4]);
     assert_eq!(log.values(), [5, 6, 7, 8]);
@@ -200,11 +205,7 @@ fn a_checkpoint_stands_for_the_groups_before_it() {
 #[test]
 fn a_checkpoint_without_its_end_is_damage() {
     let log = TestLog::with_groups(3);
-    let mut writer = block_on(CheckpointWriter::create(&log.place, Lsn(2))).unwrap();
-    let mut snapshot = Snapshot::default();
-    snapshot.end(0, 0);
-    block_on(writer.write(&mut snapshot)).unwrap();
-    block_on(writer.finish()).unwrap();
+    log.write_empty_checkpoint(Lsn(2));
     let path = log.root.join("log").join(checkpoint_name(Lsn(2)));
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[BLOCK + 30] ^= 1;

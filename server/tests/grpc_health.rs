@@ -3,6 +3,8 @@
 #[path = "harness/mod.rs"]
 mod harness;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use harness::Node;
 use http::{HeaderMap, Request};
@@ -15,6 +17,8 @@ use tokio::net::TcpStream;
 const EMPTY_MESSAGE: &[u8] = &[0, 0, 0, 0, 0];
 /// `status = SERVING`
 const SERVING: &[u8] = &[0, 0, 0, 0, 2, 0x08, 1];
+/// `status = NOT_SERVING`
+const NOT_SERVING: &[u8] = &[0, 0, 0, 0, 2, 0x08, 2];
 
 /// Calls a method over HTTP/2 and gives its messages, headers and trailers.
 async fn call(node: &Node, path: &str, message: &'static [u8]) -> (Bytes, HeaderMap, HeaderMap) {
@@ -53,4 +57,17 @@ async fn an_unknown_service_or_method_is_told_so() {
     let (_, headers, _) = call(&node, "/no.such.Service/Method", EMPTY_MESSAGE).await;
     assert_eq!(headers["grpc-status"], "12");
     assert!(headers["grpc-message"].to_str().unwrap().contains("no.such.Service"));
+}
+
+#[tokio::test]
+async fn a_watched_health_tells_of_the_end_and_ends() {
+    let node = Node::start(1);
+    let watching = call(&node, "/grpc.health.v1.Health/Watch", EMPTY_MESSAGE);
+    let ending = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        node.request_shutdown();
+    };
+    let ((messages, _, trailers), ()) = tokio::join!(watching, ending);
+    assert_eq!(&messages[..], [SERVING, NOT_SERVING].concat());
+    assert_eq!(trailers["grpc-status"], "0");
 }

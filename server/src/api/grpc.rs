@@ -3,11 +3,14 @@
 //! tonic's services run on the executor like any other handler; nothing here spawns.
 
 use std::pin::Pin;
+use std::rc::Rc;
+use std::time::Duration;
 
-use futures::stream::{self, Stream, StreamExt};
+use futures::stream::{self, Stream};
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Request, Response};
 use hyper::body::Incoming;
+use send_wrapper::SendWrapper;
 use tonic::codegen::Service;
 use tonic::{Code, Status};
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -17,9 +20,12 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use crate::api::body::ResponseBody;
 use crate::api::core::Core;
 use crate::api::endpoints::NodeResponse;
-use crate::runtime::Shutdown;
+use crate::runtime::sleep;
 
 const HEALTH: &str = "/grpc.health.v1.Health/";
+/// How often a watched health is looked at.
+const WATCH_INTERVAL: Duration = Duration::from_millis(200);
+
 const GRPC: &str = "application/grpc";
 
 /// Whether a request speaks gRPC.
@@ -29,12 +35,11 @@ pub fn is_grpc<B>(request: &Request<B>) -> bool {
 }
 
 /// Answers one gRPC request.
-pub async fn answer(core: &Core, request: Request<Incoming>) -> NodeResponse {
+pub async fn answer(core: &Rc<Core>, request: Request<Incoming>) -> NodeResponse {
     if !request.uri().path().starts_with(HEALTH) {
         return unimplemented(request.uri().path());
     }
-    let ready = core.not_ready().is_none();
-    let mut health = HealthServer::new(NodeHealth { ready, shutdown: core.shutdown.clone() });
+    let mut health = HealthServer::new(NodeHealth { core: SendWrapper::new(Rc::clone(core)) });
     match health.call(request).await {
         Ok(response) => response.map(ResponseBody::Grpc),
         Err(never) => match never {},
@@ -56,17 +61,28 @@ fn unimplemented(path: &str) -> NodeResponse {
 
 /// The node's health as gRPC clients and Kubernetes' probes ask for it.
 struct NodeHealth {
-    /// Whether it takes writes, when it was asked.
-    ready: bool,
-    shutdown: Shutdown,
+    // tonic asks for `Send`; a request stays on its core.
+    core: SendWrapper<Rc<Core>>,
 }
 
-impl NodeHealth {
-    fn now(&self) -> HealthCheckResponse {
-        match self.ready {
-            true => response(ServingStatus::Serving),
-            false => response(ServingStatus::NotServing),
+fn status_of(core: &Core) -> ServingStatus {
+    match core.not_ready() {
+        None => ServingStatus::Serving,
+        Some(_) => ServingStatus::NotServing,
+    }
+}
+
+/// The next status that is another one than `last`; none once the node ends and that is told.
+async fn next_status(core: &Core, last: Option<ServingStatus>) -> Option<ServingStatus> {
+    loop {
+        let now = status_of(core);
+        if Some(now) != last {
+            return Some(now);
         }
+        if core.shutdown.is_requested() {
+            return None;
+        }
+        sleep(WATCH_INTERVAL).await;
     }
 }
 
@@ -89,23 +105,25 @@ impl Health for NodeHealth {
         request: tonic::Request<HealthCheckRequest>,
     ) -> Result<tonic::Response<HealthCheckResponse>, Status> {
         check_name(&request)?;
-        Ok(tonic::Response::new(self.now()))
+        Ok(tonic::Response::new(response(status_of(&self.core))))
     }
 
     type WatchStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
 
-    /// The health now, and once more when the node is told to end.
+    /// The health now, and each time that it changes, until the node ends.
     async fn watch(
         &self,
         request: tonic::Request<HealthCheckRequest>,
     ) -> Result<tonic::Response<Self::WatchStream>, Status> {
         check_name(&request)?;
-        let requested = self.shutdown.requested();
-        let ending = stream::once(async move {
-            requested.await;
-            Ok(response(ServingStatus::NotServing))
+        let core = self.core.clone();
+        let watched = stream::unfold(None, move |last| {
+            let core = core.clone();
+            SendWrapper::new(async move {
+                let status = next_status(&core, last).await?;
+                Some((Ok(response(status)), Some(status)))
+            })
         });
-        let watched = stream::iter([Ok(self.now())]).chain(ending);
         Ok(tonic::Response::new(Box::pin(watched)))
     }
 }

@@ -1,6 +1,9 @@
 //! Every bound of the node in one place, related to each other at compile time.
 //!
 //! What an operator may change stands in [`crate::config`]; its defaults stand here.
+pub mod memory;
+
+pub use memory::{LimitTooSmall, MemoryPlan};
 
 /// Cells of a node: a fixed fraction each of the series-id space, for the life of a data directory.
 pub const CELL_COUNT: usize = 1024;
@@ -25,14 +28,20 @@ pub const LABEL_VALUE_BYTES_MAX: usize = 8192;
 
 /// Samples of one write request. In a body a sample may take two bytes, in a part it takes sixteen.
 pub const REQUEST_SAMPLES_MAX: u64 = 1 << 20;
+/// A request's parts in bytes: 16 of a sample, 32 of a series, which has a sample at the least.
+pub const PART_BYTES_MAX: usize = REQUEST_SAMPLES_MAX as usize * (16 + 32);
 
 /// Symbols of one remote write 2 request.
 pub const SYMBOLS_MAX: usize = 1 << 20;
+/// What the symbols of one request take beside its body, in bytes: a place and a hash each.
+pub const SYMBOL_BYTES_MAX: usize = SYMBOLS_MAX * (8 + 16);
 /// Label sets of one remote write 2 request that are written out to be hashed, in bytes. A few
 /// references can stand for a million times their own length.
 pub const EXPANDED_LABEL_BYTES_MAX: usize = 4 * DECODED_BYTES_MAX;
-/// Remote write 2 label sets that one core knows again, 32 bytes each.
+/// Remote write 2 label sets that one core knows again.
 pub const ID_CACHE_ENTRIES_MAX: usize = 1 << 20;
+/// What one of them takes.
+pub const ID_CACHE_ENTRY_BYTES: usize = 32;
 const _: () = assert!(ID_CACHE_ENTRIES_MAX.is_power_of_two());
 
 /// How far ahead of the node's clock a sample may lie, in ms (Prometheus: 10 minutes).
@@ -60,12 +69,17 @@ pub const SELECT_IDLE_US_MAX: u64 = 60 * 1_000_000;
 pub const BODIES_KEPT: usize = 64;
 /// A body that grew beyond this many bytes is not kept.
 pub const BODY_KEPT_BYTES_MAX: usize = 4 << 20;
-/// Bytes of the write requests that one core has under way, as they arrive and decompressed.
+/// Bytes of the write requests that one core has under way, as they arrive and decompressed. With a
+/// small memory limit it is less: [`MemoryPlan`].
 pub const IN_FLIGHT_BYTES_MAX: usize = 256 << 20;
 const _: () = assert!(IN_FLIGHT_BYTES_MAX >= BODY_BYTES_MAX + DECODED_BYTES_MAX);
 
 /// Bytes of a shard's changes that may wait for the disk where writes are acknowledged from memory.
 pub const LOG_BACKLOG_BYTES_MAX: usize = 1 << 20;
+
+/// A group of the write-ahead log as it is written, in bytes. Its lengths have 32 bits.
+pub const WAL_FRAME_PAYLOAD_MAX: usize = 1 << 30;
+const _: () = assert!(WAL_FRAME_PAYLOAD_MAX < u32::MAX as usize);
 
 /// Labels and chunks that a read fetches from a shard at a time, in bytes.
 pub const FETCH_BYTES: usize = 1 << 20;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
-use silverback::config::{self, Effective, FaultList};
+use silverback::config::{self, Config, Effective, FaultList};
 use silverback::node::{self, NodeError};
 
 /// Neither started nor tried to: the configuration, the arguments or the machine are wrong.
@@ -53,9 +53,23 @@ fn check_config(matches: &[&ArgMatches]) -> ExitCode {
     match load(matches) {
         Ok(effective) => {
             print!("{effective}");
-            ExitCode::SUCCESS
+            check_memory(&effective.config)
         }
         Err(faults) => refuse(&faults),
+    }
+}
+
+/// What of the configuration depends on the machine, as a comment.
+fn check_memory(config: &Config) -> ExitCode {
+    match node::memory_share(config) {
+        Ok(share) => {
+            println!("# memory here: {share}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("silverback: {error}");
+            ExitCode::from(exit_code(&error))
+        }
     }
 }
 
@@ -81,8 +95,9 @@ fn run(matches: &[&ArgMatches]) -> ExitCode {
 /// What an operator has to change before a start can succeed is told apart from what failed.
 fn exit_code(error: &NodeError) -> u8 {
     match error {
-        NodeError::Preflight(_) => EXIT_CONFIG,
+        NodeError::Preflight(_) | NodeError::LimitTooSmall(_) => EXIT_CONFIG,
         NodeError::Cpus(_)
+        | NodeError::Memory(_)
         | NodeError::Listen(..)
         | NodeError::Signals(_)
         | NodeError::Run(_)

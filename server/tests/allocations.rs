@@ -5,7 +5,9 @@ use std::hint::black_box;
 
 use silverback::gorilla::{OpenXor, WordSink, XorIter};
 use silverback::limits::CHUNK_BYTES_MAX;
-use silverback::model::Sample;
+use silverback::model::{Sample, SeriesRef};
+use silverback::wal::Journal;
+use silverback::wal::record::{Group, Record, records};
 
 struct CountingAllocator;
 
@@ -93,4 +95,39 @@ fn sealing_allocates_the_bytes_and_reading_them_nothing() {
     assert_eq!(allocations(|| sealed = Some(open.seal(words))), 1);
     let sealed = sealed.unwrap();
     assert_eq!(allocations(|| assert!(XorIter::new(sealed.bytes()).all(|sample| sample.is_ok()))), 0);
+}
+
+fn store_samples(group: &mut Group) {
+    group.clear();
+    for i in 0..10_000 {
+        group.stored(SeriesRef(i), Sample::new(i64::from(i / 100), f64::from(i) / 3.0));
+    }
+}
+
+#[test]
+fn a_group_that_is_used_again_allocates_nothing() {
+    let mut group = Group::default();
+    store_samples(&mut group);
+    black_box(group.parts());
+    let again = || {
+        store_samples(&mut group);
+        black_box(group.parts());
+    };
+    assert_eq!(allocations(again), 0);
+}
+
+#[test]
+fn reading_a_group_allocates_nothing() {
+    let mut group = Group::default();
+    store_samples(&mut group);
+    let payload = group.parts().concat();
+    let mut count = 0;
+    let read = || {
+        for record in records(&payload) {
+            let Ok(Record::Samples(samples)) = record else { panic!("a group of samples alone") };
+            count += samples.iter().filter(Result::is_ok).count();
+        }
+    };
+    assert_eq!(allocations(read), 0);
+    assert_eq!(count, 10_000);
 }

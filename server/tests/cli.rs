@@ -111,3 +111,14 @@ fn an_unknown_flag_is_refused_with_the_nearest_one() {
     assert_eq!(code, 2);
     check_holds(&stderr, &["--retension", "--retention"]);
 }
+
+#[test]
+fn a_memory_limit_too_small_for_its_shards_is_told_with_the_least_that_would_do() {
+    let small = ["check-config", "--shards=8", "--memory-limit=128MiB"];
+    let (code, _, stderr) = run(silverback(&small));
+    assert_eq!(code, 2);
+    check_holds(&stderr, &["too small for 8 shards", "MiB at the least", "--memory-limit"]);
+    let (code, stdout, _) = run(silverback(&["check-config", "--shards=1", "--memory-limit=512MiB"]));
+    assert_eq!(code, 0);
+    check_holds(&stdout, &["memory-limit: 512MiB", "# memory here: limit 512 MiB"]);
+}

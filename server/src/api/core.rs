@@ -6,14 +6,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::api::read_fault::ReadFault;
 use crate::api::remote_write::Decoder;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::limits::MemoryPlan;
 use crate::message::{AcceptorCounts, PartPool};
 use crate::model::SeriesIdHasher;
 use crate::routing::{BodyPool, Router};
 use crate::runtime::{Shutdown, Slicer};
-use crate::wal::progress::{Replaying, ReplayProgress};
+use crate::wal::health::LogHealth;
+use crate::wal::progress::{ReplayProgress, Replaying};
 
 /// One core's acceptor state. Lives behind an `Rc` on its core.
 pub struct Core {
@@ -56,9 +59,35 @@ pub struct NodeFacts {
     pub listen: Box<[SocketAddr]>,
     /// How far the replays have come.
     pub replay: ReplayProgress,
+    /// How many logs take nothing in.
+    pub logs: Arc<LogHealth>,
+    /// How its memory limit is shared out.
+    pub memory: MemoryPlan,
 }
 
 impl Core {
+    /// Why the node takes no writes now; `None`: it takes them.
+    pub fn not_ready(&self) -> Option<String> {
+        if self.shutdown.is_requested() {
+            return Some("the node is stopping".to_owned());
+        }
+        if let Some(replaying) = self.replaying() {
+            return Some(replaying.to_string());
+        }
+        match self.node.logs.shut() {
+            0 => None,
+            shut => Some(format!(
+                "{shut} of {} write-ahead logs take nothing in: the node's log and a refused write tell why",
+                self.node.cpus.len()
+            )),
+        }
+    }
+
+    /// Refuses reads until all data is back.
+    pub fn check_replayed(&self) -> Result<(), ReadFault> {
+        self.replaying().map_or(Ok(()), |replaying| Err(ReadFault::Replaying(replaying)))
+    }
+
     /// How far the replay is; `None` once every shard has its data back.
     pub fn replaying(&self) -> Option<Replaying> {
         let replay = &self.node.replay;
@@ -74,6 +103,10 @@ impl Core {
 
     /// The counters, with what is under way now.
     pub fn acceptor_counts(&self) -> AcceptorCounts {
-        AcceptorCounts { in_flight_bytes: self.bodies.in_use_bytes() as u64, ..self.counts.get() }
+        AcceptorCounts {
+            in_flight_bytes: self.bodies.in_use_bytes() as u64,
+            pool_bytes: self.bodies.kept_bytes() as u64,
+            ..self.counts.get()
+        }
     }
 }

@@ -39,7 +39,9 @@ pub async fn stats(core: &Core) -> Result<Vec<CoreStats>, FanoutError> {
     let answers: Vec<Answer> = core.router.shards().map(ask).collect::<Result<_, _>>()?;
     let stats = |reply| match reply {
         ShardReply::Stats(stats) => *stats,
-        ShardReply::Read(_) | ShardReply::Written(_) | ShardReply::NotDurable(_) => wrong_kind(),
+        ShardReply::Read(_) | ShardReply::Written(_) | ShardReply::NotDurable(_) | ShardReply::MemoryFull => {
+            wrong_kind()
+        }
     };
     Ok(join_all(answers).await.into_iter().map(stats).collect())
 }
@@ -64,7 +66,10 @@ pub async fn strings(core: &Core, request: &ReadRequest) -> Result<Vec<Box<str>>
 fn read_reply(reply: ShardReply) -> Result<ReadReply, FanoutError> {
     match reply {
         ShardReply::Read(reply) => Ok(*reply?),
-        ShardReply::Stats(_) | ShardReply::Written(_) | ShardReply::NotDurable(_) => wrong_kind(),
+        ShardReply::Stats(_)
+        | ShardReply::Written(_)
+        | ShardReply::NotDurable(_)
+        | ShardReply::MemoryFull => wrong_kind(),
     }
 }
 

@@ -33,7 +33,8 @@ pub async fn answer(core: &Core, request: Request<Incoming>) -> NodeResponse {
     if !request.uri().path().starts_with(HEALTH) {
         return unimplemented(request.uri().path());
     }
-    let mut health = HealthServer::new(NodeHealth { shutdown: core.shutdown.clone() });
+    let ready = core.not_ready().is_none();
+    let mut health = HealthServer::new(NodeHealth { ready, shutdown: core.shutdown.clone() });
     match health.call(request).await {
         Ok(response) => response.map(ResponseBody::Grpc),
         Err(never) => match never {},
@@ -55,14 +56,16 @@ fn unimplemented(path: &str) -> NodeResponse {
 
 /// The node's health as gRPC clients and Kubernetes' probes ask for it.
 struct NodeHealth {
+    /// Whether it takes writes, when it was asked.
+    ready: bool,
     shutdown: Shutdown,
 }
 
 impl NodeHealth {
     fn now(&self) -> HealthCheckResponse {
-        match self.shutdown.is_requested() {
-            false => response(ServingStatus::Serving),
-            true => response(ServingStatus::NotServing),
+        match self.ready {
+            true => response(ServingStatus::Serving),
+            false => response(ServingStatus::NotServing),
         }
     }
 }

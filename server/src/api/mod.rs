@@ -6,6 +6,7 @@ pub mod endpoints;
 pub mod fanout;
 pub mod grpc;
 pub mod http_api;
+pub mod memory_metrics;
 pub mod node_metrics;
 pub mod pages;
 pub mod protobuf;

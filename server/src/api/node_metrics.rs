@@ -106,14 +106,10 @@ const SHARD: &[Row] = &[
     row("silverback_label_pairs", Kind::Gauge, "Label pairs in the index.", {
         Value::Shard(|s| s.label_pairs as u64)
     }),
-    row("silverback_series_bytes", Kind::Gauge, "Memory of series, without chunks and index.", {
-        Value::Shard(|s| s.series_bytes as u64)
-    }),
-    row("silverback_chunk_bytes", Kind::Gauge, "Memory of chunks.", Value::Shard(|s| s.chunk_bytes as u64)),
-    row("silverback_index_bytes", Kind::Gauge, "Memory of the label index.", {
-        Value::Shard(|s| s.index_bytes as u64)
-    }),
     row("silverback_shard_parts_total", Kind::Counter, "Parts of write requests.", Value::Shard(|s| s.parts)),
+    row("silverback_shard_parts_refused_total", Kind::Counter, "Parts refused because memory was full.", {
+        Value::Shard(|s| s.parts_refused)
+    }),
     row("silverback_shard_commits_total", Kind::Counter, "Commits of the log.", Value::Shard(|s| s.commits)),
     row(
         "silverback_shard_reads_total",
@@ -126,6 +122,42 @@ const SHARD: &[Row] = &[
     }),
     row("silverback_shard_queued", Kind::Gauge, "Requests that wait for the shard.", {
         Value::Shard(|s| s.queued as u64)
+    }),
+    row("silverback_wal_commits_total", Kind::Counter, "Groups of the write-ahead log made durable.", {
+        Value::Shard(|s| s.log.counts.commits)
+    }),
+    row("silverback_wal_commit_microseconds_total", Kind::Counter, "Time from group to durable.", {
+        Value::Shard(|s| s.log.counts.commit_us)
+    }),
+    row("silverback_wal_samples_total", Kind::Counter, "Samples in the write-ahead log's groups.", {
+        Value::Shard(|s| s.log.counts.samples)
+    }),
+    row("silverback_wal_written_bytes_total", Kind::Counter, "Bytes of the log, padding included.", {
+        Value::Shard(|s| s.log.counts.written_bytes)
+    }),
+    row(
+        "silverback_wal_since_checkpoint_bytes",
+        Kind::Gauge,
+        "Bytes of the log that a restart would replay behind the checkpoint.",
+        Value::Shard(|s| s.log.counts.since_checkpoint_bytes),
+    ),
+    row("silverback_wal_segment_bytes", Kind::Gauge, "Disk space of segments and spares.", {
+        Value::Shard(|s| s.log.counts.segment_bytes)
+    }),
+    row("silverback_wal_shut", Kind::Gauge, "Whether the log takes nothing in: 1 if it is shut.", {
+        Value::Shard(|s| u64::from(s.log.fault.is_some()))
+    }),
+    row("silverback_wal_disk_full_total", Kind::Counter, "Attempts to write that found the disk full.", {
+        Value::Shard(|s| s.log.counts.full_disk)
+    }),
+    row("silverback_checkpoints_total", Kind::Counter, "Checkpoints written.", {
+        Value::Shard(|s| s.log.counts.checkpoints)
+    }),
+    row("silverback_checkpoints_failed_total", Kind::Counter, "Checkpoints that failed.", {
+        Value::Shard(|s| s.log.counts.checkpoints_failed)
+    }),
+    row("silverback_checkpoint_bytes", Kind::Gauge, "Disk space of the newest checkpoint.", {
+        Value::Shard(|s| s.log.counts.checkpoint_bytes)
     }),
     row("silverback_shard_open_selects", Kind::Gauge, "Reads that are being fetched.", {
         Value::Shard(|s| s.open_selects as u64)
@@ -141,6 +173,12 @@ const ACCEPTOR: &[Row] = &[
         Kind::Counter,
         "Write requests refused because something was full.",
         Value::Acceptor(|a| a.writes_overloaded),
+    ),
+    row(
+        "silverback_write_requests_memory_full_total",
+        Kind::Counter,
+        "Write requests refused because memory was full.",
+        Value::Acceptor(|a| a.writes_memory_full),
     ),
     row(
         "silverback_write_requests_not_durable_total",

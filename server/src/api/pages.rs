@@ -8,8 +8,8 @@ use http::header::{CONTENT_SECURITY_POLICY, HeaderValue};
 use crate::api::core::Core;
 use crate::api::endpoints::{NodeResponse, text, with_type};
 use crate::api::fanout::{self, FanoutError};
-use crate::api::node_metrics;
 use crate::api::status::{self, NodeStatus, ShardStatus};
+use crate::api::{memory_metrics, node_metrics};
 use crate::message::CoreStats;
 use crate::metrics::{self, Family};
 use crate::model::{Labels, RefusedCounts};
@@ -24,15 +24,10 @@ pub fn status_page() -> NodeResponse {
 
 /// `/-/ready`
 pub fn ready(core: &Core) -> NodeResponse {
-    match not_ready(core) {
+    match core.not_ready() {
         None => text(StatusCode::OK, "silverback is ready\n"),
         Some(why) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n")),
     }
-}
-
-/// Why the node takes no writes now; `None`: it takes them.
-fn not_ready(core: &Core) -> Option<&'static str> {
-    core.shutdown.is_requested().then_some("the node is stopping")
 }
 
 /// `/metrics`
@@ -47,7 +42,8 @@ async fn families(core: &Core) -> Result<Vec<Family>, FanoutError> {
     let cores = fanout::stats(core).await?;
     let mut families = vec![metrics::build_info()];
     families.extend(metrics::process_families(Path::new(metrics::PROC)));
-    families.extend(node_metrics::families(&cores, not_ready(core).is_none()));
+    families.extend(node_metrics::families(&cores, core.not_ready().is_none()));
+    families.extend(memory_metrics::families(&core.node.memory, &cores));
     Ok(families)
 }
 
@@ -79,8 +75,8 @@ fn status_of(core: &Core, cores: &[CoreStats]) -> NodeStatus {
         name: host_name(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         uptime_s: uptime_ms as f64 / 1000.0,
-        ready: not_ready(core).is_none(),
-        not_ready: not_ready(core).unwrap_or_default().to_owned(),
+        ready: core.not_ready().is_none(),
+        not_ready: core.not_ready().unwrap_or_default(),
         listen: core.node.listen.iter().map(ToString::to_string).collect(),
         retention_s: core.config.retention.as_secs(),
         series: sum(|c| c.shard.series as u64),
@@ -89,6 +85,7 @@ fn status_of(core: &Core, cores: &[CoreStats]) -> NodeStatus {
         received_bytes_total: sum(|c| c.acceptor.write_bytes),
         reads_total: sum(|c| c.acceptor.reads),
         resident_bytes: resident_bytes(),
+        memory: status::MemoryStatus::new(&core.node.memory, cores),
         connections: sum(|c| c.executor.connections_open),
         refused: status::refused_by_reason(&refused(cores)),
         shards: cores.iter().enumerate().map(|(i, c)| ShardStatus::new(&c.shard, cpu_of(i))).collect(),
@@ -111,7 +108,5 @@ fn host_name() -> String {
 }
 
 fn resident_bytes() -> u64 {
-    let resident = metrics::process_families(Path::new(metrics::PROC));
-    let family = resident.iter().find(|family| family.name == "process_resident_memory_bytes");
-    family.and_then(|family| family.samples.first()).map_or(0, |sample| sample.value as u64)
+    metrics::resident_bytes(Path::new(metrics::PROC)).unwrap_or(0)
 }

@@ -9,6 +9,7 @@ use crate::api::fanout::FanoutError;
 use crate::api::request_body::BodyError;
 use crate::gorilla::ChunkError;
 use crate::message::ReadError;
+use crate::wal::progress::Replaying;
 
 /// When to come again after the node had too much under way, in seconds.
 const RETRY_AFTER_S: u64 = 1;
@@ -34,6 +35,9 @@ pub enum ReadFault {
     /// As many reads are under way as may be.
     #[error("as many reads are under way as this node allows: try again later")]
     TooManyReads,
+    /// Not all data is back yet.
+    #[error("not ready: {0}")]
+    Replaying(Replaying),
     /// The shards didn't answer.
     #[error(transparent)]
     Shards(#[from] FanoutError),
@@ -63,6 +67,7 @@ impl ReadFault {
             Self::Shards(FanoutError::Refused(ReadError::UnknownSelect)) | Self::TimedOut(_) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
+            Self::Replaying(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Chunk(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -77,6 +82,7 @@ impl ReadFault {
                 "too_many_requests"
             }
             Self::Shards(FanoutError::Refused(ReadError::UnknownSelect)) | Self::TimedOut(_) => "timeout",
+            Self::Replaying(_) => "unavailable",
             Self::Chunk(_) => "internal",
         }
     }
@@ -91,7 +97,7 @@ impl ReadFault {
                 // The rest of the body is not waited for.
                 headers.insert(CONNECTION, HeaderValue::from_static("close"));
             }
-            Self::TooManyReads | Self::Shards(_) | Self::TimedOut(_) => {
+            Self::TooManyReads | Self::Shards(_) | Self::TimedOut(_) | Self::Replaying(_) => {
                 headers.insert(RETRY_AFTER, RETRY_AFTER_S.into());
             }
             Self::BadRequest(_) | Self::MediaType(_) | Self::TooManySamples(_) | Self::Chunk(_) => {}

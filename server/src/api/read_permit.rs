@@ -13,6 +13,7 @@ pub struct ReadPermit {
 impl ReadPermit {
     /// One of this core's share of the node's reads. A core always has one.
     pub fn take(core: &Rc<Core>) -> Result<Self, ReadFault> {
+        core.check_replayed()?;
         let max = core.config.max_reads.div_ceil(core.router.shards().count()).max(1);
         if core.reads.get() >= max {
             return Err(ReadFault::TooManyReads);

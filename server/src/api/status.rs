@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::message::ShardStats;
+use crate::limits::MemoryPlan;
+use crate::message::{CoreStats, MemoryPressure, ShardStats};
 use crate::model::RefusedCounts;
 
 /// The page: one file that asks for nothing but the node's own status.
@@ -51,12 +52,60 @@ pub struct NodeStatus {
     pub reads_total: u64,
     /// Resident memory of the process.
     pub resident_bytes: u64,
+    /// What of the memory limit is used for what.
+    pub memory: MemoryStatus,
     /// Open connections.
     pub connections: u64,
     /// Samples refused, by reason; a reason that never came up is left out.
     pub refused: BTreeMap<String, u64>,
     /// The shards, in the order of their number.
     pub shards: Vec<ShardStatus>,
+}
+
+/// The memory limit, and what stands against it by the node's own accounting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryStatus {
+    /// Resident memory that the process may have.
+    pub limit_bytes: u64,
+    /// Series, chunks and indices of all shards.
+    pub shards_bytes: u64,
+    /// What these may have now.
+    pub shards_budget_bytes: u64,
+    /// Write requests under way, and buffers kept for them.
+    pub requests_bytes: u64,
+    /// The most that any shard refuses: nothing, new series, or writes.
+    pub refuses: Refuses,
+}
+
+/// What is refused for want of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Refuses {
+    /// There is room.
+    Nothing,
+    /// Samples of series that aren't known.
+    NewSeries,
+    /// Write requests.
+    Writes,
+}
+
+impl MemoryStatus {
+    /// From what the node planned and what its cores tell.
+    pub fn new(plan: &MemoryPlan, cores: &[CoreStats]) -> Self {
+        let sum = |of: fn(&CoreStats) -> u64| cores.iter().map(of).sum();
+        let most = cores.iter().map(|core| core.shard.memory_pressure).max().unwrap_or_default();
+        Self {
+            limit_bytes: plan.limit_bytes as u64,
+            shards_bytes: sum(|c| c.shard.memory.total() as u64),
+            shards_budget_bytes: sum(|c| c.shard.memory_budget_bytes as u64),
+            requests_bytes: sum(|c| c.acceptor.in_flight_bytes + c.acceptor.pool_bytes),
+            refuses: match most {
+                MemoryPressure::Ample => Refuses::Nothing,
+                MemoryPressure::NoNewSeries => Refuses::NewSeries,
+                MemoryPressure::Full => Refuses::Writes,
+            },
+        }
+    }
 }
 
 /// A shard at one moment.
@@ -95,7 +144,7 @@ impl ShardStatus {
             queue_depth: stats.queued as u64,
             busy_us_total: stats.busy_us,
             commits_total: stats.commits,
-            held_bytes: (stats.series_bytes + stats.chunk_bytes + stats.index_bytes) as u64,
+            held_bytes: stats.memory.total() as u64,
         }
     }
 }
@@ -108,6 +157,7 @@ pub fn refused_by_reason(counts: &RefusedCounts) -> BTreeMap<String, u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::ShardMemory;
     use crate::model::{RefusedReason, ShardId};
 
     fn stats() -> ShardStats {
@@ -119,6 +169,7 @@ mod tests {
             series_created: 12,
             series_expired: 2,
             parts: 5,
+            parts_refused: 0,
             commits: 4,
             reads: 1,
             busy_us: 2500,
@@ -126,11 +177,12 @@ mod tests {
             sealed_chunks: 7,
             label_names: 3,
             label_pairs: 9,
-            series_bytes: 1000,
-            chunk_bytes: 200,
-            index_bytes: 30,
+            memory: ShardMemory { series_bytes: 1000, chunk_bytes: 200, index_bytes: 30 },
+            memory_budget_bytes: 2000,
+            memory_pressure: MemoryPressure::Ample,
             queued: 2,
             open_selects: 0,
+            log: Default::default(),
         }
     }
 
@@ -147,6 +199,10 @@ mod tests {
         let mut counts = RefusedCounts::default();
         counts.add(RefusedReason::TooOld, 4);
         assert_eq!(refused_by_reason(&counts), BTreeMap::from([("too_old".to_owned(), 4)]));
+    }
+
+    fn memory() -> MemoryStatus {
+        MemoryStatus::new(&MemoryPlan::new(1 << 30, 1).unwrap(), &[])
     }
 
     /// The fields that the page reads: a renamed one would leave a hole in it.
@@ -166,11 +222,13 @@ mod tests {
             received_bytes_total: 0,
             reads_total: 0,
             resident_bytes: 0,
+            memory: memory(),
             connections: 0,
             refused: BTreeMap::new(),
             shards: Vec::new(),
         };
         check_fields_read("node", &serde_json::to_value(node).unwrap());
+        check_fields_read("memory", &serde_json::to_value(memory()).unwrap());
         check_fields_read("shard", &serde_json::to_value(ShardStatus::new(&stats(), None)).unwrap());
     }
 

@@ -10,9 +10,8 @@ use crate::api::remote_write::{Decoding, MalformedBody, Rejection, SeriesSink, S
 use crate::limits::DECODE_SLICE_SERIES;
 use crate::message::{LabelSpan, Part, ShardReply, ShardRequest, WriteAck, WriteBody, WritePart};
 use crate::model::{Sample, SeriesId, ShardId};
-use crate::routing::{Answer, Overloaded, Reserved, Split};
+use crate::routing::{Answer, NoRoom, Overloaded, Reserved, Split};
 use crate::runtime::reactor_polled;
-use crate::wal::LogError;
 
 impl SeriesSink for Split<'_> {
     #[inline]
@@ -38,11 +37,11 @@ pub async fn write(
     let decoded_bytes = snappy::claimed_bytes(compressed, core.config.max_decoded_bytes)?;
     reserved.grow(decoded_bytes)?;
     let mut body = core.bodies.take();
-    let taken_apart = take_apart(core, version, compressed, &mut body).await;
+    let taken_apart = take_apart(core, version, compressed, &mut body, reserved).await;
     core.bodies.give_back(body);
     let (mut report, asked) = taken_apart?;
     for reply in join_all(asked.sent).await {
-        report.add(acknowledged(reply)?);
+        report.add(acknowledged(core, reply)?);
     }
     match asked.refused {
         Some(overloaded) => Err(overloaded.into()),
@@ -56,26 +55,34 @@ async fn take_apart(
     version: Version,
     compressed: &[u8],
     body: &mut Arc<WriteBody>,
+    reserved: &mut Reserved<'_>,
 ) -> Result<(WriteReport, Asked), Rejection> {
     let fresh = Arc::get_mut(body).expect("a body from the pool is read by nobody else");
     snappy::decompress(compressed, core.config.max_decoded_bytes, &mut fresh.bytes)?;
     let mut split = Split::new(core.router.table(), &core.parts);
-    let decoding = decode(core, version, fresh, &mut split).await?;
+    let decoding = decode(core, version, fresh, &mut split, |in_memory_bytes| {
+        reserved.grow_to(compressed.len() + in_memory_bytes)
+    });
+    let decoding = decoding.await?;
     count(core, &decoding);
     let asked = ask(core, body, split.finish()?);
     Ok((WriteReport::from(decoding.tally), asked))
 }
 
 /// Decodes the whole request before any of it is sent on: what turns out malformed stores nothing.
+/// `make_room` is told what the request takes after each slice.
 async fn decode(
     core: &Core,
     version: Version,
     body: &mut WriteBody,
     split: &mut Split<'_>,
-) -> Result<Decoding, MalformedBody> {
+    mut make_room: impl FnMut(usize) -> Result<(), NoRoom>,
+) -> Result<Decoding, Rejection> {
     let mut decoding = Decoding::start(version);
     loop {
-        match decode_slice(core, body, &mut decoding, split)? {
+        let slice = decode_slice(core, body, &mut decoding, split)?;
+        make_room(body.capacity_bytes() + split.capacity_bytes())?;
+        match slice {
             Slice::Done => return Ok(decoding),
             Slice::More => reactor_polled().await,
         }
@@ -118,10 +125,11 @@ fn ask(core: &Core, body: &Arc<WriteBody>, parts: impl Iterator<Item = (ShardId,
     asked
 }
 
-fn acknowledged(reply: ShardReply) -> Result<WriteAck, LogError> {
+fn acknowledged(core: &Core, reply: ShardReply) -> Result<WriteAck, Rejection> {
     match reply {
         ShardReply::Written(ack) => Ok(ack),
-        ShardReply::NotDurable(error) => Err(error),
+        ShardReply::NotDurable(error) => Err(error.into()),
+        ShardReply::MemoryFull => Err(Rejection::MemoryFull { limit_bytes: core.node.memory.limit_bytes }),
         ShardReply::Read(_) | ShardReply::Stats(_) => unreachable!("a write is answered as a write"),
     }
 }

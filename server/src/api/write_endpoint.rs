@@ -34,6 +34,9 @@ where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
+    if let Some(replaying) = core.replaying() {
+        return Err(Rejection::NotReady(replaying.to_string()));
+    }
     let (head, body) = request.into_parts();
     let config = &core.config;
     let mut reserved = core.bodies.begin();
@@ -53,18 +56,20 @@ fn reject(core: &Core, version: Option<Version>, rejection: &Rejection) -> NodeR
     tracing::debug!(%rejection, "a write request was refused");
     core.count(|counts| match rejection {
         Rejection::Overloaded => counts.writes_overloaded += 1,
+        Rejection::MemoryFull { .. } => counts.writes_memory_full += 1,
         Rejection::NotReady(_) => counts.writes_not_durable += 1,
         Rejection::Method
         | Rejection::Header(_)
         | Rejection::ContentType(_)
         | Rejection::ContentEncoding(_)
         | Rejection::BodyTooLarge { .. }
+        | Rejection::TakesTooMuch { .. }
         | Rejection::BodyTimedOut(_)
         | Rejection::BodyBrokeOff(_)
         | Rejection::Snappy(_)
         | Rejection::Malformed(_) => counts.writes_malformed += 1,
     });
-    if matches!(rejection, Rejection::Overloaded | Rejection::NotReady(_)) {
+    if matches!(rejection, Rejection::Overloaded | Rejection::MemoryFull { .. } | Rejection::NotReady(_)) {
         // Not the sender's fault: an operator wants to see it without looking for it.
         crate::warn_limited!(%rejection, "write requests are refused");
     }

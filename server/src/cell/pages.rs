@@ -1,5 +1,7 @@
 //! A slab in pages: values keep their place, growth copies nothing, freed places are used again.
 
+use crate::cell::heap::{array_bytes, vec_bytes};
+
 /// Places of one page.
 const PAGE: usize = 1024;
 
@@ -87,7 +89,7 @@ impl<T> Pages<T> {
 
     /// Bytes of the pages and of the list of free places.
     pub fn bytes(&self) -> usize {
-        self.pages.len() * PAGE * size_of::<T>() + self.free.capacity() * 4
+        self.pages.len() * array_bytes::<T>(PAGE) + vec_bytes(&self.pages) + vec_bytes(&self.free)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Series: the line that an append touches, what is kept beside it, and the store of both.
 
 use crate::cell::blocks::{Blocks, Chain};
+use crate::cell::heap::{heap_bytes, vec_bytes};
 use crate::cell::pages::Pages;
 use crate::gorilla::{ChunkError, OpenXor, SealedChunk, XorIter, prefetch};
 use crate::model::{Sample, SeriesId, SeriesRef};
@@ -69,8 +70,9 @@ pub struct SeriesStore {
     histories: Pages<SeriesHistory>,
     blocks: Blocks,
     sealed_chunks: usize,
+    /// Sealed chunks' bytes and the lists of them.
     sealed_bytes: usize,
-    label_refs: usize,
+    label_bytes: usize,
 }
 
 /// What [`SeriesStore`] holds, in counts and bytes.
@@ -95,7 +97,7 @@ impl SeriesStore {
             words.release(&mut self.blocks);
             return None;
         };
-        self.label_refs += labels.len();
+        self.label_bytes += heap_bytes(size_of_val(&*labels));
         let history = self.histories.insert(SeriesHistory { labels, sealed: Vec::new() });
         assert_eq!(history, Some(index), "lines and histories grow together");
         Some(SeriesRef(index))
@@ -119,9 +121,9 @@ impl SeriesStore {
                 return Err(error);
             }
         };
-        self.label_refs += labels.len();
+        self.label_bytes += heap_bytes(size_of_val(&*labels));
         self.sealed_chunks += sealed.len();
-        self.sealed_bytes += sealed.iter().map(|c| c.bytes().len()).sum::<usize>();
+        self.sealed_bytes += vec_bytes(&sealed) + chunks_bytes(&sealed);
         self.series.insert_at(at.0, Series { id, chunk, words });
         self.histories.insert_at(at.0, SeriesHistory { labels, sealed });
         Ok(())
@@ -147,7 +149,7 @@ impl SeriesStore {
     pub fn create_at(&mut self, at: SeriesRef, id: SeriesId, labels: Box<[LabelRef]>, first: Sample) {
         let mut words = Chain::default();
         let chunk = OpenXor::start(first, &mut words.sink(&mut self.blocks, 0));
-        self.label_refs += labels.len();
+        self.label_bytes += heap_bytes(size_of_val(&*labels));
         self.series.insert_at(at.0, Series { id, chunk, words });
         self.histories.insert_at(at.0, SeriesHistory { labels, sealed: Vec::new() });
     }
@@ -191,8 +193,11 @@ impl SeriesStore {
         std::mem::take(&mut series.words).release(&mut self.blocks);
         series.chunk = OpenXor::start(first, &mut series.words.sink(&mut self.blocks, 0));
         self.sealed_chunks += 1;
-        self.sealed_bytes += sealed.bytes().len();
-        self.histories.get_mut(at.0).sealed.push(sealed);
+        self.sealed_bytes += heap_bytes(sealed.bytes().len());
+        let list = &mut self.histories.get_mut(at.0).sealed;
+        self.sealed_bytes -= vec_bytes(list);
+        list.push(sealed);
+        self.sealed_bytes += vec_bytes(list);
         Appended::Stored
     }
 
@@ -258,8 +263,10 @@ impl SeriesStore {
         let expired = sealed.partition_point(|c| c.max_timestamp_ms() < horizon_ms);
         if expired > 0 {
             self.sealed_chunks -= expired;
-            self.sealed_bytes -= sealed.drain(..expired).map(|c| c.bytes().len()).sum::<usize>();
+            self.sealed_bytes -= vec_bytes(sealed) + chunks_bytes(&sealed[..expired]);
+            sealed.drain(..expired);
             sealed.shrink_to_fit();
+            self.sealed_bytes += vec_bytes(sealed);
         }
         Retained::Kept
     }
@@ -270,9 +277,9 @@ impl SeriesStore {
         let series = self.series.take(at.0);
         series.words.release(&mut self.blocks);
         let history = self.histories.take(at.0);
-        self.label_refs -= history.labels.len();
+        self.label_bytes -= heap_bytes(size_of_val(&*history.labels));
         self.sealed_chunks -= history.sealed.len();
-        self.sealed_bytes -= history.sealed.iter().map(|c| c.bytes().len()).sum::<usize>();
+        self.sealed_bytes -= vec_bytes(&history.sealed) + chunks_bytes(&history.sealed);
         history.labels
     }
 
@@ -309,16 +316,20 @@ impl SeriesStore {
         self.series.end()
     }
 
-    /// How much is held. Allocator overhead is not in it.
+    /// How much is held, the allocator's rounding included.
+    #[inline]
     pub fn size(&self) -> StoreSize {
-        let sealed_entries = self.sealed_chunks * size_of::<SealedChunk>();
         StoreSize {
             series: self.series.len(),
             sealed_chunks: self.sealed_chunks,
-            series_bytes: self.series.bytes() + self.histories.bytes() + self.label_refs * 4,
-            chunk_bytes: self.blocks.bytes() + self.sealed_bytes + sealed_entries,
+            series_bytes: self.series.bytes() + self.histories.bytes() + self.label_bytes,
+            chunk_bytes: self.blocks.bytes() + self.sealed_bytes,
         }
     }
+}
+
+fn chunks_bytes(chunks: &[SealedChunk]) -> usize {
+    chunks.iter().map(|chunk| heap_bytes(chunk.bytes().len())).sum()
 }
 
 #[cfg(test)]
@@ -406,5 +417,6 @@ mod tests {
         store.free(at);
         let after = store.size();
         assert_eq!((after.series, after.sealed_chunks), (0, 0));
+        assert_eq!((store.sealed_bytes, store.label_bytes), (0, 0));
     }
 }

@@ -5,6 +5,7 @@
 //! tables, one for each cell, keep a table's growth to microseconds.
 
 use crate::cell::SeriesRef;
+use crate::cell::heap::array_bytes;
 use crate::gorilla::prefetch;
 use crate::model::SeriesId;
 
@@ -123,7 +124,7 @@ impl SeriesTable {
 
     /// Bytes of the slots.
     pub fn bytes(&self) -> usize {
-        self.slots.len() * size_of::<Slot>()
+        array_bytes::<Slot>(self.slots.len())
     }
 
     fn resize(&mut self, slots: usize, id_of: impl Fn(SeriesRef) -> SeriesId) {

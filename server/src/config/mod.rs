@@ -51,6 +51,8 @@ pub struct Config {
     pub log_level: String,
     /// How often the node stores its own metrics; `None`: not at all.
     pub self_scrape_interval: Option<Duration>,
+    /// Resident memory of the whole process.
+    pub memory_limit: MemoryLimit,
     /// Open connections of the whole node.
     pub max_connections: usize,
     /// A request body as it arrives.
@@ -100,6 +102,15 @@ pub enum WalRecovery {
     Salvage,
 }
 
+/// How much memory a node may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryLimit {
+    /// Most of what the cgroup or the machine has.
+    Auto,
+    /// As many bytes as this.
+    Fixed(usize),
+}
+
 /// How a line of the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
@@ -123,6 +134,7 @@ impl Default for Config {
             log_format: LogFormat::Text,
             log_level: "info".to_owned(),
             self_scrape_interval: Some(Duration::from_secs(15)),
+            memory_limit: MemoryLimit::Auto,
             max_connections: 10_000,
             max_body_bytes: limits::BODY_BYTES_MAX,
             max_decoded_bytes: limits::DECODED_BYTES_MAX,

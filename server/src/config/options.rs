@@ -11,8 +11,9 @@ use tracing_subscriber::EnvFilter;
 
 use super::fault::Problem;
 use super::value::{DAY, HOUR, SECOND, count, duration, show_count, show_duration, show_size, size};
-use super::{AckMode, Config, LogFormat, ShardCount, WalRecovery};
-use crate::limits::SHARDS_MAX;
+use super::{AckMode, Config, LogFormat, MemoryLimit, ShardCount, WalRecovery};
+use crate::limits::memory::AUTO_LIMIT_PERCENT;
+use crate::limits::{MemoryPlan, SHARDS_MAX};
 
 /// One thing that can be set.
 pub(super) struct ConfigOption {
@@ -58,6 +59,8 @@ const BODY_BYTES_ALLOWED: RangeInclusive<usize> = 1 << 10..=512 << 20;
 const _: () = assert!(*BODY_BYTES_ALLOWED.end() < 1 << 30);
 const SEGMENT_BYTES_ALLOWED: RangeInclusive<usize> = 1 << 20..=1 << 30;
 const CHECKPOINT_BYTES_ALLOWED: RangeInclusive<usize> = 1 << 20..=1 << 40;
+/// What one shard needs, up to 64 TiB.
+const MEMORY_ALLOWED: RangeInclusive<usize> = MemoryPlan::floor_bytes(1)..=1 << 46;
 const SCRAPE_ALLOWED: RangeInclusive<Duration> = SECOND..=HOUR;
 const TIMEOUT_ALLOWED: RangeInclusive<Duration> = Duration::from_millis(100)..=HOUR;
 const RETENTION_ALLOWED: RangeInclusive<Duration> = HOUR..=Duration::from_secs(3650 * DAY.as_secs());
@@ -138,6 +141,15 @@ pub(super) static OPTIONS: &[ConfigOption] = &[
             size(text, CHECKPOINT_BYTES_ALLOWED).map(|bytes| config.checkpoint_bytes = bytes)
         }),
         show: |config| Shown::One(show_size(config.checkpoint_bytes)),
+    },
+    ConfigOption {
+        name: "memory-limit",
+        value_name: "SIZE",
+        heading: LIMITS,
+        help: "Resident memory of the process. Near it, new series are refused first, then writes. \
+               `auto`: 85 % of what the cgroup or the machine has",
+        set: Set::One(|config, text| set_memory_limit(text).map(|limit| config.memory_limit = limit)),
+        show: |config| Shown::One(show_memory_limit(config.memory_limit)),
     },
     ConfigOption {
         name: "max-series",
@@ -335,6 +347,25 @@ fn show_wal_recovery(recovery: WalRecovery) -> &'static str {
     match recovery {
         WalRecovery::Strict => "strict",
         WalRecovery::Salvage => "salvage",
+    }
+}
+
+// The help says it in digits.
+const _: () = assert!(AUTO_LIMIT_PERCENT == 85);
+
+fn set_memory_limit(text: &str) -> Result<MemoryLimit, Problem> {
+    if text == "auto" {
+        return Ok(MemoryLimit::Auto);
+    }
+    size(text, MEMORY_ALLOWED)
+        .map(MemoryLimit::Fixed)
+        .map_err(|p| Problem::new(p.wrong, p.allowed.replacen("allowed: ", "allowed: auto, or ", 1)))
+}
+
+fn show_memory_limit(limit: MemoryLimit) -> String {
+    match limit {
+        MemoryLimit::Auto => "auto".to_owned(),
+        MemoryLimit::Fixed(bytes) => show_size(bytes),
     }
 }
 

@@ -171,6 +171,16 @@ fn self_scraping_is_turned_off_in_two_ways() {
 }
 
 #[test]
+fn a_memory_limit_is_automatic_or_a_size_that_one_shard_can_run_with() {
+    let limit =
+        |text: &str| load_from("", &[], &[&format!("--memory-limit={text}")]).unwrap().config.memory_limit;
+    assert_eq!(limit("auto"), MemoryLimit::Auto);
+    assert_eq!(limit("2GiB"), MemoryLimit::Fixed(2 << 30));
+    check_fault("", &[], &["--memory-limit=1MiB"], &["memory-limit", "too small", "auto, or a size from"]);
+    check_fault("", &[], &["--memory-limit=most"], &["not a size"]);
+}
+
+#[test]
 fn an_empty_variable_and_one_of_kubernetes_are_not_set() {
     let variables = [("SILVERBACK_SHARDS", ""), ("SILVERBACK_SERVICE_HOST", "10.0.0.1")];
     assert_eq!(load_from("", &variables, &[]).unwrap().config, Config::default());

@@ -14,7 +14,7 @@ pub use part::{Part, PartPool};
 pub use read::{
     ReadError, ReadReply, ReadRequest, Remaining, SelectContent, SelectId, SelectedSeries, Selection,
 };
-pub use stats::{AcceptorCounts, Cardinality, CoreStats, NameCount, ShardStats};
+pub use stats::{AcceptorCounts, Cardinality, CoreStats, MemoryPressure, NameCount, ShardMemory, ShardStats};
 
 /// Names a request among those that a core waits for. Good for one reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -54,6 +54,8 @@ pub enum ShardReply {
     Written(WriteAck),
     /// The shard's log takes nothing: neither this part nor, until that changes, another.
     NotDurable(LogError),
+    /// The shard's memory is full: it takes no part before some of it is freed.
+    MemoryFull,
     /// To a read.
     Read(Result<Box<ReadReply>, ReadError>),
     /// The core's counters.

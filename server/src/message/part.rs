@@ -21,6 +21,14 @@ pub struct PartBuffer {
     pub samples: Vec<Sample>,
 }
 
+impl PartBuffer {
+    /// The memory that its buffers hold on to.
+    pub fn capacity_bytes(&self) -> usize {
+        let series = self.series.capacity() * size_of::<PartSeries>();
+        series + self.samples.capacity() * size_of::<Sample>()
+    }
+}
+
 /// A buffer that grew larger than this many samples is not kept: one huge request must not hold
 /// its memory for ever.
 const KEPT_SAMPLES_MAX: usize = 16 * 1024;

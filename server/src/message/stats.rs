@@ -26,6 +26,8 @@ pub struct AcceptorCounts {
     pub writes_malformed: u64,
     /// Write requests refused because something was full.
     pub writes_overloaded: u64,
+    /// Write requests refused because a shard's memory was full.
+    pub writes_memory_full: u64,
     /// Write requests that a failed log kept from being acknowledged.
     pub writes_not_durable: u64,
     /// Bytes of write requests as they arrived.
@@ -44,6 +46,8 @@ pub struct AcceptorCounts {
     pub reads_failed: u64,
     /// Bytes of write requests under way now, as they arrive and decompressed.
     pub in_flight_bytes: u64,
+    /// Bytes of buffers that are kept for later requests.
+    pub pool_bytes: u64,
 }
 
 /// A shard's counters since the start, and its sizes now.
@@ -63,6 +67,8 @@ pub struct ShardStats {
     pub series_expired: u64,
     /// Parts of write requests.
     pub parts: u64,
+    /// Parts refused whole because the shard's memory was full.
+    pub parts_refused: u64,
     /// Commits of the log.
     pub commits: u64,
     /// Reads.
@@ -77,18 +83,50 @@ pub struct ShardStats {
     pub label_names: usize,
     /// Label pairs now.
     pub label_pairs: usize,
-    /// Bytes of the series' lines, histories and label references.
-    pub series_bytes: usize,
-    /// Bytes of open and sealed chunks.
-    pub chunk_bytes: usize,
-    /// Bytes of the label index and of the cells' tables.
-    pub index_bytes: usize,
+    /// Memory held now.
+    pub memory: ShardMemory,
+    /// What it may hold.
+    pub memory_budget_bytes: usize,
+    /// What it refuses for want of memory.
+    pub memory_pressure: MemoryPressure,
     /// Requests that wait for the shard now.
     pub queued: usize,
     /// Selects open now.
     pub open_selects: usize,
     /// The shard's log.
     pub log: LogReport,
+}
+
+/// The resident memory that a shard's data takes, by the shard's own accounting.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ShardMemory {
+    /// The series' lines, histories and label references.
+    pub series_bytes: usize,
+    /// Open and sealed chunks.
+    pub chunk_bytes: usize,
+    /// The label index and the cells' tables.
+    pub index_bytes: usize,
+}
+
+impl ShardMemory {
+    /// All of it.
+    #[inline]
+    pub fn total(&self) -> usize {
+        self.series_bytes + self.chunk_bytes + self.index_bytes
+    }
+}
+
+/// What a shard refuses for want of memory: each level refuses what the former does, too.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum MemoryPressure {
+    /// Nothing.
+    #[default]
+    Ample,
+    /// New series.
+    NoNewSeries,
+    /// Writes.
+    Full,
 }
 
 /// A name and how many it stands for.

@@ -5,7 +5,7 @@
 mod process;
 mod text;
 
-pub use process::{PROC, process_families};
+pub use process::{PROC, process_families, resident_bytes};
 pub use text::{CONTENT_TYPE, render};
 
 use crate::model::Labels;

@@ -12,6 +12,9 @@ pub const PROC: &str = "/proc";
 /// The kernel's unit in `stat`: a constant of its interface, whatever its own tick is.
 const TICKS_PER_SECOND: f64 = 100.0;
 
+/// Pages of memory as x86-64 and most arm64 kernels count them.
+const PAGE_BYTES: u64 = 4096;
+
 /// The process' families, read below `proc_root`.
 pub fn process_families(proc_root: &Path) -> Vec<Family> {
     let own = proc_root.join("self");
@@ -53,6 +56,13 @@ pub fn process_families(proc_root: &Path) -> Vec<Family> {
         ),
     ];
     families.into_iter().flatten().collect()
+}
+
+/// The process' resident memory; a reading of one short file.
+pub fn resident_bytes(proc_root: &Path) -> Option<u64> {
+    let statm = std::fs::read_to_string(proc_root.join("self/statm")).ok()?;
+    let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * PAGE_BYTES)
 }
 
 fn family(name: &'static str, kind: Kind, help: &'static str, value: Option<f64>) -> Option<Family> {

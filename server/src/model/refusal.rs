@@ -30,8 +30,10 @@ pub enum RefusedReason {
     BadSeriesShape,
     /// A native histogram: not stored.
     NativeHistogram,
-    /// Memory is short: no new series.
+    /// The node has as many series as it may: no new ones.
     SeriesLimit,
+    /// Memory is short: no new series.
+    MemoryLimit,
 }
 
 impl RefusedReason {
@@ -39,7 +41,7 @@ impl RefusedReason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of its number.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::OutOfOrder,
         Self::Duplicate,
         Self::TooOld,
@@ -54,6 +56,7 @@ impl RefusedReason {
         Self::BadSeriesShape,
         Self::NativeHistogram,
         Self::SeriesLimit,
+        Self::MemoryLimit,
     ];
 
     /// The `reason` label in metrics.
@@ -73,6 +76,7 @@ impl RefusedReason {
             Self::BadSeriesShape => "bad_series_shape",
             Self::NativeHistogram => "native_histogram",
             Self::SeriesLimit => "series_limit",
+            Self::MemoryLimit => "memory_limit",
         }
     }
 
@@ -93,6 +97,7 @@ impl RefusedReason {
             Self::BadSeriesShape => "series needs samples or histograms, and not both",
             Self::NativeHistogram => "native histograms are not stored",
             Self::SeriesLimit => "no room for new series",
+            Self::MemoryLimit => "new series, and memory is short; known series go on",
         }
     }
 }

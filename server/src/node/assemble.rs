@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,22 +11,22 @@ use futures::future::try_join_all;
 
 use crate::api::core::{Core, NodeFacts};
 use crate::api::endpoints::Endpoints;
-use crate::api::remote_write::Decoder;
+use crate::api::remote_write::{Decoder, IdCache};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::limits::IN_FLIGHT_BYTES_MAX;
+use crate::limits::MemoryPlan;
 use crate::message::{CoreStats, LaneMessage, PartPool, ShardReply, ShardStats};
 use crate::model::{SeriesIdHasher, ShardId};
 use crate::node::data_dir::DataDir;
 use crate::node::host::ExecutorHost;
+use crate::node::memory::MemoryWatch;
 use crate::node::recovery::{Meeting, Recovery, RecoveryError};
-use crate::node::{self_scrape, upkeep};
+use crate::node::{memory, self_scrape, upkeep};
 use crate::routing::{BodyPool, Lanes, Router, RoutingTable};
 use crate::runtime::{
     self, BoundAddress, Delivery, Executor, HttpLimits, HttpServer, LaneReceivers, LaneSenders, Listener,
 };
 use crate::shard::{Inbox, ReplyTo, Shard, Worker};
-use crate::wal::frame::FrameKey;
 use crate::wal::progress::ReplayProgress;
 use crate::wal::{DiskLog, Log};
 
@@ -47,6 +46,8 @@ pub struct Shared {
     parts: PartPool,
     data_dir: DataDir,
     meeting: Meeting,
+    /// Keeps the process within its limit.
+    pub watch: MemoryWatch,
     /// Cores that have nothing under way any more.
     drained: AtomicUsize,
 }
@@ -55,20 +56,25 @@ impl Shared {
     /// For one core on each of `cpus`.
     pub fn new(
         config: Config,
+        memory: MemoryPlan,
         cpus: Vec<usize>,
         listeners: Vec<BoundAddress>,
         data_dir: DataDir,
         clock: &Clock,
     ) -> Self {
+        let watch = MemoryWatch::new(memory, cpus.len());
         let facts = NodeFacts {
             started: runtime::now(),
             started_ms: clock.now_ms(),
             cpus: cpus.into(),
             listen: listeners.iter().map(BoundAddress::address).collect(),
+            memory,
             replay: ReplayProgress::default(),
+            logs: Arc::default(),
         };
         Self {
             config: Arc::new(config),
+            watch,
             facts: Arc::new(facts),
             listeners,
             parts: PartPool::default(),
@@ -116,14 +122,16 @@ pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> R
     let router = Rc::new(Router::new(index, table, Rc::clone(&inbox), Box::new(ExecutorLanes(senders))));
     receive(receivers, Rc::clone(&router));
 
-    let shard = Shard::new(ShardId(index as u16), shared.series_max_of_a_shard());
+    let plan = shared.facts.memory;
+    let mut shard = Shard::new(ShardId(index as u16), shared.series_max_of_a_shard());
+    shard.set_memory_budget(plan.shard_bytes);
     let shard = Rc::new(RefCell::new(shard));
     let core = Rc::new(Core {
         router: Rc::clone(&router),
         parts: shared.parts.clone(),
-        bodies: BodyPool::new(IN_FLIGHT_BYTES_MAX),
+        bodies: BodyPool::new(plan.in_flight_bytes, plan.pool_bytes),
         hasher: SeriesIdHasher::new(shared.data_dir.identity.seed, DEFAULT_TENANT),
-        decoder: RefCell::new(Decoder::default()),
+        decoder: RefCell::new(Decoder::new(IdCache::with_entries_max(plan.id_cache_entries))),
         clock: Clock::System,
         config: Arc::clone(&shared.config),
         node: Arc::clone(&shared.facts),
@@ -132,9 +140,10 @@ pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> R
         counts: Cell::default(),
         reads: Cell::new(0),
     });
-    let log = DiskLog::new(shared.config.ack);
+    let log = DiskLog::new(shared.config.ack, Arc::clone(&shared.facts.logs));
     // From now on, so that it tells of itself; it takes writes once its log is open.
     start_worker(&core, Rc::clone(&shard), Rc::clone(&inbox), log.clone(), host);
+    memory::start(&shared, index, &core, Rc::clone(&shard));
     let recovered = start_recovery(&shared, &core, index, shard, log.clone());
     accept(&shared, core).await?;
     drain(&shared).await;
@@ -163,9 +172,9 @@ fn start_recovery(
         let recovery = Recovery {
             index,
             config: &shared.config,
-            key: FrameKey::new(shared.data_dir.identity.seed),
+            seed: shared.data_dir.identity.seed,
             layout: shared.data_dir.layout,
-            table: core.router.table(),
+            table: &core.router.table(),
             progress: &shared.facts.replay,
             meeting: &shared.meeting,
             shard: Rc::clone(&shard),

@@ -53,7 +53,9 @@ pub enum DataDirError {
     #[error(transparent)]
     Disk(#[from] DiskError),
     /// The identity can't be read.
-    #[error("{IDENTITY} in the data directory can't be read ({0}): restore it from a backup; without it the logs mean nothing")]
+    #[error(
+        "{IDENTITY} in the data directory can't be read ({0}): restore it from a backup; without it the logs mean nothing"
+    )]
     Identity(String),
     /// Written by another version.
     #[error("the data directory has format {0}, this version reads {FORMAT}")]

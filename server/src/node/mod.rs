@@ -2,6 +2,7 @@
 mod assemble;
 pub mod data_dir;
 mod host;
+mod memory;
 mod recovery;
 mod self_scrape;
 mod upkeep;
@@ -13,14 +14,16 @@ use std::sync::Arc;
 
 use crate::clock::Clock;
 use crate::config::{Config, ShardCount};
-use crate::limits::{LANE_CAPACITY, SHARDS_MAX};
+use crate::limits::{LANE_CAPACITY, LimitTooSmall, SHARDS_MAX};
 use crate::message::LaneMessage;
 use crate::node::data_dir::{DataDir, DataDirError};
 use crate::runtime::cpus::{CpusError, allowed_cores};
+use crate::runtime::memory::MemoryError;
 use crate::runtime::preflight::{Fault, preflight};
 use crate::runtime::{self, BoundAddress, Executor, Options, RunError, Shutdown, signals};
 
 pub use assemble::CoreError;
+pub use memory::MemoryShare;
 pub use recovery::RecoveryError;
 
 /// Why a node couldn't start or had to stop.
@@ -32,6 +35,12 @@ pub enum NodeError {
     /// The CPUs that the process may use can't be told.
     #[error(transparent)]
     Cpus(#[from] CpusError),
+    /// The memory that the process may use can't be told.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The memory limit leaves too little.
+    #[error(transparent)]
+    LimitTooSmall(#[from] LimitTooSmall),
     /// An address can't be listened on.
     #[error("listening on {0}: {1}")]
     Listen(SocketAddr, io::Error),
@@ -53,6 +62,11 @@ fn told(faults: &[Fault]) -> String {
     faults.iter().map(|fault| format!("  - {fault}\n")).collect()
 }
 
+/// How a node with this configuration would share out its memory here.
+pub fn memory_share(config: &Config) -> Result<MemoryShare, NodeError> {
+    MemoryShare::of(config, plan_cpus(config.shards)?.len())
+}
+
 /// Runs a node until it is told to stop.
 pub fn run(config: Config) -> Result<(), NodeError> {
     let shutdown = Shutdown::new();
@@ -68,20 +82,25 @@ pub fn run_until(
     bound: impl FnOnce(&[SocketAddr]),
 ) -> Result<(), NodeError> {
     let cpus = plan_cpus(config.shards)?;
+    let memory = MemoryShare::of(&config, cpus.len())?;
     check_machine(&config, cpus.len())?;
     let data_dir = DataDir::open(&config.data_dir, cpus.len())?;
+    let config = memory.narrow(config);
     let listeners = config
         .listen
         .iter()
         .map(|address| BoundAddress::bind(*address).map_err(|error| NodeError::Listen(*address, error)));
     let listeners: Vec<BoundAddress> = listeners.collect::<Result<_, _>>()?;
-    let shared = Arc::new(assemble::Shared::new(config, cpus.clone(), listeners, data_dir, &Clock::System));
+    let shared =
+        assemble::Shared::new(config, memory.plan, cpus.clone(), listeners, data_dir, &Clock::System);
+    let shared = Arc::new(shared);
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         shards = cpus.len(),
         ?cpus,
         listen = ?shared.facts.listen,
         data_dir = %shared.config.data_dir.display(),
+        %memory,
         "silverback is starting"
     );
     bound(&shared.facts.listen);

@@ -12,9 +12,9 @@ use crate::host::Host;
 use crate::model::ShardId;
 use crate::node::host::ExecutorHost;
 use crate::routing::RoutingTable;
+use crate::shard::Shard;
 use crate::shard::checkpoint::{self, CheckpointPlace};
 use crate::shard::restore::{Refs, Restorer};
-use crate::shard::Shard;
 use crate::wal::committer;
 use crate::wal::frame::FrameKey;
 use crate::wal::layout::{self, Generation, Layout};
@@ -54,8 +54,8 @@ pub struct Recovery<'a> {
     pub index: usize,
     /// As the node was started.
     pub config: &'a Config,
-    /// Seals the logs' frames.
-    pub key: FrameKey,
+    /// The data directory's seed.
+    pub seed: u64,
     /// Where the logs lie.
     pub layout: Layout,
     /// Which cell is whose.
@@ -118,7 +118,6 @@ impl Recovery<'_> {
         from: Generation,
         to: Generation,
     ) -> Result<Replayed, RecoveryError> {
-        let mut since_checkpoint_bytes = 0;
         for former in 0..from.shards {
             let place = self.log_place(disk, from.log_dir(former));
             let own = ShardId(self.index as u16);
@@ -128,7 +127,6 @@ impl Recovery<'_> {
             let recovery = self.config.wal_recovery;
             let replayed = replay(&place, recovery, &self.host, self.progress, &mut restorer).await?;
             self.tell(&place.dir, &replayed);
-            since_checkpoint_bytes += replayed.since_checkpoint_bytes;
         }
         let place = self.segment_place(disk, to.unfinished_log_dir(self.index));
         let checkpoint_bytes = checkpoint::write_first(&self.shard, &place, &self.host).await;
@@ -139,7 +137,12 @@ impl Recovery<'_> {
             self.meeting.replaced.fetch_add(1, Ordering::Release);
         }
         self.wait(&self.meeting.replaced, 1).await;
-        tracing::info!(shard = self.index, from = from.shards, to = to.shards, "the number of shards has changed");
+        tracing::info!(
+            shard = self.index,
+            from = from.shards,
+            to = to.shards,
+            "the number of shards has changed"
+        );
         Ok(Replayed { next_seq: 1, checkpoint_bytes, ..Replayed::default() })
     }
 
@@ -173,15 +176,21 @@ impl Recovery<'_> {
     }
 
     fn log_place(&self, disk: &DirectDisk, dir: String) -> LogPlace<DirectDisk> {
-        LogPlace { disk: disk.clone(), dir: dir.into(), key: self.key }
+        LogPlace { disk: disk.clone(), dir: dir.into(), seed: self.seed }
     }
 
     fn segment_place(&self, disk: &DirectDisk, dir: String) -> SegmentPlace<DirectDisk> {
         SegmentPlace {
             disk: disk.clone(),
             dir: dir.into(),
-            key: self.key,
-            header: SegmentHeader::of_shard(self.index, self.table.shards(), disk.block_bytes()),
+            seed: self.seed,
+            key: FrameKey::new(self.seed),
+            header: SegmentHeader {
+                shard: self.index as u16,
+                shards: self.table.shards() as u16,
+                seq: 0,
+                block_bytes: disk.block_bytes() as u32,
+            },
             segment_bytes: self.config.wal_segment_bytes as u64,
         }
     }

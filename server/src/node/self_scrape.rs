@@ -49,6 +49,7 @@ async fn store(core: &Core, series: &[(Labels, f64)], now_ms: i64) -> Result<(),
         match answer.await {
             ShardReply::Written(ack) => drop(ack),
             ShardReply::NotDurable(error) => return Err(error.to_string()),
+            ShardReply::MemoryFull => return Err("memory is full".to_owned()),
             ShardReply::Read(_) | ShardReply::Stats(_) => unreachable!("a write is answered as a write"),
         }
     }

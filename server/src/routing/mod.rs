@@ -8,7 +8,7 @@ pub mod router;
 pub mod split;
 pub mod table;
 
-pub use bodies::{BodyPool, Reserved};
+pub use bodies::{BodyPool, NoRoom, Reserved};
 pub use pending::Answer;
 pub use router::{Lanes, Overloaded, Router};
 pub use split::Split;

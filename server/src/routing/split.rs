@@ -44,6 +44,11 @@ impl<'a> Split<'a> {
         }
     }
 
+    /// The memory of the parts' buffers.
+    pub fn capacity_bytes(&self) -> usize {
+        self.parts.iter().flatten().map(|part| part.capacity_bytes()).sum()
+    }
+
     /// The parts and their owners; an error when the pool had none left for one of them.
     pub fn finish(self) -> Result<impl Iterator<Item = (ShardId, Part)>, Overloaded> {
         if self.overloaded {

@@ -137,18 +137,20 @@ fn group_by_core(root: &Path, cpus: &BTreeSet<usize>) -> Result<Vec<CoreCpu>, Cp
 }
 
 /// Where the files of this process' cgroups may be, the nearest first.
-struct Cgroups {
-    v2: Vec<PathBuf>,
+pub(super) struct Cgroups {
+    pub(super) v2: Vec<PathBuf>,
     v1_cpuset: Vec<PathBuf>,
     v1_cpu: Vec<PathBuf>,
+    pub(super) v1_memory: Vec<PathBuf>,
 }
 
 impl Cgroups {
-    fn read(root: &Path) -> Self {
+    pub(super) fn read(root: &Path) -> Self {
         let mount = root.join("sys/fs/cgroup");
         // Without the file there are no cgroups, hence no limits.
         let memberships = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
-        let mut found = Self { v2: Vec::new(), v1_cpuset: Vec::new(), v1_cpu: Vec::new() };
+        let mut found =
+            Self { v2: Vec::new(), v1_cpuset: Vec::new(), v1_cpu: Vec::new(), v1_memory: Vec::new() };
         for line in memberships.lines() {
             let mut fields = line.splitn(3, ':').skip(1);
             let (Some(controllers), Some(group)) = (fields.next(), fields.next()) else { continue };
@@ -159,6 +161,7 @@ impl Cgroups {
                 match controller {
                     "cpuset" => found.v1_cpuset = up_from(&mount.join("cpuset"), group),
                     "cpu" => found.v1_cpu = up_from(&mount.join("cpu"), group),
+                    "memory" => found.v1_memory = up_from(&mount.join("memory"), group),
                     _ => {}
                 }
             }
@@ -230,7 +233,7 @@ fn read_v1_quota(group: &Path) -> Result<Option<CpuQuota>, CpusError> {
 }
 
 /// A file that isn't there, or that may not be read, limits nothing.
-fn read_text(path: &Path) -> Option<String> {
+pub(super) fn read_text(path: &Path) -> Option<String> {
     fs::read_to_string(path).ok()
 }
 

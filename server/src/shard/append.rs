@@ -139,6 +139,9 @@ impl Shard {
         if self.store.size().series >= self.series_max {
             return Err(RefusedReason::SeriesLimit);
         }
+        if !self.has_room_for_series() {
+            return Err(RefusedReason::MemoryLimit);
+        }
         let labels = self.intern_labels(body, entry.labels)?;
         let made = self.store.create(entry.id, labels.as_slice().into(), first);
         let Some(series) = made else {
@@ -172,9 +175,12 @@ impl Shard {
         Ok(labels)
     }
 
-    fn insert_in_cell(&mut self, id: SeriesId, series: SeriesRef) {
+    pub(super) fn insert_in_cell(&mut self, id: SeriesId, series: SeriesRef) {
         let store = &self.store;
-        self.cells[usize::from(id.cell().0)].table.insert(id, series, |s| store.id(s));
+        let table = &mut self.cells[usize::from(id.cell().0)].table;
+        self.table_bytes -= table.bytes();
+        table.insert(id, series, |s| store.id(s));
+        self.table_bytes += table.bytes();
     }
 }
 

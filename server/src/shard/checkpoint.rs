@@ -48,10 +48,9 @@ pub enum CheckpointError {
 
 /// Whether a checkpoint is worth its while: the log is as large as the shard, or many refs wait.
 pub fn is_due<D>(shard: &Shard, log: &DiskLog, place: &CheckpointPlace<D>) -> bool {
-    let stats = shard.stats();
-    let held = (stats.series_bytes + stats.chunk_bytes) as u64;
+    let held = shard.memory_bytes().total() as u64;
     log.counts().since_checkpoint_bytes >= place.bytes_min.max(held)
-        || shard.removed.len() >= REMOVED_MIN.max(stats.series / 4)
+        || shard.removed.len() >= REMOVED_MIN.max(shard.store.size().series / 4)
 }
 
 /// Writes a checkpoint and lets go of what it makes superfluous.

@@ -7,9 +7,11 @@ use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use roaring::RoaringBitmap;
 
 use crate::cell::SeriesRef;
+use crate::cell::heap::heap_bytes;
 use crate::cell::pages::Pages;
 use crate::cell::series::LabelRef;
 use crate::model::Labels;
+use crate::shard::postings::Postings;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct NameRef(u32);
@@ -24,12 +26,12 @@ struct Name {
 struct Pair {
     name: NameRef,
     value: Box<str>,
-    postings: RoaringBitmap,
+    postings: Postings,
 }
 
 impl Default for Pair {
     fn default() -> Self {
-        Self { name: NameRef(0), value: Box::default(), postings: RoaringBitmap::new() }
+        Self { name: NameRef(0), value: Box::default(), postings: Postings::default() }
     }
 }
 
@@ -39,10 +41,12 @@ pub struct LabelIndex {
     by_name: HashMap<Box<str>, NameRef>,
     names: Pages<Name>,
     pairs: Pages<Pair>,
-    all: RoaringBitmap,
+    all: Postings,
     hasher: DefaultHashBuilder,
     text_bytes: usize,
-    postings: usize,
+    postings_bytes: usize,
+    /// The names' tables of values.
+    value_table_bytes: usize,
 }
 
 impl LabelIndex {
@@ -58,11 +62,13 @@ impl LabelIndex {
         if let Some(found) = values.find(hash, |pair| &*pairs.get(pair.0).value == value) {
             return Some(*found);
         }
-        let pair = Pair { name: name_ref, value: value.into(), postings: RoaringBitmap::new() };
+        let pair = Pair { name: name_ref, value: value.into(), postings: Postings::default() };
         let label = LabelRef(self.pairs.insert(pair)?);
-        self.text_bytes += value.len();
+        self.text_bytes += heap_bytes(value.len());
+        self.value_table_bytes -= heap_bytes(values.allocation_size());
         let (pairs, hasher) = (&self.pairs, &self.hasher);
         values.insert_unique(hash, label, |pair| hasher.hash_one(&*pairs.get(pair.0).value));
+        self.value_table_bytes += heap_bytes(values.allocation_size());
         Some(label)
     }
 
@@ -70,27 +76,25 @@ impl LabelIndex {
         let name = Name { text: text.into(), values: HashTable::new() };
         let name_ref = NameRef(self.names.insert(name)?);
         self.by_name.insert(text.into(), name_ref);
-        self.text_bytes += 2 * text.len();
+        self.text_bytes += 2 * heap_bytes(text.len());
         Some(name_ref)
     }
 
     /// Adds a series to the postings of its pairs.
     pub fn add(&mut self, series: SeriesRef, labels: &[LabelRef]) {
-        self.all.insert(series.0);
+        self.all.insert(series.0, &mut self.postings_bytes);
         for label in labels {
-            self.pairs.get_mut(label.0).postings.insert(series.0);
+            self.pairs.get_mut(label.0).postings.insert(series.0, &mut self.postings_bytes);
         }
-        self.postings += labels.len() + 1;
     }
 
     /// Takes a series out of the postings; a pair and a name without series go with it.
     pub fn remove(&mut self, series: SeriesRef, labels: &[LabelRef]) {
-        self.all.remove(series.0);
-        self.postings -= labels.len() + 1;
+        self.all.remove(series.0, &mut self.postings_bytes);
         for label in labels {
             let pair = self.pairs.get_mut(label.0);
-            pair.postings.remove(series.0);
-            if pair.postings.is_empty() {
+            pair.postings.remove(series.0, &mut self.postings_bytes);
+            if pair.postings.series().is_empty() {
                 self.remove_pair(*label);
             }
         }
@@ -100,7 +104,7 @@ impl LabelIndex {
     pub fn forget_unused(&mut self, labels: &[LabelRef]) {
         for label in labels {
             let pair = self.pairs.get(label.0);
-            if pair.postings.is_empty() && self.is_held(*label) {
+            if pair.postings.series().is_empty() && self.is_held(*label) {
                 self.remove_pair(*label);
             }
         }
@@ -114,27 +118,31 @@ impl LabelIndex {
 
     fn remove_pair(&mut self, label: LabelRef) {
         let pair = self.pairs.remove(label.0);
-        self.text_bytes -= pair.value.len();
+        self.text_bytes -= heap_bytes(pair.value.len());
+        pair.postings.forget(&mut self.postings_bytes);
         let hash = self.hasher.hash_one(&*pair.value);
         let pairs = &self.pairs;
         let hasher = &self.hasher;
         let values = &mut self.names.get_mut(pair.name.0).values;
+        self.value_table_bytes -= heap_bytes(values.allocation_size());
         if let Ok(entry) = values.find_entry(hash, |held| *held == label) {
             entry.remove();
         }
         if values.len() * 4 < values.capacity() {
             values.shrink_to_fit(|held| hasher.hash_one(&*pairs.get(held.0).value));
         }
+        self.value_table_bytes += heap_bytes(values.allocation_size());
         if values.is_empty() {
             let name = self.names.remove(pair.name.0);
+            self.value_table_bytes -= heap_bytes(name.values.allocation_size());
             self.by_name.remove(&name.text);
-            self.text_bytes -= 2 * name.text.len();
+            self.text_bytes -= 2 * heap_bytes(name.text.len());
         }
     }
 
     /// Every series.
     pub fn all(&self) -> &RoaringBitmap {
-        &self.all
+        self.all.series()
     }
 
     /// All label names, in no order that means something.
@@ -166,7 +174,7 @@ impl LabelIndex {
 
     /// The series of a pair.
     pub fn postings(&self, label: LabelRef) -> &RoaringBitmap {
-        &self.pairs.get(label.0).postings
+        self.pairs.get(label.0).postings.series()
     }
 
     /// Label refs as text, in their order.
@@ -198,9 +206,11 @@ impl LabelIndex {
         self.pairs.len()
     }
 
-    /// Bytes, near enough for accounting: text, entries, and two to three bytes a posting.
+    /// Bytes held, from sums that are kept as things come and go.
+    #[inline]
     pub fn bytes(&self) -> usize {
-        self.text_bytes + self.pairs.bytes() + self.names.bytes() + self.pairs.len() * 64 + self.postings * 3
+        let tables = self.value_table_bytes + heap_bytes(self.by_name.allocation_size());
+        self.text_bytes + tables + self.pairs.bytes() + self.names.bytes() + self.postings_bytes
     }
 }
 
@@ -236,6 +246,18 @@ mod tests {
         assert_eq!(index.pair("pod", "p1"), None);
         assert!(index.pair("job", "x").is_some());
         assert_eq!(index.all().len(), 1);
+    }
+
+    #[test]
+    fn an_index_that_is_empty_again_counts_no_text_postings_or_values() {
+        let mut index = LabelIndex::default();
+        let values: Vec<String> = (0..2000).map(|i| format!("value-{i}")).collect();
+        let added: Vec<_> =
+            (0..).zip(&values).map(|(i, v)| (i, add(&mut index, i, &[("job", "x"), ("pod", v)]))).collect();
+        assert!(index.bytes() > 2000 * 16);
+        added.iter().for_each(|(series, labels)| index.remove(SeriesRef(*series), labels));
+        assert_eq!((index.text_bytes, index.value_table_bytes), (0, 0));
+        assert!(index.postings_bytes <= 64, "{}", index.postings_bytes);
     }
 
     #[test]

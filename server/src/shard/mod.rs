@@ -8,6 +8,8 @@ pub mod checkpoint;
 pub mod index;
 pub mod maintenance;
 pub mod matching;
+pub mod memory;
+mod postings;
 pub mod read;
 pub mod restore;
 pub mod select;
@@ -21,6 +23,7 @@ mod tests;
 use crate::cell::{Cell, SeriesRef, SeriesStore};
 use crate::limits::CELL_COUNT;
 use crate::model::{Labels, RefusedCounts, SeriesId, ShardId};
+use crate::shard::memory::MemoryGate;
 use crate::wal::{Journal, RefReuse};
 
 pub use crate::host::Host;
@@ -35,6 +38,9 @@ pub struct Shard {
     cells: Box<[Cell]>,
     store: SeriesStore,
     index: LabelIndex,
+    /// Bytes of the cells' tables.
+    table_bytes: usize,
+    memory: MemoryGate,
     series_max: usize,
     /// Refs of removed series that the log may still name.
     removed: Vec<SeriesRef>,
@@ -57,19 +63,23 @@ struct Counters {
     series_created: u64,
     series_expired: u64,
     parts: u64,
+    parts_refused: u64,
     commits: u64,
     reads: u64,
     busy_us: u64,
 }
 
 impl Shard {
-    /// An empty shard. At most `series_max` series are taken in.
+    /// An empty shard. At most `series_max` series are taken in; memory is unbounded until
+    /// [`Self::set_memory_budget`].
     pub fn new(id: ShardId, series_max: usize) -> Self {
         Self {
             id,
             cells: std::iter::repeat_with(Cell::default).take(CELL_COUNT).collect(),
             store: SeriesStore::default(),
             index: LabelIndex::default(),
+            table_bytes: 0,
+            memory: MemoryGate::default(),
             series_max,
             removed: Vec::new(),
             range_ms: None,
@@ -86,7 +96,10 @@ impl Shard {
     /// Takes a series out of everything and gives its memory back. Its ref stays taken.
     fn forget_series(&mut self, series: SeriesRef) -> SeriesId {
         let id = self.store.id(series);
-        self.cells[usize::from(id.cell().0)].table.remove(id, series, |s| self.store.id(s));
+        let table = &mut self.cells[usize::from(id.cell().0)].table;
+        self.table_bytes -= table.bytes();
+        table.remove(id, series, |s| self.store.id(s));
+        self.table_bytes += table.bytes();
         let labels = self.store.remove(series);
         self.index.remove(series, &labels);
         id

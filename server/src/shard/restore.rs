@@ -13,7 +13,7 @@ use crate::cell::series::LabelRef;
 use crate::gorilla::SealedChunk;
 use crate::model::{CellId, Sample, SeriesId, SeriesRef};
 use crate::shard::Shard;
-use crate::wal::record::{ChunksRecord, Record, RemovedRecord, SamplesRecord, SeriesRecord};
+use crate::wal::record::{ChunksRecord, Record, RemovedRecord, SamplesRecord, SealedBytes, SeriesRecord};
 use crate::wal::replay::{Restore, RestoreError};
 
 /// A gap in the refs that no shard leaves: a record that names such a ref is no shard's.
@@ -104,7 +104,7 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
             if self.refs.get(series.series, shard).is_some() {
                 return Err(RestoreError(format!("ref {} names two series", series.series.0)));
             }
-            let labels = series.labels().map(|(name, value)| shard.index.intern(name, value));
+            let labels = series.labels.map(|(name, value)| shard.index.intern(name, value));
             let labels: Option<Box<[LabelRef]>> = labels.collect();
             let labels = labels.ok_or_else(|| RestoreError("more labels than a shard can name".into()))?;
             let pending = Pending { id: series.id, labels };
@@ -167,10 +167,8 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
                 return Err(RestoreError(format!("chunks of ref {}, which no series has", chunks.series.0)));
             };
             let at = self.refs.place(chunks.series, shard)?;
-            let sealed = chunks.sealed().map(|chunk| {
-                chunk.map(|(min_ms, max_ms, bytes)| SealedChunk::restored(min_ms, max_ms, bytes.into()))
-            });
-            let sealed: Vec<SealedChunk> = sealed.collect::<Result<_, _>>().map_err(contradicts)?;
+            let restored = |c: SealedBytes<'_>| SealedChunk::restored(c.min_ms, c.max_ms, c.bytes.into());
+            let sealed: Vec<SealedChunk> = chunks.sealed.map(restored).collect();
             let oldest = sealed.first().map(SealedChunk::min_timestamp_ms);
             shard
                 .store

@@ -8,7 +8,7 @@ impl Shard {
     /// Counters since the start, sizes now. `queued` and `log` are the worker's to fill in.
     pub fn stats(&self) -> ShardStats {
         let size = self.store.size();
-        let tables: usize = self.cells.iter().map(|cell| cell.table.bytes()).sum();
+        let memory = self.memory_bytes();
         ShardStats {
             shard: self.id,
             samples: self.counters.samples,
@@ -17,6 +17,7 @@ impl Shard {
             series_created: self.counters.series_created,
             series_expired: self.counters.series_expired,
             parts: self.counters.parts,
+            parts_refused: self.counters.parts_refused,
             commits: self.counters.commits,
             reads: self.counters.reads,
             busy_us: self.counters.busy_us,
@@ -24,9 +25,9 @@ impl Shard {
             sealed_chunks: size.sealed_chunks,
             label_names: self.index.name_count(),
             label_pairs: self.index.pair_count(),
-            series_bytes: size.series_bytes,
-            chunk_bytes: size.chunk_bytes,
-            index_bytes: self.index.bytes() + tables,
+            memory,
+            memory_budget_bytes: self.memory.budget_bytes(),
+            memory_pressure: self.memory.pressure(),
             queued: 0,
             open_selects: self.selects.count(),
             log: LogReport::default(),

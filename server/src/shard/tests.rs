@@ -183,9 +183,54 @@ fn new_series_beyond_the_limit_are_refused_and_known_ones_live_on() {
     assert_eq!(append(&shard, EVER, &scrape(10, 2000)).written, 10);
 }
 
+/// Series that no other call makes.
+fn new_series(numbers: std::ops::Range<usize>, at_ms: i64) -> Vec<(Labels, Vec<Sample>)> {
+    scrape(numbers.end, at_ms).split_off(numbers.start)
+}
+
+#[test]
+fn short_of_memory_new_series_are_refused_and_then_parts_until_retention_frees_some() {
+    const LOT: usize = 500;
+    let shard = shard();
+    shard.borrow_mut().set_memory_budget(4 << 20);
+    let is_full = || shard.borrow_mut().refuses_part();
+    let refused_of = |outcome: &PartOutcome, reason| {
+        outcome.refusals.as_ref().map_or(0, |refusals| refusals.counts.get(reason))
+    };
+    let lots = (0..100).map(|lot| append(&shard, EVER, &new_series(lot * LOT..(lot + 1) * LOT, 1000)));
+    let mut lots = lots.skip_while(|outcome| outcome.refusals.is_none());
+    let short = lots.next().expect("new series are refused before 50,000 of them fill 4 MiB");
+    assert_eq!(short.written + refused_of(&short, RefusedReason::MemoryLimit), LOT as u64);
+    let held = shard.borrow().stats().series;
+    assert!(held > 4000 && !is_full(), "{held} series");
+    let mut scrapes = (2..5000).inspect(|t| {
+        let known = new_series(0..2000, t * 1000);
+        assert_eq!(append(&shard, EVER, &known).written, 2000, "known series go on");
+    });
+    let last = scrapes.find(|_| is_full()).expect("samples fill what is left");
+    assert!(last > 10 && shard.borrow().memory_bytes().total() >= 4 << 20);
+    block_on(maintenance::retain(&shard, &MemoryLog::default(), &Alone, 2000));
+    assert_eq!(shard.borrow().stats().series, 2000);
+    assert!(!is_full());
+    assert!(append(&shard, EVER, &new_series(60_000..60_100, last * 1000)).refusals.is_none());
+}
+
+#[test]
+fn a_part_that_finds_memory_full_is_refused_whole_and_counted() {
+    let full = shard();
+    full.borrow_mut().set_memory_budget(0);
+    let (replies, shard) = work(full, &scrape(3, 1000));
+    assert!(matches!(&replies[..], [ShardReply::MemoryFull]), "{replies:?}");
+    let stats = shard.borrow().stats();
+    assert_eq!((stats.parts, stats.parts_refused, stats.series, stats.commits), (0, 1, 0, 0));
+}
+
 /// What a worker replies to one part, and the shard behind it.
-fn work(series: &[(Labels, Vec<Sample>)]) -> (Vec<ShardReply>, Rc<RefCell<Shard>>) {
-    let (shard, inbox) = (shard(), Rc::new(Inbox::default()));
+fn work(
+    shard: Rc<RefCell<Shard>>,
+    series: &[(Labels, Vec<Sample>)],
+) -> (Vec<ShardReply>, Rc<RefCell<Shard>>) {
+    let inbox = Rc::new(Inbox::default());
     let replies: Rc<RefCell<Vec<ShardReply>>> = Rc::default();
     let pool = PartPool::default();
     let mut part = pool.take().unwrap();
@@ -217,7 +262,7 @@ fn a_large_part_is_taken_in_whole_and_acknowledged_once() {
     series.iter_mut().for_each(|(_, samples)| samples.push(Sample::new(2000, 1.0)));
     // The last series has the only sample that is refused.
     series[SERIES - 1].1.push(Sample::new(1500, 1.0));
-    let (replies, shard) = work(&series);
+    let (replies, shard) = work(shard(), &series);
     let [ShardReply::Written(ack)] = &replies[..] else { panic!("one acknowledgement: {replies:?}") };
     assert_eq!(ack.written, 2 * SERIES as u64);
     let refused = ack.refusals.as_ref().unwrap();
@@ -265,7 +310,7 @@ fn churn_keeps_memory_level() {
         assert_eq!(append(&shard, EVER, &series).written, SERIES as u64);
         block_on(maintenance::retain(&shard, &MemoryLog::default(), &Alone, now_ms - retention_ms));
         let stats = shard.borrow().stats();
-        let bytes = stats.series_bytes + stats.chunk_bytes + stats.index_bytes;
+        let bytes = stats.memory.total();
         match step {
             0..40 => level = level.max(bytes),
             _ => assert!(bytes * 10 <= level * 11, "step {step}: {bytes} bytes, level was {level}"),

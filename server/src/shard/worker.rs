@@ -15,7 +15,7 @@ use crate::message::{
 use crate::model::Sample;
 use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::{Host, Shard, read};
-use crate::wal::{Log, LogError};
+use crate::wal::Log;
 
 /// Samples after which a group is committed and the reactor gets its turn, though more waits.
 const GROUP_SAMPLES: usize = 4096;
@@ -132,12 +132,12 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         let (mut next, mut samples) = (Some(first), 0);
         while let Some((from, request)) = next {
             match request {
-                ShardRequest::Write(write) => match self.log.check() {
-                    Ok(()) => {
+                ShardRequest::Write(write) => match self.refusal() {
+                    None => {
                         samples += write.part.samples.len();
                         appended.push((from, self.append(&write, bounds).await));
                     }
-                    Err(error) => self.refuse(from, error),
+                    Some(refusal) => (self.reply)(from, refusal),
                 },
                 ShardRequest::Read(request) => self.spawn_read(from, *request),
                 ShardRequest::Stats => (self.reply)(from, ShardReply::Stats(Box::new(self.stats()))),
@@ -192,9 +192,13 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         }
     }
 
-    /// Nothing of it is in memory either: what can't be made durable is not taken in.
-    fn refuse(&self, from: ReplyTo, error: LogError) {
-        (self.reply)(from, ShardReply::NotDurable(error));
+    /// Why no part is taken in now. Nothing of a refused one is in memory: what can't be made
+    /// durable is not taken in, nor what there is no memory for.
+    fn refusal(&self) -> Option<ShardReply> {
+        match self.log.check() {
+            Ok(()) => self.shard.borrow_mut().refuses_part().then_some(ShardReply::MemoryFull),
+            Err(error) => Some(ShardReply::NotDurable(error)),
+        }
     }
 
     fn spawn_read(&self, from: ReplyTo, request: ReadRequest) {

@@ -7,9 +7,9 @@ use std::rc::Rc;
 
 use crate::disk::{Disk, DiskError, File};
 use crate::wal::Lsn;
-use crate::wal::frame;
+use crate::wal::frame::{FRAME_HEADER_BYTES, encode_header};
 use crate::wal::record::Snapshot;
-use crate::wal::segment::{CheckpointHeader, checkpoint_name, parse_checkpoint_name};
+use crate::wal::segment::{CheckpointHeader, SegmentHeader, checkpoint_name, parse_checkpoint_name};
 use crate::wal::segments::{SegmentPlace, Shelf, recycle};
 
 /// A checkpoint on its way.
@@ -24,14 +24,15 @@ pub struct CheckpointWriter<D: Disk> {
 
 /// The name that it has until it is whole.
 fn unfinished(first: Lsn) -> String {
-    format!("{}.tmp", checkpoint_name(first.0))
+    format!("{}.tmp", checkpoint_name(first))
 }
 
 impl<D: Disk> CheckpointWriter<D> {
     /// Begins one behind which a replay goes on with group `first`.
     pub async fn create(place: &SegmentPlace<D>, first: Lsn) -> Result<Self, DiskError> {
         let file = place.disk.create(&place.path(&unfinished(first))).await?;
-        let header = CheckpointHeader::of(place.header, first.0).encode(place.key);
+        let SegmentHeader { shard, shards, block_bytes, .. } = place.header;
+        let header = CheckpointHeader { shard, shards, first_group: first, block_bytes }.encode(place.seed);
         file.write_at(0, &[&header]).await?;
         let at = place.disk.block_bytes() as u64;
         Ok(Self { place: place.clone(), file, first, at, frames: 0 })
@@ -40,10 +41,10 @@ impl<D: Disk> CheckpointWriter<D> {
     /// Adds a frame.
     pub async fn write(&mut self, snapshot: &mut Snapshot) -> Result<(), DiskError> {
         let payload = snapshot.parts();
-        let header = frame::encode_header(self.place.key, self.first.0, self.frames, &payload);
+        let header = encode_header(self.place.key, self.first.0, Lsn(self.frames), &payload);
         let parts: Vec<&[u8]> = std::iter::once(header.as_slice()).chain(payload.iter().copied()).collect();
         self.file.write_at(self.at, &parts).await?;
-        let bytes = (frame::HEADER_BYTES + snapshot.bytes()) as u64;
+        let bytes = (FRAME_HEADER_BYTES + snapshot.bytes()) as u64;
         self.at += bytes.next_multiple_of(self.place.disk.block_bytes() as u64);
         self.frames += 1;
         snapshot.clear();
@@ -55,7 +56,7 @@ impl<D: Disk> CheckpointWriter<D> {
         self.file.sync_data().await?;
         self.file.close().await?;
         let (disk, place) = (&self.place.disk, &self.place);
-        disk.rename(&place.path(&unfinished(self.first)), &place.path(&checkpoint_name(self.first.0))).await?;
+        disk.rename(&place.path(&unfinished(self.first)), &place.path(&checkpoint_name(self.first))).await?;
         disk.sync_dir(&place.dir).await?;
         Ok(self.at)
     }
@@ -75,7 +76,7 @@ pub async fn let_go<D: Disk>(
     first: Lsn,
 ) -> Result<(), DiskError> {
     for name in place.disk.list(&place.dir).await? {
-        if parse_checkpoint_name(&name).is_some_and(|older| older < first.0) {
+        if parse_checkpoint_name(&name).is_some_and(|older| older < first) {
             place.disk.remove(&place.path(&name)).await?;
         }
     }

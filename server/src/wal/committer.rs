@@ -12,7 +12,7 @@ use crate::host::Host;
 use crate::wal::log::{DiskLog, Work};
 use crate::wal::record::Group;
 use crate::wal::segments::Segments;
-use crate::wal::{LogError, Lsn};
+use crate::wal::{Log, LogError, Lsn};
 
 /// How long a full disk is left alone before the next attempt.
 const FULL_DISK_RETRY: Duration = Duration::from_millis(500);

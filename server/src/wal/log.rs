@@ -8,10 +8,12 @@
 use std::cell::{Cell, RefCell, RefMut};
 use std::future::poll_fn;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use crate::config::AckMode;
 use crate::limits::LOG_BACKLOG_BYTES_MAX;
+use crate::wal::health::LogHealth;
 use crate::wal::record::Group;
 use crate::wal::{Durable, Log, LogError, LogReport, Lsn};
 
@@ -24,6 +26,7 @@ pub struct DiskLog {
 #[derive(Debug)]
 struct State {
     ack: AckMode,
+    health: Arc<LogHealth>,
     journal: RefCell<Group>,
     standing: RefCell<Standing>,
     /// The group that the journal fills.
@@ -71,10 +74,12 @@ pub struct LogCounts {
 
 impl DiskLog {
     /// A log that takes nothing in until [`Self::open`].
-    pub fn new(ack: AckMode) -> Self {
+    pub fn new(ack: AckMode, health: Arc<LogHealth>) -> Self {
+        health.one_shut();
         Self {
             state: Rc::new(State {
                 ack,
+                health,
                 journal: RefCell::default(),
                 standing: RefCell::new(Standing::Shut(LogError::Replaying)),
                 filling: Cell::new(Lsn(1)),
@@ -131,10 +136,17 @@ impl DiskLog {
 
     /// Says whether it takes anything in, and tells those who wait.
     pub(super) fn stand(&self, standing: Result<(), LogError>) {
-        *self.state.standing.borrow_mut() = match standing {
+        let standing = match standing {
             Ok(()) => Standing::Open,
             Err(error) => Standing::Shut(error),
         };
+        let former = self.state.standing.replace(standing);
+        let health = &self.state.health;
+        match (former, &*self.state.standing.borrow()) {
+            (Standing::Open, Standing::Shut(_)) => health.one_shut(),
+            (Standing::Shut(_), Standing::Open) => health.one_opened(),
+            (Standing::Open, Standing::Open) | (Standing::Shut(_), Standing::Shut(_)) => {}
+        }
         self.wake_waiting();
     }
 

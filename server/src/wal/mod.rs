@@ -3,9 +3,11 @@
 //! A shard writes what it takes in to the log's [`Journal`] as it appends it, commits once for all
 //! that waits, and only what the commit returns, a [`Durable`], lets it acknowledge. What a log does
 //! to be durable is the log's own.
+#![doc = include_str!("format.md")]
 pub mod checkpoint;
 pub mod committer;
 pub mod frame;
+pub mod health;
 pub mod journal;
 pub mod layout;
 pub mod log;

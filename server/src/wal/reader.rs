@@ -3,6 +3,7 @@
 //! Knows frames, not what is in them, and nothing of the files before and behind.
 
 use crate::disk::{DiskError, File};
+use crate::wal::Lsn;
 use crate::wal::frame::{FrameCheck, FrameHeader, FrameKey, check};
 
 /// Read at a time.
@@ -31,7 +32,7 @@ pub enum Found<'a> {
     /// or nothing that can be known.
     Nothing,
     /// What begins like a frame of this file, with the number of its group, and isn't whole.
-    Broken(u64),
+    Broken(Lsn),
 }
 
 impl<F: File> FrameReader<F> {
@@ -58,17 +59,11 @@ impl<F: File> FrameReader<F> {
         let (header, payload) = loop {
             self.load(enough).await?;
             let bytes = self.loaded();
-            let Some(peeked) = FrameHeader::peek(bytes) else { return Ok(Found::Nothing) };
-            // Bytes of a former life mean as little as zeros.
-            if peeked.file_number != self.file_number {
-                return Ok(Found::Nothing);
-            }
-            match check(self.key, bytes, self.size - self.at) {
-                FrameCheck::Whole(header, payload) => break (header, payload),
+            match check(self.key, self.file_number, bytes, self.size - self.at) {
+                FrameCheck::Whole { header, payload } => break (header, payload),
                 FrameCheck::NeedsBytes(total) if total > bytes.len() => enough = total,
-                FrameCheck::Nothing | FrameCheck::NeedsBytes(_) | FrameCheck::Invalid => {
-                    return Ok(Found::Broken(peeked.group));
-                }
+                FrameCheck::Nothing => return Ok(Found::Nothing),
+                FrameCheck::NeedsBytes(_) | FrameCheck::Invalid => return Ok(self.judge_invalid()),
             }
         };
         let begins = (self.at - self.buffer_at) as usize;
@@ -96,6 +91,15 @@ impl<F: File> FrameReader<F> {
         }
         self.buffer_at = self.at;
         self.file.read_at(self.at, enough.max(READ_BYTES).min(left), &mut self.buffer).await
+    }
+
+    /// Bytes of a former life mean as little as zeros. A header that names this file was written to
+    /// it, whatever became of the rest.
+    fn judge_invalid(&self) -> Found<'static> {
+        match FrameHeader::peek(self.loaded()) {
+            Some(header) if header.file_number == self.file_number => Found::Broken(header.group),
+            Some(_) | None => Found::Nothing,
+        }
     }
 
     /// Closes the file.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::disk::{Disk, DiskError, File};
 use crate::host::Host;
 use crate::wal::Lsn;
-use crate::wal::frame::{self, FrameKey};
+use crate::wal::frame::{FRAME_HEADER_BYTES, FrameKey, encode_header};
 use crate::wal::log::DiskLog;
 use crate::wal::record::Group;
 use crate::wal::segment::{SegmentHeader, segment_name, spare_name};
@@ -30,6 +30,8 @@ pub struct SegmentPlace<D> {
     pub disk: D,
     /// The log's directory.
     pub dir: Rc<str>,
+    /// The data directory's seed.
+    pub seed: u64,
     /// Seals its frames.
     pub key: FrameKey,
     /// What stands in each header, but for the number.
@@ -142,13 +144,13 @@ impl<D: Disk, H: Host> Segments<D, H> {
     /// same group may be written again: it goes to the same place.
     pub async fn write(&mut self, lsn: Lsn, group: &mut Group) -> Result<u64, DiskError> {
         let block = self.place.disk.block_bytes() as u64;
-        let bytes = (frame::HEADER_BYTES + group.bytes()).next_multiple_of(block as usize) as u64;
+        let bytes = (FRAME_HEADER_BYTES + group.bytes()).next_multiple_of(block as usize) as u64;
         if self.current.as_ref().is_none_or(|current| current.at + bytes > current.bytes) {
             self.rotate(bytes, lsn).await?;
         }
         let current = self.current.as_mut().expect("a rotation leaves a segment");
         let payload = group.parts();
-        let header = frame::encode_header(self.place.key, current.seq, lsn.0, &payload);
+        let header = encode_header(self.place.key, current.seq, lsn, &payload);
         let parts: Vec<&[u8]> = std::iter::once(header.as_slice()).chain(payload.iter().copied()).collect();
         current.file.write_at(current.at, &parts).await?;
         current.file.sync_data().await?;
@@ -288,7 +290,7 @@ async fn name_segment<D: Disk>(
     path: &str,
     seq: u64,
 ) -> Result<D::File, DiskError> {
-    let header = SegmentHeader { seq, ..place.header }.encode(place.key);
+    let header = SegmentHeader { seq, ..place.header }.encode(place.seed);
     file.write_at(0, &[&header]).await?;
     file.sync_data().await?;
     place.disk.rename(path, &place.path(&segment_name(seq))).await?;

@@ -42,6 +42,7 @@ impl Node {
             data_dir: data_dir.clone(),
             shards: ShardCount::Fixed(NonZeroUsize::new(shards).unwrap()),
             self_scrape_interval: None,
+            wal_segment_bytes: 1 << 20,
             shutdown_timeout: Duration::from_secs(2),
             ..Config::default()
         };
@@ -67,7 +68,10 @@ impl Node {
             assert!(began.elapsed() < PATIENCE, "nobody listens on {}", self.address);
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert_eq!(self.get("/-/ready").status, 200);
+        while self.get("/-/ready").status != 200 {
+            assert!(began.elapsed() < PATIENCE, "not ready: {}", self.get("/-/ready").text());
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Gives it the notice to end, as a signal does.

@@ -95,7 +95,10 @@ where
         Question::Series => series::respond(core, permit, &params).await,
         Question::LabelNames => labels::names(core, permit, &params).await,
         Question::LabelValues(name) => labels::values(core, permit, &name, &params).await,
-        Question::TsdbStatus => tsdb_status::respond(core, &params).await,
+        Question::TsdbStatus => {
+            core.check_replayed()?;
+            tsdb_status::respond(core, &params).await
+        }
         Question::BuildInfo => Ok(build_info::respond()),
         Question::Export => export::respond(core, permit, &params).await,
     }

@@ -20,6 +20,10 @@ const EXEMPLARS_WRITTEN: HeaderName = HeaderName::from_static("x-prometheus-remo
 /// Memory for new series comes back when old ones have ended.
 const SERIES_LIMIT_RETRY: RetryAfter = RetryAfter { seconds: 30 };
 
+/// Known series go on, so that the rest of the request must not be sent again for the new ones: the
+/// hint is for when these may be tried again.
+const MEMORY_LIMIT_RETRY: RetryAfter = RetryAfter { seconds: 30 };
+
 /// What became of the samples of a request that was read to its end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WriteReport {
@@ -52,6 +56,8 @@ impl Answer {
         } else if report.refused.get(RefusedReason::SeriesLimit) > 0 {
             // Sent again, the same request may fit; what it holds already is taken as a retry.
             Self::new(StatusCode::TOO_MANY_REQUESTS, report.text()).with_retry(SERIES_LIMIT_RETRY)
+        } else if report.refused.get(RefusedReason::MemoryLimit) > 0 {
+            Self::new(StatusCode::BAD_REQUEST, report.text()).with_retry(MEMORY_LIMIT_RETRY)
         } else {
             Self::new(StatusCode::BAD_REQUEST, report.text())
         };
@@ -208,6 +214,15 @@ mod tests {
     }
 
     #[test]
+    fn new_series_without_memory_do_not_hold_up_the_known_ones() {
+        let report = report(5, &[(RefusedReason::MemoryLimit, 1)]);
+        let answer = Answer::to_report(Version::V2, &report);
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "a sender goes on with what comes next");
+        assert_eq!(answer.headers[header::RETRY_AFTER], "30");
+        assert!(answer.text.contains("memory_limit 1"), "{}", answer.text);
+    }
+
+    #[test]
     fn what_the_decoder_and_the_shards_refused_adds_up() {
         let mut tally = Tally { samples: 9, series_refused: 1, ..Tally::default() };
         tally.refused.add(RefusedReason::MissingName, 2);
@@ -238,7 +253,10 @@ mod tests {
         let too_large = SnappyError::TooLarge { claimed_bytes: 99, limit_bytes: 10 };
         check_rejection(Rejection::Snappy(too_large), 400, None, &["99", "10"]);
         check_rejection(Rejection::BodyTooLarge { limit_bytes: 10 }, 413, None, &["10 bytes"]);
+        check_rejection(Rejection::TakesTooMuch { bytes_max: 10 }, 413, None, &["10 bytes", "fewer series"]);
         check_rejection(Rejection::Overloaded, 429, Some("1"), &["later"]);
+        let full = Rejection::MemoryFull { limit_bytes: 512 << 20 };
+        check_rejection(full, 429, Some("30"), &["memory is full", "512 MiB", "--memory-limit", "later"]);
         check_rejection(Rejection::NotReady("replaying".to_owned()), 503, Some("5"), &["replaying"]);
     }
 

@@ -1,7 +1,11 @@
 //! Remembers the series id of label sets that were seen before in a remote write 2 request, so
 //! that the labels needn't be put together again. It knows fingerprints and ids, no labels.
 
-use crate::{gorilla::prefetch, limits::ID_CACHE_ENTRIES_MAX, model::SeriesId};
+use crate::{
+    gorilla::prefetch,
+    limits::{ID_CACHE_ENTRIES_MAX, ID_CACHE_ENTRY_BYTES},
+    model::SeriesId,
+};
 
 /// A bounded map from the fingerprint of a label set, in the order of its references, to the
 /// series id. An entry says too that these labels were checked and are canonical in this order.
@@ -16,6 +20,7 @@ pub struct IdCache {
 }
 
 const EMPTY: (u128, SeriesId) = (0, SeriesId(0));
+const _: () = assert!(size_of::<(u128, SeriesId)>() == ID_CACHE_ENTRY_BYTES);
 const BUCKET: usize = 4;
 const ENTRIES_MIN: usize = 1 << 12;
 const GROWTH: usize = 4;

@@ -5,7 +5,11 @@ use std::time::Duration;
 use http::{HeaderName, StatusCode};
 
 use super::{malformed::MalformedBody, snappy::SnappyError};
-use crate::{api::request_body::BodyError, routing::Overloaded, wal::LogError};
+use crate::{
+    api::request_body::BodyError,
+    routing::{NoRoom, Overloaded},
+    wal::LogError,
+};
 
 /// One reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -32,6 +36,15 @@ pub enum Rejection {
         /// What is allowed.
         limit_bytes: usize,
     },
+    /// Its labels and samples take more memory than all requests together may.
+    #[error(
+        "the request takes more than {bytes_max} bytes of memory once it is decoded; send fewer series or \
+         samples at a time"
+    )]
+    TakesTooMuch {
+        /// What all of a core's requests may take.
+        bytes_max: usize,
+    },
     /// It did not arrive in time.
     #[error("the body did not arrive within {0:?}")]
     BodyTimedOut(Duration),
@@ -47,6 +60,15 @@ pub enum Rejection {
     /// Too much is under way.
     #[error("overloaded: too many requests are under way; send again later")]
     Overloaded,
+    /// A shard holds as much as it may. What to do about it is the operator's.
+    #[error(
+        "memory is full: the node is near its memory limit of {} MiB (--memory-limit); send again later, \
+         or raise the limit, lower --retention, or send fewer series", limit_bytes >> 20
+    )]
+    MemoryFull {
+        /// The whole node's limit.
+        limit_bytes: usize,
+    },
     /// The node is starting or stopping, or a log has failed: why, in words.
     #[error("not ready: {0}")]
     NotReady(String),
@@ -66,10 +88,10 @@ impl Rejection {
             Self::Header(_) | Self::ContentType(_) | Self::ContentEncoding(_) => {
                 StatusCode::UNSUPPORTED_MEDIA_TYPE
             }
-            Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyTooLarge { .. } | Self::TakesTooMuch { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::BodyTimedOut(_) => StatusCode::REQUEST_TIMEOUT,
             Self::BodyBrokeOff(_) | Self::Snappy(_) | Self::Malformed(_) => StatusCode::BAD_REQUEST,
-            Self::Overloaded => StatusCode::TOO_MANY_REQUESTS,
+            Self::Overloaded | Self::MemoryFull { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -79,12 +101,15 @@ impl Rejection {
         match self {
             // A queue empties within a second or not at all.
             Self::Overloaded => Some(RetryAfter { seconds: 1 }),
+            // Retention passes free memory every few minutes.
+            Self::MemoryFull { .. } => Some(RetryAfter { seconds: 30 }),
             Self::NotReady(_) => Some(RetryAfter { seconds: 5 }),
             Self::Method
             | Self::Header(_)
             | Self::ContentType(_)
             | Self::ContentEncoding(_)
             | Self::BodyTooLarge { .. }
+            | Self::TakesTooMuch { .. }
             | Self::BodyTimedOut(_)
             | Self::BodyBrokeOff(_)
             | Self::Snappy(_)
@@ -96,6 +121,15 @@ impl Rejection {
 impl From<Overloaded> for Rejection {
     fn from(_: Overloaded) -> Self {
         Self::Overloaded
+    }
+}
+
+impl From<NoRoom> for Rejection {
+    fn from(no_room: NoRoom) -> Self {
+        match no_room {
+            NoRoom::Overloaded => Self::Overloaded,
+            NoRoom::TooMuch { bytes_max } => Self::TakesTooMuch { bytes_max },
+        }
     }
 }
 

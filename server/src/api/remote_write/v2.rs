@@ -48,6 +48,9 @@ const SYMBOLS_PER_SERIES: usize = 4;
 /// core's own caches, and answers by the time it is asked.
 const RUN: usize = 16;
 
+/// Labels that a slice writes out before its caller may look at what the request takes.
+const SLICE_SCRATCH_BYTES: usize = 1 << 20;
+
 /// Decodes about `series_max` series more, or as much of the symbol table.
 pub(super) fn decode(
     decoder: &mut Decoder,
@@ -72,7 +75,8 @@ pub(super) fn decode(
         SeriesSlice { bytes, labels, pair_keys, ids, symbols, scratch, expanded_bytes, hasher, tally, sink };
     let mut request = Reader::new(bytes, *at);
     let mut fields_left = fields_left.div_ceil(SYMBOLS_PER_SERIES);
-    while !request.is_empty() && fields_left > 0 {
+    let scratch_full = slice.scratch.len() + SLICE_SCRATCH_BYTES;
+    while !request.is_empty() && fields_left > 0 && slice.scratch.len() < scratch_full {
         let mut run = [const { None }; RUN];
         for place in run.iter_mut().take(fields_left) {
             if request.is_empty() {

@@ -70,7 +70,9 @@ impl fmt::Display for Damage {
         match &self.loss {
             Loss::Groups(first, last) if first == last => write!(f, "group {} is lost", first.0),
             Loss::Groups(first, last) => write!(f, "groups {} to {} are lost", first.0, last.0),
-            Loss::Frames(first, last) if first == last => write!(f, "frame {first} of the checkpoint is lost"),
+            Loss::Frames(first, last) if first == last => {
+                write!(f, "frame {first} of the checkpoint is lost")
+            }
             Loss::Frames(first, last) => write!(f, "frames {first} to {last} of the checkpoint are lost"),
             Loss::CheckpointEnd => f.write_str("the checkpoint's end is lost, and what came before it"),
             Loss::File(error) => write!(f, "the file can't be read ({error})"),

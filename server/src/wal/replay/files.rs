@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::disk::{Disk, DiskError, File};
-use crate::wal::frame::FrameKey;
+use crate::wal::Lsn;
 use crate::wal::segment::{
     checkpoint_name, parse_checkpoint_name, parse_segment_name, parse_spare_name, segment_name, spare_name,
 };
@@ -16,15 +16,15 @@ pub struct LogPlace<D> {
     pub disk: D,
     /// The directory.
     pub dir: Rc<str>,
-    /// Seals its frames.
-    pub key: FrameKey,
+    /// The data directory's seed.
+    pub seed: u64,
 }
 
 /// The files of a log, ascending.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogFiles {
     /// The first group behind the newest checkpoint; older ones are left over.
-    pub checkpoint: Option<u64>,
+    pub checkpoint: Option<Lsn>,
     /// The numbers of the segments.
     pub segments: Vec<u64>,
     /// The numbers of the spares.

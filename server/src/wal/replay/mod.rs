@@ -11,10 +11,13 @@ use crate::config::WalRecovery;
 use crate::disk::{Disk, File};
 use crate::host::Host;
 use crate::wal::Lsn;
+use crate::wal::frame::FrameKey;
 use crate::wal::progress::ReplayProgress;
 use crate::wal::reader::{Found, FrameReader};
 use crate::wal::record::{Record, records};
-use crate::wal::segment::{CheckpointHeader, HeaderError, SegmentHeader, checkpoint_name, segment_name};
+use crate::wal::segment::{
+    CheckpointHeader, FILE_HEADER_BYTES, HeaderError, SegmentHeader, checkpoint_name, segment_name,
+};
 use crate::wal::segments::{Kept, Shelf, Spare};
 
 pub use damage::{Damage, Loss, ReplayError, Torn};
@@ -82,6 +85,16 @@ pub async fn replay<D: Disk, H: Host, R: Restore>(
     replay.finish()
 }
 
+/// A segment's number and its blocks' size.
+fn segment_header(bytes: &[u8], seed: u64) -> Result<(u64, u32), HeaderError> {
+    SegmentHeader::decode(bytes, seed).map(|header| (header.seq, header.block_bytes))
+}
+
+/// Likewise a checkpoint's.
+fn checkpoint_header(bytes: &[u8], seed: u64) -> Result<(u64, u32), HeaderError> {
+    CheckpointHeader::decode(bytes, seed).map(|header| (header.first_group.0, header.block_bytes))
+}
+
 struct Replay<'a, D, H, R> {
     place: &'a LogPlace<D>,
     recovery: WalRecovery,
@@ -103,10 +116,10 @@ enum Step {
 
 impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
     /// Reads a checkpoint; the groups from `first` on come behind it.
-    async fn checkpoint(&mut self, first: u64) -> Result<(), ReplayError> {
+    async fn checkpoint(&mut self, first: Lsn) -> Result<(), ReplayError> {
         let name = checkpoint_name(first);
-        self.expected = first;
-        let Some(mut reader) = self.open(&name, first, CheckpointHeader::check).await? else {
+        self.expected = first.0;
+        let Some(mut reader) = self.open(&name, first.0, checkpoint_header).await? else {
             return Ok(());
         };
         let mut next_frame = 0;
@@ -114,10 +127,11 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
             let at = reader.at();
             let step = match reader.next().await? {
                 Found::Frame(header, payload) => {
-                    if header.group > next_frame {
-                        self.lost(&name, at, Loss::Frames(next_frame, header.group - 1))?;
+                    let frame = header.group.0;
+                    if frame > next_frame {
+                        self.lost(&name, at, Loss::Frames(next_frame, frame - 1))?;
                     }
-                    next_frame = header.group + 1;
+                    next_frame = frame + 1;
                     self.apply(&name, at, payload)?
                 }
                 Found::Nothing | Found::Broken(_) => Step::More,
@@ -140,18 +154,18 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
     /// Reads a segment: groups that the checkpoint holds are passed over.
     async fn segment(&mut self, seq: u64) -> Result<(), ReplayError> {
         let name = segment_name(seq);
-        let Some(mut reader) = self.open(&name, seq, SegmentHeader::check).await? else { return Ok(()) };
+        let Some(mut reader) = self.open(&name, seq, segment_header).await? else { return Ok(()) };
         let mut last = None;
         loop {
             let at = reader.at();
             match reader.next().await? {
                 Found::Frame(header, payload) => {
-                    last = Some(Lsn(header.group));
-                    if header.group >= self.expected {
-                        self.group(&name, at, header.group, payload)?;
+                    last = Some(header.group);
+                    if header.group.0 >= self.expected {
+                        self.group(&name, at, header.group.0, payload)?;
                     }
                 }
-                Found::Broken(group) if group == self.expected && self.broken.is_none() => {
+                Found::Broken(group) if group.0 == self.expected && self.broken.is_none() => {
                     self.broken = Some(Torn { file: name.clone().into(), offset: at });
                 }
                 Found::Nothing | Found::Broken(_) => {}
@@ -225,14 +239,19 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
         &mut self,
         name: &str,
         number: u64,
-        check: impl Fn(crate::wal::frame::FrameKey, &[u8], u64) -> Result<usize, HeaderError>,
+        header: impl Fn(&[u8], u64) -> Result<(u64, u32), HeaderError>,
     ) -> Result<Option<FrameReader<D::File>>, ReplayError> {
         let file = self.place.disk.open(&self.place.path(name)).await?;
         let mut block = Vec::new();
-        file.read_at(0, HEADER_READ_BYTES, &mut block).await?;
-        match check(self.place.key, &block, number) {
-            Ok(block_bytes) => {
-                Ok(Some(FrameReader::open(file, self.place.key, number, block_bytes as u64).await?))
+        file.read_at(0, FILE_HEADER_BYTES, &mut block).await?;
+        match header(&block, self.place.seed) {
+            Ok((found, block_bytes)) if found == number => {
+                let key = FrameKey::new(self.place.seed);
+                Ok(Some(FrameReader::open(file, key, number, u64::from(block_bytes)).await?))
+            }
+            Ok(_) => {
+                self.lost(name, 0, Loss::File(HeaderError::OtherKind))?;
+                Ok(None)
             }
             Err(error @ (HeaderError::OtherVersion(_) | HeaderError::OtherNode)) => {
                 Err(ReplayError::Foreign(self.place.path(name).into(), error))

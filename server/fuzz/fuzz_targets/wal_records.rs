@@ -1,0 +1,39 @@
+//! Hostile bytes as a payload: reading never panics, ends, and gives nothing after an error.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use silverback::wal::record::{NewSeries, Record, RecordError, SeriesChunks, records};
+
+fuzz_target!(|payload: &[u8]| {
+    for record in records(payload) {
+        let Ok(record) = record else { return };
+        match record {
+            Record::Series(record) => drain(record.iter(), |NewSeries { labels, .. }| labels.count()),
+            Record::Samples(record) => drain(record.iter(), |_| 0),
+            Record::Removed(record) => drain(record.iter(), |_| 0),
+            Record::Chunks(record) => {
+                drain(record.iter(), |SeriesChunks { sealed, open, .. }| {
+                    let bytes: usize = sealed
+                        .map(|chunk| {
+                            assert!(chunk.min_ms <= chunk.max_ms);
+                            chunk.bytes.len()
+                        })
+                        .sum();
+                    assert!(bytes + open.len() <= payload.len());
+                    bytes
+                });
+            }
+            Record::CheckpointEnd { .. } => {}
+        }
+    }
+});
+
+fn drain<T>(mut items: impl Iterator<Item = Result<T, RecordError>>, read: impl Fn(T) -> usize) {
+    while let Some(item) = items.next() {
+        match item {
+            Ok(item) => drop(read(item)),
+            Err(_) => assert!(items.next().is_none()),
+        }
+    }
+    assert!(items.next().is_none());
+}

@@ -1,0 +1,59 @@
+//! The metric families of the node's memory: the limit, what counts against it, what is refused.
+
+use crate::limits::MemoryPlan;
+use crate::message::CoreStats;
+use crate::metrics::{Family, Kind};
+
+/// All of them.
+pub fn families(plan: &MemoryPlan, cores: &[CoreStats]) -> Vec<Family> {
+    let limit = Family::single(
+        "silverback_memory_limit_bytes",
+        Kind::Gauge,
+        "Resident memory that the process may have.",
+        plan.limit_bytes as f64,
+    );
+    let budget = of_each(
+        cores,
+        "silverback_memory_budget_bytes",
+        "What the shard's series, chunks and index may take.",
+        |core| core.shard.memory_budget_bytes,
+    );
+    let pressure = of_each(
+        cores,
+        "silverback_memory_pressure",
+        "What the shard refuses for want of memory: 0 nothing, 1 new series, 2 writes.",
+        |core| core.shard.memory_pressure as usize,
+    );
+    vec![limit, accounted(cores), budget, pressure]
+}
+
+fn accounted(cores: &[CoreStats]) -> Family {
+    let name = "silverback_memory_accounted_bytes";
+    let mut family = Family::new(name, Kind::Gauge, "Memory held, by the node's own accounting.");
+    for core in cores {
+        let parts = [
+            ("series", core.shard.memory.series_bytes as f64),
+            ("chunks", core.shard.memory.chunk_bytes as f64),
+            ("index", core.shard.memory.index_bytes as f64),
+            ("in_flight", core.acceptor.in_flight_bytes as f64),
+            ("pools", core.acceptor.pool_bytes as f64),
+        ];
+        for (part, bytes) in parts {
+            family.push([("part", part.to_owned()), ("shard", core.shard.shard.0.to_string())], bytes);
+        }
+    }
+    family
+}
+
+fn of_each(
+    cores: &[CoreStats],
+    name: &'static str,
+    help: &'static str,
+    value: fn(&CoreStats) -> usize,
+) -> Family {
+    let mut family = Family::new(name, Kind::Gauge, help);
+    for core in cores {
+        family.push([("shard", core.shard.shard.0.to_string())], value(core) as f64);
+    }
+    family
+}

@@ -1,0 +1,207 @@
+//! A memory limit taken apart: what the node itself needs, what requests under way may take, and
+//! what is left for each shard's series. Plain arithmetic; who found the limit is not known here.
+
+use super::{
+    BODY_BYTES_MAX, DECODED_BYTES_MAX, ID_CACHE_ENTRIES_MAX, ID_CACHE_ENTRY_BYTES, IN_FLIGHT_BYTES_MAX,
+    PART_BYTES_MAX, SHARDS_MAX, SYMBOL_BYTES_MAX,
+};
+
+const MIB: usize = 1 << 20;
+
+/// The process without executors: its code, its runtime, its threads.
+const PROCESS_BYTES: usize = 16 * MIB;
+/// An executor without a request: its ring's registered buffers, its lanes, its stacks.
+const EXECUTOR_BYTES: usize = 24 * MIB;
+/// What a shard needs at the least to be worth running.
+const SHARD_BYTES_MIN: usize = 16 * MIB;
+
+/// Requests under way get this fraction of the limit, all cores together.
+const IN_FLIGHT_SHARE: usize = 6;
+/// Pools keep this fraction of what may be under way for later requests.
+const POOL_SHARE: usize = 4;
+/// One request may take this fraction of its core's bound as it arrives, and as much decompressed;
+/// the rest is for its labels written out and its samples.
+const BODY_SHARE: usize = 4;
+/// The ids that decoders remember get this fraction of the limit, all cores together.
+const ID_CACHE_SHARE: usize = 32;
+
+/// Of what is left for series, this part in a hundred is the allocator's: pages that are held for
+/// one block, and the bookkeeping. The accounting is tested to be nearer than this.
+const ALLOCATOR_PERCENT: usize = 10;
+
+/// New series are refused from this part in a hundred of a shard's budget on: the rest is for the
+/// samples of the known ones.
+pub const NEW_SERIES_PERCENT: usize = 90;
+/// A shard takes in again what it refused when it holds this part in a hundred of its budget less
+/// than where it began to refuse: a node at its limit must not change its mind with every request.
+pub const RECOVERY_PERCENT: usize = 3;
+const _: () =
+    assert!(RECOVERY_PERCENT < 100 - NEW_SERIES_PERCENT, "full is left before new series are let in");
+
+/// The automatic limit in parts in a hundred of what the machine or the cgroup has. The rest is the
+/// kernel's: a cgroup is charged for socket buffers (up to 128 KiB a connection that is read slowly),
+/// page tables and the pages of files being written as well.
+pub const AUTO_LIMIT_PERCENT: usize = 85;
+
+// A lone request of the largest size that is taken in fits what its core may have under way.
+const _: () = assert!(IN_FLIGHT_BYTES_MAX / BODY_SHARE >= BODY_BYTES_MAX);
+const _: () = assert!(IN_FLIGHT_BYTES_MAX / BODY_SHARE >= DECODED_BYTES_MAX);
+const _: () = assert!(
+    BODY_BYTES_MAX + 2 * DECODED_BYTES_MAX + SYMBOL_BYTES_MAX + PART_BYTES_MAX <= IN_FLIGHT_BYTES_MAX,
+    "body, decompressed, label sets written out, symbols, parts"
+);
+// At the floor there is something left, on one core and on the most.
+const _: () = assert!(MemoryPlan::new(MemoryPlan::floor_bytes(1), 1).is_ok());
+const _: () = assert!(MemoryPlan::new(MemoryPlan::floor_bytes(SHARDS_MAX), SHARDS_MAX).is_ok());
+
+/// How a limit is shared out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryPlan {
+    /// Resident memory of the whole process.
+    pub limit_bytes: usize,
+    /// Series, chunks and index of one shard.
+    pub shard_bytes: usize,
+    /// Requests under way on one core.
+    pub in_flight_bytes: usize,
+    /// Bodies that one core keeps for later requests.
+    pub pool_bytes: usize,
+    /// A request body as it arrives, and as much again decompressed.
+    pub body_bytes: usize,
+    /// Label sets that one core's decoder remembers.
+    pub id_cache_entries: usize,
+    /// What the plan allows for that nobody counts: process, executors, allocator.
+    pub uncounted_bytes: usize,
+}
+
+/// A limit that leaves too little for series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a memory limit of {limit_bytes} bytes is too small for {cores} shards: they need {} MiB at the least; \
+     raise --memory-limit, or run fewer --shards", floor_bytes / MIB
+)]
+pub struct LimitTooSmall {
+    /// The limit.
+    pub limit_bytes: usize,
+    /// The shards that it was to serve.
+    pub cores: usize,
+    /// The least that would do.
+    pub floor_bytes: usize,
+}
+
+impl MemoryPlan {
+    /// Shares a limit out over `cores`, each with an acceptor and a shard.
+    pub const fn new(limit_bytes: usize, cores: usize) -> Result<Self, LimitTooSmall> {
+        let in_flight_bytes = min(limit_bytes / IN_FLIGHT_SHARE / cores, IN_FLIGHT_BYTES_MAX);
+        let pool_bytes = in_flight_bytes / POOL_SHARE;
+        let id_cache_entries = id_cache_entries(limit_bytes / ID_CACHE_SHARE / cores);
+        let of_a_core =
+            EXECUTOR_BYTES + in_flight_bytes + pool_bytes + id_cache_entries * ID_CACHE_ENTRY_BYTES;
+        let reserve_bytes = PROCESS_BYTES + cores * of_a_core;
+        let for_series = limit_bytes.saturating_sub(reserve_bytes);
+        let shard_bytes = for_series / 100 * (100 - ALLOCATOR_PERCENT) / cores;
+        if shard_bytes < SHARD_BYTES_MIN {
+            return Err(LimitTooSmall { limit_bytes, cores, floor_bytes: Self::floor_bytes(cores) });
+        }
+        Ok(Self {
+            limit_bytes,
+            shard_bytes,
+            in_flight_bytes,
+            pool_bytes,
+            body_bytes: in_flight_bytes / BODY_SHARE,
+            id_cache_entries,
+            uncounted_bytes: PROCESS_BYTES + cores * EXECUTOR_BYTES + (for_series - shard_bytes * cores),
+        })
+    }
+
+    /// The least limit for so many cores, in whole MiB: what they need, and what of the limit goes
+    /// in shares.
+    pub const fn floor_bytes(cores: usize) -> usize {
+        let for_series = (SHARD_BYTES_MIN * 100).div_ceil(100 - ALLOCATOR_PERCENT) + MIB;
+        let needed = PROCESS_BYTES + cores * (EXECUTOR_BYTES + for_series);
+        // In flight and its pools a sixth and a quarter of that; remembered ids a 32nd.
+        let shares = IN_FLIGHT_SHARE * POOL_SHARE * ID_CACHE_SHARE;
+        let shared_out = (POOL_SHARE + 1) * ID_CACHE_SHARE + IN_FLIGHT_SHARE * POOL_SHARE;
+        (needed / (shares - shared_out) * shares).next_multiple_of(MIB) + MIB
+    }
+
+    /// What a shard may hold when `uncounted_bytes` of the resident memory belong to nobody: what
+    /// goes beyond the plan is taken from the shards, for the limit is the process's.
+    pub const fn shard_bytes_beside(&self, uncounted_bytes: usize, cores: usize) -> usize {
+        let beyond = uncounted_bytes.saturating_sub(self.uncounted_bytes);
+        self.shard_bytes.saturating_sub(beyond.div_ceil(cores))
+    }
+}
+
+/// A cache of a power of two, its growth by a quarter counted in.
+const fn id_cache_entries(bytes: usize) -> usize {
+    let entries = bytes / ID_CACHE_ENTRY_BYTES;
+    if entries == 0 { 0 } else { min(1 << entries.ilog2(), ID_CACHE_ENTRIES_MAX) }
+}
+
+const fn min(a: usize, b: usize) -> usize {
+    if a < b { a } else { b }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Everything that a plan lets the process take stays within the limit.
+    fn check(limit_mib: usize, cores: usize) -> MemoryPlan {
+        let plan = MemoryPlan::new(limit_mib * MIB, cores).unwrap();
+        let ids = plan.id_cache_entries * ID_CACHE_ENTRY_BYTES;
+        let of_a_core = plan.shard_bytes + plan.in_flight_bytes + plan.pool_bytes + ids;
+        assert!(cores * of_a_core + plan.uncounted_bytes <= plan.limit_bytes, "{plan:?}");
+        assert!(plan.shard_bytes >= SHARD_BYTES_MIN);
+        plan
+    }
+
+    #[test]
+    fn a_plan_stays_within_its_limit_whatever_the_machine() {
+        for cores in [1, 2, 3, 8, 64, SHARDS_MAX] {
+            let floor_mib = MemoryPlan::floor_bytes(cores) / MIB;
+            for limit_mib in [floor_mib, floor_mib + 100, 2 * floor_mib, 10 * floor_mib, 1 << 20] {
+                check(limit_mib.max(floor_mib), cores);
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_limit_leaves_bodies_their_full_size_and_most_of_itself_to_series() {
+        let plan = check(16 << 10, 2);
+        assert_eq!(plan.in_flight_bytes, IN_FLIGHT_BYTES_MAX);
+        assert!(plan.body_bytes >= BODY_BYTES_MAX && plan.id_cache_entries == ID_CACHE_ENTRIES_MAX);
+        assert!(2 * plan.shard_bytes > plan.limit_bytes / 100 * 80);
+    }
+
+    #[test]
+    fn a_small_limit_shrinks_what_requests_may_take() {
+        let plan = check(256, 1);
+        assert_eq!(plan.in_flight_bytes, 256 * MIB / IN_FLIGHT_SHARE);
+        assert!(plan.body_bytes > 8 * MIB && plan.shard_bytes > 100 * MIB, "{plan:?}");
+    }
+
+    #[test]
+    fn below_the_floor_the_least_that_would_do_is_told() {
+        for cores in [1, 2, 16] {
+            let floor_bytes = MemoryPlan::floor_bytes(cores);
+            assert!(floor_bytes < cores * 80 * MIB + 20 * MIB, "{cores}: {floor_bytes}");
+            let refused = MemoryPlan::new(floor_bytes / 2, cores).unwrap_err();
+            assert_eq!((refused.cores, refused.floor_bytes), (cores, floor_bytes));
+            let text = refused.to_string();
+            assert!(
+                text.contains(&format!("{} MiB", floor_bytes / MIB)) && text.contains("--memory-limit"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn memory_that_nobody_counts_is_taken_from_the_shards() {
+        let plan = check(1024, 2);
+        assert_eq!(plan.shard_bytes_beside(0, 2), plan.shard_bytes);
+        assert_eq!(plan.shard_bytes_beside(plan.uncounted_bytes, 2), plan.shard_bytes);
+        assert_eq!(plan.shard_bytes_beside(plan.uncounted_bytes + 10 * MIB, 2), plan.shard_bytes - 5 * MIB);
+        assert_eq!(plan.shard_bytes_beside(usize::MAX, 2), 0);
+    }
+}

@@ -1,0 +1,170 @@
+//! Records: what a frame of the log carries, to and from bytes.
+//!
+//! Writers stage columns that are written as they lie. Readers borrow from the payload, allocate
+//! nothing, and trust no byte. Knows nothing of frames and files: [`super::frame`] and
+//! [`super::segment`] do.
+mod chunks;
+mod group;
+mod removed;
+mod runs;
+mod samples;
+mod series;
+mod snapshot;
+mod value;
+mod varint;
+
+#[cfg(test)]
+mod example;
+#[cfg(test)]
+mod fleet_tests;
+#[cfg(test)]
+mod tests;
+
+use std::iter::FusedIterator;
+
+pub use chunks::{ChunksIter, ChunksRecord, SealedBytes, SealedChunks, SeriesChunks};
+pub use group::{GROUP_PARTS, Group};
+pub use removed::{RemovedIter, RemovedRecord};
+pub use samples::{SamplesIter, SamplesRecord};
+pub use series::{NewSeries, RecordLabels, SeriesIter, SeriesRecord};
+pub use snapshot::{SNAPSHOT_PARTS, Snapshot};
+
+use varint::{end, length, take, take_array, take_byte, take_length};
+
+/// A type and the length of the content.
+const HEAD_BYTES: usize = 5;
+
+/// What a staging buffer keeps of its room from one group to the next.
+const STAGING_KEPT_BYTES: usize = 1 << 20;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum RecordType {
+    Series = 1,
+    Samples = 2,
+    Removed = 3,
+    Chunks = 4,
+    CheckpointEnd = 5,
+}
+
+impl RecordType {
+    const ALL: [Self; 5] = [Self::Series, Self::Samples, Self::Removed, Self::Chunks, Self::CheckpointEnd];
+
+    fn of(byte: u8) -> Result<Self, RecordError> {
+        let found = Self::ALL.into_iter().find(|known| *known as u8 == byte);
+        found.ok_or(RecordError::UnknownType(byte))
+    }
+}
+
+fn head(kind: RecordType, content_bytes: usize) -> [u8; HEAD_BYTES] {
+    let [a, b, c, d] = length(content_bytes);
+    [kind as u8, a, b, c, d]
+}
+
+/// A record in a payload. Its content is read, and its errors are found, as it is iterated over.
+#[derive(Debug, Clone)]
+pub enum Record<'a> {
+    /// New series; in a checkpoint, those that there are.
+    Series(SeriesRecord<'a>),
+    /// Samples that were stored.
+    Samples(SamplesRecord<'a>),
+    /// Series that were removed.
+    Removed(RemovedRecord<'a>),
+    /// What series of a checkpoint hold.
+    Chunks(ChunksRecord<'a>),
+    /// The checkpoint is whole.
+    CheckpointEnd {
+        /// Its series.
+        series: u64,
+        /// Its chunks, open ones too.
+        chunks: u64,
+    },
+}
+
+impl<'a> Record<'a> {
+    fn parse(kind: RecordType, mut content: &'a [u8]) -> Result<Self, RecordError> {
+        Ok(match kind {
+            RecordType::Series => Self::Series(SeriesRecord::parse(content)?),
+            RecordType::Samples => Self::Samples(SamplesRecord::parse(content)?),
+            RecordType::Removed => Self::Removed(RemovedRecord::parse(content)?),
+            RecordType::Chunks => Self::Chunks(ChunksRecord::parse(content)?),
+            RecordType::CheckpointEnd => {
+                let series = u64::from_le_bytes(take_array(&mut content)?);
+                let chunks = u64::from_le_bytes(take_array(&mut content)?);
+                end(content)?;
+                Self::CheckpointEnd { series, chunks }
+            }
+        })
+    }
+}
+
+/// The records of a payload. Nothing comes after an error.
+pub const fn records(payload: &[u8]) -> Records<'_> {
+    Records { rest: payload }
+}
+
+/// Iterates over the records of a payload.
+#[derive(Debug, Clone)]
+pub struct Records<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Records<'a> {
+    fn take(&mut self) -> Result<Record<'a>, RecordError> {
+        let kind = RecordType::of(take_byte(&mut self.rest)?)?;
+        let content_bytes = take_length(&mut self.rest)?;
+        Record::parse(kind, take(&mut self.rest, content_bytes)?)
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>, RecordError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let taken = self.take();
+        if taken.is_err() {
+            self.rest = &[];
+        }
+        Some(taken)
+    }
+}
+
+impl FusedIterator for Records<'_> {}
+
+/// Why bytes are no records of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// A type that this version doesn't write.
+    #[error("a record of unknown type {0}")]
+    UnknownType(u8),
+    /// It ends in the middle of something.
+    #[error("a record is cut short")]
+    Truncated,
+    /// There is more than its counts say.
+    #[error("a record has bytes beyond its content")]
+    TrailingBytes,
+    /// A varint has more than 64 bits.
+    #[error("a varint has more than 64 bits")]
+    VarintTooLong,
+    /// A run of nothing.
+    #[error("a run is empty")]
+    EmptyRun,
+    /// A series ref has more than 32 bits, or is negative.
+    #[error("a series ref is out of range")]
+    RefOutOfRange,
+    /// A chunk ends after all time.
+    #[error("a chunk's time is out of range")]
+    TimeOutOfRange,
+    /// The record's text isn't UTF-8.
+    #[error("labels are not UTF-8")]
+    NotUtf8,
+    /// A label is given by a number beyond the record's symbols.
+    #[error("symbol {0} is none of the record's")]
+    NoSuchSymbol(u64),
+    /// A symbol ends before it begins, beyond the text, or within a character.
+    #[error("symbol {0} is no piece of the record's text")]
+    BadSymbol(u64),
+}

@@ -1,0 +1,123 @@
+//! What a shard says that it holds, beside what the kernel says that the process has: the one must
+//! be near the other, whatever the shard is filled with, for a node's memory limit rests on it.
+//!
+//! One test, in a process of its own: it measures the process.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use silverback::host::Alone;
+use silverback::message::{LabelSource, LabelSpan, PartSeries, WriteBody};
+use silverback::model::{Labels, Sample, SeriesIdHasher, ShardId};
+use silverback::shard::append::TimeBounds;
+use silverback::shard::{Shard, maintenance};
+use silverback::wal::{MemoryLog, NoJournal};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const BOUNDS: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX };
+const SCRAPE_MS: i64 = 15_000;
+/// Series of one request.
+const PART_SERIES: usize = 200;
+
+/// A shard under test.
+struct Filled {
+    shard: Rc<RefCell<Shard>>,
+    hasher: SeriesIdHasher,
+}
+
+impl Filled {
+    fn new() -> Self {
+        let shard = Rc::new(RefCell::new(Shard::new(ShardId(0), usize::MAX)));
+        Self { shard, hasher: SeriesIdHasher::new(7, "") }
+    }
+
+    /// One sample of each series, in requests of the usual size.
+    fn scrape(&self, series: std::ops::Range<usize>, at_ms: i64, labels: impl Fn(usize) -> Labels) {
+        for from in series.clone().step_by(PART_SERIES) {
+            let (mut blocks, mut entries, mut samples) = (Vec::new(), Vec::new(), Vec::new());
+            for i in from..series.end.min(from + PART_SERIES) {
+                let block = labels(i).to_canonical();
+                let span = LabelSpan::new(LabelSource::Wire, blocks.len(), block.len());
+                entries.push(PartSeries { id: self.hasher.hash_canonical(&block), labels: span, samples: 1 });
+                blocks.extend_from_slice(&block);
+                samples.push(Sample::new(at_ms, (at_ms / 1000 * (i as i64 + 1) % 9973) as f64 / 7.0));
+            }
+            let body = WriteBody { bytes: blocks.into(), ..WriteBody::default() };
+            let outcome = self.shard.borrow_mut().append(&body, &entries, &samples, BOUNDS, &mut NoJournal);
+            assert_eq!(outcome.written as usize, entries.len());
+        }
+    }
+
+    fn retain(&self, horizon_ms: i64) {
+        futures::executor::block_on(maintenance::retain(
+            &self.shard,
+            &MemoryLog::default(),
+            &Alone,
+            horizon_ms,
+        ));
+    }
+}
+
+fn pod(i: usize) -> Labels {
+    let (instance, pod) = (format!("10.0.{}.{}:9100", i / 500 % 250, i / 125_000), format!("pod-{i:08}"));
+    let name = format!("metric_{}_total", i % 500);
+    Labels::from_pairs([("__name__", &*name), ("instance", &instance), ("job", "shop"), ("pod", &pod)])
+}
+
+fn host(i: usize) -> Labels {
+    let (name, instance) = (format!("node_{}_total", i % 700), format!("host-{}", i / 700));
+    Labels::from_pairs([("__name__", &*name), ("instance", &instance), ("job", "node"), ("zone", "a")])
+}
+
+fn long(i: usize) -> Labels {
+    let (path, query) = (format!("/srv/{i:09}/").repeat(20), format!("select {i} ").repeat(60));
+    Labels::from_pairs([("__name__", "queries_total"), ("path", &*path), ("query", &query)])
+}
+
+fn resident_bytes() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux tells a process its memory");
+    let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * 4096
+}
+
+/// Fills a shard; its accounting may be off by a tenth of what the process grew by.
+fn check(what: &str, fill: impl FnOnce(&Filled)) {
+    let filled = Filled::new();
+    let (resident, counted) = (resident_bytes(), filled.shard.borrow().memory_bytes().total());
+    fill(&filled);
+    let grown = resident_bytes() - resident;
+    let memory = filled.shard.borrow().memory_bytes();
+    let counted = memory.total() - counted;
+    println!(
+        "{what}: {counted} bytes counted, {grown} resident: {:.3}; {memory:?}",
+        counted as f64 / grown as f64
+    );
+    assert!(counted.abs_diff(grown) * 10 <= grown, "{what}: {counted} bytes counted, {grown} resident");
+    // What it took stays taken: the next fill must not find it free.
+    std::mem::forget(filled);
+}
+
+/// What the process takes once, whatever comes later.
+fn warm_up() {
+    Filled::new().scrape(0..20_000, 1000, pod);
+    Filled::new().scrape(0..2000, 1000, long);
+}
+
+#[test]
+fn the_accounting_follows_resident_memory_whatever_fills_it() {
+    warm_up();
+    check("many series, each of a pod of its own", |filled| filled.scrape(0..200_000, 1000, pod));
+    check("many series of few hosts", |filled| filled.scrape(0..300_000, 1000, host));
+    check("many samples a series", |filled| {
+        (0..600).for_each(|t| filled.scrape(0..10_000, t * SCRAPE_MS, host));
+    });
+    check("long labels", |filled| filled.scrape(0..40_000, 1000, long));
+    check("series that come and go", |filled| {
+        for round in 0..60 {
+            filled.scrape(round * 4000..round * 4000 + 40_000, round as i64 * 600_000, pod);
+            filled.retain(round as i64 * 600_000 - 6 * 3_600_000);
+        }
+    });
+}

@@ -39,7 +39,7 @@ fn command() -> Command {
         .about("Print the effective configuration and the origin of each value, or all its faults");
     config::with_options(Command::new("silverback"))
         .version(env!("CARGO_PKG_VERSION"))
-        .about("A time-series ingestion node: Prometheus remote write in, remote read out; each pinned core owns its data")
+        .about("A time-series ingestion node: Prometheus remote write in, on disk before it is acknowledged, remote read out; each pinned core owns its data")
         .after_help(EXAMPLES)
         .subcommand(config::with_options(run))
         .subcommand(config::with_options(check_config))

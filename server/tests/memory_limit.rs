@@ -56,7 +56,18 @@ impl Node {
         // The rest of the log is read so that the node never waits for room in the pipe.
         std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
         let connection = BufReader::new(connect(&address));
-        Self { child, connection, data_dir }
+        let mut node = Self { child, connection, data_dir };
+        node.wait_until_ready();
+        node
+    }
+
+    /// It answers before its log is open, and takes writes afterwards.
+    fn wait_until_ready(&mut self) {
+        let began = Instant::now();
+        while self.ask("GET", "/-/ready", &[], b"").status != 200 {
+            assert!(began.elapsed() < PATIENCE, "the node is not ready");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     fn ask(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {

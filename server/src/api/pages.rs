@@ -8,7 +8,7 @@ use http::header::{CONTENT_SECURITY_POLICY, HeaderValue};
 use crate::api::core::Core;
 use crate::api::endpoints::{NodeResponse, text, with_type};
 use crate::api::fanout::{self, FanoutError};
-use crate::api::status::{self, NodeStatus, ShardStatus};
+use crate::api::status::{self, LogStatus, NodeStatus, ShardStatus};
 use crate::api::{memory_metrics, node_metrics};
 use crate::message::CoreStats;
 use crate::metrics::{self, Family};
@@ -86,6 +86,7 @@ fn status_of(core: &Core, cores: &[CoreStats]) -> NodeStatus {
         reads_total: sum(|c| c.acceptor.reads),
         resident_bytes: resident_bytes(),
         memory: status::MemoryStatus::new(&core.node.memory, cores),
+        log: LogStatus::new(cores),
         connections: sum(|c| c.executor.connections_open),
         refused: status::refused_by_reason(&refused(cores)),
         shards: cores.iter().enumerate().map(|(i, c)| ShardStatus::new(&c.shard, cpu_of(i))).collect(),

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::limits::MemoryPlan;
 use crate::message::{CoreStats, MemoryPressure, ShardStats};
 use crate::model::RefusedCounts;
+use crate::wal::LogCounts;
 
 /// The page: one file that asks for nothing but the node's own status.
 pub const PAGE: &str = include_str!("status.html");
@@ -54,6 +55,8 @@ pub struct NodeStatus {
     pub resident_bytes: u64,
     /// What of the memory limit is used for what.
     pub memory: MemoryStatus,
+    /// The write-ahead logs of all shards.
+    pub log: LogStatus,
     /// Open connections.
     pub connections: u64,
     /// Samples refused, by reason; a reason that never came up is left out.
@@ -75,6 +78,38 @@ pub struct MemoryStatus {
     pub requests_bytes: u64,
     /// The most that any shard refuses: nothing, new series, or writes.
     pub refuses: Refuses,
+}
+
+/// The write-ahead logs of a node's shards, together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogStatus {
+    /// Groups made durable.
+    pub commits_total: u64,
+    /// Time that this took, in µs.
+    pub commit_us_total: u64,
+    /// Disk space of segments, spares and checkpoints.
+    pub disk_bytes: u64,
+    /// Checkpoints written.
+    pub checkpoints_total: u64,
+    /// Why logs take nothing in, in words; empty when all of them do.
+    pub faults: Vec<String>,
+}
+
+impl LogStatus {
+    /// From what the cores tell.
+    pub fn new(cores: &[CoreStats]) -> Self {
+        let sum = |of: fn(&LogCounts) -> u64| cores.iter().map(|core| of(&core.shard.log.counts)).sum();
+        let fault = |core: &CoreStats| {
+            core.shard.log.fault.as_ref().map(|fault| format!("shard {}: {fault}", core.shard.shard.0))
+        };
+        Self {
+            commits_total: sum(|c| c.commits),
+            commit_us_total: sum(|c| c.commit_us),
+            disk_bytes: sum(|c| c.segment_bytes + c.checkpoint_bytes),
+            checkpoints_total: sum(|c| c.checkpoints),
+            faults: cores.iter().filter_map(fault).collect(),
+        }
+    }
 }
 
 /// What is refused for want of memory.
@@ -223,12 +258,14 @@ mod tests {
             reads_total: 0,
             resident_bytes: 0,
             memory: memory(),
+            log: LogStatus::new(&[]),
             connections: 0,
             refused: BTreeMap::new(),
             shards: Vec::new(),
         };
         check_fields_read("node", &serde_json::to_value(node).unwrap());
         check_fields_read("memory", &serde_json::to_value(memory()).unwrap());
+        check_fields_read("log", &serde_json::to_value(LogStatus::new(&[])).unwrap());
         check_fields_read("shard", &serde_json::to_value(ShardStatus::new(&stats(), None)).unwrap());
     }
 

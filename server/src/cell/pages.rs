@@ -35,11 +35,16 @@ impl<T: Default> Pages<T> {
     /// Puts a value in a place of the caller's choice. The places that this leaves out below it
     /// stay taken until they are freed.
     pub fn insert_at(&mut self, index: u32, value: T) {
-        while index as usize >= self.pages.len() * PAGE {
+        self.take_up_to(index + 1);
+        *self.get_mut(index) = value;
+    }
+
+    /// Takes all places below `end` that were never used. They stay taken until they are freed.
+    pub fn take_up_to(&mut self, end: u32) {
+        while end as usize > self.pages.len() * PAGE {
             self.pages.push(std::iter::repeat_with(T::default).take(PAGE).collect());
         }
-        self.used = self.used.max(index + 1);
-        *self.get_mut(index) = value;
+        self.used = self.used.max(end);
     }
 
     /// Takes a value out and frees its place, which the next insert uses.
@@ -116,5 +121,14 @@ mod tests {
         assert_eq!((pages.len(), pages.end()), (1023, 1024));
         assert_eq!(pages.insert(70), Some(7));
         assert!(pages.bytes() <= before + 4 * 4, "one place in the free list at most");
+    }
+
+    #[test]
+    fn places_that_are_taken_without_a_value_are_not_used_before_they_are_freed() {
+        let mut pages: Pages<u64> = Pages::default();
+        pages.take_up_to(2000);
+        assert_eq!(pages.insert(1), Some(2000));
+        pages.free(1999);
+        assert_eq!(pages.insert(2), Some(1999));
     }
 }

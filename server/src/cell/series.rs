@@ -160,6 +160,12 @@ impl SeriesStore {
         at.0 < self.series.end() && self.series.get(at.0).id != VACANT
     }
 
+    /// Keeps all refs up to this one from new series, until they are freed.
+    pub fn take_up_to(&mut self, last: SeriesRef) {
+        self.series.take_up_to(last.0 + 1);
+        self.histories.take_up_to(last.0 + 1);
+    }
+
     /// Lets new series have the refs that were left out when series were put back, but for those
     /// that `is_kept` names.
     pub fn free_vacant(&mut self, mut is_kept: impl FnMut(SeriesRef) -> bool) {

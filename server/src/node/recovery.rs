@@ -13,14 +13,14 @@ use crate::model::ShardId;
 use crate::node::host::ExecutorHost;
 use crate::routing::RoutingTable;
 use crate::shard::Shard;
-use crate::shard::checkpoint::{self, CheckpointPlace};
+use crate::shard::checkpoint::{self, CheckpointError, CheckpointPlace};
 use crate::shard::restore::{Refs, Restorer};
 use crate::wal::committer;
 use crate::wal::frame::FrameKey;
 use crate::wal::layout::{self, Generation, Layout};
 use crate::wal::log::DiskLog;
 use crate::wal::progress::ReplayProgress;
-use crate::wal::replay::{LogPlace, ReplayError, Replayed, replay};
+use crate::wal::replay::{LogPlace, ReplayError, Replayed, make_tail_durable, replay};
 use crate::wal::segment::SegmentHeader;
 use crate::wal::segments::{SegmentPlace, Segments};
 
@@ -39,6 +39,9 @@ pub enum RecoveryError {
     /// The logs of another number of shards were read and can't be written as this one's.
     #[error("writing the logs for another number of shards: {0}")]
     Changing(DiskError),
+    /// What was salvaged of a damaged log can't be written as a whole one.
+    #[error("writing what was salvaged: {0}")]
+    Salvaged(#[from] CheckpointError),
 }
 
 /// What the cores need of each other while the number of shards changes.
@@ -76,6 +79,10 @@ impl Recovery<'_> {
     /// Replays what there is and opens the log.
     pub async fn run(self) -> Result<CheckpointPlace<DirectDisk>, RecoveryError> {
         let disk = DirectDisk::open(&self.config.data_dir)?;
+        if self.index == 0 {
+            let block_bytes = disk.block_bytes();
+            tracing::info!(mode = ?disk.mode(), block_bytes, ack = ?self.config.ack, "the write-ahead log's disk");
+        }
         let (generation, replayed) = match self.layout {
             Layout::Same(generation) => (generation, self.replay_own(&disk, generation).await?),
             Layout::Changed { from, to } => (to, self.replay_former(&disk, from, to).await?),
@@ -94,8 +101,14 @@ impl Recovery<'_> {
             replayed.next_seq,
         );
         committer::start(&self.log, segments, replayed.last, self.config.ack, &self.host).await?;
+        let checkpoints =
+            CheckpointPlace { segments: place, shelf, bytes_min: self.config.checkpoint_bytes as u64 };
+        if !replayed.damage.is_empty() {
+            // So that the next start finds a whole log, and tells no loss a second time.
+            checkpoint::write(&self.shard, &self.log, &checkpoints, &self.host).await?;
+        }
         self.progress.shard_done();
-        Ok(CheckpointPlace { segments: place, shelf, bytes_min: self.config.checkpoint_bytes as u64 })
+        Ok(checkpoints)
     }
 
     async fn replay_own(&self, disk: &DirectDisk, own: Generation) -> Result<Replayed, RecoveryError> {
@@ -104,6 +117,7 @@ impl Recovery<'_> {
         let recovery = self.config.wal_recovery;
         let replayed = replay(&place, recovery, &self.host, self.progress, &mut restorer).await?;
         self.tell(&place.dir, &replayed);
+        make_tail_durable(disk, &replayed).await?;
         for name in place.files().await?.unfinished {
             disk.remove(&place.path(&name)).await?;
         }

@@ -46,10 +46,15 @@ pub enum CheckpointError {
     Disk(#[from] DiskError),
 }
 
+/// How many times the size with which a checkpoint is due the log may reach without one.
+const OVERDUE_MAX: u64 = 4;
+
 /// Whether a checkpoint is worth its while: the log is as large as the shard, or many refs wait.
+/// Bounds the log by as much more.
 pub fn is_due<D>(shard: &Shard, log: &DiskLog, place: &CheckpointPlace<D>) -> bool {
-    let held = shard.memory_bytes().total() as u64;
-    log.counts().since_checkpoint_bytes >= place.bytes_min.max(held)
+    let due_bytes = place.bytes_min.max(shard.memory_bytes().total() as u64);
+    log.set_bytes_max(due_bytes.saturating_mul(OVERDUE_MAX));
+    log.counts().since_checkpoint_bytes >= due_bytes
         || shard.removed.len() >= REMOVED_MIN.max(shard.store.size().series / 4)
 }
 

@@ -86,6 +86,12 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
     fn series(&mut self, record: SeriesRecord<'_>) -> Result<(), RestoreError> {
         let shard = Rc::clone(&self.shard);
         let shard = &mut *shard.borrow_mut();
+        // Before a label is interned: pairs that a forgotten series alone had go with it, and would be
+        // missing in those that were interned and have no series yet.
+        for series in record.iter() {
+            let series = series.map_err(contradicts)?;
+            self.forget_former(shard, series.series, series.id);
+        }
         for series in record.iter() {
             let series = series.map_err(contradicts)?;
             self.counts.series += 1;
@@ -93,13 +99,8 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
                 self.refs.set(series.series, FOREIGN)?;
                 continue;
             }
-            let held = shard.find(series.id);
-            if held.is_some() && held == self.refs.get(series.series, shard) {
+            if shard.find(series.id).is_some() {
                 continue;
-            }
-            // Made again after it was removed: the removal's record comes behind.
-            if let Some(held) = held {
-                shard.forget_series(held);
             }
             if self.refs.get(series.series, shard).is_some() {
                 return Err(RestoreError(format!("ref {} names two series", series.series.0)));
@@ -113,6 +114,15 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
             }
         }
         Ok(())
+    }
+
+    /// A series that is made again was removed before: the removal's record comes behind.
+    fn forget_former(&self, shard: &mut Shard, series: SeriesRef, id: SeriesId) {
+        if let Some(held) = shard.find(id)
+            && self.refs.get(series, shard) != Some(held)
+        {
+            shard.forget_series(held);
+        }
     }
 
     fn samples(&mut self, record: SamplesRecord<'_>) -> Result<(), RestoreError> {
@@ -222,7 +232,12 @@ impl<F: Fn(CellId) -> bool> Restore for Restorer<F> {
         match self.refs {
             Refs::Kept => {
                 // The log may still name the old series by them.
-                let removed = std::mem::take(&mut self.removed);
+                let removed = std::mem::take(&mut self.removed) | &self.unknown;
+                // Those of series that came after all that are left, too.
+                if let Some(last) = removed.max() {
+                    check_gap(SeriesRef(last), shard)?;
+                    shard.store.take_up_to(SeriesRef(last));
+                }
                 shard.removed = removed.iter().map(SeriesRef).filter(|at| !shard.store.holds(*at)).collect();
                 shard.store.free_vacant(|at| removed.contains(at.0));
             }
@@ -232,6 +247,13 @@ impl<F: Fn(CellId) -> bool> Restore for Restorer<F> {
             0 => Ok(()),
             unknown => Err(RestoreError(format!("samples of {unknown} series that nobody made"))),
         }
+    }
+}
+
+fn check_gap(at: SeriesRef, shard: &Shard) -> Result<(), RestoreError> {
+    match at.0 < shard.store.end().saturating_add(REF_GAP_MAX) && at.0 < FOREIGN {
+        true => Ok(()),
+        false => Err(RestoreError(format!("ref {} lies far beyond all others", at.0))),
     }
 }
 
@@ -263,9 +285,7 @@ impl Refs {
             Self::Kept => series,
             Self::Renumbered(_) => SeriesRef(shard.store.end()),
         };
-        if at.0 >= shard.store.end().saturating_add(REF_GAP_MAX) || at.0 >= FOREIGN {
-            return Err(RestoreError(format!("ref {} lies far beyond all others", at.0)));
-        }
+        check_gap(at, shard)?;
         self.set(series, at.0)?;
         Ok(at)
     }

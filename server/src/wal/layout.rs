@@ -75,6 +75,10 @@ pub async fn newest<D: Disk>(disk: &D) -> Result<Option<Generation>, DiskError> 
 /// Finds or makes the generation of a node with so many shards.
 pub async fn prepare<D: Disk>(disk: &D, shards: usize) -> Result<Layout, DiskError> {
     disk.create_dir(ROOT).await?;
+    // What is found may have been named by a process that ended before it could sync the names: a
+    // crash could still take them away, with all logs in them.
+    disk.sync_dir(".").await?;
+    disk.sync_dir(ROOT).await?;
     let newest = newest(disk).await?;
     for name in disk.list(ROOT).await? {
         let unfinished = name.strip_suffix(".tmp").is_some_and(|name| Generation::parse(name).is_some());

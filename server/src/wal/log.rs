@@ -33,6 +33,8 @@ struct State {
     filling: Cell<Lsn>,
     /// The last group that is on disk.
     durable: Cell<Lsn>,
+    /// With more than this behind the last checkpoint it takes nothing in.
+    bytes_max: Cell<u64>,
     closing: Cell<bool>,
     /// Somebody waits for what the journal holds.
     is_wanted: Cell<bool>,
@@ -84,6 +86,7 @@ impl DiskLog {
                 standing: RefCell::new(Standing::Shut(LogError::Replaying)),
                 filling: Cell::new(Lsn(1)),
                 durable: Cell::default(),
+                bytes_max: Cell::new(u64::MAX),
                 closing: Cell::new(false),
                 is_wanted: Cell::new(false),
                 committer: RefCell::default(),
@@ -97,6 +100,11 @@ impl DiskLog {
     pub(super) fn begin_after(&self, last: Lsn) {
         self.state.filling.set(Lsn(last.0 + 1));
         self.state.durable.set(last);
+    }
+
+    /// Bounds what may stand behind the last checkpoint.
+    pub fn set_bytes_max(&self, bytes: u64) {
+        self.state.bytes_max.set(bytes);
     }
 
     /// Lets the committer end once all is on disk.
@@ -245,7 +253,11 @@ impl Log for DiskLog {
     type Journal = Group;
 
     fn check(&self) -> Result<(), LogError> {
+        let since_checkpoint_bytes = self.counts().since_checkpoint_bytes;
         match &*self.state.standing.borrow() {
+            Standing::Open if since_checkpoint_bytes > self.state.bytes_max.get() => {
+                Err(LogError::TooLong(since_checkpoint_bytes >> 20))
+            }
             Standing::Open => Ok(()),
             Standing::Shut(error) => Err(error.clone()),
         }

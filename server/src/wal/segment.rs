@@ -115,8 +115,8 @@ impl Fields {
         bytes[24..32].copy_from_slice(&self.number.to_le_bytes());
         bytes[32..34].copy_from_slice(&self.shard.to_le_bytes());
         bytes[34..36].copy_from_slice(&self.shards.to_le_bytes());
-        let checksum = crc32c(&bytes[..CHECKED_BYTES]);
-        bytes[CHECKED_BYTES..].copy_from_slice(&checksum.to_le_bytes());
+        let checksum = checksum(&bytes);
+        bytes[CHECKED_BYTES..].copy_from_slice(&checksum);
         bytes
     }
 
@@ -125,12 +125,11 @@ impl Fields {
         if bytes[..8] != magic {
             return Err(HeaderError::OtherKind);
         }
-        // Before the checksum: another version may have it elsewhere.
         let version = u32::from_le_bytes(field(bytes, 8));
         if version != FORMAT_VERSION {
-            return Err(HeaderError::OtherVersion(version));
+            return Err(Self::judge_version(*bytes, version));
         }
-        if crc32c(&bytes[..CHECKED_BYTES]).to_le_bytes() != field(bytes, CHECKED_BYTES) {
+        if checksum(bytes) != field(bytes, CHECKED_BYTES) {
             return Err(HeaderError::Damaged);
         }
         if field(bytes, 16) != node_check(node_seed) {
@@ -145,11 +144,25 @@ impl Fields {
         if fields.are_possible() { Ok(fields) } else { Err(HeaderError::Damaged) }
     }
 
+    /// Another version may have its checksum elsewhere. But where this version's checksum is right for
+    /// this version's number, the number itself is damaged.
+    fn judge_version(mut bytes: [u8; FILE_HEADER_BYTES], version: u32) -> HeaderError {
+        bytes[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        match checksum(&bytes) == field(&bytes, CHECKED_BYTES) {
+            true => HeaderError::Damaged,
+            false => HeaderError::OtherVersion(version),
+        }
+    }
+
     fn are_possible(&self) -> bool {
         let holds_header = self.block_bytes as usize >= FILE_HEADER_BYTES;
         let shards = usize::from(self.shards);
         self.block_bytes.is_power_of_two() && holds_header && self.shard < self.shards && shards <= SHARDS_MAX
     }
+}
+
+fn checksum(header: &[u8; FILE_HEADER_BYTES]) -> [u8; 4] {
+    crc32c(&header[..CHECKED_BYTES]).to_le_bytes()
 }
 
 fn field<const N: usize>(header: &[u8; FILE_HEADER_BYTES], at: usize) -> [u8; N] {
@@ -226,8 +239,13 @@ mod tests {
     #[test]
     fn a_header_tells_what_is_wrong_with_it() {
         check(|bytes| bytes[0] = b'X', Err(HeaderError::OtherKind));
-        check(|bytes| bytes[8] = 2, Err(HeaderError::OtherVersion(2)));
-        for at in 12..FILE_HEADER_BYTES {
+        let other_version = |bytes: &mut [u8; FILE_HEADER_BYTES]| {
+            bytes[8] = 2;
+            let checksum = checksum(bytes);
+            bytes[CHECKED_BYTES..].copy_from_slice(&checksum);
+        };
+        check(other_version, Err(HeaderError::OtherVersion(2)));
+        for at in 8..FILE_HEADER_BYTES {
             check(|bytes| bytes[at] ^= 1, Err(HeaderError::Damaged));
         }
         let bytes = SEGMENT.encode(SEED);

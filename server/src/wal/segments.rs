@@ -17,7 +17,7 @@ use crate::wal::log::DiskLog;
 use crate::wal::record::Group;
 use crate::wal::segment::{SegmentHeader, segment_name, spare_name};
 
-/// Written at a time when a segment is filled with zeros.
+/// At most so much is written at a time when a segment is filled with zeros.
 const ZEROS: &[u8] = &[0; 256 << 10];
 
 /// How often a commit that needs the next segment looks whether it is made.
@@ -249,26 +249,34 @@ async fn make<D: Disk, H: Host>(
     seq: u64,
     bytes: u64,
 ) -> Result<(D::File, u64), DiskError> {
-    if let Some(spare) = take_spare(place, shelf, bytes) {
-        let path = place.path(&spare.name);
-        let made = match place.disk.open(&path).await {
-            Ok(file) => name_segment(place, file, &path, seq).await,
-            Err(error) => Err(error),
-        };
-        // It may serve a later attempt.
-        return made.map(|file| (file, spare.bytes)).inspect_err(|_| shelf.borrow_mut().spares.push(spare));
-    }
-    let block = place.disk.block_bytes() as u64;
-    let size = place.segment_bytes.max(block + bytes).next_multiple_of(ZEROS.len() as u64);
     let path = place.path(&format!("{}.tmp", segment_name(seq)));
-    match make_fresh(place, host, &path, seq, size).await {
-        Ok(file) => Ok((file, size)),
-        Err(error) => {
-            // A full disk is not to stay full of half a segment.
-            place.disk.remove(&path).await?;
-            Err(error)
+    let made = match take_spare(place, shelf, bytes) {
+        Some(spare) => make_of(place, &spare, &path, seq).await.map(|file| (file, spare.bytes)),
+        None => {
+            let block = place.disk.block_bytes() as u64;
+            let size = place.segment_bytes.max(block + bytes).next_multiple_of(block);
+            make_fresh(place, host, &path, seq, size).await.map(|file| (file, size))
         }
+    };
+    if made.is_err() {
+        // A full disk is not to stay full of half a segment.
+        place.disk.remove(&path).await?;
     }
+    made
+}
+
+async fn make_of<D: Disk>(
+    place: &SegmentPlace<D>,
+    spare: &Spare,
+    path: &str,
+    seq: u64,
+) -> Result<D::File, DiskError> {
+    place.disk.rename(&place.path(&spare.name), path).await?;
+    // Before its header changes: a crash could leave it under the name of the segment that it was,
+    // and that segment would count as damaged.
+    place.disk.sync_dir(&place.dir).await?;
+    let file = place.disk.open(path).await?;
+    name_segment(place, file, path, seq).await
 }
 
 async fn make_fresh<D: Disk, H: Host>(
@@ -309,9 +317,10 @@ async fn fill_with_zeros<F: File, H: Host>(file: &F, host: &H, size: u64) -> Res
     let mut at = 0;
     while at < size {
         host.rest();
-        file.write_at(at, &[ZEROS]).await?;
+        let zeros = &ZEROS[..ZEROS.len().min((size - at) as usize)];
+        file.write_at(at, &[zeros]).await?;
         host.breathe().await;
-        at += ZEROS.len() as u64;
+        at += zeros.len() as u64;
     }
     host.rest();
     file.sync_data().await

@@ -6,12 +6,14 @@
 //! the shard's ([`Restore`]).
 pub mod damage;
 pub mod files;
+#[cfg(test)]
+mod tests;
 
 use crate::config::WalRecovery;
-use crate::disk::{Disk, File};
+use crate::disk::{Disk, DiskError, File};
 use crate::host::Host;
 use crate::wal::Lsn;
-use crate::wal::frame::FrameKey;
+use crate::wal::frame::{FRAME_HEADER_BYTES, FrameKey};
 use crate::wal::progress::ReplayProgress;
 use crate::wal::reader::{Found, FrameReader};
 use crate::wal::record::{Record, records};
@@ -54,8 +56,34 @@ pub struct Replayed {
     pub groups: u64,
     /// The tail that was cut.
     pub torn: Option<Torn>,
+    /// Where the last group stands.
+    pub tail: Option<Tail>,
     /// What was lost; none after a strict replay.
     pub damage: Vec<Damage>,
+}
+
+/// The last group's frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tail {
+    /// The segment's path.
+    pub file: Box<str>,
+    /// Where the frame begins.
+    pub offset: u64,
+    /// How long it is.
+    pub bytes: usize,
+}
+
+/// Makes sure that the last group is on disk, before anything builds upon it. A process that was
+/// killed may have written it and not synced it, or its sync failed, and then only what is written
+/// again is synced by the next one. The groups before it were synced: one is under way at a time.
+pub async fn make_tail_durable<D: Disk>(disk: &D, replayed: &Replayed) -> Result<(), DiskError> {
+    let Some(tail) = &replayed.tail else { return Ok(()) };
+    let file = disk.open(&tail.file).await?;
+    let mut frame = Vec::new();
+    file.read_at(tail.offset, tail.bytes, &mut frame).await?;
+    file.write_at(tail.offset, &[&frame]).await?;
+    file.sync_data().await?;
+    file.close().await
 }
 
 /// Replays one log.
@@ -163,6 +191,9 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
                     last = Some(header.group);
                     if header.group.0 >= self.expected {
                         self.group(&name, at, header.group.0, payload)?;
+                        let (file, bytes) =
+                            (self.place.path(&name).into(), FRAME_HEADER_BYTES + payload.len());
+                        self.found.tail = Some(Tail { file, offset: at, bytes });
                     }
                 }
                 Found::Broken(group) if group.0 == self.expected && self.broken.is_none() => {

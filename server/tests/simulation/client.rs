@@ -1,0 +1,278 @@
+//! Clients of a shard: they write, retry, contradict and read, and hold the answers against the oracle.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::channel::oneshot;
+use silverback::host::Host;
+use silverback::limits::READ_FRAME_BYTES;
+use silverback::message::{
+    Correlation, LabelSource, LabelSpan, PartPool, PartSeries, ReadReply, ReadRequest, Remaining,
+    SelectContent, Selection, ShardReply, ShardRequest, WriteBody, WritePart,
+};
+use silverback::model::{RefusedReason, Sample, SeriesIdHasher};
+use silverback::shard::{Inbox, ReplyTo};
+use silverback::wal::{LogError, Lsn};
+
+use crate::executor::SimHost;
+use crate::fleet::{Fleet, Scraped};
+use crate::oracle::{Held, Oracle};
+use crate::random::Random;
+use crate::trace::Trace;
+
+/// How often a part that a full disk refused is sent again.
+const RETRIES: usize = 20;
+
+/// A shard as its clients reach it, for one life.
+#[derive(Clone)]
+pub struct Connection {
+    pub inbox: Rc<Inbox>,
+    pub replies: Replies,
+    pub host: SimHost,
+    pub pool: PartPool,
+    pub oracle: Rc<RefCell<Oracle>>,
+    pub clock_ms: Rc<Cell<i64>>,
+    pub hasher: SeriesIdHasher,
+    pub retention_ms: i64,
+    pub trace: Trace,
+    /// The last group that is on disk.
+    pub durable: Rc<dyn Fn() -> Lsn>,
+}
+
+/// The requests that wait for a reply.
+#[derive(Clone, Default)]
+pub struct Replies {
+    waiting: Rc<RefCell<Vec<Option<oneshot::Sender<ShardReply>>>>>,
+}
+
+impl Replies {
+    fn expect(&self) -> (ReplyTo, oneshot::Receiver<ShardReply>) {
+        let (sender, receiver) = oneshot::channel();
+        let mut waiting = self.waiting.borrow_mut();
+        waiting.push(Some(sender));
+        let correlation = Correlation { slot: waiting.len() as u32 - 1, generation: 0 };
+        (ReplyTo { core: 0, correlation }, receiver)
+    }
+
+    /// Hands a reply to whoever waits for it.
+    pub fn deliver(&self, to: ReplyTo, reply: ShardReply) {
+        let sender = self.waiting.borrow_mut()[to.correlation.slot as usize].take();
+        let sender = sender.expect("a request is answered once");
+        assert!(sender.send(reply).is_ok(), "a client waits for its answers");
+    }
+}
+
+/// What became of a part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// All of it is stored.
+    Written,
+    /// Some of it was refused.
+    Refused(Vec<(RefusedReason, u64)>),
+    /// The log takes nothing.
+    NotDurable(LogError),
+}
+
+impl Connection {
+    async fn ask(&self, request: ShardRequest) -> ShardReply {
+        let (to, reply) = self.replies.expect();
+        self.inbox.push(to, request);
+        reply.await.expect("a worker answers all that it takes")
+    }
+
+    /// Sends one part and waits for its answer.
+    async fn send(&self, part: &[Scraped]) -> Answer {
+        match self.ask(ShardRequest::Write(self.encode(part))).await {
+            ShardReply::Written(ack) => {
+                let sent: usize = part.iter().map(|(_, samples)| samples.len()).sum();
+                let refused: Vec<_> =
+                    ack.refusals.iter().flat_map(|refusals| refusals.counts.iter()).collect();
+                let refused: Vec<_> = refused.into_iter().filter(|(_, count)| *count > 0).collect();
+                let lost: u64 = refused.iter().map(|(_, count)| count).sum();
+                assert_eq!(ack.written + lost, sent as u64, "each sample is answered for");
+                if refused.is_empty() { Answer::Written } else { Answer::Refused(refused) }
+            }
+            ShardReply::NotDurable(error) => Answer::NotDurable(error),
+            other => panic!("a write is answered with {other:?}"),
+        }
+    }
+
+    fn encode(&self, part: &[Scraped]) -> WritePart {
+        let mut buffers = self.pool.take().expect("few parts are under way");
+        let mut bytes = Vec::new();
+        for (labels, samples) in part {
+            let block = labels.to_canonical();
+            let span = LabelSpan::new(LabelSource::Wire, bytes.len(), block.len());
+            let id = self.hasher.hash_canonical(&block);
+            bytes.extend_from_slice(&block);
+            buffers.series.push(PartSeries { id, labels: span, samples: samples.len() as u32 });
+            buffers.samples.extend_from_slice(samples);
+        }
+        WritePart { body: Arc::new(WriteBody { bytes: bytes.into(), ..WriteBody::default() }), part: buffers }
+    }
+
+    /// Reads all that the shard holds.
+    pub async fn read_all(&self) -> Held {
+        let everything = Selection { matchers: Arc::new([]), min_ms: i64::MIN, max_ms: i64::MAX };
+        let opened = self.read(ReadRequest::Select(everything, SelectContent::Chunks)).await;
+        let ReadReply::Selected(select, _) = opened else { panic!("a select is opened: {opened:?}") };
+        let mut held = Vec::new();
+        loop {
+            match self.read(ReadRequest::Fetch { select, bytes: READ_FRAME_BYTES }).await {
+                ReadReply::Series(series, remaining) => {
+                    held.extend(series);
+                    match remaining {
+                        Remaining::More => {}
+                        Remaining::Nothing => return held,
+                    }
+                }
+                other => panic!("a fetch is answered with {other:?}"),
+            }
+        }
+    }
+
+    async fn read(&self, request: ReadRequest) -> ReadReply {
+        match self.ask(ShardRequest::Read(Box::new(request))).await {
+            ShardReply::Read(reply) => *reply.expect("few reads are open"),
+            other => panic!("a read is answered with {other:?}"),
+        }
+    }
+
+    /// Reads all while writes go on, and holds it against what was acknowledged before.
+    pub async fn read_and_check(&self) {
+        let before = self.oracle.borrow().now();
+        let held = self.read_all().await;
+        if let Err(fault) = self.oracle.borrow().check(&held, before) {
+            panic!("a read: {fault}");
+        }
+    }
+}
+
+/// One sender of samples.
+pub struct Client {
+    connection: Connection,
+    fleet: Rc<RefCell<Fleet>>,
+    random: Random,
+    /// Parts that were acknowledged, to be sent again.
+    recent: VecDeque<Vec<Scraped>>,
+}
+
+/// Whether the log takes more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Log {
+    Takes,
+    Failed,
+}
+
+impl Client {
+    pub fn new(connection: Connection, fleet: Rc<RefCell<Fleet>>, random: Random) -> Self {
+        Self { connection, fleet, random, recent: VecDeque::new() }
+    }
+
+    /// Sends so many parts, one after the other. After a failed log a few more, to see it refuse.
+    pub async fn run(mut self, parts: usize) {
+        let mut log = Log::Takes;
+        for _ in 0..parts {
+            if let Some(next) = self.step().await {
+                assert!(log == Log::Takes || next == Log::Failed, "a failed log took something in");
+                log = next;
+            }
+        }
+    }
+
+    /// Tells how the log answered, where it was asked.
+    async fn step(&mut self) -> Option<Log> {
+        match self.random.below(20) {
+            0 => self.fleet.borrow_mut().churn(&mut self.random),
+            1 | 2 => {
+                let pause_us = self.random.by_magnitude(1 << 20) as u64;
+                self.connection.host.sleep(Duration::from_micros(pause_us)).await;
+            }
+            3 => return self.contradict().await,
+            4 | 5 if !self.recent.is_empty() => {
+                let part = self.random.pick(self.recent.make_contiguous()).clone();
+                return Some(self.write(part).await);
+            }
+            _ => {}
+        }
+        let now_ms = self.connection.clock_ms.get() + self.random.within(1..15_000) as i64;
+        self.connection.clock_ms.set(now_ms);
+        let part = self.fleet.borrow_mut().scrape(&mut self.random, now_ms);
+        Some(self.write(part).await)
+    }
+
+    /// Sends a part until it is answered for good.
+    async fn write(&mut self, part: Vec<Scraped>) -> Log {
+        let each = || part.iter().flat_map(|(labels, samples)| samples.iter().map(move |s| (labels, *s)));
+        let durable = (self.connection.durable)();
+        each().for_each(|(labels, sample)| self.connection.oracle.borrow_mut().sent(labels, sample, durable));
+        let mut tries = 0;
+        let answer = loop {
+            match self.connection.send(&part).await {
+                Answer::NotDurable(LogError::Full(_)) if tries < RETRIES => {
+                    tries += 1;
+                    self.connection.host.sleep(Duration::from_millis(200)).await;
+                }
+                answer => break answer,
+            }
+        };
+        self.connection.trace.event("write", [part.len() as u64, tries as u64], format_args!("{answer:?}"));
+        match answer {
+            Answer::Written => {
+                let (mut oracle, durable) =
+                    (self.connection.oracle.borrow_mut(), (self.connection.durable)());
+                each().for_each(|(labels, sample)| oracle.acknowledged(labels, sample, durable));
+                drop(oracle);
+                self.recent.truncate(15);
+                self.recent.push_front(part);
+                Log::Takes
+            }
+            Answer::Refused(reasons) => {
+                self.assert_aged(&part, &reasons);
+                Log::Takes
+            }
+            Answer::NotDurable(LogError::Full(_)) => Log::Takes,
+            Answer::NotDurable(LogError::Failed(_)) => Log::Failed,
+            Answer::NotDurable(error @ (LogError::Replaying | LogError::TooLong(_))) => {
+                panic!("an open log refuses a short part: {error}")
+            }
+        }
+    }
+
+    /// Only what became too old on its way may be refused.
+    fn assert_aged(&self, part: &[Scraped], reasons: &[(RefusedReason, u64)]) {
+        let oldest_ms = part.iter().flat_map(|(_, samples)| samples).map(|s| s.timestamp_ms).min();
+        let horizon_ms = (self.connection.clock_ms.get() - self.connection.retention_ms)
+            .max(self.connection.oracle.borrow().horizon_ms());
+        assert!(oldest_ms < Some(horizon_ms), "refused in spite of its age: {reasons:?}");
+    }
+
+    /// Sends other values for times that are taken: all of them are refused.
+    async fn contradict(&mut self) -> Option<Log> {
+        let part = self.recent.front()?;
+        let changed = |s: &Sample| Sample::new(s.timestamp_ms, f64::from_bits(s.value.to_bits() ^ 1));
+        let part: Vec<Scraped> = part
+            .iter()
+            .map(|(labels, samples)| (labels.clone(), samples.iter().map(changed).collect()))
+            .collect();
+        let oldest_ms = part.iter().flat_map(|(_, samples)| samples).map(|s| s.timestamp_ms).min();
+        // An expired series would take it in as a new one.
+        if oldest_ms < Some(self.connection.clock_ms.get() - self.connection.retention_ms / 2) {
+            return None;
+        }
+        let samples: usize = part.iter().map(|(_, samples)| samples.len()).sum();
+        match self.connection.send(&part).await {
+            Answer::Refused(reasons) => {
+                let refused: u64 = reasons.iter().map(|(_, count)| count).sum();
+                assert_eq!(refused, samples as u64, "contradictions are refused: {reasons:?}");
+                Some(Log::Takes)
+            }
+            Answer::Written => panic!("a contradiction was acknowledged"),
+            Answer::NotDurable(LogError::Failed(_)) => Some(Log::Failed),
+            Answer::NotDurable(LogError::Full(_) | LogError::Replaying | LogError::TooLong(_)) => None,
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The node's own way from its files to a shard and a log, over the simulated disk.
+
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use silverback::config::{AckMode, WalRecovery};
+use silverback::disk::Disk;
+use silverback::model::ShardId;
+use silverback::shard::Shard;
+use silverback::shard::checkpoint::{self, CheckpointPlace};
+use silverback::shard::restore::{Refs, Restorer};
+use silverback::wal::committer;
+use silverback::wal::frame::FrameKey;
+use silverback::wal::layout::{self, Layout};
+use silverback::wal::progress::ReplayProgress;
+use silverback::wal::replay::{LogPlace, Loss, Replayed, make_tail_durable, replay};
+use silverback::wal::segment::SegmentHeader;
+use silverback::wal::segments::{SegmentPlace, Segments};
+use silverback::wal::{DiskLog, Lsn};
+
+use crate::disk::{SimDisk, Syncs};
+use crate::executor::SimHost;
+use crate::node::{Lost, Node, Recovery};
+
+/// A segment's blocks: few enough that a life goes through several.
+const SEGMENT_BLOCKS: u64 = 12;
+
+const NODE_SEED: u64 = 7;
+
+/// A shard with its log on disk.
+pub struct Durable<D> {
+    shard: Rc<RefCell<Shard>>,
+    log: DiskLog,
+    place: CheckpointPlace<SimDisk>,
+    host: SimHost,
+    lost: Vec<Lost>,
+    defect: PhantomData<D>,
+}
+
+/// What is wrong with a node on purpose, to see that it is found out.
+pub trait Defect: 'static {
+    const SYNCS: Syncs = Syncs::Honest;
+    const ACK: AckMode = AckMode::Durable;
+    const TAIL: Tail = Tail::MadeDurable;
+}
+
+/// What is done about a last group that may be written and not synced.
+pub enum Tail {
+    MadeDurable,
+    Trusted,
+}
+
+/// Nothing is wrong.
+pub struct Sound;
+impl Defect for Sound {}
+
+/// What is synced is not durable.
+pub struct DataNotSynced;
+impl Defect for DataNotSynced {
+    const SYNCS: Syncs = Syncs::LieOfData;
+}
+
+/// Names that are synced are not durable.
+pub struct NamesNotSynced;
+impl Defect for NamesNotSynced {
+    const SYNCS: Syncs = Syncs::LieOfNames;
+}
+
+/// Writes are acknowledged before they are on disk.
+pub struct AcknowledgedTooEarly;
+impl Defect for AcknowledgedTooEarly {
+    const ACK: AckMode = AckMode::Memory;
+}
+
+/// What a killed process wrote counts as durable.
+pub struct TailTrusted;
+impl Defect for TailTrusted {
+    const TAIL: Tail = Tail::Trusted;
+}
+
+impl<D: Defect> Node for Durable<D> {
+    type Log = DiskLog;
+
+    async fn start(disk: SimDisk, host: SimHost, recovery: Recovery) -> Result<Self, String> {
+        disk.set_syncs(D::SYNCS);
+        Self::open(disk, host, recovery).await.map_err(|error| error.to_string())
+    }
+
+    fn shard(&self) -> &Rc<RefCell<Shard>> {
+        &self.shard
+    }
+
+    fn log(&self) -> &DiskLog {
+        &self.log
+    }
+
+    fn durable(&self) -> Lsn {
+        self.log.durable()
+    }
+
+    fn lost(&self) -> &[Lost] {
+        &self.lost
+    }
+
+    async fn checkpoint(&self) -> Result<(), String> {
+        let written = checkpoint::write(&self.shard, &self.log, &self.place, &self.host).await;
+        written.map_err(|error| error.to_string())
+    }
+
+    async fn close(&self) {
+        self.log.close();
+    }
+}
+
+impl<D: Defect> Durable<D> {
+    async fn open(
+        disk: SimDisk,
+        host: SimHost,
+        recovery: Recovery,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let generation = match layout::prepare(&disk, 1).await? {
+            Layout::Same(generation) => generation,
+            Layout::Changed { .. } => unreachable!("there is always one shard"),
+        };
+        let (shard, log) =
+            (Rc::new(RefCell::new(Shard::new(ShardId(0), usize::MAX))), DiskLog::new(D::ACK, Arc::default()));
+        let dir: Rc<str> = generation.log_dir(0).into();
+        let place = LogPlace { disk: disk.clone(), dir: Rc::clone(&dir), seed: NODE_SEED };
+        let mut restorer = Restorer::new(Rc::clone(&shard), Refs::Kept, |_| true);
+        let recovery = match recovery {
+            Recovery::Strict => WalRecovery::Strict,
+            Recovery::Salvage => WalRecovery::Salvage,
+        };
+        let replayed = replay(&place, recovery, &host, &ReplayProgress::default(), &mut restorer).await?;
+        match D::TAIL {
+            Tail::MadeDurable => make_tail_durable(&disk, &replayed).await?,
+            Tail::Trusted => {}
+        }
+        for name in place.files().await?.unfinished {
+            disk.remove(&place.path(&name)).await?;
+        }
+        let lost = lost(&replayed);
+        let header = SegmentHeader { shard: 0, shards: 1, seq: 0, block_bytes: disk.block_bytes() as u32 };
+        let key = FrameKey::new(NODE_SEED);
+        let segment_bytes = SEGMENT_BLOCKS * disk.block_bytes() as u64;
+        let place = SegmentPlace { disk, dir, seed: NODE_SEED, key, header, segment_bytes };
+        let shelf = Rc::new(RefCell::new(replayed.shelf));
+        let segments =
+            Segments::new(place.clone(), host.clone(), log.clone(), Rc::clone(&shelf), replayed.next_seq);
+        committer::start(&log, segments, replayed.last, D::ACK, &host).await?;
+        let place = CheckpointPlace { segments: place, shelf, bytes_min: 0 };
+        Ok(Self { shard, log, place, host, lost, defect: PhantomData })
+    }
+}
+
+fn lost(replayed: &Replayed) -> Vec<Lost> {
+    let lost = |loss: &Loss| match loss {
+        Loss::Groups(first, last) => Lost::Groups(*first, *last),
+        Loss::Frames(..) | Loss::CheckpointEnd | Loss::File(_) | Loss::Records(_) => Lost::Unknown,
+    };
+    replayed.damage.iter().map(|damage| lost(&damage.loss)).collect()
+}

@@ -1,0 +1,109 @@
+//! What is scraped: series that come and go, and the samples that they send.
+
+use silverback::model::{Labels, STALE_NAN_BITS, Sample};
+
+use crate::random::{Random, mixed};
+
+/// One client's targets. Time only goes forward in each of its series.
+#[derive(Debug)]
+pub struct Fleet {
+    client: usize,
+    /// The series that send now: a window over all that ever will.
+    first: u64,
+    width: u64,
+    newest_ms: Vec<i64>,
+    retention_ms: i64,
+}
+
+/// A series with some samples.
+pub type Scraped = (Labels, Vec<Sample>);
+
+impl Fleet {
+    pub fn new(client: usize, width: usize, retention_ms: i64) -> Self {
+        Self { client, first: 0, width: width as u64, newest_ms: vec![i64::MIN; width], retention_ms }
+    }
+
+    /// Samples of some series, none younger than `now_ms`, each younger than those before.
+    pub fn scrape(&mut self, random: &mut Random, now_ms: i64) -> Vec<Scraped> {
+        let count = random.by_magnitude(self.width as usize);
+        let begin = random.below(self.width as usize);
+        let width = self.width as usize;
+        let places = (0..count).map(|i| (begin + i) % width);
+        places.filter_map(|place| self.scrape_one(random, place, now_ms)).collect()
+    }
+
+    fn scrape_one(&mut self, random: &mut Random, place: usize, now_ms: i64) -> Option<Scraped> {
+        // A new series is filled in from far back at times: it expires soon.
+        let is_late = self.newest_ms[place] == i64::MIN && random.one_in(4);
+        let age_ms = if is_late { self.retention_ms - random.below(60_000) as i64 } else { 0 };
+        let now_ms = now_ms - age_ms;
+        let samples = if random.one_in(8) { random.within(1..6) } else { 1 };
+        let oldest_ms = (self.newest_ms[place].max(now_ms - 60_000) + 1).min(now_ms + 1);
+        let step_ms = (now_ms - oldest_ms + 1) / samples as i64;
+        if step_ms == 0 {
+            return None;
+        }
+        let times = (0..samples as i64).map(|i| now_ms - (samples as i64 - 1 - i) * step_ms);
+        self.newest_ms[place] = now_ms;
+        Some((self.labels(place), times.map(|at_ms| Sample::new(at_ms, value(random, place))).collect()))
+    }
+
+    fn labels(&self, place: usize) -> Labels {
+        let width = self.width as usize;
+        // The window's lowest number that falls on this place.
+        let number = self.first as usize + (place + width - self.first as usize % width) % width;
+        let shape = mixed(number as u64 ^ (self.client as u64) << 32);
+        let mut pairs = vec![
+            ("__name__", format!("metric_{}", number % 7)),
+            ("client", self.client.to_string()),
+            ("pod", format!("pod-{number}")),
+        ];
+        if shape.is_multiple_of(3) {
+            pairs.push(("image", "registry/image".repeat(1 + (shape >> 8) as usize % 8)));
+        }
+        if shape.is_multiple_of(5) {
+            pairs.push(("zone", format!("zöne-{}", (shape >> 16) % 3)));
+        }
+        Labels::from_pairs(pairs)
+    }
+
+    /// Some targets go for good, others come in their place.
+    pub fn churn(&mut self, random: &mut Random) {
+        for _ in 0..random.by_magnitude(self.width as usize) {
+            let place = (self.first % self.width) as usize;
+            self.newest_ms[place] = i64::MIN;
+            self.first += 1;
+        }
+    }
+}
+
+/// Values of every kind that is coded in its own way.
+fn value(random: &mut Random, place: usize) -> f64 {
+    match random.below(10) {
+        0 => f64::from_bits(random.next()),
+        1 => f64::from_bits(STALE_NAN_BITS),
+        2 => *random.pick(&[0.0, -0.0, f64::NAN, f64::INFINITY, f64::MIN_POSITIVE, -1.0]),
+        3 | 4 => random.by_magnitude(1 << 60) as f64,
+        5 => random.below(1000) as f64 / 8.0,
+        _ => place as f64,
+    }
+}
+
+#[test]
+fn a_series_time_only_goes_forward_and_churn_brings_new_ones() {
+    let (mut fleet, mut random) = (Fleet::new(0, 40, 3_600_000), Random::new(1));
+    let mut newest = std::collections::BTreeMap::new();
+    for step in 0..200 {
+        for (labels, samples) in fleet.scrape(&mut random, 1_000_000 + step * 10) {
+            let before = newest.entry(labels).or_insert(i64::MIN);
+            for sample in samples {
+                assert!(sample.timestamp_ms > *before);
+                *before = sample.timestamp_ms;
+            }
+        }
+        if step % 20 == 0 {
+            fleet.churn(&mut random);
+        }
+    }
+    assert!(newest.len() > 60, "{} series", newest.len());
+}

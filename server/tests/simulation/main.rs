@@ -1,0 +1,97 @@
+//! Shard, log and replay over a simulated disk: what was acknowledged outlives everything that a
+//! disk may do.
+//!
+//! ```text
+//! SIMULATION_SEEDS=10000 cargo test -p silverback --test simulation    many seeds
+//! SIMULATION_SEED=17 cargo test -p silverback --test simulation        one, with all that happens
+//! ```
+//!
+//! A seed decides everything: which task runs next, what clients send, what fails and when, what a
+//! crash leaves. [`world`] runs one, [`oracle`] knows what must hold.
+mod client;
+mod disk;
+mod durable;
+mod executor;
+mod fleet;
+mod found;
+mod life;
+mod node;
+mod oracle;
+mod plan;
+mod random;
+mod seeds;
+mod trace;
+mod volatile;
+mod world;
+
+use durable::{AcknowledgedTooEarly, DataNotSynced, Durable, NamesNotSynced, Sound, TailTrusted};
+use node::Node;
+use trace::Shown;
+use volatile::{Forgets, Remembers, Volatile};
+
+/// Seeds of an ordinary test run.
+const SEEDS: u64 = 1000;
+
+#[test]
+fn what_was_acknowledged_outlives_everything() {
+    if let Some(seed) = number_from_environment("SIMULATION_SEED") {
+        let tally =
+            seeds::run_one::<Durable<Sound>>(seed, Shown::Printed).unwrap_or_else(|told| panic!("{told}"));
+        eprintln!("seed {seed}: {tally:?}");
+        return;
+    }
+    let seeds = number_from_environment("SIMULATION_SEEDS").unwrap_or(SEEDS);
+    let tally = seeds::run_all::<Durable<Sound>>(0..seeds).unwrap_or_else(|failure| panic!("{failure}"));
+    println!("{seeds} seeds: {tally:?}");
+    assert!(tally.crashes > seeds && tally.acknowledged > 100 * seeds, "little was tried: {tally:?}");
+}
+
+fn number_from_environment(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    for seed in 0..20 {
+        let run = || seeds::run_one::<Durable<Sound>>(seed, Shown::Hidden).unwrap();
+        assert_eq!(run(), run(), "seed {seed}");
+    }
+}
+
+/// A node with a defect fails within so many seeds, in words that contain these.
+fn check_found<N: Node>(seeds: u64, expect: &str) {
+    let failure = seeds::run_all::<N>(0..seeds).unwrap_err();
+    assert!(failure.told.contains(expect), "{failure}");
+}
+
+#[test]
+fn a_log_that_keeps_nothing_is_found_out() {
+    check_found::<Volatile<Forgets>>(20, "acknowledged samples are lost");
+}
+
+#[test]
+fn data_that_are_not_synced_are_found_out() {
+    check_found::<Durable<DataNotSynced>>(100, "");
+}
+
+#[test]
+fn names_that_are_not_synced_are_found_out() {
+    check_found::<Durable<NamesNotSynced>>(100, "");
+}
+
+#[test]
+fn an_acknowledgement_before_the_sync_is_found_out() {
+    check_found::<Durable<AcknowledgedTooEarly>>(100, "acknowledged samples are lost");
+}
+
+#[test]
+fn trust_in_what_a_killed_process_wrote_is_found_out() {
+    check_found::<Durable<TailTrusted>>(500, "");
+}
+
+#[test]
+fn a_shard_that_no_crash_touches_is_not_blamed() {
+    let tally = seeds::run_all::<Volatile<Remembers>>(0..300).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(tally.acknowledged > 10_000, "{tally:?}");
+}

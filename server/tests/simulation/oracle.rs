@@ -1,0 +1,284 @@
+//! What was sent and what was acknowledged, and so what a shard may and must hold.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use silverback::message::SelectedSeries;
+use silverback::model::{Labels, Sample};
+use silverback::wal::Lsn;
+
+/// A place in the order of acknowledgements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Moment(u64);
+
+/// A sample's standing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// It may be held or not.
+    Sent,
+    /// It must be held for good.
+    Acknowledged(Moment),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    value_bits: u64,
+    standing: Standing,
+    /// The group that it is in is a later one than this.
+    after: Lsn,
+    /// And none later than this.
+    upto: Lsn,
+}
+
+/// Every sample that may exist.
+#[derive(Debug, Default)]
+pub struct Oracle {
+    series: BTreeMap<Labels, BTreeMap<i64, Known>>,
+    /// What is older may be dropped.
+    horizon_ms: i64,
+    now: Moment,
+}
+
+/// What a shard holds, as it was read.
+pub type Held = Vec<SelectedSeries>;
+
+impl Oracle {
+    /// A sample goes out while the log is durable up to a group. One that was sent before keeps its
+    /// standing.
+    pub fn sent(&mut self, labels: &Labels, sample: Sample, durable: Lsn) {
+        if !self.series.contains_key(labels) {
+            self.series.insert(labels.clone(), BTreeMap::new());
+        }
+        let known = Known {
+            value_bits: sample.value.to_bits(),
+            standing: Standing::Sent,
+            after: durable,
+            upto: Lsn(u64::MAX),
+        };
+        let samples = self.series.get_mut(labels).expect("it was made above");
+        let held = samples.entry(sample.timestamp_ms).or_insert(known);
+        assert_eq!(held.value_bits, known.value_bits, "a client sends one value for one time");
+    }
+
+    /// The shard said that it holds the sample for good; the log is durable up to a group.
+    pub fn acknowledged(&mut self, labels: &Labels, sample: Sample, durable: Lsn) {
+        self.now.0 += 1;
+        let samples = self.series.get_mut(labels).expect("what is acknowledged was sent");
+        let known = samples.get_mut(&sample.timestamp_ms).expect("what is acknowledged was sent");
+        match known.standing {
+            Standing::Sent => {
+                known.standing = Standing::Acknowledged(self.now);
+                known.upto = durable;
+            }
+            Standing::Acknowledged(_) => {}
+        }
+    }
+
+    /// Samples before this may be gone from now on.
+    pub fn expire_before(&mut self, horizon_ms: i64) {
+        self.horizon_ms = self.horizon_ms.max(horizon_ms);
+    }
+
+    /// What is older may be gone.
+    pub fn horizon_ms(&self) -> i64 {
+        self.horizon_ms
+    }
+
+    /// All that is acknowledged by now is acknowledged at this moment.
+    pub fn now(&self) -> Moment {
+        self.now
+    }
+
+    /// Whether what was read is in order, was sent, and is all that was acknowledged by a moment.
+    pub fn check(&self, held: &Held, upto: Moment) -> Result<(), String> {
+        if let Some(pair) = held.windows(2).find(|pair| pair[0].labels >= pair[1].labels) {
+            return Err(format!("{} is read before {}", pair[0].labels, pair[1].labels));
+        }
+        let mut lost = Lost::default();
+        let mut held = held.iter().peekable();
+        for (labels, known) in &self.series {
+            if let Some(stranger) = held.next_if(|series| series.labels < *labels) {
+                return Err(format!("nobody sent {}", stranger.labels));
+            }
+            let samples =
+                held.next_if(|series| series.labels == *labels).map_or(Ok(Vec::new()), samples_of)?;
+            check_series(labels, known, &samples)?;
+            let due = known.range(self.horizon_ms..).filter(|(_, known)| known.must_be_held(upto));
+            for (at_ms, _) in due.filter(|(at_ms, _)| !holds(&samples, **at_ms)) {
+                lost.note(labels, *at_ms);
+            }
+        }
+        match held.next() {
+            Some(stranger) => Err(format!("nobody sent {}", stranger.labels)),
+            None => lost.told(),
+        }
+    }
+
+    /// The disk lost groups that it had taken: the samples in them need not be held, nor later ones
+    /// of the same series, whose labels may have been in them.
+    pub fn forgive(&mut self, lost: RangeInclusive<Lsn>) {
+        let may_be_in = |known: &Known| known.after < *lost.end() && known.upto >= *lost.start();
+        for known in self.series.values_mut() {
+            let from = known.iter().find(|(_, known)| may_be_in(known)).map(|(at_ms, _)| *at_ms);
+            if let Some(from) = from {
+                known.range_mut(from..).for_each(|(_, known)| known.standing = Standing::Sent);
+            }
+        }
+    }
+
+    /// What was read after a restart, and checked, decides: what is held was kept for good, what isn't may never come
+    /// back. What retention may drop stays undecided.
+    pub fn settle(&mut self, held: &Held, durable: Lsn) {
+        self.now.0 += 1;
+        let mut held = held.iter().peekable();
+        let (now, horizon_ms) = (self.now, self.horizon_ms);
+        for (labels, known) in &mut self.series {
+            let of_series = held.next_if(|series| series.labels == *labels);
+            let samples = of_series.map_or(Ok(Vec::new()), samples_of).expect("it was checked");
+            known.retain(|timestamp_ms, known| {
+                let is_held = holds(&samples, *timestamp_ms);
+                if is_held && known.standing == Standing::Sent {
+                    known.standing = Standing::Acknowledged(now);
+                    known.upto = durable;
+                }
+                is_held || *timestamp_ms < horizon_ms
+            });
+        }
+        self.series.retain(|_, known| !known.is_empty());
+    }
+
+    /// Acknowledged samples that must be held.
+    pub fn acknowledged_count(&self) -> usize {
+        let of_series = |known: &BTreeMap<i64, Known>| {
+            known.range(self.horizon_ms..).filter(|(_, known)| known.must_be_held(self.now)).count()
+        };
+        self.series.values().map(of_series).sum()
+    }
+}
+
+impl Known {
+    fn must_be_held(self, upto: Moment) -> bool {
+        match self.standing {
+            Standing::Sent => false,
+            Standing::Acknowledged(at) => at <= upto,
+        }
+    }
+}
+
+/// Acknowledged samples that are not held.
+#[derive(Default)]
+struct Lost<'a> {
+    count: usize,
+    first: Option<(&'a Labels, i64)>,
+}
+
+impl<'a> Lost<'a> {
+    fn note(&mut self, labels: &'a Labels, at_ms: i64) {
+        self.count += 1;
+        self.first.get_or_insert((labels, at_ms));
+    }
+
+    fn told(self) -> Result<(), String> {
+        let Some((labels, at_ms)) = self.first else { return Ok(()) };
+        Err(format!("{} acknowledged samples are lost, {labels} at {at_ms} the first of them", self.count))
+    }
+}
+
+fn holds(samples: &[Sample], at_ms: i64) -> bool {
+    samples.binary_search_by_key(&at_ms, |sample| sample.timestamp_ms).is_ok()
+}
+
+fn check_series(labels: &Labels, known: &BTreeMap<i64, Known>, samples: &[Sample]) -> Result<(), String> {
+    if let Some(pair) = samples.windows(2).find(|pair| pair[0].timestamp_ms >= pair[1].timestamp_ms) {
+        return Err(format!("{labels}: {} before {}", pair[0].timestamp_ms, pair[1].timestamp_ms));
+    }
+    for sample in samples {
+        let value = known.get(&sample.timestamp_ms).map(|known| known.value_bits);
+        if value != Some(sample.value.to_bits()) {
+            let (at_ms, held) = (sample.timestamp_ms, sample.value.to_bits());
+            return Err(format!("{labels} at {at_ms}: holds {held:#x}, sent was {value:x?}"));
+        }
+    }
+    Ok(())
+}
+
+/// A series' samples over its chunks.
+fn samples_of(series: &SelectedSeries) -> Result<Vec<Sample>, String> {
+    let samples = series.chunks.iter().flat_map(|chunk| chunk.samples());
+    samples.map(|sample| sample.map_err(|error| format!("{}: {error:?}", series.labels))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use silverback::gorilla::OpenXor;
+
+    fn labels() -> Labels {
+        Labels::from_pairs([("a", "b")])
+    }
+
+    fn held(samples: &[Sample]) -> Held {
+        let chunk = |sample: &Sample| {
+            let mut words = Vec::new();
+            OpenXor::start(*sample, &mut words).seal(words.into_iter())
+        };
+        vec![SelectedSeries { labels: labels(), chunks: samples.iter().map(chunk).collect() }]
+    }
+
+    fn oracle() -> Oracle {
+        let mut oracle = Oracle::default();
+        [1, 2, 3]
+            .into_iter()
+            .for_each(|at_ms| oracle.sent(&labels(), Sample::new(at_ms, at_ms as f64), Lsn(at_ms as u64)));
+        oracle.acknowledged(&labels(), Sample::new(2, 2.0), Lsn(5));
+        oracle
+    }
+
+    fn check(oracle: &Oracle, samples: &[(i64, f64)], expect: &str) {
+        let samples: Vec<Sample> = samples.iter().map(|(t, v)| Sample::new(*t, *v)).collect();
+        let told = oracle.check(&held(&samples), oracle.now()).err().unwrap_or_default();
+        assert!(told.contains(expect) && told.is_empty() == expect.is_empty(), "{told:?}, not {expect:?}");
+    }
+
+    #[test]
+    fn what_was_acknowledged_must_be_held_and_what_was_sent_may_be() {
+        check(&oracle(), &[(2, 2.0)], "");
+        check(&oracle(), &[(1, 1.0), (2, 2.0), (3, 3.0)], "");
+        check(&oracle(), &[(1, 1.0), (3, 3.0)], "1 acknowledged samples are lost");
+    }
+
+    #[test]
+    fn other_values_other_times_and_other_orders_are_told() {
+        check(&oracle(), &[(2, -0.0)], "sent was");
+        check(&oracle(), &[(2, 2.0), (4, 2.0)], "sent was None");
+        check(&oracle(), &[(2, 2.0), (1, 1.0)], "2 before 1");
+        check(&oracle(), &[(2, 2.0), (2, 2.0)], "2 before 2");
+    }
+
+    #[test]
+    fn what_retention_drops_is_not_missed() {
+        let mut oracle = oracle();
+        oracle.expire_before(3);
+        check(&oracle, &[], "");
+    }
+
+    #[test]
+    fn what_a_restart_did_not_bring_back_must_not_come_later() {
+        let mut oracle = oracle();
+        oracle.settle(&held(&[Sample::new(2, 2.0), Sample::new(3, 3.0)]), Lsn(9));
+        check(&oracle, &[(2, 2.0), (3, 3.0)], "");
+        check(&oracle, &[(2, 2.0)], "lost");
+        check(&oracle, &[(1, 1.0), (2, 2.0), (3, 3.0)], "sent was None");
+    }
+
+    #[test]
+    fn only_what_may_be_in_a_lost_group_is_forgiven() {
+        for (lost, expect) in [(Lsn(1)..=Lsn(2), "lost"), (Lsn(3)..=Lsn(3), ""), (Lsn(6)..=Lsn(9), "lost")] {
+            let (mut oracle, sample) = (Oracle::default(), Sample::new(2, 2.0));
+            oracle.sent(&labels(), sample, Lsn(2));
+            oracle.acknowledged(&labels(), sample, Lsn(5));
+            oracle.forgive(lost);
+            check(&oracle, &[], expect);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Runs many seeds on two threads, and tells how to run the one again that fails.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, Once};
+use std::thread;
+
+use crate::node::Node;
+use crate::trace::Shown;
+use crate::world::{self, Tally};
+
+const THREADS: usize = 2;
+
+/// A seed for which something did not hold, and what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    pub seed: u64,
+    pub told: String,
+}
+
+thread_local! {
+    static IS_RUNNING: Cell<bool> = const { Cell::new(false) };
+    static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Runs the seeds; the lowest that fails is told.
+pub fn run_all<N: Node>(seeds: Range<u64>) -> Result<Tally, Failure> {
+    let next = AtomicU64::new(seeds.start);
+    let failed: Mutex<Option<Failure>> = Mutex::default();
+    let total: Mutex<Tally> = Mutex::default();
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                break;
+            }
+            match run_one::<N>(seed, Shown::Hidden) {
+                Ok(tally) => total.lock().unwrap().add(tally),
+                Err(told) => {
+                    next.store(seeds.end, Ordering::Relaxed);
+                    let mut failed = failed.lock().unwrap();
+                    if failed.as_ref().is_none_or(|other| other.seed > seed) {
+                        *failed = Some(Failure { seed, told });
+                    }
+                }
+            }
+        }
+    };
+    thread::scope(|scope| (0..THREADS).for_each(|_| drop(scope.spawn(work))));
+    match failed.into_inner().unwrap() {
+        Some(failure) => Err(failure),
+        None => Ok(total.into_inner().unwrap()),
+    }
+}
+
+/// Runs one seed and catches what it panics with.
+pub fn run_one<N: Node>(seed: u64, shown: Shown) -> Result<Tally, String> {
+    keep_panics_quiet();
+    IS_RUNNING.set(true);
+    let result = panic::catch_unwind(AssertUnwindSafe(|| world::run::<N>(seed, shown)));
+    IS_RUNNING.set(false);
+    result.map_err(|_| PANIC.take())
+}
+
+/// Panics of runs are results: they are kept, not printed.
+fn keep_panics_quiet() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let others = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| match IS_RUNNING.get() {
+            true => PANIC.set(panic.to_string()),
+            false => others(panic),
+        }));
+    });
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { seed, told } = self;
+        write!(f, "{told}\n\n    SIMULATION_SEED={seed} cargo test -p silverback --test simulation\n")
+    }
+}

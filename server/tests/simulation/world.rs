@@ -1,0 +1,167 @@
+//! One seed: several lives of a node on one disk, and what must hold between them.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use silverback::message::PartPool;
+
+use crate::disk::SimDisk;
+use crate::executor::{Executor, SimHost, Stopped};
+use crate::fleet::Fleet;
+use crate::life::{Came, Life};
+use crate::node::{Node, Recovery};
+use crate::oracle::Oracle;
+use crate::plan::{End, Plan, Trouble};
+use crate::random::Random;
+use crate::trace::{Shown, Trace};
+
+const CLIENTS_MAX: usize = 4;
+
+/// What stays when a node goes.
+pub struct World {
+    random: Random,
+    disk: SimDisk,
+    oracle: Rc<RefCell<Oracle>>,
+    fleets: Vec<Rc<RefCell<Fleet>>>,
+    clock_ms: Rc<Cell<i64>>,
+    pool: PartPool,
+    retention_ms: i64,
+    now_us: u64,
+    trace: Trace,
+    /// The files in which a bit has turned over.
+    rotten: BTreeSet<String>,
+}
+
+/// What a seed went through, to know that it went through anything.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub lives: u64,
+    pub crashes: u64,
+    pub acknowledged: u64,
+    pub trace_hash: u64,
+}
+
+impl Tally {
+    pub fn add(&mut self, other: Self) {
+        self.lives += other.lives;
+        self.crashes += other.crashes;
+        self.acknowledged += other.acknowledged;
+        self.trace_hash ^= other.trace_hash;
+    }
+}
+
+/// Runs one seed. Panics where something does not hold.
+pub fn run<N: Node>(seed: u64, shown: Shown) -> Tally {
+    let mut world = World::new(seed, shown);
+    let mut tally = Tally::default();
+    for _ in 0..world.random.within(2..6) {
+        let plan = Plan::draw(&mut world.random, world.disk.used_bytes());
+        tally.lives += 1;
+        tally.crashes += u64::from(world.live::<N>(&plan));
+    }
+    world.live::<N>(&Plan { parts: 1, ..Plan::quiet() });
+    tally.acknowledged = world.oracle.borrow().acknowledged_count() as u64;
+    tally.trace_hash = world.trace.hash();
+    tally
+}
+
+impl World {
+    pub fn new(seed: u64, shown: Shown) -> Self {
+        let mut random = Random::new(seed);
+        let trace = Trace::new(shown);
+        let retention_ms = *random.pick(&[3_600_000, 6 * 3_600_000, 24 * 3_600_000]);
+        let fleet = |client| Rc::new(RefCell::new(Fleet::new(client, random.within(1..80), retention_ms)));
+        Self {
+            fleets: (0..CLIENTS_MAX).map(fleet).collect(),
+            disk: SimDisk::new(random.fork(), trace.clone()),
+            oracle: Rc::default(),
+            clock_ms: Rc::new(Cell::new(1_700_000_000_000)),
+            pool: PartPool::default(),
+            retention_ms,
+            now_us: 0,
+            rotten: BTreeSet::new(),
+            random,
+            trace,
+        }
+    }
+
+    /// One life. Tells whether the power went before its work was done.
+    pub fn live<N: Node>(&mut self, plan: &Plan) -> bool {
+        self.rot(plan.flips);
+        let (mut stopped, mut came) = self.live_with::<N>(plan, Recovery::Strict);
+        if !self.rotten.is_empty() && matches!(came, Came::Refused(_)) {
+            (stopped, came) = self.live_with::<N>(plan, Recovery::Salvage);
+        }
+        self.judge(plan, stopped, &came);
+        match plan.end {
+            End::PowerLoss => self.disk.lose_power(),
+            End::Kill => {}
+        }
+        stopped == Stopped::AsAsked
+    }
+
+    /// Turns bits over anywhere on the disk.
+    fn rot(&mut self, flips: usize) {
+        for _ in 0..flips {
+            let files = self.disk.files();
+            let Some((path, len)) = files.get(self.random.below(files.len().max(1))) else { return };
+            // Files are full of zeros towards their end.
+            let at = self.random.by_magnitude((*len).max(1)) - 1;
+            // A second bit in the same header could make it another version's.
+            if at < *len && self.rotten.insert(path.clone()) {
+                self.trace.event("rot", [at as u64, 0], format_args!("{path} at {at}"));
+                self.disk.flip_bit(path, at, self.random.below(8) as u32);
+            }
+        }
+    }
+
+    fn live_with<N: Node>(&mut self, plan: &Plan, recovery: Recovery) -> (Stopped, Came) {
+        self.trace.event("life", [0, 0], format_args!("{recovery:?} {plan:?}"));
+        self.disk.begin_life(plan.faults.clone());
+        let mut executor = Executor::new(self.random.fork(), self.now_us);
+        let came = Rc::new(RefCell::new(Came::Starting));
+        let life = self.life(plan, executor.host(), &came);
+        executor.host().spawn(life.run::<N>(recovery));
+        let disk = self.disk.clone();
+        let stopped = executor.run(move || disk.is_crashed());
+        self.now_us = executor.now_us();
+        drop(executor);
+        let came = came.take();
+        let numbers = [self.disk.steps(), u64::from(stopped == Stopped::AsAsked)];
+        self.trace.event("life ends", numbers, format_args!("{came:?}, {stopped:?}"));
+        (stopped, came)
+    }
+
+    fn judge(&self, plan: &Plan, stopped: Stopped, came: &Came) {
+        match (stopped, came) {
+            (Stopped::AsAsked, _) | (Stopped::Finished, Came::Through) => {}
+            (Stopped::Finished, Came::Refused(reason)) => {
+                assert!(
+                    plan.trouble != Trouble::Nothing,
+                    "nothing is wrong, and the node doesn't start: {reason}"
+                );
+            }
+            (Stopped::Finished | Stopped::Deadlocked | Stopped::Endless, came) => {
+                panic!("{stopped:?} while {came:?}");
+            }
+        }
+    }
+
+    fn life(&mut self, plan: &Plan, host: SimHost, came: &Rc<RefCell<Came>>) -> Life {
+        Life {
+            plan: plan.clone(),
+            host,
+            disk: self.disk.clone(),
+            random: self.random.fork(),
+            oracle: Rc::clone(&self.oracle),
+            fleets: self.fleets.clone(),
+            clock_ms: Rc::clone(&self.clock_ms),
+            pool: self.pool.clone(),
+            retention_ms: self.retention_ms,
+            trace: self.trace.clone(),
+            is_rotten: !self.rotten.is_empty(),
+            came: Rc::clone(came),
+        }
+    }
+}

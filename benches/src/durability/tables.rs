@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::probe::ProbeReport;
 use super::reports::Reports;
 use super::verdict::{
     DURABLE, MEMORY, bare_p99_ms, beside_ms, bounds, cpu_ratio, cpu_us_per_sample, load, p99_ms, quantile,
@@ -86,12 +87,24 @@ fn paced(reports: &Reports) -> Table {
             Spread::of(reports.rounds(load::PACED, contestant).map(|run| run.main.latency_ms.p50)).median;
         row(contestant, p50, p99_ms(reports, contestant));
     }
-    if let Some(probe) = reports.probes.first() {
-        let p50 = Spread::of(reports.probes.iter().map(|probe| probe.latency_ms.p50)).median;
-        row(&format!("bare disk, {} KiB", probe.options.bytes >> 10), p50, bare);
+    for (name, is_of_kind) in BARE {
+        let probes: Vec<&ProbeReport> = reports.probes.iter().filter(|probe| is_of_kind(probe)).collect();
+        if let Some(probe) = probes.first() {
+            let p50 = Spread::of(probes.iter().map(|probe| probe.latency_ms.p50)).median;
+            let p99 = Spread::of(probes.iter().map(|probe| probe.latency_ms.p99));
+            row(&format!("bare disk, {} KiB, {name}", probe.options.bytes >> 10), p50, p99);
+        }
     }
     table
 }
+
+type IsOfKind = fn(&ProbeReport) -> bool;
+
+/// A disk that is asked now and then answers later than one that is kept busy.
+const BARE: [(&str, IsOfKind); 2] = [
+    ("as often as the node", |probe| probe.options.rate.is_some()),
+    ("one right after another", |probe| probe.options.rate.is_none()),
+];
 
 fn log(reports: &Reports) -> Table {
     let mut table = Table::new(
@@ -160,7 +173,8 @@ mod tests {
         for row in [
             "| silverback | 2500.000 (2500.000 to 5000.000) | 1.25 (1.00 to 2.00) |",
             "| prometheus | 0.00 | 4.00 (4.00 to 4.00) | 8.00 |",
-            "| bare disk, 64 KiB | 0.00 | 0.50 (0.50 to 0.50) | 1.00 |",
+            "| bare disk, 64 KiB, as often as the node | 0.00 | 0.50 (0.50 to 0.50) | 1.00 |",
+            "| bare disk, 64 KiB, one right after another | 0.00 | 0.10 (0.10 to 0.10) | 0.20 |",
             "| closed loop | 100 | 5.10 | 90.0 | 7.00 |",
             "| silverback | 300, 0 | 4.0 | 7.0 |",
             "| beside a checkpoint | 1 | 3.00 | 3.00 | 3.00 |",

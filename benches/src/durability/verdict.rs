@@ -151,9 +151,10 @@ pub fn p99_ms(reports: &Reports, contestant: &str) -> Spread {
     Spread::of(reports.rounds(load::PACED, contestant).map(|run| run.main.latency_ms.p99))
 }
 
-/// The bare disk's.
+/// The bare disk's, asked as often as the node.
 pub fn bare_p99_ms(reports: &Reports) -> Spread {
-    Spread::of(reports.probes.iter().map(|probe| probe.latency_ms.p99))
+    let paced = reports.probes.iter().filter(|probe| probe.options.rate.is_some());
+    Spread::of(paced.map(|probe| probe.latency_ms.p99))
 }
 
 /// Latencies of one of the loads beside something else, of all rounds, in ascending order. Beside a
@@ -213,8 +214,8 @@ pub(super) mod tests {
 
     /// All that can be measured.
     pub(crate) fn reports() -> Reports {
-        let probe = |p99| ProbeReport {
-            options: ProbeOptions { writes: 1, bytes: 65536, rate: None },
+        let probe = |rate, p99| ProbeReport {
+            options: ProbeOptions { writes: 1, bytes: 65536, rate },
             latency_ms: Quantiles { p99, ..Quantiles::default() },
         };
         let volume = |bytes| Volume { groups: 1, bytes, samples: 100 };
@@ -243,7 +244,7 @@ pub(super) mod tests {
                 run(load::BESIDE_CHECKPOINT, DURABLE, 1.0, 3.0),
                 run(load::BESIDE_REPLAY, DURABLE, 1.0, 3.0),
             ],
-            probes: vec![probe(0.5)],
+            probes: vec![probe(None, 0.1), probe(Some(50.0), 0.5)],
             logs: vec![LogReport {
                 load: "closed loop".to_owned(),
                 counted: volume(700),

@@ -1,5 +1,6 @@
 //! What the benches share.
 pub mod bench;
 pub mod contender;
+pub mod durability;
 pub mod fleet;
 pub mod load;

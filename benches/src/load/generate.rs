@@ -260,7 +260,7 @@ impl<'a> Sender<'a> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn small(remote_write: RemoteWrite) -> GenerateOptions {

@@ -2,7 +2,8 @@
 //!
 //! In reading order: what a target exposes (`catalogue`, `values`, `fleet`), how it becomes request
 //! bodies (`encode`, `generate`, `dataset`), how they are sent and counted (`connection`, `usage`,
-//! `replay`), what is written about it (`report`, `table`), and what any receiver must spend at
+//! `mark`, `replay`), what is written about it (`report`, `spread`,
+//! `table`), and what any receiver must spend at
 //! least (`walk`, `floor`).
 
 pub mod random;
@@ -25,7 +26,11 @@ pub mod usage;
 
 pub mod report;
 
+pub mod mark;
+
 pub mod replay;
+
+pub mod spread;
 
 pub mod table;
 

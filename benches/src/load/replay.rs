@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -13,7 +14,8 @@ use hdrhistogram::Histogram;
 
 use super::connection::{Connection, Endpoint};
 use super::dataset::{Dataset, Prepared};
-use super::report::{PhaseReport, Quantiles, RunReport, ServerReport, SettledReport};
+use super::mark::Mark;
+use super::report::{MarkedLatencies, PhaseReport, Quantiles, RunReport, ServerReport, SettledReport};
 use super::usage::{Process, Usage, own_cpu_s};
 
 /// How to send.
@@ -50,6 +52,13 @@ pub struct ReplayOptions {
     /// How often a request is sent again after 429, 5xx or a broken connection
     #[arg(long, default_value_t = 5)]
     pub retries: u32,
+    /// Tell apart the latencies of requests while a file whose name ends in --mark-suffix lies below
+    /// this directory: what the server does then
+    #[arg(long)]
+    pub mark: Option<PathBuf>,
+    /// See --mark
+    #[arg(long, default_value = ".checkpoint.tmp")]
+    pub mark_suffix: String,
     /// Who receives, for the report
     #[arg(long, default_value = "server")]
     pub contestant: String,
@@ -78,16 +87,18 @@ pub fn replay(dataset: &Dataset, options: &ReplayOptions) -> io::Result<RunRepor
     let mut warmup = None;
     if options.warmup > 0 {
         let rounds = 0..options.warmup.min(limit);
-        let phase = Phase { dataset, rounds, rate: None, retries: options.retries, server };
+        let phase = Phase { dataset, rounds, rate: None, retries: options.retries, server, mark: None };
         warmup = Some(phase.run("warm-up", &mut connections)?.0);
         thread::sleep(Duration::from_secs_f64(options.pause));
     }
+    let mark = options.mark.as_ref().map(|directory| Mark::watch(directory, &options.mark_suffix));
     let phase = Phase {
         dataset,
         rounds: options.warmup..limit,
         rate: options.rate,
         retries: options.retries,
         server,
+        mark: mark.as_ref(),
     };
     let (main, at_end) = phase.run("main", &mut connections)?;
     let settled = match (server, at_end) {
@@ -129,6 +140,7 @@ struct Phase<'a> {
     rate: Option<f64>,
     retries: u32,
     server: Option<Process>,
+    mark: Option<&'a Mark>,
 }
 
 impl Phase<'_> {
@@ -144,8 +156,8 @@ impl Phase<'_> {
             for (place, connection) in connections.iter_mut().enumerate() {
                 let requests = self.requests(&self.dataset.connections[place]);
                 let pace = self.rate.map(|rate| Pace::new(start, rate, total, place, count, requests));
-                let worker =
-                    Worker { dataset: self.dataset, connection, acked: &acked, retries: self.retries, pace };
+                let Self { dataset, retries, mark, .. } = *self;
+                let worker = Worker { dataset, connection, acked: &acked, retries, pace, mark };
                 let done = done.clone();
                 thread::Builder::new().stack_size(THREAD_STACK_BYTES).spawn_scoped(scope, move || {
                     // The receiver waits for every worker: it is there.
@@ -159,6 +171,7 @@ impl Phase<'_> {
         let after = self.server.map(|server| server.usage()).transpose()?;
         let mut report = tallies.into_report(wall_s);
         report.loader_cpu_s = own_cpu_s() - own_before;
+        report.marked = report.marked.filter(|_| self.mark.is_some());
         let both = before.zip(after);
         report.server =
             both.map(|(before, after)| ServerReport::between(&before, &after, wall_s, report.samples_acked));
@@ -232,6 +245,7 @@ struct Worker<'a> {
     acked: &'a AtomicU64,
     retries: u32,
     pace: Option<Pace>,
+    mark: Option<&'a Mark>,
 }
 
 impl Worker<'_> {
@@ -246,9 +260,13 @@ impl Worker<'_> {
             samples_before += u64::from(request.samples);
             tally.requests += 1;
             tally.samples_sent += u64::from(request.samples);
+            let was_set = self.mark.is_some_and(Mark::is_set);
             self.send(request, &mut tally);
-            let latency_us = intended.elapsed().as_micros() as u64;
-            tally.latency_us.record(latency_us).expect("a histogram that grows by itself");
+            let latency = intended.elapsed();
+            tally.latency_us.record(latency.as_micros() as u64).expect("a histogram that grows by itself");
+            if let Some(mark) = self.mark {
+                tally.marked.push(latency, was_set || mark.is_set());
+            }
         }
         tally
     }
@@ -297,6 +315,7 @@ struct Tally {
     refusals: Vec<String>,
     latency_us: Histogram<u64>,
     late_start_max: Duration,
+    marked: MarkedLatencies,
 }
 
 impl Tally {
@@ -310,6 +329,7 @@ impl Tally {
             refusals: Vec::new(),
             latency_us: Histogram::new(3).expect("three digits are allowed"),
             late_start_max: Duration::ZERO,
+            marked: MarkedLatencies::default(),
         }
     }
 
@@ -337,6 +357,7 @@ impl Tally {
         self.refusals.truncate(REFUSALS_KEPT);
         self.latency_us.add(&other.latency_us).expect("histograms that grow by themselves");
         self.late_start_max = self.late_start_max.max(other.late_start_max);
+        self.marked.add(other.marked);
     }
 
     fn into_report(self, wall_s: f64) -> PhaseReport {
@@ -353,6 +374,7 @@ impl Tally {
             late_start_max_ms: self.late_start_max.as_secs_f64() * 1e3,
             loader_cpu_s: 0.0,
             server: None,
+            marked: Some(self.marked),
         }
     }
 }

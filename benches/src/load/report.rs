@@ -1,6 +1,7 @@
 //! What a replay found, as JSON: the one shape that `run` writes and `table` reads.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,36 @@ pub struct RunReport {
     pub main: PhaseReport,
     /// The server after the last acknowledgement and the settling.
     pub settled: Option<SettledReport>,
+}
+
+impl RunReport {
+    /// Acknowledged samples for each second of the server's CPU time, with the work that was put
+    /// off, where the run waited for it.
+    pub fn samples_per_cpu_s(&self) -> f64 {
+        match (&self.settled, &self.main.server) {
+            (Some(settled), _) => settled.samples_per_cpu_s,
+            (None, Some(server)) => server.samples_per_cpu_s,
+            (None, None) => 0.0,
+        }
+    }
+
+    /// The server's resident memory at the end.
+    pub fn resident_bytes(&self) -> f64 {
+        match (&self.settled, &self.main.server) {
+            (Some(settled), _) => settled.resident_bytes as f64,
+            (None, Some(server)) => server.resident_bytes as f64,
+            (None, None) => 0.0,
+        }
+    }
+
+    /// The most that it was.
+    pub fn resident_peak_bytes(&self) -> f64 {
+        match (&self.settled, &self.main.server) {
+            (Some(settled), _) => settled.resident_peak_bytes as f64,
+            (None, Some(server)) => server.resident_peak_bytes as f64,
+            (None, None) => 0.0,
+        }
+    }
 }
 
 /// One stretch of a run.
@@ -56,6 +87,32 @@ pub struct PhaseReport {
     pub loader_cpu_s: f64,
     /// The server's share.
     pub server: Option<ServerReport>,
+    /// Every request's latency, where a mark was watched.
+    #[serde(default)]
+    pub marked: Option<MarkedLatencies>,
+}
+
+/// Latencies by whether the mark was set while the request was under way, in milliseconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct MarkedLatencies {
+    /// It was.
+    pub set_ms: Vec<f64>,
+    /// It was not.
+    pub unset_ms: Vec<f64>,
+}
+
+impl MarkedLatencies {
+    /// Adds a request.
+    pub fn push(&mut self, latency: Duration, is_set: bool) {
+        let of_its_kind = if is_set { &mut self.set_ms } else { &mut self.unset_ms };
+        of_its_kind.push(latency.as_secs_f64() * 1e3);
+    }
+
+    /// Adds another connection's requests.
+    pub fn add(&mut self, other: Self) {
+        self.set_ms.extend(other.set_ms);
+        self.unset_ms.extend(other.unset_ms);
+    }
 }
 
 /// What the server spent on a phase.

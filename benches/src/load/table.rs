@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use super::report::RunReport;
+use super::spread::Spread;
 
 /// The rows of one load and one contestant, in the order in which they first come up.
 struct Group<'a> {
@@ -42,12 +43,14 @@ fn group(reports: &[RunReport]) -> Vec<Group<'_>> {
 }
 
 fn row(group: &Group<'_>, reference: Option<&Group<'_>>) -> String {
-    let throughput = Spread::of(group, samples_per_cpu_s);
-    let ratio = match reference.map(|reference| Spread::of(reference, samples_per_cpu_s).median) {
+    let spread =
+        |group: &Group<'_>, figure: fn(&RunReport) -> f64| Spread::of(group.runs.iter().copied().map(figure));
+    let throughput = spread(group, RunReport::samples_per_cpu_s);
+    let ratio = match reference.map(|reference| spread(reference, RunReport::samples_per_cpu_s).median) {
         Some(reference) if reference > 0.0 => format!("{:.2}", throughput.median / reference),
         _ => "–".to_owned(),
     };
-    let of = |figure: fn(&RunReport) -> f64| Spread::of(group, figure).median;
+    let of = |figure: fn(&RunReport) -> f64| spread(group, figure).median;
     let lost = of(|run| (run.main.samples_sent - run.main.samples_acked) as f64);
     format!(
         "| {} | {} | {:.0} ({:.0} to {:.0}) | {ratio} | {:.2} / {:.2} | {:.0}, {:.0} | {:.0} | {lost} |",
@@ -58,54 +61,10 @@ fn row(group: &Group<'_>, reference: Option<&Group<'_>>) -> String {
         throughput.max / 1e3,
         of(|run| run.main.latency_ms.p50),
         of(|run| run.main.latency_ms.p99),
-        of(resident_bytes) / 1e6,
-        of(resident_peak_bytes) / 1e6,
-        of(|run| resident_bytes(run) / run.dataset.total_series() as f64),
+        of(RunReport::resident_bytes) / 1e6,
+        of(RunReport::resident_peak_bytes) / 1e6,
+        of(|run| run.resident_bytes() / run.dataset.total_series() as f64),
     )
-}
-
-/// With the work that was put off, where the run waited for it.
-fn samples_per_cpu_s(run: &RunReport) -> f64 {
-    match (&run.settled, &run.main.server) {
-        (Some(settled), _) => settled.samples_per_cpu_s,
-        (None, Some(server)) => server.samples_per_cpu_s,
-        (None, None) => 0.0,
-    }
-}
-
-fn resident_bytes(run: &RunReport) -> f64 {
-    match (&run.settled, &run.main.server) {
-        (Some(settled), _) => settled.resident_bytes as f64,
-        (None, Some(server)) => server.resident_bytes as f64,
-        (None, None) => 0.0,
-    }
-}
-
-fn resident_peak_bytes(run: &RunReport) -> f64 {
-    match (&run.settled, &run.main.server) {
-        (Some(settled), _) => settled.resident_peak_bytes as f64,
-        (None, Some(server)) => server.resident_peak_bytes as f64,
-        (None, None) => 0.0,
-    }
-}
-
-struct Spread {
-    min: f64,
-    median: f64,
-    max: f64,
-}
-
-impl Spread {
-    fn of(group: &Group<'_>, figure: fn(&RunReport) -> f64) -> Self {
-        let mut figures: Vec<f64> = group.runs.iter().copied().map(figure).collect();
-        figures.sort_by(f64::total_cmp);
-        let middle = figures.len() / 2;
-        let median = match figures.len() % 2 {
-            0 => (figures[middle - 1] + figures[middle]) / 2.0,
-            _ => figures[middle],
-        };
-        Self { min: figures[0], median, max: figures[figures.len() - 1] }
-    }
 }
 
 #[cfg(test)]

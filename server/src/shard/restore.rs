@@ -24,7 +24,7 @@ const REF_GAP_MAX: u32 = 1 << 26;
 pub enum Refs {
     /// The log is the shard's own: they stay what they are.
     Kept,
-    /// The shard of each log ref so far; [`NOBODY`] and [`FOREIGN`] are no refs.
+    /// The shard of each log ref so far; two values stand for "no series" and "of another shard".
     Renumbered(Vec<u32>),
 }
 

@@ -76,7 +76,7 @@ pub struct LogCounts {
 }
 
 impl DiskLog {
-    /// A log that takes nothing in until [`Self::open`].
+    /// A log that takes nothing in until [`committer::start`](super::committer::start) opens it.
     pub fn new(ack: AckMode, health: Arc<LogHealth>) -> Self {
         health.one_shut();
         Self {

@@ -4,7 +4,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -50,7 +50,7 @@ pub fn probe(directory: &Path, options: &ProbeOptions) -> io::Result<ProbeReport
     Ok(ProbeReport { options: options.clone(), latency_ms: Quantiles::of_micros(&measured?) })
 }
 
-fn measure(path: &PathBuf, options: &ProbeOptions) -> io::Result<Histogram<u64>> {
+fn measure(path: &Path, options: &ProbeOptions) -> io::Result<Histogram<u64>> {
     if options.bytes == 0 || options.bytes > FILE_BYTES || !options.bytes.is_multiple_of(BLOCK_BYTES) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "bytes: a multiple of 4 KiB up to 64 MiB"));
     }

@@ -12,3 +12,13 @@ pub mod prometheus {
 pub mod write_v2 {
     include!(concat!(env!("OUT_DIR"), "/io.prometheus.write.v2.rs"));
 }
+
+/// Silverback's own API: `Ingest`, `Query` and `Admin`, with their clients and servers.
+#[allow(missing_docs, reason = "generated")]
+#[allow(clippy::all, reason = "generated")]
+pub mod v1 {
+    include!(concat!(env!("OUT_DIR"), "/silverback.v1.rs"));
+}
+
+/// A `FileDescriptorSet` of all files, encoded, for reflection.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

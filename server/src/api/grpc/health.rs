@@ -1,66 +1,29 @@
-//! gRPC on the common port: the standard health service, and a clear refusal of every other method.
-//!
-//! tonic's services run on the executor like any other handler; nothing here spawns.
+//! The standard health service: the node's readiness, as gRPC clients and Kubernetes' probes ask for it.
 
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 use futures::stream::{self, Stream};
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
-use http::{Request, Response};
-use hyper::body::Incoming;
 use send_wrapper::SendWrapper;
-use tonic::codegen::Service;
-use tonic::{Code, Status};
+use tonic::Status;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use crate::api::body::ResponseBody;
 use crate::api::core::Core;
-use crate::api::endpoints::NodeResponse;
 use crate::runtime::sleep;
 
-const HEALTH: &str = "/grpc.health.v1.Health/";
 /// How often a watched health is looked at.
 const WATCH_INTERVAL: Duration = Duration::from_millis(200);
 
-const GRPC: &str = "application/grpc";
-
-/// Whether a request speaks gRPC.
-pub fn is_grpc<B>(request: &Request<B>) -> bool {
-    let content_type = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-    content_type.is_some_and(|content_type| content_type.starts_with(GRPC.as_bytes()))
+/// The health service of a core.
+pub fn service(core: &Rc<Core>) -> HealthServer<NodeHealth> {
+    HealthServer::new(NodeHealth { core: SendWrapper::new(Rc::clone(core)) })
 }
 
-/// Answers one gRPC request.
-pub async fn answer(core: &Rc<Core>, request: Request<Incoming>) -> NodeResponse {
-    if !request.uri().path().starts_with(HEALTH) {
-        return unimplemented(request.uri().path());
-    }
-    let mut health = HealthServer::new(NodeHealth { core: SendWrapper::new(Rc::clone(core)) });
-    match health.call(request).await {
-        Ok(response) => response.map(ResponseBody::Grpc),
-        Err(never) => match never {},
-    }
-}
-
-/// gRPC tells its own status, in headers alone where there is no message.
-fn unimplemented(path: &str) -> NodeResponse {
-    let status = Status::new(Code::Unimplemented, format!("no such method: {path}"));
-    let mut response = Response::new(ResponseBody::Whole(Default::default()));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(GRPC));
-    if status.add_header(headers).is_err() {
-        // A path that is no header value: the code alone tells enough.
-        headers.insert(HeaderName::from_static("grpc-status"), (Code::Unimplemented as i32).into());
-    }
-    response
-}
-
-/// The node's health as gRPC clients and Kubernetes' probes ask for it.
-struct NodeHealth {
+/// Answers for the node.
+pub struct NodeHealth {
     // tonic asks for `Send`; a request stays on its core.
     core: SendWrapper<Rc<Core>>,
 }

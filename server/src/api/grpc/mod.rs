@@ -1,0 +1,58 @@
+//! gRPC on the common port: which method is answered by what, and a clear refusal of every other.
+//!
+//! tonic's services run on the executor like any other handler; nothing here spawns.
+mod health;
+
+use std::convert::Infallible;
+use std::rc::Rc;
+
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{Request, Response};
+use hyper::body::Incoming;
+use tonic::codegen::Service;
+use tonic::{Code, Status};
+
+use crate::api::body::ResponseBody;
+use crate::api::core::Core;
+use crate::api::endpoints::NodeResponse;
+
+const GRPC: &str = "application/grpc";
+
+/// Whether a request speaks gRPC.
+pub fn is_grpc<B>(request: &Request<B>) -> bool {
+    let content_type = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    content_type.is_some_and(|content_type| content_type.starts_with(GRPC.as_bytes()))
+}
+
+/// Answers one gRPC request.
+pub async fn answer(core: &Rc<Core>, request: Request<Incoming>) -> NodeResponse {
+    let service = request.uri().path().split('/').nth(1);
+    match service.unwrap_or_default() {
+        "grpc.health.v1.Health" => call(health::service(core), request).await,
+        _unknown => unimplemented(request.uri().path()),
+    }
+}
+
+/// Lets one of tonic's services answer.
+async fn call<S>(mut service: S, request: Request<Incoming>) -> NodeResponse
+where
+    S: Service<Request<Incoming>, Response = Response<tonic::body::Body>, Error = Infallible>,
+{
+    match service.call(request).await {
+        Ok(response) => response.map(ResponseBody::Grpc),
+        Err(never) => match never {},
+    }
+}
+
+/// gRPC tells its own status, in headers alone where there is no message.
+fn unimplemented(path: &str) -> NodeResponse {
+    let status = Status::new(Code::Unimplemented, format!("no such method: {path}"));
+    let mut response = Response::new(ResponseBody::Whole(Default::default()));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(GRPC));
+    if status.add_header(headers).is_err() {
+        // A path that is no header value: the code alone tells enough.
+        headers.insert(HeaderName::from_static("grpc-status"), (Code::Unimplemented as i32).into());
+    }
+    response
+}

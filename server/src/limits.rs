@@ -77,6 +77,21 @@ const _: () = assert!(IN_FLIGHT_BYTES_MAX >= BODY_BYTES_MAX + DECODED_BYTES_MAX)
 /// Bytes of a shard's changes that may wait for the disk where writes are acknowledged from memory.
 pub const LOG_BACKLOG_BYTES_MAX: usize = 1 << 20;
 
+/// Series of one gRPC stream.
+pub const STREAM_REFS_MAX: usize = 1 << 20;
+/// Labels that one gRPC stream defines, in bytes.
+pub const STREAM_DEFINITION_BYTES_MAX: usize = 256 << 20;
+const _: () = assert!(STREAM_REFS_MAX < 1 << 30 && STREAM_DEFINITION_BYTES_MAX < 1 << 30, "a label span keeps both in 30 bits");
+/// Batches of one gRPC stream that are under way.
+pub const STREAM_BATCHES_MAX: usize = 64;
+/// Samples of one batch: taken apart in about 200 µs.
+pub const STREAM_BATCH_SAMPLES_MAX: usize = 16 << 10;
+/// A message of the gRPC API, in bytes, decompressed.
+pub const GRPC_MESSAGE_BYTES_MAX: usize = 4 << 20;
+/// Refusals of one response: what is beyond goes into the next.
+pub const STREAM_REFUSALS_MAX: usize = 16 << 10;
+const _: () = assert!(STREAM_REFUSALS_MAX * 32 < GRPC_MESSAGE_BYTES_MAX);
+
 /// A group of the write-ahead log as it is written, in bytes. Its lengths have 32 bits.
 pub const WAL_FRAME_PAYLOAD_MAX: usize = 1 << 30;
 const _: () = assert!(WAL_FRAME_PAYLOAD_MAX < u32::MAX as usize);

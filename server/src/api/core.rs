@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::limits::MemoryPlan;
 use crate::message::{AcceptorCounts, PartPool};
 use crate::model::SeriesIdHasher;
-use crate::routing::{BodyPool, Router};
+use crate::routing::{BodyPool, ByteBudget, Router};
 use crate::runtime::{Shutdown, Slicer};
 use crate::wal::health::LogHealth;
 use crate::wal::progress::{ReplayProgress, Replaying};
@@ -26,6 +26,8 @@ pub struct Core {
     pub parts: PartPool,
     /// Buffers for decompressed bodies.
     pub bodies: BodyPool,
+    /// Bytes for the series that gRPC streams define.
+    pub definitions: ByteBudget,
     /// Labels → series id.
     pub hasher: SeriesIdHasher,
     /// Keeps its buffers and known label sets from request to request.
@@ -106,6 +108,7 @@ impl Core {
         AcceptorCounts {
             in_flight_bytes: self.bodies.in_use_bytes() as u64,
             pool_bytes: self.bodies.kept_bytes() as u64,
+            definition_bytes: self.definitions.taken_bytes() as u64,
             ..self.counts.get()
         }
     }

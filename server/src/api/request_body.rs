@@ -50,7 +50,7 @@ pub async fn read_reserving<B>(
     body: B,
     bytes_max: usize,
     limit: Duration,
-    reserved: &mut Reserved<'_>,
+    reserved: &mut Reserved,
 ) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes>,

@@ -32,7 +32,7 @@ pub async fn write(
     core: &Core,
     version: Version,
     compressed: &[u8],
-    reserved: &mut Reserved<'_>,
+    reserved: &mut Reserved,
 ) -> Result<WriteReport, Rejection> {
     let decoded_bytes = snappy::claimed_bytes(compressed, core.config.max_decoded_bytes)?;
     reserved.grow(decoded_bytes)?;
@@ -55,7 +55,7 @@ async fn take_apart(
     version: Version,
     compressed: &[u8],
     body: &mut Arc<WriteBody>,
-    reserved: &mut Reserved<'_>,
+    reserved: &mut Reserved,
 ) -> Result<(WriteReport, Asked), Rejection> {
     let fresh = Arc::get_mut(body).expect("a body from the pool is read by nobody else");
     snappy::decompress(compressed, core.config.max_decoded_bytes, &mut fresh.bytes)?;
@@ -125,7 +125,8 @@ fn ask(core: &Core, body: &Arc<WriteBody>, parts: impl Iterator<Item = (ShardId,
     asked
 }
 
-fn acknowledged(core: &Core, reply: ShardReply) -> Result<WriteAck, Rejection> {
+/// What a shard's reply to its part means.
+pub fn acknowledged(core: &Core, reply: ShardReply) -> Result<WriteAck, Rejection> {
     match reply {
         ShardReply::Written(ack) => Ok(ack),
         ShardReply::NotDurable(error) => Err(error.into()),

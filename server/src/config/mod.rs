@@ -67,6 +67,8 @@ pub struct Config {
     pub max_read_samples: u64,
     /// From a request's first byte to its answer.
     pub request_timeout: Duration,
+    /// A gRPC stream on which nothing comes for so long is ended.
+    pub stream_idle_timeout: Duration,
     /// From a request's first byte to the end of its head.
     pub header_timeout: Duration,
     /// How long a connection may lie idle between requests.
@@ -142,6 +144,7 @@ impl Default for Config {
             max_reads: 10,
             max_read_samples: 50_000_000,
             request_timeout: Duration::from_secs(30),
+            stream_idle_timeout: Duration::from_secs(300),
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(5 * 60),
             shutdown_timeout: Duration::from_secs(30),

@@ -217,6 +217,16 @@ pub(super) static OPTIONS: &[ConfigOption] = &[
         show: |config| Shown::One(show_duration(config.request_timeout)),
     },
     ConfigOption {
+        name: "stream-idle-timeout",
+        value_name: "DURATION",
+        heading: TIMEOUTS,
+        help: "How long a gRPC stream may send nothing before it is ended",
+        set: Set::One(|config, text| {
+            duration(text, TIMEOUT_ALLOWED).map(|limit| config.stream_idle_timeout = limit)
+        }),
+        show: |config| Shown::One(show_duration(config.stream_idle_timeout)),
+    },
+    ConfigOption {
         name: "header-timeout",
         value_name: "DURATION",
         heading: TIMEOUTS,

@@ -22,6 +22,8 @@ const POOL_SHARE: usize = 4;
 /// One request may take this fraction of its core's bound as it arrives, and as much decompressed;
 /// the rest is for its labels written out and its samples.
 const BODY_SHARE: usize = 4;
+/// The series that gRPC streams define get this fraction of the limit, all cores together.
+const DEFINITION_SHARE: usize = 32;
 /// The ids that decoders remember get this fraction of the limit, all cores together.
 const ID_CACHE_SHARE: usize = 32;
 
@@ -67,6 +69,8 @@ pub struct MemoryPlan {
     pub pool_bytes: usize,
     /// A request body as it arrives, and as much again decompressed.
     pub body_bytes: usize,
+    /// The series that one core's gRPC streams define.
+    pub definition_bytes: usize,
     /// Label sets that one core's decoder remembers.
     pub id_cache_entries: usize,
     /// What the plan allows for that nobody counts: process, executors, allocator.
@@ -94,8 +98,9 @@ impl MemoryPlan {
         let in_flight_bytes = min(limit_bytes / IN_FLIGHT_SHARE / cores, IN_FLIGHT_BYTES_MAX);
         let pool_bytes = in_flight_bytes / POOL_SHARE;
         let id_cache_entries = id_cache_entries(limit_bytes / ID_CACHE_SHARE / cores);
-        let of_a_core =
-            EXECUTOR_BYTES + in_flight_bytes + pool_bytes + id_cache_entries * ID_CACHE_ENTRY_BYTES;
+        let definition_bytes = limit_bytes / DEFINITION_SHARE / cores;
+        let kept_bytes = pool_bytes + definition_bytes + id_cache_entries * ID_CACHE_ENTRY_BYTES;
+        let of_a_core = EXECUTOR_BYTES + in_flight_bytes + kept_bytes;
         let reserve_bytes = PROCESS_BYTES + cores * of_a_core;
         let for_series = limit_bytes.saturating_sub(reserve_bytes);
         let shard_bytes = for_series / 100 * (100 - ALLOCATOR_PERCENT) / cores;
@@ -108,6 +113,7 @@ impl MemoryPlan {
             in_flight_bytes,
             pool_bytes,
             body_bytes: in_flight_bytes / BODY_SHARE,
+            definition_bytes,
             id_cache_entries,
             uncounted_bytes: PROCESS_BYTES + cores * EXECUTOR_BYTES + (for_series - shard_bytes * cores),
         })
@@ -118,9 +124,9 @@ impl MemoryPlan {
     pub const fn floor_bytes(cores: usize) -> usize {
         let for_series = (SHARD_BYTES_MIN * 100).div_ceil(100 - ALLOCATOR_PERCENT) + MIB;
         let needed = PROCESS_BYTES + cores * (EXECUTOR_BYTES + for_series);
-        // In flight and its pools a sixth and a quarter of that; remembered ids a 32nd.
+        // In flight and its pools a sixth and a quarter of that; remembered ids and definitions a 32nd each.
         let shares = IN_FLIGHT_SHARE * POOL_SHARE * ID_CACHE_SHARE;
-        let shared_out = (POOL_SHARE + 1) * ID_CACHE_SHARE + IN_FLIGHT_SHARE * POOL_SHARE;
+        let shared_out = (POOL_SHARE + 1) * ID_CACHE_SHARE + 2 * IN_FLIGHT_SHARE * POOL_SHARE;
         (needed / (shares - shared_out) * shares).next_multiple_of(MIB) + MIB
     }
 
@@ -138,6 +144,8 @@ const fn id_cache_entries(bytes: usize) -> usize {
     if entries == 0 { 0 } else { min(1 << entries.ilog2(), ID_CACHE_ENTRIES_MAX) }
 }
 
+const _: () = assert!(ID_CACHE_SHARE == DEFINITION_SHARE, "the floor counts them alike");
+
 const fn min(a: usize, b: usize) -> usize {
     if a < b { a } else { b }
 }
@@ -150,7 +158,8 @@ mod tests {
     fn check(limit_mib: usize, cores: usize) -> MemoryPlan {
         let plan = MemoryPlan::new(limit_mib * MIB, cores).unwrap();
         let ids = plan.id_cache_entries * ID_CACHE_ENTRY_BYTES;
-        let of_a_core = plan.shard_bytes + plan.in_flight_bytes + plan.pool_bytes + ids;
+        let kept = plan.pool_bytes + plan.definition_bytes + ids;
+        let of_a_core = plan.shard_bytes + plan.in_flight_bytes + kept;
         assert!(cores * of_a_core + plan.uncounted_bytes <= plan.limit_bytes, "{plan:?}");
         assert!(plan.shard_bytes >= SHARD_BYTES_MIN);
         plan

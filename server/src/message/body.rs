@@ -1,5 +1,6 @@
 //! A write request's bytes, and how parts refer to the series in them.
 
+use crate::message::Definitions;
 use crate::model::{LabelBlock, SeriesId};
 
 /// A decompressed write request, shared by the parts that were split from it. The decoder fills
@@ -15,6 +16,8 @@ pub struct WriteBody {
     pub symbol_hashes: Vec<u128>,
     /// Canonical label blocks of the series that didn't arrive in canonical form.
     pub scratch: Vec<u8>,
+    /// The series of the stream that the request belongs to; a batch of it has nothing else.
+    pub definitions: Definitions,
 }
 
 /// A buffer that is written whole each time it is used again, and so is never zeroed in between.
@@ -79,10 +82,15 @@ pub enum LabelSource {
     Scratch,
     /// Remote write 2: packed varint symbol references, canonical in order, in the request's bytes.
     Symbols,
+    /// A stream: the number of a definition, and the stream's ref.
+    Definition,
 }
 
 impl LabelSpan {
     const LEN_BITS: u32 = 30;
+
+    /// Of nothing.
+    pub const NOWHERE: Self = Self { offset: 0, len: 0 };
 
     /// The highest offset or length: no body may be longer.
     pub const OFFSET_MAX: usize = (1 << Self::LEN_BITS) - 1;
@@ -94,12 +102,24 @@ impl LabelSpan {
         Self { offset: offset as u32, len: (source as u32) << Self::LEN_BITS | len as u32 }
     }
 
+    /// A series by the number of its definition and its ref on the stream; both below 2^30.
+    #[inline]
+    pub fn of_definition(number: u32, stream_ref: u32) -> Self {
+        Self::new(LabelSource::Definition, number as usize, stream_ref as usize)
+    }
+
+    /// The ref of a stream's series.
+    pub fn stream_ref(self) -> Option<u32> {
+        (self.source() == LabelSource::Definition).then_some(self.len & ((1 << Self::LEN_BITS) - 1))
+    }
+
     /// What it points into.
     pub fn source(self) -> LabelSource {
         match self.len >> Self::LEN_BITS {
             0 => LabelSource::Wire,
             1 => LabelSource::Scratch,
             2 => LabelSource::Symbols,
+            3 => LabelSource::Definition,
             other => unreachable!("label source {other}"),
         }
     }
@@ -126,6 +146,7 @@ impl WriteBody {
             LabelSource::Wire => &self.bytes[span.range()],
             LabelSource::Scratch => &self.scratch[span.range()],
             LabelSource::Symbols => return self.for_each_symbol_pair(&self.bytes[span.range()], each),
+            LabelSource::Definition => self.definitions.labels(span.offset).0,
         };
         LabelBlock(block).iter().for_each(|(name, value)| each(name, value));
     }

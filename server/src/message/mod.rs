@@ -1,5 +1,6 @@
 //! All that may cross cores, and nothing else.
 pub mod body;
+pub mod definitions;
 pub mod part;
 pub mod read;
 pub mod stats;
@@ -10,6 +11,7 @@ use crate::model::{RefusedCounts, RefusedReason};
 use crate::wal::{Durable, LogError};
 
 pub use body::{BodyBytes, LabelSource, LabelSpan, PartSeries, WriteBody};
+pub use definitions::{DefinitionBlock, Definitions};
 pub use part::{Part, PartPool};
 pub use read::{
     ReadError, ReadReply, ReadRequest, Remaining, SelectContent, SelectId, SelectedSeries, Selection,
@@ -94,6 +96,19 @@ pub struct Refusals {
     pub counts: RefusedCounts,
     /// The first refused series in words, and its reason.
     pub example: Option<(RefusedReason, String)>,
+    /// A stream's refused series, each: its sender knows them by their refs.
+    pub by_ref: Vec<RefusedRef>,
+}
+
+/// Samples of one series of a stream that were not taken in, all for the same reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefusedRef {
+    /// The stream's number for the series.
+    pub stream_ref: u32,
+    /// Why.
+    pub reason: RefusedReason,
+    /// How many.
+    pub samples: u64,
 }
 
 impl Refusals {
@@ -108,9 +123,18 @@ impl Refusals {
         }
     }
 
+    /// Notes samples of a stream's series, which are counted already.
+    pub fn note_ref(&mut self, stream_ref: u32, reason: RefusedReason, samples: u64) {
+        match self.by_ref.last_mut() {
+            Some(last) if (last.stream_ref, last.reason) == (stream_ref, reason) => last.samples += samples,
+            Some(_) | None => self.by_ref.push(RefusedRef { stream_ref, reason, samples }),
+        }
+    }
+
     /// Adds what another part refused.
     pub fn merge(&mut self, other: Self) {
         self.counts.merge(&other.counts);
+        self.by_ref.extend(other.by_ref);
         if self.example.is_none() {
             self.example = other.example;
         }

@@ -22,6 +22,20 @@ pub struct AcceptorCounts {
     pub writes_v1: u64,
     /// Remote write 2 requests.
     pub writes_v2: u64,
+    /// gRPC `Ingest.Write` requests.
+    pub writes_grpc: u64,
+    /// gRPC streams that are open now.
+    pub streams_open: u64,
+    /// gRPC streams since the start.
+    pub streams: u64,
+    /// gRPC streams that ended with an error.
+    pub streams_failed: u64,
+    /// Batches that came over gRPC streams.
+    pub stream_batches: u64,
+    /// Times that a batch of a gRPC stream waited for room.
+    pub stream_waits: u64,
+    /// Series that gRPC streams and requests defined.
+    pub series_defined: u64,
     /// Write requests refused whole: not decodable, too large, of a type that isn't spoken.
     pub writes_malformed: u64,
     /// Write requests refused because something was full.
@@ -48,6 +62,8 @@ pub struct AcceptorCounts {
     pub in_flight_bytes: u64,
     /// Bytes of buffers that are kept for later requests.
     pub pool_bytes: u64,
+    /// Bytes of the series that open gRPC streams have defined.
+    pub definition_bytes: u64,
 }
 
 /// A shard's counters since the start, and its sizes now.

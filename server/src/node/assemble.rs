@@ -22,7 +22,7 @@ use crate::node::host::ExecutorHost;
 use crate::node::memory::MemoryWatch;
 use crate::node::recovery::{Meeting, Recovery, RecoveryError};
 use crate::node::{memory, self_scrape, upkeep};
-use crate::routing::{BodyPool, Lanes, Router, RoutingTable};
+use crate::routing::{BodyPool, ByteBudget, Lanes, Router, RoutingTable};
 use crate::runtime::{
     self, BoundAddress, Delivery, Executor, HttpLimits, HttpServer, LaneReceivers, LaneSenders, Listener,
 };
@@ -130,6 +130,7 @@ pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> R
         router: Rc::clone(&router),
         parts: shared.parts.clone(),
         bodies: BodyPool::new(plan.in_flight_bytes, plan.pool_bytes),
+        definitions: ByteBudget::new(plan.definition_bytes),
         hasher: SeriesIdHasher::new(shared.data_dir.identity.seed, DEFAULT_TENANT),
         decoder: RefCell::new(Decoder::new(IdCache::with_entries_max(plan.id_cache_entries))),
         clock: Clock::System,

@@ -3,12 +3,14 @@
 //! Knows which shard owns which cell, and how requests and replies cross cores. Knows nothing of
 //! what a shard does with them, nor of sockets.
 pub mod bodies;
+pub mod budget;
 pub mod pending;
 pub mod router;
 pub mod split;
 pub mod table;
 
-pub use bodies::{BodyPool, NoRoom, Reserved};
+pub use bodies::BodyPool;
+pub use budget::{ByteBudget, NoRoom, Reserved};
 pub use pending::Answer;
 pub use router::{Lanes, Overloaded, Router};
 pub use split::Split;

@@ -59,6 +59,11 @@ impl Router {
         self.under_way.iter().map(Cell::get).sum()
     }
 
+    /// Whether every shard may be asked once more.
+    pub fn has_room(&self) -> bool {
+        self.under_way.iter().all(|under_way| under_way.get() < LANE_CAPACITY)
+    }
+
     /// Asks a shard. Never waits for room: a full lane is a refusal.
     pub fn ask(&self, shard: ShardId, request: ShardRequest) -> Result<Answer, Overloaded> {
         let to = usize::from(shard.0);

@@ -44,6 +44,17 @@ impl<'a> Split<'a> {
         }
     }
 
+    /// One sample more than was told of the series that was begun last.
+    #[inline]
+    pub fn another_sample(&mut self, sample: Sample) {
+        if let Some(part) = &mut self.parts[self.current] {
+            if let Some(series) = part.series.last_mut() {
+                series.samples += 1;
+            }
+            part.samples.push(sample);
+        }
+    }
+
     /// The memory of the parts' buffers.
     pub fn capacity_bytes(&self) -> usize {
         self.parts.iter().flatten().map(|part| part.capacity_bytes()).sum()

@@ -212,6 +212,9 @@ impl PartOutcome {
     fn refuse(&mut self, reason: RefusedReason, body: &WriteBody, labels: LabelSpan) {
         let refusals = self.refusals.get_or_insert_default();
         refusals.refuse(reason, 1, || labels_text(body, labels));
+        if let Some(stream_ref) = labels.stream_ref() {
+            refusals.note_ref(stream_ref, reason, 1);
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! tonic's services run on the executor like any other handler; nothing here spawns.
 mod health;
+pub mod ingest;
+pub mod status;
 
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -26,9 +28,12 @@ pub fn is_grpc<B>(request: &Request<B>) -> bool {
 
 /// Answers one gRPC request.
 pub async fn answer(core: &Rc<Core>, request: Request<Incoming>) -> NodeResponse {
-    let service = request.uri().path().split('/').nth(1);
-    match service.unwrap_or_default() {
-        "grpc.health.v1.Health" => call(health::service(core), request).await,
+    let mut path = request.uri().path().splitn(3, '/').skip(1);
+    let (service, method) = (path.next().unwrap_or_default(), path.next().unwrap_or_default());
+    match (service, method) {
+        ("grpc.health.v1.Health", _) => call(health::service(core), request).await,
+        ("silverback.v1.Ingest", "Write") => ingest::write(core, request).await.map(ResponseBody::Grpc),
+        ("silverback.v1.Ingest", "Stream") => ingest::stream(core, request).await.map(ResponseBody::Grpc),
         _unknown => unimplemented(request.uri().path()),
     }
 }

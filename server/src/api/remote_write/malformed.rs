@@ -26,7 +26,7 @@ pub enum MalformedCause {
     #[error("the field number is out of range")]
     FieldNumber,
     /// A group, known from the first protocol buffers, opens or closes here.
-    #[error("groups are not part of remote write")]
+    #[error("groups are not part of the protocol")]
     Group,
     /// The wire types 6 and 7 don't exist.
     #[error("the wire type does not exist")]

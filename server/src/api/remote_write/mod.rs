@@ -16,14 +16,16 @@ mod symbols;
 mod tally;
 mod v1;
 mod v2;
-mod wire;
 
 pub mod answer;
 pub mod negotiate;
 pub mod snappy;
+pub mod wire;
 
 pub use decoder::{Decoder, Decoding, SeriesSink, Slice, Version};
 pub use id_cache::IdCache;
+pub use labels::CollectedLabels;
 pub use malformed::{MalformedBody, MalformedCause};
 pub use rejection::Rejection;
 pub use tally::Tally;
+pub use v1::collect_labels;

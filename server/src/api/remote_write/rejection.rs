@@ -76,7 +76,7 @@ pub enum Rejection {
 
 /// A hint to a sender that may send the same again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct RetryAfter {
+pub(in crate::api) struct RetryAfter {
     pub seconds: u32,
 }
 
@@ -97,7 +97,7 @@ impl Rejection {
     }
 
     /// When to send the same again, where that can help.
-    pub(super) fn retry_after(&self) -> Option<RetryAfter> {
+    pub(in crate::api) fn retry_after(&self) -> Option<RetryAfter> {
         match self {
             // A queue empties within a second or not at all.
             Self::Overloaded => Some(RetryAfter { seconds: 1 }),

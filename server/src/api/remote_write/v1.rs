@@ -143,7 +143,8 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
     }
 }
 
-fn collect_labels(mut series: Reader, labels: &mut CollectedLabels) -> Result<(), MalformedBody> {
+/// Collects the labels of a series: field 1, each with its name in field 1 and its value in field 2.
+pub fn collect_labels(mut series: Reader, labels: &mut CollectedLabels) -> Result<(), MalformedBody> {
     labels.clear();
     while !series.is_empty() {
         let tag = series.tag()?;

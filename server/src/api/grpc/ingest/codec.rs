@@ -1,0 +1,59 @@
+//! How tonic hands messages over: requests as the bytes that they are, answers by prost.
+
+use std::marker::PhantomData;
+
+use bytes::{Buf, Bytes};
+use prost::Message;
+use tonic::Status;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+
+/// Takes requests in undecoded, without a copy of their bytes.
+#[derive(Debug)]
+pub struct RawRequests<A>(PhantomData<A>);
+
+/// Encodes answers.
+#[derive(Debug)]
+pub struct AnswerEncoder<A>(PhantomData<A>);
+
+/// Decodes nothing.
+#[derive(Debug)]
+pub struct RawDecoder;
+
+impl<A> Default for RawRequests<A> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<A: Message + Send + 'static> Codec for RawRequests<A> {
+    type Encode = A;
+    type Decode = Bytes;
+    type Encoder = AnswerEncoder<A>;
+    type Decoder = RawDecoder;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        AnswerEncoder(PhantomData)
+    }
+
+    fn decoder(&mut self) -> Self::Decoder {
+        RawDecoder
+    }
+}
+
+impl<A: Message> Encoder for AnswerEncoder<A> {
+    type Item = A;
+    type Error = Status;
+
+    fn encode(&mut self, answer: A, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        answer.encode(out).map_err(|error| Status::internal(error.to_string()))
+    }
+}
+
+impl Decoder for RawDecoder {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn decode(&mut self, message: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        Ok(Some(message.copy_to_bytes(message.remaining())))
+    }
+}

@@ -1,0 +1,147 @@
+//! The batches of one stream that are under way, and their acknowledgement in the order of their
+//! numbers.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use silverback_proto::v1;
+
+use super::super::status::refusal;
+use crate::api::core::Core;
+use crate::api::remote_write::Rejection;
+use crate::api::write::acknowledged;
+use crate::limits::{STREAM_BATCHES_MAX, STREAM_REFUSALS_MAX};
+use crate::message::RefusedRef;
+use crate::routing::{Answer, Reserved};
+
+/// What a message has under way.
+#[derive(Debug)]
+pub struct Sent {
+    /// 0: it had definitions alone.
+    number: u64,
+    answers: Vec<Answer>,
+    samples_written: u64,
+    refused_definitions: Vec<RefusedRef>,
+    refused: Vec<RefusedRef>,
+    /// A shard that did not take its part in.
+    failed: Option<Rejection>,
+    /// Given back once the batch is answered.
+    reserved: Option<Reserved>,
+}
+
+impl Sent {
+    /// Definitions alone, some of them refused.
+    pub fn definitions(refused_definitions: Vec<RefusedRef>) -> Self {
+        Self {
+            number: 0,
+            answers: Vec::new(),
+            samples_written: 0,
+            refused_definitions,
+            refused: Vec::new(),
+            failed: None,
+            reserved: None,
+        }
+    }
+
+    /// A batch that its shards have still to answer; `refused` are samples that none was asked for.
+    pub fn batch(
+        number: u64,
+        refused_definitions: Vec<RefusedRef>,
+        refused: Vec<RefusedRef>,
+        answers: Vec<Answer>,
+        reserved: Reserved,
+    ) -> Self {
+        let definitions = Self::definitions(refused_definitions);
+        Self { number, refused, answers, reserved: Some(reserved), ..definitions }
+    }
+
+    /// Whether there is nothing to wait for and nothing to tell.
+    pub fn is_nothing(&self) -> bool {
+        self.number == 0 && self.answers.is_empty() && self.refused_definitions.is_empty()
+    }
+
+    /// The batch's number; 0 if there was none.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether every shard has answered. An error: some samples are not acknowledged.
+    pub fn poll_answered(&mut self, core: &Core, context: &mut Context<'_>) -> Poll<Result<(), Rejection>> {
+        while let Some(answer) = self.answers.last_mut() {
+            let Poll::Ready(reply) = Pin::new(answer).poll(context) else { return Poll::Pending };
+            self.answers.pop();
+            match acknowledged(core, reply) {
+                Ok(ack) => {
+                    self.samples_written += ack.written;
+                    self.refused.extend(ack.refusals.into_iter().flat_map(|refusals| refusals.by_ref));
+                }
+                Err(rejection) => self.failed = Some(rejection),
+            }
+        }
+        self.reserved = None;
+        Poll::Ready(self.failed.clone().map_or(Ok(()), Err))
+    }
+
+    /// Adds what became of it to a response.
+    pub fn tell(self, response: &mut v1::StreamResponse) {
+        let of_definitions = self.refused_definitions.into_iter().map(|refused| refusal(0, refused));
+        let of_samples = self.refused.into_iter().map(|refused| refusal(self.number, refused));
+        response.refusals.extend(of_definitions.chain(of_samples));
+        response.acknowledged_number = response.acknowledged_number.max(self.number);
+        response.samples_written += self.samples_written;
+    }
+}
+
+/// Batches in the order in which they came.
+#[derive(Debug, Default)]
+pub struct Flight {
+    sent: VecDeque<Sent>,
+    acknowledged_number: u64,
+}
+
+impl Flight {
+    /// Whether another message may be taken in.
+    pub fn has_room(&self) -> bool {
+        self.sent.len() < STREAM_BATCHES_MAX
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_empty(&self) -> bool {
+        self.sent.is_empty()
+    }
+
+    /// Adds a message behind the others.
+    pub fn push(&mut self, sent: Sent) {
+        self.sent.push_back(sent);
+    }
+
+    /// One response for all that is answered by now, or the first that was not; pending while the
+    /// first is still under way, or if there is none.
+    pub fn poll_landed(
+        &mut self,
+        core: &Core,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<v1::StreamResponse, Rejection>> {
+        let number = self.acknowledged_number;
+        let mut response = v1::StreamResponse { acknowledged_number: number, ..Default::default() };
+        let mut landed = 0;
+        while response.refusals.len() < STREAM_REFUSALS_MAX
+            && let Some(first) = self.sent.front_mut()
+        {
+            match first.poll_answered(core, context) {
+                Poll::Ready(Ok(())) => {}
+                // What landed before it is told first; it is asked again then.
+                Poll::Ready(Err(_)) | Poll::Pending if landed > 0 => break,
+                Poll::Ready(Err(rejection)) => return Poll::Ready(Err(rejection)),
+                Poll::Pending => return Poll::Pending,
+            }
+            if let Some(sent) = self.sent.pop_front() {
+                sent.tell(&mut response);
+                landed += 1;
+            }
+        }
+        self.acknowledged_number = response.acknowledged_number;
+        if landed > 0 { Poll::Ready(Ok(response)) } else { Poll::Pending }
+    }
+}

@@ -1,0 +1,218 @@
+//! The way of a stream's message on its acceptor: definitions, then the batch: split by owning
+//! shard, sent to each. It knows no order of batches; what became of one is [`Sent`]'s to tell.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::columns::{BatchFault, Columns};
+use super::flight::Sent;
+use super::series::{DefinitionFault, RouteState, StreamSeries};
+use crate::api::core::Core;
+use crate::api::remote_write::wire::{Reader, Tag, WireType};
+use crate::api::remote_write::{MalformedBody, Rejection};
+use crate::limits::{DECODE_SLICE_SERIES, STREAM_BATCH_SAMPLES_MAX};
+use crate::message::{DefinitionBlock, PartSeries, Refusals, ShardRequest, WritePart};
+use crate::model::Sample;
+use crate::routing::{Overloaded, Split};
+use crate::runtime::{reactor_polled, sleep};
+
+const SERIES: Tag = Tag::new(1, WireType::Len);
+const BATCH: Tag = Tag::new(2, WireType::Len);
+const MESSAGE_KNOWN_MAX: u32 = 2;
+
+/// How long a batch that finds no room waits before it tries again, at first and at the most.
+const RETRY_AFTER_MIN: Duration = Duration::from_millis(1);
+const RETRY_AFTER_MAX: Duration = Duration::from_millis(64);
+
+/// What the messages belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// A lone request. One that finds the shards, or the memory for requests, full is refused.
+    Once,
+    /// A stream with batches up to a number. A batch that finds no room is held, and its stream with
+    /// it: the client's window fills.
+    Stream {
+        /// 0: none yet.
+        last_number: u64,
+    },
+}
+
+/// Why nothing of a message, or only its definitions, was taken in.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MessageFault {
+    /// Not a message of this kind.
+    #[error(transparent)]
+    Malformed(#[from] MalformedBody),
+    /// A definition is wrong.
+    #[error(transparent)]
+    Definition(#[from] DefinitionFault),
+    /// The batch is wrong.
+    #[error(transparent)]
+    Batch(#[from] BatchFault),
+    /// A batch is missing, or came twice.
+    #[error("batch {expected} was expected, and batch {number} came: each has the number after the last one's")]
+    WrongNumber {
+        /// The number that it should have.
+        expected: u64,
+        /// The number that it has.
+        number: u64,
+    },
+    /// Two batches.
+    #[error("a message holds one batch at the most")]
+    SecondBatch,
+    /// The node takes no writes now.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+}
+
+/// Takes messages in for one stream.
+pub struct Intake {
+    core: Rc<Core>,
+    series: StreamSeries,
+    call: Call,
+}
+
+impl Intake {
+    /// For a stream that has defined nothing yet.
+    pub fn new(core: Rc<Core>, call: Call) -> Self {
+        let series = StreamSeries::new(core.definitions.begin());
+        Self { core, series, call }
+    }
+
+    /// Takes a message in and tells what is under way of it.
+    pub async fn take(&mut self, message: &Bytes) -> Result<Sent, MessageFault> {
+        let mut refused = Refusals::default();
+        let batch = self.define(message, &mut refused).await?;
+        let Some(batch) = batch else { return Ok(Sent::definitions(refused.by_ref)) };
+        let columns = Columns::read(batch)?;
+        self.check_number(columns.number)?;
+        if let Some(replaying) = self.core.replaying() {
+            return Err(Rejection::NotReady(replaying.to_string()).into());
+        }
+        let mut retry_after = RETRY_AFTER_MIN;
+        loop {
+            match self.send(&columns, &mut refused)? {
+                Ok(sent) => return Ok(sent),
+                Err(Overloaded) if self.call == Call::Once => return Err(Rejection::Overloaded.into()),
+                Err(Overloaded) if self.core.shutdown.is_requested() => return Err(stopping().into()),
+                Err(Overloaded) => {
+                    self.core.count(|counts| counts.stream_waits += 1);
+                    sleep(retry_after).await;
+                    retry_after = (2 * retry_after).min(RETRY_AFTER_MAX);
+                }
+            }
+        }
+    }
+
+    fn check_number(&mut self, number: u64) -> Result<(), MessageFault> {
+        match &mut self.call {
+            Call::Stream { last_number } if *last_number + 1 != number => {
+                Err(MessageFault::WrongNumber { expected: *last_number + 1, number })
+            }
+            Call::Stream { last_number } => {
+                *last_number = number;
+                Ok(())
+            }
+            Call::Once => Ok(()),
+        }
+    }
+
+    /// Takes the definitions in, many in slices, and finds the batch.
+    async fn define<'a>(
+        &mut self,
+        message: &'a Bytes,
+        refused: &mut Refusals,
+    ) -> Result<Option<Reader<'a>>, MessageFault> {
+        let mut fields = Reader::new(message, 0);
+        let (mut batch, mut block, mut defined) = (None, DefinitionBlock::default(), 0);
+        while !fields.is_empty() {
+            match fields.tag()? {
+                SERIES => {
+                    let refusal = self.series.define(fields.message()?, &mut block, &self.core.hasher)?;
+                    refused.by_ref.extend(refusal);
+                    defined += 1;
+                    if defined % DECODE_SLICE_SERIES == 0 {
+                        reactor_polled().await;
+                    }
+                }
+                BATCH if batch.is_some() => return Err(MessageFault::SecondBatch),
+                BATCH => batch = Some(fields.message()?),
+                other => fields.skip_unknown(other, MESSAGE_KNOWN_MAX)?,
+            }
+        }
+        self.series.add(block);
+        self.core.count(|counts| {
+            counts.series_defined += defined as u64;
+            counts.series_refused += refused.by_ref.len() as u64;
+        });
+        Ok(batch)
+    }
+
+    /// Sends a batch on to the shards, all of it or nothing.
+    fn send(&self, columns: &Columns, refused: &mut Refusals) -> Result<Result<Sent, Overloaded>, BatchFault> {
+        let mut reserved = self.core.bodies.begin();
+        let in_memory_bytes = columns.samples() * (size_of::<PartSeries>() + size_of::<Sample>());
+        if !self.core.router.has_room() || reserved.grow(in_memory_bytes).is_err() {
+            return Ok(Err(Overloaded));
+        }
+        let mut split = Split::new(self.core.router.table(), &self.core.parts);
+        let mut of_refused_series = Refusals::default();
+        self.split(columns, &mut split, &mut of_refused_series)?;
+        let parts = match split.finish() {
+            Ok(parts) => parts,
+            Err(overloaded) => return Ok(Err(overloaded)),
+        };
+        let mut answers = Vec::with_capacity(self.core.router.table().shards());
+        for (shard, part) in parts {
+            let write = WritePart { body: Arc::clone(self.series.body()), part };
+            // There was room, and nobody else asked meanwhile.
+            match self.core.router.ask(shard, ShardRequest::Write(write)) {
+                Ok(answer) => answers.push(answer),
+                Err(overloaded) => return Ok(Err(overloaded)),
+            }
+        }
+        self.core.count(|counts| counts.refused.merge(&of_refused_series.counts));
+        let definitions = std::mem::take(&mut refused.by_ref);
+        Ok(Ok(Sent::batch(columns.number, definitions, of_refused_series.by_ref, answers, reserved)))
+    }
+
+    /// Deals a batch's samples out to the shards' parts.
+    fn split(
+        &self,
+        columns: &Columns,
+        split: &mut Split<'_>,
+        refused: &mut Refusals,
+    ) -> Result<(), BatchFault> {
+        let routes = self.series.routes();
+        let (mut sample_number, mut last) = (0, None);
+        columns.for_each(STREAM_BATCH_SAMPLES_MAX, |stream_ref, sample| {
+            let state = routes.get(stream_ref as usize).map(|route| route.state);
+            match state {
+                Some(RouteState::Series) if last == Some(stream_ref) => split.another_sample(sample),
+                Some(RouteState::Series) => {
+                    let route = &routes[stream_ref as usize];
+                    split.series(route.id, route.labels, 1);
+                    split.sample(sample);
+                    last = Some(stream_ref);
+                }
+                Some(RouteState::Refused(reason)) => {
+                    refused.counts.add(reason, 1);
+                    refused.note_ref(stream_ref, reason, 1);
+                }
+                Some(RouteState::Undefined) | None => {
+                    return Err(BatchFault::UndefinedRef { sample: sample_number, stream_ref });
+                }
+            }
+            sample_number += 1;
+            Ok(())
+        })
+    }
+}
+
+/// What senders are told once the node is to end.
+pub fn stopping() -> Rejection {
+    Rejection::NotReady("the node is stopping".to_owned())
+}

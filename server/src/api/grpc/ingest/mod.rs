@@ -1,0 +1,144 @@
+//! `silverback.v1.Ingest`: from gRPC messages to the shards, and back with exact acknowledgements.
+//!
+//! ```text
+//! tonic (frames, compression) → raw message → intake: definitions → routes by ref
+//!                                                     columns → parts by owning shard → shards
+//! response stream ← flight: batches in the order of their numbers ← replies of the shards
+//! ```
+//!
+//! A sample's labels are looked at once, when its series is defined; a batch is dealt out to the
+//! shards by the routes of its refs, without an object for a sample.
+mod codec;
+mod columns;
+mod flight;
+mod intake;
+mod series;
+mod stream;
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use send_wrapper::SendWrapper;
+use silverback_proto::v1;
+use tonic::codec::CompressionEncoding;
+use tonic::server::{Grpc, StreamingService, UnaryService};
+use tonic::{Status, Streaming};
+
+use self::codec::RawRequests;
+use self::intake::{Call, Intake};
+use self::stream::Responses;
+use super::status::{of_fault, of_rejection};
+use crate::api::core::Core;
+use crate::config::AckMode;
+use crate::limits::{
+    GRPC_MESSAGE_BYTES_MAX, STREAM_BATCH_SAMPLES_MAX, STREAM_BATCHES_MAX, STREAM_DEFINITION_BYTES_MAX,
+    STREAM_REFS_MAX,
+};
+
+pub use self::columns::{BatchFault, Columns};
+pub use self::intake::MessageFault;
+pub use self::series::DefinitionFault;
+
+type LocalFuture<T> = Pin<Box<dyn Future<Output = Result<tonic::Response<T>, Status>>>>;
+
+/// Answers `Write`.
+pub async fn write<B>(core: &Rc<Core>, request: Request<B>) -> Response<tonic::body::Body>
+where
+    B: Body + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+{
+    grpc::<v1::WriteResponse>(core).unary(Write { core: Rc::clone(core) }, request).await
+}
+
+/// Answers `Stream`.
+pub async fn stream<B>(core: &Rc<Core>, request: Request<B>) -> Response<tonic::body::Body>
+where
+    B: Body + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+{
+    let service = OpenStream { core: SendWrapper::new(Rc::clone(core)) };
+    grpc::<v1::StreamResponse>(core).streaming(service, request).await
+}
+
+fn grpc<A: prost::Message + Send + 'static>(core: &Core) -> Grpc<RawRequests<A>> {
+    Grpc::new(RawRequests::default())
+        .accept_compressed(CompressionEncoding::Gzip)
+        .accept_compressed(CompressionEncoding::Zstd)
+        .max_decoding_message_size(message_bytes_max(core))
+}
+
+fn message_bytes_max(core: &Core) -> usize {
+    core.config.max_decoded_bytes.min(GRPC_MESSAGE_BYTES_MAX)
+}
+
+/// What a stream is told first.
+fn terms(core: &Core) -> v1::Terms {
+    let durability = match core.config.ack {
+        AckMode::Durable => v1::Durability::Disk,
+        AckMode::Memory => v1::Durability::Memory,
+    };
+    v1::Terms {
+        durability: durability.into(),
+        batches_in_flight_max: STREAM_BATCHES_MAX as u32,
+        message_bytes_max: message_bytes_max(core) as u32,
+        batch_samples_max: STREAM_BATCH_SAMPLES_MAX as u32,
+        refs_max: STREAM_REFS_MAX as u32,
+        definition_bytes_max: STREAM_DEFINITION_BYTES_MAX as u64,
+        idle_timeout_ms: core.config.stream_idle_timeout.as_millis() as u64,
+    }
+}
+
+struct Write {
+    core: Rc<Core>,
+}
+
+impl UnaryService<Bytes> for Write {
+    type Response = v1::WriteResponse;
+    type Future = LocalFuture<v1::WriteResponse>;
+
+    fn call(&mut self, request: tonic::Request<Bytes>) -> Self::Future {
+        let core = Rc::clone(&self.core);
+        Box::pin(async move { write_once(core, request.into_inner()).await.map(tonic::Response::new) })
+    }
+}
+
+/// One message as a stream of its own.
+async fn write_once(core: Rc<Core>, message: Bytes) -> Result<v1::WriteResponse, Status> {
+    core.count(|counts| {
+        counts.writes_grpc += 1;
+        counts.write_bytes += message.len() as u64;
+    });
+    let mut intake = Intake::new(Rc::clone(&core), Call::Once);
+    let mut sent = intake.take(&message).await.map_err(|fault| of_fault(&fault))?;
+    let answered = poll_fn(|context| sent.poll_answered(&core, context)).await;
+    answered.map_err(|rejection| of_rejection(&rejection))?;
+    let mut told = v1::StreamResponse::default();
+    sent.tell(&mut told);
+    Ok(v1::WriteResponse { samples_written: told.samples_written, refusals: told.refusals })
+}
+
+struct OpenStream {
+    // tonic asks for `Send`; a stream stays on its core.
+    core: SendWrapper<Rc<Core>>,
+}
+
+impl StreamingService<Bytes> for OpenStream {
+    type Response = v1::StreamResponse;
+    type ResponseStream = SendWrapper<Responses>;
+    type Future = LocalFuture<Self::ResponseStream>;
+
+    fn call(&mut self, request: tonic::Request<Streaming<Bytes>>) -> Self::Future {
+        let core = Rc::clone(&self.core);
+        Box::pin(async move {
+            if let Some(why) = core.not_ready() {
+                return Err(Status::unavailable(why));
+            }
+            let responses = Responses::new(core, request.into_inner());
+            Ok(tonic::Response::new(SendWrapper::new(responses)))
+        })
+    }
+}

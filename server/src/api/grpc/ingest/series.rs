@@ -1,0 +1,253 @@
+//! The series that one stream has defined: refs, their routes, and the labels for a shard that
+//! doesn't know them. They end with the stream.
+
+use std::sync::Arc;
+
+use crate::api::remote_write::wire::{Reader, Tag, WireType};
+use crate::api::remote_write::{CollectedLabels, MalformedBody, collect_labels};
+use crate::limits::{STREAM_DEFINITION_BYTES_MAX, STREAM_REFS_MAX};
+use crate::message::{DefinitionBlock, Definitions, LabelSpan, RefusedRef, WriteBody};
+use crate::model::{RefusedReason, SeriesId, SeriesIdHasher};
+use crate::routing::{NoRoom, Reserved};
+
+const LABELS: Tag = Tag::new(1, WireType::Len);
+const REF: Tag = Tag::new(2, WireType::Varint);
+const DEFINITION_KNOWN_MAX: u32 = 2;
+
+/// What stands for a ref.
+#[derive(Debug, Clone, Copy)]
+pub struct Route {
+    /// The routing key.
+    pub id: SeriesId,
+    /// Where its labels lie.
+    pub labels: LabelSpan,
+    /// Whether there is such a series.
+    pub state: RouteState,
+}
+const _: () = assert!(size_of::<Route>() <= 32);
+
+/// What became of a ref's definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RouteState {
+    /// None came.
+    Undefined,
+    /// It is a series.
+    Series,
+    /// Its labels were refused, and so are its samples.
+    Refused(RefusedReason),
+}
+
+/// What is wrong with a definition, so that the stream can't go on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DefinitionFault {
+    /// Not a definition at all.
+    #[error(transparent)]
+    Malformed(#[from] MalformedBody),
+    /// The ref has a series.
+    #[error("the ref {0} is defined already: a ref stands for one series as long as the stream lives")]
+    Redefined(u32),
+    /// The ref is too high.
+    #[error("the ref {0} is beyond what a stream may define: refs lie below {STREAM_REFS_MAX}")]
+    RefTooHigh(u32),
+    /// The labels are too many.
+    #[error(
+        "the stream's definitions take more than {STREAM_DEFINITION_BYTES_MAX} bytes: open another one for \
+         further series"
+    )]
+    TooMuch,
+    /// The memory for all streams' definitions is taken.
+    #[error(
+        "the memory for the series that streams define is full: define fewer, or raise --memory-limit"
+    )]
+    Full,
+}
+
+/// The series of one stream.
+#[derive(Debug)]
+pub struct StreamSeries {
+    routes: Vec<Route>,
+    /// What its batches carry: nothing but the definitions.
+    body: Arc<WriteBody>,
+    labels: CollectedLabels,
+    reserved: Reserved,
+}
+
+const UNDEFINED: Route =
+    Route { id: SeriesId(0), labels: LabelSpan::NOWHERE, state: RouteState::Undefined };
+
+impl StreamSeries {
+    /// A stream that has none; what it defines takes room in `reserved`.
+    pub fn new(reserved: Reserved) -> Self {
+        Self { routes: Vec::new(), body: Arc::default(), labels: CollectedLabels::default(), reserved }
+    }
+
+    /// The routes by ref.
+    pub fn routes(&self) -> &[Route] {
+        &self.routes
+    }
+
+    /// What a batch carries.
+    pub fn body(&self) -> &Arc<WriteBody> {
+        &self.body
+    }
+
+    /// Takes one definition in, its labels to the end of `block`. `Some`: its labels are refused.
+    pub fn define(
+        &mut self,
+        definition: Reader,
+        block: &mut DefinitionBlock,
+        hasher: &SeriesIdHasher,
+    ) -> Result<Option<RefusedRef>, DefinitionFault> {
+        let stream_ref = read_ref(definition)?;
+        self.check_free(stream_ref)?;
+        collect_labels(definition, &mut self.labels)?;
+        let bytes = definition.bytes();
+        if let Err(reason) = self.labels.check(bytes) {
+            self.set(stream_ref, Route { state: RouteState::Refused(reason), ..UNDEFINED });
+            return Ok(Some(RefusedRef { stream_ref, reason, samples: 0 }));
+        }
+        let number = self.body.definitions.len() + block.len() as u32;
+        let ((), canonical) = block.push(|out| self.labels.write_canonical(bytes, out));
+        let labels = LabelSpan::of_definition(number, stream_ref);
+        let id = hasher.hash_canonical(canonical);
+        self.set(stream_ref, Route { id, labels, state: RouteState::Series });
+        self.make_room(block.bytes())?;
+        Ok(None)
+    }
+
+    /// Lets batches use what is defined up to the end of `block`.
+    pub fn add(&mut self, block: DefinitionBlock) {
+        if !block.is_empty() {
+            let mut definitions: Definitions = self.body.definitions.clone();
+            definitions.push(block);
+            self.body = Arc::new(WriteBody { definitions, ..WriteBody::default() });
+        }
+    }
+
+    fn check_free(&self, stream_ref: u32) -> Result<(), DefinitionFault> {
+        if stream_ref as usize >= STREAM_REFS_MAX {
+            return Err(DefinitionFault::RefTooHigh(stream_ref));
+        }
+        match self.routes.get(stream_ref as usize).map(|route| route.state) {
+            None | Some(RouteState::Undefined) => Ok(()),
+            Some(RouteState::Series | RouteState::Refused(_)) => Err(DefinitionFault::Redefined(stream_ref)),
+        }
+    }
+
+    fn set(&mut self, stream_ref: u32, route: Route) {
+        let place = stream_ref as usize;
+        if self.routes.len() <= place {
+            self.routes.resize(place + 1, UNDEFINED);
+        }
+        self.routes[place] = route;
+    }
+
+    fn make_room(&mut self, of_block: usize) -> Result<(), DefinitionFault> {
+        let definition_bytes = self.body.definitions.bytes() + of_block;
+        if definition_bytes > STREAM_DEFINITION_BYTES_MAX {
+            return Err(DefinitionFault::TooMuch);
+        }
+        let bytes = definition_bytes + self.routes.capacity() * size_of::<Route>();
+        self.reserved.grow_to(bytes).map_err(|no_room| match no_room {
+            NoRoom::Overloaded | NoRoom::TooMuch { .. } => DefinitionFault::Full,
+        })
+    }
+}
+
+fn read_ref(mut definition: Reader) -> Result<u32, MalformedBody> {
+    let mut stream_ref = 0;
+    while !definition.is_empty() {
+        match definition.tag()? {
+            // As protobuf has it: a number too large for its type is cut to it.
+            REF => stream_ref = definition.varint()? as u32,
+            LABELS => definition.skip(LABELS)?,
+            other => definition.skip_unknown(other, DEFINITION_KNOWN_MAX)?,
+        }
+    }
+    Ok(stream_ref)
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+    use silverback_proto::v1;
+
+    use super::*;
+    use crate::routing::ByteBudget;
+
+    fn definition(stream_ref: u32, labels: &[(&str, &str)]) -> Vec<u8> {
+        let label = |(name, value): &(&str, &str)| v1::Label { name: (*name).into(), value: (*value).into() };
+        v1::SeriesDefinition { labels: labels.iter().map(label).collect(), r#ref: stream_ref }.encode_to_vec()
+    }
+
+    fn hasher() -> SeriesIdHasher {
+        SeriesIdHasher::new(7, b"tenant")
+    }
+
+    struct Stream(StreamSeries);
+
+    impl Stream {
+        fn new(bytes_max: usize) -> Self {
+            Self(StreamSeries::new(ByteBudget::new(bytes_max).begin()))
+        }
+
+        fn define(
+            &mut self,
+            stream_ref: u32,
+            labels: &[(&str, &str)],
+        ) -> Result<Option<RefusedRef>, DefinitionFault> {
+            let bytes = definition(stream_ref, labels);
+            let mut block = DefinitionBlock::default();
+            let defined = self.0.define(Reader::new(&bytes, 0), &mut block, &hasher());
+            self.0.add(block);
+            defined
+        }
+
+        fn labels(&self, stream_ref: u32) -> Vec<(String, String)> {
+            let mut labels = Vec::new();
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            let route = self.0.routes()[stream_ref as usize];
+            self.0.body().for_each_label(route.labels, |n, v| labels.push((text(n), text(v))));
+            labels
+        }
+    }
+
+    #[test]
+    fn a_definition_is_a_series_by_its_labels_in_any_order() {
+        let mut stream = Stream::new(1 << 20);
+        assert_eq!(stream.define(0, &[("__name__", "up"), ("job", "a"), ("x", "")]), Ok(None));
+        assert_eq!(stream.define(9, &[("job", "a"), ("__name__", "up")]), Ok(None));
+        let [first, ninth] = [0, 9].map(|stream_ref| stream.0.routes()[stream_ref]);
+        assert_eq!(first.id, ninth.id);
+        assert_eq!((first.labels.stream_ref(), ninth.labels.stream_ref()), (Some(0), Some(9)));
+        let expect = [("__name__".to_owned(), "up".to_owned()), ("job".to_owned(), "a".to_owned())];
+        assert_eq!(stream.labels(0), expect);
+        assert_eq!(stream.labels(9), expect);
+        assert_eq!(stream.0.routes()[5].state, RouteState::Undefined);
+    }
+
+    #[test]
+    fn refused_labels_cost_their_ref_alone() {
+        let mut stream = Stream::new(1 << 20);
+        let reason = RefusedReason::MissingName;
+        assert_eq!(stream.define(0, &[("job", "a")]), Ok(Some(RefusedRef { stream_ref: 0, reason, samples: 0 })));
+        assert_eq!(stream.0.routes()[0].state, RouteState::Refused(reason));
+        assert_eq!(stream.define(1, &[("__name__", "up")]), Ok(None));
+        assert_eq!(stream.labels(1), [("__name__".to_owned(), "up".to_owned())]);
+    }
+
+    #[test]
+    fn what_the_stream_can_t_go_on_from_is_told() {
+        let mut stream = Stream::new(10_000);
+        stream.define(0, &[("__name__", "up")]).unwrap();
+        stream.define(1, &[]).unwrap();
+        assert_eq!(stream.define(0, &[("__name__", "up")]), Err(DefinitionFault::Redefined(0)));
+        assert_eq!(stream.define(1, &[("__name__", "up")]), Err(DefinitionFault::Redefined(1)));
+        let high = STREAM_REFS_MAX as u32;
+        assert_eq!(stream.define(high, &[("__name__", "up")]), Err(DefinitionFault::RefTooHigh(high)));
+        assert_eq!(stream.define(5000, &[("__name__", "up")]), Err(DefinitionFault::Full), "its table is counted");
+        let bytes = [0x0a, 9, 1];
+        let defined = stream.0.define(Reader::new(&bytes, 0), &mut DefinitionBlock::default(), &hasher());
+        assert!(matches!(defined, Err(DefinitionFault::Malformed(_))));
+    }
+}

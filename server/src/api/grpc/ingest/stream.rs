@@ -1,0 +1,134 @@
+//! One `Ingest.Stream` from its first message to its status: what it takes in, and its responses.
+//!
+//! Both halves are one task: the response stream polls the intake, and is polled no further while
+//! the client reads no responses or has no room for them. So a client that stops reading stops being
+//! read, and the bytes that wait are those of HTTP/2's windows.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::Stream;
+use silverback_proto::v1;
+use tonic::{Status, Streaming};
+
+use super::flight::Flight;
+use super::intake::{Call, Intake, stopping};
+use super::terms;
+use crate::api::core::Core;
+use crate::api::grpc::status::{of_fault, of_rejection, of_transport};
+use crate::runtime::{reactor_polled, timeout};
+
+/// Bytes of messages that are taken in between two looks at the reactor: about 200 µs.
+const SLICE_BYTES: usize = 128 << 10;
+
+type Ending = Result<(), Status>;
+
+/// The responses of one stream.
+pub struct Responses {
+    core: Rc<Core>,
+    terms: Option<v1::Terms>,
+    flight: Rc<RefCell<Flight>>,
+    /// Takes the client's messages in; `None` once it has ended.
+    intake: Option<Pin<Box<dyn Future<Output = Ending>>>>,
+    ending: Ending,
+}
+
+impl Responses {
+    /// To a client's messages.
+    pub fn new(core: Rc<Core>, messages: Streaming<Bytes>) -> Self {
+        core.count(|counts| {
+            counts.streams += 1;
+            counts.streams_open += 1;
+        });
+        let flight = Rc::<RefCell<Flight>>::default();
+        let intake = Box::pin(take_in(Rc::clone(&core), messages, Rc::clone(&flight)));
+        let terms = Some(terms(&core));
+        Self { core, terms, flight, intake: Some(intake), ending: Ok(()) }
+    }
+
+    fn fail(&mut self, status: Status) -> Poll<Option<Result<v1::StreamResponse, Status>>> {
+        tracing::debug!(%status, "a gRPC stream ends with an error");
+        self.core.count(|counts| counts.streams_failed += 1);
+        self.intake = None;
+        *self.flight.borrow_mut() = Flight::default();
+        Poll::Ready(Some(Err(status)))
+    }
+}
+
+impl Drop for Responses {
+    fn drop(&mut self) {
+        self.core.count(|counts| counts.streams_open -= 1);
+    }
+}
+
+impl Stream for Responses {
+    type Item = Result<v1::StreamResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(terms) = self.terms.take() {
+            return Poll::Ready(Some(Ok(v1::StreamResponse { terms: Some(terms), ..Default::default() })));
+        }
+        if let Some(intake) = &mut self.intake
+            && let Poll::Ready(ending) = intake.as_mut().poll(context)
+        {
+            self.intake = None;
+            self.ending = ending;
+        }
+        let landed = self.flight.borrow_mut().poll_landed(&self.core, context);
+        match landed {
+            Poll::Ready(Ok(response)) => Poll::Ready(Some(Ok(response))),
+            Poll::Ready(Err(rejection)) => self.fail(of_rejection(&rejection)),
+            Poll::Pending if self.intake.is_some() || !self.flight.borrow().is_empty() => Poll::Pending,
+            // What was under way is acknowledged: now the stream's own end.
+            Poll::Pending => match std::mem::replace(&mut self.ending, Ok(())) {
+                Ok(()) => Poll::Ready(None),
+                Err(status) => self.fail(status),
+            },
+        }
+    }
+}
+
+/// Takes messages in, as far as there is room for what is under way, until the client's last.
+async fn take_in(core: Rc<Core>, mut messages: Streaming<Bytes>, flight: Rc<RefCell<Flight>>) -> Ending {
+    let mut intake = Intake::new(Rc::clone(&core), Call::Stream { last_number: 0 });
+    let mut ending = pin!(core.shutdown.requested());
+    let mut taken_bytes = 0;
+    loop {
+        // No waker: whoever makes room is the stream that polls this, and it polls on.
+        poll_fn(|_| if flight.borrow().has_room() { Poll::Ready(()) } else { Poll::Pending }).await;
+        let mut next = pin!(next_message(&core, &mut messages));
+        let message = poll_fn(|context| match ending.as_mut().poll(context) {
+            Poll::Ready(_) => Poll::Ready(Err(of_rejection(&stopping()))),
+            Poll::Pending => next.as_mut().poll(context),
+        });
+        let Some(message) = message.await? else { return Ok(()) };
+        let sent = intake.take(&message).await.map_err(|fault| of_fault(&fault))?;
+        core.count(|counts| {
+            counts.write_bytes += message.len() as u64;
+            counts.stream_batches += u64::from(sent.number() > 0);
+        });
+        if !sent.is_nothing() {
+            flight.borrow_mut().push(sent);
+        }
+        taken_bytes += message.len();
+        if taken_bytes >= SLICE_BYTES {
+            taken_bytes = 0;
+            reactor_polled().await;
+        }
+    }
+}
+
+/// The client's next message, `None` after its last. A client that is silent for too long is told.
+async fn next_message(core: &Core, messages: &mut Streaming<Bytes>) -> Result<Option<Bytes>, Status> {
+    let limit = core.config.stream_idle_timeout;
+    match timeout(limit, messages.message()).await {
+        Ok(message) => message.map_err(of_transport),
+        Err(_) => Err(Status::deadline_exceeded(format!(
+            "no message for {limit:?}: open the stream again when there is something to write"
+        ))),
+    }
+}

@@ -1,0 +1,90 @@
+//! Errors as gRPC tells them: one place for the codes, the words and the hints.
+
+use std::time::Duration;
+
+use silverback_proto::v1;
+use tonic::metadata::MetadataValue;
+use tonic::{Code, Status};
+
+use super::ingest::MessageFault;
+use crate::api::remote_write::Rejection;
+use crate::message::RefusedRef;
+use crate::model::RefusedReason;
+
+/// When the same may be sent again, in ms, in an error's trailers.
+const RETRY_AFTER: &str = "retry-after-ms";
+
+/// A request that was refused as a whole.
+pub fn of_rejection(rejection: &Rejection) -> Status {
+    let code = match rejection {
+        Rejection::Overloaded | Rejection::MemoryFull { .. } => Code::ResourceExhausted,
+        Rejection::BodyTooLarge { .. } | Rejection::TakesTooMuch { .. } => Code::ResourceExhausted,
+        Rejection::NotReady(_) => Code::Unavailable,
+        Rejection::BodyTimedOut(_) => Code::DeadlineExceeded,
+        Rejection::BodyBrokeOff(_) => Code::Aborted,
+        Rejection::Snappy(_) | Rejection::Malformed(_) => Code::InvalidArgument,
+        Rejection::Method
+        | Rejection::Header(_)
+        | Rejection::ContentType(_)
+        | Rejection::ContentEncoding(_) => Code::InvalidArgument,
+    };
+    let mut status = Status::new(code, rejection.to_string());
+    if let Some(retry_after) = rejection.retry_after() {
+        let retry_after_ms = Duration::from_secs(retry_after.seconds.into()).as_millis() as u64;
+        status.metadata_mut().insert(RETRY_AFTER, MetadataValue::from(retry_after_ms));
+    }
+    status
+}
+
+/// A message that was refused as a whole.
+pub fn of_fault(fault: &MessageFault) -> Status {
+    use super::ingest::DefinitionFault::{Full, Malformed, RefTooHigh, Redefined, TooMuch};
+
+    let code = match fault {
+        MessageFault::Rejected(rejection) => return of_rejection(rejection),
+        MessageFault::Definition(Redefined(_)) => Code::AlreadyExists,
+        MessageFault::Definition(Full | TooMuch) => Code::ResourceExhausted,
+        MessageFault::Definition(Malformed(_) | RefTooHigh(_)) => Code::InvalidArgument,
+        MessageFault::Malformed(_)
+        | MessageFault::Batch(_)
+        | MessageFault::WrongNumber { .. }
+        | MessageFault::SecondBatch => Code::InvalidArgument,
+    };
+    Status::new(code, fault.to_string())
+}
+
+/// What the transport made of a message that it could not hand over. tonic calls one that is too
+/// large out of range; to gRPC's own implementations it is exhausted.
+pub fn of_transport(status: Status) -> Status {
+    match status.code() {
+        Code::OutOfRange => Status::new(Code::ResourceExhausted, status.message()),
+        _other => status,
+    }
+}
+
+/// A refused series or its samples.
+pub fn refusal(batch_number: u64, refused: RefusedRef) -> v1::Refusal {
+    let RefusedRef { stream_ref, reason, samples } = refused;
+    v1::Refusal { batch_number, r#ref: stream_ref, reason: reason_code(reason).into(), samples }
+}
+
+fn reason_code(reason: RefusedReason) -> v1::RefusalReason {
+    match reason {
+        RefusedReason::OutOfOrder => v1::RefusalReason::OutOfOrder,
+        RefusedReason::Duplicate => v1::RefusalReason::Duplicate,
+        RefusedReason::TooOld => v1::RefusalReason::TooOld,
+        RefusedReason::TooFarInFuture => v1::RefusalReason::TooFarInFuture,
+        RefusedReason::MissingName => v1::RefusalReason::MissingName,
+        RefusedReason::EmptyLabelName => v1::RefusalReason::EmptyLabelName,
+        RefusedReason::DuplicateLabel => v1::RefusalReason::DuplicateLabel,
+        RefusedReason::InvalidUtf8 => v1::RefusalReason::InvalidUtf8,
+        RefusedReason::TooManyLabels => v1::RefusalReason::TooManyLabels,
+        RefusedReason::LabelTooLong => v1::RefusalReason::LabelTooLong,
+        RefusedReason::SeriesLimit => v1::RefusalReason::SeriesLimit,
+        RefusedReason::MemoryLimit => v1::RefusalReason::MemoryLimit,
+        // Remote write's alone.
+        RefusedReason::BadSymbolRef | RefusedReason::BadSeriesShape | RefusedReason::NativeHistogram => {
+            v1::RefusalReason::Unspecified
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Bytes that something may take all together on one core, and who has how many of them.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crate::routing::Overloaded;
+
+/// A bound on bytes. Clones share it.
+#[derive(Debug, Clone)]
+pub struct ByteBudget {
+    taken_bytes: Rc<Cell<usize>>,
+    bytes_max: usize,
+}
+
+/// Bytes of a budget that a request, or a stream, holds until it is dropped.
+#[derive(Debug)]
+pub struct Reserved {
+    budget: ByteBudget,
+    bytes: usize,
+}
+
+/// Why a request got no more room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoRoom {
+    /// Others have it: try again later.
+    Overloaded,
+    /// It alone would take more than all may.
+    TooMuch {
+        /// What all may take.
+        bytes_max: usize,
+    },
+}
+
+impl ByteBudget {
+    /// Room for `bytes_max` bytes.
+    pub fn new(bytes_max: usize) -> Self {
+        Self { taken_bytes: Rc::default(), bytes_max }
+    }
+
+    /// A request that has no room yet.
+    pub fn begin(&self) -> Reserved {
+        Reserved { budget: self.clone(), bytes: 0 }
+    }
+
+    /// Bytes that are taken now.
+    pub fn taken_bytes(&self) -> usize {
+        self.taken_bytes.get()
+    }
+}
+
+impl Reserved {
+    /// Makes room for so many bytes more of the request, or refuses it.
+    pub fn grow(&mut self, bytes: usize) -> Result<(), Overloaded> {
+        let taken = self.budget.taken_bytes.get();
+        // One request always fits, so that none is refused for ever.
+        if taken + bytes > self.budget.bytes_max && taken > self.bytes {
+            return Err(Overloaded);
+        }
+        self.budget.taken_bytes.set(taken + bytes);
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// Makes room for what the request takes in all, once that is known. Beyond the bound there is
+    /// none, not even for a lone request.
+    pub fn grow_to(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        let bytes_max = self.budget.bytes_max;
+        if bytes > bytes_max {
+            return Err(NoRoom::TooMuch { bytes_max });
+        }
+        self.grow(bytes.saturating_sub(self.bytes)).map_err(|_| NoRoom::Overloaded)
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        let taken = &self.budget.taken_bytes;
+        taken.set(taken.get() - self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_beyond_the_bound_are_refused_but_never_a_lone_one() {
+        let budget = ByteBudget::new(100);
+        let mut lone = budget.begin();
+        lone.grow(300).unwrap();
+        lone.grow(200).unwrap();
+        assert!(budget.begin().grow(1).is_err());
+        drop(lone);
+        let (mut small, mut other) = (budget.begin(), budget.begin());
+        small.grow(60).unwrap();
+        assert!(other.grow(41).is_err());
+        other.grow(40).unwrap();
+        assert!(small.grow(1).is_err(), "a request that grows is not alone");
+        drop((small, other));
+        assert_eq!(budget.taken_bytes(), 0);
+    }
+
+    #[test]
+    fn a_request_that_turns_out_to_take_more_than_all_may_is_refused_for_good() {
+        let budget = ByteBudget::new(100);
+        let (mut one, mut other) = (budget.begin(), budget.begin());
+        assert_eq!(one.grow_to(60), Ok(()));
+        assert_eq!(one.grow_to(50), Ok(()), "it has that already");
+        assert_eq!(other.grow_to(50), Err(NoRoom::Overloaded));
+        assert_eq!(one.grow_to(101), Err(NoRoom::TooMuch { bytes_max: 100 }));
+        assert_eq!(budget.taken_bytes(), 60);
+    }
+}

@@ -81,7 +81,10 @@ pub const LOG_BACKLOG_BYTES_MAX: usize = 1 << 20;
 pub const STREAM_REFS_MAX: usize = 1 << 20;
 /// Labels that one gRPC stream defines, in bytes.
 pub const STREAM_DEFINITION_BYTES_MAX: usize = 256 << 20;
-const _: () = assert!(STREAM_REFS_MAX < 1 << 30 && STREAM_DEFINITION_BYTES_MAX < 1 << 30, "a label span keeps both in 30 bits");
+const _: () = assert!(
+    STREAM_REFS_MAX < 1 << 30 && STREAM_DEFINITION_BYTES_MAX < 1 << 30,
+    "a label span keeps both in 30 bits"
+);
 /// Batches of one gRPC stream that are under way.
 pub const STREAM_BATCHES_MAX: usize = 64;
 /// Samples of one batch: taken apart in about 200 µs.

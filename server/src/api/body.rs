@@ -11,6 +11,8 @@ use futures::channel::mpsc;
 use futures::{SinkExt, StreamExt};
 use http_body::{Body, Frame, SizeHint};
 
+use crate::api::grpc::deadline::TimedBody;
+
 /// Frames that wait for a slow client before whoever makes them waits too.
 const FRAMES_WAITING_MAX: usize = 2;
 
@@ -23,6 +25,8 @@ pub enum ResponseBody {
     Stream(FrameReceiver),
     /// What a gRPC service answers: messages, and its status in the trailers.
     Grpc(tonic::body::Body),
+    /// One of these, as long as its client waits.
+    Timed(Box<TimedBody>),
 }
 
 /// The sending end of a stream.
@@ -105,6 +109,7 @@ impl Body for ResponseBody {
                 let frame = ready!(Pin::new(body).poll_frame(context));
                 Poll::Ready(frame.map(|f| f.map_err(|status| Broken(status.to_string()))))
             }
+            Self::Timed(body) => Pin::new(&mut **body).poll_frame(context),
         }
     }
 
@@ -113,6 +118,7 @@ impl Body for ResponseBody {
             Self::Whole(bytes) => bytes.is_empty(),
             Self::Stream(_) => false,
             Self::Grpc(body) => body.is_end_stream(),
+            Self::Timed(body) => body.is_end_stream(),
         }
     }
 
@@ -121,6 +127,7 @@ impl Body for ResponseBody {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Stream(_) => SizeHint::default(),
             Self::Grpc(body) => body.size_hint(),
+            Self::Timed(body) => body.size_hint(),
         }
     }
 }

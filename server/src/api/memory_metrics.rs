@@ -36,6 +36,7 @@ fn accounted(cores: &[CoreStats]) -> Family {
             ("chunks", core.shard.memory.chunk_bytes as f64),
             ("index", core.shard.memory.index_bytes as f64),
             ("in_flight", core.acceptor.in_flight_bytes as f64),
+            ("definitions", core.acceptor.definition_bytes as f64),
             ("pools", core.acceptor.pool_bytes as f64),
         ];
         for (part, bytes) in parts {

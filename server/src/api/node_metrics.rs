@@ -165,6 +165,36 @@ const SHARD: &[Row] = &[
 ];
 
 const ACCEPTOR: &[Row] = &[
+    row("silverback_grpc_writes_total", Kind::Counter, "gRPC `Ingest.Write` requests.", {
+        Value::Acceptor(|a| a.writes_grpc)
+    }),
+    row("silverback_grpc_streams", Kind::Gauge, "gRPC streams that are open.", {
+        Value::Acceptor(|a| a.streams_open)
+    }),
+    row("silverback_grpc_streams_total", Kind::Counter, "gRPC streams since the start.", {
+        Value::Acceptor(|a| a.streams)
+    }),
+    row("silverback_grpc_streams_failed_total", Kind::Counter, "gRPC streams that ended with an error.", {
+        Value::Acceptor(|a| a.streams_failed)
+    }),
+    row("silverback_grpc_stream_batches_total", Kind::Counter, "Batches that came over gRPC streams.", {
+        Value::Acceptor(|a| a.stream_batches)
+    }),
+    row(
+        "silverback_grpc_stream_waits_total",
+        Kind::Counter,
+        "Times that a batch of a gRPC stream waited for room.",
+        Value::Acceptor(|a| a.stream_waits),
+    ),
+    row("silverback_grpc_series_defined_total", Kind::Counter, "Series that gRPC senders defined.", {
+        Value::Acceptor(|a| a.series_defined)
+    }),
+    row(
+        "silverback_grpc_definition_bytes",
+        Kind::Gauge,
+        "Memory of the series that open gRPC streams have defined.",
+        Value::Acceptor(|a| a.definition_bytes),
+    ),
     row("silverback_write_requests_malformed_total", Kind::Counter, "Write requests refused whole.", {
         Value::Acceptor(|a| a.writes_malformed)
     }),

@@ -133,7 +133,9 @@ impl MemoryStatus {
             limit_bytes: plan.limit_bytes as u64,
             shards_bytes: sum(|c| c.shard.memory.total() as u64),
             shards_budget_bytes: sum(|c| c.shard.memory_budget_bytes as u64),
-            requests_bytes: sum(|c| c.acceptor.in_flight_bytes + c.acceptor.pool_bytes),
+            requests_bytes: sum(|c| {
+                c.acceptor.in_flight_bytes + c.acceptor.pool_bytes + c.acceptor.definition_bytes
+            }),
             refuses: match most {
                 MemoryPressure::Ample => Refuses::Nothing,
                 MemoryPressure::NoNewSeries => Refuses::NewSeries,

@@ -121,7 +121,8 @@ pub fn start(shared: &std::sync::Arc<Shared>, index: usize, core: &Rc<Core>, sha
         while !core.shutdown.is_requested() {
             sleep(WATCH_INTERVAL).await;
             let pools = core.bodies.in_use_bytes() + core.bodies.kept_bytes();
-            let counted_bytes = shard.borrow().memory_bytes().total() + pools + core.definitions.taken_bytes();
+            let counted_bytes =
+                shard.borrow().memory_bytes().total() + pools + core.definitions.taken_bytes();
             let budget_bytes = shared.watch.exchange(index, counted_bytes);
             shard.borrow_mut().set_memory_budget(budget_bytes);
             if index == 0

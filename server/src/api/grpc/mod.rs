@@ -1,6 +1,7 @@
 //! gRPC on the common port: which method is answered by what, and a clear refusal of every other.
 //!
 //! tonic's services run on the executor like any other handler; nothing here spawns.
+pub mod deadline;
 mod health;
 pub mod ingest;
 pub mod status;
@@ -26,8 +27,28 @@ pub fn is_grpc<B>(request: &Request<B>) -> bool {
     content_type.is_some_and(|content_type| content_type.starts_with(GRPC.as_bytes()))
 }
 
-/// Answers one gRPC request.
+/// Answers one gRPC request, within its client's time.
 pub async fn answer(core: &Rc<Core>, request: Request<Incoming>) -> NodeResponse {
+    let response = match deadline::of(request.headers()) {
+        Ok(None) => dispatch(core, request).await,
+        Ok(Some(limit)) => deadline::within(limit, dispatch(core, request)).await,
+        Err(status) => refuse(&status),
+    };
+    with_grpc_s_own_codes(response)
+}
+
+/// tonic calls a message that is too large out of range; to gRPC's own implementations it is
+/// resources that are exhausted.
+fn with_grpc_s_own_codes(mut response: NodeResponse) -> NodeResponse {
+    const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+    let out_of_range = HeaderValue::from(Code::OutOfRange as i32);
+    if response.headers().get(&STATUS) == Some(&out_of_range) {
+        response.headers_mut().insert(STATUS, HeaderValue::from(Code::ResourceExhausted as i32));
+    }
+    response
+}
+
+async fn dispatch(core: &Rc<Core>, request: Request<Incoming>) -> NodeResponse {
     let mut path = request.uri().path().splitn(3, '/').skip(1);
     let (service, method) = (path.next().unwrap_or_default(), path.next().unwrap_or_default());
     match (service, method) {
@@ -49,15 +70,18 @@ where
     }
 }
 
-/// gRPC tells its own status, in headers alone where there is no message.
 fn unimplemented(path: &str) -> NodeResponse {
-    let status = Status::new(Code::Unimplemented, format!("no such method: {path}"));
+    refuse(&Status::new(Code::Unimplemented, format!("no such method: {path}")))
+}
+
+/// An answer of nothing but a status: in the headers, where there is no message.
+fn refuse(status: &Status) -> NodeResponse {
     let mut response = Response::new(ResponseBody::Whole(Default::default()));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(GRPC));
     if status.add_header(headers).is_err() {
-        // A path that is no header value: the code alone tells enough.
-        headers.insert(HeaderName::from_static("grpc-status"), (Code::Unimplemented as i32).into());
+        // Words that are no header value: the code alone tells enough.
+        headers.insert(HeaderName::from_static("grpc-status"), (status.code() as i32).into());
     }
     response
 }

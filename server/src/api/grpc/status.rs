@@ -38,7 +38,7 @@ pub fn of_rejection(rejection: &Rejection) -> Status {
 
 /// A message that was refused as a whole.
 pub fn of_fault(fault: &MessageFault) -> Status {
-    use super::ingest::DefinitionFault::{Full, Malformed, RefTooHigh, Redefined, TooMuch};
+    use super::ingest::DefinitionFault::{Full, Malformed, Redefined, RefTooHigh, TooMuch};
 
     let code = match fault {
         MessageFault::Rejected(rejection) => return of_rejection(rejection),

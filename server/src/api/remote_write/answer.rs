@@ -230,7 +230,10 @@ mod tests {
         counts.add(RefusedReason::TooOld, 1);
         let example = Some((RefusedReason::TooOld, "{job=\"b\"}".to_owned()));
         let mut total = WriteReport::from(tally);
-        total.add(WriteAck { written: 8, refusals: Some(Box::new(Refusals { counts, example, by_ref: Vec::new() })) });
+        total.add(WriteAck {
+            written: 8,
+            refusals: Some(Box::new(Refusals { counts, example, by_ref: Vec::new() })),
+        });
         let text = "3 of 11 samples refused: too_old 1, missing_name 2; first: {job=\"b\"} sample is older than the retention";
         check(&total, 400, "8", text);
     }

@@ -19,11 +19,8 @@ const BASE_TIMESTAMP: Tag = Tag::new(3, WireType::Varint);
 const TIMESTAMP_DELTAS: Tag = Tag::new(4, WireType::Len);
 const VALUES: Tag = Tag::new(5, WireType::Len);
 /// Columns element by element.
-const UNPACKED: [Tag; 3] = [
-    Tag::new(2, WireType::Varint),
-    Tag::new(4, WireType::Varint),
-    Tag::new(5, WireType::Fixed64),
-];
+const UNPACKED: [Tag; 3] =
+    [Tag::new(2, WireType::Varint), Tag::new(4, WireType::Varint), Tag::new(5, WireType::Fixed64)];
 const KNOWN_MAX: u32 = 5;
 
 /// A batch whose samples are not looked at yet.
@@ -55,7 +52,9 @@ pub enum BatchFault {
         samples_max: usize,
     },
     /// Some samples lack something.
-    #[error("the batch's columns are of unequal length: {refs} refs, {timestamps} timestamps, {values} values")]
+    #[error(
+        "the batch's columns are of unequal length: {refs} refs, {timestamps} timestamps, {values} values"
+    )]
     UnequalColumns {
         /// Refs in it.
         refs: usize,
@@ -265,13 +264,20 @@ mod tests {
     fn columns_become_samples_bit_for_bit() {
         let one = 1f64.to_bits();
         let values = [1.0, f64::from_bits(STALE), 1.0];
-        check(&batch(&[5, -2, 300], &[0, 15, -1], &values), Ok(&[(5, 1000, one), (3, 1015, STALE), (303, 1014, one)]));
+        check(
+            &batch(&[5, -2, 300], &[0, 15, -1], &values),
+            Ok(&[(5, 1000, one), (3, 1015, STALE), (303, 1014, one)]),
+        );
         check(&batch(&[0, 1, 0], &[], &values), Ok(&[(0, 1000, one), (1, 1000, STALE), (1, 1000, one)]));
         check(&batch(&[i32::MAX, i32::MAX, 1], &[i64::MAX; 3], &values), {
             let first = 1000i64.wrapping_add(i64::MAX);
             let second = first.wrapping_add(i64::MAX);
             let max = i32::MAX as u32;
-            Ok(&[(max, first, one), (2 * max, second, STALE), (2 * max + 1, second.wrapping_add(i64::MAX), one)])
+            Ok(&[
+                (max, first, one),
+                (2 * max, second, STALE),
+                (2 * max + 1, second.wrapping_add(i64::MAX), one),
+            ])
         });
     }
 
@@ -286,7 +292,10 @@ mod tests {
     #[test]
     fn what_is_no_batch_is_told() {
         check(&batch(&[], &[], &[]), Err(BatchFault::Empty));
-        check(&batch(&[0], &[], &[0.5; 101]), Err(BatchFault::TooManySamples { samples: 101, samples_max: 100 }));
+        check(
+            &batch(&[0], &[], &[0.5; 101]),
+            Err(BatchFault::TooManySamples { samples: 101, samples_max: 100 }),
+        );
         check(&batch(&[1, -2], &[], &[0.5; 2]), Err(BatchFault::RefOutOfRange { sample: 1 }));
         let half_a_value = [0x12, 1, 0, 0x2a, 3, 1, 2, 3];
         assert!(matches!(read(&half_a_value), Err(BatchFault::Malformed(_))));
@@ -305,7 +314,8 @@ mod tests {
         }
         let expect = (7, vec![(1, 1000, 1f64.to_bits()), (2, 1000, 2f64.to_bits())]);
         assert_eq!(read(&unpacked), Ok(expect));
-        let halves = [batch(&[1], &[], &[1.0]).encode_to_vec(), batch(&[1], &[], &[2.0]).encode_to_vec()].concat();
+        let halves =
+            [batch(&[1], &[], &[1.0]).encode_to_vec(), batch(&[1], &[], &[2.0]).encode_to_vec()].concat();
         let expect = (7, vec![(1, 1000, 1f64.to_bits()), (2, 1000, 2f64.to_bits())]);
         assert_eq!(read(&halves), Ok(expect));
     }

@@ -53,7 +53,9 @@ pub enum MessageFault {
     #[error(transparent)]
     Batch(#[from] BatchFault),
     /// A batch is missing, or came twice.
-    #[error("batch {expected} was expected, and batch {number} came: each has the number after the last one's")]
+    #[error(
+        "batch {expected} was expected, and batch {number} came: each has the number after the last one's"
+    )]
     WrongNumber {
         /// The number that it should have.
         expected: u64,
@@ -152,7 +154,11 @@ impl Intake {
     }
 
     /// Sends a batch on to the shards, all of it or nothing.
-    fn send(&self, columns: &Columns, refused: &mut Refusals) -> Result<Result<Sent, Overloaded>, BatchFault> {
+    fn send(
+        &self,
+        columns: &Columns,
+        refused: &mut Refusals,
+    ) -> Result<Result<Sent, Overloaded>, BatchFault> {
         let mut reserved = self.core.bodies.begin();
         let in_memory_bytes = columns.samples() * (size_of::<PartSeries>() + size_of::<Sample>());
         if !self.core.router.has_room() || reserved.grow(in_memory_bytes).is_err() {

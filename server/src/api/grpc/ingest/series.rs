@@ -56,9 +56,7 @@ pub enum DefinitionFault {
     )]
     TooMuch,
     /// The memory for all streams' definitions is taken.
-    #[error(
-        "the memory for the series that streams define is full: define fewer, or raise --memory-limit"
-    )]
+    #[error("the memory for the series that streams define is full: define fewer, or raise --memory-limit")]
     Full,
 }
 
@@ -72,8 +70,7 @@ pub struct StreamSeries {
     reserved: Reserved,
 }
 
-const UNDEFINED: Route =
-    Route { id: SeriesId(0), labels: LabelSpan::NOWHERE, state: RouteState::Undefined };
+const UNDEFINED: Route = Route { id: SeriesId(0), labels: LabelSpan::NOWHERE, state: RouteState::Undefined };
 
 impl StreamSeries {
     /// A stream that has none; what it defines takes room in `reserved`.
@@ -230,7 +227,10 @@ mod tests {
     fn refused_labels_cost_their_ref_alone() {
         let mut stream = Stream::new(1 << 20);
         let reason = RefusedReason::MissingName;
-        assert_eq!(stream.define(0, &[("job", "a")]), Ok(Some(RefusedRef { stream_ref: 0, reason, samples: 0 })));
+        assert_eq!(
+            stream.define(0, &[("job", "a")]),
+            Ok(Some(RefusedRef { stream_ref: 0, reason, samples: 0 }))
+        );
         assert_eq!(stream.0.routes()[0].state, RouteState::Refused(reason));
         assert_eq!(stream.define(1, &[("__name__", "up")]), Ok(None));
         assert_eq!(stream.labels(1), [("__name__".to_owned(), "up".to_owned())]);
@@ -245,7 +245,11 @@ mod tests {
         assert_eq!(stream.define(1, &[("__name__", "up")]), Err(DefinitionFault::Redefined(1)));
         let high = STREAM_REFS_MAX as u32;
         assert_eq!(stream.define(high, &[("__name__", "up")]), Err(DefinitionFault::RefTooHigh(high)));
-        assert_eq!(stream.define(5000, &[("__name__", "up")]), Err(DefinitionFault::Full), "its table is counted");
+        assert_eq!(
+            stream.define(5000, &[("__name__", "up")]),
+            Err(DefinitionFault::Full),
+            "its table is counted"
+        );
         let bytes = [0x0a, 9, 1];
         let defined = stream.0.define(Reader::new(&bytes, 0), &mut DefinitionBlock::default(), &hasher());
         assert!(matches!(defined, Err(DefinitionFault::Malformed(_))));

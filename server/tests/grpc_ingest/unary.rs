@@ -1,0 +1,91 @@
+//! `Write`: one message, one answer.
+
+use silverback_proto::v1;
+use silverback_proto::v1::ingest_client::IngestClient;
+use tonic::Code;
+use tonic::codec::CompressionEncoding;
+
+use crate::client::{batch, connect, now_ms, series, stored};
+use crate::harness::Node;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_written_message_is_acknowledged_and_read_back() {
+    let node = Node::start(2);
+    let channel = connect(&node).await;
+    let now = now_ms();
+    for compression in [None, Some(CompressionEncoding::Gzip), Some(CompressionEncoding::Zstd)] {
+        let mut client = IngestClient::new(channel.clone());
+        if let Some(compression) = compression {
+            client = client.send_compressed(compression);
+        }
+        let name = format!("by_{compression:?}").to_lowercase().replace(['(', ')'], "_");
+        let samples = [(0, now - 2, 1.5), (1, now - 2, -0.0), (0, now - 1, f64::MAX)];
+        let request = v1::WriteRequest {
+            series: vec![series(0, &name), series(1, "other")],
+            batch: Some(batch(0, &samples)),
+        };
+        let answer = client.write(request).await.unwrap().into_inner();
+        assert_eq!((answer.samples_written, answer.refusals), (3, vec![]));
+        assert_eq!(stored(&node, &name), [(now - 2, 1.5), (now - 1, f64::MAX)]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_samples_are_told_by_series_and_reason() {
+    let node = Node::start(2);
+    let mut client = IngestClient::new(connect(&node).await);
+    let now = now_ms();
+    let nameless = v1::SeriesDefinition { labels: vec![], r#ref: 7 };
+    let samples = [
+        (0, now, 1.0),
+        (0, now, 1.0),
+        (0, now, 2.0),
+        (0, now - 1, 1.0),
+        (1, now + 3_600_000, 1.0),
+        (7, now, 1.0),
+        (7, now, 1.0),
+        (1, now, 1.0),
+    ];
+    let request = v1::WriteRequest {
+        series: vec![series(0, "a"), series(1, "b"), nameless],
+        batch: Some(batch(0, &samples)),
+    };
+    let answer = client.write(request).await.unwrap().into_inner();
+    assert_eq!(answer.samples_written, 3, "a retry of a stored sample is accepted");
+    let mut told: Vec<_> = answer.refusals.iter().map(|r| (r.r#ref, r.reason(), r.samples)).collect();
+    told.sort();
+    use v1::RefusalReason::{Duplicate, MissingName, OutOfOrder, TooFarInFuture};
+    assert_eq!(
+        told,
+        [
+            (0, OutOfOrder, 1),
+            (0, Duplicate, 1),
+            (1, TooFarInFuture, 1),
+            (7, MissingName, 0),
+            (7, MissingName, 2)
+        ]
+    );
+    let metrics = node.get("/metrics").text();
+    for counted in ["silverback_grpc_writes_total{shard", "silverback_grpc_series_defined_total{shard"] {
+        let total: f64 = metrics
+            .lines()
+            .filter(|line| line.starts_with(counted))
+            .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
+            .sum();
+        assert!(total >= 1.0, "{counted}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_oversized_message_is_told_what_fits() {
+    let node = Node::start_with(1, |config| config.max_decoded_bytes = 64 << 10);
+    let mut client = IngestClient::new(connect(&node).await);
+    let samples: Vec<_> = (0..9000).map(|i| (0, now_ms() + i, 0.5)).collect();
+    let request = v1::WriteRequest { series: vec![series(0, "a")], batch: Some(batch(0, &samples)) };
+    let status = client.write(request.clone()).await.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    let mut client = client.send_compressed(CompressionEncoding::Gzip);
+    let status = client.write(request).await.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted, "what counts is the decompressed size: {status}");
+    assert!(stored(&node, "a").is_empty());
+}

@@ -17,8 +17,13 @@ use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::{Host, Shard, read};
 use crate::wal::Log;
 
-/// Samples after which a group is committed and the reactor gets its turn, though more waits.
-const GROUP_SAMPLES: usize = 4096;
+/// Samples after which a group is committed, though more waits. A commit costs what a thousand
+/// samples cost, so a group is large where there is much to do.
+const GROUP_SAMPLES: usize = 32 * 1024;
+
+/// Samples of a group that are taken in between two looks at the reactor: about 200 µs.
+const SLICE_SAMPLES: usize = 4096;
+const _: () = assert!(SLICE_SAMPLES < GROUP_SAMPLES);
 
 /// Series of a part that are taken in between two looks at the reactor: about 200 µs.
 const PIECE_SERIES: usize = 4096;
@@ -129,18 +134,23 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     /// Appends what waits, up to a group's size. Reads are sent on their way beside it.
     async fn append_group(&mut self, first: (ReplyTo, ShardRequest), appended: &mut Vec<Appended>) {
         let bounds = self.bounds();
-        let (mut next, mut samples) = (Some(first), 0);
+        let (mut next, mut samples, mut of_slice) = (Some(first), 0, 0);
         while let Some((from, request)) = next {
             match request {
                 ShardRequest::Write(write) => match self.refusal() {
                     None => {
                         samples += write.part.samples.len();
+                        of_slice += write.part.samples.len();
                         appended.push((from, self.append(&write, bounds).await));
                     }
                     Some(refusal) => (self.reply)(from, refusal),
                 },
                 ShardRequest::Read(request) => self.spawn_read(from, *request),
                 ShardRequest::Stats => (self.reply)(from, ShardReply::Stats(Box::new(self.stats()))),
+            }
+            if of_slice >= SLICE_SAMPLES && !self.inbox.is_empty() {
+                of_slice = 0;
+                self.host.give_way().await;
             }
             next = if samples < GROUP_SAMPLES { self.inbox.take() } else { None };
         }

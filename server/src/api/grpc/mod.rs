@@ -4,6 +4,7 @@
 pub mod deadline;
 mod health;
 pub mod ingest;
+mod request_body;
 pub mod status;
 
 use std::convert::Infallible;
@@ -15,6 +16,7 @@ use hyper::body::Incoming;
 use tonic::codegen::Service;
 use tonic::{Code, Status};
 
+use self::request_body::{RequestBody, decoded};
 use crate::api::body::ResponseBody;
 use crate::api::core::Core;
 use crate::api::endpoints::NodeResponse;
@@ -49,6 +51,7 @@ fn with_grpc_s_own_codes(mut response: NodeResponse) -> NodeResponse {
 }
 
 async fn dispatch(core: &Rc<Core>, request: Request<Incoming>) -> NodeResponse {
+    let request = decoded(request, ingest::message_bytes_max(core));
     let mut path = request.uri().path().splitn(3, '/').skip(1);
     let (service, method) = (path.next().unwrap_or_default(), path.next().unwrap_or_default());
     match (service, method) {
@@ -60,9 +63,9 @@ async fn dispatch(core: &Rc<Core>, request: Request<Incoming>) -> NodeResponse {
 }
 
 /// Lets one of tonic's services answer.
-async fn call<S>(mut service: S, request: Request<Incoming>) -> NodeResponse
+async fn call<S>(mut service: S, request: Request<RequestBody>) -> NodeResponse
 where
-    S: Service<Request<Incoming>, Response = Response<tonic::body::Body>, Error = Infallible>,
+    S: Service<Request<RequestBody>, Response = Response<tonic::body::Body>, Error = Infallible>,
 {
     match service.call(request).await {
         Ok(response) => response.map(ResponseBody::Grpc),

@@ -3,6 +3,7 @@
 //! It knows connections, their time limits and their end; what a request means is the service's.
 //! A service, its futures and its bodies need not be `Send`. A request that panics is answered 500,
 //! and neither its connection's other requests nor any other connection notice.
+mod keepalive;
 mod spawner;
 mod tracked;
 mod watch;
@@ -27,6 +28,7 @@ use hyper::{
 };
 
 use self::{
+    keepalive::LocalTimer,
     spawner::LocalSpawner,
     tracked::TrackedService,
     watch::{Expiry, Protocol, Watch, WatchedIo, Watches},
@@ -42,6 +44,8 @@ pub struct HttpLimits {
     pub idle_timeout: Duration,
     /// With a request under way and no byte moving in either direction.
     pub stall_timeout: Duration,
+    /// How often an HTTP/2 client is asked whether it is there. It has the stall timeout to answer.
+    pub ping_interval: Duration,
     /// A request's head, in bytes.
     pub header_bytes_max: usize,
     /// What is buffered of one connection while it is read, in bytes.
@@ -60,6 +64,7 @@ impl Default for HttpLimits {
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(300),
             stall_timeout: Duration::from_secs(60),
+            ping_interval: Duration::from_secs(20),
             header_bytes_max: 32 << 10,
             read_buffer_bytes_max: 512 << 10,
             concurrent_streams_max: 128,
@@ -227,6 +232,9 @@ fn http1(limits: &HttpLimits) -> http1::Builder {
 fn http2(limits: &HttpLimits) -> http2::Builder<LocalSpawner> {
     let mut builder = http2::Builder::new(LocalSpawner);
     builder
+        .timer(LocalTimer)
+        .keep_alive_interval(limits.ping_interval)
+        .keep_alive_timeout(limits.stall_timeout)
         .max_concurrent_streams(limits.concurrent_streams_max)
         .max_header_list_size(u32::try_from(limits.header_bytes_max).unwrap_or(u32::MAX))
         .initial_stream_window_size(limits.stream_window_bytes)

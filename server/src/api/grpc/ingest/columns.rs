@@ -174,7 +174,7 @@ impl<'a> Columns<'a> {
 
     fn check(&self, samples_max: usize) -> Result<(), BatchFault> {
         let samples = self.samples();
-        if self.values.len() % 8 != 0 {
+        if !self.values.len().is_multiple_of(8) {
             return Err(BatchFault::Malformed(MalformedBody { offset: 0, cause: MalformedCause::Truncated }));
         }
         if samples > samples_max {

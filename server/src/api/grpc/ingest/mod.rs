@@ -71,7 +71,8 @@ fn grpc<A: prost::Message + Send + 'static>(core: &Core) -> Grpc<RawRequests<A>>
         .max_decoding_message_size(message_bytes_max(core))
 }
 
-fn message_bytes_max(core: &Core) -> usize {
+/// A message in bytes, decompressed.
+pub fn message_bytes_max(core: &Core) -> usize {
     core.config.max_decoded_bytes.min(GRPC_MESSAGE_BYTES_MAX)
 }
 

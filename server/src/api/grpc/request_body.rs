@@ -1,0 +1,193 @@
+//! Request bodies as tonic takes them in. tonic knows gzip and zstd; snappy, which Thanos speaks, is
+//! taken off here: message by message, so that what tonic sees was never compressed.
+
+use std::io::Read;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use http::Request;
+use http::header::HeaderName;
+use http_body::{Body, Frame};
+use hyper::body::Incoming;
+use snap::read::FrameDecoder;
+use tonic::Status;
+
+const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
+const SNAPPY: &str = "snappy";
+
+/// Before each message: whether it is compressed, and its length.
+const PREFIX_BYTES: usize = 5;
+
+/// A request's body.
+#[derive(Debug)]
+pub enum RequestBody {
+    /// As tonic reads it.
+    Plain(Incoming),
+    /// Messages in snappy's frame format.
+    Snappy(SnappyMessages<Incoming>),
+}
+
+/// A body whose messages are decompressed as they come.
+#[derive(Debug)]
+pub struct SnappyMessages<B> {
+    body: B,
+    /// What came and isn't a whole message yet.
+    received: BytesMut,
+    message_bytes_max: usize,
+}
+
+/// The request with the body that its encoding asks for.
+pub fn decoded(request: Request<Incoming>, message_bytes_max: usize) -> Request<RequestBody> {
+    let (mut head, body) = request.into_parts();
+    if head.headers.get(&ENCODING).is_none_or(|encoding| encoding != SNAPPY) {
+        return Request::from_parts(head, RequestBody::Plain(body));
+    }
+    head.headers.remove(ENCODING);
+    Request::from_parts(head, RequestBody::Snappy(SnappyMessages::new(body, message_bytes_max)))
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        match &mut *self {
+            Self::Plain(body) => {
+                let frame = ready!(Pin::new(body).poll_frame(context));
+                Poll::Ready(frame.map(|frame| frame.map_err(broke_off)))
+            }
+            Self::Snappy(messages) => Pin::new(messages).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Plain(body) => body.is_end_stream(),
+            Self::Snappy(_) => false,
+        }
+    }
+}
+
+fn broke_off(error: impl std::fmt::Display) -> Status {
+    Status::cancelled(format!("the request broke off: {error}"))
+}
+
+impl<B> SnappyMessages<B> {
+    fn new(body: B, message_bytes_max: usize) -> Self {
+        Self { body, received: BytesMut::new(), message_bytes_max }
+    }
+
+    /// The next whole message, decompressed, behind a prefix that says so.
+    fn next_message(&mut self) -> Result<Option<Bytes>, Status> {
+        let Some([flag, len @ ..]) = self.received.first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
+        let len = u32::from_be_bytes(*len) as usize;
+        if len > self.message_bytes_max {
+            return Err(self.too_large());
+        }
+        if self.received.len() < PREFIX_BYTES + len {
+            return Ok(None);
+        }
+        let is_compressed = *flag & 1 == 1;
+        self.received.advance(PREFIX_BYTES);
+        let message = self.received.split_to(len).freeze();
+        let message = if is_compressed { self.decompress(&message)? } else { message.to_vec() };
+        let mut framed = BytesMut::with_capacity(PREFIX_BYTES + message.len());
+        framed.put_u8(0);
+        framed.put_u32(message.len() as u32);
+        framed.put_slice(&message);
+        Ok(Some(framed.freeze()))
+    }
+
+    fn decompress(&self, message: &[u8]) -> Result<Vec<u8>, Status> {
+        let mut out = Vec::new();
+        let limit = self.message_bytes_max as u64 + 1;
+        let read = FrameDecoder::new(message).take(limit).read_to_end(&mut out);
+        read.map_err(|error| Status::invalid_argument(format!("the message is not snappy: {error}")))?;
+        if out.len() > self.message_bytes_max { Err(self.too_large()) } else { Ok(out) }
+    }
+
+    fn too_large(&self) -> Status {
+        Status::resource_exhausted(format!("a message may have {} bytes", self.message_bytes_max))
+    }
+}
+
+impl<B> Body for SnappyMessages<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: std::fmt::Display,
+{
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let this = &mut *self;
+        loop {
+            if let Some(next) = this.next_message().transpose() {
+                return Poll::Ready(Some(next.map(Frame::data)));
+            }
+            match ready!(Pin::new(&mut this.body).poll_frame(context)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(received) => this.received.extend_from_slice(&received),
+                    Err(trailers) => return Poll::Ready(Some(Ok(trailers.map_data(|_| Bytes::new())))),
+                },
+                Some(Err(error)) => return Poll::Ready(Some(Err(broke_off(error)))),
+                None if this.received.is_empty() => return Poll::Ready(None),
+                None => {
+                    this.received.clear();
+                    return Poll::Ready(Some(Err(Status::cancelled("the request ends within a message"))));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use futures::executor::block_on;
+    use http_body_util::{BodyExt, Full};
+    use snap::write::FrameEncoder;
+
+    use super::*;
+
+    fn framed(flag: u8, message: &[u8]) -> Vec<u8> {
+        [&[flag][..], &(message.len() as u32).to_be_bytes(), message].concat()
+    }
+
+    fn snappy(message: &[u8]) -> Vec<u8> {
+        let mut encoder = FrameEncoder::new(Vec::new());
+        encoder.write_all(message).unwrap();
+        framed(1, &encoder.into_inner().unwrap())
+    }
+
+    fn check(body: Vec<u8>, expect: Result<Vec<u8>, tonic::Code>) {
+        let body = SnappyMessages::new(Full::new(Bytes::from(body)), 1000);
+        let read = block_on(body.collect()).map(|read| read.to_bytes().to_vec());
+        assert_eq!(read.map_err(|status| status.code()), expect);
+    }
+
+    #[test]
+    fn messages_are_decompressed_one_by_one() {
+        let messages = [snappy(b"one"), framed(0, b"two"), snappy(&[3; 1000])].concat();
+        check(messages, Ok([framed(0, b"one"), framed(0, b"two"), framed(0, &[3; 1000])].concat()));
+        check(Vec::new(), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn what_is_too_large_or_no_message_is_told() {
+        use tonic::Code::{Cancelled, InvalidArgument, ResourceExhausted};
+        check(snappy(&[0; 1001]), Err(ResourceExhausted));
+        check(framed(0, &[0; 1001]), Err(ResourceExhausted));
+        check(framed(1, b"not snappy"), Err(InvalidArgument));
+        check(framed(0, b"cut off")[..9].to_vec(), Err(Cancelled));
+        check(vec![1, 0], Err(Cancelled));
+    }
+}

@@ -114,6 +114,8 @@ const _: () = assert!(READ_QUERIES_MAX < SELECTS_MAX, "one request alone can't u
 pub const READ_MATCHERS_MAX: usize = 256;
 /// Bytes of an answer that are made before they are sent on.
 pub const STREAM_BUFFER_BYTES: usize = 64 << 10;
+/// Names or values that are answered in one gRPC message, in bytes: what clients take by default.
+pub const UNARY_ANSWER_BYTES_MAX: usize = 4 << 20;
 /// A frame of a chunked remote read, counted as labels and chunks (Prometheus: 1 MiB).
 pub const READ_FRAME_BYTES: usize = 1 << 20;
 /// Entries of each list of the index's statistics (Prometheus: 10,000).

@@ -1,6 +1,6 @@
 //! What a shard tells of itself: counters, sizes, and its top cardinalities.
 
-use crate::model::{RefusedCounts, ShardId};
+use crate::model::{CellId, RefusedCounts, ShardId};
 use crate::runtime::Counts;
 use crate::wal::LogReport;
 
@@ -111,6 +111,17 @@ pub struct ShardStats {
     pub open_selects: usize,
     /// The shard's log.
     pub log: LogReport,
+}
+
+/// A cell's counters since the start, and its size now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CellStats {
+    /// Which cell.
+    pub cell: CellId,
+    /// Series now.
+    pub series: usize,
+    /// Samples that were sent to it.
+    pub samples: u64,
 }
 
 /// The resident memory that a shard's data takes, by the shard's own accounting.

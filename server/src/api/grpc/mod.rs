@@ -1,10 +1,13 @@
 //! gRPC on the common port: which method is answered by what, and a clear refusal of every other.
 //!
 //! tonic's services run on the executor like any other handler; nothing here spawns.
+mod admin;
 pub mod deadline;
 mod health;
 pub mod ingest;
+mod query;
 pub mod status;
+mod stream;
 
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -55,6 +58,8 @@ async fn dispatch(core: &Rc<Core>, request: Request<Incoming>) -> NodeResponse {
         ("grpc.health.v1.Health", _) => call(health::service(core), request).await,
         ("silverback.v1.Ingest", "Write") => ingest::write(core, request).await.map(ResponseBody::Grpc),
         ("silverback.v1.Ingest", "Stream") => ingest::stream(core, request).await.map(ResponseBody::Grpc),
+        ("silverback.v1.Query", _) => call(query::service(core), request).await,
+        ("silverback.v1.Admin", _) => call(admin::service(core), request).await,
         _unknown => unimplemented(request.uri().path()),
     }
 }

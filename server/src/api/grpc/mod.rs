@@ -3,6 +3,7 @@
 //! tonic's services run on the executor like any other handler; nothing here spawns.
 mod admin;
 pub mod deadline;
+pub mod codec;
 mod health;
 pub mod ingest;
 mod query;

@@ -8,7 +8,6 @@
 //!
 //! A sample's labels are looked at once, when its series is defined; a batch is dealt out to the
 //! shards by the routes of its refs, without an object for a sample.
-mod codec;
 mod columns;
 mod flight;
 mod intake;
@@ -28,9 +27,9 @@ use tonic::codec::CompressionEncoding;
 use tonic::server::{Grpc, StreamingService, UnaryService};
 use tonic::{Status, Streaming};
 
-use self::codec::RawRequests;
 use self::intake::{Call, Intake};
 use self::stream::Responses;
+use super::codec::RawRequests;
 use super::status::{of_fault, of_rejection};
 use crate::api::core::Core;
 use crate::config::AckMode;

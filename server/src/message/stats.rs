@@ -22,6 +22,8 @@ pub struct AcceptorCounts {
     pub writes_v1: u64,
     /// Remote write 2 requests.
     pub writes_v2: u64,
+    /// OTLP requests, over gRPC and HTTP.
+    pub writes_otlp: u64,
     /// gRPC `Ingest.Write` requests.
     pub writes_grpc: u64,
     /// gRPC streams that are open now.

@@ -6,4 +6,5 @@ mod written;
 
 mod admin;
 mod channel;
+mod otlp;
 mod query;

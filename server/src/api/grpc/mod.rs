@@ -2,10 +2,11 @@
 //!
 //! tonic's services run on the executor like any other handler; nothing here spawns.
 mod admin;
-pub mod deadline;
 pub mod codec;
+pub mod deadline;
 mod health;
 pub mod ingest;
+mod otlp;
 mod query;
 pub mod status;
 mod stream;
@@ -61,6 +62,9 @@ async fn dispatch(core: &Rc<Core>, request: Request<Incoming>) -> NodeResponse {
         ("silverback.v1.Ingest", "Stream") => ingest::stream(core, request).await.map(ResponseBody::Grpc),
         ("silverback.v1.Query", _) => call(query::service(core), request).await,
         ("silverback.v1.Admin", _) => call(admin::service(core), request).await,
+        ("opentelemetry.proto.collector.metrics.v1.MetricsService", "Export") => {
+            otlp::export(core, request).await.map(ResponseBody::Grpc)
+        }
         _unknown => unimplemented(request.uri().path()),
     }
 }

@@ -86,10 +86,15 @@ fn reason_code(reason: RefusedReason) -> v1::RefusalReason {
         RefusedReason::LabelTooLong => v1::RefusalReason::LabelTooLong,
         RefusedReason::SeriesLimit => v1::RefusalReason::SeriesLimit,
         RefusedReason::MemoryLimit => v1::RefusalReason::MemoryLimit,
-        // Remote write's alone.
-        RefusedReason::BadSymbolRef | RefusedReason::BadSeriesShape | RefusedReason::NativeHistogram => {
-            v1::RefusalReason::Unspecified
-        }
+        // Remote write's and OTLP's alone.
+        RefusedReason::BadSymbolRef
+        | RefusedReason::BadSeriesShape
+        | RefusedReason::NativeHistogram
+        | RefusedReason::DeltaTemporality
+        | RefusedReason::NoTemporality
+        | RefusedReason::NoValue
+        | RefusedReason::BadBuckets
+        | RefusedReason::BadName => v1::RefusalReason::Unspecified,
     }
 }
 

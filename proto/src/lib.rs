@@ -20,5 +20,38 @@ pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/silverback.v1.rs"));
 }
 
+/// OpenTelemetry's protocol for metrics, in protobuf and in JSON.
+#[allow(missing_docs, reason = "generated")]
+#[allow(clippy::all, reason = "generated")]
+#[rustfmt::skip]
+pub mod otlp {
+    pub mod collector {
+        pub mod metrics {
+            pub mod v1 {
+                include!(concat!(env!("OUT_DIR"), "/opentelemetry.proto.collector.metrics.v1.rs"));
+                include!(concat!(env!("OUT_DIR"), "/opentelemetry.proto.collector.metrics.v1.serde.rs"));
+            }
+        }
+    }
+    pub mod common {
+        pub mod v1 {
+            include!(concat!(env!("OUT_DIR"), "/opentelemetry.proto.common.v1.rs"));
+            include!(concat!(env!("OUT_DIR"), "/opentelemetry.proto.common.v1.serde.rs"));
+        }
+    }
+    pub mod metrics {
+        pub mod v1 {
+            include!(concat!(env!("OUT_DIR"), "/opentelemetry.proto.metrics.v1.rs"));
+            include!(concat!(env!("OUT_DIR"), "/opentelemetry.proto.metrics.v1.serde.rs"));
+        }
+    }
+    pub mod resource {
+        pub mod v1 {
+            include!(concat!(env!("OUT_DIR"), "/opentelemetry.proto.resource.v1.rs"));
+            include!(concat!(env!("OUT_DIR"), "/opentelemetry.proto.resource.v1.serde.rs"));
+        }
+    }
+}
+
 /// A `FileDescriptorSet` of all files, encoded, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

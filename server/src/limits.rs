@@ -31,6 +31,14 @@ pub const REQUEST_SAMPLES_MAX: u64 = 1 << 20;
 /// A request's parts in bytes: 16 of a sample, 32 of a series, which has a sample at the least.
 pub const PART_BYTES_MAX: usize = REQUEST_SAMPLES_MAX as usize * (16 + 32);
 
+/// A data point or a resource of an OTLP request, in bytes: beyond this its labels are too large.
+pub const OTLP_POINT_BYTES_MAX: usize = 2 << 20;
+const _: () = assert!(OTLP_POINT_BYTES_MAX > LABELS_MAX * (LABEL_NAME_BYTES_MAX + LABEL_VALUE_BYTES_MAX));
+/// An OTLP request in JSON, in bytes: it is read at one go, and its objects take a multiple of it.
+pub const OTLP_JSON_BYTES_MAX: usize = 1 << 20;
+/// What an object of a JSON request takes for each byte of it, at the most.
+pub const OTLP_JSON_EXPANSION: usize = 128;
+
 /// Symbols of one remote write 2 request.
 pub const SYMBOLS_MAX: usize = 1 << 20;
 /// What the symbols of one request take beside its body, in bytes: a place and a hash each.
@@ -114,6 +122,8 @@ const _: () = assert!(READ_QUERIES_MAX < SELECTS_MAX, "one request alone can't u
 pub const READ_MATCHERS_MAX: usize = 256;
 /// Bytes of an answer that are made before they are sent on.
 pub const STREAM_BUFFER_BYTES: usize = 64 << 10;
+/// Names or values that are answered in one gRPC message, in bytes: what clients take by default.
+pub const UNARY_ANSWER_BYTES_MAX: usize = 4 << 20;
 /// A frame of a chunked remote read, counted as labels and chunks (Prometheus: 1 MiB).
 pub const READ_FRAME_BYTES: usize = 1 << 20;
 /// Entries of each list of the index's statistics (Prometheus: 10,000).

@@ -10,7 +10,7 @@ use hyper::service::Service;
 use crate::api::body::{Never, ResponseBody};
 use crate::api::core::Core;
 use crate::api::http_api::{self, Question};
-use crate::api::{grpc, pages, remote_read, write_endpoint};
+use crate::api::{grpc, otlp, pages, remote_read, write_endpoint};
 use crate::runtime;
 
 /// A response of this node.
@@ -58,6 +58,7 @@ async fn route(core: Rc<Core>, request: Request<Incoming>) -> NodeResponse {
     }
     match request.uri().path() {
         "/api/v1/write" | "/api/v1/receive" | "/api/v1/push" => write_endpoint::answer(&core, request).await,
+        "/v1/metrics" | "/api/v1/otlp/v1/metrics" => otlp::answer_http(&core, request).await,
         "/api/v1/read" => in_time(&core, remote_read::answer(&core, request)).await,
         path => match Question::of_path(path) {
             Some(question) => in_time(&core, http_api::answer(&core, question, request)).await,

@@ -9,8 +9,8 @@ use futures::future::join_all;
 use crate::api::core::Core;
 use crate::limits::FETCH_BYTES;
 use crate::message::{
-    CoreStats, ReadError, ReadReply, ReadRequest, Remaining, SelectContent, SelectId, SelectedSeries,
-    Selection, ShardReply, ShardRequest,
+    CellStats, CoreStats, ReadError, ReadReply, ReadRequest, Remaining, SelectContent, SelectId,
+    SelectedSeries, Selection, ShardReply, ShardRequest,
 };
 use crate::model::ShardId;
 use crate::routing::{Answer, Overloaded};
@@ -55,12 +55,27 @@ pub async fn strings(core: &Core, request: &ReadRequest) -> Result<Vec<Box<str>>
             ReadReply::Selected(..)
             | ReadReply::Series(..)
             | ReadReply::Closed
-            | ReadReply::Cardinality(_) => wrong_kind(),
+            | ReadReply::Cardinality(_)
+            | ReadReply::Cells(_) => wrong_kind(),
         }
     }
     all.sort_unstable();
     all.dedup();
     Ok(all)
+}
+
+/// Every shard's cells that hold a series.
+pub async fn cells(core: &Core) -> Result<Vec<(ShardId, Vec<CellStats>)>, FanoutError> {
+    let of_shard = |reply| match reply {
+        ReadReply::Cells(cells) => cells,
+        ReadReply::Selected(..)
+        | ReadReply::Series(..)
+        | ReadReply::Closed
+        | ReadReply::Strings(_)
+        | ReadReply::Cardinality(_) => wrong_kind(),
+    };
+    let replies = ask_all(core, &ReadRequest::Cells).await?;
+    Ok(core.router.shards().zip(replies.into_iter().map(of_shard)).collect())
 }
 
 fn read_reply(reply: ShardReply) -> Result<ReadReply, FanoutError> {

@@ -8,6 +8,7 @@ pub mod grpc;
 pub mod http_api;
 pub mod memory_metrics;
 pub mod node_metrics;
+pub mod otlp;
 pub mod pages;
 pub mod protobuf;
 pub mod read_fault;

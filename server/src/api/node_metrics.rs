@@ -25,7 +25,8 @@ pub fn families(cores: &[CoreStats], ready: bool) -> Vec<Family> {
 /// Every reason, also those that never came up: an alert on one needs its zero.
 fn refused_samples(cores: &[CoreStats]) -> Family {
     let name = "silverback_samples_refused_total";
-    let mut family = Family::new(name, Kind::Counter, "Samples that were not stored, by reason.");
+    let mut family =
+        Family::new(name, Kind::Counter, "Samples, and OTLP data points, that were not stored, by reason.");
     let counts = refused(cores);
     for reason in RefusedReason::ALL {
         family.push([("reason", reason.as_str().to_owned())], counts.get(reason) as f64);
@@ -40,6 +41,7 @@ fn write_requests(cores: &[CoreStats]) -> Family {
         |of: fn(&AcceptorCounts) -> u64| cores.iter().map(|core| of(&core.acceptor)).sum::<u64>() as f64;
     family.push([("protocol", "remote_write_1".to_owned())], sum(|a| a.writes_v1));
     family.push([("protocol", "remote_write_2".to_owned())], sum(|a| a.writes_v2));
+    family.push([("protocol", "otlp".to_owned())], sum(|a| a.writes_otlp));
     family
 }
 

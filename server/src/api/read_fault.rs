@@ -32,6 +32,12 @@ pub enum ReadFault {
     /// The answer would be larger than an answer may be.
     #[error("the read touches more than {0} samples: ask for less, or for STREAMED_XOR_CHUNKS")]
     TooManySamples(u64),
+    /// The answer is one message, and would be larger than one may be.
+    #[error("the answer is larger than {bytes_max} bytes: ask for less")]
+    AnswerTooLarge {
+        /// What a message may have.
+        bytes_max: usize,
+    },
     /// As many reads are under way as may be.
     #[error("as many reads are under way as this node allows: try again later")]
     TooManyReads,
@@ -53,7 +59,9 @@ impl ReadFault {
     /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::BadRequest(_) | Self::TooManySamples(_) => StatusCode::BAD_REQUEST,
+            Self::BadRequest(_) | Self::TooManySamples(_) | Self::AnswerTooLarge { .. } => {
+                StatusCode::BAD_REQUEST
+            }
             Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::MediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Body(BodyError::TooLarge(_)) => StatusCode::PAYLOAD_TOO_LARGE,
@@ -76,7 +84,7 @@ impl ReadFault {
     pub fn error_type(&self) -> &'static str {
         match self {
             Self::BadRequest(_) | Self::Method(_) | Self::MediaType(_) | Self::Body(_) => "bad_data",
-            Self::TooManySamples(_) => "execution",
+            Self::TooManySamples(_) | Self::AnswerTooLarge { .. } => "execution",
             Self::TooManyReads
             | Self::Shards(FanoutError::Overloaded(_) | FanoutError::Refused(ReadError::TooManySelects)) => {
                 "too_many_requests"
@@ -100,7 +108,11 @@ impl ReadFault {
             Self::TooManyReads | Self::Shards(_) | Self::TimedOut(_) | Self::Replaying(_) => {
                 headers.insert(RETRY_AFTER, RETRY_AFTER_S.into());
             }
-            Self::BadRequest(_) | Self::MediaType(_) | Self::TooManySamples(_) | Self::Chunk(_) => {}
+            Self::BadRequest(_)
+            | Self::MediaType(_)
+            | Self::TooManySamples(_)
+            | Self::AnswerTooLarge { .. }
+            | Self::Chunk(_) => {}
         }
     }
 }

@@ -37,26 +37,18 @@ pub async fn write(
     let decoded_bytes = snappy::claimed_bytes(compressed, core.config.max_decoded_bytes)?;
     reserved.grow(decoded_bytes)?;
     let mut body = core.bodies.take();
-    let taken_apart = take_apart(core, version, compressed, &mut body, reserved).await;
+    let written = write_from(core, version, compressed, &mut body, reserved).await;
     core.bodies.give_back(body);
-    let (mut report, asked) = taken_apart?;
-    for reply in join_all(asked.sent).await {
-        report.add(acknowledged(core, reply)?);
-    }
-    match asked.refused {
-        Some(overloaded) => Err(overloaded.into()),
-        None => Ok(report),
-    }
+    written
 }
 
-/// Decodes a request and asks the shards to take their parts of it in.
-async fn take_apart(
+async fn write_from(
     core: &Core,
     version: Version,
     compressed: &[u8],
     body: &mut Arc<WriteBody>,
     reserved: &mut Reserved,
-) -> Result<(WriteReport, Asked), Rejection> {
+) -> Result<WriteReport, Rejection> {
     let fresh = Arc::get_mut(body).expect("a body from the pool is read by nobody else");
     snappy::decompress(compressed, core.config.max_decoded_bytes, &mut fresh.bytes)?;
     let mut split = Split::new(core.router.table(), &core.parts);
@@ -65,8 +57,25 @@ async fn take_apart(
     });
     let decoding = decoding.await?;
     count(core, &decoding);
+    send(core, body, split, WriteReport::from(decoding.tally)).await
+}
+
+/// Has the shards take in what was split from `body`, and adds what they made of it to `report`,
+/// once all of it is acknowledged.
+pub async fn send(
+    core: &Core,
+    body: &Arc<WriteBody>,
+    split: Split<'_>,
+    mut report: WriteReport,
+) -> Result<WriteReport, Rejection> {
     let asked = ask(core, body, split.finish()?);
-    Ok((WriteReport::from(decoding.tally), asked))
+    for reply in join_all(asked.sent).await {
+        report.add(acknowledged(core, reply)?);
+    }
+    match asked.refused {
+        Some(overloaded) => Err(overloaded.into()),
+        None => Ok(report),
+    }
 }
 
 /// Decodes the whole request before any of it is sent on: what turns out malformed stores nothing.

@@ -54,6 +54,12 @@ where
 
 fn reject(core: &Core, version: Option<Version>, rejection: &Rejection) -> NodeResponse {
     tracing::debug!(%rejection, "a write request was refused");
+    count_rejection(core, rejection);
+    respond(Answer::to_rejection(version, rejection))
+}
+
+/// Counts a write request that was refused as a whole, of whichever protocol.
+pub fn count_rejection(core: &Core, rejection: &Rejection) {
     core.count(|counts| match rejection {
         Rejection::Overloaded => counts.writes_overloaded += 1,
         Rejection::MemoryFull { .. } => counts.writes_memory_full += 1,
@@ -73,7 +79,6 @@ fn reject(core: &Core, version: Option<Version>, rejection: &Rejection) -> NodeR
         // Not the sender's fault: an operator wants to see it without looking for it.
         crate::warn_limited!(%rejection, "write requests are refused");
     }
-    respond(Answer::to_rejection(version, rejection))
 }
 
 /// An answer as HTTP carries it.
@@ -82,13 +87,17 @@ pub fn respond(answer: Answer) -> NodeResponse {
     if !text.is_empty() {
         text.push('\n');
     }
-    let closes = status == http::StatusCode::PAYLOAD_TOO_LARGE || status == http::StatusCode::REQUEST_TIMEOUT;
     let mut response = Response::new(text.into());
     *response.status_mut() = status;
     *response.headers_mut() = headers;
-    if closes {
-        // The rest of the body is not waited for.
+    close_if_unread(&mut response);
+    response
+}
+
+/// Has a connection closed on which the rest of a refused body is not waited for.
+pub fn close_if_unread(response: &mut NodeResponse) {
+    let is_unread = [http::StatusCode::PAYLOAD_TOO_LARGE, http::StatusCode::REQUEST_TIMEOUT];
+    if is_unread.contains(&response.status()) {
         response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
     }
-    response
 }

@@ -16,7 +16,9 @@ pub use part::{Part, PartPool};
 pub use read::{
     ReadError, ReadReply, ReadRequest, Remaining, SelectContent, SelectId, SelectedSeries, Selection,
 };
-pub use stats::{AcceptorCounts, Cardinality, CoreStats, MemoryPressure, NameCount, ShardMemory, ShardStats};
+pub use stats::{
+    AcceptorCounts, Cardinality, CellStats, CoreStats, MemoryPressure, NameCount, ShardMemory, ShardStats,
+};
 
 /// Names a request among those that a core waits for. Good for one reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

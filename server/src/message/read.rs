@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::gorilla::SealedChunk;
-use crate::message::Cardinality;
+use crate::message::{Cardinality, CellStats};
 use crate::model::{Labels, Matcher};
 
 /// A select that is open on a shard.
@@ -66,6 +66,8 @@ pub enum ReadRequest {
         /// Entries of each list.
         limit: usize,
     },
+    /// The cells that hold a series.
+    Cells,
 }
 
 /// One series of a select.
@@ -90,6 +92,8 @@ pub enum ReadReply {
     Strings(Vec<Box<str>>),
     /// Top lists.
     Cardinality(Cardinality),
+    /// Cells by number.
+    Cells(Vec<CellStats>),
 }
 
 /// Whether a select has more series.

@@ -1,6 +1,6 @@
 //! What a shard tells of itself: counters, sizes, and its top cardinalities.
 
-use crate::model::{RefusedCounts, ShardId};
+use crate::model::{CellId, RefusedCounts, ShardId};
 use crate::runtime::Counts;
 use crate::wal::LogReport;
 
@@ -22,6 +22,8 @@ pub struct AcceptorCounts {
     pub writes_v1: u64,
     /// Remote write 2 requests.
     pub writes_v2: u64,
+    /// OTLP requests, over gRPC and HTTP.
+    pub writes_otlp: u64,
     /// gRPC `Ingest.Write` requests.
     pub writes_grpc: u64,
     /// gRPC streams that are open now.
@@ -111,6 +113,17 @@ pub struct ShardStats {
     pub open_selects: usize,
     /// The shard's log.
     pub log: LogReport,
+}
+
+/// A cell's counters since the start, and its size now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CellStats {
+    /// Which cell.
+    pub cell: CellId,
+    /// Series now.
+    pub series: usize,
+    /// Samples that were sent to it.
+    pub samples: u64,
 }
 
 /// The resident memory that a shard's data takes, by the shard's own accounting.

@@ -30,6 +30,16 @@ pub enum RefusedReason {
     BadSeriesShape,
     /// A native histogram: not stored.
     NativeHistogram,
+    /// OTLP: sums and histograms of what came since the last report.
+    DeltaTemporality,
+    /// OTLP: a sum or a histogram that doesn't say since when it counts.
+    NoTemporality,
+    /// OTLP: a data point without a value.
+    NoValue,
+    /// OTLP: a histogram whose buckets and bounds contradict each other.
+    BadBuckets,
+    /// OTLP: a metric's name or an attribute's key of which nothing is left.
+    BadName,
     /// The node has as many series as it may: no new ones.
     SeriesLimit,
     /// Memory is short: no new series.
@@ -41,7 +51,7 @@ impl RefusedReason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of its number.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 20] = [
         Self::OutOfOrder,
         Self::Duplicate,
         Self::TooOld,
@@ -55,6 +65,11 @@ impl RefusedReason {
         Self::BadSymbolRef,
         Self::BadSeriesShape,
         Self::NativeHistogram,
+        Self::DeltaTemporality,
+        Self::NoTemporality,
+        Self::NoValue,
+        Self::BadBuckets,
+        Self::BadName,
         Self::SeriesLimit,
         Self::MemoryLimit,
     ];
@@ -75,6 +90,11 @@ impl RefusedReason {
             Self::BadSymbolRef => "bad_symbol_ref",
             Self::BadSeriesShape => "bad_series_shape",
             Self::NativeHistogram => "native_histogram",
+            Self::DeltaTemporality => "delta_temporality",
+            Self::NoTemporality => "no_temporality",
+            Self::NoValue => "no_value",
+            Self::BadBuckets => "bad_buckets",
+            Self::BadName => "bad_name",
             Self::SeriesLimit => "series_limit",
             Self::MemoryLimit => "memory_limit",
         }
@@ -96,6 +116,11 @@ impl RefusedReason {
             Self::BadSymbolRef => "label reference outside the symbol table",
             Self::BadSeriesShape => "series needs samples or histograms, and not both",
             Self::NativeHistogram => "native histograms are not stored",
+            Self::DeltaTemporality => "delta temporality is not supported: use cumulative",
+            Self::NoTemporality => "aggregation temporality is missing: use cumulative",
+            Self::NoValue => "data point without a value",
+            Self::BadBuckets => "bounds must ascend, with one bucket more than bounds",
+            Self::BadName => "no letter or digit is left of the name",
             Self::SeriesLimit => "no room for new series",
             Self::MemoryLimit => "new series, and memory is short; known series go on",
         }

@@ -4,8 +4,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::api::core::Core;
-use crate::api::pages;
-use crate::message::{LabelSource, LabelSpan, ShardReply, ShardRequest, WriteBody, WritePart};
+use crate::api::remote_write::Rejection;
+use crate::api::remote_write::answer::WriteReport;
+use crate::api::{pages, write};
+use crate::message::{LabelSource, LabelSpan, WriteBody};
 use crate::model::{Labels, Sample};
 use crate::routing::Split;
 use crate::runtime::{sleep, spawn};
@@ -26,13 +28,13 @@ async fn scrape(core: &Core) {
         Ok(series) => series,
         Err(error) => return tracing::warn!(%error, "the node's own metrics were not gathered"),
     };
-    if let Err(error) = store(core, &series, core.clock.now_ms()).await {
-        tracing::warn!(error, "the node's own metrics were not stored");
+    if let Err(rejection) = store(core, &series, core.clock.now_ms()).await {
+        tracing::warn!(%rejection, "the node's own metrics were not stored");
     }
 }
 
 /// Stores one sample of each series, on the way that every write goes.
-async fn store(core: &Core, series: &[(Labels, f64)], now_ms: i64) -> Result<(), String> {
+async fn store(core: &Core, series: &[(Labels, f64)], now_ms: i64) -> Result<(), Rejection> {
     let mut blocks = Vec::new();
     let mut split = Split::new(core.router.table(), &core.parts);
     for (labels, value) in series {
@@ -43,15 +45,6 @@ async fn store(core: &Core, series: &[(Labels, f64)], now_ms: i64) -> Result<(),
         split.sample(Sample::new(now_ms, *value));
     }
     let body = Arc::new(WriteBody { bytes: blocks.into(), ..WriteBody::default() });
-    for (shard, part) in split.finish().map_err(|error| error.to_string())? {
-        let write = ShardRequest::Write(WritePart { body: Arc::clone(&body), part });
-        let answer = core.router.ask(shard, write).map_err(|error| error.to_string())?;
-        match answer.await {
-            ShardReply::Written(ack) => drop(ack),
-            ShardReply::NotDurable(error) => return Err(error.to_string()),
-            ShardReply::MemoryFull => return Err("memory is full".to_owned()),
-            ShardReply::Read(_) | ShardReply::Stats(_) => unreachable!("a write is answered as a write"),
-        }
-    }
-    Ok(())
+    // What is refused of it is counted by the shards, as with every write.
+    write::send(core, &body, split, WriteReport::default()).await.map(drop)
 }

@@ -38,6 +38,7 @@ pub async fn answer<H: Host>(
         ReadRequest::Cardinality { limit } => {
             ReadReply::Cardinality(cardinality::measure(&shard, &host, limit).await)
         }
+        ReadRequest::Cells => ReadReply::Cells(shard.borrow().cells()),
     };
     Ok(Box::new(reply))
 }

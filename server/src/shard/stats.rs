@@ -1,10 +1,20 @@
-//! A shard's counters and sizes, gathered for whoever asks by message.
+//! A shard's and its cells' counters and sizes, gathered for whoever asks by message.
 
-use crate::message::ShardStats;
+use crate::message::{CellStats, ShardStats};
+use crate::model::CellId;
 use crate::shard::Shard;
 use crate::wal::LogReport;
 
 impl Shard {
+    /// The cells that hold a series, by number.
+    pub fn cells(&self) -> Vec<CellStats> {
+        let numbered = (0..).map(CellId).zip(&self.cells);
+        let held = numbered.filter(|(_, held)| !held.table.is_empty());
+        let stats =
+            held.map(|(cell, held)| CellStats { cell, series: held.table.len(), samples: held.samples });
+        stats.collect()
+    }
+
     /// Counters since the start, sizes now. `queued` and `log` are the worker's to fill in.
     pub fn stats(&self) -> ShardStats {
         let size = self.store.size();

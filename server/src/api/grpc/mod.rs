@@ -1,11 +1,16 @@
 //! gRPC on the common port: which method is answered by what, and a clear refusal of every other.
 //!
 //! tonic's services run on the executor like any other handler; nothing here spawns.
+mod admin;
+pub mod codec;
 pub mod deadline;
 mod health;
 pub mod ingest;
-mod request_body;
+mod otlp;
+mod query;
+pub mod request_body;
 pub mod status;
+mod stream;
 
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -51,13 +56,18 @@ fn with_grpc_s_own_codes(mut response: NodeResponse) -> NodeResponse {
 }
 
 async fn dispatch(core: &Rc<Core>, request: Request<Incoming>) -> NodeResponse {
-    let request = decoded(request, ingest::message_bytes_max(core));
+    let request = decoded(request, codec::message_bytes_max(core));
     let mut path = request.uri().path().splitn(3, '/').skip(1);
     let (service, method) = (path.next().unwrap_or_default(), path.next().unwrap_or_default());
     match (service, method) {
         ("grpc.health.v1.Health", _) => call(health::service(core), request).await,
         ("silverback.v1.Ingest", "Write") => ingest::write(core, request).await.map(ResponseBody::Grpc),
         ("silverback.v1.Ingest", "Stream") => ingest::stream(core, request).await.map(ResponseBody::Grpc),
+        ("silverback.v1.Query", _) => call(query::service(core), request).await,
+        ("silverback.v1.Admin", _) => call(admin::service(core), request).await,
+        ("opentelemetry.proto.collector.metrics.v1.MetricsService", "Export") => {
+            otlp::export(core, request).await.map(ResponseBody::Grpc)
+        }
         _unknown => unimplemented(request.uri().path()),
     }
 }

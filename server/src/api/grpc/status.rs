@@ -7,8 +7,12 @@ use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
 
 use super::ingest::MessageFault;
+use crate::api::fanout::FanoutError;
+use crate::api::read_fault::ReadFault;
 use crate::api::remote_write::Rejection;
-use crate::message::RefusedRef;
+use crate::api::request_body::BodyError;
+use crate::api::stream::StreamFault;
+use crate::message::{ReadError, RefusedRef};
 use crate::model::RefusedReason;
 
 /// When the same may be sent again, in ms, in an error's trailers.
@@ -82,9 +86,82 @@ fn reason_code(reason: RefusedReason) -> v1::RefusalReason {
         RefusedReason::LabelTooLong => v1::RefusalReason::LabelTooLong,
         RefusedReason::SeriesLimit => v1::RefusalReason::SeriesLimit,
         RefusedReason::MemoryLimit => v1::RefusalReason::MemoryLimit,
-        // Remote write's alone.
-        RefusedReason::BadSymbolRef | RefusedReason::BadSeriesShape | RefusedReason::NativeHistogram => {
-            v1::RefusalReason::Unspecified
+        // Remote write's and OTLP's alone.
+        RefusedReason::BadSymbolRef
+        | RefusedReason::BadSeriesShape
+        | RefusedReason::NativeHistogram
+        | RefusedReason::DeltaTemporality
+        | RefusedReason::NoTemporality
+        | RefusedReason::NoValue
+        | RefusedReason::BadBuckets
+        | RefusedReason::BadName => v1::RefusalReason::Unspecified,
+    }
+}
+
+/// The status of a read that wasn't answered.
+pub fn of_read_fault(fault: &ReadFault) -> Status {
+    let code = match fault {
+        ReadFault::BadRequest(_) | ReadFault::Method(_) | ReadFault::MediaType(_) => Code::InvalidArgument,
+        ReadFault::Body(body) => of_body(body),
+        ReadFault::TooManySamples(_) | ReadFault::AnswerTooLarge { .. } | ReadFault::TooManyReads => {
+            Code::ResourceExhausted
         }
+        ReadFault::Replaying(_) => Code::Unavailable,
+        ReadFault::Shards(error) => of_shards(error),
+        ReadFault::TimedOut(_) => Code::DeadlineExceeded,
+        ReadFault::Chunk(_) => Code::DataLoss,
+    };
+    Status::new(code, fault.to_string())
+}
+
+/// The status of a stream that ends before its end.
+pub fn of_stream_fault(fault: &StreamFault) -> Status {
+    let code = match fault {
+        StreamFault::ClientGone(_) => Code::Cancelled,
+        StreamFault::Shards(error) => of_shards(error),
+        StreamFault::Chunk(_) => Code::DataLoss,
+    };
+    Status::new(code, fault.to_string())
+}
+
+fn of_body(error: &BodyError) -> Code {
+    match error {
+        BodyError::TooLarge(_) | BodyError::Overloaded => Code::ResourceExhausted,
+        BodyError::TimedOut(_) => Code::DeadlineExceeded,
+        BodyError::BrokeOff(_) => Code::Cancelled,
+    }
+}
+
+fn of_shards(error: &FanoutError) -> Code {
+    match error {
+        FanoutError::Overloaded(_) | FanoutError::Refused(ReadError::TooManySelects) => {
+            Code::ResourceExhausted
+        }
+        FanoutError::Refused(ReadError::UnknownSelect) => Code::DeadlineExceeded,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::routing::Overloaded;
+
+    fn check(fault: ReadFault, code: Code, words: &str) {
+        let status = of_read_fault(&fault);
+        assert_eq!(status.code(), code, "{fault}");
+        assert!(status.message().contains(words), "{status}");
+    }
+
+    #[test]
+    fn each_fault_has_the_status_that_tells_what_to_do() {
+        check(ReadFault::BadRequest("a matcher".into()), Code::InvalidArgument, "a matcher");
+        check(ReadFault::TooManyReads, Code::ResourceExhausted, "later");
+        check(ReadFault::Shards(Overloaded.into()), Code::ResourceExhausted, "later");
+        check(ReadFault::Shards(ReadError::TooManySelects.into()), Code::ResourceExhausted, "try again");
+        check(ReadFault::Shards(ReadError::UnknownSelect.into()), Code::DeadlineExceeded, "idle");
+        check(ReadFault::TimedOut(Duration::from_secs(3)), Code::DeadlineExceeded, "3s");
+        check(ReadFault::AnswerTooLarge { bytes_max: 10 }, Code::ResourceExhausted, "10 bytes");
     }
 }

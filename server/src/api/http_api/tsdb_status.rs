@@ -80,9 +80,11 @@ pub async fn respond(core: &Core, params: &Params) -> Result<NodeResponse, ReadF
 async fn cardinalities(core: &Core, limit: usize) -> Result<Vec<Cardinality>, FanoutError> {
     let cardinality = |reply| match reply {
         ReadReply::Cardinality(cardinality) => cardinality,
-        ReadReply::Selected(..) | ReadReply::Series(..) | ReadReply::Closed | ReadReply::Strings(_) => {
-            unreachable!("a shard answered another question")
-        }
+        ReadReply::Selected(..)
+        | ReadReply::Series(..)
+        | ReadReply::Closed
+        | ReadReply::Strings(_)
+        | ReadReply::Cells(_) => unreachable!("a shard answered another question"),
     };
     let replies = ask_all(core, &ReadRequest::Cardinality { limit }).await?;
     Ok(replies.into_iter().map(cardinality).collect())

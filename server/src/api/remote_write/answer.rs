@@ -8,7 +8,7 @@ use super::{
     rejection::{Rejection, RetryAfter},
 };
 use crate::{
-    message::WriteAck,
+    message::{RefusedRef, WriteAck},
     model::{RefusedCounts, RefusedReason},
 };
 
@@ -33,6 +33,8 @@ pub struct WriteReport {
     pub refused: RefusedCounts,
     /// Series refused whole. One that holds no sample is seen here alone.
     pub series_refused: u64,
+    /// Samples that the shards refused of series that have a number of their sender.
+    pub by_ref: Vec<RefusedRef>,
     /// One of the refused series in words, and the reason.
     pub example: Option<(RefusedReason, String)>,
 }
@@ -111,7 +113,7 @@ impl From<Tally> for WriteReport {
     /// Begins with what the decoder refused.
     fn from(tally: Tally) -> Self {
         let Tally { refused, series_refused, example, .. } = tally;
-        Self { written: 0, refused, series_refused, example }
+        Self { refused, series_refused, example, ..Self::default() }
     }
 }
 
@@ -121,6 +123,7 @@ impl WriteReport {
         self.written += ack.written;
         if let Some(refusals) = ack.refusals {
             self.refused.merge(&refusals.counts);
+            self.by_ref.extend(refusals.by_ref);
             self.example = self.example.take().or(refusals.example);
         }
     }

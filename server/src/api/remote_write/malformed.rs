@@ -40,6 +40,9 @@ pub enum MalformedCause {
          proto=io.prometheus.write.v2.Request for remote write 2, and mustn't for remote write 1"
     )]
     OtherVersion,
+    /// A message or a text inside of the request that is none.
+    #[error("what begins here can't be read")]
+    BrokenMessage,
     /// More symbols than a request may have.
     #[error("the request has too many symbols")]
     TooManySymbols,

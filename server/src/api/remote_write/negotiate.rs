@@ -15,16 +15,16 @@ pub fn negotiate(method: &Method, headers: &HeaderMap) -> Result<Version, Reject
     if method != Method::POST {
         return Err(Rejection::Method);
     }
-    let encoding = value(headers, header::CONTENT_ENCODING)?;
+    let encoding = header_text(headers, header::CONTENT_ENCODING)?;
     if !(encoding.is_empty() || encoding.eq_ignore_ascii_case("snappy")) {
         return Err(Rejection::ContentEncoding(encoding.to_owned()));
     }
-    let content_type = value(headers, header::CONTENT_TYPE)?;
+    let content_type = header_text(headers, header::CONTENT_TYPE)?;
     version_of(content_type).ok_or_else(|| Rejection::ContentType(content_type.to_owned()))
 }
 
 /// A header's text; two headers of one name would have to be guessed between.
-fn value(headers: &HeaderMap, name: HeaderName) -> Result<&str, Rejection> {
+pub(in crate::api) fn header_text(headers: &HeaderMap, name: HeaderName) -> Result<&str, Rejection> {
     let mut values = headers.get_all(&name).iter();
     match (values.next().map(|value| value.to_str()), values.next()) {
         (None, _) => Ok(""),

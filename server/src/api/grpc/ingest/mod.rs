@@ -8,7 +8,6 @@
 //!
 //! A sample's labels are looked at once, when its series is defined; a batch is dealt out to the
 //! shards by the routes of its refs, without an object for a sample.
-mod codec;
 mod columns;
 mod flight;
 mod intake;
@@ -24,19 +23,17 @@ use http::{Request, Response};
 use http_body::Body;
 use send_wrapper::SendWrapper;
 use silverback_proto::v1;
-use tonic::codec::CompressionEncoding;
-use tonic::server::{Grpc, StreamingService, UnaryService};
+use tonic::server::{StreamingService, UnaryService};
 use tonic::{Status, Streaming};
 
-use self::codec::RawRequests;
 use self::intake::{Call, Intake};
 use self::stream::Responses;
+use super::codec::{message_bytes_max, raw};
 use super::status::{of_fault, of_rejection};
 use crate::api::core::Core;
 use crate::config::AckMode;
 use crate::limits::{
-    GRPC_MESSAGE_BYTES_MAX, STREAM_BATCH_SAMPLES_MAX, STREAM_BATCHES_MAX, STREAM_DEFINITION_BYTES_MAX,
-    STREAM_REFS_MAX,
+    STREAM_BATCH_SAMPLES_MAX, STREAM_BATCHES_MAX, STREAM_DEFINITION_BYTES_MAX, STREAM_REFS_MAX,
 };
 
 pub use self::columns::{BatchFault, Columns};
@@ -51,7 +48,7 @@ where
     B: Body + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
 {
-    grpc::<v1::WriteResponse>(core).unary(Write { core: Rc::clone(core) }, request).await
+    raw::<v1::WriteResponse>(core).unary(Write { core: Rc::clone(core) }, request).await
 }
 
 /// Answers `Stream`.
@@ -61,19 +58,7 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
 {
     let service = OpenStream { core: SendWrapper::new(Rc::clone(core)) };
-    grpc::<v1::StreamResponse>(core).streaming(service, request).await
-}
-
-fn grpc<A: prost::Message + Send + 'static>(core: &Core) -> Grpc<RawRequests<A>> {
-    Grpc::new(RawRequests::default())
-        .accept_compressed(CompressionEncoding::Gzip)
-        .accept_compressed(CompressionEncoding::Zstd)
-        .max_decoding_message_size(message_bytes_max(core))
-}
-
-/// A message in bytes, decompressed.
-pub fn message_bytes_max(core: &Core) -> usize {
-    core.config.max_decoded_bytes.min(GRPC_MESSAGE_BYTES_MAX)
+    raw::<v1::StreamResponse>(core).streaming(service, request).await
 }
 
 /// What a stream is told first.

@@ -5,7 +5,12 @@ use std::marker::PhantomData;
 use bytes::{Buf, Bytes};
 use prost::Message;
 use tonic::Status;
+use tonic::codec::CompressionEncoding;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::server::Grpc;
+
+use crate::api::core::Core;
+use crate::limits::GRPC_MESSAGE_BYTES_MAX;
 
 /// Takes requests in undecoded, without a copy of their bytes.
 #[derive(Debug)]
@@ -18,6 +23,19 @@ pub struct AnswerEncoder<A>(PhantomData<A>);
 /// Decodes nothing.
 #[derive(Debug)]
 pub struct RawDecoder;
+
+/// A method whose requests are taken in undecoded, compressed or not.
+pub fn raw<A: Message + Send + 'static>(core: &Core) -> Grpc<RawRequests<A>> {
+    Grpc::new(RawRequests::default())
+        .accept_compressed(CompressionEncoding::Gzip)
+        .accept_compressed(CompressionEncoding::Zstd)
+        .max_decoding_message_size(message_bytes_max(core))
+}
+
+/// A message in bytes, decompressed.
+pub fn message_bytes_max(core: &Core) -> usize {
+    core.config.max_decoded_bytes.min(GRPC_MESSAGE_BYTES_MAX)
+}
 
 impl<A> Default for RawRequests<A> {
     fn default() -> Self {

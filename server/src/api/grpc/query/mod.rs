@@ -1,0 +1,86 @@
+//! `silverback.v1.Query`: samples, label sets, names and values by matchers, streamed where they can
+//! be many. The ways into the shards are those of every other read.
+mod labels;
+mod select;
+mod selection;
+mod series;
+
+use std::rc::Rc;
+
+use send_wrapper::SendWrapper;
+use silverback_proto::v1::query_server::{Query, QueryServer};
+use silverback_proto::v1::{
+    LabelNamesRequest, LabelNamesResponse, LabelValuesRequest, LabelValuesResponse, SelectRequest,
+    SelectResponse, SeriesRequest, SeriesResponse,
+};
+use tonic::{Request, Response, Status};
+
+use super::status;
+use super::stream::Answers;
+use crate::api::core::Core;
+use crate::api::read_fault::ReadFault;
+use crate::runtime::timeout;
+
+/// The query service of a core.
+pub fn service(core: &Rc<Core>) -> QueryServer<NodeQuery> {
+    QueryServer::new(NodeQuery { core: SendWrapper::new(Rc::clone(core)) })
+}
+
+/// Answers reads of the node.
+pub struct NodeQuery {
+    // tonic asks for `Send`; a request stays on its core.
+    core: SendWrapper<Rc<Core>>,
+}
+
+impl NodeQuery {
+    /// Counts a read, bounds the time until its answer begins, and tells its fault.
+    fn read<T>(
+        &self,
+        reading: impl Future<Output = Result<T, ReadFault>>,
+    ) -> SendWrapper<impl Future<Output = Result<Response<T>, Status>>> {
+        SendWrapper::new(counted(&self.core, reading))
+    }
+}
+
+async fn counted<T>(
+    core: &Core,
+    reading: impl Future<Output = Result<T, ReadFault>>,
+) -> Result<Response<T>, Status> {
+    core.count(|counts| counts.reads += 1);
+    let limit = core.config.request_timeout;
+    let read = timeout(limit, reading).await.unwrap_or(Err(ReadFault::TimedOut(limit)));
+    read.map(Response::new).map_err(|fault| {
+        core.count(|counts| counts.reads_failed += 1);
+        tracing::debug!(%fault, "a read was refused");
+        status::of_read_fault(&fault)
+    })
+}
+
+#[tonic::async_trait]
+impl Query for NodeQuery {
+    type SelectStream = Answers<SelectResponse>;
+
+    async fn select(&self, request: Request<SelectRequest>) -> Result<Response<Self::SelectStream>, Status> {
+        self.read(select::answer(&self.core, request.into_inner())).await
+    }
+
+    type SeriesStream = Answers<SeriesResponse>;
+
+    async fn series(&self, request: Request<SeriesRequest>) -> Result<Response<Self::SeriesStream>, Status> {
+        self.read(series::answer(&self.core, request.into_inner())).await
+    }
+
+    async fn label_names(
+        &self,
+        request: Request<LabelNamesRequest>,
+    ) -> Result<Response<LabelNamesResponse>, Status> {
+        self.read(labels::names(&self.core, request.into_inner())).await
+    }
+
+    async fn label_values(
+        &self,
+        request: Request<LabelValuesRequest>,
+    ) -> Result<Response<LabelValuesResponse>, Status> {
+        self.read(labels::values(&self.core, request.into_inner())).await
+    }
+}

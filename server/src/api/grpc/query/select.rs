@@ -1,0 +1,158 @@
+//! Samples, series by series: in columns, or in the chunks that memory holds.
+//!
+//! A response is sent on once it is large enough. A series that isn't at its end then goes on in
+//! the next one, its labels repeated.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use silverback_proto::v1::{
+    Columns, Label, SampleEncoding, SelectRequest, SelectResponse, SelectedSeries, XorChunk,
+};
+
+use super::labels::{proto_labels, text_bytes};
+use super::selection::selection;
+use crate::api::core::Core;
+use crate::api::fanout::SeriesStream;
+use crate::api::grpc::stream::{Answers, Outgoing, streamed};
+use crate::api::protobuf::varint_len;
+use crate::api::read_fault::ReadFault;
+use crate::api::read_permit::ReadPermit;
+use crate::api::selector::Breadth;
+use crate::api::stream::StreamFault;
+use crate::gorilla::{ChunkError, SealedChunk};
+use crate::limits::STREAM_BUFFER_BYTES;
+use crate::message::{self, SelectContent};
+
+/// Opens the select, so that a refusal has a status, and streams its series.
+pub async fn answer(core: &Rc<Core>, request: SelectRequest) -> Result<Answers<SelectResponse>, ReadFault> {
+    let permit = ReadPermit::take(core)?;
+    let form = Form::of(&request)?;
+    let selection = selection(&core.slicer, &request.matchers, request.range, Breadth::Narrowed).await?;
+    let mut stream = SeriesStream::open(Rc::clone(core), selection, SelectContent::Chunks).await?;
+    let read = Rc::clone(core);
+    Ok(streamed(core, permit, async move |outgoing| {
+        let mut response = Response::default();
+        while let Some(series) = stream.next().await? {
+            response.add_series(&read, series, form, outgoing).await?;
+        }
+        response.send_rest(outgoing).await
+    }))
+}
+
+/// How samples are sent.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    /// Those of the range, both ends included, in ms.
+    Columns { min_ms: i64, max_ms: i64 },
+    /// The chunks that touch it.
+    Chunks,
+}
+
+impl Form {
+    fn of(request: &SelectRequest) -> Result<Self, ReadFault> {
+        let bad = |words: String| Err(ReadFault::BadRequest(words));
+        let Some(range) = request.range else { return bad("a range is needed".to_owned()) };
+        match SampleEncoding::try_from(request.encoding) {
+            Ok(SampleEncoding::Unspecified | SampleEncoding::Columns) => {
+                Ok(Self::Columns { min_ms: range.min_ms, max_ms: range.max_ms })
+            }
+            Ok(SampleEncoding::XorChunks) => Ok(Self::Chunks),
+            Err(_) => bad(format!("there is no sample encoding {}", request.encoding)),
+        }
+    }
+}
+
+/// A response as it fills.
+#[derive(Default)]
+struct Response {
+    series: Vec<SelectedSeries>,
+    /// Of the series, about, as they are sent.
+    bytes: usize,
+}
+
+impl Response {
+    async fn add_series(
+        &mut self,
+        core: &Core,
+        series: message::SelectedSeries,
+        form: Form,
+        outgoing: &mut Outgoing<SelectResponse>,
+    ) -> Result<(), StreamFault> {
+        let labels = proto_labels(&series.labels);
+        let mut piece = Piece::default();
+        for chunk in &series.chunks {
+            let slice = core.slicer.begin().await;
+            piece.add(chunk, form)?;
+            drop(slice);
+            if self.bytes + piece.bytes >= STREAM_BUFFER_BYTES {
+                self.add_piece(&labels, std::mem::take(&mut piece));
+                self.send_rest(outgoing).await?;
+            }
+        }
+        self.add_piece(&labels, piece);
+        Ok(())
+    }
+
+    /// Adds a piece, if there is anything in it: a chunk may lie across the range and have nothing
+    /// inside.
+    fn add_piece(&mut self, labels: &[Label], piece: Piece) {
+        let Piece { columns, chunks, bytes, .. } = piece;
+        if columns.values.is_empty() && chunks.is_empty() {
+            return;
+        }
+        self.bytes += bytes + text_bytes(labels);
+        let columns = (!columns.values.is_empty()).then_some(columns);
+        self.series.push(SelectedSeries { labels: labels.to_vec(), columns, chunks });
+    }
+
+    async fn send_rest(&mut self, outgoing: &mut Outgoing<SelectResponse>) -> Result<(), StreamFault> {
+        let Self { series, .. } = std::mem::take(self);
+        if !series.is_empty() {
+            outgoing.send(SelectResponse { series }).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Samples of one series that go into one response.
+#[derive(Default)]
+struct Piece {
+    columns: Columns,
+    chunks: Vec<XorChunk>,
+    last_ms: i64,
+    bytes: usize,
+}
+
+impl Piece {
+    fn add(&mut self, chunk: &SealedChunk, form: Form) -> Result<(), ChunkError> {
+        match form {
+            Form::Columns { min_ms, max_ms } => self.add_samples(chunk, min_ms, max_ms),
+            Form::Chunks => {
+                self.add_chunk(chunk);
+                Ok(())
+            }
+        }
+    }
+
+    fn add_samples(&mut self, chunk: &SealedChunk, min_ms: i64, max_ms: i64) -> Result<(), ChunkError> {
+        for sample in chunk.samples() {
+            let sample = sample?;
+            if (min_ms..=max_ms).contains(&sample.timestamp_ms) {
+                let delta_ms = sample.timestamp_ms.wrapping_sub(self.last_ms);
+                self.last_ms = sample.timestamp_ms;
+                self.columns.timestamp_deltas_ms.push(delta_ms);
+                self.columns.values.push(sample.value);
+                self.bytes += size_of::<f64>() + varint_len(((delta_ms << 1) ^ (delta_ms >> 63)) as u64);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_chunk(&mut self, chunk: &SealedChunk) {
+        let (min_ms, max_ms) = (chunk.min_timestamp_ms(), chunk.max_timestamp_ms());
+        let bytes = Bytes::copy_from_slice(chunk.bytes());
+        self.bytes += bytes.len() + size_of::<XorChunk>();
+        self.chunks.push(XorChunk { min_ms, max_ms, bytes });
+    }
+}

@@ -1,0 +1,106 @@
+//! Answers of many messages, made while they are sent: what is made waits for the client in a
+//! bounded buffer, and a client that stops reading holds that and its permit.
+
+use std::future::ready;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use futures::SinkExt;
+use futures::channel::{mpsc, oneshot};
+use futures::stream::{self, Stream, StreamExt};
+use tonic::Status;
+
+use super::status;
+use crate::api::body::ClientGone;
+use crate::api::core::Core;
+use crate::api::read_permit::ReadPermit;
+use crate::api::stream::StreamFault;
+use crate::runtime::spawn_background;
+
+/// Messages that wait for a slow client before whoever makes them waits too, besides one that is
+/// on its way into this.
+const MESSAGES_WAITING_MAX: usize = 1;
+
+/// Messages as a client gets them, and their end.
+pub type Answers<M> = Pin<Box<dyn Stream<Item = Result<M, Status>> + Send>>;
+
+/// The making end of a streamed answer.
+pub struct Outgoing<M>(mpsc::Sender<M>);
+
+impl<M> Outgoing<M> {
+    /// Waits for room and sends a message. No slice may be held meanwhile.
+    pub async fn send(&mut self, message: M) -> Result<(), ClientGone> {
+        self.0.send(message).await.map_err(|_| ClientGone)
+    }
+}
+
+/// Messages that `make` writes in the background. It holds the permit until its end.
+pub fn streamed<M: Send + 'static>(
+    core: &Rc<Core>,
+    permit: ReadPermit,
+    make: impl AsyncFnOnce(&mut Outgoing<M>) -> Result<(), StreamFault> + 'static,
+) -> Answers<M> {
+    let (messages, sent) = mpsc::channel(MESSAGES_WAITING_MAX);
+    let (end, ended) = oneshot::channel();
+    let core = Rc::clone(core);
+    spawn_background(async move {
+        let mut outgoing = Outgoing(messages);
+        let made = make(&mut outgoing).await;
+        drop((outgoing, permit));
+        let made = made.map_err(|fault| broken_off(&core, &fault));
+        // Nobody waits for the end of a stream that nobody reads.
+        drop(end.send(made));
+    });
+    Box::pin(with_end(sent, ended))
+}
+
+/// The messages, and after them how it ended. A maker that went without a word, by a panic for
+/// example, left an answer that isn't whole.
+fn with_end<M>(
+    messages: impl Stream<Item = M>,
+    ended: oneshot::Receiver<Result<(), Status>>,
+) -> impl Stream<Item = Result<M, Status>> {
+    let end = stream::once(ended).filter_map(|end| {
+        ready(match end {
+            Ok(Ok(())) => None,
+            Ok(Err(status)) => Some(Err(status)),
+            Err(oneshot::Canceled) => Some(Err(Status::internal("the answer broke off"))),
+        })
+    });
+    messages.map(Ok).chain(end)
+}
+
+fn broken_off(core: &Core, fault: &StreamFault) -> Status {
+    match fault {
+        StreamFault::ClientGone(_) => tracing::debug!("a client went away from its read"),
+        StreamFault::Shards(_) | StreamFault::Chunk(_) => {
+            core.count(|counts| counts.reads_failed += 1);
+            tracing::warn!(%fault, "an answer broke off");
+        }
+    }
+    status::of_stream_fault(fault)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+    use tonic::Code;
+
+    use super::*;
+
+    fn check(end: impl FnOnce(oneshot::Sender<Result<(), Status>>), expect: Option<Code>) {
+        let (sender, ended) = oneshot::channel();
+        end(sender);
+        let got: Vec<_> = block_on(with_end(stream::iter([1, 2]), ended).collect());
+        assert_eq!(got[..2].iter().map(|m| *m.as_ref().unwrap()).collect::<Vec<_>>(), [1, 2]);
+        let last = got.get(2).map(|end| end.as_ref().unwrap_err().code());
+        assert_eq!(last, expect);
+    }
+
+    #[test]
+    fn only_a_stream_that_is_told_to_be_whole_ends_well() {
+        check(|end| end.send(Ok(())).unwrap(), None);
+        check(|end| end.send(Err(Status::data_loss("x"))).unwrap(), Some(Code::DataLoss));
+        check(drop, Some(Code::Internal));
+    }
+}

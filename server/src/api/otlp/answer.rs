@@ -1,0 +1,100 @@
+//! From what became of a request's data points to what its sender is told. Exact: a data point of
+//! which any sample wasn't stored counts as rejected, once.
+
+use silverback_proto::otlp::collector::metrics::v1::{
+    ExportMetricsPartialSuccess, ExportMetricsServiceResponse,
+};
+
+use super::translate::NO_POINT;
+use crate::api::remote_write::answer::WriteReport;
+use crate::message::Refusals;
+use crate::model::{RefusedCounts, RefusedReason};
+
+/// What became of a request that was read to its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    points: u64,
+    refused: RefusedCounts,
+    example: Option<(RefusedReason, String)>,
+}
+
+impl Outcome {
+    /// Of so many data points, some refused before the shards were asked, and some by these.
+    pub fn new(points: u64, refused: Refusals, mut report: WriteReport) -> Self {
+        let mut counts = refused.counts;
+        report.by_ref.retain(|refusal| refusal.stream_ref != NO_POINT);
+        report.by_ref.sort_by_key(|refusal| refusal.stream_ref);
+        report.by_ref.dedup_by_key(|refusal| refusal.stream_ref);
+        report.by_ref.iter().for_each(|refusal| counts.add(refusal.reason, 1));
+        let example = if counts.total() > 0 { refused.example.or(report.example) } else { None };
+        Self { points, refused: counts, example }
+    }
+
+    /// The answer. Nothing in it: everything is stored.
+    pub fn response(&self) -> ExportMetricsServiceResponse {
+        let rejected = self.refused.total();
+        let partial_success = (rejected > 0).then(|| ExportMetricsPartialSuccess {
+            rejected_data_points: rejected as i64,
+            error_message: self.words(),
+        });
+        ExportMetricsServiceResponse { partial_success }
+    }
+
+    /// `2 of 10 data points refused: delta temporality …: 2; first: metric "a"`
+    fn words(&self) -> String {
+        let reasons: Vec<_> = self.refused.iter().map(|(r, n)| format!("{} ({n})", r.text())).collect();
+        let (refused, points) = (self.refused.total(), self.points);
+        let mut words = format!("{refused} of {points} data points refused: {}", reasons.join(", "));
+        if let Some((reason, series)) = &self.example {
+            words.push_str(&format!("; first: {series}: {}", reason.text()));
+        }
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::RefusedRef;
+
+    fn by_ref(refused: &[(u32, RefusedReason)]) -> WriteReport {
+        let refusal =
+            |(stream_ref, reason): &_| RefusedRef { stream_ref: *stream_ref, reason: *reason, samples: 1 };
+        WriteReport { by_ref: refused.iter().map(refusal).collect(), ..WriteReport::default() }
+    }
+
+    fn check(refused: Refusals, report: WriteReport, expect: Option<(i64, &str)>) {
+        let told = Outcome::new(9, refused, report).response().partial_success;
+        let told = told.as_ref().map(|partial| (partial.rejected_data_points, &*partial.error_message));
+        assert_eq!(told, expect);
+    }
+
+    #[test]
+    fn a_request_that_is_stored_whole_has_nothing_to_tell() {
+        check(Refusals::default(), WriteReport::default(), None);
+    }
+
+    #[test]
+    fn a_data_point_of_many_samples_is_rejected_once() {
+        use RefusedReason::{Duplicate, OutOfOrder};
+        let report = by_ref(&[(3, OutOfOrder), (3, OutOfOrder), (0, Duplicate), (3, Duplicate)]);
+        let words = "2 of 9 data points refused: out of order sample (1), \
+                     duplicate sample for timestamp with another value (1)";
+        check(Refusals::default(), report, Some((2, words)));
+    }
+
+    #[test]
+    fn what_is_no_data_point_is_not_counted() {
+        check(Refusals::default(), by_ref(&[(NO_POINT, RefusedReason::OutOfOrder)]), None);
+    }
+
+    #[test]
+    fn what_was_refused_before_the_shards_is_added() {
+        let mut refused = Refusals::default();
+        refused.refuse(RefusedReason::DeltaTemporality, 2, || "metric \"a\"".to_owned());
+        let words = "3 of 9 data points refused: sample is older than the retention (1), \
+                     delta temporality is not supported: use cumulative (2); \
+                     first: metric \"a\": delta temporality is not supported: use cumulative";
+        check(refused, by_ref(&[(1, RefusedReason::TooOld)]), Some((3, words)));
+    }
+}

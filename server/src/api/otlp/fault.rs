@@ -1,0 +1,113 @@
+//! Why an OTLP request was refused as a whole, and how gRPC and HTTP tell it.
+
+use http::StatusCode;
+use tonic::{Code, Status};
+
+use crate::api::grpc::status::of_rejection;
+use crate::api::remote_write::Rejection;
+use crate::limits::OTLP_JSON_BYTES_MAX;
+
+/// Why nothing of a request is stored, or not all of it acknowledged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// Not a POST.
+    #[error("OTLP takes POST requests alone")]
+    Method,
+    /// Another content type.
+    #[error("content type {0:?} is not supported; send application/x-protobuf or application/json")]
+    ContentType(String),
+    /// Another compression.
+    #[error("content encoding {0:?} is not supported; send gzip, or none")]
+    ContentEncoding(String),
+    /// It can't be decompressed.
+    #[error("the body is not gzip: {0}")]
+    Gzip(String),
+    /// It isn't the message in JSON.
+    #[error("the body is not an ExportMetricsServiceRequest in JSON: {0}")]
+    Json(String),
+    /// A large request in the dear form.
+    #[error("a request in JSON may have {OTLP_JSON_BYTES_MAX} bytes; send fewer data points, or protobuf")]
+    JsonTooLarge,
+    /// What every write may be refused for.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+}
+
+impl Fault {
+    /// How HTTP says it. A sender tries again after 429 and 503 alone.
+    pub fn http_status(&self) -> StatusCode {
+        match self {
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::ContentType(_) | Self::ContentEncoding(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Gzip(_) | Self::Json(_) => StatusCode::BAD_REQUEST,
+            Self::JsonTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Rejected(rejection) => rejection.status(),
+        }
+    }
+
+    /// When to send the same again, in seconds, where that can help.
+    pub fn retry_after_s(&self) -> Option<u32> {
+        match self {
+            Self::Rejected(rejection) => rejection.retry_after().map(|retry| retry.seconds),
+            Self::Method
+            | Self::ContentType(_)
+            | Self::ContentEncoding(_)
+            | Self::Gzip(_)
+            | Self::Json(_)
+            | Self::JsonTooLarge => None,
+        }
+    }
+
+    /// How gRPC says it.
+    pub fn grpc_status(&self) -> Status {
+        match self {
+            Self::Rejected(rejection) => status_of(rejection),
+            Self::JsonTooLarge => Status::resource_exhausted(self.to_string()),
+            Self::Method
+            | Self::ContentType(_)
+            | Self::ContentEncoding(_)
+            | Self::Gzip(_)
+            | Self::Json(_) => Status::invalid_argument(self.to_string()),
+        }
+    }
+}
+
+/// A rejection as OTLP's senders understand it: they try again when a node is unavailable, and take
+/// exhausted resources for good.
+pub fn status_of(rejection: &Rejection) -> Status {
+    let status = of_rejection(rejection);
+    match rejection.retry_after() {
+        None => status,
+        Some(_) => Status::with_metadata(Code::Unavailable, status.message(), status.metadata().clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::remote_write::{MalformedBody, MalformedCause};
+
+    fn check(fault: Fault, http: u16, retry_after_s: Option<u32>, grpc: Code) {
+        assert_eq!(fault.http_status().as_u16(), http, "{fault}");
+        assert_eq!(fault.retry_after_s(), retry_after_s, "{fault}");
+        assert_eq!(fault.grpc_status().code(), grpc, "{fault}");
+    }
+
+    #[test]
+    fn senders_try_again_when_that_can_help() {
+        check(Rejection::Overloaded.into(), 429, Some(1), Code::Unavailable);
+        check(Rejection::MemoryFull { limit_bytes: 1 }.into(), 429, Some(30), Code::Unavailable);
+        check(Rejection::NotReady("x".into()).into(), 503, Some(5), Code::Unavailable);
+    }
+
+    #[test]
+    fn what_stays_wrong_is_told_so() {
+        let malformed = MalformedBody { offset: 3, cause: MalformedCause::BrokenMessage };
+        check(Rejection::Malformed(malformed).into(), 400, None, Code::InvalidArgument);
+        check(Rejection::BodyTooLarge { limit_bytes: 9 }.into(), 413, None, Code::ResourceExhausted);
+        check(Fault::Json("x".into()), 400, None, Code::InvalidArgument);
+        check(Fault::JsonTooLarge, 413, None, Code::ResourceExhausted);
+        check(Fault::ContentType("a/b".into()), 415, None, Code::InvalidArgument);
+        check(Fault::Method, 405, None, Code::InvalidArgument);
+    }
+}

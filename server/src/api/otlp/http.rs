@@ -1,0 +1,177 @@
+//! OTLP over HTTP: a request in protobuf or in JSON, and the answer in the same.
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use http_body::Body;
+use prost::Message;
+use serde::Serialize;
+use silverback_proto::otlp::collector::metrics::v1::ExportMetricsServiceRequest;
+
+use super::answer::Outcome;
+use super::fault::Fault;
+use super::{check_ready, gzip, write};
+use crate::api::core::Core;
+use crate::api::endpoints::{NodeResponse, with_type};
+use crate::api::remote_write::Rejection;
+use crate::api::remote_write::negotiate::header_text;
+use crate::api::request_body::read_reserving;
+use crate::api::write_endpoint::{close_if_unread, count_rejection};
+use crate::limits::{OTLP_JSON_BYTES_MAX, OTLP_JSON_EXPANSION};
+use crate::routing::Reserved;
+
+/// How messages are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Encoding {
+    Protobuf,
+    Json,
+}
+
+impl Encoding {
+    fn of(headers: &HeaderMap) -> Result<Self, Fault> {
+        let content_type = header_text(headers, CONTENT_TYPE)?;
+        match content_type.split(';').next().unwrap_or_default().trim() {
+            protobuf if protobuf.eq_ignore_ascii_case("application/x-protobuf") => Ok(Self::Protobuf),
+            json if json.eq_ignore_ascii_case("application/json") => Ok(Self::Json),
+            _other => Err(Fault::ContentType(content_type.to_owned())),
+        }
+    }
+
+    fn answer(self, status: StatusCode, message: &(impl Message + Serialize)) -> NodeResponse {
+        match self {
+            Self::Protobuf => {
+                with_type(status, "application/x-protobuf", Bytes::from(message.encode_to_vec()))
+            }
+            Self::Json => {
+                let json = serde_json::to_vec(message).expect("an answer is made of texts and numbers");
+                with_type(status, "application/json", Bytes::from(json))
+            }
+        }
+    }
+}
+
+/// `google.rpc.Status`, which HTTP carries in the body.
+#[derive(Clone, PartialEq, Message, Serialize)]
+struct RpcStatus {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(string, tag = "2")]
+    message: String,
+}
+
+/// Answers one request.
+pub async fn answer<B>(core: &Core, request: Request<B>) -> NodeResponse
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    // Who sends another encoding gets the refusal in the usual one.
+    let encoding = Encoding::of(request.headers());
+    match take_in(core, request).await {
+        Ok((encoding, outcome)) => encoding.answer(StatusCode::OK, &outcome.response()),
+        Err(fault) => refuse(core, encoding.unwrap_or(Encoding::Protobuf), &fault),
+    }
+}
+
+async fn take_in<B>(core: &Core, request: Request<B>) -> Result<(Encoding, Outcome), Fault>
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    if request.method() != Method::POST {
+        return Err(Fault::Method);
+    }
+    let encoding = Encoding::of(request.headers())?;
+    let is_gzip = is_gzip(request.headers())?;
+    check_ready(core)?;
+    let (head, body) = request.into_parts();
+    let (config, mut reserved) = (&core.config, core.bodies.begin());
+    let (bytes_max, limit) = (config.max_body_bytes, config.request_timeout);
+    let body = read_reserving(&head.headers, body, bytes_max, limit, &mut reserved).await;
+    let mut body = body.map_err(Rejection::from)?;
+    core.count(|counts| counts.write_bytes += body.len() as u64);
+    let mut held_bytes = body.len();
+    if is_gzip {
+        body = gzip::decompress(&body, config.max_decoded_bytes, &mut reserved).await?.into();
+        held_bytes += body.len();
+    }
+    if encoding == Encoding::Json {
+        body = json_to_protobuf(&body, &mut reserved, held_bytes)?;
+        held_bytes += body.len();
+    }
+    Ok((encoding, write(core, &body, &mut reserved, held_bytes).await?))
+}
+
+fn is_gzip(headers: &HeaderMap) -> Result<bool, Fault> {
+    match header_text(headers, CONTENT_ENCODING)? {
+        gzip if gzip.eq_ignore_ascii_case("gzip") => Ok(true),
+        none if none.is_empty() || none.eq_ignore_ascii_case("identity") => Ok(false),
+        other => Err(Fault::ContentEncoding(other.to_owned())),
+    }
+}
+
+/// The same request in protobuf: one way leads on from here.
+fn json_to_protobuf(json: &[u8], reserved: &mut Reserved, held_bytes: usize) -> Result<Bytes, Fault> {
+    if json.len() > OTLP_JSON_BYTES_MAX {
+        return Err(Fault::JsonTooLarge);
+    }
+    let objects_bytes = json.len() * OTLP_JSON_EXPANSION;
+    reserved.grow_to(held_bytes + objects_bytes).map_err(Rejection::from)?;
+    let request: ExportMetricsServiceRequest =
+        serde_json::from_slice(json).map_err(|error| Fault::Json(error.to_string()))?;
+    Ok(request.encode_to_vec().into())
+}
+
+fn refuse(core: &Core, encoding: Encoding, fault: &Fault) -> NodeResponse {
+    match fault {
+        Fault::Rejected(rejection) => count_rejection(core, rejection),
+        Fault::Method
+        | Fault::ContentType(_)
+        | Fault::ContentEncoding(_)
+        | Fault::Gzip(_)
+        | Fault::Json(_)
+        | Fault::JsonTooLarge => core.count(|counts| counts.writes_malformed += 1),
+    }
+    tracing::debug!(%fault, "an OTLP request was refused");
+    let status = fault.grpc_status();
+    let message = RpcStatus { code: status.code() as i32, message: status.message().to_owned() };
+    let mut response = encoding.answer(fault.http_status(), &message);
+    let headers = response.headers_mut();
+    if *fault == Fault::Method {
+        headers.insert(ALLOW, HeaderValue::from_static("POST"));
+    }
+    if let Some(seconds) = fault.retry_after_s() {
+        headers.insert(RETRY_AFTER, seconds.into());
+    }
+    close_if_unread(&mut response);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(content_type: &'static str, encoding: &'static str) -> HeaderMap {
+        let headers = [(CONTENT_TYPE, content_type), (CONTENT_ENCODING, encoding)];
+        headers.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn protobuf_and_json_are_spoken_compressed_and_not() {
+        let check = |content_type, encoding| {
+            let headers = headers(content_type, encoding);
+            (Encoding::of(&headers).ok(), is_gzip(&headers).ok())
+        };
+        assert_eq!(check("application/x-protobuf", "gzip"), (Some(Encoding::Protobuf), Some(true)));
+        assert_eq!(check("Application/JSON; charset=utf-8", ""), (Some(Encoding::Json), Some(false)));
+        assert_eq!(check("text/plain", "zstd"), (None, None));
+        assert_eq!(check("application/json", "identity"), (Some(Encoding::Json), Some(false)));
+    }
+
+    #[test]
+    fn a_refusal_is_a_status_in_both_encodings() {
+        let status = RpcStatus { code: 3, message: "no".to_owned() };
+        assert_eq!(status.encode_to_vec(), [8, 3, 18, 2, b'n', b'o']);
+        assert_eq!(serde_json::to_string(&status).unwrap(), r#"{"code":3,"message":"no"}"#);
+    }
+}

@@ -1,0 +1,216 @@
+//! What a data point becomes: one sample, or those of a histogram's or a summary's series. Knows
+//! nothing of names but their suffixes.
+
+use prost::{DecodeError, Message};
+use silverback_proto::otlp::common::v1::KeyValue;
+use silverback_proto::otlp::metrics::v1::number_data_point::Value;
+use silverback_proto::otlp::metrics::v1::{
+    DataPointFlags, HistogramDataPoint, NumberDataPoint, SummaryDataPoint,
+};
+
+use crate::model::{RefusedReason, STALE_NAN_BITS};
+
+/// A data point as far as it is stored.
+#[derive(Debug)]
+pub struct Point {
+    /// Its labels to be.
+    pub attributes: Vec<KeyValue>,
+    /// When.
+    pub timestamp_ms: i64,
+    /// A sample for each of its series, those with a label of their own first.
+    pub samples: Vec<PointSample>,
+    /// Exemplars, which are skipped.
+    pub exemplars: usize,
+}
+
+/// The sample of one of a data point's series.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PointSample {
+    /// What is added to the metric's name.
+    pub suffix: &'static str,
+    /// The label that tells it from the point's other series.
+    pub label: Option<(&'static str, String)>,
+    /// Its value.
+    pub value: f64,
+}
+
+/// A data point that is read; or why it can't be stored.
+type Read = Result<Result<Point, RefusedReason>, DecodeError>;
+
+/// Reads a data point of a gauge or a sum.
+pub fn read_number(bytes: &[u8]) -> Read {
+    let point = NumberDataPoint::decode(bytes)?;
+    let value = match point.value {
+        _ if is_stale(point.flags) => f64::from_bits(STALE_NAN_BITS),
+        Some(Value::AsDouble(value)) => value,
+        Some(Value::AsInt(value)) => value as f64,
+        None => return Ok(Err(RefusedReason::NoValue)),
+    };
+    Ok(Ok(Point {
+        attributes: point.attributes,
+        timestamp_ms: to_ms(point.time_unix_nano),
+        samples: vec![PointSample { suffix: "", label: None, value }],
+        exemplars: point.exemplars.len(),
+    }))
+}
+
+/// Reads a data point of a histogram with explicit bounds.
+pub fn read_histogram(bytes: &[u8]) -> Read {
+    let point = HistogramDataPoint::decode(bytes)?;
+    if !has_sound_buckets(&point) {
+        return Ok(Err(RefusedReason::BadBuckets));
+    }
+    let value_of = value_or_stale(point.flags);
+    let bucket = |bound: String, value| PointSample {
+        suffix: "_bucket",
+        label: Some(("le", bound)),
+        value: value_of(value),
+    };
+    let mut samples = Vec::with_capacity(point.explicit_bounds.len() + 3);
+    let mut up_to_bound = 0u64;
+    for (bound, count) in point.explicit_bounds.iter().zip(&point.bucket_counts) {
+        up_to_bound = up_to_bound.saturating_add(*count);
+        samples.push(bucket(bound.to_string(), up_to_bound as f64));
+    }
+    samples.push(bucket("+Inf".to_owned(), point.count as f64));
+    samples.extend(point.sum.map(|sum| total("_sum", value_of(sum))));
+    samples.push(total("_count", value_of(point.count as f64)));
+    Ok(Ok(Point {
+        attributes: point.attributes,
+        timestamp_ms: to_ms(point.time_unix_nano),
+        samples,
+        exemplars: point.exemplars.len(),
+    }))
+}
+
+/// Reads a data point of a summary.
+pub fn read_summary(bytes: &[u8]) -> Read {
+    let point = SummaryDataPoint::decode(bytes)?;
+    let value_of = value_or_stale(point.flags);
+    let quantiles = point.quantile_values.iter().map(|at| PointSample {
+        suffix: "",
+        label: Some(("quantile", at.quantile.to_string())),
+        value: value_of(at.value),
+    });
+    let totals = [("_sum", point.sum), ("_count", point.count as f64)];
+    let totals = totals.map(|(suffix, value)| total(suffix, value_of(value)));
+    Ok(Ok(Point {
+        samples: quantiles.chain(totals).collect(),
+        attributes: point.attributes,
+        timestamp_ms: to_ms(point.time_unix_nano),
+        exemplars: 0,
+    }))
+}
+
+fn total(suffix: &'static str, value: f64) -> PointSample {
+    PointSample { suffix, label: None, value }
+}
+
+/// Either no buckets at all, or one more than bounds, which ascend.
+fn has_sound_buckets(point: &HistogramDataPoint) -> bool {
+    let (bounds, buckets) = (&point.explicit_bounds, point.bucket_counts.len());
+    let fit = if buckets == 0 { bounds.is_empty() } else { buckets == bounds.len() + 1 };
+    fit && bounds.iter().all(|bound| bound.is_finite()) && bounds.is_sorted_by(|a, b| a < b)
+}
+
+fn is_stale(flags: u32) -> bool {
+    flags & DataPointFlags::NoRecordedValueMask as u32 != 0
+}
+
+fn value_or_stale(flags: u32) -> impl Fn(f64) -> f64 {
+    move |value| if is_stale(flags) { f64::from_bits(STALE_NAN_BITS) } else { value }
+}
+
+fn to_ms(unix_nano: u64) -> i64 {
+    (unix_nano / 1_000_000) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use silverback_proto::otlp::metrics::v1::summary_data_point::ValueAtQuantile;
+
+    use super::*;
+
+    const STALE: u32 = 1;
+
+    /// `suffix{label}=value`, the value in its bits where it is no number.
+    fn told(read: Read) -> Result<Vec<String>, RefusedReason> {
+        let tell = |sample: PointSample| {
+            let label = sample.label.map_or(String::new(), |(name, value)| format!("{{{name}={value}}}"));
+            let value = match sample.value.to_bits() {
+                STALE_NAN_BITS => "stale".to_owned(),
+                _number => sample.value.to_string(),
+            };
+            format!("{}{label} {value}", sample.suffix)
+        };
+        Ok(read.unwrap()?.samples.into_iter().map(tell).collect())
+    }
+
+    fn check(read: Read, expect: &[&str]) {
+        assert_eq!(told(read).unwrap(), expect);
+    }
+
+    fn number(value: Option<Value>, flags: u32) -> Read {
+        read_number(&NumberDataPoint { value, flags, ..NumberDataPoint::default() }.encode_to_vec())
+    }
+
+    #[test]
+    fn numbers_become_floats_and_their_absence_the_staleness_marker() {
+        check(number(Some(Value::AsDouble(1.5)), 0), &[" 1.5"]);
+        check(number(Some(Value::AsInt(-3)), 0), &[" -3"]);
+        check(number(None, STALE), &[" stale"]);
+        check(number(Some(Value::AsInt(1)), STALE), &[" stale"]);
+        assert_eq!(told(number(None, 0)), Err(RefusedReason::NoValue));
+    }
+
+    fn histogram(bounds: &[f64], buckets: &[u64], flags: u32) -> Read {
+        let point = HistogramDataPoint {
+            count: buckets.iter().sum(),
+            sum: Some(2.5),
+            explicit_bounds: bounds.to_vec(),
+            bucket_counts: buckets.to_vec(),
+            flags,
+            ..HistogramDataPoint::default()
+        };
+        read_histogram(&point.encode_to_vec())
+    }
+
+    #[test]
+    fn a_histogram_counts_up_over_its_buckets() {
+        let expect = ["_bucket{le=0.5} 1", "_bucket{le=10} 3", "_bucket{le=+Inf} 6", "_sum 2.5", "_count 6"];
+        check(histogram(&[0.5, 10.0], &[1, 2, 3], 0), &expect);
+        check(histogram(&[], &[], 0), &["_bucket{le=+Inf} 0", "_sum 2.5", "_count 0"]);
+        let stale = ["_bucket{le=1} stale", "_bucket{le=+Inf} stale", "_sum stale", "_count stale"];
+        check(histogram(&[1.0], &[0, 0], STALE), &stale);
+        let without_sum = HistogramDataPoint { count: 3, ..HistogramDataPoint::default() };
+        check(read_histogram(&without_sum.encode_to_vec()), &["_bucket{le=+Inf} 3", "_count 3"]);
+    }
+
+    #[test]
+    fn buckets_that_contradict_each_other_are_refused() {
+        let contradictions: [(&[f64], &[u64]); 5] = [
+            (&[1.0], &[]),
+            (&[1.0], &[1]),
+            (&[2.0, 1.0], &[1, 1, 1]),
+            (&[f64::NAN], &[1, 1]),
+            (&[f64::INFINITY], &[1, 1]),
+        ];
+        for (bounds, buckets) in contradictions {
+            assert_eq!(told(histogram(bounds, buckets, 0)), Err(RefusedReason::BadBuckets), "{bounds:?}");
+        }
+    }
+
+    #[test]
+    fn a_summary_has_a_series_for_each_quantile() {
+        let quantile_values = vec![ValueAtQuantile { quantile: 0.99, value: 7.0 }];
+        let point = SummaryDataPoint { count: 4, sum: 9.5, quantile_values, ..SummaryDataPoint::default() };
+        check(read_summary(&point.encode_to_vec()), &["{quantile=0.99} 7", "_sum 9.5", "_count 4"]);
+    }
+
+    #[test]
+    fn times_are_cut_to_milliseconds() {
+        let point =
+            NumberDataPoint { time_unix_nano: 1_999_999, value: Some(Value::AsInt(1)), ..Default::default() };
+        assert_eq!(read_number(&point.encode_to_vec()).unwrap().unwrap().timestamp_ms, 1);
+    }
+}

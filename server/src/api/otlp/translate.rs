@@ -1,0 +1,423 @@
+//! From an OTLP request's bytes to series and samples, as Prometheus' receiver makes them.
+//!
+//! The outer messages are walked in place; prost reads one data point at a time. So what a request
+//! takes in memory is known as it grows, and it can be put down between any two data points.
+
+use prost::Message;
+use silverback_proto::otlp::common::v1::KeyValue;
+use silverback_proto::otlp::metrics::v1::AggregationTemporality;
+use silverback_proto::otlp::resource::v1::Resource;
+
+use super::labels::{LabelSets, NotMade};
+use super::naming::{NamedKind, metric_name};
+use super::samples::{Point, PointSample, read_histogram, read_number, read_summary};
+use super::target::Target;
+use crate::api::remote_write::wire::{Reader, Tag, WireType};
+use crate::api::remote_write::{MalformedBody, MalformedCause, Rejection, SeriesSink};
+use crate::limits::{LABEL_VALUE_BYTES_MAX, OTLP_POINT_BYTES_MAX, REQUEST_SAMPLES_MAX};
+use crate::message::{DefinitionBlock, LabelSpan, Refusals};
+use crate::model::{RefusedReason, Sample, SeriesIdHasher};
+
+const RESOURCE_METRICS: Tag = Tag::new(1, WireType::Len);
+const RESOURCE: Tag = Tag::new(1, WireType::Len);
+const SCOPE_METRICS: Tag = Tag::new(2, WireType::Len);
+const METRICS: Tag = Tag::new(2, WireType::Len);
+const NAME: Tag = Tag::new(1, WireType::Len);
+const UNIT: Tag = Tag::new(3, WireType::Len);
+const DATA_POINTS: Tag = Tag::new(1, WireType::Len);
+const TEMPORALITY: Tag = Tag::new(2, WireType::Varint);
+const IS_MONOTONIC: Tag = Tag::new(3, WireType::Varint);
+
+/// Data points, series and messages together, after which others get their turn: about 200 µs.
+const SLICE_STEPS: usize = 128;
+
+/// The ref of `target_info`, which is no data point.
+pub const NO_POINT: u32 = LabelSpan::OFFSET_MAX as u32;
+
+/// A request that is translated.
+#[derive(Debug, Default)]
+pub struct Translation {
+    /// The label sets of its series.
+    pub labels: DefinitionBlock,
+    /// Data points in it.
+    pub points: u64,
+    /// Those that were refused.
+    pub refused: Refusals,
+    /// Exemplars, which were skipped.
+    pub exemplars: u64,
+}
+
+/// Translates a request. Each series goes to `sink` with the number of its label set and that of its
+/// data point. `pause` is called between slices with the sink and the bytes of the label sets so far.
+pub async fn translate<S: SeriesSink>(
+    bytes: &[u8],
+    hasher: &SeriesIdHasher,
+    sink: &mut S,
+    pause: impl AsyncFnMut(&S, usize) -> Result<(), Rejection>,
+) -> Result<Translation, Rejection> {
+    let (translation, sets) = (Translation::default(), LabelSets::default());
+    let mut translator =
+        Translator { hasher, sink, pause, sets, translation, samples: 0, steps_left: SLICE_STEPS };
+    let mut request = Reader::new(bytes, 0);
+    while let Some(resource) = next(&mut request, RESOURCE_METRICS)? {
+        translator.resource(resource).await?;
+    }
+    (translator.pause)(translator.sink, translator.sets.made.bytes()).await?;
+    let Translator { sets, translation, .. } = translator;
+    Ok(Translation { labels: sets.made, ..translation })
+}
+
+/// The next field of this kind; others are passed over.
+fn next<'a>(message: &mut Reader<'a>, wanted: Tag) -> Result<Option<Reader<'a>>, MalformedBody> {
+    while !message.is_empty() {
+        let tag = message.tag()?;
+        if tag == wanted {
+            return message.message().map(Some);
+        }
+        message.skip(tag)?;
+    }
+    Ok(None)
+}
+
+fn malformed(message: &Reader, cause: MalformedCause) -> MalformedBody {
+    MalformedBody { offset: message.at(), cause }
+}
+
+/// Which of a metric's data it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Gauge,
+    Sum,
+    Histogram,
+    ExponentialHistogram,
+    Summary,
+}
+
+impl Kind {
+    fn of(tag: Tag) -> Option<Self> {
+        const KINDS: [(u32, Kind); 5] = [
+            (5, Kind::Gauge),
+            (7, Kind::Sum),
+            (9, Kind::Histogram),
+            (10, Kind::ExponentialHistogram),
+            (11, Kind::Summary),
+        ];
+        KINDS.into_iter().find_map(|(number, kind)| (tag == Tag::new(number, WireType::Len)).then_some(kind))
+    }
+}
+
+/// A metric without its data points.
+#[derive(Debug)]
+struct Metric<'a> {
+    otlp_name: &'a str,
+    /// As Prometheus has it; or why none of its data points is stored.
+    name: Result<String, RefusedReason>,
+    kind: Kind,
+}
+
+struct Translator<'a, S, P> {
+    hasher: &'a SeriesIdHasher,
+    sink: &'a mut S,
+    pause: P,
+    sets: LabelSets,
+    translation: Translation,
+    samples: u64,
+    steps_left: usize,
+}
+
+impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translator<'_, S, P> {
+    async fn step(&mut self, steps: usize) -> Result<(), Rejection> {
+        self.steps_left = self.steps_left.saturating_sub(steps);
+        if self.steps_left == 0 {
+            self.steps_left = SLICE_STEPS;
+            (self.pause)(self.sink, self.sets.made.bytes()).await?;
+        }
+        Ok(())
+    }
+
+    async fn resource(&mut self, message: Reader<'_>) -> Result<(), Rejection> {
+        let target = Target::of(resource_attributes(message)?);
+        let mut newest_ms = None;
+        let mut scopes = message;
+        while let Some(mut scope) = next(&mut scopes, SCOPE_METRICS)? {
+            self.step(1).await?;
+            while let Some(metric) = next(&mut scope, METRICS)? {
+                self.step(1).await?;
+                newest_ms = newest_ms.max(self.metric(metric, &target).await?);
+            }
+        }
+        if let Some(timestamp_ms) = newest_ms.filter(|_| target.has_info()) {
+            self.add_info(&target, timestamp_ms)?;
+        }
+        Ok(())
+    }
+
+    /// The time of its newest data point that is stored.
+    async fn metric(&mut self, message: Reader<'_>, target: &Target) -> Result<Option<i64>, Rejection> {
+        let Some(metric) = read_metric(message)? else { return Ok(None) };
+        let fixed = target.labels();
+        let mut newest_ms = None;
+        let mut fields = message;
+        while !fields.is_empty() {
+            let tag = fields.tag()?;
+            if Kind::of(tag) != Some(metric.kind) {
+                fields.skip(tag)?;
+                continue;
+            }
+            let mut data = fields.message()?;
+            while let Some(point) = next(&mut data, DATA_POINTS)? {
+                let samples_before = self.samples;
+                newest_ms = newest_ms.max(self.point(&metric, point, &fixed)?);
+                self.step(1 + (self.samples - samples_before) as usize).await?;
+            }
+        }
+        Ok(newest_ms)
+    }
+
+    /// Its time, if it is stored.
+    fn point(
+        &mut self,
+        metric: &Metric,
+        message: Reader,
+        fixed: &[(&str, &str)],
+    ) -> Result<Option<i64>, MalformedBody> {
+        let number = self.translation.points as u32;
+        self.translation.points += 1;
+        let point = match read_point(metric, message)? {
+            Ok(point) => point,
+            Err(reason) => return Ok(self.refuse(metric, reason)),
+        };
+        self.translation.exemplars += point.exemplars as u64;
+        let Ok(name) = &metric.name else { return Ok(None) };
+        let added = match self.sets.begin(&point.attributes, fixed) {
+            Ok(()) => self.add(name, &point.samples, point.timestamp_ms, number),
+            Err(reason) => Err(reason.into()),
+        };
+        match added {
+            Ok(()) if self.samples > REQUEST_SAMPLES_MAX => {
+                Err(malformed(&message, MalformedCause::TooManySamples))
+            }
+            Ok(()) => Ok(Some(point.timestamp_ms)),
+            Err(NotMade::Refused(reason)) => Ok(self.refuse(metric, reason)),
+            Err(NotMade::TooMuch) => Err(malformed(&message, MalformedCause::LabelsTooLarge)),
+        }
+    }
+
+    /// Adds the series of a data point that has begun. All of them are refused with the first: it
+    /// has the most labels, and the longest.
+    fn add(
+        &mut self,
+        name: &str,
+        samples: &[PointSample],
+        timestamp_ms: i64,
+        number: u32,
+    ) -> Result<(), NotMade> {
+        for PointSample { suffix, label, value } in samples {
+            let label = label.as_ref().map(|(name, value)| (*name, value.as_str()));
+            let (id, definition) = self.sets.make(&[name, suffix], label, self.hasher)?;
+            self.sink.series(id, LabelSpan::of_definition(definition, number), 1);
+            self.sink.sample(Sample::new(timestamp_ms, *value));
+            self.samples += 1;
+        }
+        Ok(())
+    }
+
+    fn add_info(&mut self, target: &Target, timestamp_ms: i64) -> Result<(), MalformedBody> {
+        let info = [PointSample { suffix: "", label: None, value: 1.0 }];
+        let added = match self.sets.begin(&target.described_by, &target.labels()) {
+            Ok(()) => self.add("target_info", &info, timestamp_ms, NO_POINT),
+            Err(reason) => Err(reason.into()),
+        };
+        match added {
+            Ok(()) => {}
+            // Its metrics are stored all the same: it is they that the sender asked for.
+            Err(NotMade::Refused(reason)) => tracing::debug!(reason = reason.as_str(), "no target_info"),
+            Err(NotMade::TooMuch) => {
+                return Err(MalformedBody { offset: 0, cause: MalformedCause::LabelsTooLarge });
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, metric: &Metric, reason: RefusedReason) -> Option<i64> {
+        self.translation.refused.refuse(reason, 1, || format!("metric {:?}", metric.otlp_name));
+        None
+    }
+}
+
+/// All attributes, of several resource messages too: they are parts of one.
+fn resource_attributes(mut message: Reader) -> Result<Vec<KeyValue>, MalformedBody> {
+    let mut attributes = Vec::new();
+    while let Some(resource) = next(&mut message, RESOURCE)? {
+        let bytes = small_enough(&resource)?;
+        let read =
+            Resource::decode(bytes).map_err(|_| malformed(&resource, MalformedCause::BrokenMessage))?;
+        attributes.extend(read.attributes);
+    }
+    Ok(attributes)
+}
+
+/// A message's bytes, for prost to make objects of.
+fn small_enough<'a>(message: &Reader<'a>) -> Result<&'a [u8], MalformedBody> {
+    let bytes = &message.bytes()[message.at()..];
+    if bytes.len() > OTLP_POINT_BYTES_MAX {
+        return Err(malformed(message, MalformedCause::LabelsTooLarge));
+    }
+    Ok(bytes)
+}
+
+/// A metric's name, unit and kind; none of one without data.
+fn read_metric(mut message: Reader) -> Result<Option<Metric>, MalformedBody> {
+    let (mut name, mut unit, mut data) = ("", "", None);
+    while !message.is_empty() {
+        match message.tag()? {
+            NAME => name = text(&mut message)?,
+            UNIT => unit = text(&mut message)?,
+            tag => match Kind::of(tag) {
+                Some(kind) => data = Some((kind, message.message()?)),
+                None => message.skip(tag)?,
+            },
+        }
+    }
+    let Some((kind, data)) = data else { return Ok(None) };
+    let named = read_shape(kind, data)?;
+    let name_of = |named| match metric_name(name, unit, named) {
+        // The longest suffix is `_bucket`.
+        Some(name) if name.len() + 7 > LABEL_VALUE_BYTES_MAX => Err(RefusedReason::LabelTooLong),
+        Some(name) => Ok(name),
+        None => Err(RefusedReason::BadName),
+    };
+    Ok(Some(Metric { otlp_name: name, name: named.and_then(name_of), kind }))
+}
+
+/// How the data of a kind is named; or why it isn't stored.
+fn read_shape(kind: Kind, mut data: Reader) -> Result<Result<NamedKind, RefusedReason>, MalformedBody> {
+    let (mut temporality, mut is_monotonic) = (0, false);
+    while !data.is_empty() {
+        match data.tag()? {
+            TEMPORALITY => temporality = data.varint()? as i32,
+            IS_MONOTONIC => is_monotonic = data.varint()? != 0,
+            other => data.skip(other)?,
+        }
+    }
+    let cumulative = match AggregationTemporality::try_from(temporality) {
+        Ok(AggregationTemporality::Cumulative) => Ok(()),
+        Ok(AggregationTemporality::Delta) => Err(RefusedReason::DeltaTemporality),
+        Ok(AggregationTemporality::Unspecified) | Err(_) => Err(RefusedReason::NoTemporality),
+    };
+    Ok(match kind {
+        Kind::Gauge => Ok(NamedKind::Gauge),
+        Kind::Sum if is_monotonic => cumulative.map(|()| NamedKind::Counter),
+        Kind::Sum | Kind::Histogram => cumulative.map(|()| NamedKind::Other),
+        Kind::Summary => Ok(NamedKind::Other),
+        Kind::ExponentialHistogram => Err(RefusedReason::NativeHistogram),
+    })
+}
+
+fn text<'a>(message: &mut Reader<'a>) -> Result<&'a str, MalformedBody> {
+    let span = message.span()?;
+    let broken = |_| MalformedBody { offset: span.start, cause: MalformedCause::BrokenMessage };
+    std::str::from_utf8(&message.bytes()[span.clone()]).map_err(broken)
+}
+
+/// A data point that is to be stored; or why it isn't.
+fn read_point(metric: &Metric, message: Reader) -> Result<Result<Point, RefusedReason>, MalformedBody> {
+    if let Err(reason) = metric.name {
+        return Ok(Err(reason));
+    }
+    let bytes = small_enough(&message)?;
+    let read = match metric.kind {
+        Kind::Gauge | Kind::Sum => read_number(bytes),
+        Kind::Histogram => read_histogram(bytes),
+        Kind::Summary => read_summary(bytes),
+        Kind::ExponentialHistogram => return Ok(Err(RefusedReason::NativeHistogram)),
+    };
+    read.map_err(|_| malformed(&message, MalformedCause::BrokenMessage))
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+    use silverback_proto::otlp::collector::metrics::v1::ExportMetricsServiceRequest;
+    use silverback_proto::otlp::metrics::v1::number_data_point::Value;
+    use silverback_proto::otlp::metrics::v1::{
+        Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum, metric,
+    };
+
+    use super::*;
+    use crate::model::SeriesId;
+
+    /// Counts what it gets.
+    #[derive(Default)]
+    struct Counts {
+        series: usize,
+        samples: usize,
+        refs: Vec<Option<u32>>,
+    }
+
+    impl SeriesSink for Counts {
+        fn series(&mut self, _id: SeriesId, labels: LabelSpan, _samples: u32) {
+            self.series += 1;
+            self.refs.push(labels.stream_ref());
+        }
+
+        fn sample(&mut self, _sample: Sample) {
+            self.samples += 1;
+        }
+    }
+
+    fn run(bytes: &[u8]) -> (Result<Translation, Rejection>, Counts, usize) {
+        let (mut sink, mut pauses) = (Counts::default(), 0);
+        let pause = async |_: &Counts, _| {
+            pauses += 1;
+            Ok(())
+        };
+        let translation = block_on(translate(bytes, &SeriesIdHasher::new(1, ""), &mut sink, pause));
+        (translation, sink, pauses)
+    }
+
+    fn points(count: i64) -> Vec<NumberDataPoint> {
+        let point =
+            |i| NumberDataPoint { value: Some(Value::AsInt(i)), time_unix_nano: 1, ..Default::default() };
+        (0..count).map(point).collect()
+    }
+
+    fn request(data: Vec<metric::Data>) -> Vec<u8> {
+        let metric = |data| Metric { name: "m".into(), data: Some(data), ..Metric::default() };
+        let scope = ScopeMetrics { metrics: data.into_iter().map(metric).collect(), ..Default::default() };
+        let resource = ResourceMetrics { scope_metrics: vec![scope], ..Default::default() };
+        ExportMetricsServiceRequest { resource_metrics: vec![resource] }.encode_to_vec()
+    }
+
+    #[test]
+    fn data_points_are_numbered_and_refused_ones_too() {
+        let delta = Sum { data_points: points(2), aggregation_temporality: 1, is_monotonic: true };
+        let gauge = || metric::Data::Gauge(Gauge { data_points: points(2) });
+        let (translation, sink, _) = run(&request(vec![gauge(), metric::Data::Sum(delta), gauge()]));
+        let translation = translation.unwrap();
+        assert_eq!((translation.points, translation.refused.counts.total()), (6, 2));
+        assert_eq!(sink.refs, [0, 1, 4, 5].map(Some));
+        assert_eq!((sink.series, sink.samples, translation.labels.len()), (4, 4, 4));
+    }
+
+    #[test]
+    fn a_long_request_is_put_down_now_and_then() {
+        let (translation, _, pauses) =
+            run(&request(vec![metric::Data::Gauge(Gauge { data_points: points(5000) })]));
+        assert_eq!(translation.unwrap().points, 5000);
+        assert!(pauses > 5000 * 2 / SLICE_STEPS - 2, "{pauses}");
+    }
+
+    #[test]
+    fn every_cut_of_a_request_is_malformed_or_a_request() {
+        let whole = request(vec![metric::Data::Gauge(Gauge { data_points: points(3) })]);
+        for end in 0..whole.len() {
+            let (translation, _, _) = run(&whole[..end]);
+            match translation {
+                Ok(translation) => assert_eq!((end, translation.points), (0, 0)),
+                Err(Rejection::Malformed(malformed)) => assert!(malformed.offset <= end),
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+}

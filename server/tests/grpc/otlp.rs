@@ -1,0 +1,300 @@
+//! OTLP metrics over gRPC and HTTP: what becomes of each kind of metric, and what senders are told.
+
+use std::io::Write;
+
+use prost::Message;
+use serde_json::{Value, json};
+use silverback_proto::otlp::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
+use silverback_proto::otlp::collector::metrics::v1::{
+    ExportMetricsPartialSuccess, ExportMetricsServiceRequest, ExportMetricsServiceResponse,
+};
+use tonic::Code;
+
+use crate::channel::{Channel, origin};
+use crate::harness::{Answer, Node};
+use crate::written::start_ms;
+
+const PROTOBUF: (&str, &str) = ("content-type", "application/x-protobuf");
+const JSON: (&str, &str) = ("content-type", "application/json");
+const PATH: &str = "/v1/metrics";
+
+fn attributes(pairs: &[(&str, &str)]) -> Value {
+    pairs.iter().map(|(key, value)| json!({"key": key, "value": {"stringValue": value}})).collect()
+}
+
+/// A request of one service with these metrics.
+fn request(metrics: Value) -> Value {
+    let resource = attributes(&[
+        ("service.namespace", "eu"),
+        ("service.name", "shop"),
+        ("service.instance.id", "i-1"),
+        ("host.name", "h1"),
+    ]);
+    json!({"resourceMetrics": [{
+        "resource": {"attributes": resource},
+        "scopeMetrics": [{"scope": {"name": "lib"}, "metrics": metrics}],
+        "aFieldOfTomorrow": {"x": 1},
+    }]})
+}
+
+fn nanos(ms: i64) -> String {
+    format!("{ms}000000")
+}
+
+/// One metric of each kind that is stored.
+fn of_all_kinds(ms: i64) -> Value {
+    let gauge =
+        json!({"asDouble": 0.5, "timeUnixNano": nanos(ms), "attributes": attributes(&[("cpu.id", "0")])});
+    let sum = json!({"asInt": "42", "timeUnixNano": nanos(ms), "startTimeUnixNano": nanos(ms - 1000)});
+    let histogram = json!({
+        "count": "6", "sum": 2.5, "bucketCounts": ["1", "2", "3"], "explicitBounds": [0.5, 10],
+        "timeUnixNano": nanos(ms), "exemplars": [{"asDouble": 1.0, "traceId": "5b8efff798038103d269b633813fc60c"}],
+    });
+    let summary = json!({
+        "count": "4", "sum": 9.5, "quantileValues": [{"quantile": 0.99, "value": 7}], "timeUnixNano": nanos(ms),
+    });
+    let stale = json!({"flags": 1, "timeUnixNano": nanos(ms)});
+    json!([
+        {"name": "cpu.load", "unit": "1", "gauge": {"dataPoints": [gauge]}},
+        {"name": "requests", "sum": {
+            "dataPoints": [sum.clone()], "aggregationTemporality": 2, "isMonotonic": true,
+        }},
+        {"name": "queue.length", "sum": {
+            "dataPoints": [sum], "aggregationTemporality": "AGGREGATION_TEMPORALITY_CUMULATIVE",
+        }},
+        {"name": "latency", "unit": "s", "histogram": {"dataPoints": [histogram], "aggregationTemporality": 2}},
+        {"name": "rtt", "unit": "ms", "summary": {"dataPoints": [summary]}},
+        {"name": "gone", "gauge": {"dataPoints": [stale]}},
+    ])
+}
+
+/// What is stored of [`of_all_kinds`], as lines of name, own labels and value.
+const STORED: [&str; 13] = [
+    "cpu_load_ratio{cpu_id=0} 0.5",
+    "gone{} \"StaleNaN\"",
+    "latency_seconds_bucket{le=+Inf} 6",
+    "latency_seconds_bucket{le=0.5} 1",
+    "latency_seconds_bucket{le=10} 3",
+    "latency_seconds_count{} 6",
+    "latency_seconds_sum{} 2.5",
+    "queue_length{} 42",
+    "requests_total{} 42",
+    "rtt_milliseconds_count{} 4",
+    "rtt_milliseconds_sum{} 9.5",
+    "rtt_milliseconds{quantile=0.99} 7",
+    "target_info{host_name=h1} 1",
+];
+
+/// All series of the service, each with its newest sample at `ms`.
+fn stored(node: &Node, ms: i64) -> Vec<String> {
+    let lines = node.get("/api/v1/export?match[]=%7Bjob=%22eu/shop%22,instance=%22i-1%22%7D").text();
+    let mut stored: Vec<_> = lines
+        .lines()
+        .map(|line| {
+            let series: Value = serde_json::from_str(line).unwrap();
+            let labels = series["metric"].as_object().unwrap();
+            let own =
+                labels.iter().filter(|(name, _)| !["__name__", "job", "instance"].contains(&name.as_str()));
+            let own: Vec<_> =
+                own.map(|(name, value)| format!("{name}={}", value.as_str().unwrap())).collect();
+            assert_eq!(series["timestamps"].as_array().unwrap().last().unwrap(), ms);
+            let value = series["values"].as_array().unwrap().last().unwrap();
+            format!("{}{{{}}} {value}", labels["__name__"].as_str().unwrap(), own.join(","))
+        })
+        .collect();
+    stored.sort();
+    stored
+}
+
+fn sorted(lines: &[&str]) -> Vec<String> {
+    let mut lines: Vec<_> = lines.iter().map(|line| (*line).to_owned()).collect();
+    lines.sort();
+    lines
+}
+
+fn protobuf(request: &Value) -> ExportMetricsServiceRequest {
+    serde_json::from_value(request.clone()).unwrap()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn post_json(node: &Node, request: &Value) -> Answer {
+    node.post(PATH, &[JSON], request.to_string().as_bytes())
+}
+
+fn response(answer: &Answer) -> Option<ExportMetricsPartialSuccess> {
+    assert_eq!((answer.status, answer.header("content-type")), (200, "application/x-protobuf"));
+    ExportMetricsServiceResponse::decode(&answer.body[..]).unwrap().partial_success
+}
+
+#[test]
+fn json_is_stored_as_prometheus_names_it() {
+    let (node, ms) = (Node::start(3), start_ms());
+    let answer = post_json(&node, &request(of_all_kinds(ms)));
+    assert_eq!(
+        (answer.status, answer.header("content-type")),
+        (200, "application/json"),
+        "{}",
+        answer.text()
+    );
+    assert_eq!(answer.json(), json!({}));
+    assert_eq!(stored(&node, ms), sorted(&STORED));
+    let metrics = node.get("/metrics").text();
+    assert!(metrics.contains("silverback_write_requests_total{protocol=\"otlp\"} 1\n"), "{metrics}");
+    assert!(metrics.contains("silverback_exemplars_ignored_total"), "{metrics}");
+}
+
+#[test]
+fn protobuf_is_stored_compressed_and_not_under_both_paths() {
+    let (node, ms) = (Node::start(2), start_ms());
+    let bytes = protobuf(&request(of_all_kinds(ms))).encode_to_vec();
+    assert_eq!(response(&node.post("/api/v1/otlp/v1/metrics", &[PROTOBUF], &bytes)), None);
+    assert_eq!(stored(&node, ms), sorted(&STORED));
+    let again = node.post(PATH, &[PROTOBUF, ("content-encoding", "gzip")], &gzip(&bytes));
+    assert_eq!(response(&again), None, "what is stored already is accepted");
+    let (mut first, mut second) = bytes.split_at(bytes.len() / 2);
+    let members = [gzip(std::mem::take(&mut first)), gzip(std::mem::take(&mut second))].concat();
+    assert_eq!(response(&node.post(PATH, &[PROTOBUF, ("content-encoding", "gzip")], &members)), None);
+}
+
+#[tokio::test]
+async fn grpc_stores_the_same() {
+    let (node, ms) = (Node::start(2), start_ms());
+    let mut client = MetricsServiceClient::with_origin(Channel::open(&node).await, origin(&node))
+        .send_compressed(tonic::codec::CompressionEncoding::Gzip);
+    let answer = client.export(protobuf(&request(of_all_kinds(ms)))).await.unwrap().into_inner();
+    assert_eq!(answer.partial_success, None);
+    assert_eq!(stored(&node, ms), sorted(&STORED));
+
+    let delta = json!([{"name": "d", "sum": {
+        "aggregationTemporality": 1, "dataPoints": [{"asInt": "1", "timeUnixNano": nanos(ms)}],
+    }}]);
+    let partial =
+        client.export(protobuf(&request(delta))).await.unwrap().into_inner().partial_success.unwrap();
+    assert_eq!(partial.rejected_data_points, 1);
+    assert!(partial.error_message.contains("use cumulative"), "{}", partial.error_message);
+}
+
+#[tokio::test]
+async fn a_malformed_message_is_told_so() {
+    let node = Node::start(1);
+    let mut broken = protobuf(&request(of_all_kinds(start_ms()))).encode_to_vec();
+    broken.truncate(broken.len() - 3);
+    let answer = node.post(PATH, &[PROTOBUF], &broken);
+    assert_eq!((answer.status, answer.header("content-type")), (400, "application/x-protobuf"));
+    // `code = INVALID_ARGUMENT`
+    assert_eq!(answer.body[..2], [8, 3]);
+    assert!(String::from_utf8_lossy(&answer.body).contains("malformed request at byte"));
+    assert_eq!(stored(&node, 0), [""; 0]);
+}
+
+#[test]
+fn json_that_means_nothing_is_told_so_in_json() {
+    let node = Node::start(1);
+    let check = |body: &str, words: &str| {
+        let answer = node.post(PATH, &[JSON], body.as_bytes());
+        assert_eq!((answer.status, answer.header("content-type")), (400, "application/json"));
+        let status = answer.json();
+        assert_eq!(status["code"], 3);
+        assert!(status["message"].as_str().unwrap().contains(words), "{status}");
+    };
+    check("{", "EOF");
+    check("[]", "invalid type");
+    check(r#"{"resourceMetrics": [{"scopeMetrics": 7}]}"#, "invalid type");
+}
+
+#[test]
+fn another_kind_of_request_is_refused() {
+    let node = Node::start_with(1, |config| config.max_decoded_bytes = 100_000);
+    let check = |answer: Answer, status: u16| assert_eq!(answer.status, status);
+    check(node.get(PATH), 405);
+    check(node.post(PATH, &[("content-type", "text/plain")], b""), 415);
+    check(node.post(PATH, &[PROTOBUF, ("content-encoding", "zstd")], b""), 415);
+    check(node.post(PATH, &[PROTOBUF, ("content-encoding", "gzip")], b"no gzip"), 400);
+    let bomb = gzip(&vec![0; 1 << 20]);
+    check(node.post(PATH, &[PROTOBUF, ("content-encoding", "gzip")], &bomb), 413);
+    check(node.post(PATH, &[JSON], &vec![b' '; (1 << 20) + 1]), 413);
+    assert_eq!(node.get("/-/healthy").status, 200);
+}
+
+#[test]
+fn what_is_refused_is_counted_by_data_points_and_the_rest_is_stored() {
+    let (node, ms) = (Node::start(3), start_ms());
+    let point = json!({"asDouble": 1.0, "timeUnixNano": nanos(ms)});
+    let old =
+        json!({"count": "2", "bucketCounts": ["1", "1"], "explicitBounds": [1], "timeUnixNano": "1000000"});
+    let metrics = json!([
+        {"name": "good", "gauge": {"dataPoints": [point]}},
+        {"name": "delta", "sum": {"dataPoints": [point, point], "aggregationTemporality": 1}},
+        {"name": "exp", "exponentialHistogram": {"dataPoints": [{"count": "1"}], "aggregationTemporality": 2}},
+        {"name": "empty", "gauge": {"dataPoints": [{"timeUnixNano": nanos(ms)}]}},
+        {"name": "old", "histogram": {"dataPoints": [old], "aggregationTemporality": 2}},
+        {"name": "...", "gauge": {"dataPoints": [point]}},
+    ]);
+    let answer = post_json(&node, &request(metrics)).json();
+    let partial = &answer["partialSuccess"];
+    assert_eq!(partial["rejectedDataPoints"], "6", "{answer}");
+    let words = partial["errorMessage"].as_str().unwrap();
+    for expect in [
+        "6 of 7 data points refused",
+        "delta temporality is not supported: use cumulative (2)",
+        "native histograms are not stored (1)",
+        "sample is older than the retention (1)",
+        "metric \"delta\"",
+    ] {
+        assert!(words.contains(expect), "{words}");
+    }
+    assert_eq!(stored(&node, ms), ["good{} 1", "target_info{host_name=h1} 1"]);
+    let metrics = node.get("/metrics").text();
+    assert!(
+        metrics.contains("silverback_samples_refused_total{reason=\"delta_temporality\"} 2\n"),
+        "{metrics}"
+    );
+}
+
+#[test]
+fn a_long_request_leaves_others_their_turn_and_is_stored_whole() {
+    let (node, ms) = (Node::start(2), start_ms());
+    let point = |i: i32| {
+        let attributes = attributes(&[("i", &i.to_string()), ("zone", "a")]);
+        json!({"asInt": i.to_string(), "timeUnixNano": nanos(ms), "attributes": attributes})
+    };
+    let points: Vec<_> = (0..20_000).map(point).collect();
+    let bytes =
+        protobuf(&request(json!([{"name": "many", "gauge": {"dataPoints": points}}]))).encode_to_vec();
+    assert_eq!(response(&node.post(PATH, &[PROTOBUF], &bytes)), None);
+    let values = node.get("/api/v1/label/i/values").json();
+    assert_eq!(values["data"].as_array().unwrap().len(), 20_000);
+}
+
+#[test]
+fn label_sets_that_are_written_out_far_beyond_their_bytes_are_bounded() {
+    let (node, ms) = (Node::start(1), start_ms());
+    let long = attributes(&[("a", &"x".repeat(8000))]);
+    let bounds: Vec<_> = (0..40_000).collect();
+    let counts: Vec<_> = (0..40_001).map(|_| "1").collect();
+    let point = json!({
+        "count": "40001", "bucketCounts": counts, "explicitBounds": bounds, "attributes": long,
+        "timeUnixNano": nanos(ms),
+    });
+    let metrics = json!([{"name": "h", "histogram": {"dataPoints": [point], "aggregationTemporality": 2}}]);
+    let bytes = protobuf(&request(metrics)).encode_to_vec();
+    let answer = node.post(PATH, &[PROTOBUF], &bytes);
+    assert!([400, 413].contains(&answer.status), "{}", answer.status);
+    assert_eq!(node.get("/-/healthy").status, 200);
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_large_is_told_so() {
+    let node = Node::start(1);
+    let mut client = MetricsServiceClient::with_origin(Channel::open(&node).await, origin(&node))
+        .max_encoding_message_size(8 << 20);
+    let long = "x".repeat(5 << 20);
+    let request = request(json!([{"name": long, "gauge": {"dataPoints": [{"asInt": "1"}]}}]));
+    let status = client.export(protobuf(&request)).await.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+}

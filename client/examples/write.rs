@@ -29,6 +29,9 @@ async fn write(arguments: Vec<String>) -> Result<String, Error> {
     };
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as i64;
     let series = Series::parse(series)?.sample(now_ms, value.parse()?);
-    let written = Client::new(address)?.write(&[series]).await?;
-    Ok(format!("{} sample written", written.samples))
+    let written = Client::connect(address).await?.write(&[series]).await?;
+    match written.refusals.as_slice() {
+        [] => Ok(format!("{} sample written", written.samples_written)),
+        [refusal, ..] => Err(format!("refused: {}", refusal.reason).into()),
+    }
 }

@@ -1,4 +1,5 @@
-//! Writes one sample, now: `write 'room_temperature{room="kitchen"}' 21.5 [http://127.0.0.1:9009]`
+//! Writes one sample, now, and waits until it is stored:
+//! `write 'room_temperature{room="kitchen"}' 21.5 [http://127.0.0.1:9009]`
 
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -79,3 +79,8 @@ pub use writer::{
     Flushed, RetryPolicy, SeriesError, SeriesHandle, TryWriteError, Writer, WriterError, WriterHook,
     WriterOptions,
 };
+
+/// The README's example has to compile, too.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

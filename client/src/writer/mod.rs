@@ -146,7 +146,8 @@ impl Writer {
     }
 
     /// Takes a sample in; waits for room only. Samples of one series have to come in the order of
-    /// their times.
+    /// their times. Where the future is dropped before its end, the sample may have been taken in:
+    /// to write it again does no harm.
     pub async fn write(
         &self,
         series: &SeriesHandle,

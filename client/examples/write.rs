@@ -1,4 +1,5 @@
-//! Writes one sample, now: `write 'room_temperature{room="kitchen"}' 21.5 [http://127.0.0.1:9009]`
+//! Writes one sample, now, and waits until it is stored:
+//! `write 'room_temperature{room="kitchen"}' 21.5 [http://127.0.0.1:9009]`
 
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -29,6 +30,9 @@ async fn write(arguments: Vec<String>) -> Result<String, Error> {
     };
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as i64;
     let series = Series::parse(series)?.sample(now_ms, value.parse()?);
-    let written = Client::new(address)?.write(&[series]).await?;
-    Ok(format!("{} sample written", written.samples))
+    let written = Client::connect(address).await?.write(&[series]).await?;
+    match written.refusals.as_slice() {
+        [] => Ok(format!("{} sample written", written.samples_written)),
+        [refusal, ..] => Err(format!("refused: {}", refusal.reason).into()),
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::labels::{Labels, METRIC_NAME};
+
 /// One label set and some of its samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
@@ -28,7 +30,7 @@ impl Series {
     {
         let mut all: BTreeMap<String, String> =
             labels.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        all.insert("__name__".to_owned(), metric.to_owned());
+        all.insert(METRIC_NAME.to_owned(), metric.to_owned());
         Self { labels: all, samples: Vec::new() }
     }
 
@@ -37,6 +39,11 @@ impl Series {
     pub fn sample(mut self, timestamp_ms: i64, value: f64) -> Self {
         self.samples.push((timestamp_ms, value));
         self
+    }
+
+    /// Its labels, names ascending.
+    pub(crate) fn labels(&self) -> Labels {
+        self.labels.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
     /// Reads `name` or `name{label="value",…}`; in values `\\`, `\"` and `\n` are escapes.

@@ -10,7 +10,8 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use crate::{Series, encode};
+use super::encode;
+use crate::Series;
 
 const SAMPLES_WRITTEN: &str = "x-prometheus-remote-write-samples-written";
 /// From the connect to the answer.
@@ -20,7 +21,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// A receiver of remote write 2, by its address.
 #[derive(Debug, Clone)]
-pub struct Client {
+pub struct RemoteWriter {
     authority: String,
     path: String,
 }
@@ -56,8 +57,8 @@ pub enum WriteError {
     },
 }
 
-impl Client {
-    /// A client of the node at `address`: `http://host:port`, with a path where it isn't
+impl RemoteWriter {
+    /// A writer to the receiver at `address`: `http://host:port`, with a path where it isn't
     /// `/api/v1/write`.
     pub fn new(address: &str) -> Result<Self, WriteError> {
         let wrong = || WriteError::Address(address.to_owned());
@@ -124,14 +125,14 @@ mod tests {
     #[test]
     fn an_address_is_a_host_a_port_and_perhaps_a_path() {
         let check = |address: &str, authority: &str, path: &str| {
-            let client = Client::new(address).unwrap();
+            let client = RemoteWriter::new(address).unwrap();
             assert_eq!((client.authority.as_str(), client.path.as_str()), (authority, path));
         };
         check("http://127.0.0.1:9009", "127.0.0.1:9009", "/api/v1/write");
         check("http://node/api/v1/push", "node:80", "/api/v1/push");
         check("http://[::1]:1", "[::1]:1", "/api/v1/write");
         for wrong in ["", "node:9009", "https://node", "http://"] {
-            assert!(Client::new(wrong).is_err(), "{wrong}");
+            assert!(RemoteWriter::new(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -1,0 +1,11 @@
+//! The client against a node made up for it, over real sockets: what it sends, and what it makes of
+//! each answer, refusal and failure.
+
+mod batches;
+mod failures;
+mod fake;
+mod proxy;
+mod reads;
+mod terms;
+mod tls;
+mod unary;

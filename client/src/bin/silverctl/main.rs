@@ -6,8 +6,19 @@
 mod completions;
 mod connection;
 mod failure;
+mod figures;
+mod filter;
+mod formats;
+mod import;
 mod interrupt;
+mod label_set;
+mod labels;
+mod progress;
+mod query;
+mod sending;
+mod time_range;
 mod time_text;
+mod write;
 
 use std::process::ExitCode;
 
@@ -31,6 +42,11 @@ const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed, 2 wrong usage.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Write(write::WriteArgs),
+    Query(query::QueryArgs),
+    Labels(labels::LabelsArgs),
+    Series(labels::SeriesArgs),
+    Import(import::ImportArgs),
     Completions(completions::CompletionsArgs),
 }
 
@@ -47,7 +63,13 @@ fn main() -> ExitCode {
 }
 
 async fn run(cli: Cli, interrupt: Interrupt) -> Result<(), Failure> {
+    let connection = &cli.connection;
     match cli.command {
+        Command::Write(arguments) => write::run(arguments, connection, interrupt).await,
+        Command::Query(arguments) => query::run(arguments, connection, interrupt).await,
+        Command::Labels(arguments) => labels::labels(arguments, connection, interrupt).await,
+        Command::Series(arguments) => labels::series(arguments, connection, interrupt).await,
+        Command::Import(arguments) => import::run(arguments, connection, interrupt).await,
         Command::Completions(arguments) => completions::run(&arguments),
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! A time is `now`, `-1h` (before now), RFC 3339, or a number: milliseconds since the Unix epoch.
 
+use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const MS_PER_SECOND: i64 = 1_000;
@@ -60,6 +61,16 @@ impl TimeArg {
             Self::BeforeNow(ago) => {
                 now_ms.saturating_sub(i64::try_from(ago.as_millis()).unwrap_or(i64::MAX))
             }
+        }
+    }
+}
+
+/// As it can be given again.
+impl fmt::Display for TimeArg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::At(at_ms) => f.write_str(&format_rfc3339(*at_ms)),
+            Self::BeforeNow(ago) => write!(f, "-{}ms", ago.as_millis()),
         }
     }
 }

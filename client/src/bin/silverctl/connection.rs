@@ -26,7 +26,13 @@ pub struct ConnectionArgs {
     )]
     pub address: String,
     /// Sent as `authorization: Bearer …` with each request.
-    #[arg(long, global = true, value_name = "TOKEN", env = "SILVERBACK_BEARER_TOKEN", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "TOKEN",
+        env = "SILVERBACK_BEARER_TOKEN",
+        hide_env_values = true
+    )]
     pub bearer_token: Option<String>,
     /// A header that is sent with each request; may be given more than once.
     #[arg(long = "header", global = true, value_name = "NAME=VALUE", value_parser = parse_header)]
@@ -84,11 +90,11 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
 /// A compression of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Compression {
-    /// None.
+    /// Not at all: the cheapest where the network has room.
     None,
-    /// Gzip: for slow networks.
+    /// By gzip.
     Gzip,
-    /// Zstandard: smaller and cheaper than gzip.
+    /// By Zstandard: smaller than gzip, and cheaper.
     Zstd,
 }
 

@@ -79,17 +79,19 @@ pub fn exit_code(ended: Result<(), Failure>) -> ExitCode {
     }
 }
 
-/// The error and its causes, a line each. Many errors repeat their cause in their own text: such a
-/// cause says nothing new.
+/// The error and its causes, a line each. Many errors repeat their cause in their own text, and some
+/// the innermost one: what lies between tells nothing then.
 fn told(error: &(dyn Error + 'static)) -> String {
+    let causes: Vec<String> =
+        std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string).collect();
     let mut text = format!("error: {error}\n");
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let words = error.to_string();
-        if !text.contains(&words) {
-            text.push_str(&format!("  because: {words}\n"));
+    if causes.last().is_some_and(|innermost| text.contains(innermost)) {
+        return text;
+    }
+    for cause in causes {
+        if !text.contains(&cause) {
+            text.push_str(&format!("  because: {cause}\n"));
         }
-        cause = error.source();
     }
     text
 }

@@ -2,6 +2,8 @@
 
 use tokio::sync::watch;
 
+use crate::failure::Failure;
+
 /// What shells report for a process that Ctrl-C ended.
 const EXIT_CODE: i32 = 130;
 
@@ -28,11 +30,6 @@ impl Interrupt {
         Self(receiver)
     }
 
-    /// Whether Ctrl-C has come.
-    pub fn has_come(&self) -> bool {
-        *self.0.borrow()
-    }
-
     /// Returns once Ctrl-C has come.
     pub async fn come(&mut self) {
         if self.0.wait_for(|come| *come).await.is_err() {
@@ -42,13 +39,10 @@ impl Interrupt {
     }
 
     /// What `command` comes to, or `Interrupted` if Ctrl-C is first.
-    pub async fn or<T>(
-        mut self,
-        command: impl Future<Output = Result<T, crate::failure::Failure>>,
-    ) -> Result<T, crate::failure::Failure> {
+    pub async fn or<T>(mut self, command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         tokio::select! {
             ended = command => ended,
-            () = self.come() => Err(crate::failure::Failure::Interrupted),
+            () = self.come() => Err(Failure::Interrupted),
         }
     }
 }

@@ -52,8 +52,12 @@ impl Drop for Progress {
 
 fn style(total: Option<u64>, unit: Unit) -> ProgressStyle {
     let template = match (total, unit) {
-        (Some(_), Unit::Bytes) => "{bar:30} {percent:>3} %  {binary_bytes} of {binary_total_bytes}  {wide_msg} {eta:>4} left",
-        (Some(_), Unit::Series) => "{bar:30} {percent:>3} %  {human_pos} of {human_len} series  {wide_msg} {eta:>4} left",
+        (Some(_), Unit::Bytes) => {
+            "{bar:30} {percent:>3} %  {binary_bytes} of {binary_total_bytes}  {wide_msg} {eta:>4} left"
+        }
+        (Some(_), Unit::Series) => {
+            "{bar:30} {percent:>3} %  {human_pos} of {human_len} series  {wide_msg} {eta:>4} left"
+        }
         (None, Unit::Bytes) => "{spinner} {binary_bytes}  {wide_msg}",
         (None, Unit::Series) => "{spinner} {human_pos} series  {wide_msg}",
     };

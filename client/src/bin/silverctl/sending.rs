@@ -8,7 +8,7 @@ use silverback_client::{
 };
 
 use crate::failure::Failure;
-use crate::figures::grouped;
+use crate::figures::{counted, grouped};
 use crate::label_set::LabelSet;
 
 /// Series that one stream defines. Beyond it a new stream is begun, so that neither side remembers
@@ -149,7 +149,7 @@ impl fmt::Display for SendReport {
             Durability::Unknown => "",
         };
         let kept = if self.samples_written == 0 { "" } else { kept };
-        write!(f, "{} samples written{kept}", grouped(self.samples_written))?;
+        write!(f, "{} written{kept}", counted(self.samples_written, "sample", "samples"))?;
         if !self.has_refusals() {
             return Ok(());
         }

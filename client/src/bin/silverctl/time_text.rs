@@ -58,9 +58,7 @@ impl TimeArg {
     pub fn resolve_ms(self, now_ms: i64) -> i64 {
         match self {
             Self::At(at_ms) => at_ms,
-            Self::BeforeNow(ago) => {
-                now_ms.saturating_sub(i64::try_from(ago.as_millis()).unwrap_or(i64::MAX))
-            }
+            Self::BeforeNow(ago) => now_ms.saturating_sub(i64::try_from(ago.as_millis()).unwrap_or(i64::MAX)),
         }
     }
 }

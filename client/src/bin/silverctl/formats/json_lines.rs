@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{self, Deserializer, Visitor};
 use serde::Deserialize;
+use serde::de::{self, Deserializer, Visitor};
 
 use super::{Entry, LineFault, NORMAL_NAN, parse_value};
 use crate::label_set::{LabelSet, METRIC_NAME};

@@ -49,11 +49,11 @@ pub enum LineFault {
     #[error("not UTF-8")]
     NotUtf8,
     /// Something else was expected.
-    #[error("expected {expected}, found {found:?}")]
+    #[error("expected {expected}, found {found}")]
     Unexpected {
         /// What should stand there.
         expected: &'static str,
-        /// What does.
+        /// What does, in quotes.
         found: String,
     },
     /// The labels make no series.
@@ -85,8 +85,9 @@ impl LineFault {
     fn unexpected(expected: &'static str, found: &str) -> Self {
         const SHOWN_MAX: usize = 40;
         let found = match found.char_indices().nth(SHOWN_MAX) {
-            Some((end, _)) => format!("{}…", &found[..end]),
-            None => found.to_owned(),
+            Some((end, _)) => format!("{:?}…", &found[..end]),
+            None if found.is_empty() => "the end".to_owned(),
+            None => format!("{found:?}"),
         };
         Self::Unexpected { expected, found }
     }

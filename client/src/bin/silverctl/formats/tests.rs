@@ -77,7 +77,7 @@ fn comments_and_exemplars_are_passed_over() {
 #[test]
 fn an_exposition_line_that_is_wrong_is_told() {
     let mut parser = openmetrics();
-    check_fault(&mut parser, b"up", "expected a value");
+    check_fault(&mut parser, b"up", "expected a value, found the end");
     check_fault(&mut parser, b"up x", "expected a value, found \"x\"");
     check_fault(&mut parser, b"up 1 x", "expected a timestamp");
     check_fault(&mut parser, b"up 1 NaN", "expected a timestamp");

@@ -25,7 +25,8 @@ use crate::write::{BadLines, Input, pump};
 use sources::Source;
 use state::State;
 
-const DETAILS: &str = "PATH is a block of a Prometheus TSDB, a data directory with blocks, or a file in OpenMetrics or
+const DETAILS: &str =
+    "PATH is a block of a Prometheus TSDB, a data directory with blocks, or a file in OpenMetrics or
 another format that `silverctl write` reads. What a Prometheus has not yet cut into blocks, its
 head, isn't imported: take a snapshot of it first.
 

@@ -93,10 +93,26 @@ impl fmt::Display for ImportReport {
         let blocks = counted(self.blocks_read, "block", "blocks");
         write!(f, "{blocks} and {} read", counted(self.series, "series", "series"))?;
         let counts = [
-            (self.blocks_before, "block of an earlier run is left out", "blocks of an earlier run are left out"),
-            (self.blocks_out_of_range, "block has no sample of these times", "blocks have no sample of these times"),
-            (self.other_chunks, "chunk of native histograms is left out", "chunks of native histograms are left out"),
-            (self.blocks_damaged, "block is damaged and not read to its end", "blocks are damaged and not read to their end"),
+            (
+                self.blocks_before,
+                "block of an earlier run is left out",
+                "blocks of an earlier run are left out",
+            ),
+            (
+                self.blocks_out_of_range,
+                "block has no sample of these times",
+                "blocks have no sample of these times",
+            ),
+            (
+                self.other_chunks,
+                "chunk of native histograms is left out",
+                "chunks of native histograms are left out",
+            ),
+            (
+                self.blocks_damaged,
+                "block is damaged and not read to its end",
+                "blocks are damaged and not read to their end",
+            ),
             (self.chunks_damaged, "chunk is damaged and left out", "chunks are damaged and left out"),
             (self.series_bad, "series has labels that make none", "series have labels that make none"),
         ];

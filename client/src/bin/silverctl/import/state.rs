@@ -78,7 +78,9 @@ impl State {
         if self.content.blocks.insert(block.to_owned(), state) == Some(state) {
             return Ok(());
         }
-        self.save().context(|| format!("can't write {}, where it is noted how far the import is", self.path.display()))
+        self.save().context(|| {
+            format!("can't write {}, where it is noted how far the import is", self.path.display())
+        })
     }
 
     /// A new file takes the old one's place, so that there is a whole one at any moment.

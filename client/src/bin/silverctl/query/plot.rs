@@ -153,8 +153,7 @@ impl Frame {
     /// `None` where there is no sample to be seen.
     fn around(series: &[Series], width: usize, height: usize) -> Option<Self> {
         let seen = || series.iter().flat_map(|series| &series.samples).filter(|sample| is_seen(sample));
-        let (first, last) =
-            (seen().map(|(at_ms, _)| *at_ms).min()?, seen().map(|(at_ms, _)| *at_ms).max()?);
+        let (first, last) = (seen().map(|(at_ms, _)| *at_ms).min()?, seen().map(|(at_ms, _)| *at_ms).max()?);
         let min = seen().map(|(_, value)| *value).fold(f64::INFINITY, f64::min);
         let max = seen().map(|(_, value)| *value).fold(f64::NEG_INFINITY, f64::max);
         let value_ticks = value_ticks(min, max, height / LINES_PER_TICK);
@@ -186,15 +185,14 @@ impl Frame {
     fn draw(&self, series: &[Series]) -> Buffer {
         let area = Rect::new(0, 0, self.width as u16, self.height as u16);
         let mut buffer = Buffer::empty(area);
-        let canvas = Canvas::default()
-            .marker(Marker::Braille)
-            .x_bounds(self.times_ms)
-            .y_bounds(self.values())
-            .paint(|context| {
-                for (series, (colour, _)) in series.iter().zip(COLOURS) {
-                    draw_series(series, colour, context);
-                }
-            });
+        let canvas =
+            Canvas::default().marker(Marker::Braille).x_bounds(self.times_ms).y_bounds(self.values()).paint(
+                |context| {
+                    for (series, (colour, _)) in series.iter().zip(COLOURS) {
+                        draw_series(series, colour, context);
+                    }
+                },
+            );
         canvas.render(area, &mut buffer);
         buffer
     }

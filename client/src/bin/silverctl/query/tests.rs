@@ -81,8 +81,7 @@ fn json_and_csv_are_read_back_as_they_were() {
 #[test]
 fn json_is_what_victoriametrics_exports() {
     let text = text_of(|out| json::print(&series(&[(5, 1.5), (6, f64::NAN)]), out));
-    let expect =
-        r#"{"metric":{"__name__":"up","job":"a,\"b\""},"values":[1.5,"NaN"],"timestamps":[5,6]}"#;
+    let expect = r#"{"metric":{"__name__":"up","job":"a,\"b\""},"values":[1.5,"NaN"],"timestamps":[5,6]}"#;
     assert_eq!(text.trim_end(), expect);
 }
 

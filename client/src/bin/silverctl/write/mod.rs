@@ -56,7 +56,8 @@ pub async fn run(
     let client = connection.connect().await?;
     let every = Filter::new(None, i64::MIN..=i64::MAX)?;
     let bad_lines = if arguments.strict { BadLines::End } else { BadLines::Skip };
-    let report = pump(input, &every, bad_lines, Sending::begin(client, connection.retry()), interrupt).await?;
+    let report =
+        pump(input, &every, bad_lines, Sending::begin(client, connection.retry()), interrupt).await?;
     let mut out = output();
     writeln!(out, "{report}")?;
     out.flush()?;

@@ -18,10 +18,9 @@ mod tombstones;
 mod window;
 
 #[cfg(test)]
-pub mod written;
-
-#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod written;
 
 pub use chunks::{Chunk, Encoding};
 pub use fault::BlockFault;

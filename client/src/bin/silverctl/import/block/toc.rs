@@ -52,8 +52,39 @@ fn parse(bytes: &[u8], begins: u64) -> Result<Toc, Misread> {
     let [symbols, series, ..] = offsets;
     // Whichever section comes next; later versions of Prometheus leave some of them out.
     let series_end = offsets.into_iter().filter(|offset| *offset > series).min().unwrap_or(begins);
-    if symbols < HEAD_BYTES || series < symbols || series_end > begins {
-        return Err(Misread::new(begins, Problem::NoSuch { what: "a section at", number: series_end }));
+    // Each lies behind the one before.
+    if ![HEAD_BYTES, symbols, series, series_end, begins].is_sorted() {
+        return Err(Misread::new(begins, Problem::NotA { what: "a table of an index's sections" }));
     }
     Ok(Toc { symbols, series, series_end })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The file is 1,000 bytes long up to the table.
+    fn check(offsets: [u64; 6], expect: Option<(u64, u64, u64)>) {
+        let mut bytes: Vec<u8> = offsets.into_iter().flat_map(u64::to_be_bytes).collect();
+        bytes.extend(crc32c::crc32c(&bytes).to_be_bytes());
+        let toc = parse(&bytes, 1000).ok();
+        assert_eq!(toc.map(|toc| (toc.symbols, toc.series, toc.series_end)), expect, "{offsets:?}");
+    }
+
+    #[test]
+    fn series_end_where_the_next_section_begins() {
+        check([5, 100, 200, 210, 220, 230], Some((5, 100, 200)));
+        check([5, 100, 0, 0, 220, 230], Some((5, 100, 220)));
+        check([5, 100, 0, 0, 50, 60], Some((5, 100, 1000)));
+    }
+
+    #[test]
+    fn sections_that_no_index_has_are_refused() {
+        check([4, 100, 200, 200, 200, 200], None);
+        check([5, 4, 200, 200, 200, 200], None);
+        check([5, u64::MAX, 200, 200, 200, 200], None);
+        check([5, 1001, 200, 200, 200, 200], None);
+        check([5, 100, 1001, 1001, 1001, 1001], None);
+        check([2000, 2000, 2000, 2000, 2000, 2000], None);
+    }
 }

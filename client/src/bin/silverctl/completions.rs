@@ -1,0 +1,26 @@
+//! `silverctl completions`: what a shell needs to complete `silverctl`'s words.
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+use std::io::Write;
+
+use crate::Cli;
+use crate::failure::{Failure, output};
+
+/// Print a completion script for a shell.
+#[derive(Debug, Args)]
+#[command(after_help = "To use it at once in bash: source <(silverctl completions bash)")]
+pub struct CompletionsArgs {
+    /// The shell that reads it.
+    shell: Shell,
+}
+
+/// Prints the script.
+pub fn run(arguments: &CompletionsArgs) -> Result<(), Failure> {
+    // Into memory first: the generator panics where it can't write.
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut Cli::command(), "silverctl", &mut script);
+    let mut out = output();
+    out.write_all(&script)?;
+    Ok(out.flush()?)
+}

@@ -1,0 +1,167 @@
+//! How a command ends other than well: told once on standard error, with its causes, and as an exit
+//! code.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+/// Why a command did not do all that it was asked to.
+#[derive(Debug)]
+pub enum Failure {
+    /// It was called wrongly; in words.
+    Usage(String),
+    /// What went wrong was told where it happened; only the exit code is left to give.
+    Told,
+    /// Ctrl-C came before the end.
+    Interrupted,
+    /// Anything else.
+    Because(Box<dyn Error + Send + Sync>),
+}
+
+/// Whatever is an error is a failure, so that `?` makes one of it.
+impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Because(error.into())
+    }
+}
+
+/// What was being done when an error came.
+#[derive(Debug)]
+struct Doing {
+    what: String,
+    cause: Box<dyn Error + Send + Sync>,
+}
+
+impl fmt::Display for Doing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl Error for Doing {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.cause)
+    }
+}
+
+/// Says what could not be done, in front of why.
+pub trait Context<T> {
+    /// The error becomes the cause of one that says `what`.
+    fn context(self, what: impl FnOnce() -> String) -> Result<T, Failure>;
+}
+
+impl<T, E: Into<Box<dyn Error + Send + Sync>>> Context<T> for Result<T, E> {
+    fn context(self, what: impl FnOnce() -> String) -> Result<T, Failure> {
+        self.map_err(|error| Doing { what: what(), cause: error.into() }.into())
+    }
+}
+
+/// Tells a failure, and gives the code to exit with.
+pub fn exit_code(ended: Result<(), Failure>) -> ExitCode {
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Usage(words)) => {
+            eprintln!("error: {words}\n\nFor more, try '--help'.");
+            ExitCode::from(2)
+        }
+        Err(Failure::Told) => ExitCode::FAILURE,
+        Err(Failure::Interrupted) => {
+            eprintln!("interrupted");
+            ExitCode::FAILURE
+        }
+        // Whoever reads the output has seen enough: `silverctl … | head` did what it should.
+        Err(Failure::Because(error)) if is_closed_output(&*error) => ExitCode::SUCCESS,
+        Err(Failure::Because(error)) => {
+            eprint!("{}", told(&*error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The error and its causes, a line each. Many errors repeat their cause in their own text, and some
+/// the innermost one: what lies between tells nothing then.
+fn told(error: &(dyn Error + 'static)) -> String {
+    let causes: Vec<String> =
+        std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string).collect();
+    let mut text = format!("error: {error}\n");
+    if causes.last().is_some_and(|innermost| text.contains(innermost)) {
+        return text;
+    }
+    for cause in causes {
+        if !text.contains(&cause) {
+            text.push_str(&format!("  because: {cause}\n"));
+        }
+    }
+    text
+}
+
+/// Standard output's reader is gone. A type of its own, for a connection to a node can end with a
+/// broken pipe too.
+#[derive(Debug, thiserror::Error)]
+#[error("standard output is closed")]
+struct OutputClosed;
+
+/// Standard output, behind a buffer. Flush it before the end.
+pub fn output() -> io::BufWriter<Output> {
+    io::BufWriter::with_capacity(64 << 10, Output)
+}
+
+/// Standard output.
+#[derive(Debug)]
+pub struct Output;
+
+impl io::Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        io::stdout().lock().write(bytes).map_err(mark_closed)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().lock().flush().map_err(mark_closed)
+    }
+}
+
+fn mark_closed(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => io::Error::new(io::ErrorKind::BrokenPipe, OutputClosed),
+        _other => error,
+    }
+}
+
+fn is_closed_output(error: &(dyn Error + 'static)) -> bool {
+    let io_error = error.downcast_ref::<io::Error>();
+    let inner = io_error.and_then(io::Error::get_ref);
+    inner.is_some_and(|inner| inner.is::<OutputClosed>()) || error.source().is_some_and(is_closed_output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn because(failure: Failure) -> Box<dyn Error + Send + Sync> {
+        match failure {
+            Failure::Because(error) => error,
+            Failure::Usage(_) | Failure::Told | Failure::Interrupted => panic!("{failure:?}"),
+        }
+    }
+
+    #[test]
+    fn causes_are_told_in_order_and_none_twice() {
+        let refused = io::Error::new(io::ErrorKind::ConnectionRefused, "connection refused");
+        let failed = Err::<(), _>(refused).context(|| "can't connect".to_owned()).unwrap_err();
+        let told = told(&*because(failed));
+        assert_eq!(told, "error: can't connect\n  because: connection refused\n");
+        let repeats = io::Error::other("read: connection refused");
+        let doing = Doing { what: "read: connection refused".to_owned(), cause: repeats.into() };
+        assert_eq!(super::told(&doing), "error: read: connection refused\n");
+    }
+
+    #[test]
+    fn a_closed_output_is_told_from_a_broken_connection() {
+        let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
+        assert!(is_closed_output(&mark_closed(broken())));
+        let within = Err::<(), _>(mark_closed(broken())).context(|| "writing".to_owned()).unwrap_err();
+        assert!(is_closed_output(&*because(within)));
+        assert!(!is_closed_output(&broken()));
+    }
+}

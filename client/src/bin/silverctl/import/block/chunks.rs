@@ -1,0 +1,145 @@
+//! The files under `chunks/`: chunks one behind the other, each with its encoding and a checksum.
+
+use std::path::{Path, PathBuf};
+
+use super::cursor::Cursor;
+use super::fault::{BlockFault, Misread, Problem};
+use super::series::ChunkPlace;
+use super::window::Window;
+
+const MAGIC: u32 = 0x85BD_40DD;
+const VERSION: u8 = 1;
+const HEAD_BYTES: usize = 8;
+/// A chunk in bytes; Prometheus' own hold about a kilobyte.
+const CHUNK_BYTES_MAX: u64 = 16 << 20;
+const VARINT_BYTES_MAX: usize = 10;
+const READ_AHEAD: usize = 1 << 20;
+const WHAT: &str = "a chunk";
+
+/// A chunk's encoding and its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk<'a> {
+    /// How they are to be read.
+    pub encoding: Encoding,
+    /// The samples.
+    pub bytes: &'a [u8],
+}
+
+/// How a chunk's samples are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// Floats.
+    Xor,
+    /// Native histograms of whole numbers, of floats, and both with start times.
+    Histogram,
+    /// Floats with start times.
+    XorWithStart,
+}
+
+impl Encoding {
+    const fn of(byte: u8) -> Option<Self> {
+        match byte {
+            1 => Some(Self::Xor),
+            2 | 3 | 5 | 6 => Some(Self::Histogram),
+            4 => Some(Self::XorWithStart),
+            _unknown => None,
+        }
+    }
+}
+
+/// The files, one of them open. Chunks are asked for in the order in which they were written.
+#[derive(Debug)]
+pub struct ChunkFiles {
+    paths: Vec<PathBuf>,
+    open: Option<(usize, Window)>,
+}
+
+impl ChunkFiles {
+    /// Finds the files. They are numbered by their order, whatever their names count from.
+    pub fn list(dir: &Path) -> Result<Self, BlockFault> {
+        let list = || {
+            let mut paths = Vec::new();
+            for entry in std::fs::read_dir(dir)? {
+                let entry = entry?;
+                let name = entry.file_name();
+                let is_number = name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
+                paths.extend(is_number.then(|| entry.path()));
+            }
+            paths.sort();
+            Ok(paths)
+        };
+        let listed: std::io::Result<_> = list();
+        let paths = listed.map_err(|error| Misread::new(0, error).of(dir))?;
+        Ok(Self { paths, open: None })
+    }
+
+    pub fn read(&mut self, place: ChunkPlace) -> Result<Chunk<'_>, BlockFault> {
+        let (number, offset) = split(place);
+        let window = self.file(number)?;
+        let path = window.path().to_owned();
+        let mut head = Cursor::new(window.at_most(offset, VARINT_BYTES_MAX)?, offset, WHAT);
+        let located = head.uvarint().and_then(|len| Ok((check_len(len, offset)?, head.offset())));
+        let (len, begins) = located.map_err(|misread| misread.of(&path))?;
+        // The encoding before it and the checksum behind it aren't counted in its length.
+        let bytes = window.exactly(begins, 1 + len + 4, WHAT)?;
+        parse(bytes, offset).map_err(|misread| misread.of(&path))
+    }
+
+    /// The fault of the chunk at a place.
+    pub fn fault(&self, place: ChunkPlace, problem: Problem) -> BlockFault {
+        let (number, offset) = split(place);
+        let path = self.paths.get(number).map_or(Path::new("chunks"), PathBuf::as_path);
+        Misread::new(offset, problem).of(path)
+    }
+
+    fn file(&mut self, number: usize) -> Result<&mut Window, BlockFault> {
+        let opened = match self.open.take() {
+            Some((open, window)) if open == number => window,
+            Some(_) | None => self.open_file(number)?,
+        };
+        Ok(&mut self.open.insert((number, opened)).1)
+    }
+
+    fn open_file(&self, number: usize) -> Result<Window, BlockFault> {
+        let no_such = || {
+            let dir = self.paths.first().and_then(|path| path.parent()).unwrap_or(Path::new("chunks"));
+            Misread::new(0, Problem::NoSuch { what: "chunk file", number: number as u64 }).of(dir)
+        };
+        let mut window = Window::open(self.paths.get(number).ok_or_else(no_such)?, READ_AHEAD)?;
+        let path = window.path().to_owned();
+        let head = window.exactly(0, HEAD_BYTES, "the head")?;
+        check_head(Cursor::new(head, 0, "the head")).map_err(|misread| misread.of(&path))?;
+        Ok(window)
+    }
+}
+
+/// The file's number and the offset in it.
+const fn split(place: ChunkPlace) -> (usize, u64) {
+    ((place.reference >> 32) as usize, place.reference & u32::MAX as u64)
+}
+
+fn check_head(mut head: Cursor) -> Result<(), Misread> {
+    if head.u32()? != MAGIC || head.u8()? != VERSION {
+        return Err(Misread::new(0, Problem::NotA { what: "a chunk file of version 1" }));
+    }
+    Ok(())
+}
+
+fn check_len(len: u64, offset: u64) -> Result<usize, Misread> {
+    if len > CHUNK_BYTES_MAX {
+        let problem = Problem::TooLarge { what: WHAT, bytes: len, bytes_max: CHUNK_BYTES_MAX };
+        return Err(Misread::new(offset, problem));
+    }
+    Ok(len as usize)
+}
+
+/// `bytes` are the encoding, the samples and the checksum over both.
+fn parse(bytes: &[u8], offset: u64) -> Result<Chunk<'_>, Misread> {
+    let (summed, sum) = bytes.split_at(bytes.len() - 4);
+    if sum != crc32c::crc32c(summed).to_be_bytes() {
+        return Err(Misread::new(offset, Problem::Checksum { what: WHAT }));
+    }
+    let what = "a known chunk encoding";
+    let encoding = Encoding::of(summed[0]).ok_or(Misread::new(offset, Problem::NotA { what }))?;
+    Ok(Chunk { encoding, bytes: &summed[1..] })
+}

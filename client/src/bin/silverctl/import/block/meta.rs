@@ -1,0 +1,56 @@
+//! `meta.json`: what a block says of itself.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::fault::{BlockFault, Misread, Problem};
+
+/// The file in bytes. A compacted block of many sources lists them all.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+const VERSION: u32 = 1;
+
+/// What is read of it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Meta {
+    /// The block's name.
+    pub ulid: String,
+    /// The time of its first sample.
+    #[serde(rename = "minTime")]
+    pub min_ms: i64,
+    /// Behind the time of its last sample.
+    #[serde(rename = "maxTime")]
+    pub end_ms: i64,
+    /// How much is in it.
+    #[serde(default)]
+    pub stats: Stats,
+    version: u32,
+}
+
+/// How much is in a block.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Stats {
+    /// Samples, histograms too.
+    pub num_samples: u64,
+    /// Series.
+    pub num_series: u64,
+}
+
+impl Meta {
+    /// Reads the one of the block in `dir`.
+    pub fn read(dir: &Path) -> Result<Self, BlockFault> {
+        let path = dir.join("meta.json");
+        let read = || {
+            let bytes = std::fs::metadata(&path)?.len();
+            if bytes > FILE_BYTES_MAX {
+                return Err(Problem::TooLarge { what: "the file", bytes, bytes_max: FILE_BYTES_MAX });
+            }
+            let meta: Self = serde_json::from_slice(&std::fs::read(&path)?)?;
+            let known = meta.version == VERSION;
+            if known { Ok(meta) } else { Err(Problem::NotA { what: "a block's meta.json of version 1" }) }
+        };
+        read().map_err(|problem| Misread::new(0, problem).of(&path))
+    }
+}

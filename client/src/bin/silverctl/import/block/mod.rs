@@ -1,0 +1,92 @@
+//! Reads a Prometheus TSDB block: a directory with `meta.json`, `index` (version 2), `chunks/` and
+//! perhaps `tombstones`.
+//!
+//! Trusts no byte: what is malformed is a [`BlockFault`] that names the file and the place in it.
+//! Reads through windows of a bounded size, in the order in which the files were written; of an
+//! index of many gigabytes only a sparse table of its symbols is held. Knows nothing of a node, and
+//! doesn't decode samples.
+
+mod chunks;
+mod cursor;
+mod fault;
+mod index;
+mod meta;
+mod series;
+mod symbols;
+mod toc;
+mod tombstones;
+mod window;
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod written;
+
+pub use chunks::{Chunk, Encoding};
+pub use fault::BlockFault;
+pub use meta::Meta;
+pub use series::ChunkPlace;
+pub use tombstones::DeletedRange;
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+
+use chunks::ChunkFiles;
+use fault::Problem;
+use index::Index;
+use tombstones::Tombstones;
+
+/// A block that is read from its first series to its last.
+#[derive(Debug)]
+pub struct Block {
+    index: Index,
+    chunks: ChunkFiles,
+    tombstones: Tombstones,
+}
+
+/// One series of a block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockSeries {
+    /// Names and values; names ascending.
+    pub labels: Vec<(Arc<str>, Arc<str>)>,
+    /// Where its chunks are, times ascending.
+    pub chunks: Vec<ChunkPlace>,
+    /// What was deleted of it since the block was written.
+    pub deleted: Vec<DeletedRange>,
+}
+
+impl Block {
+    /// Opens the block in `dir`, and checks what all of it hangs on: the index's table of contents
+    /// and symbols, and the tombstones.
+    pub fn open(dir: &Path) -> Result<Self, BlockFault> {
+        Ok(Self {
+            index: Index::open(&dir.join("index"))?,
+            chunks: ChunkFiles::list(&dir.join("chunks"))?,
+            tombstones: Tombstones::read(&dir.join("tombstones"))?,
+        })
+    }
+
+    /// The next series, in the order of their labels. After a fault there is none to be had: where
+    /// the next one begins is known from this one alone.
+    pub fn next_series(&mut self) -> Result<Option<BlockSeries>, BlockFault> {
+        let Some(entry) = self.index.next_series()? else { return Ok(None) };
+        let deleted = self.tombstones.of(entry.reference);
+        Ok(Some(BlockSeries { labels: entry.labels, chunks: entry.chunks, deleted }))
+    }
+
+    /// Goes past the next series without looking at its labels. `false`: there is none.
+    pub fn skip_series(&mut self) -> Result<bool, BlockFault> {
+        self.index.skip_series()
+    }
+
+    /// The chunk at a place. A fault is this chunk's alone.
+    pub fn chunk(&mut self, place: ChunkPlace) -> Result<Chunk<'_>, BlockFault> {
+        self.chunks.read(place)
+    }
+
+    /// The fault of a chunk whose bytes are those that were written, and no samples all the same.
+    pub fn chunk_fault(&self, place: ChunkPlace, error: impl Error + Send + Sync + 'static) -> BlockFault {
+        self.chunks.fault(place, Problem::Samples(error.into()))
+    }
+}

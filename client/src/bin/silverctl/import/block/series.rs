@@ -1,0 +1,139 @@
+//! The index's series: label sets by symbols, and where their chunks are.
+
+use super::cursor::Cursor;
+use super::fault::{BlockFault, Misread, Problem};
+use super::toc::Toc;
+use super::window::Window;
+
+/// Every series begins at a multiple of this; its reference is its offset divided by it.
+const ALIGNMENT: u64 = 16;
+/// One series in bytes: some millions of chunks.
+const SERIES_BYTES_MAX: u64 = 64 << 20;
+const VARINT_BYTES_MAX: usize = 10;
+const WHAT: &str = "a series";
+
+/// Where a chunk is, and the times that it spans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkPlace {
+    /// The time of its first sample.
+    pub min_ms: i64,
+    /// The time of its last sample.
+    pub max_ms: i64,
+    /// The file in its upper half, the offset in that in its lower.
+    pub reference: u64,
+}
+
+/// A series as it stands in the index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// What tombstones and postings call it.
+    pub reference: u64,
+    /// Numbers of symbols, of names and values.
+    pub labels: Vec<(u64, u64)>,
+    /// Times ascending.
+    pub chunks: Vec<ChunkPlace>,
+}
+
+/// Goes through the series of an index, one after the other.
+#[derive(Debug)]
+pub struct SeriesWalk {
+    at: u64,
+    end: u64,
+}
+
+impl SeriesWalk {
+    pub const fn new(toc: &Toc) -> Self {
+        Self { at: toc.series, end: toc.series_end }
+    }
+
+    /// The next one; `None` at the section's end.
+    pub fn next(&mut self, index: &mut Window) -> Result<Option<Entry>, BlockFault> {
+        let Some((begins, len)) = self.step(index)? else { return Ok(None) };
+        let path = index.path().to_owned();
+        let bytes = index.exactly(begins.content, len + 4, WHAT)?;
+        let entry = parse(bytes, begins);
+        entry.map(Some).map_err(|misread| misread.of(&path))
+    }
+
+    /// Goes past the next one. `false` at the section's end.
+    pub fn skip(&mut self, index: &mut Window) -> Result<bool, BlockFault> {
+        Ok(self.step(index)?.is_some())
+    }
+
+    /// Where the next one begins, and its length.
+    fn step(&mut self, index: &mut Window) -> Result<Option<(Begins, usize)>, BlockFault> {
+        let entry = self.at.next_multiple_of(ALIGNMENT);
+        if entry >= self.end {
+            return Ok(None);
+        }
+        let path = index.path().to_owned();
+        let left = usize::try_from(self.end - entry).unwrap_or(usize::MAX);
+        let mut head = Cursor::new(index.at_most(entry, VARINT_BYTES_MAX.min(left))?, entry, WHAT);
+        let located = head.uvarint().and_then(|len| {
+            let begins = Begins { entry, content: head.offset() };
+            begins.check_len(len, self.end).map(|len| (begins, len))
+        });
+        let (begins, len) = located.map_err(|misread| misread.of(&path))?;
+        self.at = begins.content + len as u64 + 4;
+        Ok(Some((begins, len)))
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Begins {
+    entry: u64,
+    content: u64,
+}
+
+impl Begins {
+    fn check_len(self, len: u64, section_end: u64) -> Result<usize, Misread> {
+        if len > SERIES_BYTES_MAX {
+            let problem = Problem::TooLarge { what: WHAT, bytes: len, bytes_max: SERIES_BYTES_MAX };
+            return Err(Misread::new(self.entry, problem));
+        }
+        if self.content + len + 4 > section_end {
+            return Err(Misread::new(self.entry, Problem::EndsEarly { what: WHAT }));
+        }
+        Ok(len as usize)
+    }
+}
+
+/// `bytes` are the content and its checksum.
+fn parse(bytes: &[u8], begins: Begins) -> Result<Entry, Misread> {
+    let (content, sum) = bytes.split_at(bytes.len() - 4);
+    if sum != crc32c::crc32c(content).to_be_bytes() {
+        return Err(Misread::new(begins.entry, Problem::Checksum { what: WHAT }));
+    }
+    let mut cursor = Cursor::new(content, begins.content, WHAT);
+    // The counts aren't trusted with memory: what they count is read one by one.
+    let mut labels = Vec::new();
+    for _label in 0..cursor.uvarint()? {
+        labels.push((cursor.uvarint()?, cursor.uvarint()?));
+    }
+    let mut chunks = Vec::new();
+    for _chunk in 0..cursor.uvarint()? {
+        let chunk = read_chunk(&mut cursor, chunks.last())?;
+        chunks.push(chunk);
+    }
+    Ok(Entry { reference: begins.entry / ALIGNMENT, labels, chunks })
+}
+
+/// The first is written whole, the others against the one before.
+fn read_chunk(cursor: &mut Cursor, before: Option<&ChunkPlace>) -> Result<ChunkPlace, Misread> {
+    let begins = cursor.offset();
+    let overflows = |what| move || Misread::new(begins, Problem::Overflows { what });
+    let times = overflows("a chunk's time");
+    let min_ms = match before {
+        None => cursor.varint()?,
+        Some(before) => before.max_ms.checked_add_unsigned(cursor.uvarint()?).ok_or_else(times)?,
+    };
+    let max_ms = min_ms.checked_add_unsigned(cursor.uvarint()?).ok_or_else(times)?;
+    let reference = match before {
+        None => cursor.uvarint()?,
+        Some(before) => {
+            let step = cursor.varint()?;
+            before.reference.checked_add_signed(step).ok_or_else(overflows("a chunk's reference"))?
+        }
+    };
+    Ok(ChunkPlace { min_ms, max_ms, reference })
+}

@@ -1,0 +1,132 @@
+//! `silverctl import`: what a Prometheus has kept, to a node.
+
+mod block;
+mod blocks;
+mod pieces;
+mod report;
+mod sources;
+mod state;
+
+use std::io::Write;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use silverback_client::{RefusalReason, Selector};
+
+use crate::connection::ConnectionArgs;
+use crate::failure::{Failure, output};
+use crate::filter::Filter;
+use crate::formats::Format;
+use crate::interrupt::Interrupt;
+use crate::sending::Sending;
+use crate::time_text::{TimeArg, now_ms, parse_time};
+use crate::write::{BadLines, Input, pump};
+use sources::Source;
+use state::State;
+
+const DETAILS: &str =
+    "PATH is a block of a Prometheus TSDB, a data directory with blocks, or a file in OpenMetrics or
+another format that `silverctl write` reads. What a Prometheus has not yet cut into blocks, its
+head, isn't imported: take a snapshot of it first.
+
+A node keeps what is younger than its --retention, and takes a series' samples in the order of their
+times: import into a node that doesn't have newer samples of these series yet.
+
+An import of blocks that ended early goes on where it was when it is run again: how far it is
+stands in the state file. A file in a text format is read from its begin again, which costs time
+only, for a sample that was stored already is accepted.
+
+Exit code 1: something was refused, damaged, or not read to its end.";
+
+/// Import blocks of a Prometheus, or a file of samples.
+#[derive(Debug, Args)]
+#[command(after_long_help = DETAILS)]
+pub struct ImportArgs {
+    /// A block, a directory of blocks, or a file.
+    path: PathBuf,
+    /// Only series that match.
+    #[arg(long = "match", value_name = "SELECTOR")]
+    selector: Option<Selector>,
+    /// Only samples from then on: -30d, 2026-01-31T12:00:00Z, or milliseconds since 1970.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parse_time)]
+    min_time: Option<TimeArg>,
+    /// Only samples until then, inclusive.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parse_time)]
+    max_time: Option<TimeArg>,
+    /// Where it is noted how far the import is; PATH.import.json unless given.
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+    /// What a file is written in; guessed from the first line unless given.
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+}
+
+impl ImportArgs {
+    fn range_ms(&self) -> RangeInclusive<i64> {
+        let now_ms = now_ms();
+        let resolved = |time: Option<TimeArg>| time.map(|time| time.resolve_ms(now_ms));
+        resolved(self.min_time).unwrap_or(i64::MIN)..=resolved(self.max_time).unwrap_or(i64::MAX)
+    }
+
+    /// What decides which samples are imported, in words: a state is of use to the same alone.
+    fn scope(&self) -> String {
+        let selector = self.selector.as_ref().map(|selector| {
+            let matchers: Vec<_> = selector.iter().map(ToString::to_string).collect();
+            format!("{{{}}}", matchers.join(","))
+        });
+        let time = |time: Option<TimeArg>| time.map_or("any".to_owned(), |time| time.to_string());
+        let selector = selector.unwrap_or_else(|| "all series".to_owned());
+        format!("{selector} from {} to {}", time(self.min_time), time(self.max_time))
+    }
+
+    fn state_path(&self) -> PathBuf {
+        let beside = || {
+            let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
+            let mut name = path.into_os_string();
+            name.push(".import.json");
+            name.into()
+        };
+        self.state.clone().unwrap_or_else(beside)
+    }
+}
+
+/// Imports until the end, Ctrl-C or a failure.
+pub async fn run(
+    arguments: ImportArgs,
+    connection: &ConnectionArgs,
+    interrupt: Interrupt,
+) -> Result<(), Failure> {
+    let filter = Filter::new(arguments.selector.as_ref(), arguments.range_ms())?;
+    match sources::find(&arguments.path)? {
+        Source::Blocks(found) => {
+            let state = State::open(&arguments.state_path(), &connection.address, &arguments.scope())?;
+            let sending = Sending::begin(connection.connect().await?, connection.retry());
+            let report = blocks::import(found, filter, state, sending, interrupt).await?;
+            let mut out = output();
+            writeln!(out, "{report}")?;
+            out.flush()?;
+            report.verdict()
+        }
+        Source::Text(path) => import_text(&path, &arguments, filter, connection, interrupt).await,
+    }
+}
+
+async fn import_text(
+    path: &Path,
+    arguments: &ImportArgs,
+    filter: Filter,
+    connection: &ConnectionArgs,
+    interrupt: Interrupt,
+) -> Result<(), Failure> {
+    let input = Input::open(Some(path), arguments.format)?;
+    let sending = Sending::begin(connection.connect().await?, connection.retry());
+    let report = pump(input, &filter, BadLines::Skip, sending, interrupt).await?;
+    let mut out = output();
+    writeln!(out, "{report}")?;
+    if report.sent().main_reason() == Some(RefusalReason::TooOld) {
+        writeln!(out, "{}", report::TOO_OLD_HINT)?;
+    }
+    out.flush()?;
+    report.verdict()
+}

@@ -1,0 +1,139 @@
+//! What became of an import of blocks.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use silverback_client::RefusalReason;
+
+use crate::failure::Failure;
+use crate::figures::counted;
+use crate::sending::SendReport;
+use crate::time_text::format_rfc3339;
+
+/// What helps where most samples are refused for their age.
+pub const TOO_OLD_HINT: &str =
+    "Most were older than the node keeps samples: start it with a longer --retention, and import again.";
+
+/// What was read and what became of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImportReport {
+    /// Blocks that were read to their end.
+    pub blocks_read: u64,
+    /// Blocks that an earlier run had read.
+    pub blocks_before: u64,
+    /// Blocks without a sample of the wanted times.
+    pub blocks_out_of_range: u64,
+    /// Blocks that could not be read to their end.
+    pub blocks_damaged: u64,
+    /// Series that were read.
+    pub series: u64,
+    /// Series whose labels make none.
+    pub series_bad: u64,
+    /// Samples that were read.
+    pub samples: u64,
+    /// Chunks that hold no floats.
+    pub other_chunks: u64,
+    /// Chunks that can't be read.
+    pub chunks_damaged: u64,
+    /// Why it ended.
+    pub end: End,
+    oldest_ms: Option<i64>,
+    sent: SendReport,
+    state: Option<PathBuf>,
+}
+
+/// Why an import ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum End {
+    /// There was nothing more.
+    #[default]
+    Blocks,
+    /// Ctrl-C came.
+    Interrupt,
+}
+
+impl ImportReport {
+    /// Counts samples; the first of them is the oldest.
+    pub fn took(&mut self, samples: u64, first_ms: Option<i64>) {
+        self.samples += samples;
+        self.oldest_ms = match (self.oldest_ms, first_ms) {
+            (Some(oldest_ms), Some(first_ms)) => Some(oldest_ms.min(first_ms)),
+            (oldest_ms, first_ms) => oldest_ms.or(first_ms),
+        };
+    }
+
+    /// Pieces that can't be read.
+    pub const fn faults(&self) -> u64 {
+        self.blocks_damaged + self.chunks_damaged
+    }
+
+    /// With what the node made of it.
+    #[must_use]
+    pub fn with_sent(&self, sent: &SendReport) -> Self {
+        Self { sent: sent.clone(), ..self.clone() }
+    }
+
+    /// With where it is noted how far it is.
+    #[must_use]
+    pub fn with_state(self, path: &Path) -> Self {
+        Self { state: Some(path.to_owned()), ..self }
+    }
+
+    /// A failure unless everything is written.
+    pub fn verdict(&self) -> Result<(), Failure> {
+        let is_sound = self.faults() == 0 && self.series_bad == 0;
+        let is_whole = is_sound && !self.sent.has_refusals() && self.end == End::Blocks;
+        if is_whole { Ok(()) } else { Err(Failure::Told) }
+    }
+}
+
+/// Lines of words, for a person.
+impl fmt::Display for ImportReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let blocks = counted(self.blocks_read, "block", "blocks");
+        write!(f, "{blocks} and {} read", counted(self.series, "series", "series"))?;
+        let counts = [
+            (
+                self.blocks_before,
+                "block of an earlier run is left out",
+                "blocks of an earlier run are left out",
+            ),
+            (
+                self.blocks_out_of_range,
+                "block has no sample of these times",
+                "blocks have no sample of these times",
+            ),
+            (
+                self.other_chunks,
+                "chunk of native histograms is left out",
+                "chunks of native histograms are left out",
+            ),
+            (
+                self.blocks_damaged,
+                "block is damaged and not read to its end",
+                "blocks are damaged and not read to their end",
+            ),
+            (self.chunks_damaged, "chunk is damaged and left out", "chunks are damaged and left out"),
+            (self.series_bad, "series has labels that make none", "series have labels that make none"),
+        ];
+        for (count, one, many) in counts {
+            if count > 0 {
+                write!(f, "\n{}", counted(count, one, many))?;
+            }
+        }
+        write!(f, "\n{}", self.sent)?;
+        if self.sent.main_reason() == Some(RefusalReason::TooOld) {
+            write!(f, "\n{TOO_OLD_HINT}")?;
+            if let Some(oldest_ms) = self.oldest_ms {
+                write!(f, " The oldest sample is of {}.", format_rfc3339(oldest_ms))?;
+            }
+        }
+        match (self.end, &self.state) {
+            (End::Interrupt, Some(state)) => {
+                write!(f, "\ninterrupted: run it again to go on; how far it is stands in {}", state.display())
+            }
+            (End::Interrupt, None) => f.write_str("\ninterrupted"),
+            (End::Blocks, _) => Ok(()),
+        }
+    }
+}

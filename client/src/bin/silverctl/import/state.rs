@@ -1,0 +1,122 @@
+//! How far an import is: a small file beside what is imported, so that a later run goes on there.
+//!
+//! It says of each block how many of its series are done, with all their samples acknowledged. A
+//! file that is too old by one flush costs nothing but time: samples that are sent again are accepted.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Context, Failure};
+
+/// The file, and what stands in it.
+#[derive(Debug)]
+pub struct State {
+    path: PathBuf,
+    content: Content,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Content {
+    /// The node that is imported into.
+    address: String,
+    /// Which samples are imported.
+    scope: String,
+    /// By the block's name.
+    blocks: BTreeMap<String, BlockState>,
+}
+
+/// How far a block is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockState {
+    /// Series that are done, in the order in which they stand in the block.
+    pub series_done: u64,
+    /// Whether these are all.
+    pub is_whole: bool,
+}
+
+impl State {
+    /// Reads the file, or begins without one. One of another import is refused: it would leave
+    /// out what this one is to import.
+    pub fn open(path: &Path, address: &str, scope: &str) -> Result<Self, Failure> {
+        let fresh = Content { address: address.to_owned(), scope: scope.to_owned(), blocks: BTreeMap::new() };
+        let content = match std::fs::read(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => fresh.clone(),
+            read => {
+                let bytes = read.context(|| format!("can't read {}", path.display()))?;
+                let parsed = serde_json::from_slice(&bytes);
+                let remedy = "remove it to begin anew";
+                parsed.context(|| format!("{} is no state of an import: {remedy}", path.display()))?
+            }
+        };
+        if (&content.address, &content.scope) != (&fresh.address, &fresh.scope) {
+            return Err(Failure::Usage(format!(
+                "{} is the state of an import to {} of {}; give another --state, or remove it to begin anew",
+                path.display(),
+                content.address,
+                content.scope
+            )));
+        }
+        Ok(Self { path: path.to_owned(), content })
+    }
+
+    /// Where it stands.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How far a block is.
+    pub fn of(&self, block: &str) -> BlockState {
+        self.content.blocks.get(block).copied().unwrap_or_default()
+    }
+
+    /// Notes how far a block is. Call it once its samples are acknowledged, not before.
+    pub fn note(&mut self, block: &str, state: BlockState) -> Result<(), Failure> {
+        if self.content.blocks.insert(block.to_owned(), state) == Some(state) {
+            return Ok(());
+        }
+        self.save().context(|| {
+            format!("can't write {}, where it is noted how far the import is", self.path.display())
+        })
+    }
+
+    /// A new file takes the old one's place, so that there is a whole one at any moment.
+    fn save(&self) -> std::io::Result<()> {
+        let mut next = self.path.clone().into_os_string();
+        next.push(".next");
+        let mut file = File::create(&next)?;
+        serde_json::to_writer_pretty(&mut file, &self.content)?;
+        file.write_all(b"\n")?;
+        file.sync_all()?;
+        std::fs::rename(&next, &self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_noted_is_there_for_the_same_import_and_for_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state.json");
+        let noted = BlockState { series_done: 5, is_whole: false };
+        let mut state = State::open(&path, "http://a", "all").unwrap();
+        assert_eq!(state.of("B"), BlockState::default());
+        state.note("B", noted).unwrap();
+        assert_eq!(State::open(&path, "http://a", "all").unwrap().of("B"), noted);
+        assert!(matches!(State::open(&path, "http://b", "all"), Err(Failure::Usage(_))));
+        assert!(matches!(State::open(&path, "http://a", "some"), Err(Failure::Usage(_))));
+        std::fs::write(&path, "{").unwrap();
+        assert!(State::open(&path, "http://a", "all").is_err());
+    }
+
+    #[test]
+    fn a_place_that_can_not_be_written_is_told() {
+        let mut state = State::open(Path::new("/nowhere/state.json"), "http://a", "all").unwrap();
+        assert!(state.note("B", BlockState { series_done: 1, is_whole: true }).is_err());
+    }
+}

@@ -1,0 +1,124 @@
+//! A series' labels as they were read: sorted, each name once, and shown as PromQL writes them.
+
+use std::fmt::{self, Write};
+
+/// The label that holds the metric's name.
+pub const METRIC_NAME: &str = "__name__";
+
+/// Labels, names ascending. An empty value is the same as no such label, and isn't kept.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct LabelSet(Vec<(String, String)>);
+
+/// Why labels make no series.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LabelFault {
+    /// There is no `__name__`.
+    #[error("the metric's name is missing")]
+    NoMetricName,
+    /// A label's name is empty.
+    #[error("a label's name is empty")]
+    EmptyName,
+    /// A label stands twice.
+    #[error("label {0:?} stands twice")]
+    Twice(String),
+}
+
+impl LabelSet {
+    /// Sorts labels and checks them.
+    pub fn new(mut labels: Vec<(String, String)>) -> Result<Self, LabelFault> {
+        labels.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        if let Some(pair) = labels.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(LabelFault::Twice(pair[0].0.clone()));
+        }
+        if labels.first().is_some_and(|(name, _)| name.is_empty()) {
+            return Err(LabelFault::EmptyName);
+        }
+        labels.retain(|(_, value)| !value.is_empty());
+        let labels = Self(labels);
+        if labels.get(METRIC_NAME).is_empty() { Err(LabelFault::NoMetricName) } else { Ok(labels) }
+    }
+
+    /// Labels that a node gave, which knows no wrong ones.
+    pub const fn trusted(labels: Vec<(String, String)>) -> Self {
+        Self(labels)
+    }
+
+    /// A label's value; empty where it has none.
+    pub fn get(&self, name: &str) -> &str {
+        self.0.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
+    }
+
+    /// Names and values.
+    pub fn as_slice(&self) -> &[(String, String)] {
+        &self.0
+    }
+}
+
+/// `up{job="node"}`, or `{"a name", job="node"}` where the name is none that PromQL knows bare.
+impl fmt::Display for LabelSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let metric = self.get(METRIC_NAME);
+        let is_bare = is_bare(metric, |c| c == ':');
+        let mut labels: Vec<String> = Vec::new();
+        if is_bare {
+            f.write_str(metric)?;
+        } else if !metric.is_empty() {
+            labels.push(quoted(metric));
+        }
+        let others = self.0.iter().filter(|(name, _)| name != METRIC_NAME);
+        labels.extend(others.map(|(name, value)| {
+            let name = if self::is_bare(name, |_| false) { name.clone() } else { quoted(name) };
+            format!("{name}={}", quoted(value))
+        }));
+        if is_bare && labels.is_empty() { Ok(()) } else { write!(f, "{{{}}}", labels.join(", ")) }
+    }
+}
+
+fn is_bare(name: &str, also: impl Fn(char) -> bool) -> bool {
+    let belongs = |c: char| c.is_ascii_alphanumeric() || c == '_' || also(c);
+    name.chars().all(belongs) && !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit())
+}
+
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            // Whatever else would move the terminal's cursor.
+            c if c.is_control() => write!(quoted, "\\u{:04x}", u32::from(c)).unwrap_or_default(),
+            plain => quoted.push(plain),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(labels: &[(&str, &str)]) -> Result<LabelSet, LabelFault> {
+        LabelSet::new(labels.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect())
+    }
+
+    fn check(labels: &[(&str, &str)], expect: &str) {
+        assert_eq!(set(labels).unwrap().to_string(), expect);
+    }
+
+    #[test]
+    fn labels_are_shown_as_promql_writes_them() {
+        check(&[(METRIC_NAME, "up")], "up");
+        check(&[("z", "1"), (METRIC_NAME, "a:b"), ("a", "")], r#"a:b{z="1"}"#);
+        check(&[(METRIC_NAME, "my.name"), ("a b", "q\"\\\n\x1b")], r#"{"my.name", "a b"="q\"\\\n\u001b"}"#);
+    }
+
+    #[test]
+    fn labels_that_make_no_series_are_told() {
+        assert_eq!(set(&[("a", "b")]), Err(LabelFault::NoMetricName));
+        assert_eq!(set(&[(METRIC_NAME, "")]), Err(LabelFault::NoMetricName));
+        assert_eq!(set(&[(METRIC_NAME, "x"), ("", "b")]), Err(LabelFault::EmptyName));
+        assert_eq!(set(&[("a", "1"), (METRIC_NAME, "x"), ("a", "2")]), Err(LabelFault::Twice("a".into())));
+    }
+}

@@ -1,0 +1,87 @@
+//! `silverctl labels` and `silverctl series`: what there is to query.
+
+use std::io::Write;
+
+use clap::Args;
+use futures::TryStreamExt;
+use silverback_client::{Matcher, Selector};
+
+use crate::connection::ConnectionArgs;
+use crate::failure::{Failure, output};
+use crate::interrupt::Interrupt;
+use crate::label_set::LabelSet;
+use crate::time_range::TimeRangeArgs;
+
+/// List label names, or the values of one label.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Example: silverctl labels job --match 'up{instance=~\"10.*\"}'")]
+pub struct LabelsArgs {
+    /// The label whose values are listed, as __name__ for the metrics' names.
+    name: Option<String>,
+    /// Only of these series.
+    #[arg(long = "match", value_name = "SELECTOR")]
+    selector: Option<Selector>,
+    #[command(flatten)]
+    range: TimeRangeArgs,
+}
+
+/// List the series that match a selector.
+#[derive(Debug, Args)]
+pub struct SeriesArgs {
+    /// Which series: NAME{LABEL="VALUE", …}, with = != =~ !~.
+    selector: Selector,
+    #[command(flatten)]
+    range: TimeRangeArgs,
+    /// At most so many.
+    #[arg(long, value_name = "SERIES")]
+    limit: Option<usize>,
+}
+
+/// Lists label names or values, a line each.
+pub async fn labels(
+    arguments: LabelsArgs,
+    connection: &ConnectionArgs,
+    interrupt: Interrupt,
+) -> Result<(), Failure> {
+    interrupt.or(list_labels(arguments, connection)).await
+}
+
+async fn list_labels(arguments: LabelsArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
+    let reader = connection.connect().await?.reader();
+    let matchers = arguments.selector.map(Vec::<Matcher>::from).unwrap_or_default();
+    let range_ms = Some(arguments.range.resolve_ms()?);
+    let texts = match arguments.name {
+        None => reader.label_names(&matchers, range_ms).await?,
+        Some(name) => reader.label_values(&name, &matchers, range_ms).await?,
+    };
+    let mut out = output();
+    for text in texts {
+        writeln!(out, "{text}")?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Lists series, a line each, as selectors that match them.
+pub async fn series(
+    arguments: SeriesArgs,
+    connection: &ConnectionArgs,
+    interrupt: Interrupt,
+) -> Result<(), Failure> {
+    interrupt.or(list_series(arguments, connection)).await
+}
+
+async fn list_series(arguments: SeriesArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
+    let reader = connection.connect().await?.reader();
+    let range_ms = Some(arguments.range.resolve_ms()?);
+    let mut found = reader.series(&arguments.selector, range_ms).await?;
+    let (mut listed, mut out) = (0, output());
+    while let Some(labels) = found.try_next().await? {
+        if arguments.limit == Some(listed) {
+            eprintln!("there are more series than the {listed} listed");
+            break;
+        }
+        listed += 1;
+        writeln!(out, "{}", LabelSet::trusted(labels))?;
+    }
+    Ok(out.flush()?)
+}

@@ -1,0 +1,75 @@
+//! `silverctl`: writes to a node, reads from it and looks into it, from the command line.
+//!
+//! Knows which commands there are and how one runs and ends. What a command does stands in its own
+//! module, how a node is reached in [`connection`], how an end is told in [`failure`].
+
+mod completions;
+mod connection;
+mod failure;
+mod figures;
+mod filter;
+mod formats;
+mod import;
+mod interrupt;
+mod label_set;
+mod labels;
+mod progress;
+mod query;
+mod sending;
+mod time_range;
+mod time_text;
+mod write;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use connection::ConnectionArgs;
+use failure::Failure;
+use interrupt::Interrupt;
+
+/// Write to a Silverback node, read from it and look into it.
+#[derive(Debug, Parser)]
+#[command(name = "silverctl", version, max_term_width = 100, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed, 2 wrong usage.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Write(write::WriteArgs),
+    Query(query::QueryArgs),
+    Labels(labels::LabelsArgs),
+    Series(labels::SeriesArgs),
+    Import(import::ImportArgs),
+    Completions(completions::CompletionsArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failure::exit_code(Err(error.into())),
+    };
+    let ended = runtime.block_on(async { run(cli, Interrupt::watch()).await });
+    // A thread that waits for standard input would hold up an orderly shutdown.
+    runtime.shutdown_background();
+    failure::exit_code(ended)
+}
+
+async fn run(cli: Cli, interrupt: Interrupt) -> Result<(), Failure> {
+    let connection = &cli.connection;
+    match cli.command {
+        Command::Write(arguments) => write::run(arguments, connection, interrupt).await,
+        Command::Query(arguments) => query::run(arguments, connection, interrupt).await,
+        Command::Labels(arguments) => labels::labels(arguments, connection, interrupt).await,
+        Command::Series(arguments) => labels::series(arguments, connection, interrupt).await,
+        Command::Import(arguments) => import::run(arguments, connection, interrupt).await,
+        Command::Completions(arguments) => completions::run(&arguments),
+    }
+}

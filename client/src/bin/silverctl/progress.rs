@@ -1,0 +1,66 @@
+//! A line on standard error that shows how far a command is. None where that is no terminal.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+const TICK: Duration = Duration::from_millis(100);
+
+/// The line.
+#[derive(Debug)]
+pub struct Progress(ProgressBar);
+
+/// What is counted, and so how it is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes of a file.
+    Bytes,
+    /// Series.
+    Series,
+}
+
+impl Progress {
+    /// Begins one; `total` is where it is done, if that is known.
+    pub fn begin(total: Option<u64>, unit: Unit) -> Self {
+        let stderr = std::io::stderr();
+        let target =
+            if stderr.is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(total, target).with_style(style(total, unit));
+        bar.enable_steady_tick(TICK);
+        Self(bar)
+    }
+
+    /// How far it is, and what else there is to tell.
+    pub fn show(&self, position: u64, words: String) {
+        self.0.set_position(position);
+        self.0.set_message(words);
+    }
+
+    /// Writes a line on standard error, above.
+    pub fn tell(&self, line: &str) {
+        self.0.suspend(|| eprintln!("{line}"));
+    }
+}
+
+/// Leaves nothing of it on the screen.
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+fn style(total: Option<u64>, unit: Unit) -> ProgressStyle {
+    let template = match (total, unit) {
+        (Some(_), Unit::Bytes) => {
+            "{bar:30} {percent:>3} %  {binary_bytes} of {binary_total_bytes}  {wide_msg} {eta:>4} left"
+        }
+        (Some(_), Unit::Series) => {
+            "{bar:30} {percent:>3} %  {human_pos} of {human_len} series  {wide_msg} {eta:>4} left"
+        }
+        (None, Unit::Bytes) => "{spinner} {binary_bytes}  {wide_msg}",
+        (None, Unit::Series) => "{spinner} {human_pos} series  {wide_msg}",
+    };
+    let style = ProgressStyle::with_template(template).expect("the templates are as written here");
+    style.progress_chars("━╸─")
+}

@@ -1,0 +1,61 @@
+//! A series as a line of JSON, as exports and imports of VictoriaMetrics have it.
+
+use std::io::Write;
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use super::{Series, value_text};
+use crate::failure::Failure;
+
+/// Prints it.
+pub fn print(series: &Series, out: &mut impl Write) -> Result<(), Failure> {
+    serde_json::to_writer(&mut *out, series).map_err(std::io::Error::from)?;
+    Ok(out.write_all(b"\n")?)
+}
+
+impl Serialize for Series {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_map(Some(3))?;
+        object.serialize_entry("metric", &Metric(self))?;
+        object.serialize_entry("values", &Values(self))?;
+        object.serialize_entry("timestamps", &Timestamps(self))?;
+        object.end()
+    }
+}
+
+struct Metric<'a>(&'a Series);
+
+impl Serialize for Metric<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.labels.as_slice().iter().map(|(name, value)| (name, value)))
+    }
+}
+
+struct Values<'a>(&'a Series);
+
+impl Serialize for Values<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.samples.iter().map(|(_, value)| Value(*value)))
+    }
+}
+
+struct Timestamps<'a>(&'a Series);
+
+impl Serialize for Timestamps<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.samples.iter().map(|(at_ms, _)| at_ms))
+    }
+}
+
+/// A number, or a text for what JSON has no number for.
+struct Value(f64);
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.0.is_finite() {
+            serializer.serialize_f64(self.0)
+        } else {
+            serializer.serialize_str(&value_text(self.0))
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! `silverctl query`: the samples of the series that match, as a table, JSON, CSV or a plot.
+
+mod columns;
+mod json;
+mod plot;
+mod rows;
+mod ticks;
+
+use std::io::{IsTerminal, Write};
+
+use clap::{Args, ValueEnum};
+use futures::TryStreamExt;
+use silverback_client::{Client, Selector};
+
+use crate::connection::ConnectionArgs;
+use crate::failure::{Failure, output};
+use crate::interrupt::Interrupt;
+use crate::label_set::LabelSet;
+use crate::time_range::TimeRangeArgs;
+
+const EXAMPLES: &str = "Outputs:
+  table  for each series its labels, then its samples
+  json   JSON lines, one for each series, as `silverctl write` and VictoriaMetrics' import read them:
+         {\"metric\":{…},\"values\":[…],\"timestamps\":[…]}; timestamps in milliseconds, and NaN, infinities
+         and staleness markers as \"NaN\", \"+Inf\", \"-Inf\", \"StaleNaN\"
+  csv    timestamp,value and a column for each label; `silverctl write` reads it, too
+  plot   lines in the terminal, at most 8 series
+
+Examples:
+  silverctl query 'room_temperature{room=\"kitchen\"}' --start -6h --output plot
+  silverctl query '{job=\"node\"}' --start 2026-01-31T12:00:00Z --end 2026-01-31T13:00:00Z --output json";
+
+/// Read the samples of the series that match a selector.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct QueryArgs {
+    /// Which series: NAME{LABEL="VALUE", …}, with = != =~ !~.
+    selector: Selector,
+    #[command(flatten)]
+    range: TimeRangeArgs,
+    /// How they are shown.
+    #[arg(long, short, value_enum, default_value_t = Output::Table)]
+    output: Output,
+    /// At most so many series.
+    #[arg(long, value_name = "SERIES")]
+    limit: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Table,
+    Json,
+    Csv,
+    Plot,
+}
+
+/// A series and its samples.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    labels: LabelSet,
+    samples: Vec<(i64, f64)>,
+}
+
+/// Asks and prints.
+pub async fn run(
+    arguments: QueryArgs,
+    connection: &ConnectionArgs,
+    interrupt: Interrupt,
+) -> Result<(), Failure> {
+    interrupt.or(ask(arguments, connection)).await
+}
+
+async fn ask(arguments: QueryArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
+    let client = connection.connect().await?;
+    let range_ms = arguments.range.resolve_ms()?;
+    let mut printer = printer(&arguments, &client).await?;
+    let mut selected = client.reader().select(&arguments.selector, range_ms).await?;
+    let (mut series_shown, mut out) = (0, output());
+    while let Some(series) = selected.try_next().await? {
+        if arguments.limit == Some(series_shown) || printer.is_full() {
+            eprintln!("there are more series than the {series_shown} shown");
+            break;
+        }
+        series_shown += 1;
+        let series = Series { labels: LabelSet::trusted(series.labels), samples: series.samples };
+        printer.take(series, &mut out)?;
+    }
+    printer.finish(&mut out)?;
+    out.flush()?;
+    if series_shown == 0 {
+        eprintln!("no series");
+    }
+    Ok(())
+}
+
+/// What turns series into text.
+enum Printer {
+    Table { width: Option<usize> },
+    Json,
+    Csv(rows::Rows),
+    Plot(plot::Plot),
+}
+
+async fn printer(arguments: &QueryArgs, client: &Client) -> Result<Printer, Failure> {
+    Ok(match arguments.output {
+        Output::Table => Printer::Table { width: terminal_width() },
+        Output::Json => Printer::Json,
+        // All columns stand in the header, before the first series is known.
+        Output::Csv => {
+            let range_ms = Some(arguments.range.resolve_ms()?);
+            Printer::Csv(rows::Rows::new(client.reader().label_names(&arguments.selector, range_ms).await?))
+        }
+        Output::Plot => Printer::Plot(plot::Plot::for_terminal()),
+    })
+}
+
+impl Printer {
+    fn is_full(&self) -> bool {
+        match self {
+            Self::Table { .. } | Self::Json | Self::Csv(_) => false,
+            Self::Plot(plot) => plot.is_full(),
+        }
+    }
+
+    fn take(&mut self, series: Series, out: &mut impl Write) -> Result<(), Failure> {
+        match self {
+            Self::Table { width } => Ok(columns::print(&series, *width, out)?),
+            Self::Json => json::print(&series, out),
+            Self::Csv(rows) => rows.print(&series, out),
+            Self::Plot(plot) => {
+                plot.add(series);
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(self, out: &mut impl Write) -> Result<(), Failure> {
+        match self {
+            Self::Table { .. } | Self::Json => Ok(()),
+            Self::Csv(mut rows) => rows.print_header(out),
+            Self::Plot(plot) => Ok(plot.print(out)?),
+        }
+    }
+}
+
+/// In characters; none where the output isn't a terminal.
+fn terminal_width() -> Option<usize> {
+    std::io::stdout().is_terminal().then(|| usize::from(console::Term::stdout().size().1))
+}
+
+/// As PromQL shows it, and as it is read again.
+fn value_text(value: f64) -> String {
+    if value.to_bits() == crate::formats::STALE_NAN.to_bits() {
+        "StaleNaN".to_owned()
+    } else if value.is_infinite() {
+        if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned()
+    } else if value != 0.0 && !(1e-6..1e15).contains(&value.abs()) {
+        format!("{value:e}")
+    } else {
+        value.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests;

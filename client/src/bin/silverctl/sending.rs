@@ -1,0 +1,200 @@
+//! The way from series and samples to a node, and what became of them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use silverback_client::{
+    Client, Durability, Flushed, RefusalReason, RetryPolicy, SeriesHandle, Writer, WriterOptions,
+};
+
+use crate::failure::Failure;
+use crate::figures::{counted, grouped};
+use crate::label_set::LabelSet;
+
+/// Series that one stream defines. Beyond it a new stream is begun, so that neither side remembers
+/// every series that ever came by.
+const SERIES_MAX: usize = 500_000;
+/// Series that are named for one reason.
+const NAMED_MAX: usize = 3;
+
+/// A stream of samples to a node.
+#[derive(Debug)]
+pub struct Sending {
+    client: Client,
+    options: WriterOptions,
+    writer: Writer,
+    series: HashMap<LabelSet, SeriesHandle>,
+    report: SendReport,
+}
+
+impl Sending {
+    /// Begins one.
+    pub fn begin(client: Client, retry: RetryPolicy) -> Self {
+        let options = WriterOptions { retry, series_max: SERIES_MAX, ..WriterOptions::default() };
+        let writer = client.writer_with(options.clone());
+        Self { client, options, writer, series: HashMap::new(), report: SendReport::default() }
+    }
+
+    /// Sends samples of one series. Waits while too many are under way.
+    pub async fn send(
+        &mut self,
+        labels: &LabelSet,
+        samples: impl IntoIterator<Item = (i64, f64)>,
+    ) -> Result<(), Failure> {
+        let handle = match self.series.get(labels) {
+            Some(handle) => handle.clone(),
+            None => self.define(labels).await?,
+        };
+        for (timestamp_ms, value) in samples {
+            self.writer.write(&handle, timestamp_ms, value).await?;
+        }
+        Ok(())
+    }
+
+    async fn define(&mut self, labels: &LabelSet) -> Result<SeriesHandle, Failure> {
+        if self.series.len() == SERIES_MAX {
+            self.begin_anew().await?;
+        }
+        let handle = self.writer.series_of(labels.as_slice().to_vec())?;
+        self.series.insert(labels.clone(), handle.clone());
+        Ok(handle)
+    }
+
+    async fn begin_anew(&mut self) -> Result<(), Failure> {
+        let writer = self.client.writer_with(self.options.clone());
+        let full = std::mem::replace(&mut self.writer, writer);
+        self.series.clear();
+        self.report.add(full.close().await?);
+        Ok(())
+    }
+
+    /// Waits until all that was sent is acknowledged or refused.
+    pub async fn flush(&mut self) -> Result<(), Failure> {
+        let flushed = self.writer.flush().await?;
+        self.report.add(flushed);
+        Ok(())
+    }
+
+    /// What became of all that was flushed.
+    pub const fn report(&self) -> &SendReport {
+        &self.report
+    }
+
+    /// Ends the stream: flushes what is under way.
+    pub async fn close(mut self) -> Result<SendReport, Failure> {
+        self.report.add(self.writer.close().await?);
+        Ok(self.report)
+    }
+}
+
+/// What became of samples that were sent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SendReport {
+    /// Stored, those that had been stored before among them.
+    pub samples_written: u64,
+    /// What an acknowledgement meant.
+    pub durability: Durability,
+    refused: BTreeMap<RefusalReason, Refused>,
+}
+
+/// What was refused for one reason.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Refused {
+    samples: u64,
+    named: Vec<LabelSet>,
+    has_more_series: bool,
+}
+
+impl SendReport {
+    fn add(&mut self, flushed: Flushed) {
+        self.samples_written += flushed.samples_written;
+        if flushed.durability != Durability::Unknown {
+            self.durability = flushed.durability;
+        }
+        for refusal in flushed.refusals {
+            let refused = self.refused.entry(refusal.reason).or_default();
+            refused.samples += refusal.samples;
+            let labels = LabelSet::trusted(refusal.labels);
+            match refused.named.contains(&labels) {
+                true => {}
+                false if refused.named.len() == NAMED_MAX => refused.has_more_series = true,
+                false => refused.named.push(labels),
+            }
+        }
+    }
+
+    /// Samples that were not stored.
+    pub fn samples_refused(&self) -> u64 {
+        self.refused.values().map(|refused| refused.samples).sum()
+    }
+
+    /// Whether anything was not stored, a series without samples too.
+    pub fn has_refusals(&self) -> bool {
+        !self.refused.is_empty()
+    }
+
+    /// The reason for which the most were refused.
+    pub fn main_reason(&self) -> Option<RefusalReason> {
+        let most = self.refused.iter().max_by_key(|(_, refused)| refused.samples);
+        most.map(|(reason, _)| *reason)
+    }
+}
+
+/// Lines of words, for a person.
+impl fmt::Display for SendReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kept = match self.durability {
+            Durability::Disk => ", on disk and synced",
+            Durability::Memory => ", in memory and soon on disk",
+            Durability::Unknown => "",
+        };
+        let kept = if self.samples_written == 0 { "" } else { kept };
+        write!(f, "{} written{kept}", counted(self.samples_written, "sample", "samples"))?;
+        if !self.has_refusals() {
+            return Ok(());
+        }
+        write!(f, "\n{} refused:", grouped(self.samples_refused()))?;
+        for (reason, refused) in &self.refused {
+            let named: Vec<_> = refused.named.iter().map(LabelSet::to_string).collect();
+            let more = if refused.has_more_series { ", …" } else { "" };
+            let samples = grouped(refused.samples);
+            write!(f, "\n  {:<20} {samples:>12}  {}{more}", reason.as_str(), named.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use silverback_client::SeriesRefusal;
+
+    use super::*;
+
+    fn refusal(name: &str, reason: RefusalReason, samples: u64) -> SeriesRefusal {
+        SeriesRefusal { labels: vec![("__name__".to_owned(), name.to_owned())], reason, samples }
+    }
+
+    fn check(refusals: Vec<SeriesRefusal>, expect: &str) {
+        let mut report = SendReport::default();
+        report.add(Flushed { samples_written: 1200, refusals, durability: Durability::Disk });
+        assert_eq!(report.to_string(), expect);
+    }
+
+    #[test]
+    fn what_was_refused_is_told_by_reason_with_the_first_series() {
+        check(vec![], "1,200 samples written, on disk and synced");
+        let refusals = vec![
+            refusal("a", RefusalReason::TooOld, 1000),
+            refusal("a", RefusalReason::TooOld, 1000),
+            refusal("b", RefusalReason::TooOld, 1),
+            refusal("b", RefusalReason::OutOfOrder, 1),
+            refusal("c", RefusalReason::TooOld, 1),
+            refusal("d", RefusalReason::TooOld, 1),
+        ];
+        let expect = "1,200 samples written, on disk and synced\n\
+                      2,004 refused:\n  \
+                        out_of_order                    1  b\n  \
+                        too_old                     2,003  a, b, c, …";
+        check(refusals, expect);
+    }
+}

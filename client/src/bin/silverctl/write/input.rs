@@ -1,0 +1,134 @@
+//! A text that samples are read from, line by line, on a thread of its own.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+use tokio::sync::mpsc;
+
+use crate::failure::{Context, Failure};
+use crate::formats::{Entry, Format, Line, LineFault, Lines, Parser};
+
+const BUFFER_BYTES: usize = 256 << 10;
+/// Entries that are handed over at once.
+const BATCH_ENTRIES_MAX: usize = 1000;
+/// A batch ends behind the line with which it has so many samples.
+const BATCH_SAMPLES_MAX: usize = 10_000;
+/// Batches that are read ahead.
+const BATCHES_MAX: usize = 4;
+
+/// A text, not read yet.
+pub struct Input {
+    lines: Lines<BufReader<Box<dyn Read + Send>>>,
+    parser: Option<Parser>,
+    is_at_end: bool,
+    /// In bytes, if it is known.
+    pub size: Option<u64>,
+}
+
+/// What some lines held.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// What they say, each with its line's number.
+    pub entries: Vec<(u64, Entry)>,
+    /// What is wrong with the others.
+    pub faults: Vec<BadLine>,
+    /// The line that was read last, from 1.
+    pub line: u64,
+    /// Bytes read from the text's begin on.
+    pub bytes: u64,
+    samples: usize,
+}
+
+/// A line that holds no samples though it should.
+#[derive(Debug)]
+pub struct BadLine {
+    /// Its number, from 1.
+    pub line: u64,
+    /// What is wrong with it.
+    pub fault: LineFault,
+}
+
+impl Input {
+    /// Opens a file; `-` or none is standard input.
+    pub fn open(path: Option<&Path>, format: Option<Format>) -> Result<Self, Failure> {
+        let parser = format.map(Parser::new);
+        let (source, size): (Box<dyn Read + Send>, _) = match path {
+            Some(path) if path != Path::new("-") => {
+                let open = || {
+                    let file = File::open(path)?;
+                    let metadata = file.metadata()?;
+                    Ok((file, metadata.is_file().then_some(metadata.len())))
+                };
+                let opened: io::Result<_> = open();
+                let (file, size) = opened.context(|| format!("can't open {}", path.display()))?;
+                (Box::new(file), size)
+            }
+            Some(_) | None => (Box::new(io::stdin()), None),
+        };
+        let lines = Lines::new(BufReader::with_capacity(BUFFER_BYTES, source));
+        Ok(Self { lines, parser, is_at_end: false, size })
+    }
+
+    /// Reads it, as far as what was read is taken. Ends with an error where the text can't be read
+    /// any further.
+    pub fn read(mut self) -> mpsc::Receiver<io::Result<Batch>> {
+        let (sender, receiver) = mpsc::channel(BATCHES_MAX);
+        // Not one of the runtime's: a wait for standard input has no end that it could wait for.
+        std::thread::spawn(move || {
+            loop {
+                let batch = self.next_batch().transpose();
+                let Some(batch) = batch else { return };
+                // Nobody reads any more: Ctrl-C, or the node is gone.
+                if batch.is_err() | sender.blocking_send(batch).is_err() {
+                    return;
+                }
+            }
+        });
+        receiver
+    }
+
+    fn next_batch(&mut self) -> io::Result<Option<Batch>> {
+        let mut batch = Batch::default();
+        while !self.is_at_end {
+            let parsed = match self.lines.next_line()? {
+                // Noted, for a terminal would have to end its input a second time.
+                None => {
+                    self.is_at_end = true;
+                    break;
+                }
+                Some(Line::TooLong) => Err(LineFault::TooLong),
+                Some(Line::Whole(line)) if self.parser.is_none() && line.trim_ascii().is_empty() => Ok(None),
+                Some(Line::Whole(line)) => self.parser.get_or_insert_with(|| Parser::guess(line)).parse(line),
+            };
+            batch.take(parsed, self.lines.number);
+            // What is to come from a pipe isn't waited for: what came before it goes out first.
+            if batch.is_full() || self.lines.is_drained() {
+                break;
+            }
+        }
+        (batch.line, batch.bytes) = (self.lines.number, self.lines.bytes);
+        Ok((!self.is_at_end || !batch.is_empty()).then_some(batch))
+    }
+}
+
+impl Batch {
+    fn take(&mut self, parsed: Result<Option<Entry>, LineFault>, line: u64) {
+        match parsed {
+            Ok(None) => {}
+            Ok(Some(entry)) => {
+                self.samples += entry.samples.len();
+                self.entries.push((line, entry));
+            }
+            Err(fault) => self.faults.push(BadLine { line, fault }),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.faults.is_empty()
+    }
+
+    fn is_full(&self) -> bool {
+        self.entries.len() + self.faults.len() >= BATCH_ENTRIES_MAX || self.samples >= BATCH_SAMPLES_MAX
+    }
+}

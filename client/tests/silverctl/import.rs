@@ -1,0 +1,171 @@
+//! `silverctl import`: blocks, what is damaged in them, going on where it ended, files of text.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::written::{Written, WrittenChunk, WrittenSeries};
+use super::*;
+
+/// So many series of a sample each second, the last a minute ago.
+fn block_of(series: usize, samples: i64) -> Written {
+    let begins = now_ms() - 60_000 - samples * 1000;
+    let chunk = WrittenChunk {
+        encoding: 1,
+        samples: (0..samples).map(|index| (begins + index * 1000, index as f64)).collect(),
+    };
+    let label = |number: usize| -> &'static str { format!("{number:06}").leak() };
+    let series = (0..series).map(|number| WrittenSeries {
+        labels: vec![("__name__", "imported"), ("number", label(number))],
+        chunks: vec![chunk.clone()],
+    });
+    Written::new(&series.collect::<Vec<_>>(), &[])
+}
+
+fn import(node: &Node, path: &Path, more: &[&str]) -> Ended {
+    run(node, &[&["import", path.to_str().unwrap()], more].concat(), "")
+}
+
+fn count_samples(node: &Node, selector: &str) -> usize {
+    let read = run(node, &["query", selector, "--start", "-1d", "--output", "csv"], "");
+    read.out.lines().count() - 1
+}
+
+#[test]
+fn a_block_is_imported_once() {
+    let (node, dir) = (Node::start(2), tempfile::tempdir().unwrap());
+    let block = dir.path().join("block");
+    block_of(50, 100).put(&block);
+    let ended = import(&node, &block, &[]);
+    check(&ended, 0, "1 block and 50 series read\n5,000 samples written, on disk and synced\n", "");
+    assert_eq!(count_samples(&node, "imported"), 5000);
+    let again = import(&node, &block, &[]);
+    check(&again, 0, "0 blocks and 0 series read\n1 block of an earlier run is left out\n", "");
+    check(&import(&node, &block, &["--match", "other"]), 2, "", "give another --state");
+}
+
+#[test]
+fn only_what_is_asked_for_is_imported() {
+    let (node, dir) = (Node::start(1), tempfile::tempdir().unwrap());
+    let block = dir.path().join("01ARZ3NDEKTSV4RRFFQ69G5FAV");
+    block_of(10, 100).put(&block);
+    let state = dir.path().join("state.json");
+    let state = state.to_str().unwrap();
+    let since = (now_ms() - 90_000).to_string();
+    let more = ["--match", "{number=~\".*[12]\"}", "--min-time", &since, "--state", state];
+    let ended = import(&node, dir.path(), &more);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(run(&node, &["labels", "number"], "").out, "000001\n000002\n");
+    assert!((50..=62).contains(&count_samples(&node, "imported")), "{ended:?}");
+}
+
+#[test]
+fn an_import_goes_on_behind_what_is_noted() {
+    let (node, dir) = (Node::start(1), tempfile::tempdir().unwrap());
+    let block = dir.path().join("block");
+    block_of(10, 5).put(&block);
+    let state = dir.path().join("state.json");
+    let noted = format!(
+        r#"{{"address":"{}","scope":"all series from any to any","blocks":{{"01BX5ZZKBKACTAV9WEVGEMMVRZ":{{"series_done":7,"is_whole":false}}}}}}"#,
+        address(&node)
+    );
+    std::fs::write(&state, noted).unwrap();
+    let ended = import(&node, &block, &["--state", state.to_str().unwrap()]);
+    check(&ended, 0, "1 block and 3 series read\n15 samples written", "");
+    assert_eq!(run(&node, &["labels", "number"], "").out, "000007\n000008\n000009\n");
+    let noted = std::fs::read_to_string(&state).unwrap();
+    assert!(noted.contains("\"series_done\": 10") && noted.contains("\"is_whole\": true"), "{noted}");
+}
+
+#[test]
+fn a_damaged_chunk_costs_itself_alone() {
+    let (node, dir) = (Node::start(1), tempfile::tempdir().unwrap());
+    let mut block = block_of(3, 5);
+    block.chunks[20] ^= 1;
+    block.put(dir.path());
+    let ended = import(&node, dir.path(), &["--state", dir.path().join("state").to_str().unwrap()]);
+    check(&ended, 1, "10 samples written", "chunks/000001, byte 8: the checksum of a chunk is wrong");
+    check(&ended, 1, "1 chunk is damaged and left out", "");
+}
+
+#[test]
+fn a_damaged_index_ends_its_block() {
+    let (node, dir) = (Node::start(1), tempfile::tempdir().unwrap());
+    let mut block = block_of(3, 5);
+    let last = block.index.len() - 60;
+    block.index[last] ^= 1;
+    block.put(dir.path());
+    let ended = import(&node, dir.path(), &["--state", dir.path().join("state").to_str().unwrap()]);
+    check(&ended, 1, "10 samples written", "the checksum of a series is wrong");
+    check(&ended, 1, "1 block is damaged and not read to its end", "");
+}
+
+#[test]
+fn histograms_are_told_and_left_out() {
+    let (node, dir) = (Node::start(1), tempfile::tempdir().unwrap());
+    let samples = vec![(now_ms() - 1000, 1.0)];
+    let chunks = vec![WrittenChunk { encoding: 2, samples }];
+    Written::new(&[WrittenSeries { labels: vec![("__name__", "h")], chunks }], &[]).put(dir.path());
+    let ended = import(&node, dir.path(), &["--state", dir.path().join("state").to_str().unwrap()]);
+    check(&ended, 0, "1 chunk of native histograms is left out", "");
+}
+
+#[test]
+fn samples_older_than_the_retention_come_with_a_hint() {
+    let (node, dir) = (Node::start(1), tempfile::tempdir().unwrap());
+    let chunks = vec![WrittenChunk { encoding: 1, samples: vec![(1_500_000_000_000, 1.0)] }];
+    Written::new(&[WrittenSeries { labels: vec![("__name__", "old")], chunks }], &[]).put(dir.path());
+    let ended = import(&node, dir.path(), &["--state", dir.path().join("state").to_str().unwrap()]);
+    check(
+        &ended,
+        1,
+        "longer --retention, and import again. The oldest sample is of 2017-07-14T02:40:00Z.",
+        "",
+    );
+}
+
+#[test]
+fn a_file_of_text_is_imported_too() {
+    let (node, dir) = (Node::start(1), tempfile::tempdir().unwrap());
+    let file = dir.path().join("metrics.om");
+    std::fs::write(&file, "a 1\nb 2\n# EOF\n").unwrap();
+    check(&import(&node, &file, &["--match", "a"]), 0, "1 sample written", "");
+}
+
+#[test]
+fn a_path_without_blocks_is_told() {
+    let (node, dir) = (Node::start(1), tempfile::tempdir().unwrap());
+    check(&import(&node, dir.path(), &[]), 1, "", "is no block, and there are none in it");
+    check(&import(&node, &dir.path().join("nothing"), &[]), 1, "", "can't open");
+}
+
+/// Blocks as Prometheus' own code writes them, over two hours and more than one series.
+#[test]
+#[ignore = "needs promtool (Debian: prometheus)"]
+fn blocks_that_promtool_wrote_are_imported_whole() {
+    let (node, dir) = (Node::start(2), tempfile::tempdir().unwrap());
+    let begins_s = now_ms() / 1000 - 3 * 3600;
+    let mut text = String::from("# TYPE room_temperature gauge\n");
+    for room in 0..40 {
+        for minute in 0..170 {
+            let value = f64::from(room) + f64::from(minute) / 7.0;
+            text += &format!(
+                "room_temperature{{room=\"{room}\"}} {value} {}\n",
+                begins_s + i64::from(minute) * 60
+            );
+        }
+    }
+    text += "# EOF\n";
+    let (input, blocks) = (dir.path().join("in.om"), dir.path().join("blocks"));
+    std::fs::write(&input, text).unwrap();
+    let promtool = Command::new("promtool")
+        .args(["tsdb", "create-blocks-from", "openmetrics"])
+        .args([&input, &blocks])
+        .output()
+        .expect("promtool runs");
+    assert!(promtool.status.success(), "{promtool:?}");
+    check(&import(&node, &blocks, &[]), 0, "6,800 samples written, on disk and synced", "");
+    let (from_text, from_blocks) = (Node::start(1), node);
+    check(&run(&from_text, &["write", input.to_str().unwrap()], ""), 0, "6,800 samples written", "");
+    let all = |node: &Node| run(node, &["query", "room_temperature", "--start", "-1d", "-o", "json"], "").out;
+    assert_eq!(all(&from_blocks), all(&from_text));
+}

@@ -1,0 +1,40 @@
+//! What is the same for every command: how it is called, and how it fails.
+
+use super::*;
+
+/// Nobody listens there.
+const NOWHERE: &str = "http://127.0.0.1:1";
+
+fn run_at(address: &str, arguments: &[&str]) -> Ended {
+    command(address, arguments).output().unwrap().into()
+}
+
+#[test]
+fn wrong_usage_is_exit_code_2() {
+    for arguments in [&["query"][..], &["query", "{"], &["query", "up", "--start", "soon"], &["nothing"], &[]]
+    {
+        let ended = run_at(NOWHERE, arguments);
+        assert_eq!(ended.code, Some(2), "{arguments:?}: {ended:?}");
+    }
+    check(&run_at(NOWHERE, &["query", "{"]), 2, "", "expected a label name, found the end at position 2");
+    check(&run_at(NOWHERE, &["labels", "--timeout", "5"]), 2, "", "no duration like 30s");
+}
+
+#[test]
+fn a_node_that_is_not_there_is_told_once() {
+    for arguments in [&["labels"][..], &["query", "up"], &["write"]] {
+        let ended = run_at(NOWHERE, arguments);
+        check(&ended, 1, "", "error: can't connect to http://127.0.0.1:1: ");
+        assert_eq!(ended.err.lines().count(), 1, "{}", ended.err);
+    }
+    check(&run_at("nonsense", &["labels"]), 1, "", "\"nonsense\" is no address");
+}
+
+#[test]
+fn every_shell_has_its_completions() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ended = run_at(NOWHERE, &["completions", shell]);
+        check(&ended, 0, "silverctl", "");
+        assert!(ended.out.contains("query") && ended.out.contains("compression"), "{shell}");
+    }
+}

@@ -82,7 +82,7 @@ fn spawn(
 fn whole(body: ResponseBody) -> Full<Bytes> {
     match body {
         ResponseBody::Whole(bytes) => Full::new(bytes),
-        ResponseBody::Stream(_) | ResponseBody::Grpc(_) => {
+        ResponseBody::Stream(_) | ResponseBody::Grpc(_) | ResponseBody::Timed(_) => {
             unreachable!("every answer of the contender is whole")
         }
     }

@@ -81,7 +81,7 @@ impl Contender {
 fn add(report: &mut WriteReport, outcome: PartOutcome) {
     report.written += outcome.written;
     if let Some(refusals) = outcome.refusals {
-        let Refusals { counts, example } = *refusals;
+        let Refusals { counts, example, by_ref: _streams_alone } = *refusals;
         report.refused.merge(&counts);
         report.example = report.example.take().or(example);
     }

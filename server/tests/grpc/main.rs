@@ -1,6 +1,7 @@
 //! The gRPC API, as a stock client of each service sees it.
 #[path = "../harness/mod.rs"]
 mod harness;
+#[allow(dead_code, reason = "remote read's part of it is for its own tests")]
 #[path = "../reads/written.rs"]
 mod written;
 
@@ -8,3 +9,4 @@ mod admin;
 mod channel;
 mod otlp;
 mod query;
+mod reflection;

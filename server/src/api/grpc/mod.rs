@@ -8,6 +8,7 @@ mod health;
 pub mod ingest;
 mod otlp;
 mod query;
+mod reflection;
 pub mod request_body;
 pub mod status;
 mod stream;
@@ -63,6 +64,10 @@ async fn dispatch(core: &Rc<Core>, request: Request<Incoming>) -> NodeResponse {
         ("grpc.health.v1.Health", _) => call(health::service(core), request).await,
         ("silverback.v1.Ingest", "Write") => ingest::write(core, request).await.map(ResponseBody::Grpc),
         ("silverback.v1.Ingest", "Stream") => ingest::stream(core, request).await.map(ResponseBody::Grpc),
+        ("grpc.reflection.v1.ServerReflection", _) => call(reflection::service(), request).await,
+        ("grpc.reflection.v1alpha.ServerReflection", "ServerReflectionInfo") => {
+            call(reflection::service(), reflection::as_v1(request)).await
+        }
         ("silverback.v1.Query", _) => call(query::service(core), request).await,
         ("silverback.v1.Admin", _) => call(admin::service(core), request).await,
         ("opentelemetry.proto.collector.metrics.v1.MetricsService", "Export") => {

@@ -245,7 +245,10 @@ mod tests {
         }
     }
 
-    fn read(bytes: &[u8]) -> Result<(u64, Vec<(u32, i64, u64)>), BatchFault> {
+    /// A ref, a time, a value's bits.
+    type Bits = (u32, i64, u64);
+
+    fn read(bytes: &[u8]) -> Result<(u64, Vec<Bits>), BatchFault> {
         let columns = Columns::read(Reader::new(bytes, 0))?;
         let mut samples = Vec::new();
         columns.for_each(100, |stream_ref, sample| {
@@ -255,7 +258,7 @@ mod tests {
         Ok((columns.number, samples))
     }
 
-    fn check(batch: &v1::Batch, expect: Result<&[(u32, i64, u64)], BatchFault>) {
+    fn check(batch: &v1::Batch, expect: Result<&[Bits], BatchFault>) {
         let expect = expect.map(|samples| (7, samples.to_vec()));
         assert_eq!(read(&batch.encode_to_vec()), expect);
     }
@@ -269,16 +272,12 @@ mod tests {
             Ok(&[(5, 1000, one), (3, 1015, STALE), (303, 1014, one)]),
         );
         check(&batch(&[0, 1, 0], &[], &values), Ok(&[(0, 1000, one), (1, 1000, STALE), (1, 1000, one)]));
-        check(&batch(&[i32::MAX, i32::MAX, 1], &[i64::MAX; 3], &values), {
-            let first = 1000i64.wrapping_add(i64::MAX);
-            let second = first.wrapping_add(i64::MAX);
-            let max = i32::MAX as u32;
-            Ok(&[
-                (max, first, one),
-                (2 * max, second, STALE),
-                (2 * max + 1, second.wrapping_add(i64::MAX), one),
-            ])
-        });
+        let first = 1000i64.wrapping_add(i64::MAX);
+        let second = first.wrapping_add(i64::MAX);
+        let third = second.wrapping_add(i64::MAX);
+        let max = i32::MAX as u32;
+        let expect = [(max, first, one), (2 * max, second, STALE), (2 * max + 1, third, one)];
+        check(&batch(&[i32::MAX, i32::MAX, 1], &[i64::MAX; 3], &values), Ok(&expect));
     }
 
     #[test]

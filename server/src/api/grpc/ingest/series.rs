@@ -178,7 +178,7 @@ mod tests {
     }
 
     fn hasher() -> SeriesIdHasher {
-        SeriesIdHasher::new(7, b"tenant")
+        SeriesIdHasher::new(7, "tenant")
     }
 
     struct Stream(StreamSeries);

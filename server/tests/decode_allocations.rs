@@ -1,4 +1,5 @@
-//! A request of the same shape as the one before it is decoded without an allocation.
+//! A request of the same shape as the one before it is decoded without an allocation, and a batch of a
+//! stream without one that a sample costs.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -7,11 +8,13 @@ use std::{
 
 use prost::Message;
 use silverback::{
-    api::remote_write::{Decoder, Decoding, SeriesSink, Slice, Version, snappy},
-    message::{LabelSpan, WriteBody},
+    api::grpc::ingest::{Columns, StreamSeries, deal_out},
+    api::remote_write::{Decoder, Decoding, SeriesSink, Slice, Version, snappy, wire::Reader},
+    message::{DefinitionBlock, LabelSpan, PartPool, Refusals, WriteBody},
     model::{Sample, SeriesId, SeriesIdHasher},
+    routing::{ByteBudget, RoutingTable, Split},
 };
-use silverback_proto::{prometheus, write_v2};
+use silverback_proto::{prometheus, v1, write_v2};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -114,4 +117,53 @@ fn version_1_is_decoded_without_an_allocation() {
 fn version_2_is_decoded_without_an_allocation() {
     let requests = [1_700_000_000_000, 1_700_000_015_000, 1_700_000_030_000].map(request_v2);
     assert_eq!(allocations_of_last(Version::V2, &requests), 0);
+}
+
+/// The series of a stream that has defined them all.
+fn defined() -> StreamSeries {
+    let mut stream = StreamSeries::new(ByteBudget::new(1 << 20).begin());
+    let mut block = DefinitionBlock::default();
+    for i in 0..SERIES {
+        let labels = labels(i).into_iter().map(|(name, value)| v1::Label { name, value }).collect();
+        let definition = v1::SeriesDefinition { labels, r#ref: i as u32 }.encode_to_vec();
+        let refused =
+            stream.define(Reader::new(&definition, 0), &mut block, &SeriesIdHasher::new(1, "tenant"));
+        assert_eq!(refused, Ok(None));
+    }
+    stream.add(block);
+    stream
+}
+
+/// Deals a batch of so many samples out twice, and counts the allocations of the second time.
+fn allocations_of_batch(samples: usize) -> u64 {
+    let (stream, pool) = (defined(), PartPool::default());
+    let ref_deltas =
+        (0..samples).map(|i| if i % SERIES == 0 && i > 0 { 1 - SERIES as i32 } else { i32::from(i > 0) });
+    let batch = v1::Batch {
+        number: 1,
+        ref_deltas: ref_deltas.collect(),
+        base_timestamp_ms: 1_700_000_000_000,
+        timestamp_deltas_ms: vec![1; samples],
+        values: (0..samples).map(|i| i as f64).collect(),
+    };
+    let (bytes, table) = (batch.encode_to_vec(), std::rc::Rc::new(RoutingTable::even(2)));
+    let mut allocations = 0;
+    for _time in 0..2 {
+        let (mut split, mut refused) = (Split::new(std::rc::Rc::clone(&table), &pool), Refusals::default());
+        let before = ALLOCATIONS.get();
+        let columns = Columns::read(Reader::new(&bytes, 0)).unwrap();
+        deal_out(&columns, stream.routes(), &mut split, &mut refused).unwrap();
+        allocations = ALLOCATIONS.get() - before;
+        assert_eq!(refused, Refusals::default());
+        let dealt: usize = split.finish().unwrap().map(|(_shard, part)| part.samples.len()).sum();
+        assert_eq!(dealt, samples);
+    }
+    allocations
+}
+
+#[test]
+fn a_batch_is_dealt_out_without_an_allocation_for_a_sample() {
+    let of_few = allocations_of_batch(100);
+    assert!(of_few <= 4, "{of_few} allocations: a shard's part may take one");
+    assert_eq!(allocations_of_batch(10_000), of_few);
 }

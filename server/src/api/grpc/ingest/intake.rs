@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::columns::{BatchFault, Columns};
 use super::flight::Sent;
-use super::series::{DefinitionFault, RouteState, StreamSeries};
+use super::series::{DefinitionFault, Route, RouteState, StreamSeries};
 use crate::api::core::Core;
 use crate::api::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::remote_write::{MalformedBody, Rejection};
@@ -166,7 +166,7 @@ impl Intake {
         }
         let mut split = Split::new(self.core.router.table(), &self.core.parts);
         let mut of_refused_series = Refusals::default();
-        self.split(columns, &mut split, &mut of_refused_series)?;
+        deal_out(columns, self.series.routes(), &mut split, &mut of_refused_series)?;
         let parts = match split.finish() {
             Ok(parts) => parts,
             Err(overloaded) => return Ok(Err(overloaded)),
@@ -184,38 +184,37 @@ impl Intake {
         let definitions = std::mem::take(&mut refused.by_ref);
         Ok(Ok(Sent::batch(columns.number, definitions, of_refused_series.by_ref, answers, reserved)))
     }
+}
 
-    /// Deals a batch's samples out to the shards' parts.
-    fn split(
-        &self,
-        columns: &Columns,
-        split: &mut Split<'_>,
-        refused: &mut Refusals,
-    ) -> Result<(), BatchFault> {
-        let routes = self.series.routes();
-        let (mut sample_number, mut last) = (0, None);
-        columns.for_each(STREAM_BATCH_SAMPLES_MAX, |stream_ref, sample| {
-            let state = routes.get(stream_ref as usize).map(|route| route.state);
-            match state {
-                Some(RouteState::Series) if last == Some(stream_ref) => split.another_sample(sample),
-                Some(RouteState::Series) => {
-                    let route = &routes[stream_ref as usize];
-                    split.series(route.id, route.labels, 1);
-                    split.sample(sample);
-                    last = Some(stream_ref);
-                }
-                Some(RouteState::Refused(reason)) => {
-                    refused.counts.add(reason, 1);
-                    refused.note_ref(stream_ref, reason, 1);
-                }
-                Some(RouteState::Undefined) | None => {
-                    return Err(BatchFault::UndefinedRef { sample: sample_number, stream_ref });
-                }
+/// Deals a batch's samples out to the parts of the shards that own their series.
+pub fn deal_out(
+    columns: &Columns,
+    routes: &[Route],
+    split: &mut Split<'_>,
+    refused: &mut Refusals,
+) -> Result<(), BatchFault> {
+    let (mut sample_number, mut last) = (0, None);
+    columns.for_each(STREAM_BATCH_SAMPLES_MAX, |stream_ref, sample| {
+        let route = routes.get(stream_ref as usize);
+        match route.map(|route| route.state) {
+            Some(RouteState::Series) if last == Some(stream_ref) => split.another_sample(sample),
+            Some(RouteState::Series) => {
+                let route = &routes[stream_ref as usize];
+                split.series(route.id, route.labels, 1);
+                split.sample(sample);
+                last = Some(stream_ref);
             }
-            sample_number += 1;
-            Ok(())
-        })
-    }
+            Some(RouteState::Refused(reason)) => {
+                refused.counts.add(reason, 1);
+                refused.note_ref(stream_ref, reason, 1);
+            }
+            Some(RouteState::Undefined) | None => {
+                return Err(BatchFault::UndefinedRef { sample: sample_number, stream_ref });
+            }
+        }
+        sample_number += 1;
+        Ok(())
+    })
 }
 
 /// What senders are told once the node is to end.

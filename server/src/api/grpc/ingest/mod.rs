@@ -37,7 +37,7 @@ use crate::limits::{
 };
 
 pub use self::columns::{BatchFault, Columns};
-pub use self::intake::MessageFault;
+pub use self::intake::{MessageFault, deal_out};
 pub use self::series::{DefinitionFault, RouteState, StreamSeries};
 
 type LocalFuture<T> = Pin<Box<dyn Future<Output = Result<tonic::Response<T>, Status>>>>;

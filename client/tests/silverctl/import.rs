@@ -106,7 +106,7 @@ fn histograms_are_told_and_left_out() {
     let chunks = vec![WrittenChunk { encoding: 2, samples }];
     Written::new(&[WrittenSeries { labels: vec![("__name__", "h")], chunks }], &[]).put(dir.path());
     let ended = import(&node, dir.path(), &["--state", dir.path().join("state").to_str().unwrap()]);
-    check(&ended, 0, "1 chunk of native histograms is left out", "");
+    check(&ended, 0, "1 chunk isn't of plain floats", "");
 }
 
 #[test]

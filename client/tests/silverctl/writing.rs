@@ -58,7 +58,7 @@ fn what_was_queried_can_be_written_to_another_node() {
 fn a_bad_line_is_told_and_costs_no_other() {
     let node = Node::start(1);
     let ended = run(&node, &["write", "-"], "a 1\na{ 1\nb 2\n");
-    check(&ended, 1, "2 samples written", "line 2: expected =, found \"1\"\n");
+    check(&ended, 1, "2 samples written", "line 2: expected =, found the end\n");
     check(&ended, 1, "1 bad line of 3", "");
     let ended = run(&node, &["write", "--strict"], "c 1\nc{ 1\nd 2\n");
     check(&ended, 1, "1 sample written", "line 2: ");

@@ -47,9 +47,9 @@ pub async fn labels(
 }
 
 async fn list_labels(arguments: LabelsArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
+    let range_ms = Some(arguments.range.resolve_ms()?);
     let reader = connection.connect().await?.reader();
     let matchers = arguments.selector.map(Vec::<Matcher>::from).unwrap_or_default();
-    let range_ms = Some(arguments.range.resolve_ms()?);
     let texts = match arguments.name {
         None => reader.label_names(&matchers, range_ms).await?,
         Some(name) => reader.label_values(&name, &matchers, range_ms).await?,
@@ -71,8 +71,8 @@ pub async fn series(
 }
 
 async fn list_series(arguments: SeriesArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
-    let reader = connection.connect().await?.reader();
     let range_ms = Some(arguments.range.resolve_ms()?);
+    let reader = connection.connect().await?.reader();
     let mut found = reader.series(&arguments.selector, range_ms).await?;
     let (mut listed, mut out) = (0, output());
     while let Some(labels) = found.try_next().await? {

@@ -39,6 +39,22 @@ impl Progress {
 
     /// Writes a line on standard error, above.
     pub fn tell(&self, line: &str) {
+        self.voice().tell(line);
+    }
+
+    /// What others can tell something by, as long as they live.
+    pub fn voice(&self) -> Voice {
+        Voice(self.0.clone())
+    }
+}
+
+/// Writes lines on standard error, so that they don't get mixed up with the line that shows progress.
+#[derive(Debug, Clone)]
+pub struct Voice(ProgressBar);
+
+impl Voice {
+    /// Writes a line.
+    pub fn tell(&self, line: &str) {
         self.0.suspend(|| eprintln!("{line}"));
     }
 }

@@ -3,13 +3,19 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use silverback_client::{
-    Client, Durability, Flushed, RefusalReason, RetryPolicy, SeriesHandle, Writer, WriterOptions,
+    Client, Durability, Flushed, RefusalReason, RequestError, RetryPolicy, SeriesHandle, Writer, WriterHook,
+    WriterOptions,
 };
 
 use crate::failure::Failure;
 use crate::figures::{counted, grouped};
 use crate::label_set::LabelSet;
+use crate::progress::{Progress, Voice};
 
 /// Series that one stream defines. Beyond it a new stream is begun, so that neither side remembers
 /// every series that ever came by.
@@ -17,10 +23,11 @@ const SERIES_MAX: usize = 500_000;
 /// Series that are named for one reason.
 const NAMED_MAX: usize = 3;
 
-/// A stream of samples to a node.
+/// A stream of samples to a node, and the line that shows how far it is.
 #[derive(Debug)]
 pub struct Sending {
     client: Client,
+    progress: Progress,
     options: WriterOptions,
     writer: Writer,
     series: HashMap<LabelSet, SeriesHandle>,
@@ -29,10 +36,17 @@ pub struct Sending {
 
 impl Sending {
     /// Begins one.
-    pub fn begin(client: Client, retry: RetryPolicy) -> Self {
-        let options = WriterOptions { retry, series_max: SERIES_MAX, ..WriterOptions::default() };
+    pub fn begin(client: Client, retry: RetryPolicy, progress: Progress) -> Self {
+        let hook = Outages { voice: progress.voice(), is_out: AtomicBool::new(false) };
+        let options =
+            WriterOptions { retry, series_max: SERIES_MAX, hook: Some(Arc::new(hook)), ..Default::default() };
         let writer = client.writer_with(options.clone());
-        Self { client, options, writer, series: HashMap::new(), report: SendReport::default() }
+        Self { client, progress, options, writer, series: HashMap::new(), report: SendReport::default() }
+    }
+
+    /// The line that shows how far it is.
+    pub const fn progress(&self) -> &Progress {
+        &self.progress
     }
 
     /// Sends samples of one series. Waits while too many are under way.
@@ -84,6 +98,25 @@ impl Sending {
     pub async fn close(mut self) -> Result<SendReport, Failure> {
         self.report.add(self.writer.close().await?);
         Ok(self.report)
+    }
+}
+
+/// Tells when a node goes away, once, and when it is back.
+struct Outages {
+    voice: Voice,
+    is_out: AtomicBool,
+}
+
+impl WriterHook for Outages {
+    fn disconnected(&self, error: &RequestError, _backoff: Duration) {
+        if !self.is_out.swap(true, Ordering::Relaxed) {
+            self.voice.tell(&format!("{error}; trying again"));
+        }
+    }
+
+    fn reconnected(&self) {
+        self.is_out.store(false, Ordering::Relaxed);
+        self.voice.tell("connected again");
     }
 }
 

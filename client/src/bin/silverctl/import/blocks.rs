@@ -11,7 +11,6 @@ use crate::failure::Failure;
 use crate::figures::grouped;
 use crate::filter::Filter;
 use crate::interrupt::Interrupt;
-use crate::progress::{Progress, Unit};
 use crate::sending::Sending;
 
 /// What was sent is flushed and noted so often.
@@ -27,14 +26,12 @@ pub async fn import(
     sending: Sending,
     interrupt: Interrupt,
 ) -> Result<ImportReport, Failure> {
-    let series_total = found.iter().map(|block| block.meta.stats.num_series).sum();
     let mut import = Import {
         filter,
         state,
         sending,
         interrupt,
         report: ImportReport::default(),
-        progress: Progress::begin(Some(series_total), Unit::Series),
         series_before: 0,
         began: Instant::now(),
         noted: Instant::now(),
@@ -43,7 +40,7 @@ pub async fn import(
         let ended = import.block(block).await;
         if let Err(failure) = ended {
             // Even so it is worth to know what is written.
-            import.progress.tell(&import.report.with_sent(import.sending.report()).to_string());
+            import.sending.progress().tell(&import.report.with_sent(import.sending.report()).to_string());
             return Err(failure);
         }
         import.series_before += block.meta.stats.num_series;
@@ -62,7 +59,6 @@ struct Import {
     sending: Sending,
     interrupt: Interrupt,
     report: ImportReport,
-    progress: Progress,
     /// Series of the blocks before.
     series_before: u64,
     began: Instant,
@@ -118,7 +114,7 @@ impl Import {
             }
             Piece::BadSeries(why) => {
                 self.report.series_bad += 1;
-                self.progress.tell(&format!("block {block}: a series is left out: {why}"));
+                self.sending.progress().tell(&format!("block {block}: a series is left out: {why}"));
             }
             Piece::SeriesDone(number) => {
                 done.series_done = number;
@@ -142,9 +138,9 @@ impl Import {
     fn tell(&self, fault: &BlockFault) {
         let told = self.report.faults();
         if told <= TOLD_MAX {
-            self.progress.tell(&format!("damaged: {fault}"));
+            self.sending.progress().tell(&format!("damaged: {fault}"));
         } else if told == TOLD_MAX + 1 {
-            self.progress.tell("further damage is counted only");
+            self.sending.progress().tell("further damage is counted only");
         }
     }
 
@@ -152,6 +148,6 @@ impl Import {
         let samples = self.report.samples;
         let rate = samples as f64 / self.began.elapsed().as_secs_f64().max(0.001);
         let words = format!("{} samples, {}/s", grouped(samples), grouped(rate as u64));
-        self.progress.show(self.series_before + series_done, words);
+        self.sending.progress().show(self.series_before + series_done, words);
     }
 }

@@ -19,6 +19,7 @@ use crate::failure::{Failure, output};
 use crate::filter::Filter;
 use crate::formats::Format;
 use crate::interrupt::Interrupt;
+use crate::progress::{Progress, Unit};
 use crate::sending::Sending;
 use crate::time_text::{TimeArg, now_ms, parse_time};
 use crate::write::{BadLines, Input, pump};
@@ -101,7 +102,10 @@ pub async fn run(
     match sources::find(&arguments.path)? {
         Source::Blocks(found) => {
             let state = State::open(&arguments.state_path(), &connection.address, &arguments.scope())?;
-            let sending = Sending::begin(connection.connect().await?, connection.retry());
+            let series = found.iter().map(|block| block.meta.stats.num_series).sum();
+            let client = connection.connect().await?;
+            let progress = Progress::begin(Some(series), Unit::Series);
+            let sending = Sending::begin(client, connection.retry(), progress);
             let report = blocks::import(found, filter, state, sending, interrupt).await?;
             let mut out = output();
             writeln!(out, "{report}")?;
@@ -120,7 +124,9 @@ async fn import_text(
     interrupt: Interrupt,
 ) -> Result<(), Failure> {
     let input = Input::open(Some(path), arguments.format)?;
-    let sending = Sending::begin(connection.connect().await?, connection.retry());
+    let client = connection.connect().await?;
+    let progress = Progress::begin(input.size, Unit::Bytes);
+    let sending = Sending::begin(client, connection.retry(), progress);
     let report = pump(input, &filter, BadLines::Skip, sending, interrupt).await?;
     let mut out = output();
     writeln!(out, "{report}")?;

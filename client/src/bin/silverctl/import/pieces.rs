@@ -18,7 +18,7 @@ const PIECES_MAX: usize = 256;
 pub enum Piece {
     /// Some samples of a series, times ascending.
     Samples(Arc<LabelSet>, Vec<(i64, f64)>),
-    /// A chunk that holds no floats.
+    /// A chunk in another encoding than XOR.
     OtherChunk,
     /// A chunk that can't be read; what is behind it can.
     DamagedChunk(BlockFault),
@@ -121,12 +121,12 @@ impl Reading {
     }
 }
 
-/// The samples of a chunk of floats.
+/// The samples of an XOR chunk.
 fn samples(block: &mut Block, place: ChunkPlace) -> Result<Option<Vec<(i64, f64)>>, BlockFault> {
     let chunk = block.chunk(place)?;
     let decoded = match chunk.encoding {
         Encoding::Xor => chunk::decode(chunk.bytes),
-        Encoding::Histogram | Encoding::XorWithStart => return Ok(None),
+        Encoding::Other => return Ok(None),
     };
     decoded.map(Some).map_err(|error| block.chunk_fault(place, error))
 }

@@ -31,7 +31,7 @@ pub struct ImportReport {
     pub series_bad: u64,
     /// Samples that were read.
     pub samples: u64,
-    /// Chunks that hold no floats.
+    /// Chunks in another encoding than XOR.
     pub other_chunks: u64,
     /// Chunks that can't be read.
     pub chunks_damaged: u64,
@@ -87,12 +87,10 @@ impl ImportReport {
     }
 }
 
-/// Lines of words, for a person.
-impl fmt::Display for ImportReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let blocks = counted(self.blocks_read, "block", "blocks");
-        write!(f, "{blocks} and {} read", counted(self.series, "series", "series"))?;
-        let counts = [
+impl ImportReport {
+    /// What isn't as it could be: how many, and what one or many of them are.
+    const fn oddities(&self) -> [(u64, &'static str, &'static str); 6] {
+        [
             (
                 self.blocks_before,
                 "block of an earlier run is left out",
@@ -105,8 +103,8 @@ impl fmt::Display for ImportReport {
             ),
             (
                 self.other_chunks,
-                "chunk of native histograms is left out",
-                "chunks of native histograms are left out",
+                "chunk isn't of plain floats (a native histogram?) and is left out",
+                "chunks aren't of plain floats (native histograms?) and are left out",
             ),
             (
                 self.blocks_damaged,
@@ -115,8 +113,16 @@ impl fmt::Display for ImportReport {
             ),
             (self.chunks_damaged, "chunk is damaged and left out", "chunks are damaged and left out"),
             (self.series_bad, "series has labels that make none", "series have labels that make none"),
-        ];
-        for (count, one, many) in counts {
+        ]
+    }
+}
+
+/// Lines of words, for a person.
+impl fmt::Display for ImportReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let blocks = counted(self.blocks_read, "block", "blocks");
+        write!(f, "{blocks} and {} read", counted(self.series, "series", "series"))?;
+        for (count, one, many) in self.oddities() {
             if count > 0 {
                 write!(f, "\n{}", counted(count, one, many))?;
             }

@@ -10,7 +10,7 @@ use std::io::{IsTerminal, Write};
 
 use clap::{Args, ValueEnum};
 use futures::TryStreamExt;
-use silverback_client::{Client, Selector};
+use silverback_client::Selector;
 
 use crate::connection::ConnectionArgs;
 use crate::failure::{Failure, output};
@@ -71,10 +71,19 @@ pub async fn run(
 }
 
 async fn ask(arguments: QueryArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
-    let client = connection.connect().await?;
     let range_ms = arguments.range.resolve_ms()?;
-    let mut printer = printer(&arguments, &client).await?;
-    let mut selected = client.reader().select(&arguments.selector, range_ms).await?;
+    let reader = connection.connect().await?.reader();
+    let mut printer = match arguments.output {
+        Output::Table => Printer::Table { width: terminal_width() },
+        Output::Json => Printer::Json,
+        // All columns stand in the header, before the first series is known.
+        Output::Csv => {
+            let names = reader.label_names(&arguments.selector, Some(range_ms.clone())).await?;
+            Printer::Csv(rows::Rows::new(names))
+        }
+        Output::Plot => Printer::Plot(plot::Plot::for_terminal()),
+    };
+    let mut selected = reader.select(&arguments.selector, range_ms).await?;
     let (mut series_shown, mut out) = (0, output());
     while let Some(series) = selected.try_next().await? {
         if arguments.limit == Some(series_shown) || printer.is_full() {
@@ -99,19 +108,6 @@ enum Printer {
     Json,
     Csv(rows::Rows),
     Plot(plot::Plot),
-}
-
-async fn printer(arguments: &QueryArgs, client: &Client) -> Result<Printer, Failure> {
-    Ok(match arguments.output {
-        Output::Table => Printer::Table { width: terminal_width() },
-        Output::Json => Printer::Json,
-        // All columns stand in the header, before the first series is known.
-        Output::Csv => {
-            let range_ms = Some(arguments.range.resolve_ms()?);
-            Printer::Csv(rows::Rows::new(client.reader().label_names(&arguments.selector, range_ms).await?))
-        }
-        Output::Plot => Printer::Plot(plot::Plot::for_terminal()),
-    })
 }
 
 impl Printer {

@@ -16,6 +16,7 @@ use crate::failure::{Failure, output};
 use crate::filter::Filter;
 use crate::formats::Format;
 use crate::interrupt::Interrupt;
+use crate::progress::{Progress, Unit};
 use crate::sending::Sending;
 
 const FORMATS: &str = "Formats:
@@ -56,8 +57,8 @@ pub async fn run(
     let client = connection.connect().await?;
     let every = Filter::new(None, i64::MIN..=i64::MAX)?;
     let bad_lines = if arguments.strict { BadLines::End } else { BadLines::Skip };
-    let report =
-        pump(input, &every, bad_lines, Sending::begin(client, connection.retry()), interrupt).await?;
+    let sending = Sending::begin(client, connection.retry(), Progress::begin(input.size, Unit::Bytes));
+    let report = pump(input, &every, bad_lines, sending, interrupt).await?;
     let mut out = output();
     writeln!(out, "{report}")?;
     out.flush()?;

@@ -10,7 +10,6 @@ use crate::figures::{counted, grouped};
 use crate::filter::Filter;
 use crate::formats::{Entry, LineFault};
 use crate::interrupt::Interrupt;
-use crate::progress::{Progress, Unit};
 use crate::sending::{SendReport, Sending};
 use crate::time_text::now_ms;
 
@@ -26,14 +25,7 @@ pub async fn run(
     sending: Sending,
     mut interrupt: Interrupt,
 ) -> Result<LineReport, Failure> {
-    let mut pump = Pump {
-        filter,
-        bad_lines,
-        progress: Progress::begin(input.size, Unit::Bytes),
-        began: Instant::now(),
-        sending,
-        report: LineReport::default(),
-    };
+    let mut pump = Pump { filter, bad_lines, began: Instant::now(), sending, report: LineReport::default() };
     let mut batches = input.read();
     while pump.report.end == End::Input {
         let batch = tokio::select! {
@@ -52,7 +44,6 @@ pub async fn run(
 struct Pump<'a> {
     filter: &'a Filter,
     bad_lines: BadLines,
-    progress: Progress,
     began: Instant,
     sending: Sending,
     report: LineReport,
@@ -92,9 +83,9 @@ impl Pump<'_> {
     fn tell(&mut self, line: u64, fault: &LineFault) {
         self.report.bad_lines += 1;
         if self.report.bad_lines <= TOLD_MAX {
-            self.progress.tell(&format!("line {}: {fault}", grouped(line)));
+            self.sending.progress().tell(&format!("line {}: {fault}", grouped(line)));
         } else if self.report.bad_lines == TOLD_MAX + 1 {
-            self.progress.tell("further bad lines are counted only");
+            self.sending.progress().tell("further bad lines are counted only");
         }
         if self.bad_lines == BadLines::End || fault.ends_all() {
             self.report.end = End::BadLine;
@@ -104,7 +95,9 @@ impl Pump<'_> {
     fn show(&self, bytes: u64) {
         let samples = self.report.samples_read;
         let rate = samples as f64 / self.began.elapsed().as_secs_f64().max(0.001);
-        self.progress.show(bytes, format!("{} samples, {}/s", grouped(samples), grouped(rate as u64)));
+        self.sending
+            .progress()
+            .show(bytes, format!("{} samples, {}/s", grouped(samples), grouped(rate as u64)));
     }
 
     async fn finish(self) -> Result<LineReport, Failure> {

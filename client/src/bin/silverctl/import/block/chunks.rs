@@ -30,18 +30,15 @@ pub struct Chunk<'a> {
 pub enum Encoding {
     /// Floats.
     Xor,
-    /// Native histograms of whole numbers, of floats, and both with start times.
-    Histogram,
-    /// Floats with start times.
-    XorWithStart,
+    /// Native histograms, or floats with start times.
+    Other,
 }
 
 impl Encoding {
     const fn of(byte: u8) -> Option<Self> {
         match byte {
             1 => Some(Self::Xor),
-            2 | 3 | 5 | 6 => Some(Self::Histogram),
-            4 => Some(Self::XorWithStart),
+            2..=6 => Some(Self::Other),
             _unknown => None,
         }
     }

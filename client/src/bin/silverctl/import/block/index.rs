@@ -38,13 +38,13 @@ impl Index {
 
     pub fn next_series(&mut self) -> Result<Option<IndexSeries>, BlockFault> {
         let Some(entry) = self.walk.next(&mut self.window)? else { return Ok(None) };
-        let referred_at = entry.reference * 16;
+        let (reference, begins) = (entry.reference(), entry.begins);
         let mut labels = Vec::with_capacity(entry.labels.len());
         for (name, value) in entry.labels {
-            let name = self.symbols.look_up(name, referred_at)?;
-            labels.push((name, self.symbols.look_up(value, referred_at)?));
+            let name = self.symbols.look_up(name, begins)?;
+            labels.push((name, self.symbols.look_up(value, begins)?));
         }
-        Ok(Some(IndexSeries { reference: entry.reference, labels, chunks: entry.chunks }))
+        Ok(Some(IndexSeries { reference, labels, chunks: entry.chunks }))
     }
 
     pub fn skip_series(&mut self) -> Result<bool, BlockFault> {

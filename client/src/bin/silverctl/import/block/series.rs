@@ -26,12 +26,19 @@ pub struct ChunkPlace {
 /// A series as it stands in the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What tombstones and postings call it.
-    pub reference: u64,
+    /// Where in the index it begins.
+    pub begins: u64,
     /// Numbers of symbols, of names and values.
     pub labels: Vec<(u64, u64)>,
     /// Times ascending.
     pub chunks: Vec<ChunkPlace>,
+}
+
+impl Entry {
+    /// What tombstones and postings call it.
+    pub const fn reference(&self) -> u64 {
+        self.begins / ALIGNMENT
+    }
 }
 
 /// Goes through the series of an index, one after the other.
@@ -115,7 +122,7 @@ fn parse(bytes: &[u8], begins: Begins) -> Result<Entry, Misread> {
         let chunk = read_chunk(&mut cursor, chunks.last())?;
         chunks.push(chunk);
     }
-    Ok(Entry { reference: begins.entry / ALIGNMENT, labels, chunks })
+    Ok(Entry { begins: begins.entry, labels, chunks })
 }
 
 /// The first is written whole, the others against the one before.

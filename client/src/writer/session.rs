@@ -9,7 +9,7 @@ use silverback_proto::v1;
 use tokio::time::Instant;
 use tonic::Streaming;
 
-use super::columns::Columns;
+use super::columns::{Columns, SeriesIndex};
 use super::definitions::Definitions;
 use super::queue::Outcome;
 use super::registry::Registry;
@@ -125,8 +125,11 @@ impl Session {
         Ok(Acknowledged { sent_at: self.sent_at.drain(..batches).collect(), outcome })
     }
 
-    fn refused(&self, refusals: &[v1::Refusal]) -> Result<Refused, RequestError> {
-        let mut refused = Refused::new();
+    fn refused(
+        &self,
+        refusals: &[v1::Refusal],
+    ) -> Result<HashMap<(SeriesIndex, RefusalReason), u64>, RequestError> {
+        let mut refused = HashMap::new();
         for refusal in refusals {
             let series = self.definitions.series_of(refusal.r#ref);
             let series =
@@ -144,5 +147,3 @@ impl Session {
         Ok(())
     }
 }
-
-type Refused = HashMap<(super::columns::SeriesIndex, RefusalReason), u64>;

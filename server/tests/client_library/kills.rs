@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use futures::TryStreamExt;
 use prost::Message;
 use silverback::model::STALE_NAN_BITS;
-use silverback_client::{Client, Durability, Labels, RetryPolicy, Writer, WriterHook, WriterOptions};
+use silverback_client::{
+    Client, Durability, Labels, Matcher, RetryPolicy, SelectedSeries, Writer, WriterHook, WriterOptions,
+};
 use silverback_proto::prometheus::{ReadResponse, label_matcher::Type};
 
 use crate::cable::Cable;
@@ -58,7 +61,8 @@ async fn a_writer_brings_every_sample_through_kills_of_its_node() {
     assert_eq!(closed.samples_written, (SERIES * SAMPLES_OF_EACH) as u64);
     assert_eq!((closed.refusals, closed.durability), (vec![], Durability::Disk));
     assert!(acknowledged.retried.load(Ordering::Relaxed) > 0, "no kill hit a batch under way");
-    assert!(read(&mut node) == written, "what was read isn't what was written");
+    assert!(read(&client).await == written, "what was read isn't what was written");
+    assert!(read_without_client(&mut node) == written, "nor is it by remote read");
 }
 
 fn start(home: &Home) -> Node {
@@ -114,8 +118,17 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// All that the node has of it, read by remote read, which this client has no part in.
-fn read(node: &mut Node) -> Written {
+/// All that the node has of it, read by the client.
+async fn read(client: &Client) -> Written {
+    let all = [Matcher::equal("__name__", "written")];
+    let found = client.reader().select(&all, i64::MIN..=i64::MAX).await.unwrap();
+    let bits = |(timestamp_ms, value): (i64, f64)| (timestamp_ms, value.to_bits());
+    let series = |series: SelectedSeries| (series.labels, series.samples.into_iter().map(bits).collect());
+    found.map_ok(series).try_collect().await.unwrap()
+}
+
+/// The same by remote read, which the client has no part in.
+fn read_without_client(node: &mut Node) -> Written {
     let all = query(&[("__name__", Type::Eq, "written")], (i64::MIN, i64::MAX));
     let answer = node.post("/api/v1/read", &READ_HEADERS, &read_body(vec![all], &[]));
     assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));

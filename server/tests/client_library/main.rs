@@ -1,5 +1,5 @@
-//! The client library against the node as a process: what it reports as written is there, bit for bit,
-//! however often the node is killed meanwhile.
+//! The client library against the node: what it reports as written is there, bit for bit, however
+//! often the node is killed meanwhile.
 #[path = "../disk/directory.rs"]
 mod directory;
 #[path = "../harness/mod.rs"]
@@ -13,3 +13,4 @@ mod written;
 
 mod cable;
 mod kills;
+mod reads;

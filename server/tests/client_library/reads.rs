@@ -1,0 +1,129 @@
+//! What the client reads of a node: samples, chunks, labels, health, shards and cells.
+
+use futures::TryStreamExt;
+use silverback::model::STALE_NAN_BITS;
+use silverback_client::{
+    Client, Compression, Health, Labels, Matcher, ReadError, Reader, RequestError, SelectedSeries, Selector,
+    Series, chunk,
+};
+
+use crate::harness::Node;
+use crate::written::start_ms;
+
+const HOSTS: usize = 50;
+const SAMPLES_OF_EACH: usize = 500;
+
+/// The bits of each value by time, by labels; ordered as a read is.
+type Bits = Vec<(Labels, Vec<(i64, u64)>)>;
+
+async fn client(node: &Node, compression: Compression) -> Client {
+    let builder = Client::builder(format!("http://{}", node.address)).compression(compression);
+    builder.connect().await.unwrap()
+}
+
+/// Series of several chunks each, by a writer; gives back what it wrote.
+async fn write(client: &Client, start_ms: i64) -> Bits {
+    let writer = client.writer();
+    let mut written = Bits::new();
+    for host in 0..HOSTS {
+        let series = writer.series("load", [("host", format!("h{host:02}"))]).unwrap();
+        let samples: Vec<_> =
+            (0..SAMPLES_OF_EACH).map(|n| (start_ms + 1000 * n as i64, bits(host, n))).collect();
+        for (timestamp_ms, bits) in &samples {
+            writer.write(&series, *timestamp_ms, f64::from_bits(*bits)).await.unwrap();
+        }
+        written.push((series.labels().to_vec(), samples));
+    }
+    let closed = writer.close().await.unwrap();
+    assert_eq!((closed.samples_written, closed.refusals), ((HOSTS * SAMPLES_OF_EACH) as u64, vec![]));
+    written
+}
+
+fn bits(host: usize, n: usize) -> u64 {
+    if n == SAMPLES_OF_EACH - 1 { STALE_NAN_BITS } else { ((host * n) as f64).sqrt().to_bits() }
+}
+
+async fn select(reader: &Reader, selector: &str, range_ms: std::ops::RangeInclusive<i64>) -> Bits {
+    let selector: Selector = selector.parse().unwrap();
+    let found: Vec<SelectedSeries> =
+        reader.select(&selector, range_ms).await.unwrap().try_collect().await.unwrap();
+    let bits = |(timestamp_ms, value): (i64, f64)| (timestamp_ms, value.to_bits());
+    found.into_iter().map(|series| (series.labels, series.samples.into_iter().map(bits).collect())).collect()
+}
+
+async fn check_reads_back(compression: Compression) {
+    let node = Node::start(2);
+    let client = client(&node, compression).await;
+    let start_ms = start_ms();
+    let written = write(&client, start_ms).await;
+    let reader = client.reader();
+    assert!(select(&reader, "load", i64::MIN..=i64::MAX).await == written, "samples");
+
+    let found = reader.select_chunks(&[Matcher::equal("__name__", "load")], i64::MIN..=i64::MAX).await;
+    let found: Vec<_> = found.unwrap().try_collect().await.unwrap();
+    let decoded = found.into_iter().map(|series| {
+        let samples = series.chunks.iter().flat_map(|chunk| chunk::decode(&chunk.bytes).unwrap());
+        (series.labels, samples.map(|(timestamp_ms, value)| (timestamp_ms, value.to_bits())).collect())
+    });
+    assert!(decoded.collect::<Bits>() == written, "chunks");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn samples_and_chunks_come_back_bit_for_bit() {
+    check_reads_back(Compression::None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn compressed_messages_say_the_same() {
+    check_reads_back(Compression::Zstd).await;
+    check_reads_back(Compression::Gzip).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn matchers_and_the_range_narrow_a_read() {
+    let node = Node::start(2);
+    let client = client(&node, Compression::None).await;
+    let start_ms = start_ms();
+    let written = write(&client, start_ms).await;
+    let reader = client.reader();
+    let found =
+        select(&reader, r#"load{host=~"h0[1-3]",host!="h02"}"#, start_ms + 1000..=start_ms + 3000).await;
+    let expect: Bits = [1, 3].map(|host| (written[host].0.clone(), written[host].1[1..=3].to_vec())).into();
+    assert_eq!(found, expect);
+    assert_eq!(select(&reader, "load", start_ms - 2..=start_ms - 1).await, []);
+
+    let sets: Vec<_> =
+        reader.series(&[Matcher::regex("host", "h4.")], None).await.unwrap().try_collect().await.unwrap();
+    assert_eq!(sets, (40..50).map(|host| written[host].0.clone()).collect::<Vec<_>>());
+    assert_eq!(reader.label_names(&[], None).await.unwrap(), ["__name__", "host"]);
+    let hosts = reader.label_values("host", &[Matcher::not_regex("host", "h[1-4].")], None).await.unwrap();
+    assert_eq!((hosts.len(), hosts[9].as_str()), (10, "h09"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_that_cannot_be_is_told() {
+    let node = Node::start(1);
+    let reader = client(&node, Compression::None).await.reader();
+    for matchers in [vec![Matcher::regex("a", "(")], vec![], vec![Matcher::equal("a", "")]] {
+        let result = reader.select(&matchers, 0..=1).await;
+        assert!(matches!(result, Err(ReadError::Request(RequestError::Invalid(_)))), "{matchers:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_tells_of_itself() {
+    let node = Node::start(2);
+    let client = client(&node, Compression::None).await;
+    let series: Vec<_> =
+        (0..10).map(|n| Series::new("up", [("n", n.to_string())]).sample(start_ms(), 1.0)).collect();
+    assert_eq!(client.write(&series).await.unwrap().samples_written, 10);
+    assert_eq!(client.health().await.unwrap(), Health::Serving);
+    let admin = client.admin();
+    let shards = admin.shards().await.unwrap();
+    assert_eq!(shards.shards.iter().map(|shard| shard.samples).sum::<u64>(), 10);
+    assert_eq!((shards.shards.len(), shards.version.as_str()), (2, env!("CARGO_PKG_VERSION")));
+    let cells = admin.cells(None).await.unwrap();
+    assert_eq!(cells.iter().map(|cell| cell.series).sum::<u64>(), 10);
+    let of_one = admin.cells(Some(1)).await.unwrap();
+    assert!(of_one.iter().all(|cell| cell.shard == 1) && of_one.len() < cells.len());
+}

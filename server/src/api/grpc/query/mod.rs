@@ -13,17 +13,22 @@ use silverback_proto::v1::{
     LabelNamesRequest, LabelNamesResponse, LabelValuesRequest, LabelValuesResponse, SelectRequest,
     SelectResponse, SeriesRequest, SeriesResponse,
 };
+use tonic::codec::CompressionEncoding;
 use tonic::{Request, Response, Status};
 
 use super::status;
 use super::stream::Answers;
 use crate::api::core::Core;
 use crate::api::read_fault::ReadFault;
+use crate::limits::READ_REQUEST_BYTES_MAX;
 use crate::runtime::timeout;
 
 /// The query service of a core.
 pub fn service(core: &Rc<Core>) -> QueryServer<NodeQuery> {
     QueryServer::new(NodeQuery { core: SendWrapper::new(Rc::clone(core)) })
+        .accept_compressed(CompressionEncoding::Gzip)
+        .accept_compressed(CompressionEncoding::Zstd)
+        .max_decoding_message_size(READ_REQUEST_BYTES_MAX)
 }
 
 /// Answers reads of the node.

@@ -83,7 +83,7 @@ pub fn exit_code(ended: Result<(), Failure>) -> ExitCode {
 /// the innermost one: what lies between tells nothing then.
 fn told(error: &(dyn Error + 'static)) -> String {
     let causes: Vec<String> =
-        std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string).collect();
+        std::iter::successors(error.source(), |cause| (*cause).source()).map(ToString::to_string).collect();
     let mut text = format!("error: {error}\n");
     if causes.last().is_some_and(|innermost| text.contains(innermost)) {
         return text;

@@ -13,6 +13,7 @@ mod import;
 mod interrupt;
 mod label_set;
 mod labels;
+mod load;
 mod progress;
 mod query;
 mod sending;
@@ -47,6 +48,7 @@ enum Command {
     Labels(labels::LabelsArgs),
     Series(labels::SeriesArgs),
     Import(import::ImportArgs),
+    Load(load::LoadArgs),
     Completions(completions::CompletionsArgs),
 }
 
@@ -70,6 +72,7 @@ async fn run(cli: Cli, interrupt: Interrupt) -> Result<(), Failure> {
         Command::Labels(arguments) => labels::labels(arguments, connection, interrupt).await,
         Command::Series(arguments) => labels::series(arguments, connection, interrupt).await,
         Command::Import(arguments) => import::run(arguments, connection, interrupt).await,
+        Command::Load(arguments) => load::run(arguments, connection, interrupt).await,
         Command::Completions(arguments) => completions::run(&arguments),
     }
 }

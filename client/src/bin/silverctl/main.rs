@@ -19,6 +19,7 @@ mod query;
 mod sending;
 mod time_range;
 mod time_text;
+mod top;
 mod write;
 
 use std::process::ExitCode;
@@ -49,6 +50,7 @@ enum Command {
     Series(labels::SeriesArgs),
     Import(import::ImportArgs),
     Load(load::LoadArgs),
+    Top(top::TopArgs),
     Completions(completions::CompletionsArgs),
 }
 
@@ -73,6 +75,7 @@ async fn run(cli: Cli, interrupt: Interrupt) -> Result<(), Failure> {
         Command::Series(arguments) => labels::series(arguments, connection, interrupt).await,
         Command::Import(arguments) => import::run(arguments, connection, interrupt).await,
         Command::Load(arguments) => load::run(arguments, connection, interrupt).await,
+        Command::Top(arguments) => top::run(&arguments, connection, interrupt).await,
         Command::Completions(arguments) => completions::run(&arguments),
     }
 }

@@ -10,7 +10,7 @@ use silverback_benches::load::generate::GenerateOptions;
 use silverback_benches::load::replay::{ReplayOptions, replay};
 use silverback_benches::load::report::RunReport;
 use silverback_benches::load::table;
-use silverback_benches::load::usage::raise_file_limit;
+use silverback_client::load::usage::raise_file_limit;
 
 /// Replays a fleet's remote write requests against any receiver.
 ///

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::load::usage::{Process, Usage};
+use silverback_client::load::usage::{Process, Usage};
 
 /// Whom to wait for.
 #[derive(Debug, Clone, clap::Args)]

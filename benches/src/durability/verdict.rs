@@ -182,9 +182,10 @@ pub(super) mod tests {
     use crate::durability::kept::KeptReport;
     use crate::durability::log::{LogReport, Volume};
     use crate::durability::probe::{ProbeOptions, ProbeReport};
-    use crate::load::encode::RemoteWrite;
     use crate::load::generate::tests::small;
-    use crate::load::report::{PhaseReport, Quantiles, ServerReport};
+    use crate::load::report::PhaseReport;
+    use silverback_client::load::encode::RemoteWrite;
+    use silverback_client::load::figures::{Quantiles, ServerReport};
 
     /// A run of 100 samples a CPU second times `speed`, with this p99.
     pub(crate) fn run(load: &str, contestant: &str, speed: f64, p99: f64) -> RunReport {

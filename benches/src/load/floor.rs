@@ -9,9 +9,9 @@ use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::dataset::{Dataset, Prepared};
-use super::encode::RemoteWrite;
-use super::usage::thread_cpu_s;
 use super::walk::{Malformed, Tally, walk};
+use silverback_client::load::encode::RemoteWrite;
+use silverback_client::load::usage::thread_cpu_s;
 
 /// Far more than the caches hold.
 const COMPRESSED_BYTES_MAX: u64 = 64 << 20;

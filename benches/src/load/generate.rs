@@ -1,15 +1,14 @@
 //! A fleet's scrapes as remote write requests, one connection after another. It knows no files and
 //! no sockets; the same options and start give the same bytes.
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-
-use super::catalogue::{self, SeriesTemplate};
-use super::encode::{Encoder, MetricType, RemoteWrite, Sample};
-use super::fleet::{series_labels, target_labels};
-use super::random::SplitMix;
-use super::values::ValueStream;
+use silverback_client::load::body::BodyEncoder;
+use silverback_client::load::encode::RemoteWrite;
+use silverback_client::load::fleet::{Fleet, FleetError, FleetOptions};
+use silverback_client::load::scrapes::Scrapes;
 
 /// What to generate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, clap::Args)]
@@ -36,7 +35,7 @@ pub struct GenerateOptions {
     #[arg(long, default_value_t = 8)]
     pub connections: usize,
     /// Version of remote write
-    #[arg(long, value_enum, default_value = "1")]
+    #[arg(long, default_value = "1")]
     pub remote_write: RemoteWrite,
     /// Seed of all values and offsets
     #[arg(long, default_value_t = 1)]
@@ -64,23 +63,12 @@ pub struct Request<'a> {
 /// Why nothing was generated.
 #[derive(Debug, thiserror::Error)]
 pub enum GenerateError {
-    /// More series than the catalogue has.
-    #[error("a target has at most {most} series; take more targets instead")]
-    SeriesPerTarget {
-        /// What it has.
-        most: usize,
-    },
-    /// An option is zero.
-    #[error("{0} must be at least 1")]
-    Zero(&'static str),
-    /// Some connection would have nothing to send.
-    #[error("{connections} connections for {series} series")]
-    IdleConnections {
-        /// Wanted connections.
-        connections: usize,
-        /// Series of all targets.
-        series: usize,
-    },
+    /// Options that no fleet has.
+    #[error(transparent)]
+    Fleet(#[from] FleetError),
+    /// Requests without samples.
+    #[error("batch must be at least 1")]
+    EmptyBatch,
     /// A body too large for snappy.
     #[error("a request can't be compressed")]
     Compress(#[from] snap::Error),
@@ -103,35 +91,19 @@ impl GenerateOptions {
         self
     }
 
-    fn check(&self) -> Result<(), GenerateError> {
-        let counts = [
-            ("targets", self.targets),
-            ("series", self.series),
-            ("rounds", self.rounds as usize),
-            ("interval-ms", self.interval_ms as usize),
-            ("batch", self.batch),
-            ("connections", self.connections),
-        ];
-        if let Some((name, _)) = counts.iter().find(|(_, count)| *count == 0) {
-            return Err(GenerateError::Zero(name));
+    fn fleet(&self) -> FleetOptions {
+        FleetOptions {
+            targets: self.targets,
+            series_per_target: self.series,
+            first_target: self.first_target,
+            rounds: self.rounds,
+            interval_ms: self.interval_ms,
+            start_ms: self.start_ms.unwrap_or_default(),
+            seed: self.seed,
+            churn_per_minute: 0.0,
+            skew: 0.0,
+            labels: vec![],
         }
-        let series = self.total_series();
-        if self.connections > series {
-            return Err(GenerateError::IdleConnections { connections: self.connections, series });
-        }
-        Ok(())
-    }
-
-    /// The series of one connection: whole targets, or a part of one where there are more
-    /// connections than targets. So a series' samples stay in order.
-    fn series_of(&self, connection: usize) -> std::ops::Range<usize> {
-        let (count, unit) = if self.targets >= self.connections {
-            (self.targets, self.series)
-        } else {
-            (self.total_series(), 1)
-        };
-        let bound = |connection| count * connection / self.connections * unit;
-        bound(connection)..bound(connection + 1)
     }
 }
 
@@ -140,123 +112,23 @@ pub fn generate<F>(options: &GenerateOptions, mut emit: F) -> Result<(), Generat
 where
     F: FnMut(Request<'_>) -> std::io::Result<()>,
 {
-    options.check()?;
-    let most = catalogue::all_templates().len();
-    let templates = catalogue::templates(options.series).ok_or(GenerateError::SeriesPerTarget { most })?;
+    if options.batch == 0 {
+        return Err(GenerateError::EmptyBatch);
+    }
+    let fleet = Arc::new(Fleet::new(options.fleet())?);
+    // Nothing is emitted if some connection would be idle.
+    fleet.share(0, options.connections)?;
     for connection in 0..options.connections {
-        Sender::new(options, &templates, connection).send_all(&mut emit)?;
+        let mut scrapes = Scrapes::new(Arc::clone(&fleet), connection, options.connections)?;
+        let mut encoder = BodyEncoder::new(options.remote_write);
+        let mut samples = Vec::with_capacity(options.batch);
+        while let Some(round) = scrapes.next_batch(options.batch, &mut samples, &mut encoder) {
+            let body = encoder.encode(&samples)?;
+            let (raw_bytes, body) = (body.raw_bytes, body.compressed);
+            emit(Request { connection, round, samples: samples.len(), raw_bytes, body })?;
+        }
     }
     Ok(())
-}
-
-/// One connection's series and the request that it fills.
-struct Sender<'a> {
-    options: &'a GenerateOptions,
-    connection: usize,
-    encoder: Encoder,
-    values: Vec<ValueStream>,
-    /// In the order of their offsets, as they are scraped one after another.
-    targets: Vec<ScrapedTarget>,
-    pending: Vec<Sample>,
-    raw: Vec<u8>,
-    compressed: Vec<u8>,
-    snappy: snap::raw::Encoder,
-}
-
-struct ScrapedTarget {
-    series: std::ops::Range<usize>,
-    offset_ms: i64,
-}
-
-impl<'a> Sender<'a> {
-    fn new(options: &'a GenerateOptions, templates: &[SeriesTemplate], connection: usize) -> Self {
-        let mut sender = Sender {
-            options,
-            connection,
-            encoder: Encoder::new(options.remote_write),
-            values: Vec::new(),
-            targets: Vec::new(),
-            pending: Vec::with_capacity(options.batch),
-            raw: Vec::new(),
-            compressed: Vec::new(),
-            snappy: snap::raw::Encoder::new(),
-        };
-        let mut series = options.series_of(connection);
-        while !series.is_empty() {
-            let target = series.start / options.series;
-            let end = series.end.min((target + 1) * options.series);
-            sender.add_target(
-                options.first_target + target,
-                series.start % options.series,
-                templates,
-                end - series.start,
-            );
-            series.start = end;
-        }
-        sender.targets.sort_by_key(|target| target.offset_ms);
-        sender
-    }
-
-    fn add_target(&mut self, target: usize, first: usize, templates: &[SeriesTemplate], count: usize) {
-        let labels = target_labels(target);
-        let start = self.values.len();
-        for (place, template) in templates.iter().enumerate().skip(first).take(count) {
-            let metric_type = if template.is_counter() { MetricType::Counter } else { MetricType::Gauge };
-            let help = format!("The metric {} as the exporter collects it.", template.metric);
-            self.encoder.add_series(&series_labels(template, &labels), metric_type, &help);
-            let random = SplitMix::new(self.options.seed, (target * self.options.series + place) as u64);
-            self.values.push(ValueStream::new(template.kind, template.base, random));
-        }
-        let offset =
-            SplitMix::new(!self.options.seed, target as u64).next_u64() % u64::from(self.options.interval_ms);
-        self.targets.push(ScrapedTarget { series: start..self.values.len(), offset_ms: offset as i64 });
-    }
-
-    fn send_all<F>(mut self, emit: &mut F) -> Result<(), GenerateError>
-    where
-        F: FnMut(Request<'_>) -> std::io::Result<()>,
-    {
-        let targets = std::mem::take(&mut self.targets);
-        for round in 0..self.options.rounds {
-            let round_ms = self.options.start_ms.unwrap_or_default()
-                + i64::from(round) * i64::from(self.options.interval_ms);
-            for target in &targets {
-                for series in target.series.clone() {
-                    let value = self.values[series].advance();
-                    self.pending.push(Sample { series, timestamp_ms: round_ms + target.offset_ms, value });
-                    if self.pending.len() == self.options.batch {
-                        self.flush(round, emit)?;
-                    }
-                }
-            }
-            // A sender with less than a batch sends what a round gave it, as a deadline would make it.
-            if self.values.len() <= self.options.batch || round + 1 == self.options.rounds {
-                self.flush(round, emit)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn flush<F>(&mut self, round: u32, emit: &mut F) -> Result<(), GenerateError>
-    where
-        F: FnMut(Request<'_>) -> std::io::Result<()>,
-    {
-        if self.pending.is_empty() {
-            return Ok(());
-        }
-        self.encoder.encode(&self.pending, &mut self.raw);
-        self.compressed.resize(snap::raw::max_compress_len(self.raw.len()), 0);
-        let length = self.snappy.compress(&self.raw, &mut self.compressed)?;
-        emit(Request {
-            connection: self.connection,
-            round,
-            samples: self.pending.len(),
-            raw_bytes: self.raw.len(),
-            body: &self.compressed[..length],
-        })?;
-        self.pending.clear();
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -12,11 +12,13 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::connection::{Connection, Endpoint};
 use super::dataset::{Dataset, Prepared};
 use super::mark::Mark;
-use super::report::{MarkedLatencies, PhaseReport, Quantiles, RunReport, ServerReport, SettledReport};
-use super::usage::{Process, Usage, own_cpu_s};
+use super::report::{MarkedLatencies, PhaseReport, RunReport, SettledReport};
+use silverback_client::load::connection::{Connection, Endpoint};
+use silverback_client::load::figures::{Quantiles, ServerReport};
+use silverback_client::load::pace::Pace;
+use silverback_client::load::usage::{Process, Usage, own_cpu_s};
 
 /// How to send.
 #[derive(Debug, Clone, clap::Args)]
@@ -155,7 +157,7 @@ impl Phase<'_> {
             let (done, finished) = mpsc::channel();
             for (place, connection) in connections.iter_mut().enumerate() {
                 let requests = self.requests(&self.dataset.connections[place]);
-                let pace = self.rate.map(|rate| Pace::new(start, rate, total, place, count, requests));
+                let pace = self.rate.map(|rate| pace(start, rate, total, place, count, requests));
                 let Self { dataset, retries, mark, .. } = *self;
                 let worker = Worker { dataset, connection, acked: &acked, retries, pace, mark };
                 let done = done.clone();
@@ -217,25 +219,14 @@ fn gather(
     }
 }
 
-/// When each request of a connection is due in an open loop.
-struct Pace {
-    first: Instant,
-    samples_per_s: f64,
-}
-
-impl Pace {
-    /// The connections begin one after another, spread over the time that one request stands for.
-    fn new(start: Instant, rate: f64, total: u64, place: usize, count: usize, requests: &[Prepared]) -> Self {
-        let own = samples(requests).max(1) as f64;
-        let samples_per_s = rate * own / total.max(1) as f64;
-        let request_s = own / requests.len().max(1) as f64 / samples_per_s;
-        let stagger_s = request_s * place as f64 / count as f64;
-        Self { first: start + Duration::from_secs_f64(stagger_s), samples_per_s }
-    }
-
-    fn due(&self, samples_before: u64) -> Instant {
-        self.first + Duration::from_secs_f64(samples_before as f64 / self.samples_per_s)
-    }
+/// A connection's pace in an open loop. The connections begin one after another, spread over the time
+/// that one request stands for.
+fn pace(start: Instant, rate: f64, total: u64, place: usize, count: usize, requests: &[Prepared]) -> Pace {
+    let own = samples(requests).max(1) as f64;
+    let samples_per_s = rate * own / total.max(1) as f64;
+    let request_s = own / requests.len().max(1) as f64 / samples_per_s;
+    let stagger_s = request_s * place as f64 / count as f64;
+    Pace::new(start + Duration::from_secs_f64(stagger_s), samples_per_s)
 }
 
 /// One connection's thread.
@@ -388,8 +379,8 @@ mod tests {
 
     use super::*;
     use crate::load::dataset::tests::in_memory;
-    use crate::load::encode::RemoteWrite;
     use crate::load::generate::tests::small;
+    use silverback_client::load::encode::RemoteWrite;
 
     #[derive(Parser)]
     struct Line {

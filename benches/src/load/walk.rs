@@ -1,7 +1,7 @@
 //! Walks a remote write body down to every label and sample and keeps nothing: the least that a
 //! receiver must do. It checks what it needs to walk on, no more.
 
-use super::encode::RemoteWrite;
+use silverback_client::load::encode::RemoteWrite;
 
 /// What a walk came by.
 #[derive(Debug, Default, PartialEq)]
@@ -194,10 +194,30 @@ impl<'a> Reader<'a> {
 
 #[cfg(test)]
 mod tests {
+    use silverback_client::load::encode::{Encoder, MetricType, Sample};
+    use silverback_client::load::scrapes::DefineSeries;
+
     use super::*;
 
     fn check(version: RemoteWrite, body: &[u8], expected: Result<(), Malformed>) {
         assert_eq!(walk(version, body, &mut Tally::default(), &mut Vec::new(), |_| {}), expected);
+    }
+
+    #[test]
+    fn bodies_of_both_versions_are_walked_to_the_last_sample() {
+        let labels = [("__name__".to_owned(), "up".to_owned()), ("job".to_owned(), "node".to_owned())];
+        let sample = |timestamp_ms, value| Sample { series: 0, timestamp_ms, value };
+        for version in [RemoteWrite::V1, RemoteWrite::V2] {
+            let mut encoder = Encoder::new(version);
+            encoder.define(0, &labels, MetricType::Gauge, "Whether it is up.");
+            let mut body = Vec::new();
+            encoder.encode(&[sample(1_700_000_000_000, 1.5), sample(1_700_000_015_000, 0.0)], &mut body);
+            let mut tally = Tally::default();
+            walk(version, &body, &mut tally, &mut Vec::new(), |_| {}).expect("a body that can be read");
+            let label_bytes = 2 * "__name__upjobnode".len();
+            let timestamp_max_ms = 1_700_000_015_000;
+            assert_eq!(tally, Tally { samples: 2, labels: 4, label_bytes, value_sum: 1.5, timestamp_max_ms });
+        }
     }
 
     #[test]

@@ -6,6 +6,8 @@ mod failures;
 mod fake;
 mod proxy;
 mod reads;
+#[cfg(feature = "cli")]
+mod silverctl;
 mod terms;
 mod tls;
 mod unary;

@@ -13,11 +13,13 @@ mod import;
 mod interrupt;
 mod label_set;
 mod labels;
+mod load;
 mod progress;
 mod query;
 mod sending;
 mod time_range;
 mod time_text;
+mod top;
 mod write;
 
 use std::process::ExitCode;
@@ -47,6 +49,8 @@ enum Command {
     Labels(labels::LabelsArgs),
     Series(labels::SeriesArgs),
     Import(import::ImportArgs),
+    Load(load::LoadArgs),
+    Top(top::TopArgs),
     Completions(completions::CompletionsArgs),
 }
 
@@ -70,6 +74,8 @@ async fn run(cli: Cli, interrupt: Interrupt) -> Result<(), Failure> {
         Command::Labels(arguments) => labels::labels(arguments, connection, interrupt).await,
         Command::Series(arguments) => labels::series(arguments, connection, interrupt).await,
         Command::Import(arguments) => import::run(arguments, connection, interrupt).await,
+        Command::Load(arguments) => load::run(arguments, connection, interrupt).await,
+        Command::Top(arguments) => top::run(&arguments, connection, interrupt).await,
         Command::Completions(arguments) => completions::run(&arguments),
     }
 }

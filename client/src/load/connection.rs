@@ -39,6 +39,10 @@ impl Endpoint {
 pub struct Response {
     /// The status.
     pub status: u16,
+    /// How many samples were stored, where it says so.
+    pub samples_written: Option<u64>,
+    /// When to try again, where it says so.
+    pub retry_after_s: Option<u64>,
     /// The start of its body.
     pub excerpt: String,
 }
@@ -86,7 +90,7 @@ impl Connection {
         };
         let own_headers: String = headers.iter().map(|header| format!("{}\r\n", header.trim())).collect();
         let head_prefix = format!(
-            "POST {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: silverback-replay\r\nContent-Encoding: snappy\r\n\
+            "POST {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: silverback-load\r\nContent-Encoding: snappy\r\n\
              {version_headers}{own_headers}Content-Length: ",
             endpoint.path, endpoint.host
         );
@@ -117,7 +121,12 @@ impl Connection {
         if reuse == Reuse::KeepAlive {
             self.stream = Some(stream);
         }
-        Ok(Response { status: head.status, excerpt: String::from_utf8_lossy(&excerpt).trim().to_owned() })
+        Ok(Response {
+            status: head.status,
+            samples_written: head.samples_written,
+            retry_after_s: head.retry_after_s,
+            excerpt: String::from_utf8_lossy(&excerpt).trim().to_owned(),
+        })
     }
 
     fn connect(&self) -> io::Result<BufReader<TcpStream>> {
@@ -162,6 +171,8 @@ struct ResponseHead {
     status: u16,
     framing: Framing,
     reuse: Reuse,
+    samples_written: Option<u64>,
+    retry_after_s: Option<u64>,
 }
 
 impl ResponseHead {
@@ -172,7 +183,7 @@ impl ResponseHead {
         let status = version.get(2..5).and_then(|s| s.parse().ok()).ok_or_else(|| malformed("status"))?;
         let reuse = if version.starts_with('0') { Reuse::Close } else { Reuse::KeepAlive };
         let framing = if status == 204 || status == 304 { Framing::Length(0) } else { Framing::UntilClose };
-        let mut head = Self { status, framing, reuse };
+        let mut head = Self { status, framing, reuse, samples_written: None, retry_after_s: None };
         for _ in 0..HEADER_LINES_MAX {
             read_line(stream, line)?;
             if line.is_empty() {
@@ -187,12 +198,16 @@ impl ResponseHead {
         let Some(colon) = line.iter().position(|&byte| byte == b':') else { return Err(malformed("header")) };
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
         if name.eq_ignore_ascii_case(b"content-length") {
-            let length = std::str::from_utf8(value).ok().and_then(|digits| digits.parse().ok());
-            self.framing = Framing::Length(length.ok_or_else(|| malformed("content-length"))?);
+            self.framing = Framing::Length(number(value).ok_or_else(|| malformed("content-length"))?);
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") && value.eq_ignore_ascii_case(b"chunked") {
             self.framing = Framing::Chunked;
         } else if name.eq_ignore_ascii_case(b"connection") && value.eq_ignore_ascii_case(b"close") {
             self.reuse = Reuse::Close;
+        } else if name.eq_ignore_ascii_case(b"x-prometheus-remote-write-samples-written") {
+            self.samples_written = number(value);
+        } else if name.eq_ignore_ascii_case(b"retry-after") {
+            // A date is as good as no hint: servers of remote write give seconds.
+            self.retry_after_s = number(value);
         }
         Ok(())
     }
@@ -220,6 +235,10 @@ impl ResponseHead {
         }
         Ok((excerpt, self.reuse))
     }
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 fn chunk_length(line: &[u8]) -> io::Result<u64> {
@@ -265,6 +284,14 @@ mod tests {
     #[test]
     fn an_empty_answer_keeps_the_connection() {
         check("HTTP/1.1 204 No Content\r\nDate: today\r\n\r\n", 204, "", Reuse::KeepAlive);
+    }
+
+    #[test]
+    fn what_was_stored_and_when_to_try_again_is_read() {
+        let response = "HTTP/1.1 429 Busy\r\nX-Prometheus-Remote-Write-Samples-Written: 7\r\n\
+                        Retry-After: 30\r\nContent-Length: 0\r\n\r\n";
+        let head = ResponseHead::read(&mut response.as_bytes(), &mut Vec::new()).expect("a head");
+        assert_eq!((head.samples_written, head.retry_after_s), (Some(7), Some(30)));
     }
 
     #[test]

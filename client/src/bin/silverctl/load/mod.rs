@@ -1,0 +1,83 @@
+//! `silverctl load`: a fleet's samples sent to a node, or to any receiver of remote write, and what
+//! that came to.
+//!
+//! In reading order: what is asked for (`options`), what there is to send and when (`feed`,
+//! `turns`), who sends it (`posting`, `streaming`), what became of it (`event`, `tally`), the run
+//! as a whole (`run`), and what is told of it (`progress`, `report`, `summary`, `compare`).
+
+mod backoff;
+mod compare;
+mod event;
+mod feed;
+mod machine;
+mod options;
+mod posting;
+mod progress;
+mod report;
+mod run;
+mod streaming;
+mod summary;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod turns;
+
+use std::io::Write;
+
+use clap::{Args, Subcommand};
+
+use self::compare::CompareArgs;
+use self::options::LoadOptions;
+use self::summary::Summary;
+use crate::connection::ConnectionArgs;
+use crate::failure::{Failure, output};
+use crate::interrupt::Interrupt;
+
+/// Send a fleet's samples and measure what becomes of them.
+///
+/// The targets expose what a node_exporter does: its metric names, label names and kinds of values.
+/// The same options give the same samples, but for --start. A second run over the same series needs
+/// later timestamps, another --first-target or a --label of its own.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
+pub struct LoadArgs {
+    #[command(subcommand)]
+    command: Option<LoadCommand>,
+    #[command(flatten)]
+    options: LoadOptions,
+}
+
+#[derive(Debug, Subcommand)]
+enum LoadCommand {
+    Compare(CompareArgs),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  silverctl load --rate 500000 --duration 2m --warmup 10s --pid $(pidof silverback) --report a.json
+  silverctl load --closed --protocol grpc --rounds 60
+  silverctl load --url http://127.0.0.1:9090/api/v1/write --protocol rw1 --churn 5% --skew 0.8";
+
+/// Runs a load, or compares two.
+pub async fn run(
+    arguments: LoadArgs,
+    connection: &ConnectionArgs,
+    interrupt: Interrupt,
+) -> Result<(), Failure> {
+    let options = match arguments {
+        LoadArgs { command: Some(LoadCommand::Compare(compare)), .. } => return compare::run(&compare),
+        LoadArgs { command: None, options } => options,
+    };
+    let ran = run::run(options.plan(connection)?, connection, options.pid, interrupt).await?;
+    let mut out = output();
+    write!(out, "{}", Summary(&ran.report))?;
+    out.flush()?;
+    if let Some(path) = &options.report {
+        ran.report.write(path)?;
+    }
+    match ran.failure {
+        Some(failure) => Err(failure),
+        None if ran.report.totals.samples_written == 0 => Err("no sample was acknowledged".into()),
+        None => Ok(()),
+    }
+}

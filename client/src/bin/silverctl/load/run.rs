@@ -1,0 +1,270 @@
+//! One run from its connections to its report: who sends, when it ends, and that it ends.
+
+use std::time::{Duration, Instant};
+
+use silverback_client::Client;
+use silverback_client::load::connection::{Connection, Endpoint};
+use silverback_client::load::encode::RemoteWrite;
+use silverback_client::load::pace::Pace;
+use silverback_client::load::usage::{Process, own_cpu_s, raise_file_limit};
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval_at, sleep_until};
+
+use super::event::Counter;
+use super::feed::Source;
+use super::options::{Loop, Plan, Protocol};
+use super::posting::Posting;
+use super::progress::Progress;
+use super::report::{Ending, LoadReport};
+use super::streaming::Streaming;
+use super::tally::Tally;
+use super::turns::{Stop, Turns};
+use crate::connection::ConnectionArgs;
+use crate::failure::{Context, Failure};
+use crate::interrupt::Interrupt;
+use crate::time_text::now_ms;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// How long after the last answer should be there the run is over all the same.
+const GRACE: Duration = Duration::from_secs(2);
+/// Until the rings are filled and all threads wait.
+const SETUP: Duration = Duration::from_millis(200);
+const THREAD_STACK_BYTES: usize = 256 << 10;
+
+/// What a run came to, and the first error of a connection that could not go on.
+pub struct Ran {
+    /// All that was found.
+    pub report: LoadReport,
+    /// Why it ended early.
+    pub failure: Option<Failure>,
+}
+
+/// Sends what the plan says.
+pub async fn run(
+    plan: Plan,
+    connection: &ConnectionArgs,
+    pid: Option<i32>,
+    interrupt: Interrupt,
+) -> Result<Ran, Failure> {
+    let server =
+        pid.map(Process::open).transpose().context(|| "can't look at the server's process".to_owned())?;
+    raise_file_limit()?;
+    let source = Source::new(&plan)?;
+    let mut lines = Vec::with_capacity(plan.connections);
+    for _ in 0..plan.connections {
+        lines.push(Line::open(&plan, connection).await?);
+    }
+    let begin = Instant::now() + SETUP;
+    let counter = Counter::new(Tally::new(begin, server)?);
+    let run = Run { plan, source, counter, stop: Stop::default(), interrupt, timeout: connection.timeout };
+    let parts = run.source.parts()?;
+    let places = lines.into_iter().zip(parts).enumerate();
+    let senders = places.map(|(place, (line, part))| run.sender(line, begin, place, part));
+    let senders = senders.collect::<Result<_, _>>()?;
+    run.drive(senders, begin).await
+}
+
+/// Connections begin one after another, spread over the time that one request stands for.
+fn pace(plan: &Plan, begin: Instant, place: usize, part: f64) -> Option<Pace> {
+    match plan.pacing {
+        Loop::Closed => None,
+        Loop::Open { samples_per_s } => {
+            let own = samples_per_s * part;
+            let stagger_s = plan.batch as f64 / own * place as f64 / plan.connections as f64;
+            let stagger = Duration::try_from_secs_f64(stagger_s).unwrap_or_default().min(SECOND);
+            Some(Pace::new(begin + stagger, own))
+        }
+    }
+}
+
+/// One connection with all that it sends.
+enum Sender {
+    Posting(Box<Posting>),
+    Streaming(Box<Streaming>),
+}
+
+impl Sender {
+    fn run(self) -> Result<u64, Failure> {
+        match self {
+            Self::Posting(posting) => posting.run(),
+            Self::Streaming(streaming) => streaming.run(),
+        }
+    }
+}
+
+/// An open connection.
+enum Line {
+    Posting(Connection, RemoteWrite),
+    Streaming(Client),
+}
+
+impl Line {
+    async fn open(plan: &Plan, connection: &ConnectionArgs) -> Result<Self, Failure> {
+        let posting = |version| {
+            let opened = tokio::task::block_in_place(|| post_to(&plan.url, version, connection));
+            Ok(Self::Posting(opened?, version))
+        };
+        match plan.protocol {
+            Protocol::Rw1 => posting(RemoteWrite::V1),
+            Protocol::Rw2 => posting(RemoteWrite::V2),
+            Protocol::Grpc => Ok(Self::Streaming(connection.connect().await?)),
+        }
+    }
+}
+
+fn post_to(url: &str, version: RemoteWrite, connection: &ConnectionArgs) -> Result<Connection, Failure> {
+    let cannot = || format!("can't connect to {url}");
+    let endpoint = Endpoint::resolve(url).context(cannot)?;
+    Connection::open(&endpoint, version, &headers(connection)?, connection.timeout).context(cannot)
+}
+
+/// The connection options' headers, as lines.
+fn headers(connection: &ConnectionArgs) -> Result<Vec<String>, Failure> {
+    let token = connection.bearer_token.iter().map(|token| format!("Authorization: Bearer {token}"));
+    let own = connection.headers.iter().map(|(name, value)| format!("{name}: {value}"));
+    let lines: Vec<String> = own.chain(token).collect();
+    match lines.iter().find(|line| line.contains(char::is_control)) {
+        Some(line) => Err(Failure::Usage(format!("{line:?} can't be a header"))),
+        None => Ok(lines),
+    }
+}
+
+/// A run under way.
+struct Run {
+    plan: Plan,
+    source: Source,
+    counter: Counter,
+    stop: Stop,
+    interrupt: Interrupt,
+    timeout: Duration,
+}
+
+/// What the senders came to.
+#[derive(Default)]
+struct Ended {
+    senders: usize,
+    samples_overdue: u64,
+    failure: Option<Failure>,
+}
+
+impl Ended {
+    fn add(&mut self, result: Result<u64, Failure>) {
+        self.senders += 1;
+        match result {
+            Ok(overdue) => self.samples_overdue += overdue,
+            Err(failure) => self.failure = self.failure.take().or(Some(failure)),
+        }
+    }
+}
+
+impl Run {
+    /// What this connection sends, and when.
+    fn sender(&self, line: Line, begin: Instant, place: usize, part: f64) -> Result<Sender, Failure> {
+        let turns = Turns::new(pace(&self.plan, begin, place, part), begin, self.stop.clone());
+        let counter = self.counter.clone();
+        Ok(match line {
+            Line::Posting(connection, version) => {
+                let feed = self.source.bodies(place, version)?;
+                Sender::Posting(Box::new(Posting { connection, feed, turns, counter }))
+            }
+            Line::Streaming(client) => {
+                let (share, batch) = (self.source.share(place)?, self.plan.batch);
+                let streaming = Streaming::new(client, share, turns, counter, batch, self.timeout);
+                Sender::Streaming(Box::new(streaming))
+            }
+        })
+    }
+
+    async fn drive(mut self, senders: Vec<Sender>, begin: Instant) -> Result<Ran, Failure> {
+        let count = senders.len();
+        let results = start(senders)?;
+        let (started_ms, cpu_before_s) = (now_ms(), own_cpu_s());
+        let mut progress = Progress::begin(begin);
+        self.warm_up(begin, &mut progress).await?;
+        let (ended, interrupted) = self.measure(results, count, begin, &mut progress).await?;
+        progress.end();
+        let ending = match &ended {
+            Ended { failure: Some(_), .. } => Ending::Failed,
+            Ended { .. } if interrupted => Ending::Interrupted,
+            Ended { .. } if self.source.clock_reached() => Ending::ClockReached,
+            Ended { .. } => Ending::Done,
+        };
+        let counted = self.counter.tally().finish(Instant::now(), ended.samples_overdue)?;
+        let report = LoadReport::new(self.plan, started_ms, ending, counted, own_cpu_s() - cpu_before_s);
+        Ok(Ran { report, failure: ended.failure })
+    }
+
+    /// Lets the senders begin, and forgets what they do until the measurement begins.
+    async fn warm_up(&mut self, begin: Instant, progress: &mut Progress) -> Result<(), Failure> {
+        if self.plan.warmup_s == 0.0 {
+            return Ok(());
+        }
+        let end = begin + Duration::from_secs_f64(self.plan.warmup_s);
+        let mut ticks = seconds(begin);
+        loop {
+            tokio::select! {
+                () = self.interrupt.come() => break,
+                () = sleep_until(end.into()) => break,
+                _ = ticks.tick() => progress.show("warm-up", self.counter.tally().end_second(Instant::now())?),
+            }
+        }
+        Ok(self.counter.tally().begin_anew(Instant::now())?)
+    }
+
+    /// Waits for the senders, and tells them when to end. Whether Ctrl-C did.
+    async fn measure(
+        &mut self,
+        mut results: mpsc::Receiver<Result<u64, Failure>>,
+        count: usize,
+        begin: Instant,
+        progress: &mut Progress,
+    ) -> Result<(Ended, bool), Failure> {
+        let mut ended = Ended::default();
+        let begin = begin + Duration::from_secs_f64(self.plan.warmup_s);
+        let mut over = begin + Duration::from_secs_f64(self.plan.duration_s);
+        let mut interrupted = false;
+        let mut ticks = seconds(begin);
+        while ended.senders < count {
+            tokio::select! {
+                result = results.recv() => match result {
+                    Some(result) => ended.add(result),
+                    None => ended.add(Err("a connection's thread ended unexpectedly".into())),
+                },
+                () = self.interrupt.come(), if !interrupted => {
+                    interrupted = true;
+                    over = Instant::now();
+                }
+                () = sleep_until(over.into()), if !self.stop.is_told() => {
+                    self.stop.tell();
+                    over = Instant::now() + self.timeout + GRACE;
+                }
+                () = sleep_until(over.into()), if self.stop.is_told() => break,
+                _ = ticks.tick() => progress.show("", self.counter.tally().end_second(Instant::now())?),
+            }
+            if ended.failure.is_some() && !self.stop.is_told() {
+                over = Instant::now();
+            }
+        }
+        Ok((ended, interrupted))
+    }
+}
+
+fn seconds(from: Instant) -> tokio::time::Interval {
+    let mut ticks = interval_at((from + SECOND).into(), SECOND);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
+/// A thread for each sender: it blocks.
+fn start(senders: Vec<Sender>) -> Result<mpsc::Receiver<Result<u64, Failure>>, Failure> {
+    let (done, results) = mpsc::channel(senders.len());
+    for sender in senders {
+        let done = done.clone();
+        let thread = std::thread::Builder::new().name("send".to_owned()).stack_size(THREAD_STACK_BYTES);
+        thread.spawn(move || {
+            // A run that has ended by its grace waits for nobody.
+            drop(done.blocking_send(sender.run()));
+        })?;
+    }
+    Ok(results)
+}

@@ -1,0 +1,272 @@
+//! One connection that streams over gRPC by the client library's writer, which defines series once,
+//! keeps batches under way up to the window, and sends what breaks again. It counts nothing itself.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use silverback_client::load::catalogue::Label;
+use silverback_client::load::encode::{MetricType, Sample};
+use silverback_client::load::scrapes::DefineSeries;
+use silverback_client::{
+    Client, RequestError, RetryPolicy, SeriesError, SeriesHandle, SeriesRefusal, TryWriteError, Writer,
+    WriterError, WriterHook, WriterOptions,
+};
+use tokio::runtime::Handle;
+
+use super::event::{Counter, Event};
+use super::feed::Share;
+use super::turns::Turns;
+use crate::failure::Failure;
+
+/// Requests that one connection has under way at most.
+const REQUESTS_IN_FLIGHT_MAX: usize = 16;
+/// A request that is smaller than a batch does not wait for the next one.
+const BATCH_DELAY_MAX: Duration = Duration::from_millis(1);
+/// A writer is made anew once it knows this many series more than twice those that are alive, so that
+/// nobody keeps series that are gone for ever.
+const SERIES_GONE_MIN: usize = 4096;
+
+/// A connection, and what it sends.
+pub struct Streaming {
+    client: Client,
+    share: Share,
+    turns: Turns,
+    counter: Counter,
+    /// How long what is under way may take in the end.
+    timeout: Duration,
+    options: WriterOptions,
+    under_way: Arc<UnderWay>,
+    runtime: Handle,
+}
+
+impl Streaming {
+    /// Over this client's connection, by the runtime that this is called in.
+    pub fn new(
+        client: Client,
+        share: Share,
+        turns: Turns,
+        counter: Counter,
+        batch: usize,
+        timeout: Duration,
+    ) -> Self {
+        let under_way = Arc::new(UnderWay::new(counter.clone()));
+        let hook: Arc<dyn WriterHook> = Arc::clone(&under_way) as _;
+        let options = WriterOptions {
+            batch_samples_max: batch,
+            batch_delay_max: BATCH_DELAY_MAX,
+            pending_samples_max: batch * REQUESTS_IN_FLIGHT_MAX,
+            retry: RetryPolicy { give_up_after: Some(timeout), ..RetryPolicy::default() },
+            hook: Some(hook),
+            ..WriterOptions::default()
+        };
+        let runtime = Handle::current();
+        Self { client, share, turns, counter, timeout, options, under_way, runtime }
+    }
+
+    /// Sends until the rounds or the run end. Tells how many samples were due by then and not sent.
+    /// Blocks.
+    pub fn run(mut self) -> Result<u64, Failure> {
+        let entered = self.runtime.clone();
+        let _entered = entered.enter();
+        let mut series = Series::new(self.client.writer_with(self.options.clone()));
+        let sent = self.send_all(&mut series);
+        // Also after an error: what it could still deliver is told.
+        let closed = self.close(series.writer);
+        self.under_way.give_up();
+        let overdue = sent?;
+        closed?;
+        Ok(overdue)
+    }
+
+    fn send_all(&mut self, series: &mut Series) -> Result<u64, Failure> {
+        let mut samples = Vec::new();
+        while self.share.next(&mut samples, series) {
+            if let Some(error) = series.refused.take() {
+                return Err(error.into());
+            }
+            let Ok(intended) = self.turns.wait(samples.len() as u64) else {
+                return Ok(self.turns.samples_overdue());
+            };
+            self.under_way.begin(intended, samples.len() as u64);
+            if let Err(error) = self.send(&samples, series) {
+                self.counter.tell(Event::Said(error.to_string()));
+                return Err(error.into());
+            }
+            self.renew_if_most_are_gone(series)?;
+        }
+        Ok(0)
+    }
+
+    fn send(&self, samples: &[Sample], series: &Series) -> Result<(), WriterError> {
+        for sample in samples {
+            let handle = &series.handles[sample.series];
+            match series.writer.try_write(handle, sample.timestamp_ms, sample.value) {
+                Ok(()) => {}
+                Err(TryWriteError::Full) => {
+                    let writing = series.writer.write(handle, sample.timestamp_ms, sample.value);
+                    self.runtime.block_on(writing)?;
+                }
+                Err(TryWriteError::Failed(error)) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn renew_if_most_are_gone(&self, series: &mut Series) -> Result<(), Failure> {
+        if series.defined >= 2 * series.handles.len() + SERIES_GONE_MIN {
+            let anew = Series::new(self.client.writer_with(self.options.clone()));
+            self.close(std::mem::replace(series, anew).writer)?;
+            self.share.scrapes().define_again(series);
+        }
+        Ok(())
+    }
+
+    fn close(&self, writer: Writer) -> Result<(), Failure> {
+        let closing = async { tokio::time::timeout(self.timeout, writer.close()).await };
+        match self.runtime.block_on(closing) {
+            Ok(Ok(_flushed)) => Ok(()),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_elapsed) => Err(format!("no acknowledgement within {:?}", self.timeout).into()),
+        }
+    }
+}
+
+/// The series of one writer.
+struct Series {
+    writer: Writer,
+    /// Of each slot.
+    handles: Vec<SeriesHandle>,
+    /// Since the writer was made.
+    defined: usize,
+    /// The first that the writer did not take.
+    refused: Option<SeriesError>,
+}
+
+impl Series {
+    fn new(writer: Writer) -> Self {
+        Self { writer, handles: Vec::new(), defined: 0, refused: None }
+    }
+}
+
+impl DefineSeries for Series {
+    fn define(&mut self, slot: usize, labels: &[Label], _: MetricType, _: &str) {
+        self.defined += 1;
+        match (self.writer.series_of(labels.to_vec()), self.handles.get_mut(slot)) {
+            (Ok(handle), Some(old)) => *old = handle,
+            (Ok(handle), None) => self.handles.push(handle),
+            (Err(error), _) => self.refused = self.refused.take().or(Some(error)),
+        }
+    }
+}
+
+/// The requests that are under way, oldest first: a stream is acknowledged in its order.
+struct UnderWay {
+    requests: Mutex<VecDeque<Request>>,
+    /// What broke last.
+    broken: Mutex<String>,
+    counter: Counter,
+}
+
+struct Request {
+    intended: Instant,
+    /// Samples that aren't acknowledged.
+    samples: u64,
+}
+
+impl UnderWay {
+    fn new(counter: Counter) -> Self {
+        Self { requests: Mutex::default(), broken: Mutex::new("unacknowledged".to_owned()), counter }
+    }
+
+    fn begin(&self, intended: Instant, samples: u64) {
+        self.counter.tell(Event::Sent { samples });
+        lock(&self.requests).push_back(Request { intended, samples });
+    }
+
+    /// Nothing more is acknowledged.
+    fn give_up(&self) {
+        let requests = std::mem::take(&mut *lock(&self.requests));
+        let samples = requests.iter().map(|request| request.samples).sum();
+        if samples > 0 {
+            let (requests, status) = (requests.len() as u64, lock(&self.broken).clone());
+            self.counter.tell(Event::Failed { status, requests, samples });
+        }
+    }
+}
+
+impl WriterHook for UnderWay {
+    fn batch_retried(&self, _samples: usize) {
+        self.counter.tell(Event::SentAgain { status: lock(&self.broken).clone() });
+    }
+
+    fn batch_acknowledged(&self, samples: usize, _since_sent: Duration) {
+        let (mut left, mut latencies) = (samples as u64, Vec::new());
+        let mut requests = lock(&self.requests);
+        while let Some(request) = requests.front_mut() {
+            let acknowledged = request.samples.min(left);
+            request.samples -= acknowledged;
+            left -= acknowledged;
+            if request.samples > 0 {
+                break;
+            }
+            latencies.push(request.intended.elapsed());
+            requests.pop_front();
+        }
+        drop(requests);
+        self.counter.tell(Event::Answered { latencies, samples: samples as u64 });
+    }
+
+    fn refused(&self, refusal: &SeriesRefusal) {
+        self.counter.tell(Event::Refused { reason: refusal.reason.to_string(), samples: refusal.samples });
+    }
+
+    fn disconnected(&self, error: &RequestError, _backoff: Duration) {
+        *lock(&self.broken) = cause(error).to_owned();
+        self.counter.tell(Event::Said(error.to_string()));
+    }
+}
+
+/// A word for an error, to count by.
+fn cause(error: &RequestError) -> &'static str {
+    match error {
+        RequestError::Invalid(_) => "invalid",
+        RequestError::Denied(_) => "denied",
+        RequestError::Busy { .. } => "busy",
+        RequestError::Unavailable(_) => "unavailable",
+        RequestError::TimedOut(_) => "timeout",
+        RequestError::Connection(_) => "broken",
+        RequestError::Unsupported(_) => "unsupported",
+        RequestError::BrokenAnswer(_) => "broken answer",
+        RequestError::Failed { .. } => "failed",
+    }
+}
+
+/// Each use leaves what it guards whole, whoever panicked.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tally::Tally;
+    use super::*;
+
+    #[test]
+    fn acknowledged_batches_end_the_requests_that_they_are_of() {
+        let counter = Counter::new(Tally::new(Instant::now(), None).expect("no process"));
+        let under_way = UnderWay::new(counter.clone());
+        let now = Instant::now();
+        under_way.begin(now - Duration::from_secs(3), 100);
+        under_way.begin(now - Duration::from_secs(2), 100);
+        // A batch that is cut in two, and one of two requests.
+        under_way.batch_acknowledged(30, Duration::ZERO);
+        under_way.batch_acknowledged(120, Duration::ZERO);
+        under_way.give_up();
+        let counted = counter.tally().finish(Instant::now(), 0).expect("no process");
+        assert_eq!((counted.totals.samples_written, counted.latency_us.len()), (150, 1));
+        assert!((3_000_000..3_100_000).contains(&counted.latency_us.max()), "{}", counted.latency_us.max());
+        assert_eq!(counted.totals.samples_failed, [("unacknowledged".to_owned(), 50)].into());
+        assert_eq!(counted.totals.samples_unanswered, 0);
+    }
+}

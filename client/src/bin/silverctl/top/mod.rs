@@ -1,0 +1,140 @@
+//! `silverctl top`: shards and hot cells of a node as they are now, looked at again and again.
+
+mod look;
+mod rates;
+mod screen;
+mod table;
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::HumanDuration;
+use silverback_client::{Admin, RequestError};
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use self::look::Look;
+use self::rates::Rates;
+use self::screen::{Screen, View, Wish, wishes};
+use self::table::Table;
+use crate::connection::ConnectionArgs;
+use crate::failure::{Failure, output};
+use crate::interrupt::Interrupt;
+use crate::time_text::parse_duration;
+
+/// Looking more often costs the node more than it shows.
+const INTERVAL_MIN: Duration = Duration::from_millis(100);
+
+/// Watch a node's shards and its hottest cells.
+///
+/// Rates are what happened between two looks. `q` ends it.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Time between two looks.
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]
+    interval: Duration,
+    /// Cells to show, those with the most samples first.
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    cells: usize,
+    /// Look twice, print what happened between, and end.
+    #[arg(long)]
+    once: bool,
+}
+
+/// Looks once or until it is ended.
+pub async fn run(
+    arguments: &TopArgs,
+    connection: &ConnectionArgs,
+    interrupt: Interrupt,
+) -> Result<(), Failure> {
+    if arguments.interval < INTERVAL_MIN {
+        return Err(Failure::Usage(format!("--interval must be at least {INTERVAL_MIN:?}")));
+    }
+    if !arguments.once && !std::io::stdout().is_terminal() {
+        return Err(Failure::Usage("top draws on a terminal; print with --once".to_owned()));
+    }
+    let admin = connection.connect().await?.admin();
+    if arguments.once {
+        return interrupt.or(once(arguments, &connection.address, &admin)).await;
+    }
+    // Errors of the first look are told as those of any command.
+    let first = Look::take(&admin).await?;
+    live(arguments, &connection.address, admin, first, interrupt).await
+}
+
+async fn once(arguments: &TopArgs, address: &str, admin: &Admin) -> Result<(), Failure> {
+    let older = Look::take(admin).await?;
+    sleep(arguments.interval).await;
+    let newer = Look::take(admin).await?;
+    let view = arguments.view(address, Some(&older), &newer);
+    let mut out = output();
+    writeln!(out, "{}", view.title)?;
+    for table in &view.tables {
+        writeln!(out)?;
+        table.lines().try_for_each(|line| writeln!(out, "{line}"))?;
+    }
+    Ok(out.flush()?)
+}
+
+async fn live(
+    arguments: &TopArgs,
+    address: &str,
+    admin: Admin,
+    first: Look,
+    mut interrupt: Interrupt,
+) -> Result<(), Failure> {
+    let mut screen = Screen::open()?;
+    let (mut wishes, mut looks) = (wishes(), looks(admin, arguments.interval));
+    let mut view = arguments.view(address, None, &first);
+    let mut older = first;
+    loop {
+        screen.draw(&view)?;
+        tokio::select! {
+            () = interrupt.come() => return Ok(()),
+            wish = wishes.recv() => match wish {
+                Some(Wish::End) => return Ok(()),
+                Some(Wish::Redraw) => {}
+                None => return Err("the terminal's keyboard can't be read".into()),
+            },
+            Some(look) = looks.recv() => match look {
+                Ok(newer) => {
+                    view = arguments.view(address, Some(&older), &newer);
+                    older = newer;
+                }
+                // It may come back: what was seen last stays.
+                Err(error) => view.fault = Some(error.to_string()),
+            },
+        }
+    }
+}
+
+/// Looks again and again, beside the screen: a node that answers late doesn't hold up a key.
+fn looks(admin: Admin, period: Duration) -> mpsc::Receiver<Result<Look, RequestError>> {
+    let (sender, looks) = mpsc::channel(1);
+    tokio::spawn(async move {
+        let mut ticks = interval(period);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // The first one is at once, and has been looked at.
+        ticks.tick().await;
+        loop {
+            ticks.tick().await;
+            if sender.send(Look::take(&admin).await).await.is_err() {
+                return;
+            }
+        }
+    });
+    looks
+}
+
+impl TopArgs {
+    fn view(&self, address: &str, older: Option<&Look>, newer: &Look) -> View {
+        let rates = Rates::between(older, newer);
+        let up = HumanDuration(newer.shards.uptime);
+        View {
+            title: format!("silverback {} at {address}, up for {up}", newer.shards.version),
+            fault: None,
+            tables: vec![Table::of_shards(&rates), Table::of_cells(&rates, self.cells)],
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Shards and cells as rows of text. It knows no terminal: a tone says how much a value matters, not
+//! what colour it has.
+
+use indicatif::BinaryBytes;
+
+use super::rates::{CellRates, Rates, ShardRates};
+use crate::figures::grouped;
+
+/// How much a value asks to be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// A column's name.
+    Head,
+    /// As any other.
+    Plain,
+    /// Worth a look.
+    Warm,
+    /// Near its end.
+    Hot,
+}
+
+/// A value, as text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Value {
+    /// What it says.
+    pub text: String,
+    /// How much it matters.
+    pub tone: Tone,
+}
+
+/// Rows of values, each as wide as its column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table(Vec<Vec<Value>>);
+
+/// Parts of a whole from which on a value is worth a look, and near its end.
+const WARM: f64 = 0.7;
+const HOT: f64 = 0.9;
+const BAR_WIDTH: usize = 10;
+const GAP: &str = "  ";
+
+impl Table {
+    /// One row for each shard, and one for all where there are several.
+    pub fn of_shards(rates: &Rates) -> Self {
+        const HEAD: [&str; 12] = [
+            "shard",
+            "cpu",
+            "samples/s",
+            "refused/s",
+            "busy",
+            "series",
+            "new/s",
+            "commits/s",
+            "queued",
+            "memory",
+            "WAL",
+            "cells",
+        ];
+        let mut rows = vec![head(&HEAD)];
+        let one =
+            |shard: &ShardRates| shard_row(shard.now.number.to_string(), shard.now.cpu.to_string(), shard);
+        rows.extend(rates.shards.iter().map(one));
+        if rates.shards.len() > 1 {
+            rows.push(shard_row("all".to_owned(), String::new(), &rates.all));
+        }
+        Self(rows)
+    }
+
+    /// The busiest cells.
+    pub fn of_cells(rates: &Rates, count: usize) -> Self {
+        let mut rows = vec![head(&["cell", "shard", "samples/s", "of all", "series"])];
+        rows.extend(rates.cells.iter().take(count).map(cell_row));
+        Self(rows)
+    }
+
+    /// Its rows, with every value as wide as its column.
+    pub fn rows(&self) -> impl Iterator<Item = Vec<Value>> {
+        let columns = self.0.first().map_or(0, Vec::len);
+        let width =
+            |column: usize| self.0.iter().map(|row| row[column].text.chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        self.0.iter().map(move |row| {
+            let wide = |(value, width): (&Value, &usize)| Value {
+                text: format!("{:>width$}{GAP}", value.text),
+                tone: value.tone,
+            };
+            row.iter().zip(&widths).map(wide).collect()
+        })
+    }
+
+    /// Its lines, without tones.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        self.rows()
+            .map(|row| row.iter().map(|value| value.text.as_str()).collect::<String>().trim_end().to_owned())
+    }
+}
+
+fn head(names: &[&str]) -> Vec<Value> {
+    names.iter().map(|name| Value { text: (*name).to_owned(), tone: Tone::Head }).collect()
+}
+
+fn shard_row(number: String, cpu: String, shard: &ShardRates) -> Vec<Value> {
+    let (now, per_s) = (&shard.now, shard.per_s);
+    let memory = part(now.memory_bytes, now.memory_bytes_max);
+    vec![
+        plain(number),
+        plain(cpu),
+        plain(rate(per_s.map(|per_s| per_s.samples))),
+        Value {
+            text: rate(per_s.map(|per_s| per_s.refused)),
+            tone: if per_s.is_some_and(|per_s| per_s.refused > 0.0) { Tone::Warm } else { Tone::Plain },
+        },
+        per_s.map_or_else(|| plain("–".to_owned()), |per_s| busy(per_s.busy)),
+        plain(grouped(now.series)),
+        plain(rate(per_s.map(|per_s| per_s.series_created))),
+        plain(rate(per_s.map(|per_s| per_s.commits))),
+        plain(grouped(now.queued)),
+        Value {
+            text: format!("{} ({:.0} %)", BinaryBytes(now.memory_bytes), memory * 100.0),
+            tone: tone(memory),
+        },
+        plain(BinaryBytes(now.wal_bytes).to_string()),
+        plain(grouped(now.cells.into())),
+    ]
+}
+
+fn cell_row(cell: &CellRates) -> Vec<Value> {
+    let part = cell.part.map_or("–".to_owned(), |part| format!("{:.1} %", part * 100.0));
+    let texts = [
+        cell.now.number.to_string(),
+        cell.now.shard.to_string(),
+        rate(cell.samples_per_s),
+        part,
+        grouped(cell.now.series),
+    ];
+    texts.into_iter().map(plain).collect()
+}
+
+fn plain(text: String) -> Value {
+    Value { text, tone: Tone::Plain }
+}
+
+fn rate(per_s: Option<f64>) -> String {
+    per_s.map_or("–".to_owned(), |per_s| grouped(per_s.round() as u64))
+}
+
+fn part(value: u64, max: u64) -> f64 {
+    if max == 0 { 0.0 } else { value as f64 / max as f64 }
+}
+
+fn tone(part: f64) -> Tone {
+    if part >= HOT {
+        Tone::Hot
+    } else if part >= WARM {
+        Tone::Warm
+    } else {
+        Tone::Plain
+    }
+}
+
+/// A bar and a number.
+fn busy(part: f64) -> Value {
+    let full = ((part * BAR_WIDTH as f64).round() as usize).min(BAR_WIDTH);
+    let text = format!("{}{} {:>3.0} %", "█".repeat(full), "·".repeat(BAR_WIDTH - full), part * 100.0);
+    Value { text, tone: tone(part) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rates::tests::look;
+    use super::*;
+
+    fn rates() -> Rates {
+        let (older, newer) =
+            (look(10, [1_000_000, 3000], [10, 30, 60]), look(14, [1_000_000, 3000], [10, 30, 60]));
+        Rates::between(Some(&older), &newer)
+    }
+
+    #[test]
+    fn shards_are_rows_and_so_is_their_sum() {
+        let lines: Vec<_> = Table::of_shards(&rates()).lines().collect();
+        assert_eq!(lines.len(), 4);
+        assert!(lines[0].starts_with("shard  cpu  samples/s  refused/s"), "{}", lines[0]);
+        let words: Vec<_> = lines[1].split_whitespace().collect();
+        assert_eq!(words[..6], ["0", "0", "1,000,000", "1", "███·······", "25"]);
+        assert!(lines[1].contains("64.00 MiB (25 %)   5.00 GiB"), "{}", lines[1]);
+        assert!(lines[3].trim_start().starts_with("all"), "{}", lines[3]);
+    }
+
+    #[test]
+    fn no_more_cells_than_asked_for_the_hottest_first() {
+        let lines: Vec<_> = Table::of_cells(&rates(), 2).lines().collect();
+        let words: Vec<_> = lines[1].split_whitespace().collect();
+        assert_eq!((lines.len(), words), (3, vec!["2", "0", "60", "60.0", "%", "10"]));
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let widths: Vec<_> = Table::of_shards(&rates()).rows().map(|row| row.len()).collect();
+        assert_eq!(widths, [12; 4]);
+        let table = Table::of_cells(&rates(), 3);
+        let lines: Vec<usize> =
+            table.rows().map(|row| row.iter().map(|v| v.text.chars().count()).sum()).collect();
+        assert!(lines.iter().all(|width| *width == lines[0]), "{lines:?}");
+    }
+
+    #[test]
+    fn what_is_nearly_full_is_hot() {
+        assert_eq!([0.0, 0.7, 0.9, 1.5].map(tone), [Tone::Plain, Tone::Warm, Tone::Hot, Tone::Hot]);
+        assert_eq!(busy(1.2).text, "██████████ 120 %");
+    }
+}

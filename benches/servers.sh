@@ -9,7 +9,7 @@ scratch="" server="" ready_url="" write_url=""
 
 # A directory in directory $1 for all that is written; it and the server go when the script ends.
 open_scratch() {
-    scratch=$(mktemp -d "$1/silverback-benches.XXXXXX")
+    scratch=$(mktemp -d --tmpdir="$1")
     trap 'stop_server; rm -rf "$scratch"' EXIT
 }
 

@@ -18,6 +18,9 @@ use crate::model::RefusedReason;
 /// When the same may be sent again, in ms, in an error's trailers.
 const RETRY_AFTER: &str = "retry-after-ms";
 
+/// Room for definitions comes back when other streams end.
+const DEFINITIONS_RETRY: Duration = Duration::from_secs(30);
+
 /// A request that was refused as a whole.
 pub fn of_rejection(rejection: &Rejection) -> Status {
     let code = match rejection {
@@ -32,11 +35,15 @@ pub fn of_rejection(rejection: &Rejection) -> Status {
         | Rejection::ContentType(_)
         | Rejection::ContentEncoding(_) => Code::InvalidArgument,
     };
-    let mut status = Status::new(code, rejection.to_string());
-    if let Some(retry_after) = rejection.retry_after() {
-        let retry_after_ms = Duration::from_secs(retry_after.seconds.into()).as_millis() as u64;
-        status.metadata_mut().insert(RETRY_AFTER, MetadataValue::from(retry_after_ms));
+    let status = Status::new(code, rejection.to_string());
+    match rejection.retry_after() {
+        Some(retry_after) => with_retry_after(status, Duration::from_secs(retry_after.seconds.into())),
+        None => status,
     }
+}
+
+fn with_retry_after(mut status: Status, retry_after: Duration) -> Status {
+    status.metadata_mut().insert(RETRY_AFTER, MetadataValue::from(retry_after.as_millis() as u64));
     status
 }
 
@@ -47,7 +54,10 @@ pub fn of_fault(fault: &MessageFault) -> Status {
     let code = match fault {
         MessageFault::Rejected(rejection) => return of_rejection(rejection),
         MessageFault::Definition(Redefined(_)) => Code::AlreadyExists,
-        MessageFault::Definition(Full | TooMuch) => Code::ResourceExhausted,
+        MessageFault::Definition(Full) => {
+            return with_retry_after(Status::resource_exhausted(fault.to_string()), DEFINITIONS_RETRY);
+        }
+        MessageFault::Definition(TooMuch) => Code::ResourceExhausted,
         MessageFault::Definition(Malformed(_) | RefTooHigh(_)) => Code::InvalidArgument,
         MessageFault::Malformed(_)
         | MessageFault::Batch(_)

@@ -68,7 +68,7 @@ impl ServerReport {
             cores: cpu_s / wall_s.max(f64::MIN_POSITIVE),
             resident_bytes: after.resident_bytes,
             resident_peak_bytes: after.resident_peak_bytes,
-            disk_write_bytes: after.disk_write_bytes - before.disk_write_bytes,
+            disk_write_bytes: after.disk_write_bytes.saturating_sub(before.disk_write_bytes),
         }
     }
 }

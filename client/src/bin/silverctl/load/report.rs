@@ -119,8 +119,7 @@ pub(super) mod tests {
     /// A run of these seconds.
     pub(crate) fn report(seconds: Vec<Second>) -> LoadReport {
         let now = Instant::now();
-        let mut counted =
-            Tally::new(now, None).and_then(|mut tally| tally.finish(now, 0)).expect("no process");
+        let mut counted = Tally::new(now, None).expect("no process").finish(now, 0);
         counted.wall_s = seconds.iter().map(|second| second.span_s).sum();
         counted.totals.samples_written = seconds.iter().map(|second| second.samples_written).sum();
         counted.seconds = seconds;

@@ -180,24 +180,25 @@ impl Run {
         let results = start(senders)?;
         let (started_ms, cpu_before_s) = (now_ms(), own_cpu_s());
         let mut progress = Progress::begin(begin);
-        self.warm_up(begin, &mut progress).await?;
-        let (ended, interrupted) = self.measure(results, count, begin, &mut progress).await?;
+        self.warm_up(begin, &mut progress).await;
+        let (ended, interrupted) = self.measure(results, count, begin, &mut progress).await;
         progress.end();
         let ending = match &ended {
             Ended { failure: Some(_), .. } => Ending::Failed,
             Ended { .. } if interrupted => Ending::Interrupted,
-            Ended { .. } if self.source.clock_reached() => Ending::ClockReached,
+            // Feeds run ahead: only if there was nothing left to send before the time was over.
+            Ended { .. } if self.source.clock_reached() && !self.stop.is_told() => Ending::ClockReached,
             Ended { .. } => Ending::Done,
         };
-        let counted = self.counter.tally().finish(Instant::now(), ended.samples_overdue)?;
+        let counted = self.counter.tally().finish(Instant::now(), ended.samples_overdue);
         let report = LoadReport::new(self.plan, started_ms, ending, counted, own_cpu_s() - cpu_before_s);
         Ok(Ran { report, failure: ended.failure })
     }
 
     /// Lets the senders begin, and forgets what they do until the measurement begins.
-    async fn warm_up(&mut self, begin: Instant, progress: &mut Progress) -> Result<(), Failure> {
+    async fn warm_up(&mut self, begin: Instant, progress: &mut Progress) {
         if self.plan.warmup_s == 0.0 {
-            return Ok(());
+            return;
         }
         let end = begin + Duration::from_secs_f64(self.plan.warmup_s);
         let mut ticks = seconds(begin);
@@ -205,10 +206,10 @@ impl Run {
             tokio::select! {
                 () = self.interrupt.come() => break,
                 () = sleep_until(end.into()) => break,
-                _ = ticks.tick() => progress.show("warm-up", self.counter.tally().end_second(Instant::now())?),
+                _ = ticks.tick() => progress.show("warm-up", self.counter.tally().end_second(Instant::now())),
             }
         }
-        Ok(self.counter.tally().begin_anew(Instant::now())?)
+        self.counter.tally().begin_anew(Instant::now());
     }
 
     /// Waits for the senders, and tells them when to end. Whether Ctrl-C did.
@@ -218,7 +219,7 @@ impl Run {
         count: usize,
         begin: Instant,
         progress: &mut Progress,
-    ) -> Result<(Ended, bool), Failure> {
+    ) -> (Ended, bool) {
         let mut ended = Ended::default();
         let begin = begin + Duration::from_secs_f64(self.plan.warmup_s);
         let mut over = begin + Duration::from_secs_f64(self.plan.duration_s);
@@ -239,13 +240,13 @@ impl Run {
                     over = Instant::now() + self.timeout + GRACE;
                 }
                 () = sleep_until(over.into()), if self.stop.is_told() => break,
-                _ = ticks.tick() => progress.show("", self.counter.tally().end_second(Instant::now())?),
+                _ = ticks.tick() => progress.show("", self.counter.tally().end_second(Instant::now())),
             }
             if ended.failure.is_some() && !self.stop.is_told() {
                 over = Instant::now();
             }
         }
-        Ok((ended, interrupted))
+        (ended, interrupted)
     }
 }
 

@@ -82,7 +82,8 @@ pub struct Tally {
 /// The process under measurement.
 #[derive(Debug)]
 struct Server {
-    process: Process,
+    /// Until it has ended.
+    process: Option<Process>,
     at_start: Usage,
     latest: Usage,
 }
@@ -108,11 +109,15 @@ impl Tally {
         let server = match server {
             Some(process) => {
                 let usage = process.usage()?;
-                Some(Server { process, at_start: usage, latest: usage })
+                Some(Server { process: Some(process), at_start: usage, latest: usage })
             }
             None => None,
         };
-        Ok(Self {
+        Ok(Self::begun(now, server))
+    }
+
+    fn begun(now: Instant, server: Option<Server>) -> Self {
+        Self {
             started: now,
             totals: Totals::default(),
             latency_us: histogram(),
@@ -124,17 +129,18 @@ impl Tally {
             requests_in_flight: 0,
             samples_in_flight: 0,
             server,
-        })
+        }
     }
 
     /// Counts from here on: what was before was warm-up. Requests under way go on to be.
-    pub fn begin_anew(&mut self, now: Instant) -> io::Result<()> {
+    pub fn begin_anew(&mut self, now: Instant) {
+        self.end_second(now);
         let (requests, samples) = (self.requests_in_flight, self.samples_in_flight);
         let said = std::mem::take(&mut self.totals.said);
-        *self = Self::new(now, self.server.as_ref().map(|server| server.process))?;
+        let server = self.server.take().map(|server| Server { at_start: server.latest, ..server });
+        *self = Self::begun(now, server);
         (self.requests_in_flight, self.samples_in_flight) = (requests, samples);
         self.totals = Totals { requests, samples_sent: samples, said, ..Totals::default() };
-        Ok(())
     }
 
     /// Counts an event.
@@ -189,7 +195,7 @@ impl Tally {
     }
 
     /// Ends a second, and tells what it came to.
-    pub fn end_second(&mut self, now: Instant) -> io::Result<&Second> {
+    pub fn end_second(&mut self, now: Instant) -> &Second {
         let mut second = std::mem::take(&mut self.now);
         second.span_s = (now - self.now_started).as_secs_f64();
         second.in_flight = self.requests_in_flight;
@@ -198,30 +204,46 @@ impl Tally {
             (!self.now_latency_us.is_empty()).then(|| Quantiles::of_micros(&self.now_latency_us));
         self.now_latency_us.reset();
         self.now_started = now;
-        if let Some(server) = &mut self.server {
-            let usage = server.process.usage()?;
-            second.server_cpu_s = Some(usage.cpu_s - server.latest.cpu_s);
+        if let Some((cpu_s, usage)) = self.server.as_mut().and_then(Server::look) {
+            second.server_cpu_s = Some(cpu_s);
             second.server_resident_bytes = Some(usage.resident_bytes);
-            server.latest = usage;
         }
         self.seconds.push(second);
-        Ok(&self.seconds[self.seconds.len() - 1])
+        &self.seconds[self.seconds.len() - 1]
     }
 
     /// All that was counted until now. `samples_overdue` were due and not sent.
-    pub fn finish(&mut self, now: Instant, samples_overdue: u64) -> io::Result<Counted> {
-        self.end_second(now)?;
+    pub fn finish(&mut self, now: Instant, samples_overdue: u64) -> Counted {
+        self.end_second(now);
         let wall_s = (now - self.started).as_secs_f64();
         let (samples, samples_unanswered) = (self.totals.samples_written, self.samples_in_flight);
         let between =
             |server: &Server| ServerReport::between(&server.at_start, &server.latest, wall_s, samples);
-        Ok(Counted {
+        Counted {
             totals: Totals { samples_unanswered, samples_overdue, ..self.totals.clone() },
             latency_us: self.latency_us.clone(),
             seconds: std::mem::take(&mut self.seconds),
             wall_s,
             server: self.server.as_ref().map(between),
-        })
+        }
+    }
+}
+
+impl Server {
+    /// The CPU time since the last look, and all that it used. Nothing once the process has ended:
+    /// what it spent until then stands.
+    fn look(&mut self) -> Option<(f64, Usage)> {
+        let usage = self.process?.usage().ok().filter(|usage| usage.resident_bytes > 0);
+        match usage {
+            Some(usage) => {
+                let before = std::mem::replace(&mut self.latest, usage);
+                Some((usage.cpu_s - before.cpu_s, usage))
+            }
+            None => {
+                self.process = None;
+                None
+            }
+        }
     }
 }
 
@@ -253,10 +275,10 @@ mod tests {
         answer(&mut tally, 2, 100, &[("duplicate", 3), ("too_old", 2)]);
         answer(&mut tally, 4, 100, &[("duplicate", 1)]);
         tally.add(failed(100));
-        let second = tally.end_second(start + Duration::from_secs(1)).expect("no process").clone();
+        let second = tally.end_second(start + Duration::from_secs(1)).clone();
         assert_eq!((second.requests, second.samples_written, second.samples_not_written), (2, 194, 106));
         assert_eq!((second.in_flight, second.span_s), (1, 1.0));
-        let counted = tally.finish(start + Duration::from_secs(2), 7).expect("no process");
+        let counted = tally.finish(start + Duration::from_secs(2), 7);
         let totals = counted.totals;
         assert_eq!((totals.samples_sent, totals.samples_written, totals.samples_unanswered), (400, 194, 100));
         assert_eq!(totals.samples_refused, [("duplicate".to_owned(), 4), ("too_old".to_owned(), 2)].into());
@@ -272,11 +294,26 @@ mod tests {
         let mut tally = Tally::new(start, None).expect("no process");
         (0..2).for_each(|_| tally.add(Event::Sent { samples: 10 }));
         answer(&mut tally, 2, 10, &[]);
-        tally.begin_anew(start + Duration::from_secs(1)).expect("no process");
+        tally.begin_anew(start + Duration::from_secs(1));
         answer(&mut tally, 9, 10, &[]);
-        let counted = tally.finish(start + Duration::from_secs(2), 0).expect("no process");
+        let counted = tally.finish(start + Duration::from_secs(2), 0);
         assert_eq!((counted.totals.requests, counted.totals.samples_written), (1, 10));
         assert_eq!((counted.wall_s, counted.latency_us.len()), (1.0, 1));
+    }
+
+    #[test]
+    fn a_server_that_ends_leaves_what_it_spent() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("a process");
+        let process = Process::open(child.id().cast_signed()).expect("it runs");
+        let start = Instant::now();
+        let mut tally = Tally::new(start, Some(process)).expect("it runs");
+        assert!(tally.end_second(start + Duration::from_secs(1)).server_cpu_s.is_some());
+        child.kill().and_then(|()| child.wait()).expect("it ends");
+        assert!(tally.end_second(start + Duration::from_secs(2)).server_cpu_s.is_none());
+        tally.begin_anew(start + Duration::from_secs(2));
+        assert!(
+            tally.finish(start + Duration::from_secs(3), 0).server.is_some_and(|server| server.cpu_s >= 0.0)
+        );
     }
 
     #[test]

@@ -139,3 +139,12 @@ fn a_run_ends_in_time_and_tells_what_was_due_and_not_sent() {
     assert!(totals.samples_sent <= 400 && totals.samples_overdue > 9000, "{totals:?}");
     assert_eq!(totals.samples_written, totals.samples_sent);
 }
+
+#[test]
+fn timestamps_that_come_up_to_the_clock_end_a_run_and_are_told() {
+    let address = receiver(|_| (Duration::ZERO, STORED));
+    let ending = |words: &[&str]| load(&address, words).ending;
+    assert_eq!(ending(&["--closed", "--start", "now", "--duration", "20s"]), Ending::ClockReached);
+    // It is encoded ahead up to the clock, but the time is over before.
+    assert_eq!(ending(&["--rate", "300", "--start", "now", "--duration", "1s"]), Ending::Done);
+}

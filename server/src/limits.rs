@@ -95,6 +95,9 @@ const _: () = assert!(
 );
 /// Batches of one gRPC stream that are under way.
 pub const STREAM_BATCHES_MAX: usize = 64;
+/// Samples of one gRPC stream from which on none of its batches is taken apart before others are
+/// answered: parts under way are to stay near the core. As messages they take a fifth.
+pub const STREAM_SAMPLES_MAX: usize = 16 << 10;
 /// Samples of one batch: taken apart in about 200 µs.
 pub const STREAM_BATCH_SAMPLES_MAX: usize = 16 << 10;
 /// A message of the gRPC API, in bytes, decompressed.

@@ -24,7 +24,7 @@ impl<'a> Split<'a> {
     }
 
     /// Begins a series; its `samples` follow.
-    #[inline]
+    #[inline(always)]
     pub fn series(&mut self, id: SeriesId, labels: LabelSpan, samples: u32) {
         self.current = usize::from(self.table.shard_of(id).0);
         if self.parts[self.current].is_none() {

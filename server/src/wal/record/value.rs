@@ -1,5 +1,7 @@
 //! A value by itself: a class of four bits and the bytes that this class keeps of it.
 
+use std::hint::select_unpredictable;
+
 /// How many bytes a value of each class takes: [`code`] tells which is which.
 pub(super) const CLASS_BYTES: [u8; 16] = [0, 1, 2, 3, 4, 5, 6, 3, 4, 2, 3, 4, 5, 6, 7, 8];
 
@@ -18,29 +20,29 @@ pub(super) struct Coded {
     pub(super) word: u64,
 }
 
+/// Which class a value is of can't be foreseen from the one before: no branch depends on it.
 #[inline]
-pub(super) const fn code(value: f64) -> Coded {
+pub(super) fn code(value: f64) -> Coded {
+    let bits = value.to_bits();
     let whole = value as i64;
     // Compared bit by bit: a negative zero is no whole number.
-    if whole >= 0 && whole < WHOLE_END && (whole as f64).to_bits() == value.to_bits() {
-        let bits = u64::BITS - whole.leading_zeros();
-        return Coded { class: bits.div_ceil(8) as u8, word: whole as u64 };
-    }
-    code_fraction(value)
+    let is_whole = (0..WHOLE_END).contains(&whole) & ((whole as f64).to_bits() == bits);
+    let whole_bytes = (u64::BITS - whole.leading_zeros()).div_ceil(8);
+    let whole = Coded { class: whole_bytes as u8, word: whole as u64 };
+    select_unpredictable(is_whole, whole, code_fraction(value))
 }
 
 /// What counts in fractions of a second mostly has two decimals, which no short float can hold.
-const fn code_fraction(value: f64) -> Coded {
+#[inline]
+fn code_fraction(value: f64) -> Coded {
     let bits = value.to_bits();
-    let zero_bytes = bits.trailing_zeros() / 8;
-    let float_bytes = if zero_bytes > 6 { FLOAT_BYTES_MIN } else { 8 - zero_bytes };
-    if float_bytes > 3 {
-        let hundredths = (value * 100.0 + 0.5) as u32;
-        if (hundredths as f64 / 100.0).to_bits() == bits {
-            return Coded { class: HUNDREDTHS + (hundredths >> 24 != 0) as u8, word: hundredths as u64 };
-        }
-    }
-    Coded { class: FLOAT + (float_bytes - FLOAT_BYTES_MIN) as u8, word: bits.swap_bytes() }
+    let float_bytes = (8 - bits.trailing_zeros() / 8).max(FLOAT_BYTES_MIN);
+    let hundredths = (value * 100.0 + 0.5) as u32;
+    let is_hundredths = (float_bytes > 3) & ((f64::from(hundredths) / 100.0).to_bits() == bits);
+    let short = Coded { class: HUNDREDTHS + u8::from(hundredths >> 24 != 0), word: u64::from(hundredths) };
+    let float_class = FLOAT + (float_bytes - FLOAT_BYTES_MIN) as u8;
+    let float = Coded { class: float_class, word: bits.swap_bytes() };
+    select_unpredictable(is_hundredths, short, float)
 }
 
 /// The value of which the lowest bytes of `word` are the coded ones; the others are not looked at.

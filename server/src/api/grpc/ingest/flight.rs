@@ -11,7 +11,7 @@ use super::super::status::refusal;
 use crate::api::core::Core;
 use crate::api::remote_write::Rejection;
 use crate::api::write::acknowledged;
-use crate::limits::{STREAM_BATCHES_MAX, STREAM_REFUSALS_MAX};
+use crate::limits::{STREAM_BATCHES_MAX, STREAM_REFUSALS_MAX, STREAM_SAMPLES_MAX};
 use crate::message::RefusedRef;
 use crate::routing::{Answer, Reserved};
 
@@ -20,6 +20,8 @@ use crate::routing::{Answer, Reserved};
 pub struct Sent {
     /// 0: it had definitions alone.
     number: u64,
+    /// In the batch.
+    samples: usize,
     answers: Vec<Answer>,
     samples_written: u64,
     refused_definitions: Vec<RefusedRef>,
@@ -35,6 +37,7 @@ impl Sent {
     pub fn definitions(refused_definitions: Vec<RefusedRef>) -> Self {
         Self {
             number: 0,
+            samples: 0,
             answers: Vec::new(),
             samples_written: 0,
             refused_definitions,
@@ -47,13 +50,14 @@ impl Sent {
     /// A batch that its shards have still to answer; `refused` are samples that none was asked for.
     pub fn batch(
         number: u64,
+        samples: usize,
         refused_definitions: Vec<RefusedRef>,
         refused: Vec<RefusedRef>,
         answers: Vec<Answer>,
         reserved: Reserved,
     ) -> Self {
         let definitions = Self::definitions(refused_definitions);
-        Self { number, refused, answers, reserved: Some(reserved), ..definitions }
+        Self { number, samples, refused, answers, reserved: Some(reserved), ..definitions }
     }
 
     /// Whether there is nothing to wait for and nothing to tell.
@@ -97,13 +101,15 @@ impl Sent {
 #[derive(Debug, Default)]
 pub struct Flight {
     sent: VecDeque<Sent>,
+    /// Of the batches in `sent`.
+    samples: usize,
     acknowledged_number: u64,
 }
 
 impl Flight {
     /// Whether another message may be taken in.
     pub fn has_room(&self) -> bool {
-        self.sent.len() < STREAM_BATCHES_MAX
+        self.sent.len() < STREAM_BATCHES_MAX && self.samples < STREAM_SAMPLES_MAX
     }
 
     /// Whether nothing is under way.
@@ -113,6 +119,7 @@ impl Flight {
 
     /// Adds a message behind the others.
     pub fn push(&mut self, sent: Sent) {
+        self.samples += sent.samples;
         self.sent.push_back(sent);
     }
 
@@ -137,6 +144,7 @@ impl Flight {
                 Poll::Pending => return Poll::Pending,
             }
             if let Some(sent) = self.sent.pop_front() {
+                self.samples -= sent.samples;
                 sent.tell(&mut response);
                 landed += 1;
             }

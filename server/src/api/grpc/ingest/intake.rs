@@ -182,7 +182,14 @@ impl Intake {
         }
         self.core.count(|counts| counts.refused.merge(&of_refused_series.counts));
         let definitions = std::mem::take(&mut refused.by_ref);
-        Ok(Ok(Sent::batch(columns.number, definitions, of_refused_series.by_ref, answers, reserved)))
+        Ok(Ok(Sent::batch(
+            columns.number,
+            columns.samples(),
+            definitions,
+            of_refused_series.by_ref,
+            answers,
+            reserved,
+        )))
     }
 }
 

@@ -145,7 +145,9 @@ mod tests {
                 let mut stream = stream.expect("a connection");
                 let mut request = [0; 1024];
                 assert!(stream.read(&mut request).expect("a request") > 0);
-                write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").expect("a client");
+                // In one write: the client hangs up as soon as it has read the status.
+                let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+                stream.write_all(answer.as_bytes()).expect("a client");
             }
         });
         assert_eq!([(); 3].map(|()| is_ready(&url).expect("a URL")), [false, false, true]);

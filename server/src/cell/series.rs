@@ -317,6 +317,14 @@ impl SeriesStore {
         prefetch(self.series.get(at.0));
     }
 
+    /// Brings the place of a series' next samples towards the core. Its line should be near.
+    #[inline]
+    pub fn prefetch_tail(&self, at: SeriesRef) {
+        if let Some(tail) = self.series.get(at.0).words.tail(&self.blocks) {
+            prefetch(tail);
+        }
+    }
+
     /// One past the highest ref ever given.
     pub fn end(&self) -> u32 {
         self.series.end()

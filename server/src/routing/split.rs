@@ -26,14 +26,31 @@ impl<'a> Split<'a> {
     /// Begins a series; its `samples` follow.
     #[inline(always)]
     pub fn series(&mut self, id: SeriesId, labels: LabelSpan, samples: u32) {
+        if let Some(part) = self.part_of(id) {
+            part.series.push(PartSeries { id, labels, samples });
+        }
+    }
+
+    /// Begins a series with its first sample; [others](Self::another_sample) may follow.
+    #[inline(always)]
+    pub fn series_with(&mut self, id: SeriesId, labels: LabelSpan, sample: Sample) {
+        if let Some(part) = self.part_of(id) {
+            let part = &mut **part;
+            part.series.push(PartSeries { id, labels, samples: 1 });
+            part.samples.push(sample);
+        }
+    }
+
+    /// The part of a series' owner, which becomes the current one.
+    #[inline(always)]
+    fn part_of(&mut self, id: SeriesId) -> Option<&mut Part> {
         self.current = usize::from(self.table.shard_of(id).0);
-        if self.parts[self.current].is_none() {
-            self.parts[self.current] = self.pool.take();
+        let part = &mut self.parts[self.current];
+        if part.is_none() {
+            *part = self.pool.take();
+            self.overloaded |= part.is_none();
         }
-        match &mut self.parts[self.current] {
-            Some(part) => part.series.push(PartSeries { id, labels, samples }),
-            None => self.overloaded = true,
-        }
+        part.as_mut()
     }
 
     /// One sample of the series that was begun last.

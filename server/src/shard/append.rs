@@ -7,10 +7,25 @@ use crate::model::{Labels, RefusedReason, Sample, SeriesId};
 use crate::shard::Shard;
 use crate::wal::Journal;
 
-/// How many series ahead the table's slot is brought near, and then the series' line: far enough
-/// that memory answers in time, near enough that it is still there when it is used.
+/// How many series ahead the table's slot is brought near, then the series' line, and then the end
+/// of its open chunk: far enough that memory answers in time, near enough that it is still there
+/// when it is used.
 const SLOT_AHEAD: usize = 24;
-const LINE_AHEAD: usize = 12;
+const LINE_AHEAD: usize = 16;
+const TAIL_AHEAD: usize = 8;
+
+/// The series that the next entries probably mean, found when their lines were brought near.
+#[derive(Debug, Default)]
+struct Ahead([Option<SeriesRef>; AHEAD_MAX]);
+const AHEAD_MAX: usize = 32;
+const _: () = assert!(LINE_AHEAD < AHEAD_MAX);
+
+/// What the entries of a part have in common.
+#[derive(Debug, Clone, Copy)]
+struct OfPart<'a> {
+    body: &'a WriteBody,
+    bounds: TimeBounds,
+}
 
 /// Which timestamps are taken in, in ms, both ends inclusive.
 #[derive(Debug, Clone, Copy)]
@@ -41,12 +56,21 @@ impl Shard {
         journal: &mut impl Journal,
     ) -> PartOutcome {
         let mut outcome = PartOutcome::default();
+        let mut ahead = Ahead::default();
         let mut rest = samples;
-        for (i, entry) in series.iter().enumerate() {
-            self.prefetch(series, i);
-            let (own, after) = rest.split_at(entry.samples as usize);
+        for step in 0..series.len() + SLOT_AHEAD {
+            self.look_ahead(series, step, &mut ahead);
+            let Some(at) = step.checked_sub(SLOT_AHEAD) else { continue };
+            let (own, after) = rest.split_at(series[at].samples as usize);
             rest = after;
-            self.append_series(body, entry, own, bounds, journal, &mut outcome);
+            self.append_series(
+                OfPart { body, bounds },
+                &series[at],
+                ahead.at(at),
+                own,
+                journal,
+                &mut outcome,
+            );
         }
         self.note_range(samples, bounds);
         self.counters.samples += outcome.written;
@@ -59,38 +83,50 @@ impl Shard {
     /// Widens the shard's range by what was sent inside the bounds.
     fn note_range(&mut self, samples: &[Sample], bounds: TimeBounds) {
         let allowed = bounds.oldest_ms..=bounds.newest_ms;
-        let times = || samples.iter().map(|s| s.timestamp_ms).filter(|time| allowed.contains(time));
-        if let Some((oldest, newest)) = times().min().zip(times().max()) {
-            let (was_oldest, was_newest) = self.range_ms.unwrap_or((oldest, newest));
-            self.range_ms = Some((oldest.min(was_oldest), newest.max(was_newest)));
+        let widest = |(oldest, newest): (i64, i64), time: i64| (oldest.min(time), newest.max(time));
+        let times = || samples.iter().map(|sample| sample.timestamp_ms);
+        let none = (i64::MAX, i64::MIN);
+        let mut range_ms = times().fold(none, widest);
+        if !(allowed.contains(&range_ms.0) && allowed.contains(&range_ms.1)) {
+            range_ms = times().filter(|time| allowed.contains(time)).fold(none, widest);
+        }
+        if range_ms != none {
+            let was = self.range_ms.unwrap_or(range_ms);
+            self.range_ms = Some(widest(widest(was, range_ms.0), range_ms.1));
         }
     }
 
+    /// Brings near what the entries behind the one of this step will touch, each in three steps.
     #[inline]
-    fn prefetch(&self, series: &[PartSeries], at: usize) {
-        if let Some(next) = series.get(at + SLOT_AHEAD) {
+    fn look_ahead(&self, series: &[PartSeries], step: usize, ahead: &mut Ahead) {
+        if let Some(next) = series.get(step) {
             self.cells[usize::from(next.id.cell().0)].table.prefetch(next.id);
         }
-        if let Some(next) = series.get(at + LINE_AHEAD)
-            && let Some(found) = self.cells[usize::from(next.id.cell().0)].table.candidate(next.id)
+        if let Some(at) = step.checked_sub(SLOT_AHEAD - LINE_AHEAD)
+            && let Some(next) = series.get(at)
         {
-            self.store.prefetch(found);
+            let candidate = self.cells[usize::from(next.id.cell().0)].table.candidate(next.id);
+            ahead.set(at, candidate);
+            candidate.inspect(|found| self.store.prefetch(*found));
+        }
+        if let Some(at) = step.checked_sub(SLOT_AHEAD - TAIL_AHEAD)
+            && let Some(found) = ahead.at(at)
+        {
+            self.store.prefetch_tail(found);
         }
     }
 
     #[inline]
     fn append_series(
         &mut self,
-        body: &WriteBody,
+        OfPart { body, bounds }: OfPart<'_>,
         entry: &PartSeries,
+        candidate: Option<SeriesRef>,
         samples: &[Sample],
-        bounds: TimeBounds,
         journal: &mut impl Journal,
         outcome: &mut PartOutcome,
     ) {
-        let cell = &mut self.cells[usize::from(entry.id.cell().0)];
-        let store = &self.store;
-        let mut series = cell.table.find(entry.id, |s| store.id(s) == entry.id);
+        let mut series = candidate.filter(|s| self.store.id(*s) == entry.id).or_else(|| self.find(entry.id));
         for sample in samples {
             let result = match (bounds.check(*sample), series) {
                 (Err(reason), _) => Err(reason),
@@ -105,6 +141,13 @@ impl Shard {
             }
         }
         self.cells[usize::from(entry.id.cell().0)].samples += samples.len() as u64;
+    }
+
+    /// The series of an id. An append asks only where no candidate was right: the series is new, or
+    /// was made since the candidates were looked up, or shares its tag with another.
+    #[inline(never)]
+    pub(super) fn find(&self, id: SeriesId) -> Option<SeriesRef> {
+        self.cells[usize::from(id.cell().0)].table.find(id, |s| self.store.id(s) == id)
     }
 
     #[inline]
@@ -181,6 +224,19 @@ impl Shard {
         self.table_bytes -= table.bytes();
         table.insert(id, series, |s| store.id(s));
         self.table_bytes += table.bytes();
+    }
+}
+
+impl Ahead {
+    #[inline]
+    fn set(&mut self, at: usize, series: Option<SeriesRef>) {
+        self.0[at % AHEAD_MAX] = series;
+    }
+
+    /// What was found for the entry at `at`, one of those that the last steps were about.
+    #[inline]
+    fn at(&self, at: usize) -> Option<SeriesRef> {
+        self.0[at % AHEAD_MAX]
     }
 }
 

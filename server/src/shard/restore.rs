@@ -305,11 +305,6 @@ impl Refs {
 }
 
 impl Shard {
-    fn find(&self, id: SeriesId) -> Option<SeriesRef> {
-        let cell = &self.cells[usize::from(id.cell().0)];
-        cell.table.find(id, |series| self.store.id(series) == id)
-    }
-
     /// Takes a series that was put into the store into its cell and the index.
     fn adopt(&mut self, series: SeriesRef) {
         self.index.add(series, self.store.labels(series));

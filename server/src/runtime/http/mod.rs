@@ -52,6 +52,8 @@ pub struct HttpLimits {
     pub read_buffer_bytes_max: usize,
     /// Requests under way on one HTTP/2 connection.
     pub concurrent_streams_max: u32,
+    /// The largest HTTP/2 frame. A batch of usual size comes in one, and is not put together of many.
+    pub frame_bytes_max: u32,
     /// What an HTTP/2 stream may send ahead, in bytes.
     pub stream_window_bytes: u32,
     /// What an HTTP/2 connection may send ahead, in bytes.
@@ -68,6 +70,7 @@ impl Default for HttpLimits {
             header_bytes_max: 32 << 10,
             read_buffer_bytes_max: 512 << 10,
             concurrent_streams_max: 128,
+            frame_bytes_max: 64 << 10,
             stream_window_bytes: 1 << 20,
             connection_window_bytes: 4 << 20,
         }
@@ -237,6 +240,7 @@ fn http2(limits: &HttpLimits) -> http2::Builder<LocalSpawner> {
         .keep_alive_timeout(limits.stall_timeout)
         .max_concurrent_streams(limits.concurrent_streams_max)
         .max_header_list_size(u32::try_from(limits.header_bytes_max).unwrap_or(u32::MAX))
+        .max_frame_size(limits.frame_bytes_max)
         .initial_stream_window_size(limits.stream_window_bytes)
         .initial_connection_window_size(limits.connection_window_bytes);
     builder

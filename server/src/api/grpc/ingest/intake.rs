@@ -202,22 +202,19 @@ pub fn deal_out(
 ) -> Result<(), BatchFault> {
     let (mut sample_number, mut last) = (0, None);
     columns.for_each(STREAM_BATCH_SAMPLES_MAX, |stream_ref, sample| {
-        let route = routes.get(stream_ref as usize);
-        match route.map(|route| route.state) {
-            Some(RouteState::Series) if last == Some(stream_ref) => split.another_sample(sample),
-            Some(RouteState::Series) => {
-                let route = &routes[stream_ref as usize];
-                split.series(route.id, route.labels, 1);
-                split.sample(sample);
+        let undefined = || BatchFault::UndefinedRef { sample: sample_number, stream_ref };
+        let route = routes.get(stream_ref as usize).ok_or_else(undefined)?;
+        match route.state {
+            RouteState::Series if last == Some(stream_ref) => split.another_sample(sample),
+            RouteState::Series => {
+                split.series_with(route.id, route.labels, sample);
                 last = Some(stream_ref);
             }
-            Some(RouteState::Refused(reason)) => {
+            RouteState::Refused(reason) => {
                 refused.counts.add(reason, 1);
                 refused.note_ref(stream_ref, reason, 1);
             }
-            Some(RouteState::Undefined) | None => {
-                return Err(BatchFault::UndefinedRef { sample: sample_number, stream_ref });
-            }
+            RouteState::Undefined => return Err(undefined()),
         }
         sample_number += 1;
         Ok(())

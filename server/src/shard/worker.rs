@@ -19,7 +19,7 @@ use crate::wal::Log;
 
 /// Samples after which a group is committed, though more waits. A commit costs what a thousand
 /// samples cost, so a group is large where there is much to do.
-const GROUP_SAMPLES: usize = 32 * 1024;
+const GROUP_SAMPLES: usize = 64 * 1024;
 
 /// Samples of a group that are taken in between two looks at the reactor: about 200 µs.
 const SLICE_SAMPLES: usize = 4096;

@@ -3,7 +3,7 @@
 //! The rest of the node never names glommio (the direct files in `disk` apart); it knows nothing of
 //! samples, shards or what a message means. In reading order:
 //!
-//! - [`cpus`], [`memory`] and [`preflight`]: what the machine and the container allow, asked before anything starts;
+//! - [`cpus`] and [`preflight`]: what the machine and the container allow, asked before anything starts;
 //! - [`executors`]: one pinned thread for each CPU, started together or not at all;
 //!   [`tasks`], [`timers`], [`slices`]: what runs on one of them;
 //! - [`lanes`]: bounded channels from each executor to each other;
@@ -23,7 +23,6 @@ pub mod http;
 pub mod io;
 pub mod lanes;
 pub mod listen;
-pub mod memory;
 mod pinger;
 pub mod preflight;
 mod readiness;

@@ -111,6 +111,7 @@ pub fn run_until(
     // Each lane has room for the requests and for the replies that its core may have under way.
     let options = Options {
         lane_capacity: 2 * LANE_CAPACITY,
+        memory_nodes: plan.memory_nodes(),
         ..Options::on_cpus(plan.cpus())
     };
     let start = move |executor: Executor<LaneMessage>| assemble::run_core(Arc::clone(&shared), executor);

@@ -98,6 +98,11 @@ impl Plan {
     pub fn cpus(&self) -> Vec<usize> {
         self.seats.iter().map(|seat| seat.cpu.0).collect()
     }
+
+    /// The nodes that the shards' memory is to come from, by shard.
+    pub fn memory_nodes(&self) -> Vec<Option<usize>> {
+        self.seats.iter().map(|seat| seat.memory.map(|node| node.0)).collect()
+    }
 }
 
 /// `node 0: CPUs 0-7; node 1: CPUs 8-15`

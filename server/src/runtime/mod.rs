@@ -4,7 +4,8 @@
 //! samples, shards or what a message means. In reading order:
 //!
 //! - [`cpus`] and [`preflight`]: what the machine and the container allow, asked before anything starts;
-//! - [`executors`]: one pinned thread for each CPU, started together or not at all;
+//! - [`executors`]: one pinned thread for each CPU, started together or not at all, and by `numa`
+//!   with memory of its node;
 //!   [`tasks`], [`timers`], [`slices`]: what runs on one of them;
 //! - [`lanes`]: bounded channels from each executor to each other;
 //! - [`listen`], [`io`], [`http`]: sockets and hyper on top of them;
@@ -23,6 +24,7 @@ pub mod http;
 pub mod io;
 pub mod lanes;
 pub mod listen;
+mod numa;
 mod pinger;
 pub mod preflight;
 mod readiness;

@@ -261,9 +261,18 @@ const EXECUTOR: &[Row] = &[
     row("silverback_connections", Kind::Gauge, "Open connections.", {
         Value::Executor(|e| e.connections_open)
     }),
-    row("silverback_connections_accepted_total", Kind::Counter, "Connections accepted.", {
-        Value::Executor(|e| e.connections_accepted)
-    }),
+    row(
+        "silverback_connections_accepted_total",
+        Kind::Counter,
+        "Connections served, those that came from another core too.",
+        Value::Executor(|e| e.connections_accepted),
+    ),
+    row(
+        "silverback_connections_handed_over_total",
+        Kind::Counter,
+        "Connections that another core with fewer was given before anything was read.",
+        Value::Executor(|e| e.connections_handed_over),
+    ),
     row("silverback_connections_refused_total", Kind::Counter, "Connections closed at the limit.", {
         Value::Executor(|e| e.connections_refused)
     }),

@@ -16,6 +16,7 @@
 //! tasks, for ever; so nothing is preempted here, work that is long yields by itself ([`slices`]),
 //! and a `pinger` from outside is the net beneath. And its rings cost several system calls a
 //! round; so sockets are watched by an epoll set of which the ring sees one descriptor (`readiness`).
+mod acceptors;
 pub mod counters;
 pub mod cpus;
 mod epoll;

@@ -148,6 +148,11 @@ where
     if options.cpus.is_empty() {
         return Err(RunError::NoCpus);
     }
+    if prefers_several_nodes(&options.memory_nodes)
+        && let Err(error) = numa::forgo_huge_pages()
+    {
+        tracing::info!(%error, "huge pages stay: some of an executor's memory will be on other nodes");
+    }
     let start = Arc::new(start);
     let (reports, reported) = channel();
     let beats: Vec<_> = options.cpus.iter().map(|_| Arc::new(Beat::default())).collect();
@@ -184,6 +189,12 @@ where
     let outputs = join_all(threads);
     drop(pinger);
     outputs
+}
+
+fn prefers_several_nodes(memory_nodes: &[Option<usize>]) -> bool {
+    let mut nodes = memory_nodes.iter().flatten();
+    let first = nodes.next();
+    nodes.any(|node| Some(node) != first)
 }
 
 struct Thread<R> {
@@ -330,13 +341,25 @@ mod tests {
     #[test]
     fn executors_start_on_memory_of_a_node_that_is_there_or_is_not() {
         let options = Options {
-            memory_nodes: vec![Some(0), Some(1 << 20)],
+            memory_nodes: vec![Some(1 << 20), Some(0)],
             io_memory_bytes: 64 << 10,
             start_timeout: Duration::from_secs(30),
             ..Options::on_cpus(vec![0, 0, 0])
         };
         let start = |executor: Executor<()>| async move { executor.index };
         assert_eq!(run(&options, &Shutdown::new(), start).unwrap(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn only_executors_on_different_nodes_prefer_several() {
+        for (nodes, several) in [
+            (&[][..], false),
+            (&[None, None], false),
+            (&[Some(1), Some(1), None], false),
+            (&[Some(0), None, Some(1)], true),
+        ] {
+            assert_eq!(prefers_several_nodes(nodes), several, "{nodes:?}");
+        }
     }
 
     #[test]

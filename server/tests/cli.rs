@@ -198,4 +198,7 @@ fn a_topology_that_cannot_be_read_is_told_with_its_file() {
     let (code, _, stderr) = run(silverback(&["topology", "--tree", root, "--affinity", "2-"]));
     assert_eq!(code, 1);
     check_holds(&stderr, &["--affinity \"2-\" is no list of CPUs"]);
+    let (code, _, stderr) = run(silverback(&["topology", "--tree", "/nowhere", "--affinity", "0"]));
+    assert_eq!(code, 1);
+    check_holds(&stderr, &["/nowhere has no sys/"]);
 }

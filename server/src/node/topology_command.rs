@@ -35,6 +35,9 @@ pub enum TopologyCommandError {
     /// The mask that was given makes no sense.
     #[error("--affinity {0:?} is no list of CPUs, such as 0-3,8")]
     Affinity(String),
+    /// There are no files of a machine.
+    #[error("{} has no sys/: it is no tree of a machine's files", .0.display())]
+    NoTree(PathBuf),
     /// The topology is not known.
     #[error(transparent)]
     Topology(#[from] TopologyError),
@@ -53,7 +56,7 @@ pub fn show(
     form: Form,
     out: &mut impl Write,
 ) -> Result<(), TopologyCommandError> {
-    let roots = machine.tree.as_deref().map_or_else(Roots::host, Roots::below);
+    let roots = roots_of(machine)?;
     let topology = Topology::read(&roots, &affinity_of(machine, &roots)?)?;
     let picture = Picture { topology: &topology, plan: &plan(&topology, shards) };
     match form {
@@ -61,6 +64,13 @@ pub fn show(
         Form::Json => writeln!(out, "{}", picture.json())?,
     }
     Ok(out.flush()?)
+}
+
+fn roots_of(machine: &Machine) -> Result<Roots, TopologyCommandError> {
+    let Some(tree) = &machine.tree else { return Ok(Roots::host()) };
+    let roots = Roots::below(tree);
+    // Else each missing file would have its fall-back, and the answer would be of no machine at all.
+    if roots.sysfs.is_dir() { Ok(roots) } else { Err(TopologyCommandError::NoTree(tree.clone())) }
 }
 
 fn affinity_of(machine: &Machine, roots: &Roots) -> Result<BTreeSet<usize>, TopologyCommandError> {

@@ -37,7 +37,8 @@ impl fmt::Display for Picture<'_> {
         }
         self.write_left_alone(f)?;
         for caution in &self.plan.cautions {
-            writeln!(f, "\ncaution: {caution}")?;
+            writeln!(f, "\ncaution:")?;
+            write_wrapped(f, &caution.to_string(), ' ')?;
         }
         Ok(())
     }
@@ -110,7 +111,7 @@ impl Picture<'_> {
         }
         for (reason, cpus) in by_reason {
             writeln!(f, "\nwithout a shard: {reason}")?;
-            write_wrapped(f, &numbers::show(cpus))?;
+            write_wrapped(f, &numbers::show(cpus), ',')?;
         }
         Ok(())
     }
@@ -138,12 +139,12 @@ fn memory_text(node: &NumaNode) -> String {
     }
 }
 
-/// A list of numbers over as many lines as it takes.
-fn write_wrapped(f: &mut fmt::Formatter<'_>, list: &str) -> fmt::Result {
+/// A text over as many lines as it takes, each ending behind a separator.
+fn write_wrapped(f: &mut fmt::Formatter<'_>, text: &str, separator: char) -> fmt::Result {
     let mut line = String::new();
-    for part in list.split_inclusive(',') {
-        if INDENT.len() + line.len() + part.len() > COLUMNS {
-            writeln!(f, "{INDENT}{line}")?;
+    for part in text.split_inclusive(separator) {
+        if INDENT.len() + line.len() + part.trim_end().len() > COLUMNS {
+            writeln!(f, "{INDENT}{}", line.trim_end())?;
             line.clear();
         }
         line.write_str(part)?;

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use silverback::config::{self, Config, Effective, FaultList};
+use silverback::node::topology_command::{self, Form, Machine};
 use silverback::node::wal_command::{self as logs, Detail, Soundness};
 use silverback::node::{self, NodeError};
 
@@ -16,6 +17,11 @@ const EXIT_CONFIG: u8 = 2;
 /// What the commands that look at a data directory take.
 const DATA_DIR: &str = "dir";
 
+/// What `topology` takes.
+const JSON: &str = "json";
+const TREE: &str = "tree";
+const AFFINITY: &str = "affinity";
+
 const EXAMPLES: &str = "\
 Where values come from, each over the next:
   a flag --data-dir, the environment SILVERBACK_DATA_DIR, the file's data-dir, the default.
@@ -24,6 +30,7 @@ Examples:
   silverback                                     a node on 127.0.0.1:9009, data in ./silverback-data
   silverback --listen :9009 --retention 2d       on every address, keeping two days
   silverback check-config --config node.yaml     what the node would run with, and why
+  silverback topology                            this machine's cores, and where the shards go
   silverback wal verify ./silverback-data        whether a stopped node's log is whole
 
 To send it samples, give Prometheus:
@@ -37,6 +44,7 @@ fn main() -> ExitCode {
     match matches.subcommand() {
         Some(("check-config", options)) => check_config(&[&matches, options]),
         Some(("run", options)) => run(&[&matches, options]),
+        Some(("topology", options)) => show_topology(&[&matches, options]),
         Some(("wal", options)) => look_at_logs(options),
         _ => run(&[&matches]),
     }
@@ -52,7 +60,27 @@ fn command() -> Command {
         .after_help(EXAMPLES)
         .subcommand(config::with_options(run))
         .subcommand(config::with_options(check_config))
+        .subcommand(config::with_options(topology_command()))
         .subcommand(wal_command())
+}
+
+fn topology_command() -> Command {
+    let arg = |name: &'static str| Arg::new(name).long(name).help_heading("Topology");
+    Command::new("topology")
+        .about("Print the NUMA nodes, cores and quota that a node finds here, and which shard would run on which CPU")
+        .after_help("In the picture, `s3 3+19` is shard 3 on a core of CPUs 3 and 19, and `-- 4+20` a core without a shard.")
+        .arg(arg(JSON).action(ArgAction::SetTrue).help("Print one JSON object"))
+        .arg(
+            arg(TREE)
+                .value_name("DIR")
+                .value_parser(value_parser!(PathBuf))
+                .help("Another machine's: DIR holds its sys/ and proc/ as they lie below /"),
+        )
+        .arg(
+            arg(AFFINITY)
+                .value_name("CPUS")
+                .help("The affinity mask, such as 0-3,8 [default: this process'; with --tree all that are online]"),
+        )
 }
 
 fn wal_command() -> Command {
@@ -109,6 +137,26 @@ fn load(matches: &[&ArgMatches]) -> Result<Effective, FaultList> {
     config::load(matches.iter().copied(), std::env::vars_os())
 }
 
+fn show_topology(matches: &[&ArgMatches]) -> ExitCode {
+    let effective = match load(matches) {
+        Ok(effective) => effective,
+        Err(faults) => return refuse(&faults),
+    };
+    let options = matches[matches.len() - 1];
+    let machine = Machine {
+        tree: options.get_one::<PathBuf>(TREE).cloned(),
+        affinity: options.get_one::<String>(AFFINITY).cloned(),
+    };
+    let form = if options.get_flag(JSON) { Form::Json } else { Form::Picture };
+    match topology_command::show(&machine, effective.config.shards, form, &mut io::stdout().lock()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("silverback: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 fn check_config(matches: &[&ArgMatches]) -> ExitCode {
     match load(matches) {
         Ok(effective) => {
@@ -156,7 +204,7 @@ fn run(matches: &[&ArgMatches]) -> ExitCode {
 fn exit_code(error: &NodeError) -> u8 {
     match error {
         NodeError::Preflight(_) | NodeError::LimitTooSmall(_) => EXIT_CONFIG,
-        NodeError::Cpus(_)
+        NodeError::Topology(_)
         | NodeError::Memory(_)
         | NodeError::Listen(..)
         | NodeError::Signals(_)

@@ -133,3 +133,72 @@ fn a_memory_limit_too_small_for_its_shards_is_told_with_the_least_that_would_do(
     assert_eq!(code, 0);
     check_holds(&stdout, &["memory-limit: 512MiB", "# memory here: limit 512 MiB"]);
 }
+
+/// Another machine's files, removed when the test ends.
+struct Tree(PathBuf);
+
+impl Tree {
+    fn create(name: &str, files: &[(&str, &str)]) -> Self {
+        let root = std::env::temp_dir().join(format!("silverback-cli-{}-{name}", std::process::id()));
+        for (path, text) in files {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        Self(root)
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+const TWO_NODES: [(&str, &str); 6] = [
+    ("sys/devices/system/cpu/online", "0-3\n"),
+    ("sys/devices/system/node/online", "0-1\n"),
+    ("sys/devices/system/node/node0/cpulist", "0-1\n"),
+    ("sys/devices/system/node/node0/meminfo", "Node 0 MemTotal: 8388608 kB\n"),
+    ("sys/devices/system/node/node1/cpulist", "2-3\n"),
+    ("sys/devices/system/node/node1/meminfo", "Node 1 MemTotal: 8388608 kB\n"),
+];
+
+#[test]
+fn the_topology_of_this_machine_is_shown_as_a_picture_and_as_json() {
+    let (code, stdout, stderr) = run(silverback(&["topology"]));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    check_holds(&stdout, &["node 0", "s0", " shard"]);
+    let (code, stdout, _) = run(silverback(&["--shards=1", "topology", "--json"]));
+    assert_eq!(code, 0);
+    let json: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(json["shards"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn the_topology_of_another_machine_is_read_from_its_files() {
+    let tree = Tree::create("nodes", &TWO_NODES);
+    let root = tree.0.to_str().unwrap();
+    let (code, stdout, _) = run(silverback(&["topology", "--tree", root, "--shards=2"]));
+    assert_eq!(code, 0);
+    check_holds(&stdout, &["2 nodes, 4 usable cores", "s0  0", "s1  2", "no more shards were asked for"]);
+    let (code, stdout, _) = run(silverback(&["topology", "--tree", root, "--affinity", "3"]));
+    assert_eq!(code, 0);
+    check_holds(&stdout, &["s0  3", "not in the affinity mask\n   0-2\n"]);
+}
+
+#[test]
+fn a_topology_that_cannot_be_read_is_told_with_its_file() {
+    let tree =
+        Tree::create("garbage", &[&TWO_NODES[..1], &[("sys/devices/system/node/online", "x\n")]].concat());
+    let root = tree.0.to_str().unwrap();
+    let (code, stdout, stderr) = run(silverback(&["topology", "--tree", root]));
+    assert_eq!((code, stdout.as_str()), (1, ""));
+    check_holds(&stderr, &["node/online can't be understood"]);
+    let (code, _, stderr) = run(silverback(&["topology", "--tree", root, "--affinity", "2-"]));
+    assert_eq!(code, 1);
+    check_holds(&stderr, &["--affinity \"2-\" is no list of CPUs"]);
+    let (code, _, stderr) = run(silverback(&["topology", "--tree", "/nowhere", "--affinity", "0"]));
+    assert_eq!(code, 1);
+    check_holds(&stderr, &["/nowhere has no sys/"]);
+}

@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::limits::MemoryPlan;
 use crate::message::{AcceptorCounts, PartPool};
 use crate::model::SeriesIdHasher;
+use crate::placement::NodeId;
 use crate::routing::{BodyPool, ByteBudget, Router};
 use crate::runtime::{Shutdown, Slicer};
 use crate::wal::health::LogHealth;
@@ -57,6 +58,8 @@ pub struct NodeFacts {
     pub started_ms: i64,
     /// The CPU that each shard is pinned to.
     pub cpus: Box<[usize]>,
+    /// The NUMA node of each of these CPUs.
+    pub nodes: Box<[NodeId]>,
     /// Where it listens.
     pub listen: Box<[SocketAddr]>,
     /// How far the replays have come.

@@ -4,6 +4,7 @@ use crate::api::pages::refused;
 use crate::message::{AcceptorCounts, CoreStats, ShardStats};
 use crate::metrics::{Family, Kind};
 use crate::model::RefusedReason;
+use crate::placement::NodeId;
 use crate::runtime::Counts;
 
 /// All families of the node itself.
@@ -20,6 +21,17 @@ pub fn families(cores: &[CoreStats], ready: bool) -> Vec<Family> {
     families.extend(ACCEPTOR.iter().map(|row| row.family(cores)));
     families.extend(EXECUTOR.iter().map(|row| row.family(cores)));
     families
+}
+
+/// Where each shard runs.
+pub fn placement(cpus: &[usize], nodes: &[NodeId]) -> Family {
+    let help = "The CPU that a shard is pinned to, and its NUMA node: always 1.";
+    let mut family = Family::new("silverback_shard_cpu", Kind::Gauge, help);
+    for (shard, (cpu, node)) in cpus.iter().zip(nodes).enumerate() {
+        let labels = [("shard", shard.to_string()), ("cpu", cpu.to_string()), ("node", node.to_string())];
+        family.push(labels, 1.0);
+    }
+    family
 }
 
 /// Every reason, also those that never came up: an alert on one needs its zero.
@@ -249,9 +261,18 @@ const EXECUTOR: &[Row] = &[
     row("silverback_connections", Kind::Gauge, "Open connections.", {
         Value::Executor(|e| e.connections_open)
     }),
-    row("silverback_connections_accepted_total", Kind::Counter, "Connections accepted.", {
-        Value::Executor(|e| e.connections_accepted)
-    }),
+    row(
+        "silverback_connections_accepted_total",
+        Kind::Counter,
+        "Connections served, those that came from another core too.",
+        Value::Executor(|e| e.connections_accepted),
+    ),
+    row(
+        "silverback_connections_handed_over_total",
+        Kind::Counter,
+        "Connections that another core with fewer was given before anything was read.",
+        Value::Executor(|e| e.connections_handed_over),
+    ),
     row("silverback_connections_refused_total", Kind::Counter, "Connections closed at the limit.", {
         Value::Executor(|e| e.connections_refused)
     }),

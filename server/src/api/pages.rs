@@ -43,6 +43,7 @@ async fn families(core: &Core) -> Result<Vec<Family>, FanoutError> {
     let mut families = vec![metrics::build_info()];
     families.extend(metrics::process_families(Path::new(metrics::PROC)));
     families.extend(node_metrics::families(&cores, core.not_ready().is_none()));
+    families.push(node_metrics::placement(&core.node.cpus, &core.node.nodes));
     families.extend(memory_metrics::families(&core.node.memory, &cores));
     Ok(families)
 }

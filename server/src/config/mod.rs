@@ -80,7 +80,7 @@ pub struct Config {
 /// How many shards a node runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShardCount {
-    /// One for each physical core that the process may use.
+    /// One for each physical core that the process may use, as far as its CPU quota goes.
     PerCore,
     /// As many as this.
     Fixed(NonZeroUsize),

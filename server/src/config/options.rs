@@ -89,7 +89,7 @@ pub(super) static OPTIONS: &[ConfigOption] = &[
         value_name: "COUNT",
         heading: NODE,
         help: "How many shards, each on a core of its own. `auto`: one for each physical core that \
-               the process may use",
+               the process may use, and no more than its CPU quota has whole CPUs",
         set: Set::One(|config, text| set_shards(text).map(|shards| config.shards = shards)),
         show: |config| Shown::One(show_shards(config.shards)),
     },

@@ -22,6 +22,7 @@ use crate::node::host::ExecutorHost;
 use crate::node::memory::MemoryWatch;
 use crate::node::recovery::{Meeting, Recovery, RecoveryError};
 use crate::node::{memory, self_scrape, upkeep};
+use crate::placement::Plan;
 use crate::routing::{BodyPool, ByteBudget, Lanes, Router, RoutingTable};
 use crate::runtime::{
     self, BoundAddress, Delivery, Executor, HttpLimits, HttpServer, LaneReceivers, LaneSenders, Listener,
@@ -53,20 +54,21 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// For one core on each of `cpus`.
+    /// For one core on each of the plan's CPUs.
     pub fn new(
         config: Config,
         memory: MemoryPlan,
-        cpus: Vec<usize>,
+        placement: &Plan,
         listeners: Vec<BoundAddress>,
         data_dir: DataDir,
         clock: &Clock,
     ) -> Self {
-        let watch = MemoryWatch::new(memory, cpus.len());
+        let watch = MemoryWatch::new(memory, placement.seats.len());
         let facts = NodeFacts {
             started: runtime::now(),
             started_ms: clock.now_ms(),
-            cpus: cpus.into(),
+            cpus: placement.cpus().into(),
+            nodes: placement.seats.iter().map(|seat| seat.node).collect(),
             listen: listeners.iter().map(BoundAddress::address).collect(),
             memory,
             replay: ReplayProgress::default(),

@@ -18,7 +18,8 @@ use crate::limits::memory::AUTO_LIMIT_PERCENT;
 use crate::metrics;
 use crate::node::NodeError;
 use crate::node::assemble::Shared;
-use crate::runtime::memory::{AllowedMemory, allowed_memory};
+use crate::placement::Roots;
+use crate::placement::memory::{AllowedMemory, allowed_memory};
 use crate::runtime::{sleep, spawn_background};
 use crate::shard::Shard;
 
@@ -38,7 +39,7 @@ pub struct MemoryShare {
 impl MemoryShare {
     /// For a node of so many cores on this machine.
     pub fn of(config: &Config, cores: usize) -> Result<Self, NodeError> {
-        let allowed = allowed_memory(Path::new("/"))?;
+        let allowed = allowed_memory(&Roots::host())?;
         let limit_bytes = match config.memory_limit {
             MemoryLimit::Auto => allowed.bytes / 100 * AUTO_LIMIT_PERCENT,
             MemoryLimit::Fixed(bytes) => bytes,
@@ -137,7 +138,7 @@ pub fn start(shared: &std::sync::Arc<Shared>, index: usize, core: &Rc<Core>, sha
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::memory::MemoryBound;
+    use crate::placement::memory::MemoryBound;
 
     const MIB: usize = 1 << 20;
 

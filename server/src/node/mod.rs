@@ -5,21 +5,21 @@ mod host;
 mod memory;
 mod recovery;
 mod self_scrape;
+pub mod topology_command;
 mod upkeep;
 pub mod wal_command;
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::clock::Clock;
-use crate::config::{Config, ShardCount};
-use crate::limits::{LANE_CAPACITY, LimitTooSmall, SHARDS_MAX};
+use crate::config::Config;
+use crate::limits::{LANE_CAPACITY, LimitTooSmall};
 use crate::message::LaneMessage;
 use crate::node::data_dir::{DataDir, DataDirError};
-use crate::runtime::cpus::{CpusError, allowed_cores};
-use crate::runtime::memory::MemoryError;
+use crate::placement::topology::Malformed;
+use crate::placement::{self, Plan, Topology, TopologyError};
 use crate::runtime::preflight::{Fault, preflight};
 use crate::runtime::{self, BoundAddress, Executor, Options, RunError, Shutdown, signals};
 
@@ -35,10 +35,10 @@ pub enum NodeError {
     Preflight(Vec<Fault>),
     /// The CPUs that the process may use can't be told.
     #[error(transparent)]
-    Cpus(#[from] CpusError),
+    Topology(#[from] TopologyError),
     /// The memory that the process may use can't be told.
     #[error(transparent)]
-    Memory(#[from] MemoryError),
+    Memory(#[from] Malformed),
     /// The memory limit leaves too little.
     #[error(transparent)]
     LimitTooSmall(#[from] LimitTooSmall),
@@ -65,7 +65,7 @@ fn told(faults: &[Fault]) -> String {
 
 /// How a node with this configuration would share out its memory here.
 pub fn memory_share(config: &Config) -> Result<MemoryShare, NodeError> {
-    MemoryShare::of(config, plan_cpus(config.shards)?.len())
+    MemoryShare::of(config, place(config)?.seats.len())
 }
 
 /// Runs a node until it is told to stop.
@@ -82,23 +82,26 @@ pub fn run_until(
     shutdown: &Shutdown,
     bound: impl FnOnce(&[SocketAddr]),
 ) -> Result<(), NodeError> {
-    let cpus = plan_cpus(config.shards)?;
-    let memory = MemoryShare::of(&config, cpus.len())?;
-    check_machine(&config, cpus.len())?;
-    let data_dir = DataDir::open(&config.data_dir, cpus.len())?;
+    let plan = place(&config)?;
+    for caution in &plan.cautions {
+        tracing::warn!(%caution, "placement");
+    }
+    let shards = plan.seats.len();
+    let memory = MemoryShare::of(&config, shards)?;
+    check_machine(&config, shards)?;
+    let data_dir = DataDir::open(&config.data_dir, shards)?;
     let config = memory.narrow(config);
     let listeners = config
         .listen
         .iter()
         .map(|address| BoundAddress::bind(*address).map_err(|error| NodeError::Listen(*address, error)));
     let listeners: Vec<BoundAddress> = listeners.collect::<Result<_, _>>()?;
-    let shared =
-        assemble::Shared::new(config, memory.plan, cpus.clone(), listeners, data_dir, &Clock::System);
+    let shared = assemble::Shared::new(config, memory.plan, &plan, listeners, data_dir, &Clock::System);
     let shared = Arc::new(shared);
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
-        shards = cpus.len(),
-        ?cpus,
+        shards,
+        placement = %plan,
         listen = ?shared.facts.listen,
         data_dir = %shared.config.data_dir.display(),
         %memory,
@@ -106,7 +109,11 @@ pub fn run_until(
     );
     bound(&shared.facts.listen);
     // Each lane has room for the requests and for the replies that its core may have under way.
-    let options = Options { lane_capacity: 2 * LANE_CAPACITY, ..Options::on_cpus(cpus) };
+    let options = Options {
+        lane_capacity: 2 * LANE_CAPACITY,
+        memory_nodes: plan.memory_nodes(),
+        ..Options::on_cpus(plan.cpus())
+    };
     let start = move |executor: Executor<LaneMessage>| assemble::run_core(Arc::clone(&shared), executor);
     for (core, ended) in runtime::run(&options, shutdown, start)?.into_iter().enumerate() {
         ended.map_err(|error| NodeError::Core(core, error))?;
@@ -115,27 +122,9 @@ pub fn run_until(
     Ok(())
 }
 
-/// The CPU of each shard: one for each physical core; with more shards than cores, the cores'
-/// siblings, and then the same CPUs again.
-fn plan_cpus(shards: ShardCount) -> Result<Vec<usize>, CpusError> {
-    let cores = allowed_cores(Path::new("/"))?.cores;
-    let first = cores.iter().map(|core| core.cpu);
-    let siblings = cores.iter().flat_map(|core| core.siblings.iter().copied().filter(|c| *c != core.cpu));
-    let cpus: Vec<usize> = match shards {
-        ShardCount::PerCore => first.take(SHARDS_MAX).collect(),
-        ShardCount::Fixed(count) => {
-            let allowed: Vec<usize> = first.chain(siblings).collect();
-            if count.get() > allowed.len() {
-                tracing::warn!(
-                    shards = count,
-                    cpus = allowed.len(),
-                    "more shards than CPUs: they share them"
-                );
-            }
-            allowed.into_iter().cycle().take(count.get()).collect()
-        }
-    };
-    Ok(cpus)
+/// Where the shards of a node with this configuration would run here.
+fn place(config: &Config) -> Result<Plan, TopologyError> {
+    Ok(placement::plan(&Topology::of_this_process()?, config.shards))
 }
 
 /// Asks, before anything is started, whether the node can run here.

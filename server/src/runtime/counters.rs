@@ -26,6 +26,7 @@ impl Count {
 pub(super) struct Counters {
     pub(super) connections_open: Count,
     pub(super) connections_accepted: Count,
+    pub(super) connections_handed_over: Count,
     pub(super) connections_refused: Count,
     pub(super) connections_timed_out: Count,
     pub(super) connection_errors: Count,
@@ -53,6 +54,8 @@ pub struct Counts {
     pub connections_open: u64,
     /// Connections accepted and served.
     pub connections_accepted: u64,
+    /// Connections accepted and handed to an executor with fewer.
+    pub connections_handed_over: u64,
     /// Connections closed at once because the limit was reached.
     pub connections_refused: u64,
     /// Connections closed because a header, the next request or progress stayed away.
@@ -76,6 +79,7 @@ pub fn counts() -> Counts {
     with(|c| Counts {
         connections_open: c.connections_open.get(),
         connections_accepted: c.connections_accepted.get(),
+        connections_handed_over: c.connections_handed_over.get(),
         connections_refused: c.connections_refused.get(),
         connections_timed_out: c.connections_timed_out.get(),
         connection_errors: c.connection_errors.get(),

@@ -19,6 +19,7 @@ use glommio::{LocalExecutor, LocalExecutorBuilder, Placement, PoolPlacement};
 
 use super::{
     lanes::{self, LaneReceivers, LaneSenders, Port},
+    numa,
     pinger::{Beat, BeatTask, Pinger},
     readiness,
     shutdown::Shutdown,
@@ -44,6 +45,9 @@ pub enum Preemption {
 pub struct Options {
     /// The CPU of each executor, by number. A CPU may stand more than once.
     pub cpus: Vec<usize>,
+    /// The NUMA node that each executor's memory is to come from, if one is preferred. Beyond the
+    /// list's end none is.
+    pub memory_nodes: Vec<Option<usize>>,
     /// Whether glommio may preempt.
     pub preemption: Preemption,
     /// Messages that a lane holds.
@@ -63,6 +67,7 @@ impl Options {
     pub fn on_cpus(cpus: Vec<usize>) -> Self {
         Self {
             cpus,
+            memory_nodes: Vec::new(),
             preemption: Preemption::default(),
             lane_capacity: LANE_CAPACITY,
             spin_before_park: Duration::ZERO,
@@ -143,6 +148,11 @@ where
     if options.cpus.is_empty() {
         return Err(RunError::NoCpus);
     }
+    if prefers_several_nodes(&options.memory_nodes)
+        && let Err(error) = numa::forgo_huge_pages()
+    {
+        tracing::info!(%error, "huge pages stay: some of an executor's memory will be on other nodes");
+    }
     let start = Arc::new(start);
     let (reports, reported) = channel();
     let beats: Vec<_> = options.cpus.iter().map(|_| Arc::new(Beat::default())).collect();
@@ -165,7 +175,13 @@ where
     }
     drop(reports);
     // Without a word to go the threads end by themselves, those that are still starting too.
-    await_all_made(&reported, threads.len(), options.start_timeout)?;
+    let refused = await_all_made(&reported, threads.len(), options.start_timeout)?;
+    if let Some(MemoryRefused { index, error }) = refused {
+        tracing::info!(
+            executor = index, %error,
+            "executors can't prefer memory of their node: it is where a CPU first touches it"
+        );
+    }
     let pinger = match options.preemption {
         Preemption::Off => Some(Pinger::start(beats).map_err(RunError::Thread)?),
         Preemption::GlommioDefault => None,
@@ -173,6 +189,12 @@ where
     let outputs = join_all(threads);
     drop(pinger);
     outputs
+}
+
+fn prefers_several_nodes(memory_nodes: &[Option<usize>]) -> bool {
+    let mut nodes = memory_nodes.iter().flatten();
+    let first = nodes.next();
+    nodes.any(|node| Some(node) != first)
 }
 
 struct Thread<R> {
@@ -187,18 +209,32 @@ struct Made {
     index: usize,
     cpu: usize,
     result: Result<(), String>,
+    memory: Result<(), MemoryRefused>,
 }
 
-fn await_all_made(reported: &Receiver<Made>, count: usize, limit: Duration) -> Result<(), RunError> {
+/// The kernel doesn't let an executor prefer a node's memory.
+struct MemoryRefused {
+    index: usize,
+    error: io::Error,
+}
+
+/// Waits for all, and gives the first refusal of memory among them: they have it all for one reason.
+fn await_all_made(
+    reported: &Receiver<Made>,
+    count: usize,
+    limit: Duration,
+) -> Result<Option<MemoryRefused>, RunError> {
     let deadline = Instant::now() + limit;
+    let mut refused = None;
     for _ in 0..count {
         let remaining = deadline.saturating_duration_since(Instant::now());
         let made = reported.recv_timeout(remaining).map_err(|error| match error {
             RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected => RunError::StartTimeout(limit),
         })?;
         made.result.map_err(|reason| RunError::Start { index: made.index, cpu: made.cpu, reason })?;
+        refused = refused.or(made.memory.err());
     }
-    Ok(())
+    Ok(refused)
 }
 
 fn join_all<R>(threads: Vec<Thread<R>>) -> Result<Vec<R>, RunError> {
@@ -224,6 +260,13 @@ struct Seat {
 }
 
 impl Seat {
+    fn prefer_memory(&self) -> Result<(), MemoryRefused> {
+        match self.options.memory_nodes.get(self.index).copied().flatten() {
+            Some(node) => numa::prefer_node(node).map_err(|error| MemoryRefused { index: self.index, error }),
+            None => Ok(()),
+        }
+    }
+
     fn run<T, R, Fut>(
         self,
         port: Port<T>,
@@ -235,12 +278,14 @@ impl Seat {
         Fut: Future<Output = R> + 'static,
     {
         let cpu = self.options.cpus[self.index];
+        // First of all: what is allocated before has its place already.
+        let memory = self.prefer_memory();
         let (local, result) = match make(cpu, &self.options) {
             Ok(local) => (Some(local), Ok(())),
             Err(reason) => (None, Err(reason)),
         };
         // Who waits for the report may have given up: then there is no word to go either.
-        let _ = self.reports.send(Made { index: self.index, cpu, result });
+        let _ = self.reports.send(Made { index: self.index, cpu, result, memory });
         let (Some(local), Ok(Go)) = (local, self.told_to_go.recv()) else { return None };
         let Self { index, options, beat, .. } = self;
         local.run(tasks::essential(async move {
@@ -291,6 +336,30 @@ mod tests {
     #[test]
     fn executors_give_their_outputs_in_order() {
         assert_eq!(check(vec![0, 0, 0], Duration::from_secs(30)).unwrap(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn executors_start_on_memory_of_a_node_that_is_there_or_is_not() {
+        let options = Options {
+            memory_nodes: vec![Some(1 << 20), Some(0)],
+            io_memory_bytes: 64 << 10,
+            start_timeout: Duration::from_secs(30),
+            ..Options::on_cpus(vec![0, 0, 0])
+        };
+        let start = |executor: Executor<()>| async move { executor.index };
+        assert_eq!(run(&options, &Shutdown::new(), start).unwrap(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn only_executors_on_different_nodes_prefer_several() {
+        for (nodes, several) in [
+            (&[][..], false),
+            (&[None, None], false),
+            (&[Some(1), Some(1), None], false),
+            (&[Some(0), None, Some(1)], true),
+        ] {
+            assert_eq!(prefers_several_nodes(nodes), several, "{nodes:?}");
+        }
     }
 
     #[test]

@@ -1,11 +1,20 @@
-//! Listening: one address, one socket of its own for each executor, a bound on open connections.
+//! Listening: one address, one socket of its own for each executor, connections spread evenly over
+//! them, a bound on open ones.
 //!
 //! It knows nothing of what is spoken on a connection.
-use std::{cell::Cell, future::poll_fn, io, net::SocketAddr, rc::Rc, time::Duration};
+use std::{
+    future::poll_fn,
+    io,
+    net::SocketAddr,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::{
+    acceptors::{self, Acceptors, Member, Placed},
     counters,
     io::Stream,
     readiness::{Progress, Watched},
@@ -25,6 +34,7 @@ pub struct BoundAddress {
     // Bound but not listening: it keeps the port, and no connection is ever queued on it.
     _reservation: Socket,
     address: SocketAddr,
+    acceptors: Arc<Acceptors>,
 }
 
 impl BoundAddress {
@@ -38,7 +48,7 @@ impl BoundAddress {
             .local_addr()?
             .as_socket()
             .ok_or_else(|| io::Error::other("the bound address is no IP address"))?;
-        Ok(Self { _reservation: socket, address })
+        Ok(Self { _reservation: socket, address, acceptors: Arc::default() })
     }
 
     /// The address, with the port that was taken.
@@ -46,11 +56,12 @@ impl BoundAddress {
         self.address
     }
 
-    /// Listens with a socket of this executor's own: the kernel spreads connections over them.
+    /// Listens with a socket of this executor's own. The kernel deals connections out by a hash; where
+    /// that leaves one executor with more than another, it hands new ones over.
     pub fn listen(&self, connections_max: usize) -> io::Result<Listener> {
         let socket = reusable_socket(self.address)?;
         socket.listen(BACKLOG)?;
-        Ok(Listener { watched: Watched::new(socket)?, connections_max, open: Rc::default() })
+        Ok(Listener { watched: Watched::new(socket)?, connections_max, member: self.acceptors.join() })
     }
 }
 
@@ -74,27 +85,48 @@ fn reusable_socket(address: SocketAddr) -> io::Result<Socket> {
 pub struct Listener {
     watched: Watched,
     connections_max: usize,
-    open: Rc<Cell<usize>>,
+    member: Member,
 }
 
 /// One accepted connection's place under the limit; free again when dropped.
 #[derive(Debug)]
-pub struct Permit(Rc<Cell<usize>>);
+pub struct Permit {
+    _of_acceptor: acceptors::Permit,
+}
+
+impl Permit {
+    fn new(of_acceptor: acceptors::Permit) -> Self {
+        counters::with(|c| {
+            c.connections_open.add_one();
+            c.connections_accepted.add_one();
+        });
+        Self { _of_acceptor: of_acceptor }
+    }
+}
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
         counters::with(|c| c.connections_open.take_one());
     }
 }
 
+/// What a listener waits for.
+enum Arrival {
+    /// The kernel has a connection for this executor's socket.
+    Accepted(Socket),
+    /// Another executor hands one over.
+    Handed(Socket, acceptors::Permit),
+}
+
 impl Listener {
-    /// Waits for the next connection. One above the limit is closed at once, and counted.
+    /// Waits for the next connection that is this executor's. One above the limit is closed at once,
+    /// and counted.
     pub async fn accept(&self) -> io::Result<(Stream, Permit)> {
         let mut refusals = 0;
         loop {
-            let socket = match self.accept_socket().await {
-                Ok(socket) => socket,
+            let placed = match self.arrival().await {
+                Ok(Arrival::Accepted(socket)) => self.member.place(socket, self.connections_max),
+                Ok(Arrival::Handed(socket, permit)) => Placed::Here(socket, permit),
                 Err(error) if is_about_that_connection_alone(&error) => continue,
                 Err(error) if is_about_descriptors(&error) => {
                     tracing::warn!(%error, "no connection can be accepted for now");
@@ -103,42 +135,42 @@ impl Listener {
                 }
                 Err(error) => return Err(error),
             };
-            if self.open.get() >= self.connections_max {
-                counters::with(|c| c.connections_refused.add_one());
-                drop(socket);
-                refusals += 1;
-                if refusals % REFUSALS_IN_A_ROW_MAX == 0 {
-                    reactor_polled().await;
+            match placed {
+                Placed::Here(socket, permit) => match admit(socket, permit) {
+                    Ok(admitted) => return Ok(admitted),
+                    Err(error) => tracing::warn!(%error, "a connection could not be watched"),
+                },
+                Placed::Elsewhere => counters::with(|c| c.connections_handed_over.add_one()),
+                Placed::Refused => {
+                    counters::with(|c| c.connections_refused.add_one());
+                    refusals += 1;
+                    if refusals % REFUSALS_IN_A_ROW_MAX == 0 {
+                        reactor_polled().await;
+                    }
                 }
-                continue;
-            }
-            match self.admit(socket) {
-                Ok(admitted) => return Ok(admitted),
-                Err(error) => tracing::warn!(%error, "a connection could not be watched"),
             }
         }
     }
 
-    async fn accept_socket(&self) -> io::Result<Socket> {
-        poll_fn(|cx| {
-            self.watched.poll_read_with(cx, |listening| {
-                listening.accept().map(|(socket, _)| (socket, Progress::Whole))
-            })
+    async fn arrival(&self) -> io::Result<Arrival> {
+        poll_fn(|cx| match self.member.poll_handed(cx) {
+            Poll::Ready((socket, permit)) => Poll::Ready(Ok(Arrival::Handed(socket, permit))),
+            Poll::Pending => self.poll_accept(cx).map_ok(Arrival::Accepted),
         })
         .await
     }
 
-    fn admit(&self, socket: Socket) -> io::Result<(Stream, Permit)> {
-        // A peer that has gone again can make this fail: the first read tells.
-        let _ = socket.set_tcp_nodelay(true);
-        self.open.set(self.open.get() + 1);
-        counters::with(|c| {
-            c.connections_open.add_one();
-            c.connections_accepted.add_one();
-        });
-        let permit = Permit(self.open.clone());
-        Ok((Stream::new(socket)?, permit))
+    fn poll_accept(&self, cx: &Context<'_>) -> Poll<io::Result<Socket>> {
+        self.watched
+            .poll_read_with(cx, |listening| listening.accept().map(|(socket, _)| (socket, Progress::Whole)))
     }
+}
+
+fn admit(socket: Socket, permit: acceptors::Permit) -> io::Result<(Stream, Permit)> {
+    // A peer that has gone again can make this fail: the first read tells.
+    let _ = socket.set_tcp_nodelay(true);
+    let permit = Permit::new(permit);
+    Ok((Stream::new(socket)?, permit))
 }
 
 fn is_about_that_connection_alone(error: &io::Error) -> bool {

@@ -3,8 +3,9 @@
 //! The rest of the node never names glommio (the direct files in `disk` apart); it knows nothing of
 //! samples, shards or what a message means. In reading order:
 //!
-//! - [`cpus`], [`memory`] and [`preflight`]: what the machine and the container allow, asked before anything starts;
-//! - [`executors`]: one pinned thread for each CPU, started together or not at all;
+//! - [`cpus`] and [`preflight`]: what the machine and the container allow, asked before anything starts;
+//! - [`executors`]: one pinned thread for each CPU, started together or not at all, and by `numa`
+//!   with memory of its node;
 //!   [`tasks`], [`timers`], [`slices`]: what runs on one of them;
 //! - [`lanes`]: bounded channels from each executor to each other;
 //! - [`listen`], [`io`], [`http`]: sockets and hyper on top of them;
@@ -15,6 +16,7 @@
 //! tasks, for ever; so nothing is preempted here, work that is long yields by itself ([`slices`]),
 //! and a `pinger` from outside is the net beneath. And its rings cost several system calls a
 //! round; so sockets are watched by an epoll set of which the ring sees one descriptor (`readiness`).
+mod acceptors;
 pub mod counters;
 pub mod cpus;
 mod epoll;
@@ -23,7 +25,7 @@ pub mod http;
 pub mod io;
 pub mod lanes;
 pub mod listen;
-pub mod memory;
+mod numa;
 mod pinger;
 pub mod preflight;
 mod readiness;

@@ -16,7 +16,8 @@ use std::{
 };
 
 use clap::Parser;
-use silverback::runtime::{Options, Preemption, Shutdown, cpus};
+use silverback::placement::Topology;
+use silverback::runtime::{Options, Preemption, Shutdown};
 
 use cgroup::{Quota, QuotaGroup};
 use load::Progress;
@@ -77,8 +78,8 @@ fn main() -> ExitCode {
 }
 
 fn options(arguments: &Arguments) -> Options {
-    let cores = cpus::allowed_cores("/".as_ref()).expect("the CPUs are known").cores;
-    let cpus = (0..2).map(|executor| cores[executor % cores.len()].cpu).collect();
+    let cores = Topology::of_this_process().expect("the CPUs are known").cores;
+    let cpus = (0..2).map(|executor| cores[executor % cores.len()].cpus[0].0).collect();
     let preemption = if arguments.glommio_defaults { Preemption::GlommioDefault } else { Preemption::Off };
     let spin_before_park = Duration::from_micros(arguments.spin_us);
     Options { preemption, spin_before_park, ..Options::on_cpus(cpus) }

@@ -2,12 +2,13 @@
 //!
 //! Everything is read below a root, so that made-up machines are test data. What the node does with
 //! the memory is decided elsewhere.
-use std::{
-    fmt,
-    path::{Path, PathBuf},
-};
+use std::{fmt, path::Path};
 
-use super::cpus::{Cgroups, read_text};
+use super::{
+    cgroup::Cgroups,
+    files::{Malformed, read_text, total_bytes},
+    roots::Roots,
+};
 
 /// The memory of the machine or the container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,57 +37,39 @@ impl fmt::Display for MemoryBound {
     }
 }
 
-/// Why the memory is not known.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum MemoryError {
-    /// A file of the kernel is not there or could not be understood.
-    #[error("{} can't be understood: {text:?}", path.display())]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// What it says.
-        text: String,
-    },
-}
-
-/// The memory that this process may use; `root` is `/` but for made-up machines.
-pub fn allowed_memory(root: &Path) -> Result<AllowedMemory, MemoryError> {
-    let machine_bytes = total_bytes(&root.join("proc/meminfo"))?;
+/// The memory that this process may use.
+pub fn allowed_memory(roots: &Roots) -> Result<AllowedMemory, Malformed> {
+    let machine_bytes = machine_bytes(&roots.procfs.join("meminfo"))?;
     let machine = AllowedMemory { bytes: machine_bytes, bound: MemoryBound::Machine };
-    Ok(match tightest_limit(root)? {
+    Ok(match tightest_limit(roots)? {
         Some(bytes) if bytes < machine_bytes => AllowedMemory { bytes, bound: MemoryBound::Cgroup },
         Some(_) | None => machine,
     })
 }
 
 /// Each group above may be tighter than the nearest.
-fn tightest_limit(root: &Path) -> Result<Option<usize>, MemoryError> {
-    let groups = Cgroups::read(root);
+fn tightest_limit(roots: &Roots) -> Result<Option<usize>, Malformed> {
+    let groups = Cgroups::read(roots);
     let v2 = groups.v2.iter().map(|group| group.join("memory.max"));
     let v1 = groups.v1_memory.iter().map(|group| group.join("memory.limit_in_bytes"));
     let limits: Vec<Option<usize>> = v2.chain(v1).map(|path| read_limit(&path)).collect::<Result<_, _>>()?;
     Ok(limits.into_iter().flatten().min())
 }
 
-fn read_limit(path: &Path) -> Result<Option<usize>, MemoryError> {
+fn read_limit(path: &Path) -> Result<Option<usize>, Malformed> {
     let Some(text) = read_text(path) else { return Ok(None) };
     match text.trim() {
         "max" => Ok(None),
         // Version 1 writes no limit as a number beyond any machine.
-        bytes => bytes.parse().map(Some).map_err(|_| malformed(path, &text)),
+        bytes => bytes.parse().map(Some).map_err(|_| Malformed::new(path, &text)),
     }
 }
 
-fn total_bytes(path: &Path) -> Result<usize, MemoryError> {
+/// The kernel always has it: without it nothing is known.
+fn machine_bytes(path: &Path) -> Result<usize, Malformed> {
     let text = read_text(path).unwrap_or_default();
-    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib = total.and_then(|total| total.trim().strip_suffix("kB")?.trim().parse::<usize>().ok());
-    kib.and_then(|kib| kib.checked_mul(1024)).ok_or_else(|| malformed(path, &text))
-}
-
-fn malformed(path: &Path, text: &str) -> MemoryError {
-    const SHOWN_CHARS: usize = 100;
-    MemoryError::Malformed { path: path.to_owned(), text: text.chars().take(SHOWN_CHARS).collect() }
+    let bytes = total_bytes(&text).and_then(|bytes| usize::try_from(bytes).ok());
+    bytes.ok_or_else(|| Malformed::new(path, &text))
 }
 
 #[cfg(test)]
@@ -99,7 +82,7 @@ mod tests {
     const MACHINE_BYTES: usize = 16 << 30;
 
     /// What a machine with these files allows.
-    fn read(files: &[(&str, &str)]) -> Result<AllowedMemory, MemoryError> {
+    fn read(files: &[(&str, &str)]) -> Result<AllowedMemory, Malformed> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let root = std::env::temp_dir().join(format!("silverback-memory-{}-{number}", std::process::id()));
@@ -108,7 +91,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let allowed = allowed_memory(&root);
+        let allowed = allowed_memory(&Roots::below(&root));
         fs::remove_dir_all(&root).unwrap();
         allowed
     }
@@ -179,6 +162,6 @@ mod tests {
 
     #[test]
     fn the_real_machine_has_memory() {
-        assert!(allowed_memory(Path::new("/")).unwrap().bytes > 64 << 20);
+        assert!(allowed_memory(&Roots::host()).unwrap().bytes > 64 << 20);
     }
 }

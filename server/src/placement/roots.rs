@@ -1,0 +1,25 @@
+//! Where the kernel's files are: this machine's, or those of a made-up one.
+use std::path::{Path, PathBuf};
+
+/// Where the kernel's files are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Roots {
+    /// `/sys`
+    pub sysfs: PathBuf,
+    /// `/proc`
+    pub procfs: PathBuf,
+    /// `/sys/fs/cgroup`
+    pub cgroupfs: PathBuf,
+}
+
+impl Roots {
+    /// This machine's.
+    pub fn host() -> Self {
+        Self::below(Path::new("/"))
+    }
+
+    /// Those of a machine whose files lie below `root` as they lie below `/`.
+    pub fn below(root: &Path) -> Self {
+        Self { sysfs: root.join("sys"), procfs: root.join("proc"), cgroupfs: root.join("sys/fs/cgroup") }
+    }
+}

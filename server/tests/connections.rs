@@ -1,0 +1,183 @@
+//! Connections over executors and over a node's cores: spread evenly, whichever listening socket the
+//! kernel gives them to.
+mod harness;
+mod runtime_fixture;
+
+use std::{
+    io::Read,
+    net::{SocketAddr, TcpStream},
+    sync::{Arc, mpsc},
+    time::Duration,
+};
+
+use harness::Node;
+use runtime_fixture::options;
+use silverback::runtime::{self, BoundAddress, Counts, Executor, Shutdown};
+
+/// A connection, and the executor that serves it.
+struct Served {
+    _stream: TcpStream,
+    executor: usize,
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream
+}
+
+/// Waits for the greeting: the number of the executor.
+fn greeted(mut stream: TcpStream) -> Served {
+    let mut executor = [0];
+    stream.read_exact(&mut executor).unwrap();
+    Served { _stream: stream, executor: usize::from(executor[0]) }
+}
+
+fn of_each(executors: usize, served: &[Served]) -> Vec<usize> {
+    (0..executors).map(|executor| served.iter().filter(|one| one.executor == executor).count()).collect()
+}
+
+/// Runs executors that greet each connection with their number and keep it open until its peer ends,
+/// while `client` runs; gives what they have counted then.
+fn greeting(executors: usize, client: impl FnOnce(SocketAddr)) -> Vec<Counts> {
+    let shutdown = Shutdown::new();
+    let bound = Arc::new(BoundAddress::bind("127.0.0.1:0".parse().unwrap()).unwrap());
+    let address = bound.address();
+    let (ready, is_ready) = mpsc::channel();
+    let server = std::thread::spawn({
+        let shutdown = shutdown.clone();
+        move || {
+            runtime::run(&options(executors), &shutdown, move |executor: Executor<()>| {
+                let (bound, ready) = (bound.clone(), ready.clone());
+                async move {
+                    let number = u8::try_from(executor.index).unwrap();
+                    let listener = bound.listen(100).unwrap();
+                    ready.send(()).unwrap();
+                    runtime::spawn(async move {
+                        while let Ok((stream, permit)) = listener.accept().await {
+                            runtime::spawn(async move {
+                                stream.write_all(&[number]).await.unwrap();
+                                assert_eq!(stream.read(&mut [0; 16]).await.unwrap_or(0), 0);
+                                drop(permit);
+                            });
+                        }
+                    });
+                    executor.shutdown.requested().await;
+                    runtime::counts()
+                }
+            })
+            .unwrap()
+        }
+    });
+    (0..executors).for_each(|_| is_ready.recv().unwrap());
+    client(address);
+    shutdown.request();
+    server.join().unwrap()
+}
+
+/// How many of so many connections each executor serves, one after the other or all at once.
+fn check(executors: usize, connections: usize, at_once: AtOnce) -> (Vec<usize>, Vec<Counts>) {
+    let mut spread = Vec::new();
+    let counts = greeting(executors, |address| {
+        let served: Vec<_> = match at_once {
+            AtOnce::One => (0..connections).map(|_| greeted(connect(address))).collect(),
+            AtOnce::All => {
+                let streams: Vec<_> = (0..connections).map(|_| connect(address)).collect();
+                streams.into_iter().map(greeted).collect()
+            }
+        };
+        spread = of_each(executors, &served);
+    });
+    let (fewest, most) = (spread.iter().min().unwrap(), spread.iter().max().unwrap());
+    // Even to one below 16 each, then to one in 16.
+    assert!(most - fewest <= 1 + fewest / 16, "{connections} connections are spread {spread:?}");
+    (spread, counts)
+}
+
+#[derive(Debug, Clone, Copy)]
+enum AtOnce {
+    One,
+    All,
+}
+
+#[test]
+fn few_connections_are_spread_evenly_over_two_executors() {
+    assert_eq!(check(2, 8, AtOnce::One).0, [4, 4]);
+    assert_eq!(check(2, 8, AtOnce::All).0, [4, 4]);
+    assert_eq!(check(2, 16, AtOnce::All).0, [8, 8]);
+}
+
+#[test]
+fn connections_are_spread_evenly_over_any_number_of_executors() {
+    check(1, 5, AtOnce::One);
+    check(3, 8, AtOnce::All);
+    check(8, 20, AtOnce::All);
+}
+
+#[test]
+fn after_some_have_ended_the_next_go_where_there_are_fewest() {
+    greeting(2, |address| {
+        let mut served: Vec<_> = (0..8).map(|_| greeted(connect(address))).collect();
+        served.retain(|one| one.executor == 0);
+        assert_eq!(served.len(), 4);
+        // Until the other one has seen that its connections have ended.
+        std::thread::sleep(Duration::from_millis(200));
+        served.extend((0..4).map(|_| greeted(connect(address))));
+        assert_eq!(of_each(2, &served), [4, 4]);
+    });
+}
+
+#[test]
+fn a_node_s_cores_have_as_many_connections_each_and_tell_so() {
+    let node = Node::start(2);
+    let mut kept: Vec<_> = (0..8).map(|_| node.keep()).collect();
+    // Asked, so that each has been accepted before all are counted.
+    for connection in &mut kept {
+        assert_eq!(connection.ask("GET", "/-/healthy", &[], b"").status, 200);
+    }
+    let metrics = kept[0].ask("GET", "/metrics", &[], b"").text();
+    let open = |shard| {
+        let name = format!("silverback_connections{{shard=\"{shard}\"}} ");
+        metrics.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok()).unwrap_or(0)
+    };
+    // Those of the harness itself may not have been seen to end yet.
+    let (first, second): (u32, u32) = (open(0), open(1));
+    assert!(first + second >= 8 && first.abs_diff(second) <= 2, "{first} and {second}:\n{metrics}");
+    assert!(metrics.contains("silverback_connections_handed_over_total{shard=\"1\"}"), "{metrics}");
+    assert!(metrics.contains("silverback_shard_cpu{shard=\"0\","), "{metrics}");
+}
+
+/// What the kernel alone would have done: connections that came to the first executor's socket.
+fn came_to_first(counts: &[Counts]) -> u64 {
+    counts[0].connections_accepted + counts[0].connections_handed_over - counts[1].connections_handed_over
+}
+
+#[test]
+#[ignore = "a measurement: prints how the kernel deals connections out, and how they end up"]
+fn the_kernel_s_spread_beside_ours() {
+    const ROUNDS: usize = 200;
+    for connections in [8, 16, 64] {
+        let mut kernel = Vec::new();
+        let mut ours = Vec::new();
+        for _ in 0..ROUNDS {
+            let (spread, counts) = check(2, connections, AtOnce::All);
+            let first = usize::try_from(came_to_first(&counts)).unwrap();
+            kernel.push(first.max(connections - first));
+            ours.push(spread.into_iter().max().unwrap());
+        }
+        kernel.sort_unstable();
+        ours.sort_unstable();
+        let even = kernel.iter().filter(|most| **most == connections.div_ceil(2)).count();
+        println!(
+            "{connections} connections over 2 executors, {ROUNDS} rounds: the busier one gets \
+             (median, 90th percentile, most) {}, {}, {} from the kernel, {} % of rounds even; {}, {}, {} in the end",
+            kernel[ROUNDS / 2],
+            kernel[ROUNDS * 9 / 10],
+            kernel[ROUNDS - 1],
+            even * 100 / ROUNDS,
+            ours[ROUNDS / 2],
+            ours[ROUNDS * 9 / 10],
+            ours[ROUNDS - 1],
+        );
+    }
+}

@@ -5,11 +5,11 @@ as one process can show it. The pod's CPUs are given as the static CPU manager g
 import json
 import os
 import subprocess
-import tarfile
 import tempfile
 from pathlib import Path
 
 from chart import CHART, node_container, only, pod
+from image import image_config
 
 MIB = 1 << 20
 UNITS = {"Ki": 1 << 10, "Mi": MIB, "Gi": 1 << 30}
@@ -141,20 +141,6 @@ def mount(volume, volumes):
         "source": source,
         "options": ["rbind", "nosuid", "nodev", mode],
     }
-
-
-def image_config():
-    """What the image says of its containers."""
-    with tarfile.open(os.environ["IMAGE"]) as image:
-
-        def read(name):
-            return json.load(image.extractfile(name))
-
-        def blob(descriptor):
-            return read("blobs/" + descriptor["digest"].replace(":", "/"))
-
-        (manifest,) = read("index.json")["manifests"]
-        return blob(blob(manifest)["config"])["config"]
 
 
 def to_bytes(quantity):

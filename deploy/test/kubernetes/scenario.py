@@ -173,10 +173,12 @@ def the_chart_is_installed_and_the_pod_ready():
 
 
 def the_pod_has_a_cpu_of_its_own():
-    status = json.loads(ready_node().get("/api/v1/status/node")[1])
-    cpus = [shard["cpu"] for shard in status["shards"]]
     # CPU 0 is the system's: the kubelet's reservedSystemCPUs.
-    assert cpus == [1], cpus
+    topology = json.loads(kubectl("exec", POD, "--", "/usr/bin/silverback", "topology", "--json"))
+    assert [shard["cpu"] for shard in topology["shards"]] == [1], topology
+    assert topology["quota"] is None, topology
+    status = json.loads(ready_node().get("/api/v1/status/node")[1])
+    assert [shard["cpu"] for shard in status["shards"]] == [1], status["shards"]
     allowed = [line for line in Path(f"/proc/{node_pid()}/status").read_text().splitlines() if "Cpus_allowed_l" in line]
     assert allowed == ["Cpus_allowed_list:\t1"], allowed
 

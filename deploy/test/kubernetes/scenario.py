@@ -38,15 +38,16 @@ SETTINGS = {
 PATIENCE_S = 90
 
 
-def run(*command, fails=False):
-    ended = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if (ended.returncode != 0) != fails:
+def run(*command, given=None):
+    words = [str(word) for word in command]
+    ended = subprocess.run(words, input=given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if ended.returncode != 0:
         raise AssertionError(f"{command}:\n{ended.stdout}")
     return ended.stdout
 
 
-def kubectl(*arguments):
-    return run("kubectl", "--namespace", NAMESPACE, *arguments)
+def kubectl(*arguments, namespace=NAMESPACE, given=None):
+    return run("kubectl", "--namespace", namespace, *arguments, given=given)
 
 
 def get(*arguments):
@@ -181,6 +182,19 @@ def the_pod_has_a_cpu_of_its_own():
     assert allowed == ["Cpus_allowed_list:\t1"], allowed
 
 
+def the_pod_satisfies_pod_security_s_restricted_profile():
+    # A StatefulSet is only warned of; a pod is refused.
+    spec = get("statefulset", RELEASE)["spec"]["template"]["spec"]
+    spec["serviceAccountName"] = "default"
+    spec["volumes"].append({"name": "data", "emptyDir": {}})
+    kubectl("create", "namespace", "restricted")
+    kubectl("label", "namespace", "restricted", "pod-security.kubernetes.io/enforce=restricted")
+    account = ("get", "serviceaccounts", "--output", "name")
+    await_that("a service account", lambda: "default" in kubectl(*account, namespace="restricted"))
+    probe = json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}, "spec": spec})
+    kubectl("create", "--dry-run=server", "--filename", "-", namespace="restricted", given=probe)
+
+
 def a_prometheus_outside_writes_into_it():
     node = ready_node()
     with prometheus(node):
@@ -251,6 +265,7 @@ def an_uninstalled_release_leaves_its_volume_and_another_goes_on_with_it():
 STEPS = [
     the_chart_is_installed_and_the_pod_ready,
     the_pod_has_a_cpu_of_its_own,
+    the_pod_satisfies_pod_security_s_restricted_profile,
     a_prometheus_outside_writes_into_it,
     a_killed_node_loses_nothing,
     a_deleted_pod_is_replaced_on_its_volume_with_nothing_lost,

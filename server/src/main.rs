@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use silverback::config::{self, Config, Effective, FaultList};
 use silverback::node::topology_command::{self, Form, Machine};
 use silverback::node::wal_command::{self as logs, Detail, Soundness};
-use silverback::node::{self, NodeError};
+use silverback::node::{self, NodeError, seccomp_profile};
 
 /// Neither started nor tried to: the configuration, the arguments or the machine are wrong.
 const EXIT_CONFIG: u8 = 2;
@@ -21,6 +21,9 @@ const DATA_DIR: &str = "dir";
 const JSON: &str = "json";
 const TREE: &str = "tree";
 const AFFINITY: &str = "affinity";
+/// What `seccomp-profile` takes.
+const INSTALL: &str = "install";
+const STAY: &str = "stay";
 
 const EXAMPLES: &str = "\
 Where values come from, each over the next:
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Some(("run", options)) => run(&[&matches, options]),
         Some(("topology", options)) => show_topology(&[&matches, options]),
         Some(("wal", options)) => look_at_logs(options),
+        Some(("seccomp-profile", options)) => seccomp_profile(options),
         _ => run(&[&matches]),
     }
 }
@@ -62,6 +66,7 @@ fn command() -> Command {
         .subcommand(config::with_options(check_config))
         .subcommand(config::with_options(topology_command()))
         .subcommand(wal_command())
+        .subcommand(seccomp_command())
 }
 
 fn topology_command() -> Command {
@@ -106,6 +111,40 @@ fn wal_command() -> Command {
         .arg_required_else_help(true)
         .subcommand(inspect)
         .subcommand(verify)
+}
+
+fn seccomp_command() -> Command {
+    let install = Arg::new(INSTALL).long(INSTALL).value_name("FILE").value_parser(value_parser!(PathBuf));
+    let stay = Arg::new(STAY).long(STAY).action(ArgAction::SetTrue).requires(INSTALL);
+    Command::new("seccomp-profile")
+        .about(
+            "Print the seccomp profile that a container of the node needs: containerd's default and io_uring",
+        )
+        .arg(install.help("Put it into this file instead"))
+        .arg(stay.help("Then wait to be told to end, as a DaemonSet's pod has to"))
+}
+
+fn seccomp_profile(options: &ArgMatches) -> ExitCode {
+    let told = match options.get_one::<PathBuf>(INSTALL) {
+        None => io::stdout().write_all(seccomp_profile::PROFILE.as_bytes()),
+        Some(file) => install_seccomp_profile(file).and_then(|()| match options.get_flag(STAY) {
+            true => seccomp_profile::stay(),
+            false => Ok(()),
+        }),
+    };
+    match told {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("silverback: the seccomp profile: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn install_seccomp_profile(file: &Path) -> io::Result<()> {
+    seccomp_profile::install(file)?;
+    println!("silverback: the seccomp profile is in {}", file.display());
+    Ok(())
 }
 
 fn look_at_logs(matches: &ArgMatches) -> ExitCode {

@@ -4,6 +4,7 @@ pub mod data_dir;
 mod host;
 mod memory;
 mod recovery;
+pub mod seccomp_profile;
 mod self_scrape;
 pub mod topology_command;
 mod upkeep;

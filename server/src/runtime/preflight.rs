@@ -70,8 +70,8 @@ impl fmt::Display for Fault {
             Self::IoUringFiltered(error) => write!(
                 f,
                 "io_uring is forbidden to this container ({error}): run it with a seccomp profile that allows \
-                 io_uring_setup, io_uring_enter and io_uring_register (deploy/ has one; with Docker: \
-                 `--security-opt seccomp=<profile>`)"
+                 io_uring_setup, io_uring_enter and io_uring_register (`silverback seccomp-profile` prints one; with \
+                 Docker: `--security-opt seccomp=<file>`; with Helm: seccomp.profile=Localhost)"
             ),
             Self::IoUring(error) => write!(f, "io_uring can't be used: {error}"),
             Self::Memlock { hard_bytes } => write!(

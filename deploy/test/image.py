@@ -1,0 +1,19 @@
+"""An image as it was packed: its configuration."""
+
+import json
+import os
+import tarfile
+
+
+def image_config():
+    """What the image says of its containers."""
+    with tarfile.open(os.environ["IMAGE"]) as image:
+
+        def read(name):
+            return json.load(image.extractfile(name))
+
+        def blob(descriptor):
+            return read("blobs/" + descriptor["digest"].replace(":", "/"))
+
+        (manifest,) = read("index.json")["manifests"]
+        return blob(blob(manifest)["config"])["config"]

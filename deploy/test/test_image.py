@@ -1,0 +1,47 @@
+"""The image: what is in it, as whom it runs, and that its version is the node's and the chart's."""
+
+import json
+import os
+import stat
+import subprocess
+import unittest
+from pathlib import Path
+
+import yaml
+
+from chart import CHART, pod, render
+from image import image_config
+
+ROOT = Path(os.environ["IMAGE_ROOT"])
+
+
+class Image(unittest.TestCase):
+    def test_it_holds_the_node_its_libraries_and_nothing_that_runs_beside_it(self):
+        programs = [path for path in ROOT.rglob("*") if path.is_file() and path.stat().st_mode & 0o111]
+        libraries = [path for path in programs if ".so" in path.name]
+        self.assertEqual([path for path in programs if path not in libraries], [ROOT / "usr/bin/silverback"])
+        self.assertLessEqual(len(libraries), 5)
+
+    def test_nothing_in_it_raises_rights_or_can_be_changed_by_the_node(self):
+        for path in ROOT.rglob("*"):
+            mode = path.stat().st_mode
+            self.assertFalse(mode & (stat.S_ISUID | stat.S_ISGID), path)
+            if path.is_file():
+                self.assertFalse(mode & 0o022, path)
+
+    def test_it_runs_as_the_user_that_the_chart_names(self):
+        context = pod(render())["spec"]["securityContext"]
+        self.assertEqual(image_config()["User"], f"{context['runAsUser']}:{context['runAsGroup']}")
+
+    def test_its_version_is_the_node_s_and_the_chart_s(self):
+        labels = image_config()["Labels"]
+        told = subprocess.run([os.environ["SILVERBACK"], "--version"], capture_output=True, text=True).stdout
+        chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+        self.assertEqual(labels["org.opencontainers.image.version"], told.split()[1])
+        self.assertEqual(labels["org.opencontainers.image.version"], chart["appVersion"])
+
+    def test_its_bill_of_materials_names_crates_and_debian_s_packages(self):
+        bill = json.loads((ROOT / "usr/share/silverback/sbom.cdx.json").read_text())
+        names = {component["name"] for component in bill["components"]}
+        self.assertLessEqual({"glommio", "hyper", "libc6"}, names)
+        self.assertNotIn("proptest", names, "what only tests use isn't in the binary")

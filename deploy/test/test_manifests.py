@@ -1,0 +1,127 @@
+"""The chart's objects: that Kubernetes knows them, and that they promise what they should."""
+
+import unittest
+
+import kubernetes_validate
+
+from chart import KUBERNETES_VERSIONS, VALUES, helm, CHART, node_container, only, pod, render, render_file
+
+# Objects of operators: their schemas come with the operators, not with Kubernetes.
+FOREIGN = {"ServiceMonitor", "PrometheusRule", "SeccompProfile"}
+
+
+class Schemas(unittest.TestCase):
+    def test_every_object_holds_to_the_schemas_of_three_versions(self):
+        skipped = set()
+        for version in KUBERNETES_VERSIONS:
+            for values in VALUES:
+                for rendered in render_file(values, version):
+                    with self.subTest(version=version, values=values.name, kind=rendered["kind"]):
+                        if rendered["kind"] in FOREIGN:
+                            skipped.add(rendered["kind"])
+                        else:
+                            kubernetes_validate.validate(rendered, version, strict=True)
+        print(f"not checked against a schema, for Kubernetes has none: {', '.join(sorted(skipped))}")
+
+    def test_an_unknown_field_would_be_found(self):
+        service = only(render(), "Service", "-pods")
+        service["spec"]["selektor"] = {}
+        with self.assertRaises(kubernetes_validate.ValidationError):
+            kubernetes_validate.validate(service, KUBERNETES_VERSIONS[-1], strict=True)
+
+
+class Values(unittest.TestCase):
+    def refuse(self, setting, complaint):
+        done, text = helm("template", "sb", CHART, "--kube-version", "1.36.0", "--set", setting)
+        self.assertFalse(done, setting)
+        self.assertIn(complaint, text)
+
+    def test_wrong_values_are_refused_by_the_schema(self):
+        self.refuse("config.retension=2h", "retension")
+        self.refuse("config.listen=:1", "listen")
+        self.refuse("replica=3", "replica")
+        self.refuse("terminationGracePeriodSeconds=30", "terminationGracePeriodSeconds")
+        self.refuse("seccomp.profile=Default", "seccomp")
+        self.refuse("image.digest=latest", "digest")
+
+    def test_a_cluster_that_is_too_old_is_refused(self):
+        done, text = helm("template", "sb", CHART, "--kube-version", "1.29.0")
+        self.assertFalse(done)
+        self.assertIn("incompatible", text)
+
+
+class Pod(unittest.TestCase):
+    def setUp(self):
+        self.objects = render()
+        self.spec = pod(self.objects)["spec"]
+        self.container = node_container(self.objects)
+
+    def test_the_pod_is_guaranteed_whole_cpus(self):
+        resources = self.container["resources"]
+        self.assertEqual(resources["requests"], resources["limits"])
+        self.assertIsInstance(resources["limits"]["cpu"], int)
+
+    def test_pod_security_s_restricted_profile_holds(self):
+        context, own = self.spec["securityContext"], self.container["securityContext"]
+        self.assertIs(context["runAsNonRoot"], True)
+        self.assertEqual(context["seccompProfile"]["type"], "Localhost")
+        self.assertIs(own["allowPrivilegeEscalation"], False)
+        self.assertIs(own["readOnlyRootFilesystem"], True)
+        self.assertEqual(own["capabilities"], {"drop": ["ALL"]})
+        self.assertEqual([sorted(volume) for volume in self.spec["volumes"]], [["configMap", "name"]])
+
+    def test_the_cluster_s_api_and_its_variables_stay_outside(self):
+        self.assertIs(self.spec["automountServiceAccountToken"], False)
+        self.assertIs(self.spec["enableServiceLinks"], False)
+        self.assertIs(only(self.objects, "ServiceAccount")["automountServiceAccountToken"], False)
+
+    def test_a_drain_has_the_time_that_it_may_take(self):
+        before_s = self.container["lifecycle"]["preStop"]["sleep"]["seconds"]
+        config = only(self.objects, "ConfigMap")["data"]["node.yaml"]
+        self.assertIn("shutdown-timeout: 60s", config)
+        self.assertGreaterEqual(self.spec["terminationGracePeriodSeconds"], 300)
+        self.assertGreater(self.spec["terminationGracePeriodSeconds"], before_s + 60)
+
+    def test_nothing_restarts_a_replay_for_half_an_hour(self):
+        startup = self.container["startupProbe"]
+        self.assertEqual(startup["httpGet"]["path"], "/-/ready")
+        self.assertGreaterEqual(startup["periodSeconds"] * startup["failureThreshold"], 1800)
+        self.assertEqual(self.container["livenessProbe"]["httpGet"]["path"], "/-/healthy")
+
+    def test_a_changed_option_restarts_the_pods_and_a_changed_service_doesn_t(self):
+        same = pod(render("--set", "service.port=80"))
+        other = pod(render("--set", "config.retention=2h"))
+        self.assertEqual(pod(self.objects), same)
+        self.assertNotEqual(pod(self.objects), other)
+
+    def test_the_volumes_stay_and_never_hinder_an_upgrade(self):
+        claim = only(self.objects, "StatefulSet")["spec"]["volumeClaimTemplates"]
+        newer = only(render("--set", "image.tag=9.9.9"), "StatefulSet")["spec"]
+        self.assertEqual(claim, newer["volumeClaimTemplates"])
+        self.assertEqual(
+            newer["persistentVolumeClaimRetentionPolicy"], {"whenDeleted": "Retain", "whenScaled": "Retain"}
+        )
+
+
+class Seccomp(unittest.TestCase):
+    def profile(self, objects):
+        return pod(objects)["spec"]["securityContext"]["seccompProfile"]
+
+    def test_the_installer_puts_the_file_where_the_pod_looks_for_it(self):
+        objects = render()
+        (container,) = only(objects, "DaemonSet")["spec"]["template"]["spec"]["containers"]
+        target = container["args"][container["args"].index("--install") + 1]
+        self.assertEqual(target, "/kubelet-seccomp/" + self.profile(objects)["localhostProfile"])
+
+    def test_the_operator_s_object_has_the_pod_s_profile(self):
+        objects = render("--set", "seccomp.install=operator")
+        spec = only(objects, "SeccompProfile")
+        name = f"operator/{spec['metadata']['name']}.json"
+        self.assertEqual(self.profile(objects), {"type": "Localhost", "localhostProfile": name})
+        allowed = {name for rule in spec["spec"]["syscalls"] for name in rule["names"]}
+        self.assertLessEqual({"io_uring_setup", "io_uring_enter", "io_uring_register", "read"}, allowed)
+
+    def test_without_a_profile_of_its_own_nothing_is_installed(self):
+        objects = render("--set", "seccomp.profile=RuntimeDefault")
+        self.assertEqual(self.profile(objects), {"type": "RuntimeDefault"})
+        self.assertNotIn("DaemonSet", {o["kind"] for o in objects})

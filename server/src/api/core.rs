@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::limits::MemoryPlan;
 use crate::message::{AcceptorCounts, PartPool};
 use crate::model::SeriesIdHasher;
+use crate::rebalance::Handoffs;
 use crate::routing::{BodyPool, ByteBudget, Router};
 use crate::runtime::{Shutdown, Slicer};
 use crate::wal::health::LogHealth;
@@ -22,6 +23,8 @@ use crate::wal::progress::{ReplayProgress, Replaying};
 pub struct Core {
     /// The way to every shard.
     pub router: Rc<Router>,
+    /// Hands cells over from shard to shard.
+    pub handoffs: Handoffs,
     /// Buffers for the parts that requests are split into.
     pub parts: PartPool,
     /// Buffers for decompressed bodies.

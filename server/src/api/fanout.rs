@@ -26,11 +26,27 @@ pub enum FanoutError {
     Refused(#[from] ReadError),
 }
 
+/// How often a read is asked that met a cell's leaving a shard. One epoch later it is settled.
+const TRIES: usize = 4;
+
 /// Asks every shard the same and gives their answers in the shards' order.
 pub async fn ask_all(core: &Core, request: &ReadRequest) -> Result<Vec<ReadReply>, FanoutError> {
-    let ask = |shard| core.router.ask(shard, ShardRequest::Read(Box::new(request.clone())));
-    let answers: Vec<Answer> = core.router.shards().map(ask).collect::<Result<_, _>>()?;
-    join_all(answers).await.into_iter().map(read_reply).collect()
+    for _ in 1..TRIES {
+        match ask_all_once(core, request).await.into_iter().collect() {
+            Err(FanoutError::Refused(ReadError::Moved)) => {}
+            answered => return answered,
+        }
+    }
+    ask_all_once(core, request).await.into_iter().collect()
+}
+
+/// All of them by one epoch: so each cell is answered for by one shard, though it moves meanwhile.
+async fn ask_all_once(core: &Core, request: &ReadRequest) -> Vec<Result<ReadReply, FanoutError>> {
+    let epoch = core.router.read_epoch();
+    let ask = |shard| core.router.ask(shard, ShardRequest::Read(epoch, Box::new(request.clone())));
+    let asked: Vec<Result<Answer, Overloaded>> = core.router.shards().map(ask).collect();
+    let answered = asked.into_iter().map(|answer| async { read_reply(answer?.await) });
+    join_all(answered).await
 }
 
 /// Every core's counters.
@@ -39,9 +55,13 @@ pub async fn stats(core: &Core) -> Result<Vec<CoreStats>, FanoutError> {
     let answers: Vec<Answer> = core.router.shards().map(ask).collect::<Result<_, _>>()?;
     let stats = |reply| match reply {
         ShardReply::Stats(stats) => *stats,
-        ShardReply::Read(_) | ShardReply::Written(_) | ShardReply::NotDurable(_) | ShardReply::MemoryFull => {
-            wrong_kind()
-        }
+        ShardReply::Read(_)
+        | ShardReply::Written(_)
+        | ShardReply::NotDurable(_)
+        | ShardReply::MemoryFull
+        | ShardReply::Moved(_)
+        | ShardReply::Handoff(_)
+        | ShardReply::Routed => wrong_kind(),
     };
     Ok(join_all(answers).await.into_iter().map(stats).collect())
 }
@@ -84,7 +104,10 @@ fn read_reply(reply: ShardReply) -> Result<ReadReply, FanoutError> {
         ShardReply::Stats(_)
         | ShardReply::Written(_)
         | ShardReply::NotDurable(_)
-        | ShardReply::MemoryFull => wrong_kind(),
+        | ShardReply::MemoryFull
+        | ShardReply::Moved(_)
+        | ShardReply::Handoff(_)
+        | ShardReply::Routed => wrong_kind(),
     }
 }
 
@@ -114,13 +137,22 @@ impl SeriesStream {
         content: SelectContent,
     ) -> Result<Self, FanoutError> {
         let request = ReadRequest::Select(selection, content);
-        let ask = |shard| core.router.ask(shard, ShardRequest::Read(Box::new(request.clone())));
-        let answers: Vec<Answer> = core.router.shards().map(ask).collect::<Result<_, _>>()?;
+        for _ in 1..TRIES {
+            match Self::open_once(&core, &request).await {
+                Err(FanoutError::Refused(ReadError::Moved)) => {}
+                opened => return opened,
+            }
+        }
+        Self::open_once(&core, &request).await
+    }
+
+    async fn open_once(core: &Rc<Core>, request: &ReadRequest) -> Result<Self, FanoutError> {
+        let answers = ask_all_once(core, request).await;
         // Opened selects are in the stream before an error is told, so that its drop closes them.
-        let mut stream = Self { core: Rc::clone(&core), shards: Vec::new() };
+        let mut stream = Self { core: Rc::clone(core), shards: Vec::new() };
         let mut failed = None;
-        for (shard, reply) in core.router.shards().zip(join_all(answers).await) {
-            match read_reply(reply) {
+        for (shard, reply) in core.router.shards().zip(answers) {
+            match reply {
                 Ok(ReadReply::Selected(select, _)) => {
                     stream.shards.push(ShardStream { shard, select: Some(select), batch: VecDeque::new() });
                 }
@@ -150,7 +182,8 @@ impl ShardStream {
             && let Some(select) = self.select
         {
             let request = ReadRequest::Fetch { select, bytes: FETCH_BYTES };
-            let answer = core.router.ask(self.shard, ShardRequest::Read(Box::new(request)))?;
+            let request = ShardRequest::Read(core.router.read_epoch(), Box::new(request));
+            let answer = core.router.ask(self.shard, request)?;
             let ReadReply::Series(series, remaining) = read_reply(answer.await)? else { wrong_kind() };
             self.batch = series.into();
             if remaining == Remaining::Nothing {
@@ -169,7 +202,8 @@ impl Drop for SeriesStream {
     fn drop(&mut self) {
         for shard in &self.shards {
             if let Some(select) = shard.select {
-                let close = ShardRequest::Read(Box::new(ReadRequest::Close(select)));
+                let close = Box::new(ReadRequest::Close(select));
+                let close = ShardRequest::Read(self.core.router.read_epoch(), close);
                 // Refused: the select then closes by itself after its idle time.
                 drop(self.core.router.ask(shard.shard, close));
             }

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::future::try_join_all;
@@ -22,6 +22,7 @@ use crate::node::host::ExecutorHost;
 use crate::node::memory::MemoryWatch;
 use crate::node::recovery::{Meeting, Recovery, RecoveryError};
 use crate::node::{memory, self_scrape, upkeep};
+use crate::rebalance::Handoffs;
 use crate::routing::{BodyPool, ByteBudget, Lanes, Router, RoutingTable};
 use crate::runtime::{
     self, BoundAddress, Delivery, Executor, HttpLimits, HttpServer, LaneReceivers, LaneSenders, Listener,
@@ -50,6 +51,8 @@ pub struct Shared {
     pub watch: MemoryWatch,
     /// Cores that have nothing under way any more.
     drained: AtomicUsize,
+    /// Whether a core hands a cell over.
+    handoff_turn: Arc<AtomicBool>,
 }
 
 impl Shared {
@@ -81,6 +84,7 @@ impl Shared {
             data_dir,
             meeting: Meeting::default(),
             drained: AtomicUsize::new(0),
+            handoff_turn: Arc::default(),
         }
     }
 
@@ -128,6 +132,7 @@ pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> R
     let shard = Rc::new(RefCell::new(shard));
     let core = Rc::new(Core {
         router: Rc::clone(&router),
+        handoffs: Handoffs::new(Rc::clone(&router), Arc::clone(&shared.handoff_turn)),
         parts: shared.parts.clone(),
         bodies: BodyPool::new(plan.in_flight_bytes, plan.pool_bytes),
         definitions: ByteBudget::new(plan.definition_bytes),
@@ -233,6 +238,7 @@ fn start_worker(
         shard,
         acceptor: stats_of.acceptor_counts(),
         executor: runtime::counts(),
+        handoffs: stats_of.handoffs.counts(),
     };
     let worker = Worker {
         shard,

@@ -1,1 +1,5 @@
-//! rebalance.
+//! Rebalance: cells move from one shard to another while traffic flows.
+pub mod handoff;
+mod steps;
+
+pub use handoff::{Handed, HandoffFault, Handoffs};

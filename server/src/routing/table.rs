@@ -1,11 +1,7 @@
 //! The routing table: cell → shard. Every core has its own copy.
 
 use crate::limits::{CELL_COUNT, SHARDS_MAX};
-use crate::model::{CellId, SeriesId, ShardId};
-
-/// The version of a routing table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Epoch(pub u64);
+use crate::model::{CellId, Epoch, SeriesId, ShardId};
 
 /// Which shard owns which cell.
 #[derive(Debug, Clone)]
@@ -20,7 +16,7 @@ impl RoutingTable {
     pub fn even(shards: usize) -> Self {
         assert!((1..=SHARDS_MAX).contains(&shards), "{shards} shards");
         let owner = std::array::from_fn(|cell| ShardId((cell * shards / CELL_COUNT) as u16));
-        Self { epoch: Epoch(1), shards, owner: Box::new(owner) }
+        Self { epoch: Epoch::FIRST, shards, owner: Box::new(owner) }
     }
 
     /// The shard that owns a series' cell.
@@ -32,6 +28,17 @@ impl RoutingTable {
     /// The shard that owns a cell.
     pub fn owner(&self, cell: CellId) -> ShardId {
         self.owner[usize::from(cell.0)]
+    }
+
+    /// Every cell with its shard, by number.
+    pub fn owners(&self) -> impl Iterator<Item = (CellId, ShardId)> + '_ {
+        (0..).map(CellId).zip(self.owner.iter().copied())
+    }
+
+    /// Gives a cell to a shard: the table is then of that epoch, where its own was a former one.
+    pub fn give(&mut self, cell: CellId, owner: ShardId, epoch: Epoch) {
+        self.owner[usize::from(cell.0)] = owner;
+        self.epoch = self.epoch.max(epoch);
     }
 
     /// How many shards there are.
@@ -48,6 +55,16 @@ impl RoutingTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cell_that_is_given_is_routed_to_its_new_owner_and_the_epoch_never_falls() {
+        let mut table = RoutingTable::even(2);
+        table.give(CellId(3), ShardId(1), Epoch(7));
+        table.give(CellId(1023), ShardId(0), Epoch(5));
+        assert_eq!((table.owner(CellId(3)), table.owner(CellId(1023))), (ShardId(1), ShardId(0)));
+        assert_eq!((table.owner(CellId(2)), table.epoch()), (ShardId(0), Epoch(7)));
+        assert_eq!(table.owners().filter(|(_, owner)| *owner == ShardId(1)).count(), 512);
+    }
 
     #[test]
     fn cells_are_dealt_out_evenly() {

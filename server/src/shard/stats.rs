@@ -1,18 +1,26 @@
 //! A shard's and its cells' counters and sizes, gathered for whoever asks by message.
 
 use crate::message::{CellStats, ShardStats};
-use crate::model::CellId;
+use crate::model::{CellId, Epoch};
 use crate::shard::Shard;
 use crate::wal::LogReport;
 
 impl Shard {
-    /// The cells that hold a series, by number.
-    pub fn cells(&self) -> Vec<CellStats> {
+    /// The cells that hold a series and that the shard answers for at an epoch, by number.
+    pub fn cells(&self, epoch: Epoch) -> Vec<CellStats> {
         let numbered = (0..).map(CellId).zip(&self.cells);
-        let held = numbered.filter(|(_, held)| !held.table.is_empty());
+        let answered = numbered.filter(|(cell, _)| self.ownership.answers(*cell, epoch));
+        let held = answered.filter(|(_, held)| !held.table.is_empty());
         let stats =
             held.map(|(cell, held)| CellStats { cell, series: held.table.len(), samples: held.samples });
         stats.collect()
+    }
+
+    /// Series of the shard's own cells: neither those on their way here nor what is left of others.
+    fn owned_series(&self) -> usize {
+        let numbered = (0..).map(CellId).zip(&self.cells);
+        let owned = numbered.filter(|(cell, _)| self.ownership.owns(*cell));
+        owned.map(|(_, held)| held.table.len()).sum()
     }
 
     /// Counters since the start, sizes now. `queued` and `log` are the worker's to fill in.
@@ -31,7 +39,7 @@ impl Shard {
             commits: self.counters.commits,
             reads: self.counters.reads,
             busy_us: self.counters.busy_us,
-            series: size.series,
+            series: self.owned_series(),
             sealed_chunks: size.sealed_chunks,
             label_names: self.index.name_count(),
             label_pairs: self.index.pair_count(),

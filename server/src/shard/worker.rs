@@ -9,12 +9,12 @@ use std::task::{Poll, Waker};
 use crate::clock::Clock;
 use crate::limits::FUTURE_MS_MAX;
 use crate::message::{
-    CoreStats, Correlation, PartSeries, ReadRequest, ShardReply, ShardRequest, ShardStats, WriteAck,
-    WritePart,
+    CoreStats, Correlation, HandoffRequest, PartSeries, ReadRequest, ShardReply, ShardRequest, ShardStats,
+    WriteAck, WritePart,
 };
-use crate::model::Sample;
+use crate::model::{Epoch, Sample};
 use crate::shard::append::{PartOutcome, TimeBounds};
-use crate::shard::{Host, Shard, read};
+use crate::shard::{Host, Shard, handoff, read};
 use crate::wal::Log;
 
 /// Samples after which a group is committed, though more waits. A commit costs what a thousand
@@ -138,6 +138,9 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         while let Some((from, request)) = next {
             match request {
                 ShardRequest::Write(write) => match self.refusal() {
+                    None if !self.shard.borrow().ownership.takes(&write.part) => {
+                        (self.reply)(from, ShardReply::Moved(Box::new(write)));
+                    }
                     None => {
                         samples += write.part.samples.len();
                         of_slice += write.part.samples.len();
@@ -145,7 +148,8 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
                     }
                     Some(refusal) => (self.reply)(from, refusal),
                 },
-                ShardRequest::Read(request) => self.spawn_read(from, *request),
+                ShardRequest::Read(epoch, request) => self.spawn_read(from, epoch, *request),
+                ShardRequest::Handoff(request) => self.take_step(from, *request),
                 ShardRequest::Stats => (self.reply)(from, ShardReply::Stats(Box::new(self.stats()))),
             }
             if of_slice >= SLICE_SAMPLES && !self.inbox.is_empty() {
@@ -211,10 +215,16 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         }
     }
 
-    fn spawn_read(&self, from: ReplyTo, request: ReadRequest) {
+    fn take_step(&self, from: ReplyTo, request: HandoffRequest) {
+        let reply = self.reply.clone();
+        let answer = move |taken| reply(from, ShardReply::Handoff(Box::new(taken)));
+        handoff::take_step(&self.shard, &self.log, &self.host, request, answer);
+    }
+
+    fn spawn_read(&self, from: ReplyTo, epoch: Epoch, request: ReadRequest) {
         let (shard, reply) = (Rc::clone(&self.shard), self.reply.clone());
         self.host.spawn_background(move |host| async move {
-            reply(from, ShardReply::Read(read::answer(shard, host, request).await));
+            reply(from, ShardReply::Read(read::answer(shard, host, epoch, request).await));
         });
     }
 

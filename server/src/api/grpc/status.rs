@@ -144,7 +144,7 @@ fn of_body(error: &BodyError) -> Code {
 
 fn of_shards(error: &FanoutError) -> Code {
     match error {
-        FanoutError::Overloaded(_) | FanoutError::Refused(ReadError::TooManySelects) => {
+        FanoutError::Overloaded(_) | FanoutError::Refused(ReadError::TooManySelects | ReadError::Moved) => {
             Code::ResourceExhausted
         }
         FanoutError::Refused(ReadError::UnknownSelect) => Code::DeadlineExceeded,

@@ -59,7 +59,6 @@ pub async fn stats(core: &Core) -> Result<Vec<CoreStats>, FanoutError> {
         | ShardReply::Written(_)
         | ShardReply::NotDurable(_)
         | ShardReply::MemoryFull
-        | ShardReply::Moved(_)
         | ShardReply::Handoff(_)
         | ShardReply::Routed => wrong_kind(),
     };
@@ -105,7 +104,6 @@ fn read_reply(reply: ShardReply) -> Result<ReadReply, FanoutError> {
         | ShardReply::Written(_)
         | ShardReply::NotDurable(_)
         | ShardReply::MemoryFull
-        | ShardReply::Moved(_)
         | ShardReply::Handoff(_)
         | ShardReply::Routed => wrong_kind(),
     }

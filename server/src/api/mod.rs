@@ -5,6 +5,7 @@ pub mod core;
 pub mod endpoints;
 pub mod fanout;
 pub mod grpc;
+pub mod handoff_metrics;
 pub mod http_api;
 pub mod memory_metrics;
 pub mod node_metrics;

@@ -9,7 +9,7 @@ use crate::api::core::Core;
 use crate::api::endpoints::{NodeResponse, text, with_type};
 use crate::api::fanout::{self, FanoutError};
 use crate::api::status::{self, LogStatus, NodeStatus, ShardStatus};
-use crate::api::{memory_metrics, node_metrics};
+use crate::api::{handoff_metrics, memory_metrics, node_metrics};
 use crate::message::CoreStats;
 use crate::metrics::{self, Family};
 use crate::model::{Labels, RefusedCounts};
@@ -43,6 +43,7 @@ async fn families(core: &Core) -> Result<Vec<Family>, FanoutError> {
     let mut families = vec![metrics::build_info()];
     families.extend(metrics::process_families(Path::new(metrics::PROC)));
     families.extend(node_metrics::families(&cores, core.not_ready().is_none()));
+    families.extend(handoff_metrics::families(&cores));
     families.extend(memory_metrics::families(&core.node.memory, &cores));
     Ok(families)
 }

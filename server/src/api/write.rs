@@ -9,9 +9,11 @@ use crate::api::core::Core;
 use crate::api::remote_write::answer::WriteReport;
 use crate::api::remote_write::{Decoding, MalformedBody, Rejection, SeriesSink, Slice, Version, snappy};
 use crate::limits::{DECODE_SLICE_SERIES, MOVED_WAIT_MAX};
-use crate::message::{LabelSpan, Part, ShardReply, ShardRequest, WriteAck, WriteBody, WritePart};
+use crate::message::{
+    LabelSpan, MovedSeries, Part, ShardReply, ShardRequest, WriteAck, WriteBody, WritePart,
+};
 use crate::model::{Sample, SeriesId, ShardId};
-use crate::routing::{Answer, NoRoom, Overloaded, Reserved, Split, follow};
+use crate::routing::{Answer, NoRoom, Overloaded, Reserved, Split, follow, take_moved};
 use crate::runtime::{reactor_polled, sleep, timeout};
 
 /// How long a part that is sent again waits for room before it looks again.
@@ -74,14 +76,12 @@ pub async fn send(
 ) -> Result<WriteReport, Rejection> {
     let asked = ask(core, body, split.finish()?);
     let mut moved = Vec::new();
-    for reply in join_all(asked.sent).await {
-        match landed(core, reply) {
-            Landed::Answered(acknowledged) => report.add(acknowledged?),
-            Landed::Moved(write) => moved.push(write),
-        }
+    for mut reply in join_all(asked.sent).await {
+        moved.extend(take_moved(&mut reply));
+        report.add(acknowledged(core, reply)?);
     }
-    for acknowledged in follow_moved(core, moved).await? {
-        report.add(acknowledged?);
+    for reply in follow_moved(core, moved).await? {
+        report.add(acknowledged(core, reply)?);
     }
     match asked.refused {
         Some(overloaded) => Err(overloaded.into()),
@@ -146,41 +146,24 @@ fn ask(core: &Core, body: &Arc<WriteBody>, parts: impl Iterator<Item = (ShardId,
 }
 
 /// What a shard's reply to its part means.
-pub enum Landed {
-    /// The shard has decided on it.
-    Answered(Result<WriteAck, Rejection>),
-    /// It is another shard's by now.
-    Moved(WritePart),
-}
-
-/// What a shard's reply to its part means.
-pub fn landed(core: &Core, reply: ShardReply) -> Landed {
-    Landed::Answered(match reply {
+pub fn acknowledged(core: &Core, reply: ShardReply) -> Result<WriteAck, Rejection> {
+    match reply {
         ShardReply::Written(ack) => Ok(ack),
         ShardReply::NotDurable(error) => Err(error.into()),
         ShardReply::MemoryFull => Err(Rejection::MemoryFull { limit_bytes: core.node.memory.limit_bytes }),
-        ShardReply::Moved(write) => return Landed::Moved(*write),
         ShardReply::Read(_) | ShardReply::Stats(_) | ShardReply::Handoff(_) | ShardReply::Routed => {
             unreachable!("a write is answered as a write")
         }
-    })
+    }
 }
 
-/// Sends parts on whose cells have moved, and tells what their new owners made of them.
-pub async fn follow_moved(
-    core: &Core,
-    moved: Vec<WritePart>,
-) -> Result<Vec<Result<WriteAck, Rejection>>, Rejection> {
+/// Sends series on whose cells have moved, and gives their new owners' replies.
+pub async fn follow_moved(core: &Core, moved: Vec<MovedSeries>) -> Result<Vec<ShardReply>, Rejection> {
     if moved.is_empty() {
         return Ok(Vec::new());
     }
     core.count(|counts| counts.parts_sent_again += moved.len() as u64);
     let pause = async || sleep(ROOM_AGAIN).await;
     let replies = timeout(MOVED_WAIT_MAX, follow(&core.router, &core.parts, moved, pause)).await;
-    let replies = replies.map_err(|_| Rejection::Overloaded)?.into_iter();
-    let answered = replies.map(|reply| match landed(core, reply) {
-        Landed::Answered(acknowledged) => acknowledged,
-        Landed::Moved(_) => unreachable!("what moved is followed until it has landed"),
-    });
-    Ok(answered.collect())
+    replies.map_err(|_| Rejection::Overloaded)
 }

@@ -33,6 +33,8 @@ pub enum HandoffStep {
         /// Whose it was.
         from: ShardId,
     },
+    /// To the target: answer reads for it.
+    Show,
     /// To the source: it is the target's; let go of it.
     Release {
         /// Whose it is.

@@ -14,7 +14,7 @@ use crate::wal::{Durable, LogError};
 pub use body::{BodyBytes, LabelSource, LabelSpan, PartSeries, WriteBody};
 pub use definitions::{DefinitionBlock, Definitions};
 pub use handoff::{HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, Piece, RouteChange};
-pub use part::{Part, PartPool};
+pub use part::{Part, PartBuffer, PartPool};
 pub use read::{
     ReadError, ReadReply, ReadRequest, Remaining, SelectContent, SelectId, SelectedSeries, Selection,
 };
@@ -67,9 +67,6 @@ pub enum ShardReply {
     NotDurable(LogError),
     /// The shard's memory is full: it takes no part before some of it is freed.
     MemoryFull,
-    /// A cell of the part is another shard's by now, or is about to be. Nothing of the part was
-    /// taken in: here it is again.
-    Moved(Box<WritePart>),
     /// To a step of a handoff.
     Handoff(Box<Result<HandoffReply, HandoffRefusal>>),
     /// The routing is changed.
@@ -96,12 +93,29 @@ pub struct WriteAck {
     pub written: u64,
     /// The part's other samples.
     pub refusals: Option<Box<Refusals>>,
+    /// Those that were not looked at, for they are another shard's.
+    pub moved: Option<Box<MovedSeries>>,
+}
+
+/// Series of a part whose cells are another shard's by now, or are about to be. Nothing of them was
+/// taken in.
+#[derive(Debug)]
+pub struct MovedSeries {
+    /// The request.
+    pub body: Arc<WriteBody>,
+    /// They, with their samples, and the epoch of the table that they were split by.
+    pub parts: PartBuffer,
 }
 
 impl WriteAck {
     /// Acknowledges what a commit made durable.
-    pub fn new(_commit: &Durable, written: u64, refusals: Option<Box<Refusals>>) -> Self {
-        Self { written, refusals }
+    pub fn new(
+        _commit: &Durable,
+        written: u64,
+        refusals: Option<Box<Refusals>>,
+        moved: Option<Box<MovedSeries>>,
+    ) -> Self {
+        Self { written, refusals, moved }
     }
 }
 

@@ -180,7 +180,7 @@ fn start_recovery(
             config: &shared.config,
             seed: shared.data_dir.identity.seed,
             layout: shared.data_dir.layout,
-            table: &core.router.table(),
+            router: &core.router,
             progress: &shared.facts.replay,
             meeting: &shared.meeting,
             shard: Rc::clone(&shard),

@@ -8,19 +8,21 @@
 //!           source                               target                            every core
 //! Serving       Copy → pieces of its series →       Take: hidden from reads, logged
 //!               Copy → what came since →            Take                                  (a few times)
-//! Draining      Drain: its parts come back `Moved`                                  senders wait for a table
+//! Draining      Drain: its samples come back                                        senders wait for a table
 //! Transferring  Copy → the rest →                   Take
 //!                                                   Own: a record, on disk
-//! Switched      still answers reads of old epochs   answers reads of the new one    Reads: the new epoch
-//!                                                   takes parts in                  Writes: the new table
+//! Switched      still answers reads of old epochs   Show: answers reads of the new  Reads: the new epoch
+//!                                                   takes samples in                Writes: the new table
 //!               Release: a record, on disk; frees the series once no old read is left
 //! ```
 //!
 //! **Writes.** A part carries the epoch of the table that it was split by. From the drain on, the
-//! source refuses parts of earlier epochs for the cell, for good: also when it keeps the cell after
-//! all, which then goes on with an epoch of its own. So of all parts that a sender has under way by
-//! one table, those before some point are taken in and all those behind it come back; a sender that
-//! lets them all land before it goes on with a newer table keeps each series in order.
+//! source gives back what parts of earlier epochs have for the cell, for good: also when it keeps the
+//! cell after all, which then goes on by an epoch of its own. So of all that a sender has under way for
+//! a series by one table, what comes before some point is taken in and all behind it comes back; a
+//! sender that lets all of it land before it goes on with a newer table keeps each series in order. A
+//! part's other series are taken in all the same: were they given back with it, a later part without the
+//! cell would overtake them.
 //!
 //! **Reads** ask all shards by one epoch. Of the two shards that have the cell meanwhile, the source
 //! answers for it to the epochs before the handoff's, the target to the others: always exactly one.
@@ -177,7 +179,8 @@ struct Turn<'a>(&'a AtomicBool);
 
 impl<'a> Turn<'a> {
     fn take(turn: &'a AtomicBool) -> Option<Self> {
-        (!turn.swap(true, Ordering::AcqRel)).then_some(Self(turn))
+        // Not made where another has it: dropped, it would give that one's back.
+        (!turn.swap(true, Ordering::AcqRel)).then(|| Self(turn))
     }
 }
 

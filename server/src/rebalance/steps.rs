@@ -63,7 +63,7 @@ impl<H: Host> Handoff<'_, H> {
             Ok(brought) => {
                 self.switch().await;
                 let paused_us = self.host.monotonic_us() - brought.drained_us;
-                self.insist(self.from, HandoffStep::Release { to: self.to }).await;
+                self.end(self.from, HandoffStep::Release { to: self.to }).await;
                 let took_us = self.host.monotonic_us() - began_us;
                 let Brought { series, bytes, .. } = brought;
                 Ok(Handed { series, bytes, epoch: self.epoch, took_us, paused_us })
@@ -115,14 +115,15 @@ impl<H: Host> Handoff<'_, H> {
     /// The cell is the target's: there is no way back. No core may take writes for it there before
     /// all of them read it there, or what is acknowledged on one were not seen on another.
     async fn switch(&self) {
+        self.surely(self.to, HandoffStep::Show).await;
         self.tell_all(RouteChange::Reads(self.epoch)).await;
         self.tell_all(RouteChange::Writes { epoch: self.epoch, cell: self.cell, owner: self.to }).await;
     }
 
     /// The source keeps the cell. What the target has of it is hidden before the source goes on.
     async fn roll_back(&self) {
-        self.insist(self.to, HandoffStep::Discard { from: self.from }).await;
-        self.insist(self.from, HandoffStep::Keep).await;
+        self.end(self.to, HandoffStep::Discard { from: self.from }).await;
+        self.surely(self.from, HandoffStep::Keep).await;
         let epoch = self.epoch.next();
         self.tell_all(RouteChange::Writes { epoch, cell: self.cell, owner: self.from }).await;
     }
@@ -143,16 +144,18 @@ impl<H: Host> Handoff<'_, H> {
         }
     }
 
-    /// A step that has to reach its shard, however long that takes. It may be late: each shard takes
-    /// the steps in the order in which they are asked.
-    async fn insist(&self, shard: ShardId, step: HandoffStep) {
+    /// A step without which nothing may go on, however long its shard takes.
+    async fn surely(&self, shard: ShardId, step: HandoffStep) {
+        let reply = self.ask(shard, &step).await.await;
+        tell_refusal(&step, reply);
+    }
+
+    /// A step that its shard may take late: each shard takes the steps in the order in which they are
+    /// asked.
+    async fn end(&self, shard: ShardId, step: HandoffStep) {
         let answer = self.ask(shard, &step).await;
         match select(answer, Box::pin(self.host.sleep(END_MAX))).await {
-            Either::Left((reply, _)) => {
-                if let Err(refusal) = handoff_reply(reply) {
-                    tracing::warn!(?step, %refusal, "a shard refused the end of a handoff");
-                }
-            }
+            Either::Left((reply, _)) => tell_refusal(&step, reply),
             Either::Right(_) => tracing::warn!(?step, "a shard is slow to end a handoff"),
         }
     }
@@ -185,13 +188,19 @@ impl<H: Host> Handoff<'_, H> {
     }
 }
 
+/// A shard that never got as far has nothing to undo.
+fn tell_refusal(step: &HandoffStep, reply: ShardReply) {
+    if let Err(refusal) = handoff_reply(reply) {
+        tracing::debug!(?step, %refusal, "a shard refused the end of a handoff");
+    }
+}
+
 fn handoff_reply(reply: ShardReply) -> Result<HandoffReply, HandoffRefusal> {
     match reply {
         ShardReply::Handoff(result) => *result,
         ShardReply::Written(_)
         | ShardReply::NotDurable(_)
         | ShardReply::MemoryFull
-        | ShardReply::Moved(_)
         | ShardReply::Routed
         | ShardReply::Read(_)
         | ShardReply::Stats(_) => wrong_kind(),

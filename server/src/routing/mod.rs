@@ -12,7 +12,7 @@ pub mod table;
 
 pub use bodies::BodyPool;
 pub use budget::{ByteBudget, NoRoom, Reserved};
-pub use follow::follow;
+pub use follow::{follow, take_moved};
 pub use pending::Answer;
 pub use router::{Lanes, Overloaded, Router};
 pub use split::Split;

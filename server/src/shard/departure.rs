@@ -52,12 +52,13 @@ enum Next {
 pub async fn copy<H: Host>(
     shard: Rc<RefCell<Shard>>,
     host: H,
+    cell: CellId,
     epoch: Epoch,
 ) -> Result<HandoffReply, HandoffRefusal> {
     let (mut group, mut series) = (Group::default(), 0);
-    shard.borrow_mut().begin_pass(epoch)?;
+    shard.borrow_mut().begin_pass(cell, epoch)?;
     while group.bytes() < PIECE_BYTES {
-        let next = shard.borrow_mut().copy_next(epoch, &mut group)?;
+        let next = shard.borrow_mut().copy_next(cell, epoch, &mut group)?;
         match next {
             Next::Copied => series += 1,
             Next::AsBefore => {}
@@ -66,30 +67,31 @@ pub async fn copy<H: Host>(
         host.breathe().await;
     }
     if series == 0 {
-        shard.borrow_mut().departure_of(epoch)?.pass = None;
+        shard.borrow_mut().departure_of(cell, epoch)?.pass = None;
     }
     Ok(HandoffReply::Copied(Piece { payload: group.parts().concat(), series }))
 }
 
 impl Shard {
-    fn departure_of(&mut self, epoch: Epoch) -> Result<&mut Departure, HandoffRefusal> {
-        let departure = self.departure.as_mut().filter(|departure| departure.epoch == epoch);
+    fn departure_of(&mut self, cell: CellId, epoch: Epoch) -> Result<&mut Departure, HandoffRefusal> {
+        let departure = self.departure.as_mut();
+        let departure = departure.filter(|departure| (departure.cell, departure.epoch) == (cell, epoch));
         departure.ok_or(HandoffRefusal::OutOfStep)
     }
 
     /// Begins a pass, unless one goes on.
-    fn begin_pass(&mut self, epoch: Epoch) -> Result<(), HandoffRefusal> {
-        let cell = self.departure_of(epoch)?.cell;
+    fn begin_pass(&mut self, cell: CellId, epoch: Epoch) -> Result<(), HandoffRefusal> {
+        self.departure_of(cell, epoch)?;
         let series: Vec<SeriesRef> = self.cells[usize::from(cell.0)].table.iter().collect();
-        self.departure_of(epoch)?.pass.get_or_insert_with(|| series.into_iter());
+        self.departure_of(cell, epoch)?.pass.get_or_insert_with(|| series.into_iter());
         Ok(())
     }
 
-    fn copy_next(&mut self, epoch: Epoch, group: &mut Group) -> Result<Next, HandoffRefusal> {
-        let pass = self.departure_of(epoch)?.pass.as_mut();
+    fn copy_next(&mut self, cell: CellId, epoch: Epoch, group: &mut Group) -> Result<Next, HandoffRefusal> {
+        let pass = self.departure_of(cell, epoch)?.pass.as_mut();
         let Some(at) = pass.and_then(Iterator::next) else { return Ok(Next::End) };
         let newest_ms = self.store.newest_ms(at);
-        match self.departure_of(epoch)?.copied.insert(at, newest_ms) {
+        match self.departure_of(cell, epoch)?.copied.insert(at, newest_ms) {
             Some(before_ms) if before_ms == newest_ms => return Ok(Next::AsBefore),
             Some(before_ms) => self.copy_newer(at, before_ms, group),
             None => self.copy_whole(at, group),

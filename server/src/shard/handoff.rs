@@ -37,19 +37,24 @@ pub fn take_step<L: Log, H: Host>(
         return answer(Err(refusal));
     }
     match step {
-        HandoffStep::Expect | HandoffStep::Drain | HandoffStep::Keep => answer(Ok(HandoffReply::Done)),
+        HandoffStep::Expect | HandoffStep::Drain | HandoffStep::Show | HandoffStep::Keep => {
+            answer(Ok(HandoffReply::Done));
+        }
         HandoffStep::Copy => host.spawn_background(move |host| async move {
-            answer(departure::copy(shard, host, epoch).await);
+            answer(departure::copy(shard, host, cell, epoch).await);
         }),
         HandoffStep::Take(piece) => host.spawn_background(move |host| async move {
-            answer(arrival::take(shard, log, host, epoch, piece).await);
+            answer(arrival::take(shard, log, host, (cell, epoch), piece).await);
         }),
         HandoffStep::Own { .. } => host.spawn_background(move |_| async move {
-            answer(show(shard, log, epoch).await);
+            answer(owned(shard, log, cell, epoch).await);
         }),
         HandoffStep::Discard { .. } => {
+            let remains = shard.borrow_mut().remains(cell);
             answer(Ok(HandoffReply::Done));
-            host.spawn_background(move |host| async move { arrival::free(&shard, &log, &host, cell).await });
+            host.spawn_background(
+                move |host| async move { arrival::free(&shard, &log, &host, remains).await },
+            );
         }
         HandoffStep::Release { .. } => {
             answer(Ok(HandoffReply::Done));
@@ -60,14 +65,11 @@ pub fn take_step<L: Log, H: Host>(
     }
 }
 
-/// Answers reads for the cell once its record is on disk.
-async fn show<L: Log>(shard: Rc<RefCell<Shard>>, log: L, epoch: Epoch) -> Taken {
+/// Answers once the cell's record is on disk.
+async fn owned<L: Log>(shard: Rc<RefCell<Shard>>, log: L, cell: CellId, epoch: Epoch) -> Taken {
     // Whatever is acknowledged when: the source lets go of the cell after this.
     log.flush().await?;
-    let mut shard = shard.borrow_mut();
-    let (cell, series) = shard.arrival_of(epoch).map(|arrival| (arrival.cell, arrival.series()))?;
-    shard.arrival = None;
-    shard.ownership.show(cell, epoch);
+    let series = shard.borrow_mut().arrival_of(cell, epoch)?.series();
     Ok(HandoffReply::Owned { series })
 }
 
@@ -87,12 +89,13 @@ async fn free_unread<L: Log, H: Host>(
     while shard.borrow().is_read_before(epoch) && host.monotonic_us() - began_us < REMAINS_READ_US_MAX {
         host.sleep(READS_POLL).await;
     }
-    {
+    let remains = {
         let mut shard = shard.borrow_mut();
         shard.selects.close_before(epoch);
         shard.ownership.free(cell, epoch);
-    }
-    arrival::free(shard, log, host, cell).await;
+        shard.remains(cell)
+    };
+    arrival::free(shard, log, host, remains).await;
 }
 
 impl Shard {
@@ -107,9 +110,10 @@ impl Shard {
         match step {
             HandoffStep::Expect => self.expect_cell(cell, epoch),
             HandoffStep::Copy => self.begin_departure(cell, epoch),
-            HandoffStep::Take(_) => self.arrival_of(epoch).map(drop),
+            HandoffStep::Take(_) => self.arrival_of(cell, epoch).map(drop),
             HandoffStep::Drain => self.drain_cell(cell, epoch),
-            HandoffStep::Own { from } => self.own_cell(epoch, *from, journal),
+            HandoffStep::Own { from } => self.own_cell(cell, epoch, *from, journal),
+            HandoffStep::Show => self.show_cell(cell, epoch),
             HandoffStep::Release { to } => self.release_cell(cell, epoch, *to, journal),
             HandoffStep::Discard { from } => self.discard_cell(cell, epoch, *from, journal),
             HandoffStep::Keep => self.keep_cell(cell, epoch, journal),
@@ -120,7 +124,8 @@ impl Shard {
         if self.ownership.owns(cell) {
             return Err(HandoffRefusal::OutOfStep);
         }
-        if self.arrival.is_some() || !self.cells[usize::from(cell.0)].table.is_empty() {
+        let is_vacant = self.ownership.is_stranger(cell) && self.cells[usize::from(cell.0)].table.is_empty();
+        if self.arrival.is_some() || !is_vacant {
             return Err(HandoffRefusal::Busy);
         }
         self.arrival = Some(Arrival::new(cell, epoch));
@@ -151,14 +156,25 @@ impl Shard {
 
     fn own_cell(
         &mut self,
+        cell: CellId,
         epoch: Epoch,
         from: ShardId,
         journal: &mut impl Journal,
     ) -> Result<(), HandoffRefusal> {
-        let cell = self.arrival_of(epoch)?.cell;
+        self.arrival_of(cell, epoch)?;
         journal.claimed(Claim { cell, epoch, kind: ClaimKind::Owned, other: from });
         // At once: a checkpoint that is under way has to have it.
         self.ownership.own(cell, epoch);
+        Ok(())
+    }
+
+    fn show_cell(&mut self, cell: CellId, epoch: Epoch) -> Result<(), HandoffRefusal> {
+        self.arrival_of(cell, epoch)?;
+        if self.ownership.owned_since(cell) != epoch {
+            return Err(HandoffRefusal::OutOfStep);
+        }
+        self.arrival = None;
+        self.ownership.show(cell, epoch);
         Ok(())
     }
 
@@ -186,7 +202,7 @@ impl Shard {
         from: ShardId,
         journal: &mut impl Journal,
     ) -> Result<(), HandoffRefusal> {
-        let arrives = self.arrival_of(epoch).is_ok();
+        let arrives = self.arrival_of(cell, epoch).is_ok();
         let is_owned = self.ownership.owned_since(cell) == epoch;
         if arrives {
             self.arrival = None;

@@ -22,11 +22,13 @@ mod stats;
 pub mod worker;
 
 #[cfg(test)]
+mod handoff_tests;
+#[cfg(test)]
 mod tests;
 
 use crate::cell::{Cell, SeriesRef, SeriesStore};
 use crate::limits::CELL_COUNT;
-use crate::model::{Epoch, Labels, RefusedCounts, SeriesId, ShardId};
+use crate::model::{CellId, Epoch, Labels, RefusedCounts, SeriesId, ShardId};
 use crate::shard::arrival::Arrival;
 use crate::shard::departure::Departure;
 use crate::shard::memory::MemoryGate;
@@ -109,6 +111,11 @@ impl Shard {
     /// The labels of a held series as text.
     pub(crate) fn labels(&self, series: SeriesRef) -> Labels {
         self.index.labels_of(self.store.labels(series))
+    }
+
+    /// Whether a cell is the shard's.
+    pub fn owns(&self, cell: CellId) -> bool {
+        self.ownership.owns(cell)
     }
 
     /// Makes it own what a table says, and drops what it holds of other shards' cells: copies that a

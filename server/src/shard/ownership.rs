@@ -1,15 +1,16 @@
 //! Which cells a shard owns, by epoch: whose parts it takes in, and which reads it answers for them.
 
+use std::sync::Arc;
+
 use crate::limits::CELL_COUNT;
-use crate::message::part::PartBuffer;
+use crate::message::{MovedSeries, PartBuffer, PartSeries, WritePart};
 use crate::model::{CellId, Epoch};
 
 /// A shard's side of the routing.
 #[derive(Debug)]
 pub struct Ownership {
     cells: Box<[Tenure]>,
-    /// A part that was split by this epoch's table, or a later one, has cells alone that are the
-    /// shard's own: nothing changed since.
+    /// A part that was split by this epoch's table, or a later one, has no cell but the shard's own.
     settled: Epoch,
     /// Series of cells that went with this epoch are gone.
     freed: Epoch,
@@ -57,15 +58,30 @@ impl Ownership {
         Self { cells, settled, freed: Epoch::FIRST }
     }
 
-    /// Whether all of a part may be taken in.
+    /// Takes out of a part what is another shard's. Of a cell either all parts of an epoch that come
+    /// behind some moment are refused, or none: so what is refused keeps its order.
     #[inline]
-    pub fn takes(&self, part: &PartBuffer) -> bool {
-        part.epoch >= self.settled || self.takes_each(part)
+    pub fn split_off(&self, write: &mut WritePart) -> Option<Box<MovedSeries>> {
+        if write.part.epoch >= self.settled { None } else { self.split_off_each(write) }
     }
 
     #[cold]
-    fn takes_each(&self, part: &PartBuffer) -> bool {
-        part.series.iter().all(|series| self.tenure(series.id.cell()).writes_from <= part.epoch)
+    fn split_off_each(&self, write: &mut WritePart) -> Option<Box<MovedSeries>> {
+        let epoch = write.part.epoch;
+        let is_taken = |series: &PartSeries| self.tenure(series.id.cell()).writes_from <= epoch;
+        if write.part.series.iter().all(is_taken) {
+            return None;
+        }
+        let (mut kept, mut moved) = (PartBuffer::default(), PartBuffer { epoch, ..PartBuffer::default() });
+        let mut samples = write.part.samples.as_slice();
+        for series in &write.part.series {
+            let own = samples.split_off(..series.samples as usize).expect("a part has its series' samples");
+            let to = if is_taken(series) { &mut kept } else { &mut moved };
+            to.series.push(*series);
+            to.samples.extend_from_slice(own);
+        }
+        (write.part.series, write.part.samples) = (kept.series, kept.samples);
+        Some(Box::new(MovedSeries { body: Arc::clone(&write.body), parts: moved }))
     }
 
     /// Whether the shard answers reads of an epoch for a cell.
@@ -82,6 +98,11 @@ impl Ownership {
     /// Whether the cell is the shard's.
     pub fn owns(&self, cell: CellId) -> bool {
         self.tenure(cell).owned_since != Epoch::NEVER
+    }
+
+    /// Whether the shard has nothing to do with the cell, not even for reads of earlier epochs.
+    pub fn is_stranger(&self, cell: CellId) -> bool {
+        self.tenure(cell) == Tenure::NONE
     }
 
     /// The cells that moved here, each with the epoch since which they are here.
@@ -158,28 +179,48 @@ impl Ownership {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{LabelSpan, Part, PartPool, PartSeries};
-    use crate::model::SeriesId;
+    use crate::message::{LabelSpan, PartPool};
+    use crate::model::{Sample, SeriesId};
 
     const CELL: CellId = CellId(5);
 
-    fn part(epoch: u64) -> Part {
+    /// A series in another cell, and one in the cell, with a sample each.
+    fn part(epoch: u64) -> WritePart {
         let mut part = PartPool::default().take().unwrap();
         for cell in [3, 5u128] {
             part.series.push(PartSeries {
                 id: SeriesId(cell << 118),
                 labels: LabelSpan::NOWHERE,
-                samples: 0,
+                samples: 1,
             });
+            part.samples.push(Sample::new(epoch as i64, cell as f64));
         }
         part.epoch = Epoch(epoch);
-        part
+        WritePart { body: Arc::default(), part }
     }
 
-    /// The epochs up to 9 whose parts are taken, and whose reads are answered for the cell.
+    fn takes_all(ownership: &Ownership, epoch: u64) -> bool {
+        ownership.split_off(&mut part(epoch)).is_none()
+    }
+
+    /// The epochs up to 9 whose parts are taken whole, and whose reads are answered for the cell.
     fn served(ownership: &Ownership) -> (Vec<u64>, Vec<u64>) {
-        let taken = (1..10).filter(|epoch| ownership.takes(&part(*epoch))).collect();
+        let taken = (1..10).filter(|epoch| takes_all(ownership, *epoch)).collect();
         (taken, (1..10).filter(|epoch| ownership.answers(CELL, Epoch(*epoch))).collect())
+    }
+
+    #[test]
+    fn what_is_another_shard_s_leaves_the_part_and_the_rest_stays() {
+        let mut ownership = Ownership::default();
+        ownership.drain(CELL, Epoch(4));
+        let mut write = part(3);
+        let moved = ownership.split_off(&mut write).unwrap();
+        let told = |parts: &PartBuffer| {
+            let cells: Vec<u16> = parts.series.iter().map(|series| series.id.cell().0).collect();
+            (cells, parts.samples.iter().map(|sample| sample.value).collect::<Vec<_>>(), parts.epoch)
+        };
+        assert_eq!(told(&moved.parts), (vec![5], vec![5.0], Epoch(3)));
+        assert_eq!(told(&write.part), (vec![3], vec![3.0], Epoch(3)));
     }
 
     #[test]
@@ -219,7 +260,7 @@ mod tests {
     #[test]
     fn nothing_is_looked_at_where_nothing_moved() {
         let ownership = Ownership::of(Epoch(3), |_| None);
-        assert!(ownership.takes(&part(3)), "the sender's table is as new as the shard's");
-        assert!(!ownership.takes(&part(2)));
+        assert!(takes_all(&ownership, 3), "the sender's table is as new as the shard's");
+        assert!(!takes_all(&ownership, 2));
     }
 }

@@ -91,7 +91,7 @@ impl Shard {
     }
 
     fn overlaps(&self, series: SeriesRef, selection: &Selection) -> bool {
-        !self.store.chunks(series, selection.min_ms, selection.max_ms).is_empty()
+        self.store.holds(series) && !self.store.chunks(series, selection.min_ms, selection.max_ms).is_empty()
     }
 }
 

@@ -110,10 +110,13 @@ pub async fn open<H: Host>(
     }
     let series = answered(shard, host, epoch, &selection.matchers).await;
     let mut found = Vec::with_capacity(series.len() as usize);
-    for series in &series {
+    for (i, series) in series.iter().enumerate() {
         let series = SeriesRef(series);
-        found.push((series, shard.borrow().store.id(series)));
-        if found.len() % STEP == 0 {
+        // It may have gone since it was found.
+        if shard.borrow().store.holds(series) {
+            found.push((series, shard.borrow().store.id(series)));
+        }
+        if (i + 1) % STEP == 0 {
             host.breathe().await;
         }
     }

@@ -16,8 +16,14 @@ impl Shard {
         stats.collect()
     }
 
+    /// Series of cells that are other shards': on their way here, or still read.
+    pub fn foreign_series(&self) -> usize {
+        let held: usize = self.cells.iter().map(|cell| cell.table.len()).sum();
+        held - self.owned_series()
+    }
+
     /// Series of the shard's own cells: neither those on their way here nor what is left of others.
-    fn owned_series(&self) -> usize {
+    pub(super) fn owned_series(&self) -> usize {
         let numbered = (0..).map(CellId).zip(&self.cells);
         let owned = numbered.filter(|(cell, _)| self.ownership.owns(*cell));
         owned.map(|(_, held)| held.table.len()).sum()

@@ -9,8 +9,8 @@ use std::task::{Poll, Waker};
 use crate::clock::Clock;
 use crate::limits::FUTURE_MS_MAX;
 use crate::message::{
-    CoreStats, Correlation, HandoffRequest, PartSeries, ReadRequest, ShardReply, ShardRequest, ShardStats,
-    WriteAck, WritePart,
+    CoreStats, Correlation, HandoffRequest, MovedSeries, PartSeries, ReadRequest, ShardReply, ShardRequest,
+    ShardStats, WriteAck, WritePart,
 };
 use crate::model::{Epoch, Sample};
 use crate::shard::append::{PartOutcome, TimeBounds};
@@ -114,7 +114,7 @@ pub struct Worker<L, H, R> {
 }
 
 /// An appended part that waits for the commit.
-type Appended = (ReplyTo, PartOutcome);
+type Appended = (ReplyTo, PartOutcome, Option<Box<MovedSeries>>);
 
 impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H, R> {
     /// Serves until the inbox is closed and empty.
@@ -137,14 +137,12 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         let (mut next, mut samples, mut of_slice) = (Some(first), 0, 0);
         while let Some((from, request)) = next {
             match request {
-                ShardRequest::Write(write) => match self.refusal() {
-                    None if !self.shard.borrow().ownership.takes(&write.part) => {
-                        (self.reply)(from, ShardReply::Moved(Box::new(write)));
-                    }
+                ShardRequest::Write(mut write) => match self.refusal() {
                     None => {
+                        let moved = self.shard.borrow().ownership.split_off(&mut write);
                         samples += write.part.samples.len();
                         of_slice += write.part.samples.len();
-                        appended.push((from, self.append(&write, bounds).await));
+                        appended.push((from, self.append(&write, bounds).await, moved));
                     }
                     Some(refusal) => (self.reply)(from, refusal),
                 },
@@ -197,9 +195,11 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     async fn commit(&mut self, appended: &mut Vec<Appended>) {
         let committed = self.log.commit().await;
         self.shard.borrow_mut().counters.commits += 1;
-        for (to, outcome) in appended.drain(..) {
+        for (to, outcome, moved) in appended.drain(..) {
             let reply = match &committed {
-                Ok(durable) => ShardReply::Written(WriteAck::new(durable, outcome.written, outcome.refusals)),
+                Ok(durable) => {
+                    ShardReply::Written(WriteAck::new(durable, outcome.written, outcome.refusals, moved))
+                }
                 Err(error) => ShardReply::NotDurable(error.clone()),
             };
             (self.reply)(to, reply);

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use crate::model::{CellId, Epoch};
-use crate::wal::record::{Claim, ClaimKind, ClaimsRecord, RecordError};
+use crate::wal::record::{Claim, ClaimKind, ClaimsRecord, Record, RecordError};
+use crate::wal::replay::{Restore, RestoreError};
 
 /// What one log says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,6 +41,32 @@ impl Claims {
     /// The highest epoch that it speaks of.
     pub fn newest(&self) -> Epoch {
         self.owned.values().chain(self.given.values()).copied().max().unwrap_or(Epoch::FIRST)
+    }
+}
+
+impl FromIterator<Claim> for Claims {
+    fn from_iter<I: IntoIterator<Item = Claim>>(claims: I) -> Self {
+        let mut all = Self::default();
+        claims.into_iter().for_each(|claim| all.note(claim));
+        all
+    }
+}
+
+/// Reads a log for its claims alone.
+impl Restore for Claims {
+    fn record(&mut self, record: Record<'_>) -> Result<(), RestoreError> {
+        match record {
+            Record::Claims(record) => self.read(&record).map_err(|error| RestoreError(error.to_string())),
+            Record::Series(_)
+            | Record::Samples(_)
+            | Record::Removed(_)
+            | Record::Chunks(_)
+            | Record::CheckpointEnd { .. } => Ok(()),
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), RestoreError> {
+        Ok(())
     }
 }
 

@@ -11,14 +11,14 @@ use silverback_proto::v1;
 use super::super::status::refusal;
 use crate::api::core::Core;
 use crate::api::remote_write::Rejection;
-use crate::api::write::{Landed, follow_moved, landed};
+use crate::api::write::{acknowledged, follow_moved};
 use crate::limits::{STREAM_BATCHES_MAX, STREAM_REFUSALS_MAX, STREAM_SAMPLES_MAX};
-use crate::message::{RefusedRef, WriteAck, WritePart};
+use crate::message::{MovedSeries, RefusedRef, ShardReply};
 use crate::model::Epoch;
-use crate::routing::{Answer, Reserved};
+use crate::routing::{Answer, Reserved, take_moved};
 
-/// The parts of a batch that are sent on, for their cells have moved.
-type Following = Pin<Box<dyn Future<Output = Result<Vec<Result<WriteAck, Rejection>>, Rejection>>>>;
+/// The series of a batch that are sent on, for their cells have moved.
+type Following = Pin<Box<dyn Future<Output = Result<Vec<ShardReply>, Rejection>>>>;
 
 /// What a message has under way.
 pub struct Sent {
@@ -29,8 +29,8 @@ pub struct Sent {
     answers: Vec<Answer>,
     /// Of the table that the batch was split by.
     epoch: Epoch,
-    /// Parts that came back.
-    moved: Vec<WritePart>,
+    /// What came back of it.
+    moved: Vec<MovedSeries>,
     following: Option<Following>,
     samples_written: u64,
     refused_definitions: Vec<RefusedRef>,
@@ -83,8 +83,8 @@ impl Sent {
         self.number
     }
 
-    /// Whether every shard has answered. An error: some samples are not acknowledged. Parts that came
-    /// back are sent on once it is known which: asked of a stream's oldest batch alone, this keeps
+    /// Whether every shard has answered. An error: some samples are not acknowledged. What came
+    /// back is sent on once all of it is known: asked of a stream's oldest batch alone, this keeps
     /// each series in order.
     pub fn poll_answered(
         &mut self,
@@ -92,12 +92,10 @@ impl Sent {
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Rejection>> {
         while let Some(answer) = self.answers.last_mut() {
-            let Poll::Ready(reply) = Pin::new(answer).poll(context) else { return Poll::Pending };
+            let Poll::Ready(mut reply) = Pin::new(answer).poll(context) else { return Poll::Pending };
             self.answers.pop();
-            match landed(core, reply) {
-                Landed::Answered(acknowledged) => self.add(acknowledged),
-                Landed::Moved(write) => self.moved.push(write),
-            }
+            self.moved.extend(take_moved(&mut reply));
+            self.add(core, reply);
         }
         if !self.moved.is_empty() && self.failed.is_none() {
             let (core, moved) = (Rc::clone(core), std::mem::take(&mut self.moved));
@@ -107,7 +105,7 @@ impl Sent {
             let Poll::Ready(followed) = following.as_mut().poll(context) else { return Poll::Pending };
             self.following = None;
             match followed {
-                Ok(answered) => answered.into_iter().for_each(|acknowledged| self.add(acknowledged)),
+                Ok(replies) => replies.into_iter().for_each(|reply| self.add(core, reply)),
                 Err(rejection) => self.failed = Some(rejection),
             }
         }
@@ -115,8 +113,8 @@ impl Sent {
         Poll::Ready(self.failed.clone().map_or(Ok(()), Err))
     }
 
-    fn add(&mut self, acknowledged: Result<WriteAck, Rejection>) {
-        match acknowledged {
+    fn add(&mut self, core: &Core, reply: ShardReply) {
+        match acknowledged(core, reply) {
             Ok(ack) => {
                 self.samples_written += ack.written;
                 self.refused.extend(ack.refusals.into_iter().flat_map(|refusals| refusals.by_ref));
@@ -155,8 +153,8 @@ impl Flight {
         self.sent.is_empty()
     }
 
-    /// Whether a batch that is split by the table of this epoch may follow those under way. Parts of
-    /// theirs may come back: behind a newer table nothing may overtake them.
+    /// Whether a batch that is split by the table of this epoch may follow those under way. Series of
+    /// theirs may come back: by a newer table nothing may overtake them.
     pub fn lets_follow(&self, epoch: Epoch) -> bool {
         self.sent.iter().all(|sent| sent.number == 0 || sent.epoch == epoch)
     }

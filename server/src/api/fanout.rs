@@ -1,6 +1,6 @@
 //! One question to all shards, and their answers as one.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -83,8 +83,8 @@ pub async fn strings(core: &Core, request: &ReadRequest) -> Result<Vec<Box<str>>
     Ok(all)
 }
 
-/// Every shard's cells that hold a series.
-pub async fn cells(core: &Core) -> Result<Vec<(ShardId, Vec<CellStats>)>, FanoutError> {
+/// The cells that hold a series, by number, each with its shard.
+pub async fn cells(core: &Core) -> Result<Vec<(ShardId, CellStats)>, FanoutError> {
     let of_shard = |reply| match reply {
         ReadReply::Cells(cells) => cells,
         ReadReply::Selected(..)
@@ -94,7 +94,25 @@ pub async fn cells(core: &Core) -> Result<Vec<(ShardId, Vec<CellStats>)>, Fanout
         | ReadReply::Cardinality(_) => wrong_kind(),
     };
     let replies = ask_all(core, &ReadRequest::Cells).await?;
-    Ok(core.router.shards().zip(replies.into_iter().map(of_shard)).collect())
+    Ok(merged(core.router.shards().zip(replies.into_iter().map(of_shard))))
+}
+
+/// One shard answers for a cell's series; its load is what all shards remember of it.
+fn merged(of_shards: impl Iterator<Item = (ShardId, Vec<CellStats>)>) -> Vec<(ShardId, CellStats)> {
+    let mut all: Vec<(ShardId, CellStats)> =
+        of_shards.flat_map(|(shard, cells)| cells.into_iter().map(move |stats| (shard, stats))).collect();
+    // The one that answers comes first.
+    all.sort_unstable_by_key(|(_, stats)| (stats.cell, Reverse(stats.series)));
+    all.dedup_by(|(_, other), (_, answered)| {
+        let is_same = other.cell == answered.cell;
+        if is_same {
+            answered.samples_per_s += other.samples_per_s;
+            answered.busy_us_per_s += other.busy_us_per_s;
+        }
+        is_same
+    });
+    all.retain(|(_, stats)| stats.series > 0);
+    all
 }
 
 fn read_reply(reply: ShardReply) -> Result<ReadReply, FanoutError> {
@@ -206,5 +224,32 @@ impl Drop for SeriesStream {
                 drop(self.core.router.ask(shard.shard, close));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::CellId;
+
+    #[test]
+    fn a_cell_is_its_owner_s_with_the_load_that_all_shards_remember() {
+        let stats = |cell, series, busy_us_per_s| CellStats {
+            cell: CellId(cell),
+            series,
+            samples: 1,
+            bytes: 0,
+            samples_per_s: 10 * busy_us_per_s,
+            busy_us_per_s,
+        };
+        let first = vec![stats(1, 0, 3), stats(2, 5, 4), stats(3, 0, 9)];
+        let second = vec![stats(1, 7, 20), stats(9, 1, 0)];
+        let merged = merged([(ShardId(0), first), (ShardId(1), second)].into_iter());
+        let told: Vec<_> = merged
+            .iter()
+            .map(|(shard, stats)| (stats.cell.0, shard.0, stats.series, stats.busy_us_per_s))
+            .collect();
+        assert_eq!(told, [(1, 1, 7, 23), (2, 0, 5, 4), (9, 1, 1, 0)]);
+        assert_eq!(merged[0].1.samples_per_s, 230);
     }
 }

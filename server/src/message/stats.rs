@@ -171,6 +171,10 @@ pub struct ShardStats {
     pub reads: u64,
     /// Time spent on writes, in µs.
     pub busy_us: u64,
+    /// How busy the shard's core is with traffic, the acceptor's part of it too.
+    pub core_busy_us_per_s: u64,
+    /// How much of that is beside taking samples in: it stays where cells move.
+    pub other_busy_us_per_s: u64,
     /// Series now.
     pub series: usize,
     /// Sealed chunks now; each series has an open one besides.
@@ -193,7 +197,8 @@ pub struct ShardStats {
     pub log: LogReport,
 }
 
-/// A cell's counters since the start, and its size now.
+/// A cell's counters since the start, its size and its load now, as one shard knows it. Of a cell that
+/// it gave away, it knows what is left of the load that it remembers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CellStats {
     /// Which cell.
@@ -202,6 +207,12 @@ pub struct CellStats {
     pub series: usize,
     /// Samples that were sent to it.
     pub samples: u64,
+    /// Memory that its series take, by the shard's average.
+    pub bytes: usize,
+    /// Samples that are sent to it.
+    pub samples_per_s: u64,
+    /// Its part of the time that its shard spends on writes.
+    pub busy_us_per_s: u64,
 }
 
 /// The resident memory that a shard's data takes, by the shard's own accounting.

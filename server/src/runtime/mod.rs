@@ -9,13 +9,14 @@
 //! - [`lanes`]: bounded channels from each executor to each other;
 //! - [`listen`], [`io`], [`http`]: sockets and hyper on top of them;
 //! - [`shutdown`], [`signals`]: how a node is asked to end;
-//! - [`counters`]: what an executor counts about itself.
+//! - [`counters`], [`cpu_time`]: what an executor counts about itself, and the kernel about it.
 //!
 //! Two properties of glommio shape all of it. Its preemption can park an executor with runnable
 //! tasks, for ever; so nothing is preempted here, work that is long yields by itself ([`slices`]),
 //! and a `pinger` from outside is the net beneath. And its rings cost several system calls a
 //! round; so sockets are watched by an epoll set of which the ring sees one descriptor (`readiness`).
 pub mod counters;
+pub mod cpu_time;
 pub mod cpus;
 mod epoll;
 pub mod executors;
@@ -34,6 +35,7 @@ pub mod tasks;
 pub mod timers;
 
 pub use counters::{Counts, counts};
+pub use cpu_time::thread_cpu_time;
 pub use executors::{Executor, Options, Preemption, RunError, run};
 pub use http::{HttpLimits, HttpServer};
 pub use io::Stream;

@@ -9,6 +9,7 @@ pub mod checkpoint;
 mod departure;
 mod handoff;
 pub mod index;
+pub mod load;
 pub mod maintenance;
 pub mod matching;
 pub mod memory;
@@ -56,6 +57,7 @@ pub struct Shard {
     /// The oldest and the newest sample, in ms; `None` before the first one.
     range_ms: Option<(i64, i64)>,
     counters: Counters,
+    loads: load::LoadMeter,
     selects: select::OpenSelects,
     /// The epochs of the reads that are under way.
     reading: Vec<Epoch>,
@@ -100,6 +102,7 @@ impl Shard {
             removed: Vec::new(),
             range_ms: None,
             counters: Counters::default(),
+            loads: load::LoadMeter::default(),
             selects: select::OpenSelects::default(),
             reading: Vec::new(),
             ownership: Ownership::default(),

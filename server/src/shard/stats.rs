@@ -1,21 +1,11 @@
-//! A shard's and its cells' counters and sizes, gathered for whoever asks by message.
+//! A shard's counters and sizes, gathered for whoever asks by message.
 
-use crate::message::{CellStats, ShardStats};
-use crate::model::{CellId, Epoch};
+use crate::message::ShardStats;
+use crate::model::CellId;
 use crate::shard::Shard;
 use crate::wal::LogReport;
 
 impl Shard {
-    /// The cells that hold a series and that the shard answers for at an epoch, by number.
-    pub fn cells(&self, epoch: Epoch) -> Vec<CellStats> {
-        let numbered = (0..).map(CellId).zip(&self.cells);
-        let answered = numbered.filter(|(cell, _)| self.ownership.answers(*cell, epoch));
-        let held = answered.filter(|(_, held)| !held.table.is_empty());
-        let stats =
-            held.map(|(cell, held)| CellStats { cell, series: held.table.len(), samples: held.samples });
-        stats.collect()
-    }
-
     /// Series of cells that are other shards': on their way here, or still read.
     pub fn foreign_series(&self) -> usize {
         let held: usize = self.cells.iter().map(|cell| cell.table.len()).sum();
@@ -45,6 +35,8 @@ impl Shard {
             commits: self.counters.commits,
             reads: self.counters.reads,
             busy_us: self.counters.busy_us,
+            core_busy_us_per_s: self.loads.core_busy_us_per_s(),
+            other_busy_us_per_s: self.loads.other_busy_us_per_s(),
             series: self.owned_series(),
             sealed_chunks: size.sealed_chunks,
             label_names: self.index.name_count(),

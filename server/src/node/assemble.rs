@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::future::try_join_all;
 
-use crate::api::core::{Core, NodeFacts};
+use crate::api::core::{Core, HandOver, NodeFacts};
 use crate::api::endpoints::Endpoints;
 use crate::api::remote_write::{Decoder, IdCache};
 use crate::clock::Clock;
@@ -21,11 +21,12 @@ use crate::node::data_dir::DataDir;
 use crate::node::host::ExecutorHost;
 use crate::node::memory::MemoryWatch;
 use crate::node::recovery::{Meeting, Recovery, RecoveryError};
-use crate::node::{memory, self_scrape, upkeep};
-use crate::rebalance::Handoffs;
+use crate::node::{memory, rebalance, self_scrape, upkeep};
+use crate::rebalance::{Handoffs, Steering};
 use crate::routing::{BodyPool, ByteBudget, Lanes, Router, RoutingTable};
 use crate::runtime::{
     self, BoundAddress, Delivery, Executor, HttpLimits, HttpServer, LaneReceivers, LaneSenders, Listener,
+    Slicer,
 };
 use crate::shard::{Inbox, ReplyTo, Shard, Worker};
 use crate::wal::progress::ReplayProgress;
@@ -66,6 +67,7 @@ impl Shared {
         clock: &Clock,
     ) -> Self {
         let watch = MemoryWatch::new(memory, cpus.len());
+        let steering = Steering::new(cpus.len());
         let facts = NodeFacts {
             started: runtime::now(),
             started_ms: clock.now_ms(),
@@ -74,6 +76,7 @@ impl Shared {
             memory,
             replay: ReplayProgress::default(),
             logs: Arc::default(),
+            steering,
         };
         Self {
             config: Arc::new(config),
@@ -130,9 +133,11 @@ pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> R
     let mut shard = Shard::new(ShardId(index as u16), shared.series_max_of_a_shard());
     shard.set_memory_budget(plan.shard_bytes);
     let shard = Rc::new(RefCell::new(shard));
+    let handoffs = Handoffs::new(Rc::clone(&router), Arc::clone(&shared.handoff_turn));
     let core = Rc::new(Core {
         router: Rc::clone(&router),
-        handoffs: Handoffs::new(Rc::clone(&router), Arc::clone(&shared.handoff_turn)),
+        hand_over: hand_over(&handoffs, &slicer),
+        handoffs,
         parts: shared.parts.clone(),
         bodies: BodyPool::new(plan.in_flight_bytes, plan.pool_bytes),
         definitions: ByteBudget::new(plan.definition_bytes),
@@ -159,6 +164,14 @@ pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> R
     }
     close(&shared, &log).await;
     Ok(())
+}
+
+fn hand_over(handoffs: &Handoffs, slicer: &Slicer) -> HandOver {
+    let (handoffs, slicer) = (handoffs.clone(), slicer.clone());
+    Box::new(move |cell, to| {
+        let (handoffs, host) = (handoffs.clone(), ExecutorHost::new(slicer.clone()));
+        Box::pin(async move { handoffs.hand_over(&host, cell, to).await })
+    })
 }
 
 /// What a recovery came to, once it has ended.
@@ -191,6 +204,7 @@ fn start_recovery(
             Ok(checkpoints) => {
                 upkeep::start(&core, shard, log, checkpoints);
                 if index == 0 {
+                    rebalance::start(Rc::clone(&core));
                     self_scrape::start(core);
                 }
             }

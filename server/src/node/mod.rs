@@ -3,6 +3,7 @@ mod assemble;
 pub mod data_dir;
 mod host;
 mod memory;
+mod rebalance;
 mod recovery;
 mod self_scrape;
 mod upkeep;

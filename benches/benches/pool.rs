@@ -33,7 +33,8 @@ fn pooled(pool: &PartPool, samples: usize) -> impl Send + use<> {
 
 /// The sizes are known ahead here: the allocator is asked twice and nothing is ever moved.
 fn allocated(samples: usize) -> impl Send + use<> {
-    let mut part = PartBuffer { series: Vec::with_capacity(samples), samples: Vec::with_capacity(samples) };
+    let (series, own) = (Vec::with_capacity(samples), Vec::with_capacity(samples));
+    let mut part = PartBuffer { series, samples: own, ..PartBuffer::default() };
     fill(&mut part, samples);
     part
 }

@@ -4,3 +4,4 @@ pub mod contender;
 pub mod durability;
 pub mod fleet;
 pub mod load;
+pub mod rebalance;

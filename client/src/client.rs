@@ -2,7 +2,6 @@
 
 use std::future::Future;
 
-use silverback_proto::v1;
 use silverback_proto::v1::admin_client::AdminClient;
 use silverback_proto::v1::ingest_client::IngestClient;
 use silverback_proto::v1::query_client::QueryClient;
@@ -125,14 +124,8 @@ impl Client {
         }
     }
 
-    pub(crate) async fn shards(&self) -> Result<v1::ShardsResponse, RequestError> {
-        let mut client = AdminClient::new(self.transport()).max_decoding_message_size(MESSAGE_BYTES_MAX);
-        self.answer(client.shards(v1::ShardsRequest {})).await
-    }
-
-    pub(crate) async fn cells(&self, shard: Option<u32>) -> Result<v1::CellsResponse, RequestError> {
-        let mut client = AdminClient::new(self.transport()).max_decoding_message_size(MESSAGE_BYTES_MAX);
-        self.answer(client.cells(v1::CellsRequest { shard })).await
+    pub(crate) fn node_admin(&self) -> AdminClient<Transport> {
+        AdminClient::new(self.transport()).max_decoding_message_size(MESSAGE_BYTES_MAX)
     }
 
     fn transport(&self) -> Transport {

@@ -64,7 +64,7 @@ mod series;
 mod unary;
 mod writer;
 
-pub use admin::{Admin, Cell, Shard, Shards};
+pub use admin::{Admin, Cell, Draining, Motion, MovedCell, Rebalance, Shard, Shards};
 pub use client::{Client, Health, Written};
 pub use connect::{ClientBuilder, Compression, ConnectError};
 pub use error::RequestError;

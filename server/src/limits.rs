@@ -3,6 +3,8 @@
 //! What an operator may change stands in [`crate::config`]; its defaults stand here.
 pub mod memory;
 
+use std::time::Duration;
+
 pub use memory::{LimitTooSmall, MemoryPlan};
 
 /// Cells of a node: a fixed fraction each of the series-id space, for the life of a data directory.
@@ -59,6 +61,16 @@ pub const FUTURE_MS_MAX: i64 = 10 * 60 * 1000;
 /// always has its place.
 pub const LANE_CAPACITY: usize = 1024;
 const _: () = assert!(LANE_CAPACITY.is_power_of_two());
+
+/// How long a handoff copies a cell that is served meanwhile.
+pub const HANDOFF_COPY_MAX: Duration = Duration::from_secs(60);
+/// How long a handoff may keep a cell from taking writes.
+pub const HANDOFF_PAUSE_MAX: Duration = Duration::from_secs(5);
+/// How long a write waits for a cell that is handed over, before its sender is asked to try again.
+pub const MOVED_WAIT_MAX: Duration = Duration::from_secs(15);
+const _: () = assert!(HANDOFF_PAUSE_MAX.as_secs() < MOVED_WAIT_MAX.as_secs());
+/// How long a cell that was handed over is kept for the reads from before, in µs.
+pub const REMAINS_READ_US_MAX: u64 = 10 * 60 * 1_000_000;
 
 /// Samples after which a chunk is cut.
 pub const CHUNK_SAMPLES: usize = 120;

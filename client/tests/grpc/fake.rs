@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use futures::channel::mpsc;
 use futures::{SinkExt, Stream};
 use silverback_client::{Client, Labels};
-use silverback_proto::v1::admin_server::{Admin, AdminServer};
+use silverback_proto::v1::admin_server::AdminServer;
 use silverback_proto::v1::ingest_server::{Ingest, IngestServer};
 use silverback_proto::v1::query_server::{Query, QueryServer};
 use silverback_proto::v1::{self, RefusalReason};
@@ -100,6 +100,9 @@ pub struct State {
     pub select: Vec<v1::SelectResponse>,
     pub select_ends: Option<Status>,
     pub asked: Vec<String>,
+    /// What it was told, in order; and what it refuses to be told.
+    pub steered: Vec<String>,
+    pub steering_refused: Option<Status>,
     /// Each request must have this `authorization`.
     pub authorization: Option<String>,
 }
@@ -160,7 +163,7 @@ impl Fake {
     }
 
     #[allow(clippy::result_large_err, reason = "as tonic has it")]
-    fn check<T>(&self, request: &Request<T>) -> Result<(), Status> {
+    pub fn check<T>(&self, request: &Request<T>) -> Result<(), Status> {
         let given = request.metadata().get("authorization").map(|value| value.to_str().unwrap());
         match &self.state().authorization {
             Some(wanted) if given != Some(wanted) => Err(Status::unauthenticated("who are you?")),
@@ -378,21 +381,4 @@ fn label_set(labels: &Labels) -> v1::LabelSet {
 /// Labels as a message has them.
 pub fn messages(labels: &Labels) -> Vec<v1::Label> {
     labels.iter().map(|(name, value)| v1::Label { name: name.clone(), value: value.clone() }).collect()
-}
-
-#[tonic::async_trait]
-impl Admin for Fake {
-    async fn shards(
-        &self,
-        request: Request<v1::ShardsRequest>,
-    ) -> Result<Response<v1::ShardsResponse>, Status> {
-        self.check(&request)?;
-        let shards = vec![v1::Shard { number: 0, samples: 7, ..Default::default() }];
-        Ok(Response::new(v1::ShardsResponse { shards, uptime_ms: 1500, version: "1".to_owned() }))
-    }
-
-    async fn cells(&self, request: Request<v1::CellsRequest>) -> Result<Response<v1::CellsResponse>, Status> {
-        let shard = request.get_ref().shard.unwrap_or(9);
-        Ok(Response::new(v1::CellsResponse { cells: vec![v1::Cell { shard, ..Default::default() }] }))
-    }
 }

@@ -4,6 +4,7 @@
 mod batches;
 mod failures;
 mod fake;
+mod fake_admin;
 mod proxy;
 mod reads;
 #[cfg(feature = "cli")]

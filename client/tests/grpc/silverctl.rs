@@ -86,3 +86,70 @@ async fn top_prints_shards_and_cells_once() {
     let to_a_pipe = silverctl(&fake, &["top"]).await;
     assert_eq!(to_a_pipe.status.code(), Some(2), "{to_a_pipe:?}");
 }
+
+async fn check(fake: &Fake, words: &[&str], printed: &str) {
+    let output = silverctl(fake, words).await;
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), printed, "{words:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_it_is_told_reaches_the_node_and_what_came_of_it_is_told() {
+    let fake = Fake::start([]);
+    check(&fake, &["cell", "pin", "417"], "cell 417 is pinned\n").await;
+    check(&fake, &["cell", "unpin", "417"], "cell 417 is not pinned\n").await;
+    let moved = "cell 417 moved from shard 1 to shard 0: 1,200 series, 3.00 MiB in 12.3ms; its writes waited \
+                 678.0µs\n";
+    check(&fake, &["cell", "move", "417", "--to", "0"], moved).await;
+    check(&fake, &["rebalance", "pause"], "no cell moves by itself now\n").await;
+    check(&fake, &["rebalance", "resume"], "cells move by themselves again\n").await;
+    let draining = "511 cells leave shard 0; one is pinned and stays\n";
+    check(&fake, &["shard", "drain", "0"], draining).await;
+    check(&fake, &["shard", "undrain", "0"], "shard 0 takes cells again\n").await;
+    let told = [
+        "PinCellRequest { cell: 417 }",
+        "UnpinCellRequest { cell: 417 }",
+        "MoveCellRequest { cell: 417, shard: 0 }",
+        "PauseRebalanceRequest",
+        "ResumeRebalanceRequest",
+        "DrainShardRequest { shard: 0 }",
+        "UndrainShardRequest { shard: 0 }",
+    ];
+    assert_eq!(fake.state().steered, told);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shards_cells_and_the_rebalance_are_listed_as_tables_and_as_json() {
+    let fake = Fake::start([]);
+    let listed = async |words: &[&str]| {
+        let output = silverctl(&fake, words).await;
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let cells = listed(&["cells", "--shard", "3", "--sort", "load"]).await;
+    let row: Vec<&str> = cells.lines().nth(1).expect("a cell").split_whitespace().collect();
+    assert_eq!(row, ["417", "3", "1.23", "%", "0", "0", "0", "B", "yes"]);
+    let status = listed(&["rebalance", "status"]).await;
+    let row: Vec<&str> = status.lines().nth(1).expect("its state").split_whitespace().collect();
+    assert_eq!(row, ["paused", "1.25", "1.10", "3", "2", "1", "1", "0"]);
+    assert!(listed(&["shards"]).await.contains("drained"));
+    let json = async |words: &[&str]| {
+        serde_json::from_str::<serde_json::Value>(&listed(words).await).expect("one line of JSON")
+    };
+    let cell = json(&["cells", "--format", "json"]).await;
+    assert_eq!((&cell["cell"], &cell["busy_us_per_s"]), (&417.into(), &12_300.into()));
+    assert_eq!(json(&["shards", "--output", "json"]).await["drained"], true);
+    assert_eq!(json(&["rebalance", "status", "--format", "json"]).await["state"], "paused");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_takes_no_changes_is_told_in_its_words() {
+    let fake = Fake::start([]);
+    fake.state().steering_refused = Some(tonic::Status::permission_denied("start it otherwise"));
+    for words in [&["cell", "pin", "1"][..], &["rebalance", "pause"], &["shard", "drain", "0"]] {
+        let output = silverctl(&fake, words).await;
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(told, "error: access denied: start it otherwise\n");
+    }
+}

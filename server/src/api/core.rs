@@ -6,23 +6,33 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures::future::LocalBoxFuture;
+
 use crate::api::read_fault::ReadFault;
 use crate::api::remote_write::Decoder;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::limits::MemoryPlan;
 use crate::message::{AcceptorCounts, PartPool};
-use crate::model::SeriesIdHasher;
+use crate::model::{CellId, SeriesIdHasher, ShardId};
 use crate::placement::NodeId;
+use crate::rebalance::{Handed, HandoffFault, Handoffs, Steering};
 use crate::routing::{BodyPool, ByteBudget, Router};
 use crate::runtime::{Shutdown, Slicer};
 use crate::wal::health::LogHealth;
 use crate::wal::progress::{ReplayProgress, Replaying};
 
+/// Hands a cell over to a shard.
+pub type HandOver = Box<dyn Fn(CellId, ShardId) -> LocalBoxFuture<'static, Result<Handed, HandoffFault>>>;
+
 /// One core's acceptor state. Lives behind an `Rc` on its core.
 pub struct Core {
     /// The way to every shard.
     pub router: Rc<Router>,
+    /// What hands cells over from shard to shard, and counts it.
+    pub handoffs: Handoffs,
+    /// Has it hand one over.
+    pub hand_over: HandOver,
     /// Buffers for the parts that requests are split into.
     pub parts: PartPool,
     /// Buffers for decompressed bodies.
@@ -68,6 +78,8 @@ pub struct NodeFacts {
     pub logs: Arc<LogHealth>,
     /// How its memory limit is shared out.
     pub memory: MemoryPlan,
+    /// What people say about where cells go.
+    pub steering: Steering,
 }
 
 impl Core {

@@ -82,11 +82,13 @@ async fn page(core: &Core, method: &Method, path: &str) -> NodeResponse {
         (&Method::GET | &Method::HEAD, "/") => pages::status_page(),
         (&Method::GET, "/metrics") => pages::metrics(core).await,
         (&Method::GET, "/api/v1/status/node") => pages::node_status(core).await,
+        (&Method::GET, "/api/v1/status/cells") => pages::cells_status(core).await,
         (&Method::GET | &Method::HEAD, "/-/healthy") => text(StatusCode::OK, "silverback is healthy\n"),
         (&Method::GET | &Method::HEAD, "/-/ready") => pages::ready(core),
-        (_, "/" | "/metrics" | "/api/v1/status/node" | "/-/healthy" | "/-/ready") => {
-            method_not_allowed("GET")
-        }
+        (
+            _,
+            "/" | "/metrics" | "/api/v1/status/node" | "/api/v1/status/cells" | "/-/healthy" | "/-/ready",
+        ) => method_not_allowed("GET"),
         (_, path) => text(StatusCode::NOT_FOUND, format!("no such endpoint: {path}\n")),
     }
 }

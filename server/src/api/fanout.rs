@@ -1,6 +1,6 @@
 //! One question to all shards, and their answers as one.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -26,11 +26,27 @@ pub enum FanoutError {
     Refused(#[from] ReadError),
 }
 
+/// How often a read is asked that met a cell's leaving a shard. One epoch later it is settled.
+const TRIES: usize = 4;
+
 /// Asks every shard the same and gives their answers in the shards' order.
 pub async fn ask_all(core: &Core, request: &ReadRequest) -> Result<Vec<ReadReply>, FanoutError> {
-    let ask = |shard| core.router.ask(shard, ShardRequest::Read(Box::new(request.clone())));
-    let answers: Vec<Answer> = core.router.shards().map(ask).collect::<Result<_, _>>()?;
-    join_all(answers).await.into_iter().map(read_reply).collect()
+    for _ in 1..TRIES {
+        match ask_all_once(core, request).await.into_iter().collect() {
+            Err(FanoutError::Refused(ReadError::Moved)) => {}
+            answered => return answered,
+        }
+    }
+    ask_all_once(core, request).await.into_iter().collect()
+}
+
+/// All of them by one epoch: so each cell is answered for by one shard, though it moves meanwhile.
+async fn ask_all_once(core: &Core, request: &ReadRequest) -> Vec<Result<ReadReply, FanoutError>> {
+    let epoch = core.router.read_epoch();
+    let ask = |shard| core.router.ask(shard, ShardRequest::Read(epoch, Box::new(request.clone())));
+    let asked: Vec<Result<Answer, Overloaded>> = core.router.shards().map(ask).collect();
+    let answered = asked.into_iter().map(|answer| async { read_reply(answer?.await) });
+    join_all(answered).await
 }
 
 /// Every core's counters.
@@ -39,9 +55,12 @@ pub async fn stats(core: &Core) -> Result<Vec<CoreStats>, FanoutError> {
     let answers: Vec<Answer> = core.router.shards().map(ask).collect::<Result<_, _>>()?;
     let stats = |reply| match reply {
         ShardReply::Stats(stats) => *stats,
-        ShardReply::Read(_) | ShardReply::Written(_) | ShardReply::NotDurable(_) | ShardReply::MemoryFull => {
-            wrong_kind()
-        }
+        ShardReply::Read(_)
+        | ShardReply::Written(_)
+        | ShardReply::NotDurable(_)
+        | ShardReply::MemoryFull
+        | ShardReply::Handoff(_)
+        | ShardReply::Routed => wrong_kind(),
     };
     Ok(join_all(answers).await.into_iter().map(stats).collect())
 }
@@ -64,8 +83,8 @@ pub async fn strings(core: &Core, request: &ReadRequest) -> Result<Vec<Box<str>>
     Ok(all)
 }
 
-/// Every shard's cells that hold a series.
-pub async fn cells(core: &Core) -> Result<Vec<(ShardId, Vec<CellStats>)>, FanoutError> {
+/// The cells that hold a series, by number, each with its shard.
+pub async fn cells(core: &Core) -> Result<Vec<(ShardId, CellStats)>, FanoutError> {
     let of_shard = |reply| match reply {
         ReadReply::Cells(cells) => cells,
         ReadReply::Selected(..)
@@ -75,7 +94,25 @@ pub async fn cells(core: &Core) -> Result<Vec<(ShardId, Vec<CellStats>)>, Fanout
         | ReadReply::Cardinality(_) => wrong_kind(),
     };
     let replies = ask_all(core, &ReadRequest::Cells).await?;
-    Ok(core.router.shards().zip(replies.into_iter().map(of_shard)).collect())
+    Ok(merged(core.router.shards().zip(replies.into_iter().map(of_shard))))
+}
+
+/// One shard answers for a cell's series; its load is what all shards remember of it.
+fn merged(of_shards: impl Iterator<Item = (ShardId, Vec<CellStats>)>) -> Vec<(ShardId, CellStats)> {
+    let mut all: Vec<(ShardId, CellStats)> =
+        of_shards.flat_map(|(shard, cells)| cells.into_iter().map(move |stats| (shard, stats))).collect();
+    // The one that answers comes first.
+    all.sort_unstable_by_key(|(_, stats)| (stats.cell, Reverse(stats.series)));
+    all.dedup_by(|(_, other), (_, answered)| {
+        let is_same = other.cell == answered.cell;
+        if is_same {
+            answered.samples_per_s += other.samples_per_s;
+            answered.busy_us_per_s += other.busy_us_per_s;
+        }
+        is_same
+    });
+    all.retain(|(_, stats)| stats.series > 0);
+    all
 }
 
 fn read_reply(reply: ShardReply) -> Result<ReadReply, FanoutError> {
@@ -84,7 +121,9 @@ fn read_reply(reply: ShardReply) -> Result<ReadReply, FanoutError> {
         ShardReply::Stats(_)
         | ShardReply::Written(_)
         | ShardReply::NotDurable(_)
-        | ShardReply::MemoryFull => wrong_kind(),
+        | ShardReply::MemoryFull
+        | ShardReply::Handoff(_)
+        | ShardReply::Routed => wrong_kind(),
     }
 }
 
@@ -114,13 +153,22 @@ impl SeriesStream {
         content: SelectContent,
     ) -> Result<Self, FanoutError> {
         let request = ReadRequest::Select(selection, content);
-        let ask = |shard| core.router.ask(shard, ShardRequest::Read(Box::new(request.clone())));
-        let answers: Vec<Answer> = core.router.shards().map(ask).collect::<Result<_, _>>()?;
+        for _ in 1..TRIES {
+            match Self::open_once(&core, &request).await {
+                Err(FanoutError::Refused(ReadError::Moved)) => {}
+                opened => return opened,
+            }
+        }
+        Self::open_once(&core, &request).await
+    }
+
+    async fn open_once(core: &Rc<Core>, request: &ReadRequest) -> Result<Self, FanoutError> {
+        let answers = ask_all_once(core, request).await;
         // Opened selects are in the stream before an error is told, so that its drop closes them.
-        let mut stream = Self { core: Rc::clone(&core), shards: Vec::new() };
+        let mut stream = Self { core: Rc::clone(core), shards: Vec::new() };
         let mut failed = None;
-        for (shard, reply) in core.router.shards().zip(join_all(answers).await) {
-            match read_reply(reply) {
+        for (shard, reply) in core.router.shards().zip(answers) {
+            match reply {
                 Ok(ReadReply::Selected(select, _)) => {
                     stream.shards.push(ShardStream { shard, select: Some(select), batch: VecDeque::new() });
                 }
@@ -150,7 +198,8 @@ impl ShardStream {
             && let Some(select) = self.select
         {
             let request = ReadRequest::Fetch { select, bytes: FETCH_BYTES };
-            let answer = core.router.ask(self.shard, ShardRequest::Read(Box::new(request)))?;
+            let request = ShardRequest::Read(core.router.read_epoch(), Box::new(request));
+            let answer = core.router.ask(self.shard, request)?;
             let ReadReply::Series(series, remaining) = read_reply(answer.await)? else { wrong_kind() };
             self.batch = series.into();
             if remaining == Remaining::Nothing {
@@ -169,10 +218,38 @@ impl Drop for SeriesStream {
     fn drop(&mut self) {
         for shard in &self.shards {
             if let Some(select) = shard.select {
-                let close = ShardRequest::Read(Box::new(ReadRequest::Close(select)));
+                let close = Box::new(ReadRequest::Close(select));
+                let close = ShardRequest::Read(self.core.router.read_epoch(), close);
                 // Refused: the select then closes by itself after its idle time.
                 drop(self.core.router.ask(shard.shard, close));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::CellId;
+
+    #[test]
+    fn a_cell_is_its_owner_s_with_the_load_that_all_shards_remember() {
+        let stats = |cell, series, busy_us_per_s| CellStats {
+            cell: CellId(cell),
+            series,
+            samples: 1,
+            bytes: 0,
+            samples_per_s: 10 * busy_us_per_s,
+            busy_us_per_s,
+        };
+        let first = vec![stats(1, 0, 3), stats(2, 5, 4), stats(3, 0, 9)];
+        let second = vec![stats(1, 7, 20), stats(9, 1, 0)];
+        let merged = merged([(ShardId(0), first), (ShardId(1), second)].into_iter());
+        let told: Vec<_> = merged
+            .iter()
+            .map(|(shard, stats)| (stats.cell.0, shard.0, stats.series, stats.busy_us_per_s))
+            .collect();
+        assert_eq!(told, [(1, 1, 7, 23), (2, 0, 5, 4), (9, 1, 1, 0)]);
+        assert_eq!(merged[0].1.samples_per_s, 230);
     }
 }

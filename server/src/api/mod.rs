@@ -1,10 +1,12 @@
 //! The ways in and out: HTTP endpoints, protocols, pages. Knows requests and answers; what a
 //! sample becomes is the shard's.
 pub mod body;
+pub mod cells_status;
 pub mod core;
 pub mod endpoints;
 pub mod fanout;
 pub mod grpc;
+pub mod handoff_metrics;
 pub mod http_api;
 pub mod memory_metrics;
 pub mod node_metrics;
@@ -13,6 +15,7 @@ pub mod pages;
 pub mod protobuf;
 pub mod read_fault;
 pub mod read_permit;
+pub mod rebalance_metrics;
 pub mod remote_read;
 pub mod remote_write;
 pub mod request_body;

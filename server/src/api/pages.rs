@@ -5,11 +5,12 @@ use std::path::Path;
 use http::StatusCode;
 use http::header::{CONTENT_SECURITY_POLICY, HeaderValue};
 
+use crate::api::cells_status::CellsStatus;
 use crate::api::core::Core;
 use crate::api::endpoints::{NodeResponse, text, with_type};
 use crate::api::fanout::{self, FanoutError};
 use crate::api::status::{self, LogStatus, NodeStatus, ShardStatus};
-use crate::api::{memory_metrics, node_metrics};
+use crate::api::{handoff_metrics, memory_metrics, node_metrics, rebalance_metrics};
 use crate::message::CoreStats;
 use crate::metrics::{self, Family};
 use crate::model::{Labels, RefusedCounts};
@@ -44,7 +45,9 @@ async fn families(core: &Core) -> Result<Vec<Family>, FanoutError> {
     families.extend(metrics::process_families(Path::new(metrics::PROC)));
     families.extend(node_metrics::families(&cores, core.not_ready().is_none()));
     families.push(node_metrics::placement(&core.node.cpus, &core.node.nodes));
+    families.extend(handoff_metrics::families(&cores));
     families.extend(memory_metrics::families(&core.node.memory, &cores));
+    families.extend(rebalance_metrics::families(core.config.rebalance, &core.node.steering, &cores));
     Ok(families)
 }
 
@@ -66,6 +69,17 @@ pub async fn node_status(core: &Core) -> NodeResponse {
     };
     let json = serde_json::to_string(&status_of(core, &cores)).expect("the status is plain numbers and text");
     with_type(StatusCode::OK, "application/json", json)
+}
+
+/// `/api/v1/status/cells`
+pub async fn cells_status(core: &Core) -> NodeResponse {
+    match CellsStatus::gather(core).await {
+        Ok(cells) => {
+            let json = serde_json::to_string(&cells).expect("the status is plain numbers");
+            with_type(StatusCode::OK, "application/json", json)
+        }
+        Err(error) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
+    }
 }
 
 fn status_of(core: &Core, cores: &[CoreStats]) -> NodeStatus {

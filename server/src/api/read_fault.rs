@@ -69,9 +69,10 @@ impl ReadFault {
             Self::Body(BodyError::BrokeOff(_)) => StatusCode::BAD_REQUEST,
             Self::Body(BodyError::Overloaded) => StatusCode::TOO_MANY_REQUESTS,
             Self::TooManyReads
-            | Self::Shards(FanoutError::Overloaded(_) | FanoutError::Refused(ReadError::TooManySelects)) => {
-                StatusCode::TOO_MANY_REQUESTS
-            }
+            | Self::Shards(
+                FanoutError::Overloaded(_)
+                | FanoutError::Refused(ReadError::TooManySelects | ReadError::Moved),
+            ) => StatusCode::TOO_MANY_REQUESTS,
             Self::Shards(FanoutError::Refused(ReadError::UnknownSelect)) | Self::TimedOut(_) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
@@ -86,9 +87,10 @@ impl ReadFault {
             Self::BadRequest(_) | Self::Method(_) | Self::MediaType(_) | Self::Body(_) => "bad_data",
             Self::TooManySamples(_) | Self::AnswerTooLarge { .. } => "execution",
             Self::TooManyReads
-            | Self::Shards(FanoutError::Overloaded(_) | FanoutError::Refused(ReadError::TooManySelects)) => {
-                "too_many_requests"
-            }
+            | Self::Shards(
+                FanoutError::Overloaded(_)
+                | FanoutError::Refused(ReadError::TooManySelects | ReadError::Moved),
+            ) => "too_many_requests",
             Self::Shards(FanoutError::Refused(ReadError::UnknownSelect)) | Self::TimedOut(_) => "timeout",
             Self::Replaying(_) => "unavailable",
             Self::Chunk(_) => "internal",

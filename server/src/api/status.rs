@@ -162,6 +162,8 @@ pub struct ShardStatus {
     pub queue_depth: u64,
     /// Time spent on writes, in µs: against the uptime it is how busy the shard is.
     pub busy_us_total: u64,
+    /// How busy its core is with traffic, in millionths, decayed over seconds.
+    pub core_busy_us_per_s: u64,
     /// Commits of its log.
     pub commits_total: u64,
     /// Bytes of its series, chunks and index.
@@ -180,6 +182,7 @@ impl ShardStatus {
             samples_total: stats.samples,
             queue_depth: stats.queued as u64,
             busy_us_total: stats.busy_us,
+            core_busy_us_per_s: stats.core_busy_us_per_s,
             commits_total: stats.commits,
             held_bytes: stats.memory.total() as u64,
         }
@@ -194,6 +197,7 @@ pub fn refused_by_reason(counts: &RefusedCounts) -> BTreeMap<String, u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::cells_status::{CellsStatus, RebalanceStatus};
     use crate::message::ShardMemory;
     use crate::model::{RefusedReason, ShardId};
 
@@ -210,6 +214,8 @@ mod tests {
             commits: 4,
             reads: 1,
             busy_us: 2500,
+            core_busy_us_per_s: 40_000,
+            other_busy_us_per_s: 37_500,
             series: 10,
             sealed_chunks: 7,
             label_names: 3,
@@ -267,6 +273,17 @@ mod tests {
         };
         check_fields_read("node", &serde_json::to_value(node).unwrap());
         check_fields_read("memory", &serde_json::to_value(memory()).unwrap());
+        let rebalance = RebalanceStatus::Running;
+        let cells = CellsStatus {
+            owners: Vec::new(),
+            series: Vec::new(),
+            samples_per_s: Vec::new(),
+            busy_us_per_s: Vec::new(),
+            pinned: Vec::new(),
+            rebalance,
+            moves_total: 0,
+        };
+        check_fields_read("cells", &serde_json::to_value(cells).unwrap());
         check_fields_read("log", &serde_json::to_value(LogStatus::new(&[])).unwrap());
         check_fields_read("shard", &serde_json::to_value(ShardStatus::new(&stats(), None)).unwrap());
     }

@@ -1,17 +1,23 @@
 //! The way of a write request on its acceptor: decompress, decode, split, ask the shards, add up.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join_all;
 
 use crate::api::core::Core;
 use crate::api::remote_write::answer::WriteReport;
 use crate::api::remote_write::{Decoding, MalformedBody, Rejection, SeriesSink, Slice, Version, snappy};
-use crate::limits::DECODE_SLICE_SERIES;
-use crate::message::{LabelSpan, Part, ShardReply, ShardRequest, WriteAck, WriteBody, WritePart};
+use crate::limits::{DECODE_SLICE_SERIES, MOVED_WAIT_MAX};
+use crate::message::{
+    LabelSpan, MovedSeries, Part, ShardReply, ShardRequest, WriteAck, WriteBody, WritePart,
+};
 use crate::model::{Sample, SeriesId, ShardId};
-use crate::routing::{Answer, NoRoom, Overloaded, Reserved, Split};
-use crate::runtime::reactor_polled;
+use crate::routing::{Answer, NoRoom, Overloaded, Reserved, Split, follow, take_moved};
+use crate::runtime::{reactor_polled, sleep, timeout};
+
+/// How long a part that is sent again waits for room before it looks again.
+const ROOM_AGAIN: Duration = Duration::from_millis(1);
 
 impl SeriesSink for Split<'_> {
     #[inline]
@@ -69,7 +75,12 @@ pub async fn send(
     mut report: WriteReport,
 ) -> Result<WriteReport, Rejection> {
     let asked = ask(core, body, split.finish()?);
-    for reply in join_all(asked.sent).await {
+    let mut moved = Vec::new();
+    for mut reply in join_all(asked.sent).await {
+        moved.extend(take_moved(&mut reply));
+        report.add(acknowledged(core, reply)?);
+    }
+    for reply in follow_moved(core, moved).await? {
         report.add(acknowledged(core, reply)?);
     }
     match asked.refused {
@@ -140,6 +151,19 @@ pub fn acknowledged(core: &Core, reply: ShardReply) -> Result<WriteAck, Rejectio
         ShardReply::Written(ack) => Ok(ack),
         ShardReply::NotDurable(error) => Err(error.into()),
         ShardReply::MemoryFull => Err(Rejection::MemoryFull { limit_bytes: core.node.memory.limit_bytes }),
-        ShardReply::Read(_) | ShardReply::Stats(_) => unreachable!("a write is answered as a write"),
+        ShardReply::Read(_) | ShardReply::Stats(_) | ShardReply::Handoff(_) | ShardReply::Routed => {
+            unreachable!("a write is answered as a write")
+        }
     }
+}
+
+/// Sends series on whose cells have moved, and gives their new owners' replies.
+pub async fn follow_moved(core: &Core, moved: Vec<MovedSeries>) -> Result<Vec<ShardReply>, Rejection> {
+    if moved.is_empty() {
+        return Ok(Vec::new());
+    }
+    core.count(|counts| counts.parts_sent_again += moved.len() as u64);
+    let pause = async || sleep(ROOM_AGAIN).await;
+    let replies = timeout(MOVED_WAIT_MAX, follow(&core.router, &core.parts, moved, pause)).await;
+    replies.map_err(|_| Rejection::Overloaded)
 }

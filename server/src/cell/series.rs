@@ -103,6 +103,14 @@ impl SeriesStore {
         Some(SeriesRef(index))
     }
 
+    /// A vacant ref for a series that is put back. `None`: none is left.
+    pub fn reserve(&mut self) -> Option<SeriesRef> {
+        let index = self.series.insert(Series::default())?;
+        let history = self.histories.insert(SeriesHistory::default());
+        assert_eq!(history, Some(index), "lines and histories grow together");
+        Some(SeriesRef(index))
+    }
+
     /// Puts a series back at a vacant ref, with its chunks: the sealed ones oldest first, and the
     /// open one as bytes.
     pub fn restore(

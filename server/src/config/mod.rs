@@ -37,6 +37,14 @@ pub struct Config {
     pub shards: ShardCount,
     /// How long samples are kept.
     pub retention: Duration,
+    /// Whether cells of a hot shard move by themselves.
+    pub rebalance: RebalanceMode,
+    /// How far above the mean the busiest shard may be before cells move, in percent.
+    pub rebalance_threshold_percent: u64,
+    /// How often loads are looked at.
+    pub rebalance_interval: Duration,
+    /// What the admin API takes.
+    pub admin_api: AdminAccess,
     /// When a write is acknowledged.
     pub ack: AckMode,
     /// What a damaged log does to a start.
@@ -86,6 +94,24 @@ pub enum ShardCount {
     Fixed(NonZeroUsize),
 }
 
+/// Whether cells move by themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RebalanceMode {
+    /// From hot shards to idle ones.
+    On,
+    /// Only when they are told to.
+    Off,
+}
+
+/// What the admin API takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdminAccess {
+    /// Questions.
+    ReadOnly,
+    /// Changes, too.
+    Full,
+}
+
 /// When a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AckMode {
@@ -129,6 +155,10 @@ impl Default for Config {
             data_dir: PathBuf::from("./silverback-data"),
             shards: ShardCount::PerCore,
             retention: Duration::from_secs(26 * 60 * 60),
+            rebalance: RebalanceMode::On,
+            rebalance_threshold_percent: 10,
+            rebalance_interval: Duration::from_secs(1),
+            admin_api: AdminAccess::ReadOnly,
             ack: AckMode::Durable,
             wal_recovery: WalRecovery::Strict,
             wal_segment_bytes: 16 << 20,

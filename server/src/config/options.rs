@@ -11,7 +11,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::fault::Problem;
 use super::value::{DAY, HOUR, SECOND, count, duration, show_count, show_duration, show_size, size};
-use super::{AckMode, Config, LogFormat, MemoryLimit, ShardCount, WalRecovery};
+use super::{AckMode, AdminAccess, Config, LogFormat, MemoryLimit, RebalanceMode, ShardCount, WalRecovery};
 use crate::limits::memory::AUTO_LIMIT_PERCENT;
 use crate::limits::{MemoryPlan, SHARDS_MAX};
 
@@ -49,6 +49,7 @@ pub(super) enum Shown {
 
 const NODE: &str = "Node";
 const DURABILITY: &str = "Durability";
+const REBALANCE: &str = "Rebalancing";
 const READS: &str = "Reads";
 const LIMITS: &str = "Limits";
 const TIMEOUTS: &str = "Timeouts";
@@ -63,6 +64,8 @@ const CHECKPOINT_BYTES_ALLOWED: RangeInclusive<usize> = 1 << 20..=1 << 40;
 const MEMORY_ALLOWED: RangeInclusive<usize> = MemoryPlan::floor_bytes(1)..=1 << 46;
 const SCRAPE_ALLOWED: RangeInclusive<Duration> = SECOND..=HOUR;
 const TIMEOUT_ALLOWED: RangeInclusive<Duration> = Duration::from_millis(100)..=HOUR;
+const REBALANCE_THRESHOLD_ALLOWED: RangeInclusive<u64> = 1..=1000;
+const REBALANCE_INTERVAL_ALLOWED: RangeInclusive<Duration> = Duration::from_millis(100)..=HOUR;
 const RETENTION_ALLOWED: RangeInclusive<Duration> = HOUR..=Duration::from_secs(3650 * DAY.as_secs());
 
 /// All of them, in the order of the help.
@@ -100,6 +103,44 @@ pub(super) static OPTIONS: &[ConfigOption] = &[
         help: "How long samples are kept. A sample older than this is refused",
         set: Set::One(|config, text| duration(text, RETENTION_ALLOWED).map(|d| config.retention = d)),
         show: |config| Shown::One(show_duration(config.retention)),
+    },
+    ConfigOption {
+        name: "admin-api",
+        value_name: "ACCESS",
+        heading: NODE,
+        help: "What gRPC's admin service takes from whoever reaches the port. `read-only`: questions. \
+               `full`: changes too, such as a cell moved by hand or a shard drained",
+        set: Set::One(|config, text| set_admin_api(text).map(|access| config.admin_api = access)),
+        show: |config| Shown::One(show_admin_api(config.admin_api).to_owned()),
+    },
+    ConfigOption {
+        name: "rebalance",
+        value_name: "MODE",
+        heading: REBALANCE,
+        help: "`on`: cells of a hot shard move to idle ones, while traffic flows. `off`: a cell moves \
+               only when the admin service is told to move it",
+        set: Set::One(|config, text| set_rebalance(text).map(|mode| config.rebalance = mode)),
+        show: |config| Shown::One(show_rebalance(config.rebalance).to_owned()),
+    },
+    ConfigOption {
+        name: "rebalance-threshold",
+        value_name: "PERCENT",
+        heading: REBALANCE,
+        help: "How far above the mean the busiest shard must be, at some looks in a row, before cells move",
+        set: Set::One(|config, text| {
+            count(text, REBALANCE_THRESHOLD_ALLOWED).map(|p| config.rebalance_threshold_percent = p)
+        }),
+        show: |config| Shown::One(config.rebalance_threshold_percent.to_string()),
+    },
+    ConfigOption {
+        name: "rebalance-interval",
+        value_name: "DURATION",
+        heading: REBALANCE,
+        help: "Between two looks at the loads",
+        set: Set::One(|config, text| {
+            duration(text, REBALANCE_INTERVAL_ALLOWED).map(|d| config.rebalance_interval = d)
+        }),
+        show: |config| Shown::One(show_duration(config.rebalance_interval)),
     },
     ConfigOption {
         name: "ack",
@@ -327,6 +368,36 @@ fn show_shards(shards: ShardCount) -> String {
     match shards {
         ShardCount::PerCore => "auto".to_owned(),
         ShardCount::Fixed(shards) => shards.to_string(),
+    }
+}
+
+fn set_admin_api(text: &str) -> Result<AdminAccess, Problem> {
+    match text {
+        "read-only" => Ok(AdminAccess::ReadOnly),
+        "full" => Ok(AdminAccess::Full),
+        _ => Err(Problem::new(format!("{text:?} is no access"), "allowed: read-only, full")),
+    }
+}
+
+fn show_admin_api(access: AdminAccess) -> &'static str {
+    match access {
+        AdminAccess::ReadOnly => "read-only",
+        AdminAccess::Full => "full",
+    }
+}
+
+fn set_rebalance(text: &str) -> Result<RebalanceMode, Problem> {
+    match text {
+        "on" => Ok(RebalanceMode::On),
+        "off" => Ok(RebalanceMode::Off),
+        _ => Err(Problem::new(format!("{text:?} is neither on nor off"), "allowed: on, off")),
+    }
+}
+
+fn show_rebalance(mode: RebalanceMode) -> &'static str {
+    match mode {
+        RebalanceMode::On => "on",
+        RebalanceMode::Off => "off",
     }
 }
 

@@ -1,23 +1,26 @@
 //! All that may cross cores, and nothing else.
 pub mod body;
 pub mod definitions;
+pub mod handoff;
 pub mod part;
 pub mod read;
 pub mod stats;
 
 use std::sync::Arc;
 
-use crate::model::{RefusedCounts, RefusedReason};
+use crate::model::{Epoch, RefusedCounts, RefusedReason};
 use crate::wal::{Durable, LogError};
 
 pub use body::{BodyBytes, LabelSource, LabelSpan, PartSeries, WriteBody};
 pub use definitions::{DefinitionBlock, Definitions};
-pub use part::{Part, PartPool};
+pub use handoff::{HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, Piece, RouteChange};
+pub use part::{Part, PartBuffer, PartPool};
 pub use read::{
     ReadError, ReadReply, ReadRequest, Remaining, SelectContent, SelectId, SelectedSeries, Selection,
 };
 pub use stats::{
-    AcceptorCounts, Cardinality, CellStats, CoreStats, MemoryPressure, NameCount, ShardMemory, ShardStats,
+    AcceptorCounts, Cardinality, CellStats, CoreStats, HandoffCounts, HandoffReason, MemoryPressure,
+    NameCount, ShardMemory, ShardStats,
 };
 
 /// Names a request among those that a core waits for. Good for one reply.
@@ -36,6 +39,8 @@ pub enum LaneMessage {
     Request(Correlation, ShardRequest),
     /// To a request of the core that gets it.
     Reply(Correlation, ShardReply),
+    /// For the routing of the core that gets it, answered by [`ShardReply::Routed`].
+    Route(Correlation, RouteChange),
 }
 // A lane copies messages: what is large goes in a box.
 const _: () = assert!(size_of::<LaneMessage>() <= 64);
@@ -45,8 +50,10 @@ const _: () = assert!(size_of::<LaneMessage>() <= 64);
 pub enum ShardRequest {
     /// Take in one part of a write request.
     Write(WritePart),
-    /// Read something, in slices beside the traffic.
-    Read(Box<ReadRequest>),
+    /// Read something, in slices beside the traffic, of the cells that the shard owns at an epoch.
+    Read(Epoch, Box<ReadRequest>),
+    /// Take a step of a cell's handoff.
+    Handoff(Box<HandoffRequest>),
     /// Tell the core's counters.
     Stats,
 }
@@ -60,6 +67,10 @@ pub enum ShardReply {
     NotDurable(LogError),
     /// The shard's memory is full: it takes no part before some of it is freed.
     MemoryFull,
+    /// To a step of a handoff.
+    Handoff(Box<Result<HandoffReply, HandoffRefusal>>),
+    /// The routing is changed.
+    Routed,
     /// To a read.
     Read(Result<Box<ReadReply>, ReadError>),
     /// The core's counters.
@@ -82,12 +93,29 @@ pub struct WriteAck {
     pub written: u64,
     /// The part's other samples.
     pub refusals: Option<Box<Refusals>>,
+    /// Those that were not looked at, for they are another shard's.
+    pub moved: Option<Box<MovedSeries>>,
+}
+
+/// Series of a part whose cells are another shard's by now, or are about to be. Nothing of them was
+/// taken in.
+#[derive(Debug)]
+pub struct MovedSeries {
+    /// The request.
+    pub body: Arc<WriteBody>,
+    /// They, with their samples, and the epoch of the table that they were split by.
+    pub parts: PartBuffer,
 }
 
 impl WriteAck {
     /// Acknowledges what a commit made durable.
-    pub fn new(_commit: &Durable, written: u64, refusals: Option<Box<Refusals>>) -> Self {
-        Self { written, refusals }
+    pub fn new(
+        _commit: &Durable,
+        written: u64,
+        refusals: Option<Box<Refusals>>,
+        moved: Option<Box<MovedSeries>>,
+    ) -> Self {
+        Self { written, refusals, moved }
     }
 }
 

@@ -10,7 +10,7 @@ use sharded_slab::pool::OwnedRefMut;
 use sharded_slab::{Clear, Config, Pool};
 
 use crate::message::PartSeries;
-use crate::model::Sample;
+use crate::model::{Epoch, Sample};
 
 /// What a part holds. Its capacity outlives the part.
 #[derive(Debug, Default)]
@@ -19,6 +19,8 @@ pub struct PartBuffer {
     pub series: Vec<PartSeries>,
     /// Their samples, one series after the other.
     pub samples: Vec<Sample>,
+    /// Of the routing table that it was split by.
+    pub epoch: Epoch,
 }
 
 impl PartBuffer {
@@ -39,6 +41,7 @@ impl Clear for PartBuffer {
         self.series.shrink_to(KEPT_SAMPLES_MAX);
         self.samples.clear();
         self.samples.shrink_to(KEPT_SAMPLES_MAX);
+        self.epoch = Epoch::FIRST;
     }
 }
 

@@ -111,6 +111,9 @@ pub enum ReadError {
     /// The shard has as many selects open as it may.
     #[error("too many reads are open: try again")]
     TooManySelects,
+    /// A cell has left the shard since the read's epoch. Asked again by the next one, it is answered.
+    #[error("a part of the data moved to another core meanwhile: try again")]
+    Moved,
     /// The select expired or never was.
     #[error("the read was idle for too long and was closed")]
     UnknownSelect,

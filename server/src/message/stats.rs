@@ -13,6 +13,82 @@ pub struct CoreStats {
     pub acceptor: AcceptorCounts,
     /// Connections, requests, panics.
     pub executor: Counts,
+    /// The handoffs that were run on this core.
+    pub handoffs: HandoffCounts,
+}
+
+/// Why cells stayed where they were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum HandoffReason {
+    /// Another handoff was under way, or reads from before one.
+    Busy,
+    /// The cell was there already, or there is no such shard.
+    Pointless,
+    /// The target had no room.
+    NoRoom,
+    /// A log took nothing in.
+    Log,
+    /// A shard did not answer in time.
+    TimedOut,
+    /// A shard was asked what it did not expect.
+    Protocol,
+    /// The node was stopping.
+    Stopping,
+}
+
+impl HandoffReason {
+    /// Every reason, in the order of its number.
+    pub const ALL: [Self; 7] = [
+        Self::Busy,
+        Self::Pointless,
+        Self::NoRoom,
+        Self::Log,
+        Self::TimedOut,
+        Self::Protocol,
+        Self::Stopping,
+    ];
+
+    /// The `reason` label in metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::Pointless => "pointless",
+            Self::NoRoom => "no_room",
+            Self::Log => "log",
+            Self::TimedOut => "timed_out",
+            Self::Protocol => "protocol",
+            Self::Stopping => "stopping",
+        }
+    }
+}
+
+/// What handoffs came to since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HandoffCounts {
+    /// Cells that were handed over.
+    pub cells: u64,
+    /// Their series.
+    pub series: u64,
+    /// The bytes that crossed for them.
+    pub bytes: u64,
+    /// The time that they took, in µs, summed.
+    pub took_us: u64,
+    /// The time that they took no writes in, in µs, summed.
+    pub paused_us: u64,
+    failures: [u64; HandoffReason::ALL.len()],
+}
+
+impl HandoffCounts {
+    /// Counts a cell that stayed where it was.
+    pub fn fail(&mut self, reason: HandoffReason) {
+        self.failures[reason as usize] += 1;
+    }
+
+    /// Cells that stayed where they were for a reason.
+    pub fn failures(&self, reason: HandoffReason) -> u64 {
+        self.failures[reason as usize]
+    }
 }
 
 /// What the handlers of one core's acceptor counted since the start.
@@ -42,6 +118,8 @@ pub struct AcceptorCounts {
     pub writes_malformed: u64,
     /// Write requests refused because something was full.
     pub writes_overloaded: u64,
+    /// Parts that were sent again because a cell of theirs moved.
+    pub parts_sent_again: u64,
     /// Write requests refused because a shard's memory was full.
     pub writes_memory_full: u64,
     /// Write requests that a failed log kept from being acknowledged.
@@ -93,6 +171,10 @@ pub struct ShardStats {
     pub reads: u64,
     /// Time spent on writes, in µs.
     pub busy_us: u64,
+    /// How busy the shard's core is with traffic, the acceptor's part of it too.
+    pub core_busy_us_per_s: u64,
+    /// How much of that is beside taking samples in: it stays where cells move.
+    pub other_busy_us_per_s: u64,
     /// Series now.
     pub series: usize,
     /// Sealed chunks now; each series has an open one besides.
@@ -115,7 +197,8 @@ pub struct ShardStats {
     pub log: LogReport,
 }
 
-/// A cell's counters since the start, and its size now.
+/// A cell's counters since the start, its size and its load now, as one shard knows it. Of a cell that
+/// it gave away, it knows what is left of the load that it remembers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CellStats {
     /// Which cell.
@@ -124,6 +207,12 @@ pub struct CellStats {
     pub series: usize,
     /// Samples that were sent to it.
     pub samples: u64,
+    /// Memory that its series take, by the shard's average.
+    pub bytes: usize,
+    /// Samples that are sent to it.
+    pub samples_per_s: u64,
+    /// Its part of the time that its shard spends on writes.
+    pub busy_us_per_s: u64,
 }
 
 /// The resident memory that a shard's data takes, by the shard's own accounting.

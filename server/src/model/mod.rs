@@ -1,4 +1,5 @@
-//! The words of the domain: samples, labels, ids, matchers, reasons. No I/O, no clock.
+//! The words of the domain: samples, labels, ids, epochs, matchers, reasons. No I/O, no clock.
+pub mod epoch;
 pub mod label;
 pub mod matcher;
 pub mod refusal;
@@ -6,6 +7,7 @@ pub mod sample;
 pub mod series_id;
 pub mod series_ref;
 
+pub use epoch::Epoch;
 pub use label::{LabelBlock, Labels};
 pub use matcher::{MatchOp, Matcher};
 pub use refusal::{RefusedCounts, RefusedReason};

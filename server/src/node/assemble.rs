@@ -4,12 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::future::try_join_all;
 
-use crate::api::core::{Core, NodeFacts};
+use crate::api::core::{Core, HandOver, NodeFacts};
 use crate::api::endpoints::Endpoints;
 use crate::api::remote_write::{Decoder, IdCache};
 use crate::clock::Clock;
@@ -21,11 +21,13 @@ use crate::node::data_dir::DataDir;
 use crate::node::host::ExecutorHost;
 use crate::node::memory::MemoryWatch;
 use crate::node::recovery::{Meeting, Recovery, RecoveryError};
-use crate::node::{memory, self_scrape, upkeep};
+use crate::node::{memory, rebalance, self_scrape, upkeep};
 use crate::placement::Plan;
+use crate::rebalance::{Handoffs, Steering};
 use crate::routing::{BodyPool, ByteBudget, Lanes, Router, RoutingTable};
 use crate::runtime::{
     self, BoundAddress, Delivery, Executor, HttpLimits, HttpServer, LaneReceivers, LaneSenders, Listener,
+    Slicer,
 };
 use crate::shard::{Inbox, ReplyTo, Shard, Worker};
 use crate::wal::progress::ReplayProgress;
@@ -51,6 +53,8 @@ pub struct Shared {
     pub watch: MemoryWatch,
     /// Cores that have nothing under way any more.
     drained: AtomicUsize,
+    /// Whether a core hands a cell over.
+    handoff_turn: Arc<AtomicBool>,
 }
 
 impl Shared {
@@ -64,6 +68,7 @@ impl Shared {
         clock: &Clock,
     ) -> Self {
         let watch = MemoryWatch::new(memory, placement.seats.len());
+        let steering = Steering::new(placement.seats.len());
         let facts = NodeFacts {
             started: runtime::now(),
             started_ms: clock.now_ms(),
@@ -73,6 +78,7 @@ impl Shared {
             memory,
             replay: ReplayProgress::default(),
             logs: Arc::default(),
+            steering,
         };
         Self {
             config: Arc::new(config),
@@ -83,6 +89,7 @@ impl Shared {
             data_dir,
             meeting: Meeting::default(),
             drained: AtomicUsize::new(0),
+            handoff_turn: Arc::default(),
         }
     }
 
@@ -128,8 +135,11 @@ pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> R
     let mut shard = Shard::new(ShardId(index as u16), shared.series_max_of_a_shard());
     shard.set_memory_budget(plan.shard_bytes);
     let shard = Rc::new(RefCell::new(shard));
+    let handoffs = Handoffs::new(Rc::clone(&router), Arc::clone(&shared.handoff_turn));
     let core = Rc::new(Core {
         router: Rc::clone(&router),
+        hand_over: hand_over(&handoffs, &slicer),
+        handoffs,
         parts: shared.parts.clone(),
         bodies: BodyPool::new(plan.in_flight_bytes, plan.pool_bytes),
         definitions: ByteBudget::new(plan.definition_bytes),
@@ -158,6 +168,14 @@ pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> R
     Ok(())
 }
 
+fn hand_over(handoffs: &Handoffs, slicer: &Slicer) -> HandOver {
+    let (handoffs, slicer) = (handoffs.clone(), slicer.clone());
+    Box::new(move |cell, to| {
+        let (handoffs, host) = (handoffs.clone(), ExecutorHost::new(slicer.clone()));
+        Box::pin(async move { handoffs.hand_over(&host, cell, to).await })
+    })
+}
+
 /// What a recovery came to, once it has ended.
 type Recovered = Rc<Cell<Option<Result<(), RecoveryError>>>>;
 
@@ -177,7 +195,7 @@ fn start_recovery(
             config: &shared.config,
             seed: shared.data_dir.identity.seed,
             layout: shared.data_dir.layout,
-            table: &core.router.table(),
+            router: &core.router,
             progress: &shared.facts.replay,
             meeting: &shared.meeting,
             shard: Rc::clone(&shard),
@@ -188,6 +206,7 @@ fn start_recovery(
             Ok(checkpoints) => {
                 upkeep::start(&core, shard, log, checkpoints);
                 if index == 0 {
+                    rebalance::start(Rc::clone(&core));
                     self_scrape::start(core);
                 }
             }
@@ -235,6 +254,7 @@ fn start_worker(
         shard,
         acceptor: stats_of.acceptor_counts(),
         executor: runtime::counts(),
+        handoffs: stats_of.handoffs.counts(),
     };
     let worker = Worker {
         shard,

@@ -3,6 +3,7 @@ mod assemble;
 pub mod data_dir;
 mod host;
 mod memory;
+mod rebalance;
 mod recovery;
 pub mod seccomp_profile;
 mod self_scrape;

@@ -1,8 +1,10 @@
 //! A core's way from its log's files to a shard that takes writes.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::config::Config;
@@ -11,10 +13,11 @@ use crate::disk::{Disk, DiskError};
 use crate::host::Host;
 use crate::model::ShardId;
 use crate::node::host::ExecutorHost;
-use crate::routing::RoutingTable;
+use crate::routing::{Router, RoutingTable};
 use crate::shard::Shard;
 use crate::shard::checkpoint::{self, CheckpointError, CheckpointPlace};
 use crate::shard::restore::{Refs, Restorer};
+use crate::wal::Claims;
 use crate::wal::committer;
 use crate::wal::frame::FrameKey;
 use crate::wal::layout::{self, Generation, Layout};
@@ -44,11 +47,23 @@ pub enum RecoveryError {
     Salvaged(#[from] CheckpointError),
 }
 
-/// What the cores need of each other while the number of shards changes.
+/// What the cores need of each other: whose each cell is, and how far they are while the number of
+/// shards changes.
 #[derive(Debug, Default)]
 pub struct Meeting {
     written: AtomicUsize,
     replaced: AtomicUsize,
+    /// What each log says of who owns what, by its shard.
+    claims: Mutex<BTreeMap<usize, Claims>>,
+    /// How many logs have said it.
+    claimed: AtomicUsize,
+}
+
+impl Meeting {
+    fn claims(&self) -> MutexGuard<'_, BTreeMap<usize, Claims>> {
+        // Each change is one insert: a panic elsewhere leaves nothing half done.
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// One core's part of the node's recovery.
@@ -61,8 +76,8 @@ pub struct Recovery<'a> {
     pub seed: u64,
     /// Where the logs lie.
     pub layout: Layout,
-    /// Which cell is whose.
-    pub table: &'a RoutingTable,
+    /// Told which cell is whose.
+    pub router: &'a Router,
     /// Told how far it is.
     pub progress: &'a ReplayProgress,
     /// Where cores meet.
@@ -117,6 +132,10 @@ impl Recovery<'_> {
         let recovery = self.config.wal_recovery;
         let replayed = replay(&place, recovery, &self.host, self.progress, &mut restorer).await?;
         self.tell(&place.dir, &replayed);
+        let claims = restorer.claims().clone();
+        let table = RoutingTable::of_claims(&self.exchange([(self.index, claims.clone())], own.shards).await);
+        self.shard.borrow_mut().set_ownership(table.ownership_of(self.own_shard(), &claims));
+        self.router.set_table(table);
         make_tail_durable(disk, &replayed).await?;
         for name in place.files().await?.unfinished {
             disk.remove(&place.path(&name)).await?;
@@ -132,16 +151,19 @@ impl Recovery<'_> {
         from: Generation,
         to: Generation,
     ) -> Result<Replayed, RecoveryError> {
+        let owners = self.former_owners(disk, from, to).await?;
+        let table = RoutingTable::even(to.shards);
         for former in 0..from.shards {
             let place = self.log_place(disk, from.log_dir(former));
-            let own = ShardId(self.index as u16);
-            let owns = |cell| self.table.owner(cell) == own;
+            let (here, there) = (self.own_shard(), ShardId(former as u16));
+            let owns = |cell| table.owner(cell) == here && owners.owner(cell) == there;
             let refs = Refs::Renumbered(Vec::new());
             let mut restorer = Restorer::new(Rc::clone(&self.shard), refs, owns);
             let recovery = self.config.wal_recovery;
             let replayed = replay(&place, recovery, &self.host, self.progress, &mut restorer).await?;
             self.tell(&place.dir, &replayed);
         }
+        self.shard.borrow_mut().set_ownership(table.ownership_of(self.own_shard(), &Claims::default()));
         let place = self.segment_place(disk, to.unfinished_log_dir(self.index));
         let checkpoint_bytes = checkpoint::write_first(&self.shard, &place, &self.host).await;
         let checkpoint_bytes = checkpoint_bytes.map_err(RecoveryError::Changing)?;
@@ -158,6 +180,38 @@ impl Recovery<'_> {
             "the number of shards has changed"
         );
         Ok(Replayed { next_seq: 1, checkpoint_bytes, ..Replayed::default() })
+    }
+
+    /// Who owned what by the former logs. Each core reads some of them for it.
+    async fn former_owners(
+        &self,
+        disk: &DirectDisk,
+        from: Generation,
+        to: Generation,
+    ) -> Result<RoutingTable, RecoveryError> {
+        let mut claims = Vec::new();
+        for former in (self.index..from.shards).step_by(to.shards) {
+            let place = self.log_place(disk, from.log_dir(former));
+            let mut of_log = Claims::default();
+            let recovery = self.config.wal_recovery;
+            replay(&place, recovery, &self.host, self.progress, &mut of_log).await?;
+            claims.push((former, of_log));
+        }
+        Ok(RoutingTable::of_claims(&self.exchange(claims, from.shards).await))
+    }
+
+    /// Tells the other cores what some logs say, and waits for what all of `logs` say.
+    async fn exchange(&self, own: impl IntoIterator<Item = (usize, Claims)>, logs: usize) -> Vec<Claims> {
+        for (log, claims) in own {
+            self.meeting.claims().insert(log, claims);
+            self.meeting.claimed.fetch_add(1, Ordering::AcqRel);
+        }
+        self.wait(&self.meeting.claimed, logs).await;
+        self.meeting.claims().values().cloned().collect()
+    }
+
+    fn own_shard(&self) -> ShardId {
+        ShardId(self.index as u16)
     }
 
     fn tell(&self, dir: &str, replayed: &Replayed) {
@@ -201,7 +255,7 @@ impl Recovery<'_> {
             key: FrameKey::new(self.seed),
             header: SegmentHeader {
                 shard: self.index as u16,
-                shards: self.table.shards() as u16,
+                shards: self.router.table().shards() as u16,
                 seq: 0,
                 block_bytes: disk.block_bytes() as u32,
             },

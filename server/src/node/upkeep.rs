@@ -1,4 +1,4 @@
-//! What each core does from time to time: retention, and checkpoints when they are due.
+//! What each core does from time to time: retention, rates of load, and checkpoints when they are due.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,8 +7,9 @@ use std::time::Duration;
 use crate::api::core::Core;
 use crate::disk::Disk;
 use crate::node::host::ExecutorHost;
-use crate::runtime::{now, sleep, spawn_background};
+use crate::runtime::{now, sleep, spawn_background, thread_cpu_time};
 use crate::shard::checkpoint::{self, CheckpointPlace};
+use crate::shard::load::CoreTime;
 use crate::shard::{Shard, maintenance};
 use crate::wal::log::DiskLog;
 
@@ -16,6 +17,9 @@ use crate::wal::log::DiskLog;
 const PASS_INTERVAL_MAX: Duration = Duration::from_secs(5 * 60);
 /// A pass for each of so many parts of the retention, so that little is kept beyond it.
 const PASSES_PER_RETENTION: u32 = 50;
+
+/// How often counters become rates of load.
+const METER_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often it is looked whether a checkpoint is due.
 const CHECKPOINT_LOOK: Duration = Duration::from_millis(500);
@@ -30,6 +34,7 @@ pub fn start<D: Disk>(
     checkpoints: CheckpointPlace<D>,
 ) {
     spawn_background(retain(Rc::clone(core), Rc::clone(&shard), log.clone()));
+    spawn_background(meter_loads(Rc::clone(core), Rc::clone(&shard)));
     spawn_background(write_checkpoints(Rc::clone(core), shard, log, checkpoints));
 }
 
@@ -42,6 +47,19 @@ async fn retain(core: Rc<Core>, shard: Rc<RefCell<Shard>>, log: DiskLog) {
         let host = ExecutorHost::new(core.slicer.clone());
         let horizon_ms = core.clock.now_ms().saturating_sub(retention.as_millis() as i64);
         maintenance::retain(&shard, &log, &host, horizon_ms).await;
+    }
+}
+
+async fn meter_loads(core: Rc<Core>, shard: Rc<RefCell<Shard>>) {
+    let began = now();
+    while !core.shutdown.is_requested() {
+        let foreground = thread_cpu_time().saturating_sub(core.slicer.total());
+        let time = CoreTime {
+            now_us: began.elapsed().as_micros() as u64,
+            foreground_us: foreground.as_micros() as u64,
+        };
+        shard.borrow_mut().meter_loads(time);
+        sleep(METER_INTERVAL).await;
     }
 }
 

@@ -1,1 +1,21 @@
-//! rebalance.
+//! Rebalance: cells of a hot shard go to idle cores while traffic flows.
+//!
+//! What moves is decided purely ([`plan`], and with patience [`planner`]) from what the shards tell
+//! of their loads ([`load`]) and from what people say ([`steering`]); the [`controller`] has it done,
+//! one cell at a time; a cell goes from shard to shard by a [`handoff`].
+pub mod controller;
+pub mod handoff;
+pub mod load;
+pub mod moves;
+pub mod plan;
+pub mod planner;
+pub mod steering;
+mod steps;
+
+pub use controller::{Controller, Rebalanced};
+pub use handoff::{Handed, HandoffFault, Handoffs};
+pub use load::{CellLoad, Intake, Mobility, NodeLoad, ShardLoad};
+pub use moves::{MoveCounters, MoveCounts};
+pub use plan::{Move, Reason};
+pub use planner::{Patience, Planner};
+pub use steering::{Motion, NoShardLeft, Steering};

@@ -4,6 +4,7 @@
 //! what a shard does with them, nor of sockets.
 pub mod bodies;
 pub mod budget;
+pub mod follow;
 pub mod pending;
 pub mod router;
 pub mod split;
@@ -11,7 +12,10 @@ pub mod table;
 
 pub use bodies::BodyPool;
 pub use budget::{ByteBudget, NoRoom, Reserved};
+pub use follow::{follow, take_moved};
 pub use pending::Answer;
 pub use router::{Lanes, Overloaded, Router};
 pub use split::Split;
-pub use table::{Epoch, RoutingTable};
+pub use table::RoutingTable;
+
+pub use crate::model::Epoch;

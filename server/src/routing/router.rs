@@ -1,11 +1,13 @@
 //! A core's router: asks shards, its own or another core's, and brings their replies home.
 
 use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
 use std::rc::Rc;
+use std::task::{Poll, Waker};
 
 use crate::limits::LANE_CAPACITY;
-use crate::message::{Correlation, LaneMessage, ShardReply, ShardRequest};
-use crate::model::ShardId;
+use crate::message::{Correlation, LaneMessage, RouteChange, ShardReply, ShardRequest};
+use crate::model::{Epoch, ShardId};
 use crate::routing::RoutingTable;
 use crate::routing::pending::{Answer, Pending};
 use crate::shard::{Inbox, ReplyTo};
@@ -25,6 +27,10 @@ pub struct Overloaded;
 pub struct Router {
     core: usize,
     table: RefCell<Rc<RoutingTable>>,
+    /// Reads are asked by it: the table's, or that of a table which is about to come.
+    read_epoch: Cell<Epoch>,
+    /// They wait for another table.
+    waiting: RefCell<Vec<Waker>>,
     inbox: Rc<Inbox>,
     lanes: Box<dyn Lanes>,
     pending: Pending,
@@ -35,13 +41,42 @@ impl Router {
     /// The router of a core whose shard reads `inbox`.
     pub fn new(core: usize, table: RoutingTable, inbox: Rc<Inbox>, lanes: Box<dyn Lanes>) -> Self {
         let under_way = (0..table.shards()).map(|_| Cell::new(0)).collect();
+        let read_epoch = Cell::new(table.epoch());
         let table = RefCell::new(Rc::new(table));
-        Self { core, table, inbox, lanes, pending: Pending::default(), under_way }
+        let waiting = RefCell::default();
+        Self { core, table, read_epoch, waiting, inbox, lanes, pending: Pending::default(), under_way }
     }
 
     /// The table as it is now.
     pub fn table(&self) -> Rc<RoutingTable> {
         Rc::clone(&self.table.borrow())
+    }
+
+    /// The epoch to ask reads by. All requests of one read have the same, so that each cell is
+    /// answered for by one shard.
+    pub fn read_epoch(&self) -> Epoch {
+        self.read_epoch.get()
+    }
+
+    /// Puts another table in the place of this one.
+    pub fn set_table(&self, table: RoutingTable) {
+        self.read_epoch.set(self.read_epoch.get().max(table.epoch()));
+        *self.table.borrow_mut() = Rc::new(table);
+        self.waiting.take().into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits for a table that is newer than that of `epoch`.
+    pub fn newer_than(&self, epoch: Epoch) -> impl Future<Output = ()> + '_ {
+        poll_fn(move |context| match self.table.borrow().epoch() > epoch {
+            true => Poll::Ready(()),
+            false => {
+                let mut waiting = self.waiting.borrow_mut();
+                if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+                    waiting.push(context.waker().clone());
+                }
+                Poll::Pending
+            }
+        })
     }
 
     /// All shards.
@@ -66,18 +101,40 @@ impl Router {
 
     /// Asks a shard. Never waits for room: a full lane is a refusal.
     pub fn ask(&self, shard: ShardId, request: ShardRequest) -> Result<Answer, Overloaded> {
+        let (correlation, answer) = self.open(shard)?;
         let to = usize::from(shard.0);
-        let under_way = &self.under_way[to];
+        if to == self.core {
+            self.inbox.push(ReplyTo { core: to, correlation }, request);
+            return Ok(answer);
+        }
+        self.offer(shard, LaneMessage::Request(correlation, request), answer)
+    }
+
+    /// Tells the core of a shard to change its routing; [`ShardReply::Routed`] says that it did.
+    pub fn tell(&self, shard: ShardId, change: RouteChange) -> Result<Answer, Overloaded> {
+        let (correlation, answer) = self.open(shard)?;
+        if usize::from(shard.0) == self.core {
+            self.change(change);
+            self.complete(correlation, ShardReply::Routed);
+            return Ok(answer);
+        }
+        self.offer(shard, LaneMessage::Route(correlation, change), answer)
+    }
+
+    fn open(&self, shard: ShardId) -> Result<(Correlation, Answer), Overloaded> {
+        let under_way = &self.under_way[usize::from(shard.0)];
         // A lane has room for this many requests and as many replies: neither ever waits.
         if under_way.get() == LANE_CAPACITY {
             return Err(Overloaded);
         }
-        let (correlation, answer) = self.pending.open(shard);
         under_way.set(under_way.get() + 1);
-        if to == self.core {
-            self.inbox.push(ReplyTo { core: to, correlation }, request);
-        } else if self.lanes.offer(to, LaneMessage::Request(correlation, request)).is_err() {
+        Ok(self.pending.open(shard))
+    }
+
+    fn offer(&self, to: ShardId, message: LaneMessage, answer: Answer) -> Result<Answer, Overloaded> {
+        if self.lanes.offer(usize::from(to.0), message).is_err() {
             self.pending.withdraw(answer);
+            let under_way = &self.under_way[usize::from(to.0)];
             under_way.set(under_way.get() - 1);
             return Err(Overloaded);
         }
@@ -102,6 +159,21 @@ impl Router {
                 self.inbox.push(ReplyTo { core: from, correlation }, request);
             }
             LaneMessage::Reply(correlation, reply) => self.complete(correlation, reply),
+            LaneMessage::Route(correlation, change) => {
+                self.change(change);
+                self.reply(ReplyTo { core: from, correlation }, ShardReply::Routed);
+            }
+        }
+    }
+
+    fn change(&self, change: RouteChange) {
+        match change {
+            RouteChange::Reads(epoch) => self.read_epoch.set(self.read_epoch.get().max(epoch)),
+            RouteChange::Writes { epoch, cell, owner } => {
+                let mut table = RoutingTable::clone(&self.table.borrow());
+                table.give(cell, owner, epoch);
+                self.set_table(table);
+            }
         }
     }
 
@@ -109,5 +181,51 @@ impl Router {
         let shard = self.pending.complete(correlation, reply).expect("a reply answers a request under way");
         let under_way = &self.under_way[usize::from(shard.0)];
         under_way.set(under_way.get() - 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+    use crate::model::CellId;
+
+    struct NoLanes;
+
+    impl Lanes for NoLanes {
+        fn offer(&self, _to: usize, message: LaneMessage) -> Result<(), LaneMessage> {
+            Err(message)
+        }
+    }
+
+    fn router() -> Router {
+        Router::new(0, RoutingTable::even(2), Rc::default(), Box::new(NoLanes))
+    }
+
+    #[test]
+    fn a_change_of_the_own_core_is_made_at_once_and_wakes_those_who_wait_for_it() {
+        let router = router();
+        let mut newer = Box::pin(router.newer_than(Epoch::FIRST));
+        assert!((&mut newer).now_or_never().is_none());
+        let change = RouteChange::Writes { epoch: Epoch(2), cell: CellId(0), owner: ShardId(1) };
+        assert!(router.tell(ShardId(0), change).unwrap().now_or_never().is_some());
+        assert!(newer.now_or_never().is_some());
+        assert_eq!((router.table().owner(CellId(0)), router.read_epoch()), (ShardId(1), Epoch(2)));
+        assert_eq!(router.under_way(), 0);
+    }
+
+    #[test]
+    fn reads_go_by_an_epoch_before_writes_do() {
+        let router = router();
+        drop(router.tell(ShardId(0), RouteChange::Reads(Epoch(4))).unwrap());
+        assert_eq!((router.read_epoch(), router.table().epoch()), (Epoch(4), Epoch::FIRST));
+    }
+
+    #[test]
+    fn a_closed_lane_leaves_nothing_under_way() {
+        let router = router();
+        assert!(router.tell(ShardId(1), RouteChange::Reads(Epoch(4))).is_err());
+        assert_eq!((router.under_way(), router.read_epoch()), (0, Epoch::FIRST));
     }
 }

@@ -45,12 +45,21 @@ impl<'a> Split<'a> {
     #[inline(always)]
     fn part_of(&mut self, id: SeriesId) -> Option<&mut Part> {
         self.current = usize::from(self.table.shard_of(id).0);
-        let part = &mut self.parts[self.current];
-        if part.is_none() {
-            *part = self.pool.take();
-            self.overloaded |= part.is_none();
+        if self.parts[self.current].is_none() {
+            self.begin_part();
         }
-        part.as_mut()
+        self.parts[self.current].as_mut()
+    }
+
+    #[inline(never)]
+    fn begin_part(&mut self) {
+        match self.pool.take() {
+            Some(mut part) => {
+                part.epoch = self.table.epoch();
+                self.parts[self.current] = Some(part);
+            }
+            None => self.overloaded = true,
+        }
     }
 
     /// One sample of the series that was begun last.

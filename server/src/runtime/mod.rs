@@ -10,7 +10,7 @@
 //! - [`lanes`]: bounded channels from each executor to each other;
 //! - [`listen`], [`io`], [`http`]: sockets and hyper on top of them;
 //! - [`shutdown`], [`signals`]: how a node is asked to end;
-//! - [`counters`]: what an executor counts about itself.
+//! - [`counters`], [`cpu_time`]: what an executor counts about itself, and the kernel about it.
 //!
 //! Two properties of glommio shape all of it. Its preemption can park an executor with runnable
 //! tasks, for ever; so nothing is preempted here, work that is long yields by itself ([`slices`]),
@@ -18,6 +18,7 @@
 //! round; so sockets are watched by an epoll set of which the ring sees one descriptor (`readiness`).
 mod acceptors;
 pub mod counters;
+pub mod cpu_time;
 pub mod cpus;
 mod epoll;
 pub mod executors;
@@ -36,6 +37,7 @@ pub mod tasks;
 pub mod timers;
 
 pub use counters::{Counts, counts};
+pub use cpu_time::thread_cpu_time;
 pub use executors::{Executor, Options, Preemption, RunError, run};
 pub use http::{HttpLimits, HttpServer};
 pub use io::Stream;

@@ -39,6 +39,8 @@ struct Token {
     hurries: Cell<usize>,
     /// Time that slices took since the reactor was last known to be polled.
     spent: Cell<Duration>,
+    /// Time that all slices took so far.
+    total: Cell<Duration>,
     waiting: RefCell<VecDeque<Rc<Waiter>>>,
 }
 
@@ -83,6 +85,11 @@ impl Slicer {
     /// How long slices are at present.
     pub fn pace(&self) -> Pace {
         if self.0.hurries.get() == 0 { Pace::Steady } else { Pace::Hurried }
+    }
+
+    /// Time that long work took on this executor so far.
+    pub fn total(&self) -> Duration {
+        self.0.total.get()
     }
 
     /// Waits for the token, and for the reactor if slices have taken their time already.
@@ -206,9 +213,16 @@ impl Slice {
     }
 
     async fn poll_reactor(&mut self) {
+        self.count();
         reactor_polled().await;
         self.slicer.0.spent.set(Duration::ZERO);
         self.started = Instant::now();
+    }
+
+    /// Adds the slice's time to the executor's.
+    fn count(&self) {
+        let total = &self.slicer.0.total;
+        total.set(total.get() + self.started.elapsed());
     }
 }
 
@@ -216,6 +230,7 @@ impl Drop for Slice {
     fn drop(&mut self) {
         let token = &self.slicer.0;
         if self.holds_token {
+            self.count();
             token.spent.set(token.spent.get() + self.started.elapsed());
             token.release();
         }

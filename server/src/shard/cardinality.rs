@@ -52,11 +52,11 @@ impl Shard {
     }
 
     fn sizes(&self) -> Cardinality {
-        let size = self.store.size();
+        let (size, series) = (self.store.size(), self.owned_series());
         Cardinality {
-            series: size.series as u64,
+            series: series as u64,
             pairs: self.index.pair_count() as u64,
-            chunks: (size.series + size.sealed_chunks) as u64,
+            chunks: (series + size.sealed_chunks) as u64,
             range_ms: self.range_ms,
             ..Cardinality::default()
         }

@@ -11,9 +11,9 @@ use crate::model::SeriesRef;
 use crate::shard::{Host, Shard};
 use crate::wal::checkpoint::{CheckpointWriter, let_go};
 use crate::wal::log::DiskLog;
-use crate::wal::record::Snapshot;
+use crate::wal::record::{Claim, ClaimKind, Snapshot};
 use crate::wal::segments::{SegmentPlace, Shelf};
-use crate::wal::{LogError, Lsn};
+use crate::wal::{Log, LogError, Lsn};
 
 /// Series that are copied between two looks at the slice.
 const STEP: u32 = 16;
@@ -161,12 +161,20 @@ async fn scan<D: Disk, H: Host>(
         }
         host.breathe().await;
     }
+    shard.borrow().claim(&mut snapshot);
     snapshot.end(series, chunks);
     host.rest();
     file.write(&mut snapshot).await
 }
 
 impl Shard {
+    /// The cells that came to the shard: the groups with their claims may be let go of.
+    fn claim(&self, snapshot: &mut Snapshot) {
+        for (cell, epoch) in self.ownership.claims() {
+            snapshot.claimed(Claim { cell, epoch, kind: ClaimKind::Owned, other: self.id });
+        }
+    }
+
     /// Copies a series, if there is one, and tells its number of chunks.
     fn copy(&self, at: SeriesRef, snapshot: &mut Snapshot) -> Option<u64> {
         if !self.store.holds(at) {

@@ -40,6 +40,7 @@ impl Shard {
             }
             match self.store.drop_before(series, horizon_ms) {
                 Retained::Kept => {}
+                Retained::Expired if self.is_on_its_way(self.store.id(series).cell()) => {}
                 Retained::Expired => {
                     self.remove_series(series, journal);
                     self.counters.series_expired += 1;

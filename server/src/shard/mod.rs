@@ -3,12 +3,17 @@
 //! State changes are plain functions: no other task ever sees half of one. What awaits (commits,
 //! reads in slices, maintenance) stands in [`worker`], [`read`] and [`maintenance`].
 pub mod append;
+mod arrival;
 pub mod cardinality;
 pub mod checkpoint;
+mod departure;
+mod handoff;
 pub mod index;
+pub mod load;
 pub mod maintenance;
 pub mod matching;
 pub mod memory;
+pub mod ownership;
 mod postings;
 pub mod read;
 pub mod restore;
@@ -18,12 +23,17 @@ mod stats;
 pub mod worker;
 
 #[cfg(test)]
+mod handoff_tests;
+#[cfg(test)]
 mod tests;
 
 use crate::cell::{Cell, SeriesRef, SeriesStore};
 use crate::limits::CELL_COUNT;
-use crate::model::{Labels, RefusedCounts, SeriesId, ShardId};
+use crate::model::{CellId, Epoch, Labels, RefusedCounts, SeriesId, ShardId};
+use crate::shard::arrival::Arrival;
+use crate::shard::departure::Departure;
 use crate::shard::memory::MemoryGate;
+use crate::shard::ownership::Ownership;
 use crate::wal::{Journal, RefReuse};
 
 pub use crate::host::Host;
@@ -47,7 +57,15 @@ pub struct Shard {
     /// The oldest and the newest sample, in ms; `None` before the first one.
     range_ms: Option<(i64, i64)>,
     counters: Counters,
+    loads: load::LoadMeter,
     selects: select::OpenSelects,
+    /// The epochs of the reads that are under way.
+    reading: Vec<Epoch>,
+    ownership: Ownership,
+    /// The cell that leaves the shard.
+    departure: Option<Departure>,
+    /// The cell that comes to it.
+    arrival: Option<Arrival>,
 }
 
 const fn assert_send_and_sync<T: Send + Sync>() {}
@@ -70,7 +88,7 @@ struct Counters {
 }
 
 impl Shard {
-    /// An empty shard. At most `series_max` series are taken in; memory is unbounded until
+    /// An empty shard that is alone: it owns all cells. At most `series_max` series are taken in; memory is unbounded until
     /// [`Self::set_memory_budget`].
     pub fn new(id: ShardId, series_max: usize) -> Self {
         Self {
@@ -84,13 +102,36 @@ impl Shard {
             removed: Vec::new(),
             range_ms: None,
             counters: Counters::default(),
+            loads: load::LoadMeter::default(),
             selects: select::OpenSelects::default(),
+            reading: Vec::new(),
+            ownership: Ownership::default(),
+            departure: None,
+            arrival: None,
         }
     }
 
     /// The labels of a held series as text.
     pub(crate) fn labels(&self, series: SeriesRef) -> Labels {
         self.index.labels_of(self.store.labels(series))
+    }
+
+    /// Whether a cell is the shard's.
+    pub fn owns(&self, cell: CellId) -> bool {
+        self.ownership.owns(cell)
+    }
+
+    /// Makes it own what a table says, and drops what it holds of other shards' cells: copies that a
+    /// crash left behind. Their refs stay taken until a checkpoint: the log still names them.
+    pub fn set_ownership(&mut self, ownership: Ownership) {
+        let held = self.cells.iter().flat_map(|cell| cell.table.iter());
+        let foreign = held.filter(|series| !ownership.owns(self.store.id(*series).cell()));
+        let foreign: Vec<SeriesRef> = foreign.collect();
+        for series in foreign {
+            self.forget_series(series);
+            self.removed.push(series);
+        }
+        self.ownership = ownership;
     }
 
     /// Takes a series out of everything and gives its memory back. Its ref stays taken.

@@ -13,6 +13,7 @@ use crate::cell::series::LabelRef;
 use crate::gorilla::SealedChunk;
 use crate::model::{CellId, Sample, SeriesId, SeriesRef};
 use crate::shard::Shard;
+use crate::wal::Claims;
 use crate::wal::record::{ChunksRecord, Record, RemovedRecord, SamplesRecord, SealedBytes, SeriesRecord};
 use crate::wal::replay::{Restore, RestoreError};
 
@@ -45,6 +46,7 @@ pub struct Restorer<F> {
     /// Refs in the log whose series were removed.
     removed: RoaringBitmap,
     counts: RestoreCounts,
+    claims: Claims,
 }
 
 /// What was put back.
@@ -75,12 +77,18 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
             unknown: RoaringBitmap::new(),
             removed: RoaringBitmap::new(),
             counts: RestoreCounts::default(),
+            claims: Claims::default(),
         }
     }
 
     /// What was put back so far.
     pub fn counts(&self) -> RestoreCounts {
         self.counts
+    }
+
+    /// The cells that the log says are its shard's.
+    pub fn claims(&self) -> &Claims {
+        &self.claims
     }
 
     fn series(&mut self, record: SeriesRecord<'_>) -> Result<(), RestoreError> {
@@ -117,11 +125,12 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
     }
 
     /// A series that is made again was removed before: the removal's record comes behind.
-    fn forget_former(&self, shard: &mut Shard, series: SeriesRef, id: SeriesId) {
+    fn forget_former(&mut self, shard: &mut Shard, series: SeriesRef, id: SeriesId) {
         if let Some(held) = shard.find(id)
             && self.refs.get(series, shard) != Some(held)
         {
             shard.forget_series(held);
+            self.removed.insert(held.0);
         }
     }
 
@@ -174,6 +183,10 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
                 continue;
             }
             let Some(pending) = self.pending.remove(&chunks.series.0) else {
+                // The checkpoint has it as it was later.
+                if self.refs.get(chunks.series, shard).is_some() {
+                    continue;
+                }
                 return Err(RestoreError(format!("chunks of ref {}, which no series has", chunks.series.0)));
             };
             let at = self.refs.place(chunks.series, shard)?;
@@ -216,6 +229,7 @@ impl<F: Fn(CellId) -> bool> Restore for Restorer<F> {
             Record::Samples(record) => self.samples(record),
             Record::Removed(record) => self.removed(record),
             Record::Chunks(record) => self.chunks(record),
+            Record::Claims(record) => self.claims.read(&record).map_err(contradicts),
             Record::CheckpointEnd { series, .. } if series == self.counts.series => Ok(()),
             Record::CheckpointEnd { series, .. } => {
                 let found = self.counts.series;
@@ -306,7 +320,7 @@ impl Refs {
 
 impl Shard {
     /// Takes a series that was put into the store into its cell and the index.
-    fn adopt(&mut self, series: SeriesRef) {
+    pub(super) fn adopt(&mut self, series: SeriesRef) {
         self.index.add(series, self.store.labels(series));
         self.insert_in_cell(self.store.id(series), series);
     }
@@ -318,7 +332,7 @@ impl Shard {
         }
     }
 
-    fn widen_range(&mut self, oldest_ms: i64, newest_ms: i64) {
+    pub(super) fn widen_range(&mut self, oldest_ms: i64, newest_ms: i64) {
         let (was_oldest, was_newest) = self.range_ms.unwrap_or((oldest_ms, newest_ms));
         self.range_ms = Some((oldest_ms.min(was_oldest), newest_ms.max(was_newest)));
     }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::cell::SeriesRef;
 use crate::limits::{SELECT_IDLE_US_MAX, SELECTS_MAX};
 use crate::message::{ReadError, Remaining, SelectContent, SelectId, SelectedSeries, Selection};
-use crate::model::SeriesId;
-use crate::shard::matching::matching;
+use crate::model::{Epoch, SeriesId};
+use crate::shard::read::answered;
 use crate::shard::{Host, Shard};
 
 /// Series that are compared, or fetched, between two looks at the slice.
@@ -25,6 +25,7 @@ struct Select {
     next: usize,
     selection: Selection,
     content: SelectContent,
+    epoch: Epoch,
     touched_us: u64,
 }
 
@@ -44,6 +45,20 @@ impl OpenSelects {
     pub fn expire(&mut self, now_us: u64) {
         for (_, place) in &mut self.places {
             if place.as_ref().is_some_and(|s| now_us.saturating_sub(s.touched_us) > SELECT_IDLE_US_MAX) {
+                *place = None;
+            }
+        }
+    }
+
+    /// Whether one is open that was opened by an earlier epoch.
+    pub fn is_any_before(&self, epoch: Epoch) -> bool {
+        self.places.iter().any(|(_, place)| place.as_ref().is_some_and(|select| select.epoch < epoch))
+    }
+
+    /// Closes those that were opened by an earlier epoch.
+    pub fn close_before(&mut self, epoch: Epoch) {
+        for (_, place) in &mut self.places {
+            if place.as_ref().is_some_and(|select| select.epoch < epoch) {
                 *place = None;
             }
         }
@@ -86,25 +101,29 @@ impl OpenSelects {
 pub async fn open<H: Host>(
     shard: &Rc<RefCell<Shard>>,
     host: &H,
+    epoch: Epoch,
     selection: Selection,
     content: SelectContent,
 ) -> Result<(SelectId, usize), ReadError> {
     if shard.borrow().selects.count() >= SELECTS_MAX {
         return Err(ReadError::TooManySelects);
     }
-    let series = matching(shard, host, &selection.matchers).await;
+    let series = answered(shard, host, epoch, &selection.matchers).await;
     let mut found = Vec::with_capacity(series.len() as usize);
-    for series in &series {
+    for (i, series) in series.iter().enumerate() {
         let series = SeriesRef(series);
-        found.push((series, shard.borrow().store.id(series)));
-        if found.len() % STEP == 0 {
+        // It may have gone since it was found.
+        if shard.borrow().store.holds(series) {
+            found.push((series, shard.borrow().store.id(series)));
+        }
+        if (i + 1) % STEP == 0 {
             host.breathe().await;
         }
     }
     let sorted = sort_in_slices(found, host, |a, b| shard.borrow().compare(a.0, b.0)).await;
     let count = sorted.len();
     let touched_us = host.monotonic_us();
-    let select = Select { sorted: sorted.into(), next: 0, selection, content, touched_us };
+    let select = Select { sorted: sorted.into(), next: 0, selection, content, epoch, touched_us };
     Ok((shard.borrow_mut().selects.open(select)?, count))
 }
 

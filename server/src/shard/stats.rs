@@ -1,18 +1,22 @@
-//! A shard's and its cells' counters and sizes, gathered for whoever asks by message.
+//! A shard's counters and sizes, gathered for whoever asks by message.
 
-use crate::message::{CellStats, ShardStats};
+use crate::message::ShardStats;
 use crate::model::CellId;
 use crate::shard::Shard;
 use crate::wal::LogReport;
 
 impl Shard {
-    /// The cells that hold a series, by number.
-    pub fn cells(&self) -> Vec<CellStats> {
+    /// Series of cells that are other shards': on their way here, or still read.
+    pub fn foreign_series(&self) -> usize {
+        let held: usize = self.cells.iter().map(|cell| cell.table.len()).sum();
+        held - self.owned_series()
+    }
+
+    /// Series of the shard's own cells: neither those on their way here nor what is left of others.
+    pub(super) fn owned_series(&self) -> usize {
         let numbered = (0..).map(CellId).zip(&self.cells);
-        let held = numbered.filter(|(_, held)| !held.table.is_empty());
-        let stats =
-            held.map(|(cell, held)| CellStats { cell, series: held.table.len(), samples: held.samples });
-        stats.collect()
+        let owned = numbered.filter(|(cell, _)| self.ownership.owns(*cell));
+        owned.map(|(_, held)| held.table.len()).sum()
     }
 
     /// Counters since the start, sizes now. `queued` and `log` are the worker's to fill in.
@@ -31,7 +35,9 @@ impl Shard {
             commits: self.counters.commits,
             reads: self.counters.reads,
             busy_us: self.counters.busy_us,
-            series: size.series,
+            core_busy_us_per_s: self.loads.core_busy_us_per_s(),
+            other_busy_us_per_s: self.loads.other_busy_us_per_s(),
+            series: self.owned_series(),
             sealed_chunks: size.sealed_chunks,
             label_names: self.index.name_count(),
             label_pairs: self.index.pair_count(),

@@ -12,7 +12,7 @@ use crate::message::{
     Correlation, LabelSource, LabelSpan, PartPool, PartSeries, ReadReply, ReadRequest, Remaining,
     SelectContent, SelectedSeries, Selection, ShardReply, ShardRequest, WriteBody, WritePart,
 };
-use crate::model::{Labels, MatchOp, Matcher, RefusedReason, Sample, SeriesIdHasher, ShardId};
+use crate::model::{Epoch, Labels, MatchOp, Matcher, RefusedReason, Sample, SeriesIdHasher, ShardId};
 use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::{Inbox, ReplyTo, Shard, Worker, maintenance, read};
 use crate::wal::{MemoryLog, NoJournal};
@@ -53,7 +53,7 @@ fn scrape(count: usize, at_ms: i64) -> Vec<(Labels, Vec<Sample>)> {
 }
 
 fn ask(shard: &Rc<RefCell<Shard>>, request: ReadRequest) -> ReadReply {
-    *block_on(read::answer(Rc::clone(shard), Alone, request)).unwrap()
+    *block_on(read::answer(Rc::clone(shard), Alone, Epoch::FIRST, request)).unwrap()
 }
 
 fn selection(matchers: &[(&str, MatchOp, &str)]) -> Selection {

@@ -9,12 +9,12 @@ use std::task::{Poll, Waker};
 use crate::clock::Clock;
 use crate::limits::FUTURE_MS_MAX;
 use crate::message::{
-    CoreStats, Correlation, PartSeries, ReadRequest, ShardReply, ShardRequest, ShardStats, WriteAck,
-    WritePart,
+    CoreStats, Correlation, HandoffRequest, MovedSeries, PartSeries, ReadRequest, ShardReply, ShardRequest,
+    ShardStats, WriteAck, WritePart,
 };
-use crate::model::Sample;
+use crate::model::{Epoch, Sample};
 use crate::shard::append::{PartOutcome, TimeBounds};
-use crate::shard::{Host, Shard, read};
+use crate::shard::{Host, Shard, handoff, read};
 use crate::wal::Log;
 
 /// Samples after which a group is committed, though more waits. A commit costs what a thousand
@@ -114,7 +114,7 @@ pub struct Worker<L, H, R> {
 }
 
 /// An appended part that waits for the commit.
-type Appended = (ReplyTo, PartOutcome);
+type Appended = (ReplyTo, PartOutcome, Option<Box<MovedSeries>>);
 
 impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H, R> {
     /// Serves until the inbox is closed and empty.
@@ -137,15 +137,17 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         let (mut next, mut samples, mut of_slice) = (Some(first), 0, 0);
         while let Some((from, request)) = next {
             match request {
-                ShardRequest::Write(write) => match self.refusal() {
+                ShardRequest::Write(mut write) => match self.refusal() {
                     None => {
+                        let moved = self.shard.borrow().ownership.split_off(&mut write);
                         samples += write.part.samples.len();
                         of_slice += write.part.samples.len();
-                        appended.push((from, self.append(&write, bounds).await));
+                        appended.push((from, self.append(&write, bounds).await, moved));
                     }
                     Some(refusal) => (self.reply)(from, refusal),
                 },
-                ShardRequest::Read(request) => self.spawn_read(from, *request),
+                ShardRequest::Read(epoch, request) => self.spawn_read(from, epoch, *request),
+                ShardRequest::Handoff(request) => self.take_step(from, *request),
                 ShardRequest::Stats => (self.reply)(from, ShardReply::Stats(Box::new(self.stats()))),
             }
             if of_slice >= SLICE_SAMPLES && !self.inbox.is_empty() {
@@ -193,9 +195,11 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     async fn commit(&mut self, appended: &mut Vec<Appended>) {
         let committed = self.log.commit().await;
         self.shard.borrow_mut().counters.commits += 1;
-        for (to, outcome) in appended.drain(..) {
+        for (to, outcome, moved) in appended.drain(..) {
             let reply = match &committed {
-                Ok(durable) => ShardReply::Written(WriteAck::new(durable, outcome.written, outcome.refusals)),
+                Ok(durable) => {
+                    ShardReply::Written(WriteAck::new(durable, outcome.written, outcome.refusals, moved))
+                }
                 Err(error) => ShardReply::NotDurable(error.clone()),
             };
             (self.reply)(to, reply);
@@ -211,10 +215,16 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         }
     }
 
-    fn spawn_read(&self, from: ReplyTo, request: ReadRequest) {
+    fn take_step(&self, from: ReplyTo, request: HandoffRequest) {
+        let reply = self.reply.clone();
+        let answer = move |taken| reply(from, ShardReply::Handoff(Box::new(taken)));
+        handoff::take_step(&self.shard, &self.log, &self.host, request, answer);
+    }
+
+    fn spawn_read(&self, from: ReplyTo, epoch: Epoch, request: ReadRequest) {
         let (shard, reply) = (Rc::clone(&self.shard), self.reply.clone());
         self.host.spawn_background(move |host| async move {
-            reply(from, ShardReply::Read(read::answer(shard, host, request).await));
+            reply(from, ShardReply::Read(read::answer(shard, host, epoch, request).await));
         });
     }
 

@@ -1,6 +1,8 @@
 //! What a shard tells its log of the changes that it makes.
 
+use crate::gorilla::SealedChunk;
 use crate::model::{Sample, SeriesId, SeriesRef};
+use crate::wal::record::Claim;
 
 /// Takes a shard's changes in the order in which they are made. A series ref means one series from
 /// its creation to its removal.
@@ -18,6 +20,25 @@ pub trait Journal {
 
     /// A series was removed. Tells when its ref may name another one.
     fn removed(&mut self, series: SeriesRef, id: SeriesId) -> RefReuse;
+
+    /// A series came from another shard with all that it holds.
+    fn adopted(&mut self, series: SeriesRef, adopted: &AdoptedSeries<'_>);
+
+    /// A cell came or went.
+    fn claimed(&mut self, claim: Claim);
+}
+
+/// A series with all that it holds.
+#[derive(Debug, Clone, Copy)]
+pub struct AdoptedSeries<'a> {
+    /// Its id.
+    pub id: SeriesId,
+    /// Names and values, names ascending.
+    pub labels: &'a [(&'a [u8], &'a [u8])],
+    /// Oldest first.
+    pub sealed: &'a [SealedChunk],
+    /// The open chunk as if it were sealed now.
+    pub open: &'a [u8],
 }
 
 /// When the ref of a removed series may be used again.
@@ -50,4 +71,8 @@ impl Journal for NoJournal {
     fn removed(&mut self, _series: SeriesRef, _id: SeriesId) -> RefReuse {
         RefReuse::AtOnce
     }
+
+    fn adopted(&mut self, _series: SeriesRef, _adopted: &AdoptedSeries<'_>) {}
+
+    fn claimed(&mut self, _claim: Claim) {}
 }

@@ -140,13 +140,6 @@ impl DiskLog {
         self.state.durable.get()
     }
 
-    /// Waits until all that the journal took is on disk, whatever is acknowledged when.
-    pub async fn flush(&self) -> Result<Durable, LogError> {
-        let upto = self.state.last_taken();
-        self.want();
-        poll_fn(|context| self.state.poll_durable(upto, context)).await
-    }
-
     /// What it did and how large it is.
     pub fn counts(&self) -> LogCounts {
         self.state.counts.get()
@@ -298,5 +291,11 @@ impl Log for DiskLog {
             // The disk doesn't keep up: what waits for it is bounded.
             AckMode::Memory => self.flush().await,
         }
+    }
+
+    async fn flush(&self) -> Result<Durable, LogError> {
+        let upto = self.state.last_taken();
+        self.want();
+        poll_fn(|context| self.state.poll_durable(upto, context)).await
     }
 }

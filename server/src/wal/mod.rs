@@ -5,6 +5,7 @@
 //! to be durable is the log's own.
 #![doc = include_str!("format.md")]
 pub mod checkpoint;
+pub mod claims;
 pub mod committer;
 pub mod frame;
 pub mod health;
@@ -22,7 +23,8 @@ pub mod segments;
 use std::cell::RefMut;
 use std::future::Future;
 
-pub use journal::{Journal, NoJournal, RefReuse};
+pub use claims::Claims;
+pub use journal::{AdoptedSeries, Journal, NoJournal, RefReuse};
 pub use log::{DiskLog, LogCounts};
 pub use memory::MemoryLog;
 
@@ -88,4 +90,7 @@ pub trait Log: Clone + 'static {
 
     /// Makes all that the journal took so far as durable as this log makes things.
     fn commit(&self) -> impl Future<Output = Result<Durable, LogError>>;
+
+    /// Waits until all that the journal took is on disk, whatever is acknowledged when.
+    fn flush(&self) -> impl Future<Output = Result<Durable, LogError>>;
 }

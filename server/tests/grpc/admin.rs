@@ -8,11 +8,11 @@ use crate::channel::{Channel, origin};
 use crate::harness::Node;
 use crate::written::{series, start_ms, write};
 
-async fn client(node: &Node) -> AdminClient<Channel> {
+pub async fn client(node: &Node) -> AdminClient<Channel> {
     AdminClient::with_origin(Channel::open(node).await, origin(node))
 }
 
-fn write_some(node: &Node) {
+pub fn write_some(node: &Node) {
     let start = start_ms();
     let one = |i: i32| series(&[("__name__", "up"), ("i", &i.to_string())], start, [1.0, 2.0, 3.0]);
     write(node, &(0..100).map(one).collect::<Vec<_>>());

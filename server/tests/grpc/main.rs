@@ -10,3 +10,4 @@ mod channel;
 mod otlp;
 mod query;
 mod reflection;
+mod steering;

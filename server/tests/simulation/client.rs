@@ -13,7 +13,7 @@ use silverback::message::{
     Correlation, LabelSource, LabelSpan, PartPool, PartSeries, ReadReply, ReadRequest, Remaining,
     SelectContent, Selection, ShardReply, ShardRequest, WriteBody, WritePart,
 };
-use silverback::model::{RefusedReason, Sample, SeriesIdHasher};
+use silverback::model::{Epoch, RefusedReason, Sample, SeriesIdHasher};
 use silverback::shard::{Inbox, ReplyTo};
 use silverback::wal::{LogError, Lsn};
 
@@ -135,7 +135,7 @@ impl Connection {
     }
 
     async fn read(&self, request: ReadRequest) -> ReadReply {
-        match self.ask(ShardRequest::Read(Box::new(request))).await {
+        match self.ask(ShardRequest::Read(Epoch::FIRST, Box::new(request))).await {
             ShardReply::Read(reply) => *reply.expect("few reads are open"),
             other => panic!("a read is answered with {other:?}"),
         }

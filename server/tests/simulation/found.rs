@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::executor::block_on;
 use silverback::host::Alone;
 use silverback::message::{ReadReply, ReadRequest, Selection};
-use silverback::model::{Sample, SeriesId, SeriesRef, ShardId};
+use silverback::model::{Epoch, Sample, SeriesId, SeriesRef, ShardId};
 use silverback::shard::restore::{Refs, Restorer};
 use silverback::shard::{Shard, read};
 use silverback::wal::Journal;
@@ -76,7 +76,8 @@ fn a_series_that_is_made_again_takes_no_labels_from_its_neighbours() {
     for (name, values) in [("own", vec!["neighbour", "old"]), ("shared", vec!["x"])] {
         let all = Selection { matchers: Arc::new([]), min_ms: i64::MIN, max_ms: i64::MAX };
         let request = ReadRequest::LabelValues(name.into(), all);
-        let ReadReply::Strings(found) = *block_on(read::answer(Rc::clone(&shard), Alone, request)).unwrap()
+        let ReadReply::Strings(found) =
+            *block_on(read::answer(Rc::clone(&shard), Alone, Epoch::FIRST, request)).unwrap()
         else {
             panic!("label values are strings")
         };

@@ -8,6 +8,7 @@
 //!
 //! A seed decides everything: which task runs next, what clients send, what fails and when, what a
 //! crash leaves. [`world`] runs one, [`oracle`] knows what must hold.
+mod cells;
 mod client;
 mod disk;
 mod durable;
@@ -35,13 +36,14 @@ const SEEDS: u64 = 1000;
 #[test]
 fn what_was_acknowledged_outlives_everything() {
     if let Some(seed) = number_from_environment("SIMULATION_SEED") {
-        let tally =
-            seeds::run_one::<Durable<Sound>>(seed, Shown::Printed).unwrap_or_else(|told| panic!("{told}"));
+        let tally = seeds::run_one(world::run::<Durable<Sound>>, seed, Shown::Printed)
+            .unwrap_or_else(|told| panic!("{told}"));
         eprintln!("seed {seed}: {tally:?}");
         return;
     }
     let seeds = number_from_environment("SIMULATION_SEEDS").unwrap_or(SEEDS);
-    let tally = seeds::run_all::<Durable<Sound>>(0..seeds).unwrap_or_else(|failure| panic!("{failure}"));
+    let tally =
+        seeds::run_all(world::run::<Durable<Sound>>, 0..seeds).unwrap_or_else(|failure| panic!("{failure}"));
     println!("{seeds} seeds: {tally:?}");
     assert!(tally.crashes > seeds && tally.acknowledged > 100 * seeds, "little was tried: {tally:?}");
 }
@@ -54,14 +56,14 @@ fn number_from_environment(name: &str) -> Option<u64> {
 #[test]
 fn the_same_seed_is_the_same_run() {
     for seed in 0..20 {
-        let run = || seeds::run_one::<Durable<Sound>>(seed, Shown::Hidden).unwrap();
+        let run = || seeds::run_one(world::run::<Durable<Sound>>, seed, Shown::Hidden).unwrap();
         assert_eq!(run(), run(), "seed {seed}");
     }
 }
 
 /// A node with a defect fails within so many seeds, in words that contain these.
 fn check_found<N: Node>(seeds: u64, expect: &str) {
-    let failure = seeds::run_all::<N>(0..seeds).unwrap_err();
+    let failure = seeds::run_all(world::run::<N>, 0..seeds).unwrap_err();
     assert!(failure.told.contains(expect), "{failure}");
 }
 
@@ -92,6 +94,58 @@ fn trust_in_what_a_killed_process_wrote_is_found_out() {
 
 #[test]
 fn a_shard_that_no_crash_touches_is_not_blamed() {
-    let tally = seeds::run_all::<Volatile<Remembers>>(0..300).unwrap_or_else(|failure| panic!("{failure}"));
+    let tally = seeds::run_all(world::run::<Volatile<Remembers>>, 0..300)
+        .unwrap_or_else(|failure| panic!("{failure}"));
     assert!(tally.acknowledged > 10_000, "{tally:?}");
+}
+
+/// Seeds of an ordinary test run in which cells move.
+const CELL_SEEDS: u64 = 300;
+
+#[test]
+fn cells_that_move_lose_double_and_reorder_nothing() {
+    if let Some(seed) = number_from_environment("SIMULATION_SEED") {
+        let tally = seeds::run_one(cells::run::<cells::Sound>, seed, Shown::Printed);
+        eprintln!("seed {seed}: {:?}", tally.unwrap_or_else(|told| panic!("{told}")));
+        return;
+    }
+    let seeds = number_from_environment("SIMULATION_SEEDS").unwrap_or(CELL_SEEDS);
+    let run = seeds::run_all(cells::run::<cells::Sound>, 0..seeds);
+    let tally = run.unwrap_or_else(|failure| panic!("{failure}"));
+    println!("{seeds} seeds: {tally:?}");
+    assert!(tally.moved > seeds && tally.kept > seeds / 20 && tally.sent_again > seeds / 4, "{tally:?}");
+}
+
+#[test]
+fn the_same_seed_moves_the_same_cells() {
+    for seed in 0..10 {
+        let run = || seeds::run_one(cells::run::<cells::Sound>, seed, Shown::Hidden).unwrap();
+        assert_eq!(run(), run(), "seed {seed}");
+    }
+}
+
+/// A node whose handoffs have a defect fails within so many seeds, in words that contain these.
+fn check_handoff_found<D: cells::Defect>(seeds: u64, expect: &str) {
+    let failure = seeds::run_all(cells::run::<D>, 0..seeds).unwrap_err();
+    assert!(failure.told.contains(expect), "{failure}");
+}
+
+#[test]
+fn a_source_that_goes_on_taking_writes_is_found_out() {
+    check_handoff_found::<cells::DrainForgotten>(300, "");
+}
+
+#[test]
+fn a_source_that_lets_go_too_early_is_found_out() {
+    check_handoff_found::<cells::LetGoTooEarly>(1000, "acknowledged samples are lost");
+}
+
+#[test]
+fn owners_that_a_restart_forgets_are_found_out() {
+    check_handoff_found::<cells::OwnersForgotten>(300, "");
+}
+
+#[test]
+fn a_stream_that_overtakes_itself_is_found_out() {
+    check_handoff_found::<cells::StreamHurried>(1000, "overtaken");
 }

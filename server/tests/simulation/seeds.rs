@@ -1,15 +1,13 @@
 //! Runs many seeds on two threads, and tells how to run the one again that fails.
 
 use std::cell::{Cell, RefCell};
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, Once};
 use std::thread;
 
-use crate::node::Node;
 use crate::trace::Shown;
-use crate::world::{self, Tally};
 
 const THREADS: usize = 2;
 
@@ -25,8 +23,14 @@ thread_local! {
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
+/// Runs one seed, and panics where something does not hold.
+pub type Run<Tally> = fn(u64, Shown) -> Tally;
+
 /// Runs the seeds; the lowest that fails is told.
-pub fn run_all<N: Node>(seeds: Range<u64>) -> Result<Tally, Failure> {
+pub fn run_all<Tally>(run: Run<Tally>, seeds: Range<u64>) -> Result<Tally, Failure>
+where
+    Tally: Default + AddAssign + Send,
+{
     let next = AtomicU64::new(seeds.start);
     let failed: Mutex<Option<Failure>> = Mutex::default();
     let total: Mutex<Tally> = Mutex::default();
@@ -36,8 +40,8 @@ pub fn run_all<N: Node>(seeds: Range<u64>) -> Result<Tally, Failure> {
             if seed >= seeds.end {
                 break;
             }
-            match run_one::<N>(seed, Shown::Hidden) {
-                Ok(tally) => total.lock().unwrap().add(tally),
+            match run_one(run, seed, Shown::Hidden) {
+                Ok(tally) => *total.lock().unwrap() += tally,
                 Err(told) => {
                     next.store(seeds.end, Ordering::Relaxed);
                     let mut failed = failed.lock().unwrap();
@@ -56,10 +60,10 @@ pub fn run_all<N: Node>(seeds: Range<u64>) -> Result<Tally, Failure> {
 }
 
 /// Runs one seed and catches what it panics with.
-pub fn run_one<N: Node>(seed: u64, shown: Shown) -> Result<Tally, String> {
+pub fn run_one<Tally>(run: Run<Tally>, seed: u64, shown: Shown) -> Result<Tally, String> {
     keep_panics_quiet();
     IS_RUNNING.set(true);
-    let result = panic::catch_unwind(AssertUnwindSafe(|| world::run::<N>(seed, shown)));
+    let result = panic::catch_unwind(AssertUnwindSafe(|| run(seed, shown)));
     IS_RUNNING.set(false);
     result.map_err(|_| PANIC.take())
 }

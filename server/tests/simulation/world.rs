@@ -42,8 +42,8 @@ pub struct Tally {
     pub trace_hash: u64,
 }
 
-impl Tally {
-    pub fn add(&mut self, other: Self) {
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
         self.lives += other.lives;
         self.crashes += other.crashes;
         self.acknowledged += other.acknowledged;

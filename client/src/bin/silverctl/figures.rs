@@ -18,6 +18,11 @@ pub fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
 
+/// A part of a core's time, as a percentage.
+pub fn of_core(us_per_s: u64) -> String {
+    format!("{:.2} %", us_per_s as f64 / 1e4)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -29,5 +34,6 @@ mod tests {
         }
         assert_eq!(counted(1, "line", "lines"), "1 line");
         assert_eq!(counted(0, "line", "lines"), "0 lines");
+        assert_eq!([0, 1_234, 500_000].map(of_core), ["0.00 %", "0.12 %", "50.00 %"]);
     }
 }

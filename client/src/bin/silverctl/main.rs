@@ -3,6 +3,7 @@
 //! Knows which commands there are and how one runs and ends. What a command does stands in its own
 //! module, how a node is reached in [`connection`], how an end is told in [`failure`].
 
+mod cells;
 mod completions;
 mod connection;
 mod failure;
@@ -16,7 +17,11 @@ mod labels;
 mod load;
 mod progress;
 mod query;
+mod rebalance;
 mod sending;
+mod shards;
+mod shown;
+mod table;
 mod time_range;
 mod time_text;
 mod top;
@@ -51,6 +56,14 @@ enum Command {
     Import(import::ImportArgs),
     Load(load::LoadArgs),
     Top(top::TopArgs),
+    Shards(shards::ShardsArgs),
+    #[command(subcommand)]
+    Shard(shards::ShardCommand),
+    Cells(cells::CellsArgs),
+    #[command(subcommand)]
+    Cell(cells::CellCommand),
+    #[command(subcommand)]
+    Rebalance(rebalance::RebalanceCommand),
     Completions(completions::CompletionsArgs),
 }
 
@@ -76,6 +89,11 @@ async fn run(cli: Cli, interrupt: Interrupt) -> Result<(), Failure> {
         Command::Import(arguments) => import::run(arguments, connection, interrupt).await,
         Command::Load(arguments) => load::run(arguments, connection, interrupt).await,
         Command::Top(arguments) => top::run(&arguments, connection, interrupt).await,
+        Command::Shards(arguments) => interrupt.or(shards::list(&arguments, connection)).await,
+        Command::Shard(command) => interrupt.or(shards::run(command, connection)).await,
+        Command::Cells(arguments) => interrupt.or(cells::list(&arguments, connection)).await,
+        Command::Cell(command) => interrupt.or(cells::run(command, connection)).await,
+        Command::Rebalance(command) => interrupt.or(rebalance::run(command, connection)).await,
         Command::Completions(arguments) => completions::run(&arguments),
     }
 }

@@ -12,8 +12,9 @@ use crate::api::read_fault::ReadFault;
 use crate::api::remote_write::Rejection;
 use crate::api::request_body::BodyError;
 use crate::api::stream::StreamFault;
-use crate::message::{ReadError, RefusedRef};
+use crate::message::{HandoffReason, ReadError, RefusedRef};
 use crate::model::RefusedReason;
+use crate::rebalance::HandoffFault;
 
 /// When the same may be sent again, in ms, in an error's trailers.
 const RETRY_AFTER: &str = "retry-after-ms";
@@ -134,6 +135,17 @@ pub fn of_stream_fault(fault: &StreamFault) -> Status {
     Status::new(code, fault.to_string())
 }
 
+/// The status of a cell that stayed where it was.
+pub fn of_handoff(fault: &HandoffFault) -> Status {
+    let code = match fault.reason() {
+        HandoffReason::Pointless => Code::AlreadyExists,
+        HandoffReason::NoRoom => Code::ResourceExhausted,
+        HandoffReason::Busy | HandoffReason::TimedOut | HandoffReason::Protocol => Code::Aborted,
+        HandoffReason::Log | HandoffReason::Stopping => Code::Unavailable,
+    };
+    Status::new(code, fault.to_string())
+}
+
 fn of_body(error: &BodyError) -> Code {
     match error {
         BodyError::TooLarge(_) | BodyError::Overloaded => Code::ResourceExhausted,
@@ -144,7 +156,7 @@ fn of_body(error: &BodyError) -> Code {
 
 fn of_shards(error: &FanoutError) -> Code {
     match error {
-        FanoutError::Overloaded(_) | FanoutError::Refused(ReadError::TooManySelects) => {
+        FanoutError::Overloaded(_) | FanoutError::Refused(ReadError::TooManySelects | ReadError::Moved) => {
             Code::ResourceExhausted
         }
         FanoutError::Refused(ReadError::UnknownSelect) => Code::DeadlineExceeded,

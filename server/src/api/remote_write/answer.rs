@@ -235,6 +235,7 @@ mod tests {
         let mut total = WriteReport::from(tally);
         total.add(WriteAck {
             written: 8,
+            moved: None,
             refusals: Some(Box::new(Refusals { counts, example, by_ref: Vec::new() })),
         });
         let text = "3 of 11 samples refused: too_old 1, missing_name 2; first: {job=\"b\"} sample is older than the retention";

@@ -6,7 +6,7 @@ use roaring::RoaringBitmap;
 use crate::gorilla::XorIter;
 use crate::model::{SeriesId, SeriesRef};
 use crate::wal::record::{
-    ChunksRecord, Record, RemovedRecord, SamplesRecord, SealedBytes, SeriesChunks, SeriesRecord,
+    ChunksRecord, ClaimsRecord, Record, RemovedRecord, SamplesRecord, SealedBytes, SeriesChunks, SeriesRecord,
 };
 use crate::wal::replay::{Restore, RestoreError};
 
@@ -152,6 +152,7 @@ impl Restore for CrossCheck {
             Record::Samples(record) => self.samples(&record),
             Record::Removed(record) => self.removed(&record),
             Record::Chunks(record) => self.chunks(&record),
+            Record::Claims(record) => check_claims(&record),
             Record::CheckpointEnd { series, chunks } => self.checkpoint_end(series, chunks),
         }
     }
@@ -162,6 +163,10 @@ impl Restore for CrossCheck {
             unknown => Err(RestoreError(format!("samples of {unknown} series that nobody made"))),
         }
     }
+}
+
+fn check_claims(record: &ClaimsRecord<'_>) -> Result<(), RestoreError> {
+    record.iter().try_for_each(|claim| claim.map(drop).map_err(contradicts))
 }
 
 fn contradicts(error: impl std::fmt::Display) -> RestoreError {

@@ -15,7 +15,7 @@ use crate::gorilla::XorIter;
 use crate::wal::Lsn;
 use crate::wal::frame::{FrameHeader, FrameKey};
 use crate::wal::reader::{Found, FrameReader};
-use crate::wal::record::{ChunksRecord, Record, RecordError, records};
+use crate::wal::record::{ChunksRecord, Claim, ClaimKind, ClaimsRecord, Record, RecordError, records};
 use crate::wal::replay::{LogFiles, LogPlace};
 use crate::wal::segment::{
     CheckpointHeader, FILE_HEADER_BYTES, HeaderError, SegmentHeader, checkpoint_name, segment_name,
@@ -256,9 +256,23 @@ impl Contents {
                 self.samples += samples_of(chunks)?;
                 ("chunks", chunks.count().to_string())
             }
+            Record::Claims(claims) => ("claims", show_claims(claims)?),
             Record::CheckpointEnd { series, .. } => ("end", series.to_string()),
         })
     }
+}
+
+/// Each cell with its epoch, and where it came from or went to.
+fn show_claims(claims: &ClaimsRecord<'_>) -> Result<String, RecordError> {
+    let shown = claims.iter().map(|claim| {
+        let Claim { cell, epoch, kind, other } = claim?;
+        let way = match kind {
+            ClaimKind::Owned => "from",
+            ClaimKind::Given => "to",
+        };
+        Ok(format!("cell {} {way} shard {} at epoch {}", cell.0, other.0, epoch.0))
+    });
+    Ok(shown.collect::<Result<Vec<_>, _>>()?.join(", "))
 }
 
 /// As the chunks' headers count them.

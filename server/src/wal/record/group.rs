@@ -1,25 +1,31 @@
 //! A group: what a shard changed since its last commit, staged as the records that it becomes.
+use super::chunks::ChunksWriter;
+use super::claims::{Claim, ClaimsWriter};
 use super::removed::RemovedWriter;
 use super::samples::SamplesWriter;
 use super::series::SeriesWriter;
 use crate::model::{Sample, SeriesId, SeriesRef};
-use crate::wal::{Journal, RefReuse};
+use crate::wal::{AdoptedSeries, Journal, RefReuse};
 
 /// In how many parts a group's payload comes, empty ones included.
-pub const GROUP_PARTS: usize = 13;
+pub const GROUP_PARTS: usize = 17;
 
 /// The group that the next commit makes durable. Used again for the one after it.
 #[derive(Debug, Default)]
 pub struct Group {
     series: SeriesWriter,
+    chunks: ChunksWriter,
     samples: SamplesWriter,
     removed: RemovedWriter,
+    claims: ClaimsWriter,
 }
 
 impl Group {
     /// Whether nothing was changed.
     pub fn is_empty(&self) -> bool {
-        self.series.is_empty() && self.samples.count() == 0 && self.removed.is_empty()
+        // Chunks come with their series.
+        let has_no_series = self.series.is_empty() && self.removed.is_empty();
+        has_no_series && self.samples.count() == 0 && self.claims.is_empty()
     }
 
     /// How many samples it holds.
@@ -29,7 +35,8 @@ impl Group {
 
     /// The exact length of its payload.
     pub fn bytes(&self) -> usize {
-        self.series.bytes() + self.samples.bytes() + self.removed.bytes()
+        let series_bytes = self.series.bytes() + self.chunks.bytes() + self.removed.bytes();
+        series_bytes + self.samples.bytes() + self.claims.bytes()
     }
 
     /// Its payload, to be written one part after the other. The group can still grow afterwards,
@@ -41,19 +48,25 @@ impl Group {
     /// [`WAL_FRAME_PAYLOAD_MAX`](crate::limits::WAL_FRAME_PAYLOAD_MAX).
     pub fn parts(&mut self) -> [&[u8]; GROUP_PARTS] {
         self.series.finish();
+        self.chunks.finish();
         self.samples.finish();
         self.removed.finish();
+        self.claims.finish();
         let [a, b, c, d] = self.series.parts();
-        let [e, f, g, h, i, j, k] = self.samples.parts();
-        let [l, m] = self.removed.parts();
-        [a, b, c, d, e, f, g, h, i, j, k, l, m]
+        let [e, f] = self.chunks.parts();
+        let [g, h, i, j, k, l, m] = self.samples.parts();
+        let [n, o] = self.removed.parts();
+        let [p, q] = self.claims.parts();
+        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q]
     }
 
     /// Forgets what it holds, and keeps the room for as much, within bounds.
     pub fn clear(&mut self) {
         self.series.clear();
+        self.chunks.clear();
         self.samples.clear();
         self.removed.clear();
+        self.claims.clear();
     }
 }
 
@@ -75,5 +88,15 @@ impl Journal for Group {
     fn removed(&mut self, series: SeriesRef, id: SeriesId) -> RefReuse {
         self.removed.push(series, id);
         RefReuse::AfterCheckpoint
+    }
+
+    fn adopted(&mut self, series: SeriesRef, adopted: &AdoptedSeries<'_>) {
+        self.series.push(series, adopted.id, adopted.labels.iter().copied());
+        let sealed = adopted.sealed.iter().map(|c| (c.min_timestamp_ms(), c.max_timestamp_ms(), c.bytes()));
+        self.chunks.push(series, sealed, adopted.open);
+    }
+
+    fn claimed(&mut self, claim: Claim) {
+        self.claims.push(claim);
     }
 }

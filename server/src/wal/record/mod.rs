@@ -4,6 +4,7 @@
 //! nothing, and trust no byte. Knows nothing of frames and files: [`super::frame`] and
 //! [`super::segment`] do.
 mod chunks;
+mod claims;
 mod counted;
 mod group;
 mod removed;
@@ -24,6 +25,7 @@ mod tests;
 use std::iter::FusedIterator;
 
 pub use chunks::{ChunksIter, ChunksReader, ChunksRecord, SealedBytes, SealedChunks, SeriesChunks};
+pub use claims::{Claim, ClaimKind, ClaimsIter, ClaimsReader, ClaimsRecord};
 pub use counted::{Counted, ReadEntry};
 pub use group::{GROUP_PARTS, Group};
 pub use removed::{RemovedIter, RemovedReader, RemovedRecord};
@@ -47,10 +49,12 @@ enum RecordType {
     Removed = 3,
     Chunks = 4,
     CheckpointEnd = 5,
+    Claims = 6,
 }
 
 impl RecordType {
-    const ALL: [Self; 5] = [Self::Series, Self::Samples, Self::Removed, Self::Chunks, Self::CheckpointEnd];
+    const ALL: [Self; 6] =
+        [Self::Series, Self::Samples, Self::Removed, Self::Chunks, Self::CheckpointEnd, Self::Claims];
 
     fn of(byte: u8) -> Result<Self, RecordError> {
         let found = Self::ALL.into_iter().find(|known| *known as u8 == byte);
@@ -72,8 +76,10 @@ pub enum Record<'a> {
     Samples(SamplesRecord<'a>),
     /// Series that were removed.
     Removed(RemovedRecord<'a>),
-    /// What series of a checkpoint hold.
+    /// What series of a checkpoint hold, or those that came from another shard.
     Chunks(ChunksRecord<'a>),
+    /// Cells that came or went; in a checkpoint, those that came.
+    Claims(ClaimsRecord<'a>),
     /// The checkpoint is whole.
     CheckpointEnd {
         /// Its series.
@@ -90,6 +96,7 @@ impl<'a> Record<'a> {
             RecordType::Samples => Self::Samples(SamplesRecord::parse(content)?),
             RecordType::Removed => Self::Removed(RemovedRecord::parse(content)?),
             RecordType::Chunks => Self::Chunks(ChunksRecord::parse(content)?),
+            RecordType::Claims => Self::Claims(ClaimsRecord::parse(content)?),
             RecordType::CheckpointEnd => {
                 let series = u64::from_le_bytes(take_array(&mut content)?);
                 let chunks = u64::from_le_bytes(take_array(&mut content)?);
@@ -160,6 +167,9 @@ pub enum RecordError {
     /// A chunk ends after all time.
     #[error("a chunk's time is out of range")]
     TimeOutOfRange,
+    /// A claim of no cell, of no kind or of no epoch.
+    #[error("a claim to a cell makes no sense")]
+    BadClaim,
     /// The record's text isn't UTF-8.
     #[error("labels are not UTF-8")]
     NotUtf8,

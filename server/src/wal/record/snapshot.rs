@@ -1,11 +1,12 @@
 //! A piece of a checkpoint: some series with all that they hold, staged as records.
 use super::chunks::ChunksWriter;
+use super::claims::{Claim, ClaimsWriter};
 use super::series::SeriesWriter;
 use super::{HEAD_BYTES, RecordType, head};
 use crate::model::{SeriesId, SeriesRef};
 
 /// In how many parts a snapshot's payload comes, empty ones included.
-pub const SNAPSHOT_PARTS: usize = 7;
+pub const SNAPSHOT_PARTS: usize = 9;
 
 const END_BYTES: usize = HEAD_BYTES + 16;
 
@@ -14,6 +15,7 @@ const END_BYTES: usize = HEAD_BYTES + 16;
 pub struct Snapshot {
     series: SeriesWriter,
     chunks: ChunksWriter,
+    claims: ClaimsWriter,
     end: Option<[u8; END_BYTES]>,
 }
 
@@ -39,6 +41,11 @@ impl Snapshot {
         self.chunks.push(series, sealed, open);
     }
 
+    /// A cell that came to the shard and is there still.
+    pub fn claimed(&mut self, claim: Claim) {
+        self.claims.push(claim);
+    }
+
     /// The checkpoint is whole with this frame: how many series and chunks (open ones too) it has
     /// in all its frames.
     pub fn end(&mut self, series: u64, chunks: u64) {
@@ -50,12 +57,13 @@ impl Snapshot {
 
     /// Whether there is nothing in it.
     pub const fn is_empty(&self) -> bool {
-        self.series.is_empty() && self.chunks.is_empty() && self.end.is_none()
+        self.series.is_empty() && self.chunks.is_empty() && self.claims.is_empty() && self.end.is_none()
     }
 
     /// The exact length of its payload.
     pub fn bytes(&self) -> usize {
-        self.series.bytes() + self.chunks.bytes() + self.end.map_or(0, |end| end.len())
+        let end_bytes = self.end.map_or(0, |end| end.len());
+        self.series.bytes() + self.chunks.bytes() + self.claims.bytes() + end_bytes
     }
 
     /// Its payload, to be written one part after the other.
@@ -66,15 +74,18 @@ impl Snapshot {
     pub fn parts(&mut self) -> [&[u8]; SNAPSHOT_PARTS] {
         self.series.finish();
         self.chunks.finish();
+        self.claims.finish();
         let [a, b, c, d] = self.series.parts();
         let [e, f] = self.chunks.parts();
-        [a, b, c, d, e, f, self.end.as_ref().map_or(&[], |end| end)]
+        let [g, h] = self.claims.parts();
+        [a, b, c, d, e, f, g, h, self.end.as_ref().map_or(&[], |end| end)]
     }
 
     /// Forgets what it holds, and keeps the room for as much, within bounds.
     pub fn clear(&mut self) {
         self.series.clear();
         self.chunks.clear();
+        self.claims.clear();
         self.end = None;
     }
 }

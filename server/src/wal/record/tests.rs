@@ -3,7 +3,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Sample, SeriesId, SeriesRef};
+use crate::model::{CellId, Epoch, Sample, SeriesId, SeriesRef, ShardId};
 use crate::wal::Journal;
 
 type Labels = Vec<(String, String)>;
@@ -18,6 +18,7 @@ struct Content {
     samples: Vec<(SeriesRef, Sample)>,
     removed: Vec<(SeriesRef, SeriesId)>,
     held: Vec<Held>,
+    claims: Vec<Claim>,
     end: Option<(u64, u64)>,
 }
 
@@ -49,6 +50,11 @@ fn read(payload: &[u8]) -> Result<Content, RecordError> {
                     content.held.push((series, sealed.collect(), open.to_vec()));
                 }
             }
+            Record::Claims(record) => {
+                for claim in &record {
+                    content.claims.push(claim?);
+                }
+            }
             Record::CheckpointEnd { series, chunks } => content.end = Some((series, chunks)),
         }
     }
@@ -69,6 +75,7 @@ fn fill_group(group: &mut Group, content: &Content) {
     for &(series, id) in &content.removed {
         group.removed(series, id);
     }
+    content.claims.iter().for_each(|claim| group.claimed(*claim));
 }
 
 fn fill_snapshot(snapshot: &mut Snapshot, content: &Content) {
@@ -79,6 +86,7 @@ fn fill_snapshot(snapshot: &mut Snapshot, content: &Content) {
         let sealed = sealed.iter().map(|(min_ms, max_ms, bytes)| (*min_ms, *max_ms, &bytes[..]));
         snapshot.chunks(*series, sealed, open);
     }
+    content.claims.iter().for_each(|claim| snapshot.claimed(*claim));
     if let Some((series, chunks)) = content.end {
         snapshot.end(series, chunks);
     }
@@ -136,14 +144,27 @@ fn held() -> impl Strategy<Value = Vec<Held>> {
     vec((refs(), vec(sealed, 0..4), bytes()), 0..8)
 }
 
+fn claims() -> impl Strategy<Value = Vec<Claim>> {
+    let kind = prop_oneof![Just(ClaimKind::Owned), Just(ClaimKind::Given)];
+    let claim = (0u16..1024, 2..u64::MAX, kind, any::<u16>());
+    let claim = claim.prop_map(|(cell, epoch, kind, other)| Claim {
+        cell: CellId(cell),
+        epoch: Epoch(epoch),
+        kind,
+        other: ShardId(other),
+    });
+    vec(claim, 0..4)
+}
+
 proptest! {
     #[test]
     fn a_group_is_read_as_it_was_filled(
         created in created(),
         samples in samples(),
         removed in vec((refs(), ids()), 0..5),
+        claims in claims(),
     ) {
-        let content = Content { created, samples, removed, ..Content::default() };
+        let content = Content { created, samples, removed, claims, ..Content::default() };
         let mut group = Group::default();
         for _ in 0..2 {
             fill_group(&mut group, &content);
@@ -170,9 +191,10 @@ proptest! {
     fn a_snapshot_is_read_as_it_was_filled(
         created in created(),
         held in held(),
+        claims in claims(),
         end: Option<(u64, u64)>,
     ) {
-        let content = Content { created, held, end, ..Content::default() };
+        let content = Content { created, held, claims, end, ..Content::default() };
         let mut snapshot = Snapshot::default();
         for _ in 0..2 {
             fill_snapshot(&mut snapshot, &content);
@@ -196,7 +218,7 @@ fn check_refused(kind: u8, content: &[u8], expect: RecordError) {
 #[test]
 fn an_unknown_type_is_refused_before_its_length_is_read() {
     assert_eq!(read(&[0]), Err(RecordError::UnknownType(0)));
-    assert_eq!(read(&[6, 0, 0, 0, 0]), Err(RecordError::UnknownType(6)));
+    assert_eq!(read(&[7, 0, 0, 0, 0]), Err(RecordError::UnknownType(7)));
     assert_eq!(read(&[2, 0xff, 0xff, 0xff, 0xff]), Err(RecordError::Truncated));
 }
 
@@ -251,6 +273,19 @@ fn a_chunk_that_ends_after_all_time_is_refused() {
 }
 
 #[test]
+fn a_claim_of_no_cell_of_no_kind_or_of_no_epoch_is_refused() {
+    let check = |cell: u16, kind: u8, epoch: u64, expect| {
+        let claim = [&cell.to_le_bytes()[..], &[kind, 1, 0], &epoch.to_le_bytes()].concat();
+        check_refused(6, &[&[1, 0, 0, 0], &claim[..]].concat(), expect);
+    };
+    check(1024, 0, 5, RecordError::BadClaim);
+    check(5, 2, 5, RecordError::BadClaim);
+    check(5, 1, 1, RecordError::BadClaim);
+    check(5, 1, u64::MAX, RecordError::BadClaim);
+    check_refused(6, &[1, 0, 0, 0, 5], RecordError::Truncated);
+}
+
+#[test]
 fn a_checkpoint_s_end_has_its_own_length() {
     check_refused(5, &[0; 15], RecordError::Truncated);
     check_refused(5, &[0; 17], RecordError::TrailingBytes);
@@ -259,7 +294,7 @@ fn a_checkpoint_s_end_has_its_own_length() {
 proptest! {
     #[test]
     fn hostile_records_are_read_without_a_panic(
-        kind in 0u8..8,
+        kind in 0u8..9,
         counts in any::<[u8; 3]>(),
         content: Vec<u8>,
     ) {

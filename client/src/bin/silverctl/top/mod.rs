@@ -17,10 +17,10 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use self::look::Look;
 use self::rates::Rates;
 use self::screen::{Screen, View, Wish, wishes};
-use self::table::Table;
 use crate::connection::ConnectionArgs;
 use crate::failure::{Failure, output};
 use crate::interrupt::Interrupt;
+use crate::table::Table;
 use crate::time_text::parse_duration;
 
 /// Looking more often costs the node more than it shows.
@@ -34,7 +34,7 @@ pub struct TopArgs {
     /// Time between two looks.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]
     interval: Duration,
-    /// Cells to show, those with the most samples first.
+    /// Cells to show, the busiest first.
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     cells: usize,
     /// Look twice, print what happened between, and end.

@@ -1,5 +1,6 @@
 //! What happened between two looks: counters become rates. It knows no node and no screen.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use silverback_client::{Cell, Shard};
@@ -26,18 +27,16 @@ pub struct PerSecond {
     pub series_created: f64,
     /// Commits.
     pub commits: f64,
-    /// The part of the time that was spent on taking samples in; of all shards, their mean.
+    /// The part of the time that the core was busy with traffic; of all shards, their mean.
     pub busy: f64,
 }
 
 /// One cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CellRates {
-    /// As the node tells it now.
+    /// As the node tells it now, its load too: a cell that moved has other counters.
     pub now: Cell,
-    /// Samples that were sent to it in a second; none from a first look.
-    pub samples_per_s: Option<f64>,
-    /// Its part of the samples of all cells.
+    /// Its part of what all cells take of their cores; none where they take nothing.
     pub part: Option<f64>,
 }
 
@@ -69,7 +68,7 @@ impl Rates {
                 ShardRates { now: *now, per_s }
             })
             .collect();
-        Self { all: all(&shards), shards, cells: cells(older, newer, span_s) }
+        Self { all: all(&shards), shards, cells: cells(newer) }
     }
 }
 
@@ -81,7 +80,7 @@ impl PerSecond {
             refused: rate(|shard| shard.samples_refused),
             series_created: rate(|shard| shard.series_created),
             commits: rate(|shard| shard.commits),
-            busy: rate(|shard| shard.busy_us) / 1e6,
+            busy: now.core_busy_us_per_s as f64 / 1e6,
         }
     }
 
@@ -116,26 +115,11 @@ fn all(shards: &[ShardRates]) -> ShardRates {
     ShardRates { now, per_s }
 }
 
-/// A cell keeps its number wherever it is; one that was not there before had no samples.
-fn cells(older: Option<&Look>, newer: &Look, span_s: f64) -> Vec<CellRates> {
-    let before: Option<HashMap<u32, u64>> =
-        older.map(|older| older.cells.iter().map(|cell| (cell.number, cell.samples)).collect());
-    let rate = |cell: &Cell| {
-        let before = before.as_ref()?.get(&cell.number).copied().unwrap_or(0);
-        Some(cell.samples.saturating_sub(before) as f64 / span_s)
-    };
-    let all: Option<f64> = newer.cells.iter().map(rate).sum();
-    let part = |samples_per_s: f64| all.filter(|all| *all > 0.0).map(|all| samples_per_s / all);
-    let mut cells: Vec<_> = newer
-        .cells
-        .iter()
-        .map(|now| {
-            let samples_per_s = rate(now);
-            CellRates { now: *now, samples_per_s, part: samples_per_s.and_then(part) }
-        })
-        .collect();
-    let hotness = |cell: &CellRates| cell.samples_per_s.unwrap_or(cell.now.samples as f64);
-    cells.sort_by(|a, b| hotness(b).total_cmp(&hotness(a)).then(a.now.number.cmp(&b.now.number)));
+fn cells(look: &Look) -> Vec<CellRates> {
+    let all: u64 = look.cells.iter().map(|cell| cell.busy_us_per_s).sum();
+    let part = |cell: &Cell| (all > 0).then(|| cell.busy_us_per_s as f64 / all as f64);
+    let mut cells: Vec<_> = look.cells.iter().map(|now| CellRates { now: *now, part: part(now) }).collect();
+    cells.sort_by_key(|cell| (Reverse((cell.now.busy_us_per_s, cell.now.samples_per_s)), cell.now.number));
     cells
 }
 
@@ -156,7 +140,7 @@ pub(super) mod tests {
             cells: 512,
             samples: shard_samples[number as usize] * uptime_s,
             samples_refused: uptime_s,
-            busy_us: 250_000 * u64::from(number + 1) * uptime_s,
+            core_busy_us_per_s: 250_000 * u64::from(number + 1),
             commits: 50 * uptime_s,
             queued: 3,
             memory_bytes: 64 << 20,
@@ -168,7 +152,9 @@ pub(super) mod tests {
             number,
             shard: number % 2,
             series: 10,
-            samples: cell_samples[number as usize] * uptime_s,
+            samples_per_s: cell_samples[number as usize],
+            busy_us_per_s: 10 * cell_samples[number as usize],
+            ..Cell::default()
         };
         Look {
             shards: Shards {
@@ -195,12 +181,8 @@ pub(super) mod tests {
     fn the_hottest_cell_is_the_first() {
         let (older, newer) = (look(10, [0, 0], [10, 30, 60]), look(12, [0, 0], [10, 30, 60]));
         let cells = Rates::between(Some(&older), &newer).cells;
-        let hottest: Vec<_> =
-            cells.iter().map(|cell| (cell.now.number, cell.samples_per_s, cell.part)).collect();
-        assert_eq!(
-            hottest,
-            [(2, Some(60.0), Some(0.6)), (1, Some(30.0), Some(0.3)), (0, Some(10.0), Some(0.1))]
-        );
+        let hottest: Vec<_> = cells.iter().map(|cell| (cell.now.number, cell.part)).collect();
+        assert_eq!(hottest, [(2, Some(0.6)), (1, Some(0.3)), (0, Some(0.1))]);
     }
 
     #[test]
@@ -209,17 +191,13 @@ pub(super) mod tests {
         for older in [None, Some(look(100, [1, 1], [1, 2, 3])), Some(newer.clone())] {
             let rates = Rates::between(older.as_ref(), &newer);
             assert_eq!((rates.all.per_s, rates.shards[1].per_s), (None, None));
-            assert!(rates.cells.iter().all(|cell| cell.samples_per_s.is_none()));
             assert_eq!(rates.cells[0].now.number, 2);
         }
     }
 
     #[test]
-    fn a_new_cell_had_no_samples_before() {
-        let mut older = look(10, [1, 1], [1, 2, 3]);
-        older.cells.remove(0);
-        let rates = Rates::between(Some(&older), &look(12, [1, 1], [1, 2, 3]));
-        let new = rates.cells.iter().find(|cell| cell.now.number == 0).expect("the cell");
-        assert_eq!(new.samples_per_s, Some(6.0));
+    fn idle_cells_have_no_part_of_anything() {
+        let cells = Rates::between(None, &look(5, [0, 0], [0, 0, 0])).cells;
+        assert!(cells.iter().all(|cell| cell.part.is_none()));
     }
 }

@@ -11,7 +11,7 @@ use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::Paragraph;
 use tokio::sync::mpsc;
 
-use super::table::{Table, Tone};
+use crate::table::{Table, Tone};
 
 /// So often the keyboard's thread looks whether anybody still listens.
 const POLL: Duration = Duration::from_millis(100);

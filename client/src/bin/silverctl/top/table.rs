@@ -1,42 +1,15 @@
-//! Shards and cells as rows of text. It knows no terminal: a tone says how much a value matters, not
-//! what colour it has.
+//! Shards and cells as rows of text.
 
 use indicatif::BinaryBytes;
 
 use super::rates::{CellRates, Rates, ShardRates};
-use crate::figures::grouped;
-
-/// How much a value asks to be looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tone {
-    /// A column's name.
-    Head,
-    /// As any other.
-    Plain,
-    /// Worth a look.
-    Warm,
-    /// Near its end.
-    Hot,
-}
-
-/// A value, as text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Value {
-    /// What it says.
-    pub text: String,
-    /// How much it matters.
-    pub tone: Tone,
-}
-
-/// Rows of values, each as wide as its column.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Table(Vec<Vec<Value>>);
+use crate::figures::{grouped, of_core};
+use crate::table::{Table, Tone, Value};
 
 /// Parts of a whole from which on a value is worth a look, and near its end.
 const WARM: f64 = 0.7;
 const HOT: f64 = 0.9;
 const BAR_WIDTH: usize = 10;
-const GAP: &str = "  ";
 
 impl Table {
     /// One row for each shard, and one for all where there are several.
@@ -55,71 +28,46 @@ impl Table {
             "WAL",
             "cells",
         ];
-        let mut rows = vec![head(&HEAD)];
+        let mut table = Self::new(&HEAD);
         let one =
             |shard: &ShardRates| shard_row(shard.now.number.to_string(), shard.now.cpu.to_string(), shard);
-        rows.extend(rates.shards.iter().map(one));
+        rates.shards.iter().map(one).for_each(|row| table.push(row));
         if rates.shards.len() > 1 {
-            rows.push(shard_row("all".to_owned(), String::new(), &rates.all));
+            table.push(shard_row("all".to_owned(), String::new(), &rates.all));
         }
-        Self(rows)
+        table
     }
 
     /// The busiest cells.
     pub fn of_cells(rates: &Rates, count: usize) -> Self {
-        let mut rows = vec![head(&["cell", "shard", "samples/s", "of all", "series"])];
-        rows.extend(rates.cells.iter().take(count).map(cell_row));
-        Self(rows)
+        let mut table = Self::new(&["cell", "shard", "core", "of all", "samples/s", "series"]);
+        rates.cells.iter().take(count).map(cell_row).for_each(|row| table.push(row));
+        table
     }
-
-    /// Its rows, with every value as wide as its column.
-    pub fn rows(&self) -> impl Iterator<Item = Vec<Value>> {
-        let columns = self.0.first().map_or(0, Vec::len);
-        let width =
-            |column: usize| self.0.iter().map(|row| row[column].text.chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..columns).map(width).collect();
-        self.0.iter().map(move |row| {
-            let wide = |(value, width): (&Value, &usize)| Value {
-                text: format!("{:>width$}{GAP}", value.text),
-                tone: value.tone,
-            };
-            row.iter().zip(&widths).map(wide).collect()
-        })
-    }
-
-    /// Its lines, without tones.
-    pub fn lines(&self) -> impl Iterator<Item = String> {
-        self.rows()
-            .map(|row| row.iter().map(|value| value.text.as_str()).collect::<String>().trim_end().to_owned())
-    }
-}
-
-fn head(names: &[&str]) -> Vec<Value> {
-    names.iter().map(|name| Value { text: (*name).to_owned(), tone: Tone::Head }).collect()
 }
 
 fn shard_row(number: String, cpu: String, shard: &ShardRates) -> Vec<Value> {
     let (now, per_s) = (&shard.now, shard.per_s);
     let memory = part(now.memory_bytes, now.memory_bytes_max);
     vec![
-        plain(number),
-        plain(cpu),
-        plain(rate(per_s.map(|per_s| per_s.samples))),
+        Value::plain(number),
+        Value::plain(cpu),
+        Value::plain(rate(per_s.map(|per_s| per_s.samples))),
         Value {
             text: rate(per_s.map(|per_s| per_s.refused)),
             tone: if per_s.is_some_and(|per_s| per_s.refused > 0.0) { Tone::Warm } else { Tone::Plain },
         },
-        per_s.map_or_else(|| plain("–".to_owned()), |per_s| busy(per_s.busy)),
-        plain(grouped(now.series)),
-        plain(rate(per_s.map(|per_s| per_s.series_created))),
-        plain(rate(per_s.map(|per_s| per_s.commits))),
-        plain(grouped(now.queued)),
+        per_s.map_or_else(|| Value::plain("–"), |per_s| busy(per_s.busy)),
+        Value::plain(grouped(now.series)),
+        Value::plain(rate(per_s.map(|per_s| per_s.series_created))),
+        Value::plain(rate(per_s.map(|per_s| per_s.commits))),
+        Value::plain(grouped(now.queued)),
         Value {
             text: format!("{} ({:.0} %)", BinaryBytes(now.memory_bytes), memory * 100.0),
             tone: tone(memory),
         },
-        plain(BinaryBytes(now.wal_bytes).to_string()),
-        plain(grouped(now.cells.into())),
+        Value::plain(BinaryBytes(now.wal_bytes).to_string()),
+        Value::plain(grouped(now.cells.into())),
     ]
 }
 
@@ -128,15 +76,12 @@ fn cell_row(cell: &CellRates) -> Vec<Value> {
     let texts = [
         cell.now.number.to_string(),
         cell.now.shard.to_string(),
-        rate(cell.samples_per_s),
+        of_core(cell.now.busy_us_per_s),
         part,
+        grouped(cell.now.samples_per_s),
         grouped(cell.now.series),
     ];
-    texts.into_iter().map(plain).collect()
-}
-
-fn plain(text: String) -> Value {
-    Value { text, tone: Tone::Plain }
+    texts.into_iter().map(Value::plain).collect()
 }
 
 fn rate(per_s: Option<f64>) -> String {
@@ -190,7 +135,7 @@ mod tests {
     fn no_more_cells_than_asked_for_the_hottest_first() {
         let lines: Vec<_> = Table::of_cells(&rates(), 2).lines().collect();
         let words: Vec<_> = lines[1].split_whitespace().collect();
-        assert_eq!((lines.len(), words), (3, vec!["2", "0", "60", "60.0", "%", "10"]));
+        assert_eq!((lines.len(), words), (3, vec!["2", "0", "0.06", "%", "60.0", "%", "60", "10"]));
     }
 
     #[test]

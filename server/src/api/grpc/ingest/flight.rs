@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use silverback_proto::v1;
@@ -10,19 +11,27 @@ use silverback_proto::v1;
 use super::super::status::refusal;
 use crate::api::core::Core;
 use crate::api::remote_write::Rejection;
-use crate::api::write::acknowledged;
+use crate::api::write::{acknowledged, follow_moved};
 use crate::limits::{STREAM_BATCHES_MAX, STREAM_REFUSALS_MAX, STREAM_SAMPLES_MAX};
-use crate::message::RefusedRef;
-use crate::routing::{Answer, Reserved};
+use crate::message::{MovedSeries, RefusedRef, ShardReply};
+use crate::model::Epoch;
+use crate::routing::{Answer, Reserved, take_moved};
+
+/// The series of a batch that are sent on, for their cells have moved.
+type Following = Pin<Box<dyn Future<Output = Result<Vec<ShardReply>, Rejection>>>>;
 
 /// What a message has under way.
-#[derive(Debug)]
 pub struct Sent {
     /// 0: it had definitions alone.
     number: u64,
     /// In the batch.
     samples: usize,
     answers: Vec<Answer>,
+    /// Of the table that the batch was split by.
+    epoch: Epoch,
+    /// What came back of it.
+    moved: Vec<MovedSeries>,
+    following: Option<Following>,
     samples_written: u64,
     refused_definitions: Vec<RefusedRef>,
     refused: Vec<RefusedRef>,
@@ -39,6 +48,9 @@ impl Sent {
             number: 0,
             samples: 0,
             answers: Vec::new(),
+            epoch: Epoch::FIRST,
+            moved: Vec::new(),
+            following: None,
             samples_written: 0,
             refused_definitions,
             refused: Vec::new(),
@@ -47,17 +59,18 @@ impl Sent {
         }
     }
 
-    /// A batch that its shards have still to answer; `refused` are samples that none was asked for.
+    /// A batch that its shards have still to answer, split by the table of an epoch; `refused` are
+    /// samples that none was asked for.
     pub fn batch(
         number: u64,
         samples: usize,
         refused_definitions: Vec<RefusedRef>,
         refused: Vec<RefusedRef>,
-        answers: Vec<Answer>,
+        (epoch, answers): (Epoch, Vec<Answer>),
         reserved: Reserved,
     ) -> Self {
         let definitions = Self::definitions(refused_definitions);
-        Self { number, samples, refused, answers, reserved: Some(reserved), ..definitions }
+        Self { number, samples, refused, epoch, answers, reserved: Some(reserved), ..definitions }
     }
 
     /// Whether there is nothing to wait for and nothing to tell.
@@ -70,21 +83,44 @@ impl Sent {
         self.number
     }
 
-    /// Whether every shard has answered. An error: some samples are not acknowledged.
-    pub fn poll_answered(&mut self, core: &Core, context: &mut Context<'_>) -> Poll<Result<(), Rejection>> {
+    /// Whether every shard has answered. An error: some samples are not acknowledged. What came
+    /// back is sent on once all of it is known: asked of a stream's oldest batch alone, this keeps
+    /// each series in order.
+    pub fn poll_answered(
+        &mut self,
+        core: &Rc<Core>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Rejection>> {
         while let Some(answer) = self.answers.last_mut() {
-            let Poll::Ready(reply) = Pin::new(answer).poll(context) else { return Poll::Pending };
+            let Poll::Ready(mut reply) = Pin::new(answer).poll(context) else { return Poll::Pending };
             self.answers.pop();
-            match acknowledged(core, reply) {
-                Ok(ack) => {
-                    self.samples_written += ack.written;
-                    self.refused.extend(ack.refusals.into_iter().flat_map(|refusals| refusals.by_ref));
-                }
+            self.moved.extend(take_moved(&mut reply));
+            self.add(core, reply);
+        }
+        if !self.moved.is_empty() && self.failed.is_none() {
+            let (core, moved) = (Rc::clone(core), std::mem::take(&mut self.moved));
+            self.following = Some(Box::pin(async move { follow_moved(&core, moved).await }));
+        }
+        if let Some(following) = &mut self.following {
+            let Poll::Ready(followed) = following.as_mut().poll(context) else { return Poll::Pending };
+            self.following = None;
+            match followed {
+                Ok(replies) => replies.into_iter().for_each(|reply| self.add(core, reply)),
                 Err(rejection) => self.failed = Some(rejection),
             }
         }
         self.reserved = None;
         Poll::Ready(self.failed.clone().map_or(Ok(()), Err))
+    }
+
+    fn add(&mut self, core: &Core, reply: ShardReply) {
+        match acknowledged(core, reply) {
+            Ok(ack) => {
+                self.samples_written += ack.written;
+                self.refused.extend(ack.refusals.into_iter().flat_map(|refusals| refusals.by_ref));
+            }
+            Err(rejection) => self.failed = Some(rejection),
+        }
     }
 
     /// Adds what became of it to a response.
@@ -98,7 +134,7 @@ impl Sent {
 }
 
 /// Batches in the order in which they came.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Flight {
     sent: VecDeque<Sent>,
     /// Of the batches in `sent`.
@@ -117,6 +153,12 @@ impl Flight {
         self.sent.is_empty()
     }
 
+    /// Whether a batch that is split by the table of this epoch may follow those under way. Series of
+    /// theirs may come back: by a newer table nothing may overtake them.
+    pub fn lets_follow(&self, epoch: Epoch) -> bool {
+        self.sent.iter().all(|sent| sent.number == 0 || sent.epoch == epoch)
+    }
+
     /// Adds a message behind the others.
     pub fn push(&mut self, sent: Sent) {
         self.samples += sent.samples;
@@ -127,7 +169,7 @@ impl Flight {
     /// first is still under way, or if there is none.
     pub fn poll_landed(
         &mut self,
-        core: &Core,
+        core: &Rc<Core>,
         context: &mut Context<'_>,
     ) -> Poll<Result<v1::StreamResponse, Rejection>> {
         let number = self.acknowledged_number;

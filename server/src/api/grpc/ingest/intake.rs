@@ -1,14 +1,17 @@
 //! The way of a stream's message on its acceptor: definitions, then the batch: split by owning
 //! shard, sent to each. It knows no order of batches; what became of one is [`Sent`]'s to tell.
 
+use std::cell::RefCell;
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::columns::{BatchFault, Columns};
-use super::flight::Sent;
+use super::flight::{Flight, Sent};
 use super::series::{DefinitionFault, Route, RouteState, StreamSeries};
 use crate::api::core::Core;
 use crate::api::remote_write::wire::{Reader, Tag, WireType};
@@ -75,13 +78,15 @@ pub struct Intake {
     core: Rc<Core>,
     series: StreamSeries,
     call: Call,
+    /// What the stream has under way.
+    flight: Rc<RefCell<Flight>>,
 }
 
 impl Intake {
     /// For a stream that has defined nothing yet.
-    pub fn new(core: Rc<Core>, call: Call) -> Self {
+    pub fn new(core: Rc<Core>, call: Call, flight: Rc<RefCell<Flight>>) -> Self {
         let series = StreamSeries::new(core.definitions.begin());
-        Self { core, series, call }
+        Self { core, series, call, flight }
     }
 
     /// Takes a message in and tells what is under way of it.
@@ -96,6 +101,7 @@ impl Intake {
         }
         let mut retry_after = RETRY_AFTER_MIN;
         loop {
+            self.table_settled().await;
             match self.send(&columns, &mut refused)? {
                 Ok(sent) => return Ok(sent),
                 Err(Overloaded) if self.call == Call::Once => return Err(Rejection::Overloaded.into()),
@@ -107,6 +113,13 @@ impl Intake {
                 }
             }
         }
+    }
+
+    /// Waits until nothing is under way that was split by another table than the present one.
+    async fn table_settled(&self) {
+        let is_settled = || self.flight.borrow().lets_follow(self.core.router.table().epoch());
+        // No waker: what is under way lands in the stream that polls this, and it polls on.
+        poll_fn(|_| if is_settled() { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
     fn check_number(&mut self, number: u64) -> Result<(), MessageFault> {
@@ -164,14 +177,15 @@ impl Intake {
         if !self.core.router.has_room() || reserved.grow(in_memory_bytes).is_err() {
             return Ok(Err(Overloaded));
         }
-        let mut split = Split::new(self.core.router.table(), &self.core.parts);
+        let table = self.core.router.table();
+        let mut split = Split::new(Rc::clone(&table), &self.core.parts);
         let mut of_refused_series = Refusals::default();
         deal_out(columns, self.series.routes(), &mut split, &mut of_refused_series)?;
         let parts = match split.finish() {
             Ok(parts) => parts,
             Err(overloaded) => return Ok(Err(overloaded)),
         };
-        let mut answers = Vec::with_capacity(self.core.router.table().shards());
+        let mut answers = Vec::with_capacity(table.shards());
         for (shard, part) in parts {
             let write = WritePart { body: Arc::clone(self.series.body()), part };
             // There was room, and nobody else asked meanwhile.
@@ -187,7 +201,7 @@ impl Intake {
             columns.samples(),
             definitions,
             of_refused_series.by_ref,
-            answers,
+            (table.epoch(), answers),
             reserved,
         )))
     }

@@ -98,7 +98,7 @@ async fn write_once(core: Rc<Core>, message: Bytes) -> Result<v1::WriteResponse,
         counts.writes_grpc += 1;
         counts.write_bytes += message.len() as u64;
     });
-    let mut intake = Intake::new(Rc::clone(&core), Call::Once);
+    let mut intake = Intake::new(Rc::clone(&core), Call::Once, Rc::default());
     let mut sent = intake.take(&message).await.map_err(|fault| of_fault(&fault))?;
     let answered = poll_fn(|context| sent.poll_answered(&core, context)).await;
     answered.map_err(|rejection| of_rejection(&rejection))?;

@@ -94,7 +94,7 @@ impl Stream for Responses {
 
 /// Takes messages in, as far as there is room for what is under way, until the client's last.
 async fn take_in(core: Rc<Core>, mut messages: Streaming<Bytes>, flight: Rc<RefCell<Flight>>) -> Ending {
-    let mut intake = Intake::new(Rc::clone(&core), Call::Stream { last_number: 0 });
+    let mut intake = Intake::new(Rc::clone(&core), Call::Stream { last_number: 0 }, Rc::clone(&flight));
     let mut ending = pin!(core.shutdown.requested());
     let mut taken_bytes = 0;
     loop {

@@ -1,0 +1,130 @@
+//! `silverback.v1.Admin`: the shards and cells of the node, and what an operator says about where
+//! cells go.
+
+mod look;
+mod steer;
+
+use std::rc::Rc;
+
+use send_wrapper::SendWrapper;
+use silverback_proto::v1::admin_server::{Admin, AdminServer};
+use silverback_proto::v1::{
+    CellsRequest, CellsResponse, DrainShardRequest, DrainShardResponse, GetRebalanceRequest,
+    GetRebalanceResponse, MoveCellRequest, MoveCellResponse, PauseRebalanceRequest, PauseRebalanceResponse,
+    PinCellRequest, PinCellResponse, ResumeRebalanceRequest, ResumeRebalanceResponse, ShardsRequest,
+    ShardsResponse, UndrainShardRequest, UndrainShardResponse, UnpinCellRequest, UnpinCellResponse,
+};
+use tonic::{Request, Response, Status};
+
+use crate::api::core::Core;
+use crate::limits::CELL_COUNT;
+use crate::model::{CellId, ShardId};
+use crate::rebalance::Motion;
+
+/// The admin service of a core.
+pub fn service(core: &Rc<Core>) -> AdminServer<NodeAdmin> {
+    AdminServer::new(NodeAdmin { core: SendWrapper::new(Rc::clone(core)) })
+}
+
+/// Answers what an operator asks, and does what they say.
+pub struct NodeAdmin {
+    // tonic asks for `Send`; a request stays on its core.
+    core: SendWrapper<Rc<Core>>,
+}
+
+#[tonic::async_trait]
+impl Admin for NodeAdmin {
+    async fn shards(&self, _request: Request<ShardsRequest>) -> Result<Response<ShardsResponse>, Status> {
+        SendWrapper::new(look::shards(&self.core)).await.map(Response::new)
+    }
+
+    async fn cells(&self, request: Request<CellsRequest>) -> Result<Response<CellsResponse>, Status> {
+        let wanted = request.into_inner().shard.map(|shard| self.shard(shard)).transpose()?;
+        SendWrapper::new(look::cells(&self.core, wanted)).await.map(Response::new)
+    }
+
+    async fn pin_cell(&self, request: Request<PinCellRequest>) -> Result<Response<PinCellResponse>, Status> {
+        steer::check_access(&self.core)?;
+        steer::pin(&self.core, cell(request.into_inner().cell)?);
+        Ok(Response::new(PinCellResponse {}))
+    }
+
+    async fn unpin_cell(
+        &self,
+        request: Request<UnpinCellRequest>,
+    ) -> Result<Response<UnpinCellResponse>, Status> {
+        steer::check_access(&self.core)?;
+        steer::unpin(&self.core, cell(request.into_inner().cell)?);
+        Ok(Response::new(UnpinCellResponse {}))
+    }
+
+    async fn move_cell(
+        &self,
+        request: Request<MoveCellRequest>,
+    ) -> Result<Response<MoveCellResponse>, Status> {
+        steer::check_access(&self.core)?;
+        let request = request.into_inner();
+        let (cell, to) = (cell(request.cell)?, self.shard(request.shard)?);
+        SendWrapper::new(steer::move_cell(&self.core, cell, to)).await.map(Response::new)
+    }
+
+    async fn get_rebalance(
+        &self,
+        _request: Request<GetRebalanceRequest>,
+    ) -> Result<Response<GetRebalanceResponse>, Status> {
+        Ok(Response::new(look::rebalance(&self.core)))
+    }
+
+    async fn pause_rebalance(
+        &self,
+        _request: Request<PauseRebalanceRequest>,
+    ) -> Result<Response<PauseRebalanceResponse>, Status> {
+        steer::check_access(&self.core)?;
+        steer::set_motion(&self.core, Motion::Paused)?;
+        Ok(Response::new(PauseRebalanceResponse {}))
+    }
+
+    async fn resume_rebalance(
+        &self,
+        _request: Request<ResumeRebalanceRequest>,
+    ) -> Result<Response<ResumeRebalanceResponse>, Status> {
+        steer::check_access(&self.core)?;
+        steer::set_motion(&self.core, Motion::Running)?;
+        Ok(Response::new(ResumeRebalanceResponse {}))
+    }
+
+    async fn drain_shard(
+        &self,
+        request: Request<DrainShardRequest>,
+    ) -> Result<Response<DrainShardResponse>, Status> {
+        steer::check_access(&self.core)?;
+        let shard = self.shard(request.into_inner().shard)?;
+        steer::drain(&self.core, shard).map(Response::new)
+    }
+
+    async fn undrain_shard(
+        &self,
+        request: Request<UndrainShardRequest>,
+    ) -> Result<Response<UndrainShardResponse>, Status> {
+        steer::check_access(&self.core)?;
+        steer::undrain(&self.core, self.shard(request.into_inner().shard)?);
+        Ok(Response::new(UndrainShardResponse {}))
+    }
+}
+
+impl NodeAdmin {
+    fn shard(&self, number: u32) -> Result<ShardId, Status> {
+        let shards = || self.core.router.shards();
+        shards().find(|shard| u32::from(shard.0) == number).ok_or_else(|| {
+            let count = shards().count();
+            Status::not_found(format!("there is no shard {number}: the node has {count}"))
+        })
+    }
+}
+
+fn cell(number: u32) -> Result<CellId, Status> {
+    let number = u16::try_from(number).ok().filter(|number| usize::from(*number) < CELL_COUNT);
+    number
+        .map(CellId)
+        .ok_or_else(|| Status::invalid_argument(format!("cells are numbered from 0 to {}", CELL_COUNT - 1)))
+}

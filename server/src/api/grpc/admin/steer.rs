@@ -1,0 +1,100 @@
+//! What an operator says about where cells go. Each change is logged once: it may be asked who moved
+//! what.
+
+use silverback_proto::v1::{DrainShardResponse, MoveCellResponse};
+use tonic::Status;
+
+use super::look::owned_cells;
+use crate::api::core::Core;
+use crate::api::grpc::status;
+use crate::config::{AdminAccess, RebalanceMode};
+use crate::model::{CellId, ShardId};
+use crate::rebalance::{Intake, Mobility, Motion};
+
+/// Whether the node takes changes at all.
+pub fn check_access(core: &Core) -> Result<(), Status> {
+    match core.config.admin_api {
+        AdminAccess::Full => core.check_replayed().map_err(|fault| status::of_read_fault(&fault)),
+        AdminAccess::ReadOnly => Err(Status::permission_denied(
+            "this node takes no changes: it was started without --admin-api=full",
+        )),
+    }
+}
+
+/// Keeps a cell where it is.
+pub fn pin(core: &Core, cell: CellId) {
+    core.node.steering.pin(cell);
+    tracing::info!(cell = cell.0, shard = core.router.table().owner(cell).0, "a cell was pinned");
+}
+
+/// Lets a cell be moved.
+pub fn unpin(core: &Core, cell: CellId) {
+    core.node.steering.unpin(cell);
+    tracing::info!(cell = cell.0, "a cell was unpinned");
+}
+
+/// Pauses, or goes on.
+pub fn set_motion(core: &Core, motion: Motion) -> Result<(), Status> {
+    check_rebalances(core)?;
+    core.node.steering.set_motion(motion);
+    match motion {
+        Motion::Paused => tracing::info!("the rebalance was paused"),
+        Motion::Running => tracing::info!("the rebalance was resumed"),
+    }
+    Ok(())
+}
+
+/// Has a shard's cells leave it.
+pub fn drain(core: &Core, shard: ShardId) -> Result<DrainShardResponse, Status> {
+    check_rebalances(core)?;
+    let steering = &core.node.steering;
+    steering.drain(shard).map_err(|none| Status::failed_precondition(none.to_string()))?;
+    let table = core.router.table();
+    let cells: Vec<CellId> = owned_cells(&table, shard).collect();
+    let pinned = cells.iter().filter(|cell| steering.mobility(**cell) == Mobility::Pinned).count();
+    tracing::info!(shard = shard.0, cells = cells.len(), pinned, "a shard is drained");
+    Ok(DrainShardResponse { cells: cells.len() as u32, pinned_cells: pinned as u32 })
+}
+
+/// Lets a shard have cells again.
+pub fn undrain(core: &Core, shard: ShardId) {
+    core.node.steering.undrain(shard);
+    tracing::info!(shard = shard.0, "a shard takes cells again");
+}
+
+fn check_rebalances(core: &Core) -> Result<(), Status> {
+    match core.config.rebalance {
+        RebalanceMode::On => Ok(()),
+        RebalanceMode::Off => Err(Status::failed_precondition(
+            "no cell moves by itself on this node: it was started with --rebalance=off",
+        )),
+    }
+}
+
+/// Moves a cell now.
+pub async fn move_cell(core: &Core, cell: CellId, to: ShardId) -> Result<MoveCellResponse, Status> {
+    if core.node.steering.intake(to) == Intake::Drained {
+        return Err(Status::failed_precondition(format!("shard {} is drained: undrain it first", to.0)));
+    }
+    let from = core.router.table().owner(cell);
+    let handed = (core.hand_over)(cell, to).await.map_err(|fault| {
+        tracing::info!(cell = cell.0, from = from.0, to = to.0, %fault, "a cell could not be moved by hand");
+        status::of_handoff(&fault)
+    })?;
+    tracing::info!(
+        cell = cell.0,
+        from = from.0,
+        to = to.0,
+        series = handed.series,
+        took_us = handed.took_us,
+        paused_us = handed.paused_us,
+        "a cell was moved by hand"
+    );
+    Ok(MoveCellResponse {
+        from_shard: from.0.into(),
+        series: handed.series,
+        bytes: handed.bytes,
+        took_us: handed.took_us,
+        paused_us: handed.paused_us,
+    })
+}

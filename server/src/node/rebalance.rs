@@ -1,0 +1,106 @@
+//! The rebalance of this node: how its loads are gathered, and what hands its cells over. It runs on
+//! the first core alone.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use crate::api::core::Core;
+use crate::api::fanout::{self, FanoutError};
+use crate::config::RebalanceMode;
+use crate::limits::CELL_COUNT;
+use crate::message::CoreStats;
+use crate::model::{CellId, ShardId};
+use crate::rebalance::{
+    CellLoad, Controller, Handed, HandoffFault, Move, NodeLoad, Patience, Planner, Rebalanced, ShardLoad,
+};
+use crate::runtime::{now, sleep, spawn_background};
+
+/// A shard is filled by moves up to this part of its memory: new series are refused at 90 %.
+const FILLED_PERCENT_MAX: usize = 80;
+
+/// Starts the controller, where the configuration wants one and there is more than one shard. It
+/// ends with the executor.
+pub fn start(core: Rc<Core>) {
+    match core.config.rebalance {
+        RebalanceMode::Off => {}
+        RebalanceMode::On if core.router.shards().count() == 1 => {}
+        RebalanceMode::On => spawn_background(run(core)),
+    }
+}
+
+async fn run(core: Rc<Core>) {
+    let patience = Patience {
+        imbalance_max: 1.0 + core.config.rebalance_threshold_percent as f64 / 100.0,
+        ..Patience::default()
+    };
+    let node = RunningNode { core: Rc::clone(&core), began: now() };
+    let mut controller = Controller::new(node, Planner::new(patience), &core.node.steering);
+    while !core.shutdown.is_requested() {
+        sleep(core.config.rebalance_interval).await;
+        controller.round().await;
+    }
+}
+
+struct RunningNode {
+    core: Rc<Core>,
+    began: Instant,
+}
+
+impl Rebalanced for RunningNode {
+    async fn look(&self) -> Option<NodeLoad> {
+        match gather(&self.core).await {
+            Ok(load) => Some(load),
+            Err(error) => {
+                crate::warn_limited!(%error, "the shards' loads were not gathered; no cell moves");
+                None
+            }
+        }
+    }
+
+    async fn hand_over(&self, next: Move) -> Result<Handed, HandoffFault> {
+        (self.core.hand_over)(next.cell, next.to).await
+    }
+
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.core.shutdown.is_requested()
+    }
+}
+
+async fn gather(core: &Core) -> Result<NodeLoad, FanoutError> {
+    let stats = fanout::stats(core).await?;
+    let held = fanout::cells(core).await?;
+    let steering = &core.node.steering;
+    let table = core.router.table();
+    let unloaded = |cell| CellLoad {
+        owner: table.owner(cell),
+        busy_us_per_s: 0,
+        series: 0,
+        bytes: 0,
+        mobility: steering.mobility(cell),
+    };
+    let mut cells: Vec<CellLoad> = (0..CELL_COUNT as u16).map(|cell| unloaded(CellId(cell))).collect();
+    for (_, stats) in held {
+        let load = &mut cells[usize::from(stats.cell.0)];
+        load.busy_us_per_s = stats.busy_us_per_s;
+        load.series = stats.series as u64;
+        load.bytes = stats.bytes as u64;
+    }
+    let shards = stats.iter().map(|stats| shard_load(core, stats, &cells)).collect();
+    Ok(NodeLoad { shards, cells })
+}
+
+fn shard_load(core: &Core, stats: &CoreStats, cells: &[CellLoad]) -> ShardLoad {
+    let shard: ShardId = stats.shard.shard;
+    let of_cells = cells.iter().filter(|cell| cell.owner == shard).map(|cell| cell.busy_us_per_s);
+    let filled_max = stats.shard.memory_budget_bytes / 100 * FILLED_PERCENT_MAX;
+    ShardLoad {
+        node: core.node.nodes[usize::from(shard.0)],
+        busy_us_per_s: stats.shard.other_busy_us_per_s + of_cells.sum::<u64>(),
+        room_bytes: filled_max.saturating_sub(stats.shard.memory.total()) as u64,
+        intake: core.node.steering.intake(shard),
+    }
+}

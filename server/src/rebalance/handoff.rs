@@ -1,0 +1,191 @@
+//! Handoffs: one cell from one shard to another, with no sample lost, doubled, or out of order.
+//!
+//! Whoever hands a cell over asks its *source* and its *target* in turn; the shards never speak to
+//! each other, and whatever goes wrong before the target owns the cell ends with the source's
+//! serving it as before.
+//!
+//! ```text
+//!           source                               target                            every core
+//! Serving       Copy → pieces of its series →       Take: hidden from reads, logged
+//!               Copy → what came since →            Take                                  (a few times)
+//! Draining      Drain: its samples come back                                        senders wait for a table
+//! Transferring  Copy → the rest →                   Take
+//!                                                   Own: a record, on disk
+//! Switched      still answers reads of old epochs   Show: answers reads of the new  Reads: the new epoch
+//!                                                   takes samples in                Writes: the new table
+//!               Release: a record, on disk; frees the series once no old read is left
+//! ```
+//!
+//! **Writes.** A part carries the epoch of the table that it was split by. From the drain on, the
+//! source gives back what parts of earlier epochs have for the cell, for good: also when it keeps the
+//! cell after all, which then goes on by an epoch of its own. So of all that a sender has under way for
+//! a series by one table, what comes before some point is taken in and all behind it comes back; a
+//! sender that lets all of it land before it goes on with a newer table keeps each series in order. A
+//! part's other series are taken in all the same: were they given back with it, a later part without the
+//! cell would overtake them.
+//!
+//! **Reads** ask all shards by one epoch. Of the two shards that have the cell meanwhile, the source
+//! answers for it to the epochs before the handoff's, the target to the others: always exactly one.
+//! No sample is acknowledged by the target before every core asks reads by the new epoch.
+//!
+//! **The logs.** A shard's log says from which epoch on it owns a cell; the highest owns it after a
+//! restart, and all others drop what they have of it. The target's record is on disk, behind all of the
+//! cell, before the source may let go. A source that keeps the cell writes a higher epoch before it
+//! acknowledges anything more. Nothing else has to be on disk: a handoff that a crash meets happened
+//! or didn't.
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::channel::oneshot;
+
+use crate::host::Host;
+use crate::message::{HandoffCounts, HandoffReason, HandoffRefusal};
+use crate::model::{CellId, Epoch, ShardId};
+use crate::rebalance::steps::Handoff;
+use crate::routing::Router;
+
+/// A cell that was handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Handed {
+    /// Its series.
+    pub series: u64,
+    /// The bytes that crossed between the shards.
+    pub bytes: u64,
+    /// Of the routing table since.
+    pub epoch: Epoch,
+    /// How long all of it took, in µs.
+    pub took_us: u64,
+    /// How long the cell took no writes in, in µs.
+    pub paused_us: u64,
+}
+
+/// Why a cell stayed where it is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HandoffFault {
+    /// The node hands another cell over.
+    #[error("another cell is being handed over")]
+    Busy,
+    /// There is no such shard.
+    #[error("there is no shard {}", .0.0)]
+    NoSuchShard(ShardId),
+    /// It is there already.
+    #[error("the cell is on that shard already")]
+    AlreadyThere,
+    /// A shard refused a step.
+    #[error("shard {shard}: {refusal}", shard = .0.0, refusal = .1)]
+    Refused(ShardId, HandoffRefusal),
+    /// A shard did not answer in time.
+    #[error("shard {} did not answer in time", .0.0)]
+    TimedOut(ShardId),
+    /// The node is stopping.
+    #[error("the node is stopping")]
+    Stopping,
+}
+
+impl HandoffFault {
+    /// Under which it is counted.
+    pub fn reason(&self) -> HandoffReason {
+        match self {
+            Self::Busy | Self::Refused(_, HandoffRefusal::Busy) => HandoffReason::Busy,
+            Self::NoSuchShard(_) | Self::AlreadyThere => HandoffReason::Pointless,
+            Self::Refused(_, HandoffRefusal::Full) => HandoffReason::NoRoom,
+            Self::Refused(_, HandoffRefusal::Log(_)) => HandoffReason::Log,
+            Self::Refused(
+                _,
+                HandoffRefusal::NotHeld | HandoffRefusal::OutOfStep | HandoffRefusal::Unreadable(_),
+            ) => HandoffReason::Protocol,
+            Self::TimedOut(_) => HandoffReason::TimedOut,
+            Self::Stopping => HandoffReason::Stopping,
+        }
+    }
+}
+
+/// Hands cells over, one at a time in the whole node. Every core may have its own.
+#[derive(Clone)]
+pub struct Handoffs {
+    router: Rc<Router>,
+    /// Shared by all cores: whether one of them hands a cell over.
+    turn: Arc<AtomicBool>,
+    counts: Rc<Cell<HandoffCounts>>,
+}
+
+impl Handoffs {
+    /// One core's; `turn` is the node's.
+    pub fn new(router: Rc<Router>, turn: Arc<AtomicBool>) -> Self {
+        Self { router, turn, counts: Rc::default() }
+    }
+
+    /// What this core's handoffs came to.
+    pub fn counts(&self) -> HandoffCounts {
+        self.counts.get()
+    }
+
+    /// Hands `cell` over to the shard `to`. It ends within a bounded time; after a fault the cell is
+    /// served where it was. Goes on to its end though nobody waits for it any more.
+    pub async fn hand_over<H: Host>(
+        &self,
+        host: &H,
+        cell: CellId,
+        to: ShardId,
+    ) -> Result<Handed, HandoffFault> {
+        let (sender, ended) = oneshot::channel();
+        let (handoffs, its_host) = (self.clone(), host.clone());
+        host.spawn_essential(async move {
+            let result = handoffs.run(&its_host, cell, to).await;
+            handoffs.count(&result);
+            // Nobody waits: it is counted all the same.
+            drop(sender.send(result));
+        });
+        ended.await.unwrap_or(Err(HandoffFault::Stopping))
+    }
+
+    async fn run<H: Host>(&self, host: &H, cell: CellId, to: ShardId) -> Result<Handed, HandoffFault> {
+        let turn = Turn::take(&self.turn).ok_or(HandoffFault::Busy)?;
+        let table = self.router.table();
+        let from = table.owner(cell);
+        if usize::from(to.0) >= table.shards() {
+            return Err(HandoffFault::NoSuchShard(to));
+        }
+        if from == to {
+            return Err(HandoffFault::AlreadyThere);
+        }
+        let epoch = table.epoch().next();
+        let handed = Handoff { router: &self.router, host, cell, from, to, epoch }.run().await;
+        drop(turn);
+        tracing::debug!(cell = cell.0, from = from.0, to = to.0, ?handed, "handed a cell over");
+        handed
+    }
+
+    fn count(&self, result: &Result<Handed, HandoffFault>) {
+        let mut counts = self.counts.get();
+        match result {
+            Ok(handed) => {
+                counts.cells += 1;
+                counts.series += handed.series;
+                counts.bytes += handed.bytes;
+                counts.took_us += handed.took_us;
+                counts.paused_us += handed.paused_us;
+            }
+            Err(fault) => counts.fail(fault.reason()),
+        }
+        self.counts.set(counts);
+    }
+}
+
+/// The right to hand a cell over, given back when dropped.
+struct Turn<'a>(&'a AtomicBool);
+
+impl<'a> Turn<'a> {
+    fn take(turn: &'a AtomicBool) -> Option<Self> {
+        // Not made where another has it: dropped, it would give that one's back.
+        (!turn.swap(true, Ordering::AcqRel)).then(|| Self(turn))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,152 @@
+//! What people tell the rebalance, and what it tells them. Shared by all cores: each answers for the
+//! whole node.
+//!
+//! It lasts until the node ends: a node that starts again moves what it likes.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::limits::CELL_COUNT;
+use crate::model::{CellId, ShardId};
+use crate::rebalance::{Intake, Mobility, MoveCounters};
+
+/// The node's.
+#[derive(Debug)]
+pub struct Steering {
+    paused: AtomicBool,
+    pinned: Box<[AtomicBool]>,
+    drained: Box<[AtomicBool]>,
+    imbalance_permille: AtomicU64,
+    /// What became of moves.
+    pub moves: MoveCounters,
+}
+
+/// Whether cells move by themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Motion {
+    /// They do.
+    Running,
+    /// Not until somebody says so.
+    Paused,
+}
+
+/// A shard can't be drained: the others are, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no other shard takes cells: undrain one first")]
+pub struct NoShardLeft;
+
+impl Steering {
+    /// Of a node with so many shards, on which nobody has said anything.
+    pub fn new(shards: usize) -> Self {
+        let unset = |count| std::iter::repeat_with(AtomicBool::default).take(count).collect();
+        Self {
+            paused: AtomicBool::default(),
+            pinned: unset(CELL_COUNT),
+            drained: unset(shards),
+            imbalance_permille: AtomicU64::new(1000),
+            moves: MoveCounters::default(),
+        }
+    }
+
+    /// Whether cells move by themselves.
+    pub fn motion(&self) -> Motion {
+        if self.paused.load(Ordering::Relaxed) { Motion::Paused } else { Motion::Running }
+    }
+
+    /// Lets cells move by themselves, or doesn't.
+    pub fn set_motion(&self, motion: Motion) {
+        self.paused.store(motion == Motion::Paused, Ordering::Relaxed);
+    }
+
+    /// Whether a cell may be moved.
+    pub fn mobility(&self, cell: CellId) -> Mobility {
+        if self.pinned[usize::from(cell.0)].load(Ordering::Relaxed) {
+            Mobility::Pinned
+        } else {
+            Mobility::Free
+        }
+    }
+
+    /// Keeps a cell where it is.
+    pub fn pin(&self, cell: CellId) {
+        self.pinned[usize::from(cell.0)].store(true, Ordering::Relaxed);
+    }
+
+    /// Lets a cell be moved again.
+    pub fn unpin(&self, cell: CellId) {
+        self.pinned[usize::from(cell.0)].store(false, Ordering::Relaxed);
+    }
+
+    /// Cells that are pinned.
+    pub fn pinned(&self) -> impl Iterator<Item = CellId> + '_ {
+        (0..).map(CellId).take(self.pinned.len()).filter(|cell| self.mobility(*cell) == Mobility::Pinned)
+    }
+
+    /// Whether a shard takes cells.
+    pub fn intake(&self, shard: ShardId) -> Intake {
+        if self.drained[usize::from(shard.0)].load(Ordering::SeqCst) { Intake::Drained } else { Intake::Open }
+    }
+
+    /// Has all cells leave a shard. Not the last that takes any.
+    pub fn drain(&self, shard: ShardId) -> Result<(), NoShardLeft> {
+        let drained = &self.drained[usize::from(shard.0)];
+        let before = drained.swap(true, Ordering::SeqCst);
+        // Looked at after the change: of two who drain the last two shards, one at least sees it.
+        if !before && self.drained.iter().all(|drained| drained.load(Ordering::SeqCst)) {
+            drained.store(false, Ordering::SeqCst);
+            return Err(NoShardLeft);
+        }
+        Ok(())
+    }
+
+    /// Lets a shard have cells again.
+    pub fn undrain(&self, shard: ShardId) {
+        self.drained[usize::from(shard.0)].store(false, Ordering::SeqCst);
+    }
+
+    /// The busiest shard against the mean, as it was last seen: 1 is even.
+    pub fn imbalance(&self) -> f64 {
+        self.imbalance_permille.load(Ordering::Relaxed) as f64 / 1000.0
+    }
+
+    /// Tells the imbalance that was seen.
+    pub fn set_imbalance(&self, imbalance: f64) {
+        self.imbalance_permille.store((imbalance * 1000.0).round() as u64, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pinned_cell_is_listed_until_it_is_unpinned() {
+        let steering = Steering::new(2);
+        steering.pin(CellId(7));
+        steering.pin(CellId(1023));
+        assert_eq!(steering.pinned().collect::<Vec<_>>(), [CellId(7), CellId(1023)]);
+        steering.unpin(CellId(7));
+        assert_eq!(steering.mobility(CellId(7)), Mobility::Free);
+        assert_eq!(steering.mobility(CellId(1023)), Mobility::Pinned);
+    }
+
+    #[test]
+    fn the_last_shard_that_takes_cells_is_not_drained() {
+        let steering = Steering::new(2);
+        assert_eq!(steering.drain(ShardId(0)), Ok(()));
+        assert_eq!(steering.drain(ShardId(0)), Ok(()));
+        assert_eq!(steering.drain(ShardId(1)), Err(NoShardLeft));
+        assert_eq!([0, 1].map(|shard| steering.intake(ShardId(shard))), [Intake::Drained, Intake::Open]);
+        steering.undrain(ShardId(0));
+        assert_eq!(steering.drain(ShardId(1)), Ok(()));
+    }
+
+    #[test]
+    fn it_pauses_and_goes_on() {
+        let steering = Steering::new(1);
+        assert_eq!(steering.motion(), Motion::Running);
+        steering.set_motion(Motion::Paused);
+        assert_eq!(steering.motion(), Motion::Paused);
+        steering.set_motion(Motion::Running);
+        assert_eq!(steering.motion(), Motion::Running);
+    }
+}

@@ -1,0 +1,213 @@
+//! The steps of one handoff, in their order, and the way back.
+
+use std::time::Duration;
+
+use futures::future::{Either, join_all, select};
+
+use crate::host::Host;
+use crate::limits::{HANDOFF_COPY_MAX, HANDOFF_PAUSE_MAX};
+use crate::message::{
+    HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, RouteChange, ShardReply, ShardRequest,
+};
+use crate::model::{CellId, Epoch, ShardId};
+use crate::rebalance::handoff::{Handed, HandoffFault};
+use crate::routing::{Answer, Overloaded, Router};
+
+/// Passes over what changed before the cell is drained: each is shorter than the one before.
+const PASSES_MAX: usize = 4;
+/// With as many changed series, or less, it is drained.
+const FEW_SERIES: u64 = 256;
+/// How long an end of a handoff is waited for. A shard that is slower takes it later.
+const END_MAX: Duration = Duration::from_secs(10);
+/// How long a lane that is full is left alone.
+const OFFER_AGAIN: Duration = Duration::from_millis(1);
+
+/// One cell on its way.
+pub struct Handoff<'a, H> {
+    /// The way to the shards.
+    pub router: &'a Router,
+    /// The thread.
+    pub host: &'a H,
+    /// Which cell.
+    pub cell: CellId,
+    /// Its source.
+    pub from: ShardId,
+    /// Its target.
+    pub to: ShardId,
+    /// From which on it is the target's.
+    pub epoch: Epoch,
+}
+
+/// A cell that the target owns.
+struct Brought {
+    series: u64,
+    bytes: u64,
+    drained_us: u64,
+}
+
+/// What a pass carried.
+struct Passed {
+    series: u64,
+    bytes: u64,
+}
+
+/// When something must be over, in µs.
+#[derive(Clone, Copy)]
+struct Deadline(u64);
+
+impl<H: Host> Handoff<'_, H> {
+    /// Runs it to one end or the other.
+    pub async fn run(self) -> Result<Handed, HandoffFault> {
+        let began_us = self.host.monotonic_us();
+        match self.bring_over().await {
+            Ok(brought) => {
+                self.switch().await;
+                let paused_us = self.host.monotonic_us() - brought.drained_us;
+                self.end(self.from, HandoffStep::Release { to: self.to }).await;
+                let took_us = self.host.monotonic_us() - began_us;
+                let Brought { series, bytes, .. } = brought;
+                Ok(Handed { series, bytes, epoch: self.epoch, took_us, paused_us })
+            }
+            Err(fault) => {
+                self.roll_back().await;
+                Err(fault)
+            }
+        }
+    }
+
+    /// Up to the target's owning the cell.
+    async fn bring_over(&self) -> Result<Brought, HandoffFault> {
+        let copied_by = self.deadline(HANDOFF_COPY_MAX);
+        self.step(self.to, HandoffStep::Expect, copied_by).await?;
+        let mut bytes = self.pass(copied_by).await?.bytes;
+        for _ in 0..PASSES_MAX {
+            let passed = self.pass(copied_by).await?;
+            bytes += passed.bytes;
+            if passed.series <= FEW_SERIES {
+                break;
+            }
+        }
+        let drained_us = self.host.monotonic_us();
+        let owned_by = self.deadline(HANDOFF_PAUSE_MAX);
+        self.step(self.from, HandoffStep::Drain, owned_by).await?;
+        bytes += self.pass(owned_by).await?.bytes;
+        match self.step(self.to, HandoffStep::Own { from: self.from }, owned_by).await? {
+            HandoffReply::Owned { series } => Ok(Brought { series, bytes, drained_us }),
+            HandoffReply::Done | HandoffReply::Copied(_) => wrong_kind(),
+        }
+    }
+
+    /// One pass: pieces from the source to the target.
+    async fn pass(&self, deadline: Deadline) -> Result<Passed, HandoffFault> {
+        let mut passed = Passed { series: 0, bytes: 0 };
+        loop {
+            let copied = self.step(self.from, HandoffStep::Copy, deadline).await?;
+            let HandoffReply::Copied(piece) = copied else { wrong_kind() };
+            if piece.series == 0 {
+                return Ok(passed);
+            }
+            passed.series += piece.series;
+            passed.bytes += piece.payload.len() as u64;
+            self.step(self.to, HandoffStep::Take(piece), deadline).await?;
+        }
+    }
+
+    /// The cell is the target's: there is no way back. No core may take writes for it there before
+    /// all of them read it there, or what is acknowledged on one were not seen on another.
+    async fn switch(&self) {
+        self.surely(self.to, HandoffStep::Show).await;
+        self.tell_all(RouteChange::Reads(self.epoch)).await;
+        self.tell_all(RouteChange::Writes { epoch: self.epoch, cell: self.cell, owner: self.to }).await;
+    }
+
+    /// The source keeps the cell. What the target has of it is hidden before the source goes on.
+    async fn roll_back(&self) {
+        self.end(self.to, HandoffStep::Discard { from: self.from }).await;
+        self.surely(self.from, HandoffStep::Keep).await;
+        let epoch = self.epoch.next();
+        self.tell_all(RouteChange::Writes { epoch, cell: self.cell, owner: self.from }).await;
+    }
+
+    async fn step(
+        &self,
+        shard: ShardId,
+        step: HandoffStep,
+        deadline: Deadline,
+    ) -> Result<HandoffReply, HandoffFault> {
+        let reply = async { self.ask(shard, &step).await.await };
+        let left = Duration::from_micros(deadline.0.saturating_sub(self.host.monotonic_us()));
+        match select(Box::pin(reply), Box::pin(self.host.sleep(left))).await {
+            Either::Left((reply, _)) => {
+                handoff_reply(reply).map_err(|refusal| HandoffFault::Refused(shard, refusal))
+            }
+            Either::Right(_) => Err(HandoffFault::TimedOut(shard)),
+        }
+    }
+
+    /// A step without which nothing may go on, however long its shard takes.
+    async fn surely(&self, shard: ShardId, step: HandoffStep) {
+        let reply = self.ask(shard, &step).await.await;
+        tell_refusal(&step, reply);
+    }
+
+    /// A step that its shard may take late: each shard takes the steps in the order in which they are
+    /// asked.
+    async fn end(&self, shard: ShardId, step: HandoffStep) {
+        let answer = self.ask(shard, &step).await;
+        match select(answer, Box::pin(self.host.sleep(END_MAX))).await {
+            Either::Left((reply, _)) => tell_refusal(&step, reply),
+            Either::Right(_) => tracing::warn!(?step, "a shard is slow to end a handoff"),
+        }
+    }
+
+    async fn ask(&self, shard: ShardId, step: &HandoffStep) -> Answer {
+        let (cell, epoch) = (self.cell, self.epoch);
+        let request = || Box::new(HandoffRequest { cell, epoch, step: step.clone() });
+        self.offered(|| self.router.ask(shard, ShardRequest::Handoff(request()))).await
+    }
+
+    /// Changes the routing of every core.
+    async fn tell_all(&self, change: RouteChange) {
+        let told = self.router.shards().map(|shard| async move {
+            self.offered(|| self.router.tell(shard, change)).await.await;
+        });
+        join_all(told).await;
+    }
+
+    async fn offered(&self, offer: impl Fn() -> Result<Answer, Overloaded>) -> Answer {
+        loop {
+            match offer() {
+                Ok(answer) => return answer,
+                Err(Overloaded) => self.host.sleep(OFFER_AGAIN).await,
+            }
+        }
+    }
+
+    fn deadline(&self, time: Duration) -> Deadline {
+        Deadline(self.host.monotonic_us() + time.as_micros() as u64)
+    }
+}
+
+/// A shard that never got as far has nothing to undo.
+fn tell_refusal(step: &HandoffStep, reply: ShardReply) {
+    if let Err(refusal) = handoff_reply(reply) {
+        tracing::debug!(?step, %refusal, "a shard refused the end of a handoff");
+    }
+}
+
+fn handoff_reply(reply: ShardReply) -> Result<HandoffReply, HandoffRefusal> {
+    match reply {
+        ShardReply::Handoff(result) => *result,
+        ShardReply::Written(_)
+        | ShardReply::NotDurable(_)
+        | ShardReply::MemoryFull
+        | ShardReply::Routed
+        | ShardReply::Read(_)
+        | ShardReply::Stats(_) => wrong_kind(),
+    }
+}
+
+/// A shard answers in kind; anything else is a broken invariant.
+fn wrong_kind<T>() -> T {
+    unreachable!("a shard answered another question")
+}

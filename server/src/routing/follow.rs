@@ -1,0 +1,80 @@
+//! Series that came back because their cell moved: split anew, and sent on to the new owners.
+//!
+//! A shard takes in those series of a part whose cells it owns, and gives back the others. The core
+//! that sent them waits for a table that is newer than the part's, and sends them again by that.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+
+use crate::message::{MovedSeries, PartPool, ShardReply, ShardRequest, WritePart};
+use crate::routing::{Answer, Overloaded, Router, Split};
+
+/// Sends series again until shards have taken all of them in, or refused them for another reason, and
+/// gives their replies. `pause` waits a little for room. How long all of it may take is the caller's to
+/// bound: nothing of them was acknowledged.
+pub async fn follow(
+    router: &Router,
+    pool: &PartPool,
+    mut moved: Vec<MovedSeries>,
+    pause: impl AsyncFn(),
+) -> Vec<ShardReply> {
+    let mut landed = Vec::new();
+    while let Some(epoch) = moved.iter().map(|moved| moved.parts.epoch).max() {
+        router.newer_than(epoch).await;
+        let mut answers = Vec::new();
+        for series in moved.drain(..) {
+            answers.extend(sent_again(router, pool, &series, &pause).await);
+        }
+        for mut reply in join_all(answers).await {
+            moved.extend(take_moved(&mut reply));
+            landed.push(reply);
+        }
+    }
+    landed
+}
+
+/// What of a part came back with a reply.
+pub fn take_moved(reply: &mut ShardReply) -> Option<MovedSeries> {
+    match reply {
+        ShardReply::Written(ack) => ack.moved.take().map(|moved| *moved),
+        ShardReply::NotDurable(_)
+        | ShardReply::MemoryFull
+        | ShardReply::Read(_)
+        | ShardReply::Stats(_)
+        | ShardReply::Handoff(_)
+        | ShardReply::Routed => None,
+    }
+}
+
+async fn sent_again(
+    router: &Router,
+    pool: &PartPool,
+    moved: &MovedSeries,
+    pause: &impl AsyncFn(),
+) -> Vec<Answer> {
+    loop {
+        match send_again(router, pool, moved) {
+            Ok(answers) => return answers,
+            Err(Overloaded) => pause().await,
+        }
+    }
+}
+
+/// All of it or nothing.
+fn send_again(router: &Router, pool: &PartPool, moved: &MovedSeries) -> Result<Vec<Answer>, Overloaded> {
+    if !router.has_room() {
+        return Err(Overloaded);
+    }
+    let mut split = Split::new(router.table(), pool);
+    let mut samples = moved.parts.samples.as_slice();
+    for series in &moved.parts.series {
+        let own = samples.split_off(..series.samples as usize).expect("a part has its series' samples");
+        split.series(series.id, series.labels, series.samples);
+        own.iter().for_each(|sample| split.sample(*sample));
+    }
+    let sent = split.finish()?.map(|(shard, part)| {
+        router.ask(shard, ShardRequest::Write(WritePart { body: Arc::clone(&moved.body), part }))
+    });
+    sent.collect()
+}

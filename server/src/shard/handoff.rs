@@ -1,0 +1,252 @@
+//! A shard's part in handoffs: takes the steps that it is asked for, in the order in which it is.
+//!
+//! What changes who is served happens here, at one go, between two parts; what takes long is a job
+//! beside traffic that looks again, at each of its steps, whether the handoff goes on.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::limits::REMAINS_READ_US_MAX;
+use crate::message::{HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep};
+use crate::model::{CellId, Epoch, ShardId};
+use crate::shard::arrival::{self, Arrival};
+use crate::shard::departure::{self, Departure};
+use crate::shard::{Host, Shard};
+use crate::wal::record::{Claim, ClaimKind};
+use crate::wal::{Journal, Log};
+
+/// How often it is looked whether the reads from before a handoff are over.
+const READS_POLL: Duration = Duration::from_millis(20);
+
+/// How a step came out.
+pub type Taken = Result<HandoffReply, HandoffRefusal>;
+
+/// Takes a step and answers it, now or later.
+pub fn take_step<L: Log, H: Host>(
+    shard: &Rc<RefCell<Shard>>,
+    log: &L,
+    host: &H,
+    request: HandoffRequest,
+    answer: impl FnOnce(Taken) + 'static,
+) {
+    let HandoffRequest { cell, epoch, step } = request;
+    let (shard, log) = (Rc::clone(shard), log.clone());
+    let begun = shard.borrow_mut().begin(cell, epoch, &step, &mut *log.journal());
+    if let Err(refusal) = begun {
+        return answer(Err(refusal));
+    }
+    match step {
+        HandoffStep::Expect | HandoffStep::Drain | HandoffStep::Show | HandoffStep::Keep => {
+            answer(Ok(HandoffReply::Done));
+        }
+        HandoffStep::Copy => host.spawn_background(move |host| async move {
+            answer(departure::copy(shard, host, cell, epoch).await);
+        }),
+        HandoffStep::Take(piece) => host.spawn_background(move |host| async move {
+            answer(arrival::take(shard, log, host, (cell, epoch), piece).await);
+        }),
+        HandoffStep::Own { .. } => host.spawn_background(move |_| async move {
+            answer(owned(shard, log, cell, epoch).await);
+        }),
+        HandoffStep::Discard { .. } => {
+            let remains = shard.borrow_mut().remains(cell);
+            answer(Ok(HandoffReply::Done));
+            host.spawn_background(
+                move |host| async move { arrival::free(&shard, &log, &host, remains).await },
+            );
+        }
+        HandoffStep::Release { .. } => {
+            answer(Ok(HandoffReply::Done));
+            host.spawn_background(move |host| async move {
+                free_unread(&shard, &log, &host, cell, epoch).await;
+            });
+        }
+    }
+}
+
+/// Answers once the cell's record is on disk.
+async fn owned<L: Log>(shard: Rc<RefCell<Shard>>, log: L, cell: CellId, epoch: Epoch) -> Taken {
+    // Whatever is acknowledged when: the source lets go of the cell after this.
+    log.flush().await?;
+    let series = shard.borrow_mut().arrival_of(cell, epoch)?.series();
+    Ok(HandoffReply::Owned { series })
+}
+
+/// Frees a cell that was handed over, once no read from before goes on.
+async fn free_unread<L: Log, H: Host>(
+    shard: &Rc<RefCell<Shard>>,
+    log: &L,
+    host: &H,
+    cell: CellId,
+    epoch: Epoch,
+) {
+    if let Err(error) = log.flush().await {
+        // The target's record decides: this one tells where the cell went.
+        tracing::warn!(cell = cell.0, %error, "that a cell was handed over is not in the log yet");
+    }
+    let began_us = host.monotonic_us();
+    while shard.borrow().is_read_before(epoch) && host.monotonic_us() - began_us < REMAINS_READ_US_MAX {
+        host.sleep(READS_POLL).await;
+    }
+    let remains = {
+        let mut shard = shard.borrow_mut();
+        shard.selects.close_before(epoch);
+        shard.ownership.free(cell, epoch);
+        shard.remains(cell)
+    };
+    arrival::free(shard, log, host, remains).await;
+}
+
+impl Shard {
+    /// What of a step is done at one go.
+    fn begin(
+        &mut self,
+        cell: CellId,
+        epoch: Epoch,
+        step: &HandoffStep,
+        journal: &mut impl Journal,
+    ) -> Result<(), HandoffRefusal> {
+        match step {
+            HandoffStep::Expect => self.expect_cell(cell, epoch),
+            HandoffStep::Copy => self.begin_departure(cell, epoch),
+            HandoffStep::Take(_) => self.arrival_of(cell, epoch).map(drop),
+            HandoffStep::Drain => self.drain_cell(cell, epoch),
+            HandoffStep::Own { from } => self.own_cell(cell, epoch, *from, journal),
+            HandoffStep::Show => self.show_cell(cell, epoch),
+            HandoffStep::Release { to } => self.release_cell(cell, epoch, *to, journal),
+            HandoffStep::Discard { from } => self.discard_cell(cell, epoch, *from, journal),
+            HandoffStep::Keep => self.keep_cell(cell, epoch, journal),
+        }
+    }
+
+    fn expect_cell(&mut self, cell: CellId, epoch: Epoch) -> Result<(), HandoffRefusal> {
+        if self.ownership.owns(cell) {
+            return Err(HandoffRefusal::OutOfStep);
+        }
+        let is_vacant = self.ownership.is_stranger(cell) && self.cells[usize::from(cell.0)].table.is_empty();
+        if self.arrival.is_some() || !is_vacant {
+            return Err(HandoffRefusal::Busy);
+        }
+        self.arrival = Some(Arrival::new(cell, epoch));
+        Ok(())
+    }
+
+    fn begin_departure(&mut self, cell: CellId, epoch: Epoch) -> Result<(), HandoffRefusal> {
+        match &self.departure {
+            Some(departure) if (departure.cell, departure.epoch) == (cell, epoch) => Ok(()),
+            Some(_) => Err(HandoffRefusal::Busy),
+            None if !self.ownership.owns(cell) || self.ownership.is_drained(cell) => {
+                Err(HandoffRefusal::NotHeld)
+            }
+            None => {
+                self.departure = Some(Departure::new(cell, epoch));
+                Ok(())
+            }
+        }
+    }
+
+    fn drain_cell(&mut self, cell: CellId, epoch: Epoch) -> Result<(), HandoffRefusal> {
+        if !self.departs(cell, epoch) {
+            return Err(HandoffRefusal::OutOfStep);
+        }
+        self.ownership.drain(cell, epoch);
+        Ok(())
+    }
+
+    fn own_cell(
+        &mut self,
+        cell: CellId,
+        epoch: Epoch,
+        from: ShardId,
+        journal: &mut impl Journal,
+    ) -> Result<(), HandoffRefusal> {
+        self.arrival_of(cell, epoch)?;
+        journal.claimed(Claim { cell, epoch, kind: ClaimKind::Owned, other: from });
+        // At once: a checkpoint that is under way has to have it.
+        self.ownership.own(cell, epoch);
+        Ok(())
+    }
+
+    fn show_cell(&mut self, cell: CellId, epoch: Epoch) -> Result<(), HandoffRefusal> {
+        self.arrival_of(cell, epoch)?;
+        if self.ownership.owned_since(cell) != epoch {
+            return Err(HandoffRefusal::OutOfStep);
+        }
+        self.arrival = None;
+        self.ownership.show(cell, epoch);
+        Ok(())
+    }
+
+    fn release_cell(
+        &mut self,
+        cell: CellId,
+        epoch: Epoch,
+        to: ShardId,
+        journal: &mut impl Journal,
+    ) -> Result<(), HandoffRefusal> {
+        if !self.departs(cell, epoch) || !self.ownership.is_drained(cell) {
+            return Err(HandoffRefusal::OutOfStep);
+        }
+        self.departure = None;
+        journal.claimed(Claim { cell, epoch, kind: ClaimKind::Given, other: to });
+        self.ownership.release(cell);
+        Ok(())
+    }
+
+    /// Refused where there is nothing to be freed.
+    fn discard_cell(
+        &mut self,
+        cell: CellId,
+        epoch: Epoch,
+        from: ShardId,
+        journal: &mut impl Journal,
+    ) -> Result<(), HandoffRefusal> {
+        let arrives = self.arrival_of(cell, epoch).is_ok();
+        let is_owned = self.ownership.owned_since(cell) == epoch;
+        if arrives {
+            self.arrival = None;
+        }
+        if is_owned {
+            // Before any of its series is removed in the log: a claim must never stand without them.
+            journal.claimed(Claim { cell, epoch: epoch.next(), kind: ClaimKind::Given, other: from });
+            self.ownership.hide(cell);
+        }
+        if arrives || is_owned { Ok(()) } else { Err(HandoffRefusal::OutOfStep) }
+    }
+
+    fn keep_cell(
+        &mut self,
+        cell: CellId,
+        epoch: Epoch,
+        journal: &mut impl Journal,
+    ) -> Result<(), HandoffRefusal> {
+        if !self.departs(cell, epoch) {
+            return Err(HandoffRefusal::OutOfStep);
+        }
+        self.departure = None;
+        if self.ownership.is_drained(cell) {
+            // The target may have its claim on disk. This one is higher, and comes before whatever is
+            // acknowledged from now on.
+            journal.claimed(Claim { cell, epoch: epoch.next(), kind: ClaimKind::Owned, other: self.id });
+            self.ownership.keep(cell, epoch.next());
+        }
+        Ok(())
+    }
+
+    fn departs(&self, cell: CellId, epoch: Epoch) -> bool {
+        self.departure.as_ref().is_some_and(|departure| (departure.cell, departure.epoch) == (cell, epoch))
+    }
+
+    /// Whether a series of the cell is to stay where it is, though it is too old: its copy is on its
+    /// way.
+    pub(super) fn is_on_its_way(&self, cell: CellId) -> bool {
+        let departs = self.departure.as_ref().is_some_and(|departure| departure.cell == cell);
+        departs || self.arrival.as_ref().is_some_and(|arrival| arrival.cell == cell)
+    }
+
+    /// Whether a read of an earlier epoch goes on.
+    fn is_read_before(&self, epoch: Epoch) -> bool {
+        self.reading.iter().any(|reading| *reading < epoch) || self.selects.is_any_before(epoch)
+    }
+}

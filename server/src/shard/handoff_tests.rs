@@ -1,0 +1,200 @@
+//! Two shards that hand a cell over, step by step: what moves, what is seen, and what is undone.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use futures::executor::block_on;
+
+use crate::host::Alone;
+use crate::message::{
+    HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, LabelSource, LabelSpan, PartPool, PartSeries,
+    Piece, ReadError, ReadReply, ReadRequest, Remaining, SelectContent, Selection, WriteBody, WritePart,
+};
+use crate::model::{CellId, Epoch, Labels, Sample, SeriesId, SeriesIdHasher, ShardId};
+use crate::shard::append::TimeBounds;
+use crate::shard::handoff::{Taken, take_step};
+use crate::shard::ownership::Ownership;
+use crate::shard::{Shard, read};
+use crate::wal::{MemoryLog, NoJournal};
+
+const CELL: CellId = CellId(5);
+/// Of the handoff.
+const EPOCH: Epoch = Epoch(2);
+const EVER: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX };
+/// Enough that chunks are cut.
+const SCRAPES: i64 = 300;
+
+type Shared = Rc<RefCell<Shard>>;
+
+struct Pair {
+    source: Shared,
+    target: Shared,
+}
+
+impl Pair {
+    /// A source with so many series in the cell, and a target that takes so many.
+    fn new(series: usize, series_max: usize) -> Self {
+        let source = Shard::new(ShardId(0), usize::MAX);
+        let mut target = Shard::new(ShardId(1), series_max);
+        target.set_ownership(Ownership::of(Epoch::FIRST, |_| None));
+        let pair = Self { source: Rc::new(RefCell::new(source)), target: Rc::new(RefCell::new(target)) };
+        (0..SCRAPES).for_each(|at| append(&pair.source, series, at * 15_000));
+        pair
+    }
+
+    fn pass(&self) -> Result<u64, HandoffRefusal> {
+        let mut series = 0;
+        loop {
+            let HandoffReply::Copied(piece) = step(&self.source, HandoffStep::Copy)? else {
+                panic!("a piece")
+            };
+            if piece.series == 0 {
+                return Ok(series);
+            }
+            series += piece.series;
+            step(&self.target, HandoffStep::Take(piece))?;
+        }
+    }
+
+    /// Up to the target's owning the cell. `between` runs before the last pass but one.
+    fn bring_over(&self, between: impl Fn()) -> Taken {
+        step(&self.target, HandoffStep::Expect)?;
+        self.pass()?;
+        between();
+        self.pass()?;
+        step(&self.source, HandoffStep::Drain)?;
+        self.pass()?;
+        step(&self.target, HandoffStep::Own { from: ShardId(0) })
+    }
+
+    /// What both tell at an epoch: each series once.
+    fn seen(&self, epoch: Epoch) -> Vec<(Labels, usize)> {
+        let mut seen = select(&self.source, epoch).unwrap();
+        seen.extend(select(&self.target, epoch).unwrap());
+        seen.sort();
+        seen
+    }
+}
+
+fn step(shard: &Shared, step: HandoffStep) -> Taken {
+    let taken = Rc::new(Cell::new(None));
+    let answer = {
+        let taken = Rc::clone(&taken);
+        move |answer| taken.set(Some(answer))
+    };
+    let request = HandoffRequest { cell: CELL, epoch: EPOCH, step };
+    take_step(shard, &MemoryLog::default(), &Alone, request, answer);
+    taken.take().expect("alone, every job runs to its end at once")
+}
+
+fn labels(number: usize) -> Labels {
+    Labels::from_pairs([("__name__", "up"), ("instance", &*format!("i{number:05}"))])
+}
+
+fn series_id(block: &[u8]) -> SeriesId {
+    let id = SeriesIdHasher::new(1, "").hash_canonical(block).0;
+    SeriesId(u128::from(CELL.0) << 118 | id & ((1 << 118) - 1))
+}
+
+/// One sample of each series.
+fn append(shard: &Shared, series: usize, at_ms: i64) {
+    let (mut bytes, mut entries, mut samples) = (Vec::new(), Vec::new(), Vec::new());
+    for number in 0..series {
+        let block = labels(number).to_canonical();
+        let span = LabelSpan::new(LabelSource::Wire, bytes.len(), block.len());
+        bytes.extend_from_slice(&block);
+        entries.push(PartSeries { id: series_id(&block), labels: span, samples: 1 });
+        samples.push(Sample::new(at_ms, (number as i64 * at_ms) as f64));
+    }
+    let body = WriteBody { bytes: bytes.into(), ..WriteBody::default() };
+    let outcome = shard.borrow_mut().append(&body, &entries, &samples, EVER, &mut NoJournal);
+    assert_eq!(outcome.written, series as u64);
+}
+
+/// The series that a shard answers for, with the number of their samples.
+fn select(shard: &Shared, epoch: Epoch) -> Result<Vec<(Labels, usize)>, ReadError> {
+    let everything = Selection { matchers: [].into(), min_ms: i64::MIN, max_ms: i64::MAX };
+    let ask = |request| block_on(read::answer(Rc::clone(shard), Alone, epoch, request));
+    let opened = ask(ReadRequest::Select(everything, SelectContent::Chunks))?;
+    let ReadReply::Selected(select, _) = *opened else { panic!("a select is opened") };
+    let fetched = ask(ReadRequest::Fetch { select, bytes: usize::MAX })?;
+    let ReadReply::Series(series, Remaining::Nothing) = *fetched else { panic!("all is fetched") };
+    let told = series.into_iter().map(|one| (one.labels, one.chunks.iter().map(|c| c.count()).sum()));
+    Ok(told.collect())
+}
+
+fn takes(shard: &Shared, epoch: Epoch) -> bool {
+    let mut part = PartPool::default().take().unwrap();
+    let id = series_id(&labels(0).to_canonical());
+    part.series.push(PartSeries { id, labels: LabelSpan::NOWHERE, samples: 0 });
+    part.epoch = epoch;
+    let mut write = WritePart { body: Arc::default(), part };
+    shard.borrow().ownership.split_off(&mut write).is_none()
+}
+
+#[test]
+fn a_cell_moves_with_what_came_while_it_was_copied_and_is_seen_once_all_the_time() {
+    let pair = Pair::new(500, usize::MAX);
+    let more = || (0..5).for_each(|at| append(&pair.source, 510, (SCRAPES + at) * 15_000));
+    let owned = pair.bring_over(more);
+    assert_eq!(owned, Ok(HandoffReply::Owned { series: 510 }));
+    let samples = |number| if number < 500 { SCRAPES as usize + 5 } else { 5 };
+    let expect: Vec<_> = (0..510).map(|number| (labels(number), samples(number))).collect();
+    assert_eq!(pair.seen(Epoch::FIRST), expect, "before it is shown");
+    step(&pair.target, HandoffStep::Show).unwrap();
+    for epoch in [Epoch::FIRST, EPOCH, EPOCH.next()] {
+        assert_eq!(pair.seen(epoch), expect, "at {epoch:?}");
+    }
+    assert!(!takes(&pair.source, Epoch::FIRST) && takes(&pair.target, EPOCH));
+    let (source, target) = (pair.source.borrow().stats(), pair.target.borrow().stats());
+    assert_eq!((source.series, target.series), (510, 510), "until the source lets go");
+    step(&pair.source, HandoffStep::Release { to: ShardId(1) }).unwrap();
+    assert_eq!(select(&pair.source, Epoch::FIRST), Err(ReadError::Moved));
+    assert_eq!(pair.seen(EPOCH), expect);
+    let (source, target) = (pair.source.borrow().stats(), pair.target.borrow().stats());
+    assert_eq!((source.series, target.series), (0, 510));
+    assert_eq!((source.sealed_chunks, source.label_pairs), (0, 0));
+}
+
+#[test]
+fn a_cell_that_stays_takes_parts_of_the_next_epoch_alone() {
+    let pair = Pair::new(50, usize::MAX);
+    let before = pair.seen(Epoch::FIRST);
+    pair.bring_over(|| {}).unwrap();
+    step(&pair.target, HandoffStep::Discard { from: ShardId(0) }).unwrap();
+    step(&pair.source, HandoffStep::Keep).unwrap();
+    for epoch in [Epoch::FIRST, EPOCH.next()] {
+        assert_eq!(pair.seen(epoch), before, "at {epoch:?}");
+    }
+    assert!(!takes(&pair.source, Epoch::FIRST) && takes(&pair.source, EPOCH.next()));
+    assert_eq!(pair.target.borrow().foreign_series(), 0, "the target forgets what it has");
+    assert_eq!(step(&pair.target, HandoffStep::Show), Err(HandoffRefusal::OutOfStep));
+}
+
+#[test]
+fn a_target_without_room_refuses_and_the_source_goes_on() {
+    let pair = Pair::new(50, 20);
+    assert_eq!(pair.bring_over(|| {}), Err(HandoffRefusal::Full));
+    step(&pair.target, HandoffStep::Discard { from: ShardId(0) }).unwrap();
+    step(&pair.source, HandoffStep::Keep).unwrap();
+    assert!(takes(&pair.source, Epoch::FIRST), "it was never drained");
+    assert_eq!(pair.target.borrow().foreign_series(), 0);
+}
+
+#[test]
+fn steps_that_do_not_follow_are_refused() {
+    let pair = Pair::new(1, usize::MAX);
+    let check = |shard: &Shared, asked, refusal| assert_eq!(step(shard, asked), Err(refusal));
+    check(&pair.source, HandoffStep::Expect, HandoffRefusal::OutOfStep);
+    check(&pair.source, HandoffStep::Drain, HandoffRefusal::OutOfStep);
+    check(&pair.source, HandoffStep::Release { to: ShardId(1) }, HandoffRefusal::OutOfStep);
+    check(&pair.target, HandoffStep::Copy, HandoffRefusal::NotHeld);
+    check(&pair.target, HandoffStep::Take(Piece::default()), HandoffRefusal::OutOfStep);
+    check(&pair.target, HandoffStep::Own { from: ShardId(0) }, HandoffRefusal::OutOfStep);
+    step(&pair.target, HandoffStep::Expect).unwrap();
+    check(&pair.target, HandoffStep::Expect, HandoffRefusal::Busy);
+    check(&pair.target, HandoffStep::Show, HandoffRefusal::OutOfStep);
+    let garbage = Piece { payload: vec![9], series: 1 };
+    assert!(matches!(step(&pair.target, HandoffStep::Take(garbage)), Err(HandoffRefusal::Unreadable(_))));
+}

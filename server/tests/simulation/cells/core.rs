@@ -1,0 +1,156 @@
+//! One core of the simulated node: its shard and log over the simulated disk, its worker and router.
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use silverback::clock::Clock;
+use silverback::config::{AckMode, WalRecovery};
+use silverback::disk::Disk;
+use silverback::model::ShardId;
+use silverback::shard::checkpoint::CheckpointPlace;
+use silverback::shard::restore::{Refs, Restorer};
+use silverback::shard::{Inbox, ReplyTo, Shard, Worker};
+use silverback::wal::frame::FrameKey;
+use silverback::wal::layout::Generation;
+use silverback::wal::progress::ReplayProgress;
+use silverback::wal::record::Group;
+use silverback::wal::replay::{LogPlace, Replayed, make_tail_durable, replay};
+use silverback::wal::segment::SegmentHeader;
+use silverback::wal::segments::{SegmentPlace, Segments};
+use silverback::wal::{Claims, DiskLog, Durable, Log, LogError, LogReport, MemoryLog, committer};
+
+use crate::cells::node::{Defect, Flushes};
+use crate::disk::SimDisk;
+use crate::executor::SimHost;
+
+/// A segment's blocks: few enough that a life goes through several.
+const SEGMENT_BLOCKS: u64 = 12;
+const NODE_SEED: u64 = 7;
+
+/// A shard whose log was replayed and is not open yet.
+pub struct Replayable {
+    pub shard: Rc<RefCell<Shard>>,
+    pub claims: Claims,
+    replayed: Replayed,
+    dir: Rc<str>,
+}
+
+/// A shard with its open log.
+#[derive(Clone)]
+pub struct SimCore {
+    pub shard: Rc<RefCell<Shard>>,
+    pub log: DiskLog,
+    pub place: CheckpointPlace<SimDisk>,
+}
+
+type Failure = Box<dyn std::error::Error>;
+
+impl Replayable {
+    pub async fn read(
+        disk: &SimDisk,
+        host: &SimHost,
+        generation: Generation,
+        shard: usize,
+    ) -> Result<Self, Failure> {
+        let dir: Rc<str> = generation.log_dir(shard).into();
+        let place = LogPlace { disk: disk.clone(), dir: Rc::clone(&dir), seed: NODE_SEED };
+        let shard = Rc::new(RefCell::new(Shard::new(ShardId(shard as u16), usize::MAX)));
+        let mut restorer = Restorer::new(Rc::clone(&shard), Refs::Kept, |_| true);
+        let progress = ReplayProgress::default();
+        let replayed = replay(&place, WalRecovery::Strict, host, &progress, &mut restorer).await?;
+        make_tail_durable(disk, &replayed).await?;
+        for name in place.files().await?.unfinished {
+            disk.remove(&place.path(&name)).await?;
+        }
+        Ok(Self { shard, claims: restorer.claims().clone(), replayed, dir })
+    }
+
+    pub async fn open(
+        self,
+        disk: SimDisk,
+        host: &SimHost,
+        shard: usize,
+        shards: usize,
+    ) -> Result<SimCore, Failure> {
+        let block_bytes = disk.block_bytes();
+        let place = SegmentPlace {
+            disk,
+            dir: self.dir,
+            seed: NODE_SEED,
+            key: FrameKey::new(NODE_SEED),
+            header: SegmentHeader {
+                shard: shard as u16,
+                shards: shards as u16,
+                seq: 0,
+                block_bytes: block_bytes as u32,
+            },
+            segment_bytes: SEGMENT_BLOCKS * block_bytes as u64,
+        };
+        let log = DiskLog::new(AckMode::Durable, Arc::default());
+        let shelf = Rc::new(RefCell::new(self.replayed.shelf));
+        let next_seq = self.replayed.next_seq;
+        let segments = Segments::new(place.clone(), host.clone(), log.clone(), Rc::clone(&shelf), next_seq);
+        committer::start(&log, segments, self.replayed.last, AckMode::Durable, host).await?;
+        Ok(SimCore {
+            shard: self.shard,
+            log,
+            place: CheckpointPlace { segments: place, shelf, bytes_min: 0 },
+        })
+    }
+}
+
+impl SimCore {
+    pub fn spawn_worker<D: Defect>(
+        &self,
+        inbox: Rc<Inbox>,
+        reply: impl Fn(ReplyTo, silverback::message::ShardReply) + Clone + 'static,
+        host: &SimHost,
+        clock_ms: &Rc<Cell<i64>>,
+        retention_ms: i64,
+    ) {
+        let worker = Worker {
+            shard: Rc::clone(&self.shard),
+            inbox,
+            log: SimLog::<D>(self.log.clone(), PhantomData),
+            host: host.clone(),
+            reply,
+            clock: Clock::Settable(Rc::clone(clock_ms)),
+            retention_ms,
+            core_stats: Box::new(|_| unreachable!("nobody asks for stats")),
+        };
+        host.spawn(worker.run());
+    }
+}
+
+/// The log, which may say that it has flushed what it hasn't.
+#[derive(Clone)]
+struct SimLog<D>(DiskLog, PhantomData<D>);
+
+impl<D: Defect> Log for SimLog<D> {
+    type Journal = Group;
+
+    fn check(&self) -> Result<(), LogError> {
+        self.0.check()
+    }
+
+    fn journal(&self) -> RefMut<'_, Group> {
+        self.0.journal()
+    }
+
+    fn report(&self) -> LogReport {
+        self.0.report()
+    }
+
+    async fn commit(&self) -> Result<Durable, LogError> {
+        self.0.commit().await
+    }
+
+    async fn flush(&self) -> Result<Durable, LogError> {
+        match D::FLUSHES {
+            Flushes::Awaited => self.0.flush().await,
+            Flushes::Claimed => MemoryLog::default().flush().await,
+        }
+    }
+}

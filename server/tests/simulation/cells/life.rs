@@ -1,0 +1,208 @@
+//! One life of the simulated node: clients, reads, retention, checkpoints, and cells on the move.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures::future::{LocalBoxFuture, join_all};
+use silverback::host::Host;
+use silverback::message::PartPool;
+use silverback::model::ShardId;
+use silverback::rebalance::HandoffFault;
+use silverback::shard::{checkpoint, maintenance};
+use silverback::wal::Lsn;
+
+use crate::cells::node::{Acceptor, Defect, SimNode};
+use crate::cells::sender::{Sender, cell};
+use crate::disk::SimDisk;
+use crate::executor::SimHost;
+use crate::fleet::Fleet;
+use crate::oracle::Oracle;
+use crate::plan::Plan;
+use crate::random::Random;
+use crate::trace::Trace;
+
+/// How far a life came.
+#[derive(Debug, Default)]
+pub enum Came {
+    #[default]
+    Starting,
+    Refused(String),
+    Serving,
+    Through,
+}
+
+/// What became of handoffs.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Moves {
+    pub moved: u64,
+    pub kept: u64,
+    /// Parts that came back.
+    pub sent_again: u64,
+}
+
+/// What a life's tasks need.
+pub struct CellLife {
+    pub plan: Plan,
+    pub shards: usize,
+    pub host: SimHost,
+    pub disk: SimDisk,
+    pub random: Random,
+    pub oracle: Rc<RefCell<Oracle>>,
+    pub fleets: Vec<Rc<RefCell<Fleet>>>,
+    pub clock_ms: Rc<Cell<i64>>,
+    pub pool: PartPool,
+    pub retention_ms: i64,
+    pub trace: Trace,
+    pub came: Rc<RefCell<Came>>,
+    pub moves: Rc<Cell<Moves>>,
+}
+
+/// How long what is left of moved cells may take to be freed.
+const FREED_WITHIN: Duration = Duration::from_secs(300);
+
+impl CellLife {
+    pub async fn run<D: Defect>(mut self) {
+        let times = (&self.clock_ms, self.retention_ms);
+        let lanes = self.random.fork();
+        let started =
+            SimNode::start::<D>(&self.disk, &self.host, self.shards, lanes, &self.pool, times).await;
+        let node = match started {
+            Ok(node) => Rc::new(node),
+            Err(error) => return *self.came.borrow_mut() = Came::Refused(error.to_string()),
+        };
+        *self.came.borrow_mut() = Came::Serving;
+        self.settle(&node).await;
+        self.work::<D>(&node).await;
+        self.read_and_check(&node.acceptors[0]).await;
+        self.check_nothing_is_left(&node).await;
+        node.close().await;
+        *self.came.borrow_mut() = Came::Through;
+    }
+
+    /// What came back must be all that was promised, and from now on it is decided.
+    async fn settle(&self, node: &SimNode) {
+        let held = node.acceptors[0].read_all().await;
+        let mut oracle = self.oracle.borrow_mut();
+        if let Err(fault) = oracle.check(&held, oracle.now()) {
+            panic!("after a restart: {fault}");
+        }
+        oracle.settle(&held, Lsn(0));
+    }
+
+    async fn work<D: Defect>(&mut self, node: &Rc<SimNode>) {
+        let mut tasks: Vec<LocalBoxFuture<()>> = Vec::new();
+        let batches = self.plan.parts * 6;
+        for (client, fleet) in self.fleets.clone().into_iter().take(self.plan.clients).enumerate() {
+            let sender = Sender { sends_again: client % 2 == 1, ..self.sender(node, fleet) };
+            let random = self.random.fork();
+            tasks.push(match client % 2 {
+                0 => Box::pin(sender.streamed::<D>(random, batches)),
+                _ => Box::pin(sender.one_by_one(random, batches)),
+            });
+        }
+        let random = [0; 5].map(|_| self.random.fork());
+        let [first_mover, second_mover, reads, retention, checkpoints] = random;
+        // Two movers: each meets the other's turn.
+        tasks.push(Box::pin(self.move_cells(node, first_mover, self.plan.parts * 2)));
+        tasks.push(Box::pin(self.move_cells(node, second_mover, self.plan.parts / 4)));
+        tasks.push(Box::pin(self.read(node, reads)));
+        tasks.push(Box::pin(self.retain(node, retention)));
+        tasks.push(Box::pin(self.write_checkpoints(node, checkpoints)));
+        tasks.push(Box::pin(self.make_room()));
+        join_all(tasks).await;
+    }
+
+    fn sender(&mut self, node: &SimNode, fleet: Rc<RefCell<Fleet>>) -> Sender {
+        Sender {
+            acceptor: self.random.pick(&node.acceptors).clone(),
+            fleet,
+            oracle: Rc::clone(&self.oracle),
+            clock_ms: Rc::clone(&self.clock_ms),
+            retention_ms: self.retention_ms,
+            sends_again: false,
+            moves: Rc::clone(&self.moves),
+            trace: self.trace.clone(),
+        }
+    }
+
+    async fn move_cells(&self, node: &SimNode, mut random: Random, times: usize) {
+        for _ in 0..times {
+            self.pause(&mut random, 1 << 18).await;
+            let (cell, to) = (cell(random.below(100)), ShardId(random.below(self.shards) as u16));
+            let handoffs = random.pick(&node.acceptors).handoffs.clone();
+            let handed = handoffs.hand_over(&self.host, cell, to).await;
+            let mut moves = self.moves.get();
+            match &handed {
+                Ok(_) => moves.moved += 1,
+                Err(HandoffFault::Busy | HandoffFault::AlreadyThere) => {}
+                Err(_) => moves.kept += 1,
+            }
+            self.moves.set(moves);
+            self.trace.event(
+                "handoff",
+                [cell.0.into(), to.0.into()],
+                format_args!("{cell:?} to {to:?}: {handed:?}"),
+            );
+        }
+    }
+
+    async fn read(&self, node: &SimNode, mut random: Random) {
+        for _ in 0..self.plan.upkeep {
+            self.pause(&mut random, 1 << 20).await;
+            self.read_and_check(random.pick(&node.acceptors)).await;
+        }
+    }
+
+    /// Reads all while writes go on, and holds it against what was acknowledged before.
+    async fn read_and_check(&self, acceptor: &Acceptor) {
+        let before = self.oracle.borrow().now();
+        let held = acceptor.read_all().await;
+        if let Err(fault) = self.oracle.borrow().check(&held, before) {
+            panic!("a read: {fault}");
+        }
+    }
+
+    async fn retain(&self, node: &SimNode, mut random: Random) {
+        for _ in 0..self.plan.upkeep {
+            self.pause(&mut random, 1 << 20).await;
+            let core = random.pick(&node.cores);
+            let horizon_ms = self.clock_ms.get() - self.retention_ms;
+            self.oracle.borrow_mut().expire_before(horizon_ms);
+            maintenance::retain(&core.shard, &core.log, &self.host, horizon_ms).await;
+        }
+    }
+
+    async fn write_checkpoints(&self, node: &SimNode, mut random: Random) {
+        for _ in 0..self.plan.checkpoints {
+            self.pause(&mut random, 1 << 20).await;
+            let core = random.pick(&node.cores);
+            let written = checkpoint::write(&core.shard, &core.log, &core.place, &self.host).await;
+            self.trace.event("checkpoint", [0, 0], format_args!("{:?}", written.is_ok()));
+        }
+    }
+
+    async fn pause(&self, random: &mut Random, most_us: usize) {
+        self.host.sleep(Duration::from_micros(random.by_magnitude(most_us) as u64)).await;
+    }
+
+    /// A full disk has room again some time later.
+    async fn make_room(&self) {
+        self.host.sleep(Duration::from_secs(3)).await;
+        self.disk.set_faults(|faults| faults.capacity_bytes = None);
+    }
+
+    /// Each series ends up on the one shard that owns its cell.
+    async fn check_nothing_is_left(&self, node: &SimNode) {
+        let began_us = self.host.monotonic_us();
+        while node.foreign_series() > 0 {
+            let waited = Duration::from_micros(self.host.monotonic_us() - began_us);
+            assert!(waited < FREED_WITHIN, "{} series are left where they left", node.foreign_series());
+            self.host.sleep(Duration::from_millis(100)).await;
+        }
+        for number in 0..10 {
+            let owners = node.cores.iter().filter(|core| core.shard.borrow().owns(cell(number))).count();
+            assert_eq!(owners, 1, "{:?} has {owners} owners", cell(number));
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The simulated node: its cores, and the lanes between them; and what may be wrong with it on
+//! purpose, to see that it is found out.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use silverback::message::{PartPool, ReadError, ReadReply, ReadRequest, Remaining, SelectContent};
+use silverback::message::{SelectId, Selection, ShardReply, ShardRequest};
+use silverback::model::{Epoch, ShardId};
+use silverback::rebalance::Handoffs;
+use silverback::routing::{Router, RoutingTable};
+use silverback::shard::Inbox;
+use silverback::wal::layout::{self, Layout};
+
+use crate::cells::core::{Replayable, SimCore};
+use crate::cells::lanes::{Mesh, deliver};
+use crate::disk::SimDisk;
+use crate::executor::{SimHost, give_way};
+use crate::oracle::Held;
+use crate::random::Random;
+
+/// What is wrong with a node.
+pub trait Defect: 'static + Clone {
+    const DRAINS: Drains = Drains::Heeded;
+    const FLUSHES: Flushes = Flushes::Awaited;
+    const OWNERS: Owners = Owners::AsClaimed;
+    const STREAMS: Streams = Streams::InOrder;
+}
+
+/// What a source does when it is told to drain a cell.
+pub enum Drains {
+    Heeded,
+    Forgotten,
+}
+
+/// Whether a target's claim is on disk when it says so.
+pub enum Flushes {
+    Awaited,
+    Claimed,
+}
+
+/// Whose cells are after a restart.
+pub enum Owners {
+    AsClaimed,
+    AsDealtOut,
+}
+
+/// What a stream does about batches that came back.
+pub enum Streams {
+    InOrder,
+    Hurried,
+}
+
+/// Nothing is wrong.
+#[derive(Clone)]
+pub struct Sound;
+impl Defect for Sound {}
+
+/// The source takes writes on while the last of the cell is copied.
+#[derive(Clone)]
+pub struct DrainForgotten;
+impl Defect for DrainForgotten {
+    const DRAINS: Drains = Drains::Forgotten;
+}
+
+/// The source lets go of a cell before the target's claim is on disk.
+#[derive(Clone)]
+pub struct LetGoTooEarly;
+impl Defect for LetGoTooEarly {
+    const FLUSHES: Flushes = Flushes::Claimed;
+}
+
+/// A restart deals all cells out as the first start did.
+#[derive(Clone)]
+pub struct OwnersForgotten;
+impl Defect for OwnersForgotten {
+    const OWNERS: Owners = Owners::AsDealtOut;
+}
+
+/// A stream goes on with a new table while parts of it are on their way by an old one.
+#[derive(Clone)]
+pub struct StreamHurried;
+impl Defect for StreamHurried {
+    const STREAMS: Streams = Streams::Hurried;
+}
+
+/// One core as its clients have it.
+#[derive(Clone)]
+pub struct Acceptor {
+    pub router: Rc<Router>,
+    pub handoffs: Handoffs,
+    pub pool: PartPool,
+    pub host: SimHost,
+}
+
+pub struct SimNode {
+    pub cores: Vec<SimCore>,
+    pub acceptors: Vec<Acceptor>,
+    inboxes: Vec<Rc<Inbox>>,
+    mesh: Mesh,
+}
+
+impl SimNode {
+    pub async fn start<D: Defect>(
+        disk: &SimDisk,
+        host: &SimHost,
+        shards: usize,
+        mut random: Random,
+        pool: &PartPool,
+        (clock_ms, retention_ms): (&Rc<Cell<i64>>, i64),
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let generation = match layout::prepare(disk, shards).await? {
+            Layout::Same(generation) => generation,
+            Layout::Changed { .. } => unreachable!("a seed has one number of shards"),
+        };
+        let mut replayed = Vec::new();
+        for shard in 0..shards {
+            replayed.push(Replayable::read(disk, host, generation, shard).await?);
+        }
+        let claims: Vec<_> = replayed.iter().map(|replayed| replayed.claims.clone()).collect();
+        let table = match D::OWNERS {
+            Owners::AsClaimed => RoutingTable::of_claims(&claims),
+            Owners::AsDealtOut => RoutingTable::even(shards),
+        };
+        let (mesh, receivers) = Mesh::new(shards, random.fork());
+        let mut node = Self { cores: Vec::new(), acceptors: Vec::new(), inboxes: Vec::new(), mesh };
+        let turn = Arc::default();
+        for (at, replayed) in replayed.into_iter().enumerate() {
+            let own = table.ownership_of(ShardId(at as u16), &claims[at]);
+            replayed.shard.borrow_mut().set_ownership(own);
+            let core = replayed.open(disk.clone(), host, at, shards).await?;
+            let inbox = Rc::<Inbox>::default();
+            let lanes = Box::new(node.mesh.from(at));
+            let router = Rc::new(Router::new(at, table.clone(), Rc::clone(&inbox), lanes));
+            let replies = Rc::clone(&router);
+            let reply = move |to, reply| replies.reply(to, reply);
+            core.spawn_worker::<D>(Rc::clone(&inbox), reply, host, clock_ms, retention_ms);
+            let handoffs = Handoffs::new(Rc::clone(&router), Arc::clone(&turn));
+            node.acceptors.push(Acceptor { router, handoffs, pool: pool.clone(), host: host.clone() });
+            node.cores.push(core);
+            node.inboxes.push(inbox);
+        }
+        for lane in receivers {
+            let router = Rc::clone(&node.acceptors[lane.to].router);
+            host.spawn(deliver::<D>(lane, router, host.clone(), random.fork()));
+        }
+        Ok(node)
+    }
+
+    /// Series that lie where they don't belong.
+    pub fn foreign_series(&self) -> usize {
+        self.cores.iter().map(|core| core.shard.borrow().foreign_series()).sum()
+    }
+
+    pub async fn close(&self) {
+        self.inboxes.iter().for_each(|inbox| inbox.close());
+        for core in &self.cores {
+            core.log.close().await;
+        }
+        self.mesh.close();
+    }
+}
+
+impl Acceptor {
+    /// All that the node holds, in the order of the labels.
+    pub async fn read_all(&self) -> Held {
+        loop {
+            match self.read_by(self.router.read_epoch()).await {
+                Ok(held) => return held,
+                Err(ReadError::Moved) => give_way(1).await,
+                Err(error) => panic!("a read: {error}"),
+            }
+        }
+    }
+
+    async fn read_by(&self, epoch: Epoch) -> Result<Held, ReadError> {
+        let everything = Selection { matchers: Arc::new([]), min_ms: i64::MIN, max_ms: i64::MAX };
+        let select = ReadRequest::Select(everything, SelectContent::Chunks);
+        let shards: Vec<_> = self.router.shards().collect();
+        let asked = shards.iter().map(|shard| self.ask(*shard, epoch, select.clone()));
+        let opened = futures::future::join_all(asked).await;
+        let mut held = Held::new();
+        let mut failed = None;
+        for (shard, opened) in shards.into_iter().zip(opened) {
+            match opened {
+                Ok(ReadReply::Selected(select, _)) if failed.is_none() => {
+                    self.fetch_all(shard, select, epoch, &mut held).await?;
+                }
+                Ok(ReadReply::Selected(select, _)) => {
+                    drop(self.ask(shard, epoch, ReadRequest::Close(select)).await);
+                }
+                Ok(other) => panic!("a select is opened: {other:?}"),
+                Err(error) => failed = Some(error),
+            }
+        }
+        held.sort_by(|a, b| a.labels.cmp(&b.labels));
+        failed.map_or(Ok(held), Err)
+    }
+
+    async fn fetch_all(
+        &self,
+        shard: ShardId,
+        select: SelectId,
+        epoch: Epoch,
+        held: &mut Held,
+    ) -> Result<(), ReadError> {
+        loop {
+            match self.ask(shard, epoch, ReadRequest::Fetch { select, bytes: 4096 }).await? {
+                ReadReply::Series(series, remaining) => {
+                    held.extend(series);
+                    if remaining == Remaining::Nothing {
+                        return Ok(());
+                    }
+                }
+                other => panic!("a fetch is answered with {other:?}"),
+            }
+        }
+    }
+
+    async fn ask(&self, shard: ShardId, epoch: Epoch, request: ReadRequest) -> Result<ReadReply, ReadError> {
+        loop {
+            match self.router.ask(shard, ShardRequest::Read(epoch, Box::new(request.clone()))) {
+                Ok(answer) => match answer.await {
+                    ShardReply::Read(reply) => return reply.map(|reply| *reply),
+                    other => panic!("a read is answered with {other:?}"),
+                },
+                // A full lane: of a fan-out's requests each has the same epoch all the same.
+                Err(_) => give_way(1).await,
+            }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Clients of the simulated node: one request at a time, or a stream with several batches under way.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use silverback::host::Host;
+use silverback::limits::CELL_COUNT;
+use silverback::message::{LabelSource, LabelSpan, ShardReply, ShardRequest, WriteBody, WritePart};
+use silverback::model::{CellId, Epoch, RefusedReason, SeriesId, SeriesIdHasher};
+use silverback::routing::{Answer, Overloaded, Split, follow, take_moved};
+use silverback::wal::{LogError, Lsn};
+
+use crate::cells::life::Moves;
+use crate::cells::node::{Acceptor, Defect, Streams};
+use crate::fleet::{Fleet, Scraped};
+use crate::oracle::Oracle;
+use crate::random::Random;
+use crate::trace::Trace;
+
+/// All series lie in so few cells that each has some.
+const CELLS: usize = 5;
+/// Batches that a stream has under way.
+const WINDOW: usize = 6;
+/// How often a batch is sent again that a full disk refused.
+const RETRIES: usize = 20;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// One of the few cells.
+pub fn cell(number: usize) -> CellId {
+    CellId((number % CELLS * (CELL_COUNT / CELLS)) as u16)
+}
+
+/// The id that labels hash to, moved to one of the few cells.
+fn series_id(hasher: SeriesIdHasher, block: &[u8]) -> SeriesId {
+    let id = hasher.hash_canonical(block).0;
+    let shift = 128 - CELL_COUNT.trailing_zeros();
+    SeriesId(u128::from(cell((id >> shift) as usize).0) << shift | id & ((1 << shift) - 1))
+}
+
+/// One sender.
+#[derive(Clone)]
+pub struct Sender {
+    pub acceptor: Acceptor,
+    pub fleet: Rc<RefCell<Fleet>>,
+    pub oracle: Rc<RefCell<Oracle>>,
+    pub clock_ms: Rc<Cell<i64>>,
+    pub retention_ms: i64,
+    /// Whether what was sent is sent again.
+    pub sends_again: bool,
+    pub moves: Rc<Cell<Moves>>,
+    pub trace: Trace,
+}
+
+/// What became of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Taken,
+    Full,
+    Failed,
+}
+
+/// A batch of a stream that is under way.
+struct Flying {
+    batch: Vec<Scraped>,
+    epoch: Epoch,
+    answers: Vec<Answer>,
+}
+
+impl Sender {
+    /// Sends so many batches, each once the one before is answered. Some are sent again later.
+    pub async fn one_by_one(self, mut random: Random, batches: usize) {
+        let mut recent: VecDeque<Vec<Scraped>> = VecDeque::new();
+        for _ in 0..batches {
+            self.idle(&mut random).await;
+            let is_retry = !recent.is_empty() && random.one_in(4);
+            let batch = if is_retry {
+                recent[random.below(recent.len())].clone()
+            } else {
+                self.next_batch(&mut random)
+            };
+            match self.write(&batch).await {
+                Outcome::Taken => recent.push_front(batch),
+                Outcome::Full => {}
+                Outcome::Failed => return,
+            }
+            recent.truncate(8);
+        }
+    }
+
+    async fn write(&self, batch: &[Scraped]) -> Outcome {
+        for _ in 0..RETRIES {
+            let answers = self.send(batch).await;
+            match self.land(batch, answers).await {
+                Outcome::Full => self.acceptor.host.sleep(Duration::from_millis(200)).await,
+                outcome => return outcome,
+            }
+        }
+        Outcome::Full
+    }
+
+    /// Sends batches as a stream does: several under way, none behind others that were split by another
+    /// table, and what came back of the oldest sent on before anything of a later one.
+    pub async fn streamed<D: Defect>(self, mut random: Random, batches: usize) {
+        let mut flying: VecDeque<Flying> = VecDeque::new();
+        for _ in 0..batches {
+            self.idle(&mut random).await;
+            let batch = self.next_batch(&mut random);
+            while flying.len() >= random.within(1..WINDOW + 1) {
+                if !self.land_first(&mut flying).await {
+                    return;
+                }
+            }
+            self.note_sent(&batch);
+            let (epoch, answers) = loop {
+                match D::STREAMS {
+                    Streams::InOrder => {
+                        while self.is_behind_another_table(&flying) {
+                            if !self.land_first(&mut flying).await {
+                                return;
+                            }
+                        }
+                    }
+                    Streams::Hurried => {}
+                }
+                match self.offer(&batch) {
+                    Ok(sent) => break sent,
+                    Err(Overloaded) => self.acceptor.host.sleep(PAUSE).await,
+                }
+            };
+            flying.push_back(Flying { batch, epoch, answers });
+        }
+        while !flying.is_empty() && self.land_first(&mut flying).await {}
+    }
+
+    fn is_behind_another_table(&self, flying: &VecDeque<Flying>) -> bool {
+        let epoch = self.acceptor.router.table().epoch();
+        flying.iter().any(|flying| flying.epoch != epoch)
+    }
+
+    /// Tells whether the stream goes on.
+    async fn land_first(&self, flying: &mut VecDeque<Flying>) -> bool {
+        let Some(first) = flying.pop_front() else { return true };
+        self.land(&first.batch, first.answers).await == Outcome::Taken
+    }
+
+    async fn idle(&self, random: &mut Random) {
+        match random.below(20) {
+            0 => self.fleet.borrow_mut().churn(random),
+            1 | 2 => {
+                let pause_us = random.by_magnitude(1 << 20) as u64;
+                self.acceptor.host.sleep(Duration::from_micros(pause_us)).await;
+            }
+            _ => {}
+        }
+    }
+
+    fn next_batch(&self, random: &mut Random) -> Vec<Scraped> {
+        let now_ms = self.clock_ms.get() + random.within(1..15_000) as i64;
+        self.clock_ms.set(now_ms);
+        self.fleet.borrow_mut().scrape(random, now_ms)
+    }
+
+    fn note_sent(&self, batch: &[Scraped]) {
+        let mut oracle = self.oracle.borrow_mut();
+        for (labels, samples) in batch {
+            samples.iter().for_each(|sample| oracle.sent(labels, *sample, Lsn(0)));
+        }
+    }
+
+    async fn send(&self, batch: &[Scraped]) -> Vec<Answer> {
+        self.note_sent(batch);
+        loop {
+            match self.offer(batch) {
+                Ok((_, answers)) => return answers,
+                Err(Overloaded) => self.acceptor.host.sleep(PAUSE).await,
+            }
+        }
+    }
+
+    /// Sends a batch's parts, and tells the epoch by which they were split.
+    fn offer(&self, batch: &[Scraped]) -> Result<(Epoch, Vec<Answer>), Overloaded> {
+        let router = &self.acceptor.router;
+        let epoch = router.table().epoch();
+        let hasher = SeriesIdHasher::new(1, "");
+        let (mut bytes, mut split) = (Vec::new(), Split::new(router.table(), &self.acceptor.pool));
+        for (labels, samples) in batch {
+            let block = labels.to_canonical();
+            let span = LabelSpan::new(LabelSource::Wire, bytes.len(), block.len());
+            bytes.extend_from_slice(&block);
+            split.series(series_id(hasher, &block), span, samples.len() as u32);
+            samples.iter().for_each(|sample| split.sample(*sample));
+        }
+        let body = Arc::new(WriteBody { bytes: bytes.into(), ..WriteBody::default() });
+        let parts = split.finish()?;
+        let asked = parts.map(|(shard, part)| {
+            router.ask(shard, ShardRequest::Write(WritePart { body: Arc::clone(&body), part }))
+        });
+        Ok((epoch, asked.collect::<Result<_, _>>()?))
+    }
+
+    /// Waits for a batch's answers, and sends on what came back.
+    async fn land(&self, batch: &[Scraped], answers: Vec<Answer>) -> Outcome {
+        let (mut moved, mut landed) = (Vec::new(), Vec::new());
+        for mut reply in join_all(answers).await {
+            moved.extend(take_moved(&mut reply));
+            landed.push(reply);
+        }
+        let mut moves = self.moves.get();
+        moves.sent_again += moved.len() as u64;
+        self.moves.set(moves);
+        let pause = async || self.acceptor.host.sleep(PAUSE).await;
+        landed.extend(follow(&self.acceptor.router, &self.acceptor.pool, moved, pause).await);
+        let outcomes: Vec<_> = landed.iter().map(|reply| self.outcome(batch, reply)).collect();
+        let outcome = [Outcome::Failed, Outcome::Full].into_iter().find(|bad| outcomes.contains(bad));
+        self.trace.event("batch", [batch.len() as u64, 0], format_args!("{outcome:?}"));
+        outcome.unwrap_or_else(|| {
+            let mut oracle = self.oracle.borrow_mut();
+            // A sample that was too old is in none of the answers' favour: see `outcome`.
+            let oldest_ms = self.horizon_ms(&oracle);
+            for (labels, samples) in batch {
+                let young = samples.iter().filter(|sample| sample.timestamp_ms >= oldest_ms);
+                young.for_each(|sample| oracle.acknowledged(labels, *sample, Lsn(0)));
+            }
+            Outcome::Taken
+        })
+    }
+
+    fn outcome(&self, batch: &[Scraped], reply: &ShardReply) -> Outcome {
+        match reply {
+            ShardReply::Written(ack) => {
+                let horizon_ms = self.horizon_ms(&self.oracle.borrow());
+                let times = batch.iter().flat_map(|(_, samples)| samples).map(|s| s.timestamp_ms);
+                let aged = times.filter(|time_ms| *time_ms < horizon_ms).count() as u64;
+                let refused = ack.refusals.as_ref().map_or(0, |refusals| refusals.counts.total());
+                assert!(refused <= aged, "{aged} of a batch are too old: {:?}", ack.refusals);
+                let counts = ack.refusals.as_ref().map(|refusals| refusals.counts).unwrap_or_default();
+                // A sample that is sent again may have been dropped by retention.
+                let overtaken = counts.get(RefusedReason::OutOfOrder);
+                assert!(overtaken == 0 || self.sends_again, "overtaken: {:?}", ack.refusals);
+                Outcome::Taken
+            }
+            ShardReply::NotDurable(LogError::Full(_)) => Outcome::Full,
+            ShardReply::NotDurable(LogError::Failed(_)) => Outcome::Failed,
+            other => panic!("a write is answered with {other:?}"),
+        }
+    }
+
+    /// What is older may be refused, or gone.
+    fn horizon_ms(&self, oracle: &Oracle) -> i64 {
+        (self.clock_ms.get() - self.retention_ms).max(oracle.horizon_ms())
+    }
+}

@@ -1,5 +1,5 @@
 //! `silverback seccomp-profile`: what a container runtime has to be given so that the node may use
-//! io_uring. It knows the profile and where to put it; who applies it is the runtime's business.
+//! io_uring, and take memory from its NUMA node. It knows the profile and where to put it; who applies it is the runtime's business.
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -9,7 +9,8 @@ use futures::executor::block_on;
 
 use crate::runtime::{Shutdown, signals};
 
-/// What containerd allows a process without capabilities, and io_uring's three calls.
+/// What containerd allows a process without capabilities, io_uring's three calls, and
+/// `set_mempolicy`.
 pub const PROFILE: &str = include_str!("../../../deploy/chart/files/seccomp.json");
 
 /// Puts the profile into `file`. A kubelet that reads it meanwhile sees the old one or the new one.
@@ -51,7 +52,9 @@ mod tests {
     #[test]
     fn the_profile_allows_io_uring_and_refuses_what_it_doesn_t_name() {
         let allowed = allowed();
-        for name in ["io_uring_setup", "io_uring_enter", "io_uring_register", "read", "futex"] {
+        for name in
+            ["io_uring_setup", "io_uring_enter", "io_uring_register", "set_mempolicy", "read", "futex"]
+        {
             assert!(allowed.iter().any(|known| known == name), "{name}");
         }
         for name in ["mount", "bpf", "setns", "unshare", "keyctl", "perf_event_open"] {

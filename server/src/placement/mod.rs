@@ -2,7 +2,7 @@
 //!
 //! - [`topology`]: NUMA nodes, cores, SMT siblings, quota, as the kernel's files tell them below
 //!   [`roots`] that tests make up; [`memory`]: how much the process may take;
-//! - [`plan`]: which shard runs on which CPU and takes its memory from which node: a pure function;
+//! - [`mod@plan`]: which shard runs on which CPU and takes its memory from which node: a pure function;
 //! - [`picture`]: both of them as text and as JSON.
 //!
 //! Nothing here pins a thread or binds memory: that is the runtime's.

@@ -326,16 +326,20 @@ fn make(cpu: usize, options: &Options) -> Result<LocalExecutor, String> {
 mod tests {
     use super::*;
 
-    /// What `cpus` with this time limit come to.
-    fn check(cpus: Vec<usize>, start_timeout: Duration) -> Result<Vec<usize>, RunError> {
-        let options =
-            Options { start_timeout, io_memory_bytes: 64 << 10, lane_capacity: 8, ..Options::on_cpus(cpus) };
+    /// What `cpus` come to.
+    fn check(cpus: Vec<usize>) -> Result<Vec<usize>, RunError> {
+        let options = Options {
+            start_timeout: Duration::from_secs(30),
+            io_memory_bytes: 64 << 10,
+            lane_capacity: 8,
+            ..Options::on_cpus(cpus)
+        };
         run(&options, &Shutdown::new(), |executor: Executor<()>| async move { executor.index })
     }
 
     #[test]
     fn executors_give_their_outputs_in_order() {
-        assert_eq!(check(vec![0, 0, 0], Duration::from_secs(30)).unwrap(), [0, 1, 2]);
+        assert_eq!(check(vec![0, 0, 0]).unwrap(), [0, 1, 2]);
     }
 
     #[test]
@@ -364,17 +368,20 @@ mod tests {
 
     #[test]
     fn no_cpu_is_an_error() {
-        assert!(matches!(check(vec![], Duration::from_secs(30)), Err(RunError::NoCpus)));
+        assert!(matches!(check(vec![]), Err(RunError::NoCpus)));
     }
 
     #[test]
     fn an_executor_that_cannot_start_keeps_the_others_from_starting() {
-        let failed = check(vec![0, 1 << 20], Duration::from_secs(30));
+        let failed = check(vec![0, 1 << 20]);
         assert!(matches!(failed, Err(RunError::Start { index: 1, cpu: 1_048_576, .. })), "{failed:?}");
     }
 
     #[test]
     fn an_executor_that_is_not_there_in_time_is_an_error() {
-        assert!(matches!(check(vec![0, 0], Duration::ZERO), Err(RunError::StartTimeout(_))));
+        let (reports, reported) = channel();
+        reports.send(Made { index: 0, cpu: 0, result: Ok(()), memory: Ok(()) }).expect("a receiver");
+        let limit = Duration::from_millis(10);
+        assert!(matches!(await_all_made(&reported, 2, limit), Err(RunError::StartTimeout(_))));
     }
 }

@@ -163,7 +163,11 @@ impl Recovery<'_> {
             let replayed = replay(&place, recovery, &self.host, self.progress, &mut restorer).await?;
             self.tell(&place.dir, &replayed);
         }
-        self.shard.borrow_mut().set_ownership(table.ownership_of(self.own_shard(), &Claims::default()));
+        {
+            let mut shard = self.shard.borrow_mut();
+            shard.free_left_out();
+            shard.set_ownership(table.ownership_of(self.own_shard(), &Claims::default()));
+        }
         let place = self.segment_place(disk, to.unfinished_log_dir(self.index));
         let checkpoint_bytes = checkpoint::write_first(&self.shard, &place, &self.host).await;
         let checkpoint_bytes = checkpoint_bytes.map_err(RecoveryError::Changing)?;

@@ -98,7 +98,10 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
         // missing in those that were interned and have no series yet.
         for series in record.iter() {
             let series = series.map_err(contradicts)?;
-            self.forget_former(shard, series.series, series.id);
+            // What another log has left of a cell says nothing of the series that its owner has.
+            if (self.owns)(series.id.cell()) {
+                self.forget_former(shard, series.series, series.id);
+            }
         }
         for series in record.iter() {
             let series = series.map_err(contradicts)?;
@@ -255,7 +258,8 @@ impl<F: Fn(CellId) -> bool> Restore for Restorer<F> {
                 shard.removed = removed.iter().map(SeriesRef).filter(|at| !shard.store.holds(*at)).collect();
                 shard.store.free_vacant(|at| removed.contains(at.0));
             }
-            Refs::Renumbered(_) => shard.store.free_vacant(|_| false),
+            // Other logs may follow: see [`Shard::free_left_out`].
+            Refs::Renumbered(_) => {}
         }
         match self.unknown.len() {
             0 => Ok(()),
@@ -319,6 +323,12 @@ impl Refs {
 }
 
 impl Shard {
+    /// Lets new series have the refs that were left out while several logs were put back, once all of
+    /// them are.
+    pub fn free_left_out(&mut self) {
+        self.store.free_vacant(|_| false);
+    }
+
     /// Takes a series that was put into the store into its cell and the index.
     pub(super) fn adopt(&mut self, series: SeriesRef) {
         self.index.add(series, self.store.labels(series));

@@ -22,7 +22,7 @@ const SENDERS: u64 = 4;
 const SMALL: [&str; 4] = ["--wal-segment-bytes", "1MiB", "--checkpoint-bytes", "1MiB"];
 
 /// A node that is killed and started over, and its senders.
-struct Trial {
+pub struct Trial {
     home: Home,
     arguments: Vec<&'static str>,
     random: Random,
@@ -42,7 +42,7 @@ struct Seen {
 }
 
 impl Trial {
-    fn new(name: &str, arguments: &[&'static str]) -> Self {
+    pub fn new(name: &str, arguments: &[&'static str]) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let seed = std::env::var("CRASH_SEED").map(|seed| seed.parse().unwrap());
         let seed: u64 = seed.unwrap_or(now.as_nanos() as u64 % 1_000_000);
@@ -59,14 +59,14 @@ impl Trial {
         self.home.start(&[&[&*shards][..], &self.arguments].concat())
     }
 
-    fn start_ready(&self) -> Node {
+    pub fn start_ready(&self) -> Node {
         let mut node = self.start();
         node.wait_until_ready();
         node
     }
 
     /// Another number of shards: the logs are written anew at the next start.
-    fn change_shards(&mut self) {
+    pub fn change_shards(&mut self) {
         self.shards = 1 + (self.shards + self.random.below(2)) % 3;
     }
 
@@ -79,7 +79,7 @@ impl Trial {
     }
 
     /// All senders write for a random time, until the node is killed beneath them.
-    fn kill_under_load(&mut self, mut node: Node) {
+    pub fn kill_under_load(&mut self, mut node: Node) {
         let address = node.address();
         let life = Duration::from_millis(30 + self.random.below(900));
         std::thread::scope(|scope| {
@@ -92,13 +92,28 @@ impl Trial {
         self.seen.look(&self.home);
     }
 
-    fn compare_all(&self, node: &mut Node) -> Verdict {
+    pub fn compare_all(&self, node: &mut Node) -> Verdict {
         let mut all = Verdict::default();
         self.senders.iter().for_each(|sender| all.add(sender.compare(node)));
         all
     }
 
-    fn check_nothing_refused(&self) {
+    /// The number of shards now.
+    pub fn shards(&self) -> u64 {
+        self.shards
+    }
+
+    /// A seed for something beside the senders.
+    pub fn draw(&mut self) -> u64 {
+        self.random.next()
+    }
+
+    /// Runs `silverback wal` on the logs.
+    pub fn look_at_logs(&self, arguments: &[&str]) -> (i32, String, String) {
+        self.home.look_at_logs(arguments)
+    }
+
+    pub fn check_nothing_refused(&self) {
         for sender in &self.senders {
             assert!(
                 sender.refused.is_empty(),

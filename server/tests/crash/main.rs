@@ -22,6 +22,7 @@ mod damage;
 mod full_disk;
 mod kills;
 mod ledger;
+mod moves;
 mod process;
 mod random;
 mod sender;

@@ -3,10 +3,14 @@
 
 #[path = "../harness/mod.rs"]
 mod harness;
+#[path = "../reads/written.rs"]
+#[allow(dead_code, reason = "the tests of reads use all of it")]
+mod written;
 
 mod backpressure;
 mod bad_input;
 mod client;
 mod deadlines;
+mod moves;
 mod stream;
 mod unary;

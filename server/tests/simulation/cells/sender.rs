@@ -235,12 +235,12 @@ impl Sender {
                 let horizon_ms = self.horizon_ms(&self.oracle.borrow());
                 let times = batch.iter().flat_map(|(_, samples)| samples).map(|s| s.timestamp_ms);
                 let aged = times.filter(|time_ms| *time_ms < horizon_ms).count() as u64;
-                let refused = ack.refusals.as_ref().map_or(0, |refusals| refusals.counts.total());
-                assert!(refused <= aged, "{aged} of a batch are too old: {:?}", ack.refusals);
                 let counts = ack.refusals.as_ref().map(|refusals| refusals.counts).unwrap_or_default();
                 // A sample that is sent again may have been dropped by retention.
                 let overtaken = counts.get(RefusedReason::OutOfOrder);
                 assert!(overtaken == 0 || self.sends_again, "overtaken: {:?}", ack.refusals);
+                let refused = ack.refusals.as_ref().map_or(0, |refusals| refusals.counts.total());
+                assert!(refused <= aged, "{aged} of a batch are too old: {:?}", ack.refusals);
                 Outcome::Taken
             }
             ShardReply::NotDurable(LogError::Full(_)) => Outcome::Full,

@@ -39,7 +39,8 @@ fn every_sample_of_a_steady_writer_is_stored_once_whatever_others_send() {
         writers.map(|writer| writer.join().unwrap())
     });
     for (version, count) in VERSIONS.into_iter().zip(written) {
-        assert!(count > 50, "the writer had its turns: {count}");
+        // More of them where the machine is quick.
+        assert!(count > 2 * ROUNDS as i64, "the writer had its turns: {count}");
         let expect: Vec<_> = (0..count).map(|i| (start_ms + i, i as f64)).collect();
         for series in 0..SERIES_EACH {
             let stored = samples(&node, &format!("steady{{version=\"{version:?}\",series=\"{series}\"}}"));

@@ -115,11 +115,14 @@ fn claims_take_no_memory_large_requests_give_theirs_back_and_endless_ones_are_bo
     claim_much(&node);
     let peak = resident_bytes("VmHWM");
     assert!(peak < before + MARGIN_BYTES, "{before} bytes resident before claims, {peak} with them");
-    send_much(&node);
-    let level = resident_bytes("VmRSS");
-    for round in 0..3 {
+    let resident_after_much = || {
         send_much(&node);
-        let now = resident_bytes("VmRSS");
+        resident_bytes("VmRSS")
+    };
+    // The allocator gives back what is freed after a while: how much of it is still there differs.
+    let level = (0..3).map(|_| resident_after_much()).max().unwrap_or_default();
+    for round in 0..3 {
+        let now = resident_after_much();
         assert!(now < level + MARGIN_BYTES, "round {round}: {now} bytes resident, the level was {level}");
     }
     let refused = hold_back(&node);

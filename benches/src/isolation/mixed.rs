@@ -72,6 +72,8 @@ pub enum MixedError {
 const PIECE: Duration = Duration::from_micros(20);
 const CLIENT_STACK_BYTES: usize = 128 << 10;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// What the threads of all connections take to start.
+const START: Duration = Duration::from_millis(100);
 /// Of the times between requests.
 const SEED: u64 = 1;
 
@@ -164,7 +166,7 @@ fn spin(work: Duration) {
 fn ask_all(options: &MixedOptions, address: SocketAddr) -> io::Result<Histogram<u64>> {
     let connect = |_| connect(address);
     let streams: Vec<TcpStream> = (0..options.connections).map(connect).collect::<io::Result<_>>()?;
-    let began = Instant::now();
+    let began = Instant::now() + START;
     let end = began + Duration::from_secs_f64(options.seconds);
     let mean_gap_s = options.connections as f64 / options.rate;
     thread::scope(|scope| {

@@ -1,5 +1,6 @@
 # The servers that are measured beside each other: which of them are here, how each is started and
-# stopped. Sourced by benches/compare and benches/durability, which set `only` before that.
+# stopped. Sourced by the scripts beside it; those that take --only set `only` after that, and before they
+# look for contestants.
 #
 # shellcheck shell=bash
 

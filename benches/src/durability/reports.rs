@@ -72,7 +72,8 @@ impl Reports {
     }
 }
 
-fn read_all<R: DeserializeOwned>(directory: &Path) -> Result<Vec<R>, ReportsError> {
+/// Reads all files of one kind; none where there is no directory.
+pub fn read_all<R: DeserializeOwned>(directory: &Path) -> Result<Vec<R>, ReportsError> {
     let in_directory = |error| ReportsError::Read(directory.to_owned(), error);
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,

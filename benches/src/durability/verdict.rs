@@ -177,7 +177,7 @@ pub fn quantile(ascending: &[f64], quantile: f64) -> f64 {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::durability::kept::KeptReport;
     use crate::durability::log::{LogReport, Volume};

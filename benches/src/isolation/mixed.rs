@@ -1,0 +1,258 @@
+//! Small requests beside long jobs on one executor of the node's runtime. It knows nothing of samples:
+//! a request is a byte that is answered after a bit of work.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use silverback::runtime::{
+    BoundAddress, Executor, Listener, Options, RunError, Shutdown, Slicer, Stream, run, spawn,
+    spawn_background, thread_cpu_time,
+};
+use silverback_client::load::figures::Quantiles;
+use silverback_client::load::random::SplitMix;
+
+/// What is run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, clap::Args)]
+pub struct MixedOptions {
+    /// Connections that send small requests
+    #[arg(long, default_value_t = 128)]
+    pub connections: usize,
+    /// Requests a second over all connections, at random times
+    #[arg(long, default_value_t = 2500.0)]
+    pub rate: f64,
+    /// Work of a request
+    #[arg(long, default_value_t = 150)]
+    pub request_us: u64,
+    /// Jobs in the background that are always under way
+    #[arg(long, default_value_t = 4)]
+    pub jobs: usize,
+    /// Work of a job; then the next begins
+    #[arg(long, default_value_t = 50)]
+    pub job_ms: u64,
+    /// How long it runs
+    #[arg(long, default_value_t = 10.0)]
+    pub seconds: f64,
+    /// The executor's CPU; the connections' other ends run wherever the process may
+    #[arg(long, default_value_t = 0)]
+    pub cpu: usize,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct MixedReport {
+    /// What was run.
+    pub options: MixedOptions,
+    /// Requests that were answered.
+    pub requests: u64,
+    /// From the intended start of a request to its answer.
+    pub latency_ms: Quantiles,
+    /// The part of the time that the jobs' slices took.
+    pub jobs_share: f64,
+    /// The part of the time that the executor kept its CPU busy.
+    pub busy_share: f64,
+}
+
+/// Why it could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum MixedError {
+    /// A socket failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The executor did not run.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+/// What a job works before it looks at its slice.
+const PIECE: Duration = Duration::from_micros(20);
+const CLIENT_STACK_BYTES: usize = 128 << 10;
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// What the threads of all connections take to start.
+const START: Duration = Duration::from_millis(100);
+/// Of the times between requests.
+const SEED: u64 = 1;
+
+/// Runs the executor and the other ends of its connections.
+pub fn mixed(options: &MixedOptions) -> Result<MixedReport, MixedError> {
+    let bound = Arc::new(BoundAddress::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?);
+    let address = bound.address();
+    let shutdown = Shutdown::new();
+    let executor = thread::spawn({
+        let (options, shutdown) = (*options, shutdown.clone());
+        let serve = move |executor: Executor<()>| serve(executor, options, Arc::clone(&bound));
+        move || run(&Options::on_cpus(vec![options.cpu]), &shutdown, serve)
+    });
+    let asked = ask_all(options, address);
+    shutdown.request();
+    let shares = executor.join().expect("the executor's thread doesn't panic")?;
+    let latency_us = asked?;
+    Ok(MixedReport {
+        options: *options,
+        requests: latency_us.len(),
+        latency_ms: Quantiles::of_micros(&latency_us),
+        jobs_share: shares[0].jobs,
+        busy_share: shares[0].busy,
+    })
+}
+
+/// Parts of the executor's time.
+#[derive(Debug, Clone, Copy)]
+struct Shares {
+    jobs: f64,
+    busy: f64,
+}
+
+/// The executor's side, until the notice to end.
+async fn serve(executor: Executor<()>, options: MixedOptions, bound: Arc<BoundAddress>) -> Shares {
+    let (began, busy_before) = (Instant::now(), thread_cpu_time());
+    let Executor { slicer, shutdown, .. } = executor;
+    let listener = bound.listen(options.connections).expect("the port is ours");
+    spawn(accept_all(listener, Duration::from_micros(options.request_us)));
+    for _ in 0..options.jobs {
+        spawn_background(work_on(slicer.clone(), Duration::from_millis(options.job_ms)));
+    }
+    shutdown.requested().await;
+    let share = |spent: Duration| spent.as_secs_f64() / began.elapsed().as_secs_f64();
+    Shares { jobs: share(slicer.total()), busy: share(thread_cpu_time() - busy_before) }
+}
+
+async fn accept_all(listener: Listener, work: Duration) {
+    loop {
+        let (stream, permit) = listener.accept().await.expect("the listener lives");
+        spawn(async move {
+            if let Err(error) = answer(&stream, work).await {
+                eprintln!("a connection broke: {error}");
+            }
+            drop(permit);
+        });
+    }
+}
+
+async fn answer(stream: &Stream, work: Duration) -> io::Result<()> {
+    let mut byte = [0];
+    while stream.read(&mut byte).await? > 0 {
+        spin(work);
+        stream.write_all(&byte).await?;
+    }
+    Ok(())
+}
+
+/// Job after job, in slices.
+async fn work_on(slicer: Slicer, job: Duration) {
+    loop {
+        let mut slice = slicer.begin().await;
+        let mut worked = Duration::ZERO;
+        while worked < job {
+            spin(PIECE);
+            worked += PIECE;
+            slice.breathe().await;
+        }
+    }
+}
+
+fn spin(work: Duration) {
+    let began = Instant::now();
+    while began.elapsed() < work {
+        std::hint::spin_loop();
+    }
+}
+
+/// All connections, a thread each, and their latencies in one.
+fn ask_all(options: &MixedOptions, address: SocketAddr) -> io::Result<Histogram<u64>> {
+    let connect = |_| connect(address);
+    let streams: Vec<TcpStream> = (0..options.connections).map(connect).collect::<io::Result<_>>()?;
+    let began = Instant::now() + START;
+    let end = began + Duration::from_secs_f64(options.seconds);
+    let mean_gap_s = options.connections as f64 / options.rate;
+    thread::scope(|scope| {
+        let mut threads = Vec::with_capacity(streams.len());
+        for (stream, number) in streams.into_iter().zip(0..) {
+            let gaps = Gaps { random: SplitMix::new(SEED, number), mean_s: mean_gap_s };
+            let builder = thread::Builder::new().stack_size(CLIENT_STACK_BYTES);
+            threads.push(builder.spawn_scoped(scope, move || ask(stream, gaps, began, end))?);
+        }
+        let mut all = Histogram::new(3).expect("three digits are allowed");
+        for thread in threads {
+            let latency_us = thread.join().expect("a connection's thread doesn't panic")?;
+            all.add(latency_us).expect("histograms that grow by themselves");
+        }
+        Ok(all)
+    })
+}
+
+/// The executor may not listen yet.
+fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let deadline = Instant::now() + ANSWER_TIMEOUT;
+    loop {
+        match TcpStream::connect(address) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+                return Ok(stream);
+            }
+            Err(error) if Instant::now() >= deadline => return Err(error),
+            Err(_) => thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}
+
+/// Random times between requests: those of many senders that don't know of each other.
+struct Gaps {
+    random: SplitMix,
+    mean_s: f64,
+}
+
+impl Gaps {
+    fn next(&mut self) -> Duration {
+        Duration::from_secs_f64(-self.mean_s * (1.0 - self.random.unit()).ln())
+    }
+}
+
+/// One connection's requests, each when it is due, however late the one before was answered.
+fn ask(mut stream: TcpStream, mut gaps: Gaps, began: Instant, end: Instant) -> io::Result<Histogram<u64>> {
+    let mut latency_us = Histogram::new(3).expect("three digits are allowed");
+    let mut due = began + gaps.next();
+    while due < end {
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        stream.write_all(&[1])?;
+        stream.read_exact(&mut [0])?;
+        let took_us = due.elapsed().as_micros() as u64;
+        latency_us.record(took_us).expect("a histogram that grows by itself");
+        due += gaps.next();
+    }
+    Ok(latency_us)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_answered_while_jobs_keep_the_executor_busy() {
+        let cpu = *silverback::runtime::cpus::affinity_mask().unwrap().first().unwrap();
+        let options = MixedOptions {
+            connections: 4,
+            rate: 200.0,
+            request_us: 50,
+            jobs: 2,
+            job_ms: 5,
+            seconds: 0.5,
+            cpu,
+        };
+        let report = mixed(&options).expect("an executor");
+        assert!((50..200).contains(&report.requests), "{report:?}");
+        assert!(report.jobs_share > 0.2 && report.latency_ms.p50 >= 0.05, "{report:?}");
+    }
+
+    #[test]
+    fn the_gaps_mean_what_they_should() {
+        let mut gaps = Gaps { random: SplitMix::new(1, 1), mean_s: 0.01 };
+        let sum: Duration = (0..10_000).map(|_| gaps.next()).sum();
+        assert!((95.0..105.0).contains(&sum.as_secs_f64()), "{sum:?}");
+    }
+}

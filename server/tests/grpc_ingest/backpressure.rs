@@ -39,9 +39,8 @@ async fn flood(channel: Channel, prefix: String, reads: Reads, until: Instant, s
                 .map(|i| (i / 10, begin + 10 * number as i64 + i64::from(i % 10), 1.0))
                 .collect();
             let next = message(std::mem::take(&mut defined), Some(batch(number, &samples)));
-            if tokio::time::timeout_at(until.into(), requests.send(next)).await.is_err() {
-                break;
-            }
+            // The node ends a stream on which nothing moves for long: then no more can be sent.
+            let Ok(Ok(())) = tokio::time::timeout_at(until.into(), requests.send(next)).await else { break };
             sent.fetch_add(1, Ordering::Relaxed);
         }
         drop(requests);

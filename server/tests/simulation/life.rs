@@ -22,6 +22,9 @@ use crate::plan::Plan;
 use crate::random::Random;
 use crate::trace::Trace;
 
+/// The longest pause between two pieces of upkeep.
+pub const PAUSE_US_MAX: usize = 1 << 20;
+
 /// How far a life came.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Came {
@@ -150,7 +153,7 @@ impl Life {
 async fn upkeep<N: Node>(node: Rc<N>, connection: Connection, mut random: Random, times: usize) {
     let clock_ms = &connection.clock_ms;
     for _ in 0..times {
-        pause(&connection.host, &mut random).await;
+        pause(&connection.host, &mut random, PAUSE_US_MAX).await;
         match random.below(4) {
             0 => clock_ms.set(clock_ms.get() + random.below(connection.retention_ms as usize / 8) as i64),
             1 => connection.read_and_check().await,
@@ -165,19 +168,19 @@ async fn upkeep<N: Node>(node: Rc<N>, connection: Connection, mut random: Random
 
 async fn checkpoints<N: Node>(node: Rc<N>, host: SimHost, trace: Trace, mut random: Random, times: usize) {
     for _ in 0..times {
-        pause(&host, &mut random).await;
+        pause(&host, &mut random, PAUSE_US_MAX).await;
         let written = node.checkpoint().await;
         trace.event("checkpoint", [0, 0], format_args!("{written:?}"));
     }
 }
 
-async fn pause(host: &SimHost, random: &mut Random) {
-    let pause_us = random.by_magnitude(1 << 20) as u64;
-    host.sleep(Duration::from_micros(pause_us)).await;
+/// Sleeps for a drawn time, more often a short one.
+pub async fn pause(host: &SimHost, random: &mut Random, most_us: usize) {
+    host.sleep(Duration::from_micros(random.by_magnitude(most_us) as u64)).await;
 }
 
 /// A full disk has room again some time later.
-async fn make_room(disk: SimDisk, host: SimHost) {
+pub async fn make_room(disk: SimDisk, host: SimHost) {
     host.sleep(Duration::from_secs(3)).await;
     disk.set_faults(|faults| faults.capacity_bytes = None);
 }

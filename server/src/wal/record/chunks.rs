@@ -2,23 +2,22 @@
 //! samples lie in a chunk.
 use std::iter::FusedIterator;
 
-use super::counted::{Counted, ReadEntry};
-use super::varint::{
-    RefSteps, length, put_varint, take, take_bytes, take_length, take_varint, unzigzag, zigzag,
-};
-use super::{HEAD_BYTES, RecordError, RecordType, STAGING_KEPT_BYTES, head};
+use super::counted::{CountedRecord, CountedWriter, ReadEntry, WriteEntry};
+use super::varint::{RefSteps, put_varint, take, take_bytes, take_varint, unzigzag, zigzag};
+use super::{RecordError, RecordType};
 use crate::model::SeriesRef;
 
-/// The record's head and the count of series.
-const ENTRIES_AT: usize = HEAD_BYTES + 4;
-
 /// Takes the chunks of series.
+pub(super) type ChunksWriter = CountedWriter<WriteChunks>;
+
+/// The former ref: the next one is told as a step from it.
 #[derive(Debug, Default)]
-pub(super) struct ChunksWriter {
-    count: usize,
+pub(super) struct WriteChunks {
     refs: RefSteps,
-    entries: Vec<u8>,
-    head: [u8; ENTRIES_AT],
+}
+
+impl WriteEntry for WriteChunks {
+    const KIND: RecordType = RecordType::Chunks;
 }
 
 impl ChunksWriter {
@@ -28,80 +27,24 @@ impl ChunksWriter {
         sealed: impl Iterator<Item = (i64, i64, &'a [u8])>,
         open: &[u8],
     ) {
-        let entries = &mut self.entries;
-        self.refs.put(entries, series);
-        for (min_ms, max_ms, bytes) in sealed {
-            // One more than the length: zero ends the list.
-            put_varint(entries, bytes.len() as u64 + 1);
-            put_varint(entries, zigzag(min_ms));
-            put_varint(entries, max_ms.wrapping_sub(min_ms) as u64);
-            entries.extend_from_slice(bytes);
-        }
-        put_varint(entries, 0);
-        put_varint(entries, open.len() as u64);
-        entries.extend_from_slice(open);
-        self.count += 1;
-    }
-
-    pub(super) const fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        if self.is_empty() { 0 } else { ENTRIES_AT + self.entries.len() }
-    }
-
-    pub(super) fn finish(&mut self) {
-        let content_bytes = ENTRIES_AT - HEAD_BYTES + self.entries.len();
-        self.head[..HEAD_BYTES].copy_from_slice(&head(RecordType::Chunks, content_bytes));
-        self.head[HEAD_BYTES..].copy_from_slice(&length(self.count));
-    }
-
-    /// The record since it was finished.
-    pub(super) fn parts(&self) -> [&[u8]; 2] {
-        if self.is_empty() { [&[]; 2] } else { [&self.head, &self.entries] }
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.count = 0;
-        self.refs = RefSteps::default();
-        self.entries.clear();
-        self.entries.shrink_to(STAGING_KEPT_BYTES);
+        self.put(|writer, entries| {
+            writer.refs.put(entries, series);
+            for (min_ms, max_ms, bytes) in sealed {
+                // One more than the length: zero ends the list.
+                put_varint(entries, bytes.len() as u64 + 1);
+                put_varint(entries, zigzag(min_ms));
+                put_varint(entries, max_ms.wrapping_sub(min_ms) as u64);
+                entries.extend_from_slice(bytes);
+            }
+            put_varint(entries, 0);
+            put_varint(entries, open.len() as u64);
+            entries.extend_from_slice(open);
+        });
     }
 }
 
-/// The chunks of some series of a checkpoint.
-#[derive(Debug, Clone)]
-pub struct ChunksRecord<'a> {
-    count: usize,
-    entries: &'a [u8],
-}
-
-impl<'a> ChunksRecord<'a> {
-    pub(super) fn parse(mut rest: &'a [u8]) -> Result<Self, RecordError> {
-        let count = take_length(&mut rest)?;
-        Ok(Self { count, entries: rest })
-    }
-
-    /// How many series it says that it holds; each has three bytes at the least.
-    pub fn count(&self) -> usize {
-        self.count
-    }
-
-    /// The series with their chunks. Nothing comes after an error.
-    pub fn iter(&self) -> ChunksIter<'a> {
-        Counted::new(ChunksReader::default(), self.count, self.entries)
-    }
-}
-
-impl<'a> IntoIterator for &ChunksRecord<'a> {
-    type Item = Result<SeriesChunks<'a>, RecordError>;
-    type IntoIter = ChunksIter<'a>;
-
-    fn into_iter(self) -> ChunksIter<'a> {
-        self.iter()
-    }
-}
+/// The chunks of some series of a checkpoint; each series has three bytes at the least.
+pub type ChunksRecord<'a> = CountedRecord<'a, ChunksReader>;
 
 /// All that a checkpoint has of a series' samples.
 #[derive(Debug, Clone)]
@@ -125,9 +68,6 @@ pub struct SealedBytes<'a> {
     /// The chunk.
     pub bytes: &'a [u8],
 }
-
-/// Iterates over the series of a [`ChunksRecord`].
-pub type ChunksIter<'a> = Counted<'a, ChunksReader>;
 
 /// Reads a series' chunks.
 #[derive(Debug, Clone, Default)]

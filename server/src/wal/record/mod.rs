@@ -24,11 +24,11 @@ mod tests;
 
 use std::iter::FusedIterator;
 
-pub use chunks::{ChunksIter, ChunksReader, ChunksRecord, SealedBytes, SealedChunks, SeriesChunks};
-pub use claims::{Claim, ClaimKind, ClaimsIter, ClaimsReader, ClaimsRecord};
-pub use counted::{Counted, ReadEntry};
+pub use chunks::{ChunksReader, ChunksRecord, SealedBytes, SealedChunks, SeriesChunks};
+pub use claims::{Claim, ClaimKind, ClaimsReader, ClaimsRecord};
+pub use counted::{Counted, CountedRecord, ReadEntry};
 pub use group::{GROUP_PARTS, Group};
-pub use removed::{RemovedIter, RemovedReader, RemovedRecord};
+pub use removed::{RemovedReader, RemovedRecord};
 pub use samples::{SamplesIter, SamplesRecord};
 pub use series::{NewSeries, RecordLabels, SeriesIter, SeriesReader, SeriesRecord};
 pub use snapshot::{SNAPSHOT_PARTS, Snapshot};

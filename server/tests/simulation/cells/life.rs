@@ -17,20 +17,11 @@ use crate::cells::sender::{Sender, cell};
 use crate::disk::SimDisk;
 use crate::executor::SimHost;
 use crate::fleet::Fleet;
+use crate::life::{Came, PAUSE_US_MAX, make_room, pause};
 use crate::oracle::Oracle;
 use crate::plan::Plan;
 use crate::random::Random;
 use crate::trace::Trace;
-
-/// How far a life came.
-#[derive(Debug, Default)]
-pub enum Came {
-    #[default]
-    Starting,
-    Refused(String),
-    Serving,
-    Through,
-}
 
 /// What became of handoffs.
 #[derive(Debug, Clone, Copy, Default)]
@@ -109,7 +100,7 @@ impl CellLife {
         tasks.push(Box::pin(self.read(node, reads)));
         tasks.push(Box::pin(self.retain(node, retention)));
         tasks.push(Box::pin(self.write_checkpoints(node, checkpoints)));
-        tasks.push(Box::pin(self.make_room()));
+        tasks.push(Box::pin(make_room(self.disk.clone(), self.host.clone())));
         join_all(tasks).await;
     }
 
@@ -128,7 +119,7 @@ impl CellLife {
 
     async fn move_cells(&self, node: &SimNode, mut random: Random, times: usize) {
         for _ in 0..times {
-            self.pause(&mut random, 1 << 18).await;
+            pause(&self.host, &mut random, PAUSE_US_MAX / 4).await;
             let (cell, to) = (cell(random.below(100)), ShardId(random.below(self.shards) as u16));
             let handoffs = random.pick(&node.acceptors).handoffs.clone();
             let handed = handoffs.hand_over(&self.host, cell, to).await;
@@ -149,7 +140,7 @@ impl CellLife {
 
     async fn read(&self, node: &SimNode, mut random: Random) {
         for _ in 0..self.plan.upkeep {
-            self.pause(&mut random, 1 << 20).await;
+            pause(&self.host, &mut random, PAUSE_US_MAX).await;
             self.read_and_check(random.pick(&node.acceptors)).await;
         }
     }
@@ -165,7 +156,7 @@ impl CellLife {
 
     async fn retain(&self, node: &SimNode, mut random: Random) {
         for _ in 0..self.plan.upkeep {
-            self.pause(&mut random, 1 << 20).await;
+            pause(&self.host, &mut random, PAUSE_US_MAX).await;
             let core = random.pick(&node.cores);
             let horizon_ms = self.clock_ms.get() - self.retention_ms;
             self.oracle.borrow_mut().expire_before(horizon_ms);
@@ -175,21 +166,11 @@ impl CellLife {
 
     async fn write_checkpoints(&self, node: &SimNode, mut random: Random) {
         for _ in 0..self.plan.checkpoints {
-            self.pause(&mut random, 1 << 20).await;
+            pause(&self.host, &mut random, PAUSE_US_MAX).await;
             let core = random.pick(&node.cores);
             let written = checkpoint::write(&core.shard, &core.log, &core.place, &self.host).await;
             self.trace.event("checkpoint", [0, 0], format_args!("{:?}", written.is_ok()));
         }
-    }
-
-    async fn pause(&self, random: &mut Random, most_us: usize) {
-        self.host.sleep(Duration::from_micros(random.by_magnitude(most_us) as u64)).await;
-    }
-
-    /// A full disk has room again some time later.
-    async fn make_room(&self) {
-        self.host.sleep(Duration::from_secs(3)).await;
-        self.disk.set_faults(|faults| faults.capacity_bytes = None);
     }
 
     /// Each series ends up on the one shard that owns its cell.

@@ -14,10 +14,11 @@ use std::rc::Rc;
 
 use silverback::message::PartPool;
 
-use self::life::{Came, CellLife, Moves};
+use self::life::{CellLife, Moves};
 use crate::disk::SimDisk;
 use crate::executor::{Executor, Stopped};
 use crate::fleet::Fleet;
+use crate::life::Came;
 use crate::oracle::Oracle;
 use crate::plan::{End, Plan, Trouble};
 use crate::random::Random;

@@ -132,6 +132,28 @@ fn a_file_of_text_is_imported_too() {
 }
 
 #[test]
+fn an_import_of_text_goes_on_behind_the_lines_that_are_done() {
+    let (node, dir) = (Node::start(1), tempfile::tempdir().unwrap());
+    let file = dir.path().join("rows.csv");
+    let rows = |from: i64, to: i64| -> String {
+        (from..to).map(|i| format!("{},{i},counted,a\n", now_ms() - 60_000 + i)).collect()
+    };
+    let text = format!("\ntimestamp,value,name,job\n{}", rows(0, 10));
+    std::fs::write(&file, &text).unwrap();
+    check(&import(&node, &file, &[]), 0, "10 samples written", "");
+    check(&import(&node, &file, &[]), 0, "12 lines of an earlier run are left out\n0 samples written\n", "");
+
+    // Rows that came since are read by the header of the first run.
+    std::fs::write(&file, format!("{text}{}", rows(10, 13))).unwrap();
+    check(&import(&node, &file, &[]), 0, "12 lines of an earlier run are left out\n3 samples written", "");
+    assert_eq!(count_samples(&node, "counted"), 13);
+
+    // As many lines of another text are not the same place.
+    std::fs::write(&file, format!("{}{}", &text[1..], rows(20, 30))).unwrap();
+    check(&import(&node, &file, &[]), 2, "", "15 lines are done; remove that to begin anew");
+}
+
+#[test]
 fn a_path_without_blocks_is_told() {
     let (node, dir) = (Node::start(1), tempfile::tempdir().unwrap());
     check(&import(&node, dir.path(), &[]), 1, "", "is no block, and there are none in it");

@@ -132,6 +132,16 @@ impl Parser {
         }
     }
 
+    /// Has a line that is left out tell how the others are to be read, where it is the one that does.
+    pub fn note_header(&mut self, line: &[u8]) {
+        match self {
+            Self::Csv(header @ None) if !line.trim_ascii().is_empty() => {
+                *header = CsvRows::new(line.trim_ascii()).ok();
+            }
+            Self::Csv(_) | Self::Exposition(_) | Self::JsonLines => {}
+        }
+    }
+
     /// What a line holds; `None` where that is no sample.
     pub fn parse(&mut self, line: &[u8]) -> Result<Option<Entry>, LineFault> {
         let line = line.trim_ascii();

@@ -1,20 +1,18 @@
 //! Blocks to a node: one after the other, each noted in the state as far as the node has it.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::block::BlockFault;
 use super::pieces::{self, Piece};
 use super::report::{End, ImportReport};
 use super::sources::FoundBlock;
-use super::state::{BlockState, State};
+use super::state::{BlockState, NOTE_INTERVAL, State};
 use crate::failure::Failure;
 use crate::figures::grouped;
 use crate::filter::Filter;
 use crate::interrupt::Interrupt;
 use crate::sending::Sending;
 
-/// What was sent is flushed and noted so often.
-const NOTE_INTERVAL: Duration = Duration::from_secs(5);
 /// Faults that are told one by one.
 const TOLD_MAX: u64 = 20;
 

@@ -16,15 +16,16 @@ use silverback_client::{RefusalReason, Selector};
 
 use crate::connection::ConnectionArgs;
 use crate::failure::{Failure, output};
+use crate::figures::counted;
 use crate::filter::Filter;
 use crate::formats::Format;
 use crate::interrupt::Interrupt;
 use crate::progress::{Progress, Unit};
 use crate::sending::Sending;
 use crate::time_text::{TimeArg, now_ms, parse_time};
-use crate::write::{BadLines, Input, pump};
+use crate::write::{BadLines, Course, Input, pump};
 use sources::Source;
-use state::State;
+use state::{NOTE_INTERVAL, State};
 
 const DETAILS: &str =
     "PATH is a block of a Prometheus TSDB, a data directory with blocks, or a file in OpenMetrics or
@@ -34,9 +35,8 @@ head, isn't imported: take a snapshot of it first.
 A node keeps what is younger than its --retention, and takes a series' samples in the order of their
 times: import into a node that doesn't have newer samples of these series yet.
 
-An import of blocks that ended early goes on where it was when it is run again: how far it is
-stands in the state file. A file in a text format is read from its begin again, which costs time
-only, for a sample that was stored already is accepted.
+An import that ended early goes on where it was when it is run again: how far it is stands in the
+state file. So does one of a text that has grown since.
 
 Exit code 1: something was refused, damaged, or not read to its end.";
 
@@ -81,6 +81,10 @@ impl ImportArgs {
         format!("{selector} from {} to {}", time(self.min_time), time(self.max_time))
     }
 
+    fn open_state(&self, connection: &ConnectionArgs) -> Result<State, Failure> {
+        State::open(&self.state_path(), &connection.address, &self.scope())
+    }
+
     fn state_path(&self) -> PathBuf {
         let beside = || {
             let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
@@ -101,7 +105,7 @@ pub async fn run(
     let filter = Filter::new(arguments.selector.as_ref(), arguments.range_ms())?;
     match sources::find(&arguments.path)? {
         Source::Blocks(found) => {
-            let state = State::open(&arguments.state_path(), &connection.address, &arguments.scope())?;
+            let state = arguments.open_state(connection)?;
             let series = found.iter().map(|block| block.meta.stats.num_series).sum();
             let client = connection.connect().await?;
             let progress = Progress::begin(Some(series), Unit::Series);
@@ -123,13 +127,33 @@ async fn import_text(
     connection: &ConnectionArgs,
     interrupt: Interrupt,
 ) -> Result<(), Failure> {
-    let input = Input::open(Some(path), arguments.format)?;
+    let mut state = arguments.open_state(connection)?;
+    let mut input = Input::open(Some(path), arguments.format)?;
+    let begin = state.of_text().unwrap_or_default();
+    if !input.go_to(begin)? {
+        return Err(Failure::Usage(format!(
+            "{} isn't the text any more of which {} says that {} are done; remove that to begin anew",
+            path.display(),
+            state.path().display(),
+            counted(begin.lines, "line", "lines"),
+        )));
+    }
     let client = connection.connect().await?;
     let progress = Progress::begin(input.size, Unit::Bytes);
     let sending = Sending::begin(client, connection.retry(), progress);
-    let report = pump(input, &filter, BadLines::Skip, sending, interrupt).await?;
+    let mut note = |place| state.note_text(place);
+    let course =
+        Course { filter: &filter, bad_lines: BadLines::Skip, note: Some((NOTE_INTERVAL, &mut note)) };
+    let report = pump(input, course, sending, interrupt).await?;
     let mut out = output();
+    if begin.lines > 0 {
+        let lines = counted(begin.lines, "line of an earlier run is", "lines of an earlier run are");
+        writeln!(out, "{lines} left out")?;
+    }
     writeln!(out, "{report}")?;
+    if report.is_interrupted() {
+        writeln!(out, "run it again to go on; how far it is stands in {}", state.path().display())?;
+    }
     if report.sent().main_reason() == Some(RefusalReason::TooOld) {
         writeln!(out, "{}", report::TOO_OLD_HINT)?;
     }

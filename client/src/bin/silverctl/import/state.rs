@@ -1,16 +1,22 @@
 //! How far an import is: a small file beside what is imported, so that a later run goes on there.
 //!
-//! It says of each block how many of its series are done, with all their samples acknowledged. A
-//! file that is too old by one flush costs nothing but time: samples that are sent again are accepted.
+//! It says of each block how many of its series are done, and of a text how many of its lines, with
+//! all their samples acknowledged. A file that is too old by one flush costs nothing but time: samples
+//! that are sent again are accepted.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Context, Failure};
+use crate::write::Place;
+
+/// What was sent is flushed and noted so often.
+pub const NOTE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The file, and what stands in it.
 #[derive(Debug)]
@@ -26,7 +32,11 @@ struct Content {
     /// Which samples are imported.
     scope: String,
     /// By the block's name.
+    #[serde(default)]
     blocks: BTreeMap<String, BlockState>,
+    /// Behind the lines of a text that are done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text: Option<Place>,
 }
 
 /// How far a block is.
@@ -42,7 +52,8 @@ impl State {
     /// Reads the file, or begins without one. One of another import is refused: it would leave
     /// out what this one is to import.
     pub fn open(path: &Path, address: &str, scope: &str) -> Result<Self, Failure> {
-        let fresh = Content { address: address.to_owned(), scope: scope.to_owned(), blocks: BTreeMap::new() };
+        let (address, scope) = (address.to_owned(), scope.to_owned());
+        let fresh = Content { address, scope, blocks: BTreeMap::new(), text: None };
         let content = match std::fs::read(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => fresh.clone(),
             read => {
@@ -75,9 +86,26 @@ impl State {
 
     /// Notes how far a block is. Call it once its samples are acknowledged, not before.
     pub fn note(&mut self, block: &str, state: BlockState) -> Result<(), Failure> {
-        if self.content.blocks.insert(block.to_owned(), state) == Some(state) {
-            return Ok(());
+        match self.content.blocks.insert(block.to_owned(), state) == Some(state) {
+            true => Ok(()),
+            false => self.keep(),
         }
+    }
+
+    /// How far a text is.
+    pub fn of_text(&self) -> Option<Place> {
+        self.content.text
+    }
+
+    /// Notes how far a text is. Call it once the samples before are acknowledged, not before.
+    pub fn note_text(&mut self, place: Place) -> Result<(), Failure> {
+        match self.content.text.replace(place) == Some(place) {
+            true => Ok(()),
+            false => self.keep(),
+        }
+    }
+
+    fn keep(&self) -> Result<(), Failure> {
         self.save().context(|| {
             format!("can't write {}, where it is noted how far the import is", self.path.display())
         })
@@ -108,6 +136,10 @@ mod tests {
         assert_eq!(state.of("B"), BlockState::default());
         state.note("B", noted).unwrap();
         assert_eq!(State::open(&path, "http://a", "all").unwrap().of("B"), noted);
+        assert_eq!(state.of_text(), None);
+        let place = Place { lines: 3, bytes: 40 };
+        state.note_text(place).unwrap();
+        assert_eq!(State::open(&path, "http://a", "all").unwrap().of_text(), Some(place));
         assert!(matches!(State::open(&path, "http://b", "all"), Err(Failure::Usage(_))));
         assert!(matches!(State::open(&path, "http://a", "some"), Err(Failure::Usage(_))));
         std::fs::write(&path, "{").unwrap();

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use crate::failure::{Context, Failure};
@@ -26,6 +27,15 @@ pub struct Input {
     pub size: Option<u64>,
 }
 
+/// A place in a text, behind a line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Lines before it.
+    pub lines: u64,
+    /// Bytes before it.
+    pub bytes: u64,
+}
+
 /// What some lines held.
 #[derive(Debug, Default)]
 pub struct Batch {
@@ -33,10 +43,8 @@ pub struct Batch {
     pub entries: Vec<(u64, Entry)>,
     /// What is wrong with the others.
     pub faults: Vec<BadLine>,
-    /// The line that was read last, from 1.
-    pub line: u64,
-    /// Bytes read from the text's begin on.
-    pub bytes: u64,
+    /// What was read so far, from the text's begin on.
+    pub end: Place,
     samples: usize,
 }
 
@@ -68,6 +76,33 @@ impl Input {
         };
         let lines = Lines::new(BufReader::with_capacity(BUFFER_BYTES, source));
         Ok(Self { lines, parser, is_at_end: false, size })
+    }
+
+    /// Goes to a place where an earlier run ended. Tells whether these lines end there: else it is
+    /// another text by now.
+    pub fn go_to(&mut self, place: Place) -> Result<bool, Failure> {
+        while self.lines.number < place.lines {
+            let line = self.lines.next_line().context(|| "can't read on".to_owned())?;
+            match line {
+                None => return Ok(false),
+                // The first line may say how the others are to be read.
+                Some(Line::Whole(line)) if self.parser.is_none() && !line.trim_ascii().is_empty() => {
+                    let parser = self.parser.insert(Parser::guess(line));
+                    parser.note_header(line);
+                }
+                Some(Line::Whole(line)) => {
+                    if let Some(parser) = &mut self.parser {
+                        parser.note_header(line);
+                    }
+                }
+                Some(Line::TooLong) => {}
+            }
+        }
+        Ok(self.place() == place)
+    }
+
+    fn place(&self) -> Place {
+        Place { lines: self.lines.number, bytes: self.lines.bytes }
     }
 
     /// Reads it, as far as what was read is taken. Ends with an error where the text can't be read
@@ -107,7 +142,7 @@ impl Input {
                 break;
             }
         }
-        (batch.line, batch.bytes) = (self.lines.number, self.lines.bytes);
+        batch.end = self.place();
         Ok((!self.is_at_end || !batch.is_empty()).then_some(batch))
     }
 }

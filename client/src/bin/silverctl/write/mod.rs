@@ -3,8 +3,8 @@
 mod input;
 mod pump;
 
-pub use input::Input;
-pub use pump::run as pump;
+pub use input::{Input, Place};
+pub use pump::{Course, run as pump};
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -58,7 +58,8 @@ pub async fn run(
     let every = Filter::new(None, i64::MIN..=i64::MAX)?;
     let bad_lines = if arguments.strict { BadLines::End } else { BadLines::Skip };
     let sending = Sending::begin(client, connection.retry(), Progress::begin(input.size, Unit::Bytes));
-    let report = pump(input, &every, bad_lines, sending, interrupt).await?;
+    let course = Course { filter: &every, bad_lines, note: None };
+    let report = pump(input, course, sending, interrupt).await?;
     let mut out = output();
     writeln!(out, "{report}")?;
     out.flush()?;

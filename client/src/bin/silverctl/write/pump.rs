@@ -1,10 +1,10 @@
 //! From a text to a node: batches of lines are sent, bad lines told, and all of it counted.
 
 use std::fmt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::input::Batch;
-use super::{BadLines, Input};
+use super::{BadLines, Input, Place};
 use crate::failure::{Context, Failure};
 use crate::figures::{counted, grouped};
 use crate::filter::Filter;
@@ -16,16 +16,29 @@ use crate::time_text::now_ms;
 /// Bad lines that are told one by one.
 const TOLD_MAX: u64 = 20;
 
+/// What is done with the lines of a text.
+pub struct Course<'a> {
+    /// Which samples are sent.
+    pub filter: &'a Filter,
+    /// What a bad line does.
+    pub bad_lines: BadLines,
+    /// How often it is noted how far it is, and by what: all before that place is acknowledged.
+    pub note: Option<(Duration, &'a mut NotePlace<'a>)>,
+}
+
+/// Notes how far a text is.
+pub type NotePlace<'a> = dyn FnMut(Place) -> Result<(), Failure> + 'a;
+
 /// Sends what a text holds, until it ends, a bad line ends it, or Ctrl-C comes. What was read by
 /// then is written in any case.
 pub async fn run(
     input: Input,
-    filter: &Filter,
-    bad_lines: BadLines,
+    course: Course<'_>,
     sending: Sending,
     mut interrupt: Interrupt,
 ) -> Result<LineReport, Failure> {
-    let mut pump = Pump { filter, bad_lines, began: Instant::now(), sending, report: LineReport::default() };
+    let (began, report) = (Instant::now(), LineReport::default());
+    let mut pump = Pump { course, began, noted: began, sending, report };
     let mut batches = input.read();
     while pump.report.end == End::Input {
         let batch = tokio::select! {
@@ -42,9 +55,9 @@ pub async fn run(
 }
 
 struct Pump<'a> {
-    filter: &'a Filter,
-    bad_lines: BadLines,
+    course: Course<'a>,
     began: Instant,
+    noted: Instant,
     sending: Sending,
     report: LineReport,
 }
@@ -53,7 +66,8 @@ impl Pump<'_> {
     async fn take(&mut self, batch: Batch) -> Result<(), Failure> {
         let first_fault = batch.faults.first().map(|fault| fault.line);
         for (line, entry) in &batch.entries {
-            let is_behind_end = self.bad_lines == BadLines::End && first_fault.is_some_and(|end| end < *line);
+            let is_behind_end =
+                self.course.bad_lines == BadLines::End && first_fault.is_some_and(|end| end < *line);
             if !is_behind_end {
                 self.send(entry).await?;
             }
@@ -64,18 +78,23 @@ impl Pump<'_> {
                 break;
             }
         }
-        self.report.lines = batch.line;
-        self.show(batch.bytes);
+        self.report.read = batch.end;
+        self.show(batch.end.bytes);
+        if self.course.note.as_ref().is_some_and(|(interval, _)| self.noted.elapsed() >= *interval) {
+            self.sending.flush().await?;
+            self.noted = Instant::now();
+            self.course.note(batch.end)?;
+        }
         Ok(())
     }
 
     async fn send(&mut self, entry: &Entry) -> Result<(), Failure> {
-        if !self.filter.takes_series(|name| entry.labels.get(name)) {
+        if !self.course.filter.takes_series(|name| entry.labels.get(name)) {
             return Ok(());
         }
         let now_ms = now_ms();
         let timed = entry.samples.iter().map(|(at_ms, value)| (at_ms.unwrap_or(now_ms), *value));
-        let taken: Vec<_> = timed.filter(|(at_ms, _)| self.filter.takes_time(*at_ms)).collect();
+        let taken: Vec<_> = timed.filter(|(at_ms, _)| self.course.filter.takes_time(*at_ms)).collect();
         self.report.samples_read += taken.len() as u64;
         self.sending.send(&entry.labels, taken).await
     }
@@ -87,7 +106,7 @@ impl Pump<'_> {
         } else if self.report.bad_lines == TOLD_MAX + 1 {
             self.sending.progress().tell("further bad lines are counted only");
         }
-        if self.bad_lines == BadLines::End || fault.ends_all() {
+        if self.course.bad_lines == BadLines::End || fault.ends_all() {
             self.report.end = End::BadLine;
         }
     }
@@ -100,9 +119,21 @@ impl Pump<'_> {
             .show(bytes, format!("{} samples, {}/s", grouped(samples), grouped(rate as u64)));
     }
 
-    async fn finish(self) -> Result<LineReport, Failure> {
+    async fn finish(mut self) -> Result<LineReport, Failure> {
         let sent = self.sending.close().await?;
+        if self.report.read != Place::default() {
+            self.course.note(self.report.read)?;
+        }
         Ok(LineReport { sent, ..self.report })
+    }
+}
+
+impl Course<'_> {
+    fn note(&mut self, place: Place) -> Result<(), Failure> {
+        match &mut self.note {
+            Some((_, note)) => note(place),
+            None => Ok(()),
+        }
     }
 }
 
@@ -112,7 +143,7 @@ pub struct LineReport {
     sent: SendReport,
     samples_read: u64,
     bad_lines: u64,
-    lines: u64,
+    read: Place,
     end: End,
 }
 
@@ -134,6 +165,11 @@ impl LineReport {
         &self.sent
     }
 
+    /// Whether Ctrl-C ended it.
+    pub fn is_interrupted(&self) -> bool {
+        self.end == End::Interrupt
+    }
+
     /// A failure unless all that stood there is written.
     pub fn verdict(&self) -> Result<(), Failure> {
         let is_whole = self.bad_lines == 0 && !self.sent.has_refusals() && self.end == End::Input;
@@ -147,12 +183,12 @@ impl fmt::Display for LineReport {
         write!(f, "{}", self.sent)?;
         if self.bad_lines > 0 {
             let bad = counted(self.bad_lines, "bad line", "bad lines");
-            write!(f, "\n{bad} of {}", grouped(self.lines))?;
+            write!(f, "\n{bad} of {}", grouped(self.read.lines))?;
         }
         match self.end {
             End::Input => Ok(()),
             End::BadLine => f.write_str("\nended at the first bad line"),
-            End::Interrupt => write!(f, "\ninterrupted behind line {}", grouped(self.lines)),
+            End::Interrupt => write!(f, "\ninterrupted behind line {}", grouped(self.read.lines)),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use silverback_proto::v1;
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
 
 use super::ingest::MessageFault;
 use crate::api::fanout::FanoutError;
@@ -36,14 +37,17 @@ pub fn of_rejection(rejection: &Rejection) -> Status {
         | Rejection::ContentType(_)
         | Rejection::ContentEncoding(_) => Code::InvalidArgument,
     };
-    let status = Status::new(code, rejection.to_string());
     match rejection.retry_after() {
-        Some(retry_after) => with_retry_after(status, Duration::from_secs(retry_after.seconds.into())),
-        None => status,
+        Some(retry) => passing(code, &rejection.to_string(), Duration::from_secs(retry.seconds.into())),
+        None => Status::new(code, rejection.to_string()),
     }
 }
 
-fn with_retry_after(mut status: Status, retry_after: Duration) -> Status {
+/// The status of what passes by itself. When to send the same again stands in it as
+/// `google.rpc.RetryInfo`, which stock clients look for, and in ms for those that read no details.
+pub fn passing(code: Code, message: &str, retry_after: Duration) -> Status {
+    let details = ErrorDetails::with_retry_info(Some(retry_after));
+    let mut status = Status::with_error_details(code, message, details);
     status.metadata_mut().insert(RETRY_AFTER, MetadataValue::from(retry_after.as_millis() as u64));
     status
 }
@@ -56,7 +60,7 @@ pub fn of_fault(fault: &MessageFault) -> Status {
         MessageFault::Rejected(rejection) => return of_rejection(rejection),
         MessageFault::Definition(Redefined(_)) => Code::AlreadyExists,
         MessageFault::Definition(Full) => {
-            return with_retry_after(Status::resource_exhausted(fault.to_string()), DEFINITIONS_RETRY);
+            return passing(Code::ResourceExhausted, &fault.to_string(), DEFINITIONS_RETRY);
         }
         MessageFault::Definition(TooMuch) => Code::ResourceExhausted,
         MessageFault::Definition(Malformed(_) | RefTooHigh(_)) => Code::InvalidArgument,

@@ -1,9 +1,11 @@
 //! Why an OTLP request was refused as a whole, and how gRPC and HTTP tell it.
 
+use std::time::Duration;
+
 use http::StatusCode;
 use tonic::{Code, Status};
 
-use crate::api::grpc::status::of_rejection;
+use crate::api::grpc::status::{of_rejection, passing};
 use crate::api::remote_write::Rejection;
 use crate::limits::OTLP_JSON_BYTES_MAX;
 
@@ -75,22 +77,28 @@ impl Fault {
 /// A rejection as OTLP's senders understand it: they try again when a node is unavailable, and take
 /// exhausted resources for good.
 pub fn status_of(rejection: &Rejection) -> Status {
-    let status = of_rejection(rejection);
     match rejection.retry_after() {
-        None => status,
-        Some(_) => Status::with_metadata(Code::Unavailable, status.message(), status.metadata().clone()),
+        None => of_rejection(rejection),
+        Some(retry) => {
+            passing(Code::Unavailable, &rejection.to_string(), Duration::from_secs(retry.seconds.into()))
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tonic_types::StatusExt;
+
     use super::*;
     use crate::api::remote_write::{MalformedBody, MalformedCause};
 
     fn check(fault: Fault, http: u16, retry_after_s: Option<u32>, grpc: Code) {
         assert_eq!(fault.http_status().as_u16(), http, "{fault}");
         assert_eq!(fault.retry_after_s(), retry_after_s, "{fault}");
-        assert_eq!(fault.grpc_status().code(), grpc, "{fault}");
+        let status = fault.grpc_status();
+        assert_eq!(status.code(), grpc, "{fault}");
+        let told_s = status.get_details_retry_info().and_then(|info| info.retry_delay);
+        assert_eq!(told_s, retry_after_s.map(|s| Duration::from_secs(s.into())), "{fault}");
     }
 
     #[test]

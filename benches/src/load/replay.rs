@@ -11,6 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 
 use super::dataset::{Dataset, Prepared};
 use super::mark::Mark;
@@ -61,6 +63,10 @@ pub struct ReplayOptions {
     /// See --mark
     #[arg(long, default_value = ".checkpoint.tmp")]
     pub mark_suffix: String,
+    /// CPUs that the connections' threads are pinned to, one after the other and from the first again;
+    /// without it they run wherever the process may
+    #[arg(long, value_delimiter = ',')]
+    pub pin: Vec<usize>,
     /// Who receives, for the report
     #[arg(long, default_value = "server")]
     pub contestant: String,
@@ -89,7 +95,8 @@ pub fn replay(dataset: &Dataset, options: &ReplayOptions) -> io::Result<RunRepor
     let mut warmup = None;
     if options.warmup > 0 {
         let rounds = 0..options.warmup.min(limit);
-        let phase = Phase { dataset, rounds, rate: None, retries: options.retries, server, mark: None };
+        let (retries, pin) = (options.retries, &options.pin);
+        let phase = Phase { dataset, rounds, rate: None, retries, pin, server, mark: None };
         warmup = Some(phase.run("warm-up", &mut connections)?.0);
         thread::sleep(Duration::from_secs_f64(options.pause));
     }
@@ -99,6 +106,7 @@ pub fn replay(dataset: &Dataset, options: &ReplayOptions) -> io::Result<RunRepor
         rounds: options.warmup..limit,
         rate: options.rate,
         retries: options.retries,
+        pin: &options.pin,
         server,
         mark: mark.as_ref(),
     };
@@ -141,6 +149,7 @@ struct Phase<'a> {
     rounds: std::ops::Range<u32>,
     rate: Option<f64>,
     retries: u32,
+    pin: &'a [usize],
     server: Option<Process>,
     mark: Option<&'a Mark>,
 }
@@ -161,9 +170,11 @@ impl Phase<'_> {
                 let Self { dataset, retries, mark, .. } = *self;
                 let worker = Worker { dataset, connection, acked: &acked, retries, pace, mark };
                 let done = done.clone();
+                let cpu = self.pin.get(place % self.pin.len().max(1)).copied();
                 thread::Builder::new().stack_size(THREAD_STACK_BYTES).spawn_scoped(scope, move || {
+                    let pinned = cpu.map_or(Ok(()), pin_to);
                     // The receiver waits for every worker: it is there.
-                    done.send(worker.send_all(requests)).expect("a receiver that waits");
+                    done.send(pinned.map(|()| worker.send_all(requests))).expect("a receiver that waits");
                 })?;
             }
             drop(done);
@@ -188,6 +199,13 @@ impl Phase<'_> {
     }
 }
 
+/// Keeps this thread on a CPU.
+fn pin_to(cpu: usize) -> io::Result<()> {
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu)?;
+    Ok(sched_setaffinity(Pid::from_raw(0), &cpus)?)
+}
+
 fn samples(requests: &[Prepared]) -> u64 {
     requests.iter().map(|request| u64::from(request.samples)).sum()
 }
@@ -195,7 +213,7 @@ fn samples(requests: &[Prepared]) -> u64 {
 /// Waits for every worker; tells how far they are.
 fn gather(
     name: &str,
-    finished: &mpsc::Receiver<Tally>,
+    finished: &mpsc::Receiver<io::Result<Tally>>,
     acked: &AtomicU64,
     total: u64,
     start: Instant,
@@ -204,7 +222,7 @@ fn gather(
     let mut next_progress = start + PROGRESS_PERIOD;
     loop {
         match finished.recv_timeout(next_progress.saturating_duration_since(Instant::now())) {
-            Ok(tally) => all.add(tally),
+            Ok(tally) => all.add(tally?),
             Err(RecvTimeoutError::Disconnected) => return Ok(all),
             Err(RecvTimeoutError::Timeout) => {
                 let (acked, elapsed_s) = (acked.load(Ordering::Relaxed), start.elapsed().as_secs_f64());

@@ -17,21 +17,33 @@ pub(super) const UNANSWERED_MAX: u64 = 4;
 /// One executor's; the pinger has it too.
 #[derive(Debug, Default)]
 pub(super) struct Beat {
-    waker: Mutex<Option<Waker>>,
+    presence: Mutex<Presence>,
     sent: AtomicU64,
     answered: AtomicU64,
 }
 
+/// Whether the executor is in the round.
+#[derive(Debug, Default)]
+enum Presence {
+    /// Its task was never polled.
+    #[default]
+    Awaited,
+    There(Waker),
+    /// For good: a task that is polled once more doesn't bring it back.
+    Gone,
+}
+
 impl Beat {
-    fn waker(&self) -> MutexGuard<'_, Option<Waker>> {
-        // An Option is never half changed.
-        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
+    fn presence(&self) -> MutexGuard<'_, Presence> {
+        // It is only ever replaced as a whole.
+        self.presence.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the executor out of the round: called on it, before it ends.
     pub(super) fn stop(&self) {
-        let waker = self.waker().take();
-        drop(waker);
+        let before = std::mem::replace(&mut *self.presence(), Presence::Gone);
+        // The waker is dropped after the lock: dropping the last one of a task may run it.
+        drop(before);
     }
 
     /// Wakes the executor's task, if it may be woken. For the pinger alone.
@@ -39,7 +51,7 @@ impl Beat {
         if self.unanswered() >= UNANSWERED_MAX {
             return;
         }
-        if let Some(waker) = &*self.waker() {
+        if let Presence::There(waker) = &*self.presence() {
             self.sent.fetch_add(1, Ordering::Relaxed);
             waker.wake_by_ref();
         }
@@ -66,9 +78,9 @@ impl Future for BeatTask {
         let beat = &self.0;
         // All that was sent before this poll is answered by it, however many wakes became one.
         beat.answered.store(beat.sent.load(Ordering::Acquire), Ordering::Release);
-        let mut waker = beat.waker();
-        if waker.is_none() && beat.sent.load(Ordering::Relaxed) == 0 {
-            *waker = Some(cx.waker().clone());
+        let mut presence = beat.presence();
+        if let Presence::Awaited = *presence {
+            *presence = Presence::There(cx.waker().clone());
         }
         Poll::Pending
     }

@@ -38,3 +38,15 @@ fn a_stopped_beat_is_woken_no_more() {
     poll(&mut task, &wakes);
     assert_eq!(Arc::strong_count(&wakes), 1, "a last poll doesn't bring it back");
 }
+
+#[test]
+fn a_beat_that_stops_before_it_is_ever_pinged_stays_stopped() {
+    let (beat, wakes) = (Arc::<Beat>::default(), Arc::<WakeCount>::default());
+    let mut task = BeatTask(beat.clone());
+    poll(&mut task, &wakes);
+    beat.stop();
+    poll(&mut task, &wakes);
+    beat.ping();
+    assert_eq!(wakes.count(), 0);
+    assert_eq!(Arc::strong_count(&wakes), 1);
+}

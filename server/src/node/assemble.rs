@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::future::try_join_all;
@@ -23,7 +23,7 @@ use crate::node::memory::MemoryWatch;
 use crate::node::recovery::{Meeting, Recovery, RecoveryError};
 use crate::node::{memory, rebalance, self_scrape, upkeep};
 use crate::placement::Plan;
-use crate::rebalance::{Handoffs, Steering};
+use crate::rebalance::{Handoffs, Steering, Turn};
 use crate::routing::{BodyPool, ByteBudget, Lanes, Router, RoutingTable};
 use crate::runtime::{
     self, BoundAddress, Delivery, Executor, HttpLimits, HttpServer, LaneReceivers, LaneSenders, Listener,
@@ -53,8 +53,7 @@ pub struct Shared {
     pub watch: MemoryWatch,
     /// Cores that have nothing under way any more.
     drained: AtomicUsize,
-    /// Whether a core hands a cell over.
-    handoff_turn: Arc<AtomicBool>,
+    handoff_turn: Turn,
 }
 
 impl Shared {
@@ -89,7 +88,7 @@ impl Shared {
             data_dir,
             meeting: Meeting::default(),
             drained: AtomicUsize::new(0),
-            handoff_turn: Arc::default(),
+            handoff_turn: Turn::default(),
         }
     }
 
@@ -135,7 +134,7 @@ pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> R
     let mut shard = Shard::new(ShardId(index as u16), shared.series_max_of_a_shard());
     shard.set_memory_budget(plan.shard_bytes);
     let shard = Rc::new(RefCell::new(shard));
-    let handoffs = Handoffs::new(Rc::clone(&router), Arc::clone(&shared.handoff_turn));
+    let handoffs = Handoffs::new(Rc::clone(&router), shared.handoff_turn.clone());
     let core = Rc::new(Core {
         router: Rc::clone(&router),
         hand_over: hand_over(&handoffs, &slicer),

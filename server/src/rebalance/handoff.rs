@@ -35,8 +35,6 @@
 //! or didn't.
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::channel::oneshot;
 
@@ -44,6 +42,7 @@ use crate::host::Host;
 use crate::message::{HandoffCounts, HandoffReason, HandoffRefusal};
 use crate::model::{CellId, Epoch, ShardId};
 use crate::rebalance::steps::Handoff;
+use crate::rebalance::turn::Turn;
 use crate::routing::Router;
 
 /// A cell that was handed over.
@@ -107,13 +106,13 @@ impl HandoffFault {
 pub struct Handoffs {
     router: Rc<Router>,
     /// Shared by all cores: whether one of them hands a cell over.
-    turn: Arc<AtomicBool>,
+    turn: Turn,
     counts: Rc<Cell<HandoffCounts>>,
 }
 
 impl Handoffs {
     /// One core's; `turn` is the node's.
-    pub fn new(router: Rc<Router>, turn: Arc<AtomicBool>) -> Self {
+    pub fn new(router: Rc<Router>, turn: Turn) -> Self {
         Self { router, turn, counts: Rc::default() }
     }
 
@@ -142,7 +141,7 @@ impl Handoffs {
     }
 
     async fn run<H: Host>(&self, host: &H, cell: CellId, to: ShardId) -> Result<Handed, HandoffFault> {
-        let turn = Turn::take(&self.turn).ok_or(HandoffFault::Busy)?;
+        let turn = self.turn.take().ok_or(HandoffFault::Busy)?;
         let table = self.router.table();
         let from = table.owner(cell);
         if usize::from(to.0) >= table.shards() {
@@ -171,21 +170,5 @@ impl Handoffs {
             Err(fault) => counts.fail(fault.reason()),
         }
         self.counts.set(counts);
-    }
-}
-
-/// The right to hand a cell over, given back when dropped.
-struct Turn<'a>(&'a AtomicBool);
-
-impl<'a> Turn<'a> {
-    fn take(turn: &'a AtomicBool) -> Option<Self> {
-        // Not made where another has it: dropped, it would give that one's back.
-        (!turn.swap(true, Ordering::AcqRel)).then(|| Self(turn))
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
     }
 }

@@ -11,6 +11,7 @@ pub mod plan;
 pub mod planner;
 pub mod steering;
 mod steps;
+mod turn;
 
 pub use controller::{Controller, Rebalanced};
 pub use handoff::{Handed, HandoffFault, Handoffs};
@@ -19,3 +20,7 @@ pub use moves::{MoveCounters, MoveCounts};
 pub use plan::{Move, Reason};
 pub use planner::{Patience, Planner};
 pub use steering::{Motion, NoShardLeft, Steering};
+pub use turn::Turn;
+
+// For `turn`, which the models in `tests/loom` include.
+use crate::runtime::sync;

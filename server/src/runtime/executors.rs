@@ -18,9 +18,10 @@ use std::{
 use glommio::{LocalExecutor, LocalExecutorBuilder, Placement, PoolPlacement};
 
 use super::{
+    beat::{Beat, BeatTask},
     lanes::{self, LaneReceivers, LaneSenders, Port},
     numa,
-    pinger::{Beat, BeatTask, Pinger},
+    pinger::Pinger,
     readiness,
     shutdown::Shutdown,
     slices::Slicer,

@@ -6,7 +6,6 @@ use std::{
     future::poll_fn,
     io,
     net::SocketAddr,
-    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -34,7 +33,7 @@ pub struct BoundAddress {
     // Bound but not listening: it keeps the port, and no connection is ever queued on it.
     _reservation: Socket,
     address: SocketAddr,
-    acceptors: Arc<Acceptors>,
+    acceptors: Acceptors,
 }
 
 impl BoundAddress {
@@ -48,7 +47,7 @@ impl BoundAddress {
             .local_addr()?
             .as_socket()
             .ok_or_else(|| io::Error::other("the bound address is no IP address"))?;
-        Ok(Self { _reservation: socket, address, acceptors: Arc::default() })
+        Ok(Self { _reservation: socket, address, acceptors: Acceptors::default() })
     }
 
     /// The address, with the port that was taken.

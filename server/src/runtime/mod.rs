@@ -17,6 +17,7 @@
 //! and a `pinger` from outside is the net beneath. And its rings cost several system calls a
 //! round; so sockets are watched by an epoll set of which the ring sees one descriptor (`readiness`).
 mod acceptors;
+mod beat;
 pub mod counters;
 pub mod cpu_time;
 pub mod cpus;
@@ -33,8 +34,19 @@ mod readiness;
 pub mod shutdown;
 pub mod signals;
 pub mod slices;
+pub(crate) mod sync;
 pub mod tasks;
 pub mod timers;
+
+// Beside the files that they test, not in them: the models in `tests/loom` include those.
+#[cfg(test)]
+mod acceptors_tests;
+#[cfg(test)]
+mod beat_tests;
+#[cfg(test)]
+mod shutdown_tests;
+#[cfg(test)]
+mod wake_count;
 
 pub use counters::{Counts, counts};
 pub use cpu_time::thread_cpu_time;

@@ -3,12 +3,11 @@ use std::{
     collections::BTreeMap,
     future::Future,
     pin::Pin,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::PoisonError,
     task::{Context, Poll, Waker},
 };
+
+use super::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering};
 
 /// A handle to the notice; clones share it.
 #[derive(Debug, Clone, Default)]
@@ -95,38 +94,5 @@ impl Drop for Requested {
             let waker = self.shared.waiting().wakers.remove(&key);
             drop(waker);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use futures::task::noop_waker_ref;
-
-    #[test]
-    fn a_notice_reaches_those_who_wait_and_those_who_ask_later() {
-        let shutdown = Shutdown::new();
-        let mut early = shutdown.requested();
-        let mut cx = Context::from_waker(noop_waker_ref());
-        assert!(Pin::new(&mut early).poll(&mut cx).is_pending());
-        assert!(!shutdown.is_requested());
-
-        shutdown.clone().request();
-
-        assert!(Pin::new(&mut early).poll(&mut cx).is_ready());
-        assert!(Pin::new(&mut shutdown.requested()).poll(&mut cx).is_ready());
-    }
-
-    #[test]
-    fn a_waiter_takes_one_place_however_often_it_is_polled_and_leaves_it_when_dropped() {
-        let shutdown = Shutdown::new();
-        let mut waiter = shutdown.requested();
-        let mut cx = Context::from_waker(noop_waker_ref());
-        for _ in 0..3 {
-            assert!(Pin::new(&mut waiter).poll(&mut cx).is_pending());
-        }
-        assert_eq!(shutdown.0.waiting().wakers.len(), 1);
-        drop(waiter);
-        assert!(shutdown.0.waiting().wakers.is_empty());
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use silverback::message::{PartPool, ReadError, ReadReply, ReadRequest, Remaining, SelectContent};
 use silverback::message::{SelectId, Selection, ShardReply, ShardRequest};
 use silverback::model::{Epoch, ShardId};
-use silverback::rebalance::Handoffs;
+use silverback::rebalance::{Handoffs, Turn};
 use silverback::routing::{Router, RoutingTable};
 use silverback::shard::Inbox;
 use silverback::wal::layout::{self, Layout};
@@ -125,7 +125,7 @@ impl SimNode {
         };
         let (mesh, receivers) = Mesh::new(shards, random.fork());
         let mut node = Self { cores: Vec::new(), acceptors: Vec::new(), inboxes: Vec::new(), mesh };
-        let turn = Arc::default();
+        let turn = Turn::default();
         for (at, replayed) in replayed.into_iter().enumerate() {
             let own = table.ownership_of(ShardId(at as u16), &claims[at]);
             replayed.shard.borrow_mut().set_ownership(own);
@@ -136,7 +136,7 @@ impl SimNode {
             let replies = Rc::clone(&router);
             let reply = move |to, reply| replies.reply(to, reply);
             core.spawn_worker::<D>(Rc::clone(&inbox), reply, host, clock_ms, retention_ms);
-            let handoffs = Handoffs::new(Rc::clone(&router), Arc::clone(&turn));
+            let handoffs = Handoffs::new(Rc::clone(&router), turn.clone());
             node.acceptors.push(Acceptor { router, handoffs, pool: pool.clone(), host: host.clone() });
             node.cores.push(core);
             node.inboxes.push(inbox);

@@ -1,0 +1,25 @@
+//! Whose turn it is to hand a cell over: one core's of the node, or nobody's.
+use super::sync::{Arc, AtomicBool, Ordering};
+
+/// A node's; clones are the same.
+#[derive(Debug, Clone, Default)]
+pub struct Turn(Arc<AtomicBool>);
+
+/// The turn, given back when dropped.
+#[derive(Debug)]
+pub(super) struct Taken<'a>(&'a AtomicBool);
+
+impl Turn {
+    /// Takes it, unless another has it.
+    pub(super) fn take(&self) -> Option<Taken<'_>> {
+        // Not made where another has it: dropped, it would give that one's back.
+        let taken = self.0.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+        taken.is_ok().then(|| Taken(&self.0))
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}

@@ -4,6 +4,7 @@
 //! It lasts until the node ends: a node that starts again moves what it likes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::limits::CELL_COUNT;
 use crate::model::{CellId, ShardId};
@@ -14,7 +15,7 @@ use crate::rebalance::{Intake, Mobility, MoveCounters};
 pub struct Steering {
     paused: AtomicBool,
     pinned: Box<[AtomicBool]>,
-    drained: Box<[AtomicBool]>,
+    drained: Mutex<Box<[bool]>>,
     imbalance_permille: AtomicU64,
     /// What became of moves.
     pub moves: MoveCounters,
@@ -37,11 +38,10 @@ pub struct NoShardLeft;
 impl Steering {
     /// Of a node with so many shards, on which nobody has said anything.
     pub fn new(shards: usize) -> Self {
-        let unset = |count| std::iter::repeat_with(AtomicBool::default).take(count).collect();
         Self {
             paused: AtomicBool::default(),
-            pinned: unset(CELL_COUNT),
-            drained: unset(shards),
+            pinned: std::iter::repeat_with(AtomicBool::default).take(CELL_COUNT).collect(),
+            drained: Mutex::new(vec![false; shards].into()),
             imbalance_permille: AtomicU64::new(1000),
             moves: MoveCounters::default(),
         }
@@ -83,24 +83,28 @@ impl Steering {
 
     /// Whether a shard takes cells.
     pub fn intake(&self, shard: ShardId) -> Intake {
-        if self.drained[usize::from(shard.0)].load(Ordering::SeqCst) { Intake::Drained } else { Intake::Open }
+        if self.drained()[usize::from(shard.0)] { Intake::Drained } else { Intake::Open }
     }
 
     /// Has all cells leave a shard. Not the last that takes any.
     pub fn drain(&self, shard: ShardId) -> Result<(), NoShardLeft> {
-        let drained = &self.drained[usize::from(shard.0)];
-        let before = drained.swap(true, Ordering::SeqCst);
-        // Looked at after the change: of two who drain the last two shards, one at least sees it.
-        if !before && self.drained.iter().all(|drained| drained.load(Ordering::SeqCst)) {
-            drained.store(false, Ordering::SeqCst);
+        let (mut drained, shard) = (self.drained(), usize::from(shard.0));
+        let mut others = drained.iter().enumerate().filter(|(other, _)| *other != shard);
+        if others.all(|(_, is_drained)| *is_drained) {
             return Err(NoShardLeft);
         }
+        drained[shard] = true;
         Ok(())
     }
 
     /// Lets a shard have cells again.
     pub fn undrain(&self, shard: ShardId) {
-        self.drained[usize::from(shard.0)].store(false, Ordering::SeqCst);
+        self.drained()[usize::from(shard.0)] = false;
+    }
+
+    fn drained(&self) -> MutexGuard<'_, Box<[bool]>> {
+        // A flag is never half set.
+        self.drained.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The busiest shard against the mean, as it was last seen: 1 is even.

@@ -56,7 +56,8 @@ async fn run(arguments: &Arguments, data_dir: &Path) -> Result<Vec<Bound>, Box<d
     let connections = if arguments.small { 4 } else { arguments.connections };
     let stages = {
         let node = Node::start(&data_dir.join("stages"))?;
-        stages::run(&node, &StageOptions { seconds, connections, series: 1, batch: 500 }).await?
+        stages::run(&node, &StageOptions { seconds, connections, series: 8, batch: 2000, of_series: 4 })
+            .await?
     };
     let mut bounds = stages.judge();
     let options = BigCellOptions {

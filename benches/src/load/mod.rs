@@ -13,6 +13,7 @@ pub mod report;
 
 pub mod mark;
 
+pub mod pin;
 pub mod replay;
 
 pub mod spread;

@@ -11,11 +11,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
 
 use super::dataset::{Dataset, Prepared};
 use super::mark::Mark;
+use super::pin::pin_to;
 use super::report::{MarkedLatencies, PhaseReport, RunReport, SettledReport};
 use silverback_client::load::connection::{Connection, Endpoint};
 use silverback_client::load::figures::{Quantiles, ServerReport};
@@ -197,13 +196,6 @@ impl Phase<'_> {
         let end = requests.partition_point(|request| request.round < self.rounds.end);
         &requests[start..end.max(start)]
     }
-}
-
-/// Keeps this thread on a CPU.
-fn pin_to(cpu: usize) -> io::Result<()> {
-    let mut cpus = CpuSet::new();
-    cpus.set(cpu)?;
-    Ok(sched_setaffinity(Pid::from_raw(0), &cpus)?)
 }
 
 fn samples(requests: &[Prepared]) -> u64 {

@@ -2,13 +2,13 @@
 //! the requests.
 
 use std::error::Error;
-use std::thread::sleep;
 use std::time::Duration;
 
 use silverback::limits::CELL_COUNT;
 use silverback::model::CellId;
 use silverback_client::load::catalogue::Label;
 use silverback_client::{Admin, MovedCell};
+use tokio::time::sleep;
 
 use super::feed::{Feed, FeedOptions};
 use super::node::Node;
@@ -50,17 +50,18 @@ pub struct BigCell {
 pub async fn run(node: &Node, options: &BigCellOptions) -> Result<BigCell, Box<dyn Error>> {
     let admin = node.admin().await?;
     let weights = vec![Weights::half_on(CELL)];
-    let feed_options = FeedOptions { batch: options.batch, pause: options.pause, weights };
+    let feed_options =
+        FeedOptions { batch: options.batch, of_series: 1, pause: Some(options.pause), weights };
     let feed = Feed::start(node.address, of_connections(node.seed, options), &feed_options)?;
     wait_for_series(&admin, options.series).await?;
     let from = feed.second() + 1;
-    sleep(Duration::from_secs(options.moves as u64 + 1));
+    sleep(Duration::from_secs(options.moves as u64 + 1)).await;
     let still = [from, feed.second()];
     let mut moves = Vec::new();
     let from = feed.second();
     for to in [0, 1].into_iter().cycle().take(options.moves) {
         moves.push(admin.move_cell(CELL.0.into(), to).await?);
-        sleep(Duration::from_secs(1));
+        sleep(Duration::from_secs(1)).await;
     }
     let moving = [from, feed.second()];
     Ok(BigCell { seconds: feed.end()?, still, moving, moves })
@@ -87,7 +88,7 @@ async fn wait_for_series(admin: &Admin, count: usize) -> Result<(), Box<dyn Erro
             return Ok(());
         }
         eprintln!("{held} of {count} series in the cell");
-        sleep(Duration::from_secs(1));
+        sleep(Duration::from_secs(1)).await;
     }
 }
 

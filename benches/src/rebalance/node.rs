@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::mpsc;
-use std::thread::{JoinHandle, sleep, spawn};
+use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
 use futures::executor::block_on;
@@ -15,6 +15,7 @@ use silverback::node::data_dir::read_identity;
 use silverback::node::{self, NodeError};
 use silverback::runtime::Shutdown;
 use silverback_client::{Admin, Client};
+use tokio::time::sleep;
 
 /// How long it may take to be ready.
 const START_MAX: Duration = Duration::from_secs(30);
@@ -59,7 +60,7 @@ impl Node {
         loop {
             match self.paused().await {
                 Ok(admin) => return Ok(admin),
-                Err(_) if began.elapsed() < START_MAX => sleep(Duration::from_millis(50)),
+                Err(_) if began.elapsed() < START_MAX => sleep(Duration::from_millis(50)).await,
                 Err(error) => return Err(error),
             }
         }

@@ -2,10 +2,10 @@
 //! `--rebalance=off` has them for good, then with cells that move.
 
 use std::error::Error;
-use std::thread::sleep;
 use std::time::Duration;
 
 use silverback_client::load::catalogue::Label;
+use tokio::time::sleep;
 
 use super::feed::{Feed, FeedOptions};
 use super::node::Node;
@@ -34,6 +34,8 @@ pub struct StageOptions {
     pub series: usize,
     /// Samples of a request.
     pub batch: usize,
+    /// Samples of a series that follow each other in a request.
+    pub of_series: usize,
 }
 
 /// What the stages came to.
@@ -52,13 +54,14 @@ pub async fn run(node: &Node, options: &StageOptions) -> Result<Stages, Box<dyn 
     let admin = node.admin().await?;
     let series = of_connections(node.seed, options);
     let weights = vec![Weights::even(), Weights::skewed(HOT_PART)];
-    let feed_options = FeedOptions { batch: options.batch, pause: Duration::ZERO, weights };
+    let feed_options =
+        FeedOptions { batch: options.batch, of_series: options.of_series, pause: None, weights };
     let feed = Feed::start(node.address, series, &feed_options)?;
-    let even = stage(&feed, "even", options.seconds);
+    let even = stage(&feed, "even", options.seconds).await;
     feed.turn_to(1);
-    let resting = stage(&feed, "skewed, cells at rest", options.seconds);
+    let resting = stage(&feed, "skewed, cells at rest", options.seconds).await;
     admin.resume_rebalance().await?;
-    let moving = stage(&feed, "skewed, cells move", options.seconds.max(RECOVERY_S_MAX + 5));
+    let moving = stage(&feed, "skewed, cells move", options.seconds.max(RECOVERY_S_MAX + 5)).await;
     let rebalance = admin.rebalance().await?;
     admin.pause_rebalance().await?;
     let seconds = feed.end()?;
@@ -72,10 +75,10 @@ fn of_connections(seed: u64, options: &StageOptions) -> Vec<Vec<Vec<Vec<Label>>>
 }
 
 /// Lets the feed go on; which seconds that were.
-fn stage(feed: &Feed, name: &str, seconds: usize) -> [usize; 2] {
+async fn stage(feed: &Feed, name: &str, seconds: usize) -> [usize; 2] {
     eprintln!("{name}: {seconds} s");
     let from = feed.second() + 1;
-    sleep(Duration::from_secs(seconds as u64 + 1));
+    sleep(Duration::from_secs(seconds as u64 + 1)).await;
     [from, feed.second()]
 }
 

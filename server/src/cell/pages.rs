@@ -4,6 +4,8 @@ use crate::cell::heap::{array_bytes, vec_bytes};
 
 /// Places of one page.
 const PAGE: usize = 1024;
+/// Pages that are made ahead at the most.
+const AHEAD_MAX: usize = 256;
 
 /// Values at dense `u32` indices. Memory grows by a page at a time, so a shard that doubles never
 /// holds its series twice, and no append waits for a copy of the whole.
@@ -12,11 +14,15 @@ pub struct Pages<T> {
     pages: Vec<Box<[T]>>,
     free: Vec<u32>,
     used: u32,
+    /// Pages that are there before they are needed.
+    ahead: Vec<Box<[T]>>,
+    /// How many pages there were when it was last asked how many are wanted ahead.
+    seen: Option<usize>,
 }
 
 impl<T> Default for Pages<T> {
     fn default() -> Self {
-        Self { pages: Vec::new(), free: Vec::new(), used: 0 }
+        Self { pages: Vec::new(), free: Vec::new(), used: 0, ahead: Vec::new(), seen: None }
     }
 }
 
@@ -42,9 +48,19 @@ impl<T: Default> Pages<T> {
     /// Takes all places below `end` that were never used. They stay taken until they are freed.
     pub fn take_up_to(&mut self, end: u32) {
         while end as usize > self.pages.len() * PAGE {
-            self.pages.push(std::iter::repeat_with(T::default).take(PAGE).collect());
+            let page = self.ahead.pop().unwrap_or_else(Self::page);
+            self.pages.push(page);
         }
         self.used = self.used.max(end);
+    }
+
+    fn page() -> Box<[T]> {
+        std::iter::repeat_with(T::default).take(PAGE).collect()
+    }
+
+    /// Makes a page for later.
+    pub fn make_page_ahead(&mut self) {
+        self.ahead.push(Self::page());
     }
 
     /// Takes a value out and frees its place, which the next insert uses.
@@ -92,9 +108,31 @@ impl<T> Pages<T> {
         self.len() == 0
     }
 
-    /// Bytes of the pages and of the list of free places.
+    /// How many pages to have ahead, if the next time until this is asked is as the last one: half as
+    /// many again as were needed, and one. None where a page's worth of places is free.
+    pub fn pages_wanted_ahead(&mut self) -> usize {
+        let seen = self.seen.replace(self.pages.len());
+        let needed = seen.map_or(0, |seen| self.pages.len() - seen);
+        if self.free.len() < PAGE { (needed + needed / 2 + 1).min(AHEAD_MAX) } else { 0 }
+    }
+
+    /// Pages that were made for later.
+    pub fn pages_ahead(&self) -> usize {
+        self.ahead.len()
+    }
+
+    /// Keeps no more than so many of them.
+    pub fn keep_ahead(&mut self, pages: usize) {
+        self.ahead.truncate(pages);
+    }
+
+    /// Bytes of the pages, those for later too, and of the list of free places.
     pub fn bytes(&self) -> usize {
-        self.pages.len() * array_bytes::<T>(PAGE) + vec_bytes(&self.pages) + vec_bytes(&self.free)
+        let pages = self.pages.len() + self.ahead.len();
+        pages * array_bytes::<T>(PAGE)
+            + vec_bytes(&self.pages)
+            + vec_bytes(&self.ahead)
+            + vec_bytes(&self.free)
     }
 }
 
@@ -121,6 +159,26 @@ mod tests {
         assert_eq!((pages.len(), pages.end()), (1023, 1024));
         assert_eq!(pages.insert(70), Some(7));
         assert!(pages.bytes() <= before + 4 * 4, "one place in the free list at most");
+    }
+
+    #[test]
+    fn pages_are_wanted_ahead_as_they_are_needed_and_used_before_others_are_made() {
+        let mut pages: Pages<u64> = Pages::default();
+        assert_eq!(pages.pages_wanted_ahead(), 1);
+        pages.take_up_to(4 * PAGE as u32);
+        assert_eq!(pages.pages_wanted_ahead(), 4 + 2 + 1);
+        pages.take_up_to(1004 * PAGE as u32);
+        assert_eq!(pages.pages_wanted_ahead(), AHEAD_MAX);
+        (0..3).for_each(|_| pages.make_page_ahead());
+        let before = pages.bytes();
+        pages.take_up_to(1006 * PAGE as u32);
+        assert_eq!((pages.pages_ahead(), pages.pages.len()), (1, 1006));
+        assert!(pages.bytes() < before + array_bytes::<u64>(PAGE), "none was made");
+        pages.keep_ahead(0);
+        assert_eq!((pages.pages_ahead(), pages.pages_wanted_ahead()), (0, 2 + 1 + 1));
+        assert_eq!(pages.pages_wanted_ahead(), 1);
+        (0..PAGE as u32).for_each(|index| pages.free(index));
+        assert_eq!(pages.pages_wanted_ahead(), 0, "what is free is used first");
     }
 
     #[test]

@@ -338,6 +338,22 @@ impl SeriesStore {
         self.series.end()
     }
 
+    /// Makes memory ready for open chunks, a piece of it: 64 KiB. Tells whether more is wanted, which is
+    /// so until there are `pages` of them.
+    pub fn make_ahead(&mut self, pages: usize) -> bool {
+        self.blocks.keep_ahead(pages);
+        if self.blocks.pages_ahead() < pages {
+            self.blocks.make_page_ahead();
+        }
+        self.blocks.pages_ahead() < pages
+    }
+
+    /// How many such pieces to have before more samples come, if these come as they did since this was
+    /// asked last.
+    pub fn wanted_ahead(&mut self) -> usize {
+        self.blocks.pages_wanted_ahead()
+    }
+
     /// How much is held, the allocator's rounding included.
     #[inline]
     pub fn size(&self) -> StoreSize {

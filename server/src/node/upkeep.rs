@@ -1,4 +1,5 @@
-//! What each core does from time to time: retention, rates of load, and checkpoints when they are due.
+//! What each core does from time to time: retention, rates of load, memory ahead of what is sent, and
+//! checkpoints when they are due.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,8 +19,8 @@ const PASS_INTERVAL_MAX: Duration = Duration::from_secs(5 * 60);
 /// A pass for each of so many parts of the retention, so that little is kept beyond it.
 const PASSES_PER_RETENTION: u32 = 50;
 
-/// How often counters become rates of load.
-const METER_INTERVAL: Duration = Duration::from_secs(1);
+/// How often counters become rates of load, and memory is made ready.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often it is looked whether a checkpoint is due.
 const CHECKPOINT_LOOK: Duration = Duration::from_millis(500);
@@ -34,7 +35,7 @@ pub fn start<D: Disk>(
     checkpoints: CheckpointPlace<D>,
 ) {
     spawn_background(retain(Rc::clone(core), Rc::clone(&shard), log.clone()));
-    spawn_background(meter_loads(Rc::clone(core), Rc::clone(&shard)));
+    spawn_background(look_each_second(Rc::clone(core), Rc::clone(&shard)));
     spawn_background(write_checkpoints(Rc::clone(core), shard, log, checkpoints));
 }
 
@@ -50,8 +51,9 @@ async fn retain(core: Rc<Core>, shard: Rc<RefCell<Shard>>, log: DiskLog) {
     }
 }
 
-async fn meter_loads(core: Rc<Core>, shard: Rc<RefCell<Shard>>) {
+async fn look_each_second(core: Rc<Core>, shard: Rc<RefCell<Shard>>) {
     let began = now();
+    let host = ExecutorHost::new(core.slicer.clone());
     while !core.shutdown.is_requested() {
         let foreground = thread_cpu_time().saturating_sub(core.slicer.total());
         let time = CoreTime {
@@ -59,7 +61,8 @@ async fn meter_loads(core: Rc<Core>, shard: Rc<RefCell<Shard>>) {
             foreground_us: foreground.as_micros() as u64,
         };
         shard.borrow_mut().meter_loads(time);
-        sleep(METER_INTERVAL).await;
+        maintenance::make_memory_ahead(&shard, &host).await;
+        sleep(LOOK_INTERVAL).await;
     }
 }
 

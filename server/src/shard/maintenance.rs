@@ -1,4 +1,5 @@
-//! Retention: what is older goes, in slices beside the traffic.
+//! What is done beside the traffic, in slices: retention, by which what is older goes, and memory that is
+//! made ready before samples need it.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -32,7 +33,23 @@ pub async fn retain<H: Host, L: Log>(shard: &Rc<RefCell<Shard>>, log: &L, host: 
     }
 }
 
+/// Makes memory ready for the samples that come until the next call: the system takes milliseconds to give
+/// some that nobody had before, and no append is to wait for it.
+pub async fn make_memory_ahead<H: Host>(shard: &Rc<RefCell<Shard>>, host: &H) {
+    let wanted = shard.borrow_mut().wanted_ahead();
+    while shard.borrow_mut().store.make_ahead(wanted) {
+        host.breathe().await;
+    }
+    host.rest();
+}
+
 impl Shard {
+    /// None where memory is short.
+    fn wanted_ahead(&mut self) -> usize {
+        let wanted = self.store.wanted_ahead();
+        if self.has_room_for_series() { wanted } else { 0 }
+    }
+
     fn retain_slice(&mut self, series: Range<u32>, horizon_ms: i64, journal: &mut impl Journal) {
         for series in series.map(SeriesRef) {
             if !self.index.all().contains(series.0) {

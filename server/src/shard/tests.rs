@@ -318,3 +318,17 @@ fn churn_keeps_memory_level() {
         assert!(stats.series <= SERIES * 8 / 4, "step {step}: {} series", stats.series);
     }
 }
+
+#[test]
+fn memory_is_made_ahead_for_samples_that_come_and_counted_but_not_where_it_is_short() {
+    let shard = shard();
+    block_on(maintenance::make_memory_ahead(&shard, &Alone));
+    let made = shard.borrow().memory_bytes().total();
+    assert!(made >= 64 << 10, "{made} bytes");
+    let scrape = new_series(0..1024, 1000);
+    assert_eq!(append(&shard, EVER, &scrape).written, 1024);
+    shard.borrow_mut().set_memory_budget(1);
+    let before = shard.borrow().memory_bytes().total();
+    block_on(maintenance::make_memory_ahead(&shard, &Alone));
+    assert!(shard.borrow().memory_bytes().total() <= before);
+}

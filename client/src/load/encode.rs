@@ -116,12 +116,12 @@ impl LabelsEncoder {
 
     fn encode(&self, samples: &[Sample], body: &mut Vec<u8>) {
         let mut encoded = Vec::new();
-        for of_series in runs(samples) {
-            let labels = &self.series[of_series[0].series];
-            put_samples(&mut encoded, of_series);
-            put_length(body, 1, labels.len() + encoded.len());
+        for sample in samples {
+            let labels = &self.series[sample.series];
+            put_sample(&mut encoded, sample);
+            put_length(body, 1, labels.len() + bytes_len(encoded.len()));
             body.extend_from_slice(labels);
-            body.extend_from_slice(&encoded);
+            put_bytes(body, 2, &encoded);
         }
     }
 }
@@ -168,22 +168,22 @@ impl SymbolsEncoder {
         let mut table = SymbolTable { request: self.request, next: 1, body };
         put_bytes(table.body, 4, b"");
         let (mut references, mut encoded, mut metadata) = (Vec::new(), Vec::new(), Vec::new());
-        for of_series in runs(samples) {
-            let series = &self.series[of_series[0].series];
+        for sample in samples {
+            let series = &self.series[sample.series];
             references.clear();
             for &number in &series.labels {
                 let text = &self.texts.all[number].text;
                 put_varint(&mut references, table.symbol(&mut self.symbols[number], text));
             }
-            put_samples(&mut encoded, of_series);
+            put_sample(&mut encoded, sample);
             metadata.clear();
             put_integer(&mut metadata, 1, series.metric_type as u64);
             let help = &self.texts.all[series.help].text;
             put_integer(&mut metadata, 3, table.symbol(&mut self.symbols[series.help], help));
-            let length = bytes_len(references.len()) + encoded.len() + bytes_len(metadata.len());
+            let length = [&references, &encoded, &metadata].iter().map(|part| bytes_len(part.len())).sum();
             put_length(&mut self.encoded_series, 5, length);
             put_bytes(&mut self.encoded_series, 1, &references);
-            self.encoded_series.extend_from_slice(&encoded);
+            put_bytes(&mut self.encoded_series, 2, &encoded);
             put_bytes(&mut self.encoded_series, 5, &metadata);
         }
         body.extend_from_slice(&self.encoded_series);
@@ -250,25 +250,14 @@ impl SymbolTable<'_> {
     }
 }
 
-/// Samples that follow each other and are of one series.
-fn runs(samples: &[Sample]) -> impl Iterator<Item = &[Sample]> {
-    samples.chunk_by(|one, next| one.series == next.series)
-}
-
-/// A series' samples as its field 2: `Sample{value = 1, timestamp = 2}`, the same in both versions; zero
-/// fields are left out.
-fn put_samples(out: &mut Vec<u8>, samples: &[Sample]) {
+/// `Sample{value = 1, timestamp = 2}`, the same in both versions; zero fields are left out.
+fn put_sample(out: &mut Vec<u8>, sample: &Sample) {
     out.clear();
-    for sample in samples {
-        let value_bytes = if sample.value.to_bits() == 0 { 0 } else { 9 };
-        let timestamp = sample.timestamp_ms.cast_unsigned();
-        put_length(out, 2, value_bytes + 1 + varint_bytes(timestamp));
-        if value_bytes > 0 {
-            out.push(1 << 3 | 1);
-            out.extend_from_slice(&sample.value.to_le_bytes());
-        }
-        put_integer(out, 2, timestamp);
+    if sample.value.to_bits() != 0 {
+        out.push(1 << 3 | 1);
+        out.extend_from_slice(&sample.value.to_le_bytes());
     }
+    put_integer(out, 2, sample.timestamp_ms.cast_unsigned());
 }
 
 fn put_integer(out: &mut Vec<u8>, field: u8, value: u64) {
@@ -296,11 +285,8 @@ fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 
 /// How long a field of `length` bytes is with its tag and its length.
 fn bytes_len(length: usize) -> usize {
-    1 + varint_bytes(length as u64) + length
-}
-
-fn varint_bytes(value: u64) -> usize {
-    (u64::BITS - value.max(1).leading_zeros()).div_ceil(7) as usize
+    let varint_bytes = (usize::BITS - length.max(1).leading_zeros()).div_ceil(7) as usize;
+    1 + varint_bytes + length
 }
 
 #[cfg(test)]
@@ -328,10 +314,9 @@ mod tests {
         let text = |label: &prometheus::Label| format!("{}={}", label.name, label.value);
         let read = |series: &prometheus::TimeSeries| {
             let labels: Vec<_> = series.labels.iter().map(text).collect();
-            let labels = labels.join(",");
-            series.samples.iter().map(move |s| (labels.clone(), s.timestamp, s.value)).collect::<Vec<_>>()
+            (labels.join(","), series.samples[0].timestamp, series.samples[0].value)
         };
-        request.timeseries.iter().flat_map(read).collect()
+        request.timeseries.iter().map(read).collect()
     }
 
     fn read_v2(body: &[u8]) -> Vec<Read> {
@@ -344,10 +329,9 @@ mod tests {
             let pairs = series.labels_refs.chunks(2);
             let labels: Vec<_> =
                 pairs.map(|pair| format!("{}={}", symbol(pair[0]), symbol(pair[1]))).collect();
-            let labels = labels.join(",");
-            series.samples.iter().map(move |s| (labels.clone(), s.timestamp, s.value)).collect::<Vec<_>>()
+            (labels.join(","), series.samples[0].timestamp, series.samples[0].value)
         };
-        request.timeseries.iter().flat_map(read).collect()
+        request.timeseries.iter().map(read).collect()
     }
 
     fn check(version: RemoteWrite, read: fn(&[u8]) -> Vec<Read>) {
@@ -355,7 +339,6 @@ mod tests {
         let samples = [
             Sample { series: 1, timestamp_ms: 1_700_000_000_000, value: 1.5 },
             Sample { series: 0, timestamp_ms: 1_700_000_015_000, value: 0.0 },
-            Sample { series: 0, timestamp_ms: 1_700_000_030_000, value: 2.0 },
         ];
         let mut body = Vec::new();
         for other in ["node", "cache", "queue"] {
@@ -364,7 +347,6 @@ mod tests {
             let expected = [
                 ("__name__=up,job=proxy".to_owned(), 1_700_000_000_000, 1.5),
                 (format!("__name__=up,job={other}"), 1_700_000_015_000, 0.0),
-                (format!("__name__=up,job={other}"), 1_700_000_030_000, 2.0),
             ];
             assert_eq!(read(&body), expected);
         }

@@ -154,6 +154,15 @@ fn an_import_of_text_goes_on_behind_the_lines_that_are_done() {
 }
 
 #[test]
+fn a_pipe_is_imported_and_nothing_noted() {
+    let node = Node::start(1);
+    for _ in 0..2 {
+        check(&run(&node, &["import", "/dev/stdin"], "piped 1\n"), 0, "1 sample written", "");
+    }
+    assert!(!Path::new("/dev/stdin.import.json").exists());
+}
+
+#[test]
 fn a_path_without_blocks_is_told() {
     let (node, dir) = (Node::start(1), tempfile::tempdir().unwrap());
     check(&import(&node, dir.path(), &[]), 1, "", "is no block, and there are none in it");

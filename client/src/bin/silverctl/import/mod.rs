@@ -127,10 +127,13 @@ async fn import_text(
     connection: &ConnectionArgs,
     interrupt: Interrupt,
 ) -> Result<(), Failure> {
-    let mut state = arguments.open_state(connection)?;
     let mut input = Input::open(Some(path), arguments.format)?;
-    let begin = state.of_text().unwrap_or_default();
-    if !input.go_to(begin)? {
+    // A pipe can't be read again from any place.
+    let mut state = input.size.map(|_| arguments.open_state(connection)).transpose()?;
+    let begin = state.as_ref().and_then(State::of_text).unwrap_or_default();
+    if let Some(state) = &state
+        && !input.go_to(begin)?
+    {
         return Err(Failure::Usage(format!(
             "{} isn't the text any more of which {} says that {} are done; remove that to begin anew",
             path.display(),
@@ -141,7 +144,7 @@ async fn import_text(
     let client = connection.connect().await?;
     let progress = Progress::begin(input.size, Unit::Bytes);
     let sending = Sending::begin(client, connection.retry(), progress);
-    let mut note = |place| state.note_text(place);
+    let mut note = |place| state.as_mut().map_or(Ok(()), |state| state.note_text(place));
     let course =
         Course { filter: &filter, bad_lines: BadLines::Skip, note: Some((NOTE_INTERVAL, &mut note)) };
     let report = pump(input, course, sending, interrupt).await?;
@@ -151,7 +154,7 @@ async fn import_text(
         writeln!(out, "{lines} left out")?;
     }
     writeln!(out, "{report}")?;
-    if report.is_interrupted() {
+    if let Some(state) = state.filter(|_| report.is_interrupted()) {
         writeln!(out, "run it again to go on; how far it is stands in {}", state.path().display())?;
     }
     if report.sent().main_reason() == Some(RefusalReason::TooOld) {

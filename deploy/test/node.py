@@ -44,9 +44,16 @@ class Node:
 
     def values(self, selector):
         """All that is stored of the series that a selector names."""
+        return [value for series in self._export(selector) for value in series["values"]]
+
+    def times_s(self, selector):
+        """When each of these values was taken."""
+        return [time_ms / 1000 for series in self._export(selector) for time_ms in series["timestamps"]]
+
+    def _export(self, selector):
         status, text = self.get("/api/v1/export?match[]=" + urllib.request.quote(selector))
         assert status == 200, text
-        return [value for line in text.splitlines() for value in json.loads(line)["values"]]
+        return [json.loads(line) for line in text.splitlines()]
 
     @staticmethod
     def _ask(request):

@@ -152,3 +152,18 @@ class Sender(unittest.TestCase):
                 push()
         pushed = list(range(next(count)))
         self.await_that(lambda: self.node.values("pushed") == pushed, "not all that was pushed is stored")
+
+    @unittest.skipUnless(shutil.which("alloy"), "Grafana Alloy (alloy) is not on the PATH")
+    def test_alloy(self):
+        self.enter(
+            running(
+                "alloy",
+                "run",
+                "--disable-reporting",
+                f"--server.http.listen-addr={self.own_address}",
+                f"--storage.path={self.directory}/alloy",
+                # An interval below 10 s takes a timeout of its own.
+                self.configuration("config.alloy", {"15s": "10s"}),
+            )
+        )
+        self.await_samples('alloy_build_info{job="integrations/self", cluster="example"}')

@@ -28,6 +28,9 @@ pub trait Host: Clone + 'static {
     /// Runs a job of its own beside traffic, in slices of low shares. A panic in it ends it alone.
     fn spawn_background<F: Future<Output = ()> + 'static>(&self, job: impl FnOnce(Self) -> F + 'static);
 
+    /// Like [`Host::spawn_background`], but with traffic's shares: writes wait for this job.
+    fn spawn_foreground<F: Future<Output = ()> + 'static>(&self, job: impl FnOnce(Self) -> F + 'static);
+
     /// Microseconds on a clock that never goes back.
     fn monotonic_us(&self) -> u64;
 }
@@ -56,6 +59,10 @@ impl Host for Alone {
 
     fn spawn_background<F: Future<Output = ()> + 'static>(&self, job: impl FnOnce(Self) -> F + 'static) {
         futures::executor::block_on(job(*self));
+    }
+
+    fn spawn_foreground<F: Future<Output = ()> + 'static>(&self, job: impl FnOnce(Self) -> F + 'static) {
+        self.spawn_background(job);
     }
 
     fn monotonic_us(&self) -> u64 {

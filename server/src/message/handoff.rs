@@ -57,6 +57,10 @@ pub struct Piece {
     pub payload: Vec<u8>,
     /// Series in it, whole or in part.
     pub series: u64,
+    /// Whether it ends its pass. Only such a piece may be empty.
+    pub is_last: bool,
+    /// Whether it is of a drained cell: writes wait until the target has it.
+    pub is_waited_for: bool,
 }
 
 impl std::fmt::Debug for Piece {
@@ -70,7 +74,7 @@ impl std::fmt::Debug for Piece {
 pub enum HandoffReply {
     /// It is done.
     Done,
-    /// A piece of the pass. An empty one ends the pass.
+    /// A piece of the pass.
     Copied(Piece),
     /// The cell is the target's, with so many series.
     Owned {

@@ -59,6 +59,10 @@ impl Host for ExecutorHost {
         spawn_background(job(Self::new(self.slicer.clone())));
     }
 
+    fn spawn_foreground<F: Future<Output = ()> + 'static>(&self, job: impl FnOnce(Self) -> F + 'static) {
+        runtime::spawn(job(Self::new(self.slicer.clone())));
+    }
+
     fn monotonic_us(&self) -> u64 {
         thread_local! {
             static BEGAN: std::time::Instant = runtime::now();

@@ -103,12 +103,15 @@ impl<H: Host> Handoff<'_, H> {
         loop {
             let copied = self.step(self.from, HandoffStep::Copy, deadline).await?;
             let HandoffReply::Copied(piece) = copied else { wrong_kind() };
-            if piece.series == 0 {
-                return Ok(passed);
-            }
             passed.series += piece.series;
             passed.bytes += piece.payload.len() as u64;
-            self.step(self.to, HandoffStep::Take(piece), deadline).await?;
+            let is_last = piece.is_last;
+            if piece.series > 0 {
+                self.step(self.to, HandoffStep::Take(piece), deadline).await?;
+            }
+            if is_last {
+                return Ok(passed);
+            }
         }
     }
 
@@ -201,6 +204,7 @@ fn handoff_reply(reply: ShardReply) -> Result<HandoffReply, HandoffRefusal> {
         ShardReply::Written(_)
         | ShardReply::NotDurable(_)
         | ShardReply::MemoryFull
+        | ShardReply::CheckpointAsked(_)
         | ShardReply::Routed
         | ShardReply::Read(_)
         | ShardReply::Stats(_) => wrong_kind(),

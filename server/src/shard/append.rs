@@ -140,7 +140,11 @@ impl Shard {
                 Err(reason) => outcome.refuse(reason, body, entry.labels),
             }
         }
-        self.cells[usize::from(entry.id.cell().0)].samples += samples.len() as u64;
+        let cell = entry.id.cell();
+        self.cells[usize::from(cell.0)].samples += samples.len() as u64;
+        if let (Some(departure), Some(series)) = (&mut self.departure, series) {
+            departure.touch(cell, series);
+        }
     }
 
     /// The series of an id. An append asks only where no candidate was right: the series is new, or

@@ -41,7 +41,8 @@ impl Arrival {
     }
 }
 
-/// Takes a piece in, in memory and in the log.
+/// Takes a piece in, in memory and in the log. It waits for the disk, so that no more than a piece is
+/// ahead of it; unless writes wait for the piece, for then so does what follows it.
 pub async fn take<L: Log, H: Host>(
     shard: Rc<RefCell<Shard>>,
     log: L,
@@ -77,7 +78,9 @@ pub async fn take<L: Log, H: Host>(
         }
     }
     host.rest();
-    log.commit().await?;
+    if !piece.is_waited_for {
+        log.commit().await?;
+    }
     Ok(HandoffReply::Done)
 }
 

@@ -1,14 +1,15 @@
 //! A cell that leaves the shard: its series as pieces, pass after pass while it is served, and once
 //! more when it takes no writes any more.
 //!
-//! Samples of a series come in the order of time, so what came since the last pass is what is newer
-//! than the newest sample that was in it.
+//! Each append to the cell notes its series, so a later pass looks at those alone: the last one, for
+//! which writes wait, is short however large the cell is. Samples of a series come in the order of time,
+//! so what came since the last pass is what is newer than the newest sample that was in it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::vec;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use crate::cell::SeriesRef;
 use crate::gorilla::XorIter;
@@ -30,14 +31,36 @@ pub struct Departure {
     pub epoch: Epoch,
     /// The newest timestamp of each series that was copied, in ms.
     copied: HashMap<SeriesRef, i64>,
-    /// The series that the pass has still to look at.
+    /// The series that the pass has still to look at; `None` between two passes.
     pass: Option<vec::IntoIter<SeriesRef>>,
+    /// The series that were appended to since the pass began.
+    touched: HashSet<SeriesRef>,
 }
 
 impl Departure {
-    /// Of a cell of which nothing is copied yet.
-    pub fn new(cell: CellId, epoch: Epoch) -> Self {
-        Self { cell, epoch, copied: HashMap::new(), pass: None }
+    /// Of a cell with these series, of which none is copied yet.
+    pub fn new(cell: CellId, epoch: Epoch, series: Vec<SeriesRef>) -> Self {
+        let (copied, touched) = (HashMap::with_capacity(series.len()), HashSet::new());
+        Self { cell, epoch, copied, pass: Some(series.into_iter()), touched }
+    }
+
+    /// Notes that a series of a cell was appended to.
+    #[cold]
+    pub fn touch(&mut self, cell: CellId, series: SeriesRef) {
+        if cell == self.cell {
+            self.touched.insert(series);
+        }
+    }
+
+    /// The next series of the pass. A new pass begins where none goes on.
+    fn next(&mut self) -> Option<SeriesRef> {
+        let touched = &mut self.touched;
+        let pass = self.pass.get_or_insert_with(|| touched.drain().collect::<Vec<_>>().into_iter());
+        let next = pass.next();
+        if next.is_none() {
+            self.pass = None;
+        }
+        next
     }
 }
 
@@ -48,28 +71,25 @@ enum Next {
     End,
 }
 
-/// The next piece of a pass; an empty one ends it.
+/// The next piece of a pass.
 pub async fn copy<H: Host>(
     shard: Rc<RefCell<Shard>>,
     host: H,
     cell: CellId,
     epoch: Epoch,
 ) -> Result<HandoffReply, HandoffRefusal> {
-    let (mut group, mut series) = (Group::default(), 0);
-    shard.borrow_mut().begin_pass(cell, epoch)?;
-    while group.bytes() < PIECE_BYTES {
+    let (mut group, mut series, mut is_last) = (Group::default(), 0, false);
+    while group.bytes() < PIECE_BYTES && !is_last {
         let next = shard.borrow_mut().copy_next(cell, epoch, &mut group)?;
         match next {
             Next::Copied => series += 1,
             Next::AsBefore => {}
-            Next::End => break,
+            Next::End => is_last = true,
         }
         host.breathe().await;
     }
-    if series == 0 {
-        shard.borrow_mut().departure_of(cell, epoch)?.pass = None;
-    }
-    Ok(HandoffReply::Copied(Piece { payload: group.parts().concat(), series }))
+    let is_waited_for = shard.borrow().ownership.is_drained(cell);
+    Ok(HandoffReply::Copied(Piece { payload: group.parts().concat(), series, is_last, is_waited_for }))
 }
 
 impl Shard {
@@ -79,17 +99,8 @@ impl Shard {
         departure.ok_or(HandoffRefusal::OutOfStep)
     }
 
-    /// Begins a pass, unless one goes on.
-    fn begin_pass(&mut self, cell: CellId, epoch: Epoch) -> Result<(), HandoffRefusal> {
-        self.departure_of(cell, epoch)?;
-        let series: Vec<SeriesRef> = self.cells[usize::from(cell.0)].table.iter().collect();
-        self.departure_of(cell, epoch)?.pass.get_or_insert_with(|| series.into_iter());
-        Ok(())
-    }
-
     fn copy_next(&mut self, cell: CellId, epoch: Epoch, group: &mut Group) -> Result<Next, HandoffRefusal> {
-        let pass = self.departure_of(cell, epoch)?.pass.as_mut();
-        let Some(at) = pass.and_then(Iterator::next) else { return Ok(Next::End) };
+        let Some(at) = self.departure_of(cell, epoch)?.next() else { return Ok(Next::End) };
         let newest_ms = self.store.newest_ms(at);
         match self.departure_of(cell, epoch)?.copied.insert(at, newest_ms) {
             Some(before_ms) if before_ms == newest_ms => return Ok(Next::AsBefore),
@@ -112,5 +123,31 @@ impl Shard {
             let samples = XorIter::new(chunk.bytes()).map(|s| s.expect("the node's own chunks decode"));
             samples.filter(|s| s.timestamp_ms > than_ms).for_each(|sample| group.stored(at, sample));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rest_of(departure: &mut Departure) -> Vec<u32> {
+        let mut rest: Vec<u32> = std::iter::from_fn(|| departure.next()).map(|series| series.0).collect();
+        rest.sort_unstable();
+        rest
+    }
+
+    #[test]
+    fn the_first_pass_has_all_series_and_a_later_one_those_that_were_appended_to() {
+        let (cell, other) = (CellId(5), CellId(6));
+        let mut departure = Departure::new(cell, Epoch(2), (0..100).map(SeriesRef).collect());
+        assert_eq!(departure.next(), Some(SeriesRef(0)));
+        // Of a series that the pass is past, one that it isn't, a new one, and one of another cell.
+        for series in [0, 7, 7, 100] {
+            departure.touch(cell, SeriesRef(series));
+        }
+        departure.touch(other, SeriesRef(200));
+        assert_eq!(rest_of(&mut departure), (1..100).collect::<Vec<_>>());
+        assert_eq!(rest_of(&mut departure), [0, 7, 100]);
+        assert!(rest_of(&mut departure).is_empty());
     }
 }

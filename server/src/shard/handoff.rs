@@ -40,13 +40,19 @@ pub fn take_step<L: Log, H: Host>(
         HandoffStep::Expect | HandoffStep::Drain | HandoffStep::Show | HandoffStep::Keep => {
             answer(Ok(HandoffReply::Done));
         }
-        HandoffStep::Copy => host.spawn_background(move |host| async move {
-            answer(departure::copy(shard, host, cell, epoch).await);
-        }),
-        HandoffStep::Take(piece) => host.spawn_background(move |host| async move {
-            answer(arrival::take(shard, log, host, (cell, epoch), piece).await);
-        }),
-        HandoffStep::Own { .. } => host.spawn_background(move |_| async move {
+        HandoffStep::Copy => {
+            let is_waited_for = shard.borrow().ownership.is_drained(cell);
+            let copy = move |host| async move { answer(departure::copy(shard, host, cell, epoch).await) };
+            if is_waited_for { host.spawn_foreground(copy) } else { host.spawn_background(copy) }
+        }
+        HandoffStep::Take(piece) => {
+            let is_waited_for = piece.is_waited_for;
+            let of_cell = (cell, epoch);
+            let take =
+                move |host| async move { answer(arrival::take(shard, log, host, of_cell, piece).await) };
+            if is_waited_for { host.spawn_foreground(take) } else { host.spawn_background(take) }
+        }
+        HandoffStep::Own { .. } => host.spawn_foreground(move |_| async move {
             answer(owned(shard, log, cell, epoch).await);
         }),
         HandoffStep::Discard { .. } => {
@@ -140,7 +146,8 @@ impl Shard {
                 Err(HandoffRefusal::NotHeld)
             }
             None => {
-                self.departure = Some(Departure::new(cell, epoch));
+                let series = self.cells[usize::from(cell.0)].table.iter().collect();
+                self.departure = Some(Departure::new(cell, epoch, series));
                 Ok(())
             }
         }

@@ -49,11 +49,14 @@ impl Pair {
             let HandoffReply::Copied(piece) = step(&self.source, HandoffStep::Copy)? else {
                 panic!("a piece")
             };
-            if piece.series == 0 {
+            series += piece.series;
+            let is_last = piece.is_last;
+            if piece.series > 0 {
+                step(&self.target, HandoffStep::Take(piece))?;
+            }
+            if is_last {
                 return Ok(series);
             }
-            series += piece.series;
-            step(&self.target, HandoffStep::Take(piece))?;
         }
     }
 
@@ -195,6 +198,6 @@ fn steps_that_do_not_follow_are_refused() {
     step(&pair.target, HandoffStep::Expect).unwrap();
     check(&pair.target, HandoffStep::Expect, HandoffRefusal::Busy);
     check(&pair.target, HandoffStep::Show, HandoffRefusal::OutOfStep);
-    let garbage = Piece { payload: vec![9], series: 1 };
+    let garbage = Piece { payload: vec![9], series: 1, ..Piece::default() };
     assert!(matches!(step(&pair.target, HandoffStep::Take(garbage)), Err(HandoffRefusal::Unreadable(_))));
 }

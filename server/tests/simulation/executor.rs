@@ -245,6 +245,10 @@ impl Host for SimHost {
         self.spawn(job(self.clone()));
     }
 
+    fn spawn_foreground<F: Future<Output = ()> + 'static>(&self, job: impl FnOnce(Self) -> F + 'static) {
+        self.spawn(job(self.clone()));
+    }
+
     fn monotonic_us(&self) -> u64 {
         self.thread.now_us.get()
     }

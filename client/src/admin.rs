@@ -1,4 +1,4 @@
-//! Looking into a node, and steering it: its shards and cells, and where cells go.
+//! Looking into a node, and steering it: its shards and cells, where cells go, and checkpoints.
 
 use std::time::Duration;
 
@@ -168,6 +168,13 @@ impl Admin {
         let request = v1::DrainShardRequest { shard };
         let draining = self.client.answer(self.client.node_admin().drain_shard(request)).await?;
         Ok(Draining { cells: draining.cells, pinned_cells: draining.pinned_cells })
+    }
+
+    /// Has a shard write a checkpoint soon, though none may be due. It is on disk once the shard's counter
+    /// of checkpoints is at least what this tells.
+    pub async fn write_checkpoint(&self, shard: u32) -> Result<u64, RequestError> {
+        let request = v1::WriteCheckpointRequest { shard };
+        Ok(self.client.answer(self.client.node_admin().write_checkpoint(request)).await?.checkpoints)
     }
 
     /// Lets a shard have cells again.

@@ -103,6 +103,8 @@ pub struct State {
     /// What it was told, in order; and what it refuses to be told.
     pub steered: Vec<String>,
     pub steering_refused: Option<Status>,
+    /// Checkpoints that its shard has, for each that it was told to write.
+    pub checkpoints: u64,
     /// Each request must have this `authorization`.
     pub authorization: Option<String>,
 }

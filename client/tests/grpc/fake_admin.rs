@@ -25,7 +25,15 @@ impl Admin for Fake {
         request: Request<v1::ShardsRequest>,
     ) -> Result<Response<v1::ShardsResponse>, Status> {
         self.check(&request)?;
-        let shards = vec![v1::Shard { number: 0, samples: 7, drained: true, ..Default::default() }];
+        let checkpoints = self.state().checkpoints;
+        let shards = vec![v1::Shard {
+            number: 0,
+            samples: 7,
+            drained: true,
+            checkpoints,
+            wal_since_checkpoint_bytes: 3 << 20,
+            ..Default::default()
+        }];
         Ok(Response::new(v1::ShardsResponse { shards, uptime_ms: 1500, version: "1".to_owned() }))
     }
 
@@ -106,5 +114,16 @@ impl Admin for Fake {
         request: Request<v1::UndrainShardRequest>,
     ) -> Result<Response<v1::UndrainShardResponse>, Status> {
         self.steer(&request, v1::UndrainShardResponse {})
+    }
+    async fn write_checkpoint(
+        &self,
+        request: Request<v1::WriteCheckpointRequest>,
+    ) -> Result<Response<v1::WriteCheckpointResponse>, Status> {
+        let checkpoints = {
+            let mut state = self.state();
+            state.checkpoints += 1;
+            state.checkpoints
+        };
+        self.steer(&request, v1::WriteCheckpointResponse { checkpoints })
     }
 }

@@ -106,6 +106,9 @@ async fn what_it_is_told_reaches_the_node_and_what_came_of_it_is_told() {
     let draining = "511 cells leave shard 0; one is pinned and stays\n";
     check(&fake, &["shard", "drain", "0"], draining).await;
     check(&fake, &["shard", "undrain", "0"], "shard 0 takes cells again\n").await;
+    let written = "shard 0: the checkpoint is on disk, with 3.00 MiB of log behind it\n";
+    check(&fake, &["shard", "checkpoint"], written).await;
+    check(&fake, &["shard", "checkpoint", "0"], written).await;
     let told = [
         "PinCellRequest { cell: 417 }",
         "UnpinCellRequest { cell: 417 }",
@@ -114,6 +117,8 @@ async fn what_it_is_told_reaches_the_node_and_what_came_of_it_is_told() {
         "ResumeRebalanceRequest",
         "DrainShardRequest { shard: 0 }",
         "UndrainShardRequest { shard: 0 }",
+        "WriteCheckpointRequest { shard: 0 }",
+        "WriteCheckpointRequest { shard: 0 }",
     ];
     assert_eq!(fake.state().steered, told);
 }

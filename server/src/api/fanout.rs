@@ -60,9 +60,24 @@ pub async fn stats(core: &Core) -> Result<Vec<CoreStats>, FanoutError> {
         | ShardReply::NotDurable(_)
         | ShardReply::MemoryFull
         | ShardReply::Handoff(_)
+        | ShardReply::CheckpointAsked(_)
         | ShardReply::Routed => wrong_kind(),
     };
     Ok(join_all(answers).await.into_iter().map(stats).collect())
+}
+
+/// Asks a shard for a checkpoint; tells its count of them once that one is on disk.
+pub async fn checkpoint(core: &Core, shard: ShardId) -> Result<u64, FanoutError> {
+    match core.router.ask(shard, ShardRequest::Checkpoint)?.await {
+        ShardReply::CheckpointAsked(count) => Ok(count),
+        ShardReply::Stats(_)
+        | ShardReply::Read(_)
+        | ShardReply::Written(_)
+        | ShardReply::NotDurable(_)
+        | ShardReply::MemoryFull
+        | ShardReply::Handoff(_)
+        | ShardReply::Routed => wrong_kind(),
+    }
 }
 
 /// Names or values of all shards, ascending, each once.
@@ -123,6 +138,7 @@ fn read_reply(reply: ShardReply) -> Result<ReadReply, FanoutError> {
         | ShardReply::NotDurable(_)
         | ShardReply::MemoryFull
         | ShardReply::Handoff(_)
+        | ShardReply::CheckpointAsked(_)
         | ShardReply::Routed => wrong_kind(),
     }
 }

@@ -151,9 +151,11 @@ pub fn acknowledged(core: &Core, reply: ShardReply) -> Result<WriteAck, Rejectio
         ShardReply::Written(ack) => Ok(ack),
         ShardReply::NotDurable(error) => Err(error.into()),
         ShardReply::MemoryFull => Err(Rejection::MemoryFull { limit_bytes: core.node.memory.limit_bytes }),
-        ShardReply::Read(_) | ShardReply::Stats(_) | ShardReply::Handoff(_) | ShardReply::Routed => {
-            unreachable!("a write is answered as a write")
-        }
+        ShardReply::Read(_)
+        | ShardReply::Stats(_)
+        | ShardReply::Handoff(_)
+        | ShardReply::CheckpointAsked(_)
+        | ShardReply::Routed => unreachable!("a write is answered as a write"),
     }
 }
 

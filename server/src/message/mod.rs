@@ -54,6 +54,8 @@ pub enum ShardRequest {
     Read(Epoch, Box<ReadRequest>),
     /// Take a step of a cell's handoff.
     Handoff(Box<HandoffRequest>),
+    /// Write a checkpoint soon, though none may be due.
+    Checkpoint,
     /// Tell the core's counters.
     Stats,
 }
@@ -69,6 +71,8 @@ pub enum ShardReply {
     MemoryFull,
     /// To a step of a handoff.
     Handoff(Box<Result<HandoffReply, HandoffRefusal>>),
+    /// A checkpoint will be written: it is on disk once the shard's count of them is this.
+    CheckpointAsked(u64),
     /// The routing is changed.
     Routed,
     /// To a read.

@@ -43,6 +43,7 @@ pub fn take_moved(reply: &mut ShardReply) -> Option<MovedSeries> {
         | ShardReply::Read(_)
         | ShardReply::Stats(_)
         | ShardReply::Handoff(_)
+        | ShardReply::CheckpointAsked(_)
         | ShardReply::Routed => None,
     }
 }

@@ -46,16 +46,35 @@ pub enum CheckpointError {
     Disk(#[from] DiskError),
 }
 
+/// What somebody asked of a shard's checkpoints, whether one is due or not.
+#[derive(Debug, Default)]
+pub struct CheckpointWish {
+    /// There are to be so many since the start.
+    wanted: u64,
+    is_under_way: bool,
+}
+
+impl CheckpointWish {
+    /// Asks for one that begins from now on; `written` are there since the start. Tells how many there
+    /// are once it is written.
+    pub fn ask(&mut self, written: u64) -> u64 {
+        // The one that is under way began before this.
+        self.wanted = self.wanted.max(written + 1 + u64::from(self.is_under_way));
+        self.wanted
+    }
+}
+
 /// How many times the size with which a checkpoint is due the log may reach without one.
 const OVERDUE_MAX: u64 = 4;
 
-/// Whether a checkpoint is worth its while: the log is as large as the shard, or many refs wait.
-/// Bounds the log by as much more.
+/// Whether a checkpoint is worth its while: the log is as large as the shard, or many refs wait, or
+/// somebody asked. Bounds the log by as much more.
 pub fn is_due<D>(shard: &Shard, log: &DiskLog, place: &CheckpointPlace<D>) -> bool {
     let due_bytes = place.bytes_min.max(shard.memory_bytes().total() as u64);
     log.set_bytes_max(due_bytes.saturating_mul(OVERDUE_MAX));
     log.counts().since_checkpoint_bytes >= due_bytes
         || shard.removed.len() >= REMOVED_MIN.max(shard.store.size().series / 4)
+        || log.counts().checkpoints < shard.checkpoints.wanted
 }
 
 /// Writes a checkpoint and lets go of what it makes superfluous.
@@ -65,6 +84,23 @@ pub async fn write<D: Disk, H: Host>(
     place: &CheckpointPlace<D>,
     host: &H,
 ) -> Result<(), CheckpointError> {
+    shard.borrow_mut().checkpoints.is_under_way = true;
+    let written = write_and_count(shard, log, place, host).await;
+    // Before anything else is waited for: it is counted by now.
+    shard.borrow_mut().checkpoints.is_under_way = false;
+    let_go(&place.segments, &place.shelf, written?).await?;
+    let segment_bytes = place.shelf.borrow().bytes();
+    log.count(|counts| counts.segment_bytes = segment_bytes);
+    Ok(())
+}
+
+/// Tells the first group that a replay still needs.
+async fn write_and_count<D: Disk, H: Host>(
+    shard: &Rc<RefCell<Shard>>,
+    log: &DiskLog,
+    place: &CheckpointPlace<D>,
+    host: &H,
+) -> Result<Lsn, CheckpointError> {
     // With all earlier groups on disk, the one that is filled now names no series that was gone
     // before the last checkpoint.
     log.flush().await?;
@@ -87,10 +123,7 @@ pub async fn write<D: Disk, H: Host>(
         counts.checkpoint_bytes = bytes;
         counts.since_checkpoint_bytes = counts.written_bytes - written_before;
     });
-    let_go(&place.segments, &place.shelf, first).await?;
-    let segment_bytes = place.shelf.borrow().bytes();
-    log.count(|counts| counts.segment_bytes = segment_bytes);
-    Ok(())
+    Ok(first)
 }
 
 /// Writes the first checkpoint of a log that has no group yet. Tells its size in bytes.
@@ -187,5 +220,22 @@ impl Shard {
         let bounds = sealed.iter().map(|c| (c.min_timestamp_ms(), c.max_timestamp_ms(), c.bytes()));
         snapshot.chunks(at, bounds, self.store.open_chunk(at).bytes());
         Some(sealed.len() as u64 + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_while_a_checkpoint_is_under_way_is_one_more() {
+        let mut wish = CheckpointWish::default();
+        assert_eq!(wish.ask(4), 5);
+        wish.is_under_way = true;
+        assert_eq!(wish.ask(4), 6);
+        // It failed, and is tried again: what was told holds.
+        wish.is_under_way = false;
+        assert_eq!(wish.ask(4), 6);
+        assert_eq!(wish.ask(6), 7);
     }
 }

@@ -31,6 +31,7 @@ use crate::cell::{Cell, SeriesRef, SeriesStore};
 use crate::limits::CELL_COUNT;
 use crate::model::{CellId, Epoch, Labels, RefusedCounts, SeriesId, ShardId};
 use crate::shard::arrival::Arrival;
+use crate::shard::checkpoint::CheckpointWish;
 use crate::shard::departure::Departure;
 use crate::shard::memory::MemoryGate;
 use crate::shard::ownership::Ownership;
@@ -54,6 +55,7 @@ pub struct Shard {
     series_max: usize,
     /// Refs of removed series that the log may still name.
     removed: Vec<SeriesRef>,
+    checkpoints: CheckpointWish,
     /// The oldest and the newest sample, in ms; `None` before the first one.
     range_ms: Option<(i64, i64)>,
     counters: Counters,
@@ -100,6 +102,7 @@ impl Shard {
             memory: MemoryGate::default(),
             series_max,
             removed: Vec::new(),
+            checkpoints: CheckpointWish::default(),
             range_ms: None,
             counters: Counters::default(),
             loads: load::LoadMeter::default(),

@@ -148,6 +148,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
                 },
                 ShardRequest::Read(epoch, request) => self.spawn_read(from, epoch, *request),
                 ShardRequest::Handoff(request) => self.take_step(from, *request),
+                ShardRequest::Checkpoint => (self.reply)(from, self.ask_checkpoint()),
                 ShardRequest::Stats => (self.reply)(from, ShardReply::Stats(Box::new(self.stats()))),
             }
             if of_slice >= SLICE_SAMPLES && !self.inbox.is_empty() {
@@ -226,6 +227,11 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         self.host.spawn_background(move |host| async move {
             reply(from, ShardReply::Read(read::answer(shard, host, epoch, request).await));
         });
+    }
+
+    fn ask_checkpoint(&self) -> ShardReply {
+        let written = self.log.report().counts.checkpoints;
+        ShardReply::CheckpointAsked(self.shard.borrow_mut().checkpoints.ask(written))
     }
 
     fn stats(&self) -> CoreStats {

@@ -6,8 +6,8 @@ use silverback::config::{AdminAccess, RebalanceMode};
 use silverback_proto::v1::admin_client::AdminClient;
 use silverback_proto::v1::{
     Cell, CellsRequest, DrainShardRequest, GetRebalanceRequest, MoveCellRequest, PauseRebalanceRequest,
-    PinCellRequest, RebalanceState, ResumeRebalanceRequest, ShardsRequest, UndrainShardRequest,
-    UnpinCellRequest,
+    PinCellRequest, RebalanceState, ResumeRebalanceRequest, Shard, ShardsRequest, UndrainShardRequest,
+    UnpinCellRequest, WriteCheckpointRequest,
 };
 use tonic::{Code, Response, Status};
 
@@ -24,6 +24,10 @@ async fn steered() -> (Node, AdminClient<Channel>) {
     write_some(&node);
     let client = client(&node).await;
     (node, client)
+}
+
+async fn shard(client: &mut AdminClient<Channel>, number: usize) -> Shard {
+    client.shards(ShardsRequest {}).await.unwrap().into_inner().shards[number]
 }
 
 async fn cells(client: &mut AdminClient<Channel>) -> Vec<Cell> {
@@ -46,6 +50,8 @@ async fn a_node_takes_no_changes_unless_it_was_told_to() {
     check_refused(client.move_cell(MoveCellRequest { cell: 1, shard: 1 }).await, denied, "--admin-api");
     check_refused(client.pause_rebalance(PauseRebalanceRequest {}).await, denied, "--admin-api");
     check_refused(client.drain_shard(DrainShardRequest { shard: 0 }).await, denied, "--admin-api");
+    let checkpoint = WriteCheckpointRequest { shard: 0 };
+    check_refused(client.write_checkpoint(checkpoint).await, denied, "--admin-api");
     let status = client.get_rebalance(GetRebalanceRequest {}).await.unwrap().into_inner();
     assert_eq!(status.state(), RebalanceState::Running);
 }
@@ -64,6 +70,31 @@ async fn a_cell_is_moved_with_all_that_it_has() {
     assert_eq!(place(&after), place(&before));
     assert_eq!(after.iter().find(|c| c.number == cell.number).unwrap().shard, 1);
     check_refused(client.move_cell(request).await, Code::AlreadyExists, "already");
+}
+
+#[tokio::test]
+async fn a_checkpoint_that_is_asked_for_is_written_and_shortens_the_log() {
+    let (_node, mut client) = steered().await;
+    let before = shard(&mut client, 1).await;
+    assert!(before.wal_since_checkpoint_bytes > 0, "{before:?}");
+    let asked = client.write_checkpoint(WriteCheckpointRequest { shard: 1 }).await.unwrap().into_inner();
+    assert!(asked.checkpoints > before.checkpoints, "{asked:?} after {before:?}");
+    let began = Instant::now();
+    let after = loop {
+        let now = shard(&mut client, 1).await;
+        if now.checkpoints >= asked.checkpoints {
+            break now;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "{now:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert!(after.wal_since_checkpoint_bytes < before.wal_since_checkpoint_bytes, "{after:?}");
+    // It is not asked for again and again, nor of a shard that nobody named.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(shard(&mut client, 1).await.checkpoints, asked.checkpoints);
+    assert_eq!(shard(&mut client, 0).await.checkpoints, before.checkpoints);
+    let missing = WriteCheckpointRequest { shard: 2 };
+    check_refused(client.write_checkpoint(missing).await, Code::NotFound, "the node has 2");
 }
 
 #[tokio::test]

@@ -1,15 +1,22 @@
-//! `silverctl shards` and `silverctl shard`: the shards of a node, and which of them are to have cells.
+//! `silverctl shards` and `silverctl shard`: the shards of a node, which of them are to have cells, and
+//! their checkpoints.
+
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use indicatif::BinaryBytes;
 use serde_json::{Value as Json, json};
-use silverback_client::Shard;
+use silverback_client::{Admin, Shard};
+use tokio::time::sleep;
 
 use crate::connection::ConnectionArgs;
 use crate::failure::Failure;
 use crate::figures::{counted, grouped, of_core};
 use crate::shown::ShownArgs;
 use crate::table::{Table, Value};
+
+/// How often it is looked whether a checkpoint is written.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// List a node's shards.
 #[derive(Debug, Args)]
@@ -18,7 +25,7 @@ pub struct ShardsArgs {
     shown: ShownArgs,
 }
 
-/// Have a shard's cells leave it, or let it have cells again.
+/// Have a shard's cells leave it, let it have cells again, or have it write a checkpoint.
 #[derive(Debug, Subcommand)]
 pub enum ShardCommand {
     /// Move all cells but pinned ones off a shard, while traffic flows, and let none come.
@@ -30,6 +37,11 @@ pub enum ShardCommand {
     Undrain {
         /// Its number.
         shard: u32,
+    },
+    /// Write a checkpoint now, so that a restart reads little of the log, and wait until it is on disk.
+    Checkpoint {
+        /// Of this shard only, not of all.
+        shard: Option<u32>,
     },
 }
 
@@ -58,8 +70,43 @@ pub async fn run(command: ShardCommand, connection: &ConnectionArgs) -> Result<(
             admin.undrain_shard(shard).await?;
             println!("shard {shard} takes cells again");
         }
+        ShardCommand::Checkpoint { shard } => checkpoint(&admin, shard).await?,
     }
     Ok(())
+}
+
+/// Has one shard write a checkpoint, or all of them at the same time.
+async fn checkpoint(admin: &Admin, only: Option<u32>) -> Result<(), Failure> {
+    let before = admin.shards().await?.shards;
+    let numbers = only.map_or_else(|| before.iter().map(|shard| shard.number).collect(), |only| vec![only]);
+    let mut waiting = Vec::new();
+    for number in numbers {
+        waiting.push((number, admin.write_checkpoint(number).await?));
+    }
+    while !waiting.is_empty() {
+        sleep(LOOK_INTERVAL).await;
+        let now = admin.shards().await?.shards;
+        let mut still = Vec::new();
+        for (number, wanted) in waiting {
+            let shard = find(&now, number)?;
+            if shard.checkpoints_failed > find(&before, number)?.checkpoints_failed {
+                let failed = "could not write its checkpoint, and tries again: the node's log says why";
+                return Err(format!("shard {number} {failed}").into());
+            } else if shard.checkpoints < wanted {
+                still.push((number, wanted));
+            } else {
+                let behind = BinaryBytes(shard.wal_since_checkpoint_bytes);
+                println!("shard {number}: the checkpoint is on disk, with {behind} of log behind it");
+            }
+        }
+        waiting = still;
+    }
+    Ok(())
+}
+
+fn find(shards: &[Shard], number: u32) -> Result<&Shard, Failure> {
+    let found = shards.iter().find(|shard| shard.number == number);
+    found.ok_or_else(|| format!("the node doesn't list shard {number}").into())
 }
 
 fn table(shards: &[Shard]) -> Table {
@@ -98,5 +145,8 @@ fn to_json(shard: &Shard) -> Json {
         "memory_bytes_max": shard.memory_bytes_max,
         "wal_bytes": shard.wal_bytes,
         "drained": shard.drained,
+        "checkpoints": shard.checkpoints,
+        "checkpoints_failed": shard.checkpoints_failed,
+        "wal_since_checkpoint_bytes": shard.wal_since_checkpoint_bytes,
     })
 }

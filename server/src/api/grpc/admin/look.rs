@@ -66,8 +66,12 @@ pub fn rebalance(core: &Core) -> GetRebalanceResponse {
     }
 }
 
-/// Refused until all data is back: what is told of a half-filled shard would be wrong.
-async fn asked<T>(core: &Core, asking: impl Future<Output = Result<T, FanoutError>>) -> Result<T, Status> {
+/// An answer of the shards. Refused until all data is back: what is told of a half-filled shard would be
+/// wrong.
+pub async fn asked<T>(
+    core: &Core,
+    asking: impl Future<Output = Result<T, FanoutError>>,
+) -> Result<T, Status> {
     let limit = core.config.request_timeout;
     let answer = async {
         core.check_replayed()?;
@@ -96,6 +100,9 @@ fn shard(core: &Core, stats: &CoreStats) -> Shard {
         wal_bytes: shard.log.counts.segment_bytes + shard.log.counts.checkpoint_bytes,
         core_busy_us_per_s: shard.core_busy_us_per_s,
         drained: core.node.steering.intake(shard.shard) == Intake::Drained,
+        checkpoints: shard.log.counts.checkpoints,
+        checkpoints_failed: shard.log.counts.checkpoints_failed,
+        wal_since_checkpoint_bytes: shard.log.counts.since_checkpoint_bytes,
     }
 }
 

@@ -13,6 +13,7 @@ use silverback_proto::v1::{
     GetRebalanceResponse, MoveCellRequest, MoveCellResponse, PauseRebalanceRequest, PauseRebalanceResponse,
     PinCellRequest, PinCellResponse, ResumeRebalanceRequest, ResumeRebalanceResponse, ShardsRequest,
     ShardsResponse, UndrainShardRequest, UndrainShardResponse, UnpinCellRequest, UnpinCellResponse,
+    WriteCheckpointRequest, WriteCheckpointResponse,
 };
 use tonic::{Request, Response, Status};
 
@@ -109,6 +110,15 @@ impl Admin for NodeAdmin {
         steer::check_access(&self.core)?;
         steer::undrain(&self.core, self.shard(request.into_inner().shard)?);
         Ok(Response::new(UndrainShardResponse {}))
+    }
+
+    async fn write_checkpoint(
+        &self,
+        request: Request<WriteCheckpointRequest>,
+    ) -> Result<Response<WriteCheckpointResponse>, Status> {
+        steer::check_access(&self.core)?;
+        let shard = self.shard(request.into_inner().shard)?;
+        SendWrapper::new(steer::write_checkpoint(&self.core, shard)).await.map(Response::new)
     }
 }
 

@@ -1,11 +1,12 @@
-//! What an operator says about where cells go. Each change is logged once: it may be asked who moved
-//! what.
+//! What an operator says about where cells go, and when checkpoints are written. Each change is logged
+//! once: it may be asked who moved what.
 
-use silverback_proto::v1::{DrainShardResponse, MoveCellResponse};
+use silverback_proto::v1::{DrainShardResponse, MoveCellResponse, WriteCheckpointResponse};
 use tonic::Status;
 
-use super::look::owned_cells;
+use super::look::{asked, owned_cells};
 use crate::api::core::Core;
+use crate::api::fanout;
 use crate::api::grpc::status;
 use crate::config::{AdminAccess, RebalanceMode};
 use crate::model::{CellId, ShardId};
@@ -69,6 +70,13 @@ fn check_rebalances(core: &Core) -> Result<(), Status> {
             "no cell moves by itself on this node: it was started with --rebalance=off",
         )),
     }
+}
+
+/// Has a shard write a checkpoint.
+pub async fn write_checkpoint(core: &Core, shard: ShardId) -> Result<WriteCheckpointResponse, Status> {
+    let checkpoints = asked(core, fanout::checkpoint(core, shard)).await?;
+    tracing::info!(shard = shard.0, "a checkpoint was asked for");
+    Ok(WriteCheckpointResponse { checkpoints })
 }
 
 /// Moves a cell now.

@@ -41,8 +41,6 @@ pub mod routing;
 
 pub mod rebalance;
 
-pub mod block;
-
 pub mod api;
 
 pub mod node;

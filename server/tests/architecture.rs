@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 
 /// The server's modules in reading order: each may use itself and those before it.
-const MODULES: [&str; 20] = [
+const MODULES: [&str; 19] = [
     "model",
     "clock",
     "limits",
@@ -28,7 +28,6 @@ const MODULES: [&str; 20] = [
     "shard",
     "routing",
     "rebalance",
-    "block",
     "api",
     "node",
 ];

@@ -1,4 +1,5 @@
-//! A node that is full of series: new ones are refused with a hint to come again, known ones live on.
+//! A node that is full of series: new ones are refused for good, so that known ones beside and behind
+//! them live on.
 
 use std::num::NonZeroU64;
 
@@ -17,10 +18,10 @@ fn a_full_node_refuses_new_series_and_serves_the_known_ones() {
         let words =
             "1 of 2 samples refused: series_limit 1; first: {__name__=\"new\"} no room for new series";
         let counted = [(&*refused("series_limit"), 1)];
-        let expect = Expect { status: 429, words, written: 1, counted: &counted };
+        let expect = Expect { status: 400, words, written: 1, counted: &counted };
         scene.check(version, &body(version, &[new(), scene.beside()]), &expect);
         let answer = scene.node.post(PATH, &headers(version), &body(version, &[new()]));
-        assert_eq!((answer.status, answer.header("retry-after")), (429, "30"));
+        assert_eq!((answer.status, answer.header("retry-after")), (400, "30"));
         assert!(scene.samples("new").is_empty());
     }
 }

@@ -17,12 +17,9 @@ const HISTOGRAMS_WRITTEN: HeaderName =
     HeaderName::from_static("x-prometheus-remote-write-histograms-written");
 const EXEMPLARS_WRITTEN: HeaderName = HeaderName::from_static("x-prometheus-remote-write-exemplars-written");
 
-/// Memory for new series comes back when old ones have ended.
-const SERIES_LIMIT_RETRY: RetryAfter = RetryAfter { seconds: 30 };
-
-/// Known series go on, so that the rest of the request must not be sent again for the new ones: the
-/// hint is for when these may be tried again.
-const MEMORY_LIMIT_RETRY: RetryAfter = RetryAfter { seconds: 30 };
+/// Room for new series comes back when old ones have ended. Known series go on, so that the rest of
+/// the request must not be sent again for the new ones: the hint is for when these may be tried again.
+const NEW_SERIES_RETRY: RetryAfter = RetryAfter { seconds: 30 };
 
 /// What became of the samples of a request that was read to its end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -55,11 +52,8 @@ impl Answer {
     pub fn to_report(version: Version, report: &WriteReport) -> Self {
         let mut answer = if report.is_whole() {
             Self::new(StatusCode::NO_CONTENT, String::new())
-        } else if report.refused.get(RefusedReason::SeriesLimit) > 0 {
-            // Sent again, the same request may fit; what it holds already is taken as a retry.
-            Self::new(StatusCode::TOO_MANY_REQUESTS, report.text()).with_retry(SERIES_LIMIT_RETRY)
-        } else if report.refused.get(RefusedReason::MemoryLimit) > 0 {
-            Self::new(StatusCode::BAD_REQUEST, report.text()).with_retry(MEMORY_LIMIT_RETRY)
+        } else if report.lacks_room() {
+            Self::new(StatusCode::BAD_REQUEST, report.text()).with_retry(NEW_SERIES_RETRY)
         } else {
             Self::new(StatusCode::BAD_REQUEST, report.text())
         };
@@ -130,6 +124,11 @@ impl WriteReport {
 
     fn is_whole(&self) -> bool {
         self.refused.total() == 0 && self.series_refused == 0
+    }
+
+    /// Whether there was no room for new series.
+    fn lacks_room(&self) -> bool {
+        [RefusedReason::SeriesLimit, RefusedReason::MemoryLimit].iter().any(|&r| self.refused.get(r) > 0)
     }
 
     /// `12 of 2000 samples refused: out_of_order 10, duplicate 2; first: {…} out of order sample`
@@ -208,21 +207,14 @@ mod tests {
     }
 
     #[test]
-    fn a_full_node_asks_for_the_same_again() {
-        let report = report(5, &[(RefusedReason::SeriesLimit, 1)]);
-        let answer = Answer::to_report(Version::V2, &report);
-        assert_eq!(answer.status, StatusCode::TOO_MANY_REQUESTS);
-        assert_eq!(answer.headers[header::RETRY_AFTER], "30");
-        assert_eq!(written(&answer), [Some("5"), Some("0"), Some("0")]);
-    }
-
-    #[test]
-    fn new_series_without_memory_do_not_hold_up_the_known_ones() {
-        let report = report(5, &[(RefusedReason::MemoryLimit, 1)]);
-        let answer = Answer::to_report(Version::V2, &report);
-        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "a sender goes on with what comes next");
-        assert_eq!(answer.headers[header::RETRY_AFTER], "30");
-        assert!(answer.text.contains("memory_limit 1"), "{}", answer.text);
+    fn new_series_without_room_do_not_hold_up_the_known_ones() {
+        for reason in [RefusedReason::SeriesLimit, RefusedReason::MemoryLimit] {
+            let answer = Answer::to_report(Version::V2, &report(5, &[(reason, 1)]));
+            assert_eq!(answer.status, StatusCode::BAD_REQUEST, "a sender goes on with what comes next");
+            assert_eq!(answer.headers[header::RETRY_AFTER], "30");
+            assert_eq!(written(&answer), [Some("5"), Some("0"), Some("0")]);
+            assert!(answer.text.contains(&format!("{} 1", reason.as_str())), "{}", answer.text);
+        }
     }
 
     #[test]

@@ -4,19 +4,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, Uri, header};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
 
 use super::encode;
 use crate::Series;
 
 const SAMPLES_WRITTEN: &str = "x-prometheus-remote-write-samples-written";
-/// From the connect to the answer.
+/// From the connect to the answer, where nobody says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// An answer's text in bytes; what is longer is not read.
+/// A refusal's text in bytes; what goes beyond is not read.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// A receiver of remote write 2, by its address.
@@ -24,6 +25,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 10;
 pub struct RemoteWriter {
     authority: String,
     path: String,
+    timeout: Duration,
 }
 
 /// What was stored.
@@ -40,11 +42,17 @@ pub enum WriteError {
     #[error("{0:?} is no address like http://127.0.0.1:9009")]
     Address(String),
     /// Nobody answered in time.
-    #[error("no answer within {TIMEOUT:?}")]
-    TimedOut,
+    #[error("no answer within {0:?}")]
+    TimedOut(Duration),
     /// The connection failed.
     #[error("the connection failed: {0}")]
     Connection(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Success, of which remote write 2 says to take it for none: no count of stored samples is in it.
+    #[error(
+        "{0}, but without saying that samples were stored: the receiver may only speak remote write 1; \
+         update it, or turn its remote write 2 on"
+    )]
+    Unconfirmed(StatusCode),
     /// The receiver refused all or a part: what it says, and how much it stored.
     #[error("{status}: {text}")]
     Refused {
@@ -72,23 +80,30 @@ impl RemoteWriter {
             path => path,
         };
         let authority = format!("{host}:{}", uri.port_u16().unwrap_or(80));
-        Ok(Self { authority, path: path.to_owned() })
+        Ok(Self { authority, path: path.to_owned(), timeout: TIMEOUT })
+    }
+
+    /// Waits so long for each answer, in place of 30 seconds.
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
     }
 
     /// Writes all samples in one request. Once this returns, they are as durable as the receiver
     /// makes what it acknowledges.
     pub async fn write(&self, series: &[Series]) -> Result<Written, WriteError> {
-        let sending = self.send(encode::body(series));
-        let response = tokio::time::timeout(TIMEOUT, sending).await.map_err(|_| WriteError::TimedOut)??;
-        let written = samples_written(&response);
-        let status = response.status();
-        if status.is_success() {
-            return Ok(Written { samples: written });
+        let deadline = Instant::now() + self.timeout;
+        let sending = timeout_at(deadline, self.send(encode::body(series)));
+        let response = sending.await.map_err(|_elapsed| WriteError::TimedOut(self.timeout))??;
+        let (status, written) = (response.status(), samples_written(&response));
+        if !status.is_success() {
+            let text = text_until(deadline, response.into_body()).await;
+            return Err(WriteError::Refused { status, text, written });
         }
-        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
-        let text = body.map_err(WriteError::Connection)?.to_bytes();
-        let text = String::from_utf8_lossy(&text).trim_end().to_owned();
-        Err(WriteError::Refused { status, text, written })
+        if written == 0 && series.iter().any(|series| !series.samples.is_empty()) {
+            return Err(WriteError::Unconfirmed(status));
+        }
+        Ok(Written { samples: written })
     }
 
     async fn send(&self, body: Vec<u8>) -> Result<Response<Incoming>, WriteError> {
@@ -118,9 +133,75 @@ fn samples_written(response: &Response<Incoming>) -> u64 {
     count.and_then(|count| count.to_str().ok()?.parse().ok()).unwrap_or(0)
 }
 
+/// What came of a refusal's text. That it was cut short or broke off changes nothing of the refusal.
+async fn text_until(deadline: Instant, mut body: Incoming) -> String {
+    let mut text = Vec::new();
+    while text.len() < ANSWER_BYTES_MAX
+        && let Ok(Some(Ok(frame))) = timeout_at(deadline, body.frame()).await
+    {
+        text.extend_from_slice(&frame.into_data().unwrap_or_default());
+    }
+    text.truncate(ANSWER_BYTES_MAX);
+    String::from_utf8_lossy(&text).trim_end().to_owned()
+}
+
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
     use super::*;
+
+    /// What a sample's writer makes of an answer on a connection that is then held open.
+    async fn write_to_a_receiver_that_says(answer: &str) -> Result<Written, WriteError> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let writer = RemoteWriter::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+        let writer = writer.with_timeout(Duration::from_millis(500));
+        let series = [Series::new("up", [("job", "a")]).sample(1, 1.0)];
+        let receive = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            written = writer.write(&series) => written,
+            () = receive => unreachable!("the connection stays open"),
+        }
+    }
+
+    #[tokio::test]
+    async fn success_counts_where_it_says_what_is_stored() {
+        let answer = "HTTP/1.1 204 No Content\r\nX-Prometheus-Remote-Write-Samples-Written: 1\r\n\r\n";
+        let written = write_to_a_receiver_that_says(answer).await;
+        assert_eq!(written.unwrap(), Written { samples: 1 });
+    }
+
+    #[tokio::test]
+    async fn success_from_a_receiver_of_remote_write_1_is_none() {
+        let answer = "HTTP/1.1 204 No Content\r\n\r\n";
+        let error = write_to_a_receiver_that_says(answer).await.unwrap_err();
+        assert!(matches!(error, WriteError::Unconfirmed(StatusCode::NO_CONTENT)), "{error:?}");
+        assert!(error.to_string().contains("remote write 1"), "{error}");
+    }
+
+    async fn check_refused(answer: &str, expect_text: &str) {
+        let refused = write_to_a_receiver_that_says(answer).await.unwrap_err();
+        let WriteError::Refused { status, text, .. } = refused else { panic!("{refused:?}") };
+        assert_eq!((status, &*text), (StatusCode::BAD_REQUEST, expect_text));
+    }
+
+    #[tokio::test]
+    async fn a_refusal_whose_text_does_not_end_is_told_in_time() {
+        check_refused("HTTP/1.1 400 Bad Request\r\nContent-Length: 100\r\n\r\nno name", "no name").await;
+    }
+
+    #[tokio::test]
+    async fn a_refusal_in_very_many_words_is_cut_short() {
+        let text = "x".repeat(ANSWER_BYTES_MAX + 1000);
+        let head = format!("HTTP/1.1 400 Bad Request\r\nContent-Length: {}\r\n\r\n", text.len());
+        check_refused(&(head + &text), &text[..ANSWER_BYTES_MAX]).await;
+    }
 
     #[test]
     fn an_address_is_a_host_a_port_and_perhaps_a_path() {

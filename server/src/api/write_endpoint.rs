@@ -1,7 +1,7 @@
 //! The remote write endpoint: a request in, an exact answer out, both counted.
 
 use bytes::Bytes;
-use http::header::HeaderValue;
+use http::header::{CONNECTION, HeaderValue};
 use http::{Request, Response};
 use http_body::Body;
 
@@ -55,7 +55,11 @@ where
 fn reject(core: &Core, version: Option<Version>, rejection: &Rejection) -> NodeResponse {
     tracing::debug!(%rejection, "a write request was refused");
     count_rejection(core, rejection);
-    respond(Answer::to_rejection(version, rejection))
+    let mut response = respond(Answer::to_rejection(version, rejection));
+    if rejection.leaves_body_unread() {
+        close(&mut response);
+    }
+    response
 }
 
 /// Counts a write request that was refused as a whole, of whichever protocol.
@@ -90,14 +94,10 @@ pub fn respond(answer: Answer) -> NodeResponse {
     let mut response = Response::new(text.into());
     *response.status_mut() = status;
     *response.headers_mut() = headers;
-    close_if_unread(&mut response);
     response
 }
 
-/// Has a connection closed on which the rest of a refused body is not waited for.
-pub fn close_if_unread(response: &mut NodeResponse) {
-    let is_unread = [http::StatusCode::PAYLOAD_TOO_LARGE, http::StatusCode::REQUEST_TIMEOUT];
-    if is_unread.contains(&response.status()) {
-        response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
-    }
+/// Has the connection closed behind a response.
+pub fn close(response: &mut NodeResponse) {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
 }

@@ -2,7 +2,8 @@
 
 use silverback::api::remote_write::Version;
 
-use crate::bystander::Scene;
+use crate::bystander::{Expect, Scene};
+use crate::metrics::MALFORMED;
 use crate::request::{Series, VERSIONS, compress, encode};
 use crate::wire::{field, varint};
 
@@ -20,7 +21,7 @@ fn check(bad: impl Fn(Version) -> Vec<BadBody>) {
     assert!(stored.is_empty(), "of a malformed request nothing is stored: {stored:?}");
 }
 
-/// Bodies that aren't snappy, or claim more than they may have.
+/// Bodies that aren't snappy, or claim more than they have.
 pub fn bad_snappy(version: Version) -> Vec<BadBody> {
     const NO_BLOCK: &str = "not in snappy's block format";
     let good = compress(&good(version));
@@ -31,6 +32,12 @@ pub fn bad_snappy(version: Version) -> Vec<BadBody> {
         (b"\xff\x06\x00\x00sNaPpY".to_vec(), NO_BLOCK),
         (claim(32 << 20), NO_BLOCK),
         (claim(1 << 40), NO_BLOCK),
+    ]
+}
+
+/// Bodies that say themselves that they would be larger than allowed.
+pub fn too_large_decoded() -> [BadBody; 2] {
+    [
         (claim(33 << 20), "the body decompresses to 34603008 bytes, at most 33554432 are allowed"),
         (claim(u64::from(u32::MAX)), "the body decompresses to 4294967295 bytes"),
     ]
@@ -87,6 +94,20 @@ fn bodies_that_are_no_snappy_or_claim_too_much_are_refused_whole() {
 }
 
 #[test]
+fn bodies_that_would_be_too_large_decoded_are_told_so() {
+    let scene = Scene::start(1);
+    for version in VERSIONS {
+        for (body, words) in too_large_decoded() {
+            scene.check(
+                version,
+                &body,
+                &Expect { status: 413, words, written: 0, counted: &[(MALFORMED, 1)] },
+            );
+        }
+    }
+}
+
+#[test]
 fn bodies_that_are_no_protobuf_of_remote_write_are_refused_whole() {
     check(bad_protobuf);
 }
@@ -100,7 +121,7 @@ fn fields_that_nobody_knows_are_passed_over_however_deep_they_nest() {
     }
     for version in VERSIONS {
         let unknown = compress(&[encode(version, &[scene.beside()]), nested.clone()].concat());
-        let expect = crate::bystander::Expect { status: 204, words: "", written: 1, counted: &[] };
+        let expect = Expect { status: 204, words: "", written: 1, counted: &[] };
         scene.check(version, &unknown, &expect);
     }
 }

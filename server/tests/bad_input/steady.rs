@@ -10,7 +10,7 @@ use crate::bystander::{now_ms, samples};
 use crate::clients::leave_after;
 use crate::connections::GARBAGE;
 use crate::harness::{Node, head};
-use crate::malformed::{bad_protobuf, bad_snappy};
+use crate::malformed::{bad_protobuf, bad_snappy, too_large_decoded};
 use crate::request::{PATH, Series, VERSIONS, body, headers};
 
 const ROUNDS: usize = 4;
@@ -75,6 +75,9 @@ fn be_hostile(node: &Node) {
     for version in VERSIONS {
         for (bad, _words) in bad_snappy(version).into_iter().chain(bad_protobuf(version)) {
             assert_eq!(node.post(PATH, &headers(version), &bad).status, 400);
+        }
+        for (bad, _words) in too_large_decoded() {
+            assert_eq!(node.post(PATH, &headers(version), &bad).status, 413);
         }
         let refused = [
             Series::new([("job", "no name")]).sample(now_ms(), 1.0),

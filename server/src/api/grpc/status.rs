@@ -11,6 +11,7 @@ use super::ingest::MessageFault;
 use crate::api::fanout::FanoutError;
 use crate::api::read_fault::ReadFault;
 use crate::api::remote_write::Rejection;
+use crate::api::remote_write::snappy::SnappyError;
 use crate::api::request_body::BodyError;
 use crate::api::stream::StreamFault;
 use crate::message::{HandoffReason, ReadError, RefusedRef};
@@ -27,11 +28,13 @@ const DEFINITIONS_RETRY: Duration = Duration::from_secs(30);
 pub fn of_rejection(rejection: &Rejection) -> Status {
     let code = match rejection {
         Rejection::Overloaded | Rejection::MemoryFull { .. } => Code::ResourceExhausted,
-        Rejection::BodyTooLarge { .. } | Rejection::TakesTooMuch { .. } => Code::ResourceExhausted,
+        Rejection::BodyTooLarge { .. }
+        | Rejection::TakesTooMuch { .. }
+        | Rejection::Snappy(SnappyError::TooLarge { .. }) => Code::ResourceExhausted,
         Rejection::NotReady(_) => Code::Unavailable,
         Rejection::BodyTimedOut(_) => Code::DeadlineExceeded,
         Rejection::BodyBrokeOff(_) => Code::Aborted,
-        Rejection::Snappy(_) | Rejection::Malformed(_) => Code::InvalidArgument,
+        Rejection::Snappy(SnappyError::Corrupt(_)) | Rejection::Malformed(_) => Code::InvalidArgument,
         Rejection::Method
         | Rejection::Header(_)
         | Rejection::ContentType(_)

@@ -106,6 +106,7 @@ mod tests {
         check(Rejection::Overloaded.into(), 429, Some(1), Code::Unavailable);
         check(Rejection::MemoryFull { limit_bytes: 1 }.into(), 429, Some(30), Code::Unavailable);
         check(Rejection::NotReady("x".into()).into(), 503, Some(5), Code::Unavailable);
+        check(Rejection::BodyTimedOut(Duration::from_secs(3)).into(), 503, Some(1), Code::Unavailable);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::api::endpoints::{NodeResponse, with_type};
 use crate::api::remote_write::Rejection;
 use crate::api::remote_write::negotiate::header_text;
 use crate::api::request_body::read_reserving;
-use crate::api::write_endpoint::{close_if_unread, count_rejection};
+use crate::api::write_endpoint::{close, count_rejection};
 use crate::limits::{OTLP_JSON_BYTES_MAX, OTLP_JSON_EXPANSION};
 use crate::routing::Reserved;
 
@@ -143,7 +143,9 @@ fn refuse(core: &Core, encoding: Encoding, fault: &Fault) -> NodeResponse {
     if let Some(seconds) = fault.retry_after_s() {
         headers.insert(RETRY_AFTER, seconds.into());
     }
-    close_if_unread(&mut response);
+    if matches!(fault, Fault::Rejected(rejection) if rejection.leaves_body_unread()) {
+        close(&mut response);
+    }
     response
 }
 

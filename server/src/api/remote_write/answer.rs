@@ -149,6 +149,8 @@ impl WriteReport {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::{
         api::remote_write::{MalformedBody, MalformedCause, snappy::SnappyError},
@@ -250,9 +252,13 @@ mod tests {
         let malformed = MalformedBody { offset: 17, cause: MalformedCause::Truncated };
         check_rejection(Rejection::Malformed(malformed), 400, None, &["byte 17", "ends behind"]);
         let too_large = SnappyError::TooLarge { claimed_bytes: 99, limit_bytes: 10 };
-        check_rejection(Rejection::Snappy(too_large), 400, None, &["99", "10"]);
+        check_rejection(Rejection::Snappy(too_large), 413, None, &["99", "10"]);
+        let corrupt = SnappyError::Corrupt("no length".to_owned());
+        check_rejection(Rejection::Snappy(corrupt), 400, None, &["no length"]);
         check_rejection(Rejection::BodyTooLarge { limit_bytes: 10 }, 413, None, &["10 bytes"]);
         check_rejection(Rejection::TakesTooMuch { bytes_max: 10 }, 413, None, &["10 bytes", "fewer series"]);
+        let slow = Rejection::BodyTimedOut(Duration::from_secs(3));
+        check_rejection(slow, 503, Some("1"), &["did not arrive within 3s"]);
         check_rejection(Rejection::Overloaded, 429, Some("1"), &["later"]);
         let full = Rejection::MemoryFull { limit_bytes: 512 << 20 };
         check_rejection(full, 429, Some("30"), &["memory is full", "512 MiB", "--memory-limit", "later"]);

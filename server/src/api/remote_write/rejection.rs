@@ -88,11 +88,33 @@ impl Rejection {
             Self::Header(_) | Self::ContentType(_) | Self::ContentEncoding(_) => {
                 StatusCode::UNSUPPORTED_MEDIA_TYPE
             }
-            Self::BodyTooLarge { .. } | Self::TakesTooMuch { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::BodyTimedOut(_) => StatusCode::REQUEST_TIMEOUT,
-            Self::BodyBrokeOff(_) | Self::Snappy(_) | Self::Malformed(_) => StatusCode::BAD_REQUEST,
+            Self::BodyTooLarge { .. }
+            | Self::TakesTooMuch { .. }
+            | Self::Snappy(SnappyError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyBrokeOff(_) | Self::Snappy(SnappyError::Corrupt(_)) | Self::Malformed(_) => {
+                StatusCode::BAD_REQUEST
+            }
             Self::Overloaded | Self::MemoryFull { .. } => StatusCode::TOO_MANY_REQUESTS,
-            Self::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
+            // Not 408: a slow network passes, and senders drop for good what any 4xx but 429 answers.
+            Self::BodyTimedOut(_) | Self::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// Whether the rest of the body isn't waited for, so that nothing can follow on the connection.
+    pub(in crate::api) fn leaves_body_unread(&self) -> bool {
+        match self {
+            Self::BodyTooLarge { .. } | Self::BodyTimedOut(_) => true,
+            Self::Method
+            | Self::Header(_)
+            | Self::ContentType(_)
+            | Self::ContentEncoding(_)
+            | Self::TakesTooMuch { .. }
+            | Self::BodyBrokeOff(_)
+            | Self::Snappy(_)
+            | Self::Malformed(_)
+            | Self::Overloaded
+            | Self::MemoryFull { .. }
+            | Self::NotReady(_) => false,
         }
     }
 
@@ -100,7 +122,7 @@ impl Rejection {
     pub(in crate::api) fn retry_after(&self) -> Option<RetryAfter> {
         match self {
             // A queue empties within a second or not at all.
-            Self::Overloaded => Some(RetryAfter { seconds: 1 }),
+            Self::Overloaded | Self::BodyTimedOut(_) => Some(RetryAfter { seconds: 1 }),
             // Retention passes free memory every few minutes.
             Self::MemoryFull { .. } => Some(RetryAfter { seconds: 30 }),
             Self::NotReady(_) => Some(RetryAfter { seconds: 5 }),
@@ -110,7 +132,6 @@ impl Rejection {
             | Self::ContentEncoding(_)
             | Self::BodyTooLarge { .. }
             | Self::TakesTooMuch { .. }
-            | Self::BodyTimedOut(_)
             | Self::BodyBrokeOff(_)
             | Self::Snappy(_)
             | Self::Malformed(_) => None,

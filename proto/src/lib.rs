@@ -1,4 +1,5 @@
-//! The protocol buffers that Silverback speaks, as prost's types. The server reads the hot ones by
+//! The protocol buffers that Silverback speaks, as prost's types, and the expressions in their
+//! matchers. The server reads the hot ones by
 //! hand and has these for everything else; tests hold the two against each other.
 
 /// Remote write 1 and remote read, as Prometheus has them.
@@ -52,6 +53,9 @@ pub mod otlp {
         }
     }
 }
+
+#[cfg(feature = "re2")]
+pub mod re2;
 
 /// A `FileDescriptorSet` of all files, encoded, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -1,6 +1,6 @@
 //! Label matchers: `=`, `!=`, `=~`, `!~` as Prometheus means them.
 
-use regex::Regex;
+use silverback_proto::re2::Expression;
 
 /// The four kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,27 +24,29 @@ pub struct Matcher {
     pub op: MatchOp,
     /// The value or the expression, as it came.
     pub value: Box<str>,
-    regex: Option<Regex>,
+    expression: Option<Expression>,
 }
 
 impl Matcher {
     /// Compiles a matcher; an expression that isn't one is told in words.
     pub fn new(name: &str, op: MatchOp, value: &str) -> Result<Self, String> {
-        let regex = match op {
+        let expression = match op {
             MatchOp::Equal | MatchOp::NotEqual => None,
-            MatchOp::Regex | MatchOp::NotRegex => Some(anchored(value)?),
+            MatchOp::Regex | MatchOp::NotRegex => {
+                Some(Expression::new(value).map_err(|error| format!("matcher {error}"))?)
+            }
         };
-        Ok(Self { name: name.into(), op, value: value.into(), regex })
+        Ok(Self { name: name.into(), op, value: value.into(), expression })
     }
 
     /// Whether a label with this value (empty: no such label) matches.
     pub fn matches(&self, value: &str) -> bool {
-        let regex_matches = || self.regex.as_ref().is_some_and(|r| r.is_match(value));
+        let expression_matches = || self.expression.as_ref().is_some_and(|e| e.is_match(value));
         match self.op {
             MatchOp::Equal => value == &*self.value,
             MatchOp::NotEqual => value != &*self.value,
-            MatchOp::Regex => regex_matches(),
-            MatchOp::NotRegex => !regex_matches(),
+            MatchOp::Regex => expression_matches(),
+            MatchOp::NotRegex => !expression_matches(),
         }
     }
 
@@ -52,14 +54,6 @@ impl Matcher {
     pub fn matches_empty(&self) -> bool {
         self.matches("")
     }
-}
-
-/// Fully anchored, `.` matching newlines too, with a bound on the compiled size.
-fn anchored(expression: &str) -> Result<Regex, String> {
-    regex::RegexBuilder::new(&format!("^(?s:{expression})$"))
-        .size_limit(1 << 20)
-        .build()
-        .map_err(|error| format!("matcher expression {expression:?}: {error}"))
 }
 
 #[cfg(test)]
@@ -76,6 +70,7 @@ mod tests {
         check(MatchOp::Regex, "a|b", "ab", false);
         check(MatchOp::Regex, "a|b", "b", true);
         check(MatchOp::Regex, "a.*", "a\nb", true);
+        check(MatchOp::Regex, "/users/{id}.*", "/users/{id}/a", true);
         check(MatchOp::NotRegex, "a.*", "a1", false);
         check(MatchOp::Regex, ".*", "", true);
         check(MatchOp::Equal, "", "", true);
@@ -84,6 +79,7 @@ mod tests {
 
     #[test]
     fn a_broken_expression_is_told() {
+        assert!(Matcher::new("l", MatchOp::Regex, "a)|(b").is_err(), "as a whole it isn't one");
         assert!(Matcher::new("l", MatchOp::Regex, "(").unwrap_err().contains("\"(\""));
     }
 }

@@ -3,8 +3,8 @@
 
 use std::ops::RangeInclusive;
 
-use regex::Regex;
 use silverback_client::{Matcher, MatcherKind, Selector};
+use silverback_proto::re2::Expression;
 
 use crate::failure::{Context, Failure};
 
@@ -19,8 +19,8 @@ pub struct Filter {
 enum Test {
     Equal(String),
     NotEqual(String),
-    Regex(Regex),
-    NotRegex(Regex),
+    Regex(Expression),
+    NotRegex(Expression),
 }
 
 impl Filter {
@@ -50,15 +50,15 @@ impl Filter {
 impl Test {
     fn of(matcher: &Matcher) -> Result<Self, Failure> {
         let value = matcher.value.clone();
-        let regex = || {
-            let regex = Regex::new(&format!("^(?s:{})$", matcher.value));
-            regex.context(|| format!("{matcher} is no regular expression"))
+        let expression = || {
+            let expression = Expression::new(&matcher.value);
+            expression.context(|| format!("{matcher} is no regular expression"))
         };
         Ok(match matcher.kind {
             MatcherKind::Equal => Self::Equal(value),
             MatcherKind::NotEqual => Self::NotEqual(value),
-            MatcherKind::Regex => Self::Regex(regex()?),
-            MatcherKind::NotRegex => Self::NotRegex(regex()?),
+            MatcherKind::Regex => Self::Regex(expression()?),
+            MatcherKind::NotRegex => Self::NotRegex(expression()?),
         })
     }
 
@@ -66,8 +66,8 @@ impl Test {
         match self {
             Self::Equal(expect) => value == expect,
             Self::NotEqual(expect) => value != expect,
-            Self::Regex(regex) => regex.is_match(value),
-            Self::NotRegex(regex) => !regex.is_match(value),
+            Self::Regex(expression) => expression.is_match(value),
+            Self::NotRegex(expression) => !expression.is_match(value),
         }
     }
 }
@@ -95,6 +95,7 @@ mod tests {
         check(r#"{job!="node"}"#, false);
         check(r#"{job=~"n.*|x"}"#, true);
         check(r#"{job=~"nod"}"#, false);
+        check(r#"{job!~"{id}"}"#, true);
         check(r#"{job!~"nod"}"#, true);
         check(r#"up{job!~"no.e"}"#, false);
     }
@@ -109,7 +110,9 @@ mod tests {
 
     #[test]
     fn what_is_no_regular_expression_is_told() {
-        let selector: Selector = r#"{job=~"("}"#.parse().unwrap();
-        assert!(Filter::new(Some(&selector), 0..=1).is_err());
+        for selector in [r#"{job=~"("}"#, r#"{job=~"a)|(b"}"#] {
+            let selector: Selector = selector.parse().unwrap();
+            assert!(Filter::new(Some(&selector), 0..=1).is_err());
+        }
     }
 }

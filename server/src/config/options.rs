@@ -196,8 +196,8 @@ pub(super) static OPTIONS: &[ConfigOption] = &[
         name: "max-series",
         value_name: "COUNT",
         heading: LIMITS,
-        help: "Active series of the node. Samples of further new series are refused; the known ones \
-               go on. `unlimited`: no such limit",
+        help: "Active series of the node, dealt out to its shards by their cells. Samples of further \
+               new series are refused; the known ones go on. `unlimited`: no such limit",
         set: Set::One(|config, text| set_max_series(text).map(|series| config.max_series = series)),
         show: |config| Shown::One(config.max_series.map_or("unlimited".to_owned(), |n| show_count(n.get()))),
     },

@@ -96,9 +96,8 @@ impl Shared {
         self.facts.cpus.len()
     }
 
-    fn series_max_of_a_shard(&self) -> usize {
-        let of_node = self.config.max_series.map_or(u64::MAX, |max| max.get());
-        usize::try_from(of_node.div_ceil(self.cores() as u64)).unwrap_or(usize::MAX)
+    fn series_max(&self) -> usize {
+        self.config.max_series.map_or(usize::MAX, |max| usize::try_from(max.get()).unwrap_or(usize::MAX))
     }
 }
 
@@ -131,7 +130,7 @@ pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> R
     receive(receivers, Rc::clone(&router));
 
     let plan = shared.facts.memory;
-    let mut shard = Shard::new(ShardId(index as u16), shared.series_max_of_a_shard());
+    let mut shard = Shard::new(ShardId(index as u16), shared.series_max());
     shard.set_memory_budget(plan.shard_bytes);
     let shard = Rc::new(RefCell::new(shard));
     let handoffs = Handoffs::new(Rc::clone(&router), shared.handoff_turn.clone());

@@ -183,7 +183,7 @@ impl Shard {
         first: Sample,
         journal: &mut impl Journal,
     ) -> Result<SeriesRef, RefusedReason> {
-        if self.store.size().series >= self.series_max {
+        if self.series_limit.is_reached_by(self.store.size().series) {
             return Err(RefusedReason::SeriesLimit);
         }
         if !self.has_room_for_series() {

@@ -106,7 +106,8 @@ impl Shard {
         if series.series != chunks.series || series.id.cell() != cell || self.find(series.id).is_some() {
             return Err(unreadable("a series that doesn't belong in it"));
         }
-        if self.store.size().series >= self.series_max || !self.has_room_for_series() {
+        // Of memory alone: the node has no series more than before.
+        if !self.has_room_for_series() {
             return Err(HandoffRefusal::Full);
         }
         let labels = self.intern_record(series)?;
@@ -197,5 +198,6 @@ pub async fn free<L: Log, H: Host>(shard: &Rc<RefCell<Shard>>, log: &L, host: &H
         }
         host.breathe().await;
     }
+    shard.borrow_mut().deal_series_limit();
     host.rest();
 }

@@ -113,6 +113,18 @@ impl Shard {
         step: &HandoffStep,
         journal: &mut impl Journal,
     ) -> Result<(), HandoffRefusal> {
+        let begun = self.change_hands(cell, epoch, step, journal);
+        self.deal_series_limit();
+        begun
+    }
+
+    fn change_hands(
+        &mut self,
+        cell: CellId,
+        epoch: Epoch,
+        step: &HandoffStep,
+        journal: &mut impl Journal,
+    ) -> Result<(), HandoffRefusal> {
         match step {
             HandoffStep::Expect => self.expect_cell(cell, epoch),
             HandoffStep::Copy => self.begin_departure(cell, epoch),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures::executor::block_on;
 
 use crate::host::Alone;
+use crate::limits::CELL_COUNT;
 use crate::message::{
     HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, LabelSource, LabelSpan, PartPool, PartSeries,
     Piece, ReadError, ReadReply, ReadRequest, Remaining, SelectContent, Selection, WriteBody, WritePart,
@@ -33,9 +34,9 @@ struct Pair {
 }
 
 impl Pair {
-    /// A source with so many series in the cell, and a target that takes so many.
+    /// A source with so many series in the cell, and a target, of a node that takes so many.
     fn new(series: usize, series_max: usize) -> Self {
-        let source = Shard::new(ShardId(0), usize::MAX);
+        let source = Shard::new(ShardId(0), series_max);
         let mut target = Shard::new(ShardId(1), series_max);
         target.set_ownership(Ownership::of(Epoch::FIRST, |_| None));
         let pair = Self { source: Rc::new(RefCell::new(source)), target: Rc::new(RefCell::new(target)) };
@@ -102,6 +103,11 @@ fn series_id(block: &[u8]) -> SeriesId {
 
 /// One sample of each series.
 fn append(shard: &Shared, series: usize, at_ms: i64) {
+    assert_eq!(written(shard, series, at_ms), series as u64);
+}
+
+/// One sample of each series, of which as many are stored.
+fn written(shard: &Shared, series: usize, at_ms: i64) -> u64 {
     let (mut bytes, mut entries, mut samples) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..series {
         let block = labels(number).to_canonical();
@@ -111,8 +117,7 @@ fn append(shard: &Shared, series: usize, at_ms: i64) {
         samples.push(Sample::new(at_ms, (number as i64 * at_ms) as f64));
     }
     let body = WriteBody { bytes: bytes.into(), ..WriteBody::default() };
-    let outcome = shard.borrow_mut().append(&body, &entries, &samples, EVER, &mut NoJournal);
-    assert_eq!(outcome.written, series as u64);
+    shard.borrow_mut().append(&body, &entries, &samples, EVER, &mut NoJournal).written
 }
 
 /// The series that a shard answers for, with the number of their samples.
@@ -177,12 +182,31 @@ fn a_cell_that_stays_takes_parts_of_the_next_epoch_alone() {
 
 #[test]
 fn a_target_without_room_refuses_and_the_source_goes_on() {
-    let pair = Pair::new(50, 20);
+    let pair = Pair::new(50, usize::MAX);
+    pair.target.borrow_mut().set_memory_budget(20_000);
     assert_eq!(pair.bring_over(|| {}), Err(HandoffRefusal::Full));
     step(&pair.target, HandoffStep::Discard { from: ShardId(0) }).unwrap();
     step(&pair.source, HandoffStep::Keep).unwrap();
     assert!(takes(&pair.source, Epoch::FIRST), "it was never drained");
     assert_eq!(pair.target.borrow().foreign_series(), 0);
+}
+
+#[test]
+fn a_cell_takes_its_room_for_series_along() {
+    const OF_A_CELL: usize = 60;
+    let pair = Pair::new(50, OF_A_CELL * CELL_COUNT);
+    assert_eq!(written(&pair.target, 1, SCRAPES * 15_000), 0, "a shard without cells has no room");
+    pair.bring_over(|| {}).unwrap();
+    step(&pair.target, HandoffStep::Show).unwrap();
+    step(&pair.source, HandoffStep::Release { to: ShardId(1) }).unwrap();
+    assert_eq!(written(&pair.target, OF_A_CELL + 10, SCRAPES * 15_000), OF_A_CELL as u64);
+}
+
+#[test]
+fn a_node_full_of_series_can_still_move_them() {
+    let pair = Pair::new(50, 50);
+    pair.bring_over(|| {}).unwrap();
+    assert_eq!(pair.target.borrow().owned_series(), 50);
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod postings;
 pub mod read;
 pub mod restore;
 pub mod select;
+mod series_limit;
 mod stats;
 
 pub mod worker;
@@ -35,6 +36,7 @@ use crate::shard::checkpoint::CheckpointWish;
 use crate::shard::departure::Departure;
 use crate::shard::memory::MemoryGate;
 use crate::shard::ownership::Ownership;
+use crate::shard::series_limit::SeriesLimit;
 use crate::wal::{Journal, RefReuse};
 
 pub use crate::host::Host;
@@ -52,7 +54,7 @@ pub struct Shard {
     /// Bytes of the cells' tables.
     table_bytes: usize,
     memory: MemoryGate,
-    series_max: usize,
+    series_limit: SeriesLimit,
     /// Refs of removed series that the log may still name.
     removed: Vec<SeriesRef>,
     checkpoints: CheckpointWish,
@@ -90,8 +92,8 @@ struct Counters {
 }
 
 impl Shard {
-    /// An empty shard that is alone: it owns all cells. At most `series_max` series are taken in; memory is unbounded until
-    /// [`Self::set_memory_budget`].
+    /// An empty shard that is alone: it owns all cells. The node takes at most `series_max` series
+    /// in; memory is unbounded until [`Self::set_memory_budget`].
     pub fn new(id: ShardId, series_max: usize) -> Self {
         Self {
             id,
@@ -100,7 +102,7 @@ impl Shard {
             index: LabelIndex::default(),
             table_bytes: 0,
             memory: MemoryGate::default(),
-            series_max,
+            series_limit: SeriesLimit::new(series_max),
             removed: Vec::new(),
             checkpoints: CheckpointWish::default(),
             range_ms: None,
@@ -135,6 +137,7 @@ impl Shard {
             self.removed.push(series);
         }
         self.ownership = ownership;
+        self.deal_series_limit();
     }
 
     /// Takes a series out of everything and gives its memory back. Its ref stays taken.

@@ -57,14 +57,25 @@ async fn route(core: Rc<Core>, request: Request<Incoming>) -> NodeResponse {
         return grpc::answer(&core, request).await;
     }
     match request.uri().path() {
-        "/api/v1/write" | "/api/v1/receive" | "/api/v1/push" => write_endpoint::answer(&core, request).await,
-        "/v1/metrics" | "/api/v1/otlp/v1/metrics" => otlp::answer_http(&core, request).await,
+        "/api/v1/write" | "/api/v1/receive" | "/api/v1/push" => {
+            timed(&core, write_endpoint::answer(&core, request)).await
+        }
+        "/v1/metrics" | "/api/v1/otlp/v1/metrics" => timed(&core, otlp::answer_http(&core, request)).await,
         "/api/v1/read" => in_time(&core, remote_read::answer(&core, request)).await,
         path => match Question::of_path(path) {
             Some(question) => in_time(&core, http_api::answer(&core, question, request)).await,
             None => in_time(&core, page(&core, request.method(), path)).await,
         },
     }
+}
+
+/// Measures how long the answer to a write takes.
+async fn timed(core: &Core, answering: impl Future<Output = NodeResponse>) -> NodeResponse {
+    let began = runtime::now();
+    let response = answering.await;
+    let took_us = began.elapsed().as_micros() as u64;
+    core.count(|counts| counts.write_durations.add(took_us));
+    response
 }
 
 /// Gives an answer up that doesn't begin within the time of a request. (A write waits for its

@@ -2,7 +2,7 @@
 
 use crate::api::pages::refused;
 use crate::message::{AcceptorCounts, CoreStats, ShardStats};
-use crate::metrics::{Family, Kind};
+use crate::metrics::{Durations, Family, Kind, seconds};
 use crate::model::RefusedReason;
 use crate::placement::NodeId;
 use crate::runtime::Counts;
@@ -57,7 +57,7 @@ fn write_requests(cores: &[CoreStats]) -> Family {
     family
 }
 
-/// A family with one sample of each core.
+/// A family with one number, or one histogram, of each core.
 struct Row {
     name: &'static str,
     kind: Kind,
@@ -67,7 +67,11 @@ struct Row {
 
 enum Value {
     Shard(fn(&ShardStats) -> u64),
+    /// In µs, told in seconds.
+    ShardMicros(fn(&ShardStats) -> u64),
+    ShardDurations(fn(&ShardStats) -> &Durations),
     Acceptor(fn(&AcceptorCounts) -> u64),
+    AcceptorDurations(fn(&AcceptorCounts) -> &Durations),
     Executor(fn(&Counts) -> u64),
 }
 
@@ -75,12 +79,15 @@ impl Row {
     fn family(&self, cores: &[CoreStats]) -> Family {
         let mut family = Family::new(self.name, self.kind, self.help);
         for core in cores {
-            let value = match self.value {
-                Value::Shard(of) => of(&core.shard),
-                Value::Acceptor(of) => of(&core.acceptor),
-                Value::Executor(of) => of(&core.executor),
-            };
-            family.push([("shard", core.shard.shard.0.to_string())], value as f64);
+            let labels = [("shard", core.shard.shard.0.to_string())];
+            match self.value {
+                Value::Shard(of) => family.push(labels, of(&core.shard) as f64),
+                Value::ShardMicros(of) => family.push(labels, seconds(of(&core.shard))),
+                Value::ShardDurations(of) => family.push_durations(labels, of(&core.shard)),
+                Value::Acceptor(of) => family.push(labels, of(&core.acceptor) as f64),
+                Value::AcceptorDurations(of) => family.push_durations(labels, of(&core.acceptor)),
+                Value::Executor(of) => family.push(labels, of(&core.executor) as f64),
+            }
         }
         family
     }
@@ -131,8 +138,8 @@ const SHARD: &[Row] = &[
         "Reads asked of the shard.",
         Value::Shard(|s| s.reads),
     ),
-    row("silverback_shard_busy_microseconds_total", Kind::Counter, "Time spent on writes.", {
-        Value::Shard(|s| s.busy_us)
+    row("silverback_shard_busy_seconds_total", Kind::Counter, "Time spent on writes.", {
+        Value::ShardMicros(|s| s.busy_us)
     }),
     row("silverback_shard_queued", Kind::Gauge, "Requests that wait for the shard.", {
         Value::Shard(|s| s.queued as u64)
@@ -140,9 +147,12 @@ const SHARD: &[Row] = &[
     row("silverback_wal_commits_total", Kind::Counter, "Groups of the write-ahead log made durable.", {
         Value::Shard(|s| s.log.counts.commits)
     }),
-    row("silverback_wal_commit_microseconds_total", Kind::Counter, "Time from group to durable.", {
-        Value::Shard(|s| s.log.counts.commit_us)
-    }),
+    row(
+        "silverback_wal_commit_seconds",
+        Kind::Histogram,
+        "Time from a group's leaving memory to durable.",
+        Value::ShardDurations(|s| &s.log.counts.commit_durations),
+    ),
     row("silverback_wal_samples_total", Kind::Counter, "Samples in the write-ahead log's groups.", {
         Value::Shard(|s| s.log.counts.samples)
     }),
@@ -229,6 +239,12 @@ const ACCEPTOR: &[Row] = &[
         Kind::Counter,
         "Write requests that a failed log kept from being acknowledged.",
         Value::Acceptor(|a| a.writes_not_durable),
+    ),
+    row(
+        "silverback_write_request_seconds",
+        Kind::Histogram,
+        "Time from the head of a write request over HTTP to its answer, refused ones among them.",
+        Value::AcceptorDurations(|a| &a.write_durations),
     ),
     row("silverback_write_bytes_total", Kind::Counter, "Bytes of write requests as they arrived.", {
         Value::Acceptor(|a| a.write_bytes)

@@ -104,7 +104,7 @@ impl LogStatus {
         };
         Self {
             commits_total: sum(|c| c.commits),
-            commit_us_total: sum(|c| c.commit_us),
+            commit_us_total: sum(|c| c.commit_durations.sum_us()),
             disk_bytes: sum(|c| c.segment_bytes + c.checkpoint_bytes),
             checkpoints_total: sum(|c| c.checkpoints),
             faults: cores.iter().filter_map(fault).collect(),

@@ -1,5 +1,6 @@
 //! What a shard tells of itself: counters, sizes, and its top cardinalities.
 
+use crate::metrics::Durations;
 use crate::model::{CellId, RefusedCounts, ShardId};
 use crate::runtime::Counts;
 use crate::wal::LogReport;
@@ -100,6 +101,8 @@ pub struct AcceptorCounts {
     pub writes_v2: u64,
     /// OTLP requests, over gRPC and HTTP.
     pub writes_otlp: u64,
+    /// Times from the head of a write over HTTP to its answer.
+    pub write_durations: Durations,
     /// gRPC `Ingest.Write` requests.
     pub writes_grpc: u64,
     /// gRPC streams that are open now.

@@ -2,9 +2,11 @@
 //!
 //! Knows Prometheus' data model and its text format. Doesn't know what is counted, or where: each
 //! part of the node makes its own families from plain numbers that it owns.
+mod durations;
 mod process;
 mod text;
 
+pub use durations::{Durations, seconds};
 pub use process::{PROC, process_families, resident_bytes};
 pub use text::{CONTENT_TYPE, render};
 

@@ -101,7 +101,7 @@ async fn write_group<D: Disk, H: Host>(
                     counts.samples += samples;
                     counts.written_bytes += bytes;
                     counts.since_checkpoint_bytes += bytes;
-                    counts.commit_us += host.monotonic_us() - began_us;
+                    counts.commit_durations.add(host.monotonic_us() - began_us);
                 });
                 return true;
             }

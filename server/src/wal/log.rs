@@ -13,6 +13,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::config::AckMode;
 use crate::limits::LOG_BACKLOG_BYTES_MAX;
+use crate::metrics::Durations;
 use crate::wal::health::LogHealth;
 use crate::wal::record::Group;
 use crate::wal::{Durable, Log, LogError, LogReport, Lsn};
@@ -59,8 +60,8 @@ pub struct LogCounts {
     pub samples: u64,
     /// Bytes that were written for them, padding included.
     pub written_bytes: u64,
-    /// Time from a group's leaving memory to its being durable, in µs, summed.
-    pub commit_us: u64,
+    /// Times from a group's leaving memory to its being durable.
+    pub commit_durations: Durations,
     /// Bytes of the log that a replay would read after the checkpoint.
     pub since_checkpoint_bytes: u64,
     /// Bytes of all segments and spares.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::bystander::Scene;
 use crate::harness::{Kept, Node};
 
 /// How long a count may lag behind the event.
@@ -54,5 +55,17 @@ pub fn wait_with(mut read: impl FnMut() -> Reading, metric: &str, expect: u64) {
         }
         assert!(began.elapsed() < PATIENCE, "{metric} is {now}, not {expect}");
         std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn writes_and_the_commits_that_they_wait_for_are_timed() {
+    let scene = Scene::start(1);
+    scene.check_goes_on();
+    let reading = Reading::of(&scene.node);
+    for metric in ["silverback_write_request_seconds", "silverback_wal_commit_seconds"] {
+        let timed = reading.sum(&format!("{metric}_count"));
+        assert!(timed > 0, "{metric}");
+        assert!(reading.sum(&format!("{metric}_bucket")) >= timed, "{metric}");
     }
 }

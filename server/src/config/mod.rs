@@ -71,9 +71,9 @@ pub struct Config {
     pub max_series: Option<NonZeroU64>,
     /// Reads at the same time.
     pub max_reads: usize,
-    /// Samples that one read may touch.
+    /// Samples that one remote read of type SAMPLES may return.
     pub max_read_samples: u64,
-    /// From a request's first byte to its answer.
+    /// How long the body of a write may take to arrive, and a read to begin its answer.
     pub request_timeout: Duration,
     /// A gRPC stream on which nothing comes for so long is ended.
     pub stream_idle_timeout: Duration,

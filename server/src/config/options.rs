@@ -243,7 +243,8 @@ pub(super) static OPTIONS: &[ConfigOption] = &[
         name: "max-read-samples",
         value_name: "COUNT",
         heading: READS,
-        help: "Samples that one read may return. A larger read is refused, and told so",
+        help: "Samples that one remote read of type SAMPLES may return. A larger one is refused, and told so; \
+               answers that are streamed have no such limit",
         set: Set::One(|config, text| {
             count(text, 1..=1_000_000_000_000).map(|samples| config.max_read_samples = samples)
         }),
@@ -253,7 +254,7 @@ pub(super) static OPTIONS: &[ConfigOption] = &[
         name: "request-timeout",
         value_name: "DURATION",
         heading: TIMEOUTS,
-        help: "From a request's first byte to its answer",
+        help: "How long the body of a write may take to arrive, and a read to begin its answer",
         set: Set::One(|config, text| duration(text, TIMEOUT_ALLOWED).map(|d| config.request_timeout = d)),
         show: |config| Shown::One(show_duration(config.request_timeout)),
     },

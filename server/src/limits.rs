@@ -130,6 +130,9 @@ pub const DECODE_SLICE_SERIES: usize = 2048;
 
 /// A read request's body, as it arrives and decompressed, in bytes: it holds matchers, no samples.
 pub const READ_REQUEST_BYTES_MAX: usize = 2 << 20;
+/// Bytes of the reads that one core has under way: their requests, and answers that are made whole
+/// before they are sent. With a small memory limit it is less: [`MemoryPlan`].
+pub const READ_BYTES_MAX: usize = 256 << 20;
 /// Queries of one remote read, or selectors of one request to the HTTP API.
 pub const READ_QUERIES_MAX: usize = 32;
 const _: () = assert!(READ_QUERIES_MAX < SELECTS_MAX, "one request alone can't use up a shard's selects");

@@ -1,5 +1,5 @@
 //! A node with little memory, flooded: it refuses new series first and then writes, says so, and
-//! stays below its limit all along; reads go on.
+//! stays below its limit all along; reads go on. Reads of everything are refused, and writes go on.
 #[path = "harness/mod.rs"]
 mod harness;
 #[path = "bad_input/request.rs"]
@@ -13,9 +13,13 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use prost::Message;
 use silverback::api::remote_write::Version;
+use silverback_proto::prometheus::label_matcher::Type;
+use silverback_proto::prometheus::{LabelMatcher, Query, ReadRequest};
 
 use harness::{Answer, read_answer};
 use request::{PATH, Series, body, headers};
@@ -35,7 +39,10 @@ struct Node {
 
 impl Node {
     fn start() -> Self {
-        let data_dir = std::env::temp_dir().join(format!("silverback-memory-{}", std::process::id()));
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let data_dir =
+            std::env::temp_dir().join(format!("silverback-memory-{}-{number}", std::process::id()));
         let mut child = Command::new(env!("CARGO_BIN_EXE_silverback"))
             .args(["--listen", "127.0.0.1:0", "--shards", "1", "--no-self-scrape"])
             .args(["--memory-limit", &format!("{LIMIT_MIB}MiB"), "--data-dir"])
@@ -135,6 +142,38 @@ fn lot(number: usize, from_ms: i64, samples: i64) -> Vec<Series> {
         (0..samples).fold(series, |series, t| series.sample(from_ms + t, value(i, t)))
     };
     (number * LOT..(number + 1) * LOT).map(series).collect()
+}
+
+/// A remote read of all samples as one message.
+fn read_all() -> Vec<u8> {
+    let matchers =
+        vec![LabelMatcher { r#type: Type::Re as i32, name: "__name__".into(), value: ".+".into() }];
+    let query = Query { matchers, start_timestamp_ms: 0, end_timestamp_ms: i64::MAX, ..Query::default() };
+    let request = ReadRequest { queries: vec![query], accepted_response_types: Vec::new() };
+    snap::raw::Encoder::new().compress_vec(&request.encode_to_vec()).unwrap()
+}
+
+#[test]
+fn reads_of_everything_are_refused_with_words_and_leave_memory_to_writes() {
+    let mut node = Node::start();
+    let start_ms = now_ms() - 3_600_000;
+    for round in 0..25 {
+        let answer = node.write(&lot(0, start_ms + 20 * round, 20));
+        assert_eq!(answer.status, 204, "{}", answer.text());
+    }
+    for _ in 0..10 {
+        let refused = node.ask("POST", "/api/v1/read", &[], &read_all());
+        assert_eq!(refused.status, 400, "{} bytes were answered", refused.body.len());
+        assert!(refused.text().contains("4194304 bytes: ask for less"), "{}", refused.text());
+    }
+    let metrics = node.get("/metrics");
+    for part in ["reads", "selects"] {
+        let line = format!("silverback_memory_accounted_bytes{{part=\"{part}\",shard=\"0\"}} 0\n");
+        assert!(metrics.contains(&line), "{metrics}");
+    }
+    assert_eq!(node.write(&lot(0, start_ms + 1000, 1)).status, 204);
+    let peak_mib = node.peak_bytes() >> 20;
+    assert!(peak_mib < LIMIT_MIB, "{peak_mib} MiB resident at the most");
 }
 
 #[test]

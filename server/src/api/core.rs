@@ -39,6 +39,8 @@ pub struct Core {
     pub bodies: BodyPool,
     /// Bytes for the series that gRPC streams define.
     pub definitions: ByteBudget,
+    /// Bytes for reads under way: their requests, and answers that are made whole.
+    pub read_bytes: ByteBudget,
     /// Labels → series id.
     pub hasher: SeriesIdHasher,
     /// Keeps its buffers and known label sets from request to request.
@@ -124,6 +126,7 @@ impl Core {
             in_flight_bytes: self.bodies.in_use_bytes() as u64,
             pool_bytes: self.bodies.kept_bytes() as u64,
             definition_bytes: self.definitions.taken_bytes() as u64,
+            read_bytes: self.read_bytes.taken_bytes() as u64,
             ..self.counts.get()
         }
     }

@@ -38,6 +38,8 @@ fn accounted(cores: &[CoreStats]) -> Family {
             ("in_flight", core.acceptor.in_flight_bytes as f64),
             ("definitions", core.acceptor.definition_bytes as f64),
             ("pools", core.acceptor.pool_bytes as f64),
+            ("reads", core.acceptor.read_bytes as f64),
+            ("selects", core.shard.select_bytes as f64),
         ];
         for (part, bytes) in parts {
             family.push([("part", part.to_owned()), ("shard", core.shard.shard.0.to_string())], bytes);

@@ -9,6 +9,7 @@ use crate::api::fanout::FanoutError;
 use crate::api::request_body::BodyError;
 use crate::gorilla::ChunkError;
 use crate::message::ReadError;
+use crate::routing::NoRoom;
 use crate::wal::progress::Replaying;
 
 /// When to come again after the node had too much under way, in seconds.
@@ -38,6 +39,11 @@ pub enum ReadFault {
         /// What a message may have.
         bytes_max: usize,
     },
+    /// The answer is made whole before it is sent, and others have the memory for it.
+    #[error(
+        "other reads under way have the memory for the answer: try again later, or ask for STREAMED_XOR_CHUNKS"
+    )]
+    NoRoom,
     /// As many reads are under way as may be.
     #[error("as many reads are under way as this node allows: try again later")]
     TooManyReads,
@@ -55,6 +61,16 @@ pub enum ReadFault {
     Chunk(#[from] ChunkError),
 }
 
+/// Of an answer that is made whole.
+impl From<NoRoom> for ReadFault {
+    fn from(no_room: NoRoom) -> Self {
+        match no_room {
+            NoRoom::Overloaded => Self::NoRoom,
+            NoRoom::TooMuch { bytes_max } => Self::AnswerTooLarge { bytes_max },
+        }
+    }
+}
+
 impl ReadFault {
     /// The HTTP status.
     pub fn status(&self) -> StatusCode {
@@ -68,10 +84,13 @@ impl ReadFault {
             Self::Body(BodyError::TimedOut(_)) => StatusCode::REQUEST_TIMEOUT,
             Self::Body(BodyError::BrokeOff(_)) => StatusCode::BAD_REQUEST,
             Self::Body(BodyError::Overloaded) => StatusCode::TOO_MANY_REQUESTS,
-            Self::TooManyReads
+            Self::NoRoom
+            | Self::TooManyReads
             | Self::Shards(
                 FanoutError::Overloaded(_)
-                | FanoutError::Refused(ReadError::TooManySelects | ReadError::Moved),
+                | FanoutError::Refused(
+                    ReadError::TooManySelects | ReadError::SelectsTooLarge | ReadError::Moved,
+                ),
             ) => StatusCode::TOO_MANY_REQUESTS,
             Self::Shards(FanoutError::Refused(ReadError::UnknownSelect)) | Self::TimedOut(_) => {
                 StatusCode::SERVICE_UNAVAILABLE
@@ -86,10 +105,13 @@ impl ReadFault {
         match self {
             Self::BadRequest(_) | Self::Method(_) | Self::MediaType(_) | Self::Body(_) => "bad_data",
             Self::TooManySamples(_) | Self::AnswerTooLarge { .. } => "execution",
-            Self::TooManyReads
+            Self::NoRoom
+            | Self::TooManyReads
             | Self::Shards(
                 FanoutError::Overloaded(_)
-                | FanoutError::Refused(ReadError::TooManySelects | ReadError::Moved),
+                | FanoutError::Refused(
+                    ReadError::TooManySelects | ReadError::SelectsTooLarge | ReadError::Moved,
+                ),
             ) => "too_many_requests",
             Self::Shards(FanoutError::Refused(ReadError::UnknownSelect)) | Self::TimedOut(_) => "timeout",
             Self::Replaying(_) => "unavailable",
@@ -107,7 +129,7 @@ impl ReadFault {
                 // The rest of the body is not waited for.
                 headers.insert(CONNECTION, HeaderValue::from_static("close"));
             }
-            Self::TooManyReads | Self::Shards(_) | Self::TimedOut(_) | Self::Replaying(_) => {
+            Self::NoRoom | Self::TooManyReads | Self::Shards(_) | Self::TimedOut(_) | Self::Replaying(_) => {
                 headers.insert(RETRY_AFTER, RETRY_AFTER_S.into());
             }
             Self::BadRequest(_)

@@ -134,7 +134,9 @@ impl MemoryStatus {
             shards_bytes: sum(|c| c.shard.memory.total() as u64),
             shards_budget_bytes: sum(|c| c.shard.memory_budget_bytes as u64),
             requests_bytes: sum(|c| {
-                c.acceptor.in_flight_bytes + c.acceptor.pool_bytes + c.acceptor.definition_bytes
+                let of_writes =
+                    c.acceptor.in_flight_bytes + c.acceptor.pool_bytes + c.acceptor.definition_bytes;
+                of_writes + c.acceptor.read_bytes + c.shard.select_bytes as u64
             }),
             refuses: match most {
                 MemoryPressure::Ample => Refuses::Nothing,
@@ -225,6 +227,7 @@ mod tests {
             memory_pressure: MemoryPressure::Ample,
             queued: 2,
             open_selects: 0,
+            select_bytes: 0,
             log: Default::default(),
         }
     }

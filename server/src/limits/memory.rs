@@ -1,9 +1,9 @@
-//! A memory limit taken apart: what the node itself needs, what requests under way may take, and
-//! what is left for each shard's series. Plain arithmetic; who found the limit is not known here.
+//! A memory limit taken apart: what the node itself needs, what writes and reads under way may take,
+//! and what is left for each shard's series. Plain arithmetic; who found the limit is not known here.
 
 use super::{
     BODY_BYTES_MAX, DECODED_BYTES_MAX, ID_CACHE_ENTRIES_MAX, ID_CACHE_ENTRY_BYTES, IN_FLIGHT_BYTES_MAX,
-    PART_BYTES_MAX, SHARDS_MAX, SYMBOL_BYTES_MAX,
+    PART_BYTES_MAX, READ_BYTES_MAX, SHARDS_MAX, SYMBOL_BYTES_MAX,
 };
 
 const MIB: usize = 1 << 20;
@@ -26,6 +26,10 @@ const BODY_SHARE: usize = 4;
 const DEFINITION_SHARE: usize = 32;
 /// The ids that decoders remember get this fraction of the limit, all cores together.
 const ID_CACHE_SHARE: usize = 32;
+/// Reads under way get this fraction of the limit, all cores together.
+const READ_SHARE: usize = 32;
+/// The series that open selects have found get this fraction of the limit, all shards together.
+const SELECT_SHARE: usize = 32;
 
 /// Of what is left for series, this part in a hundred is the allocator's: pages that are held for
 /// one block, and the bookkeeping. The accounting is tested to be nearer than this.
@@ -73,6 +77,10 @@ pub struct MemoryPlan {
     pub definition_bytes: usize,
     /// Label sets that one core's decoder remembers.
     pub id_cache_entries: usize,
+    /// Reads under way on one core: their requests, and answers that are made whole.
+    pub read_bytes: usize,
+    /// Series that one shard's open selects have found.
+    pub select_bytes: usize,
     /// What the plan allows for that nobody counts: process, executors, allocator.
     pub uncounted_bytes: usize,
 }
@@ -100,7 +108,9 @@ impl MemoryPlan {
         let id_cache_entries = id_cache_entries(limit_bytes / ID_CACHE_SHARE / cores);
         let definition_bytes = limit_bytes / DEFINITION_SHARE / cores;
         let kept_bytes = pool_bytes + definition_bytes + id_cache_entries * ID_CACHE_ENTRY_BYTES;
-        let of_a_core = EXECUTOR_BYTES + in_flight_bytes + kept_bytes;
+        let read_bytes = min(limit_bytes / READ_SHARE / cores, READ_BYTES_MAX);
+        let select_bytes = limit_bytes / SELECT_SHARE / cores;
+        let of_a_core = EXECUTOR_BYTES + in_flight_bytes + kept_bytes + read_bytes + select_bytes;
         let reserve_bytes = PROCESS_BYTES + cores * of_a_core;
         let for_series = limit_bytes.saturating_sub(reserve_bytes);
         let shard_bytes = for_series / 100 * (100 - ALLOCATOR_PERCENT) / cores;
@@ -115,6 +125,8 @@ impl MemoryPlan {
             body_bytes: in_flight_bytes / BODY_SHARE,
             definition_bytes,
             id_cache_entries,
+            read_bytes,
+            select_bytes,
             uncounted_bytes: PROCESS_BYTES + cores * EXECUTOR_BYTES + (for_series - shard_bytes * cores),
         })
     }
@@ -124,9 +136,10 @@ impl MemoryPlan {
     pub const fn floor_bytes(cores: usize) -> usize {
         let for_series = (SHARD_BYTES_MIN * 100).div_ceil(100 - ALLOCATOR_PERCENT) + MIB;
         let needed = PROCESS_BYTES + cores * (EXECUTOR_BYTES + for_series);
-        // In flight and its pools a sixth and a quarter of that; remembered ids and definitions a 32nd each.
+        // In flight and its pools a sixth and a quarter of that; a 32nd each for remembered ids,
+        // definitions, reads and selects.
         let shares = IN_FLIGHT_SHARE * POOL_SHARE * ID_CACHE_SHARE;
-        let shared_out = (POOL_SHARE + 1) * ID_CACHE_SHARE + 2 * IN_FLIGHT_SHARE * POOL_SHARE;
+        let shared_out = (POOL_SHARE + 1) * ID_CACHE_SHARE + 4 * IN_FLIGHT_SHARE * POOL_SHARE;
         (needed / (shares - shared_out) * shares).next_multiple_of(MIB) + MIB
     }
 
@@ -144,7 +157,10 @@ const fn id_cache_entries(bytes: usize) -> usize {
     if entries == 0 { 0 } else { min(1 << entries.ilog2(), ID_CACHE_ENTRIES_MAX) }
 }
 
-const _: () = assert!(ID_CACHE_SHARE == DEFINITION_SHARE, "the floor counts them alike");
+const _: () = assert!(
+    ID_CACHE_SHARE == DEFINITION_SHARE && ID_CACHE_SHARE == READ_SHARE && ID_CACHE_SHARE == SELECT_SHARE,
+    "the floor counts them alike"
+);
 
 const fn min(a: usize, b: usize) -> usize {
     if a < b { a } else { b }
@@ -159,7 +175,8 @@ mod tests {
         let plan = MemoryPlan::new(limit_mib * MIB, cores).unwrap();
         let ids = plan.id_cache_entries * ID_CACHE_ENTRY_BYTES;
         let kept = plan.pool_bytes + plan.definition_bytes + ids;
-        let of_a_core = plan.shard_bytes + plan.in_flight_bytes + kept;
+        let reads = plan.read_bytes + plan.select_bytes;
+        let of_a_core = plan.shard_bytes + plan.in_flight_bytes + kept + reads;
         assert!(cores * of_a_core + plan.uncounted_bytes <= plan.limit_bytes, "{plan:?}");
         assert!(plan.shard_bytes >= SHARD_BYTES_MIN);
         plan
@@ -180,7 +197,7 @@ mod tests {
         let plan = check(16 << 10, 2);
         assert_eq!(plan.in_flight_bytes, IN_FLIGHT_BYTES_MAX);
         assert!(plan.body_bytes >= BODY_BYTES_MAX && plan.id_cache_entries == ID_CACHE_ENTRIES_MAX);
-        assert!(2 * plan.shard_bytes > plan.limit_bytes / 100 * 80);
+        assert!(2 * plan.shard_bytes > plan.limit_bytes / 100 * 75);
     }
 
     #[test]

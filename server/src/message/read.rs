@@ -111,6 +111,9 @@ pub enum ReadError {
     /// The shard has as many selects open as it may.
     #[error("too many reads are open: try again")]
     TooManySelects,
+    /// The series that open selects have found take what they may.
+    #[error("the reads that are open have found too many series for this one: try again, or ask for less")]
+    SelectsTooLarge,
     /// A cell has left the shard since the read's epoch. Asked again by the next one, it is answered.
     #[error("a part of the data moved to another core meanwhile: try again")]
     Moved,

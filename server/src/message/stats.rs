@@ -147,6 +147,8 @@ pub struct AcceptorCounts {
     pub pool_bytes: u64,
     /// Bytes of the series that open gRPC streams have defined.
     pub definition_bytes: u64,
+    /// Bytes of reads under way: their requests, and answers that are made whole.
+    pub read_bytes: u64,
 }
 
 /// A shard's counters since the start, and its sizes now.
@@ -196,6 +198,8 @@ pub struct ShardStats {
     pub queued: usize,
     /// Selects open now.
     pub open_selects: usize,
+    /// Bytes of the series that they have found.
+    pub select_bytes: usize,
     /// The shard's log.
     pub log: LogReport,
 }

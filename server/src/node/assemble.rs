@@ -132,6 +132,7 @@ pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> R
     let plan = shared.facts.memory;
     let mut shard = Shard::new(ShardId(index as u16), shared.series_max());
     shard.set_memory_budget(plan.shard_bytes);
+    shard.set_select_bytes_max(plan.select_bytes);
     let shard = Rc::new(RefCell::new(shard));
     let handoffs = Handoffs::new(Rc::clone(&router), shared.handoff_turn.clone());
     let core = Rc::new(Core {
@@ -141,6 +142,7 @@ pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> R
         parts: shared.parts.clone(),
         bodies: BodyPool::new(plan.in_flight_bytes, plan.pool_bytes),
         definitions: ByteBudget::new(plan.definition_bytes),
+        read_bytes: ByteBudget::new(plan.read_bytes),
         hasher: SeriesIdHasher::new(shared.data_dir.identity.seed, DEFAULT_TENANT),
         decoder: RefCell::new(Decoder::new(IdCache::with_entries_max(plan.id_cache_entries))),
         clock: Clock::System,

@@ -1,7 +1,7 @@
 //! The node's memory: the limit that it runs with, and the watch over what it really takes.
 //!
 //! Shards and acceptors count what they hold, and each keeps within its budget. What nobody counts
-//! (the process, executors, connections, reads, what the allocator holds back) has a place in the
+//! (the process, executors, connections, what the allocator holds back) has a place in the
 //! plan; where the kernel's own count says that it takes more, the shards' budgets shrink by that.
 
 use std::cell::RefCell;
@@ -122,8 +122,9 @@ pub fn start(shared: &std::sync::Arc<Shared>, index: usize, core: &Rc<Core>, sha
         while !core.shutdown.is_requested() {
             sleep(WATCH_INTERVAL).await;
             let pools = core.bodies.in_use_bytes() + core.bodies.kept_bytes();
-            let counted_bytes =
-                shard.borrow().memory_bytes().total() + pools + core.definitions.taken_bytes();
+            let of_reads = core.read_bytes.taken_bytes() + shard.borrow().select_bytes();
+            let of_writes = pools + core.definitions.taken_bytes();
+            let counted_bytes = shard.borrow().memory_bytes().total() + of_writes + of_reads;
             let budget_bytes = shared.watch.exchange(index, counted_bytes);
             shard.borrow_mut().set_memory_budget(budget_bytes);
             if index == 0

@@ -61,6 +61,12 @@ impl Reserved {
         Ok(())
     }
 
+    /// Makes room for so many bytes more, or refuses them. Beyond the bound there is none, not even
+    /// for a lone request.
+    pub fn grow_within(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        self.grow_to(self.bytes + bytes)
+    }
+
     /// Makes room for what the request takes in all, once that is known. Beyond the bound there is
     /// none, not even for a lone request.
     pub fn grow_to(&mut self, bytes: usize) -> Result<(), NoRoom> {
@@ -109,5 +115,9 @@ mod tests {
         assert_eq!(other.grow_to(50), Err(NoRoom::Overloaded));
         assert_eq!(one.grow_to(101), Err(NoRoom::TooMuch { bytes_max: 100 }));
         assert_eq!(budget.taken_bytes(), 60);
+        assert_eq!(one.grow_within(30), Ok(()));
+        assert_eq!(other.grow_within(11), Err(NoRoom::Overloaded));
+        assert_eq!(one.grow_within(11), Err(NoRoom::TooMuch { bytes_max: 100 }));
+        assert_eq!(budget.taken_bytes(), 90);
     }
 }

@@ -5,6 +5,8 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use roaring::RoaringBitmap;
+
 use crate::cell::SeriesRef;
 use crate::limits::{SELECT_IDLE_US_MAX, SELECTS_MAX};
 use crate::message::{ReadError, Remaining, SelectContent, SelectId, SelectedSeries, Selection};
@@ -15,13 +17,31 @@ use crate::shard::{Host, Shard};
 /// Series that are compared, or fetched, between two looks at the slice.
 const STEP: usize = 128;
 
-/// A found series. The id tells whether the ref still means the same one.
-type Found = (SeriesRef, SeriesId);
+/// A found series. A half of its id tells whether the ref still means the same one.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    series: SeriesRef,
+    // In halves again: a select may find every series that there is, and alignment would add a third.
+    id_half: [u32; 2],
+}
+
+const _: () = assert!(size_of::<Found>() == 12);
+
+impl Found {
+    fn new(series: SeriesRef, id: SeriesId) -> Self {
+        Self { series, id_half: [id.0 as u32, (id.0 >> 32) as u32] }
+    }
+
+    fn is(self, id: SeriesId) -> bool {
+        Self::new(self.series, id).id_half == self.id_half
+    }
+}
 
 #[derive(Debug)]
 struct Select {
-    // Not an `Rc`: so that a whole shard can be handed to another thread.
-    sorted: Arc<[Found]>,
+    // Not an `Rc`: so that a whole shard can be handed to another thread. Not a slice: it would be a
+    // copy, made in one step.
+    sorted: Arc<Vec<Found>>,
     next: usize,
     selection: Selection,
     content: SelectContent,
@@ -29,16 +49,46 @@ struct Select {
     touched_us: u64,
 }
 
-/// The selects that are open on a shard, a bounded number.
-#[derive(Debug, Default)]
+/// The selects that are open on a shard, a bounded number of bounded size.
+#[derive(Debug)]
 pub struct OpenSelects {
     places: Vec<(u32, Option<Select>)>,
+    /// What those take that are being found and sorted.
+    opening_bytes: usize,
+    bytes_max: usize,
+}
+
+impl Default for OpenSelects {
+    fn default() -> Self {
+        Self { places: Vec::new(), opening_bytes: 0, bytes_max: usize::MAX }
+    }
 }
 
 impl OpenSelects {
     /// How many are open.
     pub fn count(&self) -> usize {
         self.places.iter().filter(|(_, place)| place.is_some()).count()
+    }
+
+    /// What they take, and those that are being opened.
+    fn bytes(&self) -> usize {
+        let open = self.places.iter().filter_map(|(_, place)| place.as_ref());
+        open.map(|select| select.sorted.capacity() * size_of::<Found>()).sum::<usize>() + self.opening_bytes
+    }
+
+    /// Makes room for one that is being opened, until [`Self::end_opening`].
+    fn begin_opening(&mut self, bytes: usize) -> Result<(), ReadError> {
+        let taken = self.bytes();
+        // One always fits, so that none is refused for ever: it takes a fraction of the shard's series.
+        if taken > 0 && taken + bytes > self.bytes_max {
+            return Err(ReadError::SelectsTooLarge);
+        }
+        self.opening_bytes += bytes;
+        Ok(())
+    }
+
+    fn end_opening(&mut self, bytes: usize) {
+        self.opening_bytes -= bytes;
     }
 
     /// Closes those that nobody fetched from for too long.
@@ -109,22 +159,32 @@ pub async fn open<H: Host>(
         return Err(ReadError::TooManySelects);
     }
     let series = answered(shard, host, epoch, &selection.matchers).await;
+    // As found, and once more while it is sorted.
+    let opening_bytes = 2 * series.len() as usize * size_of::<Found>();
+    shard.borrow_mut().selects.begin_opening(opening_bytes)?;
+    let sorted = sorted(shard, host, &series).await;
+    let count = sorted.len();
+    let touched_us = host.monotonic_us();
+    let select = Select { sorted: Arc::new(sorted), next: 0, selection, content, epoch, touched_us };
+    let selects = &mut shard.borrow_mut().selects;
+    selects.end_opening(opening_bytes);
+    Ok((selects.open(select)?, count))
+}
+
+/// The series in the order of their labels.
+async fn sorted<H: Host>(shard: &Rc<RefCell<Shard>>, host: &H, series: &RoaringBitmap) -> Vec<Found> {
     let mut found = Vec::with_capacity(series.len() as usize);
     for (i, series) in series.iter().enumerate() {
         let series = SeriesRef(series);
         // It may have gone since it was found.
         if shard.borrow().store.holds(series) {
-            found.push((series, shard.borrow().store.id(series)));
+            found.push(Found::new(series, shard.borrow().store.id(series)));
         }
         if (i + 1) % STEP == 0 {
             host.breathe().await;
         }
     }
-    let sorted = sort_in_slices(found, host, |a, b| shard.borrow().compare(a.0, b.0)).await;
-    let count = sorted.len();
-    let touched_us = host.monotonic_us();
-    let select = Select { sorted: sorted.into(), next: 0, selection, content, epoch, touched_us };
-    Ok((shard.borrow_mut().selects.open(select)?, count))
+    sort_in_slices(found, host, |a, b| shard.borrow().compare(a.series, b.series)).await
 }
 
 /// The next series of a select, about `bytes` of them.
@@ -161,6 +221,16 @@ pub async fn fetch<H: Host>(
 }
 
 impl Shard {
+    /// Bounds what open selects take.
+    pub fn set_select_bytes_max(&mut self, bytes_max: usize) {
+        self.selects.bytes_max = bytes_max;
+    }
+
+    /// What open selects take.
+    pub fn select_bytes(&self) -> usize {
+        self.selects.bytes()
+    }
+
     fn compare(&self, a: SeriesRef, b: SeriesRef) -> Ordering {
         self.index.compare(self.store.labels(a), self.store.labels(b))
     }
@@ -168,11 +238,12 @@ impl Shard {
     /// A found series with its size in bytes; none where it is gone or has nothing in the range.
     fn read_series(
         &self,
-        (series, id): Found,
+        found: Found,
         selection: &Selection,
         content: SelectContent,
     ) -> Option<(SelectedSeries, usize)> {
-        if self.store.id(series) != id {
+        let Found { series, .. } = found;
+        if !found.is(self.store.id(series)) {
             return None;
         }
         let mut chunks = self.store.chunks(series, selection.min_ms, selection.max_ms);

@@ -46,6 +46,7 @@ impl Shard {
             memory_pressure: self.memory.pressure(),
             queued: 0,
             open_selects: self.selects.count(),
+            select_bytes: self.select_bytes(),
             log: LogReport::default(),
         }
     }

@@ -9,7 +9,7 @@ use futures::executor::block_on;
 use crate::clock::Clock;
 use crate::host::Alone;
 use crate::message::{
-    Correlation, LabelSource, LabelSpan, PartPool, PartSeries, ReadReply, ReadRequest, Remaining,
+    Correlation, LabelSource, LabelSpan, PartPool, PartSeries, ReadError, ReadReply, ReadRequest, Remaining,
     SelectContent, SelectedSeries, Selection, ShardReply, ShardRequest, WriteBody, WritePart,
 };
 use crate::model::{Epoch, Labels, MatchOp, Matcher, RefusedReason, Sample, SeriesIdHasher, ShardId};
@@ -97,6 +97,33 @@ fn series_come_back_sorted_whole_and_in_batches() {
         assert_eq!(samples, 700 * 200);
     }
     assert_eq!(shard.borrow().stats().open_selects, 0);
+}
+
+#[test]
+fn selects_have_bounded_memory_all_together_but_one_always_fits() {
+    let shard = shard();
+    append(&shard, EVER, &scrape(1000, 0));
+    shard.borrow_mut().set_select_bytes_max(30_000);
+    let open = |matchers: &[(&str, MatchOp, &str)]| {
+        let request = ReadRequest::Select(selection(matchers), SelectContent::Chunks);
+        match *block_on(read::answer(Rc::clone(&shard), Alone, Epoch::FIRST, request))? {
+            ReadReply::Selected(select, _) => Ok(select),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (all, one) = ([("job", MatchOp::Equal, "node")], [("instance", MatchOp::Equal, "i00007")]);
+    let first = open(&all).unwrap();
+    assert_eq!(shard.borrow().select_bytes(), 12_000);
+    assert_eq!(open(&all), Err(ReadError::SelectsTooLarge), "twice as much while it is sorted");
+    let small = open(&one).unwrap();
+    assert_eq!(shard.borrow().stats().select_bytes, 12_012);
+    ask(&shard, ReadRequest::Close(first));
+    let second = open(&all).unwrap();
+    ask(&shard, ReadRequest::Close(second));
+    ask(&shard, ReadRequest::Close(small));
+    assert_eq!(shard.borrow().select_bytes(), 0);
+    shard.borrow_mut().set_select_bytes_max(1);
+    assert!(open(&all).is_ok(), "a lone one");
 }
 
 #[test]

@@ -121,9 +121,10 @@ pub fn of_read_fault(fault: &ReadFault) -> Status {
     let code = match fault {
         ReadFault::BadRequest(_) | ReadFault::Method(_) | ReadFault::MediaType(_) => Code::InvalidArgument,
         ReadFault::Body(body) => of_body(body),
-        ReadFault::TooManySamples(_) | ReadFault::AnswerTooLarge { .. } | ReadFault::TooManyReads => {
-            Code::ResourceExhausted
-        }
+        ReadFault::TooManySamples(_)
+        | ReadFault::AnswerTooLarge { .. }
+        | ReadFault::NoRoom
+        | ReadFault::TooManyReads => Code::ResourceExhausted,
         ReadFault::Replaying(_) => Code::Unavailable,
         ReadFault::Shards(error) => of_shards(error),
         ReadFault::TimedOut(_) => Code::DeadlineExceeded,
@@ -163,7 +164,8 @@ fn of_body(error: &BodyError) -> Code {
 
 fn of_shards(error: &FanoutError) -> Code {
     match error {
-        FanoutError::Overloaded(_) | FanoutError::Refused(ReadError::TooManySelects | ReadError::Moved) => {
+        FanoutError::Overloaded(_)
+        | FanoutError::Refused(ReadError::TooManySelects | ReadError::SelectsTooLarge | ReadError::Moved) => {
             Code::ResourceExhausted
         }
         FanoutError::Refused(ReadError::UnknownSelect) => Code::DeadlineExceeded,

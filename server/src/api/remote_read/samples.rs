@@ -1,4 +1,5 @@
-//! SAMPLES: one `ReadResponse`, written by hand in slices, with exactly the samples in the range.
+//! SAMPLES: one `ReadResponse`, written by hand in slices, with exactly the samples in the range. It
+//! lies in memory compressed until it is sent, within the room that reads under way have.
 
 use std::rc::Rc;
 
@@ -17,6 +18,7 @@ use crate::api::stream::streamed;
 use crate::gorilla::{ChunkError, SealedChunk};
 use crate::message::{SelectContent, SelectedSeries, Selection};
 use crate::model::Sample;
+use crate::routing::Reserved;
 use crate::runtime::Slice;
 
 /// `ReadResponse.results`
@@ -32,23 +34,25 @@ pub async fn respond(
     permit: ReadPermit,
     selections: Vec<Selection>,
 ) -> Result<NodeResponse, ReadFault> {
-    let mut budget = Budget { left: core.config.max_read_samples, max: core.config.max_read_samples };
+    let samples_max = core.config.max_read_samples;
+    let mut budget = Budget { left: samples_max, max: samples_max, room: core.read_bytes.begin() };
     let mut whole = SnappyPieces::new();
     for selection in selections {
         let result = query_result(core, selection, &mut budget).await?;
         let mut head = Vec::new();
         put_len_head(&mut head, RESULTS, result.decompressed_bytes() as usize);
-        whole.write(&head, &mut core.slicer.begin().await).await;
-        whole.append(result);
+        whole.write(&head, &mut core.slicer.begin().await, &mut budget.room).await?;
+        whole.append(result, &mut budget.room)?;
     }
-    let pieces = whole.finish().ok_or(ReadFault::TooManySamples(budget.max))?;
-    Ok(response(core, permit, pieces))
+    let pieces = whole.finish(&mut budget.room)?.ok_or(ReadFault::TooManySamples(budget.max))?;
+    Ok(response(core, permit, pieces, budget.room))
 }
 
-/// Samples that the answer may still hold.
+/// Samples that the answer may still hold, and the memory that it has.
 struct Budget {
     left: u64,
     max: u64,
+    room: Reserved,
 }
 
 impl Budget {
@@ -74,8 +78,8 @@ async fn query_result(
         if samples > 0 {
             let mut head = Vec::new();
             put_len_head(&mut head, TIMESERIES, timeseries.len());
-            result.write(&head, &mut slice).await;
-            result.write(&timeseries, &mut slice).await;
+            result.write(&head, &mut slice, &mut budget.room).await?;
+            result.write(&timeseries, &mut slice, &mut budget.room).await?;
         }
     }
     Ok(result)
@@ -90,6 +94,7 @@ async fn put_timeseries(
     slice: &mut Slice,
 ) -> Result<u64, ReadFault> {
     out.clear();
+    let mut held_bytes = out.capacity();
     // The canonical form is the message's own: `repeated Label labels = 1`.
     out.extend_from_slice(&series.labels.to_canonical());
     let mut samples = 0;
@@ -97,6 +102,8 @@ async fn put_timeseries(
         let of_chunk = put_samples(out, chunk, range_ms)?;
         budget.take(of_chunk)?;
         samples += of_chunk;
+        budget.room.grow_within(out.capacity() - held_bytes)?;
+        held_bytes = out.capacity();
         slice.breathe().await;
     }
     Ok(samples)
@@ -127,11 +134,12 @@ fn put_sample(out: &mut Vec<u8>, sample: Sample) {
     put_varint(out, timestamp);
 }
 
-fn response(core: &Rc<Core>, permit: ReadPermit, pieces: Vec<Bytes>) -> NodeResponse {
+fn response(core: &Rc<Core>, permit: ReadPermit, pieces: Vec<Bytes>, room: Reserved) -> NodeResponse {
     let body = streamed(Rc::clone(core), permit, async move |outgoing| {
         for piece in pieces {
             outgoing.send_piece(piece).await?;
         }
+        drop(room);
         Ok(())
     });
     let mut response = Response::new(body);
@@ -147,6 +155,7 @@ mod tests {
     use silverback_proto::prometheus;
 
     use super::*;
+    use crate::routing::ByteBudget;
 
     fn check(timestamp_ms: i64, value: f64) {
         let mut out = Vec::new();
@@ -167,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_budget_is_used_to_its_last_sample() {
-        let mut budget = Budget { left: 3, max: 3 };
+        let mut budget = Budget { left: 3, max: 3, room: ByteBudget::new(0).begin() };
         assert_eq!(budget.take(3), Ok(()));
         assert_eq!(budget.take(0), Ok(()));
         assert_eq!(budget.take(1), Err(ReadFault::TooManySamples(3)));

@@ -1,11 +1,13 @@
 //! Snappy's block format, compressed while it is written.
 //!
 //! A block is the decompressed length and then independent runs of at most 64 KiB each. So a large
-//! message is compressed run by run, in slices, and never lies in memory decompressed.
+//! message is compressed run by run, in slices, and never lies in memory decompressed. What lies there
+//! has its room among the reads under way.
 
 use bytes::Bytes;
 
 use crate::api::protobuf::{put_varint, varint_len};
+use crate::routing::{NoRoom, Reserved};
 use crate::runtime::Slice;
 
 /// As snappy itself cuts its input.
@@ -38,46 +40,56 @@ impl SnappyPieces {
     }
 
     /// Appends bytes, and compresses what is a whole run by then.
-    pub async fn write(&mut self, mut bytes: &[u8], slice: &mut Slice) {
+    pub async fn write(
+        &mut self,
+        mut bytes: &[u8],
+        slice: &mut Slice,
+        room: &mut Reserved,
+    ) -> Result<(), NoRoom> {
         while !bytes.is_empty() {
-            let room = (RUN_BYTES - self.open_run.len()).min(bytes.len());
-            let (now, later) = bytes.split_at(room);
+            let now = (RUN_BYTES - self.open_run.len()).min(bytes.len());
+            let (now, later) = bytes.split_at(now);
             self.open_run.extend_from_slice(now);
             bytes = later;
             if self.open_run.len() == RUN_BYTES {
-                self.close_run();
+                self.close_run(room)?;
                 slice.breathe().await;
             }
         }
+        Ok(())
     }
 
     /// Appends all that others hold, as it is.
-    pub fn append(&mut self, mut other: Self) {
-        self.close_run();
-        other.close_run();
+    pub fn append(&mut self, mut other: Self, room: &mut Reserved) -> Result<(), NoRoom> {
+        self.close_run(room)?;
+        other.close_run(room)?;
         self.decompressed_bytes += other.decompressed_bytes;
         self.runs.append(&mut other.runs);
+        Ok(())
     }
 
     /// The block's pieces in order; `None` where it is longer than the format can tell.
-    pub fn finish(mut self) -> Option<Vec<Bytes>> {
-        self.close_run();
+    pub fn finish(mut self, room: &mut Reserved) -> Result<Option<Vec<Bytes>>, NoRoom> {
+        self.close_run(room)?;
+        let Ok(decompressed_bytes) = u32::try_from(self.decompressed_bytes) else { return Ok(None) };
         let mut length = Vec::new();
-        put_varint(&mut length, u64::from(u32::try_from(self.decompressed_bytes).ok()?));
+        put_varint(&mut length, u64::from(decompressed_bytes));
         self.runs.insert(0, length.into());
-        Some(self.runs)
+        Ok(Some(self.runs))
     }
 
-    fn close_run(&mut self) {
+    fn close_run(&mut self, room: &mut Reserved) -> Result<(), NoRoom> {
         if self.open_run.is_empty() {
-            return;
+            return Ok(());
         }
         let written = self.encoder.compress(&self.open_run, &mut self.compressed);
         let written = written.expect("the room is as large as a run may need");
         // Each run's own length is part of the block's.
         let length_bytes = varint_len(self.open_run.len() as u64);
+        room.grow_within(written - length_bytes + size_of::<Bytes>())?;
         self.runs.push(Bytes::copy_from_slice(&self.compressed[length_bytes..written]));
         self.decompressed_bytes += self.open_run.len() as u64;
         self.open_run.clear();
+        Ok(())
     }
 }

@@ -133,6 +133,8 @@ pub const READ_REQUEST_BYTES_MAX: usize = 2 << 20;
 /// Bytes of the reads that one core has under way: their requests, and answers that are made whole
 /// before they are sent. With a small memory limit it is less: [`MemoryPlan`].
 pub const READ_BYTES_MAX: usize = 256 << 20;
+/// Reads that wait on one core for others to end.
+pub const READS_WAITING_MAX: usize = 64;
 /// Queries of one remote read, or selectors of one request to the HTTP API.
 pub const READ_QUERIES_MAX: usize = 32;
 const _: () = assert!(READ_QUERIES_MAX < SELECTS_MAX, "one request alone can't use up a shard's selects");

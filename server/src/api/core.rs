@@ -9,6 +9,7 @@ use std::time::Instant;
 use futures::future::LocalBoxFuture;
 
 use crate::api::read_fault::ReadFault;
+use crate::api::read_permit::ReadGate;
 use crate::api::remote_write::Decoder;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -57,8 +58,8 @@ pub struct Core {
     pub slicer: Slicer,
     /// What this core's handlers count.
     pub counts: Cell<AcceptorCounts>,
-    /// Reads under way on this core.
-    pub reads: Cell<usize>,
+    /// Reads under way on this core, and those that wait.
+    pub reads: Rc<ReadGate>,
 }
 
 /// Facts about the whole node, fixed at its start.
@@ -126,6 +127,8 @@ impl Core {
             in_flight_bytes: self.bodies.in_use_bytes() as u64,
             pool_bytes: self.bodies.kept_bytes() as u64,
             definition_bytes: self.definitions.taken_bytes() as u64,
+            reads_in_flight: self.reads.under_way() as u64,
+            reads_waiting: self.reads.waiting() as u64,
             read_bytes: self.read_bytes.taken_bytes() as u64,
             ..self.counts.get()
         }

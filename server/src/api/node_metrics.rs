@@ -271,6 +271,12 @@ const ACCEPTOR: &[Row] = &[
     row("silverback_reads_failed_total", Kind::Counter, "Reads by clients that failed.", {
         Value::Acceptor(|a| a.reads_failed)
     }),
+    row("silverback_reads_in_flight", Kind::Gauge, "Reads by clients under way.", {
+        Value::Acceptor(|a| a.reads_in_flight)
+    }),
+    row("silverback_reads_waiting", Kind::Gauge, "Reads by clients that wait for others to end.", {
+        Value::Acceptor(|a| a.reads_waiting)
+    }),
 ];
 
 const EXECUTOR: &[Row] = &[

@@ -235,7 +235,8 @@ pub(super) static OPTIONS: &[ConfigOption] = &[
         name: "max-reads",
         value_name: "COUNT",
         heading: READS,
-        help: "Reads at the same time. One more is refused, to be tried again",
+        help: "Reads at the same time, shared out to the shards' cores, one each at the least. \
+               One more waits for its turn within the request timeout",
         set: Set::One(|config, text| count(text, 1..=10_000).map(|reads| config.max_reads = reads as usize)),
         show: |config| Shown::One(config.max_reads.to_string()),
     },

@@ -147,6 +147,10 @@ pub struct AcceptorCounts {
     pub pool_bytes: u64,
     /// Bytes of the series that open gRPC streams have defined.
     pub definition_bytes: u64,
+    /// Reads under way now.
+    pub reads_in_flight: u64,
+    /// Reads that wait for others to end.
+    pub reads_waiting: u64,
     /// Bytes of reads under way: their requests, and answers that are made whole.
     pub read_bytes: u64,
 }

@@ -11,6 +11,7 @@ use futures::future::try_join_all;
 
 use crate::api::core::{Core, HandOver, NodeFacts};
 use crate::api::endpoints::Endpoints;
+use crate::api::read_permit::ReadGate;
 use crate::api::remote_write::{Decoder, IdCache};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -151,7 +152,7 @@ pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> R
         shutdown: shutdown.clone(),
         slicer: slicer.clone(),
         counts: Cell::default(),
-        reads: Cell::new(0),
+        reads: ReadGate::new(shared.config.max_reads, shared.cores()),
     });
     let log = DiskLog::new(shared.config.ack, Arc::clone(&shared.facts.logs));
     // From now on, so that it tells of itself; it takes writes once its log is open.

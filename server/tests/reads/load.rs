@@ -1,9 +1,10 @@
 //! Reads that are large or slow delay nobody else and hold bounded memory.
 
-use std::io::{BufReader, Read};
+use std::io::{BufReader, Read, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Node, read_answer, send};
+use crate::harness::{Node, head, read_answer, send};
 use crate::written::{Series, series, start_ms, write};
 
 const EXPORT: &str = "/api/v1/export?match[]=wide";
@@ -48,23 +49,61 @@ fn a_reader_that_stops_holds_a_bounded_buffer_and_nobody_else_up() {
     assert_eq!(lines, written, "the export goes on where it stopped");
 }
 
-#[test]
-fn a_read_beyond_the_limit_is_told_to_come_again() {
-    let node = Node::start_with(1, |config| config.max_reads = 1);
-    write_wide(&node, 20);
+/// A read that is under way until its connection is dropped.
+fn stop_reading(node: &Node) -> TcpStream {
+    write_wide(node, 20);
     let mut stopped = node.connect();
     send(&mut stopped, "GET", EXPORT, &[], b"");
     stopped.read_exact(&mut [0; 1000]).unwrap();
-    let refused = node.get("/api/v1/labels");
-    assert_eq!((refused.status, refused.header("retry-after")), (429, "1"));
-    assert_eq!(refused.json()["errorType"], "too_many_requests");
-    assert_eq!(node.post("/api/v1/read", &[], b"").status, 429);
-    drop(stopped);
+    stopped
+}
+
+fn wait_for_metric(node: &Node, line: &str) {
     let began = Instant::now();
-    while node.get("/api/v1/labels").status != 200 {
-        assert!(began.elapsed() < Duration::from_secs(10), "the read of a client that left goes on");
-        std::thread::sleep(Duration::from_millis(20));
+    while !node.get("/metrics").text().contains(line) {
+        assert!(began.elapsed() < Duration::from_secs(10), "{line}");
+        std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+#[test]
+fn a_read_beyond_the_limit_waits_for_its_turn() {
+    let node = Node::start_with(1, |config| config.max_reads = 1);
+    let stopped = stop_reading(&node);
+    std::thread::scope(|scope| {
+        let waiting = [0; 3].map(|_| scope.spawn(|| node.get("/api/v1/labels").status));
+        wait_for_metric(&node, "silverback_reads_waiting{shard=\"0\"} 3\n");
+        wait_for_metric(&node, "silverback_reads_in_flight{shard=\"0\"} 1\n");
+        assert_eq!(node.get("/api/v1/status/buildinfo").status, 200, "which reads nothing");
+        assert!(waiting.iter().all(|read| !read.is_finished()));
+        drop(stopped);
+        assert_eq!(waiting.map(|read| read.join().unwrap()), [200; 3]);
+    });
+    wait_for_metric(&node, "silverback_reads_waiting{shard=\"0\"} 0\n");
+}
+
+#[test]
+fn a_read_whose_turn_does_not_come_is_told_to_come_again() {
+    let node = Node::start_with(1, |config| {
+        config.max_reads = 1;
+        config.request_timeout = Duration::from_secs(1);
+    });
+    let _stopped = stop_reading(&node);
+    let refused = node.get("/api/v1/labels");
+    assert_eq!((refused.status, refused.header("retry-after")), (503, "1"));
+    assert_eq!(refused.json()["errorType"], "timeout");
+}
+
+#[test]
+fn a_request_that_comes_slowly_holds_no_other_read_up() {
+    let node = Node::start_with(1, |config| config.max_reads = 1);
+    let mut slow = node.connect();
+    slow.write_all(head("POST", "/api/v1/read", &[], 1000).as_bytes()).unwrap();
+    slow.write_all(&[0; 500]).unwrap();
+    wait_for_metric(&node, "silverback_memory_accounted_bytes{part=\"reads\",shard=\"0\"} 500\n");
+    let began = Instant::now();
+    assert_eq!(node.get("/api/v1/labels").status, 200);
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }
 
 #[test]

@@ -21,8 +21,9 @@ use crate::api::core::Core;
 use crate::api::endpoints::{NodeResponse, with_type};
 use crate::api::read_fault::ReadFault;
 use crate::api::read_permit::ReadPermit;
-use crate::api::request_body::read_whole;
+use crate::api::request_body::read_reserving;
 use crate::limits::READ_REQUEST_BYTES_MAX;
+use crate::routing::Reserved;
 use crate::runtime::timeout;
 use params::Params;
 
@@ -89,23 +90,25 @@ where
 {
     question.check_method(request.method())?;
     let (head, body) = request.into_parts();
-    let permit = ReadPermit::take(core)?;
-    let params = read_params(core, &head, body).await?;
+    if question == Question::BuildInfo {
+        return Ok(build_info::respond());
+    }
+    let mut room = core.read_bytes.begin();
+    let params = read_params(core, &head, body, &mut room).await?;
+    // Not before: a body that comes slowly holds no other read up.
+    let permit = ReadPermit::take(core).await?;
     match question {
         Question::Series => series::respond(core, permit, &params).await,
         Question::LabelNames => labels::names(core, permit, &params).await,
         Question::LabelValues(name) => labels::values(core, permit, &name, &params).await,
-        Question::TsdbStatus => {
-            core.check_replayed()?;
-            tsdb_status::respond(core, &params).await
-        }
+        Question::TsdbStatus => tsdb_status::respond(core, &params).await,
         Question::BuildInfo => Ok(build_info::respond()),
         Question::Export => export::respond(core, permit, &params).await,
     }
 }
 
 /// Of the query and, in a POST, of the form in the body.
-async fn read_params<B>(core: &Core, head: &Parts, body: B) -> Result<Params, ReadFault>
+async fn read_params<B>(core: &Core, head: &Parts, body: B, room: &mut Reserved) -> Result<Params, ReadFault>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
@@ -113,7 +116,8 @@ where
     let mut params = Params::default();
     if head.method == Method::POST {
         let limit = core.config.request_timeout;
-        params.add(&read_whole(&head.headers, body, READ_REQUEST_BYTES_MAX, limit).await?)?;
+        let body = read_reserving(&head.headers, body, READ_REQUEST_BYTES_MAX, limit, room).await?;
+        params.add(&body)?;
     }
     params.add(head.uri.query().unwrap_or_default().as_bytes())?;
     Ok(params)

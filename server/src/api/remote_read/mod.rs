@@ -19,7 +19,7 @@ use crate::api::core::Core;
 use crate::api::endpoints::{NodeResponse, text};
 use crate::api::read_fault::ReadFault;
 use crate::api::read_permit::ReadPermit;
-use crate::api::request_body::read_whole;
+use crate::api::request_body::read_reserving;
 use crate::limits::READ_REQUEST_BYTES_MAX;
 use crate::runtime::timeout;
 pub use query::{AnswerKind, Query, QueryError};
@@ -46,12 +46,15 @@ where
     }
     let (head, body) = request.into_parts();
     check_type(&head.headers)?;
-    let permit = ReadPermit::take(core)?;
     let bytes_max = READ_REQUEST_BYTES_MAX.min(core.config.max_body_bytes);
-    let body = read_whole(&head.headers, body, bytes_max, core.config.request_timeout).await?;
+    let limit = core.config.request_timeout;
+    let mut room = core.read_bytes.begin();
+    let body = read_reserving(&head.headers, body, bytes_max, limit, &mut room).await?;
+    // Not before: a body that comes slowly holds no other read up.
+    let permit = ReadPermit::take(core).await?;
     let query = query::decode(&body, &core.slicer).await.map_err(|e| ReadFault::BadRequest(e.to_string()))?;
     match query.answer {
-        AnswerKind::Samples => samples::respond(core, permit, query.selections).await,
+        AnswerKind::Samples => samples::respond(core, permit, query.selections, room).await,
         AnswerKind::Chunks => chunked::respond(core, permit, query.selections).await,
     }
 }

@@ -28,14 +28,16 @@ const TIMESERIES: u8 = 1;
 /// `TimeSeries.samples`
 const SAMPLES: u8 = 2;
 
-/// The whole answer is made before its first byte is sent, so that a fault has a status.
+/// The whole answer is made before its first byte is sent, so that a fault has a status. It grows
+/// beside what `room` holds already.
 pub async fn respond(
     core: &Rc<Core>,
     permit: ReadPermit,
     selections: Vec<Selection>,
+    room: Reserved,
 ) -> Result<NodeResponse, ReadFault> {
     let samples_max = core.config.max_read_samples;
-    let mut budget = Budget { left: samples_max, max: samples_max, room: core.read_bytes.begin() };
+    let mut budget = Budget { left: samples_max, max: samples_max, room };
     let mut whole = SnappyPieces::new();
     for selection in selections {
         let result = query_result(core, selection, &mut budget).await?;

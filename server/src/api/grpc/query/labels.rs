@@ -6,11 +6,11 @@ use silverback_proto::v1::{
     Label, LabelNamesRequest, LabelNamesResponse, LabelValuesRequest, LabelValuesResponse,
 };
 
+use super::permit;
 use super::selection::selection;
 use crate::api::core::Core;
 use crate::api::fanout;
 use crate::api::read_fault::ReadFault;
-use crate::api::read_permit::ReadPermit;
 use crate::api::selector::Breadth;
 use crate::limits::UNARY_ANSWER_BYTES_MAX;
 use crate::message::ReadRequest;
@@ -18,7 +18,7 @@ use crate::model::Labels;
 
 /// The label names of the series that match.
 pub async fn names(core: &Rc<Core>, request: LabelNamesRequest) -> Result<LabelNamesResponse, ReadFault> {
-    let _permit = ReadPermit::take(core)?;
+    let _permit = permit(core, &request).await?;
     let selection = selection(&core.slicer, &request.matchers, request.range, Breadth::Any).await?;
     let names = texts(core, &ReadRequest::LabelNames(selection)).await?;
     Ok(LabelNamesResponse { names })
@@ -26,7 +26,7 @@ pub async fn names(core: &Rc<Core>, request: LabelNamesRequest) -> Result<LabelN
 
 /// The values that a label has in the series that match.
 pub async fn values(core: &Rc<Core>, request: LabelValuesRequest) -> Result<LabelValuesResponse, ReadFault> {
-    let _permit = ReadPermit::take(core)?;
+    let _permit = permit(core, &request).await?;
     if request.name.is_empty() {
         return Err(ReadFault::BadRequest("a label name is needed".to_owned()));
     }

@@ -7,6 +7,7 @@ mod series;
 
 use std::rc::Rc;
 
+use prost::Message;
 use send_wrapper::SendWrapper;
 use silverback_proto::v1::query_server::{Query, QueryServer};
 use silverback_proto::v1::{
@@ -20,6 +21,7 @@ use super::status;
 use super::stream::Answers;
 use crate::api::core::Core;
 use crate::api::read_fault::ReadFault;
+use crate::api::read_permit::ReadPermit;
 use crate::limits::READ_REQUEST_BYTES_MAX;
 use crate::runtime::timeout;
 
@@ -59,6 +61,13 @@ async fn counted<T>(
         tracing::debug!(%fault, "a read was refused");
         status::of_read_fault(&fault)
     })
+}
+
+/// Waits for the read's turn. Until it comes, the request has its room among the reads under way.
+async fn permit(core: &Core, request: &impl Message) -> Result<ReadPermit, ReadFault> {
+    let mut room = core.read_bytes.begin();
+    room.grow(request.encoded_len()).map_err(|_| ReadFault::NoRoom)?;
+    ReadPermit::take(core).await
 }
 
 #[tonic::async_trait]

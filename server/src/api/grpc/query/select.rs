@@ -11,13 +11,13 @@ use silverback_proto::v1::{
 };
 
 use super::labels::{proto_labels, text_bytes};
+use super::permit;
 use super::selection::selection;
 use crate::api::core::Core;
 use crate::api::fanout::SeriesStream;
 use crate::api::grpc::stream::{Answers, Outgoing, streamed};
 use crate::api::protobuf::varint_len;
 use crate::api::read_fault::ReadFault;
-use crate::api::read_permit::ReadPermit;
 use crate::api::selector::Breadth;
 use crate::api::stream::StreamFault;
 use crate::gorilla::{ChunkError, SealedChunk};
@@ -26,7 +26,7 @@ use crate::message::{self, SelectContent};
 
 /// Opens the select, so that a refusal has a status, and streams its series.
 pub async fn answer(core: &Rc<Core>, request: SelectRequest) -> Result<Answers<SelectResponse>, ReadFault> {
-    let permit = ReadPermit::take(core)?;
+    let permit = permit(core, &request).await?;
     let form = Form::of(&request)?;
     let selection = selection(&core.slicer, &request.matchers, request.range, Breadth::Narrowed).await?;
     let mut stream = SeriesStream::open(Rc::clone(core), selection, SelectContent::Chunks).await?;

@@ -5,19 +5,19 @@ use std::rc::Rc;
 use silverback_proto::v1::{LabelSet, SeriesRequest, SeriesResponse};
 
 use super::labels::{proto_labels, text_bytes};
+use super::permit;
 use super::selection::selection;
 use crate::api::core::Core;
 use crate::api::fanout::SeriesStream;
 use crate::api::grpc::stream::{Answers, streamed};
 use crate::api::read_fault::ReadFault;
-use crate::api::read_permit::ReadPermit;
 use crate::api::selector::Breadth;
 use crate::limits::STREAM_BUFFER_BYTES;
 use crate::message::SelectContent;
 
 /// The label sets that match, ascending.
 pub async fn answer(core: &Rc<Core>, request: SeriesRequest) -> Result<Answers<SeriesResponse>, ReadFault> {
-    let permit = ReadPermit::take(core)?;
+    let permit = permit(core, &request).await?;
     let selection = selection(&core.slicer, &request.matchers, request.range, Breadth::Narrowed).await?;
     let mut stream = SeriesStream::open(Rc::clone(core), selection, SelectContent::LabelsOnly).await?;
     let read = Rc::clone(core);

@@ -12,8 +12,8 @@ use crate::message::ReadError;
 use crate::routing::NoRoom;
 use crate::wal::progress::Replaying;
 
-/// When to come again after the node had too much under way, in seconds.
-const RETRY_AFTER_S: u64 = 1;
+/// When to come again after the node had too much under way.
+const RETRY_AFTER_PASSING: Duration = Duration::from_secs(1);
 
 /// Why a read wasn't answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,13 +39,11 @@ pub enum ReadFault {
         /// What a message may have.
         bytes_max: usize,
     },
-    /// The answer is made whole before it is sent, and others have the memory for it.
-    #[error(
-        "other reads under way have the memory for the answer: try again later, or ask for STREAMED_XOR_CHUNKS"
-    )]
+    /// What is made whole before it is sent, or waits, has no memory beside other reads.
+    #[error("the reads under way have all the memory that reads may have: try again later")]
     NoRoom,
-    /// As many reads are under way as may be.
-    #[error("as many reads are under way as this node allows: try again later")]
+    /// As many reads wait as may.
+    #[error("as many reads wait for others to end as this node allows: try again later")]
     TooManyReads,
     /// Not all data is back yet.
     #[error("not ready: {0}")]
@@ -119,6 +117,25 @@ impl ReadFault {
         }
     }
 
+    /// When the same may be asked again, where it passes by itself.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::NoRoom
+            | Self::TooManyReads
+            | Self::Body(BodyError::Overloaded)
+            | Self::Shards(_)
+            | Self::TimedOut(_)
+            | Self::Replaying(_) => Some(RETRY_AFTER_PASSING),
+            Self::BadRequest(_)
+            | Self::Method(_)
+            | Self::MediaType(_)
+            | Self::Body(BodyError::TooLarge(_) | BodyError::TimedOut(_) | BodyError::BrokeOff(_))
+            | Self::TooManySamples(_)
+            | Self::AnswerTooLarge { .. }
+            | Self::Chunk(_) => None,
+        }
+    }
+
     /// Adds what the status wants told in headers.
     pub fn tell(&self, headers: &mut HeaderMap) {
         match self {
@@ -129,14 +146,19 @@ impl ReadFault {
                 // The rest of the body is not waited for.
                 headers.insert(CONNECTION, HeaderValue::from_static("close"));
             }
-            Self::NoRoom | Self::TooManyReads | Self::Shards(_) | Self::TimedOut(_) | Self::Replaying(_) => {
-                headers.insert(RETRY_AFTER, RETRY_AFTER_S.into());
-            }
             Self::BadRequest(_)
             | Self::MediaType(_)
             | Self::TooManySamples(_)
             | Self::AnswerTooLarge { .. }
+            | Self::NoRoom
+            | Self::TooManyReads
+            | Self::Replaying(_)
+            | Self::Shards(_)
+            | Self::TimedOut(_)
             | Self::Chunk(_) => {}
+        }
+        if let Some(after) = self.retry_after() {
+            headers.insert(RETRY_AFTER, after.as_secs().into());
         }
     }
 }

@@ -130,17 +130,19 @@ pub fn of_read_fault(fault: &ReadFault) -> Status {
         ReadFault::TimedOut(_) => Code::DeadlineExceeded,
         ReadFault::Chunk(_) => Code::DataLoss,
     };
-    Status::new(code, fault.to_string())
+    match fault.retry_after() {
+        Some(after) => passing(code, &fault.to_string(), after),
+        None => Status::new(code, fault.to_string()),
+    }
 }
 
 /// The status of a stream that ends before its end.
 pub fn of_stream_fault(fault: &StreamFault) -> Status {
-    let code = match fault {
-        StreamFault::ClientGone(_) => Code::Cancelled,
-        StreamFault::Shards(error) => of_shards(error),
-        StreamFault::Chunk(_) => Code::DataLoss,
-    };
-    Status::new(code, fault.to_string())
+    match fault {
+        StreamFault::ClientGone(_) => Status::new(Code::Cancelled, fault.to_string()),
+        StreamFault::Shards(error) => of_read_fault(&ReadFault::Shards(error.clone())),
+        StreamFault::Chunk(error) => of_read_fault(&ReadFault::Chunk(*error)),
+    }
 }
 
 /// The status of a cell that stayed where it was.
@@ -194,5 +196,30 @@ mod tests {
         check(ReadFault::Shards(ReadError::UnknownSelect.into()), Code::DeadlineExceeded, "idle");
         check(ReadFault::TimedOut(Duration::from_secs(3)), Code::DeadlineExceeded, "3s");
         check(ReadFault::AnswerTooLarge { bytes_max: 10 }, Code::ResourceExhausted, "10 bytes");
+    }
+
+    fn check_retry(status: &Status, expect: Option<Duration>) {
+        assert_eq!(status.get_error_details().retry_info().and_then(|info| info.retry_delay), expect);
+        let trailer = status.metadata().get(RETRY_AFTER).map(|value| value.to_str().unwrap());
+        assert_eq!(trailer.is_some(), expect.is_some(), "{status}");
+    }
+
+    #[test]
+    fn a_refusal_that_passes_says_when_to_ask_again_and_no_other_does() {
+        let shards = [ReadError::TooManySelects, ReadError::SelectsTooLarge, ReadError::Moved];
+        let mut passing =
+            vec![ReadFault::TooManyReads, ReadFault::NoRoom, FanoutError::from(Overloaded).into()];
+        passing.extend(shards.map(|error| FanoutError::from(error).into()));
+        passing.push(ReadFault::Body(BodyError::Overloaded));
+        for fault in passing {
+            let status = of_read_fault(&fault);
+            assert_eq!(status.code(), Code::ResourceExhausted, "{fault}");
+            check_retry(&status, Some(Duration::from_secs(1)));
+        }
+        for fault in [ReadFault::TooManySamples(1), ReadFault::AnswerTooLarge { bytes_max: 10 }] {
+            check_retry(&of_read_fault(&fault), None);
+        }
+        let broken_off = of_stream_fault(&StreamFault::Shards(ReadError::Moved.into()));
+        check_retry(&broken_off, Some(Duration::from_secs(1)));
     }
 }

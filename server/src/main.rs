@@ -1,12 +1,13 @@
 //! The `silverback` command: arguments to a configuration, a configuration to a running node.
 
+use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use silverback::config::{self, Config, Effective, FaultList};
+use silverback::config::{self, Effective, FaultList};
 use silverback::node::topology_command::{self, Form, Machine};
 use silverback::node::wal_command::{self as logs, Detail, Soundness};
 use silverback::node::{self, NodeError, seccomp_profile};
@@ -135,7 +136,7 @@ fn seccomp_profile(options: &ArgMatches) -> ExitCode {
     match told {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("silverback: the seccomp profile: {error}");
+            complain(format_args!("the seccomp profile: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -143,8 +144,7 @@ fn seccomp_profile(options: &ArgMatches) -> ExitCode {
 
 fn install_seccomp_profile(file: &Path) -> io::Result<()> {
     seccomp_profile::install(file)?;
-    println!("silverback: the seccomp profile is in {}", file.display());
-    Ok(())
+    writeln!(io::stdout(), "silverback: the seccomp profile is in {}", file.display())
 }
 
 fn look_at_logs(matches: &ArgMatches) -> ExitCode {
@@ -162,7 +162,7 @@ fn look_at_logs(matches: &ArgMatches) -> ExitCode {
         Ok(Soundness::Whole) => ExitCode::SUCCESS,
         Ok(Soundness::Damaged) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("silverback: {error}");
+            complain(&error);
             ExitCode::FAILURE
         }
     }
@@ -190,34 +190,39 @@ fn show_topology(matches: &[&ArgMatches]) -> ExitCode {
     match topology_command::show(&machine, effective.config.shards, form, &mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("silverback: {error}");
+            complain(&error);
             ExitCode::FAILURE
         }
     }
 }
 
 fn check_config(matches: &[&ArgMatches]) -> ExitCode {
-    match load(matches) {
-        Ok(effective) => {
-            print!("{effective}");
-            check_memory(&effective.config)
+    let effective = match load(matches) {
+        Ok(effective) => effective,
+        Err(faults) => return refuse(&faults),
+    };
+    match show_config(&effective, &mut io::stdout().lock()) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => {
+            complain(&error);
+            ExitCode::from(exit_code(&error))
         }
-        Err(faults) => refuse(&faults),
+        Err(error) => {
+            complain(format_args!("writing the answer: {error}"));
+            ExitCode::FAILURE
+        }
     }
 }
 
-/// What of the configuration depends on the machine, as a comment.
-fn check_memory(config: &Config) -> ExitCode {
-    match node::memory_share(config) {
-        Ok(share) => {
-            println!("# memory here: {share}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("silverback: {error}");
-            ExitCode::from(exit_code(&error))
-        }
+/// The configuration, and as a comment what of it depends on the machine, which may not be enough.
+fn show_config(effective: &Effective, out: &mut impl Write) -> io::Result<Result<(), NodeError>> {
+    write!(out, "{effective}")?;
+    let share = node::memory_share(&effective.config);
+    if let Ok(share) = &share {
+        writeln!(out, "# memory here: {share}")?;
     }
+    out.flush()?;
+    Ok(share.map(|_| ()))
 }
 
 fn run(matches: &[&ArgMatches]) -> ExitCode {
@@ -227,13 +232,13 @@ fn run(matches: &[&ArgMatches]) -> ExitCode {
     };
     let config = effective.config;
     if let Err(error) = silverback::logging::start(config.log_format, &config.log_level) {
-        eprintln!("silverback: {error}");
+        complain(&error);
         return ExitCode::FAILURE;
     }
     match node::run(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("silverback: {error}");
+            complain(&error);
             ExitCode::from(exit_code(&error))
         }
     }
@@ -254,6 +259,12 @@ fn exit_code(error: &NodeError) -> u8 {
 }
 
 fn refuse(faults: &FaultList) -> ExitCode {
-    eprintln!("silverback: {faults}");
+    complain(faults);
     ExitCode::from(EXIT_CONFIG)
+}
+
+/// Says on standard error what went wrong.
+fn complain(error: impl fmt::Display) {
+    // Where nobody hears it, the exit code is all that is left: the macro would panic.
+    drop(writeln!(io::stderr(), "silverback: {error}"));
 }

@@ -1,7 +1,7 @@
 //! The `silverback` command as a shell sees it: help, the check of a configuration, exit codes.
 
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// The command, without whatever the caller's environment would configure.
 fn silverback(arguments: &[&str]) -> Command {
@@ -201,4 +201,30 @@ fn a_topology_that_cannot_be_read_is_told_with_its_file() {
     let (code, _, stderr) = run(silverback(&["topology", "--tree", "/nowhere", "--affinity", "0"]));
     assert_eq!(code, 1);
     check_holds(&stderr, &["/nowhere has no sys/"]);
+}
+
+/// A reader that is gone before the first byte, as behind `| head` it may be.
+fn check_nobody_reads(arguments: &[&str]) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = silverback(arguments).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {told}");
+    check_holds(&told, &["silverback: ", "Broken pipe"]);
+    assert!(!told.contains("panicked"), "{arguments:?}: {told}");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let deaf = silverback(arguments).stdout(writer.try_clone().unwrap()).stderr(writer).status().unwrap();
+    assert_eq!(deaf.code(), Some(1), "{arguments:?}: without anybody to complain to");
+}
+
+#[test]
+fn no_command_panics_where_nobody_reads_what_it_prints() {
+    check_nobody_reads(&["check-config"]);
+    check_nobody_reads(&["topology"]);
+    check_nobody_reads(&["topology", "--json"]);
+    check_nobody_reads(&["seccomp-profile"]);
+    let file = std::env::temp_dir().join(format!("silverback-cli-{}-profile.json", std::process::id()));
+    check_nobody_reads(&["seccomp-profile", "--install", file.to_str().unwrap()]);
+    std::fs::remove_file(file).unwrap();
 }

@@ -284,3 +284,64 @@ fn http2_requests_share_a_connection_and_one_that_panics_ends_alone() {
     assert_eq!(answers, [(200, body.clone()), (500, Bytes::new()), (200, body)]);
     assert_eq!((counts.requests, counts.request_panics, counts.requests_in_flight), (3, 1, 0));
 }
+
+/// An answer that goes on for ever.
+struct Endless;
+
+impl http_body::Body for Endless {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
+        std::task::Poll::Ready(Some(Ok(http_body::Frame::data(Bytes::from_static(&[b'x'; 1000])))))
+    }
+}
+
+/// One HTTP/2 client that takes nothing of one answer and all of another, beside pings.
+async fn take_one_of_two(executor: Executor<()>) -> (bool, usize, Counts) {
+    let limits = HttpLimits {
+        stall_timeout: Duration::from_millis(300),
+        ping_interval: Duration::from_millis(50),
+        ..HttpLimits::default()
+    };
+    let (near, far) = UnixStream::pair().unwrap();
+    let stream = |socket: UnixStream| Stream::new(OwnedFd::from(socket).into()).unwrap();
+    let server = HttpServer::new(&limits, executor.shutdown.clone());
+    let endless = service_fn(async |_: Request<Incoming>| Ok::<_, Infallible>(Response::new(Endless)));
+    runtime::spawn(async move { server.serve_connection(stream(far), endless).await });
+    let handshake = hyper::client::conn::http2::Builder::new(Spawn)
+        .initial_stream_window_size(10_000)
+        .handshake(stream(near));
+    let (mut client, connection) = handshake.await.unwrap();
+    runtime::spawn(async move { connection.await.unwrap() });
+    let mut ask = || client.send_request(Request::new(Full::<Bytes>::default()));
+    let (left, mut taken) = (ask().await.unwrap(), ask().await.unwrap());
+    let (began, mut bytes) = (Instant::now(), 0);
+    while began.elapsed() < Duration::from_secs(1) {
+        let frame = taken.body_mut().frame().await.expect("it goes on").expect("it is not reset");
+        bytes += frame.into_data().unwrap().len();
+        runtime::sleep(Duration::from_millis(1)).await;
+    }
+    let counts = runtime::counts();
+    // What came before it was reset is still there, and that is no more than its window.
+    let mut left = left.into_body();
+    let mut is_reset = false;
+    for _ in 0..100 {
+        is_reset |= matches!(left.frame().await, Some(Err(_)));
+    }
+    (is_reset, bytes, counts)
+}
+
+#[test]
+fn an_http2_answer_that_nobody_takes_is_reset_and_no_other_one() {
+    let (is_reset, taken_bytes, counts) = on_executors(&options(1), take_one_of_two).remove(0);
+    assert!(is_reset, "the one that nobody took");
+    assert!(taken_bytes > 50_000, "{taken_bytes} bytes of the other one");
+    assert_eq!(
+        (counts.streams_timed_out, counts.requests_in_flight, counts.connections_timed_out),
+        (1, 1, 0)
+    );
+}

@@ -301,6 +301,12 @@ const EXECUTOR: &[Row] = &[
     row("silverback_connections_timed_out_total", Kind::Counter, "Connections closed for being slow.", {
         Value::Executor(|e| e.connections_timed_out)
     }),
+    row(
+        "silverback_http_streams_timed_out_total",
+        Kind::Counter,
+        "HTTP/2 streams reset because their client took nothing of the answer.",
+        Value::Executor(|e| e.streams_timed_out),
+    ),
     row("silverback_connection_errors_total", Kind::Counter, "Connections that ended with an error.", {
         Value::Executor(|e| e.connection_errors)
     }),

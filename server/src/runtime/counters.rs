@@ -29,6 +29,7 @@ pub(super) struct Counters {
     pub(super) connections_handed_over: Count,
     pub(super) connections_refused: Count,
     pub(super) connections_timed_out: Count,
+    pub(super) streams_timed_out: Count,
     pub(super) connection_errors: Count,
     pub(super) requests_in_flight: Count,
     pub(super) requests: Count,
@@ -60,6 +61,8 @@ pub struct Counts {
     pub connections_refused: u64,
     /// Connections closed because a header, the next request or progress stayed away.
     pub connections_timed_out: u64,
+    /// HTTP/2 streams reset because their client took nothing of the answer.
+    pub streams_timed_out: u64,
     /// Connections that ended with a protocol or a socket error.
     pub connection_errors: u64,
     /// Requests called and not answered to the end.
@@ -82,6 +85,7 @@ pub fn counts() -> Counts {
         connections_handed_over: c.connections_handed_over.get(),
         connections_refused: c.connections_refused.get(),
         connections_timed_out: c.connections_timed_out.get(),
+        streams_timed_out: c.streams_timed_out.get(),
         connection_errors: c.connection_errors.get(),
         requests_in_flight: c.requests_in_flight.get(),
         requests: c.requests.get(),

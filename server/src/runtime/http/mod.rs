@@ -5,6 +5,7 @@
 //! and neither its connection's other requests nor any other connection notice.
 mod keepalive;
 mod spawner;
+mod stream_watch;
 mod tracked;
 mod watch;
 
@@ -42,7 +43,8 @@ pub struct HttpLimits {
     pub header_timeout: Duration,
     /// Between requests.
     pub idle_timeout: Duration,
-    /// With a request under way and no byte moving in either direction.
+    /// With a request under way and no byte moving in either direction; and with a frame of an HTTP/2
+    /// stream's answer that its client has no room for, whatever else moves.
     pub stall_timeout: Duration,
     /// How often an HTTP/2 client is asked whether it is there. It has the stall timeout to answer.
     pub ping_interval: Duration,
@@ -84,6 +86,7 @@ pub struct HttpServer(Rc<Server>);
 struct Server {
     http1: http1::Builder,
     http2: http2::Builder<LocalSpawner>,
+    spawner: LocalSpawner,
     watches: Rc<Watches>,
     shutdown: Shutdown,
 }
@@ -93,7 +96,9 @@ impl HttpServer {
     /// way and close.
     pub fn new(limits: &HttpLimits, shutdown: Shutdown) -> Self {
         let watches = Watches::start(limits, shutdown.clone());
-        Self(Rc::new(Server { http1: http1(limits), http2: http2(limits), watches, shutdown }))
+        let spawner = LocalSpawner::default();
+        let http2 = http2(limits, spawner.clone());
+        Self(Rc::new(Server { http1: http1(limits), http2, spawner, watches, shutdown }))
     }
 
     /// Accepts and serves until the notice to end; an error is one of the listening socket itself.
@@ -143,13 +148,15 @@ impl HttpServer {
             Err(end) => end,
             Ok(protocol) => {
                 watch.speaks(protocol);
-                let service = TrackedService::new(service, watch.clone());
                 match protocol {
                     Protocol::Http1 => {
+                        let service = TrackedService::of_requests(service, watch.clone());
                         let connection = self.0.http1.serve_connection(io, service);
                         drive(connection, http1::Connection::graceful_shutdown, &watch).await
                     }
                     Protocol::Http2 => {
+                        let spawner = self.0.spawner.clone();
+                        let service = TrackedService::of_streams(service, watch.clone(), spawner);
                         let connection = self.0.http2.serve_connection(io, service);
                         drive(connection, http2::Connection::graceful_shutdown, &watch).await
                     }
@@ -232,8 +239,8 @@ fn http1(limits: &HttpLimits) -> http1::Builder {
     builder
 }
 
-fn http2(limits: &HttpLimits) -> http2::Builder<LocalSpawner> {
-    let mut builder = http2::Builder::new(LocalSpawner);
+fn http2(limits: &HttpLimits, spawner: LocalSpawner) -> http2::Builder<LocalSpawner> {
+    let mut builder = http2::Builder::new(spawner);
     builder
         .timer(LocalTimer)
         .keep_alive_interval(limits.ping_interval)

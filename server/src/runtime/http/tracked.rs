@@ -14,17 +14,33 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::{body::Incoming, service::Service};
 use pin_project_lite::pin_project;
 
-use super::watch::Watch;
+use super::{spawner::LocalSpawner, stream_watch::StreamWatch, watch::Watch};
 use crate::runtime::{counters, tasks::panic_text};
 
 pub(super) struct TrackedService<S> {
     service: S,
     watch: Rc<Watch>,
+    /// What spawns the connection's streams, where it has any.
+    streams: Option<LocalSpawner>,
 }
 
 impl<S> TrackedService<S> {
-    pub(super) fn new(service: S, watch: Rc<Watch>) -> Self {
-        Self { service, watch }
+    /// For a connection whose requests come one after the other.
+    pub(super) fn of_requests(service: S, watch: Rc<Watch>) -> Self {
+        Self { service, watch, streams: None }
+    }
+
+    /// For a connection whose requests are streams that `spawner` spawns.
+    pub(super) fn of_streams(service: S, watch: Rc<Watch>, spawner: LocalSpawner) -> Self {
+        Self { service, watch, streams: Some(spawner) }
+    }
+
+    fn watch_stream(&self) -> Option<Rc<StreamWatch>> {
+        self.streams.as_ref().map(|spawner| {
+            let stream = self.watch.add_stream();
+            spawner.begins(Rc::clone(&stream));
+            stream
+        })
     }
 }
 
@@ -39,7 +55,7 @@ where
     type Future = TrackedFuture<S::Future>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let in_flight = Some(InFlight::new(self.watch.clone()));
+        let in_flight = Some(InFlight::new(self.watch.clone(), self.watch_stream()));
         // It may panic before there is a future.
         let inner = catch_unwind(AssertUnwindSafe(|| self.service.call(request)))
             .map_err(|panic| tell_of_panic(&*panic))
@@ -49,23 +65,40 @@ where
 }
 
 /// One request from its call to the end of its answer.
-struct InFlight(Rc<Watch>);
+struct InFlight {
+    watch: Rc<Watch>,
+    stream: Option<Rc<StreamWatch>>,
+}
 
 impl InFlight {
-    fn new(watch: Rc<Watch>) -> Self {
+    fn new(watch: Rc<Watch>, stream: Option<Rc<StreamWatch>>) -> Self {
         watch.request_begins();
         counters::with(|c| {
             c.requests.add_one();
             c.requests_in_flight.add_one();
         });
-        Self(watch)
+        Self { watch, stream }
+    }
+
+    /// Its body is asked for a frame.
+    fn asked(&self) {
+        if let Some(stream) = &self.stream {
+            stream.asked();
+        }
+    }
+
+    /// Its body gave one.
+    fn gave(&self) {
+        if let Some(stream) = &self.stream {
+            stream.gave(self.watch.now());
+        }
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
         counters::with(|c| c.requests_in_flight.take_one());
-        self.0.request_ends();
+        self.watch.request_ends();
     }
 }
 
@@ -135,9 +168,16 @@ where
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        let Some(body) = self.project().body.as_pin_mut() else { return Poll::Ready(None) };
+        let this = self.project();
+        let Some(body) = this.body.as_pin_mut() else { return Poll::Ready(None) };
+        this.in_flight.iter().for_each(InFlight::asked);
         match catch_unwind(AssertUnwindSafe(|| body.poll_frame(cx))) {
-            Ok(polled) => polled.map(|frame| frame.map(|frame| frame.map_err(Into::into))),
+            Ok(polled) => {
+                if let Poll::Ready(Some(Ok(_))) = &polled {
+                    this.in_flight.iter().for_each(InFlight::gave);
+                }
+                polled.map(|frame| frame.map(|frame| frame.map_err(Into::into)))
+            }
             Err(panic) => {
                 tell_of_panic(&*panic);
                 // The head is out: all that is left is not to pretend that the body is whole.

@@ -1,7 +1,7 @@
 //! The time limits of connections: one task looks at all of an executor's connections a few times a second.
 //!
 //! A connection notes what it does in plain cells, by the number of the last look; so a request arms
-//! no timer, reads no clock and allocates nothing for its limits.
+//! no timer and reads no clock for its limits.
 use std::{
     cell::{Cell, RefCell},
     future::{Future, poll_fn},
@@ -15,7 +15,7 @@ use std::{
 
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 
-use super::HttpLimits;
+use super::{HttpLimits, stream_watch::StreamWatch};
 use crate::runtime::{shutdown::Shutdown, tasks::spawn_essential, timers::sleep};
 
 /// Looks in the shortest of the limits; a limit is kept to within one of them.
@@ -65,6 +65,8 @@ pub(super) struct Watches {
     look: Cell<u64>,
     limits: Looks,
     connections: RefCell<Vec<Rc<Watch>>>,
+    /// HTTP/2 streams of all connections.
+    streams: RefCell<Vec<Rc<StreamWatch>>>,
     closing: Cell<bool>,
 }
 
@@ -82,6 +84,7 @@ impl Watches {
                 stall: looks(limits.stall_timeout),
             },
             connections: RefCell::default(),
+            streams: RefCell::default(),
             closing: Cell::new(shutdown.is_requested()),
         });
         spawn_essential(look_again_and_again(Rc::downgrade(&watches), interval, shutdown));
@@ -111,6 +114,13 @@ impl Watches {
             if alive && let Some(expiry) = watch.expiry_at(look, self.limits) {
                 watch.expired.set(Some(expiry));
                 watch.wake();
+            }
+            alive
+        });
+        self.streams.borrow_mut().retain(|stream| {
+            let alive = Rc::strong_count(stream) > 1;
+            if alive {
+                stream.look(look, self.limits.stall);
             }
             alive
         });
@@ -200,7 +210,15 @@ impl Watch {
         }
     }
 
-    fn now(&self) -> u64 {
+    /// Watches one of the connection's streams, too.
+    pub(super) fn add_stream(&self) -> Rc<StreamWatch> {
+        let stream = Rc::new(StreamWatch::default());
+        self.watches.streams.borrow_mut().push(stream.clone());
+        stream
+    }
+
+    /// The number of the last look.
+    pub(super) fn now(&self) -> u64 {
         self.watches.look.get()
     }
 

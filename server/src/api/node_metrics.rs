@@ -192,6 +192,12 @@ const ACCEPTOR: &[Row] = &[
     row("silverback_grpc_writes_total", Kind::Counter, "gRPC `Ingest.Write` requests.", {
         Value::Acceptor(|a| a.writes_grpc)
     }),
+    row(
+        "silverback_grpc_requests_unread_total",
+        Kind::Counter,
+        "gRPC requests given up before their message was whole: it was too slow, or there was no room.",
+        Value::Acceptor(|a| a.grpc_requests_unread),
+    ),
     row("silverback_grpc_streams", Kind::Gauge, "gRPC streams that are open.", {
         Value::Acceptor(|a| a.streams_open)
     }),

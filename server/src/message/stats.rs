@@ -105,6 +105,8 @@ pub struct AcceptorCounts {
     pub write_durations: Durations,
     /// gRPC `Ingest.Write` requests.
     pub writes_grpc: u64,
+    /// gRPC requests given up before their message was whole: it was too slow, or there was no room.
+    pub grpc_requests_unread: u64,
     /// gRPC streams that are open now.
     pub streams_open: u64,
     /// gRPC streams since the start.

@@ -8,6 +8,7 @@ mod written;
 mod admin;
 mod channel;
 mod otlp;
+mod partial;
 mod query;
 mod reflection;
 mod steering;

@@ -6,6 +6,7 @@ pub mod codec;
 pub mod deadline;
 mod health;
 pub mod ingest;
+mod one_message;
 mod otlp;
 mod query;
 mod reflection;
@@ -17,12 +18,13 @@ use std::convert::Infallible;
 use std::rc::Rc;
 
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
-use http::{Request, Response};
+use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use tonic::codegen::Service;
 use tonic::{Code, Status};
 
-use self::request_body::{RequestBody, decoded};
+use self::one_message::OneMessage;
+use self::request_body::{Received, RequestBody, decoded};
 use crate::api::body::ResponseBody;
 use crate::api::core::Core;
 use crate::api::endpoints::NodeResponse;
@@ -57,10 +59,8 @@ fn with_grpc_s_own_codes(mut response: NodeResponse) -> NodeResponse {
 }
 
 async fn dispatch(core: &Rc<Core>, request: Request<Incoming>) -> NodeResponse {
-    let request = decoded(request, codec::message_bytes_max(core));
-    let mut path = request.uri().path().splitn(3, '/').skip(1);
-    let (service, method) = (path.next().unwrap_or_default(), path.next().unwrap_or_default());
-    match (service, method) {
+    let request = decoded(received(core, request), codec::message_bytes_max(core));
+    match method_of(request.uri()) {
         ("grpc.health.v1.Health", _) => call(health::service(core), request).await,
         ("silverback.v1.Ingest", "Write") => ingest::write(core, request).await.map(ResponseBody::Grpc),
         ("silverback.v1.Ingest", "Stream") => ingest::stream(core, request).await.map(ResponseBody::Grpc),
@@ -75,6 +75,25 @@ async fn dispatch(core: &Rc<Core>, request: Request<Incoming>) -> NodeResponse {
         }
         _unknown => unimplemented(request.uri().path()),
     }
+}
+
+/// The request, its body bounded by what its method takes.
+fn received(core: &Rc<Core>, request: Request<Incoming>) -> Request<Received> {
+    let (head, body) = request.into_parts();
+    let body = match method_of(&head.uri) {
+        ("silverback.v1.Ingest", "Stream")
+        | ("grpc.reflection.v1.ServerReflection" | "grpc.reflection.v1alpha.ServerReflection", _) => {
+            Received::Stream(body)
+        }
+        _one_message => Received::Message(OneMessage::new(core, body)),
+    };
+    Request::from_parts(head, body)
+}
+
+/// A path's service and method.
+fn method_of(uri: &Uri) -> (&str, &str) {
+    let mut path = uri.path().splitn(3, '/').skip(1);
+    (path.next().unwrap_or_default(), path.next().unwrap_or_default())
 }
 
 /// Lets one of tonic's services answer.

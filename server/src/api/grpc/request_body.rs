@@ -13,6 +13,8 @@ use hyper::body::Incoming;
 use snap::read::FrameDecoder;
 use tonic::Status;
 
+use super::one_message::OneMessage;
+
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const SNAPPY: &str = "snappy";
 
@@ -23,9 +25,18 @@ const PREFIX_BYTES: usize = 5;
 #[derive(Debug)]
 pub enum RequestBody {
     /// As tonic reads it.
-    Plain(Incoming),
+    Plain(Received),
     /// Messages in snappy's frame format.
-    Snappy(SnappyMessages<Incoming>),
+    Snappy(SnappyMessages<Received>),
+}
+
+/// A body as it arrives.
+#[derive(Debug)]
+pub enum Received {
+    /// Of one message.
+    Message(OneMessage),
+    /// Of as many as come: how long it may take, and what it may hold, is its reader's to bound.
+    Stream(Incoming),
 }
 
 /// A body whose messages are decompressed as they come.
@@ -38,7 +49,7 @@ pub struct SnappyMessages<B> {
 }
 
 /// The request with the body that its encoding asks for.
-pub fn decoded(request: Request<Incoming>, message_bytes_max: usize) -> Request<RequestBody> {
+pub fn decoded(request: Request<Received>, message_bytes_max: usize) -> Request<RequestBody> {
     let (mut head, body) = request.into_parts();
     if head.headers.get(&ENCODING).is_none_or(|encoding| encoding != SNAPPY) {
         return Request::from_parts(head, RequestBody::Plain(body));
@@ -56,10 +67,7 @@ impl Body for RequestBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         match &mut *self {
-            Self::Plain(body) => {
-                let frame = ready!(Pin::new(body).poll_frame(context));
-                Poll::Ready(frame.map(|frame| frame.map_err(broke_off)))
-            }
+            Self::Plain(body) => Pin::new(body).poll_frame(context),
             Self::Snappy(messages) => Pin::new(messages).poll_frame(context),
         }
     }
@@ -72,7 +80,33 @@ impl Body for RequestBody {
     }
 }
 
-fn broke_off(error: impl std::fmt::Display) -> Status {
+impl Body for Received {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        match &mut *self {
+            Self::Message(message) => Pin::new(message).poll_frame(context),
+            Self::Stream(body) => {
+                let frame = ready!(Pin::new(body).poll_frame(context));
+                Poll::Ready(frame.map(|frame| frame.map_err(broke_off)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Message(message) => message.is_end_stream(),
+            Self::Stream(body) => body.is_end_stream(),
+        }
+    }
+}
+
+/// The client hung up, or broke the protocol.
+pub fn broke_off(error: impl std::fmt::Display) -> Status {
     Status::cancelled(format!("the request broke off: {error}"))
 }
 
@@ -117,8 +151,7 @@ impl<B> SnappyMessages<B> {
 
 impl<B> Body for SnappyMessages<B>
 where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: std::fmt::Display,
+    B: Body<Data = Bytes, Error = Status> + Unpin,
 {
     type Data = Bytes;
     type Error = Status;
@@ -137,7 +170,7 @@ where
                     Ok(received) => this.received.extend_from_slice(&received),
                     Err(trailers) => return Poll::Ready(Some(Ok(trailers.map_data(|_| Bytes::new())))),
                 },
-                Some(Err(error)) => return Poll::Ready(Some(Err(broke_off(error)))),
+                Some(Err(status)) => return Poll::Ready(Some(Err(status))),
                 None if this.received.is_empty() => return Poll::Ready(None),
                 None => {
                     this.received.clear();
@@ -169,7 +202,8 @@ mod tests {
     }
 
     fn check(body: Vec<u8>, expect: Result<Vec<u8>, tonic::Code>) {
-        let body = SnappyMessages::new(Full::new(Bytes::from(body)), 1000);
+        let body = Full::new(Bytes::from(body)).map_err(|never| match never {});
+        let body = SnappyMessages::new(body, 1000);
         let read = block_on(body.collect()).map(|read| read.to_bytes().to_vec());
         assert_eq!(read.map_err(|status| status.code()), expect);
     }

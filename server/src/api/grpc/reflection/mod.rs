@@ -19,9 +19,12 @@ use tonic_reflection::pb::v1::{
 
 use self::index::Index;
 
+/// A question in bytes: a symbol's or a file's name. What has come of one counts nowhere.
+const QUESTION_BYTES_MAX: usize = 4 << 10;
+
 /// The reflection service.
 pub fn service() -> ServerReflectionServer<Reflection> {
-    ServerReflectionServer::new(Reflection)
+    ServerReflectionServer::new(Reflection).max_decoding_message_size(QUESTION_BYTES_MAX)
 }
 
 /// A call of v1alpha as one of v1.

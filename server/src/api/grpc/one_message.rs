@@ -1,0 +1,99 @@
+//! The body of a request that is one message. It has the time and the room of every request: it comes
+//! within the request timeout, and what has come counts among the requests under way.
+//!
+//! tonic waits for a message for as long as its connection lives, and a client that answers pings keeps
+//! that alive for ever.
+
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body::{Body, Frame};
+use hyper::body::Incoming;
+use send_wrapper::SendWrapper;
+use tonic::Status;
+
+use super::request_body::broke_off;
+use super::status;
+use crate::api::core::Core;
+use crate::api::read_fault::ReadFault;
+use crate::api::request_body::BodyError;
+use crate::routing::Reserved;
+use crate::runtime::{now, sleep};
+
+/// A request's body as it arrives.
+pub struct OneMessage {
+    body: Incoming,
+    // tonic asks for `Send`; a request stays on its core.
+    bounds: SendWrapper<Bounds>,
+}
+
+struct Bounds {
+    core: Rc<Core>,
+    reserved: Reserved,
+    began: Instant,
+    /// Armed once the body has to be waited for: mostly it is there with its head.
+    time: Option<Pin<Box<dyn Future<Output = ()>>>>,
+}
+
+impl OneMessage {
+    /// The body of a request that begins now.
+    pub fn new(core: &Rc<Core>, body: Incoming) -> Self {
+        let bounds =
+            Bounds { core: Rc::clone(core), reserved: core.bodies.begin(), began: now(), time: None };
+        Self { body, bounds: SendWrapper::new(bounds) }
+    }
+}
+
+impl Bounds {
+    fn make_room(&mut self, bytes: usize) -> Result<(), Status> {
+        self.reserved.grow(bytes).map_err(|_| self.refuse(BodyError::Overloaded))
+    }
+
+    fn poll_time(&mut self, context: &mut Context<'_>) -> Poll<Status> {
+        let limit = self.core.config.request_timeout;
+        let began = self.began;
+        let left = || -> Duration { limit.saturating_sub(began.elapsed()) };
+        let time = self.time.get_or_insert_with(|| Box::pin(sleep(left())));
+        time.as_mut().poll(context).map(|()| self.refuse(BodyError::TimedOut(limit)))
+    }
+
+    fn refuse(&self, error: BodyError) -> Status {
+        self.core.count(|counts| counts.grpc_requests_unread += 1);
+        tracing::debug!(%error, "a gRPC request was given up");
+        status::of_read_fault(&ReadFault::Body(error))
+    }
+}
+
+impl Body for OneMessage {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let this = &mut *self;
+        match Pin::new(&mut this.body).poll_frame(context) {
+            Poll::Ready(Some(Ok(frame))) => {
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                Poll::Ready(Some(this.bounds.make_room(bytes).map(|()| frame)))
+            }
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(broke_off(error)))),
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Pending => this.bounds.poll_time(context).map(|status| Some(Err(status))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+}
+
+impl std::fmt::Debug for OneMessage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OneMessage").field("body", &self.body).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,93 @@
+//! Requests whose one message never comes whole: they end with their time, and count while they last.
+
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures::stream::{self, StreamExt};
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use hyper::body::Incoming;
+use silverback::config::MemoryLimit;
+use tokio::task::JoinHandle;
+use tonic::body::Body;
+use tonic::codegen::Service;
+
+use crate::channel::{Channel, origin};
+use crate::harness::Node;
+
+const MESSAGE_BYTES: usize = (4 << 20) - 1000;
+
+/// Begins a call: all of its message comes but the last byte, and then nothing more.
+async fn begin(node: &Node, path: &str, headers: &[(&str, &str)]) -> JoinHandle<Response<Incoming>> {
+    let prefix = [&[0][..], &(MESSAGE_BYTES as u32).to_be_bytes()].concat();
+    let pieces = [prefix, vec![0; MESSAGE_BYTES - 1]]
+        .map(|piece| Ok::<_, Infallible>(Frame::data(Bytes::from(piece))));
+    let body = StreamBody::new(stream::iter(pieces).chain(stream::pending()));
+    let mut request = Request::post(format!("{}{path}", origin(node).to_string().trim_end_matches('/')))
+        .header("content-type", "application/grpc");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let call = Channel::open(node).await.call(request.body(Body::new(body)).unwrap());
+    tokio::spawn(async move { call.await.unwrap() })
+}
+
+async fn answer(call: JoinHandle<Response<Incoming>>) -> Response<Incoming> {
+    tokio::time::timeout(Duration::from_secs(20), call).await.expect("it is answered").unwrap()
+}
+
+fn header<'a>(response: &'a Response<Incoming>, name: &str) -> &'a str {
+    response.headers().get(name).map_or("", |value| value.to_str().unwrap())
+}
+
+fn in_flight_bytes(node: &Node) -> f64 {
+    let metrics = node.get("/metrics").text();
+    let line = metrics.lines().find(|line| line.starts_with("silverback_write_in_flight_bytes{")).unwrap();
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_message_that_does_not_come_whole_ends_with_the_request_timeout() {
+    let node = Node::start_with(1, |config| config.request_timeout = Duration::from_secs(1));
+    let paths = [
+        "/silverback.v1.Ingest/Write",
+        "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+        "/silverback.v1.Admin/Cells",
+    ];
+    for path in paths {
+        for headers in [&[][..], &[("grpc-encoding", "snappy")]] {
+            let began = Instant::now();
+            let response = answer(begin(&node, path, headers).await).await;
+            assert_eq!(header(&response, "grpc-status"), "4", "{path} {headers:?}: {response:?}");
+            assert!(began.elapsed() < Duration::from_secs(5), "{path} {headers:?}: {:?}", began.elapsed());
+        }
+    }
+    let metrics = node.get("/metrics").text();
+    assert!(metrics.contains("silverback_grpc_requests_unread_total{shard=\"0\"} 6\n"), "{metrics}");
+}
+
+#[tokio::test]
+async fn messages_that_do_not_come_whole_have_bounded_room() {
+    // Of which a sixth is for requests under way: the room of five of these.
+    let node = Node::start_with(1, |config| config.memory_limit = MemoryLimit::Fixed(128 << 20));
+    let mut waiting = Vec::new();
+    for _ in 0..5 {
+        waiting.push(begin(&node, "/silverback.v1.Ingest/Write", &[]).await);
+    }
+    let began = Instant::now();
+    while in_flight_bytes(&node) < (5 * MESSAGE_BYTES) as f64 {
+        assert!(began.elapsed() < Duration::from_secs(10), "{} bytes count", in_flight_bytes(&node));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let refused = answer(begin(&node, "/silverback.v1.Ingest/Write", &[]).await).await;
+    assert_eq!(header(&refused, "grpc-status"), "8", "{refused:?}");
+    assert_eq!(header(&refused, "retry-after-ms"), "1000", "{refused:?}");
+    assert!(waiting.iter().all(|call| !call.is_finished()));
+    waiting.iter().for_each(JoinHandle::abort);
+    while in_flight_bytes(&node) > 0.0 {
+        assert!(began.elapsed() < Duration::from_secs(10), "the room of clients that left stays taken");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

@@ -3,8 +3,9 @@
 import unittest
 
 import kubernetes_validate
+import yaml
 
-from chart import KUBERNETES_VERSIONS, VALUES, helm, CHART, node_container, only, pod, render, render_file
+from chart import CHART, KUBERNETES_VERSIONS, VALUES, helm, node_container, only, pod, render, render_file
 
 # Objects of operators: their schemas come with the operators, not with Kubernetes.
 FOREIGN = {"ServiceMonitor", "PrometheusRule", "SeccompProfile"}
@@ -101,6 +102,27 @@ class Pod(unittest.TestCase):
         self.assertEqual(
             newer["persistentVolumeClaimRetentionPolicy"], {"whenDeleted": "Retain", "whenScaled": "Retain"}
         )
+
+
+class Monitoring(unittest.TestCase):
+    def config(self, *settings):
+        text = only(render(*(word for setting in settings for word in ("--set", setting))), "ConfigMap")["data"]
+        return yaml.safe_load(text["node.yaml"])
+
+    def test_the_job_is_the_alerts_own_whatever_the_release_is_called(self):
+        objects = render("--set", "serviceMonitor.enabled=true,nameOverride=tsdb")
+        monitor = only(objects, "ServiceMonitor")["spec"]
+        self.assertNotIn("jobLabel", monitor)
+        (endpoint,) = monitor["endpoints"]
+        self.assertEqual(endpoint["relabelings"], [{"targetLabel": "job", "replacement": "silverback"}])
+        labels = only(objects, "Service", "-pods")["metadata"]["labels"]
+        self.assertLessEqual(monitor["selector"]["matchLabels"].items(), labels.items())
+
+    def test_a_node_that_is_scraped_stores_no_metrics_of_its_own_unless_told_to(self):
+        scraped, told = "serviceMonitor.enabled=true", "config.self-scrape-interval=15s"
+        self.assertNotIn("self-scrape-interval", self.config())
+        self.assertEqual(self.config(scraped)["self-scrape-interval"], "0s")
+        self.assertEqual(self.config(scraped, told)["self-scrape-interval"], "15s")
 
 
 class Seccomp(unittest.TestCase):

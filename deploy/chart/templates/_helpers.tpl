@@ -73,6 +73,10 @@ profiles/{{ include "silverback.profileName" . }}.json
 {{- define "silverback.config" -}}
 listen: ["0.0.0.0:9009"]
 data-dir: /var/lib/silverback/data
+{{- /* A Prometheus that scrapes the node and reads from it would find everything twice. */}}
+{{- if and .Values.serviceMonitor.enabled (not (hasKey .Values.config "self-scrape-interval")) }}
+self-scrape-interval: 0s
+{{- end }}
 {{- with .Values.config }}
 {{ toYaml . }}
 {{- end }}

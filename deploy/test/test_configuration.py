@@ -8,7 +8,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from chart import CHART, VALUES, only, render_file
+import yaml
+
+from chart import CHART, DEPLOY, VALUES, helm, only, render_file
 
 SILVERBACK = os.environ["SILVERBACK"]
 # What the chart decides itself.
@@ -18,6 +20,17 @@ OF_THE_CHART = {"listen", "data-dir"}
 def silverback(*arguments):
     ended = subprocess.run([SILVERBACK, *arguments], capture_output=True, text=True, env={})
     return ended.returncode, ended.stdout + ended.stderr
+
+
+def both_take(option, value):
+    """Whether the chart takes a value for an option, and whether the node does."""
+    with tempfile.TemporaryDirectory() as directory:
+        chart, node = Path(directory) / "values.yaml", Path(directory) / "node.yaml"
+        chart.write_text(yaml.safe_dump({"config": {option: value}}))
+        node.write_text(yaml.safe_dump({option: value}))
+        rendered, _ = helm("template", "sb", CHART, "--kube-version", "1.36.0", "--values", chart)
+        code, _ = silverback("check-config", "--config", str(node))
+    return rendered, code == 0
 
 
 class Configuration(unittest.TestCase):
@@ -36,6 +49,42 @@ class Configuration(unittest.TestCase):
                 code, told = silverback("check-config", "--config", str(file))
                 self.assertEqual(code, 0, told)
                 self.assertIn("/var/lib/silverback/data", told)
+
+    def test_a_value_that_the_chart_takes_the_node_takes_and_what_one_refuses_the_other_does(self):
+        taken = {
+            "retention": ["26h", "1d2h30m"],
+            "shards": ["auto", 1, 128],
+            "memory-limit": ["auto", "4Gi", "4 GiB", 4294967296],
+            "wal-segment-bytes": ["64MiB", 67108864],
+            "max-series": ["unlimited", "5e6", "5_000_000", 5000000],
+            "max-connections": [100, "1e4"],
+            "rebalance-threshold": [25],
+            "self-scrape-interval": [0, "0", "0s", "15s"],
+            "log-level": ["info,silverback::wal=debug"],
+        }
+        refused = {
+            "retention": [26, "26", "1.5h", "26H"],
+            "shards": [0, 129, "four"],
+            "memory-limit": ["1k", "4G", "1.5Gi", 0, -1],
+            "wal-segment-bytes": ["64M", "big"],
+            "max-series": [0, "many", "1.5", -1],
+            "max-connections": [0, "unlimited", 1.5],
+            "rebalance-threshold": [0, 1001, "25%"],
+            "shutdown-timeout": [60, "1min"],
+            "self-scrape-interval": [15, "often"],
+            "log-level": [""],
+        }
+        for table, expected in ((taken, True), (refused, False)):
+            for option, values in table.items():
+                for value in values:
+                    with self.subTest(option=option, value=value):
+                        self.assertEqual(both_take(option, value), (expected, expected))
+
+    def test_the_unit_waits_for_requests_and_for_the_log(self):
+        unit = (DEPLOY / "systemd/silverback.service").read_text()
+        (stop_s,) = re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)
+        (timeout_s,) = re.findall(r"^shutdown-timeout: (\d+)s$", (DEPLOY / "systemd/node.yaml").read_text(), re.MULTILINE)
+        self.assertGreater(int(stop_s), 2 * int(timeout_s))
 
     def test_the_node_prints_the_chart_s_profile(self):
         code, text = silverback("seccomp-profile")

@@ -44,6 +44,19 @@ class Values(unittest.TestCase):
         self.refuse("terminationGracePeriodSeconds=30", "terminationGracePeriodSeconds")
         self.refuse("seccomp.profile=Default", "seccomp")
         self.refuse("image.digest=latest", "digest")
+        self.refuse("podDisruptionBudget.maxUnavailable=0", "maxUnavailable")
+        self.refuse("podDisruptionBudget.maxUnavailable=0%", "maxUnavailable")
+        self.refuse(r"podLabels.app\.kubernetes\.io/component=mine", "app.kubernetes.io/component")
+        self.refuse("podAnnotations.silverback/config-sha256=mine", "silverback/config-sha256")
+
+    def test_a_stop_that_may_take_longer_than_the_pod_is_given_is_refused(self):
+        for grace, refused in ((300, True), (1210, True), (1211, False)):
+            settings = f"terminationGracePeriodSeconds={grace},config.shutdown-timeout=9m60s"
+            with self.subTest(grace=grace):
+                if refused:
+                    self.refuse(settings, "twice config.shutdown-timeout together, 1210")
+                else:
+                    render("--set", settings)
 
     def test_a_cluster_that_is_too_old_is_refused(self):
         done, text = helm("template", "sb", CHART, "--kube-version", "1.29.0")
@@ -81,7 +94,7 @@ class Pod(unittest.TestCase):
         config = only(self.objects, "ConfigMap")["data"]["node.yaml"]
         self.assertIn("shutdown-timeout: 60s", config)
         self.assertGreaterEqual(self.spec["terminationGracePeriodSeconds"], 300)
-        self.assertGreater(self.spec["terminationGracePeriodSeconds"], before_s + 60)
+        self.assertGreater(self.spec["terminationGracePeriodSeconds"], before_s + 2 * 60)
 
     def test_nothing_restarts_a_replay_for_half_an_hour(self):
         startup = self.container["startupProbe"]

@@ -69,6 +69,27 @@ profiles/{{ include "silverback.profileName" . }}.json
 {{- end }}
 {{- end }}
 
+{{/* A duration of the node's (1m30s) in whole seconds, rounded up. */}}
+{{- define "silverback.seconds" -}}
+{{- $unitsMs := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 "d" 86400000 "w" 604800000 "y" 31536000000 }}
+{{- $totalMs := 0 }}
+{{- range regexFindAll "[0-9]+[a-z]+" . -1 }}
+{{- $totalMs = add $totalMs (mul (regexFind "^[0-9]+" . | int64) (get $unitsMs (regexFind "[a-z]+$" .))) }}
+{{- end }}
+{{- div (add $totalMs 999) 1000 }}
+{{- end }}
+
+{{/* What comes before a stopped node is killed: the hook, then requests, then the log, each in its time. */}}
+{{- define "silverback.checkedGracePeriod" -}}
+{{- $timeoutS := include "silverback.seconds" (get .Values.config "shutdown-timeout" | default "30s") | int64 }}
+{{- $neededS := add .Values.preStopSeconds (mul 2 $timeoutS) }}
+{{- $graceS := int64 .Values.terminationGracePeriodSeconds }}
+{{- if le $graceS $neededS }}
+{{- fail (printf "terminationGracePeriodSeconds is %d: it has to be more than preStopSeconds and twice config.shutdown-timeout together, %d" $graceS $neededS) }}
+{{- end }}
+{{- $graceS }}
+{{- end }}
+
 {{/* The options as the node reads them; the two that the pod's ports and mounts depend on are the chart's. */}}
 {{- define "silverback.config" -}}
 listen: ["0.0.0.0:9009"]

@@ -1,7 +1,9 @@
 """The chart as Helm renders it: what the tests look at."""
 
 import os
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import yaml
@@ -34,6 +36,19 @@ def render(*arguments, kubernetes="1.36"):
 def render_file(values, kubernetes="1.36"):
     """The objects of a release with a file of values."""
     return render("--values", values, kubernetes=kubernetes)
+
+
+def notes(*arguments):
+    """What an install tells. Helm prints it with a cluster alone, so it becomes an object of a copy."""
+    with tempfile.TemporaryDirectory() as directory:
+        copy = Path(shutil.copytree(CHART, Path(directory) / "silverback"))
+        (copy / "templates/NOTES.txt").rename(copy / "files/NOTES.txt")
+        (copy / "templates/notes.yaml").write_text('notes: {{ tpl (.Files.Get "files/NOTES.txt") . | toJson }}\n')
+        only_notes = ("--show-only", "templates/notes.yaml", "--kube-version", "1.36.0")
+        done, text = helm("template", RELEASE, copy, *only_notes, *arguments)
+    if not done:
+        raise AssertionError(text)
+    return yaml.safe_load(text)["notes"]
 
 
 def only(objects, kind, suffix=""):

@@ -5,7 +5,7 @@ import unittest
 import kubernetes_validate
 import yaml
 
-from chart import CHART, KUBERNETES_VERSIONS, VALUES, helm, node_container, only, pod, render, render_file
+from chart import CHART, KUBERNETES_VERSIONS, VALUES, helm, node_container, notes, only, pod, render, render_file
 
 # Objects of operators: their schemas come with the operators, not with Kubernetes.
 FOREIGN = {"ServiceMonitor", "PrometheusRule", "SeccompProfile"}
@@ -136,6 +136,14 @@ class Monitoring(unittest.TestCase):
         self.assertNotIn("self-scrape-interval", self.config())
         self.assertEqual(self.config(scraped)["self-scrape-interval"], "0s")
         self.assertEqual(self.config(scraped, told)["self-scrape-interval"], "15s")
+
+
+class Notes(unittest.TestCase):
+    def test_a_service_that_is_reached_from_outside_is_warned_of(self):
+        warning = "the node has neither\nauthentication nor TLS"
+        self.assertNotIn(warning, notes())
+        for kind in ("LoadBalancer", "NodePort"):
+            self.assertIn(warning, notes("--set", f"service.type={kind}"))
 
 
 class Seccomp(unittest.TestCase):

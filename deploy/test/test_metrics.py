@@ -118,6 +118,13 @@ class Runbooks(unittest.TestCase):
         )
 
 
+    def test_without_a_place_for_the_runbooks_no_alert_links_to_one(self):
+        rules = only(render("--set", "prometheusRule.enabled=true"), "PrometheusRule")["spec"]["groups"][0]["rules"]
+        self.assertEqual([rule["alert"] for rule in rules], [rule["alert"] for rule in alerts()])
+        for rule in rules:
+            self.assertEqual(set(rule["annotations"]), {"summary", "description"}, rule["alert"])
+
+
 class DashboardObjects(unittest.TestCase):
     def test_each_dashboard_is_a_config_map_that_the_sidecar_finds(self):
         objects = render("--set", "dashboards.enabled=true")

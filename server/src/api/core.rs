@@ -20,7 +20,7 @@ use crate::placement::NodeId;
 use crate::rebalance::{Handed, HandoffFault, Handoffs, Steering};
 use crate::routing::{BodyPool, ByteBudget, Router};
 use crate::runtime::{Shutdown, Slicer};
-use crate::wal::health::LogHealth;
+use crate::wal::health::{LogHealth, ShutLogs};
 use crate::wal::progress::{ReplayProgress, Replaying};
 
 /// Hands a cell over to a shard.
@@ -77,7 +77,7 @@ pub struct NodeFacts {
     pub listen: Box<[SocketAddr]>,
     /// How far the replays have come.
     pub replay: ReplayProgress,
-    /// How many logs take nothing in.
+    /// Which logs take nothing in.
     pub logs: Arc<LogHealth>,
     /// How its memory limit is shared out.
     pub memory: MemoryPlan,
@@ -94,13 +94,9 @@ impl Core {
         if let Some(replaying) = self.replaying() {
             return Some(replaying.to_string());
         }
-        match self.node.logs.shut() {
-            0 => None,
-            shut => Some(format!(
-                "{shut} of {} write-ahead logs take nothing in: the node's log and a refused write tell why",
-                self.node.cpus.len()
-            )),
-        }
+        self.node.logs.shut().map(|ShutLogs { count, fault }| {
+            format!("{count} of {} write-ahead logs take nothing in: {fault}", self.node.cpus.len())
+        })
     }
 
     /// Refuses reads until all data is back.

@@ -168,9 +168,12 @@ const SHARD: &[Row] = &[
     row("silverback_wal_segment_bytes", Kind::Gauge, "Disk space of segments and spares.", {
         Value::Shard(|s| s.log.counts.segment_bytes)
     }),
-    row("silverback_wal_shut", Kind::Gauge, "Whether the log takes nothing in: 1 if it is shut.", {
-        Value::Shard(|s| u64::from(s.log.fault.is_some()))
-    }),
+    row(
+        "silverback_wal_shut",
+        Kind::Gauge,
+        "1: the disk is full or failed, or no checkpoint could be written, and the log takes nothing in.",
+        Value::Shard(|s| u64::from(s.log.is_shut())),
+    ),
     row("silverback_wal_disk_full_total", Kind::Counter, "Attempts to write that found the disk full.", {
         Value::Shard(|s| s.log.counts.full_disk)
     }),

@@ -1,24 +1,79 @@
-//! How many of a node's logs take nothing in, for whoever has to know of all of them at once.
+//! Which of a node's logs take nothing in, and why, for whoever has to know of all of them at once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::wal::LogError;
 
 /// Shared by the logs of a node. Touched when a log's standing changes, never on a write's way.
 #[derive(Debug, Default)]
 pub struct LogHealth {
+    /// How many there are in `faults`: asked for far more often than these.
     shut: AtomicUsize,
+    /// Of each log that takes nothing in, the one that has been so for longest first.
+    faults: Mutex<Vec<LogError>>,
+}
+
+/// Logs that take nothing in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShutLogs {
+    /// How many there are.
+    pub count: usize,
+    /// Why the first of them doesn't.
+    pub fault: LogError,
 }
 
 impl LogHealth {
-    /// Logs that take nothing in now.
-    pub fn shut(&self) -> usize {
-        self.shut.load(Ordering::Acquire)
+    /// The logs that take nothing in now, if there are any.
+    pub fn shut(&self) -> Option<ShutLogs> {
+        if self.shut.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let faults = self.faults();
+        faults.first().map(|fault| ShutLogs { count: faults.len(), fault: fault.clone() })
     }
 
-    pub(super) fn one_shut(&self) {
-        self.shut.fetch_add(1, Ordering::AcqRel);
+    /// A log's standing has changed: what was wrong with it, and what is.
+    pub(super) fn changed(&self, former: Option<&LogError>, now: Option<&LogError>) {
+        let mut faults = self.faults();
+        // Equal faults of two logs are alike: either will do.
+        let place = former.and_then(|former| faults.iter().position(|fault| fault == former));
+        match (place, now) {
+            (Some(place), Some(now)) => faults[place] = now.clone(),
+            (Some(place), None) => drop(faults.remove(place)),
+            (None, Some(now)) => faults.push(now.clone()),
+            (None, None) => {}
+        }
+        self.shut.store(faults.len(), Ordering::Release);
     }
 
-    pub(super) fn one_opened(&self) {
-        self.shut.fetch_sub(1, Ordering::AcqRel);
+    fn faults(&self) -> MutexGuard<'_, Vec<LogError>> {
+        // Each change is one step: a panic elsewhere leaves nothing half done.
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fault_that_is_told_is_of_a_log_that_is_still_shut() {
+        let health = LogHealth::default();
+        let check = |count, fault: Option<&LogError>| {
+            assert_eq!(health.shut(), fault.map(|fault| ShutLogs { count, fault: fault.clone() }));
+        };
+        let (full, failed) = (LogError::Full("no space left".into()), LogError::Failed("I/O error".into()));
+        check(0, None);
+        health.changed(None, Some(&LogError::Replaying));
+        health.changed(None, Some(&LogError::Replaying));
+        check(2, Some(&LogError::Replaying));
+        health.changed(Some(&LogError::Replaying), Some(&full));
+        health.changed(Some(&LogError::Replaying), None);
+        check(1, Some(&full));
+        health.changed(None, Some(&failed));
+        check(2, Some(&full));
+        health.changed(Some(&full), None);
+        check(1, Some(&failed));
     }
 }

@@ -51,6 +51,15 @@ enum Standing {
     Shut(LogError),
 }
 
+impl Standing {
+    fn fault(&self) -> Option<&LogError> {
+        match self {
+            Self::Open => None,
+            Self::Shut(error) => Some(error),
+        }
+    }
+}
+
 /// What a log did since the start, and its size now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LogCounts {
@@ -79,7 +88,7 @@ pub struct LogCounts {
 impl DiskLog {
     /// A log that takes nothing in until [`committer::start`](super::committer::start) opens it.
     pub fn new(ack: AckMode, health: Arc<LogHealth>) -> Self {
-        health.one_shut();
+        health.changed(None, Some(&LogError::Replaying));
         Self {
             state: Rc::new(State {
                 ack,
@@ -160,12 +169,11 @@ impl DiskLog {
             Err(error) => Standing::Shut(error),
         };
         let former = self.state.standing.replace(standing);
-        let health = &self.state.health;
-        match (former, &*self.state.standing.borrow()) {
-            (Standing::Open, Standing::Shut(_)) => health.one_shut(),
-            (Standing::Shut(_), Standing::Open) => health.one_opened(),
-            (Standing::Open, Standing::Open) | (Standing::Shut(_), Standing::Shut(_)) => {}
+        let now = self.state.standing.borrow();
+        if former != *now {
+            self.state.health.changed(former.fault(), now.fault());
         }
+        drop(now);
         self.wake_waiting();
     }
 

@@ -74,6 +74,16 @@ pub struct LogReport {
     pub fault: Option<LogError>,
 }
 
+impl LogReport {
+    /// Whether something is wrong with it. A replay is none: every start has one.
+    pub fn is_shut(&self) -> bool {
+        match self.fault {
+            None | Some(LogError::Replaying) => false,
+            Some(LogError::Full(_) | LogError::TooLong(_) | LogError::Failed(_)) => true,
+        }
+    }
+}
+
 /// A shard's log.
 pub trait Log: Clone + 'static {
     /// What the shard writes its changes to.
@@ -93,4 +103,23 @@ pub trait Log: Clone + 'static {
 
     /// Waits until all that the journal took is on disk, whatever is acknowledged when.
     fn flush(&self) -> impl Future<Output = Result<Durable, LogError>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(fault: Option<LogError>, is_shut: bool) {
+        let report = LogReport { fault, ..LogReport::default() };
+        assert_eq!(report.is_shut(), is_shut, "{report:?}");
+    }
+
+    #[test]
+    fn a_log_that_is_being_replayed_is_not_shut() {
+        check(None, false);
+        check(Some(LogError::Replaying), false);
+        check(Some(LogError::Full("no space left".into())), true);
+        check(Some(LogError::TooLong(256)), true);
+        check(Some(LogError::Failed("an I/O error".into())), true);
+    }
 }

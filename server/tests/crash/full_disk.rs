@@ -50,7 +50,8 @@ fn a_full_disk_refuses_writes_and_nothing_else_until_there_is_room() {
     assert!(acknowledged.len() >= 10, "reads go on");
     let ready = node.get("/-/ready");
     assert_eq!(ready.status, 503);
-    assert!(ready.text().contains("1 of 1 write-ahead logs take nothing in"), "{}", ready.text());
+    let expected = "1 of 1 write-ahead logs take nothing in: the disk of the write-ahead log is full";
+    assert!(ready.text().contains(expected), "{}", ready.text());
     assert_eq!(node.get("/-/healthy").status, 200);
 
     fs::remove_file(others).unwrap();

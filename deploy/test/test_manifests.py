@@ -98,9 +98,14 @@ class Pod(unittest.TestCase):
 
     def test_nothing_restarts_a_replay_for_half_an_hour(self):
         startup = self.container["startupProbe"]
-        self.assertEqual(startup["httpGet"]["path"], "/-/ready")
+        self.assertEqual(startup["httpGet"]["path"], "/-/replayed")
         self.assertGreaterEqual(startup["periodSeconds"] * startup["failureThreshold"], 1800)
         self.assertEqual(self.container["livenessProbe"]["httpGet"]["path"], "/-/healthy")
+
+    def test_a_pod_that_takes_no_writes_stays_in_its_service_and_isn_t_restarted(self):
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            with self.subTest(probe=probe):
+                self.assertNotEqual(self.container[probe]["httpGet"]["path"], "/-/ready")
 
     def test_a_changed_option_restarts_the_pods_and_a_changed_service_doesn_t(self):
         same = pod(render("--set", "service.port=80"))

@@ -96,9 +96,16 @@ async fn page(core: &Core, method: &Method, path: &str) -> NodeResponse {
         (&Method::GET, "/api/v1/status/cells") => pages::cells_status(core).await,
         (&Method::GET | &Method::HEAD, "/-/healthy") => text(StatusCode::OK, "silverback is healthy\n"),
         (&Method::GET | &Method::HEAD, "/-/ready") => pages::ready(core),
+        (&Method::GET | &Method::HEAD, "/-/replayed") => pages::replayed(core),
         (
             _,
-            "/" | "/metrics" | "/api/v1/status/node" | "/api/v1/status/cells" | "/-/healthy" | "/-/ready",
+            "/"
+            | "/metrics"
+            | "/api/v1/status/node"
+            | "/api/v1/status/cells"
+            | "/-/healthy"
+            | "/-/ready"
+            | "/-/replayed",
         ) => method_not_allowed("GET"),
         (_, path) => text(StatusCode::NOT_FOUND, format!("no such endpoint: {path}\n")),
     }

@@ -31,6 +31,14 @@ pub fn ready(core: &Core) -> NodeResponse {
     }
 }
 
+/// `/-/replayed`
+pub fn replayed(core: &Core) -> NodeResponse {
+    match core.replaying() {
+        None => text(StatusCode::OK, "silverback has its data back\n"),
+        Some(replaying) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{replaying}\n")),
+    }
+}
+
 /// `/metrics`
 pub async fn metrics(core: &Core) -> NodeResponse {
     match families(core).await {

@@ -56,7 +56,12 @@ impl DirectoryLock {
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
         file.set_len(0).map_err(failed)?;
-        writeln!(file, "{}", std::process::id()).map_err(failed)?;
+        match writeln!(file, "{}", std::process::id()) {
+            Ok(()) => {}
+            // The lock holds without the number, which is for people.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
+            Err(error) => return Err(failed(error)),
+        }
         Ok(Self { _file: file })
     }
 }

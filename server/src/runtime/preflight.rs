@@ -297,11 +297,12 @@ struct Directory {
     direct_io: DirectIo,
 }
 
-/// Makes `path` if need be, writes a file there and removes it again.
+/// Makes `path` if need be, and a file there that it removes again. An empty one: a node starts on a
+/// full disk, too, answers reads and waits for room.
 fn probe_directory(path: &Path) -> io::Result<Directory> {
     fs::create_dir_all(path)?;
     let probe = path.join(format!(".preflight-{}", std::process::id()));
-    fs::write(&probe, b"written by the preflight check; safe to remove\n")?;
+    fs::File::create(&probe)?;
     let direct = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&probe);
     fs::remove_file(&probe)?;
     let direct_io = if direct.is_ok() { DirectIo::Allowed } else { DirectIo::Refused };

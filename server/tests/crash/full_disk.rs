@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::counted::Counted;
 use crate::mount::Mount;
-use crate::process::{Home, Node, PATIENCE};
+use crate::process::{Home, Node, PATIENCE, get};
 
 const DISK_BYTES: usize = 16 << 20;
 const ARGUMENTS: [&str; 3] = ["--shards=1", "--wal-segment-bytes=1MiB", "--checkpoint-bytes=1GiB"];
@@ -53,6 +53,7 @@ fn a_full_disk_refuses_writes_and_nothing_else_until_there_is_room() {
     let expected = "1 of 1 write-ahead logs take nothing in: the disk of the write-ahead log is full";
     assert!(ready.text().contains(expected), "{}", ready.text());
     assert_eq!(node.get("/-/healthy").status, 200);
+    assert_eq!(node.get("/-/replayed").status, 200);
 
     fs::remove_file(others).unwrap();
     node.wait_until_ready();
@@ -61,4 +62,31 @@ fn a_full_disk_refuses_writes_and_nothing_else_until_there_is_room() {
     assert!(written.starts_with(&acknowledged[..acknowledged.len() - 1]));
     node.kill();
     assert_eq!(counted.read(&mut home.start_ready(&ARGUMENTS)), written);
+}
+
+/// As the test above, for a start.
+#[test]
+fn a_node_that_starts_on_a_full_disk_answers_reads_and_takes_writes_once_there_is_room() {
+    let (home, mut counted) = (Home::new("full-start"), Counted::new());
+    let data_dir = home.data_dir();
+    let Some(_mount) = Mount::tmpfs(&data_dir, DISK_BYTES) else {
+        println!("tmpfs can't be mounted here");
+        return;
+    };
+    let mut node = home.start_ready(&ARGUMENTS);
+    counted.write(&mut node, 10);
+    let written = counted.read(&mut node);
+    node.kill();
+    let others = fill(&home);
+
+    let mut node = home.start(&ARGUMENTS);
+    let address = node.wait_until_listening();
+    node.wait_until("replay", |_| (get(address, "/-/replayed").ok()?.status == 200).then_some(()));
+    assert_eq!(counted.read(&mut node), written);
+    write_until_refused(&mut counted, &mut node);
+    assert_eq!(node.get("/-/ready").status, 503);
+
+    fs::remove_file(others).unwrap();
+    node.wait_until_ready();
+    counted.write(&mut node, 1);
 }

@@ -49,7 +49,10 @@ fn a_node_that_replays_says_how_far_it_is_and_takes_no_writes() {
     let mut node = home.start(&arguments);
     let address = node.wait_until_listening();
     let mut counted = Counted::new();
+    let metrics = node.get("/metrics").text();
+    // It is still at it: the metrics were of the replay.
     let refused = counted.try_write(&mut node);
+    let replayed = node.get("/-/replayed");
     let mut told = Vec::new();
     node.wait_until("readiness", |_| {
         let answer = get(address, "/-/ready").ok()?;
@@ -65,6 +68,12 @@ fn a_node_that_replays_says_how_far_it_is_and_takes_no_writes() {
     assert_eq!(refused.status, 503, "{}", refused.text());
     assert!(!refused.header("retry-after").is_empty());
     assert!(refused.text().contains("replaying the write-ahead log"), "{}", refused.text());
+    assert_eq!(replayed.status, 503, "{}", replayed.text());
+    assert!(replayed.text().starts_with("replaying the write-ahead log: "), "{}", replayed.text());
+    assert_eq!(node.get("/-/replayed").status, 200);
+    for expected in ["silverback_ready 0", "silverback_wal_shut{shard=\"0\"} 0"] {
+        assert!(metrics.lines().any(|line| line == expected), "{expected}:\n{metrics}");
+    }
     counted.write(&mut node, 1);
     assert_eq!(counted.read(&mut node), [2]);
 }

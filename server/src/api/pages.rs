@@ -1,5 +1,6 @@
 //! The node's own pages: metrics, status, health, readiness.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use http::StatusCode;
@@ -61,12 +62,23 @@ async fn families(core: &Core) -> Result<Vec<Family>, FanoutError> {
 
 /// The node's metrics as a scrape of itself would store them.
 pub async fn own_series(core: &Core) -> Result<Vec<(Labels, f64)>, FanoutError> {
-    let instance = core.node.listen.first().map_or_else(String::new, ToString::to_string);
+    let instance = instance_of(&core.node.listen, &host_name());
     let target = [("job", "silverback"), ("instance", instance.as_str())];
     let families = families(core).await?;
     let mut series: Vec<_> = families.iter().flat_map(|family| family.series(&target)).collect();
     series.push((Labels::from_pairs([("__name__", "up")].into_iter().chain(target)), 1.0));
     Ok(series)
+}
+
+/// What tells this node from others: an address, or the host's name where that is every node's alike.
+fn instance_of(listen: &[SocketAddr], host: &str) -> String {
+    match listen.first() {
+        Some(address) if address.ip().is_unspecified() && !host.is_empty() => {
+            format!("{host}:{}", address.port())
+        }
+        Some(address) => address.to_string(),
+        None => host.to_owned(),
+    }
 }
 
 /// `/api/v1/status/node`
@@ -133,4 +145,22 @@ fn host_name() -> String {
 
 fn resident_bytes() -> u64 {
     metrics::resident_bytes(Path::new(metrics::PROC)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_that_listen_on_all_addresses_are_told_apart_by_their_hosts() {
+        let check = |listen: &[&str], host, instance| {
+            let listen: Vec<SocketAddr> = listen.iter().map(|address| address.parse().unwrap()).collect();
+            assert_eq!(instance_of(&listen, host), instance, "{listen:?} {host:?}");
+        };
+        check(&["0.0.0.0:9009"], "silverback-0", "silverback-0:9009");
+        check(&["[::]:9009", "10.0.0.1:9010"], "silverback-0", "silverback-0:9009");
+        check(&["10.0.0.1:9009", "0.0.0.0:9010"], "silverback-0", "10.0.0.1:9009");
+        check(&["0.0.0.0:9009"], "", "0.0.0.0:9009");
+        check(&[], "silverback-0", "silverback-0");
+    }
 }

@@ -19,7 +19,7 @@ use crate::model::{CellId, SeriesIdHasher, ShardId};
 use crate::placement::NodeId;
 use crate::rebalance::{Handed, HandoffFault, Handoffs, Steering};
 use crate::routing::{BodyPool, ByteBudget, Router};
-use crate::runtime::{Shutdown, Slicer};
+use crate::runtime::{Pinning, Shutdown, Slicer};
 use crate::wal::health::{LogHealth, ShutLogs};
 use crate::wal::progress::{ReplayProgress, Replaying};
 
@@ -69,8 +69,10 @@ pub struct NodeFacts {
     pub started: Instant,
     /// The same in ms since the Unix epoch.
     pub started_ms: i64,
-    /// The CPU that each shard is pinned to.
+    /// The CPU of each shard.
     pub cpus: Box<[usize]>,
+    /// Whether the shards stay there.
+    pub pinning: Pinning,
     /// The NUMA node of each of these CPUs.
     pub nodes: Box<[NodeId]>,
     /// Where it listens.
@@ -83,6 +85,16 @@ pub struct NodeFacts {
     pub memory: MemoryPlan,
     /// What people say about where cells go.
     pub steering: Steering,
+}
+
+impl NodeFacts {
+    /// The CPU that a shard is pinned to; `None` where it isn't.
+    pub fn pinned_cpu(&self, shard: usize) -> Option<usize> {
+        match self.pinning {
+            Pinning::Pinned => self.cpus.get(shard).copied(),
+            Pinning::Free => None,
+        }
+    }
 }
 
 impl Core {

@@ -15,6 +15,7 @@ use crate::api::{handoff_metrics, memory_metrics, node_metrics, rebalance_metric
 use crate::message::CoreStats;
 use crate::metrics::{self, Family};
 use crate::model::{Labels, RefusedCounts};
+use crate::runtime::Pinning;
 
 /// `/`
 pub fn status_page() -> NodeResponse {
@@ -53,7 +54,10 @@ async fn families(core: &Core) -> Result<Vec<Family>, FanoutError> {
     let mut families = vec![metrics::build_info()];
     families.extend(metrics::process_families(Path::new(metrics::PROC)));
     families.extend(node_metrics::families(&cores, core.not_ready().is_none()));
-    families.push(node_metrics::placement(&core.node.cpus, &core.node.nodes));
+    match core.node.pinning {
+        Pinning::Pinned => families.push(node_metrics::placement(&core.node.cpus, &core.node.nodes)),
+        Pinning::Free => {}
+    }
     families.extend(handoff_metrics::families(&cores));
     families.extend(memory_metrics::families(&core.node.memory, &cores));
     families.extend(rebalance_metrics::families(core.config.rebalance, &core.node.steering, &cores));
@@ -105,7 +109,7 @@ pub async fn cells_status(core: &Core) -> NodeResponse {
 fn status_of(core: &Core, cores: &[CoreStats]) -> NodeStatus {
     let sum = |of: fn(&CoreStats) -> u64| cores.iter().map(of).sum::<u64>();
     let uptime_ms = core.clock.now_ms().saturating_sub(core.node.started_ms);
-    let cpu_of = |shard: usize| core.node.cpus.get(shard).map(|cpu| *cpu as u32);
+    let cpu_of = |shard: usize| core.node.pinned_cpu(shard).map(|cpu| cpu as u32);
     NodeStatus {
         name: host_name(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

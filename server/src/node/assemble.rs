@@ -73,6 +73,7 @@ impl Shared {
             started: runtime::now(),
             started_ms: clock.now_ms(),
             cpus: placement.cpus().into(),
+            pinning: placement.pinning,
             nodes: placement.seats.iter().map(|seat| seat.node).collect(),
             listen: listeners.iter().map(BoundAddress::address).collect(),
             memory,

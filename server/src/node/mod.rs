@@ -113,6 +113,7 @@ pub fn run_until(
     // Each lane has room for the requests and for the replies that its core may have under way.
     let options = Options {
         lane_capacity: 2 * LANE_CAPACITY,
+        pinning: plan.pinning,
         memory_nodes: plan.memory_nodes(),
         ..Options::on_cpus(plan.cpus())
     };

@@ -11,6 +11,7 @@ use super::{
     plan::{LeftAlone, Plan},
     topology::{Core, CpuId, CpuQuota, NodeId, NumaNode, Topology},
 };
+use crate::runtime::Pinning;
 
 const COLUMNS: usize = 80;
 const INDENT: &str = "   ";
@@ -61,8 +62,12 @@ impl Picture<'_> {
         let cores: Vec<_> = self.topology.cores.iter().filter(|core| core.node == node.id).collect();
         let shards = self.plan.seats.iter().filter(|seat| seat.node == node.id).count();
         write!(f, "\nnode {}   {}, ", node.id, memory_text(node))?;
-        writeln!(f, "{}, {}", counted(cores.len(), "usable core"), counted(shards, "shard"))?;
-        let from = self.plan.seats.iter().find(|seat| seat.node == node.id).and_then(|seat| seat.memory);
+        write!(f, "{}", counted(cores.len(), "usable core"))?;
+        match self.plan.pinning {
+            Pinning::Pinned => writeln!(f, ", {}", counted(shards, "shard"))?,
+            Pinning::Free => writeln!(f)?,
+        }
+        let from = self.plan.pinned().iter().find(|seat| seat.node == node.id).and_then(|seat| seat.memory);
         if let Some(memory) = from.filter(|memory| *memory != node.id) {
             writeln!(f, "{INDENT}its shards take their memory from node {memory}")?;
         }
@@ -77,8 +82,14 @@ impl Picture<'_> {
         Ok(())
     }
 
-    /// `s3 3+19`: shard 3 on a core of CPUs 3 and 19; `--` for no shard.
+    /// `s3 3+19`: shard 3 on a core of CPUs 3 and 19; `--` for no shard. The CPUs alone where no shard
+    /// stays anywhere.
     fn core_text(&self, core: &Core) -> String {
+        let cpus = joined(core.cpus.iter(), "+");
+        match self.plan.pinning {
+            Pinning::Pinned => {}
+            Pinning::Free => return cpus,
+        }
         let seats = self.plan.seats.iter().enumerate();
         let shards: Vec<_> =
             seats.filter(|(_, seat)| core.cpus.contains(&seat.cpu)).map(|(shard, _)| shard).collect();
@@ -87,7 +98,7 @@ impl Picture<'_> {
             1..=SHARDS_NAMED_MAX => joined(shards.iter().map(|shard| format!("s{shard}")), ","),
             more => format!("{more} shards"),
         };
-        format!("{shards:3} {}", joined(core.cpus.iter(), "+"))
+        format!("{shards:3} {cpus}")
     }
 
     fn write_distances(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -165,8 +176,9 @@ struct Json<'a> {
 #[derive(Serialize)]
 struct ShardJson {
     shard: usize,
-    cpu: CpuId,
-    node: NodeId,
+    /// `None` where it isn't pinned; the same for the others.
+    cpu: Option<CpuId>,
+    node: Option<NodeId>,
     memory_node: Option<NodeId>,
 }
 
@@ -179,18 +191,18 @@ struct LeftJson {
 impl<'a> Json<'a> {
     fn of(picture: &Picture<'a>) -> Self {
         let Picture { topology, plan } = picture;
-        let seats = plan.seats.iter().enumerate();
+        let seat_of = |shard: usize| plan.pinned().get(shard);
         let left = plan.left.iter();
         Self {
             nodes: &topology.nodes,
             cores: &topology.cores,
             quota: topology.quota,
-            shards: seats
-                .map(|(shard, seat)| ShardJson {
+            shards: (0..plan.seats.len())
+                .map(|shard| ShardJson {
                     shard,
-                    cpu: seat.cpu,
-                    node: seat.node,
-                    memory_node: seat.memory,
+                    cpu: seat_of(shard).map(|seat| seat.cpu),
+                    node: seat_of(shard).map(|seat| seat.node),
+                    memory_node: seat_of(shard).and_then(|seat| seat.memory),
                 })
                 .collect(),
             without_a_shard: left.map(|(cpu, why)| LeftJson { cpu: *cpu, reason: why.to_string() }).collect(),

@@ -5,13 +5,16 @@
 //! nodes, those with memory first, so that each has as much of its node's memory bandwidth as can be.
 //! Never more than the cgroup's quota has whole CPUs: the kernel would stop all of them for a part of
 //! each period. `--shards` goes over both.
+//!
+//! A quota that is smaller than the CPUs that may be used tells that others run on them, too. Shards
+//! are then not pinned: all such containers would choose the same CPUs, and the kernel knows which idle.
 use std::{collections::BTreeMap, fmt};
 
 use serde::Serialize;
 
 use super::numbers;
 use super::topology::{Barred, Core, CpuId, NodeId, Topology};
-use crate::{config::ShardCount, limits::SHARDS_MAX};
+use crate::{config::ShardCount, limits::SHARDS_MAX, runtime::Pinning};
 
 /// Where one shard runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -30,8 +33,6 @@ pub struct Seat {
 pub enum LeftAlone {
     /// Its core runs one already, on another CPU.
     Sibling,
-    /// The quota is used up by those that run.
-    Quota,
     /// No more shards were asked for.
     NotAsked,
     /// A node has no more shards than this.
@@ -44,7 +45,6 @@ impl fmt::Display for LeftAlone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Sibling => "SMT sibling of a shard's CPU",
-            Self::Quota => "the cgroup's quota has no whole CPU left for it",
             Self::NotAsked => "no more shards were asked for",
             Self::ShardsMax => "no node has more shards",
             Self::Barred(Barred::Offline) => "offline",
@@ -67,6 +67,8 @@ pub enum Caution {
         /// What the quota has.
         whole_cpus: usize,
     },
+    /// The CPUs are others' as well.
+    NotPinned,
 }
 
 impl fmt::Display for Caution {
@@ -78,6 +80,10 @@ impl fmt::Display for Caution {
                 "more shards than the cgroup's quota has whole CPUs ({whole_cpus}): when all are busy the \
                  kernel stops them for a part of each period"
             ),
+            Self::NotPinned => f.write_str(
+                "the cgroup's quota is smaller than its set of CPUs, so others run on them, too: shards \
+                 aren't pinned (Kubernetes: whole CPUs and the static CPU manager)",
+            ),
         }
     }
 }
@@ -85,8 +91,11 @@ impl fmt::Display for Caution {
 /// A placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The shards, by number; one at the least.
+    /// The shards, by number; one at the least. Without pinning they are places that the kernel
+    /// doesn't know of.
     pub seats: Vec<Seat>,
+    /// Whether the shards stay there.
+    pub pinning: Pinning,
     /// The CPUs without a shard.
     pub left: BTreeMap<CpuId, LeftAlone>,
     /// What an operator should know.
@@ -101,13 +110,25 @@ impl Plan {
 
     /// The nodes that the shards' memory is to come from, by shard.
     pub fn memory_nodes(&self) -> Vec<Option<usize>> {
-        self.seats.iter().map(|seat| seat.memory.map(|node| node.0)).collect()
+        self.pinned().iter().map(|seat| seat.memory.map(|node| node.0)).collect()
+    }
+
+    /// The places of the shards that stay there: all of them, or none.
+    pub fn pinned(&self) -> &[Seat] {
+        match self.pinning {
+            Pinning::Pinned => &self.seats,
+            Pinning::Free => &[],
+        }
     }
 }
 
-/// `node 0: CPUs 0-7; node 1: CPUs 8-15`
+/// `node 0: CPUs 0-7; node 1: CPUs 8-15`, or `not pinned`
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pinning {
+            Pinning::Pinned => {}
+            Pinning::Free => return f.write_str("not pinned"),
+        }
         let mut by_node: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
         for seat in &self.seats {
             by_node.entry(seat.node).or_default().push(seat.cpu.0);
@@ -129,8 +150,19 @@ pub fn plan(topology: &Topology, shards: ShardCount) -> Plan {
         ShardCount::Fixed(count) => count.get(),
     };
     let seats = take_seats(topology, &cores, count);
-    let left = left_alone(topology, &seats, ceiling.reason);
-    Plan { left, cautions: cautions(topology, seats.len()), seats }
+    let pinning = pinning(topology);
+    let left = match pinning {
+        Pinning::Pinned => left_alone(topology, &seats, ceiling.reason),
+        Pinning::Free => barred(topology),
+    };
+    Plan { left, cautions: cautions(topology, seats.len(), pinning), seats, pinning }
+}
+
+fn pinning(topology: &Topology) -> Pinning {
+    match topology.quota {
+        Some(quota) if quota.whole_cpus() < topology.allowed_cpus() => Pinning::Free,
+        Some(_) | None => Pinning::Pinned,
+    }
 }
 
 /// How many shards there may be, and what a CPU is told that would be one more.
@@ -144,8 +176,8 @@ impl Ceiling {
         let quota = topology.quota.map_or(usize::MAX, |quota| quota.whole_cpus());
         match shards {
             ShardCount::Fixed(count) => Self { shards: count.get(), reason: LeftAlone::NotAsked },
-            ShardCount::PerCore if quota < SHARDS_MAX => Self { shards: quota, reason: LeftAlone::Quota },
-            ShardCount::PerCore => Self { shards: SHARDS_MAX, reason: LeftAlone::ShardsMax },
+            // A quota that leaves CPUs over pins nothing, and so leaves none alone.
+            ShardCount::PerCore => Self { shards: quota.min(SHARDS_MAX), reason: LeftAlone::ShardsMax },
         }
     }
 }
@@ -192,10 +224,13 @@ fn memory_for(topology: &Topology, node: NodeId) -> Option<NodeId> {
     usable().map(|memory| memory.id).min_by_key(|memory| (topology.distance(node, *memory), *memory))
 }
 
+fn barred(topology: &Topology) -> BTreeMap<CpuId, LeftAlone> {
+    topology.barred.iter().map(|(cpu, barred)| (*cpu, LeftAlone::Barred(*barred))).collect()
+}
+
 fn left_alone(topology: &Topology, seats: &[Seat], beyond: LeftAlone) -> BTreeMap<CpuId, LeftAlone> {
     let runs_a_shard = |cpu: &CpuId| seats.iter().any(|seat| seat.cpu == *cpu);
-    let mut left: BTreeMap<_, _> =
-        topology.barred.iter().map(|(cpu, barred)| (*cpu, LeftAlone::Barred(*barred))).collect();
+    let mut left = barred(topology);
     for core in &topology.cores {
         let reason = if core.cpus.iter().any(runs_a_shard) { LeftAlone::Sibling } else { beyond };
         left.extend(core.cpus.iter().filter(|cpu| !runs_a_shard(cpu)).map(|cpu| (*cpu, reason)));
@@ -203,10 +238,14 @@ fn left_alone(topology: &Topology, seats: &[Seat], beyond: LeftAlone) -> BTreeMa
     left
 }
 
-fn cautions(topology: &Topology, shards: usize) -> Vec<Caution> {
+fn cautions(topology: &Topology, shards: usize, pinning: Pinning) -> Vec<Caution> {
     let cpus = topology.allowed_cpus();
     let whole_cpus = topology.quota.map_or(usize::MAX, |quota| quota.whole_cpus());
     let shared = (shards > cpus).then_some(Caution::SharedCpus { cpus });
     let above = (shards > whole_cpus).then_some(Caution::AboveQuota { whole_cpus });
-    shared.into_iter().chain(above).collect()
+    let free = match pinning {
+        Pinning::Pinned => None,
+        Pinning::Free => Some(Caution::NotPinned),
+    };
+    shared.into_iter().chain(above).chain(free).collect()
 }

@@ -39,20 +39,39 @@ fn two_cores_on_one_node_get_a_shard_each() {
 }
 
 #[test]
-fn a_quota_bounds_the_shards_and_the_rest_is_left_alone() {
+fn a_quota_bounds_the_shards_and_they_are_not_pinned_to_cpus_that_others_use_too() {
     let container =
         machine(1, 8, 1).file(V2.0, V2.1).file("sys/fs/cgroup/pods/node/cpu.max", "200000 100000");
-    check(&container, ShardCount::PerCore, "node 0: CPUs 0-1", &[(LeftAlone::Quota, "2-7")]);
-    let forced = check(&container, fixed(4), "node 0: CPUs 0-3", &[(LeftAlone::NotAsked, "4-7")]);
-    assert_eq!(forced.cautions, [Caution::AboveQuota { whole_cpus: 2 }]);
+    let bounded = check(&container, ShardCount::PerCore, "not pinned", &[]);
+    assert_eq!((bounded.seats.len(), &bounded.cautions[..]), (2, &[Caution::NotPinned][..]));
+    assert_eq!((bounded.pinned(), bounded.memory_nodes()), (&[][..], vec![]));
+    let forced = check(&container, fixed(4), "not pinned", &[]);
+    assert_eq!(forced.cautions, [Caution::AboveQuota { whole_cpus: 2 }, Caution::NotPinned]);
+}
+
+/// As the kubelet's static CPU manager gives them.
+#[test]
+fn a_quota_of_all_cpus_that_may_be_used_leaves_the_shards_pinned() {
+    let exclusive = machine(1, 8, 2)
+        .file(V2.0, V2.1)
+        .file("sys/fs/cgroup/pods/node/cpuset.cpus.effective", "2-3,10-11")
+        .file("sys/fs/cgroup/pods/node/cpu.max", "400000 100000");
+    let left = [(LeftAlone::Sibling, "10-11"), (LeftAlone::Barred(Barred::ByCpuset), "0-1,4-9,12-15")];
+    let plan = check(&exclusive, ShardCount::PerCore, "node 0: CPUs 2-3", &left);
+    assert_eq!(plan.cautions, []);
 }
 
 #[test]
 fn a_quota_below_one_cpu_leaves_one_shard_and_part_of_a_cpu_leaves_none() {
-    for (cpu_max, cpus) in [("50000 100000", "0"), ("399999 100000", "0-2"), ("max 100000", "0-7")] {
+    for (cpu_max, shards, placed) in [
+        ("50000 100000", 1, "not pinned"),
+        ("399999 100000", 3, "not pinned"),
+        ("800000 100000", 8, "node 0: CPUs 0-7"),
+        ("max 100000", 8, "node 0: CPUs 0-7"),
+    ] {
         let container = machine(1, 8, 1).file(V2.0, V2.1).file("sys/fs/cgroup/pods/cpu.max", cpu_max);
         let plan = plan(&container.topology(), ShardCount::PerCore);
-        assert_eq!(plan.to_string(), format!("node 0: CPUs {cpus}"), "{cpu_max}");
+        assert_eq!((plan.seats.len(), plan.to_string().as_str()), (shards, placed), "{cpu_max}");
     }
 }
 
@@ -338,6 +357,28 @@ without a shard: offline
    11
 ";
     assert_eq!(shown, expect);
+}
+
+#[test]
+fn a_picture_of_shards_that_are_not_pinned_puts_them_nowhere_and_says_why() {
+    let container = machine(1, 3, 2).file(V2.0, V2.1).file("sys/fs/cgroup/pods/cpu.max", "200000 100000");
+    let expect = "\
+1 node, 3 usable cores, 6 usable CPUs, a quota of 2.0 CPUs: 2 shards
+
+node 0   16.0 GiB, 3 usable cores
+   0+3   1+4   2+5
+
+caution:
+   the cgroup's quota is smaller than its set of CPUs, so others run on them,
+   too: shards aren't pinned (Kubernetes: whole CPUs and the static CPU manager)
+";
+    assert_eq!(picture_of(&container, ShardCount::PerCore), expect);
+    let topology = container.topology();
+    let plan = plan(&topology, ShardCount::PerCore);
+    let json: serde_json::Value =
+        serde_json::from_str(&Picture { topology: &topology, plan: &plan }.json()).unwrap();
+    let nowhere = serde_json::json!({"shard": 1, "cpu": null, "node": null, "memory_node": null});
+    assert_eq!((&json["shards"][1], &json["without_a_shard"]), (&nowhere, &serde_json::json!([])));
 }
 
 #[test]

@@ -41,11 +41,23 @@ pub enum Preemption {
     GlommioDefault,
 }
 
+/// Whether an executor's thread stays on its CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pinning {
+    /// It does.
+    #[default]
+    Pinned,
+    /// The kernel moves it among all CPUs that the process may use.
+    Free,
+}
+
 /// How the executors are set up.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The CPU of each executor, by number. A CPU may stand more than once.
     pub cpus: Vec<usize>,
+    /// Whether they stay there.
+    pub pinning: Pinning,
     /// The NUMA node that each executor's memory is to come from, if one is preferred. Beyond the
     /// list's end none is.
     pub memory_nodes: Vec<Option<usize>>,
@@ -68,6 +80,7 @@ impl Options {
     pub fn on_cpus(cpus: Vec<usize>) -> Self {
         Self {
             cpus,
+            pinning: Pinning::default(),
             memory_nodes: Vec::new(),
             preemption: Preemption::default(),
             lane_capacity: LANE_CAPACITY,
@@ -307,7 +320,11 @@ fn make(cpu: usize, options: &Options) -> Result<LocalExecutor, String> {
     /// Far enough never to come, near enough for the kernel's time arithmetic (`Duration::MAX` isn't).
     const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-    let builder = LocalExecutorBuilder::new(Placement::Fixed(cpu))
+    let placement = match options.pinning {
+        Pinning::Pinned => Placement::Fixed(cpu),
+        Pinning::Free => Placement::Unbound,
+    };
+    let builder = LocalExecutorBuilder::new(placement)
         .spin_before_park(options.spin_before_park)
         .io_memory(options.io_memory_bytes)
         // Not on the executor's own CPU: a blocking call is to delay nobody there.
@@ -325,7 +342,10 @@ fn make(cpu: usize, options: &Options) -> Result<LocalExecutor, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::runtime::cpus::affinity_mask;
 
     /// What `cpus` come to.
     fn check(cpus: Vec<usize>) -> Result<Vec<usize>, RunError> {
@@ -341,6 +361,23 @@ mod tests {
     #[test]
     fn executors_give_their_outputs_in_order() {
         assert_eq!(check(vec![0, 0, 0]).unwrap(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn executors_that_are_not_pinned_may_use_every_cpu_of_the_process() {
+        let allowed = |pinning| {
+            let options = Options {
+                pinning,
+                io_memory_bytes: 64 << 10,
+                start_timeout: Duration::from_secs(30),
+                ..Options::on_cpus(vec![0, 0])
+            };
+            let start = |_: Executor<()>| async { affinity_mask().expect("the kernel tells it") };
+            run(&options, &Shutdown::new(), start).unwrap()
+        };
+        let process = affinity_mask().unwrap();
+        assert_eq!(allowed(Pinning::Free), [process.clone(), process]);
+        assert_eq!(allowed(Pinning::Pinned), [BTreeSet::from([0]), BTreeSet::from([0])]);
     }
 
     #[test]

@@ -50,7 +50,7 @@ mod wake_count;
 
 pub use counters::{Counts, counts};
 pub use cpu_time::thread_cpu_time;
-pub use executors::{Executor, Options, Preemption, RunError, run};
+pub use executors::{Executor, Options, Pinning, Preemption, RunError, run};
 pub use http::{HttpLimits, HttpServer};
 pub use io::Stream;
 pub use lanes::{Delivery, LaneReceivers, LaneSenders, Refused};

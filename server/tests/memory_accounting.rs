@@ -4,10 +4,12 @@
 //! One test, in a process of its own: it measures the process.
 
 use std::cell::RefCell;
+use std::path::Path;
 use std::rc::Rc;
 
 use silverback::host::Alone;
 use silverback::message::{LabelSource, LabelSpan, PartSeries, WriteBody};
+use silverback::metrics;
 use silverback::model::{Labels, Sample, SeriesIdHasher, ShardId};
 use silverback::shard::append::TimeBounds;
 use silverback::shard::{Shard, maintenance};
@@ -77,9 +79,7 @@ fn long(i: usize) -> Labels {
 }
 
 fn resident_bytes() -> usize {
-    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux tells a process its memory");
-    let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * 4096
+    metrics::resident_bytes(Path::new(metrics::PROC)).expect("Linux tells a process its memory") as usize
 }
 
 /// What the allocator may hold beside what grows with the series: pages of each size that were full

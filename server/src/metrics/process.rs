@@ -12,9 +12,6 @@ pub const PROC: &str = "/proc";
 /// The kernel's unit in `stat`: a constant of its interface, whatever its own tick is.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Pages of memory as x86-64 and most arm64 kernels count them.
-const PAGE_BYTES: u64 = 4096;
-
 /// The process' families, read below `proc_root`.
 pub fn process_families(proc_root: &Path) -> Vec<Family> {
     let own = proc_root.join("self");
@@ -58,11 +55,11 @@ pub fn process_families(proc_root: &Path) -> Vec<Family> {
     families.into_iter().flatten().collect()
 }
 
-/// The process' resident memory; a reading of one short file.
+/// The process' resident memory. Not by `statm`: that counts pages, and those of arm64 kernels have 4,
+/// 16 or 64 KiB.
 pub fn resident_bytes(proc_root: &Path) -> Option<u64> {
-    let statm = std::fs::read_to_string(proc_root.join("self/statm")).ok()?;
-    let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
-    Some(pages * PAGE_BYTES)
+    let status = std::fs::read_to_string(proc_root.join("self/status")).ok()?;
+    status_kib(&status, "VmRSS:").map(|kib| kib << 10)
 }
 
 fn family(name: &'static str, kind: Kind, help: &'static str, value: Option<f64>) -> Option<Family> {
@@ -86,9 +83,12 @@ fn stat_field(stat: &str, number: usize) -> Option<f64> {
 }
 
 fn status_bytes(status: &str, key: &str) -> Option<f64> {
+    status_kib(status, key).map(|kib| kib as f64 * 1024.0)
+}
+
+fn status_kib(status: &str, key: &str) -> Option<u64> {
     let value = status.lines().find_map(|line| line.strip_prefix(key))?;
-    let kib: f64 = value.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024.0)
+    value.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
 fn open_fds(fd_dir: &Path) -> Option<f64> {
@@ -119,6 +119,19 @@ mod tests {
         assert_eq!(status_bytes(status, "VmRSS:"), Some(12288.0));
         assert_eq!(status_bytes(status, "VmSize:"), Some(2097152.0));
         assert_eq!(status_bytes(status, "VmSwap:"), None);
+    }
+
+    #[test]
+    fn resident_memory_does_not_depend_on_the_size_of_pages() {
+        let proc_root = std::env::temp_dir().join(format!("silverback-proc-{}", std::process::id()));
+        std::fs::create_dir_all(proc_root.join("self")).unwrap();
+        // As a kernel with pages of 64 KiB tells them.
+        std::fs::write(proc_root.join("self/statm"), "48 3 1 1 0 2 0\n").unwrap();
+        std::fs::write(proc_root.join("self/status"), "VmRSS:\t     192 kB\n").unwrap();
+        let resident = resident_bytes(&proc_root);
+        std::fs::remove_dir_all(&proc_root).unwrap();
+        assert_eq!(resident, Some(192 << 10));
+        assert_eq!(resident_bytes(Path::new("/nonexistent")), None);
     }
 
     #[test]

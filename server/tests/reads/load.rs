@@ -2,7 +2,10 @@
 
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
+
+use silverback::metrics;
 
 use crate::harness::{Node, head, read_answer, send};
 use crate::written::{Series, series, start_ms, write};
@@ -23,8 +26,7 @@ fn write_wide(node: &Node, parts: usize) -> usize {
 }
 
 fn resident_bytes() -> usize {
-    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
-    pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+    metrics::resident_bytes(Path::new(metrics::PROC)).expect("Linux tells a process its memory") as usize
 }
 
 #[test]

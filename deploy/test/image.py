@@ -7,7 +7,12 @@ import tarfile
 
 def image_config():
     """What the image says of its containers."""
-    with tarfile.open(os.environ["IMAGE"]) as image:
+    return whole_config(os.environ["IMAGE"])["config"]
+
+
+def whole_config(path):
+    """What a packed image says of itself."""
+    with tarfile.open(path) as image:
 
         def read(name):
             return json.load(image.extractfile(name))
@@ -16,4 +21,4 @@ def image_config():
             return read("blobs/" + descriptor["digest"].replace(":", "/"))
 
         (manifest,) = read("index.json")["manifests"]
-        return blob(blob(manifest)["config"])["config"]
+        return blob(blob(manifest)["config"])

@@ -4,15 +4,17 @@ import json
 import os
 import stat
 import subprocess
+import tempfile
 import unittest
 from pathlib import Path
 
 import yaml
 
-from chart import CHART, pod, render
-from image import image_config
+from chart import CHART, DEPLOY, pod, render
+from image import image_config, whole_config
 
 ROOT = Path(os.environ["IMAGE_ROOT"])
+PACK = DEPLOY / "image/pack"
 
 
 class Image(unittest.TestCase):
@@ -39,6 +41,16 @@ class Image(unittest.TestCase):
         chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
         self.assertEqual(labels["org.opencontainers.image.version"], told.split()[1])
         self.assertEqual(labels["org.opencontainers.image.version"], chart["appVersion"])
+
+    def test_it_is_for_the_architecture_of_the_node_whichever_machine_packs_it(self):
+        # The kernel's numbers of the machines, where an ELF header has them.
+        for machine, architecture in ((62, "amd64"), (183, "arm64")):
+            with tempfile.TemporaryDirectory() as directory:
+                root, packed = Path(directory, "root"), Path(directory, "image.tar")
+                root.mkdir()
+                (root / "node").write_bytes(b"\x7fELF" + bytes(14) + machine.to_bytes(2, "little"))
+                subprocess.run([PACK, root, packed, "silverback:check", "/node"], check=True)
+                self.assertEqual(whole_config(packed)["architecture"], architecture)
 
     def test_its_bill_of_materials_names_crates_and_debian_s_packages(self):
         bill = json.loads((ROOT / "usr/share/silverback/sbom.cdx.json").read_text())

@@ -29,6 +29,23 @@ fn a_damaged_log_keeps_a_strict_node_from_starting_and_a_salvaging_one_tells_the
     assert_eq!((numbers.len(), numbers.last()), (GROUPS, Some(&(GROUPS as i64 + 1))));
 }
 
+#[test]
+fn a_segment_whose_header_is_damaged_is_gone_once_the_rest_is_salvaged() {
+    let mut written = WrittenLog::new("header");
+    written.overwrite(26, b"damage");
+    let place = format!("wal/{GENERATION}/0/{SEGMENT} at byte 0: the file can't be read");
+    let (code, told) = written.home.run(&ARGUMENTS);
+    assert_eq!(code, 1, "{told}");
+    check_holds(&told, &[&place]);
+
+    let mut node = written.start_with("--wal-recovery=salvage");
+    check_holds(&node.told(), &[&place]);
+    written.counted.write(&mut node, 1);
+    node.kill();
+    let mut node = written.start_with("--wal-recovery=strict");
+    assert_eq!(written.counted.read(&mut node), [GROUPS as i64 + 1], "the segment had all the others");
+}
+
 /// Damages the end as `damage` does, and checks that the node starts all the same.
 fn check_torn(name: &str, damage: impl Fn(&WrittenLog)) {
     let mut written = WrittenLog::new(name);

@@ -151,6 +151,9 @@ impl<D: Defect> Durable<D> {
             Segments::new(place.clone(), host.clone(), log.clone(), Rc::clone(&shelf), replayed.next_seq);
         committer::start(&log, segments, replayed.last, D::ACK, &host).await?;
         let place = CheckpointPlace { segments: place, shelf, bytes_min: 0 };
+        if !lost.is_empty() {
+            checkpoint::write(&shard, &log, &place, &host).await?;
+        }
         Ok(Self { shard, log, place, host, lost, defect: PhantomData })
     }
 }

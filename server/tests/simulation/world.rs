@@ -92,6 +92,10 @@ impl World {
         let (mut stopped, mut came) = self.live_with::<N>(plan, Recovery::Strict);
         if !self.rotten.is_empty() && matches!(came, Came::Refused(_)) {
             (stopped, came) = self.live_with::<N>(plan, Recovery::Salvage);
+            if matches!(came, Came::Serving | Came::Through) {
+                // What was salvaged is written out whole: from now on a strict start is to do.
+                self.rotten.clear();
+            }
         }
         self.judge(plan, stopped, &came);
         match plan.end {

@@ -74,7 +74,8 @@ impl<D: Disk> LogPlace<D> {
         Ok(spares)
     }
 
-    async fn size_of(&self, name: &str) -> Result<u64, DiskError> {
+    /// The size of one of its files.
+    pub async fn size_of(&self, name: &str) -> Result<u64, DiskError> {
         let file = self.disk.open(&self.path(name)).await?;
         let bytes = file.size_bytes().await?;
         file.close().await?;

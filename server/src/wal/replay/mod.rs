@@ -182,7 +182,9 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
     /// Reads a segment: groups that the checkpoint holds are passed over.
     async fn segment(&mut self, seq: u64) -> Result<(), ReplayError> {
         let name = segment_name(seq);
-        let Some(mut reader) = self.open(&name, seq, segment_header).await? else { return Ok(()) };
+        let Some(mut reader) = self.open(&name, seq, segment_header).await? else {
+            return self.shelve_unread(&name, seq).await;
+        };
         let block_bytes = reader.block_bytes();
         let mut last = None;
         loop {
@@ -255,6 +257,14 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
             Some(last) => self.found.shelf.kept.push_back(Kept { seq, last, bytes }),
             None => self.found.shelf.spares.push(Spare { name: name.into(), bytes }),
         }
+    }
+
+    /// One that can't be read stays until what was salvaged is in a checkpoint: were it never let go of,
+    /// each later start would find the same damage.
+    async fn shelve_unread(&mut self, name: &str, seq: u64) -> Result<(), ReplayError> {
+        let bytes = self.place.size_of(name).await?;
+        self.found.shelf.kept.push_back(Kept { seq, last: Lsn(self.expected - 1), bytes });
+        Ok(())
     }
 
     fn finish(mut self) -> Result<Replayed, ReplayError> {

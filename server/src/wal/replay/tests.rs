@@ -184,6 +184,16 @@ fn a_segment_without_its_header_is_damage() {
 }
 
 #[test]
+fn a_segment_that_can_t_be_read_is_let_go_of_with_those_before_what_comes_next() {
+    let log = TestLog::with_groups(8);
+    log.overwrite(2, 12, &[0xff; 20]);
+    let (found, _) = log.replay(WalRecovery::Salvage).unwrap();
+    let kept = |segment: &Kept| (segment.seq, segment.last.0, segment.bytes);
+    let kept: Vec<_> = found.shelf.kept.iter().map(kept).collect();
+    assert_eq!(kept, [(1, 3, SEGMENT_BYTES), (2, 3, SEGMENT_BYTES), (3, 8, SEGMENT_BYTES)]);
+}
+
+#[test]
 fn a_segment_of_another_data_directory_is_refused_whatever_the_recovery() {
     let log = TestLog::with_groups(2);
     let other = SegmentHeader { seq: 1, ..log.place.header }.encode(SEED + 1);

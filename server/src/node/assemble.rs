@@ -31,8 +31,8 @@ use crate::runtime::{
     Slicer,
 };
 use crate::shard::{Inbox, ReplyTo, Shard, Worker};
+use crate::wal::DiskLog;
 use crate::wal::progress::ReplayProgress;
-use crate::wal::{DiskLog, Log};
 
 /// The tenant of requests that name none.
 const DEFAULT_TENANT: &str = "";
@@ -224,12 +224,10 @@ fn start_recovery(
 
 /// Lets what waits for the disk get there.
 async fn close(shared: &Shared, log: &DiskLog) {
-    if let Err(fault) = log.check() {
-        tracing::warn!(%fault, "the write-ahead log takes nothing in at the end");
-        return;
-    }
-    if let Err(elapsed) = runtime::timeout(shared.config.shutdown_timeout, log.close()).await {
-        tracing::error!(%elapsed, "the write-ahead log was not written to its end in time");
+    match runtime::timeout(shared.config.shutdown_timeout, log.close()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(fault)) => tracing::warn!(%fault, "the write-ahead log takes nothing in at the end"),
+        Err(elapsed) => tracing::error!(%elapsed, "the write-ahead log was not written to its end in time"),
     }
 }
 

@@ -64,20 +64,23 @@ impl CheckpointWish {
     }
 }
 
-/// How many times the size with which a checkpoint is due the log may reach without one.
-const OVERDUE_MAX: u64 = 4;
+/// How many times the size with which a checkpoint is due the log may grow by before it is written.
+const OVERDUE_GROWTH_MAX: u64 = 3;
 
 /// Whether a checkpoint is worth its while: the log is as large as the shard, or many refs wait, or
-/// somebody asked. Bounds the log by as much more.
+/// somebody asked.
 pub fn is_due<D>(shard: &Shard, log: &DiskLog, place: &CheckpointPlace<D>) -> bool {
-    let due_bytes = place.bytes_min.max(shard.memory_bytes().total() as u64);
-    log.set_bytes_max(due_bytes.saturating_mul(OVERDUE_MAX));
-    log.counts().since_checkpoint_bytes >= due_bytes
+    log.counts().since_checkpoint_bytes >= due_bytes(shard, place)
         || shard.removed.len() >= REMOVED_MIN.max(shard.store.size().series / 4)
         || log.counts().checkpoints < shard.checkpoints.wanted
 }
 
-/// Writes a checkpoint and lets go of what it makes superfluous.
+fn due_bytes<D>(shard: &Shard, place: &CheckpointPlace<D>) -> u64 {
+    place.bytes_min.max(shard.memory_bytes().total() as u64)
+}
+
+/// Writes a checkpoint and lets go of what it makes superfluous. Bounds the log until it is there,
+/// from its length now on: it may be long because none was due, and that is no reason to refuse writes.
 pub async fn write<D: Disk, H: Host>(
     shard: &Rc<RefCell<Shard>>,
     log: &DiskLog,
@@ -101,6 +104,9 @@ async fn write_and_count<D: Disk, H: Host>(
     place: &CheckpointPlace<D>,
     host: &H,
 ) -> Result<Lsn, CheckpointError> {
+    let due_bytes = due_bytes(&shard.borrow(), place);
+    let length_bytes = log.counts().since_checkpoint_bytes.max(due_bytes);
+    log.bound(length_bytes.saturating_add(due_bytes.saturating_mul(OVERDUE_GROWTH_MAX)));
     // With all earlier groups on disk, the one that is filled now names no series that was gone
     // before the last checkpoint.
     log.flush().await?;
@@ -121,8 +127,8 @@ async fn write_and_count<D: Disk, H: Host>(
     log.count(|counts| {
         counts.checkpoints += 1;
         counts.checkpoint_bytes = bytes;
-        counts.since_checkpoint_bytes = counts.written_bytes - written_before;
     });
+    log.begin_behind_checkpoint(log.counts().written_bytes - written_before);
     Ok(first)
 }
 

@@ -5,7 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::wal::LogError;
 
-/// Shared by the logs of a node. Touched when a log's standing changes, never on a write's way.
+/// Shared by the logs of a node. Touched when a log begins or ends to take writes in, never on a
+/// write's way.
 #[derive(Debug, Default)]
 pub struct LogHealth {
     /// How many there are in `faults`: asked for far more often than these.

@@ -34,8 +34,11 @@ struct State {
     filling: Cell<Lsn>,
     /// The last group that is on disk.
     durable: Cell<Lsn>,
-    /// With more than this behind the last checkpoint it takes nothing in.
-    bytes_max: Cell<u64>,
+    /// With more than this behind the last checkpoint it takes nothing in. `None`: no checkpoint was
+    /// tried since that one.
+    bytes_max: Cell<Option<u64>>,
+    /// Why it takes nothing in, as its health knows it.
+    told: RefCell<Option<LogError>>,
     closing: Cell<bool>,
     has_ended: Cell<bool>,
     /// Somebody waits for what the journal holds.
@@ -49,15 +52,6 @@ struct State {
 enum Standing {
     Open,
     Shut(LogError),
-}
-
-impl Standing {
-    fn fault(&self) -> Option<&LogError> {
-        match self {
-            Self::Open => None,
-            Self::Shut(error) => Some(error),
-        }
-    }
 }
 
 /// What a log did since the start, and its size now.
@@ -97,7 +91,8 @@ impl DiskLog {
                 standing: RefCell::new(Standing::Shut(LogError::Replaying)),
                 filling: Cell::new(Lsn(1)),
                 durable: Cell::default(),
-                bytes_max: Cell::new(u64::MAX),
+                bytes_max: Cell::default(),
+                told: RefCell::new(Some(LogError::Replaying)),
                 closing: Cell::new(false),
                 has_ended: Cell::new(false),
                 is_wanted: Cell::new(false),
@@ -114,16 +109,28 @@ impl DiskLog {
         self.state.durable.set(last);
     }
 
-    /// Bounds what may stand behind the last checkpoint.
-    pub fn set_bytes_max(&self, bytes: u64) {
-        self.state.bytes_max.set(bytes);
+    /// Bounds what may stand behind the last checkpoint until there is a newer one. A bound that it
+    /// has already stays: attempts that fail must not raise it.
+    pub fn bound(&self, bytes_max: u64) {
+        let former = self.state.bytes_max.get();
+        self.state.bytes_max.set(former.or(Some(bytes_max)));
+        self.tell_health();
+    }
+
+    /// There is a checkpoint, with so many bytes behind it.
+    pub fn begin_behind_checkpoint(&self, bytes: u64) {
+        self.state.bytes_max.set(None);
+        self.count(|counts| counts.since_checkpoint_bytes = bytes);
     }
 
     /// Lets the committer end once all is on disk, and waits for it. Nothing may be written to the
-    /// journal any more.
-    pub async fn close(&self) {
+    /// journal any more. An error: what waits doesn't get there.
+    pub async fn close(&self) -> Result<(), LogError> {
         self.state.closing.set(true);
         self.wake_committer();
+        if let Standing::Shut(error) = &*self.state.standing.borrow() {
+            return Err(error.clone());
+        }
         poll_fn(|context| match self.state.has_ended.get() {
             true => Poll::Ready(()),
             false => {
@@ -132,6 +139,7 @@ impl DiskLog {
             }
         })
         .await;
+        Ok(())
     }
 
     /// The committer has ended.
@@ -160,6 +168,7 @@ impl DiskLog {
         let mut counts = self.state.counts.get();
         change(&mut counts);
         self.state.counts.set(counts);
+        self.tell_health();
     }
 
     /// Says whether it takes anything in, and tells those who wait.
@@ -168,13 +177,22 @@ impl DiskLog {
             Ok(()) => Standing::Open,
             Err(error) => Standing::Shut(error),
         };
-        let former = self.state.standing.replace(standing);
-        let now = self.state.standing.borrow();
-        if former != *now {
-            self.state.health.changed(former.fault(), now.fault());
-        }
-        drop(now);
+        self.state.standing.replace(standing);
+        self.tell_health();
         self.wake_waiting();
+    }
+
+    fn tell_health(&self) {
+        let (now, mut told) = (self.check().err(), self.state.told.borrow_mut());
+        if *told != now {
+            self.state.health.changed(told.as_ref(), now.as_ref());
+            *told = now;
+        }
+    }
+
+    fn is_too_long(&self) -> bool {
+        let bytes = self.counts().since_checkpoint_bytes;
+        self.state.bytes_max.get().is_some_and(|bytes_max| bytes > bytes_max)
     }
 
     /// Waits for something to commit: all of it is wanted, or it has grown large, or the log is
@@ -272,10 +290,9 @@ impl Log for DiskLog {
     type Journal = Group;
 
     fn check(&self) -> Result<(), LogError> {
-        let since_checkpoint_bytes = self.counts().since_checkpoint_bytes;
         match &*self.state.standing.borrow() {
-            Standing::Open if since_checkpoint_bytes > self.state.bytes_max.get() => {
-                Err(LogError::TooLong(since_checkpoint_bytes >> 20))
+            Standing::Open if self.is_too_long() => {
+                Err(LogError::TooLong(self.counts().since_checkpoint_bytes >> 20))
             }
             Standing::Open => Ok(()),
             Standing::Shut(error) => Err(error.clone()),

@@ -54,10 +54,10 @@ pub enum LogError {
     /// The disk is full. What was appended is kept in memory and written once there is room.
     #[error("the disk of the write-ahead log is full ({0}); writes are taken in again when there is room")]
     Full(Box<str>),
-    /// It has grown beyond its bound, for no checkpoint could be written.
+    /// It has grown beyond its bound, for a checkpoint that was tried is not written.
     #[error(
-        "the write-ahead log has grown to {0} MiB and no checkpoint could be written (the node's log tells why); \
-         writes are taken in again after one"
+        "the write-ahead log has grown to {0} MiB and its next checkpoint is not written yet (the node's log tells \
+         of those that failed); writes are taken in again after it"
     )]
     TooLong(u64),
     /// The disk refused a write or a sync; the log takes nothing more.

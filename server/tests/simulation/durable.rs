@@ -110,7 +110,8 @@ impl<D: Defect> Node for Durable<D> {
     }
 
     async fn close(&self) {
-        self.log.close().await;
+        // Why it takes nothing in was told to whoever wrote.
+        drop(self.log.close().await);
     }
 }
 
@@ -150,7 +151,7 @@ impl<D: Defect> Durable<D> {
         let segments =
             Segments::new(place.clone(), host.clone(), log.clone(), Rc::clone(&shelf), replayed.next_seq);
         committer::start(&log, segments, replayed.last, D::ACK, &host).await?;
-        let place = CheckpointPlace { segments: place, shelf, bytes_min: 0 };
+        let place = CheckpointPlace { segments: place, shelf, bytes_min: u64::MAX };
         if !lost.is_empty() {
             checkpoint::write(&shard, &log, &place, &host).await?;
         }

@@ -16,6 +16,7 @@ mod executor;
 mod fleet;
 mod found;
 mod life;
+mod log;
 mod node;
 mod oracle;
 mod plan;

@@ -96,7 +96,7 @@ impl Replayable {
         Ok(SimCore {
             shard: self.shard,
             log,
-            place: CheckpointPlace { segments: place, shelf, bytes_min: 0 },
+            place: CheckpointPlace { segments: place, shelf, bytes_min: u64::MAX },
         })
     }
 }

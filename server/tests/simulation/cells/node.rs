@@ -156,7 +156,8 @@ impl SimNode {
     pub async fn close(&self) {
         self.inboxes.iter().for_each(|inbox| inbox.close());
         for core in &self.cores {
-            core.log.close().await;
+            // Why it takes nothing in was told to whoever wrote.
+            drop(core.log.close().await);
         }
         self.mesh.close();
     }

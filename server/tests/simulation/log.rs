@@ -1,0 +1,160 @@
+//! A log alone on the simulated disk: what it does where the disk is full, where checkpoints fail, and
+//! where it has become too long.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use silverback::config::AckMode;
+use silverback::disk::Disk;
+use silverback::host::Host;
+use silverback::model::{Sample, SeriesRef, ShardId};
+use silverback::shard::Shard;
+use silverback::shard::checkpoint::{self, CheckpointError, CheckpointPlace};
+use silverback::wal::committer;
+use silverback::wal::frame::FrameKey;
+use silverback::wal::health::LogHealth;
+use silverback::wal::segment::SegmentHeader;
+use silverback::wal::segments::{SegmentPlace, Segments};
+use silverback::wal::{DiskLog, Journal, Log, LogError, Lsn};
+
+use crate::disk::SimDisk;
+use crate::executor::{Executor, SimHost, Stopped};
+use crate::random::Random;
+use crate::trace::{Shown, Trace};
+
+const NODE_SEED: u64 = 7;
+
+/// The header's block and eleven small groups.
+const SEGMENT_BLOCKS: u64 = 12;
+
+/// With so much behind the last checkpoint the next one is due.
+const DUE_BYTES: u64 = 1 << 40;
+
+struct LoneLog {
+    ack: AckMode,
+    log: DiskLog,
+    health: Arc<LogHealth>,
+    shard: Rc<RefCell<Shard>>,
+    place: CheckpointPlace<SimDisk>,
+    disk: SimDisk,
+    host: SimHost,
+}
+
+/// Runs a test on a log in an empty directory, and the log to its end.
+fn check(ack: AckMode, test: impl AsyncFnOnce(&LoneLog) + 'static) {
+    let mut executor = Executor::new(Random::new(1), 0);
+    let (host, disk) = (executor.host(), SimDisk::new(Random::new(2), Trace::new(Shown::Hidden)));
+    executor.host().spawn(async move {
+        let log = LoneLog::new(ack, disk, host).await;
+        test(&log).await;
+        log.log.close().await.unwrap();
+    });
+    assert_eq!(executor.run(|| false), Stopped::Finished);
+}
+
+impl LoneLog {
+    async fn new(ack: AckMode, disk: SimDisk, host: SimHost) -> Self {
+        disk.create_dir("log").await.unwrap();
+        let block_bytes = disk.block_bytes();
+        let segments = SegmentPlace {
+            disk: disk.clone(),
+            dir: "log".into(),
+            seed: NODE_SEED,
+            key: FrameKey::new(NODE_SEED),
+            header: SegmentHeader { shard: 0, shards: 1, seq: 0, block_bytes: block_bytes as u32 },
+            segment_bytes: SEGMENT_BLOCKS * block_bytes as u64,
+        };
+        let health = Arc::<LogHealth>::default();
+        Self {
+            ack,
+            log: DiskLog::new(ack, Arc::clone(&health)),
+            health,
+            shard: Rc::new(RefCell::new(Shard::new(ShardId(0), usize::MAX))),
+            place: CheckpointPlace { segments, shelf: Rc::default(), bytes_min: DUE_BYTES },
+            disk,
+            host,
+        }
+    }
+
+    async fn open(&self) {
+        let (place, shelf) = (self.place.segments.clone(), Rc::clone(&self.place.shelf));
+        let segments = Segments::new(place, self.host.clone(), self.log.clone(), shelf, 1);
+        committer::start(&self.log, segments, Lsn(0), self.ack, &self.host).await.unwrap();
+    }
+
+    fn append(&self) {
+        self.log.journal().stored(SeriesRef(0), Sample::new(1, 1.0));
+    }
+
+    async fn write_group(&self) {
+        self.append();
+        self.log.flush().await.unwrap();
+    }
+
+    async fn checkpoint(&self) -> Result<(), CheckpointError> {
+        checkpoint::write(&self.shard, &self.log, &self.place, &self.host).await
+    }
+
+    fn grow(&self, bytes: u64) {
+        self.log.count(|counts| counts.since_checkpoint_bytes += bytes);
+    }
+
+    /// Whether it takes writes, and whether its health says so too.
+    fn takes_writes(&self) -> bool {
+        let takes_writes = self.log.check().is_ok();
+        assert_eq!(self.health.shut(), usize::from(!takes_writes));
+        takes_writes
+    }
+
+    async fn pass(&self, time: Duration) {
+        self.host.sleep(time).await;
+    }
+
+    /// Makes the disk full but for so many bytes.
+    fn fill(&self, left_bytes: usize) {
+        let capacity_bytes = Some(self.disk.used_bytes() + left_bytes);
+        self.disk.set_faults(|faults| faults.capacity_bytes = capacity_bytes);
+    }
+
+    fn make_room(&self) {
+        self.disk.set_faults(|faults| faults.capacity_bytes = None);
+    }
+}
+
+#[test]
+fn a_long_log_takes_writes_until_checkpoints_fail_and_it_grows_on() {
+    check(AckMode::Durable, async |log| {
+        log.open().await;
+        log.grow(100 * DUE_BYTES);
+        assert!(checkpoint::is_due(&log.shard.borrow(), &log.log, &log.place));
+        assert!(log.takes_writes(), "none was tried");
+        log.fill(0);
+        for _ in 0..3 {
+            assert!(log.checkpoint().await.is_err());
+            log.grow(DUE_BYTES);
+            assert!(log.takes_writes());
+        }
+        assert!(log.checkpoint().await.is_err());
+        log.grow(1);
+        assert!(!log.takes_writes());
+        assert!(matches!(log.log.check(), Err(LogError::TooLong(_))));
+        log.make_room();
+        log.checkpoint().await.unwrap();
+        assert!(log.takes_writes());
+    });
+}
+
+#[test]
+fn a_log_that_is_too_long_is_written_to_its_end() {
+    check(AckMode::Memory, async |log| {
+        log.open().await;
+        log.append();
+        log.log.bound(0);
+        log.grow(1);
+        assert!(!log.takes_writes());
+        assert_eq!(log.log.close().await, Ok(()));
+        assert_eq!(log.log.durable(), Lsn(1));
+    });
+}

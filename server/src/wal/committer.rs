@@ -12,7 +12,7 @@ use crate::host::Host;
 use crate::wal::log::{DiskLog, Work};
 use crate::wal::record::Group;
 use crate::wal::segments::Segments;
-use crate::wal::{Log, LogError, Lsn};
+use crate::wal::{LogError, Lsn};
 
 /// How long a full disk is left alone before the next attempt.
 const FULL_DISK_RETRY: Duration = Duration::from_millis(500);
@@ -48,7 +48,7 @@ async fn run<D: Disk, H: Host>(log: DiskLog, mut segments: Segments<D, H>, host:
 }
 
 async fn commit_groups<D: Disk, H: Host>(log: &DiskLog, segments: &mut Segments<D, H>, host: &H) {
-    while log.check().is_err() && !log.is_closing() {
+    while !segments.has_begun() && !log.is_closing() {
         match segments.begin().await {
             Ok(()) => log.stand(Ok(())),
             Err(error) if error.is_full() => wait_for_room(log, host, &error).await,

@@ -140,6 +140,11 @@ impl<D: Disk, H: Host> Segments<D, H> {
         self.rotate(0, Lsn(0)).await
     }
 
+    /// Whether there is a segment to write to.
+    pub fn has_begun(&self) -> bool {
+        self.current.is_some()
+    }
+
     /// Writes a group as one frame and syncs it. Tells the bytes that it takes. After an error the
     /// same group may be written again: it goes to the same place.
     pub async fn write(&mut self, lsn: Lsn, group: &mut Group) -> Result<u64, DiskError> {

@@ -158,3 +158,20 @@ fn a_log_that_is_too_long_is_written_to_its_end() {
         assert_eq!(log.log.durable(), Lsn(1));
     });
 }
+
+#[test]
+fn a_log_that_is_too_long_begins_once_the_disk_has_room() {
+    check(AckMode::Durable, async |log| {
+        log.log.bound(0);
+        log.grow(1);
+        log.fill(0);
+        log.open().await;
+        log.pass(Duration::from_secs(2)).await;
+        log.make_room();
+        log.pass(Duration::from_secs(1)).await;
+        assert_eq!(log.disk.files().len(), 1, "one segment, and nothing more of the room");
+        log.log.begin_behind_checkpoint(0);
+        assert!(log.takes_writes());
+        log.write_group().await;
+    });
+}

@@ -23,6 +23,10 @@ const ZEROS: &[u8] = &[0; 256 << 10];
 /// How often a commit that needs the next segment looks whether it is made.
 const AHEAD_POLL: Duration = Duration::from_millis(1);
 
+/// How long nobody tries to make the next segment ahead after an attempt that failed. Each one on a full
+/// disk takes what room is left for a moment, and others want it.
+const AHEAD_RETRY: Duration = Duration::from_secs(5);
+
 /// Where a shard's segments lie and what they are made as.
 #[derive(Debug, Clone)]
 pub struct SegmentPlace<D> {
@@ -114,12 +118,23 @@ struct Current<F> {
 /// The next segment.
 #[derive(Debug)]
 enum Ahead<F> {
-    /// Nobody has begun to make it.
-    Unmade,
+    /// Nobody has begun to make it, and nobody is to before this time of the host's clock.
+    Unmade { not_before_us: u64 },
     /// A background job makes it.
     Making,
     /// It is there, with its header.
     Made(F, u64),
+}
+
+impl<F> Ahead<F> {
+    const UNMADE: Self = Self::Unmade { not_before_us: 0 };
+
+    fn may_be_made(&self, now_us: u64) -> bool {
+        match self {
+            Self::Unmade { not_before_us } => *not_before_us <= now_us,
+            Self::Making | Self::Made(..) => false,
+        }
+    }
 }
 
 impl<D: Disk, H: Host> Segments<D, H> {
@@ -131,7 +146,7 @@ impl<D: Disk, H: Host> Segments<D, H> {
         shelf: Rc<RefCell<Shelf>>,
         next_seq: u64,
     ) -> Self {
-        let ahead = Rc::new(RefCell::new(Ahead::Unmade));
+        let ahead = Rc::new(RefCell::new(Ahead::UNMADE));
         Self { place, host, log, shelf, current: None, ahead, next_seq }
     }
 
@@ -168,7 +183,8 @@ impl<D: Disk, H: Host> Segments<D, H> {
     pub fn look_ahead(&mut self) {
         let Some(current) = &self.current else { return };
         let mut ahead = self.ahead.borrow_mut();
-        if current.at * 2 < current.bytes || !matches!(*ahead, Ahead::Unmade) {
+        let is_half_used = current.at * 2 >= current.bytes;
+        if !is_half_used || !ahead.may_be_made(self.host.monotonic_us()) {
             return;
         }
         *ahead = Ahead::Making;
@@ -181,7 +197,7 @@ impl<D: Disk, H: Host> Segments<D, H> {
                 Ok((file, bytes)) => Ahead::Made(file, bytes),
                 Err(error) => {
                     crate::warn_limited!(%error, "the next segment of the write-ahead log can't be made yet");
-                    Ahead::Unmade
+                    Ahead::Unmade { not_before_us: host.monotonic_us() + AHEAD_RETRY.as_micros() as u64 }
                 }
             };
         });
@@ -209,7 +225,7 @@ impl<D: Disk, H: Host> Segments<D, H> {
 
     async fn next_segment(&mut self, bytes: u64) -> Result<(D::File, u64), DiskError> {
         loop {
-            let ahead = std::mem::replace(&mut *self.ahead.borrow_mut(), Ahead::Unmade);
+            let ahead = std::mem::replace(&mut *self.ahead.borrow_mut(), Ahead::UNMADE);
             match ahead {
                 Ahead::Made(file, size) if has_room(&self.place, size, bytes) => return Ok((file, size)),
                 // Written anew under the same name, larger.
@@ -220,8 +236,7 @@ impl<D: Disk, H: Host> Segments<D, H> {
                     self.host.sleep(AHEAD_POLL).await;
                     continue;
                 }
-                Ahead::Making => {}
-                Ahead::Unmade => {}
+                Ahead::Making | Ahead::Unmade { .. } => {}
             }
             return make(&self.place, &self.shelf, &self.host, self.next_seq, bytes).await;
         }
@@ -232,10 +247,10 @@ impl<D: Disk, H: Host> Segments<D, H> {
         while matches!(*self.ahead.borrow(), Ahead::Making) && Rc::strong_count(&self.ahead) > 1 {
             self.host.sleep(AHEAD_POLL).await;
         }
-        let ahead = std::mem::replace(&mut *self.ahead.borrow_mut(), Ahead::Unmade);
+        let ahead = std::mem::replace(&mut *self.ahead.borrow_mut(), Ahead::UNMADE);
         let made = match ahead {
             Ahead::Made(file, _) => Some(file),
-            Ahead::Making | Ahead::Unmade => None,
+            Ahead::Making | Ahead::Unmade { .. } => None,
         };
         for file in self.current.map(|current| current.file).into_iter().chain(made) {
             if let Err(error) = file.close().await {

@@ -175,3 +175,22 @@ fn a_log_that_is_too_long_begins_once_the_disk_has_room() {
         log.write_group().await;
     });
 }
+
+#[test]
+fn the_next_segment_is_not_tried_again_and_again_on_a_full_disk() {
+    check(AckMode::Durable, async |log| {
+        log.open().await;
+        log.fill(log.disk.block_bytes());
+        let before = log.disk.creates();
+        for _ in 0..8 {
+            log.write_group().await;
+            log.pass(Duration::from_millis(100)).await;
+        }
+        assert_eq!(log.disk.creates() - before, 1);
+        log.pass(Duration::from_secs(10)).await;
+        log.make_room();
+        log.write_group().await;
+        log.pass(Duration::from_secs(1)).await;
+        assert_eq!((log.disk.creates() - before, log.disk.files().len()), (2, 2));
+    });
+}

@@ -39,6 +39,8 @@ struct State {
     trace: Trace,
     /// Steps of operations since the power came on.
     steps: u64,
+    /// Files that somebody tried to make.
+    creates: u64,
     is_crashed: bool,
 }
 
@@ -61,6 +63,7 @@ impl SimDisk {
             random,
             trace,
             steps: 0,
+            creates: 0,
             is_crashed: false,
         };
         Self { state: Rc::new(RefCell::new(state)) }
@@ -95,6 +98,11 @@ impl SimDisk {
     /// Steps of operations in this life.
     pub fn steps(&self) -> u64 {
         self.state.borrow().steps
+    }
+
+    /// Files that somebody tried to make so far.
+    pub fn creates(&self) -> u64 {
+        self.state.borrow().creates
     }
 
     /// What the power leaves when it goes.
@@ -212,6 +220,7 @@ impl Disk for SimDisk {
 
     async fn create(&self, path: &str) -> Result<SimFile, DiskError> {
         let act = |state: &mut State| {
+            state.creates += 1;
             state.fail_if_full(1)?;
             state.tree.create_file(path).ok_or_else(missing)
         };

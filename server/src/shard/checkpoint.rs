@@ -155,7 +155,7 @@ async fn write_behind<D: Disk, H: Host>(
     match log.flush().await {
         Ok(_) => Ok(file.finish().await?),
         Err(error) => {
-            file.discard().await?;
+            file.discard().await;
             Err(error.into())
         }
     }
@@ -171,7 +171,7 @@ async fn scan_to_file<D: Disk, H: Host>(
     match scan(shard, &mut file, host).await {
         Ok(()) => Ok(file),
         Err(error) => {
-            file.discard().await?;
+            file.discard().await;
             Err(error)
         }
     }

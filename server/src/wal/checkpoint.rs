@@ -33,9 +33,15 @@ impl<D: Disk> CheckpointWriter<D> {
         let file = place.disk.create(&place.path(&unfinished(first))).await?;
         let SegmentHeader { shard, shards, block_bytes, .. } = place.header;
         let header = CheckpointHeader { shard, shards, first_group: first, block_bytes }.encode(place.seed);
-        file.write_at(0, &[&header]).await?;
         let at = place.disk.block_bytes() as u64;
-        Ok(Self { place: place.clone(), file, first, at, frames: 0 })
+        let writer = Self { place: place.clone(), file, first, at, frames: 0 };
+        match writer.file.write_at(0, &[&header]).await {
+            Ok(()) => Ok(writer),
+            Err(error) => {
+                writer.discard().await;
+                Err(error)
+            }
+        }
     }
 
     /// Adds a frame.
@@ -53,19 +59,29 @@ impl<D: Disk> CheckpointWriter<D> {
 
     /// Makes it durable and gives it its name; from then on it counts. Tells its size in bytes.
     pub async fn finish(self) -> Result<u64, DiskError> {
-        self.file.sync_data().await?;
-        self.file.close().await?;
-        let (disk, place) = (&self.place.disk, &self.place);
-        disk.rename(&place.path(&unfinished(self.first)), &place.path(&checkpoint_name(self.first))).await?;
-        disk.sync_dir(&place.dir).await?;
-        Ok(self.at)
+        let Self { place, file, first, at, .. } = self;
+        let finished = make_whole(&place, file, first).await;
+        if finished.is_err() {
+            place.remove_unfinished(&place.path(&unfinished(first))).await;
+        }
+        finished.map(|()| at)
     }
 
     /// Gives up, and the room back.
-    pub async fn discard(self) -> Result<(), DiskError> {
-        self.file.close().await?;
-        self.place.disk.remove(&self.place.path(&unfinished(self.first))).await
+    pub async fn discard(self) {
+        let Self { place, file, first, .. } = self;
+        if let Err(error) = file.close().await {
+            tracing::debug!(%error, "a checkpoint that came to nothing was not closed properly");
+        }
+        place.remove_unfinished(&place.path(&unfinished(first))).await;
     }
+}
+
+async fn make_whole<D: Disk>(place: &SegmentPlace<D>, file: D::File, first: Lsn) -> Result<(), DiskError> {
+    file.sync_data().await?;
+    file.close().await?;
+    place.disk.rename(&place.path(&unfinished(first)), &place.path(&checkpoint_name(first))).await?;
+    place.disk.sync_dir(&place.dir).await
 }
 
 /// Lets go of what a checkpoint has made superfluous: older checkpoints, and segments whose groups

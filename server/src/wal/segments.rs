@@ -51,6 +51,16 @@ impl<D> SegmentPlace<D> {
     }
 }
 
+impl<D: Disk> SegmentPlace<D> {
+    /// Removes a file that came to nothing. Where that fails too it stays until the next start: what
+    /// matters is the first failure.
+    pub(super) async fn remove_unfinished(&self, path: &str) {
+        if let Err(error) = self.disk.remove(path).await {
+            crate::warn_limited!(%error, "an unfinished file of the write-ahead log stays until the next start");
+        }
+    }
+}
+
 /// A segment that a replay may need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kept {
@@ -283,7 +293,7 @@ async fn make<D: Disk, H: Host>(
     };
     if made.is_err() {
         // A full disk is not to stay full of half a segment.
-        place.disk.remove(&path).await?;
+        place.remove_unfinished(&path).await;
     }
     made
 }

@@ -19,7 +19,7 @@ use silverback::wal::segment::SegmentHeader;
 use silverback::wal::segments::{SegmentPlace, Segments};
 use silverback::wal::{DiskLog, Journal, Log, LogError, Lsn};
 
-use crate::disk::SimDisk;
+use crate::disk::{Faults, SimDisk};
 use crate::executor::{Executor, SimHost, Stopped};
 use crate::random::Random;
 use crate::trace::{Shown, Trace};
@@ -193,4 +193,28 @@ fn the_next_segment_is_not_tried_again_and_again_on_a_full_disk() {
         log.pass(Duration::from_secs(1)).await;
         assert_eq!((log.disk.creates() - before, log.disk.files().len()), (2, 2));
     });
+}
+
+#[test]
+fn a_checkpoint_that_fails_leaves_no_file_behind() {
+    let failing: [fn(&mut Faults, u64); 2] =
+        [|faults, good| faults.good_writes = Some(good), |faults, good| faults.good_syncs = Some(good)];
+    for fail in failing {
+        check(AckMode::Durable, async move |log| {
+            log.open().await;
+            let mut failed = 0;
+            loop {
+                log.disk.set_faults(|faults| fail(faults, failed));
+                let written = log.checkpoint().await;
+                log.disk.set_faults(|faults| *faults = Faults::default());
+                let files = log.disk.files();
+                assert!(!files.iter().any(|(path, _)| path.ends_with(".tmp")), "{written:?}: {files:?}");
+                if written.is_ok() {
+                    break;
+                }
+                failed += 1;
+            }
+            assert!(failed >= 2, "{failed} operations could fail");
+        });
+    }
 }

@@ -9,11 +9,9 @@ use crate::api::core::Core;
 use crate::api::remote_write::answer::WriteReport;
 use crate::api::remote_write::{Decoding, MalformedBody, Rejection, SeriesSink, Slice, Version, snappy};
 use crate::limits::{DECODE_SLICE_SERIES, MOVED_WAIT_MAX};
-use crate::message::{
-    LabelSpan, MovedSeries, Part, ShardReply, ShardRequest, WriteAck, WriteBody, WritePart,
-};
+use crate::message::{LabelSpan, MovedSeries, Part, ShardReply, WriteAck, WriteBody, WritePart};
 use crate::model::{Sample, SeriesId, ShardId};
-use crate::routing::{Answer, NoRoom, Overloaded, Reserved, Split, follow, take_moved};
+use crate::routing::{Answer, NoRoom, Overloaded, Reserved, Room, Split, follow, take_moved};
 use crate::runtime::{reactor_polled, sleep, timeout};
 
 /// How long a part that is sent again waits for room before it looks again.
@@ -38,7 +36,7 @@ pub async fn write(
     core: &Core,
     version: Version,
     compressed: &[u8],
-    reserved: &mut Reserved,
+    mut reserved: Reserved,
 ) -> Result<WriteReport, Rejection> {
     let decoded_bytes = snappy::claimed_bytes(compressed, core.config.max_decoded_bytes)?;
     reserved.grow(decoded_bytes)?;
@@ -53,7 +51,7 @@ async fn write_from(
     version: Version,
     compressed: &[u8],
     body: &mut Arc<WriteBody>,
-    reserved: &mut Reserved,
+    mut reserved: Reserved,
 ) -> Result<WriteReport, Rejection> {
     let fresh = Arc::get_mut(body).expect("a body from the pool is read by nobody else");
     snappy::decompress(compressed, core.config.max_decoded_bytes, &mut fresh.bytes)?;
@@ -63,24 +61,25 @@ async fn write_from(
     });
     let decoding = decoding.await?;
     count(core, &decoding);
-    send(core, body, split, WriteReport::from(decoding.tally)).await
+    send(core, body, split, WriteReport::from(decoding.tally), reserved.into()).await
 }
 
 /// Has the shards take in what was split from `body`, and adds what they made of it to `report`,
-/// once all of it is acknowledged.
+/// once all of it is acknowledged. `room` is what the request takes.
 pub async fn send(
     core: &Core,
     body: &Arc<WriteBody>,
     split: Split<'_>,
     mut report: WriteReport,
+    room: Room,
 ) -> Result<WriteReport, Rejection> {
-    let asked = ask(core, body, split.finish()?);
+    let asked = ask(core, body, split.finish()?, &room);
     let mut moved = Vec::new();
     for mut reply in join_all(asked.sent).await {
         moved.extend(take_moved(&mut reply));
         report.add(acknowledged(core, reply)?);
     }
-    for reply in follow_moved(core, moved).await? {
+    for reply in follow_moved(core, moved, &room).await? {
         report.add(acknowledged(core, reply)?);
     }
     match asked.refused {
@@ -133,11 +132,16 @@ struct Asked {
     refused: Option<Overloaded>,
 }
 
-fn ask(core: &Core, body: &Arc<WriteBody>, parts: impl Iterator<Item = (ShardId, Part)>) -> Asked {
+fn ask(
+    core: &Core,
+    body: &Arc<WriteBody>,
+    parts: impl Iterator<Item = (ShardId, Part)>,
+    room: &Room,
+) -> Asked {
     let mut asked = Asked { sent: Vec::new(), refused: None };
     for (shard, part) in parts {
         let write = WritePart { body: Arc::clone(body), part };
-        match core.router.ask(shard, ShardRequest::Write(write)) {
+        match core.router.ask_to_write(shard, write, room) {
             Ok(answer) => asked.sent.push(answer),
             Err(overloaded) => asked.refused = Some(overloaded),
         }
@@ -159,13 +163,18 @@ pub fn acknowledged(core: &Core, reply: ShardReply) -> Result<WriteAck, Rejectio
     }
 }
 
-/// Sends series on whose cells have moved, and gives their new owners' replies.
-pub async fn follow_moved(core: &Core, moved: Vec<MovedSeries>) -> Result<Vec<ShardReply>, Rejection> {
+/// Sends series on whose cells have moved, and gives their new owners' replies. `room` is what their
+/// request takes.
+pub async fn follow_moved(
+    core: &Core,
+    moved: Vec<MovedSeries>,
+    room: &Room,
+) -> Result<Vec<ShardReply>, Rejection> {
     if moved.is_empty() {
         return Ok(Vec::new());
     }
     core.count(|counts| counts.parts_sent_again += moved.len() as u64);
     let pause = async || sleep(ROOM_AGAIN).await;
-    let replies = timeout(MOVED_WAIT_MAX, follow(&core.router, &core.parts, moved, pause)).await;
+    let replies = timeout(MOVED_WAIT_MAX, follow(&core.router, &core.parts, moved, room, pause)).await;
     replies.map_err(|_| Rejection::Overloaded)
 }

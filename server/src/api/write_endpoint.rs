@@ -49,7 +49,7 @@ where
             Version::V2 => counts.writes_v2 += 1,
         }
     });
-    write(core, version, &body, &mut reserved).await
+    write(core, version, &body, reserved).await
 }
 
 fn reject(core: &Core, version: Option<Version>, rejection: &Rejection) -> NodeResponse {

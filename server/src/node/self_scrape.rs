@@ -9,7 +9,7 @@ use crate::api::remote_write::answer::WriteReport;
 use crate::api::{pages, write};
 use crate::message::{LabelSource, LabelSpan, WriteBody};
 use crate::model::{Labels, Sample};
-use crate::routing::Split;
+use crate::routing::{Room, Split};
 use crate::runtime::{sleep, spawn};
 
 /// Starts scraping at the configured interval; nothing where it is turned off.
@@ -46,5 +46,5 @@ async fn store(core: &Core, series: &[(Labels, f64)], now_ms: i64) -> Result<(),
     }
     let body = Arc::new(WriteBody { bytes: blocks.into(), ..WriteBody::default() });
     // What is refused of it is counted by the shards, as with every write.
-    write::send(core, &body, split, WriteReport::default()).await.map(drop)
+    write::send(core, &body, split, WriteReport::default(), Room::default()).await.map(drop)
 }

@@ -1,6 +1,6 @@
 //! Bytes that something may take all together on one core, and who has how many of them.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::routing::Overloaded;
@@ -17,6 +17,15 @@ pub struct ByteBudget {
 pub struct Reserved {
     budget: ByteBudget,
     bytes: usize,
+}
+
+/// The room that a request takes. Shared by all that may still hold what it is taken for: given back
+/// after the last of them.
+#[derive(Debug, Clone, Default)]
+pub struct Room {
+    _of_request: Option<Rc<Reserved>>,
+    /// The series that the request's stream has defined.
+    _of_definitions: Option<Rc<RefCell<Reserved>>>,
 }
 
 /// Why a request got no more room.
@@ -75,6 +84,19 @@ impl Reserved {
             return Err(NoRoom::TooMuch { bytes_max });
         }
         self.grow(bytes.saturating_sub(self.bytes)).map_err(|_| NoRoom::Overloaded)
+    }
+}
+
+impl From<Reserved> for Room {
+    fn from(request: Reserved) -> Self {
+        Self { _of_request: Some(Rc::new(request)), _of_definitions: None }
+    }
+}
+
+impl Room {
+    /// The room of a request whose series' labels lie with its stream's definitions.
+    pub fn with_definitions(self, definitions: &Rc<RefCell<Reserved>>) -> Self {
+        Self { _of_definitions: Some(Rc::clone(definitions)), ..self }
     }
 }
 

@@ -7,16 +7,17 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
-use crate::message::{MovedSeries, PartPool, ShardReply, ShardRequest, WritePart};
-use crate::routing::{Answer, Overloaded, Router, Split};
+use crate::message::{MovedSeries, PartPool, ShardReply, WritePart};
+use crate::routing::{Answer, Overloaded, Room, Router, Split};
 
 /// Sends series again until shards have taken all of them in, or refused them for another reason, and
-/// gives their replies. `pause` waits a little for room. How long all of it may take is the caller's to
-/// bound: nothing of them was acknowledged.
+/// gives their replies. `room` is their request's; `pause` waits a little for some in a lane. How long
+/// all of it may take is the caller's to bound: nothing of them was acknowledged.
 pub async fn follow(
     router: &Router,
     pool: &PartPool,
     mut moved: Vec<MovedSeries>,
+    room: &Room,
     pause: impl AsyncFn(),
 ) -> Vec<ShardReply> {
     let mut landed = Vec::new();
@@ -24,7 +25,7 @@ pub async fn follow(
         router.newer_than(epoch).await;
         let mut answers = Vec::new();
         for series in moved.drain(..) {
-            answers.extend(sent_again(router, pool, &series, &pause).await);
+            answers.extend(sent_again(router, pool, &series, room, &pause).await);
         }
         for mut reply in join_all(answers).await {
             moved.extend(take_moved(&mut reply));
@@ -52,10 +53,11 @@ async fn sent_again(
     router: &Router,
     pool: &PartPool,
     moved: &MovedSeries,
+    room: &Room,
     pause: &impl AsyncFn(),
 ) -> Vec<Answer> {
     loop {
-        match send_again(router, pool, moved) {
+        match send_again(router, pool, moved, room) {
             Ok(answers) => return answers,
             Err(Overloaded) => pause().await,
         }
@@ -63,7 +65,12 @@ async fn sent_again(
 }
 
 /// All of it or nothing.
-fn send_again(router: &Router, pool: &PartPool, moved: &MovedSeries) -> Result<Vec<Answer>, Overloaded> {
+fn send_again(
+    router: &Router,
+    pool: &PartPool,
+    moved: &MovedSeries,
+    room: &Room,
+) -> Result<Vec<Answer>, Overloaded> {
     if !router.has_room() {
         return Err(Overloaded);
     }
@@ -75,7 +82,7 @@ fn send_again(router: &Router, pool: &PartPool, moved: &MovedSeries) -> Result<V
         own.iter().for_each(|sample| split.sample(*sample));
     }
     let sent = split.finish()?.map(|(shard, part)| {
-        router.ask(shard, ShardRequest::Write(WritePart { body: Arc::clone(&moved.body), part }))
+        router.ask_to_write(shard, WritePart { body: Arc::clone(&moved.body), part }, room)
     });
     sent.collect()
 }

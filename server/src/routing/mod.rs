@@ -11,7 +11,7 @@ pub mod split;
 pub mod table;
 
 pub use bodies::BodyPool;
-pub use budget::{ByteBudget, NoRoom, Reserved};
+pub use budget::{ByteBudget, NoRoom, Reserved, Room};
 pub use follow::{follow, take_moved};
 pub use pending::Answer;
 pub use router::{Lanes, Overloaded, Router};

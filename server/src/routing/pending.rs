@@ -2,7 +2,7 @@
 //!
 //! All on one core: a reply is put in its place and wakes the waiter with a plain waker. A waiter
 //! that went away leaves its place taken until the reply has come, so that what is under way stays
-//! counted.
+//! counted: the request itself, and the room that it takes.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -12,12 +12,14 @@ use std::task::{Context, Poll, Waker};
 
 use crate::message::{Correlation, ShardReply};
 use crate::model::ShardId;
+use crate::routing::Room;
 
 #[derive(Debug)]
 enum State {
     Free,
     Waiting(ShardId, Option<Waker>),
-    Abandoned(ShardId),
+    /// The shard may still hold what the room is taken for.
+    Abandoned(ShardId, Room),
     Answered(ShardReply),
 }
 
@@ -45,6 +47,20 @@ pub struct Pending {
 pub struct Answer {
     places: Rc<RefCell<Places>>,
     correlation: Correlation,
+    room: Room,
+}
+
+impl Answer {
+    /// Keeps room taken until the reply has come, though nobody may wait for it any more.
+    pub fn keeping(mut self, room: &Room) -> Self {
+        self.room = room.clone();
+        self
+    }
+
+    #[cfg(test)]
+    pub(super) fn correlation(&self) -> Correlation {
+        self.correlation
+    }
 }
 
 impl Pending {
@@ -59,7 +75,7 @@ impl Pending {
         place.generation = place.generation.wrapping_add(1);
         place.state = State::Waiting(shard, None);
         let correlation = Correlation { slot, generation: place.generation };
-        (correlation, Answer { places: Rc::clone(&self.places), correlation })
+        (correlation, Answer { places: Rc::clone(&self.places), correlation, room: Room::default() })
     }
 
     /// Takes back a request that was never sent: no reply will come.
@@ -88,7 +104,7 @@ impl Pending {
                 }
                 Some(shard)
             }
-            State::Abandoned(shard) => {
+            State::Abandoned(shard, _room) => {
                 places.free.push(correlation.slot);
                 Some(shard)
             }
@@ -118,7 +134,7 @@ impl Future for Answer {
                 places.free.push(self.correlation.slot);
                 Poll::Ready(reply)
             }
-            State::Free | State::Abandoned(_) => unreachable!("an answer holds its place"),
+            State::Free | State::Abandoned(..) => unreachable!("an answer holds its place"),
         }
     }
 }
@@ -131,9 +147,11 @@ impl Drop for Answer {
             return;
         }
         match std::mem::replace(&mut place.state, State::Free) {
-            State::Waiting(shard, _) => place.state = State::Abandoned(shard),
+            State::Waiting(shard, _) => {
+                place.state = State::Abandoned(shard, std::mem::take(&mut self.room));
+            }
             State::Answered(_) => places.free.push(self.correlation.slot),
-            State::Free | State::Abandoned(_) => unreachable!("an answer holds its place"),
+            State::Free | State::Abandoned(..) => unreachable!("an answer holds its place"),
         }
     }
 }

@@ -6,10 +6,10 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use crate::limits::LANE_CAPACITY;
-use crate::message::{Correlation, LaneMessage, RouteChange, ShardReply, ShardRequest};
+use crate::message::{Correlation, LaneMessage, RouteChange, ShardReply, ShardRequest, WritePart};
 use crate::model::{Epoch, ShardId};
-use crate::routing::RoutingTable;
 use crate::routing::pending::{Answer, Pending};
+use crate::routing::{Room, RoutingTable};
 use crate::shard::{Inbox, ReplyTo};
 
 /// The lanes that leave a core.
@@ -110,6 +110,12 @@ impl Router {
         self.offer(shard, LaneMessage::Request(correlation, request), answer)
     }
 
+    /// Asks a shard to take in a part of a request. The request's room stays taken until the shard has
+    /// answered: a client that goes away leaves the part where it is.
+    pub fn ask_to_write(&self, shard: ShardId, part: WritePart, room: &Room) -> Result<Answer, Overloaded> {
+        self.ask(shard, ShardRequest::Write(part)).map(|answer| answer.keeping(room))
+    }
+
     /// Tells the core of a shard to change its routing; [`ShardReply::Routed`] says that it did.
     pub fn tell(&self, shard: ShardId, change: RouteChange) -> Result<Answer, Overloaded> {
         let (correlation, answer) = self.open(shard)?;
@@ -189,7 +195,9 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
+    use crate::message::PartPool;
     use crate::model::CellId;
+    use crate::routing::ByteBudget;
 
     struct NoLanes;
 
@@ -220,6 +228,22 @@ mod tests {
         let router = router();
         drop(router.tell(ShardId(0), RouteChange::Reads(Epoch(4))).unwrap());
         assert_eq!((router.read_epoch(), router.table().epoch()), (Epoch(4), Epoch::FIRST));
+    }
+
+    #[test]
+    fn a_part_that_nobody_waits_for_any_more_keeps_its_request_s_room_until_the_shard_has_answered() {
+        let (router, budget, pool) = (router(), ByteBudget::new(100), PartPool::default());
+        let (mut request, definitions) = (budget.begin(), Rc::new(RefCell::new(budget.begin())));
+        request.grow(60).unwrap();
+        definitions.borrow_mut().grow(40).unwrap();
+        let room = Room::from(request).with_definitions(&definitions);
+        let part = WritePart { body: Default::default(), part: pool.take().unwrap() };
+        let answer = router.ask_to_write(ShardId(0), part, &room).unwrap();
+        let correlation = answer.correlation();
+        drop((answer, room, definitions));
+        assert_eq!(budget.taken_bytes(), 100);
+        router.reply(ReplyTo { core: 0, correlation }, ShardReply::MemoryFull);
+        assert_eq!((budget.taken_bytes(), router.under_way()), (0, 0));
     }
 
     #[test]

@@ -51,5 +51,5 @@ async fn store(core: &Core, message: &Bytes) -> Result<otlp::Outcome, Rejection>
     core.count(|counts| counts.write_bytes += message.len() as u64);
     let mut reserved = core.bodies.begin();
     reserved.grow(message.len())?;
-    otlp::write(core, message, &mut reserved, message.len()).await
+    otlp::write(core, message, reserved, message.len()).await
 }

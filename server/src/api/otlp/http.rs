@@ -99,7 +99,7 @@ where
         body = json_to_protobuf(&body, &mut reserved, held_bytes)?;
         held_bytes += body.len();
     }
-    Ok((encoding, write(core, &body, &mut reserved, held_bytes).await?))
+    Ok((encoding, write(core, &body, reserved, held_bytes).await?))
 }
 
 fn is_gzip(headers: &HeaderMap) -> Result<bool, Fault> {

@@ -43,7 +43,7 @@ pub fn check_ready(core: &Core) -> Result<(), Rejection> {
 pub async fn write(
     core: &Core,
     bytes: &[u8],
-    reserved: &mut Reserved,
+    mut reserved: Reserved,
     held_bytes: usize,
 ) -> Result<Outcome, Rejection> {
     core.count(|counts| counts.writes_otlp += 1);
@@ -63,6 +63,6 @@ pub async fn write(
     let mut definitions = Definitions::default();
     definitions.push(labels);
     let body = Arc::new(WriteBody { definitions, ..WriteBody::default() });
-    let report = send(core, &body, split, WriteReport::default()).await?;
+    let report = send(core, &body, split, WriteReport::default(), reserved.into()).await?;
     Ok(Outcome::new(points, refused, report))
 }

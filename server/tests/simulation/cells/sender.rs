@@ -11,7 +11,7 @@ use silverback::host::Host;
 use silverback::limits::CELL_COUNT;
 use silverback::message::{LabelSource, LabelSpan, ShardReply, ShardRequest, WriteBody, WritePart};
 use silverback::model::{CellId, Epoch, RefusedReason, SeriesId, SeriesIdHasher};
-use silverback::routing::{Answer, Overloaded, Split, follow, take_moved};
+use silverback::routing::{Answer, Overloaded, Room, Split, follow, take_moved};
 use silverback::wal::{LogError, Lsn};
 
 use crate::cells::life::Moves;
@@ -213,7 +213,8 @@ impl Sender {
         moves.sent_again += moved.len() as u64;
         self.moves.set(moves);
         let pause = async || self.acceptor.host.sleep(PAUSE).await;
-        landed.extend(follow(&self.acceptor.router, &self.acceptor.pool, moved, pause).await);
+        landed
+            .extend(follow(&self.acceptor.router, &self.acceptor.pool, moved, &Room::default(), pause).await);
         let outcomes: Vec<_> = landed.iter().map(|reply| self.outcome(batch, reply)).collect();
         let outcome = [Outcome::Failed, Outcome::Full].into_iter().find(|bad| outcomes.contains(bad));
         self.trace.event("batch", [batch.len() as u64, 0], format_args!("{outcome:?}"));

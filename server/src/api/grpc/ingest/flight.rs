@@ -15,7 +15,7 @@ use crate::api::write::{acknowledged, follow_moved};
 use crate::limits::{STREAM_BATCHES_MAX, STREAM_REFUSALS_MAX, STREAM_SAMPLES_MAX};
 use crate::message::{MovedSeries, RefusedRef, ShardReply};
 use crate::model::Epoch;
-use crate::routing::{Answer, Reserved, take_moved};
+use crate::routing::{Answer, Room, take_moved};
 
 /// The series of a batch that are sent on, for their cells have moved.
 type Following = Pin<Box<dyn Future<Output = Result<Vec<ShardReply>, Rejection>>>>;
@@ -38,7 +38,7 @@ pub struct Sent {
     /// A shard that did not take its part in.
     failed: Option<Rejection>,
     /// Given back once the batch is answered.
-    reserved: Option<Reserved>,
+    room: Room,
 }
 
 impl Sent {
@@ -55,7 +55,7 @@ impl Sent {
             refused_definitions,
             refused: Vec::new(),
             failed: None,
-            reserved: None,
+            room: Room::default(),
         }
     }
 
@@ -67,10 +67,10 @@ impl Sent {
         refused_definitions: Vec<RefusedRef>,
         refused: Vec<RefusedRef>,
         (epoch, answers): (Epoch, Vec<Answer>),
-        reserved: Reserved,
+        room: Room,
     ) -> Self {
         let definitions = Self::definitions(refused_definitions);
-        Self { number, samples, refused, epoch, answers, reserved: Some(reserved), ..definitions }
+        Self { number, samples, refused, epoch, answers, room, ..definitions }
     }
 
     /// Whether there is nothing to wait for and nothing to tell.
@@ -99,7 +99,8 @@ impl Sent {
         }
         if !self.moved.is_empty() && self.failed.is_none() {
             let (core, moved) = (Rc::clone(core), std::mem::take(&mut self.moved));
-            self.following = Some(Box::pin(async move { follow_moved(&core, moved).await }));
+            let room = self.room.clone();
+            self.following = Some(Box::pin(async move { follow_moved(&core, moved, &room).await }));
         }
         if let Some(following) = &mut self.following {
             let Poll::Ready(followed) = following.as_mut().poll(context) else { return Poll::Pending };
@@ -109,7 +110,7 @@ impl Sent {
                 Err(rejection) => self.failed = Some(rejection),
             }
         }
-        self.reserved = None;
+        self.room = Room::default();
         Poll::Ready(self.failed.clone().map_or(Ok(()), Err))
     }
 

@@ -17,7 +17,7 @@ use crate::api::core::Core;
 use crate::api::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::remote_write::{MalformedBody, Rejection};
 use crate::limits::{DECODE_SLICE_SERIES, STREAM_BATCH_SAMPLES_MAX};
-use crate::message::{DefinitionBlock, PartSeries, Refusals, ShardRequest, WritePart};
+use crate::message::{DefinitionBlock, PartSeries, Refusals, WritePart};
 use crate::model::Sample;
 use crate::routing::{Overloaded, Split};
 use crate::runtime::{reactor_polled, sleep};
@@ -185,11 +185,12 @@ impl Intake {
             Ok(parts) => parts,
             Err(overloaded) => return Ok(Err(overloaded)),
         };
+        let room = self.series.room_with(reserved);
         let mut answers = Vec::with_capacity(table.shards());
         for (shard, part) in parts {
             let write = WritePart { body: Arc::clone(self.series.body()), part };
             // There was room, and nobody else asked meanwhile.
-            match self.core.router.ask(shard, ShardRequest::Write(write)) {
+            match self.core.router.ask_to_write(shard, write, &room) {
                 Ok(answer) => answers.push(answer),
                 Err(overloaded) => return Ok(Err(overloaded)),
             }
@@ -202,7 +203,7 @@ impl Intake {
             definitions,
             of_refused_series.by_ref,
             (table.epoch(), answers),
-            reserved,
+            room,
         )))
     }
 }

@@ -1,6 +1,8 @@
 //! The series that one stream has defined: refs, their routes, and the labels for a shard that
 //! doesn't know them. They end with the stream.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::api::remote_write::wire::{Reader, Tag, WireType};
@@ -8,7 +10,7 @@ use crate::api::remote_write::{CollectedLabels, MalformedBody, collect_labels};
 use crate::limits::{STREAM_DEFINITION_BYTES_MAX, STREAM_REFS_MAX};
 use crate::message::{DefinitionBlock, Definitions, LabelSpan, RefusedRef, WriteBody};
 use crate::model::{RefusedReason, SeriesId, SeriesIdHasher};
-use crate::routing::{NoRoom, Reserved};
+use crate::routing::{NoRoom, Reserved, Room};
 
 const LABELS: Tag = Tag::new(1, WireType::Len);
 const REF: Tag = Tag::new(2, WireType::Varint);
@@ -67,7 +69,8 @@ pub struct StreamSeries {
     /// What its batches carry: nothing but the definitions.
     body: Arc<WriteBody>,
     labels: CollectedLabels,
-    reserved: Reserved,
+    /// Shared with the batches: a shard may have one when the stream has ended.
+    reserved: Rc<RefCell<Reserved>>,
 }
 
 const UNDEFINED: Route = Route { id: SeriesId(0), labels: LabelSpan::NOWHERE, state: RouteState::Undefined };
@@ -75,6 +78,7 @@ const UNDEFINED: Route = Route { id: SeriesId(0), labels: LabelSpan::NOWHERE, st
 impl StreamSeries {
     /// A stream that has none; what it defines takes room in `reserved`.
     pub fn new(reserved: Reserved) -> Self {
+        let reserved = Rc::new(RefCell::new(reserved));
         Self { routes: Vec::new(), body: Arc::default(), labels: CollectedLabels::default(), reserved }
     }
 
@@ -86,6 +90,11 @@ impl StreamSeries {
     /// What a batch carries.
     pub fn body(&self) -> &Arc<WriteBody> {
         &self.body
+    }
+
+    /// All that a batch takes, which has `reserved` for its samples.
+    pub fn room_with(&self, reserved: Reserved) -> Room {
+        Room::from(reserved).with_definitions(&self.reserved)
     }
 
     /// Takes one definition in, its labels to the end of `block`. `Some`: its labels are refused.
@@ -145,7 +154,7 @@ impl StreamSeries {
             return Err(DefinitionFault::TooMuch);
         }
         let bytes = definition_bytes + self.routes.capacity() * size_of::<Route>();
-        self.reserved.grow_to(bytes).map_err(|no_room| match no_room {
+        self.reserved.borrow_mut().grow_to(bytes).map_err(|no_room| match no_room {
             NoRoom::Overloaded | NoRoom::TooMuch { .. } => DefinitionFault::Full,
         })
     }

@@ -316,6 +316,12 @@ const EXECUTOR: &[Row] = &[
         "HTTP/2 streams reset because their client took nothing of the answer.",
         Value::Executor(|e| e.streams_timed_out),
     ),
+    row(
+        "silverback_accept_failures_total",
+        Kind::Counter,
+        "Times when no connection could be accepted, for want of descriptors or the like.",
+        Value::Executor(|e| e.accept_failures),
+    ),
     row("silverback_connection_errors_total", Kind::Counter, "Connections that ended with an error.", {
         Value::Executor(|e| e.connection_errors)
     }),

@@ -160,14 +160,14 @@ pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> R
     start_worker(&core, Rc::clone(&shard), Rc::clone(&inbox), log.clone(), host);
     memory::start(&shared, index, &core, Rc::clone(&shard));
     let recovered = start_recovery(&shared, &core, index, shard, log.clone());
-    accept(&shared, core).await?;
+    let accepted = accept(&shared, core).await;
     drain(&shared).await;
     inbox.close();
     if let Some(Err(error)) = recovered.take() {
         return Err(error.into());
     }
     close(&shared, &log).await;
-    Ok(())
+    Ok(accepted?)
 }
 
 fn hand_over(handoffs: &Handoffs, slicer: &Slicer) -> HandOver {
@@ -269,8 +269,28 @@ fn start_worker(
     runtime::spawn_essential(worker.run());
 }
 
-/// Serves every address until the notice to end, and then what is under way.
+/// Serves every address until the notice to end, and then what is under way. Sockets that fail on one
+/// core give that notice to all: without its shard the others can't serve.
 async fn accept(shared: &Shared, core: Rc<Core>) -> io::Result<()> {
+    let (shutdown, config) = (core.shutdown.clone(), &shared.config);
+    let served = serve(shared, core).await;
+    if let Err(error) = &served {
+        tracing::error!(%error, "a core's sockets failed; the node ends");
+        shutdown.request();
+    }
+    let deadline = runtime::now() + config.shutdown_timeout;
+    while runtime::counts().connections_open > 0 {
+        if runtime::now() > deadline {
+            let open = runtime::counts().connections_open;
+            tracing::warn!(open, "connections did not end in time and are cut");
+            break;
+        }
+        runtime::sleep(DRAIN_POLL).await;
+    }
+    served
+}
+
+async fn serve(shared: &Shared, core: Rc<Core>) -> io::Result<()> {
     let config = &shared.config;
     let limits = HttpLimits {
         header_timeout: config.header_timeout,
@@ -283,17 +303,8 @@ async fn accept(shared: &Shared, core: Rc<Core>) -> io::Result<()> {
     let server = HttpServer::new(&limits, core.shutdown.clone());
     try_join_all(listeners.iter().map(|listener| server.serve(listener, Endpoints::new(Rc::clone(&core)))))
         .await?;
-    // Nobody would take what is queued on them: a client is to be refused, and try another node.
-    drop(listeners);
-    let deadline = runtime::now() + config.shutdown_timeout;
-    while runtime::counts().connections_open > 0 {
-        if runtime::now() > deadline {
-            let open = runtime::counts().connections_open;
-            tracing::warn!(open, "connections did not end in time and are cut");
-            break;
-        }
-        runtime::sleep(DRAIN_POLL).await;
-    }
+    // The sockets close here: nobody would take what is queued on them, and a client that is refused
+    // tries another node.
     Ok(())
 }
 

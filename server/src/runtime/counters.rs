@@ -30,6 +30,7 @@ pub(super) struct Counters {
     pub(super) connections_refused: Count,
     pub(super) connections_timed_out: Count,
     pub(super) streams_timed_out: Count,
+    pub(super) accept_failures: Count,
     pub(super) connection_errors: Count,
     pub(super) requests_in_flight: Count,
     pub(super) requests: Count,
@@ -63,6 +64,8 @@ pub struct Counts {
     pub connections_timed_out: u64,
     /// HTTP/2 streams reset because their client took nothing of the answer.
     pub streams_timed_out: u64,
+    /// Times when no connection could be accepted, for want of descriptors or the like.
+    pub accept_failures: u64,
     /// Connections that ended with a protocol or a socket error.
     pub connection_errors: u64,
     /// Requests called and not answered to the end.
@@ -86,6 +89,7 @@ pub fn counts() -> Counts {
         connections_refused: c.connections_refused.get(),
         connections_timed_out: c.connections_timed_out.get(),
         streams_timed_out: c.streams_timed_out.get(),
+        accept_failures: c.accept_failures.get(),
         connection_errors: c.connection_errors.get(),
         requests_in_flight: c.requests_in_flight.get(),
         requests: c.requests.get(),

@@ -24,8 +24,8 @@ use super::{
 const BACKLOG: i32 = 1024;
 /// Refusals in a row before other tasks get their turn.
 const REFUSALS_IN_A_ROW_MAX: usize = 64;
-/// How long to wait for a descriptor when the process has none left.
-const DESCRIPTOR_WAIT: Duration = Duration::from_millis(50);
+/// How long to wait where nothing can be accepted: for a descriptor, where the process has none left.
+const FAILURE_WAIT: Duration = Duration::from_millis(50);
 
 /// An address that is taken, with its real port; nobody listens on it until executors do.
 #[derive(Debug)]
@@ -126,13 +126,16 @@ impl Listener {
             let placed = match self.arrival().await {
                 Ok(Arrival::Accepted(socket)) => self.member.place(socket, self.connections_max),
                 Ok(Arrival::Handed(socket, permit)) => Placed::Here(socket, permit),
-                Err(error) if is_about_that_connection_alone(&error) => continue,
-                Err(error) if is_about_descriptors(&error) => {
-                    tracing::warn!(%error, "no connection can be accepted for now");
-                    sleep(DESCRIPTOR_WAIT).await;
-                    continue;
-                }
-                Err(error) => return Err(error),
+                Err(error) => match Failed::of(&error) {
+                    Failed::Connection => continue,
+                    Failed::Accepting => {
+                        crate::warn_limited!(%error, "no connection can be accepted for now");
+                        counters::with(|c| c.accept_failures.add_one());
+                        sleep(FAILURE_WAIT).await;
+                        continue;
+                    }
+                    Failed::Socket => return Err(error),
+                },
             };
             match placed {
                 Placed::Here(socket, permit) => match admit(socket, permit) {
@@ -172,13 +175,42 @@ fn admit(socket: Socket, permit: acceptors::Permit) -> io::Result<(Stream, Permi
     Ok((Stream::new(socket)?, permit))
 }
 
-fn is_about_that_connection_alone(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::PermissionDenied
-    )
+/// What is at fault where no connection came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Failed {
+    /// That connection alone.
+    Connection,
+    /// Something that may pass: descriptors, memory, the network.
+    Accepting,
+    /// The listening socket itself.
+    Socket,
 }
 
-fn is_about_descriptors(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+impl Failed {
+    fn of(error: &io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::ECONNABORTED | libc::ECONNRESET | libc::EPERM | libc::EACCES) => Self::Connection,
+            Some(libc::EBADF | libc::EFAULT | libc::EINVAL | libc::ENOTSOCK) => Self::Socket,
+            // The system reports the network's errors here too, more kinds than can be listed.
+            Some(_) | None => Self::Accepting,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_is_given_up_only_where_it_is_none_any_more() {
+        let check = |errno| Failed::of(&io::Error::from_raw_os_error(errno));
+        for errno in [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM] {
+            assert_eq!(check(errno), Failed::Accepting);
+        }
+        for errno in [libc::EPROTO, libc::ENETDOWN, libc::EHOSTUNREACH, libc::EOPNOTSUPP, libc::EIO] {
+            assert_eq!(check(errno), Failed::Accepting);
+        }
+        assert_eq!(check(libc::ECONNABORTED), Failed::Connection);
+        assert_eq!(check(libc::EBADF), Failed::Socket);
+    }
 }

@@ -58,8 +58,20 @@ impl Home {
 
     /// Starts a node, and doesn't wait for anything.
     pub fn start(&self, arguments: &[&str]) -> Node {
+        self.start_as(self.command(arguments))
+    }
+
+    /// Likewise one that may have so many descriptors.
+    pub fn start_with_descriptors(&self, descriptors_max: usize, arguments: &[&str]) -> Node {
+        let node = self.command(arguments);
+        let mut shell = Command::new("/bin/sh");
+        shell.env_clear().args(["-c", "ulimit -n $0 && exec \"$@\"", &descriptors_max.to_string()]);
+        shell.arg(node.get_program()).args(node.get_args());
+        self.start_as(shell)
+    }
+
+    fn start_as(&self, mut command: Command) -> Node {
         let told = self.told();
-        let mut command = self.command(arguments);
         let child = command.stdout(Stdio::null()).stderr(File::create(&told).unwrap()).spawn().unwrap();
         Node { child, told }
     }
@@ -162,9 +174,40 @@ impl Node {
 
     /// Tells it to end, and waits until it has.
     pub fn stop(mut self) {
+        self.tell_to_end();
+        assert_eq!(self.wait().code(), Some(0), "{}", self.told());
+    }
+
+    fn tell_to_end(&self) {
         let kill = Command::new("kill").arg(self.child.id().to_string()).status();
         assert!(kill.unwrap().success());
-        assert_eq!(self.wait().code(), Some(0), "{}", self.told());
+    }
+
+    /// Waits until it has ended by itself, or takes writes and ends when it is told to.
+    pub fn see_it_end(mut self) {
+        let began = Instant::now();
+        while self.child.try_wait().unwrap().is_none() {
+            let told = self.told();
+            let address = told.split_once("listen=[").and_then(|(_, rest)| rest.split_once(']'));
+            let ready = address.map(|(address, _)| get(address.parse().unwrap(), "/-/ready"));
+            if matches!(ready, Some(Ok(answer)) if answer.status == 200) {
+                self.tell_to_end();
+                break;
+            }
+            assert!(began.elapsed() < PATIENCE, "neither ready nor ended:\n{told}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.wait();
+    }
+
+    /// The highest descriptor of its sockets.
+    pub fn socket_max(&self) -> usize {
+        let open = fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap();
+        let paths = open.map(|entry| entry.unwrap().path());
+        let is_socket =
+            |path: &PathBuf| fs::read_link(path).unwrap().to_string_lossy().starts_with("socket:");
+        let number = |path: PathBuf| path.file_name().unwrap().to_str().unwrap().parse().unwrap();
+        paths.filter(is_socket).map(number).max().unwrap()
     }
 
     fn wait(&mut self) -> ExitStatus {

@@ -18,6 +18,20 @@ fn a_second_node_on_a_data_directory_says_who_has_it_and_leaves() {
     assert_eq!(counted.read(&mut node), [1, 2, 3]);
 }
 
+/// Whichever core is the first to lack one: no node goes on with a part of its cores.
+#[test]
+fn a_node_without_enough_descriptors_ends_and_one_with_just_enough_can_be_stopped() {
+    let home = Home::new("descriptors");
+    let arguments = ["--shards=2"];
+    let node = home.start_ready(&arguments);
+    // The last socket is the second core's listening one; what else it opens comes next.
+    let last = node.socket_max();
+    node.stop();
+    for descriptors_max in last - 4..=last + 6 {
+        home.start_with_descriptors(descriptors_max, &arguments).see_it_end();
+    }
+}
+
 /// A log without a checkpoint, of some megabytes.
 fn write_much(home: &Home, arguments: &[&str]) {
     const SERIES: usize = 1000;

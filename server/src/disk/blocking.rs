@@ -92,6 +92,12 @@ impl File for BlockingFile {
     }
 
     async fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), DiskError> {
+        // What the system wouldn't mind, a disk with direct I/O would.
+        debug_assert!(
+            offset.is_multiple_of(self.block_bytes as u64),
+            "{}: a write within a block",
+            self.path
+        );
         let mut block = vec![0; parts::len(parts).next_multiple_of(self.block_bytes)];
         parts::copy(parts, 0, &mut block);
         self.file.write_all_at(&block, offset).map_err(self.error(Operation::Write))

@@ -79,9 +79,12 @@ pub struct Tail {
 pub async fn make_tail_durable<D: Disk>(disk: &D, replayed: &Replayed) -> Result<(), DiskError> {
     let Some(tail) = &replayed.tail else { return Ok(()) };
     let file = disk.open(&tail.file).await?;
-    let mut frame = Vec::new();
-    file.read_at(tail.offset, tail.bytes, &mut frame).await?;
-    file.write_at(tail.offset, &[&frame]).await?;
+    // The segment may be of a disk with smaller blocks than this one has.
+    let begin = tail.offset - tail.offset % disk.block_bytes() as u64;
+    let before = (tail.offset - begin) as usize;
+    let mut blocks = Vec::new();
+    file.read_at(begin, before + tail.bytes, &mut blocks).await?;
+    file.write_at(begin, &[&blocks]).await?;
     file.sync_data().await?;
     file.close().await
 }

@@ -156,6 +156,14 @@ fn a_log_goes_on_behind_a_torn_tail() {
 }
 
 #[test]
+fn a_tail_is_made_durable_on_a_disk_with_larger_blocks_too() {
+    let log = TestLog::with_groups(5);
+    let (found, _) = log.replay(WalRecovery::Strict).unwrap();
+    block_on(make_tail_durable(&BlockingDisk::new(&log.root, 8 * BLOCK), &found)).unwrap();
+    assert_eq!(log.values(), [1, 2, 3, 4, 5]);
+}
+
+#[test]
 fn a_group_that_is_missing_before_another_is_damage() {
     let log = TestLog::with_groups(5);
     log.overwrite(1, 2 * BLOCK + 30, &[0xff; 4]);

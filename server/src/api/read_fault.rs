@@ -94,7 +94,9 @@ impl ReadFault {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             Self::Replaying(_) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Chunk(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Shards(FanoutError::Refused(ReadError::Panicked)) | Self::Chunk(_) => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
         }
     }
 
@@ -113,7 +115,7 @@ impl ReadFault {
             ) => "too_many_requests",
             Self::Shards(FanoutError::Refused(ReadError::UnknownSelect)) | Self::TimedOut(_) => "timeout",
             Self::Replaying(_) => "unavailable",
-            Self::Chunk(_) => "internal",
+            Self::Shards(FanoutError::Refused(ReadError::Panicked)) | Self::Chunk(_) => "internal",
         }
     }
 

@@ -120,4 +120,7 @@ pub enum ReadError {
     /// The select expired or never was.
     #[error("the read was idle for too long and was closed")]
     UnknownSelect,
+    /// The shard's side of it panicked.
+    #[error("the read failed inside the node, which tells more in its log")]
+    Panicked,
 }

@@ -20,9 +20,20 @@ pub async fn answer<H: Host>(
     request: ReadRequest,
 ) -> Result<Box<ReadReply>, ReadError> {
     shard.borrow_mut().begin_read(host.monotonic_us(), epoch, &request)?;
-    let reply = answer_begun(&shard, &host, epoch, request).await;
-    shard.borrow_mut().end_read(epoch);
-    reply.map(Box::new)
+    let _reading = Reading { shard: Rc::clone(&shard), epoch };
+    answer_begun(&shard, &host, epoch, request).await.map(Box::new)
+}
+
+/// A read that is under way, until it ends in whichever way: a handoff waits for those of former epochs.
+struct Reading {
+    shard: Rc<RefCell<Shard>>,
+    epoch: Epoch,
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.shard.borrow_mut().end_read(self.epoch);
+    }
 }
 
 async fn answer_begun<H: Host>(

@@ -1,13 +1,16 @@
 //! A shard as its worker uses it: parts in, selects out, retention over it.
 
 use std::cell::{Cell, RefCell};
+use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures::FutureExt;
 use futures::executor::block_on;
 
 use crate::clock::Clock;
-use crate::host::Alone;
+use crate::host::{Alone, Host};
 use crate::message::{
     Correlation, LabelSource, LabelSpan, PartPool, PartSeries, ReadError, ReadReply, ReadRequest, Remaining,
     SelectContent, SelectedSeries, Selection, ShardReply, ShardRequest, WriteBody, WritePart,
@@ -280,6 +283,63 @@ fn work(
     };
     block_on(worker.run());
     (replies.take(), shard)
+}
+
+/// A thread on which background jobs panic at their first step, and end alone.
+#[derive(Clone)]
+struct Panicking;
+
+impl Host for Panicking {
+    async fn breathe(&self) {
+        panic!("in the midst of a job");
+    }
+
+    fn rest(&self) {}
+
+    fn hurry(&self) -> impl Sized + 'static {}
+
+    async fn give_way(&self) {}
+
+    async fn sleep(&self, _time: Duration) {}
+
+    fn spawn_essential(&self, task: impl Future<Output = ()> + 'static) {
+        block_on(task);
+    }
+
+    fn spawn_background<F: Future<Output = ()> + 'static>(&self, job: impl FnOnce(Self) -> F + 'static) {
+        let ended = AssertUnwindSafe(job(self.clone())).catch_unwind().now_or_never();
+        assert!(matches!(ended, Some(Err(_))), "it panics at once");
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn a_read_that_panics_is_answered_once_and_no_handoff_waits_for_it() {
+    let shard = shard();
+    append(&shard, EVER, &scrape(10, 1000));
+    let all = Selection { matchers: Arc::new([]), min_ms: 0, max_ms: 2000 };
+    let replies: Rc<RefCell<Vec<ShardReply>>> = Rc::default();
+    let (inbox, sent) = (Rc::new(Inbox::default()), Rc::clone(&replies));
+    let to = ReplyTo { core: 0, correlation: Correlation { slot: 0, generation: 0 } };
+    inbox.push(to, ShardRequest::Read(Epoch::FIRST, Box::new(ReadRequest::LabelNames(all))));
+    inbox.close();
+    let worker = Worker {
+        shard: Rc::clone(&shard),
+        inbox,
+        log: MemoryLog::default(),
+        host: Panicking,
+        reply: move |_, reply| sent.borrow_mut().push(reply),
+        clock: Clock::Settable(Rc::default()),
+        retention_ms: 1,
+        core_stats: Box::new(|_| unreachable!("nobody asks for stats")),
+    };
+    block_on(worker.run());
+    let replies = replies.take();
+    assert!(matches!(&replies[..], [ShardReply::Read(Err(ReadError::Panicked))]), "{replies:?}");
+    assert!(shard.borrow().reading.is_empty());
 }
 
 #[test]

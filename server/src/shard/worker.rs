@@ -9,8 +9,8 @@ use std::task::{Poll, Waker};
 use crate::clock::Clock;
 use crate::limits::FUTURE_MS_MAX;
 use crate::message::{
-    CoreStats, Correlation, HandoffRequest, MovedSeries, PartSeries, ReadRequest, ShardReply, ShardRequest,
-    ShardStats, WriteAck, WritePart,
+    CoreStats, Correlation, HandoffRequest, MovedSeries, PartSeries, ReadError, ReadRequest, ShardReply,
+    ShardRequest, ShardStats, WriteAck, WritePart,
 };
 use crate::model::{Epoch, Sample};
 use crate::shard::append::{PartOutcome, TimeBounds};
@@ -225,7 +225,9 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     fn spawn_read(&self, from: ReplyTo, epoch: Epoch, request: ReadRequest) {
         let (shard, reply) = (Rc::clone(&self.shard), self.reply.clone());
         self.host.spawn_background(move |host| async move {
-            reply(from, ShardReply::Read(read::answer(shard, host, epoch, request).await));
+            let reply = ReadReplier { reply, from };
+            let answer = read::answer(shard, host, epoch, request).await;
+            (reply.reply)(from, ShardReply::Read(answer));
         });
     }
 
@@ -246,6 +248,21 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         TimeBounds {
             oldest_ms: now_ms.saturating_sub(self.retention_ms),
             newest_ms: now_ms.saturating_add(FUTURE_MS_MAX),
+        }
+    }
+}
+
+/// Answers a read that panics: it ends alone, and its asker would have a place taken for it for ever.
+struct ReadReplier<R: Fn(ReplyTo, ShardReply)> {
+    reply: R,
+    from: ReplyTo,
+}
+
+impl<R: Fn(ReplyTo, ShardReply)> Drop for ReadReplier<R> {
+    fn drop(&mut self) {
+        // A read that is dropped otherwise is answered, or ends with its core.
+        if std::thread::panicking() {
+            (self.reply)(self.from, ShardReply::Read(Err(ReadError::Panicked)));
         }
     }
 }

@@ -171,6 +171,7 @@ fn of_shards(error: &FanoutError) -> Code {
             Code::ResourceExhausted
         }
         FanoutError::Refused(ReadError::UnknownSelect) => Code::DeadlineExceeded,
+        FanoutError::Refused(ReadError::Panicked) => Code::Internal,
     }
 }
 

@@ -345,3 +345,32 @@ fn an_http2_answer_that_nobody_takes_is_reset_and_no_other_one() {
         (1, 1, 0)
     );
 }
+
+/// A client of HTTP/2 that sends one request and then answers pings alone: how its connection ends.
+async fn idle_over_http2(executor: Executor<()>) -> (Result<hyper::Result<()>, Duration>, Counts) {
+    let limits = HttpLimits {
+        idle_timeout: Duration::from_millis(200),
+        ping_interval: Duration::from_millis(20),
+        ..HttpLimits::default()
+    };
+    let (near, far) = UnixStream::pair().unwrap();
+    let stream = |socket: UnixStream| Stream::new(OwnedFd::from(socket).into()).unwrap();
+    let server = HttpServer::new(&limits, executor.shutdown.clone());
+    runtime::spawn(async move { server.serve_connection(stream(far), service_fn(answer)).await });
+    let (mut client, connection) = hyper::client::conn::http2::handshake(Spawn, stream(near)).await.unwrap();
+    let (ended, end) = futures::channel::oneshot::channel();
+    runtime::spawn(async move { drop(ended.send(connection.await)) });
+    let body = Full::new(Bytes::from_static(b"body"));
+    let request = client.send_request(Request::post("http://localhost/").body(body).unwrap());
+    assert_eq!(request.await.unwrap().status(), 200);
+    let limit = Duration::from_secs(5);
+    let ended = runtime::timeout(limit, end).await.map(|end| end.unwrap()).map_err(|_| limit);
+    (ended, runtime::counts())
+}
+
+#[test]
+fn an_idle_http2_connection_is_closed_though_pings_are_answered() {
+    let (ended, counts) = on_executors(&options(1), idle_over_http2).remove(0);
+    assert!(matches!(ended, Ok(Ok(()))), "{ended:?}");
+    assert_eq!((counts.connections_timed_out, counts.requests), (1, 1));
+}

@@ -16,7 +16,7 @@ use std::{
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 
 use super::{HttpLimits, stream_watch::StreamWatch};
-use crate::runtime::{shutdown::Shutdown, tasks::spawn_essential, timers::sleep};
+use crate::runtime::{counters, shutdown::Shutdown, tasks::spawn_essential, timers::sleep};
 
 /// Looks in the shortest of the limits; a limit is kept to within one of them.
 const LOOKS_A_LIMIT: u32 = 8;
@@ -97,6 +97,7 @@ impl Watches {
             // A connection is made to send a request: its first head is on its way.
             phase: Cell::new(Phase::Head { since: self.look.get() }),
             protocol: Cell::new(Protocol::Http1),
+            is_leaving: Cell::new(false),
             in_flight: Cell::new(0),
             begun: Cell::new(0),
             expired: Cell::new(None),
@@ -112,8 +113,7 @@ impl Watches {
         self.connections.borrow_mut().retain(|watch| {
             let alive = Rc::strong_count(watch) > 1;
             if alive && let Some(expiry) = watch.expiry_at(look, self.limits) {
-                watch.expired.set(Some(expiry));
-                watch.wake();
+                watch.expire(expiry);
             }
             alive
         });
@@ -169,6 +169,8 @@ pub(super) struct Watch {
     watches: Rc<Watches>,
     phase: Cell<Phase>,
     protocol: Cell<Protocol>,
+    /// It closes once what is under way is answered.
+    is_leaving: Cell<bool>,
     in_flight: Cell<u32>,
     begun: Cell<u64>,
     expired: Cell<Option<Expiry>>,
@@ -186,9 +188,25 @@ impl Watch {
         self.expired.get()
     }
 
-    /// Whether the notice to end was given.
+    /// Whether it takes no more requests: the notice to end was given, or none came for too long.
     pub(super) fn is_to_close(&self) -> bool {
-        self.watches.closing.get()
+        self.watches.closing.get() || self.is_leaving.get()
+    }
+
+    fn expire(&self, expiry: Expiry) {
+        match (expiry, self.protocol.get()) {
+            // HTTP/2 can say that it closes: a request that is on its way then is answered, or the client
+            // knows that it wasn't looked at.
+            (Expiry::Idle, Protocol::Http2) => {
+                if !self.is_leaving.replace(true) {
+                    counters::with(|c| c.connections_timed_out.add_one());
+                }
+            }
+            (Expiry::Header | Expiry::Idle | Expiry::Stall, Protocol::Http1 | Protocol::Http2) => {
+                self.expired.set(Some(expiry));
+            }
+        }
+        self.wake();
     }
 
     /// Requests so far.
@@ -240,7 +258,8 @@ impl Watch {
     fn bytes_read(&self) {
         match (self.phase.get(), self.protocol.get()) {
             (Phase::Idle { .. }, Protocol::Http1) => self.phase.set(Phase::Head { since: self.now() }),
-            (Phase::Idle { .. }, Protocol::Http2) => self.phase.set(Phase::Idle { since: self.now() }),
+            // Pings and their answers: they come for as long as both sides are there.
+            (Phase::Idle { .. }, Protocol::Http2) => {}
             (Phase::Head { .. }, Protocol::Http1 | Protocol::Http2) => {}
             (Phase::Busy { .. }, Protocol::Http1 | Protocol::Http2) => {
                 self.phase.set(Phase::Busy { moved: self.now() });

@@ -121,8 +121,9 @@ impl Handoffs {
         self.counts.get()
     }
 
-    /// Hands `cell` over to the shard `to`. It ends within a bounded time; after a fault the cell is
-    /// served where it was. Goes on to its end though nobody waits for it any more.
+    /// Hands `cell` over to the shard `to`; after a fault the cell is served where it was. What can be
+    /// given up takes a bounded time. The few steps without which nothing may go on take as long as
+    /// their shards do. Goes on to its end though nobody waits for it any more.
     pub async fn hand_over<H: Host>(
         &self,
         host: &H,

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use crate::cell::series::LabelRef;
 use crate::message::{Cardinality, NameCount};
+use crate::shard::matching::pairs_of;
 use crate::shard::{Host, Shard};
 
 /// Label pairs that are looked at between two looks at the slice.
@@ -15,7 +16,7 @@ pub async fn measure<H: Host>(shard: &Rc<RefCell<Shard>>, host: &H, limit: usize
     let mut found = shard.borrow().sizes();
     let names: Vec<Box<str>> = shard.borrow().index.names().map(Box::from).collect();
     for name in names {
-        let pairs = shard.borrow().index.pairs_of(&name);
+        let pairs = pairs_of(shard, host, &name).await;
         let mut bytes = 0;
         for step in pairs.chunks(STEP) {
             bytes += shard.borrow().measure_pairs(step, &mut found);

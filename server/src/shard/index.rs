@@ -20,6 +20,36 @@ struct NameRef(u32);
 struct Name {
     text: Box<str>,
     values: HashTable<LabelRef>,
+    /// Counts up whenever the table's entries may have changed their places.
+    places: Places,
+}
+
+/// Tells a table's order of entries from the one after it was made anew.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Places(u32);
+
+/// How far a name's pairs are listed.
+#[derive(Debug, Default)]
+pub struct PairsListed {
+    pairs: Vec<LabelRef>,
+    of: Option<(NameRef, Places)>,
+    next: usize,
+}
+
+/// Whether a list of pairs is at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listed {
+    /// Go on.
+    Part,
+    /// That was all.
+    All,
+}
+
+impl PairsListed {
+    /// What was listed.
+    pub fn into_pairs(self) -> Vec<LabelRef> {
+        self.pairs
+    }
 }
 
 #[derive(Debug)]
@@ -58,7 +88,7 @@ impl LabelIndex {
         };
         let hash = self.hasher.hash_one(value);
         let pairs = &self.pairs;
-        let values = &mut self.names.get_mut(name_ref.0).values;
+        let Name { values, places, .. } = self.names.get_mut(name_ref.0);
         if let Some(found) = values.find(hash, |pair| &*pairs.get(pair.0).value == value) {
             return Some(*found);
         }
@@ -67,13 +97,18 @@ impl LabelIndex {
         self.text_bytes += heap_bytes(value.len());
         self.value_table_bytes -= heap_bytes(values.allocation_size());
         let (pairs, hasher) = (&self.pairs, &self.hasher);
+        let room = values.capacity() - values.len();
         values.insert_unique(hash, label, |pair| hasher.hash_one(&*pairs.get(pair.0).value));
+        if values.capacity() - values.len() > room {
+            // It was made larger, or in its old size anew without the holes that removed entries left.
+            places.0 = places.0.wrapping_add(1);
+        }
         self.value_table_bytes += heap_bytes(values.allocation_size());
         Some(label)
     }
 
     fn add_name(&mut self, text: &str) -> Option<NameRef> {
-        let name = Name { text: text.into(), values: HashTable::new() };
+        let name = Name { text: text.into(), values: HashTable::new(), places: Places::default() };
         let name_ref = NameRef(self.names.insert(name)?);
         self.by_name.insert(text.into(), name_ref);
         self.text_bytes += 2 * heap_bytes(text.len());
@@ -123,12 +158,13 @@ impl LabelIndex {
         let hash = self.hasher.hash_one(&*pair.value);
         let pairs = &self.pairs;
         let hasher = &self.hasher;
-        let values = &mut self.names.get_mut(pair.name.0).values;
+        let Name { values, places, .. } = self.names.get_mut(pair.name.0);
         self.value_table_bytes -= heap_bytes(values.allocation_size());
         if let Ok(entry) = values.find_entry(hash, |held| *held == label) {
             entry.remove();
         }
         if values.len() * 4 < values.capacity() {
+            places.0 = places.0.wrapping_add(1);
             values.shrink_to_fit(|held| hasher.hash_one(&*pairs.get(held.0).value));
         }
         self.value_table_bytes += heap_bytes(values.allocation_size());
@@ -150,12 +186,20 @@ impl LabelIndex {
         self.by_name.keys().map(|name| &**name)
     }
 
-    /// The pairs of a name; none where no series has it.
-    pub fn pairs_of(&self, name: &str) -> Vec<LabelRef> {
-        match self.by_name.get(name) {
-            Some(name_ref) => self.names.get(name_ref.0).values.iter().copied().collect(),
-            None => Vec::new(),
+    /// Lists the next pairs of a name, of so many places; none where no series has it. A list whose
+    /// table was made anew meanwhile begins anew. Pairs that come or go meanwhile may be in it or not.
+    pub fn list_pairs(&self, name: &str, places: usize, listed: &mut PairsListed) -> Listed {
+        let Some(name_ref) = self.by_name.get(name) else { return Listed::All };
+        let name = self.names.get(name_ref.0);
+        let of = Some((*name_ref, name.places));
+        if listed.of != of {
+            *listed = PairsListed { of, ..PairsListed::default() };
         }
+        let end = (listed.next + places).min(name.values.num_buckets());
+        let found = (listed.next..end).filter_map(|place| name.values.get_bucket(place));
+        listed.pairs.extend(found);
+        listed.next = end;
+        if end == name.values.num_buckets() { Listed::All } else { Listed::Part }
     }
 
     /// The pair of exactly this name and value.
@@ -258,6 +302,43 @@ mod tests {
         added.iter().for_each(|(series, labels)| index.remove(SeriesRef(*series), labels));
         assert_eq!((index.text_bytes, index.value_table_bytes), (0, 0));
         assert!(index.postings_bytes <= 64, "{}", index.postings_bytes);
+    }
+
+    /// Of the values that stay, in parts, while others come and go.
+    fn check_listed(come_and_go: impl Fn(&mut LabelIndex, usize)) {
+        let mut index = LabelIndex::default();
+        let stay: Vec<_> = (0..1000).map(|i| add(&mut index, i, &[("pod", &format!("p{i}"))])[0]).collect();
+        let (mut listed, mut parts) = (PairsListed::default(), 1);
+        while index.list_pairs("pod", 64, &mut listed) == Listed::Part {
+            come_and_go(&mut index, parts);
+            parts += 1;
+        }
+        let pairs = listed.into_pairs();
+        for pair in stay {
+            assert_eq!(pairs.iter().filter(|listed| **listed == pair).count(), 1, "{:?}", index.text(pair));
+        }
+        assert!(parts > 1000 / 64, "{parts} parts");
+    }
+
+    #[test]
+    fn pairs_are_listed_once_each_in_parts_while_others_come_and_go() {
+        check_listed(|_, _| {});
+        // The table grows.
+        check_listed(|index, part| {
+            for i in 0..if part < 30 { 100 } else { 0 } {
+                add(index, 2000, &[("pod", &format!("grown-{part}-{i}"))]);
+            }
+        });
+        // The table stays as large, and its entries are brought together.
+        check_listed(|index, part| {
+            for i in 0..if part < 60 { 100 } else { 0 } {
+                let gone = add(index, 2000, &[("pod", &format!("gone-{part}-{i}"))]);
+                index.remove(SeriesRef(2000), &gone);
+            }
+        });
+        let mut listed = PairsListed::default();
+        assert_eq!(LabelIndex::default().list_pairs("pod", 64, &mut listed), Listed::All);
+        assert!(listed.into_pairs().is_empty());
     }
 
     #[test]

@@ -7,10 +7,13 @@ use roaring::RoaringBitmap;
 
 use crate::cell::series::LabelRef;
 use crate::model::{MatchOp, Matcher};
+use crate::shard::index::{Listed, PairsListed};
 use crate::shard::{Host, Shard};
 
 /// Values that are tried between two looks at the slice.
 const STEP: usize = 64;
+/// Places of the index's tables that are looked through between two looks at the slice.
+const PLACES: usize = 4096;
 
 /// The series that match all matchers. Series that come or go meanwhile may be in it or not.
 pub async fn matching<H: Host>(shard: &Rc<RefCell<Shard>>, host: &H, matchers: &[Matcher]) -> RoaringBitmap {
@@ -49,7 +52,7 @@ async fn narrow_by_values<H: Host>(
     so_far: RoaringBitmap,
 ) -> RoaringBitmap {
     let takes_missing = matcher.matches_empty();
-    let pairs = shard.borrow().index.pairs_of(&matcher.name);
+    let pairs = pairs_of(shard, host, &matcher.name).await;
     let mut marked = RoaringBitmap::new();
     for step in pairs.chunks(STEP) {
         mark(&shard.borrow(), matcher, step, takes_missing, &so_far, &mut marked);
@@ -59,6 +62,15 @@ async fn narrow_by_values<H: Host>(
         true => so_far - marked,
         false => marked,
     }
+}
+
+/// The pairs of a name. Pairs that come or go meanwhile may be in it or not.
+pub async fn pairs_of<H: Host>(shard: &Rc<RefCell<Shard>>, host: &H, name: &str) -> Vec<LabelRef> {
+    let mut listed = PairsListed::default();
+    while shard.borrow().index.list_pairs(name, PLACES, &mut listed) == Listed::Part {
+        host.breathe().await;
+    }
+    listed.into_pairs()
 }
 
 /// Adds to `marked` the series of those pairs whose values decide: the ones that match, or, where a

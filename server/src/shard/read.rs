@@ -9,7 +9,7 @@ use roaring::RoaringBitmap;
 use crate::cell::SeriesRef;
 use crate::message::{ReadError, ReadReply, ReadRequest, Selection};
 use crate::model::{CellId, Epoch, Matcher};
-use crate::shard::matching::matching;
+use crate::shard::matching::{matching, pairs_of};
 use crate::shard::{Host, Shard, cardinality, select};
 
 /// Answers one read.
@@ -157,7 +157,7 @@ async fn label_values<H: Host>(
 ) -> Vec<Box<str>> {
     let everything = selection.is_everything();
     let series = answered(shard, host, epoch, &selection.matchers).await;
-    let pairs = shard.borrow().index.pairs_of(name);
+    let pairs = pairs_of(shard, host, name).await;
     let mut values = BTreeSet::new();
     for pair in pairs {
         {

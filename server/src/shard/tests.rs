@@ -311,6 +311,10 @@ impl Host for Panicking {
         assert!(matches!(ended, Some(Err(_))), "it panics at once");
     }
 
+    fn spawn_foreground<F: Future<Output = ()> + 'static>(&self, job: impl FnOnce(Self) -> F + 'static) {
+        block_on(job(self.clone()));
+    }
+
     fn monotonic_us(&self) -> u64 {
         0
     }

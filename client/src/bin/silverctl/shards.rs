@@ -115,7 +115,7 @@ fn table(shards: &[Shard]) -> Table {
     for shard in shards {
         let texts = [
             shard.number.to_string(),
-            shard.cpu.to_string(),
+            cpu(shard),
             of_core(shard.core_busy_us_per_s),
             grouped(shard.cells.into()),
             grouped(shard.series),
@@ -127,6 +127,11 @@ fn table(shards: &[Shard]) -> Table {
         table.push(texts.into_iter().map(Value::plain).collect());
     }
     table
+}
+
+/// The CPU that a shard is pinned to, in words.
+pub fn cpu(shard: &Shard) -> String {
+    shard.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string())
 }
 
 fn to_json(shard: &Shard) -> Json {

@@ -135,7 +135,7 @@ pub(super) mod tests {
     pub(crate) fn look(uptime_s: u64, shard_samples: [u64; 2], cell_samples: [u64; 3]) -> Look {
         let shard = |number: u32| Shard {
             number,
-            cpu: number,
+            cpu: Some(number),
             series: 100,
             cells: 512,
             samples: shard_samples[number as usize] * uptime_s,

@@ -4,6 +4,7 @@ use indicatif::BinaryBytes;
 
 use super::rates::{CellRates, Rates, ShardRates};
 use crate::figures::{grouped, of_core};
+use crate::shards::cpu;
 use crate::table::{Table, Tone, Value};
 
 /// Parts of a whole from which on a value is worth a look, and near its end.
@@ -29,8 +30,7 @@ impl Table {
             "cells",
         ];
         let mut table = Self::new(&HEAD);
-        let one =
-            |shard: &ShardRates| shard_row(shard.now.number.to_string(), shard.now.cpu.to_string(), shard);
+        let one = |shard: &ShardRates| shard_row(shard.now.number.to_string(), cpu(&shard.now), shard);
         rates.shards.iter().map(one).for_each(|row| table.push(row));
         if rates.shards.len() > 1 {
             table.push(shard_row("all".to_owned(), String::new(), &rates.all));

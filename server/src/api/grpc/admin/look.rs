@@ -83,10 +83,9 @@ pub async fn asked<T>(
 
 fn shard(core: &Core, stats: &CoreStats) -> Shard {
     let shard = &stats.shard;
-    let cpu = core.node.cpus.get(usize::from(shard.shard.0)).map_or(0, |cpu| *cpu as u32);
     Shard {
         number: shard.shard.0.into(),
-        cpu,
+        cpu: core.node.pinned_cpu(shard.shard.0.into()).map(|cpu| cpu as u32),
         series: shard.series as u64,
         cells: owned_cells(&core.router.table(), shard.shard).count() as u32,
         samples: shard.samples,

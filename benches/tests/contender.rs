@@ -174,7 +174,7 @@ fn limits_hold_before_anything_is_read() {
     serving(config, async |address| {
         let answered = send(address, "POST /api/v1/write HTTP/1.1", &[0; 1001]).await;
         check(&answered, StatusCode::PAYLOAD_TOO_LARGE, "1000 bytes");
-        check(&post(address, V1, &[0; 2001]).await, StatusCode::BAD_REQUEST, "at most 2000");
+        check(&post(address, V1, &[0; 2001]).await, StatusCode::PAYLOAD_TOO_LARGE, "at most 2000");
     });
 }
 

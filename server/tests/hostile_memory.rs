@@ -54,8 +54,8 @@ fn announce(node: &Node) -> Vec<TcpStream> {
 fn claim_much(node: &Node) {
     let announced = announce(node);
     for version in VERSIONS {
-        for claim in [claim(), varint(u64::from(u32::MAX))] {
-            (0..100).for_each(|_| check_refused(node, version, &claim));
+        for (claim, status) in [(claim(), 400), (varint(u64::from(u32::MAX)), 413)] {
+            (0..100).for_each(|_| check_refused(node, version, &claim, status));
         }
     }
     drop(announced);
@@ -64,13 +64,13 @@ fn claim_much(node: &Node) {
 fn send_much(node: &Node) {
     for version in VERSIONS {
         for much in [long_label(version), compress(&vec![0x63; 30 << 20])] {
-            (0..5).for_each(|_| check_refused(node, version, &much));
+            (0..5).for_each(|_| check_refused(node, version, &much, 400));
         }
     }
 }
 
-fn check_refused(node: &Node, version: Version, bad: &[u8]) {
-    assert_eq!(node.post(PATH, &headers(version), bad).status, 400);
+fn check_refused(node: &Node, version: Version, bad: &[u8], status: u16) {
+    assert_eq!(node.post(PATH, &headers(version), bad).status, status);
 }
 
 /// Bodies that arrive and don't end, more of them than one core has room for: how many are refused.

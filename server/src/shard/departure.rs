@@ -54,8 +54,12 @@ impl Departure {
 
     /// The next series of the pass. A new pass begins where none goes on.
     fn next(&mut self) -> Option<SeriesRef> {
-        let touched = &mut self.touched;
-        let pass = self.pass.get_or_insert_with(|| touched.drain().collect::<Vec<_>>().into_iter());
+        let pass = self.pass.get_or_insert_with(|| {
+            let mut touched: Vec<_> = self.touched.drain().collect();
+            // In an order that doesn't change from run to run; and near each other in memory.
+            touched.sort_unstable();
+            touched.into_iter()
+        });
         let next = pass.next();
         if next.is_none() {
             self.pass = None;

@@ -152,8 +152,12 @@ impl<D: Defect> Durable<D> {
             Segments::new(place.clone(), host.clone(), log.clone(), Rc::clone(&shelf), replayed.next_seq);
         committer::start(&log, segments, replayed.last, D::ACK, &host).await?;
         let place = CheckpointPlace { segments: place, shelf, bytes_min: u64::MAX };
-        if !lost.is_empty() {
-            checkpoint::write(&shard, &log, &place, &host).await?;
+        if !lost.is_empty()
+            && let Err(error) = checkpoint::write(&shard, &log, &place, &host).await
+        {
+            // The process ends with it: so does what it has begun.
+            drop(log.close().await);
+            return Err(error.into());
         }
         Ok(Self { shard, log, place, host, lost, defect: PhantomData })
     }

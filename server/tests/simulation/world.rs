@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use silverback::message::PartPool;
+use silverback::wal::Lsn;
 
 use crate::disk::SimDisk;
 use crate::executor::{Executor, SimHost, Stopped};
@@ -92,9 +93,12 @@ impl World {
         let (mut stopped, mut came) = self.live_with::<N>(plan, Recovery::Strict);
         if !self.rotten.is_empty() && matches!(came, Came::Refused(_)) {
             (stopped, came) = self.live_with::<N>(plan, Recovery::Salvage);
-            if matches!(came, Came::Serving | Came::Through) {
+            match came {
                 // What was salvaged is written out whole: from now on a strict start is to do.
-                self.rotten.clear();
+                Came::Serving | Came::Through => self.rotten.clear(),
+                // It may be, and the power went before anybody learned what was lost.
+                Came::Starting => self.oracle.borrow_mut().forgive(Lsn(0)..=Lsn(u64::MAX)),
+                Came::Refused(_) => {}
             }
         }
         self.judge(plan, stopped, &came);

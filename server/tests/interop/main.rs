@@ -59,8 +59,12 @@ fn prometheus_reads_back_every_sample_that_it_wrote() {
     println!("the sender scrapes itself for {SCRAPED_S} s");
     for _ in 0..SCRAPED_S {
         thread::sleep(Duration::from_secs(1));
-        // Something to count in its own request metrics.
-        sender.query("up", now_s());
+        // Something to count in its own request metrics: of every kind that comes below, or else that would
+        // make series of its own meanwhile.
+        let now_s = now_s();
+        sender.query("up", now_s);
+        sender.query_range("up", now_s - 1, now_s);
+        prometheus::label_values(sender.port, "job", now_s - 1, now_s);
     }
     let reader = Prometheus::start(&scratch, Role::Reader { node: &node });
 

@@ -9,7 +9,7 @@ use futures::future::join_all;
 use crate::api::core::Core;
 use crate::limits::FETCH_BYTES;
 use crate::message::{
-    CellStats, CoreStats, ReadError, ReadReply, ReadRequest, Remaining, SelectContent, SelectId,
+    CellStats, CoreStats, Question, ReadError, ReadReply, ReadRequest, Remaining, SelectContent, SelectId,
     SelectedSeries, Selection, ShardReply, ShardRequest,
 };
 use crate::model::ShardId;
@@ -43,7 +43,8 @@ pub async fn ask_all(core: &Core, request: &ReadRequest) -> Result<Vec<ReadReply
 /// All of them by one epoch: so each cell is answered for by one shard, though it moves meanwhile.
 async fn ask_all_once(core: &Core, request: &ReadRequest) -> Vec<Result<ReadReply, FanoutError>> {
     let epoch = core.router.read_epoch();
-    let ask = |shard| core.router.ask(shard, ShardRequest::Read(epoch, Box::new(request.clone())));
+    let ask =
+        |shard| core.router.ask(shard, ShardRequest::Ask(Question::Read(epoch, Box::new(request.clone()))));
     let asked: Vec<Result<Answer, Overloaded>> = core.router.shards().map(ask).collect();
     let answered = asked.into_iter().map(|answer| async { read_reply(answer?.await) });
     join_all(answered).await
@@ -51,7 +52,7 @@ async fn ask_all_once(core: &Core, request: &ReadRequest) -> Vec<Result<ReadRepl
 
 /// Every core's counters.
 pub async fn stats(core: &Core) -> Result<Vec<CoreStats>, FanoutError> {
-    let ask = |shard| core.router.ask(shard, ShardRequest::Stats);
+    let ask = |shard| core.router.ask(shard, ShardRequest::Ask(Question::Stats));
     let answers: Vec<Answer> = core.router.shards().map(ask).collect::<Result<_, _>>()?;
     let stats = |reply| match reply {
         ShardReply::Stats(stats) => *stats,
@@ -68,7 +69,7 @@ pub async fn stats(core: &Core) -> Result<Vec<CoreStats>, FanoutError> {
 
 /// Asks a shard for a checkpoint; tells its count of them once that one is on disk.
 pub async fn checkpoint(core: &Core, shard: ShardId) -> Result<u64, FanoutError> {
-    match core.router.ask(shard, ShardRequest::Checkpoint)?.await {
+    match core.router.ask(shard, ShardRequest::Ask(Question::Checkpoint))?.await {
         ShardReply::CheckpointAsked(count) => Ok(count),
         ShardReply::Stats(_)
         | ShardReply::Read(_)
@@ -214,7 +215,7 @@ impl ShardStream {
             && let Some(select) = self.select
         {
             let request = ReadRequest::Fetch { select, bytes: FETCH_BYTES };
-            let request = ShardRequest::Read(core.router.read_epoch(), Box::new(request));
+            let request = read(core, request);
             let answer = core.router.ask(self.shard, request)?;
             let ReadReply::Series(series, remaining) = read_reply(answer.await)? else { wrong_kind() };
             self.batch = series.into();
@@ -230,12 +231,16 @@ impl ShardStream {
     }
 }
 
+/// A read of what all reads of this moment see.
+fn read(core: &Core, request: ReadRequest) -> ShardRequest {
+    ShardRequest::Ask(Question::Read(core.router.read_epoch(), Box::new(request)))
+}
+
 impl Drop for SeriesStream {
     fn drop(&mut self) {
         for shard in &self.shards {
             if let Some(select) = shard.select {
-                let close = Box::new(ReadRequest::Close(select));
-                let close = ShardRequest::Read(self.core.router.read_epoch(), close);
+                let close = read(&self.core, ReadRequest::Close(select));
                 // Refused: the select then closes by itself after its idle time.
                 drop(self.core.router.ask(shard.shard, close));
             }

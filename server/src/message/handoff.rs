@@ -26,15 +26,17 @@ pub enum HandoffStep {
     Copy,
     /// To the target: take a piece in.
     Take(Piece),
-    /// To the source: take no more writes for the cell. Reads of earlier epochs are answered on.
+    /// To the source: take no more writes for the cell, and give the first piece of its last pass. Reads
+    /// of earlier epochs are answered on.
     Drain,
-    /// To the target: it has all of the cell, and is to own it for good.
+    /// To the target: with this piece it has all of the cell; it is to own it for good, and to answer
+    /// reads for it.
     Own {
         /// Whose it was.
         from: ShardId,
+        /// The last one.
+        rest: Piece,
     },
-    /// To the target: answer reads for it.
-    Show,
     /// To the source: it is the target's; let go of it.
     Release {
         /// Whose it is.

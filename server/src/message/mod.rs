@@ -50,6 +50,13 @@ const _: () = assert!(size_of::<LaneMessage>() <= 64);
 pub enum ShardRequest {
     /// Take in one part of a write request.
     Write(WritePart),
+    /// Anything else.
+    Ask(Question),
+}
+
+/// What a shard is asked that is no write.
+#[derive(Debug)]
+pub enum Question {
     /// Read something, in slices beside the traffic, of the cells that the shard owns at an epoch.
     Read(Epoch, Box<ReadRequest>),
     /// Take a step of a cell's handoff.

@@ -9,9 +9,8 @@
 //! Serving       Copy → pieces of its series →       Take: hidden from reads, logged
 //!               Copy → what came since →            Take                                  (a few times)
 //! Draining      Drain: its samples come back                                        senders wait for a table
-//! Transferring  Copy → the rest →                   Take
-//!                                                   Own: a record, on disk
-//! Switched      still answers reads of old epochs   Show: answers reads of the new  Reads: the new epoch
+//! Transferring         → the rest →                 Own: a record, on disk; then
+//! Switched      still answers reads of old epochs   answers reads of the new one    Reads: the new epoch
 //!                                                   takes samples in                Writes: the new table
 //!               Release: a record, on disk; frees the series once no old read is left
 //! ```

@@ -7,7 +7,8 @@ use futures::future::{Either, join_all, select};
 use crate::host::Host;
 use crate::limits::{HANDOFF_COPY_MAX, HANDOFF_PAUSE_MAX};
 use crate::message::{
-    HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, RouteChange, ShardReply, ShardRequest,
+    HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, Piece, Question, RouteChange, ShardReply,
+    ShardRequest,
 };
 use crate::model::{CellId, Epoch, ShardId};
 use crate::rebalance::handoff::{Handed, HandoffFault};
@@ -89,9 +90,14 @@ impl<H: Host> Handoff<'_, H> {
         }
         let drained_us = self.host.monotonic_us();
         let owned_by = self.deadline(HANDOFF_PAUSE_MAX);
-        self.step(self.from, HandoffStep::Drain, owned_by).await?;
-        bytes += self.pass(owned_by).await?.bytes;
-        match self.step(self.to, HandoffStep::Own { from: self.from }, owned_by).await? {
+        let mut rest = self.copied(HandoffStep::Drain, owned_by).await?;
+        bytes += rest.payload.len() as u64;
+        while !rest.is_last {
+            self.step(self.to, HandoffStep::Take(rest), owned_by).await?;
+            rest = self.copied(HandoffStep::Copy, owned_by).await?;
+            bytes += rest.payload.len() as u64;
+        }
+        match self.step(self.to, HandoffStep::Own { from: self.from, rest }, owned_by).await? {
             HandoffReply::Owned { series } => Ok(Brought { series, bytes, drained_us }),
             HandoffReply::Done | HandoffReply::Copied(_) => wrong_kind(),
         }
@@ -101,8 +107,7 @@ impl<H: Host> Handoff<'_, H> {
     async fn pass(&self, deadline: Deadline) -> Result<Passed, HandoffFault> {
         let mut passed = Passed { series: 0, bytes: 0 };
         loop {
-            let copied = self.step(self.from, HandoffStep::Copy, deadline).await?;
-            let HandoffReply::Copied(piece) = copied else { wrong_kind() };
+            let piece = self.copied(HandoffStep::Copy, deadline).await?;
             passed.series += piece.series;
             passed.bytes += piece.payload.len() as u64;
             let is_last = piece.is_last;
@@ -115,10 +120,17 @@ impl<H: Host> Handoff<'_, H> {
         }
     }
 
+    /// A step that the source answers with a piece.
+    async fn copied(&self, step: HandoffStep, deadline: Deadline) -> Result<Piece, HandoffFault> {
+        match self.step(self.from, step, deadline).await? {
+            HandoffReply::Copied(piece) => Ok(piece),
+            HandoffReply::Done | HandoffReply::Owned { .. } => wrong_kind(),
+        }
+    }
+
     /// The cell is the target's: there is no way back. No core may take writes for it there before
     /// all of them read it there, or what is acknowledged on one were not seen on another.
     async fn switch(&self) {
-        self.surely(self.to, HandoffStep::Show).await;
         self.tell_all(RouteChange::Reads(self.epoch)).await;
         self.tell_all(RouteChange::Writes { epoch: self.epoch, cell: self.cell, owner: self.to }).await;
     }
@@ -166,7 +178,7 @@ impl<H: Host> Handoff<'_, H> {
     async fn ask(&self, shard: ShardId, step: &HandoffStep) -> Answer {
         let (cell, epoch) = (self.cell, self.epoch);
         let request = || Box::new(HandoffRequest { cell, epoch, step: step.clone() });
-        self.offered(|| self.router.ask(shard, ShardRequest::Handoff(request()))).await
+        self.offered(|| self.router.ask(shard, ShardRequest::Ask(Question::Handoff(request())))).await
     }
 
     /// Changes the routing of every core.

@@ -42,7 +42,7 @@ impl Arrival {
 }
 
 /// Takes a piece in, in memory and in the log. It waits for the disk, so that no more than a piece is
-/// ahead of it; unless writes wait for the piece, for then so does what follows it.
+/// ahead of it; but not behind the last one of a pass, for the next pass has what comes until then.
 pub async fn take<L: Log, H: Host>(
     shard: Rc<RefCell<Shard>>,
     log: L,
@@ -78,7 +78,7 @@ pub async fn take<L: Log, H: Host>(
         }
     }
     host.rest();
-    if !piece.is_waited_for {
+    if !piece.is_last && !piece.is_waited_for {
         log.commit().await?;
     }
     Ok(HandoffReply::Done)

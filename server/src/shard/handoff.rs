@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::limits::REMAINS_READ_US_MAX;
-use crate::message::{HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep};
+use crate::message::{HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, Piece};
 use crate::model::{CellId, Epoch, ShardId};
 use crate::shard::arrival::{self, Arrival};
 use crate::shard::departure::{self, Departure};
@@ -37,10 +37,8 @@ pub fn take_step<L: Log, H: Host>(
         return answer(Err(refusal));
     }
     match step {
-        HandoffStep::Expect | HandoffStep::Drain | HandoffStep::Show | HandoffStep::Keep => {
-            answer(Ok(HandoffReply::Done));
-        }
-        HandoffStep::Copy => {
+        HandoffStep::Expect | HandoffStep::Keep => answer(Ok(HandoffReply::Done)),
+        HandoffStep::Copy | HandoffStep::Drain => {
             let is_waited_for = shard.borrow().ownership.is_drained(cell);
             let copy = move |host| async move { answer(departure::copy(shard, host, cell, epoch).await) };
             if is_waited_for { host.spawn_foreground(copy) } else { host.spawn_background(copy) }
@@ -52,8 +50,8 @@ pub fn take_step<L: Log, H: Host>(
                 move |host| async move { answer(arrival::take(shard, log, host, of_cell, piece).await) };
             if is_waited_for { host.spawn_foreground(take) } else { host.spawn_background(take) }
         }
-        HandoffStep::Own { .. } => host.spawn_foreground(move |_| async move {
-            answer(owned(shard, log, cell, epoch).await);
+        HandoffStep::Own { from, rest } => host.spawn_foreground(move |host| async move {
+            answer(own(shard, log, host, (cell, epoch), from, rest).await);
         }),
         HandoffStep::Discard { .. } => {
             let remains = shard.borrow_mut().remains(cell);
@@ -71,12 +69,20 @@ pub fn take_step<L: Log, H: Host>(
     }
 }
 
-/// Answers once the cell's record is on disk.
-async fn owned<L: Log>(shard: Rc<RefCell<Shard>>, log: L, cell: CellId, epoch: Epoch) -> Taken {
+/// Takes the last piece in, and with it the cell. Answers once its record is on disk.
+async fn own<L: Log, H: Host>(
+    shard: Rc<RefCell<Shard>>,
+    log: L,
+    host: H,
+    (cell, epoch): (CellId, Epoch),
+    from: ShardId,
+    rest: Piece,
+) -> Taken {
+    arrival::take(Rc::clone(&shard), log.clone(), host, (cell, epoch), rest).await?;
+    shard.borrow_mut().own_cell(cell, epoch, from, &mut *log.journal())?;
     // Whatever is acknowledged when: the source lets go of the cell after this.
     log.flush().await?;
-    let series = shard.borrow_mut().arrival_of(cell, epoch)?.series();
-    Ok(HandoffReply::Owned { series })
+    shard.borrow_mut().show_cell(cell, epoch)
 }
 
 /// Frees a cell that was handed over, once no read from before goes on.
@@ -128,10 +134,8 @@ impl Shard {
         match step {
             HandoffStep::Expect => self.expect_cell(cell, epoch),
             HandoffStep::Copy => self.begin_departure(cell, epoch),
-            HandoffStep::Take(_) => self.arrival_of(cell, epoch).map(drop),
+            HandoffStep::Take(_) | HandoffStep::Own { .. } => self.arrival_of(cell, epoch).map(drop),
             HandoffStep::Drain => self.drain_cell(cell, epoch),
-            HandoffStep::Own { from } => self.own_cell(cell, epoch, *from, journal),
-            HandoffStep::Show => self.show_cell(cell, epoch),
             HandoffStep::Release { to } => self.release_cell(cell, epoch, *to, journal),
             HandoffStep::Discard { from } => self.discard_cell(cell, epoch, *from, journal),
             HandoffStep::Keep => self.keep_cell(cell, epoch, journal),
@@ -184,17 +188,16 @@ impl Shard {
         journal.claimed(Claim { cell, epoch, kind: ClaimKind::Owned, other: from });
         // At once: a checkpoint that is under way has to have it.
         self.ownership.own(cell, epoch);
+        self.deal_series_limit();
         Ok(())
     }
 
-    fn show_cell(&mut self, cell: CellId, epoch: Epoch) -> Result<(), HandoffRefusal> {
-        self.arrival_of(cell, epoch)?;
-        if self.ownership.owned_since(cell) != epoch {
-            return Err(HandoffRefusal::OutOfStep);
-        }
+    /// Answers reads for a cell that is owned.
+    fn show_cell(&mut self, cell: CellId, epoch: Epoch) -> Taken {
+        let series = self.arrival_of(cell, epoch)?.series();
         self.arrival = None;
         self.ownership.show(cell, epoch);
-        Ok(())
+        Ok(HandoffReply::Owned { series })
     }
 
     fn release_cell(

@@ -44,32 +44,29 @@ impl Pair {
         pair
     }
 
-    fn pass(&self) -> Result<u64, HandoffRefusal> {
-        let mut series = 0;
+    /// A pass that begins with this step, but for its last piece.
+    fn pass(&self, first: HandoffStep) -> Result<Piece, HandoffRefusal> {
+        let mut next = first;
         loop {
-            let HandoffReply::Copied(piece) = step(&self.source, HandoffStep::Copy)? else {
-                panic!("a piece")
-            };
-            series += piece.series;
-            let is_last = piece.is_last;
-            if piece.series > 0 {
-                step(&self.target, HandoffStep::Take(piece))?;
+            let HandoffReply::Copied(piece) = step(&self.source, next)? else { panic!("a piece") };
+            if piece.is_last {
+                return Ok(piece);
             }
-            if is_last {
-                return Ok(series);
-            }
+            step(&self.target, HandoffStep::Take(piece))?;
+            next = HandoffStep::Copy;
         }
     }
 
     /// Up to the target's owning the cell. `between` runs before the last pass but one.
     fn bring_over(&self, between: impl Fn()) -> Taken {
         step(&self.target, HandoffStep::Expect)?;
-        self.pass()?;
+        let piece = self.pass(HandoffStep::Copy)?;
+        step(&self.target, HandoffStep::Take(piece))?;
         between();
-        self.pass()?;
-        step(&self.source, HandoffStep::Drain)?;
-        self.pass()?;
-        step(&self.target, HandoffStep::Own { from: ShardId(0) })
+        let piece = self.pass(HandoffStep::Copy)?;
+        step(&self.target, HandoffStep::Take(piece))?;
+        let rest = self.pass(HandoffStep::Drain)?;
+        step(&self.target, HandoffStep::Own { from: ShardId(0), rest })
     }
 
     /// What both tell at an epoch: each series once.
@@ -149,8 +146,6 @@ fn a_cell_moves_with_what_came_while_it_was_copied_and_is_seen_once_all_the_time
     assert_eq!(owned, Ok(HandoffReply::Owned { series: 510 }));
     let samples = |number| if number < 500 { SCRAPES as usize + 5 } else { 5 };
     let expect: Vec<_> = (0..510).map(|number| (labels(number), samples(number))).collect();
-    assert_eq!(pair.seen(Epoch::FIRST), expect, "before it is shown");
-    step(&pair.target, HandoffStep::Show).unwrap();
     for epoch in [Epoch::FIRST, EPOCH, EPOCH.next()] {
         assert_eq!(pair.seen(epoch), expect, "at {epoch:?}");
     }
@@ -177,7 +172,6 @@ fn a_cell_that_stays_takes_parts_of_the_next_epoch_alone() {
     }
     assert!(!takes(&pair.source, Epoch::FIRST) && takes(&pair.source, EPOCH.next()));
     assert_eq!(pair.target.borrow().foreign_series(), 0, "the target forgets what it has");
-    assert_eq!(step(&pair.target, HandoffStep::Show), Err(HandoffRefusal::OutOfStep));
 }
 
 #[test]
@@ -197,7 +191,6 @@ fn a_cell_takes_its_room_for_series_along() {
     let pair = Pair::new(50, OF_A_CELL * CELL_COUNT);
     assert_eq!(written(&pair.target, 1, SCRAPES * 15_000), 0, "a shard without cells has no room");
     pair.bring_over(|| {}).unwrap();
-    step(&pair.target, HandoffStep::Show).unwrap();
     step(&pair.source, HandoffStep::Release { to: ShardId(1) }).unwrap();
     assert_eq!(written(&pair.target, OF_A_CELL + 10, SCRAPES * 15_000), OF_A_CELL as u64);
 }
@@ -218,10 +211,13 @@ fn steps_that_do_not_follow_are_refused() {
     check(&pair.source, HandoffStep::Release { to: ShardId(1) }, HandoffRefusal::OutOfStep);
     check(&pair.target, HandoffStep::Copy, HandoffRefusal::NotHeld);
     check(&pair.target, HandoffStep::Take(Piece::default()), HandoffRefusal::OutOfStep);
-    check(&pair.target, HandoffStep::Own { from: ShardId(0) }, HandoffRefusal::OutOfStep);
+    let own = |rest| HandoffStep::Own { from: ShardId(0), rest };
+    check(&pair.target, own(Piece::default()), HandoffRefusal::OutOfStep);
     step(&pair.target, HandoffStep::Expect).unwrap();
     check(&pair.target, HandoffStep::Expect, HandoffRefusal::Busy);
-    check(&pair.target, HandoffStep::Show, HandoffRefusal::OutOfStep);
     let garbage = Piece { payload: vec![9], series: 1, ..Piece::default() };
-    assert!(matches!(step(&pair.target, HandoffStep::Take(garbage)), Err(HandoffRefusal::Unreadable(_))));
+    for asked in [HandoffStep::Take(garbage.clone()), own(garbage)] {
+        assert!(matches!(step(&pair.target, asked), Err(HandoffRefusal::Unreadable(_))));
+    }
+    assert!(!pair.target.borrow().ownership.owns(CELL), "without its last piece");
 }

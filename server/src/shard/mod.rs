@@ -8,6 +8,7 @@ pub mod cardinality;
 pub mod checkpoint;
 mod departure;
 mod handoff;
+pub mod inbox;
 pub mod index;
 pub mod load;
 pub mod maintenance;
@@ -40,9 +41,9 @@ use crate::shard::series_limit::SeriesLimit;
 use crate::wal::{Journal, RefReuse};
 
 pub use crate::host::Host;
+pub use inbox::{Inbox, ReplyTo};
 pub use index::LabelIndex;
-
-pub use worker::{Inbox, ReplyTo, Worker};
+pub use worker::Worker;
 
 /// One core's data. It lives behind an `Rc` on its core.
 #[derive(Debug)]

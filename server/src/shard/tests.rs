@@ -1,9 +1,12 @@
 //! A shard as its worker uses it: parts in, selects out, retention over it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -12,13 +15,13 @@ use futures::executor::block_on;
 use crate::clock::Clock;
 use crate::host::{Alone, Host};
 use crate::message::{
-    Correlation, LabelSource, LabelSpan, PartPool, PartSeries, ReadError, ReadReply, ReadRequest, Remaining,
-    SelectContent, SelectedSeries, Selection, ShardReply, ShardRequest, WriteBody, WritePart,
+    Correlation, LabelSource, LabelSpan, PartPool, PartSeries, Question, ReadError, ReadReply, ReadRequest,
+    Remaining, SelectContent, SelectedSeries, Selection, ShardReply, ShardRequest, WriteBody, WritePart,
 };
 use crate::model::{Epoch, Labels, MatchOp, Matcher, RefusedReason, Sample, SeriesIdHasher, ShardId};
 use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::{Inbox, ReplyTo, Shard, Worker, maintenance, read};
-use crate::wal::{MemoryLog, NoJournal};
+use crate::wal::{Durable, Log, LogError, LogReport, MemoryLog, NoJournal};
 
 const EVER: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX };
 
@@ -255,6 +258,18 @@ fn a_part_that_finds_memory_full_is_refused_whole_and_counted() {
     assert_eq!((stats.parts, stats.parts_refused, stats.series, stats.commits), (0, 1, 0, 0));
 }
 
+/// Where replies go in tests.
+const NOBODY: ReplyTo = ReplyTo { core: 0, correlation: Correlation { slot: 0, generation: 0 } };
+
+/// A request's part with these series.
+fn write(series: &[(Labels, Vec<Sample>)]) -> WritePart {
+    let mut part = PartPool::default().take().unwrap();
+    let (body, entries, samples) = encode(series);
+    part.series = entries;
+    part.samples = samples;
+    WritePart { body: Arc::new(body), part }
+}
+
 /// What a worker replies to one part, and the shard behind it.
 fn work(
     shard: Rc<RefCell<Shard>>,
@@ -262,13 +277,7 @@ fn work(
 ) -> (Vec<ShardReply>, Rc<RefCell<Shard>>) {
     let inbox = Rc::new(Inbox::default());
     let replies: Rc<RefCell<Vec<ShardReply>>> = Rc::default();
-    let pool = PartPool::default();
-    let mut part = pool.take().unwrap();
-    let (body, entries, samples) = encode(series);
-    part.series = entries;
-    part.samples = samples;
-    let to = ReplyTo { core: 0, correlation: Correlation { slot: 0, generation: 0 } };
-    inbox.push(to, ShardRequest::Write(WritePart { body: Arc::new(body), part }));
+    inbox.push(NOBODY, ShardRequest::Write(write(series)));
     inbox.close();
     let sent = Rc::clone(&replies);
     let worker = Worker {
@@ -283,6 +292,66 @@ fn work(
     };
     block_on(worker.run());
     (replies.take(), shard)
+}
+
+/// A log whose commits last until they are let through.
+#[derive(Clone, Default)]
+struct HeldLog {
+    log: MemoryLog,
+    is_let_through: Rc<Cell<bool>>,
+}
+
+impl Log for HeldLog {
+    type Journal = NoJournal;
+
+    fn check(&self) -> Result<(), LogError> {
+        self.log.check()
+    }
+
+    fn journal(&self) -> RefMut<'_, NoJournal> {
+        self.log.journal()
+    }
+
+    fn report(&self) -> LogReport {
+        self.log.report()
+    }
+
+    async fn commit(&self) -> Result<Durable, LogError> {
+        poll_fn(|_| if self.is_let_through.get() { Poll::Ready(()) } else { Poll::Pending }).await;
+        self.log.commit().await
+    }
+
+    async fn flush(&self) -> Result<Durable, LogError> {
+        self.commit().await
+    }
+}
+
+#[test]
+fn a_question_is_answered_while_a_write_waits_for_the_disk() {
+    let (log, inbox) = (HeldLog::default(), Rc::new(Inbox::default()));
+    let replies: Rc<RefCell<Vec<ShardReply>>> = Rc::default();
+    let sent = Rc::clone(&replies);
+    let worker = Worker {
+        shard: shard(),
+        inbox: Rc::clone(&inbox),
+        log: log.clone(),
+        host: Alone,
+        reply: move |_, reply| sent.borrow_mut().push(reply),
+        clock: Clock::Settable(Rc::new(Cell::new(1_000_000))),
+        retention_ms: 1_000_000,
+        core_stats: Box::new(|_| unreachable!("nobody asks for stats")),
+    };
+    let mut run = pin!(worker.run());
+    let mut go_on = || run.as_mut().now_or_never();
+    inbox.push(NOBODY, ShardRequest::Write(write(&scrape(3, 1000))));
+    assert_eq!(go_on(), None);
+    inbox.push(NOBODY, ShardRequest::Ask(Question::Checkpoint));
+    assert_eq!(go_on(), None);
+    assert!(matches!(replies.borrow()[..], [ShardReply::CheckpointAsked(1)]), "{replies:?}");
+    log.is_let_through.set(true);
+    inbox.close();
+    assert_eq!(go_on(), Some(()));
+    assert!(matches!(replies.borrow()[1..], [ShardReply::Written(_)]), "{replies:?}");
 }
 
 /// A thread on which background jobs panic at their first step, and end alone.
@@ -327,8 +396,10 @@ fn a_read_that_panics_is_answered_once_and_no_handoff_waits_for_it() {
     let all = Selection { matchers: Arc::new([]), min_ms: 0, max_ms: 2000 };
     let replies: Rc<RefCell<Vec<ShardReply>>> = Rc::default();
     let (inbox, sent) = (Rc::new(Inbox::default()), Rc::clone(&replies));
-    let to = ReplyTo { core: 0, correlation: Correlation { slot: 0, generation: 0 } };
-    inbox.push(to, ShardRequest::Read(Epoch::FIRST, Box::new(ReadRequest::LabelNames(all))));
+    inbox.push(
+        NOBODY,
+        ShardRequest::Ask(Question::Read(Epoch::FIRST, Box::new(ReadRequest::LabelNames(all)))),
+    );
     inbox.close();
     let worker = Worker {
         shard: Rc::clone(&shard),

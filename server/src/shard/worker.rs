@@ -1,21 +1,24 @@
-//! The shard's worker: takes what waits, appends, commits once for all of it, acknowledges.
+//! The shard's worker: takes the writes that wait, appends, commits once for all of them, acknowledges.
+//! Questions are answered between two writes and while a commit is on its way: none waits for the disk,
+//! and none sees half a write.
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
-use std::future::poll_fn;
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
+
+use futures::future::{Either, select};
 
 use crate::clock::Clock;
 use crate::limits::FUTURE_MS_MAX;
 use crate::message::{
-    CoreStats, Correlation, HandoffRequest, MovedSeries, PartSeries, ReadError, ReadRequest, ShardReply,
-    ShardRequest, ShardStats, WriteAck, WritePart,
+    CoreStats, HandoffRequest, MovedSeries, PartSeries, Question, ReadError, ReadRequest, ShardReply,
+    ShardStats, WriteAck, WritePart,
 };
 use crate::model::{Epoch, Sample};
 use crate::shard::append::{PartOutcome, TimeBounds};
-use crate::shard::{Host, Shard, handoff, read};
-use crate::wal::Log;
+use crate::shard::{Host, Inbox, ReplyTo, Shard, handoff, read};
+use crate::wal::{Durable, Log, LogError};
 
 /// Samples after which a group is committed, though more waits. A commit costs what a thousand
 /// samples cost, so a group is large where there is much to do.
@@ -27,71 +30,6 @@ const _: () = assert!(SLICE_SAMPLES < GROUP_SAMPLES);
 
 /// Series of a part that are taken in between two looks at the reactor: about 200 µs.
 const PIECE_SERIES: usize = 4096;
-
-/// Where a reply goes: a core, and the request on it that waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReplyTo {
-    /// The core that asked.
-    pub core: usize,
-    /// Its request.
-    pub correlation: Correlation,
-}
-
-/// The requests that wait for a shard, from its own core and from lanes. Bounded by the askers:
-/// each core has a bounded number of requests under way to each shard.
-#[derive(Debug, Default)]
-pub struct Inbox {
-    waiting: RefCell<VecDeque<(ReplyTo, ShardRequest)>>,
-    worker: RefCell<Option<Waker>>,
-    closed: Cell<bool>,
-}
-
-impl Inbox {
-    /// Adds a request and wakes the worker.
-    pub fn push(&self, from: ReplyTo, request: ShardRequest) {
-        self.waiting.borrow_mut().push_back((from, request));
-        self.wake();
-    }
-
-    /// Lets the worker end once it has served what waits.
-    pub fn close(&self) {
-        self.closed.set(true);
-        self.wake();
-    }
-
-    /// Requests that wait.
-    pub fn len(&self) -> usize {
-        self.waiting.borrow().len()
-    }
-
-    /// Whether none waits.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    fn wake(&self) {
-        if let Some(waker) = self.worker.borrow_mut().take() {
-            waker.wake();
-        }
-    }
-
-    fn take(&self) -> Option<(ReplyTo, ShardRequest)> {
-        self.waiting.borrow_mut().pop_front()
-    }
-
-    /// The next request; `None` once the inbox is closed and empty.
-    async fn next(&self) -> Option<(ReplyTo, ShardRequest)> {
-        poll_fn(|context| match self.take() {
-            Some(request) => Poll::Ready(Some(request)),
-            None if self.closed.get() => Poll::Ready(None),
-            None => {
-                *self.worker.borrow_mut() = Some(context.waker().clone());
-                Poll::Pending
-            }
-        })
-        .await
-    }
-}
 
 /// What serves a shard's inbox.
 pub struct Worker<L, H, R> {
@@ -120,8 +58,9 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     /// Serves until the inbox is closed and empty.
     pub async fn run(mut self) {
         let mut appended = Vec::new();
-        while let Some(first) = self.inbox.next().await {
-            self.append_group(first, &mut appended).await;
+        while self.inbox.wait().await {
+            self.answer_questions();
+            self.append_group(&mut appended).await;
             if !appended.is_empty() {
                 self.commit(&mut appended).await;
             }
@@ -131,31 +70,43 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         }
     }
 
-    /// Appends what waits, up to a group's size. Reads are sent on their way beside it.
-    async fn append_group(&mut self, first: (ReplyTo, ShardRequest), appended: &mut Vec<Appended>) {
+    /// Appends the writes that wait, up to a group's size.
+    async fn append_group(&mut self, appended: &mut Vec<Appended>) {
         let bounds = self.bounds();
-        let (mut next, mut samples, mut of_slice) = (Some(first), 0, 0);
-        while let Some((from, request)) = next {
-            match request {
-                ShardRequest::Write(mut write) => match self.refusal() {
-                    None => {
-                        let moved = self.shard.borrow().ownership.split_off(&mut write);
-                        samples += write.part.samples.len();
-                        of_slice += write.part.samples.len();
-                        appended.push((from, self.append(&write, bounds).await, moved));
-                    }
-                    Some(refusal) => (self.reply)(from, refusal),
-                },
-                ShardRequest::Read(epoch, request) => self.spawn_read(from, epoch, *request),
-                ShardRequest::Handoff(request) => self.take_step(from, *request),
-                ShardRequest::Checkpoint => (self.reply)(from, self.ask_checkpoint()),
-                ShardRequest::Stats => (self.reply)(from, ShardReply::Stats(Box::new(self.stats()))),
+        let (mut samples, mut of_slice) = (0, 0);
+        while samples < GROUP_SAMPLES
+            && let Some((from, mut write)) = self.inbox.take_write()
+        {
+            match self.refusal() {
+                None => {
+                    let moved = self.shard.borrow().ownership.split_off(&mut write);
+                    samples += write.part.samples.len();
+                    of_slice += write.part.samples.len();
+                    appended.push((from, self.append(&write, bounds).await, moved));
+                }
+                Some(refusal) => (self.reply)(from, refusal),
             }
             if of_slice >= SLICE_SAMPLES && !self.inbox.is_empty() {
                 of_slice = 0;
                 self.host.give_way().await;
+                self.answer_questions();
             }
-            next = if samples < GROUP_SAMPLES { self.inbox.take() } else { None };
+        }
+    }
+
+    fn answer_questions(&self) {
+        while let Some((from, question)) = self.inbox.take_question() {
+            self.answer(from, question);
+        }
+    }
+
+    /// Answers a question, or sends it on its way.
+    fn answer(&self, from: ReplyTo, question: Question) {
+        match question {
+            Question::Read(epoch, request) => self.spawn_read(from, epoch, *request),
+            Question::Handoff(request) => self.take_step(from, *request),
+            Question::Checkpoint => (self.reply)(from, self.ask_checkpoint()),
+            Question::Stats => (self.reply)(from, ShardReply::Stats(Box::new(self.stats()))),
         }
     }
 
@@ -194,7 +145,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
 
     /// Commits the group and answers each of its parts.
     async fn commit(&mut self, appended: &mut Vec<Appended>) {
-        let committed = self.log.commit().await;
+        let committed = self.commit_beside_questions().await;
         self.shard.borrow_mut().counters.commits += 1;
         for (to, outcome, moved) in appended.drain(..) {
             let reply = match &committed {
@@ -204,6 +155,20 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
                 Err(error) => ShardReply::NotDurable(error.clone()),
             };
             (self.reply)(to, reply);
+        }
+    }
+
+    async fn commit_beside_questions(&self) -> Result<Durable, LogError> {
+        match select(pin!(self.log.commit()), pin!(self.answer_for_ever())).await {
+            Either::Left((committed, _)) => committed,
+            Either::Right((never, _)) => match never {},
+        }
+    }
+
+    async fn answer_for_ever(&self) -> Infallible {
+        loop {
+            let (from, question) = self.inbox.next_question().await;
+            self.answer(from, question);
         }
     }
 

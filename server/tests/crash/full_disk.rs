@@ -1,6 +1,7 @@
 //! A disk that fills up under a running node, and has room again later.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::counted::Counted;
@@ -11,7 +12,7 @@ const DISK_BYTES: usize = 16 << 20;
 const ARGUMENTS: [&str; 3] = ["--shards=1", "--wal-segment-bytes=1MiB", "--checkpoint-bytes=1GiB"];
 
 /// Room that somebody else takes: all there is.
-fn fill(home: &Home) -> std::path::PathBuf {
+fn fill(home: &Home) -> PathBuf {
     let path = home.data_dir().join("somebody-else-s");
     let error = fs::write(&path, vec![0; 2 * DISK_BYTES]).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
@@ -30,15 +31,21 @@ fn write_until_refused(counted: &mut Counted, node: &mut Node) -> (u16, String) 
     }
 }
 
+/// A disk for the data that is soon full, where file systems may be mounted.
+fn small_disk(at: &Path) -> Option<Mount<'_>> {
+    let mount = Mount::tmpfs(at, DISK_BYTES);
+    if mount.is_none() {
+        println!("tmpfs can't be mounted here");
+    }
+    mount
+}
+
 /// Needs the right to mount a file system; without it this says so and tests nothing.
 #[test]
 fn a_full_disk_refuses_writes_and_nothing_else_until_there_is_room() {
     let (home, mut counted) = (Home::new("full"), Counted::new());
     let data_dir = home.data_dir();
-    let Some(_mount) = Mount::tmpfs(&data_dir, DISK_BYTES) else {
-        println!("tmpfs can't be mounted here");
-        return;
-    };
+    let Some(_mount) = small_disk(&data_dir) else { return };
     let mut node = home.start_ready(&ARGUMENTS);
     counted.write(&mut node, 10);
     let others = fill(&home);
@@ -69,10 +76,7 @@ fn a_full_disk_refuses_writes_and_nothing_else_until_there_is_room() {
 fn a_node_that_starts_on_a_full_disk_answers_reads_and_takes_writes_once_there_is_room() {
     let (home, mut counted) = (Home::new("full-start"), Counted::new());
     let data_dir = home.data_dir();
-    let Some(_mount) = Mount::tmpfs(&data_dir, DISK_BYTES) else {
-        println!("tmpfs can't be mounted here");
-        return;
-    };
+    let Some(_mount) = small_disk(&data_dir) else { return };
     let mut node = home.start_ready(&ARGUMENTS);
     counted.write(&mut node, 10);
     let written = counted.read(&mut node);

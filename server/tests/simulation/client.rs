@@ -10,7 +10,7 @@ use futures::channel::oneshot;
 use silverback::host::Host;
 use silverback::limits::READ_FRAME_BYTES;
 use silverback::message::{
-    Correlation, LabelSource, LabelSpan, PartPool, PartSeries, ReadReply, ReadRequest, Remaining,
+    Correlation, LabelSource, LabelSpan, PartPool, PartSeries, Question, ReadReply, ReadRequest, Remaining,
     SelectContent, Selection, ShardReply, ShardRequest, WriteBody, WritePart,
 };
 use silverback::model::{Epoch, RefusedReason, Sample, SeriesIdHasher};
@@ -135,7 +135,7 @@ impl Connection {
     }
 
     async fn read(&self, request: ReadRequest) -> ReadReply {
-        match self.ask(ShardRequest::Read(Epoch::FIRST, Box::new(request))).await {
+        match self.ask(ShardRequest::Ask(Question::Read(Epoch::FIRST, Box::new(request)))).await {
             ShardReply::Read(reply) => *reply.expect("few reads are open"),
             other => panic!("a read is answered with {other:?}"),
         }

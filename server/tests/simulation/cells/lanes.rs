@@ -7,9 +7,8 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use silverback::host::Host;
-use silverback::message::{HandoffReply, HandoffStep, LaneMessage, ShardReply, ShardRequest};
+use silverback::message::{HandoffStep, LaneMessage, Question, ShardRequest};
 use silverback::routing::{Lanes, Router};
-use silverback::shard::ReplyTo;
 
 use crate::cells::node::{Defect, Drains};
 use crate::executor::SimHost;
@@ -75,6 +74,16 @@ impl Lanes for SimLanes {
     }
 }
 
+/// A drain without its draining: the source takes writes on.
+fn undrained(mut request: ShardRequest) -> ShardRequest {
+    if let ShardRequest::Ask(Question::Handoff(request)) = &mut request
+        && request.step == HandoffStep::Drain
+    {
+        request.step = HandoffStep::Copy;
+    }
+    request
+}
+
 /// Delivers a lane's messages until it is closed.
 pub async fn deliver<D: Defect>(mut lane: Receiver, router: Rc<Router>, host: SimHost, mut random: Random) {
     while let Some(Some(message)) = lane.messages.next().await {
@@ -84,11 +93,8 @@ pub async fn deliver<D: Defect>(mut lane: Receiver, router: Rc<Router>, host: Si
             _ => host.give_way_up_to(3).await,
         }
         match (D::DRAINS, message) {
-            (Drains::Forgotten, LaneMessage::Request(correlation, ShardRequest::Handoff(request)))
-                if request.step == HandoffStep::Drain =>
-            {
-                let reply = ShardReply::Handoff(Box::new(Ok(HandoffReply::Done)));
-                router.reply(ReplyTo { core: lane.from, correlation }, reply);
+            (Drains::Forgotten, LaneMessage::Request(correlation, request)) => {
+                router.deliver(lane.from, LaneMessage::Request(correlation, undrained(request)));
             }
             (Drains::Heeded | Drains::Forgotten, message) => router.deliver(lane.from, message),
         }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use silverback::message::{PartPool, ReadError, ReadReply, ReadRequest, Remaining, SelectContent};
+use silverback::message::{PartPool, Question, ReadError, ReadReply, ReadRequest, Remaining, SelectContent};
 use silverback::message::{SelectId, Selection, ShardReply, ShardRequest};
 use silverback::model::{Epoch, ShardId};
 use silverback::rebalance::{Handoffs, Turn};
@@ -221,7 +221,8 @@ impl Acceptor {
 
     async fn ask(&self, shard: ShardId, epoch: Epoch, request: ReadRequest) -> Result<ReadReply, ReadError> {
         loop {
-            match self.router.ask(shard, ShardRequest::Read(epoch, Box::new(request.clone()))) {
+            match self.router.ask(shard, ShardRequest::Ask(Question::Read(epoch, Box::new(request.clone()))))
+            {
                 Ok(answer) => match answer.await {
                     ShardReply::Read(reply) => return reply.map(|reply| *reply),
                     other => panic!("a read is answered with {other:?}"),

@@ -60,6 +60,11 @@ pub(super) fn poll_turn(cx: &Context<'_>) -> Poll<()> {
     READINESS.with(|cell| cell.get().expect("called on an executor").turn.poll(cx))
 }
 
+/// Whether sockets had more to read than there was time for in their last turn.
+pub(super) fn is_behind() -> bool {
+    READINESS.with(|cell| cell.get().is_some_and(|readiness| readiness.turn.is_behind()))
+}
+
 struct Readiness {
     epoll: Epoll,
     watched: RefCell<Slots>,
@@ -100,6 +105,10 @@ impl Turn {
 
     fn begin(&self) {
         self.polled.set(Instant::now());
+    }
+
+    fn is_behind(&self) -> bool {
+        !self.deferred.borrow().is_empty()
     }
 
     async fn resume_for_ever(&self) {

@@ -32,8 +32,13 @@ on_cpus() {
     if (($(nproc) > 1)); then exec taskset -c "$cpus" "$@"; else exec "$@"; fi
 }
 
+# Before a command whose latency is measured, and its loader's: ahead of what else runs on the machine,
+# whose daemons take milliseconds at a time. Nothing where that isn't allowed.
+undisturbed=(chrt --rr 1)
+"${undisturbed[@]}" true 2>/dev/null || undisturbed=()
+
 declare -A binary
-found=()
+found=() before=()
 # Takes contestant $1 in if $2 is a program and --only doesn't leave it out.
 contestant() {
     local path
@@ -44,7 +49,8 @@ contestant() {
 }
 
 # Starts contestant $1 on data directory $2 and CPUs $3, with the further arguments, and doesn't
-# wait: its process is $server, and it answers at $ready_url once it takes writes.
+# wait: its process is $server, and it answers at $ready_url once it takes writes. $before is what stands
+# before its command.
 launch_server() {
     local name=$1 data=$2 cpus=$3 ready=/-/ready port=$((20000 + RANDOM % 10000)) arguments
     shift 3
@@ -65,7 +71,7 @@ launch_server() {
                 "--config.file=$scratch/empty.yml" --web.enable-remote-write-receiver --log.level=warn)
             ;;
     esac
-    (on_cpus "$cpus" "${binary[$name]}" "${arguments[@]}" "$@") >"$scratch/$name.log" 2>&1 &
+    (on_cpus "$cpus" "${before[@]}" "${binary[$name]}" "${arguments[@]}" "$@") >"$scratch/$name.log" 2>&1 &
     server=$!
     ready_url=http://127.0.0.1:$port$ready
     write_url=http://127.0.0.1:$port/api/v1/write

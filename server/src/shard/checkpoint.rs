@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use crate::disk::{Disk, DiskError};
 use crate::model::SeriesRef;
@@ -18,8 +19,13 @@ use crate::wal::{Log, LogError, Lsn};
 /// Series that are copied between two looks at the slice.
 const STEP: u32 = 16;
 
-/// A frame is written once it has so many bytes.
-const FRAME_BYTES: usize = 256 << 10;
+/// A frame is written once it has so many bytes: a commit may have to wait for one.
+const FRAME_BYTES: usize = 64 << 10;
+
+/// Bytes of a checkpoint that are written in a second, and as many again as the log grows by: a disk that is
+/// given more at once makes the next commit's sync wait for all of it. A checkpoint is no larger than the
+/// shard and the log may grow by several times that meanwhile, so it always ends in time.
+const BYTES_PER_S: u64 = 32 << 20;
 
 /// Removed series' refs that wait for a checkpoint: with more of them one is due.
 const REMOVED_MIN: usize = 10_000;
@@ -138,7 +144,31 @@ pub async fn write_first<D: Disk, H: Host>(
     place: &SegmentPlace<D>,
     host: &H,
 ) -> Result<u64, DiskError> {
-    scan_to_file(shard, place, host, Lsn(1)).await?.finish().await
+    scan_to_file(shard, place, host, Lsn(1), None).await?.finish().await
+}
+
+/// The pace of a checkpoint beside a log that is written.
+struct Pace<'a> {
+    log: &'a DiskLog,
+    began_us: u64,
+    /// Of the log, when the checkpoint began.
+    log_bytes: u64,
+    /// Of the checkpoint, so far.
+    bytes: u64,
+}
+
+impl<'a> Pace<'a> {
+    fn new(log: &'a DiskLog, now_us: u64) -> Self {
+        Self { log, began_us: now_us, log_bytes: log.counts().written_bytes, bytes: 0 }
+    }
+
+    /// How long to wait before more is written, after `bytes` were.
+    fn after(&mut self, bytes: u64, now_us: u64) -> Duration {
+        self.bytes += bytes;
+        let grown = self.log.counts().written_bytes - self.log_bytes;
+        let due_us = self.bytes.saturating_sub(grown) * 1_000_000 / BYTES_PER_S;
+        Duration::from_micros((self.began_us + due_us).saturating_sub(now_us))
+    }
 }
 
 /// Writes the checkpoint that a replay of the groups from `first` on begins with.
@@ -149,7 +179,8 @@ async fn write_behind<D: Disk, H: Host>(
     host: &H,
     first: Lsn,
 ) -> Result<u64, CheckpointError> {
-    let file = scan_to_file(shard, place, host, first).await?;
+    let pace = Pace::new(log, host.monotonic_us());
+    let file = scan_to_file(shard, place, host, first, Some(pace)).await?;
     // A series that was removed before the scan came by is not in it, but may have samples in those
     // groups: the checkpoint counts only once the removal is on disk too.
     match log.flush().await {
@@ -166,9 +197,10 @@ async fn scan_to_file<D: Disk, H: Host>(
     place: &SegmentPlace<D>,
     host: &H,
     first: Lsn,
+    pace: Option<Pace<'_>>,
 ) -> Result<CheckpointWriter<D>, DiskError> {
     let mut file = CheckpointWriter::create(place, first).await?;
-    match scan(shard, &mut file, host).await {
+    match scan(shard, &mut file, host, pace).await {
         Ok(()) => Ok(file),
         Err(error) => {
             file.discard().await;
@@ -181,6 +213,7 @@ async fn scan<D: Disk, H: Host>(
     shard: &Rc<RefCell<Shard>>,
     file: &mut CheckpointWriter<D>,
     host: &H,
+    mut pace: Option<Pace<'_>>,
 ) -> Result<(), DiskError> {
     let end = shard.borrow().store.end();
     let mut snapshot = Snapshot::default();
@@ -196,7 +229,11 @@ async fn scan<D: Disk, H: Host>(
         from = to;
         if snapshot.bytes() >= FRAME_BYTES {
             host.rest();
+            let bytes = snapshot.bytes() as u64;
             file.write(&mut snapshot).await?;
+            if let Some(pace) = &mut pace {
+                host.sleep(pace.after(bytes, host.monotonic_us())).await;
+            }
         }
         host.breathe().await;
     }
@@ -231,7 +268,21 @@ impl Shard {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::config::AckMode;
+
+    #[test]
+    fn a_checkpoint_goes_on_as_fast_as_its_rate_and_the_log_s_growth_allow() {
+        let log = DiskLog::new(AckMode::Durable, Arc::default());
+        let mut pace = Pace::new(&log, 5_000_000);
+        assert_eq!(pace.after(BYTES_PER_S, 5_000_100), Duration::from_micros(999_900));
+        assert_eq!(pace.after(BYTES_PER_S / 2, 6_000_000), Duration::from_millis(500));
+        log.count(|counts| counts.written_bytes += BYTES_PER_S);
+        assert_eq!(pace.after(BYTES_PER_S / 4, 6_000_000), Duration::ZERO);
+        assert_eq!(pace.after(BYTES_PER_S / 2, 6_000_000), Duration::from_millis(250));
+    }
 
     #[test]
     fn what_is_asked_for_while_a_checkpoint_is_under_way_is_one_more() {

@@ -121,6 +121,11 @@ impl<T> Pages<T> {
         self.ahead.len()
     }
 
+    /// How many of them there may be, if so many bytes more are spent on them.
+    pub fn pages_ahead_within(&self, bytes: usize) -> usize {
+        self.ahead.len() + bytes / array_bytes::<T>(PAGE)
+    }
+
     /// Keeps no more than so many of them.
     pub fn keep_ahead(&mut self, pages: usize) {
         self.ahead.truncate(pages);

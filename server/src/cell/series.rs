@@ -348,6 +348,11 @@ impl SeriesStore {
         self.blocks.pages_ahead() < pages
     }
 
+    /// How many such pieces there may be, if so many bytes more are spent on them.
+    pub fn ahead_within(&self, bytes: usize) -> usize {
+        self.blocks.pages_ahead_within(bytes)
+    }
+
     /// How many such pieces to have before more samples come, if these come as they did since this was
     /// asked last.
     pub fn wanted_ahead(&mut self) -> usize {

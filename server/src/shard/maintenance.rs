@@ -44,10 +44,14 @@ pub async fn make_memory_ahead<H: Host>(shard: &Rc<RefCell<Shard>>, host: &H) {
 }
 
 impl Shard {
-    /// None where memory is short.
+    /// None where memory is short, and at most half of the room that is left for series: it counts as held.
     fn wanted_ahead(&mut self) -> usize {
         let wanted = self.store.wanted_ahead();
-        if self.has_room_for_series() { wanted } else { 0 }
+        if !self.has_room_for_series() {
+            return 0;
+        }
+        let room_bytes = self.memory.room_bytes(self.memory_bytes().total());
+        wanted.min(self.store.ahead_within(room_bytes / 2))
     }
 
     fn retain_slice(&mut self, series: Range<u32>, horizon_ms: i64, journal: &mut impl Journal) {

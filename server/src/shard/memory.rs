@@ -27,6 +27,11 @@ impl MemoryGate {
         self.budget_bytes
     }
 
+    /// How much more may be held before new series are refused.
+    pub fn room_bytes(&self, held_bytes: usize) -> usize {
+        (self.budget_bytes / 100 * NEW_SERIES_PERCENT).saturating_sub(held_bytes)
+    }
+
     /// As it was at the last look.
     pub fn pressure(&self) -> MemoryPressure {
         self.pressure

@@ -489,6 +489,12 @@ fn memory_is_made_ahead_for_samples_that_come_and_counted_but_not_where_it_is_sh
     assert!(made >= 64 << 10, "{made} bytes");
     let scrape = new_series(0..1024, 1000);
     assert_eq!(append(&shard, EVER, &scrape).written, 1024);
+    let before = shard.borrow().memory_bytes().total();
+    // Room for three pieces until new series are refused: one is made, though two are wanted.
+    shard.borrow_mut().set_memory_budget((before + (3 << 16)) / 90 * 100 + 100);
+    block_on(maintenance::make_memory_ahead(&shard, &Alone));
+    let made = shard.borrow().memory_bytes().total() - before;
+    assert!((1 << 16..2 << 16).contains(&made), "{made} bytes");
     shard.borrow_mut().set_memory_budget(1);
     let before = shard.borrow().memory_bytes().total();
     block_on(maintenance::make_memory_ahead(&shard, &Alone));

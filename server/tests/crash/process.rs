@@ -204,8 +204,10 @@ impl Node {
     pub fn socket_max(&self) -> usize {
         let open = fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap();
         let paths = open.map(|entry| entry.unwrap().path());
-        let is_socket =
-            |path: &PathBuf| fs::read_link(path).unwrap().to_string_lossy().starts_with("socket:");
+        // One that was closed meanwhile is none.
+        let is_socket = |path: &PathBuf| {
+            fs::read_link(path).is_ok_and(|target| target.to_string_lossy().starts_with("socket:"))
+        };
         let number = |path: PathBuf| path.file_name().unwrap().to_str().unwrap().parse().unwrap();
         paths.filter(is_socket).map(number).max().unwrap()
     }

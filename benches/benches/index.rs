@@ -9,11 +9,12 @@ use futures::executor::block_on;
 use silverback::cell::SeriesRef;
 use silverback::cell::series::LabelRef;
 use silverback::host::Alone;
-use silverback::message::{PartSeries, WriteBody};
-use silverback::model::{MatchOp, Matcher, Sample, ShardId};
+use silverback::message::{
+    PartSeries, Read, ReadReply, ReadRequest, ReadTicket, Rows, Selection, Wanted, WriteBody,
+};
+use silverback::model::{Epoch, MatchOp, Matcher, Sample, ShardId};
 use silverback::shard::append::TimeBounds;
-use silverback::shard::matching::matching;
-use silverback::shard::{LabelIndex, Shard};
+use silverback::shard::{LabelIndex, Reads, Shard};
 use silverback::wal::NoJournal;
 use silverback_benches::bench::{decoded, sizes};
 use silverback_benches::fleet;
@@ -90,7 +91,8 @@ fn new_in_shard(c: &mut Criterion) {
 /// Label name, operator, value or pattern.
 type MatcherText = (&'static str, MatchOp, &'static str);
 
-fn select(c: &mut Criterion) {
+/// What a read costs until its first series: to find and to sort them.
+fn open(c: &mut Criterion) {
     use MatchOp::{Equal, NotEqual, Regex};
     let selects: [(&str, &[MatcherText]); 5] = [
         ("equal", &[("instance", Equal, "node-00001.example.org:9100")]),
@@ -99,22 +101,34 @@ fn select(c: &mut Criterion) {
         ("regex", &[("instance", Regex, "node-000.[05].*")]),
         ("equal_and_regex", &[("mode", Equal, "idle"), ("instance", Regex, "node-000.[05].*")]),
     ];
-    let mut group = c.benchmark_group("index_matching");
+    let mut group = c.benchmark_group("read_open");
     for series in sizes([1000, 100_000]) {
         let shard = Rc::new(RefCell::new(shard_of(series)));
         for (name, matchers) in selects {
             let matchers = matchers.iter().map(|(name, op, value)| Matcher::new(name, *op, value));
             let matchers: Vec<_> = matchers.collect::<Result<_, _>>().expect("the patterns are good");
-            let found = block_on(matching(&shard, &Alone, &matchers)).len();
+            let found = read(&shard, &matchers, usize::MAX);
             assert!(found > 0, "{name} finds something");
-            group.throughput(Throughput::Elements(found));
+            group.throughput(Throughput::Elements(found as u64));
             group.bench_function(format!("{name}/series={series}/found={found}"), |b| {
-                b.iter(|| black_box(block_on(matching(&shard, &Alone, &matchers))));
+                b.iter(|| black_box(read(&shard, &matchers, 1)));
             });
         }
     }
     group.finish();
 }
 
-criterion_group!(benches, new_in_index, new_in_shard, select);
+/// Opens a read, and counts the series of its first batch.
+fn read(shard: &Rc<RefCell<Shard>>, matchers: &[Matcher], bytes: usize) -> usize {
+    let selection = Selection { matchers: matchers.into(), ..Selection::everything() };
+    let request = ReadRequest::Open { selection, wanted: Wanted::LabelSets, bytes };
+    let read = Read { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, request };
+    let answer = block_on(Reads::new(usize::MAX).answer(Rc::clone(shard), Alone, read));
+    match *answer.expect("a lone read has room") {
+        ReadReply::Series(batch, _) => batch.count(),
+        other => unreachable!("series were asked for: {other:?}"),
+    }
+}
+
+criterion_group!(benches, new_in_index, new_in_shard, open);
 criterion_main!(benches);

@@ -32,7 +32,8 @@ async fn read(arguments: Vec<String>) -> Result<(), Error> {
     let reader = Client::connect(address).await?.reader();
     let mut found = reader.select(&selector, now_ms - HOUR_MS..=now_ms).await?;
     while let Some(series) = found.try_next().await? {
-        let labels: Vec<_> = series.labels.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
+        let labels: Vec<_> =
+            series.labels.iter().map(|(name, value)| format!("{name:?}={value:?}")).collect();
         println!("{{{}}}", labels.join(","));
         for (timestamp_ms, value) in series.samples {
             println!("  {timestamp_ms} {value}");

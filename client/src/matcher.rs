@@ -1,5 +1,6 @@
 //! Matchers: what a label of a series must be. Whether a regular expression is one, the node tells.
 
+use silverback_proto::printable::{LabelName, Quoted};
 use silverback_proto::v1;
 
 /// What one label must be. A series without the label has the empty value.
@@ -80,15 +81,6 @@ impl MatcherKind {
 /// As PromQL writes it.
 impl std::fmt::Display for Matcher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}{}\"", self.name, self.kind.operator())?;
-        for c in self.value.chars() {
-            match c {
-                '\\' => f.write_str("\\\\")?,
-                '"' => f.write_str("\\\"")?,
-                '\n' => f.write_str("\\n")?,
-                plain => std::fmt::Write::write_char(f, plain)?,
-            }
-        }
-        f.write_str("\"")
+        write!(f, "{}{}{}", LabelName(&self.name), self.kind.operator(), Quoted(&self.value))
     }
 }

@@ -14,9 +14,10 @@ class Node:
     def __init__(self, address):
         self.address = address
 
-    def get(self, path):
-        """Status and text of an answer."""
-        return self._ask(urllib.request.Request(f"http://{self.address}{path}"))
+    def get(self, path, host=None):
+        """Status and text of an answer, by its address or by a name that leads there."""
+        headers = {"Host": host} if host else {}
+        return self._ask(urllib.request.Request(f"http://{self.address}{path}", headers=headers))
 
     def wait_ready(self, has_ended):
         """Waits until it is ready; gives up when the process ends, or after a while."""

@@ -14,7 +14,7 @@ from chart import CHART, DEPLOY, VALUES, helm, only, render_file
 
 SILVERBACK = os.environ["SILVERBACK"]
 # What the chart decides itself.
-OF_THE_CHART = {"listen", "data-dir"}
+OF_THE_CHART = {"listen", "data-dir", "allowed-hosts"}
 
 
 def silverback(*arguments):
@@ -22,11 +22,11 @@ def silverback(*arguments):
     return ended.returncode, ended.stdout + ended.stderr
 
 
-def both_take(option, value):
+def both_take(option, value, values=None):
     """Whether the chart takes a value for an option, and whether the node does."""
     with tempfile.TemporaryDirectory() as directory:
         chart, node = Path(directory) / "values.yaml", Path(directory) / "node.yaml"
-        chart.write_text(yaml.safe_dump({"config": {option: value}}))
+        chart.write_text(yaml.safe_dump(values or {"config": {option: value}}))
         node.write_text(yaml.safe_dump({option: value}))
         rendered, _ = helm("template", "sb", CHART, "--kube-version", "1.36.0", "--values", chart)
         code, _ = silverback("check-config", "--config", str(node))
@@ -50,6 +50,22 @@ class Configuration(unittest.TestCase):
                 self.assertEqual(code, 0, told)
                 self.assertIn("/var/lib/silverback/data", told)
 
+    def test_names_that_the_chart_takes_the_node_takes(self):
+        for names, expected in (
+            (["tsdb.example.com", "*.example.com"], True),
+            (["*"], True),
+            ([], True),
+            (["tsdb.example.com:9009"], False),
+            (["https://tsdb.example.com"], False),
+            (["tsdb.*"], False),
+            ([""], False),
+        ):
+            # Beside one name that is good: an empty list is one for the node, too.
+            given = names and [*names, "other.example"]
+            with self.subTest(names=names):
+                took = both_take("allowed-hosts", given, {"allowedHosts": given})
+                self.assertEqual(took, (expected, expected))
+
     def test_a_value_that_the_chart_takes_the_node_takes_and_what_one_refuses_the_other_does(self):
         taken = {
             "retention": ["26h", "1d2h30m"],
@@ -60,7 +76,7 @@ class Configuration(unittest.TestCase):
             "max-connections": [100, "1e4"],
             "rebalance-threshold": [25],
             "self-scrape-interval": [0, "0", "0s", "15s"],
-            "log-level": ["info,silverback::wal=debug"],
+            "log-level": ["info", "info,silverback::wal=debug"],
         }
         refused = {
             "retention": [26, "26", "1.5h", "26H"],
@@ -72,7 +88,7 @@ class Configuration(unittest.TestCase):
             "rebalance-threshold": [0, 1001, "25%"],
             "shutdown-timeout": [60, "1min"],
             "self-scrape-interval": [15, "often"],
-            "log-level": [""],
+            "log-level": ["", "warning", "info,silverback::wal"],
         }
         for table, expected in ((taken, True), (refused, False)):
             for option, values in table.items():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 import subprocess
 import tempfile
@@ -51,6 +52,16 @@ class Image(unittest.TestCase):
                 (root / "node").write_bytes(b"\x7fELF" + bytes(14) + machine.to_bytes(2, "little"))
                 subprocess.run([PACK, root, packed, "silverback:check", "/node"], check=True)
                 self.assertEqual(whole_config(packed)["architecture"], architecture)
+
+    def test_each_base_is_named_by_its_content_and_fits_the_toolchain_that_is_needed(self):
+        dockerfile = (DEPLOY / "image/Dockerfile").read_text()
+        arguments = dict(re.findall(r"^ARG (\w+)=(\S+)$", dockerfile, re.MULTILINE))
+        bases = re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)
+        bases = [re.sub(r"\$\{(\w+)}", lambda found: arguments[found[1]], base) for base in bases]
+        self.assertEqual(bases[-1], "scratch")
+        needed = re.search(r'^rust-version = "(.+)"$', (DEPLOY.parent / "Cargo.toml").read_text(), re.MULTILINE)[1]
+        for base in bases[:-1]:
+            self.assertRegex(base, rf"^rust:{re.escape(needed)}-slim-\w+@sha256:[0-9a-f]{{64}}$")
 
     def test_its_bill_of_materials_names_crates_and_debian_s_packages(self):
         bill = json.loads((ROOT / "usr/share/silverback/sbom.cdx.json").read_text())

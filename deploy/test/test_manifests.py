@@ -1,14 +1,28 @@
 """The chart's objects: that Kubernetes knows them, and that they promise what they should."""
 
+import re
 import unittest
+from fnmatch import fnmatch
 
 import kubernetes_validate
 import yaml
 
-from chart import CHART, KUBERNETES_VERSIONS, VALUES, helm, node_container, notes, only, pod, render, render_file
+from chart import (
+    CHART,
+    DEPLOY,
+    KUBERNETES_VERSIONS,
+    VALUES,
+    helm,
+    node_container,
+    notes,
+    only,
+    pod,
+    render,
+    render_file,
+)
 
 # Objects of operators: their schemas come with the operators, not with Kubernetes.
-FOREIGN = {"ServiceMonitor", "PrometheusRule", "SeccompProfile"}
+FOREIGN = {"ServiceMonitor", "PrometheusRule", "SeccompProfile", "HTTPRoute"}
 
 
 class Schemas(unittest.TestCase):
@@ -44,6 +58,9 @@ class Values(unittest.TestCase):
         self.refuse("terminationGracePeriodSeconds=30", "terminationGracePeriodSeconds")
         self.refuse("seccomp.profile=Default", "seccomp")
         self.refuse("image.digest=latest", "digest")
+        self.refuse("allowedHosts={tsdb.example.com:9009}", "allowedHosts")
+        self.refuse("config.allowed-hosts={tsdb.example.com}", "allowed-hosts")
+        self.refuse("networkPolicy.from={everybody}", "networkPolicy")
         self.refuse("podDisruptionBudget.maxUnavailable=0", "maxUnavailable")
         self.refuse("podDisruptionBudget.maxUnavailable=0%", "maxUnavailable")
         self.refuse(r"podLabels.app\.kubernetes\.io/component=mine", "app.kubernetes.io/component")
@@ -120,6 +137,112 @@ class Pod(unittest.TestCase):
         self.assertEqual(
             newer["persistentVolumeClaimRetentionPolicy"], {"whenDeleted": "Retain", "whenScaled": "Retain"}
         )
+
+
+class Reach(unittest.TestCase):
+    def ingress(self, *settings):
+        words = (word for setting in settings for word in ("--set-json", setting))
+        return only(render(*words), "NetworkPolicy")["spec"]["ingress"]
+
+    def names(self, *settings):
+        words = (word for setting in settings for word in ("--set", setting))
+        config = only(render("--set", "fullnameOverride=silverback", *words), "ConfigMap")["data"]["node.yaml"]
+        return yaml.safe_load(config)["allowed-hosts"]
+
+    def test_by_default_only_pods_of_the_namespace_reach_it(self):
+        ports = [{"port": "http"}]
+        self.assertEqual(self.ingress(), [{"ports": ports, "from": [{"podSelector": {}}]}])
+        monitoring = '{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}'
+        (both,) = self.ingress(f"networkPolicy.from=[{monitoring}]")
+        self.assertEqual([list(peer) for peer in both["from"]], [["podSelector"], ["namespaceSelector"]])
+        (one,) = self.ingress(f"networkPolicy.from=[{monitoring}]", "networkPolicy.fromSameNamespace=false")
+        self.assertEqual([list(peer) for peer in one["from"]], [["namespaceSelector"]])
+
+    def test_nobody_named_is_nobody_and_not_everybody(self):
+        self.assertEqual(self.ingress("networkPolicy.fromSameNamespace=false"), [])
+
+    def test_whoever_installs_it_is_told_who_reaches_it(self):
+        self.assertIn("Only pods of default reach it", notes())
+        self.assertIn("Nobody reaches it", notes("--set", "networkPolicy.fromSameNamespace=false"))
+        self.assertIn("WARNING: no NetworkPolicy", notes("--set", "networkPolicy.enabled=false"))
+
+    def test_every_name_of_its_services_and_pods_is_allowed(self):
+        names = self.names()
+        for rest in ("", ".ingest", ".ingest.svc", ".ingest.svc.cluster.local"):
+            for name in ("silverback", "silverback-pods", "silverback-0.silverback-pods"):
+                self.assertTrue(any(fnmatch(name + rest, allowed) for allowed in names), name + rest)
+        for other in ("silverback.other", "silverback.ingest.svc.evil.example", "evil.example"):
+            self.assertFalse(any(fnmatch(other, allowed) for allowed in names), other)
+        self.assertIn("silverback.ingest.svc.k8s.example", self.names("clusterDomain=k8s.example"))
+        self.assertIn("*.example.com", self.names("allowedHosts={*.example.com}"))
+
+    def test_every_name_that_the_guides_and_senders_use_is_allowed(self):
+        files = [DEPLOY / "README.md", *sorted((DEPLOY / "senders").iterdir())]
+        hosts = {host for file in files for host in re.findall(r"http://([\w.-]+):9009", file.read_text())}
+        hosts -= {"127.0.0.1"}
+        self.assertLessEqual({"silverback.ingest.svc", "silverback-0.silverback-pods.ingest.svc"}, hosts)
+        for host in hosts:
+            self.assertTrue(any(fnmatch(host, allowed) for allowed in self.names()), host)
+
+
+class Outside(unittest.TestCase):
+    def setUp(self):
+        self.objects = render_file(DEPLOY / "test/values/outside.yaml")
+
+    def test_an_ingress_and_a_route_lead_to_the_service_and_their_names_are_allowed(self):
+        (service,) = {o["metadata"]["name"] for o in self.objects if o["kind"] == "Service"} - {"sb-silverback-pods"}
+        (rule,) = only(self.objects, "Ingress")["spec"]["rules"]
+        self.assertEqual(rule["host"], "tsdb.example.com")
+        self.assertEqual(rule["http"]["paths"][0]["backend"]["service"], {"name": service, "port": {"name": "http"}})
+        route = only(self.objects, "HTTPRoute")["spec"]
+        self.assertEqual(route["rules"], [{"backendRefs": [{"name": service, "port": 9009}]}])
+        names = yaml.safe_load(only(self.objects, "ConfigMap")["data"]["node.yaml"])["allowed-hosts"]
+        outside = [name for name in names if name.endswith(".example") or name.endswith(".com")]
+        self.assertEqual(outside, ["tsdb.internal.example", "tsdb.example.com", "*.tsdb.example.com"])
+
+    def test_what_is_extra_stands_beside_the_node_s_own(self):
+        spec = pod(self.objects)["spec"]
+        node, proxy = spec["containers"]
+        self.assertEqual((node["name"], proxy["name"]), ("silverback", "proxy"))
+        self.assertEqual(node["env"], [{"name": "TZ", "value": "UTC"}])
+        self.assertEqual([mount["name"] for mount in node["volumeMounts"]], ["data", "config", "scratch"])
+        self.assertEqual([volume["name"] for volume in spec["volumes"]], ["config", "scratch"])
+
+    def test_a_way_in_that_names_no_host_or_leads_to_several_nodes_is_refused(self):
+        for settings, complaint in (
+            ("ingress.enabled=true", "hosts"),
+            ("httpRoute.enabled=true,httpRoute.hostnames={a.example}", "parentRefs"),
+            ("ingress.enabled=true,ingress.hosts={a.example},replicas=2,unroutedReplicas=true", "would spread"),
+        ):
+            done, text = helm("template", "sb", CHART, "--kube-version", "1.36.0", "--set", settings)
+            self.assertFalse(done, settings)
+            self.assertIn(complaint, text)
+
+
+class Replicas(unittest.TestCase):
+    SEVERAL = ("--set", "replicas=2,unroutedReplicas=true,fullnameOverride=tsdb")
+
+    def services(self, *arguments):
+        return {o["metadata"]["name"] for o in render(*arguments) if o["kind"] == "Service"}
+
+    def test_several_nodes_are_refused_with_the_reason_until_somebody_knows_it(self):
+        done, text = helm("template", "sb", CHART, "--kube-version", "1.36.0", "--set", "replicas=3")
+        self.assertFalse(done)
+        for part in ("replicas is 3", "a node of its own", "nowhere whole", "unroutedReplicas=true"):
+            self.assertIn(part, text)
+        self.assertEqual(only(render(*self.SEVERAL), "StatefulSet")["spec"]["replicas"], 2)
+        self.assertEqual(only(render("--set", "replicas=0"), "StatefulSet")["spec"]["replicas"], 0)
+
+    def test_no_service_spreads_one_series_over_several_nodes(self):
+        self.assertEqual(self.services("--set", "fullnameOverride=tsdb"), {"tsdb", "tsdb-pods"})
+        self.assertEqual(self.services(*self.SEVERAL), {"tsdb-pods"})
+
+    def test_whoever_installs_several_is_told_each_one_s_url(self):
+        told = notes(*self.SEVERAL)
+        for number in (0, 1):
+            self.assertIn(f"http://tsdb-{number}.tsdb-pods.default.svc:9009/api/v1/write", told)
+        self.assertNotIn("http://tsdb.default.svc", told)
+        self.assertIn("http://tsdb.default.svc:9009/api/v1/write", notes("--set", "fullnameOverride=tsdb"))
 
 
 class Monitoring(unittest.TestCase):

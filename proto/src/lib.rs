@@ -1,6 +1,6 @@
-//! The protocol buffers that Silverback speaks, as prost's types, and the expressions in their
-//! matchers. The server reads the hot ones by
-//! hand and has these for everything else; tests hold the two against each other.
+//! The protocol buffers that Silverback speaks, as prost's types, the expressions in their matchers, and
+//! how their labels are shown to people. The server reads the hot ones by hand and has these for everything
+//! else; tests hold the two against each other.
 
 /// Remote write 1 and remote read, as Prometheus has them.
 #[allow(missing_docs, reason = "generated")]
@@ -54,6 +54,7 @@ pub mod otlp {
     }
 }
 
+pub mod printable;
 #[cfg(feature = "re2")]
 pub mod re2;
 

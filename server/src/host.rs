@@ -10,6 +10,12 @@ pub trait Host: Clone + 'static {
     /// and gives way to traffic when the slice is spent.
     fn breathe(&self) -> impl Future<Output = ()>;
 
+    /// Whether the job's slice is spent: for a step that is long by itself, and can be left and taken up
+    /// again.
+    fn is_slice_spent(&self) -> bool {
+        false
+    }
+
     /// Lays the slice down: called before a background job waits for anything else.
     fn rest(&self);
 
@@ -70,5 +76,79 @@ impl Host for Alone {
             static BEGAN: Instant = Instant::now();
         }
         BEGAN.with(|began| began.elapsed().as_micros() as u64)
+    }
+}
+
+/// A thread of a test's, which decides what happens at each step.
+#[cfg(test)]
+pub(crate) mod scripted {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use futures::executor::block_on;
+
+    use super::*;
+
+    /// Clones are the same thread.
+    #[derive(Clone)]
+    pub(crate) struct Scripted {
+        steps: Rc<Cell<usize>>,
+        sleeps: Rc<Cell<usize>>,
+        at_step: Rc<dyn Fn(usize)>,
+    }
+
+    impl Scripted {
+        /// Calls `at_step` at each step, with its number.
+        pub(crate) fn new(at_step: impl Fn(usize) + 'static) -> Self {
+            Self { steps: Rc::default(), sleeps: Rc::default(), at_step: Rc::new(at_step) }
+        }
+
+        /// Steps so far.
+        pub(crate) fn steps(&self) -> usize {
+            self.steps.get()
+        }
+
+        /// Sleeps that were begun. None of them ends.
+        pub(crate) fn sleeps(&self) -> usize {
+            self.sleeps.get()
+        }
+    }
+
+    impl Host for Scripted {
+        async fn breathe(&self) {
+            self.steps.set(self.steps.get() + 1);
+            (self.at_step)(self.steps.get());
+        }
+
+        fn is_slice_spent(&self) -> bool {
+            true
+        }
+
+        fn rest(&self) {}
+
+        fn hurry(&self) -> impl Sized + 'static {}
+
+        async fn give_way(&self) {}
+
+        async fn sleep(&self, _time: Duration) {
+            self.sleeps.set(self.sleeps.get() + 1);
+            std::future::pending().await
+        }
+
+        fn spawn_essential(&self, task: impl Future<Output = ()> + 'static) {
+            block_on(task);
+        }
+
+        fn spawn_background<F: Future<Output = ()> + 'static>(&self, job: impl FnOnce(Self) -> F + 'static) {
+            block_on(job(self.clone()));
+        }
+
+        fn spawn_foreground<F: Future<Output = ()> + 'static>(&self, job: impl FnOnce(Self) -> F + 'static) {
+            block_on(job(self.clone()));
+        }
+
+        fn monotonic_us(&self) -> u64 {
+            0
+        }
     }
 }

@@ -15,6 +15,8 @@ pub mod limits;
 
 pub mod host;
 
+pub mod waiters;
+
 pub mod gorilla;
 
 pub mod disk;

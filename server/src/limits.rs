@@ -2,6 +2,7 @@
 //!
 //! What an operator may change stands in [`crate::config`]; its defaults stand here.
 pub mod memory;
+pub mod network;
 
 use std::time::Duration;
 
@@ -20,6 +21,24 @@ pub const BODY_BYTES_MAX: usize = 32 << 20;
 /// A request body after decompression, in bytes.
 pub const DECODED_BYTES_MAX: usize = 32 << 20;
 const _: () = assert!(DECODED_BYTES_MAX < 1 << 30, "a label span keeps offsets in 30 bits");
+
+/// A request's head, in bytes.
+pub const HEADER_BYTES_MAX: usize = 32 << 10;
+/// What a connection takes by itself, in bytes.
+pub const CONNECTION_BYTES: usize = 8 << 10;
+/// What is buffered of a connection that has no request in flight, in bytes, where memory is small: a head
+/// that is on its way, or the buffer of the last request ...
+pub const HEAD_BYTES_MIN: usize = HEADER_BYTES_MAX;
+/// ... and where it is not.
+pub const HEAD_BYTES_MAX: usize = 512 << 10;
+/// What is buffered of a connection ahead of its requests in flight, in bytes, where memory is small, ...
+pub const READING_BYTES_MIN: usize = 128 << 10;
+/// ... and where it is not.
+pub const READING_BYTES_MAX: usize = 4 << 20;
+/// Of that, what a frame takes while it comes; the rest is the connection's window.
+pub const FRAME_BYTES_MAX: usize = 64 << 10;
+const _: () = assert!(READING_BYTES_MIN - FRAME_BYTES_MAX > u16::MAX as usize, "HTTP/2's own least window");
+const _: () = assert!(READING_BYTES_MIN > HEAD_BYTES_MIN + CONNECTION_BYTES);
 
 /// Labels of one series.
 pub const LABELS_MAX: usize = 128;
@@ -61,6 +80,13 @@ pub const FUTURE_MS_MAX: i64 = 10 * 60 * 1000;
 /// always has its place.
 pub const LANE_CAPACITY: usize = 1024;
 const _: () = assert!(LANE_CAPACITY.is_power_of_two());
+/// Of these, writes, ...
+pub const LANE_WRITES: usize = 768;
+/// ... reads, ...
+pub const LANE_READS: usize = 192;
+/// ... and what else a shard is asked: none of the three takes the others' places.
+pub const LANE_CONTROL: usize = 64;
+const _: () = assert!(LANE_WRITES + LANE_READS + LANE_CONTROL == LANE_CAPACITY);
 
 /// How long a handoff copies a cell that is served meanwhile.
 pub const HANDOFF_COPY_MAX: Duration = Duration::from_secs(60);
@@ -80,10 +106,8 @@ pub const CHUNK_BYTES_MAX: usize = 1024;
 pub const CHUNK_RANGE_MS: i64 = 2 * 60 * 60 * 1000;
 const _: () = assert!(CHUNK_RANGE_MS < 1 << 24, "a chunk's deltas fit a u32");
 
-/// Selects open on one shard at a time.
-pub const SELECTS_MAX: usize = 64;
-/// How long a select may lie without a fetch, in µs.
-pub const SELECT_IDLE_US_MAX: u64 = 60 * 1_000_000;
+/// Cursors open on one shard at a time.
+pub const CURSORS_MAX: usize = 512;
 
 /// Decompressed bodies that a core keeps for later requests.
 pub const BODIES_KEPT: usize = 64;
@@ -96,6 +120,9 @@ const _: () = assert!(IN_FLIGHT_BYTES_MAX >= BODY_BYTES_MAX + DECODED_BYTES_MAX)
 
 /// Bytes of a shard's changes that may wait for the disk where writes are acknowledged from memory.
 pub const LOG_BACKLOG_BYTES_MAX: usize = 1 << 20;
+
+/// How long the disk may take for a group of the log before writes are refused: far longer than any that works.
+pub const DISK_ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// Series of one gRPC stream.
 pub const STREAM_REFS_MAX: usize = 1 << 20;
@@ -122,24 +149,42 @@ const _: () = assert!(STREAM_REFUSALS_MAX * 32 < GRPC_MESSAGE_BYTES_MAX);
 pub const WAL_FRAME_PAYLOAD_MAX: usize = 1 << 30;
 const _: () = assert!(WAL_FRAME_PAYLOAD_MAX < u32::MAX as usize);
 
-/// Labels and chunks that a read fetches from a shard at a time, in bytes.
-pub const FETCH_BYTES: usize = 1 << 20;
-
-/// Series that are decoded between two looks at the reactor: about 200 µs.
-pub const DECODE_SLICE_SERIES: usize = 2048;
+/// Series that are decoded between two looks at the clock, whatever is in them.
+pub const DECODE_STEP_SERIES: usize = 32;
 
 /// A read request's body, as it arrives and decompressed, in bytes: it holds matchers, no samples.
-pub const READ_REQUEST_BYTES_MAX: usize = 2 << 20;
+pub const READ_REQUEST_BYTES_MAX: usize = 512 << 10;
+/// Selectors of one request, all together, in bytes.
+pub const SELECTOR_BYTES_MAX: usize = 128 << 10;
+const _: () = assert!(3 * SELECTOR_BYTES_MAX < READ_REQUEST_BYTES_MAX, "percent-encoded, too");
+/// Expressions of one request, all together and compiled, in bytes.
+pub const EXPRESSION_BYTES_MAX: usize = 512 << 10;
+/// Parameters of one request.
+pub const READ_PARAMS_MAX: usize = 256;
 /// Bytes of the reads that one core has under way: their requests, and answers that are made whole
 /// before they are sent. With a small memory limit it is less: [`MemoryPlan`].
 pub const READ_BYTES_MAX: usize = 256 << 20;
+/// Reads that one core has in flight at the most, whatever is configured. Each has a request to each shard.
+pub const READS_PER_CORE_MAX: usize = 128;
+const _: () = assert!(READS_PER_CORE_MAX <= LANE_READS);
+/// Batches that one read holds at the most, of all shards together, in bytes.
+pub const READ_BATCHES_BYTES: usize = 512 << 10;
+/// A batch is no smaller than this, however many shards there are, in bytes.
+pub const READ_BATCH_BYTES_MIN: usize = 4 << 10;
+/// What a read takes on its core at the least, in bytes: batches, and what of its answer waits for its client.
+pub const READ_BYTES_MIN: usize = 1 << 20;
+const _: () = assert!(READ_BATCHES_BYTES + 4 * STREAM_BUFFER_BYTES <= READ_BYTES_MIN);
 /// Reads that wait on one core for others to end.
 pub const READS_WAITING_MAX: usize = 64;
 /// Queries of one remote read, or selectors of one request to the HTTP API.
 pub const READ_QUERIES_MAX: usize = 32;
-const _: () = assert!(READ_QUERIES_MAX < SELECTS_MAX, "one request alone can't use up a shard's selects");
+const _: () = assert!(READ_QUERIES_MAX < CURSORS_MAX, "one request alone can't use up a shard's cursors");
 /// Matchers of one read: each expression among them is compiled.
 pub const READ_MATCHERS_MAX: usize = 256;
+/// What a reader takes of its answer a second at the least, in bytes, while others wait for their turn ...
+pub const READER_BYTES_PER_S_MIN: usize = 64 << 10;
+/// ... measured over so long.
+pub const READER_PATIENCE: Duration = Duration::from_secs(3);
 /// Bytes of an answer that are made before they are sent on.
 pub const STREAM_BUFFER_BYTES: usize = 64 << 10;
 /// Names or values that are answered in one gRPC message, in bytes: what clients take by default.

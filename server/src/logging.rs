@@ -1,10 +1,13 @@
-//! The log: lines to stderr, for people or as JSON, and a limit on warnings that repeat.
+//! The log: lines to stderr, for people or as JSON, and a limit on warnings that repeat. Each event is
+//! one line of printable text, whatever clients have brought into it.
 //!
 //! Log where a thing is handled, not where it is passed on. What may happen for each request is
 //! logged through [`warn_limited!`](crate::warn_limited), so that a broken sender can't fill a disk.
 
+use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
+use silverback_proto::printable::printable;
 use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
@@ -37,12 +40,49 @@ where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     let filter = EnvFilter::builder().parse(directives)?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(PrintableLines(writer));
     Ok(match format {
         // Colours would stand as escapes in whatever collects stderr.
         LogFormat::Text => Box::new(lines.with_ansi(false).finish()),
         LogFormat::Json => Box::new(lines.json().flatten_event(true).finish()),
     })
+}
+
+/// Makes writers of printable lines.
+struct PrintableLines<W>(W);
+
+impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for PrintableLines<W> {
+    type Writer = PrintableLine<W::Writer>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        PrintableLine(self.0.make_writer())
+    }
+
+    fn make_writer_for(&'a self, metadata: &tracing::Metadata<'_>) -> Self::Writer {
+        PrintableLine(self.0.make_writer_for(metadata))
+    }
+}
+
+/// Writes what it is given at once as one line: an event comes whole, and ends its line itself. In JSON the
+/// escapes mean what stood there.
+struct PrintableLine<W>(W);
+
+impl<W: Write> Write for PrintableLine<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let (line, end) = match bytes.strip_suffix(b"\n") {
+            Some(line) => (line, "\n"),
+            None => (bytes, ""),
+        };
+        let line = String::from_utf8_lossy(line);
+        let mut printed = printable(&line).into_owned();
+        printed.push_str(end);
+        self.0.write_all(printed.as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// Lets the first few of a kind through each minute and counts the rest.
@@ -115,7 +155,6 @@ macro_rules! warn_limited {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
     use std::sync::{Arc, Mutex};
 
     #[derive(Clone, Default)]
@@ -155,6 +194,19 @@ mod tests {
         assert_eq!(line["level"], "WARN");
         assert_eq!(line["message"], "torn tail");
         assert_eq!(line["shard"], 3);
+    }
+
+    #[test]
+    fn what_a_client_brings_into_an_event_stays_printable_and_on_its_line() {
+        let foreign = "a\nINFO forged\u{1b}[2J\u{9b}\u{202e}\r";
+        for format in [LogFormat::Text, LogFormat::Json] {
+            let text = logged(format, "info", || tracing::warn!(foreign, "refused {foreign}"));
+            let line = text.strip_suffix('\n').unwrap();
+            assert!(line.chars().all(silverback_proto::printable::is_printable), "{line:?}");
+        }
+        let text = logged(LogFormat::Json, "info", || tracing::warn!("{foreign}"));
+        let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(line["message"], foreign, "for a program nothing is changed");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use silverback::config::{self, Effective, FaultList};
-use silverback::node::topology_command::{self, Form, Machine};
+use silverback::node::topology_command::{self, Form, Machine, TopologyCommandError};
 use silverback::node::wal_command::{self as logs, Detail, Soundness};
 use silverback::node::{self, NodeError, seccomp_profile};
 
@@ -135,6 +135,7 @@ fn seccomp_profile(options: &ArgMatches) -> ExitCode {
     };
     match told {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             complain(format_args!("the seccomp profile: {error}"));
             ExitCode::FAILURE
@@ -189,6 +190,7 @@ fn show_topology(matches: &[&ArgMatches]) -> ExitCode {
     let form = if options.get_flag(JSON) { Form::Json } else { Form::Picture };
     match topology_command::show(&machine, effective.config.shards, form, &mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(TopologyCommandError::Output(error)) => unwritten(&error),
         Err(error) => {
             complain(&error);
             ExitCode::FAILURE
@@ -207,7 +209,16 @@ fn check_config(matches: &[&ArgMatches]) -> ExitCode {
             complain(&error);
             ExitCode::from(exit_code(&error))
         }
-        Err(error) => {
+        Err(error) => unwritten(&error),
+    }
+}
+
+/// What an answer that could not be written comes to. Whoever closed the pipe has read enough of it: that is no
+/// failure, and nothing to complain of.
+fn unwritten(error: &io::Error) -> ExitCode {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        _other => {
             complain(format_args!("writing the answer: {error}"));
             ExitCode::FAILURE
         }

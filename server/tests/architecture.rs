@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 
 /// The server's modules in reading order: each may use itself and those before it.
-const MODULES: [&str; 19] = [
+const MODULES: [&str; 20] = [
     "model",
     "clock",
     "limits",
     "host",
+    "waiters",
     "gorilla",
     "disk",
     "config",
@@ -36,8 +37,23 @@ const MODULES: [&str; 19] = [
 const USES_AGAINST_ORDER: [(&str, &str); 1] = [("model", "limits")];
 
 /// What may lie at the top, besides what begins with a dot.
-const TOP_LEVEL: [&str; 9] =
-    ["Cargo.toml", "Cargo.lock", "LICENSE", "README.md", "server", "proto", "client", "deploy", "benches"];
+const TOP_LEVEL: [&str; 15] = [
+    "Cargo.toml",
+    "Cargo.lock",
+    "clippy.toml",
+    "deny.toml",
+    "LICENSE",
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "docs",
+    "server",
+    "proto",
+    "client",
+    "deploy",
+    "benches",
+];
 
 /// What a build or a run leaves there; git ignores it.
 const LEFT_BY_RUNS: [&str; 2] = ["target", "silverback-data"];

@@ -209,17 +209,11 @@ fn check_nobody_reads(arguments: &[&str]) {
     drop(reader);
     let output = silverback(arguments).stdout(writer).stderr(Stdio::piped()).output().unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {told}");
-    check_holds(&told, &["silverback: ", "Broken pipe"]);
-    assert!(!told.contains("panicked"), "{arguments:?}: {told}");
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let deaf = silverback(arguments).stdout(writer.try_clone().unwrap()).stderr(writer).status().unwrap();
-    assert_eq!(deaf.code(), Some(1), "{arguments:?}: without anybody to complain to");
+    assert_eq!((output.status.code(), told.as_str()), (Some(0), ""), "{arguments:?}");
 }
 
 #[test]
-fn no_command_panics_where_nobody_reads_what_it_prints() {
+fn no_command_complains_where_nobody_reads_on() {
     check_nobody_reads(&["check-config"]);
     check_nobody_reads(&["topology"]);
     check_nobody_reads(&["topology", "--json"]);

@@ -6,13 +6,12 @@ mod runtime_fixture;
 use std::{
     io::Read,
     net::{SocketAddr, TcpStream},
-    sync::{Arc, mpsc},
     time::Duration,
 };
 
 use harness::Node;
-use runtime_fixture::options;
-use silverback::runtime::{self, BoundAddress, Counts, Executor, Shutdown};
+
+use silverback::runtime::{self, Counts, Executor, Listener};
 
 /// A connection, and the executor that serves it.
 struct Served {
@@ -40,39 +39,21 @@ fn of_each(executors: usize, served: &[Served]) -> Vec<usize> {
 /// Runs executors that greet each connection with their number and keep it open until its peer ends,
 /// while `client` runs; gives what they have counted then.
 fn greeting(executors: usize, client: impl FnOnce(SocketAddr)) -> Vec<Counts> {
-    let shutdown = Shutdown::new();
-    let bound = Arc::new(BoundAddress::bind("127.0.0.1:0".parse().unwrap()).unwrap());
-    let address = bound.address();
-    let (ready, is_ready) = mpsc::channel();
-    let server = std::thread::spawn({
-        let shutdown = shutdown.clone();
-        move || {
-            runtime::run(&options(executors), &shutdown, move |executor: Executor<()>| {
-                let (bound, ready) = (bound.clone(), ready.clone());
-                async move {
-                    let number = u8::try_from(executor.index).unwrap();
-                    let listener = bound.listen(100).unwrap();
-                    ready.send(()).unwrap();
-                    runtime::spawn(async move {
-                        while let Ok((stream, permit)) = listener.accept().await {
-                            runtime::spawn(async move {
-                                stream.write_all(&[number]).await.unwrap();
-                                assert_eq!(stream.read(&mut [0; 16]).await.unwrap_or(0), 0);
-                                drop(permit);
-                            });
-                        }
-                    });
-                    executor.shutdown.requested().await;
-                    runtime::counts()
-                }
-            })
-            .unwrap()
-        }
-    });
-    (0..executors).for_each(|_| is_ready.recv().unwrap());
-    client(address);
-    shutdown.request();
-    server.join().unwrap()
+    let serve = async |executor: Executor<()>, listener: Listener| {
+        let number = u8::try_from(executor.index).unwrap();
+        runtime::spawn(async move {
+            while let Ok((stream, permit)) = listener.accept().await {
+                runtime::spawn(async move {
+                    stream.write_all(&[number]).await.unwrap();
+                    assert_eq!(stream.read(&mut [0; 16]).await.unwrap_or(0), 0);
+                    drop(permit);
+                });
+            }
+        });
+        executor.shutdown.requested().await;
+        runtime::counts()
+    };
+    runtime_fixture::serving(executors, 100, serve, |address, _| client(address)).1
 }
 
 /// How many of so many connections each executor serves, one after the other or all at once.

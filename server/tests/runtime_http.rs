@@ -7,7 +7,7 @@ use std::{
     net::{SocketAddr, TcpStream},
     os::{fd::OwnedFd, unix::net::UnixStream},
     pin::pin,
-    sync::{Arc, mpsc},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -17,7 +17,9 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::{body::Incoming, service::service_fn};
 use runtime_fixture::{on_executors, options};
-use silverback::runtime::{self, BoundAddress, Counts, Executor, HttpLimits, HttpServer, Shutdown, Stream};
+use silverback::runtime::{
+    self, BoundAddress, Counts, Executor, HttpLimits, HttpServer, Listener, Shutdown, Stream,
+};
 
 /// Answers a request by its path.
 async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
@@ -33,31 +35,16 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
 
 /// Serves [`answer`] on one executor while `client` runs, then ends it and gives its counts.
 fn serving(limits: HttpLimits, connections_max: usize, client: impl FnOnce(SocketAddr, &Shutdown)) -> Counts {
-    let shutdown = Shutdown::new();
-    let bound = Arc::new(BoundAddress::bind("127.0.0.1:0".parse().unwrap()).unwrap());
-    let address = bound.address();
-    let (ready, is_ready) = mpsc::channel();
-    let server = std::thread::spawn({
-        let shutdown = shutdown.clone();
-        move || {
-            let run = runtime::run(&options(1), &shutdown, move |executor: Executor<()>| {
-                let (bound, limits, ready) = (bound.clone(), limits.clone(), ready.clone());
-                async move {
-                    let listener = bound.listen(connections_max).unwrap();
-                    let server = HttpServer::new(&limits, executor.shutdown.clone());
-                    ready.send(()).unwrap();
-                    server.serve(&listener, service_fn(answer)).await.unwrap();
-                    drain().await;
-                    runtime::counts()
-                }
-            });
-            run.unwrap().remove(0)
+    let serve = move |executor: Executor<()>, listener: Listener| {
+        let limits = limits.clone();
+        async move {
+            let server = HttpServer::new(&limits, executor.shutdown.clone());
+            server.serve(&listener, service_fn(answer)).await.unwrap();
+            drain().await;
+            runtime::counts()
         }
-    });
-    is_ready.recv().unwrap();
-    client(address, &shutdown);
-    shutdown.request();
-    server.join().unwrap()
+    };
+    runtime_fixture::serving(1, connections_max, serve, client).1.remove(0)
 }
 
 /// Waits until all connections are closed, for as long as a test may wait.
@@ -122,6 +109,34 @@ fn requests_on_one_connection_are_answered_one_after_the_other() {
     });
     assert_eq!((counts.requests, counts.connections_accepted, counts.requests_in_flight), (5, 1, 0));
     assert_eq!((counts.connections_open, counts.connection_errors), (0, 0));
+}
+
+#[test]
+fn no_more_connections_are_read_ahead_of_their_requests_than_there_is_memory_for() {
+    let limits = HttpLimits { reading_max: 1, ..HttpLimits::default() };
+    let counts = serving(limits, 10, |address, _| {
+        let (mut first, mut second) = (connect(address), connect(address));
+        let head = b"POST / HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 10\r\n\r\n";
+        first.write_all(head).unwrap();
+        assert_eq!(read_answer(&mut first).0, 100, "it is in flight");
+        first.write_all(b"first").unwrap();
+        let body = vec![b'x'; 100_000];
+        post(&mut second, "/", &body);
+        second.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        assert!(second.read(&mut [0]).is_err(), "the other one is read");
+        first.write_all(b" body").unwrap();
+        assert_eq!(read_answer(&mut first), (200, b"first body".to_vec()));
+        second.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        assert_eq!(read_answer(&mut second), (200, body));
+        // Who leaves while others wait leaves its place to them.
+        first.write_all(head).unwrap();
+        assert_eq!(read_answer(&mut first).0, 100);
+        post(&mut second, "/", b"again, and more than comes with a head");
+        drop(first);
+        assert_eq!(read_answer(&mut second).0, 200);
+    });
+    assert!(counts.reads_held_back >= 1, "{counts:?}");
+    assert_eq!(counts.requests_in_flight, 0);
 }
 
 #[test]

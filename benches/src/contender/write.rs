@@ -3,14 +3,16 @@
 use std::cell::RefCell;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use silverback::api::remote_write::answer::WriteReport;
 use silverback::api::remote_write::{
     Decoder, Decoding, MalformedBody, Rejection, Slice, Tally, Version, snappy,
 };
 use silverback::clock::Clock;
-use silverback::limits::{DECODE_SLICE_SERIES, FUTURE_MS_MAX, IN_FLIGHT_BYTES_MAX};
+use silverback::limits::{FUTURE_MS_MAX, IN_FLIGHT_BYTES_MAX};
 use silverback::message::Refusals;
+use silverback::runtime::slices::SLICE;
 use silverback::shard::append::{PartOutcome, TimeBounds};
 
 use super::Contender;
@@ -51,8 +53,10 @@ impl Contender {
         let mut decoding = Decoding::start(version);
         loop {
             // After a yield the request may be on another worker, and goes on with that one's decoder.
+            let began = Instant::now();
             let slice = DECODER.with_borrow_mut(|decoder| {
-                decoder.decode(body, &mut decoding, &self.hasher, DECODE_SLICE_SERIES, &mut split)
+                decoder
+                    .decode_while(body, &mut decoding, &self.hasher, &mut split, || began.elapsed() < SLICE)
             })?;
             match slice {
                 Slice::Done => return Ok(decoding.tally),

@@ -9,7 +9,7 @@ use futures::executor::block_on;
 use serde::{Deserialize, Serialize};
 use silverback::disk::blocking::BlockingDisk;
 use silverback::disk::{Disk, DiskError, File};
-use silverback::node::data_dir::{DataDirError, read_identity};
+use silverback::node::identity::{self, IdentityError};
 use silverback::wal::frame::FrameKey;
 use silverback::wal::layout;
 use silverback::wal::reader::{Found, FrameReader};
@@ -75,7 +75,7 @@ pub enum LogError {
     Disk(#[from] DiskError),
     /// It is no node's.
     #[error(transparent)]
-    DataDir(#[from] DataDirError),
+    DataDir(#[from] IdentityError),
     /// A segment isn't one.
     #[error("{0}: {1}")]
     Segment(String, HeaderError),
@@ -124,7 +124,7 @@ const BLOCK_BYTES: usize = 512;
 async fn count_segments(data_dir: &Path) -> Result<(Volume, Volume), LogError> {
     let disk = BlockingDisk::new(data_dir, BLOCK_BYTES);
     let no_log = || LogError::NoLog(data_dir.to_owned());
-    let seed = read_identity(&disk).await?.ok_or_else(no_log)?.seed;
+    let seed = identity::read(&disk).await?.ok_or_else(no_log)?.seed;
     let generation = layout::newest(&disk).await?.ok_or_else(no_log)?;
     let mut volumes = (Volume::default(), Volume::default());
     for shard in 0..generation.shards {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use futures::executor::block_on;
 use silverback::config::{AdminAccess, Config, ShardCount};
 use silverback::disk::blocking::BlockingDisk;
-use silverback::node::data_dir::read_identity;
+use silverback::node::identity;
 use silverback::node::{self, NodeError};
 use silverback::runtime::Shutdown;
 use silverback_client::{Admin, Client};
@@ -50,7 +50,7 @@ impl Node {
             node::run_until(config, &of_thread, tell)
         });
         let address = is_bound.recv_timeout(START_MAX)?;
-        let identity = block_on(read_identity(&BlockingDisk::new(data_dir, 512)))?.ok_or("no identity")?;
+        let identity = block_on(identity::read(&BlockingDisk::new(data_dir, 512)))?.ok_or("no identity")?;
         Ok(Self { address, seed: identity.seed, shutdown, thread: Some(thread) })
     }
 

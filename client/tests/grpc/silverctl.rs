@@ -157,4 +157,8 @@ async fn a_node_that_takes_no_changes_is_told_in_its_words() {
         let told = String::from_utf8_lossy(&output.stderr);
         assert_eq!(told, "error: access denied: start it otherwise\n");
     }
+    fake.state().steering_refused = Some(tonic::Status::permission_denied("\u{1b}[2J\nforged\u{202e}"));
+    let output = silverctl(&fake, &["rebalance", "pause"]).await;
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(told, "error: access denied: \\u001b[2J\\nforged\\u202e\n", "its words stay on their line");
 }

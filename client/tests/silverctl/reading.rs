@@ -44,6 +44,59 @@ fn labels_their_values_and_series_are_listed() {
     assert_eq!(listed.out, "down{job=\"a\"}\nup{instance=\"1\", job=\"a\"}\n");
 }
 
+/// A terminal's escape in each of its forms, a line of its own, and text that is shown backwards.
+const ODD: &str = "\u{1b}[2J\u{9b}31m\u{7f}\nforged\u{202e}drow\u{2066}";
+const ODD_SHOWN: &str = r"\u001b[2J\u009b31m\u007f\nforged\u202edrow\u2066";
+
+/// A node with a series that has it for its name, a label's name and a label's value.
+fn odd() -> Node {
+    let node = Node::start(1);
+    let line = serde_json::json!({
+        "metric": {"__name__": ODD, ODD: ODD}, "values": [1.5], "timestamps": [now_ms()],
+    });
+    check(&run(&node, &["write", "--format", "jsonl"], &line.to_string()), 0, "1 sample written", "");
+    node
+}
+
+#[test]
+fn what_labels_hold_is_printed_as_escapes_to_people() {
+    let node = odd();
+    let is_plain =
+        |text: &str| text.chars().all(|c| c == '\n' || silverback_proto::printable::is_printable(c));
+    for words in [
+        &["labels"][..],
+        &["labels", "__name__"],
+        &["labels", ODD],
+        &["series", "{__name__=~\".+\"}"],
+        &["query", "{__name__=~\".+\"}"],
+        &["query", "{__name__=~\".+\"}", "--output", "plot"],
+        &["query", "{__name__=~\".+\"}", "--output", "json"],
+        &["labels", ODD, "--output", "json"],
+    ] {
+        let ended = run(&node, words, "");
+        check(&ended, 0, ODD_SHOWN, "");
+        assert!(is_plain(&ended.out) && is_plain(&ended.err), "{words:?}: {ended:?}");
+    }
+    let refused = run(&node, &["write"], &format!("x{{a=\"{}\"}} 1 1\n", ODD.replace('\n', "\\n")));
+    check(&refused, 1, ODD_SHOWN, "");
+    assert!(is_plain(&refused.out), "{refused:?}");
+}
+
+#[test]
+fn what_labels_hold_is_exact_for_programs() {
+    let node = odd();
+    let json = run(&node, &["query", "{__name__=~\".+\"}", "--output", "json"], "").out;
+    let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(read["metric"], serde_json::json!({"__name__": ODD, ODD: ODD}));
+    let values = run(&node, &["labels", ODD, "--output", "json"], "").out;
+    assert_eq!(serde_json::from_str::<String>(&values).unwrap(), ODD);
+    let csv = run(&node, &["query", "{__name__=~\".+\"}", "--output", "csv"], "").out;
+    assert!(csv.contains(&format!("\"{ODD}\"")), "{csv:?}");
+    // A selector that is printed finds what it was printed of.
+    let series = run(&node, &["series", "{__name__=~\".+\"}"], "").out;
+    check(&run(&node, &["series", series.trim_end()], ""), 0, &series, "");
+}
+
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
     let node = Node::start(1);

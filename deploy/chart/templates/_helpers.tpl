@@ -69,6 +69,22 @@ profiles/{{ include "silverback.profileName" . }}.json
 {{- end }}
 {{- end }}
 
+{{/* Nothing routes a series to one of several pods: whoever wants several has to say that they know it. */}}
+{{- define "silverback.checkedReplicas" -}}
+{{- if and (gt (int .Values.replicas) 1) (not .Values.unroutedReplicas) }}
+{{- fail (printf "replicas is %d, and each pod is a node of its own: samples of one series that are spread over them are nowhere whole, and no read says so. Install a release for each node or, if every sender and reader names its pod, set unroutedReplicas=true" (int .Values.replicas)) }}
+{{- end }}
+{{- .Values.replicas }}
+{{- end }}
+
+{{/* What an Ingress leads to: the one Service that there is for one node. */}}
+{{- define "silverback.routedService" -}}
+{{- if gt (int .Values.replicas) 1 }}
+{{- fail (printf "replicas is %d: an Ingress or HTTPRoute would spread one series over several nodes" (int .Values.replicas)) }}
+{{- end }}
+{{- include "silverback.fullname" . }}
+{{- end }}
+
 {{/* A duration of the node's (1m30s) in whole seconds, rounded up. */}}
 {{- define "silverback.seconds" -}}
 {{- $unitsMs := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 "d" 86400000 "w" 604800000 "y" 31536000000 }}
@@ -90,10 +106,27 @@ profiles/{{ include "silverback.profileName" . }}.json
 {{- $graceS }}
 {{- end }}
 
-{{/* The options as the node reads them; the two that the pod's ports and mounts depend on are the chart's. */}}
+{{/* All names of the release's Services and pods, from the shortest that the cluster's DNS completes. */}}
+{{- define "silverback.allowedHosts" -}}
+{{- $service := include "silverback.fullname" . }}
+{{- $svc := printf ".%s.svc" .Release.Namespace }}
+{{- range $rest := list "" (printf ".%s" .Release.Namespace) $svc (printf "%s.%s" $svc .Values.clusterDomain) }}
+- {{ printf "%s%s" $service $rest | quote }}
+- {{ printf "%s-pods%s" $service $rest | quote }}
+- {{ printf "*.%s-pods%s" $service $rest | quote }}
+{{- end }}
+{{- $outside := concat .Values.allowedHosts (ternary .Values.ingress.hosts list .Values.ingress.enabled) (ternary .Values.httpRoute.hostnames list .Values.httpRoute.enabled) }}
+{{- range $outside | uniq }}
+- {{ quote . }}
+{{- end }}
+{{- end }}
+
+{{/* The options as the node reads them; those that the pod's ports, mounts and names depend on are the chart's. */}}
 {{- define "silverback.config" -}}
 listen: ["0.0.0.0:9009"]
 data-dir: /var/lib/silverback/data
+allowed-hosts:
+{{- include "silverback.allowedHosts" . | trim | nindent 2 }}
 {{- /* A Prometheus that scrapes the node and reads from it would find everything twice. */}}
 {{- if and .Values.serviceMonitor.enabled (not (hasKey .Values.config "self-scrape-interval")) }}
 self-scrape-interval: 0s

@@ -182,6 +182,15 @@ def the_pod_has_a_cpu_of_its_own():
     assert allowed == ["Cpus_allowed_list:\t1"], allowed
 
 
+def the_pod_is_reached_by_its_services_names_and_by_no_other():
+    node = ready_node()
+    for name in (f"{RELEASE}.{NAMESPACE}.svc:9009", f"{POD}.{RELEASE}-pods.{NAMESPACE}.svc.cluster.local:9009"):
+        status, text = node.get("/-/ready", host=name)
+        assert status == 200, text
+    status, text = node.get("/-/ready", host="evil.example")
+    assert status == 403 and "--allowed-hosts" in text, text
+
+
 def the_pod_satisfies_pod_security_s_restricted_profile():
     # A StatefulSet is only warned of; a pod is refused.
     spec = get("statefulset", RELEASE)["spec"]["template"]["spec"]
@@ -265,6 +274,7 @@ def an_uninstalled_release_leaves_its_volume_and_another_goes_on_with_it():
 STEPS = [
     the_chart_is_installed_and_the_pod_ready,
     the_pod_has_a_cpu_of_its_own,
+    the_pod_is_reached_by_its_services_names_and_by_no_other,
     the_pod_satisfies_pod_security_s_restricted_profile,
     a_prometheus_outside_writes_into_it,
     a_killed_node_loses_nothing,

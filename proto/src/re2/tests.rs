@@ -16,7 +16,9 @@ fn check(expression: &str, matching: &[&str], others: &[&str]) {
 
 fn check_refused(expression: &str, words: &str) {
     let error = Expression::new(expression).expect_err(expression).to_string();
-    assert!(error.contains(words) && error.contains(&format!("{expression:?}")), "{error}");
+    let begins: String = expression.chars().take(20).collect();
+    assert!(error.contains(words) && error.contains(format!("{begins:?}").trim_end_matches('"')), "{error}");
+    assert!(error.len() < 1500, "{error}");
 }
 
 #[test]
@@ -74,6 +76,7 @@ fn perl_classes_and_word_boundaries_are_ascii_and_characters_whole() {
     check(r"[^\D]", &["1"], &["ä"]);
     check(r"ä\bb", &["äb"], &[]);
     check(r"ä\Bä", &["ää"], &[]);
+    check(r"a.*\B.*b", &["ab", "axxb", "aβγb"], &["aäb"]);
     check("[ä-ü]", &["ö"], &["a"]);
     check(r"\pL\p{Greek}\P{Greek}\p{^Greek}", &["aαaa"], &["1αaa", "aαaα"]);
 }
@@ -113,13 +116,104 @@ fn many_thousand_names_are_one_expression() {
 
 #[test]
 fn what_takes_too_much_room_is_refused() {
-    check_refused(r"((\pL{100}){100}){100}", "size");
+    check_refused(r"(\pL{100}){10}", "size");
+    check_refused(&r"\pL".repeat(200), "size");
+    check_refused(&format!("(?i){}", "[^a]".repeat(200)), "size");
+    check("[^a]{30}", &[&"ä".repeat(30)], &[&"ä".repeat(29)]);
+    let wide = Expression::new("[^a]{1000}").unwrap();
+    assert!((100_000..COMPILED_BYTES_MAX).contains(&wide.compiled_bytes()), "{}", wide.compiled_bytes());
+    assert!(Expression::within("[^a]{1000}", wide.compiled_bytes() / 2).is_err());
+}
+
+#[test]
+fn what_is_taken_stays_within_the_bound_whatever_it_is() {
+    for expression in ["a.*", "[^a]{30}", r"\pL", "(?i)[^a]b", "a|b.?"] {
+        let bytes = Expression::new(expression).unwrap().compiled_bytes();
+        assert!(Expression::within(expression, 2 * bytes).is_ok());
+        for bytes_max in (0..2 * bytes).step_by(1 + bytes / 100) {
+            let compiled = Expression::within(expression, bytes_max);
+            let taken = compiled.map_or(0, |compiled| compiled.compiled_bytes());
+            assert!(taken <= bytes_max, "{expression:?} takes {taken} bytes, and {bytes_max} are left");
+        }
+    }
+}
+
+#[test]
+fn repetitions_within_repetitions_are_bounded_as_in_re2() {
+    for allowed in [
+        "(a{10}){100}",
+        "((a{2}){5}b{3}){100}",
+        "(a{1000}){1}",
+        "((a{1000}){0}b){1000}",
+        "(a*){1000}",
+        "a{1000}|b{1000}",
+        "(?:a{5,}){200}",
+        "((a?){1000})*",
+    ] {
+        assert!(Expression::new(allowed).is_ok(), "{allowed}");
+    }
+    for refused in [
+        "(a{10}){101}",
+        "((a?){1000}){10}",
+        "((a{10})?b){101}",
+        "(a{3}){334}",
+        "((a{7}){11}){13}",
+        "((?i:a{1000})){2,}",
+        "(x(y{2}))({)(a{500}){3}",
+        "(?:a{2,10}){101}",
+    ] {
+        check_refused(refused, "invalid repeat count");
+    }
+}
+
+/// Searches that are stopped as often as they ask find the same.
+fn check_stopped(expression: &str, text: &str) {
+    let compiled = Expression::new(expression).unwrap();
+    let (mut memory, mut search) = (compiled.search_memory(), Search::default());
+    let mut stops = 0;
+    let found = loop {
+        match compiled.search(&mut memory, &mut search, text, || true) {
+            Some(found) => break found,
+            None => stops += 1,
+        }
+    };
+    assert_eq!(found, compiled.is_match(text), "{expression:?} after {stops} stops");
+    assert!(stops > 10, "{expression:?}: {stops} stops");
+}
+
+#[test]
+fn a_search_can_be_stopped_and_goes_on_where_it_was() {
+    let long = "aβ".repeat(2000);
+    check_stopped(&format!("(aβ){{2}}.*[{long}]{{200}}"), &long);
+    check_stopped(&format!("({})*", "(a|β?){900}x?"), &long);
+    check_stopped("((a?β?){300}|b)*", &long);
+}
+
+#[test]
+fn a_step_of_a_search_costs_no_more_than_the_compiled_form_is_long() {
+    // Each text makes states that no other has: a backtracking or simulating matcher would take minutes.
+    let compiled = Expression::new("(.*a.{12}b.{12}c)?[ab]*").unwrap();
+    let (mut memory, mut looks) = (compiled.search_memory(), 0_u64);
+    for seed in 0..20_u64 {
+        let text: String = (0..8192_u64)
+            .map(|i| {
+                if (i * i + seed * 0x9e37).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63 == 0 { 'a' } else { 'b' }
+            })
+            .collect();
+        let mut search = Search::default();
+        let found = compiled.search(&mut memory, &mut search, &text, || {
+            looks += 1;
+            false
+        });
+        assert_eq!(found, Some(true));
+    }
+    assert!(looks > 20 * 8192 / 200, "{looks} looks at the clock");
 }
 
 proptest! {
     #[test]
     fn whatever_is_quoted_matches_itself_alone(text: String, other: String) {
-        let expression = Expression::new(&regex::escape(&text)).unwrap();
+        let expression = Expression::new(&regex_syntax::escape(&text)).unwrap();
         prop_assert!(expression.is_match(&text));
         prop_assert_eq!(expression.is_match(&other), text == other);
     }

@@ -1,7 +1,10 @@
 //! Tells an RE2 expression in Rust's syntax, where the two differ: a `{` that begins no repetition is
 //! itself, `\Q…\E` quotes, a class holds no classes and no operators, `\d`, `\s`, `\w` and `\b` are
-//! ASCII, there are octal escapes and no `(?x)`. It checks what could change its meaning on the way;
-//! whether the rest is well-formed, Rust tells. Groups capture nothing.
+//! ASCII, there are octal escapes and no `(?x)`. It checks what could change its meaning on the way,
+//! and that repetitions within repetitions stay within RE2's bound; whether the rest is well-formed,
+//! Rust tells. Groups capture nothing.
+
+use regex_syntax::escape;
 
 const UNCLOSED_GROUP: &str = "missing )";
 const UNCLOSED_CLASS: &str = "missing ]";
@@ -14,38 +17,130 @@ const ASCII_CLASSES: [&str; 14] = [
     "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space",
     "upper", "word", "xdigit",
 ];
-/// As in RE2.
+/// Copies of what is repeated, all repetitions around it multiplied, as in RE2.
 const REPETITIONS_MAX: u32 = 1000;
+const TOO_MANY_REPETITIONS: &str = "invalid repeat count";
+
+/// An expression in Rust's syntax.
+#[derive(Debug)]
+pub struct Translated {
+    /// The expression.
+    pub text: String,
+    /// Classes that are expensive to make: Unicode's, and any where case is ignored.
+    pub wide_classes: usize,
+}
 
 /// The same expression for Rust, or what is wrong in words.
-pub fn translate(expression: &str) -> Result<String, &'static str> {
-    let mut translation = Translation { rest: expression, out: String::with_capacity(expression.len()) };
+pub fn translate(expression: &str) -> Result<Translated, &'static str> {
+    let mut translation = Translation {
+        rest: expression,
+        out: String::with_capacity(expression.len()),
+        copies: Copies::default(),
+        enclosing: Vec::new(),
+        unicode_classes: 0,
+        classes: 0,
+        ignores_case: false,
+        has_non_boundary: expression.contains("\\B"),
+    };
     translation.whole()?;
-    Ok(translation.out)
+    let Translation { out, unicode_classes, classes, ignores_case, .. } = translation;
+    let wide_classes = if ignores_case { unicode_classes + classes } else { unicode_classes };
+    Ok(Translated { text: out, wide_classes })
 }
 
 struct Translation<'a> {
     rest: &'a str,
     out: String,
+    /// Of the group that is read.
+    copies: Copies,
+    /// Of the groups around it.
+    enclosing: Vec<Copies>,
+    unicode_classes: usize,
+    classes: usize,
+    ignores_case: bool,
+    has_non_boundary: bool,
+}
+
+/// How often what is repeated most in a group is there.
+#[derive(Debug, Clone, Copy)]
+struct Copies {
+    /// Of all that was read before the last thing.
+    before: u32,
+    /// Of the last thing, which a repetition repeats.
+    last: u32,
+}
+
+impl Default for Copies {
+    fn default() -> Self {
+        Self { before: 1, last: 1 }
+    }
+}
+
+impl Copies {
+    fn most(self) -> u32 {
+        self.before.max(self.last)
+    }
+
+    /// Something was read, with so many copies in it.
+    fn read(&mut self, copies: u32) {
+        *self = Self { before: self.most(), last: copies };
+    }
+
+    /// What was read last is repeated.
+    fn repeat(&mut self, times: u32) -> Result<(), &'static str> {
+        // Without a copy nothing in it counts, as RE2 sees it.
+        self.last = if times == 0 { 1 } else { self.last.saturating_mul(times) };
+        if self.last > REPETITIONS_MAX { Err(TOO_MANY_REPETITIONS) } else { Ok(()) }
+    }
 }
 
 impl<'a> Translation<'a> {
     fn whole(&mut self) -> Result<(), &'static str> {
-        let mut open_groups = 0_usize;
         while let Some(c) = self.next() {
             match c {
-                '(' => open_groups += usize::from(self.group()? == Group::Opened),
+                '(' => self.open_group()?,
                 ')' => {
-                    open_groups = open_groups.checked_sub(1).ok_or("unexpected )")?;
+                    let of_group = self.copies.most();
+                    self.copies = self.enclosing.pop().ok_or("unexpected )")?;
+                    self.copies.read(of_group);
                     self.out.push(')');
                 }
-                '[' => self.class()?,
-                '\\' => self.escape()?,
                 '{' => self.brace()?,
-                plain => self.out.push(plain),
+                '*' | '+' | '?' => self.out.push(c),
+                '[' => {
+                    self.copies.read(1);
+                    self.class()?;
+                }
+                '\\' => {
+                    self.copies.read(1);
+                    self.escape()?;
+                }
+                '.' => {
+                    self.copies.read(1);
+                    self.any_character();
+                }
+                plain => {
+                    self.copies.read(1);
+                    self.out.push(plain);
+                }
             }
         }
-        if open_groups > 0 { Err(UNCLOSED_GROUP) } else { Ok(()) }
+        if self.enclosing.is_empty() { Ok(()) } else { Err(UNCLOSED_GROUP) }
+    }
+
+    fn open_group(&mut self) -> Result<(), &'static str> {
+        if self.group()? == Group::Opened {
+            self.enclosing.push(std::mem::take(&mut self.copies));
+        }
+        Ok(())
+    }
+
+    /// A `.`. Texts are valid UTF-8, so any number of characters are any number of bytes: that takes one
+    /// state of an automaton instead of ten. Not where a `\B` may hold between the bytes of a character.
+    fn any_character(&mut self) {
+        self.classes += 1;
+        let as_bytes = self.rest.starts_with('*') && !self.has_non_boundary;
+        self.out.push_str(if as_bytes { "(?-u:.)" } else { "." });
     }
 
     fn next(&mut self) -> Option<char> {
@@ -68,7 +163,7 @@ impl<'a> Translation<'a> {
     }
 
     fn put_literal(&mut self, c: char) {
-        self.out.push_str(&regex::escape(c.encode_utf8(&mut [0; 4])));
+        self.out.push_str(&escape(c.encode_utf8(&mut [0; 4])));
     }
 
     /// Behind a `(`.
@@ -91,6 +186,7 @@ impl<'a> Translation<'a> {
             return Err(BAD_GROUP);
         }
         self.rest = rest;
+        self.ignores_case |= flags.contains('i');
         if self.take(":") {
             self.out.extend(["(?", flags, ":"]);
             return Ok(Group::Opened);
@@ -107,12 +203,15 @@ impl<'a> Translation<'a> {
     fn brace(&mut self) -> Result<(), &'static str> {
         let inner = self.rest.split_once('}').map(|(inner, _)| inner);
         let Some((inner, counts)) = inner.and_then(|inner| Some((inner, repetition(inner)?))) else {
+            self.copies.read(1);
             self.out.push_str("\\{");
             return Ok(());
         };
         if counts.iter().flatten().any(|count| *count > REPETITIONS_MAX) {
-            return Err("invalid repeat count");
+            return Err(TOO_MANY_REPETITIONS);
         }
+        let [least, most] = counts;
+        self.copies.repeat(most.or(least).unwrap_or(1))?;
         self.take(inner);
         self.out.push('{');
         self.out.push_str(inner);
@@ -125,7 +224,7 @@ impl<'a> Translation<'a> {
         match c {
             'Q' => {
                 let quoted = self.take_until("\\E").unwrap_or_else(|| std::mem::take(&mut self.rest));
-                self.out.push_str(&regex::escape(quoted));
+                self.out.push_str(&escape(quoted));
             }
             'A' | 'z' => self.out.extend(['\\', c]),
             'b' => self.out.push_str(r"(?-u:\b)"),
@@ -155,6 +254,7 @@ impl<'a> Translation<'a> {
             }
             _other => return Ok(false),
         };
+        self.classes += 1;
         self.out.push_str(class);
         Ok(true)
     }
@@ -175,6 +275,7 @@ impl<'a> Translation<'a> {
         if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
             return Err(BAD_CLASS_NAME);
         }
+        self.unicode_classes += 1;
         self.out.extend(['\\', p, '{']);
         self.out.push_str(name);
         self.out.push('}');
@@ -224,6 +325,7 @@ impl<'a> Translation<'a> {
 
     /// Behind a `[`.
     fn class(&mut self) -> Result<(), &'static str> {
+        self.classes += 1;
         self.out.push('[');
         if self.take("^") {
             self.out.push('^');

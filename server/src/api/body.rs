@@ -7,11 +7,12 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use futures::channel::mpsc;
+use futures::channel::{mpsc, oneshot};
 use futures::{SinkExt, StreamExt};
 use http_body::{Body, Frame, SizeHint};
 
 use crate::api::grpc::deadline::TimedBody;
+use crate::api::reader_pace::{NoReader, ReaderPace};
 
 /// Frames that wait for a slow client before whoever makes them waits too.
 const FRAMES_WAITING_MAX: usize = 2;
@@ -29,11 +30,13 @@ pub enum ResponseBody {
     Timed(Box<TimedBody>),
 }
 
-/// The sending end of a stream.
+/// The end of a stream that its client reads.
 #[derive(Debug)]
 pub struct FrameReceiver {
     frames: mpsc::Receiver<Result<Bytes, Broken>>,
     is_finished: Rc<Cell<bool>>,
+    /// Who makes the stream notices when this goes.
+    _reading: oneshot::Receiver<Never>,
 }
 
 /// A stream that ends before its end: the connection is cut, so that nobody takes what came for all.
@@ -48,25 +51,26 @@ pub struct FrameSender {
     is_finished: Rc<Cell<bool>>,
 }
 
-/// The client went away.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the client went away")]
-pub struct ClientGone;
+/// Tells when the client has gone away.
+pub type ClientGone = oneshot::Sender<Never>;
 
 impl ResponseBody {
-    /// A stream and its making end.
-    pub fn stream() -> (FrameSender, Self) {
+    /// A stream, its making end, and what tells that nobody reads it.
+    pub fn stream() -> (FrameSender, ClientGone, Self) {
         let (sender, receiver) = mpsc::channel(FRAMES_WAITING_MAX);
+        let (gone, reading) = oneshot::channel();
         let is_finished = Rc::new(Cell::new(false));
-        let received = FrameReceiver { frames: receiver, is_finished: Rc::clone(&is_finished) };
-        (FrameSender { frames: sender, is_finished }, Self::Stream(received))
+        let received =
+            FrameReceiver { frames: receiver, is_finished: Rc::clone(&is_finished), _reading: reading };
+        (FrameSender { frames: sender, is_finished }, gone, Self::Stream(received))
     }
 }
 
 impl FrameSender {
-    /// Waits for room and sends a frame.
-    pub async fn send(&mut self, frame: impl Into<Bytes>) -> Result<(), ClientGone> {
-        self.frames.send(Ok(frame.into())).await.map_err(|_| ClientGone)
+    /// Waits for room and sends a frame, at the client's pace.
+    pub async fn send(&mut self, frame: Bytes, pace: &mut ReaderPace) -> Result<(), NoReader> {
+        let bytes = frame.len();
+        pace.send(&mut self.frames, bytes, Ok(frame)).await
     }
 
     /// Ends the stream as whole. One that is dropped without this, by a panic for example, is broken.
@@ -161,9 +165,9 @@ mod tests {
     use super::*;
 
     fn check(end: impl AsyncFnOnce(FrameSender), expect: Result<&[u8], &str>) {
-        let (mut frames, body) = ResponseBody::stream();
+        let (mut frames, _gone, body) = ResponseBody::stream();
         let collected = block_on(async {
-            frames.send("some").await.unwrap();
+            frames.frames.send(Ok("some".into())).await.unwrap();
             futures::join!(end(frames), body.collect()).1
         });
         let collected = collected.map(|body| body.to_bytes().to_vec()).map_err(|broken| broken.0);

@@ -9,7 +9,6 @@ use std::time::Instant;
 use futures::future::LocalBoxFuture;
 
 use crate::api::read_fault::ReadFault;
-use crate::api::read_permit::ReadGate;
 use crate::api::remote_write::Decoder;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -18,8 +17,9 @@ use crate::message::{AcceptorCounts, PartPool};
 use crate::model::{CellId, SeriesIdHasher, ShardId};
 use crate::placement::NodeId;
 use crate::rebalance::{Handed, HandoffFault, Handoffs, Steering};
-use crate::routing::{BodyPool, ByteBudget, Router};
-use crate::runtime::{Pinning, Shutdown, Slicer};
+use crate::routing::{BodyPool, ByteBudget, ReadGate, ReadInFlight, Router};
+use crate::runtime::{Pinning, Shutdown, SideThread, Slicer};
+use crate::shard::Pulses;
 use crate::wal::health::{LogHealth, ShutLogs};
 use crate::wal::progress::{ReplayProgress, Replaying};
 
@@ -58,8 +58,10 @@ pub struct Core {
     pub slicer: Slicer,
     /// What this core's handlers count.
     pub counts: Cell<AcceptorCounts>,
-    /// Reads under way on this core, and those that wait.
+    /// Reads in flight on this core, and those that wait.
     pub reads: Rc<ReadGate>,
+    /// Compiles what would hold the core.
+    pub compiler: Arc<SideThread>,
 }
 
 /// Facts about the whole node, fixed at its start.
@@ -81,6 +83,8 @@ pub struct NodeFacts {
     pub replay: ReplayProgress,
     /// Which logs take nothing in.
     pub logs: Arc<LogHealth>,
+    /// When each shard last gave a sign.
+    pub pulses: Pulses,
     /// How its memory limit is shared out.
     pub memory: MemoryPlan,
     /// What people say about where cells go.
@@ -111,6 +115,20 @@ impl Core {
         })
     }
 
+    /// Why the node is to be restarted; `None`: it is healthy. What a restart makes no better is no reason.
+    pub fn unhealthy(&self) -> Option<String> {
+        if self.replaying().is_some() || self.node.logs.is_any_hung() {
+            return None;
+        }
+        self.node.pulses.silent(self.config.stall_limit).map(|silent| silent.to_string())
+    }
+
+    /// Begins a read: refused before all data is back, and where too many wait already.
+    pub async fn begin_read(&self) -> Result<ReadInFlight, ReadFault> {
+        self.check_replayed()?;
+        Ok(self.reads.enter().await?)
+    }
+
     /// Refuses reads until all data is back.
     pub fn check_replayed(&self) -> Result<(), ReadFault> {
         self.replaying().map_or(Ok(()), |replaying| Err(ReadFault::Replaying(replaying)))
@@ -135,7 +153,7 @@ impl Core {
             in_flight_bytes: self.bodies.in_use_bytes() as u64,
             pool_bytes: self.bodies.kept_bytes() as u64,
             definition_bytes: self.definitions.taken_bytes() as u64,
-            reads_in_flight: self.reads.under_way() as u64,
+            reads_in_flight: self.reads.in_flight() as u64,
             reads_waiting: self.reads.waiting() as u64,
             read_bytes: self.read_bytes.taken_bytes() as u64,
             ..self.counts.get()

@@ -1,16 +1,18 @@
-//! Which path is answered by what. Every request goes through here, and is logged at debug.
+//! Which path is answered by what. Every request goes through here: where it comes from is checked before
+//! anything else, and it is logged at debug.
 
 use std::rc::Rc;
 
-use http::header::{ALLOW, CONTENT_TYPE};
+use http::header::{ALLOW, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::Service;
+use silverback_proto::printable::Printable;
 
 use crate::api::body::{Never, ResponseBody};
 use crate::api::core::Core;
 use crate::api::http_api::{self, Question};
-use crate::api::{grpc, otlp, pages, remote_read, write_endpoint};
+use crate::api::{grpc, origin, otlp, pages, remote_read, write_endpoint};
 use crate::runtime;
 
 /// A response of this node.
@@ -36,7 +38,12 @@ impl Service<Request<Incoming>> for Endpoints {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let core = Rc::clone(&self.core);
-        Box::pin(async move { Ok(answer(core, request).await) })
+        Box::pin(async move {
+            let mut response = answer(core, request).await;
+            // What a label's value looks like is nothing that a browser should take a text for.
+            response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            Ok(response)
+        })
     }
 }
 
@@ -53,6 +60,9 @@ async fn answer(core: Rc<Core>, request: Request<Incoming>) -> NodeResponse {
 }
 
 async fn route(core: Rc<Core>, request: Request<Incoming>) -> NodeResponse {
+    if let Err(rejected) = origin::check(&core.config.allowed_hosts, &request) {
+        return origin::refuse(&core, &request, &rejected);
+    }
     if grpc::is_grpc(&request) {
         return grpc::answer(&core, request).await;
     }
@@ -61,9 +71,10 @@ async fn route(core: Rc<Core>, request: Request<Incoming>) -> NodeResponse {
             timed(&core, write_endpoint::answer(&core, request)).await
         }
         "/v1/metrics" | "/api/v1/otlp/v1/metrics" => timed(&core, otlp::answer_http(&core, request)).await,
-        "/api/v1/read" => in_time(&core, remote_read::answer(&core, request)).await,
+        // Reads keep their own time, and say what took too long in their protocol's words.
+        "/api/v1/read" => remote_read::answer(&core, request).await,
         path => match Question::of_path(path) {
-            Some(question) => in_time(&core, http_api::answer(&core, question, request)).await,
+            Some(question) => http_api::answer(&core, question, request).await,
             None => in_time(&core, page(&core, request.method(), path)).await,
         },
     }
@@ -94,7 +105,7 @@ async fn page(core: &Core, method: &Method, path: &str) -> NodeResponse {
         (&Method::GET, "/metrics") => pages::metrics(core).await,
         (&Method::GET, "/api/v1/status/node") => pages::node_status(core).await,
         (&Method::GET, "/api/v1/status/cells") => pages::cells_status(core).await,
-        (&Method::GET | &Method::HEAD, "/-/healthy") => text(StatusCode::OK, "silverback is healthy\n"),
+        (&Method::GET | &Method::HEAD, "/-/healthy") => pages::healthy(core),
         (&Method::GET | &Method::HEAD, "/-/ready") => pages::ready(core),
         (&Method::GET | &Method::HEAD, "/-/replayed") => pages::replayed(core),
         (
@@ -107,7 +118,7 @@ async fn page(core: &Core, method: &Method, path: &str) -> NodeResponse {
             | "/-/ready"
             | "/-/replayed",
         ) => method_not_allowed("GET"),
-        (_, path) => text(StatusCode::NOT_FOUND, format!("no such endpoint: {path}\n")),
+        (_, path) => text(StatusCode::NOT_FOUND, format!("no such endpoint: {}\n", Printable(path))),
     }
 }
 

@@ -15,7 +15,7 @@ pub fn families(plan: &MemoryPlan, cores: &[CoreStats]) -> Vec<Family> {
     let budget = of_each(
         cores,
         "silverback_memory_budget_bytes",
-        "What the shard's series, chunks and index may take.",
+        "What the shard's series, chunks and index may take; samples of known series may go beyond.",
         |core| core.shard.memory_budget_bytes,
     );
     let pressure = of_each(

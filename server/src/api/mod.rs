@@ -1,5 +1,6 @@
 //! The ways in and out: HTTP endpoints, protocols, pages. Knows requests and answers; what a
 //! sample becomes is the shard's.
+pub mod authority;
 pub mod body;
 pub mod cells_status;
 pub mod core;
@@ -8,17 +9,20 @@ pub mod fanout;
 pub mod grpc;
 pub mod handoff_metrics;
 pub mod http_api;
+pub mod matchers;
 pub mod memory_metrics;
 pub mod node_metrics;
+pub mod origin;
 pub mod otlp;
 pub mod pages;
 pub mod protobuf;
 pub mod read_fault;
-pub mod read_permit;
+pub mod reader_pace;
 pub mod rebalance_metrics;
 pub mod remote_read;
 pub mod remote_write;
 pub mod request_body;
+pub mod rows;
 pub mod selector;
 pub mod status;
 pub mod stream;

@@ -17,6 +17,7 @@ pub fn families(cores: &[CoreStats], ready: bool) -> Vec<Family> {
     )];
     families.push(refused_samples(cores));
     families.push(write_requests(cores));
+    families.push(refused_requests(cores));
     families.extend(SHARD.iter().map(|row| row.family(cores)));
     families.extend(ACCEPTOR.iter().map(|row| row.family(cores)));
     families.extend(EXECUTOR.iter().map(|row| row.family(cores)));
@@ -54,6 +55,20 @@ fn write_requests(cores: &[CoreStats]) -> Family {
     family.push([("protocol", "remote_write_1".to_owned())], sum(|a| a.writes_v1));
     family.push([("protocol", "remote_write_2".to_owned())], sum(|a| a.writes_v2));
     family.push([("protocol", "otlp".to_owned())], sum(|a| a.writes_otlp));
+    family
+}
+
+/// What was refused before an endpoint saw it.
+fn refused_requests(cores: &[CoreStats]) -> Family {
+    let name = "silverback_http_requests_refused_total";
+    let help = "HTTP and gRPC requests refused for where they came from: to a host that isn't the node's, or \
+                from a web page of another site.";
+    let mut family = Family::new(name, Kind::Counter, help);
+    let sum = |of: fn(&AcceptorCounts) -> u64| cores.iter().map(|core| of(&core.acceptor)).sum::<u64>();
+    for (reason, requests) in [("host", sum(|a| a.refused_by_host)), ("origin", sum(|a| a.refused_by_origin))]
+    {
+        family.push([("reason", reason.to_owned())], requests as f64);
+    }
     family
 }
 
@@ -118,6 +133,24 @@ const SHARD: &[Row] = &[
         "Series that retention dropped.",
         Value::Shard(|s| s.series_expired),
     ),
+    row(
+        "silverback_retention_behind_seconds",
+        Kind::Gauge,
+        "How far the time that retention goes by is behind the wall clock.",
+        Value::ShardMicros(|s| s.retention_behind_ms.saturating_mul(1000)),
+    ),
+    row(
+        "silverback_clock_jumps_total",
+        Kind::Counter,
+        "Times that the wall clock was found far ahead of the samples.",
+        Value::Shard(|s| s.clock_jumps),
+    ),
+    row(
+        "silverback_series_evicted_total",
+        Kind::Counter,
+        "Series with one sample and no second within two hours that were dropped for want of room.",
+        Value::Shard(|s| s.series_evicted),
+    ),
     row("silverback_chunks", Kind::Gauge, "Chunks in memory, open and sealed.", {
         Value::Shard(|s| (s.series + s.sealed_chunks) as u64)
     }),
@@ -153,6 +186,12 @@ const SHARD: &[Row] = &[
         "Time from a group's leaving memory to durable.",
         Value::ShardDurations(|s| &s.log.counts.commit_durations),
     ),
+    row(
+        "silverback_wal_commit_in_flight_seconds",
+        Kind::Gauge,
+        "For how long the group that is on its way to the disk has been so; 0 where none is.",
+        Value::ShardMicros(|s| s.log.commit_in_flight_us),
+    ),
     row("silverback_wal_samples_total", Kind::Counter, "Samples in the write-ahead log's groups.", {
         Value::Shard(|s| s.log.counts.samples)
     }),
@@ -171,7 +210,7 @@ const SHARD: &[Row] = &[
     row(
         "silverback_wal_shut",
         Kind::Gauge,
-        "1: the disk is full or failed, or no checkpoint could be written, and the log takes nothing in.",
+        "1: the disk is full, hangs or failed, or no checkpoint could be written: the log takes nothing in.",
         Value::Shard(|s| u64::from(s.log.is_shut())),
     ),
     row("silverback_wal_disk_full_total", Kind::Counter, "Attempts to write that found the disk full.", {
@@ -277,6 +316,12 @@ const ACCEPTOR: &[Row] = &[
         Value::Acceptor(|a| a.metadata_ignored)
     }),
     row("silverback_reads_total", Kind::Counter, "Reads by clients.", Value::Acceptor(|a| a.reads)),
+    row(
+        "silverback_reads_slow_total",
+        Kind::Counter,
+        "Reads cut off because their client took too little while others waited.",
+        Value::Acceptor(|a| a.reads_slow),
+    ),
     row("silverback_reads_failed_total", Kind::Counter, "Reads by clients that failed.", {
         Value::Acceptor(|a| a.reads_failed)
     }),
@@ -307,6 +352,12 @@ const EXECUTOR: &[Row] = &[
     row("silverback_connections_refused_total", Kind::Counter, "Connections closed at the limit.", {
         Value::Executor(|e| e.connections_refused)
     }),
+    row(
+        "silverback_connection_reads_held_back_total",
+        Kind::Counter,
+        "Times that a connection waited to be read on for want of memory.",
+        Value::Executor(|e| e.reads_held_back),
+    ),
     row("silverback_connections_timed_out_total", Kind::Counter, "Connections closed for being slow.", {
         Value::Executor(|e| e.connections_timed_out)
     }),
@@ -315,6 +366,12 @@ const EXECUTOR: &[Row] = &[
         Kind::Counter,
         "HTTP/2 streams reset because their client took nothing of the answer.",
         Value::Executor(|e| e.streams_timed_out),
+    ),
+    row(
+        "silverback_http_connections_flooding_total",
+        Kind::Counter,
+        "HTTP/2 connections that were asked to go: they sent frames without data, such as pings, in excess.",
+        Value::Executor(|e| e.connections_flooding),
     ),
     row(
         "silverback_accept_failures_total",

@@ -25,6 +25,14 @@ pub fn status_page() -> NodeResponse {
     page
 }
 
+/// `/-/healthy`
+pub fn healthy(core: &Core) -> NodeResponse {
+    match core.unhealthy() {
+        None => text(StatusCode::OK, "silverback is healthy\n"),
+        Some(why) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not healthy: {why}\n")),
+    }
+}
+
 /// `/-/ready`
 pub fn ready(core: &Core) -> NodeResponse {
     match core.not_ready() {

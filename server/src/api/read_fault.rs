@@ -9,7 +9,8 @@ use crate::api::fanout::FanoutError;
 use crate::api::request_body::BodyError;
 use crate::gorilla::ChunkError;
 use crate::message::ReadError;
-use crate::routing::NoRoom;
+use crate::routing::{NoRoom, TooManyReads};
+use crate::runtime::SideThreadError;
 use crate::wal::progress::Replaying;
 
 /// When to come again after the node had too much under way.
@@ -43,8 +44,11 @@ pub enum ReadFault {
     #[error("the reads under way have all the memory that reads may have: try again later")]
     NoRoom,
     /// As many reads wait as may.
-    #[error("as many reads wait for others to end as this node allows: try again later")]
-    TooManyReads,
+    #[error(transparent)]
+    TooManyReads(#[from] TooManyReads),
+    /// What would hold the core could not be done beside it.
+    #[error(transparent)]
+    SideThread(#[from] SideThreadError),
     /// Not all data is back yet.
     #[error("not ready: {0}")]
     Replaying(Replaying),
@@ -73,9 +77,10 @@ impl ReadFault {
     /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::BadRequest(_) | Self::TooManySamples(_) | Self::AnswerTooLarge { .. } => {
-                StatusCode::BAD_REQUEST
-            }
+            Self::BadRequest(_)
+            | Self::TooManySamples(_)
+            | Self::AnswerTooLarge { .. }
+            | Self::Shards(FanoutError::Refused(ReadError::TooLarge { .. })) => StatusCode::BAD_REQUEST,
             Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::MediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Body(BodyError::TooLarge(_)) => StatusCode::PAYLOAD_TOO_LARGE,
@@ -83,20 +88,19 @@ impl ReadFault {
             Self::Body(BodyError::BrokeOff(_)) => StatusCode::BAD_REQUEST,
             Self::Body(BodyError::Overloaded) => StatusCode::TOO_MANY_REQUESTS,
             Self::NoRoom
-            | Self::TooManyReads
+            | Self::TooManyReads(_)
+            | Self::SideThread(SideThreadError::Busy)
             | Self::Shards(
                 FanoutError::Overloaded(_)
-                | FanoutError::Refused(
-                    ReadError::TooManySelects | ReadError::SelectsTooLarge | ReadError::Moved,
-                ),
+                | FanoutError::Refused(ReadError::TooManyCursors | ReadError::Moved),
             ) => StatusCode::TOO_MANY_REQUESTS,
-            Self::Shards(FanoutError::Refused(ReadError::UnknownSelect)) | Self::TimedOut(_) => {
+            Self::Shards(FanoutError::Refused(ReadError::UnknownCursor)) | Self::TimedOut(_) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             Self::Replaying(_) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Shards(FanoutError::Refused(ReadError::Panicked)) | Self::Chunk(_) => {
-                StatusCode::INTERNAL_SERVER_ERROR
-            }
+            Self::Shards(FanoutError::Refused(ReadError::Panicked | ReadError::Cancelled))
+            | Self::SideThread(SideThreadError::Panicked)
+            | Self::Chunk(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
@@ -104,18 +108,21 @@ impl ReadFault {
     pub fn error_type(&self) -> &'static str {
         match self {
             Self::BadRequest(_) | Self::Method(_) | Self::MediaType(_) | Self::Body(_) => "bad_data",
-            Self::TooManySamples(_) | Self::AnswerTooLarge { .. } => "execution",
+            Self::TooManySamples(_)
+            | Self::AnswerTooLarge { .. }
+            | Self::Shards(FanoutError::Refused(ReadError::TooLarge { .. })) => "execution",
             Self::NoRoom
-            | Self::TooManyReads
+            | Self::TooManyReads(_)
+            | Self::SideThread(SideThreadError::Busy)
             | Self::Shards(
                 FanoutError::Overloaded(_)
-                | FanoutError::Refused(
-                    ReadError::TooManySelects | ReadError::SelectsTooLarge | ReadError::Moved,
-                ),
+                | FanoutError::Refused(ReadError::TooManyCursors | ReadError::Moved),
             ) => "too_many_requests",
-            Self::Shards(FanoutError::Refused(ReadError::UnknownSelect)) | Self::TimedOut(_) => "timeout",
+            Self::Shards(FanoutError::Refused(ReadError::UnknownCursor)) | Self::TimedOut(_) => "timeout",
             Self::Replaying(_) => "unavailable",
-            Self::Shards(FanoutError::Refused(ReadError::Panicked)) | Self::Chunk(_) => "internal",
+            Self::Shards(FanoutError::Refused(ReadError::Panicked | ReadError::Cancelled))
+            | Self::SideThread(SideThreadError::Panicked)
+            | Self::Chunk(_) => "internal",
         }
     }
 
@@ -123,9 +130,19 @@ impl ReadFault {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::NoRoom
-            | Self::TooManyReads
+            | Self::TooManyReads(_)
+            | Self::SideThread(SideThreadError::Busy)
             | Self::Body(BodyError::Overloaded)
-            | Self::Shards(_)
+            | Self::Shards(
+                FanoutError::Overloaded(_)
+                | FanoutError::Refused(
+                    ReadError::TooManyCursors
+                    | ReadError::Moved
+                    | ReadError::UnknownCursor
+                    | ReadError::Cancelled
+                    | ReadError::Panicked,
+                ),
+            )
             | Self::TimedOut(_)
             | Self::Replaying(_) => Some(RETRY_AFTER_PASSING),
             Self::BadRequest(_)
@@ -134,6 +151,8 @@ impl ReadFault {
             | Self::Body(BodyError::TooLarge(_) | BodyError::TimedOut(_) | BodyError::BrokeOff(_))
             | Self::TooManySamples(_)
             | Self::AnswerTooLarge { .. }
+            | Self::Shards(FanoutError::Refused(ReadError::TooLarge { .. }))
+            | Self::SideThread(SideThreadError::Panicked)
             | Self::Chunk(_) => None,
         }
     }
@@ -153,7 +172,8 @@ impl ReadFault {
             | Self::TooManySamples(_)
             | Self::AnswerTooLarge { .. }
             | Self::NoRoom
-            | Self::TooManyReads
+            | Self::TooManyReads(_)
+            | Self::SideThread(_)
             | Self::Replaying(_)
             | Self::Shards(_)
             | Self::TimedOut(_)

@@ -2,24 +2,27 @@
 //!
 //! A slice is the executor's only one: it is never held while a shard or the client is awaited.
 
+use std::pin::pin;
 use std::rc::Rc;
 
 use bytes::Bytes;
+use futures::future::{Either, select};
 
-use crate::api::body::{ClientGone, FrameSender, ResponseBody};
+use crate::api::body::{FrameSender, ResponseBody};
 use crate::api::core::Core;
 use crate::api::fanout::FanoutError;
-use crate::api::read_permit::ReadPermit;
+use crate::api::reader_pace::{NoReader, ReaderPace};
 use crate::gorilla::ChunkError;
 use crate::limits::STREAM_BUFFER_BYTES;
+use crate::routing::ReadInFlight;
 use crate::runtime::spawn_background;
 
 /// Why a stream ended before its end.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamFault {
-    /// Nobody reads any more.
+    /// Nobody reads any more, or too slowly.
     #[error(transparent)]
-    ClientGone(#[from] ClientGone),
+    NoReader(#[from] NoReader),
     /// The shards didn't answer.
     #[error(transparent)]
     Shards(#[from] FanoutError),
@@ -32,6 +35,7 @@ pub enum StreamFault {
 pub struct Outgoing {
     made: Vec<u8>,
     frames: FrameSender,
+    pace: ReaderPace,
 }
 
 impl Outgoing {
@@ -46,7 +50,7 @@ impl Outgoing {
     }
 
     /// Sends on once there is enough, and waits for the client's room.
-    pub async fn send_if_full(&mut self) -> Result<(), ClientGone> {
+    pub async fn send_if_full(&mut self) -> Result<(), NoReader> {
         match self.is_full() {
             true => self.send().await,
             false => Ok(()),
@@ -54,49 +58,79 @@ impl Outgoing {
     }
 
     /// Sends bytes on that are made already.
-    pub async fn send_piece(&mut self, piece: Bytes) -> Result<(), ClientGone> {
-        self.frames.send(piece).await
+    pub async fn send_piece(&mut self, piece: Bytes) -> Result<(), NoReader> {
+        self.frames.send(piece, &mut self.pace).await
     }
 
-    async fn send(&mut self) -> Result<(), ClientGone> {
+    async fn send(&mut self) -> Result<(), NoReader> {
         let made = std::mem::take(&mut self.made);
         if made.is_empty() {
             return Ok(());
         }
-        self.frames.send(made).await
+        self.send_piece(made.into()).await
     }
 }
 
-/// A body that `make` writes in the background. It holds the permit until its end; its failure cuts
-/// the connection, so that the client doesn't take a part for the whole.
+/// A body that `make` writes in the background, as long as somebody reads it. Its failure cuts the
+/// connection, so that the client doesn't take a part for the whole.
 pub fn streamed(
     core: Rc<Core>,
-    permit: ReadPermit,
+    read: ReadInFlight,
     make: impl AsyncFnOnce(&mut Outgoing) -> Result<(), StreamFault> + 'static,
 ) -> ResponseBody {
-    let (frames, body) = ResponseBody::stream();
+    let (frames, mut gone, body) = ResponseBody::stream();
     spawn_background(async move {
-        let mut outgoing = Outgoing { made: Vec::new(), frames };
-        let made = match make(&mut outgoing).await {
-            Ok(()) => outgoing.send().await.map_err(StreamFault::from),
-            Err(fault) => Err(fault),
+        let pace = ReaderPace::new(read.lease().clone());
+        let mut outgoing = Outgoing { made: Vec::new(), frames, pace };
+        let making = async {
+            make(&mut outgoing).await?;
+            Ok(outgoing.send().await?)
         };
+        let made = while_read(making, gone.cancellation()).await;
+        let Outgoing { made: rest, frames, pace } = outgoing;
+        // Before a client is told: others may read meanwhile.
+        drop((rest, pace, read));
         match made {
-            Ok(()) => outgoing.frames.finish(),
-            Err(fault) => end_early(&core, outgoing.frames, &fault).await,
+            Ok(()) => frames.finish(),
+            Err(fault) => {
+                count_fault(&core, &fault);
+                break_off(frames, &fault).await;
+            }
         }
-        drop(permit);
     });
     body
 }
 
-async fn end_early(core: &Core, frames: FrameSender, fault: &StreamFault) {
+/// What `making` comes to; where `gone` comes first it is dropped, and with it all that waits for it.
+pub async fn while_read(
+    making: impl Future<Output = Result<(), StreamFault>>,
+    gone: impl Future<Output = ()>,
+) -> Result<(), StreamFault> {
+    match select(pin!(making), pin!(gone)).await {
+        Either::Left((made, _)) => made,
+        Either::Right(((), _)) => Err(NoReader::Gone.into()),
+    }
+}
+
+/// Counts why an answer ended before its end, and logs it.
+pub fn count_fault(core: &Core, fault: &StreamFault) {
     match fault {
-        StreamFault::ClientGone(_) => tracing::debug!("a client went away from its read"),
+        StreamFault::NoReader(NoReader::Gone) => tracing::debug!("a client went away from its read"),
+        StreamFault::NoReader(NoReader::TooSlow) => {
+            core.count(|counts| counts.reads_slow += 1);
+            crate::warn_limited!(%fault, "an answer broke off");
+        }
         StreamFault::Shards(_) | StreamFault::Chunk(_) => {
             core.count(|counts| counts.reads_failed += 1);
-            tracing::warn!(%fault, "an answer broke off");
-            frames.break_off(fault).await;
+            crate::warn_limited!(%fault, "an answer broke off");
         }
+    }
+}
+
+async fn break_off(frames: FrameSender, fault: &StreamFault) {
+    match fault {
+        // It takes no word either: the stream ends where it is.
+        StreamFault::NoReader(_) => drop(frames),
+        StreamFault::Shards(_) | StreamFault::Chunk(_) => frames.break_off(fault).await,
     }
 }

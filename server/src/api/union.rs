@@ -1,55 +1,99 @@
-//! The series of several selectors as one ascending sequence, each once.
+//! What several selections find as one ascending sequence, each row once.
 
-use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::api::core::Core;
-use crate::api::fanout::{FanoutError, SeriesStream};
-use crate::message::{SelectContent, SelectedSeries, Selection};
+use crate::api::fanout::FanoutError;
+use crate::api::rows::{Batch, RowStream, close};
+use crate::message::{Selection, SeriesBatch, SeriesView, TextBatch, Wanted};
+use crate::routing::ReadLease;
+use crate::runtime::Slice;
 
-/// Streams that are merged; dropping this closes their selects.
-pub struct SeriesUnion {
-    members: Vec<Member>,
+/// Streams that are merged; dropping this closes their cursors.
+pub struct RowUnion<B: Batch> {
+    core: Rc<Core>,
+    members: Vec<RowStream<B>>,
+    /// The member that has the present row.
+    present: Option<usize>,
 }
 
-struct Member {
-    stream: SeriesStream,
-    front: Option<SelectedSeries>,
-}
-
-impl SeriesUnion {
+impl<B: Batch> RowUnion<B> {
     /// Opens every selection on every shard.
     pub async fn open(
         core: &Rc<Core>,
+        lease: &ReadLease,
         selections: Vec<Selection>,
-        content: SelectContent,
+        wanted: Wanted,
     ) -> Result<Self, FanoutError> {
-        let mut members = Vec::with_capacity(selections.len());
+        let streams = selections.len().max(1);
+        let mut union =
+            Self { core: Rc::clone(core), members: Vec::with_capacity(selections.len()), present: None };
         for selection in selections {
-            let mut stream = SeriesStream::open(Rc::clone(core), selection, content).await?;
-            let front = stream.next().await?;
-            members.push(Member { stream, front });
+            let member = RowStream::open(core, lease, selection, wanted.clone(), streams).await?;
+            union.members.push(member);
         }
-        Ok(Self { members })
+        Ok(union)
     }
 
-    /// The next series; `None` after the last.
-    pub async fn next(&mut self) -> Result<Option<SelectedSeries>, FanoutError> {
-        self.members.retain(|member| member.front.is_some());
-        let Some(least) = self.members.iter_mut().min_by(|a, b| a.compare(b)) else { return Ok(None) };
-        let next = least.front.take();
-        for member in &mut self.members {
-            let front = member.front.as_ref().map(|series| &series.labels);
-            if front.is_none() || front == next.as_ref().map(|series| &series.labels) {
-                member.front = member.stream.next().await?;
+    /// Goes on to the next row, in a slice that comes with it. `None` after the last.
+    pub async fn advance(&mut self) -> Result<Option<Slice>, FanoutError> {
+        let mut slice = self.core.slicer.begin().await;
+        self.pass();
+        if self.members.iter().any(RowStream::lacks_batch) {
+            drop(slice);
+            for member in &mut self.members {
+                member.fetch().await?;
             }
+            slice = self.core.slicer.begin().await;
         }
-        Ok(next)
+        Ok(self.step().then_some(slice))
+    }
+
+    /// Leaves the present row behind, in all members that have it.
+    fn pass(&mut self) {
+        let Some(present) = self.present.take() else { return };
+        let is_same =
+            |at: &usize| *at == present || self.members[*at].compare(&self.members[present]).is_eq();
+        let same: Vec<usize> = (0..self.members.len()).filter(is_same).collect();
+        same.into_iter().for_each(|at| self.members[at].pass());
+    }
+
+    fn step(&mut self) -> bool {
+        self.members.retain_mut(|member| member.is_at_row() || member.step());
+        self.present = (0..self.members.len()).min_by(|a, b| self.members[*a].compare(&self.members[*b]));
+        self.present.is_some()
+    }
+
+    fn member(&self) -> &RowStream<B> {
+        &self.members[self.present.expect("the union was advanced to a row")]
     }
 }
 
-impl Member {
-    fn compare(&self, other: &Self) -> Ordering {
-        self.front.as_ref().map(|s| &s.labels).cmp(&other.front.as_ref().map(|s| &s.labels))
+impl<B: Batch> Drop for RowUnion<B> {
+    fn drop(&mut self) {
+        let mut open = BTreeMap::new();
+        self.members.iter_mut().for_each(|member| member.give_cursors(&mut open));
+        close(&self.core, open);
+    }
+}
+
+impl RowUnion<SeriesBatch> {
+    /// The present series.
+    ///
+    /// # Panics
+    /// Where none is, before the first and after the last.
+    pub fn series(&self) -> SeriesView<'_> {
+        self.member().series()
+    }
+}
+
+impl RowUnion<TextBatch> {
+    /// The present name or value.
+    ///
+    /// # Panics
+    /// Where none is, before the first and after the last.
+    pub fn text(&self) -> &str {
+        self.member().text()
     }
 }

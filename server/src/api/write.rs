@@ -8,11 +8,12 @@ use futures::future::join_all;
 use crate::api::core::Core;
 use crate::api::remote_write::answer::WriteReport;
 use crate::api::remote_write::{Decoding, MalformedBody, Rejection, SeriesSink, Slice, Version, snappy};
-use crate::limits::{DECODE_SLICE_SERIES, MOVED_WAIT_MAX};
+use crate::limits::MOVED_WAIT_MAX;
 use crate::message::{LabelSpan, MovedSeries, Part, ShardReply, WriteAck, WriteBody, WritePart};
 use crate::model::{Sample, SeriesId, ShardId};
 use crate::routing::{Answer, NoRoom, Overloaded, Reserved, Room, Split, follow, take_moved};
-use crate::runtime::{reactor_polled, sleep, timeout};
+use crate::runtime::slices::SLICE;
+use crate::runtime::{now, reactor_polled, sleep, timeout};
 
 /// How long a part that is sent again waits for room before it looks again.
 const ROOM_AGAIN: Duration = Duration::from_millis(1);
@@ -114,7 +115,8 @@ fn decode_slice(
     decoding: &mut Decoding,
     split: &mut Split<'_>,
 ) -> Result<Slice, MalformedBody> {
-    core.decoder.borrow_mut().decode(body, decoding, &core.hasher, DECODE_SLICE_SERIES, split)
+    let began = now();
+    core.decoder.borrow_mut().decode_while(body, decoding, &core.hasher, split, || began.elapsed() < SLICE)
 }
 
 fn count(core: &Core, decoding: &Decoding) {

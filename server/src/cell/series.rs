@@ -244,17 +244,40 @@ impl SeriesStore {
         }
     }
 
-    /// The chunks that overlap a range of ms, both ends inclusive, oldest first; the open one as if
-    /// it were sealed now.
-    pub fn chunks(&self, at: SeriesRef, min_ms: i64, max_ms: i64) -> Vec<SealedChunk> {
-        let overlaps = |c: &SealedChunk| c.overlaps(min_ms, max_ms);
-        let sealed = &self.histories.get(at.0).sealed;
-        let from = sealed.partition_point(|c| c.max_timestamp_ms() < min_ms);
-        let mut chunks: Vec<_> = sealed[from..].iter().take_while(|c| overlaps(c)).cloned().collect();
-        if self.newest_ms(at) >= min_ms {
-            chunks.extend(Some(self.open_chunk(at)).filter(overlaps));
+    /// Whether a chunk overlaps a range of ms, both ends inclusive. Looks at times alone.
+    pub fn overlaps(&self, at: SeriesRef, min_ms: i64, max_ms: i64) -> bool {
+        let newest_ms = self.newest_ms(at);
+        if newest_ms <= max_ms {
+            return newest_ms >= min_ms;
         }
-        chunks
+        // The newest sample is after the range: what is before it decides.
+        !self.sealed_between(at, min_ms, max_ms).is_empty() || self.open_between(at, min_ms, max_ms).is_some()
+    }
+
+    /// The chunks that are cut and overlap a range of ms, both ends inclusive, oldest first.
+    pub fn sealed_between(&self, at: SeriesRef, min_ms: i64, max_ms: i64) -> &[SealedChunk] {
+        let sealed = &self.histories.get(at.0).sealed;
+        let from = sealed.partition_point(|chunk| chunk.max_timestamp_ms() < min_ms);
+        let to = sealed.partition_point(|chunk| chunk.min_timestamp_ms() <= max_ms);
+        &sealed[from..to.max(from)]
+    }
+
+    /// The times of the open chunk's first and last sample, where it overlaps a range of ms, both ends
+    /// inclusive.
+    pub fn open_between(&self, at: SeriesRef, min_ms: i64, max_ms: i64) -> Option<(i64, i64)> {
+        let Series { chunk, words, .. } = self.series.get(at.0);
+        let newest_ms = chunk.last().timestamp_ms;
+        if newest_ms < min_ms {
+            return None;
+        }
+        let oldest_ms = chunk.first_timestamp_ms(words.words(&self.blocks, chunk.words()));
+        (oldest_ms <= max_ms).then_some((oldest_ms, newest_ms))
+    }
+
+    /// Appends the open chunk's bytes, as if it were sealed now.
+    pub fn put_open_chunk(&self, at: SeriesRef, out: &mut Vec<u8>) {
+        let Series { chunk, words, .. } = self.series.get(at.0);
+        chunk.put_bytes(words.words(&self.blocks, chunk.words()), out);
     }
 
     /// The chunks that are cut, oldest first.
@@ -317,6 +340,11 @@ impl SeriesStore {
     /// The labels of a series, in the order of their names.
     pub fn labels(&self, at: SeriesRef) -> &[LabelRef] {
         &self.histories.get(at.0).labels
+    }
+
+    /// Whether a series has one sample, and never had more that retention kept.
+    pub fn is_single(&self, at: SeriesRef) -> bool {
+        self.series.get(at.0).chunk.count() == 1 && self.histories.get(at.0).sealed.is_empty()
     }
 
     /// Brings the line of a series towards the core.
@@ -389,8 +417,21 @@ mod tests {
         (store, at)
     }
 
+    /// The chunks that overlap a range, the open one among them.
+    fn chunks(store: &SeriesStore, at: SeriesRef, min_ms: i64, max_ms: i64) -> Vec<SealedChunk> {
+        let mut chunks = store.sealed_between(at, min_ms, max_ms).to_vec();
+        if let Some((min_ms, max_ms)) = store.open_between(at, min_ms, max_ms) {
+            let mut bytes = Vec::new();
+            store.put_open_chunk(at, &mut bytes);
+            chunks.push(SealedChunk::restored(min_ms, max_ms, bytes.into()));
+            assert_eq!(chunks.last(), Some(&store.open_chunk(at)));
+        }
+        assert_eq!(store.overlaps(at, min_ms, max_ms), !chunks.is_empty(), "{min_ms} to {max_ms}");
+        chunks
+    }
+
     fn read(store: &SeriesStore, at: SeriesRef, min_ms: i64, max_ms: i64) -> Vec<(i64, f64)> {
-        let chunks = store.chunks(at, min_ms, max_ms);
+        let chunks = chunks(store, at, min_ms, max_ms);
         let samples = |c: &SealedChunk| {
             XorIter::new(c.bytes()).map(|s| s.unwrap()).map(|s| (s.timestamp_ms, s.value)).collect::<Vec<_>>()
         };
@@ -416,13 +457,32 @@ mod tests {
         assert!(some.len() < 2 * CHUNK_SAMPLES + 2, "{}", some.len());
         assert!(some.iter().any(|s| s.0 == 3_000_000));
         assert!(read(&store, at, 1000 * 15_000, i64::MAX).is_empty());
+        assert!(read(&store, at, i64::MIN, -1).is_empty());
+    }
+
+    #[test]
+    fn a_range_between_two_chunks_overlaps_none() {
+        let gap = CHUNK_RANGE_MS;
+        let (store, at) = store_with([(0, 1.0), (gap, 2.0), (3 * gap, 3.0)]);
+        for (min_ms, max_ms, expect) in [
+            (i64::MIN, -1, 0),
+            (0, 0, 1),
+            (1, gap - 1, 0),
+            (1, gap, 1),
+            (gap + 1, 3 * gap - 1, 0),
+            (gap, 3 * gap, 2),
+            (3 * gap + 1, i64::MAX, 0),
+            (5, 1, 0),
+        ] {
+            assert_eq!(chunks(&store, at, min_ms, max_ms).len(), expect, "{min_ms} to {max_ms}");
+        }
     }
 
     #[test]
     fn a_chunk_never_crosses_two_hours() {
         let (store, at) =
             store_with([(CHUNK_RANGE_MS - 10, 1.0), (CHUNK_RANGE_MS, 2.0), (CHUNK_RANGE_MS + 5, 3.0)]);
-        let chunks = store.chunks(at, i64::MIN, i64::MAX);
+        let chunks = chunks(&store, at, i64::MIN, i64::MAX);
         assert_eq!(chunks.len(), 2);
         assert_eq!(chunks[1].min_timestamp_ms(), CHUNK_RANGE_MS);
     }

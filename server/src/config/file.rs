@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_yaml_ng::{Mapping, Value};
 
 use super::fault::{Fault, Problem};
-use super::layer::{Given, Origin, find};
+use super::layer::{self, Given, NO_SELF_SCRAPE, Origin, find, nearest};
 use super::options::OPTIONS;
 
 /// A configuration file is small; anything larger isn't one.
@@ -45,13 +45,17 @@ fn parse(path: &Path, text: &str) -> Vec<Result<Given, Fault>> {
 fn read_keys(path: &Path, text: &str, mapping: Mapping) -> Vec<Result<Given, Fault>> {
     // A key without a value is one that isn't set.
     let set = mapping.into_iter().filter(|(_, value)| !value.is_null());
-    set.map(|(key, value)| {
+    let given = set.filter_map(|(key, value)| {
         let name = scalar_text(&key).unwrap_or_else(|| "a key that is not text".to_owned());
         let origin = Origin::File(PathBuf::from(path), line_of(&name, text));
-        read_key(&name, value, origin.clone())
-            .map_err(|problem| Fault { place: format!("{name} ({origin})"), problem })
-    })
-    .collect()
+        if name == NO_SELF_SCRAPE {
+            let text = scalar_text(&value).unwrap_or_default();
+            return layer::read_no_self_scrape(&text, origin).transpose();
+        }
+        let given = read_key(&name, value, origin.clone());
+        Some(given.map_err(|problem| Fault { place: format!("{name} ({origin})"), problem }))
+    });
+    layer::refuse_twice(given.collect())
 }
 
 fn read_key(name: &str, value: Value, origin: Origin) -> Result<Given, Problem> {
@@ -82,15 +86,6 @@ fn unknown(name: &str) -> Problem {
         }
     };
     Problem::new("there is no such option", allowed)
-}
-
-/// The known name that is most like it, if any is.
-fn nearest(name: &str) -> Option<&'static str> {
-    let written = name.to_lowercase().replace('_', "-");
-    let likeness = |option: &str| strsim::jaro_winkler(&written, option);
-    let names = OPTIONS.iter().map(|option| option.name);
-    let best = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
-    (likeness(best) > 0.8).then_some(best)
 }
 
 /// The line that begins with the key. YAML's own position is lost in its values.

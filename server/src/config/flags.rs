@@ -7,11 +7,10 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::Config;
 use super::fault::Fault;
-use super::layer::{Given, Origin, find, split_list};
+use super::layer::{self, Given, NO_SELF_SCRAPE, Origin, split_list};
 use super::options::{ConfigOption, OPTIONS, SELF_SCRAPE_INTERVAL, Set, Shown};
 
 const CONFIG: &str = "config";
-const NO_SELF_SCRAPE: &str = "no-self-scrape";
 
 /// Gives a command every option as a flag.
 ///
@@ -36,6 +35,7 @@ pub fn with_options(command: Command) -> Command {
 fn argument(option: &'static ConfigOption, defaults: &Config) -> Arg {
     let default = match (option.show)(defaults) {
         Shown::One(value) => value,
+        Shown::Many(values) if values.is_empty() => "none".to_owned(),
         Shown::Many(values) => values.join(","),
     };
     Arg::new(option.name)
@@ -72,6 +72,5 @@ fn read_flag(matches: &ArgMatches, option: &'static ConfigOption) -> Option<Give
 fn read_no_self_scrape(matches: &ArgMatches) -> Option<Given> {
     // A flag that isn't given reads as false, with the default as its source.
     let given = matches.value_source(NO_SELF_SCRAPE) == Some(ValueSource::CommandLine);
-    let option = find(SELF_SCRAPE_INTERVAL).filter(|_| given)?;
-    Some(Given { option, values: vec!["0".to_owned()], origin: Origin::Flag(format!("--{NO_SELF_SCRAPE}")) })
+    given.then(|| layer::no_self_scrape(Origin::Flag(format!("--{NO_SELF_SCRAPE}")))).flatten()
 }

@@ -1,13 +1,15 @@
 //! The layers of a configuration: values as text, each with its origin, laid over each other.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ffi::OsString;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
 use super::fault::{Fault, FaultList, Problem};
-use super::options::{ConfigOption, OPTIONS, Set};
+use super::options::{ConfigOption, OPTIONS, SELF_SCRAPE_INTERVAL, Set};
 use super::{Config, Effective, validate};
+
+/// Another name for an interval of zero.
+pub(super) const NO_SELF_SCRAPE: &str = "no-self-scrape";
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +105,7 @@ fn set(config: &mut Config, option: &ConfigOption, values: &[String]) -> Result<
     }
 }
 
-fn place(name: &str, origin: &Origin) -> String {
+pub(super) fn place(name: &str, origin: &Origin) -> String {
     format!("{name} ({origin})")
 }
 
@@ -112,38 +114,47 @@ pub(super) fn find(name: &str) -> Option<&'static ConfigOption> {
     OPTIONS.iter().find(|option| option.name == name)
 }
 
-/// `data-dir` is `SILVERBACK_DATA_DIR`.
-pub(super) fn variable_name(option_name: &str) -> String {
-    format!("SILVERBACK_{}", option_name.to_uppercase().replace('-', "_"))
+/// The known name that is most like it, if any is.
+pub(super) fn nearest(name: &str) -> Option<&'static str> {
+    let written = name.to_lowercase().replace('_', "-");
+    let likeness = |option: &str| strsim::jaro_winkler(&written, option);
+    let names = OPTIONS.iter().map(|option| option.name).chain([NO_SELF_SCRAPE]);
+    let best = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+    (likeness(best) > 0.8).then_some(best)
 }
 
-/// What the environment gives, and the configuration file that it names.
-///
-/// Unknown `SILVERBACK_…` variables pass: Kubernetes itself sets some for a service of that name.
-/// An empty variable is one that isn't set, as templates leave them.
-pub(super) fn read_environment(
-    environment: impl IntoIterator<Item = (OsString, OsString)>,
-) -> (Vec<Result<Given, Fault>>, Option<PathBuf>) {
-    let mut variables: HashMap<OsString, OsString> =
-        environment.into_iter().filter(|(_, value)| !value.is_empty()).collect();
-    let config_file = variables.remove(&OsString::from(variable_name("config"))).map(PathBuf::from);
-    let given = OPTIONS.iter().filter_map(|option| {
-        let name = variable_name(option.name);
-        let value = variables.remove(&OsString::from(&name))?;
-        Some(read_variable(option, name, value))
-    });
-    (given.collect(), config_file)
-}
-
-fn read_variable(option: &'static ConfigOption, name: String, value: OsString) -> Result<Given, Fault> {
-    let origin = Origin::Environment(name);
-    match value.into_string() {
-        Ok(text) => Ok(Given { option, values: split_list(option, &text), origin }),
-        Err(_) => Err(Fault {
-            place: place(option.name, &origin),
-            problem: Problem::new("the value is not UTF-8", "allowed: UTF-8 text"),
+/// `no-self-scrape` in a file or a variable: an interval of zero, unless it says `false`.
+pub(super) fn read_no_self_scrape(text: &str, origin: Origin) -> Result<Option<Given>, Fault> {
+    match text {
+        "true" => Ok(no_self_scrape(origin)),
+        "false" => Ok(None),
+        _ => Err(Fault {
+            place: place(NO_SELF_SCRAPE, &origin),
+            problem: Problem::new(format!("{text:?} is neither true nor false"), "allowed: true, false"),
         }),
     }
+}
+
+pub(super) fn no_self_scrape(origin: Origin) -> Option<Given> {
+    find(SELF_SCRAPE_INTERVAL).map(|option| Given { option, values: vec!["0".to_owned()], origin })
+}
+
+/// Within one layer an option has one value: one that has two names may not be given by both.
+pub(super) fn refuse_twice(layer: Vec<Result<Given, Fault>>) -> Vec<Result<Given, Fault>> {
+    let mut origins: BTreeMap<&'static str, Origin> = BTreeMap::new();
+    let check = |given: Given| match origins.insert(given.option.name, given.origin.clone()) {
+        None => Ok(given),
+        Some(other) => Err(Fault {
+            place: format!(
+                "{} and {}",
+                place(given.option.name, &other),
+                place(given.option.name, &given.origin)
+            ),
+            problem: Problem::new("the option is given twice", "allowed: either of the two names"),
+        }),
+    };
+    let mut check = check;
+    layer.into_iter().map(|given| given.and_then(&mut check)).collect()
 }
 
 /// A list in one text is separated by commas.

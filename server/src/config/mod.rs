@@ -4,9 +4,11 @@
 //! Knows where each value came from and tells all faults at once. Doesn't know what a value is
 //! used for, and doesn't start anything.
 mod effective;
+mod environment;
 mod fault;
 mod file;
 mod flags;
+mod hosts;
 mod layer;
 mod options;
 mod validate;
@@ -21,6 +23,7 @@ use std::time::Duration;
 
 pub use fault::{Fault, FaultList};
 pub use flags::with_options;
+pub use hosts::{AllowedHosts, HostPattern};
 pub use layer::Origin;
 
 use crate::limits;
@@ -45,6 +48,8 @@ pub struct Config {
     pub rebalance_interval: Duration,
     /// What the admin API takes.
     pub admin_api: AdminAccess,
+    /// The names that clients may reach the node by.
+    pub allowed_hosts: AllowedHosts,
     /// When a write is acknowledged.
     pub ack: AckMode,
     /// What a damaged log does to a start.
@@ -83,6 +88,8 @@ pub struct Config {
     pub idle_timeout: Duration,
     /// How long requests in flight may take to end once the node is told to stop.
     pub shutdown_timeout: Duration,
+    /// A shard that gives no sign for so long makes the node unhealthy.
+    pub stall_limit: Duration,
 }
 
 /// How many shards a node runs.
@@ -159,6 +166,7 @@ impl Default for Config {
             rebalance_threshold_percent: 10,
             rebalance_interval: Duration::from_secs(1),
             admin_api: AdminAccess::ReadOnly,
+            allowed_hosts: AllowedHosts::default(),
             ack: AckMode::Durable,
             wal_recovery: WalRecovery::Strict,
             wal_segment_bytes: 16 << 20,
@@ -178,6 +186,7 @@ impl Default for Config {
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(5 * 60),
             shutdown_timeout: Duration::from_secs(30),
+            stall_limit: Duration::from_secs(30),
         }
     }
 }
@@ -195,10 +204,10 @@ pub struct Effective {
 /// environment, then the flags of `matches` (outermost command first), each over the former.
 pub fn load<'a>(
     matches: impl IntoIterator<Item = &'a clap::ArgMatches>,
-    environment: impl IntoIterator<Item = (OsString, OsString)>,
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<Effective, FaultList> {
     let (flag_values, config_flag) = flags::read(matches);
-    let (environment_values, config_variable) = layer::read_environment(environment);
+    let (environment_values, config_variable) = environment::read(variables);
     let mut layers = Layers::default();
     if let Some(path) = config_flag.or(config_variable) {
         layers.apply_all(file::read(&path));

@@ -11,7 +11,10 @@ use tracing_subscriber::EnvFilter;
 
 use super::fault::Problem;
 use super::value::{DAY, HOUR, SECOND, count, duration, show_count, show_duration, show_size, size};
-use super::{AckMode, AdminAccess, Config, LogFormat, MemoryLimit, RebalanceMode, ShardCount, WalRecovery};
+use super::{
+    AckMode, AdminAccess, AllowedHosts, Config, LogFormat, MemoryLimit, RebalanceMode, ShardCount,
+    WalRecovery,
+};
 use crate::limits::memory::AUTO_LIMIT_PERCENT;
 use crate::limits::{MemoryPlan, SHARDS_MAX};
 
@@ -65,6 +68,7 @@ const MEMORY_ALLOWED: RangeInclusive<usize> = MemoryPlan::floor_bytes(1)..=1 << 
 const SCRAPE_ALLOWED: RangeInclusive<Duration> = SECOND..=HOUR;
 const TIMEOUT_ALLOWED: RangeInclusive<Duration> = Duration::from_millis(100)..=HOUR;
 const REBALANCE_THRESHOLD_ALLOWED: RangeInclusive<u64> = 1..=1000;
+const STALL_ALLOWED: RangeInclusive<Duration> = Duration::from_secs(5)..=HOUR;
 const REBALANCE_INTERVAL_ALLOWED: RangeInclusive<Duration> = Duration::from_millis(100)..=HOUR;
 const RETENTION_ALLOWED: RangeInclusive<Duration> = HOUR..=Duration::from_secs(3650 * DAY.as_secs());
 
@@ -112,6 +116,16 @@ pub(super) static OPTIONS: &[ConfigOption] = &[
                `full`: changes too, such as a cell moved by hand or a shard drained",
         set: Set::One(|config, text| set_admin_api(text).map(|access| config.admin_api = access)),
         show: |config| Shown::One(show_admin_api(config.admin_api).to_owned()),
+    },
+    ConfigOption {
+        name: "allowed-hosts",
+        value_name: "NAME",
+        heading: NODE,
+        help: "A host name that clients reach the node by; may be given more than once. Requests to other \
+               names are refused, so that no web page can reach the node by a name of its own. Addresses and \
+               localhost are always allowed. `*.example.com`: every name below it. `*`: every name",
+        set: Set::Many(|config, texts| AllowedHosts::parse(texts).map(|hosts| config.allowed_hosts = hosts)),
+        show: |config| Shown::Many(config.allowed_hosts.show()),
     },
     ConfigOption {
         name: "rebalance",
@@ -295,6 +309,14 @@ pub(super) static OPTIONS: &[ConfigOption] = &[
         show: |config| Shown::One(show_duration(config.shutdown_timeout)),
     },
     ConfigOption {
+        name: "stall-limit",
+        value_name: "DURATION",
+        heading: TIMEOUTS,
+        help: "A shard that doesn't answer for so long makes /-/healthy fail; not while its disk hangs",
+        set: Set::One(|config, text| duration(text, STALL_ALLOWED).map(|d| config.stall_limit = d)),
+        show: |config| Shown::One(show_duration(config.stall_limit)),
+    },
+    ConfigOption {
         name: "log-level",
         value_name: "LEVEL",
         heading: LOG,
@@ -461,15 +483,31 @@ fn set_max_series(text: &str) -> Result<Option<NonZeroU64>, Problem> {
     Ok(NonZeroU64::new(series))
 }
 
+const LOG_LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
+
 fn set_log_level(text: &str) -> Result<String, Problem> {
-    let parsed = EnvFilter::builder().parse(text);
-    if let (Ok(_), false) = (parsed, text.is_empty()) {
-        return Ok(text.to_owned());
+    let allowed = || {
+        let nearest =
+            LOG_LEVELS.into_iter().filter(|level| strsim::jaro_winkler(&text.to_lowercase(), level) > 0.8);
+        let meant = nearest.map(|level| format!("did you mean {level}? ")).next().unwrap_or_default();
+        format!(
+            "{meant}allowed: error, warn, info, debug, trace, off, or directives such as \
+             info,silverback::wal=debug"
+        )
+    };
+    match EnvFilter::builder().parse(text) {
+        Ok(_) if !text.split(',').any(names_no_level) => Ok(text.to_owned()),
+        Ok(_) | Err(_) => Err(Problem::new(format!("{text:?} is neither a level nor directives"), allowed())),
     }
-    Err(Problem::new(
-        format!("{text:?} is neither a level nor directives"),
-        "allowed: error, warn, info, debug, trace, or directives such as info,silverback::wal=debug",
-    ))
+}
+
+/// Whether a directive is a word that is no level. To the filter it is a module's name, of which all is logged,
+/// and nothing of any other: `warning` would switch all logging off.
+fn names_no_level(directive: &str) -> bool {
+    let directive = directive.trim();
+    // Parts of a span's fields have commas between them, too.
+    let has_more = directive.contains(['=', '[', ']', '{', '}']);
+    !has_more && !LOG_LEVELS.iter().any(|level| level.eq_ignore_ascii_case(directive))
 }
 
 fn set_log_format(text: &str) -> Result<LogFormat, Problem> {

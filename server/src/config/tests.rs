@@ -66,11 +66,13 @@ fn every_option_is_taken_from_flag_variable_and_file_alike() {
     for option in options::OPTIONS {
         let value = match (option.show)(&Config::default()) {
             options::Shown::One(value) => value,
+            // An empty variable is one that isn't set.
+            options::Shown::Many(values) if values.is_empty() => "*".to_owned(),
             options::Shown::Many(values) => values.join(","),
         };
         let flag = load_from("", &[], &[&format!("--{}={value}", option.name)]).unwrap();
         assert!(matches!(flag.origin(option.name), Origin::Flag(_)));
-        let variable = load_from("", &[(&layer::variable_name(option.name), &value)], &[]).unwrap();
+        let variable = load_from("", &[(&environment::variable_name(option.name), &value)], &[]).unwrap();
         assert!(matches!(variable.origin(option.name), Origin::Environment(_)));
         let file = load_from(&format!("{}: {value:?}", option.name), &[], &[]).unwrap();
         assert!(matches!(file.origin(option.name), Origin::File(_, Some(1))));
@@ -88,6 +90,9 @@ fn a_list_is_repeated_flags_commas_or_a_yaml_list() {
     assert_eq!(variable.config.listen, expect);
     let file = load_from("listen:\n- :1\n- '[::1]:2'\n", &[], &[]).unwrap();
     assert_eq!(file.config.listen, expect);
+    let empty = load_from("allowed-hosts: [a.example]", &[], &["--allowed-hosts="]).unwrap();
+    assert_eq!(empty.config.allowed_hosts, AllowedHosts::default());
+    assert!(empty.to_string().contains("allowed-hosts: []"), "{empty}");
 }
 
 #[test]
@@ -171,6 +176,49 @@ fn self_scraping_is_turned_off_in_two_ways() {
 }
 
 #[test]
+fn self_scraping_is_turned_off_by_its_own_name_in_every_layer() {
+    let interval = |file: &str, variables: &[(&str, &str)], flags: &[&str]| {
+        load_from(file, variables, flags).unwrap().config.self_scrape_interval
+    };
+    let default = Config::default().self_scrape_interval;
+    let off = ("SILVERBACK_NO_SELF_SCRAPE", "true");
+    assert_eq!(interval("no-self-scrape: true", &[], &[]), None);
+    assert_eq!(interval("", &[off], &[]), None);
+    assert_eq!(interval("no-self-scrape: false", &[("SILVERBACK_NO_SELF_SCRAPE", "false")], &[]), default);
+    assert_eq!(interval("no-self-scrape: true", &[], &["--self-scrape-interval=15s"]), default);
+    assert_eq!(interval("self-scrape-interval: 15s", &[off], &[]), None);
+    let effective = load_from("\nno-self-scrape: true", &[], &[]).unwrap();
+    assert!(matches!(effective.origin("self-scrape-interval"), Origin::File(_, Some(2))));
+    check_fault("no-self-scrape: 5s", &[], &[], &["no-self-scrape (file ", "neither true nor false"]);
+    check_fault("", &[("SILVERBACK_NO_SELF_SCRAPE", "no")], &[], &["no-self-scrape (env ", "true, false"]);
+    let both = "no-self-scrape: true\nself-scrape-interval: 5s";
+    check_fault(both, &[], &[], &["self-scrape-interval (file ", "given twice"]);
+    let both = [off, ("SILVERBACK_SELF_SCRAPE_INTERVAL", "5s")];
+    check_fault("", &both, &[], &["self-scrape-interval (env ", "given twice"]);
+}
+
+#[test]
+fn a_word_that_is_no_log_level_switches_nothing_off() {
+    for level in [
+        "warn",
+        "INFO",
+        "off",
+        "info,silverback::wal=debug",
+        "silverback=trace",
+        "info,[span{field=1}]=debug",
+    ] {
+        assert_eq!(load_from("", &[], &[&format!("--log-level={level}")]).unwrap().config.log_level, level);
+    }
+    let check = |level: &str, parts: &[&str]| check_fault("", &[], &[&format!("--log-level={level}")], parts);
+    check("warning", &["neither a level", "did you mean warn?", "trace"]);
+    check("inof", &["did you mean info?"]);
+    check("silverback::wal", &["neither a level", "silverback::wal=debug"]);
+    check("info,silverback::wal", &["neither a level"]);
+    check("info,", &["neither a level"]);
+    check("verbose", &["allowed: error, warn"]);
+}
+
+#[test]
 fn a_memory_limit_is_automatic_or_a_size_that_one_shard_can_run_with() {
     let limit =
         |text: &str| load_from("", &[], &[&format!("--memory-limit={text}")]).unwrap().config.memory_limit;
@@ -184,6 +232,17 @@ fn a_memory_limit_is_automatic_or_a_size_that_one_shard_can_run_with() {
 fn an_empty_variable_and_one_of_kubernetes_are_not_set() {
     let variables = [("SILVERBACK_SHARDS", ""), ("SILVERBACK_SERVICE_HOST", "10.0.0.1")];
     assert_eq!(load_from("", &variables, &[]).unwrap().config, Config::default());
+}
+
+#[test]
+fn an_unknown_variable_is_a_fault_with_the_nearest_name() {
+    let check = |name: &str, parts: &[&str]| check_fault("", &[(name, "1")], &[], parts);
+    check("SILVERBACK_RETENSION", &["env SILVERBACK_RETENSION", "did you mean SILVERBACK_RETENTION?"]);
+    check("SILVERBACK_NO_SELFSCRAPE", &["did you mean SILVERBACK_NO_SELF_SCRAPE?"]);
+    check("SILVERBACK_ZZZ", &["no such option", "silverback --help"]);
+    let others =
+        [("SILVERBACK_PORT_9009_TCP", "tcp://10.0.0.1"), ("SILVERBACK_ADDRESS", "a"), ("SILVERBACKS", "1")];
+    assert_eq!(load_from("", &others, &[]).unwrap().config, Config::default());
 }
 
 #[test]

@@ -68,6 +68,13 @@ pub trait File: 'static {
         buffer: &mut Vec<u8>,
     ) -> impl Future<Output = Result<(), DiskError>>;
 
+    /// Waits until no write of a process that is gone is on its way to the file any more, as far as the file
+    /// system can tell. A process that is killed may leave one behind, and it is not to come after those of
+    /// the process that follows.
+    fn settle(&self) -> impl Future<Output = Result<(), DiskError>> {
+        async { Ok(()) }
+    }
+
     /// Makes what was written durable, the file's length included.
     fn sync_data(&self) -> impl Future<Output = Result<(), DiskError>>;
 

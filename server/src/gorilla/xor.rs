@@ -2,7 +2,7 @@
 //!
 //! Where the words lie is the caller's affair ([`WordSink`]): the state shares one cache line with
 //! its series' id, so an append touches that line and, once in a few samples, one word elsewhere.
-use super::bits::{BitRun, PendingWord, WordSink};
+use super::bits::{BitReader, BitRun, PendingWord, WordSink};
 use super::sealed::SealedChunk;
 use crate::limits::{CHUNK_BYTES_MAX, CHUNK_RANGE_MS, CHUNK_SAMPLES};
 use crate::model::Sample;
@@ -111,14 +111,34 @@ impl OpenXor {
     /// The chunk's bytes as Prometheus writes them. `words` are those that went to the sink, in order.
     pub fn to_bytes(&self, words: impl Iterator<Item = u64>) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.bytes());
-        bytes.extend(self.count.to_be_bytes());
+        self.put_bytes(words, &mut bytes);
+        bytes
+    }
+
+    /// Appends these bytes.
+    pub fn put_bytes(&self, words: impl Iterator<Item = u64>, out: &mut Vec<u8>) {
+        let begin = out.len();
+        out.extend(self.count.to_be_bytes());
         for word in words.take(self.words()) {
-            bytes.extend(word.to_be_bytes());
+            out.extend(word.to_be_bytes());
         }
         let pending_bytes = usize::from(self.pending_len).div_ceil(8);
-        bytes.extend(&self.pending_bits.to_be_bytes()[..pending_bytes]);
-        assert_eq!(bytes.len(), self.bytes(), "the sink gave back fewer words than it got");
-        bytes
+        out.extend(&self.pending_bits.to_be_bytes()[..pending_bytes]);
+        assert_eq!(out.len() - begin, self.bytes(), "the sink gave back fewer words than it got");
+    }
+
+    /// The oldest sample's timestamp, which stands first. `words` are those that went to the sink, in
+    /// order.
+    pub fn first_timestamp_ms(&self, words: impl Iterator<Item = u64>) -> i64 {
+        /// A varint has ten bytes at the most.
+        const WORDS_MAX: usize = 2;
+
+        let mut first = [0; 8 * WORDS_MAX];
+        let all = words.take(self.words()).chain(std::iter::once(self.pending_bits));
+        for (bytes, word) in first.chunks_exact_mut(8).zip(all) {
+            bytes.copy_from_slice(&word.to_be_bytes());
+        }
+        BitReader::new(&first).varint().expect("a chunk begins with its first sample")
     }
 
     /// Ends the chunk. `words` are those that went to the sink, in order.

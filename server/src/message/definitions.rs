@@ -46,11 +46,23 @@ impl DefinitionBlock {
 
     /// The memory of its label sets.
     pub fn bytes(&self) -> usize {
-        self.bytes.len() + size_of_val(&*self.ends)
+        self.bytes.capacity() + self.ends.capacity() * size_of::<u32>()
+    }
+
+    /// The same once a label set of so many bytes is added: a buffer that is full doubles.
+    pub fn bytes_with(&self, label_bytes: usize) -> usize {
+        let grown = |capacity: usize, needed: usize| match needed <= capacity {
+            true => capacity,
+            false => needed.max(2 * capacity),
+        };
+        let ends = grown(self.ends.capacity(), self.ends.len() + 1);
+        grown(self.bytes.capacity(), self.bytes.len() + label_bytes) + ends * size_of::<u32>()
     }
 
     fn append(&mut self, other: &Self) {
         let base = self.bytes.len() as u32;
+        self.bytes.reserve_exact(other.bytes.len());
+        self.ends.reserve_exact(other.ends.len());
         self.bytes.extend_from_slice(&other.bytes);
         self.ends.extend(other.ends.iter().map(|end| base + end));
     }
@@ -85,7 +97,8 @@ impl Definitions {
         }
         block.first = self.len();
         while let Some(last) = self.blocks.pop_if(|last| last.len() <= block.len()) {
-            let mut merged = DefinitionBlock::clone(&last);
+            let mut merged = DefinitionBlock { first: last.first, ..DefinitionBlock::default() };
+            merged.append(&last);
             merged.append(&block);
             block = merged;
         }

@@ -1,27 +1,29 @@
 //! All that may cross cores, and nothing else.
+pub mod batch;
 pub mod body;
 pub mod definitions;
 pub mod handoff;
 pub mod part;
 pub mod read;
 pub mod stats;
+pub mod ticket;
 
 use std::sync::Arc;
 
-use crate::model::{Epoch, RefusedCounts, RefusedReason};
+use crate::model::{RefusedCounts, RefusedReason};
 use crate::wal::{Durable, LogError};
 
+pub use batch::{ChunkView, Rows, SeriesBatch, SeriesBatchBuilder, SeriesView, TextBatch};
 pub use body::{BodyBytes, LabelSource, LabelSpan, PartSeries, WriteBody};
 pub use definitions::{DefinitionBlock, Definitions};
 pub use handoff::{HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, Piece, RouteChange};
 pub use part::{Part, PartBuffer, PartPool};
-pub use read::{
-    ReadError, ReadReply, ReadRequest, Remaining, SelectContent, SelectId, SelectedSeries, Selection,
-};
+pub use read::{CursorId, Read, ReadError, ReadReply, ReadRequest, Selection, Wanted};
 pub use stats::{
     AcceptorCounts, Cardinality, CellStats, CoreStats, HandoffCounts, HandoffReason, MemoryPressure,
     NameCount, ShardMemory, ShardStats,
 };
+pub use ticket::ReadTicket;
 
 /// Names a request among those that a core waits for. Good for one reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,7 +60,7 @@ pub enum ShardRequest {
 #[derive(Debug)]
 pub enum Question {
     /// Read something, in slices beside the traffic, of the cells that the shard owns at an epoch.
-    Read(Epoch, Box<ReadRequest>),
+    Read(Box<Read>),
     /// Take a step of a cell's handoff.
     Handoff(Box<HandoffRequest>),
     /// Write a checkpoint soon, though none may be due.

@@ -5,6 +5,7 @@
 //! pool is back-pressure.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sharded_slab::pool::OwnedRefMut;
 use sharded_slab::{Clear, Config, Pool};
@@ -55,23 +56,54 @@ impl Config for PoolConfig {
     const MAX_PAGES: usize = 5;
 }
 
-/// The pool of all cores' parts. Cheap to clone.
+/// The pool of one core's parts. Cheap to clone. What it counts is written by its core, and by those that give
+/// its parts back.
 #[derive(Debug, Clone)]
-pub struct PartPool {
+pub struct PartPool(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
     pool: Arc<Pool<PartBuffer, PoolConfig>>,
+    /// The memory of the buffers that lie in the pool.
+    kept_bytes: AtomicUsize,
+    kept_bytes_max: usize,
 }
 
 impl Default for PartPool {
     fn default() -> Self {
-        Self { pool: Arc::new(Pool::new_with_config()) }
+        Self::new(usize::MAX)
     }
 }
 
 impl PartPool {
+    /// A pool whose buffers take at most `kept_bytes_max` while no part has them.
+    pub fn new(kept_bytes_max: usize) -> Self {
+        let pool = Arc::new(Pool::new_with_config());
+        Self(Arc::new(Shared { pool, kept_bytes: AtomicUsize::new(0), kept_bytes_max }))
+    }
+
     /// An empty part; `None` when this core has too many under way.
     pub fn take(&self) -> Option<Part> {
-        let buffer = Arc::clone(&self.pool).create_owned()?;
-        Some(Part { buffer: Some(buffer), pool: Arc::clone(&self.pool) })
+        let buffer = Arc::clone(&self.0.pool).create_owned()?;
+        self.0.kept_bytes.fetch_sub(buffer.capacity_bytes(), Ordering::Relaxed);
+        Some(Part { buffer: Some(buffer), pool: self.clone() })
+    }
+
+    /// What the buffers take that no part has.
+    pub fn kept_bytes(&self) -> usize {
+        self.0.kept_bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl Shared {
+    /// Counts a buffer that comes back, or takes its memory where there would be too much of it.
+    fn keep(&self, buffer: &mut PartBuffer) {
+        buffer.clear();
+        let bytes = buffer.capacity_bytes();
+        if self.kept_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > self.kept_bytes_max {
+            self.kept_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            *buffer = PartBuffer::default();
+        }
     }
 }
 
@@ -79,7 +111,7 @@ impl PartPool {
 #[derive(Debug)]
 pub struct Part {
     buffer: Option<OwnedRefMut<PartBuffer, PoolConfig>>,
-    pool: Arc<Pool<PartBuffer, PoolConfig>>,
+    pool: PartPool,
 }
 
 impl std::ops::Deref for Part {
@@ -98,11 +130,12 @@ impl std::ops::DerefMut for Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        if let Some(buffer) = self.buffer.take() {
+        if let Some(mut buffer) = self.buffer.take() {
+            self.pool.0.keep(&mut buffer);
             let key = buffer.key();
             drop(buffer);
             // The guard's own drop leaves the slot taken when it happens on another thread.
-            self.pool.clear(key);
+            self.pool.0.pool.clear(key);
         }
     }
 }
@@ -130,6 +163,19 @@ mod tests {
                 std::thread::scope(|s| drop(s.spawn(move || drop(part)).join()));
             }
         }
+    }
+
+    #[test]
+    fn what_lies_in_the_pool_takes_no_more_than_it_may() {
+        let pool = PartPool::new(50_000);
+        let mut parts: Vec<Part> = (0..10).map(|_| pool.take().unwrap()).collect();
+        parts.iter_mut().for_each(|part| part.samples.resize(1000, Sample::new(1, 1.0)));
+        assert_eq!(pool.kept_bytes(), 0);
+        parts.clear();
+        assert_eq!(pool.kept_bytes(), 3 * 16_000);
+        let again: Vec<Part> = (0..10).map(|_| pool.take().unwrap()).collect();
+        assert_eq!(again.iter().map(|part| part.capacity_bytes()).sum::<usize>(), 3 * 16_000);
+        assert_eq!(pool.kept_bytes(), 0);
     }
 
     #[test]

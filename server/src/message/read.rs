@@ -1,18 +1,17 @@
-//! Reads as a shard is asked and answers them. A select is fetched in batches, so that a slow
-//! client holds one batch and a place, never the shard.
+//! Reads as a shard is asked and answers them. What matches is found once and fetched in batches, so
+//! that a slow client holds one batch and a cursor, never the shard.
 
 use std::sync::Arc;
 
-use crate::gorilla::SealedChunk;
-use crate::message::{Cardinality, CellStats};
-use crate::model::{Labels, Matcher};
+use crate::message::{Cardinality, CellStats, ReadTicket, SeriesBatch, TextBatch};
+use crate::model::{Epoch, Matcher};
 
-/// A select that is open on a shard.
+/// A cursor that is open on a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct SelectId {
-    /// The place in the shard's table.
+pub struct CursorId {
+    /// The slot in the shard's table.
     pub slot: u32,
-    /// Tells the place's users apart.
+    /// Tells the slot's users apart.
     pub generation: u32,
 }
 
@@ -28,39 +27,67 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// Every series of every time.
+    pub fn everything() -> Self {
+        Self { matchers: Arc::new([]), min_ms: i64::MIN, max_ms: i64::MAX }
+    }
+
     /// Whether every series of every time is meant, so that an index answers without its series.
     pub fn is_everything(&self) -> bool {
-        self.matchers.is_empty() && self.min_ms == i64::MIN && self.max_ms == i64::MAX
+        self.matchers.is_empty() && self.is_always()
+    }
+
+    /// Whether samples of any time are meant.
+    pub fn is_always(&self) -> bool {
+        self.min_ms == i64::MIN && self.max_ms == i64::MAX
     }
 }
 
-/// What is fetched of a series.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SelectContent {
+/// What is read of the series that have a sample in the range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
     /// Labels and the chunks that overlap the range.
     Chunks,
-    /// Labels of the series that have a sample in the range.
-    LabelsOnly,
+    /// Labels alone.
+    LabelSets,
+    /// The names of their labels, each once.
+    LabelNames,
+    /// The values of one label, each once.
+    LabelValues(Box<str>),
 }
 
-/// One read.
+/// A read of a shard: for whom, and by which epoch its cells are answered for.
+#[derive(Debug, Clone)]
+pub struct Read {
+    /// The read that this is a part of.
+    pub ticket: ReadTicket,
+    /// All shards are asked by the same, so that each cell is answered for by one of them.
+    pub epoch: Epoch,
+    /// What is asked.
+    pub request: ReadRequest,
+}
+
+/// What a shard is asked to read.
 #[derive(Debug, Clone)]
 pub enum ReadRequest {
-    /// Find and sort the series, and keep them ready to be fetched.
-    Select(Selection, SelectContent),
-    /// The next series of a select, about `bytes` of them.
-    Fetch {
-        /// Which.
-        select: SelectId,
-        /// Labels and chunks in bytes; one series may exceed it.
+    /// Find and sort what matches; answered with the first batch of about `bytes`.
+    Open {
+        /// Which series.
+        selection: Selection,
+        /// What of them.
+        wanted: Wanted,
+        /// One series may exceed it.
         bytes: usize,
     },
-    /// The select is not wanted any more.
-    Close(SelectId),
-    /// All label names of the series that match.
-    LabelNames(Selection),
-    /// All values of one label of the series that match.
-    LabelValues(Box<str>, Selection),
+    /// The next batch.
+    Fetch {
+        /// Of which cursor.
+        cursor: CursorId,
+        /// One series may exceed it.
+        bytes: usize,
+    },
+    /// These cursors are not wanted any more.
+    Close(Vec<CursorId>),
     /// The labels, values and names with the most series, `limit` of each.
     Cardinality {
         /// Entries of each list.
@@ -70,56 +97,44 @@ pub enum ReadRequest {
     Cells,
 }
 
-/// One series of a select.
-#[derive(Debug, Clone)]
-pub struct SelectedSeries {
-    /// Its labels.
-    pub labels: Labels,
-    /// Its chunks, oldest first. They may exceed the range at both ends.
-    pub chunks: Vec<SealedChunk>,
-}
-
 /// The answer to one read.
 #[derive(Debug)]
 pub enum ReadReply {
-    /// Open, with so many series.
-    Selected(SelectId, usize),
-    /// A batch, label sets ascending; whether there may be more.
-    Series(Vec<SelectedSeries>, Remaining),
+    /// A batch of series, and where to get the next one: nowhere after the last.
+    Series(SeriesBatch, Option<CursorId>),
+    /// Likewise of names or values.
+    Texts(TextBatch, Option<CursorId>),
     /// Closed.
     Closed,
-    /// Names or values, ascending.
-    Strings(Vec<Box<str>>),
     /// Top lists.
     Cardinality(Cardinality),
     /// Cells by number.
     Cells(Vec<CellStats>),
 }
 
-/// Whether a select has more series.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Remaining {
-    /// Fetch again.
-    More,
-    /// That was all; the select is closed.
-    Nothing,
-}
-
 /// Why a read was not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// The shard has as many selects open as it may.
+    /// The shard has as many cursors open as it may.
     #[error("too many reads are open: try again")]
-    TooManySelects,
-    /// The series that open selects have found take what they may.
-    #[error("the reads that are open have found too many series for this one: try again, or ask for less")]
-    SelectsTooLarge,
+    TooManyCursors,
+    /// What it found alone takes more memory than all reads may.
+    #[error(
+        "the read has found more than the {bytes_max} bytes of memory that reads may take on a core hold: ask for less"
+    )]
+    TooLarge {
+        /// What all reads may take.
+        bytes_max: usize,
+    },
     /// A cell has left the shard since the read's epoch. Asked again by the next one, it is answered.
     #[error("a part of the data moved to another core meanwhile: try again")]
     Moved,
-    /// The select expired or never was.
+    /// The cursor expired or never was.
     #[error("the read was idle for too long and was closed")]
-    UnknownSelect,
+    UnknownCursor,
+    /// Nobody waits for it any more.
+    #[error("the read was cancelled")]
+    Cancelled,
     /// The shard's side of it panicked.
     #[error("the read failed inside the node, which tells more in its log")]
     Panicked,

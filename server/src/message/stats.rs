@@ -133,16 +133,24 @@ pub struct AcceptorCounts {
     pub write_bytes: u64,
     /// Samples that the decoder refused, by reason.
     pub refused: RefusedCounts,
+    /// Samples of the node's own that were stored.
+    pub own_samples: u64,
     /// Series that the decoder refused whole, those without samples among them.
     pub series_refused: u64,
     /// Exemplars that were skipped.
     pub exemplars_ignored: u64,
     /// Metadata entries that were skipped.
     pub metadata_ignored: u64,
+    /// Requests refused for the host that they named, or named none.
+    pub refused_by_host: u64,
+    /// Requests refused because a web page of another site sent them.
+    pub refused_by_origin: u64,
     /// Reads of every kind.
     pub reads: u64,
     /// Reads that failed, for whatever reason.
     pub reads_failed: u64,
+    /// Reads that were cut off, for their client was slow while others waited.
+    pub reads_slow: u64,
     /// Bytes of write requests under way now, as they arrive and decompressed.
     pub in_flight_bytes: u64,
     /// Bytes of buffers that are kept for later requests.
@@ -172,6 +180,12 @@ pub struct ShardStats {
     pub series_created: u64,
     /// Series that retention dropped.
     pub series_expired: u64,
+    /// How far retention's time is behind the wall clock, in ms.
+    pub retention_behind_ms: u64,
+    /// How often the wall clock was found far ahead of the samples.
+    pub clock_jumps: u64,
+    /// Series with one sample that were dropped for want of room.
+    pub series_evicted: u64,
     /// Parts of write requests.
     pub parts: u64,
     /// Parts refused whole because the shard's memory was full.

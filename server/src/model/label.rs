@@ -5,6 +5,11 @@
 //! with an empty value. A well-behaved sender's bytes are canonical as they arrive, so they are
 //! hashed where they lie.
 
+use std::cmp::Ordering;
+use std::fmt;
+
+use silverback_proto::printable::{LabelName, Quoted};
+
 /// A label set in canonical bytes. Whoever makes one has checked it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LabelBlock<'a>(pub &'a [u8]);
@@ -27,6 +32,33 @@ impl<'a> LabelBlock<'a> {
             let value = take_field(&mut rest);
             Some((name, value))
         })
+    }
+}
+
+impl<'a> LabelBlock<'a> {
+    /// The labels in order, as text. What isn't UTF-8 is empty: nothing of the node makes that.
+    pub fn texts(self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let text = |bytes| str::from_utf8(bytes).unwrap_or_default();
+        self.iter().map(move |(name, value)| (text(name), text(value)))
+    }
+
+    /// How two label sets follow each other: by names and values in turn, as texts.
+    pub fn compare(self, other: LabelBlock<'_>) -> Ordering {
+        self.iter().cmp(other.iter())
+    }
+}
+
+/// As PromQL writes it: `{__name__="up", job="node"}`.
+impl fmt::Display for LabelBlock<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Labels::from(*self).fmt(f)
+    }
+}
+
+impl From<LabelBlock<'_>> for Labels {
+    fn from(block: LabelBlock<'_>) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into();
+        Self(block.iter().map(|(name, value)| (text(name), text(value))).collect())
     }
 }
 
@@ -99,13 +131,13 @@ impl Labels {
     }
 }
 
-/// As PromQL writes it: `{__name__="up", job="node"}`.
+/// As PromQL writes it, for a person: `{__name__="up", job="node", "a name"="\u001b"}`.
 impl std::fmt::Display for Labels {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("{")?;
         for (i, (name, value)) in self.0.iter().enumerate() {
             let comma = if i == 0 { "" } else { ", " };
-            write!(f, "{comma}{name}={value:?}")?;
+            write!(f, "{comma}{}={}", LabelName(name), Quoted(value))?;
         }
         f.write_str("}")
     }
@@ -123,6 +155,32 @@ mod tests {
         assert_eq!(back.len(), 3);
         assert_eq!(back[0], (b"__name__".to_vec(), b"up".to_vec()));
         assert_eq!(back[2].1.len(), 300);
+    }
+
+    #[test]
+    fn canonical_forms_follow_each_other_as_their_texts_do() {
+        let sets = [
+            &[("a", "1")][..],
+            &[("a", "1"), ("b", "")],
+            &[("a", "10")],
+            &[("a", "2")],
+            &[("a", "2"), ("b", "0")],
+            &[("aa", "")],
+            &[("b", "a long value that has a short name")],
+        ];
+        let labels = sets.map(|pairs| Labels::from_pairs(pairs.iter().copied()));
+        for (left, right) in labels.iter().flat_map(|left| labels.iter().map(move |right| (left, right))) {
+            let blocks = (left.to_canonical(), right.to_canonical());
+            assert_eq!(LabelBlock(&blocks.0).compare(LabelBlock(&blocks.1)), left.cmp(right));
+        }
+        assert_eq!(LabelBlock(&labels[4].to_canonical()).to_string(), labels[4].to_string());
+    }
+
+    #[test]
+    fn labels_are_shown_as_promql_writes_them() {
+        let odd = [("__name__", "up"), ("na\nme", "\u{202e}\x1b[2J"), ("job", "a \"b\"")];
+        let expect = r#"{__name__="up", job="a \"b\"", "na\nme"="\u202e\u001b[2J"}"#;
+        assert_eq!(Labels::from_pairs(odd).to_string(), expect);
     }
 
     #[test]

@@ -8,8 +8,8 @@ pub mod series_id;
 pub mod series_ref;
 
 pub use epoch::Epoch;
-pub use label::{LabelBlock, Labels};
-pub use matcher::{MatchOp, Matcher};
+pub use label::{LabelBlock, Labels, encode_label};
+pub use matcher::{MatchOp, Matcher, Searching, UncompiledMatcher};
 pub use refusal::{RefusedCounts, RefusedReason};
 pub use sample::{STALE_NAN_BITS, Sample};
 pub use series_id::{CellId, SeriesId, SeriesIdHasher, ShardId};

@@ -11,26 +11,25 @@ use futures::future::try_join_all;
 
 use crate::api::core::{Core, HandOver, NodeFacts};
 use crate::api::endpoints::Endpoints;
-use crate::api::read_permit::ReadGate;
 use crate::api::remote_write::{Decoder, IdCache};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::limits::MemoryPlan;
+use crate::limits::{FRAME_BYTES_MAX, HEADER_BYTES_MAX, MemoryPlan};
 use crate::message::{CoreStats, LaneMessage, PartPool, ShardReply, ShardStats};
 use crate::model::{SeriesIdHasher, ShardId};
 use crate::node::data_dir::DataDir;
 use crate::node::host::ExecutorHost;
 use crate::node::memory::MemoryWatch;
 use crate::node::recovery::{Meeting, Recovery, RecoveryError};
-use crate::node::{memory, rebalance, self_scrape, upkeep};
+use crate::node::{memory, presence, rebalance, self_scrape, upkeep, watchdog};
 use crate::placement::Plan;
 use crate::rebalance::{Handoffs, Steering, Turn};
-use crate::routing::{BodyPool, ByteBudget, Lanes, Router, RoutingTable};
+use crate::routing::{BodyPool, ByteBudget, Lanes, ReadGate, Router, RoutingTable};
 use crate::runtime::{
     self, BoundAddress, Delivery, Executor, HttpLimits, HttpServer, LaneReceivers, LaneSenders, Listener,
-    Slicer,
+    SideThread, Slicer,
 };
-use crate::shard::{Inbox, ReplyTo, Shard, Worker};
+use crate::shard::{Inbox, Pulses, Reads, ReplyTo, Shard, Worker};
 use crate::wal::DiskLog;
 use crate::wal::progress::ReplayProgress;
 
@@ -47,7 +46,6 @@ pub struct Shared {
     /// What every core tells of the node.
     pub facts: Arc<NodeFacts>,
     listeners: Vec<BoundAddress>,
-    parts: PartPool,
     data_dir: DataDir,
     meeting: Meeting,
     /// Keeps the process within its limit.
@@ -55,6 +53,7 @@ pub struct Shared {
     /// Cores that have nothing under way any more.
     drained: AtomicUsize,
     handoff_turn: Turn,
+    compiler: Arc<SideThread>,
 }
 
 impl Shared {
@@ -66,7 +65,7 @@ impl Shared {
         listeners: Vec<BoundAddress>,
         data_dir: DataDir,
         clock: &Clock,
-    ) -> Self {
+    ) -> io::Result<Self> {
         let watch = MemoryWatch::new(memory, placement.seats.len());
         let steering = Steering::new(placement.seats.len());
         let facts = NodeFacts {
@@ -79,19 +78,20 @@ impl Shared {
             memory,
             replay: ReplayProgress::default(),
             logs: Arc::default(),
+            pulses: Pulses::new(placement.seats.len()),
             steering,
         };
-        Self {
+        Ok(Self {
             config: Arc::new(config),
             watch,
             facts: Arc::new(facts),
             listeners,
-            parts: PartPool::default(),
             data_dir,
             meeting: Meeting::default(),
             drained: AtomicUsize::new(0),
             handoff_turn: Turn::default(),
-        }
+            compiler: Arc::new(SideThread::start("compiler")?),
+        })
     }
 
     fn cores(&self) -> usize {
@@ -134,17 +134,17 @@ pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> R
     let plan = shared.facts.memory;
     let mut shard = Shard::new(ShardId(index as u16), shared.series_max());
     shard.set_memory_budget(plan.shard_bytes);
-    shard.set_select_bytes_max(plan.select_bytes);
     let shard = Rc::new(RefCell::new(shard));
+    let reads = Reads::new(plan.select_bytes);
     let handoffs = Handoffs::new(Rc::clone(&router), shared.handoff_turn.clone());
     let core = Rc::new(Core {
         router: Rc::clone(&router),
         hand_over: hand_over(&handoffs, &slicer),
         handoffs,
-        parts: shared.parts.clone(),
-        bodies: BodyPool::new(plan.in_flight_bytes, plan.pool_bytes),
+        parts: PartPool::new(plan.part_pool_bytes()),
+        bodies: BodyPool::new(plan.in_flight_bytes, MemoryPlan::body_pool_bytes_of(plan.in_flight_bytes)),
         definitions: ByteBudget::new(plan.definition_bytes),
-        read_bytes: ByteBudget::new(plan.read_bytes),
+        read_bytes: ByteBudget::new(plan.read_answer_bytes()),
         hasher: SeriesIdHasher::new(shared.data_dir.identity.seed, DEFAULT_TENANT),
         decoder: RefCell::new(Decoder::new(IdCache::with_entries_max(plan.id_cache_entries))),
         clock: Clock::System,
@@ -153,13 +153,16 @@ pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> R
         shutdown: shutdown.clone(),
         slicer: slicer.clone(),
         counts: Cell::default(),
-        reads: ReadGate::new(shared.config.max_reads, shared.cores()),
+        reads: ReadGate::new(shared.config.max_reads, shared.cores(), plan.reads_max()),
+        compiler: Arc::clone(&shared.compiler),
     });
     let log = DiskLog::new(shared.config.ack, Arc::clone(&shared.facts.logs));
     // From now on, so that it tells of itself; it takes writes once its log is open.
-    start_worker(&core, Rc::clone(&shard), Rc::clone(&inbox), log.clone(), host);
-    memory::start(&shared, index, &core, Rc::clone(&shard));
-    let recovered = start_recovery(&shared, &core, index, shard, log.clone());
+    let of_worker = (Rc::clone(&shard), Rc::clone(&reads));
+    start_worker(&core, of_worker, Rc::clone(&inbox), log.clone(), host);
+    watchdog::start(Rc::clone(&core), Rc::clone(&inbox));
+    memory::start(&shared, index, &core, (Rc::clone(&shard), Rc::clone(&reads)));
+    let recovered = start_recovery(&shared, &core, index, (shard, reads), log.clone());
     let accepted = accept(&shared, core).await;
     drain(&shared).await;
     inbox.close();
@@ -186,7 +189,7 @@ fn start_recovery(
     shared: &Arc<Shared>,
     core: &Rc<Core>,
     index: usize,
-    shard: Rc<RefCell<Shard>>,
+    (shard, reads): (Rc<RefCell<Shard>>, Rc<Reads>),
     log: DiskLog,
 ) -> Recovered {
     let recovered = Recovered::default();
@@ -206,7 +209,8 @@ fn start_recovery(
         };
         match recovery.run().await {
             Ok(checkpoints) => {
-                upkeep::start(&core, shard, log, checkpoints);
+                presence::start(Rc::clone(&core), log.clone(), checkpoints.clone());
+                upkeep::start(&core, shard, reads, log, checkpoints);
                 if index == 0 {
                     rebalance::start(Rc::clone(&core));
                     self_scrape::start(core);
@@ -242,7 +246,7 @@ fn receive(receivers: LaneReceivers<LaneMessage>, router: Rc<Router>) {
 
 fn start_worker(
     core: &Rc<Core>,
-    shard: Rc<RefCell<Shard>>,
+    (shard, reads): (Rc<RefCell<Shard>>, Rc<Reads>),
     inbox: Rc<Inbox>,
     log: DiskLog,
     host: ExecutorHost,
@@ -258,6 +262,7 @@ fn start_worker(
     };
     let worker = Worker {
         shard,
+        reads,
         inbox,
         log,
         host,
@@ -292,11 +297,7 @@ async fn accept(shared: &Shared, core: Rc<Core>) -> io::Result<()> {
 
 async fn serve(shared: &Shared, core: Rc<Core>) -> io::Result<()> {
     let config = &shared.config;
-    let limits = HttpLimits {
-        header_timeout: config.header_timeout,
-        idle_timeout: config.idle_timeout,
-        ..HttpLimits::default()
-    };
+    let limits = http_limits(config, &shared.facts.memory);
     let connections_max = config.max_connections.div_ceil(shared.cores());
     let listeners = shared.listeners.iter().map(|bound| bound.listen(connections_max));
     let listeners: Vec<Listener> = listeners.collect::<io::Result<_>>()?;
@@ -306,6 +307,23 @@ async fn serve(shared: &Shared, core: Rc<Core>) -> io::Result<()> {
     // The sockets close here: nobody would take what is queued on them, and a client that is refused
     // tries another node.
     Ok(())
+}
+
+/// The bounds of connections, whose buffers have their place in the memory plan.
+fn http_limits(config: &Config, plan: &MemoryPlan) -> HttpLimits {
+    let default = HttpLimits::default();
+    let window_bytes = (plan.reading_bytes - FRAME_BYTES_MAX) as u32;
+    HttpLimits {
+        header_timeout: config.header_timeout,
+        idle_timeout: config.idle_timeout,
+        header_bytes_max: HEADER_BYTES_MAX,
+        read_buffer_bytes_max: plan.head_bytes,
+        frame_bytes_max: FRAME_BYTES_MAX.min(plan.head_bytes) as u32,
+        stream_window_bytes: default.stream_window_bytes.min(window_bytes),
+        connection_window_bytes: window_bytes,
+        reading_max: plan.reading_max,
+        ..default
+    }
 }
 
 /// Waits until no core has requests under way: until then each may be asked by the others.

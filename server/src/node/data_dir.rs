@@ -1,23 +1,17 @@
 //! The data directory as a node finds it: locked, with an identity, its logs laid out for the
 //! node's number of shards. All of it before an executor runs.
 
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
 use futures::executor::block_on;
-use serde::{Deserialize, Serialize};
 
 use crate::disk::blocking::BlockingDisk;
 use crate::disk::lock::{DirectoryLock, LockError};
-use crate::disk::{Disk, DiskError, File};
-use crate::limits::CELL_COUNT;
+use crate::disk::{DiskError, Operation};
+use crate::node::identity::{self, Identity, IdentityError};
 use crate::wal::layout::{self, Layout};
-
-/// The file that says whose the directory is.
-const IDENTITY: &str = "node";
-
-/// Of all that lies in the directory.
-const FORMAT: u32 = 1;
 
 /// Nothing here is written in place: any block will do.
 const BLOCK_BYTES: usize = 512;
@@ -33,16 +27,6 @@ pub struct DataDir {
     _lock: DirectoryLock,
 }
 
-/// What a data directory keeps for life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
-    format: u32,
-    /// Series ids and the log's checksums depend on it: nobody outside can look for labels whose ids
-    /// collide, or send bytes that look like a piece of the log.
-    pub seed: u64,
-    cells: usize,
-}
-
 /// Why a data directory can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
@@ -52,17 +36,9 @@ pub enum DataDirError {
     /// The disk failed.
     #[error(transparent)]
     Disk(#[from] DiskError),
-    /// The identity can't be read.
-    #[error(
-        "{IDENTITY} in the data directory can't be read ({0}): restore it from a backup; without it the logs mean nothing"
-    )]
-    Identity(String),
-    /// Written by another version.
-    #[error("the data directory has format {0}, this version reads {FORMAT}")]
-    OtherFormat(u32),
-    /// Made with another number of cells.
-    #[error("the data directory has {0} cells, this version has {CELL_COUNT}")]
-    OtherCells(usize),
+    /// Whose it is can't be known, or isn't this version's.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
 }
 
 impl DataDir {
@@ -70,49 +46,67 @@ impl DataDir {
     pub fn open(root: &Path, shards: usize) -> Result<Self, DataDirError> {
         let lock = DirectoryLock::take(root)?;
         let disk = BlockingDisk::new(root, BLOCK_BYTES);
-        let identity = block_on(find_or_make_identity(&disk))?;
+        let has_logs = block_on(layout::newest(&disk))?.is_some();
+        if !has_logs {
+            // Its own name too: without this a crash can lose the directory, and all that is in it.
+            sync_parents(root, |dir| File::open(dir)?.sync_all())?;
+        }
+        let identity = block_on(identity::find_or_make(&disk, has_logs))?;
         let layout = block_on(layout::prepare(&disk, shards))?;
         Ok(Self { identity, layout, _lock: lock })
     }
 }
 
-async fn find_or_make_identity<D: Disk>(disk: &D) -> Result<Identity, DataDirError> {
-    if let Some(identity) = read_identity(disk).await? {
-        return Ok(identity);
+/// Makes the names durable by which a directory is found, up to the root of the file system. A parent that
+/// may not be opened was not made by this node.
+fn sync_parents(root: &Path, sync: impl Fn(&Path) -> io::Result<()>) -> Result<(), DiskError> {
+    let failed = |path: &Path, error| DiskError::new(Operation::Sync, &path.to_string_lossy(), &error);
+    let root = root.canonicalize().map_err(|error| failed(root, error))?;
+    for parent in root.ancestors().skip(1) {
+        match sync(parent) {
+            Ok(()) => {}
+            // Some file systems that aren't written have no sync for directories.
+            Err(error) if is_foreign(error.kind()) => break,
+            Err(error) => return Err(failed(parent, error)),
+        }
     }
-    let identity = Identity { format: FORMAT, seed: random_seed(), cells: CELL_COUNT };
-    let text = serde_json::to_string(&identity).expect("numbers are JSON");
-    let unfinished = format!("{IDENTITY}.tmp");
-    let file = disk.create(&unfinished).await?;
-    file.write_at(0, &[text.as_bytes()]).await?;
-    file.sync_data().await?;
-    file.close().await?;
-    disk.rename(&unfinished, IDENTITY).await?;
-    disk.sync_dir(".").await?;
-    Ok(identity)
+    Ok(())
 }
 
-/// The identity of a data directory; `None` where it has none yet.
-pub async fn read_identity<D: Disk>(disk: &D) -> Result<Option<Identity>, DataDirError> {
-    let file = match disk.open(IDENTITY).await {
-        Ok(file) => file,
-        Err(error) if error.kind == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    let mut bytes = Vec::new();
-    file.read_at(0, BLOCK_BYTES, &mut bytes).await?;
-    file.close().await?;
-    let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-    let identity: Identity =
-        serde_json::from_slice(text).map_err(|error| DataDirError::Identity(error.to_string()))?;
-    match identity {
-        Identity { format, .. } if format != FORMAT => Err(DataDirError::OtherFormat(format)),
-        Identity { cells, .. } if cells != CELL_COUNT => Err(DataDirError::OtherCells(cells)),
-        Identity { .. } => Ok(Some(identity)),
-    }
+fn is_foreign(error: io::ErrorKind) -> bool {
+    matches!(
+        error,
+        io::ErrorKind::PermissionDenied
+            | io::ErrorKind::ReadOnlyFilesystem
+            | io::ErrorKind::InvalidInput
+            | io::ErrorKind::Unsupported
+    )
 }
 
-fn random_seed() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(std::process::id())
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn each_parent_is_synced_up_to_one_that_is_not_ours() {
+        let root = std::env::temp_dir().join(format!("silverback-parents-{}/a/b", std::process::id()));
+        std::fs::create_dir_all(&root).unwrap();
+        let root = root.canonicalize().unwrap();
+        let synced = RefCell::new(Vec::<PathBuf>::new());
+        let foreign = root.ancestors().nth(3).unwrap();
+        let sync = |dir: &Path| {
+            synced.borrow_mut().push(dir.into());
+            if dir == foreign { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
+        };
+        sync_parents(&root, sync).unwrap();
+        assert_eq!(synced.take(), root.ancestors().skip(1).take(3).collect::<Vec<_>>());
+        let failing = |_: &Path| Err(io::Error::from_raw_os_error(5));
+        let told = sync_parents(&root, failing).unwrap_err().to_string();
+        assert!(told.starts_with(&format!("syncing {}: ", root.parent().unwrap().display())), "{told}");
+        sync_parents(&root, |dir| File::open(dir)?.sync_all()).unwrap();
+        std::fs::remove_dir_all(root.ancestors().nth(2).unwrap()).unwrap();
+    }
 }

@@ -35,6 +35,10 @@ impl Host for ExecutorHost {
         *self.slice.borrow_mut() = Some(slice);
     }
 
+    fn is_slice_spent(&self) -> bool {
+        self.slice.borrow().as_ref().is_none_or(Slice::is_spent)
+    }
+
     fn rest(&self) {
         drop(self.slice.take());
     }

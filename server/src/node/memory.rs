@@ -2,7 +2,9 @@
 //!
 //! Shards and acceptors count what they hold, and each keeps within its budget. What nobody counts
 //! (the process, executors, connections, what the allocator holds back) has a place in the
-//! plan; where the kernel's own count says that it takes more, the shards' budgets shrink by that.
+//! plan; where the kernel's own count says that it takes more, new series stop earlier by that. The
+//! samples of known series go on as long as the process has room below its limit: they get what requests
+//! and reads don't take of their part, and these are kept to their least meanwhile.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -13,15 +15,15 @@ use std::time::Duration;
 
 use crate::api::core::Core;
 use crate::config::{Config, MemoryLimit};
-use crate::limits::MemoryPlan;
 use crate::limits::memory::AUTO_LIMIT_PERCENT;
+use crate::limits::{MemoryPlan, READ_BYTES_MIN};
 use crate::metrics;
 use crate::node::NodeError;
 use crate::node::assemble::Shared;
 use crate::placement::Roots;
 use crate::placement::memory::{AllowedMemory, allowed_memory};
 use crate::runtime::{sleep, spawn_background};
-use crate::shard::Shard;
+use crate::shard::{Reads, Shard};
 
 /// How often budgets follow the kernel's count. What shards and acceptors count is bounded at every
 /// request; the rest moves slowly beside this.
@@ -47,9 +49,14 @@ impl MemoryShare {
         Ok(Self { plan: MemoryPlan::new(limit_bytes, cores)?, asked: config.memory_limit, allowed })
     }
 
-    /// The configuration with bodies no larger than the plan has room for.
-    pub fn narrow(&self, mut config: Config) -> Config {
+    /// The configuration with bodies no larger, and connections no more, than the plan has room for.
+    pub fn narrow(&self, mut config: Config, cores: usize) -> Config {
         let body_bytes = self.plan.body_bytes;
+        let connections = cores * self.plan.connections_max;
+        if config.max_connections > connections {
+            tracing::info!(connections, "the memory limit leaves room for fewer connections");
+            config.max_connections = connections;
+        }
         if self.plan.limit_bytes > self.allowed.bytes {
             tracing::warn!(memory = %self, "the memory limit is more than there is: the kernel may end the node");
         }
@@ -86,8 +93,35 @@ impl fmt::Display for MemoryShare {
 #[derive(Debug)]
 pub struct MemoryWatch {
     plan: MemoryPlan,
-    counted: Box<[AtomicUsize]>,
+    counted: Box<[Counted]>,
     shard_budget_bytes: AtomicUsize,
+    room_bytes: AtomicUsize,
+    resident_bytes: AtomicUsize,
+}
+
+/// What one core counts.
+#[derive(Debug, Default)]
+struct Counted {
+    series_bytes: AtomicUsize,
+    passing_bytes: AtomicUsize,
+}
+
+/// What a core holds: its shard, and its requests, reads and what is kept for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Held {
+    series_bytes: usize,
+    passing_bytes: usize,
+    in_flight_bytes: usize,
+}
+
+/// What a core may hold for now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Allowed {
+    /// Its shard: what new series stop short of, ...
+    shard_bytes: usize,
+    /// ... and what the samples of known ones may fill.
+    known_bytes: usize,
+    in_flight_bytes: usize,
 }
 
 impl MemoryWatch {
@@ -95,38 +129,71 @@ impl MemoryWatch {
     pub fn new(plan: MemoryPlan, cores: usize) -> Self {
         Self {
             plan,
-            counted: std::iter::repeat_with(AtomicUsize::default).take(cores).collect(),
+            counted: std::iter::repeat_with(Counted::default).take(cores).collect(),
             shard_budget_bytes: AtomicUsize::new(plan.shard_bytes),
+            room_bytes: AtomicUsize::new(0),
+            resident_bytes: AtomicUsize::new(0),
         }
     }
 
-    /// Takes in what one core counts now, and tells its shard's budget.
-    fn exchange(&self, core: usize, counted_bytes: usize) -> usize {
-        self.counted[core].store(counted_bytes, Ordering::Relaxed);
-        self.shard_budget_bytes.load(Ordering::Relaxed)
+    /// Takes in what one core counts now, and tells what it may hold. No budget is below what is held:
+    /// that is there, and only what would be added can be refused.
+    fn exchange(&self, core: usize, held: Held) -> Allowed {
+        let Held { series_bytes, passing_bytes, in_flight_bytes } = held;
+        self.counted[core].series_bytes.store(series_bytes, Ordering::Relaxed);
+        self.counted[core].passing_bytes.store(passing_bytes, Ordering::Relaxed);
+        let budget_bytes = self.shard_budget_bytes.load(Ordering::Relaxed);
+        let resident_bytes = self.resident_bytes.load(Ordering::Relaxed);
+        let cores = self.counted.len();
+        let known_bytes = match resident_bytes {
+            // Not measured yet.
+            0 => budget_bytes.max(series_bytes),
+            _ => series_bytes + self.room_bytes.load(Ordering::Relaxed),
+        };
+        Allowed {
+            shard_bytes: budget_bytes.max(series_bytes),
+            known_bytes,
+            in_flight_bytes: self.plan.in_flight_bytes_beside(resident_bytes, in_flight_bytes, cores),
+        }
     }
 
     /// Sets the budgets by what the whole process takes.
     fn measure(&self, resident_bytes: usize) {
-        let counted: usize = self.counted.iter().map(|counted| counted.load(Ordering::Relaxed)).sum();
-        let uncounted_bytes = resident_bytes.saturating_sub(counted);
-        let budget = self.plan.shard_bytes_beside(uncounted_bytes, self.counted.len());
+        let sum = |part: fn(&Counted) -> &AtomicUsize| -> usize {
+            self.counted.iter().map(|counted| part(counted).load(Ordering::Relaxed)).sum()
+        };
+        let passing_bytes = sum(|counted| &counted.passing_bytes);
+        let counted_bytes = sum(|counted| &counted.series_bytes) + passing_bytes;
+        let cores = self.counted.len();
+        let uncounted_bytes = resident_bytes.saturating_sub(counted_bytes);
+        let budget = self.plan.shard_bytes_beside(uncounted_bytes, cores);
+        let room = self.plan.room_bytes(resident_bytes, passing_bytes, cores);
         self.shard_budget_bytes.store(budget, Ordering::Relaxed);
+        self.room_bytes.store(room, Ordering::Relaxed);
+        self.resident_bytes.store(resident_bytes, Ordering::Relaxed);
     }
 }
 
 /// Starts one core's part of the watch; the first core looks for all. It ends with the executor.
-pub fn start(shared: &std::sync::Arc<Shared>, index: usize, core: &Rc<Core>, shard: Rc<RefCell<Shard>>) {
+pub fn start(
+    shared: &std::sync::Arc<Shared>,
+    index: usize,
+    core: &Rc<Core>,
+    (shard, reads): (Rc<RefCell<Shard>>, Rc<Reads>),
+) {
     let (shared, core) = (std::sync::Arc::clone(shared), Rc::clone(core));
     spawn_background(async move {
         while !core.shutdown.is_requested() {
             sleep(WATCH_INTERVAL).await;
-            let pools = core.bodies.in_use_bytes() + core.bodies.kept_bytes();
-            let of_reads = core.read_bytes.taken_bytes() + shard.borrow().select_bytes();
-            let of_writes = pools + core.definitions.taken_bytes();
-            let counted_bytes = shard.borrow().memory_bytes().total() + of_writes + of_reads;
-            let budget_bytes = shared.watch.exchange(index, counted_bytes);
-            shard.borrow_mut().set_memory_budget(budget_bytes);
+            let held = Held {
+                series_bytes: shard.borrow().memory_bytes().total(),
+                passing_bytes: passing_bytes(&core) + reads.bytes(),
+                in_flight_bytes: core.bodies.in_use_bytes(),
+            };
+            let allowed = shared.watch.exchange(index, held);
+            shard.borrow_mut().set_memory_budgets(allowed.shard_bytes, allowed.known_bytes);
+            core.bodies
+                .allow(allowed.in_flight_bytes, MemoryPlan::body_pool_bytes_of(allowed.in_flight_bytes));
             if index == 0
                 && let Some(resident_bytes) = metrics::resident_bytes(Path::new(metrics::PROC))
             {
@@ -134,6 +201,14 @@ pub fn start(shared: &std::sync::Arc<Shared>, index: usize, core: &Rc<Core>, sha
             }
         }
     });
+}
+
+/// What an acceptor's requests and reads take, and what it keeps for them.
+fn passing_bytes(core: &Core) -> usize {
+    let of_bodies = core.bodies.in_use_bytes() + core.bodies.kept_bytes() + core.parts.kept_bytes();
+    let of_streams = core.definitions.taken_bytes();
+    let of_reads = core.read_bytes.taken_bytes() + core.reads.in_flight() * READ_BYTES_MIN;
+    of_bodies + of_streams + core.decoder.borrow().known_bytes() + of_reads
 }
 
 #[cfg(test)]
@@ -147,13 +222,31 @@ mod tests {
     fn memory_beyond_the_plan_shrinks_every_shard_s_budget_and_gives_it_back() {
         let plan = MemoryPlan::new(1 << 30, 2).unwrap();
         let watch = MemoryWatch::new(plan, 2);
-        let counted = [100 * MIB, 60 * MIB];
-        let budgets = || [0, 1].map(|core| watch.exchange(core, counted[core]));
+        let held = |mib| Held { series_bytes: mib * MIB, passing_bytes: 0, in_flight_bytes: 0 };
+        let budgets = || [0, 1].map(|core| watch.exchange(core, held([100, 60][core])).shard_bytes);
         assert_eq!(budgets(), [plan.shard_bytes; 2]);
         watch.measure(160 * MIB + plan.uncounted_bytes + 20 * MIB);
         assert_eq!(budgets(), [plan.shard_bytes - 10 * MIB; 2]);
         watch.measure(160 * MIB);
         assert_eq!(budgets(), [plan.shard_bytes; 2]);
+    }
+
+    #[test]
+    fn no_budget_sinks_below_what_is_held_and_known_series_get_what_is_left_of_the_limit() {
+        let plan = MemoryPlan::new(217 * MIB, 2).unwrap();
+        let watch = MemoryWatch::new(plan, 2);
+        let held = Held { series_bytes: 33 * MIB, passing_bytes: MIB, in_flight_bytes: MIB / 2 };
+        let allowed = || [0, 1].map(|core| watch.exchange(core, held))[0];
+        assert_eq!(allowed().known_bytes, plan.shard_bytes.max(33 * MIB), "not measured yet");
+        watch.measure(154 * MIB);
+        let beside = allowed();
+        assert!(beside.shard_bytes >= 33 * MIB && beside.known_bytes > 40 * MIB, "{beside:?}");
+        watch.measure(216 * MIB);
+        let full = allowed();
+        assert_eq!((full.shard_bytes, full.known_bytes), (33 * MIB, 33 * MIB));
+        assert!(full.in_flight_bytes < plan.in_flight_bytes / 3);
+        watch.measure(100 * MIB);
+        assert_eq!(allowed().in_flight_bytes, plan.in_flight_bytes);
     }
 
     #[test]
@@ -174,11 +267,12 @@ mod tests {
             asked: MemoryLimit::Fixed(mib * MIB),
             allowed,
         };
-        let small = share(256).narrow(Config::default());
+        let small = share(256).narrow(Config::default(), 1);
         assert_eq!(
             (small.max_body_bytes, small.max_decoded_bytes),
             (share(256).plan.body_bytes, share(256).plan.body_bytes)
         );
-        assert_eq!(share(8 << 10).narrow(Config::default()), Config::default());
+        assert_eq!(small.max_connections, share(256).plan.connections_max);
+        assert_eq!(share(16 << 10).narrow(Config::default(), 1), Config::default());
     }
 }

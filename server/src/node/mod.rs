@@ -2,18 +2,23 @@
 mod assemble;
 pub mod data_dir;
 mod host;
+pub mod identity;
 mod memory;
+mod presence;
 mod rebalance;
 mod recovery;
+mod retention;
 pub mod seccomp_profile;
 mod self_scrape;
 pub mod topology_command;
 mod upkeep;
 pub mod wal_command;
+mod watchdog;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::config::Config;
@@ -28,6 +33,9 @@ use crate::runtime::{self, BoundAddress, Executor, Options, RunError, Shutdown, 
 pub use assemble::CoreError;
 pub use memory::MemoryShare;
 pub use recovery::RecoveryError;
+
+/// What the rest of a stop may take beyond its time limits.
+const END_MARGIN: Duration = Duration::from_secs(5);
 
 /// Why a node couldn't start or had to stop.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +82,9 @@ pub fn memory_share(config: &Config) -> Result<MemoryShare, NodeError> {
 pub fn run(config: Config) -> Result<(), NodeError> {
     let shutdown = Shutdown::new();
     signals::request_on_signal(shutdown.clone()).map_err(NodeError::Signals)?;
+    // Requests in flight may take the time limit, and then the log.
+    let limit = 2 * config.shutdown_timeout + END_MARGIN;
+    signals::end_within(&shutdown, limit).map_err(NodeError::Signals)?;
     run_until(config, &shutdown, |_| {})
 }
 
@@ -92,14 +103,14 @@ pub fn run_until(
     let memory = MemoryShare::of(&config, shards)?;
     check_machine(&config, shards)?;
     let data_dir = DataDir::open(&config.data_dir, shards)?;
-    let config = memory.narrow(config);
+    let config = memory.narrow(config, shards);
     let listeners = config
         .listen
         .iter()
         .map(|address| BoundAddress::bind(*address).map_err(|error| NodeError::Listen(*address, error)));
     let listeners: Vec<BoundAddress> = listeners.collect::<Result<_, _>>()?;
     let shared = assemble::Shared::new(config, memory.plan, &plan, listeners, data_dir, &Clock::System);
-    let shared = Arc::new(shared);
+    let shared = Arc::new(shared.map_err(RunError::Thread)?);
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         shards,

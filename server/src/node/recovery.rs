@@ -114,7 +114,8 @@ impl Recovery<'_> {
             self.log.clone(),
             Rc::clone(&shelf),
             replayed.next_seq,
-        );
+        )
+        .going_on_in(replayed.unfilled);
         committer::start(&self.log, segments, replayed.last, self.config.ack, &self.host).await?;
         let checkpoints =
             CheckpointPlace { segments: place, shelf, bytes_min: self.config.checkpoint_bytes as u64 };
@@ -262,6 +263,7 @@ impl Recovery<'_> {
                 shards: self.router.table().shards() as u16,
                 seq: 0,
                 block_bytes: disk.block_bytes() as u32,
+                made: None,
             },
             segment_bytes: self.config.wal_segment_bytes as u64,
         }

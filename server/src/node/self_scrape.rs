@@ -46,5 +46,7 @@ async fn store(core: &Core, series: &[(Labels, f64)], now_ms: i64) -> Result<(),
     }
     let body = Arc::new(WriteBody { bytes: blocks.into(), ..WriteBody::default() });
     // What is refused of it is counted by the shards, as with every write.
-    write::send(core, &body, split, WriteReport::default(), Room::default()).await.map(drop)
+    let report = write::send(core, &body, split, WriteReport::default(), Room::default()).await?;
+    core.count(|counts| counts.own_samples += report.written);
+    Ok(())
 }

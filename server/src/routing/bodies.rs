@@ -13,7 +13,7 @@ pub struct BodyPool {
     /// In the order in which they were given back.
     kept: RefCell<Vec<Arc<WriteBody>>>,
     kept_bytes: Cell<usize>,
-    kept_bytes_max: usize,
+    kept_bytes_max: Cell<usize>,
     in_use: ByteBudget,
 }
 
@@ -27,7 +27,7 @@ impl BodyPool {
         Self {
             kept: RefCell::default(),
             kept_bytes: Cell::new(0),
-            kept_bytes_max,
+            kept_bytes_max: Cell::new(kept_bytes_max),
             in_use: ByteBudget::new(bytes_max),
         }
     }
@@ -35,6 +35,11 @@ impl BodyPool {
     /// A request that has no room yet.
     pub fn begin(&self) -> Reserved {
         self.in_use.begin()
+    }
+
+    /// What requests in flight take their room in.
+    pub fn budget(&self) -> ByteBudget {
+        self.in_use.clone()
     }
 
     /// Bytes of the requests under way, as they arrive and decompressed.
@@ -45,6 +50,18 @@ impl BodyPool {
     /// Bytes of the bodies that are kept.
     pub fn kept_bytes(&self) -> usize {
         self.kept_bytes.get()
+    }
+
+    /// For now, requests may have so many bytes in flight, and no more than `kept_bytes_max` are kept:
+    /// what is beyond that is given back, what was used longest ago first.
+    pub fn allow(&self, bytes: usize, kept_bytes_max: usize) {
+        self.in_use.allow(bytes);
+        self.kept_bytes_max.set(kept_bytes_max);
+        let mut kept = self.kept.borrow_mut();
+        while self.kept_bytes.get() > kept_bytes_max {
+            let body = kept.remove(0);
+            self.kept_bytes.set(self.kept_bytes.get() - body.capacity_bytes());
+        }
     }
 
     /// A body that nobody else reads: of those, the one that was used last, for it is still near
@@ -67,7 +84,7 @@ impl BodyPool {
     pub fn give_back(&self, body: Arc<WriteBody>) {
         let mut kept = self.kept.borrow_mut();
         let (bytes, kept_bytes) = (body.capacity_bytes(), self.kept_bytes.get());
-        let has_room = kept.len() < BODIES_KEPT && kept_bytes + bytes <= self.kept_bytes_max;
+        let has_room = kept.len() < BODIES_KEPT && kept_bytes + bytes <= self.kept_bytes_max.get();
         if bytes <= BODY_KEPT_BYTES_MAX && has_room {
             self.kept_bytes.set(kept_bytes + bytes);
             kept.push(body);
@@ -98,6 +115,20 @@ mod tests {
         Arc::get_mut(&mut bodies[2]).unwrap().bytes.prepare(1000);
         bodies.into_iter().for_each(|body| pool.give_back(body));
         assert!(pool.take().bytes.capacity() >= 1000);
+    }
+
+    #[test]
+    fn kept_bodies_go_where_fewer_may_be_kept() {
+        let pool = BodyPool::new(100, 5000);
+        let mut bodies: Vec<_> = (0..3).map(|_| pool.take()).collect();
+        for body in &mut bodies {
+            Arc::get_mut(body).unwrap().bytes.prepare(1000);
+        }
+        bodies.into_iter().for_each(|body| pool.give_back(body));
+        pool.allow(100, 2500);
+        assert_eq!(pool.kept_bytes(), 2000);
+        pool.allow(100, 0);
+        assert_eq!((pool.kept_bytes(), pool.take().bytes.capacity()), (0, 0));
     }
 
     #[test]

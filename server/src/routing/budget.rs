@@ -3,13 +3,15 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use crate::routing::Overloaded;
+use crate::routing::{Overloaded, ReadLease};
 
 /// A bound on bytes. Clones share it.
 #[derive(Debug, Clone)]
 pub struct ByteBudget {
     taken_bytes: Rc<Cell<usize>>,
     bytes_max: usize,
+    /// What may be taken for now: no more than that.
+    allowed_bytes: Rc<Cell<usize>>,
 }
 
 /// Bytes of a budget that a request, or a stream, holds until it is dropped.
@@ -26,6 +28,8 @@ pub struct Room {
     _of_request: Option<Rc<Reserved>>,
     /// The series that the request's stream has defined.
     _of_definitions: Option<Rc<RefCell<Reserved>>>,
+    /// The read that the request is a part of.
+    _of_read: Option<ReadLease>,
 }
 
 /// Why a request got no more room.
@@ -43,12 +47,17 @@ pub enum NoRoom {
 impl ByteBudget {
     /// Room for `bytes_max` bytes.
     pub fn new(bytes_max: usize) -> Self {
-        Self { taken_bytes: Rc::default(), bytes_max }
+        Self { taken_bytes: Rc::default(), bytes_max, allowed_bytes: Rc::new(Cell::new(bytes_max)) }
     }
 
     /// A request that has no room yet.
     pub fn begin(&self) -> Reserved {
         Reserved { budget: self.clone(), bytes: 0 }
+    }
+
+    /// Lets all together take no more than so many for now. What is taken stays.
+    pub fn allow(&self, bytes: usize) {
+        self.allowed_bytes.set(bytes.min(self.bytes_max));
     }
 
     /// Bytes that are taken now.
@@ -62,7 +71,7 @@ impl Reserved {
     pub fn grow(&mut self, bytes: usize) -> Result<(), Overloaded> {
         let taken = self.budget.taken_bytes.get();
         // One request always fits, so that none is refused for ever.
-        if taken + bytes > self.budget.bytes_max && taken > self.bytes {
+        if taken + bytes > self.budget.allowed_bytes.get() && taken > self.bytes {
             return Err(Overloaded);
         }
         self.budget.taken_bytes.set(taken + bytes);
@@ -89,7 +98,13 @@ impl Reserved {
 
 impl From<Reserved> for Room {
     fn from(request: Reserved) -> Self {
-        Self { _of_request: Some(Rc::new(request)), _of_definitions: None }
+        Self { _of_request: Some(Rc::new(request)), ..Self::default() }
+    }
+}
+
+impl From<ReadLease> for Room {
+    fn from(read: ReadLease) -> Self {
+        Self { _of_read: Some(read), ..Self::default() }
     }
 }
 
@@ -126,6 +141,22 @@ mod tests {
         assert!(small.grow(1).is_err(), "a request that grows is not alone");
         drop((small, other));
         assert_eq!(budget.taken_bytes(), 0);
+    }
+
+    #[test]
+    fn where_less_is_allowed_for_now_requests_are_to_come_again_and_none_is_refused_for_good() {
+        let budget = ByteBudget::new(100);
+        let mut before = budget.begin();
+        before.grow(60).unwrap();
+        budget.allow(50);
+        let mut other = budget.begin();
+        assert_eq!(other.grow_to(10), Err(NoRoom::Overloaded));
+        drop(before);
+        assert_eq!(other.grow_to(90), Ok(()), "it is alone");
+        drop(other);
+        budget.allow(500);
+        let (mut one, mut other) = (budget.begin(), budget.begin());
+        assert_eq!((one.grow_to(60), other.grow_to(41)), (Ok(()), Err(NoRoom::Overloaded)));
     }
 
     #[test]

@@ -13,14 +13,24 @@ use std::task::{Context, Poll, Waker};
 use crate::message::{Correlation, ShardReply};
 use crate::model::ShardId;
 use crate::routing::Room;
+use crate::routing::router::LaneUse;
 
 #[derive(Debug)]
 enum State {
     Free,
-    Waiting(ShardId, Option<Waker>),
+    Waiting(Asked, Option<Waker>),
     /// The shard may still hold what the room is taken for.
-    Abandoned(ShardId, Room),
+    Abandoned(Asked, Room),
     Answered(ShardReply),
+}
+
+/// Whom a request is for, and of which requests it is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked {
+    /// The shard.
+    pub shard: ShardId,
+    /// What it takes of the lane.
+    pub lane_use: LaneUse,
 }
 
 #[derive(Debug)]
@@ -65,7 +75,7 @@ impl Answer {
 
 impl Pending {
     /// A new request to a shard.
-    pub fn open(&self, shard: ShardId) -> (Correlation, Answer) {
+    pub fn open(&self, asked: Asked) -> (Correlation, Answer) {
         let mut places = self.places.borrow_mut();
         let slot = places.free.pop().unwrap_or_else(|| {
             places.places.push(Place { generation: 0, state: State::Free });
@@ -73,7 +83,7 @@ impl Pending {
         });
         let place = &mut places.places[slot as usize];
         place.generation = place.generation.wrapping_add(1);
-        place.state = State::Waiting(shard, None);
+        place.state = State::Waiting(asked, None);
         let correlation = Correlation { slot, generation: place.generation };
         (correlation, Answer { places: Rc::clone(&self.places), correlation, room: Room::default() })
     }
@@ -87,26 +97,29 @@ impl Pending {
         places.free.push(answer.correlation.slot);
     }
 
-    /// Puts a reply in its place. Tells which shard it came from; `None` for a reply that nobody
-    /// can have asked for.
-    pub fn complete(&self, correlation: Correlation, reply: ShardReply) -> Option<ShardId> {
+    /// Puts a reply in its place. Tells whom it came from; `None` for a reply that nobody can have asked
+    /// for.
+    pub fn complete(&self, correlation: Correlation, reply: ShardReply) -> Option<Asked> {
         let mut places = self.places.borrow_mut();
         let place = places.places.get_mut(correlation.slot as usize)?;
         if place.generation != correlation.generation {
             return None;
         }
         match std::mem::replace(&mut place.state, State::Free) {
-            State::Waiting(shard, waker) => {
+            State::Waiting(asked, waker) => {
                 place.state = State::Answered(reply);
                 drop(places);
                 if let Some(waker) = waker {
                     waker.wake();
                 }
-                Some(shard)
+                Some(asked)
             }
-            State::Abandoned(shard, _room) => {
+            State::Abandoned(asked, room) => {
                 places.free.push(correlation.slot);
-                Some(shard)
+                // Whoever gets the room next may ask at once.
+                drop(places);
+                drop(room);
+                Some(asked)
             }
             state @ (State::Free | State::Answered(_)) => {
                 place.state = state;
@@ -124,8 +137,8 @@ impl Future for Answer {
         let place = &mut places.places[self.correlation.slot as usize];
         assert_eq!(place.generation, self.correlation.generation, "an answer is awaited once");
         match std::mem::replace(&mut place.state, State::Free) {
-            State::Waiting(shard, _) => {
-                place.state = State::Waiting(shard, Some(context.waker().clone()));
+            State::Waiting(asked, _) => {
+                place.state = State::Waiting(asked, Some(context.waker().clone()));
                 Poll::Pending
             }
             State::Answered(reply) => {
@@ -147,8 +160,8 @@ impl Drop for Answer {
             return;
         }
         match std::mem::replace(&mut place.state, State::Free) {
-            State::Waiting(shard, _) => {
-                place.state = State::Abandoned(shard, std::mem::take(&mut self.room));
+            State::Waiting(asked, _) => {
+                place.state = State::Abandoned(asked, std::mem::take(&mut self.room));
             }
             State::Answered(_) => places.free.push(self.correlation.slot),
             State::Free | State::Abandoned(..) => unreachable!("an answer holds its place"),
@@ -167,32 +180,36 @@ mod tests {
         ShardReply::Read(Ok(Box::new(ReadReply::Closed)))
     }
 
+    fn asked(shard: u16) -> Asked {
+        Asked { shard: ShardId(shard), lane_use: LaneUse::Read }
+    }
+
     #[test]
     fn a_reply_finds_its_waiter() {
         let pending = Pending::default();
-        let (correlation, mut answer) = pending.open(ShardId(3));
+        let (correlation, mut answer) = pending.open(asked(3));
         assert!((&mut answer).now_or_never().is_none());
-        assert_eq!(pending.complete(correlation, reply()), Some(ShardId(3)));
+        assert_eq!(pending.complete(correlation, reply()), Some(asked(3)));
         assert!(answer.now_or_never().is_some());
     }
 
     #[test]
     fn an_abandoned_request_keeps_its_place_until_the_reply() {
         let pending = Pending::default();
-        let (correlation, answer) = pending.open(ShardId(1));
+        let (correlation, answer) = pending.open(asked(1));
         drop(answer);
-        let (other, _waiting) = pending.open(ShardId(2));
+        let (other, _waiting) = pending.open(asked(2));
         assert_ne!(other.slot, correlation.slot);
-        assert_eq!(pending.complete(correlation, reply()), Some(ShardId(1)));
+        assert_eq!(pending.complete(correlation, reply()), Some(asked(1)));
         assert_eq!(pending.complete(correlation, reply()), None, "a second reply is for nobody");
     }
 
     #[test]
     fn a_withdrawn_request_leaves_its_place_to_the_next() {
         let pending = Pending::default();
-        let (withdrawn, answer) = pending.open(ShardId(0));
+        let (withdrawn, answer) = pending.open(asked(0));
         pending.withdraw(answer);
-        let (next, _waiting) = pending.open(ShardId(0));
+        let (next, _waiting) = pending.open(asked(0));
         assert_eq!(next.slot, withdrawn.slot);
         assert_eq!(pending.complete(withdrawn, reply()), None);
     }
@@ -200,10 +217,10 @@ mod tests {
     #[test]
     fn a_late_reply_wakes_nobody_else() {
         let pending = Pending::default();
-        let (first, answer) = pending.open(ShardId(0));
+        let (first, answer) = pending.open(asked(0));
         pending.complete(first, reply());
         drop(answer);
-        let (second, mut answer) = pending.open(ShardId(0));
+        let (second, mut answer) = pending.open(asked(0));
         assert_eq!(second.slot, first.slot);
         assert_eq!(pending.complete(first, reply()), None);
         assert!((&mut answer).now_or_never().is_none());

@@ -1,21 +1,67 @@
 //! A core's router: asks shards, its own or another core's, and brings their replies home.
 
 use std::cell::{Cell, RefCell};
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
 
-use crate::limits::LANE_CAPACITY;
-use crate::message::{Correlation, LaneMessage, RouteChange, ShardReply, ShardRequest, WritePart};
+use crate::limits::{LANE_CONTROL, LANE_READS, LANE_WRITES};
+use crate::message::{
+    Correlation, LaneMessage, Question, Read, ReadRequest, ReadTicket, RouteChange, ShardReply, ShardRequest,
+    WritePart,
+};
 use crate::model::{Epoch, ShardId};
-use crate::routing::pending::{Answer, Pending};
-use crate::routing::{Room, RoutingTable};
+use crate::routing::pending::{Answer, Asked, Pending};
+use crate::routing::{ReadLease, Room, RoutingTable};
 use crate::shard::{Inbox, ReplyTo};
+use crate::waiters::Waiters;
 
 /// The lanes that leave a core.
 pub trait Lanes {
     /// Sends without waiting, or gives the message back.
     fn offer(&self, to: usize, message: LaneMessage) -> Result<(), LaneMessage>;
+}
+
+/// What a request is to the lane that it takes: each has places of its own there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LaneUse {
+    /// Writes of senders.
+    Write,
+    /// Reads of clients.
+    Read,
+    /// What the node itself asks, and the ends of reads.
+    Control,
+}
+
+impl LaneUse {
+    const ALL: [Self; 3] = [Self::Write, Self::Read, Self::Control];
+
+    /// How many requests of a core to a shard may be in flight.
+    const fn max(self) -> usize {
+        match self {
+            Self::Write => LANE_WRITES,
+            Self::Read => LANE_READS,
+            Self::Control => LANE_CONTROL,
+        }
+    }
+}
+
+/// Requests in flight to one shard, by what they are.
+#[derive(Debug, Default)]
+struct InFlight([Cell<usize>; LaneUse::ALL.len()]);
+
+impl InFlight {
+    fn of(&self, lane_use: LaneUse) -> &Cell<usize> {
+        &self.0[lane_use as usize]
+    }
+
+    fn total(&self) -> usize {
+        self.0.iter().map(Cell::get).sum()
+    }
+
+    fn end(&self, lane_use: LaneUse) {
+        let in_flight = self.of(lane_use);
+        in_flight.set(in_flight.get() - 1);
+    }
 }
 
 /// A shard has as many requests under way as it may. Try again later.
@@ -30,21 +76,21 @@ pub struct Router {
     /// Reads are asked by it: the table's, or that of a table which is about to come.
     read_epoch: Cell<Epoch>,
     /// They wait for another table.
-    waiting: RefCell<Vec<Waker>>,
+    waiting: Waiters,
     inbox: Rc<Inbox>,
     lanes: Box<dyn Lanes>,
     pending: Pending,
-    under_way: Box<[Cell<usize>]>,
+    in_flight: Box<[InFlight]>,
 }
 
 impl Router {
     /// The router of a core whose shard reads `inbox`.
     pub fn new(core: usize, table: RoutingTable, inbox: Rc<Inbox>, lanes: Box<dyn Lanes>) -> Self {
-        let under_way = (0..table.shards()).map(|_| Cell::new(0)).collect();
+        let in_flight = (0..table.shards()).map(|_| InFlight::default()).collect();
         let read_epoch = Cell::new(table.epoch());
         let table = RefCell::new(Rc::new(table));
-        let waiting = RefCell::default();
-        Self { core, table, read_epoch, waiting, inbox, lanes, pending: Pending::default(), under_way }
+        let waiting = Waiters::default();
+        Self { core, table, read_epoch, waiting, inbox, lanes, pending: Pending::default(), in_flight }
     }
 
     /// The table as it is now.
@@ -62,26 +108,17 @@ impl Router {
     pub fn set_table(&self, table: RoutingTable) {
         self.read_epoch.set(self.read_epoch.get().max(table.epoch()));
         *self.table.borrow_mut() = Rc::new(table);
-        self.waiting.take().into_iter().for_each(Waker::wake);
+        self.waiting.wake_all();
     }
 
     /// Waits for a table that is newer than that of `epoch`.
     pub fn newer_than(&self, epoch: Epoch) -> impl Future<Output = ()> + '_ {
-        poll_fn(move |context| match self.table.borrow().epoch() > epoch {
-            true => Poll::Ready(()),
-            false => {
-                let mut waiting = self.waiting.borrow_mut();
-                if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
-                    waiting.push(context.waker().clone());
-                }
-                Poll::Pending
-            }
-        })
+        self.waiting.until(move || (self.table.borrow().epoch() > epoch).then_some(()))
     }
 
     /// All shards.
     pub fn shards(&self) -> impl Iterator<Item = ShardId> + use<> {
-        (0..self.under_way.len()).map(|shard| ShardId(shard as u16))
+        (0..self.in_flight.len()).map(|shard| ShardId(shard as u16))
     }
 
     /// The core that this router is of.
@@ -91,57 +128,88 @@ impl Router {
 
     /// Requests under way from this core, to all shards.
     pub fn under_way(&self) -> usize {
-        self.under_way.iter().map(Cell::get).sum()
+        self.in_flight.iter().map(InFlight::total).sum()
     }
 
-    /// Whether every shard may be asked once more.
+    /// Whether every shard takes one more write.
     pub fn has_room(&self) -> bool {
-        self.under_way.iter().all(|under_way| under_way.get() < LANE_CAPACITY)
+        self.in_flight.iter().all(|to| to.of(LaneUse::Write).get() < LaneUse::Write.max())
     }
 
-    /// Asks a shard. Never waits for room: a full lane is a refusal.
-    pub fn ask(&self, shard: ShardId, request: ShardRequest) -> Result<Answer, Overloaded> {
-        let (correlation, answer) = self.open(shard)?;
-        let to = usize::from(shard.0);
+    /// Asks a shard something for the node itself. Never waits for room: a full lane is a refusal.
+    pub fn ask(&self, shard: ShardId, question: Question) -> Result<Answer, Overloaded> {
+        self.send(Asked { shard, lane_use: LaneUse::Control }, ShardRequest::Ask(question))
+    }
+
+    fn send(&self, asked: Asked, request: ShardRequest) -> Result<Answer, Overloaded> {
+        let (correlation, answer) = self.open(asked)?;
+        let to = usize::from(asked.shard.0);
         if to == self.core {
             self.inbox.push(ReplyTo { core: to, correlation }, request);
             return Ok(answer);
         }
-        self.offer(shard, LaneMessage::Request(correlation, request), answer)
+        self.offer(asked, LaneMessage::Request(correlation, request), answer)
+    }
+
+    /// Has a shard read something. The read's permit stays taken until the shard has answered, also where
+    /// nobody waits for it any more.
+    pub fn ask_to_read(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        request: ReadRequest,
+        lease: &ReadLease,
+    ) -> Result<Answer, Overloaded> {
+        let read = Read { ticket: lease.ticket().clone(), epoch, request };
+        let request = ShardRequest::Ask(Question::Read(Box::new(read)));
+        let answer = self.send(Asked { shard, lane_use: LaneUse::Read }, request)?;
+        Ok(answer.keeping(&Room::from(lease.clone())))
+    }
+
+    /// Has a shard read something small for the node itself.
+    pub fn ask_to_look(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        request: ReadRequest,
+    ) -> Result<Answer, Overloaded> {
+        let read = Read { ticket: ReadTicket::issue(), epoch, request };
+        self.ask(shard, Question::Read(Box::new(read)))
     }
 
     /// Asks a shard to take in a part of a request. The request's room stays taken until the shard has
     /// answered: a client that goes away leaves the part where it is.
     pub fn ask_to_write(&self, shard: ShardId, part: WritePart, room: &Room) -> Result<Answer, Overloaded> {
-        self.ask(shard, ShardRequest::Write(part)).map(|answer| answer.keeping(room))
+        let asked = Asked { shard, lane_use: LaneUse::Write };
+        self.send(asked, ShardRequest::Write(part)).map(|answer| answer.keeping(room))
     }
 
     /// Tells the core of a shard to change its routing; [`ShardReply::Routed`] says that it did.
     pub fn tell(&self, shard: ShardId, change: RouteChange) -> Result<Answer, Overloaded> {
-        let (correlation, answer) = self.open(shard)?;
+        let asked = Asked { shard, lane_use: LaneUse::Control };
+        let (correlation, answer) = self.open(asked)?;
         if usize::from(shard.0) == self.core {
             self.change(change);
             self.complete(correlation, ShardReply::Routed);
             return Ok(answer);
         }
-        self.offer(shard, LaneMessage::Route(correlation, change), answer)
+        self.offer(asked, LaneMessage::Route(correlation, change), answer)
     }
 
-    fn open(&self, shard: ShardId) -> Result<(Correlation, Answer), Overloaded> {
-        let under_way = &self.under_way[usize::from(shard.0)];
-        // A lane has room for this many requests and as many replies: neither ever waits.
-        if under_way.get() == LANE_CAPACITY {
+    fn open(&self, asked: Asked) -> Result<(Correlation, Answer), Overloaded> {
+        let in_flight = self.in_flight[usize::from(asked.shard.0)].of(asked.lane_use);
+        // A lane has room for all of them and as many replies: neither ever waits.
+        if in_flight.get() == asked.lane_use.max() {
             return Err(Overloaded);
         }
-        under_way.set(under_way.get() + 1);
-        Ok(self.pending.open(shard))
+        in_flight.set(in_flight.get() + 1);
+        Ok(self.pending.open(asked))
     }
 
-    fn offer(&self, to: ShardId, message: LaneMessage, answer: Answer) -> Result<Answer, Overloaded> {
-        if self.lanes.offer(usize::from(to.0), message).is_err() {
+    fn offer(&self, to: Asked, message: LaneMessage, answer: Answer) -> Result<Answer, Overloaded> {
+        if self.lanes.offer(usize::from(to.shard.0), message).is_err() {
             self.pending.withdraw(answer);
-            let under_way = &self.under_way[usize::from(to.0)];
-            under_way.set(under_way.get() - 1);
+            self.in_flight[usize::from(to.shard.0)].end(to.lane_use);
             return Err(Overloaded);
         }
         Ok(answer)
@@ -184,9 +252,8 @@ impl Router {
     }
 
     fn complete(&self, correlation: Correlation, reply: ShardReply) {
-        let shard = self.pending.complete(correlation, reply).expect("a reply answers a request under way");
-        let under_way = &self.under_way[usize::from(shard.0)];
-        under_way.set(under_way.get() - 1);
+        let asked = self.pending.complete(correlation, reply).expect("a reply answers a request in flight");
+        self.in_flight[usize::from(asked.shard.0)].end(asked.lane_use);
     }
 }
 
@@ -195,9 +262,9 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use crate::message::PartPool;
+    use crate::message::{PartPool, ReadError};
     use crate::model::CellId;
-    use crate::routing::ByteBudget;
+    use crate::routing::{ByteBudget, ReadGate};
 
     struct NoLanes;
 
@@ -244,6 +311,26 @@ mod tests {
         assert_eq!(budget.taken_bytes(), 100);
         router.reply(ReplyTo { core: 0, correlation }, ShardReply::MemoryFull);
         assert_eq!((budget.taken_bytes(), router.under_way()), (0, 0));
+    }
+
+    #[test]
+    fn reads_leave_writes_their_places_and_the_end_of_a_read_its_own() {
+        let (router, pool) = (router(), PartPool::default());
+        let gate = ReadGate::new(1, 1, 1);
+        let read = gate.enter().now_or_never().unwrap().unwrap();
+        let ask = || router.ask_to_read(ShardId(0), Epoch::FIRST, ReadRequest::Cells, read.lease());
+        let asked: Vec<Answer> = std::iter::from_fn(|| ask().ok()).collect();
+        assert_eq!(asked.len(), LANE_READS);
+        let part = WritePart { body: Default::default(), part: pool.take().unwrap() };
+        assert!(router.has_room() && router.ask_to_write(ShardId(0), part, &Room::default()).is_ok());
+        assert!(router.ask_to_look(ShardId(0), Epoch::FIRST, ReadRequest::Cells).is_ok());
+        let correlations: Vec<_> = asked.iter().map(Answer::correlation).collect();
+        drop((asked, read));
+        assert_eq!(gate.in_flight(), 1, "the shard may be at work on it");
+        for correlation in correlations {
+            router.reply(ReplyTo { core: 0, correlation }, ShardReply::Read(Err(ReadError::Cancelled)));
+        }
+        assert_eq!(gate.in_flight(), 0);
     }
 
     #[test]

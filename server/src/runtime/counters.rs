@@ -30,6 +30,8 @@ pub(super) struct Counters {
     pub(super) connections_refused: Count,
     pub(super) connections_timed_out: Count,
     pub(super) streams_timed_out: Count,
+    pub(super) connections_flooding: Count,
+    pub(super) reads_held_back: Count,
     pub(super) accept_failures: Count,
     pub(super) connection_errors: Count,
     pub(super) requests_in_flight: Count,
@@ -64,6 +66,10 @@ pub struct Counts {
     pub connections_timed_out: u64,
     /// HTTP/2 streams reset because their client took nothing of the answer.
     pub streams_timed_out: u64,
+    /// HTTP/2 connections that were asked to go because they sent frames without data.
+    pub connections_flooding: u64,
+    /// Times that a connection waited to be read on, for others' requests took the memory for that.
+    pub reads_held_back: u64,
     /// Times when no connection could be accepted, for want of descriptors or the like.
     pub accept_failures: u64,
     /// Connections that ended with a protocol or a socket error.
@@ -89,6 +95,8 @@ pub fn counts() -> Counts {
         connections_refused: c.connections_refused.get(),
         connections_timed_out: c.connections_timed_out.get(),
         streams_timed_out: c.streams_timed_out.get(),
+        connections_flooding: c.connections_flooding.get(),
+        reads_held_back: c.reads_held_back.get(),
         accept_failures: c.accept_failures.get(),
         connection_errors: c.connection_errors.get(),
         requests_in_flight: c.requests_in_flight.get(),

@@ -3,18 +3,21 @@
 //! It knows how glommio has to be set up to never stand still (see the module's own text); what the
 //! executors then do is the caller's future.
 use std::{
+    collections::BTreeSet,
     fmt,
     future::Future,
     io,
     panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
     sync::{
         Arc,
-        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+        mpsc::{Receiver, Sender, channel},
     },
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
+use futures::future::{Either, select};
 use glommio::{LocalExecutor, LocalExecutorBuilder, Placement, PoolPlacement};
 
 use super::{
@@ -26,9 +29,13 @@ use super::{
     shutdown::Shutdown,
     slices::Slicer,
     tasks,
-    timers::timeout,
 };
 use crate::limits::LANE_CAPACITY;
+
+/// How often it is looked whether an executor that doesn't report is there no more.
+const DEATH_LOOK: Duration = Duration::from_millis(50);
+/// How often it is told for which executors a start waits.
+const WAIT_WORD_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Whether glommio may preempt what runs on an executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -71,8 +78,6 @@ pub struct Options {
     pub spin_before_park: Duration,
     /// Memory for disk I/O of each executor, registered with its three rings and pinned for each.
     pub io_memory_bytes: usize,
-    /// How long all executors may take to start.
-    pub start_timeout: Duration,
 }
 
 impl Options {
@@ -86,7 +91,6 @@ impl Options {
             lane_capacity: LANE_CAPACITY,
             spin_before_park: Duration::ZERO,
             io_memory_bytes: 10 << 20,
-            start_timeout: Duration::from_secs(10),
         }
     }
 }
@@ -107,8 +111,6 @@ pub enum RunError {
         /// What glommio says.
         reason: String,
     },
-    /// An executor was not there in time.
-    StartTimeout(Duration),
     /// An executor ended without a result.
     Died {
         /// The executor.
@@ -124,7 +126,6 @@ impl fmt::Display for RunError {
             Self::Start { index, cpu, reason } => {
                 write!(f, "executor {index} could not be started on CPU {cpu}: {reason}")
             }
-            Self::StartTimeout(limit) => write!(f, "the executors did not all start within {limit:?}"),
             Self::Died { index } => write!(f, "executor {index} ended without a result"),
         }
     }
@@ -167,42 +168,31 @@ where
     {
         tracing::info!(%error, "huge pages stay: some of an executor's memory will be on other nodes");
     }
-    let start = Arc::new(start);
-    let (reports, reported) = channel();
     let beats: Vec<_> = options.cpus.iter().map(|_| Arc::new(Beat::default())).collect();
-    let mut threads = Vec::new();
-    for (index, port) in lanes::mesh(options.cpus.len(), options.lane_capacity).into_iter().enumerate() {
-        let (go, told_to_go) = channel();
-        let seat = Seat {
-            index,
-            options: options.clone(),
-            beat: beats[index].clone(),
-            reports: reports.clone(),
-            told_to_go,
-        };
-        let (start, shutdown) = (start.clone(), shutdown.clone());
-        let handle = std::thread::Builder::new()
-            .name(format!("executor-{index}"))
-            .spawn(move || seat.run(port, shutdown, &*start))
-            .map_err(RunError::Thread)?;
-        threads.push(Thread { go, handle });
+    let mut crew = Crew::default();
+    let started = crew
+        .hire(options, &beats, shutdown, start)
+        .and_then(|reports| reports.await_all_made(&crew.threads).map(|()| reports))
+        .and_then(|reports| {
+            let pinger = match options.preemption {
+                Preemption::Off => Some(Pinger::start(beats).map_err(RunError::Thread)?),
+                Preemption::GlommioDefault => None,
+            };
+            crew.go();
+            reports.await_all_connected(&crew.threads)?;
+            Ok(pinger)
+        });
+    match started {
+        Ok(pinger) => {
+            let outputs = crew.join();
+            drop(pinger);
+            outputs
+        }
+        Err(error) => {
+            crew.dismiss();
+            Err(error)
+        }
     }
-    drop(reports);
-    // Without a word to go the threads end by themselves, those that are still starting too.
-    let refused = await_all_made(&reported, threads.len(), options.start_timeout)?;
-    if let Some(MemoryRefused { index, error }) = refused {
-        tracing::info!(
-            executor = index, %error,
-            "executors can't prefer memory of their node: it is where a CPU first touches it"
-        );
-    }
-    let pinger = match options.preemption {
-        Preemption::Off => Some(Pinger::start(beats).map_err(RunError::Thread)?),
-        Preemption::GlommioDefault => None,
-    };
-    let outputs = join_all(threads);
-    drop(pinger);
-    outputs
 }
 
 fn prefers_several_nodes(memory_nodes: &[Option<usize>]) -> bool {
@@ -211,8 +201,22 @@ fn prefers_several_nodes(memory_nodes: &[Option<usize>]) -> bool {
     nodes.any(|node| Some(node) != first)
 }
 
+/// The executors' threads.
+struct Crew<R> {
+    threads: Vec<Thread<R>>,
+    /// Given when one of them is not coming: the others don't wait for its lanes.
+    abandoned: Shutdown,
+}
+
+impl<R> Default for Crew<R> {
+    fn default() -> Self {
+        Self { threads: Vec::new(), abandoned: Shutdown::new() }
+    }
+}
+
 struct Thread<R> {
-    go: Sender<Go>,
+    /// None: the word was given.
+    go: Option<Sender<Go>>,
     handle: JoinHandle<Option<R>>,
 }
 
@@ -220,7 +224,6 @@ struct Thread<R> {
 struct Go;
 
 struct Made {
-    index: usize,
     cpu: usize,
     result: Result<(), String>,
     memory: Result<(), MemoryRefused>,
@@ -232,36 +235,128 @@ struct MemoryRefused {
     error: io::Error,
 }
 
-/// Waits for all, and gives the first refusal of memory among them: they have it all for one reason.
-fn await_all_made(
-    reported: &Receiver<Made>,
-    count: usize,
-    limit: Duration,
-) -> Result<Option<MemoryRefused>, RunError> {
-    let deadline = Instant::now() + limit;
-    let mut refused = None;
-    for _ in 0..count {
-        let remaining = deadline.saturating_duration_since(Instant::now());
-        let made = reported.recv_timeout(remaining).map_err(|error| match error {
-            RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected => RunError::StartTimeout(limit),
-        })?;
-        made.result.map_err(|reason| RunError::Start { index: made.index, cpu: made.cpu, reason })?;
-        refused = refused.or(made.memory.err());
+impl<R: Send + 'static> Crew<R> {
+    /// Starts the threads. Without a word to go they end by themselves.
+    fn hire<T, F, Fut>(
+        &mut self,
+        options: &Options,
+        beats: &[Arc<Beat>],
+        shutdown: &Shutdown,
+        start: F,
+    ) -> Result<Reports, RunError>
+    where
+        T: Send + 'static,
+        F: Fn(Executor<T>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = R> + 'static,
+    {
+        let start = Arc::new(start);
+        let ((made, is_made), (connected, is_connected)) = (channel(), channel());
+        for (index, port) in lanes::mesh(options.cpus.len(), options.lane_capacity).into_iter().enumerate() {
+            let (go, told_to_go) = channel();
+            let seat = Seat {
+                index,
+                options: options.clone(),
+                beat: beats[index].clone(),
+                made: made.clone(),
+                told_to_go,
+                connected: connected.clone(),
+                abandoned: self.abandoned.clone(),
+            };
+            let (start, shutdown) = (start.clone(), shutdown.clone());
+            let handle = std::thread::Builder::new()
+                .name(format!("executor-{index}"))
+                .spawn(move || seat.run(port, shutdown, &*start))
+                .map_err(RunError::Thread)?;
+            self.threads.push(Thread { go: Some(go), handle });
+        }
+        Ok(Reports { is_made, is_connected })
     }
-    Ok(refused)
+
+    fn go(&mut self) {
+        for go in self.threads.iter_mut().filter_map(|thread| thread.go.take()) {
+            // A thread that died meanwhile is found out by its silence.
+            let _ = go.send(Go);
+        }
+    }
+
+    fn join(self) -> Result<Vec<R>, RunError> {
+        let threads = self.threads.into_iter().enumerate();
+        let outputs: Vec<_> = threads
+            .map(|(index, thread)| thread.handle.join().ok().flatten().ok_or(RunError::Died { index }))
+            .collect();
+        outputs.into_iter().collect()
+    }
+
+    /// Lets all of them end before they have begun, and waits for it: a process that leaves while an executor
+    /// is taken apart makes glommio panic.
+    fn dismiss(mut self) {
+        self.abandoned.request();
+        self.threads.iter_mut().for_each(|thread| drop(thread.go.take()));
+        // Why they end is told by what dismissed them.
+        let _ = self.join();
+    }
 }
 
-fn join_all<R>(threads: Vec<Thread<R>>) -> Result<Vec<R>, RunError> {
-    for thread in &threads {
-        // A thread that died meanwhile is told of by its join.
-        let _ = thread.go.send(Go);
+/// What the threads report while they start.
+struct Reports {
+    is_made: Receiver<(usize, Made)>,
+    is_connected: Receiver<(usize, ())>,
+}
+
+impl Reports {
+    fn await_all_made<R>(&self, threads: &[Thread<R>]) -> Result<(), RunError> {
+        let mut refused = None;
+        let is_dead = |index: usize| threads[index].handle.is_finished();
+        await_all(&self.is_made, threads.len(), is_dead, "to be made", |index, made| {
+            made.result.map_err(|reason| RunError::Start { index, cpu: made.cpu, reason })?;
+            refused = refused.take().or(made.memory.err());
+            Ok(())
+        })?;
+        // The first of them: they are all refused for one reason.
+        if let Some(MemoryRefused { index, error }) = refused {
+            tracing::info!(
+                executor = index, %error,
+                "executors can't prefer memory of their node: it is where a CPU first touches it"
+            );
+        }
+        Ok(())
     }
-    let outputs: Vec<_> = threads
-        .into_iter()
-        .enumerate()
-        .map(|(index, thread)| thread.handle.join().ok().flatten().ok_or(RunError::Died { index }))
-        .collect();
-    outputs.into_iter().collect()
+
+    fn await_all_connected<R>(&self, threads: &[Thread<R>]) -> Result<(), RunError> {
+        let is_dead = |index: usize| threads[index].handle.is_finished();
+        await_all(&self.is_connected, threads.len(), is_dead, "to connect their lanes", |_, ()| Ok(()))
+    }
+}
+
+/// Waits for a report of each executor, for however long a busy machine makes them take, and says for which.
+/// An error: one has ended without a report, or `take` finds one in it.
+fn await_all<M>(
+    reported: &Receiver<(usize, M)>,
+    count: usize,
+    is_dead: impl Fn(usize) -> bool,
+    what_for: &str,
+    mut take: impl FnMut(usize, M) -> Result<(), RunError>,
+) -> Result<(), RunError> {
+    let mut missing: BTreeSet<usize> = (0..count).collect();
+    let began = Instant::now();
+    let mut told = began;
+    while !missing.is_empty() {
+        // Looked for before its last words are read.
+        let dead: Vec<usize> = missing.iter().copied().filter(|index| is_dead(*index)).collect();
+        let first = reported.recv_timeout(if dead.is_empty() { DEATH_LOOK } else { Duration::ZERO });
+        for (index, report) in first.into_iter().chain(reported.try_iter()) {
+            missing.remove(&index);
+            take(index, report)?;
+        }
+        if let Some(index) = dead.into_iter().find(|index| missing.contains(index)) {
+            return Err(RunError::Died { index });
+        }
+        if told.elapsed() >= WAIT_WORD_INTERVAL {
+            told = Instant::now();
+            tracing::warn!(executors = ?missing, waited = ?began.elapsed(), "waiting for executors {what_for}");
+        }
+    }
+    Ok(())
 }
 
 /// What one executor's thread needs before its executor stands.
@@ -269,8 +364,10 @@ struct Seat {
     index: usize,
     options: Options,
     beat: Arc<Beat>,
-    reports: Sender<Made>,
+    made: Sender<(usize, Made)>,
     told_to_go: Receiver<Go>,
+    connected: Sender<(usize, ())>,
+    abandoned: Shutdown,
 }
 
 impl Seat {
@@ -299,15 +396,24 @@ impl Seat {
             Err(reason) => (None, Err(reason)),
         };
         // Who waits for the report may have given up: then there is no word to go either.
-        let _ = self.reports.send(Made { index: self.index, cpu, result, memory });
+        let _ = self.made.send((self.index, Made { cpu, result, memory }));
         let (Some(local), Ok(Go)) = (local, self.told_to_go.recv()) else { return None };
-        let Self { index, options, beat, .. } = self;
+        let Self { index, beat, connected, abandoned, .. } = self;
         local.run(tasks::essential(async move {
             // First of all tasks, so that a wake from outside finds it whatever else happens.
             glommio::spawn_local(BeatTask(beat.clone())).detach();
             tasks::create_background_queue();
             readiness::install();
-            let (senders, receivers) = timeout(options.start_timeout, port.connect()).await.ok()?;
+            let connecting = pin!(port.connect());
+            let (senders, receivers) = match select(connecting, abandoned.requested()).await {
+                Either::Left((lanes, _)) => lanes,
+                Either::Right(_) => {
+                    beat.stop();
+                    return None;
+                }
+            };
+            // Nobody waits for it any more where another one has died.
+            let _ = connected.send((index, ()));
             let slicer = Slicer::new();
             let output = start(Executor { index, senders, receivers, shutdown, slicer }).await;
             beat.stop();
@@ -349,12 +455,7 @@ mod tests {
 
     /// What `cpus` come to.
     fn check(cpus: Vec<usize>) -> Result<Vec<usize>, RunError> {
-        let options = Options {
-            start_timeout: Duration::from_secs(30),
-            io_memory_bytes: 64 << 10,
-            lane_capacity: 8,
-            ..Options::on_cpus(cpus)
-        };
+        let options = Options { io_memory_bytes: 64 << 10, lane_capacity: 8, ..Options::on_cpus(cpus) };
         run(&options, &Shutdown::new(), |executor: Executor<()>| async move { executor.index })
     }
 
@@ -366,12 +467,7 @@ mod tests {
     #[test]
     fn executors_that_are_not_pinned_may_use_every_cpu_of_the_process() {
         let allowed = |pinning| {
-            let options = Options {
-                pinning,
-                io_memory_bytes: 64 << 10,
-                start_timeout: Duration::from_secs(30),
-                ..Options::on_cpus(vec![0, 0])
-            };
+            let options = Options { pinning, io_memory_bytes: 64 << 10, ..Options::on_cpus(vec![0, 0]) };
             let start = |_: Executor<()>| async { affinity_mask().expect("the kernel tells it") };
             run(&options, &Shutdown::new(), start).unwrap()
         };
@@ -385,7 +481,6 @@ mod tests {
         let options = Options {
             memory_nodes: vec![Some(1 << 20), Some(0)],
             io_memory_bytes: 64 << 10,
-            start_timeout: Duration::from_secs(30),
             ..Options::on_cpus(vec![0, 0, 0])
         };
         let start = |executor: Executor<()>| async move { executor.index };
@@ -415,11 +510,44 @@ mod tests {
         assert!(matches!(failed, Err(RunError::Start { index: 1, cpu: 1_048_576, .. })), "{failed:?}");
     }
 
-    #[test]
-    fn an_executor_that_is_not_there_in_time_is_an_error() {
+    /// What comes of waiting for two executors of which those named report, each after `delay`; then both end.
+    fn check_awaited(delay: Duration, reporting: &'static [usize]) -> Result<(), RunError> {
         let (reports, reported) = channel();
-        reports.send(Made { index: 0, cpu: 0, result: Ok(()), memory: Ok(()) }).expect("a receiver");
-        let limit = Duration::from_millis(10);
-        assert!(matches!(await_all_made(&reported, 2, limit), Err(RunError::StartTimeout(_))));
+        let reporter = std::thread::spawn(move || {
+            for index in reporting {
+                std::thread::sleep(delay);
+                reports.send((*index, ())).expect("a receiver");
+            }
+        });
+        await_all(&reported, 2, |_| reporter.is_finished(), "to be made", |_, ()| Ok(()))
+    }
+
+    #[test]
+    fn executors_may_take_their_time_but_not_die() {
+        assert!(check_awaited(Duration::from_millis(300), &[1, 0]).is_ok());
+        for _ in 0..100 {
+            assert!(check_awaited(Duration::ZERO, &[0, 1]).is_ok(), "they reported before they ended");
+        }
+        let died = check_awaited(Duration::from_millis(100), &[0]);
+        assert!(matches!(died, Err(RunError::Died { index: 1 })), "{died:?}");
+    }
+
+    /// Threads of this process with that name.
+    fn threads_named(name: &str) -> usize {
+        let tasks = std::fs::read_dir("/proc/self/task").expect("this process has tasks");
+        let names = tasks.flatten().filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+        names.filter(|found| found.trim_end() == name).count()
+    }
+
+    #[test]
+    fn a_start_that_fails_leaves_no_executor_behind() {
+        // No other test has as many executors, so that their names tell these.
+        let cpus = [vec![1 << 20], vec![0; 12]].concat();
+        for _ in 0..3 {
+            assert!(matches!(check(cpus.clone()), Err(RunError::Start { index: 0, .. })));
+            // The kernel may still be about to take its last steps.
+            std::thread::sleep(Duration::from_millis(10));
+            assert_eq!(threads_named("executor-12"), 0);
+        }
     }
 }

@@ -10,10 +10,10 @@ use std::{
     mem::MaybeUninit,
     net::{Shutdown as Direction, SocketAddr},
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
-use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use socket2::Socket;
 
 use super::readiness::{Progress, Watched};
@@ -34,7 +34,7 @@ impl Stream {
     /// Takes a connected socket into this executor.
     pub fn new(socket: Socket) -> io::Result<Self> {
         let peer = socket.peer_addr().ok().and_then(|address| address.as_socket());
-        Ok(Self { watched: Watched::new(socket)?, peer })
+        Ok(Self { watched: Watched::new(socket, 1)?, peer })
     }
 
     /// The other end.
@@ -93,6 +93,23 @@ impl Read for Stream {
             unsafe { buffer.advance(count) }
         })
     }
+}
+
+/// Reads into `buffer` and lets `see` look at what came, where it lies.
+pub(super) fn poll_read_seen<I: Read + Unpin>(
+    io: &mut I,
+    cx: &mut Context<'_>,
+    mut buffer: ReadBufCursor<'_>,
+    see: impl FnOnce(&[u8]),
+) -> Poll<io::Result<()>> {
+    // SAFETY: nothing in the buffer is made uninitialised: it is only lent on to be read into.
+    let mut lent = ReadBuf::uninit(unsafe { buffer.as_mut() });
+    ready!(Pin::new(io).poll_read(cx, lent.unfilled()))?;
+    let count = lent.filled().len();
+    see(lent.filled());
+    // SAFETY: that many bytes at its beginning are filled.
+    unsafe { buffer.advance(count) };
+    Poll::Ready(Ok(()))
 }
 
 impl Write for Stream {

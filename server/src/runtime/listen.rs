@@ -22,6 +22,9 @@ use super::{
 
 /// Connections that wait to be accepted, for each executor.
 const BACKLOG: i32 = 1024;
+/// Connections that are accepted whenever it is the listening socket's turn. They wait for their own turns
+/// before anything is read.
+const ACCEPTS_A_TURN: u32 = 16;
 /// Refusals in a row before other tasks get their turn.
 const REFUSALS_IN_A_ROW_MAX: usize = 64;
 /// How long to wait where nothing can be accepted: for a descriptor, where the process has none left.
@@ -60,7 +63,11 @@ impl BoundAddress {
     pub fn listen(&self, connections_max: usize) -> io::Result<Listener> {
         let socket = reusable_socket(self.address)?;
         socket.listen(BACKLOG)?;
-        Ok(Listener { watched: Watched::new(socket)?, connections_max, member: self.acceptors.join() })
+        Ok(Listener {
+            watched: Watched::new(socket, ACCEPTS_A_TURN)?,
+            connections_max,
+            member: self.acceptors.join(),
+        })
     }
 }
 

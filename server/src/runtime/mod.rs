@@ -32,11 +32,13 @@ mod pinger;
 pub mod preflight;
 mod readiness;
 pub mod shutdown;
+pub mod side_thread;
 pub mod signals;
 pub mod slices;
 pub(crate) mod sync;
 pub mod tasks;
 pub mod timers;
+mod turns;
 
 // Beside the files that they test, not in them: the models in `tests/loom` include those.
 #[cfg(test)]
@@ -56,6 +58,7 @@ pub use io::Stream;
 pub use lanes::{Delivery, LaneReceivers, LaneSenders, Refused};
 pub use listen::{BoundAddress, Listener};
 pub use shutdown::Shutdown;
+pub use side_thread::{SideThread, SideThreadError};
 pub use slices::{Slice, Slicer};
 pub use tasks::{spawn, spawn_background, spawn_essential};
 pub use timers::{Elapsed, now, reactor_polled, sleep, timeout};

@@ -5,8 +5,7 @@
 //! ring watches that set's descriptor alone, and one task looks through it a few times for each round
 //! of the reactor. A request then costs what it costs on a plain epoll loop.
 //!
-//! As nothing preempts, sockets that always have something to read would keep the executor from its
-//! disks, timers and lanes. So reading takes turns with the reactor, by the clock.
+//! Reading takes turns with the reactor, and the sockets with each other: [`turns`](super::turns).
 use std::{
     cell::{Cell, OnceCell, RefCell},
     future::poll_fn,
@@ -15,8 +14,7 @@ use std::{
     os::fd::{AsRawFd, FromRawFd},
     pin::Pin,
     rc::Rc,
-    task::{Context, Poll, Waker},
-    time::{Duration, Instant},
+    task::{Context, Poll, ready},
 };
 
 use futures::AsyncRead;
@@ -26,12 +24,10 @@ use super::{
     epoll::{Epoll, Event},
     tasks,
     timers::{reactor_polled, requeue},
+    turns::{Place, Turns},
 };
+use crate::waiters::KeptWaker;
 
-/// How long after the reactor was polled sockets may be looked after and read without it. A round of
-/// the reactor costs some 10 µs, so a shorter turn is paid for in CPU; a longer one in the time that a
-/// completed write waits to be seen.
-const TURN: Duration = Duration::from_micros(200);
 /// Events taken at once.
 const EVENTS: usize = 256;
 
@@ -45,88 +41,58 @@ thread_local! {
 /// If the set can't be made: without it the executor serves nobody.
 pub(super) fn install() {
     let epoll = Epoll::new().expect("an executor needs an epoll set");
-    let readiness = Rc::new(Readiness { epoll, watched: RefCell::default(), turn: Turn::default() });
+    let readiness = Rc::new(Readiness {
+        epoll,
+        watched: RefCell::default(),
+        turns: Turns::default(),
+        events: RefCell::new(vec![Event::NONE; EVENTS]),
+    });
     let installed = READINESS.with(|cell| cell.set(readiness.clone()).is_ok());
     assert!(installed, "one executor a thread, started once");
-    let deferring = readiness.clone();
-    tasks::spawn_essential(async move { deferring.turn.resume_for_ever().await });
+    let line = readiness.clone();
+    tasks::spawn_essential(async move { line.serve_line_for_ever().await });
     tasks::spawn_essential(async move { readiness.dispatch_for_ever().await });
-}
-
-/// Ready while the sockets' turn lasts; past it the task is woken when the reactor has been polled.
-///
-/// For who has work at hand without reading: a connection with many requests in its buffer.
-pub(super) fn poll_turn(cx: &Context<'_>) -> Poll<()> {
-    READINESS.with(|cell| cell.get().expect("called on an executor").turn.poll(cx))
 }
 
 /// Whether sockets had more to read than there was time for in their last turn.
 pub(super) fn is_behind() -> bool {
-    READINESS.with(|cell| cell.get().is_some_and(|readiness| readiness.turn.is_behind()))
+    READINESS.with(|cell| cell.get().is_some_and(|readiness| readiness.turns.is_behind()))
+}
+
+fn installed() -> Rc<Readiness> {
+    READINESS.with(|cell| cell.get().expect("called on an executor").clone())
+}
+
+/// The place in line of who has work at hand without reading: a connection with many requests, or many
+/// pieces of one, in its buffer.
+pub(super) struct WorkPlace {
+    place: Rc<Place>,
+    readiness: Rc<Readiness>,
+}
+
+impl WorkPlace {
+    /// On this executor.
+    pub(super) fn new() -> Self {
+        Self { place: Rc::default(), readiness: installed() }
+    }
+
+    /// Ready when its turn has come.
+    pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<()> {
+        self.readiness.turns.poll(&self.place, cx)
+    }
+}
+
+impl Drop for WorkPlace {
+    fn drop(&mut self) {
+        self.place.leave();
+    }
 }
 
 struct Readiness {
     epoll: Epoll,
     watched: RefCell<Slots>,
-    turn: Turn,
-}
-
-/// The sockets' turn, and those that came after its end.
-struct Turn {
-    /// When the reactor was last known to be polled.
-    polled: Cell<Instant>,
-    deferred: RefCell<Vec<Waker>>,
-    resumes: RefCell<Option<Waker>>,
-}
-
-impl Default for Turn {
-    fn default() -> Self {
-        Self { polled: Cell::new(Instant::now()), deferred: RefCell::default(), resumes: RefCell::default() }
-    }
-}
-
-impl Turn {
-    /// Ready while the turn lasts; past it the task is woken when the reactor has been polled.
-    fn poll(&self, cx: &Context<'_>) -> Poll<()> {
-        if self.lasts() {
-            return Poll::Ready(());
-        }
-        self.deferred.borrow_mut().push(cx.waker().clone());
-        let resumes = self.resumes.borrow_mut().take();
-        if let Some(resumes) = resumes {
-            resumes.wake();
-        }
-        Poll::Pending
-    }
-
-    fn lasts(&self) -> bool {
-        self.polled.get().elapsed() < TURN
-    }
-
-    fn begin(&self) {
-        self.polled.set(Instant::now());
-    }
-
-    fn is_behind(&self) -> bool {
-        !self.deferred.borrow().is_empty()
-    }
-
-    async fn resume_for_ever(&self) {
-        loop {
-            poll_fn(|cx| {
-                if !self.deferred.borrow().is_empty() {
-                    return Poll::Ready(());
-                }
-                *self.resumes.borrow_mut() = Some(cx.waker().clone());
-                Poll::Pending
-            })
-            .await;
-            reactor_polled().await;
-            self.begin();
-            let deferred = self.deferred.take();
-            deferred.into_iter().for_each(Waker::wake);
-        }
-    }
+    turns: Turns,
+    events: RefCell<Vec<Event>>,
 }
 
 /// The watched sockets by key; keys are used again.
@@ -136,58 +102,51 @@ struct Slots {
     free: Vec<usize>,
 }
 
-#[derive(Default)]
+/// What is known of one socket. A direction counts as ready until an attempt shows that it isn't.
 struct Interest {
-    read: Direction,
-    write: Direction,
+    read_ready: Cell<bool>,
+    /// Who waits to read waits here, for bytes and then for its turn.
+    reader: Rc<Place>,
+    write_ready: Cell<bool>,
+    writer: KeptWaker,
     ended: Cell<bool>,
 }
 
-/// One direction of a socket. It counts as ready until an attempt shows that it isn't.
-struct Direction {
-    ready: Cell<bool>,
-    waker: RefCell<Option<Waker>>,
-}
-
-impl Default for Direction {
+impl Default for Interest {
     fn default() -> Self {
-        Self { ready: Cell::new(true), waker: RefCell::new(None) }
-    }
-}
-
-impl Direction {
-    fn poll_ready(&self, cx: &Context<'_>) -> Poll<()> {
-        if self.ready.get() {
-            return Poll::Ready(());
-        }
-        let mut waker = self.waker.borrow_mut();
-        match &*waker {
-            Some(known) if known.will_wake(cx.waker()) => {}
-            Some(_) | None => *waker = Some(cx.waker().clone()),
-        }
-        Poll::Pending
-    }
-
-    fn set_ready(&self) {
-        self.ready.set(true);
-        let waker = self.waker.borrow_mut().take();
-        if let Some(waker) = waker {
-            waker.wake();
+        Self {
+            read_ready: Cell::new(true),
+            reader: Rc::default(),
+            write_ready: Cell::new(true),
+            writer: KeptWaker::default(),
+            ended: Cell::default(),
         }
     }
 }
 
 impl Readiness {
     async fn dispatch_for_ever(&self) {
-        let mut events = vec![Event::NONE; EVENTS];
         loop {
             self.epoll_has_events().await;
-            self.turn.begin();
-            while self.dispatch(&mut events) > 0 && self.turn.lasts() {
-                // Behind the tasks that were just woken: what they answer may bring the next requests.
-                requeue().await;
-            }
+            self.turns.begin();
+            self.dispatch();
+            self.serve().await;
         }
+    }
+
+    /// Goes on with those who wait for a turn, once for each time that the reactor was polled.
+    async fn serve_line_for_ever(&self) {
+        loop {
+            self.turns.are_wanted().await;
+            reactor_polled().await;
+            self.turns.begin();
+            self.serve().await;
+        }
+    }
+
+    async fn serve(&self) {
+        // Behind the tasks that were just woken: what they answer may bring the next requests.
+        self.turns.serve(|| self.dispatch(), requeue).await;
     }
 
     /// Waits in the ring until the epoll set has something to tell.
@@ -203,8 +162,10 @@ impl Readiness {
         debug_assert_eq!(readable.err().and_then(|e| e.raw_os_error()), Some(libc::ENOTSOCK));
     }
 
-    fn dispatch(&self, events: &mut [Event]) -> usize {
-        let events = match self.epoll.poll(events) {
+    /// Looks through the set once, and tells how many events there were.
+    fn dispatch(&self) -> usize {
+        let mut events = self.events.borrow_mut();
+        let events = match self.epoll.poll(&mut events) {
             Ok(events) => events,
             // A signal came; what was there still is.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return 0,
@@ -218,10 +179,14 @@ impl Readiness {
                     interest.ended.set(true);
                 }
                 if event.is_readable() {
-                    interest.read.set_ready();
+                    interest.read_ready.set(true);
+                    if interest.reader.is_kept() {
+                        self.turns.join(&interest.reader);
+                    }
                 }
                 if event.is_writable() {
-                    interest.write.set_ready();
+                    interest.write_ready.set(true);
+                    interest.writer.wake();
                 }
             }
         }
@@ -255,16 +220,18 @@ pub(super) struct Watched {
     interest: Rc<Interest>,
     readiness: Rc<Readiness>,
     key: usize,
+    reads_a_turn: u32,
+    reads_left: Cell<u32>,
 }
 
 impl Watched {
-    /// Watches `socket` until it is dropped.
-    pub(super) fn new(socket: socket2::Socket) -> io::Result<Self> {
+    /// Watches `socket` until it is dropped. It is read so many times whenever its turn has come.
+    pub(super) fn new(socket: socket2::Socket, reads_a_turn: u32) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        let readiness = READINESS.with(|cell| cell.get().expect("called on an executor").clone());
+        let readiness = installed();
         let interest = Rc::new(Interest::default());
         let key = readiness.watched.borrow_mut().insert(interest.clone());
-        let watched = Self { socket, interest, readiness, key };
+        let watched = Self { socket, interest, readiness, key, reads_a_turn, reads_left: Cell::default() };
         watched.readiness.epoll.add(watched.socket.as_raw_fd(), key as u64)?;
         Ok(watched)
     }
@@ -280,10 +247,26 @@ impl Watched {
         cx: &Context<'_>,
         read: impl FnMut(&socket2::Socket) -> io::Result<(R, Progress)>,
     ) -> Poll<io::Result<R>> {
-        if self.interest.read.ready.get() && self.readiness.turn.poll(cx).is_pending() {
-            return Poll::Pending;
+        if self.interest.read_ready.get() {
+            ready!(self.poll_turn(cx));
+            if let Poll::Ready(result) = self.attempt(&self.interest.read_ready, read) {
+                return Poll::Ready(result);
+            }
         }
-        self.poll_with(cx, &self.interest.read, read)
+        self.interest.reader.keep(cx);
+        Poll::Pending
+    }
+
+    /// Ready when the socket may be read now.
+    fn poll_turn(&self, cx: &Context<'_>) -> Poll<()> {
+        match self.reads_left.get().checked_sub(1) {
+            Some(left) => self.reads_left.set(left),
+            None => {
+                ready!(self.readiness.turns.poll(&self.interest.reader, cx));
+                self.reads_left.set(self.reads_a_turn - 1);
+            }
+        }
+        Poll::Ready(())
     }
 
     /// Calls `write` as soon as it doesn't find the socket full.
@@ -292,30 +275,36 @@ impl Watched {
         cx: &Context<'_>,
         write: impl FnMut(&socket2::Socket) -> io::Result<(R, Progress)>,
     ) -> Poll<io::Result<R>> {
-        self.poll_with(cx, &self.interest.write, write)
+        if self.interest.write_ready.get()
+            && let Poll::Ready(result) = self.attempt(&self.interest.write_ready, write)
+        {
+            return Poll::Ready(result);
+        }
+        self.interest.writer.keep(cx);
+        Poll::Pending
     }
 
-    fn poll_with<R>(
+    /// Tries it; pending where the socket turns out not to be ready.
+    fn attempt<R>(
         &self,
-        cx: &Context<'_>,
-        direction: &Direction,
+        is_ready: &Cell<bool>,
         mut attempt: impl FnMut(&socket2::Socket) -> io::Result<(R, Progress)>,
     ) -> Poll<io::Result<R>> {
         loop {
-            if direction.poll_ready(cx).is_pending() {
-                return Poll::Pending;
-            }
             match attempt(&self.socket) {
                 Ok((output, progress)) => {
                     // The kernel tells of a change only: after a part there is nothing more for now,
                     // and the next bytes are told of. The end of the stream was told of already.
                     if progress == Progress::Part && !self.interest.ended.get() {
-                        direction.ready.set(false);
+                        is_ready.set(false);
                     }
                     return Poll::Ready(Ok(output));
                 }
                 Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => direction.ready.set(false),
+                    io::ErrorKind::WouldBlock => {
+                        is_ready.set(false);
+                        return Poll::Pending;
+                    }
                     io::ErrorKind::Interrupted => {}
                     _ => return Poll::Ready(Err(error)),
                 },
@@ -326,6 +315,7 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
+        self.interest.reader.leave();
         // Closing the socket, right after this, takes it out of the epoll set.
         self.readiness.watched.borrow_mut().remove(self.key);
     }

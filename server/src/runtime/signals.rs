@@ -1,4 +1,5 @@
-//! Signals: the first SIGTERM or SIGINT gives the notice to end, the second ends the process.
+//! Signals: the first SIGTERM or SIGINT gives the notice to end, the second ends the process; so does
+//! an end that takes too long.
 use std::{
     io,
     thread::Builder,
@@ -18,6 +19,9 @@ const SIGNAL_EXIT_CODE_BASE: i32 = 128;
 /// Supervisors signal a process and then its group: signals this close together are one wish.
 const ONE_WISH: Duration = Duration::from_millis(500);
 
+/// The exit code of a process that didn't come to its end in time.
+const LATE_EXIT_CODE: i32 = 1;
+
 /// Listens for signals on a thread of its own, from now on.
 ///
 /// The executors' threads run at the pace of their queues; this one is always there to hear.
@@ -36,6 +40,20 @@ pub fn request_on_signal(shutdown: Shutdown) -> io::Result<()> {
                 shutdown.request();
             }
         }
+    })?;
+    Ok(())
+}
+
+/// Ends the process where it is still there `limit` after the notice: an executor may wait for a disk that
+/// never answers.
+pub fn end_within(shutdown: &Shutdown, limit: Duration) -> io::Result<()> {
+    let requested = shutdown.requested();
+    // It ends with the process.
+    Builder::new().name("end".into()).spawn(move || {
+        futures::executor::block_on(requested);
+        std::thread::sleep(limit);
+        tracing::error!(?limit, "the node did not come to its end in time; the process ends as it is");
+        std::process::exit(LATE_EXIT_CODE);
     })?;
     Ok(())
 }

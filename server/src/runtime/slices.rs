@@ -8,11 +8,12 @@ use std::{
     fmt,
     future::poll_fn,
     rc::Rc,
-    task::{Poll, Waker},
+    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
 use super::{readiness, timers::reactor_polled};
+use crate::waiters::KeptWaker;
 
 /// A slice while nothing presses.
 pub const SLICE: Duration = Duration::from_micros(200);
@@ -51,7 +52,7 @@ struct Token {
 
 #[derive(Default)]
 struct Waiter {
-    waker: RefCell<Option<Waker>>,
+    waker: KeptWaker,
     granted: Cell<bool>,
 }
 
@@ -121,7 +122,7 @@ impl Token {
             return;
         }
         let mut place = Place::queued(self);
-        poll_fn(|cx| place.poll_acquire(cx.waker())).await;
+        poll_fn(|cx| place.poll_acquire(cx)).await;
     }
 
     /// Hands the token to who waits longest, or lays it down.
@@ -129,9 +130,7 @@ impl Token {
         match self.waiting.borrow_mut().pop_front() {
             Some(next) => {
                 next.granted.set(true);
-                if let Some(waker) = next.waker.borrow_mut().take() {
-                    waker.wake();
-                }
+                next.waker.wake();
             }
             None => self.taken.set(false),
         }
@@ -151,7 +150,7 @@ impl Place {
         Self { token, waiter: Some(waiter) }
     }
 
-    fn poll_acquire(&mut self, waker: &Waker) -> Poll<()> {
+    fn poll_acquire(&mut self, cx: &Context<'_>) -> Poll<()> {
         match &self.waiter {
             None => Poll::Ready(()),
             Some(waiter) if waiter.granted.get() => {
@@ -159,7 +158,7 @@ impl Place {
                 Poll::Ready(())
             }
             Some(waiter) => {
-                *waiter.waker.borrow_mut() = Some(waker.clone());
+                waiter.waker.keep(cx);
                 Poll::Pending
             }
         }
@@ -212,7 +211,7 @@ impl Slice {
         let mut place = Place::queued(token.clone());
         self.holds_token = false;
         token.release();
-        poll_fn(|cx| place.poll_acquire(cx.waker())).await;
+        poll_fn(|cx| place.poll_acquire(cx)).await;
         self.holds_token = true;
         self.started = Instant::now();
     }

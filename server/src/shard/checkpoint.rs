@@ -73,10 +73,12 @@ impl CheckpointWish {
 /// How many times the size with which a checkpoint is due the log may grow by before it is written.
 const OVERDUE_GROWTH_MAX: u64 = 3;
 
-/// Whether a checkpoint is worth its while: the log is as large as the shard, or many refs wait, or
-/// somebody asked.
+/// Whether a checkpoint is worth its while: the log is as large as the shard, or the segments that it would
+/// let go of are, with however little in each, or many refs wait, or somebody asked.
 pub fn is_due<D>(shard: &Shard, log: &DiskLog, place: &CheckpointPlace<D>) -> bool {
-    log.counts().since_checkpoint_bytes >= due_bytes(shard, place)
+    let due_bytes = due_bytes(shard, place);
+    log.counts().since_checkpoint_bytes >= due_bytes
+        || place.shelf.borrow().kept_bytes() >= due_bytes
         || shard.removed.len() >= REMOVED_MIN.max(shard.store.size().series / 4)
         || log.counts().checkpoints < shard.checkpoints.wanted
 }
@@ -97,7 +99,9 @@ pub async fn write<D: Disk, H: Host>(
     let written = write_and_count(shard, log, place, host).await;
     // Before anything else is waited for: it is counted by now.
     shard.borrow_mut().checkpoints.is_under_way = false;
-    let_go(&place.segments, &place.shelf, written?).await?;
+    // What the log takes until the next one is due, and a segment that is made ahead.
+    let spare_bytes_max = due_bytes(&shard.borrow(), place).saturating_add(place.segments.segment_bytes);
+    let_go(&place.segments, &place.shelf, written?, spare_bytes_max).await?;
     let segment_bytes = place.shelf.borrow().bytes();
     log.count(|counts| counts.segment_bytes = segment_bytes);
     Ok(())

@@ -123,7 +123,9 @@ impl Shard {
     }
 
     fn copy_newer(&self, at: SeriesRef, than_ms: i64, group: &mut Group) {
-        for chunk in self.store.chunks(at, than_ms + 1, i64::MAX) {
+        let sealed = self.store.sealed_between(at, than_ms + 1, i64::MAX).iter();
+        let open = self.store.open_chunk(at);
+        for chunk in sealed.chain(std::iter::once(&open)) {
             let samples = XorIter::new(chunk.bytes()).map(|s| s.expect("the node's own chunks decode"));
             samples.filter(|s| s.timestamp_ms > than_ms).for_each(|sample| group.stored(at, sample));
         }

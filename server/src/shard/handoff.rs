@@ -12,7 +12,7 @@ use crate::message::{HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, 
 use crate::model::{CellId, Epoch, ShardId};
 use crate::shard::arrival::{self, Arrival};
 use crate::shard::departure::{self, Departure};
-use crate::shard::{Host, Shard};
+use crate::shard::{Host, Reads, Shard};
 use crate::wal::record::{Claim, ClaimKind};
 use crate::wal::{Journal, Log};
 
@@ -25,6 +25,7 @@ pub type Taken = Result<HandoffReply, HandoffRefusal>;
 /// Takes a step and answers it, now or later.
 pub fn take_step<L: Log, H: Host>(
     shard: &Rc<RefCell<Shard>>,
+    reads: &Rc<Reads>,
     log: &L,
     host: &H,
     request: HandoffRequest,
@@ -62,8 +63,9 @@ pub fn take_step<L: Log, H: Host>(
         }
         HandoffStep::Release { .. } => {
             answer(Ok(HandoffReply::Done));
+            let reads = Rc::clone(reads);
             host.spawn_background(move |host| async move {
-                free_unread(&shard, &log, &host, cell, epoch).await;
+                free_unread(&shard, &reads, &log, &host, (cell, epoch)).await;
             });
         }
     }
@@ -88,22 +90,22 @@ async fn own<L: Log, H: Host>(
 /// Frees a cell that was handed over, once no read from before goes on.
 async fn free_unread<L: Log, H: Host>(
     shard: &Rc<RefCell<Shard>>,
+    reads: &Reads,
     log: &L,
     host: &H,
-    cell: CellId,
-    epoch: Epoch,
+    (cell, epoch): (CellId, Epoch),
 ) {
     if let Err(error) = log.flush().await {
         // The target's record decides: this one tells where the cell went.
         tracing::warn!(cell = cell.0, %error, "that a cell was handed over is not in the log yet");
     }
     let began_us = host.monotonic_us();
-    while shard.borrow().is_read_before(epoch) && host.monotonic_us() - began_us < REMAINS_READ_US_MAX {
+    while reads.is_any_before(epoch) && host.monotonic_us() - began_us < REMAINS_READ_US_MAX {
         host.sleep(READS_POLL).await;
     }
+    reads.close_before(epoch);
     let remains = {
         let mut shard = shard.borrow_mut();
-        shard.selects.close_before(epoch);
         shard.ownership.free(cell, epoch);
         shard.remains(cell)
     };
@@ -265,10 +267,5 @@ impl Shard {
     pub(super) fn is_on_its_way(&self, cell: CellId) -> bool {
         let departs = self.departure.as_ref().is_some_and(|departure| departure.cell == cell);
         departs || self.arrival.as_ref().is_some_and(|arrival| arrival.cell == cell)
-    }
-
-    /// Whether a read of an earlier epoch goes on.
-    fn is_read_before(&self, epoch: Epoch) -> bool {
-        self.reading.iter().any(|reading| *reading < epoch) || self.selects.is_any_before(epoch)
     }
 }

@@ -10,13 +10,14 @@ use crate::host::Alone;
 use crate::limits::CELL_COUNT;
 use crate::message::{
     HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, LabelSource, LabelSpan, PartPool, PartSeries,
-    Piece, ReadError, ReadReply, ReadRequest, Remaining, SelectContent, Selection, WriteBody, WritePart,
+    Piece, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesView, Wanted,
+    WriteBody, WritePart,
 };
 use crate::model::{CellId, Epoch, Labels, Sample, SeriesId, SeriesIdHasher, ShardId};
 use crate::shard::append::TimeBounds;
 use crate::shard::handoff::{Taken, take_step};
 use crate::shard::ownership::Ownership;
-use crate::shard::{Shard, read};
+use crate::shard::{Reads, Shard};
 use crate::wal::{MemoryLog, NoJournal};
 
 const CELL: CellId = CellId(5);
@@ -85,7 +86,7 @@ fn step(shard: &Shared, step: HandoffStep) -> Taken {
         move |answer| taken.set(Some(answer))
     };
     let request = HandoffRequest { cell: CELL, epoch: EPOCH, step };
-    take_step(shard, &MemoryLog::default(), &Alone, request, answer);
+    take_step(shard, &Reads::new(usize::MAX), &MemoryLog::default(), &Alone, request, answer);
     taken.take().expect("alone, every job runs to its end at once")
 }
 
@@ -119,14 +120,14 @@ fn written(shard: &Shared, series: usize, at_ms: i64) -> u64 {
 
 /// The series that a shard answers for, with the number of their samples.
 fn select(shard: &Shared, epoch: Epoch) -> Result<Vec<(Labels, usize)>, ReadError> {
-    let everything = Selection { matchers: [].into(), min_ms: i64::MIN, max_ms: i64::MAX };
-    let ask = |request| block_on(read::answer(Rc::clone(shard), Alone, epoch, request));
-    let opened = ask(ReadRequest::Select(everything, SelectContent::Chunks))?;
-    let ReadReply::Selected(select, _) = *opened else { panic!("a select is opened") };
-    let fetched = ask(ReadRequest::Fetch { select, bytes: usize::MAX })?;
-    let ReadReply::Series(series, Remaining::Nothing) = *fetched else { panic!("all is fetched") };
-    let told = series.into_iter().map(|one| (one.labels, one.chunks.iter().map(|c| c.count()).sum()));
-    Ok(told.collect())
+    let request =
+        ReadRequest::Open { selection: Selection::everything(), wanted: Wanted::Chunks, bytes: usize::MAX };
+    let read = Read { ticket: ReadTicket::issue(), epoch, request };
+    let opened = block_on(Reads::new(usize::MAX).answer(Rc::clone(shard), Alone, read))?;
+    let ReadReply::Series(batch, None) = *opened else { panic!("all is in one batch") };
+    let count = |series: SeriesView<'_>| series.chunks().map(|chunk| chunk.samples().count()).sum();
+    let series = (0..batch.count()).map(|at| batch.get(at));
+    Ok(series.map(|one| (one.labels.into(), count(one))).collect())
 }
 
 fn takes(shard: &Shared, epoch: Epoch) -> bool {

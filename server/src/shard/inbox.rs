@@ -4,9 +4,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 
 use crate::message::{Correlation, Question, ShardRequest, WritePart};
+use crate::waiters::KeptWaker;
 
 /// Where a reply goes: a core, and the request on it that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +24,10 @@ pub struct ReplyTo {
 pub struct Inbox {
     writes: RefCell<VecDeque<(ReplyTo, WritePart)>>,
     questions: RefCell<VecDeque<(ReplyTo, Question)>>,
-    worker: RefCell<Option<Waker>>,
+    worker: KeptWaker,
     closed: Cell<bool>,
+    /// The watchdog asked the worker whether it is there, and has no sign yet.
+    sign_wanted: Cell<bool>,
 }
 
 impl Inbox {
@@ -53,14 +56,20 @@ impl Inbox {
         self.len() == 0
     }
 
+    /// Asks the worker for a sign that it is there. Tells whether it gave the one that was asked for before.
+    pub fn ask_for_sign(&self) -> bool {
+        let gave = !self.sign_wanted.replace(true);
+        self.wake();
+        gave
+    }
+
     fn wake(&self) {
-        if let Some(waker) = self.worker.borrow_mut().take() {
-            waker.wake();
-        }
+        self.worker.wake();
     }
 
     /// The next write that waits.
     pub(super) fn take_write(&self) -> Option<(ReplyTo, WritePart)> {
+        self.sign_wanted.set(false);
         self.writes.borrow_mut().pop_front()
     }
 
@@ -80,13 +89,43 @@ impl Inbox {
     }
 
     async fn poll<T>(&self, look: impl Fn() -> Option<T>) -> T {
-        poll_fn(|context| match look() {
-            Some(found) => Poll::Ready(found),
-            None => {
-                *self.worker.borrow_mut() = Some(context.waker().clone());
-                Poll::Pending
+        poll_fn(|context| {
+            self.sign_wanted.set(false);
+            match look() {
+                Some(found) => Poll::Ready(found),
+                None => {
+                    self.worker.keep(context);
+                    Poll::Pending
+                }
             }
         })
         .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::Context;
+
+    use super::*;
+    use crate::waiters::counted::check_one_waker_is_kept;
+
+    #[test]
+    fn a_worker_that_is_polled_gives_a_sign_and_one_that_is_not_gives_none() {
+        let inbox = Inbox::default();
+        let mut waiting = pin!(inbox.wait());
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        assert!(inbox.ask_for_sign(), "none was asked for before");
+        assert!(!inbox.ask_for_sign());
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        assert!(inbox.ask_for_sign());
+        assert!(!inbox.ask_for_sign());
+    }
+
+    #[test]
+    fn a_worker_is_kept_once_however_often_it_is_woken() {
+        check_one_waker_is_kept(Inbox::default().wait());
     }
 }

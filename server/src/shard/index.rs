@@ -10,15 +10,33 @@ use crate::cell::SeriesRef;
 use crate::cell::heap::heap_bytes;
 use crate::cell::pages::Pages;
 use crate::cell::series::LabelRef;
-use crate::model::Labels;
-use crate::shard::postings::Postings;
+use crate::model::encode_label;
+use crate::shard::postings::{Postings, set_bytes_max};
 
+/// A label name as the index numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct NameRef(u32);
+pub struct NameRef(pub u32);
+
+/// A moment of the index: what came later is told apart from what was there, though refs are used again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moment(u32);
+
+impl Moment {
+    /// Whether this lies before another one. Moments are some 2^31 new names and pairs apart at the most: far
+    /// more than come while one read goes on.
+    fn is_before(self, other: Self) -> bool {
+        other.0.wrapping_sub(self.0) as i32 > 0
+    }
+
+    fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+}
 
 #[derive(Debug, Default)]
 struct Name {
     text: Box<str>,
+    since: Moment,
     values: HashTable<LabelRef>,
     /// Counts up whenever the table's entries may have changed their places.
     places: Places,
@@ -46,22 +64,52 @@ pub enum Listed {
 }
 
 impl PairsListed {
+    /// A list with room for so many.
+    pub fn with_room(pairs: usize) -> Self {
+        Self { pairs: Vec::with_capacity(pairs), ..Self::default() }
+    }
+
     /// What was listed.
     pub fn into_pairs(self) -> Vec<LabelRef> {
         self.pairs
+    }
+
+    /// What was listed since this was asked last. A list that begins anew gives pairs again.
+    pub fn take_pairs(&mut self) -> Vec<LabelRef> {
+        std::mem::take(&mut self.pairs)
+    }
+}
+
+/// How far the names are listed.
+#[derive(Debug, Default)]
+pub struct NamesListed {
+    names: Vec<NameRef>,
+    next: u32,
+}
+
+impl NamesListed {
+    /// What was listed.
+    pub fn into_names(self) -> Vec<NameRef> {
+        self.names
     }
 }
 
 #[derive(Debug)]
 struct Pair {
     name: NameRef,
+    since: Moment,
     value: Box<str>,
     postings: Postings,
 }
 
 impl Default for Pair {
     fn default() -> Self {
-        Self { name: NameRef(0), value: Box::default(), postings: Postings::default() }
+        Self {
+            name: NameRef(0),
+            since: Moment::default(),
+            value: Box::default(),
+            postings: Postings::default(),
+        }
     }
 }
 
@@ -73,6 +121,8 @@ pub struct LabelIndex {
     pairs: Pages<Pair>,
     all: Postings,
     hasher: DefaultHashBuilder,
+    /// Moves on with each name and pair that is new.
+    now: Moment,
     text_bytes: usize,
     postings_bytes: usize,
     /// The names' tables of values.
@@ -87,13 +137,15 @@ impl LabelIndex {
             None => self.add_name(name)?,
         };
         let hash = self.hasher.hash_one(value);
+        let since = self.now.next();
         let pairs = &self.pairs;
         let Name { values, places, .. } = self.names.get_mut(name_ref.0);
         if let Some(found) = values.find(hash, |pair| &*pairs.get(pair.0).value == value) {
             return Some(*found);
         }
-        let pair = Pair { name: name_ref, value: value.into(), postings: Postings::default() };
+        let pair = Pair { name: name_ref, since, value: value.into(), postings: Postings::default() };
         let label = LabelRef(self.pairs.insert(pair)?);
+        self.now = since;
         self.text_bytes += heap_bytes(value.len());
         self.value_table_bytes -= heap_bytes(values.allocation_size());
         let (pairs, hasher) = (&self.pairs, &self.hasher);
@@ -108,8 +160,10 @@ impl LabelIndex {
     }
 
     fn add_name(&mut self, text: &str) -> Option<NameRef> {
-        let name = Name { text: text.into(), values: HashTable::new(), places: Places::default() };
+        let since = self.now.next();
+        let name = Name { text: text.into(), since, values: HashTable::new(), places: Places::default() };
         let name_ref = NameRef(self.names.insert(name)?);
+        self.now = since;
         self.by_name.insert(text.into(), name_ref);
         self.text_bytes += 2 * heap_bytes(text.len());
         Some(name_ref)
@@ -176,14 +230,57 @@ impl LabelIndex {
         }
     }
 
+    /// The present moment.
+    pub fn now(&self) -> Moment {
+        self.now
+    }
+
     /// Every series.
     pub fn all(&self) -> &RoaringBitmap {
         self.all.series()
     }
 
-    /// All label names, in no order that means something.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.by_name.keys().map(|name| &**name)
+    /// Lists the next names, of so many places. Names that come or go meanwhile may be in it or not.
+    pub fn list_names(&self, places: usize, listed: &mut NamesListed) -> Listed {
+        let end = self.names.end().min(listed.next.saturating_add(places as u32));
+        let places = (listed.next..end).map(NameRef);
+        listed.names.extend(places.filter(|name| !self.name(*name).is_empty()));
+        listed.next = end;
+        if end == self.names.end() { Listed::All } else { Listed::Part }
+    }
+
+    /// A name's text; empty for one that went since its ref was taken.
+    pub fn name(&self, name: NameRef) -> &str {
+        &self.names.get(name.0).text
+    }
+
+    /// The text of a name that was there at a moment. `None`: it went.
+    pub fn name_since(&self, name: NameRef, moment: Moment) -> Option<&str> {
+        let Name { text, since, .. } = self.names.get(name.0);
+        (!text.is_empty() && !moment.is_before(*since)).then_some(&**text)
+    }
+
+    /// The name of a pair.
+    pub fn name_of(&self, label: LabelRef) -> NameRef {
+        self.pairs.get(label.0).name
+    }
+
+    /// How many values a name has.
+    pub fn value_count(&self, name: &str) -> usize {
+        self.by_name.get(name).map_or(0, |name| self.names.get(name.0).values.len())
+    }
+
+    /// What a set of series takes at the most, in bytes.
+    pub fn set_bytes_max(&self) -> usize {
+        set_bytes_max(self.all.series())
+    }
+
+    /// Appends labels in their canonical form.
+    pub fn put_canonical(&self, labels: &[LabelRef], out: &mut Vec<u8>) {
+        for label in labels {
+            let (name, value) = self.text(*label);
+            encode_label(out, name.as_bytes(), value.as_bytes());
+        }
     }
 
     /// Lists the next pairs of a name, of so many places; none where no series has it. A list whose
@@ -193,7 +290,8 @@ impl LabelIndex {
         let name = self.names.get(name_ref.0);
         let of = Some((*name_ref, name.places));
         if listed.of != of {
-            *listed = PairsListed { of, ..PairsListed::default() };
+            listed.pairs.clear();
+            (listed.of, listed.next) = (of, 0);
         }
         let end = (listed.next + places).min(name.values.num_buckets());
         let found = (listed.next..end).filter_map(|place| name.values.get_bucket(place));
@@ -216,28 +314,40 @@ impl LabelIndex {
         (&self.names.get(pair.name.0).text, &pair.value)
     }
 
+    /// The value of a pair that was there at a moment. `None`: it went.
+    pub fn value_since(&self, label: LabelRef, moment: Moment) -> Option<&str> {
+        self.pair_since(label, moment).map(|pair| &*pair.value)
+    }
+
+    fn pair_since(&self, label: LabelRef, moment: Moment) -> Option<&Pair> {
+        let pair = self.pairs.get(label.0);
+        // No label has an empty value.
+        (!pair.value.is_empty() && !moment.is_before(pair.since)).then_some(pair)
+    }
+
     /// The series of a pair.
     pub fn postings(&self, label: LabelRef) -> &RoaringBitmap {
         self.pairs.get(label.0).postings.series()
     }
 
-    /// Label refs as text, in their order.
-    pub fn labels_of(&self, labels: &[LabelRef]) -> Labels {
-        let text = |label: &LabelRef| {
-            let (name, value) = self.text(*label);
-            (name.into(), value.into())
-        };
-        Labels(labels.iter().map(text).collect())
-    }
-
-    /// How two label sets are ordered: by names and values in turn, as remote read wants them.
-    pub fn compare(&self, a: &[LabelRef], b: &[LabelRef]) -> Ordering {
+    /// How two label sets of a moment are ordered: by names and values in turn, as remote read wants them. What
+    /// went since then comes first, so that a sort that goes on meanwhile keeps the order of all that stays.
+    pub fn compare(&self, a: &[LabelRef], b: &[LabelRef], moment: Moment) -> Ordering {
         for (left, right) in a.iter().zip(b) {
             if left != right {
-                return self.text(*left).cmp(&self.text(*right));
+                return self.compare_pairs(*left, *right, moment);
             }
         }
         a.len().cmp(&b.len())
+    }
+
+    fn compare_pairs(&self, a: LabelRef, b: LabelRef, moment: Moment) -> Ordering {
+        match (self.pair_since(a, moment), self.pair_since(b, moment)) {
+            (Some(left), Some(right)) if left.name == right.name => left.value.cmp(&right.value),
+            // Each name is there once.
+            (Some(left), Some(right)) => self.name(left.name).cmp(self.name(right.name)),
+            (left, right) => left.is_some().cmp(&right.is_some()).then(a.0.cmp(&b.0)),
+        }
     }
 
     /// Names held.
@@ -351,13 +461,34 @@ mod tests {
     }
 
     #[test]
+    fn what_went_since_a_moment_comes_first_whatever_its_ref_serves_now() {
+        let mut index = LabelIndex::default();
+        let gone =
+            [(1, "g"), (2, "h")].map(|(series, pod)| (series, add(&mut index, series, &[("pod", pod)])));
+        let stays = add(&mut index, 3, &[("pod", "a")]);
+        let moment = index.now();
+        gone.iter().for_each(|(series, labels)| index.remove(SeriesRef(*series), labels));
+        let later = add(&mut index, 4, &[("pod", "zzz")]);
+        let [first, second] = gone.map(|(_, labels)| labels);
+        assert!(later == first || later == second, "the ref is used again");
+        for went in [&first, &second] {
+            assert_eq!(index.compare(went, &stays, moment), Ordering::Less);
+            assert_eq!(index.value_since(went[0], moment), None);
+        }
+        assert_eq!(index.compare(&first, &second, moment), first[0].0.cmp(&second[0].0));
+        assert_eq!(index.value_since(stays[0], moment), Some("a"));
+        assert_eq!(index.value_since(later[0], index.now()), Some("zzz"));
+    }
+
+    #[test]
     fn label_sets_are_ordered_as_text() {
         let mut index = LabelIndex::default();
         let b = add(&mut index, 1, &[("a", "2")]);
         let a = add(&mut index, 2, &[("a", "1"), ("b", "1")]);
         let c = add(&mut index, 3, &[("a", "2"), ("b", "0")]);
-        assert_eq!(index.compare(&a, &b), Ordering::Less);
-        assert_eq!(index.compare(&b, &c), Ordering::Less);
-        assert_eq!(index.compare(&c, &c), Ordering::Equal);
+        let compare = |left: &[LabelRef], right: &[LabelRef]| index.compare(left, right, index.now());
+        assert_eq!(compare(&a, &b), Ordering::Less);
+        assert_eq!(compare(&b, &c), Ordering::Less);
+        assert_eq!(compare(&c, &c), Ordering::Equal);
     }
 }

@@ -13,6 +13,18 @@ use crate::wal::{Journal, Log};
 /// Series that are looked at between two looks at the slice.
 const STEP: u32 = 64;
 
+/// Series that are asked for the time that a shard has reached.
+const ASKED_MAX: u32 = 1000;
+
+/// How retention stands to the wall clock.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RetentionState {
+    /// How far the time that it goes by is behind the wall clock, in ms.
+    pub behind_ms: u64,
+    /// How often the wall clock was found far ahead since the start.
+    pub jumps: u64,
+}
+
 /// Goes over all series once and drops what lies before `horizon_ms`: whole sealed chunks, and
 /// series whose newest sample is older.
 pub async fn retain<H: Host, L: Log>(shard: &Rc<RefCell<Shard>>, log: &L, host: &H, horizon_ms: i64) {
@@ -44,6 +56,22 @@ pub async fn make_memory_ahead<H: Host>(shard: &Rc<RefCell<Shard>>, host: &H) {
 }
 
 impl Shard {
+    /// The time, in ms, that half of the series have reached with their newest samples: a few whose sender's
+    /// clock is wrong, and this node's own series, say nothing. `None` without series.
+    pub fn time_reached_ms(&self) -> Option<i64> {
+        let end = self.store.end();
+        let asked = (0..end).step_by(end.div_ceil(ASKED_MAX).max(1) as usize).map(SeriesRef);
+        let there = asked.filter(|series| self.index.all().contains(series.0));
+        let mut newest: Vec<i64> = there.map(|series| self.store.newest_ms(series)).collect();
+        newest.sort_unstable();
+        newest.get(newest.len() / 2).copied()
+    }
+
+    /// Says how retention stands to the wall clock.
+    pub fn note_retention(&mut self, state: RetentionState) {
+        self.counters.retention = state;
+    }
+
     /// None where memory is short, and at most half of the room that is left for series: it counts as held.
     fn wanted_ahead(&mut self) -> usize {
         let wanted = self.store.wanted_ahead();

@@ -11,18 +11,21 @@ use crate::shard::Shard;
 /// Tells from a shard's memory what is to be refused.
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryGate {
+    /// New series stop short of it.
     budget_bytes: usize,
+    /// The samples of known series may fill it.
+    known_bytes: usize,
     pressure: MemoryPressure,
 }
 
 impl Default for MemoryGate {
     fn default() -> Self {
-        Self { budget_bytes: usize::MAX, pressure: MemoryPressure::Ample }
+        Self { budget_bytes: usize::MAX, known_bytes: usize::MAX, pressure: MemoryPressure::Ample }
     }
 }
 
 impl MemoryGate {
-    /// What may be held.
+    /// What may be held, but for the samples of known series, which may go beyond it.
     pub fn budget_bytes(&self) -> usize {
         self.budget_bytes
     }
@@ -41,7 +44,7 @@ impl MemoryGate {
     #[inline]
     fn look(&mut self, held_bytes: usize) -> MemoryPressure {
         let percent = self.budget_bytes / 100;
-        let full = self.budget_bytes;
+        let full = self.known_bytes;
         let no_new_series = percent * NEW_SERIES_PERCENT;
         let recovered = percent * RECOVERY_PERCENT;
         let is_at_least = |level: MemoryPressure, bytes: usize| {
@@ -62,7 +65,14 @@ impl MemoryGate {
 impl Shard {
     /// What the shard may hold from now on. What it holds above that stays until retention drops it.
     pub fn set_memory_budget(&mut self, bytes: usize) {
+        self.set_memory_budgets(bytes, bytes);
+    }
+
+    /// The same, and what the samples of known series may fill, which is more or less as the process has
+    /// room.
+    pub fn set_memory_budgets(&mut self, bytes: usize, known_bytes: usize) {
         self.memory.budget_bytes = bytes;
+        self.memory.known_bytes = known_bytes;
         self.memory.look(self.memory_bytes().total());
     }
 
@@ -105,7 +115,8 @@ mod tests {
 
     /// The pressure at each of these fills in turn, in parts in a thousand of the budget.
     fn check(steps: &[(usize, MemoryPressure)]) {
-        let mut gate = MemoryGate { budget_bytes: 1_000_000, ..MemoryGate::default() };
+        let mut gate =
+            MemoryGate { budget_bytes: 1_000_000, known_bytes: 1_000_000, ..MemoryGate::default() };
         for (held, expect) in steps {
             assert_eq!(gate.look(held * 1000), *expect, "at {held} in {steps:?}");
         }
@@ -122,6 +133,18 @@ mod tests {
         check(&[(1000, Full), (980, Full), (969, NoNewSeries), (999, NoNewSeries), (1000, Full)]);
         check(&[(900, NoNewSeries), (880, NoNewSeries), (869, Ample), (899, Ample), (900, NoNewSeries)]);
         check(&[(1000, Full), (500, Ample)]);
+    }
+
+    #[test]
+    fn known_series_go_on_beyond_what_new_ones_stop_short_of() {
+        let mut gate = MemoryGate { budget_bytes: 1000, known_bytes: 1500, ..MemoryGate::default() };
+        assert_eq!(
+            [899, 900, 1499, 1500].map(|held| gate.look(held)),
+            [Ample, NoNewSeries, NoNewSeries, Full]
+        );
+        // The process has no room, though the shard holds little.
+        gate.known_bytes = 100;
+        assert_eq!(gate.look(100), Full);
     }
 
     #[test]

@@ -4,7 +4,6 @@
 //! reads in slices, maintenance) stands in [`worker`], [`read`] and [`maintenance`].
 pub mod append;
 mod arrival;
-pub mod cardinality;
 pub mod checkpoint;
 mod departure;
 mod handoff;
@@ -12,14 +11,14 @@ pub mod inbox;
 pub mod index;
 pub mod load;
 pub mod maintenance;
-pub mod matching;
 pub mod memory;
 pub mod ownership;
 mod postings;
+pub mod pulses;
 pub mod read;
 pub mod restore;
-pub mod select;
 mod series_limit;
+pub mod singles;
 mod stats;
 
 pub mod worker;
@@ -31,18 +30,22 @@ mod tests;
 
 use crate::cell::{Cell, SeriesRef, SeriesStore};
 use crate::limits::CELL_COUNT;
-use crate::model::{CellId, Epoch, Labels, RefusedCounts, SeriesId, ShardId};
+use crate::model::{CellId, RefusedCounts, SeriesId, ShardId};
 use crate::shard::arrival::Arrival;
 use crate::shard::checkpoint::CheckpointWish;
 use crate::shard::departure::Departure;
 use crate::shard::memory::MemoryGate;
 use crate::shard::ownership::Ownership;
 use crate::shard::series_limit::SeriesLimit;
+use crate::shard::singles::Singles;
 use crate::wal::{Journal, RefReuse};
 
 pub use crate::host::Host;
 pub use inbox::{Inbox, ReplyTo};
 pub use index::LabelIndex;
+pub use maintenance::RetentionState;
+pub use pulses::Pulses;
+pub use read::Reads;
 pub use worker::Worker;
 
 /// One core's data. It lives behind an `Rc` on its core.
@@ -56,6 +59,7 @@ pub struct Shard {
     table_bytes: usize,
     memory: MemoryGate,
     series_limit: SeriesLimit,
+    singles: Singles,
     /// Refs of removed series that the log may still name.
     removed: Vec<SeriesRef>,
     checkpoints: CheckpointWish,
@@ -63,9 +67,6 @@ pub struct Shard {
     range_ms: Option<(i64, i64)>,
     counters: Counters,
     loads: load::LoadMeter,
-    selects: select::OpenSelects,
-    /// The epochs of the reads that are under way.
-    reading: Vec<Epoch>,
     ownership: Ownership,
     /// The cell that leaves the shard.
     departure: Option<Departure>,
@@ -85,10 +86,11 @@ struct Counters {
     refused: RefusedCounts,
     series_created: u64,
     series_expired: u64,
+    retention: RetentionState,
+    series_evicted: u64,
     parts: u64,
     parts_refused: u64,
     commits: u64,
-    reads: u64,
     busy_us: u64,
 }
 
@@ -104,22 +106,16 @@ impl Shard {
             table_bytes: 0,
             memory: MemoryGate::default(),
             series_limit: SeriesLimit::new(series_max),
+            singles: Singles::default(),
             removed: Vec::new(),
             checkpoints: CheckpointWish::default(),
             range_ms: None,
             counters: Counters::default(),
             loads: load::LoadMeter::default(),
-            selects: select::OpenSelects::default(),
-            reading: Vec::new(),
             ownership: Ownership::default(),
             departure: None,
             arrival: None,
         }
-    }
-
-    /// The labels of a held series as text.
-    pub(crate) fn labels(&self, series: SeriesRef) -> Labels {
-        self.index.labels_of(self.store.labels(series))
     }
 
     /// Whether a cell is the shard's.
@@ -150,6 +146,7 @@ impl Shard {
         self.table_bytes += table.bytes();
         let labels = self.store.remove(series);
         self.index.remove(series, &labels);
+        self.singles.forget(series);
         id
     }
 

@@ -59,6 +59,13 @@ impl Postings {
     }
 }
 
+/// What a set of some of these series takes at the most: a bitmap for each part that has any.
+pub fn set_bytes_max(all: &RoaringBitmap) -> usize {
+    const BITMAP_BYTES: usize = 8 << 10;
+
+    all.statistics().n_containers as usize * (BITMAP_BYTES + CONTAINER_BYTES)
+}
+
 fn bitmap_bytes(bitmap: &RoaringBitmap) -> usize {
     let found = bitmap.statistics();
     let containers = found.n_containers as usize;

@@ -15,21 +15,22 @@ use futures::executor::block_on;
 use crate::clock::Clock;
 use crate::host::{Alone, Host};
 use crate::message::{
-    Correlation, LabelSource, LabelSpan, PartPool, PartSeries, Question, ReadError, ReadReply, ReadRequest,
-    Remaining, SelectContent, SelectedSeries, Selection, ShardReply, ShardRequest, WriteBody, WritePart,
+    Correlation, LabelSource, LabelSpan, PartPool, PartSeries, Question, Read, ReadError, ReadRequest,
+    ReadTicket, Selection, ShardReply, ShardRequest, Wanted, WriteBody, WritePart,
 };
-use crate::model::{Epoch, Labels, MatchOp, Matcher, RefusedReason, Sample, SeriesIdHasher, ShardId};
+use crate::model::{Epoch, Labels, RefusedReason, Sample, SeriesIdHasher, ShardId};
 use crate::shard::append::{PartOutcome, TimeBounds};
-use crate::shard::{Inbox, ReplyTo, Shard, Worker, maintenance, read};
+use crate::shard::read::tests::select;
+use crate::shard::{Inbox, Reads, ReplyTo, Shard, Worker, maintenance};
 use crate::wal::{Durable, Log, LogError, LogReport, MemoryLog, NoJournal};
 
-const EVER: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX };
+pub(super) const EVER: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX };
 
-fn shard() -> Rc<RefCell<Shard>> {
+pub(super) fn shard() -> Rc<RefCell<Shard>> {
     Rc::new(RefCell::new(Shard::new(ShardId(0), usize::MAX)))
 }
 
-fn labels(pairs: &[(&str, &str)]) -> Labels {
+pub(super) fn labels(pairs: &[(&str, &str)]) -> Labels {
     Labels::from_pairs(pairs.iter().copied())
 }
 
@@ -48,137 +49,23 @@ fn encode(series: &[(Labels, Vec<Sample>)]) -> (WriteBody, Vec<PartSeries>, Vec<
 }
 
 /// Appends one part.
-fn append(shard: &Rc<RefCell<Shard>>, bounds: TimeBounds, series: &[(Labels, Vec<Sample>)]) -> PartOutcome {
+pub(super) fn append(
+    shard: &Rc<RefCell<Shard>>,
+    bounds: TimeBounds,
+    series: &[(Labels, Vec<Sample>)],
+) -> PartOutcome {
     let (body, entries, samples) = encode(series);
     shard.borrow_mut().append(&body, &entries, &samples, bounds, &mut NoJournal)
 }
 
-fn scrape(count: usize, at_ms: i64) -> Vec<(Labels, Vec<Sample>)> {
+pub(super) fn scrape(count: usize, at_ms: i64) -> Vec<(Labels, Vec<Sample>)> {
     let series = |i: usize| labels(&[("__name__", "up"), ("instance", &format!("i{i:05}")), ("job", "node")]);
     (0..count).map(|i| (series(i), vec![Sample::new(at_ms, i as f64)])).collect()
 }
 
-fn ask(shard: &Rc<RefCell<Shard>>, request: ReadRequest) -> ReadReply {
-    *block_on(read::answer(Rc::clone(shard), Alone, Epoch::FIRST, request)).unwrap()
-}
-
-fn selection(matchers: &[(&str, MatchOp, &str)]) -> Selection {
-    let matchers = matchers.iter().map(|(n, op, v)| Matcher::new(n, *op, v).unwrap());
-    Selection { matchers: matchers.collect(), min_ms: i64::MIN, max_ms: i64::MAX }
-}
-
-fn select(
-    shard: &Rc<RefCell<Shard>>,
-    matchers: &[(&str, MatchOp, &str)],
-    bytes: usize,
-) -> Vec<SelectedSeries> {
-    let ReadReply::Selected(select, _) =
-        ask(shard, ReadRequest::Select(selection(matchers), SelectContent::Chunks))
-    else {
-        panic!("a select is opened");
-    };
-    let mut all = Vec::new();
-    loop {
-        let ReadReply::Series(series, remaining) = ask(shard, ReadRequest::Fetch { select, bytes }) else {
-            panic!("a select is fetched");
-        };
-        all.extend(series);
-        if remaining == Remaining::Nothing {
-            return all;
-        }
-    }
-}
-
-#[test]
-fn series_come_back_sorted_whole_and_in_batches() {
-    let shard = shard();
-    for t in 0..200 {
-        assert_eq!(append(&shard, EVER, &scrape(700, t * 15_000)).written, 700);
-    }
-    for bytes in [1, 10_000, usize::MAX] {
-        let all = select(&shard, &[("job", MatchOp::Equal, "node")], bytes);
-        assert_eq!(all.len(), 700);
-        assert!(all.is_sorted_by(|a, b| a.labels < b.labels));
-        let samples: usize = all.iter().flat_map(|s| &s.chunks).map(|c| c.count()).sum();
-        assert_eq!(samples, 700 * 200);
-    }
-    assert_eq!(shard.borrow().stats().open_selects, 0);
-}
-
-#[test]
-fn selects_have_bounded_memory_all_together_but_one_always_fits() {
-    let shard = shard();
-    append(&shard, EVER, &scrape(1000, 0));
-    shard.borrow_mut().set_select_bytes_max(30_000);
-    let open = |matchers: &[(&str, MatchOp, &str)]| {
-        let request = ReadRequest::Select(selection(matchers), SelectContent::Chunks);
-        match *block_on(read::answer(Rc::clone(&shard), Alone, Epoch::FIRST, request))? {
-            ReadReply::Selected(select, _) => Ok(select),
-            other => panic!("{other:?}"),
-        }
-    };
-    let (all, one) = ([("job", MatchOp::Equal, "node")], [("instance", MatchOp::Equal, "i00007")]);
-    let first = open(&all).unwrap();
-    assert_eq!(shard.borrow().select_bytes(), 12_000);
-    assert_eq!(open(&all), Err(ReadError::SelectsTooLarge), "twice as much while it is sorted");
-    let small = open(&one).unwrap();
-    assert_eq!(shard.borrow().stats().select_bytes, 12_012);
-    ask(&shard, ReadRequest::Close(first));
-    let second = open(&all).unwrap();
-    ask(&shard, ReadRequest::Close(second));
-    ask(&shard, ReadRequest::Close(small));
-    assert_eq!(shard.borrow().select_bytes(), 0);
-    shard.borrow_mut().set_select_bytes_max(1);
-    assert!(open(&all).is_ok(), "a lone one");
-}
-
-#[test]
-fn matchers_mean_what_prometheus_means() {
-    let shard = shard();
-    let all = [
-        labels(&[("__name__", "a"), ("env", "prod"), ("x", "1")]),
-        labels(&[("__name__", "a"), ("env", "dev")]),
-        labels(&[("__name__", "b")]),
-    ];
-    let one = |l: &Labels| (l.clone(), vec![Sample::new(1, 1.0)]);
-    append(&shard, EVER, &all.iter().map(one).collect::<Vec<_>>());
-    let check = |matchers: &[(&str, MatchOp, &str)], expect: &[usize]| {
-        let found: Vec<Labels> = select(&shard, matchers, 1 << 20).into_iter().map(|s| s.labels).collect();
-        let mut expect: Vec<Labels> = expect.iter().map(|i| all[*i].clone()).collect();
-        expect.sort();
-        assert_eq!(found, expect, "{matchers:?}");
-    };
-    use MatchOp::*;
-    check(&[("__name__", Equal, "a")], &[0, 1]);
-    check(&[("__name__", Equal, "a"), ("env", Equal, "dev")], &[1]);
-    check(&[("__name__", Equal, "c")], &[]);
-    check(&[("env", Equal, "")], &[2]);
-    check(&[("env", NotEqual, "")], &[0, 1]);
-    check(&[("env", NotEqual, "prod")], &[1, 2]);
-    check(&[("env", Regex, "prod|dev")], &[0, 1]);
-    check(&[("env", Regex, "|dev")], &[1, 2]);
-    check(&[("env", NotRegex, "p.*")], &[1, 2]);
-    check(&[("env", NotRegex, ".+"), ("__name__", Regex, "a|b")], &[2]);
-    check(&[("nowhere", Regex, ".*")], &[0, 1, 2]);
-    check(&[("nowhere", NotEqual, "")], &[]);
-    check(&[], &[0, 1, 2]);
-}
-
-#[test]
-fn names_and_values_are_those_of_the_series_that_match() {
-    let shard = shard();
-    append(&shard, EVER, &scrape(3, 1000));
-    let strings = |request| match ask(&shard, request) {
-        ReadReply::Strings(strings) => strings.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        other => panic!("{other:?}"),
-    };
-    let everything = selection(&[]);
-    assert_eq!(strings(ReadRequest::LabelNames(everything.clone())), ["__name__", "instance", "job"]);
-    assert_eq!(strings(ReadRequest::LabelValues("job".into(), everything)), ["node"]);
-    let some = selection(&[("instance", MatchOp::Regex, "i0000[12]")]);
-    assert_eq!(strings(ReadRequest::LabelValues("instance".into(), some.clone())), ["i00001", "i00002"]);
-    let later = Selection { min_ms: 2000, ..some };
-    assert!(strings(ReadRequest::LabelNames(later)).is_empty());
+/// All series that the shard holds.
+fn all(shard: &Rc<RefCell<Shard>>) -> Vec<(Labels, usize)> {
+    select(shard, &Reads::new(usize::MAX), &[], 1 << 20)
 }
 
 #[test]
@@ -195,7 +82,7 @@ fn a_refused_sample_takes_nothing_of_its_neighbours() {
         [(RefusedReason::OutOfOrder, 2), (RefusedReason::TooOld, 4), (RefusedReason::TooFarInFuture, 4)];
     assert_eq!(counts, expect);
     assert_eq!(refusals.example.unwrap().1, r#"{__name__="a"}"#);
-    assert_eq!(select(&shard, &[], 1 << 20).len(), 2);
+    assert_eq!(all(&shard).len(), 2);
 }
 
 #[test]
@@ -282,6 +169,7 @@ fn work(
     let sent = Rc::clone(&replies);
     let worker = Worker {
         shard: Rc::clone(&shard),
+        reads: Reads::new(usize::MAX),
         inbox,
         log: MemoryLog::default(),
         host: Alone,
@@ -312,8 +200,8 @@ impl Log for HeldLog {
         self.log.journal()
     }
 
-    fn report(&self) -> LogReport {
-        self.log.report()
+    fn report(&self, now_us: u64) -> LogReport {
+        self.log.report(now_us)
     }
 
     async fn commit(&self) -> Result<Durable, LogError> {
@@ -333,6 +221,7 @@ fn a_question_is_answered_while_a_write_waits_for_the_disk() {
     let sent = Rc::clone(&replies);
     let worker = Worker {
         shard: shard(),
+        reads: Reads::new(usize::MAX),
         inbox: Rc::clone(&inbox),
         log: log.clone(),
         host: Alone,
@@ -396,13 +285,14 @@ fn a_read_that_panics_is_answered_once_and_no_handoff_waits_for_it() {
     let all = Selection { matchers: Arc::new([]), min_ms: 0, max_ms: 2000 };
     let replies: Rc<RefCell<Vec<ShardReply>>> = Rc::default();
     let (inbox, sent) = (Rc::new(Inbox::default()), Rc::clone(&replies));
-    inbox.push(
-        NOBODY,
-        ShardRequest::Ask(Question::Read(Epoch::FIRST, Box::new(ReadRequest::LabelNames(all)))),
-    );
+    let request = ReadRequest::Open { selection: all, wanted: Wanted::LabelNames, bytes: 1 };
+    let read = Read { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, request };
+    inbox.push(NOBODY, ShardRequest::Ask(Question::Read(Box::new(read))));
     inbox.close();
+    let reads = Reads::new(usize::MAX);
     let worker = Worker {
         shard: Rc::clone(&shard),
+        reads: Rc::clone(&reads),
         inbox,
         log: MemoryLog::default(),
         host: Panicking,
@@ -414,7 +304,8 @@ fn a_read_that_panics_is_answered_once_and_no_handoff_waits_for_it() {
     block_on(worker.run());
     let replies = replies.take();
     assert!(matches!(&replies[..], [ShardReply::Read(Err(ReadError::Panicked))]), "{replies:?}");
-    assert!(shard.borrow().reading.is_empty());
+    assert!(!reads.is_any_before(Epoch::FIRST.next()));
+    assert_eq!(reads.bytes(), 0);
 }
 
 #[test]
@@ -440,7 +331,7 @@ fn a_retried_part_is_accepted_and_stored_once() {
         assert_eq!(append(&shard, EVER, &scrape(50, t)).written, 50);
     }
     assert_eq!(shard.borrow().stats().already, 100);
-    let samples: usize = select(&shard, &[], 1 << 20).iter().flat_map(|s| &s.chunks).map(|c| c.count()).sum();
+    let samples: usize = all(&shard).iter().map(|(_, samples)| samples).sum();
     assert_eq!(samples, 100);
 }
 
@@ -453,7 +344,21 @@ fn series_that_retention_drops_leave_nothing_behind() {
     let stats = shard.borrow().stats();
     assert_eq!((stats.series, stats.series_expired, stats.label_pairs), (10, 2990, 12));
     assert_eq!(append(&shard, EVER, &scrape(3000, 60_000)).written, 3000);
-    assert_eq!(select(&shard, &[], 1 << 20).len(), 3000);
+    assert_eq!(all(&shard).len(), 3000);
+}
+
+#[test]
+fn a_shard_has_reached_the_time_that_half_of_its_series_have() {
+    let shard = shard();
+    let check = |reached| assert_eq!(shard.borrow().time_reached_ms(), reached);
+    check(None);
+    append(&shard, EVER, &scrape(3000, 1000));
+    check(Some(1000));
+    // A clock that is days ahead gives the node's own series its time.
+    append(&shard, EVER, &scrape(1000, 1_000_000));
+    check(Some(1000));
+    append(&shard, EVER, &scrape(3000, 2_000_000));
+    check(Some(2_000_000));
 }
 
 /// Five per cent of the targets are replaced in each half hour, over days of simulated time: what

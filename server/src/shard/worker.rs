@@ -12,12 +12,12 @@ use futures::future::{Either, select};
 use crate::clock::Clock;
 use crate::limits::FUTURE_MS_MAX;
 use crate::message::{
-    CoreStats, HandoffRequest, MovedSeries, PartSeries, Question, ReadError, ReadRequest, ShardReply,
-    ShardStats, WriteAck, WritePart,
+    CoreStats, HandoffRequest, MovedSeries, PartSeries, Question, Read, ReadError, ShardReply, ShardStats,
+    WriteAck, WritePart,
 };
-use crate::model::{Epoch, Sample};
+use crate::model::Sample;
 use crate::shard::append::{PartOutcome, TimeBounds};
-use crate::shard::{Host, Inbox, ReplyTo, Shard, handoff, read};
+use crate::shard::{Host, Inbox, Reads, ReplyTo, Shard, handoff};
 use crate::wal::{Durable, Log, LogError};
 
 /// Samples after which a group is committed, though more waits. A commit costs what a thousand
@@ -35,6 +35,8 @@ const PIECE_SERIES: usize = 4096;
 pub struct Worker<L, H, R> {
     /// The shard.
     pub shard: Rc<RefCell<Shard>>,
+    /// Its reads.
+    pub reads: Rc<Reads>,
     /// Its requests.
     pub inbox: Rc<Inbox>,
     /// Its log.
@@ -103,7 +105,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     /// Answers a question, or sends it on its way.
     fn answer(&self, from: ReplyTo, question: Question) {
         match question {
-            Question::Read(epoch, request) => self.spawn_read(from, epoch, *request),
+            Question::Read(read) => self.spawn_read(from, *read),
             Question::Handoff(request) => self.take_step(from, *request),
             Question::Checkpoint => (self.reply)(from, self.ask_checkpoint()),
             Question::Stats => (self.reply)(from, ShardReply::Stats(Box::new(self.stats()))),
@@ -184,27 +186,30 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     fn take_step(&self, from: ReplyTo, request: HandoffRequest) {
         let reply = self.reply.clone();
         let answer = move |taken| reply(from, ShardReply::Handoff(Box::new(taken)));
-        handoff::take_step(&self.shard, &self.log, &self.host, request, answer);
+        handoff::take_step(&self.shard, &self.reads, &self.log, &self.host, request, answer);
     }
 
-    fn spawn_read(&self, from: ReplyTo, epoch: Epoch, request: ReadRequest) {
-        let (shard, reply) = (Rc::clone(&self.shard), self.reply.clone());
+    fn spawn_read(&self, from: ReplyTo, read: Read) {
+        let (shard, reads, reply) = (Rc::clone(&self.shard), Rc::clone(&self.reads), self.reply.clone());
         self.host.spawn_background(move |host| async move {
             let reply = ReadReplier { reply, from };
-            let answer = read::answer(shard, host, epoch, request).await;
+            let answer = reads.answer(shard, host, read).await;
             (reply.reply)(from, ShardReply::Read(answer));
         });
     }
 
     fn ask_checkpoint(&self) -> ShardReply {
-        let written = self.log.report().counts.checkpoints;
+        let written = self.log.report(self.host.monotonic_us()).counts.checkpoints;
         ShardReply::CheckpointAsked(self.shard.borrow_mut().checkpoints.ask(written))
     }
 
     fn stats(&self) -> CoreStats {
         let mut stats = (self.core_stats)(self.shard.borrow().stats());
+        stats.shard.reads = self.reads.begun();
+        stats.shard.open_selects = self.reads.cursors();
+        stats.shard.select_bytes = self.reads.bytes();
         stats.shard.queued = self.inbox.len();
-        stats.shard.log = self.log.report();
+        stats.shard.log = self.log.report(self.host.monotonic_us());
         stats
     }
 

@@ -85,16 +85,17 @@ async fn make_whole<D: Disk>(place: &SegmentPlace<D>, file: D::File, first: Lsn)
 }
 
 /// Lets go of what a checkpoint has made superfluous: older checkpoints, and segments whose groups
-/// all come before `first`.
+/// all come before `first`; spares of `spare_bytes_max` together stay.
 pub async fn let_go<D: Disk>(
     place: &SegmentPlace<D>,
     shelf: &Rc<RefCell<Shelf>>,
     first: Lsn,
+    spare_bytes_max: u64,
 ) -> Result<(), DiskError> {
     for name in place.disk.list(&place.dir).await? {
         if parse_checkpoint_name(&name).is_some_and(|older| older < first) {
             place.disk.remove(&place.path(&name)).await?;
         }
     }
-    recycle(place, shelf, Lsn(first.0 - 1)).await
+    recycle(place, shelf, Lsn(first.0 - 1), spare_bytes_max).await
 }

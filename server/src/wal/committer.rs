@@ -20,6 +20,9 @@ const FULL_DISK_RETRY: Duration = Duration::from_millis(500);
 /// How far the disk may be behind memory where writes are acknowledged from memory.
 const MEMORY_ACK_INTERVAL: Duration = Duration::from_millis(500);
 
+/// How often it is looked whether the disk answers.
+const HANG_LOOK: Duration = Duration::from_secs(1);
+
 /// Opens a log behind the groups up to `last`, and starts what commits its groups until it is closed.
 /// A full disk is no error: the log is then open once there is room.
 pub async fn start<D: Disk, H: Host>(
@@ -37,34 +40,55 @@ pub async fn start<D: Disk, H: Host>(
     }
     host.spawn_essential(run(log.clone(), segments, host.clone()));
     host.spawn_essential(commit_behind(log.clone(), ack, host.clone()));
+    host.spawn_essential(look_for_hangs(log.clone(), host.clone()));
     Ok(())
 }
 
 /// Commits a log's groups until it is closed or fails.
 async fn run<D: Disk, H: Host>(log: DiskLog, mut segments: Segments<D, H>, host: H) {
-    commit_groups(&log, &mut segments, &host).await;
+    if commit_groups(&log, &mut segments, &host).await == Ended::Whole {
+        segments.note_closing(log.durable()).await;
+    }
     segments.close().await;
     log.end();
 }
 
-async fn commit_groups<D: Disk, H: Host>(log: &DiskLog, segments: &mut Segments<D, H>, host: &H) {
-    while !segments.has_begun() && !log.is_closing() {
+/// How a log ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// All that it took is on disk.
+    Whole,
+    /// Not all of it.
+    Failed,
+}
+
+async fn commit_groups<D: Disk, H: Host>(log: &DiskLog, segments: &mut Segments<D, H>, host: &H) -> Ended {
+    while !segments.has_begun() && !log.is_closing() && !log.has_failed() {
         match segments.begin().await {
+            Ok(()) if log.has_failed() => {}
             Ok(()) => log.stand(Ok(())),
             Err(error) if error.is_full() => wait_for_room(log, host, &error).await,
-            Err(error) => return fail(log, &error),
+            Err(error) => {
+                fail(log, &error);
+                return Ended::Failed;
+            }
         }
     }
     let mut group = Group::default();
     while log.wait_for_work().await == Work::Group {
         let lsn = log.take_group(&mut group);
         if !write_group(log, segments, host, lsn, &mut group).await {
-            return;
+            return Ended::Failed;
+        }
+        // Somebody may have found out meanwhile that it went nowhere.
+        if log.has_failed() {
+            return Ended::Failed;
         }
         group.clear();
         log.committed(lsn);
         segments.look_ahead();
     }
+    if segments.has_begun() && !log.has_failed() { Ended::Whole } else { Ended::Failed }
 }
 
 /// Asks for commits in turn where nobody waits for them.
@@ -80,6 +104,14 @@ async fn commit_behind<H: Host>(log: DiskLog, ack: AckMode, host: H) {
     }
 }
 
+/// Looks again and again whether the disk answers. Beside the commits, so that none arms a timer.
+async fn look_for_hangs<H: Host>(log: DiskLog, host: H) {
+    while log.sets_out_or_ends().await {
+        host.sleep(HANG_LOOK).await;
+        log.look_for_hang(host.monotonic_us());
+    }
+}
+
 /// Writes a group, waiting out a full disk. Tells whether it is durable.
 async fn write_group<D: Disk, H: Host>(
     log: &DiskLog,
@@ -91,7 +123,9 @@ async fn write_group<D: Disk, H: Host>(
     loop {
         let began_us = host.monotonic_us();
         let hurry = host.hurry();
+        log.sets_out(began_us);
         let written = segments.write(lsn, group).await;
+        log.has_arrived();
         drop(hurry);
         match written {
             Ok(bytes) => {
@@ -111,6 +145,9 @@ async fn write_group<D: Disk, H: Host>(
                 return false;
             }
         }
+        if log.has_failed() {
+            return false;
+        }
         if log.is_closing() {
             tracing::error!("the disk stayed full to the end: what was not acknowledged is not on disk");
             return false;
@@ -120,12 +157,15 @@ async fn write_group<D: Disk, H: Host>(
 
 fn fail(log: &DiskLog, error: &DiskError) {
     tracing::error!(%error, "the write-ahead log failed; no writes are taken in until a restart");
-    log.stand(Err(LogError::Failed(error.to_string().into())));
+    log.fail(&error.to_string());
 }
 
 async fn wait_for_room<H: Host>(log: &DiskLog, host: &H, error: &DiskError) {
     crate::warn_limited!(%error, "the disk is full; writes are refused until there is room");
     log.count(|counts| counts.full_disk += 1);
+    if log.has_failed() {
+        return;
+    }
     log.stand(Err(LogError::Full(error.to_string().into())));
     host.sleep(FULL_DISK_RETRY).await;
 }

@@ -34,6 +34,12 @@ impl LogHealth {
         faults.first().map(|fault| ShutLogs { count: faults.len(), fault: fault.clone() })
     }
 
+    /// Whether the disk of any log doesn't answer.
+    pub fn is_any_hung(&self) -> bool {
+        let is_hung = |fault: &LogError| matches!(fault, LogError::Hung(_));
+        self.shut.load(Ordering::Acquire) > 0 && self.faults().iter().any(is_hung)
+    }
+
     /// A log's standing has changed: what was wrong with it, and what is.
     pub(super) fn changed(&self, former: Option<&LogError>, now: Option<&LogError>) {
         let mut faults = self.faults();
@@ -74,7 +80,11 @@ mod tests {
         check(1, Some(&full));
         health.changed(None, Some(&failed));
         check(2, Some(&full));
-        health.changed(Some(&full), None);
+        assert!(!health.is_any_hung());
+        health.changed(Some(&full), Some(&LogError::Hung(5)));
+        assert!(health.is_any_hung());
+        health.changed(Some(&LogError::Hung(5)), None);
+        assert!(!health.is_any_hung());
         check(1, Some(&failed));
     }
 }

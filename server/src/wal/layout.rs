@@ -4,6 +4,8 @@
 //! into a new one, whose directory has its name only once every shard's checkpoint is in it: a crash
 //! before that leaves the former one as it was.
 
+use std::io;
+
 use crate::disk::{Disk, DiskError};
 
 /// Holds the generations.
@@ -66,9 +68,13 @@ impl Generation {
     }
 }
 
-/// The newest finished generation of a data directory.
+/// The newest finished generation of a data directory; `None` where there are no logs yet.
 pub async fn newest<D: Disk>(disk: &D) -> Result<Option<Generation>, DiskError> {
-    let names = disk.list(ROOT).await?;
+    let names = match disk.list(ROOT).await {
+        Ok(names) => names,
+        Err(error) if error.kind == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
     Ok(names.iter().filter_map(|name| Generation::parse(name)).max())
 }
 

@@ -9,11 +9,13 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
+use std::time::Duration;
 
 use crate::config::AckMode;
-use crate::limits::LOG_BACKLOG_BYTES_MAX;
+use crate::limits::{DISK_ANSWER_MAX, LOG_BACKLOG_BYTES_MAX};
 use crate::metrics::Durations;
+use crate::waiters::{KeptWaker, Waiters};
 use crate::wal::health::LogHealth;
 use crate::wal::record::Group;
 use crate::wal::{Durable, Log, LogError, LogReport, Lsn};
@@ -43,8 +45,12 @@ struct State {
     has_ended: Cell<bool>,
     /// Somebody waits for what the journal holds.
     is_wanted: Cell<bool>,
-    committer: RefCell<Option<Waker>>,
-    waiting: RefCell<Vec<Waker>>,
+    /// Since when the group that is on its way to the disk is, in µs on the host's clock.
+    in_flight_since_us: Cell<Option<u64>>,
+    committer: KeptWaker,
+    /// Who looks whether the disk answers.
+    watch: KeptWaker,
+    waiting: Waiters,
     counts: Cell<LogCounts>,
 }
 
@@ -96,8 +102,10 @@ impl DiskLog {
                 closing: Cell::new(false),
                 has_ended: Cell::new(false),
                 is_wanted: Cell::new(false),
-                committer: RefCell::default(),
-                waiting: RefCell::default(),
+                in_flight_since_us: Cell::default(),
+                committer: KeptWaker::default(),
+                watch: KeptWaker::default(),
+                waiting: Waiters::default(),
                 counts: Cell::default(),
             }),
         }
@@ -128,23 +136,19 @@ impl DiskLog {
     pub async fn close(&self) -> Result<(), LogError> {
         self.state.closing.set(true);
         self.wake_committer();
-        if let Standing::Shut(error) = &*self.state.standing.borrow() {
-            return Err(error.clone());
+        match &*self.state.standing.borrow() {
+            // A disk that hangs may come back: how long to wait for it is the caller's to say.
+            Standing::Open | Standing::Shut(LogError::Hung(_)) => {}
+            Standing::Shut(error) => return Err(error.clone()),
         }
-        poll_fn(|context| match self.state.has_ended.get() {
-            true => Poll::Ready(()),
-            false => {
-                self.state.waiting.borrow_mut().push(context.waker().clone());
-                Poll::Pending
-            }
-        })
-        .await;
+        self.state.waiting.until(|| self.state.has_ended.get().then_some(())).await;
         Ok(())
     }
 
     /// The committer has ended.
     pub(super) fn end(&self) {
         self.state.has_ended.set(true);
+        self.state.watch.wake();
         self.wake_waiting();
     }
 
@@ -171,7 +175,22 @@ impl DiskLog {
         self.tell_health();
     }
 
-    /// Says whether it takes anything in, and tells those who wait.
+    /// Takes nothing more until the node is restarted, whatever comes: the disk, or who looks after it, has
+    /// given this reason. What waits in the journal is dropped; nobody was told that it is durable.
+    pub fn fail(&self, reason: &str) {
+        if !self.has_failed() {
+            self.stand(Err(LogError::Failed(reason.into())));
+            self.state.journal.borrow_mut().close();
+            self.wake_committer();
+        }
+    }
+
+    /// Whether it takes nothing more for good.
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(&*self.state.standing.borrow(), Standing::Shut(LogError::Failed(_)))
+    }
+
+    /// Says whether it takes anything in, and tells those who wait. Not for a log that has failed.
     pub(super) fn stand(&self, standing: Result<(), LogError>) {
         let standing = match standing {
             Ok(()) => Standing::Open,
@@ -201,7 +220,7 @@ impl DiskLog {
         poll_fn(|context| {
             let work = self.work();
             if work.is_none() {
-                *self.state.committer.borrow_mut() = Some(context.waker().clone());
+                self.state.committer.keep(context);
             }
             work.map_or(Poll::Pending, Poll::Ready)
         })
@@ -209,12 +228,61 @@ impl DiskLog {
     }
 
     fn work(&self) -> Option<Work> {
+        if self.has_failed() {
+            return Some(Work::Nothing);
+        }
         let has_any = !self.state.journal.borrow().is_empty();
         match (has_any, self.state.is_wanted.get() || self.state.closing.get()) {
             (true, true) => Some(Work::Group),
             (false, true) if self.state.closing.get() => Some(Work::Nothing),
             (true | false, _) => None,
         }
+    }
+
+    /// A group sets out for the disk, `now_us` on the host's clock.
+    pub(super) fn sets_out(&self, now_us: u64) {
+        self.state.in_flight_since_us.set(Some(now_us));
+        self.state.watch.wake();
+    }
+
+    /// The disk has answered for the group that was on its way, whatever its answer is.
+    pub(super) fn has_arrived(&self) {
+        self.state.in_flight_since_us.set(None);
+    }
+
+    /// For how long a group has been on its way to the disk, in µs; 0 where none is.
+    fn in_flight_us(&self, now_us: u64) -> u64 {
+        self.state.in_flight_since_us.get().map_or(0, |since_us| now_us.saturating_sub(since_us))
+    }
+
+    /// Takes nothing in while a group has been on its way for too long, and tells those who wait for it.
+    /// The disk's answer opens it again.
+    pub(super) fn look_for_hang(&self, now_us: u64) {
+        let in_flight = Duration::from_micros(self.in_flight_us(now_us));
+        // A log that has failed stays so, whatever the disk still answers.
+        if in_flight < DISK_ANSWER_MAX || self.has_failed() {
+            return;
+        }
+        let was_hung = matches!(*self.state.standing.borrow(), Standing::Shut(LogError::Hung(_)));
+        if !was_hung {
+            tracing::error!(?in_flight, "the disk doesn't answer; writes are refused until it does");
+        }
+        self.stand(Err(LogError::Hung(in_flight.as_secs())));
+    }
+
+    /// Waits until a group is on its way to the disk. `false`: the committer has ended, and none will be.
+    pub(super) async fn sets_out_or_ends(&self) -> bool {
+        poll_fn(|context| {
+            if self.state.has_ended.get() {
+                return Poll::Ready(false);
+            }
+            if self.state.in_flight_since_us.get().is_some() {
+                return Poll::Ready(true);
+            }
+            self.state.watch.keep(context);
+            Poll::Pending
+        })
+        .await
     }
 
     /// Whether the log is to end.
@@ -234,6 +302,9 @@ impl DiskLog {
     /// A group is on disk: whatever kept it from there is over.
     pub(super) fn committed(&self, lsn: Lsn) {
         self.state.durable.set(lsn);
+        if let Standing::Shut(LogError::Hung(seconds)) = *self.state.standing.borrow() {
+            tracing::info!(seconds, "the disk answers again; writes are taken in");
+        }
         self.stand(Ok(()));
     }
 
@@ -244,15 +315,11 @@ impl DiskLog {
     }
 
     fn wake_committer(&self) {
-        if let Some(waker) = self.state.committer.borrow_mut().take() {
-            waker.wake();
-        }
+        self.state.committer.wake();
     }
 
     fn wake_waiting(&self) {
-        for waker in self.state.waiting.take() {
-            waker.wake();
-        }
+        self.state.waiting.wake_all();
     }
 }
 
@@ -261,27 +328,26 @@ impl DiskLog {
 pub(super) enum Work {
     /// The journal holds a group.
     Group,
-    /// The log is closed and all of it is on disk.
+    /// The log is closed and all of it is on disk, or it has failed.
     Nothing,
 }
 
 impl State {
     /// The last group that has anything in it.
     fn last_taken(&self) -> Lsn {
-        let filling = self.filling.get();
-        if self.journal.borrow().is_empty() { Lsn(filling.0 - 1) } else { filling }
+        let (filling, journal) = (self.filling.get(), self.journal.borrow());
+        // What a closed journal was given will never be durable.
+        if journal.is_empty() && !journal.is_closed() { Lsn(filling.0 - 1) } else { filling }
     }
 
-    fn poll_durable(&self, upto: Lsn, context: &Context<'_>) -> Poll<Result<Durable, LogError>> {
+    /// What came of the groups up to `upto`; `None`: they are still on their way.
+    fn outcome(&self, upto: Lsn) -> Option<Result<Durable, LogError>> {
         if self.durable.get() >= upto {
-            return Poll::Ready(Ok(Durable { upto }));
+            return Some(Ok(Durable { upto }));
         }
         match &*self.standing.borrow() {
-            Standing::Shut(error) => Poll::Ready(Err(error.clone())),
-            Standing::Open => {
-                self.waiting.borrow_mut().push(context.waker().clone());
-                Poll::Pending
-            }
+            Standing::Shut(error) => Some(Err(error.clone())),
+            Standing::Open => None,
         }
     }
 }
@@ -303,8 +369,12 @@ impl Log for DiskLog {
         self.state.journal.borrow_mut()
     }
 
-    fn report(&self) -> LogReport {
-        LogReport { counts: self.counts(), fault: self.check().err() }
+    fn report(&self, now_us: u64) -> LogReport {
+        LogReport {
+            counts: self.counts(),
+            fault: self.check().err(),
+            commit_in_flight_us: self.in_flight_us(now_us),
+        }
     }
 
     async fn commit(&self) -> Result<Durable, LogError> {
@@ -322,6 +392,23 @@ impl Log for DiskLog {
     async fn flush(&self) -> Result<Durable, LogError> {
         let upto = self.state.last_taken();
         self.want();
-        poll_fn(|context| self.state.poll_durable(upto, context)).await
+        self.state.waiting.until(|| self.state.outcome(upto)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Sample, SeriesRef};
+    use crate::waiters::counted::check_one_waker_is_kept;
+    use crate::wal::Journal;
+
+    #[test]
+    fn who_waits_for_a_disk_that_hangs_is_kept_once_however_often_it_is_woken() {
+        let log = DiskLog::new(AckMode::Durable, Arc::default());
+        log.stand(Ok(()));
+        log.journal().stored(SeriesRef(0), Sample::new(1, 1.0));
+        check_one_waker_is_kept(log.flush());
+        check_one_waker_is_kept(log.close());
     }
 }

@@ -24,7 +24,7 @@ impl Log for MemoryLog {
         self.journal.borrow_mut()
     }
 
-    fn report(&self) -> LogReport {
+    fn report(&self, _now_us: u64) -> LogReport {
         LogReport::default()
     }
 

@@ -6,6 +6,7 @@
 #![doc = include_str!("format.md")]
 pub mod checkpoint;
 pub mod claims;
+mod closing;
 pub mod committer;
 pub mod frame;
 pub mod health;
@@ -60,6 +61,12 @@ pub enum LogError {
          of those that failed); writes are taken in again after it"
     )]
     TooLong(u64),
+    /// A group has been on its way to the disk for so many seconds. It is kept, and durable once the disk
+    /// answers.
+    #[error(
+        "the disk of the write-ahead log has not answered for {0} s; writes are taken in again when it does"
+    )]
+    Hung(u64),
     /// The disk refused a write or a sync; the log takes nothing more.
     #[error("the write-ahead log failed ({0}); this node takes no writes until it is restarted")]
     Failed(Box<str>),
@@ -72,6 +79,8 @@ pub struct LogReport {
     pub counts: LogCounts,
     /// Why it takes nothing in now.
     pub fault: Option<LogError>,
+    /// For how long the group that is on its way to the disk has been so, in µs; 0 where none is.
+    pub commit_in_flight_us: u64,
 }
 
 impl LogReport {
@@ -79,7 +88,7 @@ impl LogReport {
     pub fn is_shut(&self) -> bool {
         match self.fault {
             None | Some(LogError::Replaying) => false,
-            Some(LogError::Full(_) | LogError::TooLong(_) | LogError::Failed(_)) => true,
+            Some(LogError::Full(_) | LogError::TooLong(_) | LogError::Hung(_) | LogError::Failed(_)) => true,
         }
     }
 }
@@ -95,8 +104,8 @@ pub trait Log: Clone + 'static {
     /// The journal of the group that the next commit makes durable. Not held over an await.
     fn journal(&self) -> RefMut<'_, Self::Journal>;
 
-    /// What it has to tell of itself.
-    fn report(&self) -> LogReport;
+    /// What it has to tell of itself, `now_us` on its host's clock.
+    fn report(&self, now_us: u64) -> LogReport;
 
     /// Makes all that the journal took so far as durable as this log makes things.
     fn commit(&self) -> impl Future<Output = Result<Durable, LogError>>;
@@ -120,6 +129,7 @@ mod tests {
         check(Some(LogError::Replaying), false);
         check(Some(LogError::Full("no space left".into())), true);
         check(Some(LogError::TooLong(256)), true);
+        check(Some(LogError::Hung(6)), true);
         check(Some(LogError::Failed("an I/O error".into())), true);
     }
 }

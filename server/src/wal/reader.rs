@@ -61,24 +61,26 @@ impl<F: File> FrameReader<F> {
     /// What stands at the present place. Goes past a frame, and stays before anything else.
     pub async fn next(&mut self) -> Result<Found<'_>, DiskError> {
         let mut enough = self.block_bytes as usize;
+        let bytes_left = self.size.saturating_sub(self.at);
         let (header, payload) = loop {
             self.load(enough).await?;
             let bytes = self.loaded();
-            match check(self.key, self.file_number, bytes, self.size - self.at) {
+            match check(self.key, self.file_number, bytes, bytes_left) {
                 FrameCheck::Whole { header, payload } => break (header, payload),
-                FrameCheck::NeedsBytes(total) if total > bytes.len() => enough = total,
+                // More is loaded once: a file that gives less has become shorter.
+                FrameCheck::NeedsBytes(total) if total > enough => enough = total,
                 FrameCheck::Nothing => return Ok(Found::Nothing),
                 FrameCheck::NeedsBytes(_) | FrameCheck::Invalid => return Ok(self.judge_invalid()),
             }
         };
         let begins = (self.at - self.buffer_at) as usize;
-        self.at += (payload.end as u64).next_multiple_of(self.block_bytes);
+        self.at = self.at.saturating_add((payload.end as u64).next_multiple_of(self.block_bytes));
         Ok(Found::Frame(header, &self.buffer[begins + payload.start..begins + payload.end]))
     }
 
     /// Goes on at the next block, to look for a frame there. False at the file's end.
     pub fn skip_block(&mut self) -> bool {
-        self.at += self.block_bytes;
+        self.at = self.at.saturating_add(self.block_bytes);
         self.at < self.size
     }
 

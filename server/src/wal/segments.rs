@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use crate::disk::{Disk, DiskError, File};
 use crate::host::Host;
-use crate::wal::Lsn;
 use crate::wal::frame::{FRAME_HEADER_BYTES, FrameKey, encode_header};
 use crate::wal::log::DiskLog;
 use crate::wal::record::Group;
-use crate::wal::segment::{SegmentHeader, segment_name, spare_name};
+use crate::wal::segment::{Made, SegmentHeader, segment_name, spare_name};
+use crate::wal::{Lsn, closing};
 
 /// At most so much is written at a time when a segment is filled with zeros.
 const ZEROS: &[u8] = &[0; 256 << 10];
@@ -72,6 +72,20 @@ pub struct Kept {
     pub bytes: u64,
 }
 
+/// A segment that has room behind its last group, and nothing there that was begun: a log goes on in it,
+/// so that a start costs no segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unfilled {
+    /// Its number.
+    pub seq: u64,
+    /// Where the next group goes.
+    pub at: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// The last group in it; the one before it where it has none.
+    pub last: Lsn,
+}
+
 /// A file that the next segment can be made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spare {
@@ -97,9 +111,16 @@ pub struct Shelf {
 impl Shelf {
     /// Bytes of all of them.
     pub fn bytes(&self) -> u64 {
-        let kept: u64 = self.kept.iter().map(|segment| segment.bytes).sum();
-        let spares: u64 = self.spares.iter().map(|spare| spare.bytes).sum();
-        kept + spares + self.current.1
+        self.kept_bytes() + self.spare_bytes() + self.current.1
+    }
+
+    /// Bytes of the segments that a checkpoint would let go of, however little is in them.
+    pub fn kept_bytes(&self) -> u64 {
+        self.kept.iter().map(|segment| segment.bytes).sum()
+    }
+
+    fn spare_bytes(&self) -> u64 {
+        self.spares.iter().map(|spare| spare.bytes).sum()
     }
 }
 
@@ -110,6 +131,8 @@ pub struct Segments<D: Disk, H> {
     host: H,
     log: DiskLog,
     shelf: Rc<RefCell<Shelf>>,
+    /// Where the first group goes, instead of a new segment.
+    unfilled: Option<Unfilled>,
     current: Option<Current<D::File>>,
     ahead: Rc<RefCell<Ahead<D::File>>>,
     next_seq: u64,
@@ -148,7 +171,7 @@ impl<F> Ahead<F> {
 }
 
 impl<D: Disk, H: Host> Segments<D, H> {
-    /// Goes on with segment number `next_seq`.
+    /// Goes on in a new segment of number `next_seq`.
     pub fn new(
         place: SegmentPlace<D>,
         host: H,
@@ -157,12 +180,25 @@ impl<D: Disk, H: Host> Segments<D, H> {
         next_seq: u64,
     ) -> Self {
         let ahead = Rc::new(RefCell::new(Ahead::UNMADE));
-        Self { place, host, log, shelf, current: None, ahead, next_seq }
+        Self { place, host, log, shelf, unfilled: None, current: None, ahead, next_seq }
+    }
+
+    /// Goes on in a segment that has room first, if there is one.
+    pub fn going_on_in(self, unfilled: Option<Unfilled>) -> Self {
+        Self { unfilled, ..self }
     }
 
     /// Makes the first segment ready, so that the first commit needn't wait for it.
     pub async fn begin(&mut self) -> Result<(), DiskError> {
-        self.rotate(0, Lsn(0)).await
+        let Some(unfilled) = self.unfilled else { return self.rotate(0, Lsn(0)).await };
+        let Unfilled { seq, at, bytes, last } = unfilled;
+        let file = self.place.disk.open(&self.place.path(&segment_name(seq))).await?;
+        // Who made it may have ended between giving it its name and having that on disk.
+        self.place.disk.sync_dir(&self.place.dir).await?;
+        self.current = Some(Current { file, seq, at, bytes, last });
+        self.shelf.borrow_mut().current = (seq, bytes);
+        self.count_bytes();
+        Ok(())
     }
 
     /// Whether there is a segment to write to.
@@ -200,9 +236,9 @@ impl<D: Disk, H: Host> Segments<D, H> {
         *ahead = Ahead::Making;
         drop(ahead);
         let (place, shelf, slot) = (self.place.clone(), Rc::clone(&self.shelf), Rc::clone(&self.ahead));
-        let seq = self.next_seq;
+        let (seq, after) = (self.next_seq, self.log.durable());
         self.host.spawn_background(move |host| async move {
-            let made = make(&place, &shelf, &host, seq, 0).await;
+            let made = make(&place, &shelf, &host, (seq, after), 0).await;
             *slot.borrow_mut() = match made {
                 Ok((file, bytes)) => Ahead::Made(file, bytes),
                 Err(error) => {
@@ -228,9 +264,13 @@ impl<D: Disk, H: Host> Segments<D, H> {
             self.shelf.borrow_mut().kept.push_back(kept);
             full.file.close().await?;
         }
+        self.count_bytes();
+        Ok(())
+    }
+
+    fn count_bytes(&self) {
         let segment_bytes = self.shelf.borrow().bytes();
         self.log.count(|counts| counts.segment_bytes = segment_bytes);
-        Ok(())
     }
 
     async fn next_segment(&mut self, bytes: u64) -> Result<(D::File, u64), DiskError> {
@@ -248,7 +288,15 @@ impl<D: Disk, H: Host> Segments<D, H> {
                 }
                 Ahead::Making | Ahead::Unmade { .. } => {}
             }
-            return make(&self.place, &self.shelf, &self.host, self.next_seq, bytes).await;
+            let named = (self.next_seq, self.log.durable());
+            return make(&self.place, &self.shelf, &self.host, named, bytes).await;
+        }
+    }
+
+    /// Leaves beside the log that the groups up to `last` are on disk.
+    pub async fn note_closing(&self, last: Lsn) {
+        if let Err(error) = closing::write(&self.place, last).await {
+            tracing::warn!(%error, "that the write-ahead log ended well is not noted; all that is in it was synced");
         }
     }
 
@@ -274,21 +322,26 @@ fn has_room<D: Disk>(place: &SegmentPlace<D>, size: u64, frame_bytes: u64) -> bo
     size >= place.disk.block_bytes() as u64 + frame_bytes
 }
 
-/// Makes segment `seq` with room for a frame of `bytes`: of a spare where one is large enough.
+/// Makes segment `seq` with room for a frame of `bytes`: of a spare where one is large enough. The groups
+/// up to `after` are on disk.
 async fn make<D: Disk, H: Host>(
     place: &SegmentPlace<D>,
     shelf: &RefCell<Shelf>,
     host: &H,
-    seq: u64,
+    (seq, after): (u64, Lsn),
     bytes: u64,
 ) -> Result<(D::File, u64), DiskError> {
     let path = place.path(&format!("{}.tmp", segment_name(seq)));
     let made = match take_spare(place, shelf, bytes) {
-        Some(spare) => make_of(place, &spare, &path, seq).await.map(|file| (file, spare.bytes)),
+        Some(spare) => {
+            let header = header(place, seq, Made { bytes: spare.bytes, after });
+            make_of(place, &spare, &path, &header).await.map(|file| (file, spare.bytes))
+        }
         None => {
             let block = place.disk.block_bytes() as u64;
             let size = place.segment_bytes.max(block + bytes).next_multiple_of(block);
-            make_fresh(place, host, &path, seq, size).await.map(|file| (file, size))
+            let header = header(place, seq, Made { bytes: size, after });
+            make_fresh(place, host, &path, &header, size).await.map(|file| (file, size))
         }
     };
     if made.is_err() {
@@ -298,30 +351,34 @@ async fn make<D: Disk, H: Host>(
     made
 }
 
+fn header<D>(place: &SegmentPlace<D>, seq: u64, made: Made) -> SegmentHeader {
+    SegmentHeader { seq, made: Some(made), ..place.header }
+}
+
 async fn make_of<D: Disk>(
     place: &SegmentPlace<D>,
     spare: &Spare,
     path: &str,
-    seq: u64,
+    header: &SegmentHeader,
 ) -> Result<D::File, DiskError> {
     place.disk.rename(&place.path(&spare.name), path).await?;
     // Before its header changes: a crash could leave it under the name of the segment that it was,
     // and that segment would count as damaged.
     place.disk.sync_dir(&place.dir).await?;
     let file = place.disk.open(path).await?;
-    name_segment(place, file, path, seq).await
+    name_segment(place, file, path, header).await
 }
 
 async fn make_fresh<D: Disk, H: Host>(
     place: &SegmentPlace<D>,
     host: &H,
     path: &str,
-    seq: u64,
+    header: &SegmentHeader,
     size: u64,
 ) -> Result<D::File, DiskError> {
     let file = place.disk.create(path).await?;
     fill_with_zeros(&file, host, size).await?;
-    name_segment(place, file, path, seq).await
+    name_segment(place, file, path, header).await
 }
 
 /// Gives a file its header, and only then its name.
@@ -329,12 +386,11 @@ async fn name_segment<D: Disk>(
     place: &SegmentPlace<D>,
     file: D::File,
     path: &str,
-    seq: u64,
+    header: &SegmentHeader,
 ) -> Result<D::File, DiskError> {
-    let header = SegmentHeader { seq, ..place.header }.encode(place.seed);
-    file.write_at(0, &[&header]).await?;
+    file.write_at(0, &[&header.encode(place.seed)]).await?;
     file.sync_data().await?;
-    place.disk.rename(path, &place.path(&segment_name(seq))).await?;
+    place.disk.rename(path, &place.path(&segment_name(header.seq))).await?;
     // The directory too: without this a crash can lose the segment's name, and all that is in it.
     place.disk.sync_dir(&place.dir).await?;
     Ok(file)
@@ -342,8 +398,14 @@ async fn name_segment<D: Disk>(
 
 fn take_spare<D: Disk>(place: &SegmentPlace<D>, shelf: &RefCell<Shelf>, bytes: u64) -> Option<Spare> {
     let mut shelf = shelf.borrow_mut();
-    let fitting = shelf.spares.iter().position(|spare| has_room(place, spare.bytes, bytes));
+    let fits = |spare: &Spare| is_whole(place, spare.bytes) && has_room(place, spare.bytes, bytes);
+    let fitting = shelf.spares.iter().position(fits);
     fitting.map(|at| shelf.spares.swap_remove(at))
+}
+
+/// Whether a file has the size of a segment: one of other blocks, or a shortened one, is never used again.
+fn is_whole<D: Disk>(place: &SegmentPlace<D>, size: u64) -> bool {
+    size.is_multiple_of(place.disk.block_bytes() as u64)
 }
 
 async fn fill_with_zeros<F: File, H: Host>(file: &F, host: &H, size: u64) -> Result<(), DiskError> {
@@ -360,11 +422,13 @@ async fn fill_with_zeros<F: File, H: Host>(file: &F, host: &H, size: u64) -> Res
 }
 
 /// Lets go of the segments that no replay needs any more: the groups up to `last` are in a
-/// checkpoint. As many are kept as spares as were needed since the last time.
+/// checkpoint. As many are kept as spares as were needed since the last time, of `spare_bytes_max` together:
+/// what the log needs until the next time. Others give their room back, spares of former times too.
 pub async fn recycle<D: Disk>(
     place: &SegmentPlace<D>,
     shelf: &RefCell<Shelf>,
     last: Lsn,
+    spare_bytes_max: u64,
 ) -> Result<(), DiskError> {
     let mut freed = 0;
     loop {
@@ -372,7 +436,9 @@ pub async fn recycle<D: Disk>(
         let Some(segment) = front.filter(|segment| segment.last <= last) else { break };
         let path = place.path(&segment_name(segment.seq));
         freed += 1;
-        if shelf.borrow().spares.len() > freed {
+        let is_of_use = segment.bytes >= place.segment_bytes && is_whole(place, segment.bytes);
+        let spare_bytes = shelf.borrow().spare_bytes().saturating_add(segment.bytes);
+        if !is_of_use || spare_bytes > spare_bytes_max || shelf.borrow().spares.len() > freed {
             place.disk.remove(&path).await?;
             shelf.borrow_mut().kept.pop_front();
             continue;
@@ -384,6 +450,10 @@ pub async fn recycle<D: Disk>(
         shelf.next_spare += 1;
         shelf.kept.pop_front();
         shelf.spares.push(Spare { name: name.into(), bytes: segment.bytes });
+    }
+    while shelf.borrow().spare_bytes() > spare_bytes_max {
+        let Some(spare) = shelf.borrow_mut().spares.pop() else { break };
+        place.disk.remove(&place.path(&spare.name)).await?;
     }
     place.disk.sync_dir(&place.dir).await
 }

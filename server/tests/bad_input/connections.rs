@@ -18,8 +18,8 @@ pub const GARBAGE: [&[u8]; 5] = [
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 a TLS client's hello\r\n\r\n",
     b"\0\0\0\0\0\0\0\0\r\n\r\n",
     b"POST /api/v1/write\r\n\r\n",
-    b"POST /api/v1/write HTTP/1.1\r\nhost: node\r\ncontent-length: -1\r\n\r\n",
-    b"POST /api/v1/write HTTP/1.1\r\nhost: node\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nxx",
+    b"POST /api/v1/write HTTP/1.1\r\nhost: localhost\r\ncontent-length: -1\r\n\r\n",
+    b"POST /api/v1/write HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nxx",
 ];
 
 /// The connection is answered with one of these, closed, and counted.

@@ -75,7 +75,7 @@ fn a_body_that_is_announced_too_large_is_refused_before_it_is_sent() {
 fn a_body_that_turns_out_too_large_is_refused_where_it_does() {
     let scene = small_bodies();
     let mut connection = scene.node.keep();
-    let head = format!("POST {PATH} HTTP/1.1\r\nhost: node\r\ntransfer-encoding: chunked\r\n\r\n");
+    let head = format!("POST {PATH} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n");
     connection.0.get_mut().write_all(head.as_bytes()).unwrap();
     let chunk = [&b"4000\r\n"[..], &[0; 0x4000], b"\r\n"].concat();
     for _ in 0..LIMIT_BYTES / 0x4000 + 1 {

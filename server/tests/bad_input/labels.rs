@@ -54,6 +54,30 @@ fn a_series_without_a_metric_name_is_refused() {
     check("missing_name", WORDS, &[]);
 }
 
+/// Refused by the decoder and by a shard, which show a series each in its own way.
+#[test]
+fn names_and_values_are_told_in_printable_text() {
+    const ODD: &str = "\u{1b}[2J\u{9b}\nforged\u{202e}\u{2066}";
+    const SHOWN: &str = r#""\u001b[2J\u009b\nforged\u202e\u2066"="\u001b[2J\u009b\nforged\u202e\u2066""#;
+    let scene = Scene::start(1);
+    let long = format!("\u{1b}{}", "n".repeat(1000));
+    for version in VERSIONS {
+        let ask = |series: Series| scene.node.post(PATH, &headers(version), &body(version, &[series]));
+        let check = |series: Series, reason: &str| {
+            let answer = ask(series);
+            let text = answer.text();
+            assert_eq!(answer.status, 400, "{text}");
+            assert!(text.contains(reason) && text.contains(SHOWN), "{text}");
+            let line = text.strip_suffix('\n').unwrap();
+            assert!(line.chars().all(silverback_proto::printable::is_printable), "{text:?}");
+        };
+        check(Series::new([(ODD, ODD)]).sample(scene.start_ms, 1.0), "missing_name");
+        check(Series::new([("__name__", "up"), (ODD, ODD)]).sample(0, 1.0), "too_old");
+        let text = ask(Series::new([("a", "b"), (&long, "x")]).sample(0, 1.0)).text();
+        assert!(text.contains(r#""\u001bnnn"#) && text.contains("n…\"=") && text.len() < 300, "{text}");
+    }
+}
+
 #[test]
 fn labels_of_ten_megabytes_are_refused_and_not_shown_whole() {
     let long = vec![b'x'; 10_000_000];

@@ -13,6 +13,7 @@ mod http;
 mod labels;
 mod malformed;
 mod metrics;
+mod origins;
 mod request;
 mod samples;
 mod series_limit;

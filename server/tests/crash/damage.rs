@@ -2,6 +2,8 @@
 
 use std::fs::{self, OpenOptions};
 
+use crate::counted::Counted;
+use crate::process::Home;
 use crate::written_log::{ARGUMENTS, GENERATION, GROUPS, SEGMENT, WrittenLog, check_holds};
 
 #[test]
@@ -71,9 +73,66 @@ fn a_group_whose_end_never_reached_the_disk_is_cut_with_a_warning() {
 }
 
 #[test]
-fn a_file_that_ends_in_the_middle_of_a_group_is_cut_with_a_warning() {
-    check_torn("truncated", |written| {
-        let file = OpenOptions::new().write(true).open(&written.segment).unwrap();
-        file.set_len(written.group_at(GROUPS) + 40).unwrap();
-    });
+fn a_shortened_segment_is_damage_and_no_start_hangs_on_it() {
+    for (name, blocks, more, left) in
+        [("cut-header", 0, 40, 0), ("cut-block", 1, 10, 0), ("cut-middle", 50, 30, 49)]
+    {
+        let mut written = WrittenLog::new(name);
+        let bytes = written.group_at(blocks) + more;
+        OpenOptions::new().write(true).open(&written.segment).unwrap().set_len(bytes).unwrap();
+        let (code, told, _) = written.home.look_at_logs(&["verify"]);
+        assert_eq!(code, 1, "{told}");
+        check_holds(&told, &[&format!("damage: wal/{GENERATION}/0/{SEGMENT} at byte ")]);
+        let inspected = written.home.look_at_logs(&["inspect"]).1;
+        check_holds(&inspected, &[if blocks > 0 { "bytes are missing" } else { "its header is damaged" }]);
+        let (code, told) = written.home.run(&ARGUMENTS);
+        assert_eq!(code, 1, "{told}");
+        let mut node = written.start_with("--wal-recovery=salvage");
+        assert_eq!(written.counted.read(&mut node), (1..=left).collect::<Vec<_>>());
+        written.counted.write(&mut node, 1);
+        node.kill();
+        let mut node = written.start_with("--wal-recovery=strict");
+        assert_eq!(written.counted.read(&mut node).len() as i64, left + 1);
+    }
+}
+
+#[test]
+fn a_directory_that_is_removed_beneath_a_node_is_noticed_and_shuts_its_logs() {
+    let (home, mut counted) = (Home::new("removed"), Counted::new());
+    let mut node = home.start_ready(&ARGUMENTS);
+    counted.write(&mut node, 1);
+    fs::remove_dir_all(home.data_dir()).unwrap();
+    let notice = "was removed or replaced while the node ran";
+    node.wait_until("notice", |node| node.told().contains(notice).then_some(()));
+    let answer = counted.try_write(&mut node);
+    assert_eq!(answer.status, 503, "{}", answer.text());
+    check_holds(&answer.text(), &["was removed or replaced"]);
+    let ready = node.get("/-/ready");
+    assert_eq!(ready.status, 503, "{}", ready.text());
+}
+
+#[test]
+fn either_file_of_the_directory_s_identity_is_enough() {
+    let written = WrittenLog::new("identity");
+    for name in ["node", "node.copy"] {
+        fs::write(written.home.data_dir().join(name), "damage").unwrap();
+        assert_eq!(written.home.look_at_logs(&["verify"]).0, 0, "{name}");
+        let mut node = written.start_with("--wal-recovery=strict");
+        check_holds(&node.told(), &["identity was damaged", name]);
+        written.check_read(&mut node, &[]);
+        node.kill();
+    }
+}
+
+#[test]
+fn rot_in_the_last_group_is_damage_after_a_clean_stop() {
+    let written = WrittenLog::new("rot-after-stop");
+    written.start_with("--wal-recovery=strict").stop();
+    let at = written.group_at(GROUPS);
+    written.overwrite(at + 30, b"damage");
+    let place = format!("damage: wal/{GENERATION}/0/{SEGMENT} at byte {at}: group {GROUPS} is lost");
+    let (code, told, _) = written.home.look_at_logs(&["verify"]);
+    assert_eq!(code, 1, "{told}");
+    check_holds(&told, &[&place]);
+    assert_eq!(written.home.run(&ARGUMENTS).0, 1);
 }

@@ -1,7 +1,7 @@
 //! Starts that are not to be, and starts that take long.
 
 use crate::counted::Counted;
-use crate::process::{Home, get};
+use crate::process::{Home, get, names};
 use crate::random::Random;
 use crate::request::{PATH, Series, VERSIONS, body, headers};
 
@@ -30,6 +30,23 @@ fn a_node_without_enough_descriptors_ends_and_one_with_just_enough_can_be_stoppe
     for descriptors_max in last - 4..=last + 6 {
         home.start_with_descriptors(descriptors_max, &arguments).see_it_end();
     }
+}
+
+#[test]
+fn a_start_goes_on_in_the_last_segment() {
+    let home = Home::new("many-starts");
+    let arguments = ["--shards=1", "--wal-segment-bytes=1MiB"];
+    let mut counted = Counted::new();
+    for start in 0..12 {
+        let mut node = home.start_ready(&arguments);
+        counted.write(&mut node, 1);
+        if start % 2 == 0 { node.kill() } else { node.stop() }
+    }
+    let dir = home.log_dir("g1-s1", 0);
+    let begun = names(&dir, "").into_iter().filter(|name| name != "closed");
+    assert_eq!(begun.collect::<Vec<_>>(), ["00000000000000000001.wal"]);
+    let mut node = home.start_ready(&arguments);
+    assert_eq!(counted.read(&mut node), (1..=12).collect::<Vec<_>>());
 }
 
 /// A log without a checkpoint, of some megabytes.
@@ -90,4 +107,17 @@ fn a_node_that_replays_says_how_far_it_is_and_takes_no_writes() {
     }
     counted.write(&mut node, 1);
     assert_eq!(counted.read(&mut node), [2]);
+}
+
+#[test]
+fn a_node_that_replays_ends_when_it_is_told_to() {
+    let home = Home::new("replay-stopped");
+    let arguments = ["--shards=1", "--checkpoint-bytes=1GiB"];
+    write_much(&home, &arguments);
+    let mut node = home.start(&arguments);
+    let address = node.wait_until_listening();
+    let was_replaying = get(address, "/-/replayed").unwrap().status == 503;
+    node.stop();
+    assert!(was_replaying, "the replay was over at once");
+    home.start_ready(&arguments).stop();
 }

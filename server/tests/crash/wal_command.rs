@@ -66,12 +66,14 @@ fn each_damage_is_told_with_its_place_and_its_loss() {
 }
 
 #[test]
-fn a_torn_tail_is_told_and_is_no_damage() {
+fn a_torn_tail_is_told_with_what_it_may_be() {
     let written = WrittenLog::new("verify-torn");
     let at = written.group_at(GROUPS);
     written.overwrite(at + 30, &[0; 100]);
-    let torn = format!("{SEGMENT} at byte {at}: an unfinished group, never acknowledged");
-    check_verify(&written, 0, &["torn, no damage: ", &torn, "99 groups up to 99", "\nno damage\n"]);
+    let torn = format!("{SEGMENT} at byte {at}: group {GROUPS} isn't whole.");
+    let expect =
+        ["torn: ", &torn, "was damaged later", "99 groups up to 99", "\nno damage but what may be torn\n"];
+    check_verify(&written, 0, &expect);
 }
 
 #[test]

@@ -15,6 +15,7 @@ pub async fn check<D: Disk>(disk: &D) {
     a_read_replaces_what_the_buffer_held_and_keeps_its_memory(disk).await;
     large_and_many_parts_are_written_whole(disk).await;
     what_was_synced_and_closed_is_there_again(disk).await;
+    a_file_that_has_settled_is_the_same(disk).await;
     creating_a_file_empties_one_that_is_there(disk).await;
     a_rename_replaces_what_has_the_name(disk).await;
     an_open_file_keeps_its_bytes_when_its_name_changes(disk).await;
@@ -144,6 +145,18 @@ async fn what_was_synced_and_closed_is_there_again(disk: &impl Disk) {
     file.write_at(0, &[b"again"]).await.unwrap();
     assert_eq!(read(&file, 0, 5).await, b"again");
     done(disk, "kept", file).await;
+}
+
+async fn a_file_that_has_settled_is_the_same(disk: &impl Disk) {
+    let file = disk.create("settled").await.unwrap();
+    file.settle().await.unwrap();
+    assert_eq!(file.size_bytes().await.unwrap(), 0);
+    let expect = bytes(3 * disk.block_bytes(), 8);
+    file.write_at(0, &[&expect]).await.unwrap();
+    file.settle().await.unwrap();
+    assert_eq!(file.size_bytes().await.unwrap(), expect.len() as u64);
+    assert!(read(&file, 0, 2 * expect.len()).await == expect);
+    done(disk, "settled", file).await;
 }
 
 async fn creating_a_file_empties_one_that_is_there(disk: &impl Disk) {

@@ -7,6 +7,7 @@ mod written;
 
 mod admin;
 mod channel;
+mod origins;
 mod otlp;
 mod partial;
 mod query;

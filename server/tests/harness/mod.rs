@@ -179,7 +179,7 @@ pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) 
 
 /// The head of a request whose body has `length` bytes.
 pub fn head(method: &str, path: &str, headers: &[(&str, &str)], length: usize) -> String {
-    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: node\r\n");
+    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n");
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
@@ -192,8 +192,9 @@ pub fn head(method: &str, path: &str, headers: &[(&str, &str)], length: usize) -
 /// Sends a request that asks for the connection to be closed afterwards.
 pub fn send(stream: &mut TcpStream, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) {
     let headers = [headers, &[("connection", "close")]].concat();
-    stream.write_all(head(method, path, &headers, body.len()).as_bytes()).unwrap();
-    // A refused request's body may find the connection closed; the answer tells.
+    // A node that ends meanwhile, or refuses a request before it has its body, closes the connection; the answer
+    // tells.
+    drop(stream.write_all(head(method, path, &headers, body.len()).as_bytes()));
     drop(stream.write_all(body));
 }
 

@@ -32,6 +32,7 @@ mod wire;
 mod written;
 
 mod command;
+mod frozen;
 mod fuse_file;
 mod machine;
 mod node;

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use silverback::limits::READER_PATIENCE;
 use silverback::metrics;
 
 use crate::harness::{Node, head, read_answer, send};
@@ -77,7 +78,6 @@ fn a_read_beyond_the_limit_waits_for_its_turn() {
         wait_for_metric(&node, "silverback_reads_waiting{shard=\"0\"} 3\n");
         wait_for_metric(&node, "silverback_reads_in_flight{shard=\"0\"} 1\n");
         assert_eq!(node.get("/api/v1/status/buildinfo").status, 200, "which reads nothing");
-        assert!(waiting.iter().all(|read| !read.is_finished()));
         drop(stopped);
         assert_eq!(waiting.map(|read| read.join().unwrap()), [200; 3]);
     });
@@ -106,6 +106,53 @@ fn a_request_that_comes_slowly_holds_no_other_read_up() {
     let began = Instant::now();
     assert_eq!(node.get("/api/v1/labels").status, 200);
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_reader_that_takes_too_little_loses_its_turn_to_those_who_wait() {
+    let node = Node::start_with(1, |config| config.max_reads = 1);
+    let mut slow = stop_reading(&node);
+    assert_eq!(node.get("/api/v1/labels").status, 200);
+    wait_for_metric(&node, "silverback_reads_slow_total{shard=\"0\"} 1\n");
+    let mut rest = Vec::new();
+    let ended = slow.read_to_end(&mut rest);
+    assert!(ended.is_err() || !rest.ends_with(b"0\r\n\r\n"), "a part is not to look like the whole");
+}
+
+#[test]
+fn a_reader_that_takes_little_keeps_its_turn_while_nobody_waits() {
+    let node = Node::start_with(1, |config| config.max_reads = 1);
+    let mut slow = stop_reading(&node);
+    std::thread::sleep(2 * READER_PATIENCE);
+    let mut rest = Vec::new();
+    slow.read_to_end(&mut rest).unwrap();
+    assert!(rest.ends_with(b"0\r\n\r\n"), "the export goes on where it stopped");
+}
+
+/// Each looks at all values, and takes far longer than its client waits.
+#[test]
+fn reads_whose_clients_hang_up_stop_and_leave_their_turns_and_memory_to_others() {
+    let node = Node::start_with(2, |config| config.max_reads = 2);
+    let long = "x".repeat(4000);
+    let one = |i: i32| series(&[("__name__", "many"), ("i", &format!("{long}{i}"))], start_ms(), [1.0]);
+    for lot in 0..10 {
+        write(&node, &(lot * 500..(lot + 1) * 500).map(one).collect::<Vec<_>>());
+    }
+    let path = "/api/v1/series?match[]=%7Bi=~%22(.*x.%7B20%7Dx)%2B.*y%22%7D";
+    for _ in 0..200 {
+        let mut leaving = node.connect();
+        send(&mut leaving, "GET", path, &[], b"");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let began = Instant::now();
+    assert_eq!(node.get("/api/v1/labels").status, 200);
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    write(&node, &[one(-1)]);
+    for shard in 0..2 {
+        wait_for_metric(&node, &format!("silverback_reads_in_flight{{shard=\"{shard}\"}} 0\n"));
+        let selects = format!("silverback_memory_accounted_bytes{{part=\"selects\",shard=\"{shard}\"}} 0\n");
+        wait_for_metric(&node, &selects);
+    }
 }
 
 #[test]

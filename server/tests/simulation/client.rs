@@ -10,8 +10,8 @@ use futures::channel::oneshot;
 use silverback::host::Host;
 use silverback::limits::READ_FRAME_BYTES;
 use silverback::message::{
-    Correlation, LabelSource, LabelSpan, PartPool, PartSeries, Question, ReadReply, ReadRequest, Remaining,
-    SelectContent, Selection, ShardReply, ShardRequest, WriteBody, WritePart,
+    Correlation, LabelSource, LabelSpan, PartPool, PartSeries, Question, Read, ReadReply, ReadRequest,
+    ReadTicket, Selection, ShardReply, ShardRequest, Wanted, WriteBody, WritePart,
 };
 use silverback::model::{Epoch, RefusedReason, Sample, SeriesIdHasher};
 use silverback::shard::{Inbox, ReplyTo};
@@ -19,7 +19,7 @@ use silverback::wal::{LogError, Lsn};
 
 use crate::executor::SimHost;
 use crate::fleet::{Fleet, Scraped};
-use crate::oracle::{Held, Oracle};
+use crate::oracle::{self, Held, Oracle};
 use crate::random::Random;
 use crate::trace::Trace;
 
@@ -116,26 +116,27 @@ impl Connection {
 
     /// Reads all that the shard holds.
     pub async fn read_all(&self) -> Held {
-        let everything = Selection { matchers: Arc::new([]), min_ms: i64::MIN, max_ms: i64::MAX };
-        let opened = self.read(ReadRequest::Select(everything, SelectContent::Chunks)).await;
-        let ReadReply::Selected(select, _) = opened else { panic!("a select is opened: {opened:?}") };
+        let bytes = READ_FRAME_BYTES;
+        let (selection, wanted) = (Selection::everything(), Wanted::Chunks);
+        let mut request = ReadRequest::Open { selection, wanted, bytes };
         let mut held = Vec::new();
         loop {
-            match self.read(ReadRequest::Fetch { select, bytes: READ_FRAME_BYTES }).await {
-                ReadReply::Series(series, remaining) => {
-                    held.extend(series);
-                    match remaining {
-                        Remaining::More => {}
-                        Remaining::Nothing => return held,
+            match self.read(request).await {
+                ReadReply::Series(batch, next) => {
+                    held.extend(oracle::held(&batch));
+                    match next {
+                        Some(cursor) => request = ReadRequest::Fetch { cursor, bytes },
+                        None => return held,
                     }
                 }
-                other => panic!("a fetch is answered with {other:?}"),
+                other => panic!("a read of series is answered with {other:?}"),
             }
         }
     }
 
     async fn read(&self, request: ReadRequest) -> ReadReply {
-        match self.ask(ShardRequest::Ask(Question::Read(Epoch::FIRST, Box::new(request)))).await {
+        let read = Read { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, request };
+        match self.ask(ShardRequest::Ask(Question::Read(Box::new(read)))).await {
             ShardReply::Read(reply) => *reply.expect("few reads are open"),
             other => panic!("a read is answered with {other:?}"),
         }
@@ -236,7 +237,7 @@ impl Client {
             }
             Answer::NotDurable(LogError::Full(_)) => Log::Takes,
             Answer::NotDurable(LogError::Failed(_)) => Log::Failed,
-            Answer::NotDurable(error @ (LogError::Replaying | LogError::TooLong(_))) => {
+            Answer::NotDurable(error @ (LogError::Replaying | LogError::TooLong(_) | LogError::Hung(_))) => {
                 panic!("an open log refuses a short part: {error}")
             }
         }
@@ -272,7 +273,9 @@ impl Client {
             }
             Answer::Written => panic!("a contradiction was acknowledged"),
             Answer::NotDurable(LogError::Failed(_)) => Some(Log::Failed),
-            Answer::NotDurable(LogError::Full(_) | LogError::Replaying | LogError::TooLong(_)) => None,
+            Answer::NotDurable(
+                LogError::Full(_) | LogError::Replaying | LogError::TooLong(_) | LogError::Hung(_),
+            ) => None,
         }
     }
 }

@@ -143,13 +143,15 @@ impl<D: Defect> Durable<D> {
             disk.remove(&place.path(&name)).await?;
         }
         let lost = lost(&replayed);
-        let header = SegmentHeader { shard: 0, shards: 1, seq: 0, block_bytes: disk.block_bytes() as u32 };
+        let block_bytes = disk.block_bytes() as u32;
+        let header = SegmentHeader { shard: 0, shards: 1, seq: 0, block_bytes, made: None };
         let key = FrameKey::new(NODE_SEED);
         let segment_bytes = SEGMENT_BLOCKS * disk.block_bytes() as u64;
         let place = SegmentPlace { disk, dir, seed: NODE_SEED, key, header, segment_bytes };
         let shelf = Rc::new(RefCell::new(replayed.shelf));
         let segments =
-            Segments::new(place.clone(), host.clone(), log.clone(), Rc::clone(&shelf), replayed.next_seq);
+            Segments::new(place.clone(), host.clone(), log.clone(), Rc::clone(&shelf), replayed.next_seq)
+                .going_on_in(replayed.unfilled);
         committer::start(&log, segments, replayed.last, D::ACK, &host).await?;
         let place = CheckpointPlace { segments: place, shelf, bytes_min: u64::MAX };
         if !lost.is_empty()
@@ -166,7 +168,9 @@ impl<D: Defect> Durable<D> {
 fn lost(replayed: &Replayed) -> Vec<Lost> {
     let lost = |loss: &Loss| match loss {
         Loss::Groups(first, last) => Lost::Groups(*first, *last),
-        Loss::Frames(..) | Loss::CheckpointEnd | Loss::File(_) | Loss::Records(_) => Lost::Unknown,
+        Loss::Frames(..) | Loss::CheckpointEnd | Loss::End(..) | Loss::File(_) | Loss::Records(_) => {
+            Lost::Unknown
+        }
     };
     replayed.damage.iter().map(|damage| lost(&damage.loss)).collect()
 }

@@ -2,22 +2,24 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use futures::executor::block_on;
 use silverback::host::Alone;
-use silverback::message::{ReadReply, ReadRequest, Selection};
+use silverback::message::{Read, ReadReply, ReadRequest, ReadTicket, Selection, Wanted};
 use silverback::model::{Epoch, Sample, SeriesId, SeriesRef, ShardId};
 use silverback::shard::restore::{Refs, Restorer};
-use silverback::shard::{Shard, read};
-use silverback::wal::Journal;
+use silverback::shard::{Reads, Shard};
 use silverback::wal::record::{Group, records};
 use silverback::wal::replay::Restore;
+use silverback::wal::{Journal, Log};
 
-use crate::disk::Faults;
+use crate::disk::{Faults, SimDisk};
 use crate::durable::{Durable, Sound};
+use crate::executor::{Executor, Stopped};
+use crate::node::{Node, Recovery};
 use crate::plan::{End, Plan};
-use crate::trace::Shown;
+use crate::random::Random;
+use crate::trace::{Shown, Trace};
 use crate::world::World;
 
 /// Lives that follow each other on one disk, with a crash at each of the steps in turn.
@@ -51,6 +53,33 @@ fn an_empty_segment_is_used_again_without_a_moment_of_contradiction() {
     check(50, |crash| vec![Plan::quiet(), crash, writing(), writing()]);
 }
 
+/// The disk's bytes after so many starts of an idle node, each of which is killed.
+fn bytes_after(starts: usize) -> usize {
+    let disk = SimDisk::new(Random::new(1), Trace::new(Shown::Hidden));
+    for start in 0..starts {
+        disk.begin_life(Faults::default());
+        let mut executor = Executor::new(Random::new(start as u64), 0);
+        let (host, disk) = (executor.host(), disk.clone());
+        executor.host().spawn(async move {
+            let node = Durable::<Sound>::start(disk, host, Recovery::Strict).await.unwrap();
+            // As a node's look at itself, until half of the segment is used and the next one is made.
+            if start < 4 {
+                let (log, labels) = (node.log(), std::iter::once((&b"job"[..], &b"x"[..])));
+                log.journal().created(SeriesRef(0), SeriesId(5), labels);
+                log.flush().await.unwrap();
+            }
+        });
+        // Its committer waits for ever.
+        assert_eq!(executor.run(|| false), Stopped::Deadlocked);
+    }
+    disk.used_bytes()
+}
+
+#[test]
+fn a_thousand_starts_take_no_more_of_the_disk_than_two() {
+    assert_eq!(bytes_after(1000), bytes_after(2));
+}
+
 fn make(group: &mut Group, series: SeriesRef, id: SeriesId, labels: [(&str, &str); 2]) {
     group.created(series, id, labels.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
     group.stored(series, Sample::new(i64::from(series.0), 1.0));
@@ -74,13 +103,11 @@ fn a_series_that_is_made_again_takes_no_labels_from_its_neighbours() {
     }
     restorer.finish().unwrap();
     for (name, values) in [("own", vec!["neighbour", "old"]), ("shared", vec!["x"])] {
-        let all = Selection { matchers: Arc::new([]), min_ms: i64::MIN, max_ms: i64::MAX };
-        let request = ReadRequest::LabelValues(name.into(), all);
-        let ReadReply::Strings(found) =
-            *block_on(read::answer(Rc::clone(&shard), Alone, Epoch::FIRST, request)).unwrap()
-        else {
-            panic!("label values are strings")
-        };
-        assert_eq!(found.iter().map(|value| &**value).collect::<Vec<_>>(), values, "{name}");
+        let wanted = Wanted::LabelValues(name.into());
+        let request = ReadRequest::Open { selection: Selection::everything(), wanted, bytes: 1000 };
+        let read = Read { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, request };
+        let answer = block_on(Reads::new(usize::MAX).answer(Rc::clone(&shard), Alone, read)).unwrap();
+        let ReadReply::Texts(found, None) = *answer else { panic!("label values are few texts") };
+        assert_eq!(found.iter().collect::<Vec<_>>(), values, "{name}");
     }
 }

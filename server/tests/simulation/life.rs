@@ -9,7 +9,7 @@ use silverback::clock::Clock;
 use silverback::host::Host;
 use silverback::message::PartPool;
 use silverback::model::SeriesIdHasher;
-use silverback::shard::{Worker, maintenance};
+use silverback::shard::{Reads, Worker, maintenance};
 use silverback::wal::Lsn;
 
 use crate::client::{Client, Connection, Replies};
@@ -112,6 +112,7 @@ impl Life {
         let replies = connection.replies.clone();
         let worker = Worker {
             shard: Rc::clone(node.shard()),
+            reads: Reads::new(usize::MAX),
             inbox: Rc::clone(&connection.inbox),
             log: node.log().clone(),
             host: self.host.clone(),

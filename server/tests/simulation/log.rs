@@ -1,7 +1,7 @@
 //! A log alone on the simulated disk: what it does where the disk is full, where checkpoints fail, and
 //! where it has become too long.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use silverback::config::AckMode;
 use silverback::disk::Disk;
 use silverback::host::Host;
-use silverback::model::{Sample, SeriesRef, ShardId};
+use silverback::model::{Sample, SeriesId, SeriesRef, ShardId};
 use silverback::shard::Shard;
 use silverback::shard::checkpoint::{self, CheckpointError, CheckpointPlace};
 use silverback::wal::committer;
@@ -17,7 +17,7 @@ use silverback::wal::frame::FrameKey;
 use silverback::wal::health::LogHealth;
 use silverback::wal::segment::SegmentHeader;
 use silverback::wal::segments::{SegmentPlace, Segments};
-use silverback::wal::{DiskLog, Journal, Log, LogError, Lsn};
+use silverback::wal::{DiskLog, Journal, Log, LogError, Lsn, RefReuse};
 
 use crate::disk::{Faults, SimDisk};
 use crate::executor::{Executor, SimHost, Stopped};
@@ -40,6 +40,8 @@ struct LoneLog {
     place: CheckpointPlace<SimDisk>,
     disk: SimDisk,
     host: SimHost,
+    /// The test ends with a failed log.
+    fails_to_close: Cell<bool>,
 }
 
 /// Runs a test on a log in an empty directory, and the log to its end.
@@ -49,7 +51,7 @@ fn check(ack: AckMode, test: impl AsyncFnOnce(&LoneLog) + 'static) {
     executor.host().spawn(async move {
         let log = LoneLog::new(ack, disk, host).await;
         test(&log).await;
-        log.log.close().await.unwrap();
+        assert_eq!(log.log.close().await.is_err(), log.fails_to_close.get());
     });
     assert_eq!(executor.run(|| false), Stopped::Finished);
 }
@@ -63,7 +65,13 @@ impl LoneLog {
             dir: "log".into(),
             seed: NODE_SEED,
             key: FrameKey::new(NODE_SEED),
-            header: SegmentHeader { shard: 0, shards: 1, seq: 0, block_bytes: block_bytes as u32 },
+            header: SegmentHeader {
+                shard: 0,
+                shards: 1,
+                seq: 0,
+                block_bytes: block_bytes as u32,
+                made: None,
+            },
             segment_bytes: SEGMENT_BLOCKS * block_bytes as u64,
         };
         let health = Arc::<LogHealth>::default();
@@ -75,6 +83,7 @@ impl LoneLog {
             place: CheckpointPlace { segments, shelf: Rc::default(), bytes_min: DUE_BYTES },
             disk,
             host,
+            fails_to_close: Cell::new(false),
         }
     }
 
@@ -147,6 +156,51 @@ fn a_long_log_takes_writes_until_checkpoints_fail_and_it_grows_on() {
 }
 
 #[test]
+fn a_disk_that_hangs_is_reported_to_those_who_wait_and_writes_go_on_when_it_answers() {
+    check(AckMode::Durable, async |log| {
+        log.open().await;
+        log.write_group().await;
+        log.disk.set_faults(|faults| faults.is_hung = true);
+        log.append();
+        let (waiting, looking) = futures::join!(log.log.flush(), async {
+            log.pass(Duration::from_secs(3)).await;
+            let takes_writes = log.takes_writes();
+            let in_flight_us = log.log.report(log.host.monotonic_us()).commit_in_flight_us;
+            (takes_writes, in_flight_us)
+        });
+        assert!(matches!(waiting, Err(LogError::Hung(5..=7))), "{waiting:?}");
+        assert!(looking.0, "no hang yet");
+        assert!((2_900_000..3_500_000).contains(&looking.1), "{} µs", looking.1);
+        assert!(!log.takes_writes() && log.health.is_any_hung());
+        log.pass(Duration::from_secs(70)).await;
+        assert!(matches!(log.log.check(), Err(LogError::Hung(70..))));
+        log.disk.set_faults(|faults| faults.is_hung = false);
+        log.pass(Duration::from_millis(10)).await;
+        assert!(log.takes_writes());
+        assert_eq!(log.log.durable(), Lsn(2), "what was refused is durable all the same");
+        assert_eq!(log.log.report(log.host.monotonic_us()).commit_in_flight_us, 0);
+        log.write_group().await;
+    });
+}
+
+#[test]
+fn a_log_that_closes_waits_for_a_disk_that_hangs() {
+    check(AckMode::Memory, async |log| {
+        log.open().await;
+        log.append();
+        log.disk.set_faults(|faults| faults.is_hung = true);
+        log.pass(Duration::from_secs(10)).await;
+        assert!(!log.takes_writes());
+        let (closed, ()) = futures::join!(log.log.close(), async {
+            log.pass(Duration::from_secs(10)).await;
+            log.disk.set_faults(|faults| faults.is_hung = false);
+        });
+        assert_eq!(closed, Ok(()));
+        assert_eq!(log.log.durable(), Lsn(1));
+    });
+}
+
+#[test]
 fn a_log_that_is_too_long_is_written_to_its_end() {
     check(AckMode::Memory, async |log| {
         log.open().await;
@@ -192,6 +246,90 @@ fn the_next_segment_is_not_tried_again_and_again_on_a_full_disk() {
         log.write_group().await;
         log.pass(Duration::from_secs(1)).await;
         assert_eq!((log.disk.creates() - before, log.disk.files().len()), (2, 2));
+    });
+}
+
+/// As after many starts, each of which left a segment behind that it couldn't go on in.
+#[test]
+fn segments_with_little_in_them_make_a_checkpoint_due_too() {
+    check(AckMode::Durable, async |log| {
+        log.open().await;
+        let segment_bytes = SEGMENT_BLOCKS * log.disk.block_bytes() as u64;
+        let place = CheckpointPlace { bytes_min: 3 * segment_bytes, ..log.place.clone() };
+        let is_due = || checkpoint::is_due(&log.shard.borrow(), &log.log, &place);
+        for _ in 0..4 * SEGMENT_BLOCKS {
+            log.log.count(|counts| counts.since_checkpoint_bytes = 0);
+            log.write_group().await;
+        }
+        assert!(is_due(), "{:?}", log.place.shelf.borrow());
+        log.checkpoint().await.unwrap();
+        assert!(!is_due(), "{:?}", log.place.shelf.borrow());
+    });
+}
+
+#[test]
+fn the_disk_holds_three_times_the_shard_at_the_most() {
+    check(AckMode::Durable, async |log| {
+        log.open().await;
+        let segment_bytes = SEGMENT_BLOCKS * log.disk.block_bytes() as u64;
+        // What the shard has, as far as its checkpoints go.
+        let shard_bytes = 5 * segment_bytes;
+        let place = CheckpointPlace { bytes_min: shard_bytes, ..log.place.clone() };
+        let mut most = 0;
+        for _ in 0..50 * SEGMENT_BLOCKS {
+            log.write_group().await;
+            if checkpoint::is_due(&log.shard.borrow(), &log.log, &place) {
+                checkpoint::write(&log.shard, &log.log, &place, &log.host).await.unwrap();
+            }
+            most = most.max(log.disk.used_bytes() as u64);
+        }
+        // The next segment is made ahead.
+        assert!(most <= 3 * shard_bytes + 2 * segment_bytes, "{most} bytes for {shard_bytes}");
+        // A log that was long for once gives its room back.
+        let long = 40 * SEGMENT_BLOCKS;
+        for _ in 0..long {
+            log.write_group().await;
+        }
+        checkpoint::write(&log.shard, &log.log, &place, &log.host).await.unwrap();
+        let left = log.disk.used_bytes() as u64;
+        assert!(left <= 3 * shard_bytes + 2 * segment_bytes, "{left} bytes for {shard_bytes}");
+    });
+}
+
+#[test]
+fn the_journal_of_a_failed_log_takes_nothing() {
+    check(AckMode::Durable, async |log| {
+        log.open().await;
+        log.disk.set_faults(|faults| faults.good_syncs = Some(0));
+        log.append();
+        assert!(matches!(log.log.flush().await, Err(LogError::Failed(_))));
+        for series in 0..1000 {
+            let reuse = log.log.journal().removed(SeriesRef(series), SeriesId(1));
+            assert_eq!(reuse, RefReuse::AtOnce);
+        }
+        assert_eq!(log.log.journal().bytes(), 0);
+        assert!(matches!(log.log.flush().await, Err(LogError::Failed(_))), "nothing of it is durable");
+        assert!(log.checkpoint().await.is_err());
+        assert!(!log.takes_writes());
+        log.fails_to_close.set(true);
+    });
+}
+
+#[test]
+fn a_log_that_is_told_to_fail_acknowledges_no_group_that_was_on_its_way() {
+    check(AckMode::Durable, async |log| {
+        log.open().await;
+        log.write_group().await;
+        log.append();
+        let mut waiting = Box::pin(log.log.flush());
+        assert!(futures::poll!(&mut waiting).is_pending());
+        log.log.fail("its directory is gone");
+        assert_eq!(waiting.await, Err(LogError::Failed("its directory is gone".into())));
+        log.pass(Duration::from_secs(1)).await;
+        assert!(!log.takes_writes(), "a group that was written meanwhile opens it again");
+        assert_eq!(log.log.durable(), Lsn(1));
+        assert!(!log.disk.files().iter().any(|(path, _)| path.ends_with("closed")));
+        log.fails_to_close.set(true);
     });
 }
 

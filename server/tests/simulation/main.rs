@@ -90,7 +90,7 @@ fn an_acknowledgement_before_the_sync_is_found_out() {
 
 #[test]
 fn trust_in_what_a_killed_process_wrote_is_found_out() {
-    check_found::<Durable<TailTrusted>>(500, "");
+    check_found::<Durable<TailTrusted>>(3000, "");
 }
 
 #[test]

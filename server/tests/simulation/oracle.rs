@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use silverback::message::SelectedSeries;
+use silverback::message::{Rows, SeriesBatch};
 use silverback::model::{Labels, Sample};
 use silverback::wal::Lsn;
 
@@ -40,7 +40,24 @@ pub struct Oracle {
 }
 
 /// What a shard holds, as it was read.
-pub type Held = Vec<SelectedSeries>;
+pub type Held = Vec<HeldSeries>;
+
+/// A series as a read gives it.
+#[derive(Debug, Clone)]
+pub struct HeldSeries {
+    pub labels: Labels,
+    pub samples: Vec<Sample>,
+}
+
+/// The series of a batch.
+pub fn held(batch: &SeriesBatch) -> impl Iterator<Item = HeldSeries> {
+    (0..batch.count()).map(|at| {
+        let series = batch.get(at);
+        let samples = series.chunks().flat_map(|chunk| chunk.samples());
+        let samples = samples.map(|sample| sample.expect("the node's own chunks decode"));
+        HeldSeries { labels: series.labels.into(), samples: samples.collect() }
+    })
+}
 
 impl Oracle {
     /// A sample goes out while the log is durable up to a group. One that was sent before keeps its
@@ -100,8 +117,8 @@ impl Oracle {
             if let Some(stranger) = held.next_if(|series| series.labels < *labels) {
                 return Err(format!("nobody sent {}", stranger.labels));
             }
-            let samples =
-                held.next_if(|series| series.labels == *labels).map_or(Ok(Vec::new()), samples_of)?;
+            let of_series = held.next_if(|series| series.labels == *labels);
+            let samples = of_series.map(|series| series.samples.clone()).unwrap_or_default();
             check_series(labels, known, &samples)?;
             let due = known.range(self.horizon_ms..).filter(|(_, known)| known.must_be_held(upto));
             for (at_ms, _) in due.filter(|(at_ms, _)| !holds(&samples, **at_ms)) {
@@ -134,7 +151,7 @@ impl Oracle {
         let (now, horizon_ms) = (self.now, self.horizon_ms);
         for (labels, known) in &mut self.series {
             let of_series = held.next_if(|series| series.labels == *labels);
-            let samples = of_series.map_or(Ok(Vec::new()), samples_of).expect("it was checked");
+            let samples = of_series.map(|series| series.samples.clone()).unwrap_or_default();
             known.retain(|timestamp_ms, known| {
                 let is_held = holds(&samples, *timestamp_ms);
                 if is_held && known.standing == Standing::Sent {
@@ -202,27 +219,16 @@ fn check_series(labels: &Labels, known: &BTreeMap<i64, Known>, samples: &[Sample
     Ok(())
 }
 
-/// A series' samples over its chunks.
-fn samples_of(series: &SelectedSeries) -> Result<Vec<Sample>, String> {
-    let samples = series.chunks.iter().flat_map(|chunk| chunk.samples());
-    samples.map(|sample| sample.map_err(|error| format!("{}: {error:?}", series.labels))).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use silverback::gorilla::OpenXor;
 
     fn labels() -> Labels {
         Labels::from_pairs([("a", "b")])
     }
 
     fn held(samples: &[Sample]) -> Held {
-        let chunk = |sample: &Sample| {
-            let mut words = Vec::new();
-            OpenXor::start(*sample, &mut words).seal(words.into_iter())
-        };
-        vec![SelectedSeries { labels: labels(), chunks: samples.iter().map(chunk).collect() }]
+        vec![HeldSeries { labels: labels(), samples: samples.to_vec() }]
     }
 
     fn oracle() -> Oracle {

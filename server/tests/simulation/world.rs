@@ -96,9 +96,11 @@ impl World {
             match came {
                 // What was salvaged is written out whole: from now on a strict start is to do.
                 Came::Serving | Came::Through => self.rotten.clear(),
-                // It may be, and the power went before anybody learned what was lost.
-                Came::Starting => self.oracle.borrow_mut().forgive(Lsn(0)..=Lsn(u64::MAX)),
-                Came::Refused(_) => {}
+                // It may be, and the power went, or the disk failed once the new file had its name: what was lost
+                // was told, and the next start finds nothing of it.
+                Came::Starting | Came::Refused(_) => {
+                    self.oracle.borrow_mut().forgive(Lsn(0)..=Lsn(u64::MAX));
+                }
             }
         }
         self.judge(plan, stopped, &came);

@@ -6,6 +6,8 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use silverback_proto::printable::Printable;
+
 /// Why a command did not do all that it was asked to.
 #[derive(Debug)]
 pub enum Failure {
@@ -62,7 +64,7 @@ pub fn exit_code(ended: Result<(), Failure>) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Usage(words)) => {
-            eprintln!("error: {words}\n\nFor more, try '--help'.");
+            eprintln!("error: {}\n\nFor more, try '--help'.", Printable(&words));
             ExitCode::from(2)
         }
         Err(Failure::Told) => ExitCode::FAILURE,
@@ -79,12 +81,13 @@ pub fn exit_code(ended: Result<(), Failure>) -> ExitCode {
     }
 }
 
-/// The error and its causes, a line each. Many errors repeat their cause in their own text, and some
-/// the innermost one: what lies between tells nothing then.
+/// The error and its causes, a printable line each: a node's words stand in them. Many errors repeat their cause in
+/// their own text, and some the innermost one: what lies between tells nothing then.
 fn told(error: &(dyn Error + 'static)) -> String {
-    let causes: Vec<String> =
-        std::iter::successors(error.source(), |cause| (*cause).source()).map(ToString::to_string).collect();
-    let mut text = format!("error: {error}\n");
+    let words = |error: &dyn Error| Printable(&error.to_string()).to_string();
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    let causes: Vec<String> = causes.map(&words).collect();
+    let mut text = format!("error: {}\n", words(error));
     if causes.last().is_some_and(|innermost| text.contains(innermost)) {
         return text;
     }
@@ -154,6 +157,12 @@ mod tests {
         let repeats = io::Error::other("read: connection refused");
         let doing = Doing { what: "read: connection refused".to_owned(), cause: repeats.into() };
         assert_eq!(super::told(&doing), "error: read: connection refused\n");
+    }
+
+    #[test]
+    fn a_node_s_words_stay_printable_and_on_their_line() {
+        let told = told(&*because("said \x1b[2J\nerror: forged\u{202e}".into()));
+        assert_eq!(told, "error: said \\u001b[2J\\nerror: forged\\u202e\n");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! A series' labels as they were read: sorted, each name once, and shown as PromQL writes them.
 
-use std::fmt::{self, Write};
+use std::fmt;
+
+use silverback_proto::printable::{LabelName, Quoted, is_bare_name};
 
 /// The label that holds the metric's name.
 pub const METRIC_NAME: &str = "__name__";
@@ -58,41 +60,18 @@ impl LabelSet {
 impl fmt::Display for LabelSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let metric = self.get(METRIC_NAME);
-        let is_bare = is_bare(metric, |c| c == ':');
+        // Rules' names have colons.
+        let is_bare = is_bare_name(&metric.replace(':', "_"));
         let mut labels: Vec<String> = Vec::new();
         if is_bare {
             f.write_str(metric)?;
         } else if !metric.is_empty() {
-            labels.push(quoted(metric));
+            labels.push(Quoted(metric).to_string());
         }
         let others = self.0.iter().filter(|(name, _)| name != METRIC_NAME);
-        labels.extend(others.map(|(name, value)| {
-            let name = if self::is_bare(name, |_| false) { name.clone() } else { quoted(name) };
-            format!("{name}={}", quoted(value))
-        }));
+        labels.extend(others.map(|(name, value)| format!("{}={}", LabelName(name), Quoted(value))));
         if is_bare && labels.is_empty() { Ok(()) } else { write!(f, "{{{}}}", labels.join(", ")) }
     }
-}
-
-fn is_bare(name: &str, also: impl Fn(char) -> bool) -> bool {
-    let belongs = |c: char| c.is_ascii_alphanumeric() || c == '_' || also(c);
-    name.chars().all(belongs) && !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit())
-}
-
-fn quoted(text: &str) -> String {
-    let mut quoted = String::from('"');
-    for c in text.chars() {
-        match c {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            // Whatever else would move the terminal's cursor.
-            c if c.is_control() => write!(quoted, "\\u{:04x}", u32::from(c)).unwrap_or_default(),
-            plain => quoted.push(plain),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 #[cfg(test)]
@@ -112,6 +91,7 @@ mod tests {
         check(&[(METRIC_NAME, "up")], "up");
         check(&[("z", "1"), (METRIC_NAME, "a:b"), ("a", "")], r#"a:b{z="1"}"#);
         check(&[(METRIC_NAME, "my.name"), ("a b", "q\"\\\n\x1b")], r#"{"my.name", "a b"="q\"\\\n\u001b"}"#);
+        check(&[(METRIC_NAME, "x"), ("a", "\u{9b}2J\u{202e}")], r#"x{a="\u009b2J\u202e"}"#);
     }
 
     #[test]

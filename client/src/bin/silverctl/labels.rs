@@ -5,16 +5,23 @@ use std::io::Write;
 use clap::Args;
 use futures::TryStreamExt;
 use silverback_client::{Matcher, Selector};
+use silverback_proto::printable::Printable;
 
 use crate::connection::ConnectionArgs;
 use crate::failure::{Failure, output};
 use crate::interrupt::Interrupt;
 use crate::label_set::LabelSet;
+use crate::shown::ShownArgs;
 use crate::time_range::TimeRangeArgs;
 
 /// List label names, or the values of one label.
 #[derive(Debug, Args)]
-#[command(after_long_help = "Example: silverctl labels job --match 'up{instance=~\"10.*\"}'")]
+#[command(
+    after_long_help = "As a table, characters that aren't printable are shown as escapes: \\n, \\u001b. As \
+                             JSON every text is exact.
+
+Example: silverctl labels job --match 'up{instance=~\"10.*\"}'"
+)]
 pub struct LabelsArgs {
     /// The label whose values are listed, as __name__ for the metrics' names.
     name: Option<String>,
@@ -23,6 +30,8 @@ pub struct LabelsArgs {
     selector: Option<Selector>,
     #[command(flatten)]
     range: TimeRangeArgs,
+    #[command(flatten)]
+    shown: ShownArgs,
 }
 
 /// List the series that match a selector.
@@ -54,11 +63,7 @@ async fn list_labels(arguments: LabelsArgs, connection: &ConnectionArgs) -> Resu
         None => reader.label_names(&matchers, range_ms).await?,
         Some(name) => reader.label_values(&name, &matchers, range_ms).await?,
     };
-    let mut out = output();
-    for text in texts {
-        writeln!(out, "{text}")?;
-    }
-    Ok(out.flush()?)
+    arguments.shown.print_lines(&texts, |text| Printable(text).to_string(), |text| text.as_str().into())
 }
 
 /// Lists series, a line each, as selectors that match them.

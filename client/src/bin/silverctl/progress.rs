@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use silverback_proto::printable::Printable;
 
 const TICK: Duration = Duration::from_millis(100);
 
@@ -53,9 +54,9 @@ impl Progress {
 pub struct Voice(ProgressBar);
 
 impl Voice {
-    /// Writes a line.
+    /// Writes a line, printable whatever stands in it.
     pub fn tell(&self, line: &str) {
-        self.0.suspend(|| eprintln!("{line}"));
+        self.0.suspend(|| eprintln!("{}", Printable(line)));
     }
 }
 

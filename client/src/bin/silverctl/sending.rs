@@ -20,8 +20,9 @@ use crate::progress::{Progress, Voice};
 /// Series that one stream defines. Beyond it a new stream is begun, so that neither side remembers
 /// every series that ever came by.
 const SERIES_MAX: usize = 500_000;
-/// Series that are named for one reason.
+/// Series that are named for one reason, and characters of each.
 const NAMED_MAX: usize = 3;
+const NAME_CHARACTERS_MAX: usize = 512;
 
 /// A stream of samples to a node, and the line that shows how far it is.
 #[derive(Debug)]
@@ -188,12 +189,21 @@ impl fmt::Display for SendReport {
         }
         write!(f, "\n{} refused:", grouped(self.samples_refused()))?;
         for (reason, refused) in &self.refused {
-            let named: Vec<_> = refused.named.iter().map(LabelSet::to_string).collect();
+            let named: Vec<_> = refused.named.iter().map(shortened).collect();
             let more = if refused.has_more_series { ", …" } else { "" };
             let samples = grouped(refused.samples);
             write!(f, "\n  {:<20} {samples:>12}  {}{more}", reason.as_str(), named.join(", "))?;
         }
         Ok(())
+    }
+}
+
+/// As much of a series as is enough to find it by.
+fn shortened(labels: &LabelSet) -> String {
+    let text = labels.to_string();
+    match text.char_indices().nth(NAME_CHARACTERS_MAX) {
+        None => text,
+        Some((end, _)) => format!("{}…", &text[..end]),
     }
 }
 

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use clap::{Args, ValueEnum};
 use serde_json::Value as Json;
+use silverback_proto::printable::printable_json;
 
 use crate::failure::{Failure, output};
 use crate::table::Table;
@@ -32,11 +33,35 @@ impl ShownArgs {
         table: impl FnOnce(&[T]) -> Table,
         json: impl Fn(&T) -> Json,
     ) -> Result<(), Failure> {
-        let mut out = output();
         match self.output {
-            Shown::Table => table(items).lines().try_for_each(|line| writeln!(out, "{line}"))?,
-            Shown::Json => items.iter().try_for_each(|item| writeln!(out, "{}", json(item)))?,
+            Shown::Table => print(table(items).lines()),
+            Shown::Json => print(items.iter().map(|item| json_line(&json(item)))),
         }
-        Ok(out.flush()?)
     }
+
+    /// Prints all of `items`, a line each, by either of two ways to show one.
+    pub fn print_lines<T>(
+        self,
+        items: &[T],
+        line: impl Fn(&T) -> String,
+        json: impl Fn(&T) -> Json,
+    ) -> Result<(), Failure> {
+        match self.output {
+            Shown::Table => print(items.iter().map(line)),
+            Shown::Json => print(items.iter().map(|item| json_line(&json(item)))),
+        }
+    }
+}
+
+fn print(lines: impl Iterator<Item = String>) -> Result<(), Failure> {
+    let mut out = output();
+    for line in lines {
+        writeln!(out, "{line}")?;
+    }
+    Ok(out.flush()?)
+}
+
+/// For programs, and safe for a terminal, too.
+fn json_line(json: &Json) -> String {
+    printable_json(&json.to_string()).into_owned()
 }

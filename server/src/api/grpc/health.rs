@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::stream::{self, Stream};
 use send_wrapper::SendWrapper;
+use silverback_proto::printable::Quoted;
 use tonic::Status;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
@@ -53,7 +54,7 @@ async fn next_status(core: &Core, last: Option<ServingStatus>) -> Option<Serving
 fn check_name(request: &tonic::Request<HealthCheckRequest>) -> Result<(), Status> {
     match request.get_ref().service.as_str() {
         "" => Ok(()),
-        other => Err(Status::not_found(format!("no such service: {other}"))),
+        other => Err(Status::not_found(format!("no such service: {}", Quoted(other)))),
     }
 }
 

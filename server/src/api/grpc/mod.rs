@@ -20,6 +20,7 @@ use std::rc::Rc;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
+use silverback_proto::printable::Printable;
 use tonic::codegen::Service;
 use tonic::{Code, Status};
 
@@ -59,11 +60,14 @@ fn with_grpc_s_own_codes(mut response: NodeResponse) -> NodeResponse {
 }
 
 async fn dispatch(core: &Rc<Core>, request: Request<Incoming>) -> NodeResponse {
-    let request = decoded(received(core, request), codec::message_bytes_max(core));
+    let request = received(core, request);
+    if method_of(request.uri()) == ("silverback.v1.Ingest", "Stream") {
+        return ingest::stream(core, request).await.map(ResponseBody::Grpc);
+    }
+    let request = decoded(request, codec::message_bytes_max(core));
     match method_of(request.uri()) {
         ("grpc.health.v1.Health", _) => call(health::service(core), request).await,
         ("silverback.v1.Ingest", "Write") => ingest::write(core, request).await.map(ResponseBody::Grpc),
-        ("silverback.v1.Ingest", "Stream") => ingest::stream(core, request).await.map(ResponseBody::Grpc),
         ("grpc.reflection.v1.ServerReflection", _) => call(reflection::service(), request).await,
         ("grpc.reflection.v1alpha.ServerReflection", "ServerReflectionInfo") => {
             call(reflection::service(), reflection::as_v1(request)).await
@@ -108,11 +112,11 @@ where
 }
 
 fn unimplemented(path: &str) -> NodeResponse {
-    refuse(&Status::new(Code::Unimplemented, format!("no such method: {path}")))
+    refuse(&Status::new(Code::Unimplemented, format!("no such method: {}", Printable(path))))
 }
 
 /// An answer of nothing but a status: in the headers, where there is no message.
-fn refuse(status: &Status) -> NodeResponse {
+pub(in crate::api) fn refuse(status: &Status) -> NodeResponse {
     let mut response = Response::new(ResponseBody::Whole(Default::default()));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(GRPC));

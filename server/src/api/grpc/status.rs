@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use silverback_proto::printable::Printable;
 use silverback_proto::v1;
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
@@ -10,6 +11,7 @@ use tonic_types::{ErrorDetails, StatusExt};
 use super::ingest::MessageFault;
 use crate::api::fanout::FanoutError;
 use crate::api::read_fault::ReadFault;
+use crate::api::reader_pace::NoReader;
 use crate::api::remote_write::Rejection;
 use crate::api::remote_write::snappy::SnappyError;
 use crate::api::request_body::BodyError;
@@ -17,6 +19,7 @@ use crate::api::stream::StreamFault;
 use crate::message::{HandoffReason, ReadError, RefusedRef};
 use crate::model::RefusedReason;
 use crate::rebalance::HandoffFault;
+use crate::runtime::SideThreadError;
 
 /// When the same may be sent again, in ms, in an error's trailers.
 const RETRY_AFTER: &str = "retry-after-ms";
@@ -75,15 +78,6 @@ pub fn of_fault(fault: &MessageFault) -> Status {
     Status::new(code, fault.to_string())
 }
 
-/// What the transport made of a message that it could not hand over. tonic calls one that is too
-/// large out of range; to gRPC's own implementations it is exhausted.
-pub fn of_transport(status: Status) -> Status {
-    match status.code() {
-        Code::OutOfRange => Status::new(Code::ResourceExhausted, status.message()),
-        _other => status,
-    }
-}
-
 /// A refused series or its samples.
 pub fn refusal(batch_number: u64, refused: RefusedRef) -> v1::Refusal {
     let RefusedRef { stream_ref, reason, samples } = refused;
@@ -124,22 +118,27 @@ pub fn of_read_fault(fault: &ReadFault) -> Status {
         ReadFault::TooManySamples(_)
         | ReadFault::AnswerTooLarge { .. }
         | ReadFault::NoRoom
-        | ReadFault::TooManyReads => Code::ResourceExhausted,
+        | ReadFault::TooManyReads(_)
+        | ReadFault::SideThread(SideThreadError::Busy) => Code::ResourceExhausted,
+        ReadFault::SideThread(SideThreadError::Panicked) => Code::Internal,
         ReadFault::Replaying(_) => Code::Unavailable,
         ReadFault::Shards(error) => of_shards(error),
         ReadFault::TimedOut(_) => Code::DeadlineExceeded,
         ReadFault::Chunk(_) => Code::DataLoss,
     };
+    // What was asked for stands in it.
+    let words = Printable(&fault.to_string()).to_string();
     match fault.retry_after() {
-        Some(after) => passing(code, &fault.to_string(), after),
-        None => Status::new(code, fault.to_string()),
+        Some(after) => passing(code, &words, after),
+        None => Status::new(code, words),
     }
 }
 
 /// The status of a stream that ends before its end.
 pub fn of_stream_fault(fault: &StreamFault) -> Status {
     match fault {
-        StreamFault::ClientGone(_) => Status::new(Code::Cancelled, fault.to_string()),
+        StreamFault::NoReader(NoReader::Gone) => Status::new(Code::Cancelled, fault.to_string()),
+        StreamFault::NoReader(NoReader::TooSlow) => Status::new(Code::Aborted, fault.to_string()),
         StreamFault::Shards(error) => of_read_fault(&ReadFault::Shards(error.clone())),
         StreamFault::Chunk(error) => of_read_fault(&ReadFault::Chunk(*error)),
     }
@@ -167,11 +166,12 @@ fn of_body(error: &BodyError) -> Code {
 fn of_shards(error: &FanoutError) -> Code {
     match error {
         FanoutError::Overloaded(_)
-        | FanoutError::Refused(ReadError::TooManySelects | ReadError::SelectsTooLarge | ReadError::Moved) => {
+        | FanoutError::Refused(ReadError::TooManyCursors | ReadError::TooLarge { .. } | ReadError::Moved) => {
             Code::ResourceExhausted
         }
-        FanoutError::Refused(ReadError::UnknownSelect) => Code::DeadlineExceeded,
+        FanoutError::Refused(ReadError::UnknownCursor) => Code::DeadlineExceeded,
         FanoutError::Refused(ReadError::Panicked) => Code::Internal,
+        FanoutError::Refused(ReadError::Cancelled) => Code::Cancelled,
     }
 }
 
@@ -180,7 +180,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::routing::Overloaded;
+    use crate::routing::{Overloaded, TooManyReads};
 
     fn check(fault: ReadFault, code: Code, words: &str) {
         let status = of_read_fault(&fault);
@@ -191,10 +191,10 @@ mod tests {
     #[test]
     fn each_fault_has_the_status_that_tells_what_to_do() {
         check(ReadFault::BadRequest("a matcher".into()), Code::InvalidArgument, "a matcher");
-        check(ReadFault::TooManyReads, Code::ResourceExhausted, "later");
+        check(TooManyReads.into(), Code::ResourceExhausted, "later");
         check(ReadFault::Shards(Overloaded.into()), Code::ResourceExhausted, "later");
-        check(ReadFault::Shards(ReadError::TooManySelects.into()), Code::ResourceExhausted, "try again");
-        check(ReadFault::Shards(ReadError::UnknownSelect.into()), Code::DeadlineExceeded, "idle");
+        check(ReadFault::Shards(ReadError::TooManyCursors.into()), Code::ResourceExhausted, "try again");
+        check(ReadFault::Shards(ReadError::UnknownCursor.into()), Code::DeadlineExceeded, "idle");
         check(ReadFault::TimedOut(Duration::from_secs(3)), Code::DeadlineExceeded, "3s");
         check(ReadFault::AnswerTooLarge { bytes_max: 10 }, Code::ResourceExhausted, "10 bytes");
     }
@@ -207,9 +207,8 @@ mod tests {
 
     #[test]
     fn a_refusal_that_passes_says_when_to_ask_again_and_no_other_does() {
-        let shards = [ReadError::TooManySelects, ReadError::SelectsTooLarge, ReadError::Moved];
-        let mut passing =
-            vec![ReadFault::TooManyReads, ReadFault::NoRoom, FanoutError::from(Overloaded).into()];
+        let shards = [ReadError::TooManyCursors, ReadError::Moved];
+        let mut passing = vec![TooManyReads.into(), ReadFault::NoRoom, FanoutError::from(Overloaded).into()];
         passing.extend(shards.map(|error| FanoutError::from(error).into()));
         passing.push(ReadFault::Body(BodyError::Overloaded));
         for fault in passing {

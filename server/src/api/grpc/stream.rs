@@ -1,20 +1,20 @@
 //! Answers of many messages, made while they are sent: what is made waits for the client in a
-//! bounded buffer, and a client that stops reading holds that and its permit.
+//! bounded buffer, and a client that stops reading holds that and its permit, until others want it.
 
 use std::future::ready;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use futures::SinkExt;
 use futures::channel::{mpsc, oneshot};
 use futures::stream::{self, Stream, StreamExt};
+use prost::Message;
 use tonic::Status;
 
 use super::status;
-use crate::api::body::ClientGone;
 use crate::api::core::Core;
-use crate::api::read_permit::ReadPermit;
-use crate::api::stream::StreamFault;
+use crate::api::reader_pace::{NoReader, ReaderPace};
+use crate::api::stream::{StreamFault, count_fault, while_read};
+use crate::routing::ReadInFlight;
 use crate::runtime::spawn_background;
 
 /// Messages that wait for a slow client before whoever makes them waits too, besides one that is
@@ -25,29 +25,37 @@ const MESSAGES_WAITING_MAX: usize = 1;
 pub type Answers<M> = Pin<Box<dyn Stream<Item = Result<M, Status>> + Send>>;
 
 /// The making end of a streamed answer.
-pub struct Outgoing<M>(mpsc::Sender<M>);
+pub struct Outgoing<M> {
+    messages: mpsc::Sender<M>,
+    pace: ReaderPace,
+}
 
-impl<M> Outgoing<M> {
-    /// Waits for room and sends a message. No slice may be held meanwhile.
-    pub async fn send(&mut self, message: M) -> Result<(), ClientGone> {
-        self.0.send(message).await.map_err(|_| ClientGone)
+impl<M: Message> Outgoing<M> {
+    /// Waits for room and sends a message, at the client's pace. No slice may be held meanwhile.
+    pub async fn send(&mut self, message: M) -> Result<(), NoReader> {
+        let bytes = message.encoded_len();
+        self.pace.send(&mut self.messages, bytes, message).await
     }
 }
 
-/// Messages that `make` writes in the background. It holds the permit until its end.
-pub fn streamed<M: Send + 'static>(
+/// Messages that `make` writes in the background, as long as somebody reads them.
+pub fn streamed<M: Message + 'static>(
     core: &Rc<Core>,
-    permit: ReadPermit,
+    read: ReadInFlight,
     make: impl AsyncFnOnce(&mut Outgoing<M>) -> Result<(), StreamFault> + 'static,
 ) -> Answers<M> {
     let (messages, sent) = mpsc::channel(MESSAGES_WAITING_MAX);
-    let (end, ended) = oneshot::channel();
+    let (mut end, ended) = oneshot::channel();
     let core = Rc::clone(core);
     spawn_background(async move {
-        let mut outgoing = Outgoing(messages);
-        let made = make(&mut outgoing).await;
-        drop((outgoing, permit));
-        let made = made.map_err(|fault| broken_off(&core, &fault));
+        let pace = ReaderPace::new(read.lease().clone());
+        let mut outgoing = Outgoing { messages, pace };
+        let made = while_read(make(&mut outgoing), end.cancellation()).await;
+        drop((outgoing, read));
+        let made = made.map_err(|fault| {
+            count_fault(&core, &fault);
+            status::of_stream_fault(&fault)
+        });
         // Nobody waits for the end of a stream that nobody reads.
         drop(end.send(made));
     });
@@ -68,17 +76,6 @@ fn with_end<M>(
         })
     });
     messages.map(Ok).chain(end)
-}
-
-fn broken_off(core: &Core, fault: &StreamFault) -> Status {
-    match fault {
-        StreamFault::ClientGone(_) => tracing::debug!("a client went away from its read"),
-        StreamFault::Shards(_) | StreamFault::Chunk(_) => {
-            core.count(|counts| counts.reads_failed += 1);
-            tracing::warn!(%fault, "an answer broke off");
-        }
-    }
-    status::of_stream_fault(fault)
 }
 
 #[cfg(test)]

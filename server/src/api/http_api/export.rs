@@ -14,28 +14,30 @@ use super::sample_json::{put_value, put_whole};
 use crate::api::core::Core;
 use crate::api::endpoints::{NodeResponse, with_type};
 use crate::api::read_fault::ReadFault;
-use crate::api::read_permit::ReadPermit;
 use crate::api::stream::{Outgoing, StreamFault, streamed};
-use crate::api::union::SeriesUnion;
-use crate::gorilla::{ChunkError, SealedChunk};
-use crate::message::{SelectContent, SelectedSeries};
+use crate::api::union::RowUnion;
+use crate::gorilla::ChunkError;
+use crate::message::{ChunkView, SeriesBatch, SeriesView, Wanted};
 use crate::model::Sample;
+use crate::routing::ReadInFlight;
 
 const CONTENT_TYPE: &str = "application/stream+json";
 
 /// Answers with the union of all selectors, label sets ascending.
 pub async fn respond(
     core: &Rc<Core>,
-    permit: ReadPermit,
+    read: ReadInFlight,
     params: &Params,
 ) -> Result<NodeResponse, ReadFault> {
-    let selections = params.required_selections()?;
+    let selections = params.required_selections(core).await?;
     let range_ms = selections.first().map_or((i64::MIN, i64::MAX), |s| (s.min_ms, s.max_ms));
-    let mut union = SeriesUnion::open(core, selections, SelectContent::Chunks).await?;
-    let read = Rc::clone(core);
-    let body = streamed(Rc::clone(core), permit, async move |outgoing| {
-        while let Some(series) = union.next().await? {
-            send_line(&read, &series, range_ms, outgoing).await?;
+    let mut union: RowUnion<SeriesBatch> =
+        RowUnion::open(core, read.lease(), selections, Wanted::Chunks).await?;
+    let core_of_read = Rc::clone(core);
+    let body = streamed(Rc::clone(core), read, async move |outgoing| {
+        while let Some(slice) = union.advance().await? {
+            drop(slice);
+            send_line(&core_of_read, union.series(), range_ms, outgoing).await?;
         }
         Ok(())
     });
@@ -45,20 +47,20 @@ pub async fn respond(
 /// Chunks are read once for each of the two lists: so a series of any length needs no more memory.
 async fn send_line(
     core: &Core,
-    series: &SelectedSeries,
+    series: SeriesView<'_>,
     range_ms: (i64, i64),
     outgoing: &mut Outgoing,
 ) -> Result<(), StreamFault> {
-    if !has_sample(&series.chunks, range_ms)? {
+    if !has_sample(series, range_ms)? {
         return Ok(());
     }
     outgoing.made().extend_from_slice(b"{\"metric\":");
-    json::put_labels(outgoing.made(), &series.labels);
+    json::put_labels(outgoing.made(), series.labels);
     outgoing.made().extend_from_slice(b",\"values\":[");
-    send_list(core, &series.chunks, range_ms, put_value, outgoing).await?;
+    send_list(core, series, range_ms, put_value, outgoing).await?;
     outgoing.made().extend_from_slice(b"],\"timestamps\":[");
     let put_time = |out: &mut Vec<u8>, sample: Sample| put_whole(out, sample.timestamp_ms);
-    send_list(core, &series.chunks, range_ms, put_time, outgoing).await?;
+    send_list(core, series, range_ms, put_time, outgoing).await?;
     outgoing.made().extend_from_slice(b"]}\n");
     outgoing.send_if_full().await?;
     Ok(())
@@ -66,13 +68,13 @@ async fn send_line(
 
 async fn send_list(
     core: &Core,
-    chunks: &[SealedChunk],
+    series: SeriesView<'_>,
     range_ms: (i64, i64),
     put: impl Fn(&mut Vec<u8>, Sample),
     outgoing: &mut Outgoing,
 ) -> Result<(), StreamFault> {
     let mut is_first = true;
-    for chunk in chunks {
+    for chunk in series.chunks() {
         let slice = core.slicer.begin().await;
         for sample in in_range(chunk, range_ms) {
             if !std::mem::take(&mut is_first) {
@@ -87,8 +89,8 @@ async fn send_list(
 }
 
 /// A chunk may lie across the range and have nothing in it.
-fn has_sample(chunks: &[SealedChunk], range_ms: (i64, i64)) -> Result<bool, ChunkError> {
-    for chunk in chunks {
+fn has_sample(series: SeriesView<'_>, range_ms: (i64, i64)) -> Result<bool, ChunkError> {
+    for chunk in series.chunks() {
         if let Some(sample) = in_range(chunk, range_ms).next() {
             return sample.map(|_| true);
         }
@@ -97,7 +99,7 @@ fn has_sample(chunks: &[SealedChunk], range_ms: (i64, i64)) -> Result<bool, Chun
 }
 
 fn in_range(
-    chunk: &SealedChunk,
+    chunk: ChunkView<'_>,
     (min_ms, max_ms): (i64, i64),
 ) -> impl Iterator<Item = Result<Sample, ChunkError>> {
     let is_wanted = move |sample: &Sample| (min_ms..=max_ms).contains(&sample.timestamp_ms);

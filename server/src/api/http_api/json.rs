@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use crate::api::read_fault::ReadFault;
-use crate::model::Labels;
+use crate::model::LabelBlock;
 
 /// The answers' content type.
 pub const CONTENT_TYPE: &str = "application/json";
@@ -51,13 +51,18 @@ pub fn error(fault: &ReadFault) -> String {
 
 /// Appends a text in quotes.
 pub fn put_text(out: &mut Vec<u8>, text: &str) {
-    serde_json::to_writer(out, text).expect("a text can be written to memory");
+    put(out, text);
+}
+
+/// Appends what is made of texts and numbers.
+pub fn put(out: &mut Vec<u8>, data: &(impl Serialize + ?Sized)) {
+    serde_json::to_writer(out, data).expect("texts and numbers can be written to memory");
 }
 
 /// Appends `{"name":"value",…}`.
-pub fn put_labels(out: &mut Vec<u8>, labels: &Labels) {
+pub fn put_labels(out: &mut Vec<u8>, labels: LabelBlock<'_>) {
     out.push(b'{');
-    for (i, (name, value)) in labels.0.iter().enumerate() {
+    for (i, (name, value)) in labels.texts().enumerate() {
         if i > 0 {
             out.push(b',');
         }
@@ -71,6 +76,7 @@ pub fn put_labels(out: &mut Vec<u8>, labels: &Labels) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Labels;
 
     #[test]
     fn answers_have_prometheus_shape() {
@@ -84,7 +90,8 @@ mod tests {
     #[test]
     fn labels_are_escaped() {
         let mut out = Vec::new();
-        put_labels(&mut out, &Labels::from_pairs([("a", "\"\n"), ("é", "x")]));
+        let labels = Labels::from_pairs([("a", "\"\n"), ("é", "x")]).to_canonical();
+        put_labels(&mut out, LabelBlock(&labels));
         assert_eq!(out, "{\"a\":\"\\\"\\n\",\"é\":\"x\"}".as_bytes());
     }
 }

@@ -1,5 +1,6 @@
 //! Prometheus' HTTP API, the part of it that a store answers: series, labels, label values, what the
 //! index holds, the build; and `/api/v1/export`, samples as JSON lines.
+mod array;
 mod build_info;
 mod export;
 mod json;
@@ -20,7 +21,6 @@ use http_body::Body;
 use crate::api::core::Core;
 use crate::api::endpoints::{NodeResponse, with_type};
 use crate::api::read_fault::ReadFault;
-use crate::api::read_permit::ReadPermit;
 use crate::api::request_body::read_reserving;
 use crate::limits::READ_REQUEST_BYTES_MAX;
 use crate::routing::Reserved;
@@ -96,14 +96,14 @@ where
     let mut room = core.read_bytes.begin();
     let params = read_params(core, &head, body, &mut room).await?;
     // Not before: a body that comes slowly holds no other read up.
-    let permit = ReadPermit::take(core).await?;
+    let read = core.begin_read().await?;
     match question {
-        Question::Series => series::respond(core, permit, &params).await,
-        Question::LabelNames => labels::names(core, permit, &params).await,
-        Question::LabelValues(name) => labels::values(core, permit, &name, &params).await,
-        Question::TsdbStatus => tsdb_status::respond(core, &params).await,
+        Question::Series => series::respond(core, read, &params).await,
+        Question::LabelNames => labels::names(core, read, &params).await,
+        Question::LabelValues(name) => labels::values(core, read, &name, &params).await,
+        Question::TsdbStatus => tsdb_status::respond(core, &read, &params).await,
         Question::BuildInfo => Ok(build_info::respond()),
-        Question::Export => export::respond(core, permit, &params).await,
+        Question::Export => export::respond(core, read, &params).await,
     }
 }
 
@@ -114,12 +114,15 @@ where
     B::Error: std::fmt::Display,
 {
     let mut params = Params::default();
+    let mut form = Bytes::new();
     if head.method == Method::POST {
-        let limit = core.config.request_timeout;
-        let body = read_reserving(&head.headers, body, READ_REQUEST_BYTES_MAX, limit, room).await?;
-        params.add(&body)?;
+        let (bytes_max, limit) = (READ_REQUEST_BYTES_MAX, core.config.request_timeout);
+        form = read_reserving(&head.headers, body, bytes_max, limit, room).await?;
     }
-    params.add(head.uri.query().unwrap_or_default().as_bytes())?;
+    let mut slice = core.slicer.begin().await;
+    for encoded in [&form, head.uri.query().unwrap_or_default().as_bytes()] {
+        params.add(encoded, &mut async || slice.breathe().await).await?;
+    }
     Ok(params)
 }
 

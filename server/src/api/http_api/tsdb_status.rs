@@ -4,7 +4,9 @@
 //! lie on several shards is found if it is among the largest of some shard; each shard is asked for
 //! more than is shown, so that few are missed.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 
 use serde::Serialize;
 
@@ -12,25 +14,20 @@ use super::params::{Params, bad};
 use super::{json, whole};
 use crate::api::core::Core;
 use crate::api::endpoints::NodeResponse;
-use crate::api::fanout::{self, FanoutError, ask_all};
+use crate::api::fanout::{FanoutError, read_all, wrong_kind};
 use crate::api::read_fault::ReadFault;
+use crate::api::rows::RowStream;
 use crate::limits::TSDB_STATUS_ENTRIES_MAX;
-use crate::message::{Cardinality, NameCount, ReadReply, ReadRequest, Selection};
+use crate::message::{Cardinality, NameCount, ReadReply, ReadRequest, Selection, TextBatch, Wanted};
+use crate::routing::ReadInFlight;
+use crate::runtime::Slice;
 
 /// Entries of each list where no limit is given, as in Prometheus.
 const ENTRIES_DEFAULT: usize = 10;
 /// Shards are asked for so many times the entries that are shown.
 const ASKED_PER_SHOWN: usize = 10;
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct TsdbStatus {
-    head_stats: HeadStats,
-    series_count_by_metric_name: Vec<Entry>,
-    label_value_count_by_label_name: Vec<Entry>,
-    memory_in_bytes_by_label_name: Vec<Entry>,
-    series_count_by_label_value_pair: Vec<Entry>,
-}
+/// No shard is asked for more.
+const ASKED_MAX: usize = 2 * TSDB_STATUS_ENTRIES_MAX;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -49,45 +46,91 @@ struct Entry {
     value: u64,
 }
 
-impl From<NameCount> for Entry {
-    fn from(NameCount { name, count }: NameCount) -> Self {
-        Self { name, value: count }
-    }
-}
-
 /// Answers for the whole node.
-pub async fn respond(core: &Core, params: &Params) -> Result<NodeResponse, ReadFault> {
+pub async fn respond(
+    core: &Rc<Core>,
+    read: &ReadInFlight,
+    params: &Params,
+) -> Result<NodeResponse, ReadFault> {
     let limit = params.limit()?.map_or(ENTRIES_DEFAULT, std::num::NonZeroUsize::get);
     if limit > TSDB_STATUS_ENTRIES_MAX {
         return Err(bad(format_args!("limit={limit}: at most {TSDB_STATUS_ENTRIES_MAX} are allowed")));
     }
-    let of_shards = cardinalities(core, limit * ASKED_PER_SHOWN).await?;
-    let values_by_name = match of_shards.len() {
-        1 => largest(sum(&of_shards, |c| &c.values_by_name), limit),
-        _several => distinct_values(core, sum(&of_shards, |c| &c.values_by_name), limit).await?,
+    let asked = (limit * ASKED_PER_SHOWN).min(ASKED_MAX);
+    let mut room = core.read_bytes.begin();
+    let of_shards = cardinalities(core, read, asked).await?;
+    room.grow_within(of_shards.iter().map(entry_bytes).sum())?;
+    let head_stats = head_stats(&of_shards);
+    let is_alone = of_shards.len() == 1;
+    let [metrics, values, bytes, pairs] = sums(core, of_shards).await;
+    let values = match is_alone {
+        true => values,
+        false => distinct_values(core, read, values, limit).await?,
     };
-    let list = |of: fn(&Cardinality) -> &Vec<NameCount>| entries(largest(sum(&of_shards, of), limit));
-    let status = TsdbStatus {
-        head_stats: head_stats(&of_shards),
-        series_count_by_metric_name: list(|c| &c.series_by_metric),
-        label_value_count_by_label_name: entries(values_by_name),
-        memory_in_bytes_by_label_name: list(|c| &c.bytes_by_name),
-        series_count_by_label_value_pair: list(|c| &c.series_by_pair),
-    };
-    Ok(whole(json::success(status, &[])))
+    let lists = [
+        ("seriesCountByMetricName", metrics),
+        ("labelValueCountByLabelName", values),
+        ("memoryInBytesByLabelName", bytes),
+        ("seriesCountByLabelValuePair", pairs),
+    ];
+    let mut slice = core.slicer.begin().await;
+    let mut out = Vec::new();
+    json::put_begin(&mut out);
+    out.extend_from_slice(b"{\"headStats\":");
+    json::put(&mut out, &head_stats);
+    for (key, counts) in lists {
+        put_entries(&mut out, key, counts.into_iter().take(limit), &mut slice).await;
+    }
+    out.push(b'}');
+    json::put_end(&mut out, &[]);
+    Ok(whole(out))
 }
 
-async fn cardinalities(core: &Core, limit: usize) -> Result<Vec<Cardinality>, FanoutError> {
+/// Appends `,"key":[…]`.
+async fn put_entries(
+    out: &mut Vec<u8>,
+    key: &str,
+    counts: impl Iterator<Item = NameCount>,
+    slice: &mut Slice,
+) {
+    out.push(b',');
+    json::put_text(out, key);
+    out.extend_from_slice(b":[");
+    for (at, NameCount { name, count }) in counts.enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        json::put(out, &Entry { name, value: count });
+        slice.breathe().await;
+    }
+    out.push(b']');
+}
+
+async fn cardinalities(
+    core: &Core,
+    read: &ReadInFlight,
+    limit: usize,
+) -> Result<Vec<Cardinality>, FanoutError> {
     let cardinality = |reply| match reply {
         ReadReply::Cardinality(cardinality) => cardinality,
-        ReadReply::Selected(..)
-        | ReadReply::Series(..)
-        | ReadReply::Closed
-        | ReadReply::Strings(_)
-        | ReadReply::Cells(_) => unreachable!("a shard answered another question"),
+        ReadReply::Series(..) | ReadReply::Texts(..) | ReadReply::Closed | ReadReply::Cells(_) => {
+            wrong_kind()
+        }
     };
-    let replies = ask_all(core, &ReadRequest::Cardinality { limit }).await?;
+    let replies = read_all(core, read.lease(), &ReadRequest::Cardinality { limit }).await?;
     Ok(replies.into_iter().map(cardinality).collect())
+}
+
+/// What the lists of a shard take, once more while they are added up, and as the answer.
+fn entry_bytes(of_shard: &Cardinality) -> usize {
+    let entries = lists_of(of_shard).into_iter().flatten();
+    3 * entries.map(|entry| size_of::<NameCount>() + entry.name.len()).sum::<usize>()
+}
+
+/// Metrics, values, bytes, pairs.
+fn lists_of(of_shard: &Cardinality) -> [&Vec<NameCount>; 4] {
+    let Cardinality { series_by_metric, values_by_name, bytes_by_name, series_by_pair, .. } = of_shard;
+    [series_by_metric, values_by_name, bytes_by_name, series_by_pair]
 }
 
 fn head_stats(of_shards: &[Cardinality]) -> HeadStats {
@@ -103,46 +146,66 @@ fn head_stats(of_shards: &[Cardinality]) -> HeadStats {
     }
 }
 
-/// One list of all shards, the counts of a name added up, the largest first.
-fn sum(of_shards: &[Cardinality], of: impl Fn(&Cardinality) -> &Vec<NameCount>) -> Vec<NameCount> {
-    let mut sums: HashMap<&str, u64> = HashMap::new();
-    for NameCount { name, count } in of_shards.iter().flat_map(of) {
-        *sums.entry(name).or_default() += count;
+/// Each list of all shards, the counts of a name added up, the largest first.
+async fn sums(core: &Core, of_shards: Vec<Cardinality>) -> [Vec<NameCount>; 4] {
+    let mut slice = core.slicer.begin().await;
+    let mut lists: [Vec<Vec<NameCount>>; 4] = Default::default();
+    for of_shard in of_shards {
+        let Cardinality { series_by_metric, values_by_name, bytes_by_name, series_by_pair, .. } = of_shard;
+        let own = [series_by_metric, values_by_name, bytes_by_name, series_by_pair];
+        lists.iter_mut().zip(own).for_each(|(list, own)| list.push(own));
     }
-    let counts = sums.into_iter().map(|(name, count)| NameCount { name: name.into(), count });
-    largest(counts.collect(), usize::MAX)
+    let mut summed: [Vec<NameCount>; 4] = Default::default();
+    for (into, lists) in summed.iter_mut().zip(lists) {
+        *into = sum(lists, &mut async || slice.breathe().await).await;
+    }
+    summed
 }
 
-/// The largest first; equal ones by name.
-fn largest(mut counts: Vec<NameCount>, limit: usize) -> Vec<NameCount> {
-    counts.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
-    counts.truncate(limit);
-    counts
-}
-
-fn entries(counts: Vec<NameCount>) -> Vec<Entry> {
-    counts.into_iter().map(Entry::from).collect()
+async fn sum(
+    lists: impl IntoIterator<Item = Vec<NameCount>>,
+    yield_if_needed: &mut impl AsyncFnMut(),
+) -> Vec<NameCount> {
+    let mut sums: HashMap<Box<str>, u64> = HashMap::new();
+    for NameCount { name, count } in lists.into_iter().flatten() {
+        *sums.entry(name).or_default() += count;
+        yield_if_needed().await;
+    }
+    let mut sorted = BTreeSet::new();
+    for (name, count) in sums {
+        sorted.insert((Reverse(count), name));
+        yield_if_needed().await;
+    }
+    sorted.into_iter().map(|(Reverse(count), name)| NameCount { name, count }).collect()
 }
 
 /// Labels by their values, where a value may lie on several shards and counts once. A sum over the
 /// shards, descending here, is never too small; so the search ends at the first one that is smaller
 /// than all that is to be shown.
 async fn distinct_values(
-    core: &Core,
+    core: &Rc<Core>,
+    read: &ReadInFlight,
     sums: Vec<NameCount>,
     limit: usize,
 ) -> Result<Vec<NameCount>, FanoutError> {
-    let mut found: Vec<NameCount> = Vec::new();
+    let mut found: BTreeSet<(Reverse<u64>, Box<str>)> = BTreeSet::new();
     for NameCount { name, count: at_most } in sums {
-        if found.len() == limit && found.last().is_some_and(|least| least.count > at_most) {
+        if found.len() == limit && found.last().is_some_and(|(Reverse(least), _)| *least > at_most) {
             break;
         }
-        let everything = Selection { matchers: [].into(), min_ms: i64::MIN, max_ms: i64::MAX };
-        let values = fanout::strings(core, &ReadRequest::LabelValues(name.clone(), everything)).await?;
-        found.push(NameCount { name, count: values.len() as u64 });
-        found = largest(found, limit);
+        let wanted = Wanted::LabelValues(name.clone());
+        let mut values: RowStream<TextBatch> =
+            RowStream::open(core, read.lease(), Selection::everything(), wanted, 1).await?;
+        let mut count = 0;
+        while values.advance().await?.is_some() {
+            count += 1;
+        }
+        found.insert((Reverse(count), name));
+        if found.len() > limit {
+            found.pop_last();
+        }
     }
-    Ok(found)
+    Ok(found.into_iter().map(|(Reverse(count), name)| NameCount { name, count }).collect())
 }
 
 #[cfg(test)]
@@ -155,11 +218,9 @@ mod tests {
 
     #[test]
     fn counts_of_shards_are_added_up_and_ordered() {
-        let of_shard = |list| Cardinality { series_by_metric: counts(list), ..Cardinality::default() };
-        let shards = [of_shard(&[("a", 5), ("b", 1)]), of_shard(&[("b", 4), ("c", 9)])];
-        let summed = sum(&shards, |c| &c.series_by_metric);
+        let lists = [counts(&[("a", 5), ("b", 1)]), counts(&[("b", 4), ("c", 9)])];
+        let summed = futures::executor::block_on(sum(lists, &mut async || {}));
         assert_eq!(summed, counts(&[("c", 9), ("a", 5), ("b", 5)]));
-        assert_eq!(largest(summed, 2), counts(&[("c", 9), ("a", 5)]));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::StatusCode;
+use silverback_proto::printable::Printable;
 use tonic::{Code, Status};
 
 use crate::api::grpc::status::{of_rejection, passing};
@@ -25,7 +26,7 @@ pub enum Fault {
     #[error("the body is not gzip: {0}")]
     Gzip(String),
     /// It isn't the message in JSON.
-    #[error("the body is not an ExportMetricsServiceRequest in JSON: {0}")]
+    #[error("the body is not an ExportMetricsServiceRequest in JSON: {}", Printable(.0))]
     Json(String),
     /// A large request in the dear form.
     #[error("a request in JSON may have {OTLP_JSON_BYTES_MAX} bytes; send fewer data points, or protobuf")]

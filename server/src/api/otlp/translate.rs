@@ -3,6 +3,8 @@
 //! The outer messages are walked in place; prost reads one data point at a time. So what a request
 //! takes in memory is known as it grows, and it can be put down between any two data points.
 
+use std::time::Instant;
+
 use prost::Message;
 use silverback_proto::otlp::common::v1::KeyValue;
 use silverback_proto::otlp::metrics::v1::AggregationTemporality;
@@ -17,6 +19,8 @@ use crate::api::remote_write::{MalformedBody, MalformedCause, Rejection, SeriesS
 use crate::limits::{LABEL_VALUE_BYTES_MAX, OTLP_POINT_BYTES_MAX, REQUEST_SAMPLES_MAX};
 use crate::message::{DefinitionBlock, LabelSpan, Refusals};
 use crate::model::{RefusedReason, Sample, SeriesIdHasher};
+use crate::runtime::now;
+use crate::runtime::slices::SLICE;
 
 const RESOURCE_METRICS: Tag = Tag::new(1, WireType::Len);
 const RESOURCE: Tag = Tag::new(1, WireType::Len);
@@ -30,6 +34,13 @@ const IS_MONOTONIC: Tag = Tag::new(3, WireType::Varint);
 
 /// Data points, series and messages together, after which others get their turn: about 200 µs.
 const SLICE_STEPS: usize = 128;
+/// Fields that are passed over, which take the time of a step.
+const STEP_FIELDS: usize = 64;
+
+/// A metric's name or unit of which no label value can be made any more, in bytes.
+const NAME_BYTES_MAX: usize = 4 * LABEL_VALUE_BYTES_MAX;
+/// How much of a metric's name its sender is shown.
+const EXCERPT_BYTES: usize = 256;
 
 /// The ref of `target_info`, which is no data point.
 pub const NO_POINT: u32 = LabelSpan::OFFSET_MAX as u32;
@@ -56,27 +67,15 @@ pub async fn translate<S: SeriesSink>(
     pause: impl AsyncFnMut(&S, usize) -> Result<(), Rejection>,
 ) -> Result<Translation, Rejection> {
     let (translation, sets) = (Translation::default(), LabelSets::default());
-    let mut translator =
-        Translator { hasher, sink, pause, sets, translation, samples: 0, steps_left: SLICE_STEPS };
+    let pacer = Pacer { pause, began: now(), steps_left: SLICE_STEPS, fields_left: STEP_FIELDS };
+    let mut translator = Translator { hasher, sink, pacer, sets, translation, samples: 0 };
     let mut request = Reader::new(bytes, 0);
-    while let Some(resource) = next(&mut request, RESOURCE_METRICS)? {
+    while let Some(resource) = translator.next(&mut request, RESOURCE_METRICS).await? {
         translator.resource(resource).await?;
     }
-    (translator.pause)(translator.sink, translator.sets.made.bytes()).await?;
+    (translator.pacer.pause)(translator.sink, translator.sets.made.bytes()).await?;
     let Translator { sets, translation, .. } = translator;
     Ok(Translation { labels: sets.made, ..translation })
-}
-
-/// The next field of this kind; others are passed over.
-fn next<'a>(message: &mut Reader<'a>, wanted: Tag) -> Result<Option<Reader<'a>>, MalformedBody> {
-    while !message.is_empty() {
-        let tag = message.tag()?;
-        if tag == wanted {
-            return message.message().map(Some);
-        }
-        message.skip(tag)?;
-    }
-    Ok(None)
 }
 
 fn malformed(message: &Reader, cause: MalformedCause) -> MalformedBody {
@@ -118,30 +117,67 @@ struct Metric<'a> {
 struct Translator<'a, S, P> {
     hasher: &'a SeriesIdHasher,
     sink: &'a mut S,
-    pause: P,
+    pacer: Pacer<P>,
     sets: LabelSets,
     translation: Translation,
     samples: u64,
+}
+
+/// Tells when others get their turn. What is empty takes time, too: everything that is read is a step.
+struct Pacer<P> {
+    pause: P,
+    began: Instant,
     steps_left: usize,
+    fields_left: usize,
 }
 
 impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translator<'_, S, P> {
     async fn step(&mut self, steps: usize) -> Result<(), Rejection> {
-        self.steps_left = self.steps_left.saturating_sub(steps);
-        if self.steps_left == 0 {
-            self.steps_left = SLICE_STEPS;
-            (self.pause)(self.sink, self.sets.made.bytes()).await?;
+        let pacer = &mut self.pacer;
+        pacer.steps_left = pacer.steps_left.saturating_sub(steps);
+        if pacer.steps_left == 0 || pacer.began.elapsed() >= SLICE {
+            pacer.steps_left = SLICE_STEPS;
+            (pacer.pause)(self.sink, self.sets.made.bytes()).await?;
+            pacer.began = now();
         }
         Ok(())
     }
 
+    /// A field is passed over, or looked at for the first time of two.
+    async fn pass_over(&mut self) -> Result<(), Rejection> {
+        self.pacer.fields_left -= 1;
+        if self.pacer.fields_left == 0 {
+            self.pacer.fields_left = STEP_FIELDS;
+            self.step(1).await?;
+        }
+        Ok(())
+    }
+
+    /// The next field of this kind; others are passed over.
+    async fn next<'m>(
+        &mut self,
+        message: &mut Reader<'m>,
+        wanted: Tag,
+    ) -> Result<Option<Reader<'m>>, Rejection> {
+        while !message.is_empty() {
+            let tag = message.tag()?;
+            if tag == wanted {
+                return Ok(Some(message.message()?));
+            }
+            message.skip(tag)?;
+            self.pass_over().await?;
+        }
+        Ok(None)
+    }
+
     async fn resource(&mut self, message: Reader<'_>) -> Result<(), Rejection> {
-        let target = Target::of(resource_attributes(message)?);
+        self.step(1).await?;
+        let target = Target::of(self.resource_attributes(message).await?);
         let mut newest_ms = None;
         let mut scopes = message;
-        while let Some(mut scope) = next(&mut scopes, SCOPE_METRICS)? {
+        while let Some(mut scope) = self.next(&mut scopes, SCOPE_METRICS).await? {
             self.step(1).await?;
-            while let Some(metric) = next(&mut scope, METRICS)? {
+            while let Some(metric) = self.next(&mut scope, METRICS).await? {
                 self.step(1).await?;
                 newest_ms = newest_ms.max(self.metric(metric, &target).await?);
             }
@@ -154,24 +190,87 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
 
     /// The time of its newest data point that is stored.
     async fn metric(&mut self, message: Reader<'_>, target: &Target) -> Result<Option<i64>, Rejection> {
-        let Some(metric) = read_metric(message)? else { return Ok(None) };
+        let Some(metric) = self.read_metric(message).await? else { return Ok(None) };
         let fixed = target.labels();
         let mut newest_ms = None;
         let mut fields = message;
         while !fields.is_empty() {
             let tag = fields.tag()?;
+            self.pass_over().await?;
             if Kind::of(tag) != Some(metric.kind) {
                 fields.skip(tag)?;
                 continue;
             }
             let mut data = fields.message()?;
-            while let Some(point) = next(&mut data, DATA_POINTS)? {
+            while let Some(point) = self.next(&mut data, DATA_POINTS).await? {
                 let samples_before = self.samples;
                 newest_ms = newest_ms.max(self.point(&metric, point, &fixed)?);
                 self.step(1 + (self.samples - samples_before) as usize).await?;
             }
         }
         Ok(newest_ms)
+    }
+
+    /// A metric's name, unit and kind; none of one without data.
+    async fn read_metric<'m>(&mut self, mut message: Reader<'m>) -> Result<Option<Metric<'m>>, Rejection> {
+        let (mut name, mut unit, mut data) = ("", "", None);
+        while !message.is_empty() {
+            match message.tag()? {
+                NAME => name = text(&mut message)?,
+                UNIT => unit = text(&mut message)?,
+                tag => match Kind::of(tag) {
+                    Some(kind) => data = Some((kind, message.message()?)),
+                    None => message.skip(tag)?,
+                },
+            }
+            self.pass_over().await?;
+        }
+        let Some((kind, data)) = data else { return Ok(None) };
+        let named = self.read_shape(kind, data).await?;
+        let name_of = |named| match metric_name(name, unit, named) {
+            // The longest suffix is `_bucket`.
+            Some(name) if name.len() + 7 > LABEL_VALUE_BYTES_MAX => Err(RefusedReason::LabelTooLong),
+            Some(name) => Ok(name),
+            None => Err(RefusedReason::BadName),
+        };
+        // To make a name takes time and memory by its length; so long a one becomes none.
+        let is_long = name.len().max(unit.len()) > NAME_BYTES_MAX;
+        let made = if is_long { Err(RefusedReason::LabelTooLong) } else { named.and_then(name_of) };
+        Ok(Some(Metric { otlp_name: excerpt(name), name: made, kind }))
+    }
+
+    async fn read_shape(
+        &mut self,
+        kind: Kind,
+        mut data: Reader<'_>,
+    ) -> Result<Result<NamedKind, RefusedReason>, Rejection> {
+        let (mut temporality, mut is_monotonic) = (0, false);
+        while !data.is_empty() {
+            match data.tag()? {
+                TEMPORALITY => temporality = data.varint()? as i32,
+                IS_MONOTONIC => is_monotonic = data.varint()? != 0,
+                other => data.skip(other)?,
+            }
+            self.pass_over().await?;
+        }
+        Ok(named_kind(kind, temporality, is_monotonic))
+    }
+
+    /// All attributes, of several resource messages too: they are parts of one.
+    async fn resource_attributes(&mut self, mut message: Reader<'_>) -> Result<Vec<KeyValue>, Rejection> {
+        let (mut attributes, mut bytes_in_all) = (Vec::new(), 0);
+        while let Some(resource) = self.next(&mut message, RESOURCE).await? {
+            self.step(1).await?;
+            let bytes = small_enough(&resource)?;
+            bytes_in_all += bytes.len();
+            if bytes_in_all > OTLP_POINT_BYTES_MAX {
+                return Err(malformed(&resource, MalformedCause::LabelsTooLarge).into());
+            }
+            let read =
+                Resource::decode(bytes).map_err(|_| malformed(&resource, MalformedCause::BrokenMessage))?;
+            attributes.extend(read.attributes);
+        }
+        Ok(attributes)
     }
 
     /// Its time, if it is stored.
@@ -245,18 +344,6 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
     }
 }
 
-/// All attributes, of several resource messages too: they are parts of one.
-fn resource_attributes(mut message: Reader) -> Result<Vec<KeyValue>, MalformedBody> {
-    let mut attributes = Vec::new();
-    while let Some(resource) = next(&mut message, RESOURCE)? {
-        let bytes = small_enough(&resource)?;
-        let read =
-            Resource::decode(bytes).map_err(|_| malformed(&resource, MalformedCause::BrokenMessage))?;
-        attributes.extend(read.attributes);
-    }
-    Ok(attributes)
-}
-
 /// A message's bytes, for prost to make objects of.
 fn small_enough<'a>(message: &Reader<'a>) -> Result<&'a [u8], MalformedBody> {
     let bytes = &message.bytes()[message.at()..];
@@ -266,58 +353,30 @@ fn small_enough<'a>(message: &Reader<'a>) -> Result<&'a [u8], MalformedBody> {
     Ok(bytes)
 }
 
-/// A metric's name, unit and kind; none of one without data.
-fn read_metric(mut message: Reader) -> Result<Option<Metric>, MalformedBody> {
-    let (mut name, mut unit, mut data) = ("", "", None);
-    while !message.is_empty() {
-        match message.tag()? {
-            NAME => name = text(&mut message)?,
-            UNIT => unit = text(&mut message)?,
-            tag => match Kind::of(tag) {
-                Some(kind) => data = Some((kind, message.message()?)),
-                None => message.skip(tag)?,
-            },
-        }
-    }
-    let Some((kind, data)) = data else { return Ok(None) };
-    let named = read_shape(kind, data)?;
-    let name_of = |named| match metric_name(name, unit, named) {
-        // The longest suffix is `_bucket`.
-        Some(name) if name.len() + 7 > LABEL_VALUE_BYTES_MAX => Err(RefusedReason::LabelTooLong),
-        Some(name) => Ok(name),
-        None => Err(RefusedReason::BadName),
-    };
-    Ok(Some(Metric { otlp_name: name, name: named.and_then(name_of), kind }))
-}
-
 /// How the data of a kind is named; or why it isn't stored.
-fn read_shape(kind: Kind, mut data: Reader) -> Result<Result<NamedKind, RefusedReason>, MalformedBody> {
-    let (mut temporality, mut is_monotonic) = (0, false);
-    while !data.is_empty() {
-        match data.tag()? {
-            TEMPORALITY => temporality = data.varint()? as i32,
-            IS_MONOTONIC => is_monotonic = data.varint()? != 0,
-            other => data.skip(other)?,
-        }
-    }
+fn named_kind(kind: Kind, temporality: i32, is_monotonic: bool) -> Result<NamedKind, RefusedReason> {
     let cumulative = match AggregationTemporality::try_from(temporality) {
         Ok(AggregationTemporality::Cumulative) => Ok(()),
         Ok(AggregationTemporality::Delta) => Err(RefusedReason::DeltaTemporality),
         Ok(AggregationTemporality::Unspecified) | Err(_) => Err(RefusedReason::NoTemporality),
     };
-    Ok(match kind {
+    match kind {
         Kind::Gauge => Ok(NamedKind::Gauge),
         Kind::Sum if is_monotonic => cumulative.map(|()| NamedKind::Counter),
         Kind::Sum | Kind::Histogram => cumulative.map(|()| NamedKind::Other),
         Kind::Summary => Ok(NamedKind::Other),
         Kind::ExponentialHistogram => Err(RefusedReason::NativeHistogram),
-    })
+    }
 }
 
 fn text<'a>(message: &mut Reader<'a>) -> Result<&'a str, MalformedBody> {
     let span = message.span()?;
     let broken = |_| MalformedBody { offset: span.start, cause: MalformedCause::BrokenMessage };
     std::str::from_utf8(&message.bytes()[span.clone()]).map_err(broken)
+}
+
+fn excerpt(name: &str) -> &str {
+    &name[..name.floor_char_boundary(EXCERPT_BYTES)]
 }
 
 /// A data point that is to be stored; or why it isn't.
@@ -406,6 +465,45 @@ mod tests {
             run(&request(vec![metric::Data::Gauge(Gauge { data_points: points(5000) })]));
         assert_eq!(translation.unwrap().points, 5000);
         assert!(pauses > 5000 * 2 / SLICE_STEPS - 2, "{pauses}");
+    }
+
+    #[test]
+    fn what_is_empty_is_put_down_as_often() {
+        const COUNT: usize = 20_000;
+        let resource = ResourceMetrics { scope_metrics: Vec::new(), ..Default::default() };
+        let resources = ExportMetricsServiceRequest { resource_metrics: vec![resource; COUNT] };
+        let empty = metric::Data::Gauge(Gauge::default());
+        // Fields that nobody knows, and data without data points, in one metric.
+        let mut metric = Metric { name: "m".into(), data: Some(empty), ..Metric::default() }.encode_to_vec();
+        (0..COUNT).for_each(|_| metric.extend([0x7a, 0]));
+        (0..COUNT).for_each(|_| metric.extend([0x2a, 0]));
+        let framed = |message: &[u8]| {
+            let mut field = vec![0x12];
+            prost::encode_length_delimiter(message.len(), &mut field).unwrap();
+            [&field, message].concat()
+        };
+        let mut request = framed(&framed(&framed(&metric)));
+        request[0] = 0x0a;
+        for (bytes, steps) in [(resources.encode_to_vec(), COUNT), (request, 3 * COUNT / STEP_FIELDS)] {
+            let (translation, sink, pauses) = run(&bytes);
+            assert_eq!((translation.unwrap().points, sink.series), (0, 0));
+            assert!(pauses >= steps / SLICE_STEPS, "{pauses} of {steps} steps");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_far_too_long_is_refused_unmade_and_shown_in_part() {
+        let name = "é".repeat(NAME_BYTES_MAX);
+        let data = Some(metric::Data::Gauge(Gauge { data_points: points(1) }));
+        let scope =
+            ScopeMetrics { metrics: vec![Metric { name, data, ..Metric::default() }], ..Default::default() };
+        let resource = ResourceMetrics { scope_metrics: vec![scope], ..Default::default() };
+        let (translation, ..) =
+            run(&ExportMetricsServiceRequest { resource_metrics: vec![resource] }.encode_to_vec());
+        let refused = translation.unwrap().refused;
+        assert_eq!(refused.counts.get(RefusedReason::LabelTooLong), 1);
+        let (_, shown) = refused.example.unwrap();
+        assert!(shown.len() < 2 * EXCERPT_BYTES, "{shown}");
     }
 
     #[test]

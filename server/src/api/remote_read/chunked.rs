@@ -11,14 +11,15 @@ use http::{Response, header};
 
 use crate::api::core::Core;
 use crate::api::endpoints::NodeResponse;
-use crate::api::fanout::{FanoutError, SeriesStream};
+use crate::api::fanout::FanoutError;
 use crate::api::protobuf::{Wire, put_len_head, put_varint, tag, varint_len};
 use crate::api::read_fault::ReadFault;
-use crate::api::read_permit::ReadPermit;
+use crate::api::rows::RowStream;
 use crate::api::stream::{Outgoing, StreamFault, streamed};
-use crate::gorilla::SealedChunk;
 use crate::limits::READ_FRAME_BYTES;
-use crate::message::{SelectContent, SelectedSeries, Selection};
+use crate::message::{ChunkView, Selection, SeriesBatch, SeriesView, Wanted};
+use crate::model::LabelBlock;
+use crate::routing::{ReadInFlight, ReadLease};
 
 const CONTENT_TYPE: &str = "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse";
 
@@ -34,21 +35,21 @@ const XOR: u8 = 1;
 /// The first query is opened before anything is sent, so that a refusal has a status.
 pub async fn respond(
     core: &Rc<Core>,
-    permit: ReadPermit,
+    read: ReadInFlight,
     selections: Vec<Selection>,
 ) -> Result<NodeResponse, ReadFault> {
     let mut selections = selections.into_iter();
     let first = match selections.next() {
-        Some(selection) => Some(open(core, selection).await?),
+        Some(selection) => Some(open(core, read.lease(), selection).await?),
         None => None,
     };
-    let read = Rc::clone(core);
-    let body = streamed(Rc::clone(core), permit, async move |outgoing| {
+    let (core_of_read, lease) = (Rc::clone(core), read.lease().clone());
+    let body = streamed(Rc::clone(core), read, async move |outgoing| {
         let Some(first) = first else { return Ok(()) };
-        send_series(&read, first, 0, outgoing).await?;
+        send_series(&core_of_read, first, 0, outgoing).await?;
         for (index, selection) in (1..).zip(selections) {
-            let series = open(&read, selection).await?;
-            send_series(&read, series, index, outgoing).await?;
+            let series = open(&core_of_read, &lease, selection).await?;
+            send_series(&core_of_read, series, index, outgoing).await?;
         }
         Ok(())
     });
@@ -57,27 +58,31 @@ pub async fn respond(
     Ok(response)
 }
 
-async fn open(core: &Rc<Core>, selection: Selection) -> Result<SeriesStream, FanoutError> {
-    SeriesStream::open(Rc::clone(core), selection, SelectContent::Chunks).await
+async fn open(
+    core: &Rc<Core>,
+    lease: &ReadLease,
+    selection: Selection,
+) -> Result<RowStream<SeriesBatch>, FanoutError> {
+    RowStream::open(core, lease, selection, Wanted::Chunks, 1).await
 }
 
 async fn send_series(
     core: &Core,
-    mut stream: SeriesStream,
+    mut stream: RowStream<SeriesBatch>,
     query_index: u64,
     outgoing: &mut Outgoing,
 ) -> Result<(), StreamFault> {
-    while let Some(series) = stream.next().await? {
-        let SelectedSeries { labels, chunks } = series;
-        let labels = labels.to_canonical();
-        let mut left = &chunks[..];
-        while !left.is_empty() {
-            let (now, later) = left.split_at(chunks_of_frame(labels.len(), left));
+    while let Some(slice) = stream.advance().await? {
+        drop(slice);
+        let SeriesView { labels, .. } = stream.series();
+        let mut left = stream.series().chunks();
+        while left.len() > 0 {
+            let now = left.clone().take(chunks_of_frame(labels, left.clone()));
+            left.nth(now.len() - 1);
             let slice = core.slicer.begin().await;
-            put_frame(outgoing.made(), &labels, now, query_index);
+            put_frame(outgoing.made(), labels, now, query_index);
             drop(slice);
             outgoing.send_if_full().await?;
-            left = later;
         }
     }
     Ok(())
@@ -85,18 +90,26 @@ async fn send_series(
 
 /// How many of the chunks go into one frame: one at least, and the one that fills it, as Prometheus
 /// counts.
-fn chunks_of_frame(label_bytes: usize, chunks: &[SealedChunk]) -> usize {
-    let mut bytes = label_bytes;
-    let fills = chunks.iter().position(|chunk| {
+fn chunks_of_frame<'a>(
+    labels: LabelBlock<'_>,
+    mut chunks: impl ExactSizeIterator<Item = ChunkView<'a>>,
+) -> usize {
+    let (mut bytes, all) = (labels.0.len(), chunks.len());
+    let fills = chunks.position(|chunk| {
         bytes += chunk_len(chunk);
         bytes >= READ_FRAME_BYTES
     });
-    fills.map_or(chunks.len(), |last| last + 1)
+    fills.map_or(all, |last| last + 1)
 }
 
-fn put_frame(out: &mut Vec<u8>, labels: &[u8], chunks: &[SealedChunk], query_index: u64) {
-    let chunk_bytes: usize = chunks.iter().map(|chunk| field_len(chunk_len(chunk))).sum();
-    let series_bytes = labels.len() + chunk_bytes;
+fn put_frame<'a>(
+    out: &mut Vec<u8>,
+    labels: LabelBlock<'_>,
+    chunks: impl Iterator<Item = ChunkView<'a>> + Clone,
+    query_index: u64,
+) {
+    let chunk_bytes: usize = chunks.clone().map(|chunk| field_len(chunk_len(chunk))).sum();
+    let series_bytes = labels.0.len() + chunk_bytes;
     // Proto 3: zero is not written.
     let index_bytes = if query_index == 0 { 0 } else { 1 + varint_len(query_index) };
     put_varint(out, (field_len(series_bytes) + index_bytes) as u64);
@@ -104,8 +117,8 @@ fn put_frame(out: &mut Vec<u8>, labels: &[u8], chunks: &[SealedChunk], query_ind
     out.extend_from_slice(&[0; 4]);
     put_len_head(out, CHUNKED_SERIES, series_bytes);
     // The canonical form is the message's own: `repeated Label labels = 1`.
-    out.extend_from_slice(labels);
-    chunks.iter().for_each(|chunk| put_chunk(out, chunk));
+    out.extend_from_slice(labels.0);
+    chunks.for_each(|chunk| put_chunk(out, chunk));
     if query_index > 0 {
         out.push(tag(QUERY_INDEX, Wire::Varint));
         put_varint(out, query_index);
@@ -114,22 +127,22 @@ fn put_frame(out: &mut Vec<u8>, labels: &[u8], chunks: &[SealedChunk], query_ind
     out[checksum_at..checksum_at + 4].copy_from_slice(&checksum.to_be_bytes());
 }
 
-fn put_chunk(out: &mut Vec<u8>, chunk: &SealedChunk) {
+fn put_chunk(out: &mut Vec<u8>, chunk: ChunkView<'_>) {
     put_len_head(out, CHUNKS, chunk_len(chunk));
-    for (field, time_ms) in [(1, chunk.min_timestamp_ms()), (2, chunk.max_timestamp_ms())] {
+    for (field, time_ms) in [(1, chunk.min_ms), (2, chunk.max_ms)] {
         out.push(tag(field, Wire::Varint));
         put_varint(out, time_ms as u64);
     }
     out.extend_from_slice(&[tag(3, Wire::Varint), XOR]);
-    put_len_head(out, 4, chunk.bytes().len());
-    out.extend_from_slice(chunk.bytes());
+    put_len_head(out, 4, chunk.bytes.len());
+    out.extend_from_slice(chunk.bytes);
 }
 
 /// A `Chunk` message in bytes.
-fn chunk_len(chunk: &SealedChunk) -> usize {
+fn chunk_len(chunk: ChunkView<'_>) -> usize {
     let time_len = |time_ms: i64| 1 + varint_len(time_ms as u64);
-    let times = time_len(chunk.min_timestamp_ms()) + time_len(chunk.max_timestamp_ms());
-    times + 2 + field_len(chunk.bytes().len())
+    let times = time_len(chunk.min_ms) + time_len(chunk.max_ms);
+    times + 2 + field_len(chunk.bytes.len())
 }
 
 /// A field with a length, head included, in bytes.
@@ -147,18 +160,22 @@ mod tests {
     use crate::model::Labels;
 
     /// One sample, and so many bytes that nobody reads.
-    fn chunk(timestamp_ms: i64, padding: usize) -> SealedChunk {
+    fn chunk(timestamp_ms: i64, padding: usize) -> (i64, Vec<u8>) {
         let mut bytes = vec![0, 1];
         put_varint(&mut bytes, ((timestamp_ms << 1) ^ (timestamp_ms >> 63)) as u64);
         bytes.extend_from_slice(&1.5f64.to_be_bytes());
         bytes.resize(bytes.len() + padding, 0);
-        SealedChunk::from_bytes(bytes.into()).unwrap()
+        (timestamp_ms, bytes)
     }
 
-    fn check(chunks: &[SealedChunk], query_index: u64) {
-        let labels = Labels::from_pairs([("__name__", "up"), ("job", "x")]);
+    fn views(chunks: &[(i64, Vec<u8>)]) -> impl ExactSizeIterator<Item = ChunkView<'_>> + Clone {
+        chunks.iter().map(|(at_ms, bytes)| ChunkView { min_ms: *at_ms, max_ms: *at_ms, bytes })
+    }
+
+    fn check(chunks: &[(i64, Vec<u8>)], query_index: u64) {
+        let labels = Labels::from_pairs([("__name__", "up"), ("job", "x")]).to_canonical();
         let mut out = Vec::new();
-        put_frame(&mut out, &labels.to_canonical(), chunks, query_index);
+        put_frame(&mut out, LabelBlock(&labels), views(chunks), query_index);
         let length = prost::decode_length_delimiter(&out[..]).unwrap();
         let message = &out[out.len() - length..];
         assert_eq!(out[out.len() - length - 4..][..4], crc32c::crc32c(message).to_be_bytes());
@@ -168,10 +185,11 @@ mod tests {
         assert_eq!(response.encode_to_vec(), message, "prost writes the same");
         let [series] = &response.chunked_series[..] else { panic!("one series a frame") };
         assert_eq!(series.labels[1].value, "x");
-        for (read, chunk) in series.chunks.iter().zip(chunks) {
+        assert_eq!(series.chunks.len(), chunks.len());
+        for (read, chunk) in series.chunks.iter().zip(views(chunks)) {
             assert_eq!(read.r#type(), Encoding::Xor);
-            assert_eq!(read.data, chunk.bytes());
-            assert_eq!(read.min_time_ms, chunk.min_timestamp_ms());
+            assert_eq!(read.data, chunk.bytes);
+            assert_eq!((read.min_time_ms, read.max_time_ms), (chunk.min_ms, chunk.max_ms));
             assert_eq!(read.encoded_len(), chunk_len(chunk));
         }
     }
@@ -185,7 +203,9 @@ mod tests {
 
     fn check_chunks_of_frame(label_bytes: usize, paddings: &[usize], expect: usize) {
         let chunks: Vec<_> = paddings.iter().map(|padding| chunk(1, *padding)).collect();
-        assert_eq!(chunks_of_frame(label_bytes, &chunks), expect, "{label_bytes} {paddings:?}");
+        let labels = vec![0; label_bytes];
+        let of_frame = chunks_of_frame(LabelBlock(&labels), views(&chunks));
+        assert_eq!(of_frame, expect, "{label_bytes} {paddings:?}");
     }
 
     #[test]

@@ -14,11 +14,11 @@ use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, Method, Request};
 use http_body::Body;
+use silverback_proto::printable::Printable;
 
 use crate::api::core::Core;
 use crate::api::endpoints::{NodeResponse, text};
 use crate::api::read_fault::ReadFault;
-use crate::api::read_permit::ReadPermit;
 use crate::api::request_body::read_reserving;
 use crate::limits::READ_REQUEST_BYTES_MAX;
 use crate::runtime::timeout;
@@ -51,11 +51,11 @@ where
     let mut room = core.read_bytes.begin();
     let body = read_reserving(&head.headers, body, bytes_max, limit, &mut room).await?;
     // Not before: a body that comes slowly holds no other read up.
-    let permit = ReadPermit::take(core).await?;
-    let query = query::decode(&body, &core.slicer).await.map_err(|e| ReadFault::BadRequest(e.to_string()))?;
+    let read = core.begin_read().await?;
+    let query = query::decode(core, &body).await?;
     match query.answer {
-        AnswerKind::Samples => samples::respond(core, permit, query.selections, room).await,
-        AnswerKind::Chunks => chunked::respond(core, permit, query.selections).await,
+        AnswerKind::Samples => samples::respond(core, read, query.selections, room).await,
+        AnswerKind::Chunks => chunked::respond(core, read, query.selections).await,
     }
 }
 
@@ -90,7 +90,7 @@ fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a str, Read
 fn refuse(core: &Core, fault: &ReadFault) -> NodeResponse {
     core.count(|counts| counts.reads_failed += 1);
     tracing::debug!(%fault, "a remote read was refused");
-    let mut response = text(fault.status(), format!("{fault}\n"));
+    let mut response = text(fault.status(), format!("{}\n", Printable(&fault.to_string())));
     fault.tell(response.headers_mut());
     response
 }

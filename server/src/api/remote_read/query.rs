@@ -5,11 +5,15 @@ use silverback_proto::prometheus::label_matcher::Type;
 use silverback_proto::prometheus::read_request::ResponseType;
 use silverback_proto::prometheus::{LabelMatcher, ReadRequest};
 
+use crate::api::core::Core;
+use crate::api::matchers::MatcherCompiler;
+use crate::api::read_fault::ReadFault;
+use crate::api::remote_write::MalformedBody;
 use crate::api::remote_write::snappy::{self, SnappyError};
+use crate::api::remote_write::wire::{Reader, Tag, WireType};
 use crate::limits::{READ_MATCHERS_MAX, READ_QUERIES_MAX, READ_REQUEST_BYTES_MAX};
 use crate::message::{BodyBytes, Selection};
-use crate::model::{MatchOp, Matcher};
-use crate::runtime::Slicer;
+use crate::model::{MatchOp, UncompiledMatcher};
 
 /// Why a body is no read request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -21,11 +25,11 @@ pub enum QueryError {
     #[error("the body is not a prometheus.ReadRequest: {0}")]
     Malformed(String),
     /// More queries than one request may have.
-    #[error("the request has {0} queries, at most {READ_QUERIES_MAX} are allowed")]
-    TooManyQueries(usize),
+    #[error("the request has too many queries: at most {READ_QUERIES_MAX} are allowed")]
+    TooManyQueries,
     /// More matchers than one request may have.
-    #[error("the request has {0} matchers, at most {READ_MATCHERS_MAX} are allowed")]
-    TooManyMatchers(usize),
+    #[error("the request has too many matchers: at most {READ_MATCHERS_MAX} are allowed")]
+    TooManyMatchers,
     /// A matcher of a kind that doesn't exist.
     #[error("matcher of label {name:?}: there is no type {kind}")]
     MatcherType {
@@ -34,12 +38,15 @@ pub enum QueryError {
         /// The number that came.
         kind: i32,
     },
-    /// An expression that can't be compiled.
-    #[error("{0}")]
-    Expression(String),
     /// Only kinds of answers that aren't spoken here.
     #[error("none of the accepted response types is known here: SAMPLES and STREAMED_XOR_CHUNKS are")]
     NoAnswerKind,
+}
+
+impl From<QueryError> for ReadFault {
+    fn from(error: QueryError) -> Self {
+        Self::BadRequest(error.to_string())
+    }
 }
 
 /// The two kinds of answers.
@@ -60,17 +67,18 @@ pub struct Query {
     pub answer: AnswerKind,
 }
 
-/// Reads a compressed body; expressions are compiled in slices.
-pub async fn decode(compressed: &[u8], slicer: &Slicer) -> Result<Query, QueryError> {
+/// Reads a compressed body.
+pub async fn decode(core: &Core, compressed: &[u8]) -> Result<Query, ReadFault> {
+    let slice = core.slicer.begin().await;
     let request = decode_message(compressed)?;
+    drop(slice);
     let answer = answer_kind(&request.accepted_response_types)?;
+    let mut compiler = MatcherCompiler::new(core);
     let mut selections = Vec::with_capacity(request.queries.len());
-    let mut slice = slicer.begin().await;
     for query in &request.queries {
         let mut matchers = Vec::with_capacity(query.matchers.len());
         for asked in &query.matchers {
-            matchers.push(matcher(asked)?);
-            slice.breathe().await;
+            matchers.push(compiler.compile(matcher(asked)?).await?);
         }
         let (min_ms, max_ms) = (query.start_timestamp_ms, query.end_timestamp_ms);
         selections.push(Selection { matchers: matchers.into(), min_ms, max_ms });
@@ -81,15 +89,47 @@ pub async fn decode(compressed: &[u8], slicer: &Slicer) -> Result<Query, QueryEr
 fn decode_message(compressed: &[u8]) -> Result<ReadRequest, QueryError> {
     let mut body = BodyBytes::default();
     snappy::decompress(compressed, READ_REQUEST_BYTES_MAX, &mut body)?;
-    let request = ReadRequest::decode(&*body).map_err(|e| QueryError::Malformed(e.to_string()))?;
-    let matchers = request.queries.iter().map(|query| query.matchers.len()).sum();
-    if request.queries.len() > READ_QUERIES_MAX {
-        return Err(QueryError::TooManyQueries(request.queries.len()));
+    count_messages(&body)?;
+    ReadRequest::decode(&*body).map_err(|e| QueryError::Malformed(e.to_string()))
+}
+
+/// `ReadRequest.queries`
+const QUERIES: Tag = Tag::new(1, WireType::Len);
+/// `Query.matchers`
+const MATCHERS: Tag = Tag::new(3, WireType::Len);
+
+/// Counts queries and their matchers before anything is made of them: each takes two bytes at the least,
+/// and many times as much when it is decoded.
+fn count_messages(body: &[u8]) -> Result<(), QueryError> {
+    let (mut queries, mut matchers) = (0, 0);
+    let counted = for_each(Reader::new(body, 0), QUERIES, &mut |query| {
+        queries += 1;
+        for_each(query, MATCHERS, &mut |_| {
+            matchers += 1;
+            Ok(())
+        })
+    });
+    counted.map_err(|error| QueryError::Malformed(error.to_string()))?;
+    if queries > READ_QUERIES_MAX {
+        return Err(QueryError::TooManyQueries);
     }
     if matchers > READ_MATCHERS_MAX {
-        return Err(QueryError::TooManyMatchers(matchers));
+        return Err(QueryError::TooManyMatchers);
     }
-    Ok(request)
+    Ok(())
+}
+
+/// Calls `visit` for each field of a message that has this tag.
+fn for_each<'a>(
+    mut message: Reader<'a>,
+    wanted: Tag,
+    visit: &mut impl FnMut(Reader<'a>) -> Result<(), MalformedBody>,
+) -> Result<(), MalformedBody> {
+    while !message.is_empty() {
+        let tag = message.tag()?;
+        if tag == wanted { visit(message.message()?)? } else { message.skip(tag)? }
+    }
+    Ok(())
 }
 
 /// The first one that is known; samples where none is named.
@@ -104,7 +144,7 @@ fn answer_kind(accepted: &[i32]) -> Result<AnswerKind, QueryError> {
     }
 }
 
-fn matcher(asked: &LabelMatcher) -> Result<Matcher, QueryError> {
+fn matcher(asked: &LabelMatcher) -> Result<UncompiledMatcher, QueryError> {
     let unknown = |_| QueryError::MatcherType { name: asked.name.clone(), kind: asked.r#type };
     let op = match Type::try_from(asked.r#type).map_err(unknown)? {
         Type::Eq => MatchOp::Equal,
@@ -112,7 +152,7 @@ fn matcher(asked: &LabelMatcher) -> Result<Matcher, QueryError> {
         Type::Re => MatchOp::Regex,
         Type::Nre => MatchOp::NotRegex,
     };
-    Matcher::new(&asked.name, op, &asked.value).map_err(QueryError::Expression)
+    Ok(UncompiledMatcher { name: asked.name.as_str().into(), op, value: asked.value.as_str().into() })
 }
 
 #[cfg(test)]
@@ -151,8 +191,6 @@ mod tests {
         assert_eq!(ops, [MatchOp::Equal, MatchOp::NotEqual, MatchOp::Regex, MatchOp::NotRegex]);
         let unknown = QueryError::MatcherType { name: "a".into(), kind: 4 };
         assert_eq!(matcher(&of(4)).unwrap_err(), unknown);
-        let broken = LabelMatcher { r#type: 2, name: "a".into(), value: "(".into() };
-        assert!(matches!(matcher(&broken), Err(QueryError::Expression(words)) if words.contains("\"(\"")));
     }
 
     #[test]
@@ -162,9 +200,9 @@ mod tests {
         let garbage = snap::raw::Encoder::new().compress_vec(&[0xff; 30]).unwrap();
         assert!(matches!(decode_message(&garbage), Err(QueryError::Malformed(_))));
         let wide = with_matchers(vec![LabelMatcher::default(); READ_MATCHERS_MAX + 1]);
-        assert_eq!(decode_message(&compress(&wide)), Err(QueryError::TooManyMatchers(READ_MATCHERS_MAX + 1)));
+        assert_eq!(decode_message(&compress(&wide)), Err(QueryError::TooManyMatchers));
         let queries = vec![ProtoQuery::default(); READ_QUERIES_MAX + 1];
         let many = ReadRequest { queries, ..ReadRequest::default() };
-        assert_eq!(decode_message(&compress(&many)), Err(QueryError::TooManyQueries(READ_QUERIES_MAX + 1)));
+        assert_eq!(decode_message(&compress(&many)), Err(QueryError::TooManyQueries));
     }
 }

@@ -10,15 +10,14 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use super::snappy_pieces::SnappyPieces;
 use crate::api::core::Core;
 use crate::api::endpoints::NodeResponse;
-use crate::api::fanout::SeriesStream;
 use crate::api::protobuf::{Wire, put_len_head, put_varint, tag, varint_len};
 use crate::api::read_fault::ReadFault;
-use crate::api::read_permit::ReadPermit;
+use crate::api::rows::RowStream;
 use crate::api::stream::streamed;
-use crate::gorilla::{ChunkError, SealedChunk};
-use crate::message::{SelectContent, SelectedSeries, Selection};
+use crate::gorilla::ChunkError;
+use crate::message::{ChunkView, Selection, SeriesBatch, SeriesView, Wanted};
 use crate::model::Sample;
-use crate::routing::Reserved;
+use crate::routing::{ReadInFlight, ReadLease, Reserved};
 use crate::runtime::Slice;
 
 /// `ReadResponse.results`
@@ -32,7 +31,7 @@ const SAMPLES: u8 = 2;
 /// beside what `room` holds already.
 pub async fn respond(
     core: &Rc<Core>,
-    permit: ReadPermit,
+    read: ReadInFlight,
     selections: Vec<Selection>,
     room: Reserved,
 ) -> Result<NodeResponse, ReadFault> {
@@ -40,14 +39,14 @@ pub async fn respond(
     let mut budget = Budget { left: samples_max, max: samples_max, room };
     let mut whole = SnappyPieces::new();
     for selection in selections {
-        let result = query_result(core, selection, &mut budget).await?;
+        let result = query_result(core, read.lease(), selection, &mut budget).await?;
         let mut head = Vec::new();
         put_len_head(&mut head, RESULTS, result.decompressed_bytes() as usize);
         whole.write(&head, &mut core.slicer.begin().await, &mut budget.room).await?;
         whole.append(result, &mut budget.room)?;
     }
     let pieces = whole.finish(&mut budget.room)?.ok_or(ReadFault::TooManySamples(budget.max))?;
-    Ok(response(core, permit, pieces, budget.room))
+    Ok(response(core, read, pieces, budget.room))
 }
 
 /// Samples that the answer may still hold, and the memory that it has.
@@ -67,16 +66,18 @@ impl Budget {
 /// A `QueryResult` without its head.
 async fn query_result(
     core: &Rc<Core>,
+    lease: &ReadLease,
     selection: Selection,
     budget: &mut Budget,
 ) -> Result<SnappyPieces, ReadFault> {
     let mut result = SnappyPieces::new();
     let (min_ms, max_ms) = (selection.min_ms, selection.max_ms);
-    let mut stream = SeriesStream::open(Rc::clone(core), selection, SelectContent::Chunks).await?;
+    let mut stream: RowStream<SeriesBatch> =
+        RowStream::open(core, lease, selection, Wanted::Chunks, 1).await?;
     let mut timeseries = Vec::new();
-    while let Some(series) = stream.next().await? {
-        let mut slice = core.slicer.begin().await;
-        let samples = put_timeseries(&mut timeseries, &series, (min_ms, max_ms), budget, &mut slice).await?;
+    while let Some(mut slice) = stream.advance().await? {
+        let series = stream.series();
+        let samples = put_timeseries(&mut timeseries, series, (min_ms, max_ms), budget, &mut slice).await?;
         if samples > 0 {
             let mut head = Vec::new();
             put_len_head(&mut head, TIMESERIES, timeseries.len());
@@ -90,7 +91,7 @@ async fn query_result(
 /// Writes a `TimeSeries` over what `out` held, and gives the count of its samples.
 async fn put_timeseries(
     out: &mut Vec<u8>,
-    series: &SelectedSeries,
+    series: SeriesView<'_>,
     range_ms: (i64, i64),
     budget: &mut Budget,
     slice: &mut Slice,
@@ -98,9 +99,9 @@ async fn put_timeseries(
     out.clear();
     let mut held_bytes = out.capacity();
     // The canonical form is the message's own: `repeated Label labels = 1`.
-    out.extend_from_slice(&series.labels.to_canonical());
+    out.extend_from_slice(series.labels.0);
     let mut samples = 0;
-    for chunk in &series.chunks {
+    for chunk in series.chunks() {
         let of_chunk = put_samples(out, chunk, range_ms)?;
         budget.take(of_chunk)?;
         samples += of_chunk;
@@ -113,7 +114,7 @@ async fn put_timeseries(
 
 fn put_samples(
     out: &mut Vec<u8>,
-    chunk: &SealedChunk,
+    chunk: ChunkView<'_>,
     (min_ms, max_ms): (i64, i64),
 ) -> Result<u64, ChunkError> {
     let mut samples = 0;
@@ -136,8 +137,8 @@ fn put_sample(out: &mut Vec<u8>, sample: Sample) {
     put_varint(out, timestamp);
 }
 
-fn response(core: &Rc<Core>, permit: ReadPermit, pieces: Vec<Bytes>, room: Reserved) -> NodeResponse {
-    let body = streamed(Rc::clone(core), permit, async move |outgoing| {
+fn response(core: &Rc<Core>, read: ReadInFlight, pieces: Vec<Bytes>, room: Reserved) -> NodeResponse {
+    let body = streamed(Rc::clone(core), read, async move |outgoing| {
         for piece in pieces {
             outgoing.send_piece(piece).await?;
         }

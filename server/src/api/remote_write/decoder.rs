@@ -11,7 +11,7 @@ use super::{
     wire::{Reader, malformed},
 };
 use crate::{
-    limits::REQUEST_SAMPLES_MAX,
+    limits::{DECODE_STEP_SERIES, ID_CACHE_ENTRY_BYTES, REQUEST_SAMPLES_MAX},
     message::{LabelSpan, WriteBody},
     model::{RefusedReason, Sample, SeriesId, SeriesIdHasher},
 };
@@ -102,6 +102,30 @@ impl Decoder {
         Self { labels: CollectedLabels::default(), pair_keys: PairKeys::draw(), ids }
     }
 
+    /// The memory of the label sets that it remembers, in bytes.
+    pub fn known_bytes(&self) -> usize {
+        self.ids.capacity() * ID_CACHE_ENTRY_BYTES
+    }
+
+    /// Decodes on as long as `has_time`, which is asked after every few series: they take time with
+    /// samples and without.
+    pub fn decode_while(
+        &mut self,
+        body: &mut WriteBody,
+        decoding: &mut Decoding,
+        hasher: &SeriesIdHasher,
+        sink: &mut impl SeriesSink,
+        mut has_time: impl FnMut() -> bool,
+    ) -> Result<Slice, MalformedBody> {
+        loop {
+            match self.decode(body, decoding, hasher, DECODE_STEP_SERIES, sink)? {
+                Slice::Done => return Ok(Slice::Done),
+                Slice::More if has_time() => {}
+                Slice::More => return Ok(Slice::More),
+            }
+        }
+    }
+
     /// Decodes on, for about `series_max` series. The labels that `sink` is told of lie in `body`.
     ///
     /// After an error the request is refused as a whole: what `sink` has of it must be dropped.
@@ -173,5 +197,44 @@ pub(super) fn count_unstored(content: &Content, tally: &mut Tally, describe: imp
     tally.metadata_ignored += u64::from(content.metadata);
     if content.histograms > 0 {
         tally.refuse_samples(RefusedReason::NativeHistogram, content.histograms.into(), describe);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nothing;
+
+    impl SeriesSink for Nothing {
+        fn series(&mut self, _id: SeriesId, _labels: LabelSpan, _samples: u32) {
+            panic!("no series is whole");
+        }
+
+        fn sample(&mut self, _sample: Sample) {
+            panic!("there is no sample");
+        }
+    }
+
+    #[test]
+    fn series_without_samples_are_put_down_as_often_as_any() {
+        const SERIES: usize = 100_000;
+        for (version, field) in [(Version::V1, [0x0a, 0]), (Version::V2, [0x2a, 0])] {
+            let mut body = WriteBody { bytes: field.repeat(SERIES).into(), ..WriteBody::default() };
+            let hasher = SeriesIdHasher::new(7, "");
+            let (mut decoder, mut decoding) = (Decoder::default(), Decoding::start(version));
+            let (mut looks, mut slices) = (0, 0);
+            let mut decode = || {
+                slices += 1;
+                decoder.decode_while(&mut body, &mut decoding, &hasher, &mut Nothing, || {
+                    looks += 1;
+                    looks % 10 > 0
+                })
+            };
+            while decode() == Ok(Slice::More) {}
+            assert!(looks >= SERIES / DECODE_STEP_SERIES - 1, "{looks} looks at the clock");
+            assert!(slices >= looks / 10, "{slices} slices in {looks} looks");
+            assert_eq!(decoding.tally.series_refused, SERIES as u64);
+        }
     }
 }

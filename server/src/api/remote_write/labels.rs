@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use silverback_proto::printable::{LabelName, Quoted};
+
 use crate::{
     limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX},
     model::{RefusedReason, label::encode_label},
@@ -133,7 +135,7 @@ impl CollectedLabels {
             }
             let comma = if i == 0 { "" } else { ", " };
             let (name, value) = (excerpt(label.name(bytes)), excerpt(label.value(bytes)));
-            out.push_str(&format!("{comma}{}={value:?}", name.escape_debug()));
+            out.push_str(&format!("{comma}{}={}", LabelName(&name), Quoted(&value)));
         }
         out.push('}');
         out

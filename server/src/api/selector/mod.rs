@@ -1,13 +1,14 @@
 //! PromQL's series selectors, as `match[]` takes them: `up{job="x", le=~"a|b"}`,
 //! `{__name__=~"node_.+"}`, `{"my.name", "a label"="b"}`.
 //!
-//! Knows nothing else of PromQL: no range, no offset, no expression.
+//! Knows nothing else of PromQL: no range, no offset, no expression. Regular expressions are read and not
+//! compiled.
 
 mod literal;
 
 use std::fmt;
 
-use crate::model::{MatchOp, Matcher};
+use crate::model::{MatchOp, Matcher, UncompiledMatcher};
 
 /// Why a text is no selector, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,21 +29,37 @@ pub enum Breadth {
     Any,
 }
 
-/// The matchers of a selector, at most so many.
-pub fn parse_selector(
-    text: &str,
-    breadth: Breadth,
-    matchers_max: usize,
-) -> Result<Vec<Matcher>, SelectorError> {
-    let mut parser = Parser { text, at: 0, matchers_left: matchers_max };
-    let matchers = parser.selector()?;
-    match breadth {
-        Breadth::Narrowed if matchers.iter().all(Matcher::matches_empty) => {
-            let problem = "at least one matcher must not match the empty value".to_owned();
-            Err(SelectorError { position: 1, problem })
+impl Breadth {
+    /// Refuses matchers that may match too much.
+    pub fn check(self, matchers: &[Matcher]) -> Result<(), &'static str> {
+        match self {
+            Self::Narrowed if matchers.iter().all(Matcher::matches_empty) => {
+                Err("at least one matcher must not match the empty value")
+            }
+            Self::Narrowed | Self::Any => Ok(()),
         }
-        Breadth::Narrowed | Breadth::Any => Ok(matchers),
     }
+}
+
+/// A matcher as it was read, and the offset in bytes of what would be wrong with its expression.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParsedMatcher {
+    /// The matcher.
+    pub matcher: UncompiledMatcher,
+    /// Its value's place in the selector.
+    pub at: usize,
+}
+
+impl SelectorError {
+    /// A problem at an offset in bytes.
+    pub fn at(text: &str, at: usize, problem: impl fmt::Display) -> Self {
+        Self { position: text[..at].chars().count() + 1, problem: problem.to_string() }
+    }
+}
+
+/// The matchers of a selector, at most so many.
+pub fn parse_selector(text: &str, matchers_max: usize) -> Result<Vec<ParsedMatcher>, SelectorError> {
+    Parser { text, at: 0, matchers_left: matchers_max }.selector()
 }
 
 struct Parser<'a> {
@@ -53,7 +70,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn selector(&mut self) -> Result<Vec<Matcher>, SelectorError> {
+    fn selector(&mut self) -> Result<Vec<ParsedMatcher>, SelectorError> {
         let mut matchers = Vec::new();
         self.skip_space();
         let name = self.identifier(|c| c == ':');
@@ -73,7 +90,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn braces(&mut self, matchers: &mut Vec<Matcher>) -> Result<(), SelectorError> {
+    fn braces(&mut self, matchers: &mut Vec<ParsedMatcher>) -> Result<(), SelectorError> {
         let named_outside = !matchers.is_empty();
         loop {
             self.skip_space();
@@ -82,7 +99,7 @@ impl<'a> Parser<'a> {
             }
             let begins = self.at;
             let matcher = self.matcher()?;
-            let name_twice = &*matcher.name == "__name__" && named_outside;
+            let name_twice = &*matcher.matcher.name == "__name__" && named_outside;
             if name_twice {
                 return Err(self.fault_at(begins, "the metric name stands before the braces already"));
             }
@@ -95,7 +112,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `name op "value"`, or the metric's name alone in quotes.
-    fn matcher(&mut self) -> Result<Matcher, SelectorError> {
+    fn matcher(&mut self) -> Result<ParsedMatcher, SelectorError> {
         let begins = self.at;
         let (name, quoted) = match self.identifier(|_| false) {
             Some(name) => (name.to_owned(), false),
@@ -155,10 +172,10 @@ impl<'a> Parser<'a> {
         name: &str,
         op: MatchOp,
         value: &str,
-    ) -> Result<Matcher, SelectorError> {
+    ) -> Result<ParsedMatcher, SelectorError> {
         let left = self.matchers_left.checked_sub(1);
         self.matchers_left = left.ok_or_else(|| self.fault_at(at, "more matchers than a read may have"))?;
-        Matcher::new(name, op, value).map_err(|problem| self.fault_at(at, problem))
+        Ok(ParsedMatcher { matcher: UncompiledMatcher { name: name.into(), op, value: value.into() }, at })
     }
 
     fn take(&mut self, wanted: char) -> bool {
@@ -190,7 +207,7 @@ impl<'a> Parser<'a> {
     }
 
     fn fault_at(&self, at: usize, problem: impl fmt::Display) -> SelectorError {
-        SelectorError { position: self.text[..at].chars().count() + 1, problem: problem.to_string() }
+        SelectorError::at(self.text, at, problem)
     }
 }
 

@@ -2,8 +2,14 @@
 
 use super::*;
 
+/// As a read does it.
 fn parse(text: &str, breadth: Breadth) -> Result<Vec<Matcher>, SelectorError> {
-    parse_selector(text, breadth, 8)
+    let compile = |ParsedMatcher { matcher, at }| {
+        matcher.compile_within(1 << 20).map_err(|problem| SelectorError::at(text, at, problem))
+    };
+    let matchers: Vec<_> = parse_selector(text, 8)?.into_iter().map(compile).collect::<Result<_, _>>()?;
+    breadth.check(&matchers).map_err(|problem| SelectorError::at(text, 0, problem))?;
+    Ok(matchers)
 }
 
 fn check(text: &str, expect: &[(&str, &str, &str)]) {

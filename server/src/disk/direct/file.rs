@@ -129,6 +129,19 @@ impl File for DirectFile {
         self.read_pieces(offset, len, buffer).await.map_err(self.error(Operation::Read))
     }
 
+    async fn settle(&self) -> Result<(), DiskError> {
+        let Handle::Direct(file) = &self.handle else { return Ok(()) };
+        let bytes = self.size_bytes().await?;
+        // What is allocated already stays as it is, and ext4, XFS and btrfs wait for direct writes first. Where
+        // it isn't known nothing is lost but the wait.
+        if bytes > 0
+            && let Err(error) = file.pre_allocate(bytes, true).await
+        {
+            tracing::debug!(path = %self.path, %error, "former writes to a file are not waited for");
+        }
+        Ok(())
+    }
+
     async fn sync_data(&self) -> Result<(), DiskError> {
         let synced = match &self.handle {
             Handle::Direct(file) => file.fdatasync().await,

@@ -2,6 +2,7 @@
 //! the node itself runs on. Only on an executor; names are changed on its thread for blocking calls.
 
 mod file;
+mod file_id;
 mod probe;
 
 use std::io;
@@ -12,6 +13,7 @@ use glommio::io::OpenOptions;
 
 pub use file::DirectFile;
 use file::Handle;
+pub use file_id::FileId;
 
 use super::names::Root;
 use super::{Disk, DiskError, Operation};
@@ -51,6 +53,13 @@ impl DirectDisk {
     /// How its files are written.
     pub fn mode(&self) -> Mode {
         self.mode
+    }
+
+    /// Which file `path` leads to; `None` where it leads to none.
+    pub async fn file_id(&self, path: &str) -> Result<Option<FileId>, DiskError> {
+        let place = path.to_owned();
+        let found = self.names(move |root| FileId::of(&root.join(&place))).await;
+        found.map_err(|error| DiskError::new(Operation::Open, path, &error))
     }
 
     /// Opens it twice, to write alone first. glommio reads the first file of a device that an executor

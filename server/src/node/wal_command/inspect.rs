@@ -158,15 +158,19 @@ impl Kind {
         }
     }
 
-    /// The size of the file's blocks, out of its header.
-    fn block_bytes(self, header: &[u8], seed: u64) -> Result<u32, HeaderError> {
-        let (number, block_bytes) = match self {
+    /// The size of the file's blocks, and the one that it had when it was made if it says so, out of its
+    /// header.
+    fn sizes(self, header: &[u8], seed: u64) -> Result<(u32, Option<u64>), HeaderError> {
+        let (number, block_bytes, made) = match self {
             Self::Checkpoint(_) => {
-                CheckpointHeader::decode(header, seed).map(|h| (h.first_group.0, h.block_bytes))?
+                CheckpointHeader::decode(header, seed).map(|h| (h.first_group.0, h.block_bytes, None))?
             }
-            Self::Segment(_) => SegmentHeader::decode(header, seed).map(|h| (h.seq, h.block_bytes))?,
+            Self::Segment(_) => {
+                SegmentHeader::decode(header, seed).map(|h| (h.seq, h.block_bytes, h.made))?
+            }
         };
-        if number == self.number() { Ok(block_bytes) } else { Err(HeaderError::OtherKind) }
+        let is_its_own = number == self.number();
+        if is_its_own { Ok((block_bytes, made.map(|made| made.bytes))) } else { Err(HeaderError::OtherKind) }
     }
 
     fn row(self, bytes: u64, contents: &Contents) -> [String; 7] {
@@ -196,8 +200,14 @@ async fn read(place: &LogPlace<BlockingDisk>, kind: Kind) -> Result<(u64, Conten
     let (file, bytes) = open(place, &kind.name()).await?;
     let (mut header, mut contents) = (Vec::new(), Contents::default());
     file.read_at(0, FILE_HEADER_BYTES, &mut header).await?;
-    let block_bytes = match kind.block_bytes(&header, place.seed) {
-        Ok(block_bytes) => u64::from(block_bytes),
+    let block_bytes = match kind.sizes(&header, place.seed) {
+        Ok((block_bytes, made)) => {
+            let missing = made.unwrap_or(bytes).saturating_sub(bytes);
+            if missing > 0 {
+                contents.faults.push(format!(" at byte {bytes}: the last {missing} bytes are missing"));
+            }
+            u64::from(block_bytes)
+        }
         Err(error) => {
             contents.faults.push(format!(": {error}"));
             return Ok((bytes, contents));

@@ -13,7 +13,7 @@ use futures::executor::block_on;
 use crate::disk::DiskError;
 use crate::disk::blocking::BlockingDisk;
 use crate::disk::lock::{DirectoryLock, LockError};
-use crate::node::data_dir::{DataDirError, read_identity};
+use crate::node::identity::{self, IdentityError};
 use crate::wal::layout::{self, Generation};
 use crate::wal::replay::{LogPlace, ReplayError};
 
@@ -37,7 +37,7 @@ pub enum WalCommandError {
     Lock(#[from] LockError),
     /// The identity can't be read.
     #[error(transparent)]
-    DataDir(#[from] DataDirError),
+    Identity(#[from] IdentityError),
     /// The disk failed.
     #[error(transparent)]
     Disk(#[from] DiskError),
@@ -61,7 +61,7 @@ impl OfflineLogs {
     fn open(root: &Path) -> Result<Self, WalCommandError> {
         let disk = BlockingDisk::new(root, BLOCK_BYTES);
         // Before the lock: it would leave its file in any directory.
-        let identity = block_on(read_identity(&disk))?;
+        let identity = block_on(identity::read(&disk))?;
         let Some(identity) = identity else { return Err(WalCommandError::NoDataDir(root.into())) };
         let lock = DirectoryLock::take(root)?;
         let generation = block_on(layout::newest(&disk))?;

@@ -32,7 +32,7 @@ pub enum Soundness {
 /// Checks the newest logs of the data directory at `root`, and tells what it finds.
 pub fn verify(root: &Path, out: &mut impl Write) -> Result<Soundness, WalCommandError> {
     let logs = OfflineLogs::open(root)?;
-    let mut damages = 0;
+    let (mut damages, mut torn) = (0, 0);
     for shard in 0..logs.generation.shards {
         let place = logs.place(shard);
         let mut check = CrossCheck::default();
@@ -40,9 +40,12 @@ pub fn verify(root: &Path, out: &mut impl Write) -> Result<Soundness, WalCommand
         let replayed = watched(&format!("shard {shard}"), &progress, || {
             block_on(replay(&place, WalRecovery::Salvage, &Alone, &progress, &mut check))
         });
-        damages += tell(out, shard, &replayed?, check.counts())?;
+        let replayed = replayed?;
+        damages += tell(out, shard, &replayed, check.counts())?;
+        torn += usize::from(replayed.torn.is_some());
     }
     match damages {
+        0 if torn > 0 => writeln!(out, "no damage but what may be torn")?,
         0 => writeln!(out, "no damage")?,
         1 => writeln!(out, "1 damage; `--wal-recovery=salvage` starts a node with what can be read")?,
         _ => {
@@ -65,7 +68,7 @@ fn tell(out: &mut impl Write, shard: usize, replayed: &Replayed, counts: Counts)
     let (groups, last) = (replayed.groups, replayed.last.0);
     writeln!(out, "{groups} groups up to {last} ({samples} samples), {series} series")?;
     if let Some(torn) = &replayed.torn {
-        writeln!(out, "  torn, no damage: {torn}")?;
+        writeln!(out, "  torn: {torn}")?;
     }
     for damage in &replayed.damage {
         writeln!(out, "  damage: {damage}")?;

@@ -3,7 +3,10 @@
 //! It knows connections, their time limits and their end; what a request means is the service's.
 //! A service, its futures and its bodies need not be `Send`. A request that panics is answered 500,
 //! and neither its connection's other requests nor any other connection notice.
+mod burst;
+mod frames;
 mod keepalive;
+mod leases;
 mod spawner;
 mod stream_watch;
 mod tracked;
@@ -29,12 +32,13 @@ use hyper::{
 };
 
 use self::{
+    burst::Burst,
     keepalive::LocalTimer,
     spawner::LocalSpawner,
     tracked::TrackedService,
     watch::{Expiry, Protocol, Watch, WatchedIo, Watches},
 };
-use super::{counters, listen::Listener, readiness::poll_turn, shutdown::Shutdown, tasks::spawn};
+use super::{counters, listen::Listener, shutdown::Shutdown, tasks::spawn};
 
 /// The bounds of a connection.
 #[derive(Debug, Clone)]
@@ -60,6 +64,8 @@ pub struct HttpLimits {
     pub stream_window_bytes: u32,
     /// What an HTTP/2 connection may send ahead, in bytes.
     pub connection_window_bytes: u32,
+    /// Connections of an executor that are read at the same time while requests of theirs are in flight.
+    pub reading_max: usize,
 }
 
 impl Default for HttpLimits {
@@ -75,6 +81,7 @@ impl Default for HttpLimits {
             frame_bytes_max: 64 << 10,
             stream_window_bytes: 1 << 20,
             connection_window_bytes: 4 << 20,
+            reading_max: usize::MAX,
         }
     }
 }
@@ -173,12 +180,9 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
     graceful_shutdown: impl Fn(Pin<&mut C>),
     watch: &Watch,
 ) -> End {
-    /// Requests begun in one poll that tell of more in the buffer.
-    const BURST: u64 = 4;
-
     let mut connection = pin!(connection);
     let mut closing = false;
-    let mut is_burst = false;
+    let mut burst = Burst::new();
     poll_fn(|cx| {
         if let Some(expiry) = watch.poll_expired(cx) {
             return Poll::Ready(End::Expired(expiry));
@@ -187,13 +191,8 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
             closing = true;
             graceful_shutdown(connection.as_mut());
         }
-        if is_burst {
-            ready!(poll_turn(cx));
-        }
-        let begun = watch.requests_begun();
-        let polled = connection.as_mut().poll(cx);
-        // hyper comes back here after a few requests even when its buffer holds thousands.
-        is_burst = watch.requests_begun() - begun >= BURST;
+        ready!(burst.poll_turn(cx));
+        let polled = burst.poll(|| connection.as_mut().poll(cx), || watch.reads());
         polled.map(|result| match result {
             Ok(()) => End::Served,
             Err(error) => End::Failed(error.into()),
@@ -219,7 +218,13 @@ fn account(end: End) {
             tracing::debug!(%error, "a connection ended with an error");
         }
         End::Expired(expiry) => {
-            counters::with(|c| c.connections_timed_out.add_one());
+            match expiry {
+                // Counted when it was asked to go.
+                Expiry::Flood => {}
+                Expiry::Header | Expiry::Idle | Expiry::Stall => {
+                    counters::with(|c| c.connections_timed_out.add_one());
+                }
+            }
             tracing::debug!(reason = expiry.as_str(), "a connection was closed");
         }
     }

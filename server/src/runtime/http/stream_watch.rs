@@ -4,14 +4,14 @@
 //! a body for a frame only once it has sent the last one on: so a stream that was given a frame and
 //! asks for none waits for its client. To drop hyper's task of the stream is to reset it.
 use std::{
-    cell::{Cell, RefCell},
+    cell::Cell,
     future::{Future, poll_fn},
     pin::pin,
     rc::Rc,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
 };
 
-use crate::runtime::counters;
+use crate::{runtime::counters, waiters::KeptWaker};
 
 /// What is noted of one stream.
 #[derive(Default)]
@@ -19,7 +19,7 @@ pub(super) struct StreamWatch {
     /// The look at which the body gave the frame that hyper has in hand.
     gave: Cell<Option<u64>>,
     given_up: Cell<bool>,
-    waker: RefCell<Option<Waker>>,
+    waker: KeptWaker,
 }
 
 impl StreamWatch {
@@ -38,18 +38,12 @@ impl StreamWatch {
         // The look that was under way when it began to wait doesn't count.
         if self.gave.get().is_some_and(|gave| look.saturating_sub(gave) > looks_max) {
             self.given_up.set(true);
-            if let Some(waker) = self.waker.borrow_mut().take() {
-                waker.wake();
-            }
+            self.waker.wake();
         }
     }
 
     fn poll_given_up(&self, cx: &Context<'_>) -> bool {
-        let mut waker = self.waker.borrow_mut();
-        match &*waker {
-            Some(known) if known.will_wake(cx.waker()) => {}
-            Some(_) | None => *waker = Some(cx.waker().clone()),
-        }
+        self.waker.keep(cx);
         self.given_up.get()
     }
 }

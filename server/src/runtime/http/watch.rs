@@ -9,14 +9,22 @@ use std::{
     mem::MaybeUninit,
     pin::{Pin, pin},
     rc::{Rc, Weak},
-    task::{Context, Poll, Waker, ready},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 
-use super::{HttpLimits, stream_watch::StreamWatch};
-use crate::runtime::{counters, shutdown::Shutdown, tasks::spawn_essential, timers::sleep};
+use super::{
+    HttpLimits,
+    frames::{self, Account, FrameAccount},
+    leases::{Lease, Leases},
+    stream_watch::StreamWatch,
+};
+use crate::{
+    runtime::{counters, io::poll_read_seen, shutdown::Shutdown, tasks::spawn_essential, timers::sleep},
+    waiters::KeptWaker,
+};
 
 /// Looks in the shortest of the limits; a limit is kept to within one of them.
 const LOOKS_A_LIMIT: u32 = 8;
@@ -29,6 +37,8 @@ pub(super) enum Expiry {
     Header,
     Idle,
     Stall,
+    /// Frames without data kept coming after it was asked to go.
+    Flood,
 }
 
 impl Expiry {
@@ -37,6 +47,7 @@ impl Expiry {
             Self::Header => "a request's head took too long",
             Self::Idle => "no request came",
             Self::Stall => "a request stood still",
+            Self::Flood => "it sent too many frames without data",
         }
     }
 }
@@ -67,6 +78,9 @@ pub(super) struct Watches {
     connections: RefCell<Vec<Rc<Watch>>>,
     /// HTTP/2 streams of all connections.
     streams: RefCell<Vec<Rc<StreamWatch>>>,
+    /// What a look's time pays for of frames without data.
+    look_credit: i64,
+    leases: Leases,
     closing: Cell<bool>,
 }
 
@@ -85,6 +99,8 @@ impl Watches {
             },
             connections: RefCell::default(),
             streams: RefCell::default(),
+            look_credit: frames::credit_of_time(interval.as_micros() as u64),
+            leases: Leases::new(limits.reading_max),
             closing: Cell::new(shutdown.is_requested()),
         });
         spawn_essential(look_again_and_again(Rc::downgrade(&watches), interval, shutdown));
@@ -99,9 +115,11 @@ impl Watches {
             protocol: Cell::new(Protocol::Http1),
             is_leaving: Cell::new(false),
             in_flight: Cell::new(0),
-            begun: Cell::new(0),
+            reads: Cell::new(0),
+            lease: Cell::default(),
+            is_in_line: Cell::default(),
             expired: Cell::new(None),
-            waker: RefCell::new(None),
+            waker: KeptWaker::default(),
         });
         self.connections.borrow_mut().push(watch.clone());
         watch
@@ -172,19 +190,18 @@ pub(super) struct Watch {
     /// It closes once what is under way is answered.
     is_leaving: Cell<bool>,
     in_flight: Cell<u32>,
-    begun: Cell<u64>,
+    /// Times that bytes came.
+    reads: Cell<u64>,
+    lease: Cell<Lease>,
+    is_in_line: Cell<bool>,
     expired: Cell<Option<Expiry>>,
-    waker: RefCell<Option<Waker>>,
+    waker: KeptWaker,
 }
 
 impl Watch {
     /// Whether a limit has passed; the connection's task is woken when one does.
     pub(super) fn poll_expired(&self, cx: &Context<'_>) -> Option<Expiry> {
-        let mut waker = self.waker.borrow_mut();
-        match &*waker {
-            Some(known) if known.will_wake(cx.waker()) => {}
-            Some(_) | None => *waker = Some(cx.waker().clone()),
-        }
+        self.waker.keep(cx);
         self.expired.get()
     }
 
@@ -202,20 +219,36 @@ impl Watch {
                     counters::with(|c| c.connections_timed_out.add_one());
                 }
             }
-            (Expiry::Header | Expiry::Idle | Expiry::Stall, Protocol::Http1 | Protocol::Http2) => {
+            (
+                Expiry::Header | Expiry::Idle | Expiry::Stall | Expiry::Flood,
+                Protocol::Http1 | Protocol::Http2,
+            ) => {
                 self.expired.set(Some(expiry));
             }
         }
         self.wake();
     }
 
-    /// Requests so far.
-    pub(super) fn requests_begun(&self) -> u64 {
-        self.begun.get()
+    /// Times that bytes came so far.
+    pub(super) fn reads(&self) -> u64 {
+        self.reads.get()
+    }
+
+    /// Its frames have come to something else.
+    fn account(&self, account: Account) {
+        match account {
+            Account::Covered => return,
+            Account::Overdrawn => {
+                counters::with(|c| c.connections_flooding.add_one());
+                tracing::debug!("an HTTP/2 connection is asked to go: it sends frames without data");
+                self.is_leaving.set(true);
+            }
+            Account::Flooding => self.expire(Expiry::Flood),
+        }
+        self.wake();
     }
 
     pub(super) fn request_begins(&self) {
-        self.begun.set(self.begun.get() + 1);
         self.in_flight.set(self.in_flight.get() + 1);
         self.phase.set(Phase::Busy { moved: self.now() });
     }
@@ -225,7 +258,50 @@ impl Watch {
         self.in_flight.set(left);
         if left == 0 {
             self.phase.set(Phase::Idle { since: self.now() });
+            if self.give_lease_up() == Lease::Waiting {
+                // What comes between requests is read without one.
+                self.wake();
+            }
         }
+    }
+
+    /// Whether more may be read now. Who may not is woken when it may.
+    fn may_read(self: &Rc<Self>) -> bool {
+        if self.in_flight.get() > 0 && self.lease.get() == Lease::None {
+            self.lease.set(self.watches.leases.ask(self));
+        }
+        self.lease.get() != Lease::Waiting
+    }
+
+    /// Its socket has nothing more to read now: others may have its lease.
+    fn is_drained(&self) {
+        if self.lease.get() == Lease::Held && self.watches.leases.are_waited_for() {
+            self.give_lease_up();
+        }
+    }
+
+    /// Takes a place in the line for leases. `false`: it has one.
+    pub(super) fn joins_line(&self) -> bool {
+        !self.is_in_line.replace(true)
+    }
+
+    /// Takes a lease that was given up by another, at the front of the line. Not taken: it waits for none.
+    pub(super) fn get_lease(&self) -> bool {
+        self.is_in_line.set(false);
+        let is_waiting = self.lease.get() == Lease::Waiting;
+        if is_waiting {
+            self.lease.set(Lease::Held);
+            self.wake();
+        }
+        is_waiting
+    }
+
+    fn give_lease_up(&self) -> Lease {
+        let lease = self.lease.take();
+        if lease == Lease::Held {
+            self.watches.leases.pass_on();
+        }
+        lease
     }
 
     /// Watches one of the connection's streams, too.
@@ -241,9 +317,7 @@ impl Watch {
     }
 
     fn wake(&self) {
-        if let Some(waker) = &*self.waker.borrow() {
-            waker.wake_by_ref();
-        }
+        self.waker.wake();
     }
 
     /// Says what the connection turned out to speak.
@@ -256,6 +330,7 @@ impl Watch {
     }
 
     fn bytes_read(&self) {
+        self.reads.set(self.reads.get() + 1);
         match (self.phase.get(), self.protocol.get()) {
             (Phase::Idle { .. }, Protocol::Http1) => self.phase.set(Phase::Head { since: self.now() }),
             // Pings and their answers: they come for as long as both sides are there.
@@ -285,12 +360,27 @@ impl Watch {
     }
 }
 
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.give_lease_up();
+    }
+}
+
 /// A connection whose bytes are noted, and whose first bytes may be looked at before they are read.
 pub(super) struct WatchedIo<I> {
     io: I,
     watch: Rc<Watch>,
     /// Looked at, to be read again.
     looked_at: Vec<u8>,
+    /// Where it speaks HTTP/2.
+    frames: Option<Frames>,
+}
+
+/// The account of a connection's frames, and the look up to which time has paid into it.
+#[derive(Default)]
+struct Frames {
+    account: FrameAccount,
+    look: u64,
 }
 
 /// What an HTTP/2 connection begins with.
@@ -298,7 +388,7 @@ const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 impl<I: Read + Unpin> WatchedIo<I> {
     pub(super) fn new(io: I, watch: Rc<Watch>) -> Self {
-        Self { io, watch, looked_at: Vec::new() }
+        Self { io, watch, looked_at: Vec::new(), frames: None }
     }
 
     /// Looks at the connection's first bytes until they tell what it speaks.
@@ -313,6 +403,7 @@ impl<I: Read + Unpin> WatchedIo<I> {
                 return Poll::Ready(Ok(Protocol::Http1));
             }
         }
+        self.frames = Some(Frames { look: self.watch.now(), ..Frames::default() });
         Poll::Ready(Ok(Protocol::Http2))
     }
 }
@@ -330,9 +421,18 @@ impl<I: Read + Unpin> Read for WatchedIo<I> {
             this.looked_at.drain(..count);
             return Poll::Ready(Ok(()));
         }
-        let polled = Pin::new(&mut this.io).poll_read(cx, buffer);
-        if let Poll::Ready(Ok(())) = polled {
-            this.watch.bytes_read();
+        if !this.watch.may_read() {
+            // The connection's task has left its waker with the watch.
+            return Poll::Pending;
+        }
+        let polled = match &mut this.frames {
+            None => Pin::new(&mut this.io).poll_read(cx, buffer),
+            Some(frames) => poll_read_seen(&mut this.io, cx, buffer, |bytes| frames.read(bytes, &this.watch)),
+        };
+        match polled {
+            Poll::Ready(Ok(())) => this.watch.bytes_read(),
+            Poll::Ready(Err(_)) => {}
+            Poll::Pending => this.watch.is_drained(),
         }
         polled
     }
@@ -369,10 +469,22 @@ impl<I: Write + Unpin> Write for WatchedIo<I> {
 }
 
 impl<I> WatchedIo<I> {
-    fn note_written(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(Ok(1..)) = &polled {
+    fn note_written(&mut self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(count @ 1..)) = &polled {
             self.watch.bytes_written();
+            if let Some(frames) = &mut self.frames {
+                frames.account.add(i64::try_from(*count).unwrap_or(i64::MAX));
+            }
         }
         polled
+    }
+}
+
+impl Frames {
+    fn read(&mut self, bytes: &[u8], watch: &Watch) {
+        let looks = watch.now() - std::mem::replace(&mut self.look, watch.now());
+        let credit = i64::try_from(looks).unwrap_or(i64::MAX).saturating_mul(watch.watches.look_credit);
+        self.account.add(credit);
+        watch.account(self.account.read(bytes));
     }
 }

@@ -18,9 +18,22 @@ pub struct Group {
     samples: SamplesWriter,
     removed: RemovedWriter,
     claims: ClaimsWriter,
+    /// Nobody writes it any more.
+    is_closed: bool,
 }
 
 impl Group {
+    /// Gives back what it holds, and takes no more: its log has failed, and retention goes on for as long as
+    /// the node runs. Samples are refused before they come here.
+    pub fn close(&mut self) {
+        *self = Self { is_closed: true, ..Self::default() };
+    }
+
+    /// Whether it takes nothing.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
     /// Whether nothing was changed.
     pub fn is_empty(&self) -> bool {
         // Chunks come with their series.
@@ -77,7 +90,9 @@ impl Journal for Group {
         id: SeriesId,
         labels: impl Iterator<Item = (&'a [u8], &'a [u8])>,
     ) {
-        self.series.push(series, id, labels);
+        if !self.is_closed {
+            self.series.push(series, id, labels);
+        }
     }
 
     #[inline]
@@ -86,17 +101,25 @@ impl Journal for Group {
     }
 
     fn removed(&mut self, series: SeriesRef, id: SeriesId) -> RefReuse {
+        if self.is_closed {
+            return RefReuse::AtOnce;
+        }
         self.removed.push(series, id);
         RefReuse::AfterCheckpoint
     }
 
     fn adopted(&mut self, series: SeriesRef, adopted: &AdoptedSeries<'_>) {
+        if self.is_closed {
+            return;
+        }
         self.series.push(series, adopted.id, adopted.labels.iter().copied());
         let sealed = adopted.sealed.iter().map(|c| (c.min_timestamp_ms(), c.max_timestamp_ms(), c.bytes()));
         self.chunks.push(series, sealed, adopted.open);
     }
 
     fn claimed(&mut self, claim: Claim) {
-        self.claims.push(claim);
+        if !self.is_closed {
+            self.claims.push(claim);
+        }
     }
 }

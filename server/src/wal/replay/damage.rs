@@ -6,9 +6,12 @@ use crate::disk::DiskError;
 use crate::wal::Lsn;
 use crate::wal::segment::HeaderError;
 
-/// An unfinished group at the end. It was never acknowledged.
+/// A group at the end that isn't whole. Most likely its write was cut short, and then it was never
+/// acknowledged; but one that was damaged later looks the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Torn {
+    /// The group.
+    pub group: Lsn,
     /// The segment.
     pub file: Box<str>,
     /// Where the group begins, in bytes.
@@ -35,6 +38,8 @@ pub enum Loss {
     Frames(u64, u64),
     /// A checkpoint's end: an unknown number of frames before it.
     CheckpointEnd,
+    /// The end of a segment: so many bytes, and all groups after the one named that were in them.
+    End(u64, Lsn),
     /// A whole file: its header can't be read.
     File(HeaderError),
     /// Records of a whole frame: they contradict what came before.
@@ -60,7 +65,13 @@ pub enum ReplayError {
 
 impl fmt::Display for Torn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at byte {}: an unfinished group, never acknowledged", self.file, self.offset)
+        let Self { group, file, offset } = self;
+        write!(
+            f,
+            "{file} at byte {offset}: group {} isn't whole. Its write was cut short and never acknowledged, or it \
+             was damaged later: which of both can't be told after a crash",
+            group.0
+        )
     }
 }
 
@@ -75,6 +86,11 @@ impl fmt::Display for Damage {
             }
             Loss::Frames(first, last) => write!(f, "frames {first} to {last} of the checkpoint are lost"),
             Loss::CheckpointEnd => f.write_str("the checkpoint's end is lost, and what came before it"),
+            Loss::End(bytes, last) => write!(
+                f,
+                "the last {bytes} bytes of the file are missing, and with them what came after group {}",
+                last.0
+            ),
             Loss::File(error) => write!(f, "the file can't be read ({error})"),
             Loss::Records(reason) => write!(f, "records are lost ({reason})"),
         }

@@ -1,10 +1,12 @@
 //! Replay: the newest checkpoint, and behind it the groups of the segments, in order.
 //!
-//! Groups are numbered without gaps, so a missing one is known. An unfinished group at the very end
-//! is a torn tail: it was never acknowledged, and is cut. A group that is missing before a later one
-//! was acknowledged: that is damage, and ends a strict replay. What the records mean to a shard is
-//! the shard's ([`Restore`]).
+//! Groups are numbered without gaps, so a missing one is known. A group that isn't whole at the very end
+//! is a torn tail, and is cut: as far as can be known it was never acknowledged. A group that is missing
+//! before a later one, or that a file says was there, was acknowledged: that is damage, and ends a strict
+//! replay. What the records mean to a shard is the shard's ([`Restore`]).
 pub mod damage;
+#[cfg(test)]
+mod damage_tests;
 pub mod files;
 #[cfg(test)]
 mod tests;
@@ -12,15 +14,16 @@ mod tests;
 use crate::config::WalRecovery;
 use crate::disk::{Disk, DiskError, File};
 use crate::host::Host;
-use crate::wal::Lsn;
 use crate::wal::frame::{FRAME_HEADER_BYTES, FrameKey};
 use crate::wal::progress::ReplayProgress;
 use crate::wal::reader::{Found, FrameReader};
 use crate::wal::record::{Record, records};
 use crate::wal::segment::{
-    CheckpointHeader, FILE_HEADER_BYTES, HeaderError, SegmentHeader, checkpoint_name, segment_name,
+    CLOSING_NAME, CheckpointHeader, FILE_HEADER_BYTES, HeaderError, Made, SegmentHeader, checkpoint_name,
+    segment_name,
 };
-use crate::wal::segments::{Kept, Shelf, Spare};
+use crate::wal::segments::{Kept, Shelf, Spare, Unfilled};
+use crate::wal::{Lsn, closing};
 
 pub use damage::{Damage, Loss, ReplayError, Torn};
 pub use files::{LogFiles, LogPlace};
@@ -46,7 +49,9 @@ pub struct Replayed {
     pub last: Lsn,
     /// The number for the next segment.
     pub next_seq: u64,
-    /// The files, for the log that goes on.
+    /// The segment that the log goes on in, if one has room. Not on the shelf.
+    pub unfilled: Option<Unfilled>,
+    /// The other files, for the log that goes on.
     pub shelf: Shelf,
     /// Bytes of the groups behind the checkpoint, with the zeros after them.
     pub since_checkpoint_bytes: u64,
@@ -104,26 +109,37 @@ pub async fn replay<D: Disk, H: Host, R: Restore>(
         next_spare: files.spares.last().map_or(0, |newest| newest + 1),
         ..Shelf::default()
     };
-    let next_seq = files.segments.last().map_or(1, |newest| newest + 1);
+    let newest = files.segments.last().copied().unwrap_or(0);
+    let beyond = || ReplayError::Foreign(place.path(&segment_name(newest)).into(), HeaderError::OtherKind);
+    let next_seq = newest.checked_add(1).ok_or_else(beyond)?;
     let found = Replayed { next_seq, shelf, ..Replayed::default() };
-    let mut replay = Replay { place, recovery, host, progress, restore, found, expected: 1, broken: None };
+    let closed = closing::read(place).await?;
+    let (expected, broken, cut) = (1, None, None);
+    let mut replay = Replay { place, recovery, host, progress, restore, found, expected, broken, cut };
     if let Some(first) = files.checkpoint {
         replay.checkpoint(first).await?;
     }
     for seq in files.segments {
         replay.segment(seq).await?;
     }
-    replay.finish()
+    replay.finish(closed)
 }
 
-/// A segment's number and its blocks' size.
-fn segment_header(bytes: &[u8], seed: u64) -> Result<(u64, u32), HeaderError> {
-    SegmentHeader::decode(bytes, seed).map(|header| (header.seq, header.block_bytes))
+/// What a file's header says.
+struct Head {
+    number: u64,
+    block_bytes: u32,
+    made: Option<Made>,
 }
 
-/// Likewise a checkpoint's.
-fn checkpoint_header(bytes: &[u8], seed: u64) -> Result<(u64, u32), HeaderError> {
-    CheckpointHeader::decode(bytes, seed).map(|header| (header.first_group.0, header.block_bytes))
+fn segment_header(bytes: &[u8], seed: u64) -> Result<Head, HeaderError> {
+    let SegmentHeader { seq, block_bytes, made, .. } = SegmentHeader::decode(bytes, seed)?;
+    Ok(Head { number: seq, block_bytes, made })
+}
+
+fn checkpoint_header(bytes: &[u8], seed: u64) -> Result<Head, HeaderError> {
+    let CheckpointHeader { first_group, block_bytes, .. } = CheckpointHeader::decode(bytes, seed)?;
+    Ok(Head { number: first_group.0, block_bytes, made: None })
 }
 
 struct Replay<'a, D, H, R> {
@@ -137,6 +153,8 @@ struct Replay<'a, D, H, R> {
     expected: u64,
     /// Where the next group was begun and isn't whole.
     broken: Option<Torn>,
+    /// The segment that ends before it should, unless all that it lacks is known by later groups.
+    cut: Option<Damage>,
 }
 
 /// Whether a file is read on.
@@ -149,8 +167,9 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
     /// Reads a checkpoint; the groups from `first` on come behind it.
     async fn checkpoint(&mut self, first: Lsn) -> Result<(), ReplayError> {
         let name = checkpoint_name(first);
-        self.expected = first.0;
-        let Some(mut reader) = self.open(&name, first.0, checkpoint_header).await? else {
+        // No group has number 0, whatever a file is called.
+        self.expected = first.0.max(1);
+        let Some((mut reader, _)) = self.open(&name, first.0, checkpoint_header).await? else {
             return Ok(());
         };
         let mut next_frame = 0;
@@ -162,7 +181,7 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
                     if frame > next_frame {
                         self.lost(&name, at, Loss::Frames(next_frame, frame - 1))?;
                     }
-                    next_frame = frame + 1;
+                    next_frame = frame.saturating_add(1);
                     self.apply(&name, at, payload)?
                 }
                 Found::Nothing | Found::Broken(_) => Step::More,
@@ -185,16 +204,21 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
     /// Reads a segment: groups that the checkpoint holds are passed over.
     async fn segment(&mut self, seq: u64) -> Result<(), ReplayError> {
         let name = segment_name(seq);
-        let Some(mut reader) = self.open(&name, seq, segment_header).await? else {
+        let Some((mut reader, made)) = self.open(&name, seq, segment_header).await? else {
             return self.shelve_unread(&name, seq).await;
         };
+        if let Some(made) = made {
+            self.skip_to(&name, 0, made.after.0.saturating_add(1))?;
+        }
         let block_bytes = reader.block_bytes();
         let mut last = None;
+        let (mut end, mut is_clean) = (reader.at(), true);
         loop {
             let at = reader.at();
             match reader.next().await? {
                 Found::Frame(header, payload) => {
                     last = Some(header.group);
+                    (end, is_clean) = (at.saturating_add(header.padded_bytes(block_bytes) as u64), true);
                     if header.group.0 >= self.expected {
                         // As a running log counts them: with the zeros after them.
                         self.found.since_checkpoint_bytes += header.padded_bytes(block_bytes) as u64;
@@ -204,10 +228,13 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
                         self.found.tail = Some(Tail { file, offset: at, bytes });
                     }
                 }
-                Found::Broken(group) if group.0 == self.expected && self.broken.is_none() => {
-                    self.broken = Some(Torn { file: name.clone().into(), offset: at });
+                Found::Broken(group) => {
+                    is_clean = false;
+                    if group.0 == self.expected && self.broken.is_none() {
+                        self.broken = Some(Torn { group, file: name.clone().into(), offset: at });
+                    }
                 }
-                Found::Nothing | Found::Broken(_) => {}
+                Found::Nothing => {}
             }
             // Groups may follow what can't be read.
             if reader.at() == at && !reader.skip_block() {
@@ -216,22 +243,45 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
             self.progress.advance(reader.at() - at);
             self.host.breathe().await;
         }
+        let bytes = reader.size();
+        let missing = made.map_or(0, |made| made.bytes.saturating_sub(bytes));
+        if missing > 0 {
+            let loss = Loss::End(missing, Lsn(self.expected - 1));
+            self.cut.get_or_insert(Damage { file: name.clone().into(), offset: bytes, loss });
+        }
+        if last.is_some() || self.found.unfilled.is_none() {
+            let has_room =
+                is_clean && missing == 0 && end < bytes && bytes.is_multiple_of(block_bytes as u64);
+            // The next groups go to blocks of the disk as it is now.
+            let has_room = has_room && block_bytes == self.place.disk.block_bytes();
+            let last = last.unwrap_or(Lsn(self.expected - 1));
+            self.found.unfilled = has_room.then_some(Unfilled { seq, at: end, bytes, last });
+        }
         self.shelve(name, seq, reader.size(), last);
         self.host.rest();
         Ok(reader.close().await?)
     }
 
     fn group(&mut self, name: &str, at: u64, group: u64, payload: &[u8]) -> Result<(), ReplayError> {
-        let broken = self.broken.take();
-        if group > self.expected {
-            let (file, offset) = broken.map_or((name.into(), at), |torn| (torn.file, torn.offset));
-            let loss = Loss::Groups(Lsn(self.expected), Lsn(group - 1));
-            self.note(Damage { file, offset, loss })?;
-        }
-        self.expected = group + 1;
+        self.skip_to(name, at, group)?;
+        (self.broken, self.cut) = (None, None);
+        self.expected = group.saturating_add(1);
         self.found.groups += 1;
         self.apply(name, at, payload)?;
         Ok(())
+    }
+
+    /// Goes on with this group, as a place in a file says. Those before it that didn't come are lost.
+    fn skip_to(&mut self, name: &str, at: u64, group: u64) -> Result<(), ReplayError> {
+        if group <= self.expected {
+            return Ok(());
+        }
+        let begun = self.broken.take().map(|torn| (torn.file, torn.offset));
+        let cut = self.cut.take().map(|cut| (cut.file, cut.offset));
+        let (file, offset) = begun.or(cut).unwrap_or((name.into(), at));
+        let loss = Loss::Groups(Lsn(self.expected), Lsn(group - 1));
+        self.expected = group;
+        self.note(Damage { file, offset, loss })
     }
 
     /// Applies a frame's records. Done: the last of them was a checkpoint's end.
@@ -254,6 +304,18 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
         Ok(step)
     }
 
+    /// Takes the segment that the log goes on in from the shelf. A log that was salvaged leaves its files to
+    /// the checkpoint that is written of it.
+    fn take_unfilled(&mut self) {
+        let unfilled = self.found.unfilled.take().filter(|_| self.found.damage.is_empty());
+        if let Some(Unfilled { seq, .. }) = unfilled {
+            let name = segment_name(seq);
+            self.found.shelf.kept.retain(|kept| kept.seq != seq);
+            self.found.shelf.spares.retain(|spare| *spare.name != *name);
+        }
+        self.found.unfilled = unfilled;
+    }
+
     /// A segment without groups can be used again at once.
     fn shelve(&mut self, name: String, seq: u64, bytes: u64, last: Option<Lsn>) {
         match last {
@@ -270,10 +332,19 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Replayed, ReplayError> {
+    /// `closed` is the last group that was on disk at the last clean stop.
+    fn finish(mut self, closed: Option<Lsn>) -> Result<Replayed, ReplayError> {
+        if let Some(closed) = closed {
+            self.skip_to(CLOSING_NAME, 0, closed.0.saturating_add(1))?;
+        }
         if let Err(error) = self.restore.finish() {
             self.lost(".", 0, Loss::Records(error.to_string()))?;
         }
+        if let Some(cut) = self.cut.take() {
+            self.broken = None;
+            self.note(cut)?;
+        }
+        self.take_unfilled();
         self.found.last = Lsn(self.expected - 1);
         self.found.torn = self.broken;
         Ok(self.found)
@@ -284,15 +355,17 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
         &mut self,
         name: &str,
         number: u64,
-        header: impl Fn(&[u8], u64) -> Result<(u64, u32), HeaderError>,
-    ) -> Result<Option<FrameReader<D::File>>, ReplayError> {
+        header: impl Fn(&[u8], u64) -> Result<Head, HeaderError>,
+    ) -> Result<Option<(FrameReader<D::File>, Option<Made>)>, ReplayError> {
         let file = self.place.disk.open(&self.place.path(name)).await?;
+        file.settle().await?;
         let mut block = Vec::new();
         file.read_at(0, FILE_HEADER_BYTES, &mut block).await?;
         match header(&block, self.place.seed) {
-            Ok((found, block_bytes)) if found == number => {
+            Ok(head) if head.number == number => {
                 let key = FrameKey::new(self.place.seed);
-                Ok(Some(FrameReader::open(file, key, number, u64::from(block_bytes)).await?))
+                let reader = FrameReader::open(file, key, number, u64::from(head.block_bytes)).await?;
+                Ok(Some((reader, head.made)))
             }
             Ok(_) => {
                 self.lost(name, 0, Loss::File(HeaderError::OtherKind))?;

@@ -19,13 +19,13 @@ use crate::wal::segments::{SegmentPlace, Segments};
 use crate::wal::{DiskLog, Journal};
 
 const SEED: u64 = 7;
-const BLOCK: usize = 512;
+pub(super) const BLOCK: usize = 512;
 /// Room for the header and three groups.
-const SEGMENT_BYTES: u64 = 4 * BLOCK as u64;
+pub(super) const SEGMENT_BYTES: u64 = 4 * BLOCK as u64;
 
 /// A log's directory; removed when dropped.
-struct TestLog {
-    root: PathBuf,
+pub(super) struct TestLog {
+    pub(super) root: PathBuf,
     place: SegmentPlace<BlockingDisk>,
 }
 
@@ -38,7 +38,7 @@ impl Drop for TestLog {
 
 impl TestLog {
     /// With groups 1 to `groups`, each of one sample whose value is the group's number.
-    fn with_groups(groups: u64) -> Self {
+    pub(super) fn with_groups(groups: u64) -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let root = std::env::temp_dir().join(format!("silverback-replay-{}-{number}", std::process::id()));
@@ -48,7 +48,7 @@ impl TestLog {
             dir: "log".into(),
             seed: SEED,
             key: FrameKey::new(SEED),
-            header: SegmentHeader { shard: 0, shards: 1, seq: 0, block_bytes: BLOCK as u32 },
+            header: SegmentHeader { shard: 0, shards: 1, seq: 0, block_bytes: BLOCK as u32, made: None },
             segment_bytes: SEGMENT_BYTES,
         };
         let log = Self { root, place };
@@ -57,7 +57,7 @@ impl TestLog {
     }
 
     /// Adds groups, beginning with segment `seq`.
-    fn write(&self, seq: u64, groups: impl Iterator<Item = u64>) {
+    pub(super) fn write(&self, seq: u64, groups: impl Iterator<Item = u64>) {
         let log = DiskLog::new(AckMode::Durable, Arc::default());
         let shelf = Rc::new(RefCell::new(Shelf::default()));
         let mut segments = Segments::new(self.place.clone(), Alone, log, shelf, seq);
@@ -72,8 +72,22 @@ impl TestLog {
         block_on(segments.close());
     }
 
+    /// Adds an empty segment `seq`, when the groups up to `last` are on disk.
+    pub(super) fn begin_segment(&self, seq: u64, last: Lsn) {
+        let log = DiskLog::new(AckMode::Durable, Arc::default());
+        log.begin_after(last);
+        let mut segments = Segments::new(self.place.clone(), Alone, log, Rc::default(), seq);
+        block_on(segments.begin()).unwrap();
+        block_on(segments.close());
+    }
+
+    /// As a clean stop leaves it, with this last group.
+    pub(super) fn close(&self, last: Lsn) {
+        block_on(crate::wal::closing::write(&self.place, last)).unwrap();
+    }
+
     /// A checkpoint without series, behind which a replay goes on with group `first`.
-    fn write_empty_checkpoint(&self, first: Lsn) {
+    pub(super) fn write_empty_checkpoint(&self, first: Lsn) {
         let mut writer = block_on(CheckpointWriter::create(&self.place, first)).unwrap();
         let mut snapshot = Snapshot::default();
         snapshot.end(0, 0);
@@ -82,14 +96,14 @@ impl TestLog {
     }
 
     /// Changes the bytes of a segment from `offset` on.
-    fn overwrite(&self, seq: u64, offset: usize, with: &[u8]) {
+    pub(super) fn overwrite(&self, seq: u64, offset: usize, with: &[u8]) {
         let path = self.root.join("log").join(segment_name(seq));
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[offset..offset + with.len()].copy_from_slice(with);
         std::fs::write(path, bytes).unwrap();
     }
 
-    fn replay(&self, recovery: WalRecovery) -> Result<(Replayed, Vec<u64>), ReplayError> {
+    pub(super) fn replay(&self, recovery: WalRecovery) -> Result<(Replayed, Vec<u64>), ReplayError> {
         let place = LogPlace { disk: self.place.disk.clone(), dir: "log".into(), seed: SEED };
         let mut values = Values::default();
         let progress = ReplayProgress::default();
@@ -97,12 +111,12 @@ impl TestLog {
     }
 
     /// The values of a log that is whole but for its tail.
-    fn values(&self) -> Vec<u64> {
+    pub(super) fn values(&self) -> Vec<u64> {
         self.replay(WalRecovery::Strict).unwrap().1
     }
 
     /// What a strict replay says, and what a salvaging one still reads.
-    fn check_damage(&self, expect: &str, values: &[u64]) {
+    pub(super) fn check_damage(&self, expect: &str, values: &[u64]) {
         let error = self.replay(WalRecovery::Strict).unwrap_err().to_string();
         assert!(error.contains(expect), "{error}");
         let (found, salvaged) = self.replay(WalRecovery::Salvage).unwrap();
@@ -134,7 +148,36 @@ fn groups_come_back_in_order_over_segments() {
     let (found, values) = log.replay(WalRecovery::Strict).unwrap();
     assert_eq!(values, (1..=8).collect::<Vec<u64>>());
     assert_eq!((found.last, found.next_seq, found.groups, found.torn), (Lsn(8), 4, 8, None));
-    assert_eq!(found.shelf.kept.iter().map(|s| s.last.0).collect::<Vec<u64>>(), [3, 6, 8]);
+    assert_eq!(found.shelf.kept.iter().map(|s| s.last.0).collect::<Vec<u64>>(), [3, 6]);
+    let unfilled = Unfilled { seq: 3, at: 3 * BLOCK as u64, bytes: SEGMENT_BYTES, last: Lsn(8) };
+    assert_eq!(found.unfilled, Some(unfilled));
+}
+
+#[test]
+fn a_log_goes_on_in_a_segment_only_where_nothing_was_begun() {
+    let check = |log: &TestLog, seq: Option<u64>| {
+        let (found, _) = log.replay(WalRecovery::Strict).unwrap();
+        assert_eq!(found.unfilled.map(|unfilled| unfilled.seq), seq);
+        let is_shelved = |seq| {
+            let mut kept = found.shelf.kept.iter();
+            let name = segment_name(seq);
+            kept.any(|kept| kept.seq == seq) || found.shelf.spares.iter().any(|spare| *spare.name == *name)
+        };
+        (1..found.next_seq).for_each(|other| assert_eq!(is_shelved(other), Some(other) != seq, "{other}"));
+    };
+    check(&TestLog::with_groups(5), Some(2));
+    // The last one is full.
+    check(&TestLog::with_groups(6), None);
+    let torn = TestLog::with_groups(5);
+    torn.overwrite(2, 2 * BLOCK + 30, &[0xff; 4]);
+    check(&torn, None);
+    // One that was made ahead, behind one with room, and behind one without.
+    let ahead = TestLog::with_groups(5);
+    ahead.write(3, 6..=6);
+    ahead.overwrite(3, BLOCK, &[0; BLOCK]);
+    check(&ahead, Some(2));
+    ahead.overwrite(2, 2 * BLOCK + 30, &[0xff; 4]);
+    check(&ahead, Some(3));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use silverback::disk::Disk;
 use silverback::model::ShardId;
 use silverback::shard::checkpoint::CheckpointPlace;
 use silverback::shard::restore::{Refs, Restorer};
-use silverback::shard::{Inbox, ReplyTo, Shard, Worker};
+use silverback::shard::{Inbox, Reads, ReplyTo, Shard, Worker};
 use silverback::wal::frame::FrameKey;
 use silverback::wal::layout::Generation;
 use silverback::wal::progress::ReplayProgress;
@@ -85,13 +85,15 @@ impl Replayable {
                 shards: shards as u16,
                 seq: 0,
                 block_bytes: block_bytes as u32,
+                made: None,
             },
             segment_bytes: SEGMENT_BLOCKS * block_bytes as u64,
         };
         let log = DiskLog::new(AckMode::Durable, Arc::default());
         let shelf = Rc::new(RefCell::new(self.replayed.shelf));
         let next_seq = self.replayed.next_seq;
-        let segments = Segments::new(place.clone(), host.clone(), log.clone(), Rc::clone(&shelf), next_seq);
+        let segments = Segments::new(place.clone(), host.clone(), log.clone(), Rc::clone(&shelf), next_seq)
+            .going_on_in(self.replayed.unfilled);
         committer::start(&log, segments, self.replayed.last, AckMode::Durable, host).await?;
         Ok(SimCore {
             shard: self.shard,
@@ -112,6 +114,7 @@ impl SimCore {
     ) {
         let worker = Worker {
             shard: Rc::clone(&self.shard),
+            reads: Reads::new(usize::MAX),
             inbox,
             log: SimLog::<D>(self.log.clone(), PhantomData),
             host: host.clone(),
@@ -139,8 +142,8 @@ impl<D: Defect> Log for SimLog<D> {
         self.0.journal()
     }
 
-    fn report(&self) -> LogReport {
-        self.0.report()
+    fn report(&self, now_us: u64) -> LogReport {
+        self.0.report(now_us)
     }
 
     async fn commit(&self) -> Result<Durable, LogError> {

@@ -3,10 +3,10 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::Arc;
 
-use silverback::message::{PartPool, Question, ReadError, ReadReply, ReadRequest, Remaining, SelectContent};
-use silverback::message::{SelectId, Selection, ShardReply, ShardRequest};
+use silverback::message::{
+    CursorId, PartPool, ReadError, ReadReply, ReadRequest, Selection, ShardReply, Wanted,
+};
 use silverback::model::{Epoch, ShardId};
 use silverback::rebalance::{Handoffs, Turn};
 use silverback::routing::{Router, RoutingTable};
@@ -17,8 +17,11 @@ use crate::cells::core::{Replayable, SimCore};
 use crate::cells::lanes::{Mesh, deliver};
 use crate::disk::SimDisk;
 use crate::executor::{SimHost, give_way};
-use crate::oracle::Held;
+use crate::oracle::{self, Held};
 use crate::random::Random;
+
+/// Of a read: few series each, so that there are many.
+const BATCH_BYTES: usize = 4096;
 
 /// What is wrong with a node.
 pub trait Defect: 'static + Clone {
@@ -176,22 +179,24 @@ impl Acceptor {
     }
 
     async fn read_by(&self, epoch: Epoch) -> Result<Held, ReadError> {
-        let everything = Selection { matchers: Arc::new([]), min_ms: i64::MIN, max_ms: i64::MAX };
-        let select = ReadRequest::Select(everything, SelectContent::Chunks);
+        let (selection, wanted) = (Selection::everything(), Wanted::Chunks);
+        let open = ReadRequest::Open { selection, wanted, bytes: BATCH_BYTES };
         let shards: Vec<_> = self.router.shards().collect();
-        let asked = shards.iter().map(|shard| self.ask(*shard, epoch, select.clone()));
+        let asked = shards.iter().map(|shard| self.ask(*shard, epoch, open.clone()));
         let opened = futures::future::join_all(asked).await;
         let mut held = Held::new();
         let mut failed = None;
         for (shard, opened) in shards.into_iter().zip(opened) {
             match opened {
-                Ok(ReadReply::Selected(select, _)) if failed.is_none() => {
-                    self.fetch_all(shard, select, epoch, &mut held).await?;
+                Ok(ReadReply::Series(batch, next)) if failed.is_none() => {
+                    held.extend(oracle::held(&batch));
+                    self.fetch_rest(shard, next, epoch, &mut held).await?;
                 }
-                Ok(ReadReply::Selected(select, _)) => {
-                    drop(self.ask(shard, epoch, ReadRequest::Close(select)).await);
+                Ok(ReadReply::Series(_, Some(cursor))) => {
+                    drop(self.ask(shard, epoch, ReadRequest::Close(vec![cursor])).await);
                 }
-                Ok(other) => panic!("a select is opened: {other:?}"),
+                Ok(ReadReply::Series(_, None)) => {}
+                Ok(other) => panic!("a read of series is answered with {other:?}"),
                 Err(error) => failed = Some(error),
             }
         }
@@ -199,30 +204,28 @@ impl Acceptor {
         failed.map_or(Ok(held), Err)
     }
 
-    async fn fetch_all(
+    async fn fetch_rest(
         &self,
         shard: ShardId,
-        select: SelectId,
+        mut next: Option<CursorId>,
         epoch: Epoch,
         held: &mut Held,
     ) -> Result<(), ReadError> {
-        loop {
-            match self.ask(shard, epoch, ReadRequest::Fetch { select, bytes: 4096 }).await? {
-                ReadReply::Series(series, remaining) => {
-                    held.extend(series);
-                    if remaining == Remaining::Nothing {
-                        return Ok(());
-                    }
+        while let Some(cursor) = next {
+            match self.ask(shard, epoch, ReadRequest::Fetch { cursor, bytes: BATCH_BYTES }).await? {
+                ReadReply::Series(batch, then) => {
+                    held.extend(oracle::held(&batch));
+                    next = then;
                 }
                 other => panic!("a fetch is answered with {other:?}"),
             }
         }
+        Ok(())
     }
 
     async fn ask(&self, shard: ShardId, epoch: Epoch, request: ReadRequest) -> Result<ReadReply, ReadError> {
         loop {
-            match self.router.ask(shard, ShardRequest::Ask(Question::Read(epoch, Box::new(request.clone()))))
-            {
+            match self.router.ask_to_look(shard, epoch, request.clone()) {
                 Ok(answer) => match answer.await {
                     ShardReply::Read(reply) => return reply.map(|reply| *reply),
                     other => panic!("a read is answered with {other:?}"),

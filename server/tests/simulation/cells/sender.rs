@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use silverback::host::Host;
 use silverback::limits::CELL_COUNT;
-use silverback::message::{LabelSource, LabelSpan, ShardReply, ShardRequest, WriteBody, WritePart};
+use silverback::message::{LabelSource, LabelSpan, ShardReply, WriteBody, WritePart};
 use silverback::model::{CellId, Epoch, RefusedReason, SeriesId, SeriesIdHasher};
 use silverback::routing::{Answer, Overloaded, Room, Split, follow, take_moved};
 use silverback::wal::{LogError, Lsn};
@@ -197,7 +197,7 @@ impl Sender {
         let body = Arc::new(WriteBody { bytes: bytes.into(), ..WriteBody::default() });
         let parts = split.finish()?;
         let asked = parts.map(|(shard, part)| {
-            router.ask(shard, ShardRequest::Write(WritePart { body: Arc::clone(&body), part }))
+            router.ask_to_write(shard, WritePart { body: Arc::clone(&body), part }, &Room::default())
         });
         Ok((epoch, asked.collect::<Result<_, _>>()?))
     }

@@ -13,6 +13,8 @@ pub struct Faults {
     pub good_writes: Option<u64>,
     /// Bytes that files may take together.
     pub capacity_bytes: Option<usize>,
+    /// No operation goes on.
+    pub is_hung: bool,
 }
 
 /// What a sync is worth.

@@ -16,6 +16,7 @@ use std::io;
 use std::rc::Rc;
 
 use silverback::disk::{Disk, DiskError, File, Operation};
+use silverback::waiters::Waiters;
 
 use crate::executor::give_way;
 use crate::random::Random;
@@ -28,6 +29,8 @@ use names::{Inode, Tree};
 #[derive(Clone)]
 pub struct SimDisk {
     state: Rc<RefCell<State>>,
+    /// Operations that wait for a disk that hangs.
+    hung: Rc<Waiters>,
 }
 
 struct State {
@@ -66,7 +69,7 @@ impl SimDisk {
             creates: 0,
             is_crashed: false,
         };
-        Self { state: Rc::new(RefCell::new(state)) }
+        Self { state: Rc::new(RefCell::new(state)), hung: Rc::default() }
     }
 
     /// Whether both are the same disk.
@@ -83,6 +86,7 @@ impl SimDisk {
     /// Changes the faults that are to come.
     pub fn set_faults(&self, change: impl FnOnce(&mut Faults)) {
         change(&mut self.state.borrow_mut().faults);
+        self.hung.wake_all();
     }
 
     /// Makes it a disk that a log can't rely on.
@@ -141,6 +145,7 @@ impl SimDisk {
         if is_over {
             pending::<()>().await;
         }
+        self.hung.until(|| (!self.state.borrow().faults.is_hung).then_some(())).await;
     }
 
     async fn wait(&self) {

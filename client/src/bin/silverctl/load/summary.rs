@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
+use silverback_proto::printable::Printable;
+
 use super::options::{Loop, Plan, Protocol};
 use super::report::{Ending, LoadReport};
 use crate::figures::{counted, grouped};
@@ -23,7 +25,7 @@ impl Display for Summary<'_> {
         self.latencies(f)?;
         self.spent(f)?;
         for words in &report.totals.said {
-            writeln!(f, "said: {words}")?;
+            writeln!(f, "said: {}", Printable(words))?;
         }
         Ok(())
     }

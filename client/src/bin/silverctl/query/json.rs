@@ -3,14 +3,15 @@
 use std::io::Write;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use silverback_proto::printable::printable_json;
 
 use super::{Series, value_text};
 use crate::failure::Failure;
 
 /// Prints it.
 pub fn print(series: &Series, out: &mut impl Write) -> Result<(), Failure> {
-    serde_json::to_writer(&mut *out, series).map_err(std::io::Error::from)?;
-    Ok(out.write_all(b"\n")?)
+    let json = serde_json::to_string(series).map_err(std::io::Error::from)?;
+    Ok(writeln!(out, "{}", printable_json(&json))?)
 }
 
 impl Serialize for Series {

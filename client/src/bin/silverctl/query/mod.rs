@@ -79,7 +79,9 @@ async fn ask(arguments: QueryArgs, connection: &ConnectionArgs) -> Result<(), Fa
         // All columns stand in the header, before the first series is known.
         Output::Csv => {
             let names = reader.label_names(&arguments.selector, Some(range_ms.clone())).await?;
-            Printer::Csv(rows::Rows::new(names))
+            let is_terminal = std::io::stdout().is_terminal();
+            let reader = if is_terminal { rows::RowsReader::Person } else { rows::RowsReader::Program };
+            Printer::Csv(rows::Rows::new(names, reader))
         }
         Output::Plot => Printer::Plot(plot::Plot::for_terminal()),
     };

@@ -1,6 +1,9 @@
 //! Series as CSV: one header for all, a row for each sample.
 
+use std::borrow::Cow;
 use std::io::Write;
+
+use silverback_proto::printable::printable;
 
 use super::{Series, value_text};
 use crate::failure::Failure;
@@ -9,24 +12,41 @@ use crate::failure::Failure;
 #[derive(Debug)]
 pub struct Rows {
     names: Vec<String>,
+    reader: RowsReader,
     is_headed: bool,
+}
+
+/// Who reads them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowsReader {
+    /// A program: every text is exact.
+    Program,
+    /// A person at a terminal, which obeys what isn't printable. CSV has no escapes of its own.
+    Person,
 }
 
 impl Rows {
     /// With columns for these labels.
-    pub const fn new(names: Vec<String>) -> Self {
-        Self { names, is_headed: false }
+    pub const fn new(names: Vec<String>, reader: RowsReader) -> Self {
+        Self { names, reader, is_headed: false }
+    }
+
+    fn shown<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match self.reader {
+            RowsReader::Program => text.into(),
+            RowsReader::Person => printable(text),
+        }
     }
 
     /// Prints a series, and the header before the first.
     pub fn print(&mut self, series: &Series, out: &mut impl Write) -> Result<(), Failure> {
         self.print_header(out)?;
         let mut rows = csv::Writer::from_writer(out);
-        let labels: Vec<&str> = self.names.iter().map(|name| series.labels.get(name)).collect();
+        let labels: Vec<_> = self.names.iter().map(|name| self.shown(series.labels.get(name))).collect();
         for (at_ms, value) in &series.samples {
             rows.write_field(at_ms.to_string()).map_err(io_error)?;
             rows.write_field(value_text(*value)).map_err(io_error)?;
-            rows.write_record(&labels).map_err(io_error)?;
+            rows.write_record(labels.iter().map(|label| label.as_bytes())).map_err(io_error)?;
         }
         Ok(rows.flush()?)
     }
@@ -39,7 +59,7 @@ impl Rows {
         let mut header = csv::Writer::from_writer(out);
         header.write_field("timestamp").map_err(io_error)?;
         header.write_field("value").map_err(io_error)?;
-        header.write_record(&self.names).map_err(io_error)?;
+        header.write_record(self.names.iter().map(|name| self.shown(name).into_owned())).map_err(io_error)?;
         Ok(header.flush()?)
     }
 }

@@ -72,7 +72,8 @@ const ODD: [(i64, f64); 7] = [
 #[test]
 fn json_and_csv_are_read_back_as_they_were() {
     check_read_back(&text_of(|out| json::print(&series(&ODD), out)), &ODD);
-    let mut rows = rows::Rows::new(vec!["__name__".to_owned(), "instance".to_owned(), "job".to_owned()]);
+    let names = vec!["__name__".to_owned(), "instance".to_owned(), "job".to_owned()];
+    let mut rows = rows::Rows::new(names, rows::RowsReader::Program);
     let csv = text_of(|out| rows.print(&series(&ODD), out));
     assert!(csv.starts_with("timestamp,value,__name__,instance,job\n-5,0.1,up,,\"a,\"\"b\"\"\"\n"), "{csv}");
     check_read_back(&csv, &ODD);
@@ -127,5 +128,19 @@ fn what_can_not_be_drawn_is_no_line() {
     for samples in [&[(0, 0.0)][..], &[(i64::MIN, -1e300), (i64::MAX, 1e300)], &[(0, 1.0), (1, 1.0)]] {
         let text = plot(plot::Ink::Plain, vec![series(samples)]);
         assert!(text.contains('└'), "{text}");
+    }
+}
+
+#[test]
+fn rows_for_a_terminal_are_printable_and_those_for_a_program_exact() {
+    for (reader, expect) in [
+        (rows::RowsReader::Person, "timestamp,value,a\n1,2,\\u001b[2J\\u202e\n"),
+        (rows::RowsReader::Program, "timestamp,value,a\n1,2,\u{1b}[2J\u{202e}\n"),
+    ] {
+        let labels = LabelSet::trusted(vec![("a".to_owned(), "\u{1b}[2J\u{202e}".to_owned())]);
+        let mut out = Vec::new();
+        let mut rows = rows::Rows::new(vec!["a".to_owned()], reader);
+        rows.print(&Series { labels, samples: vec![(1, 2.0)] }, &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), expect);
     }
 }

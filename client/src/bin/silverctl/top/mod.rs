@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::HumanDuration;
 use silverback_client::{Admin, RequestError};
+use silverback_proto::printable::Printable;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
@@ -103,7 +104,7 @@ async fn live(
                     older = newer;
                 }
                 // It may come back: what was seen last stays.
-                Err(error) => view.fault = Some(error.to_string()),
+                Err(error) => view.fault = Some(Printable(&error.to_string()).to_string()),
             },
         }
     }
@@ -132,7 +133,7 @@ impl TopArgs {
         let rates = Rates::between(older, newer);
         let up = HumanDuration(newer.shards.uptime);
         View {
-            title: format!("silverback {} at {address}, up for {up}", newer.shards.version),
+            title: format!("silverback {} at {address}, up for {up}", Printable(&newer.shards.version)),
             fault: None,
             tables: vec![Table::of_shards(&rates), Table::of_cells(&rates, self.cells)],
         }

@@ -12,15 +12,17 @@ use bytes::Bytes;
 
 use super::columns::{BatchFault, Columns};
 use super::flight::{Flight, Sent};
-use super::series::{DefinitionFault, Route, RouteState, StreamSeries};
+use super::routes::{RouteState, Routes};
+use super::series::{DefinitionFault, StreamSeries};
 use crate::api::core::Core;
 use crate::api::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::remote_write::{MalformedBody, Rejection};
-use crate::limits::{DECODE_SLICE_SERIES, STREAM_BATCH_SAMPLES_MAX};
+use crate::limits::{DECODE_STEP_SERIES, STREAM_BATCH_SAMPLES_MAX};
 use crate::message::{DefinitionBlock, PartSeries, Refusals, WritePart};
 use crate::model::Sample;
 use crate::routing::{Overloaded, Split};
-use crate::runtime::{reactor_polled, sleep};
+use crate::runtime::slices::SLICE;
+use crate::runtime::{now, reactor_polled, sleep};
 
 const SERIES: Tag = Tag::new(1, WireType::Len);
 const BATCH: Tag = Tag::new(2, WireType::Len);
@@ -143,14 +145,16 @@ impl Intake {
     ) -> Result<Option<Reader<'a>>, MessageFault> {
         let mut fields = Reader::new(message, 0);
         let (mut batch, mut block, mut defined) = (None, DefinitionBlock::default(), 0);
+        let mut began = now();
         while !fields.is_empty() {
             match fields.tag()? {
                 SERIES => {
                     let refusal = self.series.define(fields.message()?, &mut block, &self.core.hasher)?;
                     refused.by_ref.extend(refusal);
                     defined += 1;
-                    if defined % DECODE_SLICE_SERIES == 0 {
+                    if defined % DECODE_STEP_SERIES == 0 && began.elapsed() >= SLICE {
                         reactor_polled().await;
+                        began = now();
                     }
                 }
                 BATCH if batch.is_some() => return Err(MessageFault::SecondBatch),
@@ -211,14 +215,14 @@ impl Intake {
 /// Deals a batch's samples out to the parts of the shards that own their series.
 pub fn deal_out(
     columns: &Columns,
-    routes: &[Route],
+    routes: &Routes,
     split: &mut Split<'_>,
     refused: &mut Refusals,
 ) -> Result<(), BatchFault> {
     let (mut sample_number, mut last) = (0, None);
     columns.for_each(STREAM_BATCH_SAMPLES_MAX, |stream_ref, sample| {
         let undefined = || BatchFault::UndefinedRef { sample: sample_number, stream_ref };
-        let route = routes.get(stream_ref as usize).ok_or_else(undefined)?;
+        let route = routes.get(stream_ref).ok_or_else(undefined)?;
         match route.state {
             RouteState::Series if last == Some(stream_ref) => split.another_sample(sample),
             RouteState::Series => {

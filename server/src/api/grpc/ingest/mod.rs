@@ -1,8 +1,8 @@
 //! `silverback.v1.Ingest`: from gRPC messages to the shards, and back with exact acknowledgements.
 //!
 //! ```text
-//! tonic (frames, compression) → raw message → intake: definitions → routes by ref
-//!                                                     columns → parts by owning shard → shards
+//! messages (frames, compression) → raw message → intake: definitions → routes by ref
+//!                                                        columns → parts by owning shard → shards
 //! response stream ← flight: batches in the order of their numbers ← replies of the shards
 //! ```
 //!
@@ -11,6 +11,8 @@
 mod columns;
 mod flight;
 mod intake;
+mod messages;
+mod routes;
 mod series;
 mod stream;
 
@@ -27,8 +29,10 @@ use tonic::server::{StreamingService, UnaryService};
 use tonic::{Status, Streaming};
 
 use self::intake::{Call, Intake};
+use self::messages::{Encoding, Messages};
 use self::stream::Responses;
 use super::codec::{message_bytes_max, raw};
+use super::request_body::Received;
 use super::status::{of_fault, of_rejection};
 use crate::api::core::Core;
 use crate::config::AckMode;
@@ -38,7 +42,8 @@ use crate::limits::{
 
 pub use self::columns::{BatchFault, Columns};
 pub use self::intake::{MessageFault, deal_out};
-pub use self::series::{DefinitionFault, RouteState, StreamSeries};
+pub use self::routes::{Route, RouteState, Routes};
+pub use self::series::{DefinitionFault, StreamSeries};
 
 type LocalFuture<T> = Pin<Box<dyn Future<Output = Result<tonic::Response<T>, Status>>>>;
 
@@ -51,13 +56,14 @@ where
     raw::<v1::WriteResponse>(core).unary(Write { core: Rc::clone(core) }, request).await
 }
 
-/// Answers `Stream`.
-pub async fn stream<B>(core: &Rc<Core>, request: Request<B>) -> Response<tonic::body::Body>
-where
-    B: Body + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
-{
-    let service = OpenStream { core: SendWrapper::new(Rc::clone(core)) };
+/// Answers `Stream`. tonic gets a request without a body: what it reads is read here.
+pub async fn stream(core: &Rc<Core>, request: Request<Received>) -> Response<tonic::body::Body> {
+    let (mut head, body) = request.into_parts();
+    let encoding = Encoding::take(&mut head.headers);
+    let messages = Messages::new(body, encoding, message_bytes_max(core), core.bodies.budget());
+    let service =
+        OpenStream { core: SendWrapper::new(Rc::clone(core)), messages: Some(SendWrapper::new(messages)) };
+    let request = Request::from_parts(head, tonic::body::Body::empty());
     raw::<v1::StreamResponse>(core).streaming(service, request).await
 }
 
@@ -98,8 +104,11 @@ async fn write_once(core: Rc<Core>, message: Bytes) -> Result<v1::WriteResponse,
         counts.writes_grpc += 1;
         counts.write_bytes += message.len() as u64;
     });
+    let mut room = core.bodies.begin();
+    room.grow(message.len()).map_err(|overloaded| of_rejection(&overloaded.into()))?;
     let mut intake = Intake::new(Rc::clone(&core), Call::Once, Rc::default());
     let mut sent = intake.take(&message).await.map_err(|fault| of_fault(&fault))?;
+    drop((message, room));
     let answered = poll_fn(|context| sent.poll_answered(&core, context)).await;
     answered.map_err(|rejection| of_rejection(&rejection))?;
     let mut told = v1::StreamResponse::default();
@@ -110,6 +119,8 @@ async fn write_once(core: Rc<Core>, message: Bytes) -> Result<v1::WriteResponse,
 struct OpenStream {
     // tonic asks for `Send`; a stream stays on its core.
     core: SendWrapper<Rc<Core>>,
+    /// Until it is called.
+    messages: Option<SendWrapper<Messages<Received>>>,
 }
 
 impl StreamingService<Bytes> for OpenStream {
@@ -117,13 +128,14 @@ impl StreamingService<Bytes> for OpenStream {
     type ResponseStream = SendWrapper<Responses>;
     type Future = LocalFuture<Self::ResponseStream>;
 
-    fn call(&mut self, request: tonic::Request<Streaming<Bytes>>) -> Self::Future {
-        let core = Rc::clone(&self.core);
+    fn call(&mut self, _bodiless: tonic::Request<Streaming<Bytes>>) -> Self::Future {
+        let (core, messages) = (Rc::clone(&self.core), self.messages.take());
         Box::pin(async move {
             if let Some(why) = core.not_ready() {
                 return Err(Status::unavailable(why));
             }
-            let responses = Responses::new(core, request.into_inner());
+            let messages = messages.ok_or_else(|| Status::internal("a stream is opened once"))?;
+            let responses = Responses::new(core, messages.take());
             Ok(tonic::Response::new(SendWrapper::new(responses)))
         })
     }

@@ -5,39 +5,17 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::routes::{Route, RouteState, Routes};
 use crate::api::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::remote_write::{CollectedLabels, MalformedBody, collect_labels};
 use crate::limits::{STREAM_DEFINITION_BYTES_MAX, STREAM_REFS_MAX};
 use crate::message::{DefinitionBlock, Definitions, LabelSpan, RefusedRef, WriteBody};
-use crate::model::{RefusedReason, SeriesId, SeriesIdHasher};
+use crate::model::SeriesIdHasher;
 use crate::routing::{NoRoom, Reserved, Room};
 
 const LABELS: Tag = Tag::new(1, WireType::Len);
 const REF: Tag = Tag::new(2, WireType::Varint);
 const DEFINITION_KNOWN_MAX: u32 = 2;
-
-/// What stands for a ref.
-#[derive(Debug, Clone, Copy)]
-pub struct Route {
-    /// The routing key.
-    pub id: SeriesId,
-    /// Where its labels lie.
-    pub labels: LabelSpan,
-    /// Whether there is such a series.
-    pub state: RouteState,
-}
-const _: () = assert!(size_of::<Route>() <= 32);
-
-/// What became of a ref's definition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RouteState {
-    /// None came.
-    Undefined,
-    /// It is a series.
-    Series,
-    /// Its labels were refused, and so are its samples.
-    Refused(RefusedReason),
-}
 
 /// What is wrong with a definition, so that the stream can't go on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -65,7 +43,7 @@ pub enum DefinitionFault {
 /// The series of one stream.
 #[derive(Debug)]
 pub struct StreamSeries {
-    routes: Vec<Route>,
+    routes: Routes,
     /// What its batches carry: nothing but the definitions.
     body: Arc<WriteBody>,
     labels: CollectedLabels,
@@ -73,17 +51,15 @@ pub struct StreamSeries {
     reserved: Rc<RefCell<Reserved>>,
 }
 
-const UNDEFINED: Route = Route { id: SeriesId(0), labels: LabelSpan::NOWHERE, state: RouteState::Undefined };
-
 impl StreamSeries {
     /// A stream that has none; what it defines takes room in `reserved`.
     pub fn new(reserved: Reserved) -> Self {
         let reserved = Rc::new(RefCell::new(reserved));
-        Self { routes: Vec::new(), body: Arc::default(), labels: CollectedLabels::default(), reserved }
+        Self { routes: Routes::default(), body: Arc::default(), labels: CollectedLabels::default(), reserved }
     }
 
     /// The routes by ref.
-    pub fn routes(&self) -> &[Route] {
+    pub fn routes(&self) -> &Routes {
         &self.routes
     }
 
@@ -108,16 +84,19 @@ impl StreamSeries {
         self.check_free(stream_ref)?;
         collect_labels(definition, &mut self.labels)?;
         let bytes = definition.bytes();
-        if let Err(reason) = self.labels.check(bytes) {
-            self.set(stream_ref, Route { state: RouteState::Refused(reason), ..UNDEFINED });
+        let checked = self.labels.check(bytes);
+        // Before anything is made: what has no room leaves nothing.
+        let canonical_bytes = if checked.is_ok() { self.labels.canonical_bytes_max() } else { 0 };
+        self.make_room(stream_ref, block.bytes_with(canonical_bytes))?;
+        if let Err(reason) = checked {
+            self.routes.set(stream_ref, Route::refused(reason));
             return Ok(Some(RefusedRef { stream_ref, reason, samples: 0 }));
         }
         let number = self.body.definitions.len() + block.len() as u32;
         let ((), canonical) = block.push(|out| self.labels.write_canonical(bytes, out));
         let labels = LabelSpan::of_definition(number, stream_ref);
         let id = hasher.hash_canonical(canonical);
-        self.set(stream_ref, Route { id, labels, state: RouteState::Series });
-        self.make_room(block.bytes())?;
+        self.routes.set(stream_ref, Route { id, labels, state: RouteState::Series });
         Ok(None)
     }
 
@@ -134,26 +113,18 @@ impl StreamSeries {
         if stream_ref as usize >= STREAM_REFS_MAX {
             return Err(DefinitionFault::RefTooHigh(stream_ref));
         }
-        match self.routes.get(stream_ref as usize).map(|route| route.state) {
+        match self.routes.get(stream_ref).map(|route| route.state) {
             None | Some(RouteState::Undefined) => Ok(()),
             Some(RouteState::Series | RouteState::Refused(_)) => Err(DefinitionFault::Redefined(stream_ref)),
         }
     }
 
-    fn set(&mut self, stream_ref: u32, route: Route) {
-        let place = stream_ref as usize;
-        if self.routes.len() <= place {
-            self.routes.resize(place + 1, UNDEFINED);
-        }
-        self.routes[place] = route;
-    }
-
-    fn make_room(&mut self, of_block: usize) -> Result<(), DefinitionFault> {
+    fn make_room(&mut self, stream_ref: u32, of_block: usize) -> Result<(), DefinitionFault> {
         let definition_bytes = self.body.definitions.bytes() + of_block;
         if definition_bytes > STREAM_DEFINITION_BYTES_MAX {
             return Err(DefinitionFault::TooMuch);
         }
-        let bytes = definition_bytes + self.routes.capacity() * size_of::<Route>();
+        let bytes = definition_bytes + self.routes.bytes_with(stream_ref);
         self.reserved.borrow_mut().grow_to(bytes).map_err(|no_room| match no_room {
             NoRoom::Overloaded | NoRoom::TooMuch { .. } => DefinitionFault::Full,
         })
@@ -179,6 +150,7 @@ mod tests {
     use silverback_proto::v1;
 
     use super::*;
+    use crate::model::RefusedReason;
     use crate::routing::ByteBudget;
 
     fn definition(stream_ref: u32, labels: &[(&str, &str)]) -> Vec<u8> {
@@ -212,7 +184,7 @@ mod tests {
         fn labels(&self, stream_ref: u32) -> Vec<(String, String)> {
             let mut labels = Vec::new();
             let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-            let route = self.0.routes()[stream_ref as usize];
+            let route = self.0.routes().get(stream_ref).unwrap();
             self.0.body().for_each_label(route.labels, |n, v| labels.push((text(n), text(v))));
             labels
         }
@@ -223,13 +195,13 @@ mod tests {
         let mut stream = Stream::new(1 << 20);
         assert_eq!(stream.define(0, &[("__name__", "up"), ("job", "a"), ("x", "")]), Ok(None));
         assert_eq!(stream.define(9, &[("job", "a"), ("__name__", "up")]), Ok(None));
-        let [first, ninth] = [0, 9].map(|stream_ref| stream.0.routes()[stream_ref]);
+        let [first, ninth] = [0, 9].map(|stream_ref| stream.0.routes().get(stream_ref).unwrap());
         assert_eq!(first.id, ninth.id);
         assert_eq!((first.labels.stream_ref(), ninth.labels.stream_ref()), (Some(0), Some(9)));
         let expect = [("__name__".to_owned(), "up".to_owned()), ("job".to_owned(), "a".to_owned())];
         assert_eq!(stream.labels(0), expect);
         assert_eq!(stream.labels(9), expect);
-        assert_eq!(stream.0.routes()[5].state, RouteState::Undefined);
+        assert_eq!(stream.0.routes().get(5).unwrap().state, RouteState::Undefined);
     }
 
     #[test]
@@ -240,9 +212,21 @@ mod tests {
             stream.define(0, &[("job", "a")]),
             Ok(Some(RefusedRef { stream_ref: 0, reason, samples: 0 }))
         );
-        assert_eq!(stream.0.routes()[0].state, RouteState::Refused(reason));
+        assert_eq!(stream.0.routes().get(0).unwrap().state, RouteState::Refused(reason));
         assert_eq!(stream.define(1, &[("__name__", "up")]), Ok(None));
         assert_eq!(stream.labels(1), [("__name__".to_owned(), "up".to_owned())]);
+    }
+
+    #[test]
+    fn a_refused_definition_of_a_high_ref_takes_little_and_that_is_counted() {
+        let budget = ByteBudget::new(1 << 20);
+        let mut streams: Vec<_> = (0..100).map(|_| Stream(StreamSeries::new(budget.begin()))).collect();
+        let high = STREAM_REFS_MAX as u32 - 1;
+        let defined: Vec<_> = streams.iter_mut().map(|stream| stream.define(high, &[])).collect();
+        let refused = defined.iter().filter(|defined| matches!(defined, Ok(Some(_)))).count();
+        assert!((15..30).contains(&refused), "{refused} of 40 KiB each");
+        assert!(defined[refused..].iter().all(|defined| *defined == Err(DefinitionFault::Full)));
+        assert!(budget.taken_bytes() > 900 << 10 && budget.taken_bytes() <= 1 << 20);
     }
 
     #[test]
@@ -259,6 +243,7 @@ mod tests {
             Err(DefinitionFault::Full),
             "its table is counted"
         );
+        assert!(stream.0.routes().get(5000).is_none(), "what has no room leaves nothing");
         let bytes = [0x0a, 9, 1];
         let defined = stream.0.define(Reader::new(&bytes, 0), &mut DefinitionBlock::default(), &hasher());
         assert!(matches!(defined, Err(DefinitionFault::Malformed(_))));

@@ -10,16 +10,17 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use futures::Stream;
 use silverback_proto::v1;
-use tonic::{Status, Streaming};
+use tonic::Status;
 
 use super::flight::Flight;
 use super::intake::{Call, Intake, stopping};
+use super::messages::{Messages, StreamMessage};
 use super::terms;
 use crate::api::core::Core;
-use crate::api::grpc::status::{of_fault, of_rejection, of_transport};
+use crate::api::grpc::request_body::Received;
+use crate::api::grpc::status::{of_fault, of_rejection};
 use crate::runtime::{reactor_polled, timeout};
 
 /// Bytes of messages that are taken in between two looks at the reactor: about 200 µs.
@@ -39,7 +40,7 @@ pub struct Responses {
 
 impl Responses {
     /// To a client's messages.
-    pub fn new(core: Rc<Core>, messages: Streaming<Bytes>) -> Self {
+    pub fn new(core: Rc<Core>, messages: Messages<Received>) -> Self {
         core.count(|counts| {
             counts.streams += 1;
             counts.streams_open += 1;
@@ -93,7 +94,7 @@ impl Stream for Responses {
 }
 
 /// Takes messages in, as far as there is room for what is under way, until the client's last.
-async fn take_in(core: Rc<Core>, mut messages: Streaming<Bytes>, flight: Rc<RefCell<Flight>>) -> Ending {
+async fn take_in(core: Rc<Core>, mut messages: Messages<Received>, flight: Rc<RefCell<Flight>>) -> Ending {
     let mut intake = Intake::new(Rc::clone(&core), Call::Stream { last_number: 0 }, Rc::clone(&flight));
     let mut ending = pin!(core.shutdown.requested());
     let mut taken_bytes = 0;
@@ -106,15 +107,17 @@ async fn take_in(core: Rc<Core>, mut messages: Streaming<Bytes>, flight: Rc<RefC
             Poll::Pending => next.as_mut().poll(context),
         });
         let Some(message) = message.await? else { return Ok(()) };
-        let sent = intake.take(&message).await.map_err(|fault| of_fault(&fault))?;
+        let sent = intake.take(&message.bytes).await.map_err(|fault| of_fault(&fault))?;
         core.count(|counts| {
-            counts.write_bytes += message.len() as u64;
+            counts.write_bytes += message.bytes.len() as u64;
             counts.stream_batches += u64::from(sent.number() > 0);
         });
         if !sent.is_nothing() {
             flight.borrow_mut().push(sent);
         }
-        taken_bytes += message.len();
+        taken_bytes += message.bytes.len();
+        // Its room, too, before the next one is waited for.
+        drop(message);
         if taken_bytes >= SLICE_BYTES {
             taken_bytes = 0;
             reactor_polled().await;
@@ -123,10 +126,13 @@ async fn take_in(core: Rc<Core>, mut messages: Streaming<Bytes>, flight: Rc<RefC
 }
 
 /// The client's next message, `None` after its last. A client that is silent for too long is told.
-async fn next_message(core: &Core, messages: &mut Streaming<Bytes>) -> Result<Option<Bytes>, Status> {
+async fn next_message(
+    core: &Core,
+    messages: &mut Messages<Received>,
+) -> Result<Option<StreamMessage>, Status> {
     let limit = core.config.stream_idle_timeout;
-    match timeout(limit, messages.message()).await {
-        Ok(message) => message.map_err(of_transport),
+    match timeout(limit, messages.next()).await {
+        Ok(message) => message,
         Err(_) => Err(Status::deadline_exceeded(format!(
             "no message for {limit:?}: open the stream again when there is something to write"
         ))),

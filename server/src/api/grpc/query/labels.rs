@@ -2,45 +2,61 @@
 
 use std::rc::Rc;
 
+use prost::Message;
 use silverback_proto::v1::{
     Label, LabelNamesRequest, LabelNamesResponse, LabelValuesRequest, LabelValuesResponse,
 };
 
-use super::permit;
+use super::begin;
 use super::selection::selection;
 use crate::api::core::Core;
-use crate::api::fanout;
 use crate::api::read_fault::ReadFault;
+use crate::api::rows::RowStream;
 use crate::api::selector::Breadth;
 use crate::limits::UNARY_ANSWER_BYTES_MAX;
-use crate::message::ReadRequest;
-use crate::model::Labels;
+use crate::message::{Selection, TextBatch, Wanted};
+use crate::model::LabelBlock;
+use crate::routing::ReadInFlight;
 
 /// The label names of the series that match.
 pub async fn names(core: &Rc<Core>, request: LabelNamesRequest) -> Result<LabelNamesResponse, ReadFault> {
-    let _permit = permit(core, &request).await?;
-    let selection = selection(&core.slicer, &request.matchers, request.range, Breadth::Any).await?;
-    let names = texts(core, &ReadRequest::LabelNames(selection)).await?;
+    let read = begin(core, &request.matchers, request.encoded_len()).await?;
+    let selection = selection(core, &request.matchers, request.range, Breadth::Any).await?;
+    let names = texts(core, &read, selection, Wanted::LabelNames).await?;
     Ok(LabelNamesResponse { names })
 }
 
 /// The values that a label has in the series that match.
 pub async fn values(core: &Rc<Core>, request: LabelValuesRequest) -> Result<LabelValuesResponse, ReadFault> {
-    let _permit = permit(core, &request).await?;
+    let read = begin(core, &request.matchers, request.encoded_len()).await?;
     if request.name.is_empty() {
         return Err(ReadFault::BadRequest("a label name is needed".to_owned()));
     }
-    let selection = selection(&core.slicer, &request.matchers, request.range, Breadth::Any).await?;
-    let values = texts(core, &ReadRequest::LabelValues(request.name.into(), selection)).await?;
+    let selection = selection(core, &request.matchers, request.range, Breadth::Any).await?;
+    let values = texts(core, &read, selection, Wanted::LabelValues(request.name.into())).await?;
     Ok(LabelValuesResponse { values })
 }
 
-async fn texts(core: &Core, request: &ReadRequest) -> Result<Vec<String>, ReadFault> {
-    let texts = fanout::strings(core, request).await?;
-    if texts.iter().map(|text| text.len()).sum::<usize>() > UNARY_ANSWER_BYTES_MAX {
-        return Err(ReadFault::AnswerTooLarge { bytes_max: UNARY_ANSWER_BYTES_MAX });
+/// All of them, within the room that reads in flight have: the answer is one message.
+async fn texts(
+    core: &Rc<Core>,
+    read: &ReadInFlight,
+    selection: Selection,
+    wanted: Wanted,
+) -> Result<Vec<String>, ReadFault> {
+    let mut stream: RowStream<TextBatch> = RowStream::open(core, read.lease(), selection, wanted, 1).await?;
+    let mut room = core.read_bytes.begin();
+    let (mut texts, mut bytes) = (Vec::new(), 0);
+    while let Some(_slice) = stream.advance().await? {
+        let text = stream.text();
+        bytes += text.len();
+        if bytes > UNARY_ANSWER_BYTES_MAX {
+            return Err(ReadFault::AnswerTooLarge { bytes_max: UNARY_ANSWER_BYTES_MAX });
+        }
+        room.grow_within(size_of::<String>() + text.len())?;
+        texts.push(text.to_owned());
     }
-    Ok(texts.into_iter().map(String::from).collect())
+    Ok(texts)
 }
 
 /// The bytes of labels' texts.
@@ -49,8 +65,6 @@ pub fn text_bytes(labels: &[Label]) -> usize {
 }
 
 /// A label set as messages have it.
-pub fn proto_labels(labels: &Labels) -> Vec<Label> {
-    let label =
-        |(name, value): &(Box<str>, Box<str>)| Label { name: name.to_string(), value: value.to_string() };
-    labels.0.iter().map(label).collect()
+pub fn proto_labels(labels: LabelBlock<'_>) -> Vec<Label> {
+    labels.texts().map(|(name, value)| Label { name: name.to_owned(), value: value.to_owned() }).collect()
 }

@@ -7,11 +7,10 @@ mod series;
 
 use std::rc::Rc;
 
-use prost::Message;
 use send_wrapper::SendWrapper;
 use silverback_proto::v1::query_server::{Query, QueryServer};
 use silverback_proto::v1::{
-    LabelNamesRequest, LabelNamesResponse, LabelValuesRequest, LabelValuesResponse, SelectRequest,
+    LabelNamesRequest, LabelNamesResponse, LabelValuesRequest, LabelValuesResponse, Matcher, SelectRequest,
     SelectResponse, SeriesRequest, SeriesResponse,
 };
 use tonic::codec::CompressionEncoding;
@@ -21,8 +20,8 @@ use super::status;
 use super::stream::Answers;
 use crate::api::core::Core;
 use crate::api::read_fault::ReadFault;
-use crate::api::read_permit::ReadPermit;
-use crate::limits::READ_REQUEST_BYTES_MAX;
+use crate::limits::{READ_MATCHERS_MAX, READ_REQUEST_BYTES_MAX};
+use crate::routing::ReadInFlight;
 use crate::runtime::timeout;
 
 /// The query service of a core.
@@ -63,11 +62,17 @@ async fn counted<T>(
     })
 }
 
-/// Waits for the read's turn. Until it comes, the request has its room among the reads under way.
-async fn permit(core: &Core, request: &impl Message) -> Result<ReadPermit, ReadFault> {
+/// Waits for the turn of a read whose request has so many bytes. Until it comes, the request has its room among the
+/// reads in flight.
+async fn begin(core: &Core, matchers: &[Matcher], request_bytes: usize) -> Result<ReadInFlight, ReadFault> {
+    if matchers.len() > READ_MATCHERS_MAX {
+        let count = matchers.len();
+        let words = format!("the request has {count} matchers, at most {READ_MATCHERS_MAX} are allowed");
+        return Err(ReadFault::BadRequest(words));
+    }
     let mut room = core.read_bytes.begin();
-    room.grow(request.encoded_len()).map_err(|_| ReadFault::NoRoom)?;
-    ReadPermit::take(core).await
+    room.grow(request_bytes + size_of_val(matchers)).map_err(|_| ReadFault::NoRoom)?;
+    core.begin_read().await
 }
 
 #[tonic::async_trait]

@@ -5,36 +5,38 @@
 
 use std::rc::Rc;
 
-use bytes::Bytes;
+use prost::Message;
 use silverback_proto::v1::{
     Columns, Label, SampleEncoding, SelectRequest, SelectResponse, SelectedSeries, XorChunk,
 };
 
+use super::begin;
 use super::labels::{proto_labels, text_bytes};
-use super::permit;
 use super::selection::selection;
 use crate::api::core::Core;
-use crate::api::fanout::SeriesStream;
 use crate::api::grpc::stream::{Answers, Outgoing, streamed};
 use crate::api::protobuf::varint_len;
 use crate::api::read_fault::ReadFault;
+use crate::api::rows::RowStream;
 use crate::api::selector::Breadth;
 use crate::api::stream::StreamFault;
-use crate::gorilla::{ChunkError, SealedChunk};
+use crate::gorilla::ChunkError;
 use crate::limits::STREAM_BUFFER_BYTES;
-use crate::message::{self, SelectContent};
+use crate::message::{ChunkView, SeriesBatch, SeriesView, Wanted};
 
 /// Opens the select, so that a refusal has a status, and streams its series.
 pub async fn answer(core: &Rc<Core>, request: SelectRequest) -> Result<Answers<SelectResponse>, ReadFault> {
-    let permit = permit(core, &request).await?;
+    let read = begin(core, &request.matchers, request.encoded_len()).await?;
     let form = Form::of(&request)?;
-    let selection = selection(&core.slicer, &request.matchers, request.range, Breadth::Narrowed).await?;
-    let mut stream = SeriesStream::open(Rc::clone(core), selection, SelectContent::Chunks).await?;
-    let read = Rc::clone(core);
-    Ok(streamed(core, permit, async move |outgoing| {
+    let selection = selection(core, &request.matchers, request.range, Breadth::Narrowed).await?;
+    let mut stream: RowStream<SeriesBatch> =
+        RowStream::open(core, read.lease(), selection, Wanted::Chunks, 1).await?;
+    let core_of_read = Rc::clone(core);
+    Ok(streamed(core, read, async move |outgoing| {
         let mut response = Response::default();
-        while let Some(series) = stream.next().await? {
-            response.add_series(&read, series, form, outgoing).await?;
+        while let Some(slice) = stream.advance().await? {
+            drop(slice);
+            response.add_series(&core_of_read, stream.series(), form, outgoing).await?;
         }
         response.send_rest(outgoing).await
     }))
@@ -75,15 +77,15 @@ impl Response {
     async fn add_series(
         &mut self,
         core: &Core,
-        series: message::SelectedSeries,
+        series: SeriesView<'_>,
         form: Form,
         outgoing: &mut Outgoing<SelectResponse>,
     ) -> Result<(), StreamFault> {
-        let labels = proto_labels(&series.labels);
+        let labels = proto_labels(series.labels);
         let mut piece = Piece::default();
-        for chunk in &series.chunks {
+        for chunk in series.chunks() {
             let slice = core.slicer.begin().await;
-            piece.add(chunk, form)?;
+            piece.add(series, chunk, form)?;
             drop(slice);
             if self.bytes + piece.bytes >= STREAM_BUFFER_BYTES {
                 self.add_piece(&labels, std::mem::take(&mut piece));
@@ -125,17 +127,17 @@ struct Piece {
 }
 
 impl Piece {
-    fn add(&mut self, chunk: &SealedChunk, form: Form) -> Result<(), ChunkError> {
+    fn add(&mut self, series: SeriesView<'_>, chunk: ChunkView<'_>, form: Form) -> Result<(), ChunkError> {
         match form {
             Form::Columns { min_ms, max_ms } => self.add_samples(chunk, min_ms, max_ms),
             Form::Chunks => {
-                self.add_chunk(chunk);
+                self.add_chunk(series, chunk);
                 Ok(())
             }
         }
     }
 
-    fn add_samples(&mut self, chunk: &SealedChunk, min_ms: i64, max_ms: i64) -> Result<(), ChunkError> {
+    fn add_samples(&mut self, chunk: ChunkView<'_>, min_ms: i64, max_ms: i64) -> Result<(), ChunkError> {
         for sample in chunk.samples() {
             let sample = sample?;
             if (min_ms..=max_ms).contains(&sample.timestamp_ms) {
@@ -149,9 +151,9 @@ impl Piece {
         Ok(())
     }
 
-    fn add_chunk(&mut self, chunk: &SealedChunk) {
-        let (min_ms, max_ms) = (chunk.min_timestamp_ms(), chunk.max_timestamp_ms());
-        let bytes = Bytes::copy_from_slice(chunk.bytes());
+    fn add_chunk(&mut self, series: SeriesView<'_>, chunk: ChunkView<'_>) {
+        let ChunkView { min_ms, max_ms, .. } = chunk;
+        let bytes = series.shared_bytes(chunk);
         self.bytes += bytes.len() + size_of::<XorChunk>();
         self.chunks.push(XorChunk { min_ms, max_ms, bytes });
     }

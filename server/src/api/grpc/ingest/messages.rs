@@ -1,0 +1,322 @@
+//! A stream's messages, taken off its body one at a time: put together, decompressed, and each counted
+//! among the requests in flight as long as it lives. Between two messages a stream holds what came and isn't
+//! read yet, which is counted too, and nothing else: what tonic reads messages into stays as large as the
+//! largest of them, for as long as the stream lives.
+
+use std::io::Read;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use flate2::read::MultiGzDecoder;
+use http::HeaderMap;
+use http::header::HeaderName;
+use http_body::Body;
+use http_body_util::BodyExt;
+use snap::read::FrameDecoder;
+use tonic::Status;
+
+use crate::api::grpc::status::of_rejection;
+use crate::api::remote_write::Rejection;
+use crate::routing::{ByteBudget, Reserved};
+use crate::runtime::{now, reactor_polled, sleep};
+
+const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
+
+/// Before each message: whether it is compressed, and its length.
+const PREFIX_BYTES: usize = 5;
+/// Decompressed bytes between two looks at the reactor: about 200 µs.
+const SLICE_BYTES: u64 = 64 << 10;
+/// What a zstd message may refer back over, as a power of two: more than a message has.
+const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+
+/// How long a message that finds no room waits for some: its stream's window fills meanwhile. Those that
+/// wait for each other's room end by it.
+const ROOM_WAIT_MAX: Duration = Duration::from_secs(10);
+const ROOM_AGAIN: Duration = Duration::from_millis(5);
+
+/// How messages are compressed, if they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// They are not.
+    Identity,
+    Gzip,
+    Zstd,
+    /// Snappy's frame format.
+    Snappy,
+}
+
+impl Encoding {
+    /// Takes the encoding out of a request's headers. One that isn't spoken stays there, for tonic to refuse.
+    pub fn take(headers: &mut HeaderMap) -> Self {
+        let encoding = match headers.get(&ENCODING).map(|encoding| encoding.as_bytes()) {
+            Some(b"gzip") => Self::Gzip,
+            Some(b"zstd") => Self::Zstd,
+            Some(b"snappy") => Self::Snappy,
+            _none_or_another => return Self::Identity,
+        };
+        headers.remove(&ENCODING);
+        encoding
+    }
+}
+
+/// The messages of one stream.
+#[derive(Debug)]
+pub struct Messages<B> {
+    body: Pin<Box<B>>,
+    encoding: Encoding,
+    message_bytes_max: usize,
+    budget: ByteBudget,
+    /// What came and isn't read yet, ...
+    rest: Bytes,
+    /// ... and its room, that of the whole piece until it is used up.
+    rest_room: Reserved,
+}
+
+/// One message, and the room that it takes until it is dropped.
+#[derive(Debug)]
+pub struct StreamMessage {
+    /// As it was before it was compressed.
+    pub bytes: Bytes,
+    _room: Reserved,
+}
+
+impl<B: Body<Data = Bytes>> Messages<B> {
+    /// The messages in a body, none larger than `message_bytes_max`; each takes room in `budget`.
+    pub fn new(body: B, encoding: Encoding, message_bytes_max: usize, budget: ByteBudget) -> Self {
+        let rest_room = budget.begin();
+        Self { body: Box::pin(body), encoding, message_bytes_max, budget, rest: Bytes::new(), rest_room }
+    }
+
+    /// The next message; none after the last, and where the client has gone.
+    pub async fn next(&mut self) -> Result<Option<StreamMessage>, Status> {
+        let mut room = self.budget.begin();
+        let Some(prefix) = self.take(PREFIX_BYTES, &mut room).await? else { return Ok(None) };
+        let [flag, len @ ..] = *prefix.first_chunk::<PREFIX_BYTES>().expect("so many were asked for");
+        let len = u32::from_be_bytes(len) as usize;
+        if len > self.message_bytes_max {
+            return Err(self.too_large());
+        }
+        let Some(sent) = self.take(len, &mut room).await? else { return Ok(None) };
+        let bytes = match (flag, self.encoding) {
+            (0, _) => sent,
+            (1, Encoding::Identity) => {
+                return Err(Status::internal("a message is compressed, and grpc-encoding doesn't say how"));
+            }
+            (1, Encoding::Gzip) => self.decompress(MultiGzDecoder::new(&*sent), 1, &mut room).await?,
+            // What it may refer back to is kept apart.
+            (1, Encoding::Zstd) => self.decompress(zstd_decoder(&sent)?, 2, &mut room).await?,
+            (1, Encoding::Snappy) => self.decompress(FrameDecoder::new(&*sent), 1, &mut room).await?,
+            (other, _) => return Err(Status::internal(format!("a message has the flag {other}: 0 or 1"))),
+        };
+        Ok(Some(StreamMessage { bytes, _room: room }))
+    }
+
+    /// So many bytes; none where the body ends before the first of them, or the client has gone. Bytes
+    /// that came in one piece are not copied.
+    async fn take(&mut self, count: usize, room: &mut Reserved) -> Result<Option<Bytes>, Status> {
+        if self.rest.len() >= count {
+            return Ok(Some(self.split_rest(count)));
+        }
+        let mut joined = Vec::new();
+        loop {
+            let missing = count - joined.len();
+            let piece = self.split_rest(missing.min(self.rest.len()));
+            if joined.is_empty() && piece.len() == count {
+                return Ok(Some(piece));
+            }
+            if !piece.is_empty() {
+                make_room(room, grown(&joined, piece.len(), count) - joined.capacity()).await?;
+                joined.reserve_exact(grown(&joined, piece.len(), count) - joined.len());
+                joined.extend_from_slice(&piece);
+            }
+            if joined.len() == count {
+                return Ok(Some(joined.into()));
+            }
+            match self.body.frame().await {
+                // A reset, or the connection's end: nobody is told anything any more.
+                Some(Err(_)) => return Ok(None),
+                Some(Ok(frame)) => {
+                    self.rest = frame.into_data().unwrap_or_default();
+                    self.rest_room = self.budget.begin();
+                    make_room(&mut self.rest_room, self.rest.len()).await?;
+                }
+                None if joined.is_empty() => return Ok(None),
+                None => return Err(Status::internal("the stream ends within a message")),
+            }
+        }
+    }
+
+    fn split_rest(&mut self, count: usize) -> Bytes {
+        let piece = self.rest.split_to(count);
+        if self.rest.is_empty() {
+            self.rest_room = self.budget.begin();
+        }
+        piece
+    }
+
+    /// In slices; every byte has its room before it comes out, for each of so many copies.
+    async fn decompress(
+        &self,
+        mut decoder: impl Read,
+        copies: usize,
+        room: &mut Reserved,
+    ) -> Result<Bytes, Status> {
+        let mut bytes = Vec::new();
+        loop {
+            let before = bytes.capacity();
+            bytes.reserve(SLICE_BYTES as usize);
+            make_room(room, copies * (bytes.capacity() - before)).await?;
+            let read = (&mut decoder).take(SLICE_BYTES).read_to_end(&mut bytes);
+            let read = read.map_err(|error| {
+                Status::internal(format!("a message is not compressed as grpc-encoding says: {error}"))
+            })?;
+            if bytes.len() > self.message_bytes_max {
+                return Err(self.too_large());
+            }
+            if (read as u64) < SLICE_BYTES {
+                return Ok(bytes.into());
+            }
+            reactor_polled().await;
+        }
+    }
+
+    fn too_large(&self) -> Status {
+        Status::resource_exhausted(format!("a message may have {} bytes", self.message_bytes_max))
+    }
+}
+
+/// What the buffer of a message of `count` bytes has room for once `more` are in it: it doubles as they come, so
+/// that a length that is only claimed takes nothing.
+fn grown(joined: &Vec<u8>, more: usize, count: usize) -> usize {
+    let needed = joined.len() + more;
+    if needed <= joined.capacity() { joined.capacity() } else { needed.max(2 * joined.capacity()).min(count) }
+}
+
+fn zstd_decoder(sent: &[u8]) -> Result<impl Read + '_, Status> {
+    let broken = |error| Status::internal(format!("a message is not zstd: {error}"));
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(sent).map_err(broken)?;
+    decoder.window_log_max(ZSTD_WINDOW_LOG_MAX).map_err(broken)?;
+    Ok(decoder)
+}
+
+/// Waits for room for so many bytes more.
+async fn make_room(room: &mut Reserved, bytes: usize) -> Result<(), Status> {
+    if room.grow(bytes).is_ok() {
+        return Ok(());
+    }
+    let began = now();
+    while began.elapsed() < ROOM_WAIT_MAX {
+        sleep(ROOM_AGAIN).await;
+        if room.grow(bytes).is_ok() {
+            return Ok(());
+        }
+    }
+    Err(of_rejection(&Rejection::Overloaded))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::io::Write;
+
+    use futures::executor::block_on;
+    use futures::stream;
+    use http_body::Frame;
+    use http_body_util::StreamBody;
+    use tonic::Code;
+
+    use super::*;
+
+    const MAX: usize = 1000;
+
+    fn framed(flag: u8, message: &[u8]) -> Vec<u8> {
+        [&[flag][..], &(message.len() as u32).to_be_bytes(), message].concat()
+    }
+
+    /// The messages of a body that comes in pieces of so many bytes.
+    fn read(body: &[u8], piece: usize, encoding: Encoding) -> Result<Vec<Vec<u8>>, Code> {
+        let frames =
+            body.chunks(piece).map(|piece| Ok::<_, Infallible>(Frame::data(Bytes::copy_from_slice(piece))));
+        let frames: Vec<_> = frames.collect();
+        let budget = ByteBudget::new(1 << 20);
+        let mut messages =
+            Messages::new(StreamBody::new(stream::iter(frames)), encoding, MAX, budget.clone());
+        let mut read = Vec::new();
+        loop {
+            match block_on(messages.next()) {
+                Ok(Some(message)) => read.push(message.bytes.to_vec()),
+                Ok(None) => break,
+                Err(status) => return Err(status.code()),
+            }
+            let of_piece = piece.min(body.len());
+            assert!(
+                budget.taken_bytes() <= of_piece,
+                "between messages a stream holds the last piece's rest"
+            );
+        }
+        assert_eq!(budget.taken_bytes(), 0, "it is used up");
+        Ok(read)
+    }
+
+    fn check(body: &[u8], encoding: Encoding, expect: Result<&[&[u8]], Code>) {
+        for piece in [1, 3, 7, 100, usize::MAX] {
+            let expect = expect.map(|messages| messages.iter().map(|message| message.to_vec()).collect());
+            assert_eq!(read(body, piece, encoding), expect, "in pieces of {piece}");
+        }
+    }
+
+    fn gzip(message: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(message).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn snappy(message: &[u8]) -> Vec<u8> {
+        let mut encoder = snap::write::FrameEncoder::new(Vec::new());
+        encoder.write_all(message).unwrap();
+        encoder.into_inner().unwrap()
+    }
+
+    #[test]
+    fn messages_come_out_as_they_were_sent_however_they_are_cut() {
+        let plain = [framed(0, b"one"), framed(0, b""), framed(0, &[3; MAX])].concat();
+        check(&plain, Encoding::Identity, Ok(&[b"one", b"", &[3; MAX]]));
+        check(b"", Encoding::Gzip, Ok(&[]));
+        let of = |compress: fn(&[u8]) -> Vec<u8>| {
+            [framed(1, &compress(b"one")), framed(0, b"two"), framed(1, &compress(&[3; MAX]))].concat()
+        };
+        check(&of(gzip), Encoding::Gzip, Ok(&[b"one", b"two", &[3; MAX]]));
+        check(&of(snappy), Encoding::Snappy, Ok(&[b"one", b"two", &[3; MAX]]));
+        let zstd = |message: &[u8]| zstd::encode_all(message, 3).unwrap();
+        check(&of(zstd), Encoding::Zstd, Ok(&[b"one", b"two", &[3; MAX]]));
+    }
+
+    #[test]
+    fn what_is_too_large_or_no_message_is_told() {
+        check(&framed(0, &[0; MAX + 1]), Encoding::Identity, Err(Code::ResourceExhausted));
+        check(&framed(1, &gzip(&[0; MAX + 1])), Encoding::Gzip, Err(Code::ResourceExhausted));
+        check(&framed(1, &snappy(&[0; 500_000])), Encoding::Snappy, Err(Code::ResourceExhausted));
+        check(&framed(1, b"no gzip"), Encoding::Gzip, Err(Code::Internal));
+        check(&framed(1, b"no zstd"), Encoding::Zstd, Err(Code::Internal));
+        check(&framed(1, b"x"), Encoding::Identity, Err(Code::Internal));
+        check(&framed(7, b"x"), Encoding::Identity, Err(Code::Internal));
+        check(&framed(0, b"cut off")[..9], Encoding::Identity, Err(Code::Internal));
+        check(&[0, 0], Encoding::Identity, Err(Code::Internal));
+    }
+
+    #[test]
+    fn a_length_that_is_only_claimed_takes_nothing() {
+        let frames = [&(1u32 << 20).to_be_bytes()[..], b"0123456789"].concat();
+        let frames = [vec![0], frames].concat();
+        let first: Result<Frame<Bytes>, Infallible> = Ok(Frame::data(frames.into()));
+        let body = StreamBody::new(futures::StreamExt::chain(stream::iter([first]), stream::pending()));
+        let budget = ByteBudget::new(4 << 20);
+        let mut messages = Messages::new(body, Encoding::Identity, 4 << 20, budget.clone());
+        let mut next = Box::pin(messages.next());
+        assert!(futures::FutureExt::now_or_never(&mut next).is_none());
+        assert_eq!(budget.taken_bytes(), 10);
+        drop(next);
+        assert_eq!(budget.taken_bytes(), 0);
+    }
+}

@@ -1,0 +1,119 @@
+//! What stands for each ref of a stream: a table in pages, which are there where refs are defined. So a
+//! high ref costs a page, and not all that lies below it.
+
+use crate::message::LabelSpan;
+use crate::model::{RefusedReason, SeriesId};
+
+/// Refs of one page: 8 KiB.
+const PAGE: usize = 256;
+
+/// What stands for a ref.
+#[derive(Debug, Clone, Copy)]
+pub struct Route {
+    /// The routing key.
+    pub id: SeriesId,
+    /// Where its labels lie.
+    pub labels: LabelSpan,
+    /// Whether there is such a series.
+    pub state: RouteState,
+}
+const _: () = assert!(size_of::<Route>() <= 32);
+
+/// What became of a ref's definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RouteState {
+    /// None came.
+    Undefined,
+    /// It is a series.
+    Series,
+    /// Its labels were refused, and so are its samples.
+    Refused(RefusedReason),
+}
+
+const UNDEFINED: Route = Route { id: SeriesId(0), labels: LabelSpan::NOWHERE, state: RouteState::Undefined };
+
+impl Route {
+    /// Of a ref whose labels are refused.
+    pub const fn refused(reason: RefusedReason) -> Self {
+        Self { state: RouteState::Refused(reason), ..UNDEFINED }
+    }
+}
+
+/// The routes of one stream by ref.
+#[derive(Debug, Default)]
+pub struct Routes {
+    pages: Vec<Option<Box<[Route; PAGE]>>>,
+    pages_held: usize,
+}
+
+impl Routes {
+    /// The route of a ref; none, or an undefined one, where no definition came.
+    #[inline]
+    pub fn get(&self, stream_ref: u32) -> Option<&Route> {
+        let page = self.pages.get(stream_ref as usize / PAGE)?.as_ref()?;
+        Some(&page[stream_ref as usize % PAGE])
+    }
+
+    /// The memory of the table once this ref has a route.
+    pub fn bytes_with(&self, stream_ref: u32) -> usize {
+        let place = stream_ref as usize / PAGE;
+        let is_held = self.pages.get(place).is_some_and(Option::is_some);
+        let pages_held = self.pages_held + usize::from(!is_held);
+        let places = self.pages.capacity().max(places_for(place));
+        pages_held * size_of::<[Route; PAGE]>() + places * size_of::<Option<Box<[Route; PAGE]>>>()
+    }
+
+    /// Sets the route of a ref.
+    pub fn set(&mut self, stream_ref: u32, route: Route) {
+        let place = stream_ref as usize / PAGE;
+        if self.pages.len() <= place {
+            self.pages.reserve_exact(places_for(place) - self.pages.len());
+            self.pages.resize_with(place + 1, || None);
+        }
+        let page = self.pages[place].get_or_insert_with(|| {
+            self.pages_held += 1;
+            Box::new([UNDEFINED; PAGE])
+        });
+        page[stream_ref as usize % PAGE] = route;
+    }
+}
+
+/// Places that the list has so that this one is in it.
+fn places_for(place: usize) -> usize {
+    (place + 1).next_power_of_two()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::STREAM_REFS_MAX;
+
+    fn refused(reason: RefusedReason) -> RouteState {
+        RouteState::Refused(reason)
+    }
+
+    #[test]
+    fn the_highest_ref_takes_a_page_and_no_more_than_was_told_before() {
+        let mut routes = Routes::default();
+        let high = STREAM_REFS_MAX as u32 - 1;
+        let told = routes.bytes_with(high);
+        assert!(told < 64 << 10, "{told} bytes");
+        routes.set(high, Route::refused(RefusedReason::MissingName));
+        assert_eq!((routes.bytes_with(high), routes.bytes_with(high - 1)), (told, told));
+        assert_eq!(routes.get(high).unwrap().state, refused(RefusedReason::MissingName));
+        assert_eq!(routes.get(high - 1).unwrap().state, RouteState::Undefined);
+        assert!(routes.get(0).is_none() && routes.get(u32::MAX).is_none());
+    }
+
+    #[test]
+    fn refs_one_after_the_other_take_what_their_routes_take() {
+        let mut routes = Routes::default();
+        for stream_ref in 0..10_000 {
+            let told = routes.bytes_with(stream_ref);
+            routes.set(stream_ref, Route::refused(RefusedReason::LabelTooLong));
+            assert_eq!(routes.bytes_with(stream_ref), told);
+        }
+        assert!(routes.bytes_with(9_999) < 10_000 * size_of::<Route>() * 21 / 20);
+        assert!((0..10_000).all(|at| routes.get(at).unwrap().state == refused(RefusedReason::LabelTooLong)));
+    }
+}

@@ -1,0 +1,82 @@
+//! How fast a client takes its answer. One that is slow holds a read's permit: as long as others wait for
+//! permits it must take a floor of bytes a second, else it loses its own.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use futures::channel::mpsc;
+
+use crate::limits::{READER_BYTES_PER_S_MIN, READER_PATIENCE};
+use crate::routing::ReadLease;
+use crate::runtime::{Elapsed, now, timeout};
+
+/// How often it is looked at a client that takes nothing.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// What a client may have taken ahead counts for no longer than it is looked at.
+const BYTES_AHEAD_MAX: usize = READER_BYTES_PER_S_MIN * READER_PATIENCE.as_secs() as usize;
+
+/// One answer's pace.
+pub struct ReaderPace {
+    lease: ReadLease,
+    /// For how long the client was waited for since it was looked at last, and what it took meanwhile. What the
+    /// node itself took longer for is none of the client's time.
+    waited: Duration,
+    bytes: usize,
+}
+
+/// Why an answer goes no further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoReader {
+    /// The client went away.
+    #[error("the client went away")]
+    Gone,
+    /// It took less than the floor while others waited.
+    #[error(
+        "the client takes less than {} KiB/s while other reads wait for their turn", READER_BYTES_PER_S_MIN >> 10
+    )]
+    TooSlow,
+}
+
+impl ReaderPace {
+    /// Of an answer that begins now.
+    pub fn new(lease: ReadLease) -> Self {
+        Self { lease, waited: Duration::ZERO, bytes: 0 }
+    }
+
+    /// Waits until the client has room for a piece, and sends it. No slice may be held meanwhile.
+    pub async fn send<T>(
+        &mut self,
+        to: &mut mpsc::Sender<T>,
+        bytes: usize,
+        piece: T,
+    ) -> Result<(), NoReader> {
+        loop {
+            let began = now();
+            let has_room = timeout(LOOK_INTERVAL, poll_fn(|context| to.poll_ready(context))).await;
+            self.waited += began.elapsed();
+            self.look()?;
+            match has_room {
+                Ok(Ok(())) => break,
+                Ok(Err(_)) => return Err(NoReader::Gone),
+                Err(Elapsed) => {}
+            }
+        }
+        // Who was fast for long may be slow for no longer than others.
+        self.bytes = (self.bytes + bytes).min(BYTES_AHEAD_MAX);
+        to.start_send(piece).map_err(|_| NoReader::Gone)
+    }
+
+    /// Looks at the client whenever it was waited for long enough.
+    fn look(&mut self) -> Result<(), NoReader> {
+        if self.waited < READER_PATIENCE {
+            return Ok(());
+        }
+        let is_slow = (self.bytes as f64) < READER_BYTES_PER_S_MIN as f64 * self.waited.as_secs_f64();
+        if is_slow && self.lease.is_waited_for() {
+            return Err(NoReader::TooSlow);
+        }
+        (self.waited, self.bytes) = (Duration::ZERO, 0);
+        Ok(())
+    }
+}

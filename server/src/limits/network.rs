@@ -1,0 +1,98 @@
+//! Every buffer that the network can fill: its bound on one core, and its place in the memory plan. Lanes
+//! and parts have fixed places, which are the executor's; series have budgets of their own. A test adds the bounds up for each place.
+
+use super::{CONNECTION_BYTES, ID_CACHE_ENTRY_BYTES, MemoryPlan, READ_BYTES_MIN};
+
+/// A part of the memory plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Buffers of connections: [`MemoryPlan::connection_bytes`].
+    Connections,
+    /// [`MemoryPlan::in_flight_bytes`].
+    InFlight,
+    /// [`MemoryPlan::pool_bytes`].
+    Pools,
+    /// [`MemoryPlan::definition_bytes`].
+    Definitions,
+    /// [`MemoryPlan::id_cache_entries`].
+    KnownIds,
+    /// [`MemoryPlan::read_bytes`].
+    Reads,
+    /// [`MemoryPlan::select_bytes`], twice.
+    Selects,
+}
+
+/// One kind of buffer.
+#[derive(Debug)]
+pub struct NetworkBuffer {
+    /// What is in it.
+    pub what: &'static str,
+    /// Where it is planned.
+    pub place: Place,
+    /// All of them on one core, in bytes.
+    pub bytes_max: fn(&MemoryPlan) -> usize,
+}
+
+const fn buffer(what: &'static str, place: Place, bytes_max: fn(&MemoryPlan) -> usize) -> NetworkBuffer {
+    NetworkBuffer { what, place, bytes_max }
+}
+
+/// All of them.
+pub const NETWORK_BUFFERS: [NetworkBuffer; 11] = [
+    buffer("connections, and heads of requests that are on their way", Place::Connections, |plan| {
+        plan.connections_max * (CONNECTION_BYTES + plan.head_bytes)
+    }),
+    buffer(
+        "what HTTP/1 read buffers and HTTP/2 windows hold of requests in flight",
+        Place::Connections,
+        |plan| plan.reading_max * plan.reading_bytes,
+    ),
+    // Each takes its room before it grows, so the bound is of all together.
+    buffer(
+        "bodies and stream messages as they arrive and decompressed, labels written out, symbols, parts",
+        Place::InFlight,
+        |plan| plan.in_flight_bytes,
+    ),
+    buffer("bodies that are kept for later requests", Place::Pools, |plan| {
+        MemoryPlan::body_pool_bytes_of(plan.in_flight_bytes)
+    }),
+    buffer("parts that are kept for later requests", Place::Pools, MemoryPlan::part_pool_bytes),
+    buffer("series that gRPC streams define, and their tables by ref", Place::Definitions, |plan| {
+        plan.definition_bytes
+    }),
+    buffer("label sets of remote write 2 that are known again", Place::KnownIds, |plan| {
+        plan.id_cache_entries * ID_CACHE_ENTRY_BYTES
+    }),
+    buffer("requests of reads, and answers that are made whole", Place::Reads, MemoryPlan::read_answer_bytes),
+    buffer("batches of reads, and what waits for their clients", Place::Reads, |plan| {
+        plan.reads_max() * READ_BYTES_MIN
+    }),
+    buffer("what reads collect in a shard", Place::Selects, |plan| plan.select_bytes),
+    buffer("what the oldest read collects beyond that", Place::Selects, |plan| plan.select_bytes),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_buffers_of_each_place_fit_what_is_planned_for_it() {
+        for (limit_mib, cores) in [(128usize, 1), (217, 2), (1 << 10, 2), (20 << 10, 2), (64 << 10, 16)] {
+            let plan = MemoryPlan::new(limit_mib << 20, cores).unwrap();
+            let filled = |place| -> usize {
+                let of_place = NETWORK_BUFFERS.iter().filter(|buffer| buffer.place == place);
+                of_place.map(|buffer| (buffer.bytes_max)(&plan)).sum()
+            };
+            let check = |place, planned: usize| {
+                assert!((1..=planned).contains(&filled(place)), "{place:?} of {plan:?}");
+            };
+            check(Place::Connections, plan.connection_bytes);
+            check(Place::InFlight, plan.in_flight_bytes);
+            check(Place::Pools, plan.pool_bytes);
+            check(Place::Definitions, plan.definition_bytes);
+            check(Place::KnownIds, plan.id_cache_entries * ID_CACHE_ENTRY_BYTES);
+            check(Place::Reads, plan.read_bytes);
+            check(Place::Selects, 2 * plan.select_bytes);
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! What a data directory keeps for life, in two files that say the same: either mends the other.
+//!
+//! Without it the logs mean nothing, so one damaged file must not be the end of them.
+
+use std::io;
+
+use crc32c::crc32c;
+use serde::{Deserialize, Serialize};
+
+use crate::disk::{Disk, DiskError, File};
+use crate::limits::CELL_COUNT;
+
+/// The file that says whose the directory is.
+const IDENTITY: &str = "node";
+/// The one that says it once more.
+const COPY: &str = "node.copy";
+
+/// Of all that lies in the directory.
+const FORMAT: u32 = 1;
+
+/// Longer than any such file.
+const BYTES_MAX: usize = 512;
+
+/// What a data directory keeps for life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    format: u32,
+    /// Series ids and the log's checksums depend on it: nobody outside can look for labels whose ids
+    /// collide, or send bytes that look like a piece of the log.
+    pub seed: u64,
+    cells: usize,
+}
+
+/// As it stands in a file, in JSON.
+#[derive(Debug, Serialize, Deserialize)]
+struct Written {
+    format: u32,
+    seed: u64,
+    cells: usize,
+    /// Of the three numbers. Directories of former times don't have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    checksum: Option<u32>,
+}
+
+/// Why a data directory's identity can't be known.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// The disk failed.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// Neither file can be read.
+    #[error(
+        "neither {IDENTITY} nor {COPY} in the data directory can be read ({0}): restore one of them from a backup; \
+         without both the logs mean nothing"
+    )]
+    Unreadable(String),
+    /// Both files are gone, and the logs are there.
+    #[error(
+        "{IDENTITY} and {COPY} are missing from the data directory, which has write-ahead logs: restore one of them \
+         from a backup; without both the logs mean nothing"
+    )]
+    Missing,
+    /// Each file is whole, and of another directory.
+    #[error(
+        "{IDENTITY} and {COPY} in the data directory are of different nodes: restore the one that is its own, and \
+         remove the other"
+    )]
+    Contradiction,
+    /// Written by another version.
+    #[error("the data directory has format {0}, this version reads {FORMAT}")]
+    OtherFormat(u32),
+    /// Made with another number of cells.
+    #[error("the data directory has {0} cells, this version has {CELL_COUNT}")]
+    OtherCells(usize),
+}
+
+/// What one of the two files has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    /// Its checksum is right.
+    Sound(Identity),
+    /// Of former times, without a checksum.
+    Unchecked(Identity),
+    /// In words.
+    Unreadable(String),
+}
+
+/// Both files, and what they come to together.
+struct Both {
+    identity: Option<Identity>,
+    files: [(&'static str, Found); 2],
+}
+
+/// The identity of a data directory; `None` where it has none yet. Changes nothing.
+pub async fn read<D: Disk>(disk: &D) -> Result<Option<Identity>, IdentityError> {
+    Ok(read_both(disk).await?.identity)
+}
+
+/// The identity of a data directory, both of whose files are sound afterwards. One is drawn for a directory
+/// that has none, and no logs.
+pub async fn find_or_make<D: Disk>(disk: &D, has_logs: bool) -> Result<Identity, IdentityError> {
+    let Both { identity, files } = read_both(disk).await?;
+    let identity = match identity {
+        Some(identity) => identity,
+        None if has_logs => return Err(IdentityError::Missing),
+        None => Identity { format: FORMAT, seed: random_seed(), cells: CELL_COUNT },
+    };
+    let is_new = files.iter().all(|(_, found)| *found == Found::Nothing);
+    for (file, found) in files {
+        match found {
+            Found::Sound(sound) if sound == identity => continue,
+            Found::Unreadable(reason) => {
+                tracing::warn!(
+                    file,
+                    reason,
+                    "the data directory's identity was damaged; its other file mends it"
+                );
+            }
+            Found::Sound(_) | Found::Unchecked(_) | Found::Nothing if is_new => {}
+            Found::Nothing | Found::Sound(_) | Found::Unchecked(_) => {
+                tracing::info!(file, "the data directory's identity is written to both of its files");
+            }
+        }
+        match write(disk, file, &identity).await {
+            Ok(()) => {}
+            Err(error) if is_new => return Err(error.into()),
+            // One file is enough for now: a full disk keeps no node from starting.
+            Err(error) => {
+                tracing::warn!(file, %error, "the data directory's identity stands in one file alone")
+            }
+        }
+    }
+    Ok(identity)
+}
+
+async fn read_both<D: Disk>(disk: &D) -> Result<Both, IdentityError> {
+    let files = [(IDENTITY, read_one(disk, IDENTITY).await?), (COPY, read_one(disk, COPY).await?)];
+    let identity = judge(&files[0].1, &files[1].1)?;
+    Ok(Both { identity, files })
+}
+
+/// A file with its checksum says more than one without.
+fn judge(first: &Found, second: &Found) -> Result<Option<Identity>, IdentityError> {
+    let identity = match (first, second) {
+        (Found::Sound(one), Found::Sound(other)) | (Found::Unchecked(one), Found::Unchecked(other)) => {
+            if one != other {
+                return Err(IdentityError::Contradiction);
+            }
+            one
+        }
+        (Found::Sound(sound), _) | (_, Found::Sound(sound)) => sound,
+        (Found::Unchecked(unchecked), _) | (_, Found::Unchecked(unchecked)) => unchecked,
+        (Found::Unreadable(reason), _) | (_, Found::Unreadable(reason)) => {
+            return Err(IdentityError::Unreadable(reason.clone()));
+        }
+        (Found::Nothing, Found::Nothing) => return Ok(None),
+    };
+    match *identity {
+        Identity { format, .. } if format != FORMAT => Err(IdentityError::OtherFormat(format)),
+        Identity { cells, .. } if cells != CELL_COUNT => Err(IdentityError::OtherCells(cells)),
+        identity => Ok(Some(identity)),
+    }
+}
+
+async fn read_one<D: Disk>(disk: &D, name: &str) -> Result<Found, DiskError> {
+    let file = match disk.open(name).await {
+        Ok(file) => file,
+        Err(error) if error.kind == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+        // The other file may say it.
+        Err(error) => return Ok(Found::Unreadable(format!("{name}: {error}"))),
+    };
+    let mut bytes = Vec::new();
+    let read = file.read_at(0, BYTES_MAX, &mut bytes).await;
+    file.close().await?;
+    if let Err(error) = read {
+        return Ok(Found::Unreadable(format!("{name}: {error}")));
+    }
+    let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    let Written { format, seed, cells, checksum } = match serde_json::from_slice(text) {
+        Ok(written) => written,
+        Err(error) => return Ok(Found::Unreadable(format!("{name}: {error}"))),
+    };
+    let identity = Identity { format, seed, cells };
+    Ok(match checksum {
+        None => Found::Unchecked(identity),
+        Some(checksum) if checksum == identity.checksum() => Found::Sound(identity),
+        Some(_) => Found::Unreadable(format!("{name}: its checksum is wrong")),
+    })
+}
+
+/// In place of what has the name only once it is on disk.
+async fn write<D: Disk>(disk: &D, name: &str, identity: &Identity) -> Result<(), DiskError> {
+    let Identity { format, seed, cells } = *identity;
+    let written = Written { format, seed, cells, checksum: Some(identity.checksum()) };
+    let text = serde_json::to_string(&written).expect("numbers are JSON");
+    let unfinished = format!("{name}.tmp");
+    let file = disk.create(&unfinished).await?;
+    file.write_at(0, &[text.as_bytes()]).await?;
+    file.sync_data().await?;
+    file.close().await?;
+    disk.rename(&unfinished, name).await?;
+    disk.sync_dir(".").await
+}
+
+impl Identity {
+    fn checksum(&self) -> u32 {
+        crc32c(format!("{} {} {}", self.format, self.seed, self.cells).as_bytes())
+    }
+}
+
+fn random_seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::disk::blocking::BlockingDisk;
+
+    struct Directory(PathBuf);
+
+    impl Directory {
+        fn new() -> Self {
+            static NEXT: AtomicUsize = AtomicUsize::new(0);
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path =
+                std::env::temp_dir().join(format!("silverback-identity-{}-{number}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        fn disk(&self) -> BlockingDisk {
+            BlockingDisk::new(&self.0, 512)
+        }
+
+        fn start(&self) -> Result<Identity, IdentityError> {
+            block_on(find_or_make(&self.disk(), true))
+        }
+
+        fn bytes(&self) -> [Vec<u8>; 2] {
+            [IDENTITY, COPY].map(|name| fs::read(self.0.join(name)).unwrap())
+        }
+    }
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            // What a failed test leaves behind is in nobody's way.
+            drop(fs::remove_dir_all(&self.0));
+        }
+    }
+
+    #[test]
+    fn either_file_mends_the_other_whatever_became_of_it() {
+        let directory = Directory::new();
+        let made = block_on(find_or_make(&directory.disk(), false)).unwrap();
+        let sound = directory.bytes();
+        let text = sound[0].iter().take_while(|byte| **byte != 0).count();
+        for name in [IDENTITY, COPY] {
+            let path = directory.0.join(name);
+            let check = |what: &str| {
+                assert_eq!(block_on(read(&directory.disk())).unwrap(), Some(made), "{name} {what}");
+                assert_eq!(directory.start().unwrap(), made, "{name} {what}");
+                assert_eq!(directory.bytes(), sound, "{name} {what}");
+            };
+            fs::remove_file(&path).unwrap();
+            check("gone");
+            for cut in 0..text {
+                fs::write(&path, &sound[0][..cut]).unwrap();
+                check(&format!("cut to {cut}"));
+            }
+            for bit in 0..8 * text {
+                let mut bytes = sound[0].clone();
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                fs::write(&path, bytes).unwrap();
+                check(&format!("bit {bit}"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_of_former_times_is_read_and_copied() {
+        let directory = Directory::new();
+        let text = format!("{{\"format\":1,\"seed\":7,\"cells\":{CELL_COUNT}}}");
+        fs::write(directory.0.join(IDENTITY), text).unwrap();
+        assert_eq!(directory.start().unwrap().seed, 7);
+        let [first, second] = directory.bytes();
+        assert!(first == second && String::from_utf8(first).unwrap().contains("checksum"));
+        assert_eq!(directory.start().unwrap().seed, 7);
+    }
+
+    #[test]
+    fn without_both_files_a_directory_with_logs_is_refused_and_says_what_to_do() {
+        let directory = Directory::new();
+        assert!(matches!(directory.start(), Err(IdentityError::Missing)));
+        for name in [IDENTITY, COPY] {
+            fs::write(directory.0.join(name), "damage").unwrap();
+        }
+        let told = directory.start().unwrap_err().to_string();
+        assert!(told.contains("restore one of them from a backup"), "{told}");
+    }
+
+    #[test]
+    fn files_of_two_directories_are_not_guessed_about() {
+        let (directory, other) = (Directory::new(), Directory::new());
+        block_on(find_or_make(&directory.disk(), false)).unwrap();
+        block_on(find_or_make(&other.disk(), false)).unwrap();
+        fs::copy(other.0.join(COPY), directory.0.join(COPY)).unwrap();
+        assert!(matches!(directory.start(), Err(IdentityError::Contradiction)));
+    }
+}

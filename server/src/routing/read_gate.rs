@@ -1,0 +1,210 @@
+//! How many reads one core has in flight: a bounded number, so that reads cost bounded memory. More of
+//! them wait for their turn, a bounded number too.
+//!
+//! A read's permit stays taken until it has stopped on every core, also where its client is gone long
+//! before.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use futures::channel::oneshot;
+
+use crate::limits::READS_WAITING_MAX;
+use crate::message::ReadTicket;
+
+/// One core's reads: those in flight, and those that wait in the order in which they came.
+#[derive(Debug)]
+pub struct ReadGate {
+    max: usize,
+    in_flight: Cell<usize>,
+    waiting: RefCell<VecDeque<oneshot::Sender<Permit>>>,
+}
+
+/// As many reads wait as may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("as many reads wait for others to end as this node allows: try again later")]
+pub struct TooManyReads;
+
+/// A read in flight. Dropping it cancels the read on all cores.
+#[derive(Debug)]
+pub struct ReadInFlight {
+    lease: ReadLease,
+}
+
+/// What a read's requests to shards hold of it: its permit is given back after the last of them.
+#[derive(Debug, Clone)]
+pub struct ReadLease {
+    ticket: ReadTicket,
+    permit: Rc<Permit>,
+}
+
+/// The right to one read; given back when dropped.
+#[derive(Debug)]
+struct Permit {
+    gate: Rc<ReadGate>,
+}
+
+impl ReadGate {
+    /// A core's part of the node's reads, and no more than `max_here`. A core always has one.
+    pub fn new(reads_max: usize, cores: usize, max_here: usize) -> Rc<Self> {
+        let max = reads_max.div_ceil(cores).min(max_here).max(1);
+        Rc::new(Self { max, in_flight: Cell::default(), waiting: RefCell::default() })
+    }
+
+    /// Reads in flight, those that are stopping among them.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.get()
+    }
+
+    /// Reads that wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.borrow().iter().filter(|turn| !turn.is_canceled()).count()
+    }
+
+    /// Waits for its turn: no longer than its caller does.
+    pub async fn enter(self: &Rc<Self>) -> Result<ReadInFlight, TooManyReads> {
+        let permit = match self.in_flight.get() < self.max {
+            true => self.permit(),
+            // Only a gate that is gone calls no more.
+            false => self.queue()?.await.map_err(|oneshot::Canceled| TooManyReads)?,
+        };
+        Ok(ReadInFlight { lease: ReadLease { ticket: ReadTicket::issue(), permit: Rc::new(permit) } })
+    }
+
+    fn queue(&self) -> Result<oneshot::Receiver<Permit>, TooManyReads> {
+        let mut waiting = self.waiting.borrow_mut();
+        // Some waited as long as they could.
+        waiting.retain(|turn| !turn.is_canceled());
+        if waiting.len() >= READS_WAITING_MAX {
+            return Err(TooManyReads);
+        }
+        let (turn, called) = oneshot::channel();
+        waiting.push_back(turn);
+        Ok(called)
+    }
+
+    fn permit(self: &Rc<Self>) -> Permit {
+        self.in_flight.set(self.in_flight.get() + 1);
+        Permit { gate: Rc::clone(self) }
+    }
+
+    fn call_next(self: &Rc<Self>) {
+        while self.in_flight.get() < self.max {
+            let next = self.waiting.borrow_mut().pop_front();
+            let Some(turn) = next else { return };
+            if !turn.is_canceled() {
+                // Whoever leaves right now drops the permit, and so calls the next.
+                drop(turn.send(self.permit()));
+            }
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let in_flight = &self.gate.in_flight;
+        in_flight.set(in_flight.get() - 1);
+        self.gate.call_next();
+    }
+}
+
+impl ReadInFlight {
+    /// What its requests hold.
+    pub fn lease(&self) -> &ReadLease {
+        &self.lease
+    }
+}
+
+impl Drop for ReadInFlight {
+    fn drop(&mut self) {
+        self.lease.ticket.cancel();
+    }
+}
+
+impl ReadLease {
+    /// Names the read on every core.
+    pub fn ticket(&self) -> &ReadTicket {
+        &self.ticket
+    }
+
+    /// Whether other reads wait for this core's to end, or have waited since this was asked last for what this
+    /// one holds on a shard.
+    pub fn is_waited_for(&self) -> bool {
+        self.ticket.was_waited_for() || self.permit.gate.waiting() > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    fn gate() -> Rc<ReadGate> {
+        ReadGate::new(1, 1, usize::MAX)
+    }
+
+    #[test]
+    fn a_gate_deals_the_node_s_reads_out_and_leaves_each_core_one() {
+        let max = |reads_max, cores, max_here| ReadGate::new(reads_max, cores, max_here).max;
+        assert_eq!((max(10, 1, 99), max(10, 8, 99), max(1, 64, 99)), (10, 2, 1));
+        assert_eq!((max(10, 1, 3), max(10, 1, 0)), (3, 1));
+    }
+
+    #[test]
+    fn reads_beyond_the_limit_get_their_turns_in_order() {
+        let gate = gate();
+        let first = gate.enter().now_or_never().unwrap().unwrap();
+        let (mut second, mut third) = (Box::pin(gate.enter()), Box::pin(gate.enter()));
+        assert!((&mut second).now_or_never().is_none() && (&mut third).now_or_never().is_none());
+        assert_eq!((gate.in_flight(), gate.waiting()), (1, 2));
+        assert!(first.lease().is_waited_for());
+        drop(first);
+        assert!((&mut third).now_or_never().is_none());
+        drop(second.now_or_never().unwrap().unwrap());
+        drop(third.now_or_never().unwrap().unwrap());
+        assert_eq!((gate.in_flight(), gate.waiting()), (0, 0));
+    }
+
+    #[test]
+    fn a_read_that_stops_waiting_leaves_its_turn_to_the_next() {
+        let gate = gate();
+        let first = gate.enter().now_or_never().unwrap().unwrap();
+        let (mut leaving, mut called, mut last) =
+            (Box::pin(gate.enter()), Box::pin(gate.enter()), Box::pin(gate.enter()));
+        for waiting in [&mut leaving, &mut called, &mut last] {
+            assert!(waiting.now_or_never().is_none());
+        }
+        drop(leaving);
+        assert_eq!(gate.waiting(), 2);
+        drop(first);
+        // Its turn came, and it goes without having seen that.
+        drop(called);
+        assert!(last.now_or_never().unwrap().is_ok());
+    }
+
+    #[test]
+    fn a_read_that_is_dropped_is_cancelled_and_keeps_its_permit_until_its_last_request_has_ended() {
+        let gate = gate();
+        let read = gate.enter().now_or_never().unwrap().unwrap();
+        let request = read.lease().clone();
+        let mut next = Box::pin(gate.enter());
+        drop(read);
+        assert!(request.ticket().is_cancelled());
+        assert!((&mut next).now_or_never().is_none());
+        drop(request);
+        assert!(!next.now_or_never().unwrap().unwrap().lease().ticket().is_cancelled());
+    }
+
+    #[test]
+    fn a_bounded_number_of_reads_waits() {
+        let gate = gate();
+        let _first = gate.enter().now_or_never().unwrap().unwrap();
+        let mut waiting: Vec<_> = (0..READS_WAITING_MAX).map(|_| Box::pin(gate.enter())).collect();
+        assert!(waiting.iter_mut().all(|read| read.now_or_never().is_none()));
+        assert_eq!(gate.enter().now_or_never().unwrap().unwrap_err(), TooManyReads);
+        waiting.pop();
+        assert!(gate.enter().now_or_never().is_none());
+    }
+}

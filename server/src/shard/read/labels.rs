@@ -1,0 +1,295 @@
+//! Names and values of the series that match, sorted, and batches of their texts.
+//!
+//! What is kept are refs, four bytes each; texts are copied into a batch when it is made. A question
+//! about a range looks at chunks' times alone, and of a name or value only until one series has it.
+
+use roaring::RoaringBitmap;
+
+use crate::cell::SeriesRef;
+use crate::cell::series::LabelRef;
+use crate::message::{ReadError, Selection, TextBatch};
+use crate::shard::index::{Listed, Moment, NameRef, NamesListed, PairsListed};
+use crate::shard::read::cursors::{Cursor, Rows};
+use crate::shard::read::job::Job;
+use crate::shard::read::matching::{Answered, PLACES, Pairs, answered, pairs_of};
+use crate::shard::read::memory::Reservation;
+use crate::shard::read::sort::{sort_bytes, sort_in_slices};
+use crate::shard::{Host, Shard};
+
+/// Series that are looked at between two looks at the slice: some µs.
+const STEP: usize = 32;
+
+/// Texts that are copied between two looks at the slice: a value has 8 KiB at the most.
+const TEXTS_STEP: usize = 16;
+
+/// The names of the labels that the series of a selection have.
+pub(super) async fn find_names<H: Host>(
+    job: &Job<H>,
+    selection: &Selection,
+    moment: Moment,
+) -> Result<(Rows, Reservation), ReadError> {
+    let names_max = job.shard.borrow().index.name_count();
+    let mut reserved = job.reserve(3 * names_max * size_of::<NameRef>()).await?;
+    let mut names = all_names(job).await?;
+    if !selection.is_everything() {
+        let series = answered(job, &selection.matchers).await?;
+        let pairs = job.shard.borrow().index.pair_count() as u64;
+        names = match series.bitmap.len() <= pairs {
+            true => names_of_series(job, &series, selection).await?,
+            false => names_with_series(job, names, &series, selection, moment).await?,
+        };
+    }
+    let names = sort_in_slices(names, job, |a, b| {
+        let shard = job.shard.borrow();
+        shard.index.name_since(*a, moment).cmp(&shard.index.name_since(*b, moment))
+    });
+    let names = names.await?;
+    reserved.shrink_to(names.capacity() * size_of::<NameRef>());
+    Ok((Rows::Names(names), reserved))
+}
+
+pub(super) async fn all_names<H: Host>(job: &Job<H>) -> Result<Vec<NameRef>, ReadError> {
+    let mut listed = NamesListed::default();
+    while job.shard.borrow().index.list_names(PLACES, &mut listed) == Listed::Part {
+        job.yield_if_needed().await?;
+    }
+    Ok(listed.into_names())
+}
+
+/// Few series: their own labels are looked at.
+async fn names_of_series<H: Host>(
+    job: &Job<H>,
+    series: &Answered,
+    selection: &Selection,
+) -> Result<Vec<NameRef>, ReadError> {
+    let mut names = RoaringBitmap::new();
+    for (i, series) in series.bitmap.iter().map(SeriesRef).enumerate() {
+        {
+            let shard = job.shard.borrow();
+            if shard.overlaps(series, selection) {
+                names.extend(shard.store.labels(series).iter().map(|label| shard.index.name_of(*label).0));
+            }
+        }
+        if i % STEP == STEP - 1 {
+            job.yield_if_needed().await?;
+        }
+    }
+    Ok(names.iter().map(NameRef).collect())
+}
+
+/// Many series: one of each name is looked for.
+async fn names_with_series<H: Host>(
+    job: &Job<H>,
+    mut names: Vec<NameRef>,
+    series: &Answered,
+    selection: &Selection,
+    moment: Moment,
+) -> Result<Vec<NameRef>, ReadError> {
+    let mut kept = 0;
+    for at in 0..names.len() {
+        let text: Box<str> = job.shard.borrow().index.name(names[at]).into();
+        if has_series(job, &text, series, selection, moment).await? {
+            names[kept] = names[at];
+            kept += 1;
+        }
+    }
+    names.truncate(kept);
+    Ok(names)
+}
+
+/// Whether one of the series has the label and a sample in the range. Mostly the first pair tells.
+async fn has_series<H: Host>(
+    job: &Job<H>,
+    name: &str,
+    series: &Answered,
+    selection: &Selection,
+    moment: Moment,
+) -> Result<bool, ReadError> {
+    let mut listed = PairsListed::default();
+    loop {
+        let step = job.shard.borrow().index.list_pairs(name, STEP, &mut listed);
+        for pair in listed.take_pairs() {
+            if is_wanted(job, pair, series, selection, moment).await? {
+                return Ok(true);
+            }
+        }
+        if step == Listed::All {
+            return Ok(false);
+        }
+        job.yield_if_needed().await?;
+    }
+}
+
+/// The values that a label has in the series of a selection.
+pub(super) async fn find_values<H: Host>(
+    job: &Job<H>,
+    name: &str,
+    selection: &Selection,
+    moment: Moment,
+) -> Result<(Rows, Reservation), ReadError> {
+    let Pairs { pairs: values, mut reserved } = match selection.is_everything() {
+        true => pairs_of(job, name).await?,
+        false => {
+            let series = answered(job, &selection.matchers).await?;
+            let held = job.shard.borrow().index.value_count(name) as u64;
+            match series.bitmap.len() < held {
+                true => values_of_series(job, name, &series, selection).await?,
+                false => values_with_series(job, name, &series, selection, moment).await?,
+            }
+        }
+    };
+    job.grow(&mut reserved, sort_bytes::<LabelRef>(values.len())).await?;
+    let values = sort_in_slices(values, job, |a, b| job.shard.borrow().index.compare(&[*a], &[*b], moment));
+    let values = values.await?;
+    reserved.shrink_to(values.capacity() * size_of::<LabelRef>());
+    Ok((Rows::Values(values), reserved))
+}
+
+/// Few series: their own labels are looked at.
+async fn values_of_series<H: Host>(
+    job: &Job<H>,
+    name: &str,
+    series: &Answered,
+    selection: &Selection,
+) -> Result<Pairs, ReadError> {
+    // No series has a label twice.
+    let values_max = series.bitmap.len() as usize;
+    let reserved = job.reserve(2 * values_max * size_of::<LabelRef>()).await?;
+    let mut values = RoaringBitmap::new();
+    for (i, series) in series.bitmap.iter().map(SeriesRef).enumerate() {
+        {
+            let shard = job.shard.borrow();
+            if shard.overlaps(series, selection) {
+                let labels = shard.store.labels(series);
+                let own = labels.iter().find(|label| shard.index.text(**label).0 == name);
+                values.extend(own.map(|label| label.0));
+            }
+        }
+        if i % STEP == STEP - 1 {
+            job.yield_if_needed().await?;
+        }
+    }
+    let mut pairs = Vec::with_capacity(values.len() as usize);
+    for (i, value) in values.iter().enumerate() {
+        pairs.push(LabelRef(value));
+        if i % PLACES == PLACES - 1 {
+            job.yield_if_needed().await?;
+        }
+    }
+    Ok(Pairs { pairs, reserved })
+}
+
+/// Many series: one of each value is looked for.
+async fn values_with_series<H: Host>(
+    job: &Job<H>,
+    name: &str,
+    series: &Answered,
+    selection: &Selection,
+    moment: Moment,
+) -> Result<Pairs, ReadError> {
+    let Pairs { mut pairs, reserved } = pairs_of(job, name).await?;
+    let mut kept = 0;
+    for at in 0..pairs.len() {
+        if is_wanted(job, pairs[at], series, selection, moment).await? {
+            pairs[kept] = pairs[at];
+            kept += 1;
+        }
+    }
+    pairs.truncate(kept);
+    Ok(Pairs { pairs, reserved })
+}
+
+/// Whether one of the series has the pair and a sample in the range.
+async fn is_wanted<H: Host>(
+    job: &Job<H>,
+    pair: LabelRef,
+    series: &Answered,
+    selection: &Selection,
+    moment: Moment,
+) -> Result<bool, ReadError> {
+    let mut from = Some(0);
+    while let Some(first) = from {
+        let looked = {
+            let shard = job.shard.borrow();
+            match shard.index.value_since(pair, moment) {
+                Some(_) => shard.look_for_series(pair, first, series, selection),
+                None => Looked::Through,
+            }
+        };
+        // Also where the first look tells: there is another pair after this one.
+        job.yield_if_needed().await?;
+        from = match looked {
+            Looked::Found => return Ok(true),
+            Looked::Through => None,
+            Looked::UpTo(next) => Some(next),
+        };
+    }
+    Ok(false)
+}
+
+/// How far a pair's series were looked at.
+enum Looked {
+    Found,
+    /// Not up to this one, exclusive.
+    UpTo(u32),
+    Through,
+}
+
+impl Shard {
+    /// The name or value of a cursor's next row; `None`: it went.
+    fn next_text(&self, cursor: &Cursor) -> Option<&str> {
+        let Cursor { rows, next, moment, .. } = cursor;
+        match rows {
+            Rows::Names(names) => self.index.name_since(names[*next], *moment),
+            Rows::Values(pairs) => self.index.value_since(pairs[*next], *moment),
+            Rows::Series(_) => unreachable!("the cursor is one over texts"),
+        }
+    }
+
+    fn look_for_series(&self, pair: LabelRef, from: u32, series: &Answered, selection: &Selection) -> Looked {
+        let postings = self.index.postings(pair);
+        // Over the smaller of the two.
+        let (few, many) = match postings.len() < series.bitmap.len() {
+            true => (postings, &series.bitmap),
+            false => (&series.bitmap, postings),
+        };
+        let mut looked_at = 0;
+        for one in few.range(from..) {
+            if many.contains(one) && self.overlaps(SeriesRef(one), selection) {
+                return Looked::Found;
+            }
+            looked_at += 1;
+            if looked_at == STEP {
+                return one.checked_add(1).map_or(Looked::Through, Looked::UpTo);
+            }
+        }
+        Looked::Through
+    }
+}
+
+/// The next texts of a cursor, about `bytes` of them.
+pub(super) async fn next_batch<H: Host>(
+    job: &Job<H>,
+    cursor: &mut Cursor,
+    bytes: usize,
+) -> Result<TextBatch, ReadError> {
+    let mut batch = TextBatch::default();
+    let mut reserved = job.memory.nothing();
+    while !cursor.is_at_end() && batch.bytes() < bytes {
+        {
+            let shard = job.shard.borrow();
+            for _ in 0..TEXTS_STEP {
+                if cursor.is_at_end() || batch.bytes() >= bytes {
+                    break;
+                }
+                if let Some(text) = shard.next_text(cursor) {
+                    batch.push(text);
+                }
+                cursor.next += 1;
+            }
+        }
+        job.pay(&mut reserved, batch.bytes()).await?;
+        job.yield_if_needed().await?;
+    }
+    Ok(batch)
+}

@@ -1,0 +1,79 @@
+//! Sorting in slices, and what it takes.
+
+use std::cmp::Ordering;
+
+use crate::message::ReadError;
+use crate::shard::Host;
+use crate::shard::read::job::Job;
+
+/// Items that are compared between two looks at the slice: some 10 µs, or, of long texts that begin
+/// alike, a little more.
+const STEP: usize = 32;
+
+/// What sorting takes beside the items themselves, in bytes.
+pub(super) const fn sort_bytes<T>(items: usize) -> usize {
+    items * size_of::<T>()
+}
+
+/// A merge sort that gives way between steps. An item that comes before all others from some step on, because
+/// what is compared went, costs its own place alone.
+pub(super) async fn sort_in_slices<T: Copy, H: Host>(
+    mut items: Vec<T>,
+    job: &Job<H>,
+    compare: impl Fn(&T, &T) -> Ordering,
+) -> Result<Vec<T>, ReadError> {
+    for run in items.chunks_mut(STEP) {
+        run.sort_by(&compare);
+        job.yield_if_needed().await?;
+    }
+    let mut merged = Vec::with_capacity(if items.len() > STEP { items.len() } else { 0 });
+    let mut width = STEP;
+    while width < items.len() {
+        merged.clear();
+        for pair in items.chunks(2 * width) {
+            let (mut left, mut right) = pair.split_at(width.min(pair.len()));
+            while !(left.is_empty() && right.is_empty()) {
+                merge_step(&mut left, &mut right, &mut merged, &compare);
+                job.yield_if_needed().await?;
+            }
+        }
+        std::mem::swap(&mut items, &mut merged);
+        width *= 2;
+    }
+    Ok(items)
+}
+
+fn merge_step<'a, T: Copy>(
+    left: &mut &'a [T],
+    right: &mut &'a [T],
+    merged: &mut Vec<T>,
+    compare: &impl Fn(&T, &T) -> Ordering,
+) {
+    for _ in 0..STEP {
+        let from_left = match (left.first(), right.first()) {
+            (Some(l), Some(r)) => compare(l, r).is_le(),
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (None, None) => return,
+        };
+        let from = if from_left { &mut *left } else { &mut *right };
+        merged.extend(from.split_off_first().copied());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shard::read::job::tests::job;
+
+    #[test]
+    fn sorting_in_slices_is_sorting() {
+        for count in [0, 1, 31, 32, 33, 5000] {
+            let items: Vec<u32> = (0..count).map(|i: u32| i.wrapping_mul(2_654_435_761) % 1000).collect();
+            let mut expect = items.clone();
+            expect.sort_unstable();
+            let sorted = futures::executor::block_on(sort_in_slices(items, &job(), u32::cmp));
+            assert_eq!(sorted.unwrap(), expect);
+        }
+    }
+}

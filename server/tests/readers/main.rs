@@ -1,0 +1,178 @@
+//! Twenty clients in a closed loop on each reading endpoint in turn, beside paced writes of known series,
+//! on nodes with little memory: writes go on, in time, the node stays within its limit, and after the
+//! last reader has gone memory is back. Writes are acknowledged from memory: what is measured are the cores,
+//! and not a disk that other processes use as well.
+//!
+//! `READERS_STRICT=1` holds latencies to their ratio alone, on a machine that is quiet, and
+//! `READERS_SERIES=1000000` makes more series.
+
+#[path = "../harness/binary.rs"]
+mod binary;
+#[path = "../harness/mod.rs"]
+mod harness;
+mod writes;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use prost::Message;
+use silverback_proto::prometheus::label_matcher::Type;
+use silverback_proto::prometheus::{LabelMatcher, Query, ReadRequest};
+
+use binary::Binary;
+use harness::Kept;
+use writes::{Latencies, Writer, now_ms};
+
+const MIB: usize = 1 << 20;
+const CLIENTS: usize = 20;
+/// Each with a pod of its own: what a label's values cost.
+const SERIES: usize = 150_000;
+/// Some have the longest value that there is, too.
+const LONG_VALUES: usize = 1000;
+/// How long each endpoint is read.
+const READ_FOR: Duration = Duration::from_secs(3);
+/// How many times as long as alone a write may take.
+const RATIO_MAX: f64 = 3.0;
+/// What holds a core does so each time; a disk or a core that others hold for a moment doesn't.
+const TRIES: usize = 3;
+/// What other processes of a machine that is busy may add.
+const SLACK: Duration = Duration::from_secs(1);
+
+/// A request again and again.
+struct Endpoint {
+    name: &'static str,
+    method: &'static str,
+    path: String,
+    body: Vec<u8>,
+}
+
+fn endpoints() -> Vec<Endpoint> {
+    let get = |name, path: &str| Endpoint { name, method: "GET", path: path.to_owned(), body: Vec::new() };
+    let post = |name, kind| Endpoint {
+        name,
+        method: "POST",
+        path: "/api/v1/read".to_owned(),
+        body: remote_read(kind),
+    };
+    let start_s = now_ms() / 1000 - 7200;
+    vec![
+        get("names", "/api/v1/labels"),
+        get("names of a range", &format!("/api/v1/labels?start={start_s}")),
+        get("values", "/api/v1/label/pod/values"),
+        get("values of a range", &format!("/api/v1/label/pod/values?start={start_s}")),
+        get("values, searched", "/api/v1/label/pod/values?match[]=%7Bpod=~%22.*[13579].*2.*%22%7D"),
+        get("long values", "/api/v1/label/note/values"),
+        get("long values, searched", "/api/v1/series?match[]=%7Bnote=~%22(.*a.%7B9%7Db)%2B.*z%22%7D"),
+        get("series", "/api/v1/series?match[]=%7Bpod!=%22%22%7D"),
+        get("export", "/api/v1/export?match[]=%7Bpod!=%22%22%7D"),
+        get("status", "/api/v1/status/tsdb?limit=10000"),
+        post("chunks", 1),
+        post("samples", 0),
+    ]
+}
+
+fn remote_read(kind: i32) -> Vec<u8> {
+    let all = LabelMatcher { r#type: Type::Neq as i32, name: "pod".to_owned(), value: String::new() };
+    let query = Query { end_timestamp_ms: i64::MAX, matchers: vec![all], ..Query::default() };
+    let request = ReadRequest { queries: vec![query], accepted_response_types: vec![kind] };
+    snap::raw::Encoder::new().compress_vec(&request.encode_to_vec()).unwrap()
+}
+
+/// Reads until it is told to stop; how many answers were whole, and how many refused.
+fn read_on(node: &Binary, endpoint: &Endpoint, stop: &AtomicBool, answered: &[AtomicUsize; 2]) {
+    let mut connection = node.keep();
+    while !stop.load(Ordering::Relaxed) {
+        let Endpoint { method, path, body, .. } = endpoint;
+        let answer = connection.ask(method, path, &[], body);
+        let is_refused = match answer.status {
+            200 => answer.is_cut,
+            429 | 503 => true,
+            // All samples may be too many for one message, and ten thousand long values for one list.
+            400 if ["samples", "status"].contains(&endpoint.name) => true,
+            status => panic!("{}: {status}: {}", endpoint.name, answer.text()),
+        };
+        answered[usize::from(is_refused)].fetch_add(1, Ordering::Relaxed);
+        if is_refused {
+            std::thread::sleep(Duration::from_millis(20));
+            connection = node.keep();
+        }
+    }
+}
+
+/// Has the clients stop when it goes, by a panic too.
+struct Stopping<'a>(&'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The latencies of writes beside twenty clients.
+fn beside(node: &Binary, writer: &mut Writer, endpoint: &Endpoint) -> Latencies {
+    let (stop, answered) = (AtomicBool::new(false), [const { AtomicUsize::new(0) }; 2]);
+    std::thread::scope(|scope| {
+        let stopping = Stopping(&stop);
+        for _ in 0..CLIENTS {
+            scope.spawn(|| read_on(node, endpoint, &stop, &answered));
+        }
+        let latencies = writer.write_for(READ_FOR);
+        drop(stopping);
+        let [whole, refused] = answered.each_ref().map(|count| count.load(Ordering::Relaxed));
+        println!("{}: {latencies}; {whole} answers, {refused} refused", endpoint.name);
+        latencies
+    })
+}
+
+fn wait_for(what: &str, limit: Duration, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < limit, "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// One after the other: each is to have the machine.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn check(limit_mib: usize) {
+    let _alone = ALONE.lock();
+    let node =
+        Binary::start(&["--ack", "memory", "--shards", "2", "--memory-limit", &format!("{limit_mib}MiB")]);
+    let series = std::env::var("READERS_SERIES").map_or(SERIES, |text| text.parse().expect("a number"));
+    writes::preload(&node, series, LONG_VALUES);
+    let mut writer = Writer::new(&node);
+    writer.write_for(Duration::from_secs(1));
+    let alone = writer.write_for(2 * READ_FOR);
+    println!("alone: {alone}");
+    let before = node.resident_bytes();
+    let is_strict = std::env::var_os("READERS_STRICT").is_some();
+    let allowed = alone.p99.mul_f64(RATIO_MAX) + if is_strict { Duration::ZERO } else { SLACK };
+    let tries = if is_strict { 1 } else { TRIES };
+    for endpoint in endpoints() {
+        let mut measured = (0..tries).map(|_| beside(&node, &mut writer, &endpoint));
+        let is_held = measured.all(|beside| beside.p99 > allowed);
+        assert!(!is_held, "{}: {tries} times above {allowed:?}; alone: {alone}", endpoint.name);
+    }
+    assert!(node.peak_bytes() < limit_mib * MIB, "{} MiB resident", node.peak_bytes() / MIB);
+    wait_for("reads stay in flight", Duration::from_secs(10), || reads_in_flight(&mut node.keep()) == 0.0);
+    let most = before + limit_mib * MIB / 16;
+    wait_for("memory of reads isn't given back", Duration::from_secs(20), || node.resident_bytes() < most);
+}
+
+fn reads_in_flight(connection: &mut Kept) -> f64 {
+    let metrics = connection.ask("GET", "/metrics", &[], b"").text();
+    let counts = metrics.lines().filter(|line| line.starts_with("silverback_reads_in_flight{"));
+    counts.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+}
+
+#[test]
+fn twenty_readers_of_each_endpoint_stop_no_write_at_512_mib() {
+    check(512);
+}
+
+#[test]
+fn twenty_readers_of_each_endpoint_stop_no_write_at_1_gib() {
+    check(1024);
+}

@@ -7,6 +7,8 @@
 
 /// Pages by the largest block that they are for. What is larger is a page of its own.
 const PAGES: [(usize, usize); 3] = [(64 << 10, 10 << 10), (512 << 10, 84 << 10), (4 << 20, 512 << 10)];
+/// A larger block has a page of its own.
+const LARGEST_OF_MANY_BYTES: usize = PAGES[PAGES.len() - 1].1;
 /// What a page keeps of itself for its own books.
 const PAGE_HEADER_BYTES: usize = 256;
 /// Pages are made of these.
@@ -42,6 +44,13 @@ pub const fn array_bytes<T>(count: usize) -> usize {
 #[inline]
 pub fn vec_bytes<T>(vec: &Vec<T>) -> usize {
     array_bytes::<T>(vec.capacity())
+}
+
+/// Has the allocator give back what it has kept for a second and nobody has asked for. It looks for that
+/// only where a whole page is freed: where nothing is, what reads took would stay resident. So a page that
+/// no memory stands behind is taken and freed.
+pub fn give_back() {
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGEST_OF_MANY_BYTES + 1)));
 }
 
 /// A block with its part of what its page can't use.

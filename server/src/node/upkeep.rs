@@ -1,11 +1,12 @@
-//! What each core does from time to time: retention, rates of load, memory ahead of what is sent, and
-//! checkpoints when they are due.
+//! What each core does from time to time: retention, rates of load, memory ahead of what is sent and back to
+//! the system, and checkpoints when they are due.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use crate::api::core::Core;
+use crate::cell::heap;
 use crate::disk::Disk;
 use crate::host::Host;
 use crate::node::host::ExecutorHost;
@@ -68,6 +69,7 @@ async fn look_each_second(core: Rc<Core>, shard: Rc<RefCell<Shard>>, reads: Rc<R
         shard.borrow_mut().meter_loads(time);
         reads.prune();
         maintenance::make_memory_ahead(&shard, &host).await;
+        heap::give_back();
         sleep(LOOK_INTERVAL).await;
     }
 }

@@ -19,6 +19,7 @@ servers_usage() {
 contestants, as far as they are found:
        silverback            target/release/silverback           (SILVERBACK=PATH for another)
        silverback-contender  target/release/silverback-contender (CONTENDER=PATH for another)
+       silverback-former     only by FORMER=PATH, a build of another commit
        victoria-metrics      in the path                         (VICTORIA_METRICS=PATH for another)
        prometheus            in the path                         (PROMETHEUS=PATH for another)
        prometheus-current    only by PROMETHEUS_CURRENT=PATH, a release that speaks remote write 2.0
@@ -57,7 +58,7 @@ launch_server() {
     mkdir -p "$data"
     : >"$scratch/empty.yml"
     case $name in
-        silverback) arguments=(--listen "127.0.0.1:$port" --data-dir "$data" --no-self-scrape) ;;
+        silverback | silverback-former) arguments=(--listen "127.0.0.1:$port" --data-dir "$data" --no-self-scrape) ;;
         silverback-memory)
             arguments=(--listen "127.0.0.1:$port" --data-dir "$data" --no-self-scrape --ack memory)
             ;;

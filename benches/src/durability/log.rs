@@ -9,6 +9,7 @@ use futures::executor::block_on;
 use serde::{Deserialize, Serialize};
 use silverback::disk::blocking::BlockingDisk;
 use silverback::disk::{Disk, DiskError, File};
+use silverback::model::ShardId;
 use silverback::node::identity::{self, IdentityError};
 use silverback::wal::frame::FrameKey;
 use silverback::wal::layout;
@@ -128,7 +129,8 @@ async fn count_segments(data_dir: &Path) -> Result<(Volume, Volume), LogError> {
     let generation = layout::newest(&disk).await?.ok_or_else(no_log)?;
     let mut volumes = (Volume::default(), Volume::default());
     for shard in 0..generation.shards {
-        let place = LogPlace { disk: disk.clone(), dir: generation.log_dir(shard).into(), seed };
+        let (dir, id) = (generation.log_dir(shard).into(), ShardId(shard as u16));
+        let place = LogPlace { disk: disk.clone(), dir, seed, shard: id };
         for seq in place.files().await?.segments {
             count_segment(&place, seq, &mut volumes).await?;
         }

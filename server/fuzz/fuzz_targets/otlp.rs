@@ -7,6 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use prost::Message;
 use silverback::api::otlp::{NO_POINT, Translation, translate};
 use silverback::api::remote_write::{MalformedCause, Rejection, SeriesSink};
+use silverback::config::OtlpDelta;
 use silverback::message::{Definitions, LabelSpan};
 use silverback::model::{Sample, SeriesId, SeriesIdHasher};
 use silverback_proto::otlp::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -32,7 +33,8 @@ impl SeriesSink for Series {
 
 fuzz_target!(|bytes: &[u8]| {
     let (hasher, mut series) = (SeriesIdHasher::new(1, ""), Series::default());
-    let translated = block_on(translate(bytes, &hasher, &mut series, async |_: &Series, _| Ok(())));
+    let translated =
+        block_on(translate(bytes, OtlpDelta::Cumulative, &hasher, &mut series, async |_: &Series, _| Ok(())));
     let expected = ExportMetricsServiceRequest::decode(bytes);
     match (translated, expected) {
         (Ok(translation), Ok(request)) => {

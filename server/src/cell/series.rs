@@ -231,7 +231,8 @@ impl SeriesStore {
         }
     }
 
-    fn sample_at(&self, at: SeriesRef, timestamp_ms: i64) -> Option<Sample> {
+    /// The sample of a series at a time, in ms.
+    pub fn sample_at(&self, at: SeriesRef, timestamp_ms: i64) -> Option<Sample> {
         let sealed = &self.histories.get(at.0).sealed;
         let place = sealed.partition_point(|c| c.max_timestamp_ms() < timestamp_ms);
         let find = |chunk: &SealedChunk| {
@@ -334,7 +335,12 @@ impl SeriesStore {
 
     /// The timestamp of a series' newest sample, in ms.
     pub fn newest_ms(&self, at: SeriesRef) -> i64 {
-        self.series.get(at.0).chunk.last().timestamp_ms
+        self.newest(at).timestamp_ms
+    }
+
+    /// The newest sample of a series.
+    pub fn newest(&self, at: SeriesRef) -> Sample {
+        self.series.get(at.0).chunk.last()
     }
 
     /// The labels of a series, in the order of their names.

@@ -52,6 +52,8 @@ pub struct Config {
     pub allowed_hosts: AllowedHosts,
     /// When a write is acknowledged.
     pub ack: AckMode,
+    /// What becomes of OTLP's delta temporality.
+    pub otlp_delta: OtlpDelta,
     /// What a damaged log does to a start.
     pub wal_recovery: WalRecovery,
     /// A segment of a shard's log.
@@ -137,6 +139,15 @@ pub enum WalRecovery {
     Salvage,
 }
 
+/// What becomes of OTLP's data points that tell what came since the last ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OtlpDelta {
+    /// They are added up, series by series.
+    Cumulative,
+    /// They are refused.
+    Refuse,
+}
+
 /// How much memory a node may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryLimit {
@@ -168,6 +179,7 @@ impl Default for Config {
             admin_api: AdminAccess::ReadOnly,
             allowed_hosts: AllowedHosts::default(),
             ack: AckMode::Durable,
+            otlp_delta: OtlpDelta::Cumulative,
             wal_recovery: WalRecovery::Strict,
             wal_segment_bytes: 16 << 20,
             checkpoint_bytes: 64 << 20,

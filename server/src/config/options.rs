@@ -12,7 +12,7 @@ use tracing_subscriber::EnvFilter;
 use super::fault::Problem;
 use super::value::{DAY, HOUR, SECOND, count, duration, show_count, show_duration, show_size, size};
 use super::{
-    AckMode, AdminAccess, AllowedHosts, Config, LogFormat, MemoryLimit, RebalanceMode, ShardCount,
+    AckMode, AdminAccess, AllowedHosts, Config, LogFormat, MemoryLimit, OtlpDelta, RebalanceMode, ShardCount,
     WalRecovery,
 };
 use crate::limits::memory::AUTO_LIMIT_PERCENT;
@@ -126,6 +126,15 @@ pub(super) static OPTIONS: &[ConfigOption] = &[
                localhost are always allowed. `*.example.com`: every name below it. `*`: every name",
         set: Set::Many(|config, texts| AllowedHosts::parse(texts).map(|hosts| config.allowed_hosts = hosts)),
         show: |config| Shown::Many(config.allowed_hosts.show()),
+    },
+    ConfigOption {
+        name: "otlp-delta",
+        value_name: "MODE",
+        heading: NODE,
+        help: "What becomes of OTLP's delta temporality. `cumulative`: each data point is added to the newest sample \
+               of its series. `refuse`: it is refused",
+        set: Set::One(|config, text| set_otlp_delta(text).map(|delta| config.otlp_delta = delta)),
+        show: |config| Shown::One(show_otlp_delta(config.otlp_delta).to_owned()),
     },
     ConfigOption {
         name: "rebalance",
@@ -422,6 +431,21 @@ fn show_rebalance(mode: RebalanceMode) -> &'static str {
     match mode {
         RebalanceMode::On => "on",
         RebalanceMode::Off => "off",
+    }
+}
+
+fn set_otlp_delta(text: &str) -> Result<OtlpDelta, Problem> {
+    match text {
+        "cumulative" => Ok(OtlpDelta::Cumulative),
+        "refuse" => Ok(OtlpDelta::Refuse),
+        _ => Err(Problem::new(format!("{text:?} is no way to take deltas"), "allowed: cumulative, refuse")),
+    }
+}
+
+fn show_otlp_delta(delta: OtlpDelta) -> &'static str {
+    match delta {
+        OtlpDelta::Cumulative => "cumulative",
+        OtlpDelta::Refuse => "refuse",
     }
 }
 

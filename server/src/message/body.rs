@@ -88,6 +88,11 @@ pub enum LabelSource {
 
 impl LabelSpan {
     const LEN_BITS: u32 = 30;
+    /// Of a definition's ref.
+    const DELTA_BIT: u32 = 1 << (Self::LEN_BITS - 1);
+
+    /// The highest ref of a stream's series.
+    pub const REF_MAX: u32 = Self::DELTA_BIT - 1;
 
     /// Of nothing.
     pub const NOWHERE: Self = Self { offset: 0, len: 0 };
@@ -102,15 +107,29 @@ impl LabelSpan {
         Self { offset: offset as u32, len: (source as u32) << Self::LEN_BITS | len as u32 }
     }
 
-    /// A series by the number of its definition and its ref on the stream; both below 2^30.
+    /// A series by the number of its definition, below 2^30, and its ref on the stream.
     #[inline]
     pub fn of_definition(number: u32, stream_ref: u32) -> Self {
+        debug_assert!(stream_ref <= Self::REF_MAX);
         Self::new(LabelSource::Definition, number as usize, stream_ref as usize)
+    }
+
+    /// The same of one whose samples are what came since the last one: its owner adds them up.
+    pub fn of_deltas(number: u32, stream_ref: u32) -> Self {
+        let Self { offset, len } = Self::of_definition(number, stream_ref);
+        Self { offset, len: len | Self::DELTA_BIT }
+    }
+
+    /// Whether the series' samples are to be added up.
+    #[inline]
+    pub fn is_deltas(self) -> bool {
+        const DELTAS: u32 = (LabelSource::Definition as u32) << LabelSpan::LEN_BITS | LabelSpan::DELTA_BIT;
+        self.len & !Self::REF_MAX == DELTAS
     }
 
     /// The ref of a stream's series.
     pub fn stream_ref(self) -> Option<u32> {
-        (self.source() == LabelSource::Definition).then_some(self.len & ((1 << Self::LEN_BITS) - 1))
+        (self.source() == LabelSource::Definition).then_some(self.len & Self::REF_MAX)
     }
 
     /// What it points into.

@@ -118,7 +118,7 @@ impl RefusedReason {
             Self::BadSymbolRef => "label reference outside the symbol table",
             Self::BadSeriesShape => "series needs samples or histograms, and not both",
             Self::NativeHistogram => "native histograms are not stored",
-            Self::DeltaTemporality => "delta temporality is not supported: use cumulative",
+            Self::DeltaTemporality => "delta temporality is refused (--otlp-delta): use cumulative",
             Self::NoTemporality => "aggregation temporality is missing: use cumulative",
             Self::NoValue => "data point without a value",
             Self::BadBuckets => "bounds must ascend, with one bucket more than bounds",

@@ -127,7 +127,7 @@ impl Recovery<'_> {
     }
 
     async fn replay_own(&self, disk: &DirectDisk, own: Generation) -> Result<Replayed, RecoveryError> {
-        let place = self.log_place(disk, own.log_dir(self.index));
+        let place = self.log_place(disk, own, self.index);
         let mut restorer = Restorer::new(Rc::clone(&self.shard), Refs::Kept, |_| true);
         let recovery = self.config.wal_recovery;
         let replayed = replay(&place, recovery, &self.host, self.progress, &mut restorer).await?;
@@ -154,7 +154,7 @@ impl Recovery<'_> {
         let owners = self.former_owners(disk, from, to).await?;
         let table = RoutingTable::even(to.shards);
         for former in 0..from.shards {
-            let place = self.log_place(disk, from.log_dir(former));
+            let place = self.log_place(disk, from, former);
             let (here, there) = (self.own_shard(), ShardId(former as u16));
             let owns = |cell| table.owner(cell) == here && owners.owner(cell) == there;
             let refs = Refs::Renumbered(Vec::new());
@@ -195,7 +195,7 @@ impl Recovery<'_> {
     ) -> Result<RoutingTable, RecoveryError> {
         let mut claims = Vec::new();
         for former in (self.index..from.shards).step_by(to.shards) {
-            let place = self.log_place(disk, from.log_dir(former));
+            let place = self.log_place(disk, from, former);
             let mut of_log = Claims::default();
             let recovery = self.config.wal_recovery;
             replay(&place, recovery, &self.host, self.progress, &mut of_log).await?;
@@ -247,8 +247,9 @@ impl Recovery<'_> {
         }
     }
 
-    fn log_place(&self, disk: &DirectDisk, dir: String) -> LogPlace<DirectDisk> {
-        LogPlace { disk: disk.clone(), dir: dir.into(), seed: self.seed }
+    fn log_place(&self, disk: &DirectDisk, of: Generation, shard: usize) -> LogPlace<DirectDisk> {
+        let dir = of.log_dir(shard).into();
+        LogPlace { disk: disk.clone(), dir, seed: self.seed, shard: ShardId(shard as u16) }
     }
 
     fn segment_place(&self, disk: &DirectDisk, dir: String) -> SegmentPlace<DirectDisk> {

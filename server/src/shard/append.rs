@@ -155,11 +155,12 @@ impl Shard {
         let mut series = candidate.filter(|s| self.store.id(*s) == entry.id).or_else(|| self.find(entry.id));
         let mut refused = None;
         for sample in samples {
+            let summed = if entry.labels.is_deltas() { &self.summed(series, *sample) } else { sample };
             let result = match (bounds.check(*sample), series) {
                 (Err(reason), _) => Err(reason),
-                (Ok(()), Some(known)) => self.append_sample(known, *sample, journal),
+                (Ok(()), Some(known)) => self.append_sample(known, *summed, journal),
                 (Ok(()), None) => {
-                    self.create_series(body, entry, *sample, journal).map(|made| series = Some(made))
+                    self.create_series(body, entry, *summed, journal).map(|made| series = Some(made))
                 }
             };
             match result {
@@ -180,6 +181,19 @@ impl Shard {
         self.cells[usize::from(cell.0)].samples += samples.len() as u64;
         if let (Some(departure), Some(series)) = (&mut self.departure, series) {
             departure.touch(cell, series);
+        }
+    }
+
+    /// What a series has come to with what came since its newest sample: all that is to be known of it is
+    /// stored already. What was stored before, for a sender that sends it again.
+    #[cold]
+    fn summed(&self, series: Option<SeriesRef>, delta: Sample) -> Sample {
+        let Some(newest) = series.map(|series| self.store.newest(series)) else { return delta };
+        match delta.timestamp_ms > newest.timestamp_ms {
+            // A gap of either: the sum begins anew, as a counter does that was reset.
+            true if newest.value.is_nan() || delta.value.is_nan() => delta,
+            true => Sample::new(delta.timestamp_ms, newest.value + delta.value),
+            false => series.and_then(|at| self.store.sample_at(at, delta.timestamp_ms)).unwrap_or(delta),
         }
     }
 

@@ -76,6 +76,9 @@ pub enum HeaderError {
     /// It is of another data directory.
     #[error("it was written by another node")]
     OtherNode,
+    /// It is of another shard's log: directories were swapped, or a file was moved.
+    #[error("it is of shard {0}'s log: put it back where it was")]
+    OtherShard(u16),
     /// Its checksum doesn't match, or no writer would write it.
     #[error("its header is damaged")]
     Damaged,

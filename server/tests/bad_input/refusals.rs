@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use silverback::api::remote_write::Version;
+use silverback::config::OtlpDelta;
 
 use crate::bystander::now_ms;
 use crate::harness::{Answer, Node};
@@ -98,7 +99,7 @@ fn requests_that_are_refused_whole_are_told_too() {
 
 #[test]
 fn data_points_of_otlp_stand_under_their_service() {
-    let node = Node::start(1);
+    let node = Node::start_with(1, |config| config.otlp_delta = OtlpDelta::Refuse);
     let delta = json!({"resourceMetrics": [{
         "resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "shop"}}]},
         "scopeMetrics": [{"metrics": [{"name": "orders", "sum": {
@@ -109,7 +110,7 @@ fn data_points_of_otlp_stand_under_their_service() {
     let answer =
         node.post("/v1/metrics", &[("content-type", "application/json")], delta.to_string().as_bytes());
     assert_eq!(answer.status, 200);
-    let words = "metric \"orders\": delta temporality is not supported: use cumulative";
+    let words = "metric \"orders\": delta temporality is refused (--otlp-delta): use cumulative";
     let told = kind(&node, "delta_temporality");
     assert_eq!(told, expect("shop", "delta_temporality", "samples", 1, words));
 }

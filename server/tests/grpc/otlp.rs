@@ -4,6 +4,7 @@ use std::io::Write;
 
 use prost::Message;
 use serde_json::{Value, json};
+use silverback::config::{Config, OtlpDelta};
 use silverback_proto::otlp::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
 use silverback_proto::otlp::collector::metrics::v1::{
     ExportMetricsPartialSuccess, ExportMetricsServiceRequest, ExportMetricsServiceResponse,
@@ -161,9 +162,52 @@ fn protobuf_is_stored_compressed_and_not_under_both_paths() {
     assert_eq!(response(&node.post(PATH, &[PROTOBUF, ("content-encoding", "gzip")], &members)), None);
 }
 
+fn refuse_deltas(config: &mut Config) {
+    config.otlp_delta = OtlpDelta::Refuse;
+}
+
+/// What came since the last report, at one time: a counter and a histogram.
+fn deltas(ms: i64, orders: f64, buckets: [u64; 2]) -> Vec<u8> {
+    let sum = json!({"asDouble": orders, "timeUnixNano": nanos(ms)});
+    let histogram = json!({
+        "count": (buckets[0] + buckets[1]).to_string(), "sum": 0.5, "timeUnixNano": nanos(ms),
+        "bucketCounts": buckets.map(|count| count.to_string()), "explicitBounds": [1],
+    });
+    let metrics = json!([
+        {"name": "orders", "sum": {"dataPoints": [sum], "aggregationTemporality": 1, "isMonotonic": true}},
+        {"name": "took", "histogram": {"dataPoints": [histogram], "aggregationTemporality": 1}},
+    ]);
+    protobuf(&request(metrics)).encode_to_vec()
+}
+
+#[test]
+fn delta_temporality_is_added_up_and_what_is_sent_again_is_added_once() {
+    let (node, ms) = (Node::start(2), start_ms());
+    let send = |body: &[u8]| response(&node.post(PATH, &[PROTOBUF], body));
+    let requests = [deltas(ms, 3.0, [1, 0]), deltas(ms + 1000, 4.0, [2, 5]), deltas(ms + 2000, 0.5, [0, 1])];
+    for request in &requests {
+        assert_eq!(send(request), None);
+        assert_eq!(send(request), None, "the same again");
+    }
+    assert_eq!(send(&requests[0]), None, "older than the newest, and stored");
+    let stored = |selector: &str| {
+        let answer = node.get(&format!("/api/v1/export?match[]={selector}"));
+        let line = answer.json();
+        (line["timestamps"].clone(), line["values"].clone())
+    };
+    let times = json!([ms, ms + 1000, ms + 2000]);
+    assert_eq!(stored("orders_total"), (times.clone(), json!([3.0, 7.0, 7.5])));
+    assert_eq!(stored("took_count"), (times.clone(), json!([1.0, 8.0, 9.0])));
+    assert_eq!(stored("took_sum"), (times.clone(), json!([0.5, 1.0, 1.5])));
+    assert_eq!(stored("took_bucket%7Ble=%221%22%7D"), (times.clone(), json!([1.0, 3.0, 3.0])));
+    assert_eq!(stored("took_bucket%7Ble=%22%2BInf%22%7D"), (times, json!([1.0, 8.0, 9.0])));
+    let late = send(&deltas(ms + 500, 1.0, [0, 0])).unwrap();
+    assert!(late.error_message.contains("out of order"), "{}", late.error_message);
+}
+
 #[tokio::test]
 async fn grpc_stores_the_same() {
-    let (node, ms) = (Node::start(2), start_ms());
+    let (node, ms) = (Node::start_with(2, refuse_deltas), start_ms());
     let mut client = MetricsServiceClient::with_origin(Channel::open(&node).await, origin(&node))
         .send_compressed(tonic::codec::CompressionEncoding::Gzip);
     let answer = client.export(protobuf(&request(of_all_kinds(ms)))).await.unwrap().into_inner();
@@ -223,7 +267,7 @@ fn another_kind_of_request_is_refused() {
 
 #[test]
 fn what_is_refused_is_counted_by_data_points_and_the_rest_is_stored() {
-    let (node, ms) = (Node::start(3), start_ms());
+    let (node, ms) = (Node::start_with(3, refuse_deltas), start_ms());
     let point = json!({"asDouble": 1.0, "timeUnixNano": nanos(ms)});
     let old =
         json!({"count": "2", "bucketCounts": ["1", "1"], "explicitBounds": [1], "timeUnixNano": "1000000"});
@@ -241,7 +285,7 @@ fn what_is_refused_is_counted_by_data_points_and_the_rest_is_stored() {
     let words = partial["errorMessage"].as_str().unwrap();
     for expect in [
         "6 of 7 data points refused",
-        "delta temporality is not supported: use cumulative (2)",
+        "delta temporality is refused (--otlp-delta): use cumulative (2)",
         "native histograms are not stored (1)",
         "sample is older than the retention (1)",
         "metric \"delta\"",

@@ -128,7 +128,7 @@ impl<D: Defect> Durable<D> {
         let (shard, log) =
             (Rc::new(RefCell::new(Shard::new(ShardId(0), usize::MAX))), DiskLog::new(D::ACK, Arc::default()));
         let dir: Rc<str> = generation.log_dir(0).into();
-        let place = LogPlace { disk: disk.clone(), dir: Rc::clone(&dir), seed: NODE_SEED };
+        let place = LogPlace { disk: disk.clone(), dir: Rc::clone(&dir), seed: NODE_SEED, shard: ShardId(0) };
         let mut restorer = Restorer::new(Rc::clone(&shard), Refs::Kept, |_| true);
         let recovery = match recovery {
             Recovery::Strict => WalRecovery::Strict,

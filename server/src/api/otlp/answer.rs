@@ -101,8 +101,8 @@ mod tests {
         refused
             .refuse(RefusedReason::DeltaTemporality, 2, "", || ("metric \"a\":".to_owned(), String::new()));
         let words = "3 of 9 data points refused: sample is older than the retention (1), \
-                     delta temporality is not supported: use cumulative (2); \
-                     first: metric \"a\": delta temporality is not supported: use cumulative";
+                     delta temporality is refused (--otlp-delta): use cumulative (2); \
+                     first: metric \"a\": delta temporality is refused (--otlp-delta): use cumulative";
         check(refused, by_ref(&[(1, RefusedReason::TooOld)]), Some((3, words)));
     }
 }

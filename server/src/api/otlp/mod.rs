@@ -54,7 +54,8 @@ pub async fn write(
         reactor_polled().await;
         Ok(())
     };
-    let translation = translate(bytes, &core.hasher, &mut split, between_slices).await?;
+    let translation =
+        translate(bytes, core.config.otlp_delta, &core.hasher, &mut split, between_slices).await?;
     core.count(|counts| {
         counts.refused.merge(&translation.refused.counts);
         counts.exemplars_ignored += translation.exemplars;

@@ -16,6 +16,7 @@ use super::samples::{Point, PointSample, read_histogram, read_number, read_summa
 use super::target::Target;
 use crate::api::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::remote_write::{MalformedBody, MalformedCause, Rejection, SeriesSink};
+use crate::config::OtlpDelta;
 use crate::limits::{LABEL_VALUE_BYTES_MAX, OTLP_POINT_BYTES_MAX, REQUEST_SAMPLES_MAX};
 use crate::message::{DefinitionBlock, LabelSpan, Refusals};
 use crate::model::{RefusedReason, Sample, SeriesIdHasher};
@@ -43,7 +44,7 @@ const NAME_BYTES_MAX: usize = 4 * LABEL_VALUE_BYTES_MAX;
 const EXCERPT_BYTES: usize = 256;
 
 /// The ref of `target_info`, which is no data point.
-pub const NO_POINT: u32 = LabelSpan::OFFSET_MAX as u32;
+pub const NO_POINT: u32 = LabelSpan::REF_MAX;
 
 /// A request that is translated.
 #[derive(Debug, Default)]
@@ -62,13 +63,14 @@ pub struct Translation {
 /// data point. `pause` is called between slices with the sink and the bytes of the label sets so far.
 pub async fn translate<S: SeriesSink>(
     bytes: &[u8],
+    delta: OtlpDelta,
     hasher: &SeriesIdHasher,
     sink: &mut S,
     pause: impl AsyncFnMut(&S, usize) -> Result<(), Rejection>,
 ) -> Result<Translation, Rejection> {
     let (translation, sets) = (Translation::default(), LabelSets::default());
     let pacer = Pacer { pause, began: now(), steps_left: SLICE_STEPS, fields_left: STEP_FIELDS };
-    let mut translator = Translator { hasher, sink, pacer, sets, translation, samples: 0 };
+    let mut translator = Translator { delta, hasher, sink, pacer, sets, translation, samples: 0 };
     let mut request = Reader::new(bytes, 0);
     while let Some(resource) = translator.next(&mut request, RESOURCE_METRICS).await? {
         translator.resource(resource).await?;
@@ -112,9 +114,12 @@ struct Metric<'a> {
     /// As Prometheus has it; or why none of its data points is stored.
     name: Result<String, RefusedReason>,
     kind: Kind,
+    /// Its data points tell what came since the last ones.
+    is_delta: bool,
 }
 
 struct Translator<'a, S, P> {
+    delta: OtlpDelta,
     hasher: &'a SeriesIdHasher,
     sink: &'a mut S,
     pacer: Pacer<P>,
@@ -226,7 +231,8 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
             self.pass_over().await?;
         }
         let Some((kind, data)) = data else { return Ok(None) };
-        let named = self.read_shape(kind, data).await?;
+        let shape = self.read_shape(kind, data).await?;
+        let (named, is_delta) = (shape.map(|shape| shape.named), shape.is_ok_and(|shape| shape.is_delta));
         let name_of = |named| match metric_name(name, unit, named) {
             // The longest suffix is `_bucket`.
             Some(name) if name.len() + 7 > LABEL_VALUE_BYTES_MAX => Err(RefusedReason::LabelTooLong),
@@ -236,14 +242,14 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
         // To make a name takes time and memory by its length; so long a one becomes none.
         let is_long = name.len().max(unit.len()) > NAME_BYTES_MAX;
         let made = if is_long { Err(RefusedReason::LabelTooLong) } else { named.and_then(name_of) };
-        Ok(Some(Metric { otlp_name: excerpt(name), name: made, kind }))
+        Ok(Some(Metric { otlp_name: excerpt(name), name: made, kind, is_delta }))
     }
 
     async fn read_shape(
         &mut self,
         kind: Kind,
         mut data: Reader<'_>,
-    ) -> Result<Result<NamedKind, RefusedReason>, Rejection> {
+    ) -> Result<Result<Shape, RefusedReason>, Rejection> {
         let (mut temporality, mut is_monotonic) = (0, false);
         while !data.is_empty() {
             match data.tag()? {
@@ -253,7 +259,7 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
             }
             self.pass_over().await?;
         }
-        Ok(named_kind(kind, temporality, is_monotonic))
+        Ok(shape_of(kind, temporality, is_monotonic, self.delta))
     }
 
     /// All attributes, of several resource messages too: they are parts of one.
@@ -289,7 +295,7 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
         self.translation.exemplars += point.exemplars as u64;
         let Ok(name) = &metric.name else { return Ok(None) };
         let added = match self.sets.begin(&point.attributes, fixed) {
-            Ok(()) => self.add(name, &point.samples, point.timestamp_ms, number),
+            Ok(()) => self.add(name, &point.samples, point.timestamp_ms, number, metric.is_delta),
             Err(reason) => Err(reason.into()),
         };
         match added {
@@ -310,11 +316,13 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
         samples: &[PointSample],
         timestamp_ms: i64,
         number: u32,
+        is_delta: bool,
     ) -> Result<(), NotMade> {
+        let span = if is_delta { LabelSpan::of_deltas } else { LabelSpan::of_definition };
         for PointSample { suffix, label, value } in samples {
             let label = label.as_ref().map(|(name, value)| (*name, value.as_str()));
             let (id, definition) = self.sets.make(&[name, suffix], label, self.hasher)?;
-            self.sink.series(id, LabelSpan::of_definition(definition, number), 1);
+            self.sink.series(id, span(definition, number), 1);
             self.sink.sample(Sample::new(timestamp_ms, *value));
             self.samples += 1;
         }
@@ -324,7 +332,7 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
     fn add_info(&mut self, target: &Target, timestamp_ms: i64) -> Result<(), MalformedBody> {
         let info = [PointSample { suffix: "", label: None, value: 1.0 }];
         let added = match self.sets.begin(&target.described_by, &target.labels()) {
-            Ok(()) => self.add("target_info", &info, timestamp_ms, NO_POINT),
+            Ok(()) => self.add("target_info", &info, timestamp_ms, NO_POINT, false),
             Err(reason) => Err(reason.into()),
         };
         match added {
@@ -355,20 +363,34 @@ fn small_enough<'a>(message: &Reader<'a>) -> Result<&'a [u8], MalformedBody> {
     Ok(bytes)
 }
 
-/// How the data of a kind is named; or why it isn't stored.
-fn named_kind(kind: Kind, temporality: i32, is_monotonic: bool) -> Result<NamedKind, RefusedReason> {
-    let cumulative = match AggregationTemporality::try_from(temporality) {
-        Ok(AggregationTemporality::Cumulative) => Ok(()),
-        Ok(AggregationTemporality::Delta) => Err(RefusedReason::DeltaTemporality),
-        Ok(AggregationTemporality::Unspecified) | Err(_) => Err(RefusedReason::NoTemporality),
+/// How a metric's data points become samples.
+#[derive(Clone, Copy)]
+struct Shape {
+    named: NamedKind,
+    is_delta: bool,
+}
+
+/// The shape of a kind's data; or why it isn't stored.
+fn shape_of(
+    kind: Kind,
+    temporality: i32,
+    is_monotonic: bool,
+    delta: OtlpDelta,
+) -> Result<Shape, RefusedReason> {
+    let is_delta = match (AggregationTemporality::try_from(temporality), delta) {
+        (Ok(AggregationTemporality::Cumulative), _) => Ok(false),
+        (Ok(AggregationTemporality::Delta), OtlpDelta::Cumulative) => Ok(true),
+        (Ok(AggregationTemporality::Delta), OtlpDelta::Refuse) => Err(RefusedReason::DeltaTemporality),
+        (Ok(AggregationTemporality::Unspecified) | Err(_), _) => Err(RefusedReason::NoTemporality),
     };
-    match kind {
-        Kind::Gauge => Ok(NamedKind::Gauge),
-        Kind::Sum if is_monotonic => cumulative.map(|()| NamedKind::Counter),
-        Kind::Sum | Kind::Histogram => cumulative.map(|()| NamedKind::Other),
-        Kind::Summary => Ok(NamedKind::Other),
-        Kind::ExponentialHistogram => Err(RefusedReason::NativeHistogram),
-    }
+    let (named, is_delta) = match kind {
+        Kind::Gauge => (NamedKind::Gauge, false),
+        Kind::Sum if is_monotonic => (NamedKind::Counter, is_delta?),
+        Kind::Sum | Kind::Histogram => (NamedKind::Other, is_delta?),
+        Kind::Summary => (NamedKind::Other, false),
+        Kind::ExponentialHistogram => return Err(RefusedReason::NativeHistogram),
+    };
+    Ok(Shape { named, is_delta })
 }
 
 fn text<'a>(message: &mut Reader<'a>) -> Result<&'a str, MalformedBody> {
@@ -414,12 +436,14 @@ mod tests {
         series: usize,
         samples: usize,
         refs: Vec<Option<u32>>,
+        deltas: Vec<bool>,
     }
 
     impl SeriesSink for Counts {
         fn series(&mut self, _id: SeriesId, labels: LabelSpan, _samples: u32) {
             self.series += 1;
             self.refs.push(labels.stream_ref());
+            self.deltas.push(labels.is_deltas());
         }
 
         fn sample(&mut self, _sample: Sample) {
@@ -428,12 +452,16 @@ mod tests {
     }
 
     fn run(bytes: &[u8]) -> (Result<Translation, Rejection>, Counts, usize) {
+        run_with(OtlpDelta::Cumulative, bytes)
+    }
+
+    fn run_with(delta: OtlpDelta, bytes: &[u8]) -> (Result<Translation, Rejection>, Counts, usize) {
         let (mut sink, mut pauses) = (Counts::default(), 0);
         let pause = async |_: &Counts, _| {
             pauses += 1;
             Ok(())
         };
-        let translation = block_on(translate(bytes, &SeriesIdHasher::new(1, ""), &mut sink, pause));
+        let translation = block_on(translate(bytes, delta, &SeriesIdHasher::new(1, ""), &mut sink, pause));
         (translation, sink, pauses)
     }
 
@@ -454,7 +482,10 @@ mod tests {
     fn data_points_are_numbered_and_refused_ones_too() {
         let delta = Sum { data_points: points(2), aggregation_temporality: 1, is_monotonic: true };
         let gauge = || metric::Data::Gauge(Gauge { data_points: points(2) });
-        let (translation, sink, _) = run(&request(vec![gauge(), metric::Data::Sum(delta), gauge()]));
+        let body = request(vec![gauge(), metric::Data::Sum(delta), gauge()]);
+        let (_, sink, _) = run(&body);
+        assert_eq!(sink.deltas, [false, false, true, true, false, false]);
+        let (translation, sink, _) = run_with(OtlpDelta::Refuse, &body);
         let translation = translation.unwrap();
         assert_eq!((translation.points, translation.refused.counts.total()), (6, 2));
         assert_eq!(sink.refs, [0, 1, 4, 5].map(Some));

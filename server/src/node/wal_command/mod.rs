@@ -13,6 +13,7 @@ use futures::executor::block_on;
 use crate::disk::DiskError;
 use crate::disk::blocking::BlockingDisk;
 use crate::disk::lock::{DirectoryLock, LockError};
+use crate::model::ShardId;
 use crate::node::identity::{self, IdentityError};
 use crate::wal::layout::{self, Generation};
 use crate::wal::replay::{LogPlace, ReplayError};
@@ -71,6 +72,7 @@ impl OfflineLogs {
 
     /// The place of one shard's log.
     fn place(&self, shard: usize) -> LogPlace<BlockingDisk> {
-        LogPlace { disk: self.disk.clone(), dir: self.generation.log_dir(shard).into(), seed: self.seed }
+        let dir = self.generation.log_dir(shard).into();
+        LogPlace { disk: self.disk.clone(), dir, seed: self.seed, shard: ShardId(shard as u16) }
     }
 }

@@ -58,7 +58,7 @@ pub enum ReplayError {
          `--wal-recovery=salvage` starts with what can be read"
     )]
     Damaged(Damage),
-    /// A file was written by another version, or by a node of another data directory.
+    /// A file was written by another version, by a node of another data directory, or for another shard.
     #[error("{0}: {1}")]
     Foreign(Box<str>, HeaderError),
 }

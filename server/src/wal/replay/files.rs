@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use crate::disk::{Disk, DiskError, File};
+use crate::model::ShardId;
 use crate::wal::Lsn;
 use crate::wal::segment::{
     checkpoint_name, parse_checkpoint_name, parse_segment_name, parse_spare_name, segment_name, spare_name,
@@ -18,6 +19,8 @@ pub struct LogPlace<D> {
     pub dir: Rc<str>,
     /// The data directory's seed.
     pub seed: u64,
+    /// The shard whose log it is.
+    pub shard: ShardId,
 }
 
 /// The files of a log, ascending.

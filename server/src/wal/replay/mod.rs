@@ -127,19 +127,20 @@ pub async fn replay<D: Disk, H: Host, R: Restore>(
 
 /// What a file's header says.
 struct Head {
+    shard: u16,
     number: u64,
     block_bytes: u32,
     made: Option<Made>,
 }
 
 fn segment_header(bytes: &[u8], seed: u64) -> Result<Head, HeaderError> {
-    let SegmentHeader { seq, block_bytes, made, .. } = SegmentHeader::decode(bytes, seed)?;
-    Ok(Head { number: seq, block_bytes, made })
+    let SegmentHeader { shard, seq, block_bytes, made, .. } = SegmentHeader::decode(bytes, seed)?;
+    Ok(Head { shard, number: seq, block_bytes, made })
 }
 
 fn checkpoint_header(bytes: &[u8], seed: u64) -> Result<Head, HeaderError> {
-    let CheckpointHeader { first_group, block_bytes, .. } = CheckpointHeader::decode(bytes, seed)?;
-    Ok(Head { number: first_group.0, block_bytes, made: None })
+    let CheckpointHeader { shard, first_group, block_bytes, .. } = CheckpointHeader::decode(bytes, seed)?;
+    Ok(Head { shard, number: first_group.0, block_bytes, made: None })
 }
 
 struct Replay<'a, D, H, R> {
@@ -362,6 +363,11 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
         let mut block = Vec::new();
         file.read_at(0, FILE_HEADER_BYTES, &mut block).await?;
         match header(&block, self.place.seed) {
+            // Salvaged as damage it would be gone: what is only in the wrong place can be put back.
+            Ok(head) if head.shard != self.place.shard.0 => {
+                let error = HeaderError::OtherShard(head.shard);
+                Err(ReplayError::Foreign(self.place.path(name).into(), error))
+            }
             Ok(head) if head.number == number => {
                 let key = FrameKey::new(self.place.seed);
                 let reader = FrameReader::open(file, key, number, u64::from(head.block_bytes)).await?;

@@ -12,7 +12,7 @@ use super::*;
 use crate::config::AckMode;
 use crate::disk::blocking::BlockingDisk;
 use crate::host::Alone;
-use crate::model::{Sample, SeriesId, SeriesRef};
+use crate::model::{Sample, SeriesId, SeriesRef, ShardId};
 use crate::wal::checkpoint::CheckpointWriter;
 use crate::wal::record::{Group, Snapshot};
 use crate::wal::segments::{SegmentPlace, Segments};
@@ -104,7 +104,8 @@ impl TestLog {
     }
 
     pub(super) fn replay(&self, recovery: WalRecovery) -> Result<(Replayed, Vec<u64>), ReplayError> {
-        let place = LogPlace { disk: self.place.disk.clone(), dir: "log".into(), seed: SEED };
+        let place =
+            LogPlace { disk: self.place.disk.clone(), dir: "log".into(), seed: SEED, shard: ShardId(0) };
         let mut values = Values::default();
         let progress = ReplayProgress::default();
         block_on(replay(&place, recovery, &Alone, &progress, &mut values)).map(|found| (found, values.0))
@@ -251,6 +252,17 @@ fn a_segment_of_another_data_directory_is_refused_whatever_the_recovery() {
     log.overwrite(1, 0, &other);
     for recovery in [WalRecovery::Strict, WalRecovery::Salvage] {
         assert!(matches!(log.replay(recovery), Err(ReplayError::Foreign(..))));
+    }
+}
+
+#[test]
+fn a_file_of_another_shard_is_refused_whatever_the_recovery() {
+    let log = TestLog::with_groups(2);
+    let other = SegmentHeader { seq: 1, shard: 1, shards: 2, ..log.place.header }.encode(SEED);
+    log.overwrite(1, 0, &other);
+    for recovery in [WalRecovery::Strict, WalRecovery::Salvage] {
+        let told = log.replay(recovery).unwrap_err().to_string();
+        assert!(told.ends_with("it is of shard 1's log: put it back where it was"), "{told}");
     }
 }
 

@@ -55,8 +55,9 @@ impl Replayable {
         shard: usize,
     ) -> Result<Self, Failure> {
         let dir: Rc<str> = generation.log_dir(shard).into();
-        let place = LogPlace { disk: disk.clone(), dir: Rc::clone(&dir), seed: NODE_SEED };
-        let shard = Rc::new(RefCell::new(Shard::new(ShardId(shard as u16), usize::MAX)));
+        let id = ShardId(shard as u16);
+        let place = LogPlace { disk: disk.clone(), dir: Rc::clone(&dir), seed: NODE_SEED, shard: id };
+        let shard = Rc::new(RefCell::new(Shard::new(id, usize::MAX)));
         let mut restorer = Restorer::new(Rc::clone(&shard), Refs::Kept, |_| true);
         let progress = ReplayProgress::default();
         let replayed = replay(&place, WalRecovery::Strict, host, &progress, &mut restorer).await?;

@@ -12,6 +12,7 @@ use silverback_proto::printable::Printable;
 use crate::api::body::{Never, ResponseBody};
 use crate::api::core::Core;
 use crate::api::http_api::{self, Question};
+use crate::api::lines::{self, Dialect, Import};
 use crate::api::{grpc, origin, otlp, pages, remote_read, write_endpoint};
 use crate::runtime;
 
@@ -71,11 +72,15 @@ async fn route(core: Rc<Core>, request: Request<Incoming>) -> NodeResponse {
             timed(&core, write_endpoint::answer(&core, request)).await
         }
         "/v1/metrics" | "/api/v1/otlp/v1/metrics" => timed(&core, otlp::answer_http(&core, request)).await,
+        "/write" => timed(&core, lines::write(&core, Dialect::V1, request)).await,
+        "/api/v2/write" => timed(&core, lines::write(&core, Dialect::V2, request)).await,
+        "/query" => in_time(&core, lines::query(&core, request)).await,
         // Reads keep their own time, and say what took too long in their protocol's words.
         "/api/v1/read" => remote_read::answer(&core, request).await,
-        path => match Question::of_path(path) {
-            Some(question) => http_api::answer(&core, question, request).await,
-            None => in_time(&core, page(&core, request.method(), path)).await,
+        path => match (Question::of_path(path), Import::of_path(path)) {
+            (Some(question), _) => http_api::answer(&core, question, request).await,
+            (None, Some(import)) => timed(&core, lines::import(&core, &import, request)).await,
+            (None, None) => in_time(&core, page(&core, request.method(), path)).await,
         },
     }
 }
@@ -108,6 +113,7 @@ async fn page(core: &Core, method: &Method, path: &str) -> NodeResponse {
         (&Method::GET | &Method::HEAD, "/-/healthy") => pages::healthy(core),
         (&Method::GET | &Method::HEAD, "/-/ready") => pages::ready(core),
         (&Method::GET | &Method::HEAD, "/-/replayed") => pages::replayed(core),
+        (method, "/ping") => lines::ping(method),
         (
             _,
             "/"

@@ -11,7 +11,7 @@ use crate::api::remote_write::answer::{Answer, WriteReport};
 use crate::api::remote_write::negotiate::negotiate;
 use crate::api::remote_write::{Rejection, Version};
 use crate::api::request_body::read_reserving;
-use crate::api::write::write;
+use crate::api::write::{check_ready, write};
 
 /// Answers one remote write request.
 pub async fn answer<B>(core: &Core, request: Request<B>) -> NodeResponse
@@ -21,11 +21,11 @@ where
 {
     let version = match negotiate(request.method(), request.headers()) {
         Ok(version) => version,
-        Err(rejection) => return reject(core, None, &rejection),
+        Err(rejection) => return refuse(core, Answer::to_rejection(None, &rejection), &rejection),
     };
     match take_in(core, version, request).await {
         Ok(report) => respond(Answer::to_report(version, &report)),
-        Err(rejection) => reject(core, Some(version), &rejection),
+        Err(rejection) => refuse(core, Answer::to_rejection(Some(version), &rejection), &rejection),
     }
 }
 
@@ -34,9 +34,7 @@ where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    if let Some(replaying) = core.replaying() {
-        return Err(Rejection::NotReady(replaying.to_string()));
-    }
+    check_ready(core)?;
     let (head, body) = request.into_parts();
     let config = &core.config;
     let mut reserved = core.bodies.begin();
@@ -52,10 +50,11 @@ where
     write(core, version, &body, reserved).await
 }
 
-fn reject(core: &Core, version: Option<Version>, rejection: &Rejection) -> NodeResponse {
+/// Counts a request that was refused as a whole, and tells its sender so.
+pub fn refuse(core: &Core, answer: Answer, rejection: &Rejection) -> NodeResponse {
     tracing::debug!(%rejection, "a write request was refused");
     count_rejection(core, rejection);
-    let mut response = respond(Answer::to_rejection(version, rejection));
+    let mut response = respond(answer);
     if rejection.leaves_body_unread() {
         close(&mut response);
     }
@@ -72,11 +71,15 @@ pub fn count_rejection(core: &Core, rejection: &Rejection) {
         | Rejection::Header(_)
         | Rejection::ContentType(_)
         | Rejection::ContentEncoding(_)
+        | Rejection::NotGzip(_)
+        | Rejection::NotText(_)
+        | Rejection::Parameter(_)
         | Rejection::BodyTooLarge { .. }
         | Rejection::TakesTooMuch { .. }
         | Rejection::BodyTimedOut(_)
         | Rejection::BodyBrokeOff(_)
         | Rejection::Snappy(_)
+        | Rejection::Gzip(_)
         | Rejection::Malformed(_) => counts.writes_malformed += 1,
     });
     if matches!(rejection, Rejection::Overloaded | Rejection::MemoryFull { .. } | Rejection::NotReady(_)) {

@@ -15,7 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
     let format = PrometheusText::default();
     let taken = collect::collect(&format, bytes, 7).expect("so few bytes are not too much");
     let lines = bytes.split(|byte| *byte == b'\n').count() as u64;
-    assert!(taken.decoded.samples + taken.decoded.refused.total() <= lines);
+    assert!(taken.decoded.samples + taken.decoded.refused.counts.total() <= lines);
     assert!(taken.decoded.exemplars <= lines && taken.decoded.strings == 0);
     let written: String =
         taken.samples.iter().map(|(labels, sample)| encode::prometheus(labels, *sample)).collect();

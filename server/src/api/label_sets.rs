@@ -3,6 +3,7 @@
 //!
 //! It knows no protocol: which labels a series has is the decoder's to say.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::api::remote_write::CollectedLabels;
@@ -77,6 +78,12 @@ impl LabelSets {
     /// Whether a label of this name is shared.
     pub fn shares(&self, name: &[u8]) -> bool {
         self.shared.iter().any(|(shared, _)| self.text[shared.clone()] == *name)
+    }
+
+    /// The value of a shared label; empty where there is none.
+    pub fn shared_value(&self, name: &[u8]) -> Cow<'_, str> {
+        let shared = self.shared.iter().find(|(shared, _)| self.text[shared.clone()] == *name);
+        shared.map_or(Cow::Borrowed(""), |(_, value)| String::from_utf8_lossy(&self.text[value.clone()]))
     }
 
     /// Bytes that the text of the shared labels takes.
@@ -162,6 +169,7 @@ mod tests {
             sets.unshare_if(|name| name == b"b");
         }
         assert!(sets.shares(b"a") && !sets.shares(b"b"));
+        assert_eq!((sets.shared_value(b"a"), sets.shared_value(b"b")), ("1".into(), "".into()));
         sets.make(&[("__name__", &[b"m"])], &hasher).unwrap();
         assert_eq!(words(&sets, 0), r#"{__name__="m", a="1"}"#);
     }

@@ -5,6 +5,7 @@ use http::header::{CONNECTION, HeaderValue};
 use http::{Request, Response};
 use http_body::Body;
 
+use crate::api::caller::Caller;
 use crate::api::core::Core;
 use crate::api::endpoints::NodeResponse;
 use crate::api::remote_write::answer::{Answer, WriteReport};
@@ -14,18 +15,21 @@ use crate::api::request_body::read_reserving;
 use crate::api::write::{check_ready, write};
 
 /// Answers one remote write request.
-pub async fn answer<B>(core: &Core, request: Request<B>) -> NodeResponse
+pub async fn answer<B>(caller: &Caller, request: Request<B>) -> NodeResponse
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
     let version = match negotiate(request.method(), request.headers()) {
         Ok(version) => version,
-        Err(rejection) => return refuse(core, Answer::to_rejection(None, &rejection), &rejection),
+        Err(rejection) => return refuse(caller, Answer::to_rejection(None, &rejection), &rejection),
     };
-    match take_in(core, version, request).await {
-        Ok(report) => respond(Answer::to_report(version, &report)),
-        Err(rejection) => refuse(core, Answer::to_rejection(Some(version), &rejection), &rejection),
+    match take_in(caller, version, request).await {
+        Ok(report) => {
+            caller.note_refused(&report.examples);
+            respond(Answer::to_report(version, &report))
+        }
+        Err(rejection) => refuse(caller, Answer::to_rejection(Some(version), &rejection), &rejection),
     }
 }
 
@@ -50,42 +54,14 @@ where
     write(core, version, &body, reserved).await
 }
 
-/// Counts a request that was refused as a whole, and tells its sender so.
-pub fn refuse(core: &Core, answer: Answer, rejection: &Rejection) -> NodeResponse {
-    tracing::debug!(%rejection, "a write request was refused");
-    count_rejection(core, rejection);
+/// Notes a request that was refused as a whole, and tells its sender so.
+pub fn refuse(caller: &Caller, answer: Answer, rejection: &Rejection) -> NodeResponse {
+    caller.note_rejection(rejection);
     let mut response = respond(answer);
     if rejection.leaves_body_unread() {
         close(&mut response);
     }
     response
-}
-
-/// Counts a write request that was refused as a whole, of whichever protocol.
-pub fn count_rejection(core: &Core, rejection: &Rejection) {
-    core.count(|counts| match rejection {
-        Rejection::Overloaded => counts.writes_overloaded += 1,
-        Rejection::MemoryFull { .. } => counts.writes_memory_full += 1,
-        Rejection::NotReady(_) => counts.writes_not_durable += 1,
-        Rejection::Method
-        | Rejection::Header(_)
-        | Rejection::ContentType(_)
-        | Rejection::ContentEncoding(_)
-        | Rejection::NotGzip(_)
-        | Rejection::NotText(_)
-        | Rejection::Parameter(_)
-        | Rejection::BodyTooLarge { .. }
-        | Rejection::TakesTooMuch { .. }
-        | Rejection::BodyTimedOut(_)
-        | Rejection::BodyBrokeOff(_)
-        | Rejection::Snappy(_)
-        | Rejection::Gzip(_)
-        | Rejection::Malformed(_) => counts.writes_malformed += 1,
-    });
-    if matches!(rejection, Rejection::Overloaded | Rejection::MemoryFull { .. } | Rejection::NotReady(_)) {
-        // Not the sender's fault: an operator wants to see it without looking for it.
-        crate::warn_limited!(%rejection, "write requests are refused");
-    }
 }
 
 /// An answer as HTTP carries it.

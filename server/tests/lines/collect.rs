@@ -37,7 +37,7 @@ pub fn collect(format: &impl Format, bytes: &[u8], now_ms: i64) -> Result<Collec
     let mut definitions = Definitions::default();
     definitions.push(std::mem::take(&mut decoded.labels));
     assert_eq!((sink.0.len() as u64, u64::from(definitions.len())), (decoded.samples, decoded.samples));
-    assert_eq!(decoded.first.is_some(), decoded.refused.total() > 0);
+    assert_eq!(decoded.first.is_some(), decoded.refused.counts.total() > 0);
     let lines = bytes.iter().filter(|byte| **byte == b'\n').count() as u32 + 1;
     let mut last_line = 1;
     let samples = sink.0.into_iter().enumerate().map(|(number, (id, span, sample))| {

@@ -22,7 +22,7 @@ fn labels(name: &'static str, metric: &'static str, value: &'static str) -> impl
 fn check(format: &impl Format, samples: &[(Labels, Sample)], lines: &str) -> Result<(), TestCaseError> {
     let collected = collect(format, lines.as_bytes(), 7).unwrap();
     prop_assert_eq!(&collected.samples, samples, "{}", lines);
-    prop_assert_eq!(collected.decoded.refused.total(), 0, "{:?}", collected.decoded.first);
+    prop_assert_eq!(collected.decoded.refused.counts.total(), 0, "{:?}", collected.decoded.first);
     Ok(())
 }
 

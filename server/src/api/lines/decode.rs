@@ -9,8 +9,8 @@ use super::influx_lines::Fields;
 use crate::api::label_sets::{LabelSets, NotMade};
 use crate::api::remote_write::{MalformedBody, MalformedCause, Rejection, SeriesSink};
 use crate::limits::{LINE_BYTES_MAX, REQUEST_SAMPLES_MAX};
-use crate::message::{DefinitionBlock, LabelSpan};
-use crate::model::{RefusedCounts, RefusedReason, Sample, SeriesIdHasher};
+use crate::message::{DefinitionBlock, LabelSpan, Refusals};
+use crate::model::{RefusedReason, Sample, SeriesIdHasher};
 use crate::runtime::now;
 use crate::runtime::slices::SLICE;
 
@@ -81,7 +81,7 @@ pub struct Decoded {
     /// Samples that were passed on.
     pub samples: u64,
     /// Samples that were not, and lines that can't be read, each of them as one.
-    pub refused: RefusedCounts,
+    pub refused: Refusals,
     /// The first line of these.
     pub first: Option<BadLine>,
     /// Exemplars, which were skipped.
@@ -191,7 +191,7 @@ impl<F: Format, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>
 
     /// Refuses the present line, and goes on after the first end of a line from `at` on.
     async fn pass_over(&mut self, at: usize, words: &str) -> Result<(), Rejection> {
-        self.refuse(RefusedReason::MalformedLine, words);
+        self.refuse(RefusedReason::MalformedLine, words, &format!(": {words}"));
         let mut end = self.at + at;
         loop {
             let piece = &self.bytes[end..self.bytes.len().min(end + SKIP_BYTES)];
@@ -248,7 +248,7 @@ impl<F: Format, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>
                 self.sink.sample(sample);
                 self.decoded.samples += 1;
             }
-            Err(NotMade::Refused(reason)) => self.refuse(reason, reason.text()),
+            Err(NotMade::Refused(reason)) => self.refuse(reason, reason.text(), &reason.bound()),
             Err(NotMade::TooMuch) => return Err(self.malformed(MalformedCause::LabelsTooLarge)),
         }
         if self.decoded.samples > REQUEST_SAMPLES_MAX {
@@ -261,11 +261,14 @@ impl<F: Format, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>
         MalformedBody { offset: self.at, cause }
     }
 
-    fn refuse(&mut self, reason: RefusedReason, words: &str) {
-        self.decoded.refused.add(reason, 1);
+    /// Refuses a sample, or the whole line, in these words; `besides` is what the reason's own lack.
+    fn refuse(&mut self, reason: RefusedReason, words: &str, besides: &str) {
+        let (line, number) = (&self.bytes[self.at..], self.number);
+        let job = self.sets.shared_value(b"job");
+        let example = || (format!("line {number} {}:", excerpt(line)), besides.to_owned());
+        self.decoded.refused.refuse(reason, 1, &job, example);
         if self.decoded.first.is_none() {
-            let words = format!("{words}: {}", excerpt(&self.bytes[self.at..]));
-            self.decoded.first = Some(BadLine { number: self.number, words });
+            self.decoded.first = Some(BadLine { number, words: format!("{words}: {}", excerpt(line)) });
         }
     }
 }
@@ -364,7 +367,7 @@ pub(super) mod tests {
         };
         Told {
             samples: sink.series.iter().enumerate().map(sample).collect(),
-            refused: refused.total(),
+            refused: refused.counts.total(),
             first: first.map(|BadLine { number, words }| format!("line {number}: {words}")),
             exemplars,
             strings,

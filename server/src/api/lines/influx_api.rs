@@ -12,6 +12,7 @@ use super::extra_labels::ExtraLabels;
 use super::influx_lines::{InfluxLines, Precision};
 use super::intake::{check_head, params, store};
 use super::report::LineReport;
+use crate::api::caller::Caller;
 use crate::api::core::Core;
 use crate::api::endpoints::{NodeResponse, method_not_allowed, text, with_type};
 use crate::api::http_api::params::Params;
@@ -51,20 +52,21 @@ struct ErrorV2<'a> {
 }
 
 /// Answers a write.
-pub async fn write<B>(core: &Core, dialect: Dialect, request: Request<B>) -> NodeResponse
+pub async fn write<B>(caller: &Caller, dialect: Dialect, request: Request<B>) -> NodeResponse
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    match take_in(core, dialect, request).await {
+    match take_in(caller, dialect, request).await {
         Ok(report) => {
+            caller.note_refused(&report.samples.examples);
             let mut response = respond(dialect.says(Answer::in_words(&report.samples, || partial(&report))));
             if report.strings > 0 {
                 response.headers_mut().insert(STRINGS_SKIPPED, report.strings.into());
             }
             response
         }
-        Err(rejection) => refuse(core, dialect.says(Answer::to_rejection(None, &rejection)), &rejection),
+        Err(rejection) => refuse(caller, dialect.says(Answer::to_rejection(None, &rejection)), &rejection),
     }
 }
 

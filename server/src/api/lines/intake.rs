@@ -72,11 +72,12 @@ where
     let decoded = decode(&bytes, format, now_ms, &core.hasher, &mut split, between_slices).await?;
     let Decoded { labels, samples: _, refused, first, exemplars, strings } = decoded;
     core.count(|counts| {
-        counts.refused.merge(&refused);
+        counts.refused.merge(&refused.counts);
         counts.exemplars_ignored += exemplars;
         counts.strings_ignored += strings;
     });
-    let report = WriteReport { refused, ..WriteReport::default() };
+    let report =
+        WriteReport { refused: refused.counts, examples: refused.examples, ..WriteReport::default() };
     let report = send_defined(core, labels, split, report, reserved.into()).await?;
     Ok(LineReport::new(report, first, strings))
 }

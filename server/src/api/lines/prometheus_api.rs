@@ -11,6 +11,7 @@ use super::intake::{check_head, params, store};
 use super::number::whole;
 use super::prometheus_text::PrometheusText;
 use super::report::LineReport;
+use crate::api::caller::Caller;
 use crate::api::core::Core;
 use crate::api::endpoints::NodeResponse;
 use crate::api::remote_write::Rejection;
@@ -47,14 +48,17 @@ impl Import {
 }
 
 /// Answers one request.
-pub async fn import<B>(core: &Core, import: &Import, request: Request<B>) -> NodeResponse
+pub async fn import<B>(caller: &Caller, import: &Import, request: Request<B>) -> NodeResponse
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    match take_in(core, import, request).await {
-        Ok(report) => respond(Answer::in_words(&report.samples, || report.words())),
-        Err(rejection) => refuse(core, Answer::to_rejection(None, &rejection), &rejection),
+    match take_in(caller, import, request).await {
+        Ok(report) => {
+            caller.note_refused(&report.samples.examples);
+            respond(Answer::in_words(&report.samples, || report.words()))
+        }
+        Err(rejection) => refuse(caller, Answer::to_rejection(None, &rejection), &rejection),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::decode::BadLine;
 use crate::api::remote_write::answer::WriteReport;
-use crate::message::RefusedRef;
+use crate::message::{Examples, RefusedRef};
 
 /// What became of a request that was read to its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,7 +18,8 @@ pub struct LineReport {
 impl LineReport {
     /// Of the samples, and the first line that was not stored whole before the shards were asked.
     pub fn new(samples: WriteReport, first: Option<BadLine>, strings: u64) -> Self {
-        let by_shards = samples.by_ref.iter().min_by_key(|refused| refused.stream_ref).map(of_shard);
+        let by_shards = samples.by_ref.iter().min_by_key(|refused| refused.stream_ref);
+        let by_shards = by_shards.map(|refused| of_shard(refused, &samples.examples));
         let first = first.into_iter().chain(by_shards).min_by_key(|line| line.number);
         Self { samples, strings, first }
     }
@@ -28,7 +29,8 @@ impl LineReport {
         self.samples.refused.total()
     }
 
-    /// `2 of 10 samples refused, 8 stored: malformed_line 2; first: line 3: the value is missing: "up"`
+    /// `2 of 10 samples refused, 8 stored: malformed_line 2; first: line 3: the value is missing: "up"`, and an example
+    /// with its numbers where a shard refused the first.
     pub fn words(&self) -> String {
         let (refused, written) = (self.refused(), self.samples.written);
         let of = refused + written;
@@ -41,8 +43,13 @@ impl LineReport {
     }
 }
 
-fn of_shard(refused: &RefusedRef) -> BadLine {
-    BadLine { number: refused.stream_ref, words: refused.reason.text().to_owned() }
+/// Which series the first one is, no shard tells: one that was refused for the same reason stands for it.
+fn of_shard(refused: &RefusedRef, examples: &Examples) -> BadLine {
+    let mut words = refused.reason.text().to_owned();
+    if let Some(example) = examples.iter().find(|example| example.reason == refused.reason) {
+        words.push_str(&format!("; for example {}", example.words));
+    }
+    BadLine { number: refused.stream_ref, words }
 }
 
 #[cfg(test)]
@@ -54,6 +61,8 @@ mod tests {
         let mut samples = WriteReport { written: 8, ..WriteReport::default() };
         for (stream_ref, reason) in by_ref {
             samples.refused.add(*reason, 1);
+            let words = || (format!("{{a=\"{stream_ref}\"}}"), ": 1 is stored".to_owned());
+            samples.examples.add(*reason, 1, "", words);
             samples.by_ref.push(RefusedRef { stream_ref: *stream_ref, reason: *reason, samples: 1 });
         }
         if malformed.is_some() {
@@ -66,8 +75,9 @@ mod tests {
     #[test]
     fn the_first_line_is_told_whoever_refused_it() {
         use RefusedReason::{Duplicate, OutOfOrder};
-        let by_shards = "2 of 10 samples refused, 8 stored: out_of_order 1, duplicate 1; \
-                         first: line 4: duplicate sample for timestamp with another value";
+        let by_shards = "2 of 10 samples refused, 8 stored: out_of_order 1, duplicate 1; first: line 4: duplicate \
+                         sample for timestamp with another value; for example {a=\"4\"} duplicate sample for \
+                         timestamp with another value: 1 is stored";
         check(&[(9, OutOfOrder), (4, Duplicate)], None, by_shards);
         let by_decoder = "2 of 10 samples refused, 8 stored: out_of_order 1, malformed_line 1; \
                           first: line 3: what: \"up\"";

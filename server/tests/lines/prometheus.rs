@@ -30,7 +30,7 @@ fn what_is_written_is_read_back_exactly() {
     ];
     assert_eq!(export(&node, "room_temperature"), expect);
     let utf8 = exported(&[("__name__", "room.temperature"), ("höhe", "日本")], &[(start, "\"+Inf\"")]);
-    assert_eq!(export(&node, "{\"room.temperature\"}"), [utf8]);
+    assert_eq!(export(&node, "{__name__=\"room.temperature\"}"), [utf8]);
     assert_eq!(
         export(&node, "requests_total"),
         [exported(&[("__name__", "requests_total")], &[(start, "3")])]

@@ -100,6 +100,13 @@ class Sender(unittest.TestCase):
         times = self.node.times_s(selector)
         return max(later - earlier for earlier, later in itertools.pairwise(times))
 
+    def check_nothing_is_missed_while_away(self, selector):
+        with self.node_away():
+            time.sleep(AWAY_S)
+        returned = time.time()
+        self.await_that(lambda: self.node.times_s(selector)[-1] > returned, "nothing comes any more")
+        self.assertLess(self.longest_gap_s(selector), MISSED_S)
+
     def test_prometheus(self):
         self.enter(
             running(
@@ -124,11 +131,7 @@ class Sender(unittest.TestCase):
         self.enter(running("vmagent", *flags, f"-httpListenAddr={self.own_address}"))
         scraped = 'vm_app_version{job="vmagent", cluster="example"}'
         self.await_samples(scraped)
-        with self.node_away():
-            time.sleep(AWAY_S)
-        returned = time.time()
-        self.await_that(lambda: self.node.times_s(scraped)[-1] > returned, "nothing comes any more")
-        self.assertLess(self.longest_gap_s(scraped), MISSED_S)
+        self.check_nothing_is_missed_while_away(scraped)
 
     @unittest.skipUnless(COLLECTOR, "the OpenTelemetry Collector (otelcol or otelcol-contrib) is not on the PATH")
     def test_collector(self):
@@ -152,6 +155,13 @@ class Sender(unittest.TestCase):
                 push()
         pushed = list(range(next(count)))
         self.await_that(lambda: self.node.values("pushed") == pushed, "not all that was pushed is stored")
+
+    @unittest.skipUnless(shutil.which("telegraf"), "Telegraf (telegraf) is not on the PATH")
+    def test_telegraf(self):
+        self.enter(running("telegraf", "--config", self.configuration("telegraf.conf", {"15s": "1s"})))
+        collected = 'mem_used_percent{cluster="example"}'
+        self.await_samples(collected)
+        self.check_nothing_is_missed_while_away(collected)
 
     @unittest.skipUnless(shutil.which("alloy"), "Grafana Alloy (alloy) is not on the PATH")
     def test_alloy(self):

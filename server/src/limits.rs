@@ -60,6 +60,9 @@ pub const OTLP_JSON_BYTES_MAX: usize = 1 << 20;
 /// What an object of a JSON request takes for each byte of it, at the most.
 pub const OTLP_JSON_EXPANSION: usize = 128;
 
+/// A line of a request that is lines of text, in bytes: it is read at one go.
+pub const LINE_BYTES_MAX: usize = 256 << 10;
+
 /// Symbols of one remote write 2 request.
 pub const SYMBOLS_MAX: usize = 1 << 20;
 /// What the symbols of one request take beside its body, in bytes: a place and a hash each.

@@ -72,11 +72,15 @@ impl Caller {
             | Rejection::Header(_)
             | Rejection::ContentType(_)
             | Rejection::ContentEncoding(_)
+            | Rejection::NotGzip(_)
+            | Rejection::NotText(_)
+            | Rejection::Parameter(_)
             | Rejection::BodyTooLarge { .. }
             | Rejection::TakesTooMuch { .. }
             | Rejection::BodyTimedOut(_)
             | Rejection::BodyBrokeOff(_)
             | Rejection::Snappy(_)
+            | Rejection::Gzip(_)
             | Rejection::Malformed(_) => counts.writes_malformed += 1,
         });
         if matches!(rejection, Rejection::Overloaded | Rejection::MemoryFull { .. } | Rejection::NotReady(_))

@@ -14,6 +14,7 @@ use crate::api::body::{Never, ResponseBody};
 use crate::api::caller::Caller;
 use crate::api::core::Core;
 use crate::api::http_api::{self, Question};
+use crate::api::lines::{self, Dialect, Import};
 use crate::api::{grpc, origin, otlp, pages, remote_read, write_endpoint};
 use crate::runtime;
 
@@ -73,11 +74,15 @@ async fn route(caller: Caller, request: Request<Incoming>) -> NodeResponse {
             timed(core, write_endpoint::answer(&caller, request)).await
         }
         "/v1/metrics" | "/api/v1/otlp/v1/metrics" => timed(core, otlp::answer_http(&caller, request)).await,
+        "/write" => timed(core, lines::write(&caller, Dialect::V1, request)).await,
+        "/api/v2/write" => timed(core, lines::write(&caller, Dialect::V2, request)).await,
+        "/query" => in_time(core, lines::query(core, request)).await,
         // Reads keep their own time, and say what took too long in their protocol's words.
         "/api/v1/read" => remote_read::answer(core, request).await,
-        path => match Question::of_path(path) {
-            Some(question) => http_api::answer(core, question, request).await,
-            None => in_time(core, page(core, request.method(), path)).await,
+        path => match (Question::of_path(path), Import::of_path(path)) {
+            (Some(question), _) => http_api::answer(core, question, request).await,
+            (None, Some(import)) => timed(core, lines::import(&caller, &import, request)).await,
+            (None, None) => in_time(core, page(core, request.method(), path)).await,
         },
     }
 }
@@ -111,6 +116,7 @@ async fn page(core: &Core, method: &Method, path: &str) -> NodeResponse {
         (&Method::GET | &Method::HEAD, "/-/healthy") => pages::healthy(core),
         (&Method::GET | &Method::HEAD, "/-/ready") => pages::ready(core),
         (&Method::GET | &Method::HEAD, "/-/replayed") => pages::replayed(core),
+        (method, "/ping") => lines::ping(method),
         (
             _,
             "/"

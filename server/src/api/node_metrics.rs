@@ -72,6 +72,8 @@ fn write_requests(cores: &[CoreStats]) -> Family {
     family.push([("protocol", "remote_write_1".to_owned())], sum(|a| a.writes_v1));
     family.push([("protocol", "remote_write_2".to_owned())], sum(|a| a.writes_v2));
     family.push([("protocol", "otlp".to_owned())], sum(|a| a.writes_otlp));
+    family.push([("protocol", "prometheus_text".to_owned())], sum(|a| a.writes_prometheus_text));
+    family.push([("protocol", "influx".to_owned())], sum(|a| a.writes_influx));
     family
 }
 
@@ -332,6 +334,12 @@ const ACCEPTOR: &[Row] = &[
     row("silverback_metadata_ignored_total", Kind::Counter, "Metadata entries that were not stored.", {
         Value::Acceptor(|a| a.metadata_ignored)
     }),
+    row(
+        "silverback_string_fields_ignored_total",
+        Kind::Counter,
+        "String fields of InfluxDB's line protocol, which are no samples.",
+        Value::Acceptor(|a| a.strings_ignored),
+    ),
     row("silverback_reads_total", Kind::Counter, "Reads by clients.", Value::Acceptor(|a| a.reads)),
     row(
         "silverback_reads_slow_total",

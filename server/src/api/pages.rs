@@ -135,7 +135,7 @@ fn status_of(core: &Core, cores: &[CoreStats]) -> NodeStatus {
         retention_s: core.config.retention.as_secs(),
         series: sum(|c| c.shard.series as u64),
         samples_total: sum(|c| c.shard.samples),
-        write_requests_total: sum(|c| c.acceptor.writes_v1 + c.acceptor.writes_v2 + c.acceptor.writes_otlp),
+        write_requests_total: sum(|c| c.acceptor.requests_written()),
         received_bytes_total: sum(|c| c.acceptor.write_bytes),
         reads_total: sum(|c| c.acceptor.reads),
         resident_bytes: resident_bytes(),

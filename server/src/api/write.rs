@@ -9,7 +9,9 @@ use crate::api::core::Core;
 use crate::api::remote_write::answer::WriteReport;
 use crate::api::remote_write::{Decoding, MalformedBody, Rejection, SeriesSink, Slice, Version, snappy};
 use crate::limits::MOVED_WAIT_MAX;
-use crate::message::{LabelSpan, MovedSeries, Part, ShardReply, WriteAck, WriteBody, WritePart};
+use crate::message::{
+    DefinitionBlock, Definitions, LabelSpan, MovedSeries, Part, ShardReply, WriteAck, WriteBody, WritePart,
+};
 use crate::model::{Sample, SeriesId, ShardId};
 use crate::routing::{Answer, NoRoom, Overloaded, Reserved, Room, Split, follow, take_moved};
 use crate::runtime::slices::SLICE;
@@ -28,6 +30,11 @@ impl SeriesSink for Split<'_> {
     fn sample(&mut self, sample: Sample) {
         Split::sample(self, sample);
     }
+}
+
+/// Refuses a request before its body is read, while the node takes none.
+pub fn check_ready(core: &Core) -> Result<(), Rejection> {
+    core.replaying().map_or(Ok(()), |replaying| Err(Rejection::NotReady(replaying.to_string())))
 }
 
 /// Writes one request and waits until its samples are acknowledged. After a rejection parts of the
@@ -87,6 +94,20 @@ pub async fn send(
         Some(overloaded) => Err(overloaded.into()),
         None => Ok(report),
     }
+}
+
+/// The same for series whose label sets the request's decoder has made, each named by its number.
+pub async fn send_defined(
+    core: &Core,
+    labels: DefinitionBlock,
+    split: Split<'_>,
+    report: WriteReport,
+    room: Room,
+) -> Result<WriteReport, Rejection> {
+    let mut definitions = Definitions::default();
+    definitions.push(labels);
+    let body = Arc::new(WriteBody { definitions, ..WriteBody::default() });
+    send(core, &body, split, report, room).await
 }
 
 /// Decodes the whole request before any of it is sent on: what turns out malformed stores nothing.

@@ -12,7 +12,7 @@ use crate::api::remote_write::answer::{Answer, WriteReport};
 use crate::api::remote_write::negotiate::negotiate;
 use crate::api::remote_write::{Rejection, Version};
 use crate::api::request_body::read_reserving;
-use crate::api::write::write;
+use crate::api::write::{check_ready, write};
 
 /// Answers one remote write request.
 pub async fn answer<B>(caller: &Caller, request: Request<B>) -> NodeResponse
@@ -22,14 +22,14 @@ where
 {
     let version = match negotiate(request.method(), request.headers()) {
         Ok(version) => version,
-        Err(rejection) => return reject(caller, None, &rejection),
+        Err(rejection) => return refuse(caller, Answer::to_rejection(None, &rejection), &rejection),
     };
     match take_in(caller, version, request).await {
         Ok(report) => {
             caller.note_refused(&report.examples);
             respond(Answer::to_report(version, &report))
         }
-        Err(rejection) => reject(caller, Some(version), &rejection),
+        Err(rejection) => refuse(caller, Answer::to_rejection(Some(version), &rejection), &rejection),
     }
 }
 
@@ -38,9 +38,7 @@ where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    if let Some(replaying) = core.replaying() {
-        return Err(Rejection::NotReady(replaying.to_string()));
-    }
+    check_ready(core)?;
     let (head, body) = request.into_parts();
     let config = &core.config;
     let mut reserved = core.bodies.begin();
@@ -56,9 +54,10 @@ where
     write(core, version, &body, reserved).await
 }
 
-fn reject(caller: &Caller, version: Option<Version>, rejection: &Rejection) -> NodeResponse {
+/// Notes a request that was refused as a whole, and tells its sender so.
+pub fn refuse(caller: &Caller, answer: Answer, rejection: &Rejection) -> NodeResponse {
     caller.note_rejection(rejection);
-    let mut response = respond(Answer::to_rejection(version, rejection));
+    let mut response = respond(answer);
     if rejection.leaves_body_unread() {
         close(&mut response);
     }

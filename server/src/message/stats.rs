@@ -101,6 +101,10 @@ pub struct AcceptorCounts {
     pub writes_v2: u64,
     /// OTLP requests, over gRPC and HTTP.
     pub writes_otlp: u64,
+    /// Requests with lines in Prometheus' text format.
+    pub writes_prometheus_text: u64,
+    /// Requests with lines in InfluxDB's line protocol.
+    pub writes_influx: u64,
     /// Times from the head of a write over HTTP to its answer.
     pub write_durations: Durations,
     /// gRPC `Ingest.Write` requests.
@@ -141,6 +145,8 @@ pub struct AcceptorCounts {
     pub exemplars_ignored: u64,
     /// Metadata entries that were skipped.
     pub metadata_ignored: u64,
+    /// Fields of InfluxDB's line protocol that are strings, which were skipped.
+    pub strings_ignored: u64,
     /// Requests refused for the host that they named, or named none.
     pub refused_by_host: u64,
     /// Requests refused because a web page of another site sent them.
@@ -163,6 +169,14 @@ pub struct AcceptorCounts {
     pub reads_waiting: u64,
     /// Bytes of reads under way: their requests, and answers that are made whole.
     pub read_bytes: u64,
+}
+
+impl AcceptorCounts {
+    /// Write requests over HTTP, and OTLP's, of all protocols.
+    pub fn requests_written(&self) -> u64 {
+        let remote_write = self.writes_v1 + self.writes_v2;
+        remote_write + self.writes_otlp + self.writes_prometheus_text + self.writes_influx
+    }
 }
 
 /// A shard's counters since the start, and its sizes now.

@@ -42,6 +42,8 @@ pub enum RefusedReason {
     BadBuckets,
     /// OTLP: a metric's name or an attribute's key of which nothing is left.
     BadName,
+    /// A line of text that can't be read: counted as one sample, whatever was meant.
+    MalformedLine,
     /// The node has as many series as it may: no new ones.
     SeriesLimit,
     /// Memory is short: no new series.
@@ -53,7 +55,7 @@ impl RefusedReason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of its number.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::OutOfOrder,
         Self::Duplicate,
         Self::TooOld,
@@ -72,6 +74,7 @@ impl RefusedReason {
         Self::NoValue,
         Self::BadBuckets,
         Self::BadName,
+        Self::MalformedLine,
         Self::SeriesLimit,
         Self::MemoryLimit,
     ];
@@ -97,6 +100,7 @@ impl RefusedReason {
             Self::NoValue => "no_value",
             Self::BadBuckets => "bad_buckets",
             Self::BadName => "bad_name",
+            Self::MalformedLine => "malformed_line",
             Self::SeriesLimit => "series_limit",
             Self::MemoryLimit => "memory_limit",
         }
@@ -123,6 +127,7 @@ impl RefusedReason {
             Self::NoValue => "data point without a value",
             Self::BadBuckets => "bounds must ascend, with one bucket more than bounds",
             Self::BadName => "no letter or digit is left of the name",
+            Self::MalformedLine => "line can't be read",
             Self::SeriesLimit => "no room for new series",
             Self::MemoryLimit => "new series, and memory is short; known series go on",
         }

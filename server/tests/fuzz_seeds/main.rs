@@ -10,6 +10,7 @@
 mod wire;
 
 mod chunks;
+mod lines;
 mod logs;
 mod writes;
 
@@ -29,7 +30,9 @@ fn seeds() -> BTreeMap<&'static str, Seeds> {
         ("chunk_decode", chunks::decode()),
         ("chunk_roundtrip", chunks::roundtrip()),
         ("grpc_ingest", writes::grpc_ingest()),
+        ("influx_lines", lines::influx()),
         ("otlp", writes::otlp()),
+        ("prometheus_text", lines::prometheus()),
         ("remote_write_v1", writes::remote_write_v1()),
         ("remote_write_v2", writes::remote_write_v2()),
         ("snappy", writes::snappy()),

@@ -14,6 +14,7 @@ use crate::api::caller::Caller;
 use crate::api::core::Core;
 use crate::api::otlp;
 use crate::api::remote_write::Rejection;
+use crate::api::write::check_ready;
 
 /// Answers `Export`.
 pub async fn export<B>(caller: &Caller, request: Request<B>) -> Response<tonic::body::Body>
@@ -47,7 +48,7 @@ impl UnaryService<Bytes> for Export {
 }
 
 async fn store(core: &Core, message: &Bytes) -> Result<otlp::Outcome, Rejection> {
-    otlp::check_ready(core)?;
+    check_ready(core)?;
     core.count(|counts| counts.write_bytes += message.len() as u64);
     let mut reserved = core.bodies.begin();
     reserved.grow(message.len())?;

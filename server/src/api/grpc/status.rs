@@ -37,11 +37,16 @@ pub fn of_rejection(rejection: &Rejection) -> Status {
         Rejection::NotReady(_) => Code::Unavailable,
         Rejection::BodyTimedOut(_) => Code::DeadlineExceeded,
         Rejection::BodyBrokeOff(_) => Code::Aborted,
-        Rejection::Snappy(SnappyError::Corrupt(_)) | Rejection::Malformed(_) => Code::InvalidArgument,
+        Rejection::Snappy(SnappyError::Corrupt(_)) | Rejection::Gzip(_) | Rejection::Malformed(_) => {
+            Code::InvalidArgument
+        }
         Rejection::Method
         | Rejection::Header(_)
         | Rejection::ContentType(_)
-        | Rejection::ContentEncoding(_) => Code::InvalidArgument,
+        | Rejection::ContentEncoding(_)
+        | Rejection::NotGzip(_)
+        | Rejection::NotText(_)
+        | Rejection::Parameter(_) => Code::InvalidArgument,
     };
     match rejection.retry_after() {
         Some(retry) => passing(code, &rejection.to_string(), Duration::from_secs(retry.seconds.into())),
@@ -98,7 +103,7 @@ fn reason_code(reason: RefusedReason) -> v1::RefusalReason {
         RefusedReason::LabelTooLong => v1::RefusalReason::LabelTooLong,
         RefusedReason::SeriesLimit => v1::RefusalReason::SeriesLimit,
         RefusedReason::MemoryLimit => v1::RefusalReason::MemoryLimit,
-        // Remote write's and OTLP's alone.
+        // Remote write's, OTLP's and lines of text's alone.
         RefusedReason::BadSymbolRef
         | RefusedReason::BadSeriesShape
         | RefusedReason::NativeHistogram
@@ -106,7 +111,8 @@ fn reason_code(reason: RefusedReason) -> v1::RefusalReason {
         | RefusedReason::NoTemporality
         | RefusedReason::NoValue
         | RefusedReason::BadBuckets
-        | RefusedReason::BadName => v1::RefusalReason::Unspecified,
+        | RefusedReason::BadName
+        | RefusedReason::MalformedLine => v1::RefusalReason::Unspecified,
     }
 }
 

@@ -6,7 +6,7 @@ mod export;
 mod json;
 mod label_name;
 mod labels;
-mod params;
+pub mod params;
 mod sample_json;
 mod series;
 mod tsdb_status;
@@ -108,7 +108,12 @@ where
 }
 
 /// Of the query and, in a POST, of the form in the body.
-async fn read_params<B>(core: &Core, head: &Parts, body: B, room: &mut Reserved) -> Result<Params, ReadFault>
+pub async fn read_params<B>(
+    core: &Core,
+    head: &Parts,
+    body: B,
+    room: &mut Reserved,
+) -> Result<Params, ReadFault>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,

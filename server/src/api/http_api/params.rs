@@ -54,9 +54,14 @@ impl Params {
         Ok(())
     }
 
+    /// All values of a parameter, in their order.
+    pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(given, _)| given == name).map(|(_, value)| &**value)
+    }
+
     /// The value of a parameter that is given, and isn't empty.
-    fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(given, _)| given == name).map(|(_, value)| &**value).filter(|v| !v.is_empty())
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.all(name).next().filter(|value| !value.is_empty())
     }
 
     /// What is selected: one selection for each `match[]`, of which there must be one.
@@ -108,8 +113,7 @@ impl Params {
 
     /// Each `match[]`, read.
     fn selectors(&self) -> Result<Vec<Selector<'_>>, ReadFault> {
-        let texts: Vec<&str> =
-            self.0.iter().filter(|(name, _)| name == "match[]").map(|(_, text)| &**text).collect();
+        let texts: Vec<&str> = self.all("match[]").collect();
         if texts.len() > READ_QUERIES_MAX {
             return Err(bad(format_args!("at most {READ_QUERIES_MAX} match[] are allowed")));
         }

@@ -19,12 +19,6 @@ pub enum Fault {
     /// Another content type.
     #[error("content type {0:?} is not supported; send application/x-protobuf or application/json")]
     ContentType(String),
-    /// Another compression.
-    #[error("content encoding {0:?} is not supported; send gzip, or none")]
-    ContentEncoding(String),
-    /// It can't be decompressed.
-    #[error("the body is not gzip: {0}")]
-    Gzip(String),
     /// It isn't the message in JSON.
     #[error("the body is not an ExportMetricsServiceRequest in JSON: {}", Printable(.0))]
     Json(String),
@@ -42,8 +36,6 @@ impl Fault {
         match self {
             Self::Method => "method",
             Self::ContentType(_) => "content_type",
-            Self::ContentEncoding(_) => "content_encoding",
-            Self::Gzip(_) => "gzip",
             Self::Json(_) => "json",
             Self::JsonTooLarge => "body_too_large",
             Self::Rejected(rejection) => rejection.reason(),
@@ -54,8 +46,8 @@ impl Fault {
     pub fn http_status(&self) -> StatusCode {
         match self {
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
-            Self::ContentType(_) | Self::ContentEncoding(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::Gzip(_) | Self::Json(_) => StatusCode::BAD_REQUEST,
+            Self::ContentType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Json(_) => StatusCode::BAD_REQUEST,
             Self::JsonTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Rejected(rejection) => rejection.status(),
         }
@@ -65,12 +57,7 @@ impl Fault {
     pub fn retry_after_s(&self) -> Option<u32> {
         match self {
             Self::Rejected(rejection) => rejection.retry_after().map(|retry| retry.seconds),
-            Self::Method
-            | Self::ContentType(_)
-            | Self::ContentEncoding(_)
-            | Self::Gzip(_)
-            | Self::Json(_)
-            | Self::JsonTooLarge => None,
+            Self::Method | Self::ContentType(_) | Self::Json(_) | Self::JsonTooLarge => None,
         }
     }
 
@@ -79,11 +66,7 @@ impl Fault {
         match self {
             Self::Rejected(rejection) => status_of(rejection),
             Self::JsonTooLarge => Status::resource_exhausted(self.to_string()),
-            Self::Method
-            | Self::ContentType(_)
-            | Self::ContentEncoding(_)
-            | Self::Gzip(_)
-            | Self::Json(_) => Status::invalid_argument(self.to_string()),
+            Self::Method | Self::ContentType(_) | Self::Json(_) => Status::invalid_argument(self.to_string()),
         }
     }
 }

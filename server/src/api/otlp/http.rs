@@ -1,7 +1,7 @@
 //! OTLP over HTTP: a request in protobuf or in JSON, and the answer in the same.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body::Body;
 use prost::Message;
@@ -10,13 +10,14 @@ use silverback_proto::otlp::collector::metrics::v1::ExportMetricsServiceRequest;
 
 use super::answer::Outcome;
 use super::fault::Fault;
-use super::{check_ready, gzip, write};
+use super::write;
 use crate::api::caller::Caller;
 use crate::api::core::Core;
 use crate::api::endpoints::{NodeResponse, with_type};
+use crate::api::gzip_body::{Arrived, read_body};
 use crate::api::remote_write::Rejection;
 use crate::api::remote_write::negotiate::header_text;
-use crate::api::request_body::read_reserving;
+use crate::api::write::check_ready;
 use crate::api::write_endpoint::close;
 use crate::limits::{OTLP_JSON_BYTES_MAX, OTLP_JSON_EXPANSION};
 use crate::routing::Reserved;
@@ -86,32 +87,14 @@ where
         return Err(Fault::Method);
     }
     let encoding = Encoding::of(request.headers())?;
-    let is_gzip = is_gzip(request.headers())?;
     check_ready(core)?;
     let (head, body) = request.into_parts();
-    let (config, mut reserved) = (&core.config, core.bodies.begin());
-    let (bytes_max, limit) = (config.max_body_bytes, config.request_timeout);
-    let body = read_reserving(&head.headers, body, bytes_max, limit, &mut reserved).await;
-    let mut body = body.map_err(Rejection::from)?;
-    core.count(|counts| counts.write_bytes += body.len() as u64);
-    let mut held_bytes = body.len();
-    if is_gzip {
-        body = gzip::decompress(&body, config.max_decoded_bytes, &mut reserved).await?.into();
-        held_bytes += body.len();
-    }
+    let Arrived { mut bytes, mut reserved, mut held_bytes } = read_body(core, &head.headers, body).await?;
     if encoding == Encoding::Json {
-        body = json_to_protobuf(&body, &mut reserved, held_bytes)?;
-        held_bytes += body.len();
+        bytes = json_to_protobuf(&bytes, &mut reserved, held_bytes)?;
+        held_bytes += bytes.len();
     }
-    Ok((encoding, write(core, &body, reserved, held_bytes).await?))
-}
-
-fn is_gzip(headers: &HeaderMap) -> Result<bool, Fault> {
-    match header_text(headers, CONTENT_ENCODING)? {
-        gzip if gzip.eq_ignore_ascii_case("gzip") => Ok(true),
-        none if none.is_empty() || none.eq_ignore_ascii_case("identity") => Ok(false),
-        other => Err(Fault::ContentEncoding(other.to_owned())),
-    }
+    Ok((encoding, write(core, &bytes, reserved, held_bytes).await?))
 }
 
 /// The same request in protobuf: one way leads on from here.
@@ -129,12 +112,7 @@ fn json_to_protobuf(json: &[u8], reserved: &mut Reserved, held_bytes: usize) -> 
 fn refuse(caller: &Caller, encoding: Encoding, fault: &Fault) -> NodeResponse {
     match fault {
         Fault::Rejected(rejection) => caller.note_rejection(rejection),
-        Fault::Method
-        | Fault::ContentType(_)
-        | Fault::ContentEncoding(_)
-        | Fault::Gzip(_)
-        | Fault::Json(_)
-        | Fault::JsonTooLarge => {
+        Fault::Method | Fault::ContentType(_) | Fault::Json(_) | Fault::JsonTooLarge => {
             caller.count(|counts| counts.writes_malformed += 1);
             caller.note_request(fault.reason(), &fault.to_string());
         }
@@ -159,21 +137,15 @@ fn refuse(caller: &Caller, encoding: Encoding, fault: &Fault) -> NodeResponse {
 mod tests {
     use super::*;
 
-    fn headers(content_type: &'static str, encoding: &'static str) -> HeaderMap {
-        let headers = [(CONTENT_TYPE, content_type), (CONTENT_ENCODING, encoding)];
-        headers.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect()
-    }
-
     #[test]
-    fn protobuf_and_json_are_spoken_compressed_and_not() {
-        let check = |content_type, encoding| {
-            let headers = headers(content_type, encoding);
-            (Encoding::of(&headers).ok(), is_gzip(&headers).ok())
+    fn protobuf_and_json_are_spoken() {
+        let check = |content_type| {
+            let value = HeaderValue::from_static(content_type);
+            Encoding::of(&HeaderMap::from_iter([(CONTENT_TYPE, value)])).ok()
         };
-        assert_eq!(check("application/x-protobuf", "gzip"), (Some(Encoding::Protobuf), Some(true)));
-        assert_eq!(check("Application/JSON; charset=utf-8", ""), (Some(Encoding::Json), Some(false)));
-        assert_eq!(check("text/plain", "zstd"), (None, None));
-        assert_eq!(check("application/json", "identity"), (Some(Encoding::Json), Some(false)));
+        assert_eq!(check("application/x-protobuf"), Some(Encoding::Protobuf));
+        assert_eq!(check("Application/JSON; charset=utf-8"), Some(Encoding::Json));
+        assert_eq!(check("text/plain"), None);
     }
 
     #[test]

@@ -9,7 +9,6 @@
 mod answer;
 mod attributes;
 mod fault;
-mod gzip;
 mod http;
 mod labels;
 mod naming;
@@ -17,13 +16,10 @@ mod samples;
 mod target;
 mod translate;
 
-use std::sync::Arc;
-
 use crate::api::core::Core;
 use crate::api::remote_write::Rejection;
 use crate::api::remote_write::answer::WriteReport;
-use crate::api::write::send;
-use crate::message::{Definitions, WriteBody};
+use crate::api::write::send_defined;
 use crate::routing::{Reserved, Split};
 use crate::runtime::reactor_polled;
 
@@ -32,11 +28,6 @@ pub use fault::status_of;
 pub use http::answer as answer_http;
 pub use naming::{NamedKind, label_name, metric_name};
 pub use translate::{NO_POINT, Translation, translate};
-
-/// Refuses a request before its body is read, while the node takes none.
-pub fn check_ready(core: &Core) -> Result<(), Rejection> {
-    core.replaying().map_or(Ok(()), |replaying| Err(Rejection::NotReady(replaying.to_string())))
-}
 
 /// Stores a request, and tells what became of it once that is acknowledged. `reserved` holds
 /// `held_bytes` for the request's own bytes and gets what it needs besides.
@@ -61,9 +52,6 @@ pub async fn write(
         counts.exemplars_ignored += translation.exemplars;
     });
     let Translation { labels, points, refused, .. } = translation;
-    let mut definitions = Definitions::default();
-    definitions.push(labels);
-    let body = Arc::new(WriteBody { definitions, ..WriteBody::default() });
-    let report = send(core, &body, split, WriteReport::default(), reserved.into()).await?;
+    let report = send_defined(core, labels, split, WriteReport::default(), reserved.into()).await?;
     Ok(Outcome::new(points, refused, report))
 }

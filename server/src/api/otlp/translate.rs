@@ -10,10 +10,11 @@ use silverback_proto::otlp::common::v1::KeyValue;
 use silverback_proto::otlp::metrics::v1::AggregationTemporality;
 use silverback_proto::otlp::resource::v1::Resource;
 
-use super::labels::{LabelSets, NotMade};
+use super::labels;
 use super::naming::{NamedKind, metric_name};
 use super::samples::{Point, PointSample, read_histogram, read_number, read_summary};
 use super::target::Target;
+use crate::api::label_sets::{LabelSets, NotMade, OwnLabel};
 use crate::api::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::remote_write::{MalformedBody, MalformedCause, Rejection, SeriesSink};
 use crate::config::OtlpDelta;
@@ -294,7 +295,7 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
         };
         self.translation.exemplars += point.exemplars as u64;
         let Ok(name) = &metric.name else { return Ok(None) };
-        let added = match self.sets.begin(&point.attributes, fixed) {
+        let added = match labels::begin(&mut self.sets, &point.attributes, fixed) {
             Ok(()) => self.add(name, &point.samples, point.timestamp_ms, number, metric.is_delta),
             Err(reason) => Err(reason.into()),
         };
@@ -320,8 +321,14 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
     ) -> Result<(), NotMade> {
         let span = if is_delta { LabelSpan::of_deltas } else { LabelSpan::of_definition };
         for PointSample { suffix, label, value } in samples {
-            let label = label.as_ref().map(|(name, value)| (*name, value.as_str()));
-            let (id, definition) = self.sets.make(&[name, suffix], label, self.hasher)?;
+            let metric = [name.as_bytes(), suffix.as_bytes()];
+            let (id, definition) = match label {
+                None => self.sets.make(&[("__name__", &metric)], self.hasher)?,
+                Some((label, value)) => {
+                    let own: [OwnLabel<'_>; 2] = [("__name__", &metric), (label, &[value.as_bytes()])];
+                    self.sets.make(&own, self.hasher)?
+                }
+            };
             self.sink.series(id, span(definition, number), 1);
             self.sink.sample(Sample::new(timestamp_ms, *value));
             self.samples += 1;
@@ -331,7 +338,7 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
 
     fn add_info(&mut self, target: &Target, timestamp_ms: i64) -> Result<(), MalformedBody> {
         let info = [PointSample { suffix: "", label: None, value: 1.0 }];
-        let added = match self.sets.begin(&target.described_by, &target.labels()) {
+        let added = match labels::begin(&mut self.sets, &target.described_by, &target.labels()) {
             Ok(()) => self.add("target_info", &info, timestamp_ms, NO_POINT, false),
             Err(reason) => Err(reason.into()),
         };

@@ -50,15 +50,20 @@ pub struct Answer {
 impl Answer {
     /// To a request that was read to its end.
     pub fn to_report(version: Version, report: &WriteReport) -> Self {
-        let mut answer = if report.is_whole() {
-            Self::new(StatusCode::NO_CONTENT, String::new())
-        } else if report.lacks_room() {
-            Self::new(StatusCode::BAD_REQUEST, report.text()).with_retry(NEW_SERIES_RETRY)
-        } else {
-            Self::new(StatusCode::BAD_REQUEST, report.text())
-        };
+        let mut answer = Self::in_words(report, || report.text());
         answer.tell_written(version, report.written);
         answer
+    }
+
+    /// The same in a protocol's own words, which are asked for where anything wasn't stored.
+    pub fn in_words(report: &WriteReport, words: impl FnOnce() -> String) -> Self {
+        if report.is_whole() {
+            Self::new(StatusCode::NO_CONTENT, String::new())
+        } else if report.lacks_room() {
+            Self::new(StatusCode::BAD_REQUEST, words()).with_retry(NEW_SERIES_RETRY)
+        } else {
+            Self::new(StatusCode::BAD_REQUEST, words())
+        }
     }
 
     /// To a request that was refused as a whole. Its version isn't known before its headers are
@@ -131,12 +136,17 @@ impl WriteReport {
         [RefusedReason::SeriesLimit, RefusedReason::MemoryLimit].iter().any(|&r| self.refused.get(r) > 0)
     }
 
+    /// `out_of_order 10, duplicate 2`
+    pub fn reasons(&self) -> String {
+        let reasons: Vec<_> = self.refused.iter().map(|(r, n)| format!("{} {n}", r.as_str())).collect();
+        reasons.join(", ")
+    }
+
     /// `12 of 2000 samples refused: out_of_order 10, duplicate 2; first: {…} out of order sample`
     fn text(&self) -> String {
         let refused = self.refused.total();
         let mut text = if refused > 0 {
-            let reasons: Vec<_> = self.refused.iter().map(|(r, n)| format!("{} {n}", r.as_str())).collect();
-            format!("{refused} of {} samples refused: {}", self.written + refused, reasons.join(", "))
+            format!("{refused} of {} samples refused: {}", self.written + refused, self.reasons())
         } else {
             format!("{} series without samples refused", self.series_refused)
         };

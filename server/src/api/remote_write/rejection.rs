@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// Not a POST.
-    #[error("remote write takes POST requests alone")]
+    #[error("writes take POST requests alone")]
     Method,
     /// A header that is no text, or stands twice.
     #[error("the header {0} is not text, or stands twice")]
@@ -30,6 +30,15 @@ pub enum Rejection {
     /// Another compression.
     #[error("content encoding {0:?} is not supported; send snappy (block format)")]
     ContentEncoding(String),
+    /// A compression that isn't taken where gzip is.
+    #[error("content encoding {0:?} is not supported; send gzip, or none")]
+    NotGzip(String),
+    /// Binary messages where lines of text are taken.
+    #[error("content type {0:?} is not supported; send lines of text")]
+    NotText(String),
+    /// A parameter of the query, or a label in the path, that means nothing.
+    #[error("{0}")]
+    Parameter(String),
     /// More bytes, compressed, than allowed.
     #[error("the body is larger than {limit_bytes} bytes")]
     BodyTooLarge {
@@ -54,6 +63,9 @@ pub enum Rejection {
     /// It can't be decompressed.
     #[error(transparent)]
     Snappy(#[from] SnappyError),
+    /// It isn't what gzip makes.
+    #[error("the body is not gzip: {0}")]
+    Gzip(String),
     /// It isn't a write request.
     #[error(transparent)]
     Malformed(#[from] MalformedBody),
@@ -86,13 +98,15 @@ impl Rejection {
         match self {
             Self::Method => "method",
             Self::Header(_) => "header",
-            Self::ContentType(_) => "content_type",
-            Self::ContentEncoding(_) => "content_encoding",
+            Self::ContentType(_) | Self::NotText(_) => "content_type",
+            Self::ContentEncoding(_) | Self::NotGzip(_) => "content_encoding",
+            Self::Parameter(_) => "parameter",
             Self::BodyTooLarge { .. } | Self::Snappy(SnappyError::TooLarge { .. }) => "body_too_large",
             Self::TakesTooMuch { .. } => "takes_too_much",
             Self::BodyTimedOut(_) => "body_timed_out",
             Self::BodyBrokeOff(_) => "body_broke_off",
             Self::Snappy(SnappyError::Corrupt(_)) => "snappy",
+            Self::Gzip(_) => "gzip",
             Self::Malformed(_) => "malformed",
             Self::Overloaded => "overloaded",
             Self::MemoryFull { .. } => "memory_full",
@@ -104,15 +118,19 @@ impl Rejection {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Header(_) | Self::ContentType(_) | Self::ContentEncoding(_) => {
-                StatusCode::UNSUPPORTED_MEDIA_TYPE
-            }
+            Self::Header(_)
+            | Self::ContentType(_)
+            | Self::ContentEncoding(_)
+            | Self::NotGzip(_)
+            | Self::NotText(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::BodyTooLarge { .. }
             | Self::TakesTooMuch { .. }
             | Self::Snappy(SnappyError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::BodyBrokeOff(_) | Self::Snappy(SnappyError::Corrupt(_)) | Self::Malformed(_) => {
-                StatusCode::BAD_REQUEST
-            }
+            Self::BodyBrokeOff(_)
+            | Self::Snappy(SnappyError::Corrupt(_))
+            | Self::Gzip(_)
+            | Self::Parameter(_)
+            | Self::Malformed(_) => StatusCode::BAD_REQUEST,
             Self::Overloaded | Self::MemoryFull { .. } => StatusCode::TOO_MANY_REQUESTS,
             // Not 408: a slow network passes, and senders drop for good what any 4xx but 429 answers.
             Self::BodyTimedOut(_) | Self::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
@@ -127,9 +145,13 @@ impl Rejection {
             | Self::Header(_)
             | Self::ContentType(_)
             | Self::ContentEncoding(_)
+            | Self::NotGzip(_)
+            | Self::NotText(_)
+            | Self::Parameter(_)
             | Self::TakesTooMuch { .. }
             | Self::BodyBrokeOff(_)
             | Self::Snappy(_)
+            | Self::Gzip(_)
             | Self::Malformed(_)
             | Self::Overloaded
             | Self::MemoryFull { .. }
@@ -149,10 +171,14 @@ impl Rejection {
             | Self::Header(_)
             | Self::ContentType(_)
             | Self::ContentEncoding(_)
+            | Self::NotGzip(_)
+            | Self::NotText(_)
+            | Self::Parameter(_)
             | Self::BodyTooLarge { .. }
             | Self::TakesTooMuch { .. }
             | Self::BodyBrokeOff(_)
             | Self::Snappy(_)
+            | Self::Gzip(_)
             | Self::Malformed(_) => None,
         }
     }

@@ -47,5 +47,5 @@ class Pod(unittest.TestCase):
     def test_too_little_lockable_memory_is_told_with_what_to_do(self):
         with Container(render(), ROOT, CPUS, profile(), memlock_bytes=64 << 10) as container:
             self.assertEqual(container.wait(), EXIT_CONFIG)
-            for part in ("only 65536 bytes of memory may be locked", "LimitMEMLOCK="):
+            for part in ("only 64 KiB of memory may be locked", "LimitMEMLOCK="):
                 self.assertIn(part, container.said())

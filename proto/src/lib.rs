@@ -58,5 +58,7 @@ pub mod printable;
 #[cfg(feature = "re2")]
 pub mod re2;
 
+pub mod utc;
+
 /// A `FileDescriptorSet` of all files, encoded, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -134,7 +134,19 @@ impl RateLimit {
 /// first one told after a silence says how many were suppressed.
 #[macro_export]
 macro_rules! warn_limited {
-    ($($event:tt)+) => {{
+    ($($event:tt)+) => { $crate::limited!(warn, $($event)+) };
+}
+
+/// The same for what is no warning.
+#[macro_export]
+macro_rules! info_limited {
+    ($($event:tt)+) => { $crate::limited!(info, $($event)+) };
+}
+
+/// Logs an event at a level, at a limited rate for its place in the code.
+#[macro_export]
+macro_rules! limited {
+    ($level:ident, $($event:tt)+) => {{
         // For each thread: a core asks nobody whether it may log.
         std::thread_local! {
             static LIMIT: std::cell::RefCell<$crate::logging::RateLimit> =
@@ -143,9 +155,9 @@ macro_rules! warn_limited {
         match LIMIT.with_borrow_mut(|limit| limit.decide(std::time::Instant::now())) {
             $crate::logging::Verdict::Tell { suppressed } => {
                 if suppressed > 0 {
-                    tracing::warn!("suppressed {suppressed} like this:");
+                    tracing::$level!("suppressed {suppressed} like this:");
                 }
-                tracing::warn!($($event)+);
+                tracing::$level!($($event)+);
             }
             $crate::logging::Verdict::Suppress => {}
         }

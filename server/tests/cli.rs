@@ -1,7 +1,9 @@
 //! The `silverback` command as a shell sees it: help, the check of a configuration, exit codes.
 
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 /// The command, without whatever the caller's environment would configure.
 fn silverback(arguments: &[&str]) -> Command {
@@ -221,4 +223,99 @@ fn no_command_complains_where_nobody_reads_on() {
     let file = std::env::temp_dir().join(format!("silverback-cli-{}-profile.json", std::process::id()));
     check_nobody_reads(&["seccomp-profile", "--install", file.to_str().unwrap()]);
     std::fs::remove_file(file).unwrap();
+}
+
+/// A node that is started for its log; dropping it ends it and removes what it left.
+struct Started {
+    child: std::process::Child,
+    log: BufReader<std::process::ChildStderr>,
+    data_dir: PathBuf,
+}
+
+impl Started {
+    fn new(name: &str, arguments: &[&str]) -> Self {
+        let data_dir = std::env::temp_dir().join(format!("silverback-start-{}-{name}", std::process::id()));
+        let mut command = silverback(arguments);
+        command.arg("--shards=2").arg("--data-dir").arg(&data_dir).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap());
+        Self { child, log, data_dir }
+    }
+
+    /// Its log up to the line that holds this, or up to its end.
+    fn log_until(&mut self, part: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        while let Some(Ok(line)) = self.log.by_ref().lines().next() {
+            lines.push(line);
+            if lines.last().is_some_and(|line| line.contains(part)) {
+                break;
+            }
+        }
+        lines
+    }
+
+    fn signal(&self, signal: i32) {
+        let kill = Command::new("kill").arg(format!("-{signal}")).arg(self.child.id().to_string()).status();
+        assert!(kill.unwrap().success());
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+        drop(std::fs::remove_dir_all(&self.data_dir));
+    }
+}
+
+/// What isn't about the machine: its file systems, its quota.
+fn warnings(log: &[String]) -> Vec<&String> {
+    let of_machine = |line: &&String| line.contains("preflight") || line.contains("placement");
+    log.iter()
+        .filter(|line| line.contains(" WARN ") || line.contains("ERROR"))
+        .filter(|l| !of_machine(l))
+        .collect()
+}
+
+#[test]
+fn a_start_ends_with_what_to_do_next_and_warns_of_nothing() {
+    let mut node = Started::new("first", &["--listen=127.0.0.1:0", "--self-scrape-interval=1s"]);
+    let mut log = node.log_until("silverback is ready");
+    let last = log.last().unwrap().clone();
+    check_holds(&last, &["http://127.0.0.1:", "/api/v1/write", "shards=2", "data_dir=", "README"]);
+    // Long enough to store its own metrics.
+    std::thread::sleep(Duration::from_millis(1500));
+    node.signal(15);
+    log.extend(node.log_until("silverback has stopped"));
+    assert_eq!(warnings(&log), Vec::<&String>::new());
+    assert!(node.child.wait().unwrap().success());
+}
+
+#[test]
+fn who_listens_for_everybody_is_warned_once() {
+    let mut node = Started::new("open", &["--listen=0.0.0.0:0"]);
+    let log = node.log_until("silverback is ready");
+    let warned = warnings(&log);
+    assert_eq!(warned.len(), 1, "{log:#?}");
+    check_holds(warned[0], &["there is no authentication", "0.0.0.0:"]);
+    check_holds(log.last().unwrap(), &["http://localhost:"]);
+}
+
+#[test]
+fn an_address_in_use_says_what_to_do_and_leaves_nothing_behind() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = format!("--listen={}", taken.local_addr().unwrap());
+    let mut node = Started::new("taken", &[&listen]);
+    let log = node.log_until("never").join("\n");
+    check_holds(&log, &["another process listens there", "`ss -ltnp`", "--listen"]);
+    assert_eq!(node.child.wait().unwrap().code(), Some(1));
+    assert!(!node.data_dir.exists());
+}
+
+#[test]
+fn a_file_as_data_directory_is_told_as_one() {
+    let file = ConfigFile::create("no-directory", "");
+    let (code, _, stderr) = run(silverback(&["--listen=127.0.0.1:0", "--data-dir", file.path()]));
+    assert_eq!(code, 2);
+    check_holds(&stderr, &["it is a file", "--data-dir names a directory"]);
 }

@@ -39,7 +39,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
 fn serving<R>(client: impl FnOnce(SocketAddr) -> R) -> (R, Counts) {
     let serve = async |executor: Executor<()>, listener: Listener| {
         let server = HttpServer::new(&HttpLimits::default(), executor.shutdown.clone());
-        server.serve(&listener, service_fn(answer)).await.unwrap();
+        server.serve(&listener, |_| service_fn(answer)).await.unwrap();
         runtime::counts()
     };
     let (result, mut counts) = runtime_fixture::serving(1, 10_000, serve, |address, _| client(address));

@@ -39,7 +39,7 @@ fn serving(limits: HttpLimits, connections_max: usize, client: impl FnOnce(Socke
         let limits = limits.clone();
         async move {
             let server = HttpServer::new(&limits, executor.shutdown.clone());
-            server.serve(&listener, service_fn(answer)).await.unwrap();
+            server.serve(&listener, |_| service_fn(answer)).await.unwrap();
             drain().await;
             runtime::counts()
         }

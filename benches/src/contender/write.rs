@@ -85,9 +85,9 @@ impl Contender {
 fn add(report: &mut WriteReport, outcome: PartOutcome) {
     report.written += outcome.written;
     if let Some(refusals) = outcome.refusals {
-        let Refusals { counts, example, by_ref: _streams_alone } = *refusals;
+        let Refusals { counts, examples, by_ref: _streams_alone } = *refusals;
         report.refused.merge(&counts);
-        report.example = report.example.take().or(example);
+        report.examples.merge(examples);
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Instant;
 use futures::future::LocalBoxFuture;
 
 use crate::api::read_fault::ReadFault;
+use crate::api::refusal_log::RefusalLog;
 use crate::api::remote_write::Decoder;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -89,6 +90,8 @@ pub struct NodeFacts {
     pub memory: MemoryPlan,
     /// What people say about where cells go.
     pub steering: Steering,
+    /// The last refusals.
+    pub refusals: RefusalLog,
 }
 
 impl NodeFacts {

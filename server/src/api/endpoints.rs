@@ -1,6 +1,7 @@
 //! Which path is answered by what. Every request goes through here: where it comes from is checked before
 //! anything else, and it is logged at debug.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use http::header::{ALLOW, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
@@ -10,6 +11,7 @@ use hyper::service::Service;
 use silverback_proto::printable::Printable;
 
 use crate::api::body::{Never, ResponseBody};
+use crate::api::caller::Caller;
 use crate::api::core::Core;
 use crate::api::http_api::{self, Question};
 use crate::api::{grpc, origin, otlp, pages, remote_read, write_endpoint};
@@ -18,16 +20,15 @@ use crate::runtime;
 /// A response of this node.
 pub type NodeResponse = Response<ResponseBody>;
 
-/// The HTTP service of one core.
-#[derive(Clone)]
+/// The HTTP service of one core for one connection.
 pub struct Endpoints {
-    core: Rc<Core>,
+    caller: Caller,
 }
 
 impl Endpoints {
-    /// The service of a core.
-    pub fn new(core: Rc<Core>) -> Self {
-        Self { core }
+    /// The service of a core for one client, by its address as the socket has it.
+    pub fn new(core: Rc<Core>, peer: Option<IpAddr>) -> Self {
+        Self { caller: Caller::new(core, peer) }
     }
 }
 
@@ -37,9 +38,9 @@ impl Service<Request<Incoming>> for Endpoints {
     type Future = std::pin::Pin<Box<dyn Future<Output = Result<NodeResponse, Never>>>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let core = Rc::clone(&self.core);
+        let caller = self.caller.clone();
         Box::pin(async move {
-            let mut response = answer(core, request).await;
+            let mut response = answer(caller, request).await;
             // What a label's value looks like is nothing that a browser should take a text for.
             response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             Ok(response)
@@ -47,35 +48,36 @@ impl Service<Request<Incoming>> for Endpoints {
     }
 }
 
-async fn answer(core: Rc<Core>, request: Request<Incoming>) -> NodeResponse {
+async fn answer(caller: Caller, request: Request<Incoming>) -> NodeResponse {
     if !tracing::enabled!(tracing::Level::DEBUG) {
-        return route(core, request).await;
+        return route(caller, request).await;
     }
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let began = runtime::now();
-    let response = route(core, request).await;
+    let response = route(caller, request).await;
     let (status, took_us) = (response.status().as_u16(), began.elapsed().as_micros() as u64);
     tracing::debug!(%method, path, status, took_us, "request");
     response
 }
 
-async fn route(core: Rc<Core>, request: Request<Incoming>) -> NodeResponse {
+async fn route(caller: Caller, request: Request<Incoming>) -> NodeResponse {
+    let core = caller.core();
     if let Err(rejected) = origin::check(&core.config.allowed_hosts, &request) {
-        return origin::refuse(&core, &request, &rejected);
+        return origin::refuse(core, &request, &rejected);
     }
     if grpc::is_grpc(&request) {
-        return grpc::answer(&core, request).await;
+        return grpc::answer(&caller, request).await;
     }
     match request.uri().path() {
         "/api/v1/write" | "/api/v1/receive" | "/api/v1/push" => {
-            timed(&core, write_endpoint::answer(&core, request)).await
+            timed(core, write_endpoint::answer(&caller, request)).await
         }
-        "/v1/metrics" | "/api/v1/otlp/v1/metrics" => timed(&core, otlp::answer_http(&core, request)).await,
+        "/v1/metrics" | "/api/v1/otlp/v1/metrics" => timed(core, otlp::answer_http(&caller, request)).await,
         // Reads keep their own time, and say what took too long in their protocol's words.
-        "/api/v1/read" => remote_read::answer(&core, request).await,
+        "/api/v1/read" => remote_read::answer(core, request).await,
         path => match Question::of_path(path) {
-            Some(question) => http_api::answer(&core, question, request).await,
-            None => in_time(&core, page(&core, request.method(), path)).await,
+            Some(question) => http_api::answer(core, question, request).await,
+            None => in_time(core, page(core, request.method(), path)).await,
         },
     }
 }
@@ -105,6 +107,7 @@ async fn page(core: &Core, method: &Method, path: &str) -> NodeResponse {
         (&Method::GET, "/metrics") => pages::metrics(core).await,
         (&Method::GET, "/api/v1/status/node") => pages::node_status(core).await,
         (&Method::GET, "/api/v1/status/cells") => pages::cells_status(core).await,
+        (&Method::GET, "/api/v1/status/refusals") => pages::refusals(core),
         (&Method::GET | &Method::HEAD, "/-/healthy") => pages::healthy(core),
         (&Method::GET | &Method::HEAD, "/-/ready") => pages::ready(core),
         (&Method::GET | &Method::HEAD, "/-/replayed") => pages::replayed(core),
@@ -114,6 +117,7 @@ async fn page(core: &Core, method: &Method, path: &str) -> NodeResponse {
             | "/metrics"
             | "/api/v1/status/node"
             | "/api/v1/status/cells"
+            | "/api/v1/status/refusals"
             | "/-/healthy"
             | "/-/ready"
             | "/-/replayed",

@@ -2,6 +2,7 @@
 //! sample becomes is the shard's.
 pub mod authority;
 pub mod body;
+pub mod caller;
 pub mod cells_status;
 pub mod core;
 pub mod endpoints;
@@ -19,6 +20,7 @@ pub mod protobuf;
 pub mod read_fault;
 pub mod reader_pace;
 pub mod rebalance_metrics;
+pub mod refusal_log;
 pub mod remote_read;
 pub mod remote_write;
 pub mod request_body;

@@ -1,6 +1,7 @@
 //! The node's metric families, made of what its cores told.
 
 use crate::api::pages::refused;
+use crate::api::refusal_log::Entry;
 use crate::message::{AcceptorCounts, CoreStats, ShardStats};
 use crate::metrics::{Durations, Family, Kind, seconds};
 use crate::model::RefusedReason;
@@ -43,6 +44,22 @@ fn refused_samples(cores: &[CoreStats]) -> Family {
     let counts = refused(cores);
     for reason in RefusedReason::ALL {
         family.push([("reason", reason.as_str().to_owned())], counts.get(reason) as f64);
+    }
+    family
+}
+
+/// The last refusals, by sender: a gauge, for who was refused long ago is forgotten.
+pub fn refusals(entries: &[Entry]) -> Family {
+    let help = "Samples, or requests as a whole, that were refused lately, by sender, job and reason.";
+    let mut family = Family::new("silverback_recent_refusals", Kind::Gauge, help);
+    for Entry { peer, job, reason, unit, count, .. } in entries {
+        let labels = [
+            ("peer", peer.clone()),
+            ("sender_job", job.clone()),
+            ("reason", (*reason).to_owned()),
+            ("unit", unit.as_str().to_owned()),
+        ];
+        family.push(labels, *count as f64);
     }
     family
 }

@@ -66,6 +66,7 @@ async fn families(core: &Core) -> Result<Vec<Family>, FanoutError> {
         Pinning::Pinned => families.push(node_metrics::placement(&core.node.cpus, &core.node.nodes)),
         Pinning::Free => {}
     }
+    families.push(node_metrics::refusals(&core.node.refusals.entries()));
     families.extend(handoff_metrics::families(&cores));
     families.extend(memory_metrics::families(&core.node.memory, &cores));
     families.extend(rebalance_metrics::families(core.config.rebalance, &core.node.steering, &cores));
@@ -112,6 +113,12 @@ pub async fn cells_status(core: &Core) -> NodeResponse {
         }
         Err(error) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
     }
+}
+
+/// `/api/v1/status/refusals`
+pub fn refusals(core: &Core) -> NodeResponse {
+    let json = serde_json::json!({ "status": "success", "data": core.node.refusals.entries() });
+    with_type(StatusCode::OK, "application/json", json.to_string())
 }
 
 fn status_of(core: &Core, cores: &[CoreStats]) -> NodeStatus {

@@ -5,6 +5,7 @@ use http::header::{CONNECTION, HeaderValue};
 use http::{Request, Response};
 use http_body::Body;
 
+use crate::api::caller::Caller;
 use crate::api::core::Core;
 use crate::api::endpoints::NodeResponse;
 use crate::api::remote_write::answer::{Answer, WriteReport};
@@ -14,18 +15,21 @@ use crate::api::request_body::read_reserving;
 use crate::api::write::write;
 
 /// Answers one remote write request.
-pub async fn answer<B>(core: &Core, request: Request<B>) -> NodeResponse
+pub async fn answer<B>(caller: &Caller, request: Request<B>) -> NodeResponse
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
     let version = match negotiate(request.method(), request.headers()) {
         Ok(version) => version,
-        Err(rejection) => return reject(core, None, &rejection),
+        Err(rejection) => return reject(caller, None, &rejection),
     };
-    match take_in(core, version, request).await {
-        Ok(report) => respond(Answer::to_report(version, &report)),
-        Err(rejection) => reject(core, Some(version), &rejection),
+    match take_in(caller, version, request).await {
+        Ok(report) => {
+            caller.note_refused(&report.examples);
+            respond(Answer::to_report(version, &report))
+        }
+        Err(rejection) => reject(caller, Some(version), &rejection),
     }
 }
 
@@ -52,37 +56,13 @@ where
     write(core, version, &body, reserved).await
 }
 
-fn reject(core: &Core, version: Option<Version>, rejection: &Rejection) -> NodeResponse {
-    tracing::debug!(%rejection, "a write request was refused");
-    count_rejection(core, rejection);
+fn reject(caller: &Caller, version: Option<Version>, rejection: &Rejection) -> NodeResponse {
+    caller.note_rejection(rejection);
     let mut response = respond(Answer::to_rejection(version, rejection));
     if rejection.leaves_body_unread() {
         close(&mut response);
     }
     response
-}
-
-/// Counts a write request that was refused as a whole, of whichever protocol.
-pub fn count_rejection(core: &Core, rejection: &Rejection) {
-    core.count(|counts| match rejection {
-        Rejection::Overloaded => counts.writes_overloaded += 1,
-        Rejection::MemoryFull { .. } => counts.writes_memory_full += 1,
-        Rejection::NotReady(_) => counts.writes_not_durable += 1,
-        Rejection::Method
-        | Rejection::Header(_)
-        | Rejection::ContentType(_)
-        | Rejection::ContentEncoding(_)
-        | Rejection::BodyTooLarge { .. }
-        | Rejection::TakesTooMuch { .. }
-        | Rejection::BodyTimedOut(_)
-        | Rejection::BodyBrokeOff(_)
-        | Rejection::Snappy(_)
-        | Rejection::Malformed(_) => counts.writes_malformed += 1,
-    });
-    if matches!(rejection, Rejection::Overloaded | Rejection::MemoryFull { .. } | Rejection::NotReady(_)) {
-        // Not the sender's fault: an operator wants to see it without looking for it.
-        crate::warn_limited!(%rejection, "write requests are refused");
-    }
 }
 
 /// An answer as HTTP carries it.

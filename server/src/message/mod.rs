@@ -2,6 +2,7 @@
 pub mod batch;
 pub mod body;
 pub mod definitions;
+pub mod examples;
 pub mod handoff;
 pub mod part;
 pub mod read;
@@ -16,6 +17,7 @@ use crate::wal::{Durable, LogError};
 pub use batch::{ChunkView, Rows, SeriesBatch, SeriesBatchBuilder, SeriesView, TextBatch};
 pub use body::{BodyBytes, LabelSource, LabelSpan, PartSeries, WriteBody};
 pub use definitions::{DefinitionBlock, Definitions};
+pub use examples::{Example, Examples};
 pub use handoff::{HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, Piece, RouteChange};
 pub use part::{Part, PartBuffer, PartPool};
 pub use read::{CursorId, Read, ReadError, ReadReply, ReadRequest, Selection, Wanted};
@@ -132,13 +134,13 @@ impl WriteAck {
     }
 }
 
-/// Samples that were not taken in: how many for which reason, and one series as an example.
+/// Samples that were not taken in: how many for which reason, and some of them in words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Refusals {
     /// Samples by reason.
     pub counts: RefusedCounts,
-    /// The first refused series in words, and its reason.
-    pub example: Option<(RefusedReason, String)>,
+    /// Some of them, by job and reason.
+    pub examples: Examples,
     /// A stream's refused series, each: its sender knows them by their refs.
     pub by_ref: Vec<RefusedRef>,
 }
@@ -155,15 +157,16 @@ pub struct RefusedRef {
 }
 
 impl Refusals {
-    /// An example's length in bytes: enough to find the series by.
-    const EXAMPLE_BYTES_MAX: usize = 512;
-
-    /// Counts `samples` under `reason`; `series` is asked for the example's words once.
-    pub fn refuse(&mut self, reason: RefusedReason, samples: u64, series: impl FnOnce() -> String) {
+    /// Counts `samples` of a job under `reason`; `words` is asked as [`Examples::add`] asks it.
+    pub fn refuse(
+        &mut self,
+        reason: RefusedReason,
+        samples: u64,
+        job: &str,
+        words: impl FnOnce() -> (String, String),
+    ) {
         self.counts.add(reason, samples);
-        if self.example.is_none() {
-            self.example = Some((reason, shortened(series())));
-        }
+        self.examples.add(reason, samples, job, words);
     }
 
     /// Notes samples of a stream's series, which are counted already.
@@ -178,17 +181,6 @@ impl Refusals {
     pub fn merge(&mut self, other: Self) {
         self.counts.merge(&other.counts);
         self.by_ref.extend(other.by_ref);
-        if self.example.is_none() {
-            self.example = other.example;
-        }
+        self.examples.merge(other.examples);
     }
-}
-
-fn shortened(mut text: String) -> String {
-    if text.len() > Refusals::EXAMPLE_BYTES_MAX {
-        let end = text.floor_char_boundary(Refusals::EXAMPLE_BYTES_MAX);
-        text.truncate(end);
-        text.push('…');
-    }
-    text
 }

@@ -1,5 +1,7 @@
 //! Why a sample is refused: the reasons, their names in metrics, and counts of them.
 
+use crate::limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX};
+
 /// One reason. Nothing is dropped in silence: each refused sample is counted under one of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -123,6 +125,20 @@ impl RefusedReason {
             Self::BadName => "no letter or digit is left of the name",
             Self::SeriesLimit => "no room for new series",
             Self::MemoryLimit => "new series, and memory is short; known series go on",
+        }
+    }
+}
+
+impl RefusedReason {
+    /// The limit that it goes by, to be told behind [`Self::text`]: `: 128 at the most`. Empty where it goes
+    /// by none, or where the limit is an option of the node's.
+    pub fn bound(self) -> String {
+        match self {
+            Self::TooManyLabels => format!(": {LABELS_MAX} at the most"),
+            Self::LabelTooLong => format!(
+                ": a name has {LABEL_NAME_BYTES_MAX} bytes at the most, and a value {LABEL_VALUE_BYTES_MAX}"
+            ),
+            _ => String::new(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,6 +12,7 @@ use futures::future::try_join_all;
 
 use crate::api::core::{Core, HandOver, NodeFacts};
 use crate::api::endpoints::Endpoints;
+use crate::api::refusal_log::RefusalLog;
 use crate::api::remote_write::{Decoder, IdCache};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -21,7 +23,7 @@ use crate::node::data_dir::DataDir;
 use crate::node::host::ExecutorHost;
 use crate::node::memory::MemoryWatch;
 use crate::node::recovery::{Meeting, Recovery, RecoveryError};
-use crate::node::{memory, presence, rebalance, self_scrape, upkeep, watchdog};
+use crate::node::{memory, presence, rebalance, self_scrape, upkeep, watchdog, welcome};
 use crate::placement::Plan;
 use crate::rebalance::{Handoffs, Steering, Turn};
 use crate::routing::{BodyPool, ByteBudget, Lanes, ReadGate, Router, RoutingTable};
@@ -80,6 +82,7 @@ impl Shared {
             logs: Arc::default(),
             pulses: Pulses::new(placement.seats.len()),
             steering,
+            refusals: RefusalLog::default(),
         };
         Ok(Self {
             config: Arc::new(config),
@@ -209,6 +212,9 @@ fn start_recovery(
         };
         match recovery.run().await {
             Ok(checkpoints) => {
+                if shared.facts.replay.shard_done() == shared.cores() {
+                    welcome::tell(&shared.config, &shared.facts.listen, shared.cores());
+                }
                 presence::start(Rc::clone(&core), log.clone(), checkpoints.clone());
                 upkeep::start(&core, shard, reads, log, checkpoints);
                 if index == 0 {
@@ -302,8 +308,8 @@ async fn serve(shared: &Shared, core: Rc<Core>) -> io::Result<()> {
     let listeners = shared.listeners.iter().map(|bound| bound.listen(connections_max));
     let listeners: Vec<Listener> = listeners.collect::<io::Result<_>>()?;
     let server = HttpServer::new(&limits, core.shutdown.clone());
-    try_join_all(listeners.iter().map(|listener| server.serve(listener, Endpoints::new(Rc::clone(&core)))))
-        .await?;
+    let service = |peer: Option<SocketAddr>| Endpoints::new(Rc::clone(&core), peer.map(|peer| peer.ip()));
+    try_join_all(listeners.iter().map(|listener| server.serve(listener, service))).await?;
     // The sockets close here: nobody would take what is queued on them, and a client that is refused
     // tries another node.
     Ok(())

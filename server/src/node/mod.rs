@@ -14,6 +14,7 @@ pub mod topology_command;
 mod upkeep;
 pub mod wal_command;
 mod watchdog;
+mod welcome;
 
 use std::io;
 use std::net::SocketAddr;
@@ -53,7 +54,7 @@ pub enum NodeError {
     #[error(transparent)]
     LimitTooSmall(#[from] LimitTooSmall),
     /// An address can't be listened on.
-    #[error("listening on {0}: {1}")]
+    #[error("listening on {}: {}{}", .0, .1, advice(.1))]
     Listen(SocketAddr, io::Error),
     /// The signal handler can't be set up.
     #[error("setting up signals: {0}")]
@@ -67,6 +68,20 @@ pub enum NodeError {
     /// A core ended with an error.
     #[error("shard {0}: {1}")]
     Core(usize, CoreError),
+}
+
+/// What to do about an address that can't be had.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "; another process listens there (`ss -ltnp` tells which): end it, or name another address with --listen"
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "; this machine has no such address: --listen takes one of its own, or :9009 for all of them"
+        }
+        io::ErrorKind::PermissionDenied => "; a port below 1024 takes CAP_NET_BIND_SERVICE",
+        _ => "",
+    }
 }
 
 fn told(faults: &[Fault]) -> String {
@@ -101,14 +116,15 @@ pub fn run_until(
     }
     let shards = plan.seats.len();
     let memory = MemoryShare::of(&config, shards)?;
-    check_machine(&config, shards)?;
-    let data_dir = DataDir::open(&config.data_dir, shards)?;
     let config = memory.narrow(config, shards);
+    // Before the data directory is made: where a node already runs nothing of this one is left behind.
     let listeners = config
         .listen
         .iter()
         .map(|address| BoundAddress::bind(*address).map_err(|error| NodeError::Listen(*address, error)));
     let listeners: Vec<BoundAddress> = listeners.collect::<Result<_, _>>()?;
+    check_machine(&config, shards)?;
+    let data_dir = DataDir::open(&config.data_dir, shards)?;
     let shared = assemble::Shared::new(config, memory.plan, &plan, listeners, data_dir, &Clock::System);
     let shared = Arc::new(shared.map_err(RunError::Thread)?);
     tracing::info!(
@@ -120,6 +136,7 @@ pub fn run_until(
         %memory,
         "silverback is starting"
     );
+    welcome::warn_of_open_doors(&shared.facts.listen);
     bound(&shared.facts.listen);
     // Each lane has room for the requests and for the replies that its core may have under way.
     let options = Options {
@@ -144,9 +161,13 @@ fn place(config: &Config) -> Result<Plan, TopologyError> {
 /// Asks, before anything is started, whether the node can run here.
 fn check_machine(config: &Config, executors: usize) -> Result<(), NodeError> {
     let io_memory_bytes = Options::on_cpus(Vec::new()).io_memory_bytes;
-    let report = preflight(&config.data_dir, executors, io_memory_bytes).map_err(NodeError::Preflight)?;
+    let report = preflight(&config.data_dir, executors, io_memory_bytes, config.max_connections);
+    let report = report.map_err(NodeError::Preflight)?;
     for caution in &report.cautions {
-        tracing::warn!(%caution, "preflight");
+        match caution.is_warning() {
+            true => tracing::warn!(%caution, "preflight"),
+            false => tracing::info!(%caution, "preflight"),
+        }
     }
     tracing::info!(kernel = report.kernel, file_system = report.file_system, "preflight passed");
     Ok(())

@@ -123,7 +123,6 @@ impl Recovery<'_> {
             // So that the next start finds a whole log, and tells no loss a second time.
             checkpoint::write(&self.shard, &self.log, &checkpoints, &self.host).await?;
         }
-        self.progress.shard_done();
         Ok(checkpoints)
     }
 

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::api::core::Core;
 use crate::api::remote_write::Rejection;
@@ -12,10 +13,17 @@ use crate::model::{Labels, Sample};
 use crate::routing::{Room, Split};
 use crate::runtime::{sleep, spawn};
 
+/// How often it is looked whether all shards have their data back.
+const REPLAY_POLL: Duration = Duration::from_millis(20);
+
 /// Starts scraping at the configured interval; nothing where it is turned off.
 pub fn start(core: Rc<Core>) {
     let Some(interval) = core.config.self_scrape_interval else { return };
     spawn(async move {
+        // This core takes writes already, and others may still replay.
+        while core.replaying().is_some() && !core.shutdown.is_requested() {
+            sleep(REPLAY_POLL).await;
+        }
         while !core.shutdown.is_requested() {
             scrape(&core).await;
             sleep(interval).await;

@@ -18,6 +18,11 @@ use std::{
 const KERNEL_MIN: (u32, u32) = (5, 8);
 /// Below this glommio refuses to start.
 const MEMLOCK_BYTES_MIN: u64 = 512 << 10;
+const RAISE_MEMLOCK: &str =
+    "raise the hard limit (`ulimit -l`, `LimitMEMLOCK=` in systemd, `--ulimit memlock=-1` with Docker)";
+/// Descriptors of the process itself, and of each executor: files, rings, timers.
+const DESCRIPTORS: u64 = 64;
+const DESCRIPTORS_OF_EXECUTOR: u64 = 64;
 /// Rings of one executor; each pins the executor's I/O memory.
 const RINGS: u64 = 3;
 
@@ -76,13 +81,19 @@ impl fmt::Display for Fault {
             Self::IoUring(error) => write!(f, "io_uring can't be used: {error}"),
             Self::Memlock { hard_bytes } => write!(
                 f,
-                "only {hard_bytes} bytes of memory may be locked, {MEMLOCK_BYTES_MIN} are needed: raise the hard \
-                 limit (`ulimit -l`, `LimitMEMLOCK=` in systemd, `--ulimit memlock=-1` with Docker)"
+                "only {} KiB of memory may be locked, {} are needed: {RAISE_MEMLOCK}",
+                hard_bytes >> 10,
+                MEMLOCK_BYTES_MIN >> 10
             ),
             Self::DataDirectory { path, error } => write!(
                 f,
-                "the data directory {} can't be used ({error}): make it writable for this user, or name another one",
-                path.display()
+                "the data directory {} can't be used ({error}): {}",
+                path.display(),
+                match error.kind() {
+                    io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists =>
+                        "it is a file, or lies below one; --data-dir names a directory, which is made if it isn't there",
+                    _ => "make it writable for this user, or name another one with --data-dir",
+                }
             ),
         }
     }
@@ -105,6 +116,13 @@ pub enum Caution {
     },
     /// Files there can't be opened past the page cache.
     NoDirectIo,
+    /// Fewer files may be open than connections.
+    FewDescriptors {
+        /// The hard limit.
+        limit: u64,
+        /// What would be needed.
+        wanted: u64,
+    },
     /// Less memory may be locked than the executors would register for disk I/O; they do with less.
     LittleMemlock {
         /// What may be locked.
@@ -129,11 +147,26 @@ impl fmt::Display for Caution {
             Self::NoDirectIo => {
                 f.write_str("the data directory's file system has no direct I/O: use ext4 or xfs")
             }
+            Self::FewDescriptors { limit, wanted } => write!(
+                f,
+                "{limit} files may be open, and --max-connections asks for {wanted}: raise the hard limit (`ulimit -n`, \
+                 `LimitNOFILE=` in systemd, `--ulimit nofile=` with Docker), or lower --max-connections"
+            ),
             Self::LittleMemlock { bytes, wanted_bytes } => write!(
                 f,
-                "{bytes} bytes of memory may be locked, {wanted_bytes} would be used: disk I/O takes more CPU"
+                "{} MiB of memory may be locked and {} would be used; with less, disk I/O takes some more CPU. \
+                 If that matters, {RAISE_MEMLOCK}",
+                bytes >> 20,
+                wanted_bytes.div_ceil(1 << 20)
             ),
         }
+    }
+}
+
+impl Caution {
+    /// Whether an operator has to do something. What a usual machine has by default is told, and no more.
+    pub fn is_warning(&self) -> bool {
+        !matches!(self, Self::LittleMemlock { .. })
     }
 }
 
@@ -154,6 +187,7 @@ pub fn preflight(
     data_directory: &Path,
     executors: usize,
     io_memory_bytes: usize,
+    connections: usize,
 ) -> Result<Report, Vec<Fault>> {
     let kernel = kernel_release();
     let mut faults = Vec::new();
@@ -162,7 +196,8 @@ pub fn preflight(
         faults.push(judge_io_uring(error, &kernel, io_uring_setting()));
     }
     // A connection is a descriptor, and the usual soft limit of 1024 is there for programs that use select.
-    raise_limit(libc::RLIMIT_NOFILE);
+    let descriptors = DESCRIPTORS + executors as u64 * DESCRIPTORS_OF_EXECUTOR + connections as u64;
+    cautions.extend(judge_descriptors(raise_limit(libc::RLIMIT_NOFILE), descriptors));
     match judge_memlock(raise_limit(libc::RLIMIT_MEMLOCK), executors as u64 * RINGS * io_memory_bytes as u64)
     {
         Ok(caution) => cautions.extend(caution),
@@ -196,6 +231,10 @@ fn judge_memlock(limit: Limit, wanted_bytes: u64) -> Result<Option<Caution>, Fau
     }
     let is_little = limit.soft < wanted_bytes;
     Ok(is_little.then_some(Caution::LittleMemlock { bytes: limit.soft, wanted_bytes }))
+}
+
+fn judge_descriptors(limit: Limit, wanted: u64) -> Option<Caution> {
+    (limit.soft < wanted).then_some(Caution::FewDescriptors { limit: limit.soft, wanted })
 }
 
 fn judge_directory(directory: &Directory) -> Vec<Caution> {
@@ -347,6 +386,16 @@ mod tests {
         assert!(matches!(judge(64 << 10), Err(Fault::Memlock { hard_bytes: 65_536 })));
         assert!(matches!(judge(1 << 20), Ok(Some(Caution::LittleMemlock { .. }))));
         assert!(matches!(judge(8 << 20), Ok(None)));
+        let caution = judge(1 << 20).unwrap().unwrap();
+        assert!(caution.to_string().contains("`ulimit -l`") && !caution.is_warning(), "{caution}");
+    }
+
+    #[test]
+    fn fewer_files_than_connections_are_worth_a_warning() {
+        let judge = |soft| judge_descriptors(Limit { soft, hard: soft }, 10_128);
+        assert_eq!(judge(1024), Some(Caution::FewDescriptors { limit: 1024, wanted: 10_128 }));
+        assert!(judge(1024).unwrap().is_warning());
+        assert_eq!(judge(10_128), None);
     }
 
     #[test]
@@ -360,7 +409,7 @@ mod tests {
     #[test]
     fn this_machine_will_do_and_its_directory_is_left_empty() {
         let path = std::env::temp_dir().join(format!("silverback-preflight-{}", std::process::id()));
-        let report = preflight(&path, 1, 64 << 10).unwrap();
+        let report = preflight(&path, 1, 64 << 10, 1).unwrap();
         assert!(parse_release(&report.kernel).unwrap() >= KERNEL_MIN);
         // Fails if anything was left behind.
         fs::remove_dir(&path).unwrap();
@@ -370,8 +419,11 @@ mod tests {
     fn a_data_directory_that_is_a_file_is_a_fault() {
         let path = std::env::temp_dir().join(format!("silverback-preflight-file-{}", std::process::id()));
         fs::write(&path, b"").unwrap();
-        let faults = preflight(&path, 1, 64 << 10).unwrap_err();
+        for path in [&path, &path.join("below")] {
+            let faults = preflight(path, 1, 64 << 10, 1).unwrap_err();
+            assert!(matches!(&faults[..], [Fault::DataDirectory { .. }]), "{faults:?}");
+            assert!(faults[0].to_string().contains("it is a file, or lies below one"), "{}", faults[0]);
+        }
         fs::remove_file(&path).unwrap();
-        assert!(matches!(&faults[..], [Fault::DataDirectory { .. }]), "{faults:?}");
     }
 }

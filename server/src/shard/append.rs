@@ -1,10 +1,13 @@
 //! The way of a part into the shard: find or make each series, take its samples in, count.
 
+use std::borrow::Cow;
+
 use crate::cell::series::LabelRef;
 use crate::cell::{AppendError, Appended, SeriesRef};
 use crate::message::{LabelSpan, PartSeries, Refusals, WriteBody};
 use crate::model::{Labels, RefusedReason, Sample, SeriesId};
 use crate::shard::Shard;
+use crate::shard::refusal_words::{Seen, numbers};
 use crate::wal::Journal;
 
 /// How many series ahead the table's slot is brought near, then the series' line, and then the end
@@ -34,6 +37,29 @@ pub struct TimeBounds {
     pub oldest_ms: i64,
     /// The newest: a bit ahead of the clock.
     pub newest_ms: i64,
+}
+
+/// Samples of a series, one after the other, that are refused for the same reason.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    reason: RefusedReason,
+    first: Sample,
+    /// The series' newest sample then.
+    newest_ms: Option<i64>,
+    samples: u64,
+}
+
+impl Run {
+    /// Adds one to the run that goes on, or gives that back where another begins.
+    fn extend(going_on: &mut Option<Self>, one: Self) -> Option<Self> {
+        match going_on {
+            Some(run) if run.reason == one.reason => {
+                run.samples += 1;
+                None
+            }
+            Some(_) | None => going_on.replace(one),
+        }
+    }
 }
 
 /// What became of a part's samples.
@@ -127,6 +153,7 @@ impl Shard {
         outcome: &mut PartOutcome,
     ) {
         let mut series = candidate.filter(|s| self.store.id(*s) == entry.id).or_else(|| self.find(entry.id));
+        let mut refused = None;
         for sample in samples {
             let result = match (bounds.check(*sample), series) {
                 (Err(reason), _) => Err(reason),
@@ -137,13 +164,48 @@ impl Shard {
             };
             match result {
                 Ok(()) => outcome.written += 1,
-                Err(reason) => outcome.refuse(reason, body, entry.labels),
+                Err(reason) => {
+                    let newest_ms = series.map(|series| self.store.newest_ms(series));
+                    let run = Run { reason, first: *sample, newest_ms, samples: 1 };
+                    if let Some(ended) = Run::extend(&mut refused, run) {
+                        self.refuse(ended, OfPart { body, bounds }, entry.labels, outcome);
+                    }
+                }
             }
+        }
+        if let Some(run) = refused {
+            self.refuse(run, OfPart { body, bounds }, entry.labels, outcome);
         }
         let cell = entry.id.cell();
         self.cells[usize::from(cell.0)].samples += samples.len() as u64;
         if let (Some(departure), Some(series)) = (&mut self.departure, series) {
             departure.touch(cell, series);
+        }
+    }
+
+    /// Counts samples of a series as refused, and says so in words where they are the first.
+    #[cold]
+    fn refuse(
+        &self,
+        Run { reason, first, newest_ms, samples }: Run,
+        OfPart { body, bounds }: OfPart<'_>,
+        labels: LabelSpan,
+        outcome: &mut PartOutcome,
+    ) {
+        let words = || {
+            let seen = Seen {
+                sample: first,
+                bounds,
+                newest_ms,
+                series_max: self.series_limit.of_node(),
+                budget_bytes: self.memory.budget_bytes(),
+            };
+            (labels_text(body, labels), numbers(reason, &seen))
+        };
+        let refusals = outcome.refusals.get_or_insert_default();
+        refusals.refuse(reason, samples, &job_of(body, labels), words);
+        if let Some(stream_ref) = labels.stream_ref() {
+            refusals.note_ref(stream_ref, reason, samples);
         }
     }
 
@@ -267,15 +329,17 @@ impl PartOutcome {
             (Some(_), None) => {}
         }
     }
+}
 
-    #[cold]
-    fn refuse(&mut self, reason: RefusedReason, body: &WriteBody, labels: LabelSpan) {
-        let refusals = self.refusals.get_or_insert_default();
-        refusals.refuse(reason, 1, || labels_text(body, labels));
-        if let Some(stream_ref) = labels.stream_ref() {
-            refusals.note_ref(stream_ref, reason, 1);
+/// The value of the label `job`; empty where there is none.
+fn job_of(body: &WriteBody, span: LabelSpan) -> Cow<'_, str> {
+    let mut job = Cow::Borrowed("");
+    body.for_each_label(span, |name, value| {
+        if name == b"job" {
+            job = String::from_utf8_lossy(value);
         }
-    }
+    });
+    job
 }
 
 /// A series in words, for the sender of a refused sample.

@@ -16,6 +16,7 @@ pub mod ownership;
 mod postings;
 pub mod pulses;
 pub mod read;
+mod refusal_words;
 pub mod restore;
 mod series_limit;
 pub mod singles;

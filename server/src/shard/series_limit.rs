@@ -19,6 +19,11 @@ impl SeriesLimit {
         Self { of_node, of_shard: of_node }
     }
 
+    /// What the whole node may hold.
+    pub const fn of_node(self) -> usize {
+        self.of_node
+    }
+
     /// Whether a shard that holds so many takes no further ones.
     pub const fn is_reached_by(self, series: usize) -> bool {
         series >= self.of_shard

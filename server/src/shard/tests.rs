@@ -81,7 +81,14 @@ fn a_refused_sample_takes_nothing_of_its_neighbours() {
     let expect =
         [(RefusedReason::OutOfOrder, 2), (RefusedReason::TooOld, 4), (RefusedReason::TooFarInFuture, 4)];
     assert_eq!(counts, expect);
-    assert_eq!(refusals.example.unwrap().1, r#"{__name__="a"}"#);
+    let told: Vec<_> = refusals.examples.iter().map(|told| (told.reason, told.samples)).collect();
+    assert_eq!(
+        told,
+        [(RefusedReason::TooOld, 4), (RefusedReason::OutOfOrder, 2), (RefusedReason::TooFarInFuture, 4)]
+    );
+    let behind = refusals.examples.iter().nth(1).unwrap();
+    let words = r#"{__name__="a"} out of order sample: its time is 1970-01-01T00:00:01.400Z, and the newest of its series 1970-01-01T00:00:01.500Z"#;
+    assert_eq!(behind.words, words);
     assert_eq!(all(&shard).len(), 2);
 }
 

@@ -31,9 +31,9 @@ impl ReplayProgress {
         self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// One shard has its data back.
-    pub fn shard_done(&self) {
-        self.shards_done.fetch_add(1, Ordering::Release);
+    /// One shard has its data back. Gives how many have.
+    pub fn shard_done(&self) -> usize {
+        self.shards_done.fetch_add(1, Ordering::Release) + 1
     }
 
     /// Shards that have their data back.

@@ -81,8 +81,9 @@ fn names_and_values_are_told_in_printable_text() {
 #[test]
 fn labels_of_ten_megabytes_are_refused_and_not_shown_whole() {
     let long = vec![b'x'; 10_000_000];
-    check("label_too_long", "label name or value is too long", &[NAME, (b"job", &long)]);
-    check("label_too_long", "label name or value is too long", &[NAME, (&long, b"a")]);
+    let words = "label name or value is too long: a name has 1024 bytes at the most, and a value 8192";
+    check("label_too_long", words, &[NAME, (b"job", &long)]);
+    check("label_too_long", words, &[NAME, (&long, b"a")]);
 }
 
 #[test]
@@ -91,8 +92,8 @@ fn more_labels_than_a_series_may_have_are_refused() {
     let labels = |count: usize| -> Vec<(&[u8], &[u8])> {
         std::iter::once(NAME).chain(names[..count].iter().map(|name| (name.as_bytes(), &b"v"[..]))).collect()
     };
-    check("too_many_labels", "series has too many labels", &labels(128));
-    check("too_many_labels", "series has too many labels", &labels(3000));
+    check("too_many_labels", "series has too many labels: 128 at the most", &labels(128));
+    check("too_many_labels", "series has too many labels: 128 at the most", &labels(3000));
     let scene = Scene::start(1);
     for (i, version) in VERSIONS.into_iter().enumerate() {
         let most = Series::new(labels(127)).sample(scene.start_ms + i as i64, 1.0);

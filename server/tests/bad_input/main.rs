@@ -14,6 +14,7 @@ mod labels;
 mod malformed;
 mod metrics;
 mod origins;
+mod refusals;
 mod request;
 mod samples;
 mod series_limit;

@@ -42,9 +42,9 @@ fn check_refused(version: Version, series: &[u8], reason: RefusedReason, samples
         Vec::from_iter((samples > 0).then_some((reason, samples)))
     );
     assert_eq!(tally.series_refused, 1);
-    let (told, words) = tally.example.expect("the sender is told one");
-    assert_eq!(told, reason);
-    assert!(words.len() < 600, "{words}");
+    let told = tally.examples.first().expect("the sender is told one");
+    assert_eq!(told.reason, reason);
+    assert!(told.words.len() < 600, "{}", told.words);
 }
 
 fn check_kept(version: Version, series: &[u8], labels: &[(&str, &str)], samples: &[Sample]) {
@@ -173,7 +173,8 @@ fn version_1_keeps_the_samples_beside_native_histograms() {
     assert_eq!((kept.len(), &*kept[1].1), (3, &[Sample::new(1, 1.0)][..]));
     assert_eq!(tally.refused.iter().collect::<Vec<_>>(), [(RefusedReason::NativeHistogram, 2)]);
     assert_eq!((tally.exemplars_ignored, tally.series_refused), (1, 0));
-    assert_eq!(tally.example.unwrap().1, "{__name__=\"up\"}");
+    let told = tally.examples.first().unwrap();
+    assert_eq!(told.words, "{__name__=\"up\"} native histograms are not stored");
 }
 
 #[test]

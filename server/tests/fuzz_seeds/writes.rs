@@ -97,11 +97,15 @@ pub fn grpc_ingest() -> Seeds {
         let label = |(name, value): &(&str, &str)| v1::Label { name: (*name).into(), value: (*value).into() };
         v1::SeriesDefinition { r#ref: 7, labels: labels.iter().map(label).collect() }.encode_to_vec()
     };
+    let definition = named(&[("__name__", "up"), ("job", "node")]);
+    // Of a name that stands twice the last counts.
+    let name_twice = [&definition[..], b"\x0a\x0f\x0a\x02\xff\xfe\x0a\x04zone\x12\x03eu1"].concat();
     vec![
         ("at-once", at_once.encode_to_vec()),
         ("batch", batch.encode_to_vec()),
         ("below-zero", below_zero.encode_to_vec()),
-        ("definition", named(&[("__name__", "up"), ("job", "node")])),
+        ("definition", definition),
+        ("name-twice", name_twice),
         ("disordered", named(&[("job", "node"), ("empty", ""), ("__name__", "up"), ("höhe", "日本")])),
     ]
 }

@@ -31,7 +31,7 @@ pub fn on_silverback(cpu: usize) {
         tell(bound.address());
         async move {
             let server = HttpServer::new(&HttpLimits::default(), executor.shutdown);
-            server.serve(&listener, service_fn(answer)).await.expect("the listener lives");
+            server.serve(&listener, |_| service_fn(answer)).await.expect("the listener lives");
         }
     })
     .expect("the executor runs");

@@ -5,6 +5,9 @@
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use silverback_proto::utc::date_of;
+pub use silverback_proto::utc::{format_clock, format_day, format_rfc3339};
+
 const MS_PER_SECOND: i64 = 1_000;
 const MS_PER_DAY: i64 = 24 * 60 * 60 * MS_PER_SECOND;
 
@@ -138,26 +141,6 @@ fn digits(text: &str, count: usize) -> Option<i64> {
     are_digits.then(|| text.parse().ok())?
 }
 
-/// A time in UTC as RFC 3339, with milliseconds where it has any.
-pub fn format_rfc3339(at_ms: i64) -> String {
-    let (year, month, day) = date_of(at_ms.div_euclid(MS_PER_DAY));
-    let decimals_ms = at_ms.rem_euclid(MS_PER_SECOND);
-    let decimals = if decimals_ms == 0 { String::new() } else { format!(".{decimals_ms:03}") };
-    format!("{year:04}-{month:02}-{day:02}T{}{decimals}Z", format_clock(at_ms))
-}
-
-/// The time of day in UTC, as `HH:MM:SS`.
-pub fn format_clock(at_ms: i64) -> String {
-    let second = at_ms.rem_euclid(MS_PER_DAY) / MS_PER_SECOND;
-    format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
-}
-
-/// The month and the day in UTC, as `MM-DD`.
-pub fn format_day(at_ms: i64) -> String {
-    let (_, month, day) = date_of(at_ms.div_euclid(MS_PER_DAY));
-    format!("{month:02}-{day:02}")
-}
-
 /// Days of the proleptic Gregorian calendar. A year begins in March here, so that a leap day is the
 /// last day of its year.
 const fn days_from_epoch(year: i64, month: i64, day: i64) -> i64 {
@@ -166,19 +149,6 @@ const fn days_from_epoch(year: i64, month: i64, day: i64) -> i64 {
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
     era * 146_097 + day_of_era - 719_468
-}
-
-/// The year, month and day of a day since the epoch: [`days_from_epoch`] backwards.
-const fn date_of(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400;
-    (if month <= 2 { year + 1 } else { year }, month, day)
 }
 
 #[cfg(test)]

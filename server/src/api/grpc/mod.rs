@@ -27,6 +27,7 @@ use tonic::{Code, Status};
 use self::one_message::OneMessage;
 use self::request_body::{Received, RequestBody, decoded};
 use crate::api::body::ResponseBody;
+use crate::api::caller::Caller;
 use crate::api::core::Core;
 use crate::api::endpoints::NodeResponse;
 
@@ -39,10 +40,10 @@ pub fn is_grpc<B>(request: &Request<B>) -> bool {
 }
 
 /// Answers one gRPC request, within its client's time.
-pub async fn answer(core: &Rc<Core>, request: Request<Incoming>) -> NodeResponse {
+pub async fn answer(caller: &Caller, request: Request<Incoming>) -> NodeResponse {
     let response = match deadline::of(request.headers()) {
-        Ok(None) => dispatch(core, request).await,
-        Ok(Some(limit)) => deadline::within(limit, dispatch(core, request)).await,
+        Ok(None) => dispatch(caller, request).await,
+        Ok(Some(limit)) => deadline::within(limit, dispatch(caller, request)).await,
         Err(status) => refuse(&status),
     };
     with_grpc_s_own_codes(response)
@@ -59,15 +60,16 @@ fn with_grpc_s_own_codes(mut response: NodeResponse) -> NodeResponse {
     response
 }
 
-async fn dispatch(core: &Rc<Core>, request: Request<Incoming>) -> NodeResponse {
+async fn dispatch(caller: &Caller, request: Request<Incoming>) -> NodeResponse {
+    let core = caller.core();
     let request = received(core, request);
     if method_of(request.uri()) == ("silverback.v1.Ingest", "Stream") {
-        return ingest::stream(core, request).await.map(ResponseBody::Grpc);
+        return ingest::stream(caller, request).await.map(ResponseBody::Grpc);
     }
     let request = decoded(request, codec::message_bytes_max(core));
     match method_of(request.uri()) {
         ("grpc.health.v1.Health", _) => call(health::service(core), request).await,
-        ("silverback.v1.Ingest", "Write") => ingest::write(core, request).await.map(ResponseBody::Grpc),
+        ("silverback.v1.Ingest", "Write") => ingest::write(caller, request).await.map(ResponseBody::Grpc),
         ("grpc.reflection.v1.ServerReflection", _) => call(reflection::service(), request).await,
         ("grpc.reflection.v1alpha.ServerReflection", "ServerReflectionInfo") => {
             call(reflection::service(), reflection::as_v1(request)).await
@@ -75,7 +77,7 @@ async fn dispatch(core: &Rc<Core>, request: Request<Incoming>) -> NodeResponse {
         ("silverback.v1.Query", _) => call(query::service(core), request).await,
         ("silverback.v1.Admin", _) => call(admin::service(core), request).await,
         ("opentelemetry.proto.collector.metrics.v1.MetricsService", "Export") => {
-            otlp::export(core, request).await.map(ResponseBody::Grpc)
+            otlp::export(caller, request).await.map(ResponseBody::Grpc)
         }
         _unknown => unimplemented(request.uri().path()),
     }

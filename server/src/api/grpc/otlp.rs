@@ -1,7 +1,6 @@
 //! OTLP's `MetricsService`: the same requests as over HTTP.
 
 use std::pin::Pin;
-use std::rc::Rc;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -11,23 +10,23 @@ use tonic::Status;
 use tonic::server::UnaryService;
 
 use super::codec;
+use crate::api::caller::Caller;
 use crate::api::core::Core;
 use crate::api::otlp;
 use crate::api::remote_write::Rejection;
-use crate::api::write_endpoint::count_rejection;
 
 /// Answers `Export`.
-pub async fn export<B>(core: &Rc<Core>, request: Request<B>) -> Response<tonic::body::Body>
+pub async fn export<B>(caller: &Caller, request: Request<B>) -> Response<tonic::body::Body>
 where
     B: Body + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
 {
-    let service = Export { core: Rc::clone(core) };
-    codec::raw::<ExportMetricsServiceResponse>(core).unary(service, request).await
+    let service = Export { caller: caller.clone() };
+    codec::raw::<ExportMetricsServiceResponse>(caller).unary(service, request).await
 }
 
 struct Export {
-    core: Rc<Core>,
+    caller: Caller,
 }
 
 impl UnaryService<Bytes> for Export {
@@ -35,12 +34,13 @@ impl UnaryService<Bytes> for Export {
     type Future = Pin<Box<dyn Future<Output = Result<tonic::Response<Self::Response>, Status>>>>;
 
     fn call(&mut self, request: tonic::Request<Bytes>) -> Self::Future {
-        let core = Rc::clone(&self.core);
+        let caller = self.caller.clone();
         Box::pin(async move {
-            let outcome = store(&core, &request.into_inner()).await.map_err(|rejection| {
-                count_rejection(&core, &rejection);
+            let outcome = store(&caller, &request.into_inner()).await.map_err(|rejection| {
+                caller.note_rejection(&rejection);
                 otlp::status_of(&rejection)
             })?;
+            caller.note_refused(outcome.examples());
             Ok(tonic::Response::new(outcome.response()))
         })
     }

@@ -7,15 +7,15 @@ use silverback_proto::otlp::collector::metrics::v1::{
 
 use super::translate::NO_POINT;
 use crate::api::remote_write::answer::WriteReport;
-use crate::message::Refusals;
-use crate::model::{RefusedCounts, RefusedReason};
+use crate::message::{Examples, Refusals};
+use crate::model::RefusedCounts;
 
 /// What became of a request that was read to its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
     points: u64,
     refused: RefusedCounts,
-    example: Option<(RefusedReason, String)>,
+    examples: Examples,
 }
 
 impl Outcome {
@@ -26,8 +26,9 @@ impl Outcome {
         report.by_ref.sort_by_key(|refusal| refusal.stream_ref);
         report.by_ref.dedup_by_key(|refusal| refusal.stream_ref);
         report.by_ref.iter().for_each(|refusal| counts.add(refusal.reason, 1));
-        let example = if counts.total() > 0 { refused.example.or(report.example) } else { None };
-        Self { points, refused: counts, example }
+        let mut examples = refused.examples;
+        examples.merge(report.examples);
+        Self { points, refused: counts, examples }
     }
 
     /// The answer. Nothing in it: everything is stored.
@@ -40,13 +41,18 @@ impl Outcome {
         ExportMetricsServiceResponse { partial_success }
     }
 
+    /// Some of what was refused, by job and reason.
+    pub fn examples(&self) -> &Examples {
+        &self.examples
+    }
+
     /// `2 of 10 data points refused: delta temporality …: 2; first: metric "a"`
     fn words(&self) -> String {
         let reasons: Vec<_> = self.refused.iter().map(|(r, n)| format!("{} ({n})", r.text())).collect();
         let (refused, points) = (self.refused.total(), self.points);
         let mut words = format!("{refused} of {points} data points refused: {}", reasons.join(", "));
-        if let Some((reason, series)) = &self.example {
-            words.push_str(&format!("; first: {series}: {}", reason.text()));
+        if let Some(first) = self.examples.first() {
+            words.push_str(&format!("; first: {}", first.words));
         }
         words
     }
@@ -56,6 +62,7 @@ impl Outcome {
 mod tests {
     use super::*;
     use crate::message::RefusedRef;
+    use crate::model::RefusedReason;
 
     fn by_ref(refused: &[(u32, RefusedReason)]) -> WriteReport {
         let refusal =
@@ -91,7 +98,8 @@ mod tests {
     #[test]
     fn what_was_refused_before_the_shards_is_added() {
         let mut refused = Refusals::default();
-        refused.refuse(RefusedReason::DeltaTemporality, 2, || "metric \"a\"".to_owned());
+        refused
+            .refuse(RefusedReason::DeltaTemporality, 2, "", || ("metric \"a\":".to_owned(), String::new()));
         let words = "3 of 9 data points refused: sample is older than the retention (1), \
                      delta temporality is not supported: use cumulative (2); \
                      first: metric \"a\": delta temporality is not supported: use cumulative";

@@ -37,6 +37,19 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// One word for it, as the reasons of samples have.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Method => "method",
+            Self::ContentType(_) => "content_type",
+            Self::ContentEncoding(_) => "content_encoding",
+            Self::Gzip(_) => "gzip",
+            Self::Json(_) => "json",
+            Self::JsonTooLarge => "body_too_large",
+            Self::Rejected(rejection) => rejection.reason(),
+        }
+    }
+
     /// How HTTP says it. A sender tries again after 429 and 503 alone.
     pub fn http_status(&self) -> StatusCode {
         match self {

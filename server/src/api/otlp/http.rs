@@ -11,12 +11,13 @@ use silverback_proto::otlp::collector::metrics::v1::ExportMetricsServiceRequest;
 use super::answer::Outcome;
 use super::fault::Fault;
 use super::{check_ready, gzip, write};
+use crate::api::caller::Caller;
 use crate::api::core::Core;
 use crate::api::endpoints::{NodeResponse, with_type};
 use crate::api::remote_write::Rejection;
 use crate::api::remote_write::negotiate::header_text;
 use crate::api::request_body::read_reserving;
-use crate::api::write_endpoint::{close, count_rejection};
+use crate::api::write_endpoint::close;
 use crate::limits::{OTLP_JSON_BYTES_MAX, OTLP_JSON_EXPANSION};
 use crate::routing::Reserved;
 
@@ -60,16 +61,19 @@ struct RpcStatus {
 }
 
 /// Answers one request.
-pub async fn answer<B>(core: &Core, request: Request<B>) -> NodeResponse
+pub async fn answer<B>(caller: &Caller, request: Request<B>) -> NodeResponse
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
     // Who sends another encoding gets the refusal in the usual one.
     let encoding = Encoding::of(request.headers());
-    match take_in(core, request).await {
-        Ok((encoding, outcome)) => encoding.answer(StatusCode::OK, &outcome.response()),
-        Err(fault) => refuse(core, encoding.unwrap_or(Encoding::Protobuf), &fault),
+    match take_in(caller, request).await {
+        Ok((encoding, outcome)) => {
+            caller.note_refused(outcome.examples());
+            encoding.answer(StatusCode::OK, &outcome.response())
+        }
+        Err(fault) => refuse(caller, encoding.unwrap_or(Encoding::Protobuf), &fault),
     }
 }
 
@@ -122,17 +126,19 @@ fn json_to_protobuf(json: &[u8], reserved: &mut Reserved, held_bytes: usize) -> 
     Ok(request.encode_to_vec().into())
 }
 
-fn refuse(core: &Core, encoding: Encoding, fault: &Fault) -> NodeResponse {
+fn refuse(caller: &Caller, encoding: Encoding, fault: &Fault) -> NodeResponse {
     match fault {
-        Fault::Rejected(rejection) => count_rejection(core, rejection),
+        Fault::Rejected(rejection) => caller.note_rejection(rejection),
         Fault::Method
         | Fault::ContentType(_)
         | Fault::ContentEncoding(_)
         | Fault::Gzip(_)
         | Fault::Json(_)
-        | Fault::JsonTooLarge => core.count(|counts| counts.writes_malformed += 1),
+        | Fault::JsonTooLarge => {
+            caller.count(|counts| counts.writes_malformed += 1);
+            caller.note_request(fault.reason(), &fault.to_string());
+        }
     }
-    tracing::debug!(%fault, "an OTLP request was refused");
     let status = fault.grpc_status();
     let message = RpcStatus { code: status.code() as i32, message: status.message().to_owned() };
     let mut response = encoding.answer(fault.http_status(), &message);

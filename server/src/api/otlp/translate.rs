@@ -284,7 +284,7 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
         self.translation.points += 1;
         let point = match read_point(metric, message)? {
             Ok(point) => point,
-            Err(reason) => return Ok(self.refuse(metric, reason)),
+            Err(reason) => return Ok(self.refuse(metric, fixed, reason)),
         };
         self.translation.exemplars += point.exemplars as u64;
         let Ok(name) = &metric.name else { return Ok(None) };
@@ -297,7 +297,7 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
                 Err(malformed(&message, MalformedCause::TooManySamples))
             }
             Ok(()) => Ok(Some(point.timestamp_ms)),
-            Err(NotMade::Refused(reason)) => Ok(self.refuse(metric, reason)),
+            Err(NotMade::Refused(reason)) => Ok(self.refuse(metric, fixed, reason)),
             Err(NotMade::TooMuch) => Err(malformed(&message, MalformedCause::LabelsTooLarge)),
         }
     }
@@ -338,8 +338,10 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
         Ok(())
     }
 
-    fn refuse(&mut self, metric: &Metric, reason: RefusedReason) -> Option<i64> {
-        self.translation.refused.refuse(reason, 1, || format!("metric {:?}", metric.otlp_name));
+    fn refuse(&mut self, metric: &Metric, fixed: &[(&str, &str)], reason: RefusedReason) -> Option<i64> {
+        let job = fixed.iter().find(|(name, _)| *name == "job").map_or("", |(_, job)| job);
+        let words = || (format!("metric {:?}:", metric.otlp_name), reason.bound());
+        self.translation.refused.refuse(reason, 1, job, words);
         None
     }
 }
@@ -502,8 +504,8 @@ mod tests {
             run(&ExportMetricsServiceRequest { resource_metrics: vec![resource] }.encode_to_vec());
         let refused = translation.unwrap().refused;
         assert_eq!(refused.counts.get(RefusedReason::LabelTooLong), 1);
-        let (_, shown) = refused.example.unwrap();
-        assert!(shown.len() < 2 * EXCERPT_BYTES, "{shown}");
+        let shown = &refused.examples.first().unwrap().words;
+        assert!(shown.len() < 2 * EXCERPT_BYTES + 128, "{shown}");
     }
 
     #[test]

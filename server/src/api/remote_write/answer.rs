@@ -8,7 +8,7 @@ use super::{
     rejection::{Rejection, RetryAfter},
 };
 use crate::{
-    message::{RefusedRef, WriteAck},
+    message::{Examples, RefusedRef, WriteAck},
     model::{RefusedCounts, RefusedReason},
 };
 
@@ -32,8 +32,8 @@ pub struct WriteReport {
     pub series_refused: u64,
     /// Samples that the shards refused of series that have a number of their sender.
     pub by_ref: Vec<RefusedRef>,
-    /// One of the refused series in words, and the reason.
-    pub example: Option<(RefusedReason, String)>,
+    /// Some of the refused samples, by job and reason.
+    pub examples: Examples,
 }
 
 /// An HTTP answer.
@@ -106,8 +106,8 @@ impl Answer {
 impl From<Tally> for WriteReport {
     /// Begins with what the decoder refused.
     fn from(tally: Tally) -> Self {
-        let Tally { refused, series_refused, example, .. } = tally;
-        Self { refused, series_refused, example, ..Self::default() }
+        let Tally { refused, series_refused, examples, .. } = tally;
+        Self { refused, series_refused, examples, ..Self::default() }
     }
 }
 
@@ -118,7 +118,7 @@ impl WriteReport {
         if let Some(refusals) = ack.refusals {
             self.refused.merge(&refusals.counts);
             self.by_ref.extend(refusals.by_ref);
-            self.example = self.example.take().or(refusals.example);
+            self.examples.merge(refusals.examples);
         }
     }
 
@@ -140,8 +140,8 @@ impl WriteReport {
         } else {
             format!("{} series without samples refused", self.series_refused)
         };
-        if let Some((reason, series)) = &self.example {
-            text.push_str(&format!("; first: {series} {}", reason.text()));
+        if let Some(first) = self.examples.first() {
+            text.push_str(&format!("; first: {}", first.words));
         }
         text
     }
@@ -162,8 +162,16 @@ mod tests {
         for &(reason, samples) in refused {
             report.refused.add(reason, samples);
         }
-        report.example = refused.first().map(|&(reason, _)| (reason, "{job=\"a\"}".to_owned()));
+        if let Some(&(reason, _)) = refused.first() {
+            report.examples = example(reason, "{job=\"a\"}");
+        }
         report
+    }
+
+    fn example(reason: RefusedReason, series: &str) -> Examples {
+        let mut examples = Examples::default();
+        examples.add(reason, 1, "", || (series.to_owned(), String::new()));
+        examples
     }
 
     fn written(answer: &Answer) -> [Option<&str>; 3] {
@@ -202,8 +210,8 @@ mod tests {
 
     #[test]
     fn a_bad_series_without_samples_is_told_too() {
-        let example = Some((RefusedReason::BadSeriesShape, "{a=\"b\"}".to_owned()));
-        let report = WriteReport { series_refused: 1, example, written: 3, ..WriteReport::default() };
+        let examples = example(RefusedReason::BadSeriesShape, "{a=\"b\"}");
+        let report = WriteReport { series_refused: 1, examples, written: 3, ..WriteReport::default() };
         let text = "1 series without samples refused; first: {a=\"b\"} series needs samples or histograms, and not both";
         check(&report, 400, "3", text);
     }
@@ -225,12 +233,12 @@ mod tests {
         tally.refused.add(RefusedReason::MissingName, 2);
         let mut counts = RefusedCounts::default();
         counts.add(RefusedReason::TooOld, 1);
-        let example = Some((RefusedReason::TooOld, "{job=\"b\"}".to_owned()));
+        let examples = example(RefusedReason::TooOld, "{job=\"b\"}");
         let mut total = WriteReport::from(tally);
         total.add(WriteAck {
             written: 8,
             moved: None,
-            refusals: Some(Box::new(Refusals { counts, example, by_ref: Vec::new() })),
+            refusals: Some(Box::new(Refusals { counts, examples, by_ref: Vec::new() })),
         });
         let text = "3 of 11 samples refused: too_old 1, missing_name 2; first: {job=\"b\"} sample is older than the retention";
         check(&total, 400, "8", text);

@@ -192,11 +192,12 @@ impl GoodSeries<'_> {
 
 /// Counts what isn't stored of a series whose labels are good.
 #[cold]
-pub(super) fn count_unstored(content: &Content, tally: &mut Tally, describe: impl FnOnce() -> String) {
+pub(super) fn count_unstored(content: &Content, tally: &mut Tally, labels: &CollectedLabels, bytes: &[u8]) {
     tally.exemplars_ignored += u64::from(content.exemplars);
     tally.metadata_ignored += u64::from(content.metadata);
     if content.histograms > 0 {
-        tally.refuse_samples(RefusedReason::NativeHistogram, content.histograms.into(), describe);
+        let histograms = u64::from(content.histograms);
+        tally.refuse_samples(RefusedReason::NativeHistogram, histograms, labels, bytes);
     }
 }
 

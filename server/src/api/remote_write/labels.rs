@@ -1,6 +1,7 @@
 //! The labels of one series that didn't come in canonical form, or whose form isn't known yet:
 //! collected as places in the body, checked, sorted, written out.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use silverback_proto::printable::{LabelName, Quoted};
@@ -123,6 +124,12 @@ impl CollectedLabels {
         for label in &self.places {
             encode_label(out, label.name(bytes), label.value(bytes));
         }
+    }
+
+    /// The value of the label `job`; empty where there is none.
+    pub fn job<'a>(&self, bytes: &'a [u8]) -> Cow<'a, str> {
+        let job = self.places.iter().find(|label| label.name(bytes) == b"job");
+        job.map_or(Cow::Borrowed(""), |job| String::from_utf8_lossy(job.value(bytes)))
     }
 
     /// The label set in words, as far as it is worth showing.

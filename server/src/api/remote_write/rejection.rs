@@ -81,6 +81,25 @@ pub(in crate::api) struct RetryAfter {
 }
 
 impl Rejection {
+    /// One word for it, as the reasons of samples have.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Method => "method",
+            Self::Header(_) => "header",
+            Self::ContentType(_) => "content_type",
+            Self::ContentEncoding(_) => "content_encoding",
+            Self::BodyTooLarge { .. } | Self::Snappy(SnappyError::TooLarge { .. }) => "body_too_large",
+            Self::TakesTooMuch { .. } => "takes_too_much",
+            Self::BodyTimedOut(_) => "body_timed_out",
+            Self::BodyBrokeOff(_) => "body_broke_off",
+            Self::Snappy(SnappyError::Corrupt(_)) => "snappy",
+            Self::Malformed(_) => "malformed",
+            Self::Overloaded => "overloaded",
+            Self::MemoryFull { .. } => "memory_full",
+            Self::NotReady(_) => "not_ready",
+        }
+    }
+
     /// How HTTP says it.
     pub fn status(&self) -> StatusCode {
         match self {

@@ -1,5 +1,7 @@
 //! What the decoder has counted of one request.
 
+use super::labels::CollectedLabels;
+use crate::message::Examples;
 use crate::model::{RefusedCounts, RefusedReason};
 
 /// The counts of one request, as far as it is decoded.
@@ -17,20 +19,21 @@ pub struct Tally {
     pub exemplars_ignored: u64,
     /// Metadata entries that were skipped.
     pub metadata_ignored: u64,
-    /// The first refusal: why, and the series in words.
-    pub example: Option<(RefusedReason, String)>,
+    /// Some of the refused, by job and reason.
+    pub examples: Examples,
 }
 
 impl Tally {
-    /// Counts a whole series as refused; `describe` tells which, and is asked only once.
+    /// Counts a whole series as refused, by its labels that lie in `bytes`.
     pub(super) fn refuse_series(
         &mut self,
         reason: RefusedReason,
         samples: u64,
-        describe: impl FnOnce() -> String,
+        labels: &CollectedLabels,
+        bytes: &[u8],
     ) {
         self.series_refused += 1;
-        self.refuse_samples(reason, samples, describe);
+        self.refuse_samples(reason, samples, labels, bytes);
     }
 
     /// Counts samples of a series as refused.
@@ -38,11 +41,11 @@ impl Tally {
         &mut self,
         reason: RefusedReason,
         samples: u64,
-        describe: impl FnOnce() -> String,
+        labels: &CollectedLabels,
+        bytes: &[u8],
     ) {
         self.refused.add(reason, samples);
-        if self.example.is_none() {
-            self.example = Some((reason, describe()));
-        }
+        let words = || (labels.describe(bytes), reason.bound());
+        self.examples.add(reason, samples, &labels.job(bytes), words);
     }
 }

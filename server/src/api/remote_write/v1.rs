@@ -118,7 +118,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
     #[cold]
     fn count_unstored(&mut self, series: Reader, content: &Content) -> Result<(), MalformedBody> {
         collect_labels(series, self.labels)?;
-        count_unstored(content, self.tally, || self.labels.describe(series.bytes()));
+        count_unstored(content, self.tally, self.labels, series.bytes());
         Ok(())
     }
 
@@ -128,13 +128,12 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         let bytes = series.bytes();
         collect_labels(series, self.labels)?;
         let content = read_content(series, &SERIES_FIELDS)?;
-        let describe = |labels: &CollectedLabels| labels.describe(bytes);
         if let Err(reason) = self.labels.check(bytes) {
             let samples = content.samples_and_histograms();
-            self.tally.refuse_series(reason, samples, || describe(self.labels));
+            self.tally.refuse_series(reason, samples, self.labels, bytes);
             return Ok(());
         }
-        count_unstored(&content, self.tally, || describe(self.labels));
+        count_unstored(&content, self.tally, self.labels, bytes);
         let start = self.scratch.len();
         self.labels.write_canonical(bytes, self.scratch);
         let id = self.hasher.hash_canonical(&self.scratch[start..]);

@@ -231,19 +231,18 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
             Ok(()) => self.check_series(series.at(), refs, &content)?,
             Err(reason) => Err(reason),
         };
-        let describe = |labels: &CollectedLabels| labels.describe(self.bytes);
         match checked {
             Ok((id, labels)) if content.samples > 0 => {
                 self.count_ignored(&content);
                 GoodSeries { id, labels, content, samples }.pass_on(&SERIES_FIELDS, self.tally, self.sink)
             }
             Ok(_histograms_alone) => {
-                count_unstored(&content, self.tally, || describe(self.labels));
+                count_unstored(&content, self.tally, self.labels, self.bytes);
                 Ok(())
             }
             Err(reason) => {
                 let samples = content.samples_and_histograms();
-                self.tally.refuse_series(reason, samples, || describe(self.labels));
+                self.tally.refuse_series(reason, samples, self.labels, self.bytes);
                 Ok(())
             }
         }

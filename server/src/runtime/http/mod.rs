@@ -16,6 +16,7 @@ use std::{
     error::Error,
     future::{Future, poll_fn},
     io,
+    net::SocketAddr,
     pin::{Pin, pin},
     rc::Rc,
     task::{Poll, ready},
@@ -108,10 +109,15 @@ impl HttpServer {
         Self(Rc::new(Server { http1: http1(limits), http2, spawner, watches, shutdown }))
     }
 
-    /// Accepts and serves until the notice to end; an error is one of the listening socket itself.
-    pub async fn serve<S, B>(&self, listener: &Listener, service: S) -> io::Result<()>
+    /// Accepts and serves until the notice to end; an error is one of the listening socket itself. Each
+    /// connection gets a service of its own, made for its other end.
+    pub async fn serve<S, B>(
+        &self,
+        listener: &Listener,
+        service: impl Fn(Option<SocketAddr>) -> S,
+    ) -> io::Result<()>
     where
-        S: Service<Request<Incoming>, Response = Response<B>> + Clone + 'static,
+        S: Service<Request<Incoming>, Response = Response<B>> + 'static,
         S::Error: Into<Box<dyn Error + Send + Sync>>,
         B: Body + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -127,7 +133,7 @@ impl HttpServer {
             });
             let Some(accepted) = accepted.await else { return Ok(()) };
             let (stream, permit) = accepted?;
-            let (server, service) = (self.clone(), service.clone());
+            let (server, service) = (self.clone(), service(stream.peer()));
             spawn(async move {
                 server.serve_connection(stream, service).await;
                 drop(permit);

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use silverback_proto::v1;
 
 use super::super::status::refusal;
-use crate::api::core::Core;
+use crate::api::caller::Caller;
 use crate::api::remote_write::Rejection;
 use crate::api::write::{acknowledged, follow_moved};
 use crate::limits::{STREAM_BATCHES_MAX, STREAM_REFUSALS_MAX, STREAM_SAMPLES_MAX};
@@ -88,17 +88,17 @@ impl Sent {
     /// each series in order.
     pub fn poll_answered(
         &mut self,
-        core: &Rc<Core>,
+        caller: &Caller,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Rejection>> {
         while let Some(answer) = self.answers.last_mut() {
             let Poll::Ready(mut reply) = Pin::new(answer).poll(context) else { return Poll::Pending };
             self.answers.pop();
             self.moved.extend(take_moved(&mut reply));
-            self.add(core, reply);
+            self.add(caller, reply);
         }
         if !self.moved.is_empty() && self.failed.is_none() {
-            let (core, moved) = (Rc::clone(core), std::mem::take(&mut self.moved));
+            let (core, moved) = (Rc::clone(caller.core()), std::mem::take(&mut self.moved));
             let room = self.room.clone();
             self.following = Some(Box::pin(async move { follow_moved(&core, moved, &room).await }));
         }
@@ -106,7 +106,7 @@ impl Sent {
             let Poll::Ready(followed) = following.as_mut().poll(context) else { return Poll::Pending };
             self.following = None;
             match followed {
-                Ok(replies) => replies.into_iter().for_each(|reply| self.add(core, reply)),
+                Ok(replies) => replies.into_iter().for_each(|reply| self.add(caller, reply)),
                 Err(rejection) => self.failed = Some(rejection),
             }
         }
@@ -114,11 +114,14 @@ impl Sent {
         Poll::Ready(self.failed.clone().map_or(Ok(()), Err))
     }
 
-    fn add(&mut self, core: &Core, reply: ShardReply) {
-        match acknowledged(core, reply) {
+    fn add(&mut self, caller: &Caller, reply: ShardReply) {
+        match acknowledged(caller, reply) {
             Ok(ack) => {
                 self.samples_written += ack.written;
-                self.refused.extend(ack.refusals.into_iter().flat_map(|refusals| refusals.by_ref));
+                if let Some(refusals) = ack.refusals {
+                    caller.note_refused(&refusals.examples);
+                    self.refused.extend(refusals.by_ref);
+                }
             }
             Err(rejection) => self.failed = Some(rejection),
         }
@@ -170,7 +173,7 @@ impl Flight {
     /// first is still under way, or if there is none.
     pub fn poll_landed(
         &mut self,
-        core: &Rc<Core>,
+        caller: &Caller,
         context: &mut Context<'_>,
     ) -> Poll<Result<v1::StreamResponse, Rejection>> {
         let number = self.acknowledged_number;
@@ -179,7 +182,7 @@ impl Flight {
         while response.refusals.len() < STREAM_REFUSALS_MAX
             && let Some(first) = self.sent.front_mut()
         {
-            match first.poll_answered(core, context) {
+            match first.poll_answered(caller, context) {
                 Poll::Ready(Ok(())) => {}
                 // What landed before it is told first; it is asked again then.
                 Poll::Ready(Err(_)) | Poll::Pending if landed > 0 => break,

@@ -14,7 +14,7 @@ use super::columns::{BatchFault, Columns};
 use super::flight::{Flight, Sent};
 use super::routes::{RouteState, Routes};
 use super::series::{DefinitionFault, StreamSeries};
-use crate::api::core::Core;
+use crate::api::caller::Caller;
 use crate::api::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::remote_write::{MalformedBody, Rejection};
 use crate::limits::{DECODE_STEP_SERIES, STREAM_BATCH_SAMPLES_MAX};
@@ -75,9 +75,20 @@ pub enum MessageFault {
     Rejected(#[from] Rejection),
 }
 
+impl MessageFault {
+    /// One word for it, as the reasons of samples have.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Rejected(rejection) => rejection.reason(),
+            Self::Definition(_) => "bad_definition",
+            Self::Malformed(_) | Self::Batch(_) | Self::WrongNumber { .. } | Self::SecondBatch => "malformed",
+        }
+    }
+}
+
 /// Takes messages in for one stream.
 pub struct Intake {
-    core: Rc<Core>,
+    core: Caller,
     series: StreamSeries,
     call: Call,
     /// What the stream has under way.
@@ -86,7 +97,7 @@ pub struct Intake {
 
 impl Intake {
     /// For a stream that has defined nothing yet.
-    pub fn new(core: Rc<Core>, call: Call, flight: Rc<RefCell<Flight>>) -> Self {
+    pub fn new(core: Caller, call: Call, flight: Rc<RefCell<Flight>>) -> Self {
         let series = StreamSeries::new(core.definitions.begin());
         Self { core, series, call, flight }
     }

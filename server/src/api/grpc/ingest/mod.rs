@@ -34,7 +34,9 @@ use self::stream::Responses;
 use super::codec::{message_bytes_max, raw};
 use super::request_body::Received;
 use super::status::{of_fault, of_rejection};
+use crate::api::caller::Caller;
 use crate::api::core::Core;
+use crate::api::remote_write::Rejection;
 use crate::config::AckMode;
 use crate::limits::{
     STREAM_BATCH_SAMPLES_MAX, STREAM_BATCHES_MAX, STREAM_DEFINITION_BYTES_MAX, STREAM_REFS_MAX,
@@ -48,23 +50,23 @@ pub use self::series::{DefinitionFault, StreamSeries};
 type LocalFuture<T> = Pin<Box<dyn Future<Output = Result<tonic::Response<T>, Status>>>>;
 
 /// Answers `Write`.
-pub async fn write<B>(core: &Rc<Core>, request: Request<B>) -> Response<tonic::body::Body>
+pub async fn write<B>(caller: &Caller, request: Request<B>) -> Response<tonic::body::Body>
 where
     B: Body + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
 {
-    raw::<v1::WriteResponse>(core).unary(Write { core: Rc::clone(core) }, request).await
+    raw::<v1::WriteResponse>(caller).unary(Write { caller: caller.clone() }, request).await
 }
 
 /// Answers `Stream`. tonic gets a request without a body: what it reads is read here.
-pub async fn stream(core: &Rc<Core>, request: Request<Received>) -> Response<tonic::body::Body> {
+pub async fn stream(caller: &Caller, request: Request<Received>) -> Response<tonic::body::Body> {
     let (mut head, body) = request.into_parts();
     let encoding = Encoding::take(&mut head.headers);
-    let messages = Messages::new(body, encoding, message_bytes_max(core), core.bodies.budget());
+    let messages = Messages::new(body, encoding, message_bytes_max(caller), caller.bodies.budget());
     let service =
-        OpenStream { core: SendWrapper::new(Rc::clone(core)), messages: Some(SendWrapper::new(messages)) };
+        OpenStream { caller: SendWrapper::new(caller.clone()), messages: Some(SendWrapper::new(messages)) };
     let request = Request::from_parts(head, tonic::body::Body::empty());
-    raw::<v1::StreamResponse>(core).streaming(service, request).await
+    raw::<v1::StreamResponse>(caller).streaming(service, request).await
 }
 
 /// What a stream is told first.
@@ -85,7 +87,7 @@ fn terms(core: &Core) -> v1::Terms {
 }
 
 struct Write {
-    core: Rc<Core>,
+    caller: Caller,
 }
 
 impl UnaryService<Bytes> for Write {
@@ -93,32 +95,42 @@ impl UnaryService<Bytes> for Write {
     type Future = LocalFuture<v1::WriteResponse>;
 
     fn call(&mut self, request: tonic::Request<Bytes>) -> Self::Future {
-        let core = Rc::clone(&self.core);
-        Box::pin(async move { write_once(core, request.into_inner()).await.map(tonic::Response::new) })
+        let caller = self.caller.clone();
+        Box::pin(async move { write_once(caller, request.into_inner()).await.map(tonic::Response::new) })
     }
 }
 
 /// One message as a stream of its own.
-async fn write_once(core: Rc<Core>, message: Bytes) -> Result<v1::WriteResponse, Status> {
-    core.count(|counts| {
+async fn write_once(caller: Caller, message: Bytes) -> Result<v1::WriteResponse, Status> {
+    caller.count(|counts| {
         counts.writes_grpc += 1;
         counts.write_bytes += message.len() as u64;
     });
-    let mut room = core.bodies.begin();
-    room.grow(message.len()).map_err(|overloaded| of_rejection(&overloaded.into()))?;
-    let mut intake = Intake::new(Rc::clone(&core), Call::Once, Rc::default());
-    let mut sent = intake.take(&message).await.map_err(|fault| of_fault(&fault))?;
+    let refused = |rejection: Rejection| {
+        caller.note_request(rejection.reason(), &rejection.to_string());
+        of_rejection(&rejection)
+    };
+    let mut room = caller.bodies.begin();
+    room.grow(message.len()).map_err(|overloaded| refused(overloaded.into()))?;
+    let mut intake = Intake::new(caller.clone(), Call::Once, Rc::default());
+    let mut sent = intake.take(&message).await.map_err(|fault| refuse_message(&caller, &fault))?;
     drop((message, room));
-    let answered = poll_fn(|context| sent.poll_answered(&core, context)).await;
-    answered.map_err(|rejection| of_rejection(&rejection))?;
+    let answered = poll_fn(|context| sent.poll_answered(&caller, context)).await;
+    answered.map_err(refused)?;
     let mut told = v1::StreamResponse::default();
     sent.tell(&mut told);
     Ok(v1::WriteResponse { samples_written: told.samples_written, refusals: told.refusals })
 }
 
+/// Notes a message that is refused as a whole.
+fn refuse_message(caller: &Caller, fault: &MessageFault) -> Status {
+    caller.note_request(fault.reason(), &fault.to_string());
+    of_fault(fault)
+}
+
 struct OpenStream {
     // tonic asks for `Send`; a stream stays on its core.
-    core: SendWrapper<Rc<Core>>,
+    caller: SendWrapper<Caller>,
     /// Until it is called.
     messages: Option<SendWrapper<Messages<Received>>>,
 }
@@ -129,13 +141,13 @@ impl StreamingService<Bytes> for OpenStream {
     type Future = LocalFuture<Self::ResponseStream>;
 
     fn call(&mut self, _bodiless: tonic::Request<Streaming<Bytes>>) -> Self::Future {
-        let (core, messages) = (Rc::clone(&self.core), self.messages.take());
+        let (caller, messages) = (Caller::clone(&self.caller), self.messages.take());
         Box::pin(async move {
-            if let Some(why) = core.not_ready() {
+            if let Some(why) = caller.not_ready() {
                 return Err(Status::unavailable(why));
             }
             let messages = messages.ok_or_else(|| Status::internal("a stream is opened once"))?;
-            let responses = Responses::new(core, messages.take());
+            let responses = Responses::new(caller, messages.take());
             Ok(tonic::Response::new(SendWrapper::new(responses)))
         })
     }

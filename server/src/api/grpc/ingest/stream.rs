@@ -17,10 +17,11 @@ use tonic::Status;
 use super::flight::Flight;
 use super::intake::{Call, Intake, stopping};
 use super::messages::{Messages, StreamMessage};
-use super::terms;
+use super::{refuse_message, terms};
+use crate::api::caller::Caller;
 use crate::api::core::Core;
 use crate::api::grpc::request_body::Received;
-use crate::api::grpc::status::{of_fault, of_rejection};
+use crate::api::grpc::status::of_rejection;
 use crate::runtime::{reactor_polled, timeout};
 
 /// Bytes of messages that are taken in between two looks at the reactor: about 200 µs.
@@ -30,7 +31,7 @@ type Ending = Result<(), Status>;
 
 /// The responses of one stream.
 pub struct Responses {
-    core: Rc<Core>,
+    caller: Caller,
     terms: Option<v1::Terms>,
     flight: Rc<RefCell<Flight>>,
     /// Takes the client's messages in; `None` once it has ended.
@@ -40,20 +41,20 @@ pub struct Responses {
 
 impl Responses {
     /// To a client's messages.
-    pub fn new(core: Rc<Core>, messages: Messages<Received>) -> Self {
-        core.count(|counts| {
+    pub fn new(caller: Caller, messages: Messages<Received>) -> Self {
+        caller.count(|counts| {
             counts.streams += 1;
             counts.streams_open += 1;
         });
         let flight = Rc::<RefCell<Flight>>::default();
-        let intake = Box::pin(take_in(Rc::clone(&core), messages, Rc::clone(&flight)));
-        let terms = Some(terms(&core));
-        Self { core, terms, flight, intake: Some(intake), ending: Ok(()) }
+        let intake = Box::pin(take_in(caller.clone(), messages, Rc::clone(&flight)));
+        let terms = Some(terms(&caller));
+        Self { caller, terms, flight, intake: Some(intake), ending: Ok(()) }
     }
 
     fn fail(&mut self, status: Status) -> Poll<Option<Result<v1::StreamResponse, Status>>> {
         tracing::debug!(%status, "a gRPC stream ends with an error");
-        self.core.count(|counts| counts.streams_failed += 1);
+        self.caller.count(|counts| counts.streams_failed += 1);
         self.intake = None;
         *self.flight.borrow_mut() = Flight::default();
         Poll::Ready(Some(Err(status)))
@@ -62,7 +63,7 @@ impl Responses {
 
 impl Drop for Responses {
     fn drop(&mut self) {
-        self.core.count(|counts| counts.streams_open -= 1);
+        self.caller.count(|counts| counts.streams_open -= 1);
     }
 }
 
@@ -79,10 +80,13 @@ impl Stream for Responses {
             self.intake = None;
             self.ending = ending;
         }
-        let landed = self.flight.borrow_mut().poll_landed(&self.core, context);
+        let landed = self.flight.borrow_mut().poll_landed(&self.caller, context);
         match landed {
             Poll::Ready(Ok(response)) => Poll::Ready(Some(Ok(response))),
-            Poll::Ready(Err(rejection)) => self.fail(of_rejection(&rejection)),
+            Poll::Ready(Err(rejection)) => {
+                self.caller.note_request(rejection.reason(), &rejection.to_string());
+                self.fail(of_rejection(&rejection))
+            }
             Poll::Pending if self.intake.is_some() || !self.flight.borrow().is_empty() => Poll::Pending,
             // What was under way is acknowledged: now the stream's own end.
             Poll::Pending => match std::mem::replace(&mut self.ending, Ok(())) {
@@ -94,21 +98,21 @@ impl Stream for Responses {
 }
 
 /// Takes messages in, as far as there is room for what is under way, until the client's last.
-async fn take_in(core: Rc<Core>, mut messages: Messages<Received>, flight: Rc<RefCell<Flight>>) -> Ending {
-    let mut intake = Intake::new(Rc::clone(&core), Call::Stream { last_number: 0 }, Rc::clone(&flight));
-    let mut ending = pin!(core.shutdown.requested());
+async fn take_in(caller: Caller, mut messages: Messages<Received>, flight: Rc<RefCell<Flight>>) -> Ending {
+    let mut intake = Intake::new(caller.clone(), Call::Stream { last_number: 0 }, Rc::clone(&flight));
+    let mut ending = pin!(caller.shutdown.requested());
     let mut taken_bytes = 0;
     loop {
         // No waker: whoever makes room is the stream that polls this, and it polls on.
         poll_fn(|_| if flight.borrow().has_room() { Poll::Ready(()) } else { Poll::Pending }).await;
-        let mut next = pin!(next_message(&core, &mut messages));
+        let mut next = pin!(next_message(&caller, &mut messages));
         let message = poll_fn(|context| match ending.as_mut().poll(context) {
             Poll::Ready(_) => Poll::Ready(Err(of_rejection(&stopping()))),
             Poll::Pending => next.as_mut().poll(context),
         });
         let Some(message) = message.await? else { return Ok(()) };
-        let sent = intake.take(&message.bytes).await.map_err(|fault| of_fault(&fault))?;
-        core.count(|counts| {
+        let sent = intake.take(&message.bytes).await.map_err(|fault| refuse_message(&caller, &fault))?;
+        caller.count(|counts| {
             counts.write_bytes += message.bytes.len() as u64;
             counts.stream_batches += u64::from(sent.number() > 0);
         });

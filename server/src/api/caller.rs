@@ -1,0 +1,96 @@
+//! Who asks, and the core that answers. Refusals are noted here, whatever protocol they are told in.
+
+use std::net::IpAddr;
+use std::ops::Deref;
+use std::rc::Rc;
+
+use crate::api::core::Core;
+use crate::api::refusal_log::{Refused, Unit};
+use crate::api::remote_write::Rejection;
+use crate::message::Examples;
+
+/// A core, as one client sees it.
+#[derive(Clone)]
+pub struct Caller {
+    core: Rc<Core>,
+    peer: Option<IpAddr>,
+}
+
+impl Caller {
+    /// A client of a core, by its address as the socket has it.
+    pub fn new(core: Rc<Core>, peer: Option<IpAddr>) -> Self {
+        Self { core, peer }
+    }
+
+    /// The core.
+    pub fn core(&self) -> &Rc<Core> {
+        &self.core
+    }
+
+    /// Notes refused samples of a request that was read.
+    pub fn note_refused(&self, examples: &Examples) {
+        for example in examples.iter() {
+            let refused = Refused {
+                peer: self.peer,
+                job: &example.job,
+                reason: example.reason.as_str(),
+                unit: Unit::Samples,
+                count: example.samples.max(1),
+            };
+            self.note(refused, &example.words);
+        }
+    }
+
+    /// Notes a request that was refused as a whole, and counts it.
+    pub fn note_rejection(&self, rejection: &Rejection) {
+        self.count_rejection(rejection);
+        self.note_request(rejection.reason(), &rejection.to_string());
+    }
+
+    /// Notes a request that was refused as a whole, which is counted already.
+    pub fn note_request(&self, reason: &'static str, words: &str) {
+        self.note(Refused { peer: self.peer, job: "", reason, unit: Unit::Requests, count: 1 }, words);
+    }
+
+    fn note(&self, refused: Refused<'_>, words: &str) {
+        let Refused { job, reason, unit, .. } = refused;
+        let Some(since) = self.node.refusals.note(self.clock.now_ms(), refused, || words.to_owned()) else {
+            return;
+        };
+        let peer = self.peer.map(|peer| peer.to_string()).unwrap_or_default();
+        let unit = unit.as_str();
+        crate::info_limited!(peer, job, reason, since, "refused {unit}: {words}");
+    }
+
+    /// Counts a write request that was refused as a whole, of whichever protocol.
+    fn count_rejection(&self, rejection: &Rejection) {
+        self.count(|counts| match rejection {
+            Rejection::Overloaded => counts.writes_overloaded += 1,
+            Rejection::MemoryFull { .. } => counts.writes_memory_full += 1,
+            Rejection::NotReady(_) => counts.writes_not_durable += 1,
+            Rejection::Method
+            | Rejection::Header(_)
+            | Rejection::ContentType(_)
+            | Rejection::ContentEncoding(_)
+            | Rejection::BodyTooLarge { .. }
+            | Rejection::TakesTooMuch { .. }
+            | Rejection::BodyTimedOut(_)
+            | Rejection::BodyBrokeOff(_)
+            | Rejection::Snappy(_)
+            | Rejection::Malformed(_) => counts.writes_malformed += 1,
+        });
+        if matches!(rejection, Rejection::Overloaded | Rejection::MemoryFull { .. } | Rejection::NotReady(_))
+        {
+            // Not the sender's fault: an operator wants to see it without looking for it.
+            crate::warn_limited!(%rejection, "write requests are refused");
+        }
+    }
+}
+
+impl Deref for Caller {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.core
+    }
+}

@@ -151,7 +151,7 @@ fn what_of_a_head_is_left_out_is_told_with_what_helps() {
     std::fs::create_dir_all(dir.path().join("chunks_head")).unwrap();
     std::fs::write(dir.path().join("chunks_head/000001"), "chunks").unwrap();
     let ended = import(&node, dir.path(), &more);
-    check(&ended, 1, "chunks_head, the newest samples, is left out, for there is no wal", "");
+    check(&ended, 1, "chunks_head, the newest samples, is left out, for no wal names", "");
     check(&ended, 1, "POST /api/v1/admin/tsdb/snapshot", "");
     let mut wal = log::Written::default();
     wal.plain(&log::series(&[(1, IN_HEAD)])).plain(&log::samples(&[(1, now_ms(), 1.0)]));
@@ -159,8 +159,8 @@ fn what_of_a_head_is_left_out_is_told_with_what_helps() {
     check(&import(&node, dir.path(), &more), 0, "the head and 1 series of it read\n1 sample written", "");
     log::Written::default().plain(&[6]).put(&dir.path().join("wbl/00000000"));
     let ended = import(&node, dir.path(), &more);
-    check(&ended, 1, "wbl (8 B), the samples that came out of order", "");
-    check(&ended, 1, "POST /api/v1/admin/tsdb/snapshot", "");
+    check(&ended, 1, "wbl (8 B), samples that came out of order", "");
+    check(&ended, 1, "merges them into its blocks some hours later", "");
     std::fs::remove_dir_all(dir.path().join("wbl")).unwrap();
     let last = wal.bytes.len() - 1;
     wal.bytes[last] ^= 1;

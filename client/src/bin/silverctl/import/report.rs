@@ -158,9 +158,12 @@ impl ImportReport {
     }
 }
 
-/// What helps where a part of a head can't be read from its files.
-const SNAPSHOT_HINT: &str = "a snapshot has them: POST /api/v1/admin/tsdb/snapshot of that Prometheus, started with \
-                             --web.enable-admin-api, and import snapshots/NAME in its data directory";
+/// What helps where samples came out of order: a node takes a series in the order of its times.
+const OUT_OF_ORDER_HINT: &str = "Prometheus merges them into its blocks some hours later: import these then, into a \
+                                 node without these series";
+/// What helps where a directory was copied without its log.
+const SNAPSHOT_HINT: &str = "copy it too, or take a snapshot (POST /api/v1/admin/tsdb/snapshot of that Prometheus, \
+                             started with --web.enable-admin-api) and import snapshots/NAME in its data directory";
 
 impl ImportReport {
     /// The files of a head that were not read, and what to do about it.
@@ -169,12 +172,12 @@ impl ImportReport {
             let bytes = BinaryBytes(self.out_of_order_bytes);
             write!(
                 f,
-                "\nwbl ({bytes}), the samples that came out of order and may be in no block yet, is left out; "
+                "\nwbl ({bytes}), samples that came out of order and may be in no block yet, is left out; "
             )?;
-            f.write_str(SNAPSHOT_HINT)?;
+            f.write_str(OUT_OF_ORDER_HINT)?;
         }
         if self.log_is_missing {
-            f.write_str("\nchunks_head, the newest samples, is left out, for there is no wal that names their series; ")?;
+            f.write_str("\nchunks_head, the newest samples, is left out, for no wal names their series; ")?;
             f.write_str(SNAPSHOT_HINT)?;
         }
         Ok(())

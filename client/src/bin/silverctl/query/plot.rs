@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn numbers_of_a_legend_are_short() {
-        let values = [9080.466_666_666_667, 15_037_034_496.0, 1.0 / 3.0, -0.5, 0.0, f64::INFINITY, STALE_NAN];
+        let values = [9_080.466_67, 15_037_034_496.0, 1.0 / 3.0, -0.5, 0.0, f64::INFINITY, STALE_NAN];
         let expect = ["9080.47", "15037034496", "0.333333", "-0.5", "0", "+Inf", "StaleNaN"];
         assert_eq!(values.map(glance_text), expect);
     }

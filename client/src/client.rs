@@ -22,7 +22,7 @@ use crate::unary;
 use crate::writer::{Writer, WriterOptions};
 
 /// A message of the node in bytes, decompressed: longer ones are refused.
-const MESSAGE_BYTES_MAX: usize = 64 << 20;
+pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
 pub(crate) type Transport = InterceptedService<Channel, Headers>;
 
@@ -128,7 +128,7 @@ impl Client {
         AdminClient::new(self.transport()).max_decoding_message_size(MESSAGE_BYTES_MAX)
     }
 
-    fn transport(&self) -> Transport {
+    pub(crate) fn transport(&self) -> Transport {
         InterceptedService::new(self.connection.channel.clone(), self.connection.headers.clone())
     }
 

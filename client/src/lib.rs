@@ -55,6 +55,7 @@ mod admin;
 mod client;
 mod connect;
 mod error;
+mod get;
 mod labels;
 mod matcher;
 mod reader;

@@ -178,6 +178,15 @@ pub fn target_labels(target: usize) -> Vec<Label> {
     ]
 }
 
+/// The number of the target that has this `instance`: [`target_labels`] backwards.
+pub fn target_number(instance: &str) -> Option<usize> {
+    let address = instance.strip_prefix("10.")?.strip_suffix(":9100")?;
+    let mut parts = address.split('.').map(|part| part.parse::<u32>().ok());
+    let (high, middle, low) = (parts.next()??, parts.next()??, parts.next()??);
+    let is_address = parts.next().is_none() && middle < 256 && low < 256;
+    is_address.then(|| Some(((high.checked_sub(16)? as usize) << 16) + ((middle << 8) + low) as usize))?
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use std::collections::HashSet;
@@ -203,6 +212,20 @@ pub(crate) mod tests {
     fn no_two_targets_share_their_labels() {
         let distinct: HashSet<_> = (0..100_000).map(target_labels).collect();
         assert_eq!(distinct.len(), 100_000);
+    }
+
+    #[test]
+    fn a_target_is_known_by_its_instance() {
+        for number in [0, 255, 256, 65_535, 65_536, 1_000_000] {
+            let labels = target_labels(number);
+            let (_, instance) = labels.iter().find(|(name, _)| name == "instance").expect("it has one");
+            assert_eq!(target_number(instance), Some(number));
+        }
+        for other in
+            ["", "10.0.0.1:9100", "10.16.0.1:9009", "10.16.256.1:9100", "10.16.0.1.1:9100", "node:9100"]
+        {
+            assert_eq!(target_number(other), None, "{other}");
+        }
     }
 
     #[test]

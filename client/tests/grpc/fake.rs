@@ -1,9 +1,12 @@
 //! A node made up: stores samples as a node does, and otherwise does what a test has planned.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
+use std::future::{Ready, ready};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use futures::channel::mpsc;
@@ -14,7 +17,10 @@ use silverback_proto::v1::ingest_server::{Ingest, IngestServer};
 use silverback_proto::v1::query_server::{Query, QueryServer};
 use silverback_proto::v1::{self, RefusalReason};
 use tokio::sync::Semaphore;
+use tonic::body::Body;
 use tonic::codec::CompressionEncoding;
+use tonic::codegen::Service;
+use tonic::server::NamedService;
 use tonic::transport::Server;
 use tonic::transport::server::{ServerTlsConfig, TcpIncoming};
 use tonic::{Code, Request, Response, Status, Streaming};
@@ -103,6 +109,8 @@ pub struct State {
     /// What it was told, in order; and what it refuses to be told.
     pub steered: Vec<String>,
     pub steering_refused: Option<Status>,
+    /// What it answers to a GET of its refusals: a status and a body.
+    pub refusals: Option<(u16, String)>,
     /// Checkpoints that its shard has, for each that it was told to write.
     pub checkpoints: u64,
     /// Each request must have this `authorization`.
@@ -137,7 +145,8 @@ impl Fake {
         let router = server
             .add_service(ingest)
             .add_service(QueryServer::new(fake.clone()))
-            .add_service(AdminServer::new(fake.clone()));
+            .add_service(AdminServer::new(fake.clone()))
+            .add_service(Api(fake.clone()));
         tokio::spawn(router.serve_with_incoming(incoming));
         fake
     }
@@ -327,6 +336,37 @@ impl Fake {
             });
             tokio::task::yield_now().await;
         }
+    }
+}
+
+/// What it answers over HTTP, below `/api`.
+#[derive(Clone)]
+struct Api(Fake);
+
+impl NamedService for Api {
+    const NAME: &'static str = "api";
+}
+
+impl Service<http::Request<Body>> for Api {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let mut state = self.0.state();
+        let given = request.headers().get("authorization").map(|value| value.to_str().unwrap().to_owned());
+        state.asked.push(format!("{} {}", request.method(), request.uri().path()));
+        let (status, text) = match (&state.authorization, &state.refusals) {
+            (Some(wanted), _) if given.as_ref() != Some(wanted) => (401, "who are you?".to_owned()),
+            (_, Some(refusals)) if request.uri().path() == "/api/v1/status/refusals" => refusals.clone(),
+            (_, _) => (404, "no such page".to_owned()),
+        };
+        let body = Body::new(http_body_util::Full::new(bytes::Bytes::from(text)));
+        ready(Ok(http::Response::builder().status(status).body(body).unwrap()))
     }
 }
 

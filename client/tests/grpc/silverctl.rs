@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::process::Output;
 
-use silverback_proto::v1::RefusalReason;
+use silverback_proto::v1::{RefusalReason, Terms};
 use tokio::process::Command;
 
-use crate::fake::{Fake, Plan};
+use crate::fake::{Fake, Plan, WIDE_TERMS};
 
 /// Runs it against the fake, and gives what it printed and its report.
 async fn silverctl(fake: &Fake, words: &[&str]) -> Output {
@@ -16,8 +16,8 @@ async fn silverctl(fake: &Fake, words: &[&str]) -> Output {
     tokio::time::timeout(crate::fake::PATIENCE, ran).await.expect("it ends").expect("it runs")
 }
 
-/// Loads 6 targets of 50 series over two connections; what it printed.
-async fn load(fake: &Fake, words: &[&str]) -> String {
+/// Loads 6 targets of 50 series over two connections, and ends with this exit code; what it printed.
+async fn load(fake: &Fake, code: i32, words: &[&str]) -> String {
     const SMALL: [&str; 9] = [
         "load",
         "--protocol=grpc",
@@ -32,7 +32,7 @@ async fn load(fake: &Fake, words: &[&str]) -> String {
     let output = silverctl(fake, &[&SMALL, words].concat()).await;
     let printed =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{printed}");
+    assert_eq!(output.status.code(), Some(code), "{printed}");
     printed
 }
 
@@ -44,7 +44,7 @@ fn stored(fake: &Fake) -> (usize, usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_load_stores_every_sample_and_defines_each_series_once() {
     let fake = Fake::start([]);
-    let printed = load(&fake, &["--rounds=20"]).await;
+    let printed = load(&fake, 0, &["--rounds=20"]).await;
     assert_eq!(stored(&fake), (300, 6000));
     let state = fake.state();
     assert_eq!(state.came.iter().map(|came| came.definitions).sum::<usize>(), 300);
@@ -56,7 +56,7 @@ async fn a_load_stores_every_sample_and_defines_each_series_once() {
 async fn churn_begins_new_streams_rather_than_remember_what_is_gone() {
     let fake = Fake::start([]);
     // 80 rounds are 20 minutes: each target is replaced about 40 times.
-    load(&fake, &["--rounds=80", "--churn=200%"]).await;
+    load(&fake, 0, &["--rounds=80", "--churn=200%"]).await;
     let (series, samples) = stored(&fake);
     assert!((11_000..=13_500).contains(&series), "{series} series");
     assert_eq!(samples, 300 * 80);
@@ -69,7 +69,7 @@ async fn refusals_are_told_by_reason_and_a_broken_stream_loses_nothing() {
     let unavailable = tonic::Status::unavailable("as planned");
     let fake = Fake::start([Plan::silent_until(3, unavailable), Plan::default()]);
     fake.state().refused_value = Some(("10.16.0.0:9100".to_owned(), RefusalReason::SeriesLimit));
-    let printed = load(&fake, &["--rounds=20"]).await;
+    let printed = load(&fake, 1, &["--rounds=20"]).await;
     // One target of the six.
     assert_eq!(stored(&fake), (250, 5000));
     assert!(printed.contains("series_limit: 1,000"), "{printed}");
@@ -161,4 +161,83 @@ async fn a_node_that_takes_no_changes_is_told_in_its_words() {
     let output = silverctl(&fake, &["rebalance", "pause"]).await;
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(told, "error: access denied: \\u001b[2J\\nforged\\u202e\n", "its words stay on their line");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_are_a_table_for_people_and_json_for_programs() {
+    let fake = Fake::start([]);
+    let text = "up{a=\"\u{1b}[2J\u{202e}\"} is out of order";
+    let data = serde_json::json!([
+        {"peer": "10.0.0.1", "job": "node", "reason": "out_of_order", "count": 12_000,
+         "first": {"time": "2026-11-22T18:00:00.123Z", "text": text}, "lastTime": "2026-11-22T18:01:00.000Z"},
+        {"peer": "10.0.0.2", "job": "", "reason": "too_old", "count": 1,
+         "first": {"time": "2026-11-22T17:00:00.000Z", "text": "x"}, "lastTime": "2026-11-22T17:00:00.000Z"},
+    ]);
+    fake.state().refusals = Some((200, serde_json::json!({"status": "success", "data": data}).to_string()));
+    let shown = "peer      job   reason         count  last seen                 first example\n\
+        10.0.0.1  node  out_of_order  12,000  2026-11-22T18:01:00.000Z  up{a=\"\\u001b[2J\\u202e\"} is out of order\n\
+        10.0.0.2  –     too_old            1  2026-11-22T17:00:00.000Z  x\n";
+    check(&fake, &["refusals"], shown).await;
+    for words in [["refusals", "--output", "json"], ["refusals", "--format", "jsonl"]] {
+        let printed = String::from_utf8(silverctl(&fake, &words).await.stdout).expect("text");
+        let rows = printed.lines().map(|line| serde_json::from_str(line).expect("a line of JSON"));
+        assert_eq!(
+            rows.collect::<Vec<serde_json::Value>>(),
+            *data.as_array().expect("two rows"),
+            "{printed}"
+        );
+        assert!(!printed.contains(['\u{1b}', '\u{202e}']), "{printed:?}");
+    }
+    fake.state().refusals = Some((200, r#"{"status":"success","data":[]}"#.to_owned()));
+    let none = silverctl(&fake, &["refusals"]).await;
+    assert!(none.status.success() && none.stderr == b"nothing was refused\n", "{none:?}");
+    for broken in [(404, "no such page"), (200, "{"), (200, r#"{"data":[{"count":"many"}]}"#)] {
+        fake.state().refusals = Some((broken.0, broken.1.to_owned()));
+        let ended = silverctl(&fake, &["refusals"]).await;
+        assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+        assert!(ended.stderr.starts_with(b"error: the node"), "{ended:?}");
+    }
+}
+
+/// A file of so many samples of one series, a line each.
+fn file_of(dir: &tempfile::TempDir, lines: u64) -> String {
+    let file = dir.path().join("samples.txt");
+    let text: String = (0..lines).map(|n| format!("a {n} {}\n", 1_700_000_000_000 + n)).collect();
+    std::fs::write(&file, text).expect("a file");
+    file.to_str().expect("text").to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_is_written_many_batches_ahead_of_what_is_acknowledged() {
+    let (plan, permits) = Plan::held();
+    let (fake, dir) = (Fake::start([plan]), tempfile::tempdir().expect("a directory"));
+    let file = file_of(&dir, 60_000);
+    let (words, ahead) = (["write", &file, "--format=prometheus"], async {
+        // As many as the node allows, and no more.
+        fake.until("eight batches come", |state| state.came.len() == 8).await;
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        assert_eq!(fake.state().came.len(), 8);
+        permits.add_permits(100);
+    });
+    let (output, ()) = tokio::join!(silverctl(&fake, &words), ahead);
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stdout.starts_with(b"60,000 samples written"), "{output:?}");
+    assert_eq!(stored(&fake), (1, 60_000));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_fails_tells_up_to_which_line_the_node_has_answered() {
+    // One batch at a time: three are acknowledged when the fourth fails.
+    let terms = Terms { batches_in_flight_max: 1, ..WIDE_TERMS };
+    let invalid = tonic::Status::invalid_argument("as planned");
+    let fake = Fake::start([Plan { ends: Some((4, invalid)), ..Plan::with_terms(terms) }]);
+    let dir = tempfile::tempdir().expect("a directory");
+    let output = silverctl(&fake, &["write", &file_of(&dir, 60_000), "--format=prometheus"]).await;
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stderr);
+    let (_, line) = told.split_once("all lines up to line ").expect("a line");
+    let line: u64 = line.lines().next().expect("a number").replace(',', "").parse().expect("a number");
+    // Lines are counted by batches of a thousand.
+    assert!((14_000..=15_000).contains(&line), "{told}");
+    assert!(told.contains("as planned"), "{told}");
 }

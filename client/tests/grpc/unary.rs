@@ -47,3 +47,21 @@ async fn an_answer_that_does_not_come_is_not_waited_for() {
         Client::builder(address).request_timeout(Duration::from_millis(100)).connect().await.unwrap();
     assert!(matches!(client.admin().shards().await, Err(RequestError::TimedOut(_))));
 }
+
+#[tokio::test]
+async fn what_is_told_over_http_alone_comes_over_the_same_connection() {
+    let fake = Fake::start([]);
+    fake.state().authorization = Some("Bearer secret".to_owned());
+    let builder = || Client::builder(format!("http://{}", fake.address));
+    let client = builder().bearer_token("secret").connect().await.unwrap();
+    let missing = client.get("/api/v1/status/refusals").await.unwrap_err();
+    assert!(matches!(&missing, RequestError::Unsupported(words) if words.contains("404")), "{missing}");
+    fake.state().refusals = Some((200, "{}".to_owned()));
+    assert_eq!(client.get("/api/v1/status/refusals").await.unwrap(), "{}");
+    fake.state().refusals = Some((503, "it replays its log".to_owned()));
+    let away = client.get("/api/v1/status/refusals").await.unwrap_err();
+    assert!(away.is_retryable() && away.to_string().contains("it replays its log"), "{away}");
+    assert!(matches!(client.get("no path").await, Err(RequestError::Invalid(_))));
+    let stranger = builder().connect().await.unwrap().get("/api/v1/status/refusals").await;
+    assert!(matches!(stranger, Err(RequestError::Denied(_))), "{stranger:?}");
+}

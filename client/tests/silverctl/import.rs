@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::written::{Written, WrittenChunk, WrittenSeries};
-use super::*;
+use super::block_written::{Written, WrittenChunk, WrittenSeries};
+use super::{log_written as log, *};
 
 /// So many series of a sample each second, the last a minute ago.
 fn block_of(series: usize, samples: i64) -> Written {
@@ -97,6 +97,76 @@ fn a_damaged_index_ends_its_block() {
     let ended = import(&node, dir.path(), &["--state", dir.path().join("state").to_str().unwrap()]);
     check(&ended, 1, "10 samples written", "the checksum of a series is wrong");
     check(&ended, 1, "1 block is damaged and not read to its end", "");
+}
+
+/// Labels of the block's first series, and of one that is in no block.
+const IN_BLOCK: &[(&str, &str)] = &[("__name__", "imported"), ("number", "000000")];
+const IN_HEAD: &[(&str, &str)] = &[("__name__", "young")];
+
+#[test]
+fn a_data_directory_is_imported_with_its_head() {
+    let (node, dir) = (Node::start(2), tempfile::tempdir().unwrap());
+    let block = block_of(2, 50);
+    let meta: serde_json::Value = serde_json::from_slice(&block.meta).unwrap();
+    let end_ms = meta["maxTime"].as_i64().unwrap();
+    block.put(&dir.path().join("01BX5ZZKBKACTAV9WEVGEMMVRZ"));
+    let mut wal = log::Written::default();
+    wal.plain(&log::series(&[(1, IN_BLOCK), (2, IN_HEAD)]));
+    // What the block has stands in the log, too.
+    wal.plain(&log::samples(&[(1, end_ms - 1001, 48.0), (1, end_ms - 1, 49.0)]));
+    wal.plain(&log::samples(&[(1, end_ms + 999, 50.0), (2, end_ms, 0.5), (2, end_ms + 1, 1.5)]));
+    wal.put(&dir.path().join("wal/00000000"));
+    let state = dir.path().join("state.json");
+    let more = ["--state", state.to_str().unwrap()];
+    let ended = import(&node, dir.path(), &more);
+    check(&ended, 0, "1 block and 2 series read\nthe head and 2 series of it read\n103 samples written", "");
+    assert_eq!((count_samples(&node, "imported"), count_samples(&node, "young")), (101, 2));
+
+    // What has come since is imported by a later run, and what is in the node is accepted once more.
+    wal.plain(&log::samples(&[(2, end_ms + 2, 2.5)])).put(&dir.path().join("wal/00000000"));
+    let ended = import(&node, dir.path(), &more);
+    check(&ended, 0, "0 blocks and 0 series read\nthe head and 2 series of it read\n", "");
+    check(&ended, 0, "1 block of an earlier run is left out\n4 samples written", "");
+    assert_eq!((count_samples(&node, "imported"), count_samples(&node, "young")), (101, 3));
+}
+
+#[test]
+fn a_young_prometheus_is_a_head_alone() {
+    let (node, dir) = (Node::start(1), tempfile::tempdir().unwrap());
+    let at = now_ms() - 60_000;
+    log::Written::default()
+        .plain(&log::series(&[(1, IN_BLOCK), (2, IN_HEAD)]))
+        .plain(&log::samples(&[(1, at, 1.0), (2, at, 2.0)]))
+        .put(&dir.path().join("wal/00000000"));
+    let state = dir.path().join("state.json");
+    let more = ["--match", "young", "--state", state.to_str().unwrap()];
+    check(&import(&node, dir.path(), &more), 0, "the head and 1 series of it read\n1 sample written", "");
+}
+
+#[test]
+fn what_of_a_head_is_left_out_is_told_with_what_helps() {
+    let (node, dir) = (Node::start(1), tempfile::tempdir().unwrap());
+    let state = dir.path().join("state.json");
+    let more = ["--state", state.to_str().unwrap()];
+    std::fs::create_dir_all(dir.path().join("chunks_head")).unwrap();
+    std::fs::write(dir.path().join("chunks_head/000001"), "chunks").unwrap();
+    let ended = import(&node, dir.path(), &more);
+    check(&ended, 1, "chunks_head, the newest samples, is left out, for no wal names", "");
+    check(&ended, 1, "POST /api/v1/admin/tsdb/snapshot", "");
+    let mut wal = log::Written::default();
+    wal.plain(&log::series(&[(1, IN_HEAD)])).plain(&log::samples(&[(1, now_ms(), 1.0)]));
+    wal.put(&dir.path().join("wal/00000000"));
+    check(&import(&node, dir.path(), &more), 0, "the head and 1 series of it read\n1 sample written", "");
+    log::Written::default().plain(&[6]).put(&dir.path().join("wbl/00000000"));
+    let ended = import(&node, dir.path(), &more);
+    check(&ended, 1, "wbl (8 B), samples that came out of order", "");
+    check(&ended, 1, "merges them into its blocks some hours later", "");
+    std::fs::remove_dir_all(dir.path().join("wbl")).unwrap();
+    let last = wal.bytes.len() - 1;
+    wal.bytes[last] ^= 1;
+    wal.put(&dir.path().join("wal/00000000"));
+    let ended = import(&node, dir.path(), &more);
+    check(&ended, 1, "1 head is damaged", "wal/00000000, byte ");
 }
 
 #[test]

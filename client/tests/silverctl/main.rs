@@ -1,13 +1,18 @@
 //! `silverctl` as a user runs it, against a whole node in this process.
 
+#[path = "../../src/bin/silverctl/import/block/written.rs"]
+mod block_written;
 #[path = "../../../server/tests/harness/mod.rs"]
 mod harness;
 mod import;
+mod loading;
+#[path = "../../src/bin/silverctl/import/head/written.rs"]
+#[allow(dead_code, reason = "another test has its use for it")]
+mod log_written;
+mod prometheus;
 mod reading;
 mod usage;
 mod writing;
-#[path = "../../src/bin/silverctl/import/block/written.rs"]
-mod written;
 
 use std::io::Write;
 use std::process::{Child, Command, Output, Stdio};

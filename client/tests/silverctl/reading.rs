@@ -23,6 +23,67 @@ fn a_query_is_shown_as_it_was_asked_for() {
 }
 
 #[test]
+fn json_and_jsonl_are_one_format_in_every_command() {
+    let node = filled();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("samples");
+    for (name, metric) in [("json", "x"), ("jsonl", "y")] {
+        let line = |job: &str| format!(r#"{{"name":"{metric}","labels":{{"job":"{job}"}},"value":1}}"#);
+        check(&run(&node, &["write", "--format", name], &line("w")), 0, "1 sample written", "");
+        std::fs::write(&file, line("i")).unwrap();
+        let import = ["import", file.to_str().unwrap(), "--format", name, "--state"];
+        let state = dir.path().join(name);
+        let import = [&import[..], &[state.to_str().unwrap()]].concat();
+        check(&run(&node, &import, ""), 0, "1 sample written", "");
+        for option in ["--output", "--format"] {
+            let queried = run(&node, &["query", metric, option, name], "");
+            check(
+                &queried,
+                0,
+                &format!(r#"{{"metric":{{"__name__":"{metric}","job":"i"}},"values":[1.0],"#),
+                "",
+            );
+            assert_eq!(queried.out.lines().count(), 2);
+            check(
+                &run(&node, &["labels", "job", "--match", metric, option, name], ""),
+                0,
+                "\"i\"\n\"w\"\n",
+                "",
+            );
+            check(&run(&node, &["shards", option, name], ""), 0, r#""shard":1"#, "");
+        }
+    }
+}
+
+#[test]
+fn a_counter_is_shown_as_its_rate() {
+    let node = Node::start(1);
+    let at = now_ms() - 60_000;
+    let input = format!("c_total 5 {at}\nc_total 25 {}\nc_total 3 {}\n", at + 10_000, at + 20_000);
+    check(&run(&node, &["write", "--format", "prometheus"], &input), 0, "3 samples written", "");
+    let rate = |output: &str| run(&node, &["query", "c_total", "--rate", "--output", output], "");
+    let expect = format!(
+        "{{\"metric\":{{\"__name__\":\"c_total:rate\"}},\"values\":[2.0,0.3],\"timestamps\":[{},{}]}}\n",
+        at + 10_000,
+        at + 20_000
+    );
+    check(&rate("json"), 0, &expect, "");
+    check(&rate("table"), 0, "c_total:rate  (2 samples)\n", "");
+    check(&rate("csv"), 0, ",0.3,c_total:rate\n", "");
+    check(&rate("plot"), 0, "● c_total:rate  last 0.3 at ", "");
+}
+
+#[test]
+fn a_plot_holds_several_series_and_their_legend() {
+    let node = filled();
+    let plotted = run(&node, &["query", "{job=~\".+\"}", "--output", "plot"], "");
+    check(&plotted, 0, "\n* down{job=\"a\"}  last 5 at 20", "");
+    check(&plotted, 0, "\n+ up{instance=\"1\", job=\"a\"}  last 1 at 20", "");
+    check(&plotted, 0, "\no up{instance=\"1\", job=\"b\"}  last 0 at 20", "");
+    assert_eq!(plotted.out.matches('└').count(), 1, "{plotted:?}");
+}
+
+#[test]
 fn a_query_has_a_range_and_a_limit() {
     let node = filled();
     let query = |more: &[&str]| run(&node, &[&["query", r#"{job=~".+"}"#, "-o", "json"], more].concat(), "");

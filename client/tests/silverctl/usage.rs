@@ -27,7 +27,20 @@ fn a_node_that_is_not_there_is_told_once() {
         check(&ended, 1, "", "error: can't connect to http://127.0.0.1:1: ");
         assert_eq!(ended.err.lines().count(), 1, "{}", ended.err);
     }
-    check(&run_at("nonsense", &["labels"]), 1, "", "\"nonsense\" is no address");
+}
+
+#[test]
+fn an_address_that_is_none_is_wrong_usage() {
+    for arguments in
+        [&["labels"][..], &["query", "up"], &["write"], &["top", "--once"], &["load"], &["refusals"]]
+    {
+        let ended = run_at("nonsense", arguments);
+        check(&ended, 2, "", "error: \"nonsense\" is no address; --address is http://HOST:PORT");
+        check(&ended, 2, "", "perhaps http://nonsense");
+    }
+    check(&run_at("http://node:port", &["labels"]), 2, "", "is no address");
+    check(&run_at(NOWHERE, &["load", "--url", "nonsense"]), 2, "", "--url is http://HOST:PORT");
+    check(&run_at(NOWHERE, &["labels", "--header", "a b=c"]), 2, "", "the header \"a b\"");
 }
 
 #[test]

@@ -79,6 +79,10 @@ fn refused_samples_are_told_by_reason_with_their_series() {
             words == [reason, "1", series]
         };
         assert!(ended.out.lines().any(is_told), "{reason}: {ended:?}");
+        // The node remembers it, and of whom.
+        let refusals = run(&node, &["refusals"], "");
+        let is_kept = |line: &str| line.starts_with("127.0.0.1") && line.contains(reason);
+        assert!(refusals.code == Some(0) && refusals.out.lines().any(is_kept), "{reason}: {refusals:?}");
     }
 }
 

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use silverback_client::{Client, RetryPolicy};
+use http::Uri;
+use silverback_client::{Client, ConnectError, RetryPolicy};
 
 use crate::failure::{Context, Failure};
 use crate::time_text::parse_duration;
@@ -57,6 +58,7 @@ pub struct ConnectionArgs {
 impl ConnectionArgs {
     /// Connects to the node.
     pub async fn connect(&self) -> Result<Client, Failure> {
+        check_address("--address", &self.address)?;
         let mut builder = Client::builder(&self.address)
             .connect_timeout(self.timeout)
             .request_timeout(self.timeout)
@@ -74,13 +76,42 @@ impl ConnectionArgs {
         if let (Some(certificate), Some(key)) = (&self.cert_file, &self.key_file) {
             builder = builder.client_identity(read(certificate)?, read(key)?);
         }
-        Ok(builder.connect().await?)
+        builder.connect().await.map_err(|error| match error {
+            ConnectError::Address(address) => Failure::Usage(wrong_address("--address", &address)),
+            ConnectError::Header(_) => Failure::Usage(error.to_string()),
+            ConnectError::Certificates(_)
+            | ConnectError::Connection { .. }
+            | ConnectError::TimedOut { .. } => error.into(),
+        })
     }
 
     /// How a writer meets failures that may pass.
     pub fn retry(&self) -> RetryPolicy {
         RetryPolicy { give_up_after: Some(self.timeout), ..RetryPolicy::default() }
     }
+}
+
+/// Whether `address`, which `option` gives, can be one: nobody is asked. What can't be is wrong usage, and not
+/// a node that is away.
+pub fn check_address(option: &str, address: &str) -> Result<(), Failure> {
+    let uri: Option<Uri> = address.parse().ok();
+    let is_address = uri.is_some_and(|uri| {
+        let has_scheme = matches!(uri.scheme_str(), Some("http" | "https"));
+        // Behind the host's colon stands nothing but a port.
+        let host = uri.host().unwrap_or_default();
+        let behind = uri.authority().and_then(|authority| authority.as_str().rsplit_once(host));
+        let has_port_if_any = behind.is_some_and(|(_, port)| port.is_empty() || uri.port_u16().is_some());
+        has_scheme && !host.is_empty() && has_port_if_any
+    });
+    if is_address { Ok(()) } else { Err(Failure::Usage(wrong_address(option, address))) }
+}
+
+/// With the address that was probably meant, where that is one.
+fn wrong_address(option: &str, address: &str) -> String {
+    let words = format!("{address:?} is no address; {option} is http://HOST:PORT or https://HOST:PORT");
+    let meant = format!("http://{address}");
+    let is_meant = !address.is_empty() && !address.contains("//") && check_address(option, &meant).is_ok();
+    if is_meant { format!("{words}: perhaps {meant}") } else { words }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
@@ -111,4 +142,36 @@ impl From<Compression> for silverback_client::Compression {
 fn parse_header(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("a header is written NAME=VALUE")?;
     Ok((name.trim().to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(address: &str, expect: Result<(), &str>) {
+        match (check_address("--address", address), expect) {
+            (Ok(()), Ok(())) => {}
+            (Err(Failure::Usage(words)), Err(expect)) => {
+                assert!(words.ends_with(expect), "{address}: {words}")
+            }
+            (checked, _) => panic!("{address}: {checked:?}"),
+        }
+    }
+
+    #[test]
+    fn an_address_has_a_scheme_a_host_and_perhaps_a_port() {
+        for address in ["http://node", "https://node:9009", "http://[::1]:9009/", "http://10.0.0.1:1/write"] {
+            check(address, Ok(()));
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_told_with_what_was_probably_meant() {
+        check("node:9009", Err("perhaps http://node:9009"));
+        check("127.0.0.1:9009", Err("perhaps http://127.0.0.1:9009"));
+        check("[::1]:9009", Err("perhaps http://[::1]:9009"));
+        for wrong in ["", "ftp://node", "http://", "/path", "a b", "http://node:99999", "http://node:x"] {
+            check(wrong, Err("is http://HOST:PORT or https://HOST:PORT"));
+        }
+    }
 }

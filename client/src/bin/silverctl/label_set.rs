@@ -50,6 +50,14 @@ impl LabelSet {
         self.0.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
     }
 
+    /// The same labels of a metric that is derived from theirs.
+    #[must_use]
+    pub fn with_metric_suffix(mut self, suffix: &str) -> Self {
+        let name = self.0.iter_mut().find(|(name, _)| name == METRIC_NAME);
+        name.into_iter().for_each(|(_, metric)| metric.push_str(suffix));
+        self
+    }
+
     /// Names and values.
     pub fn as_slice(&self) -> &[(String, String)] {
         &self.0

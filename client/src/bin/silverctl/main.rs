@@ -18,6 +18,7 @@ mod load;
 mod progress;
 mod query;
 mod rebalance;
+mod refusals;
 mod sending;
 mod shards;
 mod shown;
@@ -56,6 +57,7 @@ enum Command {
     Import(import::ImportArgs),
     Load(load::LoadArgs),
     Top(top::TopArgs),
+    Refusals(refusals::RefusalsArgs),
     Shards(shards::ShardsArgs),
     #[command(subcommand)]
     Shard(shards::ShardCommand),
@@ -89,6 +91,7 @@ async fn run(cli: Cli, interrupt: Interrupt) -> Result<(), Failure> {
         Command::Import(arguments) => import::run(arguments, connection, interrupt).await,
         Command::Load(arguments) => load::run(arguments, connection, interrupt).await,
         Command::Top(arguments) => top::run(&arguments, connection, interrupt).await,
+        Command::Refusals(arguments) => interrupt.or(refusals::run(&arguments, connection)).await,
         Command::Shards(arguments) => interrupt.or(shards::list(&arguments, connection)).await,
         Command::Shard(command) => interrupt.or(shards::run(command, connection)).await,
         Command::Cells(arguments) => interrupt.or(cells::list(&arguments, connection)).await,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use silverback_client::{
@@ -32,17 +32,36 @@ pub struct Sending {
     options: WriterOptions,
     writer: Writer,
     series: HashMap<LabelSet, SeriesHandle>,
+    /// Samples that were given to a writer, and those of them that the node has answered for, in their order.
+    samples: u64,
+    watch: Arc<Watch>,
     report: SendReport,
 }
 
 impl Sending {
     /// Begins one.
     pub fn begin(client: Client, retry: RetryPolicy, progress: Progress) -> Self {
-        let hook = Outages { voice: progress.voice(), is_out: AtomicBool::new(false) };
-        let options =
-            WriterOptions { retry, series_max: SERIES_MAX, hook: Some(Arc::new(hook)), ..Default::default() };
+        let watch = Arc::new(Watch {
+            voice: progress.voice(),
+            is_out: AtomicBool::new(false),
+            samples_answered: AtomicU64::new(0),
+        });
+        let hook: Arc<dyn WriterHook> = Arc::clone(&watch) as _;
+        let options = WriterOptions { retry, series_max: SERIES_MAX, hook: Some(hook), ..Default::default() };
         let writer = client.writer_with(options.clone());
-        Self { client, progress, options, writer, series: HashMap::new(), report: SendReport::default() }
+        let (series, report) = (HashMap::new(), SendReport::default());
+        Self { client, progress, options, writer, series, samples: 0, watch, report }
+    }
+
+    /// Samples that were sent, or wait for it.
+    pub const fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// How many of them, from the first on, the node has stored or refused. The others are under way, many batches
+    /// at a time.
+    pub fn samples_answered(&self) -> u64 {
+        self.watch.samples_answered.load(Ordering::Relaxed)
     }
 
     /// The line that shows how far it is.
@@ -62,6 +81,7 @@ impl Sending {
         };
         for (timestamp_ms, value) in samples {
             self.writer.write(&handle, timestamp_ms, value).await?;
+            self.samples += 1;
         }
         Ok(())
     }
@@ -102,13 +122,19 @@ impl Sending {
     }
 }
 
-/// Tells when a node goes away, once, and when it is back.
-struct Outages {
+/// Tells when a node goes away, once, and when it is back; counts what it has answered for.
+#[derive(Debug)]
+struct Watch {
     voice: Voice,
     is_out: AtomicBool,
+    samples_answered: AtomicU64,
 }
 
-impl WriterHook for Outages {
+impl WriterHook for Watch {
+    fn batch_acknowledged(&self, samples: usize, _latency: Duration) {
+        self.samples_answered.fetch_add(samples as u64, Ordering::Relaxed);
+    }
+
     fn disconnected(&self, error: &RequestError, _backoff: Duration) {
         if !self.is_out.swap(true, Ordering::Relaxed) {
             self.voice.tell(&format!("{error}; trying again"));

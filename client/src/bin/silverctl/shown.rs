@@ -1,13 +1,13 @@
 //! How a listing is shown: a table for people, JSON for programs.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 use clap::{Args, ValueEnum};
 use serde_json::Value as Json;
 use silverback_proto::printable::printable_json;
 
 use crate::failure::{Failure, output};
-use crate::table::Table;
+use crate::table::{Table, cut};
 
 /// Chooses how.
 #[derive(Debug, Clone, Copy, Args)]
@@ -21,7 +21,8 @@ pub struct ShownArgs {
 enum Shown {
     /// Columns.
     Table,
-    /// JSON lines, one for each row.
+    /// JSON lines, one for each row; also called jsonl.
+    #[value(alias = "jsonl")]
     Json,
 }
 
@@ -39,6 +40,20 @@ impl ShownArgs {
         }
     }
 
+    /// Like [`print`](Self::print), where the last column of a table may be longer than its reader cares for: it is
+    /// cut at the terminal's edge.
+    pub fn print_cut<T>(
+        self,
+        items: &[T],
+        table: impl FnOnce(&[T]) -> Table,
+        json: impl Fn(&T) -> Json,
+    ) -> Result<(), Failure> {
+        match (self.output, terminal_width()) {
+            (Shown::Table, Some(width)) => print(table(items).lines().map(|line| cut(&line, width))),
+            (Shown::Table, None) | (Shown::Json, _) => self.print(items, table, json),
+        }
+    }
+
     /// Prints all of `items`, a line each, by either of two ways to show one.
     pub fn print_lines<T>(
         self,
@@ -51,6 +66,11 @@ impl ShownArgs {
             Shown::Json => print(items.iter().map(|item| json_line(&json(item)))),
         }
     }
+}
+
+/// In characters; none where the output isn't a terminal.
+pub fn terminal_width() -> Option<usize> {
+    std::io::stdout().is_terminal().then(|| usize::from(console::Term::stdout().size().1))
 }
 
 fn print(lines: impl Iterator<Item = String>) -> Result<(), Failure> {

@@ -23,9 +23,35 @@ pub struct Value {
     pub tone: Tone,
 }
 
+/// A column's name, and how it is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    name: &'static str,
+    weight: Weight,
+    side: Side,
+}
+
+/// How much a column matters where there is no room for all: the lightest is left out first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Weight {
+    /// The more, the heavier.
+    Of(u8),
+    /// It is never left out.
+    Kept,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Left,
+    Right,
+}
+
 /// Rows of values, each as wide as its column.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Table(Vec<Vec<Value>>);
+pub struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<Value>>,
+}
 
 const GAP: &str = "  ";
 
@@ -36,30 +62,78 @@ impl Value {
     }
 }
 
+impl Column {
+    /// Of numbers: each value ends where the column does. It is never left out.
+    pub const fn of_numbers(name: &'static str) -> Self {
+        Self { name, weight: Weight::Kept, side: Side::Right }
+    }
+
+    /// Of words: each value begins where the column does. It is never left out.
+    pub const fn of_words(name: &'static str) -> Self {
+        Self { name, weight: Weight::Kept, side: Side::Left }
+    }
+
+    /// The same, left out where there is room for heavier ones alone.
+    #[must_use]
+    pub const fn weighing(self, weight: u8) -> Self {
+        Self { weight: Weight::Of(weight), ..self }
+    }
+}
+
 impl Table {
-    /// A table without rows, of columns with these names.
-    pub fn new(columns: &[&str]) -> Self {
-        let head = columns.iter().map(|name| Value { text: (*name).to_owned(), tone: Tone::Head });
-        Self(vec![head.collect()])
+    /// A table without rows, of columns with these names, each of numbers.
+    pub fn new(columns: &[&'static str]) -> Self {
+        Self::of(columns.iter().copied().map(Column::of_numbers).collect())
+    }
+
+    /// A table without rows, of these columns.
+    pub fn of(columns: Vec<Column>) -> Self {
+        let head = columns.iter().map(|column| Value { text: column.name.to_owned(), tone: Tone::Head });
+        Self { rows: vec![head.collect()], columns }
     }
 
     /// Adds a row, of as many values as there are columns.
     pub fn push(&mut self, row: Vec<Value>) {
-        self.0.push(row);
+        self.rows.push(row);
+    }
+
+    /// Leaves the lightest columns out until its lines are no wider than `width` characters, or none is left that
+    /// may be left out. The names of those that were, the lightest first.
+    pub fn narrow(&mut self, width: usize) -> Vec<&'static str> {
+        let mut left_out = Vec::new();
+        while self.width() > width {
+            let lightest = self.columns.iter().enumerate().min_by_key(|(_, column)| column.weight);
+            let Some((at, Column { name, weight: Weight::Of(_), .. })) = lightest else { break };
+            left_out.push(*name);
+            self.columns.remove(at);
+            self.rows.iter_mut().for_each(|row| drop(row.remove(at)));
+        }
+        left_out
+    }
+
+    fn width(&self) -> usize {
+        let gaps = GAP.len() * self.columns.len().saturating_sub(1);
+        self.widths().iter().sum::<usize>() + gaps
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let width =
+            |column: usize| self.rows.iter().map(|row| row[column].text.chars().count()).max().unwrap_or(0);
+        (0..self.columns.len()).map(width).collect()
     }
 
     /// Its rows, with every value as wide as its column.
     pub fn rows(&self) -> impl Iterator<Item = Vec<Value>> {
-        let columns = self.0.first().map_or(0, Vec::len);
-        let width =
-            |column: usize| self.0.iter().map(|row| row[column].text.chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..columns).map(width).collect();
-        self.0.iter().map(move |row| {
-            let wide = |(value, width): (&Value, &usize)| Value {
-                text: format!("{:>width$}{GAP}", value.text),
-                tone: value.tone,
+        let widths = self.widths();
+        self.rows.iter().map(move |row| {
+            let wide = |((value, width), column): ((&Value, &usize), &Column)| {
+                let text = match column.side {
+                    Side::Right => format!("{:>width$}{GAP}", value.text),
+                    Side::Left => format!("{:<width$}{GAP}", value.text),
+                };
+                Value { text, tone: value.tone }
             };
-            row.iter().zip(&widths).map(wide).collect()
+            row.iter().zip(&widths).zip(&self.columns).map(wide).collect()
         })
     }
 
@@ -67,6 +141,14 @@ impl Table {
     pub fn lines(&self) -> impl Iterator<Item = String> {
         self.rows()
             .map(|row| row.iter().map(|value| value.text.as_str()).collect::<String>().trim_end().to_owned())
+    }
+}
+
+/// As much of a line as `width` characters hold; one that is cut ends in `…`.
+pub fn cut(line: &str, width: usize) -> String {
+    match line.char_indices().nth(width) {
+        None => line.to_owned(),
+        Some(_) => line.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
     }
 }
 
@@ -80,5 +162,40 @@ mod tests {
         table.push(["10", "x"].map(Value::plain).into());
         table.push(["2", "yy"].map(Value::plain).into());
         assert_eq!(table.lines().collect::<Vec<_>>(), [" a   b", "10   x", " 2  yy"]);
+    }
+
+    #[test]
+    fn words_begin_where_their_column_does() {
+        let mut table = Table::of(vec![Column::of_words("a"), Column::of_numbers("b")]);
+        table.push(["x", "10"].map(Value::plain).into());
+        table.push(["yyy", "2"].map(Value::plain).into());
+        assert_eq!(table.lines().collect::<Vec<_>>(), ["a     b", "x    10", "yyy   2"]);
+    }
+
+    #[test]
+    fn the_lightest_columns_are_left_out_until_the_others_fit() {
+        let check = |width: usize, line: &str, left_out: &[&str]| {
+            let number = Column::of_numbers;
+            let columns = vec![
+                number("id"),
+                number("aaaa").weighing(1),
+                number("bb").weighing(3),
+                number("c").weighing(2),
+            ];
+            let mut table = Table::of(columns);
+            table.push(["1", "2", "3", "4"].map(Value::plain).into());
+            assert_eq!(table.narrow(width), left_out, "{width}");
+            assert_eq!(table.lines().next().as_deref(), Some(line), "{width}");
+            assert!(table.rows().all(|row| row.len() + left_out.len() == 4));
+        };
+        check(15, "id  aaaa  bb  c", &[]);
+        check(14, "id  bb  c", &["aaaa"]);
+        check(8, "id  bb", &["aaaa", "c"]);
+        check(1, "id", &["aaaa", "c", "bb"]);
+    }
+
+    #[test]
+    fn a_line_is_cut_where_the_width_ends() {
+        assert_eq!([cut("höhe", 4), cut("höhen", 4), cut("ab", 1), cut("", 0)], ["höhe", "höh…", "…", ""]);
     }
 }

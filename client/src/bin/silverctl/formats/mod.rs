@@ -26,8 +26,9 @@ pub enum Format {
     Prometheus,
     /// Rows below a header `timestamp,value,name,LABEL…`.
     Csv,
-    /// JSON lines.
-    Jsonl,
+    /// JSON lines, a series or a sample each; also called jsonl.
+    #[value(alias = "jsonl")]
+    Json,
 }
 
 /// What one line holds.
@@ -116,7 +117,7 @@ impl Parser {
             Format::Openmetrics => Self::Exposition(TimestampUnit::Seconds),
             Format::Prometheus => Self::Exposition(TimestampUnit::Milliseconds),
             Format::Csv => Self::Csv(None),
-            Format::Jsonl => Self::JsonLines,
+            Format::Json => Self::JsonLines,
         }
     }
 

@@ -95,7 +95,7 @@ fn an_exposition_line_that_is_wrong_is_told() {
 
 #[test]
 fn json_lines_hold_a_series_or_a_sample() {
-    let mut parser = Parser::new(Format::Jsonl);
+    let mut parser = Parser::new(Format::Json);
     let line = r#"{"metric":{"__name__":"up","job":"a"},"values":[1,"NaN",null,"+Inf","StaleNaN"],"timestamps":[1,2,3,4,5]}"#;
     let samples = [
         (Some(1), 1.0),
@@ -114,7 +114,7 @@ fn json_lines_hold_a_series_or_a_sample() {
 
 #[test]
 fn a_json_line_that_is_wrong_is_told() {
-    let mut parser = Parser::new(Format::Jsonl);
+    let mut parser = Parser::new(Format::Json);
     check_fault(&mut parser, b"{", "EOF");
     check_fault(&mut parser, b"{}", "neither");
     check_fault(&mut parser, br#"{"name":"up","value":"x"}"#, "\"x\"");
@@ -164,7 +164,7 @@ proptest::proptest! {
         for line in [line.as_slice(), text.as_bytes()] {
             let mut csv = Parser::new(Format::Csv);
             csv.parse(b"timestamp,value,name,a").unwrap();
-            for mut parser in [Parser::guess(line), openmetrics(), Parser::new(Format::Jsonl), csv] {
+            for mut parser in [Parser::guess(line), openmetrics(), Parser::new(Format::Json), csv] {
                 // Whether it is taken or refused is all the same here.
                 drop(parser.parse(line));
             }

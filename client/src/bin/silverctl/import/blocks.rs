@@ -1,11 +1,13 @@
-//! Blocks to a node: one after the other, each noted in the state as far as the node has it.
+//! Blocks to a node, one after the other, each noted in the state as far as the node has it; then the head, which is
+//! read anew each time.
 
 use std::time::Instant;
 
 use super::block::BlockFault;
+use super::head::{Head, HeadFiles};
 use super::pieces::{self, Piece};
 use super::report::{End, ImportReport};
-use super::sources::FoundBlock;
+use super::sources::{FoundBlock, Tsdb};
 use super::state::{BlockState, NOTE_INTERVAL, State};
 use crate::failure::Failure;
 use crate::figures::grouped;
@@ -16,9 +18,10 @@ use crate::sending::Sending;
 /// Faults that are told one by one.
 const TOLD_MAX: u64 = 20;
 
-/// Imports what isn't imported yet.
+/// Imports what isn't imported yet. `head` is the data directory's, looked through.
 pub async fn import(
-    found: Vec<FoundBlock>,
+    tsdb: Tsdb,
+    head: Option<Head>,
     filter: Filter,
     state: State,
     sending: Sending,
@@ -34,17 +37,10 @@ pub async fn import(
         began: Instant::now(),
         noted: Instant::now(),
     };
-    for block in &found {
-        let ended = import.block(block).await;
-        if let Err(failure) = ended {
-            // Even so it is worth to know what is written.
-            import.sending.progress().tell(&import.report.with_sent(import.sending.report()).to_string());
-            return Err(failure);
-        }
-        import.series_before += block.meta.stats.num_series;
-        if import.report.end == End::Interrupt {
-            break;
-        }
+    if let Err(failure) = import.all(&tsdb, head).await {
+        // Even so it is worth to know what is written.
+        import.sending.progress().tell(&import.report.with_sent(import.sending.report()).to_string());
+        return Err(failure);
     }
     let Import { sending, state, report, .. } = import;
     let sent = sending.close().await?;
@@ -64,6 +60,47 @@ struct Import {
 }
 
 impl Import {
+    async fn all(&mut self, tsdb: &Tsdb, head: Option<Head>) -> Result<(), Failure> {
+        for block in &tsdb.blocks {
+            self.block(block).await?;
+            self.series_before += block.meta.stats.num_series;
+            if self.report.end == End::Interrupt {
+                return Ok(());
+            }
+        }
+        match (&tsdb.head, head) {
+            (Some(files), Some(head)) => self.head(files, head).await,
+            (Some(_), None) | (None, _) => Ok(()),
+        }
+    }
+
+    /// How far it is isn't noted: it goes on growing, and samples that are sent again are accepted.
+    async fn head(&mut self, files: &HeadFiles, head: Head) -> Result<(), Failure> {
+        self.report.found_head(files);
+        if files.segments.is_empty() {
+            return Ok(());
+        }
+        let mut pieces = head.read(self.filter.clone());
+        loop {
+            let piece = tokio::select! {
+                piece = pieces.recv() => piece,
+                () = self.interrupt.come() => {
+                    self.report.end = End::Interrupt;
+                    return Ok(());
+                }
+            };
+            match piece {
+                None => return Ok(()),
+                Some(Ok(piece)) => self.take(piece, None, &mut BlockState::default()).await?,
+                Some(Err(fault)) => {
+                    self.report.heads_damaged += 1;
+                    self.tell(&fault);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
     async fn block(&mut self, block: &FoundBlock) -> Result<(), Failure> {
         let name = block.meta.ulid.as_str();
         let mut done = self.state.of(name);
@@ -86,7 +123,7 @@ impl Import {
             };
             match piece {
                 None => break true,
-                Some(Ok(piece)) => self.take(piece, name, &mut done).await?,
+                Some(Ok(piece)) => self.take(piece, Some(name), &mut done).await?,
                 Some(Err(fault)) => {
                     self.report.blocks_damaged += 1;
                     self.tell(&fault);
@@ -98,12 +135,19 @@ impl Import {
         self.note(name, BlockState { is_whole, ..done }).await
     }
 
-    async fn take(&mut self, piece: Piece, block: &str, done: &mut BlockState) -> Result<(), Failure> {
+    /// A piece of a block, or of the head.
+    async fn take(
+        &mut self,
+        piece: Piece,
+        block: Option<&str>,
+        done: &mut BlockState,
+    ) -> Result<(), Failure> {
         match piece {
             Piece::Samples(labels, samples) => {
                 let first_ms = samples.first().map(|(at_ms, _)| *at_ms);
                 self.report.took(samples.len() as u64, first_ms);
                 self.sending.send(&labels, samples).await?;
+                self.show(done.series_done);
             }
             Piece::OtherChunk => self.report.other_chunks += 1,
             Piece::DamagedChunk(fault) => {
@@ -112,13 +156,20 @@ impl Import {
             }
             Piece::BadSeries(why) => {
                 self.report.series_bad += 1;
-                self.sending.progress().tell(&format!("block {block}: a series is left out: {why}"));
+                let source = block.map_or("the head".to_owned(), |block| format!("block {block}"));
+                self.sending.progress().tell(&format!("{source}: a series is left out: {why}"));
+            }
+            Piece::HeadDone(counts) => {
+                self.series_before += counts.series;
+                self.report.head.add(counts);
             }
             Piece::SeriesDone(number) => {
                 done.series_done = number;
                 self.report.series += 1;
                 self.show(number);
-                if self.noted.elapsed() >= NOTE_INTERVAL {
+                if let Some(block) = block
+                    && self.noted.elapsed() >= NOTE_INTERVAL
+                {
                     self.note(block, *done).await?;
                 }
             }

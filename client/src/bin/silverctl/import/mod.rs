@@ -2,6 +2,7 @@
 
 mod block;
 mod blocks;
+mod head;
 mod pieces;
 mod report;
 mod sources;
@@ -24,13 +25,16 @@ use crate::progress::{Progress, Unit};
 use crate::sending::Sending;
 use crate::time_text::{TimeArg, now_ms, parse_time};
 use crate::write::{BadLines, Course, Input, pump};
-use sources::Source;
+use head::Head;
+use sources::{Source, Tsdb};
 use state::{NOTE_INTERVAL, State};
 
 const DETAILS: &str =
-    "PATH is a block of a Prometheus TSDB, a data directory with blocks, or a file in OpenMetrics or
-another format that `silverctl write` reads. What a Prometheus has not yet cut into blocks, its
-head, isn't imported: take a snapshot of it first.
+    "PATH is a data directory of a Prometheus, one block of it, or a file in OpenMetrics or another format
+that `silverctl write` reads. Of a data directory all blocks are read, and then the head: what is in no
+block yet, up to three hours, out of its write-ahead log. Prometheus may go on writing meanwhile; what
+comes later is imported by a later run. Samples that came out of order and are in no block yet (wbl)
+are left out, which is told: Prometheus merges them into its blocks some hours later.
 
 A node keeps what is younger than its --retention, and takes a series' samples in the order of their
 times: import into a node that doesn't have newer samples of these series yet.
@@ -40,11 +44,11 @@ state file. So does one of a text that has grown since.
 
 Exit code 1: something was refused, damaged, or not read to its end.";
 
-/// Import blocks of a Prometheus, or a file of samples.
+/// Import what a Prometheus has kept, blocks and head, or a file of samples.
 #[derive(Debug, Args)]
 #[command(after_long_help = DETAILS)]
 pub struct ImportArgs {
-    /// A block, a directory of blocks, or a file.
+    /// A data directory, a block, or a file.
     path: PathBuf,
     /// Only series that match.
     #[arg(long = "match", value_name = "SELECTOR")]
@@ -104,13 +108,15 @@ pub async fn run(
 ) -> Result<(), Failure> {
     let filter = Filter::new(arguments.selector.as_ref(), arguments.range_ms())?;
     match sources::find(&arguments.path)? {
-        Source::Blocks(found) => {
+        Source::Tsdb(tsdb) => {
             let state = arguments.open_state(connection)?;
-            let series = found.iter().map(|block| block.meta.stats.num_series).sum();
             let client = connection.connect().await?;
+            let head = interrupt.clone().or(survey(&tsdb)).await?;
+            let in_blocks = tsdb.blocks.iter().map(|block| block.meta.stats.num_series);
+            let series = in_blocks.chain(head.as_ref().map(|head| head.series)).sum();
             let progress = Progress::begin(Some(series), Unit::Series);
             let sending = Sending::begin(client, connection.retry(), progress);
-            let report = blocks::import(found, filter, state, sending, interrupt).await?;
+            let report = blocks::import(tsdb, head, filter, state, sending, interrupt).await?;
             let mut out = output();
             writeln!(out, "{report}")?;
             out.flush()?;
@@ -118,6 +124,13 @@ pub async fn run(
         }
         Source::Text(path) => import_text(&path, &arguments, filter, connection, interrupt).await,
     }
+}
+
+/// Looks through the head, if there is one. A large log takes a while.
+async fn survey(tsdb: &Tsdb) -> Result<Option<Head>, Failure> {
+    let Some(files) = tsdb.head.clone() else { return Ok(None) };
+    let blocks_end_ms = tsdb.blocks_end_ms();
+    Ok(Some(tokio::task::spawn_blocking(move || Head::survey(&files, blocks_end_ms)).await?))
 }
 
 async fn import_text(

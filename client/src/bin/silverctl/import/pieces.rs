@@ -7,13 +7,14 @@ use silverback_client::chunk;
 use tokio::sync::mpsc;
 
 use super::block::{Block, BlockFault, BlockSeries, ChunkPlace, Encoding};
+use super::head::HeadCounts;
 use crate::filter::Filter;
 use crate::label_set::LabelSet;
 
 /// Pieces that are read ahead.
-const PIECES_MAX: usize = 256;
+pub const PIECES_MAX: usize = 256;
 
-/// A part of what a block holds, in its order.
+/// A part of what a block or a head holds, in its order.
 #[derive(Debug)]
 pub enum Piece {
     /// Some samples of a series, times ascending.
@@ -26,6 +27,8 @@ pub enum Piece {
     BadSeries(String),
     /// All of so many series has been given, from the block's begin on.
     SeriesDone(u64),
+    /// All of a head has been given, or of a portion of its series.
+    HeadDone(HeadCounts),
 }
 
 /// Reads the block in `dir`, without its first `series_done` series. The last piece is an error
@@ -48,8 +51,9 @@ struct Reading {
     filter: Filter,
 }
 
-/// Why reading ends before the block does.
-enum Stop {
+/// Why reading ends early.
+pub enum Stop {
+    /// What comes next can't be read.
     Fault(BlockFault),
     /// Nobody takes the pieces any more.
     Unwanted,

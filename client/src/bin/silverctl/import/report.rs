@@ -1,10 +1,12 @@
-//! What became of an import of blocks.
+//! What became of an import of blocks and a head.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use indicatif::BinaryBytes;
 use silverback_client::RefusalReason;
 
+use super::head::{HeadCounts, HeadFiles};
 use crate::failure::Failure;
 use crate::figures::counted;
 use crate::sending::SendReport;
@@ -35,8 +37,15 @@ pub struct ImportReport {
     pub other_chunks: u64,
     /// Chunks that can't be read.
     pub chunks_damaged: u64,
+    /// What the head came to.
+    pub head: HeadCounts,
+    /// Heads that could not be read to their end: one or none.
+    pub heads_damaged: u64,
     /// Why it ended.
     pub end: End,
+    has_head: bool,
+    out_of_order_bytes: u64,
+    log_is_missing: bool,
     oldest_ms: Option<i64>,
     sent: SendReport,
     state: Option<PathBuf>,
@@ -62,9 +71,15 @@ impl ImportReport {
         };
     }
 
+    /// Notes that there is a head.
+    pub fn found_head(&mut self, files: &HeadFiles) {
+        self.has_head = !files.segments.is_empty();
+        (self.out_of_order_bytes, self.log_is_missing) = (files.out_of_order_bytes, files.log_is_missing);
+    }
+
     /// Pieces that can't be read.
     pub const fn faults(&self) -> u64 {
-        self.blocks_damaged + self.chunks_damaged
+        self.blocks_damaged + self.chunks_damaged + self.heads_damaged
     }
 
     /// With what the node made of it.
@@ -82,14 +97,15 @@ impl ImportReport {
     /// A failure unless everything is written.
     pub fn verdict(&self) -> Result<(), Failure> {
         let is_sound = self.faults() == 0 && self.series_bad == 0;
-        let is_whole = is_sound && !self.sent.has_refusals() && self.end == End::Blocks;
+        let is_unread = self.head.unknown_records > 0 || self.out_of_order_bytes > 0 || self.log_is_missing;
+        let is_whole = is_sound && !is_unread && !self.sent.has_refusals() && self.end == End::Blocks;
         if is_whole { Ok(()) } else { Err(Failure::Told) }
     }
 }
 
 impl ImportReport {
     /// What isn't as it could be: how many, and what one or many of them are.
-    const fn oddities(&self) -> [(u64, &'static str, &'static str); 6] {
+    const fn oddities(&self) -> [(u64, &'static str, &'static str); 11] {
         [
             (
                 self.blocks_before,
@@ -112,8 +128,59 @@ impl ImportReport {
                 "blocks are damaged and not read to their end",
             ),
             (self.chunks_damaged, "chunk is damaged and left out", "chunks are damaged and left out"),
+            (
+                self.head.histogram_records,
+                "record of the head is of native histograms and is left out",
+                "records of the head are of native histograms and are left out",
+            ),
+            (
+                self.head.samples_late,
+                "sample of the head came after a later one and is left out",
+                "samples of the head came after later ones and are left out",
+            ),
+            (
+                self.head.samples_nameless,
+                "sample of the head is of a series that its log doesn't name and is left out",
+                "samples of the head are of series that its log doesn't name and are left out",
+            ),
+            (
+                self.head.unknown_records,
+                "record of the head is of a kind that this silverctl doesn't know and is left out",
+                "records of the head are of kinds that this silverctl doesn't know and are left out",
+            ),
+            (
+                self.heads_damaged,
+                "head is damaged, or its Prometheus shortened it meanwhile, and not read to its end: run it again",
+                "heads are damaged, or were shortened meanwhile, and not read to their end: run it again",
+            ),
             (self.series_bad, "series has labels that make none", "series have labels that make none"),
         ]
+    }
+}
+
+/// What helps where samples came out of order: a node takes a series in the order of its times.
+const OUT_OF_ORDER_HINT: &str = "Prometheus merges them into its blocks some hours later: import these then, into a \
+                                 node without these series";
+/// What helps where a directory was copied without its log.
+const SNAPSHOT_HINT: &str = "copy it too, or take a snapshot (POST /api/v1/admin/tsdb/snapshot of that Prometheus, \
+                             started with --web.enable-admin-api) and import snapshots/NAME in its data directory";
+
+impl ImportReport {
+    /// The files of a head that were not read, and what to do about it.
+    fn left_out(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.out_of_order_bytes > 0 {
+            let bytes = BinaryBytes(self.out_of_order_bytes);
+            write!(
+                f,
+                "\nwbl ({bytes}), samples that came out of order and may be in no block yet, is left out; "
+            )?;
+            f.write_str(OUT_OF_ORDER_HINT)?;
+        }
+        if self.log_is_missing {
+            f.write_str("\nchunks_head, the newest samples, is left out, for no wal names their series; ")?;
+            f.write_str(SNAPSHOT_HINT)?;
+        }
+        Ok(())
     }
 }
 
@@ -122,6 +189,10 @@ impl fmt::Display for ImportReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let blocks = counted(self.blocks_read, "block", "blocks");
         write!(f, "{blocks} and {} read", counted(self.series, "series", "series"))?;
+        if self.has_head {
+            write!(f, "\nthe head and {} of it read", counted(self.head.series, "series", "series"))?;
+        }
+        self.left_out(f)?;
         for (count, one, many) in self.oddities() {
             if count > 0 {
                 write!(f, "\n{}", counted(count, one, many))?;

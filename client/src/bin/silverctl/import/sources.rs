@@ -3,15 +3,34 @@
 use std::path::{Path, PathBuf};
 
 use super::block::Meta;
+use super::head::HeadFiles;
 use crate::failure::{Context, Failure};
 
 /// What a path leads to.
 #[derive(Debug)]
 pub enum Source {
-    /// Blocks, the oldest first.
-    Blocks(Vec<FoundBlock>),
+    /// What a Prometheus has kept.
+    Tsdb(Tsdb),
     /// A file of samples as text.
     Text(PathBuf),
+}
+
+/// Blocks and a head.
+#[derive(Debug, Default)]
+pub struct Tsdb {
+    /// The oldest first.
+    pub blocks: Vec<FoundBlock>,
+    /// What is in no block yet.
+    pub head: Option<HeadFiles>,
+}
+
+impl Tsdb {
+    /// Behind the newest sample that is in a block, of those that came in order: a head's samples before are in one,
+    /// too.
+    pub fn blocks_end_ms(&self) -> i64 {
+        let in_order = self.blocks.iter().filter(|block| !block.meta.is_of_out_of_order());
+        in_order.map(|block| block.meta.end_ms).max().unwrap_or(i64::MIN)
+    }
 }
 
 /// A block, and what it says of itself.
@@ -29,13 +48,19 @@ pub fn find(path: &Path) -> Result<Source, Failure> {
     if !metadata.is_dir() {
         return Ok(Source::Text(path.to_owned()));
     }
-    let mut blocks = if is_block(path) { vec![found(path.to_owned())?] } else { blocks_in(path)? };
-    if blocks.is_empty() {
-        return Err(format!("{} is no block, and there are none in it", path.display()).into());
+    let mut tsdb = if is_block(path) {
+        Tsdb { blocks: vec![found(path.to_owned())?], head: None }
+    } else {
+        // The head first: what is cut into a block meanwhile is read of both, and nothing of neither.
+        let head = HeadFiles::find(path)?;
+        Tsdb { blocks: blocks_in(path)?, head }
+    };
+    if tsdb.blocks.is_empty() && tsdb.head.is_none() {
+        return Err(format!("{} is no block, and there are none in it, nor a head", path.display()).into());
     }
     // A series is taken in the order of its times.
-    blocks.sort_by(|a, b| (a.meta.min_ms, &a.meta.ulid).cmp(&(b.meta.min_ms, &b.meta.ulid)));
-    Ok(Source::Blocks(blocks))
+    tsdb.blocks.sort_by(|a, b| (a.meta.min_ms, &a.meta.ulid).cmp(&(b.meta.min_ms, &b.meta.ulid)));
+    Ok(Source::Tsdb(tsdb))
 }
 
 /// `meta.json` is written last: without it a block isn't whole.

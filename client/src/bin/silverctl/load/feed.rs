@@ -21,7 +21,7 @@ use crate::time_text::now_ms;
 const SAMPLES_AHEAD_MAX: usize = 4 << 20;
 const REQUESTS_AHEAD_MAX: usize = 64;
 /// How far timestamps may run ahead of the clock: receivers take ten minutes and no more.
-const AHEAD_OF_CLOCK_MS_MAX: i64 = 5 * 60 * 1000;
+pub const AHEAD_OF_CLOCK_MS_MAX: i64 = 5 * 60 * 1000;
 const THREAD_STACK_BYTES: usize = 256 << 10;
 
 /// A remote write request, ready to be sent.

@@ -1,11 +1,12 @@
 //! `silverctl load`: a fleet's samples sent to a node, or to any receiver of remote write, and what
 //! that came to.
 //!
-//! In reading order: what is asked for (`options`), what there is to send and when (`feed`,
+//! In reading order: what is asked for (`options`), from when on (`begin`), what there is to send and when (`feed`,
 //! `turns`), who sends it (`posting`, `streaming`), what became of it (`event`, `tally`), the run
 //! as a whole (`run`), and what is told of it (`progress`, `report`, `summary`, `compare`).
 
 mod backoff;
+mod begin;
 mod compare;
 mod event;
 mod feed;
@@ -25,9 +26,11 @@ mod turns;
 use std::io::Write;
 
 use clap::{Args, Subcommand};
+use silverback_client::ReadError;
+use silverback_proto::printable::Printable;
 
 use self::compare::CompareArgs;
-use self::options::LoadOptions;
+use self::options::{LoadOptions, Plan, Protocol};
 use self::summary::Summary;
 use crate::connection::ConnectionArgs;
 use crate::failure::{Failure, output};
@@ -36,8 +39,11 @@ use crate::interrupt::Interrupt;
 /// Send a fleet's samples and measure what becomes of them.
 ///
 /// The targets expose what a node_exporter does: its metric names, label names and kinds of values.
-/// The same options give the same samples, but for --start. A second run over the same series needs
-/// later timestamps, another --first-target or a --label of its own.
+/// The same options give the same samples, but for --start: unless it is given, samples begin where those end
+/// that the node has of the same series. They come up to the clock some time: another --first-target, or a --label
+/// of their own, makes other series.
+///
+/// Exit code 1: a sample was refused, or its request was given up.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
 pub struct LoadArgs {
@@ -68,7 +74,11 @@ pub async fn run(
         LoadArgs { command: Some(LoadCommand::Compare(compare)), .. } => return compare::run(&compare),
         LoadArgs { command: None, options } => options,
     };
-    let ran = run::run(options.plan(connection)?, connection, options.pid, interrupt).await?;
+    let mut plan = options.plan(connection)?;
+    if options.begins_where_series_end() {
+        interrupt.clone().or(begin_where_series_end(&mut plan, connection)).await?;
+    }
+    let ran = run::run(plan, connection, options.pid, interrupt).await?;
     let mut out = output();
     write!(out, "{}", Summary(&ran.report))?;
     out.flush()?;
@@ -78,6 +88,23 @@ pub async fn run(
     match ran.failure {
         Some(failure) => Err(failure),
         None if ran.report.totals.samples_written == 0 => Err("no sample was acknowledged".into()),
+        // The summary has told what.
+        None if ran.report.totals.has_losses() => Err(Failure::Told),
         None => Ok(()),
     }
+}
+
+/// Tells, too, where that is. A receiver of remote write that can't be asked gets the samples as they are planned.
+async fn begin_where_series_end(plan: &mut Plan, connection: &ConnectionArgs) -> Result<(), Failure> {
+    let words = match begin::after_what_is_there(plan, connection).await {
+        Ok(words) => words,
+        Err(Failure::Because(error)) if plan.protocol != Protocol::Grpc && error.is::<ReadError>() => {
+            Some(format!("{} can't be asked where its series end: {error}", connection.address))
+        }
+        Err(failure) => return Err(failure),
+    };
+    if let Some(words) = words {
+        eprintln!("{}", Printable(&words));
+    }
+    Ok(())
 }

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use silverback_client::load::fleet::{Fleet, FleetOptions};
 
-use crate::connection::ConnectionArgs;
+use crate::connection::{ConnectionArgs, check_address};
 use crate::failure::Failure;
 use crate::time_text::{TimeArg, now_ms, parse_duration, parse_time};
 
@@ -41,8 +41,8 @@ pub struct LoadOptions {
     /// Time between two scrapes of a target: how far timestamps go on in each round.
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = parse_duration)]
     pub interval: Duration,
-    /// When the first round begins [default: so that the last is about now; 12h ago with --closed and
-    /// without --rounds].
+    /// When the first round begins [default: so that the last is about now, or 12h ago with --closed and
+    /// without --rounds; and not before the node's samples of these series end, unless --url is given].
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parse_time)]
     pub start: Option<TimeArg>,
     /// Open loop: samples a second over all connections, however long answers take. Latencies count
@@ -154,9 +154,16 @@ pub struct Plan {
 }
 
 impl LoadOptions {
+    /// Whether the start is where the node's series end: not where it is given, and not with a receiver that may
+    /// be no node.
+    pub fn begins_where_series_end(&self) -> bool {
+        self.start.is_none() && self.url.is_none()
+    }
+
     /// The plan, with what follows from other options filled in.
     pub fn plan(&self, connection: &ConnectionArgs) -> Result<Plan, Failure> {
         self.check()?;
+        self.check_receiver(connection)?;
         let duration = self.duration.unwrap_or(match self.rounds {
             Some(_) => DURATION_MAX,
             None => DURATION_DEFAULT,
@@ -208,6 +215,17 @@ impl LoadOptions {
         }
         if self.protocol == Protocol::Grpc && self.url.is_some() {
             return wrong("--url is for remote write; gRPC goes to --address".to_owned());
+        }
+        Ok(())
+    }
+
+    fn check_receiver(&self, connection: &ConnectionArgs) -> Result<(), Failure> {
+        let of_node = ("--address", &connection.address);
+        let (option, address) = self.url.as_ref().map_or(of_node, |url| ("--url", url));
+        check_address(option, address)?;
+        if self.protocol != Protocol::Grpc && !address.starts_with("http://") {
+            let words = "remote write is sent over http:// alone here; --protocol grpc speaks TLS";
+            return Err(Failure::Usage(format!("{option} is {address:?}: {words}")));
         }
         Ok(())
     }
@@ -345,6 +363,8 @@ pub(super) mod tests {
             ["--targets", "0"],
             ["--skew", "9"],
             ["--churn", "500%"],
+            ["--url", "node:9009"],
+            ["--url", "https://node/api/v1/write"],
         ] {
             assert!(matches!(plan(&words), Err(Failure::Usage(_))), "{words:?}");
         }

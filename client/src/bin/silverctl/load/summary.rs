@@ -38,6 +38,9 @@ impl Summary<'_> {
         row(f, "samples", "acknowledged", totals.samples_written, &per_s)?;
         row(f, "", "refused", sum(&totals.samples_refused), &parts(&totals.samples_refused))?;
         row(f, "", "failed", sum(&totals.samples_failed), &parts(&totals.samples_failed))?;
+        if totals.samples_not_written_in_warmup > 0 {
+            row(f, "", "before", totals.samples_not_written_in_warmup, "refused or failed in the warm-up")?;
+        }
         if totals.samples_unanswered > 0 {
             row(f, "", "unanswered", totals.samples_unanswered, "when the run was ended")?;
         }
@@ -128,13 +131,15 @@ fn row(f: &mut Formatter<'_>, group: &str, name: &str, count: u64, words: &str) 
     writeln!(f, "{}", line.trim_end())
 }
 
-fn sum(counts: &BTreeMap<String, u64>) -> u64 {
+/// All that was counted.
+pub fn sum(counts: &BTreeMap<String, u64>) -> u64 {
     counts.values().sum()
 }
 
-fn parts(counts: &BTreeMap<String, u64>) -> String {
-    let parts: Vec<_> = counts.iter().map(|(name, count)| format!("{name}: {}", grouped(*count))).collect();
-    parts.join(", ")
+/// What was counted of each. Names may be a receiver's words.
+pub fn parts(counts: &BTreeMap<String, u64>) -> String {
+    let part = |(name, count): (&String, &u64)| format!("{}: {}", Printable(name), grouped(*count));
+    counts.iter().map(part).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -149,6 +154,8 @@ mod tests {
         let mut report = report(vec![second]);
         report.totals.samples_refused.insert("duplicate".to_owned(), 12);
         report.totals.samples_failed.insert("503".to_owned(), 4000);
+        report.totals.samples_failed.insert("\u{1b}[2J".to_owned(), 1);
+        report.totals.samples_not_written_in_warmup = 9;
         report.totals.samples_unanswered = 5;
         report.totals.samples_overdue = 6;
         report.totals.said.push("503: busy".to_owned());
@@ -156,7 +163,8 @@ mod tests {
         for line in [
             "samples   acknowledged       3,000,000  1,500,000 a second",
             "          refused                   12  duplicate: 12",
-            "          failed                 4,000  503: 4,000",
+            "          failed                 4,001  \\u001b[2J: 1, 503: 4,000",
+            "          before                     9  refused or failed in the warm-up",
             "          unanswered                 5  when the run was ended",
             "          overdue                    6  due and never sent: slower than the rate",
             "said: 503: busy",

@@ -33,10 +33,25 @@ pub struct Totals {
     pub samples_unanswered: u64,
     /// Samples that were due in an open loop and never sent.
     pub samples_overdue: u64,
+    /// Samples that were refused or given up in the warm-up, of which nothing else is counted.
+    #[serde(default)]
+    pub samples_not_written_in_warmup: u64,
     /// Requests that were sent again, by the status before.
     pub sent_again: BTreeMap<String, u64>,
     /// Some of the receiver's words.
     pub said: Vec<String>,
+}
+
+impl Totals {
+    /// Samples that the receiver refused or that were given up.
+    pub fn samples_not_written(&self) -> u64 {
+        self.samples_refused.values().chain(self.samples_failed.values()).sum()
+    }
+
+    /// Whether any sample that was sent is known not to be stored, in the warm-up too.
+    pub fn has_losses(&self) -> bool {
+        self.samples_not_written() + self.samples_not_written_in_warmup > 0
+    }
 }
 
 /// One second.
@@ -137,10 +152,13 @@ impl Tally {
         self.end_second(now);
         let (requests, samples) = (self.requests_in_flight, self.samples_in_flight);
         let said = std::mem::take(&mut self.totals.said);
+        let samples_not_written_in_warmup = self.totals.samples_not_written();
         let server = self.server.take().map(|server| Server { at_start: server.latest, ..server });
         *self = Self::begun(now, server);
         (self.requests_in_flight, self.samples_in_flight) = (requests, samples);
-        self.totals = Totals { requests, samples_sent: samples, said, ..Totals::default() };
+        let samples_sent = samples;
+        self.totals =
+            Totals { requests, samples_sent, samples_not_written_in_warmup, said, ..Totals::default() };
     }
 
     /// Counts an event.
@@ -292,11 +310,14 @@ mod tests {
     fn a_warm_up_leaves_only_what_is_under_way() {
         let start = Instant::now();
         let mut tally = Tally::new(start, None).expect("no process");
-        (0..2).for_each(|_| tally.add(Event::Sent { samples: 10 }));
-        answer(&mut tally, 2, 10, &[]);
+        (0..3).for_each(|_| tally.add(Event::Sent { samples: 10 }));
+        answer(&mut tally, 2, 10, &[("duplicate", 4)]);
+        tally.add(failed(10));
         tally.begin_anew(start + Duration::from_secs(1));
         answer(&mut tally, 9, 10, &[]);
         let counted = tally.finish(start + Duration::from_secs(2), 0);
+        assert_eq!((counted.totals.samples_not_written_in_warmup, counted.totals.has_losses()), (14, true));
+        assert_eq!(counted.totals.samples_not_written(), 0);
         assert_eq!((counted.totals.requests, counted.totals.samples_written), (1, 10));
         assert_eq!((counted.wall_s, counted.latency_us.len()), (1.0, 1));
     }

@@ -3,6 +3,7 @@
 mod columns;
 mod json;
 mod plot;
+mod rate;
 mod rows;
 mod ticks;
 
@@ -16,18 +17,24 @@ use crate::connection::ConnectionArgs;
 use crate::failure::{Failure, output};
 use crate::interrupt::Interrupt;
 use crate::label_set::LabelSet;
+use crate::shown::terminal_width;
 use crate::time_range::TimeRangeArgs;
 
 const EXAMPLES: &str = "Outputs:
   table  for each series its labels, then its samples
-  json   JSON lines, one for each series, as `silverctl write` and VictoriaMetrics' import read them:
+  json   JSON lines, also called jsonl, one for each series, as `silverctl write --format json` and
+         VictoriaMetrics' import read them:
          {\"metric\":{…},\"values\":[…],\"timestamps\":[…]}; timestamps in milliseconds, and NaN, infinities
          and staleness markers as \"NaN\", \"+Inf\", \"-Inf\", \"StaleNaN\"
   csv    timestamp,value and a column for each label; `silverctl write` reads it, too
-  plot   lines in the terminal, at most 8 series
+  plot   lines in the terminal, at most 8 series in one plot, with a legend below
+
+With --rate each output has the increases a second of a counter in place of its samples; a value below the one before
+counts as a counter that began anew at 0. The metrics' names end in :rate then, as those of rules do.
 
 Examples:
   silverctl query 'room_temperature{room=\"kitchen\"}' --start -6h --output plot
+  silverctl query silverback_samples_written_total --rate --output plot
   silverctl query '{job=\"node\"}' --start 2026-01-31T12:00:00Z --end 2026-01-31T13:00:00Z --output json";
 
 /// Read the samples of the series that match a selector.
@@ -39,8 +46,11 @@ pub struct QueryArgs {
     #[command(flatten)]
     range: TimeRangeArgs,
     /// How they are shown.
-    #[arg(long, short, value_enum, default_value_t = Output::Table)]
+    #[arg(long, short, visible_alias = "format", value_enum, default_value_t = Output::Table)]
     output: Output,
+    /// Increases a second of counters, from each sample to the next, in place of the samples.
+    #[arg(long)]
+    rate: bool,
     /// At most so many series.
     #[arg(long, value_name = "SERIES")]
     limit: Option<usize>,
@@ -49,6 +59,8 @@ pub struct QueryArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
     Table,
+    // In all commands, read or printed: JSON lines.
+    #[value(alias = "jsonl")]
     Json,
     Csv,
     Plot,
@@ -94,7 +106,7 @@ async fn ask(arguments: QueryArgs, connection: &ConnectionArgs) -> Result<(), Fa
         }
         series_shown += 1;
         let series = Series { labels: LabelSet::trusted(series.labels), samples: series.samples };
-        printer.take(series, &mut out)?;
+        printer.take(if arguments.rate { rate::of(series) } else { series }, &mut out)?;
     }
     printer.finish(&mut out)?;
     out.flush()?;
@@ -139,11 +151,6 @@ impl Printer {
             Self::Plot(plot) => Ok(plot.print(out)?),
         }
     }
-}
-
-/// In characters; none where the output isn't a terminal.
-fn terminal_width() -> Option<usize> {
-    std::io::stdout().is_terminal().then(|| usize::from(console::Term::stdout().size().1))
 }
 
 /// As PromQL shows it, and as it is read again.

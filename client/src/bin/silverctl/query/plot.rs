@@ -1,6 +1,7 @@
-//! Series as lines in the terminal: braille dots, an axis on each side, a legend below.
+//! Series as lines in the terminal: an axis on each side, a legend below.
 //!
-//! Where there are no colours to tell them apart, each series has a plot of its own.
+//! Lines are of braille dots. Several series are told apart by colours; where there are none each has a character of
+//! its own that its line is of.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -26,6 +27,9 @@ const COLOURS: [(Color, &str); 8] = [
     (Color::LightCyan, "\x1b[96m"),
     (Color::LightYellow, "\x1b[93m"),
 ];
+/// Without colours, characters that every terminal and every file has, of one line alone and of several.
+const SIGN_OF_ONE: char = '●';
+const SIGNS: [char; COLOURS.len()] = ['*', '+', 'o', 'x', '#', '@', '%', '='];
 const COLOUR_END: &str = "\x1b[0m";
 /// A plot that isn't shown in a terminal, in characters.
 const WIDTH: usize = 100;
@@ -87,26 +91,41 @@ impl Plot {
 
     /// Prints all of them.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        match self.ink {
-            Ink::Colours => self.print_together(&self.series, out),
-            Ink::Plain => self.series.chunks(1).try_for_each(|one| self.print_together(one, out)),
-        }
-    }
-
-    fn print_together(&self, series: &[Series], out: &mut impl Write) -> io::Result<()> {
-        if let Some(frame) = Frame::around(series, self.width, self.height) {
-            let buffer = frame.draw(series);
+        if let Some(frame) = Frame::around(&self.series, self.width, self.height) {
+            let buffer = self.draw(&frame);
             self.print_lines(&frame, &buffer, out)?;
             print_times(&frame, out)?;
         }
-        for (index, series) in series.iter().enumerate() {
+        for (index, series) in self.series.iter().enumerate() {
             let (begin, end) = match self.ink {
                 Ink::Colours => (COLOURS[index].1, COLOUR_END),
                 Ink::Plain => ("", ""),
             };
-            writeln!(out, "{begin}●{end} {}  {}", series.labels, summary(series))?;
+            let sign = if self.has_signs() { SIGNS[index] } else { SIGN_OF_ONE };
+            writeln!(out, "{begin}{sign}{end} {}  {}", series.labels, summary(series))?;
         }
         writeln!(out)
+    }
+
+    /// Whether lines are told apart by what they are made of.
+    fn has_signs(&self) -> bool {
+        self.ink == Ink::Plain && self.series.len() > 1
+    }
+
+    fn draw(&self, frame: &Frame) -> Buffer {
+        if !self.has_signs() {
+            return frame.draw(&self.series, Marker::Braille);
+        }
+        let mut all = Buffer::empty(frame.area());
+        for (series, sign) in self.series.iter().zip(SIGNS) {
+            let own = frame.draw(std::slice::from_ref(series), Marker::Dot);
+            for (cell, drawn) in all.content.iter_mut().zip(&own.content) {
+                if drawn.symbol() != " " {
+                    cell.set_char(sign);
+                }
+            }
+        }
+        all
     }
 
     fn print_lines(&self, frame: &Frame, buffer: &Buffer, out: &mut impl Write) -> io::Result<()> {
@@ -182,17 +201,20 @@ impl Frame {
         ((at_ms - min_ms) / (max_ms - min_ms) * (self.width - 1) as f64).round() as usize
     }
 
-    fn draw(&self, series: &[Series]) -> Buffer {
-        let area = Rect::new(0, 0, self.width as u16, self.height as u16);
+    fn area(&self) -> Rect {
+        Rect::new(0, 0, self.width as u16, self.height as u16)
+    }
+
+    fn draw(&self, series: &[Series], marker: Marker) -> Buffer {
+        let area = self.area();
         let mut buffer = Buffer::empty(area);
-        let canvas =
-            Canvas::default().marker(Marker::Braille).x_bounds(self.times_ms).y_bounds(self.values()).paint(
-                |context| {
-                    for (series, (colour, _)) in series.iter().zip(COLOURS) {
-                        draw_series(series, colour, context);
-                    }
-                },
-            );
+        let canvas = Canvas::default().marker(marker).x_bounds(self.times_ms).y_bounds(self.values()).paint(
+            |context| {
+                for (series, (colour, _)) in series.iter().zip(COLOURS) {
+                    draw_series(series, colour, context);
+                }
+            },
+        );
         canvas.render(area, &mut buffer);
         buffer
     }
@@ -240,9 +262,28 @@ fn print_times(frame: &Frame, out: &mut impl Write) -> io::Result<()> {
 fn summary(series: &Series) -> String {
     let Some((at_ms, last)) = series.samples.last() else { return "no samples".to_owned() };
     let seen = || series.samples.iter().map(|(_, value)| *value).filter(|value| !value.is_nan());
-    let last = format!("last {} at {}", value_text(*last), format_rfc3339(*at_ms));
+    let last = format!("last {} at {}", glance_text(*last), format_rfc3339(*at_ms));
     match (seen().reduce(f64::min), seen().reduce(f64::max)) {
-        (Some(min), Some(max)) => format!("{last}, min {}, max {}", value_text(min), value_text(max)),
+        (Some(min), Some(max)) => format!("{last}, min {}, max {}", glance_text(min), glance_text(max)),
         (None, _) | (_, None) => last,
+    }
+}
+
+/// A whole number as it is, another one to six digits.
+fn glance_text(value: f64) -> String {
+    let rounded = format!("{value:.5e}").parse().unwrap_or(value);
+    value_text(if value.fract() == 0.0 || !value.is_finite() { value } else { rounded })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::STALE_NAN;
+
+    #[test]
+    fn numbers_of_a_legend_are_short() {
+        let values = [9_080.466_67, 15_037_034_496.0, 1.0 / 3.0, -0.5, 0.0, f64::INFINITY, STALE_NAN];
+        let expect = ["9080.47", "15037034496", "0.333333", "-0.5", "0", "+Inf", "StaleNaN"];
+        assert_eq!(values.map(glance_text), expect);
     }
 }

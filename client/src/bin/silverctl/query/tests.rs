@@ -108,15 +108,21 @@ fn a_plot_has_axes_a_line_and_a_legend() {
 }
 
 #[test]
-fn series_share_a_plot_where_there_are_colours() {
+fn series_share_a_plot_and_are_told_apart_by_colours_or_signs() {
     let two = || vec![series(&[(0, 1.0), (10, 2.0)]), series(&[(0, 2.0), (10, 1.0)])];
-    let legends = |text: &str| text.lines().filter(|line| line.contains('●')).count();
     let axes = |text: &str| text.lines().filter(|line| line.contains('└')).count();
     let coloured = plot(plot::Ink::Colours, two());
-    assert_eq!((legends(&coloured), axes(&coloured)), (2, 1), "{coloured}");
+    assert_eq!((coloured.matches('●').count(), axes(&coloured)), (2, 1), "{coloured}");
     assert!(coloured.contains("\x1b[36m") && coloured.contains("\x1b[33m"));
     let plain = plot(plot::Ink::Plain, two());
-    assert_eq!((legends(&plain), axes(&plain)), (2, 2), "{plain}");
+    assert_eq!(axes(&plain), 1, "{plain}");
+    let lines: Vec<_> = plain.lines().collect();
+    // One line falls, the other one rises.
+    assert!(lines[0].contains("┤+") && lines[0].ends_with('*'), "{plain}");
+    assert!(lines[7].contains("┤*") && lines[7].ends_with('+'), "{plain}");
+    let legend: Vec<_> = lines.iter().filter(|line| line.contains("last")).collect();
+    assert!(legend[0].starts_with("* up{") && legend[1].starts_with("+ up{"), "{plain}");
+    assert!(!plain.contains('\x1b'));
 }
 
 #[test]

@@ -21,6 +21,7 @@ use self::screen::{Screen, View, Wish, wishes};
 use crate::connection::ConnectionArgs;
 use crate::failure::{Failure, output};
 use crate::interrupt::Interrupt;
+use crate::shown::terminal_width;
 use crate::table::Table;
 use crate::time_text::parse_duration;
 
@@ -29,7 +30,8 @@ const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// Watch a node's shards and its hottest cells.
 ///
-/// Rates are what happened between two looks. `q` ends it.
+/// Rates are what happened between two looks. `q` ends it. A narrow screen leaves the columns out that matter
+/// least, and says which.
 #[derive(Debug, Args)]
 pub struct TopArgs {
     /// Time between two looks.
@@ -68,12 +70,16 @@ async fn once(arguments: &TopArgs, address: &str, admin: &Admin) -> Result<(), F
     let older = Look::take(admin).await?;
     sleep(arguments.interval).await;
     let newer = Look::take(admin).await?;
-    let view = arguments.view(address, Some(&older), &newer);
-    let mut out = output();
+    let mut view = arguments.view(address, Some(&older), &newer);
+    let (mut out, mut left_out) = (output(), Vec::new());
     writeln!(out, "{}", view.title)?;
-    for table in &view.tables {
+    for table in &mut view.tables {
+        left_out.extend(table.narrow(terminal_width().unwrap_or(usize::MAX)));
         writeln!(out)?;
         table.lines().try_for_each(|line| writeln!(out, "{line}"))?;
+    }
+    if !left_out.is_empty() {
+        writeln!(out, "\ntoo narrow for: {}", left_out.join(", "))?;
     }
     Ok(out.flush()?)
 }

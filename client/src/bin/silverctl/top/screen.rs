@@ -4,11 +4,12 @@
 use std::io;
 use std::time::Duration;
 
-use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::Paragraph;
+use ratatui::{DefaultTerminal, Frame};
 use tokio::sync::mpsc;
 
 use crate::table::{Table, Tone};
@@ -49,7 +50,7 @@ impl Screen {
 
     /// Draws.
     pub fn draw(&mut self, view: &View) -> io::Result<()> {
-        self.0.draw(|frame| frame.render_widget(Paragraph::new(text(view)), frame.area()))?;
+        self.0.draw(|frame| draw(view, frame))?;
         Ok(())
     }
 }
@@ -91,12 +92,23 @@ fn wish(event: &Event) -> Option<Wish> {
     }
 }
 
-fn text(view: &View) -> Text<'_> {
+/// The last line is the keys', whatever there is above.
+fn draw(view: &View, frame: &mut Frame<'_>) {
+    let [body, foot] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(frame.area());
+    let (mut tables, mut left_out) = (view.tables.clone(), Vec::new());
+    for table in &mut tables {
+        left_out.extend(table.narrow(body.width.into()));
+    }
+    frame.render_widget(Paragraph::new(text(view, &tables)), body);
+    frame.render_widget(Paragraph::new(keys(&left_out)), foot);
+}
+
+fn text(view: &View, tables: &[Table]) -> Text<'static> {
     let bold = Style::new().add_modifier(Modifier::BOLD);
-    let mut lines = vec![Line::styled(view.title.as_str(), bold)];
-    let fault = view.fault.as_deref().unwrap_or_default();
+    let mut lines = vec![Line::styled(view.title.clone(), bold)];
+    let fault = view.fault.clone().unwrap_or_default();
     lines.push(Line::styled(fault, style(Tone::Hot)));
-    for table in &view.tables {
+    for table in tables {
         let spans = table.rows().map(|row| {
             row.into_iter().map(|value| Span::styled(value.text, style(value.tone))).collect::<Line<'_>>()
         });
@@ -104,6 +116,17 @@ fn text(view: &View) -> Text<'_> {
         lines.push(Line::default());
     }
     Text::from(lines)
+}
+
+/// What can be pressed, and what a wider screen would show.
+fn keys(left_out: &[&str]) -> Line<'static> {
+    let key = Style::new().add_modifier(Modifier::REVERSED);
+    let mut spans = vec![Span::styled(" q ", key), Span::raw(" quit")];
+    if !left_out.is_empty() {
+        let words = format!("   too narrow for: {}", left_out.join(", "));
+        spans.push(Span::styled(words, style(Tone::Head)));
+    }
+    Line::from(spans)
 }
 
 fn style(tone: Tone) -> Style {
@@ -124,23 +147,32 @@ mod tests {
     use super::super::rates::tests::look;
     use super::*;
 
-    #[test]
-    fn a_view_is_cut_to_the_screen() {
+    fn check(width: u16, height: u16, expected: &[&str]) {
         let rates = Rates::between(None, &look(5, [1, 1], [1, 2, 3]));
         let view = View {
             title: "a node".to_owned(),
             fault: Some("it is gone".to_owned()),
             tables: vec![Table::of_shards(&rates), Table::of_cells(&rates, 2)],
         };
-        let mut terminal = Terminal::new(TestBackend::new(30, 4)).expect("a screen");
-        terminal
-            .draw(|frame| frame.render_widget(Paragraph::new(text(&view)), frame.area()))
-            .expect("a screen that takes it");
-        terminal.backend().assert_buffer_lines_are(&[
-            "a node",
-            "it is gone",
-            "shard  cpu  samples/s  refused",
-        ]);
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a screen");
+        terminal.draw(|frame| draw(&view, frame)).expect("a screen that takes it");
+        terminal.backend().assert_buffer_lines_are(expected);
+    }
+
+    #[test]
+    fn a_narrow_screen_leaves_columns_out_and_says_which() {
+        let keys = " q  quit   too narrow for: cel";
+        check(30, 4, &["a node", "it is gone", "shard  samples/s  busy", keys]);
+        check(1, 1, &[""]);
+    }
+
+    #[test]
+    fn a_wide_screen_shows_every_column_and_the_keys_at_its_foot() {
+        let head = "shard  cpu  samples/s  refused/s  busy  series  new/s  commits/s  queued             memory        WAL  \
+                    cells";
+        let first = "    0    0          –          –     –     100      –          –       3   64.00 MiB (25 %)   5.00 GiB    \
+                     512";
+        check(130, 5, &["a node", "it is gone", head, first, " q  quit"]);
     }
 
     trait StartsWith {

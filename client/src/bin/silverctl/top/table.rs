@@ -5,7 +5,7 @@ use indicatif::BinaryBytes;
 use super::rates::{CellRates, Rates, ShardRates};
 use crate::figures::{grouped, of_core};
 use crate::shards::cpu;
-use crate::table::{Table, Tone, Value};
+use crate::table::{Column, Table, Tone, Value};
 
 /// Parts of a whole from which on a value is worth a look, and near its end.
 const WARM: f64 = 0.7;
@@ -15,21 +15,22 @@ const BAR_WIDTH: usize = 10;
 impl Table {
     /// One row for each shard, and one for all where there are several.
     pub fn of_shards(rates: &Rates) -> Self {
-        const HEAD: [&str; 12] = [
-            "shard",
-            "cpu",
-            "samples/s",
-            "refused/s",
-            "busy",
-            "series",
-            "new/s",
-            "commits/s",
-            "queued",
-            "memory",
-            "WAL",
-            "cells",
-        ];
-        let mut table = Self::new(&HEAD);
+        let number = Column::of_numbers;
+        // In the order in which they are read; what a narrow screen leaves out first weighs least.
+        let mut table = Self::of(vec![
+            number("shard"),
+            number("cpu").weighing(4),
+            number("samples/s"),
+            number("refused/s").weighing(8),
+            number("busy").weighing(10),
+            number("series").weighing(6),
+            number("new/s").weighing(5),
+            number("commits/s").weighing(2),
+            number("queued").weighing(7),
+            number("memory").weighing(9),
+            number("WAL").weighing(3),
+            number("cells").weighing(1),
+        ]);
         let one = |shard: &ShardRates| shard_row(shard.now.number.to_string(), cpu(&shard.now), shard);
         rates.shards.iter().map(one).for_each(|row| table.push(row));
         if rates.shards.len() > 1 {
@@ -40,7 +41,15 @@ impl Table {
 
     /// The busiest cells.
     pub fn of_cells(rates: &Rates, count: usize) -> Self {
-        let mut table = Self::new(&["cell", "shard", "core", "of all", "samples/s", "series"]);
+        let number = Column::of_numbers;
+        let mut table = Self::of(vec![
+            number("cell"),
+            number("shard").weighing(3),
+            number("core").weighing(5),
+            number("of all").weighing(2),
+            number("samples/s").weighing(4),
+            number("series").weighing(1),
+        ]);
         rates.cells.iter().take(count).map(cell_row).for_each(|row| table.push(row));
         table
     }
@@ -146,6 +155,17 @@ mod tests {
         let lines: Vec<usize> =
             table.rows().map(|row| row.iter().map(|v| v.text.chars().count()).sum()).collect();
         assert!(lines.iter().all(|width| *width == lines[0]), "{lines:?}");
+    }
+
+    #[test]
+    fn eighty_columns_hold_what_matters_most() {
+        let (mut shards, mut cells) = (Table::of_shards(&rates()), Table::of_cells(&rates(), 3));
+        assert_eq!(shards.narrow(80), ["cells", "commits/s", "WAL", "cpu", "new/s"]);
+        assert!(shards.lines().all(|line| line.chars().count() <= 80));
+        let head = shards.lines().next().expect("a head");
+        let names: Vec<_> = head.split_whitespace().collect();
+        assert_eq!(names, ["shard", "samples/s", "refused/s", "busy", "series", "queued", "memory"]);
+        assert!(cells.narrow(80).is_empty());
     }
 
     #[test]

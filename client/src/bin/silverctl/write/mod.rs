@@ -24,7 +24,8 @@ const FORMATS: &str = "Formats:
   prometheus   name{label=\"value\"} 1.5 1700000000250     (timestamps in milliseconds)
   csv          a header timestamp,value,name,LABEL… and a row for each sample; timestamps in
                milliseconds or as 2026-01-31T12:00:00Z
-  jsonl        {\"metric\":{\"__name__\":\"up\",\"job\":\"a\"},\"values\":[1],\"timestamps\":[1700000000250]}
+  json         JSON lines, also called jsonl, as `silverctl query --output json` prints them:
+               {\"metric\":{\"__name__\":\"up\",\"job\":\"a\"},\"values\":[1],\"timestamps\":[1700000000250]}
                {\"name\":\"up\",\"labels\":{\"job\":\"a\"},\"timestamp\":1700000000250,\"value\":1}
 A sample without a timestamp is of now. Where no format is given the first line tells which it is; in
 the text formats, a whole number from 100,000,000,000 on counts milliseconds then.

@@ -1,7 +1,11 @@
 //! From a text to a node: batches of lines are sent, bad lines told, and all of it counted.
 
+use std::collections::VecDeque;
 use std::fmt;
+use std::io;
 use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
 
 use super::input::Batch;
 use super::{BadLines, Input, Place};
@@ -38,20 +42,17 @@ pub async fn run(
     mut interrupt: Interrupt,
 ) -> Result<LineReport, Failure> {
     let (began, report) = (Instant::now(), LineReport::default());
-    let mut pump = Pump { course, began, noted: began, sending, report };
+    let (under_way, answered) = (VecDeque::new(), Place::default());
+    let mut pump = Pump { course, began, noted: began, sending, under_way, answered, report };
     let mut batches = input.read();
-    while pump.report.end == End::Input {
-        let batch = tokio::select! {
-            batch = batches.recv() => batch,
-            () = interrupt.come() => {
-                pump.report.end = End::Interrupt;
-                break;
-            }
-        };
-        let Some(batch) = batch else { break };
-        pump.take(batch.context(|| "can't read on".to_owned())?).await?;
+    let pumped = pump.all(&mut batches, &mut interrupt).await;
+    match pumped {
+        Ok(()) => pump.finish().await,
+        Err(failure) => {
+            pump.tell_answered();
+            Err(failure)
+        }
     }
-    pump.finish().await
 }
 
 struct Pump<'a> {
@@ -59,10 +60,34 @@ struct Pump<'a> {
     began: Instant,
     noted: Instant,
     sending: Sending,
+    /// Batches of lines that the node hasn't answered for: how many samples were sent up to their end, and that
+    /// end. No more than a writer holds samples.
+    under_way: VecDeque<(u64, Place)>,
+    /// All before it is answered for.
+    answered: Place,
     report: LineReport,
 }
 
 impl Pump<'_> {
+    async fn all(
+        &mut self,
+        batches: &mut mpsc::Receiver<io::Result<Batch>>,
+        interrupt: &mut Interrupt,
+    ) -> Result<(), Failure> {
+        while self.report.end == End::Input {
+            let batch = tokio::select! {
+                batch = batches.recv() => batch,
+                () = interrupt.come() => {
+                    self.report.end = End::Interrupt;
+                    break;
+                }
+            };
+            let Some(batch) = batch else { break };
+            self.take(batch.context(|| "can't read on".to_owned())?).await?;
+        }
+        Ok(())
+    }
+
     async fn take(&mut self, batch: Batch) -> Result<(), Failure> {
         let first_fault = batch.faults.first().map(|fault| fault.line);
         for (line, entry) in &batch.entries {
@@ -80,12 +105,46 @@ impl Pump<'_> {
         }
         self.report.read = batch.end;
         self.show(batch.end.bytes);
+        self.went_out(batch.end);
         if self.course.note.as_ref().is_some_and(|(interval, _)| self.noted.elapsed() >= *interval) {
-            self.sending.flush().await?;
             self.noted = Instant::now();
-            self.course.note(batch.end)?;
+            if self.answered != Place::default() {
+                self.course.note(self.answered)?;
+            }
         }
         Ok(())
+    }
+
+    /// Notes that all before a place is sent, and how far the node has answered: nothing waits for that.
+    fn went_out(&mut self, end: Place) {
+        let samples = self.sending.samples();
+        // Lines without samples are answered for with those before them.
+        match self.under_way.back_mut() {
+            Some((same, place)) if *same == samples => *place = end,
+            Some(_) | None => self.under_way.push_back((samples, end)),
+        }
+        self.look_what_is_answered();
+    }
+
+    fn look_what_is_answered(&mut self) {
+        let answered = self.sending.samples_answered();
+        while let Some((samples, place)) = self.under_way.front().copied()
+            && samples <= answered
+        {
+            self.under_way.pop_front();
+            self.answered = place;
+        }
+    }
+
+    /// Where a run that failed can be gone on with.
+    fn tell_answered(&mut self) {
+        self.look_what_is_answered();
+        let lines = self.answered.lines;
+        let words = match lines {
+            0 => "the node has answered for none of the lines".to_owned(),
+            _some => format!("the node has answered for all lines up to line {}", grouped(lines)),
+        };
+        self.sending.progress().tell(&words);
     }
 
     async fn send(&mut self, entry: &Entry) -> Result<(), Failure> {
@@ -120,6 +179,11 @@ impl Pump<'_> {
     }
 
     async fn finish(mut self) -> Result<LineReport, Failure> {
+        // Before it is closed, for a failure leaves nothing to ask.
+        if let Err(failure) = self.sending.flush().await {
+            self.tell_answered();
+            return Err(failure);
+        }
         let sent = self.sending.close().await?;
         if self.report.read != Place::default() {
             self.course.note(self.report.read)?;

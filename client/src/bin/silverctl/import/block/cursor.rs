@@ -45,6 +45,10 @@ impl<'a> Cursor<'a> {
         Ok(self.array::<1>()?[0])
     }
 
+    pub fn u16(&mut self) -> Result<u16, Misread> {
+        self.array().map(u16::from_be_bytes)
+    }
+
     pub fn u32(&mut self) -> Result<u32, Misread> {
         self.array().map(u32::from_be_bytes)
     }

@@ -1,10 +1,10 @@
-//! What can be wrong with a block's files, and where.
+//! What can be wrong with the files of a block or of a head, and where.
 
 use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file of a block can't be read.
+/// A file of a block or of a head can't be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{}, byte {offset}: {problem}", path.display())]
 pub struct BlockFault {
@@ -70,6 +70,9 @@ pub enum Problem {
     /// `meta.json` isn't what it should be.
     #[error("{0}")]
     Json(#[from] serde_json::Error),
+    /// What is compressed can't be decompressed.
+    #[error("{0}")]
+    Compression(#[source] Box<dyn Error + Send + Sync>),
     /// A chunk whose samples can't be decoded.
     #[error("{0}")]
     Samples(#[source] Box<dyn Error + Send + Sync>),

@@ -9,6 +9,7 @@ use super::fault::{BlockFault, Misread, Problem};
 /// The file in bytes. A compacted block of many sources lists them all.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 const VERSION: u32 = 1;
+const FROM_OUT_OF_ORDER: &str = "from-out-of-order";
 
 /// What is read of it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -25,7 +26,16 @@ pub struct Meta {
     /// How much is in it.
     #[serde(default)]
     pub stats: Stats,
+    #[serde(default)]
+    compaction: Compaction,
     version: u32,
+}
+
+/// How a block came to be.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct Compaction {
+    hints: Vec<String>,
 }
 
 /// How much is in a block.
@@ -39,6 +49,12 @@ pub struct Stats {
 }
 
 impl Meta {
+    /// Whether it is of samples that came out of order alone: it says nothing of how far the head's samples are in
+    /// blocks.
+    pub fn is_of_out_of_order(&self) -> bool {
+        self.compaction.hints.iter().any(|hint| hint == FROM_OUT_OF_ORDER)
+    }
+
     /// Reads the one of the block in `dir`.
     pub fn read(dir: &Path) -> Result<Self, BlockFault> {
         let path = dir.join("meta.json");

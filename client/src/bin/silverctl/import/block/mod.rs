@@ -7,20 +7,20 @@
 //! doesn't decode samples.
 
 mod chunks;
-mod cursor;
-mod fault;
+pub(super) mod cursor;
+pub(super) mod fault;
 mod index;
 mod meta;
 mod series;
 mod symbols;
 mod toc;
 mod tombstones;
-mod window;
+pub(super) mod window;
 
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod written;
+pub(super) mod written;
 
 pub use chunks::{Chunk, Encoding};
 pub use fault::BlockFault;

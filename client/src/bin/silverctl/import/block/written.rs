@@ -183,7 +183,8 @@ fn write_meta(series: &[WrittenSeries]) -> String {
     .to_string()
 }
 
-fn uvarint(bytes: &mut Vec<u8>, mut value: u64) {
+/// As Go's `binary.PutUvarint` writes it.
+pub fn uvarint(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push(value as u8 | 0x80);
         value >>= 7;
@@ -191,6 +192,7 @@ fn uvarint(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value as u8);
 }
 
-fn varint(bytes: &mut Vec<u8>, value: i64) {
+/// As Go's `binary.PutVarint` writes it.
+pub fn varint(bytes: &mut Vec<u8>, value: i64) {
     uvarint(bytes, ((value << 1) ^ (value >> 63)) as u64);
 }

@@ -3,6 +3,7 @@
 
 mod margin;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::PathBuf;
@@ -11,7 +12,8 @@ use clap::Args;
 
 use self::margin::{Figure, Margin, RESAMPLES, SECONDS_MIN, SEED, block_len};
 use super::report::LoadReport;
-use super::tally::Second;
+use super::summary::{parts, sum};
+use super::tally::{Second, Totals};
 use crate::failure::{Failure, output};
 use crate::figures::grouped;
 
@@ -102,13 +104,14 @@ fn mean(seconds: &[&Second], figure: fn(&Second) -> Option<f64>) -> Option<f64> 
 
 fn comparison(a: &LoadReport, b: &LoadReport) -> String {
     let (seconds_a, seconds_b) = (whole_seconds(a), whole_seconds(b));
-    let mut text = differences(a, b);
+    let (mut text, losses) = (differences(a, b), losses(&a.totals, &b.totals));
     let head = ["", "A", "B", "B / A", "95 % margin"];
     let [name, a, b, ratio, margin] = head;
     line(&mut text, format_args!("{name:<14}{a:>13}{b:>13}{ratio:>9}{margin:>18}"));
     for row in &ROWS {
         line(&mut text, format_args!("{}", row.compare(&seconds_a, &seconds_b)));
     }
+    text.push_str(&losses);
     let blocks = block_len(seconds_a.len().min(seconds_b.len()));
     line(
         &mut text,
@@ -121,6 +124,31 @@ fn comparison(a: &LoadReport, b: &LoadReport) -> String {
             grouped(RESAMPLES as u64),
         ),
     );
+    text
+}
+
+/// Samples of a run by the reason for which they aren't stored.
+type Counts = fn(&Totals) -> &BTreeMap<String, u64>;
+
+/// Samples of the whole runs that aren't stored, with the reasons: what was lost is in no rate above.
+fn losses(a: &Totals, b: &Totals) -> String {
+    let mut text = String::new();
+    let mut row = |name: &str, in_a: u64, in_b: u64, words: String| {
+        let words = if words.is_empty() { words } else { format!("  {words}") };
+        line(&mut text, format_args!("{name:<14}{:>13}{:>13}{words}", grouped(in_a), grouped(in_b)));
+    };
+    let reasons = |of: Counts| {
+        let told = [("A", of(a)), ("B", of(b))].into_iter().filter(|(_, counts)| !counts.is_empty());
+        told.map(|(name, counts)| format!("{name}: {}", parts(counts))).collect::<Vec<_>>().join("; ")
+    };
+    let refused: Counts = |totals| &totals.samples_refused;
+    let failed: Counts = |totals| &totals.samples_failed;
+    row("refused", sum(refused(a)), sum(refused(b)), reasons(refused));
+    row("failed", sum(failed(a)), sum(failed(b)), reasons(failed));
+    let warmup = |totals: &Totals| totals.samples_not_written_in_warmup;
+    if warmup(a) + warmup(b) > 0 {
+        row("before", warmup(a), warmup(b), "refused or failed in the warm-up".to_owned());
+    }
     text
 }
 
@@ -219,6 +247,23 @@ mod tests {
         );
         assert_eq!(row(&text, "samples/CPU s")[..3], ["2,000,000", "3,000,000", "1.500"]);
         assert_eq!(row(&text, "p99 ms").join(" "), "2.00 1.00 0.500 0.500 to 0.500 B 50.0 % lower");
+    }
+
+    #[test]
+    fn what_was_refused_and_why_stands_beside_the_rates() {
+        let seconds = || vec![second(1000, None, 1.0); 10];
+        let (a, mut b) = (report(seconds()), report(seconds()));
+        let text = comparison(&a, &b);
+        assert_eq!(
+            (row(&text, "refused").join(" "), row(&text, "failed").join(" ")),
+            ("0 0".into(), "0 0".into())
+        );
+        b.totals.samples_refused.insert("out_of_order".to_owned(), 12_000);
+        b.totals.samples_failed.insert("503".to_owned(), 7);
+        let text = comparison(&a, &b);
+        assert_eq!(row(&text, "refused").join(" "), "0 12,000 B: out_of_order: 12,000");
+        let text = comparison(&b, &b);
+        assert_eq!(row(&text, "failed").join(" "), "7 7 A: 503: 7; B: 503: 7");
     }
 
     #[test]

@@ -1,0 +1,298 @@
+//! Reads the head of a Prometheus: what it holds in memory and has not cut into a block yet, out of its write-ahead
+//! log, which has all of it.
+//!
+//! The log is in the order of scrapes, and a node wants runs of samples of a series: they are gathered in memory, up
+//! to a bound, and so are series and their labels. Where there are more series than that, the log is read again for
+//! each portion of them. As Prometheus does when it starts, samples that are in a block already are left out, those
+//! that were deleted, and those that are older than the one before.
+
+mod files;
+mod log;
+mod record;
+
+#[cfg(test)]
+use super::block::written as block_written;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod written;
+
+pub use files::HeadFiles;
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::block::{BlockFault, DeletedRange};
+use super::pieces::{PIECES_MAX, Piece, Stop};
+use crate::filter::Filter;
+use crate::label_set::LabelSet;
+use log::{Log, Record};
+use record::{Kind, LoggedSample, LoggedSeries};
+
+/// Bounds of what is held at a time: series with their labels, and samples.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    series: u64,
+    samples: usize,
+}
+
+const BOUNDS: Bounds = Bounds { series: 250_000, samples: 1 << 20 };
+
+/// A head that was looked through once.
+#[derive(Debug)]
+pub struct Head {
+    segments: Vec<PathBuf>,
+    /// What is older is in a block.
+    floor_ms: i64,
+    deleted: HashMap<u64, Vec<DeletedRange>>,
+    /// Series, those counted twice that were logged twice.
+    pub series: u64,
+    /// Of native histograms.
+    histogram_records: u64,
+    /// Of kinds that nobody knew when this was written.
+    unknown_records: u64,
+    bounds: Bounds,
+}
+
+/// What became of a head, besides its samples.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HeadCounts {
+    /// Series that samples were read of.
+    pub series: u64,
+    /// Records of native histograms, which are left out.
+    pub histogram_records: u64,
+    /// Records that nobody knew the kind of when this was written.
+    pub unknown_records: u64,
+    /// Samples that are older than one before them.
+    pub samples_late: u64,
+    /// Samples whose series the log doesn't name.
+    pub samples_nameless: u64,
+}
+
+impl HeadCounts {
+    /// Adds what another portion of the series came to.
+    pub const fn add(&mut self, other: Self) {
+        self.series += other.series;
+        self.histogram_records += other.histogram_records;
+        self.unknown_records += other.unknown_records;
+        self.samples_late += other.samples_late;
+        self.samples_nameless += other.samples_nameless;
+    }
+}
+
+impl Head {
+    /// Looks through the log for what has to be known before the first sample. `floor_ms`: what is older is in a
+    /// block. What is damaged ends the look, and is told by the reading.
+    pub fn survey(files: &HeadFiles, floor_ms: i64) -> Self {
+        let mut head = Self {
+            segments: files.segments.clone(),
+            floor_ms,
+            deleted: HashMap::new(),
+            series: 0,
+            histogram_records: 0,
+            unknown_records: 0,
+            bounds: BOUNDS,
+        };
+        let mut log = Log::new(head.segments.clone());
+        while let Ok(Some(record)) = log.next() {
+            if head.note(record).is_none() {
+                break;
+            }
+        }
+        head
+    }
+
+    /// `None` where the record can't be read.
+    fn note(&mut self, record: Record<'_>) -> Option<()> {
+        match record.kind() {
+            Kind::Series => self.series += record.series().ok()?.len() as u64,
+            Kind::Tombstones => {
+                for (reference, range) in record.tombstones().ok()? {
+                    self.deleted.entry(reference).or_default().push(range);
+                }
+            }
+            Kind::Histograms => self.histogram_records += 1,
+            Kind::Unknown => self.unknown_records += 1,
+            Kind::Samples | Kind::Other => {}
+        }
+        Some(())
+    }
+
+    /// Reads it on a thread of its own. The last piece is an error where what is behind it can't be read.
+    pub fn read(self, filter: Filter) -> mpsc::Receiver<Result<Piece, BlockFault>> {
+        let (sender, receiver) = mpsc::channel(PIECES_MAX);
+        std::thread::spawn(move || {
+            let portions = self.series.div_ceil(self.bounds.series).max(1);
+            for portion in 0..portions {
+                let mut reading = Reading::new(&self, &sender, &filter, portion, portions);
+                // A receiver that is gone wants to hear of nothing.
+                match reading.run() {
+                    Ok(()) => {}
+                    Err(Stop::Unwanted) => return,
+                    Err(Stop::Fault(fault)) => return drop(sender.blocking_send(Err(fault))),
+                }
+            }
+        });
+        receiver
+    }
+}
+
+/// The reading of one portion of the series.
+struct Reading<'a> {
+    head: &'a Head,
+    sender: &'a mpsc::Sender<Result<Piece, BlockFault>>,
+    filter: &'a Filter,
+    portion: u64,
+    portions: u64,
+    /// Those of the portion that are wanted.
+    series: HashMap<u64, Known>,
+    /// All that the log names; kept for the first portion alone.
+    named: HashSet<u64>,
+    samples: usize,
+    counts: HeadCounts,
+}
+
+/// A series, and its samples that wait to be given.
+struct Known {
+    labels: Arc<LabelSet>,
+    newest_ms: Option<i64>,
+    samples: Vec<(i64, f64)>,
+}
+
+impl<'a> Reading<'a> {
+    fn new(
+        head: &'a Head,
+        sender: &'a mpsc::Sender<Result<Piece, BlockFault>>,
+        filter: &'a Filter,
+        portion: u64,
+        portions: u64,
+    ) -> Self {
+        let counts = match portion {
+            0 => HeadCounts {
+                histogram_records: head.histogram_records,
+                unknown_records: head.unknown_records,
+                ..HeadCounts::default()
+            },
+            _later => HeadCounts::default(),
+        };
+        let (series, named) = (HashMap::new(), HashSet::new());
+        Self { head, sender, filter, portion, portions, series, named, samples: 0, counts }
+    }
+
+    fn run(&mut self) -> Result<(), Stop> {
+        let mut log = Log::new(self.head.segments.clone());
+        let ended = loop {
+            match log.next() {
+                Ok(None) => break Ok(()),
+                Err(fault) => break Err(fault),
+                Ok(Some(record)) => {
+                    let read = match record.kind() {
+                        Kind::Series => record.series().map(|series| self.name(series)),
+                        Kind::Samples => record.samples().map(|samples| self.take(&samples)),
+                        Kind::Tombstones | Kind::Histograms | Kind::Other | Kind::Unknown => Ok(Ok(())),
+                    };
+                    match read {
+                        Ok(taken) => taken?,
+                        Err(misread) => break Err(log.fault(misread)),
+                    }
+                }
+            }
+        };
+        // What stands before the damage is sound.
+        self.give_samples()?;
+        self.counts.series = self.series.values().filter(|series| series.newest_ms.is_some()).count() as u64;
+        self.give(Piece::HeadDone(self.counts))?;
+        Ok(ended?)
+    }
+
+    fn name(&mut self, series: Vec<LoggedSeries>) -> Result<(), Stop> {
+        for LoggedSeries { reference, labels } in series {
+            if self.portion == 0 {
+                self.named.insert(reference);
+            }
+            let is_wanted =
+                self.is_of_portion(&labels) && self.filter.takes_series(|name| value_of(&labels, name));
+            if !is_wanted || self.series.contains_key(&reference) {
+                continue;
+            }
+            match LabelSet::new(labels) {
+                Ok(labels) => {
+                    let known = Known { labels: Arc::new(labels), newest_ms: None, samples: Vec::new() };
+                    self.series.insert(reference, known);
+                }
+                Err(fault) => self.give(Piece::BadSeries(fault.to_string()))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The same labels are of the same portion, whatever the log calls them: the samples of a series that was made
+    /// anew come after its older ones.
+    fn is_of_portion(&self, labels: &[(String, String)]) -> bool {
+        let mut hasher = DefaultHasher::new();
+        labels.hash(&mut hasher);
+        self.portions == 1 || hasher.finish() % self.portions == self.portion
+    }
+
+    fn take(&mut self, samples: &[LoggedSample]) -> Result<(), Stop> {
+        for sample in samples.iter().filter(|sample| sample.at_ms >= self.head.floor_ms) {
+            match self.series.get_mut(&sample.reference) {
+                Some(series) => self.samples += series.take(sample, self.head, self.filter, &mut self.counts),
+                None if self.portion == 0 && !self.named.contains(&sample.reference) => {
+                    self.counts.samples_nameless += 1;
+                }
+                None => {}
+            }
+        }
+        if self.samples >= self.head.bounds.samples { self.give_samples() } else { Ok(()) }
+    }
+
+    fn give_samples(&mut self) -> Result<(), Stop> {
+        self.samples = 0;
+        for series in self.series.values_mut().filter(|series| !series.samples.is_empty()) {
+            let samples = std::mem::take(&mut series.samples);
+            let piece = Piece::Samples(Arc::clone(&series.labels), samples);
+            self.sender.blocking_send(Ok(piece)).map_err(|_unwanted| Stop::Unwanted)?;
+        }
+        Ok(())
+    }
+
+    fn give(&self, piece: Piece) -> Result<(), Stop> {
+        self.sender.blocking_send(Ok(piece)).map_err(|_unwanted| Stop::Unwanted)
+    }
+}
+
+impl Known {
+    /// How many samples more there are: one or none.
+    fn take(
+        &mut self,
+        sample: &LoggedSample,
+        head: &Head,
+        filter: &Filter,
+        counts: &mut HeadCounts,
+    ) -> usize {
+        match self.newest_ms {
+            // Logged again, and once is enough.
+            Some(newest_ms) if newest_ms == sample.at_ms => return 0,
+            Some(newest_ms) if newest_ms > sample.at_ms => {
+                counts.samples_late += 1;
+                return 0;
+            }
+            Some(_) | None => self.newest_ms = Some(sample.at_ms),
+        }
+        let ranges = head.deleted.get(&sample.reference).map_or(&[][..], Vec::as_slice);
+        if !filter.takes_time(sample.at_ms) || ranges.iter().any(|range| range.holds(sample.at_ms)) {
+            return 0;
+        }
+        self.samples.push((sample.at_ms, sample.value));
+        1
+    }
+}
+
+fn value_of<'a>(labels: &'a [(String, String)], name: &str) -> &'a str {
+    labels.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
+}

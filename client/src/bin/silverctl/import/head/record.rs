@@ -1,0 +1,127 @@
+//! What a record of the log holds: series with their references, samples by these, deleted ranges.
+
+use super::super::block::DeletedRange;
+use super::super::block::cursor::Cursor;
+use super::super::block::fault::{Misread, Problem};
+use super::log::Record;
+
+const WHAT: &str = "a record of the log";
+
+/// The kinds of records, as far as they matter here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Label sets, with what samples call them.
+    Series,
+    /// Floats.
+    Samples,
+    /// What was deleted.
+    Tombstones,
+    /// Native histograms.
+    Histograms,
+    /// Exemplars, metadata, and markers of out-of-order chunks: no samples.
+    Other,
+    /// Of a later Prometheus.
+    Unknown,
+}
+
+/// A series as the log names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggedSeries {
+    /// What its samples call it.
+    pub reference: u64,
+    /// As they stand there.
+    pub labels: Vec<(String, String)>,
+}
+
+/// A sample of a series that is named before it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LoggedSample {
+    /// The series.
+    pub reference: u64,
+    /// Milliseconds since the Unix epoch.
+    pub at_ms: i64,
+    /// Its value.
+    pub value: f64,
+}
+
+impl<'a> Record<'a> {
+    /// What it holds; an empty one nothing.
+    pub fn kind(&self) -> Kind {
+        match self.bytes.first() {
+            Some(1) => Kind::Series,
+            Some(2) => Kind::Samples,
+            Some(3) => Kind::Tombstones,
+            None | Some(4..=6) => Kind::Other,
+            Some(7..=10) => Kind::Histograms,
+            Some(_) => Kind::Unknown,
+        }
+    }
+
+    /// Its series.
+    pub fn series(&self) -> Result<Vec<LoggedSeries>, Misread> {
+        self.all(|cursor| {
+            let reference = cursor.u64()?;
+            let mut labels = Vec::new();
+            for _label in 0..cursor.uvarint()? {
+                labels.push((text(cursor)?, text(cursor)?));
+            }
+            Ok(LoggedSeries { reference, labels })
+        })
+    }
+
+    /// Its samples: all of them are told by how far they are from the first one's reference and time.
+    pub fn samples(&self) -> Result<Vec<LoggedSample>, Misread> {
+        if self.bytes.len() == 1 {
+            return Ok(Vec::new());
+        }
+        let mut base = self.content();
+        let begins = |cursor: &mut Cursor| Ok((cursor.u64()?, cursor.u64()?.cast_signed()));
+        let (reference, at_ms) = begins(&mut base).map_err(|misread: Misread| self.at(misread))?;
+        self.rest(base, |cursor| {
+            Ok(LoggedSample {
+                reference: reference.wrapping_add_signed(cursor.varint()?),
+                at_ms: at_ms.wrapping_add(cursor.varint()?),
+                value: f64::from_bits(cursor.u64()?),
+            })
+        })
+    }
+
+    /// What was deleted, by series.
+    pub fn tombstones(&self) -> Result<Vec<(u64, DeletedRange)>, Misread> {
+        self.all(|cursor| {
+            let reference = cursor.u64()?;
+            Ok((reference, DeletedRange { min_ms: cursor.varint()?, max_ms: cursor.varint()? }))
+        })
+    }
+
+    fn content(&self) -> Cursor<'a> {
+        Cursor::new(&self.bytes[1..], 0, WHAT)
+    }
+
+    fn all<T>(&self, read: impl FnMut(&mut Cursor<'a>) -> Result<T, Misread>) -> Result<Vec<T>, Misread> {
+        self.rest(self.content(), read)
+    }
+
+    fn rest<T>(
+        &self,
+        mut cursor: Cursor<'a>,
+        mut read: impl FnMut(&mut Cursor<'a>) -> Result<T, Misread>,
+    ) -> Result<Vec<T>, Misread> {
+        let mut all = Vec::new();
+        while !cursor.is_at_end() {
+            all.push(read(&mut cursor).map_err(|misread| self.at(misread))?);
+        }
+        Ok(all)
+    }
+
+    /// A place within what may be compressed says less than where the record is.
+    fn at(&self, misread: Misread) -> Misread {
+        Misread { offset: self.begins, ..misread }
+    }
+}
+
+fn text(cursor: &mut Cursor) -> Result<String, Misread> {
+    let len = usize::try_from(cursor.uvarint()?).unwrap_or(usize::MAX);
+    let bytes = cursor.take(len)?;
+    std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| cursor.misread(Problem::NotUtf8))
+}

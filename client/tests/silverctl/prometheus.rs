@@ -1,0 +1,104 @@
+//! `silverctl import` of what a real Prometheus has written, while it runs and after it has ended.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::*;
+
+/// How long it may take to start or to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A Prometheus that scrapes nothing and takes remote write.
+struct Prometheus {
+    process: Child,
+    port: u16,
+}
+
+impl Prometheus {
+    fn start(dir: &Path) -> Self {
+        let config = dir.join("prometheus.yml");
+        std::fs::write(&config, "global: {scrape_interval: 1h}\n").unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let process = Command::new("prometheus")
+            .arg(format!("--config.file={}", config.display()))
+            .arg(format!("--storage.tsdb.path={}", dir.join("data").display()))
+            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .args(["--web.enable-remote-write-receiver", "--log.level=warn"])
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("prometheus runs");
+        let (prometheus, began) = (Self { process, port }, Instant::now());
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(began.elapsed() < PATIENCE, "it doesn't listen");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        // It listens before it has replayed its log, and refuses what is written until then.
+        std::thread::sleep(Duration::from_secs(2));
+        prometheus
+    }
+
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/api/v1/write", self.port)
+    }
+
+    /// Ends it as a service manager does.
+    fn end(mut self) {
+        let terminated = Command::new("kill").arg(self.process.id().to_string()).status().unwrap();
+        assert!(terminated.success() && self.process.wait().unwrap().success());
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        // One that has ended already is as well.
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+/// The same samples to a Prometheus and to a node.
+fn load_both(prometheus: &Prometheus, node: &Node, start_ms: i64) {
+    let start = format!("--start={start_ms}");
+    let fleet = [
+        "load",
+        "--closed",
+        "--rounds=40",
+        "--targets=6",
+        "--series-per-target=200",
+        "--connections=2",
+        &start,
+    ];
+    let url = prometheus.url();
+    for more in [&["--protocol=rw1", "--url", &url][..], &["--protocol=rw2"]] {
+        check(&run(node, &[&fleet, more].concat(), ""), 0, "samples   acknowledged          48,000", "");
+    }
+}
+
+fn all(node: &Node) -> String {
+    let range = ["--start", "-1d", "--output", "json"];
+    run(node, &[&["query", "{job=\"node\"}"], &range[..]].concat(), "").out
+}
+
+#[test]
+#[ignore = "needs prometheus (Debian: prometheus)"]
+fn the_head_of_a_prometheus_is_imported_whole_while_it_runs_and_after() {
+    let (imported, direct, dir) = (Node::start(2), Node::start(1), tempfile::tempdir().unwrap());
+    let data = dir.path().join("data");
+    let import = |samples: &str| {
+        let ended = run(&imported, &["import", data.to_str().unwrap()], "");
+        check(&ended, 0, "the head and 1,200 series of it read\n", "");
+        check(&ended, 0, &format!("\n{samples} samples written, on disk and synced"), "");
+        assert_eq!(all(&imported), all(&direct));
+    };
+    let begins_ms = now_ms() - 50 * 60_000;
+    let prometheus = Prometheus::start(dir.path());
+    load_both(&prometheus, &direct, begins_ms);
+    import("48,000");
+    // A restart begins another segment of its log.
+    prometheus.end();
+    import("48,000");
+    let prometheus = Prometheus::start(dir.path());
+    load_both(&prometheus, &direct, begins_ms + 15 * 60_000);
+    import("96,000");
+}

@@ -12,6 +12,7 @@ use crate::api::read_fault::ReadFault;
 use crate::api::remote_write::Decoder;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::disk::room::RoomSeen;
 use crate::limits::MemoryPlan;
 use crate::message::{AcceptorCounts, PartPool};
 use crate::model::{CellId, SeriesIdHasher, ShardId};
@@ -89,6 +90,8 @@ pub struct NodeFacts {
     pub memory: MemoryPlan,
     /// What people say about where cells go.
     pub steering: Steering,
+    /// What the data directory's file system has room for.
+    pub room: RoomSeen,
 }
 
 impl NodeFacts {

@@ -101,7 +101,8 @@ pub struct AcceptorCounts {
     pub writes_v2: u64,
     /// OTLP requests, over gRPC and HTTP.
     pub writes_otlp: u64,
-    /// Times from the head of a write over HTTP to its answer.
+    /// Times from the head of a write to its answer; of a gRPC stream's batch, from its arrival to its
+    /// acknowledgement.
     pub write_durations: Durations,
     /// gRPC `Ingest.Write` requests.
     pub writes_grpc: u64,
@@ -202,6 +203,8 @@ pub struct ShardStats {
     pub other_busy_us_per_s: u64,
     /// Series now.
     pub series: usize,
+    /// The most that it takes in, as long as it has these cells; `None`: no such limit.
+    pub series_max: Option<usize>,
     /// Sealed chunks now; each series has an open one besides.
     pub sealed_chunks: usize,
     /// Label names now.

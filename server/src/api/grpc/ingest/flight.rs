@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use silverback_proto::v1;
 
@@ -24,6 +25,8 @@ type Following = Pin<Box<dyn Future<Output = Result<Vec<ShardReply>, Rejection>>
 pub struct Sent {
     /// 0: it had definitions alone.
     number: u64,
+    /// When the batch arrived.
+    began: Option<Instant>,
     /// In the batch.
     samples: usize,
     answers: Vec<Answer>,
@@ -46,6 +49,7 @@ impl Sent {
     pub fn definitions(refused_definitions: Vec<RefusedRef>) -> Self {
         Self {
             number: 0,
+            began: None,
             samples: 0,
             answers: Vec::new(),
             epoch: Epoch::FIRST,
@@ -62,7 +66,7 @@ impl Sent {
     /// A batch that its shards have still to answer, split by the table of an epoch; `refused` are
     /// samples that none was asked for.
     pub fn batch(
-        number: u64,
+        (number, began): (u64, Instant),
         samples: usize,
         refused_definitions: Vec<RefusedRef>,
         refused: Vec<RefusedRef>,
@@ -70,7 +74,7 @@ impl Sent {
         room: Room,
     ) -> Self {
         let definitions = Self::definitions(refused_definitions);
-        Self { number, samples, refused, epoch, answers, room, ..definitions }
+        Self { number, began: Some(began), samples, refused, epoch, answers, room, ..definitions }
     }
 
     /// Whether there is nothing to wait for and nothing to tell.
@@ -121,6 +125,14 @@ impl Sent {
                 self.refused.extend(ack.refusals.into_iter().flat_map(|refusals| refusals.by_ref));
             }
             Err(rejection) => self.failed = Some(rejection),
+        }
+    }
+
+    /// Counts how long a batch took until now, where it is acknowledged.
+    fn count_time(&self, core: &Core) {
+        if let Some(began) = self.began {
+            let took_us = began.elapsed().as_micros() as u64;
+            core.count(|counts| counts.write_durations.add(took_us));
         }
     }
 
@@ -188,6 +200,7 @@ impl Flight {
             }
             if let Some(sent) = self.sent.pop_front() {
                 self.samples -= sent.samples;
+                sent.count_time(core);
                 sent.tell(&mut response);
                 landed += 1;
             }

@@ -16,18 +16,37 @@ from node import Node
 
 DASHBOARDS = sorted((CHART / "files/dashboards").glob("*.json"))
 ALERTS = CHART / "files/alerts.yaml"
-GRAFANA_VARIABLES = {"$__rate_interval": "5m", "$job": "silverback", "$instance": ".+"}
+GRAFANA_VARIABLES = {"$__rate_interval": "5m", "$__range": "3h", "$job": "silverback", "$instance": ".+"}
 # What Prometheus itself makes for each target.
 OF_THE_SCRAPE = {"up"}
 
 
+def filled_in(expression):
+    """An expression as Grafana sends it."""
+    for variable, value in GRAFANA_VARIABLES.items():
+        expression = expression.replace(variable, value)
+    return expression
+
+
+def variables(dashboard):
+    """A dashboard's variables whose values Grafana asks for."""
+    listed = json.loads(dashboard.read_text())["templating"]["list"]
+    return [variable for variable in listed if variable["type"] == "query"]
+
+
+def query_of(variable):
+    """The PromQL of a variable. Only `query_result` sends one: a Prometheus that has its data by remote read
+    answers queries, and its endpoints of series and labels don't know what it reads."""
+    return re.fullmatch(r"query_result\((.+)\)", variable["query"])[1]
+
+
 def queries(dashboard):
-    """A dashboard's queries, as Grafana would send them."""
+    """A dashboard's queries, its variables' among them, as Grafana would send them."""
+    for variable in variables(dashboard):
+        yield filled_in(query_of(variable))
     panels = json.loads(dashboard.read_text())["panels"]
     for expression in (target["expr"] for panel in panels for target in panel.get("targets", [])):
-        for variable, value in GRAFANA_VARIABLES.items():
-            expression = expression.replace(variable, value)
-        yield expression
+        yield filled_in(expression)
 
 
 def alerts():
@@ -41,12 +60,12 @@ def named(expression):
 
 
 def exported():
-    """The metrics of a node that has just started."""
+    """The metrics of a node that has just started, with a limit to its series."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
     with tempfile.TemporaryDirectory(prefix="silverback-metrics-") as directory:
-        arguments = ["--listen", address, "--data-dir", directory, "--log-level", "error"]
+        arguments = ["--listen", address, "--data-dir", directory, "--log-level", "error", "--max-series", "1000"]
         process = subprocess.Popen([os.environ["SILVERBACK"], *arguments])
         try:
             node = Node(address)
@@ -96,6 +115,21 @@ class Queries(unittest.TestCase):
 
     def test_a_query_that_isn_t_one_would_be_found(self):
         self.assertFalse(self.promtool([{"record": "query:0", "expr": "rate(up)"}])[0])
+
+
+class Variables(unittest.TestCase):
+    def test_each_takes_its_own_label_out_of_an_answer(self):
+        for dashboard in DASHBOARDS:
+            self.assertEqual([variable["name"] for variable in variables(dashboard)], ["job", "instance"])
+            for variable in variables(dashboard):
+                # As Grafana writes a row of an answer: labels, value, time.
+                row = '{%s="silverback-0:9009"} 1 1795370000000' % variable["name"]
+                found = re.search(re.fullmatch("/(.+)/", variable["regex"])[1], row)
+                self.assertEqual(found and found[1], "silverback-0:9009", variable["query"])
+
+    def test_a_variable_that_asks_for_labels_would_be_found(self):
+        with self.assertRaises(TypeError):
+            query_of({"query": "label_values(silverback_build_info, job)"})
 
 
 class Runbooks(unittest.TestCase):

@@ -13,6 +13,7 @@ use crate::api::refusal_log::RefusalLog;
 use crate::api::remote_write::Decoder;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::disk::room::RoomSeen;
 use crate::limits::MemoryPlan;
 use crate::message::{AcceptorCounts, PartPool};
 use crate::model::{CellId, SeriesIdHasher, ShardId};
@@ -92,6 +93,8 @@ pub struct NodeFacts {
     pub steering: Steering,
     /// The last refusals.
     pub refusals: RefusalLog,
+    /// What the data directory's file system has room for.
+    pub room: RoomSeen,
 }
 
 impl NodeFacts {

@@ -88,7 +88,7 @@ async fn route(caller: Caller, request: Request<Incoming>) -> NodeResponse {
 }
 
 /// Measures how long the answer to a write takes.
-async fn timed(core: &Core, answering: impl Future<Output = NodeResponse>) -> NodeResponse {
+pub async fn timed(core: &Core, answering: impl Future<Output = NodeResponse>) -> NodeResponse {
     let began = runtime::now();
     let response = answering.await;
     let took_us = began.elapsed().as_micros() as u64;

@@ -2,6 +2,7 @@
 
 use crate::api::pages::refused;
 use crate::api::refusal_log::Entry;
+use crate::api::write_status::requests_by_protocol;
 use crate::message::{AcceptorCounts, CoreStats, ShardStats};
 use crate::metrics::{Durations, Family, Kind, seconds};
 use crate::model::RefusedReason;
@@ -19,6 +20,7 @@ pub fn families(cores: &[CoreStats], ready: bool) -> Vec<Family> {
     families.push(refused_samples(cores));
     families.push(write_requests(cores));
     families.push(refused_requests(cores));
+    families.push(series_limit(cores));
     families.extend(SHARD.iter().map(|row| row.family(cores)));
     families.extend(ACCEPTOR.iter().map(|row| row.family(cores)));
     families.extend(EXECUTOR.iter().map(|row| row.family(cores)));
@@ -66,14 +68,23 @@ pub fn refusals(entries: &[Entry]) -> Family {
 
 fn write_requests(cores: &[CoreStats]) -> Family {
     let name = "silverback_write_requests_total";
-    let mut family = Family::new(name, Kind::Counter, "Write requests whose body arrived, by protocol.");
-    let sum =
-        |of: fn(&AcceptorCounts) -> u64| cores.iter().map(|core| of(&core.acceptor)).sum::<u64>() as f64;
-    family.push([("protocol", "remote_write_1".to_owned())], sum(|a| a.writes_v1));
-    family.push([("protocol", "remote_write_2".to_owned())], sum(|a| a.writes_v2));
-    family.push([("protocol", "otlp".to_owned())], sum(|a| a.writes_otlp));
-    family.push([("protocol", "prometheus_text".to_owned())], sum(|a| a.writes_prometheus_text));
-    family.push([("protocol", "influx".to_owned())], sum(|a| a.writes_influx));
+    let help = "Write requests whose body arrived, by protocol; of gRPC streams, their batches.";
+    let mut family = Family::new(name, Kind::Counter, help);
+    for (protocol, requests) in requests_by_protocol(cores) {
+        family.push([("protocol", protocol.to_owned())], requests as f64);
+    }
+    family
+}
+
+/// The series that each shard may take in, where there is a limit to them.
+fn series_limit(cores: &[CoreStats]) -> Family {
+    let help = "Series that the shard takes in at the most: its cells' part of --max-series.";
+    let mut family = Family::new("silverback_series_limit", Kind::Gauge, help);
+    for shard in cores.iter().map(|core| &core.shard) {
+        if let Some(series) = shard.series_max {
+            family.push([("shard", shard.shard.0.to_string())], series as f64);
+        }
+    }
     family
 }
 
@@ -310,7 +321,8 @@ const ACCEPTOR: &[Row] = &[
     row(
         "silverback_write_request_seconds",
         Kind::Histogram,
-        "Time from the head of a write request over HTTP to its answer, refused ones among them.",
+        "Time from the head of a write request to its answer, refused ones among them; of a gRPC stream's \
+         batch, from its arrival to its acknowledgement.",
         Value::AcceptorDurations(|a| &a.write_durations),
     ),
     row("silverback_write_bytes_total", Kind::Counter, "Bytes of write requests as they arrived.", {

@@ -10,8 +10,9 @@ use crate::api::cells_status::CellsStatus;
 use crate::api::core::Core;
 use crate::api::endpoints::{NodeResponse, text, with_type};
 use crate::api::fanout::{self, FanoutError};
-use crate::api::status::{self, LogStatus, NodeStatus, ShardStatus};
-use crate::api::{handoff_metrics, memory_metrics, node_metrics, rebalance_metrics};
+use crate::api::status::{self, LogStatus, NodeStatus, OwnMetrics, ShardStatus};
+use crate::api::write_status::WriteStatus;
+use crate::api::{disk_metrics, handoff_metrics, memory_metrics, node_metrics, rebalance_metrics};
 use crate::message::CoreStats;
 use crate::metrics::{self, Family};
 use crate::model::{Labels, RefusedCounts};
@@ -69,18 +70,24 @@ async fn families(core: &Core) -> Result<Vec<Family>, FanoutError> {
     families.push(node_metrics::refusals(&core.node.refusals.entries()));
     families.extend(handoff_metrics::families(&cores));
     families.extend(memory_metrics::families(&core.node.memory, &cores));
+    families.extend(disk_metrics::families(core.node.room.get()));
     families.extend(rebalance_metrics::families(core.config.rebalance, &core.node.steering, &cores));
     Ok(families)
 }
 
 /// The node's metrics as a scrape of itself would store them.
 pub async fn own_series(core: &Core) -> Result<Vec<(Labels, f64)>, FanoutError> {
-    let instance = instance_of(&core.node.listen, &host_name());
+    let instance = instance(core);
     let target = [("job", "silverback"), ("instance", instance.as_str())];
     let families = families(core).await?;
     let mut series: Vec<_> = families.iter().flat_map(|family| family.series(&target)).collect();
     series.push((Labels::from_pairs([("__name__", "up")].into_iter().chain(target)), 1.0));
     Ok(series)
+}
+
+/// Of this node's own metrics.
+fn instance(core: &Core) -> String {
+    instance_of(&core.node.listen, &host_name())
 }
 
 /// What tells this node from others: an address, or the host's name where that is every node's alike.
@@ -123,11 +130,13 @@ pub fn refusals(core: &Core) -> NodeResponse {
 
 fn status_of(core: &Core, cores: &[CoreStats]) -> NodeStatus {
     let sum = |of: fn(&CoreStats) -> u64| cores.iter().map(of).sum::<u64>();
-    let uptime_ms = core.clock.now_ms().saturating_sub(core.node.started_ms);
+    let time_ms = core.clock.now_ms();
+    let uptime_ms = time_ms.saturating_sub(core.node.started_ms);
     let cpu_of = |shard: usize| core.node.pinned_cpu(shard).map(|cpu| cpu as u32);
     NodeStatus {
         name: host_name(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        time_ms,
         uptime_s: uptime_ms as f64 / 1000.0,
         ready: core.not_ready().is_none(),
         not_ready: core.not_ready().unwrap_or_default(),
@@ -135,12 +144,17 @@ fn status_of(core: &Core, cores: &[CoreStats]) -> NodeStatus {
         retention_s: core.config.retention.as_secs(),
         series: sum(|c| c.shard.series as u64),
         samples_total: sum(|c| c.shard.samples),
-        write_requests_total: sum(|c| c.acceptor.requests_written()),
+        writes: WriteStatus::new(cores),
         received_bytes_total: sum(|c| c.acceptor.write_bytes),
         reads_total: sum(|c| c.acceptor.reads),
         resident_bytes: resident_bytes(),
         memory: status::MemoryStatus::new(&core.node.memory, cores),
         log: LogStatus::new(cores),
+        disk: core.node.room.get(),
+        own_metrics: core
+            .config
+            .self_scrape_interval
+            .map(|interval| OwnMetrics { instance: instance(core), interval_s: interval.as_secs_f64() }),
         connections: sum(|c| c.executor.connections_open),
         refused: status::refused_by_reason(&refused(cores)),
         shards: cores.iter().enumerate().map(|(i, c)| ShardStatus::new(&c.shard, cpu_of(i))).collect(),

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::write_status::WriteStatus;
+use crate::disk::room::FileSystemRoom;
 use crate::limits::MemoryPlan;
 use crate::message::{CoreStats, MemoryPressure, ShardStats};
 use crate::model::RefusedCounts;
@@ -31,6 +33,8 @@ pub struct NodeStatus {
     pub name: String,
     /// The version that runs.
     pub version: String,
+    /// Its wall clock, in ms since the Unix epoch.
+    pub time_ms: i64,
     /// Seconds since the start, with ms: the time base of all rates.
     pub uptime_s: f64,
     /// Whether it takes writes.
@@ -45,8 +49,8 @@ pub struct NodeStatus {
     pub series: u64,
     /// Samples stored.
     pub samples_total: u64,
-    /// Write requests answered, whatever the answer.
-    pub write_requests_total: u64,
+    /// Write requests, and how long their answers took.
+    pub writes: WriteStatus,
     /// Bytes of their bodies as they arrived.
     pub received_bytes_total: u64,
     /// Reads begun.
@@ -57,12 +61,25 @@ pub struct NodeStatus {
     pub memory: MemoryStatus,
     /// The write-ahead logs of all shards.
     pub log: LogStatus,
+    /// The file system that these lie on; `None` where it doesn't tell.
+    pub disk: Option<FileSystemRoom>,
+    /// Where the node's own metrics are found among what it stores; `None` where it stores none.
+    pub own_metrics: Option<OwnMetrics>,
     /// Open connections.
     pub connections: u64,
     /// Samples refused, by reason; a reason that never came up is left out.
     pub refused: BTreeMap<String, u64>,
     /// The shards, in the order of their number.
     pub shards: Vec<ShardStatus>,
+}
+
+/// The node's metrics that it stores itself, under `job="silverback"`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OwnMetrics {
+    /// Their `instance` label.
+    pub instance: String,
+    /// Seconds from one sample to the next.
+    pub interval_s: f64,
 }
 
 /// The memory limit, and what stands against it by the node's own accounting.
@@ -198,8 +215,11 @@ pub fn refused_by_reason(counts: &RefusedCounts) -> BTreeMap<String, u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::api::cells_status::{CellsStatus, RebalanceStatus};
+    use crate::api::write_status::requests_by_protocol;
     use crate::message::ShardMemory;
     use crate::model::{RefusedReason, ShardId};
 
@@ -222,6 +242,7 @@ mod tests {
             core_busy_us_per_s: 40_000,
             other_busy_us_per_s: 37_500,
             series: 10,
+            series_max: None,
             sealed_chunks: 7,
             label_names: 3,
             label_pairs: 9,
@@ -260,6 +281,7 @@ mod tests {
         let node = NodeStatus {
             name: String::new(),
             version: String::new(),
+            time_ms: 0,
             uptime_s: 0.0,
             ready: true,
             not_ready: String::new(),
@@ -267,12 +289,14 @@ mod tests {
             retention_s: 0,
             series: 0,
             samples_total: 0,
-            write_requests_total: 0,
+            writes: WriteStatus::new(&[]),
             received_bytes_total: 0,
             reads_total: 0,
             resident_bytes: 0,
             memory: memory(),
             log: LogStatus::new(&[]),
+            disk: None,
+            own_metrics: None,
             connections: 0,
             refused: BTreeMap::new(),
             shards: Vec::new(),
@@ -290,8 +314,49 @@ mod tests {
             moves_total: 0,
         };
         check_fields_read("cells", &serde_json::to_value(cells).unwrap());
+        check_fields_read("writes", &serde_json::to_value(WriteStatus::new(&[])).unwrap());
+        check_fields_read("disk", &serde_json::to_value(FileSystemRoom::default()).unwrap());
+        let own = OwnMetrics { instance: String::new(), interval_s: 15.0 };
+        check_fields_read("own", &serde_json::to_value(own).unwrap());
         check_fields_read("log", &serde_json::to_value(LogStatus::new(&[])).unwrap());
         check_fields_read("shard", &serde_json::to_value(ShardStatus::new(&stats(), None)).unwrap());
+    }
+
+    /// The names that an object of the page has words for.
+    fn words_of(object: &str) -> BTreeMap<&'static str, &'static str> {
+        let begin = format!("const {object} = {{");
+        let (_, rest) = PAGE.split_once(&begin).unwrap_or_else(|| panic!("the page has no {object}"));
+        let (entries, _) = rest.split_once("\n};").expect("it ends");
+        let lines = entries.lines().map(str::trim).filter(|line| !line.is_empty());
+        let entry = |line: &'static str| {
+            let (name, words) = line.split_once(": ").unwrap_or_else(|| panic!("{object}: {line}"));
+            (name, words.trim_end_matches(',').trim_matches('\''))
+        };
+        lines.map(entry).collect()
+    }
+
+    /// A name without words would be shown as it is.
+    fn check_has_words(object: &str, names: impl IntoIterator<Item = &'static str>) {
+        let words = words_of(object);
+        let names: BTreeSet<_> = names.into_iter().collect();
+        assert_eq!(words.keys().copied().collect::<BTreeSet<_>>(), names, "{object}");
+        let said: BTreeSet<_> = words.values().collect();
+        assert_eq!(said.len(), words.len(), "{object}: each has words of its own");
+        for (name, words) in words {
+            assert!(!words.is_empty() && words != name, "{object}: {name}");
+        }
+    }
+
+    #[test]
+    fn the_page_has_words_for_each_reason_and_each_protocol() {
+        check_has_words("REASONS", RefusedReason::ALL.map(RefusedReason::as_str));
+        check_has_words("PROTOCOLS", requests_by_protocol(&[]).map(|(protocol, _)| protocol));
+        let short = [Refuses::NewSeries, Refuses::Writes].map(|refuses| match refuses {
+            Refuses::Nothing => "nothing",
+            Refuses::NewSeries => "new_series",
+            Refuses::Writes => "writes",
+        });
+        check_has_words("SHORT_OF_MEMORY", short);
     }
 
     fn check_fields_read(variable: &str, status: &serde_json::Value) {

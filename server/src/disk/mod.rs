@@ -6,13 +6,14 @@
 //! Knows nothing of what is in a file.
 //!
 //! [`direct`] is the node's own, on an executor; [`blocking`] is for commands that work offline and
-//! for tests; [`lock`] keeps a second process away.
+//! for tests; [`lock`] keeps a second process away; [`room`] tells what is left.
 
 pub mod blocking;
 pub mod direct;
 pub mod lock;
 mod names;
 mod parts;
+pub mod room;
 
 use std::future::Future;
 use std::io;

@@ -105,7 +105,8 @@ pub struct AcceptorCounts {
     pub writes_prometheus_text: u64,
     /// Requests with lines in InfluxDB's line protocol.
     pub writes_influx: u64,
-    /// Times from the head of a write over HTTP to its answer.
+    /// Times from the head of a write to its answer; of a gRPC stream's batch, from its arrival to its
+    /// acknowledgement.
     pub write_durations: Durations,
     /// gRPC `Ingest.Write` requests.
     pub writes_grpc: u64,
@@ -171,14 +172,6 @@ pub struct AcceptorCounts {
     pub read_bytes: u64,
 }
 
-impl AcceptorCounts {
-    /// Write requests over HTTP, and OTLP's, of all protocols.
-    pub fn requests_written(&self) -> u64 {
-        let remote_write = self.writes_v1 + self.writes_v2;
-        remote_write + self.writes_otlp + self.writes_prometheus_text + self.writes_influx
-    }
-}
-
 /// A shard's counters since the start, and its sizes now.
 #[derive(Debug, Clone)]
 pub struct ShardStats {
@@ -216,6 +209,8 @@ pub struct ShardStats {
     pub other_busy_us_per_s: u64,
     /// Series now.
     pub series: usize,
+    /// The most that it takes in, as long as it has these cells; `None`: no such limit.
+    pub series_max: Option<usize>,
     /// Sealed chunks now; each series has an open one besides.
     pub sealed_chunks: usize,
     /// Label names now.

@@ -24,6 +24,22 @@ impl Durations {
         self.sum_us += took_us;
     }
 
+    /// Adds what another owner counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(other.counts).for_each(|(mine, theirs)| *mine += theirs);
+        self.sum_us += other.sum_us;
+    }
+
+    /// The buckets' upper bounds in µs, ascending.
+    pub const fn bounds_us() -> &'static [u64] {
+        &BOUNDS_US
+    }
+
+    /// By bucket, not cumulative; the last one is of what lies beyond all bounds.
+    pub const fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
     /// All of them together, in µs.
     pub const fn sum_us(&self) -> u64 {
         self.sum_us
@@ -68,5 +84,16 @@ mod tests {
         }
         assert_eq!(of(r#"{__name__="h_seconds_sum"}"#), Some(1.900_203));
         assert_eq!((of(r#"{__name__="h_seconds_count"}"#), durations.sum_us()), (Some(5.0), 1_900_203));
+    }
+
+    #[test]
+    fn the_durations_of_two_owners_add_up_by_bucket() {
+        let (mut mine, mut theirs) = (Durations::default(), Durations::default());
+        [50, 1_000_001].into_iter().for_each(|us| mine.add(us));
+        [60, 200].into_iter().for_each(|us| theirs.add(us));
+        mine.merge(&theirs);
+        assert_eq!(mine.counts().len(), Durations::bounds_us().len() + 1);
+        assert_eq!((mine.counts()[0], mine.counts()[1], mine.counts()[13]), (2, 1, 1));
+        assert_eq!(mine.sum_us(), 1_000_311);
     }
 }

@@ -16,6 +16,7 @@ use crate::api::refusal_log::RefusalLog;
 use crate::api::remote_write::{Decoder, IdCache};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::disk::room::{FileSystemRoom, RoomSeen};
 use crate::limits::{FRAME_BYTES_MAX, HEADER_BYTES_MAX, MemoryPlan};
 use crate::message::{CoreStats, LaneMessage, PartPool, ShardReply, ShardStats};
 use crate::model::{SeriesIdHasher, ShardId};
@@ -23,7 +24,7 @@ use crate::node::data_dir::DataDir;
 use crate::node::host::ExecutorHost;
 use crate::node::memory::MemoryWatch;
 use crate::node::recovery::{Meeting, Recovery, RecoveryError};
-use crate::node::{memory, presence, rebalance, self_scrape, upkeep, watchdog, welcome};
+use crate::node::{memory, presence, rebalance, room, self_scrape, upkeep, watchdog, welcome};
 use crate::placement::Plan;
 use crate::rebalance::{Handoffs, Steering, Turn};
 use crate::routing::{BodyPool, ByteBudget, Lanes, ReadGate, Router, RoutingTable};
@@ -56,6 +57,8 @@ pub struct Shared {
     drained: AtomicUsize,
     handoff_turn: Turn,
     compiler: Arc<SideThread>,
+    /// Asks what a disk that hangs doesn't answer.
+    disk_watcher: Arc<SideThread>,
 }
 
 impl Shared {
@@ -83,7 +86,10 @@ impl Shared {
             pulses: Pulses::new(placement.seats.len()),
             steering,
             refusals: RefusalLog::default(),
+            room: RoomSeen::default(),
         };
+        // So that the first scrape tells it. Nothing is served yet that a slow disk could hold up.
+        facts.room.set(FileSystemRoom::of(&config.data_dir).ok());
         Ok(Self {
             config: Arc::new(config),
             watch,
@@ -94,6 +100,7 @@ impl Shared {
             drained: AtomicUsize::new(0),
             handoff_turn: Turn::default(),
             compiler: Arc::new(SideThread::start("compiler")?),
+            disk_watcher: Arc::new(SideThread::start("disk-watcher")?),
         })
     }
 
@@ -219,6 +226,7 @@ fn start_recovery(
                 upkeep::start(&core, shard, reads, log, checkpoints);
                 if index == 0 {
                     rebalance::start(Rc::clone(&core));
+                    room::start(Rc::clone(&core), Arc::clone(&shared.disk_watcher));
                     self_scrape::start(core);
                 }
             }

@@ -8,6 +8,7 @@ mod presence;
 mod rebalance;
 mod recovery;
 mod retention;
+mod room;
 pub mod seccomp_profile;
 mod self_scrape;
 pub mod topology_command;

@@ -24,6 +24,11 @@ impl SeriesLimit {
         self.of_node
     }
 
+    /// The shard's part for now; `None` where the node has no limit.
+    pub fn of_shard(self) -> Option<usize> {
+        (self.of_node < usize::MAX).then_some(self.of_shard)
+    }
+
     /// Whether a shard that holds so many takes no further ones.
     pub const fn is_reached_by(self, series: usize) -> bool {
         series >= self.of_shard
@@ -58,6 +63,7 @@ mod tests {
         let mut limit = SeriesLimit::new(of_node);
         limit.deal(cells);
         assert!(limit.is_reached_by(expect) && !(expect > 0 && limit.is_reached_by(expect - 1)));
+        assert_eq!(limit.of_shard(), (of_node < usize::MAX).then_some(expect));
     }
 
     #[test]

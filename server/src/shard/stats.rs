@@ -42,6 +42,7 @@ impl Shard {
             core_busy_us_per_s: self.loads.core_busy_us_per_s(),
             other_busy_us_per_s: self.loads.other_busy_us_per_s(),
             series: self.owned_series(),
+            series_max: self.series_limit.of_shard(),
             sealed_chunks: size.sealed_chunks,
             label_names: self.index.name_count(),
             label_pairs: self.index.pair_count(),

@@ -5,7 +5,7 @@ use silverback_proto::v1::ingest_client::IngestClient;
 use tonic::Code;
 use tonic::codec::CompressionEncoding;
 
-use crate::client::{batch, connect, now_ms, series, stored};
+use crate::client::{self, OpenStream, batch, connect, now_ms, series, stored};
 use crate::harness::Node;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,6 +74,37 @@ async fn refused_samples_are_told_by_series_and_reason() {
             .sum();
         assert!(total >= 1.0, "{counted}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_and_a_stream_s_batches_are_counted_as_writes_and_timed() {
+    let node = Node::start(2);
+    let channel = connect(&node).await;
+    let now = now_ms();
+    let message = |number| v1::WriteRequest {
+        series: vec![series(0, "a")],
+        batch: Some(batch(number, &[(0, now + number as i64, 1.0)])),
+    };
+    IngestClient::new(channel.clone()).write(message(0)).await.unwrap();
+    let mut stream = OpenStream::open(&channel).await;
+    stream.send(client::message(vec![series(0, "a")], None)).await;
+    for number in 1..=3 {
+        stream.send(client::message(vec![], Some(batch(number, &[(0, now + number as i64, 1.0)])))).await;
+    }
+    stream.until(3).await;
+    let metrics = node.get("/metrics").text();
+    for counted in ["protocol=\"grpc\"} 1", "protocol=\"grpc_stream\"} 3", "protocol=\"otlp\"} 0"] {
+        assert!(metrics.contains(&format!("silverback_write_requests_total{{{counted}\n")), "{counted}");
+    }
+    let counts =
+        metrics.lines().filter_map(|line| line.strip_prefix("silverback_write_request_seconds_count{"));
+    let timed: u64 = counts.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum();
+    assert_eq!(timed, 4, "definitions alone are no write");
+    let status = node.get("/api/v1/status/node").json();
+    assert_eq!(status["writes"]["requests_total"]["grpc_stream"], 3);
+    let took = status["writes"]["took_total"].as_array().unwrap().clone();
+    assert_eq!(took.len(), status["writes"]["bounds_us"].as_array().unwrap().len() + 1);
+    assert_eq!(took.iter().map(|count| count.as_u64().unwrap()).sum::<u64>(), 4);
 }
 
 #[tokio::test(flavor = "multi_thread")]

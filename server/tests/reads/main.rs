@@ -1,4 +1,5 @@
-//! What was written is read back, by every way of reading and on any number of shards.
+//! What was written is read back, by every way of reading and on any number of shards; and what the node
+//! tells of itself.
 #[path = "../harness/mod.rs"]
 mod harness;
 
@@ -6,4 +7,5 @@ mod http_api;
 mod load;
 mod refusals;
 mod remote_read;
+mod status;
 mod written;

@@ -29,7 +29,7 @@ use self::request_body::{Received, RequestBody, decoded};
 use crate::api::body::ResponseBody;
 use crate::api::caller::Caller;
 use crate::api::core::Core;
-use crate::api::endpoints::NodeResponse;
+use crate::api::endpoints::{NodeResponse, timed};
 
 const GRPC: &str = "application/grpc";
 
@@ -69,7 +69,9 @@ async fn dispatch(caller: &Caller, request: Request<Incoming>) -> NodeResponse {
     let request = decoded(request, codec::message_bytes_max(core));
     match method_of(request.uri()) {
         ("grpc.health.v1.Health", _) => call(health::service(core), request).await,
-        ("silverback.v1.Ingest", "Write") => ingest::write(caller, request).await.map(ResponseBody::Grpc),
+        ("silverback.v1.Ingest", "Write") => {
+            timed(core, async { ingest::write(caller, request).await.map(ResponseBody::Grpc) }).await
+        }
         ("grpc.reflection.v1.ServerReflection", _) => call(reflection::service(), request).await,
         ("grpc.reflection.v1alpha.ServerReflection", "ServerReflectionInfo") => {
             call(reflection::service(), reflection::as_v1(request)).await
@@ -77,7 +79,7 @@ async fn dispatch(caller: &Caller, request: Request<Incoming>) -> NodeResponse {
         ("silverback.v1.Query", _) => call(query::service(core), request).await,
         ("silverback.v1.Admin", _) => call(admin::service(core), request).await,
         ("opentelemetry.proto.collector.metrics.v1.MetricsService", "Export") => {
-            otlp::export(caller, request).await.map(ResponseBody::Grpc)
+            timed(core, async { otlp::export(caller, request).await.map(ResponseBody::Grpc) }).await
         }
         _unknown => unimplemented(request.uri().path()),
     }

@@ -5,11 +5,13 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use silverback_proto::v1;
 
 use super::super::status::refusal;
 use crate::api::caller::Caller;
+use crate::api::core::Core;
 use crate::api::remote_write::Rejection;
 use crate::api::write::{acknowledged, follow_moved};
 use crate::limits::{STREAM_BATCHES_MAX, STREAM_REFUSALS_MAX, STREAM_SAMPLES_MAX};
@@ -24,6 +26,8 @@ type Following = Pin<Box<dyn Future<Output = Result<Vec<ShardReply>, Rejection>>
 pub struct Sent {
     /// 0: it had definitions alone.
     number: u64,
+    /// When the batch arrived.
+    began: Option<Instant>,
     /// In the batch.
     samples: usize,
     answers: Vec<Answer>,
@@ -46,6 +50,7 @@ impl Sent {
     pub fn definitions(refused_definitions: Vec<RefusedRef>) -> Self {
         Self {
             number: 0,
+            began: None,
             samples: 0,
             answers: Vec::new(),
             epoch: Epoch::FIRST,
@@ -62,7 +67,7 @@ impl Sent {
     /// A batch that its shards have still to answer, split by the table of an epoch; `refused` are
     /// samples that none was asked for.
     pub fn batch(
-        number: u64,
+        (number, began): (u64, Instant),
         samples: usize,
         refused_definitions: Vec<RefusedRef>,
         refused: Vec<RefusedRef>,
@@ -70,7 +75,7 @@ impl Sent {
         room: Room,
     ) -> Self {
         let definitions = Self::definitions(refused_definitions);
-        Self { number, samples, refused, epoch, answers, room, ..definitions }
+        Self { number, began: Some(began), samples, refused, epoch, answers, room, ..definitions }
     }
 
     /// Whether there is nothing to wait for and nothing to tell.
@@ -124,6 +129,14 @@ impl Sent {
                 }
             }
             Err(rejection) => self.failed = Some(rejection),
+        }
+    }
+
+    /// Counts how long a batch took until now, where it is acknowledged.
+    fn count_time(&self, core: &Core) {
+        if let Some(began) = self.began {
+            let took_us = began.elapsed().as_micros() as u64;
+            core.count(|counts| counts.write_durations.add(took_us));
         }
     }
 
@@ -191,6 +204,7 @@ impl Flight {
             }
             if let Some(sent) = self.sent.pop_front() {
                 self.samples -= sent.samples;
+                sent.count_time(caller);
                 sent.tell(&mut response);
                 landed += 1;
             }

@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -104,6 +104,7 @@ impl Intake {
 
     /// Takes a message in and tells what is under way of it.
     pub async fn take(&mut self, message: &Bytes) -> Result<Sent, MessageFault> {
+        let began = now();
         let mut refused = Refusals::default();
         let batch = self.define(message, &mut refused).await?;
         let Some(batch) = batch else { return Ok(Sent::definitions(refused.by_ref)) };
@@ -115,7 +116,7 @@ impl Intake {
         let mut retry_after = RETRY_AFTER_MIN;
         loop {
             self.table_settled().await;
-            match self.send(&columns, &mut refused)? {
+            match self.send(&columns, began, &mut refused)? {
                 Ok(sent) => return Ok(sent),
                 Err(Overloaded) if self.call == Call::Once => return Err(Rejection::Overloaded.into()),
                 Err(Overloaded) if self.core.shutdown.is_requested() => return Err(stopping().into()),
@@ -185,6 +186,7 @@ impl Intake {
     fn send(
         &self,
         columns: &Columns,
+        began: Instant,
         refused: &mut Refusals,
     ) -> Result<Result<Sent, Overloaded>, BatchFault> {
         let mut reserved = self.core.bodies.begin();
@@ -213,7 +215,7 @@ impl Intake {
         self.core.count(|counts| counts.refused.merge(&of_refused_series.counts));
         let definitions = std::mem::take(&mut refused.by_ref);
         Ok(Ok(Sent::batch(
-            columns.number,
+            (columns.number, began),
             columns.samples(),
             definitions,
             of_refused_series.by_ref,

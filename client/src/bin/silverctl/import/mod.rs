@@ -30,11 +30,11 @@ use sources::{Source, Tsdb};
 use state::{NOTE_INTERVAL, State};
 
 const DETAILS: &str =
-    "PATH is a data directory of a Prometheus, one block of it, or a file in OpenMetrics or another format
-that `silverctl write` reads. Of a data directory all blocks are read, and then the head: what is in no
-block yet, up to three hours, out of its write-ahead log. Prometheus may go on writing meanwhile; what
-comes later is imported by a later run. Samples that came out of order and are in no block yet (wbl)
-are left out, which is told: Prometheus merges them into its blocks some hours later.
+    "PATH is a data directory of a Prometheus, one block of it, or a file in OpenMetrics or another
+format that `silverctl write` reads. Of a data directory all blocks are read, and then the head:
+what is in no block yet, up to three hours, out of its write-ahead log. Prometheus may go on writing
+meanwhile; what comes later is imported by a later run. Samples that came out of order and are in no
+block yet (wbl) are left out and told: Prometheus merges them into its blocks some hours later.
 
 A node keeps what is younger than its --retention, and takes a series' samples in the order of their
 times: import into a node that doesn't have newer samples of these series yet.

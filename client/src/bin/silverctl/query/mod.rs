@@ -24,18 +24,19 @@ const EXAMPLES: &str = "Outputs:
   table  for each series its labels, then its samples
   json   JSON lines, also called jsonl, one for each series, as `silverctl write --format json` and
          VictoriaMetrics' import read them:
-         {\"metric\":{…},\"values\":[…],\"timestamps\":[…]}; timestamps in milliseconds, and NaN, infinities
-         and staleness markers as \"NaN\", \"+Inf\", \"-Inf\", \"StaleNaN\"
+         {\"metric\":{…},\"values\":[…],\"timestamps\":[…]}; timestamps in milliseconds, and NaN,
+         infinities and staleness markers as \"NaN\", \"+Inf\", \"-Inf\", \"StaleNaN\"
   csv    timestamp,value and a column for each label; `silverctl write` reads it, too
   plot   lines in the terminal, at most 8 series in one plot, with a legend below
 
-With --rate each output has the increases a second of a counter in place of its samples; a value below the one before
-counts as a counter that began anew at 0. The metrics' names end in :rate then, as those of rules do.
+With --rate each output has the increases a second of a counter in place of its samples; a value
+below the one before counts as a counter that began anew at 0. The metrics' names end in :rate then,
+as those of rules do.
 
 Examples:
   silverctl query 'room_temperature{room=\"kitchen\"}' --start -6h --output plot
-  silverctl query silverback_samples_written_total --rate --output plot
-  silverctl query '{job=\"node\"}' --start 2026-01-31T12:00:00Z --end 2026-01-31T13:00:00Z --output json";
+  silverctl query silverback_samples_total --rate --output plot
+  silverctl query '{job=\"node\"}' --start 2026-01-31T12:00:00Z --output json";
 
 /// Read the samples of the series that match a selector.
 #[derive(Debug, Args)]

@@ -27,8 +27,8 @@ const FORMATS: &str = "Formats:
   json         JSON lines, also called jsonl, as `silverctl query --output json` prints them:
                {\"metric\":{\"__name__\":\"up\",\"job\":\"a\"},\"values\":[1],\"timestamps\":[1700000000250]}
                {\"name\":\"up\",\"labels\":{\"job\":\"a\"},\"timestamp\":1700000000250,\"value\":1}
-A sample without a timestamp is of now. Where no format is given the first line tells which it is; in
-the text formats, a whole number from 100,000,000,000 on counts milliseconds then.
+A sample without a timestamp is of now. Where no format is given the first line tells which it is;
+in the text formats, a whole number from 100,000,000,000 on counts milliseconds then.
 
 Example: echo 'room_temperature{room=\"kitchen\"} 21.5' | silverctl write
 

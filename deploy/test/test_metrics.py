@@ -60,7 +60,7 @@ def named(expression):
 
 
 def exported():
-    """The metrics of a node that has just started, with a limit to its series."""
+    """The metrics of a node that has just started and refused somebody, with a limit to its series."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -70,6 +70,8 @@ def exported():
         try:
             node = Node(address)
             node.wait_ready(lambda: process.poll() is not None)
+            # Refused, so that who is refused is exported, too.
+            node.get("/api/v1/write")
             _, text = node.get("/metrics")
         finally:
             process.terminate()

@@ -17,7 +17,7 @@ use crate::wal::{Durable, LogError};
 pub use batch::{ChunkView, Rows, SeriesBatch, SeriesBatchBuilder, SeriesView, TextBatch};
 pub use body::{BodyBytes, LabelSource, LabelSpan, PartSeries, WriteBody};
 pub use definitions::{DefinitionBlock, Definitions};
-pub use examples::{Example, Examples};
+pub use examples::{Example, Examples, shortened};
 pub use handoff::{HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, Piece, RouteChange};
 pub use part::{Part, PartBuffer, PartPool};
 pub use read::{CursorId, Read, ReadError, ReadReply, ReadRequest, Selection, Wanted};

@@ -62,6 +62,11 @@ impl Binary {
         }
     }
 
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// A connection to it for request after request.
     pub fn keep(&self) -> Kept {
         Kept(BufReader::new(self.connect()))
@@ -98,7 +103,7 @@ impl Binary {
 
     /// Sends it a signal.
     pub fn signal(&self, signal: i32) {
-        let kill = Command::new("kill").arg(format!("-{signal}")).arg(self.child.id().to_string()).status();
+        let kill = Command::new("kill").arg(format!("-{signal}")).arg(self.id().to_string()).status();
         assert!(kill.unwrap().success());
     }
 
@@ -120,7 +125,7 @@ impl Binary {
     }
 
     fn status_bytes(&self, field: &str) -> usize {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with(field)).expect("the process runs");
         line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
     }

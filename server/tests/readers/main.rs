@@ -3,13 +3,15 @@
 //! last reader has gone memory is back. Writes are acknowledged from memory: what is measured are the cores,
 //! and not a disk that other processes use as well.
 //!
-//! `READERS_STRICT=1` holds latencies to their ratio alone, on a machine that is quiet, and
-//! `READERS_SERIES=1000000` makes more series.
+//! `READERS_STRICT=1` holds latencies to their ratio alone, on a machine that is quiet: the node and the writer
+//! then run in the real-time class, so that the clients' own work isn't measured, which takes root and
+//! `sysctl kernel.sched_rt_runtime_us=-1`. `READERS_SERIES=300000` makes more series.
 
 #[path = "../harness/binary.rs"]
 mod binary;
 #[path = "../harness/mod.rs"]
 mod harness;
+mod real_time;
 mod writes;
 
 use std::sync::Mutex;
@@ -142,19 +144,25 @@ fn check(limit_mib: usize) {
         Binary::start(&["--ack", "memory", "--shards", "2", "--memory-limit", &format!("{limit_mib}MiB")]);
     let series = std::env::var("READERS_SERIES").map_or(SERIES, |text| text.parse().expect("a number"));
     writes::preload(&node, series, LONG_VALUES);
+    let is_strict = std::env::var_os("READERS_STRICT").is_some();
+    if is_strict {
+        real_time::prefer(node.id());
+    }
     let mut writer = Writer::new(&node);
     writer.write_for(Duration::from_secs(1));
     let alone = writer.write_for(2 * READ_FOR);
     println!("alone: {alone}");
     let before = uncounted_bytes(&node);
-    let is_strict = std::env::var_os("READERS_STRICT").is_some();
     let allowed = alone.p99.mul_f64(RATIO_MAX) + if is_strict { Duration::ZERO } else { SLACK };
     let tries = if is_strict { 1 } else { TRIES };
+    let mut held = Vec::new();
     for endpoint in endpoints() {
         let mut measured = (0..tries).map(|_| beside(&node, &mut writer, &endpoint));
-        let is_held = measured.all(|beside| beside.p99 > allowed);
-        assert!(!is_held, "{}: {tries} times above {allowed:?}; alone: {alone}", endpoint.name);
+        if measured.all(|beside| beside.p99 > allowed) {
+            held.push(endpoint.name);
+        }
     }
+    assert!(held.is_empty(), "{held:?}: {tries} times above {allowed:?}; alone: {alone}");
     assert!(node.peak_bytes() < limit_mib * MIB, "{} MiB resident", node.peak_bytes() / MIB);
     wait_for("reads stay in flight", Duration::from_secs(10), || reads_in_flight(&mut node.keep()) == 0.0);
     let most = before + limit_mib * MIB / 16;

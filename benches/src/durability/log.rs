@@ -130,7 +130,7 @@ async fn count_segments(data_dir: &Path) -> Result<(Volume, Volume), LogError> {
     let mut volumes = (Volume::default(), Volume::default());
     for shard in 0..generation.shards {
         let (dir, id) = (generation.log_dir(shard).into(), ShardId(shard as u16));
-        let place = LogPlace { disk: disk.clone(), dir, seed, shard: id };
+        let place = LogPlace { disk: disk.clone(), dir, seed, shard: id, is_marked: false };
         for seq in place.files().await?.segments {
             count_segment(&place, seq, &mut volumes).await?;
         }

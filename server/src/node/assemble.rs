@@ -20,7 +20,7 @@ use crate::disk::room::{FileSystemRoom, RoomSeen};
 use crate::limits::{FRAME_BYTES_MAX, HEADER_BYTES_MAX, MemoryPlan};
 use crate::message::{CoreStats, LaneMessage, PartPool, ShardReply, ShardStats};
 use crate::model::{SeriesIdHasher, ShardId};
-use crate::node::data_dir::DataDir;
+use crate::node::data_dir::{DataDir, note_logs};
 use crate::node::host::ExecutorHost;
 use crate::node::memory::MemoryWatch;
 use crate::node::recovery::{Meeting, Recovery, RecoveryError};
@@ -34,6 +34,7 @@ use crate::runtime::{
 };
 use crate::shard::{Inbox, Pulses, Reads, ReplyTo, Shard, Worker};
 use crate::wal::DiskLog;
+use crate::wal::layout::Layout;
 use crate::wal::progress::ReplayProgress;
 
 /// The tenant of requests that name none.
@@ -208,7 +209,7 @@ fn start_recovery(
         let recovery = Recovery {
             index,
             config: &shared.config,
-            seed: shared.data_dir.identity.seed,
+            identity: shared.data_dir.identity,
             layout: shared.data_dir.layout,
             router: &core.router,
             progress: &shared.facts.replay,
@@ -219,7 +220,9 @@ fn start_recovery(
         };
         match recovery.run().await {
             Ok(checkpoints) => {
-                if shared.facts.replay.shard_done() == shared.cores() {
+                let disk = checkpoints.segments.disk.clone();
+                let is_last = shared.facts.replay.shard_done() == shared.cores();
+                if is_last {
                     welcome::tell(&shared.config, &shared.facts.listen, shared.cores());
                 }
                 presence::start(Rc::clone(&core), log.clone(), checkpoints.clone());
@@ -228,6 +231,10 @@ fn start_recovery(
                     rebalance::start(Rc::clone(&core));
                     room::start(Rc::clone(&core), Arc::clone(&shared.disk_watcher));
                     self_scrape::start(core);
+                }
+                if let (true, Layout::Same(own)) = (is_last, shared.data_dir.layout) {
+                    // Where an older version made them.
+                    note_logs(&disk, shared.data_dir.identity, own).await;
                 }
             }
             Err(error) => {

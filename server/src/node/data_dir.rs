@@ -7,11 +7,12 @@ use std::path::Path;
 
 use futures::executor::block_on;
 
+use crate::config::WalRecovery;
 use crate::disk::blocking::BlockingDisk;
 use crate::disk::lock::{DirectoryLock, LockError};
-use crate::disk::{DiskError, Operation};
+use crate::disk::{Disk, DiskError, Operation};
 use crate::node::identity::{self, Identity, IdentityError};
-use crate::wal::layout::{self, Layout};
+use crate::wal::layout::{self, Generation, Layout, LogsGone};
 
 /// Nothing here is written in place: any block will do.
 const BLOCK_BYTES: usize = 512;
@@ -39,22 +40,58 @@ pub enum DataDirError {
     /// Whose it is can't be known, or isn't this version's.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// The logs were removed, and the recovery is strict.
+    #[error(
+        "{0}. Nothing was changed. Put it back where it was; or start with `--wal-recovery=salvage`, which goes on \
+         without it; or, to begin afresh, empty the whole data directory"
+    )]
+    LogsGone(#[from] LogsGone),
 }
 
 impl DataDir {
-    /// Locks a directory, and makes in it what isn't there yet.
-    pub fn open(root: &Path, shards: usize) -> Result<Self, DataDirError> {
+    /// Locks a directory, and makes in it what isn't there yet. Where its logs are gone, a strict recovery
+    /// changes nothing.
+    pub fn open(root: &Path, shards: usize, recovery: WalRecovery) -> Result<Self, DataDirError> {
         let lock = DirectoryLock::take(root)?;
         let disk = BlockingDisk::new(root, BLOCK_BYTES);
-        let has_logs = block_on(layout::newest(&disk))?.is_some();
+        let newest = block_on(layout::newest(&disk))?;
+        let has_logs = newest.is_some();
         if !has_logs {
             // Its own name too: without this a crash can lose the directory, and all that is in it.
             sync_parents(root, |dir| File::open(dir)?.sync_all())?;
         }
         let identity = block_on(identity::find_or_make(&disk, has_logs))?;
+        if let Some(gone) = LogsGone::judge(identity.logs, newest) {
+            match recovery {
+                WalRecovery::Strict => return Err(gone.into()),
+                WalRecovery::Salvage => tracing::error!(%gone, "the node starts without them"),
+            }
+        }
         let layout = block_on(layout::prepare(&disk, shards))?;
+        let identity = match layout {
+            Layout::Same(own) => block_on(note_logs(&disk, identity, own)),
+            Layout::Changed { .. } => identity,
+        };
         Ok(Self { identity, layout, _lock: lock })
     }
+}
+
+/// Notes in the identity that these logs are there, once each of them says which segment is its newest: those
+/// of an older version don't before a node has gone on in them. What the identity is afterwards: where it can't
+/// be written, less is known, and nothing is lost.
+pub async fn note_logs<D: Disk>(disk: &D, identity: Identity, logs: Generation) -> Identity {
+    if identity.logs == Some(logs) {
+        return identity;
+    }
+    let noted = match logs.is_marked(disk).await {
+        Ok(true) => identity::note_logs(disk, identity, logs).await,
+        Ok(false) => return identity,
+        Err(error) => Err(error),
+    };
+    noted.unwrap_or_else(|error| {
+        tracing::warn!(%error, "that the data directory has write-ahead logs is not noted yet");
+        identity
+    })
 }
 
 /// Makes the names durable by which a directory is found, up to the root of the file system. A parent that

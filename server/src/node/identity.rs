@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::disk::{Disk, DiskError, File};
 use crate::limits::CELL_COUNT;
+use crate::wal::layout::Generation;
 
 /// The file that says whose the directory is.
 const IDENTITY: &str = "node";
@@ -29,6 +30,9 @@ pub struct Identity {
     /// collide, or send bytes that look like a piece of the log.
     pub seed: u64,
     cells: usize,
+    /// Logs that were there, each with a word on which segment is its newest: what they lack since was taken
+    /// away. `None`: nothing is known of any.
+    pub logs: Option<Generation>,
 }
 
 /// As it stands in a file, in JSON.
@@ -40,6 +44,18 @@ struct Written {
     /// Of the three numbers. Directories of former times don't have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     checksum: Option<u32>,
+    /// Older versions pass over it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    logs: Option<WrittenLogs>,
+}
+
+/// A generation of logs, in JSON.
+#[derive(Debug, Serialize, Deserialize)]
+struct WrittenLogs {
+    generation: u64,
+    shards: usize,
+    /// Of the two numbers and the seed.
+    checksum: u32,
 }
 
 /// Why a data directory's identity can't be known.
@@ -104,7 +120,7 @@ pub async fn find_or_make<D: Disk>(disk: &D, has_logs: bool) -> Result<Identity,
     let identity = match identity {
         Some(identity) => identity,
         None if has_logs => return Err(IdentityError::Missing),
-        None => Identity { format: FORMAT, seed: random_seed(), cells: CELL_COUNT },
+        None => Identity { format: FORMAT, seed: random_seed(), cells: CELL_COUNT, logs: None },
     };
     let is_new = files.iter().all(|(_, found)| *found == Found::Nothing);
     for (file, found) in files {
@@ -134,6 +150,19 @@ pub async fn find_or_make<D: Disk>(disk: &D, has_logs: bool) -> Result<Identity,
     Ok(identity)
 }
 
+/// Writes to both files that these logs are there, each with a word on which segment is its newest.
+pub async fn note_logs<D: Disk>(
+    disk: &D,
+    identity: Identity,
+    logs: Generation,
+) -> Result<Identity, DiskError> {
+    let identity = Identity { logs: Some(logs), ..identity };
+    for file in [IDENTITY, COPY] {
+        write(disk, file, &identity).await?;
+    }
+    Ok(identity)
+}
+
 async fn read_both<D: Disk>(disk: &D) -> Result<Both, IdentityError> {
     let files = [(IDENTITY, read_one(disk, IDENTITY).await?), (COPY, read_one(disk, COPY).await?)];
     let identity = judge(&files[0].1, &files[1].1)?;
@@ -144,19 +173,21 @@ async fn read_both<D: Disk>(disk: &D) -> Result<Both, IdentityError> {
 fn judge(first: &Found, second: &Found) -> Result<Option<Identity>, IdentityError> {
     let identity = match (first, second) {
         (Found::Sound(one), Found::Sound(other)) | (Found::Unchecked(one), Found::Unchecked(other)) => {
-            if one != other {
+            // A crash may have come between the two files: the later word on the logs counts.
+            let later = Identity { logs: one.logs.max(other.logs), ..*one };
+            if later != (Identity { logs: later.logs, ..*other }) {
                 return Err(IdentityError::Contradiction);
             }
-            one
+            later
         }
-        (Found::Sound(sound), _) | (_, Found::Sound(sound)) => sound,
-        (Found::Unchecked(unchecked), _) | (_, Found::Unchecked(unchecked)) => unchecked,
+        (Found::Sound(sound), _) | (_, Found::Sound(sound)) => *sound,
+        (Found::Unchecked(unchecked), _) | (_, Found::Unchecked(unchecked)) => *unchecked,
         (Found::Unreadable(reason), _) | (_, Found::Unreadable(reason)) => {
             return Err(IdentityError::Unreadable(reason.clone()));
         }
         (Found::Nothing, Found::Nothing) => return Ok(None),
     };
-    match *identity {
+    match identity {
         Identity { format, .. } if format != FORMAT => Err(IdentityError::OtherFormat(format)),
         Identity { cells, .. } if cells != CELL_COUNT => Err(IdentityError::OtherCells(cells)),
         identity => Ok(Some(identity)),
@@ -177,22 +208,32 @@ async fn read_one<D: Disk>(disk: &D, name: &str) -> Result<Found, DiskError> {
         return Ok(Found::Unreadable(format!("{name}: {error}")));
     }
     let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-    let Written { format, seed, cells, checksum } = match serde_json::from_slice(text) {
+    let Written { format, seed, cells, checksum, logs } = match serde_json::from_slice(text) {
         Ok(written) => written,
         Err(error) => return Ok(Found::Unreadable(format!("{name}: {error}"))),
     };
-    let identity = Identity { format, seed, cells };
-    Ok(match checksum {
-        None => Found::Unchecked(identity),
-        Some(checksum) if checksum == identity.checksum() => Found::Sound(identity),
-        Some(_) => Found::Unreadable(format!("{name}: its checksum is wrong")),
-    })
+    let wrong = || Ok(Found::Unreadable(format!("{name}: its checksum is wrong")));
+    let generation = logs.as_ref().map(|logs| Generation { number: logs.generation, shards: logs.shards });
+    let identity = Identity { format, seed, cells, logs: generation };
+    if logs.is_some_and(|logs| Some(logs.checksum) != identity.logs_checksum()) {
+        return wrong();
+    }
+    match checksum {
+        None => Ok(Found::Unchecked(identity)),
+        Some(checksum) if checksum == identity.checksum() => Ok(Found::Sound(identity)),
+        Some(_) => wrong(),
+    }
 }
 
 /// In place of what has the name only once it is on disk.
 async fn write<D: Disk>(disk: &D, name: &str, identity: &Identity) -> Result<(), DiskError> {
-    let Identity { format, seed, cells } = *identity;
-    let written = Written { format, seed, cells, checksum: Some(identity.checksum()) };
+    let Identity { format, seed, cells, logs } = *identity;
+    let logs = logs.zip(identity.logs_checksum()).map(|(logs, checksum)| WrittenLogs {
+        generation: logs.number,
+        shards: logs.shards,
+        checksum,
+    });
+    let written = Written { format, seed, cells, checksum: Some(identity.checksum()), logs };
     let text = serde_json::to_string(&written).expect("numbers are JSON");
     let unfinished = format!("{name}.tmp");
     let file = disk.create(&unfinished).await?;
@@ -206,6 +247,12 @@ async fn write<D: Disk>(disk: &D, name: &str, identity: &Identity) -> Result<(),
 impl Identity {
     fn checksum(&self) -> u32 {
         crc32c(format!("{} {} {}", self.format, self.seed, self.cells).as_bytes())
+    }
+
+    /// Of what an older version doesn't know.
+    fn logs_checksum(&self) -> Option<u32> {
+        let Generation { number, shards } = self.logs?;
+        Some(crc32c(format!("{} {number} {shards}", self.seed).as_bytes()))
     }
 }
 
@@ -224,6 +271,8 @@ mod tests {
 
     use super::*;
     use crate::disk::blocking::BlockingDisk;
+
+    const LOGS: Generation = Generation { number: 2, shards: 4 };
 
     struct Directory(PathBuf);
 
@@ -261,6 +310,7 @@ mod tests {
     fn either_file_mends_the_other_whatever_became_of_it() {
         let directory = Directory::new();
         let made = block_on(find_or_make(&directory.disk(), false)).unwrap();
+        let made = block_on(note_logs(&directory.disk(), made, LOGS)).unwrap();
         let sound = directory.bytes();
         let text = sound[0].iter().take_while(|byte| **byte != 0).count();
         for name in [IDENTITY, COPY] {
@@ -283,6 +333,41 @@ mod tests {
                 check(&format!("bit {bit}"));
             }
         }
+    }
+
+    #[test]
+    fn the_later_word_on_the_logs_counts_and_an_older_version_reads_the_rest() {
+        let directory = Directory::new();
+        let made = block_on(find_or_make(&directory.disk(), false)).unwrap();
+        let before = directory.bytes();
+        let noted = block_on(note_logs(&directory.disk(), made, LOGS)).unwrap();
+        assert_eq!(noted.logs, Some(LOGS));
+        for (name, former) in [IDENTITY, COPY].into_iter().zip(before) {
+            fs::write(directory.0.join(name), &former).unwrap();
+            assert_eq!(directory.start().unwrap(), noted, "a crash came before {name} was written");
+            assert_eq!(block_on(read(&directory.disk())).unwrap(), Some(noted));
+        }
+        #[derive(Deserialize)]
+        struct Older {
+            seed: u64,
+            checksum: u32,
+        }
+        let [first, second] = directory.bytes();
+        let text = first.split(|byte| *byte == 0).next().unwrap();
+        let older: Older = serde_json::from_slice(text).unwrap();
+        assert_eq!((older.seed, older.checksum), (made.seed, made.checksum()));
+        assert_eq!(first, second);
+    }
+
+    #[test]
+    fn the_format_document_s_example_is_read() {
+        let directory = Directory::new();
+        let document = include_str!("../wal/format.md");
+        let example = document.lines().find(|line| line.starts_with("{\"format\":")).unwrap();
+        fs::write(directory.0.join(IDENTITY), example).unwrap();
+        let logs = Some(Generation { number: 1, shards: 2 });
+        let expect = Identity { format: FORMAT, seed: 1, cells: CELL_COUNT, logs };
+        assert_eq!(block_on(read(&directory.disk())).unwrap(), Some(expect));
     }
 
     #[test]

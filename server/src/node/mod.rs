@@ -125,7 +125,7 @@ pub fn run_until(
         .map(|address| BoundAddress::bind(*address).map_err(|error| NodeError::Listen(*address, error)));
     let listeners: Vec<BoundAddress> = listeners.collect::<Result<_, _>>()?;
     check_machine(&config, shards)?;
-    let data_dir = DataDir::open(&config.data_dir, shards)?;
+    let data_dir = DataDir::open(&config.data_dir, shards, config.wal_recovery)?;
     let shared = assemble::Shared::new(config, memory.plan, &plan, listeners, data_dir, &Clock::System);
     let shared = Arc::new(shared.map_err(RunError::Thread)?);
     tracing::info!(

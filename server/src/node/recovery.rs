@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::io;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +13,9 @@ use crate::disk::direct::DirectDisk;
 use crate::disk::{Disk, DiskError};
 use crate::host::Host;
 use crate::model::ShardId;
+use crate::node::data_dir::note_logs;
 use crate::node::host::ExecutorHost;
+use crate::node::identity::Identity;
 use crate::routing::{Router, RoutingTable};
 use crate::shard::Shard;
 use crate::shard::checkpoint::{self, CheckpointError, CheckpointPlace};
@@ -25,7 +28,7 @@ use crate::wal::log::DiskLog;
 use crate::wal::progress::ReplayProgress;
 use crate::wal::replay::{LogPlace, ReplayError, Replayed, make_tail_durable, replay};
 use crate::wal::segment::SegmentHeader;
-use crate::wal::segments::{SegmentPlace, Segments};
+use crate::wal::segments::{SegmentPlace, Segments, Shelf};
 
 /// How often a core looks whether the others have come as far.
 const WAIT_POLL: Duration = Duration::from_millis(5);
@@ -72,8 +75,8 @@ pub struct Recovery<'a> {
     pub index: usize,
     /// As the node was started.
     pub config: &'a Config,
-    /// The data directory's seed.
-    pub seed: u64,
+    /// The data directory's.
+    pub identity: Identity,
     /// Where the logs lie.
     pub layout: Layout,
     /// Told which cell is whose.
@@ -137,10 +140,23 @@ impl Recovery<'_> {
         self.shard.borrow_mut().set_ownership(table.ownership_of(self.own_shard(), &claims));
         self.router.set_table(table);
         make_tail_durable(disk, &replayed).await?;
+        self.keep_dir(disk, own).await?;
         for name in place.files().await?.unfinished {
             disk.remove(&place.path(&name)).await?;
         }
         Ok(replayed)
+    }
+
+    /// The directory of a log that is gone may be gone too. Only a recovery that salvages comes so far.
+    async fn keep_dir(&self, disk: &DirectDisk, own: Generation) -> Result<(), DiskError> {
+        let dir = own.log_dir(self.index);
+        match disk.list(&dir).await {
+            Err(error) if error.kind == io::ErrorKind::NotFound => {
+                disk.create_dir(&dir).await?;
+                disk.sync_dir(&own.dir()).await
+            }
+            listed => listed.map(drop),
+        }
     }
 
     /// Takes the own cells' series out of all former logs, and writes them as the first checkpoint of
@@ -174,6 +190,7 @@ impl Recovery<'_> {
         self.meet(&self.meeting.written, to.shards).await;
         if self.index == 0 {
             layout::replace(disk, from, to).await?;
+            note_logs(disk, self.identity, to).await;
             self.meeting.replaced.fetch_add(1, Ordering::Release);
         }
         self.wait(&self.meeting.replaced, 1).await;
@@ -183,7 +200,8 @@ impl Recovery<'_> {
             to = to.shards,
             "the number of shards has changed"
         );
-        Ok(Replayed { next_seq: 1, checkpoint_bytes, ..Replayed::default() })
+        let shelf = Shelf { marked: Some(0), ..Shelf::default() };
+        Ok(Replayed { next_seq: 1, checkpoint_bytes, shelf, ..Replayed::default() })
     }
 
     /// Who owned what by the former logs. Each core reads some of them for it.
@@ -249,15 +267,21 @@ impl Recovery<'_> {
 
     fn log_place(&self, disk: &DirectDisk, of: Generation, shard: usize) -> LogPlace<DirectDisk> {
         let dir = of.log_dir(shard).into();
-        LogPlace { disk: disk.clone(), dir, seed: self.seed, shard: ShardId(shard as u16) }
+        LogPlace {
+            disk: disk.clone(),
+            dir,
+            seed: self.identity.seed,
+            shard: ShardId(shard as u16),
+            is_marked: self.identity.logs == Some(of),
+        }
     }
 
     fn segment_place(&self, disk: &DirectDisk, dir: String) -> SegmentPlace<DirectDisk> {
         SegmentPlace {
             disk: disk.clone(),
             dir: dir.into(),
-            seed: self.seed,
-            key: FrameKey::new(self.seed),
+            seed: self.identity.seed,
+            key: FrameKey::new(self.identity.seed),
             header: SegmentHeader {
                 shard: self.index as u16,
                 shards: self.router.table().shards() as u16,

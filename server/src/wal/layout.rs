@@ -7,6 +7,8 @@
 use std::io;
 
 use crate::disk::{Disk, DiskError};
+use crate::wal::newest;
+use crate::wal::segment::parse_newest_name;
 
 /// Holds the generations.
 const ROOT: &str = "wal";
@@ -34,6 +36,18 @@ pub enum Layout {
     },
 }
 
+/// Logs that were there once, and no later ones are there either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the write-ahead logs are gone: {} is missing, and with it all that was in it", .0.dir())]
+pub struct LogsGone(pub Generation);
+
+impl LogsGone {
+    /// Whether logs that were `noted` are gone, with these as the newest.
+    pub fn judge(noted: Option<Generation>, newest: Option<Generation>) -> Option<Self> {
+        noted.filter(|_| newest < noted).map(Self)
+    }
+}
+
 impl Generation {
     fn name(self) -> String {
         format!("g{}-s{}", self.number, self.shards)
@@ -44,27 +58,50 @@ impl Generation {
         Some(Self { number: number.parse().ok()?, shards: shards.parse().ok()? })
     }
 
+    /// Its directory.
+    pub fn dir(self) -> String {
+        format!("{ROOT}/{}", self.name())
+    }
+
     /// The directory of a shard's log.
     pub fn log_dir(self, shard: usize) -> String {
-        format!("{ROOT}/{}/{shard}", self.name())
+        format!("{}/{shard}", self.dir())
     }
 
     /// The same before the generation is finished.
     pub fn unfinished_log_dir(self, shard: usize) -> String {
-        format!("{ROOT}/{}.tmp/{shard}", self.name())
+        format!("{}.tmp/{shard}", self.dir())
+    }
+
+    /// Whether each of its logs says which segment is its newest. Those that an older version made don't,
+    /// until a node has gone on in them.
+    pub async fn is_marked<D: Disk>(self, disk: &D) -> Result<bool, DiskError> {
+        for shard in 0..self.shards {
+            let names = match disk.list(&self.log_dir(shard)).await {
+                Ok(names) => names,
+                Err(error) if error.kind == io::ErrorKind::NotFound => return Ok(false),
+                Err(error) => return Err(error),
+            };
+            if !names.iter().any(|name| parse_newest_name(name).is_some()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     async fn create<D: Disk>(self, disk: &D) -> Result<(), DiskError> {
-        let dir = format!("{ROOT}/{}.tmp", self.name());
+        let dir = format!("{}.tmp", self.dir());
         disk.create_dir(&dir).await?;
         for shard in 0..self.shards {
-            disk.create_dir(&self.unfinished_log_dir(shard)).await?;
+            let log_dir = self.unfinished_log_dir(shard);
+            disk.create_dir(&log_dir).await?;
+            newest::mark_none(disk, &log_dir).await?;
         }
         disk.sync_dir(&dir).await
     }
 
     async fn remove<D: Disk>(self, disk: &D) -> Result<(), DiskError> {
-        disk.remove_dir(&format!("{ROOT}/{}", self.name())).await
+        disk.remove_dir(&self.dir()).await
     }
 }
 
@@ -112,7 +149,7 @@ pub async fn prepare<D: Disk>(disk: &D, shards: usize) -> Result<Layout, DiskErr
 
 /// Gives a generation its name; from then on it counts.
 pub async fn finish<D: Disk>(disk: &D, generation: Generation) -> Result<(), DiskError> {
-    let dir = format!("{ROOT}/{}", generation.name());
+    let dir = generation.dir();
     disk.rename(&format!("{dir}.tmp"), &dir).await?;
     disk.sync_dir(ROOT).await
 }

@@ -14,6 +14,7 @@ pub mod journal;
 pub mod layout;
 pub mod log;
 pub mod memory;
+mod newest;
 pub mod progress;
 pub mod reader;
 pub mod record;

@@ -25,6 +25,7 @@ pub const CLOSING_NAME: &str = "closed";
 
 const CHECKPOINT_SUFFIX: &str = ".checkpoint";
 const SPARE_PREFIX: &str = "spare-";
+const NEWEST_PREFIX: &str = "newest-";
 const NAME_DIGITS: usize = 20;
 
 /// What a segment says of itself.
@@ -264,8 +265,22 @@ pub fn spare_name(number: u64) -> String {
 
 /// The number of the spare that has this name, if it is one's.
 pub fn parse_spare_name(name: &str) -> Option<u64> {
+    parse_prefixed(name, SPARE_PREFIX)
+}
+
+/// The name of the file that says which segment of a log is its newest; 0: it has none.
+pub fn newest_name(seq: u64) -> String {
+    format!("{NEWEST_PREFIX}{seq}")
+}
+
+/// The segment that the file of this name calls the newest, if it is such a file.
+pub fn parse_newest_name(name: &str) -> Option<u64> {
+    parse_prefixed(name, NEWEST_PREFIX)
+}
+
+fn parse_prefixed(name: &str, prefix: &str) -> Option<u64> {
     // The last number has no next one.
-    name.strip_prefix(SPARE_PREFIX)?.parse().ok().filter(|number| *number < u64::MAX)
+    name.strip_prefix(prefix)?.parse().ok().filter(|number| *number < u64::MAX)
 }
 
 fn name(number: u64, suffix: &str) -> String {
@@ -355,6 +370,7 @@ mod tests {
         assert_eq!(parse_segment_name(&segment_name(u64::MAX)), Some(u64::MAX));
         assert_eq!(checkpoint_name(Lsn(42)), "00000000000000000042.checkpoint");
         assert_eq!(parse_checkpoint_name(&checkpoint_name(Lsn(7))), Some(Lsn(7)));
+        assert_eq!(parse_newest_name(&newest_name(42)), Some(42));
     }
 
     #[test]

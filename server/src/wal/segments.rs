@@ -14,8 +14,8 @@ use crate::host::Host;
 use crate::wal::frame::{FRAME_HEADER_BYTES, FrameKey, encode_header};
 use crate::wal::log::DiskLog;
 use crate::wal::record::Group;
-use crate::wal::segment::{Made, SegmentHeader, segment_name, spare_name};
-use crate::wal::{Lsn, closing};
+use crate::wal::segment::{Made, SegmentHeader, parse_segment_name, segment_name, spare_name};
+use crate::wal::{Lsn, closing, newest};
 
 /// At most so much is written at a time when a segment is filled with zeros.
 const ZEROS: &[u8] = &[0; 256 << 10];
@@ -104,8 +104,11 @@ pub struct Shelf {
     pub spares: Vec<Spare>,
     /// Names the next spare.
     pub next_spare: u64,
-    /// The segment that is written: its number and its size.
+    /// The segment that is written: its number and its size; 0 before there is one.
     pub current: (u64, u64),
+    /// The segment that is said to be the newest; 0: that there is none. `None`: an older version made the
+    /// log, and nothing is said yet.
+    pub marked: Option<u64>,
 }
 
 impl Shelf {
@@ -117,6 +120,13 @@ impl Shelf {
     /// Bytes of the segments that a checkpoint would let go of, however little is in them.
     pub fn kept_bytes(&self) -> u64 {
         self.kept.iter().map(|segment| segment.bytes).sum()
+    }
+
+    /// The numbers of those that have a segment's name, but for one that is made ahead.
+    pub fn segments(&self) -> impl Iterator<Item = u64> {
+        let kept = self.kept.iter().map(|segment| segment.seq);
+        let spares = self.spares.iter().filter_map(|spare| parse_segment_name(&spare.name));
+        kept.chain(spares).chain([self.current.0])
     }
 
     fn spare_bytes(&self) -> u64 {
@@ -198,6 +208,11 @@ impl<D: Disk, H: Host> Segments<D, H> {
         self.current = Some(Current { file, seq, at, bytes, last });
         self.shelf.borrow_mut().current = (seq, bytes);
         self.count_bytes();
+        let newest = self.shelf.borrow().segments().max().unwrap_or(seq);
+        if let Err(error) = newest::mark(&self.place, &self.shelf, newest).await {
+            // It can be said when the next one is made: nothing more is written here than before.
+            tracing::warn!(%error, "which segment of the write-ahead log is its newest is not noted yet");
+        }
         Ok(())
     }
 
@@ -335,7 +350,7 @@ async fn make<D: Disk, H: Host>(
     let made = match take_spare(place, shelf, bytes) {
         Some(spare) => {
             let header = header(place, seq, Made { bytes: spare.bytes, after });
-            make_of(place, &spare, &path, &header).await.map(|file| (file, spare.bytes))
+            make_of(place, shelf, &spare, &path, &header).await.map(|file| (file, spare.bytes))
         }
         None => {
             let block = place.disk.block_bytes() as u64;
@@ -348,7 +363,9 @@ async fn make<D: Disk, H: Host>(
         // A full disk is not to stay full of half a segment.
         place.remove_unfinished(&path).await;
     }
-    made
+    let made = made?;
+    newest::mark(place, shelf, seq).await?;
+    Ok(made)
 }
 
 fn header<D>(place: &SegmentPlace<D>, seq: u64, made: Made) -> SegmentHeader {
@@ -357,10 +374,12 @@ fn header<D>(place: &SegmentPlace<D>, seq: u64, made: Made) -> SegmentHeader {
 
 async fn make_of<D: Disk>(
     place: &SegmentPlace<D>,
+    shelf: &RefCell<Shelf>,
     spare: &Spare,
     path: &str,
     header: &SegmentHeader,
 ) -> Result<D::File, DiskError> {
+    newest::unmark(place, shelf, &spare.name).await?;
     place.disk.rename(&place.path(&spare.name), path).await?;
     // Before its header changes: a crash could leave it under the name of the segment that it was,
     // and that segment would count as damaged.
@@ -434,7 +453,9 @@ pub async fn recycle<D: Disk>(
     loop {
         let front = shelf.borrow().kept.front().copied();
         let Some(segment) = front.filter(|segment| segment.last <= last) else { break };
-        let path = place.path(&segment_name(segment.seq));
+        let name = segment_name(segment.seq);
+        newest::unmark(place, shelf, &name).await?;
+        let path = place.path(&name);
         freed += 1;
         let is_of_use = segment.bytes >= place.segment_bytes && is_whole(place, segment.bytes);
         let spare_bytes = shelf.borrow().spare_bytes().saturating_add(segment.bytes);
@@ -453,6 +474,7 @@ pub async fn recycle<D: Disk>(
     }
     while shelf.borrow().spare_bytes() > spare_bytes_max {
         let Some(spare) = shelf.borrow_mut().spares.pop() else { break };
+        newest::unmark(place, shelf, &spare.name).await?;
         place.disk.remove(&place.path(&spare.name)).await?;
     }
     place.disk.sync_dir(&place.dir).await

@@ -1,9 +1,10 @@
 //! Logs that were damaged, or torn at their end, while no node ran.
 
 use std::fs::{self, OpenOptions};
+use std::path::Path;
 
 use crate::counted::Counted;
-use crate::process::Home;
+use crate::process::{Home, names};
 use crate::written_log::{ARGUMENTS, GENERATION, GROUPS, SEGMENT, WrittenLog, check_holds};
 
 #[test]
@@ -134,5 +135,112 @@ fn rot_in_the_last_group_is_damage_after_a_clean_stop() {
     let (code, told, _) = written.home.look_at_logs(&["verify"]);
     assert_eq!(code, 1, "{told}");
     check_holds(&told, &[&place]);
+    assert_eq!(written.home.run(&ARGUMENTS).0, 1);
+}
+
+/// Removes the files of a directory, but not itself.
+fn remove_files(dir: &Path) {
+    names(dir, "").into_iter().for_each(|name| fs::remove_file(dir.join(name)).unwrap());
+}
+
+/// A log of which nothing is left is told with these words by everybody; a salvaging start goes on empty.
+fn check_gone(written: &mut WrittenLog, parts: &[&str]) {
+    let before = names(&written.home.data_dir().join("wal"), "");
+    for _ in 0..2 {
+        let (code, told, _) = written.home.look_at_logs(&["verify"]);
+        assert_eq!(code, 1, "{told}");
+        check_holds(&told, &[&["damage: "], parts].concat());
+        check_holds(&told, &["`--wal-recovery=salvage` starts a node"]);
+        let (code, told) = written.home.run(&ARGUMENTS);
+        assert_eq!(code, 1, "{told}");
+        check_holds(&told, &[parts, &["Nothing was changed", "`--wal-recovery=salvage`"]].concat());
+    }
+    assert_eq!(names(&written.home.data_dir().join("wal"), ""), before);
+    let mut node = written.start_with("--wal-recovery=salvage");
+    check_holds(&node.told(), parts);
+    assert_eq!(written.counted.read(&mut node), [0; 0]);
+    written.counted.write(&mut node, 1);
+    node.kill();
+    let mut node = written.start_with("--wal-recovery=strict");
+    assert_eq!(written.counted.read(&mut node), [GROUPS as i64 + 1]);
+    node.stop();
+    assert_eq!(written.home.look_at_logs(&["verify"]).0, 0);
+}
+
+#[test]
+fn a_log_all_of_whose_files_are_gone_is_damage_after_a_crash_and_after_a_clean_stop() {
+    let gone = format!("wal/{GENERATION}/0/: the log of shard 0 is gone");
+    for (name, is_stopped) in [("gone-killed", false), ("gone-stopped", true)] {
+        let mut written = WrittenLog::new(name);
+        if is_stopped {
+            written.start_with("--wal-recovery=strict").stop();
+        }
+        remove_files(written.segment.parent().unwrap());
+        check_gone(&mut written, &[&gone]);
+    }
+    let mut written = WrittenLog::new("gone-segments");
+    fs::remove_file(&written.segment).unwrap();
+    check_gone(&mut written, &[&gone]);
+    let mut written = WrittenLog::new("gone-directory");
+    fs::remove_dir_all(written.segment.parent().unwrap()).unwrap();
+    check_gone(&mut written, &[&gone]);
+}
+
+#[test]
+fn logs_that_are_gone_with_their_directory_are_damage() {
+    let gone = format!("the write-ahead logs are gone: wal/{GENERATION} is missing");
+    let mut written = WrittenLog::new("gone-generation");
+    fs::remove_dir_all(written.home.data_dir().join("wal").join(GENERATION)).unwrap();
+    check_gone(&mut written, &[&gone]);
+
+    let mut written = WrittenLog::new("gone-wal");
+    fs::remove_dir_all(written.home.data_dir().join("wal")).unwrap();
+    let (code, told) = written.home.run(&ARGUMENTS);
+    assert_eq!(code, 1, "{told}");
+    check_holds(&told, &[&gone, "to begin afresh, empty the whole data directory"]);
+    assert!(!written.home.data_dir().join("wal").exists(), "a start that fails changes nothing");
+    remove_files(&written.home.data_dir());
+    let mut node = written.start_with("--wal-recovery=strict");
+    assert_eq!(written.counted.read(&mut node), [0; 0]);
+}
+
+#[test]
+fn a_log_that_is_gone_is_told_after_another_number_of_shards_and_before_the_next_one() {
+    let written = WrittenLog::new("gone-shards");
+    written.home.start_ready(&["--shards=2"]).kill();
+    remove_files(&written.home.log_dir("g2-s2", 1));
+    for shards in ["--shards=2", "--shards=1"] {
+        let (code, told) = written.home.run(&[shards]);
+        assert_eq!(code, 1, "{told}");
+        check_holds(&told, &["wal/g2-s2/1/: the log of shard 1 is gone"]);
+    }
+    written.home.start_ready(&["--shards=1", "--wal-recovery=salvage"]).stop();
+    let (code, told, _) = written.home.look_at_logs(&["verify"]);
+    assert_eq!(code, 0, "{told}");
+}
+
+#[test]
+fn a_data_directory_of_an_older_version_goes_on_and_is_noted() {
+    let written = WrittenLog::new("gone-older");
+    let (data_dir, log_dir) = (written.home.data_dir(), written.home.log_dir(GENERATION, 0));
+    for is_empty in [false, true] {
+        for name in ["node", "node.copy"] {
+            let text = fs::read_to_string(data_dir.join(name)).unwrap();
+            fs::write(data_dir.join(name), format!("{}}}", text.split_once(",\"logs\"").unwrap().0)).unwrap();
+        }
+        names(&log_dir, "").iter().filter(|name| is_empty || name.starts_with("newest-")).for_each(|name| {
+            fs::remove_file(log_dir.join(name)).unwrap();
+        });
+        let mut node = written.start_with("--wal-recovery=strict");
+        if is_empty {
+            assert_eq!(written.counted.read(&mut node), [0; 0], "nobody can know");
+        } else {
+            written.check_read(&mut node, &[]);
+        }
+        node.wait_until("note", |_| fs::read_to_string(data_dir.join("node.copy")).ok()?.find("logs"));
+        node.kill();
+        assert_eq!(names(&log_dir, "newest-1"), ["newest-1"]);
+    }
+    remove_files(&log_dir);
     assert_eq!(written.home.run(&ARGUMENTS).0, 1);
 }

@@ -128,7 +128,13 @@ impl<D: Defect> Durable<D> {
         let (shard, log) =
             (Rc::new(RefCell::new(Shard::new(ShardId(0), usize::MAX))), DiskLog::new(D::ACK, Arc::default()));
         let dir: Rc<str> = generation.log_dir(0).into();
-        let place = LogPlace { disk: disk.clone(), dir: Rc::clone(&dir), seed: NODE_SEED, shard: ShardId(0) };
+        let place = LogPlace {
+            disk: disk.clone(),
+            dir: Rc::clone(&dir),
+            seed: NODE_SEED,
+            shard: ShardId(0),
+            is_marked: true,
+        };
         let mut restorer = Restorer::new(Rc::clone(&shard), Refs::Kept, |_| true);
         let recovery = match recovery {
             Recovery::Strict => WalRecovery::Strict,
@@ -168,6 +174,7 @@ impl<D: Defect> Durable<D> {
 fn lost(replayed: &Replayed) -> Vec<Lost> {
     let lost = |loss: &Loss| match loss {
         Loss::Groups(first, last) => Lost::Groups(*first, *last),
+        Loss::Newest(last) | Loss::Log(_, last) => Lost::Groups(Lsn(last.0 + 1), Lsn(u64::MAX)),
         Loss::Frames(..) | Loss::CheckpointEnd | Loss::End(..) | Loss::File(_) | Loss::Records(_) => {
             Lost::Unknown
         }

@@ -117,6 +117,10 @@ impl LoneLog {
         takes_writes
     }
 
+    fn segments(&self) -> usize {
+        self.disk.files().iter().filter(|(path, _)| path.ends_with(".wal")).count()
+    }
+
     async fn pass(&self, time: Duration) {
         self.host.sleep(time).await;
     }
@@ -223,7 +227,7 @@ fn a_log_that_is_too_long_begins_once_the_disk_has_room() {
         log.pass(Duration::from_secs(2)).await;
         log.make_room();
         log.pass(Duration::from_secs(1)).await;
-        assert_eq!(log.disk.files().len(), 1, "one segment, and nothing more of the room");
+        assert_eq!(log.segments(), 1, "one segment, and nothing more of the room");
         log.log.begin_behind_checkpoint(0);
         assert!(log.takes_writes());
         log.write_group().await;
@@ -245,7 +249,7 @@ fn the_next_segment_is_not_tried_again_and_again_on_a_full_disk() {
         log.make_room();
         log.write_group().await;
         log.pass(Duration::from_secs(1)).await;
-        assert_eq!((log.disk.creates() - before, log.disk.files().len()), (2, 2));
+        assert_eq!((log.disk.creates() - before, log.segments()), (2, 2));
     });
 }
 

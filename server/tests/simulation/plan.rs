@@ -17,6 +17,18 @@ pub struct Plan {
     pub checkpoints: usize,
     /// Bits that turn over on the disk before it begins.
     pub flips: usize,
+    /// Files that somebody takes away before it begins.
+    pub taken: Taken,
+}
+
+/// Files of the log that are taken away while no node runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    Nothing,
+    /// The newest segment, and what a clean stop left.
+    Newest,
+    /// Whatever there is.
+    All,
 }
 
 /// What is wrong with the disk besides the crash.
@@ -50,6 +62,7 @@ impl Plan {
             upkeep: 0,
             checkpoints: 0,
             flips: 0,
+            taken: Taken::Nothing,
         }
     }
 
@@ -76,9 +89,11 @@ impl Plan {
                 plan.faults.capacity_bytes = Some(used_bytes + random.by_magnitude(1 << 20));
             }
             4 => plan.flips = random.within(1..4),
+            5 => plan.taken = *random.pick(&[Taken::Newest, Taken::All]),
             _ => {}
         }
-        if !random.one_in(4) {
+        // Whether a start tells what it lacks is known once it has come to its end.
+        if plan.taken == Taken::Nothing && !random.one_in(4) {
             plan.faults.crash_at_step = Some(random.by_magnitude(1024) as u64);
         }
         plan

@@ -13,11 +13,14 @@ use crate::fleet::Fleet;
 use crate::life::{Came, Life};
 use crate::node::{Node, Recovery};
 use crate::oracle::Oracle;
-use crate::plan::{End, Plan, Trouble};
+use crate::plan::{End, Plan, Taken, Trouble};
 use crate::random::Random;
 use crate::trace::{Shown, Trace};
 
 const CLIENTS_MAX: usize = 4;
+
+/// Where the one log lies.
+const LOG_DIR: &str = "wal/g1-s1/0/";
 
 /// What stays when a node goes.
 pub struct World {
@@ -30,7 +33,7 @@ pub struct World {
     retention_ms: i64,
     now_us: u64,
     trace: Trace,
-    /// The files in which a bit has turned over.
+    /// The files in which a bit has turned over, and those that were missed.
     rotten: BTreeSet<String>,
 }
 
@@ -90,7 +93,14 @@ impl World {
     /// One life. Tells whether the power went before its work was done.
     pub fn live<N: Node>(&mut self, plan: &Plan) -> bool {
         self.rot(plan.flips);
+        let taken = self.take_away(plan.taken);
         let (mut stopped, mut came) = self.live_with::<N>(plan, Recovery::Strict);
+        let is_refused = matches!(came, Came::Refused(_));
+        assert!(is_refused || plan.taken != Taken::All || taken.is_empty(), "it starts without {taken:?}");
+        if is_refused {
+            // Where it isn't, all that was acknowledged is to be there.
+            self.rotten.extend(taken);
+        }
         if !self.rotten.is_empty() && matches!(came, Came::Refused(_)) {
             (stopped, came) = self.live_with::<N>(plan, Recovery::Salvage);
             match came {
@@ -124,6 +134,24 @@ impl World {
                 self.disk.flip_bit(path, at, self.random.below(8) as u32);
             }
         }
+    }
+
+    /// Takes files of the log away. Tells which.
+    fn take_away(&self, taken: Taken) -> Vec<String> {
+        let in_log = |(path, _): (String, usize)| Some(path).filter(|path| path.starts_with(LOG_DIR));
+        let files: Vec<String> = self.disk.files().into_iter().filter_map(in_log).collect();
+        let newest = files.iter().rfind(|path| path.ends_with(".wal"));
+        let is_taken = |path: &&String| match taken {
+            Taken::Nothing => false,
+            Taken::Newest => newest == Some(path) || path.ends_with("/closed"),
+            Taken::All => true,
+        };
+        let taken: Vec<String> = files.iter().filter(is_taken).cloned().collect();
+        taken.iter().for_each(|path| {
+            self.trace.event("taken", [0, 0], format_args!("{path}"));
+            self.disk.take_away(path);
+        });
+        taken
     }
 
     fn live_with<N: Node>(&mut self, plan: &Plan, recovery: Recovery) -> (Stopped, Came) {

@@ -14,8 +14,8 @@ use crate::disk::DiskError;
 use crate::disk::blocking::BlockingDisk;
 use crate::disk::lock::{DirectoryLock, LockError};
 use crate::model::ShardId;
-use crate::node::identity::{self, IdentityError};
-use crate::wal::layout::{self, Generation};
+use crate::node::identity::{self, Identity, IdentityError};
+use crate::wal::layout::{self, Generation, LogsGone};
 use crate::wal::replay::{LogPlace, ReplayError};
 
 pub use inspect::{Detail, inspect};
@@ -33,6 +33,9 @@ pub enum WalCommandError {
     /// There is no log.
     #[error("{} has no write-ahead log", .0.display())]
     NoLog(PathBuf),
+    /// There was one.
+    #[error(transparent)]
+    LogsGone(#[from] LogsGone),
     /// A node runs on it.
     #[error("{0}: the logs can be looked at once it has stopped")]
     Lock(#[from] LockError),
@@ -53,7 +56,7 @@ pub enum WalCommandError {
 /// The newest logs of a data directory that no node uses meanwhile.
 struct OfflineLogs {
     disk: BlockingDisk,
-    seed: u64,
+    identity: Identity,
     generation: Generation,
     _lock: DirectoryLock,
 }
@@ -66,13 +69,22 @@ impl OfflineLogs {
         let Some(identity) = identity else { return Err(WalCommandError::NoDataDir(root.into())) };
         let lock = DirectoryLock::take(root)?;
         let generation = block_on(layout::newest(&disk))?;
+        if let Some(gone) = LogsGone::judge(identity.logs, generation) {
+            return Err(gone.into());
+        }
         let Some(generation) = generation else { return Err(WalCommandError::NoLog(root.into())) };
-        Ok(Self { disk, seed: identity.seed, generation, _lock: lock })
+        Ok(Self { disk, identity, generation, _lock: lock })
     }
 
     /// The place of one shard's log.
     fn place(&self, shard: usize) -> LogPlace<BlockingDisk> {
         let dir = self.generation.log_dir(shard).into();
-        LogPlace { disk: self.disk.clone(), dir, seed: self.seed, shard: ShardId(shard as u16) }
+        LogPlace {
+            disk: self.disk.clone(),
+            dir,
+            seed: self.identity.seed,
+            shard: ShardId(shard as u16),
+            is_marked: self.identity.logs == Some(self.generation),
+        }
     }
 }

@@ -31,7 +31,14 @@ pub enum Soundness {
 
 /// Checks the newest logs of the data directory at `root`, and tells what it finds.
 pub fn verify(root: &Path, out: &mut impl Write) -> Result<Soundness, WalCommandError> {
-    let logs = OfflineLogs::open(root)?;
+    let logs = match OfflineLogs::open(root) {
+        Ok(logs) => logs,
+        Err(WalCommandError::LogsGone(gone)) => {
+            writeln!(out, "damage: {gone}")?;
+            return sum_up(out, 1, 0);
+        }
+        Err(error) => return Err(error),
+    };
     let (mut damages, mut torn) = (0, 0);
     for shard in 0..logs.generation.shards {
         let place = logs.place(shard);
@@ -44,6 +51,10 @@ pub fn verify(root: &Path, out: &mut impl Write) -> Result<Soundness, WalCommand
         damages += tell(out, shard, &replayed, check.counts())?;
         torn += usize::from(replayed.torn.is_some());
     }
+    sum_up(out, damages, torn)
+}
+
+fn sum_up(out: &mut impl Write, damages: usize, torn: usize) -> Result<Soundness, WalCommandError> {
     match damages {
         0 if torn > 0 => writeln!(out, "no damage but what may be torn")?,
         0 => writeln!(out, "no damage")?,

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::disk::DiskError;
+use crate::model::ShardId;
 use crate::wal::Lsn;
 use crate::wal::segment::HeaderError;
 
@@ -44,6 +45,10 @@ pub enum Loss {
     File(HeaderError),
     /// Records of a whole frame: they contradict what came before.
     Records(String),
+    /// The newest segment isn't there: all groups after the one named that were in it, or in later ones.
+    Newest(Lsn),
+    /// None of the segments of this shard's log is there: all groups after the one named.
+    Log(ShardId, Lsn),
 }
 
 /// Why a log can't be replayed.
@@ -77,7 +82,15 @@ impl fmt::Display for Torn {
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at byte {}: ", self.file, self.offset)?;
+        match self.loss {
+            Loss::Newest(_) | Loss::Log(..) => write!(f, "{}: ", self.file)?,
+            Loss::Groups(..)
+            | Loss::Frames(..)
+            | Loss::CheckpointEnd
+            | Loss::End(..)
+            | Loss::File(_)
+            | Loss::Records(_) => write!(f, "{} at byte {}: ", self.file, self.offset)?,
+        }
         match &self.loss {
             Loss::Groups(first, last) if first == last => write!(f, "group {} is lost", first.0),
             Loss::Groups(first, last) => write!(f, "groups {} to {} are lost", first.0, last.0),
@@ -93,6 +106,19 @@ impl fmt::Display for Damage {
             ),
             Loss::File(error) => write!(f, "the file can't be read ({error})"),
             Loss::Records(reason) => write!(f, "records are lost ({reason})"),
+            Loss::Newest(last) => {
+                write!(f, "the log's newest segment is missing, and with it what came after group {}", last.0)
+            }
+            Loss::Log(shard, Lsn(0)) => write!(
+                f,
+                "the log of shard {} is gone: none of its segments is there, and all that was in them is lost",
+                shard.0
+            ),
+            Loss::Log(shard, last) => write!(
+                f,
+                "the segments of shard {}'s log are gone, and with them what came after group {}",
+                shard.0, last.0
+            ),
         }
     }
 }

@@ -1,11 +1,15 @@
 //! Files that were cut, deleted, changed for each other or rotted: none of it passes for a whole log.
 
+use std::cell::RefCell;
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
+use std::rc::Rc;
+
+use futures::executor::block_on;
 
 use super::tests::{BLOCK, SEGMENT_BYTES, TestLog};
 use super::*;
-use crate::wal::segment::spare_name;
+use crate::wal::segment::{newest_name, spare_name};
 
 fn path(log: &TestLog, name: &str) -> PathBuf {
     log.root.join("log").join(name)
@@ -144,6 +148,86 @@ fn files_that_are_called_by_impossible_numbers_are_told() {
     for recovery in [WalRecovery::Strict, WalRecovery::Salvage] {
         assert!(matches!(log.replay(recovery), Err(ReplayError::Foreign(..))));
     }
+}
+
+/// Takes files away by their names.
+fn take_away(log: &TestLog, names: impl IntoIterator<Item = String>) {
+    names.into_iter().for_each(|name| fs::remove_file(path(log, &name)).unwrap());
+}
+
+#[test]
+fn each_segment_that_was_taken_away_is_told_after_a_crash_too() {
+    let log = TestLog::with_groups(8);
+    let files = Files::of(&log);
+    for taken in 1..8_u64 {
+        files.bring_back(&log);
+        let is_taken = |seq: u64| (taken >> (seq - 1)) & 1 == 1;
+        take_away(&log, (1..=3).filter(|seq| is_taken(*seq)).map(segment_name));
+        let left: Vec<u64> = (1..=8).filter(|group| !is_taken(group.div_ceil(3))).collect();
+        check_damaged(&log, &left, &format!("{taken:b}"));
+        // Nobody but the reader of a log needs to know which was the newest.
+        take_away(&log, [newest_name(3)]);
+        let is_told = log.replay(WalRecovery::Strict).is_err();
+        assert!(is_told || taken == 0b100 || taken == 0b110, "{taken:b}");
+    }
+    files.bring_back(&log);
+    take_away(&log, [newest_name(3)]);
+    assert_eq!(log.values(), (1..=8).collect::<Vec<u64>>());
+}
+
+#[test]
+fn the_words_say_what_a_log_lacks() {
+    let log = TestLog::with_groups(8);
+    take_away(&log, [segment_name(3)]);
+    let newest = "log/00000000000000000003.wal: the log's newest segment is missing, and with it what came after \
+                  group 6";
+    log.check_damage(newest, &[1, 2, 3, 4, 5, 6]);
+    take_away(&log, [segment_name(1), segment_name(2)]);
+    let gone =
+        "log/: the log of shard 0 is gone: none of its segments is there, and all that was in them is lost";
+    log.check_damage(gone, &[]);
+    take_away(&log, [newest_name(3)]);
+    log.check_damage(gone, &[]);
+    log.write_empty_checkpoint(Lsn(7));
+    log.check_damage("the segments of shard 0's log are gone, and with them what came after group 6", &[]);
+    fs::remove_dir_all(log.root.join("log")).unwrap();
+    log.check_damage(gone, &[]);
+}
+
+#[test]
+fn a_log_that_never_had_a_segment_is_whole() {
+    let log = TestLog::with_groups(0);
+    assert!(log.replay(WalRecovery::Strict).is_err(), "it says nothing");
+    fs::write(path(&log, &newest_name(0)), []).unwrap();
+    assert_eq!(log.values(), [0; 0]);
+    log.write_empty_checkpoint(Lsn(1));
+    assert_eq!(log.values(), [0; 0]);
+}
+
+#[test]
+fn what_is_left_of_a_log_without_segments_can_t_pass_for_groups_of_the_next_ones() {
+    let log = TestLog::with_groups(5);
+    fs::rename(path(&log, &segment_name(1)), path(&log, &spare_name(1))).unwrap();
+    take_away(&log, [segment_name(2)]);
+    let (found, _) = log.replay(WalRecovery::Salvage).unwrap();
+    assert_eq!((found.next_seq, found.shelf.spares.len()), (3, 0));
+    take_away(&log, [newest_name(2)]);
+    let (found, _) = log.replay(WalRecovery::Salvage).unwrap();
+    assert_eq!((found.next_seq, found.shelf.spares.len()), (1, 0));
+}
+
+#[test]
+fn a_newest_segment_that_a_log_lets_go_of_is_not_called_the_newest() {
+    let log = TestLog::with_groups(0);
+    log.begin_segment(1, Lsn(0));
+    log.begin_segment(2, Lsn(0));
+    let shelf = Rc::new(RefCell::new(log.replay(WalRecovery::Strict).unwrap().0.shelf));
+    assert_eq!(shelf.borrow().marked, Some(2));
+    // The last segments, before there is another one.
+    let all = shelf.borrow().spares.iter().map(|spare| spare.bytes).sum::<u64>();
+    assert_eq!(all, SEGMENT_BYTES, "the log goes on in the other one");
+    block_on(crate::wal::segments::recycle(log.place(), &shelf, Lsn(0), 0)).unwrap();
+    assert_eq!(shelf.borrow().marked, Some(0));
 }
 
 /// Numbers that look drawn.

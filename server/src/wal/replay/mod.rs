@@ -26,7 +26,7 @@ use crate::wal::segments::{Kept, Shelf, Spare, Unfilled};
 use crate::wal::{Lsn, closing};
 
 pub use damage::{Damage, Loss, ReplayError, Torn};
-pub use files::{LogFiles, LogPlace};
+pub use files::{Lacking, LogFiles, LogPlace};
 
 /// Takes the records of a log in their order.
 pub trait Restore {
@@ -107,9 +107,11 @@ pub async fn replay<D: Disk, H: Host, R: Restore>(
     let shelf = Shelf {
         spares: place.spares(&files).await?,
         next_spare: files.spares.last().map_or(0, |newest| newest + 1),
+        marked: files.marked,
         ..Shelf::default()
     };
-    let newest = files.segments.last().copied().unwrap_or(0);
+    // No number means two segments, whatever became of the first one.
+    let newest = files.segments.last().copied().max(files.marked).unwrap_or(0);
     let beyond = || ReplayError::Foreign(place.path(&segment_name(newest)).into(), HeaderError::OtherKind);
     let next_seq = newest.checked_add(1).ok_or_else(beyond)?;
     let found = Replayed { next_seq, shelf, ..Replayed::default() };
@@ -122,7 +124,7 @@ pub async fn replay<D: Disk, H: Host, R: Restore>(
     for seq in files.segments {
         replay.segment(seq).await?;
     }
-    replay.finish(closed)
+    replay.finish(closed, files.lacking)
 }
 
 /// What a file's header says.
@@ -334,10 +336,11 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
     }
 
     /// `closed` is the last group that was on disk at the last clean stop.
-    fn finish(mut self, closed: Option<Lsn>) -> Result<Replayed, ReplayError> {
+    fn finish(mut self, closed: Option<Lsn>, lacking: Lacking) -> Result<Replayed, ReplayError> {
         if let Some(closed) = closed {
             self.skip_to(CLOSING_NAME, 0, closed.0.saturating_add(1))?;
         }
+        self.tell_lacking(lacking)?;
         if let Err(error) = self.restore.finish() {
             self.lost(".", 0, Loss::Records(error.to_string()))?;
         }
@@ -349,6 +352,19 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
         self.found.last = Lsn(self.expected - 1);
         self.found.torn = self.broken;
         Ok(self.found)
+    }
+
+    fn tell_lacking(&mut self, lacking: Lacking) -> Result<(), ReplayError> {
+        let last = Lsn(self.expected - 1);
+        match lacking {
+            Lacking::Nothing => Ok(()),
+            Lacking::Newest(seq) => {
+                // What was begun there was not the end.
+                self.broken = None;
+                self.lost(&segment_name(seq), 0, Loss::Newest(last))
+            }
+            Lacking::All => self.lost("", 0, Loss::Log(self.place.shard, last)),
+        }
     }
 
     /// Opens a file and checks its header. `None`: it is damaged, and passed over.

@@ -56,6 +56,11 @@ impl TestLog {
         log
     }
 
+    /// Where its segments are made.
+    pub(super) fn place(&self) -> &SegmentPlace<BlockingDisk> {
+        &self.place
+    }
+
     /// Adds groups, beginning with segment `seq`.
     pub(super) fn write(&self, seq: u64, groups: impl Iterator<Item = u64>) {
         let log = DiskLog::new(AckMode::Durable, Arc::default());
@@ -104,8 +109,8 @@ impl TestLog {
     }
 
     pub(super) fn replay(&self, recovery: WalRecovery) -> Result<(Replayed, Vec<u64>), ReplayError> {
-        let place =
-            LogPlace { disk: self.place.disk.clone(), dir: "log".into(), seed: SEED, shard: ShardId(0) };
+        let disk = self.place.disk.clone();
+        let place = LogPlace { disk, dir: "log".into(), seed: SEED, shard: ShardId(0), is_marked: true };
         let mut values = Values::default();
         let progress = ReplayProgress::default();
         block_on(replay(&place, recovery, &Alone, &progress, &mut values)).map(|found| (found, values.0))

@@ -56,7 +56,13 @@ impl Replayable {
     ) -> Result<Self, Failure> {
         let dir: Rc<str> = generation.log_dir(shard).into();
         let id = ShardId(shard as u16);
-        let place = LogPlace { disk: disk.clone(), dir: Rc::clone(&dir), seed: NODE_SEED, shard: id };
+        let place = LogPlace {
+            disk: disk.clone(),
+            dir: Rc::clone(&dir),
+            seed: NODE_SEED,
+            shard: id,
+            is_marked: true,
+        };
         let shard = Rc::new(RefCell::new(Shard::new(id, usize::MAX)));
         let mut restorer = Restorer::new(Rc::clone(&shard), Refs::Kept, |_| true);
         let progress = ReplayProgress::default();

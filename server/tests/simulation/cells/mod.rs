@@ -20,7 +20,7 @@ use crate::executor::{Executor, Stopped};
 use crate::fleet::Fleet;
 use crate::life::Came;
 use crate::oracle::Oracle;
-use crate::plan::{End, Plan, Trouble};
+use crate::plan::{End, Plan, Taken, Trouble};
 use crate::random::Random;
 use crate::trace::{Shown, Trace};
 
@@ -57,7 +57,7 @@ pub fn run<D: Defect>(seed: u64, shown: Shown) -> CellTally {
     let mut world = CellWorld::new(seed, shown);
     for _ in 0..world.random.within(2..5) {
         let plan = Plan::draw(&mut world.random, world.disk.used_bytes());
-        let plan = Plan { flips: 0, clients: plan.clients.min(CLIENTS_MAX), ..plan };
+        let plan = Plan { flips: 0, taken: Taken::Nothing, clients: plan.clients.min(CLIENTS_MAX), ..plan };
         world.live::<D>(&plan);
     }
     world.live::<D>(&Plan { parts: 1, ..Plan::quiet() });

@@ -127,6 +127,15 @@ impl SimDisk {
         tree.files().into_iter().map(|(path, inode)| (path, tree.file(inode).len())).collect()
     }
 
+    /// Takes a file away, for good.
+    pub fn take_away(&self, path: &str) {
+        let tree = &mut self.state.borrow_mut().tree;
+        let dir = path.rsplit_once('/').map_or("", |(dir, _)| dir);
+        tree.remove(path);
+        let dir = tree.find(dir).expect("the file was there");
+        tree.sync_dir(dir);
+    }
+
     /// Turns a bit over at a place in a file.
     pub fn flip_bit(&self, path: &str, at: usize, bit: u32) {
         let tree = &mut self.state.borrow_mut().tree;

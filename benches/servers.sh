@@ -5,6 +5,8 @@
 # shellcheck shell=bash
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# All that measures, and the contender.
+bench=${BENCH:-$root/target/release/silverback-bench}
 all_cpus=0-$(($(nproc) - 1))
 scratch="" server="" ready_url="" write_url=""
 
@@ -18,7 +20,7 @@ servers_usage() {
     cat <<'USAGE'
 contestants, as far as they are found:
        silverback            target/release/silverback           (SILVERBACK=PATH for another)
-       silverback-contender  target/release/silverback-contender (CONTENDER=PATH for another)
+       silverback-contender  target/release/silverback-bench     (CONTENDER=PATH for another build)
        silverback-former     only by FORMER=PATH, a build of another commit
        victoria-metrics      in the path                         (VICTORIA_METRICS=PATH for another)
        prometheus            in the path                         (PROMETHEUS=PATH for another)
@@ -62,7 +64,7 @@ launch_server() {
         silverback-memory)
             arguments=(--listen "127.0.0.1:$port" --data-dir "$data" --no-self-scrape --ack memory)
             ;;
-        silverback-contender) arguments=(--listen "127.0.0.1:$port") ;;
+        silverback-contender) arguments=(contender --listen "127.0.0.1:$port") ;;
         victoria-metrics)
             ready=/health
             arguments=("-httpListenAddr=127.0.0.1:$port" "-storageDataPath=$data" -retentionPeriod=10y)

@@ -73,6 +73,13 @@ class Container:
         """Its exit code."""
         return self.process.wait(ENDED_WITHIN_S)
 
+    def run_inside(self, *command):
+        """Another program in the container, and all that it said, with its exit code."""
+        ended = subprocess.run(
+            ["runc", "exec", self.id, *command], capture_output=True, text=True, timeout=ENDED_WITHIN_S
+        )
+        return ended.returncode, ended.stdout + ended.stderr
+
     def terminate(self):
         """SIGTERM, as the kubelet sends it, and the exit code."""
         self.runc("kill", self.id, "TERM")

@@ -22,6 +22,9 @@ class Pod(unittest.TestCase):
             node.wait_ready(container.has_ended)
             self.assertEqual(node.write("deploy_check", 21.5)[0], 200)
             self.assertEqual(node.values("deploy_check"), [21.5])
+            code, told = container.run_inside("/usr/bin/silverctl", "query", "deploy_check", "--output", "csv")
+            self.assertEqual(code, 0, told)
+            self.assertIn("21.5", told)
 
             status = container.status()
             self.assertEqual(status["Uid"].split(), ["65532"] * 4)

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap_complete::Shell;
 use silverback::config::{self, Effective, FaultList};
 use silverback::node::topology_command::{self, Form, Machine, TopologyCommandError};
 use silverback::node::wal_command::{self as logs, Detail, Soundness};
@@ -15,8 +16,8 @@ use silverback::node::{self, NodeError, seccomp_profile};
 /// Neither started nor tried to: the configuration, the arguments or the machine are wrong.
 const EXIT_CONFIG: u8 = 2;
 
-/// What the commands that look at a data directory take.
-const DATA_DIR: &str = "dir";
+/// What the commands that look at a data directory take, and the one that writes the manual.
+const DIR: &str = "dir";
 
 /// What `topology` takes.
 const JSON: &str = "json";
@@ -25,6 +26,8 @@ const AFFINITY: &str = "affinity";
 /// What `seccomp-profile` takes.
 const INSTALL: &str = "install";
 const STAY: &str = "stay";
+/// What `completions` takes.
+const SHELL: &str = "shell";
 
 const EXAMPLES: &str = "\
 Where values come from, each over the next:
@@ -44,13 +47,15 @@ To send it samples, give Prometheus:
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let matches = command().get_matches();
+    let matches = command().subcommand(man_command()).get_matches();
     match matches.subcommand() {
         Some(("check-config", options)) => check_config(&[&matches, options]),
         Some(("run", options)) => run(&[&matches, options]),
         Some(("topology", options)) => show_topology(&[&matches, options]),
         Some(("wal", options)) => look_at_logs(options),
         Some(("seccomp-profile", options)) => seccomp_profile(options),
+        Some(("completions", options)) => print_completions(options),
+        Some(("man", options)) => write_manual(options),
         _ => run(&[&matches]),
     }
 }
@@ -68,6 +73,7 @@ fn command() -> Command {
         .subcommand(config::with_options(topology_command()))
         .subcommand(wal_command())
         .subcommand(seccomp_command())
+        .subcommand(completions_command())
 }
 
 fn topology_command() -> Command {
@@ -91,7 +97,7 @@ fn topology_command() -> Command {
 
 fn wal_command() -> Command {
     let dir = || {
-        Arg::new(DATA_DIR)
+        Arg::new(DIR)
             .value_name("DIR")
             .required(true)
             .value_parser(value_parser!(PathBuf))
@@ -125,6 +131,45 @@ fn seccomp_command() -> Command {
         .arg(stay.help("Then wait to be told to end, as a DaemonSet's pod has to"))
 }
 
+fn completions_command() -> Command {
+    let shell = Arg::new(SHELL).value_name("SHELL").required(true).value_parser(value_parser!(Shell));
+    Command::new("completions")
+        .about("Print a completion script for a shell")
+        .after_help("To use it at once in bash: source <(silverback completions bash)")
+        .arg(shell.help("The shell that reads it"))
+}
+
+/// For who makes a package. Not among the commands that completions and the manual tell of.
+fn man_command() -> Command {
+    let dir = Arg::new(DIR).value_name("DIR").required(true).value_parser(value_parser!(PathBuf));
+    Command::new("man")
+        .about("Write the pages of the manual into a directory")
+        .hide(true)
+        .arg(dir.help("The directory"))
+}
+
+fn print_completions(options: &ArgMatches) -> ExitCode {
+    let shell = *options.get_one::<Shell>(SHELL).expect("clap requires it");
+    // Into memory first: the generator panics where it can't write.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command(), "silverback", &mut script);
+    match io::stdout().write_all(&script) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => unwritten(&error),
+    }
+}
+
+fn write_manual(options: &ArgMatches) -> ExitCode {
+    let dir = given_dir(options);
+    match clap_mangen::generate_to(command(), dir) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(format_args!("the manual in {}: {error}", dir.display()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
 fn seccomp_profile(options: &ArgMatches) -> ExitCode {
     let told = match options.get_one::<PathBuf>(INSTALL) {
         None => io::stdout().write_all(seccomp_profile::PROFILE.as_bytes()),
@@ -153,9 +198,9 @@ fn look_at_logs(matches: &ArgMatches) -> ExitCode {
     let looked = match matches.subcommand() {
         Some(("inspect", options)) => {
             let detail = if options.get_flag("records") { Detail::Records } else { Detail::Files };
-            logs::inspect(data_dir(options), detail, SystemTime::now(), out).map(|()| Soundness::Whole)
+            logs::inspect(given_dir(options), detail, SystemTime::now(), out).map(|()| Soundness::Whole)
         }
-        Some(("verify", options)) => logs::verify(data_dir(options), out),
+        Some(("verify", options)) => logs::verify(given_dir(options), out),
         _ => unreachable!("clap requires one of the two"),
     };
     let soundness = looked.and_then(|soundness| Ok(out.flush().map(|()| soundness)?));
@@ -169,8 +214,8 @@ fn look_at_logs(matches: &ArgMatches) -> ExitCode {
     }
 }
 
-fn data_dir(options: &ArgMatches) -> &Path {
-    options.get_one::<PathBuf>(DATA_DIR).expect("clap requires it")
+fn given_dir(options: &ArgMatches) -> &Path {
+    options.get_one::<PathBuf>(DIR).expect("clap requires it")
 }
 
 fn load(matches: &[&ArgMatches]) -> Result<Effective, FaultList> {

@@ -63,6 +63,37 @@ fn the_version_is_the_package_s() {
 }
 
 #[test]
+fn every_shell_has_its_completions() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let (code, stdout, stderr) = run(silverback(&["completions", shell]));
+        assert_eq!((code, stderr.as_str()), (0, ""));
+        check_holds(&stdout, &["check-config", "wal-segment-bytes"]);
+    }
+    let (code, _, stderr) = run(silverback(&["completions", "cmd"]));
+    assert_eq!(code, 2);
+    check_holds(&stderr, &["bash", "zsh", "fish"]);
+}
+
+#[test]
+fn every_command_has_its_page_in_the_manual() {
+    let dir = std::env::temp_dir().join(format!("silverback-cli-{}-man", std::process::id()));
+    let missing = run(silverback(&["man", dir.to_str().unwrap()]));
+    check_holds(&missing.2, &["the manual in", "No such file"]);
+    std::fs::create_dir(&dir).unwrap();
+    let written = run(silverback(&["man", dir.to_str().unwrap()]));
+    let page = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
+    let (node, verify) = (page("silverback.1"), page("silverback-wal-verify.1"));
+    std::fs::remove_dir_all(&dir).unwrap();
+    assert_eq!((missing.0, written), (1, (0, String::new(), String::new())));
+    // Hyphens as in options, or they couldn't be copied.
+    check_holds(
+        &node,
+        &[".TH silverback 1", r"\-\-retention", r"silverback\-check\-config(1)", "remote_write"],
+    );
+    check_holds(&verify, &[".TH silverback-wal-verify 1", "data directory"]);
+}
+
+#[test]
 fn a_checked_configuration_is_printed_with_the_origin_of_each_value() {
     let file = ConfigFile::create("origins", "retention: 2d\nmax-reads: 5\n");
     let mut command = silverback(&["check-config", "--config", file.path(), "--max-reads=7"]);
@@ -220,6 +251,7 @@ fn no_command_complains_where_nobody_reads_on() {
     check_nobody_reads(&["topology"]);
     check_nobody_reads(&["topology", "--json"]);
     check_nobody_reads(&["seccomp-profile"]);
+    check_nobody_reads(&["completions", "bash"]);
     let file = std::env::temp_dir().join(format!("silverback-cli-{}-profile.json", std::process::id()));
     check_nobody_reads(&["seccomp-profile", "--install", file.to_str().unwrap()]);
     std::fs::remove_file(file).unwrap();

@@ -51,3 +51,15 @@ fn every_shell_has_its_completions() {
         assert!(ended.out.contains("query") && ended.out.contains("compression"), "{shell}");
     }
 }
+
+#[test]
+fn every_command_has_its_page_in_the_manual() {
+    let dir = tempfile::tempdir().unwrap();
+    let ended = run_at(NOWHERE, &["man", dir.path().to_str().unwrap()]);
+    check(&ended, 0, "", "");
+    let page = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+    assert!(page("silverctl.1").contains("silverctl\\-import(1)"));
+    assert!(page("silverctl-shard-drain.1").contains(".TH silverctl-shard-drain 1"));
+    let ended = run_at(NOWHERE, &["man", "/nowhere"]);
+    check(&ended, 1, "", "error: can't write the manual into /nowhere");
+}

@@ -15,6 +15,7 @@ mod interrupt;
 mod label_set;
 mod labels;
 mod load;
+mod manual;
 mod progress;
 mod query;
 mod rebalance;
@@ -30,7 +31,7 @@ mod write;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use connection::ConnectionArgs;
 use failure::Failure;
@@ -70,7 +71,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let matches = Cli::command().subcommand(manual::command()).get_matches();
+    if let Some((manual::NAME, arguments)) = matches.subcommand() {
+        return failure::exit_code(manual::run(arguments));
+    }
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failure::exit_code(Err(error.into())),

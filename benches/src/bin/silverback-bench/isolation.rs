@@ -1,25 +1,25 @@
-//! `isolation`: what `benches/isolation` measures and judges besides sending loads.
+//! `silverback-bench isolation`: what `benches/isolation` measures and judges besides sending loads.
 
-use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Subcommand};
 use silverback_benches::isolation::mixed::{MixedOptions, mixed};
 use silverback_benches::isolation::reports::Reports;
 use silverback_benches::isolation::{tables, verdict};
 
-/// Measures how well pieces of work leave each other alone.
+use crate::Ended;
+
+/// Measure how well pieces of work leave each other alone
 ///
 /// The parts are put together by benches/isolation. Reports are JSON on standard output.
-#[derive(Parser)]
-#[command(version)]
-struct Arguments {
+#[derive(Debug, Args)]
+pub struct IsolationArgs {
     #[command(subcommand)]
     command: Command,
 }
 
-#[derive(Subcommand)]
+#[derive(Debug, Subcommand)]
 enum Command {
     /// Run small requests beside long jobs on one executor
     Mixed(MixedOptions),
@@ -33,8 +33,9 @@ enum Command {
     },
 }
 
-fn main() -> Result<ExitCode, Box<dyn Error>> {
-    match Arguments::parse().command {
+/// Runs a part, and prints its report.
+pub fn run(arguments: IsolationArgs) -> Ended {
+    match arguments.command {
         Command::Mixed(options) => println!("{}", serde_json::to_string_pretty(&mixed(&options)?)?),
         Command::Verdict { reports, only_faults } => {
             return Ok(judge(&Reports::read(&reports)?, only_faults));

@@ -1,27 +1,27 @@
-//! `rebalance`: what moving cells is worth, and what it costs. Exit code 1: a bound is missed.
+//! `silverback-bench rebalance`: what moving cells is worth, and what it costs. Exit code 1: a bound is missed.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::Args;
 use silverback_benches::rebalance::big_cell::{self, BigCellOptions};
 use silverback_benches::rebalance::node::Node;
 use silverback_benches::rebalance::stages::{self, StageOptions};
 use silverback_benches::rebalance::verdict::{Bound, Kind};
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+use crate::Ended;
 
-/// Measures a node of two shards under a load of which four fifths lie on one of them, by Zipf's law:
-/// with cells at rest, as by --rebalance=off, and with cells that move, beside an even load in the same
-/// run. Then moves a cell of 10,000 series back and forth under load.
+/// Measure what moving cells is worth, and what it costs
+///
+/// Runs a node of two shards under a load of which four fifths lie on one of them, by Zipf's law: with
+/// cells at rest, as by --rebalance=off, and with cells that move, beside an even load in the same run. Then
+/// moves a cell of 10,000 series back and forth under load.
 ///
 /// Node and senders are one process and share the machine's CPUs.
-#[derive(Parser)]
-#[command(version)]
-struct Arguments {
+#[derive(Debug, Args)]
+pub struct RebalanceArgs {
     /// Seconds of each stage
     #[arg(long, default_value_t = 20)]
     seconds: usize,
@@ -36,12 +36,12 @@ struct Arguments {
     small: bool,
 }
 
+/// Measures and judges.
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let arguments = Arguments::parse();
+pub async fn run(arguments: &RebalanceArgs) -> Ended {
     let data_dir = arguments.disk.join(format!("rebalance-{}", std::process::id()));
     std::fs::create_dir_all(&data_dir)?;
-    let judged = run(&arguments, &data_dir).await;
+    let judged = measure(arguments, &data_dir).await;
     std::fs::remove_dir_all(&data_dir)?;
     let bounds = judged?;
     println!();
@@ -51,7 +51,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     Ok(if all_kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn run(arguments: &Arguments, data_dir: &Path) -> Result<Vec<Bound>, Box<dyn Error>> {
+async fn measure(arguments: &RebalanceArgs, data_dir: &Path) -> Result<Vec<Bound>, Box<dyn Error>> {
     let seconds = if arguments.small { 3 } else { arguments.seconds };
     let connections = if arguments.small { 4 } else { arguments.connections };
     let stages = {

@@ -1,4 +1,4 @@
-//! The contender as a command, started as the node is.
+//! `silverback-bench contender`: the contender as a command, started as the node is.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Parser;
+use clap::Args;
 use silverback::config::Config;
 use silverback::runtime::cpus::affinity_mask;
 use silverback_benches::contender::{Contender, STRIPES_MAX, Stripes, serve};
@@ -14,14 +14,11 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+use crate::Ended;
 
-/// The node's remote write service on tokio, with its shards behind locks: what the node is measured
-/// against.
-#[derive(Debug, Parser)]
-#[command(version)]
-struct Arguments {
+/// Serve remote write as the node does, on tokio, with shards behind locks: what the node is measured against
+#[derive(Debug, Args)]
+pub struct ContenderArgs {
     /// Where to listen
     #[arg(long, value_name = "ADDRESS", default_value_t = Config::default().listen[0])]
     listen: SocketAddr,
@@ -47,18 +44,13 @@ fn stripe_count(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(within).ok_or_else(|| format!("not a number from 1 to {STRIPES_MAX}"))
 }
 
-fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    match runtime(&arguments).and_then(|runtime| runtime.block_on(run(arguments))) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("silverback-contender: {error}");
-            ExitCode::FAILURE
-        }
-    }
+/// Serves until it is told to end.
+pub fn run(arguments: ContenderArgs) -> Ended {
+    runtime(&arguments)?.block_on(listen(arguments))?;
+    Ok(ExitCode::SUCCESS)
 }
 
-fn runtime(arguments: &Arguments) -> io::Result<Runtime> {
+fn runtime(arguments: &ContenderArgs) -> io::Result<Runtime> {
     let threads = match arguments.threads {
         Some(threads) => threads.get(),
         None => affinity_mask()?.len(),
@@ -66,7 +58,7 @@ fn runtime(arguments: &Arguments) -> io::Result<Runtime> {
     Builder::new_multi_thread().worker_threads(threads).enable_all().build()
 }
 
-async fn run(arguments: Arguments) -> io::Result<()> {
+async fn listen(arguments: ContenderArgs) -> io::Result<()> {
     let [terminate, interrupt] = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
     let (terminate, interrupt) = (terminate?, interrupt?);
     let listener = TcpListener::bind(arguments.listen).await?;

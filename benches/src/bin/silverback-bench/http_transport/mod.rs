@@ -1,6 +1,6 @@
-//! What a POST costs the server in CPU time, for the node's transport and for tokio with hyper.
+//! `silverback-bench http-transport`: what a POST costs the server in CPU time, for the node's transport and for tokio with hyper.
 //!
-//! `cargo run --release -p silverback-benches --bin http_transport -- --connections 16 --body-bytes 65536`
+//! `silverback-bench http-transport --connections 16 --body-bytes 65536`
 //!
 //! Each server runs in a process of its own on one CPU, reads the body and answers 204; the clients
 //! run on another CPU, if there is one, and send the next request when they have the answer. The
@@ -11,15 +11,16 @@ mod serve;
 use std::{
     io::{BufRead, BufReader},
     net::SocketAddr,
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitCode, Stdio},
     time::Duration,
 };
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use silverback::runtime::cpus::affinity_mask;
 
-#[derive(Parser)]
-struct Arguments {
+/// Measure what a POST costs the server in CPU time, on the node's transport and on tokio's
+#[derive(Debug, Args)]
+pub struct TransportArgs {
     /// Keep-alive connections, each with one request under way.
     #[arg(long, default_value_t = 16)]
     connections: usize,
@@ -36,7 +37,7 @@ struct Arguments {
     role: Option<Role>,
 }
 
-#[derive(Subcommand)]
+#[derive(Debug, Subcommand)]
 enum Role {
     /// Serves until it is killed; started by the benchmark itself.
     Serve { transport: Transport, cpu: usize },
@@ -48,16 +49,17 @@ enum Transport {
     Tokio,
 }
 
-fn main() {
-    let arguments = Arguments::parse();
+/// Compares the two, or is one of them.
+pub fn run(arguments: &TransportArgs) -> ExitCode {
     match arguments.role {
         Some(Role::Serve { transport: Transport::Silverback, cpu }) => serve::on_silverback(cpu),
         Some(Role::Serve { transport: Transport::Tokio, cpu }) => serve::on_tokio(cpu),
-        None => compare(&arguments),
+        None => compare(arguments),
     }
+    ExitCode::SUCCESS
 }
 
-fn compare(arguments: &Arguments) {
+fn compare(arguments: &TransportArgs) {
     let cpus = affinity_mask().expect("the CPUs are known");
     let (server_cpu, client_cpu) = (*cpus.first().expect("a CPU"), *cpus.last().expect("a CPU"));
     serve::pin(client_cpu);
@@ -91,7 +93,7 @@ struct Measured {
     p99_us: u64,
 }
 
-fn measure(transport: Transport, cpu: usize, arguments: &Arguments) -> Measured {
+fn measure(transport: Transport, cpu: usize, arguments: &TransportArgs) -> Measured {
     let (mut server, address) = start(transport, cpu);
     let limit = Duration::from_secs(arguments.seconds);
     // Warm: connections, buffers, branch predictors.
@@ -111,7 +113,7 @@ fn measure(transport: Transport, cpu: usize, arguments: &Arguments) -> Measured 
 fn start(transport: Transport, cpu: usize) -> (Child, SocketAddr) {
     let name = transport.to_possible_value().expect("every transport has a name");
     let mut server = Command::new(std::env::current_exe().expect("this program has a path"))
-        .args(["serve", name.get_name(), &cpu.to_string()])
+        .args(["http-transport", "serve", name.get_name(), &cpu.to_string()])
         .stdout(Stdio::piped())
         .spawn()
         .expect("the server starts");

@@ -1,9 +1,10 @@
-//! `replay`: prepares a fleet's remote write requests, sends them, and says what a server spent.
+//! `silverback-bench replay`: prepares a fleet's remote write requests, sends them, and says what a server spent.
 
 use std::error::Error;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Subcommand};
 use silverback_benches::load::dataset::{self, Dataset};
 use silverback_benches::load::floor::floors;
 use silverback_benches::load::generate::GenerateOptions;
@@ -12,25 +13,27 @@ use silverback_benches::load::report::RunReport;
 use silverback_benches::load::table;
 use silverback_client::load::usage::raise_file_limit;
 
-/// Replays a fleet's remote write requests against any receiver.
+use crate::Ended;
+
+/// Replay a fleet's remote write requests against any receiver
 ///
 /// The requests are prepared ahead (gen) and sent from memory over keep-alive connections (run), so
 /// that the loader takes next to no CPU while a server is measured. The targets expose what a
 /// node_exporter does: its metric names, label names and kinds of values, scraped every 15 s, each
 /// target at its own offset. The same options and start give the same bytes.
 ///
-///   replay gen a.load --targets 200 --series 500 --rounds 60
-///   taskset -c 1 replay run a.load --url http://127.0.0.1:9090/api/v1/write --pid 4711 --warmup 2
+///   silverback-bench replay gen a.load --targets 200 --series 500 --rounds 60
+///   taskset -c 1 silverback-bench replay run a.load --url http://127.0.0.1:9090/api/v1/write
 ///
 /// Reports are JSON on standard output; progress and a summary go to standard error.
-#[derive(Parser)]
-#[command(version, verbatim_doc_comment)]
-struct Arguments {
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct ReplayArgs {
     #[command(subcommand)]
     command: Command,
 }
 
-#[derive(Subcommand)]
+#[derive(Debug, Subcommand)]
 enum Command {
     /// Prepare a file of requests
     ///
@@ -68,8 +71,9 @@ enum Command {
     },
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    match Arguments::parse().command {
+/// Runs a step, and prints its report.
+pub fn run(arguments: ReplayArgs) -> Ended {
+    match arguments.command {
         Command::Gen { file, options } => dataset::write(&file, &options.with_fixed_start())?,
         Command::Run { file, options } => {
             raise_file_limit()?;
@@ -92,7 +96,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             print!("{}", table::markdown(&reports, &reference));
         }
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// One line for whoever watches.

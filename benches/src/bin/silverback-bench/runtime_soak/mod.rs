@@ -1,7 +1,6 @@
-//! Soaks the runtime under a CPU quota: two executors play ping-pong over lanes, echo over a socket
-//! and run background slices, while a plain thread watches that each of them goes on.
-//!
-//! `cargo run --release -p silverback-benches --bin runtime_soak -- --seconds 300`
+//! `silverback-bench runtime-soak`: soaks the runtime under a CPU quota. Two executors play ping-pong over
+//! lanes, echo over a socket and run background slices, while a plain thread watches that each of them
+//! goes on.
 //!
 //! Exit code 0: no stall beyond what the quota explains. 1: a stall or a hang. 3: a hang with
 //! `--glommio-defaults`, where one is expected: glommio's preemption as shipped parks an executor
@@ -15,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use clap::Parser;
+use clap::Args;
 use silverback::placement::Topology;
 use silverback::runtime::{Options, Preemption, Shutdown};
 
@@ -31,8 +30,9 @@ const REPORT: Duration = Duration::from_secs(10);
 const EXIT_STALLED: u8 = 1;
 const EXIT_HUNG_AS_EXPECTED: u8 = 3;
 
-#[derive(Parser)]
-struct Arguments {
+/// Soak the node's runtime under a CPU quota (as root), and watch for stalls
+#[derive(Debug, Args)]
+pub struct SoakArgs {
     /// How long to soak.
     #[arg(long, default_value_t = 300)]
     seconds: u64,
@@ -47,21 +47,21 @@ struct Arguments {
     spin_us: u64,
 }
 
-fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+/// Soaks, and judges.
+pub fn run(arguments: &SoakArgs) -> ExitCode {
     let group = QuotaGroup::create(arguments.quota).expect("a cgroup with a CPU quota can be made (as root)");
     let progress = Arc::new(Progress::default());
     let shutdown = Shutdown::new();
     let load = std::thread::spawn({
         let (progress, shutdown, enter) = (progress.clone(), shutdown.clone(), group.entrance());
-        let options = options(&arguments);
+        let options = options(arguments);
         move || {
             // This thread and those that it starts: the watcher stays outside and is never throttled.
             enter.enter().expect("a thread can be moved into the cgroup");
             load::run_load(&options, &shutdown, progress)
         }
     });
-    let verdict = watch(&arguments, &progress, &group);
+    let verdict = watch(arguments, &progress, &group);
     if verdict == Verdict::Hung {
         // Its threads end with the process alone.
         println!("HUNG: no progress for {HANG:?}");
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn options(arguments: &Arguments) -> Options {
+fn options(arguments: &SoakArgs) -> Options {
     let cores = Topology::of_this_process().expect("the CPUs are known").cores;
     let cpus = (0..2).map(|executor| cores[executor % cores.len()].cpus[0].0).collect();
     let preemption = if arguments.glommio_defaults { Preemption::GlommioDefault } else { Preemption::Off };
@@ -106,7 +106,7 @@ struct Gauge {
     worst: Duration,
 }
 
-fn watch(arguments: &Arguments, progress: &Progress, group: &QuotaGroup) -> Verdict {
+fn watch(arguments: &SoakArgs, progress: &Progress, group: &QuotaGroup) -> Verdict {
     let begun = Instant::now();
     let limit = stall_limit(arguments.quota);
     let mut reported = begun;

@@ -1,11 +1,10 @@
-//! `durability`: what `benches/durability` measures and judges besides sending loads.
+//! `silverback-bench durability`: what `benches/durability` measures and judges besides sending loads.
 
-use std::error::Error;
 use std::io::stdin;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Subcommand};
 use serde::Serialize;
 use silverback_benches::durability::kept::{self, KeptOptions};
 use silverback_benches::durability::log::{self, LogOptions};
@@ -14,17 +13,18 @@ use silverback_benches::durability::reports::Reports;
 use silverback_benches::durability::restart::{RestartOptions, wait_until_ready};
 use silverback_benches::durability::{tables, verdict};
 
-/// Measures what the durable log costs, part by part.
+use crate::Ended;
+
+/// Measure what the durable log costs, part by part
 ///
 /// The parts are put together by benches/durability. Reports are JSON on standard output.
-#[derive(Parser)]
-#[command(version)]
-struct Arguments {
+#[derive(Debug, Args)]
+pub struct DurabilityArgs {
     #[command(subcommand)]
     command: Command,
 }
 
-#[derive(Subcommand)]
+#[derive(Debug, Subcommand)]
 enum Command {
     /// Write and sync past the page cache, as a log does
     Probe {
@@ -49,13 +49,16 @@ enum Command {
     },
 }
 
-fn main() -> Result<ExitCode, Box<dyn Error>> {
-    match Arguments::parse().command {
+/// Runs a part, and prints its report.
+pub fn run(arguments: DurabilityArgs) -> Ended {
+    match arguments.command {
         Command::Probe { directory, options } => print(&probe(&directory, &options)?)?,
         Command::Log(options) => print(&log::count(&options)?)?,
         Command::Restart(options) => print(&wait_until_ready(&options)?)?,
         Command::Kept(options) => print(&kept::compare(&options, stdin().lock())?)?,
-        Command::Verdict { reports, only_losses } => return judge(&Reports::read(&reports)?, only_losses),
+        Command::Verdict { reports, only_losses } => {
+            return Ok(judge(&Reports::read(&reports)?, only_losses));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -66,14 +69,14 @@ fn print(report: &impl Serialize) -> serde_json::Result<()> {
 }
 
 /// Fails where something was lost or a bound is missed.
-fn judge(reports: &Reports, only_losses: bool) -> Result<ExitCode, Box<dyn Error>> {
+fn judge(reports: &Reports, only_losses: bool) -> ExitCode {
     println!("{}", tables::markdown(reports));
     let losses = verdict::losses(reports);
     losses.iter().for_each(|loss| println!("LOST: {loss}"));
     if only_losses {
-        return Ok(if losses.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        return if losses.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     print!("{}", tables::verdict(reports));
     let all_hold = verdict::bounds(reports).iter().all(verdict::Bound::holds);
-    Ok(if losses.is_empty() && all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if losses.is_empty() && all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,0 +1,76 @@
+//! `silverback-bench`: every program that measures, as one binary's subcommands.
+//!
+//! Knows which there are, and how one ends. What a program measures stands in its own module and in the
+//! library. One binary, because each would link all of the node and its peers' service anew.
+//!
+//! All run with the node's own allocator: the contender has to, to be compared with the node, and so has
+//! whatever runs the node's parts in its own process.
+
+mod contender;
+mod durability;
+mod http_transport;
+mod isolation;
+mod rebalance;
+mod replay;
+mod runtime_soak;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// How a program ends that didn't fail: with what it measured, and whether that is as it should be.
+type Ended = Result<ExitCode, Box<dyn Error>>;
+
+/// Measure a Silverback node, its parts and its peers.
+#[derive(Debug, Parser)]
+#[command(name = "silverback-bench", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    program: Program,
+}
+
+#[derive(Debug, Subcommand)]
+enum Program {
+    Replay(replay::ReplayArgs),
+    Contender(contender::ContenderArgs),
+    Durability(durability::DurabilityArgs),
+    Isolation(isolation::IsolationArgs),
+    Rebalance(rebalance::RebalanceArgs),
+    HttpTransport(http_transport::TransportArgs),
+    RuntimeSoak(runtime_soak::SoakArgs),
+}
+
+fn main() -> ExitCode {
+    run(Cli::parse().program).unwrap_or_else(|error| {
+        eprintln!("silverback-bench: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(program: Program) -> Ended {
+    match program {
+        Program::Replay(arguments) => replay::run(arguments),
+        Program::Contender(arguments) => contender::run(arguments),
+        Program::Durability(arguments) => durability::run(arguments),
+        Program::Isolation(arguments) => isolation::run(arguments),
+        Program::Rebalance(arguments) => rebalance::run(&arguments),
+        Program::HttpTransport(arguments) => Ok(http_transport::run(&arguments)),
+        Program::RuntimeSoak(arguments) => Ok(runtime_soak::run(&arguments)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Cli;
+
+    #[test]
+    fn each_program_s_options_are_sound() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,30 @@
+//! `silverctl man`: the pages of the manual, for who makes a package. It isn't among the commands that completions
+//! and the manual itself tell of.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgMatches, Command, CommandFactory, value_parser};
+
+use crate::Cli;
+use crate::failure::{Context, Failure};
+
+/// What the command is called.
+pub const NAME: &str = "man";
+
+const DIR: &str = "dir";
+
+/// The command and what it takes.
+pub fn command() -> Command {
+    let dir = Arg::new(DIR).value_name("DIR").required(true).value_parser(value_parser!(PathBuf));
+    Command::new(NAME)
+        .about("Write the pages of the manual into a directory")
+        .hide(true)
+        .arg(dir.help("The directory"))
+}
+
+/// Writes a page for each command.
+pub fn run(arguments: &ArgMatches) -> Result<(), Failure> {
+    let dir = arguments.get_one::<PathBuf>(DIR).expect("clap requires it");
+    clap_mangen::generate_to(Cli::command(), dir)
+        .context(|| format!("can't write the manual into {}", dir.display()))
+}

@@ -7,6 +7,7 @@ use roaring::RoaringBitmap;
 use crate::cell::SeriesRef;
 use crate::cell::series::LabelRef;
 use crate::message::{ReadError, Selection, SeriesBatch, SeriesBatchBuilder, Wanted};
+use crate::model::Matcher;
 use crate::shard::index::Moment;
 use crate::shard::read::cursors::{Cursor, Found, Rows};
 use crate::shard::read::job::Job;
@@ -44,6 +45,31 @@ pub(super) async fn find<H: Host>(
             sort_in_slices(refs, job, |a, b| job.shard.borrow().compare(*a, *b, moment)).await?
         }
     };
+    let found = found(job, &refs).await?;
+    drop(refs);
+    reserved.shrink_to(kept_bytes);
+    Ok((Rows::Series(found), reserved))
+}
+
+/// The series that match, in no order that means something, and their memory.
+#[derive(Debug)]
+pub(in crate::shard) struct Matched {
+    pub(in crate::shard) series: Vec<Found>,
+    _reserved: Reservation,
+}
+
+/// Finds the series that match, for somebody who keeps them while others have their turns.
+pub(super) async fn matched<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> Result<Matched, ReadError> {
+    let series = answered(job, matchers).await?;
+    let count = series.bitmap.len() as usize;
+    let mut reserved = job.reserve(count * (size_of::<SeriesRef>() + size_of::<Found>())).await?;
+    let found = found(job, &present(job, &series.bitmap).await?).await?;
+    reserved.shrink_to(count * size_of::<Found>());
+    Ok(Matched { series: found, _reserved: reserved })
+}
+
+/// With what tells each from others that may have its ref later.
+async fn found<H: Host>(job: &Job<H>, refs: &[SeriesRef]) -> Result<Vec<Found>, ReadError> {
     let mut found = Vec::with_capacity(refs.len());
     for step in refs.chunks(STEP) {
         {
@@ -52,9 +78,7 @@ pub(super) async fn find<H: Host>(
         }
         job.yield_if_needed().await?;
     }
-    drop(refs);
-    reserved.shrink_to(kept_bytes);
-    Ok((Rows::Series(found), reserved))
+    Ok(found)
 }
 
 /// A series and where its labels lie among those of all.

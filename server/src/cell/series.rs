@@ -72,6 +72,8 @@ pub struct SeriesStore {
     series: Pages<Series>,
     histories: Pages<SeriesHistory>,
     blocks: Blocks,
+    /// Refs that were let go of since the start.
+    freed: u64,
     sealed_chunks: usize,
     /// Sealed chunks' bytes and the lists of them.
     sealed_bytes: usize,
@@ -362,8 +364,14 @@ impl SeriesStore {
 
     /// Lets another series have the ref of one that was removed.
     pub fn free(&mut self, at: SeriesRef) {
+        self.freed += 1;
         self.series.free(at.0);
         self.histories.free(at.0);
+    }
+
+    /// Tells whether refs were let go of between two times that it is asked: only then one may name another series.
+    pub fn freed(&self) -> u64 {
+        self.freed
     }
 
     /// The id of a held series.

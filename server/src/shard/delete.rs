@@ -44,6 +44,9 @@ pub async fn delete<L: Log, H: Host>(
     let went = job.delete_all(&selections, &mut progress).await;
     // Also where not all of it went: what is told to be gone stays so.
     let written = job.write_out(&mut progress).await;
+    if progress.deleted.series > 0 {
+        job.ask_checkpoint();
+    }
     let moved = if progress.has_moved || job.is_past() { Err(ReadError::Moved.into()) } else { Ok(()) };
     DeletionReply { deleted: progress.deleted, ended: written.and(went).and(moved) }
 }
@@ -150,6 +153,13 @@ impl<L: Log, H: Host> Job<L, H> {
             progress.unwritten_bytes = 0;
         }
         Ok(())
+    }
+
+    /// Until a checkpoint the refs of series that went stay taken, and count among those that the shard may hold: room
+    /// for others may be why they went.
+    fn ask_checkpoint(&self) {
+        let written = self.log.report(self.host.monotonic_us()).counts.checkpoints;
+        self.shard.borrow_mut().checkpoints.ask(written);
     }
 
     fn is_past(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Deletions over HTTP: what is refused, what goes, and what is read and counted afterwards.
 
+use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use silverback::config::AdminAccess;
 use silverback_proto::prometheus::label_matcher::Type;
 
 use crate::harness::{Answer, Node, send};
-use crate::written::{query, read_samples, series, start_ms, write};
+use crate::written::{query, read_samples, series, start_ms, write, write_body};
 
 const PATH: &str = "/api/v1/admin/tsdb/delete_series";
 const FORM: [(&str, &str); 1] = [("content-type", "application/x-www-form-urlencoded")];
@@ -95,6 +96,28 @@ fn a_range_goes_with_both_its_ends() {
     assert_eq!(node.post(PATH, &FORM, form.as_bytes()).status, 204);
     write(&node, &[series(&[("__name__", "up"), ("host", "h0")], start_ms + 2500, [1.0])]);
     assert_eq!(samples_of(&node, "up"), 5 * 2 + 1);
+}
+
+#[test]
+fn what_went_makes_room_for_other_series() {
+    let node = Node::start_with(1, |config| {
+        config.admin_api = AdminAccess::Full;
+        config.max_series = NonZeroU64::new(100);
+    });
+    let start_ms = start_ms();
+    let many = |name: &str| {
+        let one = |i: usize| series(&[("__name__", name), ("i", &i.to_string())], start_ms, [1.0]);
+        write_body(&(0..100).map(one).collect::<Vec<_>>())
+    };
+    assert_eq!(node.post("/api/v1/write", &[], &many("first")).status, 204);
+    assert_eq!(node.post("/api/v1/write", &[], &many("second")).status, 400, "there is no room");
+    assert_eq!(node.post(PATH, &FORM, b"match[]=first").status, 204);
+    let began = Instant::now();
+    // A checkpoint frees what the log named them by.
+    while node.post("/api/v1/write", &[], &many("second")).status != 204 {
+        assert!(began.elapsed() < Duration::from_secs(20), "there is no room yet");
+    }
+    assert_eq!(samples_of(&node, "second"), 100);
 }
 
 #[test]

@@ -25,11 +25,38 @@ const FLAT_SERIES_MAX: usize = 64 << 10;
 /// Chunks that are copied between two looks at the slice: some 10 µs.
 const CHUNKS_STEP: usize = 64;
 
+/// How often series are looked for again, at the most, while refs are let go of.
+const TRIES: usize = 8;
+
 /// Finds the series of a selection and sorts them by their labels.
 pub(super) async fn find<H: Host>(
     job: &Job<H>,
     selection: &Selection,
 ) -> Result<(Rows, Reservation), ReadError> {
+    match unless_reused(job, async || find_once(job, selection).await).await? {
+        Some(found) => Ok(found),
+        // Series that come meanwhile may be in it or not, and then stand where those that went stood.
+        None => find_once(job, selection).await,
+    }
+}
+
+/// Looks for series until no ref may have got another one meanwhile: that would stand where the former one belongs, and
+/// need not match. `None`: too many come and go.
+async fn unless_reused<H: Host, T>(
+    job: &Job<H>,
+    find: impl AsyncFn() -> Result<T, ReadError>,
+) -> Result<Option<T>, ReadError> {
+    for _ in 0..TRIES {
+        let freed = job.shard.borrow().store.freed();
+        let found = find().await?;
+        if job.shard.borrow().store.freed() == freed {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+async fn find_once<H: Host>(job: &Job<H>, selection: &Selection) -> Result<(Rows, Reservation), ReadError> {
     let series = answered(job, &selection.matchers).await?;
     let count = series.bitmap.len() as usize;
     // As refs, which are sorted, and then as what is kept.
@@ -58,8 +85,13 @@ pub(in crate::shard) struct Matched {
     _reserved: Reservation,
 }
 
-/// Finds the series that match, for somebody who keeps them while others have their turns.
+/// Finds the series that match, for somebody who does to them what must be done to no other.
 pub(super) async fn matched<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> Result<Matched, ReadError> {
+    let matched = unless_reused(job, async || matched_once(job, matchers).await).await?;
+    matched.ok_or(ReadError::Moved)
+}
+
+async fn matched_once<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> Result<Matched, ReadError> {
     let series = answered(job, matchers).await?;
     let count = series.bitmap.len() as usize;
     let mut reserved = job.reserve(count * (size_of::<SeriesRef>() + size_of::<Found>())).await?;

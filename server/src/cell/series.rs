@@ -1,8 +1,11 @@
 //! Series: the line that an append touches, what is kept beside it, and the store of both.
 
+use std::ops::RangeInclusive;
+
 use crate::cell::blocks::{Blocks, Chain};
 use crate::cell::heap::{heap_bytes, vec_bytes};
 use crate::cell::pages::Pages;
+use crate::cell::rest::{self, Without};
 use crate::gorilla::{ChunkError, OpenXor, SealedChunk, XorIter, prefetch};
 use crate::model::{Sample, SeriesId, SeriesRef};
 
@@ -69,6 +72,8 @@ pub struct SeriesStore {
     series: Pages<Series>,
     histories: Pages<SeriesHistory>,
     blocks: Blocks,
+    /// Refs that were let go of since the start.
+    freed: u64,
     sealed_chunks: usize,
     /// Sealed chunks' bytes and the lists of them.
     sealed_bytes: usize,
@@ -121,14 +126,7 @@ impl SeriesStore {
         sealed: Vec<SealedChunk>,
         open: &[u8],
     ) -> Result<(), ChunkError> {
-        let mut words = Chain::default();
-        let chunk = match self.reopen(open, &mut words) {
-            Ok(chunk) => chunk,
-            Err(error) => {
-                words.release(&mut self.blocks);
-                return Err(error);
-            }
-        };
+        let (chunk, words) = self.reopen(open)?;
         self.label_bytes += heap_bytes(size_of_val(&*labels));
         self.sealed_chunks += sealed.len();
         self.sealed_bytes += vec_bytes(&sealed) + chunks_bytes(&sealed);
@@ -137,8 +135,38 @@ impl SeriesStore {
         Ok(())
     }
 
-    /// An open chunk of the samples in a chunk's bytes.
-    fn reopen(&mut self, bytes: &[u8], words: &mut Chain) -> Result<OpenXor, ChunkError> {
+    /// Puts other chunks in the place of a series' own.
+    pub fn replace(
+        &mut self,
+        at: SeriesRef,
+        sealed: Vec<SealedChunk>,
+        open: &[u8],
+    ) -> Result<(), ChunkError> {
+        let (chunk, words) = self.reopen(open)?;
+        let series = self.series.get_mut(at.0);
+        series.chunk = chunk;
+        std::mem::replace(&mut series.words, words).release(&mut self.blocks);
+        self.sealed_chunks += sealed.len();
+        self.sealed_bytes += vec_bytes(&sealed) + chunks_bytes(&sealed);
+        let former = std::mem::replace(&mut self.histories.get_mut(at.0).sealed, sealed);
+        self.sealed_chunks -= former.len();
+        self.sealed_bytes -= vec_bytes(&former) + chunks_bytes(&former);
+        Ok(())
+    }
+
+    /// An open chunk of the samples in a chunk's bytes, and its words.
+    fn reopen(&mut self, bytes: &[u8]) -> Result<(OpenXor, Chain), ChunkError> {
+        let mut words = Chain::default();
+        match self.read_open(bytes, &mut words) {
+            Ok(chunk) => Ok((chunk, words)),
+            Err(error) => {
+                words.release(&mut self.blocks);
+                Err(error)
+            }
+        }
+    }
+
+    fn read_open(&mut self, bytes: &[u8], words: &mut Chain) -> Result<OpenXor, ChunkError> {
         let mut samples = XorIter::new(bytes);
         let first = samples.next().ok_or(ChunkError::Empty)??;
         let mut chunk = OpenXor::start(first, &mut words.sink(&mut self.blocks, 0));
@@ -292,6 +320,20 @@ impl SeriesStore {
         series.chunk.seal(series.words.words(&self.blocks, series.chunk.words()))
     }
 
+    /// How many samples a series has.
+    pub fn samples(&self, at: SeriesRef) -> usize {
+        let sealed: usize = self.sealed(at).iter().map(SealedChunk::count).sum();
+        sealed + self.series.get(at.0).chunk.count()
+    }
+
+    /// What is left of a series without a range of ms.
+    pub fn without(&self, at: SeriesRef, range_ms: &RangeInclusive<i64>) -> Without {
+        match self.overlaps(at, *range_ms.start(), *range_ms.end()) {
+            true => rest::without(self.sealed(at), &self.open_chunk(at), range_ms),
+            false => Without::AsBefore,
+        }
+    }
+
     /// Drops sealed chunks that lie wholly before `horizon_ms`.
     pub fn drop_before(&mut self, at: SeriesRef, horizon_ms: i64) -> Retained {
         if self.newest_ms(at) < horizon_ms {
@@ -323,8 +365,14 @@ impl SeriesStore {
 
     /// Lets another series have the ref of one that was removed.
     pub fn free(&mut self, at: SeriesRef) {
+        self.freed += 1;
         self.series.free(at.0);
         self.histories.free(at.0);
+    }
+
+    /// Tells whether refs were let go of between two times that it is asked: only then one may name another series.
+    pub fn freed(&self) -> u64 {
+        self.freed
     }
 
     /// The id of a held series.
@@ -511,6 +559,26 @@ mod tests {
         let (store, at) = store_with([(1, 1.0), (2, stale), (3, f64::NAN)]);
         let bits: Vec<u64> = read(&store, at, 0, 9).iter().map(|s| s.1.to_bits()).collect();
         assert_eq!(bits, [1f64.to_bits(), stale.to_bits(), f64::NAN.to_bits()]);
+    }
+
+    #[test]
+    fn what_is_left_without_a_range_takes_the_series_place_and_goes_on() {
+        let (mut store, at) = store_with(scrapes(1000));
+        let Without::Rest(rest) = store.without(at, &(100 * 15_000..=i64::MAX)) else {
+            panic!("some are left")
+        };
+        store.replace(at, rest.sealed, rest.open.bytes()).unwrap();
+        assert_eq!((rest.gone, store.samples(at), store.newest_ms(at)), (900, 100, 99 * 15_000));
+        assert_eq!(read(&store, at, 0, i64::MAX), scrapes(100));
+        assert_eq!(store.append(at, Sample::new(100 * 15_000, 7.0)), Ok(Appended::Stored), "as a new one");
+        assert_eq!(store.samples(at), 101);
+        let (fresh, _) = store_with(scrapes(101));
+        let sizes = [&store, &fresh].map(|store| (store.sealed_chunks, store.sealed_bytes));
+        assert_eq!(sizes[0], sizes[1]);
+        assert_eq!(store.replace(at, Vec::new(), &[0, 1, 0]), Err(ChunkError::Truncated));
+        assert_eq!(store.samples(at), 101, "what can't be read changes nothing");
+        store.remove(at);
+        assert_eq!((store.sealed_chunks, store.sealed_bytes), (0, 0));
     }
 
     #[test]

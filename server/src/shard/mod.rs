@@ -5,6 +5,7 @@
 pub mod append;
 mod arrival;
 pub mod checkpoint;
+pub mod delete;
 mod departure;
 mod handoff;
 pub mod inbox;
@@ -89,6 +90,8 @@ struct Counters {
     series_expired: u64,
     retention: RetentionState,
     series_evicted: u64,
+    series_deleted: u64,
+    samples_deleted: u64,
     parts: u64,
     parts_refused: u64,
     commits: u64,

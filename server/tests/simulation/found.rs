@@ -53,6 +53,12 @@ fn an_empty_segment_is_used_again_without_a_moment_of_contradiction() {
     check(50, |crash| vec![Plan::quiet(), crash, writing(), writing()]);
 }
 
+#[test]
+fn what_was_deleted_stays_gone_and_the_rest_stays_through_checkpoints_and_crashes() {
+    let deleting = |crash| Plan { deletions: 4, checkpoints: 3, parts: 12, clients: 2, ..crash };
+    check(100, |crash| vec![writing(), deleting(crash), Plan { deletions: 1, ..writing() }, writing()]);
+}
+
 /// The disk's bytes after so many starts of an idle node, each of which is killed.
 fn bytes_after(starts: usize) -> usize {
     let disk = SimDisk::new(Random::new(1), Trace::new(Shown::Hidden));

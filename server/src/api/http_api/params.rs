@@ -129,6 +129,17 @@ impl Params {
         texts.into_iter().map(parse).collect()
     }
 
+    /// Each `match[]` for the log, up to a length.
+    pub fn shown_matchers(&self) -> String {
+        let texts = self.0.iter().filter(|(name, _)| name == "match[]").map(|(_, text)| shortened(text));
+        texts.map(|text| text.to_string()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// A parameter for the log; empty for one that isn't given.
+    pub fn shown(&self, name: &str) -> String {
+        self.get(name).map(|text| shortened(text).to_string()).unwrap_or_default()
+    }
+
     fn time(&self, name: &str, default_ms: i64) -> Result<i64, ReadFault> {
         let Some(text) = self.get(name) else { return Ok(default_ms) };
         parse_time_ms(text).ok_or_else(|| {

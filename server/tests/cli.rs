@@ -292,6 +292,18 @@ fn a_start_ends_with_what_to_do_next_and_warns_of_nothing() {
 }
 
 #[test]
+fn a_stop_while_starting_warns_once_at_the_most() {
+    for _ in 0..5 {
+        let mut node = Started::new("stopped", &["--listen=127.0.0.1:0", "--no-self-scrape"]);
+        let mut log = node.log_until("silverback is starting");
+        node.signal(15);
+        log.extend(node.log_until("silverback has stopped"));
+        assert!(warnings(&log).len() <= 1, "{log:#?}");
+        assert!(node.child.wait().unwrap().success());
+    }
+}
+
+#[test]
 fn who_listens_for_everybody_is_warned_once() {
     let mut node = Started::new("open", &["--listen=0.0.0.0:0"]);
     let log = node.log_until("silverback is ready");

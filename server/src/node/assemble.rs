@@ -179,7 +179,7 @@ pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> R
     if let Some(Err(error)) = recovered.take() {
         return Err(error.into());
     }
-    close(&shared, &log).await;
+    close(&shared, index, &log).await;
     Ok(accepted?)
 }
 
@@ -241,9 +241,17 @@ fn start_recovery(
 }
 
 /// Lets what waits for the disk get there.
-async fn close(shared: &Shared, log: &DiskLog) {
+async fn close(shared: &Shared, index: usize, log: &DiskLog) {
+    let is_starting = shared.facts.replay.shards_done() < shared.cores();
+    if is_starting && index == 0 {
+        tracing::warn!(
+            "stopped while it was starting: nothing is lost, and the next start begins its replay again"
+        );
+    }
     match runtime::timeout(shared.config.shutdown_timeout, log.close()).await {
         Ok(Ok(())) => {}
+        // A log that isn't open yet has nothing to write.
+        Ok(Err(fault)) if is_starting => tracing::debug!(%fault, "the write-ahead log was not open yet"),
         Ok(Err(fault)) => tracing::warn!(%fault, "the write-ahead log takes nothing in at the end"),
         Err(elapsed) => tracing::error!(%elapsed, "the write-ahead log was not written to its end in time"),
     }

@@ -29,11 +29,14 @@ use super::{
     shutdown::Shutdown,
     slices::Slicer,
     tasks,
+    timers::timeout,
 };
 use crate::limits::LANE_CAPACITY;
 
 /// How often it is looked whether an executor that doesn't report is there no more.
 const DEATH_LOOK: Duration = Duration::from_millis(50);
+/// How long the end of an executor waits for its blocking calls.
+const BLOCKING_CALLS_MAX: Duration = Duration::from_secs(2);
 /// How often it is told for which executors a start waits.
 const WAIT_WORD_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -416,9 +419,19 @@ impl Seat {
             let _ = connected.send((index, ()));
             let slicer = Slicer::new();
             let output = start(Executor { index, senders, receivers, shutdown, slicer }).await;
+            end_blocking_calls().await;
             beat.stop();
             Some(output)
         }))
+    }
+}
+
+/// Waits for the thread that makes this executor's blocking calls: it panics where a call returns and the executor
+/// is gone. It makes one after the other, so that this one is behind all; for a disk that hangs nobody waits.
+async fn end_blocking_calls() {
+    let last = glommio::executor().spawn_blocking(|| ());
+    if timeout(BLOCKING_CALLS_MAX, last).await.is_err() {
+        tracing::debug!("a blocking call is still under way at the executor's end");
     }
 }
 
@@ -450,8 +463,11 @@ fn make(cpu: usize, options: &Options) -> Result<LocalExecutor, String> {
 mod tests {
     use std::collections::BTreeSet;
 
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
     use crate::runtime::cpus::affinity_mask;
+    use crate::runtime::timers::sleep;
 
     /// What `cpus` come to.
     fn check(cpus: Vec<usize>) -> Result<Vec<usize>, RunError> {
@@ -533,6 +549,29 @@ mod tests {
     }
 
     /// Threads of this process with that name.
+    #[test]
+    fn an_executor_ends_after_its_blocking_calls() {
+        static PANICS: AtomicUsize = AtomicUsize::new(0);
+        let former = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            PANICS.fetch_add(
+                usize::from(panic.to_string().contains("failed to send response")),
+                Ordering::Relaxed,
+            );
+            former(panic);
+        }));
+        let start = |_: Executor<()>| async {
+            let call = || std::thread::sleep(Duration::from_millis(200));
+            glommio::spawn_local(async move { glommio::executor().spawn_blocking(call).await }).detach();
+            // So that the call is under way.
+            sleep(Duration::from_millis(50)).await;
+        };
+        let options = Options { io_memory_bytes: 64 << 10, lane_capacity: 8, ..Options::on_cpus(vec![0]) };
+        run(&options, &Shutdown::new(), start).unwrap();
+        std::thread::sleep(Duration::from_millis(400));
+        assert_eq!(PANICS.load(Ordering::Relaxed), 0);
+    }
+
     fn threads_named(name: &str) -> usize {
         let tasks = std::fs::read_dir("/proc/self/task").expect("this process has tasks");
         let names = tasks.flatten().filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());

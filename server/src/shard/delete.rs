@@ -42,7 +42,8 @@ pub async fn delete<L: Log, H: Host>(
     let job = Job { shard, reads, log, host, ticket, epoch };
     let mut progress = Progress::default();
     let went = job.delete_all(&selections, &mut progress).await;
-    // Also where not all of it went: what is told to be gone stays so.
+    // Also where not all of it went: what is told to be gone stays so. And where nothing did: what is asked for may
+    // have gone before, by retention or by a deletion that failed, and not be gone from the disk yet.
     let written = job.write_out(&mut progress).await;
     if progress.deleted.series > 0 {
         job.ask_checkpoint();
@@ -148,10 +149,8 @@ impl<L: Log, H: Host> Job<L, H> {
     /// Waits until what went is gone from the disk.
     async fn write_out(&self, progress: &mut Progress) -> Result<(), DeletionError> {
         self.host.rest();
-        if progress.unwritten_bytes > 0 {
-            self.log.flush().await?;
-            progress.unwritten_bytes = 0;
-        }
+        self.log.flush().await?;
+        progress.unwritten_bytes = 0;
         Ok(())
     }
 

@@ -51,7 +51,7 @@ impl Log for KeptLog {
     async fn flush(&self) -> Result<Durable, LogError> {
         self.check()?;
         let payload = std::mem::take(&mut *self.group.borrow_mut()).parts().concat();
-        self.payloads.borrow_mut().push(payload);
+        self.payloads.borrow_mut().extend((!payload.is_empty()).then_some(payload));
         MemoryLog::default().flush().await
     }
 }
@@ -189,6 +189,17 @@ fn a_range_without_samples_writes_nothing_to_the_log() {
     let empty = [STEP_MS + 1..=2 * STEP_MS - 1, i64::MIN..=-1, 10 * STEP_MS..=i64::MAX];
     let deleted = ask(&shard, &log, empty.map(|range_ms| selection(&job, range_ms)).to_vec());
     assert_eq!((deleted, log.payloads.borrow().len()), (Deleted::default(), 1));
+}
+
+#[test]
+fn what_went_before_is_gone_from_the_disk_too_once_a_deletion_is_answered() {
+    let (shard, log) = filled(3, 10);
+    block_on(log.flush()).unwrap();
+    let everything = ever(&[("job", MatchOp::Equal, "node")]);
+    delete_in_group(&shard, &log, &everything);
+    assert_eq!(replayed(&log, Refs::Kept).len(), 3, "not on disk yet");
+    assert_eq!(ask(&shard, &log, vec![everything]), Deleted::default());
+    assert_eq!(replayed(&log, Refs::Kept), []);
 }
 
 #[test]

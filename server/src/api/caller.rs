@@ -44,22 +44,34 @@ impl Caller {
     /// Notes a request that was refused as a whole, and counts it.
     pub fn note_rejection(&self, rejection: &Rejection) {
         self.count_rejection(rejection);
-        self.note_request(rejection.reason(), &rejection.to_string());
+        let (reason, words) = (rejection.reason(), rejection.to_string());
+        let refused = self.request(reason);
+        if rejection.is_of_node() {
+            crate::warn_limited!(%rejection, "write requests are refused");
+            // The line above tells it.
+            let _told = self.node.refusals.note(self.clock.now_ms(), refused, || words);
+        } else {
+            self.note(refused, &words);
+        }
     }
 
     /// Notes a request that was refused as a whole, which is counted already.
     pub fn note_request(&self, reason: &'static str, words: &str) {
-        self.note(Refused { peer: self.peer, job: "", reason, unit: Unit::Requests, count: 1 }, words);
+        self.note(self.request(reason), words);
+    }
+
+    fn request(&self, reason: &'static str) -> Refused<'static> {
+        Refused { peer: self.peer, job: "", reason, unit: Unit::Requests, count: 1 }
     }
 
     fn note(&self, refused: Refused<'_>, words: &str) {
         let Refused { job, reason, unit, .. } = refused;
-        let Some(since) = self.node.refusals.note(self.clock.now_ms(), refused, || words.to_owned()) else {
+        let Some(count) = self.node.refusals.note(self.clock.now_ms(), refused, || words.to_owned()) else {
             return;
         };
         let peer = self.peer.map(|peer| peer.to_string()).unwrap_or_default();
         let unit = unit.as_str();
-        crate::info_limited!(peer, job, reason, since, "refused {unit}: {words}");
+        crate::info_limited!(peer, job, reason, count, "refused {unit}: {words}");
     }
 
     /// Counts a write request that was refused as a whole, of whichever protocol.
@@ -83,11 +95,6 @@ impl Caller {
             | Rejection::Gzip(_)
             | Rejection::Malformed(_) => counts.writes_malformed += 1,
         });
-        if matches!(rejection, Rejection::Overloaded | Rejection::MemoryFull { .. } | Rejection::NotReady(_))
-        {
-            // Not the sender's fault: an operator wants to see it without looking for it.
-            crate::warn_limited!(%rejection, "write requests are refused");
-        }
     }
 }
 

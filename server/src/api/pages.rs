@@ -53,7 +53,10 @@ pub fn replayed(core: &Core) -> NodeResponse {
 /// `/metrics`
 pub async fn metrics(core: &Core) -> NodeResponse {
     match families(core).await {
-        Ok(families) => with_type(StatusCode::OK, metrics::CONTENT_TYPE, metrics::render(&families)),
+        Ok(mut families) => {
+            families.push(node_metrics::refusals(&core.node.refusals.entries()));
+            with_type(StatusCode::OK, metrics::CONTENT_TYPE, metrics::render(&families))
+        }
         Err(error) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
     }
 }
@@ -67,7 +70,6 @@ async fn families(core: &Core) -> Result<Vec<Family>, FanoutError> {
         Pinning::Pinned => families.push(node_metrics::placement(&core.node.cpus, &core.node.nodes)),
         Pinning::Free => {}
     }
-    families.push(node_metrics::refusals(&core.node.refusals.entries()));
     families.extend(handoff_metrics::families(&cores));
     families.extend(memory_metrics::families(&core.node.memory, &cores));
     families.extend(disk_metrics::families(core.node.room.get()));
@@ -75,7 +77,8 @@ async fn families(core: &Core) -> Result<Vec<Family>, FanoutError> {
     Ok(families)
 }
 
-/// The node's metrics as a scrape of itself would store them.
+/// The node's metrics as a scrape of itself would store them, but for those with labels that senders choose: what is
+/// refused makes no series here.
 pub async fn own_series(core: &Core) -> Result<Vec<(Labels, f64)>, FanoutError> {
     let instance = instance(core);
     let target = [("job", "silverback"), ("instance", instance.as_str())];

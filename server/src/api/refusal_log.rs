@@ -9,8 +9,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 use silverback_proto::utc::format_rfc3339;
 
+use crate::message::shortened;
+
 /// Senders, jobs and reasons that are kept; who was refused longest ago goes first.
 const ENTRIES_MAX: usize = 200;
+/// How much of the first one's words is kept, in bytes: a header that isn't understood stands in them, too.
+const TEXT_BYTES_MAX: usize = 768;
 /// An entry that was silent for so long begins again, in ms: its first words are of another day.
 const SILENT_MS: i64 = 60 * 60 * 1000;
 /// How often an entry is told in the process' log, in ms.
@@ -123,7 +127,7 @@ impl RefusalLog {
             unit,
             count,
             first_ms: now_ms,
-            first_text: words(),
+            first_text: shortened(&words(), TEXT_BYTES_MAX).into_owned(),
             last_ms: now_ms,
             told_ms: now_ms,
             told: count,
@@ -214,6 +218,13 @@ mod tests {
         assert_eq!(note(&log, TELL_MS, "a", ""), Some(6));
         assert_eq!(note(&log, TELL_MS + SILENT_MS, "a", "again"), Some(3));
         assert_eq!(told(&log), [("a".into(), 3, "again".into())]);
+    }
+
+    #[test]
+    fn no_words_take_much() {
+        let log = RefusalLog::default();
+        note(&log, 0, "a", &"é".repeat(30_000));
+        assert!(log.entries()[0].first.text.len() <= TEXT_BYTES_MAX + 3);
     }
 
     #[test]

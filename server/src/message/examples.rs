@@ -73,7 +73,8 @@ impl Examples {
     }
 }
 
-fn shortened(text: &str, bytes_max: usize) -> std::borrow::Cow<'_, str> {
+/// The beginning of a text, of so many bytes at the most, and a sign where more follows.
+pub fn shortened(text: &str, bytes_max: usize) -> std::borrow::Cow<'_, str> {
     match text.len() > bytes_max {
         true => format!("{}…", &text[..text.floor_char_boundary(bytes_max)]).into(),
         false => text.into(),

@@ -19,7 +19,7 @@ pub use batch::{ChunkView, Rows, SeriesBatch, SeriesBatchBuilder, SeriesView, Te
 pub use body::{BodyBytes, LabelSource, LabelSpan, PartSeries, WriteBody};
 pub use definitions::{DefinitionBlock, Definitions};
 pub use deletion::{Deleted, Deletion, DeletionError, DeletionReply};
-pub use examples::{Example, Examples};
+pub use examples::{Example, Examples, shortened};
 pub use handoff::{HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, Piece, RouteChange};
 pub use part::{Part, PartBuffer, PartPool};
 pub use read::{CursorId, Read, ReadError, ReadReply, ReadRequest, Selection, Wanted};

@@ -1,6 +1,8 @@
 //! What an operator sees of refusals: who, which job, why, how many, and the first in the words that its
 //! sender got.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use silverback::api::remote_write::Version;
 use silverback::config::OtlpDelta;
@@ -95,6 +97,20 @@ fn requests_that_are_refused_whole_are_told_too() {
     let metrics = node.get("/metrics").text();
     let gauge = "silverback_recent_refusals{peer=\"127.0.0.1\",sender_job=\"\",reason=\"snappy\",unit=\"requests\"} 1";
     assert!(metrics.contains(gauge), "{metrics}");
+}
+
+/// Whoever may choose a label's values there would choose how many series the node makes.
+#[test]
+fn what_is_refused_makes_no_series_of_the_node_s_own() {
+    let node = Node::start_with(1, |config| config.self_scrape_interval = Some(Duration::from_millis(100)));
+    node.post(PATH, &headers(Version::V1), b"no snappy");
+    let names = || node.get("/api/v1/label/__name__/values").text();
+    let began = std::time::Instant::now();
+    while began.elapsed() < Duration::from_secs(1) || !names().contains("silverback_samples_refused_total") {
+        assert!(began.elapsed() < Duration::from_secs(20), "its own metrics are stored");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(!names().contains("silverback_recent_refusals"), "{}", names());
 }
 
 #[test]

@@ -93,6 +93,11 @@ pub(in crate::api) struct RetryAfter {
 }
 
 impl Rejection {
+    /// Whether the node is at fault, and not the sender: an operator wants to see it without looking for it.
+    pub fn is_of_node(&self) -> bool {
+        matches!(self, Self::Overloaded | Self::MemoryFull { .. } | Self::NotReady(_))
+    }
+
     /// One word for it, as the reasons of samples have.
     pub fn reason(&self) -> &'static str {
         match self {

@@ -41,7 +41,7 @@ impl Pair {
     fn new(series: usize, series_max: usize) -> Self {
         let source = Shard::new(ShardId(0), series_max);
         let mut target = Shard::new(ShardId(1), series_max);
-        target.set_ownership(Ownership::of(Epoch::FIRST, |_| None));
+        target.set_ownership(Ownership::of(Epoch::FIRST, |_| None), &mut NoJournal);
         let pair = Self { source: Rc::new(RefCell::new(source)), target: Rc::new(RefCell::new(target)) };
         (0..SCRAPES).for_each(|at| append(&pair.source, series, at * 15_000));
         pair

@@ -224,7 +224,7 @@ impl Oracle {
     }
 
     /// What was read after a restart, and checked, decides: what is held was kept for good, what isn't may never come
-    /// back. What retention may drop stays undecided.
+    /// back, unless the disk loses a group that may have its deletion. What retention may drop stays undecided.
     pub fn settle(&mut self, held: &Held, durable: Lsn) {
         self.now.0 += 1;
         self.deletions.0 = self.deletions.0.next_multiple_of(2);
@@ -234,17 +234,18 @@ impl Oracle {
         for (labels, known) in &mut self.series {
             let of_series = held.next_if(|series| series.labels == *labels);
             let samples = of_series.map(|series| series.samples.clone()).unwrap_or_default();
-            known.retain(|timestamp_ms, known| {
+            for (timestamp_ms, known) in known {
                 let is_held = holds(&samples, *timestamp_ms);
                 known.is_out = false;
-                if is_held && matches!(known.standing, Standing::Sent | Standing::Deleting) {
-                    known.standing = Standing::Acknowledged(now);
-                    known.upto = durable;
-                }
-                is_held || *timestamp_ms < horizon_ms
-            });
+                let decided = match known.standing {
+                    Standing::Sent | Standing::Deleting if is_held => Standing::Acknowledged(now),
+                    _ if is_held || *timestamp_ms < horizon_ms => continue,
+                    Standing::Deleted(_) => continue,
+                    Standing::Sent | Standing::Deleting | Standing::Acknowledged(_) => Standing::Deleted(now),
+                };
+                (known.standing, known.upto) = (decided, durable);
+            }
         }
-        self.series.retain(|_, known| !known.is_empty());
     }
 
     /// Acknowledged samples that must be held.
@@ -311,7 +312,7 @@ fn check_series(
             return Err(format!("{labels} at {at_ms}: holds {held:#x}, sent was {value:x?}"));
         }
         if known.get(&sample.timestamp_ms).is_some_and(|known| known.must_be_gone(upto)) {
-            return Err(format!("{labels} at {}: it was deleted and is back", sample.timestamp_ms));
+            return Err(format!("{labels} at {}: it was gone and is back", sample.timestamp_ms));
         }
     }
     Ok(())
@@ -371,7 +372,7 @@ mod tests {
         check(&oracle, &[], "");
         let began = oracle.now();
         assert_eq!(oracle.deletion_ends(Some(Lsn(6))), 1, "the third was never acknowledged");
-        check(&oracle, &[(2, 2.0)], "deleted and is back");
+        check(&oracle, &[(2, 2.0)], "gone and is back");
         check(&oracle, &[(3, 3.0)], "");
         assert_eq!(oracle.check(&held(&[Sample::new(2, 2.0)]), began), Ok(()), "a read that began before");
         oracle.sent(&labels(), Sample::new(2, 2.0), Lsn(6));
@@ -391,7 +392,7 @@ mod tests {
             }
             oracle.deletion_ends(done);
             oracle.acknowledged(&labels(), sample, Lsn(7));
-            let second = if done.is_some() && !sent_between { "deleted and is back" } else { "" };
+            let second = if done.is_some() && !sent_between { "gone and is back" } else { "" };
             check(&oracle, &[], "");
             check(&oracle, &[(3, 3.0)], "");
             check(&oracle, &[(2, 2.0), (3, 3.0)], second);
@@ -399,16 +400,23 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_in_a_lost_group_is_forgiven() {
-        let (mut oracle, sample) = (Oracle::default(), Sample::new(2, 2.0));
-        oracle.sent(&labels(), sample, Lsn(2));
-        oracle.acknowledged(&labels(), sample, Lsn(3));
-        oracle.deletion_begins(&doomed(0..=9), Lsn(5));
-        oracle.deletion_ends(Some(Lsn(6)));
-        oracle.forgive(Lsn(7)..=Lsn(9));
-        check(&oracle, &[(2, 2.0)], "deleted and is back");
-        oracle.forgive(Lsn(6)..=Lsn(6));
-        check(&oracle, &[(2, 2.0)], "");
+    fn a_deletion_in_a_lost_group_is_forgiven_though_a_restart_had_decided() {
+        for (is_answered, is_settled) in [(true, false), (true, true), (false, true)] {
+            let (mut oracle, sample) = (Oracle::default(), Sample::new(2, 2.0));
+            oracle.sent(&labels(), sample, Lsn(2));
+            oracle.acknowledged(&labels(), sample, Lsn(3));
+            oracle.deletion_begins(&doomed(0..=9), Lsn(5));
+            if is_answered {
+                oracle.deletion_ends(Some(Lsn(6)));
+            }
+            if is_settled {
+                oracle.settle(&Held::new(), Lsn(6));
+            }
+            oracle.forgive(Lsn(7)..=Lsn(9));
+            check(&oracle, &[(2, 2.0)], "gone and is back");
+            oracle.forgive(Lsn(6)..=Lsn(6));
+            check(&oracle, &[(2, 2.0)], "");
+        }
     }
 
     #[test]
@@ -424,7 +432,7 @@ mod tests {
         oracle.settle(&held(&[Sample::new(2, 2.0), Sample::new(3, 3.0)]), Lsn(9));
         check(&oracle, &[(2, 2.0), (3, 3.0)], "");
         check(&oracle, &[(2, 2.0)], "lost");
-        check(&oracle, &[(1, 1.0), (2, 2.0), (3, 3.0)], "sent was None");
+        check(&oracle, &[(1, 1.0), (2, 2.0), (3, 3.0)], "gone and is back");
     }
 
     #[test]

@@ -135,8 +135,7 @@ impl SimNode {
         let turn = Turn::default();
         for (at, replayed) in replayed.into_iter().enumerate() {
             let own = table.ownership_of(ShardId(at as u16), &claims[at]);
-            replayed.shard.borrow_mut().set_ownership(own);
-            let core = replayed.open(disk.clone(), host, at, shards).await?;
+            let core = replayed.open(disk.clone(), host, at, shards, own).await?;
             let inbox = Rc::<Inbox>::default();
             let lanes = Box::new(node.mesh.from(at));
             let router = Rc::new(Router::new(at, table.clone(), Rc::clone(&inbox), lanes));

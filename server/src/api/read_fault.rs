@@ -28,6 +28,9 @@ pub enum ReadFault {
     /// The node was not told to do such things.
     #[error("{0}")]
     NotAllowed(&'static str),
+    /// One deletion at a time is all that a node has on.
+    #[error("another deletion goes on, and this node runs one at a time: try again once it has ended")]
+    DeletionGoesOn,
     /// A deletion was not done to its end.
     #[error(transparent)]
     DeletionStopped(DeletionStopped),
@@ -123,6 +126,7 @@ impl ReadFault {
             Self::Body(BodyError::Overloaded) => StatusCode::TOO_MANY_REQUESTS,
             Self::NoRoom
             | Self::TooManyReads(_)
+            | Self::DeletionGoesOn
             | Self::SideThread(SideThreadError::Busy)
             | Self::Shards(
                 FanoutError::Overloaded(_)
@@ -147,6 +151,7 @@ impl ReadFault {
             | Self::Shards(FanoutError::Refused(ReadError::TooLarge { .. })) => "execution",
             Self::NoRoom
             | Self::TooManyReads(_)
+            | Self::DeletionGoesOn
             | Self::SideThread(SideThreadError::Busy)
             | Self::Shards(
                 FanoutError::Overloaded(_)
@@ -169,6 +174,7 @@ impl ReadFault {
         match self {
             Self::NoRoom
             | Self::TooManyReads(_)
+            | Self::DeletionGoesOn
             | Self::SideThread(SideThreadError::Busy)
             | Self::Body(BodyError::Overloaded)
             | Self::Shards(
@@ -217,6 +223,7 @@ impl ReadFault {
             | Self::AnswerTooLarge { .. }
             | Self::NoRoom
             | Self::TooManyReads(_)
+            | Self::DeletionGoesOn
             | Self::SideThread(_)
             | Self::Replaying(_)
             | Self::Shards(_)

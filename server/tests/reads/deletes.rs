@@ -1,5 +1,6 @@
 //! Deletions over HTTP: what is refused, what goes, and what is read and counted afterwards.
 
+use std::io::BufReader;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 use silverback::config::AdminAccess;
 use silverback_proto::prometheus::label_matcher::Type;
 
-use crate::harness::{Answer, Node, send};
+use crate::harness::{Answer, Node, read_answer, send};
 use crate::written::{query, read_samples, series, start_ms, write, write_body};
 
 const PATH: &str = "/api/v1/admin/tsdb/delete_series";
@@ -120,16 +121,43 @@ fn what_went_makes_room_for_other_series() {
     assert_eq!(samples_of(&node, "second"), 100);
 }
 
-#[test]
-fn a_deletion_that_has_begun_goes_on_to_its_end_without_its_client() {
+const MANY: usize = 50_000;
+
+/// A node with so many series that their deletion takes its time.
+fn start_with_many(shards: usize) -> Node {
     const LOT: usize = 5000;
-    let node = start(2);
-    for lot in 0..10 {
+    let node = start(shards);
+    for lot in 0..MANY / LOT {
         let one = |i: usize| {
             series(&[("__name__", "many"), ("i", &(lot * LOT + i).to_string())], start_ms(), [1.0])
         };
         write(&node, &(0..LOT).map(one).collect::<Vec<_>>());
     }
+    node
+}
+
+#[test]
+fn a_node_runs_one_deletion_at_a_time_and_says_so_to_others() {
+    let node = start_with_many(2);
+    let mut clients: Vec<_> = (0..8).map(|_| node.connect()).collect();
+    for client in &mut clients {
+        send(client, "POST", &format!("{PATH}?match[]=many"), &[], b"");
+    }
+    let answers = clients.into_iter().map(|client| read_answer(&mut BufReader::new(client)));
+    let (done, refused): (Vec<_>, Vec<_>) = answers.partition(|answer| answer.status == 204);
+    assert!(!done.is_empty() && !refused.is_empty(), "{} were done, {} refused", done.len(), refused.len());
+    for answer in &refused {
+        check_refused(answer, 429, "too_many_requests", "another deletion goes on");
+        assert!(!answer.header("retry-after").is_empty());
+    }
+    assert_eq!(metric(&node, "silverback_samples_deleted_total"), MANY as f64);
+    assert_eq!(metric(&node, "silverback_delete_requests_failed_total"), refused.len() as f64);
+    assert_eq!(node.post(PATH, &FORM, b"match[]=many").status, 204, "the turn is given back");
+}
+
+#[test]
+fn a_deletion_that_has_begun_goes_on_to_its_end_without_its_client() {
+    let node = start_with_many(2);
     let mut client = node.connect();
     send(&mut client, "POST", &format!("{PATH}?match[]=many"), &[], b"");
     let began = Instant::now();
@@ -141,7 +169,7 @@ fn a_deletion_that_has_begun_goes_on_to_its_end_without_its_client() {
     wait_for("silverback_samples_deleted_total", &|samples| samples > 0.0);
     drop(client);
     wait_for("silverback_series", &|series| series == 0.0);
-    assert_eq!(metric(&node, "silverback_samples_deleted_total"), (10 * LOT) as f64);
+    assert_eq!(metric(&node, "silverback_samples_deleted_total"), MANY as f64);
 }
 
 #[test]
@@ -154,9 +182,12 @@ fn what_means_nothing_is_refused_and_deletes_nothing() {
     check_refused(&post("match[]=up%7B"), 400, "bad_data", "match[]=up{");
     check_refused(&post("match[]=up&start=yesterday"), 400, "bad_data", "start=yesterday");
     check_refused(&post("match[]=up&start=7&end=6"), 400, "bad_data", "end is before start");
+    check_refused(&post("match[]=up&start="), 400, "bad_data", "start is empty");
+    check_refused(&post("match[]=up&start=1&start=2"), 400, "bad_data", "start is given more than once");
+    check_refused(&post("match[]=up&begin=1"), 400, "bad_data", "begin is unknown");
     check_refused(&node.get(&format!("{PATH}?match[]=up")), 405, "bad_data", "POST, PUT");
     assert_eq!(samples_of(&node, "up"), 30);
-    assert_eq!(metric(&node, "silverback_delete_requests_failed_total"), 6.0);
+    assert_eq!(metric(&node, "silverback_delete_requests_failed_total"), 9.0);
 }
 
 #[test]

@@ -128,6 +128,7 @@ pub fn of_read_fault(fault: &ReadFault) -> Status {
         | ReadFault::AnswerTooLarge { .. }
         | ReadFault::NoRoom
         | ReadFault::TooManyReads(_)
+        | ReadFault::DeletionGoesOn
         | ReadFault::SideThread(SideThreadError::Busy) => Code::ResourceExhausted,
         ReadFault::SideThread(SideThreadError::Panicked) => Code::Internal,
         ReadFault::Replaying(_) => Code::Unavailable,

@@ -91,6 +91,7 @@ where
     let (head, body) = request.into_parts();
     let mut room = core.read_bytes.begin();
     let params = read_params(core, &head, body, &mut room).await?;
+    params.check_plain()?;
     // Not before: a body that comes slowly holds no read up.
     let read = core.begin_read().await?;
     let selections = params.required_selections(core).await?;
@@ -102,6 +103,8 @@ where
 
 impl Asked {
     async fn run(self, core: &Core) -> Result<(), ReadFault> {
+        // Each finds its series in the memory for reads, and writes to the logs: more at once are no faster.
+        let _turn = core.node.deletions.take().ok_or(ReadFault::DeletionGoesOn)?;
         let began = now();
         let (deleted, ended) = deletion::delete(&core.router, self.read.lease(), &self.selections).await;
         self.tell(deleted, &ended, began.elapsed().as_millis() as u64);

@@ -64,6 +64,28 @@ impl Params {
         self.all(name).next().filter(|value| !value.is_empty())
     }
 
+    /// Refuses what is no `match[]`, and no `start` or `end` with a time, once each: for what can't be undone, when a
+    /// parameter that is misspelt or has lost its value would say "of all times".
+    pub fn check_plain(&self) -> Result<(), ReadFault> {
+        for (name, text) in &self.0 {
+            match &**name {
+                "match[]" => {}
+                "start" | "end" if text.is_empty() => {
+                    return Err(bad(format_args!("{name} is empty: leave it out, or give a time")));
+                }
+                "start" | "end" if self.all(name).count() > 1 => {
+                    return Err(bad(format_args!("{name} is given more than once")));
+                }
+                "start" | "end" => {}
+                _ => {
+                    let name = shortened(name);
+                    return Err(bad(format_args!("{name} is unknown: match[], start and end are taken")));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// What is selected: one selection for each `match[]`, of which there must be one.
     pub async fn required_selections(&self, core: &Core) -> Result<Vec<Selection>, ReadFault> {
         let selectors = self.selectors()?;

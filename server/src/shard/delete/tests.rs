@@ -10,11 +10,12 @@ use crate::host::Alone;
 use crate::host::scripted::Scripted;
 use crate::message::{Read, ReadReply, ReadRequest, Rows, Wanted};
 use crate::model::{Labels, MatchOp, Matcher, STALE_NAN_BITS, Sample, ShardId};
+use crate::shard::maintenance;
 use crate::shard::restore::{Refs, Restorer};
 use crate::shard::tests::{EVER, append_to, labels, scrape, shard};
 use crate::wal::record::{Group, records};
 use crate::wal::replay::Restore;
-use crate::wal::{Durable, LogError, LogReport, MemoryLog};
+use crate::wal::{Durable, LogError, LogReport, MemoryLog, NoJournal};
 
 type Shared = Rc<RefCell<Shard>>;
 type Held = Vec<(Labels, Vec<(i64, u64)>)>;
@@ -309,6 +310,29 @@ fn a_replay_deletes_what_was_deleted_and_nothing_that_came_later() {
         }
         check_replays(&shard, &log);
     }
+}
+
+#[test]
+fn the_memory_of_series_that_went_is_given_back_and_taken_again() {
+    const SERIES: usize = 50_000;
+    let shard = shard();
+    let bytes = || shard.borrow().memory_bytes().total();
+    let write =
+        || assert_eq!(append_to(&shard, EVER, &scrape(SERIES, 0), &mut NoJournal).written, SERIES as u64);
+    write();
+    let full = bytes();
+    let selections = [ever(&[("job", MatchOp::Equal, "node")])].into();
+    let deletion = Deletion { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, selections };
+    let log = MemoryLog::default();
+    let reply = block_on(delete(Rc::clone(&shard), Reads::new(usize::MAX), log, Alone, deletion));
+    assert_eq!(reply.deleted.series, SERIES as u64);
+    let host = Scripted::new(|_| {});
+    block_on(maintenance::give_memory_back(&shard, &host));
+    assert!(bytes() * 5 < full, "{} of {full} bytes are left", bytes());
+    assert!(host.steps() > 100, "a page at a time");
+    write();
+    assert!(bytes() * 10 < full * 11, "{} bytes, and {full} before", bytes());
+    assert_eq!(held(&shard).len(), SERIES);
 }
 
 #[test]

@@ -6,8 +6,9 @@ use crate::cell::heap::{array_bytes, vec_bytes};
 const PAGE: usize = 1024;
 /// Pages that are made ahead at the most.
 const AHEAD_MAX: usize = 256;
-/// Free places for so many values more, by four, and in so many pages stay ready when memory is given back.
+/// What stays ready of free places when memory is given back: for one more of so many values that are held.
 const SPARE_PARTS: usize = 4;
+/// And so many pages of them.
 const SPARE_PAGES: usize = 4;
 
 /// Values at dense `u32` indices. Memory grows by a page at a time, so a shard that doubles never
@@ -128,8 +129,9 @@ impl<T> Pages<T> {
         if self.free_and_there() < spare + PAGE {
             return false;
         }
-        let is_free = |(free, page): (&u16, &Box<[T]>)| usize::from(*free) == PAGE && !page.is_empty();
-        let Some(page) = self.free_in.iter().zip(&self.pages).position(is_free) else { return false };
+        let mut pages = self.free_in.iter().zip(&self.pages);
+        let page = pages.position(|(free, page)| usize::from(*free) == PAGE && !page.is_empty());
+        let Some(page) = page else { return false };
         self.pages[page] = Box::default();
         self.away += 1;
         true
@@ -149,16 +151,16 @@ impl<T> Pages<T> {
         }
     }
 
-    /// What stands in a place whose page was given back.
-    #[cold]
-    fn vacant(&self) -> &T {
-        &self.vacant
-    }
-
     /// Likewise, to change it.
     #[inline]
     pub fn get_mut(&mut self, index: u32) -> &mut T {
         &mut self.pages[index as usize / PAGE][index as usize % PAGE]
+    }
+
+    /// What stands in a place whose page was given back.
+    #[cold]
+    fn vacant(&self) -> &T {
+        &self.vacant
     }
 
     /// One past the highest index ever used.

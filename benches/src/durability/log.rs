@@ -159,8 +159,11 @@ async fn count_segment(
             match record? {
                 Record::Series(_) => makes_series = true,
                 Record::Samples(record) => samples += record.count() as u64,
-                Record::Removed(_) | Record::Chunks(_) | Record::Claims(_) | Record::CheckpointEnd { .. } => {
-                }
+                Record::Removed(_)
+                | Record::Replaced(_)
+                | Record::Chunks(_)
+                | Record::Claims(_)
+                | Record::CheckpointEnd { .. } => {}
             }
         }
         let volume = if makes_series { &mut *making_series } else { &mut *known_series };

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use silverback::wal::record::{NewSeries, Record, RecordError, SeriesChunks, records};
+use silverback::wal::record::{NewSeries, Record, RecordError, Replaced, SeriesChunks, records};
 
 fuzz_target!(|payload: &[u8]| {
     for record in records(payload) {
@@ -11,23 +11,26 @@ fuzz_target!(|payload: &[u8]| {
             Record::Series(record) => drain(record.iter(), |NewSeries { labels, .. }| labels.count()),
             Record::Samples(record) => drain(record.iter(), |_| 0),
             Record::Removed(record) => drain(record.iter(), |_| 0),
-            Record::Chunks(record) => {
-                drain(record.iter(), |SeriesChunks { sealed, open, .. }| {
-                    let bytes: usize = sealed
-                        .map(|chunk| {
-                            assert!(chunk.min_ms <= chunk.max_ms);
-                            chunk.bytes.len()
-                        })
-                        .sum();
-                    assert!(bytes + open.len() <= payload.len());
-                    bytes
-                });
+            Record::Chunks(record) => drain(record.iter(), |chunks| bytes_of(chunks, payload)),
+            Record::Replaced(record) => {
+                drain(record.iter(), |Replaced { chunks, .. }| bytes_of(chunks, payload));
             }
             Record::Claims(record) => drain(record.iter(), |_| 0),
             Record::CheckpointEnd { .. } => {}
         }
     }
 });
+
+fn bytes_of(SeriesChunks { sealed, open, .. }: SeriesChunks<'_>, payload: &[u8]) -> usize {
+    let bytes: usize = sealed
+        .map(|chunk| {
+            assert!(chunk.min_ms <= chunk.max_ms);
+            chunk.bytes.len()
+        })
+        .sum();
+    assert!(bytes + open.len() <= payload.len());
+    bytes
+}
 
 fn drain<T>(mut items: impl Iterator<Item = Result<T, RecordError>>, read: impl Fn(T) -> usize) {
     while let Some(item) = items.next() {

@@ -18,7 +18,7 @@ use crate::limits::MemoryPlan;
 use crate::message::{AcceptorCounts, PartPool};
 use crate::model::{CellId, SeriesIdHasher, ShardId};
 use crate::placement::NodeId;
-use crate::rebalance::{Handed, HandoffFault, Handoffs, Steering};
+use crate::rebalance::{Handed, HandoffFault, Handoffs, Steering, Turn};
 use crate::routing::{BodyPool, ByteBudget, ReadGate, ReadInFlight, Router};
 use crate::runtime::{Pinning, Shutdown, SideThread, Slicer};
 use crate::shard::Pulses;
@@ -95,6 +95,8 @@ pub struct NodeFacts {
     pub refusals: RefusalLog,
     /// What the data directory's file system has room for.
     pub room: RoomSeen,
+    /// Whose turn it is to delete series.
+    pub deletions: Turn,
 }
 
 impl NodeFacts {

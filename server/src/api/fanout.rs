@@ -80,6 +80,7 @@ pub async fn stats(core: &Core) -> Result<Vec<CoreStats>, FanoutError> {
         | ShardReply::MemoryFull
         | ShardReply::Handoff(_)
         | ShardReply::CheckpointAsked(_)
+        | ShardReply::Deleted(_)
         | ShardReply::Routed => wrong_kind(),
     };
     Ok(join_all(answers).await.into_iter().map(stats).collect())
@@ -95,6 +96,7 @@ pub async fn checkpoint(core: &Core, shard: ShardId) -> Result<u64, FanoutError>
         | ShardReply::NotDurable(_)
         | ShardReply::MemoryFull
         | ShardReply::Handoff(_)
+        | ShardReply::Deleted(_)
         | ShardReply::Routed => wrong_kind(),
     }
 }
@@ -139,6 +141,7 @@ pub(super) fn read_reply(reply: ShardReply) -> Result<ReadReply, FanoutError> {
         | ShardReply::MemoryFull
         | ShardReply::Handoff(_)
         | ShardReply::CheckpointAsked(_)
+        | ShardReply::Deleted(_)
         | ShardReply::Routed => wrong_kind(),
     }
 }

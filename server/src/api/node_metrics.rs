@@ -181,6 +181,12 @@ const SHARD: &[Row] = &[
         "Series with one sample and no second within two hours that were dropped for want of room.",
         Value::Shard(|s| s.series_evicted),
     ),
+    row("silverback_series_deleted_total", Kind::Counter, "Series that were deleted on demand, whole.", {
+        Value::Shard(|s| s.series_deleted)
+    }),
+    row("silverback_samples_deleted_total", Kind::Counter, "Samples that were deleted on demand.", {
+        Value::Shard(|s| s.samples_deleted)
+    }),
     row("silverback_chunks", Kind::Gauge, "Chunks in memory, open and sealed.", {
         Value::Shard(|s| (s.series + s.sealed_chunks) as u64)
     }),
@@ -351,6 +357,15 @@ const ACCEPTOR: &[Row] = &[
         Kind::Counter,
         "String fields of InfluxDB's line protocol, which are no samples.",
         Value::Acceptor(|a| a.strings_ignored),
+    ),
+    row("silverback_delete_requests_total", Kind::Counter, "Deletions that were asked for.", {
+        Value::Acceptor(|a| a.deletions)
+    }),
+    row(
+        "silverback_delete_requests_failed_total",
+        Kind::Counter,
+        "Deletions that were refused, or not done to their end.",
+        Value::Acceptor(|a| a.deletions_failed),
     ),
     row("silverback_reads_total", Kind::Counter, "Reads by clients.", Value::Acceptor(|a| a.reads)),
     row(

@@ -1,4 +1,4 @@
-//! Why a read wasn't answered, with the status and Prometheus' word for each.
+//! Why a read wasn't answered, or a deletion not done, with the status and Prometheus' word for each.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use http::header::{ALLOW, CONNECTION, HeaderMap, HeaderValue, RETRY_AFTER};
 use crate::api::fanout::FanoutError;
 use crate::api::request_body::BodyError;
 use crate::gorilla::ChunkError;
-use crate::message::ReadError;
-use crate::routing::{NoRoom, TooManyReads};
+use crate::message::{Deleted, DeletionError, ReadError};
+use crate::routing::{DeletionFault, NoRoom, TooManyReads};
 use crate::runtime::SideThreadError;
 use crate::wal::progress::Replaying;
 
@@ -25,6 +25,15 @@ pub enum ReadFault {
     /// Another method than the ones named.
     #[error("only {0} is allowed here")]
     Method(&'static str),
+    /// The node was not told to do such things.
+    #[error("{0}")]
+    NotAllowed(&'static str),
+    /// One deletion at a time is all that a node has on.
+    #[error("another deletion goes on, and this node runs one at a time: try again once it has ended")]
+    DeletionGoesOn,
+    /// A deletion was not done to its end.
+    #[error(transparent)]
+    DeletionStopped(DeletionStopped),
     /// A content type or encoding that isn't spoken here.
     #[error("{0}")]
     MediaType(String),
@@ -63,6 +72,30 @@ pub enum ReadFault {
     Chunk(#[from] ChunkError),
 }
 
+/// How far a deletion came, and why no further.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{why}: {} series were deleted whole and {} in part, {} samples in all, and others may be left: delete them again",
+    deleted.series, deleted.series_cut, deleted.samples
+)]
+pub struct DeletionStopped {
+    /// What went.
+    pub deleted: Deleted,
+    /// Why not all of it did.
+    pub why: DeletionFault,
+}
+
+impl DeletionStopped {
+    /// What a read would be told that was stopped by the same; `None`: no read is, for it is the log.
+    fn as_read(&self) -> Option<ReadFault> {
+        match &self.why {
+            DeletionFault::Overloaded(overloaded) => Some(FanoutError::from(*overloaded).into()),
+            DeletionFault::Stopped(DeletionError::Read(error)) => Some(FanoutError::from(*error).into()),
+            DeletionFault::Stopped(DeletionError::Log(_)) => None,
+        }
+    }
+}
+
 /// Of an answer that is made whole.
 impl From<NoRoom> for ReadFault {
     fn from(no_room: NoRoom) -> Self {
@@ -81,6 +114,10 @@ impl ReadFault {
             | Self::TooManySamples(_)
             | Self::AnswerTooLarge { .. }
             | Self::Shards(FanoutError::Refused(ReadError::TooLarge { .. })) => StatusCode::BAD_REQUEST,
+            Self::NotAllowed(_) => StatusCode::FORBIDDEN,
+            Self::DeletionStopped(stopped) => {
+                stopped.as_read().map_or(StatusCode::SERVICE_UNAVAILABLE, |fault| fault.status())
+            }
             Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::MediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Body(BodyError::TooLarge(_)) => StatusCode::PAYLOAD_TOO_LARGE,
@@ -89,6 +126,7 @@ impl ReadFault {
             Self::Body(BodyError::Overloaded) => StatusCode::TOO_MANY_REQUESTS,
             Self::NoRoom
             | Self::TooManyReads(_)
+            | Self::DeletionGoesOn
             | Self::SideThread(SideThreadError::Busy)
             | Self::Shards(
                 FanoutError::Overloaded(_)
@@ -113,13 +151,18 @@ impl ReadFault {
             | Self::Shards(FanoutError::Refused(ReadError::TooLarge { .. })) => "execution",
             Self::NoRoom
             | Self::TooManyReads(_)
+            | Self::DeletionGoesOn
             | Self::SideThread(SideThreadError::Busy)
             | Self::Shards(
                 FanoutError::Overloaded(_)
                 | FanoutError::Refused(ReadError::TooManyCursors | ReadError::Moved),
             ) => "too_many_requests",
             Self::Shards(FanoutError::Refused(ReadError::UnknownCursor)) | Self::TimedOut(_) => "timeout",
-            Self::Replaying(_) => "unavailable",
+            // As Prometheus says it where its admin API is off.
+            Self::NotAllowed(_) | Self::Replaying(_) => "unavailable",
+            Self::DeletionStopped(stopped) => {
+                stopped.as_read().map_or("unavailable", |fault| fault.error_type())
+            }
             Self::Shards(FanoutError::Refused(ReadError::Panicked | ReadError::Cancelled))
             | Self::SideThread(SideThreadError::Panicked)
             | Self::Chunk(_) => "internal",
@@ -131,6 +174,7 @@ impl ReadFault {
         match self {
             Self::NoRoom
             | Self::TooManyReads(_)
+            | Self::DeletionGoesOn
             | Self::SideThread(SideThreadError::Busy)
             | Self::Body(BodyError::Overloaded)
             | Self::Shards(
@@ -145,8 +189,12 @@ impl ReadFault {
             )
             | Self::TimedOut(_)
             | Self::Replaying(_) => Some(RETRY_AFTER_PASSING),
+            Self::DeletionStopped(stopped) => {
+                stopped.as_read().map_or(Some(RETRY_AFTER_PASSING), |fault| fault.retry_after())
+            }
             Self::BadRequest(_)
             | Self::Method(_)
+            | Self::NotAllowed(_)
             | Self::MediaType(_)
             | Self::Body(BodyError::TooLarge(_) | BodyError::TimedOut(_) | BodyError::BrokeOff(_))
             | Self::TooManySamples(_)
@@ -168,11 +216,14 @@ impl ReadFault {
                 headers.insert(CONNECTION, HeaderValue::from_static("close"));
             }
             Self::BadRequest(_)
+            | Self::NotAllowed(_)
+            | Self::DeletionStopped(_)
             | Self::MediaType(_)
             | Self::TooManySamples(_)
             | Self::AnswerTooLarge { .. }
             | Self::NoRoom
             | Self::TooManyReads(_)
+            | Self::DeletionGoesOn
             | Self::SideThread(_)
             | Self::Replaying(_)
             | Self::Shards(_)

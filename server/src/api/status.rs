@@ -234,6 +234,8 @@ mod tests {
             retention_behind_ms: 0,
             clock_jumps: 0,
             series_evicted: 0,
+            series_deleted: 0,
+            samples_deleted: 0,
             parts: 5,
             parts_refused: 0,
             commits: 4,

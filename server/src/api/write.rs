@@ -182,6 +182,7 @@ pub fn acknowledged(core: &Core, reply: ShardReply) -> Result<WriteAck, Rejectio
         | ShardReply::Stats(_)
         | ShardReply::Handoff(_)
         | ShardReply::CheckpointAsked(_)
+        | ShardReply::Deleted(_)
         | ShardReply::Routed => unreachable!("a write is answered as a write"),
     }
 }

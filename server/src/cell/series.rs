@@ -1,8 +1,11 @@
 //! Series: the line that an append touches, what is kept beside it, and the store of both.
 
+use std::ops::RangeInclusive;
+
 use crate::cell::blocks::{Blocks, Chain};
 use crate::cell::heap::{heap_bytes, vec_bytes};
 use crate::cell::pages::Pages;
+use crate::cell::rest::{self, Without};
 use crate::gorilla::{ChunkError, OpenXor, SealedChunk, XorIter, prefetch};
 use crate::model::{Sample, SeriesId, SeriesRef};
 
@@ -69,6 +72,8 @@ pub struct SeriesStore {
     series: Pages<Series>,
     histories: Pages<SeriesHistory>,
     blocks: Blocks,
+    /// Refs that were let go of since the start.
+    freed: u64,
     sealed_chunks: usize,
     /// Sealed chunks' bytes and the lists of them.
     sealed_bytes: usize,
@@ -121,14 +126,7 @@ impl SeriesStore {
         sealed: Vec<SealedChunk>,
         open: &[u8],
     ) -> Result<(), ChunkError> {
-        let mut words = Chain::default();
-        let chunk = match self.reopen(open, &mut words) {
-            Ok(chunk) => chunk,
-            Err(error) => {
-                words.release(&mut self.blocks);
-                return Err(error);
-            }
-        };
+        let (chunk, words) = self.reopen(open)?;
         self.label_bytes += heap_bytes(size_of_val(&*labels));
         self.sealed_chunks += sealed.len();
         self.sealed_bytes += vec_bytes(&sealed) + chunks_bytes(&sealed);
@@ -137,8 +135,38 @@ impl SeriesStore {
         Ok(())
     }
 
-    /// An open chunk of the samples in a chunk's bytes.
-    fn reopen(&mut self, bytes: &[u8], words: &mut Chain) -> Result<OpenXor, ChunkError> {
+    /// Puts other chunks in the place of a series' own.
+    pub fn replace(
+        &mut self,
+        at: SeriesRef,
+        sealed: Vec<SealedChunk>,
+        open: &[u8],
+    ) -> Result<(), ChunkError> {
+        let (chunk, words) = self.reopen(open)?;
+        let series = self.series.get_mut(at.0);
+        series.chunk = chunk;
+        std::mem::replace(&mut series.words, words).release(&mut self.blocks);
+        self.sealed_chunks += sealed.len();
+        self.sealed_bytes += vec_bytes(&sealed) + chunks_bytes(&sealed);
+        let former = std::mem::replace(&mut self.histories.get_mut(at.0).sealed, sealed);
+        self.sealed_chunks -= former.len();
+        self.sealed_bytes -= vec_bytes(&former) + chunks_bytes(&former);
+        Ok(())
+    }
+
+    /// An open chunk of the samples in a chunk's bytes, and its words.
+    fn reopen(&mut self, bytes: &[u8]) -> Result<(OpenXor, Chain), ChunkError> {
+        let mut words = Chain::default();
+        match self.read_open(bytes, &mut words) {
+            Ok(chunk) => Ok((chunk, words)),
+            Err(error) => {
+                words.release(&mut self.blocks);
+                Err(error)
+            }
+        }
+    }
+
+    fn read_open(&mut self, bytes: &[u8], words: &mut Chain) -> Result<OpenXor, ChunkError> {
         let mut samples = XorIter::new(bytes);
         let first = samples.next().ok_or(ChunkError::Empty)??;
         let mut chunk = OpenXor::start(first, &mut words.sink(&mut self.blocks, 0));
@@ -292,6 +320,20 @@ impl SeriesStore {
         series.chunk.seal(series.words.words(&self.blocks, series.chunk.words()))
     }
 
+    /// How many samples a series has.
+    pub fn samples(&self, at: SeriesRef) -> usize {
+        let sealed: usize = self.sealed(at).iter().map(SealedChunk::count).sum();
+        sealed + self.series.get(at.0).chunk.count()
+    }
+
+    /// What is left of a series without a range of ms.
+    pub fn without(&self, at: SeriesRef, range_ms: &RangeInclusive<i64>) -> Without {
+        match self.overlaps(at, *range_ms.start(), *range_ms.end()) {
+            true => rest::without(self.sealed(at), &self.open_chunk(at), range_ms),
+            false => Without::AsBefore,
+        }
+    }
+
     /// Drops sealed chunks that lie wholly before `horizon_ms`.
     pub fn drop_before(&mut self, at: SeriesRef, horizon_ms: i64) -> Retained {
         if self.newest_ms(at) < horizon_ms {
@@ -323,8 +365,14 @@ impl SeriesStore {
 
     /// Lets another series have the ref of one that was removed.
     pub fn free(&mut self, at: SeriesRef) {
+        self.freed += 1;
         self.series.free(at.0);
         self.histories.free(at.0);
+    }
+
+    /// Tells whether refs were let go of between two times that it is asked: only then one may name another series.
+    pub fn freed(&self) -> u64 {
+        self.freed
     }
 
     /// The id of a held series.
@@ -382,6 +430,11 @@ impl SeriesStore {
         self.blocks.pages_ahead() < pages
     }
 
+    /// Gives the memory of some refs, or of open chunks, back that series have left. Tells whether there were any.
+    pub fn give_page_back(&mut self) -> bool {
+        self.series.give_back_page() || self.histories.give_back_page() || self.blocks.give_back_page()
+    }
+
     /// How many such pieces there may be, if so many bytes more are spent on them.
     pub fn ahead_within(&self, bytes: usize) -> usize {
         self.blocks.pages_ahead_within(bytes)
@@ -410,122 +463,4 @@ fn chunks_bytes(chunks: &[SealedChunk]) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::limits::{CHUNK_RANGE_MS, CHUNK_SAMPLES};
-
-    fn store_with(samples: impl IntoIterator<Item = (i64, f64)>) -> (SeriesStore, SeriesRef) {
-        let mut store = SeriesStore::default();
-        let mut samples = samples.into_iter().map(|(t, v)| Sample::new(t, v));
-        let labels = vec![LabelRef(1)].into_boxed_slice();
-        let at = store.create(SeriesId(7), labels, samples.next().unwrap()).unwrap();
-        samples.for_each(|s| assert_eq!(store.append(at, s), Ok(Appended::Stored)));
-        (store, at)
-    }
-
-    /// The chunks that overlap a range, the open one among them.
-    fn chunks(store: &SeriesStore, at: SeriesRef, min_ms: i64, max_ms: i64) -> Vec<SealedChunk> {
-        let mut chunks = store.sealed_between(at, min_ms, max_ms).to_vec();
-        if let Some((min_ms, max_ms)) = store.open_between(at, min_ms, max_ms) {
-            let mut bytes = Vec::new();
-            store.put_open_chunk(at, &mut bytes);
-            chunks.push(SealedChunk::restored(min_ms, max_ms, bytes.into()));
-            assert_eq!(chunks.last(), Some(&store.open_chunk(at)));
-        }
-        assert_eq!(store.overlaps(at, min_ms, max_ms), !chunks.is_empty(), "{min_ms} to {max_ms}");
-        chunks
-    }
-
-    fn read(store: &SeriesStore, at: SeriesRef, min_ms: i64, max_ms: i64) -> Vec<(i64, f64)> {
-        let chunks = chunks(store, at, min_ms, max_ms);
-        let samples = |c: &SealedChunk| {
-            XorIter::new(c.bytes()).map(|s| s.unwrap()).map(|s| (s.timestamp_ms, s.value)).collect::<Vec<_>>()
-        };
-        chunks.iter().flat_map(samples).collect()
-    }
-
-    fn scrapes(count: i64) -> Vec<(i64, f64)> {
-        (0..count).map(|i| (i * 15_000, i as f64)).collect()
-    }
-
-    #[test]
-    fn what_was_appended_is_read_back_over_cuts() {
-        let all = scrapes(1000);
-        let (store, at) = store_with(all.clone());
-        assert_eq!(read(&store, at, 0, i64::MAX), all);
-        assert!(store.size().sealed_chunks >= 1000 / CHUNK_SAMPLES);
-    }
-
-    #[test]
-    fn only_chunks_that_overlap_are_read() {
-        let (store, at) = store_with(scrapes(1000));
-        let some = read(&store, at, 3_000_000, 3_100_000);
-        assert!(some.len() < 2 * CHUNK_SAMPLES + 2, "{}", some.len());
-        assert!(some.iter().any(|s| s.0 == 3_000_000));
-        assert!(read(&store, at, 1000 * 15_000, i64::MAX).is_empty());
-        assert!(read(&store, at, i64::MIN, -1).is_empty());
-    }
-
-    #[test]
-    fn a_range_between_two_chunks_overlaps_none() {
-        let gap = CHUNK_RANGE_MS;
-        let (store, at) = store_with([(0, 1.0), (gap, 2.0), (3 * gap, 3.0)]);
-        for (min_ms, max_ms, expect) in [
-            (i64::MIN, -1, 0),
-            (0, 0, 1),
-            (1, gap - 1, 0),
-            (1, gap, 1),
-            (gap + 1, 3 * gap - 1, 0),
-            (gap, 3 * gap, 2),
-            (3 * gap + 1, i64::MAX, 0),
-            (5, 1, 0),
-        ] {
-            assert_eq!(chunks(&store, at, min_ms, max_ms).len(), expect, "{min_ms} to {max_ms}");
-        }
-    }
-
-    #[test]
-    fn a_chunk_never_crosses_two_hours() {
-        let (store, at) =
-            store_with([(CHUNK_RANGE_MS - 10, 1.0), (CHUNK_RANGE_MS, 2.0), (CHUNK_RANGE_MS + 5, 3.0)]);
-        let chunks = chunks(&store, at, i64::MIN, i64::MAX);
-        assert_eq!(chunks.len(), 2);
-        assert_eq!(chunks[1].min_timestamp_ms(), CHUNK_RANGE_MS);
-    }
-
-    #[test]
-    fn an_exact_duplicate_is_accepted_wherever_it_lies() {
-        let (mut store, at) = store_with(scrapes(500));
-        for (t, v) in [(499, 499.0), (450, 450.0), (3, 3.0), (0, 0.0)] {
-            assert_eq!(store.append(at, Sample::new(t * 15_000, v)), Ok(Appended::Already));
-            assert_eq!(store.append(at, Sample::new(t * 15_000, -1.0)), Err(AppendError::Duplicate));
-        }
-        assert_eq!(store.append(at, Sample::new(15_001, 1.0)), Err(AppendError::OutOfOrder));
-        assert_eq!(store.append(at, Sample::new(499 * 15_000 - 1, 1.0)), Err(AppendError::OutOfOrder));
-        assert_eq!(read(&store, at, 0, i64::MAX).len(), 500);
-    }
-
-    #[test]
-    fn staleness_markers_are_kept_bit_for_bit() {
-        let stale = f64::from_bits(crate::model::STALE_NAN_BITS);
-        let (store, at) = store_with([(1, 1.0), (2, stale), (3, f64::NAN)]);
-        let bits: Vec<u64> = read(&store, at, 0, 9).iter().map(|s| s.1.to_bits()).collect();
-        assert_eq!(bits, [1f64.to_bits(), stale.to_bits(), f64::NAN.to_bits()]);
-    }
-
-    #[test]
-    fn retention_drops_whole_chunks_and_then_the_series() {
-        let (mut store, at) = store_with(scrapes(1000));
-        let before = store.size();
-        assert_eq!(store.drop_before(at, 600 * 15_000), Retained::Kept);
-        let oldest = read(&store, at, 0, i64::MAX)[0].0;
-        assert!(oldest <= 600 * 15_000 && oldest > 400 * 15_000);
-        assert!(store.size().chunk_bytes < before.chunk_bytes);
-        assert_eq!(store.drop_before(at, 1000 * 15_000), Retained::Expired);
-        assert_eq!(store.remove(at).len(), 1);
-        store.free(at);
-        let after = store.size();
-        assert_eq!((after.series, after.sealed_chunks), (0, 0));
-        assert_eq!((store.sealed_bytes, store.label_bytes), (0, 0));
-    }
-}
+mod tests;

@@ -112,8 +112,8 @@ pub(super) static OPTIONS: &[ConfigOption] = &[
         name: "admin-api",
         value_name: "ACCESS",
         heading: NODE,
-        help: "What gRPC's admin service takes from whoever reaches the port. `read-only`: questions. \
-               `full`: changes too, such as a cell moved by hand or a shard drained",
+        help: "What gRPC's admin service and /api/v1/admin take from whoever reaches the port. `read-only`: \
+               questions. `full`: changes too, such as series deleted, a cell moved by hand or a shard drained",
         set: Set::One(|config, text| set_admin_api(text).map(|access| config.admin_api = access)),
         show: |config| Shown::One(show_admin_api(config.admin_api).to_owned()),
     },

@@ -2,6 +2,7 @@
 pub mod batch;
 pub mod body;
 pub mod definitions;
+pub mod deletion;
 pub mod examples;
 pub mod handoff;
 pub mod part;
@@ -17,6 +18,7 @@ use crate::wal::{Durable, LogError};
 pub use batch::{ChunkView, Rows, SeriesBatch, SeriesBatchBuilder, SeriesView, TextBatch};
 pub use body::{BodyBytes, LabelSource, LabelSpan, PartSeries, WriteBody};
 pub use definitions::{DefinitionBlock, Definitions};
+pub use deletion::{Deleted, Deletion, DeletionError, DeletionReply};
 pub use examples::{Example, Examples, shortened};
 pub use handoff::{HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, Piece, RouteChange};
 pub use part::{Part, PartBuffer, PartPool};
@@ -63,6 +65,8 @@ pub enum ShardRequest {
 pub enum Question {
     /// Read something, in slices beside the traffic, of the cells that the shard owns at an epoch.
     Read(Box<Read>),
+    /// Delete samples, in slices beside the traffic, from the cells that the shard owns at an epoch.
+    Delete(Box<Deletion>),
     /// Take a step of a cell's handoff.
     Handoff(Box<HandoffRequest>),
     /// Write a checkpoint soon, though none may be due.
@@ -88,6 +92,8 @@ pub enum ShardReply {
     Routed,
     /// To a read.
     Read(Result<Box<ReadReply>, ReadError>),
+    /// To a deletion.
+    Deleted(Box<DeletionReply>),
     /// The core's counters.
     Stats(Box<CoreStats>),
 }

@@ -152,6 +152,10 @@ pub struct AcceptorCounts {
     pub refused_by_host: u64,
     /// Requests refused because a web page of another site sent them.
     pub refused_by_origin: u64,
+    /// Deletions that were asked for.
+    pub deletions: u64,
+    /// Of these, those that were refused, or not done to their end.
+    pub deletions_failed: u64,
     /// Reads of every kind.
     pub reads: u64,
     /// Reads that failed, for whatever reason.
@@ -193,6 +197,10 @@ pub struct ShardStats {
     pub clock_jumps: u64,
     /// Series with one sample that were dropped for want of room.
     pub series_evicted: u64,
+    /// Series that were deleted whole.
+    pub series_deleted: u64,
+    /// Samples that were deleted.
+    pub samples_deleted: u64,
     /// Parts of write requests.
     pub parts: u64,
     /// Parts refused whole because the shard's memory was full.

@@ -88,6 +88,7 @@ impl Shared {
             steering,
             refusals: RefusalLog::default(),
             room: RoomSeen::default(),
+            deletions: Turn::default(),
         };
         // So that the first scrape tells it. Nothing is served yet that a slow disk could hold up.
         facts.room.set(FileSystemRoom::of(&config.data_dir).ok());

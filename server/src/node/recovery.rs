@@ -20,7 +20,6 @@ use crate::routing::{Router, RoutingTable};
 use crate::shard::Shard;
 use crate::shard::checkpoint::{self, CheckpointError, CheckpointPlace};
 use crate::shard::restore::{Refs, Restorer};
-use crate::wal::Claims;
 use crate::wal::committer;
 use crate::wal::frame::FrameKey;
 use crate::wal::layout::{self, Generation, Layout};
@@ -29,6 +28,7 @@ use crate::wal::progress::ReplayProgress;
 use crate::wal::replay::{LogPlace, ReplayError, Replayed, make_tail_durable, replay};
 use crate::wal::segment::SegmentHeader;
 use crate::wal::segments::{SegmentPlace, Segments, Shelf};
+use crate::wal::{Claims, Log, NoJournal};
 
 /// How often a core looks whether the others have come as far.
 const WAIT_POLL: Duration = Duration::from_millis(5);
@@ -135,11 +135,13 @@ impl Recovery<'_> {
         let recovery = self.config.wal_recovery;
         let replayed = replay(&place, recovery, &self.host, self.progress, &mut restorer).await?;
         self.tell(&place.dir, &replayed);
+        // Before others hear of its claims: they remove for good what these say they have no more.
+        make_tail_durable(disk, &replayed).await?;
         let claims = restorer.claims().clone();
         let table = RoutingTable::of_claims(&self.exchange([(self.index, claims.clone())], own.shards).await);
-        self.shard.borrow_mut().set_ownership(table.ownership_of(self.own_shard(), &claims));
+        let ownership = table.ownership_of(self.own_shard(), &claims);
+        self.shard.borrow_mut().set_ownership(ownership, &mut *self.log.journal());
         self.router.set_table(table);
-        make_tail_durable(disk, &replayed).await?;
         self.keep_dir(disk, own).await?;
         for name in place.files().await?.unfinished {
             disk.remove(&place.path(&name)).await?;
@@ -182,7 +184,9 @@ impl Recovery<'_> {
         {
             let mut shard = self.shard.borrow_mut();
             shard.free_left_out();
-            shard.set_ownership(table.ownership_of(self.own_shard(), &Claims::default()));
+            let ownership = table.ownership_of(self.own_shard(), &Claims::default());
+            // The new log has none but the shard's own.
+            shard.set_ownership(ownership, &mut NoJournal);
         }
         let place = self.segment_place(disk, to.unfinished_log_dir(self.index));
         let checkpoint_bytes = checkpoint::write_first(&self.shard, &place, &self.host).await;

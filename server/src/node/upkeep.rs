@@ -68,6 +68,7 @@ async fn look_each_second(core: Rc<Core>, shard: Rc<RefCell<Shard>>, reads: Rc<R
         };
         shard.borrow_mut().meter_loads(time);
         reads.prune();
+        maintenance::give_memory_back(&shard, &host).await;
         maintenance::make_memory_ahead(&shard, &host).await;
         heap::give_back();
         sleep(LOOK_INTERVAL).await;

@@ -216,6 +216,7 @@ fn handoff_reply(reply: ShardReply) -> Result<HandoffReply, HandoffRefusal> {
         | ShardReply::NotDurable(_)
         | ShardReply::MemoryFull
         | ShardReply::CheckpointAsked(_)
+        | ShardReply::Deleted(_)
         | ShardReply::Routed
         | ShardReply::Read(_)
         | ShardReply::Stats(_) => wrong_kind(),

@@ -1,4 +1,4 @@
-//! Whose turn it is to hand a cell over: one core's of the node, or nobody's.
+//! Whose turn it is to do what is done once at a time, such as to hand a cell over: one core's of the node, or nobody's.
 use super::sync::{Arc, AtomicBool, Ordering};
 
 /// A node's; clones are the same.
@@ -7,11 +7,11 @@ pub struct Turn(Arc<AtomicBool>);
 
 /// The turn, given back when dropped.
 #[derive(Debug)]
-pub(super) struct Taken<'a>(&'a AtomicBool);
+pub struct Taken<'a>(&'a AtomicBool);
 
 impl Turn {
     /// Takes it, unless another has it.
-    pub(super) fn take(&self) -> Option<Taken<'_>> {
+    pub fn take(&self) -> Option<Taken<'_>> {
         // Not made where another has it: dropped, it would give that one's back.
         let taken = self.0.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
         taken.is_ok().then(|| Taken(&self.0))

@@ -45,6 +45,7 @@ pub fn take_moved(reply: &mut ShardReply) -> Option<MovedSeries> {
         | ShardReply::Stats(_)
         | ShardReply::Handoff(_)
         | ShardReply::CheckpointAsked(_)
+        | ShardReply::Deleted(_)
         | ShardReply::Routed => None,
     }
 }

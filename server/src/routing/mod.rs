@@ -4,6 +4,7 @@
 //! what a shard does with them, nor of sockets.
 pub mod bodies;
 pub mod budget;
+pub mod deletion;
 pub mod follow;
 pub mod pending;
 pub mod read_gate;
@@ -13,6 +14,7 @@ pub mod table;
 
 pub use bodies::BodyPool;
 pub use budget::{ByteBudget, NoRoom, Reserved, Room};
+pub use deletion::DeletionFault;
 pub use follow::{follow, take_moved};
 pub use pending::Answer;
 pub use read_gate::{ReadGate, ReadInFlight, ReadLease, TooManyReads};

@@ -3,11 +3,12 @@
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::limits::{LANE_CONTROL, LANE_READS, LANE_WRITES};
 use crate::message::{
-    Correlation, LaneMessage, Question, Read, ReadRequest, ReadTicket, RouteChange, ShardReply, ShardRequest,
-    WritePart,
+    Correlation, Deletion, LaneMessage, Question, Read, ReadRequest, ReadTicket, RouteChange, Selection,
+    ShardReply, ShardRequest, WritePart,
 };
 use crate::model::{Epoch, ShardId};
 use crate::routing::pending::{Answer, Asked, Pending};
@@ -161,8 +162,28 @@ impl Router {
         lease: &ReadLease,
     ) -> Result<Answer, Overloaded> {
         let read = Read { ticket: lease.ticket().clone(), epoch, request };
-        let request = ShardRequest::Ask(Question::Read(Box::new(read)));
-        let answer = self.send(Asked { shard, lane_use: LaneUse::Read }, request)?;
+        self.ask_with_permit(shard, Question::Read(Box::new(read)), lease)
+    }
+
+    /// Has a shard delete something, among reads.
+    pub fn ask_to_delete(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        selections: &Arc<[Selection]>,
+        lease: &ReadLease,
+    ) -> Result<Answer, Overloaded> {
+        let deletion = Deletion { ticket: lease.ticket().clone(), epoch, selections: Arc::clone(selections) };
+        self.ask_with_permit(shard, Question::Delete(Box::new(deletion)), lease)
+    }
+
+    fn ask_with_permit(
+        &self,
+        shard: ShardId,
+        question: Question,
+        lease: &ReadLease,
+    ) -> Result<Answer, Overloaded> {
+        let answer = self.send(Asked { shard, lane_use: LaneUse::Read }, ShardRequest::Ask(question))?;
         Ok(answer.keeping(&Room::from(lease.clone())))
     }
 

@@ -72,7 +72,7 @@ pub async fn take<L: Log, H: Host>(
                     }
                 }
             }
-            Record::Removed(_) | Record::Claims(_) | Record::CheckpointEnd { .. } => {
+            Record::Removed(_) | Record::Replaced(_) | Record::Claims(_) | Record::CheckpointEnd { .. } => {
                 return Err(unreadable("a record that no piece has"));
             }
         }

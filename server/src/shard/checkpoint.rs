@@ -133,7 +133,11 @@ async fn write_and_count<D: Disk, H: Host>(
             return Err(error);
         }
     };
-    freed.into_iter().for_each(|series| shard.borrow_mut().store.free(series));
+    for step in freed.chunks(STEP as usize) {
+        step.iter().for_each(|series| shard.borrow_mut().store.free(*series));
+        host.breathe().await;
+    }
+    host.rest();
     log.count(|counts| {
         counts.checkpoints += 1;
         counts.checkpoint_bytes = bytes;

@@ -4,20 +4,22 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use futures::FutureExt;
 use futures::executor::block_on;
 
-use crate::host::Alone;
+use crate::host::scripted::Scripted;
+use crate::host::{Alone, Host};
 use crate::limits::CELL_COUNT;
 use crate::message::{
-    HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, LabelSource, LabelSpan, PartPool, PartSeries,
-    Piece, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesView, Wanted,
-    WriteBody, WritePart,
+    Deleted, Deletion, DeletionReply, HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, LabelSource,
+    LabelSpan, PartPool, PartSeries, Piece, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows,
+    Selection, SeriesView, Wanted, WriteBody, WritePart,
 };
-use crate::model::{CellId, Epoch, Labels, Sample, SeriesId, SeriesIdHasher, ShardId};
+use crate::model::{CellId, Epoch, Labels, MatchOp, Matcher, Sample, SeriesId, SeriesIdHasher, ShardId};
 use crate::shard::append::TimeBounds;
 use crate::shard::handoff::{Taken, take_step};
 use crate::shard::ownership::Ownership;
-use crate::shard::{Reads, Shard};
+use crate::shard::{Reads, Shard, delete};
 use crate::wal::{MemoryLog, NoJournal};
 
 const CELL: CellId = CellId(5);
@@ -39,7 +41,7 @@ impl Pair {
     fn new(series: usize, series_max: usize) -> Self {
         let source = Shard::new(ShardId(0), series_max);
         let mut target = Shard::new(ShardId(1), series_max);
-        target.set_ownership(Ownership::of(Epoch::FIRST, |_| None));
+        target.set_ownership(Ownership::of(Epoch::FIRST, |_| None), &mut NoJournal);
         let pair = Self { source: Rc::new(RefCell::new(source)), target: Rc::new(RefCell::new(target)) };
         (0..SCRAPES).for_each(|at| append(&pair.source, series, at * 15_000));
         pair
@@ -201,6 +203,70 @@ fn a_node_full_of_series_can_still_move_them() {
     let pair = Pair::new(50, 50);
     pair.bring_over(|| {}).unwrap();
     assert_eq!(pair.target.borrow().owned_series(), 50);
+}
+
+/// Deletes the samples of all series from a time on. `None`: it waits.
+fn delete<H: Host>(shard: &Shared, host: H, epoch: Epoch, from_ms: i64) -> Option<DeletionReply> {
+    let matchers = [Matcher::new("__name__", MatchOp::Equal, "up").unwrap()];
+    let selection = Selection { matchers: matchers.into(), min_ms: from_ms, max_ms: i64::MAX };
+    let deletion = Deletion { ticket: ReadTicket::issue(), epoch, selections: [selection].into() };
+    let reads = Reads::new(usize::MAX);
+    delete::delete(Rc::clone(shard), reads, MemoryLog::default(), host, deletion).now_or_never()
+}
+
+fn check_deleted(reply: Option<DeletionReply>, deleted: Deleted, ended: Result<(), ReadError>) {
+    let reply = reply.expect("no cell is on its way");
+    assert_eq!((reply.deleted, reply.ended), (deleted, ended.map_err(Into::into)));
+}
+
+#[test]
+fn what_was_deleted_before_a_cell_moves_does_not_come_with_it() {
+    let pair = Pair::new(50, usize::MAX);
+    let half_ms = SCRAPES / 2 * 15_000;
+    let cut = Deleted { series: 0, series_cut: 50, samples: 50 * (SCRAPES / 2) as u64 };
+    check_deleted(delete(&pair.source, Alone, Epoch::FIRST, half_ms), cut, Ok(()));
+    pair.bring_over(|| {}).unwrap();
+    let expect: Vec<_> = (0..50).map(|number| (labels(number), (SCRAPES / 2) as usize)).collect();
+    assert_eq!(pair.seen(EPOCH), expect);
+}
+
+#[test]
+fn a_deletion_waits_for_a_cell_on_its_way_and_is_asked_again_where_it_went() {
+    let pair = Pair::new(50, usize::MAX);
+    let waits = |shard: &Shared, epoch| {
+        let host = Scripted::new(|_| {});
+        assert!(delete(shard, host.clone(), epoch, 0).is_none());
+        assert_eq!(host.sleeps(), 1);
+    };
+    let before = pair.seen(Epoch::FIRST);
+    step(&pair.target, HandoffStep::Expect).unwrap();
+    let piece = pair.pass(HandoffStep::Copy).unwrap();
+    waits(&pair.source, Epoch::FIRST);
+    check_deleted(delete(&pair.target, Alone, Epoch::FIRST, 0), Deleted::default(), Ok(()));
+    step(&pair.target, HandoffStep::Take(piece)).unwrap();
+    let rest = pair.pass(HandoffStep::Drain).unwrap();
+    waits(&pair.source, Epoch::FIRST);
+    step(&pair.target, HandoffStep::Own { from: ShardId(0), rest }).unwrap();
+    waits(&pair.source, Epoch::FIRST);
+    assert_eq!(pair.seen(EPOCH), before);
+    step(&pair.source, HandoffStep::Release { to: ShardId(1) }).unwrap();
+    let moved = Err(ReadError::Moved);
+    check_deleted(delete(&pair.source, Alone, Epoch::FIRST, 0), Deleted::default(), moved);
+    check_deleted(delete(&pair.source, Alone, EPOCH, 0), Deleted::default(), Ok(()));
+    let all = Deleted { series: 50, series_cut: 0, samples: 50 * SCRAPES as u64 };
+    check_deleted(delete(&pair.target, Alone, EPOCH, 0), all, Ok(()));
+    assert_eq!(pair.seen(EPOCH), []);
+}
+
+#[test]
+fn a_deletion_goes_on_in_a_cell_that_stays_after_all() {
+    let pair = Pair::new(50, usize::MAX);
+    pair.bring_over(|| {}).unwrap();
+    step(&pair.target, HandoffStep::Discard { from: ShardId(0) }).unwrap();
+    step(&pair.source, HandoffStep::Keep).unwrap();
+    let all = Deleted { series: 50, series_cut: 0, samples: 50 * SCRAPES as u64 };
+    check_deleted(delete(&pair.source, Alone, Epoch::FIRST, 0), all, Ok(()));
+    assert_eq!(pair.seen(EPOCH.next()), []);
 }
 
 #[test]

@@ -13,6 +13,10 @@ use crate::cell::series::LabelRef;
 use crate::model::encode_label;
 use crate::shard::postings::{Postings, set_bytes_max};
 
+/// Values that a table may have to be made anew in a smaller size at one go: the others wait meanwhile. A larger
+/// one keeps its five bytes for each value that it had until it is as small, or empty.
+const SHRUNK_MAX: usize = 1024;
+
 /// A label name as the index numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NameRef(pub u32);
@@ -217,7 +221,7 @@ impl LabelIndex {
         if let Ok(entry) = values.find_entry(hash, |held| *held == label) {
             entry.remove();
         }
-        if values.len() * 4 < values.capacity() {
+        if values.len() * 4 < values.capacity() && values.len() < SHRUNK_MAX {
             places.0 = places.0.wrapping_add(1);
             values.shrink_to_fit(|held| hasher.hash_one(&*pairs.get(held.0).value));
         }
@@ -228,6 +232,11 @@ impl LabelIndex {
             self.by_name.remove(&name.text);
             self.text_bytes -= 2 * heap_bytes(name.text.len());
         }
+    }
+
+    /// Gives the memory of some places back that names or pairs have left. Tells whether there were any.
+    pub fn give_page_back(&mut self) -> bool {
+        self.names.give_back_page() || self.pairs.give_back_page()
     }
 
     /// The present moment.

@@ -1,5 +1,5 @@
 //! What is done beside the traffic, in slices: retention, by which what is older goes, and memory that is
-//! made ready before samples need it.
+//! made ready before samples need it, or given back after series went.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -55,7 +55,19 @@ pub async fn make_memory_ahead<H: Host>(shard: &Rc<RefCell<Shard>>, host: &H) {
     host.rest();
 }
 
+/// Gives memory back that series have left which went, but for some that others soon need.
+pub async fn give_memory_back<H: Host>(shard: &Rc<RefCell<Shard>>, host: &H) {
+    while shard.borrow_mut().give_page_back() {
+        host.breathe().await;
+    }
+    host.rest();
+}
+
 impl Shard {
+    fn give_page_back(&mut self) -> bool {
+        self.store.give_page_back() || self.index.give_page_back()
+    }
+
     /// The time, in ms, that half of the series have reached with their newest samples: a few whose sender's
     /// clock is wrong, and this node's own series, say nothing. `None` without series.
     pub fn time_reached_ms(&self) -> Option<i64> {

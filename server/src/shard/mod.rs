@@ -5,6 +5,7 @@
 pub mod append;
 mod arrival;
 pub mod checkpoint;
+pub mod delete;
 mod departure;
 mod handoff;
 pub mod inbox;
@@ -89,6 +90,8 @@ struct Counters {
     series_expired: u64,
     retention: RetentionState,
     series_evicted: u64,
+    series_deleted: u64,
+    samples_deleted: u64,
     parts: u64,
     parts_refused: u64,
     commits: u64,
@@ -124,15 +127,15 @@ impl Shard {
         self.ownership.owns(cell)
     }
 
-    /// Makes it own what a table says, and drops what it holds of other shards' cells: copies that a
-    /// crash left behind. Their refs stay taken until a checkpoint: the log still names them.
-    pub fn set_ownership(&mut self, ownership: Ownership) {
+    /// Makes it own what a table says, and removes what it holds of other shards' cells: copies that a
+    /// crash left behind. From the log, too: with the next claim of such a cell they would count again, and what
+    /// was deleted where the cell was meanwhile would be back.
+    pub fn set_ownership(&mut self, ownership: Ownership, journal: &mut impl Journal) {
         let held = self.cells.iter().flat_map(|cell| cell.table.iter());
         let foreign = held.filter(|series| !ownership.owns(self.store.id(*series).cell()));
         let foreign: Vec<SeriesRef> = foreign.collect();
         for series in foreign {
-            self.forget_series(series);
-            self.removed.push(series);
+            self.remove_series(series, journal);
         }
         self.ownership = ownership;
         self.deal_series_limit();

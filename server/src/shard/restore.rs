@@ -10,11 +10,14 @@ use hashbrown::HashMap;
 use roaring::RoaringBitmap;
 
 use crate::cell::series::LabelRef;
-use crate::gorilla::SealedChunk;
+use crate::gorilla::{ChunkError, SealedChunk};
 use crate::model::{CellId, Sample, SeriesId, SeriesRef};
 use crate::shard::Shard;
 use crate::wal::Claims;
-use crate::wal::record::{ChunksRecord, Record, RemovedRecord, SamplesRecord, SealedBytes, SeriesRecord};
+use crate::wal::record::{
+    ChunksRecord, Record, RemovedRecord, Replaced, ReplacedRecord, SamplesRecord, SealedBytes, SeriesChunks,
+    SeriesRecord,
+};
 use crate::wal::replay::{Restore, RestoreError};
 
 /// A gap in the refs that no shard leaves: a record that names such a ref is no shard's.
@@ -45,6 +48,8 @@ pub struct Restorer<F> {
     unknown: RoaringBitmap,
     /// Refs in the log whose series were removed.
     removed: RoaringBitmap,
+    /// Refs in the log of which samples were deleted in this group, and how many samples it had by then.
+    replaced: HashMap<u32, u64>,
     counts: RestoreCounts,
     claims: Claims,
 }
@@ -76,6 +81,7 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
             pending: HashMap::new(),
             unknown: RoaringBitmap::new(),
             removed: RoaringBitmap::new(),
+            replaced: HashMap::new(),
             counts: RestoreCounts::default(),
             claims: Claims::default(),
         }
@@ -140,8 +146,12 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
     fn samples(&mut self, record: SamplesRecord<'_>) -> Result<(), RestoreError> {
         let shard = Rc::clone(&self.shard);
         let shard = &mut *shard.borrow_mut();
-        for entry in record.iter() {
+        let replaced = std::mem::take(&mut self.replaced);
+        for (place, entry) in (0..).zip(record.iter()) {
             let (series, sample) = entry.map_err(contradicts)?;
+            if !replaced.is_empty() && replaced.get(&series.0).is_some_and(|before| place < *before) {
+                continue;
+            }
             match self.refs.get(series, shard) {
                 Some(at) if sample.timestamp_ms <= shard.store.newest_ms(at) => self.counts.already += 1,
                 Some(at) => {
@@ -192,17 +202,50 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
                 }
                 return Err(RestoreError(format!("chunks of ref {}, which no series has", chunks.series.0)));
             };
-            let at = self.refs.place(chunks.series, shard)?;
-            let restored = |c: SealedBytes<'_>| SealedChunk::restored(c.min_ms, c.max_ms, c.bytes.into());
-            let sealed: Vec<SealedChunk> = chunks.sealed.map(restored).collect();
-            let oldest = sealed.first().map(SealedChunk::min_timestamp_ms);
-            shard
-                .store
-                .restore(at, pending.id, pending.labels, sealed, chunks.open)
-                .map_err(|error| RestoreError(format!("the open chunk of ref {}: {error}", at.0)))?;
-            shard.adopt(at);
-            let newest = shard.store.newest_ms(at);
-            shard.widen_range(oldest.unwrap_or(newest), newest);
+            self.put_back(shard, pending, &chunks)?;
+        }
+        Ok(())
+    }
+
+    fn put_back(
+        &mut self,
+        shard: &mut Shard,
+        pending: Pending,
+        chunks: &SeriesChunks<'_>,
+    ) -> Result<(), RestoreError> {
+        let at = self.refs.place(chunks.series, shard)?;
+        let sealed = sealed_chunks(chunks);
+        let oldest = sealed.first().map(SealedChunk::min_timestamp_ms);
+        let restored = shard.store.restore(at, pending.id, pending.labels, sealed, chunks.open);
+        restored.map_err(|error| of_open_chunk(at, error))?;
+        shard.adopt(at);
+        let newest = shard.store.newest_ms(at);
+        shard.widen_range(oldest.unwrap_or(newest), newest);
+        Ok(())
+    }
+
+    /// Whatever the series has, from a checkpoint that saw it before or after: from here on it has this.
+    fn replaced(&mut self, record: ReplacedRecord<'_>) -> Result<(), RestoreError> {
+        let shard = Rc::clone(&self.shard);
+        let shard = &mut *shard.borrow_mut();
+        for entry in record.iter() {
+            let Replaced { samples_before, chunks } = entry.map_err(contradicts)?;
+            let series = chunks.series;
+            if self.refs.is_foreign(series) {
+                continue;
+            }
+            // Without samples before it, the group may have none, and the next one's are all behind it.
+            if samples_before > 0 {
+                self.replaced.insert(series.0, samples_before);
+            }
+            if let Some(at) = self.refs.get(series, shard) {
+                let replaced = shard.store.replace(at, sealed_chunks(&chunks), chunks.open);
+                replaced.map_err(|error| of_open_chunk(at, error))?;
+            } else if let Some(pending) = self.pending.remove(&series.0) {
+                self.put_back(shard, pending, &chunks)?;
+            } else {
+                self.unknown.insert(series.0);
+            }
         }
         Ok(())
     }
@@ -230,6 +273,7 @@ impl<F: Fn(CellId) -> bool> Restore for Restorer<F> {
         match record {
             Record::Series(record) => self.series(record),
             Record::Samples(record) => self.samples(record),
+            Record::Replaced(record) => self.replaced(record),
             Record::Removed(record) => self.removed(record),
             Record::Chunks(record) => self.chunks(record),
             Record::Claims(record) => self.claims.read(&record).map_err(contradicts),
@@ -273,6 +317,15 @@ fn check_gap(at: SeriesRef, shard: &Shard) -> Result<(), RestoreError> {
         true => Ok(()),
         false => Err(RestoreError(format!("ref {} lies far beyond all others", at.0))),
     }
+}
+
+fn sealed_chunks(chunks: &SeriesChunks<'_>) -> Vec<SealedChunk> {
+    let restored = |c: SealedBytes<'_>| SealedChunk::restored(c.min_ms, c.max_ms, c.bytes.into());
+    chunks.sealed.clone().map(restored).collect()
+}
+
+fn of_open_chunk(at: SeriesRef, error: ChunkError) -> RestoreError {
+    RestoreError(format!("the open chunk of ref {}: {error}", at.0))
 }
 
 fn contradicts(error: impl std::fmt::Display) -> RestoreError {

@@ -34,6 +34,8 @@ impl Shard {
             retention_behind_ms: self.counters.retention.behind_ms,
             clock_jumps: self.counters.retention.jumps,
             series_evicted: self.counters.series_evicted,
+            series_deleted: self.counters.series_deleted,
+            samples_deleted: self.counters.samples_deleted,
             parts: self.counters.parts,
             parts_refused: self.counters.parts_refused,
             commits: self.counters.commits,

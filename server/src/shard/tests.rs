@@ -22,7 +22,7 @@ use crate::model::{Epoch, Labels, RefusedReason, Sample, SeriesIdHasher, ShardId
 use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::read::tests::select;
 use crate::shard::{Inbox, Reads, ReplyTo, Shard, Worker, maintenance};
-use crate::wal::{Durable, Log, LogError, LogReport, MemoryLog, NoJournal};
+use crate::wal::{Durable, Journal, Log, LogError, LogReport, MemoryLog, NoJournal};
 
 pub(super) const EVER: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX };
 
@@ -54,8 +54,18 @@ pub(super) fn append(
     bounds: TimeBounds,
     series: &[(Labels, Vec<Sample>)],
 ) -> PartOutcome {
+    append_to(shard, bounds, series, &mut NoJournal)
+}
+
+/// Appends one part, and tells a journal.
+pub(super) fn append_to(
+    shard: &Rc<RefCell<Shard>>,
+    bounds: TimeBounds,
+    series: &[(Labels, Vec<Sample>)],
+    journal: &mut impl Journal,
+) -> PartOutcome {
     let (body, entries, samples) = encode(series);
-    shard.borrow_mut().append(&body, &entries, &samples, bounds, &mut NoJournal)
+    shard.borrow_mut().append(&body, &entries, &samples, bounds, journal)
 }
 
 pub(super) fn scrape(count: usize, at_ms: i64) -> Vec<(Labels, Vec<Sample>)> {

@@ -12,12 +12,12 @@ use futures::future::{Either, select};
 use crate::clock::Clock;
 use crate::limits::FUTURE_MS_MAX;
 use crate::message::{
-    CoreStats, HandoffRequest, MovedSeries, PartSeries, Question, Read, ReadError, ShardReply, ShardStats,
-    WriteAck, WritePart,
+    CoreStats, Deleted, Deletion, DeletionReply, HandoffRequest, MovedSeries, PartSeries, Question, Read,
+    ReadError, ShardReply, ShardStats, WriteAck, WritePart,
 };
 use crate::model::Sample;
 use crate::shard::append::{PartOutcome, TimeBounds};
-use crate::shard::{Host, Inbox, Reads, ReplyTo, Shard, handoff};
+use crate::shard::{Host, Inbox, Reads, ReplyTo, Shard, delete, handoff};
 use crate::wal::{Durable, Log, LogError};
 
 /// Samples after which a group is committed, though more waits. A commit costs what a thousand
@@ -106,6 +106,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     fn answer(&self, from: ReplyTo, question: Question) {
         match question {
             Question::Read(read) => self.spawn_read(from, *read),
+            Question::Delete(deletion) => self.spawn_deletion(from, *deletion),
             Question::Handoff(request) => self.take_step(from, *request),
             Question::Checkpoint => (self.reply)(from, self.ask_checkpoint()),
             Question::Stats => (self.reply)(from, ShardReply::Stats(Box::new(self.stats()))),
@@ -192,9 +193,20 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     fn spawn_read(&self, from: ReplyTo, read: Read) {
         let (shard, reads, reply) = (Rc::clone(&self.shard), Rc::clone(&self.reads), self.reply.clone());
         self.host.spawn_background(move |host| async move {
-            let reply = ReadReplier { reply, from };
+            let panicked = || ShardReply::Read(Err(ReadError::Panicked));
+            let reply = JobReplier { reply, from, panicked };
             let answer = reads.answer(shard, host, read).await;
             (reply.reply)(from, ShardReply::Read(answer));
+        });
+    }
+
+    fn spawn_deletion(&self, from: ReplyTo, deletion: Deletion) {
+        let (shard, reads, reply) = (Rc::clone(&self.shard), Rc::clone(&self.reads), self.reply.clone());
+        let log = self.log.clone();
+        self.host.spawn_background(move |host| async move {
+            let reply = JobReplier { reply, from, panicked: deletion_panicked };
+            let answer = delete::delete(shard, reads, log, host, deletion).await;
+            (reply.reply)(from, ShardReply::Deleted(Box::new(answer)));
         });
     }
 
@@ -222,17 +234,23 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     }
 }
 
-/// Answers a read that panics: it ends alone, and its asker would have a place taken for it for ever.
-struct ReadReplier<R: Fn(ReplyTo, ShardReply)> {
-    reply: R,
-    from: ReplyTo,
+fn deletion_panicked() -> ShardReply {
+    let ended = Err(ReadError::Panicked.into());
+    ShardReply::Deleted(Box::new(DeletionReply { deleted: Deleted::default(), ended }))
 }
 
-impl<R: Fn(ReplyTo, ShardReply)> Drop for ReadReplier<R> {
+/// Answers a job that panics: it ends alone, and its asker would have a place taken for it for ever.
+struct JobReplier<R: Fn(ReplyTo, ShardReply)> {
+    reply: R,
+    from: ReplyTo,
+    panicked: fn() -> ShardReply,
+}
+
+impl<R: Fn(ReplyTo, ShardReply)> Drop for JobReplier<R> {
     fn drop(&mut self) {
-        // A read that is dropped otherwise is answered, or ends with its core.
+        // One that is dropped otherwise is answered, or ends with its core.
         if std::thread::panicking() {
-            (self.reply)(self.from, ShardReply::Read(Err(ReadError::Panicked)));
+            (self.reply)(self.from, (self.panicked)());
         }
     }
 }

@@ -60,6 +60,7 @@ impl Restore for Claims {
             Record::Series(_)
             | Record::Samples(_)
             | Record::Removed(_)
+            | Record::Replaced(_)
             | Record::Chunks(_)
             | Record::CheckpointEnd { .. } => Ok(()),
         }

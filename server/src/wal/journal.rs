@@ -21,6 +21,10 @@ pub trait Journal {
     /// A series was removed. Tells when its ref may name another one.
     fn removed(&mut self, series: SeriesRef, id: SeriesId) -> RefReuse;
 
+    /// Some of a series' samples were deleted: these are left, in chunks that are cut, oldest first, and the open
+    /// one as if it were sealed now.
+    fn replaced(&mut self, series: SeriesRef, sealed: &[SealedChunk], open: &[u8]);
+
     /// A series came from another shard with all that it holds.
     fn adopted(&mut self, series: SeriesRef, adopted: &AdoptedSeries<'_>);
 
@@ -71,6 +75,8 @@ impl Journal for NoJournal {
     fn removed(&mut self, _series: SeriesRef, _id: SeriesId) -> RefReuse {
         RefReuse::AtOnce
     }
+
+    fn replaced(&mut self, _series: SeriesRef, _sealed: &[SealedChunk], _open: &[u8]) {}
 
     fn adopted(&mut self, _series: SeriesRef, _adopted: &AdoptedSeries<'_>) {}
 

@@ -19,6 +19,7 @@ mod written;
 
 mod counted;
 mod damage;
+mod deletes;
 mod full_disk;
 mod kills;
 mod ledger;

@@ -66,6 +66,7 @@ fn group() -> Vec<u8> {
     for (series, value) in [(7, 0.0), (8, 1.0), (9, 300.0), (3, 0.25), (4, 12.34)] {
         group.stored(SeriesRef(series), Sample::new(START_MS + i64::from(series), value));
     }
+    group.replaced(SeriesRef(7), &[chunk(0, 120)], chunk(120, 3).bytes());
     group.removed(SeriesRef(8), id(8));
     group.claimed(claim(ClaimKind::Given));
     group.parts().concat()

@@ -3,6 +3,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod deletes;
 mod http_api;
 mod load;
 mod refusals;

@@ -28,14 +28,19 @@ pub fn series(labels: &[(&str, &str)], start_ms: i64, values: impl IntoIterator<
 
 /// Writes by remote write 1.
 pub fn write(node: &Node, written: &[Series]) {
+    let answer = node.post("/api/v1/write", &[], &write_body(written));
+    assert_eq!(answer.status, 204, "{}", answer.text());
+}
+
+/// A write's body as it is sent.
+pub fn write_body(written: &[Series]) -> Vec<u8> {
     let timeseries = written.iter().map(|(labels, samples)| TimeSeries {
         labels: labels.iter().map(|(n, v)| Label { name: n.clone(), value: v.clone() }).collect(),
         samples: samples.iter().map(|(t, v)| Sample { value: f64::from_bits(*v), timestamp: *t }).collect(),
         ..TimeSeries::default()
     });
     let request = WriteRequest { timeseries: timeseries.collect(), metadata: Vec::new() };
-    let answer = node.post("/api/v1/write", &[], &compress(&request.encode_to_vec()));
-    assert_eq!(answer.status, 204, "{}", answer.text());
+    compress(&request.encode_to_vec())
 }
 
 /// In snappy's block format.
@@ -75,7 +80,11 @@ pub fn read_body(queries: Vec<Query>, accepted: &[i32]) -> Vec<u8> {
 
 /// Reads by SAMPLES.
 pub fn read_samples(node: &Node, queries: Vec<Query>) -> Vec<Vec<Series>> {
-    let answer = ask(node, queries, &[]);
+    samples_of(&ask(node, queries, &[]))
+}
+
+/// The series of an answer by SAMPLES, of each query.
+pub fn samples_of(answer: &Answer) -> Vec<Vec<Series>> {
     assert_eq!((answer.status, answer.is_cut), (200, false), "{}", String::from_utf8_lossy(&answer.body));
     assert_eq!(answer.header("content-type"), "application/x-protobuf");
     assert_eq!(answer.header("content-encoding"), "snappy");

@@ -10,16 +10,17 @@ use futures::channel::oneshot;
 use silverback::host::Host;
 use silverback::limits::READ_FRAME_BYTES;
 use silverback::message::{
-    Correlation, LabelSource, LabelSpan, PartPool, PartSeries, Question, Read, ReadReply, ReadRequest,
-    ReadTicket, Selection, ShardReply, ShardRequest, Wanted, WriteBody, WritePart,
+    Correlation, Deleted, Deletion, DeletionError, LabelSource, LabelSpan, PartPool, PartSeries, Question,
+    Read, ReadReply, ReadRequest, ReadTicket, Selection, ShardReply, ShardRequest, Wanted, WriteBody,
+    WritePart,
 };
-use silverback::model::{Epoch, RefusedReason, Sample, SeriesIdHasher};
+use silverback::model::{Epoch, MatchOp, Matcher, RefusedReason, Sample, SeriesIdHasher};
 use silverback::shard::{Inbox, ReplyTo};
 use silverback::wal::{LogError, Lsn};
 
 use crate::executor::SimHost;
 use crate::fleet::{Fleet, Scraped};
-use crate::oracle::{self, Held, Oracle};
+use crate::oracle::{self, Deletions, Doomed, Held, Oracle};
 use crate::random::Random;
 use crate::trace::Trace;
 
@@ -142,6 +143,31 @@ impl Connection {
         }
     }
 
+    /// Has something deleted, and tells how many samples must be gone.
+    pub async fn delete(&self, doomed: &Doomed) -> u64 {
+        while self.oracle.borrow().contradictions > 0 {
+            self.host.sleep(Duration::from_millis(1)).await;
+        }
+        self.oracle.borrow_mut().deletion_begins(doomed, (self.durable)());
+        let deletion = Deletion {
+            ticket: ReadTicket::issue(),
+            epoch: Epoch::FIRST,
+            selections: [selection_of(doomed)].into(),
+        };
+        let (deleted, ended) = match self.ask(ShardRequest::Ask(Question::Delete(Box::new(deletion)))).await {
+            ShardReply::Deleted(reply) => (reply.deleted, reply.ended),
+            other => panic!("a deletion is answered with {other:?}"),
+        };
+        let Deleted { series, series_cut, samples } = deleted;
+        self.trace.event("deletion", [series, series_cut], format_args!("{samples} samples, {ended:?}"));
+        let done = match ended {
+            Ok(()) => Some((self.durable)()),
+            Err(DeletionError::Log(LogError::Full(_) | LogError::Failed(_))) => None,
+            Err(error) => panic!("nothing keeps anybody from deleting: {error}"),
+        };
+        self.oracle.borrow_mut().deletion_ends(done)
+    }
+
     /// Reads all while writes go on, and holds it against what was acknowledged before.
     pub async fn read_and_check(&self) {
         let before = self.oracle.borrow().now();
@@ -152,13 +178,39 @@ impl Connection {
     }
 }
 
+/// What a shard is asked to delete.
+pub fn selection_of(doomed: &Doomed) -> Selection {
+    let (name, value) = &doomed.label;
+    let matcher = Matcher::new(name, MatchOp::Equal, value).expect("it is no expression");
+    Selection { matchers: [matcher].into(), min_ms: *doomed.range_ms.start(), max_ms: *doomed.range_ms.end() }
+}
+
+/// Something of what the fleets have sent until now.
+pub fn draw_doomed(random: &mut Random, now_ms: i64, retention_ms: i64) -> Doomed {
+    let label = match random.below(3) {
+        0 => ("__name__", format!("metric_{}", random.below(7))),
+        1 => ("client", random.below(4).to_string()),
+        _ => ("pod", format!("pod-{}", random.by_magnitude(80))),
+    };
+    let range_ms = match random.below(3) {
+        0 => i64::MIN..=i64::MAX,
+        1 => now_ms - random.by_magnitude(1 << 20) as i64..=i64::MAX,
+        _ => {
+            let from_ms = now_ms - random.by_magnitude(retention_ms as usize) as i64;
+            from_ms..=from_ms + random.by_magnitude(1 << 20) as i64
+        }
+    };
+    Doomed { label, range_ms }
+}
+
 /// One sender of samples.
 pub struct Client {
     connection: Connection,
     fleet: Rc<RefCell<Fleet>>,
     random: Random,
-    /// Parts that were acknowledged, to be sent again.
+    /// Parts that were acknowledged, to be sent again, unless something is deleted.
     recent: VecDeque<Vec<Scraped>>,
+    recent_since: Deletions,
 }
 
 /// Whether the log takes more.
@@ -170,7 +222,8 @@ enum Log {
 
 impl Client {
     pub fn new(connection: Connection, fleet: Rc<RefCell<Fleet>>, random: Random) -> Self {
-        Self { connection, fleet, random, recent: VecDeque::new() }
+        let (recent, recent_since) = (VecDeque::new(), connection.oracle.borrow().deletions());
+        Self { connection, fleet, random, recent, recent_since }
     }
 
     /// Sends so many parts, one after the other. After a failed log a few more, to see it refuse.
@@ -186,6 +239,7 @@ impl Client {
 
     /// Tells how the log answered, where it was asked.
     async fn step(&mut self) -> Option<Log> {
+        self.forget_deleted();
         match self.random.below(20) {
             0 => self.fleet.borrow_mut().churn(&mut self.random),
             1 | 2 => {
@@ -205,10 +259,20 @@ impl Client {
         Some(self.write(part).await)
     }
 
+    /// Of what may be gone, or go, nobody knows how it is answered.
+    fn forget_deleted(&mut self) {
+        let deletions = self.connection.oracle.borrow().deletions();
+        if deletions != self.recent_since || deletions.is_under_way() {
+            self.recent.clear();
+        }
+        self.recent_since = deletions;
+    }
+
     /// Sends a part until it is answered for good.
     async fn write(&mut self, part: Vec<Scraped>) -> Log {
         let each = || part.iter().flat_map(|(labels, samples)| samples.iter().map(move |s| (labels, *s)));
         let durable = (self.connection.durable)();
+        let deletions = self.connection.oracle.borrow().deletions();
         each().for_each(|(labels, sample)| self.connection.oracle.borrow_mut().sent(labels, sample, durable));
         let mut tries = 0;
         let answer = loop {
@@ -232,7 +296,12 @@ impl Client {
                 Log::Takes
             }
             Answer::Refused(reasons) => {
-                self.assert_aged(&part, &reasons);
+                let may_be_deleted =
+                    deletions.is_under_way() || deletions != self.connection.oracle.borrow().deletions();
+                // What comes again may lie before what is left.
+                if !may_be_deleted {
+                    self.assert_aged(&part, &reasons);
+                }
                 Log::Takes
             }
             Answer::NotDurable(LogError::Full(_)) => Log::Takes,
@@ -265,7 +334,10 @@ impl Client {
             return None;
         }
         let samples: usize = part.iter().map(|(_, samples)| samples.len()).sum();
-        match self.connection.send(&part).await {
+        self.connection.oracle.borrow_mut().contradictions += 1;
+        let answer = self.connection.send(&part).await;
+        self.connection.oracle.borrow_mut().contradictions -= 1;
+        match answer {
             Answer::Refused(reasons) => {
                 let refused: u64 = reasons.iter().map(|(_, count)| count).sum();
                 assert_eq!(refused, samples as u64, "contradictions are refused: {reasons:?}");

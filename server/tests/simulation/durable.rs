@@ -44,6 +44,7 @@ pub trait Defect: 'static {
     const SYNCS: Syncs = Syncs::Honest;
     const ACK: AckMode = AckMode::Durable;
     const TAIL: Tail = Tail::MadeDurable;
+    const IS_DELETED_FROM: bool = false;
 }
 
 /// What is done about a last group that may be written and not synced.
@@ -54,7 +55,9 @@ pub enum Tail {
 
 /// Nothing is wrong.
 pub struct Sound;
-impl Defect for Sound {}
+impl Defect for Sound {
+    const IS_DELETED_FROM: bool = true;
+}
 
 /// What is synced is not durable.
 pub struct DataNotSynced;
@@ -82,6 +85,8 @@ impl Defect for TailTrusted {
 
 impl<D: Defect> Node for Durable<D> {
     type Log = DiskLog;
+
+    const IS_DELETED_FROM: bool = D::IS_DELETED_FROM;
 
     async fn start(disk: SimDisk, host: SimHost, recovery: Recovery) -> Result<Self, String> {
         disk.set_syncs(D::SYNCS);

@@ -7,11 +7,12 @@ use futures::executor::block_on;
 use silverback::host::Alone;
 use silverback::message::{Read, ReadReply, ReadRequest, ReadTicket, Selection, Wanted};
 use silverback::model::{Epoch, Sample, SeriesId, SeriesRef, ShardId};
+use silverback::routing::RoutingTable;
 use silverback::shard::restore::{Refs, Restorer};
 use silverback::shard::{Reads, Shard};
-use silverback::wal::record::{Group, records};
+use silverback::wal::record::{Claim, ClaimKind, Group, records};
 use silverback::wal::replay::Restore;
-use silverback::wal::{Journal, Log};
+use silverback::wal::{Claims, Journal, Log};
 
 use crate::disk::{Faults, SimDisk};
 use crate::durable::{Durable, Sound};
@@ -53,6 +54,12 @@ fn an_empty_segment_is_used_again_without_a_moment_of_contradiction() {
     check(50, |crash| vec![Plan::quiet(), crash, writing(), writing()]);
 }
 
+#[test]
+fn what_was_deleted_stays_gone_and_the_rest_stays_through_checkpoints_and_crashes() {
+    let deleting = |crash| Plan { deletions: 4, checkpoints: 3, parts: 12, clients: 2, ..crash };
+    check(100, |crash| vec![writing(), deleting(crash), Plan { deletions: 1, ..writing() }, writing()]);
+}
+
 /// The disk's bytes after so many starts of an idle node, each of which is killed.
 fn bytes_after(starts: usize) -> usize {
     let disk = SimDisk::new(Random::new(1), Trace::new(Shown::Hidden));
@@ -85,6 +92,34 @@ fn make(group: &mut Group, series: SeriesRef, id: SeriesId, labels: [(&str, &str
     group.stored(series, Sample::new(i64::from(series.0), 1.0));
 }
 
+/// A shard out of its log's groups.
+fn replayed(payloads: &[Vec<u8>]) -> Rc<RefCell<Shard>> {
+    let shard = Rc::new(RefCell::new(Shard::new(ShardId(0), usize::MAX)));
+    let mut restorer = Restorer::new(Rc::clone(&shard), Refs::Kept, |_| true);
+    for payload in payloads {
+        records(payload).for_each(|record| restorer.record(record.unwrap()).unwrap());
+    }
+    restorer.finish().unwrap();
+    shard
+}
+
+/// A crash comes before a shard has removed a cell that it gave away. Where the cell is now, its series are deleted;
+/// then it comes back, empty.
+#[test]
+fn a_cell_that_comes_back_finds_nothing_of_what_a_crash_has_left() {
+    let (id, here, there) = (SeriesId(1), ShardId(0), ShardId(1));
+    let claim = |epoch, other| Claim { cell: id.cell(), epoch, kind: ClaimKind::Owned, other };
+    let (mut first, mut second) = (Group::default(), Group::default());
+    make(&mut first, SeriesRef(0), id, [("own", "old"), ("shared", "x")]);
+    let first = first.parts().concat();
+    let given = [Claims::default(), Claims::from_iter([claim(Epoch(2), here)])];
+    let ownership = RoutingTable::of_claims(&given).ownership_of(here, &given[0]);
+    replayed(std::slice::from_ref(&first)).borrow_mut().set_ownership(ownership, &mut second);
+    second.claimed(claim(Epoch(3), there));
+    let shard = replayed(&[first, second.parts().concat()]);
+    assert_eq!(shard.borrow().stats().series, 0);
+}
+
 /// A label that only a removed series had is in a new one too, and the removed one is made again in
 /// the same group.
 #[test]
@@ -95,13 +130,7 @@ fn a_series_that_is_made_again_takes_no_labels_from_its_neighbours() {
     make(&mut second, SeriesRef(1), neighbour, [("own", "neighbour"), ("shared", "x")]);
     make(&mut second, SeriesRef(2), old, [("own", "old"), ("shared", "x")]);
     second.removed(SeriesRef(0), old);
-    let shard = Rc::new(RefCell::new(Shard::new(ShardId(0), usize::MAX)));
-    let mut restorer = Restorer::new(Rc::clone(&shard), Refs::Kept, |_| true);
-    for mut group in [first, second] {
-        let payload = group.parts().concat();
-        records(&payload).for_each(|record| restorer.record(record.unwrap()).unwrap());
-    }
-    restorer.finish().unwrap();
+    let shard = replayed(&[first, second].map(|mut group| group.parts().concat()));
     for (name, values) in [("own", vec!["neighbour", "old"]), ("shared", vec!["x"])] {
         let wanted = Wanted::LabelValues(name.into());
         let request = ReadRequest::Open { selection: Selection::everything(), wanted, bytes: 1000 };

@@ -12,7 +12,7 @@ use silverback::model::SeriesIdHasher;
 use silverback::shard::{Reads, Worker, maintenance};
 use silverback::wal::Lsn;
 
-use crate::client::{Client, Connection, Replies};
+use crate::client::{Client, Connection, Replies, draw_doomed};
 use crate::disk::SimDisk;
 use crate::executor::SimHost;
 use crate::fleet::Fleet;
@@ -50,6 +50,8 @@ pub struct Life {
     pub trace: Trace,
     /// Bits have turned over on the disk.
     pub is_rotten: bool,
+    /// Samples that were deleted.
+    pub deleted: Rc<Cell<u64>>,
     /// Told how far it came.
     pub came: Rc<RefCell<Came>>,
 }
@@ -145,7 +147,9 @@ impl Life {
         let checkpoints =
             checkpoints(node, self.host.clone(), self.trace.clone(), random, self.plan.checkpoints);
         let room = make_room(self.disk.clone(), self.host.clone());
-        futures::join!(join_all(clients), upkeep, checkpoints, room);
+        let deletions = if N::IS_DELETED_FROM { self.plan.deletions } else { 0 };
+        let deletions = delete(connection.clone(), self.random.fork(), deletions, Rc::clone(&self.deleted));
+        futures::join!(join_all(clients), upkeep, checkpoints, room, deletions);
         connection.read_and_check().await;
     }
 }
@@ -164,6 +168,15 @@ async fn upkeep<N: Node>(node: Rc<N>, connection: Connection, mut random: Random
                 maintenance::retain(node.shard(), node.log(), &connection.host, horizon_ms).await;
             }
         }
+    }
+}
+
+async fn delete(connection: Connection, mut random: Random, times: usize, deleted: Rc<Cell<u64>>) {
+    for _ in 0..times {
+        pause(&connection.host, &mut random, PAUSE_US_MAX).await;
+        let doomed = draw_doomed(&mut random, connection.clock_ms.get(), connection.retention_ms);
+        deleted.set(deleted.get() + connection.delete(&doomed).await);
+        connection.read_and_check().await;
     }
 }
 

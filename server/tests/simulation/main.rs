@@ -47,6 +47,7 @@ fn what_was_acknowledged_outlives_everything() {
         seeds::run_all(world::run::<Durable<Sound>>, 0..seeds).unwrap_or_else(|failure| panic!("{failure}"));
     println!("{seeds} seeds: {tally:?}");
     assert!(tally.crashes > seeds && tally.acknowledged > 100 * seeds, "little was tried: {tally:?}");
+    assert!(tally.deleted > 5 * seeds, "little was deleted: {tally:?}");
 }
 
 fn number_from_environment(name: &str) -> Option<u64> {
@@ -115,6 +116,7 @@ fn cells_that_move_lose_double_and_reorder_nothing() {
     let tally = run.unwrap_or_else(|failure| panic!("{failure}"));
     println!("{seeds} seeds: {tally:?}");
     assert!(tally.moved > seeds && tally.kept > seeds / 20 && tally.sent_again > seeds / 4, "{tally:?}");
+    assert!(tally.deleted > 5 * seeds, "little was deleted: {tally:?}");
 }
 
 #[test]

@@ -30,6 +30,9 @@ pub enum Lost {
 pub trait Node: Sized + 'static {
     type Log: Log;
 
+    /// Whether somebody deletes from it. Those with a defect are found out without.
+    const IS_DELETED_FROM: bool = false;
+
     /// Brings the shard back as the disk has it. An error is in words for an operator.
     fn start(disk: SimDisk, host: SimHost, recovery: Recovery) -> impl Future<Output = Result<Self, String>>;
 

@@ -18,16 +18,42 @@ enum Standing {
     Sent,
     /// It must be held for good.
     Acknowledged(Moment),
+    /// It was acknowledged, and a deletion is under way: it may be held or not.
+    Deleting,
+    /// It must be gone for good.
+    Deleted(Moment),
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Known {
     value_bits: u64,
     standing: Standing,
-    /// The group that it is in is a later one than this.
+    /// The group that it is in, or that has its deletion, is a later one than this.
     after: Lsn,
     /// And none later than this.
     upto: Lsn,
+    /// It was sent, and that is not answered.
+    is_out: bool,
+    /// As it was sent last.
+    sent_at: Deletions,
+}
+
+/// How many deletions have begun and ended, both counted: odd while one is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Deletions(u64);
+
+impl Deletions {
+    pub fn is_under_way(self) -> bool {
+        !self.0.is_multiple_of(2)
+    }
+}
+
+/// Some series' samples of a time, to be deleted. One deletion is under way at a time.
+#[derive(Debug, Clone)]
+pub struct Doomed {
+    /// A label that the series have.
+    pub label: (&'static str, String),
+    pub range_ms: RangeInclusive<i64>,
 }
 
 /// Every sample that may exist.
@@ -37,6 +63,9 @@ pub struct Oracle {
     /// What is older may be dropped.
     horizon_ms: i64,
     now: Moment,
+    deletions: Deletions,
+    /// Contradictions under way: what they contradict must not be deleted meanwhile.
+    pub contradictions: usize,
 }
 
 /// What a shard holds, as it was read.
@@ -71,10 +100,18 @@ impl Oracle {
             standing: Standing::Sent,
             after: durable,
             upto: Lsn(u64::MAX),
+            is_out: true,
+            sent_at: self.deletions,
         };
         let samples = self.series.get_mut(labels).expect("it was made above");
         let held = samples.entry(sample.timestamp_ms).or_insert(known);
         assert_eq!(held.value_bits, known.value_bits, "a client sends one value for one time");
+        (held.is_out, held.sent_at) = (true, known.sent_at);
+        match held.standing {
+            // It may come again.
+            Standing::Deleting | Standing::Deleted(_) => *held = known,
+            Standing::Sent | Standing::Acknowledged(_) => {}
+        }
     }
 
     /// The shard said that it holds the sample for good; the log is durable up to a group.
@@ -82,13 +119,56 @@ impl Oracle {
         self.now.0 += 1;
         let samples = self.series.get_mut(labels).expect("what is acknowledged was sent");
         let known = samples.get_mut(&sample.timestamp_ms).expect("what is acknowledged was sent");
+        known.is_out = false;
+        let may_be_deleted = known.sent_at != self.deletions || self.deletions.is_under_way();
         match known.standing {
+            Standing::Sent if may_be_deleted => {}
             Standing::Sent => {
                 known.standing = Standing::Acknowledged(self.now);
                 known.upto = durable;
             }
-            Standing::Acknowledged(_) => {}
+            Standing::Acknowledged(_) | Standing::Deleting | Standing::Deleted(_) => {}
         }
+    }
+
+    /// A deletion begins while the log is durable up to a group.
+    pub fn deletion_begins(&mut self, doomed: &Doomed, durable: Lsn) {
+        self.deletions.0 += 1;
+        let (name, value) = &doomed.label;
+        let is_doomed = |labels: &Labels| labels.0.iter().any(|(n, v)| n[..] == **name && v[..] == **value);
+        for (_, samples) in self.series.iter_mut().filter(|(labels, _)| is_doomed(labels)) {
+            for (_, known) in samples.range_mut(doomed.range_ms.clone()) {
+                known.standing = match known.standing {
+                    // What is on its way may come behind the deletion.
+                    Standing::Acknowledged(_) if known.is_out => Standing::Sent,
+                    Standing::Acknowledged(_) => Standing::Deleting,
+                    other => other,
+                };
+                if known.standing == Standing::Deleting {
+                    known.after = durable;
+                }
+            }
+        }
+    }
+
+    /// The deletion was answered: it is done for good, with the log durable up to a group, or it may be done or not.
+    /// Tells how many samples must be gone.
+    pub fn deletion_ends(&mut self, done: Option<Lsn>) -> u64 {
+        self.deletions.0 += 1;
+        self.now.0 += 1;
+        let (now, mut gone) = (self.now, 0);
+        let deleting = self.series.values_mut().flat_map(BTreeMap::values_mut);
+        for known in deleting.filter(|known| known.standing == Standing::Deleting) {
+            known.standing = done.map_or(Standing::Sent, |_| Standing::Deleted(now));
+            known.upto = done.unwrap_or(Lsn(u64::MAX));
+            gone += u64::from(done.is_some());
+        }
+        gone
+    }
+
+    /// How many there were, to know whether there was one since.
+    pub fn deletions(&self) -> Deletions {
+        self.deletions
     }
 
     /// Samples before this may be gone from now on.
@@ -119,7 +199,7 @@ impl Oracle {
             }
             let of_series = held.next_if(|series| series.labels == *labels);
             let samples = of_series.map(|series| series.samples.clone()).unwrap_or_default();
-            check_series(labels, known, &samples)?;
+            check_series(labels, known, &samples, upto)?;
             let due = known.range(self.horizon_ms..).filter(|(_, known)| known.must_be_held(upto));
             for (at_ms, _) in due.filter(|(at_ms, _)| !holds(&samples, **at_ms)) {
                 lost.note(labels, *at_ms);
@@ -144,24 +224,28 @@ impl Oracle {
     }
 
     /// What was read after a restart, and checked, decides: what is held was kept for good, what isn't may never come
-    /// back. What retention may drop stays undecided.
+    /// back, unless the disk loses a group that may have its deletion. What retention may drop stays undecided.
     pub fn settle(&mut self, held: &Held, durable: Lsn) {
         self.now.0 += 1;
+        self.deletions.0 = self.deletions.0.next_multiple_of(2);
+        self.contradictions = 0;
         let mut held = held.iter().peekable();
         let (now, horizon_ms) = (self.now, self.horizon_ms);
         for (labels, known) in &mut self.series {
             let of_series = held.next_if(|series| series.labels == *labels);
             let samples = of_series.map(|series| series.samples.clone()).unwrap_or_default();
-            known.retain(|timestamp_ms, known| {
+            for (timestamp_ms, known) in known {
                 let is_held = holds(&samples, *timestamp_ms);
-                if is_held && known.standing == Standing::Sent {
-                    known.standing = Standing::Acknowledged(now);
-                    known.upto = durable;
-                }
-                is_held || *timestamp_ms < horizon_ms
-            });
+                known.is_out = false;
+                let decided = match known.standing {
+                    Standing::Sent | Standing::Deleting if is_held => Standing::Acknowledged(now),
+                    _ if is_held || *timestamp_ms < horizon_ms => continue,
+                    Standing::Deleted(_) => continue,
+                    Standing::Sent | Standing::Deleting | Standing::Acknowledged(_) => Standing::Deleted(now),
+                };
+                (known.standing, known.upto) = (decided, durable);
+            }
         }
-        self.series.retain(|_, known| !known.is_empty());
     }
 
     /// Acknowledged samples that must be held.
@@ -176,8 +260,15 @@ impl Oracle {
 impl Known {
     fn must_be_held(self, upto: Moment) -> bool {
         match self.standing {
-            Standing::Sent => false,
+            Standing::Sent | Standing::Deleting | Standing::Deleted(_) => false,
             Standing::Acknowledged(at) => at <= upto,
+        }
+    }
+
+    fn must_be_gone(self, upto: Moment) -> bool {
+        match self.standing {
+            Standing::Sent | Standing::Deleting | Standing::Acknowledged(_) => false,
+            Standing::Deleted(at) => at <= upto,
         }
     }
 }
@@ -205,7 +296,12 @@ fn holds(samples: &[Sample], at_ms: i64) -> bool {
     samples.binary_search_by_key(&at_ms, |sample| sample.timestamp_ms).is_ok()
 }
 
-fn check_series(labels: &Labels, known: &BTreeMap<i64, Known>, samples: &[Sample]) -> Result<(), String> {
+fn check_series(
+    labels: &Labels,
+    known: &BTreeMap<i64, Known>,
+    samples: &[Sample],
+    upto: Moment,
+) -> Result<(), String> {
     if let Some(pair) = samples.windows(2).find(|pair| pair[0].timestamp_ms >= pair[1].timestamp_ms) {
         return Err(format!("{labels}: {} before {}", pair[0].timestamp_ms, pair[1].timestamp_ms));
     }
@@ -214,6 +310,9 @@ fn check_series(labels: &Labels, known: &BTreeMap<i64, Known>, samples: &[Sample
         if value != Some(sample.value.to_bits()) {
             let (at_ms, held) = (sample.timestamp_ms, sample.value.to_bits());
             return Err(format!("{labels} at {at_ms}: holds {held:#x}, sent was {value:x?}"));
+        }
+        if known.get(&sample.timestamp_ms).is_some_and(|known| known.must_be_gone(upto)) {
+            return Err(format!("{labels} at {}: it was gone and is back", sample.timestamp_ms));
         }
     }
     Ok(())
@@ -261,6 +360,65 @@ mod tests {
         check(&oracle(), &[(2, 2.0), (2, 2.0)], "2 before 2");
     }
 
+    fn doomed(range_ms: RangeInclusive<i64>) -> Doomed {
+        Doomed { label: ("a", "b".to_owned()), range_ms }
+    }
+
+    #[test]
+    fn what_was_deleted_may_be_held_until_the_answer_and_must_be_gone_from_then_on() {
+        let mut oracle = oracle();
+        oracle.deletion_begins(&doomed(2..=3), Lsn(5));
+        check(&oracle, &[(2, 2.0)], "");
+        check(&oracle, &[], "");
+        let began = oracle.now();
+        assert_eq!(oracle.deletion_ends(Some(Lsn(6))), 1, "the third was never acknowledged");
+        check(&oracle, &[(2, 2.0)], "gone and is back");
+        check(&oracle, &[(3, 3.0)], "");
+        assert_eq!(oracle.check(&held(&[Sample::new(2, 2.0)]), began), Ok(()), "a read that began before");
+        oracle.sent(&labels(), Sample::new(2, 2.0), Lsn(6));
+        check(&oracle, &[(2, 2.0)], "");
+        oracle.acknowledged(&labels(), Sample::new(2, 2.0), Lsn(7));
+        check(&oracle, &[], "lost");
+    }
+
+    #[test]
+    fn what_was_on_its_way_while_something_was_deleted_may_be_held_or_not() {
+        for (sent_between, done) in [(false, Some(Lsn(6))), (true, Some(Lsn(6))), (false, None)] {
+            let mut oracle = oracle();
+            let sample = Sample::new(3, 3.0);
+            oracle.deletion_begins(&doomed(0..=9), Lsn(5));
+            if sent_between {
+                oracle.sent(&labels(), Sample::new(2, 2.0), Lsn(5));
+            }
+            oracle.deletion_ends(done);
+            oracle.acknowledged(&labels(), sample, Lsn(7));
+            let second = if done.is_some() && !sent_between { "gone and is back" } else { "" };
+            check(&oracle, &[], "");
+            check(&oracle, &[(3, 3.0)], "");
+            check(&oracle, &[(2, 2.0), (3, 3.0)], second);
+        }
+    }
+
+    #[test]
+    fn a_deletion_in_a_lost_group_is_forgiven_though_a_restart_had_decided() {
+        for (is_answered, is_settled) in [(true, false), (true, true), (false, true)] {
+            let (mut oracle, sample) = (Oracle::default(), Sample::new(2, 2.0));
+            oracle.sent(&labels(), sample, Lsn(2));
+            oracle.acknowledged(&labels(), sample, Lsn(3));
+            oracle.deletion_begins(&doomed(0..=9), Lsn(5));
+            if is_answered {
+                oracle.deletion_ends(Some(Lsn(6)));
+            }
+            if is_settled {
+                oracle.settle(&Held::new(), Lsn(6));
+            }
+            oracle.forgive(Lsn(7)..=Lsn(9));
+            check(&oracle, &[(2, 2.0)], "gone and is back");
+            oracle.forgive(Lsn(6)..=Lsn(6));
+            check(&oracle, &[(2, 2.0)], "");
+        }
+    }
+
     #[test]
     fn what_retention_drops_is_not_missed() {
         let mut oracle = oracle();
@@ -274,7 +432,7 @@ mod tests {
         oracle.settle(&held(&[Sample::new(2, 2.0), Sample::new(3, 3.0)]), Lsn(9));
         check(&oracle, &[(2, 2.0), (3, 3.0)], "");
         check(&oracle, &[(2, 2.0)], "lost");
-        check(&oracle, &[(1, 1.0), (2, 2.0), (3, 3.0)], "sent was None");
+        check(&oracle, &[(1, 1.0), (2, 2.0), (3, 3.0)], "gone and is back");
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub struct Plan {
     /// Retention passes, jumps of the clock and reads, together.
     pub upkeep: usize,
     pub checkpoints: usize,
+    /// Deletions, one after the other.
+    pub deletions: usize,
     /// Bits that turn over on the disk before it begins.
     pub flips: usize,
     /// Files that somebody takes away before it begins.
@@ -61,6 +63,7 @@ impl Plan {
             parts: 0,
             upkeep: 0,
             checkpoints: 0,
+            deletions: 0,
             flips: 0,
             taken: Taken::Nothing,
         }
@@ -95,6 +98,9 @@ impl Plan {
         // Whether a start tells what it lacks is known once it has come to its end.
         if plan.taken == Taken::Nothing && !random.one_in(4) {
             plan.faults.crash_at_step = Some(random.by_magnitude(1024) as u64);
+        }
+        if random.one_in(2) {
+            plan.deletions = random.by_magnitude(6);
         }
         plan
     }

@@ -33,6 +33,8 @@ pub struct World {
     retention_ms: i64,
     now_us: u64,
     trace: Trace,
+    /// Samples that were deleted.
+    deleted: Rc<Cell<u64>>,
     /// The files in which a bit has turned over, and those that were missed.
     rotten: BTreeSet<String>,
 }
@@ -43,6 +45,7 @@ pub struct Tally {
     pub lives: u64,
     pub crashes: u64,
     pub acknowledged: u64,
+    pub deleted: u64,
     pub trace_hash: u64,
 }
 
@@ -51,6 +54,7 @@ impl std::ops::AddAssign for Tally {
         self.lives += other.lives;
         self.crashes += other.crashes;
         self.acknowledged += other.acknowledged;
+        self.deleted += other.deleted;
         self.trace_hash ^= other.trace_hash;
     }
 }
@@ -66,6 +70,7 @@ pub fn run<N: Node>(seed: u64, shown: Shown) -> Tally {
     }
     world.live::<N>(&Plan { parts: 1, ..Plan::quiet() });
     tally.acknowledged = world.oracle.borrow().acknowledged_count() as u64;
+    tally.deleted = world.deleted.get();
     tally.trace_hash = world.trace.hash();
     tally
 }
@@ -84,6 +89,7 @@ impl World {
             pool: PartPool::default(),
             retention_ms,
             now_us: 0,
+            deleted: Rc::default(),
             rotten: BTreeSet::new(),
             random,
             trace,
@@ -198,6 +204,7 @@ impl World {
             pool: self.pool.clone(),
             retention_ms: self.retention_ms,
             trace: self.trace.clone(),
+            deleted: Rc::clone(&self.deleted),
             is_rotten: !self.rotten.is_empty(),
             came: Rc::clone(came),
         }

@@ -121,10 +121,14 @@ pub fn of_read_fault(fault: &ReadFault) -> Status {
     let code = match fault {
         ReadFault::BadRequest(_) | ReadFault::Method(_) | ReadFault::MediaType(_) => Code::InvalidArgument,
         ReadFault::Body(body) => of_body(body),
+        ReadFault::NotAllowed(_) => Code::PermissionDenied,
+        // No call of gRPC's deletes.
+        ReadFault::DeletionStopped(_) => Code::Aborted,
         ReadFault::TooManySamples(_)
         | ReadFault::AnswerTooLarge { .. }
         | ReadFault::NoRoom
         | ReadFault::TooManyReads(_)
+        | ReadFault::DeletionGoesOn
         | ReadFault::SideThread(SideThreadError::Busy) => Code::ResourceExhausted,
         ReadFault::SideThread(SideThreadError::Panicked) => Code::Internal,
         ReadFault::Replaying(_) => Code::Unavailable,

@@ -1,7 +1,8 @@
 //! Prometheus' HTTP API, the part of it that a store answers: series, labels, label values, what the
-//! index holds, the build; and `/api/v1/export`, samples as JSON lines.
+//! index holds, the build; what an operator deletes; and `/api/v1/export`, samples as JSON lines.
 mod array;
 mod build_info;
+mod delete_series;
 mod export;
 mod json;
 mod label_name;
@@ -42,6 +43,8 @@ pub enum Question {
     BuildInfo,
     /// The samples of series.
     Export,
+    /// No question: samples are to go.
+    DeleteSeries,
 }
 
 impl Question {
@@ -53,6 +56,7 @@ impl Question {
             "status/tsdb" => Some(Self::TsdbStatus),
             "status/buildinfo" => Some(Self::BuildInfo),
             "export" => Some(Self::Export),
+            "admin/tsdb/delete_series" => Some(Self::DeleteSeries),
             other => {
                 let name = other.strip_prefix("label/")?.strip_suffix("/values")?;
                 (!name.contains('/')).then(|| Self::LabelValues(name.to_owned()))
@@ -65,6 +69,8 @@ impl Question {
         match self {
             Self::Series | Self::LabelNames | Self::Export if is_get || method == Method::POST => Ok(()),
             Self::Series | Self::LabelNames | Self::Export => Err(ReadFault::Method("GET, POST")),
+            Self::DeleteSeries if takes_form(method) => Ok(()),
+            Self::DeleteSeries => Err(ReadFault::Method(delete_series::METHODS)),
             Self::LabelValues(_) | Self::TsdbStatus | Self::BuildInfo if is_get => Ok(()),
             Self::LabelValues(_) | Self::TsdbStatus | Self::BuildInfo => Err(ReadFault::Method("GET")),
         }
@@ -77,6 +83,9 @@ where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
+    if question == Question::DeleteSeries {
+        return delete_series::answer(core, request).await;
+    }
     core.count(|counts| counts.reads += 1);
     let limit = core.config.request_timeout;
     let answered = timeout(limit, read(core, question, request)).await;
@@ -103,11 +112,17 @@ where
         Question::LabelValues(name) => labels::values(core, read, &name, &params).await,
         Question::TsdbStatus => tsdb_status::respond(core, &read, &params).await,
         Question::BuildInfo => Ok(build_info::respond()),
+        Question::DeleteSeries => unreachable!("it is no read"),
         Question::Export => export::respond(core, read, &params).await,
     }
 }
 
-/// Of the query and, in a POST, of the form in the body.
+/// Whether a form may stand in the body.
+fn takes_form(method: &Method) -> bool {
+    method == Method::POST || method == Method::PUT
+}
+
+/// Of the query and, in a POST or PUT, of the form in the body.
 pub async fn read_params<B>(
     core: &Core,
     head: &Parts,
@@ -120,7 +135,7 @@ where
 {
     let mut params = Params::default();
     let mut form = Bytes::new();
-    if head.method == Method::POST {
+    if takes_form(&head.method) {
         let (bytes_max, limit) = (READ_REQUEST_BYTES_MAX, core.config.request_timeout);
         form = read_reserving(&head.headers, body, bytes_max, limit, room).await?;
     }
@@ -134,6 +149,10 @@ where
 fn refuse(core: &Core, fault: &ReadFault) -> NodeResponse {
     core.count(|counts| counts.reads_failed += 1);
     tracing::debug!(%fault, "a read was refused");
+    refusal(fault)
+}
+
+fn refusal(fault: &ReadFault) -> NodeResponse {
     let mut response = with_type(fault.status(), json::CONTENT_TYPE, json::error(fault));
     fault.tell(response.headers_mut());
     response
@@ -160,6 +179,8 @@ mod tests {
         check("/api/v1/label/a%2Fb/values", Some(Question::LabelValues("a%2Fb".into())));
         check("/api/v1/status/tsdb", Some(Question::TsdbStatus));
         check("/api/v1/export", Some(Question::Export));
+        check("/api/v1/admin/tsdb/delete_series", Some(Question::DeleteSeries));
+        check("/api/v1/admin/tsdb/snapshot", None);
         for other in ["/api/v1/label/values", "/api/v1/label/a/b/values", "/api/v1/query", "/series"] {
             check(other, None);
         }
@@ -171,5 +192,11 @@ mod tests {
         assert!(!refused(Question::Series, Method::POST));
         assert!(refused(Question::Series, Method::DELETE));
         assert!(refused(Question::LabelValues("job".into()), Method::POST));
+        assert!(
+            !refused(Question::DeleteSeries, Method::POST) && !refused(Question::DeleteSeries, Method::PUT)
+        );
+        assert!(
+            refused(Question::DeleteSeries, Method::GET) && refused(Question::DeleteSeries, Method::DELETE)
+        );
     }
 }

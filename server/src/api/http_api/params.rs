@@ -64,6 +64,28 @@ impl Params {
         self.all(name).next().filter(|value| !value.is_empty())
     }
 
+    /// Refuses what is no `match[]`, and no `start` or `end` with a time, once each: for what can't be undone, when a
+    /// parameter that is misspelt or has lost its value would say "of all times".
+    pub fn check_plain(&self) -> Result<(), ReadFault> {
+        for (name, text) in &self.0 {
+            match &**name {
+                "match[]" => {}
+                "start" | "end" if text.is_empty() => {
+                    return Err(bad(format_args!("{name} is empty: leave it out, or give a time")));
+                }
+                "start" | "end" if self.all(name).count() > 1 => {
+                    return Err(bad(format_args!("{name} is given more than once")));
+                }
+                "start" | "end" => {}
+                _ => {
+                    let name = shortened(name);
+                    return Err(bad(format_args!("{name} is unknown: match[], start and end are taken")));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// What is selected: one selection for each `match[]`, of which there must be one.
     pub async fn required_selections(&self, core: &Core) -> Result<Vec<Selection>, ReadFault> {
         let selectors = self.selectors()?;
@@ -127,6 +149,17 @@ impl Params {
             Ok(Selector { text, matchers })
         };
         texts.into_iter().map(parse).collect()
+    }
+
+    /// Each `match[]` for the log, up to a length.
+    pub fn shown_matchers(&self) -> String {
+        let texts = self.0.iter().filter(|(name, _)| name == "match[]").map(|(_, text)| shortened(text));
+        texts.map(|text| text.to_string()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// A parameter for the log; empty for one that isn't given.
+    pub fn shown(&self, name: &str) -> String {
+        self.get(name).map(|text| shortened(text).to_string()).unwrap_or_default()
     }
 
     fn time(&self, name: &str, default_ms: i64) -> Result<i64, ReadFault> {

@@ -6,7 +6,8 @@ use roaring::RoaringBitmap;
 use crate::gorilla::XorIter;
 use crate::model::{SeriesId, SeriesRef};
 use crate::wal::record::{
-    ChunksRecord, ClaimsRecord, Record, RemovedRecord, SamplesRecord, SealedBytes, SeriesChunks, SeriesRecord,
+    ChunksRecord, ClaimsRecord, Record, RemovedRecord, ReplacedRecord, SamplesRecord, SealedBytes,
+    SeriesChunks, SeriesRecord,
 };
 use crate::wal::replay::{Restore, RestoreError};
 
@@ -85,12 +86,28 @@ impl CrossCheck {
 
     fn chunks_of(&mut self, chunks: &SeriesChunks<'_>) -> Result<(), RestoreError> {
         let series = chunks.series;
-        let mut checked = if self.series.contains_key(&series) {
-            Ok(())
-        } else {
-            Err(RestoreError(format!("chunks of ref {}, which no series has", series.0)))
+        let made = match self.series.contains_key(&series) {
+            true => Ok(()),
+            false => Err(RestoreError(format!("chunks of ref {}, which no series has", series.0))),
         };
-        let mut newest_ms = None;
+        made.and(self.read_chunks(chunks))
+    }
+
+    /// A series that nobody made may have been removed before the checkpoint came by, as with samples.
+    fn replaced(&mut self, record: &ReplacedRecord<'_>) -> Result<(), RestoreError> {
+        let mut checked = Ok(());
+        for entry in record.iter() {
+            let chunks = entry.map_err(contradicts)?.chunks;
+            if !self.series.contains_key(&chunks.series) {
+                self.unknown.insert(chunks.series.0);
+            }
+            checked = checked.and(self.read_chunks(&chunks));
+        }
+        checked
+    }
+
+    fn read_chunks(&mut self, chunks: &SeriesChunks<'_>) -> Result<(), RestoreError> {
+        let (series, mut checked, mut newest_ms) = (chunks.series, Ok(()), None);
         for sealed in chunks.sealed.clone() {
             self.counts.chunks += 1;
             checked = checked.and(self.chunk(series, sealed.bytes, &mut newest_ms, Some(sealed)));
@@ -152,6 +169,7 @@ impl Restore for CrossCheck {
             Record::Samples(record) => self.samples(&record),
             Record::Removed(record) => self.removed(&record),
             Record::Chunks(record) => self.chunks(&record),
+            Record::Replaced(record) => self.replaced(&record),
             Record::Claims(record) => check_claims(&record),
             Record::CheckpointEnd { series, chunks } => self.checkpoint_end(series, chunks),
         }
@@ -253,6 +271,16 @@ mod tests {
         check_checkpoint(checkpoint((30, 40), &second, &first, (1, 2)), &[out_of_order]);
         let cut = checkpoint((10, 20), &first[..first.len() - 3], &second, (1, 2));
         check_checkpoint(cut, &["a chunk of ref 7: its samples can't be read"]);
+    }
+
+    #[test]
+    fn what_is_left_of_a_series_is_read_to_its_last_sample() {
+        let left = |open: Vec<u8>| group(|group| group.replaced(REF, &[], &open));
+        assert_eq!(faults(&[made(A), left(chunk([10, 20])), stored()]), [""; 0]);
+        assert_eq!(faults(&[left(chunk([10, 20])), removed(A)]), [""; 0], "made before the checkpoint");
+        assert_eq!(faults(&[left(chunk([10, 20]))]), ["samples of 1 series that nobody made"]);
+        let cut = chunk([10, 20])[..8].to_vec();
+        assert_eq!(faults(&[made(A), left(cut)]), ["a chunk of ref 7: its samples can't be read"]);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::gorilla::XorIter;
 use crate::wal::Lsn;
 use crate::wal::frame::{FrameHeader, FrameKey};
 use crate::wal::reader::{Found, FrameReader};
-use crate::wal::record::{ChunksRecord, Claim, ClaimKind, ClaimsRecord, Record, RecordError, records};
+use crate::wal::record::{Claim, ClaimKind, ClaimsRecord, Record, RecordError, SeriesChunks, records};
 use crate::wal::replay::{LogFiles, LogPlace};
 use crate::wal::segment::{
     CheckpointHeader, FILE_HEADER_BYTES, HeaderError, SegmentHeader, checkpoint_name, segment_name,
@@ -263,8 +263,12 @@ impl Contents {
                 ("removed", removed.count().to_string())
             }
             Record::Chunks(chunks) => {
-                self.samples += samples_of(chunks)?;
+                self.samples += samples_of(chunks.iter())?;
                 ("chunks", chunks.count().to_string())
+            }
+            Record::Replaced(replaced) => {
+                self.samples += samples_of(replaced.iter().map(|entry| entry.map(|entry| entry.chunks)))?;
+                ("replaced", replaced.count().to_string())
             }
             Record::Claims(claims) => ("claims", show_claims(claims)?),
             Record::CheckpointEnd { series, .. } => ("end", series.to_string()),
@@ -286,9 +290,11 @@ fn show_claims(claims: &ClaimsRecord<'_>) -> Result<String, RecordError> {
 }
 
 /// As the chunks' headers count them.
-fn samples_of(chunks: &ChunksRecord<'_>) -> Result<u64, RecordError> {
+fn samples_of<'a>(
+    chunks: impl Iterator<Item = Result<SeriesChunks<'a>, RecordError>>,
+) -> Result<u64, RecordError> {
     let mut samples = 0;
-    for entry in chunks.iter() {
+    for entry in chunks {
         let entry = entry?;
         let sealed: usize = entry.sealed.map(|sealed| XorIter::new(sealed.bytes).samples_left()).sum();
         let open = if entry.open.is_empty() { 0 } else { XorIter::new(entry.open).samples_left() };

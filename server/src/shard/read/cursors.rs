@@ -15,8 +15,8 @@ use crate::shard::read::{labels, series};
 
 /// A found series. A half of its id tells whether the ref still means the same one.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
-    pub(super) series: SeriesRef,
+pub(in crate::shard) struct Found {
+    pub(in crate::shard) series: SeriesRef,
     // In halves again: a read may find every series that there is, and alignment would add a third.
     id_half: [u32; 2],
 }
@@ -28,7 +28,7 @@ impl Found {
         Self { series, id_half: [id.0 as u32, (id.0 >> 32) as u32] }
     }
 
-    pub(super) fn is(self, id: SeriesId) -> bool {
+    pub(in crate::shard) fn is(self, id: SeriesId) -> bool {
         Self::new(self.series, id).id_half == self.id_half
     }
 }

@@ -19,12 +19,14 @@ pub(super) mod tests;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use crate::message::{CursorId, Read, ReadError, ReadReply, ReadRequest};
-use crate::model::Epoch;
+use crate::message::{CursorId, Read, ReadError, ReadReply, ReadRequest, ReadTicket};
+use crate::model::{Epoch, Matcher};
 use crate::shard::read::cursors::{Cursor, Cursors, Rows};
 use crate::shard::read::job::Job;
+use crate::shard::read::series::Matched;
 use crate::shard::{Host, Shard};
 
+pub(super) use cursors::Found;
 pub use memory::ReadMemory;
 
 /// The reads of one shard: those at work, and the cursors that wait to be fetched from.
@@ -60,6 +62,20 @@ impl Reads {
         let memory = self.memory.of(&ticket);
         let job = Job { shard, host, ticket, epoch, memory };
         self.answer_begun(&job, request).await.map(Box::new)
+    }
+
+    /// The series that match, of the cells that the shard answers for at an epoch: found as a read finds them, in
+    /// its memory and slices. No handoff waits for what is done with them.
+    pub(super) async fn matched<H: Host>(
+        &self,
+        shard: Rc<RefCell<Shard>>,
+        host: H,
+        ticket: &ReadTicket,
+        epoch: Epoch,
+        matchers: &[Matcher],
+    ) -> Result<Matched, ReadError> {
+        let memory = self.memory.of(ticket);
+        series::matched(&Job { shard, host, ticket: ticket.clone(), epoch, memory }, matchers).await
     }
 
     async fn answer_begun<H: Host>(

@@ -7,6 +7,7 @@ use roaring::RoaringBitmap;
 use crate::cell::SeriesRef;
 use crate::cell::series::LabelRef;
 use crate::message::{ReadError, Selection, SeriesBatch, SeriesBatchBuilder, Wanted};
+use crate::model::Matcher;
 use crate::shard::index::Moment;
 use crate::shard::read::cursors::{Cursor, Found, Rows};
 use crate::shard::read::job::Job;
@@ -24,11 +25,38 @@ const FLAT_SERIES_MAX: usize = 64 << 10;
 /// Chunks that are copied between two looks at the slice: some 10 µs.
 const CHUNKS_STEP: usize = 64;
 
+/// How often series are looked for again, at the most, while refs are let go of.
+const TRIES: usize = 8;
+
 /// Finds the series of a selection and sorts them by their labels.
 pub(super) async fn find<H: Host>(
     job: &Job<H>,
     selection: &Selection,
 ) -> Result<(Rows, Reservation), ReadError> {
+    match unless_reused(job, async || find_once(job, selection).await).await? {
+        Some(found) => Ok(found),
+        // Series that come meanwhile may be in it or not, and then stand where those that went stood.
+        None => find_once(job, selection).await,
+    }
+}
+
+/// Looks for series until no ref may have got another one meanwhile: that would stand where the former one belongs, and
+/// need not match. `None`: too many come and go.
+async fn unless_reused<H: Host, T>(
+    job: &Job<H>,
+    find: impl AsyncFn() -> Result<T, ReadError>,
+) -> Result<Option<T>, ReadError> {
+    for _ in 0..TRIES {
+        let freed = job.shard.borrow().store.freed();
+        let found = find().await?;
+        if job.shard.borrow().store.freed() == freed {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+async fn find_once<H: Host>(job: &Job<H>, selection: &Selection) -> Result<(Rows, Reservation), ReadError> {
     let series = answered(job, &selection.matchers).await?;
     let count = series.bitmap.len() as usize;
     // As refs, which are sorted, and then as what is kept.
@@ -44,6 +72,36 @@ pub(super) async fn find<H: Host>(
             sort_in_slices(refs, job, |a, b| job.shard.borrow().compare(*a, *b, moment)).await?
         }
     };
+    let found = found(job, &refs).await?;
+    drop(refs);
+    reserved.shrink_to(kept_bytes);
+    Ok((Rows::Series(found), reserved))
+}
+
+/// The series that match, in no order that means something, and their memory.
+#[derive(Debug)]
+pub(in crate::shard) struct Matched {
+    pub(in crate::shard) series: Vec<Found>,
+    _reserved: Reservation,
+}
+
+/// Finds the series that match, for somebody who does to them what must be done to no other.
+pub(super) async fn matched<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> Result<Matched, ReadError> {
+    let matched = unless_reused(job, async || matched_once(job, matchers).await).await?;
+    matched.ok_or(ReadError::Moved)
+}
+
+async fn matched_once<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> Result<Matched, ReadError> {
+    let series = answered(job, matchers).await?;
+    let count = series.bitmap.len() as usize;
+    let mut reserved = job.reserve(count * (size_of::<SeriesRef>() + size_of::<Found>())).await?;
+    let found = found(job, &present(job, &series.bitmap).await?).await?;
+    reserved.shrink_to(count * size_of::<Found>());
+    Ok(Matched { series: found, _reserved: reserved })
+}
+
+/// With what tells each from others that may have its ref later.
+async fn found<H: Host>(job: &Job<H>, refs: &[SeriesRef]) -> Result<Vec<Found>, ReadError> {
     let mut found = Vec::with_capacity(refs.len());
     for step in refs.chunks(STEP) {
         {
@@ -52,9 +110,7 @@ pub(super) async fn find<H: Host>(
         }
         job.yield_if_needed().await?;
     }
-    drop(refs);
-    reserved.shrink_to(kept_bytes);
-    Ok((Rows::Series(found), reserved))
+    Ok(found)
 }
 
 /// A series and where its labels lie among those of all.

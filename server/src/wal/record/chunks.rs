@@ -29,24 +29,33 @@ impl ChunksWriter {
     ) {
         self.put(|writer, entries| {
             writer.refs.put(entries, series);
-            for (min_ms, max_ms, bytes) in sealed {
-                // One more than the length: zero ends the list.
-                put_varint(entries, bytes.len() as u64 + 1);
-                put_varint(entries, zigzag(min_ms));
-                put_varint(entries, max_ms.wrapping_sub(min_ms) as u64);
-                entries.extend_from_slice(bytes);
-            }
-            put_varint(entries, 0);
-            put_varint(entries, open.len() as u64);
-            entries.extend_from_slice(open);
+            put_chunks(entries, sealed, open);
         });
     }
+}
+
+/// Appends a series' chunks as a record has them after its ref.
+pub(super) fn put_chunks<'a>(
+    entries: &mut Vec<u8>,
+    sealed: impl Iterator<Item = (i64, i64, &'a [u8])>,
+    open: &[u8],
+) {
+    for (min_ms, max_ms, bytes) in sealed {
+        // One more than the length: zero ends the list.
+        put_varint(entries, bytes.len() as u64 + 1);
+        put_varint(entries, zigzag(min_ms));
+        put_varint(entries, max_ms.wrapping_sub(min_ms) as u64);
+        entries.extend_from_slice(bytes);
+    }
+    put_varint(entries, 0);
+    put_varint(entries, open.len() as u64);
+    entries.extend_from_slice(open);
 }
 
 /// The chunks of some series of a checkpoint; each series has three bytes at the least.
 pub type ChunksRecord<'a> = CountedRecord<'a, ChunksReader>;
 
-/// All that a checkpoint has of a series' samples.
+/// All that a record has of a series' samples.
 #[derive(Debug, Clone)]
 pub struct SeriesChunks<'a> {
     /// What the log calls it.
@@ -80,11 +89,19 @@ impl<'a> ReadEntry<'a> for ChunksReader {
 
     fn read(&mut self, rest: &mut &'a [u8]) -> Result<Self::Entry, RecordError> {
         let series = self.refs.take(rest)?;
-        let sealed = SealedChunks { rest };
-        // Each is looked at here, so that those who iterate over them meet no error.
-        while take_sealed(rest)?.is_some() {}
-        Ok(SeriesChunks { series, sealed, open: take_bytes(rest)? })
+        take_chunks(series, rest)
     }
+}
+
+/// The chunks of a series whose ref was read.
+pub(super) fn take_chunks<'a>(
+    series: SeriesRef,
+    rest: &mut &'a [u8],
+) -> Result<SeriesChunks<'a>, RecordError> {
+    let sealed = SealedChunks { rest };
+    // Each is looked at here, so that those who iterate over them meet no error.
+    while take_sealed(rest)?.is_some() {}
+    Ok(SeriesChunks { series, sealed, open: take_bytes(rest)? })
 }
 
 /// Iterates over the sealed chunks of a series.

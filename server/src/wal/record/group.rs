@@ -2,19 +2,22 @@
 use super::chunks::ChunksWriter;
 use super::claims::{Claim, ClaimsWriter};
 use super::removed::RemovedWriter;
+use super::replaced::ReplacedWriter;
 use super::samples::SamplesWriter;
 use super::series::SeriesWriter;
+use crate::gorilla::SealedChunk;
 use crate::model::{Sample, SeriesId, SeriesRef};
 use crate::wal::{AdoptedSeries, Journal, RefReuse};
 
 /// In how many parts a group's payload comes, empty ones included.
-pub const GROUP_PARTS: usize = 17;
+pub const GROUP_PARTS: usize = 19;
 
 /// The group that the next commit makes durable. Used again for the one after it.
 #[derive(Debug, Default)]
 pub struct Group {
     series: SeriesWriter,
     chunks: ChunksWriter,
+    replaced: ReplacedWriter,
     samples: SamplesWriter,
     removed: RemovedWriter,
     claims: ClaimsWriter,
@@ -37,7 +40,7 @@ impl Group {
     /// Whether nothing was changed.
     pub fn is_empty(&self) -> bool {
         // Chunks come with their series.
-        let has_no_series = self.series.is_empty() && self.removed.is_empty();
+        let has_no_series = self.series.is_empty() && self.removed.is_empty() && self.replaced.is_empty();
         has_no_series && self.samples.count() == 0 && self.claims.is_empty()
     }
 
@@ -49,7 +52,7 @@ impl Group {
     /// The exact length of its payload.
     pub fn bytes(&self) -> usize {
         let series_bytes = self.series.bytes() + self.chunks.bytes() + self.removed.bytes();
-        series_bytes + self.samples.bytes() + self.claims.bytes()
+        series_bytes + self.replaced.bytes() + self.samples.bytes() + self.claims.bytes()
     }
 
     /// Its payload, to be written one part after the other. The group can still grow afterwards,
@@ -62,21 +65,24 @@ impl Group {
     pub fn parts(&mut self) -> [&[u8]; GROUP_PARTS] {
         self.series.finish();
         self.chunks.finish();
+        self.replaced.finish();
         self.samples.finish();
         self.removed.finish();
         self.claims.finish();
         let [a, b, c, d] = self.series.parts();
         let [e, f] = self.chunks.parts();
-        let [g, h, i, j, k, l, m] = self.samples.parts();
-        let [n, o] = self.removed.parts();
-        let [p, q] = self.claims.parts();
-        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q]
+        let [g, h] = self.replaced.parts();
+        let [i, j, k, l, m, n, o] = self.samples.parts();
+        let [p, q] = self.removed.parts();
+        let [r, s] = self.claims.parts();
+        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s]
     }
 
     /// Forgets what it holds, and keeps the room for as much, within bounds.
     pub fn clear(&mut self) {
         self.series.clear();
         self.chunks.clear();
+        self.replaced.clear();
         self.samples.clear();
         self.removed.clear();
         self.claims.clear();
@@ -108,13 +114,18 @@ impl Journal for Group {
         RefReuse::AfterCheckpoint
     }
 
+    fn replaced(&mut self, series: SeriesRef, sealed: &[SealedChunk], open: &[u8]) {
+        if !self.is_closed {
+            self.replaced.push(series, self.samples.count(), told(sealed), open);
+        }
+    }
+
     fn adopted(&mut self, series: SeriesRef, adopted: &AdoptedSeries<'_>) {
         if self.is_closed {
             return;
         }
         self.series.push(series, adopted.id, adopted.labels.iter().copied());
-        let sealed = adopted.sealed.iter().map(|c| (c.min_timestamp_ms(), c.max_timestamp_ms(), c.bytes()));
-        self.chunks.push(series, sealed, adopted.open);
+        self.chunks.push(series, told(adopted.sealed), adopted.open);
     }
 
     fn claimed(&mut self, claim: Claim) {
@@ -122,4 +133,9 @@ impl Journal for Group {
             self.claims.push(claim);
         }
     }
+}
+
+/// Chunks as records tell them.
+fn told(sealed: &[SealedChunk]) -> impl Iterator<Item = (i64, i64, &[u8])> {
+    sealed.iter().map(|chunk| (chunk.min_timestamp_ms(), chunk.max_timestamp_ms(), chunk.bytes()))
 }

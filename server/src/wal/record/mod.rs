@@ -8,6 +8,7 @@ mod claims;
 mod counted;
 mod group;
 mod removed;
+mod replaced;
 mod runs;
 mod samples;
 mod series;
@@ -29,6 +30,7 @@ pub use claims::{Claim, ClaimKind, ClaimsReader, ClaimsRecord};
 pub use counted::{Counted, CountedRecord, ReadEntry};
 pub use group::{GROUP_PARTS, Group};
 pub use removed::{RemovedReader, RemovedRecord};
+pub use replaced::{Replaced, ReplacedReader, ReplacedRecord};
 pub use samples::{SamplesIter, SamplesRecord};
 pub use series::{NewSeries, RecordLabels, SeriesIter, SeriesReader, SeriesRecord};
 pub use snapshot::{SNAPSHOT_PARTS, Snapshot};
@@ -50,11 +52,19 @@ enum RecordType {
     Chunks = 4,
     CheckpointEnd = 5,
     Claims = 6,
+    Replaced = 7,
 }
 
 impl RecordType {
-    const ALL: [Self; 6] =
-        [Self::Series, Self::Samples, Self::Removed, Self::Chunks, Self::CheckpointEnd, Self::Claims];
+    const ALL: [Self; 7] = [
+        Self::Series,
+        Self::Samples,
+        Self::Removed,
+        Self::Chunks,
+        Self::CheckpointEnd,
+        Self::Claims,
+        Self::Replaced,
+    ];
 
     fn of(byte: u8) -> Result<Self, RecordError> {
         let found = Self::ALL.into_iter().find(|known| *known as u8 == byte);
@@ -78,6 +88,8 @@ pub enum Record<'a> {
     Removed(RemovedRecord<'a>),
     /// What series of a checkpoint hold, or those that came from another shard.
     Chunks(ChunksRecord<'a>),
+    /// What is left of series of which samples were deleted.
+    Replaced(ReplacedRecord<'a>),
     /// Cells that came or went; in a checkpoint, those that came.
     Claims(ClaimsRecord<'a>),
     /// The checkpoint is whole.
@@ -96,6 +108,7 @@ impl<'a> Record<'a> {
             RecordType::Samples => Self::Samples(SamplesRecord::parse(content)?),
             RecordType::Removed => Self::Removed(RemovedRecord::parse(content)?),
             RecordType::Chunks => Self::Chunks(ChunksRecord::parse(content)?),
+            RecordType::Replaced => Self::Replaced(ReplacedRecord::parse(content)?),
             RecordType::Claims => Self::Claims(ClaimsRecord::parse(content)?),
             RecordType::CheckpointEnd => {
                 let series = u64::from_le_bytes(take_array(&mut content)?);

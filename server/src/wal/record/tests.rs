@@ -3,6 +3,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::gorilla::SealedChunk;
 use crate::model::{CellId, Epoch, Sample, SeriesId, SeriesRef, ShardId};
 use crate::wal::Journal;
 
@@ -18,6 +19,8 @@ struct Content {
     samples: Vec<(SeriesRef, Sample)>,
     removed: Vec<(SeriesRef, SeriesId)>,
     held: Vec<Held>,
+    /// Each behind so many samples.
+    replaced: Vec<(u64, Held)>,
     claims: Vec<Claim>,
     end: Option<(u64, u64)>,
 }
@@ -45,9 +48,13 @@ fn read(payload: &[u8]) -> Result<Content, RecordError> {
             }
             Record::Chunks(record) => {
                 for held in &record {
-                    let SeriesChunks { series, sealed, open } = held?;
-                    let sealed = sealed.map(|chunk| (chunk.min_ms, chunk.max_ms, chunk.bytes.to_vec()));
-                    content.held.push((series, sealed.collect(), open.to_vec()));
+                    content.held.push(held_of(held?));
+                }
+            }
+            Record::Replaced(record) => {
+                for replaced in &record {
+                    let Replaced { samples_before, chunks } = replaced?;
+                    content.replaced.push((samples_before, held_of(chunks)));
                 }
             }
             Record::Claims(record) => {
@@ -61,6 +68,11 @@ fn read(payload: &[u8]) -> Result<Content, RecordError> {
     Ok(content)
 }
 
+fn held_of(SeriesChunks { series, sealed, open }: SeriesChunks<'_>) -> Held {
+    let sealed = sealed.map(|chunk| (chunk.min_ms, chunk.max_ms, chunk.bytes.to_vec()));
+    (series, sealed.collect(), open.to_vec())
+}
+
 fn pairs(labels: &Labels) -> impl Iterator<Item = (&[u8], &[u8])> {
     labels.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()))
 }
@@ -69,13 +81,25 @@ fn fill_group(group: &mut Group, content: &Content) {
     for (series, id, labels) in &content.created {
         group.created(*series, *id, pairs(labels));
     }
-    for &(series, sample) in &content.samples {
+    let mut replaced = content.replaced.iter().peekable();
+    for (before, &(series, sample)) in (0..).zip(&content.samples) {
+        while let Some((_, held)) = replaced.next_if(|(of, _)| *of == before) {
+            replace(group, held);
+        }
         group.stored(series, sample);
     }
+    replaced.for_each(|(_, held)| replace(group, held));
     for &(series, id) in &content.removed {
         group.removed(series, id);
     }
     content.claims.iter().for_each(|claim| group.claimed(*claim));
+}
+
+fn replace(group: &mut Group, (series, sealed, open): &Held) {
+    let sealed = sealed.iter().map(|(min_ms, max_ms, bytes)| (*min_ms, *max_ms, bytes[..].into()));
+    let sealed: Vec<_> =
+        sealed.map(|(min_ms, max_ms, bytes)| SealedChunk::restored(min_ms, max_ms, bytes)).collect();
+    group.replaced(*series, &sealed, open);
 }
 
 fn fill_snapshot(snapshot: &mut Snapshot, content: &Content) {
@@ -162,9 +186,13 @@ proptest! {
         created in created(),
         samples in samples(),
         removed in vec((refs(), ids()), 0..5),
+        (replaced, places) in (held(), vec(any::<prop::sample::Index>(), 8)),
         claims in claims(),
     ) {
-        let content = Content { created, samples, removed, claims, ..Content::default() };
+        let mut places: Vec<_> = places.iter().map(|place| place.index(samples.len() + 1) as u64).collect();
+        places.sort_unstable();
+        let replaced = places.into_iter().zip(replaced).collect();
+        let content = Content { created, samples, removed, replaced, claims, ..Content::default() };
         let mut group = Group::default();
         for _ in 0..2 {
             fill_group(&mut group, &content);
@@ -218,7 +246,7 @@ fn check_refused(kind: u8, content: &[u8], expect: RecordError) {
 #[test]
 fn an_unknown_type_is_refused_before_its_length_is_read() {
     assert_eq!(read(&[0]), Err(RecordError::UnknownType(0)));
-    assert_eq!(read(&[7, 0, 0, 0, 0]), Err(RecordError::UnknownType(7)));
+    assert_eq!(read(&[8, 0, 0, 0, 0]), Err(RecordError::UnknownType(8)));
     assert_eq!(read(&[2, 0xff, 0xff, 0xff, 0xff]), Err(RecordError::Truncated));
 }
 
@@ -294,7 +322,7 @@ fn a_checkpoint_s_end_has_its_own_length() {
 proptest! {
     #[test]
     fn hostile_records_are_read_without_a_panic(
-        kind in 0u8..9,
+        kind in 0u8..10,
         counts in any::<[u8; 3]>(),
         content: Vec<u8>,
     ) {

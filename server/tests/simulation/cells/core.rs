@@ -10,6 +10,7 @@ use silverback::config::{AckMode, WalRecovery};
 use silverback::disk::Disk;
 use silverback::model::ShardId;
 use silverback::shard::checkpoint::CheckpointPlace;
+use silverback::shard::ownership::Ownership;
 use silverback::shard::restore::{Refs, Restorer};
 use silverback::shard::{Inbox, Reads, ReplyTo, Shard, Worker};
 use silverback::wal::frame::FrameKey;
@@ -80,6 +81,7 @@ impl Replayable {
         host: &SimHost,
         shard: usize,
         shards: usize,
+        ownership: Ownership,
     ) -> Result<SimCore, Failure> {
         let block_bytes = disk.block_bytes();
         let place = SegmentPlace {
@@ -97,6 +99,7 @@ impl Replayable {
             segment_bytes: SEGMENT_BLOCKS * block_bytes as u64,
         };
         let log = DiskLog::new(AckMode::Durable, Arc::default());
+        self.shard.borrow_mut().set_ownership(ownership, &mut *log.journal());
         let shelf = Rc::new(RefCell::new(self.replayed.shelf));
         let next_seq = self.replayed.next_seq;
         let segments = Segments::new(place.clone(), host.clone(), log.clone(), Rc::clone(&shelf), next_seq)

@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use futures::future::{LocalBoxFuture, join_all};
 use silverback::host::Host;
-use silverback::message::PartPool;
+use silverback::message::{DeletionError, PartPool, ReadError};
 use silverback::model::ShardId;
 use silverback::rebalance::HandoffFault;
+use silverback::routing::{DeletionFault, ReadGate, deletion};
 use silverback::shard::{checkpoint, maintenance};
-use silverback::wal::Lsn;
+use silverback::wal::{LogError, Lsn};
 
 use crate::cells::node::{Acceptor, Defect, SimNode};
 use crate::cells::sender::{Sender, cell};
+use crate::client::{draw_doomed, selection_of};
 use crate::disk::SimDisk;
 use crate::executor::SimHost;
 use crate::fleet::Fleet;
@@ -27,6 +29,8 @@ use crate::trace::Trace;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Moves {
     pub moved: u64,
+    /// Samples.
+    pub deleted: u64,
     pub kept: u64,
     /// Parts that came back.
     pub sent_again: u64,
@@ -92,14 +96,16 @@ impl CellLife {
                 _ => Box::pin(sender.one_by_one(random, batches)),
             });
         }
-        let random = [0; 5].map(|_| self.random.fork());
-        let [first_mover, second_mover, reads, retention, checkpoints] = random;
+        let random = [0; 6].map(|_| self.random.fork());
+        let [first_mover, second_mover, reads, retention, checkpoints, deletions] = random;
         // Two movers: each meets the other's turn.
         tasks.push(Box::pin(self.move_cells(node, first_mover, self.plan.parts * 2)));
         tasks.push(Box::pin(self.move_cells(node, second_mover, self.plan.parts / 4)));
         tasks.push(Box::pin(self.read(node, reads)));
         tasks.push(Box::pin(self.retain(node, retention)));
         tasks.push(Box::pin(self.write_checkpoints(node, checkpoints)));
+        let times = if D::IS_DELETED_FROM { self.plan.deletions } else { 0 };
+        tasks.push(Box::pin(self.delete(node, deletions, times)));
         tasks.push(Box::pin(make_room(self.disk.clone(), self.host.clone())));
         join_all(tasks).await;
     }
@@ -154,6 +160,35 @@ impl CellLife {
         }
     }
 
+    /// Deletions, one after the other, while cells move.
+    async fn delete(&self, node: &SimNode, mut random: Random, times: usize) {
+        let gate = ReadGate::new(1, 1, 1);
+        for _ in 0..times {
+            pause(&self.host, &mut random, PAUSE_US_MAX).await;
+            let acceptor = random.pick(&node.acceptors);
+            let doomed = draw_doomed(&mut random, self.clock_ms.get(), self.retention_ms);
+            let read = gate.enter().await.expect("it is the only one");
+            let selections = [selection_of(&doomed)].into();
+            self.oracle.borrow_mut().deletion_begins(&doomed, Lsn(0));
+            let (deleted, ended) = deletion::delete(&acceptor.router, read.lease(), &selections).await;
+            let numbers = [deleted.series, deleted.series_cut];
+            self.trace.event("deletion", numbers, format_args!("{} samples, {ended:?}", deleted.samples));
+            let done = match ended {
+                Ok(()) => Some(Lsn(0)),
+                Err(DeletionFault::Overloaded(_)) => None,
+                Err(DeletionFault::Stopped(DeletionError::Log(LogError::Full(_) | LogError::Failed(_)))) => {
+                    None
+                }
+                Err(DeletionFault::Stopped(DeletionError::Read(ReadError::Moved))) => None,
+                Err(error) => panic!("nothing keeps anybody from deleting: {error}"),
+            };
+            let mut moves = self.moves.get();
+            moves.deleted += self.oracle.borrow_mut().deletion_ends(done);
+            self.moves.set(moves);
+            self.read_and_check(acceptor).await;
+        }
+    }
+
     async fn retain(&self, node: &SimNode, mut random: Random) {
         for _ in 0..self.plan.upkeep {
             pause(&self.host, &mut random, PAUSE_US_MAX).await;
@@ -176,14 +211,15 @@ impl CellLife {
     /// Each series ends up on the one shard that owns its cell.
     async fn check_nothing_is_left(&self, node: &SimNode) {
         let began_us = self.host.monotonic_us();
-        while node.foreign_series() > 0 {
+        let owners = |number| node.cores.iter().filter(|core| core.shard.borrow().owns(cell(number))).count();
+        // That a cell was released may be on its way to its former owner.
+        while node.foreign_series() > 0 || (0..10).any(|number| owners(number) > 1) {
             let waited = Duration::from_micros(self.host.monotonic_us() - began_us);
             assert!(waited < FREED_WITHIN, "{} series are left where they left", node.foreign_series());
             self.host.sleep(Duration::from_millis(100)).await;
         }
         for number in 0..10 {
-            let owners = node.cores.iter().filter(|core| core.shard.borrow().owns(cell(number))).count();
-            assert_eq!(owners, 1, "{:?} has {owners} owners", cell(number));
+            assert_eq!(owners(number), 1, "owners of {:?}", cell(number));
         }
     }
 }

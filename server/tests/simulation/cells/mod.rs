@@ -34,6 +34,7 @@ pub struct CellTally {
     pub lives: u64,
     pub crashes: u64,
     pub acknowledged: u64,
+    pub deleted: u64,
     pub moved: u64,
     pub kept: u64,
     pub sent_again: u64,
@@ -45,6 +46,7 @@ impl std::ops::AddAssign for CellTally {
         self.lives += other.lives;
         self.crashes += other.crashes;
         self.acknowledged += other.acknowledged;
+        self.deleted += other.deleted;
         self.moved += other.moved;
         self.kept += other.kept;
         self.sent_again += other.sent_again;
@@ -148,6 +150,7 @@ impl CellWorld {
         }
         self.tally.lives += 1;
         self.tally.crashes += u64::from(stopped == Stopped::AsAsked);
+        self.tally.deleted += moves.deleted;
         self.tally.moved += moves.moved;
         self.tally.kept += moves.kept;
         self.tally.sent_again += moves.sent_again;

@@ -29,6 +29,8 @@ pub trait Defect: 'static + Clone {
     const FLUSHES: Flushes = Flushes::Awaited;
     const OWNERS: Owners = Owners::AsClaimed;
     const STREAMS: Streams = Streams::InOrder;
+    /// Those with a defect are found out without.
+    const IS_DELETED_FROM: bool = false;
 }
 
 /// What a source does when it is told to drain a cell.
@@ -58,7 +60,9 @@ pub enum Streams {
 /// Nothing is wrong.
 #[derive(Clone)]
 pub struct Sound;
-impl Defect for Sound {}
+impl Defect for Sound {
+    const IS_DELETED_FROM: bool = true;
+}
 
 /// The source takes writes on while the last of the cell is copied.
 #[derive(Clone)]
@@ -131,8 +135,7 @@ impl SimNode {
         let turn = Turn::default();
         for (at, replayed) in replayed.into_iter().enumerate() {
             let own = table.ownership_of(ShardId(at as u16), &claims[at]);
-            replayed.shard.borrow_mut().set_ownership(own);
-            let core = replayed.open(disk.clone(), host, at, shards).await?;
+            let core = replayed.open(disk.clone(), host, at, shards, own).await?;
             let inbox = Rc::<Inbox>::default();
             let lanes = Box::new(node.mesh.from(at));
             let router = Rc::new(Router::new(at, table.clone(), Rc::clone(&inbox), lanes));

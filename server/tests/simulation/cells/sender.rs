@@ -17,7 +17,7 @@ use silverback::wal::{LogError, Lsn};
 use crate::cells::life::Moves;
 use crate::cells::node::{Acceptor, Defect, Streams};
 use crate::fleet::{Fleet, Scraped};
-use crate::oracle::Oracle;
+use crate::oracle::{Deletions, Oracle};
 use crate::random::Random;
 use crate::trace::Trace;
 
@@ -74,8 +74,14 @@ impl Sender {
     /// Sends so many batches, each once the one before is answered. Some are sent again later.
     pub async fn one_by_one(self, mut random: Random, batches: usize) {
         let mut recent: VecDeque<Vec<Scraped>> = VecDeque::new();
+        let mut recent_since = self.deletions();
         for _ in 0..batches {
             self.idle(&mut random).await;
+            // Of what may be gone, or go, nobody knows how it is answered.
+            if self.may_be_deleted_since(recent_since) {
+                recent.clear();
+            }
+            recent_since = self.deletions();
             let is_retry = !recent.is_empty() && random.one_in(4);
             let batch = if is_retry {
                 recent[random.below(recent.len())].clone()
@@ -91,10 +97,19 @@ impl Sender {
         }
     }
 
+    fn deletions(&self) -> Deletions {
+        self.oracle.borrow().deletions()
+    }
+
+    fn may_be_deleted_since(&self, deletions: Deletions) -> bool {
+        deletions != self.deletions() || deletions.is_under_way()
+    }
+
     async fn write(&self, batch: &[Scraped]) -> Outcome {
+        let deletions = self.deletions();
         for _ in 0..RETRIES {
             let answers = self.send(batch).await;
-            match self.land(batch, answers).await {
+            match self.land(batch, answers, deletions).await {
                 Outcome::Full => self.acceptor.host.sleep(Duration::from_millis(200)).await,
                 outcome => return outcome,
             }
@@ -144,7 +159,8 @@ impl Sender {
     /// Tells whether the stream goes on.
     async fn land_first(&self, flying: &mut VecDeque<Flying>) -> bool {
         let Some(first) = flying.pop_front() else { return true };
-        self.land(&first.batch, first.answers).await == Outcome::Taken
+        // Each sample of a stream is new: no deletion makes it one that comes too late.
+        self.land(&first.batch, first.answers, self.deletions()).await == Outcome::Taken
     }
 
     async fn idle(&self, random: &mut Random) {
@@ -203,7 +219,7 @@ impl Sender {
     }
 
     /// Waits for a batch's answers, and sends on what came back.
-    async fn land(&self, batch: &[Scraped], answers: Vec<Answer>) -> Outcome {
+    async fn land(&self, batch: &[Scraped], answers: Vec<Answer>, since: Deletions) -> Outcome {
         let (mut moved, mut landed) = (Vec::new(), Vec::new());
         for mut reply in join_all(answers).await {
             moved.extend(take_moved(&mut reply));
@@ -215,7 +231,7 @@ impl Sender {
         let pause = async || self.acceptor.host.sleep(PAUSE).await;
         landed
             .extend(follow(&self.acceptor.router, &self.acceptor.pool, moved, &Room::default(), pause).await);
-        let outcomes: Vec<_> = landed.iter().map(|reply| self.outcome(batch, reply)).collect();
+        let outcomes: Vec<_> = landed.iter().map(|reply| self.outcome(batch, reply, since)).collect();
         let outcome = [Outcome::Failed, Outcome::Full].into_iter().find(|bad| outcomes.contains(bad));
         self.trace.event("batch", [batch.len() as u64, 0], format_args!("{outcome:?}"));
         outcome.unwrap_or_else(|| {
@@ -230,7 +246,7 @@ impl Sender {
         })
     }
 
-    fn outcome(&self, batch: &[Scraped], reply: &ShardReply) -> Outcome {
+    fn outcome(&self, batch: &[Scraped], reply: &ShardReply, since: Deletions) -> Outcome {
         match reply {
             ShardReply::Written(ack) => {
                 let horizon_ms = self.horizon_ms(&self.oracle.borrow());
@@ -241,6 +257,10 @@ impl Sender {
                 let overtaken = counts.get(RefusedReason::OutOfOrder);
                 assert!(overtaken == 0 || self.sends_again, "overtaken: {:?}", ack.refusals);
                 let refused = ack.refusals.as_ref().map_or(0, |refusals| refusals.counts.total());
+                // What is sent again may lie before what is left.
+                if refused > aged && self.may_be_deleted_since(since) {
+                    return Outcome::Full;
+                }
                 assert!(refused <= aged, "{aged} of a batch are too old: {:?}", ack.refusals);
                 Outcome::Taken
             }

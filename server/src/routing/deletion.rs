@@ -1,0 +1,80 @@
+//! One deletion on all shards, each cell on the one that has it.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+
+use crate::message::{Deleted, DeletionError, DeletionReply, ReadError, Selection, ShardReply};
+use crate::routing::{Overloaded, ReadLease, Router};
+
+/// How often the shards are asked while cells leave them. What went before is nothing to do any more, so each time
+/// is shorter than the one before.
+const TRIES: usize = 8;
+
+/// Why not everything was deleted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeletionFault {
+    /// A shard has too much in flight.
+    #[error(transparent)]
+    Overloaded(#[from] Overloaded),
+    /// A shard could not do its part to the end.
+    #[error(transparent)]
+    Stopped(#[from] DeletionError),
+}
+
+/// Deletes what any of the selections has, and tells how much went, also where not all of it did.
+pub async fn delete(
+    router: &Router,
+    lease: &ReadLease,
+    selections: &Arc<[Selection]>,
+) -> (Deleted, Result<(), DeletionFault>) {
+    let (mut deleted, mut ended) = (Deleted::default(), Ok(()));
+    for _ in 0..TRIES {
+        ended = delete_once(router, lease, selections, &mut deleted).await;
+        if ended != Err(DeletionError::Read(ReadError::Moved).into()) {
+            break;
+        }
+    }
+    (deleted, ended)
+}
+
+/// All shards are asked by one epoch. Of what stops them, a cell that moved comes last: asked again, they would meet
+/// the others as well.
+async fn delete_once(
+    router: &Router,
+    lease: &ReadLease,
+    selections: &Arc<[Selection]>,
+    deleted: &mut Deleted,
+) -> Result<(), DeletionFault> {
+    let epoch = router.read_epoch();
+    let asked: Vec<_> =
+        router.shards().map(|shard| router.ask_to_delete(shard, epoch, selections, lease)).collect();
+    let (mut stopped, mut has_moved) = (Ok(()), false);
+    for reply in join_all(asked.into_iter().map(|answer| async { Ok(deletion_reply(answer?.await)) })).await {
+        let ended: Result<(), DeletionFault> =
+            reply.and_then(|DeletionReply { deleted: of_shard, ended }| {
+                *deleted += of_shard;
+                Ok(ended?)
+            });
+        match ended {
+            Err(DeletionFault::Stopped(DeletionError::Read(ReadError::Moved))) => has_moved = true,
+            ended => stopped = stopped.and(ended),
+        }
+    }
+    stopped?;
+    if has_moved { Err(DeletionError::Read(ReadError::Moved).into()) } else { Ok(()) }
+}
+
+fn deletion_reply(reply: ShardReply) -> DeletionReply {
+    match reply {
+        ShardReply::Deleted(reply) => *reply,
+        ShardReply::Written(_)
+        | ShardReply::NotDurable(_)
+        | ShardReply::MemoryFull
+        | ShardReply::Handoff(_)
+        | ShardReply::CheckpointAsked(_)
+        | ShardReply::Routed
+        | ShardReply::Read(_)
+        | ShardReply::Stats(_) => unreachable!("a shard answered another question"),
+    }
+}

@@ -40,6 +40,19 @@ pub enum ReadFault {
         /// What a message may have.
         bytes_max: usize,
     },
+    /// The index's statistics are more than reads may hold.
+    #[error(
+        "the lists take more than the {bytes_max} bytes of memory that reads may have here: lower limit={limit}, for \
+         which each shard tells up to {asked} entries of each list"
+    )]
+    ListsTooLarge {
+        /// What a list shows.
+        limit: usize,
+        /// What each shard is asked for.
+        asked: usize,
+        /// What reads may have.
+        bytes_max: usize,
+    },
     /// What is made whole before it is sent, or waits, has no memory beside other reads.
     #[error("the reads under way have all the memory that reads may have: try again later")]
     NoRoom,
@@ -80,6 +93,7 @@ impl ReadFault {
             Self::BadRequest(_)
             | Self::TooManySamples(_)
             | Self::AnswerTooLarge { .. }
+            | Self::ListsTooLarge { .. }
             | Self::Shards(FanoutError::Refused(ReadError::TooLarge { .. })) => StatusCode::BAD_REQUEST,
             Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::MediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -110,6 +124,7 @@ impl ReadFault {
             Self::BadRequest(_) | Self::Method(_) | Self::MediaType(_) | Self::Body(_) => "bad_data",
             Self::TooManySamples(_)
             | Self::AnswerTooLarge { .. }
+            | Self::ListsTooLarge { .. }
             | Self::Shards(FanoutError::Refused(ReadError::TooLarge { .. })) => "execution",
             Self::NoRoom
             | Self::TooManyReads(_)
@@ -151,6 +166,7 @@ impl ReadFault {
             | Self::Body(BodyError::TooLarge(_) | BodyError::TimedOut(_) | BodyError::BrokeOff(_))
             | Self::TooManySamples(_)
             | Self::AnswerTooLarge { .. }
+            | Self::ListsTooLarge { .. }
             | Self::Shards(FanoutError::Refused(ReadError::TooLarge { .. }))
             | Self::SideThread(SideThreadError::Panicked)
             | Self::Chunk(_) => None,
@@ -171,6 +187,7 @@ impl ReadFault {
             | Self::MediaType(_)
             | Self::TooManySamples(_)
             | Self::AnswerTooLarge { .. }
+            | Self::ListsTooLarge { .. }
             | Self::NoRoom
             | Self::TooManyReads(_)
             | Self::SideThread(_)

@@ -123,6 +123,7 @@ pub fn of_read_fault(fault: &ReadFault) -> Status {
         ReadFault::Body(body) => of_body(body),
         ReadFault::TooManySamples(_)
         | ReadFault::AnswerTooLarge { .. }
+        | ReadFault::ListsTooLarge { .. }
         | ReadFault::NoRoom
         | ReadFault::TooManyReads(_)
         | ReadFault::SideThread(SideThreadError::Busy) => Code::ResourceExhausted,

@@ -107,18 +107,32 @@ fn heads_and_bodies_that_do_not_end_stay_within_their_part() {
         drop(stream.write_all(more));
         Some(stream)
     };
-    let heads: Vec<_> = (0..300).map(|_| begin(b"GET / HTTP/1.1\r\nX: ", &[b'a'; 30 << 10])).collect();
+    // No more than there may be at a time.
+    let heads: Vec<_> =
+        (0..plan().connections_max - 4).map(|_| begin(b"GET / HTTP/1.1\r\nX: ", &[b'a'; 30 << 10])).collect();
     let grown = node.resident_bytes().saturating_sub(before);
     assert!(grown < LIMIT_MIB * MIB / 10, "{grown} bytes for heads");
     drop(heads);
+    wait_until_served(&node);
     let head = harness::head("POST", "/api/v1/write", &[], 4 << 20);
     let bodies: Vec<_> = (0..40).map(|_| begin(head.as_bytes(), &vec![0; 2 * MIB])).collect();
     let peak_mib = node.peak_bytes() / MIB;
     assert!(peak_mib < LIMIT_MIB, "{peak_mib} MiB resident at the most");
     drop(bodies);
+    wait_until_served(&node);
+}
+
+/// Until connections that were closed have left their places.
+fn wait_until_served(node: &Binary) {
     let began = Instant::now();
-    while node.get("/-/healthy").status != 200 {
+    loop {
+        let mut stream = std::io::BufReader::new(node.connect());
+        harness::send(stream.get_mut(), "GET", "/-/healthy", &[], b"");
+        if harness::try_read_answer(&mut stream).is_ok_and(|answer| answer.status == 200) {
+            return;
+        }
         assert!(began.elapsed() < Duration::from_secs(10));
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -143,8 +157,8 @@ fn plan() -> MemoryPlan {
 
 /// The node grows by no more than the plan has for connections, and serves meanwhile.
 fn check_filled(node: &Binary, before: usize, what: &str) {
-    // Beside the buffers: what an executor works with, and what the allocator keeps.
-    const MARGIN_BYTES: usize = 8 * MIB;
+    // Beside the buffers: what an executor works with, which the plan has 24 MiB for, in a build whose tasks are large.
+    const MARGIN_BYTES: usize = 18 * MIB;
 
     let mut most = 0;
     for _ in 0..30 {
@@ -242,7 +256,7 @@ fn answers_that_nobody_takes_stay_within_their_part() {
 #[test]
 fn a_connection_takes_what_is_planned_for_it() {
     let node = node();
-    drop(with_streams(&node, || Vec::new()));
+    drop(with_streams(&node, Vec::new));
     std::thread::sleep(Duration::from_secs(1));
     let before = node.resident_bytes();
     let call = head("POST", "/silverback.v1.Ingest/Stream", &STREAM_CALL);

@@ -24,11 +24,20 @@ const _: () = assert!(DECODED_BYTES_MAX < 1 << 30, "a label span keeps offsets i
 
 /// A request's head, in bytes.
 pub const HEADER_BYTES_MAX: usize = 32 << 10;
-/// What a connection takes by itself, in bytes.
-pub const CONNECTION_BYTES: usize = 8 << 10;
-/// What is buffered of a connection that has no request in flight, in bytes, where memory is small: a head
-/// that is on its way, or the buffer of the last request ...
-pub const HEAD_BYTES_MIN: usize = HEADER_BYTES_MAX;
+/// An HTTP/2 request's head as HTTP/2 counts it, in bytes: names, values, and 32 for each field. A field may take
+/// a hundred in memory, and one on the wire.
+pub const STREAM_HEAD_BYTES_MAX: usize = 16 << 10;
+/// Fields of a request's head. HTTP/1 has the same bound.
+pub const HEAD_FIELDS_MAX: usize = 100;
+/// What one HTTP/2 connection's requests in flight may take with their heads of the connection's own place: a usual
+/// one always fits, whatever other connections hold.
+pub const OWN_HEADS_BYTES: usize = 12 << 10;
+/// What a connection takes by itself, in bytes: its task and its protocol's state, one HTTP/2 stream included.
+pub const CONNECTION_BYTES: usize = 40 << 10;
+const _: () = assert!(OWN_HEADS_BYTES < CONNECTION_BYTES / 3);
+/// What is buffered of a connection that doesn't read ahead of its requests, in bytes, where memory is small: a
+/// head that is on its way, the buffer of the last request, or what is left of an HTTP/2 window ...
+pub const HEAD_BYTES_MIN: usize = HEADER_BYTES_MAX + (8 << 10);
 /// ... and where it is not.
 pub const HEAD_BYTES_MAX: usize = 512 << 10;
 /// What is buffered of a connection ahead of its requests in flight, in bytes, where memory is small, ...
@@ -38,7 +47,7 @@ pub const READING_BYTES_MAX: usize = 4 << 20;
 /// Of that, what a frame takes while it comes; the rest is the connection's window.
 pub const FRAME_BYTES_MAX: usize = 64 << 10;
 const _: () = assert!(READING_BYTES_MIN - FRAME_BYTES_MAX > u16::MAX as usize, "HTTP/2's own least window");
-const _: () = assert!(READING_BYTES_MIN > HEAD_BYTES_MIN + CONNECTION_BYTES);
+const _: () = assert!(READING_BYTES_MIN > HEAD_BYTES_MIN);
 
 /// Labels of one series.
 pub const LABELS_MAX: usize = 128;
@@ -57,6 +66,8 @@ pub const OTLP_POINT_BYTES_MAX: usize = 2 << 20;
 const _: () = assert!(OTLP_POINT_BYTES_MAX > LABELS_MAX * (LABEL_NAME_BYTES_MAX + LABEL_VALUE_BYTES_MAX));
 /// An OTLP request in JSON, in bytes: it is read at one go, and its objects take a multiple of it.
 pub const OTLP_JSON_BYTES_MAX: usize = 1 << 20;
+/// Objects and lists of a JSON request that lie in each other: what serde_json reads.
+pub const OTLP_JSON_DEPTH_MAX: usize = 127;
 /// What an object of a JSON request takes for each byte of it, at the most.
 pub const OTLP_JSON_EXPANSION: usize = 128;
 

@@ -25,6 +25,10 @@ pub enum LoggingError {
     StartedAlready(#[from] tracing::subscriber::SetGlobalDefaultError),
 }
 
+/// What h2 warns of clients bring about as often as they like, and the node counts. Directives that name h2 say
+/// otherwise.
+const QUIET: &str = "h2=error";
+
 /// Starts the process' log, to stderr.
 pub fn start(format: LogFormat, directives: &str) -> Result<(), LoggingError> {
     tracing::subscriber::set_global_default(subscriber(format, directives, std::io::stderr)?)?;
@@ -39,7 +43,7 @@ fn subscriber<W>(
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let filter = EnvFilter::builder().parse(directives)?;
+    let filter = EnvFilter::builder().parse(format!("{QUIET},{directives}"))?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(PrintableLines(writer));
     Ok(match format {
         // Colours would stand as escapes in whatever collects stderr.
@@ -228,6 +232,13 @@ mod tests {
             tracing::debug!(target: "silverback::wal", "but this");
         });
         assert!(text.contains("but this") && !text.contains("not this"), "{text:?}");
+    }
+
+    #[test]
+    fn what_h2_warns_of_clients_is_logged_only_where_it_is_asked_for() {
+        let warn = || tracing::warn!(target: "h2::proto::streams", "reset");
+        assert_eq!(logged(LogFormat::Text, "debug", warn), "");
+        assert!(logged(LogFormat::Text, "info,h2=debug", warn).contains("reset"));
     }
 
     fn check_verdicts(per_minute: u32, steps: &[(u64, Verdict)]) {

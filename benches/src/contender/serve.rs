@@ -82,7 +82,7 @@ fn spawn(
 fn whole(body: ResponseBody) -> Full<Bytes> {
     match body {
         ResponseBody::Whole(bytes) => Full::new(bytes),
-        ResponseBody::Stream(_) | ResponseBody::Grpc(_) | ResponseBody::Timed(_) => {
+        ResponseBody::Stream(_) | ResponseBody::Grpc(_) | ResponseBody::Timed(_) | ResponseBody::Held(_) => {
             unreachable!("every answer of the contender is whole")
         }
     }
@@ -104,7 +104,7 @@ fn http() -> auto::Builder<TokioExecutor> {
     http.http1().header_read_timeout(None).max_buf_size(limits.read_buffer_bytes_max).half_close(false);
     http.http2()
         .max_concurrent_streams(limits.concurrent_streams_max)
-        .max_header_list_size(u32::try_from(limits.header_bytes_max).unwrap_or(u32::MAX))
+        .max_header_list_size(limits.stream_head_bytes_max)
         .initial_stream_window_size(limits.stream_window_bytes)
         .initial_connection_window_size(limits.connection_window_bytes);
     http

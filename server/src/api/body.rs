@@ -13,6 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 
 use crate::api::grpc::deadline::TimedBody;
 use crate::api::reader_pace::{NoReader, ReaderPace};
+use crate::routing::Room;
 
 /// Frames that wait for a slow client before whoever makes them waits too.
 const FRAMES_WAITING_MAX: usize = 2;
@@ -28,6 +29,15 @@ pub enum ResponseBody {
     Grpc(tonic::body::Body),
     /// One of these, as long as its client waits.
     Timed(Box<TimedBody>),
+    /// One of these, with the room that it takes until it is sent.
+    Held(Box<HeldBody>),
+}
+
+/// A body, and what it takes of a budget.
+#[derive(Debug)]
+pub struct HeldBody {
+    body: ResponseBody,
+    _room: Room,
 }
 
 /// The end of a stream that its client reads.
@@ -63,6 +73,11 @@ impl ResponseBody {
         let received =
             FrameReceiver { frames: receiver, is_finished: Rc::clone(&is_finished), _reading: reading };
         (FrameSender { frames: sender, is_finished }, gone, Self::Stream(received))
+    }
+
+    /// The same body, which keeps its room until it is sent or nobody waits for it.
+    pub fn holding(self, room: Room) -> Self {
+        Self::Held(Box::new(HeldBody { body: self, _room: room }))
     }
 }
 
@@ -114,6 +129,7 @@ impl Body for ResponseBody {
                 Poll::Ready(frame.map(|f| f.map_err(|status| Broken(status.to_string()))))
             }
             Self::Timed(body) => Pin::new(&mut **body).poll_frame(context),
+            Self::Held(held) => Pin::new(&mut held.body).poll_frame(context),
         }
     }
 
@@ -123,6 +139,7 @@ impl Body for ResponseBody {
             Self::Stream(_) => false,
             Self::Grpc(body) => body.is_end_stream(),
             Self::Timed(body) => body.is_end_stream(),
+            Self::Held(held) => held.body.is_end_stream(),
         }
     }
 
@@ -132,6 +149,7 @@ impl Body for ResponseBody {
             Self::Stream(_) => SizeHint::default(),
             Self::Grpc(body) => body.size_hint(),
             Self::Timed(body) => body.size_hint(),
+            Self::Held(held) => held.body.size_hint(),
         }
     }
 }

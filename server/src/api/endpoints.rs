@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use http::header::{ALLOW, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::Service;
@@ -16,6 +16,7 @@ use crate::api::core::Core;
 use crate::api::http_api::{self, Question};
 use crate::api::lines::{self, Dialect, Import};
 use crate::api::{grpc, origin, otlp, pages, remote_read, write_endpoint};
+use crate::routing::Overloaded;
 use crate::runtime;
 
 /// A response of this node.
@@ -82,7 +83,7 @@ async fn route(caller: Caller, request: Request<Incoming>) -> NodeResponse {
         path => match (Question::of_path(path), Import::of_path(path)) {
             (Some(question), _) => http_api::answer(core, question, request).await,
             (None, Some(import)) => timed(core, lines::import(&caller, &import, request)).await,
-            (None, None) => in_time(core, page(core, request.method(), path)).await,
+            (None, None) => with_room(core, in_time(core, page(core, request.method(), path)).await),
         },
     }
 }
@@ -104,6 +105,31 @@ async fn in_time(core: &Core, answering: impl Future<Output = NodeResponse>) -> 
         core.count(|counts| counts.reads_failed += 1);
         text(StatusCode::SERVICE_UNAVAILABLE, format!("no answer within {limit:?}: ask for less, or later\n"))
     })
+}
+
+/// Lets an answer that was made whole have its room until it is sent: a client may ask for many and take none.
+/// Small ones take no more than the head of their request, which has its room.
+fn with_room(core: &Core, response: NodeResponse) -> NodeResponse {
+    const SMALL_BYTES: usize = 1 << 10;
+
+    let bytes = match response.body() {
+        ResponseBody::Whole(bytes) if bytes.is_unique() && bytes.len() > SMALL_BYTES => bytes.len(),
+        // What is the same for everybody is there once.
+        _shared => return response,
+    };
+    let mut room = core.read_bytes.begin();
+    match room.grow(bytes) {
+        Ok(()) => response.map(|body| body.holding(room.into())),
+        Err(Overloaded) => {
+            core.count(|counts| counts.reads_failed += 1);
+            let mut refused = text(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "answers that wait for their clients have all the memory that answers may have: ask again later\n",
+            );
+            refused.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            refused
+        }
+    }
 }
 
 async fn page(core: &Core, method: &Method, path: &str) -> NodeResponse {

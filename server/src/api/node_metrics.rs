@@ -426,6 +426,12 @@ const EXECUTOR: &[Row] = &[
         Value::Executor(|e| e.connections_flooding),
     ),
     row(
+        "silverback_http_heads_refused_total",
+        Kind::Counter,
+        "HTTP/2 requests refused for their heads: too many fields, or no memory beside the heads of others.",
+        Value::Executor(|e| e.heads_refused),
+    ),
+    row(
         "silverback_accept_failures_total",
         Kind::Counter,
         "Times when no connection could be accepted, for want of descriptors or the like.",

@@ -49,6 +49,19 @@ pub enum ReadFault {
         /// What a message may have.
         bytes_max: usize,
     },
+    /// The index's statistics are more than reads may hold.
+    #[error(
+        "the lists take more than the {bytes_max} bytes of memory that reads may have here: lower limit={limit}, for \
+         which each shard tells up to {asked} entries of each list"
+    )]
+    ListsTooLarge {
+        /// What a list shows.
+        limit: usize,
+        /// What each shard is asked for.
+        asked: usize,
+        /// What reads may have.
+        bytes_max: usize,
+    },
     /// What is made whole before it is sent, or waits, has no memory beside other reads.
     #[error("the reads under way have all the memory that reads may have: try again later")]
     NoRoom,
@@ -113,6 +126,7 @@ impl ReadFault {
             Self::BadRequest(_)
             | Self::TooManySamples(_)
             | Self::AnswerTooLarge { .. }
+            | Self::ListsTooLarge { .. }
             | Self::Shards(FanoutError::Refused(ReadError::TooLarge { .. })) => StatusCode::BAD_REQUEST,
             Self::NotAllowed(_) => StatusCode::FORBIDDEN,
             Self::DeletionStopped(stopped) => {
@@ -148,6 +162,7 @@ impl ReadFault {
             Self::BadRequest(_) | Self::Method(_) | Self::MediaType(_) | Self::Body(_) => "bad_data",
             Self::TooManySamples(_)
             | Self::AnswerTooLarge { .. }
+            | Self::ListsTooLarge { .. }
             | Self::Shards(FanoutError::Refused(ReadError::TooLarge { .. })) => "execution",
             Self::NoRoom
             | Self::TooManyReads(_)
@@ -199,6 +214,7 @@ impl ReadFault {
             | Self::Body(BodyError::TooLarge(_) | BodyError::TimedOut(_) | BodyError::BrokeOff(_))
             | Self::TooManySamples(_)
             | Self::AnswerTooLarge { .. }
+            | Self::ListsTooLarge { .. }
             | Self::Shards(FanoutError::Refused(ReadError::TooLarge { .. }))
             | Self::SideThread(SideThreadError::Panicked)
             | Self::Chunk(_) => None,
@@ -221,6 +237,7 @@ impl ReadFault {
             | Self::MediaType(_)
             | Self::TooManySamples(_)
             | Self::AnswerTooLarge { .. }
+            | Self::ListsTooLarge { .. }
             | Self::NoRoom
             | Self::TooManyReads(_)
             | Self::DeletionGoesOn

@@ -40,9 +40,15 @@ const SELECTS_PLANNED: usize = 2;
 /// one block, and the bookkeeping. The accounting is tested to be nearer than this.
 const ALLOCATOR_PERCENT: usize = 10;
 
-/// The buffers of connections get this fraction of the limit, all cores together: half of it for heads,
-/// of as many connections as there may be, half for what comes ahead of requests in flight.
+/// The buffers of connections get this fraction of the limit, all cores together, ...
 const CONNECTION_SHARE: usize = 16;
+/// ... in so many parts: ...
+const CONNECTION_PARTS: usize = 8;
+/// ... for as many connections as there may be, with a head each that is on its way, ...
+const IDLE_PARTS: usize = 5;
+/// ... and for what comes ahead of requests in flight. The rest is for HTTP/2 requests and their heads.
+const READING_PARTS: usize = 2;
+const _: () = assert!(IDLE_PARTS + READING_PARTS < CONNECTION_PARTS);
 /// Connections of all cores, where that leaves each its least.
 const CONNECTIONS_MAX: usize = 10_000;
 /// Connections of one core that may be read while requests of theirs are in flight, where that leaves
@@ -104,8 +110,10 @@ pub struct MemoryPlan {
     pub connection_bytes: usize,
     /// Connections of one core, ...
     pub connections_max: usize,
-    /// ... and what is buffered of each of them while no request is in flight.
+    /// ... and what is buffered of each of them that doesn't read ahead of its requests.
     pub head_bytes: usize,
+    /// One core's HTTP/2 requests in flight with their heads, beyond what each connection has of its own for them.
+    pub stream_head_bytes: usize,
     /// Connections of one core that may be read while requests of theirs are in flight, ...
     pub reading_max: usize,
     /// ... and what is buffered of each of them.
@@ -140,8 +148,10 @@ impl MemoryPlan {
         let read_bytes = min(limit_bytes / READ_SHARE / cores, READ_BYTES_MAX);
         let select_bytes = limit_bytes / SELECT_SHARE / cores;
         let connection_bytes = limit_bytes / CONNECTION_SHARE / cores;
-        let reading_bytes = clamp(connection_bytes / 2 / READING_MAX, READING_BYTES_MIN, READING_BYTES_MAX);
-        let idle_bytes = connection_bytes * cores / 2 / CONNECTIONS_MAX;
+        let of_reading = connection_bytes / CONNECTION_PARTS * READING_PARTS;
+        let reading_bytes = clamp(of_reading / READING_MAX, READING_BYTES_MIN, READING_BYTES_MAX);
+        let of_idle = connection_bytes / CONNECTION_PARTS * IDLE_PARTS;
+        let idle_bytes = of_idle * cores / CONNECTIONS_MAX;
         let head_bytes = clamp(idle_bytes.saturating_sub(CONNECTION_BYTES), HEAD_BYTES_MIN, HEAD_BYTES_MAX);
         let of_reads = read_bytes + SELECTS_PLANNED * select_bytes;
         let of_a_core = EXECUTOR_BYTES + in_flight_bytes + kept_bytes + of_reads + connection_bytes;
@@ -162,9 +172,10 @@ impl MemoryPlan {
             read_bytes,
             select_bytes,
             connection_bytes,
-            connections_max: connection_bytes / 2 / (CONNECTION_BYTES + head_bytes),
+            connections_max: of_idle / (CONNECTION_BYTES + head_bytes),
             head_bytes,
-            reading_max: connection_bytes / 2 / reading_bytes,
+            stream_head_bytes: connection_bytes - of_idle - of_reading,
+            reading_max: of_reading / reading_bytes,
             reading_bytes,
             uncounted_bytes: PROCESS_BYTES
                 + cores * (EXECUTOR_BYTES + connection_bytes)
@@ -352,9 +363,12 @@ mod tests {
         for (limit_mib, cores) in [(128, 1), (217, 2), (1024, 2), (20 << 10, 2), (64 << 10, 16)] {
             let plan = check(limit_mib, cores);
             let connections = plan.connections_max * (CONNECTION_BYTES + plan.head_bytes)
-                + plan.reading_max * plan.reading_bytes;
+                + plan.reading_max * plan.reading_bytes
+                + plan.stream_head_bytes;
             assert!(cores * connections <= plan.limit_bytes / CONNECTION_SHARE, "{plan:?}");
-            assert!(plan.reading_max >= 24 && plan.connections_max >= 80, "{plan:?}");
+            assert!(plan.reading_max >= 12 && plan.connections_max >= 50, "{plan:?}");
+            // Of usual size, some 10 KiB each.
+            assert!(plan.stream_head_bytes >= 80 * (10 << 10), "{plan:?}");
         }
     }
 

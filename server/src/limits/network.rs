@@ -38,7 +38,7 @@ const fn buffer(what: &'static str, place: Place, bytes_max: fn(&MemoryPlan) -> 
 }
 
 /// All of them.
-pub const NETWORK_BUFFERS: [NetworkBuffer; 11] = [
+pub const NETWORK_BUFFERS: [NetworkBuffer; 12] = [
     buffer("connections, and heads of requests that are on their way", Place::Connections, |plan| {
         plan.connections_max * (CONNECTION_BYTES + plan.head_bytes)
     }),
@@ -47,6 +47,9 @@ pub const NETWORK_BUFFERS: [NetworkBuffer; 11] = [
         Place::Connections,
         |plan| plan.reading_max * plan.reading_bytes,
     ),
+    buffer("HTTP/2 requests in flight, their heads and small answers", Place::Connections, |plan| {
+        plan.stream_head_bytes
+    }),
     // Each takes its room before it grows, so the bound is of all together.
     buffer(
         "bodies and stream messages as they arrive and decompressed, labels written out, symbols, parts",

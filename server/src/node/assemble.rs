@@ -17,7 +17,9 @@ use crate::api::remote_write::{Decoder, IdCache};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::disk::room::{FileSystemRoom, RoomSeen};
-use crate::limits::{FRAME_BYTES_MAX, HEADER_BYTES_MAX, MemoryPlan};
+use crate::limits::{
+    FRAME_BYTES_MAX, HEAD_FIELDS_MAX, HEADER_BYTES_MAX, MemoryPlan, OWN_HEADS_BYTES, STREAM_HEAD_BYTES_MAX,
+};
 use crate::message::{CoreStats, LaneMessage, PartPool, ShardReply, ShardStats};
 use crate::model::{SeriesIdHasher, ShardId};
 use crate::node::data_dir::{DataDir, note_logs};
@@ -348,7 +350,13 @@ fn http_limits(config: &Config, plan: &MemoryPlan) -> HttpLimits {
         idle_timeout: config.idle_timeout,
         header_bytes_max: HEADER_BYTES_MAX,
         read_buffer_bytes_max: plan.head_bytes,
-        frame_bytes_max: FRAME_BYTES_MAX.min(plan.head_bytes) as u32,
+        chunk_bytes_max: config.max_body_bytes as u64,
+        head_fields_max: HEAD_FIELDS_MAX,
+        stream_head_bytes_max: STREAM_HEAD_BYTES_MAX as u32,
+        own_heads_bytes: OWN_HEADS_BYTES,
+        heads_bytes_max: plan.stream_head_bytes,
+        // A frame that is on its way, and what is left of a window.
+        frame_bytes_max: FRAME_BYTES_MAX.min(plan.head_bytes / 4 * 3) as u32,
         stream_window_bytes: default.stream_window_bytes.min(window_bytes),
         connection_window_bytes: window_bytes,
         reading_max: plan.reading_max,

@@ -273,6 +273,6 @@ mod tests {
             (share(256).plan.body_bytes, share(256).plan.body_bytes)
         );
         assert_eq!(small.max_connections, share(256).plan.connections_max);
-        assert_eq!(share(16 << 10).narrow(Config::default(), 1), Config::default());
+        assert_eq!(share(24 << 10).narrow(Config::default(), 1), Config::default());
     }
 }

@@ -31,6 +31,7 @@ pub(super) struct Counters {
     pub(super) connections_timed_out: Count,
     pub(super) streams_timed_out: Count,
     pub(super) connections_flooding: Count,
+    pub(super) heads_refused: Count,
     pub(super) reads_held_back: Count,
     pub(super) accept_failures: Count,
     pub(super) connection_errors: Count,
@@ -68,6 +69,8 @@ pub struct Counts {
     pub streams_timed_out: u64,
     /// HTTP/2 connections that were asked to go because they sent frames without data.
     pub connections_flooding: u64,
+    /// HTTP/2 requests refused for their heads: too many fields, or no memory beside the heads of others.
+    pub heads_refused: u64,
     /// Times that a connection waited to be read on, for others' requests took the memory for that.
     pub reads_held_back: u64,
     /// Times when no connection could be accepted, for want of descriptors or the like.
@@ -96,6 +99,7 @@ pub fn counts() -> Counts {
         connections_timed_out: c.connections_timed_out.get(),
         streams_timed_out: c.streams_timed_out.get(),
         connections_flooding: c.connections_flooding.get(),
+        heads_refused: c.heads_refused.get(),
         reads_held_back: c.reads_held_back.get(),
         accept_failures: c.accept_failures.get(),
         connection_errors: c.connection_errors.get(),

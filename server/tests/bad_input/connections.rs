@@ -68,6 +68,39 @@ fn requests_sent_one_behind_the_other_are_answered_in_their_order() {
 }
 
 #[test]
+fn a_chunk_that_claims_more_than_a_body_may_have_is_refused_at_once() {
+    let scene = Scene::start(1);
+    let head = "POST /write HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n";
+    for chunks in ["ffffffffffffffff\r\nup v=1", "4\r\nup v\r\n7fffffff\r\n"] {
+        let mut connection = scene.node.keep();
+        let began = std::time::Instant::now();
+        connection.0.get_mut().write_all([head, chunks].concat().as_bytes()).unwrap();
+        assert_eq!(read_answer(&mut connection.0).status, 400);
+        assert!(matches!(connection.0.read(&mut [0]), Ok(0) | Err(_)), "the connection is closed");
+        assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
+    }
+    scene.check_goes_on();
+}
+
+/// What one proxy takes for a body's end another may take for its middle, and what follows for a request.
+#[test]
+fn after_a_request_with_two_lengths_nothing_on_its_connection_is_a_request() {
+    let scene = Scene::start(1);
+    let (length, chunked) = ("content-length: 3\r\n", "transfer-encoding: chunked\r\n");
+    for lengths in [[length, chunked].concat(), [chunked, length].concat()] {
+        let head = format!("POST /write HTTP/1.1\r\nhost: localhost\r\n{lengths}\r\n");
+        let smuggled = request("GET", "/-/healthy", &[], b"");
+        let mut connection = scene.node.keep();
+        let bytes = [head.as_bytes(), b"6\r\nup v=1\r\n0\r\n\r\n", &smuggled].concat();
+        connection.0.get_mut().write_all(&bytes).unwrap();
+        let answer = read_answer(&mut connection.0);
+        assert_eq!((answer.status, answer.header("connection")), (204, "close"));
+        assert!(matches!(connection.0.read(&mut [0]), Ok(0) | Err(_)), "the connection is closed");
+    }
+    scene.check_goes_on();
+}
+
+#[test]
 fn connections_over_the_limit_are_closed_and_a_freed_place_is_usable() {
     const MAX: usize = 8;
     let scene = Scene::start_with(1, |config| config.max_connections = MAX);

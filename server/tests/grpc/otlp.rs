@@ -249,6 +249,10 @@ fn json_that_means_nothing_is_told_so_in_json() {
     check("{", "EOF");
     check("[]", "invalid type");
     check(r#"{"resourceMetrics": [{"scopeMetrics": 7}]}"#, "invalid type");
+    // Whatever its size would ask for.
+    for depth in [128, 1000, 100_000] {
+        check(&r#"{"a":"#.repeat(depth), "nested deeper than 127 objects and lists");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Reads that are refused: each with its status and clear words, and the node goes on.
 
+use silverback::config::MemoryLimit;
 use silverback_proto::prometheus::label_matcher::Type;
 
 use crate::harness::{Answer, Node};
@@ -74,4 +75,26 @@ fn a_samples_read_beyond_its_limit_is_refused_and_chunks_are_not() {
     check_refused(&ask(&node, vec![query(&[], ALWAYS)], &[0]), 400, "more than 10 samples");
     assert_eq!(ask(&node, vec![query(&[], (start, start + 9000))], &[0]).status, 200);
     assert_eq!(ask(&node, vec![query(&[], ALWAYS)], &[1]).status, 200);
+}
+
+#[test]
+fn statistics_of_long_values_take_their_size_once_and_a_refusal_tells_what_to_lower() {
+    const LIMIT_BYTES: usize = 1 << 30;
+
+    let node = Node::start_with(1, |config| config.memory_limit = MemoryLimit::Fixed(LIMIT_BYTES));
+    let write_values = |range: std::ops::Range<usize>| {
+        for from in range.step_by(100) {
+            let one = |i| series(&[("__name__", "up"), ("v", &format!("{i:0>8000}"))], start_ms(), [1.0]);
+            write(&node, &(from..from + 100).map(one).collect::<Vec<_>>());
+        }
+    };
+    let statistics = || node.get("/api/v1/status/tsdb?limit=10000");
+    // Half of what reads have for such answers.
+    write_values(0..1000);
+    let answer = statistics();
+    assert_eq!((answer.status, answer.is_cut), (200, false), "{}", answer.text());
+    assert_eq!(answer.json()["data"]["seriesCountByLabelValuePair"].as_array().unwrap().len(), 1001);
+    write_values(1000..2500);
+    check_refused(&statistics(), 400, "lower limit=10000");
+    assert_eq!(node.get("/api/v1/status/tsdb?limit=1000").status, 200);
 }

@@ -20,6 +20,7 @@ use std::rc::Rc;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
+use send_wrapper::SendWrapper;
 use silverback_proto::printable::Printable;
 use tonic::codegen::Service;
 use tonic::{Code, Status};
@@ -30,6 +31,7 @@ use crate::api::body::ResponseBody;
 use crate::api::caller::Caller;
 use crate::api::core::Core;
 use crate::api::endpoints::{NodeResponse, timed};
+use crate::routing::Room;
 
 const GRPC: &str = "application/grpc";
 
@@ -104,13 +106,16 @@ fn method_of(uri: &Uri) -> (&str, &str) {
     (path.next().unwrap_or_default(), path.next().unwrap_or_default())
 }
 
-/// Lets one of tonic's services answer.
+/// Lets one of tonic's services answer. The room of what it answers with is held until that is sent.
 async fn call<S>(mut service: S, request: Request<RequestBody>) -> NodeResponse
 where
     S: Service<Request<RequestBody>, Response = Response<tonic::body::Body>, Error = Infallible>,
 {
     match service.call(request).await {
-        Ok(response) => response.map(ResponseBody::Grpc),
+        Ok(mut response) => match response.extensions_mut().remove::<SendWrapper<Room>>() {
+            Some(room) => response.map(|body| ResponseBody::Grpc(body).holding(room.take())),
+            None => response.map(ResponseBody::Grpc),
+        },
         Err(never) => match never {},
     }
 }

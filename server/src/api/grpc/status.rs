@@ -126,6 +126,7 @@ pub fn of_read_fault(fault: &ReadFault) -> Status {
         ReadFault::DeletionStopped(_) => Code::Aborted,
         ReadFault::TooManySamples(_)
         | ReadFault::AnswerTooLarge { .. }
+        | ReadFault::ListsTooLarge { .. }
         | ReadFault::NoRoom
         | ReadFault::TooManyReads(_)
         | ReadFault::DeletionGoesOn

@@ -110,7 +110,7 @@ where
         Question::Series => series::respond(core, read, &params).await,
         Question::LabelNames => labels::names(core, read, &params).await,
         Question::LabelValues(name) => labels::values(core, read, &name, &params).await,
-        Question::TsdbStatus => tsdb_status::respond(core, &read, &params).await,
+        Question::TsdbStatus => tsdb_status::respond(core, read, &params).await,
         Question::BuildInfo => Ok(build_info::respond()),
         Question::DeleteSeries => unreachable!("it is no read"),
         Question::Export => export::respond(core, read, &params).await,

@@ -2,25 +2,29 @@
 //!
 //! Exact are series, chunks, times, bytes and the values of a label. A metric or a pair whose series
 //! lie on several shards is found if it is among the largest of some shard; each shard is asked for
-//! more than is shown, so that few are missed.
+//! more than is shown, so that few are missed. The lists are held once: what is sent of them is given back.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
+use http::StatusCode;
 use serde::Serialize;
 
+use super::json;
 use super::params::{Params, bad};
-use super::{json, whole};
 use crate::api::core::Core;
-use crate::api::endpoints::NodeResponse;
+use crate::api::endpoints::{NodeResponse, with_type};
 use crate::api::fanout::{FanoutError, read_all, wrong_kind};
 use crate::api::read_fault::ReadFault;
 use crate::api::rows::RowStream;
+use crate::api::stream::{Outgoing, StreamFault, streamed};
 use crate::limits::TSDB_STATUS_ENTRIES_MAX;
-use crate::message::{Cardinality, NameCount, ReadReply, ReadRequest, Selection, TextBatch, Wanted};
-use crate::routing::ReadInFlight;
-use crate::runtime::Slice;
+use crate::message::{
+    Cardinality, NameCount, ReadError, ReadReply, ReadRequest, Selection, TextBatch, Wanted,
+};
+use crate::routing::{NoRoom, ReadInFlight};
+use crate::runtime::Slicer;
 
 /// Entries of each list where no limit is given, as in Prometheus.
 const ENTRIES_DEFAULT: usize = 10;
@@ -49,23 +53,34 @@ struct Entry {
 /// Answers for the whole node.
 pub async fn respond(
     core: &Rc<Core>,
-    read: &ReadInFlight,
+    read: ReadInFlight,
     params: &Params,
 ) -> Result<NodeResponse, ReadFault> {
     let limit = params.limit()?.map_or(ENTRIES_DEFAULT, std::num::NonZeroUsize::get);
     if limit > TSDB_STATUS_ENTRIES_MAX {
         return Err(bad(format_args!("limit={limit}: at most {TSDB_STATUS_ENTRIES_MAX} are allowed")));
     }
-    let asked = (limit * ASKED_PER_SHOWN).min(ASKED_MAX);
+    let asked = match core.router.shards().count() {
+        // It has all there is.
+        1 => limit,
+        _ => (limit * ASKED_PER_SHOWN).min(ASKED_MAX),
+    };
+    let too_large = |bytes_max| ReadFault::ListsTooLarge { limit, asked, bytes_max };
     let mut room = core.read_bytes.begin();
-    let of_shards = cardinalities(core, read, asked).await?;
-    room.grow_within(of_shards.iter().map(entry_bytes).sum())?;
+    let of_shards = cardinalities(core, &read, asked).await.map_err(|fault| match fault {
+        FanoutError::Refused(ReadError::TooLarge { bytes_max }) => too_large(bytes_max),
+        fault => fault.into(),
+    })?;
+    room.grow_within(of_shards.iter().map(entry_bytes).sum()).map_err(|no_room| match no_room {
+        NoRoom::TooMuch { bytes_max } => too_large(bytes_max),
+        NoRoom::Overloaded => ReadFault::NoRoom,
+    })?;
     let head_stats = head_stats(&of_shards);
     let is_alone = of_shards.len() == 1;
     let [metrics, values, bytes, pairs] = sums(core, of_shards).await;
     let values = match is_alone {
         true => values,
-        false => distinct_values(core, read, values, limit).await?,
+        false => distinct_values(core, &read, values, limit).await?,
     };
     let lists = [
         ("seriesCountByMetricName", metrics),
@@ -73,37 +88,52 @@ pub async fn respond(
         ("memoryInBytesByLabelName", bytes),
         ("seriesCountByLabelValuePair", pairs),
     ];
-    let mut slice = core.slicer.begin().await;
-    let mut out = Vec::new();
-    json::put_begin(&mut out);
-    out.extend_from_slice(b"{\"headStats\":");
-    json::put(&mut out, &head_stats);
-    for (key, counts) in lists {
-        put_entries(&mut out, key, counts.into_iter().take(limit), &mut slice).await;
-    }
-    out.push(b'}');
-    json::put_end(&mut out, &[]);
-    Ok(whole(out))
+    let slicer = core.slicer.clone();
+    let body = streamed(Rc::clone(core), read, async move |outgoing| {
+        let _room = room;
+        json::put_begin(outgoing.made());
+        outgoing.made().extend_from_slice(b"{\"headStats\":");
+        json::put(outgoing.made(), &head_stats);
+        for (key, counts) in lists {
+            send_entries(outgoing, key, counts.into_iter().take(limit), &slicer).await?;
+        }
+        outgoing.made().push(b'}');
+        json::put_end(outgoing.made(), &[]);
+        Ok(())
+    });
+    Ok(with_type(StatusCode::OK, json::CONTENT_TYPE, body))
 }
 
-/// Appends `,"key":[…]`.
-async fn put_entries(
-    out: &mut Vec<u8>,
+/// Sends `,"key":[…]`.
+async fn send_entries(
+    outgoing: &mut Outgoing,
     key: &str,
-    counts: impl Iterator<Item = NameCount>,
-    slice: &mut Slice,
-) {
-    out.push(b',');
-    json::put_text(out, key);
-    out.extend_from_slice(b":[");
-    for (at, NameCount { name, count }) in counts.enumerate() {
-        if at > 0 {
-            out.push(b',');
+    mut counts: impl Iterator<Item = NameCount>,
+    slicer: &Slicer,
+) -> Result<(), StreamFault> {
+    outgoing.made().push(b',');
+    json::put_text(outgoing.made(), key);
+    outgoing.made().extend_from_slice(b":[");
+    let mut is_first = true;
+    let mut is_last = false;
+    while !is_last {
+        let mut slice = slicer.begin().await;
+        while !outgoing.is_full() {
+            let Some(NameCount { name, count }) = counts.next() else {
+                is_last = true;
+                break;
+            };
+            if !std::mem::take(&mut is_first) {
+                outgoing.made().push(b',');
+            }
+            json::put(outgoing.made(), &Entry { name, value: count });
+            slice.breathe().await;
         }
-        json::put(out, &Entry { name, value: count });
-        slice.breathe().await;
+        drop(slice);
+        outgoing.send_if_full().await?;
     }
-    out.push(b']');
+    outgoing.made().push(b']');
+    Ok(())
 }
 
 async fn cardinalities(
@@ -121,10 +151,10 @@ async fn cardinalities(
     Ok(replies.into_iter().map(cardinality).collect())
 }
 
-/// What the lists of a shard take, once more while they are added up, and as the answer.
+/// What the lists of a shard take: texts once, and what holds these twice more while they are added up.
 fn entry_bytes(of_shard: &Cardinality) -> usize {
     let entries = lists_of(of_shard).into_iter().flatten();
-    3 * entries.map(|entry| size_of::<NameCount>() + entry.name.len()).sum::<usize>()
+    entries.map(|entry| 3 * size_of::<NameCount>() + entry.name.len()).sum()
 }
 
 /// Metrics, values, bytes, pairs.

@@ -8,7 +8,7 @@ use tonic::{Code, Status};
 
 use crate::api::grpc::status::{of_rejection, passing};
 use crate::api::remote_write::Rejection;
-use crate::limits::OTLP_JSON_BYTES_MAX;
+use crate::limits::{OTLP_JSON_BYTES_MAX, OTLP_JSON_DEPTH_MAX};
 
 /// Why nothing of a request is stored, or not all of it acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -22,6 +22,12 @@ pub enum Fault {
     /// It isn't the message in JSON.
     #[error("the body is not an ExportMetricsServiceRequest in JSON: {}", Printable(.0))]
     Json(String),
+    /// More objects and lists in each other than are read.
+    #[error(
+        "the body is not an ExportMetricsServiceRequest in JSON: it is nested deeper than {OTLP_JSON_DEPTH_MAX} \
+         objects and lists; send attributes that are flatter"
+    )]
+    JsonTooDeep,
     /// A large request in the dear form.
     #[error("a request in JSON may have {OTLP_JSON_BYTES_MAX} bytes; send fewer data points, or protobuf")]
     JsonTooLarge,
@@ -36,7 +42,7 @@ impl Fault {
         match self {
             Self::Method => "method",
             Self::ContentType(_) => "content_type",
-            Self::Json(_) => "json",
+            Self::Json(_) | Self::JsonTooDeep => "json",
             Self::JsonTooLarge => "body_too_large",
             Self::Rejected(rejection) => rejection.reason(),
         }
@@ -47,7 +53,7 @@ impl Fault {
         match self {
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::ContentType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::Json(_) => StatusCode::BAD_REQUEST,
+            Self::Json(_) | Self::JsonTooDeep => StatusCode::BAD_REQUEST,
             Self::JsonTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Rejected(rejection) => rejection.status(),
         }
@@ -57,7 +63,9 @@ impl Fault {
     pub fn retry_after_s(&self) -> Option<u32> {
         match self {
             Self::Rejected(rejection) => rejection.retry_after().map(|retry| retry.seconds),
-            Self::Method | Self::ContentType(_) | Self::Json(_) | Self::JsonTooLarge => None,
+            Self::Method | Self::ContentType(_) | Self::Json(_) | Self::JsonTooDeep | Self::JsonTooLarge => {
+                None
+            }
         }
     }
 
@@ -66,7 +74,9 @@ impl Fault {
         match self {
             Self::Rejected(rejection) => status_of(rejection),
             Self::JsonTooLarge => Status::resource_exhausted(self.to_string()),
-            Self::Method | Self::ContentType(_) | Self::Json(_) => Status::invalid_argument(self.to_string()),
+            Self::Method | Self::ContentType(_) | Self::Json(_) | Self::JsonTooDeep => {
+                Status::invalid_argument(self.to_string())
+            }
         }
     }
 }
@@ -112,6 +122,7 @@ mod tests {
         check(Rejection::Malformed(malformed).into(), 400, None, Code::InvalidArgument);
         check(Rejection::BodyTooLarge { limit_bytes: 9 }.into(), 413, None, Code::ResourceExhausted);
         check(Fault::Json("x".into()), 400, None, Code::InvalidArgument);
+        check(Fault::JsonTooDeep, 400, None, Code::InvalidArgument);
         check(Fault::JsonTooLarge, 413, None, Code::ResourceExhausted);
         check(Fault::ContentType("a/b".into()), 415, None, Code::InvalidArgument);
         check(Fault::Method, 405, None, Code::InvalidArgument);

@@ -19,7 +19,7 @@ use crate::api::remote_write::Rejection;
 use crate::api::remote_write::negotiate::header_text;
 use crate::api::write::check_ready;
 use crate::api::write_endpoint::close;
-use crate::limits::{OTLP_JSON_BYTES_MAX, OTLP_JSON_EXPANSION};
+use crate::limits::{OTLP_JSON_BYTES_MAX, OTLP_JSON_DEPTH_MAX, OTLP_JSON_EXPANSION};
 use crate::routing::Reserved;
 
 /// How messages are written.
@@ -102,6 +102,10 @@ fn json_to_protobuf(json: &[u8], reserved: &mut Reserved, held_bytes: usize) -> 
     if json.len() > OTLP_JSON_BYTES_MAX {
         return Err(Fault::JsonTooLarge);
     }
+    // Before room is made for what it might come to: that advice would be wrong.
+    if depth_of(json) > OTLP_JSON_DEPTH_MAX {
+        return Err(Fault::JsonTooDeep);
+    }
     let objects_bytes = json.len() * OTLP_JSON_EXPANSION;
     reserved.grow_to(held_bytes + objects_bytes).map_err(Rejection::from)?;
     let request: ExportMetricsServiceRequest =
@@ -109,10 +113,30 @@ fn json_to_protobuf(json: &[u8], reserved: &mut Reserved, held_bytes: usize) -> 
     Ok(request.encode_to_vec().into())
 }
 
+/// How many objects and lists lie in each other at the most.
+fn depth_of(json: &[u8]) -> usize {
+    let (mut depth, mut deepest) = (0usize, 0);
+    let (mut is_text, mut is_escaped) = (false, false);
+    for byte in json {
+        match (byte, is_text) {
+            (_, true) if is_escaped => is_escaped = false,
+            (b'\\', true) => is_escaped = true,
+            (b'"', _) => is_text = !is_text,
+            (b'{' | b'[', false) => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            (b'}' | b']', false) => depth = depth.saturating_sub(1),
+            (_, _) => {}
+        }
+    }
+    deepest
+}
+
 fn refuse(caller: &Caller, encoding: Encoding, fault: &Fault) -> NodeResponse {
     match fault {
         Fault::Rejected(rejection) => caller.note_rejection(rejection),
-        Fault::Method | Fault::ContentType(_) | Fault::Json(_) | Fault::JsonTooLarge => {
+        Fault::Method | Fault::ContentType(_) | Fault::Json(_) | Fault::JsonTooDeep | Fault::JsonTooLarge => {
             caller.count(|counts| counts.writes_malformed += 1);
             caller.note_request(fault.reason(), &fault.to_string());
         }
@@ -146,6 +170,22 @@ mod tests {
         assert_eq!(check("application/x-protobuf"), Some(Encoding::Protobuf));
         assert_eq!(check("Application/JSON; charset=utf-8"), Some(Encoding::Json));
         assert_eq!(check("text/plain"), None);
+    }
+
+    #[test]
+    fn depth_is_counted_outside_of_texts() {
+        let check = |json: &str, depth| assert_eq!(depth_of(json.as_bytes()), depth, "{json}");
+        check("7", 0);
+        check(r#"{"a":[{}],"b":{}}"#, 3);
+        check(r#"{"a[{":"\\\"[[[","b\\":"[{"}"#, 1);
+        check("}}}[[", 2);
+    }
+
+    #[test]
+    fn as_deep_as_is_allowed_is_as_deep_as_is_read() {
+        let lists = |depth| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        let read = |depth| serde_json::from_str::<serde_json::Value>(&lists(depth));
+        assert!(read(OTLP_JSON_DEPTH_MAX).is_ok() && read(OTLP_JSON_DEPTH_MAX + 1).is_err());
     }
 
     #[test]

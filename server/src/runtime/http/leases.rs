@@ -1,7 +1,8 @@
 //! Who may read on while requests of its connection are in flight: what comes then is buffered until its
 //! request takes it, up to the connection's window. So many connections may do that at a time as there is
 //! memory for; the others are read on in the order in which they came to that, and their clients wait. A
-//! connection whose socket is drained gives its lease to who waits: streams that are open for long share them.
+//! connection whose socket is drained gives its lease to who waits, unless data of its own lies unread: streams
+//! that are open for long share them.
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,

@@ -5,12 +5,16 @@
 //! and neither its connection's other requests nor any other connection notice.
 mod burst;
 mod frames;
+mod heads;
 mod keepalive;
 mod leases;
+mod messages;
 mod spawner;
 mod stream_watch;
 mod tracked;
 mod watch;
+mod watched_io;
+mod window;
 
 use std::{
     error::Error,
@@ -37,7 +41,8 @@ use self::{
     keepalive::LocalTimer,
     spawner::LocalSpawner,
     tracked::TrackedService,
-    watch::{Expiry, Protocol, Watch, WatchedIo, Watches},
+    watch::{Expiry, Protocol, Watch, Watches},
+    watched_io::WatchedIo,
 };
 use super::{counters, listen::Listener, shutdown::Shutdown, tasks::spawn};
 
@@ -55,8 +60,18 @@ pub struct HttpLimits {
     pub ping_interval: Duration,
     /// A request's head, in bytes.
     pub header_bytes_max: usize,
+    /// Fields of an HTTP/2 request's head. HTTP/1 has hyper's bound, a hundred.
+    pub head_fields_max: usize,
+    /// An HTTP/2 request's head, in bytes as HTTP/2 counts them.
+    pub stream_head_bytes_max: u32,
+    /// What a connection's HTTP/2 requests in flight take with their heads before they count, in bytes, ...
+    pub own_heads_bytes: usize,
+    /// ... and what those of all connections of an executor may take beyond that.
+    pub heads_bytes_max: usize,
     /// What is buffered of one connection while it is read, in bytes.
     pub read_buffer_bytes_max: usize,
+    /// What a chunk of an HTTP/1 request may claim to be, in bytes.
+    pub chunk_bytes_max: u64,
     /// Requests under way on one HTTP/2 connection.
     pub concurrent_streams_max: u32,
     /// The largest HTTP/2 frame. A batch of usual size comes in one, and is not put together of many.
@@ -77,7 +92,12 @@ impl Default for HttpLimits {
             stall_timeout: Duration::from_secs(60),
             ping_interval: Duration::from_secs(20),
             header_bytes_max: 32 << 10,
+            head_fields_max: 100,
+            stream_head_bytes_max: 16 << 10,
+            own_heads_bytes: 12 << 10,
+            heads_bytes_max: 64 << 20,
             read_buffer_bytes_max: 512 << 10,
+            chunk_bytes_max: 32 << 20,
             concurrent_streams_max: 128,
             frame_bytes_max: 64 << 10,
             stream_window_bytes: 1 << 20,
@@ -227,7 +247,7 @@ fn account(end: End) {
             match expiry {
                 // Counted when it was asked to go.
                 Expiry::Flood => {}
-                Expiry::Header | Expiry::Idle | Expiry::Stall => {
+                Expiry::Header | Expiry::Idle | Expiry::Stall | Expiry::Unread => {
                     counters::with(|c| c.connections_timed_out.add_one());
                 }
             }
@@ -257,7 +277,7 @@ fn http2(limits: &HttpLimits, spawner: LocalSpawner) -> http2::Builder<LocalSpaw
         .keep_alive_interval(limits.ping_interval)
         .keep_alive_timeout(limits.stall_timeout)
         .max_concurrent_streams(limits.concurrent_streams_max)
-        .max_header_list_size(u32::try_from(limits.header_bytes_max).unwrap_or(u32::MAX))
+        .max_header_list_size(limits.stream_head_bytes_max)
         .max_frame_size(limits.frame_bytes_max)
         .initial_stream_window_size(limits.stream_window_bytes)
         .initial_connection_window_size(limits.connection_window_bytes);

@@ -9,12 +9,20 @@ use std::{
     task::{Context, Poll},
 };
 
-use http::{Request, Response, StatusCode};
+use http::{
+    HeaderValue, Request, Response, StatusCode,
+    header::{RETRY_AFTER, X_CONTENT_TYPE_OPTIONS},
+};
 use http_body::{Body, Frame, SizeHint};
 use hyper::{body::Incoming, service::Service};
 use pin_project_lite::pin_project;
 
-use super::{spawner::LocalSpawner, stream_watch::StreamWatch, watch::Watch};
+use super::{
+    heads::{HeadRefused, HeadRoom, Heads},
+    spawner::LocalSpawner,
+    stream_watch::StreamWatch,
+    watch::Watch,
+};
 use crate::runtime::{counters, tasks::panic_text};
 
 pub(super) struct TrackedService<S> {
@@ -55,12 +63,26 @@ where
     type Future = TrackedFuture<S::Future>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let in_flight = Some(InFlight::new(self.watch.clone(), self.watch_stream()));
+        let mut in_flight = InFlight::new(self.watch.clone(), self.watch_stream());
+        if self.streams.is_some() {
+            match Heads::take(&self.watch, &request) {
+                Ok(room) => in_flight.head_room = Some(room),
+                Err(refused) => {
+                    counters::with(|c| c.heads_refused.add_one());
+                    tracing::debug!(reason = ?refused, "an HTTP/2 request was refused for its head");
+                    return TrackedFuture {
+                        inner: None,
+                        unserved: Unserved::Refused(refused),
+                        in_flight: Some(in_flight),
+                    };
+                }
+            }
+        }
         // It may panic before there is a future.
         let inner = catch_unwind(AssertUnwindSafe(|| self.service.call(request)))
             .map_err(|panic| tell_of_panic(&*panic))
             .ok();
-        TrackedFuture { inner, in_flight }
+        TrackedFuture { inner, unserved: Unserved::Panicked, in_flight: Some(in_flight) }
     }
 }
 
@@ -68,6 +90,7 @@ where
 struct InFlight {
     watch: Rc<Watch>,
     stream: Option<Rc<StreamWatch>>,
+    head_room: Option<HeadRoom>,
 }
 
 impl InFlight {
@@ -77,7 +100,7 @@ impl InFlight {
             c.requests.add_one();
             c.requests_in_flight.add_one();
         });
-        Self { watch, stream }
+        Self { watch, stream, head_room: None }
     }
 
     /// Its body is asked for a frame.
@@ -107,11 +130,36 @@ fn tell_of_panic(panic: &(dyn Any + Send)) {
     tracing::error!(panic = panic_text(panic), "a request panicked; it alone is ended");
 }
 
+/// Why a request has no answer of the service.
+#[derive(Debug, Clone, Copy)]
+enum Unserved {
+    Panicked,
+    Refused(HeadRefused),
+}
+
+impl Unserved {
+    fn response<B>(self, in_flight: Option<InFlight>) -> Response<TrackedBody<B>> {
+        let status = match self {
+            Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Refused(refused) => refused.status(),
+        };
+        let mut response = Response::new(TrackedBody { body: None, in_flight });
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
 pin_project! {
     pub(super) struct TrackedFuture<F> {
-        // None: it panicked already.
         #[pin]
         inner: Option<F>,
+        // Where there is no future.
+        unserved: Unserved,
         in_flight: Option<InFlight>,
     }
 }
@@ -125,23 +173,20 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let polled = match this.inner.as_pin_mut() {
-            Some(future) => catch_unwind(AssertUnwindSafe(|| future.poll(cx)))
-                .map_err(|panic| tell_of_panic(&*panic))
-                .ok(),
-            None => None,
+            Some(future) => catch_unwind(AssertUnwindSafe(|| future.poll(cx))).map_err(|panic| {
+                tell_of_panic(&*panic);
+                Unserved::Panicked
+            }),
+            None => Err(*this.unserved),
         };
         let in_flight = this.in_flight;
         match polled {
-            Some(Poll::Pending) => Poll::Pending,
-            Some(Poll::Ready(result)) => Poll::Ready(result.map(|response| {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(result)) => Poll::Ready(result.map(|response| {
                 let in_flight = in_flight.take();
                 response.map(|body| TrackedBody { body: Some(body), in_flight })
             })),
-            None => {
-                let mut response = Response::new(TrackedBody { body: None, in_flight: in_flight.take() });
-                *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-                Poll::Ready(Ok(response))
-            }
+            Err(unserved) => Poll::Ready(Ok(unserved.response(in_flight.take()))),
         }
     }
 }
@@ -149,7 +194,7 @@ where
 pin_project! {
     /// An answer's body; the request is under way until it is dropped.
     pub(super) struct TrackedBody<B> {
-        // None: the request panicked, and there is none.
+        // None: the request panicked or was refused, and there is none.
         #[pin]
         body: Option<B>,
         in_flight: Option<InFlight>,

@@ -5,24 +5,21 @@
 use std::{
     cell::{Cell, RefCell},
     future::{Future, poll_fn},
-    io::{self, IoSlice},
-    mem::MaybeUninit,
-    pin::{Pin, pin},
+    pin::pin,
     rc::{Rc, Weak},
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::Duration,
 };
 
-use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
-
 use super::{
     HttpLimits,
-    frames::{self, Account, FrameAccount},
+    frames::{self, Account},
+    heads::Heads,
     leases::{Lease, Leases},
     stream_watch::StreamWatch,
 };
 use crate::{
-    runtime::{counters, io::poll_read_seen, shutdown::Shutdown, tasks::spawn_essential, timers::sleep},
+    runtime::{counters, shutdown::Shutdown, tasks::spawn_essential, timers::sleep},
     waiters::KeptWaker,
 };
 
@@ -31,12 +28,17 @@ const LOOKS_A_LIMIT: u32 = 8;
 const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(10);
 const LOOK_INTERVAL_MAX: Duration = Duration::from_millis(500);
 
+/// How long a connection may keep its lease from others that wait, for what it has sent and its requests don't take.
+const LEASE_PATIENCE: Duration = Duration::from_secs(3);
+
 /// Why a connection was closed from here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expiry {
     Header,
     Idle,
     Stall,
+    /// Its requests took nothing of what it sent, and others waited for the memory that this has.
+    Unread,
     /// Frames without data kept coming after it was asked to go.
     Flood,
 }
@@ -47,6 +49,7 @@ impl Expiry {
             Self::Header => "a request's head took too long",
             Self::Idle => "no request came",
             Self::Stall => "a request stood still",
+            Self::Unread => "what it sent was not read, and others waited for the memory",
             Self::Flood => "it sent too many frames without data",
         }
     }
@@ -69,6 +72,15 @@ struct Looks {
     header: u64,
     idle: u64,
     stall: u64,
+    lease: u64,
+}
+
+/// What a connection holds whose socket has nothing more to read now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaves {
+    Nothing,
+    /// Data that its requests haven't taken.
+    Unread,
 }
 
 /// All connections of one executor.
@@ -81,6 +93,11 @@ pub(super) struct Watches {
     /// What a look's time pays for of frames without data.
     look_credit: i64,
     leases: Leases,
+    heads: Heads,
+    /// Of HTTP/2 connections.
+    window_bytes: u32,
+    /// Of HTTP/1 connections.
+    chunk_bytes_max: u64,
     closing: Cell<bool>,
 }
 
@@ -96,11 +113,15 @@ impl Watches {
                 header: looks(limits.header_timeout),
                 idle: looks(limits.idle_timeout),
                 stall: looks(limits.stall_timeout),
+                lease: looks(LEASE_PATIENCE.min(limits.stall_timeout)),
             },
             connections: RefCell::default(),
             streams: RefCell::default(),
             look_credit: frames::credit_of_time(interval.as_micros() as u64),
             leases: Leases::new(limits.reading_max),
+            heads: Heads::new(limits),
+            window_bytes: limits.connection_window_bytes,
+            chunk_bytes_max: limits.chunk_bytes_max,
             closing: Cell::new(shutdown.is_requested()),
         });
         spawn_essential(look_again_and_again(Rc::downgrade(&watches), interval, shutdown));
@@ -118,6 +139,9 @@ impl Watches {
             reads: Cell::new(0),
             lease: Cell::default(),
             is_in_line: Cell::default(),
+            drained: Cell::default(),
+            unread_since: Cell::default(),
+            head_bytes: Cell::default(),
             expired: Cell::new(None),
             waker: KeptWaker::default(),
         });
@@ -142,6 +166,11 @@ impl Watches {
             }
             alive
         });
+    }
+
+    /// Takes a lease from a connection that needs none now, for who waits longest.
+    fn find_lease(&self) {
+        self.connections.borrow().iter().find(|watch| watch.yield_lease());
     }
 
     fn close_all(&self) {
@@ -194,6 +223,12 @@ pub(super) struct Watch {
     reads: Cell<u64>,
     lease: Cell<Lease>,
     is_in_line: Cell<bool>,
+    /// Where its socket had nothing more to read.
+    drained: Cell<Option<Leaves>>,
+    /// Since when it keeps a lease from others, for what lies unread.
+    unread_since: Cell<Option<u64>>,
+    /// The heads of its HTTP/2 requests in flight.
+    pub(super) head_bytes: Cell<usize>,
     expired: Cell<Option<Expiry>>,
     waker: KeptWaker,
 }
@@ -220,7 +255,7 @@ impl Watch {
                 }
             }
             (
-                Expiry::Header | Expiry::Idle | Expiry::Stall | Expiry::Flood,
+                Expiry::Header | Expiry::Idle | Expiry::Stall | Expiry::Unread | Expiry::Flood,
                 Protocol::Http1 | Protocol::Http2,
             ) => {
                 self.expired.set(Some(expiry));
@@ -235,7 +270,7 @@ impl Watch {
     }
 
     /// Its frames have come to something else.
-    fn account(&self, account: Account) {
+    pub(super) fn account(&self, account: Account) {
         match account {
             Account::Covered => return,
             Account::Overdrawn => {
@@ -266,18 +301,65 @@ impl Watch {
     }
 
     /// Whether more may be read now. Who may not is woken when it may.
-    fn may_read(self: &Rc<Self>) -> bool {
+    pub(super) fn may_read(self: &Rc<Self>) -> bool {
         if self.in_flight.get() > 0 && self.lease.get() == Lease::None {
             self.lease.set(self.watches.leases.ask(self));
+            if self.lease.get() == Lease::Waiting {
+                self.watches.find_lease();
+            }
         }
         self.lease.get() != Lease::Waiting
     }
 
-    /// Its socket has nothing more to read now: others may have its lease.
-    fn is_drained(&self) {
-        if self.lease.get() == Lease::Held && self.watches.leases.are_waited_for() {
-            self.give_lease_up();
+    /// Its socket has nothing more to read now.
+    pub(super) fn is_drained(&self, leaves: Leaves) {
+        self.drained.set(Some(leaves));
+        if self.watches.leases.are_waited_for() {
+            self.yield_lease();
         }
+    }
+
+    /// Lets others have its lease where it needs none. Tells whether it did.
+    fn yield_lease(&self) -> bool {
+        match (self.lease.get(), self.drained.get()) {
+            (Lease::Held, Some(Leaves::Nothing)) => {
+                self.give_lease_up();
+                true
+            }
+            (Lease::Held, Some(Leaves::Unread)) => {
+                self.unread_since.set(self.unread_since.get().or(Some(self.now())));
+                false
+            }
+            (Lease::None | Lease::Waiting | Lease::Held, _) => false,
+        }
+    }
+
+    /// Its requests took some of what lay unread.
+    pub(super) fn is_taken(&self, leaves: Leaves) {
+        self.unread_since.set(None);
+        if self.drained.get().is_some() {
+            self.is_drained(leaves);
+        }
+    }
+
+    /// The window of an HTTP/2 connection, in bytes.
+    pub(super) fn window_bytes(&self) -> u32 {
+        self.watches.window_bytes
+    }
+
+    /// What a chunk of an HTTP/1 request may claim, in bytes.
+    pub(super) fn chunk_bytes_max(&self) -> u64 {
+        self.watches.chunk_bytes_max
+    }
+
+    /// What the time of a look pays for of frames without data.
+    pub(super) fn look_credit(&self) -> i64 {
+        self.watches.look_credit
+    }
+
+    /// The heads of all connections.
+    pub(super) fn heads(&self) -> &Heads {
+        &self.watches.heads
     }
 
     /// Takes a place in the line for leases. `false`: it has one.
@@ -297,6 +379,7 @@ impl Watch {
     }
 
     fn give_lease_up(&self) -> Lease {
+        self.unread_since.set(None);
         let lease = self.lease.take();
         if lease == Lease::Held {
             self.watches.leases.pass_on();
@@ -329,7 +412,8 @@ impl Watch {
         }
     }
 
-    fn bytes_read(&self) {
+    pub(super) fn bytes_read(&self) {
+        self.drained.set(None);
         self.reads.set(self.reads.get() + 1);
         match (self.phase.get(), self.protocol.get()) {
             (Phase::Idle { .. }, Protocol::Http1) => self.phase.set(Phase::Head { since: self.now() }),
@@ -342,7 +426,7 @@ impl Watch {
         }
     }
 
-    fn bytes_written(&self) {
+    pub(super) fn bytes_written(&self) {
         if let Phase::Busy { .. } = self.phase.get() {
             self.phase.set(Phase::Busy { moved: self.now() });
         }
@@ -351,6 +435,10 @@ impl Watch {
     fn expiry_at(&self, look: u64, limits: Looks) -> Option<Expiry> {
         // The look that is under way when something begins doesn't count.
         let passed = |since: u64, limit: u64| look.saturating_sub(since) > limit;
+        let keeps_too_long = self.unread_since.get().is_some_and(|since| passed(since, limits.lease));
+        if keeps_too_long && self.watches.leases.are_waited_for() {
+            return Some(Expiry::Unread);
+        }
         match self.phase.get() {
             Phase::Head { since } if passed(since, limits.header) => Some(Expiry::Header),
             Phase::Idle { since } if passed(since, limits.idle) => Some(Expiry::Idle),
@@ -363,128 +451,5 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.give_lease_up();
-    }
-}
-
-/// A connection whose bytes are noted, and whose first bytes may be looked at before they are read.
-pub(super) struct WatchedIo<I> {
-    io: I,
-    watch: Rc<Watch>,
-    /// Looked at, to be read again.
-    looked_at: Vec<u8>,
-    /// Where it speaks HTTP/2.
-    frames: Option<Frames>,
-}
-
-/// The account of a connection's frames, and the look up to which time has paid into it.
-#[derive(Default)]
-struct Frames {
-    account: FrameAccount,
-    look: u64,
-}
-
-/// What an HTTP/2 connection begins with.
-const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-impl<I: Read + Unpin> WatchedIo<I> {
-    pub(super) fn new(io: I, watch: Rc<Watch>) -> Self {
-        Self { io, watch, looked_at: Vec::new(), frames: None }
-    }
-
-    /// Looks at the connection's first bytes until they tell what it speaks.
-    pub(super) fn poll_protocol(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Protocol>> {
-        let mut bytes = [MaybeUninit::uninit(); H2_PREFACE.len()];
-        while self.looked_at.len() < H2_PREFACE.len() {
-            let mut buffer = ReadBuf::uninit(&mut bytes[self.looked_at.len()..]);
-            ready!(Pin::new(&mut self.io).poll_read(cx, buffer.unfilled()))?;
-            let is_end = buffer.filled().is_empty();
-            self.looked_at.extend_from_slice(buffer.filled());
-            if is_end || !H2_PREFACE.starts_with(&self.looked_at) {
-                return Poll::Ready(Ok(Protocol::Http1));
-            }
-        }
-        self.frames = Some(Frames { look: self.watch.now(), ..Frames::default() });
-        Poll::Ready(Ok(Protocol::Http2))
-    }
-}
-
-impl<I: Read + Unpin> Read for WatchedIo<I> {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        mut buffer: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        if !this.looked_at.is_empty() {
-            let count = this.looked_at.len().min(buffer.remaining());
-            buffer.put_slice(&this.looked_at[..count]);
-            this.looked_at.drain(..count);
-            return Poll::Ready(Ok(()));
-        }
-        if !this.watch.may_read() {
-            // The connection's task has left its waker with the watch.
-            return Poll::Pending;
-        }
-        let polled = match &mut this.frames {
-            None => Pin::new(&mut this.io).poll_read(cx, buffer),
-            Some(frames) => poll_read_seen(&mut this.io, cx, buffer, |bytes| frames.read(bytes, &this.watch)),
-        };
-        match polled {
-            Poll::Ready(Ok(())) => this.watch.bytes_read(),
-            Poll::Ready(Err(_)) => {}
-            Poll::Pending => this.watch.is_drained(),
-        }
-        polled
-    }
-}
-
-impl<I: Write + Unpin> Write for WatchedIo<I> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let polled = Pin::new(&mut this.io).poll_write(cx, bytes);
-        this.note_written(polled)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let polled = Pin::new(&mut this.io).poll_write_vectored(cx, slices);
-        this.note_written(polled)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().io).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().io).poll_shutdown(cx)
-    }
-}
-
-impl<I> WatchedIo<I> {
-    fn note_written(&mut self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(Ok(count @ 1..)) = &polled {
-            self.watch.bytes_written();
-            if let Some(frames) = &mut self.frames {
-                frames.account.add(i64::try_from(*count).unwrap_or(i64::MAX));
-            }
-        }
-        polled
-    }
-}
-
-impl Frames {
-    fn read(&mut self, bytes: &[u8], watch: &Watch) {
-        let looks = watch.now() - std::mem::replace(&mut self.look, watch.now());
-        let credit = i64::try_from(looks).unwrap_or(i64::MAX).saturating_mul(watch.watches.look_credit);
-        self.account.add(credit);
-        watch.account(self.account.read(bytes));
     }
 }

@@ -16,25 +16,31 @@ use crate::api::selector::Breadth;
 use crate::limits::UNARY_ANSWER_BYTES_MAX;
 use crate::message::{Selection, TextBatch, Wanted};
 use crate::model::LabelBlock;
-use crate::routing::ReadInFlight;
+use crate::routing::{ReadInFlight, Room};
 
-/// The label names of the series that match.
-pub async fn names(core: &Rc<Core>, request: LabelNamesRequest) -> Result<LabelNamesResponse, ReadFault> {
+/// The label names of the series that match, and the room that they take until they are sent.
+pub async fn names(
+    core: &Rc<Core>,
+    request: LabelNamesRequest,
+) -> Result<(LabelNamesResponse, Room), ReadFault> {
     let read = begin(core, &request.matchers, request.encoded_len()).await?;
     let selection = selection(core, &request.matchers, request.range, Breadth::Any).await?;
-    let names = texts(core, &read, selection, Wanted::LabelNames).await?;
-    Ok(LabelNamesResponse { names })
+    let (names, room) = texts(core, &read, selection, Wanted::LabelNames).await?;
+    Ok((LabelNamesResponse { names }, room))
 }
 
-/// The values that a label has in the series that match.
-pub async fn values(core: &Rc<Core>, request: LabelValuesRequest) -> Result<LabelValuesResponse, ReadFault> {
+/// The values that a label has in the series that match, and their room.
+pub async fn values(
+    core: &Rc<Core>,
+    request: LabelValuesRequest,
+) -> Result<(LabelValuesResponse, Room), ReadFault> {
     let read = begin(core, &request.matchers, request.encoded_len()).await?;
     if request.name.is_empty() {
         return Err(ReadFault::BadRequest("a label name is needed".to_owned()));
     }
     let selection = selection(core, &request.matchers, request.range, Breadth::Any).await?;
-    let values = texts(core, &read, selection, Wanted::LabelValues(request.name.into())).await?;
-    Ok(LabelValuesResponse { values })
+    let (values, room) = texts(core, &read, selection, Wanted::LabelValues(request.name.into())).await?;
+    Ok((LabelValuesResponse { values }, room))
 }
 
 /// All of them, within the room that reads in flight have: the answer is one message.
@@ -43,7 +49,7 @@ async fn texts(
     read: &ReadInFlight,
     selection: Selection,
     wanted: Wanted,
-) -> Result<Vec<String>, ReadFault> {
+) -> Result<(Vec<String>, Room), ReadFault> {
     let mut stream: RowStream<TextBatch> = RowStream::open(core, read.lease(), selection, wanted, 1).await?;
     let mut room = core.read_bytes.begin();
     let (mut texts, mut bytes) = (Vec::new(), 0);
@@ -56,7 +62,7 @@ async fn texts(
         room.grow_within(size_of::<String>() + text.len())?;
         texts.push(text.to_owned());
     }
-    Ok(texts)
+    Ok((texts, room.into()))
 }
 
 /// The bytes of labels' texts.

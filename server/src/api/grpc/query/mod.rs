@@ -21,7 +21,7 @@ use super::stream::Answers;
 use crate::api::core::Core;
 use crate::api::read_fault::ReadFault;
 use crate::limits::{READ_MATCHERS_MAX, READ_REQUEST_BYTES_MAX};
-use crate::routing::ReadInFlight;
+use crate::routing::{ReadInFlight, Room};
 use crate::runtime::timeout;
 
 /// The query service of a core.
@@ -62,6 +62,16 @@ async fn counted<T>(
     })
 }
 
+/// A message that is one answer, with its room: that is held until the answer is sent.
+fn held<T>(read: Result<Response<(T, Room)>, Status>) -> Result<Response<T>, Status> {
+    read.map(|response| {
+        let (message, room) = response.into_inner();
+        let mut response = Response::new(message);
+        response.extensions_mut().insert(SendWrapper::new(room));
+        response
+    })
+}
+
 /// Waits for the turn of a read whose request has so many bytes. Until it comes, the request has its room among the
 /// reads in flight.
 async fn begin(core: &Core, matchers: &[Matcher], request_bytes: usize) -> Result<ReadInFlight, ReadFault> {
@@ -93,13 +103,13 @@ impl Query for NodeQuery {
         &self,
         request: Request<LabelNamesRequest>,
     ) -> Result<Response<LabelNamesResponse>, Status> {
-        self.read(labels::names(&self.core, request.into_inner())).await
+        held(self.read(labels::names(&self.core, request.into_inner())).await)
     }
 
     async fn label_values(
         &self,
         request: Request<LabelValuesRequest>,
     ) -> Result<Response<LabelValuesResponse>, Status> {
-        self.read(labels::values(&self.core, request.into_inner())).await
+        held(self.read(labels::values(&self.core, request.into_inner())).await)
     }
 }

@@ -1,0 +1,184 @@
+//! Where an HTTP/1 client's requests and their chunks begin and end, for what hyper doesn't tell: a chunk that
+//! claims more than a body may have. It would be waited for as long as any that comes slowly.
+//!
+//! Nothing is judged but that claim, and nothing copied but the beginnings of lines.
+
+/// So much of a line is looked at: a name that counts, and a number.
+const LINE_BYTES: usize = 64;
+
+/// Where a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// In a head, or before it.
+    Head,
+    /// In a body of a length that is known, or a chunk: so many bytes are to come.
+    Bytes(u64),
+    /// In the line that begins a chunk.
+    Size,
+    /// In what follows the last chunk.
+    Trailers,
+    /// After what hyper takes for no request, or a claim too large.
+    Lost,
+}
+
+/// One connection's requests.
+#[derive(Debug)]
+pub(super) struct Messages {
+    chunk_bytes_max: u64,
+    state: State,
+    line: [u8; LINE_BYTES],
+    line_len: usize,
+    has_line: bool,
+    is_chunked: bool,
+    length: u64,
+}
+
+impl Messages {
+    /// None has begun. A chunk may claim so many bytes.
+    pub(super) fn new(chunk_bytes_max: u64) -> Self {
+        Self {
+            chunk_bytes_max,
+            state: State::Head,
+            line: [0; LINE_BYTES],
+            line_len: 0,
+            has_line: false,
+            is_chunked: false,
+            length: 0,
+        }
+    }
+
+    /// Takes in what was read, and tells whether a chunk claims too much.
+    pub(super) fn read(&mut self, mut bytes: &[u8]) -> bool {
+        while !bytes.is_empty() {
+            match self.state {
+                State::Lost => return false,
+                State::Bytes(left) => {
+                    let count = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                    bytes = &bytes[count..];
+                    self.bytes_end(left - count as u64);
+                }
+                State::Head | State::Size | State::Trailers => {
+                    let end = bytes.iter().position(|byte| *byte == b'\n');
+                    self.keep(&bytes[..end.unwrap_or(bytes.len())]);
+                    let Some(end) = end else { return false };
+                    bytes = &bytes[end + 1..];
+                    if self.line_ends() {
+                        self.state = State::Lost;
+                        return true;
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    fn bytes_end(&mut self, left: u64) {
+        self.state = match (left, self.is_chunked) {
+            (0, true) => State::Size,
+            (0, false) => State::Head,
+            (left, _) => State::Bytes(left),
+        };
+    }
+
+    fn keep(&mut self, part: &[u8]) {
+        let count = part.len().min(LINE_BYTES - self.line_len);
+        self.line[self.line_len..self.line_len + count].copy_from_slice(&part[..count]);
+        self.line_len += count;
+    }
+
+    /// Whether the line claims too much.
+    fn line_ends(&mut self) -> bool {
+        let (line, len) = (self.line, std::mem::take(&mut self.line_len));
+        let line = line[..len].trim_ascii_end();
+        match (self.state, line.is_empty()) {
+            (State::Head, true) if self.has_line => self.head_ends(),
+            // Before a request there may be empty ones.
+            (State::Head, true) => {}
+            (State::Head, false) => self.field(line),
+            (State::Size, _) => return self.chunk_begins(line),
+            (State::Trailers, true) => self.request_ends(),
+            (State::Trailers, false) | (State::Bytes(_) | State::Lost, _) => {}
+        }
+        false
+    }
+
+    fn field(&mut self, line: &[u8]) {
+        self.has_line = true;
+        let value = |name: &str| {
+            let (head, rest) = line.split_at_checked(name.len())?;
+            head.eq_ignore_ascii_case(name.as_bytes()).then(|| rest.trim_ascii())
+        };
+        if let Some(length) = value("content-length:") {
+            let digits = std::str::from_utf8(length).unwrap_or_default();
+            match digits.parse() {
+                Ok(length) => self.length = length,
+                Err(_) => self.state = State::Lost,
+            }
+        } else if value("transfer-encoding:").is_some() {
+            // hyper takes no other encoding than a last one of this name.
+            self.is_chunked = true;
+        }
+    }
+
+    fn head_ends(&mut self) {
+        match (self.is_chunked, self.length) {
+            (true, _) => self.state = State::Size,
+            (false, 0) => self.request_ends(),
+            (false, length) => self.state = State::Bytes(length),
+        }
+    }
+
+    fn chunk_begins(&mut self, line: &[u8]) -> bool {
+        let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+        let size =
+            std::str::from_utf8(&line[..digits]).ok().and_then(|hex| u64::from_str_radix(hex, 16).ok());
+        match size {
+            None => self.state = State::Lost,
+            Some(0) => self.state = State::Trailers,
+            Some(size) if size > self.chunk_bytes_max => return true,
+            // The line's end after it belongs to it.
+            Some(size) => self.state = State::Bytes(size + 2),
+        }
+        false
+    }
+
+    fn request_ends(&mut self) {
+        *self = Self::new(self.chunk_bytes_max);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(bytes: &str, claims_too_much: bool) {
+        for piece in [1, 2, 7, 1000] {
+            let mut messages = Messages::new(1000);
+            let claims = bytes.as_bytes().chunks(piece).filter(|bytes| messages.read(bytes)).count();
+            assert_eq!(claims, usize::from(claims_too_much), "{bytes:?} in pieces of {piece}");
+        }
+    }
+
+    const CHUNKED: &str = "POST / HTTP/1.1\r\nhost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+    #[test]
+    fn a_chunk_that_claims_too_much_is_found_wherever_it_stands() {
+        let get = "\r\nGET /?ffffffff HTTP/1.1\r\nhost: a\r\n\r\n";
+        let post = "POST / HTTP/1.1\nhost: a\ncontent-length: 10\n\nffffffff\r\n";
+        let chunks = "3e8\r\n".to_owned() + &"f".repeat(1000) + "\r\n5;a=ffffffff\r\n3e9\r\n\r\n";
+        let end = "0\r\nx: ffffffff\r\n\r\n";
+        let before = [get, post, get, CHUNKED, &*chunks, end, post, CHUNKED, &*chunks].concat();
+        check(&before, false);
+        for size in ["3e9", "ffffffffffffffff", "FFFF ;a"] {
+            check(&(before.clone() + size + "\r\nabc"), true);
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_is_left_to_hyper() {
+        check(&(CHUNKED.to_owned() + "x\r\nffffffff\r\n"), false);
+        check(&(CHUNKED.to_owned() + "1ffffffffffffffff\r\nffffffff\r\n"), false);
+        check("POST / HTTP/1.1\r\ncontent-length: -1\r\ntransfer-encoding: chunked\r\n\r\nfffff\r\n", false);
+        check(&("x".repeat(1000) + "\r\n\r\n" + CHUNKED + "ffff"), false);
+    }
+}

@@ -193,7 +193,7 @@ fn logs_that_are_gone_with_their_directory_are_damage() {
     fs::remove_dir_all(written.home.data_dir().join("wal").join(GENERATION)).unwrap();
     check_gone(&mut written, &[&gone]);
 
-    let mut written = WrittenLog::new("gone-wal");
+    let written = WrittenLog::new("gone-wal");
     fs::remove_dir_all(written.home.data_dir().join("wal")).unwrap();
     let (code, told) = written.home.run(&ARGUMENTS);
     assert_eq!(code, 1, "{told}");

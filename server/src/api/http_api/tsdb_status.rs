@@ -197,7 +197,9 @@ async fn distinct_values(
         let mut values: RowStream<TextBatch> =
             RowStream::open(core, read.lease(), Selection::everything(), wanted, 1).await?;
         let mut count = 0;
-        while values.advance().await?.is_some() {
+        let mut held = None;
+        while let Some(slice) = values.advance(held).await? {
+            held = Some(slice);
             count += 1;
         }
         found.insert((Reverse(count), name));

@@ -9,24 +9,33 @@ use silverback::model::{Sample, SeriesRef};
 use silverback::wal::Journal;
 use silverback::wal::record::{Group, Record, records};
 
+#[path = "allocations/reads.rs"]
+mod reads;
+
 struct CountingAllocator;
 
 thread_local! {
     // Of this thread alone: the test harness allocates on its own threads as it likes.
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    static BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: every call goes on to the system's allocator with its arguments untouched; the count is
-// a constant-initialised thread local without a destructor, which itself allocates nothing.
+fn count(bytes: usize) {
+    ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+    BYTES.set(BYTES.get() + bytes);
+}
+
+// SAFETY: every call goes on to the system's allocator with its arguments untouched; the counts are
+// constant-initialised thread locals without destructors, which themselves allocate nothing.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        count(layout.size());
         // SAFETY: the caller's promise about `layout` is the system allocator's.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        count(size);
         // SAFETY: `place` came from `alloc` above, so from the system's allocator.
         unsafe { System.realloc(place, layout, size) }
     }
@@ -45,6 +54,13 @@ fn allocations(work: impl FnOnce()) -> usize {
     let before = ALLOCATIONS.get();
     work();
     ALLOCATIONS.get() - before
+}
+
+/// How many bytes `work` asks the allocator for.
+fn allocated_bytes(work: impl FnOnce()) -> usize {
+    let before = BYTES.get();
+    work();
+    BYTES.get() - before
 }
 
 /// Room for the words of the longest chunk, in place.

@@ -107,9 +107,10 @@ impl<B: Batch> RowStream<B> {
         failed.map_or(Ok(stream), Err)
     }
 
-    /// Goes on to the next row, in a slice that comes with it. `None` after the last.
-    pub async fn advance(&mut self) -> Result<Option<Slice>, FanoutError> {
-        let mut slice = self.core.slicer.begin().await;
+    /// Goes on to the next row, in a slice that comes with it: the one that is held, or another. `None` after the
+    /// last row.
+    pub async fn advance(&mut self, held: Option<Slice>) -> Result<Option<Slice>, FanoutError> {
+        let mut slice = self.core.slicer.go_on(held).await;
         self.pass();
         if self.lacks_batch() {
             drop(slice);
@@ -165,10 +166,11 @@ impl<B: Batch> RowStream<B> {
     pub(super) fn pass(&mut self) {
         let Some(present) = self.present.take() else { return };
         if B::REPEATS {
-            let is_same =
-                |at: &usize| *at != present && self.shards[*at].compare(&self.shards[present]).is_eq();
-            let same: Vec<usize> = (0..self.shards.len()).filter(is_same).collect();
-            same.into_iter().for_each(|at| self.shards[at].at += 1);
+            for at in (0..self.shards.len()).filter(|at| *at != present) {
+                if self.shards[at].compare(&self.shards[present]).is_eq() {
+                    self.shards[at].at += 1;
+                }
+            }
         }
         self.shards[present].at += 1;
     }

@@ -15,7 +15,7 @@ use crate::api::reader_pace::{NoReader, ReaderPace};
 use crate::gorilla::ChunkError;
 use crate::limits::STREAM_BUFFER_BYTES;
 use crate::routing::ReadInFlight;
-use crate::runtime::spawn_background;
+use crate::runtime::{Slice, spawn_background};
 
 /// Why a stream ended before its end.
 #[derive(Debug, thiserror::Error)]
@@ -44,17 +44,16 @@ impl Outgoing {
         &mut self.made
     }
 
-    /// Whether it is time to send on: nobody may hold a slice then.
-    pub fn is_full(&self) -> bool {
-        self.made.len() >= STREAM_BUFFER_BYTES
-    }
-
-    /// Sends on once there is enough, and waits for the client's room.
-    pub async fn send_if_full(&mut self) -> Result<(), NoReader> {
-        match self.is_full() {
-            true => self.send().await,
-            false => Ok(()),
+    /// Sends on once there is enough, and waits for the client's room. The slice comes back where it didn't.
+    pub async fn send_if_full(&mut self, slice: Slice) -> Result<Option<Slice>, NoReader> {
+        if self.made.len() < STREAM_BUFFER_BYTES {
+            return Ok(Some(slice));
         }
+        drop(slice);
+        self.send().await?;
+        // An answer of more than one piece has pieces of about this size.
+        self.made.reserve(STREAM_BUFFER_BYTES + STREAM_BUFFER_BYTES / 8);
+        Ok(None)
     }
 
     /// Sends bytes on that are made already.

@@ -36,9 +36,10 @@ impl<B: Batch> RowUnion<B> {
         Ok(union)
     }
 
-    /// Goes on to the next row, in a slice that comes with it. `None` after the last.
-    pub async fn advance(&mut self) -> Result<Option<Slice>, FanoutError> {
-        let mut slice = self.core.slicer.begin().await;
+    /// Goes on to the next row, in a slice that comes with it: the one that is held, or another. `None` after the
+    /// last row.
+    pub async fn advance(&mut self, held: Option<Slice>) -> Result<Option<Slice>, FanoutError> {
+        let mut slice = self.core.slicer.go_on(held).await;
         self.pass();
         if self.members.iter().any(RowStream::lacks_batch) {
             drop(slice);
@@ -53,10 +54,12 @@ impl<B: Batch> RowUnion<B> {
     /// Leaves the present row behind, in all members that have it.
     fn pass(&mut self) {
         let Some(present) = self.present.take() else { return };
-        let is_same =
-            |at: &usize| *at == present || self.members[*at].compare(&self.members[present]).is_eq();
-        let same: Vec<usize> = (0..self.members.len()).filter(is_same).collect();
-        same.into_iter().for_each(|at| self.members[at].pass());
+        for at in (0..self.members.len()).filter(|at| *at != present) {
+            if self.members[at].compare(&self.members[present]).is_eq() {
+                self.members[at].pass();
+            }
+        }
+        self.members[present].pass();
     }
 
     fn step(&mut self) -> bool {

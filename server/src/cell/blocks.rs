@@ -49,6 +49,19 @@ impl Chain {
         (self.last != NONE).then(|| blocks.get(self.last))
     }
 
+    /// The block of the first words, for a prefetch; none while the chain is empty.
+    #[inline]
+    pub fn head<'a>(&self, blocks: &'a Blocks) -> Option<&'a Block> {
+        (self.first != NONE).then(|| blocks.get(self.first))
+    }
+
+    /// The block after the first one, likewise. The first one should be near.
+    #[inline]
+    pub fn second<'a>(&self, blocks: &'a Blocks) -> Option<&'a Block> {
+        let next = self.head(blocks)?.next;
+        (next != NONE).then(|| blocks.get(next))
+    }
+
     /// The first `words` words in order.
     pub fn words<'a>(&self, blocks: &'a Blocks, words: usize) -> impl Iterator<Item = u64> + use<'a> {
         let mut at = self.first;

@@ -23,6 +23,11 @@ pub struct Series {
 }
 const _: () = assert!(size_of::<Series>() == 64);
 
+/// What a processor brings near at once, in bytes.
+const CACHE_LINE: usize = 64;
+/// Lines of a chunk that are brought near ahead: it has some hundred bytes, and what follows comes by itself.
+const CHUNK_LINES: usize = 4;
+
 /// The id in a line that no series has: no label set hashes to it but one in 2^128.
 const VACANT: SeriesId = SeriesId(0);
 
@@ -412,6 +417,33 @@ impl SeriesStore {
     pub fn prefetch_tail(&self, at: SeriesRef) {
         if let Some(tail) = self.series.get(at.0).words.tail(&self.blocks) {
             prefetch(tail);
+        }
+    }
+
+    /// Brings what a read begins with towards the core: a series' line and its history.
+    #[inline]
+    pub fn prefetch_history(&self, at: SeriesRef) {
+        self.prefetch(at);
+        prefetch(self.histories.get(at.0));
+    }
+
+    /// Brings a series' labels and the lists of its chunks towards the core. Its history should be near.
+    #[inline]
+    pub fn prefetch_lists(&self, at: SeriesRef) {
+        let SeriesHistory { labels, sealed } = self.histories.get(at.0);
+        let ends = [labels.first(), labels.last()];
+        ends.into_iter().flatten().for_each(prefetch);
+        sealed.last().into_iter().for_each(prefetch);
+        self.series.get(at.0).words.head(&self.blocks).into_iter().for_each(prefetch);
+    }
+
+    /// Brings the first bytes of a range's first chunk towards the core, and more of the open one. The lists
+    /// should be near.
+    #[inline]
+    pub fn prefetch_chunks(&self, at: SeriesRef, min_ms: i64, max_ms: i64) {
+        self.series.get(at.0).words.second(&self.blocks).into_iter().for_each(prefetch);
+        if let Some(chunk) = self.sealed_between(at, min_ms, max_ms).first() {
+            chunk.bytes().chunks(CACHE_LINE).take(CHUNK_LINES).for_each(|line| prefetch(&line[0]));
         }
     }
 

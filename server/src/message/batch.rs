@@ -61,6 +61,15 @@ pub struct ChunkView<'a> {
 }
 
 impl SeriesBatchBuilder {
+    /// With room for so many series, a chunk each, and for so many bytes.
+    pub fn with_room(series: usize, bytes: usize) -> Self {
+        Self {
+            bytes: Vec::with_capacity(bytes),
+            series: Vec::with_capacity(series),
+            chunks: Vec::with_capacity(series),
+        }
+    }
+
     /// Begins a series: its labels are appended to what is given.
     pub fn begin_series(&mut self, put_labels: impl FnOnce(&mut Vec<u8>)) {
         let begin = self.bytes.len() as u32;

@@ -44,7 +44,15 @@ impl<'a> LabelBlock<'a> {
 
     /// How two label sets follow each other: by names and values in turn, as texts.
     pub fn compare(self, other: LabelBlock<'_>) -> Ordering {
-        self.iter().cmp(other.iter())
+        let (mut left, mut right) = (self.0, other.0);
+        loop {
+            let (of_left, of_right) = (first_label(left), first_label(right));
+            // Labels of the same bytes are the same: only the first that differ are looked into.
+            if of_left != of_right || of_left.is_empty() {
+                return LabelBlock(of_left).iter().cmp(LabelBlock(of_right).iter());
+            }
+            (left, right) = (&left[of_left.len()..], &right[of_right.len()..]);
+        }
     }
 }
 
@@ -60,6 +68,13 @@ impl From<LabelBlock<'_>> for Labels {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into();
         Self(block.iter().map(|(name, value)| (text(name), text(value))).collect())
     }
+}
+
+/// The bytes of the first label; none where there is none.
+fn first_label(labels: &[u8]) -> &[u8] {
+    let Some(mut rest) = labels.get(1..) else { return labels };
+    let len = take_varint(&mut rest);
+    &labels[..labels.len() - rest.len() + len]
 }
 
 fn take_field<'a>(rest: &mut &'a [u8]) -> &'a [u8] {

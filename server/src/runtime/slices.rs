@@ -108,6 +108,18 @@ impl Slicer {
         slice
     }
 
+    /// Goes on in the slice that is held, after others had their turn where it is spent; begins one where
+    /// none is held.
+    pub async fn go_on(&self, held: Option<Slice>) -> Slice {
+        match held {
+            Some(mut slice) => {
+                slice.breathe().await;
+                slice
+            }
+            None => self.begin().await,
+        }
+    }
+
     fn length(&self) -> Duration {
         match self.pace() {
             Pace::Steady => SLICE,

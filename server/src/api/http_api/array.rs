@@ -31,9 +31,9 @@ pub async fn respond<B: Batch + 'static>(
     let body = streamed(Rc::clone(core), read, async move |outgoing| {
         json::put_begin(outgoing.made());
         outgoing.made().push(b'[');
-        let mut count = 0;
+        let (mut count, mut held) = (0, None);
         let mut warnings: &[&str] = &[];
-        while let Some(slice) = rows.advance().await? {
+        while let Some(slice) = rows.advance(held).await? {
             if count == limit {
                 warnings = &[json::TRUNCATED];
                 break;
@@ -42,8 +42,7 @@ pub async fn respond<B: Batch + 'static>(
                 outgoing.made().push(b',');
             }
             put(outgoing.made(), &rows);
-            drop(slice);
-            outgoing.send_if_full().await?;
+            held = outgoing.send_if_full(slice).await?;
             count += 1;
         }
         outgoing.made().push(b']');

@@ -20,6 +20,7 @@ use crate::gorilla::ChunkError;
 use crate::message::{ChunkView, SeriesBatch, SeriesView, Wanted};
 use crate::model::Sample;
 use crate::routing::ReadInFlight;
+use crate::runtime::Slice;
 
 const CONTENT_TYPE: &str = "application/stream+json";
 
@@ -35,9 +36,9 @@ pub async fn respond(
         RowUnion::open(core, read.lease(), selections, Wanted::Chunks).await?;
     let core_of_read = Rc::clone(core);
     let body = streamed(Rc::clone(core), read, async move |outgoing| {
-        while let Some(slice) = union.advance().await? {
-            drop(slice);
-            send_line(&core_of_read, union.series(), range_ms, outgoing).await?;
+        let mut held = None;
+        while let Some(slice) = union.advance(held).await? {
+            held = send_line(&core_of_read, union.series(), range_ms, outgoing, slice).await?;
         }
         Ok(())
     });
@@ -50,20 +51,20 @@ async fn send_line(
     series: SeriesView<'_>,
     range_ms: (i64, i64),
     outgoing: &mut Outgoing,
-) -> Result<(), StreamFault> {
+    slice: Slice,
+) -> Result<Option<Slice>, StreamFault> {
     if !has_sample(series, range_ms)? {
-        return Ok(());
+        return Ok(Some(slice));
     }
     outgoing.made().extend_from_slice(b"{\"metric\":");
     json::put_labels(outgoing.made(), series.labels);
     outgoing.made().extend_from_slice(b",\"values\":[");
-    send_list(core, series, range_ms, put_value, outgoing).await?;
+    let held = send_list(core, series, range_ms, put_value, outgoing, Some(slice)).await?;
     outgoing.made().extend_from_slice(b"],\"timestamps\":[");
     let put_time = |out: &mut Vec<u8>, sample: Sample| put_whole(out, sample.timestamp_ms);
-    send_list(core, series, range_ms, put_time, outgoing).await?;
+    let held = send_list(core, series, range_ms, put_time, outgoing, held).await?;
     outgoing.made().extend_from_slice(b"]}\n");
-    outgoing.send_if_full().await?;
-    Ok(())
+    Ok(held)
 }
 
 async fn send_list(
@@ -72,20 +73,20 @@ async fn send_list(
     range_ms: (i64, i64),
     put: impl Fn(&mut Vec<u8>, Sample),
     outgoing: &mut Outgoing,
-) -> Result<(), StreamFault> {
+    mut held: Option<Slice>,
+) -> Result<Option<Slice>, StreamFault> {
     let mut is_first = true;
     for chunk in series.chunks() {
-        let slice = core.slicer.begin().await;
+        let slice = core.slicer.go_on(held).await;
         for sample in in_range(chunk, range_ms) {
             if !std::mem::take(&mut is_first) {
                 outgoing.made().push(b',');
             }
             put(outgoing.made(), sample?);
         }
-        drop(slice);
-        outgoing.send_if_full().await?;
+        held = outgoing.send_if_full(slice).await?;
     }
-    Ok(())
+    Ok(held)
 }
 
 /// A chunk may lie across the range and have nothing in it.

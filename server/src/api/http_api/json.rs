@@ -51,7 +51,29 @@ pub fn error(fault: &ReadFault) -> String {
 
 /// Appends a text in quotes.
 pub fn put_text(out: &mut Vec<u8>, text: &str) {
-    put(out, text);
+    match is_plain(text.as_bytes()) {
+        true => put_plain(out, text.as_bytes()),
+        false => put(out, text),
+    }
+}
+
+/// Whether a text stands in JSON as it is. Looks at all of its bytes, whatever the first ones are: several at once.
+fn is_plain(text: &[u8]) -> bool {
+    text.iter().fold(true, |plain, byte| plain & (*byte >= b' ') & (*byte != b'"') & (*byte != b'\\'))
+}
+
+fn put_plain(out: &mut Vec<u8>, text: &[u8]) {
+    out.push(b'"');
+    out.extend_from_slice(text);
+    out.push(b'"');
+}
+
+/// Appends a name or value of canonical labels, which are UTF-8, in quotes.
+fn put_label_text(out: &mut Vec<u8>, text: &[u8]) {
+    match is_plain(text) {
+        true => put_plain(out, text),
+        false => put(out, str::from_utf8(text).unwrap_or_default()),
+    }
 }
 
 /// Appends what is made of texts and numbers.
@@ -62,13 +84,13 @@ pub fn put(out: &mut Vec<u8>, data: &(impl Serialize + ?Sized)) {
 /// Appends `{"name":"value",…}`.
 pub fn put_labels(out: &mut Vec<u8>, labels: LabelBlock<'_>) {
     out.push(b'{');
-    for (i, (name, value)) in labels.texts().enumerate() {
+    for (i, (name, value)) in labels.iter().enumerate() {
         if i > 0 {
             out.push(b',');
         }
-        put_text(out, name);
+        put_label_text(out, name);
         out.push(b':');
-        put_text(out, value);
+        put_label_text(out, value);
     }
     out.push(b'}');
 }
@@ -85,6 +107,16 @@ mod tests {
         assert_eq!(warned, br#"{"status":"success","data":["a"],"warnings":["w"]}"#);
         let refused = error(&ReadFault::BadRequest("a \"b\"".into()));
         assert_eq!(refused, r#"{"status":"error","errorType":"bad_data","error":"a \"b\""}"#);
+    }
+
+    #[test]
+    fn texts_are_as_serde_writes_them() {
+        let odd = (0..=0x80).filter_map(char::from_u32).map(|c| format!("a{c}b"));
+        for text in odd.chain(["".to_owned(), "é\u{2028}".to_owned()]) {
+            let mut out = Vec::new();
+            put_text(&mut out, &text);
+            assert_eq!(out, serde_json::to_vec(&text).unwrap(), "{text:?}");
+        }
     }
 
     #[test]

@@ -108,29 +108,24 @@ pub async fn respond(
 async fn send_entries(
     outgoing: &mut Outgoing,
     key: &str,
-    mut counts: impl Iterator<Item = NameCount>,
+    counts: impl Iterator<Item = NameCount>,
     slicer: &Slicer,
 ) -> Result<(), StreamFault> {
     outgoing.made().push(b',');
     json::put_text(outgoing.made(), key);
     outgoing.made().extend_from_slice(b":[");
-    let mut is_first = true;
-    let mut is_last = false;
-    while !is_last {
-        let mut slice = slicer.begin().await;
-        while !outgoing.is_full() {
-            let Some(NameCount { name, count }) = counts.next() else {
-                is_last = true;
-                break;
-            };
-            if !std::mem::take(&mut is_first) {
-                outgoing.made().push(b',');
-            }
-            json::put(outgoing.made(), &Entry { name, value: count });
-            slice.breathe().await;
+    let (mut is_first, mut held) = (true, None);
+    for NameCount { name, count } in counts {
+        let mut slice = match held.take() {
+            Some(slice) => slice,
+            None => slicer.begin().await,
+        };
+        if !std::mem::take(&mut is_first) {
+            outgoing.made().push(b',');
         }
-        drop(slice);
-        outgoing.send_if_full().await?;
+        json::put(outgoing.made(), &Entry { name, value: count });
+        slice.breathe().await;
+        held = outgoing.send_if_full(slice).await?;
     }
     outgoing.made().push(b']');
     Ok(())
@@ -227,7 +222,9 @@ async fn distinct_values(
         let mut values: RowStream<TextBatch> =
             RowStream::open(core, read.lease(), Selection::everything(), wanted, 1).await?;
         let mut count = 0;
-        while values.advance().await?.is_some() {
+        let mut held = None;
+        while let Some(slice) = values.advance(held).await? {
+            held = Some(slice);
             count += 1;
         }
         found.insert((Reverse(count), name));

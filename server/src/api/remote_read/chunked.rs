@@ -72,17 +72,21 @@ async fn send_series(
     query_index: u64,
     outgoing: &mut Outgoing,
 ) -> Result<(), StreamFault> {
-    while let Some(slice) = stream.advance().await? {
-        drop(slice);
+    let mut held = None;
+    while let Some(slice) = stream.advance(held).await? {
+        held = Some(slice);
         let SeriesView { labels, .. } = stream.series();
         let mut left = stream.series().chunks();
         while left.len() > 0 {
             let now = left.clone().take(chunks_of_frame(labels, left.clone()));
             left.nth(now.len() - 1);
-            let slice = core.slicer.begin().await;
+            // A frame that isn't a series' last fills a piece, so no slice goes on from frame to frame.
+            let slice = match held {
+                Some(slice) => slice,
+                None => core.slicer.begin().await,
+            };
             put_frame(outgoing.made(), labels, now, query_index);
-            drop(slice);
-            outgoing.send_if_full().await?;
+            held = outgoing.send_if_full(slice).await?;
         }
     }
     Ok(())

@@ -75,7 +75,8 @@ async fn query_result(
     let mut stream: RowStream<SeriesBatch> =
         RowStream::open(core, lease, selection, Wanted::Chunks, 1).await?;
     let mut timeseries = Vec::new();
-    while let Some(mut slice) = stream.advance().await? {
+    let mut held = None;
+    while let Some(mut slice) = stream.advance(held).await? {
         let series = stream.series();
         let samples = put_timeseries(&mut timeseries, series, (min_ms, max_ms), budget, &mut slice).await?;
         if samples > 0 {
@@ -84,6 +85,7 @@ async fn query_result(
             result.write(&head, &mut slice, &mut budget.room).await?;
             result.write(&timeseries, &mut slice, &mut budget.room).await?;
         }
+        held = Some(slice);
     }
     Ok(result)
 }
@@ -130,10 +132,14 @@ fn put_samples(
 
 fn put_sample(out: &mut Vec<u8>, sample: Sample) {
     let timestamp = sample.timestamp_ms as u64;
-    put_len_head(out, SAMPLES, 1 + 8 + 1 + varint_len(timestamp));
-    out.push(tag(1, Wire::Fixed64));
-    out.extend_from_slice(&sample.value.to_bits().to_le_bytes());
-    out.push(tag(2, Wire::Varint));
+    // In one piece up to the timestamp: its length is one byte.
+    let mut head = [0; 12];
+    head[0] = tag(SAMPLES, Wire::Len);
+    head[1] = 1 + 8 + 1 + varint_len(timestamp) as u8;
+    head[2] = tag(1, Wire::Fixed64);
+    head[3..11].copy_from_slice(&sample.value.to_bits().to_le_bytes());
+    head[11] = tag(2, Wire::Varint);
+    out.extend_from_slice(&head);
     put_varint(out, timestamp);
 }
 

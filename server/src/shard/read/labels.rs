@@ -36,7 +36,7 @@ pub(super) async fn find_names<H: Host>(
         let pairs = job.shard.borrow().index.pair_count() as u64;
         names = match series.bitmap.len() <= pairs {
             true => names_of_series(job, &series, selection).await?,
-            false => names_with_series(job, names, &series, selection, moment).await?,
+            false => names_with_series(job, names, Sought::new(series, selection, moment)).await?,
         };
     }
     let names = sort_in_slices(names, job, |a, b| {
@@ -81,43 +81,18 @@ async fn names_of_series<H: Host>(
 async fn names_with_series<H: Host>(
     job: &Job<H>,
     mut names: Vec<NameRef>,
-    series: &Answered,
-    selection: &Selection,
-    moment: Moment,
+    mut sought: Sought<'_>,
 ) -> Result<Vec<NameRef>, ReadError> {
     let mut kept = 0;
     for at in 0..names.len() {
         let text: Box<str> = job.shard.borrow().index.name(names[at]).into();
-        if has_series(job, &text, series, selection, moment).await? {
+        if sought.has_series(job, &text).await? {
             names[kept] = names[at];
             kept += 1;
         }
     }
     names.truncate(kept);
     Ok(names)
-}
-
-/// Whether one of the series has the label and a sample in the range. Mostly the first pair tells.
-async fn has_series<H: Host>(
-    job: &Job<H>,
-    name: &str,
-    series: &Answered,
-    selection: &Selection,
-    moment: Moment,
-) -> Result<bool, ReadError> {
-    let mut listed = PairsListed::default();
-    loop {
-        let step = job.shard.borrow().index.list_pairs(name, STEP, &mut listed);
-        for pair in listed.take_pairs() {
-            if is_wanted(job, pair, series, selection, moment).await? {
-                return Ok(true);
-            }
-        }
-        if step == Listed::All {
-            return Ok(false);
-        }
-        job.yield_if_needed().await?;
-    }
 }
 
 /// The values that a label has in the series of a selection.
@@ -134,7 +109,7 @@ pub(super) async fn find_values<H: Host>(
             let held = job.shard.borrow().index.value_count(name) as u64;
             match series.bitmap.len() < held {
                 true => values_of_series(job, name, &series, selection).await?,
-                false => values_with_series(job, name, &series, selection, moment).await?,
+                false => values_with_series(job, name, Sought::new(series, selection, moment)).await?,
             }
         }
     };
@@ -183,14 +158,12 @@ async fn values_of_series<H: Host>(
 async fn values_with_series<H: Host>(
     job: &Job<H>,
     name: &str,
-    series: &Answered,
-    selection: &Selection,
-    moment: Moment,
+    mut sought: Sought<'_>,
 ) -> Result<Pairs, ReadError> {
     let Pairs { mut pairs, reserved } = pairs_of(job, name).await?;
     let mut kept = 0;
     for at in 0..pairs.len() {
-        if is_wanted(job, pairs[at], series, selection, moment).await? {
+        if sought.is_wanted(job, pairs[at]).await? {
             pairs[kept] = pairs[at];
             kept += 1;
         }
@@ -199,32 +172,103 @@ async fn values_with_series<H: Host>(
     Ok(Pairs { pairs, reserved })
 }
 
-/// Whether one of the series has the pair and a sample in the range.
-async fn is_wanted<H: Host>(
-    job: &Job<H>,
-    pair: LabelRef,
-    series: &Answered,
-    selection: &Selection,
+/// The series of which one must have a name or value in the range for it to be given.
+struct Sought<'a> {
+    series: Answered,
+    selection: &'a Selection,
     moment: Moment,
-) -> Result<bool, ReadError> {
-    let mut from = Some(0);
-    while let Some(first) = from {
-        let looked = {
-            let shard = job.shard.borrow();
-            match shard.index.value_since(pair, moment) {
-                Some(_) => shard.look_for_series(pair, first, series, selection),
-                None => Looked::Through,
-            }
-        };
-        // Also where the first look tells: there is another pair after this one.
-        job.yield_if_needed().await?;
-        from = match looked {
-            Looked::Found => return Ok(true),
-            Looked::Through => None,
-            Looked::UpTo(next) => Some(next),
-        };
+    /// How many more are looked at in vain before those that have nothing in the range are taken out: then
+    /// none of them is looked at for each of its labels. `None`: they are out.
+    in_vain_left: Option<u64>,
+}
+
+impl<'a> Sought<'a> {
+    fn new(series: Answered, selection: &'a Selection, moment: Moment) -> Self {
+        // Half as many as there are: to take them out is half as dear, for they come in their order then.
+        let in_vain_left = Some(series.bitmap.len() / 2);
+        Self { series, selection, moment, in_vain_left }
     }
-    Ok(false)
+
+    /// Whether one of the series has the label and a sample in the range. Mostly the first pair tells.
+    async fn has_series<H: Host>(&mut self, job: &Job<H>, name: &str) -> Result<bool, ReadError> {
+        let mut listed = PairsListed::default();
+        loop {
+            let step = job.shard.borrow().index.list_pairs(name, STEP, &mut listed);
+            for pair in listed.take_pairs() {
+                if self.is_wanted(job, pair).await? {
+                    return Ok(true);
+                }
+            }
+            if step == Listed::All {
+                return Ok(false);
+            }
+            job.yield_if_needed().await?;
+        }
+    }
+
+    /// Whether one of the series has the pair and a sample in the range.
+    async fn is_wanted<H: Host>(&mut self, job: &Job<H>, pair: LabelRef) -> Result<bool, ReadError> {
+        let mut from = Some(0);
+        while let Some(first) = from {
+            let looked = self.look(&job.shard.borrow(), pair, first);
+            // Also where the first look tells: there is another pair after this one.
+            job.yield_if_needed().await?;
+            from = match looked {
+                Looked::Found => return Ok(true),
+                Looked::Through => None,
+                Looked::UpTo(next) => Some(next),
+            };
+            if self.in_vain_left == Some(0) {
+                self.narrow(job).await?;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Looks at some of a pair's series.
+    fn look(&mut self, shard: &Shard, pair: LabelRef, from: u32) -> Looked {
+        if shard.index.value_since(pair, self.moment).is_none() {
+            return Looked::Through;
+        }
+        let postings = shard.index.postings(pair);
+        let bitmap = &self.series.bitmap;
+        // Over the smaller of the two.
+        let (few, many) = if postings.len() < bitmap.len() { (postings, bitmap) } else { (bitmap, postings) };
+        for (looked_at, one) in (1..).zip(few.range(from..)) {
+            if many.contains(one) {
+                match &mut self.in_vain_left {
+                    None => return Looked::Found,
+                    Some(_) if shard.overlaps(SeriesRef(one), self.selection) => return Looked::Found,
+                    Some(left) => *left = left.saturating_sub(1),
+                }
+            }
+            if looked_at == STEP {
+                return one.checked_add(1).map_or(Looked::Through, Looked::UpTo);
+            }
+        }
+        Looked::Through
+    }
+
+    /// Takes the series out that have nothing in the range.
+    async fn narrow<H: Host>(&mut self, job: &Job<H>) -> Result<(), ReadError> {
+        let (mut from, mut step) = (Some(0), Vec::with_capacity(STEP));
+        while let Some(first) = from {
+            let mut series = self.series.bitmap.range(first..);
+            step.extend(series.by_ref().take(STEP).map(SeriesRef));
+            from = series.next();
+            {
+                let shard = job.shard.borrow();
+                shard.prefetch_times(&step, self.selection);
+                step.retain(|one| !shard.overlaps(*one, self.selection));
+            }
+            for outside in step.drain(..) {
+                self.series.bitmap.remove(outside.0);
+            }
+            job.yield_if_needed().await?;
+        }
+        self.in_vain_left = None;
+        Ok(())
+    }
 }
 
 /// How far a pair's series were looked at.
@@ -244,26 +288,6 @@ impl Shard {
             Rows::Values(pairs) => self.index.value_since(pairs[*next], *moment),
             Rows::Series(_) => unreachable!("the cursor is one over texts"),
         }
-    }
-
-    fn look_for_series(&self, pair: LabelRef, from: u32, series: &Answered, selection: &Selection) -> Looked {
-        let postings = self.index.postings(pair);
-        // Over the smaller of the two.
-        let (few, many) = match postings.len() < series.bitmap.len() {
-            true => (postings, &series.bitmap),
-            false => (&series.bitmap, postings),
-        };
-        let mut looked_at = 0;
-        for one in few.range(from..) {
-            if many.contains(one) && self.overlaps(SeriesRef(one), selection) {
-                return Looked::Found;
-            }
-            looked_at += 1;
-            if looked_at == STEP {
-                return one.checked_add(1).map_or(Looked::Through, Looked::UpTo);
-            }
-        }
-        Looked::Through
     }
 }
 

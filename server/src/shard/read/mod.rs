@@ -6,6 +6,7 @@
 
 mod cardinality;
 mod cursors;
+mod filling;
 mod job;
 mod labels;
 mod largest;
@@ -116,7 +117,7 @@ impl Reads {
     ) -> Result<ReadReply, ReadError> {
         match &cursor.rows {
             Rows::Series(_) => {
-                let batch = series::next_batch(job, &mut cursor, bytes).await?;
+                let batch = filling::next_batch(job, &mut cursor, bytes).await?;
                 Ok(ReadReply::Series(batch, self.keep(cursor, id)?))
             }
             Rows::Names(_) | Rows::Values(_) => {

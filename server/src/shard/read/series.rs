@@ -1,4 +1,4 @@
-//! Series: those that match, sorted by their labels, and batches of them with their chunks.
+//! Series: those that match and have something in the range, sorted by their labels.
 
 use std::cmp::Ordering;
 
@@ -6,10 +6,10 @@ use roaring::RoaringBitmap;
 
 use crate::cell::SeriesRef;
 use crate::cell::series::LabelRef;
-use crate::message::{ReadError, Selection, SeriesBatch, SeriesBatchBuilder, Wanted};
+use crate::message::{ReadError, Selection};
 use crate::model::Matcher;
 use crate::shard::index::Moment;
-use crate::shard::read::cursors::{Cursor, Found, Rows};
+use crate::shard::read::cursors::{Found, Rows};
 use crate::shard::read::job::Job;
 use crate::shard::read::matching::answered;
 use crate::shard::read::memory::Reservation;
@@ -22,8 +22,14 @@ const STEP: usize = 32;
 /// Up to so many series are sorted by a copy of their label refs: some MiB.
 const FLAT_SERIES_MAX: usize = 64 << 10;
 
-/// Chunks that are copied between two looks at the slice: some 10 µs.
-const CHUNKS_STEP: usize = 64;
+/// Groups are sorted together up to so many series: their labels then lie near the core.
+const RUN_SERIES_MAX: usize = 4096;
+
+/// Groups of fewer series than this are not worth it.
+const GROUP_SERIES_MEAN_MIN: usize = 16;
+
+/// Refs that are copied between two looks at the slice: a µs.
+const REFS_STEP: usize = 1024;
 
 /// How often series are looked for again, at the most, while refs are let go of.
 const TRIES: usize = 8;
@@ -63,18 +69,15 @@ async fn find_once<H: Host>(job: &Job<H>, selection: &Selection) -> Result<(Rows
     let kept_bytes = count * size_of::<Found>();
     let refs_bytes = count * size_of::<SeriesRef>();
     let mut reserved = job.reserve(refs_bytes + kept_bytes.max(sort_bytes::<SeriesRef>(count))).await?;
-    let refs = present(job, &series.bitmap).await?;
+    let refs = in_range(job, &series.bitmap, selection).await?;
     drop(series);
     let refs = match refs.len() <= FLAT_SERIES_MAX {
         true => sort_flat(job, refs).await?,
-        false => {
-            let moment = job.shard.borrow().index.now();
-            sort_in_slices(refs, job, |a, b| job.shard.borrow().compare(*a, *b, moment)).await?
-        }
+        false => sort_grouped(job, refs).await?,
     };
     let found = found(job, &refs).await?;
     drop(refs);
-    reserved.shrink_to(kept_bytes);
+    reserved.shrink_to(found.capacity() * size_of::<Found>());
     Ok((Rows::Series(found), reserved))
 }
 
@@ -106,7 +109,10 @@ async fn found<H: Host>(job: &Job<H>, refs: &[SeriesRef]) -> Result<Vec<Found>, 
     for step in refs.chunks(STEP) {
         {
             let shard = job.shard.borrow();
-            found.extend(step.iter().map(|series| Found::new(*series, shard.store.id(*series))));
+            let ids = step.iter().map(|series| (*series, shard.store.id(*series)));
+            // A ref may have been given meanwhile to a series of a cell that another shard answers for.
+            let own = ids.filter(|(_, id)| shard.ownership.answers(id.cell(), job.epoch));
+            found.extend(own.map(|(series, id)| Found::new(series, id)));
         }
         job.yield_if_needed().await?;
     }
@@ -148,6 +154,128 @@ async fn sort_flat<H: Host>(job: &Job<H>, refs: Vec<SeriesRef>) -> Result<Vec<Se
     Ok(sorted.await?.into_iter().map(|row| row.series).collect())
 }
 
+/// A series and the first of its labels.
+#[derive(Debug, Clone, Copy)]
+struct Grouped {
+    first: LabelRef,
+    series: SeriesRef,
+}
+
+/// Where the series of one first label lie.
+#[derive(Debug, Clone, Copy)]
+struct Group {
+    first: LabelRef,
+    begin: u32,
+    end: u32,
+}
+
+/// Sorts many series: by their first label, which is mostly the metric's name, and then those of each. Far
+/// fewer texts are compared so, and what a comparison looks at is near the core.
+async fn sort_grouped<H: Host>(job: &Job<H>, refs: Vec<SeriesRef>) -> Result<Vec<SeriesRef>, ReadError> {
+    let grouped = by_first_label(job, refs).await?;
+    let groups_max = grouped.len() / GROUP_SERIES_MEAN_MIN;
+    let mut reserved = job.reserve(2 * groups_max * size_of::<Group>()).await?;
+    let Some(groups) = groups_of(job, &grouped, groups_max).await? else {
+        let mut refs = Vec::with_capacity(grouped.len());
+        add_refs(job, &grouped, &mut refs).await?;
+        drop(grouped);
+        return sort_whole(job, refs).await;
+    };
+    let moment = job.shard.borrow().index.now();
+    let compare = |a: &Group, b: &Group| job.shard.borrow().index.compare(&[a.first], &[b.first], moment);
+    let groups = sort_in_slices(groups, job, compare).await?;
+    reserved.shrink_to(groups.capacity() * size_of::<Group>());
+    let (mut sorted, mut rest) = (Vec::with_capacity(grouped.len()), &groups[..]);
+    while !rest.is_empty() {
+        let (run, after) = rest.split_at(groups_of_run(rest));
+        rest = after;
+        sorted.append(&mut sort_run(job, &grouped, run).await?);
+    }
+    Ok(sorted)
+}
+
+/// Series with their first labels, those of each together.
+async fn by_first_label<H: Host>(job: &Job<H>, refs: Vec<SeriesRef>) -> Result<Vec<Grouped>, ReadError> {
+    let mut grouped = Vec::with_capacity(refs.len());
+    for step in refs.chunks(STEP) {
+        {
+            let shard = job.shard.borrow();
+            // Each has one, its name; but for those that went meanwhile.
+            let first = |series| shard.store.labels(series).first().copied();
+            grouped.extend(step.iter().filter_map(|s| Some(Grouped { first: first(*s)?, series: *s })));
+        }
+        job.yield_if_needed().await?;
+    }
+    drop(refs);
+    sort_in_slices(grouped, job, |a, b| a.first.cmp(&b.first)).await
+}
+
+/// Where the series of each first label lie; `None` where these are more than `groups_max`.
+async fn groups_of<H: Host>(
+    job: &Job<H>,
+    grouped: &[Grouped],
+    groups_max: usize,
+) -> Result<Option<Vec<Group>>, ReadError> {
+    let mut groups: Vec<Group> = Vec::with_capacity(groups_max);
+    for (at, Grouped { first, .. }) in grouped.iter().enumerate() {
+        let (begin, end, is_full) = (at as u32, at as u32 + 1, groups.len() == groups_max);
+        match groups.last_mut() {
+            Some(group) if group.first == *first => group.end = end,
+            Some(_) | None if is_full => return Ok(None),
+            Some(_) | None => groups.push(Group { first: *first, begin, end }),
+        }
+        if at % REFS_STEP == REFS_STEP - 1 {
+            job.yield_if_needed().await?;
+        }
+    }
+    Ok(Some(groups))
+}
+
+/// How many of the groups are sorted together: one at the least.
+fn groups_of_run(groups: &[Group]) -> usize {
+    let mut series = 0;
+    let fits = groups.iter().position(|group| {
+        series += (group.end - group.begin) as usize;
+        series > RUN_SERIES_MAX
+    });
+    fits.unwrap_or(groups.len()).max(1)
+}
+
+async fn sort_run<H: Host>(
+    job: &Job<H>,
+    grouped: &[Grouped],
+    run: &[Group],
+) -> Result<Vec<SeriesRef>, ReadError> {
+    let series = run.iter().map(|group| (group.end - group.begin) as usize).sum();
+    let _reserved = job.reserve(size_of::<SeriesRef>() * series + sort_bytes::<SeriesRef>(series)).await?;
+    let mut refs = Vec::with_capacity(series);
+    for group in run {
+        add_refs(job, &grouped[group.begin as usize..group.end as usize], &mut refs).await?;
+    }
+    match refs.len() <= FLAT_SERIES_MAX {
+        true => sort_flat(job, refs).await,
+        false => sort_whole(job, refs).await,
+    }
+}
+
+async fn add_refs<H: Host>(
+    job: &Job<H>,
+    grouped: &[Grouped],
+    to: &mut Vec<SeriesRef>,
+) -> Result<(), ReadError> {
+    for step in grouped.chunks(REFS_STEP) {
+        to.extend(step.iter().map(|one| one.series));
+        job.yield_if_needed().await?;
+    }
+    Ok(())
+}
+
+/// Sorts series without another copy of anything.
+async fn sort_whole<H: Host>(job: &Job<H>, refs: Vec<SeriesRef>) -> Result<Vec<SeriesRef>, ReadError> {
+    let moment = job.shard.borrow().index.now();
+    sort_in_slices(refs, job, |a, b| job.shard.borrow().compare(*a, *b, moment)).await
+}
+
 /// Those that are still there.
 async fn present<H: Host>(job: &Job<H>, series: &RoaringBitmap) -> Result<Vec<SeriesRef>, ReadError> {
     let mut present = Vec::with_capacity(series.len() as usize);
@@ -163,67 +291,40 @@ async fn present<H: Host>(job: &Job<H>, series: &RoaringBitmap) -> Result<Vec<Se
     Ok(present)
 }
 
-/// The next series of a cursor, about `bytes` of them.
-pub(super) async fn next_batch<H: Host>(
+/// Those that are still there and have something in the range: by their chunks' times alone.
+async fn in_range<H: Host>(
     job: &Job<H>,
-    cursor: &mut Cursor,
-    bytes: usize,
-) -> Result<SeriesBatch, ReadError> {
-    let mut batch = SeriesBatchBuilder::default();
-    let mut reserved = job.memory.nothing();
-    while !cursor.is_at_end() && batch.bytes() < bytes {
-        let Rows::Series(found) = &cursor.rows else { unreachable!("the cursor is one over series") };
-        let one = found[cursor.next];
-        cursor.next += 1;
-        add_series(job, one, cursor, &mut batch, &mut reserved).await?;
-        job.pay(&mut reserved, batch.bytes()).await?;
-        job.yield_if_needed().await?;
-    }
-    Ok(batch.finish())
-}
-
-/// Adds a found series; not where it is gone or has nothing in the range. What it takes is paid as it grows.
-async fn add_series<H: Host>(
-    job: &Job<H>,
-    one: Found,
-    Cursor { selection, wanted, .. }: &Cursor,
-    batch: &mut SeriesBatchBuilder,
-    reserved: &mut Reservation,
-) -> Result<(), ReadError> {
-    let mut from_ms = selection.min_ms;
-    {
-        let shard = job.shard.borrow();
-        if !one.is(shard.store.id(one.series)) || !shard.overlaps(one.series, selection) {
-            return Ok(());
-        }
-        let labels = shard.store.labels(one.series);
-        batch.begin_series(|out| shard.index.put_canonical(labels, out));
-    }
-    if *wanted != Wanted::Chunks {
-        return Ok(());
-    }
-    loop {
-        let added = {
+    series: &RoaringBitmap,
+    selection: &Selection,
+) -> Result<Vec<SeriesRef>, ReadError> {
+    let mut found = Vec::with_capacity(series.len() as usize);
+    let (mut series, mut step) = (series.iter().map(SeriesRef), Vec::with_capacity(STEP));
+    while series.len() > 0 {
+        step.clear();
+        step.extend(series.by_ref().take(STEP));
+        {
             let shard = job.shard.borrow();
-            let is_same = one.is(shard.store.id(one.series));
-            if is_same { shard.add_chunks(one.series, from_ms, selection.max_ms, batch) } else { None }
-        };
-        match added {
-            Some(last_ms) if last_ms < selection.max_ms => from_ms = last_ms + 1,
-            Some(_) | None => break,
+            shard.prefetch_times(&step, selection);
+            found.extend(step.iter().filter(|one| shard.overlaps(**one, selection)));
         }
-        job.pay(reserved, batch.bytes()).await?;
         job.yield_if_needed().await?;
     }
-    if !batch.has_chunk() {
-        batch.drop_series();
-    }
-    Ok(())
+    Ok(found)
 }
 
 impl Shard {
     fn compare(&self, a: SeriesRef, b: SeriesRef, moment: Moment) -> Ordering {
         self.index.compare(self.store.labels(a), self.store.labels(b), moment)
+    }
+
+    /// Has what a look at each of these series takes on its way from memory, before the first is looked at.
+    pub(super) fn prefetch_times(&self, series: &[SeriesRef], selection: &Selection) {
+        let store = &self.store;
+        series.iter().for_each(|one| store.prefetch(*one));
+        // Mostly the newest sample tells, which the line has.
+        let need_more = || series.iter().filter(|one| store.newest_ms(**one) > selection.max_ms);
+        need_more().for_each(|one| store.prefetch_history(*one));
+        need_more().for_each(|one| store.prefetch_lists(*one));
     }
 
     /// Whether a series has a chunk that overlaps the range: by the chunks' times alone.
@@ -234,28 +335,42 @@ impl Shard {
             && self.store.holds(series)
             && self.store.overlaps(series, selection.min_ms, selection.max_ms)
     }
+}
 
-    /// Adds some chunks of a range to a batch, oldest first, the open one as if it were sealed now. The
-    /// newest sample's time where there may be more.
-    fn add_chunks(
-        &self,
-        series: SeriesRef,
-        min_ms: i64,
-        max_ms: i64,
-        batch: &mut SeriesBatchBuilder,
-    ) -> Option<i64> {
-        let sealed = self.store.sealed_between(series, min_ms, max_ms);
-        let now = &sealed[..sealed.len().min(CHUNKS_STEP)];
-        for chunk in now {
-            let (min_ms, max_ms) = (chunk.min_timestamp_ms(), chunk.max_timestamp_ms());
-            batch.add_chunk(min_ms, max_ms, |out| out.extend_from_slice(chunk.bytes()));
-        }
-        if now.len() < sealed.len() {
-            return now.last().map(crate::gorilla::SealedChunk::max_timestamp_ms);
-        }
-        if let Some((min_ms, max_ms)) = self.store.open_between(series, min_ms, max_ms) {
-            batch.add_chunk(min_ms, max_ms, |out| self.store.put_open_chunk(series, out));
-        }
-        None
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::model::{Labels, Sample};
+    use crate::shard::read::job::tests::job;
+    use crate::shard::tests::{EVER, append};
+
+    /// Series of these names, so many of each; `None`: too many groups.
+    fn check(counts: &[usize], is_grouped: bool) {
+        let job = job();
+        let named = counts.iter().enumerate().flat_map(|(name, count)| (0..*count).map(move |i| (name, i)));
+        let series = named.map(|(name, i)| {
+            let (name, own) = (format!("m{:03}", name * 37 % 101), format!("{:05}", i * 7919 % 10_007));
+            (Labels::from_pairs([("__name__", name), ("own", own)]), vec![Sample::new(1, 1.0)])
+        });
+        append(&job.shard, EVER, &series.collect::<Vec<_>>());
+        let mut refs: Vec<_> = job.shard.borrow().index.all().iter().map(SeriesRef).collect();
+        let grouped = block_on(by_first_label(&job, refs.clone())).unwrap();
+        let groups = block_on(groups_of(&job, &grouped, grouped.len() / GROUP_SERIES_MEAN_MIN)).unwrap();
+        assert_eq!(groups.is_some(), is_grouped, "{counts:?}");
+        let sorted = block_on(sort_grouped(&job, refs.clone())).unwrap();
+        refs = block_on(sort_whole(&job, refs)).unwrap();
+        assert_eq!(sorted.len(), counts.iter().sum::<usize>());
+        assert!(sorted == refs, "{counts:?}");
+    }
+
+    #[test]
+    fn series_in_groups_are_sorted_as_they_are_without() {
+        check(&[], true);
+        check(&[50], true);
+        check(&[20, 1, 90, 16, 40, 3], true);
+        check(&[1; 40], false);
+        check(&[RUN_SERIES_MAX - 1, 1, 1, RUN_SERIES_MAX + 1, 30], true);
     }
 }

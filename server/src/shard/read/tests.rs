@@ -258,6 +258,45 @@ fn what_alone_takes_more_than_all_reads_may_is_refused() {
 }
 
 #[test]
+fn a_series_that_has_nothing_in_the_range_takes_no_memory_and_no_place_in_the_sort() {
+    let (shard, reads) = (shard(), Reads::new(usize::MAX));
+    append(&shard, EVER, &scrape(1000, 0));
+    append(&shard, EVER, &scrape(5, 9000));
+    for (min_ms, max_ms, expect) in [(i64::MIN, i64::MAX, 1000), (1, i64::MAX, 5), (9001, i64::MAX, 0)] {
+        let selection = Selection { min_ms, max_ms, ..Selection::everything() };
+        let reply = ask(&shard, &reads, open(selection, Wanted::LabelSets, 1)).unwrap();
+        assert_eq!(reads.bytes(), if expect > 0 { expect * 12 } else { 0 });
+        if let Some(cursor) = next_of(&reply) {
+            ask(&shard, &reads, ReadRequest::Close(vec![cursor])).unwrap();
+        }
+    }
+}
+
+#[test]
+fn series_that_have_nothing_in_the_range_are_not_looked_at_for_each_of_their_labels() {
+    const SERIES: usize = 2000;
+    const LABELS: usize = 12;
+    let (shard, reads) = (shard(), Reads::new(usize::MAX));
+    // Values differ enough to tell the series apart, and are few.
+    let old = (0..SERIES).map(|i| {
+        let pairs = (0..LABELS).map(|l| (format!("l{l:02}"), format!("v{}", i >> l & 1)));
+        (Labels::from_pairs(pairs.chain([("__name__".into(), "old".into())])), vec![Sample::new(1, 1.0)])
+    });
+    append(&shard, EVER, &old.collect::<Vec<_>>());
+    append(&shard, EVER, &[(labels(&[("__name__", "new"), ("l00", "v0")]), vec![Sample::new(9000, 1.0)])]);
+    for (min_ms, names) in [(9000, &["__name__", "l00"][..]), (9001, &[])] {
+        let selection = Selection { min_ms, ..Selection::everything() };
+        let request = open(selection, Wanted::LabelNames, 1 << 20);
+        let (host, ticket) = (Scripted::new(|_| {}), ReadTicket::issue());
+        let read = Read { ticket, epoch: Epoch::FIRST, request };
+        let reply = block_on(Rc::clone(&reads).answer(Rc::clone(&shard), host.clone(), read)).unwrap();
+        assert_eq!(texts_of(*reply).iter().collect::<Vec<_>>(), names);
+        // Steps are of 32 series; each would be looked at 13 times.
+        assert!(host.steps() < 4 * SERIES / 32, "{} steps", host.steps());
+    }
+}
+
+#[test]
 fn a_bounded_number_of_cursors_is_open() {
     let (shard, reads) = (shard(), Reads::new(usize::MAX));
     append(&shard, EVER, &scrape(10, 0));

@@ -52,8 +52,9 @@ async fn texts(
 ) -> Result<(Vec<String>, Room), ReadFault> {
     let mut stream: RowStream<TextBatch> = RowStream::open(core, read.lease(), selection, wanted, 1).await?;
     let mut room = core.read_bytes.begin();
-    let (mut texts, mut bytes) = (Vec::new(), 0);
-    while let Some(_slice) = stream.advance().await? {
+    let (mut texts, mut bytes, mut held) = (Vec::new(), 0, None);
+    while let Some(slice) = stream.advance(held).await? {
+        held = Some(slice);
         let text = stream.text();
         bytes += text.len();
         if bytes > UNARY_ANSWER_BYTES_MAX {

@@ -23,6 +23,7 @@ use crate::api::stream::StreamFault;
 use crate::gorilla::ChunkError;
 use crate::limits::STREAM_BUFFER_BYTES;
 use crate::message::{ChunkView, SeriesBatch, SeriesView, Wanted};
+use crate::runtime::Slice;
 
 /// Opens the select, so that a refusal has a status, and streams its series.
 pub async fn answer(core: &Rc<Core>, request: SelectRequest) -> Result<Answers<SelectResponse>, ReadFault> {
@@ -34,9 +35,10 @@ pub async fn answer(core: &Rc<Core>, request: SelectRequest) -> Result<Answers<S
     let core_of_read = Rc::clone(core);
     Ok(streamed(core, read, async move |outgoing| {
         let mut response = Response::default();
-        while let Some(slice) = stream.advance().await? {
-            drop(slice);
-            response.add_series(&core_of_read, stream.series(), form, outgoing).await?;
+        let mut held = None;
+        while let Some(slice) = stream.advance(held).await? {
+            let adding = response.add_series(&core_of_read, stream.series(), form, outgoing, slice);
+            held = adding.await?;
         }
         response.send_rest(outgoing).await
     }))
@@ -80,20 +82,21 @@ impl Response {
         series: SeriesView<'_>,
         form: Form,
         outgoing: &mut Outgoing<SelectResponse>,
-    ) -> Result<(), StreamFault> {
+        slice: Slice,
+    ) -> Result<Option<Slice>, StreamFault> {
         let labels = proto_labels(series.labels);
-        let mut piece = Piece::default();
+        let (mut piece, mut held) = (Piece::default(), Some(slice));
         for chunk in series.chunks() {
-            let slice = core.slicer.begin().await;
+            held = Some(core.slicer.go_on(held).await);
             piece.add(series, chunk, form)?;
-            drop(slice);
             if self.bytes + piece.bytes >= STREAM_BUFFER_BYTES {
                 self.add_piece(&labels, std::mem::take(&mut piece));
+                drop(held.take());
                 self.send_rest(outgoing).await?;
             }
         }
         self.add_piece(&labels, piece);
-        Ok(())
+        Ok(held)
     }
 
     /// Adds a piece, if there is anything in it: a chunk may lie across the range and have nothing

@@ -23,13 +23,14 @@ pub async fn answer(core: &Rc<Core>, request: SeriesRequest) -> Result<Answers<S
     let mut stream: RowStream<SeriesBatch> =
         RowStream::open(core, read.lease(), selection, Wanted::LabelSets, 1).await?;
     Ok(streamed(core, read, async move |outgoing| {
-        let (mut response, mut bytes) = (SeriesResponse::default(), 0);
-        while let Some(slice) = stream.advance().await? {
+        let (mut response, mut bytes, mut held) = (SeriesResponse::default(), 0, None);
+        while let Some(slice) = stream.advance(held).await? {
             let labels = proto_labels(stream.series().labels);
-            drop(slice);
+            held = Some(slice);
             bytes += text_bytes(&labels);
             response.series.push(LabelSet { labels });
             if bytes >= STREAM_BUFFER_BYTES {
+                drop(held.take());
                 outgoing.send(std::mem::take(&mut response)).await?;
                 bytes = 0;
             }

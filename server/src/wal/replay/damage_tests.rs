@@ -163,7 +163,7 @@ fn each_segment_that_was_taken_away_is_told_after_a_crash_too() {
         files.bring_back(&log);
         let is_taken = |seq: u64| (taken >> (seq - 1)) & 1 == 1;
         take_away(&log, (1..=3).filter(|seq| is_taken(*seq)).map(segment_name));
-        let left: Vec<u64> = (1..=8).filter(|group| !is_taken(group.div_ceil(3))).collect();
+        let left: Vec<u64> = (1..=8_u64).filter(|group| !is_taken(group.div_ceil(3))).collect();
         check_damaged(&log, &left, &format!("{taken:b}"));
         // Nobody but the reader of a log needs to know which was the newest.
         take_away(&log, [newest_name(3)]);

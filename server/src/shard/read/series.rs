@@ -51,7 +51,10 @@ pub(super) async fn find<H: Host>(
     for step in refs.chunks(STEP) {
         {
             let shard = job.shard.borrow();
-            found.extend(step.iter().map(|series| Found::new(*series, shard.store.id(*series))));
+            let ids = step.iter().map(|series| (*series, shard.store.id(*series)));
+            // A ref may have been given meanwhile to a series of a cell that another shard answers for.
+            let own = ids.filter(|(_, id)| shard.ownership.answers(id.cell(), job.epoch));
+            found.extend(own.map(|(series, id)| Found::new(series, id)));
         }
         job.yield_if_needed().await?;
     }

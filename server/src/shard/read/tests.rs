@@ -14,7 +14,8 @@ use crate::message::{
     CursorId, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesBatch, TextBatch,
     Wanted,
 };
-use crate::model::{Epoch, Labels, MatchOp, Matcher, Sample, SeriesRef};
+use crate::model::{CellId, Epoch, Labels, MatchOp, Matcher, Sample, SeriesIdHasher, SeriesRef};
+use crate::shard::ownership::Ownership;
 use crate::shard::tests::{EVER, append, labels, scrape, shard};
 use crate::shard::{Reads, Shard};
 use crate::wal::NoJournal;
@@ -293,6 +294,37 @@ fn series_that_have_nothing_in_the_range_are_not_looked_at_for_each_of_their_lab
         assert_eq!(texts_of(*reply).iter().collect::<Vec<_>>(), names);
         // Steps are of 32 series; each would be looked at 13 times.
         assert!(host.steps() < 4 * SERIES / 32, "{} steps", host.steps());
+    }
+}
+
+#[test]
+fn a_series_that_another_shard_answers_for_is_not_given_though_a_found_one_s_ref_serves_it() {
+    const REUSED: SeriesRef = SeriesRef(90);
+    let foreign = (labels(&[("__name__", "foreign")]), vec![Sample::new(1, 1.0)]);
+    let cell = SeriesIdHasher::new(1, "").hash_canonical(&foreign.0.to_canonical()).cell();
+    let mut comes_at = 0..;
+    loop {
+        let (shard, reads) = (shard(), Reads::new(usize::MAX));
+        append(&shard, EVER, &scrape(100, 0));
+        let owned = |of: CellId| (of != cell).then_some(Epoch::FIRST);
+        shard.borrow_mut().ownership = Ownership::of(Epoch::FIRST, owned);
+        let (at, foreign, changed) = (comes_at.next().unwrap(), foreign.clone(), Rc::clone(&shard));
+        let host = Scripted::new(move |step| {
+            if step == at {
+                changed.borrow_mut().remove_series(REUSED, &mut NoJournal);
+                append(&changed, EVER, std::slice::from_ref(&foreign));
+                assert!(changed.borrow().store.holds(REUSED));
+            }
+        });
+        let request = open(Selection::everything(), Wanted::LabelSets, 1 << 20);
+        let read = Read { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, request };
+        let reply = block_on(Rc::clone(&reads).answer(Rc::clone(&shard), host.clone(), read)).unwrap();
+        let batch = series_of(*reply);
+        let mut given = (0..batch.count()).map(|i| Labels::from(batch.get(i).labels));
+        assert!(given.all(|labels| labels.get("__name__") == Some("up")), "at step {at}");
+        if host.steps() < at {
+            break;
+        }
     }
 }
 

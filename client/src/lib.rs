@@ -83,7 +83,7 @@ pub use writer::{
     WriterOptions,
 };
 
-/// The README's example has to compile, too.
+/// The documents' example has to compile, too.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;
+#[doc = include_str!("../../docs/client.md")]
+struct Documents;

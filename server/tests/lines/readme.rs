@@ -1,4 +1,4 @@
-//! The README's commands for curl, run as they stand there against a node of their own.
+//! The documents' commands for curl, run as they stand there against a node of their own.
 
 use std::process::Command;
 
@@ -7,14 +7,15 @@ use regex::Regex;
 use crate::harness::Node;
 
 const README: &str = include_str!("../../../README.md");
+const API: &str = include_str!("../../../docs/api.md");
 
-/// The address that the README's node listens on.
+/// The address that the documents' node listens on.
 const TOLD: &str = "127.0.0.1:9009";
 
-/// The text from a line on to another.
-fn between<'a>(begin: &str, end: &str) -> &'a str {
-    let from = README.find(begin).unwrap_or_else(|| panic!("{begin} is not in the README"));
-    let rest = &README[from..];
+/// A document's text from a line on to another.
+fn between<'a>(document: &'a str, begin: &str, end: &str) -> &'a str {
+    let from = document.find(begin).unwrap_or_else(|| panic!("{begin} is not in the document"));
+    let rest = &document[from..];
     &rest[..rest[begin.len()..].find(end).map_or(rest.len(), |at| at + begin.len())]
 }
 
@@ -40,7 +41,7 @@ fn timeless(text: &str) -> String {
 
 #[test]
 fn the_first_sample_is_written_and_read_by_curl_alone() {
-    let text = between("then write a first sample", "**What it keeps");
+    let text = between(README, "then write a first sample", "**What it keeps");
     let (commands, printed) = (blocks(text, "sh"), blocks(text, "json"));
     assert_eq!((commands.len(), printed.len()), (1, 1));
     assert!(commands[0].lines().all(|line| line.starts_with("curl ")), "{}", commands[0]);
@@ -50,7 +51,7 @@ fn the_first_sample_is_written_and_read_by_curl_alone() {
 
 #[test]
 fn scripts_and_devices_find_commands_that_work() {
-    let text = between("### From scripts and devices", "\n## ");
+    let text = between(API, "### From scripts and devices", "\n## ");
     let (commands, printed) = (blocks(text, "sh"), blocks(text, "json"));
     assert!(!commands.is_empty() && commands.len() == printed.len());
     let node = Node::start(2);

@@ -17,7 +17,7 @@ const PATH: &str = "/api/v1/status/refusals";
 #[derive(Debug, Args)]
 #[command(
     after_long_help = "A line for each peer, job and reason, the one that was refused something last the first. What \
-                       the reasons mean and what helps stands in the README under \"Sending to it\". In a terminal, \
+                       the reasons mean and what helps stands in docs/api.md under \"Sending to it\". In a terminal, \
                        the examples are cut at its edge; --output json has them whole.
 
 Example: silverctl refusals --output json"

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 pub trait Host: Clone + 'static {
     /// Called at each step of a background job's loops: waits for a slice where the job has none,
     /// and gives way to traffic when the slice is spent.
-    fn breathe(&self) -> impl Future<Output = ()>;
+    fn yield_if_needed(&self) -> impl Future<Output = ()>;
 
     /// Whether the job's slice is spent: for a step that is long by itself, and can be left and taken up
     /// again.
@@ -17,13 +17,13 @@ pub trait Host: Clone + 'static {
     }
 
     /// Lays the slice down: called before a background job waits for anything else.
-    fn rest(&self);
+    fn release_slice(&self);
 
     /// Makes background jobs' slices short until the guard is dropped: somebody waits for the disk.
-    fn hurry(&self) -> impl Sized + 'static;
+    fn shorten_slices(&self) -> impl Sized + 'static;
 
     /// Lets the reactor poll once before this task goes on, whatever the slice has left.
-    fn give_way(&self) -> impl Future<Output = ()>;
+    fn yield_now(&self) -> impl Future<Output = ()>;
 
     /// Waits for at least so long.
     fn sleep(&self, time: Duration) -> impl Future<Output = ()>;
@@ -47,13 +47,13 @@ pub trait Host: Clone + 'static {
 pub struct Alone;
 
 impl Host for Alone {
-    async fn breathe(&self) {}
+    async fn yield_if_needed(&self) {}
 
-    fn rest(&self) {}
+    fn release_slice(&self) {}
 
-    fn hurry(&self) -> impl Sized + 'static {}
+    fn shorten_slices(&self) -> impl Sized + 'static {}
 
-    async fn give_way(&self) {}
+    async fn yield_now(&self) {}
 
     async fn sleep(&self, time: Duration) {
         std::thread::sleep(time);
@@ -115,7 +115,7 @@ pub(crate) mod scripted {
     }
 
     impl Host for Scripted {
-        async fn breathe(&self) {
+        async fn yield_if_needed(&self) {
             self.steps.set(self.steps.get() + 1);
             (self.at_step)(self.steps.get());
         }
@@ -124,11 +124,11 @@ pub(crate) mod scripted {
             true
         }
 
-        fn rest(&self) {}
+        fn release_slice(&self) {}
 
-        fn hurry(&self) -> impl Sized + 'static {}
+        fn shorten_slices(&self) -> impl Sized + 'static {}
 
-        async fn give_way(&self) {}
+        async fn yield_now(&self) {}
 
         async fn sleep(&self, _time: Duration) {
             self.sleeps.set(self.sleeps.get() + 1);

@@ -188,7 +188,7 @@ async fn work(slicer: Slicer, total: Duration) {
     let mut worked = Duration::ZERO;
     while worked < total {
         worked += spin(Duration::from_micros(20));
-        slice.breathe().await;
+        slice.yield_if_needed().await;
     }
 }
 

@@ -150,7 +150,7 @@ async fn work_on(slicer: Slicer, job: Duration) {
         while worked < job {
             spin(PIECE);
             worked += PIECE;
-            slice.breathe().await;
+            slice.yield_if_needed().await;
         }
     }
 }

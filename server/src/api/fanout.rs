@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use futures::future::join_all;
 
 use crate::api::core::Core;
-use crate::message::{CellStats, CoreStats, Question, ReadError, ReadReply, ReadRequest, ShardReply};
+use crate::message::{CellStats, ControlRequest, CoreStats, ReadError, ReadReply, ReadRequest, ShardReply};
 use crate::model::{Epoch, ShardId};
 use crate::routing::{Answer, Overloaded, ReadLease};
 
@@ -70,7 +70,7 @@ async fn replies(asked: Vec<Result<Answer, Overloaded>>) -> Vec<Result<ReadReply
 
 /// Every core's counters.
 pub async fn stats(core: &Core) -> Result<Vec<CoreStats>, FanoutError> {
-    let ask = |shard| core.router.ask(shard, Question::Stats);
+    let ask = |shard| core.router.ask(shard, ControlRequest::Stats);
     let answers: Vec<Answer> = core.router.shards().map(ask).collect::<Result<_, _>>()?;
     let stats = |reply| match reply {
         ShardReply::Stats(stats) => *stats,
@@ -88,7 +88,7 @@ pub async fn stats(core: &Core) -> Result<Vec<CoreStats>, FanoutError> {
 
 /// Asks a shard for a checkpoint; tells its count of them once that one is on disk.
 pub async fn checkpoint(core: &Core, shard: ShardId) -> Result<u64, FanoutError> {
-    match core.router.ask(shard, Question::Checkpoint)?.await {
+    match core.router.ask(shard, ControlRequest::Checkpoint)?.await {
         ShardReply::CheckpointAsked(count) => Ok(count),
         ShardReply::Stats(_)
         | ShardReply::Read(_)

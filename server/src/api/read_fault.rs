@@ -9,7 +9,7 @@ use crate::api::fanout::FanoutError;
 use crate::api::request_body::BodyError;
 use crate::gorilla::ChunkError;
 use crate::message::{Deleted, DeletionError, ReadError};
-use crate::routing::{DeletionFault, NoRoom, TooManyReads};
+use crate::routing::{BudgetExceeded, DeletionFault, TooManyReads};
 use crate::runtime::SideThreadError;
 use crate::wal::progress::Replaying;
 
@@ -64,7 +64,7 @@ pub enum ReadFault {
     },
     /// What is made whole before it is sent, or waits, has no memory beside other reads.
     #[error("the reads under way have all the memory that reads may have: try again later")]
-    NoRoom,
+    BudgetExceeded,
     /// As many reads wait as may.
     #[error(transparent)]
     TooManyReads(#[from] TooManyReads),
@@ -110,11 +110,11 @@ impl DeletionStopped {
 }
 
 /// Of an answer that is made whole.
-impl From<NoRoom> for ReadFault {
-    fn from(no_room: NoRoom) -> Self {
+impl From<BudgetExceeded> for ReadFault {
+    fn from(no_room: BudgetExceeded) -> Self {
         match no_room {
-            NoRoom::Overloaded => Self::NoRoom,
-            NoRoom::TooMuch { bytes_max } => Self::AnswerTooLarge { bytes_max },
+            BudgetExceeded::Overloaded => Self::BudgetExceeded,
+            BudgetExceeded::TooMuch { bytes_max } => Self::AnswerTooLarge { bytes_max },
         }
     }
 }
@@ -138,7 +138,7 @@ impl ReadFault {
             Self::Body(BodyError::TimedOut(_)) => StatusCode::REQUEST_TIMEOUT,
             Self::Body(BodyError::BrokeOff(_)) => StatusCode::BAD_REQUEST,
             Self::Body(BodyError::Overloaded) => StatusCode::TOO_MANY_REQUESTS,
-            Self::NoRoom
+            Self::BudgetExceeded
             | Self::TooManyReads(_)
             | Self::DeletionGoesOn
             | Self::SideThread(SideThreadError::Busy)
@@ -164,7 +164,7 @@ impl ReadFault {
             | Self::AnswerTooLarge { .. }
             | Self::ListsTooLarge { .. }
             | Self::Shards(FanoutError::Refused(ReadError::TooLarge { .. })) => "execution",
-            Self::NoRoom
+            Self::BudgetExceeded
             | Self::TooManyReads(_)
             | Self::DeletionGoesOn
             | Self::SideThread(SideThreadError::Busy)
@@ -187,7 +187,7 @@ impl ReadFault {
     /// When the same may be asked again, where it passes by itself.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::NoRoom
+            Self::BudgetExceeded
             | Self::TooManyReads(_)
             | Self::DeletionGoesOn
             | Self::SideThread(SideThreadError::Busy)
@@ -238,7 +238,7 @@ impl ReadFault {
             | Self::TooManySamples(_)
             | Self::AnswerTooLarge { .. }
             | Self::ListsTooLarge { .. }
-            | Self::NoRoom
+            | Self::BudgetExceeded
             | Self::TooManyReads(_)
             | Self::DeletionGoesOn
             | Self::SideThread(_)

@@ -3,7 +3,7 @@
 use crate::config::RebalanceMode;
 use crate::message::{CoreStats, HandoffReason};
 use crate::metrics::{Family, Kind};
-use crate::rebalance::{Intake, Motion, Reason, Steering};
+use crate::rebalance::{DrainState, Motion, Reason, Steering};
 
 /// All of them.
 pub fn families(mode: RebalanceMode, steering: &Steering, cores: &[CoreStats]) -> Vec<Family> {
@@ -43,7 +43,7 @@ pub fn families(mode: RebalanceMode, steering: &Steering, cores: &[CoreStats]) -
             cores,
             "silverback_rebalance_drained",
             "Whether the shard's cells are to leave it.",
-            |core| f64::from(u8::from(steering.intake(core.shard.shard) == Intake::Drained)),
+            |core| f64::from(u8::from(steering.intake(core.shard.shard) == DrainState::Drained)),
         ),
         of_shards(
             cores,

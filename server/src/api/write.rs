@@ -13,7 +13,7 @@ use crate::message::{
     DefinitionBlock, Definitions, LabelSpan, MovedSeries, Part, ShardReply, WriteAck, WriteBody, WritePart,
 };
 use crate::model::{Sample, SeriesId, ShardId};
-use crate::routing::{Answer, NoRoom, Overloaded, Reserved, Room, Split, follow, take_moved};
+use crate::routing::{Answer, BudgetExceeded, Overloaded, Reserved, Room, Split, follow, take_moved};
 use crate::runtime::slices::SLICE;
 use crate::runtime::{now, reactor_polled, sleep, timeout};
 
@@ -117,7 +117,7 @@ async fn decode(
     version: Version,
     body: &mut WriteBody,
     split: &mut Split<'_>,
-    mut make_room: impl FnMut(usize) -> Result<(), NoRoom>,
+    mut make_room: impl FnMut(usize) -> Result<(), BudgetExceeded>,
 ) -> Result<Decoding, Rejection> {
     let mut decoding = Decoding::start(version);
     loop {

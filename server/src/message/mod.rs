@@ -57,12 +57,12 @@ pub enum ShardRequest {
     /// Take in one part of a write request.
     Write(WritePart),
     /// Anything else.
-    Ask(Question),
+    Ask(ControlRequest),
 }
 
 /// What a shard is asked that is no write.
 #[derive(Debug)]
-pub enum Question {
+pub enum ControlRequest {
     /// Read something, in slices beside the traffic, of the cells that the shard owns at an epoch.
     Read(Box<Read>),
     /// Delete samples, in slices beside the traffic, from the cells that the shard owns at an epoch.

@@ -27,7 +27,7 @@ pub enum HandoffReason {
     /// The cell was there already, or there is no such shard.
     Pointless,
     /// The target had no room.
-    NoRoom,
+    BudgetExceeded,
     /// A log took nothing in.
     Log,
     /// A shard did not answer in time.
@@ -43,7 +43,7 @@ impl HandoffReason {
     pub const ALL: [Self; 7] = [
         Self::Busy,
         Self::Pointless,
-        Self::NoRoom,
+        Self::BudgetExceeded,
         Self::Log,
         Self::TimedOut,
         Self::Protocol,
@@ -55,7 +55,7 @@ impl HandoffReason {
         match self {
             Self::Busy => "busy",
             Self::Pointless => "pointless",
-            Self::NoRoom => "no_room",
+            Self::BudgetExceeded => "no_room",
             Self::Log => "log",
             Self::TimedOut => "timed_out",
             Self::Protocol => "protocol",

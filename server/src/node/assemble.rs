@@ -25,7 +25,7 @@ use crate::model::{SeriesIdHasher, ShardId};
 use crate::node::data_dir::{DataDir, note_logs};
 use crate::node::host::ExecutorHost;
 use crate::node::memory::MemoryWatch;
-use crate::node::recovery::{Meeting, Recovery, RecoveryError};
+use crate::node::recovery::{Recovery, RecoveryBarrier, RecoveryError};
 use crate::node::{memory, presence, rebalance, room, self_scrape, upkeep, watchdog, welcome};
 use crate::placement::Plan;
 use crate::rebalance::{Handoffs, Steering, Turn};
@@ -53,7 +53,7 @@ pub struct Shared {
     pub facts: Arc<NodeFacts>,
     listeners: Vec<BoundAddress>,
     data_dir: DataDir,
-    meeting: Meeting,
+    barrier: RecoveryBarrier,
     /// Keeps the process within its limit.
     pub watch: MemoryWatch,
     /// Cores that have nothing under way any more.
@@ -100,7 +100,7 @@ impl Shared {
             facts: Arc::new(facts),
             listeners,
             data_dir,
-            meeting: Meeting::default(),
+            barrier: RecoveryBarrier::default(),
             drained: AtomicUsize::new(0),
             handoff_turn: Turn::default(),
             compiler: Arc::new(SideThread::start("compiler")?),
@@ -216,7 +216,7 @@ fn start_recovery(
             layout: shared.data_dir.layout,
             router: &core.router,
             progress: &shared.facts.replay,
-            meeting: &shared.meeting,
+            barrier: &shared.barrier,
             shard: Rc::clone(&shard),
             log: log.clone(),
             host: ExecutorHost::new(core.slicer.clone()),

@@ -24,14 +24,14 @@ impl ExecutorHost {
 }
 
 impl Host for ExecutorHost {
-    async fn breathe(&self) {
+    async fn yield_if_needed(&self) {
         // Out of the cell while this awaits.
         let held = self.slice.take();
         let mut slice = match held {
             Some(slice) => slice,
             None => self.slicer.begin().await,
         };
-        slice.breathe().await;
+        slice.yield_if_needed().await;
         *self.slice.borrow_mut() = Some(slice);
     }
 
@@ -39,15 +39,15 @@ impl Host for ExecutorHost {
         self.slice.borrow().as_ref().is_none_or(Slice::is_spent)
     }
 
-    fn rest(&self) {
+    fn release_slice(&self) {
         drop(self.slice.take());
     }
 
-    fn hurry(&self) -> impl Sized + 'static {
-        self.slicer.hurry()
+    fn shorten_slices(&self) -> impl Sized + 'static {
+        self.slicer.shorten_slices()
     }
 
-    async fn give_way(&self) {
+    async fn yield_now(&self) {
         reactor_polled().await;
     }
 

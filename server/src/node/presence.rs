@@ -43,7 +43,7 @@ async fn look(
     seen: &mut Option<(u64, FileId)>,
     place: &CheckpointPlace<DirectDisk>,
 ) -> Result<bool, DiskError> {
-    let written = || place.shelf.borrow().current.0;
+    let written = || place.segment_set.borrow().current.0;
     let seq = written();
     let found = place.segments.disk.file_id(&place.segments.path(&segment_name(seq))).await?;
     // There is none before the first one is made, and one that was left meanwhile may have been let go of.

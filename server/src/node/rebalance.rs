@@ -11,7 +11,7 @@ use crate::limits::CELL_COUNT;
 use crate::message::CoreStats;
 use crate::model::{CellId, ShardId};
 use crate::rebalance::{
-    CellLoad, Controller, Handed, HandoffFault, Move, NodeLoad, Patience, Planner, Rebalanced, ShardLoad,
+    CellLoad, Controller, Handed, HandoffFault, Hysteresis, Move, NodeLoad, Planner, Rebalanced, ShardLoad,
 };
 use crate::runtime::{now, sleep, spawn_background};
 
@@ -29,12 +29,12 @@ pub fn start(core: Rc<Core>) {
 }
 
 async fn run(core: Rc<Core>) {
-    let patience = Patience {
+    let hysteresis = Hysteresis {
         imbalance_max: 1.0 + core.config.rebalance_threshold_percent as f64 / 100.0,
-        ..Patience::default()
+        ..Hysteresis::default()
     };
     let node = RunningNode { core: Rc::clone(&core), began: now() };
-    let mut controller = Controller::new(node, Planner::new(patience), &core.node.steering);
+    let mut controller = Controller::new(node, Planner::new(hysteresis), &core.node.steering);
     while !core.shutdown.is_requested() {
         sleep(core.config.rebalance_interval).await;
         controller.round().await;

@@ -27,7 +27,7 @@ use crate::wal::log::DiskLog;
 use crate::wal::progress::ReplayProgress;
 use crate::wal::replay::{LogPlace, ReplayError, Replayed, make_tail_durable, replay};
 use crate::wal::segment::SegmentHeader;
-use crate::wal::segments::{SegmentPlace, Segments, Shelf};
+use crate::wal::segments::{SegmentPlace, SegmentSet, Segments};
 use crate::wal::{Claims, Log, NoJournal};
 
 /// How often a core looks whether the others have come as far.
@@ -53,7 +53,7 @@ pub enum RecoveryError {
 /// What the cores need of each other: whose each cell is, and how far they are while the number of
 /// shards changes.
 #[derive(Debug, Default)]
-pub struct Meeting {
+pub struct RecoveryBarrier {
     written: AtomicUsize,
     replaced: AtomicUsize,
     /// What each log says of who owns what, by its shard.
@@ -62,7 +62,7 @@ pub struct Meeting {
     claimed: AtomicUsize,
 }
 
-impl Meeting {
+impl RecoveryBarrier {
     fn claims(&self) -> MutexGuard<'_, BTreeMap<usize, Claims>> {
         // Each change is one insert: a panic elsewhere leaves nothing half done.
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
@@ -84,7 +84,7 @@ pub struct Recovery<'a> {
     /// Told how far it is.
     pub progress: &'a ReplayProgress,
     /// Where cores meet.
-    pub meeting: &'a Meeting,
+    pub barrier: &'a RecoveryBarrier,
     /// The core's shard, empty.
     pub shard: Rc<RefCell<Shard>>,
     /// The shard's log, not open.
@@ -105,7 +105,7 @@ impl Recovery<'_> {
             Layout::Same(generation) => (generation, self.replay_own(&disk, generation).await?),
             Layout::Changed { from, to } => (to, self.replay_former(&disk, from, to).await?),
         };
-        let shelf = Rc::new(RefCell::new(replayed.shelf));
+        let segment_set = Rc::new(RefCell::new(replayed.segment_set));
         let place = self.segment_place(&disk, generation.log_dir(self.index));
         self.log.count(|counts| {
             counts.since_checkpoint_bytes = replayed.since_checkpoint_bytes;
@@ -115,13 +115,13 @@ impl Recovery<'_> {
             place.clone(),
             self.host.clone(),
             self.log.clone(),
-            Rc::clone(&shelf),
+            Rc::clone(&segment_set),
             replayed.next_seq,
         )
         .going_on_in(replayed.unfilled);
         committer::start(&self.log, segments, replayed.last, self.config.ack, &self.host).await?;
         let checkpoints =
-            CheckpointPlace { segments: place, shelf, bytes_min: self.config.checkpoint_bytes as u64 };
+            CheckpointPlace { segments: place, segment_set, bytes_min: self.config.checkpoint_bytes as u64 };
         if !replayed.damage.is_empty() {
             // So that the next start finds a whole log, and tells no loss a second time.
             checkpoint::write(&self.shard, &self.log, &checkpoints, &self.host).await?;
@@ -191,21 +191,21 @@ impl Recovery<'_> {
         let place = self.segment_place(disk, to.unfinished_log_dir(self.index));
         let checkpoint_bytes = checkpoint::write_first(&self.shard, &place, &self.host).await;
         let checkpoint_bytes = checkpoint_bytes.map_err(RecoveryError::Changing)?;
-        self.meet(&self.meeting.written, to.shards).await;
+        self.meet(&self.barrier.written, to.shards).await;
         if self.index == 0 {
             layout::replace(disk, from, to).await?;
             note_logs(disk, self.identity, to).await;
-            self.meeting.replaced.fetch_add(1, Ordering::Release);
+            self.barrier.replaced.fetch_add(1, Ordering::Release);
         }
-        self.wait(&self.meeting.replaced, 1).await;
+        self.wait(&self.barrier.replaced, 1).await;
         tracing::info!(
             shard = self.index,
             from = from.shards,
             to = to.shards,
             "the number of shards has changed"
         );
-        let shelf = Shelf { marked: Some(0), ..Shelf::default() };
-        Ok(Replayed { next_seq: 1, checkpoint_bytes, shelf, ..Replayed::default() })
+        let segment_set = SegmentSet { marked: Some(0), ..SegmentSet::default() };
+        Ok(Replayed { next_seq: 1, checkpoint_bytes, segment_set, ..Replayed::default() })
     }
 
     /// Who owned what by the former logs. Each core reads some of them for it.
@@ -229,11 +229,11 @@ impl Recovery<'_> {
     /// Tells the other cores what some logs say, and waits for what all of `logs` say.
     async fn exchange(&self, own: impl IntoIterator<Item = (usize, Claims)>, logs: usize) -> Vec<Claims> {
         for (log, claims) in own {
-            self.meeting.claims().insert(log, claims);
-            self.meeting.claimed.fetch_add(1, Ordering::AcqRel);
+            self.barrier.claims().insert(log, claims);
+            self.barrier.claimed.fetch_add(1, Ordering::AcqRel);
         }
-        self.wait(&self.meeting.claimed, logs).await;
-        self.meeting.claims().values().cloned().collect()
+        self.wait(&self.barrier.claimed, logs).await;
+        self.barrier.claims().values().cloned().collect()
     }
 
     fn own_shard(&self) -> ShardId {
@@ -263,7 +263,7 @@ impl Recovery<'_> {
     }
 
     async fn wait(&self, arrived: &AtomicUsize, all: usize) {
-        self.host.rest();
+        self.host.release_slice();
         while arrived.load(Ordering::Acquire) < all {
             self.host.sleep(WAIT_POLL).await;
         }

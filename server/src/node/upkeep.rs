@@ -38,7 +38,7 @@ pub fn start<D: Disk>(
 ) {
     spawn_background(retention::retain(Rc::clone(core), Rc::clone(&shard), log.clone()));
     spawn_background(drop_singles(Rc::clone(core), Rc::clone(&shard), log.clone()));
-    spawn_background(look_each_second(Rc::clone(core), Rc::clone(&shard), reads));
+    spawn_background(housekeeping(Rc::clone(core), Rc::clone(&shard), reads));
     spawn_background(write_checkpoints(Rc::clone(core), shard, log, checkpoints));
 }
 
@@ -57,7 +57,7 @@ async fn drop_singles(core: Rc<Core>, shard: Rc<RefCell<Shard>>, log: DiskLog) {
     }
 }
 
-async fn look_each_second(core: Rc<Core>, shard: Rc<RefCell<Shard>>, reads: Rc<Reads>) {
+async fn housekeeping(core: Rc<Core>, shard: Rc<RefCell<Shard>>, reads: Rc<Reads>) {
     let began = now();
     let host = ExecutorHost::new(core.slicer.clone());
     while !core.shutdown.is_requested() {

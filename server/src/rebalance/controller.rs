@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use crate::rebalance::{Handed, HandoffFault, Intake, Mobility, Motion, Move, NodeLoad, Planner, Steering};
+use crate::rebalance::{
+    DrainState, Handed, HandoffFault, Motion, Movable, Move, NodeLoad, Planner, Steering,
+};
 
 /// How long the moves of one round may take: what is left then is planned anew, from newer loads.
 const ROUND_MAX: Duration = Duration::from_secs(5);
@@ -66,7 +68,8 @@ impl<'a, N: Rebalanced> Controller<'a, N> {
 
     /// Somebody may have said otherwise since it was planned.
     fn is_wanted(&self, next: &Move) -> bool {
-        self.steering.mobility(next.cell) != Mobility::Pinned && self.steering.intake(next.to) == Intake::Open
+        self.steering.mobility(next.cell) != Movable::Pinned
+            && self.steering.intake(next.to) == DrainState::Open
     }
 
     async fn carry_out(&self, next: &Move) -> Result<(), HandoffFault> {

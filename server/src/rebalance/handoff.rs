@@ -88,7 +88,7 @@ impl HandoffFault {
         match self {
             Self::Busy | Self::Refused(_, HandoffRefusal::Busy) => HandoffReason::Busy,
             Self::NoSuchShard(_) | Self::AlreadyThere => HandoffReason::Pointless,
-            Self::Refused(_, HandoffRefusal::Full) => HandoffReason::NoRoom,
+            Self::Refused(_, HandoffRefusal::Full) => HandoffReason::BudgetExceeded,
             Self::Refused(_, HandoffRefusal::Log(_)) => HandoffReason::Log,
             Self::Refused(
                 _,

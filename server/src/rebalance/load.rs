@@ -23,12 +23,12 @@ pub struct ShardLoad {
     /// Memory that it may still fill.
     pub room_bytes: u64,
     /// Whether it takes cells.
-    pub intake: Intake,
+    pub intake: DrainState,
 }
 
 /// Whether a shard takes cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Intake {
+pub enum DrainState {
     /// It does.
     Open,
     /// It is to have none.
@@ -47,12 +47,12 @@ pub struct CellLoad {
     /// Memory that would move.
     pub bytes: u64,
     /// Whether it may be moved.
-    pub mobility: Mobility,
+    pub mobility: Movable,
 }
 
 /// Whether a cell may be moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mobility {
+pub enum Movable {
     /// It may.
     Free,
     /// It was moved a short while ago: not to even out, but away from a drained shard.
@@ -80,6 +80,6 @@ impl NodeLoad {
     }
 
     fn open(&self) -> impl Iterator<Item = &ShardLoad> {
-        self.shards.iter().filter(|shard| shard.intake == Intake::Open)
+        self.shards.iter().filter(|shard| shard.intake == DrainState::Open)
     }
 }

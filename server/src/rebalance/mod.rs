@@ -1,6 +1,6 @@
 //! Rebalance: cells of a hot shard go to idle cores while traffic flows.
 //!
-//! What moves is decided purely ([`plan`], and with patience [`planner`]) from what the shards tell
+//! What moves is decided purely ([`plan`], and with hysteresis [`planner`]) from what the shards tell
 //! of their loads ([`load`]) and from what people say ([`steering`]); the [`controller`] has it done,
 //! one cell at a time; a cell goes from shard to shard by a [`handoff`].
 pub mod controller;
@@ -15,10 +15,10 @@ mod turn;
 
 pub use controller::{Controller, Rebalanced};
 pub use handoff::{Handed, HandoffFault, Handoffs};
-pub use load::{CellLoad, Intake, Mobility, NodeLoad, ShardLoad};
+pub use load::{CellLoad, DrainState, Movable, NodeLoad, ShardLoad};
 pub use moves::{MoveCounters, MoveCounts};
 pub use plan::{Move, Reason};
-pub use planner::{Patience, Planner};
+pub use planner::{Hysteresis, Planner};
 pub use steering::{Motion, NoShardLeft, Steering};
 pub use turn::Turn;
 

@@ -6,7 +6,7 @@
 
 use crate::limits::CELL_COUNT;
 use crate::model::{CellId, ShardId};
-use crate::rebalance::{CellLoad, Intake, Mobility, NodeLoad};
+use crate::rebalance::{CellLoad, DrainState, Movable, NodeLoad};
 
 /// Moves of one plan at the most. What is left is planned anew, from newer loads.
 pub const MOVES_MAX: usize = 64;
@@ -106,10 +106,10 @@ impl<'a> Plan<'a> {
 
     /// The next cell of a drained shard, to the least busy shard of its node or else of another.
     fn drain_step(&self) -> Option<Move> {
-        let drained = |shard: ShardId| self.node.shards[usize::from(shard.0)].intake == Intake::Drained;
+        let drained = |shard: ShardId| self.node.shards[usize::from(shard.0)].intake == DrainState::Drained;
         self.node.numbered_cells().find_map(|(cell, load)| {
             let from = self.owners[usize::from(cell.0)];
-            if !drained(from) || load.mobility == Mobility::Pinned {
+            if !drained(from) || load.mobility == Movable::Pinned {
                 return None;
             }
             let [near, far] = self.idlest(from, load.bytes);
@@ -147,7 +147,7 @@ impl<'a> Plan<'a> {
         let mut best: Option<(u64, CellId)> = None;
         for (cell, load) in self.node.numbered_cells() {
             let is_there = self.owners[usize::from(cell.0)] == from;
-            if !is_there || load.mobility != Mobility::Free || load.bytes > room_bytes {
+            if !is_there || load.mobility != Movable::Free || load.bytes > room_bytes {
                 continue;
             }
             let gain = u64::min(load.busy_us_per_s, gap.saturating_sub(load.busy_us_per_s));
@@ -173,7 +173,7 @@ impl<'a> Plan<'a> {
 
     fn open(&self) -> impl Iterator<Item = ShardId> {
         let numbered = (0..).map(ShardId).zip(&self.node.shards);
-        numbered.filter(|(_, shard)| shard.intake == Intake::Open).map(|(shard, _)| shard)
+        numbered.filter(|(_, shard)| shard.intake == DrainState::Open).map(|(shard, _)| shard)
     }
 
     fn busy(&self, shard: ShardId) -> u64 {

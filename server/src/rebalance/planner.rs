@@ -1,4 +1,4 @@
-//! When to move: the plan, with patience. Loads must be uneven for some rounds before anything moves,
+//! When to move: the plan, with hysteresis. Loads must be uneven for some rounds before anything moves,
 //! and a cell that moved rests. Time comes from the caller.
 
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::limits::CELL_COUNT;
 use crate::model::{CellId, ShardId};
 use crate::rebalance::plan::{self, MOVES_MAX, Move};
-use crate::rebalance::{Mobility, NodeLoad};
+use crate::rebalance::{Movable, NodeLoad};
 
 /// When loads are uneven enough, for long enough.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Patience {
+pub struct Hysteresis {
     /// The busiest shard against the mean, from which on the loads are uneven.
     pub imbalance_max: f64,
     /// A node whose busiest shard is below this is left as it is: nobody waits for it.
@@ -21,7 +21,7 @@ pub struct Patience {
     pub rest: Duration,
 }
 
-impl Default for Patience {
+impl Default for Hysteresis {
     fn default() -> Self {
         Self { imbalance_max: 1.1, busy_us_per_s_min: 50_000, rounds: 3, rest: Duration::from_secs(120) }
     }
@@ -30,7 +30,7 @@ impl Default for Patience {
 /// Plans round after round.
 #[derive(Debug)]
 pub struct Planner {
-    patience: Patience,
+    hysteresis: Hysteresis,
     uneven_rounds: u32,
     /// Until when each cell rests.
     rests_until: Box<[Duration]>,
@@ -40,19 +40,19 @@ pub struct Planner {
 
 impl Planner {
     /// One that has seen nothing yet.
-    pub fn new(patience: Patience) -> Self {
+    pub fn new(hysteresis: Hysteresis) -> Self {
         let (rests_until, owners) = ([Duration::ZERO; CELL_COUNT].into(), [None; CELL_COUNT].into());
-        Self { patience, uneven_rounds: 0, rests_until, owners }
+        Self { hysteresis, uneven_rounds: 0, rests_until, owners }
     }
 
     /// What to move now; `now` is any time that never goes back.
     pub fn round(&mut self, now: Duration, mut node: NodeLoad) -> Vec<Move> {
         self.note_moved(now, &node);
         self.count_round(&node);
-        let waits = self.uneven_rounds < self.patience.rounds;
+        let waits = self.uneven_rounds < self.hysteresis.rounds;
         for (load, rests_until) in node.cells.iter_mut().zip(&self.rests_until) {
-            if load.mobility == Mobility::Free && (waits || now < *rests_until) {
-                load.mobility = Mobility::Resting;
+            if load.mobility == Movable::Free && (waits || now < *rests_until) {
+                load.mobility = Movable::Resting;
             }
         }
         let moves = plan::moves(&node);
@@ -66,7 +66,7 @@ impl Planner {
 
     /// A cell whose move was tried rests, whatever became of it.
     pub fn rest(&mut self, now: Duration, cell: CellId) {
-        self.rests_until[usize::from(cell.0)] = now + self.patience.rest;
+        self.rests_until[usize::from(cell.0)] = now + self.hysteresis.rest;
     }
 
     /// A cell that has another owner than when it was last seen rests, whoever moved it.
@@ -74,14 +74,14 @@ impl Planner {
         let rest = self.rests_until.iter_mut().zip(&mut self.owners).zip(&node.cells);
         for ((rests_until, owner), cell) in rest {
             if owner.replace(cell.owner).is_some_and(|before| before != cell.owner) {
-                *rests_until = now + self.patience.rest;
+                *rests_until = now + self.hysteresis.rest;
             }
         }
     }
 
     fn count_round(&mut self, node: &NodeLoad) {
-        let is_uneven = node.imbalance() > self.patience.imbalance_max
-            && node.busiest_us_per_s() >= self.patience.busy_us_per_s_min;
+        let is_uneven = node.imbalance() > self.hysteresis.imbalance_max
+            && node.busiest_us_per_s() >= self.hysteresis.busy_us_per_s_min;
         self.uneven_rounds = if is_uneven { self.uneven_rounds.saturating_add(1) } else { 0 };
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::limits::CELL_COUNT;
 use crate::model::{CellId, ShardId};
-use crate::rebalance::{Intake, Mobility, MoveCounters};
+use crate::rebalance::{DrainState, Movable, MoveCounters};
 
 /// The node's.
 #[derive(Debug)]
@@ -58,12 +58,8 @@ impl Steering {
     }
 
     /// Whether a cell may be moved.
-    pub fn mobility(&self, cell: CellId) -> Mobility {
-        if self.pinned[usize::from(cell.0)].load(Ordering::Relaxed) {
-            Mobility::Pinned
-        } else {
-            Mobility::Free
-        }
+    pub fn mobility(&self, cell: CellId) -> Movable {
+        if self.pinned[usize::from(cell.0)].load(Ordering::Relaxed) { Movable::Pinned } else { Movable::Free }
     }
 
     /// Keeps a cell where it is.
@@ -78,12 +74,12 @@ impl Steering {
 
     /// Cells that are pinned.
     pub fn pinned(&self) -> impl Iterator<Item = CellId> + '_ {
-        (0..).map(CellId).take(self.pinned.len()).filter(|cell| self.mobility(*cell) == Mobility::Pinned)
+        (0..).map(CellId).take(self.pinned.len()).filter(|cell| self.mobility(*cell) == Movable::Pinned)
     }
 
     /// Whether a shard takes cells.
-    pub fn intake(&self, shard: ShardId) -> Intake {
-        if self.drained()[usize::from(shard.0)] { Intake::Drained } else { Intake::Open }
+    pub fn intake(&self, shard: ShardId) -> DrainState {
+        if self.drained()[usize::from(shard.0)] { DrainState::Drained } else { DrainState::Open }
     }
 
     /// Has all cells leave a shard. Not the last that takes any.
@@ -129,8 +125,8 @@ mod tests {
         steering.pin(CellId(1023));
         assert_eq!(steering.pinned().collect::<Vec<_>>(), [CellId(7), CellId(1023)]);
         steering.unpin(CellId(7));
-        assert_eq!(steering.mobility(CellId(7)), Mobility::Free);
-        assert_eq!(steering.mobility(CellId(1023)), Mobility::Pinned);
+        assert_eq!(steering.mobility(CellId(7)), Movable::Free);
+        assert_eq!(steering.mobility(CellId(1023)), Movable::Pinned);
     }
 
     #[test]
@@ -139,7 +135,10 @@ mod tests {
         assert_eq!(steering.drain(ShardId(0)), Ok(()));
         assert_eq!(steering.drain(ShardId(0)), Ok(()));
         assert_eq!(steering.drain(ShardId(1)), Err(NoShardLeft));
-        assert_eq!([0, 1].map(|shard| steering.intake(ShardId(shard))), [Intake::Drained, Intake::Open]);
+        assert_eq!(
+            [0, 1].map(|shard| steering.intake(ShardId(shard))),
+            [DrainState::Drained, DrainState::Open]
+        );
         steering.undrain(ShardId(0));
         assert_eq!(steering.drain(ShardId(1)), Ok(()));
     }

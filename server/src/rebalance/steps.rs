@@ -7,7 +7,7 @@ use futures::future::{Either, join_all, select};
 use crate::host::Host;
 use crate::limits::{HANDOFF_COPY_MAX, HANDOFF_PAUSE_MAX};
 use crate::message::{
-    HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, Piece, Question, RouteChange, ShardReply,
+    ControlRequest, HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, Piece, RouteChange, ShardReply,
 };
 use crate::model::{CellId, Epoch, ShardId};
 use crate::rebalance::handoff::{Handed, HandoffFault};
@@ -177,7 +177,7 @@ impl<H: Host> Handoff<'_, H> {
     async fn ask(&self, shard: ShardId, step: &HandoffStep) -> Answer {
         let (cell, epoch) = (self.cell, self.epoch);
         let request = || Box::new(HandoffRequest { cell, epoch, step: step.clone() });
-        self.offered(|| self.router.ask(shard, Question::Handoff(request()))).await
+        self.offered(|| self.router.ask(shard, ControlRequest::Handoff(request()))).await
     }
 
     /// Changes the routing of every core.

@@ -34,7 +34,7 @@ pub struct Room {
 
 /// Why a request got no more room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoRoom {
+pub enum BudgetExceeded {
     /// Others have it: try again later.
     Overloaded,
     /// It alone would take more than all may.
@@ -81,18 +81,18 @@ impl Reserved {
 
     /// Makes room for so many bytes more, or refuses them. Beyond the bound there is none, not even
     /// for a lone request.
-    pub fn grow_within(&mut self, bytes: usize) -> Result<(), NoRoom> {
+    pub fn grow_within(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
         self.grow_to(self.bytes + bytes)
     }
 
     /// Makes room for what the request takes in all, once that is known. Beyond the bound there is
     /// none, not even for a lone request.
-    pub fn grow_to(&mut self, bytes: usize) -> Result<(), NoRoom> {
+    pub fn grow_to(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
         let bytes_max = self.budget.bytes_max;
         if bytes > bytes_max {
-            return Err(NoRoom::TooMuch { bytes_max });
+            return Err(BudgetExceeded::TooMuch { bytes_max });
         }
-        self.grow(bytes.saturating_sub(self.bytes)).map_err(|_| NoRoom::Overloaded)
+        self.grow(bytes.saturating_sub(self.bytes)).map_err(|_| BudgetExceeded::Overloaded)
     }
 }
 
@@ -150,13 +150,13 @@ mod tests {
         before.grow(60).unwrap();
         budget.allow(50);
         let mut other = budget.begin();
-        assert_eq!(other.grow_to(10), Err(NoRoom::Overloaded));
+        assert_eq!(other.grow_to(10), Err(BudgetExceeded::Overloaded));
         drop(before);
         assert_eq!(other.grow_to(90), Ok(()), "it is alone");
         drop(other);
         budget.allow(500);
         let (mut one, mut other) = (budget.begin(), budget.begin());
-        assert_eq!((one.grow_to(60), other.grow_to(41)), (Ok(()), Err(NoRoom::Overloaded)));
+        assert_eq!((one.grow_to(60), other.grow_to(41)), (Ok(()), Err(BudgetExceeded::Overloaded)));
     }
 
     #[test]
@@ -165,12 +165,12 @@ mod tests {
         let (mut one, mut other) = (budget.begin(), budget.begin());
         assert_eq!(one.grow_to(60), Ok(()));
         assert_eq!(one.grow_to(50), Ok(()), "it has that already");
-        assert_eq!(other.grow_to(50), Err(NoRoom::Overloaded));
-        assert_eq!(one.grow_to(101), Err(NoRoom::TooMuch { bytes_max: 100 }));
+        assert_eq!(other.grow_to(50), Err(BudgetExceeded::Overloaded));
+        assert_eq!(one.grow_to(101), Err(BudgetExceeded::TooMuch { bytes_max: 100 }));
         assert_eq!(budget.taken_bytes(), 60);
         assert_eq!(one.grow_within(30), Ok(()));
-        assert_eq!(other.grow_within(11), Err(NoRoom::Overloaded));
-        assert_eq!(one.grow_within(11), Err(NoRoom::TooMuch { bytes_max: 100 }));
+        assert_eq!(other.grow_within(11), Err(BudgetExceeded::Overloaded));
+        assert_eq!(one.grow_within(11), Err(BudgetExceeded::TooMuch { bytes_max: 100 }));
         assert_eq!(budget.taken_bytes(), 90);
     }
 }

@@ -13,7 +13,7 @@ pub mod split;
 pub mod table;
 
 pub use bodies::BodyPool;
-pub use budget::{ByteBudget, NoRoom, Reserved, Room};
+pub use budget::{BudgetExceeded, ByteBudget, Reserved, Room};
 pub use deletion::DeletionFault;
 pub use follow::{follow, take_moved};
 pub use pending::Answer;

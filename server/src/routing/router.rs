@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::limits::{LANE_CONTROL, LANE_READS, LANE_WRITES};
 use crate::message::{
-    Correlation, Deletion, LaneMessage, Question, Read, ReadRequest, ReadTicket, RouteChange, Selection,
-    ShardReply, ShardRequest, WritePart,
+    ControlRequest, Correlation, Deletion, LaneMessage, Read, ReadRequest, ReadTicket, RouteChange,
+    Selection, ShardReply, ShardRequest, WritePart,
 };
 use crate::model::{Epoch, ShardId};
 use crate::routing::pending::{Answer, Asked, Pending};
@@ -138,7 +138,7 @@ impl Router {
     }
 
     /// Asks a shard something for the node itself. Never waits for room: a full lane is a refusal.
-    pub fn ask(&self, shard: ShardId, question: Question) -> Result<Answer, Overloaded> {
+    pub fn ask(&self, shard: ShardId, question: ControlRequest) -> Result<Answer, Overloaded> {
         self.send(Asked { shard, lane_use: LaneUse::Control }, ShardRequest::Ask(question))
     }
 
@@ -162,7 +162,7 @@ impl Router {
         lease: &ReadLease,
     ) -> Result<Answer, Overloaded> {
         let read = Read { ticket: lease.ticket().clone(), epoch, request };
-        self.ask_with_permit(shard, Question::Read(Box::new(read)), lease)
+        self.ask_with_permit(shard, ControlRequest::Read(Box::new(read)), lease)
     }
 
     /// Has a shard delete something, among reads.
@@ -174,13 +174,13 @@ impl Router {
         lease: &ReadLease,
     ) -> Result<Answer, Overloaded> {
         let deletion = Deletion { ticket: lease.ticket().clone(), epoch, selections: Arc::clone(selections) };
-        self.ask_with_permit(shard, Question::Delete(Box::new(deletion)), lease)
+        self.ask_with_permit(shard, ControlRequest::Delete(Box::new(deletion)), lease)
     }
 
     fn ask_with_permit(
         &self,
         shard: ShardId,
-        question: Question,
+        question: ControlRequest,
         lease: &ReadLease,
     ) -> Result<Answer, Overloaded> {
         let answer = self.send(Asked { shard, lane_use: LaneUse::Read }, ShardRequest::Ask(question))?;
@@ -195,7 +195,7 @@ impl Router {
         request: ReadRequest,
     ) -> Result<Answer, Overloaded> {
         let read = Read { ticket: ReadTicket::issue(), epoch, request };
-        self.ask(shard, Question::Read(Box::new(read)))
+        self.ask(shard, ControlRequest::Read(Box::new(read)))
     }
 
     /// Asks a shard to take in a part of a request. The request's room stays taken until the shard has

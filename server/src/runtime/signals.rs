@@ -16,8 +16,8 @@ use super::shutdown::Shutdown;
 /// What a shell shows of a process that a signal ended: this and the signal's number.
 const SIGNAL_EXIT_CODE_BASE: i32 = 128;
 
-/// Supervisors signal a process and then its group: signals this close together are one wish.
-const ONE_WISH: Duration = Duration::from_millis(500);
+/// Supervisors signal a process and then its group: signals this close together are one.
+const SIGNAL_DEBOUNCE: Duration = Duration::from_millis(500);
 
 /// The exit code of a process that didn't come to its end in time.
 const LATE_EXIT_CODE: i32 = 1;
@@ -31,7 +31,7 @@ pub fn request_on_signal(shutdown: Shutdown) -> io::Result<()> {
     Builder::new().name("signals".into()).spawn(move || {
         let mut first = None;
         for signal in signals.forever() {
-            if first.get_or_insert_with(Instant::now).elapsed() > ONE_WISH {
+            if first.get_or_insert_with(Instant::now).elapsed() > SIGNAL_DEBOUNCE {
                 tracing::warn!(signal, "a second signal: ending at once");
                 std::process::exit(SIGNAL_EXIT_CODE_BASE + signal);
             }

@@ -18,7 +18,7 @@ use crate::waiters::KeptWaker;
 /// A slice while nothing presses.
 pub const SLICE: Duration = Duration::from_micros(200);
 /// A slice while somebody waits for the disk: its completion is only seen between slices.
-pub const HURRIED_SLICE: Duration = Duration::from_micros(50);
+pub const SHORT_SLICE: Duration = Duration::from_micros(50);
 
 /// Turns that sockets have before the next slice where one turn isn't enough for them. With fewer, requests
 /// that come at once wait for each other and for slices too; with more, long work gets less than an eighth
@@ -31,8 +31,8 @@ pub enum Pace {
     /// [`SLICE`].
     #[default]
     Steady,
-    /// [`HURRIED_SLICE`].
-    Hurried,
+    /// [`SHORT_SLICE`].
+    Short,
 }
 
 /// The token of one executor and those who wait for it; clones share it.
@@ -42,7 +42,7 @@ pub struct Slicer(Rc<Token>);
 #[derive(Default)]
 struct Token {
     taken: Cell<bool>,
-    hurries: Cell<usize>,
+    shortened: Cell<usize>,
     /// Time that slices took since the reactor was last known to be polled.
     spent: Cell<Duration>,
     /// Time that all slices took so far.
@@ -68,12 +68,12 @@ impl fmt::Debug for Slicer {
 
 /// Slices are short as long as one of these lives.
 #[derive(Debug)]
-pub struct Hurry(Slicer);
+pub struct ShortSlices(Slicer);
 
-impl Drop for Hurry {
+impl Drop for ShortSlices {
     fn drop(&mut self) {
-        let hurries = &self.0.0.hurries;
-        hurries.set(hurries.get() - 1);
+        let shortened = &self.0.0.shortened;
+        shortened.set(shortened.get() - 1);
     }
 }
 
@@ -83,14 +83,14 @@ impl Slicer {
     }
 
     /// Makes slices short until the guard is dropped, for example while a commit is on its way.
-    pub fn hurry(&self) -> Hurry {
-        self.0.hurries.set(self.0.hurries.get() + 1);
-        Hurry(self.clone())
+    pub fn shorten_slices(&self) -> ShortSlices {
+        self.0.shortened.set(self.0.shortened.get() + 1);
+        ShortSlices(self.clone())
     }
 
     /// How long slices are at present.
     pub fn pace(&self) -> Pace {
-        if self.0.hurries.get() == 0 { Pace::Steady } else { Pace::Hurried }
+        if self.0.shortened.get() == 0 { Pace::Steady } else { Pace::Short }
     }
 
     /// Time that long work took on this executor so far.
@@ -113,7 +113,7 @@ impl Slicer {
     pub async fn go_on(&self, held: Option<Slice>) -> Slice {
         match held {
             Some(mut slice) => {
-                slice.breathe().await;
+                slice.yield_if_needed().await;
                 slice
             }
             None => self.begin().await,
@@ -123,7 +123,7 @@ impl Slicer {
     fn length(&self) -> Duration {
         match self.pace() {
             Pace::Steady => SLICE,
-            Pace::Hurried => HURRIED_SLICE,
+            Pace::Short => SHORT_SLICE,
         }
     }
 }
@@ -205,7 +205,7 @@ impl Slice {
     }
 
     /// Goes on at once while there is time, else yields: what a loop of long work calls each round.
-    pub async fn breathe(&mut self) {
+    pub async fn yield_if_needed(&mut self) {
         if self.is_spent() {
             self.yield_now().await;
         }

@@ -20,7 +20,7 @@ const STEP_SAMPLES: usize = 64;
 
 /// A cell on its way from another shard.
 #[derive(Debug)]
-pub struct Arrival {
+pub struct IncomingMigration {
     /// Which.
     pub cell: CellId,
     /// Of its handoff.
@@ -29,7 +29,7 @@ pub struct Arrival {
     refs: HashMap<SeriesRef, SeriesRef>,
 }
 
-impl Arrival {
+impl IncomingMigration {
     /// Of a cell of which nothing is there yet.
     pub fn new(cell: CellId, epoch: Epoch) -> Self {
         Self { cell, epoch, refs: HashMap::new() }
@@ -60,7 +60,7 @@ pub async fn take<L: Log, H: Host>(
                 for (series, chunks) in series.zip(&record) {
                     let (series, chunks) = (series.map_err(unreadable)?, chunks.map_err(unreadable)?);
                     shard.borrow_mut().adopt_series((cell, epoch), &series, &chunks, &mut *log.journal())?;
-                    host.breathe().await;
+                    host.yield_if_needed().await;
                 }
             }
             Record::Samples(record) => {
@@ -68,7 +68,7 @@ pub async fn take<L: Log, H: Host>(
                     let (series, sample) = entry.map_err(unreadable)?;
                     shard.borrow_mut().adopt_sample((cell, epoch), series, sample, &mut *log.journal())?;
                     if i % STEP_SAMPLES == 0 {
-                        host.breathe().await;
+                        host.yield_if_needed().await;
                     }
                 }
             }
@@ -77,7 +77,7 @@ pub async fn take<L: Log, H: Host>(
             }
         }
     }
-    host.rest();
+    host.release_slice();
     if !piece.is_last && !piece.is_waited_for {
         log.commit().await?;
     }
@@ -89,7 +89,11 @@ fn unreadable(error: impl ToString) -> HandoffRefusal {
 }
 
 impl Shard {
-    pub(super) fn arrival_of(&mut self, cell: CellId, epoch: Epoch) -> Result<&mut Arrival, HandoffRefusal> {
+    pub(super) fn incoming_of(
+        &mut self,
+        cell: CellId,
+        epoch: Epoch,
+    ) -> Result<&mut IncomingMigration, HandoffRefusal> {
         let arrival = self.arrival.as_mut();
         let arrival = arrival.filter(|arrival| (arrival.cell, arrival.epoch) == (cell, epoch));
         arrival.ok_or(HandoffRefusal::OutOfStep)
@@ -102,7 +106,7 @@ impl Shard {
         chunks: &SeriesChunks<'_>,
         journal: &mut impl Journal,
     ) -> Result<(), HandoffRefusal> {
-        self.arrival_of(cell, epoch)?;
+        self.incoming_of(cell, epoch)?;
         if series.series != chunks.series || series.id.cell() != cell || self.find(series.id).is_some() {
             return Err(unreadable("a series that doesn't belong in it"));
         }
@@ -119,7 +123,7 @@ impl Shard {
         let newest_ms = self.store.newest_ms(at);
         let oldest_ms = sealed.first().map_or(newest_ms, SealedChunk::min_timestamp_ms);
         self.widen_range(oldest_ms, newest_ms);
-        self.arrival_of(cell, epoch)?.refs.insert(series.series, at);
+        self.incoming_of(cell, epoch)?.refs.insert(series.series, at);
         Ok(())
     }
 
@@ -165,7 +169,7 @@ impl Shard {
         sample: Sample,
         journal: &mut impl Journal,
     ) -> Result<(), HandoffRefusal> {
-        let at = self.arrival_of(cell, epoch)?.refs.get(&series).copied();
+        let at = self.incoming_of(cell, epoch)?.refs.get(&series).copied();
         let at = at.ok_or_else(|| unreadable("samples of a series that isn't there"))?;
         if self.store.append(at, sample).is_err() {
             return Err(unreadable("a sample that is older than what is there"));
@@ -177,12 +181,12 @@ impl Shard {
 }
 
 /// Series of a cell that is another shard's, to be removed.
-pub type Remains = Vec<(SeriesRef, SeriesId)>;
+pub type OrphanedSeries = Vec<(SeriesRef, SeriesId)>;
 
 impl Shard {
     /// The series of a cell that is hidden from now on: those that may come with it later are not
     /// among them.
-    pub(super) fn remains(&mut self, cell: CellId) -> Remains {
+    pub(super) fn remains(&mut self, cell: CellId) -> OrphanedSeries {
         let cell = &mut self.cells[usize::from(cell.0)];
         cell.samples = 0;
         cell.table.iter().map(|series| (series, self.store.id(series))).collect()
@@ -190,14 +194,14 @@ impl Shard {
 }
 
 /// Removes series in slices.
-pub async fn free<L: Log, H: Host>(shard: &Rc<RefCell<Shard>>, log: &L, host: &H, remains: Remains) {
+pub async fn free<L: Log, H: Host>(shard: &Rc<RefCell<Shard>>, log: &L, host: &H, remains: OrphanedSeries) {
     for (series, id) in remains {
         // Retention may have come by.
         if shard.borrow().store.id(series) == id {
             shard.borrow_mut().remove_series(series, &mut *log.journal());
         }
-        host.breathe().await;
+        host.yield_if_needed().await;
     }
     shard.borrow_mut().deal_series_limit();
-    host.rest();
+    host.release_slice();
 }

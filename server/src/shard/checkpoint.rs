@@ -10,10 +10,10 @@ use std::time::Duration;
 use crate::disk::{Disk, DiskError};
 use crate::model::SeriesRef;
 use crate::shard::{Host, Shard};
-use crate::wal::checkpoint::{CheckpointWriter, let_go};
+use crate::wal::checkpoint::{CheckpointWriter, truncate};
 use crate::wal::log::DiskLog;
 use crate::wal::record::{Claim, ClaimKind, Snapshot};
-use crate::wal::segments::{SegmentPlace, Shelf};
+use crate::wal::segments::{SegmentPlace, SegmentSet};
 use crate::wal::{Log, LogError, Lsn};
 
 /// Series that are copied between two looks at the slice.
@@ -36,7 +36,7 @@ pub struct CheckpointPlace<D> {
     /// The log's files.
     pub segments: SegmentPlace<D>,
     /// The segments that checkpoints let go of.
-    pub shelf: Rc<RefCell<Shelf>>,
+    pub segment_set: Rc<RefCell<SegmentSet>>,
     /// The log's bytes with which a checkpoint is due at the earliest.
     pub bytes_min: u64,
 }
@@ -78,7 +78,7 @@ const OVERDUE_GROWTH_MAX: u64 = 3;
 pub fn is_due<D>(shard: &Shard, log: &DiskLog, place: &CheckpointPlace<D>) -> bool {
     let due_bytes = due_bytes(shard, place);
     log.counts().since_checkpoint_bytes >= due_bytes
-        || place.shelf.borrow().kept_bytes() >= due_bytes
+        || place.segment_set.borrow().kept_bytes() >= due_bytes
         || shard.removed.len() >= REMOVED_MIN.max(shard.store.size().series / 4)
         || log.counts().checkpoints < shard.checkpoints.wanted
 }
@@ -101,8 +101,8 @@ pub async fn write<D: Disk, H: Host>(
     shard.borrow_mut().checkpoints.is_under_way = false;
     // What the log takes until the next one is due, and a segment that is made ahead.
     let spare_bytes_max = due_bytes(&shard.borrow(), place).saturating_add(place.segments.segment_bytes);
-    let_go(&place.segments, &place.shelf, written?, spare_bytes_max).await?;
-    let segment_bytes = place.shelf.borrow().bytes();
+    truncate(&place.segments, &place.segment_set, written?, spare_bytes_max).await?;
+    let segment_bytes = place.segment_set.borrow().bytes();
     log.count(|counts| counts.segment_bytes = segment_bytes);
     Ok(())
 }
@@ -124,7 +124,7 @@ async fn write_and_count<D: Disk, H: Host>(
     let written_before = log.counts().written_bytes;
     let freed = std::mem::take(&mut shard.borrow_mut().removed);
     let written = write_behind(shard, log, &place.segments, host, first).await;
-    host.rest();
+    host.release_slice();
     let bytes = match written {
         Ok(bytes) => bytes,
         Err(error) => {
@@ -135,9 +135,9 @@ async fn write_and_count<D: Disk, H: Host>(
     };
     for step in freed.chunks(STEP as usize) {
         step.iter().for_each(|series| shard.borrow_mut().store.free(*series));
-        host.breathe().await;
+        host.yield_if_needed().await;
     }
-    host.rest();
+    host.release_slice();
     log.count(|counts| {
         counts.checkpoints += 1;
         counts.checkpoint_bytes = bytes;
@@ -236,18 +236,18 @@ async fn scan<D: Disk, H: Host>(
         }
         from = to;
         if snapshot.bytes() >= FRAME_BYTES {
-            host.rest();
+            host.release_slice();
             let bytes = snapshot.bytes() as u64;
             file.write(&mut snapshot).await?;
             if let Some(pace) = &mut pace {
                 host.sleep(pace.after(bytes, host.monotonic_us())).await;
             }
         }
-        host.breathe().await;
+        host.yield_if_needed().await;
     }
     shard.borrow().claim(&mut snapshot);
     snapshot.end(series, chunks);
-    host.rest();
+    host.release_slice();
     file.write(&mut snapshot).await
 }
 

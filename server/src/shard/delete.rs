@@ -48,7 +48,7 @@ pub async fn delete<L: Log, H: Host>(
     if progress.deleted.series > 0 {
         job.ask_checkpoint();
     }
-    let moved = if progress.has_moved || job.is_past() { Err(ReadError::Moved.into()) } else { Ok(()) };
+    let moved = if progress.has_moved || job.is_stale() { Err(ReadError::Moved.into()) } else { Ok(()) };
     DeletionReply { deleted: progress.deleted, ended: written.and(went).and(moved) }
 }
 
@@ -112,7 +112,7 @@ impl<L: Log, H: Host> Job<L, H> {
         let mut waiting = self.delete_series(&matched.series, &range_ms, progress).await?;
         while !waiting.is_empty() && !progress.has_moved {
             progress.has_moved = self.host.monotonic_us() - began_us > MOVING_MAX_US;
-            self.host.rest();
+            self.host.release_slice();
             self.host.sleep(MOVING_POLL).await;
             waiting = self.delete_series(&waiting, &range_ms, progress).await?;
         }
@@ -128,7 +128,7 @@ impl<L: Log, H: Host> Job<L, H> {
     ) -> Result<Vec<Found>, DeletionError> {
         let mut waiting = Vec::new();
         for found in series {
-            self.host.breathe().await;
+            self.host.yield_if_needed().await;
             if self.ticket.is_cancelled() {
                 return Err(ReadError::Cancelled.into());
             }
@@ -148,7 +148,7 @@ impl<L: Log, H: Host> Job<L, H> {
 
     /// Waits until what went is gone from the disk.
     async fn write_out(&self, progress: &mut Progress) -> Result<(), DeletionError> {
-        self.host.rest();
+        self.host.release_slice();
         self.log.flush().await?;
         progress.unwritten_bytes = 0;
         Ok(())
@@ -161,8 +161,8 @@ impl<L: Log, H: Host> Job<L, H> {
         self.shard.borrow_mut().checkpoints.ask(written);
     }
 
-    fn is_past(&self) -> bool {
-        self.shard.borrow().ownership.is_past(self.epoch)
+    fn is_stale(&self) -> bool {
+        self.shard.borrow().ownership.is_stale(self.epoch)
     }
 }
 

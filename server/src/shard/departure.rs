@@ -24,7 +24,7 @@ const PIECE_BYTES: usize = 256 << 10;
 
 /// A cell on its way to another shard.
 #[derive(Debug)]
-pub struct Departure {
+pub struct OutgoingMigration {
     /// Which.
     pub cell: CellId,
     /// Of its handoff.
@@ -37,7 +37,7 @@ pub struct Departure {
     touched: HashSet<SeriesRef>,
 }
 
-impl Departure {
+impl OutgoingMigration {
     /// Of a cell with these series, of which none is copied yet.
     pub fn new(cell: CellId, epoch: Epoch, series: Vec<SeriesRef>) -> Self {
         let (copied, touched) = (HashMap::with_capacity(series.len()), HashSet::new());
@@ -90,23 +90,23 @@ pub async fn copy<H: Host>(
             Next::AsBefore => {}
             Next::End => is_last = true,
         }
-        host.breathe().await;
+        host.yield_if_needed().await;
     }
     let is_waited_for = shard.borrow().ownership.is_drained(cell);
     Ok(HandoffReply::Copied(Piece { payload: group.parts().concat(), series, is_last, is_waited_for }))
 }
 
 impl Shard {
-    fn departure_of(&mut self, cell: CellId, epoch: Epoch) -> Result<&mut Departure, HandoffRefusal> {
+    fn outgoing_of(&mut self, cell: CellId, epoch: Epoch) -> Result<&mut OutgoingMigration, HandoffRefusal> {
         let departure = self.departure.as_mut();
         let departure = departure.filter(|departure| (departure.cell, departure.epoch) == (cell, epoch));
         departure.ok_or(HandoffRefusal::OutOfStep)
     }
 
     fn copy_next(&mut self, cell: CellId, epoch: Epoch, group: &mut Group) -> Result<Next, HandoffRefusal> {
-        let Some(at) = self.departure_of(cell, epoch)?.next() else { return Ok(Next::End) };
+        let Some(at) = self.outgoing_of(cell, epoch)?.next() else { return Ok(Next::End) };
         let newest_ms = self.store.newest_ms(at);
-        match self.departure_of(cell, epoch)?.copied.insert(at, newest_ms) {
+        match self.outgoing_of(cell, epoch)?.copied.insert(at, newest_ms) {
             Some(before_ms) if before_ms == newest_ms => return Ok(Next::AsBefore),
             Some(before_ms) => self.copy_newer(at, before_ms, group),
             None => self.copy_whole(at, group),
@@ -136,7 +136,7 @@ impl Shard {
 mod tests {
     use super::*;
 
-    fn rest_of(departure: &mut Departure) -> Vec<u32> {
+    fn rest_of(departure: &mut OutgoingMigration) -> Vec<u32> {
         let mut rest: Vec<u32> = std::iter::from_fn(|| departure.next()).map(|series| series.0).collect();
         rest.sort_unstable();
         rest
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn the_first_pass_has_all_series_and_a_later_one_those_that_were_appended_to() {
         let (cell, other) = (CellId(5), CellId(6));
-        let mut departure = Departure::new(cell, Epoch(2), (0..100).map(SeriesRef).collect());
+        let mut departure = OutgoingMigration::new(cell, Epoch(2), (0..100).map(SeriesRef).collect());
         assert_eq!(departure.next(), Some(SeriesRef(0)));
         // Of a series that the pass is past, one that it isn't, a new one, and one of another cell.
         for series in [0, 7, 7, 100] {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use crate::limits::REMAINS_READ_US_MAX;
 use crate::message::{HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, Piece};
 use crate::model::{CellId, Epoch, ShardId};
-use crate::shard::arrival::{self, Arrival};
-use crate::shard::departure::{self, Departure};
+use crate::shard::arrival::{self, IncomingMigration};
+use crate::shard::departure::{self, OutgoingMigration};
 use crate::shard::{Host, Reads, Shard};
 use crate::wal::record::{Claim, ClaimKind};
 use crate::wal::{Journal, Log};
@@ -136,7 +136,7 @@ impl Shard {
         match step {
             HandoffStep::Expect => self.expect_cell(cell, epoch),
             HandoffStep::Copy => self.begin_departure(cell, epoch),
-            HandoffStep::Take(_) | HandoffStep::Own { .. } => self.arrival_of(cell, epoch).map(drop),
+            HandoffStep::Take(_) | HandoffStep::Own { .. } => self.incoming_of(cell, epoch).map(drop),
             HandoffStep::Drain => self.drain_cell(cell, epoch),
             HandoffStep::Release { to } => self.release_cell(cell, epoch, *to, journal),
             HandoffStep::Discard { from } => self.discard_cell(cell, epoch, *from, journal),
@@ -148,11 +148,11 @@ impl Shard {
         if self.ownership.owns(cell) {
             return Err(HandoffRefusal::OutOfStep);
         }
-        let is_vacant = self.ownership.is_stranger(cell) && self.cells[usize::from(cell.0)].table.is_empty();
+        let is_vacant = self.ownership.is_foreign(cell) && self.cells[usize::from(cell.0)].table.is_empty();
         if self.arrival.is_some() || !is_vacant {
             return Err(HandoffRefusal::Busy);
         }
-        self.arrival = Some(Arrival::new(cell, epoch));
+        self.arrival = Some(IncomingMigration::new(cell, epoch));
         Ok(())
     }
 
@@ -165,7 +165,7 @@ impl Shard {
             }
             None => {
                 let series = self.cells[usize::from(cell.0)].table.iter().collect();
-                self.departure = Some(Departure::new(cell, epoch, series));
+                self.departure = Some(OutgoingMigration::new(cell, epoch, series));
                 Ok(())
             }
         }
@@ -186,7 +186,7 @@ impl Shard {
         from: ShardId,
         journal: &mut impl Journal,
     ) -> Result<(), HandoffRefusal> {
-        self.arrival_of(cell, epoch)?;
+        self.incoming_of(cell, epoch)?;
         journal.claimed(Claim { cell, epoch, kind: ClaimKind::Owned, other: from });
         // At once: a checkpoint that is under way has to have it.
         self.ownership.own(cell, epoch);
@@ -196,7 +196,7 @@ impl Shard {
 
     /// Answers reads for a cell that is owned.
     fn show_cell(&mut self, cell: CellId, epoch: Epoch) -> Taken {
-        let series = self.arrival_of(cell, epoch)?.series();
+        let series = self.incoming_of(cell, epoch)?.series();
         self.arrival = None;
         self.ownership.show(cell, epoch);
         Ok(HandoffReply::Owned { series })
@@ -226,7 +226,7 @@ impl Shard {
         from: ShardId,
         journal: &mut impl Journal,
     ) -> Result<(), HandoffRefusal> {
-        let arrives = self.arrival_of(cell, epoch).is_ok();
+        let arrives = self.incoming_of(cell, epoch).is_ok();
         let is_owned = self.ownership.owned_since(cell) == epoch;
         if arrives {
             self.arrival = None;

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::Poll;
 
-use crate::message::{Correlation, Question, ShardRequest, WritePart};
+use crate::message::{ControlRequest, Correlation, ShardRequest, WritePart};
 use crate::waiters::KeptWaker;
 
 /// Where a reply goes: a core, and the request on it that waits.
@@ -23,7 +23,7 @@ pub struct ReplyTo {
 #[derive(Debug, Default)]
 pub struct Inbox {
     writes: RefCell<VecDeque<(ReplyTo, WritePart)>>,
-    questions: RefCell<VecDeque<(ReplyTo, Question)>>,
+    questions: RefCell<VecDeque<(ReplyTo, ControlRequest)>>,
     worker: KeptWaker,
     closed: Cell<bool>,
     /// The watchdog asked the worker whether it is there, and has no sign yet.
@@ -74,7 +74,7 @@ impl Inbox {
     }
 
     /// The next question that waits.
-    pub(super) fn take_question(&self) -> Option<(ReplyTo, Question)> {
+    pub(super) fn take_question(&self) -> Option<(ReplyTo, ControlRequest)> {
         self.questions.borrow_mut().pop_front()
     }
 
@@ -84,7 +84,7 @@ impl Inbox {
     }
 
     /// Waits for a question.
-    pub(super) async fn next_question(&self) -> (ReplyTo, Question) {
+    pub(super) async fn next_question(&self) -> (ReplyTo, ControlRequest) {
         self.poll(|| self.take_question()).await
     }
 

@@ -37,7 +37,7 @@ pub async fn retain<H: Host, L: Log>(shard: &Rc<RefCell<Shard>>, log: &L, host: 
         let to = end.min(from + STEP);
         shard.borrow_mut().retain_slice(from..to, horizon_ms, &mut *log.journal());
         from = to;
-        host.breathe().await;
+        host.yield_if_needed().await;
     }
     let mut shard = shard.borrow_mut();
     if let Some((oldest, newest)) = shard.range_ms {
@@ -50,17 +50,17 @@ pub async fn retain<H: Host, L: Log>(shard: &Rc<RefCell<Shard>>, log: &L, host: 
 pub async fn make_memory_ahead<H: Host>(shard: &Rc<RefCell<Shard>>, host: &H) {
     let wanted = shard.borrow_mut().wanted_ahead();
     while shard.borrow_mut().store.make_ahead(wanted) {
-        host.breathe().await;
+        host.yield_if_needed().await;
     }
-    host.rest();
+    host.release_slice();
 }
 
 /// Gives memory back that series have left which went, but for some that others soon need.
 pub async fn give_memory_back<H: Host>(shard: &Rc<RefCell<Shard>>, host: &H) {
     while shard.borrow_mut().give_page_back() {
-        host.breathe().await;
+        host.yield_if_needed().await;
     }
-    host.rest();
+    host.release_slice();
 }
 
 impl Shard {

@@ -33,9 +33,9 @@ mod tests;
 use crate::cell::{Cell, SeriesRef, SeriesStore};
 use crate::limits::CELL_COUNT;
 use crate::model::{CellId, RefusedCounts, SeriesId, ShardId};
-use crate::shard::arrival::Arrival;
+use crate::shard::arrival::IncomingMigration;
 use crate::shard::checkpoint::CheckpointWish;
-use crate::shard::departure::Departure;
+use crate::shard::departure::OutgoingMigration;
 use crate::shard::memory::MemoryGate;
 use crate::shard::ownership::Ownership;
 use crate::shard::series_limit::SeriesLimit;
@@ -71,9 +71,9 @@ pub struct Shard {
     loads: load::LoadMeter,
     ownership: Ownership,
     /// The cell that leaves the shard.
-    departure: Option<Departure>,
+    departure: Option<OutgoingMigration>,
     /// The cell that comes to it.
-    arrival: Option<Arrival>,
+    arrival: Option<IncomingMigration>,
 }
 
 const fn assert_send_and_sync<T: Send + Sync>() {}

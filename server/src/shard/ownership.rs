@@ -9,7 +9,7 @@ use crate::model::{CellId, Epoch};
 /// A shard's side of the routing.
 #[derive(Debug)]
 pub struct Ownership {
-    cells: Box<[Tenure]>,
+    cells: Box<[CellLease]>,
     /// A part that was split by this epoch's table, or a later one, has no cell but the shard's own.
     settled: Epoch,
     /// Series of cells that went with this epoch are gone.
@@ -18,7 +18,7 @@ pub struct Ownership {
 
 /// What one cell is to the shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Tenure {
+struct CellLease {
     /// The epoch by which the shard owns it, in its log too; [`Epoch::NEVER`] where it doesn't.
     owned_since: Epoch,
     /// Parts of earlier epochs are refused.
@@ -29,7 +29,7 @@ struct Tenure {
     reads_until: Epoch,
 }
 
-impl Tenure {
+impl CellLease {
     const NONE: Self = Self {
         owned_since: Epoch::NEVER,
         writes_from: Epoch::NEVER,
@@ -45,7 +45,7 @@ impl Tenure {
 impl Default for Ownership {
     /// Of a shard that is alone.
     fn default() -> Self {
-        let cells = [Tenure::since(Epoch::FIRST); CELL_COUNT].into();
+        let cells = [CellLease::since(Epoch::FIRST); CELL_COUNT].into();
         Self { cells, settled: Epoch::FIRST, freed: Epoch::FIRST }
     }
 }
@@ -54,7 +54,7 @@ impl Ownership {
     /// What a table of epoch `settled` says: each cell's epoch if it is the shard's own.
     pub fn of(settled: Epoch, owned_since: impl Fn(CellId) -> Option<Epoch>) -> Self {
         let cells = (0..CELL_COUNT as u16).map(|cell| owned_since(CellId(cell)));
-        let cells = cells.map(|since| since.map_or(Tenure::NONE, Tenure::since)).collect();
+        let cells = cells.map(|since| since.map_or(CellLease::NONE, CellLease::since)).collect();
         Self { cells, settled, freed: Epoch::FIRST }
     }
 
@@ -91,7 +91,7 @@ impl Ownership {
     }
 
     /// Whether reads of an epoch come too late: series that they should see are gone.
-    pub fn is_past(&self, epoch: Epoch) -> bool {
+    pub fn is_stale(&self, epoch: Epoch) -> bool {
         epoch < self.freed
     }
 
@@ -101,8 +101,8 @@ impl Ownership {
     }
 
     /// Whether the shard has nothing to do with the cell, not even for reads of earlier epochs.
-    pub fn is_stranger(&self, cell: CellId) -> bool {
-        self.tenure(cell) == Tenure::NONE
+    pub fn is_foreign(&self, cell: CellId) -> bool {
+        self.tenure(cell) == CellLease::NONE
     }
 
     /// The cells that moved here, each with the epoch since which they are here.
@@ -136,7 +136,7 @@ impl Ownership {
 
     /// The cell is the shard's from an epoch on. Reads are not answered yet.
     pub fn own(&mut self, cell: CellId, epoch: Epoch) {
-        let owned = Tenure { reads_from: Epoch::NEVER, ..Tenure::since(epoch) };
+        let owned = CellLease { reads_from: Epoch::NEVER, ..CellLease::since(epoch) };
         *self.tenure_mut(cell) = owned;
         self.settled = self.settled.max(epoch);
     }
@@ -158,7 +158,7 @@ impl Ownership {
 
     /// The shard has nothing to do with the cell.
     pub fn hide(&mut self, cell: CellId) {
-        *self.tenure_mut(cell) = Tenure::NONE;
+        *self.tenure_mut(cell) = CellLease::NONE;
     }
 
     /// The cell's series go; it went with this epoch.
@@ -167,11 +167,11 @@ impl Ownership {
         self.freed = self.freed.max(epoch);
     }
 
-    fn tenure(&self, cell: CellId) -> Tenure {
+    fn tenure(&self, cell: CellId) -> CellLease {
         self.cells[usize::from(cell.0)]
     }
 
-    fn tenure_mut(&mut self, cell: CellId) -> &mut Tenure {
+    fn tenure_mut(&mut self, cell: CellId) -> &mut CellLease {
         &mut self.cells[usize::from(cell.0)]
     }
 }
@@ -233,7 +233,7 @@ mod tests {
         assert!(!ownership.owns(CELL));
         ownership.free(CELL, Epoch(4));
         assert_eq!(served(&ownership).1, [0; 0]);
-        assert!(ownership.is_past(Epoch(3)) && !ownership.is_past(Epoch(4)));
+        assert!(ownership.is_stale(Epoch(3)) && !ownership.is_stale(Epoch(4)));
     }
 
     #[test]

@@ -94,9 +94,9 @@ pub async fn drop_singles<H: Host, L: Log>(
             break;
         }
         dropped += shard.borrow_mut().drop_single(&some, &mut *log.journal());
-        host.breathe().await;
+        host.yield_if_needed().await;
     }
-    host.rest();
+    host.release_slice();
     dropped
 }
 
@@ -111,7 +111,7 @@ async fn mark<H: Host>(shard: &Rc<RefCell<Shard>>, host: &H, now_us: u64) {
         let to = end.min(from + STEP as u32);
         shard.borrow_mut().mark_singles(from..to);
         from = to;
-        host.breathe().await;
+        host.yield_if_needed().await;
     }
 }
 

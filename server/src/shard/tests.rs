@@ -15,7 +15,7 @@ use futures::executor::block_on;
 use crate::clock::Clock;
 use crate::host::{Alone, Host};
 use crate::message::{
-    Correlation, LabelSource, LabelSpan, PartPool, PartSeries, Question, Read, ReadError, ReadRequest,
+    ControlRequest, Correlation, LabelSource, LabelSpan, PartPool, PartSeries, Read, ReadError, ReadRequest,
     ReadTicket, Selection, ShardReply, ShardRequest, Wanted, WriteBody, WritePart,
 };
 use crate::model::{Epoch, Labels, RefusedReason, Sample, SeriesIdHasher, ShardId};
@@ -251,7 +251,7 @@ fn a_question_is_answered_while_a_write_waits_for_the_disk() {
     let mut go_on = || run.as_mut().now_or_never();
     inbox.push(NOBODY, ShardRequest::Write(write(&scrape(3, 1000))));
     assert_eq!(go_on(), None);
-    inbox.push(NOBODY, ShardRequest::Ask(Question::Checkpoint));
+    inbox.push(NOBODY, ShardRequest::Ask(ControlRequest::Checkpoint));
     assert_eq!(go_on(), None);
     assert!(matches!(replies.borrow()[..], [ShardReply::CheckpointAsked(1)]), "{replies:?}");
     log.is_let_through.set(true);
@@ -265,15 +265,15 @@ fn a_question_is_answered_while_a_write_waits_for_the_disk() {
 struct Panicking;
 
 impl Host for Panicking {
-    async fn breathe(&self) {
+    async fn yield_if_needed(&self) {
         panic!("in the midst of a job");
     }
 
-    fn rest(&self) {}
+    fn release_slice(&self) {}
 
-    fn hurry(&self) -> impl Sized + 'static {}
+    fn shorten_slices(&self) -> impl Sized + 'static {}
 
-    async fn give_way(&self) {}
+    async fn yield_now(&self) {}
 
     async fn sleep(&self, _time: Duration) {}
 
@@ -304,7 +304,7 @@ fn a_read_that_panics_is_answered_once_and_no_handoff_waits_for_it() {
     let (inbox, sent) = (Rc::new(Inbox::default()), Rc::clone(&replies));
     let request = ReadRequest::Open { selection: all, wanted: Wanted::LabelNames, bytes: 1 };
     let read = Read { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, request };
-    inbox.push(NOBODY, ShardRequest::Ask(Question::Read(Box::new(read))));
+    inbox.push(NOBODY, ShardRequest::Ask(ControlRequest::Read(Box::new(read))));
     inbox.close();
     let reads = Reads::new(usize::MAX);
     let worker = Worker {

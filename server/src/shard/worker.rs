@@ -12,8 +12,8 @@ use futures::future::{Either, select};
 use crate::clock::Clock;
 use crate::limits::FUTURE_MS_MAX;
 use crate::message::{
-    CoreStats, Deleted, Deletion, DeletionReply, HandoffRequest, MovedSeries, PartSeries, Question, Read,
-    ReadError, ShardReply, ShardStats, WriteAck, WritePart,
+    ControlRequest, CoreStats, Deleted, Deletion, DeletionReply, HandoffRequest, MovedSeries, PartSeries,
+    Read, ReadError, ShardReply, ShardStats, WriteAck, WritePart,
 };
 use crate::model::Sample;
 use crate::shard::append::{PartOutcome, TimeBounds};
@@ -67,7 +67,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
                 self.commit(&mut appended).await;
             }
             if !self.inbox.is_empty() {
-                self.host.give_way().await;
+                self.host.yield_now().await;
             }
         }
     }
@@ -90,7 +90,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
             }
             if of_slice >= SLICE_SAMPLES && !self.inbox.is_empty() {
                 of_slice = 0;
-                self.host.give_way().await;
+                self.host.yield_now().await;
                 self.answer_questions();
             }
         }
@@ -103,13 +103,13 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     }
 
     /// Answers a question, or sends it on its way.
-    fn answer(&self, from: ReplyTo, question: Question) {
+    fn answer(&self, from: ReplyTo, question: ControlRequest) {
         match question {
-            Question::Read(read) => self.spawn_read(from, *read),
-            Question::Delete(deletion) => self.spawn_deletion(from, *deletion),
-            Question::Handoff(request) => self.take_step(from, *request),
-            Question::Checkpoint => (self.reply)(from, self.ask_checkpoint()),
-            Question::Stats => (self.reply)(from, ShardReply::Stats(Box::new(self.stats()))),
+            ControlRequest::Read(read) => self.spawn_read(from, *read),
+            ControlRequest::Delete(deletion) => self.spawn_deletion(from, *deletion),
+            ControlRequest::Handoff(request) => self.take_step(from, *request),
+            ControlRequest::Checkpoint => (self.reply)(from, self.ask_checkpoint()),
+            ControlRequest::Stats => (self.reply)(from, ShardReply::Stats(Box::new(self.stats()))),
         }
     }
 
@@ -120,7 +120,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         let mut rest = part.samples.as_slice();
         for (i, series) in part.series.chunks(PIECE_SERIES).enumerate() {
             if i > 0 {
-                self.host.give_way().await;
+                self.host.yield_now().await;
             }
             let is_last = (i + 1) * PIECE_SERIES >= part.series.len();
             let count = if is_last { rest.len() } else { series.iter().map(|s| s.samples as usize).sum() };

@@ -10,7 +10,7 @@ use crate::wal::Lsn;
 use crate::wal::frame::{FRAME_HEADER_BYTES, encode_header};
 use crate::wal::record::Snapshot;
 use crate::wal::segment::{CheckpointHeader, SegmentHeader, checkpoint_name, parse_checkpoint_name};
-use crate::wal::segments::{SegmentPlace, Shelf, recycle};
+use crate::wal::segments::{SegmentPlace, SegmentSet, recycle};
 
 /// A checkpoint on its way.
 #[derive(Debug)]
@@ -86,9 +86,9 @@ async fn make_whole<D: Disk>(place: &SegmentPlace<D>, file: D::File, first: Lsn)
 
 /// Lets go of what a checkpoint has made superfluous: older checkpoints, and segments whose groups
 /// all come before `first`; spares of `spare_bytes_max` together stay.
-pub async fn let_go<D: Disk>(
+pub async fn truncate<D: Disk>(
     place: &SegmentPlace<D>,
-    shelf: &Rc<RefCell<Shelf>>,
+    segment_set: &Rc<RefCell<SegmentSet>>,
     first: Lsn,
     spare_bytes_max: u64,
 ) -> Result<(), DiskError> {
@@ -97,5 +97,5 @@ pub async fn let_go<D: Disk>(
             place.disk.remove(&place.path(&name)).await?;
         }
     }
-    recycle(place, shelf, Lsn(first.0 - 1), spare_bytes_max).await
+    recycle(place, segment_set, Lsn(first.0 - 1), spare_bytes_max).await
 }

@@ -122,11 +122,11 @@ async fn write_group<D: Disk, H: Host>(
 ) -> bool {
     loop {
         let began_us = host.monotonic_us();
-        let hurry = host.hurry();
+        let shorten_slices = host.shorten_slices();
         log.sets_out(began_us);
         let written = segments.write(lsn, group).await;
         log.has_arrived();
-        drop(hurry);
+        drop(shorten_slices);
         match written {
             Ok(bytes) => {
                 let samples = group.samples() as u64;

@@ -31,7 +31,7 @@ struct State {
     ack: AckMode,
     health: Arc<LogHealth>,
     journal: RefCell<Group>,
-    standing: RefCell<Standing>,
+    standing: RefCell<LogState>,
     /// The group that the journal fills.
     filling: Cell<Lsn>,
     /// The last group that is on disk.
@@ -55,7 +55,7 @@ struct State {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Standing {
+enum LogState {
     Open,
     Shut(LogError),
 }
@@ -94,7 +94,7 @@ impl DiskLog {
                 ack,
                 health,
                 journal: RefCell::default(),
-                standing: RefCell::new(Standing::Shut(LogError::Replaying)),
+                standing: RefCell::new(LogState::Shut(LogError::Replaying)),
                 filling: Cell::new(Lsn(1)),
                 durable: Cell::default(),
                 bytes_max: Cell::default(),
@@ -138,8 +138,8 @@ impl DiskLog {
         self.wake_committer();
         match &*self.state.standing.borrow() {
             // A disk that hangs may come back: how long to wait for it is the caller's to say.
-            Standing::Open | Standing::Shut(LogError::Hung(_)) => {}
-            Standing::Shut(error) => return Err(error.clone()),
+            LogState::Open | LogState::Shut(LogError::Hung(_)) => {}
+            LogState::Shut(error) => return Err(error.clone()),
         }
         self.state.waiting.until(|| self.state.has_ended.get().then_some(())).await;
         Ok(())
@@ -187,14 +187,14 @@ impl DiskLog {
 
     /// Whether it takes nothing more for good.
     pub(super) fn has_failed(&self) -> bool {
-        matches!(&*self.state.standing.borrow(), Standing::Shut(LogError::Failed(_)))
+        matches!(&*self.state.standing.borrow(), LogState::Shut(LogError::Failed(_)))
     }
 
     /// Says whether it takes anything in, and tells those who wait. Not for a log that has failed.
     pub(super) fn stand(&self, standing: Result<(), LogError>) {
         let standing = match standing {
-            Ok(()) => Standing::Open,
-            Err(error) => Standing::Shut(error),
+            Ok(()) => LogState::Open,
+            Err(error) => LogState::Shut(error),
         };
         self.state.standing.replace(standing);
         self.tell_health();
@@ -209,7 +209,7 @@ impl DiskLog {
         }
     }
 
-    fn is_too_long(&self) -> bool {
+    fn is_checkpoint_overdue(&self) -> bool {
         let bytes = self.counts().since_checkpoint_bytes;
         self.state.bytes_max.get().is_some_and(|bytes_max| bytes > bytes_max)
     }
@@ -263,7 +263,7 @@ impl DiskLog {
         if in_flight < DISK_ANSWER_MAX || self.has_failed() {
             return;
         }
-        let was_hung = matches!(*self.state.standing.borrow(), Standing::Shut(LogError::Hung(_)));
+        let was_hung = matches!(*self.state.standing.borrow(), LogState::Shut(LogError::Hung(_)));
         if !was_hung {
             tracing::error!(?in_flight, "the disk doesn't answer; writes are refused until it does");
         }
@@ -302,7 +302,7 @@ impl DiskLog {
     /// A group is on disk: whatever kept it from there is over.
     pub(super) fn committed(&self, lsn: Lsn) {
         self.state.durable.set(lsn);
-        if let Standing::Shut(LogError::Hung(seconds)) = *self.state.standing.borrow() {
+        if let LogState::Shut(LogError::Hung(seconds)) = *self.state.standing.borrow() {
             tracing::info!(seconds, "the disk answers again; writes are taken in");
         }
         self.stand(Ok(()));
@@ -346,8 +346,8 @@ impl State {
             return Some(Ok(Durable { upto }));
         }
         match &*self.standing.borrow() {
-            Standing::Shut(error) => Some(Err(error.clone())),
-            Standing::Open => None,
+            LogState::Shut(error) => Some(Err(error.clone())),
+            LogState::Open => None,
         }
     }
 }
@@ -357,11 +357,11 @@ impl Log for DiskLog {
 
     fn check(&self) -> Result<(), LogError> {
         match &*self.state.standing.borrow() {
-            Standing::Open if self.is_too_long() => {
-                Err(LogError::TooLong(self.counts().since_checkpoint_bytes >> 20))
+            LogState::Open if self.is_checkpoint_overdue() => {
+                Err(LogError::CheckpointOverdue(self.counts().since_checkpoint_bytes >> 20))
             }
-            Standing::Open => Ok(()),
-            Standing::Shut(error) => Err(error.clone()),
+            LogState::Open => Ok(()),
+            LogState::Shut(error) => Err(error.clone()),
         }
     }
 

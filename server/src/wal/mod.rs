@@ -61,7 +61,7 @@ pub enum LogError {
         "the write-ahead log has grown to {0} MiB and its next checkpoint is not written yet (the node's log tells \
          of those that failed); writes are taken in again after it"
     )]
-    TooLong(u64),
+    CheckpointOverdue(u64),
     /// A group has been on its way to the disk for so many seconds. It is kept, and durable once the disk
     /// answers.
     #[error(
@@ -89,7 +89,9 @@ impl LogReport {
     pub fn is_shut(&self) -> bool {
         match self.fault {
             None | Some(LogError::Replaying) => false,
-            Some(LogError::Full(_) | LogError::TooLong(_) | LogError::Hung(_) | LogError::Failed(_)) => true,
+            Some(
+                LogError::Full(_) | LogError::CheckpointOverdue(_) | LogError::Hung(_) | LogError::Failed(_),
+            ) => true,
         }
     }
 }
@@ -129,7 +131,7 @@ mod tests {
         check(None, false);
         check(Some(LogError::Replaying), false);
         check(Some(LogError::Full("no space left".into())), true);
-        check(Some(LogError::TooLong(256)), true);
+        check(Some(LogError::CheckpointOverdue(256)), true);
         check(Some(LogError::Hung(6)), true);
         check(Some(LogError::Failed("an I/O error".into())), true);
     }

@@ -10,7 +10,7 @@ use std::io;
 
 use crate::disk::{Disk, DiskError, File};
 use crate::wal::segment::{newest_name, parse_segment_name};
-use crate::wal::segments::{SegmentPlace, Shelf};
+use crate::wal::segments::{SegmentPlace, SegmentSet};
 
 /// Says in a log's new directory that it has no segment.
 pub(super) async fn mark_none<D: Disk>(disk: &D, dir: &str) -> Result<(), DiskError> {
@@ -21,16 +21,16 @@ pub(super) async fn mark_none<D: Disk>(disk: &D, dir: &str) -> Result<(), DiskEr
 /// Says that segment `seq`, which is on disk, is the newest.
 pub(super) async fn mark<D: Disk>(
     place: &SegmentPlace<D>,
-    shelf: &RefCell<Shelf>,
+    segment_set: &RefCell<SegmentSet>,
     seq: u64,
 ) -> Result<(), DiskError> {
-    let former = shelf.borrow_mut().marked.replace(seq);
+    let former = segment_set.borrow_mut().marked.replace(seq);
     if former == Some(seq) {
         return Ok(());
     }
     let marked = change(place, former, seq).await;
     if marked.is_err() {
-        shelf.borrow_mut().marked = former;
+        segment_set.borrow_mut().marked = former;
     }
     marked
 }
@@ -38,18 +38,18 @@ pub(super) async fn mark<D: Disk>(
 /// Says that another segment is the newest before the file of this name goes, if it is that one.
 pub(super) async fn unmark<D: Disk>(
     place: &SegmentPlace<D>,
-    shelf: &RefCell<Shelf>,
+    segment_set: &RefCell<SegmentSet>,
     name: &str,
 ) -> Result<(), DiskError> {
     let Some(seq) = parse_segment_name(name) else { return Ok(()) };
     let newest_left = {
-        let shelf = shelf.borrow();
-        if shelf.marked != Some(seq) {
+        let segment_set = segment_set.borrow();
+        if segment_set.marked != Some(seq) {
             return Ok(());
         }
-        shelf.segments().filter(|other| *other != seq).max().unwrap_or(0)
+        segment_set.segments().filter(|other| *other != seq).max().unwrap_or(0)
     };
-    mark(place, shelf, newest_left).await
+    mark(place, segment_set, newest_left).await
 }
 
 async fn change<D: Disk>(place: &SegmentPlace<D>, former: Option<u64>, seq: u64) -> Result<(), DiskError> {

@@ -63,7 +63,7 @@ impl<D: Disk> SegmentPlace<D> {
 
 /// A segment that a replay may need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kept {
+pub struct SealedSegment {
     /// Its number.
     pub seq: u64,
     /// The last group in it; the one before it where it has none.
@@ -97,9 +97,9 @@ pub struct Spare {
 
 /// The segments that are not written now. Shared with the checkpoints, which let them go.
 #[derive(Debug, Default)]
-pub struct Shelf {
+pub struct SegmentSet {
     /// Oldest first; the one that is written is not among them.
-    pub kept: VecDeque<Kept>,
+    pub kept: VecDeque<SealedSegment>,
     /// To be used again.
     pub spares: Vec<Spare>,
     /// Names the next spare.
@@ -111,7 +111,7 @@ pub struct Shelf {
     pub marked: Option<u64>,
 }
 
-impl Shelf {
+impl SegmentSet {
     /// Bytes of all of them.
     pub fn bytes(&self) -> u64 {
         self.kept_bytes() + self.spare_bytes() + self.current.1
@@ -140,7 +140,7 @@ pub struct Segments<D: Disk, H> {
     place: SegmentPlace<D>,
     host: H,
     log: DiskLog,
-    shelf: Rc<RefCell<Shelf>>,
+    segment_set: Rc<RefCell<SegmentSet>>,
     /// Where the first group goes, instead of a new segment.
     unfilled: Option<Unfilled>,
     current: Option<Current<D::File>>,
@@ -186,11 +186,11 @@ impl<D: Disk, H: Host> Segments<D, H> {
         place: SegmentPlace<D>,
         host: H,
         log: DiskLog,
-        shelf: Rc<RefCell<Shelf>>,
+        segment_set: Rc<RefCell<SegmentSet>>,
         next_seq: u64,
     ) -> Self {
         let ahead = Rc::new(RefCell::new(Ahead::UNMADE));
-        Self { place, host, log, shelf, unfilled: None, current: None, ahead, next_seq }
+        Self { place, host, log, segment_set, unfilled: None, current: None, ahead, next_seq }
     }
 
     /// Goes on in a segment that has room first, if there is one.
@@ -206,10 +206,10 @@ impl<D: Disk, H: Host> Segments<D, H> {
         // Who made it may have ended between giving it its name and having that on disk.
         self.place.disk.sync_dir(&self.place.dir).await?;
         self.current = Some(Current { file, seq, at, bytes, last });
-        self.shelf.borrow_mut().current = (seq, bytes);
+        self.segment_set.borrow_mut().current = (seq, bytes);
         self.count_bytes();
-        let newest = self.shelf.borrow().segments().max().unwrap_or(seq);
-        if let Err(error) = newest::mark(&self.place, &self.shelf, newest).await {
+        let newest = self.segment_set.borrow().segments().max().unwrap_or(seq);
+        if let Err(error) = newest::mark(&self.place, &self.segment_set, newest).await {
             // It can be said when the next one is made: nothing more is written here than before.
             tracing::warn!(%error, "which segment of the write-ahead log is its newest is not noted yet");
         }
@@ -250,10 +250,11 @@ impl<D: Disk, H: Host> Segments<D, H> {
         }
         *ahead = Ahead::Making;
         drop(ahead);
-        let (place, shelf, slot) = (self.place.clone(), Rc::clone(&self.shelf), Rc::clone(&self.ahead));
+        let (place, segment_set, slot) =
+            (self.place.clone(), Rc::clone(&self.segment_set), Rc::clone(&self.ahead));
         let (seq, after) = (self.next_seq, self.log.durable());
         self.host.spawn_background(move |host| async move {
-            let made = make(&place, &shelf, &host, (seq, after), 0).await;
+            let made = make(&place, &segment_set, &host, (seq, after), 0).await;
             *slot.borrow_mut() = match made {
                 Ok((file, bytes)) => Ahead::Made(file, bytes),
                 Err(error) => {
@@ -273,10 +274,10 @@ impl<D: Disk, H: Host> Segments<D, H> {
         let last = Lsn(next.0.saturating_sub(1));
         let fresh = Current { file, seq, at, bytes: size, last };
         let full = self.current.replace(fresh);
-        self.shelf.borrow_mut().current = (seq, size);
+        self.segment_set.borrow_mut().current = (seq, size);
         if let Some(full) = full {
-            let kept = Kept { seq: full.seq, last: full.last, bytes: full.bytes };
-            self.shelf.borrow_mut().kept.push_back(kept);
+            let kept = SealedSegment { seq: full.seq, last: full.last, bytes: full.bytes };
+            self.segment_set.borrow_mut().kept.push_back(kept);
             full.file.close().await?;
         }
         self.count_bytes();
@@ -284,7 +285,7 @@ impl<D: Disk, H: Host> Segments<D, H> {
     }
 
     fn count_bytes(&self) {
-        let segment_bytes = self.shelf.borrow().bytes();
+        let segment_bytes = self.segment_set.borrow().bytes();
         self.log.count(|counts| counts.segment_bytes = segment_bytes);
     }
 
@@ -304,7 +305,7 @@ impl<D: Disk, H: Host> Segments<D, H> {
                 Ahead::Making | Ahead::Unmade { .. } => {}
             }
             let named = (self.next_seq, self.log.durable());
-            return make(&self.place, &self.shelf, &self.host, named, bytes).await;
+            return make(&self.place, &self.segment_set, &self.host, named, bytes).await;
         }
     }
 
@@ -341,16 +342,16 @@ fn has_room<D: Disk>(place: &SegmentPlace<D>, size: u64, frame_bytes: u64) -> bo
 /// up to `after` are on disk.
 async fn make<D: Disk, H: Host>(
     place: &SegmentPlace<D>,
-    shelf: &RefCell<Shelf>,
+    segment_set: &RefCell<SegmentSet>,
     host: &H,
     (seq, after): (u64, Lsn),
     bytes: u64,
 ) -> Result<(D::File, u64), DiskError> {
     let path = place.path(&format!("{}.tmp", segment_name(seq)));
-    let made = match take_spare(place, shelf, bytes) {
+    let made = match take_spare(place, segment_set, bytes) {
         Some(spare) => {
             let header = header(place, seq, Made { bytes: spare.bytes, after });
-            make_of(place, shelf, &spare, &path, &header).await.map(|file| (file, spare.bytes))
+            make_of(place, segment_set, &spare, &path, &header).await.map(|file| (file, spare.bytes))
         }
         None => {
             let block = place.disk.block_bytes() as u64;
@@ -364,7 +365,7 @@ async fn make<D: Disk, H: Host>(
         place.remove_unfinished(&path).await;
     }
     let made = made?;
-    newest::mark(place, shelf, seq).await?;
+    newest::mark(place, segment_set, seq).await?;
     Ok(made)
 }
 
@@ -374,12 +375,12 @@ fn header<D>(place: &SegmentPlace<D>, seq: u64, made: Made) -> SegmentHeader {
 
 async fn make_of<D: Disk>(
     place: &SegmentPlace<D>,
-    shelf: &RefCell<Shelf>,
+    segment_set: &RefCell<SegmentSet>,
     spare: &Spare,
     path: &str,
     header: &SegmentHeader,
 ) -> Result<D::File, DiskError> {
-    newest::unmark(place, shelf, &spare.name).await?;
+    newest::unmark(place, segment_set, &spare.name).await?;
     place.disk.rename(&place.path(&spare.name), path).await?;
     // Before its header changes: a crash could leave it under the name of the segment that it was,
     // and that segment would count as damaged.
@@ -415,11 +416,15 @@ async fn name_segment<D: Disk>(
     Ok(file)
 }
 
-fn take_spare<D: Disk>(place: &SegmentPlace<D>, shelf: &RefCell<Shelf>, bytes: u64) -> Option<Spare> {
-    let mut shelf = shelf.borrow_mut();
+fn take_spare<D: Disk>(
+    place: &SegmentPlace<D>,
+    segment_set: &RefCell<SegmentSet>,
+    bytes: u64,
+) -> Option<Spare> {
+    let mut segment_set = segment_set.borrow_mut();
     let fits = |spare: &Spare| is_whole(place, spare.bytes) && has_room(place, spare.bytes, bytes);
-    let fitting = shelf.spares.iter().position(fits);
-    fitting.map(|at| shelf.spares.swap_remove(at))
+    let fitting = segment_set.spares.iter().position(fits);
+    fitting.map(|at| segment_set.spares.swap_remove(at))
 }
 
 /// Whether a file has the size of a segment: one of other blocks, or a shortened one, is never used again.
@@ -430,13 +435,13 @@ fn is_whole<D: Disk>(place: &SegmentPlace<D>, size: u64) -> bool {
 async fn fill_with_zeros<F: File, H: Host>(file: &F, host: &H, size: u64) -> Result<(), DiskError> {
     let mut at = 0;
     while at < size {
-        host.rest();
+        host.release_slice();
         let zeros = &ZEROS[..ZEROS.len().min((size - at) as usize)];
         file.write_at(at, &[zeros]).await?;
-        host.breathe().await;
+        host.yield_if_needed().await;
         at += zeros.len() as u64;
     }
-    host.rest();
+    host.release_slice();
     file.sync_data().await
 }
 
@@ -445,36 +450,36 @@ async fn fill_with_zeros<F: File, H: Host>(file: &F, host: &H, size: u64) -> Res
 /// what the log needs until the next time. Others give their room back, spares of former times too.
 pub async fn recycle<D: Disk>(
     place: &SegmentPlace<D>,
-    shelf: &RefCell<Shelf>,
+    segment_set: &RefCell<SegmentSet>,
     last: Lsn,
     spare_bytes_max: u64,
 ) -> Result<(), DiskError> {
     let mut freed = 0;
     loop {
-        let front = shelf.borrow().kept.front().copied();
+        let front = segment_set.borrow().kept.front().copied();
         let Some(segment) = front.filter(|segment| segment.last <= last) else { break };
         let name = segment_name(segment.seq);
-        newest::unmark(place, shelf, &name).await?;
+        newest::unmark(place, segment_set, &name).await?;
         let path = place.path(&name);
         freed += 1;
         let is_of_use = segment.bytes >= place.segment_bytes && is_whole(place, segment.bytes);
-        let spare_bytes = shelf.borrow().spare_bytes().saturating_add(segment.bytes);
-        if !is_of_use || spare_bytes > spare_bytes_max || shelf.borrow().spares.len() > freed {
+        let spare_bytes = segment_set.borrow().spare_bytes().saturating_add(segment.bytes);
+        if !is_of_use || spare_bytes > spare_bytes_max || segment_set.borrow().spares.len() > freed {
             place.disk.remove(&path).await?;
-            shelf.borrow_mut().kept.pop_front();
+            segment_set.borrow_mut().kept.pop_front();
             continue;
         }
-        let number = shelf.borrow().next_spare;
+        let number = segment_set.borrow().next_spare;
         let name = spare_name(number);
         place.disk.rename(&path, &place.path(&name)).await?;
-        let mut shelf = shelf.borrow_mut();
-        shelf.next_spare += 1;
-        shelf.kept.pop_front();
-        shelf.spares.push(Spare { name: name.into(), bytes: segment.bytes });
+        let mut segment_set = segment_set.borrow_mut();
+        segment_set.next_spare += 1;
+        segment_set.kept.pop_front();
+        segment_set.spares.push(Spare { name: name.into(), bytes: segment.bytes });
     }
-    while shelf.borrow().spare_bytes() > spare_bytes_max {
-        let Some(spare) = shelf.borrow_mut().spares.pop() else { break };
-        newest::unmark(place, shelf, &spare.name).await?;
+    while segment_set.borrow().spare_bytes() > spare_bytes_max {
+        let Some(spare) = segment_set.borrow_mut().spares.pop() else { break };
+        newest::unmark(place, segment_set, &spare.name).await?;
         place.disk.remove(&place.path(&spare.name)).await?;
     }
     place.disk.sync_dir(&place.dir).await

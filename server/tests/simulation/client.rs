@@ -10,9 +10,9 @@ use futures::channel::oneshot;
 use silverback::host::Host;
 use silverback::limits::READ_FRAME_BYTES;
 use silverback::message::{
-    Correlation, Deleted, Deletion, DeletionError, LabelSource, LabelSpan, PartPool, PartSeries, Question,
-    Read, ReadReply, ReadRequest, ReadTicket, Selection, ShardReply, ShardRequest, Wanted, WriteBody,
-    WritePart,
+    ControlRequest, Correlation, Deleted, Deletion, DeletionError, LabelSource, LabelSpan, PartPool,
+    PartSeries, Read, ReadReply, ReadRequest, ReadTicket, Selection, ShardReply, ShardRequest, Wanted,
+    WriteBody, WritePart,
 };
 use silverback::model::{Epoch, MatchOp, Matcher, RefusedReason, Sample, SeriesIdHasher};
 use silverback::shard::{Inbox, ReplyTo};
@@ -137,7 +137,7 @@ impl Connection {
 
     async fn read(&self, request: ReadRequest) -> ReadReply {
         let read = Read { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, request };
-        match self.ask(ShardRequest::Ask(Question::Read(Box::new(read)))).await {
+        match self.ask(ShardRequest::Ask(ControlRequest::Read(Box::new(read)))).await {
             ShardReply::Read(reply) => *reply.expect("few reads are open"),
             other => panic!("a read is answered with {other:?}"),
         }
@@ -154,10 +154,11 @@ impl Connection {
             epoch: Epoch::FIRST,
             selections: [selection_of(doomed)].into(),
         };
-        let (deleted, ended) = match self.ask(ShardRequest::Ask(Question::Delete(Box::new(deletion)))).await {
-            ShardReply::Deleted(reply) => (reply.deleted, reply.ended),
-            other => panic!("a deletion is answered with {other:?}"),
-        };
+        let (deleted, ended) =
+            match self.ask(ShardRequest::Ask(ControlRequest::Delete(Box::new(deletion)))).await {
+                ShardReply::Deleted(reply) => (reply.deleted, reply.ended),
+                other => panic!("a deletion is answered with {other:?}"),
+            };
         let Deleted { series, series_cut, samples } = deleted;
         self.trace.event("deletion", [series, series_cut], format_args!("{samples} samples, {ended:?}"));
         let done = match ended {
@@ -306,7 +307,9 @@ impl Client {
             }
             Answer::NotDurable(LogError::Full(_)) => Log::Takes,
             Answer::NotDurable(LogError::Failed(_)) => Log::Failed,
-            Answer::NotDurable(error @ (LogError::Replaying | LogError::TooLong(_) | LogError::Hung(_))) => {
+            Answer::NotDurable(
+                error @ (LogError::Replaying | LogError::CheckpointOverdue(_) | LogError::Hung(_)),
+            ) => {
                 panic!("an open log refuses a short part: {error}")
             }
         }
@@ -346,7 +349,7 @@ impl Client {
             Answer::Written => panic!("a contradiction was acknowledged"),
             Answer::NotDurable(LogError::Failed(_)) => Some(Log::Failed),
             Answer::NotDurable(
-                LogError::Full(_) | LogError::Replaying | LogError::TooLong(_) | LogError::Hung(_),
+                LogError::Full(_) | LogError::Replaying | LogError::CheckpointOverdue(_) | LogError::Hung(_),
             ) => None,
         }
     }

@@ -159,12 +159,17 @@ impl<D: Defect> Durable<D> {
         let key = FrameKey::new(NODE_SEED);
         let segment_bytes = SEGMENT_BLOCKS * disk.block_bytes() as u64;
         let place = SegmentPlace { disk, dir, seed: NODE_SEED, key, header, segment_bytes };
-        let shelf = Rc::new(RefCell::new(replayed.shelf));
-        let segments =
-            Segments::new(place.clone(), host.clone(), log.clone(), Rc::clone(&shelf), replayed.next_seq)
-                .going_on_in(replayed.unfilled);
+        let segment_set = Rc::new(RefCell::new(replayed.segment_set));
+        let segments = Segments::new(
+            place.clone(),
+            host.clone(),
+            log.clone(),
+            Rc::clone(&segment_set),
+            replayed.next_seq,
+        )
+        .going_on_in(replayed.unfilled);
         committer::start(&log, segments, replayed.last, D::ACK, &host).await?;
-        let place = CheckpointPlace { segments: place, shelf, bytes_min: u64::MAX };
+        let place = CheckpointPlace { segments: place, segment_set, bytes_min: u64::MAX };
         if !lost.is_empty()
             && let Err(error) = checkpoint::write(&shard, &log, &place, &host).await
         {

@@ -184,12 +184,12 @@ impl SimHost {
     /// Lets other tasks run up to `most` times, as drawn.
     pub async fn give_way_up_to(&self, most: usize) {
         let times = self.thread.random.borrow_mut().below(most + 1);
-        give_way(times).await;
+        yield_now(times).await;
     }
 }
 
 /// Goes to the back of the queue so many times.
-pub async fn give_way(mut times: usize) {
+pub async fn yield_now(mut times: usize) {
     poll_fn(|context| match times {
         0 => Poll::Ready(()),
         _ => {
@@ -202,7 +202,7 @@ pub async fn give_way(mut times: usize) {
 }
 
 impl Host for SimHost {
-    async fn breathe(&self) {
+    async fn yield_if_needed(&self) {
         let (gives_way, sleeps, most_us) = {
             let mut random = self.thread.random.borrow_mut();
             (random.one_in(4), random.one_in(8), random.by_magnitude(1 << 14) as u64)
@@ -211,15 +211,15 @@ impl Host for SimHost {
         if sleeps {
             self.sleep(Duration::from_micros(most_us)).await;
         } else if gives_way {
-            give_way(1).await;
+            yield_now(1).await;
         }
     }
 
-    fn rest(&self) {}
+    fn release_slice(&self) {}
 
-    fn hurry(&self) -> impl Sized + 'static {}
+    fn shorten_slices(&self) -> impl Sized + 'static {}
 
-    async fn give_way(&self) {
+    async fn yield_now(&self) {
         self.give_way_up_to(2).await;
     }
 
@@ -285,7 +285,7 @@ fn the_order_of_tasks_is_the_seed_s() {
         for task in 0..8 {
             let order = Rc::clone(&order);
             executor.host().spawn(async move {
-                give_way(2).await;
+                yield_now(2).await;
                 order.borrow_mut().push(task);
             });
         }

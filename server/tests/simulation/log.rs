@@ -80,7 +80,7 @@ impl LoneLog {
             log: DiskLog::new(ack, Arc::clone(&health)),
             health,
             shard: Rc::new(RefCell::new(Shard::new(ShardId(0), usize::MAX))),
-            place: CheckpointPlace { segments, shelf: Rc::default(), bytes_min: DUE_BYTES },
+            place: CheckpointPlace { segments, segment_set: Rc::default(), bytes_min: DUE_BYTES },
             disk,
             host,
             fails_to_close: Cell::new(false),
@@ -88,8 +88,8 @@ impl LoneLog {
     }
 
     async fn open(&self) {
-        let (place, shelf) = (self.place.segments.clone(), Rc::clone(&self.place.shelf));
-        let segments = Segments::new(place, self.host.clone(), self.log.clone(), shelf, 1);
+        let (place, segment_set) = (self.place.segments.clone(), Rc::clone(&self.place.segment_set));
+        let segments = Segments::new(place, self.host.clone(), self.log.clone(), segment_set, 1);
         committer::start(&self.log, segments, Lsn(0), self.ack, &self.host).await.unwrap();
     }
 
@@ -152,7 +152,7 @@ fn a_long_log_takes_writes_until_checkpoints_fail_and_it_grows_on() {
         assert!(log.checkpoint().await.is_err());
         log.grow(1);
         assert!(!log.takes_writes());
-        assert!(matches!(log.log.check(), Err(LogError::TooLong(_))));
+        assert!(matches!(log.log.check(), Err(LogError::CheckpointOverdue(_))));
         log.make_room();
         log.checkpoint().await.unwrap();
         assert!(log.takes_writes());
@@ -265,9 +265,9 @@ fn segments_with_little_in_them_make_a_checkpoint_due_too() {
             log.log.count(|counts| counts.since_checkpoint_bytes = 0);
             log.write_group().await;
         }
-        assert!(is_due(), "{:?}", log.place.shelf.borrow());
+        assert!(is_due(), "{:?}", log.place.segment_set.borrow());
         log.checkpoint().await.unwrap();
-        assert!(!is_due(), "{:?}", log.place.shelf.borrow());
+        assert!(!is_due(), "{:?}", log.place.segment_set.borrow());
     });
 }
 

@@ -127,7 +127,7 @@ pub fn of_read_fault(fault: &ReadFault) -> Status {
         ReadFault::TooManySamples(_)
         | ReadFault::AnswerTooLarge { .. }
         | ReadFault::ListsTooLarge { .. }
-        | ReadFault::NoRoom
+        | ReadFault::BudgetExceeded
         | ReadFault::TooManyReads(_)
         | ReadFault::DeletionGoesOn
         | ReadFault::SideThread(SideThreadError::Busy) => Code::ResourceExhausted,
@@ -159,7 +159,7 @@ pub fn of_stream_fault(fault: &StreamFault) -> Status {
 pub fn of_handoff(fault: &HandoffFault) -> Status {
     let code = match fault.reason() {
         HandoffReason::Pointless => Code::AlreadyExists,
-        HandoffReason::NoRoom => Code::ResourceExhausted,
+        HandoffReason::BudgetExceeded => Code::ResourceExhausted,
         HandoffReason::Busy | HandoffReason::TimedOut | HandoffReason::Protocol => Code::Aborted,
         HandoffReason::Log | HandoffReason::Stopping => Code::Unavailable,
     };
@@ -219,7 +219,8 @@ mod tests {
     #[test]
     fn a_refusal_that_passes_says_when_to_ask_again_and_no_other_does() {
         let shards = [ReadError::TooManyCursors, ReadError::Moved];
-        let mut passing = vec![TooManyReads.into(), ReadFault::NoRoom, FanoutError::from(Overloaded).into()];
+        let mut passing =
+            vec![TooManyReads.into(), ReadFault::BudgetExceeded, FanoutError::from(Overloaded).into()];
         passing.extend(shards.map(|error| FanoutError::from(error).into()));
         passing.push(ReadFault::Body(BodyError::Overloaded));
         for fault in passing {

@@ -141,7 +141,7 @@ where
     }
     let mut slice = core.slicer.begin().await;
     for encoded in [&form, head.uri.query().unwrap_or_default().as_bytes()] {
-        params.add(encoded, &mut async || slice.breathe().await).await?;
+        params.add(encoded, &mut async || slice.yield_if_needed().await).await?;
     }
     Ok(params)
 }

@@ -23,7 +23,7 @@ use crate::limits::TSDB_STATUS_ENTRIES_MAX;
 use crate::message::{
     Cardinality, NameCount, ReadError, ReadReply, ReadRequest, Selection, TextBatch, Wanted,
 };
-use crate::routing::{NoRoom, ReadInFlight};
+use crate::routing::{BudgetExceeded, ReadInFlight};
 use crate::runtime::Slicer;
 
 /// Entries of each list where no limit is given, as in Prometheus.
@@ -72,8 +72,8 @@ pub async fn respond(
         fault => fault.into(),
     })?;
     room.grow_within(of_shards.iter().map(entry_bytes).sum()).map_err(|no_room| match no_room {
-        NoRoom::TooMuch { bytes_max } => too_large(bytes_max),
-        NoRoom::Overloaded => ReadFault::NoRoom,
+        BudgetExceeded::TooMuch { bytes_max } => too_large(bytes_max),
+        BudgetExceeded::Overloaded => ReadFault::BudgetExceeded,
     })?;
     let head_stats = head_stats(&of_shards);
     let is_alone = of_shards.len() == 1;
@@ -124,7 +124,7 @@ async fn send_entries(
             outgoing.made().push(b',');
         }
         json::put(outgoing.made(), &Entry { name, value: count });
-        slice.breathe().await;
+        slice.yield_if_needed().await;
         held = outgoing.send_if_full(slice).await?;
     }
     outgoing.made().push(b']');
@@ -182,7 +182,7 @@ async fn sums(core: &Core, of_shards: Vec<Cardinality>) -> [Vec<NameCount>; 4] {
     }
     let mut summed: [Vec<NameCount>; 4] = Default::default();
     for (into, lists) in summed.iter_mut().zip(lists) {
-        *into = sum(lists, &mut async || slice.breathe().await).await;
+        *into = sum(lists, &mut async || slice.yield_if_needed().await).await;
     }
     summed
 }

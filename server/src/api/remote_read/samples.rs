@@ -109,7 +109,7 @@ async fn put_timeseries(
         samples += of_chunk;
         budget.room.grow_within(out.capacity() - held_bytes)?;
         held_bytes = out.capacity();
-        slice.breathe().await;
+        slice.yield_if_needed().await;
     }
     Ok(samples)
 }

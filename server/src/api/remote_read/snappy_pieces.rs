@@ -7,7 +7,7 @@
 use bytes::Bytes;
 
 use crate::api::protobuf::{put_varint, varint_len};
-use crate::routing::{NoRoom, Reserved};
+use crate::routing::{BudgetExceeded, Reserved};
 use crate::runtime::Slice;
 
 /// As snappy itself cuts its input.
@@ -45,7 +45,7 @@ impl SnappyPieces {
         mut bytes: &[u8],
         slice: &mut Slice,
         room: &mut Reserved,
-    ) -> Result<(), NoRoom> {
+    ) -> Result<(), BudgetExceeded> {
         while !bytes.is_empty() {
             let now = (RUN_BYTES - self.open_run.len()).min(bytes.len());
             let (now, later) = bytes.split_at(now);
@@ -53,14 +53,14 @@ impl SnappyPieces {
             bytes = later;
             if self.open_run.len() == RUN_BYTES {
                 self.close_run(room)?;
-                slice.breathe().await;
+                slice.yield_if_needed().await;
             }
         }
         Ok(())
     }
 
     /// Appends all that others hold, as it is.
-    pub fn append(&mut self, mut other: Self, room: &mut Reserved) -> Result<(), NoRoom> {
+    pub fn append(&mut self, mut other: Self, room: &mut Reserved) -> Result<(), BudgetExceeded> {
         self.close_run(room)?;
         other.close_run(room)?;
         self.decompressed_bytes += other.decompressed_bytes;
@@ -69,7 +69,7 @@ impl SnappyPieces {
     }
 
     /// The block's pieces in order; `None` where it is longer than the format can tell.
-    pub fn finish(mut self, room: &mut Reserved) -> Result<Option<Vec<Bytes>>, NoRoom> {
+    pub fn finish(mut self, room: &mut Reserved) -> Result<Option<Vec<Bytes>>, BudgetExceeded> {
         self.close_run(room)?;
         let Ok(decompressed_bytes) = u32::try_from(self.decompressed_bytes) else { return Ok(None) };
         let mut length = Vec::new();
@@ -78,7 +78,7 @@ impl SnappyPieces {
         Ok(Some(self.runs))
     }
 
-    fn close_run(&mut self, room: &mut Reserved) -> Result<(), NoRoom> {
+    fn close_run(&mut self, room: &mut Reserved) -> Result<(), BudgetExceeded> {
         if self.open_run.is_empty() {
             return Ok(());
         }

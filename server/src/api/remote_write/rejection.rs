@@ -7,7 +7,7 @@ use http::{HeaderName, StatusCode};
 use super::{malformed::MalformedBody, snappy::SnappyError};
 use crate::{
     api::request_body::BodyError,
-    routing::{NoRoom, Overloaded},
+    routing::{BudgetExceeded, Overloaded},
     wal::LogError,
 };
 
@@ -195,11 +195,11 @@ impl From<Overloaded> for Rejection {
     }
 }
 
-impl From<NoRoom> for Rejection {
-    fn from(no_room: NoRoom) -> Self {
+impl From<BudgetExceeded> for Rejection {
+    fn from(no_room: BudgetExceeded) -> Self {
         match no_room {
-            NoRoom::Overloaded => Self::Overloaded,
-            NoRoom::TooMuch { bytes_max } => Self::TakesTooMuch { bytes_max },
+            BudgetExceeded::Overloaded => Self::Overloaded,
+            BudgetExceeded::TooMuch { bytes_max } => Self::TakesTooMuch { bytes_max },
         }
     }
 }

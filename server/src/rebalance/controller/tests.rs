@@ -7,7 +7,7 @@ use futures::executor::block_on;
 use super::*;
 use crate::model::{CellId, Epoch, ShardId};
 use crate::placement::NodeId;
-use crate::rebalance::{CellLoad, MoveCounts, Patience, Reason, ShardLoad};
+use crate::rebalance::{CellLoad, Hysteresis, MoveCounts, Reason, ShardLoad};
 
 /// Two shards with four cells of equal load.
 struct Plain<'a> {
@@ -72,7 +72,7 @@ impl Rebalanced for &Plain<'_> {
 }
 
 fn rounds(node: &Plain<'_>, count: usize) -> MoveCounts {
-    let planner = Planner::new(Patience { rounds: 1, ..Patience::default() });
+    let planner = Planner::new(Hysteresis { rounds: 1, ..Hysteresis::default() });
     let mut controller = Controller::new(node, planner, node.steering);
     for _ in 0..count {
         block_on(controller.round());

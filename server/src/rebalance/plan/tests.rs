@@ -10,11 +10,11 @@ use crate::rebalance::ShardLoad;
 const CORE: u64 = 1_000_000;
 
 fn shard(node: usize, busy_us_per_s: u64) -> ShardLoad {
-    ShardLoad { node: NodeId(node), busy_us_per_s, room_bytes: 1 << 30, intake: Intake::Open }
+    ShardLoad { node: NodeId(node), busy_us_per_s, room_bytes: 1 << 30, intake: DrainState::Open }
 }
 
 fn cell(owner: u16, busy_us_per_s: u64) -> CellLoad {
-    CellLoad { owner: ShardId(owner), busy_us_per_s, series: 10, bytes: 6000, mobility: Mobility::Free }
+    CellLoad { owner: ShardId(owner), busy_us_per_s, series: 10, bytes: 6000, mobility: Movable::Free }
 }
 
 /// Shards as busy as their cells, all on one node.
@@ -79,7 +79,7 @@ fn the_next_shard_is_helped_where_the_hottest_can_t_be() {
 
 #[test]
 fn a_pinned_and_a_resting_cell_stay() {
-    for mobility in [Mobility::Pinned, Mobility::Resting] {
+    for mobility in [Movable::Pinned, Movable::Resting] {
         let mut node = node(2, &[(0, 200_000), (0, 300_000), (0, 300_000)]);
         node.cells[1].mobility = mobility;
         check(&node, &[(2, 1)]);
@@ -115,11 +115,11 @@ fn a_shard_on_the_same_node_comes_first_where_it_helps() {
 #[test]
 fn a_drained_shard_gives_its_cells_away_and_gets_none() {
     let mut node = node(3, &[(0, 100), (0, 0), (0, 500_000), (1, 900_000), (1, 100_000)]);
-    node.shards[0].intake = Intake::Drained;
-    node.cells[2].mobility = Mobility::Pinned;
-    node.cells[0].mobility = Mobility::Resting;
+    node.shards[0].intake = DrainState::Drained;
+    node.cells[2].mobility = Movable::Pinned;
+    node.cells[0].mobility = Movable::Resting;
     check(&node, &[(0, 2), (1, 2), (4, 2)]);
-    node.shards.iter_mut().for_each(|shard| shard.intake = Intake::Drained);
+    node.shards.iter_mut().for_each(|shard| shard.intake = DrainState::Drained);
     check(&node, &[]);
 }
 
@@ -146,8 +146,8 @@ fn four_fifths_of_a_skewed_load_on_one_of_two_shards_are_even_after_one_plan() {
     }
 }
 
-fn any_mobility() -> impl Strategy<Value = Mobility> {
-    prop_oneof![4 => Just(Mobility::Free), 1 => Just(Mobility::Pinned), 1 => Just(Mobility::Resting)]
+fn any_mobility() -> impl Strategy<Value = Movable> {
+    prop_oneof![4 => Just(Movable::Free), 1 => Just(Movable::Pinned), 1 => Just(Movable::Resting)]
 }
 
 fn any_cell(shards: u16) -> impl Strategy<Value = CellLoad> {
@@ -189,7 +189,7 @@ proptest! {
     #[test]
     fn only_free_cells_move(node in any_node()) {
         for next in moves(&node) {
-            prop_assert_eq!(node.cells[usize::from(next.cell.0)].mobility, Mobility::Free);
+            prop_assert_eq!(node.cells[usize::from(next.cell.0)].mobility, Movable::Free);
             prop_assert_ne!(next.from, next.to);
         }
     }
@@ -212,12 +212,12 @@ proptest! {
         let mut node = node;
         node.shards.push(shard(0, 0));
         node.shards.iter_mut().for_each(|shard| shard.room_bytes = 1 << 40);
-        node.shards[0].intake = Intake::Drained;
+        node.shards[0].intake = DrainState::Drained;
         for _ in 0..100 {
             let moves = moves(&node);
             node = after(node, &moves);
         }
         let left = node.cells.iter().filter(|cell| cell.owner == ShardId(0));
-        prop_assert!(left.into_iter().all(|cell| cell.mobility == Mobility::Pinned));
+        prop_assert!(left.into_iter().all(|cell| cell.mobility == Movable::Pinned));
     }
 }

@@ -1,9 +1,9 @@
-//! The planner over simulated time: patience, rest, noise.
+//! The planner over simulated time: hysteresis, rest, noise.
 
 use super::*;
 use crate::model::CellId;
 use crate::placement::NodeId;
-use crate::rebalance::{CellLoad, Intake, ShardLoad};
+use crate::rebalance::{CellLoad, DrainState, ShardLoad};
 
 const CORE: f64 = 1_000_000.0;
 
@@ -46,14 +46,14 @@ impl Simulated {
             let busy_us_per_s = self.seen[cell] as u64;
             let owner = self.owners[cell];
             busy[usize::from(owner.0)] += busy_us_per_s;
-            let mobility = Mobility::Free;
+            let mobility = Movable::Free;
             cells.push(CellLoad { owner, busy_us_per_s, series: 10, bytes: 6000, mobility });
         }
         let shard = |busy_us_per_s| ShardLoad {
             node: NodeId(0),
             busy_us_per_s,
             room_bytes: 1 << 30,
-            intake: Intake::Open,
+            intake: DrainState::Open,
         };
         NodeLoad { shards: busy.into_iter().map(shard).collect(), cells }
     }
@@ -83,7 +83,7 @@ impl Simulated {
 fn a_hot_shard_is_even_again_within_ten_seconds() {
     for seed in 1..20 {
         let mut node = Simulated::zipf(0.8, seed);
-        let moves = node.run(&mut Planner::new(Patience::default()), 0..10);
+        let moves = node.run(&mut Planner::new(Hysteresis::default()), 0..10);
         assert!(node.imbalance() < 1.05, "seed {seed}: {}", node.imbalance());
         assert!(moves.len() <= MOVES_MAX, "seed {seed}: {} moves", moves.len());
     }
@@ -93,7 +93,7 @@ fn a_hot_shard_is_even_again_within_ten_seconds() {
 fn noise_moves_nothing_back_and_forth() {
     for seed in 1..20 {
         let mut node = Simulated::zipf(0.8, seed);
-        let moves = node.run(&mut Planner::new(Patience::default()), 0..600);
+        let moves = node.run(&mut Planner::new(Hysteresis::default()), 0..600);
         let mut moved: Vec<CellId> = moves.iter().map(|(_, next)| next.cell).collect();
         let count = moved.len();
         moved.sort_unstable();
@@ -107,13 +107,13 @@ fn noise_moves_nothing_back_and_forth() {
 fn an_even_node_is_left_alone() {
     for seed in 1..20 {
         let mut node = Simulated::zipf(0.5, seed);
-        assert_eq!(node.run(&mut Planner::new(Patience::default()), 0..600), []);
+        assert_eq!(node.run(&mut Planner::new(Hysteresis::default()), 0..600), []);
     }
 }
 
 #[test]
 fn loads_must_be_uneven_for_some_rounds() {
-    let mut planner = Planner::new(Patience::default());
+    let mut planner = Planner::new(Hysteresis::default());
     let (hot, even) = (Simulated::zipf(0.8, 1).look(), Simulated::zipf(0.5, 1).look());
     let rounds = [&hot, &hot, &even, &hot, &hot, &hot];
     let moves = (0..).map(Duration::from_secs).zip(rounds);
@@ -126,26 +126,26 @@ fn a_nearly_idle_node_is_left_alone() {
     let mut node = Simulated::zipf(0.8, 1);
     node.loads.iter_mut().for_each(|load| *load /= 100.0);
     node.seen.clone_from(&node.loads);
-    assert_eq!(node.run(&mut Planner::new(Patience::default()), 0..60), []);
+    assert_eq!(node.run(&mut Planner::new(Hysteresis::default()), 0..60), []);
 }
 
 #[test]
 fn a_cell_that_moved_rests_and_then_may_move_again() {
-    let patience = Patience { rounds: 1, ..Patience::default() };
-    let mut planner = Planner::new(patience);
+    let hysteresis = Hysteresis { rounds: 1, ..Hysteresis::default() };
+    let mut planner = Planner::new(hysteresis);
     let hot = Simulated::zipf(0.8, 1).look();
     let first = planner.round(Duration::ZERO, hot.clone());
     first.iter().for_each(|next| planner.rest(Duration::ZERO, next.cell));
     let is_moved = |next: &Move| first.iter().any(|earlier| earlier.cell == next.cell);
     let meanwhile = planner.round(Duration::from_secs(60), hot.clone());
-    meanwhile.iter().for_each(|next| planner.rest(patience.rest, next.cell));
+    meanwhile.iter().for_each(|next| planner.rest(hysteresis.rest, next.cell));
     assert!(!meanwhile.is_empty() && !meanwhile.iter().any(is_moved));
-    assert!(planner.round(patience.rest, hot).iter().all(is_moved));
+    assert!(planner.round(hysteresis.rest, hot).iter().all(is_moved));
 }
 
 #[test]
 fn a_cell_that_somebody_else_moved_rests_too() {
-    let mut planner = Planner::new(Patience { rounds: 2, ..Patience::default() });
+    let mut planner = Planner::new(Hysteresis { rounds: 2, ..Hysteresis::default() });
     let mut node = Simulated::zipf(0.8, 1).look();
     node.cells[0].owner = ShardId(1);
     assert_eq!(planner.round(Duration::ZERO, node.clone()), []);
@@ -157,6 +157,6 @@ fn a_cell_that_somebody_else_moved_rests_too() {
 #[test]
 fn a_drained_shard_waits_for_no_round() {
     let mut node = Simulated::zipf(0.5, 1).look();
-    node.shards[1].intake = Intake::Drained;
-    assert_eq!(Planner::new(Patience::default()).round(Duration::ZERO, node).len(), MOVES_MAX);
+    node.shards[1].intake = DrainState::Drained;
+    assert_eq!(Planner::new(Hysteresis::default()).round(Duration::ZERO, node).len(), MOVES_MAX);
 }

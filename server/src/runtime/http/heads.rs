@@ -25,7 +25,7 @@ pub(super) struct Heads {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeadRefused {
     TooManyFields,
-    NoRoom,
+    BudgetExceeded,
 }
 
 /// The room of one head; free again when dropped.
@@ -54,7 +54,7 @@ impl Heads {
         let (before, after) = (watch.head_bytes.get(), watch.head_bytes.get() + bytes);
         let taken = heads.bytes.get() + heads.shared(after) - heads.shared(before);
         if taken > heads.bytes_max {
-            return Err(HeadRefused::NoRoom);
+            return Err(HeadRefused::BudgetExceeded);
         }
         heads.bytes.set(taken);
         watch.head_bytes.set(after);
@@ -81,7 +81,7 @@ impl HeadRefused {
     pub(super) fn status(self) -> StatusCode {
         match self {
             Self::TooManyFields => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            Self::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
+            Self::BudgetExceeded => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 }

@@ -24,7 +24,7 @@ impl<H: Host> Job<H> {
     /// Called at each step of a loop: lets traffic have its turn where the slice is spent. An error:
     /// nobody waits for the read any more.
     pub(super) async fn yield_if_needed(&self) -> Result<(), ReadError> {
-        self.host.breathe().await;
+        self.host.yield_if_needed().await;
         self.check_cancelled()
     }
 
@@ -52,7 +52,7 @@ impl<H: Host> Job<H> {
         if reserved.try_grow(bytes)? {
             return Ok(());
         }
-        self.host.rest();
+        self.host.release_slice();
         while !reserved.try_grow(bytes)? {
             self.check_cancelled()?;
             reserved.released(&self.host).await;

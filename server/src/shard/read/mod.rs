@@ -147,7 +147,7 @@ impl Reads {
             ReadRequest::Fetch { .. } | ReadRequest::Close(_) => false,
             ReadRequest::Open { .. } | ReadRequest::Cardinality { .. } | ReadRequest::Cells => true,
         };
-        if is_new && shard.borrow().ownership.is_past(epoch) {
+        if is_new && shard.borrow().ownership.is_stale(epoch) {
             return Err(ReadError::Moved);
         }
         self.at_work.borrow_mut().push(epoch);

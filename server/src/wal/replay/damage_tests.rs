@@ -210,10 +210,10 @@ fn what_is_left_of_a_log_without_segments_can_t_pass_for_groups_of_the_next_ones
     fs::rename(path(&log, &segment_name(1)), path(&log, &spare_name(1))).unwrap();
     take_away(&log, [segment_name(2)]);
     let (found, _) = log.replay(WalRecovery::Salvage).unwrap();
-    assert_eq!((found.next_seq, found.shelf.spares.len()), (3, 0));
+    assert_eq!((found.next_seq, found.segment_set.spares.len()), (3, 0));
     take_away(&log, [newest_name(2)]);
     let (found, _) = log.replay(WalRecovery::Salvage).unwrap();
-    assert_eq!((found.next_seq, found.shelf.spares.len()), (1, 0));
+    assert_eq!((found.next_seq, found.segment_set.spares.len()), (1, 0));
 }
 
 #[test]
@@ -221,13 +221,13 @@ fn a_newest_segment_that_a_log_lets_go_of_is_not_called_the_newest() {
     let log = TestLog::with_groups(0);
     log.begin_segment(1, Lsn(0));
     log.begin_segment(2, Lsn(0));
-    let shelf = Rc::new(RefCell::new(log.replay(WalRecovery::Strict).unwrap().0.shelf));
-    assert_eq!(shelf.borrow().marked, Some(2));
+    let segment_set = Rc::new(RefCell::new(log.replay(WalRecovery::Strict).unwrap().0.segment_set));
+    assert_eq!(segment_set.borrow().marked, Some(2));
     // The last segments, before there is another one.
-    let all = shelf.borrow().spares.iter().map(|spare| spare.bytes).sum::<u64>();
+    let all = segment_set.borrow().spares.iter().map(|spare| spare.bytes).sum::<u64>();
     assert_eq!(all, SEGMENT_BYTES, "the log goes on in the other one");
-    block_on(crate::wal::segments::recycle(log.place(), &shelf, Lsn(0), 0)).unwrap();
-    assert_eq!(shelf.borrow().marked, Some(0));
+    block_on(crate::wal::segments::recycle(log.place(), &segment_set, Lsn(0), 0)).unwrap();
+    assert_eq!(segment_set.borrow().marked, Some(0));
 }
 
 /// Numbers that look drawn.

@@ -22,7 +22,7 @@ use crate::wal::segment::{
     CLOSING_NAME, CheckpointHeader, FILE_HEADER_BYTES, HeaderError, Made, SegmentHeader, checkpoint_name,
     segment_name,
 };
-use crate::wal::segments::{Kept, Shelf, Spare, Unfilled};
+use crate::wal::segments::{SealedSegment, SegmentSet, Spare, Unfilled};
 use crate::wal::{Lsn, closing};
 
 pub use damage::{Damage, Loss, ReplayError, Torn};
@@ -49,10 +49,10 @@ pub struct Replayed {
     pub last: Lsn,
     /// The number for the next segment.
     pub next_seq: u64,
-    /// The segment that the log goes on in, if one has room. Not on the shelf.
+    /// The segment that the log goes on in, if one has room. Not in the set.
     pub unfilled: Option<Unfilled>,
     /// The other files, for the log that goes on.
-    pub shelf: Shelf,
+    pub segment_set: SegmentSet,
     /// Bytes of the groups behind the checkpoint, with the zeros after them.
     pub since_checkpoint_bytes: u64,
     /// Bytes of the checkpoint.
@@ -104,17 +104,17 @@ pub async fn replay<D: Disk, H: Host, R: Restore>(
 ) -> Result<Replayed, ReplayError> {
     let files = place.files().await?;
     progress.expect(files.bytes);
-    let shelf = Shelf {
+    let segment_set = SegmentSet {
         spares: place.spares(&files).await?,
         next_spare: files.spares.last().map_or(0, |newest| newest + 1),
         marked: files.marked,
-        ..Shelf::default()
+        ..SegmentSet::default()
     };
     // No number means two segments, whatever became of the first one.
     let newest = files.segments.last().copied().max(files.marked).unwrap_or(0);
     let beyond = || ReplayError::Foreign(place.path(&segment_name(newest)).into(), HeaderError::OtherKind);
     let next_seq = newest.checked_add(1).ok_or_else(beyond)?;
-    let found = Replayed { next_seq, shelf, ..Replayed::default() };
+    let found = Replayed { next_seq, segment_set, ..Replayed::default() };
     let closed = closing::read(place).await?;
     let (expected, broken, cut) = (1, None, None);
     let mut replay = Replay { place, recovery, host, progress, restore, found, expected, broken, cut };
@@ -197,10 +197,10 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
                 break;
             }
             self.progress.advance(reader.at() - at);
-            self.host.breathe().await;
+            self.host.yield_if_needed().await;
         }
         self.found.checkpoint_bytes = reader.size();
-        self.host.rest();
+        self.host.release_slice();
         Ok(reader.close().await?)
     }
 
@@ -244,7 +244,7 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
                 break;
             }
             self.progress.advance(reader.at() - at);
-            self.host.breathe().await;
+            self.host.yield_if_needed().await;
         }
         let bytes = reader.size();
         let missing = made.map_or(0, |made| made.bytes.saturating_sub(bytes));
@@ -261,7 +261,7 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
             self.found.unfilled = has_room.then_some(Unfilled { seq, at: end, bytes, last });
         }
         self.shelve(name, seq, reader.size(), last);
-        self.host.rest();
+        self.host.release_slice();
         Ok(reader.close().await?)
     }
 
@@ -307,14 +307,14 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
         Ok(step)
     }
 
-    /// Takes the segment that the log goes on in from the shelf. A log that was salvaged leaves its files to
+    /// Takes the segment that the log goes on in from the set. A log that was salvaged leaves its files to
     /// the checkpoint that is written of it.
     fn take_unfilled(&mut self) {
         let unfilled = self.found.unfilled.take().filter(|_| self.found.damage.is_empty());
         if let Some(Unfilled { seq, .. }) = unfilled {
             let name = segment_name(seq);
-            self.found.shelf.kept.retain(|kept| kept.seq != seq);
-            self.found.shelf.spares.retain(|spare| *spare.name != *name);
+            self.found.segment_set.kept.retain(|kept| kept.seq != seq);
+            self.found.segment_set.spares.retain(|spare| *spare.name != *name);
         }
         self.found.unfilled = unfilled;
     }
@@ -322,8 +322,8 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
     /// A segment without groups can be used again at once.
     fn shelve(&mut self, name: String, seq: u64, bytes: u64, last: Option<Lsn>) {
         match last {
-            Some(last) => self.found.shelf.kept.push_back(Kept { seq, last, bytes }),
-            None => self.found.shelf.spares.push(Spare { name: name.into(), bytes }),
+            Some(last) => self.found.segment_set.kept.push_back(SealedSegment { seq, last, bytes }),
+            None => self.found.segment_set.spares.push(Spare { name: name.into(), bytes }),
         }
     }
 
@@ -331,7 +331,7 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
     /// each later start would find the same damage.
     async fn shelve_unread(&mut self, name: &str, seq: u64) -> Result<(), ReplayError> {
         let bytes = self.place.size_of(name).await?;
-        self.found.shelf.kept.push_back(Kept { seq, last: Lsn(self.expected - 1), bytes });
+        self.found.segment_set.kept.push_back(SealedSegment { seq, last: Lsn(self.expected - 1), bytes });
         Ok(())
     }
 

@@ -64,8 +64,8 @@ impl TestLog {
     /// Adds groups, beginning with segment `seq`.
     pub(super) fn write(&self, seq: u64, groups: impl Iterator<Item = u64>) {
         let log = DiskLog::new(AckMode::Durable, Arc::default());
-        let shelf = Rc::new(RefCell::new(Shelf::default()));
-        let mut segments = Segments::new(self.place.clone(), Alone, log, shelf, seq);
+        let segment_set = Rc::new(RefCell::new(SegmentSet::default()));
+        let mut segments = Segments::new(self.place.clone(), Alone, log, segment_set, seq);
         for number in groups {
             let mut group = Group::default();
             if number == 1 {
@@ -154,7 +154,7 @@ fn groups_come_back_in_order_over_segments() {
     let (found, values) = log.replay(WalRecovery::Strict).unwrap();
     assert_eq!(values, (1..=8).collect::<Vec<u64>>());
     assert_eq!((found.last, found.next_seq, found.groups, found.torn), (Lsn(8), 4, 8, None));
-    assert_eq!(found.shelf.kept.iter().map(|s| s.last.0).collect::<Vec<u64>>(), [3, 6]);
+    assert_eq!(found.segment_set.kept.iter().map(|s| s.last.0).collect::<Vec<u64>>(), [3, 6]);
     let unfilled = Unfilled { seq: 3, at: 3 * BLOCK as u64, bytes: SEGMENT_BYTES, last: Lsn(8) };
     assert_eq!(found.unfilled, Some(unfilled));
 }
@@ -165,9 +165,10 @@ fn a_log_goes_on_in_a_segment_only_where_nothing_was_begun() {
         let (found, _) = log.replay(WalRecovery::Strict).unwrap();
         assert_eq!(found.unfilled.map(|unfilled| unfilled.seq), seq);
         let is_shelved = |seq| {
-            let mut kept = found.shelf.kept.iter();
+            let mut kept = found.segment_set.kept.iter();
             let name = segment_name(seq);
-            kept.any(|kept| kept.seq == seq) || found.shelf.spares.iter().any(|spare| *spare.name == *name)
+            kept.any(|kept| kept.seq == seq)
+                || found.segment_set.spares.iter().any(|spare| *spare.name == *name)
         };
         (1..found.next_seq).for_each(|other| assert_eq!(is_shelved(other), Some(other) != seq, "{other}"));
     };
@@ -245,8 +246,8 @@ fn a_segment_that_can_t_be_read_is_let_go_of_with_those_before_what_comes_next()
     let log = TestLog::with_groups(8);
     log.overwrite(2, 12, &[0xff; 20]);
     let (found, _) = log.replay(WalRecovery::Salvage).unwrap();
-    let kept = |segment: &Kept| (segment.seq, segment.last.0, segment.bytes);
-    let kept: Vec<_> = found.shelf.kept.iter().map(kept).collect();
+    let kept = |segment: &SealedSegment| (segment.seq, segment.last.0, segment.bytes);
+    let kept: Vec<_> = found.segment_set.kept.iter().map(kept).collect();
     assert_eq!(kept, [(1, 3, SEGMENT_BYTES), (2, 3, SEGMENT_BYTES), (3, 8, SEGMENT_BYTES)]);
 }
 

@@ -100,15 +100,16 @@ impl Replayable {
         };
         let log = DiskLog::new(AckMode::Durable, Arc::default());
         self.shard.borrow_mut().set_ownership(ownership, &mut *log.journal());
-        let shelf = Rc::new(RefCell::new(self.replayed.shelf));
+        let segment_set = Rc::new(RefCell::new(self.replayed.segment_set));
         let next_seq = self.replayed.next_seq;
-        let segments = Segments::new(place.clone(), host.clone(), log.clone(), Rc::clone(&shelf), next_seq)
-            .going_on_in(self.replayed.unfilled);
+        let segments =
+            Segments::new(place.clone(), host.clone(), log.clone(), Rc::clone(&segment_set), next_seq)
+                .going_on_in(self.replayed.unfilled);
         committer::start(&log, segments, self.replayed.last, AckMode::Durable, host).await?;
         Ok(SimCore {
             shard: self.shard,
             log,
-            place: CheckpointPlace { segments: place, shelf, bytes_min: u64::MAX },
+            place: CheckpointPlace { segments: place, segment_set, bytes_min: u64::MAX },
         })
     }
 }

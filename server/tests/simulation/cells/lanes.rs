@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use silverback::host::Host;
-use silverback::message::{HandoffStep, LaneMessage, Question, ShardRequest};
+use silverback::message::{ControlRequest, HandoffStep, LaneMessage, ShardRequest};
 use silverback::routing::{Lanes, Router};
 
 use crate::cells::node::{Defect, Drains};
@@ -76,7 +76,7 @@ impl Lanes for SimLanes {
 
 /// A drain without its draining: the source takes writes on.
 fn undrained(mut request: ShardRequest) -> ShardRequest {
-    if let ShardRequest::Ask(Question::Handoff(request)) = &mut request
+    if let ShardRequest::Ask(ControlRequest::Handoff(request)) = &mut request
         && request.step == HandoffStep::Drain
     {
         request.step = HandoffStep::Copy;

@@ -16,7 +16,7 @@ use silverback::wal::layout::{self, Layout};
 use crate::cells::core::{Replayable, SimCore};
 use crate::cells::lanes::{Mesh, deliver};
 use crate::disk::SimDisk;
-use crate::executor::{SimHost, give_way};
+use crate::executor::{SimHost, yield_now};
 use crate::oracle::{self, Held};
 use crate::random::Random;
 
@@ -54,7 +54,7 @@ pub enum Owners {
 /// What a stream does about batches that came back.
 pub enum Streams {
     InOrder,
-    Hurried,
+    Short,
 }
 
 /// Nothing is wrong.
@@ -89,7 +89,7 @@ impl Defect for OwnersForgotten {
 #[derive(Clone)]
 pub struct StreamHurried;
 impl Defect for StreamHurried {
-    const STREAMS: Streams = Streams::Hurried;
+    const STREAMS: Streams = Streams::Short;
 }
 
 /// One core as its clients have it.
@@ -175,7 +175,7 @@ impl Acceptor {
         loop {
             match self.read_by(self.router.read_epoch()).await {
                 Ok(held) => return held,
-                Err(ReadError::Moved) => give_way(1).await,
+                Err(ReadError::Moved) => yield_now(1).await,
                 Err(error) => panic!("a read: {error}"),
             }
         }
@@ -234,7 +234,7 @@ impl Acceptor {
                     other => panic!("a read is answered with {other:?}"),
                 },
                 // A full lane: of a fan-out's requests each has the same epoch all the same.
-                Err(_) => give_way(1).await,
+                Err(_) => yield_now(1).await,
             }
         }
     }

@@ -139,7 +139,7 @@ impl Sender {
                             }
                         }
                     }
-                    Streams::Hurried => {}
+                    Streams::Short => {}
                 }
                 match self.offer(&batch) {
                     Ok(sent) => break sent,

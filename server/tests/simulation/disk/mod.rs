@@ -18,7 +18,7 @@ use std::rc::Rc;
 use silverback::disk::{Disk, DiskError, File, Operation};
 use silverback::waiters::Waiters;
 
-use crate::executor::give_way;
+use crate::executor::yield_now;
 use crate::random::Random;
 use crate::trace::Trace;
 pub use faults::{Faults, Syncs};
@@ -159,7 +159,7 @@ impl SimDisk {
 
     async fn wait(&self) {
         let polls = self.state.borrow_mut().random.below(4);
-        give_way(polls).await;
+        yield_now(polls).await;
     }
 
     /// An operation that takes effect at some time between its begin and its end.

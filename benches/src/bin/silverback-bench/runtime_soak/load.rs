@@ -99,7 +99,7 @@ async fn work(slicer: Slicer, index: usize, progress: Arc<Progress>) {
             std::hint::spin_loop();
         }
         add_one(&progress.slices[index]);
-        slice.breathe().await;
+        slice.yield_if_needed().await;
     }
 }
 

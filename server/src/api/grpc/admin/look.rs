@@ -13,7 +13,7 @@ use crate::api::read_fault::ReadFault;
 use crate::limits::CELL_COUNT;
 use crate::message::{CellStats, CoreStats};
 use crate::model::{CellId, ShardId};
-use crate::rebalance::{Intake, Mobility};
+use crate::rebalance::{DrainState, Movable};
 use crate::routing::RoutingTable;
 use crate::runtime::timeout;
 
@@ -52,7 +52,7 @@ pub fn rebalance(core: &Core) -> GetRebalanceResponse {
         RebalanceStatus::Paused => RebalanceState::Paused,
         RebalanceStatus::Off => RebalanceState::Off,
     };
-    let drained = core.router.shards().filter(|shard| steering.intake(*shard) == Intake::Drained);
+    let drained = core.router.shards().filter(|shard| steering.intake(*shard) == DrainState::Drained);
     let counts = steering.moves.counts();
     GetRebalanceResponse {
         state: state.into(),
@@ -98,7 +98,7 @@ fn shard(core: &Core, stats: &CoreStats) -> Shard {
         memory_bytes_max: shard.memory_budget_bytes as u64,
         wal_bytes: shard.log.counts.segment_bytes + shard.log.counts.checkpoint_bytes,
         core_busy_us_per_s: shard.core_busy_us_per_s,
-        drained: core.node.steering.intake(shard.shard) == Intake::Drained,
+        drained: core.node.steering.intake(shard.shard) == DrainState::Drained,
         checkpoints: shard.log.counts.checkpoints,
         checkpoints_failed: shard.log.counts.checkpoints_failed,
         wal_since_checkpoint_bytes: shard.log.counts.since_checkpoint_bytes,
@@ -119,6 +119,6 @@ fn cell(core: &Core, shard: ShardId, stats: &CellStats) -> Cell {
         memory_bytes: stats.bytes as u64,
         samples_per_s: stats.samples_per_s,
         busy_us_per_s: stats.busy_us_per_s,
-        pinned: core.node.steering.mobility(stats.cell) == Mobility::Pinned,
+        pinned: core.node.steering.mobility(stats.cell) == Movable::Pinned,
     }
 }

@@ -10,7 +10,7 @@ use crate::api::fanout;
 use crate::api::grpc::status;
 use crate::config::{AdminAccess, RebalanceMode};
 use crate::model::{CellId, ShardId};
-use crate::rebalance::{Intake, Mobility, Motion};
+use crate::rebalance::{DrainState, Motion, Movable};
 
 /// Whether the node takes changes at all.
 pub fn check_access(core: &Core) -> Result<(), Status> {
@@ -52,7 +52,7 @@ pub fn drain(core: &Core, shard: ShardId) -> Result<DrainShardResponse, Status> 
     steering.drain(shard).map_err(|none| Status::failed_precondition(none.to_string()))?;
     let table = core.router.table();
     let cells: Vec<CellId> = owned_cells(&table, shard).collect();
-    let pinned = cells.iter().filter(|cell| steering.mobility(**cell) == Mobility::Pinned).count();
+    let pinned = cells.iter().filter(|cell| steering.mobility(**cell) == Movable::Pinned).count();
     tracing::info!(shard = shard.0, cells = cells.len(), pinned, "a shard is drained");
     Ok(DrainShardResponse { cells: cells.len() as u32, pinned_cells: pinned as u32 })
 }
@@ -81,7 +81,7 @@ pub async fn write_checkpoint(core: &Core, shard: ShardId) -> Result<WriteCheckp
 
 /// Moves a cell now.
 pub async fn move_cell(core: &Core, cell: CellId, to: ShardId) -> Result<MoveCellResponse, Status> {
-    if core.node.steering.intake(to) == Intake::Drained {
+    if core.node.steering.intake(to) == DrainState::Drained {
         return Err(Status::failed_precondition(format!("shard {} is drained: undrain it first", to.0)));
     }
     let from = core.router.table().owner(cell);

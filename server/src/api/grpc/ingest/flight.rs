@@ -152,14 +152,14 @@ impl Sent {
 
 /// Batches in the order in which they came.
 #[derive(Default)]
-pub struct Flight {
+pub struct BatchesInFlight {
     sent: VecDeque<Sent>,
     /// Of the batches in `sent`.
     samples: usize,
     acknowledged_number: u64,
 }
 
-impl Flight {
+impl BatchesInFlight {
     /// Whether another message may be taken in.
     pub fn has_room(&self) -> bool {
         self.sent.len() < STREAM_BATCHES_MAX && self.samples < STREAM_SAMPLES_MAX
@@ -184,7 +184,7 @@ impl Flight {
 
     /// One response for all that is answered by now, or the first that was not; pending while the
     /// first is still under way, or if there is none.
-    pub fn poll_landed(
+    pub fn poll_completed(
         &mut self,
         caller: &Caller,
         context: &mut Context<'_>,

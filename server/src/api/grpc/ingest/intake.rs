@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::columns::{BatchFault, Columns};
-use super::flight::{Flight, Sent};
+use super::flight::{BatchesInFlight, Sent};
 use super::routes::{RouteState, Routes};
 use super::series::{DefinitionFault, StreamSeries};
 use crate::api::caller::Caller;
@@ -92,12 +92,12 @@ pub struct Intake {
     series: StreamSeries,
     call: Call,
     /// What the stream has under way.
-    flight: Rc<RefCell<Flight>>,
+    flight: Rc<RefCell<BatchesInFlight>>,
 }
 
 impl Intake {
     /// For a stream that has defined nothing yet.
-    pub fn new(core: Caller, call: Call, flight: Rc<RefCell<Flight>>) -> Self {
+    pub fn new(core: Caller, call: Call, flight: Rc<RefCell<BatchesInFlight>>) -> Self {
         let series = StreamSeries::new(core.definitions.begin());
         Self { core, series, call, flight }
     }

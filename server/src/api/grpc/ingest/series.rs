@@ -11,7 +11,7 @@ use crate::api::remote_write::{CollectedLabels, MalformedBody, collect_labels};
 use crate::limits::{STREAM_DEFINITION_BYTES_MAX, STREAM_REFS_MAX};
 use crate::message::{DefinitionBlock, Definitions, LabelSpan, RefusedRef, WriteBody};
 use crate::model::SeriesIdHasher;
-use crate::routing::{NoRoom, Reserved, Room};
+use crate::routing::{BudgetExceeded, Reserved, Room};
 
 const LABELS: Tag = Tag::new(1, WireType::Len);
 const REF: Tag = Tag::new(2, WireType::Varint);
@@ -126,7 +126,7 @@ impl StreamSeries {
         }
         let bytes = definition_bytes + self.routes.bytes_with(stream_ref);
         self.reserved.borrow_mut().grow_to(bytes).map_err(|no_room| match no_room {
-            NoRoom::Overloaded | NoRoom::TooMuch { .. } => DefinitionFault::Full,
+            BudgetExceeded::Overloaded | BudgetExceeded::TooMuch { .. } => DefinitionFault::Full,
         })
     }
 }

@@ -14,7 +14,7 @@ use futures::Stream;
 use silverback_proto::v1;
 use tonic::Status;
 
-use super::flight::Flight;
+use super::flight::BatchesInFlight;
 use super::intake::{Call, Intake, stopping};
 use super::messages::{Messages, StreamMessage};
 use super::{refuse_message, terms};
@@ -33,7 +33,7 @@ type Ending = Result<(), Status>;
 pub struct Responses {
     caller: Caller,
     terms: Option<v1::Terms>,
-    flight: Rc<RefCell<Flight>>,
+    flight: Rc<RefCell<BatchesInFlight>>,
     /// Takes the client's messages in; `None` once it has ended.
     intake: Option<Pin<Box<dyn Future<Output = Ending>>>>,
     ending: Ending,
@@ -46,7 +46,7 @@ impl Responses {
             counts.streams += 1;
             counts.streams_open += 1;
         });
-        let flight = Rc::<RefCell<Flight>>::default();
+        let flight = Rc::<RefCell<BatchesInFlight>>::default();
         let intake = Box::pin(take_in(caller.clone(), messages, Rc::clone(&flight)));
         let terms = Some(terms(&caller));
         Self { caller, terms, flight, intake: Some(intake), ending: Ok(()) }
@@ -56,7 +56,7 @@ impl Responses {
         tracing::debug!(%status, "a gRPC stream ends with an error");
         self.caller.count(|counts| counts.streams_failed += 1);
         self.intake = None;
-        *self.flight.borrow_mut() = Flight::default();
+        *self.flight.borrow_mut() = BatchesInFlight::default();
         Poll::Ready(Some(Err(status)))
     }
 }
@@ -80,7 +80,7 @@ impl Stream for Responses {
             self.intake = None;
             self.ending = ending;
         }
-        let landed = self.flight.borrow_mut().poll_landed(&self.caller, context);
+        let landed = self.flight.borrow_mut().poll_completed(&self.caller, context);
         match landed {
             Poll::Ready(Ok(response)) => Poll::Ready(Some(Ok(response))),
             Poll::Ready(Err(rejection)) => {
@@ -98,7 +98,11 @@ impl Stream for Responses {
 }
 
 /// Takes messages in, as far as there is room for what is under way, until the client's last.
-async fn take_in(caller: Caller, mut messages: Messages<Received>, flight: Rc<RefCell<Flight>>) -> Ending {
+async fn take_in(
+    caller: Caller,
+    mut messages: Messages<Received>,
+    flight: Rc<RefCell<BatchesInFlight>>,
+) -> Ending {
     let mut intake = Intake::new(caller.clone(), Call::Stream { last_number: 0 }, Rc::clone(&flight));
     let mut ending = pin!(caller.shutdown.requested());
     let mut taken_bytes = 0;

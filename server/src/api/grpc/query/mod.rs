@@ -81,7 +81,7 @@ async fn begin(core: &Core, matchers: &[Matcher], request_bytes: usize) -> Resul
         return Err(ReadFault::BadRequest(words));
     }
     let mut room = core.read_bytes.begin();
-    room.grow(request_bytes + size_of_val(matchers)).map_err(|_| ReadFault::NoRoom)?;
+    room.grow(request_bytes + size_of_val(matchers)).map_err(|_| ReadFault::BudgetExceeded)?;
     core.begin_read().await
 }
 

@@ -93,6 +93,8 @@ pub(super) struct Watches {
     /// What a look's time pays for of frames without data.
     look_credit: i64,
     leases: Leases,
+    /// A connection may hold a lease that it doesn't need, from when nobody waited for one.
+    may_find_lease: Cell<bool>,
     heads: Heads,
     /// Of HTTP/2 connections.
     window_bytes: u32,
@@ -119,6 +121,7 @@ impl Watches {
             streams: RefCell::default(),
             look_credit: frames::credit_of_time(interval.as_micros() as u64),
             leases: Leases::new(limits.reading_max),
+            may_find_lease: Cell::new(true),
             heads: Heads::new(limits),
             window_bytes: limits.connection_window_bytes,
             chunk_bytes_max: limits.chunk_bytes_max,
@@ -168,9 +171,13 @@ impl Watches {
         });
     }
 
-    /// Takes a lease from a connection that needs none now, for who waits longest.
+    /// Takes a lease from a connection that needs none now, for who waits longest. Looks at all connections once
+    /// while leases are waited for, not once for each that waits: who is drained meanwhile yields by itself.
     fn find_lease(&self) {
-        self.connections.borrow().iter().find(|watch| watch.yield_lease());
+        if self.may_find_lease.get() {
+            let is_found = self.connections.borrow().iter().any(|watch| watch.yield_lease());
+            self.may_find_lease.set(is_found);
+        }
     }
 
     fn close_all(&self) {
@@ -316,6 +323,8 @@ impl Watch {
         self.drained.set(Some(leaves));
         if self.watches.leases.are_waited_for() {
             self.yield_lease();
+        } else {
+            self.watches.may_find_lease.set(true);
         }
     }
 

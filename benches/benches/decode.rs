@@ -5,12 +5,9 @@ use std::{hint::black_box, time::Duration};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use prost::Message;
-use silverback::{
-    api::remote_write::{Decoder, Decoding, SeriesSink, Slice, Version, snappy},
-    limits::DECODED_BYTES_MAX,
-    message::{LabelSpan, PartSeries, WriteBody},
-    model::{Labels, Sample, SeriesId, SeriesIdHasher},
-};
+use silverback::api::remote_write::{Decoder, Decoding, SeriesSink, Slice, Version, snappy};
+use silverback_model::{limits::DECODED_BYTES_MAX, Labels, Sample, SeriesId, SeriesIdHasher};
+use silverback_storage::message::{LabelSpan, PartSeries, WriteBody};
 use silverback_benches::fleet;
 use silverback_proto::{prometheus, write_v2};
 

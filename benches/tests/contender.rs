@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use prost::Message;
-use silverback::clock::Clock;
+use silverback_model::clock::Clock;
 use silverback::config::Config;
 use silverback_benches::contender::{Contender, Stripes, serve};
 use silverback_benches::fleet;

@@ -54,11 +54,5 @@ pub mod otlp {
     }
 }
 
-pub mod printable;
-#[cfg(feature = "re2")]
-pub mod re2;
-
-pub mod utc;
-
 /// A `FileDescriptorSet` of all files, encoded, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -7,13 +7,9 @@ use std::{
 };
 
 use prost::Message;
-use silverback::{
-    api::grpc::ingest::{Columns, StreamSeries, deal_out},
-    api::remote_write::{Decoder, Decoding, SeriesSink, Slice, Version, snappy, wire::Reader},
-    message::{DefinitionBlock, LabelSpan, PartPool, Refusals, WriteBody},
-    model::{Sample, SeriesId, SeriesIdHasher},
-    routing::{ByteBudget, RoutingTable, Split},
-};
+use silverback::{api::{grpc::ingest::{Columns, StreamSeries, deal_out}, remote_write::{Decoder, Decoding, SeriesSink, Slice, Version, snappy, wire::Reader}}, routing::{ByteBudget, RoutingTable, Split}};
+use silverback_storage::message::{DefinitionBlock, LabelSpan, PartPool, Refusals, WriteBody};
+use silverback_model::{Sample, SeriesId, SeriesIdHasher};
 use silverback_proto::{prometheus, v1, write_v2};
 
 thread_local! {

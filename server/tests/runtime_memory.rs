@@ -11,7 +11,8 @@ use std::sync::{Arc, Barrier, Mutex};
 
 use silverback::config::ShardCount;
 use silverback::placement::{Plan, Topology, plan};
-use silverback::runtime::{self, Executor, Options, Shutdown};
+use silverback_runtime as runtime;
+use silverback_runtime::{Executor, Options, Shutdown};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -19,7 +19,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use silverback::config::Config;
-use silverback::model::{RefusedCounts, SeriesIdHasher};
+use silverback_model::{RefusedCounts, SeriesIdHasher};
 
 pub use serve::serve;
 pub use stripes::{STRIPES_MAX, Stripes};

@@ -4,8 +4,8 @@
 use std::error::Error;
 use std::time::Duration;
 
-use silverback::limits::CELL_COUNT;
-use silverback::model::CellId;
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::CellId;
 use silverback_client::load::catalogue::Label;
 use silverback_client::{Admin, MovedCell};
 use tokio::time::sleep;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use silverback::runtime::cpus::affinity_mask;
+use silverback_runtime::cpus::affinity_mask;
 use silverback_client::load::catalogue::Label;
 use silverback_client::load::random::SplitMix;
 use silverback_client::{

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use crate::api::core::Core;
 use crate::api::refusal_log::{Refused, Unit};
 use crate::api::remote_write::Rejection;
-use crate::message::Examples;
+use silverback_storage::message::Examples;
 
 /// A core, as one client sees it.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ impl Caller {
         let (reason, words) = (rejection.reason(), rejection.to_string());
         let refused = self.request(reason);
         if rejection.is_of_node() {
-            crate::warn_limited!(%rejection, "write requests are refused");
+            silverback_host::warn_limited!(%rejection, "write requests are refused");
             // The line above tells it.
             let _told = self.node.refusals.note(self.clock.now_ms(), refused, || words);
         } else {
@@ -71,7 +71,7 @@ impl Caller {
         };
         let peer = self.peer.map(|peer| peer.to_string()).unwrap_or_default();
         let unit = unit.as_str();
-        crate::info_limited!(peer, job, reason, count, "refused {unit}: {words}");
+        silverback_host::info_limited!(peer, job, reason, count, "refused {unit}: {words}");
     }
 
     /// Counts a write request that was refused as a whole, of whichever protocol.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::api::core::Core;
 use crate::api::fanout::{self, FanoutError};
 use crate::config::RebalanceMode;
-use crate::limits::CELL_COUNT;
-use crate::model::CellId;
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::CellId;
 use crate::rebalance::{Motion, Steering};
 
 /// All cells at one moment.

@@ -11,19 +11,19 @@ use futures::future::LocalBoxFuture;
 use crate::api::read_fault::ReadFault;
 use crate::api::refusal_log::RefusalLog;
 use crate::api::remote_write::Decoder;
-use crate::clock::Clock;
+use silverback_model::clock::Clock;
 use crate::config::Config;
-use crate::disk::room::RoomSeen;
-use crate::limits::MemoryPlan;
-use crate::message::{AcceptorCounts, PartPool};
-use crate::model::{CellId, SeriesIdHasher, ShardId};
+use silverback_host::disk::room::RoomSeen;
+use silverback_model::limits::MemoryPlan;
+use silverback_storage::message::{AcceptorCounts, PartPool};
+use silverback_model::{CellId, SeriesIdHasher, ShardId};
 use crate::placement::NodeId;
 use crate::rebalance::{Handed, HandoffFault, Handoffs, Steering, Turn};
 use crate::routing::{BodyPool, ByteBudget, ReadGate, ReadInFlight, Router};
-use crate::runtime::{Pinning, Shutdown, SideThread, Slicer};
-use crate::shard::Pulses;
-use crate::wal::health::{LogHealth, ShutLogs};
-use crate::wal::progress::{ReplayProgress, Replaying};
+use silverback_runtime::{Pinning, Shutdown, SideThread, Slicer};
+use silverback_storage::shard::Pulses;
+use silverback_storage::wal::health::{LogHealth, ShutLogs};
+use silverback_storage::wal::progress::{ReplayProgress, Replaying};
 
 /// Hands a cell over to a shard.
 pub type HandOver = Box<dyn Fn(CellId, ShardId) -> LocalBoxFuture<'static, Result<Handed, HandoffFault>>>;

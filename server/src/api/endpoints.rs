@@ -8,7 +8,7 @@ use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::Service;
-use silverback_proto::printable::Printable;
+use silverback_model::printable::Printable;
 
 use crate::api::body::{Never, ResponseBody};
 use crate::api::caller::Caller;
@@ -17,7 +17,7 @@ use crate::api::http_api::{self, Question};
 use crate::api::lines::{self, Dialect, Import};
 use crate::api::{grpc, origin, otlp, pages, remote_read, write_endpoint};
 use crate::routing::Overloaded;
-use crate::runtime;
+use silverback_runtime as runtime;
 
 /// A response of this node.
 pub type NodeResponse = Response<ResponseBody>;

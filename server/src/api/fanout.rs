@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use futures::future::join_all;
 
 use crate::api::core::Core;
-use crate::message::{CellStats, ControlRequest, CoreStats, ReadError, ReadReply, ReadRequest, ShardReply};
-use crate::model::{Epoch, ShardId};
+use silverback_storage::message::{CellStats, ControlRequest, CoreStats, ReadError, ReadReply, ReadRequest, ShardReply};
+use silverback_model::{Epoch, ShardId};
 use crate::routing::{Answer, Overloaded, ReadLease};
 
 /// Why a question to the shards wasn't answered.
@@ -154,7 +154,7 @@ pub(super) fn wrong_kind<T>() -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::CellId;
+    use silverback_model::CellId;
 
     #[test]
     fn a_cell_is_its_owner_s_with_the_load_that_all_shards_remember() {

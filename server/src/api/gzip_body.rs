@@ -13,7 +13,7 @@ use crate::api::remote_write::Rejection;
 use crate::api::remote_write::negotiate::header_text;
 use crate::api::request_body::read_reserving;
 use crate::routing::Reserved;
-use crate::runtime::reactor_polled;
+use silverback_runtime::reactor_polled;
 
 /// Bytes between two looks at the reactor: about 200 µs.
 const SLICE_BYTES: u64 = 64 << 10;

@@ -7,9 +7,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::api::remote_write::CollectedLabels;
-use crate::limits::{EXPANDED_LABEL_BYTES_MAX, LABELS_MAX};
-use crate::message::DefinitionBlock;
-use crate::model::{RefusedReason, SeriesId, SeriesIdHasher};
+use silverback_model::limits::{EXPANDED_LABEL_BYTES_MAX, LABELS_MAX};
+use silverback_storage::message::DefinitionBlock;
+use silverback_model::{RefusedReason, SeriesId, SeriesIdHasher};
 
 /// A label as two places in the text.
 type Place = (Range<usize>, Range<usize>);
@@ -137,8 +137,8 @@ impl LabelSets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Definitions;
-    use crate::model::Labels;
+    use silverback_storage::message::Definitions;
+    use silverback_model::Labels;
 
     fn words(sets: &LabelSets, number: u32) -> String {
         let mut definitions = Definitions::default();

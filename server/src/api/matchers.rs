@@ -3,8 +3,8 @@
 
 use crate::api::core::Core;
 use crate::api::read_fault::ReadFault;
-use crate::limits::EXPRESSION_BYTES_MAX;
-use crate::model::{Matcher, UncompiledMatcher};
+use silverback_model::limits::EXPRESSION_BYTES_MAX;
+use silverback_model::{Matcher, UncompiledMatcher};
 
 /// Compiles one request's matchers.
 pub struct MatcherCompiler<'a> {

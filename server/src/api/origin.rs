@@ -11,7 +11,7 @@
 use http::header::{HOST, HeaderName, HeaderValue, ORIGIN};
 use http::{Method, Request, StatusCode, Version};
 use http_body::Body;
-use silverback_proto::printable::Quoted;
+use silverback_model::printable::Quoted;
 use tonic::{Code, Status};
 
 use crate::api::authority::Authority;
@@ -128,7 +128,7 @@ pub fn refuse<B: Body>(core: &Core, request: &Request<B>, rejected: &OriginRejec
         OriginRejected::NoHost | OriginRejected::Host(_) => counts.refused_by_host += 1,
         OriginRejected::Origin(_) | OriginRejected::Site(_) => counts.refused_by_origin += 1,
     });
-    crate::warn_limited!(%rejected, "a request was refused for where it comes from");
+    silverback_host::warn_limited!(%rejected, "a request was refused for where it comes from");
     if grpc::is_grpc(request) {
         return grpc::refuse(&Status::new(rejected.code(), rejected.to_string()));
     }

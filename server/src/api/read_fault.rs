@@ -7,11 +7,11 @@ use http::header::{ALLOW, CONNECTION, HeaderMap, HeaderValue, RETRY_AFTER};
 
 use crate::api::fanout::FanoutError;
 use crate::api::request_body::BodyError;
-use crate::gorilla::ChunkError;
-use crate::message::{Deleted, DeletionError, ReadError};
+use silverback_model::gorilla::ChunkError;
+use silverback_storage::message::{Deleted, DeletionError, ReadError};
 use crate::routing::{BudgetExceeded, DeletionFault, TooManyReads};
-use crate::runtime::SideThreadError;
-use crate::wal::progress::Replaying;
+use silverback_runtime::SideThreadError;
+use silverback_storage::wal::progress::Replaying;
 
 /// When to come again after the node had too much under way.
 const RETRY_AFTER_PASSING: Duration = Duration::from_secs(1);

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures::channel::mpsc;
 
-use crate::limits::{READER_BYTES_PER_S_MIN, READER_PATIENCE};
+use silverback_model::limits::{READER_BYTES_PER_S_MIN, READER_PATIENCE};
 use crate::routing::ReadLease;
-use crate::runtime::{Elapsed, now, timeout};
+use silverback_runtime::{Elapsed, now, timeout};
 
 /// How often it is looked at a client that takes nothing.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);

@@ -1,8 +1,8 @@
 //! The metric families of the rebalance: what was planned, what became of it, how even the loads are.
 
 use crate::config::RebalanceMode;
-use crate::message::{CoreStats, HandoffReason};
-use crate::metrics::{Family, Kind};
+use silverback_storage::message::{CoreStats, HandoffReason};
+use silverback_host::metrics::{Family, Kind};
 use crate::rebalance::{DrainState, Motion, Reason, Steering};
 
 /// All of them.

@@ -7,9 +7,9 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
-use silverback_proto::utc::format_rfc3339;
+use silverback_model::utc::format_rfc3339;
 
-use crate::message::shortened;
+use silverback_storage::message::shortened;
 
 /// Senders, jobs and reasons that are kept; who was refused longest ago goes first.
 const ENTRIES_MAX: usize = 200;

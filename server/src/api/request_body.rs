@@ -9,7 +9,7 @@ use http_body::Body;
 use http_body_util::BodyExt;
 
 use crate::routing::{Overloaded, Reserved};
-use crate::runtime::timeout;
+use silverback_runtime::timeout;
 
 /// Why a body wasn't read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::api::write_status::WriteStatus;
-use crate::disk::room::FileSystemRoom;
-use crate::limits::MemoryPlan;
-use crate::message::{CoreStats, MemoryPressure, ShardStats};
-use crate::model::RefusedCounts;
-use crate::wal::LogCounts;
+use silverback_host::disk::room::FileSystemRoom;
+use silverback_model::limits::MemoryPlan;
+use silverback_storage::message::{CoreStats, MemoryPressure, ShardStats};
+use silverback_model::RefusedCounts;
+use silverback_storage::wal::LogCounts;
 
 /// The page: one file that asks for nothing but the node's own status.
 pub const PAGE: &str = include_str!("status.html");
@@ -220,8 +220,8 @@ mod tests {
     use super::*;
     use crate::api::cells_status::{CellsStatus, RebalanceStatus};
     use crate::api::write_status::requests_by_protocol;
-    use crate::message::ShardMemory;
-    use crate::model::{RefusedReason, ShardId};
+    use silverback_storage::message::ShardMemory;
+    use silverback_model::{RefusedReason, ShardId};
 
     fn stats() -> ShardStats {
         ShardStats {

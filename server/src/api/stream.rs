@@ -12,10 +12,10 @@ use crate::api::body::{FrameSender, ResponseBody};
 use crate::api::core::Core;
 use crate::api::fanout::FanoutError;
 use crate::api::reader_pace::{NoReader, ReaderPace};
-use crate::gorilla::ChunkError;
-use crate::limits::STREAM_BUFFER_BYTES;
+use silverback_model::gorilla::ChunkError;
+use silverback_model::limits::STREAM_BUFFER_BYTES;
 use crate::routing::ReadInFlight;
-use crate::runtime::{Slice, spawn_background};
+use silverback_runtime::{Slice, spawn_background};
 
 /// Why a stream ended before its end.
 #[derive(Debug, thiserror::Error)]
@@ -117,11 +117,11 @@ pub fn count_fault(core: &Core, fault: &StreamFault) {
         StreamFault::NoReader(NoReader::Gone) => tracing::debug!("a client went away from its read"),
         StreamFault::NoReader(NoReader::TooSlow) => {
             core.count(|counts| counts.reads_slow += 1);
-            crate::warn_limited!(%fault, "an answer broke off");
+            silverback_host::warn_limited!(%fault, "an answer broke off");
         }
         StreamFault::Shards(_) | StreamFault::Chunk(_) => {
             core.count(|counts| counts.reads_failed += 1);
-            crate::warn_limited!(%fault, "an answer broke off");
+            silverback_host::warn_limited!(%fault, "an answer broke off");
         }
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::message::{AcceptorCounts, CoreStats};
-use crate::metrics::Durations;
+use silverback_storage::message::{AcceptorCounts, CoreStats};
+use silverback_host::metrics::Durations;
 
 type CountOf = fn(&AcceptorCounts) -> u64;
 

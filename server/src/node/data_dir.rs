@@ -7,12 +7,12 @@ use std::path::Path;
 
 use futures::executor::block_on;
 
-use crate::config::WalRecovery;
-use crate::disk::blocking::BlockingDisk;
-use crate::disk::lock::{DirectoryLock, LockError};
-use crate::disk::{Disk, DiskError, Operation};
+use silverback_storage::wal::WalRecovery;
+use silverback_host::disk::blocking::BlockingDisk;
+use silverback_host::disk::lock::{DirectoryLock, LockError};
+use silverback_host::disk::{Disk, DiskError, Operation};
 use crate::node::identity::{self, Identity, IdentityError};
-use crate::wal::layout::{self, Generation, Layout, LogsGone};
+use silverback_storage::wal::layout::{self, Generation, Layout, LogsGone};
 
 /// Nothing here is written in place: any block will do.
 const BLOCK_BYTES: usize = 512;

@@ -15,15 +15,15 @@ use std::time::Duration;
 
 use crate::api::core::Core;
 use crate::config::{Config, MemoryLimit};
-use crate::limits::memory::AUTO_LIMIT_PERCENT;
-use crate::limits::{MemoryPlan, READ_BYTES_MIN};
-use crate::metrics;
+use silverback_model::limits::memory::AUTO_LIMIT_PERCENT;
+use silverback_model::limits::{MemoryPlan, READ_BYTES_MIN};
+use silverback_host::metrics;
 use crate::node::NodeError;
 use crate::node::assemble::Shared;
 use crate::placement::Roots;
 use crate::placement::memory::{AllowedMemory, allowed_memory};
-use crate::runtime::{sleep, spawn_background};
-use crate::shard::{Reads, Shard};
+use silverback_runtime::{sleep, spawn_background};
+use silverback_storage::shard::{Reads, Shard};
 
 /// How often budgets follow the kernel's count. What shards and acceptors count is bounded at every
 /// request; the rest moves slowly beside this.

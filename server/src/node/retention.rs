@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use crate::api::core::Core;
 use crate::api::fanout;
-use crate::message::CoreStats;
-use crate::model::RefusedReason;
+use silverback_storage::message::CoreStats;
+use silverback_model::RefusedReason;
 use crate::node::host::ExecutorHost;
-use crate::runtime::{now, sleep, timeout};
-use crate::shard::{RetentionState, Shard, maintenance};
-use crate::wal::log::DiskLog;
+use silverback_runtime::{now, sleep, timeout};
+use silverback_storage::shard::{RetentionState, Shard, maintenance};
+use silverback_storage::wal::log::DiskLog;
 
 /// Retention passes are this far apart at the most.
 const PASS_INTERVAL_MAX: Duration = Duration::from_secs(5 * 60);

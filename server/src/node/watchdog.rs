@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::api::core::Core;
-use crate::runtime::{now, sleep, spawn};
-use crate::shard::Inbox;
+use silverback_runtime::{now, sleep, spawn};
+use silverback_storage::shard::Inbox;
 
 /// How often a worker is asked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);

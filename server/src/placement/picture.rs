@@ -11,7 +11,7 @@ use super::{
     plan::{LeftAlone, Plan},
     topology::{Core, CpuId, CpuQuota, NodeId, NumaNode, Topology},
 };
-use crate::runtime::Pinning;
+use silverback_runtime::Pinning;
 
 const COLUMNS: usize = 80;
 const INDENT: &str = "   ";

@@ -21,7 +21,7 @@ use super::{
     numbers,
     roots::Roots,
 };
-use crate::runtime::cpus::affinity_mask;
+use silverback_runtime::cpus::affinity_mask;
 
 pub use super::{cgroup::CpuQuota, files::Malformed};
 

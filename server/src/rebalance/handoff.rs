@@ -37,9 +37,9 @@ use std::rc::Rc;
 
 use futures::channel::oneshot;
 
-use crate::host::Host;
-use crate::message::{HandoffCounts, HandoffReason, HandoffRefusal};
-use crate::model::{CellId, Epoch, ShardId};
+use silverback_host::Host;
+use silverback_storage::message::{HandoffCounts, HandoffReason, HandoffRefusal};
+use silverback_model::{CellId, Epoch, ShardId};
 use crate::rebalance::steps::Handoff;
 use crate::rebalance::turn::Turn;
 use crate::routing::Router;

@@ -1,7 +1,7 @@
 //! The node's load as the planner sees it: what each cell costs its core, and what it would cost to
 //! move it. Plain numbers, wherever they came from.
 
-use crate::model::{CellId, ShardId};
+use silverback_model::{CellId, ShardId};
 use crate::placement::NodeId;
 
 /// All shards and all cells.

@@ -23,4 +23,4 @@ pub use steering::{Motion, NoShardLeft, Steering};
 pub use turn::Turn;
 
 // For `turn`, which the models in `tests/loom` include.
-use crate::runtime::sync;
+use silverback_runtime::sync;

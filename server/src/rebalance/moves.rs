@@ -3,7 +3,7 @@
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::message::HandoffReason;
+use silverback_storage::message::HandoffReason;
 use crate::rebalance::Reason;
 
 /// The counters.

@@ -4,8 +4,8 @@
 //! what it takes off the hotter of the two shards, less its cost. So the hottest never gets hotter,
 //! and where one cell outweighs everything else, the others leave its shard.
 
-use crate::limits::CELL_COUNT;
-use crate::model::{CellId, ShardId};
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::{CellId, ShardId};
 use crate::rebalance::{CellLoad, DrainState, Movable, NodeLoad};
 
 /// Moves of one plan at the most. What is left is planned anew, from newer loads.

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use crate::limits::CELL_COUNT;
-use crate::model::{CellId, ShardId};
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::{CellId, ShardId};
 use crate::rebalance::plan::{self, MOVES_MAX, Move};
 use crate::rebalance::{Movable, NodeLoad};
 

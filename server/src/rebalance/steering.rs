@@ -6,8 +6,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::limits::CELL_COUNT;
-use crate::model::{CellId, ShardId};
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::{CellId, ShardId};
 use crate::rebalance::{DrainState, Movable, MoveCounters};
 
 /// The node's.

@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use futures::future::{Either, join_all, select};
 
-use crate::host::Host;
-use crate::limits::{HANDOFF_COPY_MAX, HANDOFF_PAUSE_MAX};
-use crate::message::{
-    ControlRequest, HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, Piece, RouteChange, ShardReply,
-};
-use crate::model::{CellId, Epoch, ShardId};
+use silverback_host::Host;
+use silverback_model::limits::{HANDOFF_COPY_MAX, HANDOFF_PAUSE_MAX};
+use silverback_storage::message::{ControlRequest, HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, Piece, RouteChange, ShardReply};
+use silverback_model::{CellId, Epoch, ShardId};
 use crate::rebalance::handoff::{Handed, HandoffFault};
 use crate::routing::{Answer, Overloaded, Router};
 

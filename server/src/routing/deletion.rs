@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
-use crate::message::{Deleted, DeletionError, DeletionReply, ReadError, Selection, ShardReply};
+use silverback_storage::message::{Deleted, DeletionError, DeletionReply, ReadError, Selection, ShardReply};
 use crate::routing::{Overloaded, ReadLease, Router};
 
 /// How often the shards are asked while cells leave them. What went before is nothing to do any more, so each time

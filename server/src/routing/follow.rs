@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
-use crate::message::{MovedSeries, PartPool, ShardReply, WritePart};
+use silverback_storage::message::{MovedSeries, PartPool, ShardReply, WritePart};
 use crate::routing::{Answer, Overloaded, Room, Router, Split};
 
 /// Sends series again until shards have taken all of them in, or refused them for another reason, and

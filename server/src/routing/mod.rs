@@ -22,4 +22,4 @@ pub use router::{Lanes, Overloaded, Router};
 pub use split::Split;
 pub use table::RoutingTable;
 
-pub use crate::model::Epoch;
+pub use silverback_model::Epoch;

@@ -10,8 +10,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use crate::message::{Correlation, ShardReply};
-use crate::model::ShardId;
+use silverback_storage::message::{Correlation, ShardReply};
+use silverback_model::ShardId;
 use crate::routing::Room;
 use crate::routing::router::LaneUse;
 
@@ -174,7 +174,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use crate::message::ReadReply;
+    use silverback_storage::message::ReadReply;
 
     fn reply() -> ShardReply {
         ShardReply::Read(Ok(Box::new(ReadReply::Closed)))

@@ -10,8 +10,8 @@ use std::rc::Rc;
 
 use futures::channel::oneshot;
 
-use crate::limits::READS_WAITING_MAX;
-use crate::message::ReadTicket;
+use silverback_model::limits::READS_WAITING_MAX;
+use silverback_storage::message::ReadTicket;
 
 /// One core's reads: those in flight, and those that wait in the order in which they came.
 #[derive(Debug)]

@@ -5,16 +5,13 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::limits::{LANE_CONTROL, LANE_READS, LANE_WRITES};
-use crate::message::{
-    ControlRequest, Correlation, Deletion, LaneMessage, Read, ReadRequest, ReadTicket, RouteChange,
-    Selection, ShardReply, ShardRequest, WritePart,
-};
-use crate::model::{Epoch, ShardId};
+use silverback_model::limits::{LANE_CONTROL, LANE_READS, LANE_WRITES};
+use silverback_storage::message::{ControlRequest, Correlation, Deletion, LaneMessage, Read, ReadRequest, ReadTicket, RouteChange, Selection, ShardReply, ShardRequest, WritePart};
+use silverback_model::{Epoch, ShardId};
 use crate::routing::pending::{Answer, Asked, Pending};
 use crate::routing::{ReadLease, Room, RoutingTable};
-use crate::shard::{Inbox, ReplyTo};
-use crate::waiters::Waiters;
+use silverback_storage::shard::{Inbox, ReplyTo};
+use silverback_host::waiters::Waiters;
 
 /// The lanes that leave a core.
 pub trait Lanes {
@@ -283,8 +280,8 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use crate::message::{PartPool, ReadError};
-    use crate::model::CellId;
+    use silverback_storage::message::{PartPool, ReadError};
+    use silverback_model::CellId;
     use crate::routing::{ByteBudget, ReadGate};
 
     struct NoLanes;

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use crate::message::{LabelSpan, Part, PartPool, PartSeries};
-use crate::model::{Sample, SeriesId, ShardId};
+use silverback_storage::message::{LabelSpan, Part, PartPool, PartSeries};
+use silverback_model::{Sample, SeriesId, ShardId};
 use crate::routing::{Overloaded, RoutingTable};
 
 /// The parts of a request as they fill: one for each shard that owns any of its series.
@@ -99,7 +99,7 @@ impl<'a> Split<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::LabelSource;
+    use silverback_storage::message::LabelSource;
 
     fn id(cell: u128) -> SeriesId {
         SeriesId(cell << 118)

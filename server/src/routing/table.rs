@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::limits::{CELL_COUNT, SHARDS_MAX};
-use crate::model::{CellId, Epoch, SeriesId, ShardId};
-use crate::shard::ownership::Ownership;
-use crate::wal::Claims;
+use silverback_model::limits::{CELL_COUNT, SHARDS_MAX};
+use silverback_model::{CellId, Epoch, SeriesId, ShardId};
+use silverback_storage::shard::ownership::Ownership;
+use silverback_storage::wal::Claims;
 
 /// Which shard owns which cell.
 #[derive(Debug, Clone)]
@@ -84,7 +84,7 @@ impl RoutingTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wal::record::{Claim, ClaimKind};
+    use silverback_storage::wal::record::{Claim, ClaimKind};
 
     #[test]
     fn a_cell_that_is_given_is_routed_to_its_new_owner_and_the_epoch_never_falls() {

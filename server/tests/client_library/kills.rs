@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures::TryStreamExt;
 use prost::Message;
-use silverback::model::STALE_NAN_BITS;
+use silverback_model::STALE_NAN_BITS;
 use silverback_client::{
     Client, Durability, Labels, Matcher, RetryPolicy, SelectedSeries, Writer, WriterHook, WriterOptions,
 };

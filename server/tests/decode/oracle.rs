@@ -2,11 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use silverback::{
-    api::remote_write::Tally,
-    limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX},
-    model::{RefusedCounts, RefusedReason, Sample},
-};
+use silverback::api::remote_write::Tally;
+use silverback_model::{limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX}, RefusedCounts, RefusedReason, Sample};
 use silverback_proto::{prometheus::WriteRequest, write_v2};
 
 /// Labels and samples of one series.

@@ -1,6 +1,6 @@
 //! `Stream`: batches, acknowledgements, ends.
 
-use silverback::config::AckMode;
+use silverback_storage::wal::AckMode;
 use silverback_proto::v1;
 use silverback_proto::v1::RefusalReason;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use silverback::config::Config;
-use silverback::runtime::cpus::affinity_mask;
+use silverback_runtime::cpus::affinity_mask;
 use silverback_benches::contender::{Contender, STRIPES_MAX, Stripes, serve};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};

@@ -10,7 +10,7 @@ use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::server::Grpc;
 
 use crate::api::core::Core;
-use crate::limits::GRPC_MESSAGE_BYTES_MAX;
+use silverback_model::limits::GRPC_MESSAGE_BYTES_MAX;
 
 /// Takes requests in undecoded, without a copy of their bytes.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use tonic::{Code, Status};
 use super::refuse;
 use crate::api::body::{Broken, ResponseBody};
 use crate::api::endpoints::NodeResponse;
-use crate::runtime::{now, sleep, timeout};
+use silverback_runtime::{now, sleep, timeout};
 
 const TIMEOUT: &str = "grpc-timeout";
 

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use futures::stream::{self, Stream};
 use send_wrapper::SendWrapper;
-use silverback_proto::printable::Quoted;
+use silverback_model::printable::Quoted;
 use tonic::Status;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::api::core::Core;
-use crate::runtime::sleep;
+use silverback_runtime::sleep;
 
 /// How often a watched health is looked at.
 const WATCH_INTERVAL: Duration = Duration::from_millis(200);

@@ -21,7 +21,7 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use send_wrapper::SendWrapper;
-use silverback_proto::printable::Printable;
+use silverback_model::printable::Printable;
 use tonic::codegen::Service;
 use tonic::{Code, Status};
 

@@ -21,7 +21,7 @@ use crate::api::core::Core;
 use crate::api::read_fault::ReadFault;
 use crate::api::request_body::BodyError;
 use crate::routing::Reserved;
-use crate::runtime::{now, sleep};
+use silverback_runtime::{now, sleep};
 
 /// A request's body as it arrives.
 pub struct OneMessage {

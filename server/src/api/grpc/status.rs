@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use silverback_proto::printable::Printable;
+use silverback_model::printable::Printable;
 use silverback_proto::v1;
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
@@ -16,10 +16,10 @@ use crate::api::remote_write::Rejection;
 use crate::api::remote_write::snappy::SnappyError;
 use crate::api::request_body::BodyError;
 use crate::api::stream::StreamFault;
-use crate::message::{HandoffReason, ReadError, RefusedRef};
-use crate::model::RefusedReason;
+use silverback_storage::message::{HandoffReason, ReadError, RefusedRef};
+use silverback_model::RefusedReason;
 use crate::rebalance::HandoffFault;
-use crate::runtime::SideThreadError;
+use silverback_runtime::SideThreadError;
 
 /// When the same may be sent again, in ms, in an error's trailers.
 const RETRY_AFTER: &str = "retry-after-ms";

@@ -15,7 +15,7 @@ use crate::api::core::Core;
 use crate::api::reader_pace::{NoReader, ReaderPace};
 use crate::api::stream::{StreamFault, count_fault, while_read};
 use crate::routing::ReadInFlight;
-use crate::runtime::spawn_background;
+use silverback_runtime::spawn_background;
 
 /// Messages that wait for a slow client before whoever makes them waits too, besides one that is
 /// on its way into this.

@@ -13,7 +13,7 @@ use crate::api::read_fault::ReadFault;
 use crate::api::rows::Batch;
 use crate::api::stream::streamed;
 use crate::api::union::RowUnion;
-use crate::message::{Selection, Wanted};
+use silverback_storage::message::{Selection, Wanted};
 use crate::routing::ReadInFlight;
 
 /// What all selections find, ascending, each once; `put` appends the present row. What the request's limit cuts off

@@ -16,11 +16,11 @@ use crate::api::endpoints::{NodeResponse, with_type};
 use crate::api::read_fault::ReadFault;
 use crate::api::stream::{Outgoing, StreamFault, streamed};
 use crate::api::union::RowUnion;
-use crate::gorilla::ChunkError;
-use crate::message::{ChunkView, SeriesBatch, SeriesView, Wanted};
-use crate::model::Sample;
+use silverback_model::gorilla::ChunkError;
+use silverback_storage::message::{ChunkView, SeriesBatch, SeriesView, Wanted};
+use silverback_model::Sample;
 use crate::routing::ReadInFlight;
-use crate::runtime::Slice;
+use silverback_runtime::Slice;
 
 const CONTENT_TYPE: &str = "application/stream+json";
 

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use crate::api::read_fault::ReadFault;
-use crate::model::LabelBlock;
+use silverback_model::LabelBlock;
 
 /// The answers' content type.
 pub const CONTENT_TYPE: &str = "application/json";
@@ -98,7 +98,7 @@ pub fn put_labels(out: &mut Vec<u8>, labels: LabelBlock<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Labels;
+    use silverback_model::Labels;
 
     #[test]
     fn answers_have_prometheus_shape() {

@@ -8,7 +8,7 @@ use crate::api::core::Core;
 use crate::api::endpoints::NodeResponse;
 use crate::api::read_fault::ReadFault;
 use crate::api::union::RowUnion;
-use crate::message::{TextBatch, Wanted};
+use silverback_storage::message::{TextBatch, Wanted};
 use crate::routing::ReadInFlight;
 
 /// The label names of the series that match, of all where nothing is selected.

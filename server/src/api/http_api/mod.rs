@@ -23,9 +23,9 @@ use crate::api::core::Core;
 use crate::api::endpoints::{NodeResponse, with_type};
 use crate::api::read_fault::ReadFault;
 use crate::api::request_body::read_reserving;
-use crate::limits::READ_REQUEST_BYTES_MAX;
+use silverback_model::limits::READ_REQUEST_BYTES_MAX;
 use crate::routing::Reserved;
-use crate::runtime::timeout;
+use silverback_runtime::timeout;
 use params::Params;
 
 /// One of the questions that this API answers.

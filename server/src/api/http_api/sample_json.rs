@@ -6,7 +6,7 @@
 
 use std::io::Write;
 
-use crate::model::Sample;
+use silverback_model::Sample;
 
 /// Whole numbers up to here are written without decimals and exponent, and each is exact.
 const WHOLE_MAX: f64 = 1e15;
@@ -33,7 +33,7 @@ pub fn put_whole(out: &mut Vec<u8>, number: i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::STALE_NAN_BITS;
+    use silverback_model::STALE_NAN_BITS;
 
     fn check(value: f64, expect: &str) {
         let mut out = Vec::new();

@@ -8,7 +8,7 @@ use crate::api::core::Core;
 use crate::api::endpoints::NodeResponse;
 use crate::api::read_fault::ReadFault;
 use crate::api::union::RowUnion;
-use crate::message::{SeriesBatch, Wanted};
+use silverback_storage::message::{SeriesBatch, Wanted};
 use crate::routing::ReadInFlight;
 
 /// Answers with the union of all selectors, ascending, each label set once.

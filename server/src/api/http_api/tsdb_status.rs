@@ -19,12 +19,10 @@ use crate::api::fanout::{FanoutError, read_all, wrong_kind};
 use crate::api::read_fault::ReadFault;
 use crate::api::rows::RowStream;
 use crate::api::stream::{Outgoing, StreamFault, streamed};
-use crate::limits::TSDB_STATUS_ENTRIES_MAX;
-use crate::message::{
-    Cardinality, NameCount, ReadError, ReadReply, ReadRequest, Selection, TextBatch, Wanted,
-};
+use silverback_model::limits::TSDB_STATUS_ENTRIES_MAX;
+use silverback_storage::message::{Cardinality, NameCount, ReadError, ReadReply, ReadRequest, Selection, TextBatch, Wanted};
 use crate::routing::{BudgetExceeded, ReadInFlight};
-use crate::runtime::Slicer;
+use silverback_runtime::Slicer;
 
 /// Entries of each list where no limit is given, as in Prometheus.
 const ENTRIES_DEFAULT: usize = 10;

@@ -4,11 +4,11 @@
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use percent_encoding::percent_decode;
-use silverback_proto::printable::Quoted;
+use silverback_model::printable::Quoted;
 
 use crate::api::label_sets::LabelSets;
 use crate::api::remote_write::Rejection;
-use crate::limits::LABELS_MAX;
+use silverback_model::limits::LABELS_MAX;
 
 /// What marks a value in a path that is in base64.
 const IN_BASE64: &str = "@base64";

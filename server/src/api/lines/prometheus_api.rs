@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use http::{Method, Request};
 use http_body::Body;
-use silverback_proto::printable::Quoted;
+use silverback_model::printable::Quoted;
 
 use super::extra_labels::ExtraLabels;
 use super::intake::{check_head, params, store};

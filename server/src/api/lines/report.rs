@@ -3,7 +3,7 @@
 
 use super::decode::BadLine;
 use crate::api::remote_write::answer::WriteReport;
-use crate::message::{Examples, RefusedRef};
+use silverback_storage::message::{Examples, RefusedRef};
 
 /// What became of a request that was read to its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -55,7 +55,7 @@ fn of_shard(refused: &RefusedRef, examples: &Examples) -> BadLine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::RefusedReason;
+    use silverback_model::RefusedReason;
 
     fn check(by_ref: &[(u32, RefusedReason)], malformed: Option<u32>, expect: &str) {
         let mut samples = WriteReport { written: 8, ..WriteReport::default() };

@@ -7,8 +7,8 @@ use silverback_proto::otlp::collector::metrics::v1::{
 
 use super::translate::NO_POINT;
 use crate::api::remote_write::answer::WriteReport;
-use crate::message::{Examples, Refusals};
-use crate::model::RefusedCounts;
+use silverback_storage::message::{Examples, Refusals};
+use silverback_model::RefusedCounts;
 
 /// What became of a request that was read to its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -61,8 +61,8 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::RefusedRef;
-    use crate::model::RefusedReason;
+    use silverback_storage::message::RefusedRef;
+    use silverback_model::RefusedReason;
 
     fn by_ref(refused: &[(u32, RefusedReason)]) -> WriteReport {
         let refusal =

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use silverback_proto::printable::Printable;
+use silverback_model::printable::Printable;
 use tonic::{Code, Status};
 
 use crate::api::grpc::status::{of_rejection, passing};
 use crate::api::remote_write::Rejection;
-use crate::limits::{OTLP_JSON_BYTES_MAX, OTLP_JSON_DEPTH_MAX};
+use silverback_model::limits::{OTLP_JSON_BYTES_MAX, OTLP_JSON_DEPTH_MAX};
 
 /// Why nothing of a request is stored, or not all of it acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

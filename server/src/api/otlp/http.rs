@@ -19,7 +19,7 @@ use crate::api::remote_write::Rejection;
 use crate::api::remote_write::negotiate::header_text;
 use crate::api::write::check_ready;
 use crate::api::write_endpoint::close;
-use crate::limits::{OTLP_JSON_BYTES_MAX, OTLP_JSON_DEPTH_MAX, OTLP_JSON_EXPANSION};
+use silverback_model::limits::{OTLP_JSON_BYTES_MAX, OTLP_JSON_DEPTH_MAX, OTLP_JSON_EXPANSION};
 use crate::routing::Reserved;
 
 /// How messages are written.

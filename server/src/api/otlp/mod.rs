@@ -21,7 +21,7 @@ use crate::api::remote_write::Rejection;
 use crate::api::remote_write::answer::WriteReport;
 use crate::api::write::send_defined;
 use crate::routing::{Reserved, Split};
-use crate::runtime::reactor_polled;
+use silverback_runtime::reactor_polled;
 
 pub use answer::Outcome;
 pub use fault::status_of;

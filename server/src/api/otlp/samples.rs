@@ -8,7 +8,7 @@ use silverback_proto::otlp::metrics::v1::{
     DataPointFlags, HistogramDataPoint, NumberDataPoint, SummaryDataPoint,
 };
 
-use crate::model::{RefusedReason, STALE_NAN_BITS};
+use silverback_model::{RefusedReason, STALE_NAN_BITS};
 
 /// A data point as far as it is stored.
 #[derive(Debug)]

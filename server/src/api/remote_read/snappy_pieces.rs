@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::api::protobuf::{put_varint, varint_len};
 use crate::routing::{BudgetExceeded, Reserved};
-use crate::runtime::Slice;
+use silverback_runtime::Slice;
 
 /// As snappy itself cuts its input.
 const RUN_BYTES: usize = 64 << 10;

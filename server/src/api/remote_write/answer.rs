@@ -7,10 +7,8 @@ use super::{
     Tally, Version,
     rejection::{Rejection, RetryAfter},
 };
-use crate::{
-    message::{Examples, RefusedRef, WriteAck},
-    model::{RefusedCounts, RefusedReason},
-};
+use silverback_storage::message::{Examples, RefusedRef, WriteAck};
+use silverback_model::{RefusedCounts, RefusedReason};
 
 const SAMPLES_WRITTEN: HeaderName = HeaderName::from_static("x-prometheus-remote-write-samples-written");
 const HISTOGRAMS_WRITTEN: HeaderName =
@@ -162,10 +160,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{
-        api::remote_write::{MalformedBody, MalformedCause, snappy::SnappyError},
-        message::Refusals,
-    };
+    use crate::api::remote_write::{MalformedBody, MalformedCause, snappy::SnappyError};
+    use silverback_storage::message::Refusals;
 
     fn report(written: u64, refused: &[(RefusedReason, u64)]) -> WriteReport {
         let mut report = WriteReport { written, ..WriteReport::default() };

@@ -5,7 +5,7 @@ use super::{
     malformed::MalformedBody,
     wire::{Reader, Tag, WireType},
 };
-use crate::model::Sample;
+use silverback_model::Sample;
 
 const SAMPLES: Tag = Tag::new(2, WireType::Len);
 const SAMPLE_VALUE: Tag = Tag::new(1, WireType::Fixed64);

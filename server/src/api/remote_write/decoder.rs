@@ -10,11 +10,8 @@ use super::{
     v1, v2,
     wire::{Reader, malformed},
 };
-use crate::{
-    limits::{DECODE_STEP_SERIES, ID_CACHE_ENTRY_BYTES, REQUEST_SAMPLES_MAX},
-    message::{LabelSpan, WriteBody},
-    model::{RefusedReason, Sample, SeriesId, SeriesIdHasher},
-};
+use silverback_model::{limits::{DECODE_STEP_SERIES, ID_CACHE_ENTRY_BYTES, REQUEST_SAMPLES_MAX}, RefusedReason, Sample, SeriesId, SeriesIdHasher};
+use silverback_storage::message::{LabelSpan, WriteBody};
 
 /// The two protocol versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

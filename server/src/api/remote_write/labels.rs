@@ -4,12 +4,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use silverback_proto::printable::{LabelName, Quoted};
+use silverback_model::printable::{LabelName, Quoted};
 
-use crate::{
-    limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX},
-    model::{RefusedReason, label::encode_label},
-};
+use silverback_model::{limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX}, RefusedReason, label::encode_label};
 
 /// How much of a refused label set a sender is shown.
 const DESCRIPTION_BYTES_MAX: usize = 256;

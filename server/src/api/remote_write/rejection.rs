@@ -5,11 +5,8 @@ use std::time::Duration;
 use http::{HeaderName, StatusCode};
 
 use super::{malformed::MalformedBody, snappy::SnappyError};
-use crate::{
-    api::request_body::BodyError,
-    routing::{BudgetExceeded, Overloaded},
-    wal::LogError,
-};
+use crate::{api::request_body::BodyError, routing::{BudgetExceeded, Overloaded}};
+use silverback_storage::wal::LogError;
 
 /// One reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -10,10 +10,7 @@ use super::{
     malformed::{MalformedBody, MalformedCause},
     wire::malformed,
 };
-use crate::{
-    limits::{LABELS_MAX, SYMBOLS_MAX},
-    model::SeriesIdHasher,
-};
+use silverback_model::{limits::{LABELS_MAX, SYMBOLS_MAX}, SeriesIdHasher};
 
 /// The table, in the memory of the request's body.
 pub struct SymbolTable<'a> {

@@ -8,7 +8,7 @@ mod literal;
 
 use std::fmt;
 
-use crate::model::{MatchOp, Matcher, UncompiledMatcher};
+use silverback_model::{MatchOp, Matcher, UncompiledMatcher};
 
 /// Why a text is no selector, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use futures::executor::block_on;
 
 use super::*;
-use crate::model::{CellId, Epoch, ShardId};
+use silverback_model::{CellId, Epoch, ShardId};
 use crate::placement::NodeId;
 use crate::rebalance::{CellLoad, Hysteresis, MoveCounts, Reason, ShardLoad};
 

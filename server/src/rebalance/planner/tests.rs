@@ -1,7 +1,7 @@
 //! The planner over simulated time: hysteresis, rest, noise.
 
 use super::*;
-use crate::model::CellId;
+use silverback_model::CellId;
 use crate::placement::NodeId;
 use crate::rebalance::{CellLoad, DrainState, ShardLoad};
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
-use silverback::host::Host;
-use silverback::message::{ControlRequest, HandoffStep, LaneMessage, ShardRequest};
+use silverback_host::Host;
+use silverback_storage::message::{ControlRequest, HandoffStep, LaneMessage, ShardRequest};
 use silverback::routing::{Lanes, Router};
 
 use crate::cells::node::{Defect, Drains};

@@ -10,12 +10,12 @@ use crate::api::core::Core;
 use crate::api::fanout::{self, FanoutError};
 use crate::api::grpc::status;
 use crate::api::read_fault::ReadFault;
-use crate::limits::CELL_COUNT;
-use crate::message::{CellStats, CoreStats};
-use crate::model::{CellId, ShardId};
+use silverback_model::limits::CELL_COUNT;
+use silverback_storage::message::{CellStats, CoreStats};
+use silverback_model::{CellId, ShardId};
 use crate::rebalance::{DrainState, Movable};
 use crate::routing::RoutingTable;
-use crate::runtime::timeout;
+use silverback_runtime::timeout;
 
 /// Every shard.
 pub async fn shards(core: &Core) -> Result<ShardsResponse, Status> {

@@ -18,8 +18,8 @@ use silverback_proto::v1::{
 use tonic::{Request, Response, Status};
 
 use crate::api::core::Core;
-use crate::limits::CELL_COUNT;
-use crate::model::{CellId, ShardId};
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::{CellId, ShardId};
 use crate::rebalance::Motion;
 
 /// The admin service of a core.

@@ -9,7 +9,7 @@ use crate::api::core::Core;
 use crate::api::fanout;
 use crate::api::grpc::status;
 use crate::config::{AdminAccess, RebalanceMode};
-use crate::model::{CellId, ShardId};
+use silverback_model::{CellId, ShardId};
 use crate::rebalance::{DrainState, Motion, Movable};
 
 /// Whether the node takes changes at all.

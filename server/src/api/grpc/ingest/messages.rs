@@ -19,7 +19,7 @@ use tonic::Status;
 use crate::api::grpc::status::of_rejection;
 use crate::api::remote_write::Rejection;
 use crate::routing::{ByteBudget, Reserved};
-use crate::runtime::{now, reactor_polled, sleep};
+use silverback_runtime::{now, reactor_polled, sleep};
 
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 

@@ -1,8 +1,8 @@
 //! What stands for each ref of a stream: a table in pages, which are there where refs are defined. So a
 //! high ref costs a page, and not all that lies below it.
 
-use crate::message::LabelSpan;
-use crate::model::{RefusedReason, SeriesId};
+use silverback_storage::message::LabelSpan;
+use silverback_model::{RefusedReason, SeriesId};
 
 /// Refs of one page: 8 KiB.
 const PAGE: usize = 256;
@@ -86,7 +86,7 @@ fn places_for(place: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::STREAM_REFS_MAX;
+    use silverback_model::limits::STREAM_REFS_MAX;
 
     fn refused(reason: RefusedReason) -> RouteState {
         RouteState::Refused(reason)

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use super::routes::{Route, RouteState, Routes};
 use crate::api::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::remote_write::{CollectedLabels, MalformedBody, collect_labels};
-use crate::limits::{STREAM_DEFINITION_BYTES_MAX, STREAM_REFS_MAX};
-use crate::message::{DefinitionBlock, Definitions, LabelSpan, RefusedRef, WriteBody};
-use crate::model::SeriesIdHasher;
+use silverback_model::limits::{STREAM_DEFINITION_BYTES_MAX, STREAM_REFS_MAX};
+use silverback_storage::message::{DefinitionBlock, Definitions, LabelSpan, RefusedRef, WriteBody};
+use silverback_model::SeriesIdHasher;
 use crate::routing::{BudgetExceeded, Reserved, Room};
 
 const LABELS: Tag = Tag::new(1, WireType::Len);
@@ -150,7 +150,7 @@ mod tests {
     use silverback_proto::v1;
 
     use super::*;
-    use crate::model::RefusedReason;
+    use silverback_model::RefusedReason;
     use crate::routing::ByteBudget;
 
     fn definition(stream_ref: u32, labels: &[(&str, &str)]) -> Vec<u8> {

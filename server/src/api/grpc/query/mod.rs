@@ -20,9 +20,9 @@ use super::status;
 use super::stream::Answers;
 use crate::api::core::Core;
 use crate::api::read_fault::ReadFault;
-use crate::limits::{READ_MATCHERS_MAX, READ_REQUEST_BYTES_MAX};
+use silverback_model::limits::{READ_MATCHERS_MAX, READ_REQUEST_BYTES_MAX};
 use crate::routing::{ReadInFlight, Room};
-use crate::runtime::timeout;
+use silverback_runtime::timeout;
 
 /// The query service of a core.
 pub fn service(core: &Rc<Core>) -> QueryServer<NodeQuery> {

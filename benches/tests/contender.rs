@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use prost::Message;
-use silverback_model::clock::Clock;
 use silverback::config::Config;
 use silverback_benches::contender::{Contender, Stripes, serve};
 use silverback_benches::fleet;
+use silverback_model::clock::Clock;
 use silverback_proto::prometheus::{Label, Sample, TimeSeries, WriteRequest};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

@@ -1,6 +1,7 @@
 //! The protocol buffers that Silverback speaks, as prost's types, the expressions in their matchers, and
 //! how their labels are shown to people. The server reads the hot ones by hand and has these for everything
 //! else; tests hold the two against each other.
+#![forbid(unsafe_code)]
 
 /// Remote write 1 and remote read, as Prometheus has them.
 #[allow(missing_docs, reason = "generated")]

@@ -7,6 +7,8 @@
 //!    ── lane to the owning shard ── shard::worker: validate → append → commit → acknowledge
 //!    ── reply lane ── acceptor ── 204
 //! ```
+#![forbid(unsafe_code)]
+
 pub mod config;
 
 pub mod logging;

@@ -1,4 +1,6 @@
 //! What must not allocate, under an allocator that counts.
+#![expect(unsafe_code, reason = "an allocator that counts")]
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;

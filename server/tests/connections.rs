@@ -11,8 +11,8 @@ use std::{
 
 use harness::Node;
 
-use silverback_runtime as runtime;
 use silverback_host::Counts;
+use silverback_runtime as runtime;
 use silverback_runtime::{Executor, Listener};
 
 /// A connection, and the executor that serves it.

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::rc::Rc;
 
 use silverback_host::Alone;
-use silverback_storage::message::{LabelSource, LabelSpan, PartSeries, WriteBody};
 use silverback_host::metrics;
 use silverback_model::{Labels, Sample, SeriesIdHasher, ShardId};
+use silverback_storage::message::{LabelSource, LabelSpan, PartSeries, WriteBody};
 use silverback_storage::shard::append::TimeBounds;
 use silverback_storage::shard::{Shard, maintenance};
 use silverback_storage::wal::{MemoryLog, NoJournal};

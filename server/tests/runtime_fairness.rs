@@ -20,8 +20,8 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::{body::Incoming, service::service_fn};
-use silverback_runtime as runtime;
 use silverback_host::Counts;
+use silverback_runtime as runtime;
 use silverback_runtime::{Executor, HttpLimits, HttpServer, Listener};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

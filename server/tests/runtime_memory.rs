@@ -2,6 +2,8 @@
 //!
 //! On a machine of one node there is little to see; `server/tests/numa/run` runs this on a virtual
 //! machine of two.
+#![expect(unsafe_code, reason = "it asks the system where memory lies")]
+
 use std::collections::BTreeSet;
 use std::ffi::{c_int, c_ulong};
 use std::io;

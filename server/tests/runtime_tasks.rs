@@ -11,7 +11,10 @@ use std::{
 
 use runtime_fixture::{on_executors, options};
 use silverback_runtime as runtime;
-use silverback_runtime::{Delivery, Executor, LaneSenders, Options, Refused, Slicer, Stream, sleep, spawn, spawn_background, spawn_essential};
+use silverback_runtime::{
+    Delivery, Executor, LaneSenders, Options, Refused, Slicer, Stream, sleep, spawn, spawn_background,
+    spawn_essential,
+};
 
 #[test]
 fn a_task_that_panics_ends_alone() {

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 
 use silverback::api::remote_write::SeriesSink;
 use silverback_model::limits::{BODIES_KEPT, BODY_KEPT_BYTES_MAX};
+use silverback_model::{Sample, SeriesId};
 use silverback_storage::message::part::PartBuffer;
 use silverback_storage::message::{LabelSpan, PartSeries, WriteBody};
-use silverback_model::{Sample, SeriesId};
 
 use super::Stripes;
 

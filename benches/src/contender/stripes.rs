@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 use silverback_model::limits::CELL_COUNT;
+use silverback_model::{SeriesId, ShardId};
 use silverback_storage::message::part::PartBuffer;
 use silverback_storage::message::{ShardStats, WriteBody};
-use silverback_model::{SeriesId, ShardId};
 use silverback_storage::shard::Shard;
 use silverback_storage::shard::append::{PartOutcome, TimeBounds};
 use silverback_storage::wal::NoJournal;

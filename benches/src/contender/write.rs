@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use silverback::api::remote_write::answer::WriteReport;
-use silverback::api::remote_write::{Decoder, Decoding, MalformedBody, Rejection, Slice, Tally, Version, snappy};
+use silverback::api::remote_write::{
+    Decoder, Decoding, MalformedBody, Rejection, Slice, Tally, Version, snappy,
+};
 use silverback_model::clock::Clock;
 use silverback_model::limits::{FUTURE_MS_MAX, IN_FLIGHT_BYTES_MAX};
-use silverback_storage::message::Refusals;
 use silverback_runtime::slices::SLICE;
+use silverback_storage::message::Refusals;
 use silverback_storage::shard::append::{PartOutcome, TimeBounds};
 
 use super::Contender;

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use futures::executor::block_on;
 use serde::{Deserialize, Serialize};
+use silverback::node::identity::{self, IdentityError};
 use silverback_host::disk::blocking::BlockingDisk;
 use silverback_host::disk::{Disk, DiskError, File};
 use silverback_model::ShardId;
-use silverback::node::identity::{self, IdentityError};
 use silverback_storage::wal::frame::FrameKey;
 use silverback_storage::wal::layout;
 use silverback_storage::wal::reader::{Found, FrameReader};

@@ -9,9 +9,12 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
-use silverback_runtime::{BoundAddress, Executor, Listener, Options, RunError, Shutdown, Slicer, Stream, run, spawn, spawn_background, thread_cpu_time};
 use silverback_client::load::figures::Quantiles;
 use silverback_client::load::random::SplitMix;
+use silverback_runtime::{
+    BoundAddress, Executor, Listener, Options, RunError, Shutdown, Slicer, Stream, run, spawn,
+    spawn_background, thread_cpu_time,
+};
 
 /// What is run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, clap::Args)]

@@ -3,6 +3,8 @@
 //! report through: metrics' families, counts, warnings at a limited rate.
 //!
 //! Knows neither samples' storage nor the executors that the node really runs on.
+#![forbid(unsafe_code)]
+
 mod counts;
 pub mod disk;
 mod host;

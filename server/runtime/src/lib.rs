@@ -19,18 +19,25 @@
 mod acceptors;
 mod beat;
 pub mod counters;
+#[expect(unsafe_code, reason = "it calls the system")]
 pub mod cpu_time;
+#[expect(unsafe_code, reason = "it calls the system")]
 pub mod cpus;
 pub mod disk;
+#[expect(unsafe_code, reason = "it calls the system")]
 mod epoll;
 pub mod executors;
 pub mod http;
+#[expect(unsafe_code, reason = "hyper lends buffers that nobody has filled")]
 pub mod io;
 pub mod lanes;
 pub mod listen;
+#[expect(unsafe_code, reason = "it calls the system")]
 mod numa;
 mod pinger;
+#[expect(unsafe_code, reason = "it calls the system")]
 pub mod preflight;
+#[expect(unsafe_code, reason = "it calls the system")]
 mod readiness;
 pub mod shutdown;
 pub mod side_thread;

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::api::core::Core;
 use crate::api::fanout::{self, FanoutError};
 use crate::config::RebalanceMode;
-use silverback_model::limits::CELL_COUNT;
-use silverback_model::CellId;
 use crate::rebalance::{Motion, Steering};
+use silverback_model::CellId;
+use silverback_model::limits::CELL_COUNT;
 
 /// All cells at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

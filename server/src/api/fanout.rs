@@ -5,9 +5,11 @@ use std::cmp::Reverse;
 use futures::future::join_all;
 
 use crate::api::core::Core;
-use silverback_storage::message::{CellStats, ControlRequest, CoreStats, ReadError, ReadReply, ReadRequest, ShardReply};
-use silverback_model::{Epoch, ShardId};
 use crate::routing::{Answer, Overloaded, ReadLease};
+use silverback_model::{Epoch, ShardId};
+use silverback_storage::message::{
+    CellStats, ControlRequest, CoreStats, ReadError, ReadReply, ReadRequest, ShardReply,
+};
 
 /// Why a question to the shards wasn't answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

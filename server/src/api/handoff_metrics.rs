@@ -1,7 +1,7 @@
 //! The metric families of handoffs: cells that moved, what that cost, and those that stayed.
 
-use silverback_storage::message::{CoreStats, HandoffCounts, HandoffReason};
 use silverback_host::metrics::{Family, Kind};
+use silverback_storage::message::{CoreStats, HandoffCounts, HandoffReason};
 
 /// All of them, over all cores.
 pub fn families(cores: &[CoreStats]) -> Vec<Family> {

@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use crate::api::remote_write::CollectedLabels;
 use silverback_model::limits::{EXPANDED_LABEL_BYTES_MAX, LABELS_MAX};
-use silverback_storage::message::DefinitionBlock;
 use silverback_model::{RefusedReason, SeriesId, SeriesIdHasher};
+use silverback_storage::message::DefinitionBlock;
 
 /// A label as two places in the text.
 type Place = (Range<usize>, Range<usize>);
@@ -137,8 +137,8 @@ impl LabelSets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use silverback_storage::message::Definitions;
     use silverback_model::Labels;
+    use silverback_storage::message::Definitions;
 
     fn words(sets: &LabelSets, number: u32) -> String {
         let mut definitions = Definitions::default();

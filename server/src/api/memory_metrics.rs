@@ -1,8 +1,8 @@
 //! The metric families of the node's memory: the limit, what counts against it, what is refused.
 
+use silverback_host::metrics::{Family, Kind};
 use silverback_model::limits::MemoryPlan;
 use silverback_storage::message::CoreStats;
-use silverback_host::metrics::{Family, Kind};
 
 /// All of them.
 pub fn families(plan: &MemoryPlan, cores: &[CoreStats]) -> Vec<Family> {

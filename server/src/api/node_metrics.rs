@@ -3,11 +3,11 @@
 use crate::api::pages::refused;
 use crate::api::refusal_log::Entry;
 use crate::api::write_status::requests_by_protocol;
-use silverback_storage::message::{AcceptorCounts, CoreStats, ShardStats};
-use silverback_host::metrics::{Durations, Family, Kind, seconds};
-use silverback_model::RefusedReason;
 use crate::placement::NodeId;
 use silverback_host::Counts;
+use silverback_host::metrics::{Durations, Family, Kind, seconds};
+use silverback_model::RefusedReason;
+use silverback_storage::message::{AcceptorCounts, CoreStats, ShardStats};
 
 /// All families of the node itself.
 pub fn families(cores: &[CoreStats], ready: bool) -> Vec<Family> {

@@ -13,10 +13,10 @@ use crate::api::fanout::{self, FanoutError};
 use crate::api::status::{self, LogStatus, NodeStatus, OwnMetrics, ShardStatus};
 use crate::api::write_status::WriteStatus;
 use crate::api::{disk_metrics, handoff_metrics, memory_metrics, node_metrics, rebalance_metrics};
-use silverback_storage::message::CoreStats;
 use silverback_host::metrics::{self, Family};
 use silverback_model::{Labels, RefusedCounts};
 use silverback_runtime::Pinning;
+use silverback_storage::message::CoreStats;
 
 /// `/`
 pub fn status_page() -> NodeResponse {

@@ -7,10 +7,10 @@ use http::header::{ALLOW, CONNECTION, HeaderMap, HeaderValue, RETRY_AFTER};
 
 use crate::api::fanout::FanoutError;
 use crate::api::request_body::BodyError;
-use silverback_model::gorilla::ChunkError;
-use silverback_storage::message::{Deleted, DeletionError, ReadError};
 use crate::routing::{BudgetExceeded, DeletionFault, TooManyReads};
+use silverback_model::gorilla::ChunkError;
 use silverback_runtime::SideThreadError;
+use silverback_storage::message::{Deleted, DeletionError, ReadError};
 use silverback_storage::wal::progress::Replaying;
 
 /// When to come again after the node had too much under way.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures::channel::mpsc;
 
-use silverback_model::limits::{READER_BYTES_PER_S_MIN, READER_PATIENCE};
 use crate::routing::ReadLease;
+use silverback_model::limits::{READER_BYTES_PER_S_MIN, READER_PATIENCE};
 use silverback_runtime::{Elapsed, now, timeout};
 
 /// How often it is looked at a client that takes nothing.

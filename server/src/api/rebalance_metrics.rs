@@ -1,9 +1,9 @@
 //! The metric families of the rebalance: what was planned, what became of it, how even the loads are.
 
 use crate::config::RebalanceMode;
-use silverback_storage::message::{CoreStats, HandoffReason};
-use silverback_host::metrics::{Family, Kind};
 use crate::rebalance::{DrainState, Motion, Reason, Steering};
+use silverback_host::metrics::{Family, Kind};
+use silverback_storage::message::{CoreStats, HandoffReason};
 
 /// All of them.
 pub fn families(mode: RebalanceMode, steering: &Steering, cores: &[CoreStats]) -> Vec<Family> {

@@ -7,11 +7,13 @@ use std::rc::Rc;
 
 use crate::api::core::Core;
 use crate::api::fanout::{FanoutError, read_all_once, read_reply, retry_moved, wrong_kind};
-use silverback_model::limits::{READ_BATCH_BYTES_MIN, READ_BATCHES_BYTES};
-use silverback_storage::message::{CursorId, ReadReply, ReadRequest, Rows, Selection, SeriesBatch, SeriesView, TextBatch, Wanted};
-use silverback_model::ShardId;
 use crate::routing::ReadLease;
+use silverback_model::ShardId;
+use silverback_model::limits::{READ_BATCH_BYTES_MIN, READ_BATCHES_BYTES};
 use silverback_runtime::Slice;
+use silverback_storage::message::{
+    CursorId, ReadReply, ReadRequest, Rows, Selection, SeriesBatch, SeriesView, TextBatch, Wanted,
+};
 
 /// A batch as a shard's reply brings it.
 pub trait Batch: Rows {

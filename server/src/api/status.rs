@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::write_status::WriteStatus;
 use silverback_host::disk::room::FileSystemRoom;
+use silverback_model::RefusedCounts;
 use silverback_model::limits::MemoryPlan;
 use silverback_storage::message::{CoreStats, MemoryPressure, ShardStats};
-use silverback_model::RefusedCounts;
 use silverback_storage::wal::LogCounts;
 
 /// The page: one file that asks for nothing but the node's own status.
@@ -220,8 +220,8 @@ mod tests {
     use super::*;
     use crate::api::cells_status::{CellsStatus, RebalanceStatus};
     use crate::api::write_status::requests_by_protocol;
-    use silverback_storage::message::ShardMemory;
     use silverback_model::{RefusedReason, ShardId};
+    use silverback_storage::message::ShardMemory;
 
     fn stats() -> ShardStats {
         ShardStats {

@@ -12,9 +12,9 @@ use crate::api::body::{FrameSender, ResponseBody};
 use crate::api::core::Core;
 use crate::api::fanout::FanoutError;
 use crate::api::reader_pace::{NoReader, ReaderPace};
+use crate::routing::ReadInFlight;
 use silverback_model::gorilla::ChunkError;
 use silverback_model::limits::STREAM_BUFFER_BYTES;
-use crate::routing::ReadInFlight;
 use silverback_runtime::{Slice, spawn_background};
 
 /// Why a stream ended before its end.

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use crate::api::core::Core;
 use crate::api::fanout::FanoutError;
 use crate::api::rows::{Batch, RowStream, close};
-use silverback_storage::message::{Selection, SeriesBatch, SeriesView, TextBatch, Wanted};
 use crate::routing::ReadLease;
 use silverback_runtime::Slice;
+use silverback_storage::message::{Selection, SeriesBatch, SeriesView, TextBatch, Wanted};
 
 /// Streams that are merged; dropping this closes their cursors.
 pub struct RowUnion<B: Batch> {

@@ -8,12 +8,14 @@ use futures::future::join_all;
 use crate::api::core::Core;
 use crate::api::remote_write::answer::WriteReport;
 use crate::api::remote_write::{Decoding, MalformedBody, Rejection, SeriesSink, Slice, Version, snappy};
-use silverback_model::limits::MOVED_WAIT_MAX;
-use silverback_storage::message::{DefinitionBlock, Definitions, LabelSpan, MovedSeries, Part, ShardReply, WriteAck, WriteBody, WritePart};
-use silverback_model::{Sample, SeriesId, ShardId};
 use crate::routing::{Answer, BudgetExceeded, Overloaded, Reserved, Room, Split, follow, take_moved};
+use silverback_model::limits::MOVED_WAIT_MAX;
+use silverback_model::{Sample, SeriesId, ShardId};
 use silverback_runtime::slices::SLICE;
 use silverback_runtime::{now, reactor_polled, sleep, timeout};
+use silverback_storage::message::{
+    DefinitionBlock, Definitions, LabelSpan, MovedSeries, Part, ShardReply, WriteAck, WriteBody, WritePart,
+};
 
 /// How long a part that is sent again waits for room before it looks again.
 const ROOM_AGAIN: Duration = Duration::from_millis(1);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use silverback_storage::message::{AcceptorCounts, CoreStats};
 use silverback_host::metrics::Durations;
+use silverback_storage::message::{AcceptorCounts, CoreStats};
 
 type CountOf = fn(&AcceptorCounts) -> u64;
 

@@ -14,9 +14,9 @@ use super::value::{DAY, HOUR, SECOND, count, duration, show_count, show_duration
 use super::{
     AdminAccess, AllowedHosts, Config, LogFormat, MemoryLimit, OtlpDelta, RebalanceMode, ShardCount,
 };
-use silverback_storage::wal::{AckMode, WalRecovery};
 use silverback_model::limits::memory::AUTO_LIMIT_PERCENT;
 use silverback_model::limits::{MemoryPlan, SHARDS_MAX};
+use silverback_storage::wal::{AckMode, WalRecovery};
 
 /// One thing that can be set.
 pub(super) struct ConfigOption {

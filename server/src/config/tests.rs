@@ -247,7 +247,8 @@ fn an_unknown_variable_is_a_fault_with_the_nearest_name() {
 
 #[test]
 fn the_effective_configuration_reads_back_as_itself() {
-    let flags = ["--data-dir=a # 'b': null", "--max-series=2e6", "--log-level=info,silverback_storage::wal=debug"];
+    let flags =
+        ["--data-dir=a # 'b': null", "--max-series=2e6", "--log-level=info,silverback_storage::wal=debug"];
     let effective = load_from("", &[], &flags).unwrap();
     let text = effective.to_string();
     assert!(text.contains("# flag --data-dir"), "{text}");

@@ -14,12 +14,7 @@ use crate::api::core::{Core, HandOver, NodeFacts};
 use crate::api::endpoints::Endpoints;
 use crate::api::refusal_log::RefusalLog;
 use crate::api::remote_write::{Decoder, IdCache};
-use silverback_model::clock::Clock;
 use crate::config::Config;
-use silverback_host::disk::room::{FileSystemRoom, RoomSeen};
-use silverback_model::limits::{FRAME_BYTES_MAX, HEAD_FIELDS_MAX, HEADER_BYTES_MAX, MemoryPlan, OWN_HEADS_BYTES, STREAM_HEAD_BYTES_MAX};
-use silverback_storage::message::{CoreStats, LaneMessage, PartPool, ShardReply, ShardStats};
-use silverback_model::{SeriesIdHasher, ShardId};
 use crate::node::data_dir::{DataDir, note_logs};
 use crate::node::host::ExecutorHost;
 use crate::node::memory::MemoryWatch;
@@ -28,8 +23,18 @@ use crate::node::{memory, presence, rebalance, room, self_scrape, upkeep, watchd
 use crate::placement::Plan;
 use crate::rebalance::{Handoffs, Steering, Turn};
 use crate::routing::{BodyPool, ByteBudget, Lanes, ReadGate, Router, RoutingTable};
+use silverback_host::disk::room::{FileSystemRoom, RoomSeen};
+use silverback_model::clock::Clock;
+use silverback_model::limits::{
+    FRAME_BYTES_MAX, HEAD_FIELDS_MAX, HEADER_BYTES_MAX, MemoryPlan, OWN_HEADS_BYTES, STREAM_HEAD_BYTES_MAX,
+};
+use silverback_model::{SeriesIdHasher, ShardId};
 use silverback_runtime as runtime;
-use silverback_runtime::{BoundAddress, Delivery, Executor, HttpLimits, HttpServer, LaneReceivers, LaneSenders, Listener, SideThread, Slicer};
+use silverback_runtime::{
+    BoundAddress, Delivery, Executor, HttpLimits, HttpServer, LaneReceivers, LaneSenders, Listener,
+    SideThread, Slicer,
+};
+use silverback_storage::message::{CoreStats, LaneMessage, PartPool, ShardReply, ShardStats};
 use silverback_storage::shard::{Inbox, Pulses, Reads, ReplyTo, Shard, Worker};
 use silverback_storage::wal::DiskLog;
 use silverback_storage::wal::layout::Layout;

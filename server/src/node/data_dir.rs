@@ -7,11 +7,11 @@ use std::path::Path;
 
 use futures::executor::block_on;
 
-use silverback_storage::wal::WalRecovery;
+use crate::node::identity::{self, Identity, IdentityError};
 use silverback_host::disk::blocking::BlockingDisk;
 use silverback_host::disk::lock::{DirectoryLock, LockError};
 use silverback_host::disk::{Disk, DiskError, Operation};
-use crate::node::identity::{self, Identity, IdentityError};
+use silverback_storage::wal::WalRecovery;
 use silverback_storage::wal::layout::{self, Generation, Layout, LogsGone};
 
 /// Nothing here is written in place: any block will do.

@@ -15,13 +15,13 @@ use std::time::Duration;
 
 use crate::api::core::Core;
 use crate::config::{Config, MemoryLimit};
-use silverback_model::limits::memory::AUTO_LIMIT_PERCENT;
-use silverback_model::limits::{MemoryPlan, READ_BYTES_MIN};
-use silverback_host::metrics;
 use crate::node::NodeError;
 use crate::node::assemble::Shared;
 use crate::placement::Roots;
 use crate::placement::memory::{AllowedMemory, allowed_memory};
+use silverback_host::metrics;
+use silverback_model::limits::memory::AUTO_LIMIT_PERCENT;
+use silverback_model::limits::{MemoryPlan, READ_BYTES_MIN};
 use silverback_runtime::{sleep, spawn_background};
 use silverback_storage::shard::{Reads, Shard};
 

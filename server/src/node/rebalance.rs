@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 use crate::api::core::Core;
 use crate::api::fanout::{self, FanoutError};
 use crate::config::RebalanceMode;
+use crate::rebalance::{
+    CellLoad, Controller, Handed, HandoffFault, Hysteresis, Move, NodeLoad, Planner, Rebalanced, ShardLoad,
+};
 use silverback_model::limits::CELL_COUNT;
-use silverback_storage::message::CoreStats;
 use silverback_model::{CellId, ShardId};
-use crate::rebalance::{CellLoad, Controller, Handed, HandoffFault, Hysteresis, Move, NodeLoad, Planner, Rebalanced, ShardLoad};
 use silverback_runtime::{now, sleep, spawn_background};
+use silverback_storage::message::CoreStats;
 
 /// A shard is filled by moves up to this part of its memory: new series are refused at 90 %.
 const FILLED_PERCENT_MAX: usize = 80;

@@ -9,14 +9,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::config::Config;
-use silverback_runtime::disk::DirectDisk;
-use silverback_host::disk::{Disk, DiskError};
-use silverback_host::Host;
-use silverback_model::ShardId;
 use crate::node::data_dir::note_logs;
 use crate::node::host::ExecutorHost;
 use crate::node::identity::Identity;
 use crate::routing::{Router, RoutingTable};
+use silverback_host::Host;
+use silverback_host::disk::{Disk, DiskError};
+use silverback_model::ShardId;
+use silverback_runtime::disk::DirectDisk;
 use silverback_storage::shard::Shard;
 use silverback_storage::shard::checkpoint::{self, CheckpointError, CheckpointPlace};
 use silverback_storage::shard::restore::{Refs, Restorer};

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use crate::api::core::Core;
 use crate::api::fanout;
-use silverback_storage::message::CoreStats;
-use silverback_model::RefusedReason;
 use crate::node::host::ExecutorHost;
+use silverback_model::RefusedReason;
 use silverback_runtime::{now, sleep, timeout};
+use silverback_storage::message::CoreStats;
 use silverback_storage::shard::{RetentionState, Shard, maintenance};
 use silverback_storage::wal::log::DiskLog;
 

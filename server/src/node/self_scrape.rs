@@ -8,10 +8,10 @@ use crate::api::core::Core;
 use crate::api::remote_write::Rejection;
 use crate::api::remote_write::answer::WriteReport;
 use crate::api::{pages, write};
-use silverback_storage::message::{LabelSource, LabelSpan, WriteBody};
-use silverback_model::{Labels, Sample};
 use crate::routing::{Room, Split};
+use silverback_model::{Labels, Sample};
 use silverback_runtime::{sleep, spawn};
+use silverback_storage::message::{LabelSource, LabelSpan, WriteBody};
 
 /// How often it is looked whether all shards have their data back.
 const REPLAY_POLL: Duration = Duration::from_millis(20);

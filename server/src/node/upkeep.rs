@@ -6,12 +6,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::api::core::Core;
-use silverback_storage::cell::heap;
-use silverback_host::disk::Disk;
-use silverback_host::Host;
 use crate::node::host::ExecutorHost;
 use crate::node::retention;
+use silverback_host::Host;
+use silverback_host::disk::Disk;
 use silverback_runtime::{now, sleep, spawn_background, thread_cpu_time};
+use silverback_storage::cell::heap;
 use silverback_storage::shard::checkpoint::{self, CheckpointPlace};
 use silverback_storage::shard::load::CoreTime;
 use silverback_storage::shard::{Reads, Shard, maintenance, singles};

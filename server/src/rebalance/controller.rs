@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use crate::rebalance::{DrainState, Handed, HandoffFault, Motion, Movable, Move, NodeLoad, Planner, Steering};
+use crate::rebalance::{
+    DrainState, Handed, HandoffFault, Motion, Movable, Move, NodeLoad, Planner, Steering,
+};
 
 /// How long the moves of one round may take: what is left then is planned anew, from newer loads.
 const ROUND_MAX: Duration = Duration::from_secs(5);

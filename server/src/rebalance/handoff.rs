@@ -37,12 +37,12 @@ use std::rc::Rc;
 
 use futures::channel::oneshot;
 
-use silverback_host::Host;
-use silverback_storage::message::{HandoffCounts, HandoffReason, HandoffRefusal};
-use silverback_model::{CellId, Epoch, ShardId};
 use crate::rebalance::steps::Handoff;
 use crate::rebalance::turn::Turn;
 use crate::routing::Router;
+use silverback_host::Host;
+use silverback_model::{CellId, Epoch, ShardId};
+use silverback_storage::message::{HandoffCounts, HandoffReason, HandoffRefusal};
 
 /// A cell that was handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! The node's load as the planner sees it: what each cell costs its core, and what it would cost to
 //! move it. Plain numbers, wherever they came from.
 
-use silverback_model::{CellId, ShardId};
 use crate::placement::NodeId;
+use silverback_model::{CellId, ShardId};
 
 /// All shards and all cells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

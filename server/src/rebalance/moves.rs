@@ -3,8 +3,8 @@
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use silverback_storage::message::HandoffReason;
 use crate::rebalance::Reason;
+use silverback_storage::message::HandoffReason;
 
 /// The counters.
 #[derive(Debug, Default)]

@@ -4,9 +4,9 @@
 //! what it takes off the hotter of the two shards, less its cost. So the hottest never gets hotter,
 //! and where one cell outweighs everything else, the others leave its shard.
 
+use crate::rebalance::{CellLoad, DrainState, Movable, NodeLoad};
 use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, ShardId};
-use crate::rebalance::{CellLoad, DrainState, Movable, NodeLoad};
 
 /// Moves of one plan at the most. What is left is planned anew, from newer loads.
 pub const MOVES_MAX: usize = 64;

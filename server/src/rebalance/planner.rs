@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use silverback_model::limits::CELL_COUNT;
-use silverback_model::{CellId, ShardId};
 use crate::rebalance::plan::{self, MOVES_MAX, Move};
 use crate::rebalance::{Movable, NodeLoad};
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::{CellId, ShardId};
 
 /// When loads are uneven enough, for long enough.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -6,9 +6,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::rebalance::{DrainState, Movable, MoveCounters};
 use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, ShardId};
-use crate::rebalance::{DrainState, Movable, MoveCounters};
 
 /// The node's.
 #[derive(Debug)]

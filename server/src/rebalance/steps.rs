@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use futures::future::{Either, join_all, select};
 
-use silverback_host::Host;
-use silverback_model::limits::{HANDOFF_COPY_MAX, HANDOFF_PAUSE_MAX};
-use silverback_storage::message::{ControlRequest, HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, Piece, RouteChange, ShardReply};
-use silverback_model::{CellId, Epoch, ShardId};
 use crate::rebalance::handoff::{Handed, HandoffFault};
 use crate::routing::{Answer, Overloaded, Router};
+use silverback_host::Host;
+use silverback_model::limits::{HANDOFF_COPY_MAX, HANDOFF_PAUSE_MAX};
+use silverback_model::{CellId, Epoch, ShardId};
+use silverback_storage::message::{
+    ControlRequest, HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, Piece, RouteChange, ShardReply,
+};
 
 /// Passes over what changed before the cell is drained: each is shorter than the one before.
 const PASSES_MAX: usize = 4;

@@ -3,9 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use crate::routing::{ByteBudget, Reserved};
 use silverback_model::limits::{BODIES_KEPT, BODY_KEPT_BYTES_MAX};
 use silverback_storage::message::WriteBody;
-use crate::routing::{ByteBudget, Reserved};
 
 /// One core's bodies. A body that other cores still read is kept until they are done.
 #[derive(Debug)]

@@ -10,10 +10,10 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use silverback_storage::message::{Correlation, ShardReply};
-use silverback_model::ShardId;
 use crate::routing::Room;
 use crate::routing::router::LaneUse;
+use silverback_model::ShardId;
+use silverback_storage::message::{Correlation, ShardReply};
 
 #[derive(Debug)]
 enum State {

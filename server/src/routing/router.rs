@@ -5,13 +5,16 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use silverback_model::limits::{LANE_CONTROL, LANE_READS, LANE_WRITES};
-use silverback_storage::message::{ControlRequest, Correlation, Deletion, LaneMessage, Read, ReadRequest, ReadTicket, RouteChange, Selection, ShardReply, ShardRequest, WritePart};
-use silverback_model::{Epoch, ShardId};
 use crate::routing::pending::{Answer, Asked, Pending};
 use crate::routing::{ReadLease, Room, RoutingTable};
-use silverback_storage::shard::{Inbox, ReplyTo};
 use silverback_host::waiters::Waiters;
+use silverback_model::limits::{LANE_CONTROL, LANE_READS, LANE_WRITES};
+use silverback_model::{Epoch, ShardId};
+use silverback_storage::message::{
+    ControlRequest, Correlation, Deletion, LaneMessage, Read, ReadRequest, ReadTicket, RouteChange,
+    Selection, ShardReply, ShardRequest, WritePart,
+};
+use silverback_storage::shard::{Inbox, ReplyTo};
 
 /// The lanes that leave a core.
 pub trait Lanes {
@@ -280,9 +283,9 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use silverback_storage::message::{PartPool, ReadError};
-    use silverback_model::CellId;
     use crate::routing::{ByteBudget, ReadGate};
+    use silverback_model::CellId;
+    use silverback_storage::message::{PartPool, ReadError};
 
     struct NoLanes;
 

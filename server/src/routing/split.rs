@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use silverback_storage::message::{LabelSpan, Part, PartPool, PartSeries};
-use silverback_model::{Sample, SeriesId, ShardId};
 use crate::routing::{Overloaded, RoutingTable};
+use silverback_model::{Sample, SeriesId, ShardId};
+use silverback_storage::message::{LabelSpan, Part, PartPool, PartSeries};
 
 /// The parts of a request as they fill: one for each shard that owns any of its series.
 #[derive(Debug)]

@@ -6,8 +6,11 @@ use std::rc::Rc;
 
 use futures::executor::block_on;
 use silverback_host::Alone;
-use silverback_storage::message::{CursorId, LabelSource, LabelSpan, PartSeries, Read, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesBatch, Wanted, WriteBody};
 use silverback_model::{Epoch, Labels, Sample, SeriesIdHasher, ShardId};
+use silverback_storage::message::{
+    CursorId, LabelSource, LabelSpan, PartSeries, Read, ReadReply, ReadRequest, ReadTicket, Rows, Selection,
+    SeriesBatch, Wanted, WriteBody,
+};
 use silverback_storage::shard::append::TimeBounds;
 use silverback_storage::shard::{Reads, Shard};
 use silverback_storage::wal::NoJournal;

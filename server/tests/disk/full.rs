@@ -6,8 +6,8 @@ use std::os::unix::fs::symlink;
 
 use futures::executor::block_on;
 use silverback_host::disk::blocking::BlockingDisk;
-use silverback_runtime::disk::{DirectDisk, Mode};
 use silverback_host::disk::{Disk, DiskError, File, Operation};
+use silverback_runtime::disk::{DirectDisk, Mode};
 
 use crate::directory::Directory;
 use crate::mount::Mount;

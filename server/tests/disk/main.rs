@@ -14,8 +14,8 @@ use std::future::Future;
 use directory::Directory;
 use futures::executor::block_on;
 use silverback_host::disk::blocking::BlockingDisk;
-use silverback_runtime::disk::{DirectDisk, Mode};
 use silverback_host::disk::{Disk, File};
+use silverback_runtime::disk::{DirectDisk, Mode};
 use silverback_runtime::{Executor, timers};
 
 /// What `run` comes to on an executor.

@@ -1,7 +1,7 @@
 //! Chunks, and samples to make chunks of.
 
-use silverback_model::gorilla::OpenXor;
 use silverback_model::Sample;
+use silverback_model::gorilla::OpenXor;
 
 use crate::{START_MS, Seeds};
 

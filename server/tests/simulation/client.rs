@@ -9,8 +9,12 @@ use std::time::Duration;
 use futures::channel::oneshot;
 use silverback_host::Host;
 use silverback_model::limits::READ_FRAME_BYTES;
-use silverback_storage::message::{ControlRequest, Correlation, Deleted, Deletion, DeletionError, LabelSource, LabelSpan, PartPool, PartSeries, Read, ReadReply, ReadRequest, ReadTicket, Selection, ShardReply, ShardRequest, Wanted, WriteBody, WritePart};
 use silverback_model::{Epoch, MatchOp, Matcher, RefusedReason, Sample, SeriesIdHasher};
+use silverback_storage::message::{
+    ControlRequest, Correlation, Deleted, Deletion, DeletionError, LabelSource, LabelSpan, PartPool,
+    PartSeries, Read, ReadReply, ReadRequest, ReadTicket, Selection, ShardReply, ShardRequest, Wanted,
+    WriteBody, WritePart,
+};
 use silverback_storage::shard::{Inbox, ReplyTo};
 use silverback_storage::wal::{LogError, Lsn};
 

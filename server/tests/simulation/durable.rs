@@ -5,7 +5,6 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use silverback_storage::wal::{AckMode, WalRecovery};
 use silverback_host::disk::Disk;
 use silverback_model::ShardId;
 use silverback_storage::shard::Shard;
@@ -18,6 +17,7 @@ use silverback_storage::wal::progress::ReplayProgress;
 use silverback_storage::wal::replay::{LogPlace, Loss, Replayed, make_tail_durable, replay};
 use silverback_storage::wal::segment::SegmentHeader;
 use silverback_storage::wal::segments::{SegmentPlace, Segments};
+use silverback_storage::wal::{AckMode, WalRecovery};
 use silverback_storage::wal::{DiskLog, Lsn};
 
 use crate::disk::{SimDisk, Syncs};

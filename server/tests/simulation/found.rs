@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use futures::executor::block_on;
-use silverback_host::Alone;
-use silverback_storage::message::{Read, ReadReply, ReadRequest, ReadTicket, Selection, Wanted};
-use silverback_model::{Epoch, Sample, SeriesId, SeriesRef, ShardId};
 use silverback::routing::RoutingTable;
+use silverback_host::Alone;
+use silverback_model::{Epoch, Sample, SeriesId, SeriesRef, ShardId};
+use silverback_storage::message::{Read, ReadReply, ReadRequest, ReadTicket, Selection, Wanted};
 use silverback_storage::shard::restore::{Refs, Restorer};
 use silverback_storage::shard::{Reads, Shard};
 use silverback_storage::wal::record::{Claim, ClaimKind, Group, records};

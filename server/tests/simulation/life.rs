@@ -5,10 +5,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use silverback_model::clock::Clock;
 use silverback_host::Host;
-use silverback_storage::message::PartPool;
 use silverback_model::SeriesIdHasher;
+use silverback_model::clock::Clock;
+use silverback_storage::message::PartPool;
 use silverback_storage::shard::{Reads, Worker, maintenance};
 use silverback_storage::wal::Lsn;
 

@@ -6,12 +6,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use silverback_storage::wal::AckMode;
-use silverback_host::disk::Disk;
 use silverback_host::Host;
+use silverback_host::disk::Disk;
 use silverback_model::{Sample, SeriesId, SeriesRef, ShardId};
 use silverback_storage::shard::Shard;
 use silverback_storage::shard::checkpoint::{self, CheckpointError, CheckpointPlace};
+use silverback_storage::wal::AckMode;
 use silverback_storage::wal::committer;
 use silverback_storage::wal::frame::FrameKey;
 use silverback_storage::wal::health::LogHealth;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use silverback_storage::message::{Rows, SeriesBatch};
 use silverback_model::{Labels, Sample};
+use silverback_storage::message::{Rows, SeriesBatch};
 use silverback_storage::wal::Lsn;
 
 /// A place in the order of acknowledgements.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use silverback::config::Config;
-use silverback_runtime::cpus::affinity_mask;
 use silverback_benches::contender::{Contender, STRIPES_MAX, Stripes, serve};
+use silverback_runtime::cpus::affinity_mask;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};

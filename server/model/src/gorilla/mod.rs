@@ -8,6 +8,7 @@
 //! ```
 pub mod bits;
 pub mod iterate;
+#[expect(unsafe_code, reason = "the processor's hint has no safe name")]
 pub mod prefetch;
 pub mod sealed;
 pub mod xor;

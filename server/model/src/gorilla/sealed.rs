@@ -70,8 +70,8 @@ impl SealedChunk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gorilla::OpenXor;
     use crate::Sample;
+    use crate::gorilla::OpenXor;
 
     fn chunk(timestamps_ms: &[i64]) -> SealedChunk {
         let mut words = Vec::new();

@@ -4,8 +4,8 @@
 //! its series' id, so an append touches that line and, once in a few samples, one word elsewhere.
 use super::bits::{BitReader, BitRun, PendingWord, WordSink};
 use super::sealed::SealedChunk;
-use crate::limits::{CHUNK_BYTES_MAX, CHUNK_RANGE_MS, CHUNK_SAMPLES};
 use crate::Sample;
+use crate::limits::{CHUNK_BYTES_MAX, CHUNK_RANGE_MS, CHUNK_SAMPLES};
 
 /// The count of samples in front of the bit stream.
 const HEADER_BYTES: usize = 2;

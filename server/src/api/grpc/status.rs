@@ -16,10 +16,10 @@ use crate::api::remote_write::Rejection;
 use crate::api::remote_write::snappy::SnappyError;
 use crate::api::request_body::BodyError;
 use crate::api::stream::StreamFault;
-use silverback_storage::message::{HandoffReason, ReadError, RefusedRef};
-use silverback_model::RefusedReason;
 use crate::rebalance::HandoffFault;
+use silverback_model::RefusedReason;
 use silverback_runtime::SideThreadError;
+use silverback_storage::message::{HandoffReason, ReadError, RefusedRef};
 
 /// When the same may be sent again, in ms, in an error's trailers.
 const RETRY_AFTER: &str = "retry-after-ms";

@@ -16,11 +16,11 @@ use crate::api::endpoints::{NodeResponse, with_type};
 use crate::api::read_fault::ReadFault;
 use crate::api::stream::{Outgoing, StreamFault, streamed};
 use crate::api::union::RowUnion;
-use silverback_model::gorilla::ChunkError;
-use silverback_storage::message::{ChunkView, SeriesBatch, SeriesView, Wanted};
-use silverback_model::Sample;
 use crate::routing::ReadInFlight;
+use silverback_model::Sample;
+use silverback_model::gorilla::ChunkError;
 use silverback_runtime::Slice;
+use silverback_storage::message::{ChunkView, SeriesBatch, SeriesView, Wanted};
 
 const CONTENT_TYPE: &str = "application/stream+json";
 

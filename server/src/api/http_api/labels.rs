@@ -8,8 +8,8 @@ use crate::api::core::Core;
 use crate::api::endpoints::NodeResponse;
 use crate::api::read_fault::ReadFault;
 use crate::api::union::RowUnion;
-use silverback_storage::message::{TextBatch, Wanted};
 use crate::routing::ReadInFlight;
+use silverback_storage::message::{TextBatch, Wanted};
 
 /// The label names of the series that match, of all where nothing is selected.
 pub async fn names(core: &Rc<Core>, read: ReadInFlight, params: &Params) -> Result<NodeResponse, ReadFault> {

@@ -23,10 +23,10 @@ use crate::api::core::Core;
 use crate::api::endpoints::{NodeResponse, with_type};
 use crate::api::read_fault::ReadFault;
 use crate::api::request_body::read_reserving;
-use silverback_model::limits::READ_REQUEST_BYTES_MAX;
 use crate::routing::Reserved;
-use silverback_runtime::timeout;
 use params::Params;
+use silverback_model::limits::READ_REQUEST_BYTES_MAX;
+use silverback_runtime::timeout;
 
 /// One of the questions that this API answers.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use crate::api::matchers::{MatcherCompiler, MatcherError};
 use crate::api::read_fault::ReadFault;
 use crate::api::selector::{Breadth, ParsedMatcher, SelectorError, parse_selector};
 use crate::api::time_text::parse_time_ms;
+use silverback_model::Matcher;
 use silverback_model::limits::{READ_MATCHERS_MAX, READ_PARAMS_MAX, READ_QUERIES_MAX, SELECTOR_BYTES_MAX};
 use silverback_storage::message::Selection;
-use silverback_model::Matcher;
 
 /// Bytes that are decoded between two looks at the slice.
 const DECODE_STEP: usize = 16 << 10;

@@ -9,10 +9,10 @@ use super::influx_lines::Fields;
 use crate::api::label_sets::{LabelSets, NotMade};
 use crate::api::remote_write::{MalformedBody, MalformedCause, Rejection, SeriesSink};
 use silverback_model::limits::{LINE_BYTES_MAX, REQUEST_SAMPLES_MAX};
-use silverback_storage::message::{DefinitionBlock, LabelSpan, Refusals};
 use silverback_model::{RefusedReason, Sample, SeriesIdHasher};
 use silverback_runtime::now;
 use silverback_runtime::slices::SLICE;
+use silverback_storage::message::{DefinitionBlock, LabelSpan, Refusals};
 
 /// What a line or a sample takes beside its bytes, counted as bytes.
 const STEP_BYTES: usize = 64;
@@ -292,8 +292,8 @@ pub(super) mod tests {
     use super::super::influx_lines::InfluxLines;
     use super::super::prometheus_text::PrometheusText;
     use super::*;
-    use silverback_storage::message::Definitions;
     use silverback_model::{Labels, SeriesId};
+    use silverback_storage::message::Definitions;
 
     /// What a request's lines became, in words.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]

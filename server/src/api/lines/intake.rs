@@ -14,9 +14,9 @@ use crate::api::remote_write::Rejection;
 use crate::api::remote_write::answer::WriteReport;
 use crate::api::remote_write::negotiate::header_text;
 use crate::api::write::{check_ready, send_defined};
-use silverback_storage::message::AcceptorCounts;
 use crate::routing::Split;
 use silverback_runtime::reactor_polled;
+use silverback_storage::message::AcceptorCounts;
 
 /// The parameters of a request's query.
 pub async fn params<B>(request: &Request<B>) -> Result<Params, Rejection> {

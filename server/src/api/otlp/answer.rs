@@ -7,8 +7,8 @@ use silverback_proto::otlp::collector::metrics::v1::{
 
 use super::translate::NO_POINT;
 use crate::api::remote_write::answer::WriteReport;
-use silverback_storage::message::{Examples, Refusals};
 use silverback_model::RefusedCounts;
+use silverback_storage::message::{Examples, Refusals};
 
 /// What became of a request that was read to its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -61,8 +61,8 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use silverback_storage::message::RefusedRef;
     use silverback_model::RefusedReason;
+    use silverback_storage::message::RefusedRef;
 
     fn by_ref(refused: &[(u32, RefusedReason)]) -> WriteReport {
         let refusal =

@@ -5,8 +5,8 @@ use silverback_proto::otlp::common::v1::KeyValue;
 use super::attributes;
 use super::naming::{BadKey, label_name};
 use crate::api::label_sets::LabelSets;
-use silverback_model::limits::LABELS_MAX;
 use silverback_model::RefusedReason;
+use silverback_model::limits::LABELS_MAX;
 
 /// Begins a data point: its attributes and, over them, `fixed`. Attributes whose names fall together
 /// are joined, as Prometheus does it.
@@ -47,8 +47,8 @@ mod tests {
 
     use super::*;
     use crate::api::label_sets::NotMade;
-    use silverback_storage::message::Definitions;
     use silverback_model::{Labels, SeriesIdHasher};
+    use silverback_storage::message::Definitions;
 
     fn attributes(pairs: &[(&str, &str)]) -> Vec<KeyValue> {
         let value = |text: &str| Some(AnyValue { value: Some(Value::StringValue(text.into())) });

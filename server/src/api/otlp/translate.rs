@@ -19,10 +19,10 @@ use crate::api::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::remote_write::{MalformedBody, MalformedCause, Rejection, SeriesSink};
 use crate::config::OtlpDelta;
 use silverback_model::limits::{LABEL_VALUE_BYTES_MAX, OTLP_POINT_BYTES_MAX, REQUEST_SAMPLES_MAX};
-use silverback_storage::message::{DefinitionBlock, LabelSpan, Refusals};
 use silverback_model::{RefusedReason, Sample, SeriesIdHasher};
 use silverback_runtime::now;
 use silverback_runtime::slices::SLICE;
+use silverback_storage::message::{DefinitionBlock, LabelSpan, Refusals};
 
 const RESOURCE_METRICS: Tag = Tag::new(1, WireType::Len);
 const RESOURCE: Tag = Tag::new(1, WireType::Len);

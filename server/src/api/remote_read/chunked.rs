@@ -16,10 +16,10 @@ use crate::api::protobuf::{Wire, put_len_head, put_varint, tag, varint_len};
 use crate::api::read_fault::ReadFault;
 use crate::api::rows::RowStream;
 use crate::api::stream::{Outgoing, StreamFault, streamed};
+use crate::routing::{ReadInFlight, ReadLease};
+use silverback_model::LabelBlock;
 use silverback_model::limits::READ_FRAME_BYTES;
 use silverback_storage::message::{ChunkView, Selection, SeriesBatch, SeriesView, Wanted};
-use silverback_model::LabelBlock;
-use crate::routing::{ReadInFlight, ReadLease};
 
 const CONTENT_TYPE: &str = "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse";
 

@@ -20,9 +20,9 @@ use crate::api::core::Core;
 use crate::api::endpoints::{NodeResponse, text};
 use crate::api::read_fault::ReadFault;
 use crate::api::request_body::read_reserving;
+pub use query::{AnswerKind, Query, QueryError};
 use silverback_model::limits::READ_REQUEST_BYTES_MAX;
 use silverback_runtime::timeout;
-pub use query::{AnswerKind, Query, QueryError};
 
 /// Answers one remote read.
 pub async fn answer<B>(core: &Rc<Core>, request: Request<B>) -> NodeResponse

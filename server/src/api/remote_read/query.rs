@@ -12,8 +12,8 @@ use crate::api::remote_write::MalformedBody;
 use crate::api::remote_write::snappy::{self, SnappyError};
 use crate::api::remote_write::wire::{Reader, Tag, WireType};
 use silverback_model::limits::{READ_MATCHERS_MAX, READ_QUERIES_MAX, READ_REQUEST_BYTES_MAX};
-use silverback_storage::message::{BodyBytes, Selection};
 use silverback_model::{MatchOp, UncompiledMatcher};
+use silverback_storage::message::{BodyBytes, Selection};
 
 /// Why a body is no read request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

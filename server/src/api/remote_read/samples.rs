@@ -14,11 +14,11 @@ use crate::api::protobuf::{Wire, put_len_head, put_varint, tag, varint_len};
 use crate::api::read_fault::ReadFault;
 use crate::api::rows::RowStream;
 use crate::api::stream::streamed;
-use silverback_model::gorilla::ChunkError;
-use silverback_storage::message::{ChunkView, Selection, SeriesBatch, SeriesView, Wanted};
-use silverback_model::Sample;
 use crate::routing::{ReadInFlight, ReadLease, Reserved};
+use silverback_model::Sample;
+use silverback_model::gorilla::ChunkError;
 use silverback_runtime::Slice;
+use silverback_storage::message::{ChunkView, Selection, SeriesBatch, SeriesView, Wanted};
 
 /// `ReadResponse.results`
 const RESULTS: u8 = 1;

@@ -7,8 +7,8 @@ use super::{
     Tally, Version,
     rejection::{Rejection, RetryAfter},
 };
-use silverback_storage::message::{Examples, RefusedRef, WriteAck};
 use silverback_model::{RefusedCounts, RefusedReason};
+use silverback_storage::message::{Examples, RefusedRef, WriteAck};
 
 const SAMPLES_WRITTEN: HeaderName = HeaderName::from_static("x-prometheus-remote-write-samples-written");
 const HISTOGRAMS_WRITTEN: HeaderName =

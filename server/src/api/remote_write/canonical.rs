@@ -1,7 +1,10 @@
 //! Recognises a canonical label block in a remote write 1 series, so that it is hashed where it
 //! lies. It tells yes or no; why not is found out by the slower way.
 
-use silverback_model::{limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX}, LabelBlock};
+use silverback_model::{
+    LabelBlock,
+    limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX},
+};
 
 const LABELS_TAG: u8 = 0x0a;
 const NAME_TAG: u8 = 0x0a;

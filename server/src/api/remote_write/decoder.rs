@@ -10,7 +10,10 @@ use super::{
     v1, v2,
     wire::{Reader, malformed},
 };
-use silverback_model::{limits::{DECODE_STEP_SERIES, ID_CACHE_ENTRY_BYTES, REQUEST_SAMPLES_MAX}, RefusedReason, Sample, SeriesId, SeriesIdHasher};
+use silverback_model::{
+    RefusedReason, Sample, SeriesId, SeriesIdHasher,
+    limits::{DECODE_STEP_SERIES, ID_CACHE_ENTRY_BYTES, REQUEST_SAMPLES_MAX},
+};
 use silverback_storage::message::{LabelSpan, WriteBody};
 
 /// The two protocol versions.

@@ -1,7 +1,11 @@
 //! Remembers the series id of label sets that were seen before in a remote write 2 request, so
 //! that the labels needn't be put together again. It knows fingerprints and ids, no labels.
 
-use silverback_model::{gorilla::prefetch, limits::{ID_CACHE_ENTRIES_MAX, ID_CACHE_ENTRY_BYTES}, SeriesId};
+use silverback_model::{
+    SeriesId,
+    gorilla::prefetch,
+    limits::{ID_CACHE_ENTRIES_MAX, ID_CACHE_ENTRY_BYTES},
+};
 
 /// A bounded map from the fingerprint of a label set, in the order of its references, to the
 /// series id. An entry says too that these labels were checked and are canonical in this order.

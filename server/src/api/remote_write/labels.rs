@@ -6,7 +6,11 @@ use std::ops::Range;
 
 use silverback_model::printable::{LabelName, Quoted};
 
-use silverback_model::{limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX}, RefusedReason, label::encode_label};
+use silverback_model::{
+    RefusedReason,
+    label::encode_label,
+    limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX},
+};
 
 /// How much of a refused label set a sender is shown.
 const DESCRIPTION_BYTES_MAX: usize = 256;

@@ -5,7 +5,10 @@ use std::time::Duration;
 use http::{HeaderName, StatusCode};
 
 use super::{malformed::MalformedBody, snappy::SnappyError};
-use crate::{api::request_body::BodyError, routing::{BudgetExceeded, Overloaded}};
+use crate::{
+    api::request_body::BodyError,
+    routing::{BudgetExceeded, Overloaded},
+};
 use silverback_storage::wal::LogError;
 
 /// One reason.

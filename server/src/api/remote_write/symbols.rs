@@ -10,7 +10,10 @@ use super::{
     malformed::{MalformedBody, MalformedCause},
     wire::malformed,
 };
-use silverback_model::{limits::{LABELS_MAX, SYMBOLS_MAX}, SeriesIdHasher};
+use silverback_model::{
+    SeriesIdHasher,
+    limits::{LABELS_MAX, SYMBOLS_MAX},
+};
 
 /// The table, in the memory of the request's body.
 pub struct SymbolTable<'a> {

@@ -17,7 +17,10 @@ use super::{
     tally::Tally,
     wire::{Reader, Tag, WireType, malformed},
 };
-use silverback_model::{limits::{DECODED_BYTES_MAX, EXPANDED_LABEL_BYTES_MAX}, RefusedReason, SeriesId, SeriesIdHasher};
+use silverback_model::{
+    RefusedReason, SeriesId, SeriesIdHasher,
+    limits::{DECODED_BYTES_MAX, EXPANDED_LABEL_BYTES_MAX},
+};
 use silverback_storage::message::{LabelSource, LabelSpan, WriteBody};
 
 const SYMBOLS: Tag = Tag::new(4, WireType::Len);

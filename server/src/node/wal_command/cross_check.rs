@@ -5,7 +5,10 @@ use roaring::RoaringBitmap;
 
 use silverback_model::gorilla::XorIter;
 use silverback_model::{SeriesId, SeriesRef};
-use silverback_storage::wal::record::{ChunksRecord, ClaimsRecord, Record, RemovedRecord, ReplacedRecord, SamplesRecord, SealedBytes, SeriesChunks, SeriesRecord};
+use silverback_storage::wal::record::{
+    ChunksRecord, ClaimsRecord, Record, RemovedRecord, ReplacedRecord, SamplesRecord, SealedBytes,
+    SeriesChunks, SeriesRecord,
+};
 use silverback_storage::wal::replay::{Restore, RestoreError};
 
 /// Follows a log's series from their creation to their removal.
@@ -191,8 +194,8 @@ fn contradicts(error: impl std::fmt::Display) -> RestoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use silverback_model::gorilla::OpenXor;
     use silverback_model::Sample;
+    use silverback_model::gorilla::OpenXor;
     use silverback_storage::wal::journal::Journal;
     use silverback_storage::wal::record::{Group, Snapshot, records};
 

@@ -15,9 +15,14 @@ use silverback_model::gorilla::XorIter;
 use silverback_storage::wal::Lsn;
 use silverback_storage::wal::frame::{FrameHeader, FrameKey};
 use silverback_storage::wal::reader::{Found, FrameReader};
-use silverback_storage::wal::record::{Claim, ClaimKind, ClaimsRecord, Record, RecordError, SeriesChunks, records};
+use silverback_storage::wal::record::{
+    Claim, ClaimKind, ClaimsRecord, Record, RecordError, SeriesChunks, records,
+};
 use silverback_storage::wal::replay::{LogFiles, LogPlace};
-use silverback_storage::wal::segment::{CheckpointHeader, FILE_HEADER_BYTES, HeaderError, SegmentHeader, checkpoint_name, segment_name, spare_name};
+use silverback_storage::wal::segment::{
+    CheckpointHeader, FILE_HEADER_BYTES, HeaderError, SegmentHeader, checkpoint_name, segment_name,
+    spare_name,
+};
 
 /// How much is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

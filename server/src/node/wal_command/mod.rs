@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use futures::executor::block_on;
 
+use crate::node::identity::{self, Identity, IdentityError};
 use silverback_host::disk::DiskError;
 use silverback_host::disk::blocking::BlockingDisk;
 use silverback_host::disk::lock::{DirectoryLock, LockError};
 use silverback_model::ShardId;
-use crate::node::identity::{self, Identity, IdentityError};
 use silverback_storage::wal::layout::{self, Generation, LogsGone};
 use silverback_storage::wal::replay::{LogPlace, ReplayError};
 

@@ -12,8 +12,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::cross_check::{Counts, CrossCheck};
 use super::table::size;
 use super::{OfflineLogs, WalCommandError};
-use silverback_storage::wal::WalRecovery;
 use silverback_host::Alone;
+use silverback_storage::wal::WalRecovery;
 use silverback_storage::wal::progress::ReplayProgress;
 use silverback_storage::wal::replay::{ReplayError, Replayed, replay};
 

@@ -13,8 +13,8 @@ pub mod table;
 
 use crate::cell::table::SeriesTable;
 
-pub use silverback_model::SeriesRef;
 pub use series::{AppendError, Appended, Series, SeriesHistory, SeriesStore};
+pub use silverback_model::SeriesRef;
 
 /// A cell of this shard: the index of its series by id, and what was taken in for it.
 #[derive(Debug, Default)]

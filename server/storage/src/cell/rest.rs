@@ -3,8 +3,8 @@
 
 use std::ops::RangeInclusive;
 
-use silverback_model::gorilla::{OpenXor, SealedChunk};
 use silverback_model::Sample;
+use silverback_model::gorilla::{OpenXor, SealedChunk};
 
 /// A series without a range.
 #[derive(Debug, Clone, PartialEq, Eq)]

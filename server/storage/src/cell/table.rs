@@ -6,8 +6,8 @@
 
 use crate::cell::SeriesRef;
 use crate::cell::heap::array_bytes;
-use silverback_model::gorilla::prefetch;
 use silverback_model::SeriesId;
+use silverback_model::gorilla::prefetch;
 
 const EMPTY: u32 = u32::MAX;
 const SLOTS_MIN: usize = 8;

@@ -4,8 +4,8 @@ use std::ops::AddAssign;
 use std::sync::Arc;
 
 use crate::message::{ReadError, ReadTicket, Selection};
-use silverback_model::Epoch;
 use crate::wal::LogError;
+use silverback_model::Epoch;
 
 /// What a shard is asked to delete.
 #[derive(Debug, Clone)]

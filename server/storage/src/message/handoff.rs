@@ -2,8 +2,8 @@
 //!
 //! The one who moves it asks both shards in turn; neither speaks to the other.
 
-use silverback_model::{CellId, Epoch, ShardId};
 use crate::wal::LogError;
+use silverback_model::{CellId, Epoch, ShardId};
 
 /// A step of a cell's handoff.
 #[derive(Debug, Clone, PartialEq, Eq)]

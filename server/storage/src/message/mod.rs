@@ -12,8 +12,8 @@ pub mod ticket;
 
 use std::sync::Arc;
 
-use silverback_model::{RefusedCounts, RefusedReason};
 use crate::wal::{Durable, LogError};
+use silverback_model::{RefusedCounts, RefusedReason};
 
 pub use batch::{ChunkView, Rows, SeriesBatch, SeriesBatchBuilder, SeriesView, TextBatch};
 pub use body::{BodyBytes, LabelSource, LabelSpan, PartSeries, WriteBody};

@@ -1,9 +1,9 @@
 //! What a shard tells of itself: counters, sizes, and its top cardinalities.
 
+use crate::wal::LogReport;
+use silverback_host::Counts;
 use silverback_host::metrics::Durations;
 use silverback_model::{CellId, RefusedCounts, ShardId};
-use silverback_host::Counts;
-use crate::wal::LogReport;
 
 /// One core: its shard, its acceptor, its executor.
 #[derive(Debug, Clone)]

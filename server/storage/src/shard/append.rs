@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use crate::cell::series::LabelRef;
 use crate::cell::{AppendError, Appended, SeriesRef};
 use crate::message::{LabelSpan, PartSeries, Refusals, WriteBody};
-use silverback_model::{Labels, RefusedReason, Sample, SeriesId};
 use crate::shard::Shard;
 use crate::shard::refusal_words::{Seen, numbers};
 use crate::wal::Journal;
+use silverback_model::{Labels, RefusedReason, Sample, SeriesId};
 
 /// How many series ahead the table's slot is brought near, then the series' line, and then the end
 /// of its open chunk: far enough that memory answers in time, near enough that it is still there

@@ -8,12 +8,12 @@ use hashbrown::HashMap;
 
 use crate::cell::SeriesRef;
 use crate::cell::series::LabelRef;
-use silverback_model::gorilla::SealedChunk;
 use crate::message::{HandoffRefusal, HandoffReply, Piece};
-use silverback_model::{CellId, Epoch, Sample, SeriesId};
 use crate::shard::{Host, Shard};
 use crate::wal::record::{NewSeries, Record, SeriesChunks, records};
 use crate::wal::{AdoptedSeries, Journal, Log};
+use silverback_model::gorilla::SealedChunk;
+use silverback_model::{CellId, Epoch, Sample, SeriesId};
 
 /// Samples that are taken in between two looks at the slice.
 const STEP_SAMPLES: usize = 64;

@@ -7,14 +7,14 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use silverback_host::disk::{Disk, DiskError};
-use silverback_model::SeriesRef;
 use crate::shard::{Host, Shard};
 use crate::wal::checkpoint::{CheckpointWriter, truncate};
 use crate::wal::log::DiskLog;
 use crate::wal::record::{Claim, ClaimKind, Snapshot};
 use crate::wal::segments::{SegmentPlace, SegmentSet};
 use crate::wal::{Log, LogError, Lsn};
+use silverback_host::disk::{Disk, DiskError};
+use silverback_model::SeriesRef;
 
 /// Series that are copied between two looks at the slice.
 const STEP: u32 = 16;

@@ -11,12 +11,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::cell::rest::{Rest, Without};
-use silverback_model::limits::{HANDOFF_COPY_MAX, HANDOFF_PAUSE_MAX};
 use crate::message::{Deleted, Deletion, DeletionError, DeletionReply, ReadError, ReadTicket, Selection};
-use silverback_model::{CellId, Epoch, SeriesRef};
 use crate::shard::read::Found;
 use crate::shard::{Host, Reads, Shard};
 use crate::wal::{Journal, Log};
+use silverback_model::limits::{HANDOFF_COPY_MAX, HANDOFF_PAUSE_MAX};
+use silverback_model::{CellId, Epoch, SeriesRef};
 
 /// What a deletion puts into the log before it waits for the disk: no more is ahead of a write that comes then.
 const PIECE_BYTES: usize = 256 << 10;

@@ -12,12 +12,12 @@ use std::vec;
 use hashbrown::{HashMap, HashSet};
 
 use crate::cell::SeriesRef;
-use silverback_model::gorilla::XorIter;
 use crate::message::{HandoffRefusal, HandoffReply, Piece};
-use silverback_model::{CellId, Epoch};
 use crate::shard::{Host, Shard};
 use crate::wal::record::Group;
 use crate::wal::{AdoptedSeries, Journal};
+use silverback_model::gorilla::XorIter;
+use silverback_model::{CellId, Epoch};
 
 /// A piece goes on its way once it has so many bytes.
 const PIECE_BYTES: usize = 256 << 10;

@@ -7,14 +7,14 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use silverback_model::limits::REMAINS_READ_US_MAX;
 use crate::message::{HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, Piece};
-use silverback_model::{CellId, Epoch, ShardId};
 use crate::shard::arrival::{self, IncomingMigration};
 use crate::shard::departure::{self, OutgoingMigration};
 use crate::shard::{Host, Reads, Shard};
 use crate::wal::record::{Claim, ClaimKind};
 use crate::wal::{Journal, Log};
+use silverback_model::limits::REMAINS_READ_US_MAX;
+use silverback_model::{CellId, Epoch, ShardId};
 
 /// How often it is looked whether the reads from before a handoff are over.
 const READS_POLL: Duration = Duration::from_millis(20);

@@ -7,16 +7,20 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::executor::block_on;
 
-use silverback_host::scripted::Scripted;
-use silverback_host::{Alone, Host};
-use silverback_model::limits::CELL_COUNT;
-use crate::message::{Deleted, Deletion, DeletionReply, HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, LabelSource, LabelSpan, PartPool, PartSeries, Piece, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesView, Wanted, WriteBody, WritePart};
-use silverback_model::{CellId, Epoch, Labels, MatchOp, Matcher, Sample, SeriesId, SeriesIdHasher, ShardId};
+use crate::message::{
+    Deleted, Deletion, DeletionReply, HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, LabelSource,
+    LabelSpan, PartPool, PartSeries, Piece, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows,
+    Selection, SeriesView, Wanted, WriteBody, WritePart,
+};
 use crate::shard::append::TimeBounds;
 use crate::shard::handoff::{Taken, take_step};
 use crate::shard::ownership::Ownership;
 use crate::shard::{Reads, Shard, delete};
 use crate::wal::{MemoryLog, NoJournal};
+use silverback_host::scripted::Scripted;
+use silverback_host::{Alone, Host};
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::{CellId, Epoch, Labels, MatchOp, Matcher, Sample, SeriesId, SeriesIdHasher, ShardId};
 
 const CELL: CellId = CellId(5);
 /// Of the handoff.

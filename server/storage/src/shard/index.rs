@@ -10,8 +10,8 @@ use crate::cell::SeriesRef;
 use crate::cell::heap::heap_bytes;
 use crate::cell::pages::Pages;
 use crate::cell::series::LabelRef;
-use silverback_model::encode_label;
 use crate::shard::postings::{Postings, set_bytes_max};
+use silverback_model::encode_label;
 
 /// Values that a table may have to be made anew in a smaller size at one go: the others wait meanwhile. A larger
 /// one keeps its five bytes for each value that it had until it is as small, or empty.

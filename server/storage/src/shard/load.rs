@@ -5,10 +5,10 @@
 //! nothing else that it wouldn't hold without.
 
 use crate::cell::Cell;
-use silverback_model::limits::CELL_COUNT;
 use crate::message::CellStats;
-use silverback_model::{CellId, Epoch};
 use crate::shard::Shard;
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::{CellId, Epoch};
 
 /// How long a load is remembered: what is older than this counts for about a third.
 const MEMORY_S: f64 = 3.0;

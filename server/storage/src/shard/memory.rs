@@ -4,9 +4,9 @@
 //! additions, for each part and each new series, and nothing for a sample. The accounting and the
 //! kernel's own count are compared in a test.
 
-use silverback_model::limits::memory::{NEW_SERIES_PERCENT, RECOVERY_PERCENT};
 use crate::message::{MemoryPressure, ShardMemory};
 use crate::shard::Shard;
+use silverback_model::limits::memory::{NEW_SERIES_PERCENT, RECOVERY_PERCENT};
 
 /// Tells from a shard's memory what is to be refused.
 #[derive(Debug, Clone, Copy)]

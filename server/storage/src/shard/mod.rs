@@ -31,8 +31,6 @@ mod handoff_tests;
 mod tests;
 
 use crate::cell::{Cell, SeriesRef, SeriesStore};
-use silverback_model::limits::CELL_COUNT;
-use silverback_model::{CellId, RefusedCounts, SeriesId, ShardId};
 use crate::shard::arrival::IncomingMigration;
 use crate::shard::checkpoint::CheckpointWish;
 use crate::shard::departure::OutgoingMigration;
@@ -41,13 +39,15 @@ use crate::shard::ownership::Ownership;
 use crate::shard::series_limit::SeriesLimit;
 use crate::shard::singles::Singles;
 use crate::wal::{Journal, RefReuse};
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::{CellId, RefusedCounts, SeriesId, ShardId};
 
-pub use silverback_host::Host;
 pub use inbox::{Inbox, ReplyTo};
 pub use index::LabelIndex;
 pub use maintenance::RetentionState;
 pub use pulses::Pulses;
 pub use read::Reads;
+pub use silverback_host::Host;
 pub use worker::Worker;
 
 /// One core's data. It lives behind an `Rc` on its core.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use silverback_model::limits::CELL_COUNT;
 use crate::message::{MovedSeries, PartBuffer, PartSeries, WritePart};
+use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, Epoch};
 
 /// A shard's side of the routing.

@@ -3,9 +3,9 @@
 
 use silverback_model::utc::format_rfc3339;
 
+use crate::shard::append::TimeBounds;
 use silverback_model::limits::FUTURE_MS_MAX;
 use silverback_model::{RefusedReason, Sample};
-use crate::shard::append::TimeBounds;
 
 /// What the shard knows of a refused sample.
 #[derive(Debug, Clone, Copy)]

@@ -10,12 +10,15 @@ use hashbrown::HashMap;
 use roaring::RoaringBitmap;
 
 use crate::cell::series::LabelRef;
-use silverback_model::gorilla::{ChunkError, SealedChunk};
-use silverback_model::{CellId, Sample, SeriesId, SeriesRef};
 use crate::shard::Shard;
 use crate::wal::Claims;
-use crate::wal::record::{ChunksRecord, Record, RemovedRecord, Replaced, ReplacedRecord, SamplesRecord, SealedBytes, SeriesChunks, SeriesRecord};
+use crate::wal::record::{
+    ChunksRecord, Record, RemovedRecord, Replaced, ReplacedRecord, SamplesRecord, SealedBytes, SeriesChunks,
+    SeriesRecord,
+};
 use crate::wal::replay::{Restore, RestoreError};
+use silverback_model::gorilla::{ChunkError, SealedChunk};
+use silverback_model::{CellId, Sample, SeriesId, SeriesRef};
 
 /// A gap in the refs that no shard leaves: a record that names such a ref is no shard's.
 const REF_GAP_MAX: u32 = 1 << 26;

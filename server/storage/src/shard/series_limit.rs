@@ -2,9 +2,9 @@
 //! part along, so that a shard to which cells came has room for more, and only the cells' number
 //! counts, which every shard knows of itself.
 
-use silverback_model::limits::CELL_COUNT;
-use silverback_model::CellId;
 use crate::shard::Shard;
+use silverback_model::CellId;
+use silverback_model::limits::CELL_COUNT;
 
 /// The node's limit, and the shard's for now.
 #[derive(Debug, Clone, Copy)]

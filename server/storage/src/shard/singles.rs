@@ -149,9 +149,9 @@ mod tests {
     use futures::executor::block_on;
 
     use super::*;
-    use silverback_host::Alone;
     use crate::shard::tests::{EVER, append, scrape, shard};
     use crate::wal::MemoryLog;
+    use silverback_host::Alone;
 
     const HOUR_US: u64 = 60 * 60 * 1_000_000;
 

@@ -1,9 +1,9 @@
 //! A shard's counters and sizes, gathered for whoever asks by message.
 
 use crate::message::ShardStats;
-use silverback_model::CellId;
 use crate::shard::Shard;
 use crate::wal::LogReport;
+use silverback_model::CellId;
 
 impl Shard {
     /// Series of cells that are other shards': on their way here, or still read.

@@ -12,14 +12,17 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::executor::block_on;
 
-use silverback_model::clock::Clock;
-use silverback_host::{Alone, Host};
-use crate::message::{ControlRequest, Correlation, LabelSource, LabelSpan, PartPool, PartSeries, Read, ReadError, ReadRequest, ReadTicket, Selection, ShardReply, ShardRequest, Wanted, WriteBody, WritePart};
-use silverback_model::{Epoch, Labels, RefusedReason, Sample, SeriesIdHasher, ShardId};
+use crate::message::{
+    ControlRequest, Correlation, LabelSource, LabelSpan, PartPool, PartSeries, Read, ReadError, ReadRequest,
+    ReadTicket, Selection, ShardReply, ShardRequest, Wanted, WriteBody, WritePart,
+};
 use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::read::tests::select;
 use crate::shard::{Inbox, Reads, ReplyTo, Shard, Worker, maintenance};
 use crate::wal::{Durable, Journal, Log, LogError, LogReport, MemoryLog, NoJournal};
+use silverback_host::{Alone, Host};
+use silverback_model::clock::Clock;
+use silverback_model::{Epoch, Labels, RefusedReason, Sample, SeriesIdHasher, ShardId};
 
 pub(super) const EVER: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX };
 

@@ -9,13 +9,16 @@ use std::rc::Rc;
 
 use futures::future::{Either, select};
 
-use silverback_model::clock::Clock;
-use silverback_model::limits::FUTURE_MS_MAX;
-use crate::message::{ControlRequest, CoreStats, Deleted, Deletion, DeletionReply, HandoffRequest, MovedSeries, PartSeries, Read, ReadError, ShardReply, ShardStats, WriteAck, WritePart};
-use silverback_model::Sample;
+use crate::message::{
+    ControlRequest, CoreStats, Deleted, Deletion, DeletionReply, HandoffRequest, MovedSeries, PartSeries,
+    Read, ReadError, ShardReply, ShardStats, WriteAck, WritePart,
+};
 use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::{Host, Inbox, Reads, ReplyTo, Shard, delete, handoff};
 use crate::wal::{Durable, Log, LogError};
+use silverback_model::Sample;
+use silverback_model::clock::Clock;
+use silverback_model::limits::FUTURE_MS_MAX;
 
 /// Samples after which a group is committed, though more waits. A commit costs what a thousand
 /// samples cost, so a group is large where there is much to do.

@@ -5,12 +5,12 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use silverback_host::disk::{Disk, DiskError, File};
 use crate::wal::Lsn;
 use crate::wal::frame::{FRAME_HEADER_BYTES, encode_header};
 use crate::wal::record::Snapshot;
 use crate::wal::segment::{CheckpointHeader, SegmentHeader, checkpoint_name, parse_checkpoint_name};
 use crate::wal::segments::{SegmentPlace, SegmentSet, recycle};
+use silverback_host::disk::{Disk, DiskError, File};
 
 /// A checkpoint on its way.
 #[derive(Debug)]

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use silverback_model::{CellId, Epoch};
 use crate::wal::record::{Claim, ClaimKind, ClaimsRecord, Record, RecordError};
 use crate::wal::replay::{Restore, RestoreError};
+use silverback_model::{CellId, Epoch};
 
 /// What one log says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -6,11 +6,11 @@
 
 use std::io;
 
-use silverback_host::disk::{Disk, DiskError, File};
 use crate::wal::Lsn;
 use crate::wal::replay::LogPlace;
 use crate::wal::segment::{CLOSING_NAME, ClosingHeader, FILE_HEADER_BYTES, HeaderError};
 use crate::wal::segments::SegmentPlace;
+use silverback_host::disk::{Disk, DiskError, File};
 
 /// Writes that the groups up to `last` are on disk.
 pub(super) async fn write<D: Disk>(place: &SegmentPlace<D>, last: Lsn) -> Result<(), DiskError> {

@@ -7,12 +7,12 @@
 use std::time::Duration;
 
 use crate::wal::AckMode;
-use silverback_host::disk::{Disk, DiskError};
-use silverback_host::Host;
 use crate::wal::log::{DiskLog, Work};
 use crate::wal::record::Group;
 use crate::wal::segments::Segments;
 use crate::wal::{LogError, Lsn};
+use silverback_host::Host;
+use silverback_host::disk::{Disk, DiskError};
 
 /// How long a full disk is left alone before the next attempt.
 const FULL_DISK_RETRY: Duration = Duration::from_millis(500);

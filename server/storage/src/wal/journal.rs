@@ -1,8 +1,8 @@
 //! What a shard tells its log of the changes that it makes.
 
+use crate::wal::record::Claim;
 use silverback_model::gorilla::SealedChunk;
 use silverback_model::{Sample, SeriesId, SeriesRef};
-use crate::wal::record::Claim;
 
 /// Takes a shard's changes in the order in which they are made. A series ref means one series from
 /// its creation to its removal.

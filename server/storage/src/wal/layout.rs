@@ -6,9 +6,9 @@
 
 use std::io;
 
-use silverback_host::disk::{Disk, DiskError};
 use crate::wal::newest;
 use crate::wal::segment::parse_newest_name;
+use silverback_host::disk::{Disk, DiskError};
 
 /// Holds the generations.
 const ROOT: &str = "wal";

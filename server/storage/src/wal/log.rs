@@ -13,12 +13,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::wal::AckMode;
-use silverback_model::limits::{DISK_ANSWER_MAX, LOG_BACKLOG_BYTES_MAX};
-use silverback_host::metrics::Durations;
-use silverback_host::waiters::{KeptWaker, Waiters};
 use crate::wal::health::LogHealth;
 use crate::wal::record::Group;
 use crate::wal::{Durable, Log, LogError, LogReport, Lsn};
+use silverback_host::metrics::Durations;
+use silverback_host::waiters::{KeptWaker, Waiters};
+use silverback_model::limits::{DISK_ANSWER_MAX, LOG_BACKLOG_BYTES_MAX};
 
 /// A shard's log. A clone is the same log.
 #[derive(Debug, Clone)]
@@ -399,9 +399,9 @@ impl Log for DiskLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use silverback_model::{Sample, SeriesRef};
-    use silverback_host::waiters::counted::check_one_waker_is_kept;
     use crate::wal::Journal;
+    use silverback_host::waiters::counted::check_one_waker_is_kept;
+    use silverback_model::{Sample, SeriesRef};
 
     #[test]
     fn who_waits_for_a_disk_that_hangs_is_kept_once_however_often_it_is_woken() {

@@ -8,9 +8,9 @@
 use std::cell::RefCell;
 use std::io;
 
-use silverback_host::disk::{Disk, DiskError, File};
 use crate::wal::segment::{newest_name, parse_segment_name};
 use crate::wal::segments::{SegmentPlace, SegmentSet};
+use silverback_host::disk::{Disk, DiskError, File};
 
 /// Says in a log's new directory that it has no segment.
 pub(super) async fn mark_none<D: Disk>(disk: &D, dir: &str) -> Result<(), DiskError> {

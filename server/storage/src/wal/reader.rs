@@ -2,9 +2,9 @@
 //!
 //! Knows frames, not what is in them, and nothing of the files before and behind.
 
-use silverback_host::disk::{DiskError, File};
 use crate::wal::Lsn;
 use crate::wal::frame::{FrameCheck, FrameHeader, FrameKey, check};
+use silverback_host::disk::{DiskError, File};
 
 /// Read at a time.
 const READ_BYTES: usize = 1 << 20;

@@ -9,13 +9,13 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
-use silverback_host::disk::{Disk, DiskError, File};
-use silverback_host::Host;
 use crate::wal::frame::{FRAME_HEADER_BYTES, FrameKey, encode_header};
 use crate::wal::log::DiskLog;
 use crate::wal::record::Group;
 use crate::wal::segment::{Made, SegmentHeader, parse_segment_name, segment_name, spare_name};
 use crate::wal::{Lsn, closing, newest};
+use silverback_host::Host;
+use silverback_host::disk::{Disk, DiskError, File};
 
 /// At most so much is written at a time when a segment is filled with zeros.
 const ZEROS: &[u8] = &[0; 256 << 10];

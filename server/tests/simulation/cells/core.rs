@@ -5,10 +5,9 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use silverback_model::clock::Clock;
-use silverback_storage::wal::{AckMode, WalRecovery};
 use silverback_host::disk::Disk;
 use silverback_model::ShardId;
+use silverback_model::clock::Clock;
 use silverback_storage::shard::checkpoint::CheckpointPlace;
 use silverback_storage::shard::ownership::Ownership;
 use silverback_storage::shard::restore::{Refs, Restorer};
@@ -20,6 +19,7 @@ use silverback_storage::wal::record::Group;
 use silverback_storage::wal::replay::{LogPlace, Replayed, make_tail_durable, replay};
 use silverback_storage::wal::segment::SegmentHeader;
 use silverback_storage::wal::segments::{SegmentPlace, Segments};
+use silverback_storage::wal::{AckMode, WalRecovery};
 use silverback_storage::wal::{Claims, DiskLog, Durable, Log, LogError, LogReport, MemoryLog, committer};
 
 use crate::cells::node::{Defect, Flushes};

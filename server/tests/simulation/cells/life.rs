@@ -5,11 +5,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use futures::future::{LocalBoxFuture, join_all};
-use silverback_host::Host;
-use silverback_storage::message::{DeletionError, PartPool, ReadError};
-use silverback_model::ShardId;
 use silverback::rebalance::HandoffFault;
 use silverback::routing::{DeletionFault, ReadGate, deletion};
+use silverback_host::Host;
+use silverback_model::ShardId;
+use silverback_storage::message::{DeletionError, PartPool, ReadError};
 use silverback_storage::shard::{checkpoint, maintenance};
 use silverback_storage::wal::{LogError, Lsn};
 

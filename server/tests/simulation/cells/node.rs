@@ -4,10 +4,12 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use silverback_storage::message::{CursorId, PartPool, ReadError, ReadReply, ReadRequest, Selection, ShardReply, Wanted};
-use silverback_model::{Epoch, ShardId};
 use silverback::rebalance::{Handoffs, Turn};
 use silverback::routing::{Router, RoutingTable};
+use silverback_model::{Epoch, ShardId};
+use silverback_storage::message::{
+    CursorId, PartPool, ReadError, ReadReply, ReadRequest, Selection, ShardReply, Wanted,
+};
 use silverback_storage::shard::Inbox;
 use silverback_storage::wal::layout::{self, Layout};
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use silverback::routing::{Answer, Overloaded, Room, Split, follow, take_moved};
 use silverback_host::Host;
 use silverback_model::limits::CELL_COUNT;
-use silverback_storage::message::{LabelSource, LabelSpan, ShardReply, WriteBody, WritePart};
 use silverback_model::{CellId, Epoch, RefusedReason, SeriesId, SeriesIdHasher};
-use silverback::routing::{Answer, Overloaded, Room, Split, follow, take_moved};
+use silverback_storage::message::{LabelSource, LabelSpan, ShardReply, WriteBody, WritePart};
 use silverback_storage::wal::{LogError, Lsn};
 
 use crate::cells::life::Moves;

@@ -9,7 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use silverback_runtime::{BoundAddress, Delivery, Executor, LaneSenders, Options, RunError, Shutdown, Slicer, Stream, run, sleep, spawn, spawn_background};
+use silverback_runtime::{
+    BoundAddress, Delivery, Executor, LaneSenders, Options, RunError, Shutdown, Slicer, Stream, run, sleep,
+    spawn, spawn_background,
+};
 
 /// What each piece of background work takes.
 const WORK: Duration = Duration::from_micros(20);

@@ -2,8 +2,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::gorilla::reference;
 use crate::STALE_NAN_BITS;
+use crate::gorilla::reference;
 
 /// Appends until the chunk is full; how many samples it took.
 fn fill(samples: &[Sample]) -> (OpenXor, Vec<u64>, usize) {

@@ -10,12 +10,12 @@ use crate::api::core::Core;
 use crate::api::fanout::{self, FanoutError};
 use crate::api::grpc::status;
 use crate::api::read_fault::ReadFault;
-use silverback_model::limits::CELL_COUNT;
-use silverback_storage::message::{CellStats, CoreStats};
-use silverback_model::{CellId, ShardId};
 use crate::rebalance::{DrainState, Movable};
 use crate::routing::RoutingTable;
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::{CellId, ShardId};
 use silverback_runtime::timeout;
+use silverback_storage::message::{CellStats, CoreStats};
 
 /// Every shard.
 pub async fn shards(core: &Core) -> Result<ShardsResponse, Status> {

@@ -18,9 +18,9 @@ use silverback_proto::v1::{
 use tonic::{Request, Response, Status};
 
 use crate::api::core::Core;
+use crate::rebalance::Motion;
 use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, ShardId};
-use crate::rebalance::Motion;
 
 /// The admin service of a core.
 pub fn service(core: &Rc<Core>) -> AdminServer<NodeAdmin> {

@@ -9,8 +9,8 @@ use crate::api::core::Core;
 use crate::api::fanout;
 use crate::api::grpc::status;
 use crate::config::{AdminAccess, RebalanceMode};
-use silverback_model::{CellId, ShardId};
 use crate::rebalance::{DrainState, Motion, Movable};
+use silverback_model::{CellId, ShardId};
 
 /// Whether the node takes changes at all.
 pub fn check_access(core: &Core) -> Result<(), Status> {

@@ -14,10 +14,10 @@ use crate::api::caller::Caller;
 use crate::api::core::Core;
 use crate::api::remote_write::Rejection;
 use crate::api::write::{acknowledged, follow_moved};
+use crate::routing::{Answer, Room, take_moved};
+use silverback_model::Epoch;
 use silverback_model::limits::{STREAM_BATCHES_MAX, STREAM_REFUSALS_MAX, STREAM_SAMPLES_MAX};
 use silverback_storage::message::{MovedSeries, RefusedRef, ShardReply};
-use silverback_model::Epoch;
-use crate::routing::{Answer, Room, take_moved};
 
 /// The series of a batch that are sent on, for their cells have moved.
 type Following = Pin<Box<dyn Future<Output = Result<Vec<ShardReply>, Rejection>>>>;

@@ -17,12 +17,12 @@ use super::series::{DefinitionFault, StreamSeries};
 use crate::api::caller::Caller;
 use crate::api::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::remote_write::{MalformedBody, Rejection};
-use silverback_model::limits::{DECODE_STEP_SERIES, STREAM_BATCH_SAMPLES_MAX};
-use silverback_storage::message::{DefinitionBlock, PartSeries, Refusals, WritePart};
-use silverback_model::Sample;
 use crate::routing::{Overloaded, Split};
+use silverback_model::Sample;
+use silverback_model::limits::{DECODE_STEP_SERIES, STREAM_BATCH_SAMPLES_MAX};
 use silverback_runtime::slices::SLICE;
 use silverback_runtime::{now, reactor_polled, sleep};
+use silverback_storage::message::{DefinitionBlock, PartSeries, Refusals, WritePart};
 
 const SERIES: Tag = Tag::new(1, WireType::Len);
 const BATCH: Tag = Tag::new(2, WireType::Len);

@@ -37,8 +37,10 @@ use super::status::{of_fault, of_rejection};
 use crate::api::caller::Caller;
 use crate::api::core::Core;
 use crate::api::remote_write::Rejection;
+use silverback_model::limits::{
+    STREAM_BATCH_SAMPLES_MAX, STREAM_BATCHES_MAX, STREAM_DEFINITION_BYTES_MAX, STREAM_REFS_MAX,
+};
 use silverback_storage::wal::AckMode;
-use silverback_model::limits::{STREAM_BATCH_SAMPLES_MAX, STREAM_BATCHES_MAX, STREAM_DEFINITION_BYTES_MAX, STREAM_REFS_MAX};
 
 pub use self::columns::{BatchFault, Columns};
 pub use self::intake::{MessageFault, deal_out};

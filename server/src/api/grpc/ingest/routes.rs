@@ -1,8 +1,8 @@
 //! What stands for each ref of a stream: a table in pages, which are there where refs are defined. So a
 //! high ref costs a page, and not all that lies below it.
 
-use silverback_storage::message::LabelSpan;
 use silverback_model::{RefusedReason, SeriesId};
+use silverback_storage::message::LabelSpan;
 
 /// Refs of one page: 8 KiB.
 const PAGE: usize = 256;

@@ -13,10 +13,10 @@ use crate::api::core::Core;
 use crate::api::read_fault::ReadFault;
 use crate::api::rows::RowStream;
 use crate::api::selector::Breadth;
+use crate::routing::{ReadInFlight, Room};
+use silverback_model::LabelBlock;
 use silverback_model::limits::UNARY_ANSWER_BYTES_MAX;
 use silverback_storage::message::{Selection, TextBatch, Wanted};
-use silverback_model::LabelBlock;
-use crate::routing::{ReadInFlight, Room};
 
 /// The label names of the series that match, and the room that they take until they are sent.
 pub async fn names(

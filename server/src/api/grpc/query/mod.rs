@@ -20,8 +20,8 @@ use super::status;
 use super::stream::Answers;
 use crate::api::core::Core;
 use crate::api::read_fault::ReadFault;
-use silverback_model::limits::{READ_MATCHERS_MAX, READ_REQUEST_BYTES_MAX};
 use crate::routing::{ReadInFlight, Room};
+use silverback_model::limits::{READ_MATCHERS_MAX, READ_REQUEST_BYTES_MAX};
 use silverback_runtime::timeout;
 
 /// The query service of a core.

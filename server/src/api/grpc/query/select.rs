@@ -22,8 +22,8 @@ use crate::api::selector::Breadth;
 use crate::api::stream::StreamFault;
 use silverback_model::gorilla::ChunkError;
 use silverback_model::limits::STREAM_BUFFER_BYTES;
-use silverback_storage::message::{ChunkView, SeriesBatch, SeriesView, Wanted};
 use silverback_runtime::Slice;
+use silverback_storage::message::{ChunkView, SeriesBatch, SeriesView, Wanted};
 
 /// Opens the select, so that a refusal has a status, and streams its series.
 pub async fn answer(core: &Rc<Core>, request: SelectRequest) -> Result<Answers<SelectResponse>, ReadFault> {

@@ -6,8 +6,8 @@ use crate::api::core::Core;
 use crate::api::matchers::MatcherCompiler;
 use crate::api::read_fault::ReadFault;
 use crate::api::selector::Breadth;
-use silverback_storage::message::Selection;
 use silverback_model::{MatchOp, UncompiledMatcher};
+use silverback_storage::message::Selection;
 
 /// What is selected; without a range, of any time.
 pub async fn selection(

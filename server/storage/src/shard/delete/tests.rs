@@ -5,17 +5,17 @@ use std::cell::RefMut;
 use futures::executor::block_on;
 
 use super::*;
-use silverback_model::gorilla::XorIter;
-use silverback_host::Alone;
-use silverback_host::scripted::Scripted;
 use crate::message::{Read, ReadReply, ReadRequest, Rows, Wanted};
-use silverback_model::{Labels, MatchOp, Matcher, STALE_NAN_BITS, Sample, ShardId};
 use crate::shard::maintenance;
 use crate::shard::restore::{Refs, Restorer};
 use crate::shard::tests::{EVER, append_to, labels, scrape, shard};
 use crate::wal::record::{Group, records};
 use crate::wal::replay::Restore;
 use crate::wal::{Durable, LogError, LogReport, MemoryLog, NoJournal};
+use silverback_host::Alone;
+use silverback_host::scripted::Scripted;
+use silverback_model::gorilla::XorIter;
+use silverback_model::{Labels, MatchOp, Matcher, STALE_NAN_BITS, Sample, ShardId};
 
 type Shared = Rc<RefCell<Shard>>;
 type Held = Vec<(Labels, Vec<(i64, u64)>)>;

@@ -4,14 +4,14 @@
 
 use crate::cell::SeriesRef;
 use crate::cell::series::LabelRef;
-use silverback_model::limits::CURSORS_MAX;
 use crate::message::{CursorId, ReadError, ReadTicket, Selection, Wanted};
-use silverback_model::{Epoch, SeriesId};
 use crate::shard::Host;
 use crate::shard::index::{Moment, NameRef};
 use crate::shard::read::job::Job;
 use crate::shard::read::memory::Reservation;
 use crate::shard::read::{labels, series};
+use silverback_model::limits::CURSORS_MAX;
+use silverback_model::{Epoch, SeriesId};
 
 /// A found series. A half of its id tells whether the ref still means the same one.
 #[derive(Debug, Clone, Copy)]

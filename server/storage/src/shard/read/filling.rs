@@ -2,11 +2,11 @@
 //!
 //! A step looks ahead: what its series begin with is on its way from memory before the first of them is read.
 
-use silverback_model::gorilla::SealedChunk;
 use crate::message::{ReadError, Selection, SeriesBatch, SeriesBatchBuilder, Wanted};
 use crate::shard::read::cursors::{Cursor, Found, Rows};
 use crate::shard::read::job::Job;
 use crate::shard::{Host, Shard};
+use silverback_model::gorilla::SealedChunk;
 
 /// A step between two looks at the slice adds so many series, ...
 const STEP_SERIES: usize = 16;

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::message::{ReadError, ReadTicket};
-use silverback_model::Epoch;
 use crate::shard::read::memory::{OfRead, Reservation};
 use crate::shard::{Host, Shard};
+use silverback_model::Epoch;
 
 /// A batch pays for so many bytes at once.
 const PAID_AHEAD_BYTES: usize = 16 << 10;
@@ -64,9 +64,9 @@ impl<H: Host> Job<H> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::shard::read::ReadMemory;
     use silverback_host::Alone;
     use silverback_model::ShardId;
-    use crate::shard::read::ReadMemory;
 
     /// On an empty shard, with memory as it likes.
     pub(crate) fn job() -> Job<Alone> {

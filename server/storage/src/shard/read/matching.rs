@@ -4,11 +4,11 @@ use roaring::RoaringBitmap;
 
 use crate::cell::series::LabelRef;
 use crate::message::ReadError;
-use silverback_model::{CellId, Epoch, Matcher, Searching};
 use crate::shard::index::{Listed, Moment, PairsListed};
 use crate::shard::read::job::Job;
 use crate::shard::read::memory::Reservation;
 use crate::shard::{Host, Shard};
+use silverback_model::{CellId, Epoch, Matcher, Searching};
 
 /// Slots of the index's tables that are looked through between two looks at the slice.
 pub(super) const PLACES: usize = 1024;

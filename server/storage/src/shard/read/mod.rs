@@ -21,11 +21,11 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::message::{CursorId, Read, ReadError, ReadReply, ReadRequest, ReadTicket};
-use silverback_model::{Epoch, Matcher};
 use crate::shard::read::cursors::{Cursor, Cursors, Rows};
 use crate::shard::read::job::Job;
 use crate::shard::read::series::Matched;
 use crate::shard::{Host, Shard};
+use silverback_model::{Epoch, Matcher};
 
 pub(super) use cursors::Found;
 pub use memory::ReadMemory;

@@ -7,7 +7,6 @@ use roaring::RoaringBitmap;
 use crate::cell::SeriesRef;
 use crate::cell::series::LabelRef;
 use crate::message::{ReadError, Selection};
-use silverback_model::Matcher;
 use crate::shard::index::Moment;
 use crate::shard::read::cursors::{Found, Rows};
 use crate::shard::read::job::Job;
@@ -15,6 +14,7 @@ use crate::shard::read::matching::answered;
 use crate::shard::read::memory::Reservation;
 use crate::shard::read::sort::{sort_bytes, sort_in_slices};
 use crate::shard::{Host, Shard};
+use silverback_model::Matcher;
 
 /// Series that are looked at between two looks at the slice: some µs.
 const STEP: usize = 32;
@@ -342,9 +342,9 @@ mod tests {
     use futures::executor::block_on;
 
     use super::*;
-    use silverback_model::{Labels, Sample};
     use crate::shard::read::job::tests::job;
     use crate::shard::tests::{EVER, append};
+    use silverback_model::{Labels, Sample};
 
     /// Series of these names, so many of each; `None`: too many groups.
     fn check(counts: &[usize], is_grouped: bool) {

@@ -7,15 +7,18 @@ use std::rc::Rc;
 use futures::FutureExt;
 use futures::executor::block_on;
 
-use silverback_host::Alone;
-use silverback_host::scripted::Scripted;
-use silverback_model::limits::{CHUNK_RANGE_MS, CURSORS_MAX};
-use crate::message::{CursorId, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesBatch, TextBatch, Wanted};
-use silverback_model::{CellId, Epoch, Labels, MatchOp, Matcher, Sample, SeriesIdHasher, SeriesRef};
+use crate::message::{
+    CursorId, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesBatch, TextBatch,
+    Wanted,
+};
 use crate::shard::ownership::Ownership;
 use crate::shard::tests::{EVER, append, labels, scrape, shard};
 use crate::shard::{Reads, Shard};
 use crate::wal::NoJournal;
+use silverback_host::Alone;
+use silverback_host::scripted::Scripted;
+use silverback_model::limits::{CHUNK_RANGE_MS, CURSORS_MAX};
+use silverback_model::{CellId, Epoch, Labels, MatchOp, Matcher, Sample, SeriesIdHasher, SeriesRef};
 
 type Shared = Rc<RefCell<Shard>>;
 

@@ -1,8 +1,8 @@
 //! The worked example of the format's description: a group made here, byte for byte as it is there.
 use super::*;
-use silverback_model::{Sample, SeriesId, SeriesRef};
 use crate::wal::frame::{FrameKey, encode_header};
 use crate::wal::{Journal, Lsn};
+use silverback_model::{Sample, SeriesId, SeriesRef};
 
 /// The bytes of the description's hex block: each line is an offset, bytes, and after `|` a note.
 fn described() -> Vec<u8> {

@@ -1,8 +1,8 @@
 //! What a sample takes in the log, of machines that are scraped as node_exporter is.
 use super::Group;
-use silverback_model::{Sample, SeriesRef};
 use crate::wal::Journal;
 use crate::wal::frame::FRAME_HEADER_BYTES;
+use silverback_model::{Sample, SeriesRef};
 
 const TARGETS: usize = 50;
 const TARGET_SERIES: usize = 1000;

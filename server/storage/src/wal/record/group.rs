@@ -5,9 +5,9 @@ use super::removed::RemovedWriter;
 use super::replaced::ReplacedWriter;
 use super::samples::SamplesWriter;
 use super::series::SeriesWriter;
+use crate::wal::{AdoptedSeries, Journal, RefReuse};
 use silverback_model::gorilla::SealedChunk;
 use silverback_model::{Sample, SeriesId, SeriesRef};
-use crate::wal::{AdoptedSeries, Journal, RefReuse};
 
 /// In how many parts a group's payload comes, empty ones included.
 pub const GROUP_PARTS: usize = 19;

@@ -3,9 +3,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::wal::Journal;
 use silverback_model::gorilla::SealedChunk;
 use silverback_model::{CellId, Epoch, Sample, SeriesId, SeriesRef, ShardId};
-use crate::wal::Journal;
 
 type Labels = Vec<(String, String)>;
 type Created = (SeriesRef, SeriesId, Labels);

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use silverback_host::disk::DiskError;
-use silverback_model::ShardId;
 use crate::wal::Lsn;
 use crate::wal::segment::HeaderError;
+use silverback_host::disk::DiskError;
+use silverback_model::ShardId;
 
 /// A group at the end that isn't whole. Most likely its write was cut short, and then it was never
 /// acknowledged; but one that was damaged later looks the same.

@@ -3,11 +3,14 @@
 use std::io;
 use std::rc::Rc;
 
+use crate::wal::Lsn;
+use crate::wal::segment::{
+    checkpoint_name, newest_name, parse_checkpoint_name, parse_newest_name, parse_segment_name,
+    parse_spare_name, segment_name, spare_name,
+};
+use crate::wal::segments::Spare;
 use silverback_host::disk::{Disk, DiskError, File};
 use silverback_model::ShardId;
-use crate::wal::Lsn;
-use crate::wal::segment::{checkpoint_name, newest_name, parse_checkpoint_name, parse_newest_name, parse_segment_name, parse_spare_name, segment_name, spare_name};
-use crate::wal::segments::Spare;
 
 /// A log's directory, and what its files must say of themselves.
 #[derive(Debug, Clone)]

@@ -12,15 +12,18 @@ pub mod files;
 mod tests;
 
 use crate::wal::WalRecovery;
-use silverback_host::disk::{Disk, DiskError, File};
-use silverback_host::Host;
 use crate::wal::frame::{FRAME_HEADER_BYTES, FrameKey};
 use crate::wal::progress::ReplayProgress;
 use crate::wal::reader::{Found, FrameReader};
 use crate::wal::record::{Record, records};
-use crate::wal::segment::{CLOSING_NAME, CheckpointHeader, FILE_HEADER_BYTES, HeaderError, Made, SegmentHeader, checkpoint_name, segment_name};
+use crate::wal::segment::{
+    CLOSING_NAME, CheckpointHeader, FILE_HEADER_BYTES, HeaderError, Made, SegmentHeader, checkpoint_name,
+    segment_name,
+};
 use crate::wal::segments::{SealedSegment, SegmentSet, Spare, Unfilled};
 use crate::wal::{Lsn, closing};
+use silverback_host::Host;
+use silverback_host::disk::{Disk, DiskError, File};
 
 pub use damage::{Damage, Loss, ReplayError, Torn};
 pub use files::{Lacking, LogFiles, LogPlace};

@@ -10,13 +10,13 @@ use futures::executor::block_on;
 
 use super::*;
 use crate::wal::AckMode;
-use silverback_host::disk::blocking::BlockingDisk;
-use silverback_host::Alone;
-use silverback_model::{Sample, SeriesId, SeriesRef, ShardId};
 use crate::wal::checkpoint::CheckpointWriter;
 use crate::wal::record::{Group, Snapshot};
 use crate::wal::segments::{SegmentPlace, Segments};
 use crate::wal::{DiskLog, Journal};
+use silverback_host::Alone;
+use silverback_host::disk::blocking::BlockingDisk;
+use silverback_model::{Sample, SeriesId, SeriesRef, ShardId};
 
 const SEED: u64 = 7;
 pub(super) const BLOCK: usize = 512;

@@ -1,6 +1,6 @@
 //! Every bound of the node in one place, related to each other at compile time.
 //!
-//! What an operator may change stands in [`silverback::config`]; its defaults stand here.
+//! What an operator may change stands in the node's configuration; its defaults stand here.
 pub mod memory;
 pub mod network;
 

@@ -1,7 +1,7 @@
 //! The CPUs that the scheduler may put this thread on.
 //!
 //! What else narrows them (cgroups, offline CPUs), and what they are to each other, is read by
-//! [`silverback::placement`]'s topology.
+//! the node's topology.
 use std::{collections::BTreeSet, io, mem::size_of};
 
 /// The CPUs that the scheduler may put this thread on.

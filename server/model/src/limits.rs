@@ -37,13 +37,13 @@ pub const CONNECTION_BYTES: usize = 40 << 10;
 const _: () = assert!(OWN_HEADS_BYTES < CONNECTION_BYTES / 3);
 /// What is buffered of a connection that doesn't read ahead of its requests, in bytes, where memory is small: a
 /// head that is on its way, the buffer of the last request, or what is left of an HTTP/2 window ...
-pub const HEAD_BYTES_MIN: usize = HEADER_BYTES_MAX + (8 << 10);
+pub(crate) const HEAD_BYTES_MIN: usize = HEADER_BYTES_MAX + (8 << 10);
 /// ... and where it is not.
-pub const HEAD_BYTES_MAX: usize = 512 << 10;
+pub(crate) const HEAD_BYTES_MAX: usize = 512 << 10;
 /// What is buffered of a connection ahead of its requests in flight, in bytes, where memory is small, ...
-pub const READING_BYTES_MIN: usize = 128 << 10;
+pub(crate) const READING_BYTES_MIN: usize = 128 << 10;
 /// ... and where it is not.
-pub const READING_BYTES_MAX: usize = 4 << 20;
+pub(crate) const READING_BYTES_MAX: usize = 4 << 20;
 /// Of that, what a frame takes while it comes; the rest is the connection's window.
 pub const FRAME_BYTES_MAX: usize = 64 << 10;
 const _: () = assert!(READING_BYTES_MIN - FRAME_BYTES_MAX > u16::MAX as usize, "HTTP/2's own least window");
@@ -59,7 +59,7 @@ pub const LABEL_VALUE_BYTES_MAX: usize = 8192;
 /// Samples of one write request. In a body a sample may take two bytes, in a part it takes sixteen.
 pub const REQUEST_SAMPLES_MAX: u64 = 1 << 20;
 /// A request's parts in bytes: 16 of a sample, 32 of a series, which has a sample at the least.
-pub const PART_BYTES_MAX: usize = REQUEST_SAMPLES_MAX as usize * (16 + 32);
+pub(crate) const PART_BYTES_MAX: usize = REQUEST_SAMPLES_MAX as usize * (16 + 32);
 
 /// A data point or a resource of an OTLP request, in bytes: beyond this its labels are too large.
 pub const OTLP_POINT_BYTES_MAX: usize = 2 << 20;
@@ -177,9 +177,9 @@ pub const EXPRESSION_BYTES_MAX: usize = 512 << 10;
 pub const READ_PARAMS_MAX: usize = 256;
 /// Bytes of the reads that one core has under way: their requests, and answers that are made whole
 /// before they are sent. With a small memory limit it is less: [`MemoryPlan`].
-pub const READ_BYTES_MAX: usize = 256 << 20;
+pub(crate) const READ_BYTES_MAX: usize = 256 << 20;
 /// Reads that one core has in flight at the most, whatever is configured. Each has a request to each shard.
-pub const READS_PER_CORE_MAX: usize = 128;
+pub(crate) const READS_PER_CORE_MAX: usize = 128;
 const _: () = assert!(READS_PER_CORE_MAX <= LANE_READS);
 /// Batches that one read holds at the most, of all shards together, in bytes.
 pub const READ_BATCHES_BYTES: usize = 512 << 10;

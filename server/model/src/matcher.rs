@@ -40,7 +40,7 @@ pub struct UncompiledMatcher {
 
 impl UncompiledMatcher {
     /// Its expression, where it has one.
-    pub fn expression(&self) -> Option<&str> {
+    pub(crate) fn expression(&self) -> Option<&str> {
         match self.op {
             MatchOp::Equal | MatchOp::NotEqual => None,
             MatchOp::Regex | MatchOp::NotRegex => Some(&self.value),
@@ -68,7 +68,7 @@ impl Matcher {
     }
 
     /// Whether a label with this value (empty: no such label) matches.
-    pub fn matches(&self, value: &str) -> bool {
+    pub(crate) fn matches(&self, value: &str) -> bool {
         self.decide(value, |expression| expression.is_match(value))
     }
 

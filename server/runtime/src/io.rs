@@ -38,7 +38,7 @@ impl Stream {
     }
 
     /// The other end.
-    pub fn peer(&self) -> Option<SocketAddr> {
+    pub(crate) fn peer(&self) -> Option<SocketAddr> {
         self.peer
     }
 

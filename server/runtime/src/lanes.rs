@@ -111,11 +111,6 @@ impl<T: Send + 'static> LaneSenders<T> {
             }
         })
     }
-
-    /// How many executors there are, this one too.
-    pub fn executors(&self) -> usize {
-        self.0.len()
-    }
 }
 
 /// What comes out of a lane.

@@ -40,7 +40,7 @@ pub mod preflight;
 #[expect(unsafe_code, reason = "it calls the system")]
 mod readiness;
 pub mod shutdown;
-pub mod side_thread;
+pub(crate) mod side_thread;
 pub mod signals;
 pub mod slices;
 pub mod sync;

@@ -18,7 +18,7 @@ use silverback_host::waiters::KeptWaker;
 /// A slice while nothing presses.
 pub const SLICE: Duration = Duration::from_micros(200);
 /// A slice while somebody waits for the disk: its completion is only seen between slices.
-pub const SHORT_SLICE: Duration = Duration::from_micros(50);
+pub(crate) const SHORT_SLICE: Duration = Duration::from_micros(50);
 
 /// Turns that sockets have before the next slice where one turn isn't enough for them. With fewer, requests
 /// that come at once wait for each other and for slices too; with more, long work gets less than an eighth
@@ -89,7 +89,7 @@ impl Slicer {
     }
 
     /// How long slices are at present.
-    pub fn pace(&self) -> Pace {
+    pub(crate) fn pace(&self) -> Pace {
         if self.0.shortened.get() == 0 { Pace::Steady } else { Pace::Short }
     }
 

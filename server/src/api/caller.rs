@@ -18,17 +18,17 @@ pub struct Caller {
 
 impl Caller {
     /// A client of a core, by its address as the socket has it.
-    pub fn new(core: Rc<Core>, peer: Option<IpAddr>) -> Self {
+    pub(crate) fn new(core: Rc<Core>, peer: Option<IpAddr>) -> Self {
         Self { core, peer }
     }
 
     /// The core.
-    pub fn core(&self) -> &Rc<Core> {
+    pub(crate) fn core(&self) -> &Rc<Core> {
         &self.core
     }
 
     /// Notes refused samples of a request that was read.
-    pub fn note_refused(&self, examples: &Examples) {
+    pub(crate) fn note_refused(&self, examples: &Examples) {
         for example in examples.iter() {
             let refused = Refused {
                 peer: self.peer,
@@ -42,7 +42,7 @@ impl Caller {
     }
 
     /// Notes a request that was refused as a whole, and counts it.
-    pub fn note_rejection(&self, rejection: &Rejection) {
+    pub(crate) fn note_rejection(&self, rejection: &Rejection) {
         self.count_rejection(rejection);
         let (reason, words) = (rejection.reason(), rejection.to_string());
         let refused = self.request(reason);
@@ -56,7 +56,7 @@ impl Caller {
     }
 
     /// Notes a request that was refused as a whole, which is counted already.
-    pub fn note_request(&self, reason: &'static str, words: &str) {
+    pub(crate) fn note_request(&self, reason: &'static str, words: &str) {
         self.note(self.request(reason), words);
     }
 

@@ -5,7 +5,7 @@ use silverback_host::disk::room::FileSystemRoom;
 use silverback_host::metrics::{Family, Kind};
 
 /// All of them.
-pub fn families(room: Option<FileSystemRoom>) -> Vec<Family> {
+pub(crate) fn families(room: Option<FileSystemRoom>) -> Vec<Family> {
     let Some(FileSystemRoom { size_bytes, free_bytes }) = room else { return Vec::new() };
     let of = |name, help, bytes: u64| Family::single(name, Kind::Gauge, help, bytes as f64);
     vec![

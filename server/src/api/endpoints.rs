@@ -23,13 +23,13 @@ use silverback_runtime as runtime;
 pub type NodeResponse = Response<ResponseBody>;
 
 /// The HTTP service of one core for one connection.
-pub struct Endpoints {
+pub(crate) struct Endpoints {
     caller: Caller,
 }
 
 impl Endpoints {
     /// The service of a core for one client, by its address as the socket has it.
-    pub fn new(core: Rc<Core>, peer: Option<IpAddr>) -> Self {
+    pub(crate) fn new(core: Rc<Core>, peer: Option<IpAddr>) -> Self {
         Self { caller: Caller::new(core, peer) }
     }
 }
@@ -89,7 +89,7 @@ async fn route(caller: Caller, request: Request<Incoming>) -> NodeResponse {
 }
 
 /// Measures how long the answer to a write takes.
-pub async fn timed(core: &Core, answering: impl Future<Output = NodeResponse>) -> NodeResponse {
+pub(crate) async fn timed(core: &Core, answering: impl Future<Output = NodeResponse>) -> NodeResponse {
     let began = runtime::now();
     let response = answering.await;
     let took_us = began.elapsed().as_micros() as u64;

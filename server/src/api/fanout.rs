@@ -26,7 +26,9 @@ pub enum FanoutError {
 const TRIES: usize = 4;
 
 /// Asks again where a cell moved meanwhile.
-pub async fn retry_moved<T>(asking: impl AsyncFn() -> Result<T, FanoutError>) -> Result<T, FanoutError> {
+pub(crate) async fn retry_moved<T>(
+    asking: impl AsyncFn() -> Result<T, FanoutError>,
+) -> Result<T, FanoutError> {
     for _ in 1..TRIES {
         match asking().await {
             Err(FanoutError::Refused(ReadError::Moved)) => {}
@@ -37,7 +39,7 @@ pub async fn retry_moved<T>(asking: impl AsyncFn() -> Result<T, FanoutError>) ->
 }
 
 /// Asks every shard the same for a client's read, and gives their answers in the shards' order.
-pub async fn read_all(
+pub(crate) async fn read_all(
     core: &Core,
     lease: &ReadLease,
     request: &ReadRequest,
@@ -46,7 +48,7 @@ pub async fn read_all(
 }
 
 /// All of them by one epoch: so each cell is answered for by one shard, though it moves meanwhile.
-pub async fn read_all_once(
+pub(crate) async fn read_all_once(
     core: &Core,
     lease: &ReadLease,
     request: &ReadRequest,
@@ -71,7 +73,7 @@ async fn replies(asked: Vec<Result<Answer, Overloaded>>) -> Vec<Result<ReadReply
 }
 
 /// Every core's counters.
-pub async fn stats(core: &Core) -> Result<Vec<CoreStats>, FanoutError> {
+pub(crate) async fn stats(core: &Core) -> Result<Vec<CoreStats>, FanoutError> {
     let ask = |shard| core.router.ask(shard, ControlRequest::Stats);
     let answers: Vec<Answer> = core.router.shards().map(ask).collect::<Result<_, _>>()?;
     let stats = |reply| match reply {
@@ -89,7 +91,7 @@ pub async fn stats(core: &Core) -> Result<Vec<CoreStats>, FanoutError> {
 }
 
 /// Asks a shard for a checkpoint; tells its count of them once that one is on disk.
-pub async fn checkpoint(core: &Core, shard: ShardId) -> Result<u64, FanoutError> {
+pub(crate) async fn checkpoint(core: &Core, shard: ShardId) -> Result<u64, FanoutError> {
     match core.router.ask(shard, ControlRequest::Checkpoint)?.await {
         ShardReply::CheckpointAsked(count) => Ok(count),
         ShardReply::Stats(_)
@@ -104,7 +106,7 @@ pub async fn checkpoint(core: &Core, shard: ShardId) -> Result<u64, FanoutError>
 }
 
 /// The cells that hold a series, by number, each with its shard.
-pub async fn cells(core: &Core) -> Result<Vec<(ShardId, CellStats)>, FanoutError> {
+pub(crate) async fn cells(core: &Core) -> Result<Vec<(ShardId, CellStats)>, FanoutError> {
     let of_shard = |reply| match reply {
         ReadReply::Cells(cells) => cells,
         ReadReply::Series(..) | ReadReply::Texts(..) | ReadReply::Closed | ReadReply::Cardinality(_) => {

@@ -19,7 +19,7 @@ use silverback_runtime::reactor_polled;
 const SLICE_BYTES: u64 = 64 << 10;
 
 /// A body that is here.
-pub struct Arrived {
+pub(crate) struct Arrived {
     /// What its sender compressed.
     pub bytes: Bytes,
     /// Its room.
@@ -29,7 +29,7 @@ pub struct Arrived {
 }
 
 /// Reads a body.
-pub async fn read_body<B>(core: &Core, headers: &HeaderMap, body: B) -> Result<Arrived, Rejection>
+pub(crate) async fn read_body<B>(core: &Core, headers: &HeaderMap, body: B) -> Result<Arrived, Rejection>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,

@@ -5,7 +5,7 @@ use silverback_model::limits::MemoryPlan;
 use silverback_storage::message::CoreStats;
 
 /// All of them.
-pub fn families(plan: &MemoryPlan, cores: &[CoreStats]) -> Vec<Family> {
+pub(crate) fn families(plan: &MemoryPlan, cores: &[CoreStats]) -> Vec<Family> {
     let limit = Family::single(
         "silverback_memory_limit_bytes",
         Kind::Gauge,

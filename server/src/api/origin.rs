@@ -53,7 +53,7 @@ pub enum OriginRejected {
 }
 
 /// Checks a request's head.
-pub fn check<B>(allowed: &AllowedHosts, request: &Request<B>) -> Result<(), OriginRejected> {
+pub(crate) fn check<B>(allowed: &AllowedHosts, request: &Request<B>) -> Result<(), OriginRejected> {
     let host = check_host(allowed, request)?;
     let headers = request.headers();
     for origin in headers.get_all(ORIGIN) {
@@ -123,7 +123,7 @@ fn shown(text: &[u8]) -> String {
 }
 
 /// Counts, logs and answers a request that was refused.
-pub fn refuse<B: Body>(core: &Core, request: &Request<B>, rejected: &OriginRejected) -> NodeResponse {
+pub(crate) fn refuse<B: Body>(core: &Core, request: &Request<B>, rejected: &OriginRejected) -> NodeResponse {
     core.count(|counts| match rejected {
         OriginRejected::NoHost | OriginRejected::Host(_) => counts.refused_by_host += 1,
         OriginRejected::Origin(_) | OriginRejected::Site(_) => counts.refused_by_origin += 1,

@@ -40,12 +40,12 @@ pub enum NoReader {
 
 impl ReaderPace {
     /// Of an answer that begins now.
-    pub fn new(lease: ReadLease) -> Self {
+    pub(crate) fn new(lease: ReadLease) -> Self {
         Self { lease, waited: Duration::ZERO, bytes: 0 }
     }
 
     /// Waits until the client has room for a piece, and sends it. No slice may be held meanwhile.
-    pub async fn send<T>(
+    pub(crate) async fn send<T>(
         &mut self,
         to: &mut mpsc::Sender<T>,
         bytes: usize,

@@ -6,7 +6,7 @@ use silverback_host::metrics::{Family, Kind};
 use silverback_storage::message::{CoreStats, HandoffReason};
 
 /// All of them.
-pub fn families(mode: RebalanceMode, steering: &Steering, cores: &[CoreStats]) -> Vec<Family> {
+pub(crate) fn families(mode: RebalanceMode, steering: &Steering, cores: &[CoreStats]) -> Vec<Family> {
     let counts = steering.moves.counts();
     let moves = |name, help, by: [u64; Reason::ALL.len()]| {
         let mut family = Family::new(name, Kind::Counter, help);

@@ -33,7 +33,7 @@ impl SeriesSink for Split<'_> {
 }
 
 /// Refuses a request before its body is read, while the node takes none.
-pub fn check_ready(core: &Core) -> Result<(), Rejection> {
+pub(crate) fn check_ready(core: &Core) -> Result<(), Rejection> {
     core.replaying().map_or(Ok(()), |replaying| Err(Rejection::NotReady(replaying.to_string())))
 }
 
@@ -74,7 +74,7 @@ async fn write_from(
 
 /// Has the shards take in what was split from `body`, and adds what they made of it to `report`,
 /// once all of it is acknowledged. `room` is what the request takes.
-pub async fn send(
+pub(crate) async fn send(
     core: &Core,
     body: &Arc<WriteBody>,
     split: Split<'_>,
@@ -97,7 +97,7 @@ pub async fn send(
 }
 
 /// The same for series whose label sets the request's decoder has made, each named by its number.
-pub async fn send_defined(
+pub(crate) async fn send_defined(
     core: &Core,
     labels: DefinitionBlock,
     split: Split<'_>,
@@ -173,7 +173,7 @@ fn ask(
 }
 
 /// What a shard's reply to its part means.
-pub fn acknowledged(core: &Core, reply: ShardReply) -> Result<WriteAck, Rejection> {
+pub(crate) fn acknowledged(core: &Core, reply: ShardReply) -> Result<WriteAck, Rejection> {
     match reply {
         ShardReply::Written(ack) => Ok(ack),
         ShardReply::NotDurable(error) => Err(error.into()),
@@ -189,7 +189,7 @@ pub fn acknowledged(core: &Core, reply: ShardReply) -> Result<WriteAck, Rejectio
 
 /// Sends series on whose cells have moved, and gives their new owners' replies. `room` is what their
 /// request takes.
-pub async fn follow_moved(
+pub(crate) async fn follow_moved(
     core: &Core,
     moved: Vec<MovedSeries>,
     room: &Room,

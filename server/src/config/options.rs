@@ -25,7 +25,7 @@ pub(super) struct ConfigOption {
     /// What its value is called in the help.
     pub value_name: &'static str,
     /// The heading that it stands under in the help.
-    pub heading: &'static str,
+    pub(crate) heading: &'static str,
     /// What it means.
     pub help: &'static str,
     /// Takes text into the configuration.

@@ -51,7 +51,7 @@ pub struct Shared {
     /// As the node was started.
     pub config: Arc<Config>,
     /// What every core tells of the node.
-    pub facts: Arc<NodeFacts>,
+    pub(crate) facts: Arc<NodeFacts>,
     listeners: Vec<BoundAddress>,
     data_dir: DataDir,
     barrier: RecoveryBarrier,
@@ -67,7 +67,7 @@ pub struct Shared {
 
 impl Shared {
     /// For one core on each of the plan's CPUs.
-    pub fn new(
+    pub(crate) fn new(
         config: Config,
         memory: MemoryPlan,
         placement: &Plan,
@@ -138,7 +138,7 @@ impl Lanes for ExecutorLanes {
 }
 
 /// Runs one core from its start to the end of the node.
-pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> Result<(), CoreError> {
+pub(crate) async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> Result<(), CoreError> {
     let Executor { index, senders, receivers, shutdown, slicer } = executor;
     let host = ExecutorHost::new(slicer.clone());
     let inbox = Rc::new(Inbox::default());

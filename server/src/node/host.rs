@@ -12,14 +12,14 @@ use silverback_runtime::{Slice, Slicer, reactor_polled, spawn_background, spawn_
 /// One job's view of its executor: the executor's slicer, and the slice that the job holds until
 /// the last clone of this goes.
 #[derive(Debug, Clone)]
-pub struct ExecutorHost {
+pub(crate) struct ExecutorHost {
     slicer: Slicer,
     slice: Rc<RefCell<Option<Slice>>>,
 }
 
 impl ExecutorHost {
     /// The host of one executor.
-    pub fn new(slicer: Slicer) -> Self {
+    pub(crate) fn new(slicer: Slicer) -> Self {
         Self { slicer, slice: Rc::default() }
     }
 }

@@ -115,7 +115,7 @@ pub async fn read<D: Disk>(disk: &D) -> Result<Option<Identity>, IdentityError> 
 
 /// The identity of a data directory, both of whose files are sound afterwards. One is drawn for a directory
 /// that has none, and no logs.
-pub async fn find_or_make<D: Disk>(disk: &D, has_logs: bool) -> Result<Identity, IdentityError> {
+pub(crate) async fn find_or_make<D: Disk>(disk: &D, has_logs: bool) -> Result<Identity, IdentityError> {
     let Both { identity, files } = read_both(disk).await?;
     let identity = match identity {
         Some(identity) => identity,
@@ -151,7 +151,7 @@ pub async fn find_or_make<D: Disk>(disk: &D, has_logs: bool) -> Result<Identity,
 }
 
 /// Writes to both files that these logs are there, each with a word on which segment is its newest.
-pub async fn note_logs<D: Disk>(
+pub(crate) async fn note_logs<D: Disk>(
     disk: &D,
     identity: Identity,
     logs: Generation,

@@ -16,7 +16,7 @@ use silverback_storage::wal::segment::segment_name;
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Starts to look after the segment that is written; a log whose segment is gone takes no more writes.
-pub fn start(core: Rc<Core>, log: DiskLog, place: CheckpointPlace<DirectDisk>) {
+pub(crate) fn start(core: Rc<Core>, log: DiskLog, place: CheckpointPlace<DirectDisk>) {
     spawn_background(async move {
         let mut seen = None;
         while !core.shutdown.is_requested() {

@@ -20,7 +20,7 @@ const FILLED_PERCENT_MAX: usize = 80;
 
 /// Starts the controller, where the configuration wants one and there is more than one shard. It
 /// ends with the executor.
-pub fn start(core: Rc<Core>) {
+pub(crate) fn start(core: Rc<Core>) {
     match core.config.rebalance {
         RebalanceMode::Off => {}
         RebalanceMode::On if core.router.shards().count() == 1 => {}

@@ -53,7 +53,7 @@ pub enum RecoveryError {
 /// What the cores need of each other: whose each cell is, and how far they are while the number of
 /// shards changes.
 #[derive(Debug, Default)]
-pub struct RecoveryBarrier {
+pub(crate) struct RecoveryBarrier {
     written: AtomicUsize,
     replaced: AtomicUsize,
     /// What each log says of who owns what, by its shard.
@@ -95,7 +95,7 @@ pub struct Recovery<'a> {
 
 impl Recovery<'_> {
     /// Replays what there is and opens the log.
-    pub async fn run(self) -> Result<CheckpointPlace<DirectDisk>, RecoveryError> {
+    pub(crate) async fn run(self) -> Result<CheckpointPlace<DirectDisk>, RecoveryError> {
         let disk = DirectDisk::open(&self.config.data_dir)?;
         if self.index == 0 {
             let block_bytes = disk.block_bytes();

@@ -33,7 +33,7 @@ const SPEED_MAX: u32 = 2;
 const JUMP_MS_MIN: i64 = 15 * 60 * 1000;
 
 /// Drops what is older than the retention, pass by pass, until the node ends.
-pub async fn retain(core: Rc<Core>, shard: Rc<RefCell<Shard>>, log: DiskLog) {
+pub(crate) async fn retain(core: Rc<Core>, shard: Rc<RefCell<Shard>>, log: DiskLog) {
     let retention = core.config.retention;
     let interval = (retention / PASSES_PER_RETENTION).min(PASS_INTERVAL_MAX);
     let mut clock = RetentionClock::begin(core.clock.now_ms(), shard.borrow().time_reached_ms());

@@ -13,7 +13,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Starts looking. `watcher` asks the file system: where that hangs the thread waits, and what was seen
 /// last is told meanwhile.
-pub fn start(core: Rc<Core>, watcher: Arc<SideThread>) {
+pub(crate) fn start(core: Rc<Core>, watcher: Arc<SideThread>) {
     spawn_background(async move {
         while !core.shutdown.is_requested() {
             sleep(LOOK_INTERVAL).await;

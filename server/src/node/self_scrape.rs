@@ -17,7 +17,7 @@ use silverback_storage::message::{LabelSource, LabelSpan, WriteBody};
 const REPLAY_POLL: Duration = Duration::from_millis(20);
 
 /// Starts scraping at the configured interval; nothing where it is turned off.
-pub fn start(core: Rc<Core>) {
+pub(crate) fn start(core: Rc<Core>) {
     let Some(interval) = core.config.self_scrape_interval else { return };
     spawn(async move {
         // This core takes writes already, and others may still replay.

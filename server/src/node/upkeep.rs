@@ -29,7 +29,7 @@ const CHECKPOINT_LOOK: Duration = Duration::from_millis(500);
 const CHECKPOINT_RETRY: Duration = Duration::from_secs(10);
 
 /// Starts a core's upkeep; it ends with the executor.
-pub fn start<D: Disk>(
+pub(crate) fn start<D: Disk>(
     core: &Rc<Core>,
     shard: Rc<RefCell<Shard>>,
     reads: Rc<Reads>,

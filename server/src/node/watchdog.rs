@@ -13,7 +13,7 @@ use silverback_storage::shard::Inbox;
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Watches a core's worker, from now on until the executor ends.
-pub fn start(core: Rc<Core>, inbox: Rc<Inbox>) {
+pub(crate) fn start(core: Rc<Core>, inbox: Rc<Inbox>) {
     spawn(async move {
         loop {
             sleep(LOOK_INTERVAL).await;

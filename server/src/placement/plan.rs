@@ -116,7 +116,7 @@ impl Plan {
     }
 
     /// The places of the shards that stay there: all of them, or none.
-    pub fn pinned(&self) -> &[Seat] {
+    pub(crate) fn pinned(&self) -> &[Seat] {
         match self.pinning {
             Pinning::Pinned => &self.seats,
             Pinning::Free => &[],

@@ -84,7 +84,7 @@ pub enum HandoffFault {
 
 impl HandoffFault {
     /// Under which it is counted.
-    pub fn reason(&self) -> HandoffReason {
+    pub(crate) fn reason(&self) -> HandoffReason {
         match self {
             Self::Busy | Self::Refused(_, HandoffRefusal::Busy) => HandoffReason::Busy,
             Self::NoSuchShard(_) | Self::AlreadyThere => HandoffReason::Pointless,
@@ -116,7 +116,7 @@ impl Handoffs {
     }
 
     /// What this core's handoffs came to.
-    pub fn counts(&self) -> HandoffCounts {
+    pub(crate) fn counts(&self) -> HandoffCounts {
         self.counts.get()
     }
 

@@ -57,7 +57,7 @@ struct Deadline(u64);
 
 impl<H: Host> Handoff<'_, H> {
     /// Runs it to one end or the other.
-    pub async fn run(self) -> Result<Handed, HandoffFault> {
+    pub(crate) async fn run(self) -> Result<Handed, HandoffFault> {
         let began_us = self.host.monotonic_us();
         match self.bring_over().await {
             Ok(brought) => {

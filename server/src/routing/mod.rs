@@ -7,7 +7,7 @@ pub mod budget;
 pub mod deletion;
 pub mod follow;
 pub mod pending;
-pub mod read_gate;
+pub(crate) mod read_gate;
 pub mod router;
 pub mod split;
 pub mod table;

@@ -33,7 +33,7 @@ impl<'a> Split<'a> {
 
     /// Begins a series with its first sample; [others](Self::another_sample) may follow.
     #[inline(always)]
-    pub fn series_with(&mut self, id: SeriesId, labels: LabelSpan, sample: Sample) {
+    pub(crate) fn series_with(&mut self, id: SeriesId, labels: LabelSpan, sample: Sample) {
         if let Some(part) = self.part_of(id) {
             let part = &mut **part;
             part.series.push(PartSeries { id, labels, samples: 1 });
@@ -72,7 +72,7 @@ impl<'a> Split<'a> {
 
     /// One sample more than was told of the series that was begun last.
     #[inline]
-    pub fn another_sample(&mut self, sample: Sample) {
+    pub(crate) fn another_sample(&mut self, sample: Sample) {
         if let Some(part) = &mut self.parts[self.current] {
             if let Some(series) = part.series.last_mut() {
                 series.samples += 1;
@@ -82,7 +82,7 @@ impl<'a> Split<'a> {
     }
 
     /// The memory of the parts' buffers.
-    pub fn capacity_bytes(&self) -> usize {
+    pub(crate) fn capacity_bytes(&self) -> usize {
         self.parts.iter().flatten().map(|part| part.capacity_bytes()).sum()
     }
 

@@ -67,7 +67,7 @@ impl Family {
 
     /// Adds a histogram: `counts` of what fell into each bucket, not cumulative, one for each of
     /// the ascending `upper_bounds` and one for what lies beyond.
-    pub fn push_histogram<const N: usize>(
+    pub(crate) fn push_histogram<const N: usize>(
         &mut self,
         labels: [(&'static str, String); N],
         upper_bounds: &[f64],

@@ -26,21 +26,21 @@ pub(super) struct BitRun {
 
 impl BitRun {
     #[inline(always)]
-    pub const fn new(bits: u64, width: u32) -> Self {
+    pub(crate) const fn new(bits: u64, width: u32) -> Self {
         debug_assert!(1 <= width && width <= 64 && (width == 64 || bits >> width == 0));
         Self { bits, width }
     }
 
     /// This run and behind it the low `width` bits of `bits`; both fit into 64.
     #[inline(always)]
-    pub const fn then(self, bits: u64, width: u32) -> Self {
+    pub(crate) const fn then(self, bits: u64, width: u32) -> Self {
         debug_assert!(1 <= width && self.width + width <= 64);
         let low_bits = bits & (u64::MAX >> (64 - width));
         Self { bits: self.bits << width | low_bits, width: self.width + width }
     }
 
     /// A varint: seven bits a byte, the lowest first.
-    pub const fn uvarint(value: u32) -> Self {
+    pub(crate) const fn uvarint(value: u32) -> Self {
         let mut run = Self::new(Self::varint_byte(value), 8);
         let mut rest = value >> 7;
         while rest > 0 {
@@ -68,7 +68,7 @@ pub(super) struct PendingWord {
 impl PendingWord {
     /// Adds a run; `Some` is a full word.
     #[inline(always)]
-    pub fn push(&mut self, BitRun { bits, width }: BitRun) -> Option<u64> {
+    pub(crate) fn push(&mut self, BitRun { bits, width }: BitRun) -> Option<u64> {
         let room = 64 - u32::from(self.len);
         if width < room {
             self.bits |= bits << (room - width);
@@ -94,26 +94,26 @@ pub(super) struct BitReader<'a> {
 }
 
 impl<'a> BitReader<'a> {
-    pub const fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
         Self { window: 0, len: 0, rest: bytes }
     }
 
     /// The next bit.
     #[inline(always)]
-    pub fn bit(&mut self) -> Result<bool, ChunkError> {
+    pub(crate) fn bit(&mut self) -> Result<bool, ChunkError> {
         Ok(self.bits(1)? == 1)
     }
 
     /// The next `width` (1 to 64) bits, as the low ones of a word.
     #[inline(always)]
-    pub fn bits(&mut self, width: u32) -> Result<u64, ChunkError> {
+    pub(crate) fn bits(&mut self, width: u32) -> Result<u64, ChunkError> {
         debug_assert!((1..=64).contains(&width));
         if width <= self.len { Ok(self.take(width)) } else { self.bits_over_two_loads(width) }
     }
 
     /// How many ones come before the next zero, and the zero too; after `ones_max` no zero is read.
     #[inline(always)]
-    pub fn ones(&mut self, ones_max: u32) -> Result<u32, ChunkError> {
+    pub(crate) fn ones(&mut self, ones_max: u32) -> Result<u32, ChunkError> {
         let ones = self.window.leading_ones().min(ones_max);
         let width = ones + u32::from(ones < ones_max);
         if width <= self.len {
@@ -124,7 +124,7 @@ impl<'a> BitReader<'a> {
     }
 
     /// A varint of up to 64 bits: seven bits a byte, the lowest first.
-    pub fn uvarint(&mut self) -> Result<u64, ChunkError> {
+    pub(crate) fn uvarint(&mut self) -> Result<u64, ChunkError> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.bits(8)?;
@@ -141,7 +141,7 @@ impl<'a> BitReader<'a> {
     }
 
     /// A varint whose lowest bit is the sign.
-    pub fn varint(&mut self) -> Result<i64, ChunkError> {
+    pub(crate) fn varint(&mut self) -> Result<i64, ChunkError> {
         let zigzag = self.uvarint()?;
         Ok((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64))
     }

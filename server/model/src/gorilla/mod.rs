@@ -11,7 +11,7 @@ pub mod iterate;
 #[expect(unsafe_code, reason = "the processor's hint has no safe name")]
 pub mod prefetch;
 pub mod sealed;
-pub mod xor;
+pub(crate) mod xor;
 
 #[cfg(test)]
 mod reference;

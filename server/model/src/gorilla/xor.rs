@@ -95,7 +95,7 @@ impl OpenXor {
     }
 
     /// How long the chunk is as bytes.
-    pub const fn bytes(&self) -> usize {
+    pub(crate) const fn bytes(&self) -> usize {
         HEADER_BYTES + 8 * self.words as usize + (self.pending_len as usize).div_ceil(8)
     }
 

@@ -203,7 +203,7 @@ impl MemoryPlan {
     }
 
     /// What requests, reads and what is kept for them may take on one core, all together.
-    pub const fn passing_bytes(&self) -> usize {
+    pub(crate) const fn passing_bytes(&self) -> usize {
         let kept_bytes =
             self.pool_bytes + self.definition_bytes + self.id_cache_entries * ID_CACHE_ENTRY_BYTES;
         self.in_flight_bytes + kept_bytes + self.read_bytes + SELECTS_PLANNED * self.select_bytes

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 const SPECIAL: &str = "\\.+*?()[]{}^$";
 
 /// The texts that an expression names, if it does nothing else. Parentheses around all of it may be.
-pub fn of(expression: &str) -> Option<HashSet<Box<str>>> {
+pub(crate) fn of(expression: &str) -> Option<HashSet<Box<str>>> {
     let bare = expression.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
     let mut chars = bare.map_or(expression, |bare| bare.strip_prefix("?:").unwrap_or(bare)).chars();
     let (mut literals, mut literal) = (HashSet::new(), String::new());

@@ -18,7 +18,7 @@ pub use automaton::{Search, SearchMemory};
 use crate::printable::Quoted;
 
 /// What a lone expression may take when compiled, in bytes.
-pub const COMPILED_BYTES_MAX: usize = 512 << 10;
+pub(crate) const COMPILED_BYTES_MAX: usize = 512 << 10;
 
 /// What a class takes of the bound though its compiled form may be smaller, where making it is
 /// expensive: one of Unicode's, or any class that ignores case.
@@ -63,7 +63,7 @@ impl Expression {
     }
 
     /// Compiles an expression that may take so many bytes.
-    pub fn within(expression: &str, bytes_max: usize) -> Result<Self, ExpressionError> {
+    pub(crate) fn within(expression: &str, bytes_max: usize) -> Result<Self, ExpressionError> {
         Self::compile(expression, bytes_max)
             .map_err(|problem| ExpressionError { expression: shortened(expression), problem })
     }
@@ -91,7 +91,7 @@ impl Expression {
 
     /// Whether compiling it surely takes no longer than some 100 µs: it is short, and has nothing in it
     /// that grows when it is compiled.
-    pub fn is_quick_to_compile(expression: &str) -> bool {
+    pub(crate) fn is_quick_to_compile(expression: &str) -> bool {
         let has_flags = || expression.split("(?").skip(1).any(|group| !group.starts_with(':'));
         expression.len() <= QUICK_BYTES_MAX
             && !["{", "\\p", "\\P"].iter().any(|growing| expression.contains(growing))
@@ -99,17 +99,17 @@ impl Expression {
     }
 
     /// What it takes of the bound on compiled expressions.
-    pub fn compiled_bytes(&self) -> usize {
+    pub(crate) fn compiled_bytes(&self) -> usize {
         self.compiled_bytes
     }
 
     /// Whether it matches the empty text.
-    pub fn matches_empty(&self) -> bool {
+    pub(crate) fn matches_empty(&self) -> bool {
         self.matches_empty
     }
 
     /// The texts that it matches, where it does nothing else than name these.
-    pub fn literals(&self) -> Option<&HashSet<Box<str>>> {
+    pub(crate) fn literals(&self) -> Option<&HashSet<Box<str>>> {
         match &self.form {
             Form::Literals(literals) => Some(literals),
             Form::Automaton(_) => None,
@@ -125,7 +125,7 @@ impl Expression {
     }
 
     /// What searches in many texts keep between them takes so many bytes at the most.
-    pub fn search_bytes(&self) -> usize {
+    pub(crate) fn search_bytes(&self) -> usize {
         match &self.form {
             Form::Literals(_) => 0,
             Form::Automaton(automaton) => automaton.search_bytes(),
@@ -133,7 +133,7 @@ impl Expression {
     }
 
     /// What searches in many texts keep between them.
-    pub fn search_memory(&self) -> SearchMemory {
+    pub(crate) fn search_memory(&self) -> SearchMemory {
         match &self.form {
             Form::Literals(_) => SearchMemory::none(),
             Form::Automaton(automaton) => automaton.search_memory(),
@@ -145,7 +145,7 @@ impl Expression {
     /// goes on in the same text.
     ///
     /// `memory` must be of this expression.
-    pub fn search(
+    pub(crate) fn search(
         &self,
         memory: &mut SearchMemory,
         search: &mut Search,

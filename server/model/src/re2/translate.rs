@@ -23,15 +23,15 @@ const TOO_MANY_REPETITIONS: &str = "invalid repeat count";
 
 /// An expression in Rust's syntax.
 #[derive(Debug)]
-pub struct Translated {
+pub(crate) struct Translated {
     /// The expression.
     pub text: String,
     /// Classes that are expensive to make: Unicode's, and any where case is ignored.
-    pub wide_classes: usize,
+    pub(crate) wide_classes: usize,
 }
 
 /// The same expression for Rust, or what is wrong in words.
-pub fn translate(expression: &str) -> Result<Translated, &'static str> {
+pub(crate) fn translate(expression: &str) -> Result<Translated, &'static str> {
     let mut translation = Translation {
         rest: expression,
         out: String::with_capacity(expression.len()),

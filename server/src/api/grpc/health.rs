@@ -19,12 +19,12 @@ use silverback_runtime::sleep;
 const WATCH_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The health service of a core.
-pub fn service(core: &Rc<Core>) -> HealthServer<NodeHealth> {
+pub(crate) fn service(core: &Rc<Core>) -> HealthServer<NodeHealth> {
     HealthServer::new(NodeHealth { core: SendWrapper::new(Rc::clone(core)) })
 }
 
 /// Answers for the node.
-pub struct NodeHealth {
+pub(crate) struct NodeHealth {
     // tonic asks for `Send`; a request stays on its core.
     core: SendWrapper<Rc<Core>>,
 }

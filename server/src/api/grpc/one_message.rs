@@ -40,7 +40,7 @@ struct Bounds {
 
 impl OneMessage {
     /// The body of a request that begins now.
-    pub fn new(core: &Rc<Core>, body: Incoming) -> Self {
+    pub(crate) fn new(core: &Rc<Core>, body: Incoming) -> Self {
         let bounds =
             Bounds { core: Rc::clone(core), reserved: core.bodies.begin(), began: now(), time: None };
         Self { body, bounds: SendWrapper::new(bounds) }

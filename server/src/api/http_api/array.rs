@@ -18,7 +18,7 @@ use silverback_storage::message::{Selection, Wanted};
 
 /// What all selections find, ascending, each once; `put` appends the present row. What the request's limit cuts off
 /// is told at the end.
-pub async fn respond<B: Batch + 'static>(
+pub(crate) async fn respond<B: Batch + 'static>(
     core: &Rc<Core>,
     read: ReadInFlight,
     params: &Params,

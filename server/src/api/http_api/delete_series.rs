@@ -25,7 +25,7 @@ use silverback_runtime::{now, spawn_background, timeout};
 use silverback_storage::message::{Deleted, ReadError, Selection};
 
 /// The only methods, as Prometheus has them.
-pub const METHODS: &str = "POST, PUT";
+pub(crate) const METHODS: &str = "POST, PUT";
 
 /// A deletion that was read and has its turn.
 struct Asked {

@@ -25,7 +25,7 @@ use silverback_storage::message::{ChunkView, SeriesBatch, SeriesView, Wanted};
 const CONTENT_TYPE: &str = "application/stream+json";
 
 /// Answers with the union of all selectors, label sets ascending.
-pub async fn respond(
+pub(crate) async fn respond(
     core: &Rc<Core>,
     read: ReadInFlight,
     params: &Params,

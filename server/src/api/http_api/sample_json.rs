@@ -12,7 +12,7 @@ use silverback_model::Sample;
 const WHOLE_MAX: f64 = 1e15;
 
 /// Appends a sample's value.
-pub fn put_value(out: &mut Vec<u8>, sample: Sample) {
+pub(crate) fn put_value(out: &mut Vec<u8>, sample: Sample) {
     let value = sample.value;
     if value.is_nan() {
         out.extend_from_slice(if sample.is_stale() { b"\"StaleNaN\"" } else { b"\"NaN\"" });
@@ -26,7 +26,7 @@ pub fn put_value(out: &mut Vec<u8>, sample: Sample) {
 }
 
 /// Appends a whole number.
-pub fn put_whole(out: &mut Vec<u8>, number: i64) {
+pub(crate) fn put_whole(out: &mut Vec<u8>, number: i64) {
     write!(out, "{number}").expect("a number can be written to memory");
 }
 

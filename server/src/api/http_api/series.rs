@@ -12,7 +12,7 @@ use crate::routing::ReadInFlight;
 use silverback_storage::message::{SeriesBatch, Wanted};
 
 /// Answers with the union of all selectors, ascending, each label set once.
-pub async fn respond(
+pub(crate) async fn respond(
     core: &Rc<Core>,
     read: ReadInFlight,
     params: &Params,

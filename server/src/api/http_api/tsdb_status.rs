@@ -51,7 +51,7 @@ struct Entry {
 }
 
 /// Answers for the whole node.
-pub async fn respond(
+pub(crate) async fn respond(
     core: &Rc<Core>,
     read: ReadInFlight,
     params: &Params,

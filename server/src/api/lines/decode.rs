@@ -307,14 +307,14 @@ pub(super) mod tests {
     }
 
     impl Told {
-        pub fn of(samples: &[(&str, i64, f64)]) -> Self {
+        pub(crate) fn of(samples: &[(&str, i64, f64)]) -> Self {
             let sample =
                 |(series, time, value): &(&str, i64, f64)| (series.to_string(), *time, value.to_bits());
             Self { samples: samples.iter().map(sample).collect(), ..Self::default() }
         }
 
         /// Nothing came of the line but one refusal, which is told in these words among others.
-        pub fn check_refused_once(&self, line: &str, words: &str) {
+        pub(crate) fn check_refused_once(&self, line: &str, words: &str) {
             let first = self.first.as_ref().unwrap_or_else(|| panic!("{line} is taken"));
             assert!(first.contains(words), "{line}: {first}");
             assert_eq!((self.samples.len(), self.refused), (0, 1), "{line}");
@@ -352,7 +352,7 @@ pub(super) mod tests {
     }
 
     /// Decodes lines, 7 being now.
-    pub fn run(format: &impl Format, bytes: &[u8]) -> Told {
+    pub(crate) fn run(format: &impl Format, bytes: &[u8]) -> Told {
         let (decoded, sink, hasher, _) = decode_counting(format, bytes);
         let Decoded { labels, samples, refused, first, exemplars, strings } = decoded.unwrap();
         assert_eq!((sink.series.len() as u64, sink.samples.len() as u64), (samples, samples));

@@ -20,7 +20,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// Of so many data points, some refused before the shards were asked, and some by these.
-    pub fn new(points: u64, refused: Refusals, mut report: WriteReport) -> Self {
+    pub(crate) fn new(points: u64, refused: Refusals, mut report: WriteReport) -> Self {
         let mut counts = refused.counts;
         report.by_ref.retain(|refusal| refusal.stream_ref != NO_POINT);
         report.by_ref.sort_by_key(|refusal| refusal.stream_ref);
@@ -32,7 +32,7 @@ impl Outcome {
     }
 
     /// The answer. Nothing in it: everything is stored.
-    pub fn response(&self) -> ExportMetricsServiceResponse {
+    pub(crate) fn response(&self) -> ExportMetricsServiceResponse {
         let rejected = self.refused.total();
         let partial_success = (rejected > 0).then(|| ExportMetricsPartialSuccess {
             rejected_data_points: rejected as i64,
@@ -42,7 +42,7 @@ impl Outcome {
     }
 
     /// Some of what was refused, by job and reason.
-    pub fn examples(&self) -> &Examples {
+    pub(crate) fn examples(&self) -> &Examples {
         &self.examples
     }
 

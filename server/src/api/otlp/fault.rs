@@ -38,7 +38,7 @@ pub enum Fault {
 
 impl Fault {
     /// One word for it, as the reasons of samples have.
-    pub fn reason(&self) -> &'static str {
+    pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Method => "method",
             Self::ContentType(_) => "content_type",
@@ -49,7 +49,7 @@ impl Fault {
     }
 
     /// How HTTP says it. A sender tries again after 429 and 503 alone.
-    pub fn http_status(&self) -> StatusCode {
+    pub(crate) fn http_status(&self) -> StatusCode {
         match self {
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::ContentType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -60,7 +60,7 @@ impl Fault {
     }
 
     /// When to send the same again, in seconds, where that can help.
-    pub fn retry_after_s(&self) -> Option<u32> {
+    pub(crate) fn retry_after_s(&self) -> Option<u32> {
         match self {
             Self::Rejected(rejection) => rejection.retry_after().map(|retry| retry.seconds),
             Self::Method | Self::ContentType(_) | Self::Json(_) | Self::JsonTooDeep | Self::JsonTooLarge => {
@@ -70,7 +70,7 @@ impl Fault {
     }
 
     /// How gRPC says it.
-    pub fn grpc_status(&self) -> Status {
+    pub(crate) fn grpc_status(&self) -> Status {
         match self {
             Self::Rejected(rejection) => status_of(rejection),
             Self::JsonTooLarge => Status::resource_exhausted(self.to_string()),

@@ -10,7 +10,7 @@ use silverback_model::limits::LABELS_MAX;
 
 /// Begins a data point: its attributes and, over them, `fixed`. Attributes whose names fall together
 /// are joined, as Prometheus does it.
-pub fn begin(
+pub(crate) fn begin(
     sets: &mut LabelSets,
     attributes: &[KeyValue],
     fixed: &[(&str, &str)],

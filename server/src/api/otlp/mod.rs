@@ -26,7 +26,6 @@ use silverback_runtime::reactor_polled;
 pub use answer::Outcome;
 pub use fault::status_of;
 pub use http::answer as answer_http;
-pub use naming::{NamedKind, label_name, metric_name};
 pub use translate::{NO_POINT, Translation, translate};
 
 /// Stores a request, and tells what became of it once that is acknowledged. `reserved` holds

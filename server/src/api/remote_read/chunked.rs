@@ -33,7 +33,7 @@ const CHUNKS: u8 = 2;
 const XOR: u8 = 1;
 
 /// The first query is opened before anything is sent, so that a refusal has a status.
-pub async fn respond(
+pub(crate) async fn respond(
     core: &Rc<Core>,
     read: ReadInFlight,
     selections: Vec<Selection>,

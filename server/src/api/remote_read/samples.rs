@@ -29,7 +29,7 @@ const SAMPLES: u8 = 2;
 
 /// The whole answer is made before its first byte is sent, so that a fault has a status. It grows
 /// beside what `room` holds already.
-pub async fn respond(
+pub(crate) async fn respond(
     core: &Rc<Core>,
     read: ReadInFlight,
     selections: Vec<Selection>,

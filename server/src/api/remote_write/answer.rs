@@ -54,7 +54,7 @@ impl Answer {
     }
 
     /// The same in a protocol's own words, which are asked for where anything wasn't stored.
-    pub fn in_words(report: &WriteReport, words: impl FnOnce() -> String) -> Self {
+    pub(crate) fn in_words(report: &WriteReport, words: impl FnOnce() -> String) -> Self {
         if report.is_whole() {
             Self::new(StatusCode::NO_CONTENT, String::new())
         } else if report.lacks_room() {
@@ -116,7 +116,7 @@ impl From<Tally> for WriteReport {
 
 impl WriteReport {
     /// Adds what a shard made of its part.
-    pub fn add(&mut self, ack: WriteAck) {
+    pub(crate) fn add(&mut self, ack: WriteAck) {
         self.written += ack.written;
         if let Some(refusals) = ack.refusals {
             self.refused.merge(&refusals.counts);
@@ -135,7 +135,7 @@ impl WriteReport {
     }
 
     /// `out_of_order 10, duplicate 2`
-    pub fn reasons(&self) -> String {
+    pub(crate) fn reasons(&self) -> String {
         let reasons: Vec<_> = self.refused.iter().map(|(r, n)| format!("{} {n}", r.as_str())).collect();
         reasons.join(", ")
     }

@@ -23,7 +23,7 @@ struct CanonicalLabel<'a> {
 /// Where the canonical label block ends that starts at `start`: at the first field that isn't a
 /// label, or at the series' end, where `bytes` end. `None` if the labels aren't canonical.
 #[inline]
-pub fn block_end(bytes: &[u8], start: usize) -> Option<usize> {
+pub(crate) fn block_end(bytes: &[u8], start: usize) -> Option<usize> {
     let mut rest = &bytes[start..];
     let (mut previous, mut previous_prefix) = (&rest[..0], 0);
     let (mut count, mut is_named) = (0, false);

@@ -98,12 +98,12 @@ impl Default for Decoder {
 
 impl Decoder {
     /// A decoder that remembers label sets of remote write 2 in `ids`.
-    pub fn new(ids: IdCache) -> Self {
+    pub(crate) fn new(ids: IdCache) -> Self {
         Self { labels: CollectedLabels::default(), pair_keys: PairKeys::draw(), ids }
     }
 
     /// The memory of the label sets that it remembers, in bytes.
-    pub fn known_bytes(&self) -> usize {
+    pub(crate) fn known_bytes(&self) -> usize {
         self.ids.capacity() * ID_CACHE_ENTRY_BYTES
     }
 
@@ -170,7 +170,7 @@ pub(super) struct GoodSeries<'a> {
 impl GoodSeries<'_> {
     /// Hands the series and its samples on.
     #[inline]
-    pub fn pass_on(
+    pub(crate) fn pass_on(
         self,
         fields: &SeriesFields,
         tally: &mut Tally,

@@ -25,7 +25,7 @@ pub type Blocks = Pages<Block>;
 
 /// A chunk's chain: its first and its last block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Chain {
+pub(crate) struct Chain {
     first: u32,
     last: u32,
 }
@@ -39,31 +39,31 @@ impl Default for Chain {
 impl Chain {
     /// A sink that appends words behind the `words` that the chain holds already.
     #[inline]
-    pub fn sink<'a>(&'a mut self, blocks: &'a mut Blocks, words: usize) -> ChainSink<'a> {
+    pub(crate) fn sink<'a>(&'a mut self, blocks: &'a mut Blocks, words: usize) -> ChainSink<'a> {
         ChainSink { chain: self, blocks, words }
     }
 
     /// The block that the next word goes to, for a prefetch; none while the chain is empty.
     #[inline]
-    pub fn tail<'a>(&self, blocks: &'a Blocks) -> Option<&'a Block> {
+    pub(crate) fn tail<'a>(&self, blocks: &'a Blocks) -> Option<&'a Block> {
         (self.last != NONE).then(|| blocks.get(self.last))
     }
 
     /// The block of the first words, for a prefetch; none while the chain is empty.
     #[inline]
-    pub fn head<'a>(&self, blocks: &'a Blocks) -> Option<&'a Block> {
+    pub(crate) fn head<'a>(&self, blocks: &'a Blocks) -> Option<&'a Block> {
         (self.first != NONE).then(|| blocks.get(self.first))
     }
 
     /// The block after the first one, likewise. The first one should be near.
     #[inline]
-    pub fn second<'a>(&self, blocks: &'a Blocks) -> Option<&'a Block> {
+    pub(crate) fn second<'a>(&self, blocks: &'a Blocks) -> Option<&'a Block> {
         let next = self.head(blocks)?.next;
         (next != NONE).then(|| blocks.get(next))
     }
 
     /// The first `words` words in order.
-    pub fn words<'a>(&self, blocks: &'a Blocks, words: usize) -> impl Iterator<Item = u64> + use<'a> {
+    pub(crate) fn words<'a>(&self, blocks: &'a Blocks, words: usize) -> impl Iterator<Item = u64> + use<'a> {
         let mut at = self.first;
         (0..words).map(move |i| {
             if i > 0 && i % WORDS == 0 {
@@ -74,7 +74,7 @@ impl Chain {
     }
 
     /// Gives the blocks back to the pool.
-    pub fn release(self, blocks: &mut Blocks) {
+    pub(crate) fn release(self, blocks: &mut Blocks) {
         let mut at = self.first;
         while at != NONE {
             at = blocks.remove(at).next;
@@ -84,7 +84,7 @@ impl Chain {
 
 /// Appends words to a chain.
 #[derive(Debug)]
-pub struct ChainSink<'a> {
+pub(crate) struct ChainSink<'a> {
     chain: &'a mut Chain,
     blocks: &'a mut Blocks,
     words: usize,
@@ -138,7 +138,7 @@ mod tests {
         (0..21).for_each(|count| chain.sink(&mut blocks, count).push_word(1));
         assert_eq!(blocks.len(), 3);
         chain.release(&mut blocks);
-        assert!(blocks.is_empty());
+        assert_eq!(blocks.len(), 0);
         let mut other = Chain::default();
         other.sink(&mut blocks, 0).push_word(2);
         assert_eq!(blocks.end(), 3);

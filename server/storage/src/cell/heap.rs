@@ -18,7 +18,7 @@ const ALIGNED_BYTES: usize = 16;
 
 /// The resident bytes of an allocation of `bytes`.
 #[inline]
-pub const fn heap_bytes(bytes: usize) -> usize {
+pub(crate) const fn heap_bytes(bytes: usize) -> usize {
     let class = match bytes {
         0 => return 0,
         1..=8 => 8,
@@ -33,7 +33,7 @@ pub const fn heap_bytes(bytes: usize) -> usize {
 /// The same of a vector's or a boxed slice's buffer with room for `count` values, but not of what
 /// these hold elsewhere.
 #[inline]
-pub const fn array_bytes<T>(count: usize) -> usize {
+pub(crate) const fn array_bytes<T>(count: usize) -> usize {
     let bytes = count * size_of::<T>();
     // A larger alignment is made in a larger block.
     let slack = if align_of::<T>() > ALIGNED_BYTES && bytes > 0 { align_of::<T>() - 1 } else { 0 };
@@ -42,7 +42,7 @@ pub const fn array_bytes<T>(count: usize) -> usize {
 
 /// The same of a vector's buffer.
 #[inline]
-pub fn vec_bytes<T>(vec: &Vec<T>) -> usize {
+pub(crate) fn vec_bytes<T>(vec: &Vec<T>) -> usize {
     array_bytes::<T>(vec.capacity())
 }
 

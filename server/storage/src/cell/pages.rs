@@ -51,7 +51,7 @@ impl<T: Default> Default for Pages<T> {
 
 impl<T: Default> Pages<T> {
     /// Puts a value in a free place and tells its index. `None`: 2^32 − 1 places are taken.
-    pub fn insert(&mut self, value: T) -> Option<u32> {
+    pub(crate) fn insert(&mut self, value: T) -> Option<u32> {
         let index = match self.free.pop() {
             Some(index) => {
                 self.free_in[index as usize / PAGE] -= 1;
@@ -66,7 +66,7 @@ impl<T: Default> Pages<T> {
 
     /// Puts a value in a place of the caller's choice. The places that this leaves out below it
     /// stay taken until they are freed.
-    pub fn insert_at(&mut self, index: u32, value: T) {
+    pub(crate) fn insert_at(&mut self, index: u32, value: T) {
         self.take_up_to(index + 1);
         if self.pages[index as usize / PAGE].is_empty() {
             self.bring_back(index as usize / PAGE);
@@ -75,7 +75,7 @@ impl<T: Default> Pages<T> {
     }
 
     /// Takes all places below `end` that were never used. They stay taken until they are freed.
-    pub fn take_up_to(&mut self, end: u32) {
+    pub(crate) fn take_up_to(&mut self, end: u32) {
         while end as usize > self.pages.len() * PAGE {
             let page = self.next_page();
             self.pages.push(page);
@@ -99,32 +99,32 @@ impl<T: Default> Pages<T> {
     }
 
     /// Makes a page for later.
-    pub fn make_page_ahead(&mut self) {
+    pub(crate) fn make_page_ahead(&mut self) {
         self.ahead.push(Self::page());
     }
 
     /// Takes a value out and frees its place, which the next insert uses.
-    pub fn remove(&mut self, index: u32) -> T {
+    pub(crate) fn remove(&mut self, index: u32) -> T {
         self.free(index);
         self.take(index)
     }
 
     /// Takes a value out; its place stays taken until [`Self::free`].
-    pub fn take(&mut self, index: u32) -> T {
+    pub(crate) fn take(&mut self, index: u32) -> T {
         std::mem::take(self.get_mut(index))
     }
 }
 
 impl<T> Pages<T> {
     /// Lets the next insert use a place whose value was taken.
-    pub fn free(&mut self, index: u32) {
+    pub(crate) fn free(&mut self, index: u32) {
         self.free.push(index);
         self.free_in[index as usize / PAGE] += 1;
     }
 
     /// Gives the memory of a page back of which every place is free: one of those that would be used last. Tells
     /// whether there was one, beyond the places that are kept for values to come.
-    pub fn give_back_page(&mut self) -> bool {
+    pub(crate) fn give_back_page(&mut self) -> bool {
         let spare = self.len() / SPARE_PARTS + SPARE_PAGES * PAGE;
         if self.free_and_there() < spare + PAGE {
             return false;
@@ -144,7 +144,7 @@ impl<T> Pages<T> {
 
     /// The value at an index that was inserted and not removed.
     #[inline]
-    pub fn get(&self, index: u32) -> &T {
+    pub(crate) fn get(&self, index: u32) -> &T {
         match self.pages[index as usize / PAGE].get(index as usize % PAGE) {
             Some(value) => value,
             None => self.vacant(),
@@ -153,7 +153,7 @@ impl<T> Pages<T> {
 
     /// Likewise, to change it.
     #[inline]
-    pub fn get_mut(&mut self, index: u32) -> &mut T {
+    pub(crate) fn get_mut(&mut self, index: u32) -> &mut T {
         &mut self.pages[index as usize / PAGE][index as usize % PAGE]
     }
 
@@ -164,23 +164,18 @@ impl<T> Pages<T> {
     }
 
     /// One past the highest index ever used.
-    pub fn end(&self) -> u32 {
+    pub(crate) fn end(&self) -> u32 {
         self.used
     }
 
     /// Values held.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.used as usize - self.free.len()
-    }
-
-    /// Whether no value is held.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// How many pages to have ahead, if the next time until this is asked is as the last one: half as
     /// many again as were needed, and one. None where a page's worth of places is free.
-    pub fn pages_wanted_ahead(&mut self) -> usize {
+    pub(crate) fn pages_wanted_ahead(&mut self) -> usize {
         let there = self.pages.len() - self.away;
         let seen = self.seen.replace(there);
         let needed = seen.map_or(0, |seen| there.saturating_sub(seen));
@@ -188,22 +183,22 @@ impl<T> Pages<T> {
     }
 
     /// Pages that were made for later.
-    pub fn pages_ahead(&self) -> usize {
+    pub(crate) fn pages_ahead(&self) -> usize {
         self.ahead.len()
     }
 
     /// How many of them there may be, if so many bytes more are spent on them.
-    pub fn pages_ahead_within(&self, bytes: usize) -> usize {
+    pub(crate) fn pages_ahead_within(&self, bytes: usize) -> usize {
         self.ahead.len() + bytes / array_bytes::<T>(PAGE)
     }
 
     /// Keeps no more than so many of them.
-    pub fn keep_ahead(&mut self, pages: usize) {
+    pub(crate) fn keep_ahead(&mut self, pages: usize) {
         self.ahead.truncate(pages);
     }
 
     /// Bytes of the pages, those for later too, and of the list of free places.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let pages = self.pages.len() - self.away + self.ahead.len();
         pages * array_bytes::<T>(PAGE)
             + vec_bytes(&self.pages)

@@ -29,7 +29,7 @@ pub struct Rest {
 }
 
 /// What is left of chunks, oldest first, of which the last one is open, without a range of ms.
-pub fn without(sealed: &[SealedChunk], open: &SealedChunk, range_ms: &RangeInclusive<i64>) -> Without {
+pub(crate) fn without(sealed: &[SealedChunk], open: &SealedChunk, range_ms: &RangeInclusive<i64>) -> Without {
     let (mut left, mut gone) = (Vec::new(), 0);
     for chunk in sealed.iter().chain(std::iter::once(open)) {
         gone += keep_outside(chunk, range_ms, &mut left);

@@ -64,7 +64,7 @@ pub enum AppendError {
 
 /// Whether a series outlived a retention pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Retained {
+pub(crate) enum Retained {
     /// It has samples inside the retention.
     Kept,
     /// Its newest sample is older: it should go.
@@ -114,7 +114,7 @@ impl SeriesStore {
     }
 
     /// A vacant ref for a series that is put back. `None`: none is left.
-    pub fn reserve(&mut self) -> Option<SeriesRef> {
+    pub(crate) fn reserve(&mut self) -> Option<SeriesRef> {
         let index = self.series.insert(Series::default())?;
         let history = self.histories.insert(SeriesHistory::default());
         assert_eq!(history, Some(index), "lines and histories grow together");
@@ -123,7 +123,7 @@ impl SeriesStore {
 
     /// Puts a series back at a vacant ref, with its chunks: the sealed ones oldest first, and the
     /// open one as bytes.
-    pub fn restore(
+    pub(crate) fn restore(
         &mut self,
         at: SeriesRef,
         id: SeriesId,
@@ -141,7 +141,7 @@ impl SeriesStore {
     }
 
     /// Puts other chunks in the place of a series' own.
-    pub fn replace(
+    pub(crate) fn replace(
         &mut self,
         at: SeriesRef,
         sealed: Vec<SealedChunk>,
@@ -187,7 +187,7 @@ impl SeriesStore {
     }
 
     /// Puts a series back at a vacant ref, with its first sample.
-    pub fn create_at(&mut self, at: SeriesRef, id: SeriesId, labels: Box<[LabelRef]>, first: Sample) {
+    pub(crate) fn create_at(&mut self, at: SeriesRef, id: SeriesId, labels: Box<[LabelRef]>, first: Sample) {
         let mut words = Chain::default();
         let chunk = OpenXor::start(first, &mut words.sink(&mut self.blocks, 0));
         self.label_bytes += heap_bytes(size_of_val(&*labels));
@@ -197,19 +197,19 @@ impl SeriesStore {
 
     /// Whether a series has this ref.
     #[inline]
-    pub fn holds(&self, at: SeriesRef) -> bool {
+    pub(crate) fn holds(&self, at: SeriesRef) -> bool {
         at.0 < self.series.end() && self.series.get(at.0).id != VACANT
     }
 
     /// Keeps all refs up to this one from new series, until they are freed.
-    pub fn take_up_to(&mut self, last: SeriesRef) {
+    pub(crate) fn take_up_to(&mut self, last: SeriesRef) {
         self.series.take_up_to(last.0 + 1);
         self.histories.take_up_to(last.0 + 1);
     }
 
     /// Lets new series have the refs that were left out when series were put back, but for those
     /// that `is_kept` names.
-    pub fn free_vacant(&mut self, mut is_kept: impl FnMut(SeriesRef) -> bool) {
+    pub(crate) fn free_vacant(&mut self, mut is_kept: impl FnMut(SeriesRef) -> bool) {
         for at in (0..self.series.end()).map(SeriesRef) {
             if !self.holds(at) && !is_kept(at) {
                 self.free(at);
@@ -219,7 +219,7 @@ impl SeriesStore {
 
     /// Takes a sample in, or tells why not. Allocates only when a chunk is cut.
     #[inline]
-    pub fn append(&mut self, at: SeriesRef, sample: Sample) -> Result<Appended, AppendError> {
+    pub(crate) fn append(&mut self, at: SeriesRef, sample: Sample) -> Result<Appended, AppendError> {
         let series = self.series.get_mut(at.0);
         if sample.timestamp_ms <= series.chunk.last().timestamp_ms {
             return self.append_late(at, sample);
@@ -265,7 +265,7 @@ impl SeriesStore {
     }
 
     /// The sample of a series at a time, in ms.
-    pub fn sample_at(&self, at: SeriesRef, timestamp_ms: i64) -> Option<Sample> {
+    pub(crate) fn sample_at(&self, at: SeriesRef, timestamp_ms: i64) -> Option<Sample> {
         let sealed = &self.histories.get(at.0).sealed;
         let place = sealed.partition_point(|c| c.max_timestamp_ms() < timestamp_ms);
         let find = |chunk: &SealedChunk| {
@@ -279,7 +279,7 @@ impl SeriesStore {
     }
 
     /// Whether a chunk overlaps a range of ms, both ends inclusive. Looks at times alone.
-    pub fn overlaps(&self, at: SeriesRef, min_ms: i64, max_ms: i64) -> bool {
+    pub(crate) fn overlaps(&self, at: SeriesRef, min_ms: i64, max_ms: i64) -> bool {
         let newest_ms = self.newest_ms(at);
         if newest_ms <= max_ms {
             return newest_ms >= min_ms;
@@ -289,7 +289,7 @@ impl SeriesStore {
     }
 
     /// The chunks that are cut and overlap a range of ms, both ends inclusive, oldest first.
-    pub fn sealed_between(&self, at: SeriesRef, min_ms: i64, max_ms: i64) -> &[SealedChunk] {
+    pub(crate) fn sealed_between(&self, at: SeriesRef, min_ms: i64, max_ms: i64) -> &[SealedChunk] {
         let sealed = &self.histories.get(at.0).sealed;
         let from = sealed.partition_point(|chunk| chunk.max_timestamp_ms() < min_ms);
         let to = sealed.partition_point(|chunk| chunk.min_timestamp_ms() <= max_ms);
@@ -298,7 +298,7 @@ impl SeriesStore {
 
     /// The times of the open chunk's first and last sample, where it overlaps a range of ms, both ends
     /// inclusive.
-    pub fn open_between(&self, at: SeriesRef, min_ms: i64, max_ms: i64) -> Option<(i64, i64)> {
+    pub(crate) fn open_between(&self, at: SeriesRef, min_ms: i64, max_ms: i64) -> Option<(i64, i64)> {
         let Series { chunk, words, .. } = self.series.get(at.0);
         let newest_ms = chunk.last().timestamp_ms;
         if newest_ms < min_ms {
@@ -309,30 +309,30 @@ impl SeriesStore {
     }
 
     /// Appends the open chunk's bytes, as if it were sealed now.
-    pub fn put_open_chunk(&self, at: SeriesRef, out: &mut Vec<u8>) {
+    pub(crate) fn put_open_chunk(&self, at: SeriesRef, out: &mut Vec<u8>) {
         let Series { chunk, words, .. } = self.series.get(at.0);
         chunk.put_bytes(words.words(&self.blocks, chunk.words()), out);
     }
 
     /// The chunks that are cut, oldest first.
-    pub fn sealed(&self, at: SeriesRef) -> &[SealedChunk] {
+    pub(crate) fn sealed(&self, at: SeriesRef) -> &[SealedChunk] {
         &self.histories.get(at.0).sealed
     }
 
     /// A copy of the open chunk, sealed.
-    pub fn open_chunk(&self, at: SeriesRef) -> SealedChunk {
+    pub(crate) fn open_chunk(&self, at: SeriesRef) -> SealedChunk {
         let series = self.series.get(at.0);
         series.chunk.seal(series.words.words(&self.blocks, series.chunk.words()))
     }
 
     /// How many samples a series has.
-    pub fn samples(&self, at: SeriesRef) -> usize {
+    pub(crate) fn samples(&self, at: SeriesRef) -> usize {
         let sealed: usize = self.sealed(at).iter().map(SealedChunk::count).sum();
         sealed + self.series.get(at.0).chunk.count()
     }
 
     /// What is left of a series without a range of ms.
-    pub fn without(&self, at: SeriesRef, range_ms: &RangeInclusive<i64>) -> Without {
+    pub(crate) fn without(&self, at: SeriesRef, range_ms: &RangeInclusive<i64>) -> Without {
         match self.overlaps(at, *range_ms.start(), *range_ms.end()) {
             true => rest::without(self.sealed(at), &self.open_chunk(at), range_ms),
             false => Without::AsBefore,
@@ -340,7 +340,7 @@ impl SeriesStore {
     }
 
     /// Drops sealed chunks that lie wholly before `horizon_ms`.
-    pub fn drop_before(&mut self, at: SeriesRef, horizon_ms: i64) -> Retained {
+    pub(crate) fn drop_before(&mut self, at: SeriesRef, horizon_ms: i64) -> Retained {
         if self.newest_ms(at) < horizon_ms {
             return Retained::Expired;
         }
@@ -358,7 +358,7 @@ impl SeriesStore {
 
     /// Takes a series out, gives its chunks' memory back, and tells its labels. Its ref stays taken
     /// until [`Self::free`].
-    pub fn remove(&mut self, at: SeriesRef) -> Box<[LabelRef]> {
+    pub(crate) fn remove(&mut self, at: SeriesRef) -> Box<[LabelRef]> {
         let series = self.series.take(at.0);
         series.words.release(&mut self.blocks);
         let history = self.histories.take(at.0);
@@ -369,14 +369,14 @@ impl SeriesStore {
     }
 
     /// Lets another series have the ref of one that was removed.
-    pub fn free(&mut self, at: SeriesRef) {
+    pub(crate) fn free(&mut self, at: SeriesRef) {
         self.freed += 1;
         self.series.free(at.0);
         self.histories.free(at.0);
     }
 
     /// Tells whether refs were let go of between two times that it is asked: only then one may name another series.
-    pub fn freed(&self) -> u64 {
+    pub(crate) fn freed(&self) -> u64 {
         self.freed
     }
 
@@ -387,34 +387,34 @@ impl SeriesStore {
     }
 
     /// The timestamp of a series' newest sample, in ms.
-    pub fn newest_ms(&self, at: SeriesRef) -> i64 {
+    pub(crate) fn newest_ms(&self, at: SeriesRef) -> i64 {
         self.newest(at).timestamp_ms
     }
 
     /// The newest sample of a series.
-    pub fn newest(&self, at: SeriesRef) -> Sample {
+    pub(crate) fn newest(&self, at: SeriesRef) -> Sample {
         self.series.get(at.0).chunk.last()
     }
 
     /// The labels of a series, in the order of their names.
-    pub fn labels(&self, at: SeriesRef) -> &[LabelRef] {
+    pub(crate) fn labels(&self, at: SeriesRef) -> &[LabelRef] {
         &self.histories.get(at.0).labels
     }
 
     /// Whether a series has one sample, and never had more that retention kept.
-    pub fn is_single(&self, at: SeriesRef) -> bool {
+    pub(crate) fn is_single(&self, at: SeriesRef) -> bool {
         self.series.get(at.0).chunk.count() == 1 && self.histories.get(at.0).sealed.is_empty()
     }
 
     /// Brings the line of a series towards the core.
     #[inline]
-    pub fn prefetch(&self, at: SeriesRef) {
+    pub(crate) fn prefetch(&self, at: SeriesRef) {
         prefetch(self.series.get(at.0));
     }
 
     /// Brings the place of a series' next samples towards the core. Its line should be near.
     #[inline]
-    pub fn prefetch_tail(&self, at: SeriesRef) {
+    pub(crate) fn prefetch_tail(&self, at: SeriesRef) {
         if let Some(tail) = self.series.get(at.0).words.tail(&self.blocks) {
             prefetch(tail);
         }
@@ -422,14 +422,14 @@ impl SeriesStore {
 
     /// Brings what a read begins with towards the core: a series' line and its history.
     #[inline]
-    pub fn prefetch_history(&self, at: SeriesRef) {
+    pub(crate) fn prefetch_history(&self, at: SeriesRef) {
         self.prefetch(at);
         prefetch(self.histories.get(at.0));
     }
 
     /// Brings a series' labels and the lists of its chunks towards the core. Its history should be near.
     #[inline]
-    pub fn prefetch_lists(&self, at: SeriesRef) {
+    pub(crate) fn prefetch_lists(&self, at: SeriesRef) {
         let SeriesHistory { labels, sealed } = self.histories.get(at.0);
         let ends = [labels.first(), labels.last()];
         ends.into_iter().flatten().for_each(prefetch);
@@ -440,7 +440,7 @@ impl SeriesStore {
     /// Brings the first bytes of a range's first chunk towards the core, and more of the open one. The lists
     /// should be near.
     #[inline]
-    pub fn prefetch_chunks(&self, at: SeriesRef, min_ms: i64, max_ms: i64) {
+    pub(crate) fn prefetch_chunks(&self, at: SeriesRef, min_ms: i64, max_ms: i64) {
         self.series.get(at.0).words.second(&self.blocks).into_iter().for_each(prefetch);
         if let Some(chunk) = self.sealed_between(at, min_ms, max_ms).first() {
             chunk.bytes().chunks(CACHE_LINE).take(CHUNK_LINES).for_each(|line| prefetch(&line[0]));
@@ -448,13 +448,13 @@ impl SeriesStore {
     }
 
     /// One past the highest ref ever given.
-    pub fn end(&self) -> u32 {
+    pub(crate) fn end(&self) -> u32 {
         self.series.end()
     }
 
     /// Makes memory ready for open chunks, a piece of it: 64 KiB. Tells whether more is wanted, which is
     /// so until there are `pages` of them.
-    pub fn make_ahead(&mut self, pages: usize) -> bool {
+    pub(crate) fn make_ahead(&mut self, pages: usize) -> bool {
         self.blocks.keep_ahead(pages);
         if self.blocks.pages_ahead() < pages {
             self.blocks.make_page_ahead();
@@ -463,24 +463,24 @@ impl SeriesStore {
     }
 
     /// Gives the memory of some refs, or of open chunks, back that series have left. Tells whether there were any.
-    pub fn give_page_back(&mut self) -> bool {
+    pub(crate) fn give_page_back(&mut self) -> bool {
         self.series.give_back_page() || self.histories.give_back_page() || self.blocks.give_back_page()
     }
 
     /// How many such pieces there may be, if so many bytes more are spent on them.
-    pub fn ahead_within(&self, bytes: usize) -> usize {
+    pub(crate) fn ahead_within(&self, bytes: usize) -> usize {
         self.blocks.pages_ahead_within(bytes)
     }
 
     /// How many such pieces to have before more samples come, if these come as they did since this was
     /// asked last.
-    pub fn wanted_ahead(&mut self) -> usize {
+    pub(crate) fn wanted_ahead(&mut self) -> usize {
         self.blocks.pages_wanted_ahead()
     }
 
     /// How much is held, the allocator's rounding included.
     #[inline]
-    pub fn size(&self) -> StoreSize {
+    pub(crate) fn size(&self) -> StoreSize {
         StoreSize {
             series: self.series.len(),
             sealed_chunks: self.sealed_chunks,

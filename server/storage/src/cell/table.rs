@@ -57,13 +57,13 @@ impl SeriesTable {
 
     /// The first ref whose tag fits: nearly always the right one, good enough to prefetch.
     #[inline]
-    pub fn candidate(&self, id: SeriesId) -> Option<SeriesRef> {
+    pub(crate) fn candidate(&self, id: SeriesId) -> Option<SeriesRef> {
         self.find(id, |_| true)
     }
 
     /// Brings the slot where a search begins towards the core.
     #[inline]
-    pub fn prefetch(&self, id: SeriesId) {
+    pub(crate) fn prefetch(&self, id: SeriesId) {
         if let Some(slot) = self.slots.get(home(id) & self.slots.len().wrapping_sub(1)) {
             prefetch(slot);
         }
@@ -80,7 +80,7 @@ impl SeriesTable {
     }
 
     /// Takes a series out, and moves up those behind it that it kept from their home.
-    pub fn remove(&mut self, id: SeriesId, series: SeriesRef, id_of: impl Fn(SeriesRef) -> SeriesId) {
+    pub(crate) fn remove(&mut self, id: SeriesId, series: SeriesRef, id_of: impl Fn(SeriesRef) -> SeriesId) {
         let mask = self.slots.len() - 1;
         let mut hole = home(id) & mask;
         while self.slots[hole].series != series.0 {
@@ -108,22 +108,22 @@ impl SeriesTable {
     }
 
     /// Series held.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// Whether the cell has no series.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// All refs, in no order that means something.
-    pub fn iter(&self) -> impl Iterator<Item = SeriesRef> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = SeriesRef> + '_ {
         self.slots.iter().filter(|s| s.series != EMPTY).map(|s| SeriesRef(s.series))
     }
 
     /// Bytes of the slots.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         array_bytes::<Slot>(self.slots.len())
     }
 

@@ -62,7 +62,7 @@ pub struct ChunkView<'a> {
 
 impl SeriesBatchBuilder {
     /// With room for so many series, a chunk each, and for so many bytes.
-    pub fn with_room(series: usize, bytes: usize) -> Self {
+    pub(crate) fn with_room(series: usize, bytes: usize) -> Self {
         Self {
             bytes: Vec::with_capacity(bytes),
             series: Vec::with_capacity(series),
@@ -71,7 +71,7 @@ impl SeriesBatchBuilder {
     }
 
     /// Begins a series: its labels are appended to what is given.
-    pub fn begin_series(&mut self, put_labels: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn begin_series(&mut self, put_labels: impl FnOnce(&mut Vec<u8>)) {
         let begin = self.bytes.len() as u32;
         put_labels(&mut self.bytes);
         let labels_end = self.bytes.len() as u32;
@@ -79,7 +79,7 @@ impl SeriesBatchBuilder {
     }
 
     /// Adds a chunk to the series that was begun last: its bytes are appended to what is given.
-    pub fn add_chunk(&mut self, min_ms: i64, max_ms: i64, put_bytes: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn add_chunk(&mut self, min_ms: i64, max_ms: i64, put_bytes: impl FnOnce(&mut Vec<u8>)) {
         let begin = self.bytes.len() as u32;
         put_bytes(&mut self.bytes);
         self.chunks.push(ChunkSpan { min_ms, max_ms, begin, end: self.bytes.len() as u32 });
@@ -88,13 +88,13 @@ impl SeriesBatchBuilder {
     }
 
     /// Whether the series that was begun last has a chunk.
-    pub fn has_chunk(&self) -> bool {
+    pub(crate) fn has_chunk(&self) -> bool {
         let before = self.series.iter().rev().nth(1).map_or(0, |series| series.chunks_end);
         self.chunks.len() > before as usize
     }
 
     /// Takes the series that was begun last out again.
-    pub fn drop_series(&mut self) {
+    pub(crate) fn drop_series(&mut self) {
         if let Some(series) = self.series.pop() {
             self.bytes.truncate(series.begin as usize);
             let before = self.series.last().map_or(0, |series| series.chunks_end);
@@ -103,12 +103,12 @@ impl SeriesBatchBuilder {
     }
 
     /// What was put into it, in bytes.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes.len() + size_of_val(&*self.series) + size_of_val(&*self.chunks)
     }
 
     /// The batch.
-    pub fn finish(self) -> SeriesBatch {
+    pub(crate) fn finish(self) -> SeriesBatch {
         assert!(u32::try_from(self.bytes.len()).is_ok(), "a batch is bounded, and so is each series of it");
         SeriesBatch { bytes: self.bytes.into(), series: self.series, chunks: self.chunks }
     }
@@ -130,7 +130,7 @@ impl SeriesBatch {
     }
 
     /// What it takes, in bytes.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes.len() + size_of_val(&*self.series) + size_of_val(&*self.chunks)
     }
 }
@@ -167,7 +167,7 @@ pub struct TextBatch {
 
 impl TextBatch {
     /// Adds one that is greater than all before.
-    pub fn push(&mut self, text: &str) {
+    pub(crate) fn push(&mut self, text: &str) {
         self.text.push_str(text);
         self.ends.push(self.text.len() as u32);
     }
@@ -182,7 +182,7 @@ impl TextBatch {
     }
 
     /// What it takes, in bytes.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.text.len() + size_of_val(&*self.ends)
     }
 

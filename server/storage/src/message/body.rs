@@ -133,7 +133,7 @@ impl LabelSpan {
     }
 
     /// What it points into.
-    pub fn source(self) -> LabelSource {
+    pub(crate) fn source(self) -> LabelSource {
         match self.len >> Self::LEN_BITS {
             0 => LabelSource::Wire,
             1 => LabelSource::Scratch,
@@ -144,7 +144,7 @@ impl LabelSpan {
     }
 
     /// The bytes' place.
-    pub fn range(self) -> std::ops::Range<usize> {
+    pub(crate) fn range(self) -> std::ops::Range<usize> {
         let offset = self.offset as usize;
         offset..offset + (self.len & ((1 << Self::LEN_BITS) - 1)) as usize
     }

@@ -130,7 +130,7 @@ pub struct MovedSeries {
 
 impl WriteAck {
     /// Acknowledges what a commit made durable.
-    pub fn new(
+    pub(crate) fn new(
         _commit: &Durable,
         written: u64,
         refusals: Option<Box<Refusals>>,
@@ -184,7 +184,7 @@ impl Refusals {
     }
 
     /// Adds what another part refused.
-    pub fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         self.counts.merge(&other.counts);
         self.by_ref.extend(other.by_ref);
         self.examples.merge(other.examples);

@@ -38,7 +38,7 @@ impl Selection {
     }
 
     /// Whether samples of any time are meant.
-    pub fn is_always(&self) -> bool {
+    pub(crate) fn is_always(&self) -> bool {
         self.min_ms == i64::MIN && self.max_ms == i64::MAX
     }
 }

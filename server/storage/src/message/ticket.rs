@@ -27,7 +27,7 @@ impl ReadTicket {
     }
 
     /// Which read it is: an older one has a smaller number, on every core.
-    pub fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.0.number
     }
 
@@ -38,7 +38,7 @@ impl ReadTicket {
     }
 
     /// Another read waits for what this one holds on a shard.
-    pub fn tell_waited_for(&self) {
+    pub(crate) fn tell_waited_for(&self) {
         self.0.is_waited_for.store(true, Ordering::Relaxed);
     }
 

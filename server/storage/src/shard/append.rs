@@ -335,7 +335,7 @@ impl TimeBounds {
 
 impl PartOutcome {
     /// Adds what became of another piece of the same part.
-    pub fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.written += other.written;
         match (&mut self.refusals, other.refusals) {
             (Some(refusals), Some(more)) => refusals.merge(*more),

@@ -20,7 +20,7 @@ const STEP_SAMPLES: usize = 64;
 
 /// A cell on its way from another shard.
 #[derive(Debug)]
-pub struct IncomingMigration {
+pub(crate) struct IncomingMigration {
     /// Which.
     pub cell: CellId,
     /// Of its handoff.
@@ -31,19 +31,19 @@ pub struct IncomingMigration {
 
 impl IncomingMigration {
     /// Of a cell of which nothing is there yet.
-    pub fn new(cell: CellId, epoch: Epoch) -> Self {
+    pub(crate) fn new(cell: CellId, epoch: Epoch) -> Self {
         Self { cell, epoch, refs: HashMap::new() }
     }
 
     /// Series that are there.
-    pub fn series(&self) -> u64 {
+    pub(crate) fn series(&self) -> u64 {
         self.refs.len() as u64
     }
 }
 
 /// Takes a piece in, in memory and in the log. It waits for the disk, so that no more than a piece is
 /// ahead of it; but not behind the last one of a pass, for the next pass has what comes until then.
-pub async fn take<L: Log, H: Host>(
+pub(crate) async fn take<L: Log, H: Host>(
     shard: Rc<RefCell<Shard>>,
     log: L,
     host: H,
@@ -181,7 +181,7 @@ impl Shard {
 }
 
 /// Series of a cell that is another shard's, to be removed.
-pub type OrphanedSeries = Vec<(SeriesRef, SeriesId)>;
+pub(crate) type OrphanedSeries = Vec<(SeriesRef, SeriesId)>;
 
 impl Shard {
     /// The series of a cell that is hidden from now on: those that may come with it later are not
@@ -194,7 +194,12 @@ impl Shard {
 }
 
 /// Removes series in slices.
-pub async fn free<L: Log, H: Host>(shard: &Rc<RefCell<Shard>>, log: &L, host: &H, remains: OrphanedSeries) {
+pub(crate) async fn free<L: Log, H: Host>(
+    shard: &Rc<RefCell<Shard>>,
+    log: &L,
+    host: &H,
+    remains: OrphanedSeries,
+) {
     for (series, id) in remains {
         // Retention may have come by.
         if shard.borrow().store.id(series) == id {

@@ -54,7 +54,7 @@ pub enum CheckpointError {
 
 /// What somebody asked of a shard's checkpoints, whether one is due or not.
 #[derive(Debug, Default)]
-pub struct CheckpointWish {
+pub(crate) struct CheckpointWish {
     /// There are to be so many since the start.
     wanted: u64,
     is_under_way: bool,
@@ -63,7 +63,7 @@ pub struct CheckpointWish {
 impl CheckpointWish {
     /// Asks for one that begins from now on; `written` are there since the start. Tells how many there
     /// are once it is written.
-    pub fn ask(&mut self, written: u64) -> u64 {
+    pub(crate) fn ask(&mut self, written: u64) -> u64 {
         // The one that is under way began before this.
         self.wanted = self.wanted.max(written + 1 + u64::from(self.is_under_way));
         self.wanted

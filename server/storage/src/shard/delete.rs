@@ -31,7 +31,7 @@ const MOVING_POLL: Duration = Duration::from_millis(20);
 const MOVING_MAX_US: u64 = 2 * (HANDOFF_COPY_MAX.as_micros() + HANDOFF_PAUSE_MAX.as_micros()) as u64;
 
 /// Runs a deletion. It answers once all that went is gone from the disk, too.
-pub async fn delete<L: Log, H: Host>(
+pub(crate) async fn delete<L: Log, H: Host>(
     shard: Rc<RefCell<Shard>>,
     reads: Rc<Reads>,
     log: L,

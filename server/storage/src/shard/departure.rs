@@ -24,7 +24,7 @@ const PIECE_BYTES: usize = 256 << 10;
 
 /// A cell on its way to another shard.
 #[derive(Debug)]
-pub struct OutgoingMigration {
+pub(crate) struct OutgoingMigration {
     /// Which.
     pub cell: CellId,
     /// Of its handoff.
@@ -39,14 +39,14 @@ pub struct OutgoingMigration {
 
 impl OutgoingMigration {
     /// Of a cell with these series, of which none is copied yet.
-    pub fn new(cell: CellId, epoch: Epoch, series: Vec<SeriesRef>) -> Self {
+    pub(crate) fn new(cell: CellId, epoch: Epoch, series: Vec<SeriesRef>) -> Self {
         let (copied, touched) = (HashMap::with_capacity(series.len()), HashSet::new());
         Self { cell, epoch, copied, pass: Some(series.into_iter()), touched }
     }
 
     /// Notes that a series of a cell was appended to.
     #[cold]
-    pub fn touch(&mut self, cell: CellId, series: SeriesRef) {
+    pub(crate) fn touch(&mut self, cell: CellId, series: SeriesRef) {
         if cell == self.cell {
             self.touched.insert(series);
         }
@@ -76,7 +76,7 @@ enum Next {
 }
 
 /// The next piece of a pass.
-pub async fn copy<H: Host>(
+pub(crate) async fn copy<H: Host>(
     shard: Rc<RefCell<Shard>>,
     host: H,
     cell: CellId,

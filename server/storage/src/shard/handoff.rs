@@ -23,7 +23,7 @@ const READS_POLL: Duration = Duration::from_millis(20);
 pub type Taken = Result<HandoffReply, HandoffRefusal>;
 
 /// Takes a step and answers it, now or later.
-pub fn take_step<L: Log, H: Host>(
+pub(crate) fn take_step<L: Log, H: Host>(
     shard: &Rc<RefCell<Shard>>,
     reads: &Rc<Reads>,
     log: &L,

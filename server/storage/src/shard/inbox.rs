@@ -47,12 +47,12 @@ impl Inbox {
     }
 
     /// Requests that wait.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.writes.borrow().len() + self.questions.borrow().len()
     }
 
     /// Whether none waits.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 

@@ -52,7 +52,7 @@ struct Places(u32);
 
 /// How far a name's pairs are listed.
 #[derive(Debug, Default)]
-pub struct PairsListed {
+pub(crate) struct PairsListed {
     pairs: Vec<LabelRef>,
     of: Option<(NameRef, Places)>,
     next: usize,
@@ -69,31 +69,31 @@ pub enum Listed {
 
 impl PairsListed {
     /// A list with room for so many.
-    pub fn with_room(pairs: usize) -> Self {
+    pub(crate) fn with_room(pairs: usize) -> Self {
         Self { pairs: Vec::with_capacity(pairs), ..Self::default() }
     }
 
     /// What was listed.
-    pub fn into_pairs(self) -> Vec<LabelRef> {
+    pub(crate) fn into_pairs(self) -> Vec<LabelRef> {
         self.pairs
     }
 
     /// What was listed since this was asked last. A list that begins anew gives pairs again.
-    pub fn take_pairs(&mut self) -> Vec<LabelRef> {
+    pub(crate) fn take_pairs(&mut self) -> Vec<LabelRef> {
         std::mem::take(&mut self.pairs)
     }
 }
 
 /// How far the names are listed.
 #[derive(Debug, Default)]
-pub struct NamesListed {
+pub(crate) struct NamesListed {
     names: Vec<NameRef>,
     next: u32,
 }
 
 impl NamesListed {
     /// What was listed.
-    pub fn into_names(self) -> Vec<NameRef> {
+    pub(crate) fn into_names(self) -> Vec<NameRef> {
         self.names
     }
 }
@@ -194,7 +194,7 @@ impl LabelIndex {
     }
 
     /// Pairs that were interned for a series that then was not added go again.
-    pub fn forget_unused(&mut self, labels: &[LabelRef]) {
+    pub(crate) fn forget_unused(&mut self, labels: &[LabelRef]) {
         for label in labels {
             let pair = self.pairs.get(label.0);
             if pair.postings.series().is_empty() && self.is_held(*label) {
@@ -235,22 +235,22 @@ impl LabelIndex {
     }
 
     /// Gives the memory of some places back that names or pairs have left. Tells whether there were any.
-    pub fn give_page_back(&mut self) -> bool {
+    pub(crate) fn give_page_back(&mut self) -> bool {
         self.names.give_back_page() || self.pairs.give_back_page()
     }
 
     /// The present moment.
-    pub fn now(&self) -> Moment {
+    pub(crate) fn now(&self) -> Moment {
         self.now
     }
 
     /// Every series.
-    pub fn all(&self) -> &RoaringBitmap {
+    pub(crate) fn all(&self) -> &RoaringBitmap {
         self.all.series()
     }
 
     /// Lists the next names, of so many places. Names that come or go meanwhile may be in it or not.
-    pub fn list_names(&self, places: usize, listed: &mut NamesListed) -> Listed {
+    pub(crate) fn list_names(&self, places: usize, listed: &mut NamesListed) -> Listed {
         let end = self.names.end().min(listed.next.saturating_add(places as u32));
         let places = (listed.next..end).map(NameRef);
         listed.names.extend(places.filter(|name| !self.name(*name).is_empty()));
@@ -259,33 +259,33 @@ impl LabelIndex {
     }
 
     /// A name's text; empty for one that went since its ref was taken.
-    pub fn name(&self, name: NameRef) -> &str {
+    pub(crate) fn name(&self, name: NameRef) -> &str {
         &self.names.get(name.0).text
     }
 
     /// The text of a name that was there at a moment. `None`: it went.
-    pub fn name_since(&self, name: NameRef, moment: Moment) -> Option<&str> {
+    pub(crate) fn name_since(&self, name: NameRef, moment: Moment) -> Option<&str> {
         let Name { text, since, .. } = self.names.get(name.0);
         (!text.is_empty() && !moment.is_before(*since)).then_some(&**text)
     }
 
     /// The name of a pair.
-    pub fn name_of(&self, label: LabelRef) -> NameRef {
+    pub(crate) fn name_of(&self, label: LabelRef) -> NameRef {
         self.pairs.get(label.0).name
     }
 
     /// How many values a name has.
-    pub fn value_count(&self, name: &str) -> usize {
+    pub(crate) fn value_count(&self, name: &str) -> usize {
         self.by_name.get(name).map_or(0, |name| self.names.get(name.0).values.len())
     }
 
     /// What a set of series takes at the most, in bytes.
-    pub fn set_bytes_max(&self) -> usize {
+    pub(crate) fn set_bytes_max(&self) -> usize {
         set_bytes_max(self.all.series())
     }
 
     /// Appends labels in their canonical form.
-    pub fn put_canonical(&self, labels: &[LabelRef], out: &mut Vec<u8>) {
+    pub(crate) fn put_canonical(&self, labels: &[LabelRef], out: &mut Vec<u8>) {
         for label in labels {
             let (name, value) = self.text(*label);
             encode_label(out, name.as_bytes(), value.as_bytes());
@@ -294,7 +294,7 @@ impl LabelIndex {
 
     /// Lists the next pairs of a name, of so many places; none where no series has it. A list whose
     /// table was made anew meanwhile begins anew. Pairs that come or go meanwhile may be in it or not.
-    pub fn list_pairs(&self, name: &str, places: usize, listed: &mut PairsListed) -> Listed {
+    pub(crate) fn list_pairs(&self, name: &str, places: usize, listed: &mut PairsListed) -> Listed {
         let Some(name_ref) = self.by_name.get(name) else { return Listed::All };
         let name = self.names.get(name_ref.0);
         let of = Some((*name_ref, name.places));
@@ -310,7 +310,7 @@ impl LabelIndex {
     }
 
     /// The pair of exactly this name and value.
-    pub fn pair(&self, name: &str, value: &str) -> Option<LabelRef> {
+    pub(crate) fn pair(&self, name: &str, value: &str) -> Option<LabelRef> {
         let name_ref = self.by_name.get(name)?;
         let values = &self.names.get(name_ref.0).values;
         values.find(self.hasher.hash_one(value), |pair| &*self.pairs.get(pair.0).value == value).copied()
@@ -318,13 +318,13 @@ impl LabelIndex {
 
     /// A pair's name and value. A pair that went since its ref was taken reads as another one or as
     /// an empty one, never out of bounds.
-    pub fn text(&self, label: LabelRef) -> (&str, &str) {
+    pub(crate) fn text(&self, label: LabelRef) -> (&str, &str) {
         let pair = self.pairs.get(label.0);
         (&self.names.get(pair.name.0).text, &pair.value)
     }
 
     /// The value of a pair that was there at a moment. `None`: it went.
-    pub fn value_since(&self, label: LabelRef, moment: Moment) -> Option<&str> {
+    pub(crate) fn value_since(&self, label: LabelRef, moment: Moment) -> Option<&str> {
         self.pair_since(label, moment).map(|pair| &*pair.value)
     }
 
@@ -335,13 +335,13 @@ impl LabelIndex {
     }
 
     /// The series of a pair.
-    pub fn postings(&self, label: LabelRef) -> &RoaringBitmap {
+    pub(crate) fn postings(&self, label: LabelRef) -> &RoaringBitmap {
         self.pairs.get(label.0).postings.series()
     }
 
     /// How two label sets of a moment are ordered: by names and values in turn, as remote read wants them. What
     /// went since then comes first, so that a sort that goes on meanwhile keeps the order of all that stays.
-    pub fn compare(&self, a: &[LabelRef], b: &[LabelRef], moment: Moment) -> Ordering {
+    pub(crate) fn compare(&self, a: &[LabelRef], b: &[LabelRef], moment: Moment) -> Ordering {
         for (left, right) in a.iter().zip(b) {
             if left != right {
                 return self.compare_pairs(*left, *right, moment);
@@ -360,18 +360,18 @@ impl LabelIndex {
     }
 
     /// Names held.
-    pub fn name_count(&self) -> usize {
+    pub(crate) fn name_count(&self) -> usize {
         self.by_name.len()
     }
 
     /// Pairs held.
-    pub fn pair_count(&self) -> usize {
+    pub(crate) fn pair_count(&self) -> usize {
         self.pairs.len()
     }
 
     /// Bytes held, from sums that are kept as things come and go.
     #[inline]
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let tables = self.value_table_bytes + heap_bytes(self.by_name.allocation_size());
         self.text_bytes + tables + self.pairs.bytes() + self.names.bytes() + self.postings_bytes
     }

@@ -106,7 +106,7 @@ impl Shard {
 
     /// The cells that hold a series and that the shard answers for at an epoch, and those of which it
     /// remembers a load. Their memory is what the shard's series take on average.
-    pub fn cells(&self, epoch: Epoch) -> Vec<CellStats> {
+    pub(crate) fn cells(&self, epoch: Epoch) -> Vec<CellStats> {
         let series_bytes = self.memory_bytes().total() / self.store.size().series.max(1);
         let all = (0..).map(CellId).zip(&self.cells).zip(&self.loads.cells);
         let stats = all.map(|((cell, held), metered)| {

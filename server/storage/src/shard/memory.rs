@@ -10,7 +10,7 @@ use silverback_model::limits::memory::{NEW_SERIES_PERCENT, RECOVERY_PERCENT};
 
 /// Tells from a shard's memory what is to be refused.
 #[derive(Debug, Clone, Copy)]
-pub struct MemoryGate {
+pub(crate) struct MemoryGate {
     /// New series stop short of it.
     budget_bytes: usize,
     /// The samples of known series may fill it.
@@ -26,17 +26,17 @@ impl Default for MemoryGate {
 
 impl MemoryGate {
     /// What may be held, but for the samples of known series, which may go beyond it.
-    pub fn budget_bytes(&self) -> usize {
+    pub(crate) fn budget_bytes(&self) -> usize {
         self.budget_bytes
     }
 
     /// How much more may be held before new series are refused.
-    pub fn room_bytes(&self, held_bytes: usize) -> usize {
+    pub(crate) fn room_bytes(&self, held_bytes: usize) -> usize {
         (self.budget_bytes / 100 * NEW_SERIES_PERCENT).saturating_sub(held_bytes)
     }
 
     /// As it was at the last look.
-    pub fn pressure(&self) -> MemoryPressure {
+    pub(crate) fn pressure(&self) -> MemoryPressure {
         self.pressure
     }
 

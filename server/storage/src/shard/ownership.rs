@@ -61,7 +61,7 @@ impl Ownership {
     /// Takes out of a part what is another shard's. Of a cell either all parts of an epoch that come
     /// behind some moment are refused, or none: so what is refused keeps its order.
     #[inline]
-    pub fn split_off(&self, write: &mut WritePart) -> Option<Box<MovedSeries>> {
+    pub(crate) fn split_off(&self, write: &mut WritePart) -> Option<Box<MovedSeries>> {
         if write.part.epoch >= self.settled { None } else { self.split_off_each(write) }
     }
 
@@ -85,13 +85,13 @@ impl Ownership {
     }
 
     /// Whether the shard answers reads of an epoch for a cell.
-    pub fn answers(&self, cell: CellId, epoch: Epoch) -> bool {
+    pub(crate) fn answers(&self, cell: CellId, epoch: Epoch) -> bool {
         let tenure = self.tenure(cell);
         tenure.reads_from <= epoch && epoch < tenure.reads_until
     }
 
     /// Whether reads of an epoch come too late: series that they should see are gone.
-    pub fn is_stale(&self, epoch: Epoch) -> bool {
+    pub(crate) fn is_stale(&self, epoch: Epoch) -> bool {
         epoch < self.freed
     }
 
@@ -101,19 +101,19 @@ impl Ownership {
     }
 
     /// Whether the shard has nothing to do with the cell, not even for reads of earlier epochs.
-    pub fn is_foreign(&self, cell: CellId) -> bool {
+    pub(crate) fn is_foreign(&self, cell: CellId) -> bool {
         self.tenure(cell) == CellLease::NONE
     }
 
     /// The cells that moved here, each with the epoch since which they are here.
-    pub fn claims(&self) -> impl Iterator<Item = (CellId, Epoch)> + '_ {
+    pub(crate) fn claims(&self) -> impl Iterator<Item = (CellId, Epoch)> + '_ {
         let since = self.cells.iter().map(|tenure| tenure.owned_since);
         let numbered = (0..).map(CellId).zip(since);
         numbered.filter(|(_, since)| (Epoch::FIRST.next()..Epoch::NEVER).contains(since))
     }
 
     /// The cell is to be another shard's from an epoch on.
-    pub fn drain(&mut self, cell: CellId, epoch: Epoch) {
+    pub(crate) fn drain(&mut self, cell: CellId, epoch: Epoch) {
         let tenure = self.tenure_mut(cell);
         tenure.writes_from = Epoch::NEVER;
         tenure.reads_until = epoch;
@@ -121,12 +121,12 @@ impl Ownership {
     }
 
     /// Whether the cell is drained.
-    pub fn is_drained(&self, cell: CellId) -> bool {
+    pub(crate) fn is_drained(&self, cell: CellId) -> bool {
         self.owns(cell) && self.tenure(cell).writes_from == Epoch::NEVER
     }
 
     /// A drained cell stays, and takes parts of an epoch on.
-    pub fn keep(&mut self, cell: CellId, epoch: Epoch) {
+    pub(crate) fn keep(&mut self, cell: CellId, epoch: Epoch) {
         let tenure = self.tenure_mut(cell);
         tenure.owned_since = epoch;
         tenure.writes_from = epoch;
@@ -135,34 +135,34 @@ impl Ownership {
     }
 
     /// The cell is the shard's from an epoch on. Reads are not answered yet.
-    pub fn own(&mut self, cell: CellId, epoch: Epoch) {
+    pub(crate) fn own(&mut self, cell: CellId, epoch: Epoch) {
         let owned = CellLease { reads_from: Epoch::NEVER, ..CellLease::since(epoch) };
         *self.tenure_mut(cell) = owned;
         self.settled = self.settled.max(epoch);
     }
 
     /// The epoch since which the cell is the shard's; [`Epoch::NEVER`] where it isn't.
-    pub fn owned_since(&self, cell: CellId) -> Epoch {
+    pub(crate) fn owned_since(&self, cell: CellId) -> Epoch {
         self.tenure(cell).owned_since
     }
 
     /// The cell is answered for, to reads of an epoch and later ones.
-    pub fn show(&mut self, cell: CellId, epoch: Epoch) {
+    pub(crate) fn show(&mut self, cell: CellId, epoch: Epoch) {
         self.tenure_mut(cell).reads_from = epoch;
     }
 
     /// The cell is another's. Reads of earlier epochs are answered on.
-    pub fn release(&mut self, cell: CellId) {
+    pub(crate) fn release(&mut self, cell: CellId) {
         self.tenure_mut(cell).owned_since = Epoch::NEVER;
     }
 
     /// The shard has nothing to do with the cell.
-    pub fn hide(&mut self, cell: CellId) {
+    pub(crate) fn hide(&mut self, cell: CellId) {
         *self.tenure_mut(cell) = CellLease::NONE;
     }
 
     /// The cell's series go; it went with this epoch.
-    pub fn free(&mut self, cell: CellId, epoch: Epoch) {
+    pub(crate) fn free(&mut self, cell: CellId, epoch: Epoch) {
         self.hide(cell);
         self.freed = self.freed.max(epoch);
     }

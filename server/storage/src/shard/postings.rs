@@ -11,7 +11,7 @@ const CONTAINERS_MIN: usize = 4;
 
 /// A set of series refs. Changes tell the sum of all postings' bytes.
 #[derive(Debug, Default)]
-pub struct Postings {
+pub(crate) struct Postings {
     series: RoaringBitmap,
     /// What was counted for the bitmap the last time. It may lag behind by one part in
     /// [`MEASURED_PARTS`].
@@ -24,24 +24,24 @@ const MEASURED_PARTS: u32 = 32;
 
 impl Postings {
     /// Adds a series.
-    pub fn insert(&mut self, series: u32, sum_bytes: &mut usize) {
+    pub(crate) fn insert(&mut self, series: u32, sum_bytes: &mut usize) {
         self.series.insert(series);
         self.count(series, sum_bytes);
     }
 
     /// Takes a series out.
-    pub fn remove(&mut self, series: u32, sum_bytes: &mut usize) {
+    pub(crate) fn remove(&mut self, series: u32, sum_bytes: &mut usize) {
         self.series.remove(series);
         self.count(series, sum_bytes);
     }
 
     /// The series.
-    pub fn series(&self) -> &RoaringBitmap {
+    pub(crate) fn series(&self) -> &RoaringBitmap {
         &self.series
     }
 
     /// Takes what was counted out of the sum.
-    pub fn forget(self, sum_bytes: &mut usize) {
+    pub(crate) fn forget(self, sum_bytes: &mut usize) {
         *sum_bytes -= self.counted_bytes as usize;
     }
 
@@ -60,7 +60,7 @@ impl Postings {
 }
 
 /// What a set of some of these series takes at the most: a bitmap for each part that has any.
-pub fn set_bytes_max(all: &RoaringBitmap) -> usize {
+pub(crate) fn set_bytes_max(all: &RoaringBitmap) -> usize {
     const BITMAP_BYTES: usize = 8 << 10;
 
     all.statistics().n_containers as usize * (BITMAP_BYTES + CONTAINER_BYTES)

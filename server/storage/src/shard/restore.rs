@@ -87,11 +87,6 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
         }
     }
 
-    /// What was put back so far.
-    pub fn counts(&self) -> RestoreCounts {
-        self.counts
-    }
-
     /// The cells that the log says are its shard's.
     pub fn claims(&self) -> &Claims {
         &self.claims

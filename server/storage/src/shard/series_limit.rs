@@ -15,22 +15,22 @@ pub struct SeriesLimit {
 
 impl SeriesLimit {
     /// Of a shard that is alone.
-    pub const fn new(of_node: usize) -> Self {
+    pub(crate) const fn new(of_node: usize) -> Self {
         Self { of_node, of_shard: of_node }
     }
 
     /// What the whole node may hold.
-    pub const fn of_node(self) -> usize {
+    pub(crate) const fn of_node(self) -> usize {
         self.of_node
     }
 
     /// The shard's part for now; `None` where the node has no limit.
-    pub fn of_shard(self) -> Option<usize> {
+    pub(crate) fn of_shard(self) -> Option<usize> {
         (self.of_node < usize::MAX).then_some(self.of_shard)
     }
 
     /// Whether a shard that holds so many takes no further ones.
-    pub const fn is_reached_by(self, series: usize) -> bool {
+    pub(crate) const fn is_reached_by(self, series: usize) -> bool {
         series >= self.of_shard
     }
 

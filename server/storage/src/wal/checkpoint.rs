@@ -14,7 +14,7 @@ use silverback_host::disk::{Disk, DiskError, File};
 
 /// A checkpoint on its way.
 #[derive(Debug)]
-pub struct CheckpointWriter<D: Disk> {
+pub(crate) struct CheckpointWriter<D: Disk> {
     place: SegmentPlace<D>,
     file: D::File,
     first: Lsn,
@@ -29,7 +29,7 @@ fn unfinished(first: Lsn) -> String {
 
 impl<D: Disk> CheckpointWriter<D> {
     /// Begins one behind which a replay goes on with group `first`.
-    pub async fn create(place: &SegmentPlace<D>, first: Lsn) -> Result<Self, DiskError> {
+    pub(crate) async fn create(place: &SegmentPlace<D>, first: Lsn) -> Result<Self, DiskError> {
         let file = place.disk.create(&place.path(&unfinished(first))).await?;
         let SegmentHeader { shard, shards, block_bytes, .. } = place.header;
         let header = CheckpointHeader { shard, shards, first_group: first, block_bytes }.encode(place.seed);
@@ -45,7 +45,7 @@ impl<D: Disk> CheckpointWriter<D> {
     }
 
     /// Adds a frame.
-    pub async fn write(&mut self, snapshot: &mut Snapshot) -> Result<(), DiskError> {
+    pub(crate) async fn write(&mut self, snapshot: &mut Snapshot) -> Result<(), DiskError> {
         let payload = snapshot.parts();
         let header = encode_header(self.place.key, self.first.0, Lsn(self.frames), &payload);
         let parts: Vec<&[u8]> = std::iter::once(header.as_slice()).chain(payload.iter().copied()).collect();
@@ -58,7 +58,7 @@ impl<D: Disk> CheckpointWriter<D> {
     }
 
     /// Makes it durable and gives it its name; from then on it counts. Tells its size in bytes.
-    pub async fn finish(self) -> Result<u64, DiskError> {
+    pub(crate) async fn finish(self) -> Result<u64, DiskError> {
         let Self { place, file, first, at, .. } = self;
         let finished = make_whole(&place, file, first).await;
         if finished.is_err() {
@@ -68,7 +68,7 @@ impl<D: Disk> CheckpointWriter<D> {
     }
 
     /// Gives up, and the room back.
-    pub async fn discard(self) {
+    pub(crate) async fn discard(self) {
         let Self { place, file, first, .. } = self;
         if let Err(error) = file.close().await {
             tracing::debug!(%error, "a checkpoint that came to nothing was not closed properly");
@@ -86,7 +86,7 @@ async fn make_whole<D: Disk>(place: &SegmentPlace<D>, file: D::File, first: Lsn)
 
 /// Lets go of what a checkpoint has made superfluous: older checkpoints, and segments whose groups
 /// all come before `first`; spares of `spare_bytes_max` together stay.
-pub async fn truncate<D: Disk>(
+pub(crate) async fn truncate<D: Disk>(
     place: &SegmentPlace<D>,
     segment_set: &Rc<RefCell<SegmentSet>>,
     first: Lsn,

@@ -19,7 +19,7 @@ pub struct Claims {
 
 impl Claims {
     /// Adds what a record says. Records may come in any order, and more than once.
-    pub fn read(&mut self, record: &ClaimsRecord<'_>) -> Result<(), RecordError> {
+    pub(crate) fn read(&mut self, record: &ClaimsRecord<'_>) -> Result<(), RecordError> {
         record.iter().try_for_each(|claim| claim.map(|claim| self.note(claim)))
     }
 

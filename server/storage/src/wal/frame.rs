@@ -75,12 +75,12 @@ impl FrameHeader {
     }
 
     /// The length that the frame takes in a file of these blocks: the next one begins after it.
-    pub const fn padded_bytes(&self, block_bytes: usize) -> usize {
+    pub(crate) const fn padded_bytes(&self, block_bytes: usize) -> usize {
         self.frame_bytes().next_multiple_of(block_bytes)
     }
 
     /// What the header at the beginning of `bytes` says, whether or not it is one.
-    pub fn peek(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn peek(bytes: &[u8]) -> Option<Self> {
         bytes.first_chunk().map(Self::read)
     }
 

@@ -148,7 +148,7 @@ pub async fn prepare<D: Disk>(disk: &D, shards: usize) -> Result<Layout, DiskErr
 }
 
 /// Gives a generation its name; from then on it counts.
-pub async fn finish<D: Disk>(disk: &D, generation: Generation) -> Result<(), DiskError> {
+pub(crate) async fn finish<D: Disk>(disk: &D, generation: Generation) -> Result<(), DiskError> {
     let dir = generation.dir();
     disk.rename(&format!("{dir}.tmp"), &dir).await?;
     disk.sync_dir(ROOT).await

@@ -153,7 +153,7 @@ impl DiskLog {
     }
 
     /// The group that the journal fills now.
-    pub fn filling(&self) -> Lsn {
+    pub(crate) fn filling(&self) -> Lsn {
         self.state.filling.get()
     }
 

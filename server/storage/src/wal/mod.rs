@@ -42,13 +42,6 @@ pub struct Durable {
     upto: Lsn,
 }
 
-impl Durable {
-    /// The last group that is durable.
-    pub fn upto(&self) -> Lsn {
-        self.upto
-    }
-}
-
 /// Why a log takes nothing in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {

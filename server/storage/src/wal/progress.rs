@@ -22,12 +22,12 @@ pub struct Replaying {
 
 impl ReplayProgress {
     /// Adds bytes that are to be read.
-    pub fn expect(&self, bytes: u64) {
+    pub(crate) fn expect(&self, bytes: u64) {
         self.total_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Adds bytes that were read.
-    pub fn advance(&self, bytes: u64) {
+    pub(crate) fn advance(&self, bytes: u64) {
         self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 

@@ -49,12 +49,12 @@ impl<F: File> FrameReader<F> {
     }
 
     /// What frames begin at multiples of.
-    pub fn block_bytes(&self) -> usize {
+    pub(crate) fn block_bytes(&self) -> usize {
         self.block_bytes as usize
     }
 
     /// The file's size.
-    pub fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.size
     }
 

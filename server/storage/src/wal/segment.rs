@@ -10,7 +10,7 @@ pub const FILE_HEADER_BYTES: usize = 56;
 
 /// The newest version of the format: of segments that say how they were made. Checkpoints and older segments
 /// have the first one.
-pub const FORMAT_VERSION: u32 = 2;
+pub(crate) const FORMAT_VERSION: u32 = 2;
 
 const SEGMENT_MAGIC: [u8; 8] = *b"SBWALSEG";
 const CHECKPOINT_MAGIC: [u8; 8] = *b"SBWALCKP";
@@ -21,7 +21,7 @@ const CHECKED_BYTES: [usize; FORMAT_VERSION as usize] = [36, FILE_HEADER_BYTES -
 
 const SEGMENT_SUFFIX: &str = ".wal";
 /// The name of the file that a clean stop leaves.
-pub const CLOSING_NAME: &str = "closed";
+pub(crate) const CLOSING_NAME: &str = "closed";
 
 const CHECKPOINT_SUFFIX: &str = ".checkpoint";
 const SPARE_PREFIX: &str = "spare-";
@@ -119,7 +119,7 @@ impl CheckpointHeader {
 
 /// What a clean stop says of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClosingHeader {
+pub(crate) struct ClosingHeader {
     /// The last group that is on disk.
     pub last: Lsn,
     /// What the log's segments say of themselves, whatever their numbers.
@@ -128,14 +128,14 @@ pub struct ClosingHeader {
 
 impl ClosingHeader {
     /// The file's bytes, in a data directory of this seed.
-    pub fn encode(&self, node_seed: u64) -> [u8; FILE_HEADER_BYTES] {
+    pub(crate) fn encode(&self, node_seed: u64) -> [u8; FILE_HEADER_BYTES] {
         let SegmentHeader { shard, shards, block_bytes, .. } = self.of;
         let fields = Fields { shard, shards, number: self.last.0, block_bytes, made: None };
         fields.encode(CLOSING_MAGIC, node_seed)
     }
 
     /// The last group, from the file's bytes.
-    pub fn decode(bytes: &[u8], node_seed: u64) -> Result<Lsn, HeaderError> {
+    pub(crate) fn decode(bytes: &[u8], node_seed: u64) -> Result<Lsn, HeaderError> {
         Fields::decode(bytes, CLOSING_MAGIC, node_seed).map(|fields| Lsn(fields.number))
     }
 }
@@ -244,7 +244,7 @@ pub fn segment_name(seq: u64) -> String {
 }
 
 /// The number of the segment that has this name, if it is one's.
-pub fn parse_segment_name(name: &str) -> Option<u64> {
+pub(crate) fn parse_segment_name(name: &str) -> Option<u64> {
     parse_name(name, SEGMENT_SUFFIX)
 }
 
@@ -254,7 +254,7 @@ pub fn checkpoint_name(first_group: Lsn) -> String {
 }
 
 /// The first group of the checkpoint that has this name, if it is one's.
-pub fn parse_checkpoint_name(name: &str) -> Option<Lsn> {
+pub(crate) fn parse_checkpoint_name(name: &str) -> Option<Lsn> {
     parse_name(name, CHECKPOINT_SUFFIX).map(Lsn)
 }
 
@@ -264,17 +264,17 @@ pub fn spare_name(number: u64) -> String {
 }
 
 /// The number of the spare that has this name, if it is one's.
-pub fn parse_spare_name(name: &str) -> Option<u64> {
+pub(crate) fn parse_spare_name(name: &str) -> Option<u64> {
     parse_prefixed(name, SPARE_PREFIX)
 }
 
 /// The name of the file that says which segment of a log is its newest; 0: it has none.
-pub fn newest_name(seq: u64) -> String {
+pub(crate) fn newest_name(seq: u64) -> String {
     format!("{NEWEST_PREFIX}{seq}")
 }
 
 /// The segment that the file of this name calls the newest, if it is such a file.
-pub fn parse_newest_name(name: &str) -> Option<u64> {
+pub(crate) fn parse_newest_name(name: &str) -> Option<u64> {
     parse_prefixed(name, NEWEST_PREFIX)
 }
 

@@ -113,17 +113,17 @@ pub struct SegmentSet {
 
 impl SegmentSet {
     /// Bytes of all of them.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.kept_bytes() + self.spare_bytes() + self.current.1
     }
 
     /// Bytes of the segments that a checkpoint would let go of, however little is in them.
-    pub fn kept_bytes(&self) -> u64 {
+    pub(crate) fn kept_bytes(&self) -> u64 {
         self.kept.iter().map(|segment| segment.bytes).sum()
     }
 
     /// The numbers of those that have a segment's name, but for one that is made ahead.
-    pub fn segments(&self) -> impl Iterator<Item = u64> {
+    pub(crate) fn segments(&self) -> impl Iterator<Item = u64> {
         let kept = self.kept.iter().map(|segment| segment.seq);
         let spares = self.spares.iter().filter_map(|spare| parse_segment_name(&spare.name));
         kept.chain(spares).chain([self.current.0])
@@ -199,7 +199,7 @@ impl<D: Disk, H: Host> Segments<D, H> {
     }
 
     /// Makes the first segment ready, so that the first commit needn't wait for it.
-    pub async fn begin(&mut self) -> Result<(), DiskError> {
+    pub(crate) async fn begin(&mut self) -> Result<(), DiskError> {
         let Some(unfilled) = self.unfilled else { return self.rotate(0, Lsn(0)).await };
         let Unfilled { seq, at, bytes, last } = unfilled;
         let file = self.place.disk.open(&self.place.path(&segment_name(seq))).await?;
@@ -217,13 +217,13 @@ impl<D: Disk, H: Host> Segments<D, H> {
     }
 
     /// Whether there is a segment to write to.
-    pub fn has_begun(&self) -> bool {
+    pub(crate) fn has_begun(&self) -> bool {
         self.current.is_some()
     }
 
     /// Writes a group as one frame and syncs it. Tells the bytes that it takes. After an error the
     /// same group may be written again: it goes to the same place.
-    pub async fn write(&mut self, lsn: Lsn, group: &mut Group) -> Result<u64, DiskError> {
+    pub(crate) async fn write(&mut self, lsn: Lsn, group: &mut Group) -> Result<u64, DiskError> {
         let block = self.place.disk.block_bytes() as u64;
         let bytes = (FRAME_HEADER_BYTES + group.bytes()).next_multiple_of(block as usize) as u64;
         if self.current.as_ref().is_none_or(|current| current.at + bytes > current.bytes) {
@@ -241,7 +241,7 @@ impl<D: Disk, H: Host> Segments<D, H> {
     }
 
     /// Has the next segment made in the background once half of this one is used.
-    pub fn look_ahead(&mut self) {
+    pub(crate) fn look_ahead(&mut self) {
         let Some(current) = &self.current else { return };
         let mut ahead = self.ahead.borrow_mut();
         let is_half_used = current.at * 2 >= current.bytes;
@@ -310,14 +310,14 @@ impl<D: Disk, H: Host> Segments<D, H> {
     }
 
     /// Leaves beside the log that the groups up to `last` are on disk.
-    pub async fn note_closing(&self, last: Lsn) {
+    pub(crate) async fn note_closing(&self, last: Lsn) {
         if let Err(error) = closing::write(&self.place, last).await {
             tracing::warn!(%error, "that the write-ahead log ended well is not noted; all that is in it was synced");
         }
     }
 
     /// Closes what is open, once the next segment is made, where one is on its way.
-    pub async fn close(self) {
+    pub(crate) async fn close(self) {
         while matches!(*self.ahead.borrow(), Ahead::Making) && Rc::strong_count(&self.ahead) > 1 {
             self.host.sleep(AHEAD_POLL).await;
         }
@@ -448,7 +448,7 @@ async fn fill_with_zeros<F: File, H: Host>(file: &F, host: &H, size: u64) -> Res
 /// Lets go of the segments that no replay needs any more: the groups up to `last` are in a
 /// checkpoint. As many are kept as spares as were needed since the last time, of `spare_bytes_max` together:
 /// what the log needs until the next time. Others give their room back, spares of former times too.
-pub async fn recycle<D: Disk>(
+pub(crate) async fn recycle<D: Disk>(
     place: &SegmentPlace<D>,
     segment_set: &RefCell<SegmentSet>,
     last: Lsn,

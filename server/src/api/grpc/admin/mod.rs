@@ -23,12 +23,12 @@ use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, ShardId};
 
 /// The admin service of a core.
-pub fn service(core: &Rc<Core>) -> AdminServer<NodeAdmin> {
+pub(crate) fn service(core: &Rc<Core>) -> AdminServer<NodeAdmin> {
     AdminServer::new(NodeAdmin { core: SendWrapper::new(Rc::clone(core)) })
 }
 
 /// Answers what an operator asks, and does what they say.
-pub struct NodeAdmin {
+pub(crate) struct NodeAdmin {
     // tonic asks for `Send`; a request stays on its core.
     core: SendWrapper<Rc<Core>>,
 }

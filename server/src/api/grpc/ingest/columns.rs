@@ -139,7 +139,7 @@ impl<'a> Columns<'a> {
     }
 
     /// How many samples there are.
-    pub fn samples(&self) -> usize {
+    pub(crate) fn samples(&self) -> usize {
         self.values.len() / 8
     }
 

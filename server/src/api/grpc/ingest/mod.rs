@@ -59,7 +59,7 @@ where
 }
 
 /// Answers `Stream`. tonic gets a request without a body: what it reads is read here.
-pub async fn stream(caller: &Caller, request: Request<Received>) -> Response<tonic::body::Body> {
+pub(crate) async fn stream(caller: &Caller, request: Request<Received>) -> Response<tonic::body::Body> {
     let (mut head, body) = request.into_parts();
     let encoding = Encoding::take(&mut head.headers);
     let messages = Messages::new(body, encoding, message_bytes_max(caller), caller.bodies.budget());

@@ -34,7 +34,7 @@ const UNDEFINED: Route = Route { id: SeriesId(0), labels: LabelSpan::NOWHERE, st
 
 impl Route {
     /// Of a ref whose labels are refused.
-    pub const fn refused(reason: RefusedReason) -> Self {
+    pub(crate) const fn refused(reason: RefusedReason) -> Self {
         Self { state: RouteState::Refused(reason), ..UNDEFINED }
     }
 }
@@ -55,7 +55,7 @@ impl Routes {
     }
 
     /// The memory of the table once this ref has a route.
-    pub fn bytes_with(&self, stream_ref: u32) -> usize {
+    pub(crate) fn bytes_with(&self, stream_ref: u32) -> usize {
         let place = stream_ref as usize / PAGE;
         let is_held = self.pages.get(place).is_some_and(Option::is_some);
         let pages_held = self.pages_held + usize::from(!is_held);
@@ -64,7 +64,7 @@ impl Routes {
     }
 
     /// Sets the route of a ref.
-    pub fn set(&mut self, stream_ref: u32, route: Route) {
+    pub(crate) fn set(&mut self, stream_ref: u32, route: Route) {
         let place = stream_ref as usize / PAGE;
         if self.pages.len() <= place {
             self.pages.reserve_exact(places_for(place) - self.pages.len());

@@ -69,7 +69,7 @@ impl StreamSeries {
     }
 
     /// All that a batch takes, which has `reserved` for its samples.
-    pub fn room_with(&self, reserved: Reserved) -> Room {
+    pub(crate) fn room_with(&self, reserved: Reserved) -> Room {
         Room::from(reserved).with_definitions(&self.reserved)
     }
 

@@ -41,7 +41,7 @@ pub struct Responses {
 
 impl Responses {
     /// To a client's messages.
-    pub fn new(caller: Caller, messages: Messages<Received>) -> Self {
+    pub(crate) fn new(caller: Caller, messages: Messages<Received>) -> Self {
         caller.count(|counts| {
             counts.streams += 1;
             counts.streams_open += 1;

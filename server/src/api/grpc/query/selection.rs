@@ -10,7 +10,7 @@ use silverback_model::{MatchOp, UncompiledMatcher};
 use silverback_storage::message::Selection;
 
 /// What is selected; without a range, of any time.
-pub async fn selection(
+pub(crate) async fn selection(
     core: &Core,
     asked: &[v1::Matcher],
     range: Option<TimeRange>,

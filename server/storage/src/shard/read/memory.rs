@@ -64,7 +64,7 @@ pub(super) struct Reservation {
 
 impl ReadMemory {
     /// With so many bytes.
-    pub fn new(bytes_max: usize) -> Self {
+    pub(crate) fn new(bytes_max: usize) -> Self {
         Self(Rc::new(State {
             bytes_max,
             taken_bytes: Cell::default(),
@@ -75,7 +75,7 @@ impl ReadMemory {
     }
 
     /// What is taken now.
-    pub fn taken_bytes(&self) -> usize {
+    pub(crate) fn taken_bytes(&self) -> usize {
         self.0.taken_bytes.get()
     }
 

@@ -166,12 +166,12 @@ impl Reads {
     }
 
     /// Reads since the start.
-    pub fn begun(&self) -> u64 {
+    pub(crate) fn begun(&self) -> u64 {
         self.begun.get()
     }
 
     /// Cursors that are open.
-    pub fn cursors(&self) -> usize {
+    pub(crate) fn cursors(&self) -> usize {
         self.cursors.borrow().count()
     }
 

@@ -28,24 +28,24 @@ pub struct Group {
 impl Group {
     /// Gives back what it holds, and takes no more: its log has failed, and retention goes on for as long as
     /// the node runs. Samples are refused before they come here.
-    pub fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         *self = Self { is_closed: true, ..Self::default() };
     }
 
     /// Whether it takes nothing.
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }
 
     /// Whether nothing was changed.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         // Chunks come with their series.
         let has_no_series = self.series.is_empty() && self.removed.is_empty() && self.replaced.is_empty();
         has_no_series && self.samples.count() == 0 && self.claims.is_empty()
     }
 
     /// How many samples it holds.
-    pub fn samples(&self) -> usize {
+    pub(crate) fn samples(&self) -> usize {
         self.samples.count()
     }
 

@@ -55,13 +55,8 @@ impl Snapshot {
         self.end = Some(end);
     }
 
-    /// Whether there is nothing in it.
-    pub const fn is_empty(&self) -> bool {
-        self.series.is_empty() && self.chunks.is_empty() && self.claims.is_empty() && self.end.is_none()
-    }
-
     /// The exact length of its payload.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let end_bytes = self.end.map_or(0, |end| end.len());
         self.series.bytes() + self.chunks.bytes() + self.claims.bytes() + end_bytes
     }
@@ -82,7 +77,7 @@ impl Snapshot {
     }
 
     /// Forgets what it holds, and keeps the room for as much, within bounds.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.series.clear();
         self.chunks.clear();
         self.claims.clear();

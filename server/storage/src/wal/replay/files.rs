@@ -53,7 +53,7 @@ pub struct LogFiles {
     /// The segment that is said to be the newest; 0: that there is none. `None`: nothing is said.
     pub marked: Option<u64>,
     /// What was there and isn't.
-    pub lacking: Lacking,
+    pub(crate) lacking: Lacking,
     /// What a crash left unfinished, and what a log without segments has no use for.
     pub unfinished: Vec<Box<str>>,
 }
@@ -101,7 +101,7 @@ impl<D: Disk> LogPlace<D> {
     }
 
     /// The spares of a log, with their sizes.
-    pub async fn spares(&self, files: &LogFiles) -> Result<Vec<Spare>, DiskError> {
+    pub(crate) async fn spares(&self, files: &LogFiles) -> Result<Vec<Spare>, DiskError> {
         let mut spares = Vec::new();
         for name in files.spares.iter().map(|number| spare_name(*number)) {
             let bytes = self.size_of(&name).await?;
@@ -111,7 +111,7 @@ impl<D: Disk> LogPlace<D> {
     }
 
     /// The size of one of its files.
-    pub async fn size_of(&self, name: &str) -> Result<u64, DiskError> {
+    pub(crate) async fn size_of(&self, name: &str) -> Result<u64, DiskError> {
         let file = self.disk.open(&self.path(name)).await?;
         let bytes = file.size_bytes().await?;
         file.close().await?;

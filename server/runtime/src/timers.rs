@@ -2,12 +2,13 @@
 use std::{
     fmt,
     future::{Future, poll_fn},
-    pin::{Pin, pin},
+    pin::Pin,
     task::{Context, Poll},
     time::{Duration, Instant},
 };
 
 use glommio::timer::Timer;
+use pin_project_lite::pin_project;
 
 /// The monotonic time.
 pub fn now() -> Instant {
@@ -32,17 +33,33 @@ impl fmt::Display for Elapsed {
 impl std::error::Error for Elapsed {}
 
 /// Runs `future` for `limit` at the most; past it the future is dropped where it stands.
-pub async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::Output, Elapsed> {
-    let mut future = pin!(future);
-    let mut timer = pin!(Timer::new(limit));
-    poll_fn(|cx| {
-        // The future first: one that is ready at its first poll never enters the timer wheel.
-        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+pub fn timeout<F: Future>(limit: Duration, future: F) -> Timeout<F> {
+    Timeout { future, limit, timer: None }
+}
+
+pin_project! {
+    /// A future with a limit of time. Holds it once: an `async fn` would hold it as its argument, too.
+    #[derive(Debug)]
+    pub struct Timeout<F> {
+        #[pin]
+        future: F,
+        limit: Duration,
+        timer: Option<Timer>,
+    }
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        // The future first: one that is ready at its first poll takes no timer.
+        if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        timer.as_mut().poll(cx).map(|_| Err(Elapsed))
-    })
-    .await
+        let timer = this.timer.get_or_insert_with(|| Timer::new(*this.limit));
+        Pin::new(timer).poll(cx).map(|_| Err(Elapsed))
+    }
 }
 
 /// Leaves the run queue until the reactor has been polled: every completion, timer and message

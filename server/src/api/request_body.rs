@@ -30,82 +30,77 @@ pub enum BodyError {
 
 /// The same, of which every byte takes its room in `reserved` as it arrives: a length that is only
 /// claimed takes none from others.
-pub(crate) async fn read_reserving<B>(
+pub(crate) fn read_reserving<B>(
     headers: &HeaderMap,
     body: B,
     bytes_max: usize,
     limit: Duration,
     reserved: &mut Reserved,
-) -> Result<Bytes, BodyError>
+) -> impl Future<Output = Result<Bytes, BodyError>>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    let reading = read_with(headers, body, bytes_max, |bytes| reserved.grow(bytes));
-    timeout(limit, reading).await.unwrap_or(Err(BodyError::TimedOut(limit)))
+    async move {
+        let reading = read_with(headers, body, bytes_max, |bytes| reserved.grow(bytes));
+        timeout(limit, reading).await.unwrap_or(Err(BodyError::TimedOut(limit)))
+    }
 }
 
 /// The same without a limit of time: on whatever runtime its caller keeps one.
-pub async fn read_untimed<B>(headers: &HeaderMap, body: B, bytes_max: usize) -> Result<Bytes, BodyError>
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
-    read_with(headers, body, bytes_max, |_| Ok(())).await
-}
-
-async fn read_with<B>(
+pub fn read_untimed<B>(
     headers: &HeaderMap,
     body: B,
     bytes_max: usize,
-    make_room: impl FnMut(usize) -> Result<(), Overloaded>,
-) -> Result<Bytes, BodyError>
+) -> impl Future<Output = Result<Bytes, BodyError>>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    let claimed = headers.get(CONTENT_LENGTH).and_then(|l| l.to_str().ok()?.parse::<u64>().ok());
-    if claimed.is_some_and(|claimed| claimed > bytes_max as u64) {
-        return Err(BodyError::TooLarge(bytes_max));
-    }
-    let claimed = claimed.map_or(0, |claimed| claimed as usize);
-    collect(body, claimed, bytes_max, make_room).await
+    read_with(headers, body, bytes_max, |_| Ok(()))
 }
 
 /// Room made ahead for a claimed length: what is beyond it grows as it arrives, so that a claim
 /// alone costs little.
 const CLAIM_TRUSTED_MAX: usize = 256 << 10;
 
-async fn collect<B>(
+fn read_with<B>(
+    headers: &HeaderMap,
     body: B,
-    claimed: usize,
     bytes_max: usize,
     mut make_room: impl FnMut(usize) -> Result<(), Overloaded>,
-) -> Result<Bytes, BodyError>
+) -> impl Future<Output = Result<Bytes, BodyError>>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    let mut body = std::pin::pin!(body);
-    let mut first = Bytes::new();
-    let mut joined = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| BodyError::BrokeOff(error.to_string()))?;
-        let Ok(frame) = frame.into_data() else { continue };
-        if first.len() + joined.len() + frame.len() > bytes_max {
+    async move {
+        let claimed = headers.get(CONTENT_LENGTH).and_then(|l| l.to_str().ok()?.parse::<u64>().ok());
+        if claimed.is_some_and(|claimed| claimed > bytes_max as u64) {
             return Err(BodyError::TooLarge(bytes_max));
         }
-        make_room(frame.len()).map_err(|_| BodyError::Overloaded)?;
-        if first.is_empty() && joined.is_empty() {
-            // A body that came in one piece is not copied.
-            first = frame;
-            continue;
+        let claimed = claimed.map_or(0, |claimed| claimed as usize);
+        let mut body = std::pin::pin!(body);
+        let mut first = Bytes::new();
+        let mut joined = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| BodyError::BrokeOff(error.to_string()))?;
+            let Ok(frame) = frame.into_data() else { continue };
+            if first.len() + joined.len() + frame.len() > bytes_max {
+                return Err(BodyError::TooLarge(bytes_max));
+            }
+            make_room(frame.len()).map_err(|_| BodyError::Overloaded)?;
+            if first.is_empty() && joined.is_empty() {
+                // A body that came in one piece is not copied.
+                first = frame;
+                continue;
+            }
+            if joined.is_empty() {
+                joined.reserve(claimed.min(CLAIM_TRUSTED_MAX).max(first.len() + frame.len()));
+                joined.extend_from_slice(&std::mem::take(&mut first));
+            }
+            joined.extend_from_slice(&frame);
         }
-        if joined.is_empty() {
-            joined.reserve(claimed.min(CLAIM_TRUSTED_MAX).max(first.len() + frame.len()));
-            joined.extend_from_slice(&std::mem::take(&mut first));
-        }
-        joined.extend_from_slice(&frame);
+        Ok(if joined.is_empty() { first } else { joined.freeze() })
     }
-    Ok(if joined.is_empty() { first } else { joined.freeze() })
 }

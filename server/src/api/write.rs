@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join_all;
-
 use crate::api::core::Core;
 use crate::api::remote_write::answer::WriteReport;
 use crate::api::remote_write::{Decoding, MalformedBody, Rejection, SeriesSink, Slice, Version, snappy};
@@ -40,59 +38,74 @@ pub(crate) fn check_ready(core: &Core) -> Result<(), Rejection> {
 /// Writes one request and waits until its samples are acknowledged. After a rejection parts of the
 /// request may be stored all the same: a retry of them is accepted. `reserved` has room for the
 /// compressed bytes and gets what the request needs besides.
-pub async fn write(
+pub fn write(
     core: &Core,
     version: Version,
     compressed: &[u8],
     mut reserved: Reserved,
-) -> Result<WriteReport, Rejection> {
-    let decoded_bytes = snappy::claimed_bytes(compressed, core.config.max_decoded_bytes)?;
-    reserved.grow(decoded_bytes)?;
-    let mut body = core.bodies.take();
-    let written = write_from(core, version, compressed, &mut body, reserved).await;
-    core.bodies.give_back(body);
-    written
+) -> impl Future<Output = Result<WriteReport, Rejection>> {
+    async move {
+        let decoded_bytes = snappy::claimed_bytes(compressed, core.config.max_decoded_bytes)?;
+        reserved.grow(decoded_bytes)?;
+        let mut body = core.bodies.take();
+        let written = write_from(core, version, compressed, &mut body, reserved).await;
+        core.bodies.give_back(body);
+        written
+    }
 }
 
-async fn write_from(
+fn write_from(
     core: &Core,
     version: Version,
     compressed: &[u8],
     body: &mut Arc<WriteBody>,
     mut reserved: Reserved,
-) -> Result<WriteReport, Rejection> {
-    let fresh = Arc::get_mut(body).expect("a body from the pool is read by nobody else");
-    snappy::decompress(compressed, core.config.max_decoded_bytes, &mut fresh.bytes)?;
-    let mut split = Split::new(core.router.table(), &core.parts);
-    let decoding = decode(core, version, fresh, &mut split, |in_memory_bytes| {
-        reserved.grow_to(compressed.len() + in_memory_bytes)
-    });
-    let decoding = decoding.await?;
-    count(core, &decoding);
-    send(core, body, split, WriteReport::from(decoding.tally), reserved.into()).await
+) -> impl Future<Output = Result<WriteReport, Rejection>> {
+    async move {
+        let fresh = Arc::get_mut(body).expect("a body from the pool is read by nobody else");
+        snappy::decompress(compressed, core.config.max_decoded_bytes, &mut fresh.bytes)?;
+        let mut split = Split::new(core.router.table(), &core.parts);
+        let report = {
+            let decoding = decode(core, version, fresh, &mut split, |in_memory_bytes| {
+                reserved.grow_to(compressed.len() + in_memory_bytes)
+            });
+            let decoding = decoding.await?;
+            count(core, &decoding);
+            WriteReport::from(decoding.tally)
+        };
+        send(core, body, split, report, reserved.into()).await
+    }
 }
 
 /// Has the shards take in what was split from `body`, and adds what they made of it to `report`,
 /// once all of it is acknowledged. `room` is what the request takes.
-pub(crate) async fn send(
+pub(crate) fn send(
     core: &Core,
     body: &Arc<WriteBody>,
     split: Split<'_>,
     mut report: WriteReport,
     room: Room,
-) -> Result<WriteReport, Rejection> {
-    let asked = ask(core, body, split.finish()?, &room);
-    let mut moved = Vec::new();
-    for mut reply in join_all(asked.sent).await {
-        moved.extend(take_moved(&mut reply));
-        report.add(acknowledged(core, reply)?);
-    }
-    for reply in follow_moved(core, moved, &room).await? {
-        report.add(acknowledged(core, reply)?);
-    }
-    match asked.refused {
-        Some(overloaded) => Err(overloaded.into()),
-        None => Ok(report),
+) -> impl Future<Output = Result<WriteReport, Rejection>> {
+    async move {
+        let asked = ask(core, body, split.finish()?, &room);
+        let mut moved = Vec::new();
+        let mut failed = asked.refused.map(Rejection::from);
+        // One after the other: none of them needs to be asked to go on.
+        for answer in asked.sent {
+            let mut reply = answer.await;
+            moved.extend(take_moved(&mut reply));
+            match acknowledged(core, reply) {
+                Ok(ack) => report.add(ack),
+                Err(rejection) => failed = Some(rejection),
+            }
+        }
+        if !moved.is_empty() {
+            // Large, and rare: a cell moved while its part was on the way.
+            for reply in Box::pin(follow_moved(core, moved, &room)).await? {
+                report.add(acknowledged(core, reply)?);
+            }
+        }
+        failed.map_or(Ok(report), Err)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::header::{CONNECTION, HeaderValue};
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use http_body::Body;
 
 use crate::api::caller::Caller;
@@ -15,43 +15,52 @@ use crate::api::request_body::read_reserving;
 use crate::api::write::{check_ready, write};
 
 /// Answers one remote write request.
-pub async fn answer<B>(caller: &Caller, request: Request<B>) -> NodeResponse
+pub fn answer<B>(caller: &Caller, request: Request<B>) -> impl Future<Output = NodeResponse>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    let version = match negotiate(request.method(), request.headers()) {
-        Ok(version) => version,
-        Err(rejection) => return refuse(caller, Answer::to_rejection(None, &rejection), &rejection),
-    };
-    match take_in(caller, version, request).await {
-        Ok(report) => {
-            caller.note_refused(&report.examples);
-            respond(Answer::to_report(version, &report))
+    async move {
+        let version = match negotiate(request.method(), request.headers()) {
+            Ok(version) => version,
+            Err(rejection) => return refuse(caller, Answer::to_rejection(None, &rejection), &rejection),
+        };
+        let (head, body) = request.into_parts();
+        match take_in(caller, version, &head.headers, body).await {
+            Ok(report) => {
+                caller.note_refused(&report.examples);
+                respond(Answer::to_report(version, &report))
+            }
+            Err(rejection) => refuse(caller, Answer::to_rejection(Some(version), &rejection), &rejection),
         }
-        Err(rejection) => refuse(caller, Answer::to_rejection(Some(version), &rejection), &rejection),
     }
 }
 
-async fn take_in<B>(core: &Core, version: Version, request: Request<B>) -> Result<WriteReport, Rejection>
+fn take_in<B>(
+    core: &Core,
+    version: Version,
+    headers: &HeaderMap,
+    body: B,
+) -> impl Future<Output = Result<WriteReport, Rejection>>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    check_ready(core)?;
-    let (head, body) = request.into_parts();
-    let config = &core.config;
-    let mut reserved = core.bodies.begin();
-    let (bytes_max, limit) = (config.max_body_bytes, config.request_timeout);
-    let body = read_reserving(&head.headers, body, bytes_max, limit, &mut reserved).await?;
-    core.count(|counts| {
-        counts.write_bytes += body.len() as u64;
-        match version {
-            Version::V1 => counts.writes_v1 += 1,
-            Version::V2 => counts.writes_v2 += 1,
-        }
-    });
-    write(core, version, &body, reserved).await
+    async move {
+        check_ready(core)?;
+        let config = &core.config;
+        let mut reserved = core.bodies.begin();
+        let (bytes_max, limit) = (config.max_body_bytes, config.request_timeout);
+        let body = read_reserving(headers, body, bytes_max, limit, &mut reserved).await?;
+        core.count(|counts| {
+            counts.write_bytes += body.len() as u64;
+            match version {
+                Version::V1 => counts.writes_v1 += 1,
+                Version::V2 => counts.writes_v2 += 1,
+            }
+        });
+        write(core, version, &body, reserved).await
+    }
 }
 
 /// Notes a request that was refused as a whole, and tells its sender so.

@@ -69,17 +69,18 @@ async fn dispatch(caller: &Caller, request: Request<Incoming>) -> NodeResponse {
         return ingest::stream(caller, request).await.map(ResponseBody::Grpc);
     }
     let request = decoded(request, codec::message_bytes_max(core));
+    // tonic's services are large: those that come seldom have memory of their own.
     match method_of(request.uri()) {
-        ("grpc.health.v1.Health", _) => call(health::service(core), request).await,
+        ("grpc.health.v1.Health", _) => Box::pin(call(health::service(core), request)).await,
         ("silverback.v1.Ingest", "Write") => {
             timed(core, async { ingest::write(caller, request).await.map(ResponseBody::Grpc) }).await
         }
-        ("grpc.reflection.v1.ServerReflection", _) => call(reflection::service(), request).await,
+        ("grpc.reflection.v1.ServerReflection", _) => Box::pin(call(reflection::service(), request)).await,
         ("grpc.reflection.v1alpha.ServerReflection", "ServerReflectionInfo") => {
-            call(reflection::service(), reflection::as_v1(request)).await
+            Box::pin(call(reflection::service(), reflection::as_v1(request))).await
         }
-        ("silverback.v1.Query", _) => call(query::service(core), request).await,
-        ("silverback.v1.Admin", _) => call(admin::service(core), request).await,
+        ("silverback.v1.Query", _) => Box::pin(call(query::service(core), request)).await,
+        ("silverback.v1.Admin", _) => Box::pin(call(admin::service(core), request)).await,
         ("opentelemetry.proto.collector.metrics.v1.MetricsService", "Export") => {
             timed(core, async { otlp::export(caller, request).await.map(ResponseBody::Grpc) }).await
         }

@@ -1,5 +1,5 @@
 //! Messages between two executors: one way as fast as they go, and there and back with some of
-//! them under way at a time.
+//! them in flight at a time.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ fn options(lane_capacity: usize) -> Options {
     Options { lane_capacity, io_memory_bytes: 64 << 10, ..Options::on_cpus(cpus) }
 }
 
-/// Calls `each` for every message until it tells that it was the last; done then.
+/// Calls `each` forevery message until it tells that it was the last; done then.
 async fn until_last(receivers: LaneReceivers<Message>, mut each: impl FnMut(Message) -> Next + 'static) {
     let (last, is_last) = oneshot::channel();
     let mut last = Some(last);

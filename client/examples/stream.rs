@@ -36,7 +36,7 @@ async fn stream(arguments: &[String]) -> Result<String, Error> {
     for sample in 0..samples {
         for (n, series) in series.iter().enumerate() {
             let value = (sample as f64 / 100.0 + n as f64).sin();
-            // Waits only while as many samples are under way as may be.
+            // Waits only while as many samples are in flight as may be.
             writer.write(series, start_ms + sample, value).await?;
         }
     }

@@ -18,7 +18,7 @@ pub enum RequestError {
     /// Credentials are missing, or don't allow it.
     #[error("access denied: {0}")]
     Denied(String),
-    /// Too much is under way, or memory is full.
+    /// Too much is in flight, or memory is full.
     #[error("the node is busy: {message}")]
     Busy {
         /// The node's words.

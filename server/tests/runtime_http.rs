@@ -298,7 +298,7 @@ fn http2_requests_share_a_connection_and_one_that_panics_ends_alone() {
     assert_eq!((counts.requests, counts.request_panics, counts.requests_in_flight), (3, 1, 0));
 }
 
-/// An answer that goes on for ever.
+/// An answer that goes on forever.
 struct Endless;
 
 impl http_body::Body for Endless {

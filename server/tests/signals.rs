@@ -22,7 +22,7 @@ fn half_a_request(node: &Binary) -> TcpStream {
     let mut stream = node.connect();
     let half = b"POST /api/v1/write HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nabc";
     stream.write_all(half).unwrap();
-    // Long enough that the request is under way before a signal comes.
+    // Long enough that the request is in flight before a signal comes.
     std::thread::sleep(Duration::from_millis(300));
     stream
 }

@@ -34,7 +34,7 @@ pub struct Contender {
     hasher: SeriesIdHasher,
     stripes: Stripes,
     counts: Counts,
-    /// Decompressed bytes of the requests under way.
+    /// Decompressed bytes of the requests in flight.
     in_flight_bytes: AtomicUsize,
     ending: AtomicBool,
 }

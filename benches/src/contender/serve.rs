@@ -24,7 +24,7 @@ use super::Contender;
 /// How long to wait for a descriptor when the process has none left.
 const DESCRIPTOR_WAIT: Duration = Duration::from_millis(50);
 
-/// Serves until `told_to_end`, and then what is under way, for a limited time.
+/// Serves until `told_to_end`, and then what is in flight, for a limited time.
 pub async fn serve(contender: Arc<Contender>, listener: TcpListener, told_to_end: impl Future<Output = ()>) {
     let places = Arc::new(Semaphore::new(contender.config.max_connections));
     let (http, graceful) = (http(), GracefulShutdown::new());

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use hyper::body::Body;
 use silverback::api::endpoints::{NodeResponse, method_not_allowed, text, with_type};
-use silverback::api::remote_write::answer::{Answer, WriteReport};
+use silverback::api::remote_write::answer::{WriteReport, WriteResponse};
 use silverback::api::remote_write::negotiate::negotiate;
 use silverback::api::remote_write::{Rejection, Version};
 use silverback::api::request_body::{BodyError, read_untimed};
@@ -44,11 +44,11 @@ impl Contender {
     {
         let version = match negotiate(request.method(), request.headers()) {
             Ok(version) => version,
-            Err(rejection) => return respond(Answer::to_rejection(None, &rejection)),
+            Err(rejection) => return respond(WriteResponse::to_rejection(None, &rejection)),
         };
         respond(match self.take_in(version, request).await {
-            Ok(report) => Answer::to_report(version, &report),
-            Err(rejection) => Answer::to_rejection(Some(version), &rejection),
+            Ok(report) => WriteResponse::to_report(version, &report),
+            Err(rejection) => WriteResponse::to_rejection(Some(version), &rejection),
         })
     }
 

@@ -24,7 +24,7 @@ impl Contender {
     /// Writes one request.
     pub(super) async fn write(&self, version: Version, compressed: &[u8]) -> Result<WriteReport, Rejection> {
         let decoded_bytes = snappy::claimed_bytes(compressed, self.config.max_decoded_bytes)?;
-        let _reserved = Reserved::take(&self.in_flight_bytes, decoded_bytes)?;
+        let _reserved = Reservation::take(&self.in_flight_bytes, decoded_bytes)?;
         let mut scratch = Scratch::take(self.stripes.count());
         let result = self.write_scratch(version, compressed, &mut scratch).await;
         scratch.give_back();
@@ -91,17 +91,17 @@ fn add(report: &mut WriteReport, outcome: PartOutcome) {
     }
 }
 
-/// Bytes of the bound on requests under way, held until this is dropped.
-struct Reserved<'a> {
+/// Bytes of the bound on requests in flight, held until this is dropped.
+struct Reservation<'a> {
     in_flight_bytes: &'a AtomicUsize,
     bytes: usize,
 }
 
-impl<'a> Reserved<'a> {
+impl<'a> Reservation<'a> {
     fn take(in_flight_bytes: &'a AtomicUsize, bytes: usize) -> Result<Self, Rejection> {
         let before = in_flight_bytes.fetch_add(bytes, Ordering::Relaxed);
         let reserved = Self { in_flight_bytes, bytes };
-        // One request always fits, so that none is refused for ever.
+        // One request always fits, so that none is refused forever.
         if before > 0 && before + bytes > IN_FLIGHT_BYTES_MAX {
             return Err(Rejection::Overloaded);
         }
@@ -109,7 +109,7 @@ impl<'a> Reserved<'a> {
     }
 }
 
-impl Drop for Reserved<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         self.in_flight_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
@@ -122,12 +122,12 @@ mod tests {
     #[test]
     fn requests_beyond_the_bound_are_refused_but_never_a_lone_one() {
         let in_flight_bytes = AtomicUsize::new(0);
-        let lone = Reserved::take(&in_flight_bytes, 2 * IN_FLIGHT_BYTES_MAX).unwrap();
-        assert!(Reserved::take(&in_flight_bytes, 1).is_err());
+        let lone = Reservation::take(&in_flight_bytes, 2 * IN_FLIGHT_BYTES_MAX).unwrap();
+        assert!(Reservation::take(&in_flight_bytes, 1).is_err());
         drop(lone);
         assert_eq!(in_flight_bytes.load(Ordering::Relaxed), 0);
-        let _small = Reserved::take(&in_flight_bytes, 60).unwrap();
-        assert!(Reserved::take(&in_flight_bytes, IN_FLIGHT_BYTES_MAX).is_err());
-        assert!(Reserved::take(&in_flight_bytes, IN_FLIGHT_BYTES_MAX - 60).is_ok());
+        let _small = Reservation::take(&in_flight_bytes, 60).unwrap();
+        assert!(Reservation::take(&in_flight_bytes, IN_FLIGHT_BYTES_MAX).is_err());
+        assert!(Reservation::take(&in_flight_bytes, IN_FLIGHT_BYTES_MAX - 60).is_ok());
     }
 }

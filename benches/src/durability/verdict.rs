@@ -158,7 +158,7 @@ pub fn bare_p99_ms(reports: &Reports) -> Spread {
 }
 
 /// Latencies of one of the loads beside something else, of all rounds, in ascending order. Beside a
-/// checkpoint: of the requests that were under way while it was written.
+/// checkpoint: of the requests that were in flight while it was written.
 pub fn beside_ms(reports: &Reports, load: &str) -> Vec<f64> {
     let marked = reports.rounds(load, DURABLE).filter_map(|run| run.main.marked.as_ref());
     let wanted = |marked: &MarkedLatencies| match load {

@@ -28,7 +28,7 @@ pub struct MixedOptions {
     /// Work of a request
     #[arg(long, default_value_t = 150)]
     pub request_us: u64,
-    /// Jobs in the background that are always under way
+    /// Jobs in the background that are always in flight
     #[arg(long, default_value_t = 4)]
     pub jobs: usize,
     /// Work of a job; then the next begins

@@ -92,7 +92,7 @@ pub struct PhaseReport {
     pub marked: Option<MarkedLatencies>,
 }
 
-/// Latencies by whether the mark was set while the request was under way, in milliseconds.
+/// Latencies by whether the mark was set while the request was in flight, in milliseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MarkedLatencies {
     /// It was.

@@ -26,7 +26,7 @@ use crate::load::pin::pin_to;
 
 /// How long a node may be silent.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Batches that a connection has under way: while one is on its way the next ones are made.
+/// Batches that a connection has in flight: while one is on its way the next ones are made.
 const IN_FLIGHT: usize = 4;
 /// Samples lie so far back at the begin: hot series run ahead of the clock.
 const BACK_MS: u64 = 20 * 60 * 60 * 1000;

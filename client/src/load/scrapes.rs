@@ -76,7 +76,7 @@ impl Scrapes {
             .sum()
     }
 
-    /// When the round under way begins, ms since 1970.
+    /// When the round in flight begins, ms since 1970.
     pub fn round_ms(&self) -> i64 {
         let options = self.fleet.options();
         options.start_ms + i64::from(self.round) * i64::from(options.interval_ms)

@@ -111,7 +111,7 @@ impl RemoteWriter {
         let stream = TcpStream::connect(&self.authority).await;
         let stream = stream.map_err(|error| WriteError::Connection(error.into()))?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
-        // An error of the connection shows in the request that is under way on it.
+        // An error of the connection shows in the request that is in flight on it.
         tokio::spawn(connection);
         sender.send_request(self.request(body)).await.map_err(failed)
     }

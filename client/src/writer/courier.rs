@@ -29,7 +29,7 @@ pub(crate) struct Courier {
     pub registry: Arc<Registry>,
     pub backoff: Backoff,
     pub hook: Option<Arc<dyn WriterHook>>,
-    /// Every batch that isn't acknowledged, in order: first those under way on this stream, then
+    /// Every batch that isn't acknowledged, in order: first those in flight on this stream, then
     /// those that are to be sent.
     pub kept: VecDeque<Kept>,
 }
@@ -116,7 +116,7 @@ impl Courier {
             hook.reconnected();
         }
         let result = self.serve(&mut session).await;
-        // What was under way on it counts as sent before.
+        // What was in flight on it counts as sent before.
         self.kept.iter_mut().take(session.in_flight()).for_each(|kept| kept.was_sent = true);
         if let Ok(Left::Renewed | Left::Done) = result {
             // Everything on it is acknowledged: how it ends is of no interest any more.
@@ -174,7 +174,7 @@ impl Courier {
         Ok(Wait::Acknowledgement)
     }
 
-    /// The first samples of a kept batch are under way: the others are a batch of their own.
+    /// The first samples of a kept batch are in flight: the others are a batch of their own.
     fn was_sent(&mut self, at: usize, samples: usize) {
         let kept = &mut self.kept[at];
         let was_sent = kept.was_sent;

@@ -26,7 +26,7 @@ pub struct WriterOptions {
     /// A batch is sent once its first sample has waited for so long; 500 ms.
     pub batch_delay_max: Duration,
     /// Samples that are held until they are acknowledged; 1,000,000, each of 20 bytes. With as many
-    /// under way, writes wait.
+    /// in flight, writes wait.
     pub pending_samples_max: usize,
     /// Series that one writer may name; 5,000,000. Their labels are kept as long as the writer.
     pub series_max: usize,
@@ -45,7 +45,7 @@ pub struct RetryPolicy {
     /// The longest wait; 10 s.
     pub backoff_max: Duration,
     /// The writer fails once so much time has passed without an acknowledgement since the first
-    /// failure. `None`: it goes on for ever.
+    /// failure. `None`: it goes on forever.
     pub give_up_after: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! One open stream: its terms, its refs, and which batches are under way on it.
+//! One open stream: its terms, its refs, and which batches are in flight on it.
 //!
 //! Holds no samples: those are kept by who may have to send them on another stream.
 
@@ -34,7 +34,7 @@ pub(crate) struct Session {
 /// What a response acknowledges.
 #[derive(Debug)]
 pub(crate) struct Acknowledged {
-    /// When each of the batches was sent; the oldest one under way is the first.
+    /// When each of the batches was sent; the oldest one in flight is the first.
     pub sent_at: Vec<Instant>,
     /// What became of them.
     pub outcome: Outcome,
@@ -52,7 +52,7 @@ pub(crate) enum Sent {
 impl Session {
     /// Opens a stream and waits for its terms.
     pub async fn open(client: &Client) -> Result<Self, RequestError> {
-        // As long as no more batches are under way than that, there is always room.
+        // As long as no more batches are in flight than that, there is always room.
         let (requests, queued) = mpsc::channel(BATCHES_IN_FLIGHT_MAX);
         client
             .in_time(async {
@@ -72,12 +72,12 @@ impl Session {
             .await
     }
 
-    /// How many batches are under way.
+    /// How many batches are in flight.
     pub fn in_flight(&self) -> usize {
         self.sent_at.len()
     }
 
-    /// Whether another batch may be under way.
+    /// Whether another batch may be in flight.
     pub fn has_window(&self) -> bool {
         self.in_flight() < self.terms.batches_in_flight_max
     }

@@ -4,7 +4,7 @@ use silverback_proto::v1;
 
 use crate::refusal::Durability;
 
-/// Batches that this side has under way at most, whatever the node allows.
+/// Batches that this side has in flight at most, whatever the node allows.
 pub(crate) const BATCHES_IN_FLIGHT_MAX: usize = 64;
 
 /// The terms of a stream. What the node left out is no limit.

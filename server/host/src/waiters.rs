@@ -52,7 +52,7 @@ pub struct Waiters {
 impl Waiters {
     /// Waits until `look`, asked now and at each wake, finds something.
     pub async fn until<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
-        let place = Place { waiters: self, key: Cell::default() };
+        let place = Slot { waiters: self, key: Cell::default() };
         poll_fn(|context| match look() {
             Some(found) => Poll::Ready(found),
             None => {
@@ -81,12 +81,12 @@ impl Waiters {
 }
 
 /// One waiter's place, left when it is dropped.
-struct Place<'a> {
+struct Slot<'a> {
     waiters: &'a Waiters,
     key: Cell<Option<u64>>,
 }
 
-impl Place<'_> {
+impl Slot<'_> {
     fn keep(&self, context: &Context<'_>) {
         let next = self.waiters.next_key.get();
         let key = self.key.get().unwrap_or(next);
@@ -99,7 +99,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Slot<'_> {
     fn drop(&mut self) {
         let waker = self.key.get().and_then(|key| self.waiters.wakers.borrow_mut().remove(&key));
         drop(waker);

@@ -127,7 +127,7 @@ pub const CURSORS_MAX: usize = 512;
 pub const BODIES_KEPT: usize = 64;
 /// A body that grew beyond this many bytes is not kept.
 pub const BODY_KEPT_BYTES_MAX: usize = 4 << 20;
-/// Bytes of the write requests that one core has under way, as they arrive and decompressed. With a
+/// Bytes of the write requests that one core has in flight, as they arrive and decompressed. With a
 /// small memory limit it is less: [`MemoryPlan`].
 pub const IN_FLIGHT_BYTES_MAX: usize = 256 << 20;
 const _: () = assert!(IN_FLIGHT_BYTES_MAX >= BODY_BYTES_MAX + DECODED_BYTES_MAX);
@@ -146,10 +146,10 @@ const _: () = assert!(
     STREAM_REFS_MAX < 1 << 30 && STREAM_DEFINITION_BYTES_MAX < 1 << 30,
     "a label span keeps both in 30 bits"
 );
-/// Batches of one gRPC stream that are under way.
+/// Batches of one gRPC stream that are in flight.
 pub const STREAM_BATCHES_MAX: usize = 64;
 /// Samples of one gRPC stream from which on none of its batches is taken apart before others are
-/// answered: parts under way are to stay near the core. As messages they take a fifth.
+/// answered: parts in flight are to stay near the core. As messages they take a fifth.
 pub const STREAM_SAMPLES_MAX: usize = 16 << 10;
 /// Samples of one batch: taken apart in about 200 µs.
 pub const STREAM_BATCH_SAMPLES_MAX: usize = 16 << 10;
@@ -175,7 +175,7 @@ const _: () = assert!(3 * SELECTOR_BYTES_MAX < READ_REQUEST_BYTES_MAX, "percent-
 pub const EXPRESSION_BYTES_MAX: usize = 512 << 10;
 /// Parameters of one request.
 pub const READ_PARAMS_MAX: usize = 256;
-/// Bytes of the reads that one core has under way: their requests, and answers that are made whole
+/// Bytes of the reads that one core has in flight: their requests, and answers that are made whole
 /// before they are sent. With a small memory limit it is less: [`MemoryPlan`].
 pub(crate) const READ_BYTES_MAX: usize = 256 << 20;
 /// Reads that one core has in flight at the most, whatever is configured. Each has a request to each shard.

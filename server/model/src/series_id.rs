@@ -17,7 +17,7 @@ pub struct CellId(pub u16);
 pub struct ShardId(pub u16);
 
 impl SeriesId {
-    /// The cell that this series lies in, for ever: the id's top bits.
+    /// The cell that this series lies in, forever: the id's top bits.
     #[inline]
     pub fn cell(self) -> CellId {
         CellId((self.0 >> (128 - CELL_COUNT.trailing_zeros())) as u16)

@@ -46,7 +46,7 @@ pub enum Preemption {
     /// Never, and a pinger wakes each executor from outside: what the node runs with.
     #[default]
     Off,
-    /// As glommio ships, without the pinger. An executor can then park for ever with runnable tasks;
+    /// As glommio ships, without the pinger. An executor can then park forever with runnable tasks;
     /// this is here only so that the soak can show it.
     GlommioDefault,
 }
@@ -563,7 +563,7 @@ mod tests {
         let start = |_: Executor<()>| async {
             let call = || std::thread::sleep(Duration::from_millis(200));
             glommio::spawn_local(async move { glommio::executor().spawn_blocking(call).await }).detach();
-            // So that the call is under way.
+            // So that the call is in flight.
             sleep(Duration::from_millis(50)).await;
         };
         let options = Options { io_memory_bytes: 64 << 10, lane_capacity: 8, ..Options::on_cpus(vec![0]) };

@@ -13,7 +13,7 @@
 //! - [`counters`], [`cpu_time`]: what an executor counts about itself, and the kernel about it.
 //!
 //! Two properties of glommio shape all of it. Its preemption can park an executor with runnable
-//! tasks, for ever; so nothing is preempted here, work that is long yields by itself ([`slices`]),
+//! tasks, forever; so nothing is preempted here, work that is long yields by itself ([`slices`]),
 //! and a `pinger` from outside is the net beneath. And its rings cost several system calls a
 //! round; so sockets are watched by an epoll set of which the ring sees one descriptor (`readiness`).
 mod acceptors;

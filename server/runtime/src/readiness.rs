@@ -24,7 +24,7 @@ use super::{
     epoll::{Epoll, Event},
     tasks,
     timers::{reactor_polled, requeue},
-    turns::{Place, Turns},
+    turns::{Slot, Turns},
 };
 use silverback_host::waiters::KeptWaker;
 
@@ -66,7 +66,7 @@ fn installed() -> Rc<Readiness> {
 /// The place in line of who has work at hand without reading: a connection with many requests, or many
 /// pieces of one, in its buffer.
 pub(super) struct WorkPlace {
-    place: Rc<Place>,
+    place: Rc<Slot>,
     readiness: Rc<Readiness>,
 }
 
@@ -106,7 +106,7 @@ struct Slots {
 struct Interest {
     read_ready: Cell<bool>,
     /// Who waits to read waits here, for bytes and then for its turn.
-    reader: Rc<Place>,
+    reader: Rc<Slot>,
     write_ready: Cell<bool>,
     writer: KeptWaker,
     ended: Cell<bool>,

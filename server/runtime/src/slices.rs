@@ -133,7 +133,7 @@ impl Token {
         if !self.taken.replace(true) {
             return;
         }
-        let mut place = Place::queued(self);
+        let mut place = Slot::queued(self);
         poll_fn(|cx| place.poll_acquire(cx)).await;
     }
 
@@ -150,12 +150,12 @@ impl Token {
 }
 
 /// A place in the queue for the token; given up when dropped.
-struct Place {
+struct Slot {
     token: Rc<Token>,
     waiter: Option<Rc<Waiter>>,
 }
 
-impl Place {
+impl Slot {
     fn queued(token: Rc<Token>) -> Self {
         let waiter = Rc::new(Waiter::default());
         token.waiting.borrow_mut().push_back(waiter.clone());
@@ -177,7 +177,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         if let Some(waiter) = self.waiter.take() {
             if waiter.granted.get() {
@@ -220,7 +220,7 @@ impl Slice {
         if token.waiting.borrow().is_empty() {
             return;
         }
-        let mut place = Place::queued(token.clone());
+        let mut place = Slot::queued(token.clone());
         self.holds_token = false;
         token.release();
         poll_fn(|cx| place.poll_acquire(cx)).await;

@@ -42,12 +42,12 @@ enum Standing {
 
 /// What one connection waits in line with.
 #[derive(Debug, Default)]
-pub(super) struct Place {
+pub(super) struct Slot {
     standing: Cell<Standing>,
     waker: KeptWaker,
 }
 
-impl Place {
+impl Slot {
     /// Keeps the waker of the task that is to be woken when it is this place's turn.
     pub(super) fn keep(&self, cx: &Context<'_>) {
         self.waker.keep(cx);
@@ -70,7 +70,7 @@ impl Place {
 pub(super) struct Turns {
     /// When the reactor was last known to be polled.
     polled: Cell<Instant>,
-    line: RefCell<VecDeque<Rc<Place>>>,
+    line: RefCell<VecDeque<Rc<Slot>>>,
     /// Granted places that have not read yet.
     granted: Cell<usize>,
     /// What a grant takes with all that follows from it, as it was of late.
@@ -110,7 +110,7 @@ impl Turns {
 
     /// Ready where `place` may go on now: its turn has come, or nobody waits and the turn lasts. Else it is
     /// in line, and its task is woken when its turn comes.
-    pub(super) fn poll(&self, place: &Rc<Place>, cx: &Context<'_>) -> Poll<()> {
+    pub(super) fn poll(&self, place: &Rc<Slot>, cx: &Context<'_>) -> Poll<()> {
         match place.standing.get() {
             Standing::Granted => {
                 place.standing.set(Standing::Out);
@@ -131,7 +131,7 @@ impl Turns {
     }
 
     /// Puts a place at the end of the line, if it isn't there and has no turn.
-    pub(super) fn join(&self, place: &Rc<Place>) {
+    pub(super) fn join(&self, place: &Rc<Slot>) {
         match place.standing.get() {
             Standing::Out => {
                 place.standing.set(Standing::InLine);
@@ -227,7 +227,7 @@ mod tests {
 
     struct Scene {
         turns: Turns,
-        places: Vec<Rc<Place>>,
+        places: Vec<Rc<Slot>>,
     }
 
     impl Scene {

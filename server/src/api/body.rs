@@ -13,7 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 
 use crate::api::grpc::deadline::TimedBody;
 use crate::api::reader_pace::{NoReader, ReaderPace};
-use crate::routing::Room;
+use crate::routing::SharedReservation;
 
 /// Frames that wait for a slow client before whoever makes them waits too.
 const FRAMES_WAITING_MAX: usize = 2;
@@ -37,7 +37,7 @@ pub enum ResponseBody {
 #[derive(Debug)]
 pub struct HeldBody {
     body: ResponseBody,
-    _room: Room,
+    _room: SharedReservation,
 }
 
 /// The end of a stream that its client reads.
@@ -76,7 +76,7 @@ impl ResponseBody {
     }
 
     /// The same body, which keeps its room until it is sent or nobody waits for it.
-    pub(crate) fn holding(self, room: Room) -> Self {
+    pub(crate) fn holding(self, room: SharedReservation) -> Self {
         Self::Held(Box::new(HeldBody { body: self, _room: room }))
     }
 }

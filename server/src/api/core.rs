@@ -43,7 +43,7 @@ pub struct Core {
     pub bodies: BodyPool,
     /// Bytes for the series that gRPC streams define.
     pub definitions: ByteBudget,
-    /// Bytes for reads under way: their requests, and answers that are made whole.
+    /// Bytes for reads in flight: their requests, and answers that are made whole.
     pub read_bytes: ByteBudget,
     /// Labels → series id.
     pub hasher: SeriesIdHasher,
@@ -156,7 +156,7 @@ impl Core {
         self.counts.set(counts);
     }
 
-    /// The counters, with what is under way now.
+    /// The counters, with what is in flight now.
     pub(crate) fn acceptor_counts(&self) -> AcceptorCounts {
         AcceptorCounts {
             in_flight_bytes: self.bodies.in_use_bytes() as u64,

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use futures::future::join_all;
 
 use crate::api::core::Core;
-use crate::routing::{Answer, Overloaded, ReadLease};
+use crate::routing::{Overloaded, ReadLease, ReplyFuture};
 use silverback_model::{Epoch, ShardId};
 use silverback_storage::message::{
     CellStats, ControlRequest, CoreStats, ReadError, ReadReply, ReadRequest, ShardReply,
@@ -68,14 +68,14 @@ async fn look_all(core: &Core, request: &ReadRequest) -> Result<Vec<ReadReply>, 
     retry_moved(look_once).await
 }
 
-async fn replies(asked: Vec<Result<Answer, Overloaded>>) -> Vec<Result<ReadReply, FanoutError>> {
+async fn replies(asked: Vec<Result<ReplyFuture, Overloaded>>) -> Vec<Result<ReadReply, FanoutError>> {
     join_all(asked.into_iter().map(|answer| async { read_reply(answer?.await) })).await
 }
 
 /// Every core's counters.
 pub(crate) async fn stats(core: &Core) -> Result<Vec<CoreStats>, FanoutError> {
     let ask = |shard| core.router.ask(shard, ControlRequest::Stats);
-    let answers: Vec<Answer> = core.router.shards().map(ask).collect::<Result<_, _>>()?;
+    let answers: Vec<ReplyFuture> = core.router.shards().map(ask).collect::<Result<_, _>>()?;
     let stats = |reply| match reply {
         ShardReply::Stats(stats) => *stats,
         ShardReply::Read(_)

@@ -12,7 +12,7 @@ use crate::api::core::Core;
 use crate::api::remote_write::Rejection;
 use crate::api::remote_write::negotiate::header_text;
 use crate::api::request_body::read_reserving;
-use crate::routing::Reserved;
+use crate::routing::Reservation;
 use silverback_runtime::reactor_polled;
 
 /// Bytes between two looks at the reactor: about 200 µs.
@@ -23,7 +23,7 @@ pub(crate) struct Arrived {
     /// What its sender compressed.
     pub bytes: Bytes,
     /// Its room.
-    pub reserved: Reserved,
+    pub reserved: Reservation,
     /// How much of that these bytes take, and those that arrived.
     pub held_bytes: usize,
 }
@@ -60,7 +60,7 @@ fn is_gzip(headers: &HeaderMap) -> Result<bool, Rejection> {
 async fn decompress(
     compressed: &[u8],
     bytes_max: usize,
-    reserved: &mut Reserved,
+    reserved: &mut Reservation,
 ) -> Result<Vec<u8>, Rejection> {
     let mut decoder = MultiGzDecoder::new(compressed);
     let mut bytes = Vec::new();

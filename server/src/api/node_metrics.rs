@@ -244,11 +244,14 @@ const SHARD: &[Row] = &[
         Value::Shard(|s| s.log.counts.segment_bytes)
     }),
     row(
-        "silverback_wal_shut",
+        "silverback_wal_unavailable",
         Kind::Gauge,
         "1: the disk is full, hangs or failed, or no checkpoint could be written: the log takes nothing in.",
         Value::Shard(|s| u64::from(s.log.is_shut())),
     ),
+    row("silverback_wal_shut", Kind::Gauge, "The former name of silverback_wal_unavailable, until 0.2.", {
+        Value::Shard(|s| u64::from(s.log.is_shut()))
+    }),
     row("silverback_wal_disk_full_total", Kind::Counter, "Attempts to write that found the disk full.", {
         Value::Shard(|s| s.log.counts.full_disk)
     }),

@@ -13,7 +13,7 @@ use silverback_runtime::SideThreadError;
 use silverback_storage::message::{Deleted, DeletionError, ReadError};
 use silverback_storage::wal::progress::Replaying;
 
-/// When to come again after the node had too much under way.
+/// When to come again after the node had too much in flight.
 const RETRY_AFTER_PASSING: Duration = Duration::from_secs(1);
 
 /// Why a read wasn't answered.

@@ -8,7 +8,7 @@ use http::header::CONTENT_LENGTH;
 use http_body::Body;
 use http_body_util::BodyExt;
 
-use crate::routing::{Overloaded, Reserved};
+use crate::routing::{Overloaded, Reservation};
 use silverback_runtime::timeout;
 
 /// Why a body wasn't read.
@@ -23,7 +23,7 @@ pub enum BodyError {
     /// The client hung up or broke the protocol midway.
     #[error("the request body broke off: {0}")]
     BrokeOff(String),
-    /// Too much is under way to take it in.
+    /// Too much is in flight to take it in.
     #[error("too many requests are under way; send again later")]
     Overloaded,
 }
@@ -35,7 +35,7 @@ pub(crate) fn read_reserving<B>(
     body: B,
     bytes_max: usize,
     limit: Duration,
-    reserved: &mut Reserved,
+    reserved: &mut Reservation,
 ) -> impl Future<Output = Result<Bytes, BodyError>>
 where
     B: Body<Data = Bytes>,

@@ -91,7 +91,7 @@ pub(crate) struct MemoryStatus {
     pub(crate) shards_bytes: u64,
     /// What these may have now.
     pub(crate) shards_budget_bytes: u64,
-    /// Write requests under way, and buffers kept for them.
+    /// Write requests in flight, and buffers kept for them.
     pub(crate) requests_bytes: u64,
     /// The most that any shard refuses: nothing, new series, or writes.
     pub refuses: Refuses,

@@ -6,7 +6,9 @@ use std::time::Duration;
 use crate::api::core::Core;
 use crate::api::remote_write::answer::WriteReport;
 use crate::api::remote_write::{Decoding, MalformedBody, Rejection, SeriesSink, Slice, Version, snappy};
-use crate::routing::{Answer, BudgetExceeded, Overloaded, Reserved, Room, Split, follow, take_moved};
+use crate::routing::{
+    BudgetExceeded, Overloaded, ReplyFuture, Reservation, SharedReservation, Split, follow, take_moved,
+};
 use silverback_model::limits::MOVED_WAIT_MAX;
 use silverback_model::{Sample, SeriesId, ShardId};
 use silverback_runtime::slices::SLICE;
@@ -42,7 +44,7 @@ pub fn write(
     core: &Core,
     version: Version,
     compressed: &[u8],
-    mut reserved: Reserved,
+    mut reserved: Reservation,
 ) -> impl Future<Output = Result<WriteReport, Rejection>> {
     async move {
         let decoded_bytes = snappy::claimed_bytes(compressed, core.config.max_decoded_bytes)?;
@@ -59,7 +61,7 @@ fn write_from(
     version: Version,
     compressed: &[u8],
     body: &mut Arc<WriteBody>,
-    mut reserved: Reserved,
+    mut reserved: Reservation,
 ) -> impl Future<Output = Result<WriteReport, Rejection>> {
     async move {
         let fresh = Arc::get_mut(body).expect("a body from the pool is read by nobody else");
@@ -84,7 +86,7 @@ pub(crate) fn send(
     body: &Arc<WriteBody>,
     split: Split<'_>,
     mut report: WriteReport,
-    room: Room,
+    room: SharedReservation,
 ) -> impl Future<Output = Result<WriteReport, Rejection>> {
     async move {
         let asked = ask(core, body, split.finish()?, &room);
@@ -115,7 +117,7 @@ pub(crate) async fn send_defined(
     labels: DefinitionBlock,
     split: Split<'_>,
     report: WriteReport,
-    room: Room,
+    room: SharedReservation,
 ) -> Result<WriteReport, Rejection> {
     let mut definitions = Definitions::default();
     definitions.push(labels);
@@ -163,7 +165,7 @@ fn count(core: &Core, decoding: &Decoding) {
 }
 
 struct Asked {
-    sent: Vec<Answer>,
+    sent: Vec<ReplyFuture>,
     /// A shard that had no room: the answers of the others are awaited all the same.
     refused: Option<Overloaded>,
 }
@@ -172,7 +174,7 @@ fn ask(
     core: &Core,
     body: &Arc<WriteBody>,
     parts: impl Iterator<Item = (ShardId, Part)>,
-    room: &Room,
+    room: &SharedReservation,
 ) -> Asked {
     let mut asked = Asked { sent: Vec::new(), refused: None };
     for (shard, part) in parts {
@@ -205,7 +207,7 @@ pub(crate) fn acknowledged(core: &Core, reply: ShardReply) -> Result<WriteAck, R
 pub(crate) async fn follow_moved(
     core: &Core,
     moved: Vec<MovedSeries>,
-    room: &Room,
+    room: &SharedReservation,
 ) -> Result<Vec<ShardReply>, Rejection> {
     if moved.is_empty() {
         return Ok(Vec::new());

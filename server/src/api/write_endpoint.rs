@@ -8,7 +8,7 @@ use http_body::Body;
 use crate::api::caller::Caller;
 use crate::api::core::Core;
 use crate::api::endpoints::NodeResponse;
-use crate::api::remote_write::answer::{Answer, WriteReport};
+use crate::api::remote_write::answer::{WriteReport, WriteResponse};
 use crate::api::remote_write::negotiate::negotiate;
 use crate::api::remote_write::{Rejection, Version};
 use crate::api::request_body::read_reserving;
@@ -23,15 +23,19 @@ where
     async move {
         let version = match negotiate(request.method(), request.headers()) {
             Ok(version) => version,
-            Err(rejection) => return refuse(caller, Answer::to_rejection(None, &rejection), &rejection),
+            Err(rejection) => {
+                return refuse(caller, WriteResponse::to_rejection(None, &rejection), &rejection);
+            }
         };
         let (head, body) = request.into_parts();
         match take_in(caller, version, &head.headers, body).await {
             Ok(report) => {
                 caller.note_refused(&report.examples);
-                respond(Answer::to_report(version, &report))
+                respond(WriteResponse::to_report(version, &report))
             }
-            Err(rejection) => refuse(caller, Answer::to_rejection(Some(version), &rejection), &rejection),
+            Err(rejection) => {
+                refuse(caller, WriteResponse::to_rejection(Some(version), &rejection), &rejection)
+            }
         }
     }
 }
@@ -64,7 +68,7 @@ where
 }
 
 /// Notes a request that was refused as a whole, and tells its sender so.
-pub(crate) fn refuse(caller: &Caller, answer: Answer, rejection: &Rejection) -> NodeResponse {
+pub(crate) fn refuse(caller: &Caller, answer: WriteResponse, rejection: &Rejection) -> NodeResponse {
     caller.note_rejection(rejection);
     let mut response = respond(answer);
     if rejection.leaves_body_unread() {
@@ -74,8 +78,8 @@ pub(crate) fn refuse(caller: &Caller, answer: Answer, rejection: &Rejection) -> 
 }
 
 /// An answer as HTTP carries it.
-pub fn respond(answer: Answer) -> NodeResponse {
-    let Answer { status, headers, mut text } = answer;
+pub fn respond(answer: WriteResponse) -> NodeResponse {
+    let WriteResponse { status, headers, mut text } = answer;
     if !text.is_empty() {
         text.push('\n');
     }

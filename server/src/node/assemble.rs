@@ -57,7 +57,7 @@ pub struct Shared {
     barrier: RecoveryBarrier,
     /// Keeps the process within its limit.
     pub watch: MemoryWatch,
-    /// Cores that have nothing under way any more.
+    /// Cores that have nothing in flight any more.
     drained: AtomicUsize,
     handoff_turn: Turn,
     compiler: Arc<SideThread>,
@@ -307,7 +307,7 @@ fn start_worker(
     runtime::spawn_essential(worker.run());
 }
 
-/// Serves every address until the notice to end, and then what is under way. Sockets that fail on one
+/// Serves every address until the notice to end, and then what is in flight. Sockets that fail on one
 /// core give that notice to all: without its shard the others can't serve.
 async fn accept(shared: &Shared, core: Rc<Core>) -> io::Result<()> {
     let (shutdown, config) = (core.shutdown.clone(), &shared.config);
@@ -365,7 +365,7 @@ fn http_limits(config: &Config, plan: &MemoryPlan) -> HttpLimits {
     }
 }
 
-/// Waits until no core has requests under way: until then each may be asked by the others.
+/// Waits until no core has requests in flight: until then each may be asked by the others.
 async fn drain(shared: &Shared) {
     shared.drained.fetch_add(1, Ordering::AcqRel);
     while shared.drained.load(Ordering::Acquire) < shared.cores() {

@@ -140,7 +140,7 @@ pub fn run_until(
     );
     welcome::warn_of_open_doors(&shared.facts.listen);
     bound(&shared.facts.listen);
-    // Each lane has room for the requests and for the replies that its core may have under way.
+    // Each lane has room for the requests and for the replies that its core may have in flight.
     let options = Options {
         lane_capacity: 2 * LANE_CAPACITY,
         pinning: plan.pinning,

@@ -8,7 +8,7 @@ use crate::api::core::Core;
 use crate::api::remote_write::Rejection;
 use crate::api::remote_write::answer::WriteReport;
 use crate::api::{pages, write};
-use crate::routing::{Room, Split};
+use crate::routing::{SharedReservation, Split};
 use silverback_model::{Labels, Sample};
 use silverback_runtime::{sleep, spawn};
 use silverback_storage::message::{LabelSource, LabelSpan, WriteBody};
@@ -54,7 +54,8 @@ async fn store(core: &Core, series: &[(Labels, f64)], now_ms: i64) -> Result<(),
     }
     let body = Arc::new(WriteBody { bytes: blocks.into(), ..WriteBody::default() });
     // What is refused of it is counted by the shards, as with every write.
-    let report = write::send(core, &body, split, WriteReport::default(), Room::default()).await?;
+    let report =
+        write::send(core, &body, split, WriteReport::default(), SharedReservation::default()).await?;
     core.count(|counts| counts.own_samples += report.written);
     Ok(())
 }

@@ -17,7 +17,7 @@
 //!
 //! **Writes.** A part carries the epoch of the table that it was split by. From the drain on, the
 //! source gives back what parts of earlier epochs have for the cell, for good: also when it keeps the
-//! cell after all, which then goes on by an epoch of its own. So of all that a sender has under way for
+//! cell after all, which then goes on by an epoch of its own. So of all that a sender has in flight for
 //! a series by one table, what comes before some point is taken in and all behind it comes back; a
 //! sender that lets all of it land before it goes on with a newer table keeps each series in order. A
 //! part's other series are taken in all the same: were they given back with it, a later part without the
@@ -87,7 +87,7 @@ impl HandoffFault {
     pub(crate) fn reason(&self) -> HandoffReason {
         match self {
             Self::Busy | Self::Refused(_, HandoffRefusal::Busy) => HandoffReason::Busy,
-            Self::NoSuchShard(_) | Self::AlreadyThere => HandoffReason::Pointless,
+            Self::NoSuchShard(_) | Self::AlreadyThere => HandoffReason::NoOp,
             Self::Refused(_, HandoffRefusal::Full) => HandoffReason::BudgetExceeded,
             Self::Refused(_, HandoffRefusal::Log(_)) => HandoffReason::Log,
             Self::Refused(

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::{Either, join_all, select};
 
 use crate::rebalance::handoff::{Handed, HandoffFault};
-use crate::routing::{Answer, Overloaded, Router};
+use crate::routing::{Overloaded, ReplyFuture, Router};
 use silverback_host::Host;
 use silverback_model::limits::{HANDOFF_COPY_MAX, HANDOFF_PAUSE_MAX};
 use silverback_model::{CellId, Epoch, ShardId};
@@ -174,7 +174,7 @@ impl<H: Host> Handoff<'_, H> {
         }
     }
 
-    async fn ask(&self, shard: ShardId, step: &HandoffStep) -> Answer {
+    async fn ask(&self, shard: ShardId, step: &HandoffStep) -> ReplyFuture {
         let (cell, epoch) = (self.cell, self.epoch);
         let request = || Box::new(HandoffRequest { cell, epoch, step: step.clone() });
         self.offered(|| self.router.ask(shard, ControlRequest::Handoff(request()))).await
@@ -188,7 +188,7 @@ impl<H: Host> Handoff<'_, H> {
         join_all(told).await;
     }
 
-    async fn offered(&self, offer: impl Fn() -> Result<Answer, Overloaded>) -> Answer {
+    async fn offered(&self, offer: impl Fn() -> Result<ReplyFuture, Overloaded>) -> ReplyFuture {
         loop {
             match offer() {
                 Ok(answer) => return answer,

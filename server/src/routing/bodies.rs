@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use crate::routing::{ByteBudget, Reserved};
+use crate::routing::{ByteBudget, Reservation};
 use silverback_model::limits::{BODIES_KEPT, BODY_KEPT_BYTES_MAX};
 use silverback_storage::message::WriteBody;
 
@@ -33,7 +33,7 @@ impl BodyPool {
     }
 
     /// A request that has no room yet.
-    pub(crate) fn begin(&self) -> Reserved {
+    pub(crate) fn begin(&self) -> Reservation {
         self.in_use.begin()
     }
 
@@ -42,7 +42,7 @@ impl BodyPool {
         self.in_use.clone()
     }
 
-    /// Bytes of the requests under way, as they arrive and decompressed.
+    /// Bytes of the requests in flight, as they arrive and decompressed.
     pub(crate) fn in_use_bytes(&self) -> usize {
         self.in_use.taken_bytes()
     }

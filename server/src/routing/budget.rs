@@ -16,7 +16,7 @@ pub struct ByteBudget {
 
 /// Bytes of a budget that a request, or a stream, holds until it is dropped.
 #[derive(Debug)]
-pub struct Reserved {
+pub struct Reservation {
     budget: ByteBudget,
     bytes: usize,
 }
@@ -24,10 +24,10 @@ pub struct Reserved {
 /// The room that a request takes. Shared by all that may still hold what it is taken for: given back
 /// after the last of them.
 #[derive(Debug, Clone, Default)]
-pub struct Room {
-    _of_request: Option<Rc<Reserved>>,
+pub struct SharedReservation {
+    _of_request: Option<Rc<Reservation>>,
     /// The series that the request's stream has defined.
-    _of_definitions: Option<Rc<RefCell<Reserved>>>,
+    _of_definitions: Option<Rc<RefCell<Reservation>>>,
     /// The read that the request is a part of.
     _of_read: Option<ReadLease>,
 }
@@ -51,8 +51,8 @@ impl ByteBudget {
     }
 
     /// A request that has no room yet.
-    pub fn begin(&self) -> Reserved {
-        Reserved { budget: self.clone(), bytes: 0 }
+    pub fn begin(&self) -> Reservation {
+        Reservation { budget: self.clone(), bytes: 0 }
     }
 
     /// Lets all together take no more than so many for now. What is taken stays.
@@ -66,11 +66,11 @@ impl ByteBudget {
     }
 }
 
-impl Reserved {
+impl Reservation {
     /// Makes room for so many bytes more of the request, or refuses it.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Overloaded> {
         let taken = self.budget.taken_bytes.get();
-        // One request always fits, so that none is refused for ever.
+        // One request always fits, so that none is refused forever.
         if taken + bytes > self.budget.allowed_bytes.get() && taken > self.bytes {
             return Err(Overloaded);
         }
@@ -96,26 +96,26 @@ impl Reserved {
     }
 }
 
-impl From<Reserved> for Room {
-    fn from(request: Reserved) -> Self {
+impl From<Reservation> for SharedReservation {
+    fn from(request: Reservation) -> Self {
         Self { _of_request: Some(Rc::new(request)), ..Self::default() }
     }
 }
 
-impl From<ReadLease> for Room {
+impl From<ReadLease> for SharedReservation {
     fn from(read: ReadLease) -> Self {
         Self { _of_read: Some(read), ..Self::default() }
     }
 }
 
-impl Room {
+impl SharedReservation {
     /// The room of a request whose series' labels lie with its stream's definitions.
-    pub(crate) fn with_definitions(self, definitions: &Rc<RefCell<Reserved>>) -> Self {
+    pub(crate) fn with_definitions(self, definitions: &Rc<RefCell<Reservation>>) -> Self {
         Self { _of_definitions: Some(Rc::clone(definitions)), ..self }
     }
 }
 
-impl Drop for Reserved {
+impl Drop for Reservation {
     fn drop(&mut self) {
         let taken = &self.budget.taken_bytes;
         taken.set(taken.get() - self.bytes);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
-use crate::routing::{Answer, Overloaded, Room, Router, Split};
+use crate::routing::{Overloaded, ReplyFuture, Router, SharedReservation, Split};
 use silverback_storage::message::{MovedSeries, PartPool, ShardReply, WritePart};
 
 /// Sends series again until shards have taken all of them in, or refused them for another reason, and
@@ -17,7 +17,7 @@ pub async fn follow(
     router: &Router,
     pool: &PartPool,
     mut moved: Vec<MovedSeries>,
-    room: &Room,
+    room: &SharedReservation,
     pause: impl AsyncFn(),
 ) -> Vec<ShardReply> {
     let mut landed = Vec::new();
@@ -54,9 +54,9 @@ async fn sent_again(
     router: &Router,
     pool: &PartPool,
     moved: &MovedSeries,
-    room: &Room,
+    room: &SharedReservation,
     pause: &impl AsyncFn(),
-) -> Vec<Answer> {
+) -> Vec<ReplyFuture> {
     loop {
         match send_again(router, pool, moved, room) {
             Ok(answers) => return answers,
@@ -70,8 +70,8 @@ fn send_again(
     router: &Router,
     pool: &PartPool,
     moved: &MovedSeries,
-    room: &Room,
-) -> Result<Vec<Answer>, Overloaded> {
+    room: &SharedReservation,
+) -> Result<Vec<ReplyFuture>, Overloaded> {
     if !router.has_room() {
         return Err(Overloaded);
     }

@@ -13,10 +13,10 @@ pub mod split;
 pub mod table;
 
 pub use bodies::BodyPool;
-pub use budget::{BudgetExceeded, ByteBudget, Reserved, Room};
+pub use budget::{BudgetExceeded, ByteBudget, Reservation, SharedReservation};
 pub use deletion::DeletionFault;
 pub use follow::{follow, take_moved};
-pub use pending::Answer;
+pub use pending::ReplyFuture;
 pub use read_gate::{ReadGate, ReadInFlight, ReadLease, TooManyReads};
 pub use router::{Lanes, Overloaded, Router};
 pub use split::Split;

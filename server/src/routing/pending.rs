@@ -1,7 +1,7 @@
 //! The requests that a core waits for: replies find their waiter by correlation.
 //!
-//! All on one core: a reply is put in its place and wakes the waiter with a plain waker. A waiter
-//! that went away leaves its place taken until the reply has come, so that what is under way stays
+//! All on one core: a reply is put in its slot and wakes the waiter with a plain waker. A waiter
+//! that went away leaves its slot taken until the reply has come, so that what is in flight stays
 //! counted: the request itself, and the room that it takes.
 
 use std::cell::RefCell;
@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use crate::routing::Room;
+use crate::routing::SharedReservation;
 use crate::routing::router::LaneUse;
 use silverback_model::ShardId;
 use silverback_storage::message::{Correlation, ShardReply};
@@ -20,7 +20,7 @@ enum State {
     Free,
     Waiting(Asked, Option<Waker>),
     /// The shard may still hold what the room is taken for.
-    Abandoned(Asked, Room),
+    Abandoned(Asked, SharedReservation),
     Answered(ShardReply),
 }
 
@@ -34,35 +34,35 @@ pub struct Asked {
 }
 
 #[derive(Debug)]
-struct Place {
+struct Slot {
     generation: u32,
     state: State,
 }
 
 #[derive(Debug, Default)]
-struct Places {
-    places: Vec<Place>,
+struct Slots {
+    slots: Vec<Slot>,
     free: Vec<u32>,
 }
 
-/// The requests under way from this core.
+/// The requests in flight from this core.
 #[derive(Debug, Default, Clone)]
 pub struct Pending {
-    places: Rc<RefCell<Places>>,
+    slots: Rc<RefCell<Slots>>,
 }
 
 /// The reply to one request, when it comes.
 #[derive(Debug)]
 #[must_use = "an answer that nobody waits for is lost"]
-pub struct Answer {
-    places: Rc<RefCell<Places>>,
+pub struct ReplyFuture {
+    slots: Rc<RefCell<Slots>>,
     correlation: Correlation,
-    room: Room,
+    room: SharedReservation,
 }
 
-impl Answer {
+impl ReplyFuture {
     /// Keeps room taken until the reply has come, though nobody may wait for it any more.
-    pub(crate) fn keeping(mut self, room: &Room) -> Self {
+    pub(crate) fn keeping(mut self, room: &SharedReservation) -> Self {
         self.room = room.clone();
         self
     }
@@ -75,96 +75,99 @@ impl Answer {
 
 impl Pending {
     /// A new request to a shard.
-    pub(crate) fn open(&self, asked: Asked) -> (Correlation, Answer) {
-        let mut places = self.places.borrow_mut();
-        let slot = places.free.pop().unwrap_or_else(|| {
-            places.places.push(Place { generation: 0, state: State::Free });
-            places.places.len() as u32 - 1
+    pub(crate) fn open(&self, asked: Asked) -> (Correlation, ReplyFuture) {
+        let mut slots = self.slots.borrow_mut();
+        let index = slots.free.pop().unwrap_or_else(|| {
+            slots.slots.push(Slot { generation: 0, state: State::Free });
+            slots.slots.len() as u32 - 1
         });
-        let place = &mut places.places[slot as usize];
-        place.generation = place.generation.wrapping_add(1);
-        place.state = State::Waiting(asked, None);
-        let correlation = Correlation { slot, generation: place.generation };
-        (correlation, Answer { places: Rc::clone(&self.places), correlation, room: Room::default() })
+        let slot = &mut slots.slots[index as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.state = State::Waiting(asked, None);
+        let correlation = Correlation { slot: index, generation: slot.generation };
+        (
+            correlation,
+            ReplyFuture { slots: Rc::clone(&self.slots), correlation, room: SharedReservation::default() },
+        )
     }
 
     /// Takes back a request that was never sent: no reply will come.
-    pub(crate) fn withdraw(&self, answer: Answer) {
-        let mut places = self.places.borrow_mut();
-        let place = &mut places.places[answer.correlation.slot as usize];
-        place.state = State::Free;
-        place.generation = place.generation.wrapping_add(1);
-        places.free.push(answer.correlation.slot);
+    pub(crate) fn withdraw(&self, answer: ReplyFuture) {
+        let mut slots = self.slots.borrow_mut();
+        let slot = &mut slots.slots[answer.correlation.slot as usize];
+        slot.state = State::Free;
+        slot.generation = slot.generation.wrapping_add(1);
+        slots.free.push(answer.correlation.slot);
     }
 
-    /// Puts a reply in its place. Tells whom it came from; `None` for a reply that nobody can have asked
+    /// Puts a reply in its slot. Tells whom it came from; `None` for a reply that nobody can have asked
     /// for.
     pub(crate) fn complete(&self, correlation: Correlation, reply: ShardReply) -> Option<Asked> {
-        let mut places = self.places.borrow_mut();
-        let place = places.places.get_mut(correlation.slot as usize)?;
-        if place.generation != correlation.generation {
+        let mut slots = self.slots.borrow_mut();
+        let slot = slots.slots.get_mut(correlation.slot as usize)?;
+        if slot.generation != correlation.generation {
             return None;
         }
-        match std::mem::replace(&mut place.state, State::Free) {
+        match std::mem::replace(&mut slot.state, State::Free) {
             State::Waiting(asked, waker) => {
-                place.state = State::Answered(reply);
-                drop(places);
+                slot.state = State::Answered(reply);
+                drop(slots);
                 if let Some(waker) = waker {
                     waker.wake();
                 }
                 Some(asked)
             }
             State::Abandoned(asked, room) => {
-                places.free.push(correlation.slot);
+                slots.free.push(correlation.slot);
                 // Whoever gets the room next may ask at once.
-                drop(places);
+                drop(slots);
                 drop(room);
                 Some(asked)
             }
             state @ (State::Free | State::Answered(_)) => {
-                place.state = state;
+                slot.state = state;
                 None
             }
         }
     }
 }
 
-impl Future for Answer {
+impl Future for ReplyFuture {
     type Output = ShardReply;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<ShardReply> {
-        let mut places = self.places.borrow_mut();
-        let place = &mut places.places[self.correlation.slot as usize];
-        assert_eq!(place.generation, self.correlation.generation, "an answer is awaited once");
-        match std::mem::replace(&mut place.state, State::Free) {
+        let mut slots = self.slots.borrow_mut();
+        let slot = &mut slots.slots[self.correlation.slot as usize];
+        assert_eq!(slot.generation, self.correlation.generation, "an answer is awaited once");
+        match std::mem::replace(&mut slot.state, State::Free) {
             State::Waiting(asked, _) => {
-                place.state = State::Waiting(asked, Some(context.waker().clone()));
+                slot.state = State::Waiting(asked, Some(context.waker().clone()));
                 Poll::Pending
             }
             State::Answered(reply) => {
-                // Another generation, so that dropping this answer leaves the place alone.
-                place.generation = place.generation.wrapping_add(1);
-                places.free.push(self.correlation.slot);
+                // Another generation, so that dropping this answer leaves the slot alone.
+                slot.generation = slot.generation.wrapping_add(1);
+                slots.free.push(self.correlation.slot);
                 Poll::Ready(reply)
             }
-            State::Free | State::Abandoned(..) => unreachable!("an answer holds its place"),
+            State::Free | State::Abandoned(..) => unreachable!("an answer holds its slot"),
         }
     }
 }
 
-impl Drop for Answer {
+impl Drop for ReplyFuture {
     fn drop(&mut self) {
-        let mut places = self.places.borrow_mut();
-        let place = &mut places.places[self.correlation.slot as usize];
-        if place.generation != self.correlation.generation {
+        let mut slots = self.slots.borrow_mut();
+        let slot = &mut slots.slots[self.correlation.slot as usize];
+        if slot.generation != self.correlation.generation {
             return;
         }
-        match std::mem::replace(&mut place.state, State::Free) {
+        match std::mem::replace(&mut slot.state, State::Free) {
             State::Waiting(asked, _) => {
-                place.state = State::Abandoned(asked, std::mem::take(&mut self.room));
+                slot.state = State::Abandoned(asked, std::mem::take(&mut self.room));
             }
-            State::Answered(_) => places.free.push(self.correlation.slot),
-            State::Free | State::Abandoned(..) => unreachable!("an answer holds its place"),
+            State::Answered(_) => slots.free.push(self.correlation.slot),
+            State::Free | State::Abandoned(..) => unreachable!("an answer holds its slot"),
         }
     }
 }

@@ -5,8 +5,8 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::routing::pending::{Answer, Asked, Pending};
-use crate::routing::{ReadLease, Room, RoutingTable};
+use crate::routing::pending::{Asked, Pending, ReplyFuture};
+use crate::routing::{ReadLease, RoutingTable, SharedReservation};
 use silverback_host::waiters::Waiters;
 use silverback_model::limits::{LANE_CONTROL, LANE_READS, LANE_WRITES};
 use silverback_model::{Epoch, ShardId};
@@ -61,7 +61,7 @@ impl InFlight {
     }
 }
 
-/// A shard has as many requests under way as it may. Try again later.
+/// A shard has as many requests in flight as it may. Try again later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the node is overloaded: try again later")]
 pub struct Overloaded;
@@ -129,11 +129,11 @@ impl Router {
     }
 
     /// Asks a shard something for the node itself. Never waits for room: a full lane is a refusal.
-    pub(crate) fn ask(&self, shard: ShardId, question: ControlRequest) -> Result<Answer, Overloaded> {
+    pub(crate) fn ask(&self, shard: ShardId, question: ControlRequest) -> Result<ReplyFuture, Overloaded> {
         self.send(Asked { shard, lane_use: LaneUse::Control }, ShardRequest::Ask(question))
     }
 
-    fn send(&self, asked: Asked, request: ShardRequest) -> Result<Answer, Overloaded> {
+    fn send(&self, asked: Asked, request: ShardRequest) -> Result<ReplyFuture, Overloaded> {
         let (correlation, answer) = self.open(asked)?;
         let to = usize::from(asked.shard.0);
         if to == self.core {
@@ -151,7 +151,7 @@ impl Router {
         epoch: Epoch,
         request: ReadRequest,
         lease: &ReadLease,
-    ) -> Result<Answer, Overloaded> {
+    ) -> Result<ReplyFuture, Overloaded> {
         let read = Read { ticket: lease.ticket().clone(), epoch, request };
         self.ask_with_permit(shard, ControlRequest::Read(Box::new(read)), lease)
     }
@@ -163,7 +163,7 @@ impl Router {
         epoch: Epoch,
         selections: &Arc<[Selection]>,
         lease: &ReadLease,
-    ) -> Result<Answer, Overloaded> {
+    ) -> Result<ReplyFuture, Overloaded> {
         let deletion = Deletion { ticket: lease.ticket().clone(), epoch, selections: Arc::clone(selections) };
         self.ask_with_permit(shard, ControlRequest::Delete(Box::new(deletion)), lease)
     }
@@ -173,9 +173,9 @@ impl Router {
         shard: ShardId,
         question: ControlRequest,
         lease: &ReadLease,
-    ) -> Result<Answer, Overloaded> {
+    ) -> Result<ReplyFuture, Overloaded> {
         let answer = self.send(Asked { shard, lane_use: LaneUse::Read }, ShardRequest::Ask(question))?;
-        Ok(answer.keeping(&Room::from(lease.clone())))
+        Ok(answer.keeping(&SharedReservation::from(lease.clone())))
     }
 
     /// Has a shard read something small for the node itself.
@@ -184,20 +184,25 @@ impl Router {
         shard: ShardId,
         epoch: Epoch,
         request: ReadRequest,
-    ) -> Result<Answer, Overloaded> {
+    ) -> Result<ReplyFuture, Overloaded> {
         let read = Read { ticket: ReadTicket::issue(), epoch, request };
         self.ask(shard, ControlRequest::Read(Box::new(read)))
     }
 
     /// Asks a shard to take in a part of a request. The request's room stays taken until the shard has
     /// answered: a client that goes away leaves the part where it is.
-    pub fn ask_to_write(&self, shard: ShardId, part: WritePart, room: &Room) -> Result<Answer, Overloaded> {
+    pub fn ask_to_write(
+        &self,
+        shard: ShardId,
+        part: WritePart,
+        room: &SharedReservation,
+    ) -> Result<ReplyFuture, Overloaded> {
         let asked = Asked { shard, lane_use: LaneUse::Write };
         self.send(asked, ShardRequest::Write(part)).map(|answer| answer.keeping(room))
     }
 
     /// Tells the core of a shard to change its routing; [`ShardReply::Routed`] says that it did.
-    pub(crate) fn tell(&self, shard: ShardId, change: RouteChange) -> Result<Answer, Overloaded> {
+    pub(crate) fn tell(&self, shard: ShardId, change: RouteChange) -> Result<ReplyFuture, Overloaded> {
         let asked = Asked { shard, lane_use: LaneUse::Control };
         let (correlation, answer) = self.open(asked)?;
         if usize::from(shard.0) == self.core {
@@ -208,7 +213,7 @@ impl Router {
         self.offer(asked, LaneMessage::Route(correlation, change), answer)
     }
 
-    fn open(&self, asked: Asked) -> Result<(Correlation, Answer), Overloaded> {
+    fn open(&self, asked: Asked) -> Result<(Correlation, ReplyFuture), Overloaded> {
         let in_flight = self.in_flight[usize::from(asked.shard.0)].of(asked.lane_use);
         // A lane has room for all of them and as many replies: neither ever waits.
         if in_flight.get() == asked.lane_use.max() {
@@ -218,7 +223,7 @@ impl Router {
         Ok(self.pending.open(asked))
     }
 
-    fn offer(&self, to: Asked, message: LaneMessage, answer: Answer) -> Result<Answer, Overloaded> {
+    fn offer(&self, to: Asked, message: LaneMessage, answer: ReplyFuture) -> Result<ReplyFuture, Overloaded> {
         if self.lanes.offer(usize::from(to.shard.0), message).is_err() {
             self.pending.withdraw(answer);
             self.in_flight[usize::from(to.shard.0)].end(to.lane_use);
@@ -320,7 +325,7 @@ mod tests {
         let (mut request, definitions) = (budget.begin(), Rc::new(RefCell::new(budget.begin())));
         request.grow(60).unwrap();
         definitions.borrow_mut().grow(40).unwrap();
-        let room = Room::from(request).with_definitions(&definitions);
+        let room = SharedReservation::from(request).with_definitions(&definitions);
         let part = WritePart { body: Default::default(), part: pool.take().unwrap() };
         let answer = router.ask_to_write(ShardId(0), part, &room).unwrap();
         let correlation = answer.correlation();
@@ -336,12 +341,14 @@ mod tests {
         let gate = ReadGate::new(1, 1, 1);
         let read = gate.enter().now_or_never().unwrap().unwrap();
         let ask = || router.ask_to_read(ShardId(0), Epoch::FIRST, ReadRequest::Cells, read.lease());
-        let asked: Vec<Answer> = std::iter::from_fn(|| ask().ok()).collect();
+        let asked: Vec<ReplyFuture> = std::iter::from_fn(|| ask().ok()).collect();
         assert_eq!(asked.len(), LANE_READS);
         let part = WritePart { body: Default::default(), part: pool.take().unwrap() };
-        assert!(router.has_room() && router.ask_to_write(ShardId(0), part, &Room::default()).is_ok());
+        assert!(
+            router.has_room() && router.ask_to_write(ShardId(0), part, &SharedReservation::default()).is_ok()
+        );
         assert!(router.ask_to_look(ShardId(0), Epoch::FIRST, ReadRequest::Cells).is_ok());
-        let correlations: Vec<_> = asked.iter().map(Answer::correlation).collect();
+        let correlations: Vec<_> = asked.iter().map(ReplyFuture::correlation).collect();
         drop((asked, read));
         assert_eq!(gate.in_flight(), 1, "the shard may be at work on it");
         for correlation in correlations {

@@ -1,4 +1,4 @@
-//! The notice to end, with requests under way.
+//! The notice to end, with requests in flight.
 
 use std::io::Write;
 use std::net::TcpStream;

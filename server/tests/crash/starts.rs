@@ -101,7 +101,7 @@ fn a_node_that_replays_says_how_far_it_is_and_takes_no_writes() {
     assert_eq!(replayed.status, 503, "{}", replayed.text());
     assert!(replayed.text().starts_with("replaying the write-ahead log: "), "{}", replayed.text());
     assert_eq!(node.get("/-/replayed").status, 200);
-    for expected in ["silverback_ready 0", "silverback_wal_shut{shard=\"0\"} 0"] {
+    for expected in ["silverback_ready 0", "silverback_wal_unavailable{shard=\"0\"} 0"] {
         assert!(metrics.lines().any(|line| line == expected), "{expected}:\n{metrics}");
     }
     counted.write(&mut node, 1);

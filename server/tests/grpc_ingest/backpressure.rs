@@ -79,7 +79,7 @@ async fn check(streams: usize, reads: Reads) -> (u64, f64) {
     (sent.load(Ordering::Relaxed), in_flight_max)
 }
 
-/// Parts of the batches that a stream may have under way, in bytes.
+/// Parts of the batches that a stream may have in flight, in bytes.
 const STREAM_BYTES_MAX: f64 = 64.0 * 2000.0 * 48.0;
 
 #[tokio::test(flavor = "multi_thread")]

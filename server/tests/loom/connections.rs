@@ -75,7 +75,7 @@ fn one_who_waits_gets_what_is_handed_over() {
             assert!(matches!(placing.place(socket(), NO_LIMIT), Placed::Elsewhere));
             placing
         });
-        // Would wait for ever if it weren't woken: loom calls that a deadlock.
+        // Would wait forever if it weren't woken: loom calls that a deadlock.
         let taken = block_on(poll_fn(|cx| waiting.poll_handed(cx)));
         let placing = placing.join().unwrap();
         drop((kept, taken));

@@ -22,7 +22,7 @@ fn all_who_wait_are_woken() {
             let shutdown = shutdown.clone();
             thread::spawn(move || shutdown.request())
         };
-        // Would wait for ever if it weren't woken: loom calls that a deadlock.
+        // Would wait forever if it weren't woken: loom calls that a deadlock.
         block_on(shutdown.requested());
         waits.join().unwrap();
         requests.join().unwrap();

@@ -57,7 +57,7 @@ fn a_disk_that_hangs_refuses_writes_and_nothing_else_until_it_answers() {
         assert_eq!(node.get("/api/v1/label/job/values").status, 200);
     }
     let metrics = node.get("/metrics").text();
-    assert!(metrics.contains("silverback_wal_shut{shard=\"0\"} 1"), "{metrics}");
+    assert!(metrics.contains("silverback_wal_unavailable{shard=\"0\"} 1"), "{metrics}");
 
     drop(frozen);
     node.wait_until_ready();

@@ -1,5 +1,5 @@
 //! A disk that the kernel sees as one file, through FUSE: each read, write and sync of it arrives
-//! here. After a cut all of them fail, for ever: what still holds the file is of the time before.
+//! here. After a cut all of them fail, forever: what still holds the file is of the time before.
 
 use std::ffi::OsStr;
 use std::io;

@@ -52,7 +52,7 @@ fn a_reader_that_stops_holds_a_bounded_buffer_and_nobody_else_up() {
     assert_eq!(lines, written, "the export goes on where it stopped");
 }
 
-/// A read that is under way until its connection is dropped.
+/// A read that is in flight until its connection is dropped.
 fn stop_reading(node: &Node) -> TcpStream {
     write_wide(node, 20);
     let mut stopped = node.connect();

@@ -76,7 +76,7 @@ fn bytes_after(starts: usize) -> usize {
                 log.flush().await.unwrap();
             }
         });
-        // Its committer waits for ever.
+        // Its committer waits forever.
         assert_eq!(executor.run(|| false), Stopped::Deadlocked);
     }
     disk.used_bytes()

@@ -18,7 +18,7 @@ enum Standing {
     Sent,
     /// It must be held for good.
     Acknowledged(Moment),
-    /// It was acknowledged, and a deletion is under way: it may be held or not.
+    /// It was acknowledged, and a deletion is in flight: it may be held or not.
     Deleting,
     /// It must be gone for good.
     Deleted(Moment),
@@ -38,7 +38,7 @@ struct Known {
     sent_at: Deletions,
 }
 
-/// How many deletions have begun and ended, both counted: odd while one is under way.
+/// How many deletions have begun and ended, both counted: odd while one is in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Deletions(u64);
 
@@ -48,7 +48,7 @@ impl Deletions {
     }
 }
 
-/// Some series' samples of a time, to be deleted. One deletion is under way at a time.
+/// Some series' samples of a time, to be deleted. One deletion is in flight at a time.
 #[derive(Debug, Clone)]
 pub struct Doomed {
     /// A label that the series have.
@@ -64,7 +64,7 @@ pub struct Oracle {
     horizon_ms: i64,
     now: Moment,
     deletions: Deletions,
-    /// Contradictions under way: what they contradict must not be deleted meanwhile.
+    /// Contradictions in flight: what they contradict must not be deleted meanwhile.
     pub contradictions: usize,
 }
 

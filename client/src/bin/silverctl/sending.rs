@@ -58,7 +58,7 @@ impl Sending {
         self.samples
     }
 
-    /// How many of them, from the first on, the node has stored or refused. The others are under way, many batches
+    /// How many of them, from the first on, the node has stored or refused. The others are in flight, many batches
     /// at a time.
     pub fn samples_answered(&self) -> u64 {
         self.watch.samples_answered.load(Ordering::Relaxed)
@@ -69,7 +69,7 @@ impl Sending {
         &self.progress
     }
 
-    /// Sends samples of one series. Waits while too many are under way.
+    /// Sends samples of one series. Waits while too many are in flight.
     pub async fn send(
         &mut self,
         labels: &LabelSet,
@@ -115,7 +115,7 @@ impl Sending {
         &self.report
     }
 
-    /// Ends the stream: flushes what is under way.
+    /// Ends the stream: flushes what is in flight.
     pub async fn close(mut self) -> Result<SendReport, Failure> {
         self.report.add(self.writer.close().await?);
         Ok(self.report)

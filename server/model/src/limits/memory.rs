@@ -1,4 +1,4 @@
-//! A memory limit taken apart: what the node itself needs, what writes and reads under way may take,
+//! A memory limit taken apart: what the node itself needs, what writes and reads in flight may take,
 //! and what is left for each shard's series. Plain arithmetic; who found the limit is not known here.
 
 use super::{
@@ -16,9 +16,9 @@ const EXECUTOR_BYTES: usize = 24 * MIB;
 /// What a shard needs at the least to be worth running.
 const SHARD_BYTES_MIN: usize = 16 * MIB;
 
-/// Requests under way get this fraction of the limit, all cores together.
+/// Requests in flight get this fraction of the limit, all cores together.
 const IN_FLIGHT_SHARE: usize = 8;
-/// Pools keep this fraction of what may be under way for later requests.
+/// Pools keep this fraction of what may be in flight for later requests.
 const POOL_SHARE: usize = 4;
 /// Of that, this fraction is for parts, the rest for bodies.
 const PART_POOL_SHARE: usize = 4;
@@ -29,7 +29,7 @@ const BODY_SHARE: usize = 4;
 const DEFINITION_SHARE: usize = 32;
 /// The ids that decoders remember get this fraction of the limit, all cores together.
 const ID_CACHE_SHARE: usize = 32;
-/// Reads under way get this fraction of the limit, all cores together.
+/// Reads in flight get this fraction of the limit, all cores together.
 const READ_SHARE: usize = 32;
 /// What reads collect in the shards gets this fraction of the limit, all shards together: 16 bytes for
 /// each series that fits. It is planned twice: the oldest read may have as much again beyond it.
@@ -73,7 +73,7 @@ const _: () =
 /// page tables and the pages of files being written as well.
 pub const AUTO_LIMIT_PERCENT: usize = 85;
 
-// A lone request of the largest size that is taken in fits what its core may have under way.
+// A lone request of the largest size that is taken in fits what its core may have in flight.
 const _: () = assert!(IN_FLIGHT_BYTES_MAX / BODY_SHARE >= BODY_BYTES_MAX);
 const _: () = assert!(IN_FLIGHT_BYTES_MAX / BODY_SHARE >= DECODED_BYTES_MAX);
 const _: () = assert!(
@@ -91,7 +91,7 @@ pub struct MemoryPlan {
     pub limit_bytes: usize,
     /// Series, chunks and index of one shard.
     pub shard_bytes: usize,
-    /// Requests under way on one core.
+    /// Requests in flight on one core.
     pub in_flight_bytes: usize,
     /// Bodies and parts that one core keeps for later requests.
     pub pool_bytes: usize,
@@ -101,7 +101,7 @@ pub struct MemoryPlan {
     pub definition_bytes: usize,
     /// Label sets that one core's decoder remembers.
     pub id_cache_entries: usize,
-    /// Reads under way on one core: their requests, and answers that are made whole.
+    /// Reads in flight on one core: their requests, and answers that are made whole.
     pub read_bytes: usize,
     /// What reads collect in one shard: series that open selects have found. The oldest read may have as
     /// much again.

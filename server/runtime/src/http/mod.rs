@@ -53,7 +53,7 @@ pub struct HttpLimits {
     pub header_timeout: Duration,
     /// Between requests.
     pub idle_timeout: Duration,
-    /// With a request under way and no byte moving in either direction; and with a frame of an HTTP/2
+    /// With a request in flight and no byte moving in either direction; and with a frame of an HTTP/2
     /// stream's answer that its client has no room for, whatever else moves.
     pub stall_timeout: Duration,
     /// How often an HTTP/2 client is asked whether it is there. It has the stall timeout to answer.
@@ -72,7 +72,7 @@ pub struct HttpLimits {
     pub read_buffer_bytes_max: usize,
     /// What a chunk of an HTTP/1 request may claim to be, in bytes.
     pub chunk_bytes_max: u64,
-    /// Requests under way on one HTTP/2 connection.
+    /// Requests in flight on one HTTP/2 connection.
     pub concurrent_streams_max: u32,
     /// The largest HTTP/2 frame. A batch of usual size comes in one, and is not put together of many.
     pub frame_bytes_max: u32,

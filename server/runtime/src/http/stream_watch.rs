@@ -36,7 +36,7 @@ impl StreamWatch {
 
     /// Gives the stream up if its client took nothing for more than so many looks.
     pub(super) fn look(&self, look: u64, looks_max: u64) {
-        // The look that was under way when it began to wait doesn't count.
+        // The look that was in flight when it began to wait doesn't count.
         if self.gave.get().is_some_and(|gave| look.saturating_sub(gave) > looks_max) {
             self.given_up.set(true);
             self.waker.wake();

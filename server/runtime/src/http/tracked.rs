@@ -192,7 +192,7 @@ where
 }
 
 pin_project! {
-    /// An answer's body; the request is under way until it is dropped.
+    /// An answer's body; the request is in flight until it is dropped.
     pub(super) struct TrackedBody<B> {
         // None: the request panicked or was refused, and there is none.
         #[pin]

@@ -60,7 +60,7 @@ enum Phase {
     Idle { since: u64 },
     /// Reading a request's head.
     Head { since: u64 },
-    /// At least one request is under way; the last byte moved then.
+    /// At least one request is in flight; the last byte moved then.
     Busy { moved: u64 },
 }
 
@@ -221,7 +221,7 @@ pub(super) struct Watch {
     watches: Rc<Watches>,
     phase: Cell<Phase>,
     protocol: Cell<Protocol>,
-    /// It closes once what is under way is answered.
+    /// It closes once what is in flight is answered.
     is_leaving: Cell<bool>,
     in_flight: Cell<u32>,
     /// Times that bytes came.
@@ -440,7 +440,7 @@ impl Watch {
     }
 
     fn expiry_at(&self, look: u64, limits: Looks) -> Option<Expiry> {
-        // The look that is under way when something begins doesn't count.
+        // The look that is in flight when something begins doesn't count.
         let passed = |since: u64, limit: u64| look.saturating_sub(since) > limit;
         let keeps_too_long = self.unread_since.get().is_some_and(|since| passed(since, limits.lease));
         if keeps_too_long && self.watches.leases.are_waited_for() {

@@ -31,7 +31,7 @@ use crate::api::body::ResponseBody;
 use crate::api::caller::Caller;
 use crate::api::core::Core;
 use crate::api::endpoints::{NodeResponse, timed};
-use crate::routing::Room;
+use crate::routing::SharedReservation;
 
 const GRPC: &str = "application/grpc";
 
@@ -113,7 +113,7 @@ where
     S: Service<Request<RequestBody>, Response = Response<tonic::body::Body>, Error = Infallible>,
 {
     match service.call(request).await {
-        Ok(mut response) => match response.extensions_mut().remove::<SendWrapper<Room>>() {
+        Ok(mut response) => match response.extensions_mut().remove::<SendWrapper<SharedReservation>>() {
             Some(room) => response.map(|body| ResponseBody::Grpc(body).holding(room.take())),
             None => response.map(ResponseBody::Grpc),
         },

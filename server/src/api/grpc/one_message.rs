@@ -1,8 +1,8 @@
 //! The body of a request that is one message. It has the time and the room of every request: it comes
-//! within the request timeout, and what has come counts among the requests under way.
+//! within the request timeout, and what has come counts among the requests in flight.
 //!
 //! tonic waits for a message for as long as its connection lives, and a client that answers pings keeps
-//! that alive for ever.
+//! that alive forever.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -20,7 +20,7 @@ use super::status;
 use crate::api::core::Core;
 use crate::api::read_fault::ReadFault;
 use crate::api::request_body::BodyError;
-use crate::routing::Reserved;
+use crate::routing::Reservation;
 use silverback_runtime::{now, sleep};
 
 /// A request's body as it arrives.
@@ -32,7 +32,7 @@ pub struct OneMessage {
 
 struct Bounds {
     core: Rc<Core>,
-    reserved: Reserved,
+    reserved: Reservation,
     began: Instant,
     /// Armed once the body has to be waited for: mostly it is there with its head.
     time: Option<Pin<Box<dyn Future<Output = ()>>>>,

@@ -158,7 +158,7 @@ pub(crate) fn of_stream_fault(fault: &StreamFault) -> Status {
 /// The status of a cell that stayed where it was.
 pub(crate) fn of_handoff(fault: &HandoffFault) -> Status {
     let code = match fault.reason() {
-        HandoffReason::Pointless => Code::AlreadyExists,
+        HandoffReason::NoOp => Code::AlreadyExists,
         HandoffReason::BudgetExceeded => Code::ResourceExhausted,
         HandoffReason::Busy | HandoffReason::TimedOut | HandoffReason::Protocol => Code::Aborted,
         HandoffReason::Log | HandoffReason::Stopping => Code::Unavailable,

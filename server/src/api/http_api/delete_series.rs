@@ -20,7 +20,7 @@ use crate::api::fanout::FanoutError;
 use crate::api::read_fault::{DeletionStopped, ReadFault};
 use crate::config::AdminAccess;
 use crate::routing::deletion::{self, DeletionFault};
-use crate::routing::{ReadInFlight, Reserved};
+use crate::routing::{ReadInFlight, Reservation};
 use silverback_runtime::{now, spawn_background, timeout};
 use silverback_storage::message::{Deleted, ReadError, Selection};
 
@@ -33,7 +33,7 @@ struct Asked {
     params: Params,
     selections: Arc<[Selection]>,
     /// Of the request.
-    _room: Reserved,
+    _room: Reservation,
 }
 
 /// Deletes what is asked for, and answers once it is gone for good.

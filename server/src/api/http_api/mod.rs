@@ -23,7 +23,7 @@ use crate::api::core::Core;
 use crate::api::endpoints::{NodeResponse, with_type};
 use crate::api::read_fault::ReadFault;
 use crate::api::request_body::read_reserving;
-use crate::routing::Reserved;
+use crate::routing::Reservation;
 use params::Params;
 use silverback_model::limits::READ_REQUEST_BYTES_MAX;
 use silverback_runtime::timeout;
@@ -127,7 +127,7 @@ pub(crate) async fn read_params<B>(
     core: &Core,
     head: &Parts,
     body: B,
-    room: &mut Reserved,
+    room: &mut Reservation,
 ) -> Result<Params, ReadFault>
 where
     B: Body<Data = Bytes>,

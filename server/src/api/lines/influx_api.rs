@@ -18,7 +18,7 @@ use crate::api::endpoints::{NodeResponse, method_not_allowed, text, with_type};
 use crate::api::http_api::params::Params;
 use crate::api::http_api::read_params;
 use crate::api::remote_write::Rejection;
-use crate::api::remote_write::answer::Answer;
+use crate::api::remote_write::answer::WriteResponse;
 use crate::api::write_endpoint::{refuse, respond};
 
 const JSON: &str = "application/json";
@@ -60,13 +60,16 @@ where
     match take_in(caller, dialect, request).await {
         Ok(report) => {
             caller.note_refused(&report.samples.examples);
-            let mut response = respond(dialect.says(Answer::in_words(&report.samples, || partial(&report))));
+            let mut response =
+                respond(dialect.says(WriteResponse::in_words(&report.samples, || partial(&report))));
             if report.strings > 0 {
                 response.headers_mut().insert(STRINGS_SKIPPED, report.strings.into());
             }
             response
         }
-        Err(rejection) => refuse(caller, dialect.says(Answer::to_rejection(None, &rejection)), &rejection),
+        Err(rejection) => {
+            refuse(caller, dialect.says(WriteResponse::to_rejection(None, &rejection)), &rejection)
+        }
     }
 }
 
@@ -116,20 +119,20 @@ impl Dialect {
     }
 
     /// An answer in JSON. Telegraf drops what any 4xx of version 1 answers, 429 too: what passes is 503 there.
-    fn says(self, answer: Answer) -> Answer {
-        let Answer { mut status, mut headers, text } = answer;
+    fn says(self, answer: WriteResponse) -> WriteResponse {
+        let WriteResponse { mut status, mut headers, text } = answer;
         if self == Self::V1 && status == StatusCode::TOO_MANY_REQUESTS {
             status = StatusCode::SERVICE_UNAVAILABLE;
         }
         if text.is_empty() {
-            return Answer { status, headers, text };
+            return WriteResponse { status, headers, text };
         }
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
         let text = match self {
             Self::V1 => json(&ErrorV1 { error: &text }),
             Self::V2 => json(&ErrorV2 { code: code_of(status), message: &text }),
         };
-        Answer { status, headers, text }
+        WriteResponse { status, headers, text }
     }
 }
 
@@ -204,7 +207,7 @@ mod tests {
     use super::*;
 
     fn says(dialect: Dialect, rejection: &Rejection) -> (u16, String, Option<String>) {
-        let answer = dialect.says(Answer::to_rejection(None, rejection));
+        let answer = dialect.says(WriteResponse::to_rejection(None, rejection));
         let retry = answer.headers.get(RETRY_AFTER).map(|value| value.to_str().unwrap().to_owned());
         assert_eq!(answer.headers[CONTENT_TYPE], JSON);
         (answer.status.as_u16(), answer.text, retry)

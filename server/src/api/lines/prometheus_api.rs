@@ -15,7 +15,7 @@ use crate::api::caller::Caller;
 use crate::api::core::Core;
 use crate::api::endpoints::NodeResponse;
 use crate::api::remote_write::Rejection;
-use crate::api::remote_write::answer::Answer;
+use crate::api::remote_write::answer::WriteResponse;
 use crate::api::write_endpoint::{refuse, respond};
 
 const PATH: &str = "/api/v1/import/prometheus";
@@ -56,9 +56,9 @@ where
     match take_in(caller, import, request).await {
         Ok(report) => {
             caller.note_refused(&report.samples.examples);
-            respond(Answer::in_words(&report.samples, || report.words()))
+            respond(WriteResponse::in_words(&report.samples, || report.words()))
         }
-        Err(rejection) => refuse(caller, Answer::to_rejection(None, &rejection), &rejection),
+        Err(rejection) => refuse(caller, WriteResponse::to_rejection(None, &rejection), &rejection),
     }
 }
 

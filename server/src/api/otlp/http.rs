@@ -19,7 +19,7 @@ use crate::api::remote_write::Rejection;
 use crate::api::remote_write::negotiate::header_text;
 use crate::api::write::check_ready;
 use crate::api::write_endpoint::close;
-use crate::routing::Reserved;
+use crate::routing::Reservation;
 use silverback_model::limits::{OTLP_JSON_BYTES_MAX, OTLP_JSON_DEPTH_MAX, OTLP_JSON_EXPANSION};
 
 /// How messages are written.
@@ -98,7 +98,7 @@ where
 }
 
 /// The same request in protobuf: one way leads on from here.
-fn json_to_protobuf(json: &[u8], reserved: &mut Reserved, held_bytes: usize) -> Result<Bytes, Fault> {
+fn json_to_protobuf(json: &[u8], reserved: &mut Reservation, held_bytes: usize) -> Result<Bytes, Fault> {
     if json.len() > OTLP_JSON_BYTES_MAX {
         return Err(Fault::JsonTooLarge);
     }

@@ -20,7 +20,7 @@ use crate::api::core::Core;
 use crate::api::remote_write::Rejection;
 use crate::api::remote_write::answer::WriteReport;
 use crate::api::write::send_defined;
-use crate::routing::{Reserved, Split};
+use crate::routing::{Reservation, Split};
 use silverback_runtime::reactor_polled;
 
 pub use answer::Outcome;
@@ -33,7 +33,7 @@ pub use translate::{NO_POINT, Translation, translate};
 pub async fn write(
     core: &Core,
     bytes: &[u8],
-    mut reserved: Reserved,
+    mut reserved: Reservation,
     held_bytes: usize,
 ) -> Result<Outcome, Rejection> {
     core.count(|counts| counts.writes_otlp += 1);

@@ -1,5 +1,5 @@
 //! SAMPLES: one `ReadResponse`, written by hand in slices, with exactly the samples in the range. It
-//! lies in memory compressed until it is sent, within the room that reads under way have.
+//! lies in memory compressed until it is sent, within the room that reads in flight have.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use crate::api::protobuf::{Wire, put_len_head, put_varint, tag, varint_len};
 use crate::api::read_fault::ReadFault;
 use crate::api::rows::RowStream;
 use crate::api::stream::streamed;
-use crate::routing::{ReadInFlight, ReadLease, Reserved};
+use crate::routing::{ReadInFlight, ReadLease, Reservation};
 use silverback_model::Sample;
 use silverback_model::gorilla::ChunkError;
 use silverback_runtime::Slice;
@@ -33,7 +33,7 @@ pub(crate) async fn respond(
     core: &Rc<Core>,
     read: ReadInFlight,
     selections: Vec<Selection>,
-    room: Reserved,
+    room: Reservation,
 ) -> Result<NodeResponse, ReadFault> {
     let samples_max = core.config.max_read_samples;
     let mut budget = Budget { left: samples_max, max: samples_max, room };
@@ -53,7 +53,7 @@ pub(crate) async fn respond(
 struct Budget {
     left: u64,
     max: u64,
-    room: Reserved,
+    room: Reservation,
 }
 
 impl Budget {
@@ -143,7 +143,7 @@ fn put_sample(out: &mut Vec<u8>, sample: Sample) {
     put_varint(out, timestamp);
 }
 
-fn response(core: &Rc<Core>, read: ReadInFlight, pieces: Vec<Bytes>, room: Reserved) -> NodeResponse {
+fn response(core: &Rc<Core>, read: ReadInFlight, pieces: Vec<Bytes>, room: Reservation) -> NodeResponse {
     let body = streamed(Rc::clone(core), read, async move |outgoing| {
         for piece in pieces {
             outgoing.send_piece(piece).await?;

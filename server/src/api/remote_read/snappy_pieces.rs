@@ -2,12 +2,12 @@
 //!
 //! A block is the decompressed length and then independent runs of at most 64 KiB each. So a large
 //! message is compressed run by run, in slices, and never lies in memory decompressed. What lies there
-//! has its room among the reads under way.
+//! has its room among the reads in flight.
 
 use bytes::Bytes;
 
 use crate::api::protobuf::{put_varint, varint_len};
-use crate::routing::{BudgetExceeded, Reserved};
+use crate::routing::{BudgetExceeded, Reservation};
 use silverback_runtime::Slice;
 
 /// As snappy itself cuts its input.
@@ -44,7 +44,7 @@ impl SnappyPieces {
         &mut self,
         mut bytes: &[u8],
         slice: &mut Slice,
-        room: &mut Reserved,
+        room: &mut Reservation,
     ) -> Result<(), BudgetExceeded> {
         while !bytes.is_empty() {
             let now = (RUN_BYTES - self.open_run.len()).min(bytes.len());
@@ -60,7 +60,7 @@ impl SnappyPieces {
     }
 
     /// Appends all that others hold, as it is.
-    pub(crate) fn append(&mut self, mut other: Self, room: &mut Reserved) -> Result<(), BudgetExceeded> {
+    pub(crate) fn append(&mut self, mut other: Self, room: &mut Reservation) -> Result<(), BudgetExceeded> {
         self.close_run(room)?;
         other.close_run(room)?;
         self.decompressed_bytes += other.decompressed_bytes;
@@ -69,7 +69,7 @@ impl SnappyPieces {
     }
 
     /// The block's pieces in order; `None` where it is longer than the format can tell.
-    pub(crate) fn finish(mut self, room: &mut Reserved) -> Result<Option<Vec<Bytes>>, BudgetExceeded> {
+    pub(crate) fn finish(mut self, room: &mut Reservation) -> Result<Option<Vec<Bytes>>, BudgetExceeded> {
         self.close_run(room)?;
         let Ok(decompressed_bytes) = u32::try_from(self.decompressed_bytes) else { return Ok(None) };
         let mut length = Vec::new();
@@ -78,7 +78,7 @@ impl SnappyPieces {
         Ok(Some(self.runs))
     }
 
-    fn close_run(&mut self, room: &mut Reserved) -> Result<(), BudgetExceeded> {
+    fn close_run(&mut self, room: &mut Reservation) -> Result<(), BudgetExceeded> {
         if self.open_run.is_empty() {
             return Ok(());
         }

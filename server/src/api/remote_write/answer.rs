@@ -36,7 +36,7 @@ pub struct WriteReport {
 
 /// An HTTP answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct WriteResponse {
     /// The status.
     pub status: StatusCode,
     /// All headers but those of the transport.
@@ -45,7 +45,7 @@ pub struct Answer {
     pub text: String,
 }
 
-impl Answer {
+impl WriteResponse {
     /// To a request that was read to its end.
     pub fn to_report(version: Version, report: &WriteReport) -> Self {
         let mut answer = Self::in_words(report, || report.text());
@@ -180,7 +180,7 @@ mod tests {
         examples
     }
 
-    fn written(answer: &Answer) -> [Option<&str>; 3] {
+    fn written(answer: &WriteResponse) -> [Option<&str>; 3] {
         [SAMPLES_WRITTEN, HISTOGRAMS_WRITTEN, EXEMPLARS_WRITTEN]
             .map(|name| answer.headers.get(name).map(|value| value.to_str().unwrap()))
     }
@@ -189,7 +189,7 @@ mod tests {
         for (version, counts) in
             [(Version::V1, [None; 3]), (Version::V2, [Some(samples_written), Some("0"), Some("0")])]
         {
-            let answer = Answer::to_report(version, report);
+            let answer = WriteResponse::to_report(version, report);
             assert_eq!((answer.status.as_u16(), &*answer.text), (status, text));
             assert_eq!(written(&answer), counts, "{version:?}");
         }
@@ -199,7 +199,7 @@ mod tests {
     fn a_request_written_whole_is_answered_without_a_body() {
         check(&report(2000, &[]), 204, "2000", "");
         check(&report(0, &[]), 204, "0", "");
-        let answer = Answer::to_report(Version::V1, &report(1, &[]));
+        let answer = WriteResponse::to_report(Version::V1, &report(1, &[]));
         assert!(answer.headers.is_empty());
     }
 
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn new_series_without_room_do_not_hold_up_the_known_ones() {
         for reason in [RefusedReason::SeriesLimit, RefusedReason::MemoryLimit] {
-            let answer = Answer::to_report(Version::V2, &report(5, &[(reason, 1)]));
+            let answer = WriteResponse::to_report(Version::V2, &report(5, &[(reason, 1)]));
             assert_eq!(answer.status, StatusCode::BAD_REQUEST, "a sender goes on with what comes next");
             assert_eq!(answer.headers[header::RETRY_AFTER], "30");
             assert_eq!(written(&answer), [Some("5"), Some("0"), Some("0")]);
@@ -251,13 +251,13 @@ mod tests {
     }
 
     fn check_rejection(rejection: Rejection, status: u16, retry: Option<&str>, words: &[&str]) {
-        let answer = Answer::to_rejection(Some(Version::V2), &rejection);
+        let answer = WriteResponse::to_rejection(Some(Version::V2), &rejection);
         assert_eq!(answer.status.as_u16(), status, "{rejection:?}");
         assert_eq!(answer.headers.get(header::RETRY_AFTER).map(|v| v.to_str().unwrap()), retry);
         assert_eq!(written(&answer), [Some("0"); 3]);
         assert!(words.iter().all(|word| answer.text.contains(word)), "{}", answer.text);
         for version in [None, Some(Version::V1)] {
-            assert_eq!(written(&Answer::to_rejection(version, &rejection)), [None; 3]);
+            assert_eq!(written(&WriteResponse::to_rejection(version, &rejection)), [None; 3]);
         }
     }
 
@@ -288,7 +288,7 @@ mod tests {
         check_rejection(encoding, 415, None, &["\"gzip\"", "snappy"]);
         check_rejection(Rejection::Header(header::CONTENT_TYPE), 415, None, &["content-type"]);
         check_rejection(Rejection::Method, 405, None, &["POST"]);
-        let answer = Answer::to_rejection(None, &Rejection::Method);
+        let answer = WriteResponse::to_rejection(None, &Rejection::Method);
         assert_eq!(answer.headers[header::ALLOW], "POST");
     }
 }

@@ -69,7 +69,7 @@ pub enum Rejection {
     /// It isn't a write request.
     #[error(transparent)]
     Malformed(#[from] MalformedBody),
-    /// Too much is under way.
+    /// Too much is in flight.
     #[error("overloaded: too many requests are under way; send again later")]
     Overloaded,
     /// A shard holds as much as it may. What to do about it is the operator's.

@@ -2,7 +2,7 @@
 //! owner of a series that it doesn't know.
 //!
 //! A snapshot is a few references; a definition adds to the next snapshot and leaves the former ones
-//! as they are, for batches under way. Blocks are merged as they come, so that a snapshot of `n`
+//! as they are, for batches in flight. Blocks are merged as they come, so that a snapshot of `n`
 //! label sets has at most log₂ `n` blocks however they came.
 
 use std::sync::Arc;

@@ -33,7 +33,7 @@ impl PartBuffer {
 }
 
 /// A buffer that grew larger than this many samples is not kept: one huge request must not hold
-/// its memory for ever.
+/// its memory forever.
 const KEPT_SAMPLES_MAX: usize = 16 * 1024;
 
 impl Clear for PartBuffer {
@@ -46,7 +46,7 @@ impl Clear for PartBuffer {
     }
 }
 
-/// How many parts one core may have under way.
+/// How many parts one core may have in flight.
 #[derive(Debug, Clone, Copy)]
 struct PoolConfig;
 
@@ -82,7 +82,7 @@ impl PartPool {
         Self(Arc::new(Shared { pool, kept_bytes: AtomicUsize::new(0), kept_bytes_max }))
     }
 
-    /// An empty part; `None` when this core has too many under way.
+    /// An empty part; `None` when this core has too many in flight.
     pub fn take(&self) -> Option<Part> {
         let buffer = Arc::clone(&self.0.pool).create_owned()?;
         self.0.kept_bytes.fetch_sub(buffer.capacity_bytes(), Ordering::Relaxed);

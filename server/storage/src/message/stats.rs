@@ -22,10 +22,10 @@ pub struct CoreStats {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum HandoffReason {
-    /// Another handoff was under way, or reads from before one.
+    /// Another handoff was in flight, or reads from before one.
     Busy,
     /// The cell was there already, or there is no such shard.
-    Pointless,
+    NoOp,
     /// The target had no room.
     BudgetExceeded,
     /// A log took nothing in.
@@ -42,7 +42,7 @@ impl HandoffReason {
     /// Every reason, in the order of its number.
     pub const ALL: [Self; 7] = [
         Self::Busy,
-        Self::Pointless,
+        Self::NoOp,
         Self::BudgetExceeded,
         Self::Log,
         Self::TimedOut,
@@ -54,7 +54,7 @@ impl HandoffReason {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Busy => "busy",
-            Self::Pointless => "pointless",
+            Self::NoOp => "no_op",
             Self::BudgetExceeded => "no_room",
             Self::Log => "log",
             Self::TimedOut => "timed_out",
@@ -162,17 +162,17 @@ pub struct AcceptorCounts {
     pub reads_failed: u64,
     /// Reads that were cut off, for their client was slow while others waited.
     pub reads_slow: u64,
-    /// Bytes of write requests under way now, as they arrive and decompressed.
+    /// Bytes of write requests in flight now, as they arrive and decompressed.
     pub in_flight_bytes: u64,
     /// Bytes of buffers that are kept for later requests.
     pub pool_bytes: u64,
     /// Bytes of the series that open gRPC streams have defined.
     pub definition_bytes: u64,
-    /// Reads under way now.
+    /// Reads in flight now.
     pub reads_in_flight: u64,
     /// Reads that wait for others to end.
     pub reads_waiting: u64,
-    /// Bytes of reads under way: their requests, and answers that are made whole.
+    /// Bytes of reads in flight: their requests, and answers that are made whole.
     pub read_bytes: u64,
 }
 

@@ -64,7 +64,7 @@ impl CheckpointWish {
     /// Asks for one that begins from now on; `written` are there since the start. Tells how many there
     /// are once it is written.
     pub(crate) fn ask(&mut self, written: u64) -> u64 {
-        // The one that is under way began before this.
+        // The one that is in flight began before this.
         self.wanted = self.wanted.max(written + 1 + u64::from(self.is_under_way));
         self.wanted
     }

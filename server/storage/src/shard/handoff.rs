@@ -188,7 +188,7 @@ impl Shard {
     ) -> Result<(), HandoffRefusal> {
         self.incoming_of(cell, epoch)?;
         journal.claimed(Claim { cell, epoch, kind: ClaimKind::Owned, other: from });
-        // At once: a checkpoint that is under way has to have it.
+        // At once: a checkpoint that is in flight has to have it.
         self.ownership.own(cell, epoch);
         self.deal_series_limit();
         Ok(())

@@ -19,7 +19,7 @@ pub struct ReplyTo {
 }
 
 /// The requests that wait for a shard, from its own core and from lanes. Bounded by the askers:
-/// each core has a bounded number of requests under way to each shard.
+/// each core has a bounded number of requests in flight to each shard.
 #[derive(Debug, Default)]
 pub struct Inbox {
     writes: RefCell<VecDeque<(ReplyTo, WritePart)>>,

@@ -239,7 +239,7 @@ fn deletion_panicked() -> ShardReply {
     ShardReply::Deleted(Box::new(DeletionReply { deleted: Deleted::default(), ended }))
 }
 
-/// Answers a job that panics: it ends alone, and its asker would have a place taken for it for ever.
+/// Answers a job that panics: it ends alone, and its asker would have a place taken for it forever.
 struct JobReplier<R: Fn(ReplyTo, ShardReply)> {
     reply: R,
     from: ReplyTo,

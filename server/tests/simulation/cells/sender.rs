@@ -1,4 +1,4 @@
-//! Clients of the simulated node: one request at a time, or a stream with several batches under way.
+//! Clients of the simulated node: one request at a time, or a stream with several batches in flight.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use silverback::routing::{Answer, Overloaded, Room, Split, follow, take_moved};
+use silverback::routing::{Overloaded, ReplyFuture, SharedReservation, Split, follow, take_moved};
 use silverback_host::Host;
 use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, Epoch, RefusedReason, SeriesId, SeriesIdHasher};
@@ -23,7 +23,7 @@ use crate::trace::Trace;
 
 /// All series lie in so few cells that each has some.
 const CELLS: usize = 5;
-/// Batches that a stream has under way.
+/// Batches that a stream has in flight.
 const WINDOW: usize = 6;
 /// How often a batch is sent again that a full disk refused.
 const RETRIES: usize = 20;
@@ -63,11 +63,11 @@ enum Outcome {
     Failed,
 }
 
-/// A batch of a stream that is under way.
+/// A batch of a stream that is in flight.
 struct Flying {
     batch: Vec<Scraped>,
     epoch: Epoch,
-    answers: Vec<Answer>,
+    answers: Vec<ReplyFuture>,
 }
 
 impl Sender {
@@ -117,7 +117,7 @@ impl Sender {
         Outcome::Full
     }
 
-    /// Sends batches as a stream does: several under way, none behind others that were split by another
+    /// Sends batches as a stream does: several in flight, none behind others that were split by another
     /// table, and what came back of the oldest sent on before anything of a later one.
     pub async fn streamed<D: Defect>(self, mut random: Random, batches: usize) {
         let mut flying: VecDeque<Flying> = VecDeque::new();
@@ -187,7 +187,7 @@ impl Sender {
         }
     }
 
-    async fn send(&self, batch: &[Scraped]) -> Vec<Answer> {
+    async fn send(&self, batch: &[Scraped]) -> Vec<ReplyFuture> {
         self.note_sent(batch);
         loop {
             match self.offer(batch) {
@@ -198,7 +198,7 @@ impl Sender {
     }
 
     /// Sends a batch's parts, and tells the epoch by which they were split.
-    fn offer(&self, batch: &[Scraped]) -> Result<(Epoch, Vec<Answer>), Overloaded> {
+    fn offer(&self, batch: &[Scraped]) -> Result<(Epoch, Vec<ReplyFuture>), Overloaded> {
         let router = &self.acceptor.router;
         let epoch = router.table().epoch();
         let hasher = SeriesIdHasher::new(1, "");
@@ -213,13 +213,17 @@ impl Sender {
         let body = Arc::new(WriteBody { bytes: bytes.into(), ..WriteBody::default() });
         let parts = split.finish()?;
         let asked = parts.map(|(shard, part)| {
-            router.ask_to_write(shard, WritePart { body: Arc::clone(&body), part }, &Room::default())
+            router.ask_to_write(
+                shard,
+                WritePart { body: Arc::clone(&body), part },
+                &SharedReservation::default(),
+            )
         });
         Ok((epoch, asked.collect::<Result<_, _>>()?))
     }
 
     /// Waits for a batch's answers, and sends on what came back.
-    async fn land(&self, batch: &[Scraped], answers: Vec<Answer>, since: Deletions) -> Outcome {
+    async fn land(&self, batch: &[Scraped], answers: Vec<ReplyFuture>, since: Deletions) -> Outcome {
         let (mut moved, mut landed) = (Vec::new(), Vec::new());
         for mut reply in join_all(answers).await {
             moved.extend(take_moved(&mut reply));
@@ -229,8 +233,10 @@ impl Sender {
         moves.sent_again += moved.len() as u64;
         self.moves.set(moves);
         let pause = async || self.acceptor.host.sleep(PAUSE).await;
-        landed
-            .extend(follow(&self.acceptor.router, &self.acceptor.pool, moved, &Room::default(), pause).await);
+        landed.extend(
+            follow(&self.acceptor.router, &self.acceptor.pool, moved, &SharedReservation::default(), pause)
+                .await,
+        );
         let outcomes: Vec<_> = landed.iter().map(|reply| self.outcome(batch, reply, since)).collect();
         let outcome = [Outcome::Failed, Outcome::Full].into_iter().find(|bad| outcomes.contains(bad));
         self.trace.event("batch", [batch.len() as u64, 0], format_args!("{outcome:?}"));

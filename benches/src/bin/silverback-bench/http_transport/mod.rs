@@ -21,7 +21,7 @@ use silverback_runtime::cpus::affinity_mask;
 /// Measure what a POST costs the server in CPU time, on the node's transport and on tokio's
 #[derive(Debug, Args)]
 pub struct TransportArgs {
-    /// Keep-alive connections, each with one request under way.
+    /// Keep-alive connections, each with one request in flight.
     #[arg(long, default_value_t = 16)]
     connections: usize,
     /// The size of each request's body.

@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn timestamps_stop_at_the_clock() {
         let source = source(&["--closed", "--start", "now", "--connections", "1"]);
-        // Five minutes are 20 rounds of 15 s, and the one that is under way.
+        // Five minutes are 20 rounds of 15 s, and the one that is in flight.
         let samples = samples(&source, 0);
         assert!((20 * 300..=22 * 300).contains(&samples), "{samples}");
         assert!(source.clock_reached());

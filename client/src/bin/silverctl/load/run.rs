@@ -129,7 +129,7 @@ fn headers(connection: &ConnectionArgs) -> Result<Vec<String>, Failure> {
     }
 }
 
-/// A run under way.
+/// A run in flight.
 struct Run {
     plan: Plan,
     source: Source,

@@ -1,5 +1,5 @@
 //! One connection that streams over gRPC by the client library's writer, which defines series once,
-//! keeps batches under way up to the window, and sends what breaks again. It counts nothing itself.
+//! keeps batches in flight up to the window, and sends what breaks again. It counts nothing itself.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,12 +19,12 @@ use super::feed::Share;
 use super::turns::Turns;
 use crate::failure::Failure;
 
-/// Requests that one connection has under way at most.
+/// Requests that one connection has in flight at most.
 const REQUESTS_IN_FLIGHT_MAX: usize = 16;
 /// A request that is smaller than a batch does not wait for the next one.
 const BATCH_DELAY_MAX: Duration = Duration::from_millis(1);
 /// A writer is made anew once it knows this many series more than twice those that are alive, so that
-/// nobody keeps series that are gone for ever.
+/// nobody keeps series that are gone forever.
 const SERIES_GONE_MIN: usize = 4096;
 
 /// A connection, and what it sends.
@@ -33,7 +33,7 @@ pub struct Streaming {
     share: Share,
     turns: Turns,
     counter: Counter,
-    /// How long what is under way may take in the end.
+    /// How long what is in flight may take in the end.
     timeout: Duration,
     options: WriterOptions,
     under_way: Arc<UnderWay>,
@@ -160,7 +160,7 @@ impl DefineSeries for Series {
     }
 }
 
-/// The requests that are under way, oldest first: a stream is acknowledged in its order.
+/// The requests that are in flight, oldest first: a stream is acknowledged in its order.
 struct UnderWay {
     requests: Mutex<VecDeque<Request>>,
     /// What broke last.

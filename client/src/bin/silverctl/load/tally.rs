@@ -147,7 +147,7 @@ impl Tally {
         }
     }
 
-    /// Counts from here on: what was before was warm-up. Requests under way go on to be.
+    /// Counts from here on: what was before was warm-up. Requests in flight go on to be.
     pub fn begin_anew(&mut self, now: Instant) {
         self.end_second(now);
         let (requests, samples) = (self.requests_in_flight, self.samples_in_flight);

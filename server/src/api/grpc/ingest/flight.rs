@@ -1,4 +1,4 @@
-//! The batches of one stream that are under way, and their acknowledgement in the order of their
+//! The batches of one stream that are in flight, and their acknowledgement in the order of their
 //! numbers.
 
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use crate::api::caller::Caller;
 use crate::api::core::Core;
 use crate::api::remote_write::Rejection;
 use crate::api::write::{acknowledged, follow_moved};
-use crate::routing::{Answer, Room, take_moved};
+use crate::routing::{ReplyFuture, SharedReservation, take_moved};
 use silverback_model::Epoch;
 use silverback_model::limits::{STREAM_BATCHES_MAX, STREAM_REFUSALS_MAX, STREAM_SAMPLES_MAX};
 use silverback_storage::message::{MovedSeries, RefusedRef, ShardReply};
@@ -22,7 +22,7 @@ use silverback_storage::message::{MovedSeries, RefusedRef, ShardReply};
 /// The series of a batch that are sent on, for their cells have moved.
 type Following = Pin<Box<dyn Future<Output = Result<Vec<ShardReply>, Rejection>>>>;
 
-/// What a message has under way.
+/// What a message has in flight.
 pub struct Sent {
     /// 0: it had definitions alone.
     number: u64,
@@ -30,7 +30,7 @@ pub struct Sent {
     began: Option<Instant>,
     /// In the batch.
     samples: usize,
-    answers: Vec<Answer>,
+    answers: Vec<ReplyFuture>,
     /// Of the table that the batch was split by.
     epoch: Epoch,
     /// What came back of it.
@@ -42,7 +42,7 @@ pub struct Sent {
     /// A shard that did not take its part in.
     failed: Option<Rejection>,
     /// Given back once the batch is answered.
-    room: Room,
+    room: SharedReservation,
 }
 
 impl Sent {
@@ -60,7 +60,7 @@ impl Sent {
             refused_definitions,
             refused: Vec::new(),
             failed: None,
-            room: Room::default(),
+            room: SharedReservation::default(),
         }
     }
 
@@ -71,8 +71,8 @@ impl Sent {
         samples: usize,
         refused_definitions: Vec<RefusedRef>,
         refused: Vec<RefusedRef>,
-        (epoch, answers): (Epoch, Vec<Answer>),
-        room: Room,
+        (epoch, answers): (Epoch, Vec<ReplyFuture>),
+        room: SharedReservation,
     ) -> Self {
         let definitions = Self::definitions(refused_definitions);
         Self { number, began: Some(began), samples, refused, epoch, answers, room, ..definitions }
@@ -115,7 +115,7 @@ impl Sent {
                 Err(rejection) => self.failed = Some(rejection),
             }
         }
-        self.room = Room::default();
+        self.room = SharedReservation::default();
         Poll::Ready(self.failed.clone().map_or(Ok(()), Err))
     }
 
@@ -165,12 +165,12 @@ impl BatchesInFlight {
         self.sent.len() < STREAM_BATCHES_MAX && self.samples < STREAM_SAMPLES_MAX
     }
 
-    /// Whether nothing is under way.
+    /// Whether nothing is in flight.
     pub(crate) fn is_empty(&self) -> bool {
         self.sent.is_empty()
     }
 
-    /// Whether a batch that is split by the table of this epoch may follow those under way. Series of
+    /// Whether a batch that is split by the table of this epoch may follow those in flight. Series of
     /// theirs may come back: by a newer table nothing may overtake them.
     pub(crate) fn lets_follow(&self, epoch: Epoch) -> bool {
         self.sent.iter().all(|sent| sent.number == 0 || sent.epoch == epoch)
@@ -183,7 +183,7 @@ impl BatchesInFlight {
     }
 
     /// One response for all that is answered by now, or the first that was not; pending while the
-    /// first is still under way, or if there is none.
+    /// first is still in flight, or if there is none.
     pub(crate) fn poll_completed(
         &mut self,
         caller: &Caller,

@@ -91,7 +91,7 @@ pub(crate) struct Intake {
     core: Caller,
     series: StreamSeries,
     call: Call,
-    /// What the stream has under way.
+    /// What the stream has in flight.
     flight: Rc<RefCell<BatchesInFlight>>,
 }
 
@@ -102,7 +102,7 @@ impl Intake {
         Self { core, series, call, flight }
     }
 
-    /// Takes a message in and tells what is under way of it.
+    /// Takes a message in and tells what is in flight of it.
     pub(crate) async fn take(&mut self, message: &Bytes) -> Result<Sent, MessageFault> {
         let began = now();
         let mut refused = Refusals::default();
@@ -129,10 +129,10 @@ impl Intake {
         }
     }
 
-    /// Waits until nothing is under way that was split by another table than the present one.
+    /// Waits until nothing is in flight that was split by another table than the present one.
     async fn table_settled(&self) {
         let is_settled = || self.flight.borrow().lets_follow(self.core.router.table().epoch());
-        // No waker: what is under way lands in the stream that polls this, and it polls on.
+        // No waker: what is in flight lands in the stream that polls this, and it polls on.
         poll_fn(|_| if is_settled() { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 

@@ -18,7 +18,7 @@ use tonic::Status;
 
 use crate::api::grpc::status::of_rejection;
 use crate::api::remote_write::Rejection;
-use crate::routing::{ByteBudget, Reserved};
+use crate::routing::{ByteBudget, Reservation};
 use silverback_runtime::{now, reactor_polled, sleep};
 
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
@@ -70,7 +70,7 @@ pub struct Messages<B> {
     /// What came and isn't read yet, ...
     rest: Bytes,
     /// ... and its room, that of the whole piece until it is used up.
-    rest_room: Reserved,
+    rest_room: Reservation,
 }
 
 /// One message, and the room that it takes until it is dropped.
@@ -78,7 +78,7 @@ pub struct Messages<B> {
 pub(crate) struct StreamMessage {
     /// As it was before it was compressed.
     pub bytes: Bytes,
-    _room: Reserved,
+    _room: Reservation,
 }
 
 impl<B: Body<Data = Bytes>> Messages<B> {
@@ -114,7 +114,7 @@ impl<B: Body<Data = Bytes>> Messages<B> {
 
     /// So many bytes; none where the body ends before the first of them, or the client has gone. Bytes
     /// that came in one piece are not copied.
-    async fn take(&mut self, count: usize, room: &mut Reserved) -> Result<Option<Bytes>, Status> {
+    async fn take(&mut self, count: usize, room: &mut Reservation) -> Result<Option<Bytes>, Status> {
         if self.rest.len() >= count {
             return Ok(Some(self.split_rest(count)));
         }
@@ -160,7 +160,7 @@ impl<B: Body<Data = Bytes>> Messages<B> {
         &self,
         mut decoder: impl Read,
         copies: usize,
-        room: &mut Reserved,
+        room: &mut Reservation,
     ) -> Result<Bytes, Status> {
         let mut bytes = Vec::new();
         loop {
@@ -201,7 +201,7 @@ fn zstd_decoder(sent: &[u8]) -> Result<impl Read + '_, Status> {
 }
 
 /// Waits for room for so many bytes more.
-async fn make_room(room: &mut Reserved, bytes: usize) -> Result<(), Status> {
+async fn make_room(room: &mut Reservation, bytes: usize) -> Result<(), Status> {
     if room.grow(bytes).is_ok() {
         return Ok(());
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::routes::{Route, RouteState, Routes};
 use crate::api::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::remote_write::{CollectedLabels, MalformedBody, collect_labels};
-use crate::routing::{BudgetExceeded, Reserved, Room};
+use crate::routing::{BudgetExceeded, Reservation, SharedReservation};
 use silverback_model::SeriesIdHasher;
 use silverback_model::limits::{STREAM_DEFINITION_BYTES_MAX, STREAM_REFS_MAX};
 use silverback_storage::message::{DefinitionBlock, Definitions, LabelSpan, RefusedRef, WriteBody};
@@ -48,12 +48,12 @@ pub struct StreamSeries {
     body: Arc<WriteBody>,
     labels: CollectedLabels,
     /// Shared with the batches: a shard may have one when the stream has ended.
-    reserved: Rc<RefCell<Reserved>>,
+    reserved: Rc<RefCell<Reservation>>,
 }
 
 impl StreamSeries {
     /// A stream that has none; what it defines takes room in `reserved`.
-    pub fn new(reserved: Reserved) -> Self {
+    pub fn new(reserved: Reservation) -> Self {
         let reserved = Rc::new(RefCell::new(reserved));
         Self { routes: Routes::default(), body: Arc::default(), labels: CollectedLabels::default(), reserved }
     }
@@ -69,8 +69,8 @@ impl StreamSeries {
     }
 
     /// All that a batch takes, which has `reserved` for its samples.
-    pub(crate) fn room_with(&self, reserved: Reserved) -> Room {
-        Room::from(reserved).with_definitions(&self.reserved)
+    pub(crate) fn room_with(&self, reserved: Reservation) -> SharedReservation {
+        SharedReservation::from(reserved).with_definitions(&self.reserved)
     }
 
     /// Takes one definition in, its labels to the end of `block`. `Some`: its labels are refused.

@@ -88,7 +88,7 @@ impl Stream for Responses {
                 self.fail(of_rejection(&rejection))
             }
             Poll::Pending if self.intake.is_some() || !self.flight.borrow().is_empty() => Poll::Pending,
-            // What was under way is acknowledged: now the stream's own end.
+            // What was in flight is acknowledged: now the stream's own end.
             Poll::Pending => match std::mem::replace(&mut self.ending, Ok(())) {
                 Ok(()) => Poll::Ready(None),
                 Err(status) => self.fail(status),
@@ -97,7 +97,7 @@ impl Stream for Responses {
     }
 }
 
-/// Takes messages in, as far as there is room for what is under way, until the client's last.
+/// Takes messages in, as far as there is room for what is in flight, until the client's last.
 async fn take_in(
     caller: Caller,
     mut messages: Messages<Received>,

@@ -13,7 +13,7 @@ use crate::api::core::Core;
 use crate::api::read_fault::ReadFault;
 use crate::api::rows::RowStream;
 use crate::api::selector::Breadth;
-use crate::routing::{ReadInFlight, Room};
+use crate::routing::{ReadInFlight, SharedReservation};
 use silverback_model::LabelBlock;
 use silverback_model::limits::UNARY_ANSWER_BYTES_MAX;
 use silverback_storage::message::{Selection, TextBatch, Wanted};
@@ -22,7 +22,7 @@ use silverback_storage::message::{Selection, TextBatch, Wanted};
 pub(crate) async fn names(
     core: &Rc<Core>,
     request: LabelNamesRequest,
-) -> Result<(LabelNamesResponse, Room), ReadFault> {
+) -> Result<(LabelNamesResponse, SharedReservation), ReadFault> {
     let read = begin(core, &request.matchers, request.encoded_len()).await?;
     let selection = selection(core, &request.matchers, request.range, Breadth::Any).await?;
     let (names, room) = texts(core, &read, selection, Wanted::LabelNames).await?;
@@ -33,7 +33,7 @@ pub(crate) async fn names(
 pub(crate) async fn values(
     core: &Rc<Core>,
     request: LabelValuesRequest,
-) -> Result<(LabelValuesResponse, Room), ReadFault> {
+) -> Result<(LabelValuesResponse, SharedReservation), ReadFault> {
     let read = begin(core, &request.matchers, request.encoded_len()).await?;
     if request.name.is_empty() {
         return Err(ReadFault::BadRequest("a label name is needed".to_owned()));
@@ -49,7 +49,7 @@ async fn texts(
     read: &ReadInFlight,
     selection: Selection,
     wanted: Wanted,
-) -> Result<(Vec<String>, Room), ReadFault> {
+) -> Result<(Vec<String>, SharedReservation), ReadFault> {
     let mut stream: RowStream<TextBatch> = RowStream::open(core, read.lease(), selection, wanted, 1).await?;
     let mut room = core.read_bytes.begin();
     let (mut texts, mut bytes, mut held) = (Vec::new(), 0, None);

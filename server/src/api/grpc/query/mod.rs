@@ -20,7 +20,7 @@ use super::status;
 use super::stream::Answers;
 use crate::api::core::Core;
 use crate::api::read_fault::ReadFault;
-use crate::routing::{ReadInFlight, Room};
+use crate::routing::{ReadInFlight, SharedReservation};
 use silverback_model::limits::{READ_MATCHERS_MAX, READ_REQUEST_BYTES_MAX};
 use silverback_runtime::timeout;
 
@@ -63,7 +63,7 @@ async fn counted<T>(
 }
 
 /// A message that is one answer, with its room: that is held until the answer is sent.
-fn held<T>(read: Result<Response<(T, Room)>, Status>) -> Result<Response<T>, Status> {
+fn held<T>(read: Result<Response<(T, SharedReservation)>, Status>) -> Result<Response<T>, Status> {
     read.map(|response| {
         let (message, room) = response.into_inner();
         let mut response = Response::new(message);

@@ -80,7 +80,7 @@ pub struct Tail {
 
 /// Makes sure that the last group is on disk, before anything builds upon it. A process that was
 /// killed may have written it and not synced it, or its sync failed, and then only what is written
-/// again is synced by the next one. The groups before it were synced: one is under way at a time.
+/// again is synced by the next one. The groups before it were synced: one is in flight at a time.
 pub async fn make_tail_durable<D: Disk>(disk: &D, replayed: &Replayed) -> Result<(), DiskError> {
     let Some(tail) = &replayed.tail else { return Ok(()) };
     let file = disk.open(&tail.file).await?;

@@ -4,5 +4,4 @@ pub mod contender;
 pub mod durability;
 pub mod fleet;
 pub mod isolation;
-pub mod load;
 pub mod rebalance;

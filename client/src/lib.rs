@@ -47,8 +47,6 @@
 //! [`remote_write`] speaks to receivers other than Silverback.
 
 pub mod chunk;
-#[cfg(feature = "load")]
-pub mod load;
 pub mod remote_write;
 
 mod admin;

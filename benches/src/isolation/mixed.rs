@@ -13,8 +13,8 @@ use silverback::runtime::{
     BoundAddress, Executor, Listener, Options, RunError, Shutdown, Slicer, Stream, run, spawn,
     spawn_background, thread_cpu_time,
 };
-use silverback_client::load::figures::Quantiles;
-use silverback_client::load::random::SplitMix;
+use silverback_load::figures::Quantiles;
+use silverback_load::random::SplitMix;
 
 /// What is run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, clap::Args)]

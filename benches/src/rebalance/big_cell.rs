@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use silverback::limits::CELL_COUNT;
 use silverback::model::CellId;
-use silverback_client::load::catalogue::Label;
 use silverback_client::{Admin, MovedCell};
+use silverback_load::catalogue::Label;
 use tokio::time::sleep;
 
 use super::feed::{Feed, FeedOptions};

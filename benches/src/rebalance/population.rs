@@ -2,8 +2,8 @@
 
 use silverback::limits::CELL_COUNT;
 use silverback::model::{CellId, Labels, SeriesIdHasher};
-use silverback_client::load::catalogue::Label;
-use silverback_client::load::random::SplitMix;
+use silverback_load::catalogue::Label;
+use silverback_load::random::SplitMix;
 
 /// Zipf's exponent over the cells of a shard: the first takes a seventh of its shard's load.
 const EXPONENT: f64 = 1.0;

@@ -1,11 +1,11 @@
-//! One keep-alive connection that speaks just enough HTTP/1.1 to post a body and read the answer.
-//! It knows no retries and no clock besides its timeout.
+//! One keep-alive connection that speaks just enough HTTP/1.1 to send a request and read the answer:
+//! the one HTTP client of all loads. It knows no retries and no clock besides its timeout.
 
 use std::io::{self, BufRead, BufReader, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use super::encode::RemoteWrite;
+use crate::encode::RemoteWrite;
 
 /// What is kept of a refusal's text.
 const EXCERPT_BYTES_MAX: usize = 256;
@@ -32,6 +32,15 @@ impl Endpoint {
             format!("{host}{port}").to_socket_addrs()?.next().ok_or_else(|| invalid("no address"))?;
         Ok(Self { address, host: host.to_owned(), path: format!("/{path}") })
     }
+}
+
+/// What a connection's requests ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// To be told something.
+    Get,
+    /// To take a body.
+    Post,
 }
 
 /// The answer to one request.
@@ -72,7 +81,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects.
+    /// Connects, to post remote write's bodies.
     pub fn open(
         endpoint: &Endpoint,
         version: RemoteWrite,
@@ -89,9 +98,23 @@ impl Connection {
             }
         };
         let own_headers: String = headers.iter().map(|header| format!("{}\r\n", header.trim())).collect();
+        let headers = format!("Content-Encoding: snappy\r\n{version_headers}{own_headers}");
+        Self::open_for(Method::Post, endpoint, &headers, timeout)
+    }
+
+    /// Connects, to send requests of one method and no particular kind.
+    pub fn open_plain(method: Method, endpoint: &Endpoint, timeout: Duration) -> io::Result<Self> {
+        Self::open_for(method, endpoint, "", timeout)
+    }
+
+    /// Each of the headers ends its line.
+    fn open_for(method: Method, endpoint: &Endpoint, headers: &str, timeout: Duration) -> io::Result<Self> {
+        let method = match method {
+            Method::Get => "GET",
+            Method::Post => "POST",
+        };
         let head_prefix = format!(
-            "POST {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: silverback-load\r\nContent-Encoding: snappy\r\n\
-             {version_headers}{own_headers}Content-Length: ",
+            "{method} {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: silverback-load\r\n{headers}Content-Length: ",
             endpoint.path, endpoint.host
         );
         let mut connection = Self {
@@ -106,8 +129,9 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Posts one body and reads the whole answer. After an error the connection is closed.
-    pub fn post(&mut self, body: &[u8]) -> io::Result<Response> {
+    /// Sends one request with this body, which may be empty, and reads the whole answer. After an error the
+    /// connection is closed.
+    pub fn send(&mut self, body: &[u8]) -> io::Result<Response> {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => self.connect()?,

@@ -117,8 +117,8 @@ impl Dataset {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::load::generate::tests::small;
-    use silverback_client::load::encode::RemoteWrite;
+    use crate::encode::RemoteWrite;
+    use crate::replay::generate::tests::small;
 
     pub(crate) fn in_memory(options: &GenerateOptions) -> Dataset {
         Dataset::parse(file_bytes(options)).expect("a file that was just written")

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::catalogue::{self, Label, SeriesTemplate};
+use crate::catalogue::{self, Label, SeriesTemplate};
 
 /// What a fleet looks like and how it changes.
 #[derive(Debug, Clone, PartialEq)]

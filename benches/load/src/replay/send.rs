@@ -16,10 +16,10 @@ use super::dataset::{Dataset, Prepared};
 use super::mark::Mark;
 use super::pin::pin_to;
 use super::report::{MarkedLatencies, PhaseReport, RunReport, SettledReport};
-use silverback_client::load::connection::{Connection, Endpoint};
-use silverback_client::load::figures::{Quantiles, ServerReport};
-use silverback_client::load::pace::Pace;
-use silverback_client::load::usage::{Process, Usage, own_cpu_s};
+use crate::connection::{Connection, Endpoint};
+use crate::figures::{Quantiles, ServerReport};
+use crate::pace::Pace;
+use crate::usage::{Process, Usage, own_cpu_s};
 
 /// How to send.
 #[derive(Debug, Clone, clap::Args)]
@@ -292,7 +292,7 @@ impl Worker<'_> {
                 let delay_ms = RETRY_DELAY_MS << (attempt - 1).min(RETRY_DOUBLINGS_MAX);
                 thread::sleep(Duration::from_millis(delay_ms));
             }
-            let again = match self.connection.post(self.dataset.body(request)) {
+            let again = match self.connection.send(self.dataset.body(request)) {
                 Ok(answer) => {
                     tally.count(&answer.status.to_string(), &answer.excerpt);
                     if answer.is_success() {
@@ -404,9 +404,9 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::load::dataset::tests::in_memory;
-    use crate::load::generate::tests::small;
-    use silverback_client::load::encode::RemoteWrite;
+    use crate::encode::RemoteWrite;
+    use crate::replay::dataset::tests::in_memory;
+    use crate::replay::generate::tests::small;
 
     #[derive(Parser)]
     struct Line {

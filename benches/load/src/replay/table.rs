@@ -70,10 +70,10 @@ fn row(group: &Group<'_>, reference: Option<&Group<'_>>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::generate::tests::small;
-    use crate::load::report::PhaseReport;
-    use silverback_client::load::encode::RemoteWrite;
-    use silverback_client::load::figures::ServerReport;
+    use crate::encode::RemoteWrite;
+    use crate::figures::ServerReport;
+    use crate::replay::generate::tests::small;
+    use crate::replay::report::PhaseReport;
 
     fn run(load: &str, contestant: &str, samples_per_cpu_s: f64) -> RunReport {
         let server = ServerReport { samples_per_cpu_s, resident_bytes: 300_000, ..Default::default() };

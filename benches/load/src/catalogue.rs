@@ -1,7 +1,7 @@
 //! The series that one target exposes, read from the table `node_exporter.txt`.
 //! It knows no target: the labels that a scrape adds are the fleet's.
 
-use super::values::ValueKind;
+use crate::values::ValueKind;
 
 /// One series of every target.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use silverback_client::load::figures::{Quantiles, ServerReport};
+use crate::figures::{Quantiles, ServerReport};
 
 use super::generate::GenerateOptions;
 

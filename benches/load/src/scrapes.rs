@@ -5,11 +5,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::catalogue::Label;
-use super::encode::{MetricType, Sample};
-use super::fleet::{Fleet, FleetError, target_labels};
-use super::random::SplitMix;
-use super::values::ValueStream;
+use crate::catalogue::Label;
+use crate::encode::{MetricType, Sample};
+use crate::fleet::{Fleet, FleetError, target_labels};
+use crate::random::SplitMix;
+use crate::values::ValueStream;
 
 /// Learns of each series before the first sample of it.
 pub trait DefineSeries {
@@ -232,9 +232,9 @@ impl Target {
 mod tests {
     use std::collections::{BTreeMap, HashSet};
 
-    use super::super::fleet::FleetOptions;
-    use super::super::fleet::tests::small;
     use super::*;
+    use crate::fleet::FleetOptions;
+    use crate::fleet::tests::small;
 
     /// What was scraped: each sample by its series' labels, and every series that was defined.
     #[derive(Debug, Default, PartialEq)]

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::body::BodyEncoder;
+use crate::encode::RemoteWrite;
+use crate::fleet::{Fleet, FleetError, FleetOptions};
+use crate::scrapes::Scrapes;
 use serde::{Deserialize, Serialize};
-use silverback_client::load::body::BodyEncoder;
-use silverback_client::load::encode::RemoteWrite;
-use silverback_client::load::fleet::{Fleet, FleetError, FleetOptions};
-use silverback_client::load::scrapes::Scrapes;
 
 /// What to generate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, clap::Args)]

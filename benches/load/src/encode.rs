@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::catalogue::Label;
-use super::scrapes::DefineSeries;
+use crate::catalogue::Label;
+use crate::scrapes::DefineSeries;
 
 /// The protocol's version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,8 +10,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::dataset::{Dataset, Prepared};
 use super::walk::{Malformed, Tally, walk};
-use silverback_client::load::encode::RemoteWrite;
-use silverback_client::load::usage::thread_cpu_s;
+use crate::encode::RemoteWrite;
+use crate::usage::thread_cpu_s;
 
 /// Far more than the caches hold.
 const COMPRESSED_BYTES_MAX: u64 = 64 << 20;
@@ -154,8 +154,8 @@ impl Hasher for HashedAlready {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::dataset::tests::in_memory;
-    use crate::load::generate::tests::small;
+    use crate::replay::dataset::tests::in_memory;
+    use crate::replay::generate::tests::small;
 
     #[test]
     fn every_part_is_measured_on_both_versions() {

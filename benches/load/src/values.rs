@@ -1,6 +1,6 @@
 //! How a series' value moves from scrape to scrape. It knows no labels and no timestamps.
 
-use super::random::SplitMix;
+use crate::random::SplitMix;
 
 /// The kinds of value that a node's metrics have: what decides how well chunks compress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

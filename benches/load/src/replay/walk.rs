@@ -1,7 +1,7 @@
 //! Walks a remote write body down to every label and sample and keeps nothing: the least that a
 //! receiver must do. It checks what it needs to walk on, no more.
 
-use silverback_client::load::encode::RemoteWrite;
+use crate::encode::RemoteWrite;
 
 /// What a walk came by.
 #[derive(Debug, Default, PartialEq)]
@@ -194,8 +194,8 @@ impl<'a> Reader<'a> {
 
 #[cfg(test)]
 mod tests {
-    use silverback_client::load::encode::{Encoder, MetricType, Sample};
-    use silverback_client::load::scrapes::DefineSeries;
+    use crate::encode::{Encoder, MetricType, Sample};
+    use crate::scrapes::DefineSeries;
 
     use super::*;
 

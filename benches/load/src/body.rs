@@ -1,9 +1,9 @@
 //! Whole remote write bodies: encoded and compressed as a receiver takes them. It knows neither
 //! connections nor headers.
 
-use super::catalogue::Label;
-use super::encode::{Encoder, MetricType, RemoteWrite, Sample};
-use super::scrapes::DefineSeries;
+use crate::catalogue::Label;
+use crate::encode::{Encoder, MetricType, RemoteWrite, Sample};
+use crate::scrapes::DefineSeries;
 
 /// Makes bodies, with buffers that it keeps.
 #[derive(Debug)]

@@ -166,6 +166,8 @@ pub(super) mod tests {
             latency_ms: Quantiles { p99, ..Quantiles::default() },
             jobs_share: 0.5,
             busy_share: 0.9,
+            jobs_done: 1,
+            job_ms: Quantiles::default(),
         }
     }
 

@@ -9,6 +9,7 @@
 //! socket ── any worker ── decode (a decoder for each worker) ── split by series id
 //!    ── lock each stripe once: append ── 204
 //! ```
+mod grpc;
 mod scratch;
 mod serve;
 mod service;
@@ -21,6 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use silverback::config::Config;
 use silverback::model::{RefusedCounts, SeriesIdHasher};
 
+pub use grpc::Grpc;
 pub use serve::serve;
 pub use stripes::{STRIPES_MAX, Stripes};
 

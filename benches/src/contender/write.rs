@@ -73,7 +73,7 @@ impl Contender {
         }
     }
 
-    fn bounds(&self) -> TimeBounds {
+    pub(super) fn bounds(&self) -> TimeBounds {
         let now_ms = Clock::System.now_ms();
         TimeBounds {
             oldest_ms: now_ms.saturating_sub(self.config.retention.as_millis() as i64),
@@ -82,7 +82,8 @@ impl Contender {
     }
 }
 
-fn add(report: &mut WriteReport, outcome: PartOutcome) {
+/// Adds what became of a part.
+pub(super) fn add(report: &mut WriteReport, outcome: PartOutcome) {
     report.written += outcome.written;
     if let Some(refusals) = outcome.refusals {
         let Refusals { counts, examples, by_ref: _streams_alone } = *refusals;

@@ -5,7 +5,7 @@ use std::error::Error;
 use serde::{Deserialize, Serialize};
 
 use super::meter::Figures;
-use super::{cache, mixed, refcounts, wakeups};
+use super::{cache, connections, mixed, refcounts, wakeups};
 
 /// One row's work.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -18,6 +18,10 @@ pub enum Job {
     Stepped(refcounts::Stepped),
     /// Small requests beside long jobs.
     Mixed(mixed::Work),
+    /// One write over few and many connections.
+    Connections(connections::Work),
+    /// A server of those.
+    Serving(connections::Serving),
     /// What it takes to wake a task.
     Wakeups(wakeups::Work),
 }
@@ -49,6 +53,8 @@ impl Job {
             Self::Refcounts(work) => work.run(),
             Self::Stepped(work) => work.run(),
             Self::Mixed(work) => work.run(),
+            Self::Connections(work) => work.run(),
+            Self::Serving(serving) => serving.run(),
             Self::Wakeups(work) => work.run(),
         }
     }

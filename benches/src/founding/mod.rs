@@ -24,6 +24,8 @@ pub mod refcounts;
 
 pub mod mixed;
 
+pub mod connections;
+
 pub mod wakeups;
 
 mod job;
@@ -49,6 +51,7 @@ pub fn all(size: Size, cores: usize) -> Vec<Comparison> {
         cache::comparison(size, cores),
         refcounts::comparison(size, cores),
         mixed::comparison(size),
+        connections::comparison(size, cores),
         wakeups::comparison(size, cores),
     ]
 }

@@ -51,7 +51,7 @@ pub struct MixedOptions {
 pub struct MixedReport {
     /// What was run.
     pub options: MixedOptions,
-    /// Requests that were answered.
+    /// Requests that were answered. One that is due and waits for the one before it at the end isn't.
     pub requests: u64,
     /// From the intended start of a request to its answer.
     pub latency_ms: Quantiles,
@@ -259,11 +259,11 @@ impl Gaps {
     }
 }
 
-/// One connection's requests, each when it is due, however late the one before was answered.
+/// One connection's requests, each when it is due, or as soon as the one before was answered.
 fn ask(mut stream: TcpStream, mut gaps: Gaps, began: Instant, end: Instant) -> io::Result<Histogram<u64>> {
     let mut latency_us = Histogram::new(3).expect("three digits are allowed");
     let mut due = began + gaps.next();
-    while due < end {
+    while due.max(Instant::now()) < end {
         thread::sleep(due.saturating_duration_since(Instant::now()));
         stream.write_all(&[1])?;
         stream.read_exact(&mut [0])?;

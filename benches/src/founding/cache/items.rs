@@ -28,7 +28,8 @@ pub enum Kind {
     Read,
 }
 
-/// One operation on one item, with the buffer that it takes there and back.
+/// One operation on one item. A write takes a buffer there, a read brings one back; whoever has used it
+/// keeps it.
 #[derive(Debug)]
 pub struct Operation {
     kind: Kind,
@@ -40,13 +41,17 @@ pub struct Operation {
 thread_local!(static BUFFERS: RefCell<Vec<Block>> = const { RefCell::new(Vec::new()) });
 
 impl Operation {
-    /// Sets out with a buffer of this thread, filled where it is to be written.
+    /// Sets out, with a block that is to be written.
     pub fn begin(kind: Kind, random: &mut SplitMix) -> Self {
         let id = (random.next_u64() % u64::from(IDS)) as u32;
-        let mut block = BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_else(|| vec![0; WORDS]);
-        if kind == Kind::Write {
-            block.fill(stamp(id, random.next_u64()));
-        }
+        let block = match kind {
+            Kind::Write => {
+                let mut block = take_buffer();
+                block.fill(stamp(id, random.next_u64()));
+                block
+            }
+            Kind::Read => Block::new(),
+        };
         Self { kind, id, block }
     }
 
@@ -64,16 +69,18 @@ impl Operation {
     }
 
     /// Appends.
-    pub fn write(&self, items: &mut Items) {
+    pub fn write(&mut self, items: &mut Items) {
         items.0.get_mut(&self.id).expect("the owner has the item").append(&self.block);
+        keep_buffer(std::mem::take(&mut self.block));
     }
 
     /// Copies out.
     pub fn read(&mut self, items: &Items) {
+        self.block = take_buffer();
         self.block.copy_from_slice(items.0.get(&self.id).expect("the owner has the item").newest());
     }
 
-    /// Checks what it brings back, and keeps the buffer.
+    /// Checks what it brings back.
     ///
     /// # Panics
     /// If a read brought a block of another item, or parts of two.
@@ -83,13 +90,22 @@ impl Operation {
             assert_eq!(first >> 32, u64::from(self.id), "a block of another item");
             let differing = self.block.iter().fold(0, |all, word| all | (word ^ first));
             assert_eq!(differing, 0, "parts of two blocks");
+            keep_buffer(self.block);
         }
-        BUFFERS.with_borrow_mut(|buffers| {
-            if buffers.len() < BUFFERS_MAX {
-                buffers.push(self.block);
-            }
-        });
     }
+}
+
+/// One of this thread's.
+fn take_buffer() -> Block {
+    BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_else(|| vec![0; WORDS])
+}
+
+fn keep_buffer(block: Block) {
+    BUFFERS.with_borrow_mut(|buffers| {
+        if buffers.len() < BUFFERS_MAX {
+            buffers.push(block);
+        }
+    });
 }
 
 /// The item's id above a number that the write has.
@@ -146,7 +162,7 @@ mod tests {
         let (id, word) = (write.id, write.block[0]);
         write.apply(&mut items);
         write.end();
-        let mut read = Operation { kind: Kind::Read, id, block: vec![0; WORDS] };
+        let mut read = Operation { kind: Kind::Read, id, block: Block::new() };
         read.apply(&mut items);
         assert_eq!(read.block, vec![word; WORDS]);
         read.end();

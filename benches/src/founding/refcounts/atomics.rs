@@ -60,7 +60,7 @@ mod watch {
 
     pub fn count(process: &mut Child) -> io::Result<Option<u64>> {
         let mut line = String::new();
-        let stdout = process.stdout.take().expect("it was piped");
+        let stdout = process.stdout.as_mut().expect("it was piped");
         BufReader::new(stdout).read_line(&mut line)?;
         if line.trim() != READY {
             return Err(io::Error::other("the process ended before it was ready"));

@@ -14,6 +14,7 @@ use silverback::api::remote_write::SeriesSink;
 use silverback::api::remote_write::answer::WriteReport;
 use silverback::message::{LabelSource, LabelSpan};
 use silverback::model::{Labels, Sample, SeriesId};
+use silverback::wal::LogError;
 use silverback_proto::v1;
 use silverback_proto::v1::ingest_server::{Ingest, IngestServer};
 use tokio::net::{TcpListener, TcpStream};
@@ -58,10 +59,13 @@ impl Ingest for Grpc {
     async fn write(&self, request: Request<v1::WriteRequest>) -> Result<Response<v1::WriteResponse>, Status> {
         let v1::WriteRequest { series, batch } = request.into_inner();
         let batch = batch.ok_or_else(|| Status::invalid_argument("a request without a batch"))?;
+        self.0.log.is_open().map_err(unavailable)?;
         let mut scratch = Scratch::take(self.0.stripes.count());
-        let report = self.0.write_columns(series, &batch, &mut scratch);
+        let appended = self.0.write_columns(series, &batch, &mut scratch);
         scratch.give_back();
-        Ok(Response::new(v1::WriteResponse { samples_written: report?.written, refusals: Vec::new() }))
+        let report = appended?;
+        self.0.log.committed().await.map_err(unavailable)?;
+        Ok(Response::new(v1::WriteResponse { samples_written: report.written, refusals: Vec::new() }))
     }
 
     type StreamStream = Empty<Result<v1::StreamResponse, Status>>;
@@ -72,6 +76,10 @@ impl Ingest for Grpc {
     ) -> Result<Response<Self::StreamStream>, Status> {
         Err(Status::unimplemented("the contender takes single writes"))
     }
+}
+
+fn unavailable(error: LogError) -> Status {
+    Status::unavailable(error.to_string())
 }
 
 impl Contender {

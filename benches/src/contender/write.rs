@@ -1,4 +1,4 @@
-//! The way of a write request on whichever worker has it: decompress, decode, split, append.
+//! The way of a write request on whichever worker has it: decompress, decode, split, append, commit.
 
 use std::cell::RefCell;
 use std::sync::PoisonError;
@@ -23,12 +23,15 @@ thread_local!(static DECODER: RefCell<Decoder> = RefCell::default());
 impl Contender {
     /// Writes one request.
     pub(super) async fn write(&self, version: Version, compressed: &[u8]) -> Result<WriteReport, Rejection> {
+        self.log.is_open()?;
         let decoded_bytes = snappy::claimed_bytes(compressed, self.config.max_decoded_bytes)?;
         let _reserved = Reserved::take(&self.in_flight_bytes, decoded_bytes)?;
         let mut scratch = Scratch::take(self.stripes.count());
-        let result = self.write_scratch(version, compressed, &mut scratch).await;
+        let appended = self.write_scratch(version, compressed, &mut scratch).await;
         scratch.give_back();
-        result
+        let report = appended?;
+        self.log.committed().await?;
+        Ok(report)
     }
 
     async fn write_scratch(

@@ -4,16 +4,14 @@
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::Arc;
 use std::thread;
 
 use serde::{Deserialize, Serialize};
 use silverback::config::{AckMode, Config};
 use silverback_load::replay::pin::pin_to_any;
 use silverback_load::usage::Process;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Handle};
 
 use super::super::Job;
 use super::super::meter::Figures;
@@ -76,12 +74,16 @@ impl Serving {
     /// Serves until standard input ends.
     pub fn run(&self) -> Result<Figures, Box<dyn Error>> {
         pin_to_any(&self.cpus)?;
-        match self.side {
-            Side::Threads => threads()?,
-            Side::Tonic => tonic(self.cpus.len())?,
-            Side::Node => node()?,
-        }
-        Ok(Figures::new())
+        let data_dir = std::env::temp_dir().join(format!("silverback-founding-{}", std::process::id()));
+        std::fs::create_dir_all(&data_dir)?;
+        let config = Config { data_dir: data_dir.clone(), ack: AckMode::Memory, ..Config::default() };
+        let served = match self.side {
+            Side::Threads => threads(config),
+            Side::Tonic => tonic(config, self.cpus.len()),
+            Side::Node => node(config),
+        };
+        std::fs::remove_dir_all(&data_dir)?;
+        served.map(|()| Figures::new())
     }
 }
 
@@ -93,17 +95,18 @@ fn serve_at(address: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-fn contender() -> Grpc {
-    Grpc(Arc::new(Contender::new(Config::default(), Stripes::new(STRIPES))))
+fn contender(config: Config, runtime: &Handle) -> io::Result<Grpc> {
+    Ok(Grpc(Contender::open(config, Stripes::new(STRIPES), runtime)?))
 }
 
 fn listen() -> io::Result<TcpListener> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
 }
 
-/// The threads end with the process.
-fn threads() -> io::Result<()> {
-    let (listener, grpc) = (listen()?, contender());
+/// The threads end with the process. Their log has a runtime of its own.
+fn threads(config: Config) -> Result<(), Box<dyn Error>> {
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let (listener, grpc) = (listen()?, contender(config, runtime.handle())?);
     let address = listener.local_addr()?;
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
@@ -118,7 +121,7 @@ fn threads() -> io::Result<()> {
             }
         }
     });
-    serve_at(address)
+    Ok(serve_at(address)?)
 }
 
 /// A thread waits for one connection alone, on a runtime that has nothing else to do.
@@ -129,22 +132,17 @@ fn serve_one(stream: std::net::TcpStream, grpc: Grpc) -> Result<(), Box<dyn Erro
     runtime.block_on(async { Ok(grpc.serve_one(tokio::net::TcpStream::from_std(stream)?).await?) })
 }
 
-fn tonic(workers: usize) -> io::Result<()> {
+fn tonic(config: Config, workers: usize) -> Result<(), Box<dyn Error>> {
     let runtime = Builder::new_multi_thread().worker_threads(workers).enable_all().build()?;
     let listener = runtime.block_on(tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
     let address = listener.local_addr()?;
-    runtime.spawn(contender().serve(listener, std::future::pending()));
+    runtime.spawn(contender(config, runtime.handle())?.serve(listener, std::future::pending()));
     serve_at(address)?;
     runtime.shutdown_background();
     Ok(())
 }
 
-fn node() -> Result<(), Box<dyn Error>> {
-    let data_dir: PathBuf = std::env::temp_dir().join(format!("silverback-founding-{}", std::process::id()));
-    std::fs::create_dir_all(&data_dir)?;
-    let served =
-        Node::start_with(Config { data_dir: data_dir.clone(), ack: AckMode::Memory, ..Config::default() })
-            .and_then(|node| Ok(serve_at(node.address)?));
-    std::fs::remove_dir_all(&data_dir)?;
-    served
+fn node(config: Config) -> Result<(), Box<dyn Error>> {
+    let node = Node::start_with(config)?;
+    Ok(serve_at(node.address)?)
 }

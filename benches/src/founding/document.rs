@@ -99,8 +99,8 @@ fn commit() -> Option<String> {
         Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let commit = git(&["rev-parse", "--short", "HEAD"])?;
-    let is_changed = git(&["status", "--porcelain", "--untracked-files=no", "--", ":!docs"])? != "";
-    Some(if is_changed { commit + " with changes" } else { commit })
+    let changes = git(&["status", "--porcelain", "--untracked-files=no", "--", ":!docs"])?;
+    Some(if changes.is_empty() { commit } else { commit + " with changes" })
 }
 
 #[cfg(test)]

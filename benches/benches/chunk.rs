@@ -2,9 +2,9 @@
 use std::hint::black_box;
 
 use criterion::{Bencher, Criterion, Throughput, criterion_group, criterion_main};
-use silverback::gorilla::{OpenXor, SealedChunk, WordSink};
-use silverback::limits::{CHUNK_BYTES_MAX, CHUNK_RANGE_MS, CHUNK_SAMPLES};
-use silverback::model::Sample;
+use silverback_model::Sample;
+use silverback_model::gorilla::{OpenXor, SealedChunk, WordSink};
+use silverback_model::limits::{CHUNK_BYTES_MAX, CHUNK_RANGE_MS, CHUNK_SAMPLES};
 
 const STEP_MS: i64 = 15_000;
 const START_MS: i64 = 236_112 * CHUNK_RANGE_MS;

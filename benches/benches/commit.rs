@@ -11,11 +11,12 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use hdrhistogram::Histogram;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use silverback::disk::direct::{DirectDisk, DirectFile, Mode};
-use silverback::disk::{Disk, File};
-use silverback::runtime::cpus::affinity_mask;
-use silverback::runtime::{self, Executor, Options, Shutdown};
 use silverback_benches::bench::sizes;
+use silverback_host::disk::{Disk, File};
+use silverback_runtime as runtime;
+use silverback_runtime::cpus::affinity_mask;
+use silverback_runtime::disk::{DirectDisk, DirectFile, Mode};
+use silverback_runtime::{Executor, Options, Shutdown};
 
 /// Written over and over, as recycled segments are.
 const FILE_BYTES: u64 = 16 << 20;

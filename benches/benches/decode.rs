@@ -5,14 +5,11 @@ use std::{hint::black_box, time::Duration};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use prost::Message;
-use silverback::{
-    api::remote_write::{Decoder, Decoding, SeriesSink, Slice, Version, snappy},
-    limits::DECODED_BYTES_MAX,
-    message::{LabelSpan, PartSeries, WriteBody},
-    model::{Labels, Sample, SeriesId, SeriesIdHasher},
-};
+use silverback::api::remote_write::{Decoder, Decoding, SeriesSink, Slice, Version, snappy};
 use silverback_benches::fleet;
+use silverback_model::{Labels, Sample, SeriesId, SeriesIdHasher, limits::DECODED_BYTES_MAX};
 use silverback_proto::{prometheus, write_v2};
+use silverback_storage::message::{LabelSpan, PartSeries, WriteBody};
 
 const TIMESTAMP: i64 = 1_790_000_000_000;
 /// What Prometheus sends at most, and what an agent that catches up sends.

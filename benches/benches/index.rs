@@ -6,18 +6,18 @@ use std::rc::Rc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use futures::executor::block_on;
-use silverback::cell::SeriesRef;
-use silverback::cell::series::LabelRef;
-use silverback::host::Alone;
-use silverback::message::{
-    PartSeries, Read, ReadReply, ReadRequest, ReadTicket, Rows, Selection, Wanted, WriteBody,
-};
-use silverback::model::{Epoch, MatchOp, Matcher, Sample, ShardId};
-use silverback::shard::append::TimeBounds;
-use silverback::shard::{LabelIndex, Reads, Shard};
-use silverback::wal::NoJournal;
 use silverback_benches::bench::{decoded, sizes};
 use silverback_benches::fleet;
+use silverback_host::Alone;
+use silverback_model::{Epoch, MatchOp, Matcher, Sample, ShardId};
+use silverback_storage::cell::SeriesRef;
+use silverback_storage::cell::series::LabelRef;
+use silverback_storage::message::{
+    PartSeries, Read, ReadReply, ReadRequest, ReadTicket, Rows, Selection, Wanted, WriteBody,
+};
+use silverback_storage::shard::append::TimeBounds;
+use silverback_storage::shard::{LabelIndex, Reads, Shard};
+use silverback_storage::wal::NoJournal;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use futures::channel::oneshot;
-use silverback::runtime::cpus::affinity_mask;
-use silverback::runtime::{
-    self, Delivery, Executor, LaneReceivers, LaneSenders, Options, Shutdown, reactor_polled,
-};
+use silverback_runtime as runtime;
+use silverback_runtime::cpus::affinity_mask;
+use silverback_runtime::{Delivery, Executor, LaneReceivers, LaneSenders, Options, Shutdown, reactor_polled};
 
 /// As large as what the node sends.
 type Message = [u64; 8];

@@ -4,15 +4,15 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use silverback::cell::table::SeriesTable;
-use silverback::cell::{SeriesRef, SeriesStore};
-use silverback::limits::CELL_COUNT;
-use silverback::message::{PartSeries, WriteBody};
-use silverback::model::{Sample, SeriesId, ShardId};
-use silverback::shard::Shard;
-use silverback::shard::append::TimeBounds;
-use silverback::wal::NoJournal;
 use silverback_benches::bench::{canonical, decoded, hasher, sizes};
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::{Sample, SeriesId, ShardId};
+use silverback_storage::cell::table::SeriesTable;
+use silverback_storage::cell::{SeriesRef, SeriesStore};
+use silverback_storage::message::{PartSeries, WriteBody};
+use silverback_storage::shard::Shard;
+use silverback_storage::shard::append::TimeBounds;
+use silverback_storage::wal::NoJournal;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

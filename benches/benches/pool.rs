@@ -6,10 +6,10 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use silverback::message::part::PartBuffer;
-use silverback::message::{LabelSource, LabelSpan, PartPool, PartSeries};
-use silverback::model::{Sample, SeriesId};
 use silverback_benches::bench::sizes;
+use silverback_model::{Sample, SeriesId};
+use silverback_storage::message::part::PartBuffer;
+use silverback_storage::message::{LabelSource, LabelSpan, PartPool, PartSeries};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

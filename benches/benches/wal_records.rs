@@ -3,9 +3,9 @@
 use std::hint::black_box;
 
 use criterion::{Bencher, Criterion, Throughput, criterion_group, criterion_main};
-use silverback::model::{Sample, SeriesRef};
-use silverback::wal::Journal;
-use silverback::wal::record::{Group, Record, records};
+use silverback_model::{Sample, SeriesRef};
+use silverback_storage::wal::Journal;
+use silverback_storage::wal::record::{Group, Record, records};
 
 const SERIES: u32 = 20_000;
 /// Series that are scraped at one time.

@@ -1,7 +1,7 @@
 //! What the criterion benches have in common: sizes, parts that are ready to be appended, a clock.
 
-use silverback::message::{LabelSource, LabelSpan, PartSeries, WriteBody};
-use silverback::model::{Labels, SeriesIdHasher};
+use silverback_model::{Labels, SeriesIdHasher};
+use silverback_storage::message::{LabelSource, LabelSpan, PartSeries, WriteBody};
 
 use crate::fleet;
 

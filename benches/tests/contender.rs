@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use prost::Message;
-use silverback::clock::Clock;
-use silverback::config::{AckMode, Config};
-use silverback::wal::frame::{self, FrameCheck, FrameHeader, FrameKey};
-use silverback::wal::record::{Record, records};
+use silverback::config::Config;
 use silverback_benches::contender::{Contender, Grpc, Stripes, serve};
 use silverback_benches::fleet;
+use silverback_model::clock::Clock;
 use silverback_proto::prometheus::{Label, Sample, TimeSeries, WriteRequest};
+use silverback_storage::wal::AckMode;
+use silverback_storage::wal::frame::{self, FrameCheck, FrameKey};
+use silverback_storage::wal::record::{Record, records};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
@@ -75,7 +76,8 @@ fn serving_of<F: Future<Output = ()>>(config: Config, client: impl FnOnce(Socket
 fn samples_on_disk(contender: &Contender) -> usize {
     let bytes = std::fs::read(contender.data_dir().join("contender.wal")).unwrap();
     let key = FrameKey::new(contender.seed());
-    let number = FrameHeader::peek(&bytes).unwrap().file_number;
+    // A frame says its file's number after its checksum and its length.
+    let number = u64::from_le_bytes(bytes[8..16].try_into().unwrap());
     let (mut at, mut samples) = (0, 0);
     while at < bytes.len() {
         let rest = &bytes[at..];

@@ -45,6 +45,7 @@
 //!
 //! What is stored is read by a [`Reader`]; [`chunk`] decodes Prometheus' XOR chunks, and
 //! [`remote_write`] speaks to receivers other than Silverback.
+#![forbid(unsafe_code)]
 
 pub mod chunk;
 pub mod remote_write;

@@ -1,6 +1,6 @@
 //! Matchers: what a label of a series must be. Whether a regular expression is one, the node tells.
 
-use silverback_proto::printable::{LabelName, Quoted};
+use silverback_model::printable::{LabelName, Quoted};
 use silverback_proto::v1;
 
 /// What one label must be. A series without the label has the empty value.

@@ -1,6 +1,7 @@
 //! The protocol buffers that Silverback speaks, as prost's types, the expressions in their matchers, and
 //! how their labels are shown to people. The server reads the hot ones by hand and has these for everything
 //! else; tests hold the two against each other.
+#![forbid(unsafe_code)]
 
 /// Remote write 1 and remote read, as Prometheus has them.
 #[allow(missing_docs, reason = "generated")]
@@ -53,12 +54,6 @@ pub mod otlp {
         }
     }
 }
-
-pub mod printable;
-#[cfg(feature = "re2")]
-pub mod re2;
-
-pub mod utc;
 
 /// A `FileDescriptorSet` of all files, encoded, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -7,37 +7,13 @@
 //!    ── lane to the owning shard ── shard::worker: validate → append → commit → acknowledge
 //!    ── reply lane ── acceptor ── 204
 //! ```
-pub mod model;
-
-pub mod clock;
-
-pub mod limits;
-
-pub mod host;
-
-pub mod waiters;
-
-pub mod gorilla;
-
-pub mod disk;
+#![forbid(unsafe_code)]
 
 pub mod config;
 
 pub mod logging;
 
-pub mod metrics;
-
-pub mod runtime;
-
-pub mod wal;
-
-pub mod message;
-
 pub mod placement;
-
-pub mod cell;
-
-pub mod shard;
 
 pub mod routing;
 

@@ -1,13 +1,15 @@
 //! What must not allocate, under an allocator that counts.
+#![expect(unsafe_code, reason = "an allocator that counts")]
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;
 
-use silverback::gorilla::{OpenXor, WordSink, XorIter};
-use silverback::limits::CHUNK_BYTES_MAX;
-use silverback::model::{Sample, SeriesRef};
-use silverback::wal::Journal;
-use silverback::wal::record::{Group, Record, records};
+use silverback_model::gorilla::{OpenXor, WordSink, XorIter};
+use silverback_model::limits::CHUNK_BYTES_MAX;
+use silverback_model::{Sample, SeriesRef};
+use silverback_storage::wal::Journal;
+use silverback_storage::wal::record::{Group, Record, records};
 
 #[path = "allocations/reads.rs"]
 mod reads;

@@ -1,5 +1,5 @@
-//! The tree itself, checked: which module may use which, where `glommio` and `unsafe` may stand,
-//! how long a file may be, what lies at the top.
+//! The tree itself, checked where the compiler can't: what crates may stand on, which module may use which, how long
+//! a file may be, what lies at the top.
 //!
 //! Every check is a function of plain text, and each has a test with text that must fail it: a
 //! check that finds nothing could as well look at nothing.
@@ -9,32 +9,37 @@ use std::path::{Path, PathBuf};
 
 use regex::Regex;
 
-/// The server's modules in reading order: each may use itself and those before it.
-const MODULES: [&str; 20] = [
-    "model",
-    "clock",
-    "limits",
-    "host",
-    "waiters",
-    "gorilla",
-    "disk",
-    "config",
-    "logging",
-    "metrics",
-    "runtime",
-    "wal",
-    "message",
-    "placement",
-    "cell",
-    "shard",
-    "routing",
-    "rebalance",
-    "api",
-    "node",
+/// The crates, each with those of the workspace that it may stand on. The compiler keeps what a manifest says;
+/// this keeps the manifests.
+const CRATES: [(&str, &[&str]); 8] = [
+    ("proto", &[]),
+    ("server/model", &[]),
+    ("server/host", &["silverback-model"]),
+    ("server/runtime", &["silverback-host", "silverback-model"]),
+    ("server/storage", &["silverback-host", "silverback-model"]),
+    ("benches/load", &[]),
+    // The load generator for silverctl alone: the library is built without it.
+    ("client", &["silverback-load", "silverback-model", "silverback-proto"]),
+    (
+        "server",
+        &[
+            "silverback-host",
+            "silverback-model",
+            "silverback-proto",
+            "silverback-runtime",
+            "silverback-storage",
+        ],
+    ),
 ];
 
-/// Uses against the order: limits are plain numbers, and stand after the words that they bound.
-const USES_AGAINST_ORDER: [(&str, &str); 1] = [("model", "limits")];
+/// The one crate that may stand on glommio.
+const RUNTIME: &str = "server/runtime";
+
+/// A crate's modules in reading order: each may use itself and those before it.
+const MODULES: [(&str, &[&str]); 2] = [
+    ("server/storage", &["wal", "message", "cell", "shard"]),
+    ("server", &["config", "logging", "placement", "routing", "rebalance", "api", "node"]),
+];
 
 /// What may lie at the top, besides what begins with a dot.
 const TOP_LEVEL: [&str; 15] = [
@@ -80,14 +85,19 @@ const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 // --- the checks ---
 
-/// Modules that `module` uses though they stand below it.
-fn uses_below(module: &str, source: &str) -> Vec<String> {
-    let place = |name: &str| MODULES.iter().position(|known| *known == name);
+/// Modules that `module` uses though they stand below it in `order`.
+fn uses_below(order: &[&str], module: &str, source: &str) -> Vec<String> {
+    let place = |name: &str| order.iter().position(|known| *known == name);
     let Some(own) = place(module) else { return vec![format!("{module} has no place in the order")] };
     let used = used_modules(&code_of(source));
-    let below = |name: &String| place(name).is_some_and(|used| used > own);
-    let listed = |name: &String| USES_AGAINST_ORDER.contains(&(module, name));
-    used.into_iter().filter(|name| below(name) && !listed(name)).collect()
+    used.into_iter().filter(|name| place(name).is_some_and(|used| used > own)).collect()
+}
+
+/// What a manifest's table of dependencies names; those of tests may be any.
+fn dependencies(manifest: &str) -> Vec<&str> {
+    let table = manifest.split("\n[").find(|table| table.starts_with("dependencies]"));
+    let lines = table.into_iter().flat_map(|table| table.lines().skip(1));
+    lines.filter_map(|line| line.split([' ', '.', '=']).next()).filter(|name| !name.is_empty()).collect()
 }
 
 /// The names after `crate::`, in `crate::{a, b::{c}}` too.
@@ -124,11 +134,6 @@ fn group_members(group: &str) -> Vec<String> {
 
 fn first_word(text: &str) -> String {
     text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
-}
-
-/// Whether a word stands in the code, rather than in a comment or a string.
-fn names_in_code(word: &str, source: &str) -> bool {
-    Regex::new(&format!(r"\b{word}\b")).unwrap().is_match(&code_of(source))
 }
 
 fn has_module_doc(source: &str) -> bool {
@@ -201,9 +206,9 @@ fn rust_files(folder: &str) -> Vec<(String, String)> {
     files
 }
 
-/// The server's module that a file belongs to; `None` for `lib.rs` and `main.rs`, which use all.
-fn module_of(path: &str) -> Option<&str> {
-    let inner = path.strip_prefix("server/src/")?;
+/// The module of the crate in `folder` that a file belongs to; `None` for `lib.rs` and `main.rs`, which use all.
+fn module_of<'a>(folder: &str, path: &'a str) -> Option<&'a str> {
+    let inner = path.strip_prefix(folder)?.strip_prefix("/src/")?;
     let module = inner.split('/').next()?.trim_end_matches(".rs");
     (!["lib", "main"].contains(&module)).then_some(module)
 }
@@ -213,42 +218,37 @@ fn assert_none(faults: Vec<String>) {
 }
 
 #[test]
+fn a_crate_stands_only_on_those_below_it() {
+    for (folder, allowed) in CRATES {
+        let manifest = fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
+        let named = dependencies(&manifest);
+        let own = named.iter().filter(|name| name.starts_with("silverback"));
+        let strangers: Vec<_> = own.filter(|name| !allowed.contains(name)).collect();
+        assert!(strangers.is_empty(), "{folder} stands on {strangers:?}");
+        assert_eq!(named.contains(&"glommio"), folder == RUNTIME, "{folder} and glommio");
+    }
+}
+
+#[test]
 fn a_module_uses_only_what_stands_above_it() {
-    let files = rust_files("server/src");
-    let faults = files.iter().filter_map(|(path, source)| {
-        let below = uses_below(module_of(path)?, source);
-        (!below.is_empty()).then(|| format!("{path} uses {}", below.join(", ")))
-    });
-    assert_none(faults.collect());
+    for (folder, order) in MODULES {
+        let files = rust_files(&format!("{folder}/src"));
+        let faults = files.iter().filter_map(|(path, source)| {
+            let below = uses_below(order, module_of(folder, path)?, source);
+            (!below.is_empty()).then(|| format!("{path} uses {}", below.join(", ")))
+        });
+        assert_none(faults.collect());
+    }
 }
 
 #[test]
-fn the_library_lists_the_modules_in_their_order() {
-    let library = fs::read_to_string(root().join("server/src/lib.rs")).unwrap();
-    let listed: Vec<_> = library.lines().filter_map(|line| line.strip_prefix("pub mod ")).collect();
-    let listed: Vec<_> = listed.iter().map(|name| name.trim_end_matches(';')).collect();
-    assert_eq!(listed, MODULES);
-}
-
-#[test]
-fn glommio_is_named_only_where_it_is_hidden() {
-    let allowed = ["server/src/runtime/", "server/src/disk/direct"];
-    assert_none(files_naming("glommio", &allowed));
-}
-
-#[test]
-fn unsafe_code_stands_only_where_it_is_tested_for_it() {
-    let code = ["server/src/runtime/", "server/src/disk/", "server/src/gorilla/"];
-    // The runtime's own test, and the allocators that count for the tests of allocations.
-    let tests = ["server/tests/runtime", "server/tests/allocations.rs", "server/tests/decode_allocations.rs"];
-    let allowed = [&code[..], &tests].concat();
-    assert_none(files_naming("unsafe", &allowed));
-}
-
-fn files_naming(word: &str, allowed: &[&str]) -> Vec<String> {
-    let files = rust_files("").into_iter();
-    let elsewhere = files.filter(|(path, _)| !allowed.iter().any(|place| path.starts_with(place)));
-    elsewhere.filter(|(_, source)| names_in_code(word, source)).map(|(path, _)| path).collect()
+fn a_library_lists_its_modules_in_their_order() {
+    for (folder, order) in MODULES {
+        let library = fs::read_to_string(root().join(folder).join("src/lib.rs")).unwrap();
+        let listed: Vec<_> = library.lines().filter_map(|line| line.strip_prefix("pub mod ")).collect();
+        let listed: Vec<_> = listed.iter().map(|name| name.trim_end_matches(';')).collect();
+        assert_eq!(listed, order, "{folder}");
+    }
 }
 
 #[test]
@@ -290,28 +290,26 @@ fn every_dependency_comes_from_crates_io() {
 // --- the checks find what they look for ---
 
 fn check_uses_below(module: &str, source: &str, expect: &[&str]) {
-    assert_eq!(uses_below(module, source), expect, "{source:?}");
+    let order = ["wal", "cell", "shard", "api", "node"];
+    assert_eq!(uses_below(&order, module, source), expect, "{source:?}");
 }
 
 #[test]
 fn a_use_of_what_stands_below_is_found_in_every_form() {
     check_uses_below("cell", "use crate::shard::Shard;", &["shard"]);
-    check_uses_below("cell", "use crate::{model::{Sample, node}, api::grpc};", &["api"]);
+    check_uses_below("cell", "use crate::{wal::{Journal, node}, api::grpc};", &["api"]);
     check_uses_below("wal", "fn f() { crate::node::run() }", &["node"]);
     check_uses_below("stranger", "", &["stranger has no place in the order"]);
-    check_uses_below("model", "use crate::{limits, clock};", &["clock"]);
-    check_uses_below("cell", "use crate::gorilla::Bits; use crate::cell::Series;", &[]);
-    check_uses_below("limits", "//! See [`crate::config`].\nlet s = \"crate::node\";", &[]);
+    check_uses_below("shard", "use crate::wal::Lsn; use crate::shard::Shard;", &[]);
+    check_uses_below("cell", "//! See [`crate::shard`].\nlet s = \"crate::node\";", &[]);
 }
 
 #[test]
-fn a_word_counts_in_code_and_not_in_comments_or_strings() {
-    assert!(names_in_code("unsafe", "fn f() { unsafe { g() } }"));
-    assert!(names_in_code("glommio", "use glommio::Task;"));
-    assert!(names_in_code("unsafe", "let quote = '\"'; unsafe { g() } // \""));
-    assert!(names_in_code("unsafe", "fn f<'a>(x: &'a str) { unsafe {} }"));
-    assert!(!names_in_code("unsafe", "// unsafe\n/* unsafe\n */ let s = \"unsafe \\\" unsafe\";"));
-    assert!(!names_in_code("unsafe", "let s = r#\"an \"unsafe\" word\"#; let unsafely = 1;"));
+fn a_manifest_s_dependencies_are_those_of_its_own_table() {
+    let manifest = "[package]\nname = \"a\"\n\n[dependencies]\nb.workspace = true\nc = { version = \"1\" }\n\n\
+        [dev-dependencies]\nd.workspace = true\n";
+    assert_eq!(dependencies(manifest), ["b", "c"]);
+    assert_eq!(dependencies("[package]\nname = \"a\"\n"), [""; 0]);
 }
 
 #[test]
@@ -342,8 +340,8 @@ fn a_dependency_from_elsewhere_is_found() {
 
 #[test]
 fn a_file_belongs_to_the_module_that_its_path_names() {
-    assert_eq!(module_of("server/src/api/remote_write/v2.rs"), Some("api"));
-    assert_eq!(module_of("server/src/limits.rs"), Some("limits"));
-    assert_eq!(module_of("server/src/main.rs"), None);
-    assert_eq!(module_of("benches/src/lib.rs"), None);
+    assert_eq!(module_of("server", "server/src/api/remote_write/v2.rs"), Some("api"));
+    assert_eq!(module_of("server/storage", "server/storage/src/wal.rs"), Some("wal"));
+    assert_eq!(module_of("server", "server/src/main.rs"), None);
+    assert_eq!(module_of("server", "benches/src/lib.rs"), None);
 }

@@ -6,13 +6,13 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 
-use silverback::host::Alone;
-use silverback::message::{LabelSource, LabelSpan, PartSeries, WriteBody};
-use silverback::metrics;
-use silverback::model::{Labels, Sample, SeriesIdHasher, ShardId};
-use silverback::shard::append::TimeBounds;
-use silverback::shard::{Shard, maintenance};
-use silverback::wal::{MemoryLog, NoJournal};
+use silverback_host::Alone;
+use silverback_host::metrics;
+use silverback_model::{Labels, Sample, SeriesIdHasher, ShardId};
+use silverback_storage::message::{LabelSource, LabelSpan, PartSeries, WriteBody};
+use silverback_storage::shard::append::TimeBounds;
+use silverback_storage::shard::{Shard, maintenance};
+use silverback_storage::wal::{MemoryLog, NoJournal};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -11,7 +11,9 @@ use std::{
 
 use harness::Node;
 
-use silverback::runtime::{self, Counts, Executor, Listener};
+use silverback_host::Counts;
+use silverback_runtime as runtime;
+use silverback_runtime::{Executor, Listener};
 
 /// A connection, and the executor that serves it.
 struct Served {

@@ -1,5 +1,6 @@
 //! A request of the same shape as the one before it is decoded without an allocation, and a batch of a
 //! stream without one that a sample costs.
+#![expect(unsafe_code, reason = "an allocator that counts")]
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -8,13 +9,15 @@ use std::{
 
 use prost::Message;
 use silverback::{
-    api::grpc::ingest::{Columns, StreamSeries, deal_out},
-    api::remote_write::{Decoder, Decoding, SeriesSink, Slice, Version, snappy, wire::Reader},
-    message::{DefinitionBlock, LabelSpan, PartPool, Refusals, WriteBody},
-    model::{Sample, SeriesId, SeriesIdHasher},
+    api::{
+        grpc::ingest::{Columns, StreamSeries, deal_out},
+        remote_write::{Decoder, Decoding, SeriesSink, Slice, Version, snappy, wire::Reader},
+    },
     routing::{ByteBudget, RoutingTable, Split},
 };
+use silverback_model::{Sample, SeriesId, SeriesIdHasher};
 use silverback_proto::{prometheus, v1, write_v2};
+use silverback_storage::message::{DefinitionBlock, LabelSpan, PartPool, Refusals, WriteBody};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };

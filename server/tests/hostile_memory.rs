@@ -16,7 +16,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use silverback::api::remote_write::Version;
-use silverback::limits::IN_FLIGHT_BYTES_MAX;
+use silverback_model::limits::IN_FLIGHT_BYTES_MAX;
 
 use harness::{Node, head};
 use request::{PATH, Series, VERSIONS, body, compress, headers};

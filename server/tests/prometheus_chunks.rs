@@ -1,7 +1,7 @@
 //! Chunks that Prometheus itself wrote: read to the samples they came from, written again to the
 //! same bytes. How they were made stands beside them, in `vectors/promtool/README.md`.
-use silverback::gorilla::{OpenXor, SealedChunk, XorIter};
-use silverback::model::Sample;
+use silverback_model::Sample;
+use silverback_model::gorilla::{OpenXor, SealedChunk, XorIter};
 
 const SEGMENT: &[u8] = include_bytes!("vectors/promtool/chunks");
 const TEXT: &str = include_str!("vectors/promtool/samples.om");

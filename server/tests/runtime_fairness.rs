@@ -20,7 +20,9 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::{body::Incoming, service::service_fn};
-use silverback::runtime::{self, Counts, Executor, HttpLimits, HttpServer, Listener};
+use silverback_host::Counts;
+use silverback_runtime as runtime;
+use silverback_runtime::{Executor, HttpLimits, HttpServer, Listener};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const REQUEST: &[u8] = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\nbody";

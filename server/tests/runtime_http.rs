@@ -17,9 +17,9 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::{body::Incoming, service::service_fn};
 use runtime_fixture::{on_executors, options};
-use silverback::runtime::{
-    self, BoundAddress, Counts, Executor, HttpLimits, HttpServer, Listener, Shutdown, Stream,
-};
+use silverback_host::Counts;
+use silverback_runtime as runtime;
+use silverback_runtime::{BoundAddress, Executor, HttpLimits, HttpServer, Listener, Shutdown, Stream};
 
 /// Answers a request by its path.
 async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {

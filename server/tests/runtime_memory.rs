@@ -2,6 +2,8 @@
 //!
 //! On a machine of one node there is little to see; `server/tests/numa/run` runs this on a virtual
 //! machine of two.
+#![expect(unsafe_code, reason = "it asks the system where memory lies")]
+
 use std::collections::BTreeSet;
 use std::ffi::{c_int, c_ulong};
 use std::io;
@@ -11,7 +13,8 @@ use std::sync::{Arc, Barrier, Mutex};
 
 use silverback::config::ShardCount;
 use silverback::placement::{Plan, Topology, plan};
-use silverback::runtime::{self, Executor, Options, Shutdown};
+use silverback_runtime as runtime;
+use silverback_runtime::{Executor, Options, Shutdown};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

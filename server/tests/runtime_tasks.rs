@@ -10,8 +10,9 @@ use std::{
 };
 
 use runtime_fixture::{on_executors, options};
-use silverback::runtime::{
-    self, Delivery, Executor, LaneSenders, Options, Refused, Slicer, Stream, sleep, spawn, spawn_background,
+use silverback_runtime as runtime;
+use silverback_runtime::{
+    Delivery, Executor, LaneSenders, Options, Refused, Slicer, Stream, sleep, spawn, spawn_background,
     spawn_essential,
 };
 

@@ -15,10 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use silverback::config::{AckMode, Config};
-use silverback::wal::frame::{FrameKey, encode_header};
-use silverback::wal::record::Group;
-use silverback::wal::{LogError, Lsn};
+use silverback::config::Config;
+use silverback_storage::wal::AckMode;
+use silverback_storage::wal::frame::{FrameKey, encode_header};
+use silverback_storage::wal::record::Group;
+use silverback_storage::wal::{LogError, Lsn};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::task::spawn_blocking;

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
 use silverback::config::Config;
-use silverback::model::{RefusedCounts, SeriesIdHasher};
+use silverback_model::{RefusedCounts, SeriesIdHasher};
 use tokio::runtime::Handle;
 
 use log::Log;

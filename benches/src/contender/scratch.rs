@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 
 use silverback::api::remote_write::SeriesSink;
-use silverback::limits::{BODIES_KEPT, BODY_KEPT_BYTES_MAX};
-use silverback::message::part::PartBuffer;
-use silverback::message::{LabelSpan, PartSeries, WriteBody};
-use silverback::model::{Sample, SeriesId};
+use silverback_model::limits::{BODIES_KEPT, BODY_KEPT_BYTES_MAX};
+use silverback_model::{Sample, SeriesId};
+use silverback_storage::message::part::PartBuffer;
+use silverback_storage::message::{LabelSpan, PartSeries, WriteBody};
 
 use super::Stripes;
 

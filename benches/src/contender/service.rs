@@ -13,9 +13,9 @@ use silverback::api::remote_write::negotiate::negotiate;
 use silverback::api::remote_write::{Rejection, Version};
 use silverback::api::request_body::{BodyError, read_untimed};
 use silverback::api::write_endpoint::respond;
-use silverback::message::ShardStats;
-use silverback::metrics::{self, Family, Kind};
-use silverback::model::RefusedReason;
+use silverback_host::metrics::{self, Family, Kind};
+use silverback_model::RefusedReason;
+use silverback_storage::message::ShardStats;
 
 use super::Contender;
 

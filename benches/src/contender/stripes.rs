@@ -5,13 +5,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
-use silverback::limits::CELL_COUNT;
-use silverback::message::part::PartBuffer;
-use silverback::message::{ShardStats, WriteBody};
-use silverback::model::{SeriesId, ShardId};
-use silverback::shard::Shard;
-use silverback::shard::append::{PartOutcome, TimeBounds};
-use silverback::wal::record::Group;
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::{SeriesId, ShardId};
+use silverback_storage::message::part::PartBuffer;
+use silverback_storage::message::{ShardStats, WriteBody};
+use silverback_storage::shard::Shard;
+use silverback_storage::shard::append::{PartOutcome, TimeBounds};
+use silverback_storage::wal::record::Group;
 
 /// Stripes at the most: one for each cell.
 pub const STRIPES_MAX: usize = CELL_COUNT;

@@ -9,11 +9,11 @@ use silverback::api::remote_write::answer::WriteReport;
 use silverback::api::remote_write::{
     Decoder, Decoding, MalformedBody, Rejection, Slice, Tally, Version, snappy,
 };
-use silverback::clock::Clock;
-use silverback::limits::{FUTURE_MS_MAX, IN_FLIGHT_BYTES_MAX};
-use silverback::message::Refusals;
-use silverback::runtime::slices::SLICE;
-use silverback::shard::append::{PartOutcome, TimeBounds};
+use silverback_model::clock::Clock;
+use silverback_model::limits::{FUTURE_MS_MAX, IN_FLIGHT_BYTES_MAX};
+use silverback_runtime::slices::SLICE;
+use silverback_storage::message::Refusals;
+use silverback_storage::shard::append::{PartOutcome, TimeBounds};
 
 use super::Contender;
 use super::scratch::{Scratch, Split};

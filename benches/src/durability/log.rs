@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 
 use futures::executor::block_on;
 use serde::{Deserialize, Serialize};
-use silverback::disk::blocking::BlockingDisk;
-use silverback::disk::{Disk, DiskError, File};
-use silverback::model::ShardId;
 use silverback::node::identity::{self, IdentityError};
-use silverback::wal::frame::FrameKey;
-use silverback::wal::layout;
-use silverback::wal::reader::{Found, FrameReader};
-use silverback::wal::record::{Record, RecordError, records};
-use silverback::wal::replay::LogPlace;
-use silverback::wal::segment::{FILE_HEADER_BYTES, HeaderError, SegmentHeader, segment_name};
+use silverback_host::disk::blocking::BlockingDisk;
+use silverback_host::disk::{Disk, DiskError, File};
+use silverback_model::ShardId;
+use silverback_storage::wal::frame::FrameKey;
+use silverback_storage::wal::layout;
+use silverback_storage::wal::reader::{Found, FrameReader};
+use silverback_storage::wal::record::{Record, RecordError, records};
+use silverback_storage::wal::replay::LogPlace;
+use silverback_storage::wal::segment::{FILE_HEADER_BYTES, HeaderError, SegmentHeader, segment_name};
 
 /// What to count.
 #[derive(Debug, Clone, clap::Args)]

@@ -4,8 +4,8 @@
 use std::error::Error;
 
 use serde::{Deserialize, Serialize};
-use silverback::runtime::cpus::affinity_mask;
 use silverback_load::figures::Quantiles;
+use silverback_runtime::cpus::affinity_mask;
 
 use super::meter::Figures;
 use super::results::{Column, Comparison, Results, Row};

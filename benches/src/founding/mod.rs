@@ -32,7 +32,7 @@ mod job;
 
 pub use job::{Job, Size};
 
-use silverback::runtime::cpus::affinity_mask;
+use silverback_runtime::cpus::affinity_mask;
 
 use results::Comparison;
 

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
-use silverback::runtime::{
+use silverback_load::figures::Quantiles;
+use silverback_load::random::SplitMix;
+use silverback_runtime::{
     BoundAddress, Executor, Listener, Options, RunError, Shutdown, Slicer, Stream, run, spawn,
     spawn_background, thread_cpu_time,
 };
-use silverback_load::figures::Quantiles;
-use silverback_load::random::SplitMix;
 
 use super::work::{self, work_for};
 
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn requests_are_answered_while_jobs_keep_the_executor_busy() {
-        let cpu = *silverback::runtime::cpus::affinity_mask().unwrap().first().unwrap();
+        let cpu = *silverback_runtime::cpus::affinity_mask().unwrap().first().unwrap();
         let options = MixedOptions {
             connections: 4,
             rate: 200.0,

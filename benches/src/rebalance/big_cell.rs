@@ -4,10 +4,10 @@
 use std::error::Error;
 use std::time::Duration;
 
-use silverback::limits::CELL_COUNT;
-use silverback::model::CellId;
 use silverback_client::{Admin, MovedCell};
 use silverback_load::catalogue::Label;
+use silverback_model::CellId;
+use silverback_model::limits::CELL_COUNT;
 use tokio::time::sleep;
 
 use super::feed::{Feed, FeedOptions};

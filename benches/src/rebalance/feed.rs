@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use silverback::runtime::cpus::affinity_mask;
 use silverback_client::{
     Client, RequestError, RetryPolicy, SeriesHandle, SeriesRefusal, Writer, WriterHook, WriterOptions,
 };
 use silverback_load::catalogue::Label;
 use silverback_load::random::SplitMix;
+use silverback_runtime::cpus::affinity_mask;
 use tokio::runtime;
 use tokio::time::sleep;
 

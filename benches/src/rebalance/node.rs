@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use futures::executor::block_on;
 use silverback::config::{AdminAccess, Config, ShardCount};
-use silverback::disk::blocking::BlockingDisk;
 use silverback::node::identity;
 use silverback::node::{self, NodeError};
-use silverback::runtime::Shutdown;
 use silverback_client::{Admin, Client};
+use silverback_host::disk::blocking::BlockingDisk;
+use silverback_runtime::Shutdown;
 use tokio::time::sleep;
 
 /// How long it may take to be ready.

@@ -1,9 +1,9 @@
 //! Series for the cells that they are to lie in, and how often each cell is sent to.
 
-use silverback::limits::CELL_COUNT;
-use silverback::model::{CellId, Labels, SeriesIdHasher};
 use silverback_load::catalogue::Label;
 use silverback_load::random::SplitMix;
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::{CellId, Labels, SeriesIdHasher};
 
 /// Zipf's exponent over the cells of a shard: the first takes a seventh of its shard's load.
 const EXPONENT: f64 = 1.0;

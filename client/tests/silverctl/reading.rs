@@ -123,7 +123,7 @@ fn odd() -> Node {
 fn what_labels_hold_is_printed_as_escapes_to_people() {
     let node = odd();
     let is_plain =
-        |text: &str| text.chars().all(|c| c == '\n' || silverback_proto::printable::is_printable(c));
+        |text: &str| text.chars().all(|c| c == '\n' || silverback_model::printable::is_printable(c));
     for words in [
         &["labels"][..],
         &["labels", "__name__"],

@@ -6,8 +6,8 @@ use libfuzzer_sys::fuzz_target;
 use prost::Message;
 use silverback::api::grpc::ingest::{BatchFault, Columns, DefinitionFault, RouteState, StreamSeries};
 use silverback::api::remote_write::wire::Reader;
-use silverback::message::DefinitionBlock;
-use silverback::model::SeriesIdHasher;
+use silverback_storage::message::DefinitionBlock;
+use silverback_model::SeriesIdHasher;
 use silverback::routing::ByteBudget;
 use silverback_proto::v1;
 

@@ -3,7 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use silverback::{api::remote_write::snappy, message::BodyBytes};
+use silverback::api::remote_write::snappy;
+use silverback_storage::message::BodyBytes;
 
 const LIMIT_BYTES: usize = 1 << 20;
 

@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use silverback::wal::frame::{FRAME_HEADER_BYTES, FrameCheck, FrameKey, check, encode_header};
-use silverback::wal::segment::{CheckpointHeader, FILE_HEADER_BYTES, SegmentHeader};
+use silverback_storage::wal::frame::{FRAME_HEADER_BYTES, FrameCheck, FrameKey, check, encode_header};
+use silverback_storage::wal::segment::{CheckpointHeader, FILE_HEADER_BYTES, SegmentHeader};
 
 fuzz_target!(|input: (u64, u64, u16, bool, Vec<u8>)| {
     let (seed, file_number, bytes_after, with_checksum, mut bytes) = input;
@@ -42,6 +42,6 @@ fn sign(key: FrameKey, file_number: u64, bytes: &mut [u8]) {
     let (head, payload) = bytes.split_at_mut(FRAME_HEADER_BYTES);
     let mut group = [0; 8];
     group.copy_from_slice(&head[16..]);
-    let group = silverback::wal::Lsn(u64::from_le_bytes(group));
+    let group = silverback_storage::wal::Lsn(u64::from_le_bytes(group));
     head.copy_from_slice(&encode_header(key, file_number, group, &[payload]));
 }

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use silverback::wal::record::{NewSeries, Record, RecordError, Replaced, SeriesChunks, records};
+use silverback_storage::wal::record::{NewSeries, Record, RecordError, Replaced, SeriesChunks, records};
 
 fuzz_target!(|payload: &[u8]| {
     for record in records(payload) {

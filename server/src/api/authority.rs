@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// What stands before a path in a URL. Borrows its text: it is looked at with each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Authority<'a> {
+pub(crate) struct Authority<'a> {
     /// The host: a name, an IPv4 address, or an IPv6 address in brackets.
     host: &'a str,
     port: Option<u16>,
@@ -12,7 +12,7 @@ pub struct Authority<'a> {
 
 impl<'a> Authority<'a> {
     /// Reads `host`, `host:port` or `[address]:port`; `None` for anything else.
-    pub fn parse(text: &'a str) -> Option<Self> {
+    pub(crate) fn parse(text: &'a str) -> Option<Self> {
         let host_bytes = match text.strip_prefix('[') {
             Some(inner) => {
                 let (address, _) = inner.split_once(']')?;
@@ -33,17 +33,17 @@ impl<'a> Authority<'a> {
     }
 
     /// The host without its port.
-    pub fn host(&self) -> &'a str {
+    pub(crate) fn host(&self) -> &'a str {
         self.host
     }
 
     /// Whether the host is an address. Nobody but its owner answers for it, as somebody else may for a name.
-    pub fn is_address(&self) -> bool {
+    pub(crate) fn is_address(&self) -> bool {
         self.host.starts_with('[') || self.host.parse::<Ipv4Addr>().is_ok()
     }
 
     /// Whether an origin (`https://host:port`) is of this host and port. One without a port has the scheme's.
-    pub fn is_origin(&self, origin: &str) -> bool {
+    pub(crate) fn is_origin(&self, origin: &str) -> bool {
         let (default_port, rest) = match origin.split_once("://") {
             Some(("http", rest)) => (80, rest),
             Some(("https", rest)) => (443, rest),

@@ -62,11 +62,11 @@ pub struct FrameSender {
 }
 
 /// Tells when the client has gone away.
-pub type ClientGone = oneshot::Sender<Never>;
+pub(crate) type ClientGone = oneshot::Sender<Never>;
 
 impl ResponseBody {
     /// A stream, its making end, and what tells that nobody reads it.
-    pub fn stream() -> (FrameSender, ClientGone, Self) {
+    pub(crate) fn stream() -> (FrameSender, ClientGone, Self) {
         let (sender, receiver) = mpsc::channel(FRAMES_WAITING_MAX);
         let (gone, reading) = oneshot::channel();
         let is_finished = Rc::new(Cell::new(false));
@@ -76,25 +76,25 @@ impl ResponseBody {
     }
 
     /// The same body, which keeps its room until it is sent or nobody waits for it.
-    pub fn holding(self, room: Room) -> Self {
+    pub(crate) fn holding(self, room: Room) -> Self {
         Self::Held(Box::new(HeldBody { body: self, _room: room }))
     }
 }
 
 impl FrameSender {
     /// Waits for room and sends a frame, at the client's pace.
-    pub async fn send(&mut self, frame: Bytes, pace: &mut ReaderPace) -> Result<(), NoReader> {
+    pub(crate) async fn send(&mut self, frame: Bytes, pace: &mut ReaderPace) -> Result<(), NoReader> {
         let bytes = frame.len();
         pace.send(&mut self.frames, bytes, Ok(frame)).await
     }
 
     /// Ends the stream as whole. One that is dropped without this, by a panic for example, is broken.
-    pub fn finish(self) {
+    pub(crate) fn finish(self) {
         self.is_finished.set(true);
     }
 
     /// Ends the stream as broken.
-    pub async fn break_off(mut self, why: impl ToString) {
+    pub(crate) async fn break_off(mut self, why: impl ToString) {
         // A client that is gone needs no error.
         drop(self.frames.send(Err(Broken(why.to_string()))).await);
         self.is_finished.set(true);
@@ -173,7 +173,7 @@ impl From<&'static str> for ResponseBody {
 }
 
 /// The error of services that always answer.
-pub type Never = Infallible;
+pub(crate) type Never = Infallible;
 
 #[cfg(test)]
 mod tests {

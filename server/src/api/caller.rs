@@ -7,7 +7,7 @@ use std::rc::Rc;
 use crate::api::core::Core;
 use crate::api::refusal_log::{Refused, Unit};
 use crate::api::remote_write::Rejection;
-use crate::message::Examples;
+use silverback_storage::message::Examples;
 
 /// A core, as one client sees it.
 #[derive(Clone)]
@@ -18,17 +18,17 @@ pub struct Caller {
 
 impl Caller {
     /// A client of a core, by its address as the socket has it.
-    pub fn new(core: Rc<Core>, peer: Option<IpAddr>) -> Self {
+    pub(crate) fn new(core: Rc<Core>, peer: Option<IpAddr>) -> Self {
         Self { core, peer }
     }
 
     /// The core.
-    pub fn core(&self) -> &Rc<Core> {
+    pub(crate) fn core(&self) -> &Rc<Core> {
         &self.core
     }
 
     /// Notes refused samples of a request that was read.
-    pub fn note_refused(&self, examples: &Examples) {
+    pub(crate) fn note_refused(&self, examples: &Examples) {
         for example in examples.iter() {
             let refused = Refused {
                 peer: self.peer,
@@ -42,12 +42,12 @@ impl Caller {
     }
 
     /// Notes a request that was refused as a whole, and counts it.
-    pub fn note_rejection(&self, rejection: &Rejection) {
+    pub(crate) fn note_rejection(&self, rejection: &Rejection) {
         self.count_rejection(rejection);
         let (reason, words) = (rejection.reason(), rejection.to_string());
         let refused = self.request(reason);
         if rejection.is_of_node() {
-            crate::warn_limited!(%rejection, "write requests are refused");
+            silverback_host::warn_limited!(%rejection, "write requests are refused");
             // The line above tells it.
             let _told = self.node.refusals.note(self.clock.now_ms(), refused, || words);
         } else {
@@ -56,7 +56,7 @@ impl Caller {
     }
 
     /// Notes a request that was refused as a whole, which is counted already.
-    pub fn note_request(&self, reason: &'static str, words: &str) {
+    pub(crate) fn note_request(&self, reason: &'static str, words: &str) {
         self.note(self.request(reason), words);
     }
 
@@ -71,7 +71,7 @@ impl Caller {
         };
         let peer = self.peer.map(|peer| peer.to_string()).unwrap_or_default();
         let unit = unit.as_str();
-        crate::info_limited!(peer, job, reason, count, "refused {unit}: {words}");
+        silverback_host::info_limited!(peer, job, reason, count, "refused {unit}: {words}");
     }
 
     /// Counts a write request that was refused as a whole, of whichever protocol.

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use crate::api::core::Core;
 use crate::api::fanout::{self, FanoutError};
 use crate::config::RebalanceMode;
-use crate::limits::CELL_COUNT;
-use crate::model::CellId;
 use crate::rebalance::{Motion, Steering};
+use silverback_model::CellId;
+use silverback_model::limits::CELL_COUNT;
 
 /// All cells at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CellsStatus {
+pub(crate) struct CellsStatus {
     /// The shard that owns each cell.
     pub owners: Vec<u16>,
     /// Series of each cell.
@@ -26,13 +26,13 @@ pub struct CellsStatus {
     /// Whether cells move by themselves.
     pub rebalance: RebalanceStatus,
     /// Planned moves that were done.
-    pub moves_total: u64,
+    pub(crate) moves_total: u64,
 }
 
 /// Whether cells move by themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RebalanceStatus {
+pub(crate) enum RebalanceStatus {
     /// They do.
     Running,
     /// Not until somebody says so.
@@ -43,7 +43,7 @@ pub enum RebalanceStatus {
 
 impl RebalanceStatus {
     /// What the configuration and an operator make of it.
-    pub fn new(mode: RebalanceMode, steering: &Steering) -> Self {
+    pub(crate) fn new(mode: RebalanceMode, steering: &Steering) -> Self {
         match (mode, steering.motion()) {
             (RebalanceMode::Off, _) => Self::Off,
             (RebalanceMode::On, Motion::Paused) => Self::Paused,
@@ -54,7 +54,7 @@ impl RebalanceStatus {
 
 impl CellsStatus {
     /// Asks the shards.
-    pub async fn gather(core: &Core) -> Result<Self, FanoutError> {
+    pub(crate) async fn gather(core: &Core) -> Result<Self, FanoutError> {
         let held = fanout::cells(core).await?;
         let (table, steering) = (core.router.table(), &core.node.steering);
         let owners: Vec<u16> = (0..CELL_COUNT as u16).map(|cell| table.owner(CellId(cell)).0).collect();

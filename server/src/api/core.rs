@@ -11,22 +11,23 @@ use futures::future::LocalBoxFuture;
 use crate::api::read_fault::ReadFault;
 use crate::api::refusal_log::RefusalLog;
 use crate::api::remote_write::Decoder;
-use crate::clock::Clock;
 use crate::config::Config;
-use crate::disk::room::RoomSeen;
-use crate::limits::MemoryPlan;
-use crate::message::{AcceptorCounts, PartPool};
-use crate::model::{CellId, SeriesIdHasher, ShardId};
 use crate::placement::NodeId;
 use crate::rebalance::{Handed, HandoffFault, Handoffs, Steering, Turn};
 use crate::routing::{BodyPool, ByteBudget, ReadGate, ReadInFlight, Router};
-use crate::runtime::{Pinning, Shutdown, SideThread, Slicer};
-use crate::shard::Pulses;
-use crate::wal::health::{LogHealth, ShutLogs};
-use crate::wal::progress::{ReplayProgress, Replaying};
+use silverback_host::disk::room::RoomSeen;
+use silverback_model::clock::Clock;
+use silverback_model::limits::MemoryPlan;
+use silverback_model::{CellId, SeriesIdHasher, ShardId};
+use silverback_runtime::{Pinning, Shutdown, SideThread, Slicer};
+use silverback_storage::message::{AcceptorCounts, PartPool};
+use silverback_storage::shard::Pulses;
+use silverback_storage::wal::health::{LogHealth, ShutLogs};
+use silverback_storage::wal::progress::{ReplayProgress, Replaying};
 
 /// Hands a cell over to a shard.
-pub type HandOver = Box<dyn Fn(CellId, ShardId) -> LocalBoxFuture<'static, Result<Handed, HandoffFault>>>;
+pub(crate) type HandOver =
+    Box<dyn Fn(CellId, ShardId) -> LocalBoxFuture<'static, Result<Handed, HandoffFault>>>;
 
 /// One core's acceptor state. Lives behind an `Rc` on its core.
 pub struct Core {
@@ -63,7 +64,7 @@ pub struct Core {
     /// Reads in flight on this core, and those that wait.
     pub reads: Rc<ReadGate>,
     /// Compiles what would hold the core.
-    pub compiler: Arc<SideThread>,
+    pub(crate) compiler: Arc<SideThread>,
 }
 
 /// Facts about the whole node, fixed at its start.
@@ -101,7 +102,7 @@ pub struct NodeFacts {
 
 impl NodeFacts {
     /// The CPU that a shard is pinned to; `None` where it isn't.
-    pub fn pinned_cpu(&self, shard: usize) -> Option<usize> {
+    pub(crate) fn pinned_cpu(&self, shard: usize) -> Option<usize> {
         match self.pinning {
             Pinning::Pinned => self.cpus.get(shard).copied(),
             Pinning::Free => None,
@@ -111,7 +112,7 @@ impl NodeFacts {
 
 impl Core {
     /// Why the node takes no writes now; `None`: it takes them.
-    pub fn not_ready(&self) -> Option<String> {
+    pub(crate) fn not_ready(&self) -> Option<String> {
         if self.shutdown.is_requested() {
             return Some("the node is stopping".to_owned());
         }
@@ -124,7 +125,7 @@ impl Core {
     }
 
     /// Why the node is to be restarted; `None`: it is healthy. What a restart makes no better is no reason.
-    pub fn unhealthy(&self) -> Option<String> {
+    pub(crate) fn unhealthy(&self) -> Option<String> {
         if self.replaying().is_some() || self.node.logs.is_any_hung() {
             return None;
         }
@@ -132,31 +133,31 @@ impl Core {
     }
 
     /// Begins a read: refused before all data is back, and where too many wait already.
-    pub async fn begin_read(&self) -> Result<ReadInFlight, ReadFault> {
+    pub(crate) async fn begin_read(&self) -> Result<ReadInFlight, ReadFault> {
         self.check_replayed()?;
         Ok(self.reads.enter().await?)
     }
 
     /// Refuses reads until all data is back.
-    pub fn check_replayed(&self) -> Result<(), ReadFault> {
+    pub(crate) fn check_replayed(&self) -> Result<(), ReadFault> {
         self.replaying().map_or(Ok(()), |replaying| Err(ReadFault::Replaying(replaying)))
     }
 
     /// How far the replay is; `None` once every shard has its data back.
-    pub fn replaying(&self) -> Option<Replaying> {
+    pub(crate) fn replaying(&self) -> Option<Replaying> {
         let replay = &self.node.replay;
         (replay.shards_done() < self.node.cpus.len()).then(|| replay.after(self.node.started.elapsed()))
     }
 
     /// Changes this core's counters.
-    pub fn count(&self, change: impl FnOnce(&mut AcceptorCounts)) {
+    pub(crate) fn count(&self, change: impl FnOnce(&mut AcceptorCounts)) {
         let mut counts = self.counts.get();
         change(&mut counts);
         self.counts.set(counts);
     }
 
     /// The counters, with what is under way now.
-    pub fn acceptor_counts(&self) -> AcceptorCounts {
+    pub(crate) fn acceptor_counts(&self) -> AcceptorCounts {
         AcceptorCounts {
             in_flight_bytes: self.bodies.in_use_bytes() as u64,
             pool_bytes: self.bodies.kept_bytes() as u64,

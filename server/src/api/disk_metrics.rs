@@ -1,11 +1,11 @@
 //! The metric families of the file system that the data directory lies on. One that doesn't tell its room
 //! has none: a metric that is missing is seen, a zero is believed.
 
-use crate::disk::room::FileSystemRoom;
-use crate::metrics::{Family, Kind};
+use silverback_host::disk::room::FileSystemRoom;
+use silverback_host::metrics::{Family, Kind};
 
 /// All of them.
-pub fn families(room: Option<FileSystemRoom>) -> Vec<Family> {
+pub(crate) fn families(room: Option<FileSystemRoom>) -> Vec<Family> {
     let Some(FileSystemRoom { size_bytes, free_bytes }) = room else { return Vec::new() };
     let of = |name, help, bytes: u64| Family::single(name, Kind::Gauge, help, bytes as f64);
     vec![
@@ -21,7 +21,7 @@ pub fn families(room: Option<FileSystemRoom>) -> Vec<Family> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::render;
+    use silverback_host::metrics::render;
 
     #[test]
     fn a_file_system_that_tells_nothing_has_no_metrics() {

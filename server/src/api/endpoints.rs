@@ -8,7 +8,7 @@ use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::Service;
-use silverback_proto::printable::Printable;
+use silverback_model::printable::Printable;
 
 use crate::api::body::{Never, ResponseBody};
 use crate::api::caller::Caller;
@@ -17,19 +17,19 @@ use crate::api::http_api::{self, Question};
 use crate::api::lines::{self, Dialect, Import};
 use crate::api::{grpc, origin, otlp, pages, remote_read, write_endpoint};
 use crate::routing::Overloaded;
-use crate::runtime;
+use silverback_runtime as runtime;
 
 /// A response of this node.
 pub type NodeResponse = Response<ResponseBody>;
 
 /// The HTTP service of one core for one connection.
-pub struct Endpoints {
+pub(crate) struct Endpoints {
     caller: Caller,
 }
 
 impl Endpoints {
     /// The service of a core for one client, by its address as the socket has it.
-    pub fn new(core: Rc<Core>, peer: Option<IpAddr>) -> Self {
+    pub(crate) fn new(core: Rc<Core>, peer: Option<IpAddr>) -> Self {
         Self { caller: Caller::new(core, peer) }
     }
 }
@@ -89,7 +89,7 @@ async fn route(caller: Caller, request: Request<Incoming>) -> NodeResponse {
 }
 
 /// Measures how long the answer to a write takes.
-pub async fn timed(core: &Core, answering: impl Future<Output = NodeResponse>) -> NodeResponse {
+pub(crate) async fn timed(core: &Core, answering: impl Future<Output = NodeResponse>) -> NodeResponse {
     let began = runtime::now();
     let response = answering.await;
     let took_us = began.elapsed().as_micros() as u64;

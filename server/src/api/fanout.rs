@@ -5,9 +5,11 @@ use std::cmp::Reverse;
 use futures::future::join_all;
 
 use crate::api::core::Core;
-use crate::message::{CellStats, ControlRequest, CoreStats, ReadError, ReadReply, ReadRequest, ShardReply};
-use crate::model::{Epoch, ShardId};
 use crate::routing::{Answer, Overloaded, ReadLease};
+use silverback_model::{Epoch, ShardId};
+use silverback_storage::message::{
+    CellStats, ControlRequest, CoreStats, ReadError, ReadReply, ReadRequest, ShardReply,
+};
 
 /// Why a question to the shards wasn't answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,7 +26,9 @@ pub enum FanoutError {
 const TRIES: usize = 4;
 
 /// Asks again where a cell moved meanwhile.
-pub async fn retry_moved<T>(asking: impl AsyncFn() -> Result<T, FanoutError>) -> Result<T, FanoutError> {
+pub(crate) async fn retry_moved<T>(
+    asking: impl AsyncFn() -> Result<T, FanoutError>,
+) -> Result<T, FanoutError> {
     for _ in 1..TRIES {
         match asking().await {
             Err(FanoutError::Refused(ReadError::Moved)) => {}
@@ -35,7 +39,7 @@ pub async fn retry_moved<T>(asking: impl AsyncFn() -> Result<T, FanoutError>) ->
 }
 
 /// Asks every shard the same for a client's read, and gives their answers in the shards' order.
-pub async fn read_all(
+pub(crate) async fn read_all(
     core: &Core,
     lease: &ReadLease,
     request: &ReadRequest,
@@ -44,7 +48,7 @@ pub async fn read_all(
 }
 
 /// All of them by one epoch: so each cell is answered for by one shard, though it moves meanwhile.
-pub async fn read_all_once(
+pub(crate) async fn read_all_once(
     core: &Core,
     lease: &ReadLease,
     request: &ReadRequest,
@@ -69,7 +73,7 @@ async fn replies(asked: Vec<Result<Answer, Overloaded>>) -> Vec<Result<ReadReply
 }
 
 /// Every core's counters.
-pub async fn stats(core: &Core) -> Result<Vec<CoreStats>, FanoutError> {
+pub(crate) async fn stats(core: &Core) -> Result<Vec<CoreStats>, FanoutError> {
     let ask = |shard| core.router.ask(shard, ControlRequest::Stats);
     let answers: Vec<Answer> = core.router.shards().map(ask).collect::<Result<_, _>>()?;
     let stats = |reply| match reply {
@@ -87,7 +91,7 @@ pub async fn stats(core: &Core) -> Result<Vec<CoreStats>, FanoutError> {
 }
 
 /// Asks a shard for a checkpoint; tells its count of them once that one is on disk.
-pub async fn checkpoint(core: &Core, shard: ShardId) -> Result<u64, FanoutError> {
+pub(crate) async fn checkpoint(core: &Core, shard: ShardId) -> Result<u64, FanoutError> {
     match core.router.ask(shard, ControlRequest::Checkpoint)?.await {
         ShardReply::CheckpointAsked(count) => Ok(count),
         ShardReply::Stats(_)
@@ -102,7 +106,7 @@ pub async fn checkpoint(core: &Core, shard: ShardId) -> Result<u64, FanoutError>
 }
 
 /// The cells that hold a series, by number, each with its shard.
-pub async fn cells(core: &Core) -> Result<Vec<(ShardId, CellStats)>, FanoutError> {
+pub(crate) async fn cells(core: &Core) -> Result<Vec<(ShardId, CellStats)>, FanoutError> {
     let of_shard = |reply| match reply {
         ReadReply::Cells(cells) => cells,
         ReadReply::Series(..) | ReadReply::Texts(..) | ReadReply::Closed | ReadReply::Cardinality(_) => {
@@ -154,7 +158,7 @@ pub(super) fn wrong_kind<T>() -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::CellId;
+    use silverback_model::CellId;
 
     #[test]
     fn a_cell_is_its_owner_s_with_the_load_that_all_shards_remember() {

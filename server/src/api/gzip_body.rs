@@ -13,13 +13,13 @@ use crate::api::remote_write::Rejection;
 use crate::api::remote_write::negotiate::header_text;
 use crate::api::request_body::read_reserving;
 use crate::routing::Reserved;
-use crate::runtime::reactor_polled;
+use silverback_runtime::reactor_polled;
 
 /// Bytes between two looks at the reactor: about 200 µs.
 const SLICE_BYTES: u64 = 64 << 10;
 
 /// A body that is here.
-pub struct Arrived {
+pub(crate) struct Arrived {
     /// What its sender compressed.
     pub bytes: Bytes,
     /// Its room.
@@ -29,7 +29,7 @@ pub struct Arrived {
 }
 
 /// Reads a body.
-pub async fn read_body<B>(core: &Core, headers: &HeaderMap, body: B) -> Result<Arrived, Rejection>
+pub(crate) async fn read_body<B>(core: &Core, headers: &HeaderMap, body: B) -> Result<Arrived, Rejection>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,

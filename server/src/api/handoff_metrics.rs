@@ -1,10 +1,10 @@
 //! The metric families of handoffs: cells that moved, what that cost, and those that stayed.
 
-use crate::message::{CoreStats, HandoffCounts, HandoffReason};
-use crate::metrics::{Family, Kind};
+use silverback_host::metrics::{Family, Kind};
+use silverback_storage::message::{CoreStats, HandoffCounts, HandoffReason};
 
 /// All of them, over all cores.
-pub fn families(cores: &[CoreStats]) -> Vec<Family> {
+pub(crate) fn families(cores: &[CoreStats]) -> Vec<Family> {
     let sum = |of: fn(&HandoffCounts) -> u64| cores.iter().map(|core| of(&core.handoffs)).sum::<u64>() as f64;
     let total = |name, help, value| Family::single(name, Kind::Counter, help, value);
     vec![

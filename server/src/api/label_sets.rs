@@ -7,15 +7,15 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::api::remote_write::CollectedLabels;
-use crate::limits::{EXPANDED_LABEL_BYTES_MAX, LABELS_MAX};
-use crate::message::DefinitionBlock;
-use crate::model::{RefusedReason, SeriesId, SeriesIdHasher};
+use silverback_model::limits::{EXPANDED_LABEL_BYTES_MAX, LABELS_MAX};
+use silverback_model::{RefusedReason, SeriesId, SeriesIdHasher};
+use silverback_storage::message::DefinitionBlock;
 
 /// A label as two places in the text.
 type Place = (Range<usize>, Range<usize>);
 
 /// A label that one series alone has: its name, and its value in pieces.
-pub type OwnLabel<'a> = (&'a str, &'a [&'a [u8]]);
+pub(crate) type OwnLabel<'a> = (&'a str, &'a [&'a [u8]]);
 
 /// The label sets of one request.
 #[derive(Debug, Default)]
@@ -47,18 +47,22 @@ impl From<RefusedReason> for NotMade {
 
 impl LabelSets {
     /// Forgets the labels that were shared.
-    pub fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.shared.clear();
         self.shared_end = 0;
     }
 
     /// Lets all series that are made from here on have a label.
-    pub fn share(&mut self, name: &[u8], value: &[u8]) {
+    pub(crate) fn share(&mut self, name: &[u8], value: &[u8]) {
         self.share_written(|out| out.extend_from_slice(name), |out| out.extend_from_slice(value));
     }
 
     /// The same, its name and its value written where they are kept.
-    pub fn share_written(&mut self, name: impl FnOnce(&mut Vec<u8>), value: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn share_written(
+        &mut self,
+        name: impl FnOnce(&mut Vec<u8>),
+        value: impl FnOnce(&mut Vec<u8>),
+    ) {
         let start = self.shared_end;
         self.text.truncate(start);
         name(&mut self.text);
@@ -69,31 +73,31 @@ impl LabelSets {
     }
 
     /// Takes the label back that was shared last, where its name is one of those that `is_other` knows.
-    pub fn unshare_if(&mut self, is_other: impl FnOnce(&[u8]) -> bool) {
+    pub(crate) fn unshare_if(&mut self, is_other: impl FnOnce(&[u8]) -> bool) {
         if let Some((name, _)) = self.shared.pop_if(|(name, _)| is_other(&self.text[name.clone()])) {
             self.shared_end = name.start;
         }
     }
 
     /// Whether a label of this name is shared.
-    pub fn shares(&self, name: &[u8]) -> bool {
+    pub(crate) fn shares(&self, name: &[u8]) -> bool {
         self.shared.iter().any(|(shared, _)| self.text[shared.clone()] == *name)
     }
 
     /// The value of a shared label; empty where there is none.
-    pub fn shared_value(&self, name: &[u8]) -> Cow<'_, str> {
+    pub(crate) fn shared_value(&self, name: &[u8]) -> Cow<'_, str> {
         let shared = self.shared.iter().find(|(shared, _)| self.text[shared.clone()] == *name);
         shared.map_or(Cow::Borrowed(""), |(_, value)| String::from_utf8_lossy(&self.text[value.clone()]))
     }
 
     /// Bytes that the text of the shared labels takes.
-    pub fn shared_bytes(&self) -> usize {
+    pub(crate) fn shared_bytes(&self) -> usize {
         self.shared_end
     }
 
     /// Makes the label set of a series, whose own labels go over shared ones of the same names. Its id,
     /// and its number among those that were made.
-    pub fn make(
+    pub(crate) fn make(
         &mut self,
         own: &[OwnLabel<'_>],
         hasher: &SeriesIdHasher,
@@ -137,8 +141,8 @@ impl LabelSets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Definitions;
-    use crate::model::Labels;
+    use silverback_model::Labels;
+    use silverback_storage::message::Definitions;
 
     fn words(sets: &LabelSets, number: u32) -> String {
         let mut definitions = Definitions::default();

@@ -3,18 +3,18 @@
 
 use crate::api::core::Core;
 use crate::api::read_fault::ReadFault;
-use crate::limits::EXPRESSION_BYTES_MAX;
-use crate::model::{Matcher, UncompiledMatcher};
+use silverback_model::limits::EXPRESSION_BYTES_MAX;
+use silverback_model::{Matcher, UncompiledMatcher};
 
 /// Compiles one request's matchers.
-pub struct MatcherCompiler<'a> {
+pub(crate) struct MatcherCompiler<'a> {
     core: &'a Core,
     bytes_left: usize,
 }
 
 /// Why a matcher wasn't compiled.
 #[derive(Debug)]
-pub enum MatcherError {
+pub(crate) enum MatcherError {
     /// It isn't one, or is too large beside the request's others: why, in words.
     Invalid(String),
     /// It has nothing to do with the matcher.
@@ -32,12 +32,12 @@ impl From<MatcherError> for ReadFault {
 
 impl<'a> MatcherCompiler<'a> {
     /// For a request's matchers.
-    pub fn new(core: &'a Core) -> Self {
+    pub(crate) fn new(core: &'a Core) -> Self {
         Self { core, bytes_left: EXPRESSION_BYTES_MAX }
     }
 
     /// Compiles one. What may take long is done beside the executors.
-    pub async fn compile(&mut self, matcher: UncompiledMatcher) -> Result<Matcher, MatcherError> {
+    pub(crate) async fn compile(&mut self, matcher: UncompiledMatcher) -> Result<Matcher, MatcherError> {
         let bytes_max = self.bytes_left;
         let compiled = match matcher.is_quick_to_compile() {
             true => {

@@ -1,11 +1,11 @@
 //! The metric families of the node's memory: the limit, what counts against it, what is refused.
 
-use crate::limits::MemoryPlan;
-use crate::message::CoreStats;
-use crate::metrics::{Family, Kind};
+use silverback_host::metrics::{Family, Kind};
+use silverback_model::limits::MemoryPlan;
+use silverback_storage::message::CoreStats;
 
 /// All of them.
-pub fn families(plan: &MemoryPlan, cores: &[CoreStats]) -> Vec<Family> {
+pub(crate) fn families(plan: &MemoryPlan, cores: &[CoreStats]) -> Vec<Family> {
     let limit = Family::single(
         "silverback_memory_limit_bytes",
         Kind::Gauge,

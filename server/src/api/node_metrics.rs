@@ -3,14 +3,14 @@
 use crate::api::pages::refused;
 use crate::api::refusal_log::Entry;
 use crate::api::write_status::requests_by_protocol;
-use crate::message::{AcceptorCounts, CoreStats, ShardStats};
-use crate::metrics::{Durations, Family, Kind, seconds};
-use crate::model::RefusedReason;
 use crate::placement::NodeId;
-use crate::runtime::Counts;
+use silverback_host::Counts;
+use silverback_host::metrics::{Durations, Family, Kind, seconds};
+use silverback_model::RefusedReason;
+use silverback_storage::message::{AcceptorCounts, CoreStats, ShardStats};
 
 /// All families of the node itself.
-pub fn families(cores: &[CoreStats], ready: bool) -> Vec<Family> {
+pub(crate) fn families(cores: &[CoreStats], ready: bool) -> Vec<Family> {
     let mut families = vec![Family::single(
         "silverback_ready",
         Kind::Gauge,
@@ -28,7 +28,7 @@ pub fn families(cores: &[CoreStats], ready: bool) -> Vec<Family> {
 }
 
 /// Where each shard runs.
-pub fn placement(cpus: &[usize], nodes: &[NodeId]) -> Family {
+pub(crate) fn placement(cpus: &[usize], nodes: &[NodeId]) -> Family {
     let help = "The CPU that a shard is pinned to, and its NUMA node: always 1.";
     let mut family = Family::new("silverback_shard_cpu", Kind::Gauge, help);
     for (shard, (cpu, node)) in cpus.iter().zip(nodes).enumerate() {
@@ -51,7 +51,7 @@ fn refused_samples(cores: &[CoreStats]) -> Family {
 }
 
 /// The last refusals, by sender: a gauge, for who was refused long ago is forgotten.
-pub fn refusals(entries: &[Entry]) -> Family {
+pub(crate) fn refusals(entries: &[Entry]) -> Family {
     let help = "Samples, or requests as a whole, that were refused lately, by sender, job and reason.";
     let mut family = Family::new("silverback_recent_refusals", Kind::Gauge, help);
     for Entry { peer, job, reason, unit, count, .. } in entries {

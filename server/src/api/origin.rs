@@ -11,7 +11,7 @@
 use http::header::{HOST, HeaderName, HeaderValue, ORIGIN};
 use http::{Method, Request, StatusCode, Version};
 use http_body::Body;
-use silverback_proto::printable::Quoted;
+use silverback_model::printable::Quoted;
 use tonic::{Code, Status};
 
 use crate::api::authority::Authority;
@@ -53,7 +53,7 @@ pub enum OriginRejected {
 }
 
 /// Checks a request's head.
-pub fn check<B>(allowed: &AllowedHosts, request: &Request<B>) -> Result<(), OriginRejected> {
+pub(crate) fn check<B>(allowed: &AllowedHosts, request: &Request<B>) -> Result<(), OriginRejected> {
     let host = check_host(allowed, request)?;
     let headers = request.headers();
     for origin in headers.get_all(ORIGIN) {
@@ -123,12 +123,12 @@ fn shown(text: &[u8]) -> String {
 }
 
 /// Counts, logs and answers a request that was refused.
-pub fn refuse<B: Body>(core: &Core, request: &Request<B>, rejected: &OriginRejected) -> NodeResponse {
+pub(crate) fn refuse<B: Body>(core: &Core, request: &Request<B>, rejected: &OriginRejected) -> NodeResponse {
     core.count(|counts| match rejected {
         OriginRejected::NoHost | OriginRejected::Host(_) => counts.refused_by_host += 1,
         OriginRejected::Origin(_) | OriginRejected::Site(_) => counts.refused_by_origin += 1,
     });
-    crate::warn_limited!(%rejected, "a request was refused for where it comes from");
+    silverback_host::warn_limited!(%rejected, "a request was refused for where it comes from");
     if grpc::is_grpc(request) {
         return grpc::refuse(&Status::new(rejected.code(), rejected.to_string()));
     }

@@ -13,13 +13,13 @@ use crate::api::fanout::{self, FanoutError};
 use crate::api::status::{self, LogStatus, NodeStatus, OwnMetrics, ShardStatus};
 use crate::api::write_status::WriteStatus;
 use crate::api::{disk_metrics, handoff_metrics, memory_metrics, node_metrics, rebalance_metrics};
-use crate::message::CoreStats;
-use crate::metrics::{self, Family};
-use crate::model::{Labels, RefusedCounts};
-use crate::runtime::Pinning;
+use silverback_host::metrics::{self, Family};
+use silverback_model::{Labels, RefusedCounts};
+use silverback_runtime::Pinning;
+use silverback_storage::message::CoreStats;
 
 /// `/`
-pub fn status_page() -> NodeResponse {
+pub(crate) fn status_page() -> NodeResponse {
     let mut page = with_type(StatusCode::OK, status::PAGE_CONTENT_TYPE, status::PAGE);
     let policy = HeaderValue::from_static(status::PAGE_SECURITY_POLICY);
     page.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
@@ -27,7 +27,7 @@ pub fn status_page() -> NodeResponse {
 }
 
 /// `/-/healthy`
-pub fn healthy(core: &Core) -> NodeResponse {
+pub(crate) fn healthy(core: &Core) -> NodeResponse {
     match core.unhealthy() {
         None => text(StatusCode::OK, "silverback is healthy\n"),
         Some(why) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not healthy: {why}\n")),
@@ -35,7 +35,7 @@ pub fn healthy(core: &Core) -> NodeResponse {
 }
 
 /// `/-/ready`
-pub fn ready(core: &Core) -> NodeResponse {
+pub(crate) fn ready(core: &Core) -> NodeResponse {
     match core.not_ready() {
         None => text(StatusCode::OK, "silverback is ready\n"),
         Some(why) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n")),
@@ -43,7 +43,7 @@ pub fn ready(core: &Core) -> NodeResponse {
 }
 
 /// `/-/replayed`
-pub fn replayed(core: &Core) -> NodeResponse {
+pub(crate) fn replayed(core: &Core) -> NodeResponse {
     match core.replaying() {
         None => text(StatusCode::OK, "silverback has its data back\n"),
         Some(replaying) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{replaying}\n")),
@@ -51,7 +51,7 @@ pub fn replayed(core: &Core) -> NodeResponse {
 }
 
 /// `/metrics`
-pub async fn metrics(core: &Core) -> NodeResponse {
+pub(crate) async fn metrics(core: &Core) -> NodeResponse {
     match families(core).await {
         Ok(mut families) => {
             families.push(node_metrics::refusals(&core.node.refusals.entries()));
@@ -79,7 +79,7 @@ async fn families(core: &Core) -> Result<Vec<Family>, FanoutError> {
 
 /// The node's metrics as a scrape of itself would store them, but for those with labels that senders choose: what is
 /// refused makes no series here.
-pub async fn own_series(core: &Core) -> Result<Vec<(Labels, f64)>, FanoutError> {
+pub(crate) async fn own_series(core: &Core) -> Result<Vec<(Labels, f64)>, FanoutError> {
     let instance = instance(core);
     let target = [("job", "silverback"), ("instance", instance.as_str())];
     let families = families(core).await?;
@@ -105,7 +105,7 @@ fn instance_of(listen: &[SocketAddr], host: &str) -> String {
 }
 
 /// `/api/v1/status/node`
-pub async fn node_status(core: &Core) -> NodeResponse {
+pub(crate) async fn node_status(core: &Core) -> NodeResponse {
     let cores = match fanout::stats(core).await {
         Ok(cores) => cores,
         Err(error) => return text(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
@@ -115,7 +115,7 @@ pub async fn node_status(core: &Core) -> NodeResponse {
 }
 
 /// `/api/v1/status/cells`
-pub async fn cells_status(core: &Core) -> NodeResponse {
+pub(crate) async fn cells_status(core: &Core) -> NodeResponse {
     match CellsStatus::gather(core).await {
         Ok(cells) => {
             let json = serde_json::to_string(&cells).expect("the status is plain numbers");
@@ -126,7 +126,7 @@ pub async fn cells_status(core: &Core) -> NodeResponse {
 }
 
 /// `/api/v1/status/refusals`
-pub fn refusals(core: &Core) -> NodeResponse {
+pub(crate) fn refusals(core: &Core) -> NodeResponse {
     let json = serde_json::json!({ "status": "success", "data": core.node.refusals.entries() });
     with_type(StatusCode::OK, "application/json", json.to_string())
 }
@@ -165,7 +165,7 @@ fn status_of(core: &Core, cores: &[CoreStats]) -> NodeStatus {
 }
 
 /// Samples refused by decoders and shards.
-pub fn refused(cores: &[CoreStats]) -> RefusedCounts {
+pub(crate) fn refused(cores: &[CoreStats]) -> RefusedCounts {
     let mut refused = RefusedCounts::default();
     for core in cores {
         refused.merge(&core.acceptor.refused);

@@ -1,7 +1,7 @@
 //! Protocol buffers written by hand: messages that are too many, or too large, to be built first.
 
 /// Field numbers fit one byte here, tag and wire type together.
-pub const fn tag(field: u8, wire: Wire) -> u8 {
+pub(crate) const fn tag(field: u8, wire: Wire) -> u8 {
     assert!(field < 16);
     field << 3
         | match wire {
@@ -23,12 +23,12 @@ pub enum Wire {
 }
 
 /// A varint's length in bytes.
-pub const fn varint_len(value: u64) -> usize {
+pub(crate) const fn varint_len(value: u64) -> usize {
     ((u64::BITS - (value | 1).leading_zeros()) as usize).div_ceil(7)
 }
 
 /// Appends a varint.
-pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -37,7 +37,7 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Appends the head of a field that has a length.
-pub fn put_len_head(out: &mut Vec<u8>, field: u8, len: usize) {
+pub(crate) fn put_len_head(out: &mut Vec<u8>, field: u8, len: usize) {
     out.push(tag(field, Wire::Len));
     put_varint(out, len as u64);
 }

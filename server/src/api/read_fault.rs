@@ -7,11 +7,11 @@ use http::header::{ALLOW, CONNECTION, HeaderMap, HeaderValue, RETRY_AFTER};
 
 use crate::api::fanout::FanoutError;
 use crate::api::request_body::BodyError;
-use crate::gorilla::ChunkError;
-use crate::message::{Deleted, DeletionError, ReadError};
 use crate::routing::{BudgetExceeded, DeletionFault, TooManyReads};
-use crate::runtime::SideThreadError;
-use crate::wal::progress::Replaying;
+use silverback_model::gorilla::ChunkError;
+use silverback_runtime::SideThreadError;
+use silverback_storage::message::{Deleted, DeletionError, ReadError};
+use silverback_storage::wal::progress::Replaying;
 
 /// When to come again after the node had too much under way.
 const RETRY_AFTER_PASSING: Duration = Duration::from_secs(1);
@@ -121,7 +121,7 @@ impl From<BudgetExceeded> for ReadFault {
 
 impl ReadFault {
     /// The HTTP status.
-    pub fn status(&self) -> StatusCode {
+    pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::BadRequest(_)
             | Self::TooManySamples(_)
@@ -157,7 +157,7 @@ impl ReadFault {
     }
 
     /// The `errorType` of Prometheus' HTTP API.
-    pub fn error_type(&self) -> &'static str {
+    pub(crate) fn error_type(&self) -> &'static str {
         match self {
             Self::BadRequest(_) | Self::Method(_) | Self::MediaType(_) | Self::Body(_) => "bad_data",
             Self::TooManySamples(_)
@@ -185,7 +185,7 @@ impl ReadFault {
     }
 
     /// When the same may be asked again, where it passes by itself.
-    pub fn retry_after(&self) -> Option<Duration> {
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::BudgetExceeded
             | Self::TooManyReads(_)
@@ -222,7 +222,7 @@ impl ReadFault {
     }
 
     /// Adds what the status wants told in headers.
-    pub fn tell(&self, headers: &mut HeaderMap) {
+    pub(crate) fn tell(&self, headers: &mut HeaderMap) {
         match self {
             Self::Method(allowed) => {
                 headers.insert(ALLOW, HeaderValue::from_static(allowed));

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures::channel::mpsc;
 
-use crate::limits::{READER_BYTES_PER_S_MIN, READER_PATIENCE};
 use crate::routing::ReadLease;
-use crate::runtime::{Elapsed, now, timeout};
+use silverback_model::limits::{READER_BYTES_PER_S_MIN, READER_PATIENCE};
+use silverback_runtime::{Elapsed, now, timeout};
 
 /// How often it is looked at a client that takes nothing.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -40,12 +40,12 @@ pub enum NoReader {
 
 impl ReaderPace {
     /// Of an answer that begins now.
-    pub fn new(lease: ReadLease) -> Self {
+    pub(crate) fn new(lease: ReadLease) -> Self {
         Self { lease, waited: Duration::ZERO, bytes: 0 }
     }
 
     /// Waits until the client has room for a piece, and sends it. No slice may be held meanwhile.
-    pub async fn send<T>(
+    pub(crate) async fn send<T>(
         &mut self,
         to: &mut mpsc::Sender<T>,
         bytes: usize,

@@ -1,12 +1,12 @@
 //! The metric families of the rebalance: what was planned, what became of it, how even the loads are.
 
 use crate::config::RebalanceMode;
-use crate::message::{CoreStats, HandoffReason};
-use crate::metrics::{Family, Kind};
 use crate::rebalance::{DrainState, Motion, Reason, Steering};
+use silverback_host::metrics::{Family, Kind};
+use silverback_storage::message::{CoreStats, HandoffReason};
 
 /// All of them.
-pub fn families(mode: RebalanceMode, steering: &Steering, cores: &[CoreStats]) -> Vec<Family> {
+pub(crate) fn families(mode: RebalanceMode, steering: &Steering, cores: &[CoreStats]) -> Vec<Family> {
     let counts = steering.moves.counts();
     let moves = |name, help, by: [u64; Reason::ALL.len()]| {
         let mut family = Family::new(name, Kind::Counter, help);

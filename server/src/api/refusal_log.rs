@@ -7,9 +7,9 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
-use silverback_proto::utc::format_rfc3339;
+use silverback_model::utc::format_rfc3339;
 
-use crate::message::shortened;
+use silverback_storage::message::shortened;
 
 /// Senders, jobs and reasons that are kept; who was refused longest ago goes first.
 const ENTRIES_MAX: usize = 200;
@@ -32,7 +32,7 @@ pub enum Unit {
 
 impl Unit {
     /// As in JSON.
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Samples => "samples",
             Self::Requests => "requests",
@@ -106,7 +106,12 @@ pub struct RefusalLog(Mutex<Vec<Kept>>);
 impl RefusalLog {
     /// Notes refusals; `words` is asked for the first of its kind. `Some`: so many since it was told last, and
     /// it is time to tell it again.
-    pub fn note(&self, now_ms: i64, refused: Refused<'_>, words: impl FnOnce() -> String) -> Option<u64> {
+    pub(crate) fn note(
+        &self,
+        now_ms: i64,
+        refused: Refused<'_>,
+        words: impl FnOnce() -> String,
+    ) -> Option<u64> {
         let Refused { peer, job, reason, unit, count } = refused;
         let mut kept = self.lock();
         let is_same = |kept: &Kept| {
@@ -136,7 +141,7 @@ impl RefusalLog {
     }
 
     /// What is kept, the last refusals first.
-    pub fn entries(&self) -> Vec<Entry> {
+    pub(crate) fn entries(&self) -> Vec<Entry> {
         let mut kept: Vec<_> = self.lock().iter().map(|kept| (kept.last_ms, Entry::from(kept))).collect();
         kept.sort_by_key(|(last_ms, _)| std::cmp::Reverse(*last_ms));
         kept.into_iter().map(|(_, entry)| entry).collect()

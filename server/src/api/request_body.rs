@@ -9,7 +9,7 @@ use http_body::Body;
 use http_body_util::BodyExt;
 
 use crate::routing::{Overloaded, Reserved};
-use crate::runtime::timeout;
+use silverback_runtime::timeout;
 
 /// Why a body wasn't read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,24 +28,9 @@ pub enum BodyError {
     Overloaded,
 }
 
-/// The whole body. A length that is claimed ahead is checked before anything is read.
-pub async fn read_whole<B>(
-    headers: &HeaderMap,
-    body: B,
-    bytes_max: usize,
-    limit: Duration,
-) -> Result<Bytes, BodyError>
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
-    let reading = read_untimed(headers, body, bytes_max);
-    timeout(limit, reading).await.unwrap_or(Err(BodyError::TimedOut(limit)))
-}
-
 /// The same, of which every byte takes its room in `reserved` as it arrives: a length that is only
 /// claimed takes none from others.
-pub async fn read_reserving<B>(
+pub(crate) async fn read_reserving<B>(
     headers: &HeaderMap,
     body: B,
     bytes_max: usize,

@@ -7,13 +7,13 @@ use std::rc::Rc;
 
 use crate::api::core::Core;
 use crate::api::fanout::{FanoutError, read_all_once, read_reply, retry_moved, wrong_kind};
-use crate::limits::{READ_BATCH_BYTES_MIN, READ_BATCHES_BYTES};
-use crate::message::{
+use crate::routing::ReadLease;
+use silverback_model::ShardId;
+use silverback_model::limits::{READ_BATCH_BYTES_MIN, READ_BATCHES_BYTES};
+use silverback_runtime::Slice;
+use silverback_storage::message::{
     CursorId, ReadReply, ReadRequest, Rows, Selection, SeriesBatch, SeriesView, TextBatch, Wanted,
 };
-use crate::model::ShardId;
-use crate::routing::ReadLease;
-use crate::runtime::Slice;
 
 /// A batch as a shard's reply brings it.
 pub trait Batch: Rows {
@@ -52,7 +52,7 @@ impl Batch for TextBatch {
 }
 
 /// What one selection finds on all shards. Dropping it closes its cursors.
-pub struct RowStream<B: Batch> {
+pub(crate) struct RowStream<B: Batch> {
     core: Rc<Core>,
     lease: ReadLease,
     batch_bytes: usize,
@@ -70,7 +70,7 @@ struct ShardRows<B> {
 
 impl<B: Batch> RowStream<B> {
     /// Opens a cursor on every shard. `streams` of these are held at the same time.
-    pub async fn open(
+    pub(crate) async fn open(
         core: &Rc<Core>,
         lease: &ReadLease,
         selection: Selection,
@@ -109,7 +109,7 @@ impl<B: Batch> RowStream<B> {
 
     /// Goes on to the next row, in a slice that comes with it: the one that is held, or another. `None` after the
     /// last row.
-    pub async fn advance(&mut self, held: Option<Slice>) -> Result<Option<Slice>, FanoutError> {
+    pub(crate) async fn advance(&mut self, held: Option<Slice>) -> Result<Option<Slice>, FanoutError> {
         let mut slice = self.core.slicer.go_on(held).await;
         self.pass();
         if self.lacks_batch() {
@@ -151,13 +151,13 @@ impl<B: Batch> RowStream<B> {
     ///
     /// # Panics
     /// Where none is, before the first and after the last.
-    pub fn present(&self) -> (&B, usize) {
+    pub(crate) fn present(&self) -> (&B, usize) {
         let present = self.present.expect("the stream was advanced to a row");
         (&self.shards[present].batch, self.shards[present].at)
     }
 
     /// How the present rows of two streams follow each other.
-    pub fn compare(&self, other: &Self) -> std::cmp::Ordering {
+    pub(crate) fn compare(&self, other: &Self) -> std::cmp::Ordering {
         let ((batch, at), (other, other_at)) = (self.present(), other.present());
         batch.compare(at, other, other_at)
     }
@@ -202,7 +202,7 @@ impl<B: Batch> RowStream<B> {
 
 impl RowStream<SeriesBatch> {
     /// The present series.
-    pub fn series(&self) -> SeriesView<'_> {
+    pub(crate) fn series(&self) -> SeriesView<'_> {
         let (batch, at) = self.present();
         batch.get(at)
     }
@@ -210,7 +210,7 @@ impl RowStream<SeriesBatch> {
 
 impl RowStream<TextBatch> {
     /// The present name or value.
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         let (batch, at) = self.present();
         batch.get(at)
     }

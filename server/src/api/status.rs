@@ -9,26 +9,26 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::api::write_status::WriteStatus;
-use crate::disk::room::FileSystemRoom;
-use crate::limits::MemoryPlan;
-use crate::message::{CoreStats, MemoryPressure, ShardStats};
-use crate::model::RefusedCounts;
-use crate::wal::LogCounts;
+use silverback_host::disk::room::FileSystemRoom;
+use silverback_model::RefusedCounts;
+use silverback_model::limits::MemoryPlan;
+use silverback_storage::message::{CoreStats, MemoryPressure, ShardStats};
+use silverback_storage::wal::LogCounts;
 
 /// The page: one file that asks for nothing but the node's own status.
 pub const PAGE: &str = include_str!("status.html");
 
 /// The page's `Content-Type`.
-pub const PAGE_CONTENT_TYPE: &str = "text/html; charset=utf-8";
+pub(crate) const PAGE_CONTENT_TYPE: &str = "text/html; charset=utf-8";
 
 /// The page's `Content-Security-Policy`: its own style and script, its own node, nothing else.
-pub const PAGE_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
+pub(crate) const PAGE_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
     script-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; \
     form-action 'none'; frame-ancestors 'none'";
 
 /// A node at one moment: sizes as they are, counters (`…_total`) since its start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct NodeStatus {
+pub(crate) struct NodeStatus {
     /// The machine's or the pod's name.
     pub name: String,
     /// The version that runs.
@@ -40,21 +40,21 @@ pub struct NodeStatus {
     /// Whether it takes writes.
     pub ready: bool,
     /// Why it doesn't, for people; empty when it does.
-    pub not_ready: String,
+    pub(crate) not_ready: String,
     /// The addresses that it listens on.
     pub listen: Vec<String>,
     /// How long samples are kept, in seconds.
-    pub retention_s: u64,
+    pub(crate) retention_s: u64,
     /// Active series.
     pub series: u64,
     /// Samples stored.
-    pub samples_total: u64,
+    pub(crate) samples_total: u64,
     /// Write requests, and how long their answers took.
     pub writes: WriteStatus,
     /// Bytes of their bodies as they arrived.
-    pub received_bytes_total: u64,
+    pub(crate) received_bytes_total: u64,
     /// Reads begun.
-    pub reads_total: u64,
+    pub(crate) reads_total: u64,
     /// Resident memory of the process.
     pub resident_bytes: u64,
     /// What of the memory limit is used for what.
@@ -75,7 +75,7 @@ pub struct NodeStatus {
 
 /// The node's metrics that it stores itself, under `job="silverback"`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct OwnMetrics {
+pub(crate) struct OwnMetrics {
     /// Their `instance` label.
     pub instance: String,
     /// Seconds from one sample to the next.
@@ -84,37 +84,37 @@ pub struct OwnMetrics {
 
 /// The memory limit, and what stands against it by the node's own accounting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemoryStatus {
+pub(crate) struct MemoryStatus {
     /// Resident memory that the process may have.
     pub limit_bytes: u64,
     /// Series, chunks and indices of all shards.
-    pub shards_bytes: u64,
+    pub(crate) shards_bytes: u64,
     /// What these may have now.
-    pub shards_budget_bytes: u64,
+    pub(crate) shards_budget_bytes: u64,
     /// Write requests under way, and buffers kept for them.
-    pub requests_bytes: u64,
+    pub(crate) requests_bytes: u64,
     /// The most that any shard refuses: nothing, new series, or writes.
     pub refuses: Refuses,
 }
 
 /// The write-ahead logs of a node's shards, together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogStatus {
+pub(crate) struct LogStatus {
     /// Groups made durable.
-    pub commits_total: u64,
+    pub(crate) commits_total: u64,
     /// Time that this took, in µs.
-    pub commit_us_total: u64,
+    pub(crate) commit_us_total: u64,
     /// Disk space of segments, spares and checkpoints.
     pub disk_bytes: u64,
     /// Checkpoints written.
-    pub checkpoints_total: u64,
+    pub(crate) checkpoints_total: u64,
     /// Why logs take nothing in, in words; empty when all of them do.
     pub faults: Vec<String>,
 }
 
 impl LogStatus {
     /// From what the cores tell.
-    pub fn new(cores: &[CoreStats]) -> Self {
+    pub(crate) fn new(cores: &[CoreStats]) -> Self {
         let sum = |of: fn(&LogCounts) -> u64| cores.iter().map(|core| of(&core.shard.log.counts)).sum();
         let fault = |core: &CoreStats| {
             core.shard.log.fault.as_ref().map(|fault| format!("shard {}: {fault}", core.shard.shard.0))
@@ -132,7 +132,7 @@ impl LogStatus {
 /// What is refused for want of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Refuses {
+pub(crate) enum Refuses {
     /// There is room.
     Nothing,
     /// Samples of series that aren't known.
@@ -143,7 +143,7 @@ pub enum Refuses {
 
 impl MemoryStatus {
     /// From what the node planned and what its cores tell.
-    pub fn new(plan: &MemoryPlan, cores: &[CoreStats]) -> Self {
+    pub(crate) fn new(plan: &MemoryPlan, cores: &[CoreStats]) -> Self {
         let sum = |of: fn(&CoreStats) -> u64| cores.iter().map(of).sum();
         let most = cores.iter().map(|core| core.shard.memory_pressure).max().unwrap_or_default();
         Self {
@@ -166,7 +166,7 @@ impl MemoryStatus {
 
 /// A shard at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ShardStatus {
+pub(crate) struct ShardStatus {
     /// Its number.
     pub shard: u16,
     /// The logical CPU that it is pinned to; `None` when it isn't.
@@ -176,22 +176,22 @@ pub struct ShardStatus {
     /// Open and sealed chunks.
     pub chunks: u64,
     /// Samples stored.
-    pub samples_total: u64,
+    pub(crate) samples_total: u64,
     /// Requests that wait.
-    pub queue_depth: u64,
+    pub(crate) queue_depth: u64,
     /// Time spent on writes, in µs: against the uptime it is how busy the shard is.
-    pub busy_us_total: u64,
+    pub(crate) busy_us_total: u64,
     /// How busy its core is with traffic, in millionths, decayed over seconds.
     pub core_busy_us_per_s: u64,
     /// Commits of its log.
-    pub commits_total: u64,
+    pub(crate) commits_total: u64,
     /// Bytes of its series, chunks and index.
     pub held_bytes: u64,
 }
 
 impl ShardStatus {
     /// From what the shard tells of itself, and the CPU that it was given.
-    pub fn new(stats: &ShardStats, core: Option<u32>) -> Self {
+    pub(crate) fn new(stats: &ShardStats, core: Option<u32>) -> Self {
         Self {
             shard: stats.shard.0,
             core,
@@ -209,7 +209,7 @@ impl ShardStatus {
 }
 
 /// Refused samples under the names that the metrics use.
-pub fn refused_by_reason(counts: &RefusedCounts) -> BTreeMap<String, u64> {
+pub(crate) fn refused_by_reason(counts: &RefusedCounts) -> BTreeMap<String, u64> {
     counts.iter().map(|(reason, samples)| (reason.as_str().to_owned(), samples)).collect()
 }
 
@@ -220,8 +220,8 @@ mod tests {
     use super::*;
     use crate::api::cells_status::{CellsStatus, RebalanceStatus};
     use crate::api::write_status::requests_by_protocol;
-    use crate::message::ShardMemory;
-    use crate::model::{RefusedReason, ShardId};
+    use silverback_model::{RefusedReason, ShardId};
+    use silverback_storage::message::ShardMemory;
 
     fn stats() -> ShardStats {
         ShardStats {

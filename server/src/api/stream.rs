@@ -12,10 +12,10 @@ use crate::api::body::{FrameSender, ResponseBody};
 use crate::api::core::Core;
 use crate::api::fanout::FanoutError;
 use crate::api::reader_pace::{NoReader, ReaderPace};
-use crate::gorilla::ChunkError;
-use crate::limits::STREAM_BUFFER_BYTES;
 use crate::routing::ReadInFlight;
-use crate::runtime::{Slice, spawn_background};
+use silverback_model::gorilla::ChunkError;
+use silverback_model::limits::STREAM_BUFFER_BYTES;
+use silverback_runtime::{Slice, spawn_background};
 
 /// Why a stream ended before its end.
 #[derive(Debug, thiserror::Error)]
@@ -40,12 +40,12 @@ pub struct Outgoing {
 
 impl Outgoing {
     /// What is made and not sent on yet; more goes to its end.
-    pub fn made(&mut self) -> &mut Vec<u8> {
+    pub(crate) fn made(&mut self) -> &mut Vec<u8> {
         &mut self.made
     }
 
     /// Sends on once there is enough, and waits for the client's room. The slice comes back where it didn't.
-    pub async fn send_if_full(&mut self, slice: Slice) -> Result<Option<Slice>, NoReader> {
+    pub(crate) async fn send_if_full(&mut self, slice: Slice) -> Result<Option<Slice>, NoReader> {
         if self.made.len() < STREAM_BUFFER_BYTES {
             return Ok(Some(slice));
         }
@@ -57,7 +57,7 @@ impl Outgoing {
     }
 
     /// Sends bytes on that are made already.
-    pub async fn send_piece(&mut self, piece: Bytes) -> Result<(), NoReader> {
+    pub(crate) async fn send_piece(&mut self, piece: Bytes) -> Result<(), NoReader> {
         self.frames.send(piece, &mut self.pace).await
     }
 
@@ -72,7 +72,7 @@ impl Outgoing {
 
 /// A body that `make` writes in the background, as long as somebody reads it. Its failure cuts the
 /// connection, so that the client doesn't take a part for the whole.
-pub fn streamed(
+pub(crate) fn streamed(
     core: Rc<Core>,
     read: ReadInFlight,
     make: impl AsyncFnOnce(&mut Outgoing) -> Result<(), StreamFault> + 'static,
@@ -101,7 +101,7 @@ pub fn streamed(
 }
 
 /// What `making` comes to; where `gone` comes first it is dropped, and with it all that waits for it.
-pub async fn while_read(
+pub(crate) async fn while_read(
     making: impl Future<Output = Result<(), StreamFault>>,
     gone: impl Future<Output = ()>,
 ) -> Result<(), StreamFault> {
@@ -112,16 +112,16 @@ pub async fn while_read(
 }
 
 /// Counts why an answer ended before its end, and logs it.
-pub fn count_fault(core: &Core, fault: &StreamFault) {
+pub(crate) fn count_fault(core: &Core, fault: &StreamFault) {
     match fault {
         StreamFault::NoReader(NoReader::Gone) => tracing::debug!("a client went away from its read"),
         StreamFault::NoReader(NoReader::TooSlow) => {
             core.count(|counts| counts.reads_slow += 1);
-            crate::warn_limited!(%fault, "an answer broke off");
+            silverback_host::warn_limited!(%fault, "an answer broke off");
         }
         StreamFault::Shards(_) | StreamFault::Chunk(_) => {
             core.count(|counts| counts.reads_failed += 1);
-            crate::warn_limited!(%fault, "an answer broke off");
+            silverback_host::warn_limited!(%fault, "an answer broke off");
         }
     }
 }

@@ -8,7 +8,7 @@ const NEWEST_TEXT: &str = "292277025-08-18T07:12:54.999999999Z";
 
 /// Milliseconds since the Unix epoch; `None` for what is no time. A time beyond what 64 bits hold is
 /// the last one that they do.
-pub fn parse_time_ms(text: &str) -> Option<i64> {
+pub(crate) fn parse_time_ms(text: &str) -> Option<i64> {
     if text.contains(['T', 't', ':']) {
         return match text {
             OLDEST_TEXT => Some(i64::MIN),

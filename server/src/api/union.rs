@@ -6,12 +6,12 @@ use std::rc::Rc;
 use crate::api::core::Core;
 use crate::api::fanout::FanoutError;
 use crate::api::rows::{Batch, RowStream, close};
-use crate::message::{Selection, SeriesBatch, SeriesView, TextBatch, Wanted};
 use crate::routing::ReadLease;
-use crate::runtime::Slice;
+use silverback_runtime::Slice;
+use silverback_storage::message::{Selection, SeriesBatch, SeriesView, TextBatch, Wanted};
 
 /// Streams that are merged; dropping this closes their cursors.
-pub struct RowUnion<B: Batch> {
+pub(crate) struct RowUnion<B: Batch> {
     core: Rc<Core>,
     members: Vec<RowStream<B>>,
     /// The member that has the present row.
@@ -20,7 +20,7 @@ pub struct RowUnion<B: Batch> {
 
 impl<B: Batch> RowUnion<B> {
     /// Opens every selection on every shard.
-    pub async fn open(
+    pub(crate) async fn open(
         core: &Rc<Core>,
         lease: &ReadLease,
         selections: Vec<Selection>,
@@ -38,7 +38,7 @@ impl<B: Batch> RowUnion<B> {
 
     /// Goes on to the next row, in a slice that comes with it: the one that is held, or another. `None` after the
     /// last row.
-    pub async fn advance(&mut self, held: Option<Slice>) -> Result<Option<Slice>, FanoutError> {
+    pub(crate) async fn advance(&mut self, held: Option<Slice>) -> Result<Option<Slice>, FanoutError> {
         let mut slice = self.core.slicer.go_on(held).await;
         self.pass();
         if self.members.iter().any(RowStream::lacks_batch) {
@@ -86,7 +86,7 @@ impl RowUnion<SeriesBatch> {
     ///
     /// # Panics
     /// Where none is, before the first and after the last.
-    pub fn series(&self) -> SeriesView<'_> {
+    pub(crate) fn series(&self) -> SeriesView<'_> {
         self.member().series()
     }
 }
@@ -96,7 +96,7 @@ impl RowUnion<TextBatch> {
     ///
     /// # Panics
     /// Where none is, before the first and after the last.
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         self.member().text()
     }
 }

@@ -8,14 +8,14 @@ use futures::future::join_all;
 use crate::api::core::Core;
 use crate::api::remote_write::answer::WriteReport;
 use crate::api::remote_write::{Decoding, MalformedBody, Rejection, SeriesSink, Slice, Version, snappy};
-use crate::limits::MOVED_WAIT_MAX;
-use crate::message::{
+use crate::routing::{Answer, BudgetExceeded, Overloaded, Reserved, Room, Split, follow, take_moved};
+use silverback_model::limits::MOVED_WAIT_MAX;
+use silverback_model::{Sample, SeriesId, ShardId};
+use silverback_runtime::slices::SLICE;
+use silverback_runtime::{now, reactor_polled, sleep, timeout};
+use silverback_storage::message::{
     DefinitionBlock, Definitions, LabelSpan, MovedSeries, Part, ShardReply, WriteAck, WriteBody, WritePart,
 };
-use crate::model::{Sample, SeriesId, ShardId};
-use crate::routing::{Answer, BudgetExceeded, Overloaded, Reserved, Room, Split, follow, take_moved};
-use crate::runtime::slices::SLICE;
-use crate::runtime::{now, reactor_polled, sleep, timeout};
 
 /// How long a part that is sent again waits for room before it looks again.
 const ROOM_AGAIN: Duration = Duration::from_millis(1);
@@ -33,7 +33,7 @@ impl SeriesSink for Split<'_> {
 }
 
 /// Refuses a request before its body is read, while the node takes none.
-pub fn check_ready(core: &Core) -> Result<(), Rejection> {
+pub(crate) fn check_ready(core: &Core) -> Result<(), Rejection> {
     core.replaying().map_or(Ok(()), |replaying| Err(Rejection::NotReady(replaying.to_string())))
 }
 
@@ -74,7 +74,7 @@ async fn write_from(
 
 /// Has the shards take in what was split from `body`, and adds what they made of it to `report`,
 /// once all of it is acknowledged. `room` is what the request takes.
-pub async fn send(
+pub(crate) async fn send(
     core: &Core,
     body: &Arc<WriteBody>,
     split: Split<'_>,
@@ -97,7 +97,7 @@ pub async fn send(
 }
 
 /// The same for series whose label sets the request's decoder has made, each named by its number.
-pub async fn send_defined(
+pub(crate) async fn send_defined(
     core: &Core,
     labels: DefinitionBlock,
     split: Split<'_>,
@@ -173,7 +173,7 @@ fn ask(
 }
 
 /// What a shard's reply to its part means.
-pub fn acknowledged(core: &Core, reply: ShardReply) -> Result<WriteAck, Rejection> {
+pub(crate) fn acknowledged(core: &Core, reply: ShardReply) -> Result<WriteAck, Rejection> {
     match reply {
         ShardReply::Written(ack) => Ok(ack),
         ShardReply::NotDurable(error) => Err(error.into()),
@@ -189,7 +189,7 @@ pub fn acknowledged(core: &Core, reply: ShardReply) -> Result<WriteAck, Rejectio
 
 /// Sends series on whose cells have moved, and gives their new owners' replies. `room` is what their
 /// request takes.
-pub async fn follow_moved(
+pub(crate) async fn follow_moved(
     core: &Core,
     moved: Vec<MovedSeries>,
     room: &Room,

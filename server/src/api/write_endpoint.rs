@@ -55,7 +55,7 @@ where
 }
 
 /// Notes a request that was refused as a whole, and tells its sender so.
-pub fn refuse(caller: &Caller, answer: Answer, rejection: &Rejection) -> NodeResponse {
+pub(crate) fn refuse(caller: &Caller, answer: Answer, rejection: &Rejection) -> NodeResponse {
     caller.note_rejection(rejection);
     let mut response = respond(answer);
     if rejection.leaves_body_unread() {
@@ -77,6 +77,6 @@ pub fn respond(answer: Answer) -> NodeResponse {
 }
 
 /// Has the connection closed behind a response.
-pub fn close(response: &mut NodeResponse) {
+pub(crate) fn close(response: &mut NodeResponse) {
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
 }

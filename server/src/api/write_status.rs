@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::message::{AcceptorCounts, CoreStats};
-use crate::metrics::Durations;
+use silverback_host::metrics::Durations;
+use silverback_storage::message::{AcceptorCounts, CoreStats};
 
 type CountOf = fn(&AcceptorCounts) -> u64;
 
@@ -21,13 +21,13 @@ const PROTOCOLS: [(&str, CountOf); 7] = [
 ];
 
 /// Write requests whose body arrived, by every protocol.
-pub fn requests_by_protocol(cores: &[CoreStats]) -> [(&'static str, u64); PROTOCOLS.len()] {
+pub(crate) fn requests_by_protocol(cores: &[CoreStats]) -> [(&'static str, u64); PROTOCOLS.len()] {
     PROTOCOLS.map(|(protocol, of)| (protocol, cores.iter().map(|core| of(&core.acceptor)).sum()))
 }
 
 /// Writes since the start, as the status page reads them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WriteStatus {
+pub(crate) struct WriteStatus {
     /// Requests whose body arrived, whatever the answer, by protocol.
     pub requests_total: BTreeMap<String, u64>,
     /// Upper bounds of the time that an answer took, in µs, ascending.
@@ -38,7 +38,7 @@ pub struct WriteStatus {
 
 impl WriteStatus {
     /// From what the cores tell.
-    pub fn new(cores: &[CoreStats]) -> Self {
+    pub(crate) fn new(cores: &[CoreStats]) -> Self {
         let mut took = Durations::default();
         cores.iter().for_each(|core| took.merge(&core.acceptor.write_durations));
         let requests = requests_by_protocol(cores).map(|(protocol, count)| (protocol.to_owned(), count));

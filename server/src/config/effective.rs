@@ -8,7 +8,7 @@ use super::{Effective, Origin};
 
 impl Effective {
     /// Where the value of an option came from.
-    pub fn origin(&self, name: &str) -> &Origin {
+    pub(crate) fn origin(&self, name: &str) -> &Origin {
         self.origins.get(name).unwrap_or(&Origin::Default)
     }
 }

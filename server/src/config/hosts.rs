@@ -38,7 +38,7 @@ impl Default for AllowedHosts {
 
 impl AllowedHosts {
     /// Whether a request may have this name, without a port, for its host.
-    pub fn allows(&self, name: &str) -> bool {
+    pub(crate) fn allows(&self, name: &str) -> bool {
         let name = name.strip_suffix('.').unwrap_or(name);
         match self {
             Self::Any => true,

@@ -26,8 +26,9 @@ pub use flags::with_options;
 pub use hosts::{AllowedHosts, HostPattern};
 pub use layer::Origin;
 
-use crate::limits;
 use layer::Layers;
+use silverback_model::limits;
+use silverback_storage::wal::{AckMode, WalRecovery};
 
 /// Everything that a node can be told at its start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,24 +120,6 @@ pub enum AdminAccess {
     ReadOnly,
     /// Changes, too.
     Full,
-}
-
-/// When a write is acknowledged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AckMode {
-    /// Once it is on disk and synced.
-    Durable,
-    /// Once it is in memory; it is on disk within a second.
-    Memory,
-}
-
-/// What a damaged log does to a start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WalRecovery {
-    /// The node doesn't start.
-    Strict,
-    /// The node starts with what can be read, and tells what can't.
-    Salvage,
 }
 
 /// What becomes of OTLP's data points that tell what came since the last ones.

@@ -12,11 +12,11 @@ use tracing_subscriber::EnvFilter;
 use super::fault::Problem;
 use super::value::{DAY, HOUR, SECOND, count, duration, show_count, show_duration, show_size, size};
 use super::{
-    AckMode, AdminAccess, AllowedHosts, Config, LogFormat, MemoryLimit, OtlpDelta, RebalanceMode, ShardCount,
-    WalRecovery,
+    AdminAccess, AllowedHosts, Config, LogFormat, MemoryLimit, OtlpDelta, RebalanceMode, ShardCount,
 };
-use crate::limits::memory::AUTO_LIMIT_PERCENT;
-use crate::limits::{MemoryPlan, SHARDS_MAX};
+use silverback_model::limits::memory::AUTO_LIMIT_PERCENT;
+use silverback_model::limits::{MemoryPlan, SHARDS_MAX};
+use silverback_storage::wal::{AckMode, WalRecovery};
 
 /// One thing that can be set.
 pub(super) struct ConfigOption {
@@ -25,7 +25,7 @@ pub(super) struct ConfigOption {
     /// What its value is called in the help.
     pub value_name: &'static str,
     /// The heading that it stands under in the help.
-    pub heading: &'static str,
+    pub(crate) heading: &'static str,
     /// What it means.
     pub help: &'static str,
     /// Takes text into the configuration.
@@ -329,7 +329,7 @@ pub(super) static OPTIONS: &[ConfigOption] = &[
         name: "log-level",
         value_name: "LEVEL",
         heading: LOG,
-        help: "error, warn, info, debug or trace; or directives such as `info,silverback::wal=debug`",
+        help: "error, warn, info, debug or trace; or directives such as `info,silverback_storage::wal=debug`",
         set: Set::One(|config, text| set_log_level(text).map(|level| config.log_level = level)),
         show: |config| Shown::One(config.log_level.clone()),
     },
@@ -516,7 +516,7 @@ fn set_log_level(text: &str) -> Result<String, Problem> {
         let meant = nearest.map(|level| format!("did you mean {level}? ")).next().unwrap_or_default();
         format!(
             "{meant}allowed: error, warn, info, debug, trace, off, or directives such as \
-             info,silverback::wal=debug"
+             info,silverback_storage::wal=debug"
         )
     };
     match EnvFilter::builder().parse(text) {

@@ -203,7 +203,7 @@ fn a_word_that_is_no_log_level_switches_nothing_off() {
         "warn",
         "INFO",
         "off",
-        "info,silverback::wal=debug",
+        "info,silverback_storage::wal=debug",
         "silverback=trace",
         "info,[span{field=1}]=debug",
     ] {
@@ -212,8 +212,8 @@ fn a_word_that_is_no_log_level_switches_nothing_off() {
     let check = |level: &str, parts: &[&str]| check_fault("", &[], &[&format!("--log-level={level}")], parts);
     check("warning", &["neither a level", "did you mean warn?", "trace"]);
     check("inof", &["did you mean info?"]);
-    check("silverback::wal", &["neither a level", "silverback::wal=debug"]);
-    check("info,silverback::wal", &["neither a level"]);
+    check("silverback_storage::wal", &["neither a level", "silverback_storage::wal=debug"]);
+    check("info,silverback_storage::wal", &["neither a level"]);
     check("info,", &["neither a level"]);
     check("verbose", &["allowed: error, warn"]);
 }
@@ -247,7 +247,8 @@ fn an_unknown_variable_is_a_fault_with_the_nearest_name() {
 
 #[test]
 fn the_effective_configuration_reads_back_as_itself() {
-    let flags = ["--data-dir=a # 'b': null", "--max-series=2e6", "--log-level=info,silverback::wal=debug"];
+    let flags =
+        ["--data-dir=a # 'b': null", "--max-series=2e6", "--log-level=info,silverback_storage::wal=debug"];
     let effective = load_from("", &[], &flags).unwrap();
     let text = effective.to_string();
     assert!(text.contains("# flag --data-dir"), "{text}");

@@ -14,14 +14,7 @@ use crate::api::core::{Core, HandOver, NodeFacts};
 use crate::api::endpoints::Endpoints;
 use crate::api::refusal_log::RefusalLog;
 use crate::api::remote_write::{Decoder, IdCache};
-use crate::clock::Clock;
 use crate::config::Config;
-use crate::disk::room::{FileSystemRoom, RoomSeen};
-use crate::limits::{
-    FRAME_BYTES_MAX, HEAD_FIELDS_MAX, HEADER_BYTES_MAX, MemoryPlan, OWN_HEADS_BYTES, STREAM_HEAD_BYTES_MAX,
-};
-use crate::message::{CoreStats, LaneMessage, PartPool, ShardReply, ShardStats};
-use crate::model::{SeriesIdHasher, ShardId};
 use crate::node::data_dir::{DataDir, note_logs};
 use crate::node::host::ExecutorHost;
 use crate::node::memory::MemoryWatch;
@@ -30,14 +23,22 @@ use crate::node::{memory, presence, rebalance, room, self_scrape, upkeep, watchd
 use crate::placement::Plan;
 use crate::rebalance::{Handoffs, Steering, Turn};
 use crate::routing::{BodyPool, ByteBudget, Lanes, ReadGate, Router, RoutingTable};
-use crate::runtime::{
-    self, BoundAddress, Delivery, Executor, HttpLimits, HttpServer, LaneReceivers, LaneSenders, Listener,
+use silverback_host::disk::room::{FileSystemRoom, RoomSeen};
+use silverback_model::clock::Clock;
+use silverback_model::limits::{
+    FRAME_BYTES_MAX, HEAD_FIELDS_MAX, HEADER_BYTES_MAX, MemoryPlan, OWN_HEADS_BYTES, STREAM_HEAD_BYTES_MAX,
+};
+use silverback_model::{SeriesIdHasher, ShardId};
+use silverback_runtime as runtime;
+use silverback_runtime::{
+    BoundAddress, Delivery, Executor, HttpLimits, HttpServer, LaneReceivers, LaneSenders, Listener,
     SideThread, Slicer,
 };
-use crate::shard::{Inbox, Pulses, Reads, ReplyTo, Shard, Worker};
-use crate::wal::DiskLog;
-use crate::wal::layout::Layout;
-use crate::wal::progress::ReplayProgress;
+use silverback_storage::message::{CoreStats, LaneMessage, PartPool, ShardReply, ShardStats};
+use silverback_storage::shard::{Inbox, Pulses, Reads, ReplyTo, Shard, Worker};
+use silverback_storage::wal::DiskLog;
+use silverback_storage::wal::layout::Layout;
+use silverback_storage::wal::progress::ReplayProgress;
 
 /// The tenant of requests that name none.
 const DEFAULT_TENANT: &str = "";
@@ -50,7 +51,7 @@ pub struct Shared {
     /// As the node was started.
     pub config: Arc<Config>,
     /// What every core tells of the node.
-    pub facts: Arc<NodeFacts>,
+    pub(crate) facts: Arc<NodeFacts>,
     listeners: Vec<BoundAddress>,
     data_dir: DataDir,
     barrier: RecoveryBarrier,
@@ -66,7 +67,7 @@ pub struct Shared {
 
 impl Shared {
     /// For one core on each of the plan's CPUs.
-    pub fn new(
+    pub(crate) fn new(
         config: Config,
         memory: MemoryPlan,
         placement: &Plan,
@@ -137,7 +138,7 @@ impl Lanes for ExecutorLanes {
 }
 
 /// Runs one core from its start to the end of the node.
-pub async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> Result<(), CoreError> {
+pub(crate) async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage>) -> Result<(), CoreError> {
     let Executor { index, senders, receivers, shutdown, slicer } = executor;
     let host = ExecutorHost::new(slicer.clone());
     let inbox = Rc::new(Inbox::default());

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use futures::executor::block_on;
 
-use crate::config::WalRecovery;
-use crate::disk::blocking::BlockingDisk;
-use crate::disk::lock::{DirectoryLock, LockError};
-use crate::disk::{Disk, DiskError, Operation};
 use crate::node::identity::{self, Identity, IdentityError};
-use crate::wal::layout::{self, Generation, Layout, LogsGone};
+use silverback_host::disk::blocking::BlockingDisk;
+use silverback_host::disk::lock::{DirectoryLock, LockError};
+use silverback_host::disk::{Disk, DiskError, Operation};
+use silverback_storage::wal::WalRecovery;
+use silverback_storage::wal::layout::{self, Generation, Layout, LogsGone};
 
 /// Nothing here is written in place: any block will do.
 const BLOCK_BYTES: usize = 512;
@@ -51,7 +51,7 @@ pub enum DataDirError {
 impl DataDir {
     /// Locks a directory, and makes in it what isn't there yet. Where its logs are gone, a strict recovery
     /// changes nothing.
-    pub fn open(root: &Path, shards: usize, recovery: WalRecovery) -> Result<Self, DataDirError> {
+    pub(crate) fn open(root: &Path, shards: usize, recovery: WalRecovery) -> Result<Self, DataDirError> {
         let lock = DirectoryLock::take(root)?;
         let disk = BlockingDisk::new(root, BLOCK_BYTES);
         let newest = block_on(layout::newest(&disk))?;
@@ -79,7 +79,7 @@ impl DataDir {
 /// Notes in the identity that these logs are there, once each of them says which segment is its newest: those
 /// of an older version don't before a node has gone on in them. What the identity is afterwards: where it can't
 /// be written, less is known, and nothing is lost.
-pub async fn note_logs<D: Disk>(disk: &D, identity: Identity, logs: Generation) -> Identity {
+pub(crate) async fn note_logs<D: Disk>(disk: &D, identity: Identity, logs: Generation) -> Identity {
     if identity.logs == Some(logs) {
         return identity;
     }

@@ -5,20 +5,21 @@ use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::host::Host;
-use crate::runtime::{self, Slice, Slicer, reactor_polled, spawn_background, spawn_essential};
+use silverback_host::Host;
+use silverback_runtime as runtime;
+use silverback_runtime::{Slice, Slicer, reactor_polled, spawn_background, spawn_essential};
 
 /// One job's view of its executor: the executor's slicer, and the slice that the job holds until
 /// the last clone of this goes.
 #[derive(Debug, Clone)]
-pub struct ExecutorHost {
+pub(crate) struct ExecutorHost {
     slicer: Slicer,
     slice: Rc<RefCell<Option<Slice>>>,
 }
 
 impl ExecutorHost {
     /// The host of one executor.
-    pub fn new(slicer: Slicer) -> Self {
+    pub(crate) fn new(slicer: Slicer) -> Self {
         Self { slicer, slice: Rc::default() }
     }
 }

@@ -7,9 +7,9 @@ use std::io;
 use crc32c::crc32c;
 use serde::{Deserialize, Serialize};
 
-use crate::disk::{Disk, DiskError, File};
-use crate::limits::CELL_COUNT;
-use crate::wal::layout::Generation;
+use silverback_host::disk::{Disk, DiskError, File};
+use silverback_model::limits::CELL_COUNT;
+use silverback_storage::wal::layout::Generation;
 
 /// The file that says whose the directory is.
 const IDENTITY: &str = "node";
@@ -115,7 +115,7 @@ pub async fn read<D: Disk>(disk: &D) -> Result<Option<Identity>, IdentityError> 
 
 /// The identity of a data directory, both of whose files are sound afterwards. One is drawn for a directory
 /// that has none, and no logs.
-pub async fn find_or_make<D: Disk>(disk: &D, has_logs: bool) -> Result<Identity, IdentityError> {
+pub(crate) async fn find_or_make<D: Disk>(disk: &D, has_logs: bool) -> Result<Identity, IdentityError> {
     let Both { identity, files } = read_both(disk).await?;
     let identity = match identity {
         Some(identity) => identity,
@@ -151,7 +151,7 @@ pub async fn find_or_make<D: Disk>(disk: &D, has_logs: bool) -> Result<Identity,
 }
 
 /// Writes to both files that these logs are there, each with a word on which segment is its newest.
-pub async fn note_logs<D: Disk>(
+pub(crate) async fn note_logs<D: Disk>(
     disk: &D,
     identity: Identity,
     logs: Generation,
@@ -270,7 +270,7 @@ mod tests {
     use futures::executor::block_on;
 
     use super::*;
-    use crate::disk::blocking::BlockingDisk;
+    use silverback_host::disk::blocking::BlockingDisk;
 
     const LOGS: Generation = Generation { number: 2, shards: 4 };
 
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn the_format_document_s_example_is_read() {
         let directory = Directory::new();
-        let document = include_str!("../wal/format.md");
+        let document = include_str!("../../storage/src/wal/format.md");
         let example = document.lines().find(|line| line.starts_with("{\"format\":")).unwrap();
         fs::write(directory.0.join(IDENTITY), example).unwrap();
         let logs = Some(Generation { number: 1, shards: 2 });

@@ -15,15 +15,15 @@ use std::time::Duration;
 
 use crate::api::core::Core;
 use crate::config::{Config, MemoryLimit};
-use crate::limits::memory::AUTO_LIMIT_PERCENT;
-use crate::limits::{MemoryPlan, READ_BYTES_MIN};
-use crate::metrics;
 use crate::node::NodeError;
 use crate::node::assemble::Shared;
 use crate::placement::Roots;
 use crate::placement::memory::{AllowedMemory, allowed_memory};
-use crate::runtime::{sleep, spawn_background};
-use crate::shard::{Reads, Shard};
+use silverback_host::metrics;
+use silverback_model::limits::memory::AUTO_LIMIT_PERCENT;
+use silverback_model::limits::{MemoryPlan, READ_BYTES_MIN};
+use silverback_runtime::{sleep, spawn_background};
+use silverback_storage::shard::{Reads, Shard};
 
 /// How often budgets follow the kernel's count. What shards and acceptors count is bounded at every
 /// request; the rest moves slowly beside this.
@@ -40,7 +40,7 @@ pub struct MemoryShare {
 
 impl MemoryShare {
     /// For a node of so many cores on this machine.
-    pub fn of(config: &Config, cores: usize) -> Result<Self, NodeError> {
+    pub(crate) fn of(config: &Config, cores: usize) -> Result<Self, NodeError> {
         let allowed = allowed_memory(&Roots::host())?;
         let limit_bytes = match config.memory_limit {
             MemoryLimit::Auto => allowed.bytes / 100 * AUTO_LIMIT_PERCENT,
@@ -50,7 +50,7 @@ impl MemoryShare {
     }
 
     /// The configuration with bodies no larger, and connections no more, than the plan has room for.
-    pub fn narrow(&self, mut config: Config, cores: usize) -> Config {
+    pub(crate) fn narrow(&self, mut config: Config, cores: usize) -> Config {
         let body_bytes = self.plan.body_bytes;
         let connections = cores * self.plan.connections_max;
         if config.max_connections > connections {
@@ -91,7 +91,7 @@ impl fmt::Display for MemoryShare {
 
 /// What the cores tell each other of their memory: written and read a few times a second.
 #[derive(Debug)]
-pub struct MemoryWatch {
+pub(crate) struct MemoryWatch {
     plan: MemoryPlan,
     counted: Box<[Counted]>,
     shard_budget_bytes: AtomicUsize,
@@ -126,7 +126,7 @@ struct Allowed {
 
 impl MemoryWatch {
     /// For so many cores.
-    pub fn new(plan: MemoryPlan, cores: usize) -> Self {
+    pub(crate) fn new(plan: MemoryPlan, cores: usize) -> Self {
         Self {
             plan,
             counted: std::iter::repeat_with(Counted::default).take(cores).collect(),
@@ -175,7 +175,7 @@ impl MemoryWatch {
 }
 
 /// Starts one core's part of the watch; the first core looks for all. It ends with the executor.
-pub fn start(
+pub(crate) fn start(
     shared: &std::sync::Arc<Shared>,
     index: usize,
     core: &Rc<Core>,

@@ -22,15 +22,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Clock;
 use crate::config::Config;
-use crate::limits::{LANE_CAPACITY, LimitTooSmall};
-use crate::message::LaneMessage;
 use crate::node::data_dir::{DataDir, DataDirError};
 use crate::placement::topology::Malformed;
 use crate::placement::{self, Plan, Topology, TopologyError};
-use crate::runtime::preflight::{Fault, preflight};
-use crate::runtime::{self, BoundAddress, Executor, Options, RunError, Shutdown, signals};
+use silverback_model::clock::Clock;
+use silverback_model::limits::{LANE_CAPACITY, LimitTooSmall};
+use silverback_runtime as runtime;
+use silverback_runtime::preflight::{Fault, preflight};
+use silverback_runtime::{BoundAddress, Executor, Options, RunError, Shutdown, signals};
+use silverback_storage::message::LaneMessage;
 
 pub use assemble::CoreError;
 pub use memory::MemoryShare;

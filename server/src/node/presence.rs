@@ -5,18 +5,18 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::api::core::Core;
-use crate::disk::DiskError;
-use crate::disk::direct::{DirectDisk, FileId};
-use crate::runtime::{sleep, spawn_background};
-use crate::shard::checkpoint::CheckpointPlace;
-use crate::wal::log::DiskLog;
-use crate::wal::segment::segment_name;
+use silverback_host::disk::DiskError;
+use silverback_runtime::disk::{DirectDisk, FileId};
+use silverback_runtime::{sleep, spawn_background};
+use silverback_storage::shard::checkpoint::CheckpointPlace;
+use silverback_storage::wal::log::DiskLog;
+use silverback_storage::wal::segment::segment_name;
 
 /// How often it is looked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Starts to look after the segment that is written; a log whose segment is gone takes no more writes.
-pub fn start(core: Rc<Core>, log: DiskLog, place: CheckpointPlace<DirectDisk>) {
+pub(crate) fn start(core: Rc<Core>, log: DiskLog, place: CheckpointPlace<DirectDisk>) {
     spawn_background(async move {
         let mut seen = None;
         while !core.shutdown.is_requested() {
@@ -30,7 +30,7 @@ pub fn start(core: Rc<Core>, log: DiskLog, place: CheckpointPlace<DirectDisk>) {
                     return log.fail(&reason);
                 }
                 Err(error) => {
-                    crate::warn_limited!(%error, "a segment of the write-ahead log can't be looked at")
+                    silverback_host::warn_limited!(%error, "a segment of the write-ahead log can't be looked at")
                 }
             }
         }

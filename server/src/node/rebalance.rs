@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 use crate::api::core::Core;
 use crate::api::fanout::{self, FanoutError};
 use crate::config::RebalanceMode;
-use crate::limits::CELL_COUNT;
-use crate::message::CoreStats;
-use crate::model::{CellId, ShardId};
 use crate::rebalance::{
     CellLoad, Controller, Handed, HandoffFault, Hysteresis, Move, NodeLoad, Planner, Rebalanced, ShardLoad,
 };
-use crate::runtime::{now, sleep, spawn_background};
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::{CellId, ShardId};
+use silverback_runtime::{now, sleep, spawn_background};
+use silverback_storage::message::CoreStats;
 
 /// A shard is filled by moves up to this part of its memory: new series are refused at 90 %.
 const FILLED_PERCENT_MAX: usize = 80;
 
 /// Starts the controller, where the configuration wants one and there is more than one shard. It
 /// ends with the executor.
-pub fn start(core: Rc<Core>) {
+pub(crate) fn start(core: Rc<Core>) {
     match core.config.rebalance {
         RebalanceMode::Off => {}
         RebalanceMode::On if core.router.shards().count() == 1 => {}
@@ -51,7 +51,7 @@ impl Rebalanced for RunningNode {
         match gather(&self.core).await {
             Ok(load) => Some(load),
             Err(error) => {
-                crate::warn_limited!(%error, "the shards' loads were not gathered; no cell moves");
+                silverback_host::warn_limited!(%error, "the shards' loads were not gathered; no cell moves");
                 None
             }
         }

@@ -9,26 +9,26 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::config::Config;
-use crate::disk::direct::DirectDisk;
-use crate::disk::{Disk, DiskError};
-use crate::host::Host;
-use crate::model::ShardId;
 use crate::node::data_dir::note_logs;
 use crate::node::host::ExecutorHost;
 use crate::node::identity::Identity;
 use crate::routing::{Router, RoutingTable};
-use crate::shard::Shard;
-use crate::shard::checkpoint::{self, CheckpointError, CheckpointPlace};
-use crate::shard::restore::{Refs, Restorer};
-use crate::wal::committer;
-use crate::wal::frame::FrameKey;
-use crate::wal::layout::{self, Generation, Layout};
-use crate::wal::log::DiskLog;
-use crate::wal::progress::ReplayProgress;
-use crate::wal::replay::{LogPlace, ReplayError, Replayed, make_tail_durable, replay};
-use crate::wal::segment::SegmentHeader;
-use crate::wal::segments::{SegmentPlace, SegmentSet, Segments};
-use crate::wal::{Claims, Log, NoJournal};
+use silverback_host::Host;
+use silverback_host::disk::{Disk, DiskError};
+use silverback_model::ShardId;
+use silverback_runtime::disk::DirectDisk;
+use silverback_storage::shard::Shard;
+use silverback_storage::shard::checkpoint::{self, CheckpointError, CheckpointPlace};
+use silverback_storage::shard::restore::{Refs, Restorer};
+use silverback_storage::wal::committer;
+use silverback_storage::wal::frame::FrameKey;
+use silverback_storage::wal::layout::{self, Generation, Layout};
+use silverback_storage::wal::log::DiskLog;
+use silverback_storage::wal::progress::ReplayProgress;
+use silverback_storage::wal::replay::{LogPlace, ReplayError, Replayed, make_tail_durable, replay};
+use silverback_storage::wal::segment::SegmentHeader;
+use silverback_storage::wal::segments::{SegmentPlace, SegmentSet, Segments};
+use silverback_storage::wal::{Claims, Log, NoJournal};
 
 /// How often a core looks whether the others have come as far.
 const WAIT_POLL: Duration = Duration::from_millis(5);
@@ -53,7 +53,7 @@ pub enum RecoveryError {
 /// What the cores need of each other: whose each cell is, and how far they are while the number of
 /// shards changes.
 #[derive(Debug, Default)]
-pub struct RecoveryBarrier {
+pub(crate) struct RecoveryBarrier {
     written: AtomicUsize,
     replaced: AtomicUsize,
     /// What each log says of who owns what, by its shard.
@@ -95,7 +95,7 @@ pub struct Recovery<'a> {
 
 impl Recovery<'_> {
     /// Replays what there is and opens the log.
-    pub async fn run(self) -> Result<CheckpointPlace<DirectDisk>, RecoveryError> {
+    pub(crate) async fn run(self) -> Result<CheckpointPlace<DirectDisk>, RecoveryError> {
         let disk = DirectDisk::open(&self.config.data_dir)?;
         if self.index == 0 {
             let block_bytes = disk.block_bytes();

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use crate::api::core::Core;
 use crate::api::fanout;
-use crate::message::CoreStats;
-use crate::model::RefusedReason;
 use crate::node::host::ExecutorHost;
-use crate::runtime::{now, sleep, timeout};
-use crate::shard::{RetentionState, Shard, maintenance};
-use crate::wal::log::DiskLog;
+use silverback_model::RefusedReason;
+use silverback_runtime::{now, sleep, timeout};
+use silverback_storage::message::CoreStats;
+use silverback_storage::shard::{RetentionState, Shard, maintenance};
+use silverback_storage::wal::log::DiskLog;
 
 /// Retention passes are this far apart at the most.
 const PASS_INTERVAL_MAX: Duration = Duration::from_secs(5 * 60);
@@ -33,7 +33,7 @@ const SPEED_MAX: u32 = 2;
 const JUMP_MS_MIN: i64 = 15 * 60 * 1000;
 
 /// Drops what is older than the retention, pass by pass, until the node ends.
-pub async fn retain(core: Rc<Core>, shard: Rc<RefCell<Shard>>, log: DiskLog) {
+pub(crate) async fn retain(core: Rc<Core>, shard: Rc<RefCell<Shard>>, log: DiskLog) {
     let retention = core.config.retention;
     let interval = (retention / PASSES_PER_RETENTION).min(PASS_INTERVAL_MAX);
     let mut clock = RetentionClock::begin(core.clock.now_ms(), shard.borrow().time_reached_ms());

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::core::Core;
-use crate::disk::room::FileSystemRoom;
-use crate::runtime::{SideThread, sleep, spawn_background};
+use silverback_host::disk::room::FileSystemRoom;
+use silverback_runtime::{SideThread, sleep, spawn_background};
 
 /// How often it is looked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Starts looking. `watcher` asks the file system: where that hangs the thread waits, and what was seen
 /// last is told meanwhile.
-pub fn start(core: Rc<Core>, watcher: Arc<SideThread>) {
+pub(crate) fn start(core: Rc<Core>, watcher: Arc<SideThread>) {
     spawn_background(async move {
         while !core.shutdown.is_requested() {
             sleep(LOOK_INTERVAL).await;
@@ -22,11 +22,11 @@ pub fn start(core: Rc<Core>, watcher: Arc<SideThread>) {
             let seen = match looked {
                 Ok(Ok(room)) => Some(room),
                 Ok(Err(error)) => {
-                    crate::warn_limited!(%error, "the room of the data directory's file system can't be told");
+                    silverback_host::warn_limited!(%error, "the room of the data directory's file system can't be told");
                     None
                 }
                 Err(error) => {
-                    crate::warn_limited!(%error, "nobody looks at the data directory's file system");
+                    silverback_host::warn_limited!(%error, "nobody looks at the data directory's file system");
                     None
                 }
             };

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use futures::executor::block_on;
 
-use crate::runtime::{Shutdown, signals};
+use silverback_runtime::{Shutdown, signals};
 
 /// What containerd allows a process without capabilities, io_uring's three calls, and
 /// `set_mempolicy`.

@@ -8,16 +8,16 @@ use crate::api::core::Core;
 use crate::api::remote_write::Rejection;
 use crate::api::remote_write::answer::WriteReport;
 use crate::api::{pages, write};
-use crate::message::{LabelSource, LabelSpan, WriteBody};
-use crate::model::{Labels, Sample};
 use crate::routing::{Room, Split};
-use crate::runtime::{sleep, spawn};
+use silverback_model::{Labels, Sample};
+use silverback_runtime::{sleep, spawn};
+use silverback_storage::message::{LabelSource, LabelSpan, WriteBody};
 
 /// How often it is looked whether all shards have their data back.
 const REPLAY_POLL: Duration = Duration::from_millis(20);
 
 /// Starts scraping at the configured interval; nothing where it is turned off.
-pub fn start(core: Rc<Core>) {
+pub(crate) fn start(core: Rc<Core>) {
     let Some(interval) = core.config.self_scrape_interval else { return };
     spawn(async move {
         // This core takes writes already, and others may still replay.

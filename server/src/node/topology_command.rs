@@ -8,7 +8,7 @@ use crate::config::ShardCount;
 use crate::placement::picture::Picture;
 use crate::placement::topology::{Malformed, online_cpus};
 use crate::placement::{Roots, Topology, TopologyError, numbers, plan};
-use crate::runtime::cpus::affinity_mask;
+use silverback_runtime::cpus::affinity_mask;
 
 /// Whose topology.
 #[derive(Debug, Clone, Default)]

@@ -6,16 +6,16 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::api::core::Core;
-use crate::cell::heap;
-use crate::disk::Disk;
-use crate::host::Host;
 use crate::node::host::ExecutorHost;
 use crate::node::retention;
-use crate::runtime::{now, sleep, spawn_background, thread_cpu_time};
-use crate::shard::checkpoint::{self, CheckpointPlace};
-use crate::shard::load::CoreTime;
-use crate::shard::{Reads, Shard, maintenance, singles};
-use crate::wal::log::DiskLog;
+use silverback_host::Host;
+use silverback_host::disk::Disk;
+use silverback_runtime::{now, sleep, spawn_background, thread_cpu_time};
+use silverback_storage::cell::heap;
+use silverback_storage::shard::checkpoint::{self, CheckpointPlace};
+use silverback_storage::shard::load::CoreTime;
+use silverback_storage::shard::{Reads, Shard, maintenance, singles};
+use silverback_storage::wal::log::DiskLog;
 
 /// How often counters become rates of load, and memory is made ready.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ const CHECKPOINT_LOOK: Duration = Duration::from_millis(500);
 const CHECKPOINT_RETRY: Duration = Duration::from_secs(10);
 
 /// Starts a core's upkeep; it ends with the executor.
-pub fn start<D: Disk>(
+pub(crate) fn start<D: Disk>(
     core: &Rc<Core>,
     shard: Rc<RefCell<Shard>>,
     reads: Rc<Reads>,
@@ -95,7 +95,7 @@ async fn write_checkpoints<D: Disk>(
                 tracing::debug!(took_ms, bytes = counts.checkpoint_bytes, "wrote a checkpoint");
             }
             Err(error) => {
-                crate::warn_limited!(%error, "no checkpoint could be written; the log grows on");
+                silverback_host::warn_limited!(%error, "no checkpoint could be written; the log grows on");
                 sleep(CHECKPOINT_RETRY).await;
             }
         }

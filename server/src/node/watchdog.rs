@@ -6,14 +6,14 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::api::core::Core;
-use crate::runtime::{now, sleep, spawn};
-use crate::shard::Inbox;
+use silverback_runtime::{now, sleep, spawn};
+use silverback_storage::shard::Inbox;
 
 /// How often a worker is asked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Watches a core's worker, from now on until the executor ends.
-pub fn start(core: Rc<Core>, inbox: Rc<Inbox>) {
+pub(crate) fn start(core: Rc<Core>, inbox: Rc<Inbox>) {
     spawn(async move {
         loop {
             sleep(LOOK_INTERVAL).await;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use crate::config::Config;
 
 /// Tells, once everything is there, that the node takes samples in, and where.
-pub fn tell(config: &Config, listen: &[SocketAddr], shards: usize) {
+pub(crate) fn tell(config: &Config, listen: &[SocketAddr], shards: usize) {
     let urls: Vec<String> = listen.iter().map(url).collect();
     let Some(first) = urls.first() else { return };
     tracing::info!(
@@ -18,7 +18,7 @@ pub fn tell(config: &Config, listen: &[SocketAddr], shards: usize) {
 }
 
 /// Warns once where others than this machine's processes can reach the node: it asks nobody who he is.
-pub fn warn_of_open_doors(listen: &[SocketAddr]) {
+pub(crate) fn warn_of_open_doors(listen: &[SocketAddr]) {
     let open: Vec<String> =
         listen.iter().filter(|at| !at.ip().is_loopback()).map(ToString::to_string).collect();
     if !open.is_empty() {

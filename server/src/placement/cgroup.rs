@@ -17,19 +17,19 @@ use super::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct CpuQuota {
     /// CPU time in each period.
-    pub quota_us: u64,
+    pub(crate) quota_us: u64,
     /// The period.
-    pub period_us: u64,
+    pub(crate) period_us: u64,
 }
 
 impl CpuQuota {
     /// The quota in CPUs.
-    pub fn cpus(&self) -> f64 {
+    pub(crate) fn cpus(&self) -> f64 {
         self.quota_us as f64 / self.period_us as f64
     }
 
     /// The CPUs that it leaves running all the time; one at the least.
-    pub fn whole_cpus(&self) -> usize {
+    pub(crate) fn whole_cpus(&self) -> usize {
         usize::try_from(self.quota_us / self.period_us).unwrap_or(usize::MAX).max(1)
     }
 }

@@ -12,7 +12,7 @@ use super::{
 
 /// The memory of the machine or the container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AllowedMemory {
+pub(crate) struct AllowedMemory {
     /// How much.
     pub bytes: usize,
     /// Who says so.
@@ -21,7 +21,7 @@ pub struct AllowedMemory {
 
 /// What bounds the memory of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MemoryBound {
+pub(crate) enum MemoryBound {
     /// The machine has no more.
     Machine,
     /// The cgroup, or one above it, allows no more.
@@ -38,7 +38,7 @@ impl fmt::Display for MemoryBound {
 }
 
 /// The memory that this process may use.
-pub fn allowed_memory(roots: &Roots) -> Result<AllowedMemory, Malformed> {
+pub(crate) fn allowed_memory(roots: &Roots) -> Result<AllowedMemory, Malformed> {
     let machine_bytes = machine_bytes(&roots.procfs.join("meminfo"))?;
     let machine = AllowedMemory { bytes: machine_bytes, bound: MemoryBound::Machine };
     Ok(match tightest_limit(roots)? {

@@ -12,7 +12,7 @@ pub mod memory;
 pub mod numbers;
 pub mod picture;
 pub mod plan;
-pub mod roots;
+pub(crate) mod roots;
 #[cfg(test)]
 mod synthetic;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 const NUMBER_MAX: usize = 1 << 16;
 
 /// Reads `0-3,8`; nothing at all is the empty set.
-pub fn parse(text: &str) -> Option<BTreeSet<usize>> {
+pub(crate) fn parse(text: &str) -> Option<BTreeSet<usize>> {
     let text = text.trim();
     if text.is_empty() {
         return Some(BTreeSet::new());
@@ -29,7 +29,7 @@ fn number(text: &str) -> Option<usize> {
 }
 
 /// Writes a set as [`parse`] reads it.
-pub fn show(numbers: impl IntoIterator<Item = usize>) -> String {
+pub(crate) fn show(numbers: impl IntoIterator<Item = usize>) -> String {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for number in numbers.into_iter().collect::<BTreeSet<_>>() {
         match ranges.last_mut() {

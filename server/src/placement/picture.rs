@@ -11,7 +11,7 @@ use super::{
     plan::{LeftAlone, Plan},
     topology::{Core, CpuId, CpuQuota, NodeId, NumaNode, Topology},
 };
-use crate::runtime::Pinning;
+use silverback_runtime::Pinning;
 
 const COLUMNS: usize = 80;
 const INDENT: &str = "   ";
@@ -128,7 +128,7 @@ impl Picture<'_> {
     }
 
     /// The same as one JSON object.
-    pub fn json(&self) -> String {
+    pub(crate) fn json(&self) -> String {
         serde_json::to_string_pretty(&Json::of(self)).expect("it is plain numbers and text")
     }
 }

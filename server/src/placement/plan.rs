@@ -14,7 +14,9 @@ use serde::Serialize;
 
 use super::numbers;
 use super::topology::{Barred, Core, CpuId, NodeId, Topology};
-use crate::{config::ShardCount, limits::SHARDS_MAX, runtime::Pinning};
+use crate::config::ShardCount;
+use silverback_model::limits::SHARDS_MAX;
+use silverback_runtime::Pinning;
 
 /// Where one shard runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -114,7 +116,7 @@ impl Plan {
     }
 
     /// The places of the shards that stay there: all of them, or none.
-    pub fn pinned(&self) -> &[Seat] {
+    pub(crate) fn pinned(&self) -> &[Seat] {
         match self.pinning {
             Pinning::Pinned => &self.seats,
             Pinning::Free => &[],

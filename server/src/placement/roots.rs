@@ -5,21 +5,21 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Roots {
     /// `/sys`
-    pub sysfs: PathBuf,
+    pub(crate) sysfs: PathBuf,
     /// `/proc`
-    pub procfs: PathBuf,
+    pub(crate) procfs: PathBuf,
     /// `/sys/fs/cgroup`
-    pub cgroupfs: PathBuf,
+    pub(crate) cgroupfs: PathBuf,
 }
 
 impl Roots {
     /// This machine's.
-    pub fn host() -> Self {
+    pub(crate) fn host() -> Self {
         Self::below(Path::new("/"))
     }
 
     /// Those of a machine whose files lie below `root` as they lie below `/`.
-    pub fn below(root: &Path) -> Self {
+    pub(crate) fn below(root: &Path) -> Self {
         Self { sysfs: root.join("sys"), procfs: root.join("proc"), cgroupfs: root.join("sys/fs/cgroup") }
     }
 }

@@ -13,10 +13,10 @@ use super::{Roots, Topology, TopologyError, numbers};
 #[derive(Debug, Clone)]
 pub(super) struct Machine {
     pub nodes: usize,
-    pub cores_per_node: usize,
+    pub(crate) cores_per_node: usize,
     pub threads: usize,
-    pub gib_per_node: u64,
-    pub offline: BTreeSet<usize>,
+    pub(crate) gib_per_node: u64,
+    pub(crate) offline: BTreeSet<usize>,
     files: Vec<(String, Option<String>)>,
 }
 

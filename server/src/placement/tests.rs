@@ -8,7 +8,7 @@ use super::synthetic::{Machine, machine};
 use super::topology::Barred;
 use super::{CpuId, NodeId, Plan, Topology, TopologyError, numbers, plan};
 use crate::config::ShardCount;
-use crate::limits::SHARDS_MAX;
+use silverback_model::limits::SHARDS_MAX;
 
 const V2: (&str, &str) = ("proc/self/cgroup", "0::/pods/node");
 

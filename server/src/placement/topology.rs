@@ -21,7 +21,7 @@ use super::{
     numbers,
     roots::Roots,
 };
-use crate::runtime::cpus::affinity_mask;
+use silverback_runtime::cpus::affinity_mask;
 
 pub use super::{cgroup::CpuQuota, files::Malformed};
 
@@ -59,14 +59,14 @@ pub struct NumaNode {
     /// Its memory; zero for a node of CPUs alone.
     pub memory_bytes: u64,
     /// Whether the cgroup lets the process have memory there.
-    pub memory_allowed: bool,
+    pub(crate) memory_allowed: bool,
     /// How far the nodes are, in the topology's order; 10 is near.
-    pub distances: Vec<u32>,
+    pub(crate) distances: Vec<u32>,
 }
 
 impl NumaNode {
     /// Whether the process can have memory here.
-    pub fn has_usable_memory(&self) -> bool {
+    pub(crate) fn has_usable_memory(&self) -> bool {
         self.memory_bytes > 0 && self.memory_allowed
     }
 }
@@ -101,7 +101,7 @@ pub struct Topology {
     /// The cores that may be used, by their lowest usable CPU; one at the least.
     pub cores: Vec<Core>,
     /// The CPUs that may not.
-    pub barred: BTreeMap<CpuId, Barred>,
+    pub(crate) barred: BTreeMap<CpuId, Barred>,
     /// The tightest quota of the cgroup and those above it.
     pub quota: Option<CpuQuota>,
 }
@@ -127,7 +127,7 @@ impl Topology {
     }
 
     /// What a process with this affinity mask finds on the machine of these files.
-    pub fn read(roots: &Roots, affinity: &BTreeSet<usize>) -> Result<Self, TopologyError> {
+    pub(crate) fn read(roots: &Roots, affinity: &BTreeSet<usize>) -> Result<Self, TopologyError> {
         let cgroups = Cgroups::read(roots);
         let standing = Standing {
             online: read_set(&roots.sysfs.join("devices/system/cpu/online"))?,
@@ -157,12 +157,12 @@ impl Topology {
     }
 
     /// The node of this number.
-    pub fn node(&self, id: NodeId) -> Option<&NumaNode> {
+    pub(crate) fn node(&self, id: NodeId) -> Option<&NumaNode> {
         self.nodes.iter().find(|node| node.id == id)
     }
 
     /// How far `to` is from `from`; 10 is near.
-    pub fn distance(&self, from: NodeId, to: NodeId) -> u32 {
+    pub(crate) fn distance(&self, from: NodeId, to: NodeId) -> u32 {
         let place = self.nodes.iter().position(|node| node.id == to);
         let distances = self.node(from).map(|node| &node.distances);
         let told = place.and_then(|place| distances?.get(place).copied());
@@ -170,13 +170,13 @@ impl Topology {
     }
 
     /// How many CPUs may be used, SMT siblings among them.
-    pub fn allowed_cpus(&self) -> usize {
+    pub(crate) fn allowed_cpus(&self) -> usize {
         self.cores.iter().map(|core| core.cpus.len()).sum()
     }
 }
 
 /// All CPUs that are online on the machine of these files; none where they don't tell.
-pub fn online_cpus(roots: &Roots) -> Result<BTreeSet<usize>, Malformed> {
+pub(crate) fn online_cpus(roots: &Roots) -> Result<BTreeSet<usize>, Malformed> {
     Ok(read_set(&roots.sysfs.join("devices/system/cpu/online"))?.unwrap_or_default())
 }
 

@@ -12,7 +12,7 @@ use crate::rebalance::{
 const ROUND_MAX: Duration = Duration::from_secs(5);
 
 /// What the controller needs of a node.
-pub trait Rebalanced {
+pub(crate) trait Rebalanced {
     /// The loads now; `None` where they can't be told.
     fn look(&self) -> impl Future<Output = Option<NodeLoad>>;
 
@@ -28,7 +28,7 @@ pub trait Rebalanced {
 
 /// Plans and acts.
 #[derive(Debug)]
-pub struct Controller<'a, N> {
+pub(crate) struct Controller<'a, N> {
     node: N,
     planner: Planner,
     steering: &'a Steering,
@@ -36,12 +36,12 @@ pub struct Controller<'a, N> {
 
 impl<'a, N: Rebalanced> Controller<'a, N> {
     /// One that has seen nothing yet.
-    pub fn new(node: N, planner: Planner, steering: &'a Steering) -> Self {
+    pub(crate) fn new(node: N, planner: Planner, steering: &'a Steering) -> Self {
         Self { node, planner, steering }
     }
 
     /// One round.
-    pub async fn round(&mut self) {
+    pub(crate) async fn round(&mut self) {
         let Some(load) = self.node.look().await else { return };
         self.steering.set_imbalance(load.imbalance());
         if self.steering.motion() == Motion::Paused {

@@ -37,12 +37,12 @@ use std::rc::Rc;
 
 use futures::channel::oneshot;
 
-use crate::host::Host;
-use crate::message::{HandoffCounts, HandoffReason, HandoffRefusal};
-use crate::model::{CellId, Epoch, ShardId};
 use crate::rebalance::steps::Handoff;
 use crate::rebalance::turn::Turn;
 use crate::routing::Router;
+use silverback_host::Host;
+use silverback_model::{CellId, Epoch, ShardId};
+use silverback_storage::message::{HandoffCounts, HandoffReason, HandoffRefusal};
 
 /// A cell that was handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +84,7 @@ pub enum HandoffFault {
 
 impl HandoffFault {
     /// Under which it is counted.
-    pub fn reason(&self) -> HandoffReason {
+    pub(crate) fn reason(&self) -> HandoffReason {
         match self {
             Self::Busy | Self::Refused(_, HandoffRefusal::Busy) => HandoffReason::Busy,
             Self::NoSuchShard(_) | Self::AlreadyThere => HandoffReason::Pointless,
@@ -116,7 +116,7 @@ impl Handoffs {
     }
 
     /// What this core's handoffs came to.
-    pub fn counts(&self) -> HandoffCounts {
+    pub(crate) fn counts(&self) -> HandoffCounts {
         self.counts.get()
     }
 

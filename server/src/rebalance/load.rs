@@ -1,8 +1,8 @@
 //! The node's load as the planner sees it: what each cell costs its core, and what it would cost to
 //! move it. Plain numbers, wherever they came from.
 
-use crate::model::{CellId, ShardId};
 use crate::placement::NodeId;
+use silverback_model::{CellId, ShardId};
 
 /// All shards and all cells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct ShardLoad {
     /// Memory that it may still fill.
     pub room_bytes: u64,
     /// Whether it takes cells.
-    pub intake: DrainState,
+    pub(crate) intake: DrainState,
 }
 
 /// Whether a shard takes cells.
@@ -47,7 +47,7 @@ pub struct CellLoad {
     /// Memory that would move.
     pub bytes: u64,
     /// Whether it may be moved.
-    pub mobility: Movable,
+    pub(crate) mobility: Movable,
 }
 
 /// Whether a cell may be moved.
@@ -63,19 +63,19 @@ pub enum Movable {
 
 impl NodeLoad {
     /// The cells with their numbers.
-    pub fn numbered_cells(&self) -> impl Iterator<Item = (CellId, &CellLoad)> {
+    pub(crate) fn numbered_cells(&self) -> impl Iterator<Item = (CellId, &CellLoad)> {
         (0..).map(CellId).zip(&self.cells)
     }
 
     /// The busiest shard against the mean of those that take cells: 1 is even.
-    pub fn imbalance(&self) -> f64 {
+    pub(crate) fn imbalance(&self) -> f64 {
         let busy = || self.open().map(|shard| shard.busy_us_per_s);
         let (sum, max) = (busy().sum::<u64>(), busy().max().unwrap_or(0));
         if sum == 0 { 1.0 } else { (max as f64) * (busy().count() as f64) / (sum as f64) }
     }
 
     /// How busy the busiest shard is that takes cells.
-    pub fn busiest_us_per_s(&self) -> u64 {
+    pub(crate) fn busiest_us_per_s(&self) -> u64 {
         self.open().map(|shard| shard.busy_us_per_s).max().unwrap_or(0)
     }
 

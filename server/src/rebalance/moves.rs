@@ -3,8 +3,8 @@
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::message::HandoffReason;
 use crate::rebalance::Reason;
+use silverback_storage::message::HandoffReason;
 
 /// The counters.
 #[derive(Debug, Default)]
@@ -18,31 +18,31 @@ pub struct MoveCounters {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MoveCounts {
     /// Moves that were planned, by why.
-    pub planned_by: [u64; Reason::ALL.len()],
+    pub(crate) planned_by: [u64; Reason::ALL.len()],
     /// Those of them that were done, by why they were planned.
-    pub done_by: [u64; Reason::ALL.len()],
+    pub(crate) done_by: [u64; Reason::ALL.len()],
     /// Those of them that failed, by why they did.
-    pub failed_by: [u64; HandoffReason::ALL.len()],
+    pub(crate) failed_by: [u64; HandoffReason::ALL.len()],
 }
 
 impl MoveCounters {
     /// Counts a move that is planned.
-    pub fn plan(&self, reason: Reason) {
+    pub(crate) fn plan(&self, reason: Reason) {
         self.planned[reason as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts one that is done.
-    pub fn finish(&self, reason: Reason) {
+    pub(crate) fn finish(&self, reason: Reason) {
         self.done[reason as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts one that failed.
-    pub fn fail(&self, why: HandoffReason) {
+    pub(crate) fn fail(&self, why: HandoffReason) {
         self.failed[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Their values now.
-    pub fn counts(&self) -> MoveCounts {
+    pub(crate) fn counts(&self) -> MoveCounts {
         fn values<const N: usize>(counters: &[AtomicU64; N]) -> [u64; N] {
             array::from_fn(|i| counters[i].load(Ordering::Relaxed))
         }
@@ -56,17 +56,17 @@ impl MoveCounters {
 
 impl MoveCounts {
     /// Moves that were planned.
-    pub fn planned(&self) -> u64 {
+    pub(crate) fn planned(&self) -> u64 {
         self.planned_by.iter().sum()
     }
 
     /// Those that were done.
-    pub fn done(&self) -> u64 {
+    pub(crate) fn done(&self) -> u64 {
         self.done_by.iter().sum()
     }
 
     /// Those that failed.
-    pub fn failed(&self) -> u64 {
+    pub(crate) fn failed(&self) -> u64 {
         self.failed_by.iter().sum()
     }
 }

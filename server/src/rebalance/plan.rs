@@ -4,12 +4,12 @@
 //! what it takes off the hotter of the two shards, less its cost. So the hottest never gets hotter,
 //! and where one cell outweighs everything else, the others leave its shard.
 
-use crate::limits::CELL_COUNT;
-use crate::model::{CellId, ShardId};
 use crate::rebalance::{CellLoad, DrainState, Movable, NodeLoad};
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::{CellId, ShardId};
 
 /// Moves of one plan at the most. What is left is planned anew, from newer loads.
-pub const MOVES_MAX: usize = 64;
+pub(crate) const MOVES_MAX: usize = 64;
 const _: () = assert!(MOVES_MAX < CELL_COUNT);
 
 /// A move pays off within this time, or it isn't worth its cost.
@@ -53,7 +53,7 @@ impl Reason {
     pub const ALL: [Self; 2] = [Self::HotShard, Self::Drain];
 
     /// As metrics and the log call it.
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::HotShard => "hot_shard",
             Self::Drain => "drain",
@@ -63,7 +63,7 @@ impl Reason {
 
 /// The moves that even the loads out, first those that empty drained shards. In this order each
 /// leaves the busiest shard no busier than it was, but for what a drained shard gives off.
-pub fn moves(node: &NodeLoad) -> Vec<Move> {
+pub(crate) fn moves(node: &NodeLoad) -> Vec<Move> {
     let mut plan = Plan::of(node);
     while plan.moves.len() < MOVES_MAX {
         let Some(next) = plan.drain_step().or_else(|| plan.even_step()) else { break };

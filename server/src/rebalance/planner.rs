@@ -3,18 +3,18 @@
 
 use std::time::Duration;
 
-use crate::limits::CELL_COUNT;
-use crate::model::{CellId, ShardId};
 use crate::rebalance::plan::{self, MOVES_MAX, Move};
 use crate::rebalance::{Movable, NodeLoad};
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::{CellId, ShardId};
 
 /// When loads are uneven enough, for long enough.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Hysteresis {
+pub(crate) struct Hysteresis {
     /// The busiest shard against the mean, from which on the loads are uneven.
     pub imbalance_max: f64,
     /// A node whose busiest shard is below this is left as it is: nobody waits for it.
-    pub busy_us_per_s_min: u64,
+    pub(crate) busy_us_per_s_min: u64,
     /// Rounds in a row that must be uneven.
     pub rounds: u32,
     /// How long a cell that moved stays, unless its shard is drained.
@@ -29,7 +29,7 @@ impl Default for Hysteresis {
 
 /// Plans round after round.
 #[derive(Debug)]
-pub struct Planner {
+pub(crate) struct Planner {
     hysteresis: Hysteresis,
     uneven_rounds: u32,
     /// Until when each cell rests.
@@ -40,13 +40,13 @@ pub struct Planner {
 
 impl Planner {
     /// One that has seen nothing yet.
-    pub fn new(hysteresis: Hysteresis) -> Self {
+    pub(crate) fn new(hysteresis: Hysteresis) -> Self {
         let (rests_until, owners) = ([Duration::ZERO; CELL_COUNT].into(), [None; CELL_COUNT].into());
         Self { hysteresis, uneven_rounds: 0, rests_until, owners }
     }
 
     /// What to move now; `now` is any time that never goes back.
-    pub fn round(&mut self, now: Duration, mut node: NodeLoad) -> Vec<Move> {
+    pub(crate) fn round(&mut self, now: Duration, mut node: NodeLoad) -> Vec<Move> {
         self.note_moved(now, &node);
         self.count_round(&node);
         let waits = self.uneven_rounds < self.hysteresis.rounds;
@@ -65,7 +65,7 @@ impl Planner {
     }
 
     /// A cell whose move was tried rests, whatever became of it.
-    pub fn rest(&mut self, now: Duration, cell: CellId) {
+    pub(crate) fn rest(&mut self, now: Duration, cell: CellId) {
         self.rests_until[usize::from(cell.0)] = now + self.hysteresis.rest;
     }
 

@@ -6,9 +6,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::limits::CELL_COUNT;
-use crate::model::{CellId, ShardId};
 use crate::rebalance::{DrainState, Movable, MoveCounters};
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::{CellId, ShardId};
 
 /// The node's.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub struct NoShardLeft;
 
 impl Steering {
     /// Of a node with so many shards, on which nobody has said anything.
-    pub fn new(shards: usize) -> Self {
+    pub(crate) fn new(shards: usize) -> Self {
         Self {
             paused: AtomicBool::default(),
             pinned: std::iter::repeat_with(AtomicBool::default).take(CELL_COUNT).collect(),
@@ -48,42 +48,42 @@ impl Steering {
     }
 
     /// Whether cells move by themselves.
-    pub fn motion(&self) -> Motion {
+    pub(crate) fn motion(&self) -> Motion {
         if self.paused.load(Ordering::Relaxed) { Motion::Paused } else { Motion::Running }
     }
 
     /// Lets cells move by themselves, or doesn't.
-    pub fn set_motion(&self, motion: Motion) {
+    pub(crate) fn set_motion(&self, motion: Motion) {
         self.paused.store(motion == Motion::Paused, Ordering::Relaxed);
     }
 
     /// Whether a cell may be moved.
-    pub fn mobility(&self, cell: CellId) -> Movable {
+    pub(crate) fn mobility(&self, cell: CellId) -> Movable {
         if self.pinned[usize::from(cell.0)].load(Ordering::Relaxed) { Movable::Pinned } else { Movable::Free }
     }
 
     /// Keeps a cell where it is.
-    pub fn pin(&self, cell: CellId) {
+    pub(crate) fn pin(&self, cell: CellId) {
         self.pinned[usize::from(cell.0)].store(true, Ordering::Relaxed);
     }
 
     /// Lets a cell be moved again.
-    pub fn unpin(&self, cell: CellId) {
+    pub(crate) fn unpin(&self, cell: CellId) {
         self.pinned[usize::from(cell.0)].store(false, Ordering::Relaxed);
     }
 
     /// Cells that are pinned.
-    pub fn pinned(&self) -> impl Iterator<Item = CellId> + '_ {
+    pub(crate) fn pinned(&self) -> impl Iterator<Item = CellId> + '_ {
         (0..).map(CellId).take(self.pinned.len()).filter(|cell| self.mobility(*cell) == Movable::Pinned)
     }
 
     /// Whether a shard takes cells.
-    pub fn intake(&self, shard: ShardId) -> DrainState {
+    pub(crate) fn intake(&self, shard: ShardId) -> DrainState {
         if self.drained()[usize::from(shard.0)] { DrainState::Drained } else { DrainState::Open }
     }
 
     /// Has all cells leave a shard. Not the last that takes any.
-    pub fn drain(&self, shard: ShardId) -> Result<(), NoShardLeft> {
+    pub(crate) fn drain(&self, shard: ShardId) -> Result<(), NoShardLeft> {
         let (mut drained, shard) = (self.drained(), usize::from(shard.0));
         let mut others = drained.iter().enumerate().filter(|(other, _)| *other != shard);
         if others.all(|(_, is_drained)| *is_drained) {
@@ -94,7 +94,7 @@ impl Steering {
     }
 
     /// Lets a shard have cells again.
-    pub fn undrain(&self, shard: ShardId) {
+    pub(crate) fn undrain(&self, shard: ShardId) {
         self.drained()[usize::from(shard.0)] = false;
     }
 
@@ -104,12 +104,12 @@ impl Steering {
     }
 
     /// The busiest shard against the mean, as it was last seen: 1 is even.
-    pub fn imbalance(&self) -> f64 {
+    pub(crate) fn imbalance(&self) -> f64 {
         self.imbalance_permille.load(Ordering::Relaxed) as f64 / 1000.0
     }
 
     /// Tells the imbalance that was seen.
-    pub fn set_imbalance(&self, imbalance: f64) {
+    pub(crate) fn set_imbalance(&self, imbalance: f64) {
         self.imbalance_permille.store((imbalance * 1000.0).round() as u64, Ordering::Relaxed);
     }
 }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use futures::future::{Either, join_all, select};
 
-use crate::host::Host;
-use crate::limits::{HANDOFF_COPY_MAX, HANDOFF_PAUSE_MAX};
-use crate::message::{
-    ControlRequest, HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, Piece, RouteChange, ShardReply,
-};
-use crate::model::{CellId, Epoch, ShardId};
 use crate::rebalance::handoff::{Handed, HandoffFault};
 use crate::routing::{Answer, Overloaded, Router};
+use silverback_host::Host;
+use silverback_model::limits::{HANDOFF_COPY_MAX, HANDOFF_PAUSE_MAX};
+use silverback_model::{CellId, Epoch, ShardId};
+use silverback_storage::message::{
+    ControlRequest, HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, Piece, RouteChange, ShardReply,
+};
 
 /// Passes over what changed before the cell is drained: each is shorter than the one before.
 const PASSES_MAX: usize = 4;
@@ -57,7 +57,7 @@ struct Deadline(u64);
 
 impl<H: Host> Handoff<'_, H> {
     /// Runs it to one end or the other.
-    pub async fn run(self) -> Result<Handed, HandoffFault> {
+    pub(crate) async fn run(self) -> Result<Handed, HandoffFault> {
         let began_us = self.host.monotonic_us();
         match self.bring_over().await {
             Ok(brought) => {

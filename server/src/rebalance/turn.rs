@@ -11,7 +11,7 @@ pub struct Taken<'a>(&'a AtomicBool);
 
 impl Turn {
     /// Takes it, unless another has it.
-    pub fn take(&self) -> Option<Taken<'_>> {
+    pub(crate) fn take(&self) -> Option<Taken<'_>> {
         // Not made where another has it: dropped, it would give that one's back.
         let taken = self.0.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
         taken.is_ok().then(|| Taken(&self.0))

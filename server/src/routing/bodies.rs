@@ -3,9 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use crate::limits::{BODIES_KEPT, BODY_KEPT_BYTES_MAX};
-use crate::message::WriteBody;
 use crate::routing::{ByteBudget, Reserved};
+use silverback_model::limits::{BODIES_KEPT, BODY_KEPT_BYTES_MAX};
+use silverback_storage::message::WriteBody;
 
 /// One core's bodies. A body that other cores still read is kept until they are done.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ const TRIED_MAX: usize = 16;
 impl BodyPool {
     /// A pool for requests of `bytes_max` bytes at a time, all together, that keeps bodies of
     /// `kept_bytes_max` bytes for later ones.
-    pub fn new(bytes_max: usize, kept_bytes_max: usize) -> Self {
+    pub(crate) fn new(bytes_max: usize, kept_bytes_max: usize) -> Self {
         Self {
             kept: RefCell::default(),
             kept_bytes: Cell::new(0),
@@ -33,28 +33,28 @@ impl BodyPool {
     }
 
     /// A request that has no room yet.
-    pub fn begin(&self) -> Reserved {
+    pub(crate) fn begin(&self) -> Reserved {
         self.in_use.begin()
     }
 
     /// What requests in flight take their room in.
-    pub fn budget(&self) -> ByteBudget {
+    pub(crate) fn budget(&self) -> ByteBudget {
         self.in_use.clone()
     }
 
     /// Bytes of the requests under way, as they arrive and decompressed.
-    pub fn in_use_bytes(&self) -> usize {
+    pub(crate) fn in_use_bytes(&self) -> usize {
         self.in_use.taken_bytes()
     }
 
     /// Bytes of the bodies that are kept.
-    pub fn kept_bytes(&self) -> usize {
+    pub(crate) fn kept_bytes(&self) -> usize {
         self.kept_bytes.get()
     }
 
     /// For now, requests may have so many bytes in flight, and no more than `kept_bytes_max` are kept:
     /// what is beyond that is given back, what was used longest ago first.
-    pub fn allow(&self, bytes: usize, kept_bytes_max: usize) {
+    pub(crate) fn allow(&self, bytes: usize, kept_bytes_max: usize) {
         self.in_use.allow(bytes);
         self.kept_bytes_max.set(kept_bytes_max);
         let mut kept = self.kept.borrow_mut();
@@ -66,7 +66,7 @@ impl BodyPool {
 
     /// A body that nobody else reads: of those, the one that was used last, for it is still near
     /// the core.
-    pub fn take(&self) -> Arc<WriteBody> {
+    pub(crate) fn take(&self) -> Arc<WriteBody> {
         let mut kept = self.kept.borrow_mut();
         let mut newest_first = (0..kept.len()).rev().take(TRIED_MAX);
         match newest_first.find(|place| Arc::get_mut(&mut kept[*place]).is_some()) {
@@ -81,7 +81,7 @@ impl BodyPool {
 
     /// Keeps a body for a later request, unless it grew beyond the usual. Parts may still refer to
     /// it: it is not given out again before they are gone.
-    pub fn give_back(&self, body: Arc<WriteBody>) {
+    pub(crate) fn give_back(&self, body: Arc<WriteBody>) {
         let mut kept = self.kept.borrow_mut();
         let (bytes, kept_bytes) = (body.capacity_bytes(), self.kept_bytes.get());
         let has_room = kept.len() < BODIES_KEPT && kept_bytes + bytes <= self.kept_bytes_max.get();

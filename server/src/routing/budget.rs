@@ -56,19 +56,19 @@ impl ByteBudget {
     }
 
     /// Lets all together take no more than so many for now. What is taken stays.
-    pub fn allow(&self, bytes: usize) {
+    pub(crate) fn allow(&self, bytes: usize) {
         self.allowed_bytes.set(bytes.min(self.bytes_max));
     }
 
     /// Bytes that are taken now.
-    pub fn taken_bytes(&self) -> usize {
+    pub(crate) fn taken_bytes(&self) -> usize {
         self.taken_bytes.get()
     }
 }
 
 impl Reserved {
     /// Makes room for so many bytes more of the request, or refuses it.
-    pub fn grow(&mut self, bytes: usize) -> Result<(), Overloaded> {
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Overloaded> {
         let taken = self.budget.taken_bytes.get();
         // One request always fits, so that none is refused for ever.
         if taken + bytes > self.budget.allowed_bytes.get() && taken > self.bytes {
@@ -81,13 +81,13 @@ impl Reserved {
 
     /// Makes room for so many bytes more, or refuses them. Beyond the bound there is none, not even
     /// for a lone request.
-    pub fn grow_within(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
+    pub(crate) fn grow_within(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
         self.grow_to(self.bytes + bytes)
     }
 
     /// Makes room for what the request takes in all, once that is known. Beyond the bound there is
     /// none, not even for a lone request.
-    pub fn grow_to(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
+    pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
         let bytes_max = self.budget.bytes_max;
         if bytes > bytes_max {
             return Err(BudgetExceeded::TooMuch { bytes_max });
@@ -110,7 +110,7 @@ impl From<ReadLease> for Room {
 
 impl Room {
     /// The room of a request whose series' labels lie with its stream's definitions.
-    pub fn with_definitions(self, definitions: &Rc<RefCell<Reserved>>) -> Self {
+    pub(crate) fn with_definitions(self, definitions: &Rc<RefCell<Reserved>>) -> Self {
         Self { _of_definitions: Some(Rc::clone(definitions)), ..self }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
-use crate::message::{Deleted, DeletionError, DeletionReply, ReadError, Selection, ShardReply};
 use crate::routing::{Overloaded, ReadLease, Router};
+use silverback_storage::message::{Deleted, DeletionError, DeletionReply, ReadError, Selection, ShardReply};
 
 /// How often the shards are asked while cells leave them. What went before is nothing to do any more, so each time
 /// is shorter than the one before.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
-use crate::message::{MovedSeries, PartPool, ShardReply, WritePart};
 use crate::routing::{Answer, Overloaded, Room, Router, Split};
+use silverback_storage::message::{MovedSeries, PartPool, ShardReply, WritePart};
 
 /// Sends series again until shards have taken all of them in, or refused them for another reason, and
 /// gives their replies. `room` is their request's; `pause` waits a little for some in a lane. How long

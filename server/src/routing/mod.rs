@@ -7,7 +7,7 @@ pub mod budget;
 pub mod deletion;
 pub mod follow;
 pub mod pending;
-pub mod read_gate;
+pub(crate) mod read_gate;
 pub mod router;
 pub mod split;
 pub mod table;
@@ -22,4 +22,4 @@ pub use router::{Lanes, Overloaded, Router};
 pub use split::Split;
 pub use table::RoutingTable;
 
-pub use crate::model::Epoch;
+pub use silverback_model::Epoch;

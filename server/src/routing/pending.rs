@@ -10,10 +10,10 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use crate::message::{Correlation, ShardReply};
-use crate::model::ShardId;
 use crate::routing::Room;
 use crate::routing::router::LaneUse;
+use silverback_model::ShardId;
+use silverback_storage::message::{Correlation, ShardReply};
 
 #[derive(Debug)]
 enum State {
@@ -30,7 +30,7 @@ pub struct Asked {
     /// The shard.
     pub shard: ShardId,
     /// What it takes of the lane.
-    pub lane_use: LaneUse,
+    pub(crate) lane_use: LaneUse,
 }
 
 #[derive(Debug)]
@@ -62,7 +62,7 @@ pub struct Answer {
 
 impl Answer {
     /// Keeps room taken until the reply has come, though nobody may wait for it any more.
-    pub fn keeping(mut self, room: &Room) -> Self {
+    pub(crate) fn keeping(mut self, room: &Room) -> Self {
         self.room = room.clone();
         self
     }
@@ -75,7 +75,7 @@ impl Answer {
 
 impl Pending {
     /// A new request to a shard.
-    pub fn open(&self, asked: Asked) -> (Correlation, Answer) {
+    pub(crate) fn open(&self, asked: Asked) -> (Correlation, Answer) {
         let mut places = self.places.borrow_mut();
         let slot = places.free.pop().unwrap_or_else(|| {
             places.places.push(Place { generation: 0, state: State::Free });
@@ -89,7 +89,7 @@ impl Pending {
     }
 
     /// Takes back a request that was never sent: no reply will come.
-    pub fn withdraw(&self, answer: Answer) {
+    pub(crate) fn withdraw(&self, answer: Answer) {
         let mut places = self.places.borrow_mut();
         let place = &mut places.places[answer.correlation.slot as usize];
         place.state = State::Free;
@@ -99,7 +99,7 @@ impl Pending {
 
     /// Puts a reply in its place. Tells whom it came from; `None` for a reply that nobody can have asked
     /// for.
-    pub fn complete(&self, correlation: Correlation, reply: ShardReply) -> Option<Asked> {
+    pub(crate) fn complete(&self, correlation: Correlation, reply: ShardReply) -> Option<Asked> {
         let mut places = self.places.borrow_mut();
         let place = places.places.get_mut(correlation.slot as usize)?;
         if place.generation != correlation.generation {
@@ -174,7 +174,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use crate::message::ReadReply;
+    use silverback_storage::message::ReadReply;
 
     fn reply() -> ShardReply {
         ShardReply::Read(Ok(Box::new(ReadReply::Closed)))

@@ -10,8 +10,8 @@ use std::rc::Rc;
 
 use futures::channel::oneshot;
 
-use crate::limits::READS_WAITING_MAX;
-use crate::message::ReadTicket;
+use silverback_model::limits::READS_WAITING_MAX;
+use silverback_storage::message::ReadTicket;
 
 /// One core's reads: those in flight, and those that wait in the order in which they came.
 #[derive(Debug)]
@@ -53,12 +53,12 @@ impl ReadGate {
     }
 
     /// Reads in flight, those that are stopping among them.
-    pub fn in_flight(&self) -> usize {
+    pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.get()
     }
 
     /// Reads that wait.
-    pub fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.waiting.borrow().iter().filter(|turn| !turn.is_canceled()).count()
     }
 
@@ -124,13 +124,13 @@ impl Drop for ReadInFlight {
 
 impl ReadLease {
     /// Names the read on every core.
-    pub fn ticket(&self) -> &ReadTicket {
+    pub(crate) fn ticket(&self) -> &ReadTicket {
         &self.ticket
     }
 
     /// Whether other reads wait for this core's to end, or have waited since this was asked last for what this
     /// one holds on a shard.
-    pub fn is_waited_for(&self) -> bool {
+    pub(crate) fn is_waited_for(&self) -> bool {
         self.ticket.was_waited_for() || self.permit.gate.waiting() > 0
     }
 }

@@ -5,16 +5,16 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::limits::{LANE_CONTROL, LANE_READS, LANE_WRITES};
-use crate::message::{
+use crate::routing::pending::{Answer, Asked, Pending};
+use crate::routing::{ReadLease, Room, RoutingTable};
+use silverback_host::waiters::Waiters;
+use silverback_model::limits::{LANE_CONTROL, LANE_READS, LANE_WRITES};
+use silverback_model::{Epoch, ShardId};
+use silverback_storage::message::{
     ControlRequest, Correlation, Deletion, LaneMessage, Read, ReadRequest, ReadTicket, RouteChange,
     Selection, ShardReply, ShardRequest, WritePart,
 };
-use crate::model::{Epoch, ShardId};
-use crate::routing::pending::{Answer, Asked, Pending};
-use crate::routing::{ReadLease, Room, RoutingTable};
-use crate::shard::{Inbox, ReplyTo};
-use crate::waiters::Waiters;
+use silverback_storage::shard::{Inbox, ReplyTo};
 
 /// The lanes that leave a core.
 pub trait Lanes {
@@ -24,7 +24,7 @@ pub trait Lanes {
 
 /// What a request is to the lane that it takes: each has places of its own there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LaneUse {
+pub(crate) enum LaneUse {
     /// Writes of senders.
     Write,
     /// Reads of clients.
@@ -53,10 +53,6 @@ struct InFlight([Cell<usize>; LaneUse::ALL.len()]);
 impl InFlight {
     fn of(&self, lane_use: LaneUse) -> &Cell<usize> {
         &self.0[lane_use as usize]
-    }
-
-    fn total(&self) -> usize {
-        self.0.iter().map(Cell::get).sum()
     }
 
     fn end(&self, lane_use: LaneUse) {
@@ -106,14 +102,14 @@ impl Router {
     }
 
     /// Puts another table in the place of this one.
-    pub fn set_table(&self, table: RoutingTable) {
+    pub(crate) fn set_table(&self, table: RoutingTable) {
         self.read_epoch.set(self.read_epoch.get().max(table.epoch()));
         *self.table.borrow_mut() = Rc::new(table);
         self.waiting.wake_all();
     }
 
     /// Waits for a table that is newer than that of `epoch`.
-    pub fn newer_than(&self, epoch: Epoch) -> impl Future<Output = ()> + '_ {
+    pub(crate) fn newer_than(&self, epoch: Epoch) -> impl Future<Output = ()> + '_ {
         self.waiting.until(move || (self.table.borrow().epoch() > epoch).then_some(()))
     }
 
@@ -123,22 +119,17 @@ impl Router {
     }
 
     /// The core that this router is of.
-    pub fn core(&self) -> usize {
+    pub(crate) fn core(&self) -> usize {
         self.core
     }
 
-    /// Requests under way from this core, to all shards.
-    pub fn under_way(&self) -> usize {
-        self.in_flight.iter().map(InFlight::total).sum()
-    }
-
     /// Whether every shard takes one more write.
-    pub fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.in_flight.iter().all(|to| to.of(LaneUse::Write).get() < LaneUse::Write.max())
     }
 
     /// Asks a shard something for the node itself. Never waits for room: a full lane is a refusal.
-    pub fn ask(&self, shard: ShardId, question: ControlRequest) -> Result<Answer, Overloaded> {
+    pub(crate) fn ask(&self, shard: ShardId, question: ControlRequest) -> Result<Answer, Overloaded> {
         self.send(Asked { shard, lane_use: LaneUse::Control }, ShardRequest::Ask(question))
     }
 
@@ -154,7 +145,7 @@ impl Router {
 
     /// Has a shard read something. The read's permit stays taken until the shard has answered, also where
     /// nobody waits for it any more.
-    pub fn ask_to_read(
+    pub(crate) fn ask_to_read(
         &self,
         shard: ShardId,
         epoch: Epoch,
@@ -166,7 +157,7 @@ impl Router {
     }
 
     /// Has a shard delete something, among reads.
-    pub fn ask_to_delete(
+    pub(crate) fn ask_to_delete(
         &self,
         shard: ShardId,
         epoch: Epoch,
@@ -206,7 +197,7 @@ impl Router {
     }
 
     /// Tells the core of a shard to change its routing; [`ShardReply::Routed`] says that it did.
-    pub fn tell(&self, shard: ShardId, change: RouteChange) -> Result<Answer, Overloaded> {
+    pub(crate) fn tell(&self, shard: ShardId, change: RouteChange) -> Result<Answer, Overloaded> {
         let asked = Asked { shard, lane_use: LaneUse::Control };
         let (correlation, answer) = self.open(asked)?;
         if usize::from(shard.0) == self.core {
@@ -283,9 +274,9 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use crate::message::{PartPool, ReadError};
-    use crate::model::CellId;
     use crate::routing::{ByteBudget, ReadGate};
+    use silverback_model::CellId;
+    use silverback_storage::message::{PartPool, ReadError};
 
     struct NoLanes;
 
@@ -299,6 +290,11 @@ mod tests {
         Router::new(0, RoutingTable::even(2), Rc::default(), Box::new(NoLanes))
     }
 
+    /// Requests in flight from this core, to all shards.
+    fn in_flight(router: &Router) -> usize {
+        router.in_flight.iter().flat_map(|to| to.0.iter().map(Cell::get)).sum()
+    }
+
     #[test]
     fn a_change_of_the_own_core_is_made_at_once_and_wakes_those_who_wait_for_it() {
         let router = router();
@@ -308,7 +304,7 @@ mod tests {
         assert!(router.tell(ShardId(0), change).unwrap().now_or_never().is_some());
         assert!(newer.now_or_never().is_some());
         assert_eq!((router.table().owner(CellId(0)), router.read_epoch()), (ShardId(1), Epoch(2)));
-        assert_eq!(router.under_way(), 0);
+        assert_eq!(in_flight(&router), 0);
     }
 
     #[test]
@@ -331,7 +327,7 @@ mod tests {
         drop((answer, room, definitions));
         assert_eq!(budget.taken_bytes(), 100);
         router.reply(ReplyTo { core: 0, correlation }, ShardReply::MemoryFull);
-        assert_eq!((budget.taken_bytes(), router.under_way()), (0, 0));
+        assert_eq!((budget.taken_bytes(), in_flight(&router)), (0, 0));
     }
 
     #[test]
@@ -358,6 +354,6 @@ mod tests {
     fn a_closed_lane_leaves_nothing_under_way() {
         let router = router();
         assert!(router.tell(ShardId(1), RouteChange::Reads(Epoch(4))).is_err());
-        assert_eq!((router.under_way(), router.read_epoch()), (0, Epoch::FIRST));
+        assert_eq!((in_flight(&router), router.read_epoch()), (0, Epoch::FIRST));
     }
 }

@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use crate::message::{LabelSpan, Part, PartPool, PartSeries};
-use crate::model::{Sample, SeriesId, ShardId};
 use crate::routing::{Overloaded, RoutingTable};
+use silverback_model::{Sample, SeriesId, ShardId};
+use silverback_storage::message::{LabelSpan, Part, PartPool, PartSeries};
 
 /// The parts of a request as they fill: one for each shard that owns any of its series.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl<'a> Split<'a> {
 
     /// Begins a series with its first sample; [others](Self::another_sample) may follow.
     #[inline(always)]
-    pub fn series_with(&mut self, id: SeriesId, labels: LabelSpan, sample: Sample) {
+    pub(crate) fn series_with(&mut self, id: SeriesId, labels: LabelSpan, sample: Sample) {
         if let Some(part) = self.part_of(id) {
             let part = &mut **part;
             part.series.push(PartSeries { id, labels, samples: 1 });
@@ -72,7 +72,7 @@ impl<'a> Split<'a> {
 
     /// One sample more than was told of the series that was begun last.
     #[inline]
-    pub fn another_sample(&mut self, sample: Sample) {
+    pub(crate) fn another_sample(&mut self, sample: Sample) {
         if let Some(part) = &mut self.parts[self.current] {
             if let Some(series) = part.series.last_mut() {
                 series.samples += 1;
@@ -82,7 +82,7 @@ impl<'a> Split<'a> {
     }
 
     /// The memory of the parts' buffers.
-    pub fn capacity_bytes(&self) -> usize {
+    pub(crate) fn capacity_bytes(&self) -> usize {
         self.parts.iter().flatten().map(|part| part.capacity_bytes()).sum()
     }
 
@@ -99,7 +99,7 @@ impl<'a> Split<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::LabelSource;
+    use silverback_storage::message::LabelSource;
 
     fn id(cell: u128) -> SeriesId {
         SeriesId(cell << 118)

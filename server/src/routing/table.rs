@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::limits::{CELL_COUNT, SHARDS_MAX};
-use crate::model::{CellId, Epoch, SeriesId, ShardId};
-use crate::shard::ownership::Ownership;
-use crate::wal::Claims;
+use silverback_model::limits::{CELL_COUNT, SHARDS_MAX};
+use silverback_model::{CellId, Epoch, SeriesId, ShardId};
+use silverback_storage::shard::ownership::Ownership;
+use silverback_storage::wal::Claims;
 
 /// Which shard owns which cell.
 #[derive(Debug, Clone)]
@@ -50,28 +50,23 @@ impl RoutingTable {
 
     /// The shard that owns a series' cell.
     #[inline]
-    pub fn shard_of(&self, id: SeriesId) -> ShardId {
+    pub(crate) fn shard_of(&self, id: SeriesId) -> ShardId {
         self.owner[usize::from(id.cell().0)]
     }
 
     /// The shard that owns a cell.
-    pub fn owner(&self, cell: CellId) -> ShardId {
+    pub(crate) fn owner(&self, cell: CellId) -> ShardId {
         self.owner[usize::from(cell.0)]
     }
 
-    /// Every cell with its shard, by number.
-    pub fn owners(&self) -> impl Iterator<Item = (CellId, ShardId)> + '_ {
-        (0..).map(CellId).zip(self.owner.iter().copied())
-    }
-
     /// Gives a cell to a shard: the table is then of that epoch, where its own was a former one.
-    pub fn give(&mut self, cell: CellId, owner: ShardId, epoch: Epoch) {
+    pub(crate) fn give(&mut self, cell: CellId, owner: ShardId, epoch: Epoch) {
         self.owner[usize::from(cell.0)] = owner;
         self.epoch = self.epoch.max(epoch);
     }
 
     /// How many shards there are.
-    pub fn shards(&self) -> usize {
+    pub(crate) fn shards(&self) -> usize {
         self.shards
     }
 
@@ -84,7 +79,7 @@ impl RoutingTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wal::record::{Claim, ClaimKind};
+    use silverback_storage::wal::record::{Claim, ClaimKind};
 
     #[test]
     fn a_cell_that_is_given_is_routed_to_its_new_owner_and_the_epoch_never_falls() {
@@ -93,7 +88,7 @@ mod tests {
         table.give(CellId(1023), ShardId(0), Epoch(5));
         assert_eq!((table.owner(CellId(3)), table.owner(CellId(1023))), (ShardId(1), ShardId(0)));
         assert_eq!((table.owner(CellId(2)), table.epoch()), (ShardId(0), Epoch(7)));
-        assert_eq!(table.owners().filter(|(_, owner)| *owner == ShardId(1)).count(), 512);
+        assert_eq!((0..1024).filter(|cell| table.owner(CellId(*cell)) == ShardId(1)).count(), 512);
     }
 
     /// The owner of cell 0 by the claims of these logs: epochs by which each owns it, or gave it.

@@ -5,15 +5,15 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use futures::executor::block_on;
-use silverback::host::Alone;
-use silverback::message::{
+use silverback_host::Alone;
+use silverback_model::{Epoch, Labels, Sample, SeriesIdHasher, ShardId};
+use silverback_storage::message::{
     CursorId, LabelSource, LabelSpan, PartSeries, Read, ReadReply, ReadRequest, ReadTicket, Rows, Selection,
     SeriesBatch, Wanted, WriteBody,
 };
-use silverback::model::{Epoch, Labels, Sample, SeriesIdHasher, ShardId};
-use silverback::shard::append::TimeBounds;
-use silverback::shard::{Reads, Shard};
-use silverback::wal::NoJournal;
+use silverback_storage::shard::append::TimeBounds;
+use silverback_storage::shard::{Reads, Shard};
+use silverback_storage::wal::NoJournal;
 
 use super::{allocated_bytes, allocations};
 

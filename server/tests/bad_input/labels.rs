@@ -69,7 +69,7 @@ fn names_and_values_are_told_in_printable_text() {
             assert_eq!(answer.status, 400, "{text}");
             assert!(text.contains(reason) && text.contains(SHOWN), "{text}");
             let line = text.strip_suffix('\n').unwrap();
-            assert!(line.chars().all(silverback_proto::printable::is_printable), "{text:?}");
+            assert!(line.chars().all(silverback_model::printable::is_printable), "{text:?}");
         };
         check(Series::new([(ODD, ODD)]).sample(scene.start_ms, 1.0), "missing_name");
         check(Series::new([("__name__", "up"), (ODD, ODD)]).sample(0, 1.0), "too_old");

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use futures::TryStreamExt;
 use prost::Message;
-use silverback::model::STALE_NAN_BITS;
 use silverback_client::{
     Client, Durability, Labels, Matcher, RetryPolicy, SelectedSeries, Writer, WriterHook, WriterOptions,
 };
+use silverback_model::STALE_NAN_BITS;
 use silverback_proto::prometheus::{ReadResponse, label_matcher::Type};
 
 use crate::cable::Cable;

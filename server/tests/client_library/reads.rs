@@ -1,11 +1,11 @@
 //! What the client reads of a node: samples, chunks, labels, health, shards and cells.
 
 use futures::TryStreamExt;
-use silverback::model::STALE_NAN_BITS;
 use silverback_client::{
     Client, Compression, Health, Labels, Matcher, ReadError, Reader, RequestError, SelectedSeries, Selector,
     Series, chunk,
 };
+use silverback_model::STALE_NAN_BITS;
 
 use crate::harness::Node;
 use crate::written::start_ms;

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use silverback::api::remote_write::Version;
-use silverback::model::STALE_NAN_BITS;
+use silverback_model::STALE_NAN_BITS;
 use silverback_proto::prometheus::label_matcher::Type;
 
 use crate::harness::{Answer, request, try_read_answer};

@@ -131,7 +131,7 @@ fn label_sets_that_grow_beyond_all_bounds_are_refused() {
 
 #[test]
 fn more_symbols_than_allowed_are_refused() {
-    let body = [0x22, 0].repeat(silverback::limits::SYMBOLS_MAX + 1);
+    let body = [0x22, 0].repeat(silverback_model::limits::SYMBOLS_MAX + 1);
     check(Version::V2, &body, body.len(), MalformedCause::TooManySymbols);
     assert!(decode(Version::V2, &body[2..]).is_ok());
 }
@@ -183,7 +183,7 @@ fn any_byte_may_be_any_other() {
 
 #[test]
 fn more_samples_than_a_request_may_have_are_refused() {
-    const MAX: usize = silverback::limits::REQUEST_SAMPLES_MAX as usize;
+    const MAX: usize = silverback_model::limits::REQUEST_SAMPLES_MAX as usize;
     let series = |samples: usize| {
         // An empty sample takes two bytes, and is one all the same.
         let content = [label(b"__name__", b"a"), [0x12, 0].repeat(samples)].concat();

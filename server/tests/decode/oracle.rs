@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use silverback::{
-    api::remote_write::Tally,
+use silverback::api::remote_write::Tally;
+use silverback_model::{
+    RefusedCounts, RefusedReason, Sample,
     limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX},
-    model::{RefusedCounts, RefusedReason, Sample},
 };
 use silverback_proto::{prometheus::WriteRequest, write_v2};
 

@@ -2,11 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 
-use silverback::{
-    api::remote_write::{Decoder, Decoding, MalformedBody, SeriesSink, Slice, Tally, Version},
-    message::{LabelSpan, WriteBody},
-    model::{Labels, Sample, SeriesId, SeriesIdHasher},
-};
+use silverback::api::remote_write::{Decoder, Decoding, MalformedBody, SeriesSink, Slice, Tally, Version};
+use silverback_model::{Labels, Sample, SeriesId, SeriesIdHasher};
+use silverback_storage::message::{LabelSpan, WriteBody};
 
 /// A series as it came out: labels and samples.
 pub type Series = (Vec<(String, String)>, Vec<Sample>);

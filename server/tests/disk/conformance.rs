@@ -4,7 +4,7 @@
 
 use std::io::ErrorKind;
 
-use silverback::disk::{Disk, DiskError, File, Operation};
+use silverback_host::disk::{Disk, DiskError, File, Operation};
 
 /// Runs all of it.
 pub async fn check<D: Disk>(disk: &D) {

@@ -5,9 +5,9 @@ use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
 
 use futures::executor::block_on;
-use silverback::disk::blocking::BlockingDisk;
-use silverback::disk::direct::{DirectDisk, Mode};
-use silverback::disk::{Disk, DiskError, File, Operation};
+use silverback_host::disk::blocking::BlockingDisk;
+use silverback_host::disk::{Disk, DiskError, File, Operation};
+use silverback_runtime::disk::{DirectDisk, Mode};
 
 use crate::directory::Directory;
 use crate::mount::Mount;

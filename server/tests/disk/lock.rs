@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use silverback::disk::lock::{DirectoryLock, LockError};
+use silverback_host::disk::lock::{DirectoryLock, LockError};
 
 use crate::directory::Directory;
 

@@ -13,10 +13,10 @@ use std::future::Future;
 
 use directory::Directory;
 use futures::executor::block_on;
-use silverback::disk::blocking::BlockingDisk;
-use silverback::disk::direct::{DirectDisk, Mode};
-use silverback::disk::{Disk, File};
-use silverback::runtime::{Executor, timers};
+use silverback_host::disk::blocking::BlockingDisk;
+use silverback_host::disk::{Disk, File};
+use silverback_runtime::disk::{DirectDisk, Mode};
+use silverback_runtime::{Executor, timers};
 
 /// What `run` comes to on an executor.
 fn on_an_executor<R: Send + 'static, F: Future<Output = R> + 'static>(

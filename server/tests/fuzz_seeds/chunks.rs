@@ -1,7 +1,7 @@
 //! Chunks, and samples to make chunks of.
 
-use silverback::gorilla::OpenXor;
-use silverback::model::Sample;
+use silverback_model::Sample;
+use silverback_model::gorilla::OpenXor;
 
 use crate::{START_MS, Seeds};
 
@@ -45,7 +45,7 @@ pub fn roundtrip() -> Seeds {
 
 #[test]
 fn what_is_called_a_chunk_is_one() {
-    use silverback::gorilla::SealedChunk;
+    use silverback_model::gorilla::SealedChunk;
 
     for (name, bytes) in decode() {
         assert_eq!(SealedChunk::from_bytes(bytes.into()).is_ok(), name != "cut", "{name}");

@@ -1,12 +1,12 @@
 //! The write-ahead log: payloads of frames, and frames and files' headers behind what the target takes before
 //! them.
 
-use silverback::gorilla::{OpenXor, SealedChunk};
-use silverback::model::{CellId, Epoch, Sample, SeriesId, SeriesRef, ShardId};
-use silverback::wal::frame::{FrameKey, encode_header};
-use silverback::wal::record::{Claim, ClaimKind, Group, Snapshot};
-use silverback::wal::segment::{CheckpointHeader, Made, SegmentHeader};
-use silverback::wal::{Journal, Lsn};
+use silverback_model::gorilla::{OpenXor, SealedChunk};
+use silverback_model::{CellId, Epoch, Sample, SeriesId, SeriesRef, ShardId};
+use silverback_storage::wal::frame::{FrameKey, encode_header};
+use silverback_storage::wal::record::{Claim, ClaimKind, Group, Snapshot};
+use silverback_storage::wal::segment::{CheckpointHeader, Made, SegmentHeader};
+use silverback_storage::wal::{Journal, Lsn};
 
 use crate::{START_MS, Seeds};
 
@@ -93,8 +93,8 @@ fn chunk(first: i64, samples: i64) -> SealedChunk {
 
 #[test]
 fn whole_payloads_and_frames_are_read_as_such() {
-    use silverback::wal::frame::{FrameCheck, check};
-    use silverback::wal::record;
+    use silverback_storage::wal::frame::{FrameCheck, check};
+    use silverback_storage::wal::record;
 
     for (name, bytes) in records() {
         assert_eq!(record::records(&bytes).all(|record| record.is_ok()), name != "cut", "{name}");

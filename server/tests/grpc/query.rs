@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use silverback::gorilla::XorIter;
-use silverback::model::STALE_NAN_BITS;
+use silverback_model::STALE_NAN_BITS;
+use silverback_model::gorilla::XorIter;
 use silverback_proto::v1::query_client::QueryClient;
 use silverback_proto::v1::{
     Label, LabelNamesRequest, LabelValuesRequest, Matcher, MatcherKind, SampleEncoding, SelectRequest,

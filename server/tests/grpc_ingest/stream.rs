@@ -1,8 +1,8 @@
 //! `Stream`: batches, acknowledgements, ends.
 
-use silverback::config::AckMode;
 use silverback_proto::v1;
 use silverback_proto::v1::RefusalReason;
+use silverback_storage::wal::AckMode;
 
 use crate::client::{OpenStream, batch, connect, message, now_ms, series, stored};
 use crate::harness::Node;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use silverback::config::{Config, ShardCount};
 use silverback::node::{self, NodeError};
-use silverback::runtime::Shutdown;
+use silverback_runtime::Shutdown;
 
 /// How long anything may take before a test fails.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -3,8 +3,8 @@
 use futures::executor::block_on;
 use silverback::api::lines::{Decoded, Format, decode};
 use silverback::api::remote_write::{Rejection, SeriesSink};
-use silverback::message::{Definitions, LabelSpan};
-use silverback::model::{Labels, Sample, SeriesId, SeriesIdHasher};
+use silverback_model::{Labels, Sample, SeriesId, SeriesIdHasher};
+use silverback_storage::message::{Definitions, LabelSpan};
 
 /// What lines became: samples with the labels of their series, and what else is told of them.
 pub struct Collected {

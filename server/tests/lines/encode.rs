@@ -1,6 +1,6 @@
 //! Samples as lines, written by each format's own rules.
 
-use silverback::model::{Labels, Sample};
+use silverback_model::{Labels, Sample};
 
 /// A sample as a line in Prometheus' text format, all names in quotes. Times that would be taken for seconds are
 /// written as such.

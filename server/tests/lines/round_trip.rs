@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use silverback::api::lines::{Format, InfluxLines, Precision, PrometheusText};
-use silverback::model::{Labels, Sample};
+use silverback_model::{Labels, Sample};
 
 use crate::collect::collect;
 use crate::encode;

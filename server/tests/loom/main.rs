@@ -3,11 +3,11 @@
 //! The modules are the node's own files; only what they call `super::sync` is loom's here instead of
 //! std's. Loom runs a model again and again, each time with other switches between its threads and
 //! other values out of those that a load may see. Lanes and executors are glommio's, and not modelled.
-#[path = "../../src/runtime/acceptors.rs"]
+#[path = "../../runtime/src/acceptors.rs"]
 mod acceptors;
-#[path = "../../src/runtime/beat.rs"]
+#[path = "../../runtime/src/beat.rs"]
 mod beat;
-#[path = "../../src/runtime/shutdown.rs"]
+#[path = "../../runtime/src/shutdown.rs"]
 mod shutdown;
 #[path = "../../src/rebalance/turn.rs"]
 mod turn;

@@ -44,9 +44,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use machine::Machine;
-use silverback::disk::direct::{DirectDisk, Mode};
-use silverback::disk::{Disk, DiskError, File};
-use silverback::runtime::Executor;
+use silverback_host::disk::{Disk, DiskError, File};
+use silverback_runtime::Executor;
+use silverback_runtime::disk::{DirectDisk, Mode};
 use volatile::{SECTOR_BYTES, Survivors};
 
 const DISK_BYTES: usize = 64 << 20;

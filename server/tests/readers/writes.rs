@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use prost::Message;
-use silverback::limits::LABEL_VALUE_BYTES_MAX;
+use silverback_model::limits::LABEL_VALUE_BYTES_MAX;
 use silverback_proto::prometheus::{Label, Sample, TimeSeries, WriteRequest};
 
 use crate::binary::Binary;

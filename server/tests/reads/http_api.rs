@@ -1,7 +1,7 @@
 //! Prometheus' HTTP API and the export, over shards.
 
 use serde_json::{Value, json};
-use silverback::model::STALE_NAN_BITS;
+use silverback_model::STALE_NAN_BITS;
 
 use crate::harness::Node;
 use crate::written::{series, start_ms, write};

@@ -5,8 +5,8 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use silverback::limits::READER_PATIENCE;
-use silverback::metrics;
+use silverback_host::metrics;
+use silverback_model::limits::READER_PATIENCE;
 
 use crate::harness::{Node, head, read_answer, send};
 use crate::written::{Series, series, start_ms, write};

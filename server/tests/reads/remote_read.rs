@@ -1,6 +1,6 @@
 //! Remote read: both kinds of answers hold what was written, sorted, bit for bit.
 
-use silverback::model::STALE_NAN_BITS;
+use silverback_model::STALE_NAN_BITS;
 use silverback_proto::prometheus::label_matcher::Type;
 
 use crate::harness::Node;

@@ -128,7 +128,7 @@ pub fn series_of(frames: &[ChunkedReadResponse]) -> Vec<Series> {
             found.push((labels, Vec::new()));
         }
         for chunk in &series.chunks {
-            let samples = silverback::gorilla::XorIter::new(&chunk.data).map(Result::unwrap);
+            let samples = silverback_model::gorilla::XorIter::new(&chunk.data).map(Result::unwrap);
             let samples = samples.map(|s| (s.timestamp_ms, s.value.to_bits()));
             found.last_mut().unwrap().1.extend(samples);
         }

@@ -4,7 +4,8 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 
-use silverback::runtime::{self, BoundAddress, Executor, Listener, Options, Shutdown};
+use silverback_runtime as runtime;
+use silverback_runtime::{BoundAddress, Executor, Listener, Options, Shutdown};
 
 /// Options for that many executors on one CPU that this process may use.
 pub fn options(executors: usize) -> Options {

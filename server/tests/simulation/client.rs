@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::channel::oneshot;
-use silverback::host::Host;
-use silverback::limits::READ_FRAME_BYTES;
-use silverback::message::{
+use silverback_host::Host;
+use silverback_model::limits::READ_FRAME_BYTES;
+use silverback_model::{Epoch, MatchOp, Matcher, RefusedReason, Sample, SeriesIdHasher};
+use silverback_storage::message::{
     ControlRequest, Correlation, Deleted, Deletion, DeletionError, LabelSource, LabelSpan, PartPool,
     PartSeries, Read, ReadReply, ReadRequest, ReadTicket, Selection, ShardReply, ShardRequest, Wanted,
     WriteBody, WritePart,
 };
-use silverback::model::{Epoch, MatchOp, Matcher, RefusedReason, Sample, SeriesIdHasher};
-use silverback::shard::{Inbox, ReplyTo};
-use silverback::wal::{LogError, Lsn};
+use silverback_storage::shard::{Inbox, ReplyTo};
+use silverback_storage::wal::{LogError, Lsn};
 
 use crate::executor::SimHost;
 use crate::fleet::{Fleet, Scraped};

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use silverback::host::Host;
+use silverback_host::Host;
 
 use crate::random::Random;
 

@@ -1,6 +1,6 @@
 //! What is scraped: series that come and go, and the samples that they send.
 
-use silverback::model::{Labels, STALE_NAN_BITS, Sample};
+use silverback_model::{Labels, STALE_NAN_BITS, Sample};
 
 use crate::random::{Random, mixed};
 

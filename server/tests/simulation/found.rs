@@ -4,15 +4,15 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use futures::executor::block_on;
-use silverback::host::Alone;
-use silverback::message::{Read, ReadReply, ReadRequest, ReadTicket, Selection, Wanted};
-use silverback::model::{Epoch, Sample, SeriesId, SeriesRef, ShardId};
 use silverback::routing::RoutingTable;
-use silverback::shard::restore::{Refs, Restorer};
-use silverback::shard::{Reads, Shard};
-use silverback::wal::record::{Claim, ClaimKind, Group, records};
-use silverback::wal::replay::Restore;
-use silverback::wal::{Claims, Journal, Log};
+use silverback_host::Alone;
+use silverback_model::{Epoch, Sample, SeriesId, SeriesRef, ShardId};
+use silverback_storage::message::{Read, ReadReply, ReadRequest, ReadTicket, Selection, Wanted};
+use silverback_storage::shard::restore::{Refs, Restorer};
+use silverback_storage::shard::{Reads, Shard};
+use silverback_storage::wal::record::{Claim, ClaimKind, Group, records};
+use silverback_storage::wal::replay::Restore;
+use silverback_storage::wal::{Claims, Journal, Log};
 
 use crate::disk::{Faults, SimDisk};
 use crate::durable::{Durable, Sound};

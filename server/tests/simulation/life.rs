@@ -5,12 +5,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use silverback::clock::Clock;
-use silverback::host::Host;
-use silverback::message::PartPool;
-use silverback::model::SeriesIdHasher;
-use silverback::shard::{Reads, Worker, maintenance};
-use silverback::wal::Lsn;
+use silverback_host::Host;
+use silverback_model::SeriesIdHasher;
+use silverback_model::clock::Clock;
+use silverback_storage::message::PartPool;
+use silverback_storage::shard::{Reads, Worker, maintenance};
+use silverback_storage::wal::Lsn;
 
 use crate::client::{Client, Connection, Replies, draw_doomed};
 use crate::disk::SimDisk;

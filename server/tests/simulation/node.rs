@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
 
-use silverback::shard::Shard;
-use silverback::wal::{Log, Lsn};
+use silverback_storage::shard::Shard;
+use silverback_storage::wal::{Log, Lsn};
 
 use crate::disk::SimDisk;
 use crate::executor::SimHost;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use silverback::message::{Rows, SeriesBatch};
-use silverback::model::{Labels, Sample};
-use silverback::wal::Lsn;
+use silverback_model::{Labels, Sample};
+use silverback_storage::message::{Rows, SeriesBatch};
+use silverback_storage::wal::Lsn;
 
 /// A place in the order of acknowledgements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]

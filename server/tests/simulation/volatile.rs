@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-use silverback::model::ShardId;
-use silverback::shard::Shard;
-use silverback::wal::{Lsn, MemoryLog};
+use silverback_model::ShardId;
+use silverback_storage::shard::Shard;
+use silverback_storage::wal::{Lsn, MemoryLog};
 
 use crate::disk::SimDisk;
 use crate::executor::SimHost;

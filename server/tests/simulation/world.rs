@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use silverback::message::PartPool;
-use silverback::wal::Lsn;
+use silverback_storage::message::PartPool;
+use silverback_storage::wal::Lsn;
 
 use crate::disk::SimDisk;
 use crate::executor::{Executor, SimHost, Stopped};

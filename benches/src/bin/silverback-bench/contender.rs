@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use silverback::config::{AckMode, Config};
-use silverback::runtime::cpus::affinity_mask;
+use silverback::config::Config;
 use silverback_benches::contender::{Contender, STRIPES_MAX, Stripes, serve};
+use silverback_runtime::cpus::affinity_mask;
+use silverback_storage::wal::AckMode;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};

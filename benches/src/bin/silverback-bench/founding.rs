@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use silverback::runtime::cpus::affinity_mask;
 use silverback_benches::founding::document::{self, Section};
 use silverback_benches::founding::measure::measure;
 use silverback_benches::founding::results::{Comparison, Results};
 use silverback_benches::founding::{self, Job, OURS, Size, plot};
 use silverback_benches::rebalance::verdict::Kind;
 use silverback_load::usage::raise_file_limit;
+use silverback_runtime::cpus::affinity_mask;
 
 use crate::Ended;
 

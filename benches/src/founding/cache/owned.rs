@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures::channel::oneshot;
 use futures::future::join_all;
-use silverback::runtime::{self, Delivery, Executor, LaneSenders, Options, Shutdown, spawn};
+use silverback_runtime::{Delivery, Executor, LaneSenders, Options, Shutdown, spawn};
 
 use super::super::cpus;
 use super::items::{Items, Operation, owner};
@@ -30,7 +30,7 @@ enum Message {
 pub fn run(work: &Work, meter: &Arc<Meter>) -> Result<(), Box<dyn Error>> {
     let options = Options { io_memory_bytes: 64 << 10, ..Options::on_cpus(cpus(work.cores)?) };
     let (work, meter) = (work.clone(), Arc::clone(meter));
-    runtime::run(&options, &Shutdown::new(), move |executor| {
+    silverback_runtime::run(&options, &Shutdown::new(), move |executor| {
         take(executor, work.clone(), Arc::clone(&meter))
     })?;
     Ok(())
@@ -38,8 +38,8 @@ pub fn run(work: &Work, meter: &Arc<Meter>) -> Result<(), Box<dyn Error>> {
 
 async fn take(executor: Executor<Message>, work: Work, meter: Arc<Meter>) {
     let Executor { index, senders, receivers, .. } = executor;
-    let askers = work.askers_of(index, senders.executors());
-    let (core, all_done) = Core::new(index, senders, askers.len());
+    let askers = work.askers_of(index, work.cores);
+    let (core, all_done) = Core::new(index, work.cores, senders, askers.len());
     receivers.deliver_to({
         let core = Rc::clone(&core);
         move |delivery| core.deliver(delivery)
@@ -65,6 +65,7 @@ fn spawned(task: impl Future<Output = ()> + 'static) -> impl Future<Output = ()>
 /// One core's part, and the operations that it has sent out.
 struct Core {
     index: usize,
+    cores: usize,
     senders: LaneSenders<Message>,
     items: RefCell<Items>,
     /// By owner; sent at the end of the turn in which the first operation came into one of them.
@@ -80,17 +81,22 @@ struct Core {
 }
 
 impl Core {
-    fn new(index: usize, senders: LaneSenders<Message>, askers: usize) -> (Rc<Self>, oneshot::Receiver<()>) {
-        let executors = senders.executors();
+    fn new(
+        index: usize,
+        cores: usize,
+        senders: LaneSenders<Message>,
+        askers: usize,
+    ) -> (Rc<Self>, oneshot::Receiver<()>) {
         let (tell, all_done) = oneshot::channel();
         let core = Self {
             index,
-            items: RefCell::new(Items::part(index, executors)),
-            outboxes: RefCell::new((0..executors).map(|_| Part::new()).collect()),
+            cores,
+            items: RefCell::new(Items::part(index, cores)),
+            outboxes: RefCell::new((0..cores).map(|_| Part::new()).collect()),
             has_outgoing: Cell::default(),
             waiting: RefCell::new((0..askers).map(|_| None).collect()),
             spare: RefCell::default(),
-            asking: Cell::new(executors),
+            asking: Cell::new(cores),
             all_done: Cell::new(Some(tell)),
             senders,
         };
@@ -111,7 +117,7 @@ impl Core {
     }
 
     async fn operate(self: Rc<Self>, place: usize, mut operation: Operation) {
-        let owner = owner(operation.id, self.senders.executors());
+        let owner = owner(operation.id, self.cores);
         if owner == self.index {
             operation.apply(&mut self.items.borrow_mut());
             return operation.end();
@@ -165,7 +171,7 @@ impl Core {
     }
 
     fn done(&self) {
-        for other in (0..self.senders.executors()).filter(|other| *other != self.index) {
+        for other in (0..self.cores).filter(|other| *other != self.index) {
             self.send(other, Message::Done);
         }
         self.one_is_done();

@@ -8,9 +8,10 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 
 use serde::{Deserialize, Serialize};
-use silverback::config::{AckMode, Config};
+use silverback::config::Config;
 use silverback_load::replay::pin::pin_to_any;
 use silverback_load::usage::Process;
+use silverback_storage::wal::AckMode;
 use tokio::runtime::{Builder, Handle};
 
 use super::super::Job;

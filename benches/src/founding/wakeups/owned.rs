@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures::channel::oneshot;
-use silverback::runtime::{self, Delivery, Executor, Options, RunError, Shutdown, spawn};
+use silverback_runtime::{Delivery, Executor, Options, RunError, Shutdown, spawn};
 
 use super::{Meter, Side, Task, Work, YIELDING_TASKS};
 
@@ -24,7 +24,7 @@ pub fn run(work: &Work, meter: &Arc<Meter>) -> Result<(), Box<dyn std::error::Er
 }
 
 fn on_executors(options: &Options, work: Work, meter: Arc<Meter>) -> Result<(), RunError> {
-    runtime::run(options, &Shutdown::new(), move |executor: Executor<u64>| {
+    silverback_runtime::run(options, &Shutdown::new(), move |executor: Executor<u64>| {
         let (work, meter) = (work.clone(), Arc::clone(&meter));
         async move {
             match work.task {

@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-use silverback_proto::printable::Printable;
+use silverback_model::printable::Printable;
 
 /// Why a command did not do all that it was asked to.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 
 use silverback_client::{Matcher, MatcherKind, Selector};
-use silverback_proto::re2::Expression;
+use silverback_model::re2::Expression;
 
 use crate::failure::{Context, Failure};
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use silverback_proto::printable::{LabelName, Quoted, is_bare_name};
+use silverback_model::printable::{LabelName, Quoted, is_bare_name};
 
 /// The label that holds the metric's name.
 pub const METRIC_NAME: &str = "__name__";

@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use futures::TryStreamExt;
 use silverback_client::{Matcher, Selector};
-use silverback_proto::printable::Printable;
+use silverback_model::printable::Printable;
 
 use crate::connection::ConnectionArgs;
 use crate::failure::{Failure, output};

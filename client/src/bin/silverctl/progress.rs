@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use silverback_proto::printable::Printable;
+use silverback_model::printable::Printable;
 
 const TICK: Duration = Duration::from_millis(100);
 

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde::Deserialize;
 use serde_json::Value as Json;
-use silverback_proto::printable::Printable;
+use silverback_model::printable::Printable;
 
 use crate::connection::ConnectionArgs;
 use crate::failure::{Context, Failure};

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 
 use clap::{Args, ValueEnum};
 use serde_json::Value as Json;
-use silverback_proto::printable::printable_json;
+use silverback_model::printable::printable_json;
 
 use crate::failure::{Failure, output};
 use crate::table::{Table, cut};

@@ -5,8 +5,8 @@
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use silverback_proto::utc::date_of;
-pub use silverback_proto::utc::{format_clock, format_day, format_rfc3339};
+use silverback_model::utc::date_of;
+pub use silverback_model::utc::{format_clock, format_day, format_rfc3339};
 
 const MS_PER_SECOND: i64 = 1_000;
 const MS_PER_DAY: i64 = 24 * 60 * 60 * MS_PER_SECOND;

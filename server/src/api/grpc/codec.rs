@@ -10,7 +10,7 @@ use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::server::Grpc;
 
 use crate::api::core::Core;
-use crate::limits::GRPC_MESSAGE_BYTES_MAX;
+use silverback_model::limits::GRPC_MESSAGE_BYTES_MAX;
 
 /// Takes requests in undecoded, without a copy of their bytes.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub struct AnswerEncoder<A>(PhantomData<A>);
 pub struct RawDecoder;
 
 /// A method whose requests are taken in undecoded, compressed or not.
-pub fn raw<A: Message + Send + 'static>(core: &Core) -> Grpc<RawRequests<A>> {
+pub(crate) fn raw<A: Message + Send + 'static>(core: &Core) -> Grpc<RawRequests<A>> {
     Grpc::new(RawRequests::default())
         .accept_compressed(CompressionEncoding::Gzip)
         .accept_compressed(CompressionEncoding::Zstd)
@@ -33,7 +33,7 @@ pub fn raw<A: Message + Send + 'static>(core: &Core) -> Grpc<RawRequests<A>> {
 }
 
 /// A message in bytes, decompressed.
-pub fn message_bytes_max(core: &Core) -> usize {
+pub(crate) fn message_bytes_max(core: &Core) -> usize {
     core.config.max_decoded_bytes.min(GRPC_MESSAGE_BYTES_MAX)
 }
 

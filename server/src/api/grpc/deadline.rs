@@ -13,7 +13,7 @@ use tonic::{Code, Status};
 use super::refuse;
 use crate::api::body::{Broken, ResponseBody};
 use crate::api::endpoints::NodeResponse;
-use crate::runtime::{now, sleep, timeout};
+use silverback_runtime::{now, sleep, timeout};
 
 const TIMEOUT: &str = "grpc-timeout";
 
@@ -24,7 +24,7 @@ pub struct TimedBody {
 }
 
 /// How long a call may take; `None`: as long as it takes.
-pub fn of(headers: &HeaderMap) -> Result<Option<Duration>, Status> {
+pub(crate) fn of(headers: &HeaderMap) -> Result<Option<Duration>, Status> {
     let Some(value) = headers.get(TIMEOUT) else { return Ok(None) };
     match value.to_str().ok().and_then(parse) {
         Some(limit) => Ok(Some(limit)),
@@ -53,7 +53,7 @@ fn parse(text: &str) -> Option<Duration> {
 }
 
 /// The answer, as far as there is time for it.
-pub async fn within(limit: Duration, answering: impl Future<Output = NodeResponse>) -> NodeResponse {
+pub(crate) async fn within(limit: Duration, answering: impl Future<Output = NodeResponse>) -> NodeResponse {
     let began = now();
     match timeout(limit, answering).await {
         Err(_) => refuse(&exceeded()),

@@ -6,25 +6,25 @@ use std::time::Duration;
 
 use futures::stream::{self, Stream};
 use send_wrapper::SendWrapper;
-use silverback_proto::printable::Quoted;
+use silverback_model::printable::Quoted;
 use tonic::Status;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::api::core::Core;
-use crate::runtime::sleep;
+use silverback_runtime::sleep;
 
 /// How often a watched health is looked at.
 const WATCH_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The health service of a core.
-pub fn service(core: &Rc<Core>) -> HealthServer<NodeHealth> {
+pub(crate) fn service(core: &Rc<Core>) -> HealthServer<NodeHealth> {
     HealthServer::new(NodeHealth { core: SendWrapper::new(Rc::clone(core)) })
 }
 
 /// Answers for the node.
-pub struct NodeHealth {
+pub(crate) struct NodeHealth {
     // tonic asks for `Send`; a request stays on its core.
     core: SendWrapper<Rc<Core>>,
 }

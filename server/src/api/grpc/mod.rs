@@ -21,7 +21,7 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use send_wrapper::SendWrapper;
-use silverback_proto::printable::Printable;
+use silverback_model::printable::Printable;
 use tonic::codegen::Service;
 use tonic::{Code, Status};
 
@@ -36,7 +36,7 @@ use crate::routing::Room;
 const GRPC: &str = "application/grpc";
 
 /// Whether a request speaks gRPC.
-pub fn is_grpc<B>(request: &Request<B>) -> bool {
+pub(crate) fn is_grpc<B>(request: &Request<B>) -> bool {
     let content_type = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     content_type.is_some_and(|content_type| content_type.starts_with(GRPC.as_bytes()))
 }

@@ -21,7 +21,7 @@ use crate::api::core::Core;
 use crate::api::read_fault::ReadFault;
 use crate::api::request_body::BodyError;
 use crate::routing::Reserved;
-use crate::runtime::{now, sleep};
+use silverback_runtime::{now, sleep};
 
 /// A request's body as it arrives.
 pub struct OneMessage {
@@ -40,7 +40,7 @@ struct Bounds {
 
 impl OneMessage {
     /// The body of a request that begins now.
-    pub fn new(core: &Rc<Core>, body: Incoming) -> Self {
+    pub(crate) fn new(core: &Rc<Core>, body: Incoming) -> Self {
         let bounds =
             Bounds { core: Rc::clone(core), reserved: core.bodies.begin(), began: now(), time: None };
         Self { body, bounds: SendWrapper::new(bounds) }

@@ -17,7 +17,7 @@ use crate::api::remote_write::Rejection;
 use crate::api::write::check_ready;
 
 /// Answers `Export`.
-pub async fn export<B>(caller: &Caller, request: Request<B>) -> Response<tonic::body::Body>
+pub(crate) async fn export<B>(caller: &Caller, request: Request<B>) -> Response<tonic::body::Body>
 where
     B: Body + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,

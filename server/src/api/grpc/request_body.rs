@@ -49,7 +49,7 @@ pub struct SnappyMessages<B> {
 }
 
 /// The request with the body that its encoding asks for.
-pub fn decoded(request: Request<Received>, message_bytes_max: usize) -> Request<RequestBody> {
+pub(crate) fn decoded(request: Request<Received>, message_bytes_max: usize) -> Request<RequestBody> {
     let (mut head, body) = request.into_parts();
     if head.headers.get(&ENCODING).is_none_or(|encoding| encoding != SNAPPY) {
         return Request::from_parts(head, RequestBody::Plain(body));
@@ -106,7 +106,7 @@ impl Body for Received {
 }
 
 /// The client hung up, or broke the protocol.
-pub fn broke_off(error: impl std::fmt::Display) -> Status {
+pub(crate) fn broke_off(error: impl std::fmt::Display) -> Status {
     Status::cancelled(format!("the request broke off: {error}"))
 }
 

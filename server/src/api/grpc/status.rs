@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use silverback_proto::printable::Printable;
+use silverback_model::printable::Printable;
 use silverback_proto::v1;
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
@@ -16,10 +16,10 @@ use crate::api::remote_write::Rejection;
 use crate::api::remote_write::snappy::SnappyError;
 use crate::api::request_body::BodyError;
 use crate::api::stream::StreamFault;
-use crate::message::{HandoffReason, ReadError, RefusedRef};
-use crate::model::RefusedReason;
 use crate::rebalance::HandoffFault;
-use crate::runtime::SideThreadError;
+use silverback_model::RefusedReason;
+use silverback_runtime::SideThreadError;
+use silverback_storage::message::{HandoffReason, ReadError, RefusedRef};
 
 /// When the same may be sent again, in ms, in an error's trailers.
 const RETRY_AFTER: &str = "retry-after-ms";
@@ -28,7 +28,7 @@ const RETRY_AFTER: &str = "retry-after-ms";
 const DEFINITIONS_RETRY: Duration = Duration::from_secs(30);
 
 /// A request that was refused as a whole.
-pub fn of_rejection(rejection: &Rejection) -> Status {
+pub(crate) fn of_rejection(rejection: &Rejection) -> Status {
     let code = match rejection {
         Rejection::Overloaded | Rejection::MemoryFull { .. } => Code::ResourceExhausted,
         Rejection::BodyTooLarge { .. }
@@ -56,7 +56,7 @@ pub fn of_rejection(rejection: &Rejection) -> Status {
 
 /// The status of what passes by itself. When to send the same again stands in it as
 /// `google.rpc.RetryInfo`, which stock clients look for, and in ms for those that read no details.
-pub fn passing(code: Code, message: &str, retry_after: Duration) -> Status {
+pub(crate) fn passing(code: Code, message: &str, retry_after: Duration) -> Status {
     let details = ErrorDetails::with_retry_info(Some(retry_after));
     let mut status = Status::with_error_details(code, message, details);
     status.metadata_mut().insert(RETRY_AFTER, MetadataValue::from(retry_after.as_millis() as u64));
@@ -64,7 +64,7 @@ pub fn passing(code: Code, message: &str, retry_after: Duration) -> Status {
 }
 
 /// A message that was refused as a whole.
-pub fn of_fault(fault: &MessageFault) -> Status {
+pub(crate) fn of_fault(fault: &MessageFault) -> Status {
     use super::ingest::DefinitionFault::{Full, Malformed, Redefined, RefTooHigh, TooMuch};
 
     let code = match fault {
@@ -84,7 +84,7 @@ pub fn of_fault(fault: &MessageFault) -> Status {
 }
 
 /// A refused series or its samples.
-pub fn refusal(batch_number: u64, refused: RefusedRef) -> v1::Refusal {
+pub(crate) fn refusal(batch_number: u64, refused: RefusedRef) -> v1::Refusal {
     let RefusedRef { stream_ref, reason, samples } = refused;
     v1::Refusal { batch_number, r#ref: stream_ref, reason: reason_code(reason).into(), samples }
 }
@@ -117,7 +117,7 @@ fn reason_code(reason: RefusedReason) -> v1::RefusalReason {
 }
 
 /// The status of a read that wasn't answered.
-pub fn of_read_fault(fault: &ReadFault) -> Status {
+pub(crate) fn of_read_fault(fault: &ReadFault) -> Status {
     let code = match fault {
         ReadFault::BadRequest(_) | ReadFault::Method(_) | ReadFault::MediaType(_) => Code::InvalidArgument,
         ReadFault::Body(body) => of_body(body),
@@ -146,7 +146,7 @@ pub fn of_read_fault(fault: &ReadFault) -> Status {
 }
 
 /// The status of a stream that ends before its end.
-pub fn of_stream_fault(fault: &StreamFault) -> Status {
+pub(crate) fn of_stream_fault(fault: &StreamFault) -> Status {
     match fault {
         StreamFault::NoReader(NoReader::Gone) => Status::new(Code::Cancelled, fault.to_string()),
         StreamFault::NoReader(NoReader::TooSlow) => Status::new(Code::Aborted, fault.to_string()),
@@ -156,7 +156,7 @@ pub fn of_stream_fault(fault: &StreamFault) -> Status {
 }
 
 /// The status of a cell that stayed where it was.
-pub fn of_handoff(fault: &HandoffFault) -> Status {
+pub(crate) fn of_handoff(fault: &HandoffFault) -> Status {
     let code = match fault.reason() {
         HandoffReason::Pointless => Code::AlreadyExists,
         HandoffReason::BudgetExceeded => Code::ResourceExhausted,

@@ -15,14 +15,14 @@ use crate::api::core::Core;
 use crate::api::reader_pace::{NoReader, ReaderPace};
 use crate::api::stream::{StreamFault, count_fault, while_read};
 use crate::routing::ReadInFlight;
-use crate::runtime::spawn_background;
+use silverback_runtime::spawn_background;
 
 /// Messages that wait for a slow client before whoever makes them waits too, besides one that is
 /// on its way into this.
 const MESSAGES_WAITING_MAX: usize = 1;
 
 /// Messages as a client gets them, and their end.
-pub type Answers<M> = Pin<Box<dyn Stream<Item = Result<M, Status>> + Send>>;
+pub(crate) type Answers<M> = Pin<Box<dyn Stream<Item = Result<M, Status>> + Send>>;
 
 /// The making end of a streamed answer.
 pub struct Outgoing<M> {
@@ -32,14 +32,14 @@ pub struct Outgoing<M> {
 
 impl<M: Message> Outgoing<M> {
     /// Waits for room and sends a message, at the client's pace. No slice may be held meanwhile.
-    pub async fn send(&mut self, message: M) -> Result<(), NoReader> {
+    pub(crate) async fn send(&mut self, message: M) -> Result<(), NoReader> {
         let bytes = message.encoded_len();
         self.pace.send(&mut self.messages, bytes, message).await
     }
 }
 
 /// Messages that `make` writes in the background, as long as somebody reads them.
-pub fn streamed<M: Message + 'static>(
+pub(crate) fn streamed<M: Message + 'static>(
     core: &Rc<Core>,
     read: ReadInFlight,
     make: impl AsyncFnOnce(&mut Outgoing<M>) -> Result<(), StreamFault> + 'static,

@@ -13,12 +13,12 @@ use crate::api::read_fault::ReadFault;
 use crate::api::rows::Batch;
 use crate::api::stream::streamed;
 use crate::api::union::RowUnion;
-use crate::message::{Selection, Wanted};
 use crate::routing::ReadInFlight;
+use silverback_storage::message::{Selection, Wanted};
 
 /// What all selections find, ascending, each once; `put` appends the present row. What the request's limit cuts off
 /// is told at the end.
-pub async fn respond<B: Batch + 'static>(
+pub(crate) async fn respond<B: Batch + 'static>(
     core: &Rc<Core>,
     read: ReadInFlight,
     params: &Params,

@@ -19,7 +19,7 @@ struct BuildInfo {
 }
 
 /// Answers with the version of this build.
-pub fn respond() -> NodeResponse {
+pub(crate) fn respond() -> NodeResponse {
     let build = BuildInfo {
         application: "Silverback",
         version: env!("CARGO_PKG_VERSION"),

@@ -19,13 +19,13 @@ use crate::api::endpoints::NodeResponse;
 use crate::api::fanout::FanoutError;
 use crate::api::read_fault::{DeletionStopped, ReadFault};
 use crate::config::AdminAccess;
-use crate::message::{Deleted, ReadError, Selection};
 use crate::routing::deletion::{self, DeletionFault};
 use crate::routing::{ReadInFlight, Reserved};
-use crate::runtime::{now, spawn_background, timeout};
+use silverback_runtime::{now, spawn_background, timeout};
+use silverback_storage::message::{Deleted, ReadError, Selection};
 
 /// The only methods, as Prometheus has them.
-pub const METHODS: &str = "POST, PUT";
+pub(crate) const METHODS: &str = "POST, PUT";
 
 /// A deletion that was read and has its turn.
 struct Asked {

@@ -16,16 +16,16 @@ use crate::api::endpoints::{NodeResponse, with_type};
 use crate::api::read_fault::ReadFault;
 use crate::api::stream::{Outgoing, StreamFault, streamed};
 use crate::api::union::RowUnion;
-use crate::gorilla::ChunkError;
-use crate::message::{ChunkView, SeriesBatch, SeriesView, Wanted};
-use crate::model::Sample;
 use crate::routing::ReadInFlight;
-use crate::runtime::Slice;
+use silverback_model::Sample;
+use silverback_model::gorilla::ChunkError;
+use silverback_runtime::Slice;
+use silverback_storage::message::{ChunkView, SeriesBatch, SeriesView, Wanted};
 
 const CONTENT_TYPE: &str = "application/stream+json";
 
 /// Answers with the union of all selectors, label sets ascending.
-pub async fn respond(
+pub(crate) async fn respond(
     core: &Rc<Core>,
     read: ReadInFlight,
     params: &Params,

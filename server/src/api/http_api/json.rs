@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use crate::api::read_fault::ReadFault;
-use crate::model::LabelBlock;
+use silverback_model::LabelBlock;
 
 /// The answers' content type.
 pub const CONTENT_TYPE: &str = "application/json";
@@ -21,7 +21,7 @@ struct Error<'a> {
 }
 
 /// An answer with its warnings.
-pub fn success(data: impl Serialize, warnings: &[&str]) -> Vec<u8> {
+pub(crate) fn success(data: impl Serialize, warnings: &[&str]) -> Vec<u8> {
     let mut out = Vec::new();
     put_begin(&mut out);
     serde_json::to_writer(&mut out, &data).expect("answers are made of text and numbers");
@@ -30,12 +30,12 @@ pub fn success(data: impl Serialize, warnings: &[&str]) -> Vec<u8> {
 }
 
 /// Appends what stands before an answer.
-pub fn put_begin(out: &mut Vec<u8>) {
+pub(crate) fn put_begin(out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"status\":\"success\",\"data\":");
 }
 
 /// Appends what stands after an answer.
-pub fn put_end(out: &mut Vec<u8>, warnings: &[&str]) {
+pub(crate) fn put_end(out: &mut Vec<u8>, warnings: &[&str]) {
     if !warnings.is_empty() {
         out.extend_from_slice(b",\"warnings\":");
         serde_json::to_writer(&mut *out, warnings).expect("a text can be written to memory");
@@ -44,13 +44,13 @@ pub fn put_end(out: &mut Vec<u8>, warnings: &[&str]) {
 }
 
 /// A refusal.
-pub fn error(fault: &ReadFault) -> String {
+pub(crate) fn error(fault: &ReadFault) -> String {
     let error = Error { status: "error", error_type: fault.error_type(), error: fault.to_string() };
     serde_json::to_string(&error).expect("an error is made of texts")
 }
 
 /// Appends a text in quotes.
-pub fn put_text(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     match is_plain(text.as_bytes()) {
         true => put_plain(out, text.as_bytes()),
         false => put(out, text),
@@ -77,12 +77,12 @@ fn put_label_text(out: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// Appends what is made of texts and numbers.
-pub fn put(out: &mut Vec<u8>, data: &(impl Serialize + ?Sized)) {
+pub(crate) fn put(out: &mut Vec<u8>, data: &(impl Serialize + ?Sized)) {
     serde_json::to_writer(out, data).expect("texts and numbers can be written to memory");
 }
 
 /// Appends `{"name":"value",…}`.
-pub fn put_labels(out: &mut Vec<u8>, labels: LabelBlock<'_>) {
+pub(crate) fn put_labels(out: &mut Vec<u8>, labels: LabelBlock<'_>) {
     out.push(b'{');
     for (i, (name, value)) in labels.iter().enumerate() {
         if i > 0 {
@@ -98,7 +98,7 @@ pub fn put_labels(out: &mut Vec<u8>, labels: LabelBlock<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Labels;
+    use silverback_model::Labels;
 
     #[test]
     fn answers_have_prometheus_shape() {

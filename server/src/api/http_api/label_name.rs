@@ -4,7 +4,7 @@
 use percent_encoding::percent_decode_str;
 
 /// The name; `None` where there is no such name.
-pub fn from_path(segment: &str) -> Option<String> {
+pub(crate) fn from_path(segment: &str) -> Option<String> {
     let decoded = percent_decode_str(segment).decode_utf8().ok()?;
     let name = unescape(&decoded).unwrap_or_else(|| decoded.into_owned());
     (!name.is_empty()).then_some(name)

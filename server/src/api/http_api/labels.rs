@@ -8,16 +8,20 @@ use crate::api::core::Core;
 use crate::api::endpoints::NodeResponse;
 use crate::api::read_fault::ReadFault;
 use crate::api::union::RowUnion;
-use crate::message::{TextBatch, Wanted};
 use crate::routing::ReadInFlight;
+use silverback_storage::message::{TextBatch, Wanted};
 
 /// The label names of the series that match, of all where nothing is selected.
-pub async fn names(core: &Rc<Core>, read: ReadInFlight, params: &Params) -> Result<NodeResponse, ReadFault> {
+pub(crate) async fn names(
+    core: &Rc<Core>,
+    read: ReadInFlight,
+    params: &Params,
+) -> Result<NodeResponse, ReadFault> {
     texts(core, read, params, Wanted::LabelNames).await
 }
 
 /// The values of the label whose name stands in the path.
-pub async fn values(
+pub(crate) async fn values(
     core: &Rc<Core>,
     read: ReadInFlight,
     path_name: &str,

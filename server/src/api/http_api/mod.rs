@@ -23,10 +23,10 @@ use crate::api::core::Core;
 use crate::api::endpoints::{NodeResponse, with_type};
 use crate::api::read_fault::ReadFault;
 use crate::api::request_body::read_reserving;
-use crate::limits::READ_REQUEST_BYTES_MAX;
 use crate::routing::Reserved;
-use crate::runtime::timeout;
 use params::Params;
+use silverback_model::limits::READ_REQUEST_BYTES_MAX;
+use silverback_runtime::timeout;
 
 /// One of the questions that this API answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub enum Question {
 
 impl Question {
     /// The question that a path asks.
-    pub fn of_path(path: &str) -> Option<Self> {
+    pub(crate) fn of_path(path: &str) -> Option<Self> {
         match path.strip_prefix("/api/v1/")? {
             "series" => Some(Self::Series),
             "labels" => Some(Self::LabelNames),
@@ -123,7 +123,7 @@ fn takes_form(method: &Method) -> bool {
 }
 
 /// Of the query and, in a POST or PUT, of the form in the body.
-pub async fn read_params<B>(
+pub(crate) async fn read_params<B>(
     core: &Core,
     head: &Parts,
     body: B,

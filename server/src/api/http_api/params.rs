@@ -3,23 +3,23 @@
 use std::num::NonZeroUsize;
 
 use percent_encoding::percent_decode;
-use silverback_proto::printable::{Printable, Quoted};
+use silverback_model::printable::{Printable, Quoted};
 
 use crate::api::core::Core;
 use crate::api::matchers::{MatcherCompiler, MatcherError};
 use crate::api::read_fault::ReadFault;
 use crate::api::selector::{Breadth, ParsedMatcher, SelectorError, parse_selector};
 use crate::api::time_text::parse_time_ms;
-use crate::limits::{READ_MATCHERS_MAX, READ_PARAMS_MAX, READ_QUERIES_MAX, SELECTOR_BYTES_MAX};
-use crate::message::Selection;
-use crate::model::Matcher;
+use silverback_model::Matcher;
+use silverback_model::limits::{READ_MATCHERS_MAX, READ_PARAMS_MAX, READ_QUERIES_MAX, SELECTOR_BYTES_MAX};
+use silverback_storage::message::Selection;
 
 /// Bytes that are decoded between two looks at the slice.
 const DECODE_STEP: usize = 16 << 10;
 
 /// Names and values, decoded, in their order.
 #[derive(Debug, Clone, Default)]
-pub struct Params(Vec<(String, String)>);
+pub(crate) struct Params(Vec<(String, String)>);
 
 /// A selector that was read and isn't compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ struct Selector<'a> {
 
 impl Params {
     /// Adds those of `name=value&…` in percent-encoding, and calls `yield_if_needed` at each step.
-    pub async fn add(
+    pub(crate) async fn add(
         &mut self,
         encoded: &[u8],
         yield_if_needed: &mut impl AsyncFnMut(),
@@ -55,18 +55,18 @@ impl Params {
     }
 
     /// All values of a parameter, in their order.
-    pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |(given, _)| given == name).map(|(_, value)| &**value)
     }
 
     /// The value of a parameter that is given, and isn't empty.
-    pub fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.all(name).next().filter(|value| !value.is_empty())
     }
 
     /// Refuses what is no `match[]`, and no `start` or `end` with a time, once each: for what can't be undone, when a
     /// parameter that is misspelt or has lost its value would say "of all times".
-    pub fn check_plain(&self) -> Result<(), ReadFault> {
+    pub(crate) fn check_plain(&self) -> Result<(), ReadFault> {
         for (name, text) in &self.0 {
             match &**name {
                 "match[]" => {}
@@ -87,7 +87,7 @@ impl Params {
     }
 
     /// What is selected: one selection for each `match[]`, of which there must be one.
-    pub async fn required_selections(&self, core: &Core) -> Result<Vec<Selection>, ReadFault> {
+    pub(crate) async fn required_selections(&self, core: &Core) -> Result<Vec<Selection>, ReadFault> {
         let selectors = self.selectors()?;
         if selectors.is_empty() {
             return Err(bad("no match[] parameter provided"));
@@ -96,7 +96,7 @@ impl Params {
     }
 
     /// What is selected; without a `match[]`, all series of the time.
-    pub async fn selections_or_all(&self, core: &Core) -> Result<Vec<Selection>, ReadFault> {
+    pub(crate) async fn selections_or_all(&self, core: &Core) -> Result<Vec<Selection>, ReadFault> {
         let selectors = self.selectors()?;
         if selectors.is_empty() {
             return Ok(vec![self.selection(Vec::new())?]);
@@ -152,13 +152,13 @@ impl Params {
     }
 
     /// Each `match[]` for the log, up to a length.
-    pub fn shown_matchers(&self) -> String {
+    pub(crate) fn shown_matchers(&self) -> String {
         let texts = self.0.iter().filter(|(name, _)| name == "match[]").map(|(_, text)| shortened(text));
         texts.map(|text| text.to_string()).collect::<Vec<_>>().join(" ")
     }
 
     /// A parameter for the log; empty for one that isn't given.
-    pub fn shown(&self, name: &str) -> String {
+    pub(crate) fn shown(&self, name: &str) -> String {
         self.get(name).map(|text| shortened(text).to_string()).unwrap_or_default()
     }
 
@@ -171,7 +171,7 @@ impl Params {
     }
 
     /// At most so many entries; `None`, for no parameter and for 0: all of them.
-    pub fn limit(&self) -> Result<Option<NonZeroUsize>, ReadFault> {
+    pub(crate) fn limit(&self) -> Result<Option<NonZeroUsize>, ReadFault> {
         let Some(text) = self.get("limit") else { return Ok(None) };
         let wrong = |_| bad(format_args!("limit={}: a whole number is wanted", shortened(text)));
         text.parse().map(NonZeroUsize::new).map_err(wrong)
@@ -179,7 +179,7 @@ impl Params {
 }
 
 /// A parameter that means nothing.
-pub fn bad(words: impl std::fmt::Display) -> ReadFault {
+pub(crate) fn bad(words: impl std::fmt::Display) -> ReadFault {
     ReadFault::BadRequest(words.to_string())
 }
 

@@ -6,13 +6,13 @@
 
 use std::io::Write;
 
-use crate::model::Sample;
+use silverback_model::Sample;
 
 /// Whole numbers up to here are written without decimals and exponent, and each is exact.
 const WHOLE_MAX: f64 = 1e15;
 
 /// Appends a sample's value.
-pub fn put_value(out: &mut Vec<u8>, sample: Sample) {
+pub(crate) fn put_value(out: &mut Vec<u8>, sample: Sample) {
     let value = sample.value;
     if value.is_nan() {
         out.extend_from_slice(if sample.is_stale() { b"\"StaleNaN\"" } else { b"\"NaN\"" });
@@ -26,14 +26,14 @@ pub fn put_value(out: &mut Vec<u8>, sample: Sample) {
 }
 
 /// Appends a whole number.
-pub fn put_whole(out: &mut Vec<u8>, number: i64) {
+pub(crate) fn put_whole(out: &mut Vec<u8>, number: i64) {
     write!(out, "{number}").expect("a number can be written to memory");
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::STALE_NAN_BITS;
+    use silverback_model::STALE_NAN_BITS;
 
     fn check(value: f64, expect: &str) {
         let mut out = Vec::new();

@@ -8,11 +8,11 @@ use crate::api::core::Core;
 use crate::api::endpoints::NodeResponse;
 use crate::api::read_fault::ReadFault;
 use crate::api::union::RowUnion;
-use crate::message::{SeriesBatch, Wanted};
 use crate::routing::ReadInFlight;
+use silverback_storage::message::{SeriesBatch, Wanted};
 
 /// Answers with the union of all selectors, ascending, each label set once.
-pub async fn respond(
+pub(crate) async fn respond(
     core: &Rc<Core>,
     read: ReadInFlight,
     params: &Params,

@@ -19,12 +19,12 @@ use crate::api::fanout::{FanoutError, read_all, wrong_kind};
 use crate::api::read_fault::ReadFault;
 use crate::api::rows::RowStream;
 use crate::api::stream::{Outgoing, StreamFault, streamed};
-use crate::limits::TSDB_STATUS_ENTRIES_MAX;
-use crate::message::{
+use crate::routing::{BudgetExceeded, ReadInFlight};
+use silverback_model::limits::TSDB_STATUS_ENTRIES_MAX;
+use silverback_runtime::Slicer;
+use silverback_storage::message::{
     Cardinality, NameCount, ReadError, ReadReply, ReadRequest, Selection, TextBatch, Wanted,
 };
-use crate::routing::{BudgetExceeded, ReadInFlight};
-use crate::runtime::Slicer;
 
 /// Entries of each list where no limit is given, as in Prometheus.
 const ENTRIES_DEFAULT: usize = 10;
@@ -51,7 +51,7 @@ struct Entry {
 }
 
 /// Answers for the whole node.
-pub async fn respond(
+pub(crate) async fn respond(
     core: &Rc<Core>,
     read: ReadInFlight,
     params: &Params,

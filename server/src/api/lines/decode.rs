@@ -3,16 +3,16 @@
 
 use std::time::Instant;
 
-use silverback_proto::printable::Quoted;
+use silverback_model::printable::Quoted;
 
 use super::influx_lines::Fields;
 use crate::api::label_sets::{LabelSets, NotMade};
 use crate::api::remote_write::{MalformedBody, MalformedCause, Rejection, SeriesSink};
-use crate::limits::{LINE_BYTES_MAX, REQUEST_SAMPLES_MAX};
-use crate::message::{DefinitionBlock, LabelSpan, Refusals};
-use crate::model::{RefusedReason, Sample, SeriesIdHasher};
-use crate::runtime::now;
-use crate::runtime::slices::SLICE;
+use silverback_model::limits::{LINE_BYTES_MAX, REQUEST_SAMPLES_MAX};
+use silverback_model::{RefusedReason, Sample, SeriesIdHasher};
+use silverback_runtime::now;
+use silverback_runtime::slices::SLICE;
+use silverback_storage::message::{DefinitionBlock, LabelSpan, Refusals};
 
 /// What a line or a sample takes beside its bytes, counted as bytes.
 const STEP_BYTES: usize = 64;
@@ -292,8 +292,8 @@ pub(super) mod tests {
     use super::super::influx_lines::InfluxLines;
     use super::super::prometheus_text::PrometheusText;
     use super::*;
-    use crate::message::Definitions;
-    use crate::model::{Labels, SeriesId};
+    use silverback_model::{Labels, SeriesId};
+    use silverback_storage::message::Definitions;
 
     /// What a request's lines became, in words.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -307,14 +307,14 @@ pub(super) mod tests {
     }
 
     impl Told {
-        pub fn of(samples: &[(&str, i64, f64)]) -> Self {
+        pub(crate) fn of(samples: &[(&str, i64, f64)]) -> Self {
             let sample =
                 |(series, time, value): &(&str, i64, f64)| (series.to_string(), *time, value.to_bits());
             Self { samples: samples.iter().map(sample).collect(), ..Self::default() }
         }
 
         /// Nothing came of the line but one refusal, which is told in these words among others.
-        pub fn check_refused_once(&self, line: &str, words: &str) {
+        pub(crate) fn check_refused_once(&self, line: &str, words: &str) {
             let first = self.first.as_ref().unwrap_or_else(|| panic!("{line} is taken"));
             assert!(first.contains(words), "{line}: {first}");
             assert_eq!((self.samples.len(), self.refused), (0, 1), "{line}");
@@ -352,7 +352,7 @@ pub(super) mod tests {
     }
 
     /// Decodes lines, 7 being now.
-    pub fn run(format: &impl Format, bytes: &[u8]) -> Told {
+    pub(crate) fn run(format: &impl Format, bytes: &[u8]) -> Told {
         let (decoded, sink, hasher, _) = decode_counting(format, bytes);
         let Decoded { labels, samples, refused, first, exemplars, strings } = decoded.unwrap();
         assert_eq!((sink.series.len() as u64, sink.samples.len() as u64), (samples, samples));

@@ -4,11 +4,11 @@
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use percent_encoding::percent_decode;
-use silverback_proto::printable::Quoted;
+use silverback_model::printable::Quoted;
 
 use crate::api::label_sets::LabelSets;
 use crate::api::remote_write::Rejection;
-use crate::limits::LABELS_MAX;
+use silverback_model::limits::LABELS_MAX;
 
 /// What marks a value in a path that is in base64.
 const IN_BASE64: &str = "@base64";
@@ -19,7 +19,7 @@ pub struct ExtraLabels(Vec<(String, String)>);
 
 impl ExtraLabels {
     /// Adds a parameter of the query, `name=value`.
-    pub fn add_parameter(&mut self, parameter: &str) -> Result<(), Rejection> {
+    pub(crate) fn add_parameter(&mut self, parameter: &str) -> Result<(), Rejection> {
         match parameter.split_once('=') {
             Some((name, value)) if !name.is_empty() => self.set(name.to_owned(), value.to_owned()),
             Some(_) | None => Err(bad(format!("extra_label={}: name=value is wanted", Quoted(parameter)))),
@@ -27,7 +27,7 @@ impl ExtraLabels {
     }
 
     /// Adds the labels of a path, `job/<job>/<name>/<value>…`, in percent-encoding.
-    pub fn add_path(&mut self, path: &str) -> Result<(), Rejection> {
+    pub(crate) fn add_path(&mut self, path: &str) -> Result<(), Rejection> {
         let mut words = path.trim_end_matches('/').split('/').map(decode);
         let mut is_first = true;
         while let Some(name) = words.next() {
@@ -47,11 +47,6 @@ impl ExtraLabels {
         Ok(())
     }
 
-    /// Has a label unless there is one of its name.
-    pub fn or_default(&mut self, name: &str, value: &str) -> Result<(), Rejection> {
-        if self.has(name.as_bytes()) { Ok(()) } else { self.set(name.to_owned(), value.to_owned()) }
-    }
-
     /// Of one name the last counts.
     fn set(&mut self, name: String, value: String) -> Result<(), Rejection> {
         if let Some((_, given)) = self.0.iter_mut().find(|(given, _)| *given == name) {
@@ -66,12 +61,12 @@ impl ExtraLabels {
     }
 
     /// Whether a label of this name is added.
-    pub fn has(&self, name: &[u8]) -> bool {
+    pub(crate) fn has(&self, name: &[u8]) -> bool {
         self.0.iter().any(|(own, _)| own.as_bytes() == name)
     }
 
     /// Lets a line's series have them.
-    pub fn share(&self, sets: &mut LabelSets) {
+    pub(crate) fn share(&self, sets: &mut LabelSets) {
         self.0.iter().for_each(|(name, value)| sets.share(name.as_bytes(), value.as_bytes()));
     }
 }
@@ -142,14 +137,5 @@ mod tests {
         check_refused(of_path("job/a//b"), "/metrics/job/<job>");
         check_refused(of_path("job/%ff"), "not valid UTF-8");
         check_refused(of_path("job@base64/!"), "\"!\" in the path is not text");
-    }
-
-    #[test]
-    fn a_default_stands_back() {
-        let mut labels = ExtraLabels::default();
-        labels.add_parameter("db=a").unwrap();
-        labels.or_default("db", "b").unwrap();
-        labels.or_default("x", "y").unwrap();
-        check(self::labels(Ok(labels)), &[("db", "a"), ("x", "y")]);
     }
 }

@@ -6,7 +6,7 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, StatusCode};
 use http_body::Body;
 use serde::Serialize;
-use silverback_proto::printable::Quoted;
+use silverback_model::printable::Quoted;
 
 use super::extra_labels::ExtraLabels;
 use super::influx_lines::{InfluxLines, Precision};

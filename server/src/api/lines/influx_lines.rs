@@ -48,7 +48,7 @@ pub enum Precision {
 
 impl Precision {
     /// A time in ms, cut to them; `None` where they don't fit.
-    pub fn to_ms(self, time: i64) -> Option<i64> {
+    pub(crate) fn to_ms(self, time: i64) -> Option<i64> {
         match self {
             Self::Nanoseconds => Some(time.div_euclid(1_000_000)),
             Self::Microseconds => Some(time.div_euclid(1000)),
@@ -213,7 +213,7 @@ fn number(text: &[u8]) -> Result<f64, &'static str> {
 
 impl<'l> Fields<'l> {
     /// The name of the next field that is a sample, as it is written, and its value.
-    pub fn next_number(&mut self) -> Option<(&'l [u8], f64)> {
+    pub(crate) fn next_number(&mut self) -> Option<(&'l [u8], f64)> {
         while !self.rest.is_done() {
             // It was read before.
             let (name, value) = take_field(&mut self.rest).ok()?;
@@ -227,7 +227,7 @@ impl<'l> Fields<'l> {
     }
 
     /// Writes the name of the series of a field.
-    pub fn write_name(&self, field: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn write_name(&self, field: &[u8], out: &mut Vec<u8>) {
         unescape(self.measurement, out, |byte| is_escapable_in_measurement(byte).then_some(byte));
         out.push(b'_');
         unescape_key(field, out);

@@ -14,12 +14,12 @@ use crate::api::remote_write::Rejection;
 use crate::api::remote_write::answer::WriteReport;
 use crate::api::remote_write::negotiate::header_text;
 use crate::api::write::{check_ready, send_defined};
-use crate::message::AcceptorCounts;
 use crate::routing::Split;
-use crate::runtime::reactor_polled;
+use silverback_runtime::reactor_polled;
+use silverback_storage::message::AcceptorCounts;
 
 /// The parameters of a request's query.
-pub async fn params<B>(request: &Request<B>) -> Result<Params, Rejection> {
+pub(crate) async fn params<B>(request: &Request<B>) -> Result<Params, Rejection> {
     let mut params = Params::default();
     let query = request.uri().query().unwrap_or_default();
     // A query is no longer than a head, which takes no slice.
@@ -29,7 +29,7 @@ pub async fn params<B>(request: &Request<B>) -> Result<Params, Rejection> {
 }
 
 /// Refuses what isn't a write of lines by its head alone.
-pub fn check_head(
+pub(crate) fn check_head(
     core: &Core,
     allowed: &[Method],
     method: &Method,
@@ -48,7 +48,7 @@ pub fn check_head(
 
 /// Stores a request's lines, and tells what became of them once that is acknowledged. Samples without a time get
 /// `now_ms`; `count` counts the request.
-pub async fn store<B>(
+pub(crate) async fn store<B>(
     core: &Core,
     request: Request<B>,
     format: &impl Format,

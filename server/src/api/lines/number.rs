@@ -4,24 +4,24 @@
 const NORMAL_NAN_BITS: u64 = 0x7ff8_0000_0000_0001;
 
 /// A value in Prometheus' text format: a number as Go and Rust write it, `NaN`, `+Inf`, `-Inf`.
-pub fn value(text: &[u8]) -> Option<f64> {
+pub(crate) fn value(text: &[u8]) -> Option<f64> {
     let value: f64 = str::from_utf8(text).ok()?.parse().ok()?;
     Some(if value.is_nan() { f64::from_bits(NORMAL_NAN_BITS) } else { value })
 }
 
 /// A number that is finite, as InfluxDB takes it.
-pub fn finite(text: &[u8]) -> Option<f64> {
+pub(crate) fn finite(text: &[u8]) -> Option<f64> {
     value(text).filter(|value| value.is_finite())
 }
 
 /// A whole number.
-pub fn whole<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
+pub(crate) fn whole<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
     str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// A timestamp in Prometheus' text format, in ms since the Unix epoch. What would lie in 1970's first 25 days or
 /// before, taken for ms, is in seconds, as OpenMetrics has it.
-pub fn timestamp_ms(text: &[u8]) -> Option<i64> {
+pub(crate) fn timestamp_ms(text: &[u8]) -> Option<i64> {
     const SECONDS_MAX: i64 = i32::MAX as i64;
 
     if let Some(time) = whole::<i64>(text) {

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use http::{Method, Request};
 use http_body::Body;
-use silverback_proto::printable::Quoted;
+use silverback_model::printable::Quoted;
 
 use super::extra_labels::ExtraLabels;
 use super::intake::{check_head, params, store};
@@ -31,7 +31,7 @@ pub enum Import {
 
 impl Import {
     /// What a path takes.
-    pub fn of_path(path: &str) -> Option<Self> {
+    pub(crate) fn of_path(path: &str) -> Option<Self> {
         match path.strip_prefix(PATH)? {
             "" => Some(Self::Plain),
             grouped => grouped.strip_prefix("/metrics/").map(|labels| Self::Grouped(labels.to_owned())),

@@ -3,7 +3,7 @@
 
 use super::decode::BadLine;
 use crate::api::remote_write::answer::WriteReport;
-use crate::message::{Examples, RefusedRef};
+use silverback_storage::message::{Examples, RefusedRef};
 
 /// What became of a request that was read to its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct LineReport {
 
 impl LineReport {
     /// Of the samples, and the first line that was not stored whole before the shards were asked.
-    pub fn new(samples: WriteReport, first: Option<BadLine>, strings: u64) -> Self {
+    pub(crate) fn new(samples: WriteReport, first: Option<BadLine>, strings: u64) -> Self {
         let by_shards = samples.by_ref.iter().min_by_key(|refused| refused.stream_ref);
         let by_shards = by_shards.map(|refused| of_shard(refused, &samples.examples));
         let first = first.into_iter().chain(by_shards).min_by_key(|line| line.number);
@@ -25,13 +25,13 @@ impl LineReport {
     }
 
     /// Samples that were refused, and lines that can't be read.
-    pub fn refused(&self) -> u64 {
+    pub(crate) fn refused(&self) -> u64 {
         self.samples.refused.total()
     }
 
     /// `2 of 10 samples refused, 8 stored: malformed_line 2; first: line 3: the value is missing: "up"`, and an example
     /// with its numbers where a shard refused the first.
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let (refused, written) = (self.refused(), self.samples.written);
         let of = refused + written;
         let mut words =
@@ -55,7 +55,7 @@ fn of_shard(refused: &RefusedRef, examples: &Examples) -> BadLine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::RefusedReason;
+    use silverback_model::RefusedReason;
 
     fn check(by_ref: &[(u32, RefusedReason)], malformed: Option<u32>, expect: &str) {
         let mut samples = WriteReport { written: 8, ..WriteReport::default() };

@@ -2,41 +2,41 @@
 
 /// Reads bytes from left to right.
 #[derive(Debug, Clone, Copy)]
-pub struct Scanner<'l> {
+pub(crate) struct Scanner<'l> {
     bytes: &'l [u8],
     at: usize,
 }
 
 impl<'l> Scanner<'l> {
     /// At the begin of `bytes`.
-    pub fn new(bytes: &'l [u8]) -> Self {
+    pub(crate) fn new(bytes: &'l [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
     /// Where it is.
-    pub fn at(&self) -> usize {
+    pub(crate) fn at(&self) -> usize {
         self.at
     }
 
     /// The next byte.
-    pub fn peek(&self) -> Option<u8> {
+    pub(crate) fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
 
     /// Whether nothing is left.
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.at == self.bytes.len()
     }
 
     /// Takes the next byte if it is this one.
-    pub fn eat(&mut self, byte: u8) -> bool {
+    pub(crate) fn eat(&mut self, byte: u8) -> bool {
         let is_it = self.peek() == Some(byte);
         self.at += usize::from(is_it);
         is_it
     }
 
     /// Takes the bytes that belong.
-    pub fn take_while(&mut self, belongs: impl Fn(u8) -> bool) -> &'l [u8] {
+    pub(crate) fn take_while(&mut self, belongs: impl Fn(u8) -> bool) -> &'l [u8] {
         let rest = &self.bytes[self.at..];
         let taken = &rest[..rest.iter().position(|byte| !belongs(*byte)).unwrap_or(rest.len())];
         self.at += taken.len();
@@ -45,7 +45,11 @@ impl<'l> Scanner<'l> {
 
     /// Takes bytes up to the first of `ends` that no backslash stands before; a backslash before any other
     /// byte stands for itself.
-    pub fn take_unescaped(&mut self, ends: impl Fn(u8) -> bool, escapable: impl Fn(u8) -> bool) -> &'l [u8] {
+    pub(crate) fn take_unescaped(
+        &mut self,
+        ends: impl Fn(u8) -> bool,
+        escapable: impl Fn(u8) -> bool,
+    ) -> &'l [u8] {
         let start = self.at;
         while let Some(byte) = self.peek() {
             if ends(byte) {
@@ -59,7 +63,7 @@ impl<'l> Scanner<'l> {
 
     /// Takes a text in double quotes, in which a backslash takes any byte along, and gives what stands
     /// between them. `None`, and nothing is taken, where it isn't closed.
-    pub fn take_quoted(&mut self) -> Option<&'l [u8]> {
+    pub(crate) fn take_quoted(&mut self) -> Option<&'l [u8]> {
         let start = self.at + 1;
         let mut at = start;
         loop {
@@ -74,13 +78,13 @@ impl<'l> Scanner<'l> {
     }
 
     /// What was taken since a place.
-    pub fn since(&self, start: usize) -> &'l [u8] {
+    pub(crate) fn since(&self, start: usize) -> &'l [u8] {
         &self.bytes[start..self.at]
     }
 }
 
 /// Appends a text in which a backslash and one of `escapable` stand for that; other backslashes stay.
-pub fn unescape(raw: &[u8], out: &mut Vec<u8>, meaning: impl Fn(u8) -> Option<u8>) {
+pub(crate) fn unescape(raw: &[u8], out: &mut Vec<u8>, meaning: impl Fn(u8) -> Option<u8>) {
     let mut rest = raw;
     while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {
         out.extend_from_slice(&rest[..at]);

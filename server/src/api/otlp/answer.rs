@@ -7,8 +7,8 @@ use silverback_proto::otlp::collector::metrics::v1::{
 
 use super::translate::NO_POINT;
 use crate::api::remote_write::answer::WriteReport;
-use crate::message::{Examples, Refusals};
-use crate::model::RefusedCounts;
+use silverback_model::RefusedCounts;
+use silverback_storage::message::{Examples, Refusals};
 
 /// What became of a request that was read to its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// Of so many data points, some refused before the shards were asked, and some by these.
-    pub fn new(points: u64, refused: Refusals, mut report: WriteReport) -> Self {
+    pub(crate) fn new(points: u64, refused: Refusals, mut report: WriteReport) -> Self {
         let mut counts = refused.counts;
         report.by_ref.retain(|refusal| refusal.stream_ref != NO_POINT);
         report.by_ref.sort_by_key(|refusal| refusal.stream_ref);
@@ -32,7 +32,7 @@ impl Outcome {
     }
 
     /// The answer. Nothing in it: everything is stored.
-    pub fn response(&self) -> ExportMetricsServiceResponse {
+    pub(crate) fn response(&self) -> ExportMetricsServiceResponse {
         let rejected = self.refused.total();
         let partial_success = (rejected > 0).then(|| ExportMetricsPartialSuccess {
             rejected_data_points: rejected as i64,
@@ -42,7 +42,7 @@ impl Outcome {
     }
 
     /// Some of what was refused, by job and reason.
-    pub fn examples(&self) -> &Examples {
+    pub(crate) fn examples(&self) -> &Examples {
         &self.examples
     }
 
@@ -61,8 +61,8 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::RefusedRef;
-    use crate::model::RefusedReason;
+    use silverback_model::RefusedReason;
+    use silverback_storage::message::RefusedRef;
 
     fn by_ref(refused: &[(u32, RefusedReason)]) -> WriteReport {
         let refusal =

@@ -8,7 +8,7 @@ use silverback_proto::otlp::common::v1::any_value::Value;
 use silverback_proto::otlp::common::v1::{AnyValue, KeyValue};
 
 /// A value as text; empty where there is none.
-pub fn text(value: Option<&AnyValue>) -> String {
+pub(crate) fn text(value: Option<&AnyValue>) -> String {
     match value.and_then(|value| value.value.as_ref()) {
         None => String::new(),
         Some(Value::StringValue(text)) => text.clone(),

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use silverback_proto::printable::Printable;
+use silverback_model::printable::Printable;
 use tonic::{Code, Status};
 
 use crate::api::grpc::status::{of_rejection, passing};
 use crate::api::remote_write::Rejection;
-use crate::limits::{OTLP_JSON_BYTES_MAX, OTLP_JSON_DEPTH_MAX};
+use silverback_model::limits::{OTLP_JSON_BYTES_MAX, OTLP_JSON_DEPTH_MAX};
 
 /// Why nothing of a request is stored, or not all of it acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,7 +38,7 @@ pub enum Fault {
 
 impl Fault {
     /// One word for it, as the reasons of samples have.
-    pub fn reason(&self) -> &'static str {
+    pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Method => "method",
             Self::ContentType(_) => "content_type",
@@ -49,7 +49,7 @@ impl Fault {
     }
 
     /// How HTTP says it. A sender tries again after 429 and 503 alone.
-    pub fn http_status(&self) -> StatusCode {
+    pub(crate) fn http_status(&self) -> StatusCode {
         match self {
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::ContentType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -60,7 +60,7 @@ impl Fault {
     }
 
     /// When to send the same again, in seconds, where that can help.
-    pub fn retry_after_s(&self) -> Option<u32> {
+    pub(crate) fn retry_after_s(&self) -> Option<u32> {
         match self {
             Self::Rejected(rejection) => rejection.retry_after().map(|retry| retry.seconds),
             Self::Method | Self::ContentType(_) | Self::Json(_) | Self::JsonTooDeep | Self::JsonTooLarge => {
@@ -70,7 +70,7 @@ impl Fault {
     }
 
     /// How gRPC says it.
-    pub fn grpc_status(&self) -> Status {
+    pub(crate) fn grpc_status(&self) -> Status {
         match self {
             Self::Rejected(rejection) => status_of(rejection),
             Self::JsonTooLarge => Status::resource_exhausted(self.to_string()),

@@ -19,8 +19,8 @@ use crate::api::remote_write::Rejection;
 use crate::api::remote_write::negotiate::header_text;
 use crate::api::write::check_ready;
 use crate::api::write_endpoint::close;
-use crate::limits::{OTLP_JSON_BYTES_MAX, OTLP_JSON_DEPTH_MAX, OTLP_JSON_EXPANSION};
 use crate::routing::Reserved;
+use silverback_model::limits::{OTLP_JSON_BYTES_MAX, OTLP_JSON_DEPTH_MAX, OTLP_JSON_EXPANSION};
 
 /// How messages are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

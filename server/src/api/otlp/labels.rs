@@ -5,12 +5,12 @@ use silverback_proto::otlp::common::v1::KeyValue;
 use super::attributes;
 use super::naming::{BadKey, label_name};
 use crate::api::label_sets::LabelSets;
-use crate::limits::LABELS_MAX;
-use crate::model::RefusedReason;
+use silverback_model::RefusedReason;
+use silverback_model::limits::LABELS_MAX;
 
 /// Begins a data point: its attributes and, over them, `fixed`. Attributes whose names fall together
 /// are joined, as Prometheus does it.
-pub fn begin(
+pub(crate) fn begin(
     sets: &mut LabelSets,
     attributes: &[KeyValue],
     fixed: &[(&str, &str)],
@@ -47,8 +47,8 @@ mod tests {
 
     use super::*;
     use crate::api::label_sets::NotMade;
-    use crate::message::Definitions;
-    use crate::model::{Labels, SeriesIdHasher};
+    use silverback_model::{Labels, SeriesIdHasher};
+    use silverback_storage::message::Definitions;
 
     fn attributes(pairs: &[(&str, &str)]) -> Vec<KeyValue> {
         let value = |text: &str| Some(AnyValue { value: Some(Value::StringValue(text.into())) });

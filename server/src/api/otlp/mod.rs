@@ -21,12 +21,11 @@ use crate::api::remote_write::Rejection;
 use crate::api::remote_write::answer::WriteReport;
 use crate::api::write::send_defined;
 use crate::routing::{Reserved, Split};
-use crate::runtime::reactor_polled;
+use silverback_runtime::reactor_polled;
 
 pub use answer::Outcome;
 pub use fault::status_of;
 pub use http::answer as answer_http;
-pub use naming::{NamedKind, label_name, metric_name};
 pub use translate::{NO_POINT, Translation, translate};
 
 /// Stores a request, and tells what became of it once that is acknowledged. `reserved` holds

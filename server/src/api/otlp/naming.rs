@@ -3,7 +3,7 @@
 
 /// What a metric is, as far as its name tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NamedKind {
+pub(crate) enum NamedKind {
     /// A sum that only grows.
     Counter,
     /// A value as it is.
@@ -13,7 +13,7 @@ pub enum NamedKind {
 }
 
 /// The name of a metric; none where nothing of it is left.
-pub fn metric_name(name: &str, unit: &str, kind: NamedKind) -> Option<String> {
+pub(crate) fn metric_name(name: &str, unit: &str, kind: NamedKind) -> Option<String> {
     let mut words: Vec<&str> = name.split(|c| !is_metric_char(c)).filter(|word| !word.is_empty()).collect();
     let (of, per) = unit_suffixes(unit);
     let (of, per) = (of.trim_start_matches('_'), per.trim_end_matches('_'));
@@ -119,7 +119,7 @@ fn per_unit_word(unit: &str) -> Option<&'static str> {
 
 /// Why an attribute's key makes no label name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BadKey {
+pub(crate) enum BadKey {
     /// It is empty.
     Empty,
     /// Nothing but underscores is left of it.
@@ -127,7 +127,7 @@ pub enum BadKey {
 }
 
 /// The label name of an attribute's key.
-pub fn label_name(key: &str) -> Result<String, BadKey> {
+pub(crate) fn label_name(key: &str) -> Result<String, BadKey> {
     let mut name: String =
         key.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
     match name.bytes().next().ok_or(BadKey::Empty)? {

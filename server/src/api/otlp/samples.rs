@@ -8,11 +8,11 @@ use silverback_proto::otlp::metrics::v1::{
     DataPointFlags, HistogramDataPoint, NumberDataPoint, SummaryDataPoint,
 };
 
-use crate::model::{RefusedReason, STALE_NAN_BITS};
+use silverback_model::{RefusedReason, STALE_NAN_BITS};
 
 /// A data point as far as it is stored.
 #[derive(Debug)]
-pub struct Point {
+pub(crate) struct Point {
     /// Its labels to be.
     pub attributes: Vec<KeyValue>,
     /// When.
@@ -25,7 +25,7 @@ pub struct Point {
 
 /// The sample of one of a data point's series.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PointSample {
+pub(crate) struct PointSample {
     /// What is added to the metric's name.
     pub suffix: &'static str,
     /// The label that tells it from the point's other series.
@@ -38,7 +38,7 @@ pub struct PointSample {
 type Read = Result<Result<Point, RefusedReason>, DecodeError>;
 
 /// Reads a data point of a gauge or a sum.
-pub fn read_number(bytes: &[u8]) -> Read {
+pub(crate) fn read_number(bytes: &[u8]) -> Read {
     let point = NumberDataPoint::decode(bytes)?;
     let value = match point.value {
         _ if is_stale(point.flags) => f64::from_bits(STALE_NAN_BITS),
@@ -55,7 +55,7 @@ pub fn read_number(bytes: &[u8]) -> Read {
 }
 
 /// Reads a data point of a histogram with explicit bounds.
-pub fn read_histogram(bytes: &[u8]) -> Read {
+pub(crate) fn read_histogram(bytes: &[u8]) -> Read {
     let point = HistogramDataPoint::decode(bytes)?;
     if !has_sound_buckets(&point) {
         return Ok(Err(RefusedReason::BadBuckets));
@@ -84,7 +84,7 @@ pub fn read_histogram(bytes: &[u8]) -> Read {
 }
 
 /// Reads a data point of a summary.
-pub fn read_summary(bytes: &[u8]) -> Read {
+pub(crate) fn read_summary(bytes: &[u8]) -> Read {
     let point = SummaryDataPoint::decode(bytes)?;
     let value_of = value_or_stale(point.flags);
     let quantiles = point.quantile_values.iter().map(|at| PointSample {

@@ -14,12 +14,12 @@ const SERVICE_INSTANCE: &str = "service.instance.id";
 pub struct Target {
     labels: Vec<(&'static str, String)>,
     /// The attributes that don't tell which one it is.
-    pub described_by: Vec<KeyValue>,
+    pub(crate) described_by: Vec<KeyValue>,
 }
 
 impl Target {
     /// The target of a resource's attributes.
-    pub fn of(mut attributes: Vec<KeyValue>) -> Self {
+    pub(crate) fn of(mut attributes: Vec<KeyValue>) -> Self {
         let value = |key| {
             let found = attributes.iter().rfind(|attribute| attribute.key == key);
             found.map(|attribute| text(attribute.value.as_ref()))
@@ -37,12 +37,12 @@ impl Target {
     }
 
     /// The labels that its series have.
-    pub fn labels(&self) -> Vec<(&'static str, &str)> {
+    pub(crate) fn labels(&self) -> Vec<(&'static str, &str)> {
         self.labels.iter().map(|(name, value)| (*name, value.as_str())).collect()
     }
 
     /// Whether `target_info` has something to say, and of somebody.
-    pub fn has_info(&self) -> bool {
+    pub(crate) fn has_info(&self) -> bool {
         !self.labels.is_empty() && !self.described_by.is_empty()
     }
 }

@@ -18,11 +18,11 @@ use crate::api::label_sets::{LabelSets, NotMade, OwnLabel};
 use crate::api::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::remote_write::{MalformedBody, MalformedCause, Rejection, SeriesSink};
 use crate::config::OtlpDelta;
-use crate::limits::{LABEL_VALUE_BYTES_MAX, OTLP_POINT_BYTES_MAX, REQUEST_SAMPLES_MAX};
-use crate::message::{DefinitionBlock, LabelSpan, Refusals};
-use crate::model::{RefusedReason, Sample, SeriesIdHasher};
-use crate::runtime::now;
-use crate::runtime::slices::SLICE;
+use silverback_model::limits::{LABEL_VALUE_BYTES_MAX, OTLP_POINT_BYTES_MAX, REQUEST_SAMPLES_MAX};
+use silverback_model::{RefusedReason, Sample, SeriesIdHasher};
+use silverback_runtime::now;
+use silverback_runtime::slices::SLICE;
+use silverback_storage::message::{DefinitionBlock, LabelSpan, Refusals};
 
 const RESOURCE_METRICS: Tag = Tag::new(1, WireType::Len);
 const RESOURCE: Tag = Tag::new(1, WireType::Len);
@@ -435,7 +435,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::model::SeriesId;
+    use silverback_model::SeriesId;
 
     /// Counts what it gets.
     #[derive(Default)]

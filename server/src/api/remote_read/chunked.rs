@@ -16,10 +16,10 @@ use crate::api::protobuf::{Wire, put_len_head, put_varint, tag, varint_len};
 use crate::api::read_fault::ReadFault;
 use crate::api::rows::RowStream;
 use crate::api::stream::{Outgoing, StreamFault, streamed};
-use crate::limits::READ_FRAME_BYTES;
-use crate::message::{ChunkView, Selection, SeriesBatch, SeriesView, Wanted};
-use crate::model::LabelBlock;
 use crate::routing::{ReadInFlight, ReadLease};
+use silverback_model::LabelBlock;
+use silverback_model::limits::READ_FRAME_BYTES;
+use silverback_storage::message::{ChunkView, Selection, SeriesBatch, SeriesView, Wanted};
 
 const CONTENT_TYPE: &str = "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse";
 
@@ -33,7 +33,7 @@ const CHUNKS: u8 = 2;
 const XOR: u8 = 1;
 
 /// The first query is opened before anything is sent, so that a refusal has a status.
-pub async fn respond(
+pub(crate) async fn respond(
     core: &Rc<Core>,
     read: ReadInFlight,
     selections: Vec<Selection>,
@@ -161,7 +161,7 @@ mod tests {
     use silverback_proto::prometheus::chunk::Encoding;
 
     use super::*;
-    use crate::model::Labels;
+    use silverback_model::Labels;
 
     /// One sample, and so many bytes that nobody reads.
     fn chunk(timestamp_ms: i64, padding: usize) -> (i64, Vec<u8>) {

@@ -14,15 +14,15 @@ use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, Method, Request};
 use http_body::Body;
-use silverback_proto::printable::Printable;
+use silverback_model::printable::Printable;
 
 use crate::api::core::Core;
 use crate::api::endpoints::{NodeResponse, text};
 use crate::api::read_fault::ReadFault;
 use crate::api::request_body::read_reserving;
-use crate::limits::READ_REQUEST_BYTES_MAX;
-use crate::runtime::timeout;
 pub use query::{AnswerKind, Query, QueryError};
+use silverback_model::limits::READ_REQUEST_BYTES_MAX;
+use silverback_runtime::timeout;
 
 /// Answers one remote read.
 pub async fn answer<B>(core: &Rc<Core>, request: Request<B>) -> NodeResponse

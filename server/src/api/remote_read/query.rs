@@ -11,9 +11,9 @@ use crate::api::read_fault::ReadFault;
 use crate::api::remote_write::MalformedBody;
 use crate::api::remote_write::snappy::{self, SnappyError};
 use crate::api::remote_write::wire::{Reader, Tag, WireType};
-use crate::limits::{READ_MATCHERS_MAX, READ_QUERIES_MAX, READ_REQUEST_BYTES_MAX};
-use crate::message::{BodyBytes, Selection};
-use crate::model::{MatchOp, UncompiledMatcher};
+use silverback_model::limits::{READ_MATCHERS_MAX, READ_QUERIES_MAX, READ_REQUEST_BYTES_MAX};
+use silverback_model::{MatchOp, UncompiledMatcher};
+use silverback_storage::message::{BodyBytes, Selection};
 
 /// Why a body is no read request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -14,11 +14,11 @@ use crate::api::protobuf::{Wire, put_len_head, put_varint, tag, varint_len};
 use crate::api::read_fault::ReadFault;
 use crate::api::rows::RowStream;
 use crate::api::stream::streamed;
-use crate::gorilla::ChunkError;
-use crate::message::{ChunkView, Selection, SeriesBatch, SeriesView, Wanted};
-use crate::model::Sample;
 use crate::routing::{ReadInFlight, ReadLease, Reserved};
-use crate::runtime::Slice;
+use silverback_model::Sample;
+use silverback_model::gorilla::ChunkError;
+use silverback_runtime::Slice;
+use silverback_storage::message::{ChunkView, Selection, SeriesBatch, SeriesView, Wanted};
 
 /// `ReadResponse.results`
 const RESULTS: u8 = 1;
@@ -29,7 +29,7 @@ const SAMPLES: u8 = 2;
 
 /// The whole answer is made before its first byte is sent, so that a fault has a status. It grows
 /// beside what `room` holds already.
-pub async fn respond(
+pub(crate) async fn respond(
     core: &Rc<Core>,
     read: ReadInFlight,
     selections: Vec<Selection>,
@@ -178,7 +178,7 @@ mod tests {
     fn prost_reads_samples_as_they_were_written() {
         check(1_700_000_000_000, 1.5);
         check(0, -0.0);
-        check(-1, f64::from_bits(crate::model::STALE_NAN_BITS));
+        check(-1, f64::from_bits(silverback_model::STALE_NAN_BITS));
         check(i64::MIN, f64::INFINITY);
         check(i64::MAX, 0.0);
     }

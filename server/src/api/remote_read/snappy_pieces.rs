@@ -8,13 +8,13 @@ use bytes::Bytes;
 
 use crate::api::protobuf::{put_varint, varint_len};
 use crate::routing::{BudgetExceeded, Reserved};
-use crate::runtime::Slice;
+use silverback_runtime::Slice;
 
 /// As snappy itself cuts its input.
 const RUN_BYTES: usize = 64 << 10;
 
 /// Compressed runs, and what isn't one yet.
-pub struct SnappyPieces {
+pub(crate) struct SnappyPieces {
     runs: Vec<Bytes>,
     open_run: Vec<u8>,
     decompressed_bytes: u64,
@@ -24,7 +24,7 @@ pub struct SnappyPieces {
 
 impl SnappyPieces {
     /// Nothing yet.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             runs: Vec::new(),
             open_run: Vec::new(),
@@ -35,12 +35,12 @@ impl SnappyPieces {
     }
 
     /// How much was written.
-    pub fn decompressed_bytes(&self) -> u64 {
+    pub(crate) fn decompressed_bytes(&self) -> u64 {
         self.decompressed_bytes + self.open_run.len() as u64
     }
 
     /// Appends bytes, and compresses what is a whole run by then.
-    pub async fn write(
+    pub(crate) async fn write(
         &mut self,
         mut bytes: &[u8],
         slice: &mut Slice,
@@ -60,7 +60,7 @@ impl SnappyPieces {
     }
 
     /// Appends all that others hold, as it is.
-    pub fn append(&mut self, mut other: Self, room: &mut Reserved) -> Result<(), BudgetExceeded> {
+    pub(crate) fn append(&mut self, mut other: Self, room: &mut Reserved) -> Result<(), BudgetExceeded> {
         self.close_run(room)?;
         other.close_run(room)?;
         self.decompressed_bytes += other.decompressed_bytes;
@@ -69,7 +69,7 @@ impl SnappyPieces {
     }
 
     /// The block's pieces in order; `None` where it is longer than the format can tell.
-    pub fn finish(mut self, room: &mut Reserved) -> Result<Option<Vec<Bytes>>, BudgetExceeded> {
+    pub(crate) fn finish(mut self, room: &mut Reserved) -> Result<Option<Vec<Bytes>>, BudgetExceeded> {
         self.close_run(room)?;
         let Ok(decompressed_bytes) = u32::try_from(self.decompressed_bytes) else { return Ok(None) };
         let mut length = Vec::new();

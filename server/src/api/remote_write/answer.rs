@@ -7,10 +7,8 @@ use super::{
     Tally, Version,
     rejection::{Rejection, RetryAfter},
 };
-use crate::{
-    message::{Examples, RefusedRef, WriteAck},
-    model::{RefusedCounts, RefusedReason},
-};
+use silverback_model::{RefusedCounts, RefusedReason};
+use silverback_storage::message::{Examples, RefusedRef, WriteAck};
 
 const SAMPLES_WRITTEN: HeaderName = HeaderName::from_static("x-prometheus-remote-write-samples-written");
 const HISTOGRAMS_WRITTEN: HeaderName =
@@ -56,7 +54,7 @@ impl Answer {
     }
 
     /// The same in a protocol's own words, which are asked for where anything wasn't stored.
-    pub fn in_words(report: &WriteReport, words: impl FnOnce() -> String) -> Self {
+    pub(crate) fn in_words(report: &WriteReport, words: impl FnOnce() -> String) -> Self {
         if report.is_whole() {
             Self::new(StatusCode::NO_CONTENT, String::new())
         } else if report.lacks_room() {
@@ -118,7 +116,7 @@ impl From<Tally> for WriteReport {
 
 impl WriteReport {
     /// Adds what a shard made of its part.
-    pub fn add(&mut self, ack: WriteAck) {
+    pub(crate) fn add(&mut self, ack: WriteAck) {
         self.written += ack.written;
         if let Some(refusals) = ack.refusals {
             self.refused.merge(&refusals.counts);
@@ -137,7 +135,7 @@ impl WriteReport {
     }
 
     /// `out_of_order 10, duplicate 2`
-    pub fn reasons(&self) -> String {
+    pub(crate) fn reasons(&self) -> String {
         let reasons: Vec<_> = self.refused.iter().map(|(r, n)| format!("{} {n}", r.as_str())).collect();
         reasons.join(", ")
     }
@@ -162,10 +160,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{
-        api::remote_write::{MalformedBody, MalformedCause, snappy::SnappyError},
-        message::Refusals,
-    };
+    use crate::api::remote_write::{MalformedBody, MalformedCause, snappy::SnappyError};
+    use silverback_storage::message::Refusals;
 
     fn report(written: u64, refused: &[(RefusedReason, u64)]) -> WriteReport {
         let mut report = WriteReport { written, ..WriteReport::default() };

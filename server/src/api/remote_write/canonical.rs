@@ -1,9 +1,9 @@
 //! Recognises a canonical label block in a remote write 1 series, so that it is hashed where it
 //! lies. It tells yes or no; why not is found out by the slower way.
 
-use crate::{
+use silverback_model::{
+    LabelBlock,
     limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX},
-    model::LabelBlock,
 };
 
 const LABELS_TAG: u8 = 0x0a;
@@ -23,7 +23,7 @@ struct CanonicalLabel<'a> {
 /// Where the canonical label block ends that starts at `start`: at the first field that isn't a
 /// label, or at the series' end, where `bytes` end. `None` if the labels aren't canonical.
 #[inline]
-pub fn block_end(bytes: &[u8], start: usize) -> Option<usize> {
+pub(crate) fn block_end(bytes: &[u8], start: usize) -> Option<usize> {
     let mut rest = &bytes[start..];
     let (mut previous, mut previous_prefix) = (&rest[..0], 0);
     let (mut count, mut is_named) = (0, false);

@@ -5,7 +5,7 @@ use super::{
     malformed::MalformedBody,
     wire::{Reader, Tag, WireType},
 };
-use crate::model::Sample;
+use silverback_model::Sample;
 
 const SAMPLES: Tag = Tag::new(2, WireType::Len);
 const SAMPLE_VALUE: Tag = Tag::new(1, WireType::Fixed64);
@@ -15,7 +15,7 @@ const START_TIMESTAMP: Tag = Tag::new(3, WireType::Varint);
 
 /// How one version numbers the fields of its series.
 #[derive(Debug)]
-pub struct SeriesFields {
+pub(crate) struct SeriesFields {
     /// Labels or label references, in every encoding they may have.
     pub labels: &'static [Tag],
     /// Native histograms.
@@ -25,9 +25,9 @@ pub struct SeriesFields {
     /// Metadata, where the series carries it.
     pub metadata: Option<Tag>,
     /// The highest number of a known field.
-    pub known_max: u32,
+    pub(crate) known_max: u32,
     /// The highest number of a known field in a sample.
-    pub sample_known_max: u32,
+    pub(crate) sample_known_max: u32,
 }
 
 /// The counts of one series, and its first sample: mostly the only one.
@@ -50,19 +50,19 @@ pub struct Content {
 impl Content {
     /// Whether it holds anything beside labels and samples.
     #[inline]
-    pub fn has_unstored(&self) -> bool {
+    pub(crate) fn has_unstored(&self) -> bool {
         self.histograms | self.exemplars | self.metadata > 0
     }
 
     /// Samples of both kinds.
-    pub fn samples_and_histograms(&self) -> u64 {
+    pub(crate) fn samples_and_histograms(&self) -> u64 {
         u64::from(self.samples) + u64::from(self.histograms)
     }
 }
 
 /// Reads a series from here to its end. Everything in it that will be looked at again is checked.
 #[inline]
-pub fn read_content(mut series: Reader, fields: &SeriesFields) -> Result<Content, MalformedBody> {
+pub(crate) fn read_content(mut series: Reader, fields: &SeriesFields) -> Result<Content, MalformedBody> {
     let first = Sample::new(0, 0.0);
     let mut content = Content { samples: 0, first, histograms: 0, exemplars: 0, metadata: 0, labels: 0 };
     while !series.is_empty() {
@@ -107,7 +107,7 @@ fn count_other(
 }
 
 /// Calls `each` with every sample of a series that [`read_content`] has checked.
-pub fn for_each_sample(
+pub(crate) fn for_each_sample(
     mut series: Reader,
     fields: &SeriesFields,
     mut each: impl FnMut(Sample),

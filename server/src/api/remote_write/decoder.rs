@@ -10,11 +10,11 @@ use super::{
     v1, v2,
     wire::{Reader, malformed},
 };
-use crate::{
+use silverback_model::{
+    RefusedReason, Sample, SeriesId, SeriesIdHasher,
     limits::{DECODE_STEP_SERIES, ID_CACHE_ENTRY_BYTES, REQUEST_SAMPLES_MAX},
-    message::{LabelSpan, WriteBody},
-    model::{RefusedReason, Sample, SeriesId, SeriesIdHasher},
 };
+use silverback_storage::message::{LabelSpan, WriteBody};
 
 /// The two protocol versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,12 +98,12 @@ impl Default for Decoder {
 
 impl Decoder {
     /// A decoder that remembers label sets of remote write 2 in `ids`.
-    pub fn new(ids: IdCache) -> Self {
+    pub(crate) fn new(ids: IdCache) -> Self {
         Self { labels: CollectedLabels::default(), pair_keys: PairKeys::draw(), ids }
     }
 
     /// The memory of the label sets that it remembers, in bytes.
-    pub fn known_bytes(&self) -> usize {
+    pub(crate) fn known_bytes(&self) -> usize {
         self.ids.capacity() * ID_CACHE_ENTRY_BYTES
     }
 
@@ -170,7 +170,7 @@ pub(super) struct GoodSeries<'a> {
 impl GoodSeries<'_> {
     /// Hands the series and its samples on.
     #[inline]
-    pub fn pass_on(
+    pub(crate) fn pass_on(
         self,
         fields: &SeriesFields,
         tally: &mut Tally,

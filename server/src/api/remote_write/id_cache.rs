@@ -1,10 +1,10 @@
 //! Remembers the series id of label sets that were seen before in a remote write 2 request, so
 //! that the labels needn't be put together again. It knows fingerprints and ids, no labels.
 
-use crate::{
+use silverback_model::{
+    SeriesId,
     gorilla::prefetch,
     limits::{ID_CACHE_ENTRIES_MAX, ID_CACHE_ENTRY_BYTES},
-    model::SeriesId,
 };
 
 /// A bounded map from the fingerprint of a label set, in the order of its references, to the
@@ -33,14 +33,14 @@ impl Default for IdCache {
 
 impl IdCache {
     /// A cache of at most `entries_max` entries, rounded to a power of two.
-    pub fn with_entries_max(entries_max: usize) -> Self {
+    pub(crate) fn with_entries_max(entries_max: usize) -> Self {
         let entries_max = entries_max.max(ENTRIES_MIN).next_power_of_two();
         Self { entries: vec![EMPTY; ENTRIES_MIN], displaced: 0, entries_max }
     }
 
     /// The id that was put in for this fingerprint.
     #[inline]
-    pub fn get(&self, fingerprint: u128) -> Option<SeriesId> {
+    pub(crate) fn get(&self, fingerprint: u128) -> Option<SeriesId> {
         let bucket = self.bucket(fingerprint);
         let entry = self.entries[bucket..bucket + BUCKET].iter().find(|entry| entry.0 == fingerprint)?;
         (fingerprint != EMPTY.0).then_some(entry.1)
@@ -48,14 +48,14 @@ impl IdCache {
 
     /// Brings the place of a fingerprint towards the core.
     #[inline]
-    pub fn prefetch(&self, fingerprint: u128) {
+    pub(crate) fn prefetch(&self, fingerprint: u128) {
         let bucket = self.bucket(fingerprint);
         // A bucket is two cache lines; the older half is seldom needed.
         prefetch(&self.entries[bucket]);
     }
 
     /// Puts an id in; the oldest entry of a full bucket goes.
-    pub fn insert(&mut self, fingerprint: u128, id: SeriesId) {
+    pub(crate) fn insert(&mut self, fingerprint: u128, id: SeriesId) {
         if self.displaced > self.entries.len() / 16 && self.entries.len() < self.entries_max {
             self.grow();
         }
@@ -67,7 +67,7 @@ impl IdCache {
     }
 
     /// Entries that it has room for now.
-    pub fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         self.entries.len()
     }
 

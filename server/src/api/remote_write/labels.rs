@@ -4,11 +4,12 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use silverback_proto::printable::{LabelName, Quoted};
+use silverback_model::printable::{LabelName, Quoted};
 
-use crate::{
+use silverback_model::{
+    RefusedReason,
+    label::encode_label,
     limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX},
-    model::{RefusedReason, label::encode_label},
 };
 
 /// How much of a refused label set a sender is shown.
@@ -71,13 +72,13 @@ fn place(span: Range<usize>) -> (u32, u32) {
 
 impl CollectedLabels {
     /// Forgets the former series.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.places.clear();
         self.too_many = false;
     }
 
     /// Adds a label. Of a series that has more than it may have no more is kept than needed.
-    pub fn push(&mut self, name: Range<usize>, value: Range<usize>) {
+    pub(crate) fn push(&mut self, name: Range<usize>, value: Range<usize>) {
         // Labels without a value don't count in the end, so there is room for as many of them.
         if self.places.len() < 2 * LABELS_MAX {
             self.places.push(LabelPlace { name: place(name), value: place(value) });
@@ -87,7 +88,7 @@ impl CollectedLabels {
     }
 
     /// Checks the labels, drops those without a value, and sorts.
-    pub fn check(&mut self, bytes: &[u8]) -> Result<Arrival, RefusedReason> {
+    pub(crate) fn check(&mut self, bytes: &[u8]) -> Result<Arrival, RefusedReason> {
         for label in &self.places {
             label.check(bytes)?;
         }
@@ -114,26 +115,26 @@ impl CollectedLabels {
     }
 
     /// Bytes that the canonical block takes at the most.
-    pub fn canonical_bytes_max(&self) -> usize {
+    pub(crate) fn canonical_bytes_max(&self) -> usize {
         const FRAMING: usize = 1 + 3 + 1 + 2 + 1 + 3;
         self.places.iter().map(|l| FRAMING + l.name.1 as usize + l.value.1 as usize).sum()
     }
 
     /// Appends the canonical block of labels that were checked.
-    pub fn write_canonical(&self, bytes: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn write_canonical(&self, bytes: &[u8], out: &mut Vec<u8>) {
         for label in &self.places {
             encode_label(out, label.name(bytes), label.value(bytes));
         }
     }
 
     /// The value of the label `job`; empty where there is none.
-    pub fn job<'a>(&self, bytes: &'a [u8]) -> Cow<'a, str> {
+    pub(crate) fn job<'a>(&self, bytes: &'a [u8]) -> Cow<'a, str> {
         let job = self.places.iter().find(|label| label.name(bytes) == b"job");
         job.map_or(Cow::Borrowed(""), |job| String::from_utf8_lossy(job.value(bytes)))
     }
 
     /// The label set in words, as far as it is worth showing.
-    pub fn describe(&self, bytes: &[u8]) -> String {
+    pub(crate) fn describe(&self, bytes: &[u8]) -> String {
         let mut out = String::from("{");
         for (i, label) in self.places.iter().enumerate() {
             if out.len() > DESCRIPTION_BYTES_MAX {

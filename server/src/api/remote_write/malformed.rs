@@ -1,7 +1,7 @@
 //! Why a body as a whole isn't a write request. What is wrong with one series alone is a
-//! [`crate::model::RefusedReason`] instead.
+//! [`silverback_model::RefusedReason`] instead.
 
-use crate::limits::REQUEST_SAMPLES_MAX;
+use silverback_model::limits::REQUEST_SAMPLES_MAX;
 
 /// A body that can't be read on: nothing of it may be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

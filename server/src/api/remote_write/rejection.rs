@@ -8,8 +8,8 @@ use super::{malformed::MalformedBody, snappy::SnappyError};
 use crate::{
     api::request_body::BodyError,
     routing::{BudgetExceeded, Overloaded},
-    wal::LogError,
 };
+use silverback_storage::wal::LogError;
 
 /// One reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -94,12 +94,12 @@ pub(in crate::api) struct RetryAfter {
 
 impl Rejection {
     /// Whether the node is at fault, and not the sender: an operator wants to see it without looking for it.
-    pub fn is_of_node(&self) -> bool {
+    pub(crate) fn is_of_node(&self) -> bool {
         matches!(self, Self::Overloaded | Self::MemoryFull { .. } | Self::NotReady(_))
     }
 
     /// One word for it, as the reasons of samples have.
-    pub fn reason(&self) -> &'static str {
+    pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Method => "method",
             Self::Header(_) => "header",
@@ -120,7 +120,7 @@ impl Rejection {
     }
 
     /// How HTTP says it.
-    pub fn status(&self) -> StatusCode {
+    pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::Header(_)

@@ -1,7 +1,7 @@
 //! Snappy's block format, into a buffer that is used again. The length that a body claims is
 //! checked before any room is made for it.
 
-use crate::message::BodyBytes;
+use silverback_storage::message::BodyBytes;
 
 /// Why a body can't be decompressed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -10,9 +10,9 @@ use super::{
     malformed::{MalformedBody, MalformedCause},
     wire::malformed,
 };
-use crate::{
+use silverback_model::{
+    SeriesIdHasher,
     limits::{LABELS_MAX, SYMBOLS_MAX},
-    model::SeriesIdHasher,
 };
 
 /// The table, in the memory of the request's body.
@@ -20,13 +20,13 @@ pub struct SymbolTable<'a> {
     /// Offset and length in the body.
     pub places: &'a mut Vec<(u32, u32)>,
     /// Of each symbol, by the tenant's hasher.
-    pub fingerprints: &'a mut Vec<u128>,
+    pub(crate) fingerprints: &'a mut Vec<u128>,
 }
 
 impl SymbolTable<'_> {
     /// Adds the next symbol.
     #[inline]
-    pub fn push(
+    pub(crate) fn push(
         &mut self,
         bytes: &[u8],
         span: Range<usize>,
@@ -41,7 +41,7 @@ impl SymbolTable<'_> {
     }
 
     /// Where a symbol lies.
-    pub fn span(&self, index: u32) -> Option<Range<usize>> {
+    pub(crate) fn span(&self, index: u32) -> Option<Range<usize>> {
         let (offset, len) = *self.places.get(index as usize)?;
         Some(offset as usize..(offset + len) as usize)
     }
@@ -49,7 +49,12 @@ impl SymbolTable<'_> {
     /// The fingerprint of a series' packed references. `None` where they aren't names and values
     /// in pairs, each a plain varint, or there are too many: the slower way says what is wrong.
     #[inline]
-    pub fn fingerprint(&self, mut refs: &[u8], keys: &PairKeys, hasher: &SeriesIdHasher) -> Option<u128> {
+    pub(crate) fn fingerprint(
+        &self,
+        mut refs: &[u8],
+        keys: &PairKeys,
+        hasher: &SeriesIdHasher,
+    ) -> Option<u128> {
         let mut sums = [0_u128; 2];
         let mut pairs = keys.0.iter();
         while !refs.is_empty() {
@@ -66,11 +71,11 @@ impl SymbolTable<'_> {
 /// Secret numbers, four for each place in a label set, for the sums that tell one set from another
 /// (the NH hash of UMAC, twice): of any two sets, all but one in 2^128 draws of these tell them
 /// apart. Sums, unlike a chain, take the pairs of a set side by side.
-pub struct PairKeys(Box<[[u64; 4]; LABELS_MAX]>);
+pub(crate) struct PairKeys(Box<[[u64; 4]; LABELS_MAX]>);
 
 impl PairKeys {
     /// Draws the numbers.
-    pub fn draw() -> Self {
+    pub(crate) fn draw() -> Self {
         let mut random = std::iter::repeat_with(|| RandomState::new().hash_one(0_u8));
         let mut keys = Box::new([[0; 4]; LABELS_MAX]);
         keys.as_flattened_mut().fill_with(|| random.next().expect("it never ends"));

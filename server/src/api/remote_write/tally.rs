@@ -1,8 +1,8 @@
 //! What the decoder has counted of one request.
 
 use super::labels::CollectedLabels;
-use crate::message::Examples;
-use crate::model::{RefusedCounts, RefusedReason};
+use silverback_model::{RefusedCounts, RefusedReason};
+use silverback_storage::message::Examples;
 
 /// The counts of one request, as far as it is decoded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

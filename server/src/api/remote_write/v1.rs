@@ -12,10 +12,8 @@ use super::{
     tally::Tally,
     wire::{Reader, Tag, WireType, malformed},
 };
-use crate::{
-    message::{LabelSource, LabelSpan, WriteBody},
-    model::SeriesIdHasher,
-};
+use silverback_model::SeriesIdHasher;
+use silverback_storage::message::{LabelSource, LabelSpan, WriteBody};
 
 const TIMESERIES: Tag = Tag::new(1, WireType::Len);
 const METADATA: Tag = Tag::new(3, WireType::Len);

@@ -17,11 +17,11 @@ use super::{
     tally::Tally,
     wire::{Reader, Tag, WireType, malformed},
 };
-use crate::{
+use silverback_model::{
+    RefusedReason, SeriesId, SeriesIdHasher,
     limits::{DECODED_BYTES_MAX, EXPANDED_LABEL_BYTES_MAX},
-    message::{LabelSource, LabelSpan, WriteBody},
-    model::{RefusedReason, SeriesId, SeriesIdHasher},
 };
+use silverback_storage::message::{LabelSource, LabelSpan, WriteBody};
 
 const SYMBOLS: Tag = Tag::new(4, WireType::Len);
 const TIMESERIES: Tag = Tag::new(5, WireType::Len);

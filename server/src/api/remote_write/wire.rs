@@ -29,7 +29,7 @@ pub struct Tag(pub u32);
 
 impl Tag {
     /// The tag of field `number`.
-    pub const fn new(number: u32, wire_type: WireType) -> Self {
+    pub(crate) const fn new(number: u32, wire_type: WireType) -> Self {
         let wire_type = match wire_type {
             WireType::Varint => 0,
             WireType::Fixed64 => 1,
@@ -39,7 +39,7 @@ impl Tag {
     }
 
     /// The field's number.
-    pub const fn number(self) -> u32 {
+    pub(crate) const fn number(self) -> u32 {
         self.0 >> 3
     }
 }
@@ -53,25 +53,25 @@ impl<'a> Reader<'a> {
 
     /// The body up to the message's end.
     #[inline]
-    pub fn bytes(&self) -> &'a [u8] {
+    pub(crate) fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
     /// The offset of the next byte.
     #[inline]
-    pub fn at(&self) -> usize {
+    pub(crate) fn at(&self) -> usize {
         self.at
     }
 
     /// Whether the message is read to its end.
     #[inline]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.at >= self.bytes.len()
     }
 
     /// The next field's tag. Groups and unknown wire types are refused here.
     #[inline]
-    pub fn tag(&mut self) -> Result<Tag, MalformedBody> {
+    pub(crate) fn tag(&mut self) -> Result<Tag, MalformedBody> {
         let start = self.at;
         let raw = self.varint()?;
         let tag = u32::try_from(raw).map_err(|_| malformed(start, MalformedCause::FieldNumber))?;
@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
 
     /// The next varint.
     #[inline]
-    pub fn varint(&mut self) -> Result<u64, MalformedBody> {
+    pub(crate) fn varint(&mut self) -> Result<u64, MalformedBody> {
         match self.bytes.get(self.at) {
             Some(&byte) if byte < 0x80 => {
                 self.at += 1;
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
 
     /// The next eight bytes.
     #[inline]
-    pub fn fixed64(&mut self) -> Result<u64, MalformedBody> {
+    pub(crate) fn fixed64(&mut self) -> Result<u64, MalformedBody> {
         let Some(bytes) = self.bytes[self.at..].first_chunk() else {
             return Err(malformed(self.at, MalformedCause::Truncated));
         };
@@ -127,7 +127,7 @@ impl<'a> Reader<'a> {
 
     /// The place of the length-delimited field that starts here, behind its tag.
     #[inline]
-    pub fn span(&mut self) -> Result<Range<usize>, MalformedBody> {
+    pub(crate) fn span(&mut self) -> Result<Range<usize>, MalformedBody> {
         let start = self.at;
         let len = self.varint()?;
         // Compared as u64, so that no length can wrap around.
@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
 
     /// The length-delimited field that starts here, as a message.
     #[inline]
-    pub fn message(&mut self) -> Result<Reader<'a>, MalformedBody> {
+    pub(crate) fn message(&mut self) -> Result<Reader<'a>, MalformedBody> {
         let span = self.span()?;
         Ok(Reader { bytes: &self.bytes[..span.end], at: span.start })
     }
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
     /// Skips the value of a field that `tag` began and that isn't one of the message's: those have
     /// the numbers up to `known_max`, and stand here with a wrong wire type.
     #[inline]
-    pub fn skip_unknown(&mut self, tag: Tag, known_max: u32) -> Result<(), MalformedBody> {
+    pub(crate) fn skip_unknown(&mut self, tag: Tag, known_max: u32) -> Result<(), MalformedBody> {
         if tag.number() <= known_max {
             return Err(malformed(self.at, MalformedCause::WrongWireType));
         }
@@ -157,7 +157,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Skips the value of a field that `tag` began.
-    pub fn skip(&mut self, tag: Tag) -> Result<(), MalformedBody> {
+    pub(crate) fn skip(&mut self, tag: Tag) -> Result<(), MalformedBody> {
         match tag.0 & 7 {
             0 => self.varint().map(|_| ()),
             1 => self.fixed64().map(|_| ()),

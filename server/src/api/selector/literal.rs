@@ -5,7 +5,7 @@ pub type Fault = (usize, &'static str);
 
 /// Reads the literal that `text` begins with: its content and its length in the text. `None`: it
 /// begins with no quote.
-pub fn read(text: &str) -> Result<Option<(String, usize)>, Fault> {
+pub(crate) fn read(text: &str) -> Result<Option<(String, usize)>, Fault> {
     match text.as_bytes().first() {
         Some(b'`') => raw(text).map(Some),
         Some(quote @ (b'"' | b'\'')) => escaped(text, *quote).map(Some),

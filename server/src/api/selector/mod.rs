@@ -8,7 +8,7 @@ mod literal;
 
 use std::fmt;
 
-use crate::model::{MatchOp, Matcher, UncompiledMatcher};
+use silverback_model::{MatchOp, Matcher, UncompiledMatcher};
 
 /// Why a text is no selector, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -22,7 +22,7 @@ pub struct SelectorError {
 
 /// Whether a selector may match every series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Breadth {
+pub(crate) enum Breadth {
     /// One matcher at least must refuse the empty value, as Prometheus wants it for `match[]`.
     Narrowed,
     /// Any selector will do.
@@ -31,7 +31,7 @@ pub enum Breadth {
 
 impl Breadth {
     /// Refuses matchers that may match too much.
-    pub fn check(self, matchers: &[Matcher]) -> Result<(), &'static str> {
+    pub(crate) fn check(self, matchers: &[Matcher]) -> Result<(), &'static str> {
         match self {
             Self::Narrowed if matchers.iter().all(Matcher::matches_empty) => {
                 Err("at least one matcher must not match the empty value")
@@ -43,7 +43,7 @@ impl Breadth {
 
 /// A matcher as it was read, and the offset in bytes of what would be wrong with its expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParsedMatcher {
+pub(crate) struct ParsedMatcher {
     /// The matcher.
     pub matcher: UncompiledMatcher,
     /// Its value's place in the selector.
@@ -52,13 +52,13 @@ pub struct ParsedMatcher {
 
 impl SelectorError {
     /// A problem at an offset in bytes.
-    pub fn at(text: &str, at: usize, problem: impl fmt::Display) -> Self {
+    pub(crate) fn at(text: &str, at: usize, problem: impl fmt::Display) -> Self {
         Self { position: text[..at].chars().count() + 1, problem: problem.to_string() }
     }
 }
 
 /// The matchers of a selector, at most so many.
-pub fn parse_selector(text: &str, matchers_max: usize) -> Result<Vec<ParsedMatcher>, SelectorError> {
+pub(crate) fn parse_selector(text: &str, matchers_max: usize) -> Result<Vec<ParsedMatcher>, SelectorError> {
     Parser { text, at: 0, matchers_left: matchers_max }.selector()
 }
 

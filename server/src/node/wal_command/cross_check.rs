@@ -3,13 +3,13 @@
 use hashbrown::HashMap;
 use roaring::RoaringBitmap;
 
-use crate::gorilla::XorIter;
-use crate::model::{SeriesId, SeriesRef};
-use crate::wal::record::{
+use silverback_model::gorilla::XorIter;
+use silverback_model::{SeriesId, SeriesRef};
+use silverback_storage::wal::record::{
     ChunksRecord, ClaimsRecord, Record, RemovedRecord, ReplacedRecord, SamplesRecord, SealedBytes,
     SeriesChunks, SeriesRecord,
 };
-use crate::wal::replay::{Restore, RestoreError};
+use silverback_storage::wal::replay::{Restore, RestoreError};
 
 /// Follows a log's series from their creation to their removal.
 #[derive(Debug, Default)]
@@ -194,10 +194,10 @@ fn contradicts(error: impl std::fmt::Display) -> RestoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gorilla::OpenXor;
-    use crate::model::Sample;
-    use crate::wal::journal::Journal;
-    use crate::wal::record::{Group, Snapshot, records};
+    use silverback_model::Sample;
+    use silverback_model::gorilla::OpenXor;
+    use silverback_storage::wal::journal::Journal;
+    use silverback_storage::wal::record::{Group, Snapshot, records};
 
     const A: SeriesId = SeriesId(1);
     const B: SeriesId = SeriesId(2);

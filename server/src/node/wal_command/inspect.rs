@@ -9,15 +9,17 @@ use futures::executor::block_on;
 
 use super::table::{Table, size};
 use super::{OfflineLogs, WalCommandError};
-use crate::disk::blocking::{BlockingDisk, BlockingFile};
-use crate::disk::{Disk, File};
-use crate::gorilla::XorIter;
-use crate::wal::Lsn;
-use crate::wal::frame::{FrameHeader, FrameKey};
-use crate::wal::reader::{Found, FrameReader};
-use crate::wal::record::{Claim, ClaimKind, ClaimsRecord, Record, RecordError, SeriesChunks, records};
-use crate::wal::replay::{LogFiles, LogPlace};
-use crate::wal::segment::{
+use silverback_host::disk::blocking::{BlockingDisk, BlockingFile};
+use silverback_host::disk::{Disk, File};
+use silverback_model::gorilla::XorIter;
+use silverback_storage::wal::Lsn;
+use silverback_storage::wal::frame::{FrameHeader, FrameKey};
+use silverback_storage::wal::reader::{Found, FrameReader};
+use silverback_storage::wal::record::{
+    Claim, ClaimKind, ClaimsRecord, Record, RecordError, SeriesChunks, records,
+};
+use silverback_storage::wal::replay::{LogFiles, LogPlace};
+use silverback_storage::wal::segment::{
     CheckpointHeader, FILE_HEADER_BYTES, HeaderError, SegmentHeader, checkpoint_name, segment_name,
     spare_name,
 };

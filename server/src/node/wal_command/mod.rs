@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 
 use futures::executor::block_on;
 
-use crate::disk::DiskError;
-use crate::disk::blocking::BlockingDisk;
-use crate::disk::lock::{DirectoryLock, LockError};
-use crate::model::ShardId;
 use crate::node::identity::{self, Identity, IdentityError};
-use crate::wal::layout::{self, Generation, LogsGone};
-use crate::wal::replay::{LogPlace, ReplayError};
+use silverback_host::disk::DiskError;
+use silverback_host::disk::blocking::BlockingDisk;
+use silverback_host::disk::lock::{DirectoryLock, LockError};
+use silverback_model::ShardId;
+use silverback_storage::wal::layout::{self, Generation, LogsGone};
+use silverback_storage::wal::replay::{LogPlace, ReplayError};
 
 pub use inspect::{Detail, inspect};
 pub use verify::{Soundness, verify};

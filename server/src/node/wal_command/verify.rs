@@ -12,10 +12,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::cross_check::{Counts, CrossCheck};
 use super::table::size;
 use super::{OfflineLogs, WalCommandError};
-use crate::config::WalRecovery;
-use crate::host::Alone;
-use crate::wal::progress::ReplayProgress;
-use crate::wal::replay::{ReplayError, Replayed, replay};
+use silverback_host::Alone;
+use silverback_storage::wal::WalRecovery;
+use silverback_storage::wal::progress::ReplayProgress;
+use silverback_storage::wal::replay::{ReplayError, Replayed, replay};
 
 /// How often the progress is drawn.
 const DRAW_INTERVAL: Duration = Duration::from_millis(100);

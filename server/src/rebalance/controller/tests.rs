@@ -5,9 +5,9 @@ use std::cell::{Cell, RefCell};
 use futures::executor::block_on;
 
 use super::*;
-use crate::model::{CellId, Epoch, ShardId};
 use crate::placement::NodeId;
 use crate::rebalance::{CellLoad, Hysteresis, MoveCounts, Reason, ShardLoad};
+use silverback_model::{CellId, Epoch, ShardId};
 
 /// Two shards with four cells of equal load.
 struct Plain<'a> {

@@ -1,9 +1,9 @@
 //! The planner over simulated time: hysteresis, rest, noise.
 
 use super::*;
-use crate::model::CellId;
 use crate::placement::NodeId;
 use crate::rebalance::{CellLoad, DrainState, ShardLoad};
+use silverback_model::CellId;
 
 const CORE: f64 = 1_000_000.0;
 

@@ -5,22 +5,22 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use silverback::clock::Clock;
-use silverback::config::{AckMode, WalRecovery};
-use silverback::disk::Disk;
-use silverback::model::ShardId;
-use silverback::shard::checkpoint::CheckpointPlace;
-use silverback::shard::ownership::Ownership;
-use silverback::shard::restore::{Refs, Restorer};
-use silverback::shard::{Inbox, Reads, ReplyTo, Shard, Worker};
-use silverback::wal::frame::FrameKey;
-use silverback::wal::layout::Generation;
-use silverback::wal::progress::ReplayProgress;
-use silverback::wal::record::Group;
-use silverback::wal::replay::{LogPlace, Replayed, make_tail_durable, replay};
-use silverback::wal::segment::SegmentHeader;
-use silverback::wal::segments::{SegmentPlace, Segments};
-use silverback::wal::{Claims, DiskLog, Durable, Log, LogError, LogReport, MemoryLog, committer};
+use silverback_host::disk::Disk;
+use silverback_model::ShardId;
+use silverback_model::clock::Clock;
+use silverback_storage::shard::checkpoint::CheckpointPlace;
+use silverback_storage::shard::ownership::Ownership;
+use silverback_storage::shard::restore::{Refs, Restorer};
+use silverback_storage::shard::{Inbox, Reads, ReplyTo, Shard, Worker};
+use silverback_storage::wal::frame::FrameKey;
+use silverback_storage::wal::layout::Generation;
+use silverback_storage::wal::progress::ReplayProgress;
+use silverback_storage::wal::record::Group;
+use silverback_storage::wal::replay::{LogPlace, Replayed, make_tail_durable, replay};
+use silverback_storage::wal::segment::SegmentHeader;
+use silverback_storage::wal::segments::{SegmentPlace, Segments};
+use silverback_storage::wal::{AckMode, WalRecovery};
+use silverback_storage::wal::{Claims, DiskLog, Durable, Log, LogError, LogReport, MemoryLog, committer};
 
 use crate::cells::node::{Defect, Flushes};
 use crate::disk::SimDisk;
@@ -118,7 +118,7 @@ impl SimCore {
     pub fn spawn_worker<D: Defect>(
         &self,
         inbox: Rc<Inbox>,
-        reply: impl Fn(ReplyTo, silverback::message::ShardReply) + Clone + 'static,
+        reply: impl Fn(ReplyTo, silverback_storage::message::ShardReply) + Clone + 'static,
         host: &SimHost,
         clock_ms: &Rc<Cell<i64>>,
         retention_ms: i64,

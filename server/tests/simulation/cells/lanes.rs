@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
-use silverback::host::Host;
-use silverback::message::{ControlRequest, HandoffStep, LaneMessage, ShardRequest};
 use silverback::routing::{Lanes, Router};
+use silverback_host::Host;
+use silverback_storage::message::{ControlRequest, HandoffStep, LaneMessage, ShardRequest};
 
 use crate::cells::node::{Defect, Drains};
 use crate::executor::SimHost;

@@ -5,13 +5,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use futures::future::{LocalBoxFuture, join_all};
-use silverback::host::Host;
-use silverback::message::{DeletionError, PartPool, ReadError};
-use silverback::model::ShardId;
 use silverback::rebalance::HandoffFault;
 use silverback::routing::{DeletionFault, ReadGate, deletion};
-use silverback::shard::{checkpoint, maintenance};
-use silverback::wal::{LogError, Lsn};
+use silverback_host::Host;
+use silverback_model::ShardId;
+use silverback_storage::message::{DeletionError, PartPool, ReadError};
+use silverback_storage::shard::{checkpoint, maintenance};
+use silverback_storage::wal::{LogError, Lsn};
 
 use crate::cells::node::{Acceptor, Defect, SimNode};
 use crate::cells::sender::{Sender, cell};

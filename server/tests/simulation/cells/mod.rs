@@ -12,7 +12,7 @@ mod sender;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use silverback::message::PartPool;
+use silverback_storage::message::PartPool;
 
 use self::life::{CellLife, Moves};
 use crate::disk::SimDisk;

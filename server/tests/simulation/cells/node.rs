@@ -4,14 +4,14 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use silverback::message::{
-    CursorId, PartPool, ReadError, ReadReply, ReadRequest, Selection, ShardReply, Wanted,
-};
-use silverback::model::{Epoch, ShardId};
 use silverback::rebalance::{Handoffs, Turn};
 use silverback::routing::{Router, RoutingTable};
-use silverback::shard::Inbox;
-use silverback::wal::layout::{self, Layout};
+use silverback_model::{Epoch, ShardId};
+use silverback_storage::message::{
+    CursorId, PartPool, ReadError, ReadReply, ReadRequest, Selection, ShardReply, Wanted,
+};
+use silverback_storage::shard::Inbox;
+use silverback_storage::wal::layout::{self, Layout};
 
 use crate::cells::core::{Replayable, SimCore};
 use crate::cells::lanes::{Mesh, deliver};

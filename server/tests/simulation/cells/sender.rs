@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use silverback::host::Host;
-use silverback::limits::CELL_COUNT;
-use silverback::message::{LabelSource, LabelSpan, ShardReply, WriteBody, WritePart};
-use silverback::model::{CellId, Epoch, RefusedReason, SeriesId, SeriesIdHasher};
 use silverback::routing::{Answer, Overloaded, Room, Split, follow, take_moved};
-use silverback::wal::{LogError, Lsn};
+use silverback_host::Host;
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::{CellId, Epoch, RefusedReason, SeriesId, SeriesIdHasher};
+use silverback_storage::message::{LabelSource, LabelSpan, ShardReply, WriteBody, WritePart};
+use silverback_storage::wal::{LogError, Lsn};
 
 use crate::cells::life::Moves;
 use crate::cells::node::{Acceptor, Defect, Streams};

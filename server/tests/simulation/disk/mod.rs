@@ -15,8 +15,8 @@ use std::future::pending;
 use std::io;
 use std::rc::Rc;
 
-use silverback::disk::{Disk, DiskError, File, Operation};
-use silverback::waiters::Waiters;
+use silverback_host::disk::{Disk, DiskError, File, Operation};
+use silverback_host::waiters::Waiters;
 
 use crate::executor::yield_now;
 use crate::random::Random;

@@ -16,7 +16,7 @@ use std::{
 };
 
 use clap::{Args, Subcommand, ValueEnum};
-use silverback::runtime::cpus::affinity_mask;
+use silverback_runtime::cpus::affinity_mask;
 
 /// Measure what a POST costs the server in CPU time, on the node's transport and on tokio's
 #[derive(Debug, Args)]

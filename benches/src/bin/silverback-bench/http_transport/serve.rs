@@ -6,7 +6,7 @@ use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use silverback::runtime::{BoundAddress, Executor, HttpLimits, HttpServer, Options, Shutdown, run};
+use silverback_runtime::{BoundAddress, Executor, HttpLimits, HttpServer, Options, Shutdown, run};
 
 const ADDRESS: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 const CONNECTIONS_MAX: usize = 1024;

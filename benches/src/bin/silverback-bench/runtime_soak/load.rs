@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use silverback::runtime::{
+use silverback_runtime::{
     BoundAddress, Delivery, Executor, LaneSenders, Options, RunError, Shutdown, Slicer, Stream, run, sleep,
     spawn, spawn_background,
 };

@@ -16,7 +16,7 @@ use std::{
 
 use clap::Args;
 use silverback::placement::Topology;
-use silverback::runtime::{Options, Preemption, Shutdown};
+use silverback_runtime::{Options, Preemption, Shutdown};
 
 use cgroup::{Quota, QuotaGroup};
 use load::Progress;

@@ -26,7 +26,7 @@ use std::io::Write;
 
 use clap::{Args, Subcommand};
 use silverback_client::ReadError;
-use silverback_proto::printable::Printable;
+use silverback_model::printable::Printable;
 
 use self::compare::CompareArgs;
 use self::options::{LoadOptions, Plan, Protocol};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-use silverback_proto::printable::Printable;
+use silverback_model::printable::Printable;
 
 use super::options::{Loop, Plan, Protocol};
 use super::report::{Ending, LoadReport};

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use silverback_proto::printable::printable_json;
+use silverback_model::printable::printable_json;
 
 use super::{Series, value_text};
 use crate::failure::Failure;

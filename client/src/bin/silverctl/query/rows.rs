@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::Write;
 
-use silverback_proto::printable::printable;
+use silverback_model::printable::printable;
 
 use super::{Series, value_text};
 use crate::failure::Failure;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::HumanDuration;
 use silverback_client::{Admin, RequestError};
-use silverback_proto::printable::Printable;
+use silverback_model::printable::Printable;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 

@@ -10,15 +10,15 @@ use crate::api::core::Core;
 use crate::api::fanout::{self, FanoutError};
 use crate::api::grpc::status;
 use crate::api::read_fault::ReadFault;
-use crate::limits::CELL_COUNT;
-use crate::message::{CellStats, CoreStats};
-use crate::model::{CellId, ShardId};
 use crate::rebalance::{DrainState, Movable};
 use crate::routing::RoutingTable;
-use crate::runtime::timeout;
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::{CellId, ShardId};
+use silverback_runtime::timeout;
+use silverback_storage::message::{CellStats, CoreStats};
 
 /// Every shard.
-pub async fn shards(core: &Core) -> Result<ShardsResponse, Status> {
+pub(crate) async fn shards(core: &Core) -> Result<ShardsResponse, Status> {
     let stats = asked(core, fanout::stats(core)).await?;
     Ok(ShardsResponse {
         shards: stats.iter().map(|of_core| shard(core, of_core)).collect(),
@@ -28,7 +28,7 @@ pub async fn shards(core: &Core) -> Result<ShardsResponse, Status> {
 }
 
 /// Every cell that holds a series or is pinned, or only those of one shard.
-pub async fn cells(core: &Core, wanted: Option<ShardId>) -> Result<CellsResponse, Status> {
+pub(crate) async fn cells(core: &Core, wanted: Option<ShardId>) -> Result<CellsResponse, Status> {
     let held = asked(core, fanout::cells(core)).await?;
     let mut cells: Vec<Cell> = held.iter().map(|(shard, stats)| cell(core, *shard, stats)).collect();
     let table = core.router.table();
@@ -45,7 +45,7 @@ pub async fn cells(core: &Core, wanted: Option<ShardId>) -> Result<CellsResponse
 }
 
 /// How cells move.
-pub fn rebalance(core: &Core) -> GetRebalanceResponse {
+pub(crate) fn rebalance(core: &Core) -> GetRebalanceResponse {
     let steering = &core.node.steering;
     let state = match RebalanceStatus::new(core.config.rebalance, steering) {
         RebalanceStatus::Running => RebalanceState::Running,
@@ -68,7 +68,7 @@ pub fn rebalance(core: &Core) -> GetRebalanceResponse {
 
 /// An answer of the shards. Refused until all data is back: what is told of a half-filled shard would be
 /// wrong.
-pub async fn asked<T>(
+pub(crate) async fn asked<T>(
     core: &Core,
     asking: impl Future<Output = Result<T, FanoutError>>,
 ) -> Result<T, Status> {
@@ -106,7 +106,7 @@ fn shard(core: &Core, stats: &CoreStats) -> Shard {
 }
 
 /// The cells of a shard.
-pub fn owned_cells(table: &RoutingTable, shard: ShardId) -> impl Iterator<Item = CellId> {
+pub(crate) fn owned_cells(table: &RoutingTable, shard: ShardId) -> impl Iterator<Item = CellId> {
     (0..CELL_COUNT as u16).map(CellId).filter(move |cell| table.owner(*cell) == shard)
 }
 

@@ -18,17 +18,17 @@ use silverback_proto::v1::{
 use tonic::{Request, Response, Status};
 
 use crate::api::core::Core;
-use crate::limits::CELL_COUNT;
-use crate::model::{CellId, ShardId};
 use crate::rebalance::Motion;
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::{CellId, ShardId};
 
 /// The admin service of a core.
-pub fn service(core: &Rc<Core>) -> AdminServer<NodeAdmin> {
+pub(crate) fn service(core: &Rc<Core>) -> AdminServer<NodeAdmin> {
     AdminServer::new(NodeAdmin { core: SendWrapper::new(Rc::clone(core)) })
 }
 
 /// Answers what an operator asks, and does what they say.
-pub struct NodeAdmin {
+pub(crate) struct NodeAdmin {
     // tonic asks for `Send`; a request stays on its core.
     core: SendWrapper<Rc<Core>>,
 }

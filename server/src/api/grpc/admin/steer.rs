@@ -9,11 +9,11 @@ use crate::api::core::Core;
 use crate::api::fanout;
 use crate::api::grpc::status;
 use crate::config::{AdminAccess, RebalanceMode};
-use crate::model::{CellId, ShardId};
 use crate::rebalance::{DrainState, Motion, Movable};
+use silverback_model::{CellId, ShardId};
 
 /// Whether the node takes changes at all.
-pub fn check_access(core: &Core) -> Result<(), Status> {
+pub(crate) fn check_access(core: &Core) -> Result<(), Status> {
     match core.config.admin_api {
         AdminAccess::Full => core.check_replayed().map_err(|fault| status::of_read_fault(&fault)),
         AdminAccess::ReadOnly => Err(Status::permission_denied(
@@ -23,19 +23,19 @@ pub fn check_access(core: &Core) -> Result<(), Status> {
 }
 
 /// Keeps a cell where it is.
-pub fn pin(core: &Core, cell: CellId) {
+pub(crate) fn pin(core: &Core, cell: CellId) {
     core.node.steering.pin(cell);
     tracing::info!(cell = cell.0, shard = core.router.table().owner(cell).0, "a cell was pinned");
 }
 
 /// Lets a cell be moved.
-pub fn unpin(core: &Core, cell: CellId) {
+pub(crate) fn unpin(core: &Core, cell: CellId) {
     core.node.steering.unpin(cell);
     tracing::info!(cell = cell.0, "a cell was unpinned");
 }
 
 /// Pauses, or goes on.
-pub fn set_motion(core: &Core, motion: Motion) -> Result<(), Status> {
+pub(crate) fn set_motion(core: &Core, motion: Motion) -> Result<(), Status> {
     check_rebalances(core)?;
     core.node.steering.set_motion(motion);
     match motion {
@@ -46,7 +46,7 @@ pub fn set_motion(core: &Core, motion: Motion) -> Result<(), Status> {
 }
 
 /// Has a shard's cells leave it.
-pub fn drain(core: &Core, shard: ShardId) -> Result<DrainShardResponse, Status> {
+pub(crate) fn drain(core: &Core, shard: ShardId) -> Result<DrainShardResponse, Status> {
     check_rebalances(core)?;
     let steering = &core.node.steering;
     steering.drain(shard).map_err(|none| Status::failed_precondition(none.to_string()))?;
@@ -58,7 +58,7 @@ pub fn drain(core: &Core, shard: ShardId) -> Result<DrainShardResponse, Status> 
 }
 
 /// Lets a shard have cells again.
-pub fn undrain(core: &Core, shard: ShardId) {
+pub(crate) fn undrain(core: &Core, shard: ShardId) {
     core.node.steering.undrain(shard);
     tracing::info!(shard = shard.0, "a shard takes cells again");
 }
@@ -73,14 +73,14 @@ fn check_rebalances(core: &Core) -> Result<(), Status> {
 }
 
 /// Has a shard write a checkpoint.
-pub async fn write_checkpoint(core: &Core, shard: ShardId) -> Result<WriteCheckpointResponse, Status> {
+pub(crate) async fn write_checkpoint(core: &Core, shard: ShardId) -> Result<WriteCheckpointResponse, Status> {
     let checkpoints = asked(core, fanout::checkpoint(core, shard)).await?;
     tracing::info!(shard = shard.0, "a checkpoint was asked for");
     Ok(WriteCheckpointResponse { checkpoints })
 }
 
 /// Moves a cell now.
-pub async fn move_cell(core: &Core, cell: CellId, to: ShardId) -> Result<MoveCellResponse, Status> {
+pub(crate) async fn move_cell(core: &Core, cell: CellId, to: ShardId) -> Result<MoveCellResponse, Status> {
     if core.node.steering.intake(to) == DrainState::Drained {
         return Err(Status::failed_precondition(format!("shard {} is drained: undrain it first", to.0)));
     }

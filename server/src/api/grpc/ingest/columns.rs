@@ -11,7 +11,7 @@ use silverback_proto::v1;
 
 use crate::api::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::remote_write::{MalformedBody, MalformedCause};
-use crate::model::Sample;
+use silverback_model::Sample;
 
 const NUMBER: Tag = Tag::new(1, WireType::Varint);
 const REF_DELTAS: Tag = Tag::new(2, WireType::Len);
@@ -139,7 +139,7 @@ impl<'a> Columns<'a> {
     }
 
     /// How many samples there are.
-    pub fn samples(&self) -> usize {
+    pub(crate) fn samples(&self) -> usize {
         self.values.len() / 8
     }
 

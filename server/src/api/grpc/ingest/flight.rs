@@ -14,10 +14,10 @@ use crate::api::caller::Caller;
 use crate::api::core::Core;
 use crate::api::remote_write::Rejection;
 use crate::api::write::{acknowledged, follow_moved};
-use crate::limits::{STREAM_BATCHES_MAX, STREAM_REFUSALS_MAX, STREAM_SAMPLES_MAX};
-use crate::message::{MovedSeries, RefusedRef, ShardReply};
-use crate::model::Epoch;
 use crate::routing::{Answer, Room, take_moved};
+use silverback_model::Epoch;
+use silverback_model::limits::{STREAM_BATCHES_MAX, STREAM_REFUSALS_MAX, STREAM_SAMPLES_MAX};
+use silverback_storage::message::{MovedSeries, RefusedRef, ShardReply};
 
 /// The series of a batch that are sent on, for their cells have moved.
 type Following = Pin<Box<dyn Future<Output = Result<Vec<ShardReply>, Rejection>>>>;
@@ -47,7 +47,7 @@ pub struct Sent {
 
 impl Sent {
     /// Definitions alone, some of them refused.
-    pub fn definitions(refused_definitions: Vec<RefusedRef>) -> Self {
+    pub(crate) fn definitions(refused_definitions: Vec<RefusedRef>) -> Self {
         Self {
             number: 0,
             began: None,
@@ -66,7 +66,7 @@ impl Sent {
 
     /// A batch that its shards have still to answer, split by the table of an epoch; `refused` are
     /// samples that none was asked for.
-    pub fn batch(
+    pub(crate) fn batch(
         (number, began): (u64, Instant),
         samples: usize,
         refused_definitions: Vec<RefusedRef>,
@@ -79,19 +79,19 @@ impl Sent {
     }
 
     /// Whether there is nothing to wait for and nothing to tell.
-    pub fn is_nothing(&self) -> bool {
+    pub(crate) fn is_nothing(&self) -> bool {
         self.number == 0 && self.answers.is_empty() && self.refused_definitions.is_empty()
     }
 
     /// The batch's number; 0 if there was none.
-    pub fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
     /// Whether every shard has answered. An error: some samples are not acknowledged. What came
     /// back is sent on once all of it is known: asked of a stream's oldest batch alone, this keeps
     /// each series in order.
-    pub fn poll_answered(
+    pub(crate) fn poll_answered(
         &mut self,
         caller: &Caller,
         context: &mut Context<'_>,
@@ -141,7 +141,7 @@ impl Sent {
     }
 
     /// Adds what became of it to a response.
-    pub fn tell(self, response: &mut v1::StreamResponse) {
+    pub(crate) fn tell(self, response: &mut v1::StreamResponse) {
         let of_definitions = self.refused_definitions.into_iter().map(|refused| refusal(0, refused));
         let of_samples = self.refused.into_iter().map(|refused| refusal(self.number, refused));
         response.refusals.extend(of_definitions.chain(of_samples));
@@ -152,7 +152,7 @@ impl Sent {
 
 /// Batches in the order in which they came.
 #[derive(Default)]
-pub struct BatchesInFlight {
+pub(crate) struct BatchesInFlight {
     sent: VecDeque<Sent>,
     /// Of the batches in `sent`.
     samples: usize,
@@ -161,30 +161,30 @@ pub struct BatchesInFlight {
 
 impl BatchesInFlight {
     /// Whether another message may be taken in.
-    pub fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.sent.len() < STREAM_BATCHES_MAX && self.samples < STREAM_SAMPLES_MAX
     }
 
     /// Whether nothing is under way.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.sent.is_empty()
     }
 
     /// Whether a batch that is split by the table of this epoch may follow those under way. Series of
     /// theirs may come back: by a newer table nothing may overtake them.
-    pub fn lets_follow(&self, epoch: Epoch) -> bool {
+    pub(crate) fn lets_follow(&self, epoch: Epoch) -> bool {
         self.sent.iter().all(|sent| sent.number == 0 || sent.epoch == epoch)
     }
 
     /// Adds a message behind the others.
-    pub fn push(&mut self, sent: Sent) {
+    pub(crate) fn push(&mut self, sent: Sent) {
         self.samples += sent.samples;
         self.sent.push_back(sent);
     }
 
     /// One response for all that is answered by now, or the first that was not; pending while the
     /// first is still under way, or if there is none.
-    pub fn poll_completed(
+    pub(crate) fn poll_completed(
         &mut self,
         caller: &Caller,
         context: &mut Context<'_>,

@@ -17,12 +17,12 @@ use super::series::{DefinitionFault, StreamSeries};
 use crate::api::caller::Caller;
 use crate::api::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::remote_write::{MalformedBody, Rejection};
-use crate::limits::{DECODE_STEP_SERIES, STREAM_BATCH_SAMPLES_MAX};
-use crate::message::{DefinitionBlock, PartSeries, Refusals, WritePart};
-use crate::model::Sample;
 use crate::routing::{Overloaded, Split};
-use crate::runtime::slices::SLICE;
-use crate::runtime::{now, reactor_polled, sleep};
+use silverback_model::Sample;
+use silverback_model::limits::{DECODE_STEP_SERIES, STREAM_BATCH_SAMPLES_MAX};
+use silverback_runtime::slices::SLICE;
+use silverback_runtime::{now, reactor_polled, sleep};
+use silverback_storage::message::{DefinitionBlock, PartSeries, Refusals, WritePart};
 
 const SERIES: Tag = Tag::new(1, WireType::Len);
 const BATCH: Tag = Tag::new(2, WireType::Len);
@@ -34,7 +34,7 @@ const RETRY_AFTER_MAX: Duration = Duration::from_millis(64);
 
 /// What the messages belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
+pub(crate) enum Call {
     /// A lone request. One that finds the shards, or the memory for requests, full is refused.
     Once,
     /// A stream with batches up to a number. A batch that finds no room is held, and its stream with
@@ -77,7 +77,7 @@ pub enum MessageFault {
 
 impl MessageFault {
     /// One word for it, as the reasons of samples have.
-    pub fn reason(&self) -> &'static str {
+    pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Rejected(rejection) => rejection.reason(),
             Self::Definition(_) => "bad_definition",
@@ -87,7 +87,7 @@ impl MessageFault {
 }
 
 /// Takes messages in for one stream.
-pub struct Intake {
+pub(crate) struct Intake {
     core: Caller,
     series: StreamSeries,
     call: Call,
@@ -97,13 +97,13 @@ pub struct Intake {
 
 impl Intake {
     /// For a stream that has defined nothing yet.
-    pub fn new(core: Caller, call: Call, flight: Rc<RefCell<BatchesInFlight>>) -> Self {
+    pub(crate) fn new(core: Caller, call: Call, flight: Rc<RefCell<BatchesInFlight>>) -> Self {
         let series = StreamSeries::new(core.definitions.begin());
         Self { core, series, call, flight }
     }
 
     /// Takes a message in and tells what is under way of it.
-    pub async fn take(&mut self, message: &Bytes) -> Result<Sent, MessageFault> {
+    pub(crate) async fn take(&mut self, message: &Bytes) -> Result<Sent, MessageFault> {
         let began = now();
         let mut refused = Refusals::default();
         let batch = self.define(message, &mut refused).await?;
@@ -254,6 +254,6 @@ pub fn deal_out(
 }
 
 /// What senders are told once the node is to end.
-pub fn stopping() -> Rejection {
+pub(crate) fn stopping() -> Rejection {
     Rejection::NotReady("the node is stopping".to_owned())
 }

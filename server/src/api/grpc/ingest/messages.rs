@@ -19,7 +19,7 @@ use tonic::Status;
 use crate::api::grpc::status::of_rejection;
 use crate::api::remote_write::Rejection;
 use crate::routing::{ByteBudget, Reserved};
-use crate::runtime::{now, reactor_polled, sleep};
+use silverback_runtime::{now, reactor_polled, sleep};
 
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 
@@ -48,7 +48,7 @@ pub enum Encoding {
 
 impl Encoding {
     /// Takes the encoding out of a request's headers. One that isn't spoken stays there, for tonic to refuse.
-    pub fn take(headers: &mut HeaderMap) -> Self {
+    pub(crate) fn take(headers: &mut HeaderMap) -> Self {
         let encoding = match headers.get(&ENCODING).map(|encoding| encoding.as_bytes()) {
             Some(b"gzip") => Self::Gzip,
             Some(b"zstd") => Self::Zstd,
@@ -75,7 +75,7 @@ pub struct Messages<B> {
 
 /// One message, and the room that it takes until it is dropped.
 #[derive(Debug)]
-pub struct StreamMessage {
+pub(crate) struct StreamMessage {
     /// As it was before it was compressed.
     pub bytes: Bytes,
     _room: Reserved,
@@ -83,13 +83,13 @@ pub struct StreamMessage {
 
 impl<B: Body<Data = Bytes>> Messages<B> {
     /// The messages in a body, none larger than `message_bytes_max`; each takes room in `budget`.
-    pub fn new(body: B, encoding: Encoding, message_bytes_max: usize, budget: ByteBudget) -> Self {
+    pub(crate) fn new(body: B, encoding: Encoding, message_bytes_max: usize, budget: ByteBudget) -> Self {
         let rest_room = budget.begin();
         Self { body: Box::pin(body), encoding, message_bytes_max, budget, rest: Bytes::new(), rest_room }
     }
 
     /// The next message; none after the last, and where the client has gone.
-    pub async fn next(&mut self) -> Result<Option<StreamMessage>, Status> {
+    pub(crate) async fn next(&mut self) -> Result<Option<StreamMessage>, Status> {
         let mut room = self.budget.begin();
         let Some(prefix) = self.take(PREFIX_BYTES, &mut room).await? else { return Ok(None) };
         let [flag, len @ ..] = *prefix.first_chunk::<PREFIX_BYTES>().expect("so many were asked for");

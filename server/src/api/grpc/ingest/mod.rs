@@ -37,10 +37,10 @@ use super::status::{of_fault, of_rejection};
 use crate::api::caller::Caller;
 use crate::api::core::Core;
 use crate::api::remote_write::Rejection;
-use crate::config::AckMode;
-use crate::limits::{
+use silverback_model::limits::{
     STREAM_BATCH_SAMPLES_MAX, STREAM_BATCHES_MAX, STREAM_DEFINITION_BYTES_MAX, STREAM_REFS_MAX,
 };
+use silverback_storage::wal::AckMode;
 
 pub use self::columns::{BatchFault, Columns};
 pub use self::intake::{MessageFault, deal_out};
@@ -59,7 +59,7 @@ where
 }
 
 /// Answers `Stream`. tonic gets a request without a body: what it reads is read here.
-pub async fn stream(caller: &Caller, request: Request<Received>) -> Response<tonic::body::Body> {
+pub(crate) async fn stream(caller: &Caller, request: Request<Received>) -> Response<tonic::body::Body> {
     let (mut head, body) = request.into_parts();
     let encoding = Encoding::take(&mut head.headers);
     let messages = Messages::new(body, encoding, message_bytes_max(caller), caller.bodies.budget());

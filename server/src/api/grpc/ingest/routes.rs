@@ -1,8 +1,8 @@
 //! What stands for each ref of a stream: a table in pages, which are there where refs are defined. So a
 //! high ref costs a page, and not all that lies below it.
 
-use crate::message::LabelSpan;
-use crate::model::{RefusedReason, SeriesId};
+use silverback_model::{RefusedReason, SeriesId};
+use silverback_storage::message::LabelSpan;
 
 /// Refs of one page: 8 KiB.
 const PAGE: usize = 256;
@@ -34,7 +34,7 @@ const UNDEFINED: Route = Route { id: SeriesId(0), labels: LabelSpan::NOWHERE, st
 
 impl Route {
     /// Of a ref whose labels are refused.
-    pub const fn refused(reason: RefusedReason) -> Self {
+    pub(crate) const fn refused(reason: RefusedReason) -> Self {
         Self { state: RouteState::Refused(reason), ..UNDEFINED }
     }
 }
@@ -55,7 +55,7 @@ impl Routes {
     }
 
     /// The memory of the table once this ref has a route.
-    pub fn bytes_with(&self, stream_ref: u32) -> usize {
+    pub(crate) fn bytes_with(&self, stream_ref: u32) -> usize {
         let place = stream_ref as usize / PAGE;
         let is_held = self.pages.get(place).is_some_and(Option::is_some);
         let pages_held = self.pages_held + usize::from(!is_held);
@@ -64,7 +64,7 @@ impl Routes {
     }
 
     /// Sets the route of a ref.
-    pub fn set(&mut self, stream_ref: u32, route: Route) {
+    pub(crate) fn set(&mut self, stream_ref: u32, route: Route) {
         let place = stream_ref as usize / PAGE;
         if self.pages.len() <= place {
             self.pages.reserve_exact(places_for(place) - self.pages.len());
@@ -86,7 +86,7 @@ fn places_for(place: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::STREAM_REFS_MAX;
+    use silverback_model::limits::STREAM_REFS_MAX;
 
     fn refused(reason: RefusedReason) -> RouteState {
         RouteState::Refused(reason)

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use super::routes::{Route, RouteState, Routes};
 use crate::api::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::remote_write::{CollectedLabels, MalformedBody, collect_labels};
-use crate::limits::{STREAM_DEFINITION_BYTES_MAX, STREAM_REFS_MAX};
-use crate::message::{DefinitionBlock, Definitions, LabelSpan, RefusedRef, WriteBody};
-use crate::model::SeriesIdHasher;
 use crate::routing::{BudgetExceeded, Reserved, Room};
+use silverback_model::SeriesIdHasher;
+use silverback_model::limits::{STREAM_DEFINITION_BYTES_MAX, STREAM_REFS_MAX};
+use silverback_storage::message::{DefinitionBlock, Definitions, LabelSpan, RefusedRef, WriteBody};
 
 const LABELS: Tag = Tag::new(1, WireType::Len);
 const REF: Tag = Tag::new(2, WireType::Varint);
@@ -69,7 +69,7 @@ impl StreamSeries {
     }
 
     /// All that a batch takes, which has `reserved` for its samples.
-    pub fn room_with(&self, reserved: Reserved) -> Room {
+    pub(crate) fn room_with(&self, reserved: Reserved) -> Room {
         Room::from(reserved).with_definitions(&self.reserved)
     }
 
@@ -150,8 +150,8 @@ mod tests {
     use silverback_proto::v1;
 
     use super::*;
-    use crate::model::RefusedReason;
     use crate::routing::ByteBudget;
+    use silverback_model::RefusedReason;
 
     fn definition(stream_ref: u32, labels: &[(&str, &str)]) -> Vec<u8> {
         let label = |(name, value): &(&str, &str)| v1::Label { name: (*name).into(), value: (*value).into() };

@@ -22,7 +22,7 @@ use crate::api::caller::Caller;
 use crate::api::core::Core;
 use crate::api::grpc::request_body::Received;
 use crate::api::grpc::status::of_rejection;
-use crate::runtime::{reactor_polled, timeout};
+use silverback_runtime::{reactor_polled, timeout};
 
 /// Bytes of messages that are taken in between two looks at the reactor: about 200 µs.
 const SLICE_BYTES: usize = 128 << 10;
@@ -41,7 +41,7 @@ pub struct Responses {
 
 impl Responses {
     /// To a client's messages.
-    pub fn new(caller: Caller, messages: Messages<Received>) -> Self {
+    pub(crate) fn new(caller: Caller, messages: Messages<Received>) -> Self {
         caller.count(|counts| {
             counts.streams += 1;
             counts.streams_open += 1;

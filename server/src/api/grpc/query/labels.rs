@@ -13,13 +13,13 @@ use crate::api::core::Core;
 use crate::api::read_fault::ReadFault;
 use crate::api::rows::RowStream;
 use crate::api::selector::Breadth;
-use crate::limits::UNARY_ANSWER_BYTES_MAX;
-use crate::message::{Selection, TextBatch, Wanted};
-use crate::model::LabelBlock;
 use crate::routing::{ReadInFlight, Room};
+use silverback_model::LabelBlock;
+use silverback_model::limits::UNARY_ANSWER_BYTES_MAX;
+use silverback_storage::message::{Selection, TextBatch, Wanted};
 
 /// The label names of the series that match, and the room that they take until they are sent.
-pub async fn names(
+pub(crate) async fn names(
     core: &Rc<Core>,
     request: LabelNamesRequest,
 ) -> Result<(LabelNamesResponse, Room), ReadFault> {
@@ -30,7 +30,7 @@ pub async fn names(
 }
 
 /// The values that a label has in the series that match, and their room.
-pub async fn values(
+pub(crate) async fn values(
     core: &Rc<Core>,
     request: LabelValuesRequest,
 ) -> Result<(LabelValuesResponse, Room), ReadFault> {
@@ -67,11 +67,11 @@ async fn texts(
 }
 
 /// The bytes of labels' texts.
-pub fn text_bytes(labels: &[Label]) -> usize {
+pub(crate) fn text_bytes(labels: &[Label]) -> usize {
     labels.iter().map(|label| label.name.len() + label.value.len()).sum()
 }
 
 /// A label set as messages have it.
-pub fn proto_labels(labels: LabelBlock<'_>) -> Vec<Label> {
+pub(crate) fn proto_labels(labels: LabelBlock<'_>) -> Vec<Label> {
     labels.texts().map(|(name, value)| Label { name: name.to_owned(), value: value.to_owned() }).collect()
 }

@@ -20,12 +20,12 @@ use super::status;
 use super::stream::Answers;
 use crate::api::core::Core;
 use crate::api::read_fault::ReadFault;
-use crate::limits::{READ_MATCHERS_MAX, READ_REQUEST_BYTES_MAX};
 use crate::routing::{ReadInFlight, Room};
-use crate::runtime::timeout;
+use silverback_model::limits::{READ_MATCHERS_MAX, READ_REQUEST_BYTES_MAX};
+use silverback_runtime::timeout;
 
 /// The query service of a core.
-pub fn service(core: &Rc<Core>) -> QueryServer<NodeQuery> {
+pub(crate) fn service(core: &Rc<Core>) -> QueryServer<NodeQuery> {
     QueryServer::new(NodeQuery { core: SendWrapper::new(Rc::clone(core)) })
         .accept_compressed(CompressionEncoding::Gzip)
         .accept_compressed(CompressionEncoding::Zstd)
@@ -33,7 +33,7 @@ pub fn service(core: &Rc<Core>) -> QueryServer<NodeQuery> {
 }
 
 /// Answers reads of the node.
-pub struct NodeQuery {
+pub(crate) struct NodeQuery {
     // tonic asks for `Send`; a request stays on its core.
     core: SendWrapper<Rc<Core>>,
 }

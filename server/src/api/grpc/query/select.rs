@@ -20,10 +20,10 @@ use crate::api::read_fault::ReadFault;
 use crate::api::rows::RowStream;
 use crate::api::selector::Breadth;
 use crate::api::stream::StreamFault;
-use crate::gorilla::ChunkError;
-use crate::limits::STREAM_BUFFER_BYTES;
-use crate::message::{ChunkView, SeriesBatch, SeriesView, Wanted};
-use crate::runtime::Slice;
+use silverback_model::gorilla::ChunkError;
+use silverback_model::limits::STREAM_BUFFER_BYTES;
+use silverback_runtime::Slice;
+use silverback_storage::message::{ChunkView, SeriesBatch, SeriesView, Wanted};
 
 /// Opens the select, so that a refusal has a status, and streams its series.
 pub async fn answer(core: &Rc<Core>, request: SelectRequest) -> Result<Answers<SelectResponse>, ReadFault> {

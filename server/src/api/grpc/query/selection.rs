@@ -6,11 +6,11 @@ use crate::api::core::Core;
 use crate::api::matchers::MatcherCompiler;
 use crate::api::read_fault::ReadFault;
 use crate::api::selector::Breadth;
-use crate::message::Selection;
-use crate::model::{MatchOp, UncompiledMatcher};
+use silverback_model::{MatchOp, UncompiledMatcher};
+use silverback_storage::message::Selection;
 
 /// What is selected; without a range, of any time.
-pub async fn selection(
+pub(crate) async fn selection(
     core: &Core,
     asked: &[v1::Matcher],
     range: Option<TimeRange>,

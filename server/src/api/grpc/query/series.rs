@@ -13,8 +13,8 @@ use crate::api::grpc::stream::{Answers, streamed};
 use crate::api::read_fault::ReadFault;
 use crate::api::rows::RowStream;
 use crate::api::selector::Breadth;
-use crate::limits::STREAM_BUFFER_BYTES;
-use crate::message::{SeriesBatch, Wanted};
+use silverback_model::limits::STREAM_BUFFER_BYTES;
+use silverback_storage::message::{SeriesBatch, Wanted};
 
 /// The label sets that match, ascending.
 pub async fn answer(core: &Rc<Core>, request: SeriesRequest) -> Result<Answers<SeriesResponse>, ReadFault> {

@@ -26,7 +26,7 @@ pub struct Index {
 
 impl Index {
     /// The index of this build, made when it is asked for first.
-    pub fn get() -> &'static Self {
+    pub(crate) fn get() -> &'static Self {
         static INDEX: LazyLock<Index> = LazyLock::new(|| Index::of(&DESCRIPTORS));
         &INDEX
     }
@@ -42,17 +42,17 @@ impl Index {
     }
 
     /// The file of this name.
-    pub fn file(&self, name: &str) -> Option<&[u8]> {
+    pub(crate) fn file(&self, name: &str) -> Option<&[u8]> {
         Some(&self.files[*self.by_name.get(name)?])
     }
 
     /// The file that defines a service, a method, a message or an enum of this full name.
-    pub fn file_of_symbol(&self, symbol: &str) -> Option<&[u8]> {
+    pub(crate) fn file_of_symbol(&self, symbol: &str) -> Option<&[u8]> {
         Some(&self.files[*self.by_symbol.get(symbol)?])
     }
 
     /// The services' full names, ascending.
-    pub fn services(&self) -> &[String] {
+    pub(crate) fn services(&self) -> &[String] {
         &self.services
     }
 

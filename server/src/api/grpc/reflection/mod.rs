@@ -23,18 +23,18 @@ use self::index::Index;
 const QUESTION_BYTES_MAX: usize = 4 << 10;
 
 /// The reflection service.
-pub fn service() -> ServerReflectionServer<Reflection> {
+pub(crate) fn service() -> ServerReflectionServer<Reflection> {
     ServerReflectionServer::new(Reflection).max_decoding_message_size(QUESTION_BYTES_MAX)
 }
 
 /// A call of v1alpha as one of v1.
-pub fn as_v1<B>(mut request: Request<B>) -> Request<B> {
+pub(crate) fn as_v1<B>(mut request: Request<B>) -> Request<B> {
     *request.uri_mut() = Uri::from_static("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo");
     request
 }
 
 /// Answers for the node: every core knows the same.
-pub struct Reflection;
+pub(crate) struct Reflection;
 
 #[tonic::async_trait]
 impl ServerReflection for Reflection {

@@ -1,0 +1,156 @@
+//! The wakers of tasks that wait: each waiter's is kept once, however often it is polled.
+//!
+//! glommio counts the references to a task in an `i16`: a list that takes another clone at each poll
+//! ends a task for good after 32,767 polls. And two wakers of one task need not look alike, so a list
+//! can't tell whether it has one already. Here each waiter has a place of its own.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::task::{Context, Poll, Waker};
+
+/// The waker of the one task that waits for something.
+#[derive(Debug, Default)]
+pub struct KeptWaker(RefCell<Option<Waker>>);
+
+impl KeptWaker {
+    /// Keeps the polled task's waker in the place of the former one.
+    pub fn keep(&self, context: &Context<'_>) {
+        let is_kept = self.0.borrow().as_ref().is_some_and(|kept| kept.will_wake(context.waker()));
+        if !is_kept {
+            // Dropped after the borrow: dropping the last waker of a task may run it.
+            let former = self.0.replace(Some(context.waker().clone()));
+            drop(former);
+        }
+    }
+
+    /// Whether a task waits.
+    pub fn is_kept(&self) -> bool {
+        self.0.borrow().is_some()
+    }
+
+    /// Lets the waker go: its task waits no more.
+    pub fn forget(&self) {
+        let former = self.0.take();
+        drop(former);
+    }
+
+    /// Wakes the task that waits, if one does.
+    pub fn wake(&self) {
+        let kept = self.0.take();
+        kept.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Those who wait for one thing that is told to all of them.
+#[derive(Debug, Default)]
+pub struct Waiters {
+    next_key: Cell<u64>,
+    wakers: RefCell<BTreeMap<u64, Waker>>,
+}
+
+impl Waiters {
+    /// Waits until `look`, asked now and at each wake, finds something.
+    pub async fn until<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
+        let place = Place { waiters: self, key: Cell::default() };
+        poll_fn(|context| match look() {
+            Some(found) => Poll::Ready(found),
+            None => {
+                place.keep(context);
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
+    /// Lets all who wait look again.
+    pub fn wake_all(&self) {
+        let wakers = self.wakers.take();
+        wakers.into_values().for_each(Waker::wake);
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.wakers.borrow().len()
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// One waiter's place, left when it is dropped.
+struct Place<'a> {
+    waiters: &'a Waiters,
+    key: Cell<Option<u64>>,
+}
+
+impl Place<'_> {
+    fn keep(&self, context: &Context<'_>) {
+        let next = self.waiters.next_key.get();
+        let key = self.key.get().unwrap_or(next);
+        if self.key.replace(Some(key)).is_none() {
+            self.waiters.next_key.set(next + 1);
+        }
+        let former = self.waiters.wakers.borrow_mut().insert(key, context.waker().clone());
+        // Dropped after the borrow: dropping the last waker of a task may run it.
+        drop(former);
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let waker = self.key.get().and_then(|key| self.waiters.wakers.borrow_mut().remove(&key));
+        drop(waker);
+    }
+}
+
+/// A waker whose clones can be counted, for tests of those who keep wakers.
+#[cfg(any(test, feature = "testing"))]
+pub mod counted {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    use super::*;
+
+    /// More polls than a task may have wakers.
+    const POLLS: usize = 40_000;
+
+    struct Nothing;
+
+    impl Wake for Nothing {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    /// Polls `waiting` again and again: it never ends, and no more than one waker of its task is kept.
+    pub fn check_one_waker_is_kept<T>(waiting: impl Future<Output = T>) {
+        let task = Arc::new(Nothing);
+        let waker = Waker::from(Arc::clone(&task));
+        let mut waiting = pin!(waiting);
+        for _ in 0..POLLS {
+            assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        let kept = Arc::strong_count(&task) - 2;
+        assert!(kept <= 1, "{kept} wakers are kept of one task");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_waiter_is_kept_once_however_often_it_looks() {
+        let waiters = Waiters::default();
+        counted::check_one_waker_is_kept(waiters.until(|| None::<()>));
+        assert!(waiters.is_empty(), "who is dropped leaves its place");
+        let kept = KeptWaker::default();
+        counted::check_one_waker_is_kept(poll_fn(|context| {
+            kept.keep(context);
+            Poll::<()>::Pending
+        }));
+    }
+}

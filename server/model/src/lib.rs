@@ -1,0 +1,27 @@
+//! What is pure: the words of the domain (samples, labels, ids, epochs, matchers, reasons), Prometheus' chunks
+//! ([`gorilla`]), its regular expressions ([`re2`]), how text and time are printed, and every bound ([`limits`]).
+//! The server and its clients share it. No I/O; [`clock`] alone asks the machine, for the time.
+pub mod clock;
+pub mod epoch;
+pub mod gorilla;
+pub mod label;
+pub mod limits;
+#[cfg(feature = "re2")]
+pub mod matcher;
+pub mod printable;
+#[cfg(feature = "re2")]
+pub mod re2;
+pub mod refusal;
+pub mod sample;
+pub mod series_id;
+pub mod series_ref;
+pub mod utc;
+
+pub use epoch::Epoch;
+pub use label::{LabelBlock, Labels, encode_label};
+#[cfg(feature = "re2")]
+pub use matcher::{MatchOp, Matcher, Searching, UncompiledMatcher};
+pub use refusal::{RefusedCounts, RefusedReason};
+pub use sample::{STALE_NAN_BITS, Sample};
+pub use series_id::{CellId, SeriesId, SeriesIdHasher, ShardId};
+pub use series_ref::SeriesRef;

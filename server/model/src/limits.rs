@@ -1,0 +1,209 @@
+//! Every bound of the node in one place, related to each other at compile time.
+//!
+//! What an operator may change stands in the node's configuration; its defaults stand here.
+pub mod memory;
+pub mod network;
+
+use std::time::Duration;
+
+pub use memory::{LimitTooSmall, MemoryPlan};
+
+/// Cells of a node: a fixed fraction each of the series-id space, for the life of a data directory.
+pub const CELL_COUNT: usize = 1024;
+const _: () = assert!(CELL_COUNT.is_power_of_two() && CELL_COUNT <= 1 << 16);
+
+/// Shards (pinned cores) at the most.
+pub const SHARDS_MAX: usize = 128;
+const _: () = assert!(SHARDS_MAX <= CELL_COUNT);
+
+/// A request body as it arrives, in bytes.
+pub const BODY_BYTES_MAX: usize = 32 << 20;
+/// A request body after decompression, in bytes.
+pub const DECODED_BYTES_MAX: usize = 32 << 20;
+const _: () = assert!(DECODED_BYTES_MAX < 1 << 30, "a label span keeps offsets in 30 bits");
+
+/// A request's head, in bytes.
+pub const HEADER_BYTES_MAX: usize = 32 << 10;
+/// An HTTP/2 request's head as HTTP/2 counts it, in bytes: names, values, and 32 for each field. A field may take
+/// a hundred in memory, and one on the wire.
+pub const STREAM_HEAD_BYTES_MAX: usize = 16 << 10;
+/// Fields of a request's head. HTTP/1 has the same bound.
+pub const HEAD_FIELDS_MAX: usize = 100;
+/// What one HTTP/2 connection's requests in flight may take with their heads of the connection's own place: a usual
+/// one always fits, whatever other connections hold.
+pub const OWN_HEADS_BYTES: usize = 12 << 10;
+/// What a connection takes by itself, in bytes: its task and its protocol's state, one HTTP/2 stream included.
+pub const CONNECTION_BYTES: usize = 40 << 10;
+const _: () = assert!(OWN_HEADS_BYTES < CONNECTION_BYTES / 3);
+/// What is buffered of a connection that doesn't read ahead of its requests, in bytes, where memory is small: a
+/// head that is on its way, the buffer of the last request, or what is left of an HTTP/2 window ...
+pub(crate) const HEAD_BYTES_MIN: usize = HEADER_BYTES_MAX + (8 << 10);
+/// ... and where it is not.
+pub(crate) const HEAD_BYTES_MAX: usize = 512 << 10;
+/// What is buffered of a connection ahead of its requests in flight, in bytes, where memory is small, ...
+pub(crate) const READING_BYTES_MIN: usize = 128 << 10;
+/// ... and where it is not.
+pub(crate) const READING_BYTES_MAX: usize = 4 << 20;
+/// Of that, what a frame takes while it comes; the rest is the connection's window.
+pub const FRAME_BYTES_MAX: usize = 64 << 10;
+const _: () = assert!(READING_BYTES_MIN - FRAME_BYTES_MAX > u16::MAX as usize, "HTTP/2's own least window");
+const _: () = assert!(READING_BYTES_MIN > HEAD_BYTES_MIN);
+
+/// Labels of one series.
+pub const LABELS_MAX: usize = 128;
+/// A label name, in bytes.
+pub const LABEL_NAME_BYTES_MAX: usize = 1024;
+/// A label value, in bytes.
+pub const LABEL_VALUE_BYTES_MAX: usize = 8192;
+
+/// Samples of one write request. In a body a sample may take two bytes, in a part it takes sixteen.
+pub const REQUEST_SAMPLES_MAX: u64 = 1 << 20;
+/// A request's parts in bytes: 16 of a sample, 32 of a series, which has a sample at the least.
+pub(crate) const PART_BYTES_MAX: usize = REQUEST_SAMPLES_MAX as usize * (16 + 32);
+
+/// A data point or a resource of an OTLP request, in bytes: beyond this its labels are too large.
+pub const OTLP_POINT_BYTES_MAX: usize = 2 << 20;
+const _: () = assert!(OTLP_POINT_BYTES_MAX > LABELS_MAX * (LABEL_NAME_BYTES_MAX + LABEL_VALUE_BYTES_MAX));
+/// An OTLP request in JSON, in bytes: it is read at one go, and its objects take a multiple of it.
+pub const OTLP_JSON_BYTES_MAX: usize = 1 << 20;
+/// Objects and lists of a JSON request that lie in each other: what serde_json reads.
+pub const OTLP_JSON_DEPTH_MAX: usize = 127;
+/// What an object of a JSON request takes for each byte of it, at the most.
+pub const OTLP_JSON_EXPANSION: usize = 128;
+
+/// A line of a request that is lines of text, in bytes: it is read at one go.
+pub const LINE_BYTES_MAX: usize = 256 << 10;
+
+/// Symbols of one remote write 2 request.
+pub const SYMBOLS_MAX: usize = 1 << 20;
+/// What the symbols of one request take beside its body, in bytes: a place and a hash each.
+pub const SYMBOL_BYTES_MAX: usize = SYMBOLS_MAX * (8 + 16);
+/// Label sets of one remote write 2 request that are written out to be hashed, in bytes. A few
+/// references can stand for a million times their own length.
+pub const EXPANDED_LABEL_BYTES_MAX: usize = 4 * DECODED_BYTES_MAX;
+/// Remote write 2 label sets that one core knows again.
+pub const ID_CACHE_ENTRIES_MAX: usize = 1 << 20;
+/// What one of them takes.
+pub const ID_CACHE_ENTRY_BYTES: usize = 32;
+const _: () = assert!(ID_CACHE_ENTRIES_MAX.is_power_of_two());
+
+/// How far ahead of the node's clock a sample may lie, in ms (Prometheus: 10 minutes).
+pub const FUTURE_MS_MAX: i64 = 10 * 60 * 1000;
+
+/// Requests in flight from one core to another: also the room of each lane, so that a reply
+/// always has its place.
+pub const LANE_CAPACITY: usize = 1024;
+const _: () = assert!(LANE_CAPACITY.is_power_of_two());
+/// Of these, writes, ...
+pub const LANE_WRITES: usize = 768;
+/// ... reads, ...
+pub const LANE_READS: usize = 192;
+/// ... and what else a shard is asked: none of the three takes the others' places.
+pub const LANE_CONTROL: usize = 64;
+const _: () = assert!(LANE_WRITES + LANE_READS + LANE_CONTROL == LANE_CAPACITY);
+
+/// How long a handoff copies a cell that is served meanwhile.
+pub const HANDOFF_COPY_MAX: Duration = Duration::from_secs(60);
+/// How long a handoff may keep a cell from taking writes.
+pub const HANDOFF_PAUSE_MAX: Duration = Duration::from_secs(5);
+/// How long a write waits for a cell that is handed over, before its sender is asked to try again.
+pub const MOVED_WAIT_MAX: Duration = Duration::from_secs(15);
+const _: () = assert!(HANDOFF_PAUSE_MAX.as_secs() < MOVED_WAIT_MAX.as_secs());
+/// How long a cell that was handed over is kept for the reads from before, in µs.
+pub const REMAINS_READ_US_MAX: u64 = 10 * 60 * 1_000_000;
+
+/// Samples after which a chunk is cut.
+pub const CHUNK_SAMPLES: usize = 120;
+/// A chunk's data in bytes at the most.
+pub const CHUNK_BYTES_MAX: usize = 1024;
+/// A chunk never crosses a multiple of this, in ms.
+pub const CHUNK_RANGE_MS: i64 = 2 * 60 * 60 * 1000;
+const _: () = assert!(CHUNK_RANGE_MS < 1 << 24, "a chunk's deltas fit a u32");
+
+/// Cursors open on one shard at a time.
+pub const CURSORS_MAX: usize = 512;
+
+/// Decompressed bodies that a core keeps for later requests.
+pub const BODIES_KEPT: usize = 64;
+/// A body that grew beyond this many bytes is not kept.
+pub const BODY_KEPT_BYTES_MAX: usize = 4 << 20;
+/// Bytes of the write requests that one core has under way, as they arrive and decompressed. With a
+/// small memory limit it is less: [`MemoryPlan`].
+pub const IN_FLIGHT_BYTES_MAX: usize = 256 << 20;
+const _: () = assert!(IN_FLIGHT_BYTES_MAX >= BODY_BYTES_MAX + DECODED_BYTES_MAX);
+
+/// Bytes of a shard's changes that may wait for the disk where writes are acknowledged from memory.
+pub const LOG_BACKLOG_BYTES_MAX: usize = 1 << 20;
+
+/// How long the disk may take for a group of the log before writes are refused: far longer than any that works.
+pub const DISK_ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// Series of one gRPC stream.
+pub const STREAM_REFS_MAX: usize = 1 << 20;
+/// Labels that one gRPC stream defines, in bytes.
+pub const STREAM_DEFINITION_BYTES_MAX: usize = 256 << 20;
+const _: () = assert!(
+    STREAM_REFS_MAX < 1 << 30 && STREAM_DEFINITION_BYTES_MAX < 1 << 30,
+    "a label span keeps both in 30 bits"
+);
+/// Batches of one gRPC stream that are under way.
+pub const STREAM_BATCHES_MAX: usize = 64;
+/// Samples of one gRPC stream from which on none of its batches is taken apart before others are
+/// answered: parts under way are to stay near the core. As messages they take a fifth.
+pub const STREAM_SAMPLES_MAX: usize = 16 << 10;
+/// Samples of one batch: taken apart in about 200 µs.
+pub const STREAM_BATCH_SAMPLES_MAX: usize = 16 << 10;
+/// A message of the gRPC API, in bytes, decompressed.
+pub const GRPC_MESSAGE_BYTES_MAX: usize = 4 << 20;
+/// Refusals of one response: what is beyond goes into the next.
+pub const STREAM_REFUSALS_MAX: usize = 16 << 10;
+const _: () = assert!(STREAM_REFUSALS_MAX * 32 < GRPC_MESSAGE_BYTES_MAX);
+
+/// A group of the write-ahead log as it is written, in bytes. Its lengths have 32 bits.
+pub const WAL_FRAME_PAYLOAD_MAX: usize = 1 << 30;
+const _: () = assert!(WAL_FRAME_PAYLOAD_MAX < u32::MAX as usize);
+
+/// Series that are decoded between two looks at the clock, whatever is in them.
+pub const DECODE_STEP_SERIES: usize = 32;
+
+/// A read request's body, as it arrives and decompressed, in bytes: it holds matchers, no samples.
+pub const READ_REQUEST_BYTES_MAX: usize = 512 << 10;
+/// Selectors of one request, all together, in bytes.
+pub const SELECTOR_BYTES_MAX: usize = 128 << 10;
+const _: () = assert!(3 * SELECTOR_BYTES_MAX < READ_REQUEST_BYTES_MAX, "percent-encoded, too");
+/// Expressions of one request, all together and compiled, in bytes.
+pub const EXPRESSION_BYTES_MAX: usize = 512 << 10;
+/// Parameters of one request.
+pub const READ_PARAMS_MAX: usize = 256;
+/// Bytes of the reads that one core has under way: their requests, and answers that are made whole
+/// before they are sent. With a small memory limit it is less: [`MemoryPlan`].
+pub(crate) const READ_BYTES_MAX: usize = 256 << 20;
+/// Reads that one core has in flight at the most, whatever is configured. Each has a request to each shard.
+pub(crate) const READS_PER_CORE_MAX: usize = 128;
+const _: () = assert!(READS_PER_CORE_MAX <= LANE_READS);
+/// Batches that one read holds at the most, of all shards together, in bytes.
+pub const READ_BATCHES_BYTES: usize = 512 << 10;
+/// A batch is no smaller than this, however many shards there are, in bytes.
+pub const READ_BATCH_BYTES_MIN: usize = 4 << 10;
+/// What a read takes on its core at the least, in bytes: batches, and what of its answer waits for its client.
+pub const READ_BYTES_MIN: usize = 1 << 20;
+const _: () = assert!(READ_BATCHES_BYTES + 4 * STREAM_BUFFER_BYTES <= READ_BYTES_MIN);
+/// Reads that wait on one core for others to end.
+pub const READS_WAITING_MAX: usize = 64;
+/// Queries of one remote read, or selectors of one request to the HTTP API.
+pub const READ_QUERIES_MAX: usize = 32;
+const _: () = assert!(READ_QUERIES_MAX < CURSORS_MAX, "one request alone can't use up a shard's cursors");
+/// Matchers of one read: each expression among them is compiled.
+pub const READ_MATCHERS_MAX: usize = 256;
+/// What a reader takes of its answer a second at the least, in bytes, while others wait for their turn ...
+pub const READER_BYTES_PER_S_MIN: usize = 64 << 10;
+/// ... measured over so long.
+pub const READER_PATIENCE: Duration = Duration::from_secs(3);
+/// Bytes of an answer that are made before they are sent on.
+pub const STREAM_BUFFER_BYTES: usize = 64 << 10;
+/// Names or values that are answered in one gRPC message, in bytes: what clients take by default.
+pub const UNARY_ANSWER_BYTES_MAX: usize = 4 << 20;
+/// A frame of a chunked remote read, counted as labels and chunks (Prometheus: 1 MiB).
+pub const READ_FRAME_BYTES: usize = 1 << 20;
+/// Entries of each list of the index's statistics (Prometheus: 10,000).
+pub const TSDB_STATUS_ENTRIES_MAX: usize = 10_000;

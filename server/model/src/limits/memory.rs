@@ -1,0 +1,402 @@
+//! A memory limit taken apart: what the node itself needs, what writes and reads under way may take,
+//! and what is left for each shard's series. Plain arithmetic; who found the limit is not known here.
+
+use super::{
+    BODY_BYTES_MAX, CONNECTION_BYTES, DECODED_BYTES_MAX, HEAD_BYTES_MAX, HEAD_BYTES_MIN,
+    ID_CACHE_ENTRIES_MAX, ID_CACHE_ENTRY_BYTES, IN_FLIGHT_BYTES_MAX, PART_BYTES_MAX, READ_BYTES_MAX,
+    READ_BYTES_MIN, READING_BYTES_MAX, READING_BYTES_MIN, READS_PER_CORE_MAX, SHARDS_MAX, SYMBOL_BYTES_MAX,
+};
+
+const MIB: usize = 1 << 20;
+
+/// The process without executors: its code, its runtime, its threads.
+const PROCESS_BYTES: usize = 16 * MIB;
+/// An executor without a request: its ring's registered buffers, its lanes, its stacks.
+const EXECUTOR_BYTES: usize = 24 * MIB;
+/// What a shard needs at the least to be worth running.
+const SHARD_BYTES_MIN: usize = 16 * MIB;
+
+/// Requests under way get this fraction of the limit, all cores together.
+const IN_FLIGHT_SHARE: usize = 8;
+/// Pools keep this fraction of what may be under way for later requests.
+const POOL_SHARE: usize = 4;
+/// Of that, this fraction is for parts, the rest for bodies.
+const PART_POOL_SHARE: usize = 4;
+/// One request may take this fraction of its core's bound as it arrives, and as much decompressed;
+/// the rest is for its labels written out and its samples.
+const BODY_SHARE: usize = 4;
+/// The series that gRPC streams define get this fraction of the limit, all cores together.
+const DEFINITION_SHARE: usize = 32;
+/// The ids that decoders remember get this fraction of the limit, all cores together.
+const ID_CACHE_SHARE: usize = 32;
+/// Reads under way get this fraction of the limit, all cores together.
+const READ_SHARE: usize = 32;
+/// What reads collect in the shards gets this fraction of the limit, all shards together: 16 bytes for
+/// each series that fits. It is planned twice: the oldest read may have as much again beyond it.
+const SELECT_SHARE: usize = 28;
+const SELECTS_PLANNED: usize = 2;
+
+/// Of what is left for series, this part in a hundred is the allocator's: pages that are held for
+/// one block, and the bookkeeping. The accounting is tested to be nearer than this.
+const ALLOCATOR_PERCENT: usize = 10;
+
+/// The buffers of connections get this fraction of the limit, all cores together, ...
+const CONNECTION_SHARE: usize = 16;
+/// ... in so many parts: ...
+const CONNECTION_PARTS: usize = 8;
+/// ... for as many connections as there may be, with a head each that is on its way, ...
+const IDLE_PARTS: usize = 5;
+/// ... and for what comes ahead of requests in flight. The rest is for HTTP/2 requests and their heads.
+const READING_PARTS: usize = 2;
+const _: () = assert!(IDLE_PARTS + READING_PARTS < CONNECTION_PARTS);
+/// Connections of all cores, where that leaves each its least.
+const CONNECTIONS_MAX: usize = 10_000;
+/// Connections of one core that may be read while requests of theirs are in flight, where that leaves
+/// each its least.
+const READING_MAX: usize = 1024;
+
+/// Of what requests and reads don't take of their part now, one in so many is kept free for them while
+/// the samples of known series fill the rest. A core's writes in flight have that much at the least.
+const PASSING_KEPT_SHARE: usize = 4;
+
+/// New series are refused from this part in a hundred of a shard's budget on: the rest is for the
+/// samples of the known ones.
+pub const NEW_SERIES_PERCENT: usize = 90;
+/// A shard takes in again what it refused when it holds this part in a hundred of its budget less
+/// than where it began to refuse: a node at its limit must not change its mind with every request.
+pub const RECOVERY_PERCENT: usize = 3;
+const _: () =
+    assert!(RECOVERY_PERCENT < 100 - NEW_SERIES_PERCENT, "full is left before new series are let in");
+
+/// The automatic limit in parts in a hundred of what the machine or the cgroup has. The rest is the
+/// kernel's: a cgroup is charged for socket buffers (up to 128 KiB a connection that is read slowly),
+/// page tables and the pages of files being written as well.
+pub const AUTO_LIMIT_PERCENT: usize = 85;
+
+// A lone request of the largest size that is taken in fits what its core may have under way.
+const _: () = assert!(IN_FLIGHT_BYTES_MAX / BODY_SHARE >= BODY_BYTES_MAX);
+const _: () = assert!(IN_FLIGHT_BYTES_MAX / BODY_SHARE >= DECODED_BYTES_MAX);
+const _: () = assert!(
+    BODY_BYTES_MAX + 2 * DECODED_BYTES_MAX + SYMBOL_BYTES_MAX + PART_BYTES_MAX <= IN_FLIGHT_BYTES_MAX,
+    "body, decompressed, label sets written out, symbols, parts"
+);
+// At the floor there is something left, on one core and on the most.
+const _: () = assert!(MemoryPlan::new(MemoryPlan::floor_bytes(1), 1).is_ok());
+const _: () = assert!(MemoryPlan::new(MemoryPlan::floor_bytes(SHARDS_MAX), SHARDS_MAX).is_ok());
+
+/// How a limit is shared out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryPlan {
+    /// Resident memory of the whole process.
+    pub limit_bytes: usize,
+    /// Series, chunks and index of one shard.
+    pub shard_bytes: usize,
+    /// Requests under way on one core.
+    pub in_flight_bytes: usize,
+    /// Bodies and parts that one core keeps for later requests.
+    pub pool_bytes: usize,
+    /// A request body as it arrives, and as much again decompressed.
+    pub body_bytes: usize,
+    /// The series that one core's gRPC streams define.
+    pub definition_bytes: usize,
+    /// Label sets that one core's decoder remembers.
+    pub id_cache_entries: usize,
+    /// Reads under way on one core: their requests, and answers that are made whole.
+    pub read_bytes: usize,
+    /// What reads collect in one shard: series that open selects have found. The oldest read may have as
+    /// much again.
+    pub select_bytes: usize,
+    /// Buffers of one core's connections.
+    pub connection_bytes: usize,
+    /// Connections of one core, ...
+    pub connections_max: usize,
+    /// ... and what is buffered of each of them that doesn't read ahead of its requests.
+    pub head_bytes: usize,
+    /// One core's HTTP/2 requests in flight with their heads, beyond what each connection has of its own for them.
+    pub stream_head_bytes: usize,
+    /// Connections of one core that may be read while requests of theirs are in flight, ...
+    pub reading_max: usize,
+    /// ... and what is buffered of each of them.
+    pub reading_bytes: usize,
+    /// What the plan allows for that nobody counts: process, executors, connections, allocator.
+    pub uncounted_bytes: usize,
+}
+
+/// A limit that leaves too little for series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a memory limit of {limit_bytes} bytes is too small for {cores} shards: they need {} MiB at the least; \
+     raise --memory-limit, or run fewer --shards", floor_bytes / MIB
+)]
+pub struct LimitTooSmall {
+    /// The limit.
+    pub limit_bytes: usize,
+    /// The shards that it was to serve.
+    pub cores: usize,
+    /// The least that would do.
+    pub floor_bytes: usize,
+}
+
+impl MemoryPlan {
+    /// Shares a limit out over `cores`, each with an acceptor and a shard.
+    pub const fn new(limit_bytes: usize, cores: usize) -> Result<Self, LimitTooSmall> {
+        let in_flight_bytes = min(limit_bytes / IN_FLIGHT_SHARE / cores, IN_FLIGHT_BYTES_MAX);
+        let pool_bytes = Self::pool_bytes_of(in_flight_bytes);
+        let id_cache_entries = id_cache_entries(limit_bytes / ID_CACHE_SHARE / cores);
+        let definition_bytes = limit_bytes / DEFINITION_SHARE / cores;
+        let kept_bytes = pool_bytes + definition_bytes + id_cache_entries * ID_CACHE_ENTRY_BYTES;
+        let read_bytes = min(limit_bytes / READ_SHARE / cores, READ_BYTES_MAX);
+        let select_bytes = limit_bytes / SELECT_SHARE / cores;
+        let connection_bytes = limit_bytes / CONNECTION_SHARE / cores;
+        let of_reading = connection_bytes / CONNECTION_PARTS * READING_PARTS;
+        let reading_bytes = clamp(of_reading / READING_MAX, READING_BYTES_MIN, READING_BYTES_MAX);
+        let of_idle = connection_bytes / CONNECTION_PARTS * IDLE_PARTS;
+        let idle_bytes = of_idle * cores / CONNECTIONS_MAX;
+        let head_bytes = clamp(idle_bytes.saturating_sub(CONNECTION_BYTES), HEAD_BYTES_MIN, HEAD_BYTES_MAX);
+        let of_reads = read_bytes + SELECTS_PLANNED * select_bytes;
+        let of_a_core = EXECUTOR_BYTES + in_flight_bytes + kept_bytes + of_reads + connection_bytes;
+        let reserve_bytes = PROCESS_BYTES + cores * of_a_core;
+        let for_series = limit_bytes.saturating_sub(reserve_bytes);
+        let shard_bytes = for_series / 100 * (100 - ALLOCATOR_PERCENT) / cores;
+        if shard_bytes < SHARD_BYTES_MIN {
+            return Err(LimitTooSmall { limit_bytes, cores, floor_bytes: Self::floor_bytes(cores) });
+        }
+        Ok(Self {
+            limit_bytes,
+            shard_bytes,
+            in_flight_bytes,
+            pool_bytes,
+            body_bytes: in_flight_bytes / BODY_SHARE,
+            definition_bytes,
+            id_cache_entries,
+            read_bytes,
+            select_bytes,
+            connection_bytes,
+            connections_max: of_idle / (CONNECTION_BYTES + head_bytes),
+            head_bytes,
+            stream_head_bytes: connection_bytes - of_idle - of_reading,
+            reading_max: of_reading / reading_bytes,
+            reading_bytes,
+            uncounted_bytes: PROCESS_BYTES
+                + cores * (EXECUTOR_BYTES + connection_bytes)
+                + (for_series - shard_bytes * cores),
+        })
+    }
+
+    /// Reads that a core may have in flight: half of what they have is for the least that each takes.
+    pub const fn reads_max(&self) -> usize {
+        let reads = self.read_bytes / 2 / READ_BYTES_MIN;
+        if reads == 0 { 1 } else { min(reads, READS_PER_CORE_MAX) }
+    }
+
+    /// What answers that are made whole, and requests of reads, may take on a core beside that.
+    pub const fn read_answer_bytes(&self) -> usize {
+        self.read_bytes.saturating_sub(self.reads_max() * READ_BYTES_MIN)
+    }
+
+    /// The least limit for so many cores, in whole MiB: what they need, and what of the limit goes
+    /// in shares.
+    pub const fn floor_bytes(cores: usize) -> usize {
+        let for_series = (SHARD_BYTES_MIN * 100).div_ceil(100 - ALLOCATOR_PERCENT) + MIB;
+        let needed = PROCESS_BYTES + cores * (EXECUTOR_BYTES + for_series);
+        (needed / (SHARES - SHARED_OUT) * SHARES).next_multiple_of(MIB) + MIB
+    }
+
+    /// What requests, reads and what is kept for them may take on one core, all together.
+    pub(crate) const fn passing_bytes(&self) -> usize {
+        let kept_bytes =
+            self.pool_bytes + self.definition_bytes + self.id_cache_entries * ID_CACHE_ENTRY_BYTES;
+        self.in_flight_bytes + kept_bytes + self.read_bytes + SELECTS_PLANNED * self.select_bytes
+    }
+
+    /// How much more the samples of known series may take on each core, where the process has
+    /// `resident_bytes` and requests and reads have `passing_bytes` of these. New series have stopped long
+    /// before: by what shards hold, while this goes by what is really left.
+    pub const fn room_bytes(&self, resident_bytes: usize, passing_bytes: usize, cores: usize) -> usize {
+        let untaken_bytes = (cores * self.passing_bytes()).saturating_sub(passing_bytes);
+        let free_bytes = self.limit_bytes.saturating_sub(resident_bytes);
+        free_bytes.saturating_sub(min(untaken_bytes, cores * self.passing_kept_bytes())) / cores
+    }
+
+    /// What is left for requests and reads of a core, whatever known series take: writes in flight give way, and
+    /// all else may come to what is planned for it.
+    const fn passing_kept_bytes(&self) -> usize {
+        let giving_way_bytes = self.in_flight_bytes + self.pool_bytes;
+        self.passing_bytes() - giving_way_bytes + giving_way_bytes / PASSING_KEPT_SHARE
+    }
+
+    /// What one core's requests may have in flight that have `taken_bytes` now, where the process has
+    /// `resident_bytes`: known series may have taken what was planned for them.
+    pub const fn in_flight_bytes_beside(
+        &self,
+        resident_bytes: usize,
+        taken_bytes: usize,
+        cores: usize,
+    ) -> usize {
+        let free_bytes = self.limit_bytes.saturating_sub(resident_bytes) / cores;
+        let least_bytes = self.in_flight_bytes / PASSING_KEPT_SHARE;
+        // The other half is for what is kept when they have ended, and for reads.
+        let bytes = min(taken_bytes.saturating_add(free_bytes / 2), self.in_flight_bytes);
+        if bytes < least_bytes { least_bytes } else { bytes }
+    }
+
+    const fn pool_bytes_of(in_flight_bytes: usize) -> usize {
+        in_flight_bytes / POOL_SHARE
+    }
+
+    /// What bodies may be kept, in bytes, where so many bytes may be in flight.
+    pub const fn body_pool_bytes_of(in_flight_bytes: usize) -> usize {
+        let pool_bytes = Self::pool_bytes_of(in_flight_bytes);
+        pool_bytes - pool_bytes / PART_POOL_SHARE
+    }
+
+    /// What parts may be kept, in bytes.
+    pub const fn part_pool_bytes(&self) -> usize {
+        self.pool_bytes / PART_POOL_SHARE
+    }
+
+    /// What a shard may hold when `uncounted_bytes` of the resident memory belong to nobody: what
+    /// goes beyond the plan is taken from the shards, for the limit is the process's.
+    pub const fn shard_bytes_beside(&self, uncounted_bytes: usize, cores: usize) -> usize {
+        let beyond = uncounted_bytes.saturating_sub(self.uncounted_bytes);
+        self.shard_bytes.saturating_sub(beyond.div_ceil(cores))
+    }
+}
+
+/// A cache of a power of two, its growth by a quarter counted in.
+const fn id_cache_entries(bytes: usize) -> usize {
+    let entries = bytes / ID_CACHE_ENTRY_BYTES;
+    if entries == 0 { 0 } else { min(1 << entries.ilog2(), ID_CACHE_ENTRIES_MAX) }
+}
+
+/// A limit in parts of which each share is a whole number, ...
+const SHARES: usize = IN_FLIGHT_SHARE * POOL_SHARE * ID_CACHE_SHARE * SELECT_SHARE;
+/// ... and how many of them are shared out before series get any.
+const SHARED_OUT: usize = SHARES / IN_FLIGHT_SHARE
+    + SHARES / IN_FLIGHT_SHARE / POOL_SHARE
+    + SHARES / ID_CACHE_SHARE
+    + SHARES / DEFINITION_SHARE
+    + SHARES / READ_SHARE
+    + SELECTS_PLANNED * SHARES / SELECT_SHARE
+    + SHARES / CONNECTION_SHARE;
+const _: () = assert!(
+    DEFINITION_SHARE == ID_CACHE_SHARE && READ_SHARE == ID_CACHE_SHARE && SHARED_OUT < SHARES / 2,
+    "whole numbers, and most of a limit is for series"
+);
+
+const fn clamp(bytes: usize, least: usize, most: usize) -> usize {
+    if bytes < least { least } else { min(bytes, most) }
+}
+
+const fn min(a: usize, b: usize) -> usize {
+    if a < b { a } else { b }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Everything that a plan lets the process take stays within the limit.
+    fn check(limit_mib: usize, cores: usize) -> MemoryPlan {
+        let plan = MemoryPlan::new(limit_mib * MIB, cores).unwrap();
+        let ids = plan.id_cache_entries * ID_CACHE_ENTRY_BYTES;
+        let kept = plan.pool_bytes + plan.definition_bytes + ids;
+        let reads = plan.read_bytes + 2 * plan.select_bytes;
+        let of_a_core = plan.shard_bytes + plan.in_flight_bytes + kept + reads;
+        assert!(cores * of_a_core + plan.uncounted_bytes <= plan.limit_bytes, "{plan:?}");
+        assert!(plan.shard_bytes >= SHARD_BYTES_MIN);
+        plan
+    }
+
+    #[test]
+    fn a_plan_stays_within_its_limit_whatever_the_machine() {
+        for cores in [1, 2, 3, 8, 64, SHARDS_MAX] {
+            let floor_mib = MemoryPlan::floor_bytes(cores) / MIB;
+            for limit_mib in [floor_mib, floor_mib + 100, 2 * floor_mib, 10 * floor_mib, 1 << 20] {
+                check(limit_mib.max(floor_mib), cores);
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_limit_leaves_bodies_their_full_size_and_most_of_itself_to_series() {
+        let plan = check(16 << 10, 2);
+        assert_eq!(plan.in_flight_bytes, IN_FLIGHT_BYTES_MAX);
+        assert!(plan.body_bytes >= BODY_BYTES_MAX && plan.id_cache_entries == ID_CACHE_ENTRIES_MAX);
+        assert!(2 * plan.shard_bytes > plan.limit_bytes / 100 * 65);
+    }
+
+    #[test]
+    fn a_small_limit_shrinks_what_requests_may_take() {
+        let plan = check(256, 1);
+        assert_eq!(plan.in_flight_bytes, 256 * MIB / IN_FLIGHT_SHARE);
+        assert!(plan.body_bytes >= 8 * MIB && plan.shard_bytes > 100 * MIB, "{plan:?}");
+    }
+
+    #[test]
+    fn below_the_floor_the_least_that_would_do_is_told() {
+        for cores in [1, 2, 16] {
+            let floor_bytes = MemoryPlan::floor_bytes(cores);
+            assert!(floor_bytes < cores * 80 * MIB + 20 * MIB, "{cores}: {floor_bytes}");
+            let refused = MemoryPlan::new(floor_bytes / 2, cores).unwrap_err();
+            assert_eq!((refused.cores, refused.floor_bytes), (cores, floor_bytes));
+            let text = refused.to_string();
+            assert!(
+                text.contains(&format!("{} MiB", floor_bytes / MIB)) && text.contains("--memory-limit"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_reads_collect_fits_a_number_for_each_series_and_is_planned_twice() {
+        for limit_mib in [128, 256, 1024, 16 << 10] {
+            let plan = check(limit_mib, 1);
+            let series = plan.shard_bytes / 450;
+            assert!(plan.select_bytes >= 16 * series, "{plan:?}");
+            assert!(plan.reads_max() >= 1 && plan.read_bytes >= plan.reads_max() * READ_BYTES_MIN);
+        }
+    }
+
+    #[test]
+    fn buffers_of_connections_fit_their_part_of_the_limit_however_small() {
+        for (limit_mib, cores) in [(128, 1), (217, 2), (1024, 2), (20 << 10, 2), (64 << 10, 16)] {
+            let plan = check(limit_mib, cores);
+            let connections = plan.connections_max * (CONNECTION_BYTES + plan.head_bytes)
+                + plan.reading_max * plan.reading_bytes
+                + plan.stream_head_bytes;
+            assert!(cores * connections <= plan.limit_bytes / CONNECTION_SHARE, "{plan:?}");
+            assert!(plan.reading_max >= 12 && plan.connections_max >= 50, "{plan:?}");
+            // Of usual size, some 10 KiB each.
+            assert!(plan.stream_head_bytes >= 80 * (10 << 10), "{plan:?}");
+        }
+    }
+
+    #[test]
+    fn known_series_go_on_to_the_end_of_the_limit_and_leave_requests_their_least() {
+        for (limit_mib, cores) in [(128, 1), (217, 2), (256, 1), (4096, 8)] {
+            let plan = check(limit_mib, cores);
+            let idle = plan.uncounted_bytes + cores * plan.shard_bytes;
+            let room = |resident, passing| plan.room_bytes(resident, passing, cores);
+            // Beyond what the plan has for series there is most of what writes in flight don't take.
+            assert!(room(idle, 0) * 2 > plan.in_flight_bytes + plan.pool_bytes, "{plan:?}");
+            assert!(room(idle, 0) < plan.in_flight_bytes + plan.pool_bytes, "{plan:?}");
+            assert_eq!(room(plan.limit_bytes, 0), 0);
+            let passing = cores * plan.passing_bytes();
+            assert_eq!(room(plan.limit_bytes - 10 * cores, passing), 10, "they have all of theirs");
+            let in_flight = |resident, taken| plan.in_flight_bytes_beside(resident, taken, cores);
+            assert_eq!(in_flight(idle / 2, 0), plan.in_flight_bytes);
+            assert_eq!(in_flight(plan.limit_bytes, 0), plan.in_flight_bytes / PASSING_KEPT_SHARE);
+            assert_eq!(in_flight(plan.limit_bytes, plan.in_flight_bytes / 2), plan.in_flight_bytes / 2);
+        }
+    }
+
+    #[test]
+    fn memory_that_nobody_counts_is_taken_from_the_shards() {
+        let plan = check(1024, 2);
+        assert_eq!(plan.shard_bytes_beside(0, 2), plan.shard_bytes);
+        assert_eq!(plan.shard_bytes_beside(plan.uncounted_bytes, 2), plan.shard_bytes);
+        assert_eq!(plan.shard_bytes_beside(plan.uncounted_bytes + 10 * MIB, 2), plan.shard_bytes - 5 * MIB);
+        assert_eq!(plan.shard_bytes_beside(usize::MAX, 2), 0);
+    }
+}

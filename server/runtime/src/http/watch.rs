@@ -1,0 +1,462 @@
+//! The time limits of connections: one task looks at all of an executor's connections a few times a second.
+//!
+//! A connection notes what it does in plain cells, by the number of the last look; so a request arms
+//! no timer and reads no clock for its limits.
+use std::{
+    cell::{Cell, RefCell},
+    future::{Future, poll_fn},
+    pin::pin,
+    rc::{Rc, Weak},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use super::{
+    HttpLimits,
+    frames::{self, Account},
+    heads::Heads,
+    leases::{Lease, Leases},
+    stream_watch::StreamWatch,
+};
+use crate::{counters, shutdown::Shutdown, tasks::spawn_essential, timers::sleep};
+use silverback_host::waiters::KeptWaker;
+
+/// Looks in the shortest of the limits; a limit is kept to within one of them.
+const LOOKS_A_LIMIT: u32 = 8;
+const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(10);
+const LOOK_INTERVAL_MAX: Duration = Duration::from_millis(500);
+
+/// How long a connection may keep its lease from others that wait, for what it has sent and its requests don't take.
+const LEASE_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Why a connection was closed from here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expiry {
+    Header,
+    Idle,
+    Stall,
+    /// Its requests took nothing of what it sent, and others waited for the memory that this has.
+    Unread,
+    /// Frames without data kept coming after it was asked to go.
+    Flood,
+}
+
+impl Expiry {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Header => "a request's head took too long",
+            Self::Idle => "no request came",
+            Self::Stall => "a request stood still",
+            Self::Unread => "what it sent was not read, and others waited for the memory",
+            Self::Flood => "it sent too many frames without data",
+        }
+    }
+}
+
+/// Where a connection is, and since which look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Waiting for the first byte of a request.
+    Idle { since: u64 },
+    /// Reading a request's head.
+    Head { since: u64 },
+    /// At least one request is under way; the last byte moved then.
+    Busy { moved: u64 },
+}
+
+/// Limits in looks.
+#[derive(Debug, Clone, Copy)]
+struct Looks {
+    header: u64,
+    idle: u64,
+    stall: u64,
+    lease: u64,
+}
+
+/// What a connection holds whose socket has nothing more to read now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaves {
+    Nothing,
+    /// Data that its requests haven't taken.
+    Unread,
+}
+
+/// All connections of one executor.
+pub(super) struct Watches {
+    look: Cell<u64>,
+    limits: Looks,
+    connections: RefCell<Vec<Rc<Watch>>>,
+    /// HTTP/2 streams of all connections.
+    streams: RefCell<Vec<Rc<StreamWatch>>>,
+    /// What a look's time pays for of frames without data.
+    look_credit: i64,
+    leases: Leases,
+    /// A connection may hold a lease that it doesn't need, from when nobody waited for one.
+    may_find_lease: Cell<bool>,
+    heads: Heads,
+    /// Of HTTP/2 connections.
+    window_bytes: u32,
+    /// Of HTTP/1 connections.
+    chunk_bytes_max: u64,
+    closing: Cell<bool>,
+}
+
+impl Watches {
+    /// Starts the task that looks; it ends some time after the last owner is gone.
+    pub(super) fn start(limits: &HttpLimits, shutdown: Shutdown) -> Rc<Self> {
+        let shortest = limits.header_timeout.min(limits.idle_timeout).min(limits.stall_timeout);
+        let interval = (shortest / LOOKS_A_LIMIT).clamp(LOOK_INTERVAL_MIN, LOOK_INTERVAL_MAX);
+        let looks = |limit: Duration| (limit.as_micros().div_ceil(interval.as_micros()) as u64).max(1);
+        let watches = Rc::new(Self {
+            look: Cell::new(0),
+            limits: Looks {
+                header: looks(limits.header_timeout),
+                idle: looks(limits.idle_timeout),
+                stall: looks(limits.stall_timeout),
+                lease: looks(LEASE_PATIENCE.min(limits.stall_timeout)),
+            },
+            connections: RefCell::default(),
+            streams: RefCell::default(),
+            look_credit: frames::credit_of_time(interval.as_micros() as u64),
+            leases: Leases::new(limits.reading_max),
+            may_find_lease: Cell::new(true),
+            heads: Heads::new(limits),
+            window_bytes: limits.connection_window_bytes,
+            chunk_bytes_max: limits.chunk_bytes_max,
+            closing: Cell::new(shutdown.is_requested()),
+        });
+        spawn_essential(look_again_and_again(Rc::downgrade(&watches), interval, shutdown));
+        watches
+    }
+
+    pub(super) fn add(self: &Rc<Self>) -> Rc<Watch> {
+        let watch = Rc::new(Watch {
+            watches: self.clone(),
+            // A connection is made to send a request: its first head is on its way.
+            phase: Cell::new(Phase::Head { since: self.look.get() }),
+            protocol: Cell::new(Protocol::Http1),
+            is_leaving: Cell::new(false),
+            in_flight: Cell::new(0),
+            reads: Cell::new(0),
+            lease: Cell::default(),
+            is_in_line: Cell::default(),
+            drained: Cell::default(),
+            unread_since: Cell::default(),
+            head_bytes: Cell::default(),
+            expired: Cell::new(None),
+            waker: KeptWaker::default(),
+        });
+        self.connections.borrow_mut().push(watch.clone());
+        watch
+    }
+
+    fn look(&self) {
+        let look = self.look.get() + 1;
+        self.look.set(look);
+        self.connections.borrow_mut().retain(|watch| {
+            let alive = Rc::strong_count(watch) > 1;
+            if alive && let Some(expiry) = watch.expiry_at(look, self.limits) {
+                watch.expire(expiry);
+            }
+            alive
+        });
+        self.streams.borrow_mut().retain(|stream| {
+            let alive = Rc::strong_count(stream) > 1;
+            if alive {
+                stream.look(look, self.limits.stall);
+            }
+            alive
+        });
+    }
+
+    /// Takes a lease from a connection that needs none now, for who waits longest. Looks at all connections once
+    /// while leases are waited for, not once for each that waits: who is drained meanwhile yields by itself.
+    fn find_lease(&self) {
+        if self.may_find_lease.get() {
+            let is_found = self.connections.borrow().iter().any(|watch| watch.yield_lease());
+            self.may_find_lease.set(is_found);
+        }
+    }
+
+    fn close_all(&self) {
+        self.closing.set(true);
+        for watch in self.connections.borrow().iter() {
+            watch.wake();
+        }
+    }
+}
+
+async fn look_again_and_again(watches: Weak<Watches>, interval: Duration, shutdown: Shutdown) {
+    let mut requested = pin!(shutdown.requested());
+    let mut was_requested = false;
+    loop {
+        let mut pause = pin!(sleep(interval));
+        let ended = poll_fn(|cx| {
+            if !was_requested && requested.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(true);
+            }
+            pause.as_mut().poll(cx).map(|()| false)
+        })
+        .await;
+        let Some(watches) = watches.upgrade() else { return };
+        if ended {
+            was_requested = true;
+            watches.close_all();
+        } else {
+            watches.look();
+        }
+    }
+}
+
+/// What a connection speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Http1,
+    /// Its frames (pings, settings) come between requests too, so bytes alone begin no head.
+    Http2,
+}
+
+/// What is noted of one connection.
+pub(super) struct Watch {
+    watches: Rc<Watches>,
+    phase: Cell<Phase>,
+    protocol: Cell<Protocol>,
+    /// It closes once what is under way is answered.
+    is_leaving: Cell<bool>,
+    in_flight: Cell<u32>,
+    /// Times that bytes came.
+    reads: Cell<u64>,
+    lease: Cell<Lease>,
+    is_in_line: Cell<bool>,
+    /// Where its socket had nothing more to read.
+    drained: Cell<Option<Leaves>>,
+    /// Since when it keeps a lease from others, for what lies unread.
+    unread_since: Cell<Option<u64>>,
+    /// The heads of its HTTP/2 requests in flight.
+    pub(super) head_bytes: Cell<usize>,
+    expired: Cell<Option<Expiry>>,
+    waker: KeptWaker,
+}
+
+impl Watch {
+    /// Whether a limit has passed; the connection's task is woken when one does.
+    pub(super) fn poll_expired(&self, cx: &Context<'_>) -> Option<Expiry> {
+        self.waker.keep(cx);
+        self.expired.get()
+    }
+
+    /// Whether it takes no more requests: the notice to end was given, or none came for too long.
+    pub(super) fn is_to_close(&self) -> bool {
+        self.watches.closing.get() || self.is_leaving.get()
+    }
+
+    fn expire(&self, expiry: Expiry) {
+        match (expiry, self.protocol.get()) {
+            // HTTP/2 can say that it closes: a request that is on its way then is answered, or the client
+            // knows that it wasn't looked at.
+            (Expiry::Idle, Protocol::Http2) => {
+                if !self.is_leaving.replace(true) {
+                    counters::with(|c| c.connections_timed_out.add_one());
+                }
+            }
+            (
+                Expiry::Header | Expiry::Idle | Expiry::Stall | Expiry::Unread | Expiry::Flood,
+                Protocol::Http1 | Protocol::Http2,
+            ) => {
+                self.expired.set(Some(expiry));
+            }
+        }
+        self.wake();
+    }
+
+    /// Times that bytes came so far.
+    pub(super) fn reads(&self) -> u64 {
+        self.reads.get()
+    }
+
+    /// Its frames have come to something else.
+    pub(super) fn account(&self, account: Account) {
+        match account {
+            Account::Covered => return,
+            Account::Overdrawn => {
+                counters::with(|c| c.connections_flooding.add_one());
+                tracing::debug!("an HTTP/2 connection is asked to go: it sends frames without data");
+                self.is_leaving.set(true);
+            }
+            Account::Flooding => self.expire(Expiry::Flood),
+        }
+        self.wake();
+    }
+
+    pub(super) fn request_begins(&self) {
+        self.in_flight.set(self.in_flight.get() + 1);
+        self.phase.set(Phase::Busy { moved: self.now() });
+    }
+
+    pub(super) fn request_ends(&self) {
+        let left = self.in_flight.get() - 1;
+        self.in_flight.set(left);
+        if left == 0 {
+            self.phase.set(Phase::Idle { since: self.now() });
+            if self.give_lease_up() == Lease::Waiting {
+                // What comes between requests is read without one.
+                self.wake();
+            }
+        }
+    }
+
+    /// Whether more may be read now. Who may not is woken when it may.
+    pub(super) fn may_read(self: &Rc<Self>) -> bool {
+        if self.in_flight.get() > 0 && self.lease.get() == Lease::None {
+            self.lease.set(self.watches.leases.ask(self));
+            if self.lease.get() == Lease::Waiting {
+                self.watches.find_lease();
+            }
+        }
+        self.lease.get() != Lease::Waiting
+    }
+
+    /// Its socket has nothing more to read now.
+    pub(super) fn is_drained(&self, leaves: Leaves) {
+        self.drained.set(Some(leaves));
+        if self.watches.leases.are_waited_for() {
+            self.yield_lease();
+        } else {
+            self.watches.may_find_lease.set(true);
+        }
+    }
+
+    /// Lets others have its lease where it needs none. Tells whether it did.
+    fn yield_lease(&self) -> bool {
+        match (self.lease.get(), self.drained.get()) {
+            (Lease::Held, Some(Leaves::Nothing)) => {
+                self.give_lease_up();
+                true
+            }
+            (Lease::Held, Some(Leaves::Unread)) => {
+                self.unread_since.set(self.unread_since.get().or(Some(self.now())));
+                false
+            }
+            (Lease::None | Lease::Waiting | Lease::Held, _) => false,
+        }
+    }
+
+    /// Its requests took some of what lay unread.
+    pub(super) fn is_taken(&self, leaves: Leaves) {
+        self.unread_since.set(None);
+        if self.drained.get().is_some() {
+            self.is_drained(leaves);
+        }
+    }
+
+    /// The window of an HTTP/2 connection, in bytes.
+    pub(super) fn window_bytes(&self) -> u32 {
+        self.watches.window_bytes
+    }
+
+    /// What a chunk of an HTTP/1 request may claim, in bytes.
+    pub(super) fn chunk_bytes_max(&self) -> u64 {
+        self.watches.chunk_bytes_max
+    }
+
+    /// What the time of a look pays for of frames without data.
+    pub(super) fn look_credit(&self) -> i64 {
+        self.watches.look_credit
+    }
+
+    /// The heads of all connections.
+    pub(super) fn heads(&self) -> &Heads {
+        &self.watches.heads
+    }
+
+    /// Takes a place in the line for leases. `false`: it has one.
+    pub(super) fn joins_line(&self) -> bool {
+        !self.is_in_line.replace(true)
+    }
+
+    /// Takes a lease that was given up by another, at the front of the line. Not taken: it waits for none.
+    pub(super) fn get_lease(&self) -> bool {
+        self.is_in_line.set(false);
+        let is_waiting = self.lease.get() == Lease::Waiting;
+        if is_waiting {
+            self.lease.set(Lease::Held);
+            self.wake();
+        }
+        is_waiting
+    }
+
+    fn give_lease_up(&self) -> Lease {
+        self.unread_since.set(None);
+        let lease = self.lease.take();
+        if lease == Lease::Held {
+            self.watches.leases.pass_on();
+        }
+        lease
+    }
+
+    /// Watches one of the connection's streams, too.
+    pub(super) fn add_stream(&self) -> Rc<StreamWatch> {
+        let stream = Rc::new(StreamWatch::default());
+        self.watches.streams.borrow_mut().push(stream.clone());
+        stream
+    }
+
+    /// The number of the last look.
+    pub(super) fn now(&self) -> u64 {
+        self.watches.look.get()
+    }
+
+    fn wake(&self) {
+        self.waker.wake();
+    }
+
+    /// Says what the connection turned out to speak.
+    pub(super) fn speaks(&self, protocol: Protocol) {
+        self.protocol.set(protocol);
+        if protocol == Protocol::Http2 {
+            // The preface stands for a head: a channel may be opened long before its first call.
+            self.phase.set(Phase::Idle { since: self.now() });
+        }
+    }
+
+    pub(super) fn bytes_read(&self) {
+        self.drained.set(None);
+        self.reads.set(self.reads.get() + 1);
+        match (self.phase.get(), self.protocol.get()) {
+            (Phase::Idle { .. }, Protocol::Http1) => self.phase.set(Phase::Head { since: self.now() }),
+            // Pings and their answers: they come for as long as both sides are there.
+            (Phase::Idle { .. }, Protocol::Http2) => {}
+            (Phase::Head { .. }, Protocol::Http1 | Protocol::Http2) => {}
+            (Phase::Busy { .. }, Protocol::Http1 | Protocol::Http2) => {
+                self.phase.set(Phase::Busy { moved: self.now() });
+            }
+        }
+    }
+
+    pub(super) fn bytes_written(&self) {
+        if let Phase::Busy { .. } = self.phase.get() {
+            self.phase.set(Phase::Busy { moved: self.now() });
+        }
+    }
+
+    fn expiry_at(&self, look: u64, limits: Looks) -> Option<Expiry> {
+        // The look that is under way when something begins doesn't count.
+        let passed = |since: u64, limit: u64| look.saturating_sub(since) > limit;
+        let keeps_too_long = self.unread_since.get().is_some_and(|since| passed(since, limits.lease));
+        if keeps_too_long && self.watches.leases.are_waited_for() {
+            return Some(Expiry::Unread);
+        }
+        match self.phase.get() {
+            Phase::Head { since } if passed(since, limits.header) => Some(Expiry::Header),
+            Phase::Idle { since } if passed(since, limits.idle) => Some(Expiry::Idle),
+            Phase::Busy { moved } if passed(moved, limits.stall) => Some(Expiry::Stall),
+            Phase::Head { .. } | Phase::Idle { .. } | Phase::Busy { .. } => None,
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.give_lease_up();
+    }
+}

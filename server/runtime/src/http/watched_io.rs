@@ -1,0 +1,185 @@
+//! A connection as hyper reads and writes it: its bytes are noted with its watch, and looked at for what hyper
+//! doesn't tell.
+use std::{
+    io::{self, IoSlice},
+    mem::MaybeUninit,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, ready},
+};
+
+use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
+
+use super::{
+    frames::FrameAccount,
+    messages::Messages,
+    watch::{Leaves, Protocol, Watch},
+    window::Window,
+};
+use crate::io::poll_read_seen;
+
+/// A connection whose bytes are noted, and whose first bytes may be looked at before they are read.
+pub(super) struct WatchedIo<I> {
+    io: I,
+    watch: Rc<Watch>,
+    /// Looked at, to be read again.
+    looked_at: Vec<u8>,
+    /// Where it speaks HTTP/2.
+    frames: Option<Frames>,
+    /// Where it speaks HTTP/1.
+    messages: Messages,
+    /// A chunk claims more than a body may have: nothing more is read.
+    claims_too_much: bool,
+}
+
+/// What is known of a connection by its frames.
+struct Frames {
+    account: FrameAccount,
+    window: Window,
+    /// The look up to which time has paid into the account.
+    look: u64,
+}
+
+/// What an HTTP/2 connection begins with.
+const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+impl<I: Read + Unpin> WatchedIo<I> {
+    pub(super) fn new(io: I, watch: Rc<Watch>) -> Self {
+        let messages = Messages::new(watch.chunk_bytes_max());
+        Self { io, watch, looked_at: Vec::new(), frames: None, messages, claims_too_much: false }
+    }
+
+    /// Looks at the connection's first bytes until they tell what it speaks.
+    pub(super) fn poll_protocol(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Protocol>> {
+        let mut bytes = [MaybeUninit::uninit(); H2_PREFACE.len()];
+        while self.looked_at.len() < H2_PREFACE.len() {
+            let mut buffer = ReadBuf::uninit(&mut bytes[self.looked_at.len()..]);
+            ready!(Pin::new(&mut self.io).poll_read(cx, buffer.unfilled()))?;
+            let is_end = buffer.filled().is_empty();
+            self.looked_at.extend_from_slice(buffer.filled());
+            if is_end || !H2_PREFACE.starts_with(&self.looked_at) {
+                return Poll::Ready(Ok(Protocol::Http1));
+            }
+        }
+        self.frames = Some(Frames {
+            account: FrameAccount::default(),
+            window: Window::new(self.watch.window_bytes()),
+            look: self.watch.now(),
+        });
+        Poll::Ready(Ok(Protocol::Http2))
+    }
+}
+
+impl<I: Read + Unpin> Read for WatchedIo<I> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if !this.looked_at.is_empty() {
+            let count = this.looked_at.len().min(buffer.remaining());
+            buffer.put_slice(&this.looked_at[..count]);
+            if this.frames.is_none() {
+                this.messages.read(&this.looked_at[..count]);
+            }
+            this.looked_at.drain(..count);
+            return Poll::Ready(Ok(()));
+        }
+        if this.claims_too_much {
+            return Poll::Ready(Err(io::Error::other("a chunk claims more bytes than a body may have")));
+        }
+        if !this.watch.may_read() {
+            // The connection's task has left its waker with the watch.
+            return Poll::Pending;
+        }
+        let polled = poll_read_seen(&mut this.io, cx, buffer, |bytes| match &mut this.frames {
+            // What came before the claim is a request's: it is told.
+            None => this.claims_too_much = this.messages.read(bytes),
+            Some(frames) => frames.read(bytes, &this.watch),
+        });
+        match polled {
+            Poll::Ready(Ok(())) => this.watch.bytes_read(),
+            Poll::Ready(Err(_)) => {}
+            Poll::Pending => {
+                this.watch.is_drained(this.frames.as_ref().map_or(Leaves::Nothing, Frames::leaves))
+            }
+        }
+        polled
+    }
+}
+
+impl<I: Write + Unpin> Write for WatchedIo<I> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let polled = Pin::new(&mut this.io).poll_write(cx, bytes);
+        this.note_written(polled, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let polled = Pin::new(&mut this.io).poll_write_vectored(cx, slices);
+        this.note_written(polled, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_shutdown(cx)
+    }
+}
+
+impl<I> WatchedIo<I> {
+    fn note_written(
+        &mut self,
+        polled: Poll<io::Result<usize>>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(count @ 1..)) = &polled {
+            self.watch.bytes_written();
+            if let Some(frames) = &mut self.frames {
+                frames.written(*count, slices, &self.watch);
+            }
+        }
+        polled
+    }
+}
+
+impl Frames {
+    fn read(&mut self, bytes: &[u8], watch: &Watch) {
+        let looks = watch.now() - std::mem::replace(&mut self.look, watch.now());
+        let credit = i64::try_from(looks).unwrap_or(i64::MAX).saturating_mul(watch.look_credit());
+        self.account.add(credit);
+        watch.account(self.account.read(bytes));
+    }
+
+    fn leaves(&self) -> Leaves {
+        match self.window.holds_unread(self.account.data_bytes()) {
+            true => Leaves::Unread,
+            false => Leaves::Nothing,
+        }
+    }
+
+    fn written(&mut self, count: usize, slices: &[IoSlice<'_>], watch: &Watch) {
+        self.account.add(i64::try_from(count).unwrap_or(i64::MAX));
+        let (mut left, mut is_granted) = (count, false);
+        for slice in slices {
+            let bytes = &slice[..slice.len().min(left)];
+            is_granted |= self.window.written(bytes);
+            left -= bytes.len();
+        }
+        if is_granted {
+            watch.is_taken(self.leaves());
+        }
+    }
+}

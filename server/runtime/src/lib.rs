@@ -1,0 +1,72 @@
+//! Everything glommio: pinned executors, tasks, timers, slices, lanes, sockets, HTTP.
+//!
+//! Nothing else names glommio; it knows nothing of samples, shards or what a message means. In reading order:
+//!
+//! - [`cpus`] and [`preflight`]: what the machine and the container allow, asked before anything starts;
+//! - [`executors`]: one pinned thread for each CPU, started together or not at all, and by `numa`
+//!   with memory of its node;
+//!   [`tasks`], [`timers`], [`slices`]: what runs on one of them;
+//! - [`lanes`]: bounded channels from each executor to each other;
+//! - [`listen`], [`io`], [`http`]: sockets and hyper on top of them;
+//! - [`disk`]: a data directory's files through the same ring;
+//! - [`shutdown`], [`signals`]: how a node is asked to end;
+//! - [`counters`], [`cpu_time`]: what an executor counts about itself, and the kernel about it.
+//!
+//! Two properties of glommio shape all of it. Its preemption can park an executor with runnable
+//! tasks, for ever; so nothing is preempted here, work that is long yields by itself ([`slices`]),
+//! and a `pinger` from outside is the net beneath. And its rings cost several system calls a
+//! round; so sockets are watched by an epoll set of which the ring sees one descriptor (`readiness`).
+mod acceptors;
+mod beat;
+pub mod counters;
+#[expect(unsafe_code, reason = "it calls the system")]
+pub mod cpu_time;
+#[expect(unsafe_code, reason = "it calls the system")]
+pub mod cpus;
+pub mod disk;
+#[expect(unsafe_code, reason = "it calls the system")]
+mod epoll;
+pub mod executors;
+pub mod http;
+#[expect(unsafe_code, reason = "hyper lends buffers that nobody has filled")]
+pub mod io;
+pub mod lanes;
+pub mod listen;
+#[expect(unsafe_code, reason = "it calls the system")]
+mod numa;
+mod pinger;
+#[expect(unsafe_code, reason = "it calls the system")]
+pub mod preflight;
+#[expect(unsafe_code, reason = "it calls the system")]
+mod readiness;
+pub mod shutdown;
+pub(crate) mod side_thread;
+pub mod signals;
+pub mod slices;
+pub mod sync;
+pub mod tasks;
+pub mod timers;
+mod turns;
+
+// Beside the files that they test, not in them: the models in `tests/loom` include those.
+#[cfg(test)]
+mod acceptors_tests;
+#[cfg(test)]
+mod beat_tests;
+#[cfg(test)]
+mod shutdown_tests;
+#[cfg(test)]
+mod wake_count;
+
+pub use counters::counts;
+pub use cpu_time::thread_cpu_time;
+pub use executors::{Executor, Options, Pinning, Preemption, RunError, run};
+pub use http::{HttpLimits, HttpServer};
+pub use io::Stream;
+pub use lanes::{Delivery, LaneReceivers, LaneSenders, Refused};
+pub use listen::{BoundAddress, Listener};
+pub use shutdown::Shutdown;
+pub use side_thread::{SideThread, SideThreadError};
+pub use slices::{Slice, Slicer};
+pub use tasks::{spawn, spawn_background, spawn_essential};
+pub use timers::{Elapsed, now, reactor_polled, sleep, timeout};

@@ -1,0 +1,331 @@
+//! Which sockets of this executor can be read and written.
+//!
+//! glommio watches each socket with a ring entry for each wait, and each round of its reactor costs
+//! several system calls. Here the sockets are in one epoll set, edge-triggered and added once; the
+//! ring watches that set's descriptor alone, and one task looks through it a few times for each round
+//! of the reactor. A request then costs what it costs on a plain epoll loop.
+//!
+//! Reading takes turns with the reactor, and the sockets with each other: [`turns`](super::turns).
+use std::{
+    cell::{Cell, OnceCell, RefCell},
+    future::poll_fn,
+    io,
+    mem::ManuallyDrop,
+    os::fd::{AsRawFd, FromRawFd},
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, ready},
+};
+
+use futures::AsyncRead;
+use glommio::net::TcpStream;
+
+use super::{
+    epoll::{Epoll, Event},
+    tasks,
+    timers::{reactor_polled, requeue},
+    turns::{Place, Turns},
+};
+use silverback_host::waiters::KeptWaker;
+
+/// Events taken at once.
+const EVENTS: usize = 256;
+
+thread_local! {
+    static READINESS: OnceCell<Rc<Readiness>> = const { OnceCell::new() };
+}
+
+/// Makes this executor's set and starts its task.
+///
+/// # Panics
+/// If the set can't be made: without it the executor serves nobody.
+pub(super) fn install() {
+    let epoll = Epoll::new().expect("an executor needs an epoll set");
+    let readiness = Rc::new(Readiness {
+        epoll,
+        watched: RefCell::default(),
+        turns: Turns::default(),
+        events: RefCell::new(vec![Event::NONE; EVENTS]),
+    });
+    let installed = READINESS.with(|cell| cell.set(readiness.clone()).is_ok());
+    assert!(installed, "one executor a thread, started once");
+    let line = readiness.clone();
+    tasks::spawn_essential(async move { line.serve_line_for_ever().await });
+    tasks::spawn_essential(async move { readiness.dispatch_for_ever().await });
+}
+
+/// Whether sockets had more to read than there was time for in their last turn.
+pub(super) fn is_behind() -> bool {
+    READINESS.with(|cell| cell.get().is_some_and(|readiness| readiness.turns.is_behind()))
+}
+
+fn installed() -> Rc<Readiness> {
+    READINESS.with(|cell| cell.get().expect("called on an executor").clone())
+}
+
+/// The place in line of who has work at hand without reading: a connection with many requests, or many
+/// pieces of one, in its buffer.
+pub(super) struct WorkPlace {
+    place: Rc<Place>,
+    readiness: Rc<Readiness>,
+}
+
+impl WorkPlace {
+    /// On this executor.
+    pub(super) fn new() -> Self {
+        Self { place: Rc::default(), readiness: installed() }
+    }
+
+    /// Ready when its turn has come.
+    pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<()> {
+        self.readiness.turns.poll(&self.place, cx)
+    }
+}
+
+impl Drop for WorkPlace {
+    fn drop(&mut self) {
+        self.place.leave();
+    }
+}
+
+struct Readiness {
+    epoll: Epoll,
+    watched: RefCell<Slots>,
+    turns: Turns,
+    events: RefCell<Vec<Event>>,
+}
+
+/// The watched sockets by key; keys are used again.
+#[derive(Default)]
+struct Slots {
+    interests: Vec<Option<Rc<Interest>>>,
+    free: Vec<usize>,
+}
+
+/// What is known of one socket. A direction counts as ready until an attempt shows that it isn't.
+struct Interest {
+    read_ready: Cell<bool>,
+    /// Who waits to read waits here, for bytes and then for its turn.
+    reader: Rc<Place>,
+    write_ready: Cell<bool>,
+    writer: KeptWaker,
+    ended: Cell<bool>,
+}
+
+impl Default for Interest {
+    fn default() -> Self {
+        Self {
+            read_ready: Cell::new(true),
+            reader: Rc::default(),
+            write_ready: Cell::new(true),
+            writer: KeptWaker::default(),
+            ended: Cell::default(),
+        }
+    }
+}
+
+impl Readiness {
+    async fn dispatch_for_ever(&self) {
+        loop {
+            self.epoll_has_events().await;
+            self.turns.begin();
+            self.dispatch();
+            self.serve().await;
+        }
+    }
+
+    /// Goes on with those who wait for a turn, once for each time that the reactor was polled.
+    async fn serve_line_for_ever(&self) {
+        loop {
+            self.turns.are_wanted().await;
+            reactor_polled().await;
+            self.turns.begin();
+            self.serve().await;
+        }
+    }
+
+    async fn serve(&self) {
+        // Behind the tasks that were just woken: what they answer may bring the next requests.
+        self.turns.serve(|| self.dispatch(), requeue).await;
+    }
+
+    /// Waits in the ring until the epoll set has something to tell.
+    async fn epoll_has_events(&self) {
+        // SAFETY: the descriptor stays open as long as `self`. It is only lent: the stream isn't
+        // dropped, so it closes nothing.
+        let gate = unsafe { TcpStream::from_raw_fd(self.epoll.as_raw_fd()) };
+        // glommio can wait for the readiness of a stream alone. A fresh stream waits for it before
+        // its first read, which then fails since this is no socket: that failure is the event. By
+        // then the stream owns nothing but the number that is lent.
+        let mut gate = ManuallyDrop::new(gate);
+        let readable = poll_fn(|cx| Pin::new(&mut *gate).poll_read(cx, &mut [0])).await;
+        debug_assert_eq!(readable.err().and_then(|e| e.raw_os_error()), Some(libc::ENOTSOCK));
+    }
+
+    /// Looks through the set once, and tells how many events there were.
+    fn dispatch(&self) -> usize {
+        let mut events = self.events.borrow_mut();
+        let events = match self.epoll.poll(&mut events) {
+            Ok(events) => events,
+            // A signal came; what was there still is.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return 0,
+            Err(error) => panic!("the epoll set can't be read: {error}"),
+        };
+        for event in events {
+            let interest = self.watched.borrow().get(event.key());
+            // None: closed meanwhile. Another one under the same key: it looks in vain, once.
+            if let Some(interest) = interest {
+                if event.is_ended() {
+                    interest.ended.set(true);
+                }
+                if event.is_readable() {
+                    interest.read_ready.set(true);
+                    if interest.reader.is_kept() {
+                        self.turns.join(&interest.reader);
+                    }
+                }
+                if event.is_writable() {
+                    interest.write_ready.set(true);
+                    interest.writer.wake();
+                }
+            }
+        }
+        events.len()
+    }
+}
+
+impl Slots {
+    fn get(&self, key: u64) -> Option<Rc<Interest>> {
+        usize::try_from(key).ok().and_then(|key| self.interests.get(key)?.clone())
+    }
+
+    fn insert(&mut self, interest: Rc<Interest>) -> usize {
+        let key = self.free.pop().unwrap_or_else(|| {
+            self.interests.push(None);
+            self.interests.len() - 1
+        });
+        self.interests[key] = Some(interest);
+        key
+    }
+
+    fn remove(&mut self, key: usize) {
+        self.interests[key] = None;
+        self.free.push(key);
+    }
+}
+
+/// A non-blocking socket in this executor's set.
+pub(super) struct Watched {
+    socket: socket2::Socket,
+    interest: Rc<Interest>,
+    readiness: Rc<Readiness>,
+    key: usize,
+    reads_a_turn: u32,
+    reads_left: Cell<u32>,
+}
+
+impl Watched {
+    /// Watches `socket` until it is dropped. It is read so many times whenever its turn has come.
+    pub(super) fn new(socket: socket2::Socket, reads_a_turn: u32) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        let readiness = installed();
+        let interest = Rc::new(Interest::default());
+        let key = readiness.watched.borrow_mut().insert(interest.clone());
+        let watched = Self { socket, interest, readiness, key, reads_a_turn, reads_left: Cell::default() };
+        watched.readiness.epoll.add(watched.socket.as_raw_fd(), key as u64)?;
+        Ok(watched)
+    }
+
+    pub(super) fn socket(&self) -> &socket2::Socket {
+        &self.socket
+    }
+
+    /// Calls `read` as soon as it doesn't find the socket empty. It tells how many bytes it took of
+    /// how many it had room for.
+    pub(super) fn poll_read_with<R>(
+        &self,
+        cx: &Context<'_>,
+        read: impl FnMut(&socket2::Socket) -> io::Result<(R, Progress)>,
+    ) -> Poll<io::Result<R>> {
+        if self.interest.read_ready.get() {
+            ready!(self.poll_turn(cx));
+            if let Poll::Ready(result) = self.attempt(&self.interest.read_ready, read) {
+                return Poll::Ready(result);
+            }
+        }
+        self.interest.reader.keep(cx);
+        Poll::Pending
+    }
+
+    /// Ready when the socket may be read now.
+    fn poll_turn(&self, cx: &Context<'_>) -> Poll<()> {
+        match self.reads_left.get().checked_sub(1) {
+            Some(left) => self.reads_left.set(left),
+            None => {
+                ready!(self.readiness.turns.poll(&self.interest.reader, cx));
+                self.reads_left.set(self.reads_a_turn - 1);
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// Calls `write` as soon as it doesn't find the socket full.
+    pub(super) fn poll_write_with<R>(
+        &self,
+        cx: &Context<'_>,
+        write: impl FnMut(&socket2::Socket) -> io::Result<(R, Progress)>,
+    ) -> Poll<io::Result<R>> {
+        if self.interest.write_ready.get()
+            && let Poll::Ready(result) = self.attempt(&self.interest.write_ready, write)
+        {
+            return Poll::Ready(result);
+        }
+        self.interest.writer.keep(cx);
+        Poll::Pending
+    }
+
+    /// Tries it; pending where the socket turns out not to be ready.
+    fn attempt<R>(
+        &self,
+        is_ready: &Cell<bool>,
+        mut attempt: impl FnMut(&socket2::Socket) -> io::Result<(R, Progress)>,
+    ) -> Poll<io::Result<R>> {
+        loop {
+            match attempt(&self.socket) {
+                Ok((output, progress)) => {
+                    // The kernel tells of a change only: after a part there is nothing more for now,
+                    // and the next bytes are told of. The end of the stream was told of already.
+                    if progress == Progress::Part && !self.interest.ended.get() {
+                        is_ready.set(false);
+                    }
+                    return Poll::Ready(Ok(output));
+                }
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => {
+                        is_ready.set(false);
+                        return Poll::Pending;
+                    }
+                    io::ErrorKind::Interrupted => {}
+                    _ => return Poll::Ready(Err(error)),
+                },
+            }
+        }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.interest.reader.leave();
+        // Closing the socket, right after this, takes it out of the epoll set.
+        self.readiness.watched.borrow_mut().remove(self.key);
+    }
+}
+
+/// What an attempt to read or write came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// All that there was room for: there may be more.
+    Whole,
+    /// Less than there was room for: there is no more at present.
+    Part,
+}

@@ -1,0 +1,146 @@
+//! The words of open chunks: 64-byte blocks in one pool, chained for each chunk.
+//!
+//! An open chunk grows by a word every few samples. In blocks of a pool it grows without the
+//! allocator, and a sealed chunk's blocks serve the next chunk.
+
+use crate::cell::pages::Pages;
+use silverback_model::gorilla::WordSink;
+
+/// Words of one block: with the link to the next block a cache line.
+const WORDS: usize = 7;
+/// No block.
+pub const NONE: u32 = u32::MAX;
+
+/// Seven words and the index of the next block.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C, align(64))]
+pub struct Block {
+    words: [u64; WORDS],
+    next: u32,
+}
+const _: () = assert!(size_of::<Block>() == 64);
+
+/// The blocks of all open chunks of a shard.
+pub type Blocks = Pages<Block>;
+
+/// A chunk's chain: its first and its last block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Chain {
+    first: u32,
+    last: u32,
+}
+
+impl Default for Chain {
+    fn default() -> Self {
+        Self { first: NONE, last: NONE }
+    }
+}
+
+impl Chain {
+    /// A sink that appends words behind the `words` that the chain holds already.
+    #[inline]
+    pub(crate) fn sink<'a>(&'a mut self, blocks: &'a mut Blocks, words: usize) -> ChainSink<'a> {
+        ChainSink { chain: self, blocks, words }
+    }
+
+    /// The block that the next word goes to, for a prefetch; none while the chain is empty.
+    #[inline]
+    pub(crate) fn tail<'a>(&self, blocks: &'a Blocks) -> Option<&'a Block> {
+        (self.last != NONE).then(|| blocks.get(self.last))
+    }
+
+    /// The block of the first words, for a prefetch; none while the chain is empty.
+    #[inline]
+    pub(crate) fn head<'a>(&self, blocks: &'a Blocks) -> Option<&'a Block> {
+        (self.first != NONE).then(|| blocks.get(self.first))
+    }
+
+    /// The block after the first one, likewise. The first one should be near.
+    #[inline]
+    pub(crate) fn second<'a>(&self, blocks: &'a Blocks) -> Option<&'a Block> {
+        let next = self.head(blocks)?.next;
+        (next != NONE).then(|| blocks.get(next))
+    }
+
+    /// The first `words` words in order.
+    pub(crate) fn words<'a>(&self, blocks: &'a Blocks, words: usize) -> impl Iterator<Item = u64> + use<'a> {
+        let mut at = self.first;
+        (0..words).map(move |i| {
+            if i > 0 && i % WORDS == 0 {
+                at = blocks.get(at).next;
+            }
+            blocks.get(at).words[i % WORDS]
+        })
+    }
+
+    /// Gives the blocks back to the pool.
+    pub(crate) fn release(self, blocks: &mut Blocks) {
+        let mut at = self.first;
+        while at != NONE {
+            at = blocks.remove(at).next;
+        }
+    }
+}
+
+/// Appends words to a chain.
+#[derive(Debug)]
+pub(crate) struct ChainSink<'a> {
+    chain: &'a mut Chain,
+    blocks: &'a mut Blocks,
+    words: usize,
+}
+
+impl WordSink for ChainSink<'_> {
+    #[inline]
+    fn push_word(&mut self, word: u64) {
+        let place = self.words % WORDS;
+        if place == 0 {
+            self.add_block();
+        }
+        self.blocks.get_mut(self.chain.last).words[place] = word;
+        self.words += 1;
+    }
+}
+
+impl ChainSink<'_> {
+    #[inline(never)]
+    fn add_block(&mut self) {
+        let block = Block { words: [0; WORDS], next: NONE };
+        // 2^32 blocks are 256 GiB of open chunks on one core; series refs end before.
+        let index = self.blocks.insert(block).expect("open chunks fit the block pool");
+        match self.chain.last {
+            NONE => self.chain.first = index,
+            last => self.blocks.get_mut(last).next = index,
+        }
+        self.chain.last = index;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_back_in_order_over_many_blocks() {
+        let mut blocks = Blocks::default();
+        let mut chain = Chain::default();
+        for count in 0..30 {
+            chain.sink(&mut blocks, count).push_word(count as u64 * 3);
+        }
+        let words: Vec<u64> = chain.words(&blocks, 30).collect();
+        assert_eq!(words, (0..30).map(|w| w * 3).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn a_released_chain_feeds_the_next_one() {
+        let mut blocks = Blocks::default();
+        let mut chain = Chain::default();
+        (0..21).for_each(|count| chain.sink(&mut blocks, count).push_word(1));
+        assert_eq!(blocks.len(), 3);
+        chain.release(&mut blocks);
+        assert_eq!(blocks.len(), 0);
+        let mut other = Chain::default();
+        other.sink(&mut blocks, 0).push_word(2);
+        assert_eq!(blocks.end(), 3);
+    }
+}

@@ -1,0 +1,26 @@
+//! Cells: a fixed fraction of the series-id space with all its series.
+//!
+//! What a series is in memory, and where its pieces lie: one 64-byte line that an append touches
+//! ([`Series`]), the open chunk's words in pooled blocks ([`blocks`]), the rest apart
+//! ([`SeriesHistory`]), what is left of it without a range of time ([`rest`]), and what all of it takes of the
+//! allocator ([`heap`]). Knows nothing of other cells, of labels' text, or of requests.
+pub mod blocks;
+pub mod heap;
+pub mod pages;
+pub mod rest;
+pub mod series;
+pub mod table;
+
+use crate::cell::table::SeriesTable;
+
+pub use series::{AppendError, Appended, Series, SeriesHistory, SeriesStore};
+pub use silverback_model::SeriesRef;
+
+/// A cell of this shard: the index of its series by id, and what was taken in for it.
+#[derive(Debug, Default)]
+pub struct Cell {
+    /// Series id → series ref.
+    pub table: SeriesTable,
+    /// Samples appended since the start.
+    pub samples: u64,
+}

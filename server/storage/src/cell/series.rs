@@ -1,0 +1,498 @@
+//! Series: the line that an append touches, what is kept beside it, and the store of both.
+
+use std::ops::RangeInclusive;
+
+use crate::cell::blocks::{Blocks, Chain};
+use crate::cell::heap::{heap_bytes, vec_bytes};
+use crate::cell::pages::Pages;
+use crate::cell::rest::{self, Without};
+use silverback_model::gorilla::{ChunkError, OpenXor, SealedChunk, XorIter, prefetch};
+use silverback_model::{Sample, SeriesId, SeriesRef};
+
+/// A label pair as the shard's index numbers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LabelRef(pub u32);
+
+/// What an append reads and writes: one cache line.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+pub struct Series {
+    id: SeriesId,
+    chunk: OpenXor,
+    words: Chain,
+}
+const _: () = assert!(size_of::<Series>() == 64);
+
+/// What a processor brings near at once, in bytes.
+const CACHE_LINE: usize = 64;
+/// Lines of a chunk that are brought near ahead: it has some hundred bytes, and what follows comes by itself.
+const CHUNK_LINES: usize = 4;
+
+/// The id in a line that no series has: no label set hashes to it but one in 2^128.
+const VACANT: SeriesId = SeriesId(0);
+
+impl Default for Series {
+    fn default() -> Self {
+        Self { id: VACANT, chunk: OpenXor::default(), words: Chain::default() }
+    }
+}
+
+/// What is read seldom: the labels, and the chunks that are cut, oldest first.
+#[derive(Debug, Default)]
+pub struct SeriesHistory {
+    labels: Box<[LabelRef]>,
+    sealed: Vec<SealedChunk>,
+}
+
+/// A sample that was taken in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Appended {
+    /// It is new.
+    Stored,
+    /// The very same sample is stored already: a sender's retry.
+    Already,
+}
+
+/// Why a sample was not taken in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AppendError {
+    /// Older than the newest sample, and not stored already.
+    OutOfOrder,
+    /// Its timestamp is stored with another value.
+    Duplicate,
+}
+
+/// Whether a series outlived a retention pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Retained {
+    /// It has samples inside the retention.
+    Kept,
+    /// Its newest sample is older: it should go.
+    Expired,
+}
+
+/// All series of a shard.
+#[derive(Debug, Default)]
+pub struct SeriesStore {
+    series: Pages<Series>,
+    histories: Pages<SeriesHistory>,
+    blocks: Blocks,
+    /// Refs that were let go of since the start.
+    freed: u64,
+    sealed_chunks: usize,
+    /// Sealed chunks' bytes and the lists of them.
+    sealed_bytes: usize,
+    label_bytes: usize,
+}
+
+/// What [`SeriesStore`] holds, in counts and bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StoreSize {
+    /// Series.
+    pub series: usize,
+    /// Sealed chunks; each series has an open one besides.
+    pub sealed_chunks: usize,
+    /// Bytes of the series' lines, histories and label references.
+    pub series_bytes: usize,
+    /// Bytes of open and sealed chunks.
+    pub chunk_bytes: usize,
+}
+
+impl SeriesStore {
+    /// Adds a series with its first sample. `None`: no ref is left.
+    pub fn create(&mut self, id: SeriesId, labels: Box<[LabelRef]>, first: Sample) -> Option<SeriesRef> {
+        let mut words = Chain::default();
+        let chunk = OpenXor::start(first, &mut words.sink(&mut self.blocks, 0));
+        let Some(index) = self.series.insert(Series { id, chunk, words }) else {
+            words.release(&mut self.blocks);
+            return None;
+        };
+        self.label_bytes += heap_bytes(size_of_val(&*labels));
+        let history = self.histories.insert(SeriesHistory { labels, sealed: Vec::new() });
+        assert_eq!(history, Some(index), "lines and histories grow together");
+        Some(SeriesRef(index))
+    }
+
+    /// A vacant ref for a series that is put back. `None`: none is left.
+    pub(crate) fn reserve(&mut self) -> Option<SeriesRef> {
+        let index = self.series.insert(Series::default())?;
+        let history = self.histories.insert(SeriesHistory::default());
+        assert_eq!(history, Some(index), "lines and histories grow together");
+        Some(SeriesRef(index))
+    }
+
+    /// Puts a series back at a vacant ref, with its chunks: the sealed ones oldest first, and the
+    /// open one as bytes.
+    pub(crate) fn restore(
+        &mut self,
+        at: SeriesRef,
+        id: SeriesId,
+        labels: Box<[LabelRef]>,
+        sealed: Vec<SealedChunk>,
+        open: &[u8],
+    ) -> Result<(), ChunkError> {
+        let (chunk, words) = self.reopen(open)?;
+        self.label_bytes += heap_bytes(size_of_val(&*labels));
+        self.sealed_chunks += sealed.len();
+        self.sealed_bytes += vec_bytes(&sealed) + chunks_bytes(&sealed);
+        self.series.insert_at(at.0, Series { id, chunk, words });
+        self.histories.insert_at(at.0, SeriesHistory { labels, sealed });
+        Ok(())
+    }
+
+    /// Puts other chunks in the place of a series' own.
+    pub(crate) fn replace(
+        &mut self,
+        at: SeriesRef,
+        sealed: Vec<SealedChunk>,
+        open: &[u8],
+    ) -> Result<(), ChunkError> {
+        let (chunk, words) = self.reopen(open)?;
+        let series = self.series.get_mut(at.0);
+        series.chunk = chunk;
+        std::mem::replace(&mut series.words, words).release(&mut self.blocks);
+        self.sealed_chunks += sealed.len();
+        self.sealed_bytes += vec_bytes(&sealed) + chunks_bytes(&sealed);
+        let former = std::mem::replace(&mut self.histories.get_mut(at.0).sealed, sealed);
+        self.sealed_chunks -= former.len();
+        self.sealed_bytes -= vec_bytes(&former) + chunks_bytes(&former);
+        Ok(())
+    }
+
+    /// An open chunk of the samples in a chunk's bytes, and its words.
+    fn reopen(&mut self, bytes: &[u8]) -> Result<(OpenXor, Chain), ChunkError> {
+        let mut words = Chain::default();
+        match self.read_open(bytes, &mut words) {
+            Ok(chunk) => Ok((chunk, words)),
+            Err(error) => {
+                words.release(&mut self.blocks);
+                Err(error)
+            }
+        }
+    }
+
+    fn read_open(&mut self, bytes: &[u8], words: &mut Chain) -> Result<OpenXor, ChunkError> {
+        let mut samples = XorIter::new(bytes);
+        let first = samples.next().ok_or(ChunkError::Empty)??;
+        let mut chunk = OpenXor::start(first, &mut words.sink(&mut self.blocks, 0));
+        for sample in samples {
+            let sample = sample?;
+            if sample.timestamp_ms <= chunk.last().timestamp_ms || chunk.is_full_for(sample.timestamp_ms) {
+                return Err(ChunkError::NotOfAnOpenChunk);
+            }
+            let written = chunk.words();
+            chunk.append(sample, &mut words.sink(&mut self.blocks, written));
+        }
+        Ok(chunk)
+    }
+
+    /// Puts a series back at a vacant ref, with its first sample.
+    pub(crate) fn create_at(&mut self, at: SeriesRef, id: SeriesId, labels: Box<[LabelRef]>, first: Sample) {
+        let mut words = Chain::default();
+        let chunk = OpenXor::start(first, &mut words.sink(&mut self.blocks, 0));
+        self.label_bytes += heap_bytes(size_of_val(&*labels));
+        self.series.insert_at(at.0, Series { id, chunk, words });
+        self.histories.insert_at(at.0, SeriesHistory { labels, sealed: Vec::new() });
+    }
+
+    /// Whether a series has this ref.
+    #[inline]
+    pub(crate) fn holds(&self, at: SeriesRef) -> bool {
+        at.0 < self.series.end() && self.series.get(at.0).id != VACANT
+    }
+
+    /// Keeps all refs up to this one from new series, until they are freed.
+    pub(crate) fn take_up_to(&mut self, last: SeriesRef) {
+        self.series.take_up_to(last.0 + 1);
+        self.histories.take_up_to(last.0 + 1);
+    }
+
+    /// Lets new series have the refs that were left out when series were put back, but for those
+    /// that `is_kept` names.
+    pub(crate) fn free_vacant(&mut self, mut is_kept: impl FnMut(SeriesRef) -> bool) {
+        for at in (0..self.series.end()).map(SeriesRef) {
+            if !self.holds(at) && !is_kept(at) {
+                self.free(at);
+            }
+        }
+    }
+
+    /// Takes a sample in, or tells why not. Allocates only when a chunk is cut.
+    #[inline]
+    pub(crate) fn append(&mut self, at: SeriesRef, sample: Sample) -> Result<Appended, AppendError> {
+        let series = self.series.get_mut(at.0);
+        if sample.timestamp_ms <= series.chunk.last().timestamp_ms {
+            return self.append_late(at, sample);
+        }
+        if series.chunk.is_full_for(sample.timestamp_ms) {
+            return Ok(self.cut(at, sample));
+        }
+        let words = series.chunk.words();
+        series.chunk.append(sample, &mut series.words.sink(&mut self.blocks, words));
+        Ok(Appended::Stored)
+    }
+
+    /// Seals the open chunk and begins the next one with `first`.
+    #[inline(never)]
+    fn cut(&mut self, at: SeriesRef, first: Sample) -> Appended {
+        let sealed = self.open_chunk(at);
+        let series = self.series.get_mut(at.0);
+        std::mem::take(&mut series.words).release(&mut self.blocks);
+        series.chunk = OpenXor::start(first, &mut series.words.sink(&mut self.blocks, 0));
+        self.sealed_chunks += 1;
+        self.sealed_bytes += heap_bytes(sealed.bytes().len());
+        let list = &mut self.histories.get_mut(at.0).sealed;
+        self.sealed_bytes -= vec_bytes(list);
+        list.push(sealed);
+        self.sealed_bytes += vec_bytes(list);
+        Appended::Stored
+    }
+
+    /// A sample not newer than the newest: a retry, a duplicate, or out of order.
+    #[cold]
+    #[inline(never)]
+    fn append_late(&mut self, at: SeriesRef, sample: Sample) -> Result<Appended, AppendError> {
+        let last = self.series.get(at.0).chunk.last();
+        let stored = match last.timestamp_ms == sample.timestamp_ms {
+            true => Some(last),
+            false => self.sample_at(at, sample.timestamp_ms),
+        };
+        match stored {
+            Some(stored) if stored == sample => Ok(Appended::Already),
+            Some(_) => Err(AppendError::Duplicate),
+            None => Err(AppendError::OutOfOrder),
+        }
+    }
+
+    /// The sample of a series at a time, in ms.
+    pub(crate) fn sample_at(&self, at: SeriesRef, timestamp_ms: i64) -> Option<Sample> {
+        let sealed = &self.histories.get(at.0).sealed;
+        let place = sealed.partition_point(|c| c.max_timestamp_ms() < timestamp_ms);
+        let find = |chunk: &SealedChunk| {
+            let samples = XorIter::new(chunk.bytes()).map(|s| s.expect("the node's own chunks decode"));
+            samples.take_while(|s| s.timestamp_ms <= timestamp_ms).find(|s| s.timestamp_ms == timestamp_ms)
+        };
+        match sealed.get(place) {
+            Some(chunk) => find(chunk),
+            None => find(&self.open_chunk(at)),
+        }
+    }
+
+    /// Whether a chunk overlaps a range of ms, both ends inclusive. Looks at times alone.
+    pub(crate) fn overlaps(&self, at: SeriesRef, min_ms: i64, max_ms: i64) -> bool {
+        let newest_ms = self.newest_ms(at);
+        if newest_ms <= max_ms {
+            return newest_ms >= min_ms;
+        }
+        // The newest sample is after the range: what is before it decides.
+        !self.sealed_between(at, min_ms, max_ms).is_empty() || self.open_between(at, min_ms, max_ms).is_some()
+    }
+
+    /// The chunks that are cut and overlap a range of ms, both ends inclusive, oldest first.
+    pub(crate) fn sealed_between(&self, at: SeriesRef, min_ms: i64, max_ms: i64) -> &[SealedChunk] {
+        let sealed = &self.histories.get(at.0).sealed;
+        let from = sealed.partition_point(|chunk| chunk.max_timestamp_ms() < min_ms);
+        let to = sealed.partition_point(|chunk| chunk.min_timestamp_ms() <= max_ms);
+        &sealed[from..to.max(from)]
+    }
+
+    /// The times of the open chunk's first and last sample, where it overlaps a range of ms, both ends
+    /// inclusive.
+    pub(crate) fn open_between(&self, at: SeriesRef, min_ms: i64, max_ms: i64) -> Option<(i64, i64)> {
+        let Series { chunk, words, .. } = self.series.get(at.0);
+        let newest_ms = chunk.last().timestamp_ms;
+        if newest_ms < min_ms {
+            return None;
+        }
+        let oldest_ms = chunk.first_timestamp_ms(words.words(&self.blocks, chunk.words()));
+        (oldest_ms <= max_ms).then_some((oldest_ms, newest_ms))
+    }
+
+    /// Appends the open chunk's bytes, as if it were sealed now.
+    pub(crate) fn put_open_chunk(&self, at: SeriesRef, out: &mut Vec<u8>) {
+        let Series { chunk, words, .. } = self.series.get(at.0);
+        chunk.put_bytes(words.words(&self.blocks, chunk.words()), out);
+    }
+
+    /// The chunks that are cut, oldest first.
+    pub(crate) fn sealed(&self, at: SeriesRef) -> &[SealedChunk] {
+        &self.histories.get(at.0).sealed
+    }
+
+    /// A copy of the open chunk, sealed.
+    pub(crate) fn open_chunk(&self, at: SeriesRef) -> SealedChunk {
+        let series = self.series.get(at.0);
+        series.chunk.seal(series.words.words(&self.blocks, series.chunk.words()))
+    }
+
+    /// How many samples a series has.
+    pub(crate) fn samples(&self, at: SeriesRef) -> usize {
+        let sealed: usize = self.sealed(at).iter().map(SealedChunk::count).sum();
+        sealed + self.series.get(at.0).chunk.count()
+    }
+
+    /// What is left of a series without a range of ms.
+    pub(crate) fn without(&self, at: SeriesRef, range_ms: &RangeInclusive<i64>) -> Without {
+        match self.overlaps(at, *range_ms.start(), *range_ms.end()) {
+            true => rest::without(self.sealed(at), &self.open_chunk(at), range_ms),
+            false => Without::AsBefore,
+        }
+    }
+
+    /// Drops sealed chunks that lie wholly before `horizon_ms`.
+    pub(crate) fn drop_before(&mut self, at: SeriesRef, horizon_ms: i64) -> Retained {
+        if self.newest_ms(at) < horizon_ms {
+            return Retained::Expired;
+        }
+        let sealed = &mut self.histories.get_mut(at.0).sealed;
+        let expired = sealed.partition_point(|c| c.max_timestamp_ms() < horizon_ms);
+        if expired > 0 {
+            self.sealed_chunks -= expired;
+            self.sealed_bytes -= vec_bytes(sealed) + chunks_bytes(&sealed[..expired]);
+            sealed.drain(..expired);
+            sealed.shrink_to_fit();
+            self.sealed_bytes += vec_bytes(sealed);
+        }
+        Retained::Kept
+    }
+
+    /// Takes a series out, gives its chunks' memory back, and tells its labels. Its ref stays taken
+    /// until [`Self::free`].
+    pub(crate) fn remove(&mut self, at: SeriesRef) -> Box<[LabelRef]> {
+        let series = self.series.take(at.0);
+        series.words.release(&mut self.blocks);
+        let history = self.histories.take(at.0);
+        self.label_bytes -= heap_bytes(size_of_val(&*history.labels));
+        self.sealed_chunks -= history.sealed.len();
+        self.sealed_bytes -= vec_bytes(&history.sealed) + chunks_bytes(&history.sealed);
+        history.labels
+    }
+
+    /// Lets another series have the ref of one that was removed.
+    pub(crate) fn free(&mut self, at: SeriesRef) {
+        self.freed += 1;
+        self.series.free(at.0);
+        self.histories.free(at.0);
+    }
+
+    /// Tells whether refs were let go of between two times that it is asked: only then one may name another series.
+    pub(crate) fn freed(&self) -> u64 {
+        self.freed
+    }
+
+    /// The id of a held series.
+    #[inline]
+    pub fn id(&self, at: SeriesRef) -> SeriesId {
+        self.series.get(at.0).id
+    }
+
+    /// The timestamp of a series' newest sample, in ms.
+    pub(crate) fn newest_ms(&self, at: SeriesRef) -> i64 {
+        self.newest(at).timestamp_ms
+    }
+
+    /// The newest sample of a series.
+    pub(crate) fn newest(&self, at: SeriesRef) -> Sample {
+        self.series.get(at.0).chunk.last()
+    }
+
+    /// The labels of a series, in the order of their names.
+    pub(crate) fn labels(&self, at: SeriesRef) -> &[LabelRef] {
+        &self.histories.get(at.0).labels
+    }
+
+    /// Whether a series has one sample, and never had more that retention kept.
+    pub(crate) fn is_single(&self, at: SeriesRef) -> bool {
+        self.series.get(at.0).chunk.count() == 1 && self.histories.get(at.0).sealed.is_empty()
+    }
+
+    /// Brings the line of a series towards the core.
+    #[inline]
+    pub(crate) fn prefetch(&self, at: SeriesRef) {
+        prefetch(self.series.get(at.0));
+    }
+
+    /// Brings the place of a series' next samples towards the core. Its line should be near.
+    #[inline]
+    pub(crate) fn prefetch_tail(&self, at: SeriesRef) {
+        if let Some(tail) = self.series.get(at.0).words.tail(&self.blocks) {
+            prefetch(tail);
+        }
+    }
+
+    /// Brings what a read begins with towards the core: a series' line and its history.
+    #[inline]
+    pub(crate) fn prefetch_history(&self, at: SeriesRef) {
+        self.prefetch(at);
+        prefetch(self.histories.get(at.0));
+    }
+
+    /// Brings a series' labels and the lists of its chunks towards the core. Its history should be near.
+    #[inline]
+    pub(crate) fn prefetch_lists(&self, at: SeriesRef) {
+        let SeriesHistory { labels, sealed } = self.histories.get(at.0);
+        let ends = [labels.first(), labels.last()];
+        ends.into_iter().flatten().for_each(prefetch);
+        sealed.last().into_iter().for_each(prefetch);
+        self.series.get(at.0).words.head(&self.blocks).into_iter().for_each(prefetch);
+    }
+
+    /// Brings the first bytes of a range's first chunk towards the core, and more of the open one. The lists
+    /// should be near.
+    #[inline]
+    pub(crate) fn prefetch_chunks(&self, at: SeriesRef, min_ms: i64, max_ms: i64) {
+        self.series.get(at.0).words.second(&self.blocks).into_iter().for_each(prefetch);
+        if let Some(chunk) = self.sealed_between(at, min_ms, max_ms).first() {
+            chunk.bytes().chunks(CACHE_LINE).take(CHUNK_LINES).for_each(|line| prefetch(&line[0]));
+        }
+    }
+
+    /// One past the highest ref ever given.
+    pub(crate) fn end(&self) -> u32 {
+        self.series.end()
+    }
+
+    /// Makes memory ready for open chunks, a piece of it: 64 KiB. Tells whether more is wanted, which is
+    /// so until there are `pages` of them.
+    pub(crate) fn make_ahead(&mut self, pages: usize) -> bool {
+        self.blocks.keep_ahead(pages);
+        if self.blocks.pages_ahead() < pages {
+            self.blocks.make_page_ahead();
+        }
+        self.blocks.pages_ahead() < pages
+    }
+
+    /// Gives the memory of some refs, or of open chunks, back that series have left. Tells whether there were any.
+    pub(crate) fn give_page_back(&mut self) -> bool {
+        self.series.give_back_page() || self.histories.give_back_page() || self.blocks.give_back_page()
+    }
+
+    /// How many such pieces there may be, if so many bytes more are spent on them.
+    pub(crate) fn ahead_within(&self, bytes: usize) -> usize {
+        self.blocks.pages_ahead_within(bytes)
+    }
+
+    /// How many such pieces to have before more samples come, if these come as they did since this was
+    /// asked last.
+    pub(crate) fn wanted_ahead(&mut self) -> usize {
+        self.blocks.pages_wanted_ahead()
+    }
+
+    /// How much is held, the allocator's rounding included.
+    #[inline]
+    pub(crate) fn size(&self) -> StoreSize {
+        StoreSize {
+            series: self.series.len(),
+            sealed_chunks: self.sealed_chunks,
+            series_bytes: self.series.bytes() + self.histories.bytes() + self.label_bytes,
+            chunk_bytes: self.blocks.bytes() + self.sealed_bytes,
+        }
+    }
+}
+
+fn chunks_bytes(chunks: &[SealedChunk]) -> usize {
+    chunks.iter().map(|chunk| heap_bytes(chunk.bytes().len())).sum()
+}
+
+#[cfg(test)]
+mod tests;

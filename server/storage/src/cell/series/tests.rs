@@ -1,0 +1,137 @@
+//! A store with one series: what it takes in, what it keeps, and what it counts.
+
+use super::*;
+use silverback_model::limits::{CHUNK_RANGE_MS, CHUNK_SAMPLES};
+
+fn store_with(samples: impl IntoIterator<Item = (i64, f64)>) -> (SeriesStore, SeriesRef) {
+    let mut store = SeriesStore::default();
+    let mut samples = samples.into_iter().map(|(t, v)| Sample::new(t, v));
+    let labels = vec![LabelRef(1)].into_boxed_slice();
+    let at = store.create(SeriesId(7), labels, samples.next().unwrap()).unwrap();
+    samples.for_each(|s| assert_eq!(store.append(at, s), Ok(Appended::Stored)));
+    (store, at)
+}
+
+/// The chunks that overlap a range, the open one among them.
+fn chunks(store: &SeriesStore, at: SeriesRef, min_ms: i64, max_ms: i64) -> Vec<SealedChunk> {
+    let mut chunks = store.sealed_between(at, min_ms, max_ms).to_vec();
+    if let Some((min_ms, max_ms)) = store.open_between(at, min_ms, max_ms) {
+        let mut bytes = Vec::new();
+        store.put_open_chunk(at, &mut bytes);
+        chunks.push(SealedChunk::restored(min_ms, max_ms, bytes.into()));
+        assert_eq!(chunks.last(), Some(&store.open_chunk(at)));
+    }
+    assert_eq!(store.overlaps(at, min_ms, max_ms), !chunks.is_empty(), "{min_ms} to {max_ms}");
+    chunks
+}
+
+fn read(store: &SeriesStore, at: SeriesRef, min_ms: i64, max_ms: i64) -> Vec<(i64, f64)> {
+    let chunks = chunks(store, at, min_ms, max_ms);
+    let samples = |c: &SealedChunk| {
+        XorIter::new(c.bytes()).map(|s| s.unwrap()).map(|s| (s.timestamp_ms, s.value)).collect::<Vec<_>>()
+    };
+    chunks.iter().flat_map(samples).collect()
+}
+
+fn scrapes(count: i64) -> Vec<(i64, f64)> {
+    (0..count).map(|i| (i * 15_000, i as f64)).collect()
+}
+
+#[test]
+fn what_was_appended_is_read_back_over_cuts() {
+    let all = scrapes(1000);
+    let (store, at) = store_with(all.clone());
+    assert_eq!(read(&store, at, 0, i64::MAX), all);
+    assert!(store.size().sealed_chunks >= 1000 / CHUNK_SAMPLES);
+}
+
+#[test]
+fn only_chunks_that_overlap_are_read() {
+    let (store, at) = store_with(scrapes(1000));
+    let some = read(&store, at, 3_000_000, 3_100_000);
+    assert!(some.len() < 2 * CHUNK_SAMPLES + 2, "{}", some.len());
+    assert!(some.iter().any(|s| s.0 == 3_000_000));
+    assert!(read(&store, at, 1000 * 15_000, i64::MAX).is_empty());
+    assert!(read(&store, at, i64::MIN, -1).is_empty());
+}
+
+#[test]
+fn a_range_between_two_chunks_overlaps_none() {
+    let gap = CHUNK_RANGE_MS;
+    let (store, at) = store_with([(0, 1.0), (gap, 2.0), (3 * gap, 3.0)]);
+    for (min_ms, max_ms, expect) in [
+        (i64::MIN, -1, 0),
+        (0, 0, 1),
+        (1, gap - 1, 0),
+        (1, gap, 1),
+        (gap + 1, 3 * gap - 1, 0),
+        (gap, 3 * gap, 2),
+        (3 * gap + 1, i64::MAX, 0),
+        (5, 1, 0),
+    ] {
+        assert_eq!(chunks(&store, at, min_ms, max_ms).len(), expect, "{min_ms} to {max_ms}");
+    }
+}
+
+#[test]
+fn a_chunk_never_crosses_two_hours() {
+    let (store, at) =
+        store_with([(CHUNK_RANGE_MS - 10, 1.0), (CHUNK_RANGE_MS, 2.0), (CHUNK_RANGE_MS + 5, 3.0)]);
+    let chunks = chunks(&store, at, i64::MIN, i64::MAX);
+    assert_eq!(chunks.len(), 2);
+    assert_eq!(chunks[1].min_timestamp_ms(), CHUNK_RANGE_MS);
+}
+
+#[test]
+fn an_exact_duplicate_is_accepted_wherever_it_lies() {
+    let (mut store, at) = store_with(scrapes(500));
+    for (t, v) in [(499, 499.0), (450, 450.0), (3, 3.0), (0, 0.0)] {
+        assert_eq!(store.append(at, Sample::new(t * 15_000, v)), Ok(Appended::Already));
+        assert_eq!(store.append(at, Sample::new(t * 15_000, -1.0)), Err(AppendError::Duplicate));
+    }
+    assert_eq!(store.append(at, Sample::new(15_001, 1.0)), Err(AppendError::OutOfOrder));
+    assert_eq!(store.append(at, Sample::new(499 * 15_000 - 1, 1.0)), Err(AppendError::OutOfOrder));
+    assert_eq!(read(&store, at, 0, i64::MAX).len(), 500);
+}
+
+#[test]
+fn staleness_markers_are_kept_bit_for_bit() {
+    let stale = f64::from_bits(silverback_model::STALE_NAN_BITS);
+    let (store, at) = store_with([(1, 1.0), (2, stale), (3, f64::NAN)]);
+    let bits: Vec<u64> = read(&store, at, 0, 9).iter().map(|s| s.1.to_bits()).collect();
+    assert_eq!(bits, [1f64.to_bits(), stale.to_bits(), f64::NAN.to_bits()]);
+}
+
+#[test]
+fn what_is_left_without_a_range_takes_the_series_place_and_goes_on() {
+    let (mut store, at) = store_with(scrapes(1000));
+    let Without::Rest(rest) = store.without(at, &(100 * 15_000..=i64::MAX)) else { panic!("some are left") };
+    store.replace(at, rest.sealed, rest.open.bytes()).unwrap();
+    assert_eq!((rest.gone, store.samples(at), store.newest_ms(at)), (900, 100, 99 * 15_000));
+    assert_eq!(read(&store, at, 0, i64::MAX), scrapes(100));
+    assert_eq!(store.append(at, Sample::new(100 * 15_000, 7.0)), Ok(Appended::Stored), "as a new one");
+    assert_eq!(store.samples(at), 101);
+    let (fresh, _) = store_with(scrapes(101));
+    let sizes = [&store, &fresh].map(|store| (store.sealed_chunks, store.sealed_bytes));
+    assert_eq!(sizes[0], sizes[1]);
+    assert_eq!(store.replace(at, Vec::new(), &[0, 1, 0]), Err(ChunkError::Truncated));
+    assert_eq!(store.samples(at), 101, "what can't be read changes nothing");
+    store.remove(at);
+    assert_eq!((store.sealed_chunks, store.sealed_bytes), (0, 0));
+}
+
+#[test]
+fn retention_drops_whole_chunks_and_then_the_series() {
+    let (mut store, at) = store_with(scrapes(1000));
+    let before = store.size();
+    assert_eq!(store.drop_before(at, 600 * 15_000), Retained::Kept);
+    let oldest = read(&store, at, 0, i64::MAX)[0].0;
+    assert!(oldest <= 600 * 15_000 && oldest > 400 * 15_000);
+    assert!(store.size().chunk_bytes < before.chunk_bytes);
+    assert_eq!(store.drop_before(at, 1000 * 15_000), Retained::Expired);
+    assert_eq!(store.remove(at).len(), 1);
+    store.free(at);
+    let after = store.size();
+    assert_eq!((after.series, after.sealed_chunks), (0, 0));
+    assert_eq!((store.sealed_bytes, store.label_bytes), (0, 0));
+}

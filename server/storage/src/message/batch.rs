@@ -1,0 +1,276 @@
+//! What a shard gives a read at a time: series, or names and values, each batch in one piece of memory.
+//! Labels lie in their canonical form and chunks as memory holds them, so answers are encoded from here
+//! without another copy. Which series those are, and in which order, is the shard's.
+
+use bytes::Bytes;
+
+use silverback_model::gorilla::{ChunkError, XorIter};
+use silverback_model::{LabelBlock, Sample};
+
+/// Series with their labels and chunks, label sets ascending.
+#[derive(Debug, Clone, Default)]
+pub struct SeriesBatch {
+    bytes: Bytes,
+    series: Vec<SeriesSpan>,
+    chunks: Vec<ChunkSpan>,
+}
+
+/// Where a series' labels and chunks end; each begins where what is before it ends.
+#[derive(Debug, Clone, Copy)]
+struct SeriesSpan {
+    begin: u32,
+    labels_end: u32,
+    chunks_end: u32,
+}
+
+/// A chunk's times, and where its bytes lie.
+#[derive(Debug, Clone, Copy)]
+struct ChunkSpan {
+    min_ms: i64,
+    max_ms: i64,
+    begin: u32,
+    end: u32,
+}
+
+/// A batch while it is made.
+#[derive(Debug, Default)]
+pub struct SeriesBatchBuilder {
+    bytes: Vec<u8>,
+    series: Vec<SeriesSpan>,
+    chunks: Vec<ChunkSpan>,
+}
+
+/// One series of a batch.
+#[derive(Debug, Clone, Copy)]
+pub struct SeriesView<'a> {
+    /// Its labels, canonical.
+    pub labels: LabelBlock<'a>,
+    chunks: &'a [ChunkSpan],
+    batch: &'a SeriesBatch,
+}
+
+/// One chunk of a series: an XOR chunk of Prometheus', its count of samples in front.
+#[derive(Debug, Clone, Copy)]
+pub struct ChunkView<'a> {
+    /// The oldest sample's timestamp.
+    pub min_ms: i64,
+    /// The newest sample's.
+    pub max_ms: i64,
+    /// The chunk.
+    pub bytes: &'a [u8],
+}
+
+impl SeriesBatchBuilder {
+    /// With room for so many series, a chunk each, and for so many bytes.
+    pub(crate) fn with_room(series: usize, bytes: usize) -> Self {
+        Self {
+            bytes: Vec::with_capacity(bytes),
+            series: Vec::with_capacity(series),
+            chunks: Vec::with_capacity(series),
+        }
+    }
+
+    /// Begins a series: its labels are appended to what is given.
+    pub(crate) fn begin_series(&mut self, put_labels: impl FnOnce(&mut Vec<u8>)) {
+        let begin = self.bytes.len() as u32;
+        put_labels(&mut self.bytes);
+        let labels_end = self.bytes.len() as u32;
+        self.series.push(SeriesSpan { begin, labels_end, chunks_end: self.chunks.len() as u32 });
+    }
+
+    /// Adds a chunk to the series that was begun last: its bytes are appended to what is given.
+    pub(crate) fn add_chunk(&mut self, min_ms: i64, max_ms: i64, put_bytes: impl FnOnce(&mut Vec<u8>)) {
+        let begin = self.bytes.len() as u32;
+        put_bytes(&mut self.bytes);
+        self.chunks.push(ChunkSpan { min_ms, max_ms, begin, end: self.bytes.len() as u32 });
+        let series = self.series.last_mut().expect("a chunk is a series'");
+        series.chunks_end = self.chunks.len() as u32;
+    }
+
+    /// Whether the series that was begun last has a chunk.
+    pub(crate) fn has_chunk(&self) -> bool {
+        let before = self.series.iter().rev().nth(1).map_or(0, |series| series.chunks_end);
+        self.chunks.len() > before as usize
+    }
+
+    /// Takes the series that was begun last out again.
+    pub(crate) fn drop_series(&mut self) {
+        if let Some(series) = self.series.pop() {
+            self.bytes.truncate(series.begin as usize);
+            let before = self.series.last().map_or(0, |series| series.chunks_end);
+            self.chunks.truncate(before as usize);
+        }
+    }
+
+    /// What was put into it, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len() + size_of_val(&*self.series) + size_of_val(&*self.chunks)
+    }
+
+    /// The batch.
+    pub(crate) fn finish(self) -> SeriesBatch {
+        assert!(u32::try_from(self.bytes.len()).is_ok(), "a batch is bounded, and so is each series of it");
+        SeriesBatch { bytes: self.bytes.into(), series: self.series, chunks: self.chunks }
+    }
+}
+
+impl SeriesBatch {
+    /// One of its series.
+    ///
+    /// # Panics
+    /// Where it has fewer.
+    pub fn get(&self, at: usize) -> SeriesView<'_> {
+        let SeriesSpan { begin, labels_end, chunks_end } = self.series[at];
+        let chunks_begin = at.checked_sub(1).map_or(0, |before| self.series[before].chunks_end);
+        SeriesView {
+            labels: LabelBlock(&self.bytes[begin as usize..labels_end as usize]),
+            chunks: &self.chunks[chunks_begin as usize..chunks_end as usize],
+            batch: self,
+        }
+    }
+
+    /// What it takes, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len() + size_of_val(&*self.series) + size_of_val(&*self.chunks)
+    }
+}
+
+impl<'a> SeriesView<'a> {
+    /// Its chunks, oldest first. They may exceed the range that was asked for at both ends.
+    pub fn chunks(self) -> impl DoubleEndedIterator<Item = ChunkView<'a>> + ExactSizeIterator + Clone {
+        self.chunks.iter().map(move |chunk| ChunkView {
+            min_ms: chunk.min_ms,
+            max_ms: chunk.max_ms,
+            bytes: &self.batch.bytes[chunk.begin as usize..chunk.end as usize],
+        })
+    }
+
+    /// A chunk's bytes, shared with the batch and not copied.
+    pub fn shared_bytes(self, chunk: ChunkView<'a>) -> Bytes {
+        self.batch.bytes.slice_ref(chunk.bytes)
+    }
+}
+
+impl<'a> ChunkView<'a> {
+    /// Its samples, oldest first.
+    pub fn samples(self) -> impl Iterator<Item = Result<Sample, ChunkError>> + use<'a> {
+        XorIter::new(self.bytes)
+    }
+}
+
+/// Names or values, ascending.
+#[derive(Debug, Clone, Default)]
+pub struct TextBatch {
+    text: String,
+    ends: Vec<u32>,
+}
+
+impl TextBatch {
+    /// Adds one that is greater than all before.
+    pub(crate) fn push(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.ends.push(self.text.len() as u32);
+    }
+
+    /// One of them.
+    ///
+    /// # Panics
+    /// Where it has fewer.
+    pub fn get(&self, at: usize) -> &str {
+        let begin = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.text[begin as usize..self.ends[at] as usize]
+    }
+
+    /// What it takes, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.text.len() + size_of_val(&*self.ends)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        (0..self.ends.len()).map(|at| self.get(at))
+    }
+}
+
+/// What a read gets in batches.
+pub trait Rows: Default {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// What the batch takes, in bytes.
+    fn bytes(&self) -> usize;
+
+    /// How one of these and one of another batch follow each other.
+    fn compare(&self, at: usize, other: &Self, other_at: usize) -> std::cmp::Ordering;
+}
+
+impl Rows for SeriesBatch {
+    fn count(&self) -> usize {
+        self.series.len()
+    }
+
+    fn bytes(&self) -> usize {
+        Self::bytes(self)
+    }
+
+    fn compare(&self, at: usize, other: &Self, other_at: usize) -> std::cmp::Ordering {
+        self.get(at).labels.compare(other.get(other_at).labels)
+    }
+}
+
+impl Rows for TextBatch {
+    fn count(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn bytes(&self) -> usize {
+        Self::bytes(self)
+    }
+
+    fn compare(&self, at: usize, other: &Self, other_at: usize) -> std::cmp::Ordering {
+        self.get(at).cmp(other.get(other_at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use silverback_model::Labels;
+
+    fn batch(series: &[(&str, &[(i64, i64)])]) -> SeriesBatch {
+        let mut builder = SeriesBatchBuilder::default();
+        for (name, chunks) in series {
+            let labels = Labels::from_pairs([("__name__", *name)]).to_canonical();
+            builder.begin_series(|out| out.extend_from_slice(&labels));
+            for (min_ms, max_ms) in *chunks {
+                builder.add_chunk(*min_ms, *max_ms, |out| out.extend_from_slice(name.as_bytes()));
+            }
+            if !builder.has_chunk() {
+                builder.drop_series();
+            }
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn series_come_out_as_they_were_put_in() {
+        let batch = batch(&[("a", &[(1, 2), (3, 4)]), ("dropped", &[]), ("bc", &[(5, 6)])]);
+        assert_eq!(batch.count(), 2);
+        let (a, bc) = (batch.get(0), batch.get(1));
+        assert_eq!(a.labels.0, Labels::from_pairs([("__name__", "a")]).to_canonical());
+        let times: Vec<_> = a.chunks().map(|chunk| (chunk.min_ms, chunk.max_ms, chunk.bytes)).collect();
+        assert_eq!(times, [(1, 2, &b"a"[..]), (3, 4, b"a")]);
+        let chunk = bc.chunks().next().unwrap();
+        assert_eq!(bc.shared_bytes(chunk), "bc");
+        assert_eq!(bc.chunks().len(), 1);
+        assert!(batch.compare(0, &batch, 1).is_lt());
+    }
+
+    #[test]
+    fn texts_come_out_as_they_were_put_in() {
+        let mut batch = TextBatch::default();
+        ["", "a", "ä"].iter().for_each(|text| batch.push(text));
+        assert_eq!((batch.count(), batch.get(2)), (3, "ä"));
+        assert_eq!(batch.iter().collect::<Vec<_>>(), ["", "a", "ä"]);
+    }
+}

@@ -1,0 +1,213 @@
+//! A write request's bytes, and how parts refer to the series in them.
+
+use crate::message::Definitions;
+use silverback_model::{LabelBlock, SeriesId};
+
+/// A decompressed write request, shared by the parts that were split from it. The decoder fills
+/// it on the core that received it; from then on it is read only, by the shards that own its
+/// series, and goes back to that core's pool when the last part is done.
+#[derive(Debug, Default)]
+pub struct WriteBody {
+    /// The protobuf bytes.
+    pub bytes: BodyBytes,
+    /// Remote write 2: where each symbol lies in `bytes` (offset, length).
+    pub symbols: Vec<(u32, u32)>,
+    /// Remote write 2: each symbol's hash, for the decoder alone.
+    pub symbol_hashes: Vec<u128>,
+    /// Canonical label blocks of the series that didn't arrive in canonical form.
+    pub scratch: Vec<u8>,
+    /// The series of the stream that the request belongs to; a batch of it has nothing else.
+    pub definitions: Definitions,
+}
+
+/// A buffer that is written whole each time it is used again, and so is never zeroed in between.
+#[derive(Debug, Default)]
+pub struct BodyBytes {
+    /// As long as the longest body so far.
+    buffer: Vec<u8>,
+    len: usize,
+}
+
+impl BodyBytes {
+    /// Room for a body of `len` bytes, to be written over: it may hold parts of a former one.
+    pub fn prepare(&mut self, len: usize) -> &mut [u8] {
+        if self.buffer.len() < len {
+            // Fresh zeroed memory comes from the kernel and is touched only where it is written.
+            self.buffer = vec![0; len];
+        }
+        self.len = len;
+        &mut self.buffer[..len]
+    }
+
+    /// Cuts a prepared body to the bytes that were written.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// The memory it holds on to.
+    pub fn capacity(&self) -> usize {
+        self.buffer.len()
+    }
+}
+
+impl std::ops::Deref for BodyBytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.buffer[..self.len]
+    }
+}
+
+impl From<Vec<u8>> for BodyBytes {
+    fn from(buffer: Vec<u8>) -> Self {
+        Self { len: buffer.len(), buffer }
+    }
+}
+
+/// Where a series' labels lie in a [`WriteBody`]: 8 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LabelSpan {
+    offset: u32,
+    /// The source in the two top bits.
+    len: u32,
+}
+
+/// What a [`LabelSpan`] points into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LabelSource {
+    /// A canonical block in the request's own bytes.
+    Wire,
+    /// A canonical block in the scratch.
+    Scratch,
+    /// Remote write 2: packed varint symbol references, canonical in order, in the request's bytes.
+    Symbols,
+    /// A stream: the number of a definition, and the stream's ref.
+    Definition,
+}
+
+impl LabelSpan {
+    const LEN_BITS: u32 = 30;
+    /// Of a definition's ref.
+    const DELTA_BIT: u32 = 1 << (Self::LEN_BITS - 1);
+
+    /// The highest ref of a stream's series.
+    pub const REF_MAX: u32 = Self::DELTA_BIT - 1;
+
+    /// Of nothing.
+    pub const NOWHERE: Self = Self { offset: 0, len: 0 };
+
+    /// The highest offset or length: no body may be longer.
+    pub const OFFSET_MAX: usize = (1 << Self::LEN_BITS) - 1;
+
+    /// A span of `len` bytes at `offset`; both below 2^30.
+    #[inline]
+    pub fn new(source: LabelSource, offset: usize, len: usize) -> Self {
+        debug_assert!(offset <= Self::OFFSET_MAX && len <= Self::OFFSET_MAX);
+        Self { offset: offset as u32, len: (source as u32) << Self::LEN_BITS | len as u32 }
+    }
+
+    /// A series by the number of its definition, below 2^30, and its ref on the stream.
+    #[inline]
+    pub fn of_definition(number: u32, stream_ref: u32) -> Self {
+        debug_assert!(stream_ref <= Self::REF_MAX);
+        Self::new(LabelSource::Definition, number as usize, stream_ref as usize)
+    }
+
+    /// The same of one whose samples are what came since the last one: its owner adds them up.
+    pub fn of_deltas(number: u32, stream_ref: u32) -> Self {
+        let Self { offset, len } = Self::of_definition(number, stream_ref);
+        Self { offset, len: len | Self::DELTA_BIT }
+    }
+
+    /// Whether the series' samples are to be added up.
+    #[inline]
+    pub fn is_deltas(self) -> bool {
+        const DELTAS: u32 = (LabelSource::Definition as u32) << LabelSpan::LEN_BITS | LabelSpan::DELTA_BIT;
+        self.len & !Self::REF_MAX == DELTAS
+    }
+
+    /// The ref of a stream's series.
+    pub fn stream_ref(self) -> Option<u32> {
+        (self.source() == LabelSource::Definition).then_some(self.len & Self::REF_MAX)
+    }
+
+    /// What it points into.
+    pub(crate) fn source(self) -> LabelSource {
+        match self.len >> Self::LEN_BITS {
+            0 => LabelSource::Wire,
+            1 => LabelSource::Scratch,
+            2 => LabelSource::Symbols,
+            3 => LabelSource::Definition,
+            other => unreachable!("label source {other}"),
+        }
+    }
+
+    /// The bytes' place.
+    pub(crate) fn range(self) -> std::ops::Range<usize> {
+        let offset = self.offset as usize;
+        offset..offset + (self.len & ((1 << Self::LEN_BITS) - 1)) as usize
+    }
+}
+
+impl WriteBody {
+    /// The memory that its buffers hold on to, in bytes.
+    pub fn capacity_bytes(&self) -> usize {
+        let symbols = self.symbols.capacity() * size_of::<(u32, u32)>();
+        let hashes = self.symbol_hashes.capacity() * size_of::<u128>();
+        self.bytes.capacity() + symbols + hashes + self.scratch.capacity()
+    }
+
+    /// Calls `each` with the name and the value of every label, names ascending. Labels were
+    /// checked by the decoder; nothing is checked here.
+    pub fn for_each_label<'a>(&'a self, span: LabelSpan, mut each: impl FnMut(&'a [u8], &'a [u8])) {
+        let block = match span.source() {
+            LabelSource::Wire => &self.bytes[span.range()],
+            LabelSource::Scratch => &self.scratch[span.range()],
+            LabelSource::Symbols => return self.for_each_symbol_pair(&self.bytes[span.range()], each),
+            LabelSource::Definition => self.definitions.labels(span.offset).0,
+        };
+        LabelBlock(block).iter().for_each(|(name, value)| each(name, value));
+    }
+
+    fn for_each_symbol_pair<'a>(&'a self, mut refs: &[u8], mut each: impl FnMut(&'a [u8], &'a [u8])) {
+        while !refs.is_empty() {
+            let name = self.symbol(take_varint32(&mut refs));
+            let value = self.symbol(take_varint32(&mut refs));
+            // A label without a value is no label.
+            if !value.is_empty() {
+                each(name, value);
+            }
+        }
+    }
+
+    fn symbol(&self, index: u32) -> &[u8] {
+        let (offset, len) = self.symbols[index as usize];
+        &self.bytes[offset as usize..][..len as usize]
+    }
+}
+
+fn take_varint32(rest: &mut &[u8]) -> u32 {
+    let (mut value, mut shift) = (0u32, 0);
+    loop {
+        let byte = rest[0];
+        *rest = &rest[1..];
+        value |= u32::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return value;
+        }
+        shift += 7;
+    }
+}
+
+/// One series of a part: its id, its labels' place, and how many of the part's samples are its.
+#[derive(Debug, Clone, Copy)]
+pub struct PartSeries {
+    /// The routing key.
+    pub id: SeriesId,
+    /// Where its labels lie, for an owner that doesn't know the series.
+    pub labels: LabelSpan,
+    /// How many samples, of those that follow the former series' samples.
+    pub samples: u32,
+}
+const _: () = assert!(size_of::<PartSeries>() <= 32);

@@ -1,0 +1,192 @@
+//! All that may cross cores, and nothing else.
+pub mod batch;
+pub mod body;
+pub mod definitions;
+pub mod deletion;
+pub mod examples;
+pub mod handoff;
+pub mod part;
+pub mod read;
+pub mod stats;
+pub mod ticket;
+
+use std::sync::Arc;
+
+use crate::wal::{Durable, LogError};
+use silverback_model::{RefusedCounts, RefusedReason};
+
+pub use batch::{ChunkView, Rows, SeriesBatch, SeriesBatchBuilder, SeriesView, TextBatch};
+pub use body::{BodyBytes, LabelSource, LabelSpan, PartSeries, WriteBody};
+pub use definitions::{DefinitionBlock, Definitions};
+pub use deletion::{Deleted, Deletion, DeletionError, DeletionReply};
+pub use examples::{Example, Examples, shortened};
+pub use handoff::{HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, Piece, RouteChange};
+pub use part::{Part, PartBuffer, PartPool};
+pub use read::{CursorId, Read, ReadError, ReadReply, ReadRequest, Selection, Wanted};
+pub use stats::{
+    AcceptorCounts, Cardinality, CellStats, CoreStats, HandoffCounts, HandoffReason, MemoryPressure,
+    NameCount, ShardMemory, ShardStats,
+};
+pub use ticket::ReadTicket;
+
+/// Names a request among those that a core waits for. Good for one reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Correlation {
+    /// The place in the waiting core's table.
+    pub slot: u32,
+    /// Tells the place's users apart, so that a late reply wakes nobody else.
+    pub generation: u32,
+}
+
+/// All that goes from one core to another.
+#[derive(Debug)]
+pub enum LaneMessage {
+    /// For the shard of the core that gets it.
+    Request(Correlation, ShardRequest),
+    /// To a request of the core that gets it.
+    Reply(Correlation, ShardReply),
+    /// For the routing of the core that gets it, answered by [`ShardReply::Routed`].
+    Route(Correlation, RouteChange),
+}
+// A lane copies messages: what is large goes in a box.
+const _: () = assert!(size_of::<LaneMessage>() <= 64);
+
+/// What a shard is asked.
+#[derive(Debug)]
+pub enum ShardRequest {
+    /// Take in one part of a write request.
+    Write(WritePart),
+    /// Anything else.
+    Ask(ControlRequest),
+}
+
+/// What a shard is asked that is no write.
+#[derive(Debug)]
+pub enum ControlRequest {
+    /// Read something, in slices beside the traffic, of the cells that the shard owns at an epoch.
+    Read(Box<Read>),
+    /// Delete samples, in slices beside the traffic, from the cells that the shard owns at an epoch.
+    Delete(Box<Deletion>),
+    /// Take a step of a cell's handoff.
+    Handoff(Box<HandoffRequest>),
+    /// Write a checkpoint soon, though none may be due.
+    Checkpoint,
+    /// Tell the core's counters.
+    Stats,
+}
+
+/// What a shard answers.
+#[derive(Debug)]
+pub enum ShardReply {
+    /// The part's samples are as durable as the node was told to make them.
+    Written(WriteAck),
+    /// The shard's log takes nothing: neither this part nor, until that changes, another.
+    NotDurable(LogError),
+    /// The shard's memory is full: it takes no part before some of it is freed.
+    MemoryFull,
+    /// To a step of a handoff.
+    Handoff(Box<Result<HandoffReply, HandoffRefusal>>),
+    /// A checkpoint will be written: it is on disk once the shard's count of them is this.
+    CheckpointAsked(u64),
+    /// The routing is changed.
+    Routed,
+    /// To a read.
+    Read(Result<Box<ReadReply>, ReadError>),
+    /// To a deletion.
+    Deleted(Box<DeletionReply>),
+    /// The core's counters.
+    Stats(Box<CoreStats>),
+}
+
+/// One shard's part of a write request, and the bytes that it refers to.
+#[derive(Debug)]
+pub struct WritePart {
+    /// The request.
+    pub body: Arc<WriteBody>,
+    /// Its series and samples that this shard owns.
+    pub part: Part,
+}
+
+/// A part's acknowledgement. Only something durable can be acknowledged.
+#[derive(Debug)]
+pub struct WriteAck {
+    /// Samples stored, retries of stored ones among them.
+    pub written: u64,
+    /// The part's other samples.
+    pub refusals: Option<Box<Refusals>>,
+    /// Those that were not looked at, for they are another shard's.
+    pub moved: Option<Box<MovedSeries>>,
+}
+
+/// Series of a part whose cells are another shard's by now, or are about to be. Nothing of them was
+/// taken in.
+#[derive(Debug)]
+pub struct MovedSeries {
+    /// The request.
+    pub body: Arc<WriteBody>,
+    /// They, with their samples, and the epoch of the table that they were split by.
+    pub parts: PartBuffer,
+}
+
+impl WriteAck {
+    /// Acknowledges what a commit made durable.
+    pub(crate) fn new(
+        _commit: &Durable,
+        written: u64,
+        refusals: Option<Box<Refusals>>,
+        moved: Option<Box<MovedSeries>>,
+    ) -> Self {
+        Self { written, refusals, moved }
+    }
+}
+
+/// Samples that were not taken in: how many for which reason, and some of them in words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// Samples by reason.
+    pub counts: RefusedCounts,
+    /// Some of them, by job and reason.
+    pub examples: Examples,
+    /// A stream's refused series, each: its sender knows them by their refs.
+    pub by_ref: Vec<RefusedRef>,
+}
+
+/// Samples of one series of a stream that were not taken in, all for the same reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefusedRef {
+    /// The stream's number for the series.
+    pub stream_ref: u32,
+    /// Why.
+    pub reason: RefusedReason,
+    /// How many.
+    pub samples: u64,
+}
+
+impl Refusals {
+    /// Counts `samples` of a job under `reason`; `words` is asked as [`Examples::add`] asks it.
+    pub fn refuse(
+        &mut self,
+        reason: RefusedReason,
+        samples: u64,
+        job: &str,
+        words: impl FnOnce() -> (String, String),
+    ) {
+        self.counts.add(reason, samples);
+        self.examples.add(reason, samples, job, words);
+    }
+
+    /// Notes samples of a stream's series, which are counted already.
+    pub fn note_ref(&mut self, stream_ref: u32, reason: RefusedReason, samples: u64) {
+        match self.by_ref.last_mut() {
+            Some(last) if (last.stream_ref, last.reason) == (stream_ref, reason) => last.samples += samples,
+            Some(_) | None => self.by_ref.push(RefusedRef { stream_ref, reason, samples }),
+        }
+    }
+
+    /// Adds what another part refused.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.counts.merge(&other.counts);
+        self.by_ref.extend(other.by_ref);
+        self.examples.merge(other.examples);
+    }
+}

@@ -1,0 +1,190 @@
+//! Parts: one shard's series and samples of one request, in buffers from a bounded pool.
+//!
+//! A part is filled on the core that decoded the request and released on the core that owns the
+//! series. The pool takes it back from any core without a lock, so neither core allocates; an empty
+//! pool is back-pressure.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use sharded_slab::pool::OwnedRefMut;
+use sharded_slab::{Clear, Config, Pool};
+
+use crate::message::PartSeries;
+use silverback_model::{Epoch, Sample};
+
+/// What a part holds. Its capacity outlives the part.
+#[derive(Debug, Default)]
+pub struct PartBuffer {
+    /// The series, in the order in which they arrived.
+    pub series: Vec<PartSeries>,
+    /// Their samples, one series after the other.
+    pub samples: Vec<Sample>,
+    /// Of the routing table that it was split by.
+    pub epoch: Epoch,
+}
+
+impl PartBuffer {
+    /// The memory that its buffers hold on to.
+    pub fn capacity_bytes(&self) -> usize {
+        let series = self.series.capacity() * size_of::<PartSeries>();
+        series + self.samples.capacity() * size_of::<Sample>()
+    }
+}
+
+/// A buffer that grew larger than this many samples is not kept: one huge request must not hold
+/// its memory for ever.
+const KEPT_SAMPLES_MAX: usize = 16 * 1024;
+
+impl Clear for PartBuffer {
+    fn clear(&mut self) {
+        self.series.clear();
+        self.series.shrink_to(KEPT_SAMPLES_MAX);
+        self.samples.clear();
+        self.samples.shrink_to(KEPT_SAMPLES_MAX);
+        self.epoch = Epoch::FIRST;
+    }
+}
+
+/// How many parts one core may have under way.
+#[derive(Debug, Clone, Copy)]
+struct PoolConfig;
+
+impl Config for PoolConfig {
+    const INITIAL_PAGE_SIZE: usize = 64;
+    // Pages double: 64 + 128 + 256 + 512 + 1024 parts of each core.
+    const MAX_PAGES: usize = 5;
+}
+
+/// The pool of one core's parts. Cheap to clone. What it counts is written by its core, and by those that give
+/// its parts back.
+#[derive(Debug, Clone)]
+pub struct PartPool(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    pool: Arc<Pool<PartBuffer, PoolConfig>>,
+    /// The memory of the buffers that lie in the pool.
+    kept_bytes: AtomicUsize,
+    kept_bytes_max: usize,
+}
+
+impl Default for PartPool {
+    fn default() -> Self {
+        Self::new(usize::MAX)
+    }
+}
+
+impl PartPool {
+    /// A pool whose buffers take at most `kept_bytes_max` while no part has them.
+    pub fn new(kept_bytes_max: usize) -> Self {
+        let pool = Arc::new(Pool::new_with_config());
+        Self(Arc::new(Shared { pool, kept_bytes: AtomicUsize::new(0), kept_bytes_max }))
+    }
+
+    /// An empty part; `None` when this core has too many under way.
+    pub fn take(&self) -> Option<Part> {
+        let buffer = Arc::clone(&self.0.pool).create_owned()?;
+        self.0.kept_bytes.fetch_sub(buffer.capacity_bytes(), Ordering::Relaxed);
+        Some(Part { buffer: Some(buffer), pool: self.clone() })
+    }
+
+    /// What the buffers take that no part has.
+    pub fn kept_bytes(&self) -> usize {
+        self.0.kept_bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl Shared {
+    /// Counts a buffer that comes back, or takes its memory where there would be too much of it.
+    fn keep(&self, buffer: &mut PartBuffer) {
+        buffer.clear();
+        let bytes = buffer.capacity_bytes();
+        if self.kept_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > self.kept_bytes_max {
+            self.kept_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            *buffer = PartBuffer::default();
+        }
+    }
+}
+
+/// A part. Dropped on whichever core, its buffer goes back to the pool.
+#[derive(Debug)]
+pub struct Part {
+    buffer: Option<OwnedRefMut<PartBuffer, PoolConfig>>,
+    pool: PartPool,
+}
+
+impl std::ops::Deref for Part {
+    type Target = PartBuffer;
+
+    fn deref(&self) -> &PartBuffer {
+        self.buffer.as_ref().expect("a part has its buffer until it is dropped")
+    }
+}
+
+impl std::ops::DerefMut for Part {
+    fn deref_mut(&mut self) -> &mut PartBuffer {
+        self.buffer.as_mut().expect("a part has its buffer until it is dropped")
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if let Some(mut buffer) = self.buffer.take() {
+            self.pool.0.keep(&mut buffer);
+            let key = buffer.key();
+            drop(buffer);
+            // The guard's own drop leaves the slot taken when it happens on another thread.
+            self.pool.0.pool.clear(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_pool_is_backpressure_and_a_dropped_part_room() {
+        let pool = PartPool::default();
+        let mut parts: Vec<Part> = std::iter::from_fn(|| pool.take()).collect();
+        assert_eq!(parts.len(), 64 + 128 + 256 + 512 + 1024);
+        parts.pop();
+        assert!(pool.take().is_some());
+    }
+
+    #[test]
+    fn a_part_released_on_another_thread_gives_its_slot_back() {
+        let pool = PartPool::default();
+        for _ in 0..10_000 {
+            let mut part = pool.take().expect("every released slot is free again");
+            part.samples.push(Sample::new(1, 1.0));
+            if part.samples.capacity() % 2 == 0 {
+                std::thread::scope(|s| drop(s.spawn(move || drop(part)).join()));
+            }
+        }
+    }
+
+    #[test]
+    fn what_lies_in_the_pool_takes_no_more_than_it_may() {
+        let pool = PartPool::new(50_000);
+        let mut parts: Vec<Part> = (0..10).map(|_| pool.take().unwrap()).collect();
+        parts.iter_mut().for_each(|part| part.samples.resize(1000, Sample::new(1, 1.0)));
+        assert_eq!(pool.kept_bytes(), 0);
+        parts.clear();
+        assert_eq!(pool.kept_bytes(), 3 * 16_000);
+        let again: Vec<Part> = (0..10).map(|_| pool.take().unwrap()).collect();
+        assert_eq!(again.iter().map(|part| part.capacity_bytes()).sum::<usize>(), 3 * 16_000);
+        assert_eq!(pool.kept_bytes(), 0);
+    }
+
+    #[test]
+    fn a_part_comes_back_empty_with_its_capacity() {
+        let pool = PartPool::default();
+        let mut part = pool.take().unwrap();
+        part.samples.resize(1000, Sample::new(1, 1.0));
+        drop(part);
+        let part = pool.take().unwrap();
+        assert!(part.samples.is_empty() && part.samples.capacity() >= 1000);
+    }
+}

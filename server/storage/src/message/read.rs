@@ -1,0 +1,141 @@
+//! Reads as a shard is asked and answers them. What matches is found once and fetched in batches, so
+//! that a slow client holds one batch and a cursor, never the shard.
+
+use std::sync::Arc;
+
+use crate::message::{Cardinality, CellStats, ReadTicket, SeriesBatch, TextBatch};
+use silverback_model::{Epoch, Matcher};
+
+/// A cursor that is open on a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CursorId {
+    /// The slot in the shard's table.
+    pub slot: u32,
+    /// Tells the slot's users apart.
+    pub generation: u32,
+}
+
+/// Series by matchers, over a range of ms with both ends inclusive.
+#[derive(Debug, Clone)]
+pub struct Selection {
+    /// All must match.
+    pub matchers: Arc<[Matcher]>,
+    /// The oldest sample asked for.
+    pub min_ms: i64,
+    /// The newest sample asked for.
+    pub max_ms: i64,
+}
+
+impl Selection {
+    /// Every series of every time.
+    pub fn everything() -> Self {
+        Self { matchers: Arc::new([]), min_ms: i64::MIN, max_ms: i64::MAX }
+    }
+
+    /// Whether every series of every time is meant, so that an index answers without its series.
+    pub fn is_everything(&self) -> bool {
+        self.matchers.is_empty() && self.is_always()
+    }
+
+    /// Whether samples of any time are meant.
+    pub(crate) fn is_always(&self) -> bool {
+        self.min_ms == i64::MIN && self.max_ms == i64::MAX
+    }
+}
+
+/// What is read of the series that have a sample in the range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// Labels and the chunks that overlap the range.
+    Chunks,
+    /// Labels alone.
+    LabelSets,
+    /// The names of their labels, each once.
+    LabelNames,
+    /// The values of one label, each once.
+    LabelValues(Box<str>),
+}
+
+/// A read of a shard: for whom, and by which epoch its cells are answered for.
+#[derive(Debug, Clone)]
+pub struct Read {
+    /// The read that this is a part of.
+    pub ticket: ReadTicket,
+    /// All shards are asked by the same, so that each cell is answered for by one of them.
+    pub epoch: Epoch,
+    /// What is asked.
+    pub request: ReadRequest,
+}
+
+/// What a shard is asked to read.
+#[derive(Debug, Clone)]
+pub enum ReadRequest {
+    /// Find and sort what matches; answered with the first batch of about `bytes`.
+    Open {
+        /// Which series.
+        selection: Selection,
+        /// What of them.
+        wanted: Wanted,
+        /// One series may exceed it.
+        bytes: usize,
+    },
+    /// The next batch.
+    Fetch {
+        /// Of which cursor.
+        cursor: CursorId,
+        /// One series may exceed it.
+        bytes: usize,
+    },
+    /// These cursors are not wanted any more.
+    Close(Vec<CursorId>),
+    /// The labels, values and names with the most series, `limit` of each.
+    Cardinality {
+        /// Entries of each list.
+        limit: usize,
+    },
+    /// The cells that hold a series.
+    Cells,
+}
+
+/// The answer to one read.
+#[derive(Debug)]
+pub enum ReadReply {
+    /// A batch of series, and where to get the next one: nowhere after the last.
+    Series(SeriesBatch, Option<CursorId>),
+    /// Likewise of names or values.
+    Texts(TextBatch, Option<CursorId>),
+    /// Closed.
+    Closed,
+    /// Top lists.
+    Cardinality(Cardinality),
+    /// Cells by number.
+    Cells(Vec<CellStats>),
+}
+
+/// Why a read was not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// The shard has as many cursors open as it may.
+    #[error("too many reads are open: try again")]
+    TooManyCursors,
+    /// What it found alone takes more memory than all reads may.
+    #[error(
+        "the read has found more than the {bytes_max} bytes of memory that reads may take on a core hold: ask for less"
+    )]
+    TooLarge {
+        /// What all reads may take.
+        bytes_max: usize,
+    },
+    /// A cell has left the shard since the read's epoch. Asked again by the next one, it is answered.
+    #[error("a part of the data moved to another core meanwhile: try again")]
+    Moved,
+    /// The cursor expired or never was.
+    #[error("the read was idle for too long and was closed")]
+    UnknownCursor,
+    /// Nobody waits for it any more.
+    #[error("the read was cancelled")]
+    Cancelled,
+    /// The shard's side of it panicked.
+    #[error("the read failed inside the node, which tells more in its log")]
+    Panicked,
+}

@@ -1,0 +1,68 @@
+//! What the shards know of a read in flight: whether anybody still waits for it, and which of two reads
+//! is older. What it reads is not known here.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Counts reads over all cores of the process. Touched once for each read, never for a write.
+static ISSUED: AtomicU64 = AtomicU64::new(0);
+
+/// Names one read on every core. A clone is the same read.
+#[derive(Debug, Clone)]
+pub struct ReadTicket(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    number: u64,
+    is_cancelled: AtomicBool,
+    is_waited_for: AtomicBool,
+}
+
+impl ReadTicket {
+    /// For a read that begins now.
+    pub fn issue() -> Self {
+        let number = ISSUED.fetch_add(1, Ordering::Relaxed);
+        let (is_cancelled, is_waited_for) = Default::default();
+        Self(Arc::new(State { number, is_cancelled, is_waited_for }))
+    }
+
+    /// Which read it is: an older one has a smaller number, on every core.
+    pub(crate) fn number(&self) -> u64 {
+        self.0.number
+    }
+
+    /// Nobody waits for the read any more: each core stops at its next step and gives back what the read
+    /// holds.
+    pub fn cancel(&self) {
+        self.0.is_cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Another read waits for what this one holds on a shard.
+    pub(crate) fn tell_waited_for(&self) {
+        self.0.is_waited_for.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether another read has waited for what this one holds since this was asked last.
+    pub fn was_waited_for(&self) -> bool {
+        self.0.is_waited_for.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_clone_of_a_ticket_knows_that_it_is_cancelled() {
+        let (ticket, later) = (ReadTicket::issue(), ReadTicket::issue());
+        let clone = ticket.clone();
+        ticket.cancel();
+        assert!(clone.is_cancelled() && !later.is_cancelled());
+        assert!(clone.number() < later.number());
+    }
+}

@@ -1,0 +1,366 @@
+//! The way of a part into the shard: find or make each series, take its samples in, count.
+
+use std::borrow::Cow;
+
+use crate::cell::series::LabelRef;
+use crate::cell::{AppendError, Appended, SeriesRef};
+use crate::message::{LabelSpan, PartSeries, Refusals, WriteBody};
+use crate::shard::Shard;
+use crate::shard::refusal_words::{Seen, numbers};
+use crate::wal::Journal;
+use silverback_model::{Labels, RefusedReason, Sample, SeriesId};
+
+/// How many series ahead the table's slot is brought near, then the series' line, and then the end
+/// of its open chunk: far enough that memory answers in time, near enough that it is still there
+/// when it is used.
+const SLOT_AHEAD: usize = 24;
+const LINE_AHEAD: usize = 16;
+const TAIL_AHEAD: usize = 8;
+
+/// The series that the next entries probably mean, found when their lines were brought near.
+#[derive(Debug, Default)]
+struct Ahead([Option<SeriesRef>; AHEAD_MAX]);
+const AHEAD_MAX: usize = 32;
+const _: () = assert!(LINE_AHEAD < AHEAD_MAX);
+
+/// What the entries of a part have in common.
+#[derive(Debug, Clone, Copy)]
+struct OfPart<'a> {
+    body: &'a WriteBody,
+    bounds: TimeBounds,
+}
+
+/// Which timestamps are taken in, in ms, both ends inclusive.
+#[derive(Debug, Clone, Copy)]
+pub struct TimeBounds {
+    /// The oldest: what retention keeps.
+    pub oldest_ms: i64,
+    /// The newest: a bit ahead of the clock.
+    pub newest_ms: i64,
+}
+
+/// Samples of a series, one after the other, that are refused for the same reason.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    reason: RefusedReason,
+    first: Sample,
+    /// The series' newest sample then.
+    newest_ms: Option<i64>,
+    samples: u64,
+}
+
+impl Run {
+    /// Adds one to the run that goes on, or gives that back where another begins.
+    fn extend(going_on: &mut Option<Self>, one: Self) -> Option<Self> {
+        match going_on {
+            Some(run) if run.reason == one.reason => {
+                run.samples += 1;
+                None
+            }
+            Some(_) | None => going_on.replace(one),
+        }
+    }
+}
+
+/// What became of a part's samples.
+#[derive(Debug, Default)]
+pub struct PartOutcome {
+    /// Samples that are stored now, retries of stored ones among them.
+    pub written: u64,
+    /// The others, by reason; `None` where there are none.
+    pub refusals: Option<Box<Refusals>>,
+}
+
+impl Shard {
+    /// Takes a part's samples in. `samples` holds the series' samples one series after the other.
+    pub fn append(
+        &mut self,
+        body: &WriteBody,
+        series: &[PartSeries],
+        samples: &[Sample],
+        bounds: TimeBounds,
+        journal: &mut impl Journal,
+    ) -> PartOutcome {
+        let mut outcome = PartOutcome::default();
+        let mut ahead = Ahead::default();
+        let mut rest = samples;
+        for step in 0..series.len() + SLOT_AHEAD {
+            self.look_ahead(series, step, &mut ahead);
+            let Some(at) = step.checked_sub(SLOT_AHEAD) else { continue };
+            let (own, after) = rest.split_at(series[at].samples as usize);
+            rest = after;
+            self.append_series(
+                OfPart { body, bounds },
+                &series[at],
+                ahead.at(at),
+                own,
+                journal,
+                &mut outcome,
+            );
+        }
+        self.note_range(samples, bounds);
+        self.counters.samples += outcome.written;
+        if let Some(refusals) = &outcome.refusals {
+            self.counters.refused.merge(&refusals.counts);
+        }
+        outcome
+    }
+
+    /// Widens the shard's range by what was sent inside the bounds.
+    fn note_range(&mut self, samples: &[Sample], bounds: TimeBounds) {
+        let allowed = bounds.oldest_ms..=bounds.newest_ms;
+        let widest = |(oldest, newest): (i64, i64), time: i64| (oldest.min(time), newest.max(time));
+        let times = || samples.iter().map(|sample| sample.timestamp_ms);
+        let none = (i64::MAX, i64::MIN);
+        let mut range_ms = times().fold(none, widest);
+        if !(allowed.contains(&range_ms.0) && allowed.contains(&range_ms.1)) {
+            range_ms = times().filter(|time| allowed.contains(time)).fold(none, widest);
+        }
+        if range_ms != none {
+            let was = self.range_ms.unwrap_or(range_ms);
+            self.range_ms = Some(widest(widest(was, range_ms.0), range_ms.1));
+        }
+    }
+
+    /// Brings near what the entries behind the one of this step will touch, each in three steps.
+    #[inline]
+    fn look_ahead(&self, series: &[PartSeries], step: usize, ahead: &mut Ahead) {
+        if let Some(next) = series.get(step) {
+            self.cells[usize::from(next.id.cell().0)].table.prefetch(next.id);
+        }
+        if let Some(at) = step.checked_sub(SLOT_AHEAD - LINE_AHEAD)
+            && let Some(next) = series.get(at)
+        {
+            let candidate = self.cells[usize::from(next.id.cell().0)].table.candidate(next.id);
+            ahead.set(at, candidate);
+            candidate.inspect(|found| self.store.prefetch(*found));
+        }
+        if let Some(at) = step.checked_sub(SLOT_AHEAD - TAIL_AHEAD)
+            && let Some(found) = ahead.at(at)
+        {
+            self.store.prefetch_tail(found);
+        }
+    }
+
+    #[inline]
+    fn append_series(
+        &mut self,
+        OfPart { body, bounds }: OfPart<'_>,
+        entry: &PartSeries,
+        candidate: Option<SeriesRef>,
+        samples: &[Sample],
+        journal: &mut impl Journal,
+        outcome: &mut PartOutcome,
+    ) {
+        let mut series = candidate.filter(|s| self.store.id(*s) == entry.id).or_else(|| self.find(entry.id));
+        let mut refused = None;
+        for sample in samples {
+            let summed = if entry.labels.is_deltas() { &self.summed(series, *sample) } else { sample };
+            let result = match (bounds.check(*sample), series) {
+                (Err(reason), _) => Err(reason),
+                (Ok(()), Some(known)) => self.append_sample(known, *summed, journal),
+                (Ok(()), None) => {
+                    self.create_series(body, entry, *summed, journal).map(|made| series = Some(made))
+                }
+            };
+            match result {
+                Ok(()) => outcome.written += 1,
+                Err(reason) => {
+                    let newest_ms = series.map(|series| self.store.newest_ms(series));
+                    let run = Run { reason, first: *sample, newest_ms, samples: 1 };
+                    if let Some(ended) = Run::extend(&mut refused, run) {
+                        self.refuse(ended, OfPart { body, bounds }, entry.labels, outcome);
+                    }
+                }
+            }
+        }
+        if let Some(run) = refused {
+            self.refuse(run, OfPart { body, bounds }, entry.labels, outcome);
+        }
+        let cell = entry.id.cell();
+        self.cells[usize::from(cell.0)].samples += samples.len() as u64;
+        if let (Some(departure), Some(series)) = (&mut self.departure, series) {
+            departure.touch(cell, series);
+        }
+    }
+
+    /// What a series has come to with what came since its newest sample: all that is to be known of it is
+    /// stored already. What was stored before, for a sender that sends it again.
+    #[cold]
+    fn summed(&self, series: Option<SeriesRef>, delta: Sample) -> Sample {
+        let Some(newest) = series.map(|series| self.store.newest(series)) else { return delta };
+        match delta.timestamp_ms > newest.timestamp_ms {
+            // A gap of either: the sum begins anew, as a counter does that was reset.
+            true if newest.value.is_nan() || delta.value.is_nan() => delta,
+            true => Sample::new(delta.timestamp_ms, newest.value + delta.value),
+            false => series.and_then(|at| self.store.sample_at(at, delta.timestamp_ms)).unwrap_or(delta),
+        }
+    }
+
+    /// Counts samples of a series as refused, and says so in words where they are the first.
+    #[cold]
+    fn refuse(
+        &self,
+        Run { reason, first, newest_ms, samples }: Run,
+        OfPart { body, bounds }: OfPart<'_>,
+        labels: LabelSpan,
+        outcome: &mut PartOutcome,
+    ) {
+        let words = || {
+            let seen = Seen {
+                sample: first,
+                bounds,
+                newest_ms,
+                series_max: self.series_limit.of_node(),
+                budget_bytes: self.memory.budget_bytes(),
+            };
+            (labels_text(body, labels), numbers(reason, &seen))
+        };
+        let refusals = outcome.refusals.get_or_insert_default();
+        refusals.refuse(reason, samples, &job_of(body, labels), words);
+        if let Some(stream_ref) = labels.stream_ref() {
+            refusals.note_ref(stream_ref, reason, samples);
+        }
+    }
+
+    /// The series of an id. An append asks only where no candidate was right: the series is new, or
+    /// was made since the candidates were looked up, or shares its tag with another.
+    #[inline(never)]
+    pub(super) fn find(&self, id: SeriesId) -> Option<SeriesRef> {
+        self.cells[usize::from(id.cell().0)].table.find(id, |s| self.store.id(s) == id)
+    }
+
+    #[inline]
+    fn append_sample(
+        &mut self,
+        series: SeriesRef,
+        sample: Sample,
+        journal: &mut impl Journal,
+    ) -> Result<(), RefusedReason> {
+        match self.store.append(series, sample) {
+            Ok(Appended::Stored) => {
+                journal.stored(series, sample);
+                Ok(())
+            }
+            Ok(Appended::Already) => {
+                self.counters.already += 1;
+                Ok(())
+            }
+            Err(AppendError::OutOfOrder) => Err(RefusedReason::OutOfOrder),
+            Err(AppendError::Duplicate) => Err(RefusedReason::Duplicate),
+        }
+    }
+
+    #[inline(never)]
+    fn create_series(
+        &mut self,
+        body: &WriteBody,
+        entry: &PartSeries,
+        first: Sample,
+        journal: &mut impl Journal,
+    ) -> Result<SeriesRef, RefusedReason> {
+        if self.series_limit.is_reached_by(self.store.size().series) {
+            return Err(RefusedReason::SeriesLimit);
+        }
+        if !self.has_room_for_series() {
+            return Err(RefusedReason::MemoryLimit);
+        }
+        let labels = self.intern_labels(body, entry.labels)?;
+        let made = self.store.create(entry.id, labels.as_slice().into(), first);
+        let Some(series) = made else {
+            self.index.forget_unused(&labels);
+            return Err(RefusedReason::SeriesLimit);
+        };
+        self.index.add(series, &labels);
+        self.insert_in_cell(entry.id, series);
+        self.counters.series_created += 1;
+        let text = labels.iter().map(|label| self.index.text(*label));
+        journal.created(series, entry.id, text.map(|(name, value)| (name.as_bytes(), value.as_bytes())));
+        journal.stored(series, first);
+        Ok(series)
+    }
+
+    fn intern_labels(&mut self, body: &WriteBody, span: LabelSpan) -> Result<Vec<LabelRef>, RefusedReason> {
+        let mut labels = Vec::with_capacity(16);
+        let mut full = false;
+        body.for_each_label(span, |name, value| {
+            // The decoder refused what isn't UTF-8; here it costs a new series alone.
+            let text = str::from_utf8(name).ok().zip(str::from_utf8(value).ok());
+            match text.and_then(|(name, value)| self.index.intern(name, value)) {
+                Some(label) => labels.push(label),
+                None => full = true,
+            }
+        });
+        if full {
+            self.index.forget_unused(&labels);
+            return Err(RefusedReason::SeriesLimit);
+        }
+        Ok(labels)
+    }
+
+    pub(super) fn insert_in_cell(&mut self, id: SeriesId, series: SeriesRef) {
+        let store = &self.store;
+        let table = &mut self.cells[usize::from(id.cell().0)].table;
+        self.table_bytes -= table.bytes();
+        table.insert(id, series, |s| store.id(s));
+        self.table_bytes += table.bytes();
+    }
+}
+
+impl Ahead {
+    #[inline]
+    fn set(&mut self, at: usize, series: Option<SeriesRef>) {
+        self.0[at % AHEAD_MAX] = series;
+    }
+
+    /// What was found for the entry at `at`, one of those that the last steps were about.
+    #[inline]
+    fn at(&self, at: usize) -> Option<SeriesRef> {
+        self.0[at % AHEAD_MAX]
+    }
+}
+
+impl TimeBounds {
+    #[inline]
+    fn check(self, sample: Sample) -> Result<(), RefusedReason> {
+        if sample.timestamp_ms > self.newest_ms {
+            return Err(RefusedReason::TooFarInFuture);
+        }
+        if sample.timestamp_ms < self.oldest_ms {
+            return Err(RefusedReason::TooOld);
+        }
+        Ok(())
+    }
+}
+
+impl PartOutcome {
+    /// Adds what became of another piece of the same part.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.written += other.written;
+        match (&mut self.refusals, other.refusals) {
+            (Some(refusals), Some(more)) => refusals.merge(*more),
+            (None, more) => self.refusals = more,
+            (Some(_), None) => {}
+        }
+    }
+}
+
+/// The value of the label `job`; empty where there is none.
+fn job_of(body: &WriteBody, span: LabelSpan) -> Cow<'_, str> {
+    let mut job = Cow::Borrowed("");
+    body.for_each_label(span, |name, value| {
+        if name == b"job" {
+            job = String::from_utf8_lossy(value);
+        }
+    });
+    job
+}
+
+/// A series in words, for the sender of a refused sample.
+fn labels_text(body: &WriteBody, span: LabelSpan) -> String {
+    let mut labels = Labels::default();
+    body.for_each_label(span, |name, value| {
+        labels.0.push((String::from_utf8_lossy(name).into(), String::from_utf8_lossy(value).into()));
+    });
+    labels.to_string()
+}

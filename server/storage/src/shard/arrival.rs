@@ -1,0 +1,212 @@
+//! A cell that comes to the shard: its series out of pieces, hidden from reads and in the shard's log
+//! until it owns the cell; and what is done away with of a cell that is another shard's.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use hashbrown::HashMap;
+
+use crate::cell::SeriesRef;
+use crate::cell::series::LabelRef;
+use crate::message::{HandoffRefusal, HandoffReply, Piece};
+use crate::shard::{Host, Shard};
+use crate::wal::record::{NewSeries, Record, SeriesChunks, records};
+use crate::wal::{AdoptedSeries, Journal, Log};
+use silverback_model::gorilla::SealedChunk;
+use silverback_model::{CellId, Epoch, Sample, SeriesId};
+
+/// Samples that are taken in between two looks at the slice.
+const STEP_SAMPLES: usize = 64;
+
+/// A cell on its way from another shard.
+#[derive(Debug)]
+pub(crate) struct IncomingMigration {
+    /// Which.
+    pub cell: CellId,
+    /// Of its handoff.
+    pub epoch: Epoch,
+    /// The shard's refs by those of the source.
+    refs: HashMap<SeriesRef, SeriesRef>,
+}
+
+impl IncomingMigration {
+    /// Of a cell of which nothing is there yet.
+    pub(crate) fn new(cell: CellId, epoch: Epoch) -> Self {
+        Self { cell, epoch, refs: HashMap::new() }
+    }
+
+    /// Series that are there.
+    pub(crate) fn series(&self) -> u64 {
+        self.refs.len() as u64
+    }
+}
+
+/// Takes a piece in, in memory and in the log. It waits for the disk, so that no more than a piece is
+/// ahead of it; but not behind the last one of a pass, for the next pass has what comes until then.
+pub(crate) async fn take<L: Log, H: Host>(
+    shard: Rc<RefCell<Shard>>,
+    log: L,
+    host: H,
+    (cell, epoch): (CellId, Epoch),
+    piece: Piece,
+) -> Result<HandoffReply, HandoffRefusal> {
+    log.check()?;
+    let mut series = None;
+    for record in records(&piece.payload) {
+        match record.map_err(unreadable)? {
+            Record::Series(record) => series = Some(record.iter()),
+            Record::Chunks(record) => {
+                let series = series.take().ok_or_else(|| unreadable("chunks without series"))?;
+                for (series, chunks) in series.zip(&record) {
+                    let (series, chunks) = (series.map_err(unreadable)?, chunks.map_err(unreadable)?);
+                    shard.borrow_mut().adopt_series((cell, epoch), &series, &chunks, &mut *log.journal())?;
+                    host.yield_if_needed().await;
+                }
+            }
+            Record::Samples(record) => {
+                for (i, entry) in record.iter().enumerate() {
+                    let (series, sample) = entry.map_err(unreadable)?;
+                    shard.borrow_mut().adopt_sample((cell, epoch), series, sample, &mut *log.journal())?;
+                    if i % STEP_SAMPLES == 0 {
+                        host.yield_if_needed().await;
+                    }
+                }
+            }
+            Record::Removed(_) | Record::Replaced(_) | Record::Claims(_) | Record::CheckpointEnd { .. } => {
+                return Err(unreadable("a record that no piece has"));
+            }
+        }
+    }
+    host.release_slice();
+    if !piece.is_last && !piece.is_waited_for {
+        log.commit().await?;
+    }
+    Ok(HandoffReply::Done)
+}
+
+fn unreadable(error: impl ToString) -> HandoffRefusal {
+    HandoffRefusal::Unreadable(error.to_string().into())
+}
+
+impl Shard {
+    pub(super) fn incoming_of(
+        &mut self,
+        cell: CellId,
+        epoch: Epoch,
+    ) -> Result<&mut IncomingMigration, HandoffRefusal> {
+        let arrival = self.arrival.as_mut();
+        let arrival = arrival.filter(|arrival| (arrival.cell, arrival.epoch) == (cell, epoch));
+        arrival.ok_or(HandoffRefusal::OutOfStep)
+    }
+
+    fn adopt_series(
+        &mut self,
+        (cell, epoch): (CellId, Epoch),
+        series: &NewSeries<'_>,
+        chunks: &SeriesChunks<'_>,
+        journal: &mut impl Journal,
+    ) -> Result<(), HandoffRefusal> {
+        self.incoming_of(cell, epoch)?;
+        if series.series != chunks.series || series.id.cell() != cell || self.find(series.id).is_some() {
+            return Err(unreadable("a series that doesn't belong in it"));
+        }
+        // Of memory alone: the node has no series more than before.
+        if !self.has_room_for_series() {
+            return Err(HandoffRefusal::Full);
+        }
+        let labels = self.intern_record(series)?;
+        let at = self.put_back(series, labels, chunks)?;
+        self.adopt(at);
+        let text: Vec<_> = series.labels.clone().map(|(n, v)| (n.as_bytes(), v.as_bytes())).collect();
+        let sealed = self.store.sealed(at);
+        journal.adopted(at, &AdoptedSeries { id: series.id, labels: &text, sealed, open: chunks.open });
+        let newest_ms = self.store.newest_ms(at);
+        let oldest_ms = sealed.first().map_or(newest_ms, SealedChunk::min_timestamp_ms);
+        self.widen_range(oldest_ms, newest_ms);
+        self.incoming_of(cell, epoch)?.refs.insert(series.series, at);
+        Ok(())
+    }
+
+    fn intern_record(&mut self, series: &NewSeries<'_>) -> Result<Box<[LabelRef]>, HandoffRefusal> {
+        let mut labels = Vec::with_capacity(16);
+        for (name, value) in series.labels.clone() {
+            let Some(label) = self.index.intern(name, value) else {
+                self.index.forget_unused(&labels);
+                return Err(HandoffRefusal::Full);
+            };
+            labels.push(label);
+        }
+        Ok(labels.into())
+    }
+
+    /// Puts a series into the store with its chunks, or leaves nothing of it.
+    fn put_back(
+        &mut self,
+        series: &NewSeries<'_>,
+        labels: Box<[LabelRef]>,
+        chunks: &SeriesChunks<'_>,
+    ) -> Result<SeriesRef, HandoffRefusal> {
+        let sealed = chunks.sealed.clone();
+        let sealed = sealed.map(|c| SealedChunk::restored(c.min_ms, c.max_ms, c.bytes.into())).collect();
+        let Some(at) = self.store.reserve() else {
+            self.index.forget_unused(&labels);
+            return Err(HandoffRefusal::Full);
+        };
+        match self.store.restore(at, series.id, labels.clone(), sealed, chunks.open) {
+            Ok(()) => Ok(at),
+            Err(error) => {
+                self.store.free(at);
+                self.index.forget_unused(&labels);
+                Err(unreadable(error))
+            }
+        }
+    }
+
+    fn adopt_sample(
+        &mut self,
+        (cell, epoch): (CellId, Epoch),
+        series: SeriesRef,
+        sample: Sample,
+        journal: &mut impl Journal,
+    ) -> Result<(), HandoffRefusal> {
+        let at = self.incoming_of(cell, epoch)?.refs.get(&series).copied();
+        let at = at.ok_or_else(|| unreadable("samples of a series that isn't there"))?;
+        if self.store.append(at, sample).is_err() {
+            return Err(unreadable("a sample that is older than what is there"));
+        }
+        journal.stored(at, sample);
+        self.widen_range(sample.timestamp_ms, sample.timestamp_ms);
+        Ok(())
+    }
+}
+
+/// Series of a cell that is another shard's, to be removed.
+pub(crate) type OrphanedSeries = Vec<(SeriesRef, SeriesId)>;
+
+impl Shard {
+    /// The series of a cell that is hidden from now on: those that may come with it later are not
+    /// among them.
+    pub(super) fn remains(&mut self, cell: CellId) -> OrphanedSeries {
+        let cell = &mut self.cells[usize::from(cell.0)];
+        cell.samples = 0;
+        cell.table.iter().map(|series| (series, self.store.id(series))).collect()
+    }
+}
+
+/// Removes series in slices.
+pub(crate) async fn free<L: Log, H: Host>(
+    shard: &Rc<RefCell<Shard>>,
+    log: &L,
+    host: &H,
+    remains: OrphanedSeries,
+) {
+    for (series, id) in remains {
+        // Retention may have come by.
+        if shard.borrow().store.id(series) == id {
+            shard.borrow_mut().remove_series(series, &mut *log.journal());
+        }
+        host.yield_if_needed().await;
+    }
+    shard.borrow_mut().deal_series_limit();
+    host.release_slice();
+}

@@ -1,0 +1,240 @@
+//! Deletions that an operator asked for, as a job beside traffic: what matches is found as a read finds it, and goes
+//! series by series, from memory and into the log.
+//!
+//! Each series goes, or is cut, at one go. What comes to it afterwards is stored as to any other: nothing
+//! remembers that something was deleted. A cell on its way to another shard is waited for: its copy must not
+//! bring back what went. Who asks again where a cell has left is not known here.
+
+use std::cell::RefCell;
+use std::ops::RangeInclusive;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::cell::rest::{Rest, Without};
+use crate::message::{Deleted, Deletion, DeletionError, DeletionReply, ReadError, ReadTicket, Selection};
+use crate::shard::read::Found;
+use crate::shard::{Host, Reads, Shard};
+use crate::wal::{Journal, Log};
+use silverback_model::limits::{HANDOFF_COPY_MAX, HANDOFF_PAUSE_MAX};
+use silverback_model::{CellId, Epoch, SeriesRef};
+
+/// What a deletion puts into the log before it waits for the disk: no more is ahead of a write that comes then.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// What the log takes for a series that went, about.
+const REMOVED_BYTES: usize = 24;
+
+/// How often it is looked whether a cell's handoff is over.
+const MOVING_POLL: Duration = Duration::from_millis(20);
+
+/// How long that is waited for: longer than any handoff takes.
+const MOVING_MAX_US: u64 = 2 * (HANDOFF_COPY_MAX.as_micros() + HANDOFF_PAUSE_MAX.as_micros()) as u64;
+
+/// Runs a deletion. It answers once all that went is gone from the disk, too.
+pub(crate) async fn delete<L: Log, H: Host>(
+    shard: Rc<RefCell<Shard>>,
+    reads: Rc<Reads>,
+    log: L,
+    host: H,
+    deletion: Deletion,
+) -> DeletionReply {
+    let Deletion { ticket, epoch, selections } = deletion;
+    let job = Job { shard, reads, log, host, ticket, epoch };
+    let mut progress = Progress::default();
+    let went = job.delete_all(&selections, &mut progress).await;
+    // Also where not all of it went: what is told to be gone stays so. And where nothing did: what is asked for may
+    // have gone before, by retention or by a deletion that failed, and not be gone from the disk yet.
+    let written = job.write_out(&mut progress).await;
+    if progress.deleted.series > 0 {
+        job.ask_checkpoint();
+    }
+    let moved = if progress.has_moved || job.is_stale() { Err(ReadError::Moved.into()) } else { Ok(()) };
+    DeletionReply { deleted: progress.deleted, ended: written.and(went).and(moved) }
+}
+
+struct Job<L, H> {
+    shard: Rc<RefCell<Shard>>,
+    reads: Rc<Reads>,
+    log: L,
+    host: H,
+    ticket: ReadTicket,
+    epoch: Epoch,
+}
+
+#[derive(Default)]
+struct Progress {
+    deleted: Deleted,
+    /// In the journal since it was last on disk.
+    unwritten_bytes: usize,
+    /// A cell left, and has what was to be deleted where it is now.
+    has_moved: bool,
+}
+
+/// What became of a series.
+enum Went {
+    /// It was gone, or has nothing in the range.
+    Not,
+    Whole {
+        samples: usize,
+    },
+    InPart {
+        samples: usize,
+        left_bytes: usize,
+    },
+    /// Its cell is on its way.
+    Waits,
+    /// Its cell is another shard's by now.
+    Left,
+}
+
+impl<L: Log, H: Host> Job<L, H> {
+    async fn delete_all(
+        &self,
+        selections: &[Selection],
+        progress: &mut Progress,
+    ) -> Result<(), DeletionError> {
+        self.log.check()?;
+        for selection in selections {
+            self.delete_selection(selection, progress).await?;
+        }
+        Ok(())
+    }
+
+    async fn delete_selection(
+        &self,
+        selection: &Selection,
+        progress: &mut Progress,
+    ) -> Result<(), DeletionError> {
+        let (shard, host) = (Rc::clone(&self.shard), self.host.clone());
+        let matched = self.reads.matched(shard, host, &self.ticket, self.epoch, &selection.matchers).await?;
+        let range_ms = selection.min_ms..=selection.max_ms;
+        let began_us = self.host.monotonic_us();
+        let mut waiting = self.delete_series(&matched.series, &range_ms, progress).await?;
+        while !waiting.is_empty() && !progress.has_moved {
+            progress.has_moved = self.host.monotonic_us() - began_us > MOVING_MAX_US;
+            self.host.release_slice();
+            self.host.sleep(MOVING_POLL).await;
+            waiting = self.delete_series(&waiting, &range_ms, progress).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives those back whose cells are on their way.
+    async fn delete_series(
+        &self,
+        series: &[Found],
+        range_ms: &RangeInclusive<i64>,
+        progress: &mut Progress,
+    ) -> Result<Vec<Found>, DeletionError> {
+        let mut waiting = Vec::new();
+        for found in series {
+            self.host.yield_if_needed().await;
+            if self.ticket.is_cancelled() {
+                return Err(ReadError::Cancelled.into());
+            }
+            let went =
+                self.shard.borrow_mut().delete_in(*found, self.epoch, range_ms, &mut *self.log.journal());
+            match went {
+                Went::Waits => waiting.push(*found),
+                went => progress.note(&went),
+            }
+            if progress.unwritten_bytes >= PIECE_BYTES {
+                self.write_out(progress).await?;
+                self.log.check()?;
+            }
+        }
+        Ok(waiting)
+    }
+
+    /// Waits until what went is gone from the disk.
+    async fn write_out(&self, progress: &mut Progress) -> Result<(), DeletionError> {
+        self.host.release_slice();
+        self.log.flush().await?;
+        progress.unwritten_bytes = 0;
+        Ok(())
+    }
+
+    /// Until a checkpoint the refs of series that went stay taken, and count among those that the shard may hold: room
+    /// for others may be why they went.
+    fn ask_checkpoint(&self) {
+        let written = self.log.report(self.host.monotonic_us()).counts.checkpoints;
+        self.shard.borrow_mut().checkpoints.ask(written);
+    }
+
+    fn is_stale(&self) -> bool {
+        self.shard.borrow().ownership.is_stale(self.epoch)
+    }
+}
+
+impl Progress {
+    fn note(&mut self, went: &Went) {
+        match *went {
+            Went::Not | Went::Waits => {}
+            Went::Left => self.has_moved = true,
+            Went::Whole { samples } => {
+                self.deleted += Deleted { series: 1, series_cut: 0, samples: samples as u64 };
+                self.unwritten_bytes += REMOVED_BYTES;
+            }
+            Went::InPart { samples, left_bytes } => {
+                self.deleted += Deleted { series: 0, series_cut: 1, samples: samples as u64 };
+                self.unwritten_bytes += left_bytes;
+            }
+        }
+    }
+}
+
+impl Shard {
+    /// Deletes a found series' samples in a range.
+    fn delete_in(
+        &mut self,
+        found: Found,
+        epoch: Epoch,
+        range_ms: &RangeInclusive<i64>,
+        journal: &mut impl Journal,
+    ) -> Went {
+        let series = found.series;
+        if !self.store.holds(series) || !found.is(self.store.id(series)) {
+            return Went::Not;
+        }
+        let cell = self.store.id(series).cell();
+        if !self.owns(cell) || !self.ownership.answers(cell, epoch) {
+            return Went::Left;
+        }
+        if self.is_moving(cell) {
+            return Went::Waits;
+        }
+        let went = match self.store.without(series, range_ms) {
+            Without::AsBefore => Went::Not,
+            Without::Nothing => {
+                let samples = self.store.samples(series);
+                self.remove_series(series, journal);
+                self.counters.series_deleted += 1;
+                Went::Whole { samples }
+            }
+            Without::Rest(rest) => self.cut_series(series, rest, journal),
+        };
+        if let Went::Whole { samples } | Went::InPart { samples, .. } = went {
+            self.counters.samples_deleted += samples as u64;
+        }
+        went
+    }
+
+    /// Whether the copy of a cell's series may be elsewhere, too.
+    fn is_moving(&self, cell: CellId) -> bool {
+        self.ownership.is_drained(cell) || self.is_on_its_way(cell)
+    }
+
+    fn cut_series(&mut self, series: SeriesRef, rest: Rest, journal: &mut impl Journal) -> Went {
+        let Rest { sealed, open, gone } = rest;
+        journal.replaced(series, &sealed, open.bytes());
+        let left_bytes = sealed.iter().chain([&open]).map(|chunk| chunk.bytes().len()).sum();
+        let replaced = self.store.replace(series, sealed, open.bytes());
+        replaced.expect("chunks that were written by the node's own rules are taken");
+        // It may have one sample now, and had more until now.
+        self.singles.forget(series);
+        Went::InPart { samples: gone, left_bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! A cell that leaves the shard: its series as pieces, pass after pass while it is served, and once
+//! more when it takes no writes any more.
+//!
+//! Each append to the cell notes its series, so a later pass looks at those alone: the last one, for
+//! which writes wait, is short however large the cell is. Samples of a series come in the order of time,
+//! so what came since the last pass is what is newer than the newest sample that was in it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::vec;
+
+use hashbrown::{HashMap, HashSet};
+
+use crate::cell::SeriesRef;
+use crate::message::{HandoffRefusal, HandoffReply, Piece};
+use crate::shard::{Host, Shard};
+use crate::wal::record::Group;
+use crate::wal::{AdoptedSeries, Journal};
+use silverback_model::gorilla::XorIter;
+use silverback_model::{CellId, Epoch};
+
+/// A piece goes on its way once it has so many bytes.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// A cell on its way to another shard.
+#[derive(Debug)]
+pub(crate) struct OutgoingMigration {
+    /// Which.
+    pub cell: CellId,
+    /// Of its handoff.
+    pub epoch: Epoch,
+    /// The newest timestamp of each series that was copied, in ms.
+    copied: HashMap<SeriesRef, i64>,
+    /// The series that the pass has still to look at; `None` between two passes.
+    pass: Option<vec::IntoIter<SeriesRef>>,
+    /// The series that were appended to since the pass began.
+    touched: HashSet<SeriesRef>,
+}
+
+impl OutgoingMigration {
+    /// Of a cell with these series, of which none is copied yet.
+    pub(crate) fn new(cell: CellId, epoch: Epoch, series: Vec<SeriesRef>) -> Self {
+        let (copied, touched) = (HashMap::with_capacity(series.len()), HashSet::new());
+        Self { cell, epoch, copied, pass: Some(series.into_iter()), touched }
+    }
+
+    /// Notes that a series of a cell was appended to.
+    #[cold]
+    pub(crate) fn touch(&mut self, cell: CellId, series: SeriesRef) {
+        if cell == self.cell {
+            self.touched.insert(series);
+        }
+    }
+
+    /// The next series of the pass. A new pass begins where none goes on.
+    fn next(&mut self) -> Option<SeriesRef> {
+        let pass = self.pass.get_or_insert_with(|| {
+            let mut touched: Vec<_> = self.touched.drain().collect();
+            // In an order that doesn't change from run to run; and near each other in memory.
+            touched.sort_unstable();
+            touched.into_iter()
+        });
+        let next = pass.next();
+        if next.is_none() {
+            self.pass = None;
+        }
+        next
+    }
+}
+
+/// What became of the next series of a pass.
+enum Next {
+    Copied,
+    AsBefore,
+    End,
+}
+
+/// The next piece of a pass.
+pub(crate) async fn copy<H: Host>(
+    shard: Rc<RefCell<Shard>>,
+    host: H,
+    cell: CellId,
+    epoch: Epoch,
+) -> Result<HandoffReply, HandoffRefusal> {
+    let (mut group, mut series, mut is_last) = (Group::default(), 0, false);
+    while group.bytes() < PIECE_BYTES && !is_last {
+        let next = shard.borrow_mut().copy_next(cell, epoch, &mut group)?;
+        match next {
+            Next::Copied => series += 1,
+            Next::AsBefore => {}
+            Next::End => is_last = true,
+        }
+        host.yield_if_needed().await;
+    }
+    let is_waited_for = shard.borrow().ownership.is_drained(cell);
+    Ok(HandoffReply::Copied(Piece { payload: group.parts().concat(), series, is_last, is_waited_for }))
+}
+
+impl Shard {
+    fn outgoing_of(&mut self, cell: CellId, epoch: Epoch) -> Result<&mut OutgoingMigration, HandoffRefusal> {
+        let departure = self.departure.as_mut();
+        let departure = departure.filter(|departure| (departure.cell, departure.epoch) == (cell, epoch));
+        departure.ok_or(HandoffRefusal::OutOfStep)
+    }
+
+    fn copy_next(&mut self, cell: CellId, epoch: Epoch, group: &mut Group) -> Result<Next, HandoffRefusal> {
+        let Some(at) = self.outgoing_of(cell, epoch)?.next() else { return Ok(Next::End) };
+        let newest_ms = self.store.newest_ms(at);
+        match self.outgoing_of(cell, epoch)?.copied.insert(at, newest_ms) {
+            Some(before_ms) if before_ms == newest_ms => return Ok(Next::AsBefore),
+            Some(before_ms) => self.copy_newer(at, before_ms, group),
+            None => self.copy_whole(at, group),
+        }
+        Ok(Next::Copied)
+    }
+
+    fn copy_whole(&self, at: SeriesRef, group: &mut Group) {
+        let text = self.store.labels(at).iter().map(|label| self.index.text(*label));
+        let labels: Vec<_> = text.map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+        let (id, sealed) = (self.store.id(at), self.store.sealed(at));
+        let open = self.store.open_chunk(at);
+        group.adopted(at, &AdoptedSeries { id, labels: &labels, sealed, open: open.bytes() });
+    }
+
+    fn copy_newer(&self, at: SeriesRef, than_ms: i64, group: &mut Group) {
+        let sealed = self.store.sealed_between(at, than_ms + 1, i64::MAX).iter();
+        let open = self.store.open_chunk(at);
+        for chunk in sealed.chain(std::iter::once(&open)) {
+            let samples = XorIter::new(chunk.bytes()).map(|s| s.expect("the node's own chunks decode"));
+            samples.filter(|s| s.timestamp_ms > than_ms).for_each(|sample| group.stored(at, sample));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rest_of(departure: &mut OutgoingMigration) -> Vec<u32> {
+        let mut rest: Vec<u32> = std::iter::from_fn(|| departure.next()).map(|series| series.0).collect();
+        rest.sort_unstable();
+        rest
+    }
+
+    #[test]
+    fn the_first_pass_has_all_series_and_a_later_one_those_that_were_appended_to() {
+        let (cell, other) = (CellId(5), CellId(6));
+        let mut departure = OutgoingMigration::new(cell, Epoch(2), (0..100).map(SeriesRef).collect());
+        assert_eq!(departure.next(), Some(SeriesRef(0)));
+        // Of a series that the pass is past, one that it isn't, a new one, and one of another cell.
+        for series in [0, 7, 7, 100] {
+            departure.touch(cell, SeriesRef(series));
+        }
+        departure.touch(other, SeriesRef(200));
+        assert_eq!(rest_of(&mut departure), (1..100).collect::<Vec<_>>());
+        assert_eq!(rest_of(&mut departure), [0, 7, 100]);
+        assert!(rest_of(&mut departure).is_empty());
+    }
+}

@@ -1,0 +1,290 @@
+//! Two shards that hand a cell over, step by step: what moves, what is seen, and what is undone.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::executor::block_on;
+
+use crate::message::{
+    Deleted, Deletion, DeletionReply, HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, LabelSource,
+    LabelSpan, PartPool, PartSeries, Piece, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows,
+    Selection, SeriesView, Wanted, WriteBody, WritePart,
+};
+use crate::shard::append::TimeBounds;
+use crate::shard::handoff::{Taken, take_step};
+use crate::shard::ownership::Ownership;
+use crate::shard::{Reads, Shard, delete};
+use crate::wal::{MemoryLog, NoJournal};
+use silverback_host::scripted::Scripted;
+use silverback_host::{Alone, Host};
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::{CellId, Epoch, Labels, MatchOp, Matcher, Sample, SeriesId, SeriesIdHasher, ShardId};
+
+const CELL: CellId = CellId(5);
+/// Of the handoff.
+const EPOCH: Epoch = Epoch(2);
+const EVER: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX };
+/// Enough that chunks are cut.
+const SCRAPES: i64 = 300;
+
+type Shared = Rc<RefCell<Shard>>;
+
+struct Pair {
+    source: Shared,
+    target: Shared,
+}
+
+impl Pair {
+    /// A source with so many series in the cell, and a target, of a node that takes so many.
+    fn new(series: usize, series_max: usize) -> Self {
+        let source = Shard::new(ShardId(0), series_max);
+        let mut target = Shard::new(ShardId(1), series_max);
+        target.set_ownership(Ownership::of(Epoch::FIRST, |_| None), &mut NoJournal);
+        let pair = Self { source: Rc::new(RefCell::new(source)), target: Rc::new(RefCell::new(target)) };
+        (0..SCRAPES).for_each(|at| append(&pair.source, series, at * 15_000));
+        pair
+    }
+
+    /// A pass that begins with this step, but for its last piece.
+    fn pass(&self, first: HandoffStep) -> Result<Piece, HandoffRefusal> {
+        let mut next = first;
+        loop {
+            let HandoffReply::Copied(piece) = step(&self.source, next)? else { panic!("a piece") };
+            if piece.is_last {
+                return Ok(piece);
+            }
+            step(&self.target, HandoffStep::Take(piece))?;
+            next = HandoffStep::Copy;
+        }
+    }
+
+    /// Up to the target's owning the cell. `between` runs before the last pass but one.
+    fn bring_over(&self, between: impl Fn()) -> Taken {
+        step(&self.target, HandoffStep::Expect)?;
+        let piece = self.pass(HandoffStep::Copy)?;
+        step(&self.target, HandoffStep::Take(piece))?;
+        between();
+        let piece = self.pass(HandoffStep::Copy)?;
+        step(&self.target, HandoffStep::Take(piece))?;
+        let rest = self.pass(HandoffStep::Drain)?;
+        step(&self.target, HandoffStep::Own { from: ShardId(0), rest })
+    }
+
+    /// What both tell at an epoch: each series once.
+    fn seen(&self, epoch: Epoch) -> Vec<(Labels, usize)> {
+        let mut seen = select(&self.source, epoch).unwrap();
+        seen.extend(select(&self.target, epoch).unwrap());
+        seen.sort();
+        seen
+    }
+}
+
+fn step(shard: &Shared, step: HandoffStep) -> Taken {
+    let taken = Rc::new(Cell::new(None));
+    let answer = {
+        let taken = Rc::clone(&taken);
+        move |answer| taken.set(Some(answer))
+    };
+    let request = HandoffRequest { cell: CELL, epoch: EPOCH, step };
+    take_step(shard, &Reads::new(usize::MAX), &MemoryLog::default(), &Alone, request, answer);
+    taken.take().expect("alone, every job runs to its end at once")
+}
+
+fn labels(number: usize) -> Labels {
+    Labels::from_pairs([("__name__", "up"), ("instance", &*format!("i{number:05}"))])
+}
+
+fn series_id(block: &[u8]) -> SeriesId {
+    let id = SeriesIdHasher::new(1, "").hash_canonical(block).0;
+    SeriesId(u128::from(CELL.0) << 118 | id & ((1 << 118) - 1))
+}
+
+/// One sample of each series.
+fn append(shard: &Shared, series: usize, at_ms: i64) {
+    assert_eq!(written(shard, series, at_ms), series as u64);
+}
+
+/// One sample of each series, of which as many are stored.
+fn written(shard: &Shared, series: usize, at_ms: i64) -> u64 {
+    let (mut bytes, mut entries, mut samples) = (Vec::new(), Vec::new(), Vec::new());
+    for number in 0..series {
+        let block = labels(number).to_canonical();
+        let span = LabelSpan::new(LabelSource::Wire, bytes.len(), block.len());
+        bytes.extend_from_slice(&block);
+        entries.push(PartSeries { id: series_id(&block), labels: span, samples: 1 });
+        samples.push(Sample::new(at_ms, (number as i64 * at_ms) as f64));
+    }
+    let body = WriteBody { bytes: bytes.into(), ..WriteBody::default() };
+    shard.borrow_mut().append(&body, &entries, &samples, EVER, &mut NoJournal).written
+}
+
+/// The series that a shard answers for, with the number of their samples.
+fn select(shard: &Shared, epoch: Epoch) -> Result<Vec<(Labels, usize)>, ReadError> {
+    let request =
+        ReadRequest::Open { selection: Selection::everything(), wanted: Wanted::Chunks, bytes: usize::MAX };
+    let read = Read { ticket: ReadTicket::issue(), epoch, request };
+    let opened = block_on(Reads::new(usize::MAX).answer(Rc::clone(shard), Alone, read))?;
+    let ReadReply::Series(batch, None) = *opened else { panic!("all is in one batch") };
+    let count = |series: SeriesView<'_>| series.chunks().map(|chunk| chunk.samples().count()).sum();
+    let series = (0..batch.count()).map(|at| batch.get(at));
+    Ok(series.map(|one| (one.labels.into(), count(one))).collect())
+}
+
+fn takes(shard: &Shared, epoch: Epoch) -> bool {
+    let mut part = PartPool::default().take().unwrap();
+    let id = series_id(&labels(0).to_canonical());
+    part.series.push(PartSeries { id, labels: LabelSpan::NOWHERE, samples: 0 });
+    part.epoch = epoch;
+    let mut write = WritePart { body: Arc::default(), part };
+    shard.borrow().ownership.split_off(&mut write).is_none()
+}
+
+#[test]
+fn a_cell_moves_with_what_came_while_it_was_copied_and_is_seen_once_all_the_time() {
+    let pair = Pair::new(500, usize::MAX);
+    let more = || (0..5).for_each(|at| append(&pair.source, 510, (SCRAPES + at) * 15_000));
+    let owned = pair.bring_over(more);
+    assert_eq!(owned, Ok(HandoffReply::Owned { series: 510 }));
+    let samples = |number| if number < 500 { SCRAPES as usize + 5 } else { 5 };
+    let expect: Vec<_> = (0..510).map(|number| (labels(number), samples(number))).collect();
+    for epoch in [Epoch::FIRST, EPOCH, EPOCH.next()] {
+        assert_eq!(pair.seen(epoch), expect, "at {epoch:?}");
+    }
+    assert!(!takes(&pair.source, Epoch::FIRST) && takes(&pair.target, EPOCH));
+    let (source, target) = (pair.source.borrow().stats(), pair.target.borrow().stats());
+    assert_eq!((source.series, target.series), (510, 510), "until the source lets go");
+    step(&pair.source, HandoffStep::Release { to: ShardId(1) }).unwrap();
+    assert_eq!(select(&pair.source, Epoch::FIRST), Err(ReadError::Moved));
+    assert_eq!(pair.seen(EPOCH), expect);
+    let (source, target) = (pair.source.borrow().stats(), pair.target.borrow().stats());
+    assert_eq!((source.series, target.series), (0, 510));
+    assert_eq!((source.sealed_chunks, source.label_pairs), (0, 0));
+}
+
+#[test]
+fn a_cell_that_stays_takes_parts_of_the_next_epoch_alone() {
+    let pair = Pair::new(50, usize::MAX);
+    let before = pair.seen(Epoch::FIRST);
+    pair.bring_over(|| {}).unwrap();
+    step(&pair.target, HandoffStep::Discard { from: ShardId(0) }).unwrap();
+    step(&pair.source, HandoffStep::Keep).unwrap();
+    for epoch in [Epoch::FIRST, EPOCH.next()] {
+        assert_eq!(pair.seen(epoch), before, "at {epoch:?}");
+    }
+    assert!(!takes(&pair.source, Epoch::FIRST) && takes(&pair.source, EPOCH.next()));
+    assert_eq!(pair.target.borrow().foreign_series(), 0, "the target forgets what it has");
+}
+
+#[test]
+fn a_target_without_room_refuses_and_the_source_goes_on() {
+    let pair = Pair::new(50, usize::MAX);
+    pair.target.borrow_mut().set_memory_budget(20_000);
+    assert_eq!(pair.bring_over(|| {}), Err(HandoffRefusal::Full));
+    step(&pair.target, HandoffStep::Discard { from: ShardId(0) }).unwrap();
+    step(&pair.source, HandoffStep::Keep).unwrap();
+    assert!(takes(&pair.source, Epoch::FIRST), "it was never drained");
+    assert_eq!(pair.target.borrow().foreign_series(), 0);
+}
+
+#[test]
+fn a_cell_takes_its_room_for_series_along() {
+    const OF_A_CELL: usize = 60;
+    let pair = Pair::new(50, OF_A_CELL * CELL_COUNT);
+    assert_eq!(written(&pair.target, 1, SCRAPES * 15_000), 0, "a shard without cells has no room");
+    pair.bring_over(|| {}).unwrap();
+    step(&pair.source, HandoffStep::Release { to: ShardId(1) }).unwrap();
+    assert_eq!(written(&pair.target, OF_A_CELL + 10, SCRAPES * 15_000), OF_A_CELL as u64);
+}
+
+#[test]
+fn a_node_full_of_series_can_still_move_them() {
+    let pair = Pair::new(50, 50);
+    pair.bring_over(|| {}).unwrap();
+    assert_eq!(pair.target.borrow().owned_series(), 50);
+}
+
+/// Deletes the samples of all series from a time on. `None`: it waits.
+fn delete<H: Host>(shard: &Shared, host: H, epoch: Epoch, from_ms: i64) -> Option<DeletionReply> {
+    let matchers = [Matcher::new("__name__", MatchOp::Equal, "up").unwrap()];
+    let selection = Selection { matchers: matchers.into(), min_ms: from_ms, max_ms: i64::MAX };
+    let deletion = Deletion { ticket: ReadTicket::issue(), epoch, selections: [selection].into() };
+    let reads = Reads::new(usize::MAX);
+    delete::delete(Rc::clone(shard), reads, MemoryLog::default(), host, deletion).now_or_never()
+}
+
+fn check_deleted(reply: Option<DeletionReply>, deleted: Deleted, ended: Result<(), ReadError>) {
+    let reply = reply.expect("no cell is on its way");
+    assert_eq!((reply.deleted, reply.ended), (deleted, ended.map_err(Into::into)));
+}
+
+#[test]
+fn what_was_deleted_before_a_cell_moves_does_not_come_with_it() {
+    let pair = Pair::new(50, usize::MAX);
+    let half_ms = SCRAPES / 2 * 15_000;
+    let cut = Deleted { series: 0, series_cut: 50, samples: 50 * (SCRAPES / 2) as u64 };
+    check_deleted(delete(&pair.source, Alone, Epoch::FIRST, half_ms), cut, Ok(()));
+    pair.bring_over(|| {}).unwrap();
+    let expect: Vec<_> = (0..50).map(|number| (labels(number), (SCRAPES / 2) as usize)).collect();
+    assert_eq!(pair.seen(EPOCH), expect);
+}
+
+#[test]
+fn a_deletion_waits_for_a_cell_on_its_way_and_is_asked_again_where_it_went() {
+    let pair = Pair::new(50, usize::MAX);
+    let waits = |shard: &Shared, epoch| {
+        let host = Scripted::new(|_| {});
+        assert!(delete(shard, host.clone(), epoch, 0).is_none());
+        assert_eq!(host.sleeps(), 1);
+    };
+    let before = pair.seen(Epoch::FIRST);
+    step(&pair.target, HandoffStep::Expect).unwrap();
+    let piece = pair.pass(HandoffStep::Copy).unwrap();
+    waits(&pair.source, Epoch::FIRST);
+    check_deleted(delete(&pair.target, Alone, Epoch::FIRST, 0), Deleted::default(), Ok(()));
+    step(&pair.target, HandoffStep::Take(piece)).unwrap();
+    let rest = pair.pass(HandoffStep::Drain).unwrap();
+    waits(&pair.source, Epoch::FIRST);
+    step(&pair.target, HandoffStep::Own { from: ShardId(0), rest }).unwrap();
+    waits(&pair.source, Epoch::FIRST);
+    assert_eq!(pair.seen(EPOCH), before);
+    step(&pair.source, HandoffStep::Release { to: ShardId(1) }).unwrap();
+    let moved = Err(ReadError::Moved);
+    check_deleted(delete(&pair.source, Alone, Epoch::FIRST, 0), Deleted::default(), moved);
+    check_deleted(delete(&pair.source, Alone, EPOCH, 0), Deleted::default(), Ok(()));
+    let all = Deleted { series: 50, series_cut: 0, samples: 50 * SCRAPES as u64 };
+    check_deleted(delete(&pair.target, Alone, EPOCH, 0), all, Ok(()));
+    assert_eq!(pair.seen(EPOCH), []);
+}
+
+#[test]
+fn a_deletion_goes_on_in_a_cell_that_stays_after_all() {
+    let pair = Pair::new(50, usize::MAX);
+    pair.bring_over(|| {}).unwrap();
+    step(&pair.target, HandoffStep::Discard { from: ShardId(0) }).unwrap();
+    step(&pair.source, HandoffStep::Keep).unwrap();
+    let all = Deleted { series: 50, series_cut: 0, samples: 50 * SCRAPES as u64 };
+    check_deleted(delete(&pair.source, Alone, Epoch::FIRST, 0), all, Ok(()));
+    assert_eq!(pair.seen(EPOCH.next()), []);
+}
+
+#[test]
+fn steps_that_do_not_follow_are_refused() {
+    let pair = Pair::new(1, usize::MAX);
+    let check = |shard: &Shared, asked, refusal| assert_eq!(step(shard, asked), Err(refusal));
+    check(&pair.source, HandoffStep::Expect, HandoffRefusal::OutOfStep);
+    check(&pair.source, HandoffStep::Drain, HandoffRefusal::OutOfStep);
+    check(&pair.source, HandoffStep::Release { to: ShardId(1) }, HandoffRefusal::OutOfStep);
+    check(&pair.target, HandoffStep::Copy, HandoffRefusal::NotHeld);
+    check(&pair.target, HandoffStep::Take(Piece::default()), HandoffRefusal::OutOfStep);
+    let own = |rest| HandoffStep::Own { from: ShardId(0), rest };
+    check(&pair.target, own(Piece::default()), HandoffRefusal::OutOfStep);
+    step(&pair.target, HandoffStep::Expect).unwrap();
+    check(&pair.target, HandoffStep::Expect, HandoffRefusal::Busy);
+    let garbage = Piece { payload: vec![9], series: 1, ..Piece::default() };
+    for asked in [HandoffStep::Take(garbage.clone()), own(garbage)] {
+        assert!(matches!(step(&pair.target, asked), Err(HandoffRefusal::Unreadable(_))));
+    }
+    assert!(!pair.target.borrow().ownership.owns(CELL), "without its last piece");
+}

@@ -1,0 +1,154 @@
+//! A shard's memory: what it holds, what it may hold, and what it refuses in between.
+//!
+//! What it holds are sums that are kept as things are made, cut and removed: asking costs a few
+//! additions, for each part and each new series, and nothing for a sample. The accounting and the
+//! kernel's own count are compared in a test.
+
+use crate::message::{MemoryPressure, ShardMemory};
+use crate::shard::Shard;
+use silverback_model::limits::memory::{NEW_SERIES_PERCENT, RECOVERY_PERCENT};
+
+/// Tells from a shard's memory what is to be refused.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MemoryGate {
+    /// New series stop short of it.
+    budget_bytes: usize,
+    /// The samples of known series may fill it.
+    known_bytes: usize,
+    pressure: MemoryPressure,
+}
+
+impl Default for MemoryGate {
+    fn default() -> Self {
+        Self { budget_bytes: usize::MAX, known_bytes: usize::MAX, pressure: MemoryPressure::Ample }
+    }
+}
+
+impl MemoryGate {
+    /// What may be held, but for the samples of known series, which may go beyond it.
+    pub(crate) fn budget_bytes(&self) -> usize {
+        self.budget_bytes
+    }
+
+    /// How much more may be held before new series are refused.
+    pub(crate) fn room_bytes(&self, held_bytes: usize) -> usize {
+        (self.budget_bytes / 100 * NEW_SERIES_PERCENT).saturating_sub(held_bytes)
+    }
+
+    /// As it was at the last look.
+    pub(crate) fn pressure(&self) -> MemoryPressure {
+        self.pressure
+    }
+
+    /// The pressure of so many bytes. It rises at once, and falls only well below where it rose.
+    #[inline]
+    fn look(&mut self, held_bytes: usize) -> MemoryPressure {
+        let percent = self.budget_bytes / 100;
+        let full = self.known_bytes;
+        let no_new_series = percent * NEW_SERIES_PERCENT;
+        let recovered = percent * RECOVERY_PERCENT;
+        let is_at_least = |level: MemoryPressure, bytes: usize| {
+            let begins = if self.pressure >= level { bytes.saturating_sub(recovered) } else { bytes };
+            held_bytes >= begins
+        };
+        self.pressure = if is_at_least(MemoryPressure::Full, full) {
+            MemoryPressure::Full
+        } else if is_at_least(MemoryPressure::NoNewSeries, no_new_series) {
+            MemoryPressure::NoNewSeries
+        } else {
+            MemoryPressure::Ample
+        };
+        self.pressure
+    }
+}
+
+impl Shard {
+    /// What the shard may hold from now on. What it holds above that stays until retention drops it.
+    pub fn set_memory_budget(&mut self, bytes: usize) {
+        self.set_memory_budgets(bytes, bytes);
+    }
+
+    /// The same, and what the samples of known series may fill, which is more or less as the process has
+    /// room.
+    pub fn set_memory_budgets(&mut self, bytes: usize, known_bytes: usize) {
+        self.memory.budget_bytes = bytes;
+        self.memory.known_bytes = known_bytes;
+        self.memory.look(self.memory_bytes().total());
+    }
+
+    /// What the shard holds.
+    #[inline]
+    pub fn memory_bytes(&self) -> ShardMemory {
+        let store = self.store.size();
+        ShardMemory {
+            series_bytes: store.series_bytes,
+            chunk_bytes: store.chunk_bytes,
+            index_bytes: self.index.bytes() + self.table_bytes,
+        }
+    }
+
+    /// Whether a new series may be made.
+    #[inline]
+    pub(super) fn has_room_for_series(&mut self) -> bool {
+        match self.memory.look(self.memory_bytes().total()) {
+            MemoryPressure::Ample => true,
+            MemoryPressure::NoNewSeries | MemoryPressure::Full => false,
+        }
+    }
+
+    /// Whether a part is refused whole, and counted so.
+    pub(super) fn refuses_part(&mut self) -> bool {
+        match self.memory.look(self.memory_bytes().total()) {
+            MemoryPressure::Ample | MemoryPressure::NoNewSeries => false,
+            MemoryPressure::Full => {
+                self.counters.parts_refused += 1;
+                true
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use MemoryPressure::{Ample, Full, NoNewSeries};
+
+    /// The pressure at each of these fills in turn, in parts in a thousand of the budget.
+    fn check(steps: &[(usize, MemoryPressure)]) {
+        let mut gate =
+            MemoryGate { budget_bytes: 1_000_000, known_bytes: 1_000_000, ..MemoryGate::default() };
+        for (held, expect) in steps {
+            assert_eq!(gate.look(held * 1000), *expect, "at {held} in {steps:?}");
+        }
+    }
+
+    #[test]
+    fn new_series_are_refused_first_and_then_everything() {
+        check(&[(0, Ample), (899, Ample), (900, NoNewSeries), (999, NoNewSeries), (1000, Full)]);
+        check(&[(0, Ample), (1200, Full)]);
+    }
+
+    #[test]
+    fn what_was_refused_is_taken_in_again_only_well_below() {
+        check(&[(1000, Full), (980, Full), (969, NoNewSeries), (999, NoNewSeries), (1000, Full)]);
+        check(&[(900, NoNewSeries), (880, NoNewSeries), (869, Ample), (899, Ample), (900, NoNewSeries)]);
+        check(&[(1000, Full), (500, Ample)]);
+    }
+
+    #[test]
+    fn known_series_go_on_beyond_what_new_ones_stop_short_of() {
+        let mut gate = MemoryGate { budget_bytes: 1000, known_bytes: 1500, ..MemoryGate::default() };
+        assert_eq!(
+            [899, 900, 1499, 1500].map(|held| gate.look(held)),
+            [Ample, NoNewSeries, NoNewSeries, Full]
+        );
+        // The process has no room, though the shard holds little.
+        gate.known_bytes = 100;
+        assert_eq!(gate.look(100), Full);
+    }
+
+    #[test]
+    fn without_a_budget_nothing_is_refused() {
+        assert_eq!(MemoryGate::default().look(1 << 50), Ample);
+    }
+}

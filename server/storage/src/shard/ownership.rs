@@ -1,0 +1,266 @@
+//! Which cells a shard owns, by epoch: whose parts it takes in, and which reads it answers for them.
+
+use std::sync::Arc;
+
+use crate::message::{MovedSeries, PartBuffer, PartSeries, WritePart};
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::{CellId, Epoch};
+
+/// A shard's side of the routing.
+#[derive(Debug)]
+pub struct Ownership {
+    cells: Box<[CellLease]>,
+    /// A part that was split by this epoch's table, or a later one, has no cell but the shard's own.
+    settled: Epoch,
+    /// Series of cells that went with this epoch are gone.
+    freed: Epoch,
+}
+
+/// What one cell is to the shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct CellLease {
+    /// The epoch by which the shard owns it, in its log too; [`Epoch::NEVER`] where it doesn't.
+    owned_since: Epoch,
+    /// Parts of earlier epochs are refused.
+    writes_from: Epoch,
+    /// Reads of earlier epochs are another shard's to answer.
+    reads_from: Epoch,
+    /// And so are those from here on.
+    reads_until: Epoch,
+}
+
+impl CellLease {
+    const NONE: Self = Self {
+        owned_since: Epoch::NEVER,
+        writes_from: Epoch::NEVER,
+        reads_from: Epoch::NEVER,
+        reads_until: Epoch::NEVER,
+    };
+
+    const fn since(epoch: Epoch) -> Self {
+        Self { owned_since: epoch, writes_from: epoch, reads_from: Epoch::FIRST, reads_until: Epoch::NEVER }
+    }
+}
+
+impl Default for Ownership {
+    /// Of a shard that is alone.
+    fn default() -> Self {
+        let cells = [CellLease::since(Epoch::FIRST); CELL_COUNT].into();
+        Self { cells, settled: Epoch::FIRST, freed: Epoch::FIRST }
+    }
+}
+
+impl Ownership {
+    /// What a table of epoch `settled` says: each cell's epoch if it is the shard's own.
+    pub fn of(settled: Epoch, owned_since: impl Fn(CellId) -> Option<Epoch>) -> Self {
+        let cells = (0..CELL_COUNT as u16).map(|cell| owned_since(CellId(cell)));
+        let cells = cells.map(|since| since.map_or(CellLease::NONE, CellLease::since)).collect();
+        Self { cells, settled, freed: Epoch::FIRST }
+    }
+
+    /// Takes out of a part what is another shard's. Of a cell either all parts of an epoch that come
+    /// behind some moment are refused, or none: so what is refused keeps its order.
+    #[inline]
+    pub(crate) fn split_off(&self, write: &mut WritePart) -> Option<Box<MovedSeries>> {
+        if write.part.epoch >= self.settled { None } else { self.split_off_each(write) }
+    }
+
+    #[cold]
+    fn split_off_each(&self, write: &mut WritePart) -> Option<Box<MovedSeries>> {
+        let epoch = write.part.epoch;
+        let is_taken = |series: &PartSeries| self.tenure(series.id.cell()).writes_from <= epoch;
+        if write.part.series.iter().all(is_taken) {
+            return None;
+        }
+        let (mut kept, mut moved) = (PartBuffer::default(), PartBuffer { epoch, ..PartBuffer::default() });
+        let mut samples = write.part.samples.as_slice();
+        for series in &write.part.series {
+            let own = samples.split_off(..series.samples as usize).expect("a part has its series' samples");
+            let to = if is_taken(series) { &mut kept } else { &mut moved };
+            to.series.push(*series);
+            to.samples.extend_from_slice(own);
+        }
+        (write.part.series, write.part.samples) = (kept.series, kept.samples);
+        Some(Box::new(MovedSeries { body: Arc::clone(&write.body), parts: moved }))
+    }
+
+    /// Whether the shard answers reads of an epoch for a cell.
+    pub(crate) fn answers(&self, cell: CellId, epoch: Epoch) -> bool {
+        let tenure = self.tenure(cell);
+        tenure.reads_from <= epoch && epoch < tenure.reads_until
+    }
+
+    /// Whether reads of an epoch come too late: series that they should see are gone.
+    pub(crate) fn is_stale(&self, epoch: Epoch) -> bool {
+        epoch < self.freed
+    }
+
+    /// Whether the cell is the shard's.
+    pub fn owns(&self, cell: CellId) -> bool {
+        self.tenure(cell).owned_since != Epoch::NEVER
+    }
+
+    /// Whether the shard has nothing to do with the cell, not even for reads of earlier epochs.
+    pub(crate) fn is_foreign(&self, cell: CellId) -> bool {
+        self.tenure(cell) == CellLease::NONE
+    }
+
+    /// The cells that moved here, each with the epoch since which they are here.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = (CellId, Epoch)> + '_ {
+        let since = self.cells.iter().map(|tenure| tenure.owned_since);
+        let numbered = (0..).map(CellId).zip(since);
+        numbered.filter(|(_, since)| (Epoch::FIRST.next()..Epoch::NEVER).contains(since))
+    }
+
+    /// The cell is to be another shard's from an epoch on.
+    pub(crate) fn drain(&mut self, cell: CellId, epoch: Epoch) {
+        let tenure = self.tenure_mut(cell);
+        tenure.writes_from = Epoch::NEVER;
+        tenure.reads_until = epoch;
+        self.settled = self.settled.max(epoch);
+    }
+
+    /// Whether the cell is drained.
+    pub(crate) fn is_drained(&self, cell: CellId) -> bool {
+        self.owns(cell) && self.tenure(cell).writes_from == Epoch::NEVER
+    }
+
+    /// A drained cell stays, and takes parts of an epoch on.
+    pub(crate) fn keep(&mut self, cell: CellId, epoch: Epoch) {
+        let tenure = self.tenure_mut(cell);
+        tenure.owned_since = epoch;
+        tenure.writes_from = epoch;
+        tenure.reads_until = Epoch::NEVER;
+        self.settled = self.settled.max(epoch);
+    }
+
+    /// The cell is the shard's from an epoch on. Reads are not answered yet.
+    pub(crate) fn own(&mut self, cell: CellId, epoch: Epoch) {
+        let owned = CellLease { reads_from: Epoch::NEVER, ..CellLease::since(epoch) };
+        *self.tenure_mut(cell) = owned;
+        self.settled = self.settled.max(epoch);
+    }
+
+    /// The epoch since which the cell is the shard's; [`Epoch::NEVER`] where it isn't.
+    pub(crate) fn owned_since(&self, cell: CellId) -> Epoch {
+        self.tenure(cell).owned_since
+    }
+
+    /// The cell is answered for, to reads of an epoch and later ones.
+    pub(crate) fn show(&mut self, cell: CellId, epoch: Epoch) {
+        self.tenure_mut(cell).reads_from = epoch;
+    }
+
+    /// The cell is another's. Reads of earlier epochs are answered on.
+    pub(crate) fn release(&mut self, cell: CellId) {
+        self.tenure_mut(cell).owned_since = Epoch::NEVER;
+    }
+
+    /// The shard has nothing to do with the cell.
+    pub(crate) fn hide(&mut self, cell: CellId) {
+        *self.tenure_mut(cell) = CellLease::NONE;
+    }
+
+    /// The cell's series go; it went with this epoch.
+    pub(crate) fn free(&mut self, cell: CellId, epoch: Epoch) {
+        self.hide(cell);
+        self.freed = self.freed.max(epoch);
+    }
+
+    fn tenure(&self, cell: CellId) -> CellLease {
+        self.cells[usize::from(cell.0)]
+    }
+
+    fn tenure_mut(&mut self, cell: CellId) -> &mut CellLease {
+        &mut self.cells[usize::from(cell.0)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{LabelSpan, PartPool};
+    use silverback_model::{Sample, SeriesId};
+
+    const CELL: CellId = CellId(5);
+
+    /// A series in another cell, and one in the cell, with a sample each.
+    fn part(epoch: u64) -> WritePart {
+        let mut part = PartPool::default().take().unwrap();
+        for cell in [3, 5u128] {
+            part.series.push(PartSeries {
+                id: SeriesId(cell << 118),
+                labels: LabelSpan::NOWHERE,
+                samples: 1,
+            });
+            part.samples.push(Sample::new(epoch as i64, cell as f64));
+        }
+        part.epoch = Epoch(epoch);
+        WritePart { body: Arc::default(), part }
+    }
+
+    fn takes_all(ownership: &Ownership, epoch: u64) -> bool {
+        ownership.split_off(&mut part(epoch)).is_none()
+    }
+
+    /// The epochs up to 9 whose parts are taken whole, and whose reads are answered for the cell.
+    fn served(ownership: &Ownership) -> (Vec<u64>, Vec<u64>) {
+        let taken = (1..10).filter(|epoch| takes_all(ownership, *epoch)).collect();
+        (taken, (1..10).filter(|epoch| ownership.answers(CELL, Epoch(*epoch))).collect())
+    }
+
+    #[test]
+    fn what_is_another_shard_s_leaves_the_part_and_the_rest_stays() {
+        let mut ownership = Ownership::default();
+        ownership.drain(CELL, Epoch(4));
+        let mut write = part(3);
+        let moved = ownership.split_off(&mut write).unwrap();
+        let told = |parts: &PartBuffer| {
+            let cells: Vec<u16> = parts.series.iter().map(|series| series.id.cell().0).collect();
+            (cells, parts.samples.iter().map(|sample| sample.value).collect::<Vec<_>>(), parts.epoch)
+        };
+        assert_eq!(told(&moved.parts), (vec![5], vec![5.0], Epoch(3)));
+        assert_eq!(told(&write.part), (vec![3], vec![3.0], Epoch(3)));
+    }
+
+    #[test]
+    fn a_drained_cell_s_parts_are_refused_and_its_former_reads_answered() {
+        let mut ownership = Ownership::default();
+        ownership.drain(CELL, Epoch(4));
+        assert_eq!(served(&ownership), ((4..10).collect(), (1..4).collect()));
+        assert!(ownership.is_drained(CELL) && ownership.owns(CELL));
+        ownership.release(CELL);
+        assert!(!ownership.owns(CELL));
+        ownership.free(CELL, Epoch(4));
+        assert_eq!(served(&ownership).1, [0; 0]);
+        assert!(ownership.is_stale(Epoch(3)) && !ownership.is_stale(Epoch(4)));
+    }
+
+    #[test]
+    fn a_cell_that_is_kept_takes_no_part_that_was_refused_before() {
+        let mut ownership = Ownership::default();
+        ownership.drain(CELL, Epoch(4));
+        ownership.keep(CELL, Epoch(5));
+        assert_eq!(served(&ownership), ((5..10).collect(), (1..10).collect()));
+        assert_eq!(ownership.claims().collect::<Vec<_>>(), [(CELL, Epoch(5))]);
+    }
+
+    #[test]
+    fn a_cell_that_is_owned_is_shown_later() {
+        let mut ownership = Ownership::of(Epoch(3), |cell| (cell != CELL).then_some(Epoch::FIRST));
+        assert_eq!(served(&ownership), ((3..10).collect(), vec![]));
+        ownership.own(CELL, Epoch(6));
+        assert_eq!(served(&ownership), ((6..10).collect(), vec![]));
+        ownership.show(CELL, Epoch(6));
+        assert_eq!(served(&ownership).1, (6..10).collect::<Vec<u64>>());
+        ownership.hide(CELL);
+        assert_eq!((served(&ownership).1, ownership.claims().count()), (vec![], 0));
+    }
+
+    #[test]
+    fn nothing_is_looked_at_where_nothing_moved() {
+        let ownership = Ownership::of(Epoch(3), |_| None);
+        assert!(takes_all(&ownership, 3), "the sender's table is as new as the shard's");
+        assert!(!takes_all(&ownership, 2));
+    }
+}

@@ -1,0 +1,287 @@
+//! The memory that reads of one shard collect things in: how much there is, and who gets some next.
+//!
+//! A read that finds none left waits for others to end. The oldest of all reads never waits: it is the
+//! oldest on every shard, so whatever others hold and wait for, one read goes on and ends. No read takes
+//! more than the bound; so all together take at most twice the bound: the bound, and what the oldest one
+//! has beyond it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures::future::select;
+
+use crate::message::{ReadError, ReadTicket};
+use crate::shard::Host;
+use silverback_host::waiters::Waiters;
+
+/// A read that waits looks this often whether it is still waited for itself: that is a flag, which wakes
+/// nobody.
+const CANCELLED_POLL: Duration = Duration::from_millis(50);
+
+/// A bound on what reads collect. A clone is the same bound.
+#[derive(Debug, Clone)]
+pub struct ReadMemory(Rc<State>);
+
+#[derive(Debug)]
+struct State {
+    bytes_max: usize,
+    taken_bytes: Cell<usize>,
+    /// By the reads' numbers, the oldest first.
+    reads: RefCell<BTreeMap<u64, OneRead>>,
+    waiting: Waiters,
+    /// Times that something was given back, or that another read became the oldest.
+    releases: Cell<u64>,
+}
+
+/// What is known of a read that is present.
+#[derive(Debug)]
+struct OneRead {
+    ticket: ReadTicket,
+    /// Its requests and reservations.
+    present: usize,
+    bytes: usize,
+}
+
+/// The memory as one read sees it. The read counts as present as long as this, or a reservation, lives.
+#[derive(Debug)]
+pub(super) struct OfRead(Present);
+
+#[derive(Debug)]
+struct Present {
+    memory: ReadMemory,
+    number: u64,
+}
+
+/// Memory that a read has, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    read: Present,
+    bytes: usize,
+}
+
+impl ReadMemory {
+    /// With so many bytes.
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self(Rc::new(State {
+            bytes_max,
+            taken_bytes: Cell::default(),
+            reads: RefCell::default(),
+            waiting: Waiters::default(),
+            releases: Cell::default(),
+        }))
+    }
+
+    /// What is taken now.
+    pub(crate) fn taken_bytes(&self) -> usize {
+        self.0.taken_bytes.get()
+    }
+
+    /// For one read.
+    pub(super) fn of(&self, ticket: &ReadTicket) -> OfRead {
+        OfRead(Present::new(self.clone(), ticket))
+    }
+
+    fn is_oldest(&self, number: u64) -> bool {
+        self.0.reads.borrow().first_key_value().is_none_or(|(oldest, _)| number <= *oldest)
+    }
+
+    fn take(&self, number: u64, bytes: usize) {
+        self.0.taken_bytes.set(self.0.taken_bytes.get() + bytes);
+        self.change(number, |read| read.bytes += bytes);
+    }
+
+    fn give_back(&self, number: u64, bytes: usize) {
+        if bytes > 0 {
+            self.0.taken_bytes.set(self.0.taken_bytes.get() - bytes);
+            self.change(number, |read| read.bytes -= bytes);
+            self.wake_waiting();
+        }
+    }
+
+    fn change<T>(&self, number: u64, change: impl FnOnce(&mut OneRead) -> T) -> T {
+        change(self.0.reads.borrow_mut().get_mut(&number).expect("it is counted while it is present"))
+    }
+
+    /// Tells those who hold something that another one waits for it.
+    fn tell_waited_for(&self) {
+        for read in self.0.reads.borrow().values().filter(|read| read.bytes > 0) {
+            read.ticket.tell_waited_for();
+        }
+    }
+
+    /// All of them: each looks again whether there is enough for it now.
+    fn wake_waiting(&self) {
+        self.0.releases.set(self.0.releases.get() + 1);
+        self.0.waiting.wake_all();
+    }
+}
+
+impl Present {
+    fn new(memory: ReadMemory, ticket: &ReadTicket) -> Self {
+        let number = ticket.number();
+        let first = || OneRead { ticket: ticket.clone(), present: 0, bytes: 0 };
+        memory.0.reads.borrow_mut().entry(number).or_insert_with(first).present += 1;
+        Self { memory, number }
+    }
+}
+
+impl Clone for Present {
+    fn clone(&self) -> Self {
+        self.memory.change(self.number, |read| read.present += 1);
+        Self { memory: self.memory.clone(), number: self.number }
+    }
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        let left = self.memory.change(self.number, |read| {
+            read.present -= 1;
+            read.present
+        });
+        if left == 0 {
+            self.memory.0.reads.borrow_mut().remove(&self.number);
+            // Another one may be the oldest now.
+            self.memory.wake_waiting();
+        }
+    }
+}
+
+impl OfRead {
+    /// A reservation of nothing yet.
+    pub(super) fn nothing(&self) -> Reservation {
+        Reservation { read: self.0.clone(), bytes: 0 }
+    }
+}
+
+impl Reservation {
+    /// Takes so many bytes more, if they can be had now. An error: they never can.
+    pub(super) fn try_grow(&mut self, bytes: usize) -> Result<bool, ReadError> {
+        let Present { memory, number } = &self.read;
+        let State { bytes_max, taken_bytes, .. } = &*memory.0;
+        // All that it has here, in other cursors too.
+        let of_read = memory.change(*number, |read| read.bytes);
+        if of_read.saturating_add(bytes) > *bytes_max {
+            return Err(ReadError::TooLarge { bytes_max: *bytes_max });
+        }
+        let fits = taken_bytes.get().saturating_add(bytes) <= *bytes_max || memory.is_oldest(*number);
+        if fits {
+            memory.take(*number, bytes);
+            self.bytes += bytes;
+        }
+        Ok(fits)
+    }
+
+    /// What it holds.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Keeps only so many.
+    pub(super) fn shrink_to(&mut self, bytes: usize) {
+        let given_back = self.bytes.saturating_sub(bytes);
+        self.bytes -= given_back;
+        self.read.memory.give_back(self.read.number, given_back);
+    }
+
+    /// Waits until something was given back, or for a moment.
+    pub(super) async fn released<H: Host>(&self, host: &H) {
+        self.read.memory.tell_waited_for();
+        let State { waiting, releases, .. } = &*self.read.memory.0;
+        let before = releases.get();
+        let released = waiting.until(|| (releases.get() != before).then_some(()));
+        select(pin!(released), pin!(host.sleep(CANCELLED_POLL))).await;
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.read.memory.give_back(self.read.number, self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+    use silverback_host::scripted::Scripted;
+
+    fn reads<const N: usize>(memory: &ReadMemory) -> [OfRead; N] {
+        std::array::from_fn(|_| memory.of(&ReadTicket::issue()))
+    }
+
+    fn reserve(read: &OfRead, bytes: usize) -> Result<Option<Reservation>, ReadError> {
+        let mut reserved = read.nothing();
+        Ok(reserved.try_grow(bytes)?.then_some(reserved))
+    }
+
+    #[test]
+    fn all_together_keep_within_the_bound_but_for_the_oldest() {
+        let memory = ReadMemory::new(100);
+        let [oldest, second, third] = reads(&memory);
+        let of_third = reserve(&third, 60).unwrap().unwrap();
+        assert!(reserve(&second, 60).unwrap().is_none());
+        let of_oldest = reserve(&oldest, 90).unwrap().expect("whatever others have");
+        assert_eq!(memory.taken_bytes(), 150);
+        drop((of_oldest, oldest));
+        let of_second = reserve(&second, 60).unwrap().expect("it is the oldest now");
+        drop((of_second, of_third));
+        assert_eq!(memory.taken_bytes(), 0);
+    }
+
+    #[test]
+    fn what_alone_exceeds_the_bound_is_refused_at_once() {
+        let memory = ReadMemory::new(100);
+        let [read] = reads(&memory);
+        assert_eq!(reserve(&read, 101).unwrap_err(), ReadError::TooLarge { bytes_max: 100 });
+        let mut reserved = reserve(&read, 60).unwrap().unwrap();
+        assert_eq!(reserved.try_grow(41), Err(ReadError::TooLarge { bytes_max: 100 }));
+        reserved.shrink_to(10);
+        assert_eq!((reserved.try_grow(90), memory.taken_bytes()), (Ok(true), 100));
+    }
+
+    #[test]
+    fn a_read_is_bounded_over_all_that_it_holds() {
+        let memory = ReadMemory::new(100);
+        let [read] = reads(&memory);
+        let _first = reserve(&read, 60).unwrap().unwrap();
+        assert_eq!(reserve(&read, 41).unwrap_err(), ReadError::TooLarge { bytes_max: 100 });
+        let _second = reserve(&read, 40).unwrap().expect("the oldest one");
+        assert_eq!(memory.taken_bytes(), 100);
+    }
+
+    #[test]
+    fn who_holds_something_is_told_that_others_wait_for_it() {
+        let memory = ReadMemory::new(100);
+        let tickets = [(); 3].map(|()| ReadTicket::issue());
+        let [holds, waits, has_nothing] = [0, 1, 2].map(|i| memory.of(&tickets[i]));
+        let _held = reserve(&holds, 100).unwrap();
+        let (waiting, host) = (waits.nothing(), Scripted::new(|_| {}));
+        assert!(Box::pin(waiting.released(&host)).now_or_never().is_none());
+        assert_eq!(tickets.map(|ticket| ticket.was_waited_for()), [true, false, false]);
+        drop(has_nothing);
+    }
+
+    #[test]
+    fn who_waits_is_woken_when_something_is_given_back_and_kept_once_until_then() {
+        let memory = ReadMemory::new(100);
+        let [first, second] = reads(&memory);
+        let held = reserve(&first, 100).unwrap();
+        let (waiting, host) = (second.nothing(), Scripted::new(|_| {}));
+        let mut released = Box::pin(waiting.released(&host));
+        for _ in 0..10 {
+            assert!((&mut released).now_or_never().is_none());
+        }
+        assert_eq!(memory.0.waiting.len(), 1);
+        drop(held);
+        assert!((&mut released).now_or_never().is_some());
+        let mut given_up = Box::pin(waiting.released(&host));
+        assert!((&mut given_up).now_or_never().is_none());
+        drop((released, given_up));
+        drop((waiting, first, second));
+        assert!(memory.0.reads.borrow().is_empty() && memory.0.waiting.is_empty());
+    }
+}

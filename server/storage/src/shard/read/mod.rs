@@ -1,0 +1,220 @@
+//! Reads on a shard: what matches is found, sorted, and given out in batches, in slices beside its
+//! traffic.
+//!
+//! A read stops at its next step once nobody waits for it, and what it collects has its memory reserved
+//! among all reads of the shard. What an answer looks like is not known here.
+
+mod cardinality;
+mod cursors;
+mod filling;
+mod job;
+mod labels;
+mod largest;
+mod matching;
+mod memory;
+mod series;
+mod sort;
+#[cfg(test)]
+pub(super) mod tests;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use crate::message::{CursorId, Read, ReadError, ReadReply, ReadRequest, ReadTicket};
+use crate::shard::read::cursors::{Cursor, Cursors, Rows};
+use crate::shard::read::job::Job;
+use crate::shard::read::series::Matched;
+use crate::shard::{Host, Shard};
+use silverback_model::{Epoch, Matcher};
+
+pub(super) use cursors::Found;
+pub use memory::ReadMemory;
+
+/// The reads of one shard: those at work, and the cursors that wait to be fetched from.
+#[derive(Debug)]
+pub struct Reads {
+    memory: ReadMemory,
+    cursors: RefCell<Cursors>,
+    /// The epochs of the reads at work.
+    at_work: RefCell<Vec<Epoch>>,
+    begun: Cell<u64>,
+}
+
+impl Reads {
+    /// No reads yet. What they collect may take so many bytes.
+    pub fn new(bytes_max: usize) -> Rc<Self> {
+        Rc::new(Self {
+            memory: ReadMemory::new(bytes_max),
+            cursors: RefCell::default(),
+            at_work: RefCell::default(),
+            begun: Cell::default(),
+        })
+    }
+
+    /// Answers one read.
+    pub async fn answer<H: Host>(
+        self: Rc<Self>,
+        shard: Rc<RefCell<Shard>>,
+        host: H,
+        read: Read,
+    ) -> Result<Box<ReadReply>, ReadError> {
+        let Read { ticket, epoch, request } = read;
+        let _at_work = self.begin(&shard, epoch, &request)?;
+        let memory = self.memory.of(&ticket);
+        let job = Job { shard, host, ticket, epoch, memory };
+        self.answer_begun(&job, request).await.map(Box::new)
+    }
+
+    /// The series that match, of the cells that the shard answers for at an epoch: found as a read finds them, in
+    /// its memory and slices. No handoff waits for what is done with them.
+    pub(super) async fn matched<H: Host>(
+        &self,
+        shard: Rc<RefCell<Shard>>,
+        host: H,
+        ticket: &ReadTicket,
+        epoch: Epoch,
+        matchers: &[Matcher],
+    ) -> Result<Matched, ReadError> {
+        let memory = self.memory.of(ticket);
+        series::matched(&Job { shard, host, ticket: ticket.clone(), epoch, memory }, matchers).await
+    }
+
+    async fn answer_begun<H: Host>(
+        self: &Rc<Self>,
+        job: &Job<H>,
+        request: ReadRequest,
+    ) -> Result<ReadReply, ReadError> {
+        match request {
+            ReadRequest::Open { selection, wanted, bytes } => {
+                self.check_room()?;
+                let cursor = Cursor::open(job, selection, wanted).await?;
+                self.next_batch(job, cursor, None, bytes).await
+            }
+            ReadRequest::Fetch { cursor: id, bytes } => {
+                let cursor = self.cursors.borrow_mut().take(id)?;
+                let _taken = Taken { reads: self, id };
+                self.next_batch(job, cursor, Some(id), bytes).await
+            }
+            ReadRequest::Close(ids) => {
+                let mut cursors = self.cursors.borrow_mut();
+                ids.into_iter().for_each(|id| cursors.close(id));
+                Ok(ReadReply::Closed)
+            }
+            ReadRequest::Cardinality { limit } => {
+                cardinality::measure(job, limit).await.map(ReadReply::Cardinality)
+            }
+            ReadRequest::Cells => Ok(ReadReply::Cells(job.shard.borrow().cells(job.epoch))),
+        }
+    }
+
+    /// Makes a batch, and keeps the cursor where it has more.
+    async fn next_batch<H: Host>(
+        &self,
+        job: &Job<H>,
+        mut cursor: Cursor,
+        id: Option<CursorId>,
+        bytes: usize,
+    ) -> Result<ReadReply, ReadError> {
+        match &cursor.rows {
+            Rows::Series(_) => {
+                let batch = filling::next_batch(job, &mut cursor, bytes).await?;
+                Ok(ReadReply::Series(batch, self.keep(cursor, id)?))
+            }
+            Rows::Names(_) | Rows::Values(_) => {
+                let batch = labels::next_batch(job, &mut cursor, bytes).await?;
+                Ok(ReadReply::Texts(batch, self.keep(cursor, id)?))
+            }
+        }
+    }
+
+    /// Keeps a cursor for the next fetch, if there is one.
+    fn keep(&self, cursor: Cursor, id: Option<CursorId>) -> Result<Option<CursorId>, ReadError> {
+        if cursor.is_at_end() {
+            return Ok(None);
+        }
+        self.cursors.borrow_mut().keep(id, cursor).map(Some)
+    }
+
+    fn begin(
+        self: &Rc<Self>,
+        shard: &RefCell<Shard>,
+        epoch: Epoch,
+        request: &ReadRequest,
+    ) -> Result<AtWork, ReadError> {
+        self.begun.set(self.begun.get() + 1);
+        self.prune();
+        let is_new = match request {
+            ReadRequest::Fetch { .. } | ReadRequest::Close(_) => false,
+            ReadRequest::Open { .. } | ReadRequest::Cardinality { .. } | ReadRequest::Cells => true,
+        };
+        if is_new && shard.borrow().ownership.is_stale(epoch) {
+            return Err(ReadError::Moved);
+        }
+        self.at_work.borrow_mut().push(epoch);
+        Ok(AtWork { reads: Rc::clone(self), epoch })
+    }
+
+    /// Closes the cursors that nobody waits for any more.
+    pub fn prune(&self) {
+        self.cursors.borrow_mut().prune();
+    }
+
+    /// Refuses one more cursor where there are as many as may be: before work is done for it.
+    fn check_room(&self) -> Result<(), ReadError> {
+        let cursors = self.cursors.borrow();
+        cursors.check_room().inspect_err(|_| cursors.tell_waited_for())
+    }
+
+    /// Reads since the start.
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun.get()
+    }
+
+    /// Cursors that are open.
+    pub(crate) fn cursors(&self) -> usize {
+        self.cursors.borrow().count()
+    }
+
+    /// What reads have collected, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.memory.taken_bytes()
+    }
+
+    /// Whether a read of an earlier epoch goes on.
+    pub(super) fn is_any_before(&self, epoch: Epoch) -> bool {
+        self.at_work.borrow().iter().any(|at_work| *at_work < epoch)
+            || self.cursors.borrow().is_any_before(epoch)
+    }
+
+    /// Closes the cursors of earlier epochs.
+    pub(super) fn close_before(&self, epoch: Epoch) {
+        self.cursors.borrow_mut().close_before(epoch);
+    }
+}
+
+/// A cursor that is at work. Where it doesn't come back, because it is at its end or the fetch failed, its
+/// slot is free again.
+struct Taken<'a> {
+    reads: &'a Reads,
+    id: CursorId,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.reads.cursors.borrow_mut().end_work(self.id);
+    }
+}
+
+/// A read at work, until it ends in whichever way: a handoff waits for those of former epochs.
+struct AtWork {
+    reads: Rc<Reads>,
+    epoch: Epoch,
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        let mut at_work = self.reads.at_work.borrow_mut();
+        let place = at_work.iter().position(|epoch| *epoch == self.epoch);
+        at_work.swap_remove(place.expect("a read ends once"));
+    }
+}

@@ -1,0 +1,376 @@
+//! Series: those that match and have something in the range, sorted by their labels.
+
+use std::cmp::Ordering;
+
+use roaring::RoaringBitmap;
+
+use crate::cell::SeriesRef;
+use crate::cell::series::LabelRef;
+use crate::message::{ReadError, Selection};
+use crate::shard::index::Moment;
+use crate::shard::read::cursors::{Found, Rows};
+use crate::shard::read::job::Job;
+use crate::shard::read::matching::answered;
+use crate::shard::read::memory::Reservation;
+use crate::shard::read::sort::{sort_bytes, sort_in_slices};
+use crate::shard::{Host, Shard};
+use silverback_model::Matcher;
+
+/// Series that are looked at between two looks at the slice: some µs.
+const STEP: usize = 32;
+
+/// Up to so many series are sorted by a copy of their label refs: some MiB.
+const FLAT_SERIES_MAX: usize = 64 << 10;
+
+/// Groups are sorted together up to so many series: their labels then lie near the core.
+const RUN_SERIES_MAX: usize = 4096;
+
+/// Groups of fewer series than this are not worth it.
+const GROUP_SERIES_MEAN_MIN: usize = 16;
+
+/// Refs that are copied between two looks at the slice: a µs.
+const REFS_STEP: usize = 1024;
+
+/// How often series are looked for again, at the most, while refs are let go of.
+const TRIES: usize = 8;
+
+/// Finds the series of a selection and sorts them by their labels.
+pub(super) async fn find<H: Host>(
+    job: &Job<H>,
+    selection: &Selection,
+) -> Result<(Rows, Reservation), ReadError> {
+    match unless_reused(job, async || find_once(job, selection).await).await? {
+        Some(found) => Ok(found),
+        // Series that come meanwhile may be in it or not, and then stand where those that went stood.
+        None => find_once(job, selection).await,
+    }
+}
+
+/// Looks for series until no ref may have got another one meanwhile: that would stand where the former one belongs, and
+/// need not match. `None`: too many come and go.
+async fn unless_reused<H: Host, T>(
+    job: &Job<H>,
+    find: impl AsyncFn() -> Result<T, ReadError>,
+) -> Result<Option<T>, ReadError> {
+    for _ in 0..TRIES {
+        let freed = job.shard.borrow().store.freed();
+        let found = find().await?;
+        if job.shard.borrow().store.freed() == freed {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+async fn find_once<H: Host>(job: &Job<H>, selection: &Selection) -> Result<(Rows, Reservation), ReadError> {
+    let series = answered(job, &selection.matchers).await?;
+    let count = series.bitmap.len() as usize;
+    // As refs, which are sorted, and then as what is kept.
+    let kept_bytes = count * size_of::<Found>();
+    let refs_bytes = count * size_of::<SeriesRef>();
+    let mut reserved = job.reserve(refs_bytes + kept_bytes.max(sort_bytes::<SeriesRef>(count))).await?;
+    let refs = in_range(job, &series.bitmap, selection).await?;
+    drop(series);
+    let refs = match refs.len() <= FLAT_SERIES_MAX {
+        true => sort_flat(job, refs).await?,
+        false => sort_grouped(job, refs).await?,
+    };
+    let found = found(job, &refs).await?;
+    drop(refs);
+    reserved.shrink_to(found.capacity() * size_of::<Found>());
+    Ok((Rows::Series(found), reserved))
+}
+
+/// The series that match, in no order that means something, and their memory.
+#[derive(Debug)]
+pub(in crate::shard) struct Matched {
+    pub(in crate::shard) series: Vec<Found>,
+    _reserved: Reservation,
+}
+
+/// Finds the series that match, for somebody who does to them what must be done to no other.
+pub(super) async fn matched<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> Result<Matched, ReadError> {
+    let matched = unless_reused(job, async || matched_once(job, matchers).await).await?;
+    matched.ok_or(ReadError::Moved)
+}
+
+async fn matched_once<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> Result<Matched, ReadError> {
+    let series = answered(job, matchers).await?;
+    let count = series.bitmap.len() as usize;
+    let mut reserved = job.reserve(count * (size_of::<SeriesRef>() + size_of::<Found>())).await?;
+    let found = found(job, &present(job, &series.bitmap).await?).await?;
+    reserved.shrink_to(count * size_of::<Found>());
+    Ok(Matched { series: found, _reserved: reserved })
+}
+
+/// With what tells each from others that may have its ref later.
+async fn found<H: Host>(job: &Job<H>, refs: &[SeriesRef]) -> Result<Vec<Found>, ReadError> {
+    let mut found = Vec::with_capacity(refs.len());
+    for step in refs.chunks(STEP) {
+        {
+            let shard = job.shard.borrow();
+            let ids = step.iter().map(|series| (*series, shard.store.id(*series)));
+            // A ref may have been given meanwhile to a series of a cell that another shard answers for.
+            let own = ids.filter(|(_, id)| shard.ownership.answers(id.cell(), job.epoch));
+            found.extend(own.map(|(series, id)| Found::new(series, id)));
+        }
+        job.yield_if_needed().await?;
+    }
+    Ok(found)
+}
+
+/// A series and where its labels lie among those of all.
+#[derive(Debug, Clone, Copy)]
+struct Flat {
+    series: SeriesRef,
+    begin: u32,
+    end: u32,
+}
+
+/// Sorts series by a copy of their label refs that lies in one piece: else each comparison begins with
+/// two loads from memory that nothing is near.
+async fn sort_flat<H: Host>(job: &Job<H>, refs: Vec<SeriesRef>) -> Result<Vec<SeriesRef>, ReadError> {
+    let mut reserved = job.reserve(2 * refs.len() * size_of::<Flat>()).await?;
+    let (mut rows, mut labels) = (Vec::with_capacity(refs.len()), Vec::new());
+    for step in refs.chunks(STEP) {
+        {
+            let shard = job.shard.borrow();
+            for series in step {
+                let begin = labels.len() as u32;
+                labels.extend_from_slice(shard.store.labels(*series));
+                rows.push(Flat { series: *series, begin, end: labels.len() as u32 });
+            }
+        }
+        let owed = labels.capacity() * size_of::<LabelRef>() + 2 * refs.len() * size_of::<Flat>();
+        job.pay(&mut reserved, owed).await?;
+        job.yield_if_needed().await?;
+    }
+    // All of these labels were there by now.
+    let moment = job.shard.borrow().index.now();
+    let labels_of = |row: &Flat| &labels[row.begin as usize..row.end as usize];
+    let sorted = sort_in_slices(rows, job, |a, b| {
+        job.shard.borrow().index.compare(labels_of(a), labels_of(b), moment)
+    });
+    Ok(sorted.await?.into_iter().map(|row| row.series).collect())
+}
+
+/// A series and the first of its labels.
+#[derive(Debug, Clone, Copy)]
+struct Grouped {
+    first: LabelRef,
+    series: SeriesRef,
+}
+
+/// Where the series of one first label lie.
+#[derive(Debug, Clone, Copy)]
+struct Group {
+    first: LabelRef,
+    begin: u32,
+    end: u32,
+}
+
+/// Sorts many series: by their first label, which is mostly the metric's name, and then those of each. Far
+/// fewer texts are compared so, and what a comparison looks at is near the core.
+async fn sort_grouped<H: Host>(job: &Job<H>, refs: Vec<SeriesRef>) -> Result<Vec<SeriesRef>, ReadError> {
+    let grouped = by_first_label(job, refs).await?;
+    let groups_max = grouped.len() / GROUP_SERIES_MEAN_MIN;
+    let mut reserved = job.reserve(2 * groups_max * size_of::<Group>()).await?;
+    let Some(groups) = groups_of(job, &grouped, groups_max).await? else {
+        let mut refs = Vec::with_capacity(grouped.len());
+        add_refs(job, &grouped, &mut refs).await?;
+        drop(grouped);
+        return sort_whole(job, refs).await;
+    };
+    let moment = job.shard.borrow().index.now();
+    let compare = |a: &Group, b: &Group| job.shard.borrow().index.compare(&[a.first], &[b.first], moment);
+    let groups = sort_in_slices(groups, job, compare).await?;
+    reserved.shrink_to(groups.capacity() * size_of::<Group>());
+    let (mut sorted, mut rest) = (Vec::with_capacity(grouped.len()), &groups[..]);
+    while !rest.is_empty() {
+        let (run, after) = rest.split_at(groups_of_run(rest));
+        rest = after;
+        sorted.append(&mut sort_run(job, &grouped, run).await?);
+    }
+    Ok(sorted)
+}
+
+/// Series with their first labels, those of each together.
+async fn by_first_label<H: Host>(job: &Job<H>, refs: Vec<SeriesRef>) -> Result<Vec<Grouped>, ReadError> {
+    let mut grouped = Vec::with_capacity(refs.len());
+    for step in refs.chunks(STEP) {
+        {
+            let shard = job.shard.borrow();
+            // Each has one, its name; but for those that went meanwhile.
+            let first = |series| shard.store.labels(series).first().copied();
+            grouped.extend(step.iter().filter_map(|s| Some(Grouped { first: first(*s)?, series: *s })));
+        }
+        job.yield_if_needed().await?;
+    }
+    drop(refs);
+    sort_in_slices(grouped, job, |a, b| a.first.cmp(&b.first)).await
+}
+
+/// Where the series of each first label lie; `None` where these are more than `groups_max`.
+async fn groups_of<H: Host>(
+    job: &Job<H>,
+    grouped: &[Grouped],
+    groups_max: usize,
+) -> Result<Option<Vec<Group>>, ReadError> {
+    let mut groups: Vec<Group> = Vec::with_capacity(groups_max);
+    for (at, Grouped { first, .. }) in grouped.iter().enumerate() {
+        let (begin, end, is_full) = (at as u32, at as u32 + 1, groups.len() == groups_max);
+        match groups.last_mut() {
+            Some(group) if group.first == *first => group.end = end,
+            Some(_) | None if is_full => return Ok(None),
+            Some(_) | None => groups.push(Group { first: *first, begin, end }),
+        }
+        if at % REFS_STEP == REFS_STEP - 1 {
+            job.yield_if_needed().await?;
+        }
+    }
+    Ok(Some(groups))
+}
+
+/// How many of the groups are sorted together: one at the least.
+fn groups_of_run(groups: &[Group]) -> usize {
+    let mut series = 0;
+    let fits = groups.iter().position(|group| {
+        series += (group.end - group.begin) as usize;
+        series > RUN_SERIES_MAX
+    });
+    fits.unwrap_or(groups.len()).max(1)
+}
+
+async fn sort_run<H: Host>(
+    job: &Job<H>,
+    grouped: &[Grouped],
+    run: &[Group],
+) -> Result<Vec<SeriesRef>, ReadError> {
+    let series = run.iter().map(|group| (group.end - group.begin) as usize).sum();
+    let _reserved = job.reserve(size_of::<SeriesRef>() * series + sort_bytes::<SeriesRef>(series)).await?;
+    let mut refs = Vec::with_capacity(series);
+    for group in run {
+        add_refs(job, &grouped[group.begin as usize..group.end as usize], &mut refs).await?;
+    }
+    match refs.len() <= FLAT_SERIES_MAX {
+        true => sort_flat(job, refs).await,
+        false => sort_whole(job, refs).await,
+    }
+}
+
+async fn add_refs<H: Host>(
+    job: &Job<H>,
+    grouped: &[Grouped],
+    to: &mut Vec<SeriesRef>,
+) -> Result<(), ReadError> {
+    for step in grouped.chunks(REFS_STEP) {
+        to.extend(step.iter().map(|one| one.series));
+        job.yield_if_needed().await?;
+    }
+    Ok(())
+}
+
+/// Sorts series without another copy of anything.
+async fn sort_whole<H: Host>(job: &Job<H>, refs: Vec<SeriesRef>) -> Result<Vec<SeriesRef>, ReadError> {
+    let moment = job.shard.borrow().index.now();
+    sort_in_slices(refs, job, |a, b| job.shard.borrow().compare(*a, *b, moment)).await
+}
+
+/// Those that are still there.
+async fn present<H: Host>(job: &Job<H>, series: &RoaringBitmap) -> Result<Vec<SeriesRef>, ReadError> {
+    let mut present = Vec::with_capacity(series.len() as usize);
+    for (i, series) in series.iter().enumerate() {
+        let series = SeriesRef(series);
+        if job.shard.borrow().store.holds(series) {
+            present.push(series);
+        }
+        if i % STEP == STEP - 1 {
+            job.yield_if_needed().await?;
+        }
+    }
+    Ok(present)
+}
+
+/// Those that are still there and have something in the range: by their chunks' times alone.
+async fn in_range<H: Host>(
+    job: &Job<H>,
+    series: &RoaringBitmap,
+    selection: &Selection,
+) -> Result<Vec<SeriesRef>, ReadError> {
+    let mut found = Vec::with_capacity(series.len() as usize);
+    let (mut series, mut step) = (series.iter().map(SeriesRef), Vec::with_capacity(STEP));
+    while series.len() > 0 {
+        step.clear();
+        step.extend(series.by_ref().take(STEP));
+        {
+            let shard = job.shard.borrow();
+            shard.prefetch_times(&step, selection);
+            found.extend(step.iter().filter(|one| shard.overlaps(**one, selection)));
+        }
+        job.yield_if_needed().await?;
+    }
+    Ok(found)
+}
+
+impl Shard {
+    fn compare(&self, a: SeriesRef, b: SeriesRef, moment: Moment) -> Ordering {
+        self.index.compare(self.store.labels(a), self.store.labels(b), moment)
+    }
+
+    /// Has what a look at each of these series takes on its way from memory, before the first is looked at.
+    pub(super) fn prefetch_times(&self, series: &[SeriesRef], selection: &Selection) {
+        let store = &self.store;
+        series.iter().for_each(|one| store.prefetch(*one));
+        // Mostly the newest sample tells, which the line has.
+        let need_more = || series.iter().filter(|one| store.newest_ms(**one) > selection.max_ms);
+        need_more().for_each(|one| store.prefetch_history(*one));
+        need_more().for_each(|one| store.prefetch_lists(*one));
+    }
+
+    /// Whether a series has a chunk that overlaps the range: by the chunks' times alone.
+    pub(super) fn overlaps(&self, series: SeriesRef, selection: &Selection) -> bool {
+        // A range that ends before it begins has nothing in it, though a chunk may lie around it.
+        let is_range = selection.min_ms <= selection.max_ms;
+        is_range
+            && self.store.holds(series)
+            && self.store.overlaps(series, selection.min_ms, selection.max_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::shard::read::job::tests::job;
+    use crate::shard::tests::{EVER, append};
+    use silverback_model::{Labels, Sample};
+
+    /// Series of these names, so many of each; `None`: too many groups.
+    fn check(counts: &[usize], is_grouped: bool) {
+        let job = job();
+        let named = counts.iter().enumerate().flat_map(|(name, count)| (0..*count).map(move |i| (name, i)));
+        let series = named.map(|(name, i)| {
+            let (name, own) = (format!("m{:03}", name * 37 % 101), format!("{:05}", i * 7919 % 10_007));
+            (Labels::from_pairs([("__name__", name), ("own", own)]), vec![Sample::new(1, 1.0)])
+        });
+        append(&job.shard, EVER, &series.collect::<Vec<_>>());
+        let mut refs: Vec<_> = job.shard.borrow().index.all().iter().map(SeriesRef).collect();
+        let grouped = block_on(by_first_label(&job, refs.clone())).unwrap();
+        let groups = block_on(groups_of(&job, &grouped, grouped.len() / GROUP_SERIES_MEAN_MIN)).unwrap();
+        assert_eq!(groups.is_some(), is_grouped, "{counts:?}");
+        let sorted = block_on(sort_grouped(&job, refs.clone())).unwrap();
+        refs = block_on(sort_whole(&job, refs)).unwrap();
+        assert_eq!(sorted.len(), counts.iter().sum::<usize>());
+        assert!(sorted == refs, "{counts:?}");
+    }
+
+    #[test]
+    fn series_in_groups_are_sorted_as_they_are_without() {
+        check(&[], true);
+        check(&[50], true);
+        check(&[20, 1, 90, 16, 40, 3], true);
+        check(&[1; 40], false);
+        check(&[RUN_SERIES_MAX - 1, 1, 1, RUN_SERIES_MAX + 1, 30], true);
+    }
+}

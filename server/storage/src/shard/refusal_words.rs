@@ -1,0 +1,121 @@
+//! The numbers that a refused sample went by, in words: its own time and what it was held against. Made
+//! for the first sample of a job and a reason alone.
+
+use silverback_model::utc::format_rfc3339;
+
+use crate::shard::append::TimeBounds;
+use silverback_model::limits::FUTURE_MS_MAX;
+use silverback_model::{RefusedReason, Sample};
+
+/// What the shard knows of a refused sample.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seen {
+    pub sample: Sample,
+    pub bounds: TimeBounds,
+    /// The newest sample of its series, if that is known.
+    pub newest_ms: Option<i64>,
+    /// Series that the node may hold.
+    pub series_max: usize,
+    /// What new series may fill of the shard's memory, in bytes.
+    pub budget_bytes: usize,
+}
+
+/// To be told behind the reason's own text; empty where that says all.
+pub(super) fn numbers(reason: RefusedReason, seen: &Seen) -> String {
+    let time = format_rfc3339(seen.sample.timestamp_ms);
+    match (reason, seen.newest_ms) {
+        (RefusedReason::OutOfOrder, Some(newest_ms)) => {
+            format!(": its time is {time}, and the newest of its series {}", format_rfc3339(newest_ms))
+        }
+        (RefusedReason::Duplicate, _) => format!(": its time is {time}"),
+        (RefusedReason::TooOld, _) => {
+            let oldest = format_rfc3339(seen.bounds.oldest_ms);
+            format!(": its time is {time}, and --retention goes back to {oldest}{}", unit(seen))
+        }
+        (RefusedReason::TooFarInFuture, _) => {
+            let (newest, ahead_min) = (format_rfc3339(seen.bounds.newest_ms), FUTURE_MS_MAX / 60_000);
+            format!(
+                ": its time is {time}, and {newest} is {ahead_min} min ahead of this node's clock{}",
+                unit(seen)
+            )
+        }
+        (RefusedReason::SeriesLimit, _) if seen.series_max < usize::MAX => {
+            format!(": the node has its part of the {} that --max-series lets it have", seen.series_max)
+        }
+        (RefusedReason::MemoryLimit, _) => {
+            let budget_mib = seen.budget_bytes >> 20;
+            format!(": --memory-limit leaves {budget_mib} MiB for the series of a shard")
+        }
+        _ => reason.bound(),
+    }
+}
+
+/// Whether its time makes sense in another unit.
+fn unit(Seen { sample, bounds, .. }: &Seen) -> &'static str {
+    let is_now = |at_ms: i64| (bounds.oldest_ms..=bounds.newest_ms).contains(&at_ms);
+    match sample.timestamp_ms {
+        at if at.checked_mul(1000).is_some_and(is_now) => "; these are seconds, not milliseconds",
+        at if is_now(at / 1000) => "; these are microseconds, not milliseconds",
+        at if is_now(at / 1_000_000) => "; these are nanoseconds, not milliseconds",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW_MS: i64 = 1_700_000_000_000;
+
+    fn check(reason: RefusedReason, timestamp_ms: i64, expect: &str) {
+        let seen = Seen {
+            sample: Sample::new(timestamp_ms, 1.0),
+            bounds: TimeBounds { oldest_ms: NOW_MS - 3_600_000, newest_ms: NOW_MS + FUTURE_MS_MAX },
+            newest_ms: Some(NOW_MS),
+            series_max: 1000,
+            budget_bytes: 64 << 20,
+        };
+        assert_eq!(numbers(reason, &seen), expect, "{reason:?}");
+    }
+
+    #[test]
+    fn each_reason_tells_what_it_went_by() {
+        use RefusedReason::{Duplicate, MemoryLimit, MissingName, OutOfOrder, SeriesLimit};
+        check(
+            OutOfOrder,
+            NOW_MS - 1,
+            ": its time is 2023-11-14T22:13:19.999Z, and the newest of its series 2023-11-14T22:13:20Z",
+        );
+        check(Duplicate, NOW_MS, ": its time is 2023-11-14T22:13:20Z");
+        check(SeriesLimit, NOW_MS, ": the node has its part of the 1000 that --max-series lets it have");
+        check(MemoryLimit, NOW_MS, ": --memory-limit leaves 64 MiB for the series of a shard");
+        check(MissingName, NOW_MS, "");
+    }
+
+    #[test]
+    fn times_in_another_unit_are_recognized() {
+        use RefusedReason::{TooFarInFuture, TooOld};
+        let old = ", and --retention goes back to 2023-11-14T21:13:20Z";
+        check(TooOld, NOW_MS - 7_200_000, &format!(": its time is 2023-11-14T20:13:20Z{old}"));
+        let seconds = "; these are seconds, not milliseconds";
+        check(TooOld, NOW_MS / 1000, &format!(": its time is 1970-01-20T16:13:20Z{old}{seconds}"));
+        let ahead = ", and 2023-11-14T22:23:20Z is 10 min ahead of this node's clock";
+        check(TooFarInFuture, NOW_MS + 3_600_000, &format!(": its time is 2023-11-14T23:13:20Z{ahead}"));
+        let micros = "; these are microseconds, not milliseconds";
+        check(TooFarInFuture, NOW_MS * 1000, &format!(": its time is 55840-11-08T22:13:20Z{ahead}{micros}"));
+    }
+
+    #[test]
+    fn no_time_is_too_strange() {
+        for timestamp_ms in [i64::MIN, -1, 0, i64::MAX] {
+            let seen = Seen {
+                sample: Sample::new(timestamp_ms, 1.0),
+                bounds: TimeBounds { oldest_ms: i64::MIN, newest_ms: i64::MAX },
+                newest_ms: None,
+                series_max: usize::MAX,
+                budget_bytes: 0,
+            };
+            RefusedReason::ALL.into_iter().for_each(|reason| assert!(numbers(reason, &seen).len() < 200));
+        }
+    }
+}

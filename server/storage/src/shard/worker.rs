@@ -1,0 +1,256 @@
+//! The shard's worker: takes the writes that wait, appends, commits once for all of them, acknowledges.
+//! Questions are answered between two writes and while a commit is on its way: none waits for the disk,
+//! and none sees half a write.
+
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::pin::pin;
+use std::rc::Rc;
+
+use futures::future::{Either, select};
+
+use crate::message::{
+    ControlRequest, CoreStats, Deleted, Deletion, DeletionReply, HandoffRequest, MovedSeries, PartSeries,
+    Read, ReadError, ShardReply, ShardStats, WriteAck, WritePart,
+};
+use crate::shard::append::{PartOutcome, TimeBounds};
+use crate::shard::{Host, Inbox, Reads, ReplyTo, Shard, delete, handoff};
+use crate::wal::{Durable, Log, LogError};
+use silverback_model::Sample;
+use silverback_model::clock::Clock;
+use silverback_model::limits::FUTURE_MS_MAX;
+
+/// Samples after which a group is committed, though more waits. A commit costs what a thousand
+/// samples cost, so a group is large where there is much to do.
+const GROUP_SAMPLES: usize = 64 * 1024;
+
+/// Samples of a group that are taken in between two looks at the reactor: about 200 µs.
+const SLICE_SAMPLES: usize = 4096;
+const _: () = assert!(SLICE_SAMPLES < GROUP_SAMPLES);
+
+/// Series of a part that are taken in between two looks at the reactor: about 200 µs.
+const PIECE_SERIES: usize = 4096;
+
+/// What serves a shard's inbox.
+pub struct Worker<L, H, R> {
+    /// The shard.
+    pub shard: Rc<RefCell<Shard>>,
+    /// Its reads.
+    pub reads: Rc<Reads>,
+    /// Its requests.
+    pub inbox: Rc<Inbox>,
+    /// Its log.
+    pub log: L,
+    /// The thread.
+    pub host: H,
+    /// Sends a reply on its way; replies always have room.
+    pub reply: R,
+    /// The wall clock that bounds timestamps.
+    pub clock: Clock,
+    /// How far back samples are taken in, in ms.
+    pub retention_ms: i64,
+    /// Adds the counters of the core's acceptor and executor to the shard's.
+    pub core_stats: Box<dyn Fn(ShardStats) -> CoreStats>,
+}
+
+/// An appended part that waits for the commit.
+type Appended = (ReplyTo, PartOutcome, Option<Box<MovedSeries>>);
+
+impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H, R> {
+    /// Serves until the inbox is closed and empty.
+    pub async fn run(mut self) {
+        let mut appended = Vec::new();
+        while self.inbox.wait().await {
+            self.answer_questions();
+            self.append_group(&mut appended).await;
+            if !appended.is_empty() {
+                self.commit(&mut appended).await;
+            }
+            if !self.inbox.is_empty() {
+                self.host.yield_now().await;
+            }
+        }
+    }
+
+    /// Appends the writes that wait, up to a group's size.
+    async fn append_group(&mut self, appended: &mut Vec<Appended>) {
+        let bounds = self.bounds();
+        let (mut samples, mut of_slice) = (0, 0);
+        while samples < GROUP_SAMPLES
+            && let Some((from, mut write)) = self.inbox.take_write()
+        {
+            match self.refusal() {
+                None => {
+                    let moved = self.shard.borrow().ownership.split_off(&mut write);
+                    samples += write.part.samples.len();
+                    of_slice += write.part.samples.len();
+                    appended.push((from, self.append(&write, bounds).await, moved));
+                }
+                Some(refusal) => (self.reply)(from, refusal),
+            }
+            if of_slice >= SLICE_SAMPLES && !self.inbox.is_empty() {
+                of_slice = 0;
+                self.host.yield_now().await;
+                self.answer_questions();
+            }
+        }
+    }
+
+    fn answer_questions(&self) {
+        while let Some((from, question)) = self.inbox.take_question() {
+            self.answer(from, question);
+        }
+    }
+
+    /// Answers a question, or sends it on its way.
+    fn answer(&self, from: ReplyTo, question: ControlRequest) {
+        match question {
+            ControlRequest::Read(read) => self.spawn_read(from, *read),
+            ControlRequest::Delete(deletion) => self.spawn_deletion(from, *deletion),
+            ControlRequest::Handoff(request) => self.take_step(from, *request),
+            ControlRequest::Checkpoint => (self.reply)(from, self.ask_checkpoint()),
+            ControlRequest::Stats => (self.reply)(from, ShardReply::Stats(Box::new(self.stats()))),
+        }
+    }
+
+    /// Appends a part, a large one in pieces between which the reactor gets its turn.
+    async fn append(&mut self, write: &WritePart, bounds: TimeBounds) -> PartOutcome {
+        let part = &write.part;
+        let mut outcome = PartOutcome::default();
+        let mut rest = part.samples.as_slice();
+        for (i, series) in part.series.chunks(PIECE_SERIES).enumerate() {
+            if i > 0 {
+                self.host.yield_now().await;
+            }
+            let is_last = (i + 1) * PIECE_SERIES >= part.series.len();
+            let count = if is_last { rest.len() } else { series.iter().map(|s| s.samples as usize).sum() };
+            let (own, after) = rest.split_at(count);
+            rest = after;
+            outcome.add(self.append_piece(write, series, own, bounds));
+        }
+        self.shard.borrow_mut().counters.parts += 1;
+        outcome
+    }
+
+    fn append_piece(
+        &self,
+        write: &WritePart,
+        series: &[PartSeries],
+        samples: &[Sample],
+        bounds: TimeBounds,
+    ) -> PartOutcome {
+        let began_us = self.host.monotonic_us();
+        let mut shard = self.shard.borrow_mut();
+        let outcome = shard.append(&write.body, series, samples, bounds, &mut *self.log.journal());
+        shard.counters.busy_us += self.host.monotonic_us() - began_us;
+        outcome
+    }
+
+    /// Commits the group and answers each of its parts.
+    async fn commit(&mut self, appended: &mut Vec<Appended>) {
+        let committed = self.commit_beside_questions().await;
+        self.shard.borrow_mut().counters.commits += 1;
+        for (to, outcome, moved) in appended.drain(..) {
+            let reply = match &committed {
+                Ok(durable) => {
+                    ShardReply::Written(WriteAck::new(durable, outcome.written, outcome.refusals, moved))
+                }
+                Err(error) => ShardReply::NotDurable(error.clone()),
+            };
+            (self.reply)(to, reply);
+        }
+    }
+
+    async fn commit_beside_questions(&self) -> Result<Durable, LogError> {
+        match select(pin!(self.log.commit()), pin!(self.answer_for_ever())).await {
+            Either::Left((committed, _)) => committed,
+            Either::Right((never, _)) => match never {},
+        }
+    }
+
+    async fn answer_for_ever(&self) -> Infallible {
+        loop {
+            let (from, question) = self.inbox.next_question().await;
+            self.answer(from, question);
+        }
+    }
+
+    /// Why no part is taken in now. Nothing of a refused one is in memory: what can't be made
+    /// durable is not taken in, nor what there is no memory for.
+    fn refusal(&self) -> Option<ShardReply> {
+        match self.log.check() {
+            Ok(()) => self.shard.borrow_mut().refuses_part().then_some(ShardReply::MemoryFull),
+            Err(error) => Some(ShardReply::NotDurable(error)),
+        }
+    }
+
+    fn take_step(&self, from: ReplyTo, request: HandoffRequest) {
+        let reply = self.reply.clone();
+        let answer = move |taken| reply(from, ShardReply::Handoff(Box::new(taken)));
+        handoff::take_step(&self.shard, &self.reads, &self.log, &self.host, request, answer);
+    }
+
+    fn spawn_read(&self, from: ReplyTo, read: Read) {
+        let (shard, reads, reply) = (Rc::clone(&self.shard), Rc::clone(&self.reads), self.reply.clone());
+        self.host.spawn_background(move |host| async move {
+            let panicked = || ShardReply::Read(Err(ReadError::Panicked));
+            let reply = JobReplier { reply, from, panicked };
+            let answer = reads.answer(shard, host, read).await;
+            (reply.reply)(from, ShardReply::Read(answer));
+        });
+    }
+
+    fn spawn_deletion(&self, from: ReplyTo, deletion: Deletion) {
+        let (shard, reads, reply) = (Rc::clone(&self.shard), Rc::clone(&self.reads), self.reply.clone());
+        let log = self.log.clone();
+        self.host.spawn_background(move |host| async move {
+            let reply = JobReplier { reply, from, panicked: deletion_panicked };
+            let answer = delete::delete(shard, reads, log, host, deletion).await;
+            (reply.reply)(from, ShardReply::Deleted(Box::new(answer)));
+        });
+    }
+
+    fn ask_checkpoint(&self) -> ShardReply {
+        let written = self.log.report(self.host.monotonic_us()).counts.checkpoints;
+        ShardReply::CheckpointAsked(self.shard.borrow_mut().checkpoints.ask(written))
+    }
+
+    fn stats(&self) -> CoreStats {
+        let mut stats = (self.core_stats)(self.shard.borrow().stats());
+        stats.shard.reads = self.reads.begun();
+        stats.shard.open_selects = self.reads.cursors();
+        stats.shard.select_bytes = self.reads.bytes();
+        stats.shard.queued = self.inbox.len();
+        stats.shard.log = self.log.report(self.host.monotonic_us());
+        stats
+    }
+
+    fn bounds(&self) -> TimeBounds {
+        let now_ms = self.clock.now_ms();
+        TimeBounds {
+            oldest_ms: now_ms.saturating_sub(self.retention_ms),
+            newest_ms: now_ms.saturating_add(FUTURE_MS_MAX),
+        }
+    }
+}
+
+fn deletion_panicked() -> ShardReply {
+    let ended = Err(ReadError::Panicked.into());
+    ShardReply::Deleted(Box::new(DeletionReply { deleted: Deleted::default(), ended }))
+}
+
+/// Answers a job that panics: it ends alone, and its asker would have a place taken for it for ever.
+struct JobReplier<R: Fn(ReplyTo, ShardReply)> {
+    reply: R,
+    from: ReplyTo,
+    panicked: fn() -> ShardReply,
+}
+
+impl<R: Fn(ReplyTo, ShardReply)> Drop for JobReplier<R> {
+    fn drop(&mut self) {
+        // One that is dropped otherwise is answered, or ends with its core.
+        if std::thread::panicking() {
+            (self.reply)(self.from, (self.panicked)());
+        }
+    }
+}

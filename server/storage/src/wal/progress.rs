@@ -1,0 +1,89 @@
+//! How far the shards' replays have come, for whoever asks while they run.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Shared by all shards of a node. Each adds what it has to read and what it has read.
+#[derive(Debug, Default)]
+pub struct ReplayProgress {
+    total_bytes: AtomicU64,
+    done_bytes: AtomicU64,
+    shards_done: AtomicUsize,
+}
+
+/// A moment of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Replaying {
+    /// Of what is to be read, rounded down.
+    pub percent: u8,
+    /// At the pace so far; `None` before there is one.
+    pub left: Option<Duration>,
+}
+
+impl ReplayProgress {
+    /// Adds bytes that are to be read.
+    pub(crate) fn expect(&self, bytes: u64) {
+        self.total_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Adds bytes that were read.
+    pub(crate) fn advance(&self, bytes: u64) {
+        self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// One shard has its data back. Gives how many have.
+    pub fn shard_done(&self) -> usize {
+        self.shards_done.fetch_add(1, Ordering::Release) + 1
+    }
+
+    /// Shards that have their data back.
+    pub fn shards_done(&self) -> usize {
+        self.shards_done.load(Ordering::Acquire)
+    }
+
+    /// How far it is, `elapsed` after its begin.
+    pub fn after(&self, elapsed: Duration) -> Replaying {
+        let total = self.total_bytes.load(Ordering::Relaxed);
+        let done = self.done_bytes.load(Ordering::Relaxed).min(total);
+        if done == 0 {
+            return Replaying { percent: 0, left: None };
+        }
+        let left = elapsed.mul_f64((total - done) as f64 / done as f64);
+        Replaying { percent: (done * 100 / total) as u8, left: Some(left) }
+    }
+}
+
+impl std::fmt::Display for Replaying {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "replaying the write-ahead log: {} %", self.percent)?;
+        match self.left {
+            Some(left) => write!(f, ", about {} s left", left.as_secs_f64().ceil()),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_follows_from_the_pace() {
+        let progress = ReplayProgress::default();
+        assert_eq!(progress.after(Duration::from_secs(1)), Replaying { percent: 0, left: None });
+        progress.expect(100);
+        progress.expect(300);
+        progress.advance(100);
+        let after = progress.after(Duration::from_secs(2));
+        assert_eq!(after, Replaying { percent: 25, left: Some(Duration::from_secs(6)) });
+        assert_eq!(after.to_string(), "replaying the write-ahead log: 25 %, about 6 s left");
+    }
+
+    #[test]
+    fn more_than_was_expected_is_all_of_it() {
+        let progress = ReplayProgress::default();
+        progress.expect(10);
+        progress.advance(20);
+        assert_eq!(progress.after(Duration::from_secs(1)).percent, 100);
+    }
+}

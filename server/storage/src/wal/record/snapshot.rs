@@ -1,0 +1,86 @@
+//! A piece of a checkpoint: some series with all that they hold, staged as records.
+use super::chunks::ChunksWriter;
+use super::claims::{Claim, ClaimsWriter};
+use super::series::SeriesWriter;
+use super::{HEAD_BYTES, RecordType, head};
+use silverback_model::{SeriesId, SeriesRef};
+
+/// In how many parts a snapshot's payload comes, empty ones included.
+pub const SNAPSHOT_PARTS: usize = 9;
+
+const END_BYTES: usize = HEAD_BYTES + 16;
+
+/// The next frame of a checkpoint. Used again for the one after it.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    series: SeriesWriter,
+    chunks: ChunksWriter,
+    claims: ClaimsWriter,
+    end: Option<[u8; END_BYTES]>,
+}
+
+impl Snapshot {
+    /// A series that there is. Labels are pairs of name and value, names ascending.
+    pub fn created<'a>(
+        &mut self,
+        series: SeriesRef,
+        id: SeriesId,
+        labels: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    ) {
+        self.series.push(series, id, labels);
+    }
+
+    /// Its chunks: the sealed ones as oldest and newest timestamp and bytes, oldest first; the open
+    /// one as if it were sealed now, empty where there is none.
+    pub fn chunks<'a>(
+        &mut self,
+        series: SeriesRef,
+        sealed: impl Iterator<Item = (i64, i64, &'a [u8])>,
+        open: &[u8],
+    ) {
+        self.chunks.push(series, sealed, open);
+    }
+
+    /// A cell that came to the shard and is there still.
+    pub fn claimed(&mut self, claim: Claim) {
+        self.claims.push(claim);
+    }
+
+    /// The checkpoint is whole with this frame: how many series and chunks (open ones too) it has
+    /// in all its frames.
+    pub fn end(&mut self, series: u64, chunks: u64) {
+        let mut end = [0; END_BYTES];
+        end[..HEAD_BYTES].copy_from_slice(&head(RecordType::CheckpointEnd, END_BYTES - HEAD_BYTES));
+        end[HEAD_BYTES..].copy_from_slice([series, chunks].map(u64::to_le_bytes).as_flattened());
+        self.end = Some(end);
+    }
+
+    /// The exact length of its payload.
+    pub(crate) fn bytes(&self) -> usize {
+        let end_bytes = self.end.map_or(0, |end| end.len());
+        self.series.bytes() + self.chunks.bytes() + self.claims.bytes() + end_bytes
+    }
+
+    /// Its payload, to be written one part after the other.
+    ///
+    /// # Panics
+    ///
+    /// As [`Group::parts`](super::Group::parts).
+    pub fn parts(&mut self) -> [&[u8]; SNAPSHOT_PARTS] {
+        self.series.finish();
+        self.chunks.finish();
+        self.claims.finish();
+        let [a, b, c, d] = self.series.parts();
+        let [e, f] = self.chunks.parts();
+        let [g, h] = self.claims.parts();
+        [a, b, c, d, e, f, g, h, self.end.as_ref().map_or(&[], |end| end)]
+    }
+
+    /// Forgets what it holds, and keeps the room for as much, within bounds.
+    pub(crate) fn clear(&mut self) {
+        self.series.clear();
+        self.chunks.clear();
+        self.claims.clear();
+        self.end = None;
+    }
+}

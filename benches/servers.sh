@@ -21,6 +21,7 @@ servers_usage() {
 contestants, as far as they are found:
        silverback            target/release/silverback           (SILVERBACK=PATH for another)
        silverback-contender  target/release/silverback-bench     (CONTENDER=PATH for another build)
+       silverback-memory, silverback-contender-memory            only by MEMORY=1: both with --ack memory
        silverback-former     only by FORMER=PATH, a build of another commit
        victoria-metrics      in the path                         (VICTORIA_METRICS=PATH for another)
        prometheus            in the path                         (PROMETHEUS=PATH for another)
@@ -64,7 +65,10 @@ launch_server() {
         silverback-memory)
             arguments=(--listen "127.0.0.1:$port" --data-dir "$data" --no-self-scrape --ack memory)
             ;;
-        silverback-contender) arguments=(contender --listen "127.0.0.1:$port") ;;
+        silverback-contender) arguments=(contender --listen "127.0.0.1:$port" --data-dir "$data") ;;
+        silverback-contender-memory)
+            arguments=(contender --listen "127.0.0.1:$port" --data-dir "$data" --ack memory)
+            ;;
         victoria-metrics)
             ready=/health
             arguments=("-httpListenAddr=127.0.0.1:$port" "-storageDataPath=$data" -retentionPeriod=10y)

@@ -3,6 +3,6 @@ pub mod bench;
 pub mod contender;
 pub mod durability;
 pub mod fleet;
+pub mod founding;
 pub mod isolation;
-pub mod load;
 pub mod rebalance;

@@ -48,8 +48,6 @@
 #![forbid(unsafe_code)]
 
 pub mod chunk;
-#[cfg(feature = "load")]
-pub mod load;
 pub mod remote_write;
 
 mod admin;

@@ -1,4 +1,4 @@
-//! Shards behind locks, each with its fraction of the series-id space.
+//! Shards behind locks, each with its fraction of the series-id space and its part of the log's next group.
 //!
 //! Every append writes, so a lock is taken for writing; only the metrics read.
 
@@ -11,7 +11,7 @@ use silverback_storage::message::part::PartBuffer;
 use silverback_storage::message::{ShardStats, WriteBody};
 use silverback_storage::shard::Shard;
 use silverback_storage::shard::append::{PartOutcome, TimeBounds};
-use silverback_storage::wal::NoJournal;
+use silverback_storage::wal::record::Group;
 
 /// Stripes at the most: one for each cell.
 pub const STRIPES_MAX: usize = CELL_COUNT;
@@ -19,7 +19,14 @@ pub const STRIPES_MAX: usize = CELL_COUNT;
 /// Apart from its neighbours by two cache lines, which are fetched in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Stripe(RwLock<Shard>);
+struct Stripe(RwLock<Held>);
+
+/// What lies behind one lock.
+#[derive(Debug)]
+struct Held {
+    shard: Shard,
+    group: Group,
+}
 
 /// All series, over a number of locks that is a power of two.
 #[derive(Debug)]
@@ -33,7 +40,8 @@ impl Stripes {
     /// As many as asked for, rounded up to a power of two; at most [`STRIPES_MAX`].
     pub fn new(count: usize) -> Self {
         let count = count.clamp(1, STRIPES_MAX).next_power_of_two();
-        let stripe = |i| Stripe(RwLock::new(Shard::new(ShardId(i as u16), usize::MAX)));
+        let held = |i| Held { shard: Shard::new(ShardId(i as u16), usize::MAX), group: Group::default() };
+        let stripe = |i| Stripe(RwLock::new(held(i)));
         let shift = CELL_COUNT.trailing_zeros() - count.trailing_zeros();
         Self { stripes: (0..count).map(stripe).collect(), shift }
     }
@@ -57,8 +65,8 @@ impl Stripes {
         bounds: TimeBounds,
         mut told: impl FnMut(PartOutcome),
     ) {
-        let mut append = |shard: &mut Shard, part: &mut PartBuffer| {
-            told(shard.append(body, &part.series, &part.samples, bounds, &mut NoJournal));
+        let mut append = |Held { shard, group }: &mut Held, part: &mut PartBuffer| {
+            told(shard.append(body, &part.series, &part.samples, bounds, group));
             part.series.clear();
             part.samples.clear();
         };
@@ -66,9 +74,9 @@ impl Stripes {
         let (first, count) = (starting_stripe(), parts.len());
         for at in (0..count).map(|i| first.wrapping_add(i) % count) {
             if !parts[at].series.is_empty()
-                && let Some(mut shard) = self.try_lock(at)
+                && let Some(mut held) = self.try_lock(at)
             {
-                append(&mut shard, &mut parts[at]);
+                append(&mut held, &mut parts[at]);
             }
         }
         for (at, part) in parts.iter_mut().enumerate().filter(|(_, part)| !part.series.is_empty()) {
@@ -78,22 +86,29 @@ impl Stripes {
 
     /// Each stripe's counters and sizes, one after the other.
     pub fn stats(&self) -> impl Iterator<Item = ShardStats> {
-        (0..self.count()).map(|at| self.read(at).stats())
+        (0..self.count()).map(|at| self.read(at).shard.stats())
     }
 
-    fn try_lock(&self, at: usize) -> Option<RwLockWriteGuard<'_, Shard>> {
+    /// Takes what each stripe has to be logged, and leaves it an empty group, one stripe after the other.
+    pub fn swap_groups(&self, empty: &mut [Group]) {
+        for (at, group) in empty.iter_mut().enumerate() {
+            std::mem::swap(&mut self.lock(at).group, group);
+        }
+    }
+
+    fn try_lock(&self, at: usize) -> Option<RwLockWriteGuard<'_, Held>> {
         match self.stripes[at].0.try_write() {
-            Ok(shard) => Some(shard),
+            Ok(held) => Some(held),
             Err(TryLockError::WouldBlock) => None,
             Err(TryLockError::Poisoned(_)) => poisoned(),
         }
     }
 
-    fn lock(&self, at: usize) -> RwLockWriteGuard<'_, Shard> {
+    fn lock(&self, at: usize) -> RwLockWriteGuard<'_, Held> {
         self.stripes[at].0.write().unwrap_or_else(|_| poisoned())
     }
 
-    fn read(&self, at: usize) -> RwLockReadGuard<'_, Shard> {
+    fn read(&self, at: usize) -> RwLockReadGuard<'_, Held> {
         self.stripes[at].0.read().unwrap_or_else(|_| poisoned())
     }
 }

@@ -1,4 +1,4 @@
-//! The way of a write request on whichever worker has it: decompress, decode, split, append.
+//! The way of a write request on whichever worker has it: decompress, decode, split, append, commit.
 
 use std::cell::RefCell;
 use std::sync::PoisonError;
@@ -23,12 +23,15 @@ thread_local!(static DECODER: RefCell<Decoder> = RefCell::default());
 impl Contender {
     /// Writes one request.
     pub(super) async fn write(&self, version: Version, compressed: &[u8]) -> Result<WriteReport, Rejection> {
+        self.log.is_open()?;
         let decoded_bytes = snappy::claimed_bytes(compressed, self.config.max_decoded_bytes)?;
         let _reserved = Reservation::take(&self.in_flight_bytes, decoded_bytes)?;
         let mut scratch = Scratch::take(self.stripes.count());
-        let result = self.write_scratch(version, compressed, &mut scratch).await;
+        let appended = self.write_scratch(version, compressed, &mut scratch).await;
         scratch.give_back();
-        result
+        let report = appended?;
+        self.log.committed().await?;
+        Ok(report)
     }
 
     async fn write_scratch(
@@ -73,7 +76,7 @@ impl Contender {
         }
     }
 
-    fn bounds(&self) -> TimeBounds {
+    pub(super) fn bounds(&self) -> TimeBounds {
         let now_ms = Clock::System.now_ms();
         TimeBounds {
             oldest_ms: now_ms.saturating_sub(self.config.retention.as_millis() as i64),
@@ -82,7 +85,8 @@ impl Contender {
     }
 }
 
-fn add(report: &mut WriteReport, outcome: PartOutcome) {
+/// Adds what became of a part.
+pub(super) fn add(report: &mut WriteReport, outcome: PartOutcome) {
     report.written += outcome.written;
     if let Some(refusals) = outcome.refusals {
         let Refusals { counts, examples, by_ref: _streams_alone } = *refusals;

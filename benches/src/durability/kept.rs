@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::load::report::RunReport;
+use silverback_load::replay::report::RunReport;
 
 /// What to compare.
 #[derive(Debug, Clone, clap::Args)]

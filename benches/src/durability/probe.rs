@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use silverback_client::load::figures::Quantiles;
+use silverback_load::figures::Quantiles;
 
 /// How to probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, clap::Args)]

@@ -11,7 +11,7 @@ use super::kept::KeptReport;
 use super::log::LogReport;
 use super::probe::ProbeReport;
 use super::restart::RestartReport;
-use crate::load::report::RunReport;
+use silverback_load::replay::report::RunReport;
 
 /// All reports.
 #[derive(Debug, Default)]

@@ -2,15 +2,15 @@
 //! process and its readiness, not what it reads back.
 
 use std::fs;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use silverback_client::load::usage::{Process, Usage};
+use silverback_load::connection::{Connection, Endpoint, Method};
+use silverback_load::usage::{Process, Usage};
 
 /// Whom to wait for.
 #[derive(Debug, Clone, clap::Args)]
@@ -60,9 +60,9 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Waits until a server that was just started is ready.
 pub fn wait_until_ready(options: &RestartOptions) -> io::Result<RestartReport> {
-    let process = Process::open(options.pid)?;
+    let (process, endpoint) = (Process::open(options.pid)?, Endpoint::resolve(&options.url)?);
     let give_up = Instant::now() + Duration::from_secs_f64(options.timeout);
-    while !is_ready(&options.url)? {
+    while !is_ready(&endpoint) {
         // The process may have ended: then this is an error.
         started_s(options.pid)?;
         if Instant::now() > give_up {
@@ -85,24 +85,11 @@ pub fn wait_until_ready(options: &RestartOptions) -> io::Result<RestartReport> {
     })
 }
 
-/// Whether a URL is answered with 200. A server that doesn't answer isn't ready.
-fn is_ready(url: &str) -> io::Result<bool> {
-    let invalid = || io::Error::new(io::ErrorKind::InvalidInput, format!("{url}: not http://host:port/path"));
-    let (host, path) =
-        url.strip_prefix("http://").and_then(|rest| rest.split_once('/')).ok_or_else(invalid)?;
-    let address = host.to_socket_addrs()?.next().ok_or_else(invalid)?;
-    Ok(ask(&address, host, path).is_ok_and(|status| status == *b"HTTP/1.1 200"))
-}
-
-/// The answer's version and status.
-fn ask(address: &SocketAddr, host: &str, path: &str) -> io::Result<[u8; 12]> {
-    let mut stream = TcpStream::connect_timeout(address, ANSWER_TIMEOUT)?;
-    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-    let request = format!("GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes())?;
-    let mut status = [0; 12];
-    stream.read_exact(&mut status)?;
-    Ok(status)
+/// Whether it is answered with 200. A server that doesn't answer isn't ready.
+fn is_ready(endpoint: &Endpoint) -> bool {
+    let answer = Connection::open_plain(Method::Get, endpoint, ANSWER_TIMEOUT)
+        .and_then(|mut connection| connection.send(&[]));
+    answer.is_ok_and(|answer| answer.status == 200)
 }
 
 /// When a process was started, in seconds since the machine's start.
@@ -125,6 +112,7 @@ fn since_boot_s() -> io::Result<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
     use std::net::TcpListener;
 
     use super::*;
@@ -150,12 +138,12 @@ mod tests {
                 stream.write_all(answer.as_bytes()).expect("a client");
             }
         });
-        assert_eq!([(); 3].map(|()| is_ready(&url).expect("a URL")), [false, false, true]);
+        let endpoint = Endpoint::resolve(&url).expect("a URL");
+        assert_eq!([(); 3].map(|()| is_ready(&endpoint)), [false, false, true]);
     }
 
     #[test]
-    fn nobody_there_is_not_ready_and_no_url_is_an_error() {
-        assert!(!is_ready("http://127.0.0.1:1/-/ready").expect("a URL"));
-        assert!(is_ready("127.0.0.1").is_err());
+    fn nobody_there_is_not_ready() {
+        assert!(!is_ready(&Endpoint::resolve("http://127.0.0.1:1/-/ready").expect("a URL")));
     }
 }

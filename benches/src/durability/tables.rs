@@ -7,8 +7,8 @@ use super::reports::Reports;
 use super::verdict::{
     DURABLE, MEMORY, bare_p99_ms, beside_ms, bounds, cpu_ratio, cpu_us_per_sample, load, p99_ms, quantile,
 };
-use crate::load::report::RunReport;
-use crate::load::spread::Spread;
+use silverback_load::replay::report::RunReport;
+use silverback_load::replay::spread::Spread;
 
 /// All tables of what was measured.
 pub fn markdown(reports: &Reports) -> String {

@@ -5,8 +5,8 @@ use std::fmt;
 
 use super::reports::Reports;
 use super::restart::RestartReport;
-use crate::load::report::{MarkedLatencies, RunReport};
-use crate::load::spread::Spread;
+use silverback_load::replay::report::{MarkedLatencies, RunReport};
+use silverback_load::replay::spread::Spread;
 
 /// The loads, as the script names them.
 pub mod load {
@@ -182,10 +182,26 @@ pub(crate) mod tests {
     use crate::durability::kept::KeptReport;
     use crate::durability::log::{LogReport, Volume};
     use crate::durability::probe::{ProbeOptions, ProbeReport};
-    use crate::load::generate::tests::small;
-    use crate::load::report::PhaseReport;
-    use silverback_client::load::encode::RemoteWrite;
-    use silverback_client::load::figures::{Quantiles, ServerReport};
+    use silverback_load::encode::RemoteWrite;
+    use silverback_load::figures::{Quantiles, ServerReport};
+    use silverback_load::replay::generate::GenerateOptions;
+    use silverback_load::replay::report::PhaseReport;
+
+    /// Nothing depends on it.
+    fn dataset() -> GenerateOptions {
+        GenerateOptions {
+            targets: 6,
+            series: 50,
+            rounds: 3,
+            interval_ms: 15_000,
+            start_ms: Some(1_700_000_000_000),
+            batch: 40,
+            connections: 3,
+            remote_write: RemoteWrite::V1,
+            seed: 1,
+            first_target: 0,
+        }
+    }
 
     /// A run of 100 samples a CPU second times `speed`, with this p99.
     pub(crate) fn run(load: &str, contestant: &str, speed: f64, p99: f64) -> RunReport {
@@ -201,7 +217,7 @@ pub(crate) mod tests {
             load: load.to_owned(),
             url: String::new(),
             rate: None,
-            dataset: small(RemoteWrite::V1),
+            dataset: dataset(),
             warmup: None,
             main: PhaseReport {
                 server: Some(server),

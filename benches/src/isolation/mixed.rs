@@ -1,20 +1,24 @@
 //! Small requests beside long jobs on one executor of the node's runtime. It knows nothing of samples:
 //! a request is a byte that is answered after a bit of work.
 
+use std::cell::RefCell;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
-use silverback_client::load::figures::Quantiles;
-use silverback_client::load::random::SplitMix;
+use silverback_load::figures::Quantiles;
+use silverback_load::random::SplitMix;
 use silverback_runtime::{
     BoundAddress, Executor, Listener, Options, RunError, Shutdown, Slicer, Stream, run, spawn,
     spawn_background, thread_cpu_time,
 };
+
+use super::work::{self, work_for};
 
 /// What is run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, clap::Args)]
@@ -47,14 +51,58 @@ pub struct MixedOptions {
 pub struct MixedReport {
     /// What was run.
     pub options: MixedOptions,
-    /// Requests that were answered.
+    /// Requests that were answered. One that is due and waits for the one before it at the end isn't.
     pub requests: u64,
     /// From the intended start of a request to its answer.
     pub latency_ms: Quantiles,
-    /// The part of the time that the jobs' slices took.
+    /// The part of the time that was worked on jobs.
     pub jobs_share: f64,
-    /// The part of the time that the executor kept its CPU busy.
+    /// The part of the time that the CPU was kept busy.
     pub busy_share: f64,
+    /// Jobs that were ended.
+    pub jobs_done: u64,
+    /// From a job's start, when the one before it had ended, to its end.
+    pub job_ms: Quantiles,
+}
+
+impl MixedReport {
+    /// Of the latencies of requests and jobs.
+    pub(super) fn new(
+        options: MixedOptions,
+        latency_us: &Histogram<u64>,
+        jobs: &Jobs,
+        jobs_share: f64,
+        busy_share: f64,
+    ) -> Self {
+        Self {
+            options,
+            requests: latency_us.len(),
+            latency_ms: Quantiles::of_micros(latency_us),
+            jobs_share,
+            busy_share,
+            jobs_done: jobs.took_us.len(),
+            job_ms: Quantiles::of_micros(&jobs.took_us),
+        }
+    }
+}
+
+/// Jobs that were ended.
+#[derive(Debug)]
+pub(super) struct Jobs {
+    took_us: Histogram<u64>,
+}
+
+impl Default for Jobs {
+    fn default() -> Self {
+        Self { took_us: Histogram::new(3).expect("three digits are allowed") }
+    }
+}
+
+impl Jobs {
+    /// One more.
+    pub(super) fn end(&mut self, took: Duration) {
+        self.took_us.record(took.as_micros() as u64).expect("a histogram that grows by itself");
+    }
 }
 
 /// Why it could not run.
@@ -69,7 +117,7 @@ pub enum MixedError {
 }
 
 /// What a job works before it looks at its slice.
-const PIECE: Duration = Duration::from_micros(20);
+pub(super) const PIECE: Duration = Duration::from_micros(20);
 const CLIENT_STACK_BYTES: usize = 128 << 10;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// What the threads of all connections take to start.
@@ -79,6 +127,7 @@ const SEED: u64 = 1;
 
 /// Runs the executor and the other ends of its connections.
 pub fn mixed(options: &MixedOptions) -> Result<MixedReport, MixedError> {
+    work::measure();
     let bound = Arc::new(BoundAddress::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?);
     let address = bound.address();
     let shutdown = Shutdown::new();
@@ -91,34 +140,36 @@ pub fn mixed(options: &MixedOptions) -> Result<MixedReport, MixedError> {
     shutdown.request();
     let shares = executor.join().expect("the executor's thread doesn't panic")?;
     let latency_us = asked?;
-    Ok(MixedReport {
-        options: *options,
-        requests: latency_us.len(),
-        latency_ms: Quantiles::of_micros(&latency_us),
-        jobs_share: shares[0].jobs,
-        busy_share: shares[0].busy,
-    })
+    let Served { jobs, jobs_share, busy_share } = &shares[0];
+    Ok(MixedReport::new(*options, &latency_us, jobs, *jobs_share, *busy_share))
 }
 
-/// Parts of the executor's time.
-#[derive(Debug, Clone, Copy)]
-struct Shares {
-    jobs: f64,
-    busy: f64,
+/// What the executor did.
+#[derive(Debug)]
+struct Served {
+    jobs: Jobs,
+    jobs_share: f64,
+    busy_share: f64,
 }
 
 /// The executor's side, until the notice to end.
-async fn serve(executor: Executor<()>, options: MixedOptions, bound: Arc<BoundAddress>) -> Shares {
+async fn serve(executor: Executor<()>, options: MixedOptions, bound: Arc<BoundAddress>) -> Served {
     let (began, busy_before) = (Instant::now(), thread_cpu_time());
     let Executor { slicer, shutdown, .. } = executor;
     let listener = bound.listen(options.connections).expect("the port is ours");
     spawn(accept_all(listener, Duration::from_micros(options.request_us)));
+    let jobs = Rc::new(RefCell::new(Jobs::default()));
     for _ in 0..options.jobs {
-        spawn_background(work_on(slicer.clone(), Duration::from_millis(options.job_ms)));
+        let job = Duration::from_millis(options.job_ms);
+        spawn_background(job_after_job(slicer.clone(), job, Rc::clone(&jobs)));
     }
     shutdown.requested().await;
     let share = |spent: Duration| spent.as_secs_f64() / began.elapsed().as_secs_f64();
-    Shares { jobs: share(slicer.total()), busy: share(thread_cpu_time() - busy_before) }
+    Served {
+        jobs: jobs.take(),
+        jobs_share: share(slicer.total()),
+        busy_share: share(thread_cpu_time() - busy_before),
+    }
 }
 
 async fn accept_all(listener: Listener, work: Duration) {
@@ -136,34 +187,29 @@ async fn accept_all(listener: Listener, work: Duration) {
 async fn answer(stream: &Stream, work: Duration) -> io::Result<()> {
     let mut byte = [0];
     while stream.read(&mut byte).await? > 0 {
-        spin(work);
+        work_for(work);
         stream.write_all(&byte).await?;
     }
     Ok(())
 }
 
-/// Job after job, in slices.
-async fn work_on(slicer: Slicer, job: Duration) {
+/// In slices.
+async fn job_after_job(slicer: Slicer, job: Duration, jobs: Rc<RefCell<Jobs>>) {
     loop {
+        let began = Instant::now();
         let mut slice = slicer.begin().await;
         let mut worked = Duration::ZERO;
         while worked < job {
-            spin(PIECE);
+            work_for(PIECE);
             worked += PIECE;
             slice.yield_if_needed().await;
         }
-    }
-}
-
-fn spin(work: Duration) {
-    let began = Instant::now();
-    while began.elapsed() < work {
-        std::hint::spin_loop();
+        jobs.borrow_mut().end(began.elapsed());
     }
 }
 
 /// All connections, a thread each, and their latencies in one.
-fn ask_all(options: &MixedOptions, address: SocketAddr) -> io::Result<Histogram<u64>> {
+pub(super) fn ask_all(options: &MixedOptions, address: SocketAddr) -> io::Result<Histogram<u64>> {
     let connect = |_| connect(address);
     let streams: Vec<TcpStream> = (0..options.connections).map(connect).collect::<io::Result<_>>()?;
     let began = Instant::now() + START;
@@ -213,11 +259,11 @@ impl Gaps {
     }
 }
 
-/// One connection's requests, each when it is due, however late the one before was answered.
+/// One connection's requests, each when it is due, or as soon as the one before was answered.
 fn ask(mut stream: TcpStream, mut gaps: Gaps, began: Instant, end: Instant) -> io::Result<Histogram<u64>> {
     let mut latency_us = Histogram::new(3).expect("three digits are allowed");
     let mut due = began + gaps.next();
-    while due < end {
+    while due.max(Instant::now()) < end {
         thread::sleep(due.saturating_duration_since(Instant::now()));
         stream.write_all(&[1])?;
         stream.read_exact(&mut [0])?;

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::mixed::MixedReport;
 use super::reads::ReadsReport;
 use crate::durability::reports::{ReportsError, read_all};
-use crate::load::report::RunReport;
+use silverback_load::replay::report::RunReport;
 
 /// All reports.
 #[derive(Debug, Default)]

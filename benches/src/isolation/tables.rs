@@ -5,8 +5,8 @@ use std::fmt::Write;
 use super::mixed::MixedReport;
 use super::reports::{Jobs, Reports};
 use super::verdict::{bounds, cores, load};
-use crate::load::report::RunReport;
-use crate::load::spread::Spread;
+use silverback_load::replay::report::RunReport;
+use silverback_load::replay::spread::Spread;
 
 /// All tables of what was measured.
 pub fn markdown(reports: &Reports) -> String {

@@ -4,8 +4,8 @@
 use std::fmt;
 
 use super::reports::{Jobs, Reports};
-use crate::load::report::RunReport;
-use crate::load::spread::Spread;
+use silverback_load::replay::report::RunReport;
+use silverback_load::replay::spread::Spread;
 
 /// The loads, as the script names them.
 pub mod load {
@@ -150,7 +150,7 @@ pub(super) mod tests {
     use crate::durability::verdict::tests::run;
     use crate::isolation::mixed::{MixedOptions, MixedReport};
     use crate::isolation::reads::ReadsReport;
-    use silverback_client::load::figures::Quantiles;
+    use silverback_load::figures::Quantiles;
 
     fn busy(load: &str, cores: f64, p99: f64) -> RunReport {
         let mut run = run(load, "silverback", 1.0, p99);
@@ -166,6 +166,8 @@ pub(super) mod tests {
             latency_ms: Quantiles { p99, ..Quantiles::default() },
             jobs_share: 0.5,
             busy_share: 0.9,
+            jobs_done: 1,
+            job_ms: Quantiles::default(),
         }
     }
 

@@ -4,8 +4,8 @@
 use std::error::Error;
 use std::time::Duration;
 
-use silverback_client::load::catalogue::Label;
 use silverback_client::{Admin, MovedCell};
+use silverback_load::catalogue::Label;
 use silverback_model::CellId;
 use silverback_model::limits::CELL_COUNT;
 use tokio::time::sleep;

@@ -11,18 +11,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use silverback_client::load::catalogue::Label;
-use silverback_client::load::random::SplitMix;
 use silverback_client::{
     Client, RequestError, RetryPolicy, SeriesHandle, SeriesRefusal, Writer, WriterHook, WriterOptions,
 };
+use silverback_load::catalogue::Label;
+use silverback_load::random::SplitMix;
 use silverback_runtime::cpus::affinity_mask;
 use tokio::runtime;
 use tokio::time::sleep;
 
 use super::population::Weights;
 use super::seconds::Seconds;
-use crate::load::pin::pin_to;
+use silverback_load::replay::pin::pin_to;
 
 /// How long a node may be silent.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! A node of two shards in this process, and the way to steer it.
+//! A node in this process, and the way to steer it.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -32,16 +32,21 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts one on a data directory.
+    /// Starts one of two shards on a data directory.
     pub fn start(data_dir: &Path) -> Result<Self, Box<dyn Error>> {
+        let shards = ShardCount::Fixed(NonZeroUsize::MIN.saturating_add(1));
+        Self::start_with(Config { data_dir: data_dir.to_owned(), shards, ..Config::default() })
+    }
+
+    /// Starts one as it is configured, but for where it listens and what it lets an admin do.
+    pub fn start_with(config: Config) -> Result<Self, Box<dyn Error>> {
         let config = Config {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
-            data_dir: data_dir.to_owned(),
-            shards: ShardCount::Fixed(NonZeroUsize::MIN.saturating_add(1)),
             self_scrape_interval: None,
             admin_api: AdminAccess::Full,
-            ..Config::default()
+            ..config
         };
+        let data_dir = config.data_dir.clone();
         let (bound, is_bound) = mpsc::channel();
         let shutdown = Shutdown::new();
         let of_thread = shutdown.clone();
@@ -50,7 +55,7 @@ impl Node {
             node::run_until(config, &of_thread, tell)
         });
         let address = is_bound.recv_timeout(START_MAX)?;
-        let identity = block_on(identity::read(&BlockingDisk::new(data_dir, 512)))?.ok_or("no identity")?;
+        let identity = block_on(identity::read(&BlockingDisk::new(&data_dir, 512)))?.ok_or("no identity")?;
         Ok(Self { address, seed: identity.seed, shutdown, thread: Some(thread) })
     }
 

@@ -1,7 +1,7 @@
 //! Series for the cells that they are to lie in, and how often each cell is sent to.
 
-use silverback_client::load::catalogue::Label;
-use silverback_client::load::random::SplitMix;
+use silverback_load::catalogue::Label;
+use silverback_load::random::SplitMix;
 use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, Labels, SeriesIdHasher};
 

@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use silverback_client::load::catalogue::Label;
+use silverback_load::catalogue::Label;
 use tokio::time::sleep;
 
 use super::feed::{Feed, FeedOptions};

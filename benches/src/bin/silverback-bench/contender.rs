@@ -3,15 +3,16 @@
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::Args;
 use silverback::config::Config;
 use silverback_benches::contender::{Contender, STRIPES_MAX, Stripes, serve};
 use silverback_runtime::cpus::affinity_mask;
+use silverback_storage::wal::AckMode;
 use tokio::net::TcpListener;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::Ended;
@@ -28,6 +29,12 @@ pub struct ContenderArgs {
     /// Locks that the series lie behind, rounded up to a power of two
     #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = stripe_count)]
     stripes: usize,
+    /// When a write is acknowledged: once it is on disk and synced (durable), or once it is in memory (memory)
+    #[arg(long, value_name = "MODE", default_value = "durable", value_parser = ack_mode)]
+    ack: AckMode,
+    /// Where its log lies
+    #[arg(long, value_name = "DIRECTORY", default_value_os_t = Config::default().data_dir)]
+    data_dir: PathBuf,
     /// Open connections
     #[arg(long, value_name = "COUNT", default_value_t = Config::default().max_connections)]
     max_connections: usize,
@@ -42,6 +49,14 @@ pub struct ContenderArgs {
 fn stripe_count(text: &str) -> Result<usize, String> {
     let within = |count: &usize| (1..=STRIPES_MAX).contains(count);
     text.parse().ok().filter(within).ok_or_else(|| format!("not a number from 1 to {STRIPES_MAX}"))
+}
+
+fn ack_mode(text: &str) -> Result<AckMode, String> {
+    match text {
+        "durable" => Ok(AckMode::Durable),
+        "memory" => Ok(AckMode::Memory),
+        _other => Err("neither durable nor memory".to_owned()),
+    }
 }
 
 /// Serves until it is told to end.
@@ -64,12 +79,14 @@ async fn listen(arguments: ContenderArgs) -> io::Result<()> {
     let listener = TcpListener::bind(arguments.listen).await?;
     println!("listening on {}", listener.local_addr()?);
     let config = Config {
+        ack: arguments.ack,
+        data_dir: arguments.data_dir,
         max_connections: arguments.max_connections,
         max_body_bytes: arguments.max_body_bytes,
         max_decoded_bytes: arguments.max_decoded_bytes,
         ..Config::default()
     };
-    let contender = Arc::new(Contender::new(config, Stripes::new(arguments.stripes)));
+    let contender = Contender::open(config, Stripes::new(arguments.stripes), &Handle::current())?;
     // As a task, so that connections are accepted by the workers and not by one thread more.
     let serving = tokio::spawn(serve(contender, listener, told_to_end(terminate, interrupt)));
     serving.await.map_err(io::Error::other)

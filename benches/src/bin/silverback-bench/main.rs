@@ -8,6 +8,7 @@
 
 mod contender;
 mod durability;
+mod founding;
 mod http_transport;
 mod isolation;
 mod rebalance;
@@ -38,6 +39,7 @@ enum Program {
     Replay(replay::ReplayArgs),
     Contender(contender::ContenderArgs),
     Durability(durability::DurabilityArgs),
+    Founding(founding::FoundingArgs),
     Isolation(isolation::IsolationArgs),
     Rebalance(rebalance::RebalanceArgs),
     HttpTransport(http_transport::TransportArgs),
@@ -56,6 +58,7 @@ fn run(program: Program) -> Ended {
         Program::Replay(arguments) => replay::run(arguments),
         Program::Contender(arguments) => contender::run(arguments),
         Program::Durability(arguments) => durability::run(arguments),
+        Program::Founding(arguments) => founding::run(&arguments),
         Program::Isolation(arguments) => isolation::run(arguments),
         Program::Rebalance(arguments) => rebalance::run(&arguments),
         Program::HttpTransport(arguments) => Ok(http_transport::run(&arguments)),

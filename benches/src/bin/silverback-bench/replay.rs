@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use silverback_benches::load::dataset::{self, Dataset};
-use silverback_benches::load::floor::floors;
-use silverback_benches::load::generate::GenerateOptions;
-use silverback_benches::load::replay::{ReplayOptions, replay};
-use silverback_benches::load::report::RunReport;
-use silverback_benches::load::table;
-use silverback_client::load::usage::raise_file_limit;
+use silverback_load::replay::dataset::{self, Dataset};
+use silverback_load::replay::floor::floors;
+use silverback_load::replay::generate::GenerateOptions;
+use silverback_load::replay::report::RunReport;
+use silverback_load::replay::send::{ReplayOptions, replay};
+use silverback_load::replay::table;
+use silverback_load::usage::raise_file_limit;
 
 use crate::Ended;
 

@@ -2,8 +2,8 @@
 //! samples in the order of their times. It only reads.
 
 use futures::TryStreamExt;
-use silverback_client::load::fleet::{Fleet, target_labels, target_number};
 use silverback_client::{Labels, Matcher, Reader};
+use silverback_load::fleet::{Fleet, target_labels, target_number};
 
 use super::feed::AHEAD_OF_CLOCK_MS_MAX;
 use super::options::Plan;

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use bytes::Bytes;
-use silverback_client::load::body::BodyEncoder;
-use silverback_client::load::encode::{RemoteWrite, Sample};
-use silverback_client::load::fleet::Fleet;
-use silverback_client::load::scrapes::{DefineSeries, Scrapes};
+use silverback_load::body::BodyEncoder;
+use silverback_load::encode::{RemoteWrite, Sample};
+use silverback_load::fleet::Fleet;
+use silverback_load::scrapes::{DefineSeries, Scrapes};
 use tokio::sync::mpsc;
 
 use super::options::Plan;

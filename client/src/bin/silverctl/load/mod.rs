@@ -10,7 +10,6 @@ mod begin;
 mod compare;
 mod event;
 mod feed;
-mod machine;
 mod options;
 mod posting;
 mod progress;

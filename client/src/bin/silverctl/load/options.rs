@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
-use silverback_client::load::fleet::{Fleet, FleetOptions};
+use silverback_load::fleet::{Fleet, FleetOptions};
 
 use crate::connection::{ConnectionArgs, check_address};
 use crate::failure::Failure;

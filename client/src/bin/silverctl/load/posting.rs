@@ -4,7 +4,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use silverback_client::load::connection::{Connection, Response};
+use silverback_load::connection::{Connection, Response};
 
 use super::backoff::Backoff;
 use super::event::{Counter, Event};
@@ -68,7 +68,7 @@ impl Posting {
     }
 
     fn attempt(&mut self, ready: &Ready) -> Attempt {
-        let response = match self.connection.post(&ready.body) {
+        let response = match self.connection.send(&ready.body) {
             Ok(response) if response.is_success() => return Attempt::TakenIn(response),
             Ok(response) => response,
             Err(error) => {

@@ -71,7 +71,7 @@ fn line(phase: &str, elapsed_s: u64, second: &Second) -> String {
 
 #[cfg(test)]
 mod tests {
-    use silverback_client::load::figures::Quantiles;
+    use silverback_load::figures::Quantiles;
 
     use super::*;
 

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
-use silverback_client::load::figures::{Quantiles, ServerReport};
+use silverback_load::figures::{Quantiles, ServerReport};
 
-use super::machine::Machine;
 use super::options::Plan;
 use super::tally::{Counted, Second, Totals};
 use crate::failure::{Context, Failure};
+use silverback_load::machine::Machine;
 
 /// The shape's version.
 const FORMAT: u32 = 1;

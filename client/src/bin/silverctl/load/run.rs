@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use silverback_client::Client;
-use silverback_client::load::connection::{Connection, Endpoint};
-use silverback_client::load::encode::RemoteWrite;
-use silverback_client::load::pace::Pace;
-use silverback_client::load::usage::{Process, own_cpu_s, raise_file_limit};
+use silverback_load::connection::{Connection, Endpoint};
+use silverback_load::encode::RemoteWrite;
+use silverback_load::pace::Pace;
+use silverback_load::usage::{Process, own_cpu_s, raise_file_limit};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval_at, sleep_until};
 

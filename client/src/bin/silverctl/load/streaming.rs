@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use silverback_client::load::catalogue::Label;
-use silverback_client::load::encode::{MetricType, Sample};
-use silverback_client::load::scrapes::DefineSeries;
 use silverback_client::{
     Client, RequestError, RetryPolicy, SeriesError, SeriesHandle, SeriesRefusal, TryWriteError, Writer,
     WriterError, WriterHook, WriterOptions,
 };
+use silverback_load::catalogue::Label;
+use silverback_load::encode::{MetricType, Sample};
+use silverback_load::scrapes::DefineSeries;
 use tokio::runtime::Handle;
 
 use super::event::{Counter, Event};

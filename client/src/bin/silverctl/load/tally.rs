@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
-use silverback_client::load::figures::{Quantiles, ServerReport};
-use silverback_client::load::usage::{Process, Usage};
+use silverback_load::figures::{Quantiles, ServerReport};
+use silverback_load::usage::{Process, Usage};
 
 use super::event::Event;
 

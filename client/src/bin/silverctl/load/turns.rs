@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use silverback_client::load::pace::Pace;
+use silverback_load::pace::Pace;
 
 /// So often a sleeper looks whether the end has come.
 const LOOK_PERIOD: Duration = Duration::from_millis(50);

@@ -38,7 +38,7 @@ impl Group {
     }
 
     /// Whether nothing was changed.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         // Chunks come with their series.
         let has_no_series = self.series.is_empty() && self.removed.is_empty() && self.replaced.is_empty();
         has_no_series && self.samples.count() == 0 && self.claims.is_empty()

@@ -3,7 +3,7 @@
 //! Seconds in a row resemble each other, so blocks of them are drawn (circular block bootstrap), and
 //! the margin is what the middle 95 % of the drawn ratios span (percentiles).
 
-use silverback_client::load::random::SplitMix;
+use silverback_load::random::SplitMix;
 
 use super::super::tally::Second;
 

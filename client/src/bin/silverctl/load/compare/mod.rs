@@ -215,7 +215,7 @@ fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use silverback_client::load::figures::Quantiles;
+    use silverback_load::figures::Quantiles;
 
     use super::super::report::tests::report;
     use super::*;

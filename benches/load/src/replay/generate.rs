@@ -1,0 +1,197 @@
+//! A fleet's scrapes as remote write requests, one connection after another. It knows no files and
+//! no sockets; the same options and start give the same bytes.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::body::BodyEncoder;
+use crate::encode::RemoteWrite;
+use crate::fleet::{Fleet, FleetError, FleetOptions};
+use crate::scrapes::Scrapes;
+use serde::{Deserialize, Serialize};
+
+/// What to generate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, clap::Args)]
+pub struct GenerateOptions {
+    /// Targets of the fleet
+    #[arg(long, default_value_t = 200)]
+    pub targets: usize,
+    /// Series that each target exposes
+    #[arg(long, default_value_t = 500)]
+    pub series: usize,
+    /// Scrapes of each target
+    #[arg(long, default_value_t = 60)]
+    pub rounds: u32,
+    /// Time between two scrapes of a target
+    #[arg(long, default_value_t = 15_000)]
+    pub interval_ms: u32,
+    /// First timestamp, ms since 1970; without it the last scrape was a minute ago
+    #[arg(long)]
+    pub start_ms: Option<i64>,
+    /// Samples in a request, at most
+    #[arg(long, default_value_t = 2000)]
+    pub batch: usize,
+    /// Connections that the targets are spread over
+    #[arg(long, default_value_t = 8)]
+    pub connections: usize,
+    /// Version of remote write
+    #[arg(long, default_value = "1")]
+    pub remote_write: RemoteWrite,
+    /// Seed of all values and offsets
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Number of the first target: another number makes other series
+    #[arg(long, default_value_t = 0)]
+    pub first_target: usize,
+}
+
+/// One request, ready to send.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// Which connection sends it.
+    pub connection: usize,
+    /// The newest scrape round of its samples.
+    pub round: u32,
+    /// Its samples.
+    pub samples: usize,
+    /// The body's length before compression.
+    pub raw_bytes: usize,
+    /// The compressed body.
+    pub body: &'a [u8],
+}
+
+/// Why nothing was generated.
+#[derive(Debug, thiserror::Error)]
+pub enum GenerateError {
+    /// Options that no fleet has.
+    #[error(transparent)]
+    Fleet(#[from] FleetError),
+    /// Requests without samples.
+    #[error("batch must be at least 1")]
+    EmptyBatch,
+    /// A body too large for snappy.
+    #[error("a request can't be compressed")]
+    Compress(#[from] snap::Error),
+    /// The receiver of the requests failed.
+    #[error(transparent)]
+    Write(#[from] std::io::Error),
+}
+
+impl GenerateOptions {
+    /// Series of all targets.
+    pub fn total_series(&self) -> usize {
+        self.targets * self.series
+    }
+
+    /// Fixes the start, so that the options alone give the bytes.
+    pub fn with_fixed_start(mut self) -> Self {
+        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
+        let span_ms = i64::from(self.rounds) * i64::from(self.interval_ms);
+        self.start_ms.get_or_insert(now_ms - span_ms - 60_000);
+        self
+    }
+
+    fn fleet(&self) -> FleetOptions {
+        FleetOptions {
+            targets: self.targets,
+            series_per_target: self.series,
+            first_target: self.first_target,
+            rounds: self.rounds,
+            interval_ms: self.interval_ms,
+            start_ms: self.start_ms.unwrap_or_default(),
+            seed: self.seed,
+            churn_per_minute: 0.0,
+            skew: 0.0,
+            labels: vec![],
+        }
+    }
+}
+
+/// Generates every request, in the order in which its connection sends it. `emit` takes each.
+pub fn generate<F>(options: &GenerateOptions, mut emit: F) -> Result<(), GenerateError>
+where
+    F: FnMut(Request<'_>) -> std::io::Result<()>,
+{
+    if options.batch == 0 {
+        return Err(GenerateError::EmptyBatch);
+    }
+    let fleet = Arc::new(Fleet::new(options.fleet())?);
+    // Nothing is emitted if some connection would be idle.
+    fleet.share(0, options.connections)?;
+    for connection in 0..options.connections {
+        let mut scrapes = Scrapes::new(Arc::clone(&fleet), connection, options.connections)?;
+        let mut encoder = BodyEncoder::new(options.remote_write);
+        let mut samples = Vec::with_capacity(options.batch);
+        while let Some(round) = scrapes.next_batch(options.batch, &mut samples, &mut encoder) {
+            let body = encoder.encode(&samples)?;
+            let (raw_bytes, body) = (body.raw_bytes, body.compressed);
+            emit(Request { connection, round, samples: samples.len(), raw_bytes, body })?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn small(remote_write: RemoteWrite) -> GenerateOptions {
+        GenerateOptions {
+            targets: 6,
+            series: 50,
+            rounds: 3,
+            interval_ms: 15_000,
+            start_ms: Some(1_700_000_000_000),
+            batch: 40,
+            connections: 3,
+            remote_write,
+            seed: 1,
+            first_target: 0,
+        }
+    }
+
+    fn collect(options: &GenerateOptions) -> Vec<(usize, u32, usize, Vec<u8>)> {
+        let mut all = Vec::new();
+        generate(options, |request| {
+            all.push((request.connection, request.round, request.samples, request.body.to_vec()));
+            Ok(())
+        })
+        .expect("options that can be met");
+        all
+    }
+
+    #[test]
+    fn every_series_is_sent_once_a_round() {
+        for connections in [1, 3, 6, 7, 300] {
+            let options = GenerateOptions { connections, ..small(RemoteWrite::V1) };
+            let requests = collect(&options);
+            assert_eq!(requests.iter().map(|r| r.2).sum::<usize>(), 6 * 50 * 3);
+            assert_eq!(requests.last().map(|r| r.0), Some(connections - 1));
+            assert!(requests.iter().all(|r| r.2 <= 40));
+        }
+    }
+
+    #[test]
+    fn the_same_options_give_the_same_bytes() {
+        for version in [RemoteWrite::V1, RemoteWrite::V2] {
+            let options = small(version);
+            assert_eq!(collect(&options), collect(&options));
+            assert_ne!(collect(&options), collect(&GenerateOptions { seed: 2, ..options.clone() }));
+            assert_ne!(collect(&options), collect(&GenerateOptions { first_target: 6, ..options.clone() }));
+        }
+    }
+
+    #[test]
+    fn rounds_come_in_order_on_each_connection() {
+        let requests = collect(&small(RemoteWrite::V2));
+        assert!(requests.is_sorted_by_key(|r| (r.0, r.1)));
+    }
+
+    #[test]
+    fn options_that_cannot_be_met_are_refused() {
+        let refused = |options: GenerateOptions| generate(&options, |_| Ok(())).is_err();
+        assert!(refused(GenerateOptions { series: 100_000, ..small(RemoteWrite::V1) }));
+        assert!(refused(GenerateOptions { connections: 301, ..small(RemoteWrite::V1) }));
+        assert!(refused(GenerateOptions { batch: 0, ..small(RemoteWrite::V1) }));
+    }
+}

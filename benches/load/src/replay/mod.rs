@@ -1,0 +1,26 @@
+//! A replaying load: a fleet's remote write requests, prepared ahead and sent with next to no CPU.
+//!
+//! What targets expose, how it becomes bodies and how a body is posted is the rest of this crate.
+//! In reading order: the requests of all connections (`generate`, `dataset`), how they are sent and
+//! counted (`mark`, `send`), what is written about it (`report`, `spread`, `table`), and what any
+//! receiver must spend at least (`walk`, `floor`).
+
+pub mod generate;
+
+pub mod dataset;
+
+pub mod report;
+
+pub mod mark;
+
+pub mod pin;
+
+pub mod send;
+
+pub mod spread;
+
+pub mod table;
+
+pub mod walk;
+
+pub mod floor;

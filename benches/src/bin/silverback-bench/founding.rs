@@ -1,0 +1,101 @@
+//! `silverback-bench founding`: what a core that owns its data is worth beside threads that share, and what
+//! it costs. Exit code 1: a bound is missed.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use silverback_benches::founding::document::{self, Section};
+use silverback_benches::founding::measure::measure;
+use silverback_benches::founding::results::{Comparison, Results};
+use silverback_benches::founding::{self, Job, OURS, Size, plot};
+use silverback_benches::rebalance::verdict::Kind;
+use silverback_load::usage::raise_file_limit;
+use silverback_runtime::cpus::affinity_mask;
+
+use crate::Ended;
+
+/// Measure a core that owns its data beside threads that share it
+///
+///   silverback-bench founding                   all of them, tables on standard output
+///   silverback-bench founding cache --cores 16  one of them, on more cores
+///   silverback-bench founding --docs docs       and write tables and plots into the documents
+///
+/// Each row is measured in a process of its own, in turn, round after round. Where perf is installed and
+/// allowed, system calls and cache misses are counted, too.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct FoundingArgs {
+    /// Which of them; all where none is named
+    #[arg(value_name = "COMPARISON", value_parser = known)]
+    comparisons: Vec<String>,
+    /// Rounds of each row
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Cores to compare on; as many as the process may use where it isn't given
+    #[arg(long)]
+    cores: Option<usize>,
+    /// A short run: shows that every side does the work, measures nothing
+    #[arg(long)]
+    small: bool,
+    /// The documents' directory, to write tables and plots into
+    #[arg(long, conflicts_with = "small")]
+    docs: Option<PathBuf>,
+    /// Measure one row here, JSON: how each gets a process of its own
+    #[arg(long, hide = true, value_parser = job)]
+    side: Option<Job>,
+}
+
+fn known(name: &str) -> Result<String, String> {
+    let names: Vec<_> = founding::all(Size::Small, 1).iter().map(|comparison| comparison.name).collect();
+    match names.contains(&name) {
+        true => Ok(name.to_owned()),
+        false => Err(format!("one of {}", names.join(", "))),
+    }
+}
+
+fn job(json: &str) -> serde_json::Result<Job> {
+    serde_json::from_str(json)
+}
+
+/// Measures and judges.
+pub fn run(arguments: &FoundingArgs) -> Ended {
+    raise_file_limit()?;
+    if let Some(job) = &arguments.side {
+        println!("{}", serde_json::to_string(&job.run()?)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (size, rounds) = if arguments.small { (Size::Small, 1) } else { (Size::Full, arguments.rounds) };
+    let cores = arguments.cores.map_or_else(|| affinity_mask().map(|cpus| cpus.len()), Ok)?;
+    let is_wanted = |comparison: &Comparison| {
+        arguments.comparisons.is_empty() || arguments.comparisons.iter().any(|name| name == comparison.name)
+    };
+    let (mut sections, mut all_kept) = (Vec::new(), true);
+    for comparison in founding::all(size, cores).into_iter().filter(is_wanted) {
+        let results = measure(&comparison, rounds)?;
+        let section = section(&comparison, &results, cores, rounds);
+        println!("## {}\n\n{}\n\n{}", comparison.title, section.preamble, section.table);
+        let bounds = (comparison.judge)(&results);
+        bounds.iter().for_each(|bound| println!("- {bound}"));
+        println!();
+        let care = if arguments.small { Kind::Soundness } else { Kind::Speed };
+        all_kept &= bounds.iter().all(|bound| bound.is_kept(care));
+        sections.push(section);
+    }
+    if let Some(docs) = &arguments.docs {
+        document::write(docs, &sections)?;
+    }
+    Ok(if all_kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn section(comparison: &Comparison, results: &Results, cores: usize, rounds: usize) -> Section {
+    let command = format!("silverback-bench founding {} --cores {cores} --rounds {rounds}", comparison.name);
+    let is_own = |side: &str| side.starts_with(OURS);
+    let plotted = &comparison.columns[comparison.plotted];
+    Section {
+        name: comparison.name,
+        preamble: document::preamble(&command, rounds),
+        table: results.markdown(&comparison.columns),
+        svg: plot::svg(comparison.title, plotted, results, is_own),
+    }
+}

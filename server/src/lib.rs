@@ -17,6 +17,8 @@ pub mod placement;
 
 pub mod routing;
 
+pub mod migration;
+
 pub mod rebalance;
 
 pub mod api;

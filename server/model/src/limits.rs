@@ -102,15 +102,15 @@ pub const LANE_READS: usize = 192;
 pub const LANE_CONTROL: usize = 64;
 const _: () = assert!(LANE_WRITES + LANE_READS + LANE_CONTROL == LANE_CAPACITY);
 
-/// How long a handoff copies a cell that is served meanwhile.
-pub const HANDOFF_COPY_MAX: Duration = Duration::from_secs(60);
-/// How long a handoff may keep a cell from taking writes.
-pub const HANDOFF_PAUSE_MAX: Duration = Duration::from_secs(5);
+/// How long a migration copies a cell that is served meanwhile.
+pub const MIGRATION_COPY_MAX: Duration = Duration::from_secs(60);
+/// How long a migration may keep a cell from taking writes.
+pub const MIGRATION_PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How long a write waits for a cell that is handed over, before its sender is asked to try again.
 pub const MOVED_WAIT_MAX: Duration = Duration::from_secs(15);
-const _: () = assert!(HANDOFF_PAUSE_MAX.as_secs() < MOVED_WAIT_MAX.as_secs());
-/// How long a cell that was handed over is kept for the reads from before, in µs.
-pub const REMAINS_READ_US_MAX: u64 = 10 * 60 * 1_000_000;
+const _: () = assert!(MIGRATION_PAUSE_MAX.as_secs() < MOVED_WAIT_MAX.as_secs());
+/// How long a cell that was handed over is kept for the reads from before.
+pub const REMAINS_READ_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// Samples after which a chunk is cut.
 pub const CHUNK_SAMPLES: usize = 120;

@@ -66,7 +66,7 @@ impl CellsStatus {
             busy_us_per_s: column(),
             pinned: steering.pinned().map(|cell| cell.0).collect(),
             rebalance: RebalanceStatus::new(core.config.rebalance, steering),
-            moves_total: steering.moves.counts().done(),
+            moves_total: steering.migrations.counts().done(),
         };
         for (_, stats) in held {
             let cell = usize::from(stats.cell.0);

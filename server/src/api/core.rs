@@ -12,8 +12,9 @@ use crate::api::read_fault::ReadFault;
 use crate::api::refusal_log::RefusalLog;
 use crate::api::remote_write::Decoder;
 use crate::config::Config;
+use crate::migration::{Migrated, MigrationError, Trigger, Turn};
 use crate::placement::NodeId;
-use crate::rebalance::{Handed, HandoffFault, Handoffs, Steering, Turn};
+use crate::rebalance::Steering;
 use crate::routing::{BodyPool, ByteBudget, ReadGate, ReadInFlight, Router};
 use silverback_host::disk::room::RoomSeen;
 use silverback_model::clock::Clock;
@@ -25,18 +26,16 @@ use silverback_storage::shard::Pulses;
 use silverback_storage::wal::health::{LogHealth, ShutLogs};
 use silverback_storage::wal::progress::{ReplayProgress, Replaying};
 
-/// Hands a cell over to a shard.
-pub(crate) type HandOver =
-    Box<dyn Fn(CellId, ShardId) -> LocalBoxFuture<'static, Result<Handed, HandoffFault>>>;
+/// Moves a cell to a shard.
+pub(crate) type Migrate =
+    Box<dyn Fn(CellId, ShardId, Trigger) -> LocalBoxFuture<'static, Result<Migrated, MigrationError>>>;
 
 /// One core's acceptor state. Lives behind an `Rc` on its core.
 pub struct Core {
     /// The way to every shard.
     pub router: Rc<Router>,
-    /// What hands cells over from shard to shard, and counts it.
-    pub handoffs: Handoffs,
-    /// Has it hand one over.
-    pub hand_over: HandOver,
+    /// Moves a cell from its shard to another, and counts it.
+    pub migrate: Migrate,
     /// Buffers for the parts that requests are split into.
     pub parts: PartPool,
     /// Buffers for decompressed bodies.

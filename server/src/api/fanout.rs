@@ -82,7 +82,7 @@ pub(crate) async fn stats(core: &Core) -> Result<Vec<CoreStats>, FanoutError> {
         | ShardReply::Written(_)
         | ShardReply::NotDurable(_)
         | ShardReply::MemoryFull
-        | ShardReply::Handoff(_)
+        | ShardReply::Migration(_)
         | ShardReply::CheckpointAsked(_)
         | ShardReply::Deleted(_)
         | ShardReply::Routed => wrong_kind(),
@@ -99,7 +99,7 @@ pub(crate) async fn checkpoint(core: &Core, shard: ShardId) -> Result<u64, Fanou
         | ShardReply::Written(_)
         | ShardReply::NotDurable(_)
         | ShardReply::MemoryFull
-        | ShardReply::Handoff(_)
+        | ShardReply::Migration(_)
         | ShardReply::Deleted(_)
         | ShardReply::Routed => wrong_kind(),
     }
@@ -143,7 +143,7 @@ pub(super) fn read_reply(reply: ShardReply) -> Result<ReadReply, FanoutError> {
         | ShardReply::Written(_)
         | ShardReply::NotDurable(_)
         | ShardReply::MemoryFull
-        | ShardReply::Handoff(_)
+        | ShardReply::Migration(_)
         | ShardReply::CheckpointAsked(_)
         | ShardReply::Deleted(_)
         | ShardReply::Routed => wrong_kind(),

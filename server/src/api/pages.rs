@@ -12,7 +12,7 @@ use crate::api::endpoints::{NodeResponse, text, with_type};
 use crate::api::fanout::{self, FanoutError};
 use crate::api::status::{self, LogStatus, NodeStatus, OwnMetrics, ShardStatus};
 use crate::api::write_status::WriteStatus;
-use crate::api::{disk_metrics, handoff_metrics, memory_metrics, node_metrics, rebalance_metrics};
+use crate::api::{disk_metrics, memory_metrics, migration_metrics, node_metrics, rebalance_metrics};
 use silverback_host::metrics::{self, Family};
 use silverback_model::{Labels, RefusedCounts};
 use silverback_runtime::Pinning;
@@ -70,7 +70,7 @@ async fn families(core: &Core) -> Result<Vec<Family>, FanoutError> {
         Pinning::Pinned => families.push(node_metrics::placement(&core.node.cpus, &core.node.nodes)),
         Pinning::Free => {}
     }
-    families.extend(handoff_metrics::families(&cores));
+    families.extend(migration_metrics::families(core.node.steering.migrations.counts(), &cores));
     families.extend(memory_metrics::families(&core.node.memory, &cores));
     families.extend(disk_metrics::families(core.node.room.get()));
     families.extend(rebalance_metrics::families(core.config.rebalance, &core.node.steering, &cores));

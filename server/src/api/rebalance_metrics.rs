@@ -1,13 +1,15 @@
 //! The metric families of the rebalance: what was planned, what became of it, how even the loads are.
 
+use crate::api::migration_metrics::failures;
 use crate::config::RebalanceMode;
-use crate::rebalance::{DrainState, Motion, Reason, Steering};
+use crate::migration::Reason;
+use crate::rebalance::{DrainState, Motion, Steering};
 use silverback_host::metrics::{Family, Kind};
-use silverback_storage::message::{CoreStats, HandoffReason};
+use silverback_storage::message::CoreStats;
 
 /// All of them.
 pub(crate) fn families(mode: RebalanceMode, steering: &Steering, cores: &[CoreStats]) -> Vec<Family> {
-    let counts = steering.moves.counts();
+    let counts = steering.migrations.counts();
     let moves = |name, help, by: [u64; Reason::ALL.len()]| {
         let mut family = Family::new(name, Kind::Counter, help);
         for reason in Reason::ALL {
@@ -20,7 +22,11 @@ pub(crate) fn families(mode: RebalanceMode, steering: &Steering, cores: &[CoreSt
     vec![
         moves("silverback_rebalance_moves_planned_total", planned, counts.planned_by),
         moves("silverback_rebalance_moves_done_total", done, counts.done_by),
-        failed(counts.failed_by),
+        failures(
+            "silverback_rebalance_moves_failed_total",
+            "Planned moves that failed, by why; the cell stayed where it was.",
+            |why| counts.failed_by[why as usize],
+        ),
         Family::single(
             "silverback_rebalance_paused",
             Kind::Gauge,
@@ -52,15 +58,6 @@ pub(crate) fn families(mode: RebalanceMode, steering: &Steering, cores: &[CoreSt
             |core| core.shard.core_busy_us_per_s as f64 / 1e6,
         ),
     ]
-}
-
-fn failed(by: [u64; HandoffReason::ALL.len()]) -> Family {
-    let help = "Planned moves that failed, by why; the cell stayed where it was.";
-    let mut family = Family::new("silverback_rebalance_moves_failed_total", Kind::Counter, help);
-    for reason in HandoffReason::ALL {
-        family.push([("reason", reason.as_str().to_owned())], by[reason as usize] as f64);
-    }
-    family
 }
 
 fn of_shards(

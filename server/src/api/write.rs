@@ -195,7 +195,7 @@ pub(crate) fn acknowledged(core: &Core, reply: ShardReply) -> Result<WriteAck, R
         ShardReply::MemoryFull => Err(Rejection::MemoryFull { limit_bytes: core.node.memory.limit_bytes }),
         ShardReply::Read(_)
         | ShardReply::Stats(_)
-        | ShardReply::Handoff(_)
+        | ShardReply::Migration(_)
         | ShardReply::CheckpointAsked(_)
         | ShardReply::Deleted(_)
         | ShardReply::Routed => unreachable!("a write is answered as a write"),

@@ -10,18 +10,19 @@ use std::time::Duration;
 
 use futures::future::try_join_all;
 
-use crate::api::core::{Core, HandOver, NodeFacts};
+use crate::api::core::{Core, Migrate, NodeFacts};
 use crate::api::endpoints::Endpoints;
 use crate::api::refusal_log::RefusalLog;
 use crate::api::remote_write::{Decoder, IdCache};
 use crate::config::Config;
+use crate::migration::{Migrations, Turn};
 use crate::node::data_dir::{DataDir, note_logs};
 use crate::node::host::ExecutorHost;
 use crate::node::memory::MemoryWatch;
 use crate::node::recovery::{Recovery, RecoveryBarrier, RecoveryError};
 use crate::node::{memory, presence, rebalance, room, self_scrape, upkeep, watchdog, welcome};
 use crate::placement::Plan;
-use crate::rebalance::{Handoffs, Steering, Turn};
+use crate::rebalance::Steering;
 use crate::routing::{BodyPool, ByteBudget, Lanes, ReadGate, Router, RoutingTable};
 use silverback_host::disk::room::{FileSystemRoom, RoomSeen};
 use silverback_model::clock::Clock;
@@ -59,7 +60,7 @@ pub struct Shared {
     pub watch: MemoryWatch,
     /// Cores that have nothing in flight any more.
     drained: AtomicUsize,
-    handoff_turn: Turn,
+    migration_turn: Turn,
     compiler: Arc<SideThread>,
     /// Asks what a disk that hangs doesn't answer.
     disk_watcher: Arc<SideThread>,
@@ -103,7 +104,7 @@ impl Shared {
             data_dir,
             barrier: RecoveryBarrier::default(),
             drained: AtomicUsize::new(0),
-            handoff_turn: Turn::default(),
+            migration_turn: Turn::default(),
             compiler: Arc::new(SideThread::start("compiler")?),
             disk_watcher: Arc::new(SideThread::start("disk-watcher")?),
         })
@@ -151,11 +152,14 @@ pub(crate) async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage
     shard.set_memory_budget(plan.shard_bytes);
     let shard = Rc::new(RefCell::new(shard));
     let reads = Reads::new(plan.select_bytes);
-    let handoffs = Handoffs::new(Rc::clone(&router), shared.handoff_turn.clone());
+    let migrations = Migrations::new(
+        Rc::clone(&router),
+        shared.migration_turn.clone(),
+        Arc::clone(&shared.facts.steering.migrations),
+    );
     let core = Rc::new(Core {
         router: Rc::clone(&router),
-        hand_over: hand_over(&handoffs, &slicer),
-        handoffs,
+        migrate: migrate(migrations, slicer.clone()),
         parts: PartPool::new(plan.part_pool_bytes()),
         bodies: BodyPool::new(plan.in_flight_bytes, MemoryPlan::body_pool_bytes_of(plan.in_flight_bytes)),
         definitions: ByteBudget::new(plan.definition_bytes),
@@ -188,11 +192,10 @@ pub(crate) async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage
     Ok(accepted?)
 }
 
-fn hand_over(handoffs: &Handoffs, slicer: &Slicer) -> HandOver {
-    let (handoffs, slicer) = (handoffs.clone(), slicer.clone());
-    Box::new(move |cell, to| {
-        let (handoffs, host) = (handoffs.clone(), ExecutorHost::new(slicer.clone()));
-        Box::pin(async move { handoffs.hand_over(&host, cell, to).await })
+fn migrate(migrations: Migrations, slicer: Slicer) -> Migrate {
+    Box::new(move |cell, to, trigger| {
+        let (migrations, host) = (migrations.clone(), ExecutorHost::new(slicer.clone()));
+        Box::pin(async move { migrations.migrate(&host, cell, to, trigger).await })
     })
 }
 
@@ -291,7 +294,6 @@ fn start_worker(
         shard,
         acceptor: stats_of.acceptor_counts(),
         executor: runtime::counts(),
-        handoffs: stats_of.handoffs.counts(),
     };
     let worker = Worker {
         shard,

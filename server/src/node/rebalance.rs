@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use crate::api::core::Core;
 use crate::api::fanout::{self, FanoutError};
 use crate::config::RebalanceMode;
-use crate::rebalance::{
-    CellLoad, Controller, Handed, HandoffFault, Hysteresis, Move, NodeLoad, Planner, Rebalanced, ShardLoad,
-};
+use crate::migration::{Migrated, MigrationError, Trigger};
+use crate::rebalance::{CellLoad, Controller, Hysteresis, Move, NodeLoad, Planner, Rebalanced, ShardLoad};
 use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, ShardId};
 use silverback_runtime::{now, sleep, spawn_background};
@@ -57,8 +56,8 @@ impl Rebalanced for RunningNode {
         }
     }
 
-    async fn hand_over(&self, next: Move) -> Result<Handed, HandoffFault> {
-        (self.core.hand_over)(next.cell, next.to).await
+    async fn migrate(&self, next: Move) -> Result<Migrated, MigrationError> {
+        (self.core.migrate)(next.cell, next.to, Trigger::Planned(next.reason)).await
     }
 
     fn now(&self) -> Duration {

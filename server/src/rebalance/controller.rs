@@ -1,12 +1,11 @@
-//! Looks at the loads, plans, and has cells handed over one at a time: round after round.
+//! Looks at the loads, plans, and has cells moved one at a time: round after round.
 //!
 //! Knows neither executors nor lanes: what looks and what hands over is the node's ([`Rebalanced`]).
 
 use std::time::Duration;
 
-use crate::rebalance::{
-    DrainState, Handed, HandoffFault, Motion, Movable, Move, NodeLoad, Planner, Steering,
-};
+use crate::migration::{Migrated, MigrationError};
+use crate::rebalance::{DrainState, Motion, Movable, Move, NodeLoad, Planner, Steering};
 
 /// How long the moves of one round may take: what is left then is planned anew, from newer loads.
 const ROUND_MAX: Duration = Duration::from_secs(5);
@@ -17,7 +16,7 @@ pub(crate) trait Rebalanced {
     fn look(&self) -> impl Future<Output = Option<NodeLoad>>;
 
     /// Hands one cell over.
-    fn hand_over(&self, next: Move) -> impl Future<Output = Result<Handed, HandoffFault>>;
+    fn migrate(&self, next: Move) -> impl Future<Output = Result<Migrated, MigrationError>>;
 
     /// Time that never goes back.
     fn now(&self) -> Duration;
@@ -49,7 +48,7 @@ impl<'a, N: Rebalanced> Controller<'a, N> {
         }
         let began = self.node.now();
         let moves = self.planner.round(began, load);
-        moves.iter().for_each(|next| self.steering.moves.plan(next.reason));
+        moves.iter().for_each(|next| self.steering.migrations.plan(next.reason));
         for next in moves {
             let is_late = self.node.now() - began > ROUND_MAX;
             if is_late || self.node.is_stopping() || self.steering.motion() == Motion::Paused {
@@ -72,19 +71,17 @@ impl<'a, N: Rebalanced> Controller<'a, N> {
             && self.steering.intake(next.to) == DrainState::Open
     }
 
-    async fn carry_out(&self, next: &Move) -> Result<(), HandoffFault> {
+    async fn carry_out(&self, next: &Move) -> Result<(), MigrationError> {
         let Move { cell, from, to, reason } = *next;
         let why = reason.as_str();
-        let handed = self.node.hand_over(*next).await;
+        let migrated = self.node.migrate(*next).await;
         let (cell, from, to) = (cell.0, from.0, to.0);
-        match handed {
-            Ok(Handed { series, took_us, paused_us, .. }) => {
-                self.steering.moves.finish(reason);
+        match migrated {
+            Ok(Migrated { series, took_us, paused_us, .. }) => {
                 tracing::info!(cell, from, to, why, series, took_us, paused_us, "moved a cell");
                 Ok(())
             }
             Err(fault) => {
-                self.steering.moves.fail(fault.reason());
                 tracing::warn!(cell, from, to, why, %fault, "a cell could not be moved; it stays where it was");
                 Err(fault)
             }

@@ -4,6 +4,7 @@
 //! what it takes off the hotter of the two shards, less its cost. So the hottest never gets hotter,
 //! and where one cell outweighs everything else, the others leave its shard.
 
+use crate::migration::Reason;
 use crate::rebalance::{CellLoad, DrainState, Movable, NodeLoad};
 use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, ShardId};
@@ -37,28 +38,6 @@ pub struct Move {
     pub to: ShardId,
     /// Why.
     pub reason: Reason,
-}
-
-/// Why a cell moves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    /// Its shard is busier than others.
-    HotShard,
-    /// Its shard is to have no cells.
-    Drain,
-}
-
-impl Reason {
-    /// Every reason, in the order of its number.
-    pub const ALL: [Self; 2] = [Self::HotShard, Self::Drain];
-
-    /// As metrics and the log call it.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::HotShard => "hot_shard",
-            Self::Drain => "drain",
-        }
-    }
 }
 
 /// The moves that even the loads out, first those that empty drained shards. In this order each

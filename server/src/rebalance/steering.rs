@@ -4,9 +4,10 @@
 //! It lasts until the node ends: a node that starts again moves what it likes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::rebalance::{DrainState, Movable, MoveCounters};
+use crate::migration::MigrationCounters;
+use crate::rebalance::{DrainState, Movable};
 use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, ShardId};
 
@@ -17,8 +18,8 @@ pub struct Steering {
     pinned: Box<[AtomicBool]>,
     drained: Mutex<Box<[bool]>>,
     imbalance_permille: AtomicU64,
-    /// What became of moves.
-    pub moves: MoveCounters,
+    /// What became of migrations.
+    pub migrations: Arc<MigrationCounters>,
 }
 
 /// Whether cells move by themselves.
@@ -43,7 +44,7 @@ impl Steering {
             pinned: std::iter::repeat_with(AtomicBool::default).take(CELL_COUNT).collect(),
             drained: Mutex::new(vec![false; shards].into()),
             imbalance_permille: AtomicU64::new(1000),
-            moves: MoveCounters::default(),
+            migrations: Arc::default(),
         }
     }
 

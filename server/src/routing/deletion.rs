@@ -71,7 +71,7 @@ fn deletion_reply(reply: ShardReply) -> DeletionReply {
         ShardReply::Written(_)
         | ShardReply::NotDurable(_)
         | ShardReply::MemoryFull
-        | ShardReply::Handoff(_)
+        | ShardReply::Migration(_)
         | ShardReply::CheckpointAsked(_)
         | ShardReply::Routed
         | ShardReply::Read(_)

@@ -43,7 +43,7 @@ pub fn take_moved(reply: &mut ShardReply) -> Option<MovedSeries> {
         | ShardReply::MemoryFull
         | ShardReply::Read(_)
         | ShardReply::Stats(_)
-        | ShardReply::Handoff(_)
+        | ShardReply::Migration(_)
         | ShardReply::CheckpointAsked(_)
         | ShardReply::Deleted(_)
         | ShardReply::Routed => None,

@@ -130,17 +130,35 @@ impl Router {
 
     /// Asks a shard something for the node itself. Never waits for room: a full lane is a refusal.
     pub(crate) fn ask(&self, shard: ShardId, question: ControlRequest) -> Result<ReplyFuture, Overloaded> {
-        self.send(Asked { shard, lane_use: LaneUse::Control }, ShardRequest::Ask(question))
+        self.offer_question(shard, question).map_err(|_| Overloaded)
     }
 
-    fn send(&self, asked: Asked, request: ShardRequest) -> Result<ReplyFuture, Overloaded> {
-        let (correlation, answer) = self.open(asked)?;
+    /// The same; who is refused has the question back.
+    pub(crate) fn offer_question(
+        &self,
+        shard: ShardId,
+        question: ControlRequest,
+    ) -> Result<ReplyFuture, ControlRequest> {
+        let asked = Asked { shard, lane_use: LaneUse::Control };
+        self.send(asked, ShardRequest::Ask(question)).map_err(|refused| match refused {
+            ShardRequest::Ask(question) => question,
+            ShardRequest::Write(_) => unreachable!("what was asked comes back"),
+        })
+    }
+
+    /// A request that is refused comes back.
+    fn send(&self, asked: Asked, request: ShardRequest) -> Result<ReplyFuture, ShardRequest> {
+        let Ok((correlation, answer)) = self.open(asked) else { return Err(request) };
         let to = usize::from(asked.shard.0);
         if to == self.core {
             self.inbox.push(ReplyTo { core: to, correlation }, request);
             return Ok(answer);
         }
-        self.offer(asked, LaneMessage::Request(correlation, request), answer)
+        self.offer(asked, LaneMessage::Request(correlation, request), answer).map_err(|refused| match refused
+        {
+            LaneMessage::Request(_, request) => request,
+            LaneMessage::Reply(..) | LaneMessage::Route(..) => unreachable!("what was offered comes back"),
+        })
     }
 
     /// Has a shard read something. The read's permit stays taken until the shard has answered, also where
@@ -174,7 +192,8 @@ impl Router {
         question: ControlRequest,
         lease: &ReadLease,
     ) -> Result<ReplyFuture, Overloaded> {
-        let answer = self.send(Asked { shard, lane_use: LaneUse::Read }, ShardRequest::Ask(question))?;
+        let asked = Asked { shard, lane_use: LaneUse::Read };
+        let answer = self.send(asked, ShardRequest::Ask(question)).map_err(|_| Overloaded)?;
         Ok(answer.keeping(&SharedReservation::from(lease.clone())))
     }
 
@@ -198,7 +217,8 @@ impl Router {
         room: &SharedReservation,
     ) -> Result<ReplyFuture, Overloaded> {
         let asked = Asked { shard, lane_use: LaneUse::Write };
-        self.send(asked, ShardRequest::Write(part)).map(|answer| answer.keeping(room))
+        let answer = self.send(asked, ShardRequest::Write(part)).map_err(|_| Overloaded)?;
+        Ok(answer.keeping(room))
     }
 
     /// Tells the core of a shard to change its routing; [`ShardReply::Routed`] says that it did.
@@ -210,7 +230,7 @@ impl Router {
             self.complete(correlation, ShardReply::Routed);
             return Ok(answer);
         }
-        self.offer(asked, LaneMessage::Route(correlation, change), answer)
+        self.offer(asked, LaneMessage::Route(correlation, change), answer).map_err(|_| Overloaded)
     }
 
     fn open(&self, asked: Asked) -> Result<(Correlation, ReplyFuture), Overloaded> {
@@ -223,11 +243,16 @@ impl Router {
         Ok(self.pending.open(asked))
     }
 
-    fn offer(&self, to: Asked, message: LaneMessage, answer: ReplyFuture) -> Result<ReplyFuture, Overloaded> {
-        if self.lanes.offer(usize::from(to.shard.0), message).is_err() {
+    fn offer(
+        &self,
+        to: Asked,
+        message: LaneMessage,
+        answer: ReplyFuture,
+    ) -> Result<ReplyFuture, LaneMessage> {
+        if let Err(refused) = self.lanes.offer(usize::from(to.shard.0), message) {
             self.pending.withdraw(answer);
             self.in_flight[usize::from(to.shard.0)].end(to.lane_use);
-            return Err(Overloaded);
+            return Err(refused);
         }
         Ok(answer)
     }
@@ -355,6 +380,16 @@ mod tests {
             router.reply(ReplyTo { core: 0, correlation }, ShardReply::Read(Err(ReadError::Cancelled)));
         }
         assert_eq!(gate.in_flight(), 0);
+    }
+
+    #[test]
+    fn a_question_that_is_refused_comes_back() {
+        let router = router();
+        for shard in [ShardId(0), ShardId(1)] {
+            let refused = (0..=LANE_CONTROL)
+                .find_map(|_| router.offer_question(shard, ControlRequest::Checkpoint).err());
+            assert!(matches!(refused, Some(ControlRequest::Checkpoint)), "{shard:?}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod acceptors;
 mod beat;
 #[path = "../../runtime/src/shutdown.rs"]
 mod shutdown;
-#[path = "../../src/rebalance/turn.rs"]
+#[path = "../../src/migration/turn.rs"]
 mod turn;
 
 mod connections;

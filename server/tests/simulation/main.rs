@@ -127,28 +127,28 @@ fn the_same_seed_moves_the_same_cells() {
     }
 }
 
-/// A node whose handoffs have a defect fails within so many seeds, in words that contain these.
-fn check_handoff_found<D: cells::Defect>(seeds: u64, expect: &str) {
+/// A node whose migrations have a defect fails within so many seeds, in words that contain these.
+fn check_migration_found<D: cells::Defect>(seeds: u64, expect: &str) {
     let failure = seeds::run_all(cells::run::<D>, 0..seeds).unwrap_err();
     assert!(failure.told.contains(expect), "{failure}");
 }
 
 #[test]
 fn a_source_that_goes_on_taking_writes_is_found_out() {
-    check_handoff_found::<cells::DrainForgotten>(300, "");
+    check_migration_found::<cells::DrainForgotten>(300, "");
 }
 
 #[test]
 fn a_source_that_lets_go_too_early_is_found_out() {
-    check_handoff_found::<cells::LetGoTooEarly>(1000, "acknowledged samples are lost");
+    check_migration_found::<cells::LetGoTooEarly>(1000, "acknowledged samples are lost");
 }
 
 #[test]
 fn owners_that_a_restart_forgets_are_found_out() {
-    check_handoff_found::<cells::OwnersForgotten>(300, "");
+    check_migration_found::<cells::OwnersForgotten>(300, "");
 }
 
 #[test]
 fn a_stream_that_overtakes_itself_is_found_out() {
-    check_handoff_found::<cells::StreamHurried>(1000, "overtaken");
+    check_migration_found::<cells::StreamHurried>(1000, "overtaken");
 }

@@ -16,10 +16,10 @@ use crate::api::remote_write::Rejection;
 use crate::api::remote_write::snappy::SnappyError;
 use crate::api::request_body::BodyError;
 use crate::api::stream::StreamFault;
-use crate::rebalance::HandoffFault;
+use crate::migration::{MigrationError, MigrationFailure};
 use silverback_model::RefusedReason;
 use silverback_runtime::SideThreadError;
-use silverback_storage::message::{HandoffReason, ReadError, RefusedRef};
+use silverback_storage::message::{ReadError, RefusedRef};
 
 /// When the same may be sent again, in ms, in an error's trailers.
 const RETRY_AFTER: &str = "retry-after-ms";
@@ -156,12 +156,12 @@ pub(crate) fn of_stream_fault(fault: &StreamFault) -> Status {
 }
 
 /// The status of a cell that stayed where it was.
-pub(crate) fn of_handoff(fault: &HandoffFault) -> Status {
+pub(crate) fn of_migration_error(fault: &MigrationError) -> Status {
     let code = match fault.reason() {
-        HandoffReason::NoOp => Code::AlreadyExists,
-        HandoffReason::BudgetExceeded => Code::ResourceExhausted,
-        HandoffReason::Busy | HandoffReason::TimedOut | HandoffReason::Protocol => Code::Aborted,
-        HandoffReason::Log | HandoffReason::Stopping => Code::Unavailable,
+        MigrationFailure::NoOp => Code::AlreadyExists,
+        MigrationFailure::BudgetExceeded => Code::ResourceExhausted,
+        MigrationFailure::Busy | MigrationFailure::TimedOut | MigrationFailure::Protocol => Code::Aborted,
+        MigrationFailure::Log | MigrationFailure::Stopping => Code::Unavailable,
     };
     Status::new(code, fault.to_string())
 }

@@ -5,8 +5,9 @@ use std::cell::{Cell, RefCell};
 use futures::executor::block_on;
 
 use super::*;
+use crate::migration::{MigrationCounts, Reason, Trigger};
 use crate::placement::NodeId;
-use crate::rebalance::{CellLoad, Hysteresis, MoveCounts, Reason, ShardLoad};
+use crate::rebalance::{CellLoad, Hysteresis, ShardLoad};
 use silverback_model::{CellId, Epoch, ShardId};
 
 /// Two shards with four cells of equal load.
@@ -14,8 +15,8 @@ struct Plain<'a> {
     owners: RefCell<Vec<ShardId>>,
     steering: &'a Steering,
     now: Cell<Duration>,
-    hand_over_takes: Duration,
-    fault: Option<HandoffFault>,
+    migration_takes: Duration,
+    fault: Option<MigrationError>,
     asked: RefCell<Vec<CellId>>,
 }
 
@@ -25,7 +26,7 @@ impl<'a> Plain<'a> {
             owners: RefCell::new(vec![ShardId(0); 4]),
             steering,
             now: Cell::default(),
-            hand_over_takes: Duration::from_millis(10),
+            migration_takes: Duration::from_millis(10),
             fault: None,
             asked: RefCell::default(),
         }
@@ -52,14 +53,18 @@ impl Rebalanced for &Plain<'_> {
         Some(NodeLoad { shards: (0..2).map(shard).collect(), cells })
     }
 
-    async fn hand_over(&self, next: Move) -> Result<Handed, HandoffFault> {
-        self.now.set(self.now.get() + self.hand_over_takes);
+    async fn migrate(&self, next: Move) -> Result<Migrated, MigrationError> {
+        self.now.set(self.now.get() + self.migration_takes);
         self.asked.borrow_mut().push(next.cell);
-        if let Some(fault) = &self.fault {
-            return Err(fault.clone());
-        }
-        self.owners.borrow_mut()[usize::from(next.cell.0)] = next.to;
-        Ok(Handed { series: 10, bytes: 6000, epoch: Epoch(2), took_us: 10_000, paused_us: 100 })
+        let ended = match &self.fault {
+            Some(fault) => Err(fault.clone()),
+            None => {
+                self.owners.borrow_mut()[usize::from(next.cell.0)] = next.to;
+                Ok(Migrated { series: 10, bytes: 6000, epoch: Epoch(2), took_us: 10_000, paused_us: 100 })
+            }
+        };
+        self.steering.migrations.end(Trigger::Planned(next.reason), &ended);
+        ended
     }
 
     fn now(&self) -> Duration {
@@ -71,14 +76,14 @@ impl Rebalanced for &Plain<'_> {
     }
 }
 
-fn rounds(node: &Plain<'_>, count: usize) -> MoveCounts {
+fn rounds(node: &Plain<'_>, count: usize) -> MigrationCounts {
     let planner = Planner::new(Hysteresis { rounds: 1, ..Hysteresis::default() });
     let mut controller = Controller::new(node, planner, node.steering);
     for _ in 0..count {
         block_on(controller.round());
         node.now.set(node.now.get() + Duration::from_secs(1));
     }
-    node.steering.moves.counts()
+    node.steering.migrations.counts()
 }
 
 #[test]
@@ -97,7 +102,7 @@ fn nothing_moves_while_it_is_paused() {
     let steering = Steering::new(2);
     steering.set_motion(Motion::Paused);
     let node = Plain::new(&steering);
-    assert_eq!(rounds(&node, 3), MoveCounts::default());
+    assert_eq!(rounds(&node, 3), MigrationCounts::default());
     assert_eq!(steering.imbalance(), 2.0);
     steering.set_motion(Motion::Running);
     assert_eq!(rounds(&node, 1).done(), 2);
@@ -106,18 +111,18 @@ fn nothing_moves_while_it_is_paused() {
 #[test]
 fn a_move_that_fails_is_counted_by_its_reason_ends_the_round_and_is_not_tried_again_at_once() {
     let steering = Steering::new(2);
-    let node = Plain { fault: Some(HandoffFault::TimedOut(ShardId(1))), ..Plain::new(&steering) };
+    let node = Plain { fault: Some(MigrationError::TimedOut(ShardId(1))), ..Plain::new(&steering) };
     assert_eq!(rounds(&node, 1).failed(), 1);
     let counts = rounds(&node, 10);
     // Each cell once more, by a planner that knows of no attempt: it rests.
     assert_eq!((counts.done(), counts.failed()), (0, 5));
-    assert_eq!(counts.failed_by[HandoffFault::TimedOut(ShardId(1)).reason() as usize], 5);
+    assert_eq!(counts.failed_by[MigrationError::TimedOut(ShardId(1)).reason() as usize], 5);
 }
 
 #[test]
 fn a_round_that_takes_long_is_cut_short() {
     let steering = Steering::new(2);
-    let node = Plain { hand_over_takes: 2 * ROUND_MAX, ..Plain::new(&steering) };
+    let node = Plain { migration_takes: 2 * ROUND_MAX, ..Plain::new(&steering) };
     assert_eq!(rounds(&node, 1).done(), 1);
 }
 

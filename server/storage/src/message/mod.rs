@@ -4,7 +4,7 @@ pub mod body;
 pub mod definitions;
 pub mod deletion;
 pub mod examples;
-pub mod handoff;
+pub mod migration;
 pub mod part;
 pub mod read;
 pub mod stats;
@@ -20,12 +20,11 @@ pub use body::{BodyBytes, LabelSource, LabelSpan, PartSeries, WriteBody};
 pub use definitions::{DefinitionBlock, Definitions};
 pub use deletion::{Deleted, Deletion, DeletionError, DeletionReply};
 pub use examples::{Example, Examples, shortened};
-pub use handoff::{HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, Piece, RouteChange};
+pub use migration::{MigrationRejected, MigrationReply, MigrationRequest, MigrationStep, Piece, RouteChange};
 pub use part::{Part, PartBuffer, PartPool};
 pub use read::{CursorId, Read, ReadError, ReadReply, ReadRequest, Selection, Wanted};
 pub use stats::{
-    AcceptorCounts, Cardinality, CellStats, CoreStats, HandoffCounts, HandoffReason, MemoryPressure,
-    NameCount, ShardMemory, ShardStats,
+    AcceptorCounts, Cardinality, CellStats, CoreStats, MemoryPressure, NameCount, ShardMemory, ShardStats,
 };
 pub use ticket::ReadTicket;
 
@@ -67,8 +66,8 @@ pub enum ControlRequest {
     Read(Box<Read>),
     /// Delete samples, in slices beside the traffic, from the cells that the shard owns at an epoch.
     Delete(Box<Deletion>),
-    /// Take a step of a cell's handoff.
-    Handoff(Box<HandoffRequest>),
+    /// Take a step of a cell's migration.
+    Migration(Box<MigrationRequest>),
     /// Write a checkpoint soon, though none may be due.
     Checkpoint,
     /// Tell the core's counters.
@@ -84,8 +83,8 @@ pub enum ShardReply {
     NotDurable(LogError),
     /// The shard's memory is full: it takes no part before some of it is freed.
     MemoryFull,
-    /// To a step of a handoff.
-    Handoff(Box<Result<HandoffReply, HandoffRefusal>>),
+    /// To a step of a migration.
+    Migration(Box<Result<MigrationReply, MigrationRejected>>),
     /// A checkpoint will be written: it is on disk once the shard's count of them is this.
     CheckpointAsked(u64),
     /// The routing is changed.

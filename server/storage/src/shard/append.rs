@@ -179,8 +179,8 @@ impl Shard {
         }
         let cell = entry.id.cell();
         self.cells[usize::from(cell.0)].samples += samples.len() as u64;
-        if let (Some(departure), Some(series)) = (&mut self.departure, series) {
-            departure.touch(cell, series);
+        if let (Some(outgoing), Some(series)) = (&mut self.outgoing, series) {
+            outgoing.touch(cell, series);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::message::{Deleted, Deletion, DeletionError, DeletionReply, ReadError,
 use crate::shard::read::Found;
 use crate::shard::{Host, Reads, Shard};
 use crate::wal::{Journal, Log};
-use silverback_model::limits::{HANDOFF_COPY_MAX, HANDOFF_PAUSE_MAX};
+use silverback_model::limits::{MIGRATION_COPY_MAX, MIGRATION_PAUSE_MAX};
 use silverback_model::{CellId, Epoch, SeriesRef};
 
 /// What a deletion puts into the log before it waits for the disk: no more is ahead of a write that comes then.
@@ -24,11 +24,11 @@ const PIECE_BYTES: usize = 256 << 10;
 /// What the log takes for a series that went, about.
 const REMOVED_BYTES: usize = 24;
 
-/// How often it is looked whether a cell's handoff is over.
+/// How often it is looked whether a cell's migration is over.
 const MOVING_POLL: Duration = Duration::from_millis(20);
 
-/// How long that is waited for: longer than any handoff takes.
-const MOVING_MAX_US: u64 = 2 * (HANDOFF_COPY_MAX.as_micros() + HANDOFF_PAUSE_MAX.as_micros()) as u64;
+/// How long that is waited for: longer than any migration takes.
+const MOVING_MAX_US: u64 = 2 * (MIGRATION_COPY_MAX.as_micros() + MIGRATION_PAUSE_MAX.as_micros()) as u64;
 
 /// Runs a deletion. It answers once all that went is gone from the disk, too.
 pub(crate) async fn delete<L: Log, H: Host>(

@@ -3,16 +3,14 @@
 //! State changes are plain functions: no other task ever sees half of one. What awaits (commits,
 //! reads in slices, maintenance) stands in [`worker`], [`read`] and [`maintenance`].
 pub mod append;
-mod arrival;
 pub mod checkpoint;
 pub mod delete;
-mod departure;
-mod handoff;
 pub mod inbox;
 pub mod index;
 pub mod load;
 pub mod maintenance;
 pub mod memory;
+pub(crate) mod migration;
 pub mod ownership;
 mod postings;
 pub mod pulses;
@@ -26,15 +24,12 @@ mod stats;
 pub mod worker;
 
 #[cfg(test)]
-mod handoff_tests;
-#[cfg(test)]
 mod tests;
 
 use crate::cell::{Cell, SeriesRef, SeriesStore};
-use crate::shard::arrival::IncomingMigration;
 use crate::shard::checkpoint::CheckpointWish;
-use crate::shard::departure::OutgoingMigration;
 use crate::shard::memory::MemoryGate;
+use crate::shard::migration::{IncomingMigration, OutgoingMigration};
 use crate::shard::ownership::Ownership;
 use crate::shard::series_limit::SeriesLimit;
 use crate::shard::singles::Singles;
@@ -71,9 +66,9 @@ pub struct Shard {
     loads: load::LoadMeter,
     ownership: Ownership,
     /// The cell that leaves the shard.
-    departure: Option<OutgoingMigration>,
+    outgoing: Option<OutgoingMigration>,
     /// The cell that comes to it.
-    arrival: Option<IncomingMigration>,
+    incoming: Option<IncomingMigration>,
 }
 
 const fn assert_send_and_sync<T: Send + Sync>() {}
@@ -117,8 +112,8 @@ impl Shard {
             counters: Counters::default(),
             loads: load::LoadMeter::default(),
             ownership: Ownership::default(),
-            departure: None,
-            arrival: None,
+            outgoing: None,
+            incoming: None,
         }
     }
 

@@ -68,7 +68,7 @@ impl Ownership {
     #[cold]
     fn split_off_each(&self, write: &mut WritePart) -> Option<Box<MovedSeries>> {
         let epoch = write.part.epoch;
-        let is_taken = |series: &PartSeries| self.tenure(series.id.cell()).writes_from <= epoch;
+        let is_taken = |series: &PartSeries| self.lease(series.id.cell()).writes_from <= epoch;
         if write.part.series.iter().all(is_taken) {
             return None;
         }
@@ -86,8 +86,8 @@ impl Ownership {
 
     /// Whether the shard answers reads of an epoch for a cell.
     pub(crate) fn answers(&self, cell: CellId, epoch: Epoch) -> bool {
-        let tenure = self.tenure(cell);
-        tenure.reads_from <= epoch && epoch < tenure.reads_until
+        let lease = self.lease(cell);
+        lease.reads_from <= epoch && epoch < lease.reads_until
     }
 
     /// Whether reads of an epoch come too late: series that they should see are gone.
@@ -97,68 +97,68 @@ impl Ownership {
 
     /// Whether the cell is the shard's.
     pub fn owns(&self, cell: CellId) -> bool {
-        self.tenure(cell).owned_since != Epoch::NEVER
+        self.lease(cell).owned_since != Epoch::NEVER
     }
 
     /// Whether the shard has nothing to do with the cell, not even for reads of earlier epochs.
     pub(crate) fn is_foreign(&self, cell: CellId) -> bool {
-        self.tenure(cell) == CellLease::NONE
+        self.lease(cell) == CellLease::NONE
     }
 
     /// The cells that moved here, each with the epoch since which they are here.
     pub(crate) fn claims(&self) -> impl Iterator<Item = (CellId, Epoch)> + '_ {
-        let since = self.cells.iter().map(|tenure| tenure.owned_since);
+        let since = self.cells.iter().map(|lease| lease.owned_since);
         let numbered = (0..).map(CellId).zip(since);
         numbered.filter(|(_, since)| (Epoch::FIRST.next()..Epoch::NEVER).contains(since))
     }
 
     /// The cell is to be another shard's from an epoch on.
     pub(crate) fn drain(&mut self, cell: CellId, epoch: Epoch) {
-        let tenure = self.tenure_mut(cell);
-        tenure.writes_from = Epoch::NEVER;
-        tenure.reads_until = epoch;
+        let lease = self.lease_mut(cell);
+        lease.writes_from = Epoch::NEVER;
+        lease.reads_until = epoch;
         self.settled = self.settled.max(epoch);
     }
 
     /// Whether the cell is drained.
     pub(crate) fn is_drained(&self, cell: CellId) -> bool {
-        self.owns(cell) && self.tenure(cell).writes_from == Epoch::NEVER
+        self.owns(cell) && self.lease(cell).writes_from == Epoch::NEVER
     }
 
     /// A drained cell stays, and takes parts of an epoch on.
     pub(crate) fn keep(&mut self, cell: CellId, epoch: Epoch) {
-        let tenure = self.tenure_mut(cell);
-        tenure.owned_since = epoch;
-        tenure.writes_from = epoch;
-        tenure.reads_until = Epoch::NEVER;
+        let lease = self.lease_mut(cell);
+        lease.owned_since = epoch;
+        lease.writes_from = epoch;
+        lease.reads_until = Epoch::NEVER;
         self.settled = self.settled.max(epoch);
     }
 
     /// The cell is the shard's from an epoch on. Reads are not answered yet.
     pub(crate) fn own(&mut self, cell: CellId, epoch: Epoch) {
         let owned = CellLease { reads_from: Epoch::NEVER, ..CellLease::since(epoch) };
-        *self.tenure_mut(cell) = owned;
+        *self.lease_mut(cell) = owned;
         self.settled = self.settled.max(epoch);
     }
 
     /// The epoch since which the cell is the shard's; [`Epoch::NEVER`] where it isn't.
     pub(crate) fn owned_since(&self, cell: CellId) -> Epoch {
-        self.tenure(cell).owned_since
+        self.lease(cell).owned_since
     }
 
     /// The cell is answered for, to reads of an epoch and later ones.
     pub(crate) fn show(&mut self, cell: CellId, epoch: Epoch) {
-        self.tenure_mut(cell).reads_from = epoch;
+        self.lease_mut(cell).reads_from = epoch;
     }
 
     /// The cell is another's. Reads of earlier epochs are answered on.
     pub(crate) fn release(&mut self, cell: CellId) {
-        self.tenure_mut(cell).owned_since = Epoch::NEVER;
+        self.lease_mut(cell).owned_since = Epoch::NEVER;
     }
 
     /// The shard has nothing to do with the cell.
     pub(crate) fn hide(&mut self, cell: CellId) {
-        *self.tenure_mut(cell) = CellLease::NONE;
+        *self.lease_mut(cell) = CellLease::NONE;
     }
 
     /// The cell's series go; it went with this epoch.
@@ -167,11 +167,11 @@ impl Ownership {
         self.freed = self.freed.max(epoch);
     }
 
-    fn tenure(&self, cell: CellId) -> CellLease {
+    fn lease(&self, cell: CellId) -> CellLease {
         self.cells[usize::from(cell.0)]
     }
 
-    fn tenure_mut(&mut self, cell: CellId) -> &mut CellLease {
+    fn lease_mut(&mut self, cell: CellId) -> &mut CellLease {
         &mut self.cells[usize::from(cell.0)]
     }
 }

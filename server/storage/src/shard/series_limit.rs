@@ -45,7 +45,7 @@ impl Shard {
     /// To be called when cells have come or gone. Cells of which the shard still holds series, or
     /// holds the first, count: so do the series.
     pub(super) fn deal_series_limit(&mut self) {
-        let arriving = self.arrival.as_ref().map(|arrival| arrival.cell);
+        let arriving = self.incoming.as_ref().map(|incoming| incoming.cell);
         let counts = |at: usize| {
             let cell = CellId(at as u16);
             self.owns(cell) || arriving == Some(cell) || !self.cells[at].table.is_empty()

@@ -296,7 +296,7 @@ impl Host for Panicking {
 }
 
 #[test]
-fn a_read_that_panics_is_answered_once_and_no_handoff_waits_for_it() {
+fn a_read_that_panics_is_answered_once_and_no_migration_waits_for_it() {
     let shard = shard();
     append(&shard, EVER, &scrape(10, 1000));
     let all = Selection { matchers: Arc::new([]), min_ms: 0, max_ms: 2000 };

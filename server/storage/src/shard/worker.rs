@@ -10,11 +10,11 @@ use std::rc::Rc;
 use futures::future::{Either, select};
 
 use crate::message::{
-    ControlRequest, CoreStats, Deleted, Deletion, DeletionReply, HandoffRequest, MovedSeries, PartSeries,
+    ControlRequest, CoreStats, Deleted, Deletion, DeletionReply, MigrationRequest, MovedSeries, PartSeries,
     Read, ReadError, ShardReply, ShardStats, WriteAck, WritePart,
 };
 use crate::shard::append::{PartOutcome, TimeBounds};
-use crate::shard::{Host, Inbox, Reads, ReplyTo, Shard, delete, handoff};
+use crate::shard::{Host, Inbox, Reads, ReplyTo, Shard, delete, migration};
 use crate::wal::{Durable, Log, LogError};
 use silverback_model::Sample;
 use silverback_model::clock::Clock;
@@ -107,7 +107,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         match question {
             ControlRequest::Read(read) => self.spawn_read(from, *read),
             ControlRequest::Delete(deletion) => self.spawn_deletion(from, *deletion),
-            ControlRequest::Handoff(request) => self.take_step(from, *request),
+            ControlRequest::Migration(request) => self.take_step(from, *request),
             ControlRequest::Checkpoint => (self.reply)(from, self.ask_checkpoint()),
             ControlRequest::Stats => (self.reply)(from, ShardReply::Stats(Box::new(self.stats()))),
         }
@@ -184,10 +184,10 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         }
     }
 
-    fn take_step(&self, from: ReplyTo, request: HandoffRequest) {
+    fn take_step(&self, from: ReplyTo, request: MigrationRequest) {
         let reply = self.reply.clone();
-        let answer = move |taken| reply(from, ShardReply::Handoff(Box::new(taken)));
-        handoff::take_step(&self.shard, &self.reads, &self.log, &self.host, request, answer);
+        let answer = move |taken| reply(from, ShardReply::Migration(Box::new(taken)));
+        migration::take_step(&self.shard, &self.reads, &self.log, &self.host, request, answer);
     }
 
     fn spawn_read(&self, from: ReplyTo, read: Read) {

@@ -8,7 +8,7 @@ use futures::StreamExt;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use silverback::routing::{Lanes, Router};
 use silverback_host::Host;
-use silverback_storage::message::{ControlRequest, HandoffStep, LaneMessage, ShardRequest};
+use silverback_storage::message::{ControlRequest, LaneMessage, MigrationStep, ShardRequest};
 
 use crate::cells::node::{Defect, Drains};
 use crate::executor::SimHost;
@@ -76,10 +76,10 @@ impl Lanes for SimLanes {
 
 /// A drain without its draining: the source takes writes on.
 fn undrained(mut request: ShardRequest) -> ShardRequest {
-    if let ShardRequest::Ask(ControlRequest::Handoff(request)) = &mut request
-        && request.step == HandoffStep::Drain
+    if let ShardRequest::Ask(ControlRequest::Migration(request)) = &mut request
+        && request.step == MigrationStep::Drain
     {
-        request.step = HandoffStep::Copy;
+        request.step = MigrationStep::Copy;
     }
     request
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use futures::future::{LocalBoxFuture, join_all};
-use silverback::rebalance::HandoffFault;
+use silverback::migration::{MigrationError, Trigger};
 use silverback::routing::{DeletionFault, ReadGate, deletion};
 use silverback_host::Host;
 use silverback_model::ShardId;
@@ -25,7 +25,7 @@ use crate::plan::Plan;
 use crate::random::Random;
 use crate::trace::Trace;
 
-/// What became of handoffs.
+/// What became of migrations.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Moves {
     pub moved: u64,
@@ -127,12 +127,12 @@ impl CellLife {
         for _ in 0..times {
             pause(&self.host, &mut random, PAUSE_US_MAX / 4).await;
             let (cell, to) = (cell(random.below(100)), ShardId(random.below(self.shards) as u16));
-            let handoffs = random.pick(&node.acceptors).handoffs.clone();
-            let handed = handoffs.hand_over(&self.host, cell, to).await;
+            let migrations = random.pick(&node.acceptors).migrations.clone();
+            let handed = migrations.migrate(&self.host, cell, to, Trigger::Operator).await;
             let mut moves = self.moves.get();
             match &handed {
                 Ok(_) => moves.moved += 1,
-                Err(HandoffFault::Busy | HandoffFault::AlreadyThere) => {}
+                Err(MigrationError::Busy | MigrationError::AlreadyThere) => {}
                 Err(_) => moves.kept += 1,
             }
             self.moves.set(moves);

@@ -1,6 +1,6 @@
 //! Cells that move between shards while clients write and read, shards crash, and disks fail.
 //!
-//! Routers, workers, shards, logs and handoffs are the node's own. The lanes between them are
+//! Routers, workers, shards, logs and migrations are the node's own. The lanes between them are
 //! [`lanes`]: slow, sometimes very slow, and now and then full. A seed is several lives of one node
 //! on one disk, as in [`crate::world`].
 mod core;

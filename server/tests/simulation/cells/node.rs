@@ -3,8 +3,9 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
-use silverback::rebalance::{Handoffs, Turn};
+use silverback::migration::{Migrations, Turn};
 use silverback::routing::{Router, RoutingTable};
 use silverback_model::{Epoch, ShardId};
 use silverback_storage::message::{
@@ -96,7 +97,7 @@ impl Defect for StreamHurried {
 #[derive(Clone)]
 pub struct Acceptor {
     pub router: Rc<Router>,
-    pub handoffs: Handoffs,
+    pub migrations: Migrations,
     pub pool: PartPool,
     pub host: SimHost,
 }
@@ -132,7 +133,7 @@ impl SimNode {
         };
         let (mesh, receivers) = Mesh::new(shards, random.fork());
         let mut node = Self { cores: Vec::new(), acceptors: Vec::new(), inboxes: Vec::new(), mesh };
-        let turn = Turn::default();
+        let (turn, counters) = (Turn::default(), Arc::default());
         for (at, replayed) in replayed.into_iter().enumerate() {
             let own = table.ownership_of(ShardId(at as u16), &claims[at]);
             let core = replayed.open(disk.clone(), host, at, shards, own).await?;
@@ -142,8 +143,8 @@ impl SimNode {
             let replies = Rc::clone(&router);
             let reply = move |to, reply| replies.reply(to, reply);
             core.spawn_worker::<D>(Rc::clone(&inbox), reply, host, clock_ms, retention_ms);
-            let handoffs = Handoffs::new(Rc::clone(&router), turn.clone());
-            node.acceptors.push(Acceptor { router, handoffs, pool: pool.clone(), host: host.clone() });
+            let migrations = Migrations::new(Rc::clone(&router), turn.clone(), Arc::clone(&counters));
+            node.acceptors.push(Acceptor { router, migrations, pool: pool.clone(), host: host.clone() });
             node.cores.push(core);
             node.inboxes.push(inbox);
         }

@@ -53,7 +53,7 @@ pub(crate) fn rebalance(core: &Core) -> GetRebalanceResponse {
         RebalanceStatus::Off => RebalanceState::Off,
     };
     let drained = core.router.shards().filter(|shard| steering.intake(*shard) == DrainState::Drained);
-    let counts = steering.moves.counts();
+    let counts = steering.migrations.counts();
     GetRebalanceResponse {
         state: state.into(),
         imbalance: steering.imbalance(),

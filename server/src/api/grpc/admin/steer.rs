@@ -9,6 +9,7 @@ use crate::api::core::Core;
 use crate::api::fanout;
 use crate::api::grpc::status;
 use crate::config::{AdminAccess, RebalanceMode};
+use crate::migration::Trigger;
 use crate::rebalance::{DrainState, Motion, Movable};
 use silverback_model::{CellId, ShardId};
 
@@ -85,24 +86,24 @@ pub(crate) async fn move_cell(core: &Core, cell: CellId, to: ShardId) -> Result<
         return Err(Status::failed_precondition(format!("shard {} is drained: undrain it first", to.0)));
     }
     let from = core.router.table().owner(cell);
-    let handed = (core.hand_over)(cell, to).await.map_err(|fault| {
+    let migrated = (core.migrate)(cell, to, Trigger::Operator).await.map_err(|fault| {
         tracing::info!(cell = cell.0, from = from.0, to = to.0, %fault, "a cell could not be moved by hand");
-        status::of_handoff(&fault)
+        status::of_migration_error(&fault)
     })?;
     tracing::info!(
         cell = cell.0,
         from = from.0,
         to = to.0,
-        series = handed.series,
-        took_us = handed.took_us,
-        paused_us = handed.paused_us,
+        series = migrated.series,
+        took_us = migrated.took_us,
+        paused_us = migrated.paused_us,
         "a cell was moved by hand"
     );
     Ok(MoveCellResponse {
         from_shard: from.0.into(),
-        series: handed.series,
-        bytes: handed.bytes,
-        took_us: handed.took_us,
-        paused_us: handed.paused_us,
+        series: migrated.series,
+        bytes: migrated.bytes,
+        took_us: migrated.took_us,
+        paused_us: migrated.paused_us,
     })
 }

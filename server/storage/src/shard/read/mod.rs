@@ -25,6 +25,7 @@ use crate::shard::read::cursors::{Cursor, Cursors, Rows};
 use crate::shard::read::job::Job;
 use crate::shard::read::series::Matched;
 use crate::shard::{Host, Shard};
+use silverback_host::waiters::Waiters;
 use silverback_model::{Epoch, Matcher};
 
 pub(super) use cursors::Found;
@@ -37,6 +38,8 @@ pub struct Reads {
     cursors: RefCell<Cursors>,
     /// The epochs of the reads at work.
     at_work: RefCell<Vec<Epoch>>,
+    /// They wait for reads to end.
+    ended: Waiters,
     begun: Cell<u64>,
 }
 
@@ -47,6 +50,7 @@ impl Reads {
             memory: ReadMemory::new(bytes_max),
             cursors: RefCell::default(),
             at_work: RefCell::default(),
+            ended: Waiters::default(),
             begun: Cell::default(),
         })
     }
@@ -66,7 +70,7 @@ impl Reads {
     }
 
     /// The series that match, of the cells that the shard answers for at an epoch: found as a read finds them, in
-    /// its memory and slices. No handoff waits for what is done with them.
+    /// its memory and slices. No migration waits for what is done with them.
     pub(super) async fn matched<H: Host>(
         &self,
         shard: Rc<RefCell<Shard>>,
@@ -157,6 +161,7 @@ impl Reads {
     /// Closes the cursors that nobody waits for any more.
     pub fn prune(&self) {
         self.cursors.borrow_mut().prune();
+        self.ended.wake_all();
     }
 
     /// Refuses one more cursor where there are as many as may be: before work is done for it.
@@ -186,6 +191,11 @@ impl Reads {
             || self.cursors.borrow().is_any_before(epoch)
     }
 
+    /// Waits until no read of an earlier epoch goes on.
+    pub(super) fn none_before(&self, epoch: Epoch) -> impl Future<Output = ()> + '_ {
+        self.ended.until(move || (!self.is_any_before(epoch)).then_some(()))
+    }
+
     /// Closes the cursors of earlier epochs.
     pub(super) fn close_before(&self, epoch: Epoch) {
         self.cursors.borrow_mut().close_before(epoch);
@@ -205,7 +215,7 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// A read at work, until it ends in whichever way: a handoff waits for those of former epochs.
+/// A read at work, until it ends in whichever way: a migration waits for those of former epochs.
 struct AtWork {
     reads: Rc<Reads>,
     epoch: Epoch,
@@ -216,5 +226,7 @@ impl Drop for AtWork {
         let mut at_work = self.reads.at_work.borrow_mut();
         let place = at_work.iter().position(|epoch| *epoch == self.epoch);
         at_work.swap_remove(place.expect("a read ends once"));
+        drop(at_work);
+        self.reads.ended.wake_all();
     }
 }

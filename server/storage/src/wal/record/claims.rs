@@ -15,7 +15,7 @@ pub struct Claim {
     pub epoch: Epoch,
     /// What holds.
     pub kind: ClaimKind,
-    /// The other shard of the handoff.
+    /// The other shard of the migration.
     pub other: ShardId,
 }
 

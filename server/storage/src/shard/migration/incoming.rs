@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 
 use crate::cell::SeriesRef;
 use crate::cell::series::LabelRef;
-use crate::message::{HandoffRefusal, HandoffReply, Piece};
+use crate::message::{MigrationRejected, MigrationReply, Piece};
 use crate::shard::{Host, Shard};
 use crate::wal::record::{NewSeries, Record, SeriesChunks, records};
 use crate::wal::{AdoptedSeries, Journal, Log};
@@ -23,7 +23,7 @@ const STEP_SAMPLES: usize = 64;
 pub(crate) struct IncomingMigration {
     /// Which.
     pub cell: CellId,
-    /// Of its handoff.
+    /// Of its migration.
     pub epoch: Epoch,
     /// The shard's refs by those of the source.
     refs: HashMap<SeriesRef, SeriesRef>,
@@ -49,7 +49,7 @@ pub(crate) async fn take<L: Log, H: Host>(
     host: H,
     (cell, epoch): (CellId, Epoch),
     piece: Piece,
-) -> Result<HandoffReply, HandoffRefusal> {
+) -> Result<MigrationReply, MigrationRejected> {
     log.check()?;
     let mut series = None;
     for record in records(&piece.payload) {
@@ -81,11 +81,11 @@ pub(crate) async fn take<L: Log, H: Host>(
     if !piece.is_last && !piece.is_waited_for {
         log.commit().await?;
     }
-    Ok(HandoffReply::Done)
+    Ok(MigrationReply::Done)
 }
 
-fn unreadable(error: impl ToString) -> HandoffRefusal {
-    HandoffRefusal::Unreadable(error.to_string().into())
+fn unreadable(error: impl ToString) -> MigrationRejected {
+    MigrationRejected::Unreadable(error.to_string().into())
 }
 
 impl Shard {
@@ -93,10 +93,10 @@ impl Shard {
         &mut self,
         cell: CellId,
         epoch: Epoch,
-    ) -> Result<&mut IncomingMigration, HandoffRefusal> {
-        let arrival = self.arrival.as_mut();
-        let arrival = arrival.filter(|arrival| (arrival.cell, arrival.epoch) == (cell, epoch));
-        arrival.ok_or(HandoffRefusal::OutOfStep)
+    ) -> Result<&mut IncomingMigration, MigrationRejected> {
+        let incoming = self.incoming.as_mut();
+        let incoming = incoming.filter(|incoming| (incoming.cell, incoming.epoch) == (cell, epoch));
+        incoming.ok_or(MigrationRejected::OutOfStep)
     }
 
     fn adopt_series(
@@ -105,14 +105,14 @@ impl Shard {
         series: &NewSeries<'_>,
         chunks: &SeriesChunks<'_>,
         journal: &mut impl Journal,
-    ) -> Result<(), HandoffRefusal> {
+    ) -> Result<(), MigrationRejected> {
         self.incoming_of(cell, epoch)?;
         if series.series != chunks.series || series.id.cell() != cell || self.find(series.id).is_some() {
             return Err(unreadable("a series that doesn't belong in it"));
         }
         // Of memory alone: the node has no series more than before.
         if !self.has_room_for_series() {
-            return Err(HandoffRefusal::Full);
+            return Err(MigrationRejected::Full);
         }
         let labels = self.intern_record(series)?;
         let at = self.put_back(series, labels, chunks)?;
@@ -127,12 +127,12 @@ impl Shard {
         Ok(())
     }
 
-    fn intern_record(&mut self, series: &NewSeries<'_>) -> Result<Box<[LabelRef]>, HandoffRefusal> {
+    fn intern_record(&mut self, series: &NewSeries<'_>) -> Result<Box<[LabelRef]>, MigrationRejected> {
         let mut labels = Vec::with_capacity(16);
         for (name, value) in series.labels.clone() {
             let Some(label) = self.index.intern(name, value) else {
                 self.index.forget_unused(&labels);
-                return Err(HandoffRefusal::Full);
+                return Err(MigrationRejected::Full);
             };
             labels.push(label);
         }
@@ -145,12 +145,12 @@ impl Shard {
         series: &NewSeries<'_>,
         labels: Box<[LabelRef]>,
         chunks: &SeriesChunks<'_>,
-    ) -> Result<SeriesRef, HandoffRefusal> {
+    ) -> Result<SeriesRef, MigrationRejected> {
         let sealed = chunks.sealed.clone();
         let sealed = sealed.map(|c| SealedChunk::restored(c.min_ms, c.max_ms, c.bytes.into())).collect();
         let Some(at) = self.store.reserve() else {
             self.index.forget_unused(&labels);
-            return Err(HandoffRefusal::Full);
+            return Err(MigrationRejected::Full);
         };
         match self.store.restore(at, series.id, labels.clone(), sealed, chunks.open) {
             Ok(()) => Ok(at),
@@ -168,7 +168,7 @@ impl Shard {
         series: SeriesRef,
         sample: Sample,
         journal: &mut impl Journal,
-    ) -> Result<(), HandoffRefusal> {
+    ) -> Result<(), MigrationRejected> {
         let at = self.incoming_of(cell, epoch)?.refs.get(&series).copied();
         let at = at.ok_or_else(|| unreadable("samples of a series that isn't there"))?;
         if self.store.append(at, sample).is_err() {

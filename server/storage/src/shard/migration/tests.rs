@@ -5,15 +5,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use futures::executor::block_on;
+use futures::executor::{LocalPool, block_on};
+use futures::task::LocalSpawnExt;
 
 use crate::message::{
-    Deleted, Deletion, DeletionReply, HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, LabelSource,
-    LabelSpan, PartPool, PartSeries, Piece, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows,
-    Selection, SeriesView, Wanted, WriteBody, WritePart,
+    Deleted, Deletion, DeletionReply, LabelSource, LabelSpan, MigrationRejected, MigrationReply,
+    MigrationRequest, MigrationStep, PartPool, PartSeries, Piece, Read, ReadError, ReadReply, ReadRequest,
+    ReadTicket, Rows, Selection, SeriesView, Wanted, WriteBody, WritePart,
 };
 use crate::shard::append::TimeBounds;
-use crate::shard::handoff::{Taken, take_step};
+use crate::shard::migration::{Taken, take_step};
 use crate::shard::ownership::Ownership;
 use crate::shard::{Reads, Shard, delete};
 use crate::wal::{MemoryLog, NoJournal};
@@ -23,7 +24,7 @@ use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, Epoch, Labels, MatchOp, Matcher, Sample, SeriesId, SeriesIdHasher, ShardId};
 
 const CELL: CellId = CellId(5);
-/// Of the handoff.
+/// Of the migration.
 const EPOCH: Epoch = Epoch(2);
 const EVER: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX };
 /// Enough that chunks are cut.
@@ -48,28 +49,28 @@ impl Pair {
     }
 
     /// A pass that begins with this step, but for its last piece.
-    fn pass(&self, first: HandoffStep) -> Result<Piece, HandoffRefusal> {
+    fn pass(&self, first: MigrationStep) -> Result<Piece, MigrationRejected> {
         let mut next = first;
         loop {
-            let HandoffReply::Copied(piece) = step(&self.source, next)? else { panic!("a piece") };
+            let MigrationReply::Copied(piece) = step(&self.source, next)? else { panic!("a piece") };
             if piece.is_last {
                 return Ok(piece);
             }
-            step(&self.target, HandoffStep::Take(piece))?;
-            next = HandoffStep::Copy;
+            step(&self.target, MigrationStep::Take(piece))?;
+            next = MigrationStep::Copy;
         }
     }
 
     /// Up to the target's owning the cell. `between` runs before the last pass but one.
     fn bring_over(&self, between: impl Fn()) -> Taken {
-        step(&self.target, HandoffStep::Expect)?;
-        let piece = self.pass(HandoffStep::Copy)?;
-        step(&self.target, HandoffStep::Take(piece))?;
+        step(&self.target, MigrationStep::Expect)?;
+        let piece = self.pass(MigrationStep::Copy)?;
+        step(&self.target, MigrationStep::Take(piece))?;
         between();
-        let piece = self.pass(HandoffStep::Copy)?;
-        step(&self.target, HandoffStep::Take(piece))?;
-        let rest = self.pass(HandoffStep::Drain)?;
-        step(&self.target, HandoffStep::Own { from: ShardId(0), rest })
+        let piece = self.pass(MigrationStep::Copy)?;
+        step(&self.target, MigrationStep::Take(piece))?;
+        let rest = self.pass(MigrationStep::Drain)?;
+        step(&self.target, MigrationStep::Own { from: ShardId(0), rest })
     }
 
     /// What both tell at an epoch: each series once.
@@ -81,13 +82,13 @@ impl Pair {
     }
 }
 
-fn step(shard: &Shared, step: HandoffStep) -> Taken {
+fn step(shard: &Shared, step: MigrationStep) -> Taken {
     let taken = Rc::new(Cell::new(None));
     let answer = {
         let taken = Rc::clone(&taken);
         move |answer| taken.set(Some(answer))
     };
-    let request = HandoffRequest { cell: CELL, epoch: EPOCH, step };
+    let request = MigrationRequest { cell: CELL, epoch: EPOCH, step };
     take_step(shard, &Reads::new(usize::MAX), &MemoryLog::default(), &Alone, request, answer);
     taken.take().expect("alone, every job runs to its end at once")
 }
@@ -146,7 +147,7 @@ fn a_cell_moves_with_what_came_while_it_was_copied_and_is_seen_once_all_the_time
     let pair = Pair::new(500, usize::MAX);
     let more = || (0..5).for_each(|at| append(&pair.source, 510, (SCRAPES + at) * 15_000));
     let owned = pair.bring_over(more);
-    assert_eq!(owned, Ok(HandoffReply::Owned { series: 510 }));
+    assert_eq!(owned, Ok(MigrationReply::Owned { series: 510 }));
     let samples = |number| if number < 500 { SCRAPES as usize + 5 } else { 5 };
     let expect: Vec<_> = (0..510).map(|number| (labels(number), samples(number))).collect();
     for epoch in [Epoch::FIRST, EPOCH, EPOCH.next()] {
@@ -155,7 +156,7 @@ fn a_cell_moves_with_what_came_while_it_was_copied_and_is_seen_once_all_the_time
     assert!(!takes(&pair.source, Epoch::FIRST) && takes(&pair.target, EPOCH));
     let (source, target) = (pair.source.borrow().stats(), pair.target.borrow().stats());
     assert_eq!((source.series, target.series), (510, 510), "until the source lets go");
-    step(&pair.source, HandoffStep::Release { to: ShardId(1) }).unwrap();
+    step(&pair.source, MigrationStep::Release { to: ShardId(1) }).unwrap();
     assert_eq!(select(&pair.source, Epoch::FIRST), Err(ReadError::Moved));
     assert_eq!(pair.seen(EPOCH), expect);
     let (source, target) = (pair.source.borrow().stats(), pair.target.borrow().stats());
@@ -168,8 +169,8 @@ fn a_cell_that_stays_takes_parts_of_the_next_epoch_alone() {
     let pair = Pair::new(50, usize::MAX);
     let before = pair.seen(Epoch::FIRST);
     pair.bring_over(|| {}).unwrap();
-    step(&pair.target, HandoffStep::Discard { from: ShardId(0) }).unwrap();
-    step(&pair.source, HandoffStep::Keep).unwrap();
+    step(&pair.target, MigrationStep::Discard { from: ShardId(0) }).unwrap();
+    step(&pair.source, MigrationStep::Keep).unwrap();
     for epoch in [Epoch::FIRST, EPOCH.next()] {
         assert_eq!(pair.seen(epoch), before, "at {epoch:?}");
     }
@@ -181,9 +182,9 @@ fn a_cell_that_stays_takes_parts_of_the_next_epoch_alone() {
 fn a_target_without_room_refuses_and_the_source_goes_on() {
     let pair = Pair::new(50, usize::MAX);
     pair.target.borrow_mut().set_memory_budget(20_000);
-    assert_eq!(pair.bring_over(|| {}), Err(HandoffRefusal::Full));
-    step(&pair.target, HandoffStep::Discard { from: ShardId(0) }).unwrap();
-    step(&pair.source, HandoffStep::Keep).unwrap();
+    assert_eq!(pair.bring_over(|| {}), Err(MigrationRejected::Full));
+    step(&pair.target, MigrationStep::Discard { from: ShardId(0) }).unwrap();
+    step(&pair.source, MigrationStep::Keep).unwrap();
     assert!(takes(&pair.source, Epoch::FIRST), "it was never drained");
     assert_eq!(pair.target.borrow().foreign_series(), 0);
 }
@@ -194,7 +195,7 @@ fn a_cell_takes_its_room_for_series_along() {
     let pair = Pair::new(50, OF_A_CELL * CELL_COUNT);
     assert_eq!(written(&pair.target, 1, SCRAPES * 15_000), 0, "a shard without cells has no room");
     pair.bring_over(|| {}).unwrap();
-    step(&pair.source, HandoffStep::Release { to: ShardId(1) }).unwrap();
+    step(&pair.source, MigrationStep::Release { to: ShardId(1) }).unwrap();
     assert_eq!(written(&pair.target, OF_A_CELL + 10, SCRAPES * 15_000), OF_A_CELL as u64);
 }
 
@@ -239,17 +240,17 @@ fn a_deletion_waits_for_a_cell_on_its_way_and_is_asked_again_where_it_went() {
         assert_eq!(host.sleeps(), 1);
     };
     let before = pair.seen(Epoch::FIRST);
-    step(&pair.target, HandoffStep::Expect).unwrap();
-    let piece = pair.pass(HandoffStep::Copy).unwrap();
+    step(&pair.target, MigrationStep::Expect).unwrap();
+    let piece = pair.pass(MigrationStep::Copy).unwrap();
     waits(&pair.source, Epoch::FIRST);
     check_deleted(delete(&pair.target, Alone, Epoch::FIRST, 0), Deleted::default(), Ok(()));
-    step(&pair.target, HandoffStep::Take(piece)).unwrap();
-    let rest = pair.pass(HandoffStep::Drain).unwrap();
+    step(&pair.target, MigrationStep::Take(piece)).unwrap();
+    let rest = pair.pass(MigrationStep::Drain).unwrap();
     waits(&pair.source, Epoch::FIRST);
-    step(&pair.target, HandoffStep::Own { from: ShardId(0), rest }).unwrap();
+    step(&pair.target, MigrationStep::Own { from: ShardId(0), rest }).unwrap();
     waits(&pair.source, Epoch::FIRST);
     assert_eq!(pair.seen(EPOCH), before);
-    step(&pair.source, HandoffStep::Release { to: ShardId(1) }).unwrap();
+    step(&pair.source, MigrationStep::Release { to: ShardId(1) }).unwrap();
     let moved = Err(ReadError::Moved);
     check_deleted(delete(&pair.source, Alone, Epoch::FIRST, 0), Deleted::default(), moved);
     check_deleted(delete(&pair.source, Alone, EPOCH, 0), Deleted::default(), Ok(()));
@@ -262,29 +263,54 @@ fn a_deletion_waits_for_a_cell_on_its_way_and_is_asked_again_where_it_went() {
 fn a_deletion_goes_on_in_a_cell_that_stays_after_all() {
     let pair = Pair::new(50, usize::MAX);
     pair.bring_over(|| {}).unwrap();
-    step(&pair.target, HandoffStep::Discard { from: ShardId(0) }).unwrap();
-    step(&pair.source, HandoffStep::Keep).unwrap();
+    step(&pair.target, MigrationStep::Discard { from: ShardId(0) }).unwrap();
+    step(&pair.source, MigrationStep::Keep).unwrap();
     let all = Deleted { series: 50, series_cut: 0, samples: 50 * SCRAPES as u64 };
     check_deleted(delete(&pair.source, Alone, Epoch::FIRST, 0), all, Ok(()));
     assert_eq!(pair.seen(EPOCH.next()), []);
 }
 
 #[test]
+fn a_cell_that_left_is_waited_with_until_the_last_read_from_before_ends() {
+    let pair = Pair::new(2, usize::MAX);
+    let (reads, ticket) = (Reads::new(usize::MAX), ReadTicket::issue());
+    let ask = |request| {
+        let read = Read { ticket: ticket.clone(), epoch: Epoch::FIRST, request };
+        *block_on(Rc::clone(&reads).answer(Rc::clone(&pair.source), Alone, read)).unwrap()
+    };
+    let selection = Selection::everything();
+    let opened = ask(ReadRequest::Open { selection, wanted: Wanted::Chunks, bytes: 1 });
+    let ReadReply::Series(_, Some(cursor)) = opened else { panic!("there is more") };
+    let (is_over, of_task) = (Rc::new(Cell::new(false)), Rc::clone(&reads));
+    let (told, mut tasks) = (Rc::clone(&is_over), LocalPool::new());
+    let waits = async move {
+        of_task.none_before(EPOCH).await;
+        told.set(true);
+    };
+    tasks.spawner().spawn_local(waits).unwrap();
+    tasks.run_until_stalled();
+    assert!(!is_over.get());
+    ask(ReadRequest::Close(vec![cursor]));
+    tasks.run_until_stalled();
+    assert!(is_over.get(), "its end wakes who waits for it");
+}
+
+#[test]
 fn steps_that_do_not_follow_are_refused() {
     let pair = Pair::new(1, usize::MAX);
     let check = |shard: &Shared, asked, refusal| assert_eq!(step(shard, asked), Err(refusal));
-    check(&pair.source, HandoffStep::Expect, HandoffRefusal::OutOfStep);
-    check(&pair.source, HandoffStep::Drain, HandoffRefusal::OutOfStep);
-    check(&pair.source, HandoffStep::Release { to: ShardId(1) }, HandoffRefusal::OutOfStep);
-    check(&pair.target, HandoffStep::Copy, HandoffRefusal::NotHeld);
-    check(&pair.target, HandoffStep::Take(Piece::default()), HandoffRefusal::OutOfStep);
-    let own = |rest| HandoffStep::Own { from: ShardId(0), rest };
-    check(&pair.target, own(Piece::default()), HandoffRefusal::OutOfStep);
-    step(&pair.target, HandoffStep::Expect).unwrap();
-    check(&pair.target, HandoffStep::Expect, HandoffRefusal::Busy);
+    check(&pair.source, MigrationStep::Expect, MigrationRejected::OutOfStep);
+    check(&pair.source, MigrationStep::Drain, MigrationRejected::OutOfStep);
+    check(&pair.source, MigrationStep::Release { to: ShardId(1) }, MigrationRejected::OutOfStep);
+    check(&pair.target, MigrationStep::Copy, MigrationRejected::NotHeld);
+    check(&pair.target, MigrationStep::Take(Piece::default()), MigrationRejected::OutOfStep);
+    let own = |rest| MigrationStep::Own { from: ShardId(0), rest };
+    check(&pair.target, own(Piece::default()), MigrationRejected::OutOfStep);
+    step(&pair.target, MigrationStep::Expect).unwrap();
+    check(&pair.target, MigrationStep::Expect, MigrationRejected::Busy);
     let garbage = Piece { payload: vec![9], series: 1, ..Piece::default() };
-    for asked in [HandoffStep::Take(garbage.clone()), own(garbage)] {
-        assert!(matches!(step(&pair.target, asked), Err(HandoffRefusal::Unreadable(_))));
+    for asked in [MigrationStep::Take(garbage.clone()), own(garbage)] {
+        assert!(matches!(step(&pair.target, asked), Err(MigrationRejected::Unreadable(_))));
     }
     assert!(!pair.target.borrow().ownership.owns(CELL), "without its last piece");
 }

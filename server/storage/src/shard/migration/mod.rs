@@ -1,26 +1,32 @@
-//! A shard's part in handoffs: takes the steps that it is asked for, in the order in which it is.
+//! A shard's part in migrations: takes the steps that it is asked for, in the order in which it is.
 //!
 //! What changes who is served happens here, at one go, between two parts; what takes long is a job
-//! beside traffic that looks again, at each of its steps, whether the handoff goes on.
+//! beside traffic that looks again, at each of its steps, whether the migration goes on.
+
+mod incoming;
+mod outgoing;
+
+#[cfg(test)]
+mod tests;
 
 use std::cell::RefCell;
+use std::pin::pin;
 use std::rc::Rc;
-use std::time::Duration;
 
-use crate::message::{HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, Piece};
-use crate::shard::arrival::{self, IncomingMigration};
-use crate::shard::departure::{self, OutgoingMigration};
+use futures::future::select;
+
+use crate::message::{MigrationRejected, MigrationReply, MigrationRequest, MigrationStep, Piece};
 use crate::shard::{Host, Reads, Shard};
 use crate::wal::record::{Claim, ClaimKind};
 use crate::wal::{Journal, Log};
-use silverback_model::limits::REMAINS_READ_US_MAX;
+use silverback_model::limits::REMAINS_READ_MAX;
 use silverback_model::{CellId, Epoch, ShardId};
 
-/// How often it is looked whether the reads from before a handoff are over.
-const READS_POLL: Duration = Duration::from_millis(20);
+pub(crate) use incoming::IncomingMigration;
+pub(crate) use outgoing::OutgoingMigration;
 
 /// How a step came out.
-pub type Taken = Result<HandoffReply, HandoffRefusal>;
+pub type Taken = Result<MigrationReply, MigrationRejected>;
 
 /// Takes a step and answers it, now or later.
 pub(crate) fn take_step<L: Log, H: Host>(
@@ -28,41 +34,41 @@ pub(crate) fn take_step<L: Log, H: Host>(
     reads: &Rc<Reads>,
     log: &L,
     host: &H,
-    request: HandoffRequest,
+    request: MigrationRequest,
     answer: impl FnOnce(Taken) + 'static,
 ) {
-    let HandoffRequest { cell, epoch, step } = request;
+    let MigrationRequest { cell, epoch, step } = request;
     let (shard, log) = (Rc::clone(shard), log.clone());
     let begun = shard.borrow_mut().begin(cell, epoch, &step, &mut *log.journal());
     if let Err(refusal) = begun {
         return answer(Err(refusal));
     }
     match step {
-        HandoffStep::Expect | HandoffStep::Keep => answer(Ok(HandoffReply::Done)),
-        HandoffStep::Copy | HandoffStep::Drain => {
+        MigrationStep::Expect | MigrationStep::Keep => answer(Ok(MigrationReply::Done)),
+        MigrationStep::Copy | MigrationStep::Drain => {
             let is_waited_for = shard.borrow().ownership.is_drained(cell);
-            let copy = move |host| async move { answer(departure::copy(shard, host, cell, epoch).await) };
+            let copy = move |host| async move { answer(outgoing::copy(shard, host, cell, epoch).await) };
             if is_waited_for { host.spawn_foreground(copy) } else { host.spawn_background(copy) }
         }
-        HandoffStep::Take(piece) => {
+        MigrationStep::Take(piece) => {
             let is_waited_for = piece.is_waited_for;
             let of_cell = (cell, epoch);
             let take =
-                move |host| async move { answer(arrival::take(shard, log, host, of_cell, piece).await) };
+                move |host| async move { answer(incoming::take(shard, log, host, of_cell, piece).await) };
             if is_waited_for { host.spawn_foreground(take) } else { host.spawn_background(take) }
         }
-        HandoffStep::Own { from, rest } => host.spawn_foreground(move |host| async move {
+        MigrationStep::Own { from, rest } => host.spawn_foreground(move |host| async move {
             answer(own(shard, log, host, (cell, epoch), from, rest).await);
         }),
-        HandoffStep::Discard { .. } => {
+        MigrationStep::Discard { .. } => {
             let remains = shard.borrow_mut().remains(cell);
-            answer(Ok(HandoffReply::Done));
+            answer(Ok(MigrationReply::Done));
             host.spawn_background(
-                move |host| async move { arrival::free(&shard, &log, &host, remains).await },
+                move |host| async move { incoming::free(&shard, &log, &host, remains).await },
             );
         }
-        HandoffStep::Release { .. } => {
-            answer(Ok(HandoffReply::Done));
+        MigrationStep::Release { .. } => {
+            answer(Ok(MigrationReply::Done));
             let reads = Rc::clone(reads);
             host.spawn_background(move |host| async move {
                 free_unread(&shard, &reads, &log, &host, (cell, epoch)).await;
@@ -80,7 +86,7 @@ async fn own<L: Log, H: Host>(
     from: ShardId,
     rest: Piece,
 ) -> Taken {
-    arrival::take(Rc::clone(&shard), log.clone(), host, (cell, epoch), rest).await?;
+    incoming::take(Rc::clone(&shard), log.clone(), host, (cell, epoch), rest).await?;
     shard.borrow_mut().own_cell(cell, epoch, from, &mut *log.journal())?;
     // Whatever is acknowledged when: the source lets go of the cell after this.
     log.flush().await?;
@@ -99,17 +105,15 @@ async fn free_unread<L: Log, H: Host>(
         // The target's record decides: this one tells where the cell went.
         tracing::warn!(cell = cell.0, %error, "that a cell was handed over is not in the log yet");
     }
-    let began_us = host.monotonic_us();
-    while reads.is_any_before(epoch) && host.monotonic_us() - began_us < REMAINS_READ_US_MAX {
-        host.sleep(READS_POLL).await;
-    }
+    let over = pin!(reads.none_before(epoch));
+    select(over, pin!(host.sleep(REMAINS_READ_MAX))).await;
     reads.close_before(epoch);
     let remains = {
         let mut shard = shard.borrow_mut();
         shard.ownership.free(cell, epoch);
         shard.remains(cell)
     };
-    arrival::free(shard, log, host, remains).await;
+    incoming::free(shard, log, host, remains).await;
 }
 
 impl Shard {
@@ -118,9 +122,9 @@ impl Shard {
         &mut self,
         cell: CellId,
         epoch: Epoch,
-        step: &HandoffStep,
+        step: &MigrationStep,
         journal: &mut impl Journal,
-    ) -> Result<(), HandoffRefusal> {
+    ) -> Result<(), MigrationRejected> {
         let begun = self.change_hands(cell, epoch, step, journal);
         self.deal_series_limit();
         begun
@@ -130,51 +134,49 @@ impl Shard {
         &mut self,
         cell: CellId,
         epoch: Epoch,
-        step: &HandoffStep,
+        step: &MigrationStep,
         journal: &mut impl Journal,
-    ) -> Result<(), HandoffRefusal> {
+    ) -> Result<(), MigrationRejected> {
         match step {
-            HandoffStep::Expect => self.expect_cell(cell, epoch),
-            HandoffStep::Copy => self.begin_departure(cell, epoch),
-            HandoffStep::Take(_) | HandoffStep::Own { .. } => self.incoming_of(cell, epoch).map(drop),
-            HandoffStep::Drain => self.drain_cell(cell, epoch),
-            HandoffStep::Release { to } => self.release_cell(cell, epoch, *to, journal),
-            HandoffStep::Discard { from } => self.discard_cell(cell, epoch, *from, journal),
-            HandoffStep::Keep => self.keep_cell(cell, epoch, journal),
+            MigrationStep::Expect => self.expect_cell(cell, epoch),
+            MigrationStep::Copy => self.begin_outgoing(cell, epoch),
+            MigrationStep::Take(_) | MigrationStep::Own { .. } => self.incoming_of(cell, epoch).map(drop),
+            MigrationStep::Drain => self.drain_cell(cell, epoch),
+            MigrationStep::Release { to } => self.release_cell(cell, epoch, *to, journal),
+            MigrationStep::Discard { from } => self.discard_cell(cell, epoch, *from, journal),
+            MigrationStep::Keep => self.keep_cell(cell, epoch, journal),
         }
     }
 
-    fn expect_cell(&mut self, cell: CellId, epoch: Epoch) -> Result<(), HandoffRefusal> {
+    fn expect_cell(&mut self, cell: CellId, epoch: Epoch) -> Result<(), MigrationRejected> {
         if self.ownership.owns(cell) {
-            return Err(HandoffRefusal::OutOfStep);
+            return Err(MigrationRejected::OutOfStep);
         }
         let is_vacant = self.ownership.is_foreign(cell) && self.cells[usize::from(cell.0)].table.is_empty();
-        if self.arrival.is_some() || !is_vacant {
-            return Err(HandoffRefusal::Busy);
+        if self.incoming.is_some() || !is_vacant {
+            return Err(MigrationRejected::Busy);
         }
-        self.arrival = Some(IncomingMigration::new(cell, epoch));
+        self.incoming = Some(IncomingMigration::new(cell, epoch));
         Ok(())
     }
 
-    fn begin_departure(&mut self, cell: CellId, epoch: Epoch) -> Result<(), HandoffRefusal> {
-        match &self.departure {
-            Some(departure) if (departure.cell, departure.epoch) == (cell, epoch) => Ok(()),
-            Some(_) => Err(HandoffRefusal::Busy),
+    fn begin_outgoing(&mut self, cell: CellId, epoch: Epoch) -> Result<(), MigrationRejected> {
+        match &self.outgoing {
+            Some(outgoing) if (outgoing.cell, outgoing.epoch) == (cell, epoch) => Ok(()),
+            Some(_) => Err(MigrationRejected::Busy),
             None if !self.ownership.owns(cell) || self.ownership.is_drained(cell) => {
-                Err(HandoffRefusal::NotHeld)
+                Err(MigrationRejected::NotHeld)
             }
             None => {
                 let series = self.cells[usize::from(cell.0)].table.iter().collect();
-                self.departure = Some(OutgoingMigration::new(cell, epoch, series));
+                self.outgoing = Some(OutgoingMigration::new(cell, epoch, series));
                 Ok(())
             }
         }
     }
 
-    fn drain_cell(&mut self, cell: CellId, epoch: Epoch) -> Result<(), HandoffRefusal> {
-        if !self.departs(cell, epoch) {
-            return Err(HandoffRefusal::OutOfStep);
-        }
+    fn drain_cell(&mut self, cell: CellId, epoch: Epoch) -> Result<(), MigrationRejected> {
+        self.outgoing_of(cell, epoch)?;
         self.ownership.drain(cell, epoch);
         Ok(())
     }
@@ -185,7 +187,7 @@ impl Shard {
         epoch: Epoch,
         from: ShardId,
         journal: &mut impl Journal,
-    ) -> Result<(), HandoffRefusal> {
+    ) -> Result<(), MigrationRejected> {
         self.incoming_of(cell, epoch)?;
         journal.claimed(Claim { cell, epoch, kind: ClaimKind::Owned, other: from });
         // At once: a checkpoint that is in flight has to have it.
@@ -197,9 +199,9 @@ impl Shard {
     /// Answers reads for a cell that is owned.
     fn show_cell(&mut self, cell: CellId, epoch: Epoch) -> Taken {
         let series = self.incoming_of(cell, epoch)?.series();
-        self.arrival = None;
+        self.incoming = None;
         self.ownership.show(cell, epoch);
-        Ok(HandoffReply::Owned { series })
+        Ok(MigrationReply::Owned { series })
     }
 
     fn release_cell(
@@ -208,11 +210,12 @@ impl Shard {
         epoch: Epoch,
         to: ShardId,
         journal: &mut impl Journal,
-    ) -> Result<(), HandoffRefusal> {
-        if !self.departs(cell, epoch) || !self.ownership.is_drained(cell) {
-            return Err(HandoffRefusal::OutOfStep);
+    ) -> Result<(), MigrationRejected> {
+        self.outgoing_of(cell, epoch)?;
+        if !self.ownership.is_drained(cell) {
+            return Err(MigrationRejected::OutOfStep);
         }
-        self.departure = None;
+        self.outgoing = None;
         journal.claimed(Claim { cell, epoch, kind: ClaimKind::Given, other: to });
         self.ownership.release(cell);
         Ok(())
@@ -225,18 +228,18 @@ impl Shard {
         epoch: Epoch,
         from: ShardId,
         journal: &mut impl Journal,
-    ) -> Result<(), HandoffRefusal> {
+    ) -> Result<(), MigrationRejected> {
         let arrives = self.incoming_of(cell, epoch).is_ok();
         let is_owned = self.ownership.owned_since(cell) == epoch;
         if arrives {
-            self.arrival = None;
+            self.incoming = None;
         }
         if is_owned {
             // Before any of its series is removed in the log: a claim must never stand without them.
             journal.claimed(Claim { cell, epoch: epoch.next(), kind: ClaimKind::Given, other: from });
             self.ownership.hide(cell);
         }
-        if arrives || is_owned { Ok(()) } else { Err(HandoffRefusal::OutOfStep) }
+        if arrives || is_owned { Ok(()) } else { Err(MigrationRejected::OutOfStep) }
     }
 
     fn keep_cell(
@@ -244,11 +247,9 @@ impl Shard {
         cell: CellId,
         epoch: Epoch,
         journal: &mut impl Journal,
-    ) -> Result<(), HandoffRefusal> {
-        if !self.departs(cell, epoch) {
-            return Err(HandoffRefusal::OutOfStep);
-        }
-        self.departure = None;
+    ) -> Result<(), MigrationRejected> {
+        self.outgoing_of(cell, epoch)?;
+        self.outgoing = None;
         if self.ownership.is_drained(cell) {
             // The target may have its claim on disk. This one is higher, and comes before whatever is
             // acknowledged from now on.
@@ -258,14 +259,10 @@ impl Shard {
         Ok(())
     }
 
-    fn departs(&self, cell: CellId, epoch: Epoch) -> bool {
-        self.departure.as_ref().is_some_and(|departure| (departure.cell, departure.epoch) == (cell, epoch))
-    }
-
     /// Whether a series of the cell is to stay where it is, though it is too old: its copy is on its
     /// way.
     pub(super) fn is_on_its_way(&self, cell: CellId) -> bool {
-        let departs = self.departure.as_ref().is_some_and(|departure| departure.cell == cell);
-        departs || self.arrival.as_ref().is_some_and(|arrival| arrival.cell == cell)
+        let leaves = self.outgoing.as_ref().is_some_and(|outgoing| outgoing.cell == cell);
+        leaves || self.incoming.as_ref().is_some_and(|incoming| incoming.cell == cell)
     }
 }

@@ -5,20 +5,20 @@
 use crate::wal::LogError;
 use silverback_model::{CellId, Epoch, ShardId};
 
-/// A step of a cell's handoff.
+/// A step of a cell's migration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HandoffRequest {
+pub struct MigrationRequest {
     /// Which cell.
     pub cell: CellId,
-    /// From which on it is to be the target's: tells handoffs of the same cell apart.
+    /// From which on it is to be the target's: tells migrations of the same cell apart.
     pub epoch: Epoch,
     /// What is to be done.
-    pub step: HandoffStep,
+    pub step: MigrationStep,
 }
 
 /// What is asked of the *source*, which has the cell, or of the *target*, which gets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HandoffStep {
+pub enum MigrationStep {
     /// To the target: make ready to take the cell in.
     Expect,
     /// To the source: the next piece of a pass over the cell's series. The first pass has all of
@@ -73,7 +73,7 @@ impl std::fmt::Debug for Piece {
 
 /// How a shard answers a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HandoffReply {
+pub enum MigrationReply {
     /// It is done.
     Done,
     /// A piece of the pass.
@@ -87,7 +87,7 @@ pub enum HandoffReply {
 
 /// Why a shard doesn't take a step.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum HandoffRefusal {
+pub enum MigrationRejected {
     /// The cell isn't its own to give, or it has begun to give it away already.
     #[error("the shard doesn't have the cell to give")]
     NotHeld,

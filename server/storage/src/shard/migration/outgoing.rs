@@ -12,7 +12,7 @@ use std::vec;
 use hashbrown::{HashMap, HashSet};
 
 use crate::cell::SeriesRef;
-use crate::message::{HandoffRefusal, HandoffReply, Piece};
+use crate::message::{MigrationRejected, MigrationReply, Piece};
 use crate::shard::{Host, Shard};
 use crate::wal::record::Group;
 use crate::wal::{AdoptedSeries, Journal};
@@ -27,7 +27,7 @@ const PIECE_BYTES: usize = 256 << 10;
 pub(crate) struct OutgoingMigration {
     /// Which.
     pub cell: CellId,
-    /// Of its handoff.
+    /// Of its migration.
     pub epoch: Epoch,
     /// The newest timestamp of each series that was copied, in ms.
     copied: HashMap<SeriesRef, i64>,
@@ -81,7 +81,7 @@ pub(crate) async fn copy<H: Host>(
     host: H,
     cell: CellId,
     epoch: Epoch,
-) -> Result<HandoffReply, HandoffRefusal> {
+) -> Result<MigrationReply, MigrationRejected> {
     let (mut group, mut series, mut is_last) = (Group::default(), 0, false);
     while group.bytes() < PIECE_BYTES && !is_last {
         let next = shard.borrow_mut().copy_next(cell, epoch, &mut group)?;
@@ -93,17 +93,26 @@ pub(crate) async fn copy<H: Host>(
         host.yield_if_needed().await;
     }
     let is_waited_for = shard.borrow().ownership.is_drained(cell);
-    Ok(HandoffReply::Copied(Piece { payload: group.parts().concat(), series, is_last, is_waited_for }))
+    Ok(MigrationReply::Copied(Piece { payload: group.parts().concat(), series, is_last, is_waited_for }))
 }
 
 impl Shard {
-    fn outgoing_of(&mut self, cell: CellId, epoch: Epoch) -> Result<&mut OutgoingMigration, HandoffRefusal> {
-        let departure = self.departure.as_mut();
-        let departure = departure.filter(|departure| (departure.cell, departure.epoch) == (cell, epoch));
-        departure.ok_or(HandoffRefusal::OutOfStep)
+    pub(super) fn outgoing_of(
+        &mut self,
+        cell: CellId,
+        epoch: Epoch,
+    ) -> Result<&mut OutgoingMigration, MigrationRejected> {
+        let outgoing = self.outgoing.as_mut();
+        let outgoing = outgoing.filter(|outgoing| (outgoing.cell, outgoing.epoch) == (cell, epoch));
+        outgoing.ok_or(MigrationRejected::OutOfStep)
     }
 
-    fn copy_next(&mut self, cell: CellId, epoch: Epoch, group: &mut Group) -> Result<Next, HandoffRefusal> {
+    fn copy_next(
+        &mut self,
+        cell: CellId,
+        epoch: Epoch,
+        group: &mut Group,
+    ) -> Result<Next, MigrationRejected> {
         let Some(at) = self.outgoing_of(cell, epoch)?.next() else { return Ok(Next::End) };
         let newest_ms = self.store.newest_ms(at);
         match self.outgoing_of(cell, epoch)?.copied.insert(at, newest_ms) {
@@ -136,8 +145,8 @@ impl Shard {
 mod tests {
     use super::*;
 
-    fn rest_of(departure: &mut OutgoingMigration) -> Vec<u32> {
-        let mut rest: Vec<u32> = std::iter::from_fn(|| departure.next()).map(|series| series.0).collect();
+    fn rest_of(outgoing: &mut OutgoingMigration) -> Vec<u32> {
+        let mut rest: Vec<u32> = std::iter::from_fn(|| outgoing.next()).map(|series| series.0).collect();
         rest.sort_unstable();
         rest
     }
@@ -145,15 +154,15 @@ mod tests {
     #[test]
     fn the_first_pass_has_all_series_and_a_later_one_those_that_were_appended_to() {
         let (cell, other) = (CellId(5), CellId(6));
-        let mut departure = OutgoingMigration::new(cell, Epoch(2), (0..100).map(SeriesRef).collect());
-        assert_eq!(departure.next(), Some(SeriesRef(0)));
+        let mut outgoing = OutgoingMigration::new(cell, Epoch(2), (0..100).map(SeriesRef).collect());
+        assert_eq!(outgoing.next(), Some(SeriesRef(0)));
         // Of a series that the pass is past, one that it isn't, a new one, and one of another cell.
         for series in [0, 7, 7, 100] {
-            departure.touch(cell, SeriesRef(series));
+            outgoing.touch(cell, SeriesRef(series));
         }
-        departure.touch(other, SeriesRef(200));
-        assert_eq!(rest_of(&mut departure), (1..100).collect::<Vec<_>>());
-        assert_eq!(rest_of(&mut departure), [0, 7, 100]);
-        assert!(rest_of(&mut departure).is_empty());
+        outgoing.touch(other, SeriesRef(200));
+        assert_eq!(rest_of(&mut outgoing), (1..100).collect::<Vec<_>>());
+        assert_eq!(rest_of(&mut outgoing), [0, 7, 100]);
+        assert!(rest_of(&mut outgoing).is_empty());
     }
 }

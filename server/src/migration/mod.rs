@@ -1,4 +1,4 @@
-//! Handoffs: one cell from one shard to another, with no sample lost, doubled, or out of order.
+//! Migrations: one cell from one shard to another, with no sample lost, doubled, or out of order.
 //!
 //! Whoever hands a cell over asks its *source* and its *target* in turn; the shards never speak to
 //! each other, and whatever goes wrong before the target owns the cell ends with the source's
@@ -24,29 +24,39 @@
 //! cell would overtake them.
 //!
 //! **Reads** ask all shards by one epoch. Of the two shards that have the cell meanwhile, the source
-//! answers for it to the epochs before the handoff's, the target to the others: always exactly one.
+//! answers for it to the epochs before the migration's, the target to the others: always exactly one.
 //! No sample is acknowledged by the target before every core asks reads by the new epoch.
 //!
 //! **The logs.** A shard's log says from which epoch on it owns a cell; the highest owns it after a
 //! restart, and all others drop what they have of it. The target's record is on disk, behind all of the
 //! cell, before the source may let go. A source that keeps the cell writes a higher epoch before it
-//! acknowledges anything more. Nothing else has to be on disk: a handoff that a crash meets happened
+//! acknowledges anything more. Nothing else has to be on disk: a migration that a crash meets happened
 //! or didn't.
-use std::cell::Cell;
+
+mod counters;
+mod steps;
+mod turn;
+
 use std::rc::Rc;
+use std::sync::Arc;
 
 use futures::channel::oneshot;
 
-use crate::rebalance::steps::Handoff;
-use crate::rebalance::turn::Turn;
+use crate::migration::steps::Migration;
 use crate::routing::Router;
 use silverback_host::Host;
 use silverback_model::{CellId, Epoch, ShardId};
-use silverback_storage::message::{HandoffCounts, HandoffReason, HandoffRefusal};
+use silverback_storage::message::MigrationRejected;
 
-/// A cell that was handed over.
+pub use counters::{MigrationCounters, MigrationCounts, MigrationFailure, Reason, Trigger};
+pub use turn::Turn;
+
+// For `turn`, which the models in `tests/loom` include.
+use silverback_runtime::sync;
+
+/// A cell that moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Handed {
+pub struct Migrated {
     /// Its series.
     pub series: u64,
     /// The bytes that crossed between the shards.
@@ -61,8 +71,8 @@ pub struct Handed {
 
 /// Why a cell stayed where it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum HandoffFault {
-    /// The node hands another cell over.
+pub enum MigrationError {
+    /// Another cell of the node is on its way.
     #[error("another cell is being handed over")]
     Busy,
     /// There is no such shard.
@@ -73,7 +83,7 @@ pub enum HandoffFault {
     AlreadyThere,
     /// A shard refused a step.
     #[error("shard {shard}: {refusal}", shard = .0.0, refusal = .1)]
-    Refused(ShardId, HandoffRefusal),
+    Refused(ShardId, MigrationRejected),
     /// A shard did not answer in time.
     #[error("shard {} did not answer in time", .0.0)]
     TimedOut(ShardId),
@@ -82,93 +92,74 @@ pub enum HandoffFault {
     Stopping,
 }
 
-impl HandoffFault {
+impl MigrationError {
     /// Under which it is counted.
-    pub(crate) fn reason(&self) -> HandoffReason {
+    pub(crate) fn reason(&self) -> MigrationFailure {
         match self {
-            Self::Busy | Self::Refused(_, HandoffRefusal::Busy) => HandoffReason::Busy,
-            Self::NoSuchShard(_) | Self::AlreadyThere => HandoffReason::NoOp,
-            Self::Refused(_, HandoffRefusal::Full) => HandoffReason::BudgetExceeded,
-            Self::Refused(_, HandoffRefusal::Log(_)) => HandoffReason::Log,
+            Self::Busy | Self::Refused(_, MigrationRejected::Busy) => MigrationFailure::Busy,
+            Self::NoSuchShard(_) | Self::AlreadyThere => MigrationFailure::NoOp,
+            Self::Refused(_, MigrationRejected::Full) => MigrationFailure::BudgetExceeded,
+            Self::Refused(_, MigrationRejected::Log(_)) => MigrationFailure::Log,
             Self::Refused(
                 _,
-                HandoffRefusal::NotHeld | HandoffRefusal::OutOfStep | HandoffRefusal::Unreadable(_),
-            ) => HandoffReason::Protocol,
-            Self::TimedOut(_) => HandoffReason::TimedOut,
-            Self::Stopping => HandoffReason::Stopping,
+                MigrationRejected::NotHeld | MigrationRejected::OutOfStep | MigrationRejected::Unreadable(_),
+            ) => MigrationFailure::Protocol,
+            Self::TimedOut(_) => MigrationFailure::TimedOut,
+            Self::Stopping => MigrationFailure::Stopping,
         }
     }
 }
 
-/// Hands cells over, one at a time in the whole node. Every core may have its own.
+/// Moves cells, one at a time in the whole node. Every core may have its own.
 #[derive(Clone)]
-pub struct Handoffs {
+pub struct Migrations {
     router: Rc<Router>,
-    /// Shared by all cores: whether one of them hands a cell over.
+    /// Shared by all cores: whether one of them moves a cell.
     turn: Turn,
-    counts: Rc<Cell<HandoffCounts>>,
+    counters: Arc<MigrationCounters>,
 }
 
-impl Handoffs {
-    /// One core's; `turn` is the node's.
-    pub fn new(router: Rc<Router>, turn: Turn) -> Self {
-        Self { router, turn, counts: Rc::default() }
+impl Migrations {
+    /// One core's; `turn` and `counters` are the node's.
+    pub fn new(router: Rc<Router>, turn: Turn, counters: Arc<MigrationCounters>) -> Self {
+        Self { router, turn, counters }
     }
 
-    /// What this core's handoffs came to.
-    pub(crate) fn counts(&self) -> HandoffCounts {
-        self.counts.get()
-    }
-
-    /// Hands `cell` over to the shard `to`; after a fault the cell is served where it was. What can be
+    /// Moves `cell` to the shard `to`; after an error the cell is served where it was. What can be
     /// given up takes a bounded time. The few steps without which nothing may go on take as long as
     /// their shards do. Goes on to its end though nobody waits for it any more.
-    pub async fn hand_over<H: Host>(
+    pub async fn migrate<H: Host>(
         &self,
         host: &H,
         cell: CellId,
         to: ShardId,
-    ) -> Result<Handed, HandoffFault> {
+        trigger: Trigger,
+    ) -> Result<Migrated, MigrationError> {
         let (sender, ended) = oneshot::channel();
-        let (handoffs, its_host) = (self.clone(), host.clone());
+        let (migrations, its_host) = (self.clone(), host.clone());
         host.spawn_essential(async move {
-            let result = handoffs.run(&its_host, cell, to).await;
-            handoffs.count(&result);
+            let result = migrations.run(&its_host, cell, to).await;
+            migrations.counters.end(trigger, &result);
             // Nobody waits: it is counted all the same.
             drop(sender.send(result));
         });
-        ended.await.unwrap_or(Err(HandoffFault::Stopping))
+        ended.await.unwrap_or(Err(MigrationError::Stopping))
     }
 
-    async fn run<H: Host>(&self, host: &H, cell: CellId, to: ShardId) -> Result<Handed, HandoffFault> {
-        let turn = self.turn.take().ok_or(HandoffFault::Busy)?;
+    async fn run<H: Host>(&self, host: &H, cell: CellId, to: ShardId) -> Result<Migrated, MigrationError> {
+        let turn = self.turn.take().ok_or(MigrationError::Busy)?;
         let table = self.router.table();
         let from = table.owner(cell);
         if usize::from(to.0) >= table.shards() {
-            return Err(HandoffFault::NoSuchShard(to));
+            return Err(MigrationError::NoSuchShard(to));
         }
         if from == to {
-            return Err(HandoffFault::AlreadyThere);
+            return Err(MigrationError::AlreadyThere);
         }
         let epoch = table.epoch().next();
-        let handed = Handoff { router: &self.router, host, cell, from, to, epoch }.run().await;
+        let migrated = Migration { router: &self.router, host, cell, from, to, epoch }.run().await;
         drop(turn);
-        tracing::debug!(cell = cell.0, from = from.0, to = to.0, ?handed, "handed a cell over");
-        handed
-    }
-
-    fn count(&self, result: &Result<Handed, HandoffFault>) {
-        let mut counts = self.counts.get();
-        match result {
-            Ok(handed) => {
-                counts.cells += 1;
-                counts.series += handed.series;
-                counts.bytes += handed.bytes;
-                counts.took_us += handed.took_us;
-                counts.paused_us += handed.paused_us;
-            }
-            Err(fault) => counts.fail(fault.reason()),
-        }
-        self.counts.set(counts);
+        tracing::debug!(cell = cell.0, from = from.0, to = to.0, ?migrated, "handed a cell over");
+        migrated
     }
 }

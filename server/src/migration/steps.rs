@@ -1,29 +1,30 @@
-//! The steps of one handoff, in their order, and the way back.
+//! The steps of one migration, in their order, and the way back.
 
 use std::time::Duration;
 
 use futures::future::{Either, join_all, select};
 
-use crate::rebalance::handoff::{Handed, HandoffFault};
+use crate::migration::{Migrated, MigrationError};
 use crate::routing::{Overloaded, ReplyFuture, Router};
 use silverback_host::Host;
-use silverback_model::limits::{HANDOFF_COPY_MAX, HANDOFF_PAUSE_MAX};
+use silverback_model::limits::{MIGRATION_COPY_MAX, MIGRATION_PAUSE_MAX};
 use silverback_model::{CellId, Epoch, ShardId};
 use silverback_storage::message::{
-    ControlRequest, HandoffRefusal, HandoffReply, HandoffRequest, HandoffStep, Piece, RouteChange, ShardReply,
+    ControlRequest, MigrationRejected, MigrationReply, MigrationRequest, MigrationStep, Piece, RouteChange,
+    ShardReply,
 };
 
 /// Passes over what changed before the cell is drained: each is shorter than the one before.
 const PASSES_MAX: usize = 4;
 /// With as many changed series, or less, it is drained.
 const FEW_SERIES: u64 = 256;
-/// How long an end of a handoff is waited for. A shard that is slower takes it later.
+/// How long an end of a migration is waited for. A shard that is slower takes it later.
 const END_MAX: Duration = Duration::from_secs(10);
 /// How long a lane that is full is left alone.
 const OFFER_AGAIN: Duration = Duration::from_millis(1);
 
 /// One cell on its way.
-pub struct Handoff<'a, H> {
+pub struct Migration<'a, H> {
     /// The way to the shards.
     pub router: &'a Router,
     /// The thread.
@@ -55,18 +56,18 @@ struct Passed {
 #[derive(Clone, Copy)]
 struct Deadline(u64);
 
-impl<H: Host> Handoff<'_, H> {
+impl<H: Host> Migration<'_, H> {
     /// Runs it to one end or the other.
-    pub(crate) async fn run(self) -> Result<Handed, HandoffFault> {
+    pub(crate) async fn run(self) -> Result<Migrated, MigrationError> {
         let began_us = self.host.monotonic_us();
         match self.bring_over().await {
             Ok(brought) => {
                 self.switch().await;
                 let paused_us = self.host.monotonic_us() - brought.drained_us;
-                self.end(self.from, HandoffStep::Release { to: self.to }).await;
+                self.end(self.from, MigrationStep::Release { to: self.to }).await;
                 let took_us = self.host.monotonic_us() - began_us;
                 let Brought { series, bytes, .. } = brought;
-                Ok(Handed { series, bytes, epoch: self.epoch, took_us, paused_us })
+                Ok(Migrated { series, bytes, epoch: self.epoch, took_us, paused_us })
             }
             Err(fault) => {
                 self.roll_back().await;
@@ -76,9 +77,9 @@ impl<H: Host> Handoff<'_, H> {
     }
 
     /// Up to the target's owning the cell.
-    async fn bring_over(&self) -> Result<Brought, HandoffFault> {
-        let copied_by = self.deadline(HANDOFF_COPY_MAX);
-        self.step(self.to, HandoffStep::Expect, copied_by).await?;
+    async fn bring_over(&self) -> Result<Brought, MigrationError> {
+        let copied_by = self.deadline(MIGRATION_COPY_MAX);
+        self.step(self.to, MigrationStep::Expect, copied_by).await?;
         let mut bytes = self.pass(copied_by).await?.bytes;
         for _ in 0..PASSES_MAX {
             let passed = self.pass(copied_by).await?;
@@ -88,30 +89,30 @@ impl<H: Host> Handoff<'_, H> {
             }
         }
         let drained_us = self.host.monotonic_us();
-        let owned_by = self.deadline(HANDOFF_PAUSE_MAX);
-        let mut rest = self.copied(HandoffStep::Drain, owned_by).await?;
+        let owned_by = self.deadline(MIGRATION_PAUSE_MAX);
+        let mut rest = self.copied(MigrationStep::Drain, owned_by).await?;
         bytes += rest.payload.len() as u64;
         while !rest.is_last {
-            self.step(self.to, HandoffStep::Take(rest), owned_by).await?;
-            rest = self.copied(HandoffStep::Copy, owned_by).await?;
+            self.step(self.to, MigrationStep::Take(rest), owned_by).await?;
+            rest = self.copied(MigrationStep::Copy, owned_by).await?;
             bytes += rest.payload.len() as u64;
         }
-        match self.step(self.to, HandoffStep::Own { from: self.from, rest }, owned_by).await? {
-            HandoffReply::Owned { series } => Ok(Brought { series, bytes, drained_us }),
-            HandoffReply::Done | HandoffReply::Copied(_) => wrong_kind(),
+        match self.step(self.to, MigrationStep::Own { from: self.from, rest }, owned_by).await? {
+            MigrationReply::Owned { series } => Ok(Brought { series, bytes, drained_us }),
+            MigrationReply::Done | MigrationReply::Copied(_) => wrong_kind(),
         }
     }
 
     /// One pass: pieces from the source to the target.
-    async fn pass(&self, deadline: Deadline) -> Result<Passed, HandoffFault> {
+    async fn pass(&self, deadline: Deadline) -> Result<Passed, MigrationError> {
         let mut passed = Passed { series: 0, bytes: 0 };
         loop {
-            let piece = self.copied(HandoffStep::Copy, deadline).await?;
+            let piece = self.copied(MigrationStep::Copy, deadline).await?;
             passed.series += piece.series;
             passed.bytes += piece.payload.len() as u64;
             let is_last = piece.is_last;
             if piece.series > 0 {
-                self.step(self.to, HandoffStep::Take(piece), deadline).await?;
+                self.step(self.to, MigrationStep::Take(piece), deadline).await?;
             }
             if is_last {
                 return Ok(passed);
@@ -120,10 +121,10 @@ impl<H: Host> Handoff<'_, H> {
     }
 
     /// A step that the source answers with a piece.
-    async fn copied(&self, step: HandoffStep, deadline: Deadline) -> Result<Piece, HandoffFault> {
+    async fn copied(&self, step: MigrationStep, deadline: Deadline) -> Result<Piece, MigrationError> {
         match self.step(self.from, step, deadline).await? {
-            HandoffReply::Copied(piece) => Ok(piece),
-            HandoffReply::Done | HandoffReply::Owned { .. } => wrong_kind(),
+            MigrationReply::Copied(piece) => Ok(piece),
+            MigrationReply::Done | MigrationReply::Owned { .. } => wrong_kind(),
         }
     }
 
@@ -136,8 +137,8 @@ impl<H: Host> Handoff<'_, H> {
 
     /// The source keeps the cell. What the target has of it is hidden before the source goes on.
     async fn roll_back(&self) {
-        self.end(self.to, HandoffStep::Discard { from: self.from }).await;
-        self.surely(self.from, HandoffStep::Keep).await;
+        self.end(self.to, MigrationStep::Discard { from: self.from }).await;
+        self.surely(self.from, MigrationStep::Keep).await;
         let epoch = self.epoch.next();
         self.tell_all(RouteChange::Writes { epoch, cell: self.cell, owner: self.from }).await;
     }
@@ -145,55 +146,68 @@ impl<H: Host> Handoff<'_, H> {
     async fn step(
         &self,
         shard: ShardId,
-        step: HandoffStep,
+        step: MigrationStep,
         deadline: Deadline,
-    ) -> Result<HandoffReply, HandoffFault> {
-        let reply = async { self.ask(shard, &step).await.await };
+    ) -> Result<MigrationReply, MigrationError> {
+        let reply = async { self.ask(shard, step).await.await };
         let left = Duration::from_micros(deadline.0.saturating_sub(self.host.monotonic_us()));
         match select(Box::pin(reply), Box::pin(self.host.sleep(left))).await {
             Either::Left((reply, _)) => {
-                handoff_reply(reply).map_err(|refusal| HandoffFault::Refused(shard, refusal))
+                migration_reply(reply).map_err(|refusal| MigrationError::Refused(shard, refusal))
             }
-            Either::Right(_) => Err(HandoffFault::TimedOut(shard)),
+            Either::Right(_) => Err(MigrationError::TimedOut(shard)),
         }
     }
 
     /// A step without which nothing may go on, however long its shard takes.
-    async fn surely(&self, shard: ShardId, step: HandoffStep) {
-        let reply = self.ask(shard, &step).await.await;
-        tell_refusal(&step, reply);
+    async fn surely(&self, shard: ShardId, step: MigrationStep) {
+        let reply = self.ask(shard, step).await.await;
+        self.tell_refusal(shard, reply);
     }
 
     /// A step that its shard may take late: each shard takes the steps in the order in which they are
     /// asked.
-    async fn end(&self, shard: ShardId, step: HandoffStep) {
-        let answer = self.ask(shard, &step).await;
+    async fn end(&self, shard: ShardId, step: MigrationStep) {
+        let answer = self.ask(shard, step).await;
         match select(answer, Box::pin(self.host.sleep(END_MAX))).await {
-            Either::Left((reply, _)) => tell_refusal(&step, reply),
-            Either::Right(_) => tracing::warn!(?step, "a shard is slow to end a handoff"),
+            Either::Left((reply, _)) => self.tell_refusal(shard, reply),
+            Either::Right(_) => {
+                tracing::warn!(shard = shard.0, cell = self.cell.0, "a shard is slow to end a migration")
+            }
         }
     }
 
-    async fn ask(&self, shard: ShardId, step: &HandoffStep) -> ReplyFuture {
-        let (cell, epoch) = (self.cell, self.epoch);
-        let request = || Box::new(HandoffRequest { cell, epoch, step: step.clone() });
-        self.offered(|| self.router.ask(shard, ControlRequest::Handoff(request()))).await
+    async fn ask(&self, shard: ShardId, step: MigrationStep) -> ReplyFuture {
+        let request = MigrationRequest { cell: self.cell, epoch: self.epoch, step };
+        let question = ControlRequest::Migration(Box::new(request));
+        self.offered(question, |question| self.router.offer_question(shard, question)).await
     }
 
     /// Changes the routing of every core.
     async fn tell_all(&self, change: RouteChange) {
         let told = self.router.shards().map(|shard| async move {
-            self.offered(|| self.router.tell(shard, change)).await.await;
+            let tell = |change| self.router.tell(shard, change).map_err(|Overloaded| change);
+            self.offered(change, tell).await.await;
         });
         join_all(told).await;
     }
 
-    async fn offered(&self, offer: impl Fn() -> Result<ReplyFuture, Overloaded>) -> ReplyFuture {
+    /// Offers a message until it is taken: who is refused has it back.
+    async fn offered<T>(&self, mut message: T, offer: impl Fn(T) -> Result<ReplyFuture, T>) -> ReplyFuture {
         loop {
-            match offer() {
+            match offer(message) {
                 Ok(answer) => return answer,
-                Err(Overloaded) => self.host.sleep(OFFER_AGAIN).await,
+                Err(refused) => message = refused,
             }
+            self.host.sleep(OFFER_AGAIN).await;
+        }
+    }
+
+    /// A shard that never got as far has nothing to undo.
+    fn tell_refusal(&self, shard: ShardId, reply: ShardReply) {
+        if let Err(refusal) = migration_reply(reply) {
+            let (shard, cell) = (shard.0, self.cell.0);
+            tracing::debug!(shard, cell, %refusal, "a shard refused the end of a migration");
         }
     }
 
@@ -202,16 +216,9 @@ impl<H: Host> Handoff<'_, H> {
     }
 }
 
-/// A shard that never got as far has nothing to undo.
-fn tell_refusal(step: &HandoffStep, reply: ShardReply) {
-    if let Err(refusal) = handoff_reply(reply) {
-        tracing::debug!(?step, %refusal, "a shard refused the end of a handoff");
-    }
-}
-
-fn handoff_reply(reply: ShardReply) -> Result<HandoffReply, HandoffRefusal> {
+fn migration_reply(reply: ShardReply) -> Result<MigrationReply, MigrationRejected> {
     match reply {
-        ShardReply::Handoff(result) => *result,
+        ShardReply::Migration(result) => *result,
         ShardReply::Written(_)
         | ShardReply::NotDurable(_)
         | ShardReply::MemoryFull

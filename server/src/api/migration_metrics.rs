@@ -1,0 +1,56 @@
+//! The metric families of migrations: cells that moved, what that cost, and those that stayed.
+
+use crate::migration::{MigrationCounts, MigrationFailure};
+use silverback_host::metrics::{Family, Kind};
+use silverback_storage::message::CoreStats;
+
+/// All of them, over all cores.
+pub(crate) fn families(counts: MigrationCounts, cores: &[CoreStats]) -> Vec<Family> {
+    let total = |name, help, value| Family::single(name, Kind::Counter, help, value);
+    vec![
+        total(
+            "silverback_rebalance_handoffs_total",
+            "Cells that were handed over.",
+            counts.all_done() as f64,
+        ),
+        failures(
+            "silverback_rebalance_handoffs_failed_total",
+            "Handoffs that failed, by why; the cell stayed where it was.",
+            |why| counts.all_failed(why),
+        ),
+        total(
+            "silverback_rebalance_handoff_seconds_total",
+            "Time that handoffs of cells took.",
+            counts.took_us as f64 / 1e6,
+        ),
+        total(
+            "silverback_rebalance_handoff_paused_seconds_total",
+            "Time that cells took no writes because they were handed over.",
+            counts.paused_us as f64 / 1e6,
+        ),
+        total("silverback_rebalance_handoff_series_total", "Series of the cells.", counts.series as f64),
+        total(
+            "silverback_rebalance_handoff_bytes_total",
+            "Bytes that crossed for them.",
+            counts.bytes as f64,
+        ),
+        total(
+            "silverback_rebalance_parts_sent_again_total",
+            "Parts of write requests that were sent again because a cell of theirs moved.",
+            cores.iter().map(|core| core.acceptor.parts_sent_again).sum::<u64>() as f64,
+        ),
+    ]
+}
+
+/// A counter of migrations that failed, by why.
+pub(super) fn failures(
+    name: &'static str,
+    help: &'static str,
+    count: impl Fn(MigrationFailure) -> u64,
+) -> Family {
+    let mut family = Family::new(name, Kind::Counter, help);
+    for why in MigrationFailure::ALL {
+        family.push([("reason", why.as_str().to_owned())], count(why) as f64);
+    }
+    family
+}

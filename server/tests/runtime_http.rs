@@ -20,6 +20,7 @@ use runtime_fixture::{on_executors, options};
 use silverback_host::Counts;
 use silverback_runtime as runtime;
 use silverback_runtime::{BoundAddress, Executor, HttpLimits, HttpServer, Listener, Shutdown, Stream};
+use silverback_test_support::{PATIENCE, eventually_found};
 
 /// Answers a request by its path.
 async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
@@ -49,23 +50,16 @@ fn serving(limits: HttpLimits, connections_max: usize, client: impl FnOnce(Socke
 
 /// Waits until all connections are closed, for as long as a test may wait.
 async fn drain() {
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + PATIENCE;
     while runtime::counts().connections_open > 0 && Instant::now() < deadline {
         runtime::sleep(Duration::from_millis(5)).await;
     }
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    let stream = loop {
-        match TcpStream::connect(address) {
-            Ok(stream) => break stream,
-            // The executor may not listen yet.
-            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(1)),
-            Err(error) => panic!("no connection to {address}: {error}"),
-        }
-    };
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    // The executor may not listen yet.
+    let stream = eventually_found(|| TcpStream::connect(address));
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
 }
 

@@ -8,6 +8,8 @@
 //!    ── reply lane ── acceptor ── 204
 //! ```
 #![forbid(unsafe_code)]
+// What blocks an executor's thread (clippy.toml).
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
 
 pub mod config;
 

@@ -11,8 +11,9 @@ use regex::Regex;
 
 /// The crates, each with those of the workspace that it may stand on. The compiler keeps what a manifest says;
 /// this keeps the manifests.
-const CRATES: [(&str, &[&str]); 8] = [
+const CRATES: [(&str, &[&str]); 9] = [
     ("proto", &[]),
+    ("server/test-support", &[]),
     ("server/model", &[]),
     ("server/host", &["silverback-model"]),
     ("server/runtime", &["silverback-host", "silverback-model"]),

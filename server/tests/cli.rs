@@ -1,9 +1,10 @@
 //! The `silverback` command as a shell sees it: help, the check of a configuration, exit codes.
 
-use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
+
+use silverback_test_support::{Process, Scratch};
 
 /// The command, without whatever the caller's environment would configure.
 fn silverback(arguments: &[&str]) -> Command {
@@ -259,44 +260,33 @@ fn no_command_complains_where_nobody_reads_on() {
 
 /// A node that is started for its log; dropping it ends it and removes what it left.
 struct Started {
-    child: std::process::Child,
-    log: BufReader<std::process::ChildStderr>,
-    data_dir: PathBuf,
+    process: Process,
+    home: Scratch,
 }
 
 impl Started {
-    fn new(name: &str, arguments: &[&str]) -> Self {
-        let data_dir = std::env::temp_dir().join(format!("silverback-start-{}-{name}", std::process::id()));
+    fn new(arguments: &[&str]) -> Self {
+        let home = Scratch::new();
         let mut command = silverback(arguments);
-        command.arg("--shards=2").arg("--data-dir").arg(&data_dir).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let log = BufReader::new(child.stderr.take().unwrap());
-        Self { child, log, data_dir }
+        command.arg("--shards=2").arg("--data-dir").arg(home.join("data"));
+        Self { process: Process::start(command, home.join("log")), home }
     }
 
-    /// Its log up to the line that holds this, or up to its end.
+    /// Its log up to the line that holds this.
     fn log_until(&mut self, part: &str) -> Vec<String> {
-        let mut lines = Vec::new();
-        while let Some(Ok(line)) = self.log.by_ref().lines().next() {
-            lines.push(line);
-            if lines.last().is_some_and(|line| line.contains(part)) {
-                break;
-            }
-        }
-        lines
+        self.process.wait_until(part, |process| {
+            let told = process.told();
+            let (before, after) = told.split_once(part)?;
+            let (rest, _) = after.split_once('\n')?;
+            Some([before, part, rest].concat().lines().map(str::to_owned).collect())
+        })
     }
 
-    fn signal(&self, signal: i32) {
-        let kill = Command::new("kill").arg(format!("-{signal}")).arg(self.child.id().to_string()).status();
-        assert!(kill.unwrap().success());
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-        drop(std::fs::remove_dir_all(&self.data_dir));
+    /// Tells it to end, and gives all of its log.
+    fn stop(mut self) -> Vec<String> {
+        self.process.signal(15);
+        assert!(self.process.wait().success());
+        self.process.told().lines().map(str::to_owned).collect()
     }
 }
 
@@ -311,33 +301,30 @@ fn warnings(log: &[String]) -> Vec<&String> {
 
 #[test]
 fn a_start_ends_with_what_to_do_next_and_warns_of_nothing() {
-    let mut node = Started::new("first", &["--listen=127.0.0.1:0", "--self-scrape-interval=1s"]);
-    let mut log = node.log_until("silverback is ready");
-    let last = log.last().unwrap().clone();
-    check_holds(&last, &["http://127.0.0.1:", "/api/v1/write", "shards=2", "data_dir=", "README"]);
+    let mut node = Started::new(&["--listen=127.0.0.1:0", "--self-scrape-interval=1s"]);
+    let log = node.log_until("silverback is ready");
+    check_holds(
+        log.last().unwrap(),
+        &["http://127.0.0.1:", "/api/v1/write", "shards=2", "data_dir=", "README"],
+    );
     // Long enough to store its own metrics.
     std::thread::sleep(Duration::from_millis(1500));
-    node.signal(15);
-    log.extend(node.log_until("silverback has stopped"));
-    assert_eq!(warnings(&log), Vec::<&String>::new());
-    assert!(node.child.wait().unwrap().success());
+    assert_eq!(warnings(&node.stop()), Vec::<&String>::new());
 }
 
 #[test]
 fn a_stop_while_starting_warns_once_at_the_most() {
     for _ in 0..5 {
-        let mut node = Started::new("stopped", &["--listen=127.0.0.1:0", "--no-self-scrape"]);
-        let mut log = node.log_until("silverback is starting");
-        node.signal(15);
-        log.extend(node.log_until("silverback has stopped"));
+        let mut node = Started::new(&["--listen=127.0.0.1:0", "--no-self-scrape"]);
+        node.log_until("silverback is starting");
+        let log = node.stop();
         assert!(warnings(&log).len() <= 1, "{log:#?}");
-        assert!(node.child.wait().unwrap().success());
     }
 }
 
 #[test]
 fn who_listens_for_everybody_is_warned_once() {
-    let mut node = Started::new("open", &["--listen=0.0.0.0:0"]);
+    let mut node = Started::new(&["--listen=0.0.0.0:0"]);
     let log = node.log_until("silverback is ready");
     let warned = warnings(&log);
     assert_eq!(warned.len(), 1, "{log:#?}");
@@ -349,11 +336,10 @@ fn who_listens_for_everybody_is_warned_once() {
 fn an_address_in_use_says_what_to_do_and_leaves_nothing_behind() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = format!("--listen={}", taken.local_addr().unwrap());
-    let mut node = Started::new("taken", &[&listen]);
-    let log = node.log_until("never").join("\n");
-    check_holds(&log, &["another process listens there", "`ss -ltnp`", "--listen"]);
-    assert_eq!(node.child.wait().unwrap().code(), Some(1));
-    assert!(!node.data_dir.exists());
+    let mut node = Started::new(&[&listen]);
+    assert_eq!(node.process.wait().code(), Some(1));
+    check_holds(&node.process.told(), &["another process listens there", "`ss -ltnp`", "--listen"]);
+    assert!(!node.home.join("data").exists());
 }
 
 #[test]

@@ -11,20 +11,19 @@ mod request;
 #[allow(dead_code, reason = "the decoder's own tests use all of it")]
 mod wire;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use prost::Message;
 use silverback::api::remote_write::Version;
 use silverback_proto::prometheus::label_matcher::Type;
 use silverback_proto::prometheus::{LabelMatcher, Query, ReadRequest};
+use silverback_test_support::Waiting;
 
 use binary::Binary;
 use harness::{Answer, Kept};
 use request::{PATH, Series, body, headers};
 
 const LIMIT_MIB: usize = 128;
-/// How long the flood may take until the node refuses it.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// Series of one request.
 const LOT: usize = 5000;
 
@@ -153,21 +152,21 @@ fn a_flooded_node_refuses_in_order_says_so_and_stays_below_its_limit() {
     let node = start();
     let mut connection = node.keep();
     let start_ms = now_ms() - 3_600_000;
-    let mut lots = 0;
+    let (waiting, mut lots) = (Waiting::begin(), 0);
     let short = loop {
         let answer = write(&mut connection, &lot(lots, start_ms, 1));
         if answer.status != 204 {
             break answer;
         }
         lots += 1;
-        assert!(began.elapsed() < PATIENCE, "{lots} lots of new series were taken in");
+        waiting.check(|| format!("{lots} lots of new series were taken in"));
     };
     assert_eq!((short.status, short.header("retry-after")), (400, "30"), "{}", short.text());
     assert!(short.text().contains("memory_limit"), "{}", short.text());
     assert!(lots * LOT > 40_000, "{lots} lots fit");
     assert!(page(&node, "/api/v1/status/node").contains(r#""refuses":"new_series""#));
 
-    let mut round = 0;
+    let (waiting, mut round) = (Waiting::begin(), 0);
     let full = loop {
         let answer =
             write(&mut connection, &lot(round as usize % lots, start_ms + 1 + round / lots as i64 * 20, 20));
@@ -175,7 +174,7 @@ fn a_flooded_node_refuses_in_order_says_so_and_stays_below_its_limit() {
             break answer;
         }
         round += 1;
-        assert!(began.elapsed() < PATIENCE, "{round} lots of samples were taken in");
+        waiting.check(|| format!("{round} lots of samples were taken in"));
     };
     assert!(round > 0, "known series go on");
     let resident_mib = node.resident_bytes() >> 20;

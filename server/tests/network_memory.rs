@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use silverback_model::limits::{CONNECTION_BYTES, MemoryPlan, STREAM_REFS_MAX};
 use silverback_proto::v1;
 use silverback_proto::v1::ingest_client::IngestClient;
+use silverback_test_support::{PATIENCE, eventually};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
@@ -68,7 +69,7 @@ fn grown_by_streams(message: impl Fn() -> v1::StreamRequest) -> usize {
         let began = Instant::now();
         loop {
             let grown = node.resident_bytes().saturating_sub(before);
-            if grown < 16 * MIB || began.elapsed() > Duration::from_secs(5) {
+            if grown < 16 * MIB || began.elapsed() > PATIENCE {
                 assert!(node.peak_bytes() < LIMIT_MIB * MIB);
                 return grown;
             }
@@ -124,16 +125,11 @@ fn heads_and_bodies_that_do_not_end_stay_within_their_part() {
 
 /// Until connections that were closed have left their places.
 fn wait_until_served(node: &Binary) {
-    let began = Instant::now();
-    loop {
+    eventually("connections that were closed keep their places", || {
         let mut stream = std::io::BufReader::new(node.connect());
         harness::send(stream.get_mut(), "GET", "/-/healthy", &[], b"");
-        if harness::try_read_answer(&mut stream).is_ok_and(|answer| answer.status == 200) {
-            return;
-        }
-        assert!(began.elapsed() < Duration::from_secs(10));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+        harness::try_read_answer(&mut stream).is_ok_and(|answer| answer.status == 200)
+    });
 }
 
 /// As many connections as there may be but for a few, each with HTTP/2 streams that send these frames; what of them

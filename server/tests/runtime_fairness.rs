@@ -185,6 +185,9 @@ fn slowest_of_paced(address: SocketAddr) -> Duration {
     slowest
 }
 
+/// How often it is measured.
+const TRIES: usize = 3;
+
 /// Four such floods beside paced requests.
 fn check_flood(begin: &[u8], bytes: &[u8]) -> Counts {
     let ((alone, beside), counts) = serving(|address| {
@@ -192,7 +195,9 @@ fn check_flood(begin: &[u8], bytes: &[u8]) -> Counts {
         let _floods: Vec<_> = (0..4).map(|_| Flood::start(address, begin, bytes)).collect();
         // Until they are at it.
         std::thread::sleep(Duration::from_millis(300));
-        (alone, slowest_of_paced(address))
+        // What holds the executor does so each time; what others of a busy machine take for a moment doesn't.
+        let tries = std::iter::repeat_with(|| slowest_of_paced(address)).take(TRIES);
+        (alone, tries.min().unwrap())
     });
     println!("slowest alone {alone:?}, beside floods {beside:?}");
     // The floods' own threads take what there is of the machine, too.

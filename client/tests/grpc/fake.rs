@@ -16,6 +16,8 @@ use silverback_proto::v1::admin_server::AdminServer;
 use silverback_proto::v1::ingest_server::{Ingest, IngestServer};
 use silverback_proto::v1::query_server::{Query, QueryServer};
 use silverback_proto::v1::{self, RefusalReason};
+pub use silverback_test_support::PATIENCE;
+use silverback_test_support::Waiting;
 use tokio::sync::Semaphore;
 use tonic::body::Body;
 use tonic::codec::CompressionEncoding;
@@ -24,9 +26,6 @@ use tonic::server::NamedService;
 use tonic::transport::Server;
 use tonic::transport::server::{ServerTlsConfig, TcpIncoming};
 use tonic::{Code, Request, Response, Status, Streaming};
-
-/// How long anything may take before a test fails.
-pub const PATIENCE: Duration = Duration::from_secs(20);
 
 pub const WIDE_TERMS: v1::Terms = v1::Terms {
     durability: v1::Durability::Disk as i32,
@@ -161,9 +160,9 @@ impl Fake {
 
     /// Waits until it is so.
     pub async fn until(&self, what: &str, is_so: impl Fn(&State) -> bool) {
-        let began = Instant::now();
+        let waiting = Waiting::begin();
         while !is_so(&self.state()) {
-            assert!(began.elapsed() < PATIENCE, "{what}: {:?}", self.state());
+            waiting.check(|| format!("{what}: {:?}", self.state()));
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }

@@ -1,17 +1,16 @@
 //! `silverctl import` of what a real Prometheus has written, while it runs and after it has ended.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use silverback_test_support::{Process, free_port};
 
 use super::*;
 
-/// How long it may take to start or to end.
-const PATIENCE: Duration = Duration::from_secs(30);
-
 /// A Prometheus that scrapes nothing and takes remote write.
 struct Prometheus {
-    process: Child,
+    process: Process,
     port: u16,
 }
 
@@ -19,23 +18,18 @@ impl Prometheus {
     fn start(dir: &Path) -> Self {
         let config = dir.join("prometheus.yml");
         std::fs::write(&config, "global: {scrape_interval: 1h}\n").unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let process = Command::new("prometheus")
+        let port = free_port();
+        let mut command = Command::new("prometheus");
+        command
             .arg(format!("--config.file={}", config.display()))
             .arg(format!("--storage.tsdb.path={}", dir.join("data").display()))
             .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-            .args(["--web.enable-remote-write-receiver", "--log.level=warn"])
-            .stdin(Stdio::null())
-            .spawn()
-            .expect("prometheus runs");
-        let (prometheus, began) = (Self { process, port }, Instant::now());
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(began.elapsed() < PATIENCE, "it doesn't listen");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+            .args(["--web.enable-remote-write-receiver", "--log.level=warn"]);
+        let mut process = Process::start(command, dir.join("prometheus.log"));
+        process.wait_until("connection", |_| TcpStream::connect(("127.0.0.1", port)).ok());
         // It listens before it has replayed its log, and refuses what is written until then.
         std::thread::sleep(Duration::from_secs(2));
-        prometheus
+        Self { process, port }
     }
 
     fn url(&self) -> String {
@@ -44,16 +38,8 @@ impl Prometheus {
 
     /// Ends it as a service manager does.
     fn end(mut self) {
-        let terminated = Command::new("kill").arg(self.process.id().to_string()).status().unwrap();
-        assert!(terminated.success() && self.process.wait().unwrap().success());
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        // One that has ended already is as well.
-        drop(self.process.kill());
-        drop(self.process.wait());
+        self.process.signal(15);
+        assert!(self.process.wait().success());
     }
 }
 

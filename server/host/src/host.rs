@@ -1,5 +1,6 @@
 //! What long-running code needs of the thread it runs on, so that a seeded simulation can be that
 //! thread.
+#![expect(clippy::disallowed_methods, reason = "the thread of a command, which has nothing else to do")]
 
 use std::future::Future;
 use std::time::{Duration, Instant};

@@ -4,6 +4,8 @@
 //!
 //! Knows neither samples' storage nor the executors that the node really runs on.
 #![forbid(unsafe_code)]
+// What blocks an executor's thread (clippy.toml).
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod counts;
 pub mod disk;

@@ -1,4 +1,5 @@
 //! A thread of a test's, which decides what happens at each step.
+#![expect(clippy::disallowed_methods, reason = "the thread of a test, which has nothing else to do")]
 
 use std::cell::Cell;
 use std::future::Future;

@@ -16,7 +16,14 @@
 //! tasks, forever; so nothing is preempted here, work that is long yields by itself ([`slices`]),
 //! and a `pinger` from outside is the net beneath. And its rings cost several system calls a
 //! round; so sockets are watched by an epoll set of which the ring sees one descriptor (`readiness`).
+// What blocks an executor's thread (clippy.toml).
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
+#[expect(
+    clippy::disallowed_types,
+    reason = "held for a few instructions, when connections come and are handed over"
+)]
 mod acceptors;
+#[expect(clippy::disallowed_types, reason = "held for a few instructions, by an executor and the pinger")]
 mod beat;
 pub mod counters;
 #[expect(unsafe_code, reason = "it calls the system")]
@@ -26,6 +33,10 @@ pub mod cpus;
 pub mod disk;
 #[expect(unsafe_code, reason = "it calls the system")]
 mod epoll;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it starts executors and waits for their end, on its caller's thread; theirs wait until all can start"
+)]
 pub mod executors;
 pub mod http;
 #[expect(unsafe_code, reason = "hyper lends buffers that nobody has filled")]
@@ -34,15 +45,20 @@ pub mod lanes;
 pub mod listen;
 #[expect(unsafe_code, reason = "it calls the system")]
 mod numa;
+#[expect(clippy::disallowed_methods, reason = "a thread of its own")]
 mod pinger;
 #[expect(unsafe_code, reason = "it calls the system")]
+#[expect(clippy::disallowed_methods, reason = "it looks before executors start")]
 pub mod preflight;
 #[expect(unsafe_code, reason = "it calls the system")]
 mod readiness;
+#[expect(clippy::disallowed_types, reason = "held for a few instructions, a few times in a node's life")]
 pub mod shutdown;
 pub(crate) mod side_thread;
+#[expect(clippy::disallowed_methods, reason = "a thread of its own")]
 pub mod signals;
 pub mod slices;
+#[expect(clippy::disallowed_types, reason = "those who use it say why")]
 pub mod sync;
 pub mod tasks;
 pub mod timers;

@@ -2,6 +2,10 @@
 //! asks for first when samples are missing.
 //!
 //! All cores write into one log, under a lock that is taken where something was refused and nowhere else.
+#![expect(
+    clippy::disallowed_types,
+    reason = "held for a look at a few entries, at most once for a request that is refused"
+)]
 
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};

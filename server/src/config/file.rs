@@ -1,4 +1,5 @@
 //! The YAML file: one flat mapping of option names to values.
+#![expect(clippy::disallowed_methods, reason = "the configuration is read before executors start")]
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,6 @@
 //! The data directory as a node finds it: locked, with an identity, its logs laid out for the
 //! node's number of shards. All of it before an executor runs.
+#![expect(clippy::disallowed_methods, reason = "the directory is opened before executors start")]
 
 use std::fs::File;
 use std::io;

@@ -1,5 +1,6 @@
 //! `silverback seccomp-profile`: what a container runtime has to be given so that the node may use
 //! io_uring, and take memory from its NUMA node. It knows the profile and where to put it; who applies it is the runtime's business.
+#![expect(clippy::disallowed_methods, reason = "a command without executors")]
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};

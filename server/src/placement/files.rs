@@ -2,6 +2,7 @@
 //!
 //! A file that isn't there, or that may not be read, says nothing; one that can't be understood is an
 //! error that names it.
+#![expect(clippy::disallowed_methods, reason = "the machine is looked at before executors start")]
 use std::{
     collections::BTreeSet,
     fs,

@@ -2,6 +2,10 @@
 //! whole node.
 //!
 //! It lasts until the node ends: a node that starts again moves what it likes.
+#![expect(
+    clippy::disallowed_types,
+    reason = "held for a copy of some flags, when an operator steers or moves are planned"
+)]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -16,18 +16,17 @@ const LIMIT: Duration = Duration::from_secs(1);
 
 /// Sends byte after byte, far slower than the limit, while others are served; until it is cut off.
 fn drip(scene: &Scene, connection: &mut Kept, bytes: &[u8]) {
-    let began = Instant::now();
+    let (began, mut fastest) = (Instant::now(), Duration::MAX);
     for byte in bytes {
-        if connection.0.get_mut().write_all(&[*byte]).is_err() {
-            return;
+        if connection.0.get_mut().write_all(&[*byte]).is_err() || began.elapsed() > 2 * LIMIT {
+            break;
         }
         let asked = Instant::now();
         scene.check_goes_on();
-        assert!(asked.elapsed() < LIMIT, "a slow client delays another");
-        if began.elapsed() > 2 * LIMIT {
-            return;
-        }
+        fastest = fastest.min(asked.elapsed());
     }
+    // Where it did, the first would wait until the client is cut off. A busy machine alone delays one or the other.
+    assert!(fastest < LIMIT / 2, "a slow client delays others: {fastest:?}");
 }
 
 #[test]

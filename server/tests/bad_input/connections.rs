@@ -77,7 +77,7 @@ fn a_chunk_that_claims_more_than_a_body_may_have_is_refused_at_once() {
         connection.0.get_mut().write_all([head, chunks].concat().as_bytes()).unwrap();
         assert_eq!(read_answer(&mut connection.0).status, 400);
         assert!(matches!(connection.0.read(&mut [0]), Ok(0) | Err(_)), "the connection is closed");
-        assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
+        assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
     }
     scene.check_goes_on();
 }

@@ -1,12 +1,9 @@
 //! What a node counts, read from its `/metrics`.
 
-use std::time::{Duration, Instant};
+use silverback_test_support::eventually_found;
 
 use crate::bystander::Scene;
 use crate::harness::{Kept, Node};
-
-/// How long a count may lag behind the event.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Requests refused whole.
 pub const MALFORMED: &str = "silverback_write_requests_malformed_total";
@@ -47,15 +44,10 @@ pub fn wait_for(node: &Node, metric: &str, expect: u64) {
 
 /// The same, each reading got this way.
 pub fn wait_with(mut read: impl FnMut() -> Reading, metric: &str, expect: u64) {
-    let began = Instant::now();
-    loop {
-        let now = read().sum(metric);
-        if now == expect {
-            return;
-        }
-        assert!(began.elapsed() < PATIENCE, "{metric} is {now}, not {expect}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    eventually_found(|| match read().sum(metric) {
+        now if now == expect => Ok(()),
+        now => Err(format!("{metric} is {now}, not {expect}")),
+    });
 }
 
 #[test]

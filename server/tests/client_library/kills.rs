@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::TryStreamExt;
 use prost::Message;
@@ -12,6 +12,7 @@ use silverback_client::{
 };
 use silverback_model::STALE_NAN_BITS;
 use silverback_proto::prometheus::{ReadResponse, label_matcher::Type};
+use silverback_test_support::Waiting;
 
 use crate::cable::Cable;
 use crate::process::{Home, Node, PATIENCE};
@@ -110,9 +111,9 @@ fn value_bits(series: usize, round: usize) -> u64 {
 }
 
 async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
+    let waiting = Waiting::begin();
     while !is_so() {
-        assert!(began.elapsed() < PATIENCE, "no {what} in time");
+        waiting.check(|| format!("no {what}"));
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+
+use silverback_test_support::Waiting;
 
 use crate::counted::Counted;
 use crate::mount::Mount;
-use crate::process::{Home, Node, PATIENCE, get};
+use crate::process::{Home, Node, get};
 
 const DISK_BYTES: usize = 16 << 20;
 const ARGUMENTS: [&str; 3] = ["--shards=1", "--wal-segment-bytes=1MiB", "--checkpoint-bytes=1GiB"];
@@ -21,9 +22,9 @@ fn fill(home: &Home) -> PathBuf {
 
 /// Writes until the node says no. Tells the numbers that it took and its words.
 fn write_until_refused(counted: &mut Counted, node: &mut Node) -> (u16, String) {
-    let began = Instant::now();
+    let waiting = Waiting::begin();
     loop {
-        assert!(began.elapsed() < PATIENCE, "the disk is full and the node takes everything");
+        waiting.check(|| "the disk is full and the node takes everything");
         let answer = counted.try_write(node);
         if answer.status != 204 {
             return (answer.status, answer.text());

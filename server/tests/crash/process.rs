@@ -1,17 +1,16 @@
 //! The command as a process on a data directory: started, asked, killed.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufReader};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitStatus, Output};
+
+pub use silverback_test_support::PATIENCE;
+use silverback_test_support::{Process, Waiting};
 
 use crate::directory::Directory;
 use crate::harness::{Answer, send, try_read_answer};
-
-/// How long anything may take before a test fails.
-pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A data directory, and beside it what the node says.
 pub struct Home {
@@ -70,10 +69,8 @@ impl Home {
         self.start_as(shell)
     }
 
-    fn start_as(&self, mut command: Command) -> Node {
-        let told = self.told();
-        let child = command.stdout(Stdio::null()).stderr(File::create(&told).unwrap()).spawn().unwrap();
-        Node { child, told }
+    fn start_as(&self, command: Command) -> Node {
+        Node(Process::start(command, self.told()))
     }
 
     /// Starts a node and waits until it takes writes.
@@ -87,9 +84,7 @@ impl Home {
     pub fn run(&self, arguments: &[&str]) -> (i32, String) {
         // A file of its own: another node may be running.
         let told = self.place.path().join("told-by-another");
-        let mut command = self.command(arguments);
-        let child = command.stdout(Stdio::null()).stderr(File::create(&told).unwrap()).spawn().unwrap();
-        let mut node = Node { child, told };
+        let mut node = Node(Process::start(self.command(arguments), told));
         let code = node.wait().code().expect("it ended by itself");
         (code, node.told())
     }
@@ -106,38 +101,22 @@ impl Home {
 }
 
 /// A running node; dropping it kills it.
-pub struct Node {
-    child: Child,
-    told: PathBuf,
-}
+pub struct Node(Process);
 
 impl Node {
     /// What it told so far.
     pub fn told(&self) -> String {
-        fs::read_to_string(&self.told).unwrap()
+        self.0.told()
     }
 
-    /// Waits until the node has told something. Fails where it ends before.
-    pub fn wait_until<T>(&mut self, what: &str, mut there: impl FnMut(&Self) -> Option<T>) -> T {
-        let began = Instant::now();
-        loop {
-            if let Some(found) = there(self) {
-                return found;
-            }
-            let ended = self.child.try_wait().unwrap();
-            assert!(ended.is_none(), "{ended:?} before {what}:\n{}", self.told());
-            assert!(began.elapsed() < PATIENCE, "no {what} in time:\n{}", self.told());
-            std::thread::sleep(Duration::from_millis(2));
-        }
+    /// Waits until a look at the node finds something. Fails where it ends before.
+    pub fn wait_until<T>(&mut self, what: &str, look: impl FnMut(&Process) -> Option<T>) -> T {
+        self.0.wait_until(what, look)
     }
 
     /// Where it listens, read from its log.
     pub fn address(&mut self) -> SocketAddr {
-        self.wait_until("address", |node| {
-            let told = node.told();
-            let (_, rest) = told.split_once("listen=[")?;
-            rest.split_once(']')?.0.parse().ok()
-        })
+        self.0.address()
     }
 
     /// Waits until it accepts connections.
@@ -167,9 +146,8 @@ impl Node {
     }
 
     /// Ends it as a power cut would, as far as a process can tell.
-    pub fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+    pub fn kill(self) {
+        self.0.kill();
     }
 
     /// Tells it to end, and waits until it has.
@@ -179,14 +157,13 @@ impl Node {
     }
 
     fn tell_to_end(&self) {
-        let kill = Command::new("kill").arg(self.child.id().to_string()).status();
-        assert!(kill.unwrap().success());
+        self.0.signal(15);
     }
 
     /// Waits until it has ended by itself, or takes writes and ends when it is told to.
     pub fn see_it_end(mut self) {
-        let began = Instant::now();
-        while self.child.try_wait().unwrap().is_none() {
+        let waiting = Waiting::begin();
+        while self.0.ended().is_none() {
             let told = self.told();
             let address = told.split_once("listen=[").and_then(|(_, rest)| rest.split_once(']'));
             let ready = address.map(|(address, _)| get(address.parse().unwrap(), "/-/ready"));
@@ -194,15 +171,14 @@ impl Node {
                 self.tell_to_end();
                 break;
             }
-            assert!(began.elapsed() < PATIENCE, "neither ready nor ended:\n{told}");
-            std::thread::sleep(Duration::from_millis(20));
+            waiting.again(|| format!("neither ready nor ended:\n{told}"));
         }
         self.wait();
     }
 
     /// The highest descriptor of its sockets.
     pub fn socket_max(&self) -> usize {
-        let open = fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap();
+        let open = fs::read_dir(format!("/proc/{}/fd", self.0.id())).unwrap();
         let paths = open.map(|entry| entry.unwrap().path());
         // One that was closed meanwhile is none.
         let is_socket = |path: &PathBuf| {
@@ -213,22 +189,7 @@ impl Node {
     }
 
     fn wait(&mut self) -> ExitStatus {
-        let began = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            assert!(began.elapsed() < PATIENCE, "the node does not end:\n{}", self.told());
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        // It has ended already, unless the test failed.
-        drop(self.child.kill());
-        drop(self.child.wait());
+        self.0.wait()
     }
 }
 

@@ -1,18 +1,14 @@
 //! A client that sends what it is told to, right or wrong.
 
-use std::time::Duration;
-
 use silverback_proto::v1;
 use silverback_proto::v1::ingest_client::IngestClient;
+use silverback_test_support::PATIENCE;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};
 
 use crate::harness::Node;
-
-/// How long anything may take before a test fails.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A time that every node takes in.
 pub fn now_ms() -> i64 {

@@ -6,18 +6,14 @@
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use silverback::config::{Config, ShardCount};
 use silverback::node::{self, NodeError};
 use silverback_runtime::Shutdown;
-
-/// How long anything may take before a test fails.
-const PATIENCE: Duration = Duration::from_secs(20);
+use silverback_test_support::{PATIENCE, Scratch, eventually, eventually_found};
 
 /// A running node; dropping it ends it.
 pub struct Node {
@@ -25,7 +21,7 @@ pub struct Node {
     pub address: SocketAddr,
     shutdown: Shutdown,
     thread: Option<JoinHandle<Result<(), NodeError>>>,
-    data_dir: PathBuf,
+    data_dir: Scratch,
 }
 
 impl Node {
@@ -36,10 +32,10 @@ impl Node {
 
     /// Like [`Self::start`], its configuration changed.
     pub fn start_with(shards: usize, change: impl FnOnce(&mut Config)) -> Self {
-        let data_dir = fresh_dir();
+        let data_dir = Scratch::new();
         let mut config = Config {
             listen: vec!["127.0.0.1:0".parse().unwrap()],
-            data_dir: data_dir.clone(),
+            data_dir: data_dir.path().to_owned(),
             shards: ShardCount::Fixed(NonZeroUsize::new(shards).unwrap()),
             self_scrape_interval: None,
             wal_segment_bytes: 1 << 20,
@@ -63,17 +59,15 @@ impl Node {
     }
 
     fn wait_until_ready(&self) {
-        let began = Instant::now();
-        while TcpStream::connect(self.address).is_err() {
+        eventually(format_args!("nobody listens on {}", self.address), || {
             let has_ended = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
             assert!(!has_ended, "the node ended at once: its log tells why");
-            assert!(began.elapsed() < PATIENCE, "nobody listens on {}", self.address);
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        while self.get("/-/ready").status != 200 {
-            assert!(began.elapsed() < PATIENCE, "not ready: {}", self.get("/-/ready").text());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+            TcpStream::connect(self.address).is_ok()
+        });
+        eventually_found(|| {
+            let answer = self.get("/-/ready");
+            if answer.status == 200 { Ok(()) } else { Err(answer.text()) }
+        });
     }
 
     /// Gives it the notice to end, as a signal does.
@@ -116,20 +110,10 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.shutdown.request();
         let ended = self.thread.take().map(JoinHandle::join);
-        // What a failed test leaves behind is in nobody's way.
-        drop(std::fs::remove_dir_all(&self.data_dir));
         if !std::thread::panicking() {
             ended.unwrap().expect("the node panicked").expect("the node failed");
         }
     }
-}
-
-fn fresh_dir() -> PathBuf {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let dir = std::env::temp_dir().join(format!("silverback-test-{}-{number}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
-    dir
 }
 
 /// An answer, read whole.

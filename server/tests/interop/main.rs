@@ -11,7 +11,9 @@
 //! `NODE_PROMETHEUS` is a Prometheus to put in the node's place, which shows that the test is right.
 
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use silverback_test_support::{Scratch, eventually_found, free_port};
 
 mod compare;
 mod daemon;
@@ -20,7 +22,7 @@ mod prometheus;
 mod remote_read;
 
 use compare::{Answer, compare, compare_sets};
-use daemon::{Daemon, Scratch, free_port};
+use daemon::Daemon;
 use prometheus::{Prometheus, Role};
 use remote_read::{ReadKind, read};
 
@@ -28,8 +30,6 @@ use remote_read::{ReadKind, read};
 const SCRAPED_S: u64 = 25;
 /// What the comparisons look back over: more than was scraped.
 const WINDOW_S: u64 = 60;
-/// How long the sender may take to send the last of it.
-const SENT_WITHIN: Duration = Duration::from_secs(20);
 
 /// PromQL, evaluated at one moment. Raw selectors show every sample; the rest is what dashboards ask.
 const QUERIES: [&str; 14] = [
@@ -52,7 +52,7 @@ const QUERIES: [&str; 14] = [
 #[test]
 #[ignore = "needs a Prometheus and half a minute"]
 fn prometheus_reads_back_every_sample_that_it_wrote() {
-    let scratch = Scratch::create();
+    let scratch = Scratch::new();
     let (_node_daemon, node_port) = start_node(&scratch);
     let node = format!("http://127.0.0.1:{node_port}");
     let sender = Prometheus::start(&scratch, Role::Sender { node: &node });
@@ -125,7 +125,7 @@ fn start_node(scratch: &Scratch) -> (Daemon, u16) {
     let own_metrics = "--no-self-scrape".to_owned();
     let arguments =
         [own_metrics, format!("--listen=127.0.0.1:{port}"), format!("--data-dir={}", data_dir.display())];
-    let daemon = Daemon::start("node", env!("CARGO_BIN_EXE_silverback"), &arguments, scratch);
+    let mut daemon = Daemon::start("node", env!("CARGO_BIN_EXE_silverback"), &arguments, scratch);
     daemon.wait_until_ready(port);
     (daemon, port)
 }
@@ -136,16 +136,10 @@ fn now_s() -> u64 {
 
 /// Waits until all up to `end_s` is acknowledged: the sender has one queue, which sends in order.
 fn wait_until_sent(sender: &Prometheus, end_s: u64) {
-    let start = Instant::now();
-    while sender.sent_until_s() <= end_s as f64 {
-        assert!(
-            start.elapsed() < SENT_WITHIN,
-            "not sent within {SENT_WITHIN:?}: sent until {}, wanted {end_s}\n{}",
-            sender.sent_until_s(),
-            sender.log()
-        );
-        thread::sleep(Duration::from_millis(300));
-    }
+    eventually_found(|| match sender.sent_until_s() {
+        sent_s if sent_s > end_s as f64 => Ok(()),
+        sent_s => Err(format!("sent until {sent_s}, wanted {end_s}\n{}", sender.log())),
+    });
 }
 
 /// What our own client reads in one of the two kinds, against what the sender itself holds.

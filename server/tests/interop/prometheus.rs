@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use silverback_test_support::{Scratch, free_port};
+
 use serde_json::Value;
 
 use crate::compare::Answer;
-use crate::daemon::{Daemon, Scratch, free_port};
+use crate::daemon::Daemon;
 use crate::http::{self, escape};
 
 /// What a Prometheus is for.
@@ -88,7 +90,7 @@ impl Prometheus {
         if matches!(role, Role::Node) {
             arguments.push("--web.enable-remote-write-receiver".to_owned());
         }
-        let daemon = Daemon::start(name, role.binary(), &arguments, scratch);
+        let mut daemon = Daemon::start(name, role.binary(), &arguments, scratch);
         daemon.wait_until_ready(port);
         Self { daemon, port }
     }

@@ -16,11 +16,12 @@ mod writes;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use prost::Message;
 use silverback_proto::prometheus::label_matcher::Type;
 use silverback_proto::prometheus::{LabelMatcher, Query, ReadRequest};
+use silverback_test_support::eventually;
 
 use binary::Binary;
 use harness::Kept;
@@ -127,14 +128,6 @@ fn beside(node: &Binary, writer: &mut Writer, endpoint: &Endpoint) -> Latencies 
     })
 }
 
-fn wait_for(what: &str, limit: Duration, is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < limit, "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 /// One after the other: each is to have the machine.
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -164,7 +157,7 @@ fn check(limit_mib: usize) {
     }
     assert!(held.is_empty(), "{held:?}: {tries} times above {allowed:?}; alone: {alone}");
     assert!(node.peak_bytes() < limit_mib * MIB, "{} MiB resident", node.peak_bytes() / MIB);
-    wait_for("reads stay in flight", Duration::from_secs(10), || reads_in_flight(&mut node.keep()) == 0.0);
+    eventually("reads stay in flight", || reads_in_flight(&mut node.keep()) == 0.0);
     // Buffers are kept for the next requests, and blocks of many sizes share pages with what stays: some of what
     // reads took doesn't leave. Values collected one by one, by twenty at once, were most of the limit.
     let most = before + limit_mib * MIB / 4;
@@ -174,7 +167,7 @@ fn check(limit_mib: usize) {
         uncounted_bytes(&node) / MIB
     );
     // Nobody asks the node anything meanwhile: it gives back by itself.
-    wait_for("memory of reads isn't given back", Duration::from_secs(20), || {
+    eventually("memory of reads isn't given back", || {
         std::thread::sleep(Duration::from_secs(2));
         uncounted_bytes(&node) < most
     });

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use silverback_host::metrics;
 use silverback_model::limits::READER_PATIENCE;
+use silverback_test_support::eventually;
 
 use crate::harness::{Node, head, read_answer, send};
 use crate::written::{Series, series, start_ms, write};
@@ -42,10 +43,9 @@ fn a_reader_that_stops_holds_a_bounded_buffer_and_nobody_else_up() {
     let grown = resident_bytes().saturating_sub(before);
     // Half of it, for other tests' nodes are in this process too.
     assert!(grown < 60 << 20, "{grown} bytes wait for a client that doesn't read");
-    let began = Instant::now();
+    // Where one of these waited for the reader, its answer would never come.
     assert_eq!(node.get("/-/healthy").status, 200);
     assert_eq!(node.get("/api/v1/labels").status, 200);
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     let mut rest = Vec::new();
     stopped.read_to_end(&mut rest).unwrap();
     let lines = rest.windows(2).filter(|bytes| *bytes == b"}\n").count();
@@ -62,11 +62,7 @@ fn stop_reading(node: &Node) -> TcpStream {
 }
 
 fn wait_for_metric(node: &Node, line: &str) {
-    let began = Instant::now();
-    while !node.get("/metrics").text().contains(line) {
-        assert!(began.elapsed() < Duration::from_secs(10), "{line}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    eventually(line, || node.get("/metrics").text().contains(line));
 }
 
 #[test]
@@ -105,7 +101,7 @@ fn a_request_that_comes_slowly_holds_no_other_read_up() {
     wait_for_metric(&node, "silverback_memory_accounted_bytes{part=\"reads\",shard=\"0\"} 500\n");
     let began = Instant::now();
     assert_eq!(node.get("/api/v1/labels").status, 200);
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }
 
 #[test]
@@ -164,11 +160,7 @@ fn a_client_that_leaves_closes_its_selects() {
     leaving.read_exact(&mut [0; 1000]).unwrap();
     assert!(open_selects(&node) > 0);
     drop(leaving);
-    let began = Instant::now();
-    while open_selects(&node) > 0 {
-        assert!(began.elapsed() < Duration::from_secs(10), "selects stay open");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    eventually("selects stay open", || open_selects(&node) == 0);
 }
 
 fn open_selects(node: &Node) -> u64 {

@@ -1,14 +1,14 @@
 //! What the status page asks of a node: its status, and its own past.
 
 use std::num::NonZeroU64;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use silverback_test_support::Waiting;
 
 use serde_json::Value;
 
 use crate::harness::Node;
 use crate::written::{series, start_ms, write};
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What an export of the node's own metrics has, as the page asks for it.
 fn own_past(node: &Node, status: &Value) -> String {
@@ -25,7 +25,7 @@ fn own_past(node: &Node, status: &Value) -> String {
 #[test]
 fn the_page_finds_the_node_s_past_in_the_metrics_that_it_stores_of_itself() {
     let node = Node::start_with(2, |config| config.self_scrape_interval = Some(Duration::from_millis(100)));
-    let began = Instant::now();
+    let waiting = Waiting::begin();
     loop {
         let status = node.get("/api/v1/status/node").json();
         assert_eq!(status["own_metrics"]["interval_s"], 0.1);
@@ -38,8 +38,7 @@ fn the_page_finds_the_node_s_past_in_the_metrics_that_it_stores_of_itself() {
             assert_eq!(shards, ["0", "1"]);
             return;
         }
-        assert!(began.elapsed() < PATIENCE, "{past}");
-        std::thread::sleep(Duration::from_millis(50));
+        waiting.again(|| past);
     }
 }
 

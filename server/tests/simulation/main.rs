@@ -76,12 +76,12 @@ fn a_log_that_keeps_nothing_is_found_out() {
 
 #[test]
 fn data_that_are_not_synced_are_found_out() {
-    check_found::<Durable<DataNotSynced>>(100, "");
+    check_found::<Durable<DataNotSynced>>(100, "the write-ahead log is damaged");
 }
 
 #[test]
 fn names_that_are_not_synced_are_found_out() {
-    check_found::<Durable<NamesNotSynced>>(100, "");
+    check_found::<Durable<NamesNotSynced>>(100, " is lost. Nothing was changed");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn an_acknowledgement_before_the_sync_is_found_out() {
 
 #[test]
 fn trust_in_what_a_killed_process_wrote_is_found_out() {
-    check_found::<Durable<TailTrusted>>(3000, "");
+    check_found::<Durable<TailTrusted>>(3000, " is lost. Nothing was changed");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn check_migration_found<D: cells::Defect>(seeds: u64, expect: &str) {
 
 #[test]
 fn a_source_that_goes_on_taking_writes_is_found_out() {
-    check_migration_found::<cells::DrainForgotten>(300, "");
+    check_migration_found::<cells::DrainForgotten>(300, " is read before ");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_source_that_lets_go_too_early_is_found_out() {
 
 #[test]
 fn owners_that_a_restart_forgets_are_found_out() {
-    check_migration_found::<cells::OwnersForgotten>(300, "");
+    check_migration_found::<cells::OwnersForgotten>(300, "acknowledged samples are lost");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `silverback wal`: the logs of a data directory, looked at while no node runs on it. Never writes
 //! to them.
+#![expect(clippy::disallowed_methods, reason = "a command without executors")]
 mod cross_check;
 mod inspect;
 mod table;

@@ -1,4 +1,8 @@
 //! Which of a node's logs take nothing in, and why, for whoever has to know of all of them at once.
+#![expect(
+    clippy::disallowed_types,
+    reason = "held when a log begins or ends to take writes in, never on a write's way"
+)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,0 +1,13 @@
+//! What tests of all crates share: how long they wait ([`eventually`]), how they start a program and look at it
+//! from outside ([`Process`]), directories that go with them ([`Scratch`]), ports ([`free_port`]).
+//!
+//! Knows nothing of what is asked of a node, and nothing of the crates that it tests.
+#![forbid(unsafe_code)]
+
+mod process;
+mod scratch;
+mod waiting;
+
+pub use process::Process;
+pub use scratch::{Scratch, free_port};
+pub use waiting::{PATIENCE, Waiting, eventually, eventually_found};

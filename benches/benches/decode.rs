@@ -5,7 +5,7 @@ use std::{hint::black_box, time::Duration};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use prost::Message;
-use silverback::api::remote_write::{Decoder, Decoding, SeriesSink, Slice, Version, snappy};
+use silverback::api::ingest::remote_write::{Decoder, Decoding, SeriesSink, Slice, Version, snappy};
 use silverback_benches::fleet;
 use silverback_model::{Labels, Sample, SeriesId, SeriesIdHasher, limits::DECODED_BYTES_MAX};
 use silverback_proto::{prometheus, write_v2};

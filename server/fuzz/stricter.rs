@@ -3,7 +3,7 @@
 //! refuse groups and the other version's fields, which prost skips, and what is too large.
 
 use prost::DecodeError;
-use silverback::api::remote_write::{MalformedBody, MalformedCause, Tally};
+use silverback::api::ingest::remote_write::{MalformedBody, MalformedCause, Tally};
 
 use crate::oracle::{Outcome, Series};
 

@@ -341,7 +341,7 @@ fn a_dependency_from_elsewhere_is_found() {
 
 #[test]
 fn a_file_belongs_to_the_module_that_its_path_names() {
-    assert_eq!(module_of("server", "server/src/api/remote_write/v2.rs"), Some("api"));
+    assert_eq!(module_of("server", "server/src/api/ingest/remote_write/v2.rs"), Some("api"));
     assert_eq!(module_of("server/storage", "server/storage/src/wal.rs"), Some("wal"));
     assert_eq!(module_of("server", "server/src/main.rs"), None);
     assert_eq!(module_of("server", "benches/src/lib.rs"), None);

@@ -11,7 +11,7 @@ use prost::Message;
 use silverback::{
     api::{
         grpc::ingest::{Columns, StreamSeries, deal_out},
-        remote_write::{Decoder, Decoding, SeriesSink, Slice, Version, snappy, wire::Reader},
+        ingest::remote_write::{Decoder, Decoding, SeriesSink, Slice, Version, snappy, wire::Reader},
     },
     routing::{ByteBudget, RoutingTable, Split},
 };

@@ -15,7 +15,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use silverback::api::remote_write::Version;
+use silverback::api::ingest::remote_write::Version;
 use silverback_model::limits::IN_FLIGHT_BYTES_MAX;
 
 use harness::{Node, head};

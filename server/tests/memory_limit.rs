@@ -14,7 +14,7 @@ mod wire;
 use std::time::Instant;
 
 use prost::Message;
-use silverback::api::remote_write::Version;
+use silverback::api::ingest::remote_write::Version;
 use silverback_proto::prometheus::label_matcher::Type;
 use silverback_proto::prometheus::{LabelMatcher, Query, ReadRequest};
 use silverback_test_support::Waiting;

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use silverback::api::remote_write::SeriesSink;
+use silverback::api::ingest::remote_write::SeriesSink;
 use silverback_model::limits::{BODIES_KEPT, BODY_KEPT_BYTES_MAX};
 use silverback_model::{Sample, SeriesId};
 use silverback_storage::message::part::PartBuffer;

@@ -5,8 +5,8 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use silverback::api::remote_write::answer::WriteReport;
-use silverback::api::remote_write::{
+use silverback::api::ingest::remote_write::answer::WriteReport;
+use silverback::api::ingest::remote_write::{
     Decoder, Decoding, MalformedBody, Rejection, Slice, Tally, Version, snappy,
 };
 use silverback_model::clock::Clock;

@@ -3,9 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use silverback_model::Sample;
 use silverback_model::gorilla::{OpenXor, SealedChunk, XorIter};
 use silverback_model::limits::CHUNK_RANGE_MS;
-use silverback_model::Sample;
 
 fuzz_target!(|bytes: &[u8]| {
     let counted = bytes.first_chunk().map_or(1, |count| usize::from(u16::from_be_bytes(*count)));

@@ -3,9 +3,9 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
+use silverback_model::Sample;
 use silverback_model::gorilla::{OpenXor, SealedChunk};
 use silverback_model::limits::{CHUNK_BYTES_MAX, CHUNK_SAMPLES};
-use silverback_model::Sample;
 
 /// How a sample follows from the one before.
 #[derive(Debug, Arbitrary)]

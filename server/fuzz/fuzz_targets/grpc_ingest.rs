@@ -5,11 +5,11 @@
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
 use silverback::api::grpc::ingest::{BatchFault, Columns, DefinitionFault, RouteState, StreamSeries};
-use silverback::api::remote_write::wire::Reader;
-use silverback_storage::message::DefinitionBlock;
-use silverback_model::SeriesIdHasher;
+use silverback::api::ingest::remote_write::wire::Reader;
 use silverback::routing::ByteBudget;
+use silverback_model::SeriesIdHasher;
 use silverback_proto::v1;
+use silverback_storage::message::DefinitionBlock;
 
 const SAMPLES_MAX: usize = 1000;
 

@@ -9,7 +9,7 @@ mod collect;
 mod encode;
 
 use libfuzzer_sys::fuzz_target;
-use silverback::api::lines::{InfluxLines, Precision};
+use silverback::api::ingest::lines::{InfluxLines, Precision};
 
 fuzz_target!(|bytes: &[u8]| {
     let format = InfluxLines { precision: Precision::Milliseconds, ..InfluxLines::default() };

@@ -5,14 +5,14 @@
 use futures::executor::block_on;
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
-use silverback::api::otlp::{NO_POINT, Translation, translate};
-use silverback::api::remote_write::{MalformedCause, Rejection, SeriesSink};
+use silverback::api::ingest::otlp::{NO_POINT, Translation, translate};
+use silverback::api::ingest::remote_write::{MalformedCause, Rejection, SeriesSink};
 use silverback::config::OtlpDelta;
-use silverback_storage::message::{Definitions, LabelSpan};
 use silverback_model::{Sample, SeriesId, SeriesIdHasher};
 use silverback_proto::otlp::collector::metrics::v1::ExportMetricsServiceRequest;
 use silverback_proto::otlp::metrics::v1::Metric;
 use silverback_proto::otlp::metrics::v1::metric::Data;
+use silverback_storage::message::{Definitions, LabelSpan};
 
 #[derive(Default)]
 struct Series {

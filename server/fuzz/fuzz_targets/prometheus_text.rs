@@ -9,7 +9,7 @@ mod collect;
 mod encode;
 
 use libfuzzer_sys::fuzz_target;
-use silverback::api::lines::PrometheusText;
+use silverback::api::ingest::lines::PrometheusText;
 
 fuzz_target!(|bytes: &[u8]| {
     let format = PrometheusText::default();

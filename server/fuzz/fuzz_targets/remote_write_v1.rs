@@ -11,7 +11,7 @@ mod stricter;
 
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
-use silverback::api::remote_write::Version;
+use silverback::api::ingest::remote_write::Version;
 use silverback_proto::prometheus::WriteRequest;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use silverback::api::remote_write::snappy;
+use silverback::api::ingest::remote_write::snappy;
 use silverback_storage::message::BodyBytes;
 
 const LIMIT_BYTES: usize = 1 << 20;

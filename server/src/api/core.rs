@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use futures::future::LocalBoxFuture;
 
-use crate::api::read_fault::ReadFault;
-use crate::api::refusal_log::RefusalLog;
-use crate::api::remote_write::Decoder;
+use crate::api::ingest::refusal_log::RefusalLog;
+use crate::api::ingest::remote_write::Decoder;
+use crate::api::query::read_fault::ReadFault;
 use crate::config::Config;
 use crate::migration::{Migrated, MigrationError, Trigger, Turn};
 use crate::placement::NodeId;

@@ -3,26 +3,28 @@
 
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::time::Instant;
 
 use futures::future::Either;
-use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::header::{RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use silverback_model::printable::Printable;
 
-use crate::api::body::{Never, ResponseBody};
-use crate::api::caller::Caller;
 use crate::api::core::Core;
-use crate::api::http_api::{self, Question};
-use crate::api::lines::{self, Dialect, Import};
-use crate::api::{grpc, origin, otlp, pages, remote_read, write_endpoint};
+use crate::api::grpc;
+use crate::api::http::origin;
+use crate::api::ingest::caller::Caller;
+use crate::api::ingest::lines::{self, Dialect, Import};
+use crate::api::ingest::timing::{count_duration, timed};
+use crate::api::ingest::{otlp, write_endpoint};
+use crate::api::query::http_api::{self, Question};
+use crate::api::query::remote_read;
+use crate::api::response::body::{Never, ResponseBody};
+use crate::api::response::{NodeResponse, method_not_allowed, text};
+use crate::api::status::pages;
 use crate::routing::Overloaded;
 use silverback_runtime as runtime;
-
-/// A response of this node.
-pub type NodeResponse = Response<ResponseBody>;
 
 /// The HTTP service of one core for one connection.
 pub(crate) struct Endpoints {
@@ -109,19 +111,6 @@ async fn route_rarer(caller: &Caller, request: Request<Incoming>) -> NodeRespons
     }
 }
 
-/// Measures how long the answer to a write takes.
-pub(crate) async fn timed(core: &Core, answering: impl Future<Output = NodeResponse>) -> NodeResponse {
-    let began = runtime::now();
-    let response = answering.await;
-    count_duration(core, began);
-    response
-}
-
-fn count_duration(core: &Core, began: Instant) {
-    let took_us = began.elapsed().as_micros() as u64;
-    core.count(|counts| counts.write_durations.add(took_us));
-}
-
 /// Gives an answer up that doesn't begin within the time of a request. (A write waits for its
 /// shards alone; what may take long of it, its body, has its own limit.)
 async fn in_time(core: &Core, answering: impl Future<Output = NodeResponse>) -> NodeResponse {
@@ -181,30 +170,6 @@ async fn page(core: &Core, method: &Method, path: &str) -> NodeResponse {
         ) => method_not_allowed("GET"),
         (_, path) => text(StatusCode::NOT_FOUND, format!("no such endpoint: {}\n", Printable(path))),
     }
-}
-
-/// A plain text answer.
-pub fn text(status: StatusCode, text: impl Into<ResponseBody>) -> NodeResponse {
-    with_type(status, "text/plain; charset=utf-8", text)
-}
-
-/// An answer of a content type.
-pub fn with_type(
-    status: StatusCode,
-    content_type: &'static str,
-    body: impl Into<ResponseBody>,
-) -> NodeResponse {
-    let mut response = Response::new(body.into());
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    response
-}
-
-/// 405, with the methods that are allowed.
-pub fn method_not_allowed(allowed: &'static str) -> NodeResponse {
-    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, format!("only {allowed} is allowed here\n"));
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
-    response
 }
 
 #[cfg(test)]

@@ -1,39 +1,21 @@
 //! The ways in and out: HTTP endpoints, protocols, pages. Knows requests and answers; what a
 //! sample becomes is the shard's.
-pub mod authority;
-pub mod body;
-pub(crate) mod caller;
-pub(crate) mod cells_status;
+//!
+//! In reading order: [`core`], what a core's handlers share; [`response`] and [`http`], the transport; [`ingest`],
+//! [`query`] and [`status`], what is asked for; [`grpc`], the same by another transport; [`endpoints`], which path is
+//! answered by what.
 pub mod core;
-pub(crate) mod disk_metrics;
-pub mod endpoints;
-pub(crate) mod fanout;
-pub mod grpc;
-pub(crate) mod gzip_body;
-pub mod http_api;
-pub mod label_sets;
-pub mod lines;
-pub mod matchers;
-pub(crate) mod memory_metrics;
-pub(crate) mod migration_metrics;
-pub(crate) mod node_metrics;
-pub mod origin;
-pub mod otlp;
-pub mod pages;
 pub mod protobuf;
-pub(crate) mod read_fault;
-pub(crate) mod reader_pace;
-pub(crate) mod rebalance_metrics;
-pub(crate) mod refusal_log;
-pub mod remote_read;
-pub mod remote_write;
-pub mod request_body;
-pub mod rows;
-pub mod selector;
+pub mod response;
+
+pub mod http;
+
+pub mod ingest;
+
+pub mod query;
+
 pub mod status;
-pub mod stream;
-pub mod time_text;
-pub(crate) mod union;
-pub mod write;
-pub mod write_endpoint;
-pub(crate) mod write_status;
+
+pub mod grpc;
+
+pub mod endpoints;

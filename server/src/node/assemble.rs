@@ -12,8 +12,8 @@ use futures::future::try_join_all;
 
 use crate::api::core::{Core, Migrate, NodeFacts};
 use crate::api::endpoints::Endpoints;
-use crate::api::refusal_log::RefusalLog;
-use crate::api::remote_write::{Decoder, IdCache};
+use crate::api::ingest::refusal_log::RefusalLog;
+use crate::api::ingest::remote_write::{Decoder, IdCache};
 use crate::config::Config;
 use crate::migration::{Migrations, Turn};
 use crate::node::data_dir::{DataDir, note_logs};

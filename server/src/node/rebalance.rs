@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::api::core::Core;
-use crate::api::fanout::{self, FanoutError};
+use crate::api::query::fanout::{self, FanoutError};
 use crate::config::RebalanceMode;
 use crate::migration::{Migrated, MigrationError, Trigger};
 use crate::rebalance::{CellLoad, Controller, Hysteresis, Move, NodeLoad, Planner, Rebalanced, ShardLoad};

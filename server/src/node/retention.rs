@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::api::core::Core;
-use crate::api::fanout;
+use crate::api::query::fanout;
 use crate::node::host::ExecutorHost;
 use silverback_model::RefusedReason;
 use silverback_runtime::{now, sleep, timeout};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::core::Core;
-use crate::api::remote_write::Rejection;
-use crate::api::remote_write::answer::WriteReport;
-use crate::api::{pages, write};
+use crate::api::ingest::remote_write::Rejection;
+use crate::api::ingest::remote_write::answer::WriteReport;
+use crate::api::{ingest::write, status::pages};
 use crate::routing::{SharedReservation, Split};
 use silverback_model::{Labels, Sample};
 use silverback_runtime::{sleep, spawn};

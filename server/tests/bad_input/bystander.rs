@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 
-use silverback::api::remote_write::Version;
+use silverback::api::ingest::remote_write::Version;
 use silverback::config::Config;
 
 use crate::harness::{Answer, Kept, Node};

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-use silverback::api::remote_write::Version;
+use silverback::api::ingest::remote_write::Version;
 
 use crate::bystander::{Scene, samples};
 use crate::harness::{Kept, Node, head, read_answer};

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use silverback::api::remote_write::Version;
+use silverback::api::ingest::remote_write::Version;
 
 use crate::bystander::Scene;
 use crate::harness::{Kept, read_answer, request};

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use silverback::api::remote_write::Version;
+use silverback::api::ingest::remote_write::Version;
 
 use crate::bystander::{Expect, Scene};
 use crate::harness::{Answer, head, read_answer, request};

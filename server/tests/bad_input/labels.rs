@@ -1,6 +1,6 @@
 //! Series with bad labels: refused one by one and told by reason; the good ones beside them are stored.
 
-use silverback::api::remote_write::Version;
+use silverback::api::ingest::remote_write::Version;
 
 use crate::bystander::{Expect, Scene};
 use crate::metrics::refused;

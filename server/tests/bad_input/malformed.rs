@@ -1,6 +1,6 @@
 //! Bodies that are no write request: refused whole, nothing of them stored, whatever they claim.
 
-use silverback::api::remote_write::Version;
+use silverback::api::ingest::remote_write::Version;
 
 use crate::bystander::{Expect, Scene};
 use crate::metrics::MALFORMED;

@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use silverback::api::remote_write::Version;
+use silverback::api::ingest::remote_write::Version;
 use silverback::config::{AllowedHosts, HostPattern};
 
 use crate::bystander::Scene;

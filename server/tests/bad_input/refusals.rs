@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use silverback::api::remote_write::Version;
+use silverback::api::ingest::remote_write::Version;
 use silverback::config::OtlpDelta;
 
 use crate::bystander::now_ms;

@@ -1,6 +1,6 @@
 //! Remote write requests of both versions, of labels and samples that no client library would write.
 
-use silverback::api::remote_write::Version;
+use silverback::api::ingest::remote_write::Version;
 
 use crate::wire::{field, label, number, refs, sample, symbols};
 

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use silverback::api::remote_write::Version;
+use silverback::api::ingest::remote_write::Version;
 use silverback_test_support::eventually;
 
 use crate::bystander::Scene;

@@ -1,6 +1,6 @@
 //! What only remote write 2 can get wrong: symbols, references to them, the shape of a series.
 
-use silverback::api::remote_write::Version;
+use silverback::api::ingest::remote_write::Version;
 
 use crate::bystander::{Expect, Scene};
 use crate::metrics::refused;

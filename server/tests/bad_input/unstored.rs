@@ -1,7 +1,7 @@
 //! What a sender may send and this node doesn't store: native histograms, which are refused one by
 //! one, and exemplars and metadata, which never fail a request.
 
-use silverback::api::remote_write::Version;
+use silverback::api::ingest::remote_write::Version;
 
 use crate::bystander::{Expect, Scene};
 use crate::metrics::refused;

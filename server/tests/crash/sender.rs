@@ -6,7 +6,7 @@ use std::io::{BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use silverback::api::remote_write::Version;
+use silverback::api::ingest::remote_write::Version;
 use silverback_model::STALE_NAN_BITS;
 use silverback_proto::prometheus::label_matcher::Type;
 

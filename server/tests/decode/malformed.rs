@@ -1,7 +1,7 @@
 //! Bodies that aren't requests: refused with place and cause, never with a panic, and never after
 //! memory was taken that they only claim to need.
 
-use silverback::api::remote_write::{MalformedCause, Version};
+use silverback::api::ingest::remote_write::{MalformedCause, Version};
 
 use crate::{sink::decode, wire::*};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use silverback::api::remote_write::Tally;
+use silverback::api::ingest::remote_write::Tally;
 use silverback_model::{
     RefusedCounts, RefusedReason, Sample,
     limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX},

@@ -2,7 +2,7 @@
 
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use prost::Message;
-use silverback::api::remote_write::Version;
+use silverback::api::ingest::remote_write::Version;
 use silverback_proto::{prometheus, write_v2};
 
 use crate::{

@@ -1,6 +1,6 @@
 //! Bad and odd series: each refused whole or read rightly, and the series beside it untouched.
 
-use silverback::api::remote_write::{Decoder, Version};
+use silverback::api::ingest::remote_write::{Decoder, Version};
 use silverback_model::{
     RefusedReason, STALE_NAN_BITS, Sample, SeriesIdHasher,
     limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX},

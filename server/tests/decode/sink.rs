@@ -2,7 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 
-use silverback::api::remote_write::{Decoder, Decoding, MalformedBody, SeriesSink, Slice, Tally, Version};
+use silverback::api::ingest::remote_write::{
+    Decoder, Decoding, MalformedBody, SeriesSink, Slice, Tally, Version,
+};
 use silverback_model::{Labels, Sample, SeriesId, SeriesIdHasher};
 use silverback_storage::message::{LabelSpan, WriteBody};
 

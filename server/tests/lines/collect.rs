@@ -1,8 +1,8 @@
 //! Decodes lines and collects all that came of them.
 
 use futures::executor::block_on;
-use silverback::api::lines::{Decoded, Format, decode};
-use silverback::api::remote_write::{Rejection, SeriesSink};
+use silverback::api::ingest::lines::{Decoded, Format, decode};
+use silverback::api::ingest::remote_write::{Rejection, SeriesSink};
 use silverback_model::{Labels, Sample, SeriesId, SeriesIdHasher};
 use silverback_storage::message::{Definitions, LabelSpan};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use silverback::api::lines::{Format, InfluxLines, Precision, PrometheusText};
+use silverback::api::ingest::lines::{Format, InfluxLines, Precision, PrometheusText};
 use silverback_model::{Labels, Sample};
 
 use crate::collect::collect;

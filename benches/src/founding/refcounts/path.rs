@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use prost::Message;
 use serde::{Deserialize, Serialize};
-use silverback::api::remote_write::{Decoder, Decoding, SeriesSink, Slice, Version, snappy};
+use silverback::api::ingest::remote_write::{Decoder, Decoding, SeriesSink, Slice, Version, snappy};
 use silverback_model::limits::DECODED_BYTES_MAX;
 use silverback_model::{Sample, SeriesId, SeriesIdHasher, ShardId};
 use silverback_proto::prometheus::{self, Label, TimeSeries, WriteRequest};

@@ -11,8 +11,8 @@ use http_body::{Body, Frame, SizeHint};
 use tonic::{Code, Status};
 
 use super::refuse;
-use crate::api::body::{Broken, ResponseBody};
-use crate::api::endpoints::NodeResponse;
+use crate::api::response::NodeResponse;
+use crate::api::response::body::{Broken, ResponseBody};
 use silverback_runtime::{now, sleep, timeout};
 
 const TIMEOUT: &str = "grpc-timeout";

@@ -27,10 +27,10 @@ use tonic::{Code, Status};
 
 use self::one_message::OneMessage;
 use self::request_body::{Received, RequestBody, decoded};
-use crate::api::body::ResponseBody;
-use crate::api::caller::Caller;
 use crate::api::core::Core;
-use crate::api::endpoints::{NodeResponse, timed};
+use crate::api::ingest::caller::Caller;
+use crate::api::response::body::ResponseBody;
+use crate::api::{ingest::timing::timed, response::NodeResponse};
 use crate::routing::SharedReservation;
 
 const GRPC: &str = "application/grpc";

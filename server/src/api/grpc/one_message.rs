@@ -18,8 +18,8 @@ use tonic::Status;
 use super::request_body::broke_off;
 use super::status;
 use crate::api::core::Core;
-use crate::api::read_fault::ReadFault;
-use crate::api::request_body::BodyError;
+use crate::api::http::request_body::BodyError;
+use crate::api::query::read_fault::ReadFault;
 use crate::routing::Reservation;
 use silverback_runtime::{now, sleep};
 

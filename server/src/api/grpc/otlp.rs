@@ -10,11 +10,11 @@ use tonic::Status;
 use tonic::server::UnaryService;
 
 use super::codec;
-use crate::api::caller::Caller;
 use crate::api::core::Core;
-use crate::api::otlp;
-use crate::api::remote_write::Rejection;
-use crate::api::write::check_ready;
+use crate::api::ingest::caller::Caller;
+use crate::api::ingest::otlp;
+use crate::api::ingest::remote_write::Rejection;
+use crate::api::ingest::write::check_ready;
 
 /// Answers `Export`.
 pub(crate) async fn export<B>(caller: &Caller, request: Request<B>) -> Response<tonic::body::Body>

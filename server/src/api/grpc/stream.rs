@@ -12,8 +12,8 @@ use tonic::Status;
 
 use super::status;
 use crate::api::core::Core;
-use crate::api::reader_pace::{NoReader, ReaderPace};
-use crate::api::stream::{StreamFault, count_fault, while_read};
+use crate::api::query::stream::{StreamFault, count_fault, while_read};
+use crate::api::response::reader_pace::{NoReader, ReaderPace};
 use crate::routing::ReadInFlight;
 use silverback_runtime::spawn_background;
 

@@ -5,11 +5,11 @@ use silverback_proto::v1::{
 };
 use tonic::Status;
 
-use crate::api::cells_status::RebalanceStatus;
 use crate::api::core::Core;
-use crate::api::fanout::{self, FanoutError};
 use crate::api::grpc::status;
-use crate::api::read_fault::ReadFault;
+use crate::api::query::fanout::{self, FanoutError};
+use crate::api::query::read_fault::ReadFault;
+use crate::api::status::cells_status::RebalanceStatus;
 use crate::rebalance::{DrainState, Movable};
 use crate::routing::RoutingTable;
 use silverback_model::limits::CELL_COUNT;

@@ -6,8 +6,8 @@ use tonic::Status;
 
 use super::look::{asked, owned_cells};
 use crate::api::core::Core;
-use crate::api::fanout;
 use crate::api::grpc::status;
+use crate::api::query::fanout;
 use crate::config::{AdminAccess, RebalanceMode};
 use crate::migration::Trigger;
 use crate::rebalance::{DrainState, Motion, Movable};

@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use prost::Message;
 use silverback_proto::v1;
 
-use crate::api::remote_write::wire::{Reader, Tag, WireType};
-use crate::api::remote_write::{MalformedBody, MalformedCause};
+use crate::api::ingest::remote_write::wire::{Reader, Tag, WireType};
+use crate::api::ingest::remote_write::{MalformedBody, MalformedCause};
 use silverback_model::Sample;
 
 const NUMBER: Tag = Tag::new(1, WireType::Varint);

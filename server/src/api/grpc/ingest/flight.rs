@@ -10,10 +10,10 @@ use std::time::Instant;
 use silverback_proto::v1;
 
 use super::super::status::refusal;
-use crate::api::caller::Caller;
 use crate::api::core::Core;
-use crate::api::remote_write::Rejection;
-use crate::api::write::{acknowledged, follow_moved};
+use crate::api::ingest::caller::Caller;
+use crate::api::ingest::remote_write::Rejection;
+use crate::api::ingest::write::{acknowledged, follow_moved};
 use crate::routing::{ReplyFuture, SharedReservation, take_moved};
 use silverback_model::Epoch;
 use silverback_model::limits::{STREAM_BATCHES_MAX, STREAM_REFUSALS_MAX, STREAM_SAMPLES_MAX};

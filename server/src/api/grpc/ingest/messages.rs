@@ -17,7 +17,7 @@ use snap::read::FrameDecoder;
 use tonic::Status;
 
 use crate::api::grpc::status::of_rejection;
-use crate::api::remote_write::Rejection;
+use crate::api::ingest::remote_write::Rejection;
 use crate::routing::{ByteBudget, Reservation};
 use silverback_runtime::{now, reactor_polled, sleep};
 

@@ -34,9 +34,9 @@ use self::stream::Responses;
 use super::codec::{message_bytes_max, raw};
 use super::request_body::Received;
 use super::status::{of_fault, of_rejection};
-use crate::api::caller::Caller;
 use crate::api::core::Core;
-use crate::api::remote_write::Rejection;
+use crate::api::ingest::caller::Caller;
+use crate::api::ingest::remote_write::Rejection;
 use silverback_model::limits::{
     STREAM_BATCH_SAMPLES_MAX, STREAM_BATCHES_MAX, STREAM_DEFINITION_BYTES_MAX, STREAM_REFS_MAX,
 };

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::routes::{Route, RouteState, Routes};
-use crate::api::remote_write::wire::{Reader, Tag, WireType};
-use crate::api::remote_write::{CollectedLabels, MalformedBody, collect_labels};
+use crate::api::ingest::remote_write::wire::{Reader, Tag, WireType};
+use crate::api::ingest::remote_write::{CollectedLabels, MalformedBody, collect_labels};
 use crate::routing::{BudgetExceeded, Reservation, SharedReservation};
 use silverback_model::SeriesIdHasher;
 use silverback_model::limits::{STREAM_DEFINITION_BYTES_MAX, STREAM_REFS_MAX};

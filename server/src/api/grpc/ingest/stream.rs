@@ -18,10 +18,10 @@ use super::flight::BatchesInFlight;
 use super::intake::{Call, Intake, stopping};
 use super::messages::{Messages, StreamMessage};
 use super::{refuse_message, terms};
-use crate::api::caller::Caller;
 use crate::api::core::Core;
 use crate::api::grpc::request_body::Received;
 use crate::api::grpc::status::of_rejection;
+use crate::api::ingest::caller::Caller;
 use silverback_runtime::{reactor_polled, timeout};
 
 /// Bytes of messages that are taken in between two looks at the reactor: about 200 µs.

@@ -10,9 +10,9 @@ use silverback_proto::v1::{
 use super::begin;
 use super::selection::selection;
 use crate::api::core::Core;
-use crate::api::read_fault::ReadFault;
-use crate::api::rows::RowStream;
-use crate::api::selector::Breadth;
+use crate::api::query::read_fault::ReadFault;
+use crate::api::query::rows::RowStream;
+use crate::api::query::selector::Breadth;
 use crate::routing::{ReadInFlight, SharedReservation};
 use silverback_model::LabelBlock;
 use silverback_model::limits::UNARY_ANSWER_BYTES_MAX;

@@ -19,7 +19,7 @@ use tonic::{Request, Response, Status};
 use super::status;
 use super::stream::Answers;
 use crate::api::core::Core;
-use crate::api::read_fault::ReadFault;
+use crate::api::query::read_fault::ReadFault;
 use crate::routing::{ReadInFlight, SharedReservation};
 use silverback_model::limits::{READ_MATCHERS_MAX, READ_REQUEST_BYTES_MAX};
 use silverback_runtime::timeout;

@@ -3,9 +3,9 @@
 use silverback_proto::v1::{self, MatcherKind, TimeRange};
 
 use crate::api::core::Core;
-use crate::api::matchers::MatcherCompiler;
-use crate::api::read_fault::ReadFault;
-use crate::api::selector::Breadth;
+use crate::api::query::matchers::MatcherCompiler;
+use crate::api::query::read_fault::ReadFault;
+use crate::api::query::selector::Breadth;
 use silverback_model::{MatchOp, UncompiledMatcher};
 use silverback_storage::message::Selection;
 

@@ -10,9 +10,9 @@ use super::labels::{proto_labels, text_bytes};
 use super::selection::selection;
 use crate::api::core::Core;
 use crate::api::grpc::stream::{Answers, streamed};
-use crate::api::read_fault::ReadFault;
-use crate::api::rows::RowStream;
-use crate::api::selector::Breadth;
+use crate::api::query::read_fault::ReadFault;
+use crate::api::query::rows::RowStream;
+use crate::api::query::selector::Breadth;
 use silverback_model::limits::STREAM_BUFFER_BYTES;
 use silverback_storage::message::{SeriesBatch, Wanted};
 

@@ -1,0 +1,107 @@
+//! Who asks, and the core that answers. Refusals are noted here, whatever protocol they are told in.
+
+use std::net::IpAddr;
+use std::ops::Deref;
+use std::rc::Rc;
+
+use crate::api::core::Core;
+use crate::api::ingest::refusal_log::{Refused, Unit};
+use crate::api::ingest::remote_write::Rejection;
+use silverback_storage::message::Examples;
+
+/// A core, as one client sees it.
+#[derive(Clone)]
+pub struct Caller {
+    core: Rc<Core>,
+    peer: Option<IpAddr>,
+}
+
+impl Caller {
+    /// A client of a core, by its address as the socket has it.
+    pub(crate) fn new(core: Rc<Core>, peer: Option<IpAddr>) -> Self {
+        Self { core, peer }
+    }
+
+    /// The core.
+    pub(crate) fn core(&self) -> &Rc<Core> {
+        &self.core
+    }
+
+    /// Notes refused samples of a request that was read.
+    pub(crate) fn note_refused(&self, examples: &Examples) {
+        for example in examples.iter() {
+            let refused = Refused {
+                peer: self.peer,
+                job: &example.job,
+                reason: example.reason.as_str(),
+                unit: Unit::Samples,
+                count: example.samples.max(1),
+            };
+            self.note(refused, &example.words);
+        }
+    }
+
+    /// Notes a request that was refused as a whole, and counts it.
+    pub(crate) fn note_rejection(&self, rejection: &Rejection) {
+        self.count_rejection(rejection);
+        let (reason, words) = (rejection.reason(), rejection.to_string());
+        let refused = self.request(reason);
+        if rejection.is_of_node() {
+            silverback_host::warn_limited!(%rejection, "write requests are refused");
+            // The line above tells it.
+            let _told = self.node.refusals.note(self.clock.now_ms(), refused, || words);
+        } else {
+            self.note(refused, &words);
+        }
+    }
+
+    /// Notes a request that was refused as a whole, which is counted already.
+    pub(crate) fn note_request(&self, reason: &'static str, words: &str) {
+        self.note(self.request(reason), words);
+    }
+
+    fn request(&self, reason: &'static str) -> Refused<'static> {
+        Refused { peer: self.peer, job: "", reason, unit: Unit::Requests, count: 1 }
+    }
+
+    fn note(&self, refused: Refused<'_>, words: &str) {
+        let Refused { job, reason, unit, .. } = refused;
+        let Some(count) = self.node.refusals.note(self.clock.now_ms(), refused, || words.to_owned()) else {
+            return;
+        };
+        let peer = self.peer.map(|peer| peer.to_string()).unwrap_or_default();
+        let unit = unit.as_str();
+        silverback_host::info_limited!(peer, job, reason, count, "refused {unit}: {words}");
+    }
+
+    /// Counts a write request that was refused as a whole, of whichever protocol.
+    fn count_rejection(&self, rejection: &Rejection) {
+        self.count(|counts| match rejection {
+            Rejection::Overloaded => counts.writes_overloaded += 1,
+            Rejection::MemoryFull { .. } => counts.writes_memory_full += 1,
+            Rejection::NotReady(_) => counts.writes_not_durable += 1,
+            Rejection::Method
+            | Rejection::Header(_)
+            | Rejection::ContentType(_)
+            | Rejection::ContentEncoding(_)
+            | Rejection::NotGzip(_)
+            | Rejection::NotText(_)
+            | Rejection::Parameter(_)
+            | Rejection::BodyTooLarge { .. }
+            | Rejection::TakesTooMuch { .. }
+            | Rejection::BodyTimedOut(_)
+            | Rejection::BodyBrokeOff(_)
+            | Rejection::Snappy(_)
+            | Rejection::Gzip(_)
+            | Rejection::Malformed(_) => counts.writes_malformed += 1,
+        });
+    }
+}
+
+impl Deref for Caller {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.core
+    }
+}

@@ -1,0 +1,83 @@
+//! The way of a request of lines on its acceptor: its body, its lines, the shards, and what they made of it.
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Method, Request};
+use http_body::Body;
+
+use super::decode::{Decoded, Format, decode};
+use super::report::LineReport;
+use crate::api::core::Core;
+use crate::api::http::gzip_body::{Arrived, read_body};
+use crate::api::ingest::remote_write::Rejection;
+use crate::api::ingest::remote_write::answer::WriteReport;
+use crate::api::ingest::remote_write::negotiate::header_text;
+use crate::api::ingest::write::{check_ready, send_defined};
+use crate::api::query::http_api::params::Params;
+use crate::routing::Split;
+use silverback_runtime::reactor_polled;
+use silverback_storage::message::AcceptorCounts;
+
+/// The parameters of a request's query.
+pub(crate) async fn params<B>(request: &Request<B>) -> Result<Params, Rejection> {
+    let mut params = Params::default();
+    let query = request.uri().query().unwrap_or_default();
+    // A query is no longer than a head, which takes no slice.
+    let added = params.add(query.as_bytes(), &mut async || {}).await;
+    added.map_err(|fault| Rejection::Parameter(fault.to_string()))?;
+    Ok(params)
+}
+
+/// Refuses what isn't a write of lines by its head alone.
+pub(crate) fn check_head(
+    core: &Core,
+    allowed: &[Method],
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<(), Rejection> {
+    if !allowed.contains(method) {
+        return Err(Rejection::Method);
+    }
+    // Any other type may be lines: curl and scripts name the strangest.
+    let content_type = header_text(headers, CONTENT_TYPE)?;
+    if content_type.to_ascii_lowercase().contains("protobuf") {
+        return Err(Rejection::NotText(content_type.to_owned()));
+    }
+    check_ready(core)
+}
+
+/// Stores a request's lines, and tells what became of them once that is acknowledged. Samples without a time get
+/// `now_ms`; `count` counts the request.
+pub(crate) async fn store<B>(
+    core: &Core,
+    request: Request<B>,
+    format: &impl Format,
+    now_ms: i64,
+    count: impl FnOnce(&mut AcceptorCounts),
+) -> Result<LineReport, Rejection>
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    let (head, body) = request.into_parts();
+    let Arrived { bytes, mut reserved, held_bytes } = read_body(core, &head.headers, body).await?;
+    core.count(count);
+    let mut split = Split::new(core.router.table(), &core.parts);
+    let between_slices = async |split: &Split<'_>, label_bytes: usize| {
+        // A buffer that grows may hold twice what is in it.
+        reserved.grow_to(held_bytes + 2 * label_bytes + split.capacity_bytes())?;
+        reactor_polled().await;
+        Ok(())
+    };
+    let decoded = decode(&bytes, format, now_ms, &core.hasher, &mut split, between_slices).await?;
+    let Decoded { labels, samples: _, refused, first, exemplars, strings } = decoded;
+    core.count(|counts| {
+        counts.refused.merge(&refused.counts);
+        counts.exemplars_ignored += exemplars;
+        counts.strings_ignored += strings;
+    });
+    let report =
+        WriteReport { refused: refused.counts, examples: refused.examples, ..WriteReport::default() };
+    let report = send_defined(core, labels, split, report, reserved.into()).await?;
+    Ok(LineReport::new(report, first, strings))
+}

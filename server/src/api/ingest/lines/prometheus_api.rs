@@ -1,0 +1,103 @@
+//! `POST /api/v1/import/prometheus`, as VictoriaMetrics has it: lines in Prometheus' text format, and the same below
+//! a path like the Pushgateway's, which names a job.
+
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body::Body;
+use silverback_model::printable::Quoted;
+
+use super::extra_labels::ExtraLabels;
+use super::intake::{check_head, params, store};
+use super::number::whole;
+use super::prometheus_text::PrometheusText;
+use super::report::LineReport;
+use crate::api::core::Core;
+use crate::api::ingest::caller::Caller;
+use crate::api::ingest::remote_write::Rejection;
+use crate::api::ingest::remote_write::answer::WriteResponse;
+use crate::api::ingest::write_endpoint::{refuse, respond};
+use crate::api::response::NodeResponse;
+
+const PATH: &str = "/api/v1/import/prometheus";
+
+/// A path that takes such lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Import {
+    /// As they are.
+    Plain,
+    /// With the labels that the path holds, as it stands there.
+    Grouped(String),
+}
+
+impl Import {
+    /// What a path takes.
+    pub(crate) fn of_path(path: &str) -> Option<Self> {
+        match path.strip_prefix(PATH)? {
+            "" => Some(Self::Plain),
+            grouped => grouped.strip_prefix("/metrics/").map(|labels| Self::Grouped(labels.to_owned())),
+        }
+    }
+
+    /// A Pushgateway's clients PUT and POST.
+    fn methods(&self) -> &'static [Method] {
+        match self {
+            Self::Plain => &[Method::POST],
+            Self::Grouped(_) => &[Method::POST, Method::PUT],
+        }
+    }
+}
+
+/// Answers one request.
+pub async fn import<B>(caller: &Caller, import: &Import, request: Request<B>) -> NodeResponse
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    match take_in(caller, import, request).await {
+        Ok(report) => {
+            caller.note_refused(&report.samples.examples);
+            respond(WriteResponse::in_words(&report.samples, || report.words()))
+        }
+        Err(rejection) => refuse(caller, WriteResponse::to_rejection(None, &rejection), &rejection),
+    }
+}
+
+async fn take_in<B>(core: &Core, import: &Import, request: Request<B>) -> Result<LineReport, Rejection>
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    let arrived_ms = core.clock.now_ms();
+    check_head(core, import.methods(), request.method(), request.headers())?;
+    let params = params(&request).await?;
+    let mut extra = ExtraLabels::default();
+    match import {
+        Import::Plain => {}
+        Import::Grouped(path) => extra.add_path(path)?,
+    }
+    params.all("extra_label").try_for_each(|parameter| extra.add_parameter(parameter))?;
+    let now_ms = params.get("timestamp").map_or(Ok(arrived_ms), default_time)?;
+    store(core, request, &PrometheusText { extra }, now_ms, |counts| counts.writes_prometheus_text += 1).await
+}
+
+fn default_time(text: &str) -> Result<i64, Rejection> {
+    let wrong = || Rejection::Parameter(format!("timestamp={}: whole milliseconds are wanted", Quoted(text)));
+    whole(text.as_bytes()).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_plain_or_hold_labels() {
+        let check = |path: &str, expect: Option<Import>| assert_eq!(Import::of_path(path), expect, "{path}");
+        check(PATH, Some(Import::Plain));
+        check("/api/v1/import/prometheus/metrics/job/a", Some(Import::Grouped("job/a".into())));
+        for other in
+            ["/api/v1/import", "/api/v1/import/prometheus/", "/api/v1/import/prometheusx", "/metrics/job/a"]
+        {
+            check(other, None);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Why an OTLP request was refused as a whole, and how gRPC and HTTP tell it.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use silverback_model::printable::Printable;
+use tonic::{Code, Status};
+
+use crate::api::grpc::status::{of_rejection, passing};
+use crate::api::ingest::remote_write::Rejection;
+use silverback_model::limits::{OTLP_JSON_BYTES_MAX, OTLP_JSON_DEPTH_MAX};
+
+/// Why nothing of a request is stored, or not all of it acknowledged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// Not a POST.
+    #[error("OTLP takes POST requests alone")]
+    Method,
+    /// Another content type.
+    #[error("content type {0:?} is not supported; send application/x-protobuf or application/json")]
+    ContentType(String),
+    /// It isn't the message in JSON.
+    #[error("the body is not an ExportMetricsServiceRequest in JSON: {}", Printable(.0))]
+    Json(String),
+    /// More objects and lists in each other than are read.
+    #[error(
+        "the body is not an ExportMetricsServiceRequest in JSON: it is nested deeper than {OTLP_JSON_DEPTH_MAX} \
+         objects and lists; send attributes that are flatter"
+    )]
+    JsonTooDeep,
+    /// A large request in the dear form.
+    #[error("a request in JSON may have {OTLP_JSON_BYTES_MAX} bytes; send fewer data points, or protobuf")]
+    JsonTooLarge,
+    /// What every write may be refused for.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+}
+
+impl Fault {
+    /// One word for it, as the reasons of samples have.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::Method => "method",
+            Self::ContentType(_) => "content_type",
+            Self::Json(_) | Self::JsonTooDeep => "json",
+            Self::JsonTooLarge => "body_too_large",
+            Self::Rejected(rejection) => rejection.reason(),
+        }
+    }
+
+    /// How HTTP says it. A sender tries again after 429 and 503 alone.
+    pub(crate) fn http_status(&self) -> StatusCode {
+        match self {
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::ContentType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Json(_) | Self::JsonTooDeep => StatusCode::BAD_REQUEST,
+            Self::JsonTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Rejected(rejection) => rejection.status(),
+        }
+    }
+
+    /// When to send the same again, in seconds, where that can help.
+    pub(crate) fn retry_after_s(&self) -> Option<u32> {
+        match self {
+            Self::Rejected(rejection) => rejection.retry_after().map(|retry| retry.seconds),
+            Self::Method | Self::ContentType(_) | Self::Json(_) | Self::JsonTooDeep | Self::JsonTooLarge => {
+                None
+            }
+        }
+    }
+
+    /// How gRPC says it.
+    pub(crate) fn grpc_status(&self) -> Status {
+        match self {
+            Self::Rejected(rejection) => status_of(rejection),
+            Self::JsonTooLarge => Status::resource_exhausted(self.to_string()),
+            Self::Method | Self::ContentType(_) | Self::Json(_) | Self::JsonTooDeep => {
+                Status::invalid_argument(self.to_string())
+            }
+        }
+    }
+}
+
+/// A rejection as OTLP's senders understand it: they try again when a node is unavailable, and take
+/// exhausted resources for good.
+pub fn status_of(rejection: &Rejection) -> Status {
+    match rejection.retry_after() {
+        None => of_rejection(rejection),
+        Some(retry) => {
+            passing(Code::Unavailable, &rejection.to_string(), Duration::from_secs(retry.seconds.into()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic_types::StatusExt;
+
+    use super::*;
+    use crate::api::ingest::remote_write::{MalformedBody, MalformedCause};
+
+    fn check(fault: Fault, http: u16, retry_after_s: Option<u32>, grpc: Code) {
+        assert_eq!(fault.http_status().as_u16(), http, "{fault}");
+        assert_eq!(fault.retry_after_s(), retry_after_s, "{fault}");
+        let status = fault.grpc_status();
+        assert_eq!(status.code(), grpc, "{fault}");
+        let told_s = status.get_details_retry_info().and_then(|info| info.retry_delay);
+        assert_eq!(told_s, retry_after_s.map(|s| Duration::from_secs(s.into())), "{fault}");
+    }
+
+    #[test]
+    fn senders_try_again_when_that_can_help() {
+        check(Rejection::Overloaded.into(), 429, Some(1), Code::Unavailable);
+        check(Rejection::MemoryFull { limit_bytes: 1 }.into(), 429, Some(30), Code::Unavailable);
+        check(Rejection::NotReady("x".into()).into(), 503, Some(5), Code::Unavailable);
+        check(Rejection::BodyTimedOut(Duration::from_secs(3)).into(), 503, Some(1), Code::Unavailable);
+    }
+
+    #[test]
+    fn what_stays_wrong_is_told_so() {
+        let malformed = MalformedBody { offset: 3, cause: MalformedCause::BrokenMessage };
+        check(Rejection::Malformed(malformed).into(), 400, None, Code::InvalidArgument);
+        check(Rejection::BodyTooLarge { limit_bytes: 9 }.into(), 413, None, Code::ResourceExhausted);
+        check(Fault::Json("x".into()), 400, None, Code::InvalidArgument);
+        check(Fault::JsonTooDeep, 400, None, Code::InvalidArgument);
+        check(Fault::JsonTooLarge, 413, None, Code::ResourceExhausted);
+        check(Fault::ContentType("a/b".into()), 415, None, Code::InvalidArgument);
+        check(Fault::Method, 405, None, Code::InvalidArgument);
+    }
+}

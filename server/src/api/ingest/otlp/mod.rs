@@ -1,0 +1,56 @@
+//! OpenTelemetry's protocol for metrics: requests over gRPC and HTTP become series and samples as
+//! Prometheus' own receiver names them, and go the way of every write.
+//!
+//! ```text
+//! http (protobuf, JSON, gzip) ┐
+//!                             ├→ translate (walk, names, labels) → split → the shards … → answer
+//! grpc (protobuf)             ┘
+//! ```
+mod answer;
+mod attributes;
+mod fault;
+mod http;
+mod labels;
+mod naming;
+mod samples;
+mod target;
+mod translate;
+
+use crate::api::core::Core;
+use crate::api::ingest::remote_write::Rejection;
+use crate::api::ingest::remote_write::answer::WriteReport;
+use crate::api::ingest::write::send_defined;
+use crate::routing::{Reservation, Split};
+use silverback_runtime::reactor_polled;
+
+pub use answer::Outcome;
+pub use fault::status_of;
+pub use http::answer as answer_http;
+pub use translate::{NO_POINT, Translation, translate};
+
+/// Stores a request, and tells what became of it once that is acknowledged. `reserved` holds
+/// `held_bytes` for the request's own bytes and gets what it needs besides.
+pub async fn write(
+    core: &Core,
+    bytes: &[u8],
+    mut reserved: Reservation,
+    held_bytes: usize,
+) -> Result<Outcome, Rejection> {
+    core.count(|counts| counts.writes_otlp += 1);
+    let mut split = Split::new(core.router.table(), &core.parts);
+    let between_slices = async |split: &Split<'_>, label_bytes: usize| {
+        // A buffer that grows may hold twice what is in it.
+        reserved.grow_to(held_bytes + 2 * label_bytes + split.capacity_bytes())?;
+        reactor_polled().await;
+        Ok(())
+    };
+    let translation =
+        translate(bytes, core.config.otlp_delta, &core.hasher, &mut split, between_slices).await?;
+    core.count(|counts| {
+        counts.refused.merge(&translation.refused.counts);
+        counts.exemplars_ignored += translation.exemplars;
+    });
+    let Translation { labels, points, refused, .. } = translation;
+    let report = send_defined(core, labels, split, WriteReport::default(), reserved.into()).await?;
+    Ok(Outcome::new(points, refused, report))
+}

@@ -1,0 +1,294 @@
+//! From what became of a request to what its sender is told: status, headers, words. Exact: a
+//! request of which anything wasn't stored is never answered with success.
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+
+use super::{
+    Tally, Version,
+    rejection::{Rejection, RetryAfter},
+};
+use silverback_model::{RefusedCounts, RefusedReason};
+use silverback_storage::message::{Examples, RefusedRef, WriteAck};
+
+const SAMPLES_WRITTEN: HeaderName = HeaderName::from_static("x-prometheus-remote-write-samples-written");
+const HISTOGRAMS_WRITTEN: HeaderName =
+    HeaderName::from_static("x-prometheus-remote-write-histograms-written");
+const EXEMPLARS_WRITTEN: HeaderName = HeaderName::from_static("x-prometheus-remote-write-exemplars-written");
+
+/// Room for new series comes back when old ones have ended. Known series go on, so that the rest of
+/// the request must not be sent again for the new ones: the hint is for when these may be tried again.
+const NEW_SERIES_RETRY: RetryAfter = RetryAfter { seconds: 30 };
+
+/// What became of the samples of a request that was read to its end.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WriteReport {
+    /// Samples stored.
+    pub written: u64,
+    /// Samples refused, by the decoder and by the shards.
+    pub refused: RefusedCounts,
+    /// Series refused whole. One that holds no sample is seen here alone.
+    pub series_refused: u64,
+    /// Samples that the shards refused of series that have a number of their sender.
+    pub by_ref: Vec<RefusedRef>,
+    /// Some of the refused samples, by job and reason.
+    pub examples: Examples,
+}
+
+/// An HTTP answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriteResponse {
+    /// The status.
+    pub status: StatusCode,
+    /// All headers but those of the transport.
+    pub headers: HeaderMap,
+    /// Plain text for a person; empty on success.
+    pub text: String,
+}
+
+impl WriteResponse {
+    /// To a request that was read to its end.
+    pub fn to_report(version: Version, report: &WriteReport) -> Self {
+        let mut answer = Self::in_words(report, || report.text());
+        answer.tell_written(version, report.written);
+        answer
+    }
+
+    /// The same in a protocol's own words, which are asked for where anything wasn't stored.
+    pub(crate) fn in_words(report: &WriteReport, words: impl FnOnce() -> String) -> Self {
+        if report.is_whole() {
+            Self::new(StatusCode::NO_CONTENT, String::new())
+        } else if report.lacks_room() {
+            Self::new(StatusCode::BAD_REQUEST, words()).with_retry(NEW_SERIES_RETRY)
+        } else {
+            Self::new(StatusCode::BAD_REQUEST, words())
+        }
+    }
+
+    /// To a request that was refused as a whole. Its version isn't known before its headers are
+    /// understood.
+    pub fn to_rejection(version: Option<Version>, rejection: &Rejection) -> Self {
+        let mut answer = Self::new(rejection.status(), rejection.to_string());
+        if rejection.status() == StatusCode::METHOD_NOT_ALLOWED {
+            answer.headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
+        }
+        if let Some(retry) = rejection.retry_after() {
+            answer = answer.with_retry(retry);
+        }
+        if let Some(version) = version {
+            answer.tell_written(version, 0);
+        }
+        answer
+    }
+
+    fn new(status: StatusCode, text: String) -> Self {
+        let mut headers = HeaderMap::new();
+        if !text.is_empty() {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        }
+        Self { status, headers, text }
+    }
+
+    fn with_retry(mut self, retry: RetryAfter) -> Self {
+        self.headers.insert(header::RETRY_AFTER, retry.seconds.into());
+        self
+    }
+
+    /// Remote write 2 senders take an answer without these counts for that of an older receiver.
+    fn tell_written(&mut self, version: Version, samples: u64) {
+        match version {
+            Version::V1 => {}
+            Version::V2 => {
+                self.headers.insert(SAMPLES_WRITTEN, samples.into());
+                self.headers.insert(HISTOGRAMS_WRITTEN, 0.into());
+                self.headers.insert(EXEMPLARS_WRITTEN, 0.into());
+            }
+        }
+    }
+}
+
+impl From<Tally> for WriteReport {
+    /// Begins with what the decoder refused.
+    fn from(tally: Tally) -> Self {
+        let Tally { refused, series_refused, examples, .. } = tally;
+        Self { refused, series_refused, examples, ..Self::default() }
+    }
+}
+
+impl WriteReport {
+    /// Adds what a shard made of its part.
+    pub(crate) fn add(&mut self, ack: WriteAck) {
+        self.written += ack.written;
+        if let Some(refusals) = ack.refusals {
+            self.refused.merge(&refusals.counts);
+            self.by_ref.extend(refusals.by_ref);
+            self.examples.merge(refusals.examples);
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.refused.total() == 0 && self.series_refused == 0
+    }
+
+    /// Whether there was no room for new series.
+    fn lacks_room(&self) -> bool {
+        [RefusedReason::SeriesLimit, RefusedReason::MemoryLimit].iter().any(|&r| self.refused.get(r) > 0)
+    }
+
+    /// `out_of_order 10, duplicate 2`
+    pub(crate) fn reasons(&self) -> String {
+        let reasons: Vec<_> = self.refused.iter().map(|(r, n)| format!("{} {n}", r.as_str())).collect();
+        reasons.join(", ")
+    }
+
+    /// `12 of 2000 samples refused: out_of_order 10, duplicate 2; first: {…} out of order sample`
+    fn text(&self) -> String {
+        let refused = self.refused.total();
+        let mut text = if refused > 0 {
+            format!("{refused} of {} samples refused: {}", self.written + refused, self.reasons())
+        } else {
+            format!("{} series without samples refused", self.series_refused)
+        };
+        if let Some(first) = self.examples.first() {
+            text.push_str(&format!("; first: {}", first.words));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::api::ingest::remote_write::{MalformedBody, MalformedCause, snappy::SnappyError};
+    use silverback_storage::message::Refusals;
+
+    fn report(written: u64, refused: &[(RefusedReason, u64)]) -> WriteReport {
+        let mut report = WriteReport { written, ..WriteReport::default() };
+        for &(reason, samples) in refused {
+            report.refused.add(reason, samples);
+        }
+        if let Some(&(reason, _)) = refused.first() {
+            report.examples = example(reason, "{job=\"a\"}");
+        }
+        report
+    }
+
+    fn example(reason: RefusedReason, series: &str) -> Examples {
+        let mut examples = Examples::default();
+        examples.add(reason, 1, "", || (series.to_owned(), String::new()));
+        examples
+    }
+
+    fn written(answer: &WriteResponse) -> [Option<&str>; 3] {
+        [SAMPLES_WRITTEN, HISTOGRAMS_WRITTEN, EXEMPLARS_WRITTEN]
+            .map(|name| answer.headers.get(name).map(|value| value.to_str().unwrap()))
+    }
+
+    fn check(report: &WriteReport, status: u16, samples_written: &str, text: &str) {
+        for (version, counts) in
+            [(Version::V1, [None; 3]), (Version::V2, [Some(samples_written), Some("0"), Some("0")])]
+        {
+            let answer = WriteResponse::to_report(version, report);
+            assert_eq!((answer.status.as_u16(), &*answer.text), (status, text));
+            assert_eq!(written(&answer), counts, "{version:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_written_whole_is_answered_without_a_body() {
+        check(&report(2000, &[]), 204, "2000", "");
+        check(&report(0, &[]), 204, "0", "");
+        let answer = WriteResponse::to_report(Version::V1, &report(1, &[]));
+        assert!(answer.headers.is_empty());
+    }
+
+    #[test]
+    fn refused_samples_are_told_by_reason_and_example() {
+        use RefusedReason::{Duplicate, OutOfOrder};
+        check(
+            &report(1988, &[(OutOfOrder, 10), (Duplicate, 2)]),
+            400,
+            "1988",
+            "12 of 2000 samples refused: out_of_order 10, duplicate 2; first: {job=\"a\"} out of order sample",
+        );
+    }
+
+    #[test]
+    fn a_bad_series_without_samples_is_told_too() {
+        let examples = example(RefusedReason::BadSeriesShape, "{a=\"b\"}");
+        let report = WriteReport { series_refused: 1, examples, written: 3, ..WriteReport::default() };
+        let text = "1 series without samples refused; first: {a=\"b\"} series needs samples or histograms, and not both";
+        check(&report, 400, "3", text);
+    }
+
+    #[test]
+    fn new_series_without_room_do_not_hold_up_the_known_ones() {
+        for reason in [RefusedReason::SeriesLimit, RefusedReason::MemoryLimit] {
+            let answer = WriteResponse::to_report(Version::V2, &report(5, &[(reason, 1)]));
+            assert_eq!(answer.status, StatusCode::BAD_REQUEST, "a sender goes on with what comes next");
+            assert_eq!(answer.headers[header::RETRY_AFTER], "30");
+            assert_eq!(written(&answer), [Some("5"), Some("0"), Some("0")]);
+            assert!(answer.text.contains(&format!("{} 1", reason.as_str())), "{}", answer.text);
+        }
+    }
+
+    #[test]
+    fn what_the_decoder_and_the_shards_refused_adds_up() {
+        let mut tally = Tally { samples: 9, series_refused: 1, ..Tally::default() };
+        tally.refused.add(RefusedReason::MissingName, 2);
+        let mut counts = RefusedCounts::default();
+        counts.add(RefusedReason::TooOld, 1);
+        let examples = example(RefusedReason::TooOld, "{job=\"b\"}");
+        let mut total = WriteReport::from(tally);
+        total.add(WriteAck {
+            written: 8,
+            moved: None,
+            refusals: Some(Box::new(Refusals { counts, examples, by_ref: Vec::new() })),
+        });
+        let text = "3 of 11 samples refused: too_old 1, missing_name 2; first: {job=\"b\"} sample is older than the retention";
+        check(&total, 400, "8", text);
+    }
+
+    fn check_rejection(rejection: Rejection, status: u16, retry: Option<&str>, words: &[&str]) {
+        let answer = WriteResponse::to_rejection(Some(Version::V2), &rejection);
+        assert_eq!(answer.status.as_u16(), status, "{rejection:?}");
+        assert_eq!(answer.headers.get(header::RETRY_AFTER).map(|v| v.to_str().unwrap()), retry);
+        assert_eq!(written(&answer), [Some("0"); 3]);
+        assert!(words.iter().all(|word| answer.text.contains(word)), "{}", answer.text);
+        for version in [None, Some(Version::V1)] {
+            assert_eq!(written(&WriteResponse::to_rejection(version, &rejection)), [None; 3]);
+        }
+    }
+
+    #[test]
+    fn a_request_refused_as_a_whole_is_told_why() {
+        let malformed = MalformedBody { offset: 17, cause: MalformedCause::Truncated };
+        check_rejection(Rejection::Malformed(malformed), 400, None, &["byte 17", "ends behind"]);
+        let too_large = SnappyError::TooLarge { claimed_bytes: 99, limit_bytes: 10 };
+        check_rejection(Rejection::Snappy(too_large), 413, None, &["99", "10"]);
+        let corrupt = SnappyError::Corrupt("no length".to_owned());
+        check_rejection(Rejection::Snappy(corrupt), 400, None, &["no length"]);
+        check_rejection(Rejection::BodyTooLarge { limit_bytes: 10 }, 413, None, &["10 bytes"]);
+        check_rejection(Rejection::TakesTooMuch { bytes_max: 10 }, 413, None, &["10 bytes", "fewer series"]);
+        let slow = Rejection::BodyTimedOut(Duration::from_secs(3));
+        check_rejection(slow, 503, Some("1"), &["did not arrive within 3s"]);
+        check_rejection(Rejection::Overloaded, 429, Some("1"), &["later"]);
+        let full = Rejection::MemoryFull { limit_bytes: 512 << 20 };
+        check_rejection(full, 429, Some("30"), &["memory is full", "512 MiB", "--memory-limit", "later"]);
+        check_rejection(Rejection::NotReady("replaying".to_owned()), 503, Some("5"), &["replaying"]);
+    }
+
+    #[test]
+    fn an_unsupported_request_is_told_what_is_supported() {
+        let content_type = Rejection::ContentType("a/b".to_owned());
+        let words = ["\"a/b\"", "application/x-protobuf", "io.prometheus.write.v2.Request"];
+        check_rejection(content_type, 415, None, &words);
+        let encoding = Rejection::ContentEncoding("gzip".to_owned());
+        check_rejection(encoding, 415, None, &["\"gzip\"", "snappy"]);
+        check_rejection(Rejection::Header(header::CONTENT_TYPE), 415, None, &["content-type"]);
+        check_rejection(Rejection::Method, 405, None, &["POST"]);
+        let answer = WriteResponse::to_rejection(None, &Rejection::Method);
+        assert_eq!(answer.headers[header::ALLOW], "POST");
+    }
+}

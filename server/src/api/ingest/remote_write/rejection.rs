@@ -1,0 +1,222 @@
+//! Why a request was refused as a whole: nothing of it is stored, as far as its sender is told.
+
+use std::time::Duration;
+
+use http::{HeaderName, StatusCode};
+
+use super::{malformed::MalformedBody, snappy::SnappyError};
+use crate::{
+    api::http::request_body::BodyError,
+    routing::{BudgetExceeded, Overloaded},
+};
+use silverback_storage::wal::LogError;
+
+/// One reason.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    /// Not a POST.
+    #[error("writes take POST requests alone")]
+    Method,
+    /// A header that is no text, or stands twice.
+    #[error("the header {0} is not text, or stands twice")]
+    Header(HeaderName),
+    /// Another content type.
+    #[error(
+        "content type {0:?} is not supported; send application/x-protobuf, with \
+         proto=io.prometheus.write.v2.Request for remote write 2 or \
+         proto=prometheus.WriteRequest for remote write 1"
+    )]
+    ContentType(String),
+    /// Another compression.
+    #[error("content encoding {0:?} is not supported; send snappy (block format)")]
+    ContentEncoding(String),
+    /// A compression that isn't taken where gzip is.
+    #[error("content encoding {0:?} is not supported; send gzip, or none")]
+    NotGzip(String),
+    /// Binary messages where lines of text are taken.
+    #[error("content type {0:?} is not supported; send lines of text")]
+    NotText(String),
+    /// A parameter of the query, or a label in the path, that means nothing.
+    #[error("{0}")]
+    Parameter(String),
+    /// More bytes, compressed, than allowed.
+    #[error("the body is larger than {limit_bytes} bytes")]
+    BodyTooLarge {
+        /// What is allowed.
+        limit_bytes: usize,
+    },
+    /// Its labels and samples take more memory than all requests together may.
+    #[error(
+        "the request takes more than {bytes_max} bytes of memory once it is decoded; send fewer series or \
+         samples at a time"
+    )]
+    TakesTooMuch {
+        /// What all of a core's requests may take.
+        bytes_max: usize,
+    },
+    /// It did not arrive in time.
+    #[error("the body did not arrive within {0:?}")]
+    BodyTimedOut(Duration),
+    /// The client hung up or broke the transport's rules midway.
+    #[error("the body broke off: {0}")]
+    BodyBrokeOff(String),
+    /// It can't be decompressed.
+    #[error(transparent)]
+    Snappy(#[from] SnappyError),
+    /// It isn't what gzip makes.
+    #[error("the body is not gzip: {0}")]
+    Gzip(String),
+    /// It isn't a write request.
+    #[error(transparent)]
+    Malformed(#[from] MalformedBody),
+    /// Too much is in flight.
+    #[error("overloaded: too many requests are under way; send again later")]
+    Overloaded,
+    /// A shard holds as much as it may. What to do about it is the operator's.
+    #[error(
+        "memory is full: the node is near its memory limit of {} MiB (--memory-limit); send again later, \
+         or raise the limit, lower --retention, or send fewer series", limit_bytes >> 20
+    )]
+    MemoryFull {
+        /// The whole node's limit.
+        limit_bytes: usize,
+    },
+    /// The node is starting or stopping, or a log has failed: why, in words.
+    #[error("not ready: {0}")]
+    NotReady(String),
+}
+
+/// A hint to a sender that may send the same again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::api) struct RetryAfter {
+    pub seconds: u32,
+}
+
+impl Rejection {
+    /// Whether the node is at fault, and not the sender: an operator wants to see it without looking for it.
+    pub(crate) fn is_of_node(&self) -> bool {
+        matches!(self, Self::Overloaded | Self::MemoryFull { .. } | Self::NotReady(_))
+    }
+
+    /// One word for it, as the reasons of samples have.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::Method => "method",
+            Self::Header(_) => "header",
+            Self::ContentType(_) | Self::NotText(_) => "content_type",
+            Self::ContentEncoding(_) | Self::NotGzip(_) => "content_encoding",
+            Self::Parameter(_) => "parameter",
+            Self::BodyTooLarge { .. } | Self::Snappy(SnappyError::TooLarge { .. }) => "body_too_large",
+            Self::TakesTooMuch { .. } => "takes_too_much",
+            Self::BodyTimedOut(_) => "body_timed_out",
+            Self::BodyBrokeOff(_) => "body_broke_off",
+            Self::Snappy(SnappyError::Corrupt(_)) => "snappy",
+            Self::Gzip(_) => "gzip",
+            Self::Malformed(_) => "malformed",
+            Self::Overloaded => "overloaded",
+            Self::MemoryFull { .. } => "memory_full",
+            Self::NotReady(_) => "not_ready",
+        }
+    }
+
+    /// How HTTP says it.
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Header(_)
+            | Self::ContentType(_)
+            | Self::ContentEncoding(_)
+            | Self::NotGzip(_)
+            | Self::NotText(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::BodyTooLarge { .. }
+            | Self::TakesTooMuch { .. }
+            | Self::Snappy(SnappyError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyBrokeOff(_)
+            | Self::Snappy(SnappyError::Corrupt(_))
+            | Self::Gzip(_)
+            | Self::Parameter(_)
+            | Self::Malformed(_) => StatusCode::BAD_REQUEST,
+            Self::Overloaded | Self::MemoryFull { .. } => StatusCode::TOO_MANY_REQUESTS,
+            // Not 408: a slow network passes, and senders drop for good what any 4xx but 429 answers.
+            Self::BodyTimedOut(_) | Self::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// Whether the rest of the body isn't waited for, so that nothing can follow on the connection.
+    pub(in crate::api) fn leaves_body_unread(&self) -> bool {
+        match self {
+            Self::BodyTooLarge { .. } | Self::BodyTimedOut(_) => true,
+            Self::Method
+            | Self::Header(_)
+            | Self::ContentType(_)
+            | Self::ContentEncoding(_)
+            | Self::NotGzip(_)
+            | Self::NotText(_)
+            | Self::Parameter(_)
+            | Self::TakesTooMuch { .. }
+            | Self::BodyBrokeOff(_)
+            | Self::Snappy(_)
+            | Self::Gzip(_)
+            | Self::Malformed(_)
+            | Self::Overloaded
+            | Self::MemoryFull { .. }
+            | Self::NotReady(_) => false,
+        }
+    }
+
+    /// When to send the same again, where that can help.
+    pub(in crate::api) fn retry_after(&self) -> Option<RetryAfter> {
+        match self {
+            // A queue empties within a second or not at all.
+            Self::Overloaded | Self::BodyTimedOut(_) => Some(RetryAfter { seconds: 1 }),
+            // Retention passes free memory every few minutes.
+            Self::MemoryFull { .. } => Some(RetryAfter { seconds: 30 }),
+            Self::NotReady(_) => Some(RetryAfter { seconds: 5 }),
+            Self::Method
+            | Self::Header(_)
+            | Self::ContentType(_)
+            | Self::ContentEncoding(_)
+            | Self::NotGzip(_)
+            | Self::NotText(_)
+            | Self::Parameter(_)
+            | Self::BodyTooLarge { .. }
+            | Self::TakesTooMuch { .. }
+            | Self::BodyBrokeOff(_)
+            | Self::Snappy(_)
+            | Self::Gzip(_)
+            | Self::Malformed(_) => None,
+        }
+    }
+}
+
+impl From<Overloaded> for Rejection {
+    fn from(_: Overloaded) -> Self {
+        Self::Overloaded
+    }
+}
+
+impl From<BudgetExceeded> for Rejection {
+    fn from(no_room: BudgetExceeded) -> Self {
+        match no_room {
+            BudgetExceeded::Overloaded => Self::Overloaded,
+            BudgetExceeded::TooMuch { bytes_max } => Self::TakesTooMuch { bytes_max },
+        }
+    }
+}
+
+impl From<LogError> for Rejection {
+    fn from(error: LogError) -> Self {
+        Self::NotReady(error.to_string())
+    }
+}
+
+impl From<BodyError> for Rejection {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::TooLarge(limit_bytes) => Self::BodyTooLarge { limit_bytes },
+            BodyError::TimedOut(limit) => Self::BodyTimedOut(limit),
+            BodyError::BrokeOff(how) => Self::BodyBrokeOff(how),
+            BodyError::Overloaded => Self::Overloaded,
+        }
+    }
+}

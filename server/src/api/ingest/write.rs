@@ -1,0 +1,221 @@
+//! The way of a write request on its acceptor: decompress, decode, split, ask the shards, add up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::api::core::Core;
+use crate::api::ingest::remote_write::answer::WriteReport;
+use crate::api::ingest::remote_write::{
+    Decoding, MalformedBody, Rejection, SeriesSink, Slice, Version, snappy,
+};
+use crate::routing::{
+    BudgetExceeded, Overloaded, ReplyFuture, Reservation, SharedReservation, Split, follow, take_moved,
+};
+use silverback_model::limits::MOVED_WAIT_MAX;
+use silverback_model::{Sample, SeriesId, ShardId};
+use silverback_runtime::slices::SLICE;
+use silverback_runtime::{now, reactor_polled, sleep, timeout};
+use silverback_storage::message::{
+    DefinitionBlock, Definitions, LabelSpan, MovedSeries, Part, ShardReply, WriteAck, WriteBody, WritePart,
+};
+
+/// How long a part that is sent again waits for room before it looks again.
+const ROOM_AGAIN: Duration = Duration::from_millis(1);
+
+impl SeriesSink for Split<'_> {
+    #[inline]
+    fn series(&mut self, id: SeriesId, labels: LabelSpan, samples: u32) {
+        Split::series(self, id, labels, samples);
+    }
+
+    #[inline]
+    fn sample(&mut self, sample: Sample) {
+        Split::sample(self, sample);
+    }
+}
+
+/// Refuses a request before its body is read, while the node takes none.
+pub(crate) fn check_ready(core: &Core) -> Result<(), Rejection> {
+    core.replaying().map_or(Ok(()), |replaying| Err(Rejection::NotReady(replaying.to_string())))
+}
+
+/// Writes one request and waits until its samples are acknowledged. After a rejection parts of the
+/// request may be stored all the same: a retry of them is accepted. `reserved` has room for the
+/// compressed bytes and gets what the request needs besides.
+pub fn write(
+    core: &Core,
+    version: Version,
+    compressed: &[u8],
+    mut reserved: Reservation,
+) -> impl Future<Output = Result<WriteReport, Rejection>> {
+    async move {
+        let decoded_bytes = snappy::claimed_bytes(compressed, core.config.max_decoded_bytes)?;
+        reserved.grow(decoded_bytes)?;
+        let mut body = core.bodies.take();
+        let written = write_from(core, version, compressed, &mut body, reserved).await;
+        core.bodies.give_back(body);
+        written
+    }
+}
+
+fn write_from(
+    core: &Core,
+    version: Version,
+    compressed: &[u8],
+    body: &mut Arc<WriteBody>,
+    mut reserved: Reservation,
+) -> impl Future<Output = Result<WriteReport, Rejection>> {
+    async move {
+        let fresh = Arc::get_mut(body).expect("a body from the pool is read by nobody else");
+        snappy::decompress(compressed, core.config.max_decoded_bytes, &mut fresh.bytes)?;
+        let mut split = Split::new(core.router.table(), &core.parts);
+        let report = {
+            let decoding = decode(core, version, fresh, &mut split, |in_memory_bytes| {
+                reserved.grow_to(compressed.len() + in_memory_bytes)
+            });
+            let decoding = decoding.await?;
+            count(core, &decoding);
+            WriteReport::from(decoding.tally)
+        };
+        send(core, body, split, report, reserved.into()).await
+    }
+}
+
+/// Has the shards take in what was split from `body`, and adds what they made of it to `report`,
+/// once all of it is acknowledged. `room` is what the request takes.
+pub(crate) fn send(
+    core: &Core,
+    body: &Arc<WriteBody>,
+    split: Split<'_>,
+    mut report: WriteReport,
+    room: SharedReservation,
+) -> impl Future<Output = Result<WriteReport, Rejection>> {
+    async move {
+        let asked = ask(core, body, split.finish()?, &room);
+        let mut moved = Vec::new();
+        let mut failed = asked.refused.map(Rejection::from);
+        // One after the other: none of them needs to be asked to go on.
+        for answer in asked.sent {
+            let mut reply = answer.await;
+            moved.extend(take_moved(&mut reply));
+            match acknowledged(core, reply) {
+                Ok(ack) => report.add(ack),
+                Err(rejection) => failed = Some(rejection),
+            }
+        }
+        if !moved.is_empty() {
+            // Large, and rare: a cell moved while its part was on the way.
+            for reply in Box::pin(follow_moved(core, moved, &room)).await? {
+                report.add(acknowledged(core, reply)?);
+            }
+        }
+        failed.map_or(Ok(report), Err)
+    }
+}
+
+/// The same for series whose label sets the request's decoder has made, each named by its number.
+pub(crate) async fn send_defined(
+    core: &Core,
+    labels: DefinitionBlock,
+    split: Split<'_>,
+    report: WriteReport,
+    room: SharedReservation,
+) -> Result<WriteReport, Rejection> {
+    let mut definitions = Definitions::default();
+    definitions.push(labels);
+    let body = Arc::new(WriteBody { definitions, ..WriteBody::default() });
+    send(core, &body, split, report, room).await
+}
+
+/// Decodes the whole request before any of it is sent on: what turns out malformed stores nothing.
+/// `make_room` is told what the request takes after each slice.
+async fn decode(
+    core: &Core,
+    version: Version,
+    body: &mut WriteBody,
+    split: &mut Split<'_>,
+    mut make_room: impl FnMut(usize) -> Result<(), BudgetExceeded>,
+) -> Result<Decoding, Rejection> {
+    let mut decoding = Decoding::start(version);
+    loop {
+        let slice = decode_slice(core, body, &mut decoding, split)?;
+        make_room(body.capacity_bytes() + split.capacity_bytes())?;
+        match slice {
+            Slice::Done => return Ok(decoding),
+            Slice::More => reactor_polled().await,
+        }
+    }
+}
+
+fn decode_slice(
+    core: &Core,
+    body: &mut WriteBody,
+    decoding: &mut Decoding,
+    split: &mut Split<'_>,
+) -> Result<Slice, MalformedBody> {
+    let began = now();
+    core.decoder.borrow_mut().decode_while(body, decoding, &core.hasher, split, || began.elapsed() < SLICE)
+}
+
+fn count(core: &Core, decoding: &Decoding) {
+    core.count(|counts| {
+        counts.refused.merge(&decoding.tally.refused);
+        counts.series_refused += decoding.tally.series_refused;
+        counts.exemplars_ignored += decoding.tally.exemplars_ignored;
+        counts.metadata_ignored += decoding.tally.metadata_ignored;
+    });
+}
+
+struct Asked {
+    sent: Vec<ReplyFuture>,
+    /// A shard that had no room: the answers of the others are awaited all the same.
+    refused: Option<Overloaded>,
+}
+
+fn ask(
+    core: &Core,
+    body: &Arc<WriteBody>,
+    parts: impl Iterator<Item = (ShardId, Part)>,
+    room: &SharedReservation,
+) -> Asked {
+    let mut asked = Asked { sent: Vec::new(), refused: None };
+    for (shard, part) in parts {
+        let write = WritePart { body: Arc::clone(body), part };
+        match core.router.ask_to_write(shard, write, room) {
+            Ok(answer) => asked.sent.push(answer),
+            Err(overloaded) => asked.refused = Some(overloaded),
+        }
+    }
+    asked
+}
+
+/// What a shard's reply to its part means.
+pub(crate) fn acknowledged(core: &Core, reply: ShardReply) -> Result<WriteAck, Rejection> {
+    match reply {
+        ShardReply::Written(ack) => Ok(ack),
+        ShardReply::NotDurable(error) => Err(error.into()),
+        ShardReply::MemoryFull => Err(Rejection::MemoryFull { limit_bytes: core.node.memory.limit_bytes }),
+        ShardReply::Read(_)
+        | ShardReply::Stats(_)
+        | ShardReply::Migration(_)
+        | ShardReply::CheckpointAsked(_)
+        | ShardReply::Deleted(_)
+        | ShardReply::Routed => unreachable!("a write is answered as a write"),
+    }
+}
+
+/// Sends series on whose cells have moved, and gives their new owners' replies. `room` is what their
+/// request takes.
+pub(crate) async fn follow_moved(
+    core: &Core,
+    moved: Vec<MovedSeries>,
+    room: &SharedReservation,
+) -> Result<Vec<ShardReply>, Rejection> {
+    if moved.is_empty() {
+        return Ok(Vec::new());
+    }
+    core.count(|counts| counts.parts_sent_again += moved.len() as u64);
+    let pause = async || sleep(ROOM_AGAIN).await;
+    let replies = timeout(MOVED_WAIT_MAX, follow(&core.router, &core.parts, moved, room, pause)).await;
+    replies.map_err(|_| Rejection::Overloaded)
+}

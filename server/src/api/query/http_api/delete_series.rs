@@ -1,0 +1,136 @@
+//! `/api/v1/admin/tsdb/delete_series`: samples that are to go for good, of the series that match. What it takes
+//! of shards is theirs; here it is asked for, waited for, and told to the log.
+//!
+//! A deletion that was begun goes on to its end, though its client may be gone: half of it is nothing that
+//! anybody asked for.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::channel::oneshot;
+use http::{Request, StatusCode};
+use http_body::Body;
+
+use super::params::{Params, bad};
+use super::{read_params, refusal};
+use crate::api::core::Core;
+use crate::api::query::fanout::FanoutError;
+use crate::api::query::read_fault::{DeletionStopped, ReadFault};
+use crate::api::response::NodeResponse;
+use crate::config::AdminAccess;
+use crate::routing::deletion::{self, DeletionFault};
+use crate::routing::{ReadInFlight, Reservation};
+use silverback_runtime::{now, spawn_background, timeout};
+use silverback_storage::message::{Deleted, ReadError, Selection};
+
+/// The only methods, as Prometheus has them.
+pub(crate) const METHODS: &str = "POST, PUT";
+
+/// A deletion that was read and has its turn.
+struct Asked {
+    read: ReadInFlight,
+    params: Params,
+    selections: Arc<[Selection]>,
+    /// Of the request.
+    _room: Reservation,
+}
+
+/// Deletes what is asked for, and answers once it is gone for good.
+pub async fn answer<B>(core: &Rc<Core>, request: Request<B>) -> NodeResponse
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    core.count(|counts| counts.deletions += 1);
+    match delete(core, request).await {
+        Ok(()) => {
+            let mut response = NodeResponse::new(String::new().into());
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            response
+        }
+        Err(fault) => {
+            core.count(|counts| counts.deletions_failed += 1);
+            tracing::debug!(%fault, "a deletion was refused, or not done to its end");
+            refusal(&fault)
+        }
+    }
+}
+
+async fn delete<B>(core: &Rc<Core>, request: Request<B>) -> Result<(), ReadFault>
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    super::Question::DeleteSeries.check_method(request.method())?;
+    check_access(core)?;
+    let limit = core.config.request_timeout;
+    let asked = timeout(limit, read(core, request)).await.unwrap_or(Err(ReadFault::TimedOut(limit)))?;
+    let (done, ended) = oneshot::channel();
+    let core = Rc::clone(core);
+    // Nobody may wait for it any more.
+    spawn_background(async move { drop(done.send(asked.run(&core).await)) });
+    let panicked = |oneshot::Canceled| ReadFault::Shards(FanoutError::Refused(ReadError::Panicked));
+    ended.await.map_err(panicked)?
+}
+
+fn check_access(core: &Core) -> Result<(), ReadFault> {
+    match core.config.admin_api {
+        AdminAccess::Full => core.check_replayed(),
+        AdminAccess::ReadOnly => Err(ReadFault::NotAllowed(
+            "this node deletes nothing on demand: it was started without --admin-api=full",
+        )),
+    }
+}
+
+async fn read<B>(core: &Rc<Core>, request: Request<B>) -> Result<Asked, ReadFault>
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    let (head, body) = request.into_parts();
+    let mut room = core.read_bytes.begin();
+    let params = read_params(core, &head, body, &mut room).await?;
+    params.check_plain()?;
+    // Not before: a body that comes slowly holds no read up.
+    let read = core.begin_read().await?;
+    let selections = params.required_selections(core).await?;
+    if selections.iter().any(|selection| selection.min_ms > selection.max_ms) {
+        return Err(bad("end is before start: nothing would be deleted"));
+    }
+    Ok(Asked { read, params, selections: selections.into(), _room: room })
+}
+
+impl Asked {
+    async fn run(self, core: &Core) -> Result<(), ReadFault> {
+        // Each finds its series in the memory for reads, and writes to the logs: more at once are no faster.
+        let _turn = core.node.deletions.take().ok_or(ReadFault::DeletionGoesOn)?;
+        let began = now();
+        let (deleted, ended) = deletion::delete(&core.router, self.read.lease(), &self.selections).await;
+        self.tell(deleted, &ended, began.elapsed().as_millis() as u64);
+        ended.map_err(|why| ReadFault::DeletionStopped(DeletionStopped { deleted, why }))
+    }
+
+    /// Once for each deletion: it may be asked who deleted what.
+    fn tell(&self, deleted: Deleted, ended: &Result<(), DeletionFault>, took_ms: u64) {
+        let Deleted { series, series_cut, samples } = deleted;
+        let matchers = self.params.shown_matchers();
+        let [start, end] = ["start", "end"].map(|name| self.params.shown(name));
+        match ended {
+            Ok(()) => tracing::info!(
+                matchers,
+                start,
+                end,
+                series,
+                series_cut,
+                samples,
+                took_ms,
+                "samples were deleted on demand"
+            ),
+            Err(why) => tracing::warn!(
+                matchers, start, end, series, series_cut, samples, took_ms, %why,
+                "samples were to be deleted on demand, and not all of them were"
+            ),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `/api/v1/export`: one JSON object a line, a series each, streamed:
+//! `{"metric":{…},"values":[…],"timestamps":[…]}`, timestamps in ms.
+//!
+//! Values are as `sample_json` has them. However long a series or slow a client, what waits for it
+//! is bounded.
+
+use std::rc::Rc;
+
+use http::StatusCode;
+
+use super::json;
+use super::params::Params;
+use super::sample_json::{put_value, put_whole};
+use crate::api::core::Core;
+use crate::api::query::read_fault::ReadFault;
+use crate::api::query::stream::{Outgoing, StreamFault, streamed};
+use crate::api::query::union::RowUnion;
+use crate::api::response::{NodeResponse, with_type};
+use crate::routing::ReadInFlight;
+use silverback_model::Sample;
+use silverback_model::gorilla::ChunkError;
+use silverback_runtime::Slice;
+use silverback_storage::message::{ChunkView, SeriesBatch, SeriesView, Wanted};
+
+const CONTENT_TYPE: &str = "application/stream+json";
+
+/// Answers with the union of all selectors, label sets ascending.
+pub(crate) async fn respond(
+    core: &Rc<Core>,
+    read: ReadInFlight,
+    params: &Params,
+) -> Result<NodeResponse, ReadFault> {
+    let selections = params.required_selections(core).await?;
+    let range_ms = selections.first().map_or((i64::MIN, i64::MAX), |s| (s.min_ms, s.max_ms));
+    let mut union: RowUnion<SeriesBatch> =
+        RowUnion::open(core, read.lease(), selections, Wanted::Chunks).await?;
+    let core_of_read = Rc::clone(core);
+    let body = streamed(Rc::clone(core), read, async move |outgoing| {
+        let mut held = None;
+        while let Some(slice) = union.advance(held).await? {
+            held = send_line(&core_of_read, union.series(), range_ms, outgoing, slice).await?;
+        }
+        Ok(())
+    });
+    Ok(with_type(StatusCode::OK, CONTENT_TYPE, body))
+}
+
+/// Chunks are read once for each of the two lists: so a series of any length needs no more memory.
+async fn send_line(
+    core: &Core,
+    series: SeriesView<'_>,
+    range_ms: (i64, i64),
+    outgoing: &mut Outgoing,
+    slice: Slice,
+) -> Result<Option<Slice>, StreamFault> {
+    if !has_sample(series, range_ms)? {
+        return Ok(Some(slice));
+    }
+    outgoing.made().extend_from_slice(b"{\"metric\":");
+    json::put_labels(outgoing.made(), series.labels);
+    outgoing.made().extend_from_slice(b",\"values\":[");
+    let held = send_list(core, series, range_ms, put_value, outgoing, Some(slice)).await?;
+    outgoing.made().extend_from_slice(b"],\"timestamps\":[");
+    let put_time = |out: &mut Vec<u8>, sample: Sample| put_whole(out, sample.timestamp_ms);
+    let held = send_list(core, series, range_ms, put_time, outgoing, held).await?;
+    outgoing.made().extend_from_slice(b"]}\n");
+    Ok(held)
+}
+
+async fn send_list(
+    core: &Core,
+    series: SeriesView<'_>,
+    range_ms: (i64, i64),
+    put: impl Fn(&mut Vec<u8>, Sample),
+    outgoing: &mut Outgoing,
+    mut held: Option<Slice>,
+) -> Result<Option<Slice>, StreamFault> {
+    let mut is_first = true;
+    for chunk in series.chunks() {
+        let slice = core.slicer.go_on(held).await;
+        for sample in in_range(chunk, range_ms) {
+            if !std::mem::take(&mut is_first) {
+                outgoing.made().push(b',');
+            }
+            put(outgoing.made(), sample?);
+        }
+        held = outgoing.send_if_full(slice).await?;
+    }
+    Ok(held)
+}
+
+/// A chunk may lie across the range and have nothing in it.
+fn has_sample(series: SeriesView<'_>, range_ms: (i64, i64)) -> Result<bool, ChunkError> {
+    for chunk in series.chunks() {
+        if let Some(sample) = in_range(chunk, range_ms).next() {
+            return sample.map(|_| true);
+        }
+    }
+    Ok(false)
+}
+
+fn in_range(
+    chunk: ChunkView<'_>,
+    (min_ms, max_ms): (i64, i64),
+) -> impl Iterator<Item = Result<Sample, ChunkError>> {
+    let is_wanted = move |sample: &Sample| (min_ms..=max_ms).contains(&sample.timestamp_ms);
+    chunk.samples().filter(move |sample| sample.as_ref().map_or(true, is_wanted))
+}

@@ -1,0 +1,202 @@
+//! Prometheus' HTTP API, the part of it that a store answers: series, labels, label values, what the
+//! index holds, the build; what an operator deletes; and `/api/v1/export`, samples as JSON lines.
+mod array;
+mod build_info;
+mod delete_series;
+mod export;
+mod json;
+mod label_name;
+mod labels;
+pub mod params;
+mod sample_json;
+mod series;
+mod tsdb_status;
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, Request, StatusCode};
+use http_body::Body;
+
+use crate::api::core::Core;
+use crate::api::http::request_body::read_reserving;
+use crate::api::query::read_fault::ReadFault;
+use crate::api::response::{NodeResponse, with_type};
+use crate::routing::Reservation;
+use params::Params;
+use silverback_model::limits::READ_REQUEST_BYTES_MAX;
+use silverback_runtime::timeout;
+
+/// One of the questions that this API answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Question {
+    /// Which series match.
+    Series,
+    /// Which label names there are.
+    LabelNames,
+    /// Which values a label has. The name is as it stands in the path.
+    LabelValues(String),
+    /// What makes the index large.
+    TsdbStatus,
+    /// Which build runs.
+    BuildInfo,
+    /// The samples of series.
+    Export,
+    /// No question: samples are to go.
+    DeleteSeries,
+}
+
+impl Question {
+    /// The question that a path asks.
+    pub(crate) fn of_path(path: &str) -> Option<Self> {
+        match path.strip_prefix("/api/v1/")? {
+            "series" => Some(Self::Series),
+            "labels" => Some(Self::LabelNames),
+            "status/tsdb" => Some(Self::TsdbStatus),
+            "status/buildinfo" => Some(Self::BuildInfo),
+            "export" => Some(Self::Export),
+            "admin/tsdb/delete_series" => Some(Self::DeleteSeries),
+            other => {
+                let name = other.strip_prefix("label/")?.strip_suffix("/values")?;
+                (!name.contains('/')).then(|| Self::LabelValues(name.to_owned()))
+            }
+        }
+    }
+
+    fn check_method(&self, method: &Method) -> Result<(), ReadFault> {
+        let is_get = method == Method::GET || method == Method::HEAD;
+        match self {
+            Self::Series | Self::LabelNames | Self::Export if is_get || method == Method::POST => Ok(()),
+            Self::Series | Self::LabelNames | Self::Export => Err(ReadFault::Method("GET, POST")),
+            Self::DeleteSeries if takes_form(method) => Ok(()),
+            Self::DeleteSeries => Err(ReadFault::Method(delete_series::METHODS)),
+            Self::LabelValues(_) | Self::TsdbStatus | Self::BuildInfo if is_get => Ok(()),
+            Self::LabelValues(_) | Self::TsdbStatus | Self::BuildInfo => Err(ReadFault::Method("GET")),
+        }
+    }
+}
+
+/// Answers one question.
+pub async fn answer<B>(core: &Rc<Core>, question: Question, request: Request<B>) -> NodeResponse
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    if question == Question::DeleteSeries {
+        return delete_series::answer(core, request).await;
+    }
+    core.count(|counts| counts.reads += 1);
+    let limit = core.config.request_timeout;
+    let answered = timeout(limit, read(core, question, request)).await;
+    answered.unwrap_or(Err(ReadFault::TimedOut(limit))).unwrap_or_else(|fault| refuse(core, &fault))
+}
+
+async fn read<B>(core: &Rc<Core>, question: Question, request: Request<B>) -> Result<NodeResponse, ReadFault>
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    question.check_method(request.method())?;
+    let (head, body) = request.into_parts();
+    if question == Question::BuildInfo {
+        return Ok(build_info::respond());
+    }
+    let mut room = core.read_bytes.begin();
+    let params = read_params(core, &head, body, &mut room).await?;
+    // Not before: a body that comes slowly holds no other read up.
+    let read = core.begin_read().await?;
+    match question {
+        Question::Series => series::respond(core, read, &params).await,
+        Question::LabelNames => labels::names(core, read, &params).await,
+        Question::LabelValues(name) => labels::values(core, read, &name, &params).await,
+        Question::TsdbStatus => tsdb_status::respond(core, read, &params).await,
+        Question::BuildInfo => Ok(build_info::respond()),
+        Question::DeleteSeries => unreachable!("it is no read"),
+        Question::Export => export::respond(core, read, &params).await,
+    }
+}
+
+/// Whether a form may stand in the body.
+fn takes_form(method: &Method) -> bool {
+    method == Method::POST || method == Method::PUT
+}
+
+/// Of the query and, in a POST or PUT, of the form in the body.
+pub(crate) async fn read_params<B>(
+    core: &Core,
+    head: &Parts,
+    body: B,
+    room: &mut Reservation,
+) -> Result<Params, ReadFault>
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    let mut params = Params::default();
+    let mut form = Bytes::new();
+    if takes_form(&head.method) {
+        let (bytes_max, limit) = (READ_REQUEST_BYTES_MAX, core.config.request_timeout);
+        form = read_reserving(&head.headers, body, bytes_max, limit, room).await?;
+    }
+    let mut slice = core.slicer.begin().await;
+    for encoded in [&form, head.uri.query().unwrap_or_default().as_bytes()] {
+        params.add(encoded, &mut async || slice.yield_if_needed().await).await?;
+    }
+    Ok(params)
+}
+
+fn refuse(core: &Core, fault: &ReadFault) -> NodeResponse {
+    core.count(|counts| counts.reads_failed += 1);
+    tracing::debug!(%fault, "a read was refused");
+    refusal(fault)
+}
+
+fn refusal(fault: &ReadFault) -> NodeResponse {
+    let mut response = with_type(fault.status(), json::CONTENT_TYPE, json::error(fault));
+    fault.tell(response.headers_mut());
+    response
+}
+
+/// Success, with an answer that is made already.
+fn whole(json: Vec<u8>) -> NodeResponse {
+    with_type(StatusCode::OK, json::CONTENT_TYPE, Bytes::from(json))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &str, expect: Option<Question>) {
+        assert_eq!(Question::of_path(path), expect, "{path}");
+    }
+
+    #[test]
+    fn paths_ask_questions() {
+        check("/api/v1/series", Some(Question::Series));
+        check("/api/v1/labels", Some(Question::LabelNames));
+        check("/api/v1/label/job/values", Some(Question::LabelValues("job".into())));
+        check("/api/v1/label/a%2Fb/values", Some(Question::LabelValues("a%2Fb".into())));
+        check("/api/v1/status/tsdb", Some(Question::TsdbStatus));
+        check("/api/v1/export", Some(Question::Export));
+        check("/api/v1/admin/tsdb/delete_series", Some(Question::DeleteSeries));
+        check("/api/v1/admin/tsdb/snapshot", None);
+        for other in ["/api/v1/label/values", "/api/v1/label/a/b/values", "/api/v1/query", "/series"] {
+            check(other, None);
+        }
+    }
+
+    #[test]
+    fn other_methods_are_refused() {
+        let refused = |question: Question, method| question.check_method(&method).is_err();
+        assert!(!refused(Question::Series, Method::POST));
+        assert!(refused(Question::Series, Method::DELETE));
+        assert!(refused(Question::LabelValues("job".into()), Method::POST));
+        assert!(
+            !refused(Question::DeleteSeries, Method::POST) && !refused(Question::DeleteSeries, Method::PUT)
+        );
+        assert!(
+            refused(Question::DeleteSeries, Method::GET) && refused(Question::DeleteSeries, Method::DELETE)
+        );
+    }
+}

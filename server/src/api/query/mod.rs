@@ -1,0 +1,14 @@
+//! Data out: Prometheus' HTTP API, remote read, and what they share with gRPC's queries: selectors, asking all shards,
+//! merging what they say, and streams of it.
+//!
+//! Knows requests for data. Changes nothing, but for deletes, which select as reads do.
+pub(crate) mod fanout;
+pub mod http_api;
+pub mod matchers;
+pub(crate) mod read_fault;
+pub mod remote_read;
+pub mod rows;
+pub mod selector;
+pub mod stream;
+pub mod time_text;
+pub(crate) mod union;

@@ -1,0 +1,254 @@
+//! Why a read wasn't answered, or a deletion not done, with the status and Prometheus' word for each.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use http::header::{ALLOW, CONNECTION, HeaderMap, HeaderValue, RETRY_AFTER};
+
+use crate::api::http::request_body::BodyError;
+use crate::api::query::fanout::FanoutError;
+use crate::routing::{BudgetExceeded, DeletionFault, TooManyReads};
+use silverback_model::gorilla::ChunkError;
+use silverback_runtime::SideThreadError;
+use silverback_storage::message::{Deleted, DeletionError, ReadError};
+use silverback_storage::wal::progress::Replaying;
+
+/// When to come again after the node had too much in flight.
+const RETRY_AFTER_PASSING: Duration = Duration::from_secs(1);
+
+/// Why a read wasn't answered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadFault {
+    /// The request means nothing.
+    #[error("{0}")]
+    BadRequest(String),
+    /// Another method than the ones named.
+    #[error("only {0} is allowed here")]
+    Method(&'static str),
+    /// The node was not told to do such things.
+    #[error("{0}")]
+    NotAllowed(&'static str),
+    /// One deletion at a time is all that a node has on.
+    #[error("another deletion goes on, and this node runs one at a time: try again once it has ended")]
+    DeletionGoesOn,
+    /// A deletion was not done to its end.
+    #[error(transparent)]
+    DeletionStopped(DeletionStopped),
+    /// A content type or encoding that isn't spoken here.
+    #[error("{0}")]
+    MediaType(String),
+    /// The body couldn't be read.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// The answer would be larger than an answer may be.
+    #[error("the read touches more than {0} samples: ask for less, or for STREAMED_XOR_CHUNKS")]
+    TooManySamples(u64),
+    /// The answer is one message, and would be larger than one may be.
+    #[error("the answer is larger than {bytes_max} bytes: ask for less")]
+    AnswerTooLarge {
+        /// What a message may have.
+        bytes_max: usize,
+    },
+    /// The index's statistics are more than reads may hold.
+    #[error(
+        "the lists take more than the {bytes_max} bytes of memory that reads may have here: lower limit={limit}, for \
+         which each shard tells up to {asked} entries of each list"
+    )]
+    ListsTooLarge {
+        /// What a list shows.
+        limit: usize,
+        /// What each shard is asked for.
+        asked: usize,
+        /// What reads may have.
+        bytes_max: usize,
+    },
+    /// What is made whole before it is sent, or waits, has no memory beside other reads.
+    #[error("the reads under way have all the memory that reads may have: try again later")]
+    BudgetExceeded,
+    /// As many reads wait as may.
+    #[error(transparent)]
+    TooManyReads(#[from] TooManyReads),
+    /// What would hold the core could not be done beside it.
+    #[error(transparent)]
+    SideThread(#[from] SideThreadError),
+    /// Not all data is back yet.
+    #[error("not ready: {0}")]
+    Replaying(Replaying),
+    /// The shards didn't answer.
+    #[error(transparent)]
+    Shards(#[from] FanoutError),
+    /// It took too long.
+    #[error("the read took longer than {0:?}")]
+    TimedOut(Duration),
+    /// A chunk in memory can't be read.
+    #[error("a stored chunk can't be read: {0}")]
+    Chunk(#[from] ChunkError),
+}
+
+/// How far a deletion came, and why no further.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{why}: {} series were deleted whole and {} in part, {} samples in all, and others may be left: delete them again",
+    deleted.series, deleted.series_cut, deleted.samples
+)]
+pub struct DeletionStopped {
+    /// What went.
+    pub deleted: Deleted,
+    /// Why not all of it did.
+    pub why: DeletionFault,
+}
+
+impl DeletionStopped {
+    /// What a read would be told that was stopped by the same; `None`: no read is, for it is the log.
+    fn as_read(&self) -> Option<ReadFault> {
+        match &self.why {
+            DeletionFault::Overloaded(overloaded) => Some(FanoutError::from(*overloaded).into()),
+            DeletionFault::Stopped(DeletionError::Read(error)) => Some(FanoutError::from(*error).into()),
+            DeletionFault::Stopped(DeletionError::Log(_)) => None,
+        }
+    }
+}
+
+/// Of an answer that is made whole.
+impl From<BudgetExceeded> for ReadFault {
+    fn from(no_room: BudgetExceeded) -> Self {
+        match no_room {
+            BudgetExceeded::Overloaded => Self::BudgetExceeded,
+            BudgetExceeded::TooMuch { bytes_max } => Self::AnswerTooLarge { bytes_max },
+        }
+    }
+}
+
+impl ReadFault {
+    /// The HTTP status.
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            Self::BadRequest(_)
+            | Self::TooManySamples(_)
+            | Self::AnswerTooLarge { .. }
+            | Self::ListsTooLarge { .. }
+            | Self::Shards(FanoutError::Refused(ReadError::TooLarge { .. })) => StatusCode::BAD_REQUEST,
+            Self::NotAllowed(_) => StatusCode::FORBIDDEN,
+            Self::DeletionStopped(stopped) => {
+                stopped.as_read().map_or(StatusCode::SERVICE_UNAVAILABLE, |fault| fault.status())
+            }
+            Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
+            Self::MediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Body(BodyError::TooLarge(_)) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Body(BodyError::TimedOut(_)) => StatusCode::REQUEST_TIMEOUT,
+            Self::Body(BodyError::BrokeOff(_)) => StatusCode::BAD_REQUEST,
+            Self::Body(BodyError::Overloaded) => StatusCode::TOO_MANY_REQUESTS,
+            Self::BudgetExceeded
+            | Self::TooManyReads(_)
+            | Self::DeletionGoesOn
+            | Self::SideThread(SideThreadError::Busy)
+            | Self::Shards(
+                FanoutError::Overloaded(_)
+                | FanoutError::Refused(ReadError::TooManyCursors | ReadError::Moved),
+            ) => StatusCode::TOO_MANY_REQUESTS,
+            Self::Shards(FanoutError::Refused(ReadError::UnknownCursor)) | Self::TimedOut(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            Self::Replaying(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Shards(FanoutError::Refused(ReadError::Panicked | ReadError::Cancelled))
+            | Self::SideThread(SideThreadError::Panicked)
+            | Self::Chunk(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The `errorType` of Prometheus' HTTP API.
+    pub(crate) fn error_type(&self) -> &'static str {
+        match self {
+            Self::BadRequest(_) | Self::Method(_) | Self::MediaType(_) | Self::Body(_) => "bad_data",
+            Self::TooManySamples(_)
+            | Self::AnswerTooLarge { .. }
+            | Self::ListsTooLarge { .. }
+            | Self::Shards(FanoutError::Refused(ReadError::TooLarge { .. })) => "execution",
+            Self::BudgetExceeded
+            | Self::TooManyReads(_)
+            | Self::DeletionGoesOn
+            | Self::SideThread(SideThreadError::Busy)
+            | Self::Shards(
+                FanoutError::Overloaded(_)
+                | FanoutError::Refused(ReadError::TooManyCursors | ReadError::Moved),
+            ) => "too_many_requests",
+            Self::Shards(FanoutError::Refused(ReadError::UnknownCursor)) | Self::TimedOut(_) => "timeout",
+            // As Prometheus says it where its admin API is off.
+            Self::NotAllowed(_) | Self::Replaying(_) => "unavailable",
+            Self::DeletionStopped(stopped) => {
+                stopped.as_read().map_or("unavailable", |fault| fault.error_type())
+            }
+            Self::Shards(FanoutError::Refused(ReadError::Panicked | ReadError::Cancelled))
+            | Self::SideThread(SideThreadError::Panicked)
+            | Self::Chunk(_) => "internal",
+        }
+    }
+
+    /// When the same may be asked again, where it passes by itself.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::BudgetExceeded
+            | Self::TooManyReads(_)
+            | Self::DeletionGoesOn
+            | Self::SideThread(SideThreadError::Busy)
+            | Self::Body(BodyError::Overloaded)
+            | Self::Shards(
+                FanoutError::Overloaded(_)
+                | FanoutError::Refused(
+                    ReadError::TooManyCursors
+                    | ReadError::Moved
+                    | ReadError::UnknownCursor
+                    | ReadError::Cancelled
+                    | ReadError::Panicked,
+                ),
+            )
+            | Self::TimedOut(_)
+            | Self::Replaying(_) => Some(RETRY_AFTER_PASSING),
+            Self::DeletionStopped(stopped) => {
+                stopped.as_read().map_or(Some(RETRY_AFTER_PASSING), |fault| fault.retry_after())
+            }
+            Self::BadRequest(_)
+            | Self::Method(_)
+            | Self::NotAllowed(_)
+            | Self::MediaType(_)
+            | Self::Body(BodyError::TooLarge(_) | BodyError::TimedOut(_) | BodyError::BrokeOff(_))
+            | Self::TooManySamples(_)
+            | Self::AnswerTooLarge { .. }
+            | Self::ListsTooLarge { .. }
+            | Self::Shards(FanoutError::Refused(ReadError::TooLarge { .. }))
+            | Self::SideThread(SideThreadError::Panicked)
+            | Self::Chunk(_) => None,
+        }
+    }
+
+    /// Adds what the status wants told in headers.
+    pub(crate) fn tell(&self, headers: &mut HeaderMap) {
+        match self {
+            Self::Method(allowed) => {
+                headers.insert(ALLOW, HeaderValue::from_static(allowed));
+            }
+            Self::Body(_) => {
+                // The rest of the body is not waited for.
+                headers.insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Self::BadRequest(_)
+            | Self::NotAllowed(_)
+            | Self::DeletionStopped(_)
+            | Self::MediaType(_)
+            | Self::TooManySamples(_)
+            | Self::AnswerTooLarge { .. }
+            | Self::ListsTooLarge { .. }
+            | Self::BudgetExceeded
+            | Self::TooManyReads(_)
+            | Self::DeletionGoesOn
+            | Self::SideThread(_)
+            | Self::Replaying(_)
+            | Self::Shards(_)
+            | Self::TimedOut(_)
+            | Self::Chunk(_) => {}
+        }
+        if let Some(after) = self.retry_after() {
+            headers.insert(RETRY_AFTER, after.as_secs().into());
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! STREAMED_XOR_CHUNKS: frames of `uvarint length | CRC32C, big endian | ChunkedReadResponse`.
+//!
+//! A frame holds one series, or a part of one: what has more than 1 MiB of labels and chunks goes on
+//! in the next frame, its labels repeated. Chunks are sent as memory holds them, so they may exceed
+//! the range at both ends.
+
+use std::rc::Rc;
+
+use http::header::HeaderValue;
+use http::{Response, header};
+
+use crate::api::core::Core;
+use crate::api::protobuf::{Wire, put_len_head, put_varint, tag, varint_len};
+use crate::api::query::fanout::FanoutError;
+use crate::api::query::read_fault::ReadFault;
+use crate::api::query::rows::RowStream;
+use crate::api::query::stream::{Outgoing, StreamFault, streamed};
+use crate::api::response::NodeResponse;
+use crate::routing::{ReadInFlight, ReadLease};
+use silverback_model::LabelBlock;
+use silverback_model::limits::READ_FRAME_BYTES;
+use silverback_storage::message::{ChunkView, Selection, SeriesBatch, SeriesView, Wanted};
+
+const CONTENT_TYPE: &str = "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse";
+
+/// `ChunkedReadResponse.chunked_series`
+const CHUNKED_SERIES: u8 = 1;
+/// `ChunkedReadResponse.query_index`
+const QUERY_INDEX: u8 = 2;
+/// `ChunkedSeries.chunks`
+const CHUNKS: u8 = 2;
+/// `Chunk.Encoding.XOR`
+const XOR: u8 = 1;
+
+/// The first query is opened before anything is sent, so that a refusal has a status.
+pub(crate) async fn respond(
+    core: &Rc<Core>,
+    read: ReadInFlight,
+    selections: Vec<Selection>,
+) -> Result<NodeResponse, ReadFault> {
+    let mut selections = selections.into_iter();
+    let first = match selections.next() {
+        Some(selection) => Some(open(core, read.lease(), selection).await?),
+        None => None,
+    };
+    let (core_of_read, lease) = (Rc::clone(core), read.lease().clone());
+    let body = streamed(Rc::clone(core), read, async move |outgoing| {
+        let Some(first) = first else { return Ok(()) };
+        send_series(&core_of_read, first, 0, outgoing).await?;
+        for (index, selection) in (1..).zip(selections) {
+            let series = open(&core_of_read, &lease, selection).await?;
+            send_series(&core_of_read, series, index, outgoing).await?;
+        }
+        Ok(())
+    });
+    let mut response = Response::new(body);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
+    Ok(response)
+}
+
+async fn open(
+    core: &Rc<Core>,
+    lease: &ReadLease,
+    selection: Selection,
+) -> Result<RowStream<SeriesBatch>, FanoutError> {
+    RowStream::open(core, lease, selection, Wanted::Chunks, 1).await
+}
+
+async fn send_series(
+    core: &Core,
+    mut stream: RowStream<SeriesBatch>,
+    query_index: u64,
+    outgoing: &mut Outgoing,
+) -> Result<(), StreamFault> {
+    let mut held = None;
+    while let Some(slice) = stream.advance(held).await? {
+        held = Some(slice);
+        let SeriesView { labels, .. } = stream.series();
+        let mut left = stream.series().chunks();
+        while left.len() > 0 {
+            let now = left.clone().take(chunks_of_frame(labels, left.clone()));
+            left.nth(now.len() - 1);
+            // A frame that isn't a series' last fills a piece, so no slice goes on from frame to frame.
+            let slice = match held {
+                Some(slice) => slice,
+                None => core.slicer.begin().await,
+            };
+            put_frame(outgoing.made(), labels, now, query_index);
+            held = outgoing.send_if_full(slice).await?;
+        }
+    }
+    Ok(())
+}
+
+/// How many of the chunks go into one frame: one at least, and the one that fills it, as Prometheus
+/// counts.
+fn chunks_of_frame<'a>(
+    labels: LabelBlock<'_>,
+    mut chunks: impl ExactSizeIterator<Item = ChunkView<'a>>,
+) -> usize {
+    let (mut bytes, all) = (labels.0.len(), chunks.len());
+    let fills = chunks.position(|chunk| {
+        bytes += chunk_len(chunk);
+        bytes >= READ_FRAME_BYTES
+    });
+    fills.map_or(all, |last| last + 1)
+}
+
+fn put_frame<'a>(
+    out: &mut Vec<u8>,
+    labels: LabelBlock<'_>,
+    chunks: impl Iterator<Item = ChunkView<'a>> + Clone,
+    query_index: u64,
+) {
+    let chunk_bytes: usize = chunks.clone().map(|chunk| field_len(chunk_len(chunk))).sum();
+    let series_bytes = labels.0.len() + chunk_bytes;
+    // Proto 3: zero is not written.
+    let index_bytes = if query_index == 0 { 0 } else { 1 + varint_len(query_index) };
+    put_varint(out, (field_len(series_bytes) + index_bytes) as u64);
+    let checksum_at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    put_len_head(out, CHUNKED_SERIES, series_bytes);
+    // The canonical form is the message's own: `repeated Label labels = 1`.
+    out.extend_from_slice(labels.0);
+    chunks.for_each(|chunk| put_chunk(out, chunk));
+    if query_index > 0 {
+        out.push(tag(QUERY_INDEX, Wire::Varint));
+        put_varint(out, query_index);
+    }
+    let checksum = crc32c::crc32c(&out[checksum_at + 4..]);
+    out[checksum_at..checksum_at + 4].copy_from_slice(&checksum.to_be_bytes());
+}
+
+fn put_chunk(out: &mut Vec<u8>, chunk: ChunkView<'_>) {
+    put_len_head(out, CHUNKS, chunk_len(chunk));
+    for (field, time_ms) in [(1, chunk.min_ms), (2, chunk.max_ms)] {
+        out.push(tag(field, Wire::Varint));
+        put_varint(out, time_ms as u64);
+    }
+    out.extend_from_slice(&[tag(3, Wire::Varint), XOR]);
+    put_len_head(out, 4, chunk.bytes.len());
+    out.extend_from_slice(chunk.bytes);
+}
+
+/// A `Chunk` message in bytes.
+fn chunk_len(chunk: ChunkView<'_>) -> usize {
+    let time_len = |time_ms: i64| 1 + varint_len(time_ms as u64);
+    let times = time_len(chunk.min_ms) + time_len(chunk.max_ms);
+    times + 2 + field_len(chunk.bytes.len())
+}
+
+/// A field with a length, head included, in bytes.
+const fn field_len(len: usize) -> usize {
+    1 + varint_len(len as u64) + len
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+    use silverback_proto::prometheus::ChunkedReadResponse;
+    use silverback_proto::prometheus::chunk::Encoding;
+
+    use super::*;
+    use silverback_model::Labels;
+
+    /// One sample, and so many bytes that nobody reads.
+    fn chunk(timestamp_ms: i64, padding: usize) -> (i64, Vec<u8>) {
+        let mut bytes = vec![0, 1];
+        put_varint(&mut bytes, ((timestamp_ms << 1) ^ (timestamp_ms >> 63)) as u64);
+        bytes.extend_from_slice(&1.5f64.to_be_bytes());
+        bytes.resize(bytes.len() + padding, 0);
+        (timestamp_ms, bytes)
+    }
+
+    fn views(chunks: &[(i64, Vec<u8>)]) -> impl ExactSizeIterator<Item = ChunkView<'_>> + Clone {
+        chunks.iter().map(|(at_ms, bytes)| ChunkView { min_ms: *at_ms, max_ms: *at_ms, bytes })
+    }
+
+    fn check(chunks: &[(i64, Vec<u8>)], query_index: u64) {
+        let labels = Labels::from_pairs([("__name__", "up"), ("job", "x")]).to_canonical();
+        let mut out = Vec::new();
+        put_frame(&mut out, LabelBlock(&labels), views(chunks), query_index);
+        let length = prost::decode_length_delimiter(&out[..]).unwrap();
+        let message = &out[out.len() - length..];
+        assert_eq!(out[out.len() - length - 4..][..4], crc32c::crc32c(message).to_be_bytes());
+        assert_eq!(out.len(), varint_len(length as u64) + 4 + length);
+        let response = ChunkedReadResponse::decode(message).unwrap();
+        assert_eq!(response.query_index, query_index as i64);
+        assert_eq!(response.encode_to_vec(), message, "prost writes the same");
+        let [series] = &response.chunked_series[..] else { panic!("one series a frame") };
+        assert_eq!(series.labels[1].value, "x");
+        assert_eq!(series.chunks.len(), chunks.len());
+        for (read, chunk) in series.chunks.iter().zip(views(chunks)) {
+            assert_eq!(read.r#type(), Encoding::Xor);
+            assert_eq!(read.data, chunk.bytes);
+            assert_eq!((read.min_time_ms, read.max_time_ms), (chunk.min_ms, chunk.max_ms));
+            assert_eq!(read.encoded_len(), chunk_len(chunk));
+        }
+    }
+
+    #[test]
+    fn prost_reads_frames_as_they_were_written() {
+        check(&[chunk(1_700_000_000_000, 0)], 0);
+        check(&[chunk(-5, 0), chunk(7, 300), chunk(1 << 40, 20_000)], 3);
+        check(&[chunk(i64::MIN + 1, 0)], 200);
+    }
+
+    fn check_chunks_of_frame(label_bytes: usize, paddings: &[usize], expect: usize) {
+        let chunks: Vec<_> = paddings.iter().map(|padding| chunk(1, *padding)).collect();
+        let labels = vec![0; label_bytes];
+        let of_frame = chunks_of_frame(LabelBlock(&labels), views(&chunks));
+        assert_eq!(of_frame, expect, "{label_bytes} {paddings:?}");
+    }
+
+    #[test]
+    fn a_frame_ends_with_the_chunk_that_fills_it() {
+        check_chunks_of_frame(100, &[10], 1);
+        check_chunks_of_frame(100, &[600_000, 600_000, 10], 2);
+        check_chunks_of_frame(100, &[READ_FRAME_BYTES, 10], 1);
+        check_chunks_of_frame(READ_FRAME_BYTES, &[10, 10], 1);
+        check_chunks_of_frame(100, &[400_000, 400_000, 100_000], 3);
+    }
+}

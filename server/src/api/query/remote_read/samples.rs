@@ -1,0 +1,193 @@
+//! SAMPLES: one `ReadResponse`, written by hand in slices, with exactly the samples in the range. It
+//! lies in memory compressed until it is sent, within the room that reads in flight have.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use http::Response;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
+
+use super::snappy_pieces::SnappyPieces;
+use crate::api::core::Core;
+use crate::api::protobuf::{Wire, put_len_head, put_varint, tag, varint_len};
+use crate::api::query::read_fault::ReadFault;
+use crate::api::query::rows::RowStream;
+use crate::api::query::stream::streamed;
+use crate::api::response::NodeResponse;
+use crate::routing::{ReadInFlight, ReadLease, Reservation};
+use silverback_model::Sample;
+use silverback_model::gorilla::ChunkError;
+use silverback_runtime::Slice;
+use silverback_storage::message::{ChunkView, Selection, SeriesBatch, SeriesView, Wanted};
+
+/// `ReadResponse.results`
+const RESULTS: u8 = 1;
+/// `QueryResult.timeseries`
+const TIMESERIES: u8 = 1;
+/// `TimeSeries.samples`
+const SAMPLES: u8 = 2;
+
+/// The whole answer is made before its first byte is sent, so that a fault has a status. It grows
+/// beside what `room` holds already.
+pub(crate) async fn respond(
+    core: &Rc<Core>,
+    read: ReadInFlight,
+    selections: Vec<Selection>,
+    room: Reservation,
+) -> Result<NodeResponse, ReadFault> {
+    let samples_max = core.config.max_read_samples;
+    let mut budget = Budget { left: samples_max, max: samples_max, room };
+    let mut whole = SnappyPieces::new();
+    for selection in selections {
+        let result = query_result(core, read.lease(), selection, &mut budget).await?;
+        let mut head = Vec::new();
+        put_len_head(&mut head, RESULTS, result.decompressed_bytes() as usize);
+        whole.write(&head, &mut core.slicer.begin().await, &mut budget.room).await?;
+        whole.append(result, &mut budget.room)?;
+    }
+    let pieces = whole.finish(&mut budget.room)?.ok_or(ReadFault::TooManySamples(budget.max))?;
+    Ok(response(core, read, pieces, budget.room))
+}
+
+/// Samples that the answer may still hold, and the memory that it has.
+struct Budget {
+    left: u64,
+    max: u64,
+    room: Reservation,
+}
+
+impl Budget {
+    fn take(&mut self, samples: u64) -> Result<(), ReadFault> {
+        self.left = self.left.checked_sub(samples).ok_or(ReadFault::TooManySamples(self.max))?;
+        Ok(())
+    }
+}
+
+/// A `QueryResult` without its head.
+async fn query_result(
+    core: &Rc<Core>,
+    lease: &ReadLease,
+    selection: Selection,
+    budget: &mut Budget,
+) -> Result<SnappyPieces, ReadFault> {
+    let mut result = SnappyPieces::new();
+    let (min_ms, max_ms) = (selection.min_ms, selection.max_ms);
+    let mut stream: RowStream<SeriesBatch> =
+        RowStream::open(core, lease, selection, Wanted::Chunks, 1).await?;
+    let mut timeseries = Vec::new();
+    let mut held = None;
+    while let Some(mut slice) = stream.advance(held).await? {
+        let series = stream.series();
+        let samples = put_timeseries(&mut timeseries, series, (min_ms, max_ms), budget, &mut slice).await?;
+        if samples > 0 {
+            let mut head = Vec::new();
+            put_len_head(&mut head, TIMESERIES, timeseries.len());
+            result.write(&head, &mut slice, &mut budget.room).await?;
+            result.write(&timeseries, &mut slice, &mut budget.room).await?;
+        }
+        held = Some(slice);
+    }
+    Ok(result)
+}
+
+/// Writes a `TimeSeries` over what `out` held, and gives the count of its samples.
+async fn put_timeseries(
+    out: &mut Vec<u8>,
+    series: SeriesView<'_>,
+    range_ms: (i64, i64),
+    budget: &mut Budget,
+    slice: &mut Slice,
+) -> Result<u64, ReadFault> {
+    out.clear();
+    let mut held_bytes = out.capacity();
+    // The canonical form is the message's own: `repeated Label labels = 1`.
+    out.extend_from_slice(series.labels.0);
+    let mut samples = 0;
+    for chunk in series.chunks() {
+        let of_chunk = put_samples(out, chunk, range_ms)?;
+        budget.take(of_chunk)?;
+        samples += of_chunk;
+        budget.room.grow_within(out.capacity() - held_bytes)?;
+        held_bytes = out.capacity();
+        slice.yield_if_needed().await;
+    }
+    Ok(samples)
+}
+
+fn put_samples(
+    out: &mut Vec<u8>,
+    chunk: ChunkView<'_>,
+    (min_ms, max_ms): (i64, i64),
+) -> Result<u64, ChunkError> {
+    let mut samples = 0;
+    for sample in chunk.samples() {
+        let sample = sample?;
+        if (min_ms..=max_ms).contains(&sample.timestamp_ms) {
+            put_sample(out, sample);
+            samples += 1;
+        }
+    }
+    Ok(samples)
+}
+
+fn put_sample(out: &mut Vec<u8>, sample: Sample) {
+    let timestamp = sample.timestamp_ms as u64;
+    // In one piece up to the timestamp: its length is one byte.
+    let mut head = [0; 12];
+    head[0] = tag(SAMPLES, Wire::Len);
+    head[1] = 1 + 8 + 1 + varint_len(timestamp) as u8;
+    head[2] = tag(1, Wire::Fixed64);
+    head[3..11].copy_from_slice(&sample.value.to_bits().to_le_bytes());
+    head[11] = tag(2, Wire::Varint);
+    out.extend_from_slice(&head);
+    put_varint(out, timestamp);
+}
+
+fn response(core: &Rc<Core>, read: ReadInFlight, pieces: Vec<Bytes>, room: Reservation) -> NodeResponse {
+    let body = streamed(Rc::clone(core), read, async move |outgoing| {
+        for piece in pieces {
+            outgoing.send_piece(piece).await?;
+        }
+        drop(room);
+        Ok(())
+    });
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
+    headers.insert(CONTENT_ENCODING, HeaderValue::from_static("snappy"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+    use silverback_proto::prometheus;
+
+    use super::*;
+    use crate::routing::ByteBudget;
+
+    fn check(timestamp_ms: i64, value: f64) {
+        let mut out = Vec::new();
+        put_sample(&mut out, Sample::new(timestamp_ms, value));
+        let series = prometheus::TimeSeries::decode(&out[..]).unwrap();
+        let read = Sample::new(series.samples[0].timestamp, series.samples[0].value);
+        assert_eq!(read, Sample::new(timestamp_ms, value));
+    }
+
+    #[test]
+    fn prost_reads_samples_as_they_were_written() {
+        check(1_700_000_000_000, 1.5);
+        check(0, -0.0);
+        check(-1, f64::from_bits(silverback_model::STALE_NAN_BITS));
+        check(i64::MIN, f64::INFINITY);
+        check(i64::MAX, 0.0);
+    }
+
+    #[test]
+    fn a_budget_is_used_to_its_last_sample() {
+        let mut budget = Budget { left: 3, max: 3, room: ByteBudget::new(0).begin() };
+        assert_eq!(budget.take(3), Ok(()));
+        assert_eq!(budget.take(0), Ok(()));
+        assert_eq!(budget.take(1), Err(ReadFault::TooManySamples(3)));
+    }
+}

@@ -1,0 +1,244 @@
+//! Rows of all shards as one ascending sequence: series by their labels, names or values by their text.
+//! Each shard is asked for its next batch only when its last one is used up; so whatever a read finds,
+//! it holds one batch of each shard.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::api::core::Core;
+use crate::api::query::fanout::{FanoutError, read_all_once, read_reply, retry_moved, wrong_kind};
+use crate::routing::ReadLease;
+use silverback_model::ShardId;
+use silverback_model::limits::{READ_BATCH_BYTES_MIN, READ_BATCHES_BYTES};
+use silverback_runtime::Slice;
+use silverback_storage::message::{
+    CursorId, ReadReply, ReadRequest, Rows, Selection, SeriesBatch, SeriesView, TextBatch, Wanted,
+};
+
+/// A batch as a shard's reply brings it.
+pub trait Batch: Rows {
+    /// Whether two shards may have the same row.
+    const REPEATS: bool;
+
+    /// The batch, and where to get the next one.
+    fn of_reply(reply: ReadReply) -> (Self, Option<CursorId>);
+}
+
+impl Batch for SeriesBatch {
+    // A series is in one cell, and a cell is answered for by one shard.
+    const REPEATS: bool = false;
+
+    fn of_reply(reply: ReadReply) -> (Self, Option<CursorId>) {
+        match reply {
+            ReadReply::Series(batch, next) => (batch, next),
+            ReadReply::Texts(..) | ReadReply::Closed | ReadReply::Cardinality(_) | ReadReply::Cells(_) => {
+                wrong_kind()
+            }
+        }
+    }
+}
+
+impl Batch for TextBatch {
+    const REPEATS: bool = true;
+
+    fn of_reply(reply: ReadReply) -> (Self, Option<CursorId>) {
+        match reply {
+            ReadReply::Texts(batch, next) => (batch, next),
+            ReadReply::Series(..) | ReadReply::Closed | ReadReply::Cardinality(_) | ReadReply::Cells(_) => {
+                wrong_kind()
+            }
+        }
+    }
+}
+
+/// What one selection finds on all shards. Dropping it closes its cursors.
+pub(crate) struct RowStream<B: Batch> {
+    core: Rc<Core>,
+    lease: ReadLease,
+    batch_bytes: usize,
+    shards: Vec<ShardRows<B>>,
+    /// Where the present row stands.
+    present: Option<usize>,
+}
+
+struct ShardRows<B> {
+    shard: ShardId,
+    next: Option<CursorId>,
+    batch: B,
+    at: usize,
+}
+
+impl<B: Batch> RowStream<B> {
+    /// Opens a cursor on every shard. `streams` of these are held at the same time.
+    pub(crate) async fn open(
+        core: &Rc<Core>,
+        lease: &ReadLease,
+        selection: Selection,
+        wanted: Wanted,
+        streams: usize,
+    ) -> Result<Self, FanoutError> {
+        let batch_bytes = READ_BATCHES_BYTES / (core.router.shards().count() * streams);
+        let batch_bytes = batch_bytes.max(READ_BATCH_BYTES_MIN);
+        let request = ReadRequest::Open { selection, wanted, bytes: batch_bytes };
+        retry_moved(async || Self::open_once(core, lease, &request, batch_bytes).await).await
+    }
+
+    async fn open_once(
+        core: &Rc<Core>,
+        lease: &ReadLease,
+        request: &ReadRequest,
+        batch_bytes: usize,
+    ) -> Result<Self, FanoutError> {
+        let replies = read_all_once(core, lease, request).await;
+        // Open cursors are in the stream before an error is returned, so that its drop closes them.
+        let shards = Vec::with_capacity(replies.len());
+        let mut stream =
+            Self { core: Rc::clone(core), lease: lease.clone(), batch_bytes, shards, present: None };
+        let mut failed = None;
+        for (shard, reply) in core.router.shards().zip(replies) {
+            match reply {
+                Ok(reply) => {
+                    let (batch, next) = B::of_reply(reply);
+                    stream.shards.push(ShardRows { shard, next, batch, at: 0 });
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
+        failed.map_or(Ok(stream), Err)
+    }
+
+    /// Goes on to the next row, in a slice that comes with it: the one that is held, or another. `None` after the
+    /// last row.
+    pub(crate) async fn advance(&mut self, held: Option<Slice>) -> Result<Option<Slice>, FanoutError> {
+        let mut slice = self.core.slicer.go_on(held).await;
+        self.pass();
+        if self.lacks_batch() {
+            drop(slice);
+            self.fetch().await?;
+            slice = self.core.slicer.begin().await;
+        }
+        Ok(self.step().then_some(slice))
+    }
+
+    /// Whether a row stands at it.
+    pub(super) fn is_at_row(&self) -> bool {
+        self.present.is_some()
+    }
+
+    /// Whether a batch is used up and another one follows it.
+    pub(super) fn lacks_batch(&self) -> bool {
+        self.shards.iter().any(ShardRows::lacks_batch)
+    }
+
+    /// Fetches what is lacking.
+    pub(super) async fn fetch(&mut self) -> Result<(), FanoutError> {
+        for at in 0..self.shards.len() {
+            while self.shards[at].lacks_batch() {
+                self.fetch_batch(at).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stands at the next row. False after the last. Nothing may be lacking.
+    pub(super) fn step(&mut self) -> bool {
+        self.shards.retain(|shard| shard.at < shard.batch.count());
+        self.present = (0..self.shards.len()).min_by(|a, b| self.shards[*a].compare(&self.shards[*b]));
+        self.present.is_some()
+    }
+
+    /// The present row: a batch, and the place in it.
+    ///
+    /// # Panics
+    /// Where none is, before the first and after the last.
+    pub(crate) fn present(&self) -> (&B, usize) {
+        let present = self.present.expect("the stream was advanced to a row");
+        (&self.shards[present].batch, self.shards[present].at)
+    }
+
+    /// How the present rows of two streams follow each other.
+    pub(crate) fn compare(&self, other: &Self) -> std::cmp::Ordering {
+        let ((batch, at), (other, other_at)) = (self.present(), other.present());
+        batch.compare(at, other, other_at)
+    }
+
+    /// Leaves the present row behind, of all shards that have it.
+    pub(super) fn pass(&mut self) {
+        let Some(present) = self.present.take() else { return };
+        if B::REPEATS {
+            for at in (0..self.shards.len()).filter(|at| *at != present) {
+                if self.shards[at].compare(&self.shards[present]).is_eq() {
+                    self.shards[at].at += 1;
+                }
+            }
+        }
+        self.shards[present].at += 1;
+    }
+
+    /// A shard's next batch, which may have nothing in it; none after the last.
+    async fn fetch_batch(&mut self, at: usize) -> Result<(), FanoutError> {
+        let ShardRows { shard, next, batch, at: row } = &mut self.shards[at];
+        let Some(cursor) = *next else { return Ok(()) };
+        // Let go of before the next one comes.
+        (*batch, *row) = (B::default(), 0);
+        let fetch = ReadRequest::Fetch { cursor, bytes: self.batch_bytes };
+        let epoch = self.core.router.read_epoch();
+        let answer = self.core.router.ask_to_read(*shard, epoch, fetch, &self.lease)?;
+        let (batch, next) = B::of_reply(read_reply(answer.await)?);
+        let rows = &mut self.shards[at];
+        (rows.batch, rows.next) = (batch, next);
+        Ok(())
+    }
+
+    /// Adds the cursors that are open, by their shards: closing them is the caller's from here on.
+    pub(super) fn give_cursors(&mut self, to: &mut BTreeMap<ShardId, Vec<CursorId>>) {
+        for ShardRows { shard, next, .. } in &mut self.shards {
+            if let Some(cursor) = next.take() {
+                to.entry(*shard).or_default().push(cursor);
+            }
+        }
+    }
+}
+
+impl RowStream<SeriesBatch> {
+    /// The present series.
+    pub(crate) fn series(&self) -> SeriesView<'_> {
+        let (batch, at) = self.present();
+        batch.get(at)
+    }
+}
+
+impl RowStream<TextBatch> {
+    /// The present name or value.
+    pub(crate) fn text(&self) -> &str {
+        let (batch, at) = self.present();
+        batch.get(at)
+    }
+}
+
+impl<B: Batch> ShardRows<B> {
+    fn lacks_batch(&self) -> bool {
+        self.next.is_some() && self.at >= self.batch.count()
+    }
+
+    fn compare(&self, other: &Self) -> std::cmp::Ordering {
+        self.batch.compare(self.at, &other.batch, other.at)
+    }
+}
+
+impl<B: Batch> Drop for RowStream<B> {
+    fn drop(&mut self) {
+        let mut open = BTreeMap::new();
+        self.give_cursors(&mut open);
+        close(&self.core, open);
+    }
+}
+
+/// Closes cursors, with one request to each shard.
+pub(super) fn close(core: &Core, open: BTreeMap<ShardId, Vec<CursorId>>) {
+    let epoch = core.router.read_epoch();
+    for (shard, cursors) in open {
+        // Refused: they are closed a little later, when the read is cancelled.
+        drop(core.router.ask_to_look(shard, epoch, ReadRequest::Close(cursors)));
+    }
+}

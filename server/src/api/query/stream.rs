@@ -1,0 +1,135 @@
+//! Answers that are made while they are sent: what is made waits for the client in a bounded buffer.
+//!
+//! A slice is the executor's only one: it is never held while a shard or the client is awaited.
+
+use std::pin::pin;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use futures::future::{Either, select};
+
+use crate::api::core::Core;
+use crate::api::query::fanout::FanoutError;
+use crate::api::response::body::{FrameSender, ResponseBody};
+use crate::api::response::reader_pace::{NoReader, ReaderPace};
+use crate::routing::ReadInFlight;
+use silverback_model::gorilla::ChunkError;
+use silverback_model::limits::STREAM_BUFFER_BYTES;
+use silverback_runtime::{Slice, spawn_background};
+
+/// Why a stream ended before its end.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamFault {
+    /// Nobody reads any more, or too slowly.
+    #[error(transparent)]
+    NoReader(#[from] NoReader),
+    /// The shards didn't answer.
+    #[error(transparent)]
+    Shards(#[from] FanoutError),
+    /// A chunk in memory can't be read.
+    #[error("a stored chunk can't be read: {0}")]
+    Chunk(#[from] ChunkError),
+}
+
+/// The making end of a streamed answer.
+pub struct Outgoing {
+    made: Vec<u8>,
+    frames: FrameSender,
+    pace: ReaderPace,
+}
+
+impl Outgoing {
+    /// What is made and not sent on yet; more goes to its end.
+    pub(crate) fn made(&mut self) -> &mut Vec<u8> {
+        &mut self.made
+    }
+
+    /// Sends on once there is enough, and waits for the client's room. The slice comes back where it didn't.
+    pub(crate) async fn send_if_full(&mut self, slice: Slice) -> Result<Option<Slice>, NoReader> {
+        if self.made.len() < STREAM_BUFFER_BYTES {
+            return Ok(Some(slice));
+        }
+        drop(slice);
+        self.send().await?;
+        // An answer of more than one piece has pieces of about this size.
+        self.made.reserve(STREAM_BUFFER_BYTES + STREAM_BUFFER_BYTES / 8);
+        Ok(None)
+    }
+
+    /// Sends bytes on that are made already.
+    pub(crate) async fn send_piece(&mut self, piece: Bytes) -> Result<(), NoReader> {
+        self.frames.send(piece, &mut self.pace).await
+    }
+
+    async fn send(&mut self) -> Result<(), NoReader> {
+        let made = std::mem::take(&mut self.made);
+        if made.is_empty() {
+            return Ok(());
+        }
+        self.send_piece(made.into()).await
+    }
+}
+
+/// A body that `make` writes in the background, as long as somebody reads it. Its failure cuts the
+/// connection, so that the client doesn't take a part for the whole.
+pub(crate) fn streamed(
+    core: Rc<Core>,
+    read: ReadInFlight,
+    make: impl AsyncFnOnce(&mut Outgoing) -> Result<(), StreamFault> + 'static,
+) -> ResponseBody {
+    let (frames, mut gone, body) = ResponseBody::stream();
+    spawn_background(async move {
+        let pace = ReaderPace::new(read.lease().clone());
+        let mut outgoing = Outgoing { made: Vec::new(), frames, pace };
+        let making = async {
+            make(&mut outgoing).await?;
+            Ok(outgoing.send().await?)
+        };
+        let made = while_read(making, gone.cancellation()).await;
+        let Outgoing { made: rest, frames, pace } = outgoing;
+        // Before a client is told: others may read meanwhile.
+        drop((rest, pace, read));
+        match made {
+            Ok(()) => frames.finish(),
+            Err(fault) => {
+                count_fault(&core, &fault);
+                break_off(frames, &fault).await;
+            }
+        }
+    });
+    body
+}
+
+/// What `making` comes to; where `gone` comes first it is dropped, and with it all that waits for it.
+pub(crate) async fn while_read(
+    making: impl Future<Output = Result<(), StreamFault>>,
+    gone: impl Future<Output = ()>,
+) -> Result<(), StreamFault> {
+    match select(pin!(making), pin!(gone)).await {
+        Either::Left((made, _)) => made,
+        Either::Right(((), _)) => Err(NoReader::Gone.into()),
+    }
+}
+
+/// Counts why an answer ended before its end, and logs it.
+pub(crate) fn count_fault(core: &Core, fault: &StreamFault) {
+    match fault {
+        StreamFault::NoReader(NoReader::Gone) => tracing::debug!("a client went away from its read"),
+        StreamFault::NoReader(NoReader::TooSlow) => {
+            core.count(|counts| counts.reads_slow += 1);
+            silverback_host::warn_limited!(%fault, "an answer broke off");
+        }
+        StreamFault::Shards(_) | StreamFault::Chunk(_) => {
+            core.count(|counts| counts.reads_failed += 1);
+            silverback_host::warn_limited!(%fault, "an answer broke off");
+        }
+    }
+}
+
+async fn break_off(frames: FrameSender, fault: &StreamFault) {
+    match fault {
+        // It takes no word either: the stream ends where it is.
+        StreamFault::NoReader(_) => drop(frames),
+        StreamFault::Shards(_) | StreamFault::Chunk(_) => frames.break_off(fault).await,
+    }
+}

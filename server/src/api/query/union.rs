@@ -1,0 +1,102 @@
+//! What several selections find as one ascending sequence, each row once.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::api::core::Core;
+use crate::api::query::fanout::FanoutError;
+use crate::api::query::rows::{Batch, RowStream, close};
+use crate::routing::ReadLease;
+use silverback_runtime::Slice;
+use silverback_storage::message::{Selection, SeriesBatch, SeriesView, TextBatch, Wanted};
+
+/// Streams that are merged; dropping this closes their cursors.
+pub(crate) struct RowUnion<B: Batch> {
+    core: Rc<Core>,
+    members: Vec<RowStream<B>>,
+    /// The member that has the present row.
+    present: Option<usize>,
+}
+
+impl<B: Batch> RowUnion<B> {
+    /// Opens every selection on every shard.
+    pub(crate) async fn open(
+        core: &Rc<Core>,
+        lease: &ReadLease,
+        selections: Vec<Selection>,
+        wanted: Wanted,
+    ) -> Result<Self, FanoutError> {
+        let streams = selections.len().max(1);
+        let mut union =
+            Self { core: Rc::clone(core), members: Vec::with_capacity(selections.len()), present: None };
+        for selection in selections {
+            let member = RowStream::open(core, lease, selection, wanted.clone(), streams).await?;
+            union.members.push(member);
+        }
+        Ok(union)
+    }
+
+    /// Goes on to the next row, in a slice that comes with it: the one that is held, or another. `None` after the
+    /// last row.
+    pub(crate) async fn advance(&mut self, held: Option<Slice>) -> Result<Option<Slice>, FanoutError> {
+        let mut slice = self.core.slicer.go_on(held).await;
+        self.pass();
+        if self.members.iter().any(RowStream::lacks_batch) {
+            drop(slice);
+            for member in &mut self.members {
+                member.fetch().await?;
+            }
+            slice = self.core.slicer.begin().await;
+        }
+        Ok(self.step().then_some(slice))
+    }
+
+    /// Leaves the present row behind, in all members that have it.
+    fn pass(&mut self) {
+        let Some(present) = self.present.take() else { return };
+        for at in (0..self.members.len()).filter(|at| *at != present) {
+            if self.members[at].compare(&self.members[present]).is_eq() {
+                self.members[at].pass();
+            }
+        }
+        self.members[present].pass();
+    }
+
+    fn step(&mut self) -> bool {
+        self.members.retain_mut(|member| member.is_at_row() || member.step());
+        self.present = (0..self.members.len()).min_by(|a, b| self.members[*a].compare(&self.members[*b]));
+        self.present.is_some()
+    }
+
+    fn member(&self) -> &RowStream<B> {
+        &self.members[self.present.expect("the union was advanced to a row")]
+    }
+}
+
+impl<B: Batch> Drop for RowUnion<B> {
+    fn drop(&mut self) {
+        let mut open = BTreeMap::new();
+        self.members.iter_mut().for_each(|member| member.give_cursors(&mut open));
+        close(&self.core, open);
+    }
+}
+
+impl RowUnion<SeriesBatch> {
+    /// The present series.
+    ///
+    /// # Panics
+    /// Where none is, before the first and after the last.
+    pub(crate) fn series(&self) -> SeriesView<'_> {
+        self.member().series()
+    }
+}
+
+impl RowUnion<TextBatch> {
+    /// The present name or value.
+    ///
+    /// # Panics
+    /// Where none is, before the first and after the last.
+    pub(crate) fn text(&self) -> &str {
+        self.member().text()
+    }
+}

@@ -1,0 +1,42 @@
+//! What goes back: a response of this node, whatever the protocol, and at which pace it must be taken.
+//!
+//! Knows statuses, types and bodies. Doesn't know what was asked.
+pub mod body;
+pub(crate) mod reader_pace;
+
+use http::header::{ALLOW, CONNECTION, CONTENT_TYPE};
+use http::{HeaderValue, Response, StatusCode};
+
+use crate::api::response::body::ResponseBody;
+
+/// A response of this node.
+pub type NodeResponse = Response<ResponseBody>;
+
+/// A plain text answer.
+pub fn text(status: StatusCode, text: impl Into<ResponseBody>) -> NodeResponse {
+    with_type(status, "text/plain; charset=utf-8", text)
+}
+
+/// An answer of a content type.
+pub fn with_type(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<ResponseBody>,
+) -> NodeResponse {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// 405, with the methods that are allowed.
+pub fn method_not_allowed(allowed: &'static str) -> NodeResponse {
+    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, format!("only {allowed} is allowed here\n"));
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    response
+}
+
+/// Has the connection closed behind a response.
+pub(crate) fn close(response: &mut NodeResponse) {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+}

@@ -1,0 +1,74 @@
+//! The metric families of the rebalance: what was planned, what became of it, how even the loads are.
+
+use crate::api::status::migration_metrics::failures;
+use crate::config::RebalanceMode;
+use crate::migration::Reason;
+use crate::rebalance::{DrainState, Motion, Steering};
+use silverback_host::metrics::{Family, Kind};
+use silverback_storage::message::CoreStats;
+
+/// All of them.
+pub(crate) fn families(mode: RebalanceMode, steering: &Steering, cores: &[CoreStats]) -> Vec<Family> {
+    let counts = steering.migrations.counts();
+    let moves = |name, help, by: [u64; Reason::ALL.len()]| {
+        let mut family = Family::new(name, Kind::Counter, help);
+        for reason in Reason::ALL {
+            family.push([("reason", reason.as_str().to_owned())], by[reason as usize] as f64);
+        }
+        family
+    };
+    let planned = "Moves of cells that were planned, by why.";
+    let done = "Planned moves that were done, by why they were planned.";
+    vec![
+        moves("silverback_rebalance_moves_planned_total", planned, counts.planned_by),
+        moves("silverback_rebalance_moves_done_total", done, counts.done_by),
+        failures(
+            "silverback_rebalance_moves_failed_total",
+            "Planned moves that failed, by why; the cell stayed where it was.",
+            |why| counts.failed_by[why as usize],
+        ),
+        Family::single(
+            "silverback_rebalance_paused",
+            Kind::Gauge,
+            "Whether no cell moves by itself: 1 when it is paused or off.",
+            f64::from(u8::from(mode == RebalanceMode::Off || steering.motion() == Motion::Paused)),
+        ),
+        Family::single(
+            "silverback_rebalance_imbalance_ratio",
+            Kind::Gauge,
+            "The busiest shard against the mean, as last seen: 1 is even.",
+            steering.imbalance(),
+        ),
+        Family::single(
+            "silverback_rebalance_pinned_cells",
+            Kind::Gauge,
+            "Cells that stay where they are.",
+            steering.pinned().count() as f64,
+        ),
+        of_shards(
+            cores,
+            "silverback_rebalance_drained",
+            "Whether the shard's cells are to leave it.",
+            |core| f64::from(u8::from(steering.intake(core.shard.shard) == DrainState::Drained)),
+        ),
+        of_shards(
+            cores,
+            "silverback_shard_core_busy_ratio",
+            "How busy the shard's core is with traffic, decayed over seconds.",
+            |core| core.shard.core_busy_us_per_s as f64 / 1e6,
+        ),
+    ]
+}
+
+fn of_shards(
+    cores: &[CoreStats],
+    name: &'static str,
+    help: &'static str,
+    value: impl Fn(&CoreStats) -> f64,
+) -> Family {
+    let mut family = Family::new(name, Kind::Gauge, help);
+    for core in cores {
+        family.push([("shard", core.shard.shard.0.to_string())], value(core));
+    }
+    family
+}

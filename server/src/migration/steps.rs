@@ -10,8 +10,7 @@ use silverback_host::Host;
 use silverback_model::limits::{MIGRATION_COPY_MAX, MIGRATION_PAUSE_MAX};
 use silverback_model::{CellId, Epoch, ShardId};
 use silverback_storage::message::{
-    ControlRequest, MigrationRejected, MigrationReply, MigrationRequest, MigrationStep, Piece, RouteChange,
-    ShardReply,
+    MigrationRejected, MigrationReply, MigrationRequest, MigrationStep, Piece, RouteChange,
 };
 
 /// Passes over what changed before the cell is drained: each is shorter than the one before.
@@ -152,9 +151,7 @@ impl<H: Host> Migration<'_, H> {
         let reply = async { self.ask(shard, step).await.await };
         let left = Duration::from_micros(deadline.0.saturating_sub(self.host.monotonic_us()));
         match select(Box::pin(reply), Box::pin(self.host.sleep(left))).await {
-            Either::Left((reply, _)) => {
-                migration_reply(reply).map_err(|refusal| MigrationError::Refused(shard, refusal))
-            }
+            Either::Left((reply, _)) => reply.map_err(|refusal| MigrationError::Refused(shard, refusal)),
             Either::Right(_) => Err(MigrationError::TimedOut(shard)),
         }
     }
@@ -177,35 +174,35 @@ impl<H: Host> Migration<'_, H> {
         }
     }
 
-    async fn ask(&self, shard: ShardId, step: MigrationStep) -> ReplyFuture {
-        let request = MigrationRequest { cell: self.cell, epoch: self.epoch, step };
-        let question = ControlRequest::Migration(Box::new(request));
-        self.offered(question, |question| self.router.offer_question(shard, question)).await
-    }
-
-    /// Changes the routing of every core.
-    async fn tell_all(&self, change: RouteChange) {
-        let told = self.router.shards().map(|shard| async move {
-            let tell = |change| self.router.tell(shard, change).map_err(|Overloaded| change);
-            self.offered(change, tell).await.await;
-        });
-        join_all(told).await;
-    }
-
-    /// Offers a message until it is taken: who is refused has it back.
-    async fn offered<T>(&self, mut message: T, offer: impl Fn(T) -> Result<ReplyFuture, T>) -> ReplyFuture {
+    /// A step that finds no room comes back, and is offered again as it is: it may carry a piece.
+    async fn ask(&self, shard: ShardId, step: MigrationStep) -> ReplyFuture<Box<MigrationRequest>> {
+        let mut request = Box::new(MigrationRequest { cell: self.cell, epoch: self.epoch, step }).into();
         loop {
-            match offer(message) {
+            match self.router.ask(shard, request) {
                 Ok(answer) => return answer,
-                Err(refused) => message = refused,
+                Err(refused) => request = refused,
             }
             self.host.sleep(OFFER_AGAIN).await;
         }
     }
 
+    /// Changes the routing of every core.
+    async fn tell_all(&self, change: RouteChange) {
+        let told = self.router.shards().map(|shard| async move {
+            let answer = loop {
+                match self.router.tell(shard, change) {
+                    Ok(answer) => break answer,
+                    Err(Overloaded) => self.host.sleep(OFFER_AGAIN).await,
+                }
+            };
+            answer.await;
+        });
+        join_all(told).await;
+    }
+
     /// A shard that never got as far has nothing to undo.
-    fn tell_refusal(&self, shard: ShardId, reply: ShardReply) {
-        if let Err(refusal) = migration_reply(reply) {
+    fn tell_refusal(&self, shard: ShardId, reply: Result<MigrationReply, MigrationRejected>) {
+        if let Err(refusal) = reply {
             let (shard, cell) = (shard.0, self.cell.0);
             tracing::debug!(shard, cell, %refusal, "a shard refused the end of a migration");
         }
@@ -213,20 +210,6 @@ impl<H: Host> Migration<'_, H> {
 
     fn deadline(&self, time: Duration) -> Deadline {
         Deadline(self.host.monotonic_us() + time.as_micros() as u64)
-    }
-}
-
-fn migration_reply(reply: ShardReply) -> Result<MigrationReply, MigrationRejected> {
-    match reply {
-        ShardReply::Migration(result) => *result,
-        ShardReply::Written(_)
-        | ShardReply::NotDurable(_)
-        | ShardReply::MemoryFull
-        | ShardReply::CheckpointAsked(_)
-        | ShardReply::Deleted(_)
-        | ShardReply::Routed
-        | ShardReply::Read(_)
-        | ShardReply::Stats(_) => wrong_kind(),
     }
 }
 

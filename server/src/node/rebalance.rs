@@ -5,10 +5,10 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::api::core::Core;
-use crate::api::query::fanout::{self, FanoutError};
 use crate::config::RebalanceMode;
 use crate::migration::{Migrated, MigrationError, Trigger};
 use crate::rebalance::{CellLoad, Controller, Hysteresis, Move, NodeLoad, Planner, Rebalanced, ShardLoad};
+use crate::routing::fanout::{self, FanoutError};
 use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, ShardId};
 use silverback_runtime::{now, sleep, spawn_background};
@@ -70,8 +70,8 @@ impl Rebalanced for RunningNode {
 }
 
 async fn gather(core: &Core) -> Result<NodeLoad, FanoutError> {
-    let stats = fanout::stats(core).await?;
-    let held = fanout::cells(core).await?;
+    let stats = fanout::stats(&core.router).await?;
+    let held = fanout::cells(&core.router).await?;
     let steering = &core.node.steering;
     let table = core.router.table();
     let unloaded = |cell| CellLoad {

@@ -10,8 +10,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::api::core::Core;
-use crate::api::query::fanout;
 use crate::node::host::ExecutorHost;
+use crate::routing::fanout;
 use silverback_model::RefusedReason;
 use silverback_runtime::{now, sleep, timeout};
 use silverback_storage::message::CoreStats;
@@ -63,7 +63,7 @@ struct Heard {
 impl Heard {
     /// By all shards since the start; `None` where one of them has no time to say it.
     async fn by_all(core: &Core) -> Option<Self> {
-        let cores = timeout(ANSWER_MAX, fanout::stats(core)).await.ok()?.ok()?;
+        let cores = timeout(ANSWER_MAX, fanout::stats(&core.router)).await.ok()?.ok()?;
         let sum = |of: fn(&CoreStats) -> u64| cores.iter().map(of).sum::<u64>();
         let taken = sum(|core| core.shard.samples).saturating_sub(sum(|core| core.acceptor.own_samples));
         Some(Self { taken, too_old: sum(|core| core.shard.refused.get(RefusedReason::TooOld)) })

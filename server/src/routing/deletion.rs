@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 
 use crate::routing::{Overloaded, ReadLease, Router};
-use silverback_storage::message::{Deleted, DeletionError, DeletionReply, ReadError, Selection, ShardReply};
+use silverback_storage::message::{Deleted, DeletionError, DeletionReply, ReadError, Selection};
 
 /// How often the shards are asked while cells leave them. What went before is nothing to do any more, so each time
 /// is shorter than the one before.
@@ -50,7 +50,7 @@ async fn delete_once(
     let asked: Vec<_> =
         router.shards().map(|shard| router.ask_to_delete(shard, epoch, selections, lease)).collect();
     let (mut stopped, mut has_moved) = (Ok(()), false);
-    for reply in join_all(asked.into_iter().map(|answer| async { Ok(deletion_reply(answer?.await)) })).await {
+    for reply in join_all(asked.into_iter().map(|answer| async { Ok(answer?.await) })).await {
         let ended: Result<(), DeletionFault> =
             reply.and_then(|DeletionReply { deleted: of_shard, ended }| {
                 *deleted += of_shard;
@@ -63,18 +63,4 @@ async fn delete_once(
     }
     stopped?;
     if has_moved { Err(DeletionError::Read(ReadError::Moved).into()) } else { Ok(()) }
-}
-
-fn deletion_reply(reply: ShardReply) -> DeletionReply {
-    match reply {
-        ShardReply::Deleted(reply) => *reply,
-        ShardReply::Written(_)
-        | ShardReply::NotDurable(_)
-        | ShardReply::MemoryFull
-        | ShardReply::Migration(_)
-        | ShardReply::CheckpointAsked(_)
-        | ShardReply::Routed
-        | ShardReply::Read(_)
-        | ShardReply::Stats(_) => unreachable!("a shard answered another question"),
-    }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 
 use crate::routing::{Overloaded, ReplyFuture, Router, SharedReservation, Split};
-use silverback_storage::message::{MovedSeries, PartPool, ShardReply, WritePart};
+use silverback_storage::message::{MovedSeries, PartPool, WritePart, WriteReply};
 
 /// Sends series again until shards have taken all of them in, or refused them for another reason, and
 /// gives their replies. `room` is their request's; `pause` waits a little for some in a lane. How long
@@ -19,7 +19,7 @@ pub async fn follow(
     mut moved: Vec<MovedSeries>,
     room: &SharedReservation,
     pause: impl AsyncFn(),
-) -> Vec<ShardReply> {
+) -> Vec<WriteReply> {
     let mut landed = Vec::new();
     while let Some(epoch) = moved.iter().map(|moved| moved.parts.epoch).max() {
         router.newer_than(epoch).await;
@@ -36,17 +36,10 @@ pub async fn follow(
 }
 
 /// What of a part came back with a reply.
-pub fn take_moved(reply: &mut ShardReply) -> Option<MovedSeries> {
+pub fn take_moved(reply: &mut WriteReply) -> Option<MovedSeries> {
     match reply {
-        ShardReply::Written(ack) => ack.moved.take().map(|moved| *moved),
-        ShardReply::NotDurable(_)
-        | ShardReply::MemoryFull
-        | ShardReply::Read(_)
-        | ShardReply::Stats(_)
-        | ShardReply::Migration(_)
-        | ShardReply::CheckpointAsked(_)
-        | ShardReply::Deleted(_)
-        | ShardReply::Routed => None,
+        WriteReply::Written(ack) => ack.moved.take().map(|moved| *moved),
+        WriteReply::NotDurable(_) | WriteReply::MemoryFull => None,
     }
 }
 
@@ -56,7 +49,7 @@ async fn sent_again(
     moved: &MovedSeries,
     room: &SharedReservation,
     pause: &impl AsyncFn(),
-) -> Vec<ReplyFuture> {
+) -> Vec<ReplyFuture<WritePart>> {
     loop {
         match send_again(router, pool, moved, room) {
             Ok(answers) => return answers,
@@ -71,7 +64,7 @@ fn send_again(
     pool: &PartPool,
     moved: &MovedSeries,
     room: &SharedReservation,
-) -> Result<Vec<ReplyFuture>, Overloaded> {
+) -> Result<Vec<ReplyFuture<WritePart>>, Overloaded> {
     if !router.has_room() {
         return Err(Overloaded);
     }

@@ -5,6 +5,7 @@
 pub mod bodies;
 pub mod budget;
 pub mod deletion;
+pub(crate) mod fanout;
 pub mod follow;
 pub mod pending;
 pub(crate) mod read_gate;
@@ -15,6 +16,7 @@ pub mod table;
 pub use bodies::BodyPool;
 pub use budget::{BudgetExceeded, ByteBudget, Reservation, SharedReservation};
 pub use deletion::DeletionFault;
+pub use fanout::FanoutError;
 pub use follow::{follow, take_moved};
 pub use pending::ReplyFuture;
 pub use read_gate::{ReadGate, ReadInFlight, ReadLease, TooManyReads};

@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -13,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 use crate::routing::SharedReservation;
 use crate::routing::router::LaneUse;
 use silverback_model::ShardId;
-use silverback_storage::message::{Correlation, ShardReply};
+use silverback_storage::message::{Call, Correlation, ShardReply};
 
 #[derive(Debug)]
 enum State {
@@ -54,13 +55,14 @@ pub struct Pending {
 /// The reply to one request, when it comes.
 #[derive(Debug)]
 #[must_use = "an answer that nobody waits for is lost"]
-pub struct ReplyFuture {
+pub struct ReplyFuture<C> {
     slots: Rc<RefCell<Slots>>,
     correlation: Correlation,
     room: SharedReservation,
+    call: PhantomData<fn() -> C>,
 }
 
-impl ReplyFuture {
+impl<C> ReplyFuture<C> {
     /// Keeps room taken until the reply has come, though nobody may wait for it any more.
     pub(crate) fn keeping(mut self, room: &SharedReservation) -> Self {
         self.room = room.clone();
@@ -75,7 +77,7 @@ impl ReplyFuture {
 
 impl Pending {
     /// A new request to a shard.
-    pub(crate) fn open(&self, asked: Asked) -> (Correlation, ReplyFuture) {
+    pub(crate) fn open<C>(&self, asked: Asked) -> (Correlation, ReplyFuture<C>) {
         let mut slots = self.slots.borrow_mut();
         let index = slots.free.pop().unwrap_or_else(|| {
             slots.slots.push(Slot { generation: 0, state: State::Free });
@@ -85,14 +87,12 @@ impl Pending {
         slot.generation = slot.generation.wrapping_add(1);
         slot.state = State::Waiting(asked, None);
         let correlation = Correlation { slot: index, generation: slot.generation };
-        (
-            correlation,
-            ReplyFuture { slots: Rc::clone(&self.slots), correlation, room: SharedReservation::default() },
-        )
+        let (its_places, room) = (Rc::clone(&self.slots), SharedReservation::default());
+        (correlation, ReplyFuture { slots: its_places, correlation, room, call: PhantomData })
     }
 
     /// Takes back a request that was never sent: no reply will come.
-    pub(crate) fn withdraw(&self, answer: ReplyFuture) {
+    pub(crate) fn withdraw<C>(&self, answer: ReplyFuture<C>) {
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots.slots[answer.correlation.slot as usize];
         slot.state = State::Free;
@@ -132,10 +132,10 @@ impl Pending {
     }
 }
 
-impl Future for ReplyFuture {
-    type Output = ShardReply;
+impl<C: Call> Future for ReplyFuture<C> {
+    type Output = C::Reply;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<ShardReply> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<C::Reply> {
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots.slots[self.correlation.slot as usize];
         assert_eq!(slot.generation, self.correlation.generation, "an answer is awaited once");
@@ -148,14 +148,15 @@ impl Future for ReplyFuture {
                 // Another generation, so that dropping this answer leaves the slot alone.
                 slot.generation = slot.generation.wrapping_add(1);
                 slots.free.push(self.correlation.slot);
-                Poll::Ready(reply)
+                // Anything else is a broken invariant.
+                Poll::Ready(C::reply_of(reply).expect("a shard answers what it was asked"))
             }
             State::Free | State::Abandoned(..) => unreachable!("an answer holds its slot"),
         }
     }
 }
 
-impl Drop for ReplyFuture {
+impl<C> Drop for ReplyFuture<C> {
     fn drop(&mut self) {
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots.slots[self.correlation.slot as usize];
@@ -177,10 +178,14 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use silverback_storage::message::ReadReply;
+    use silverback_storage::message::{Read, ReadReply};
 
     fn reply() -> ShardReply {
         ShardReply::Read(Ok(Box::new(ReadReply::Closed)))
+    }
+
+    fn open(pending: &Pending, asked: Asked) -> (Correlation, ReplyFuture<Box<Read>>) {
+        pending.open(asked)
     }
 
     fn asked(shard: u16) -> Asked {
@@ -190,7 +195,7 @@ mod tests {
     #[test]
     fn a_reply_finds_its_waiter() {
         let pending = Pending::default();
-        let (correlation, mut answer) = pending.open(asked(3));
+        let (correlation, mut answer) = open(&pending, asked(3));
         assert!((&mut answer).now_or_never().is_none());
         assert_eq!(pending.complete(correlation, reply()), Some(asked(3)));
         assert!(answer.now_or_never().is_some());
@@ -199,9 +204,9 @@ mod tests {
     #[test]
     fn an_abandoned_request_keeps_its_place_until_the_reply() {
         let pending = Pending::default();
-        let (correlation, answer) = pending.open(asked(1));
+        let (correlation, answer) = open(&pending, asked(1));
         drop(answer);
-        let (other, _waiting) = pending.open(asked(2));
+        let (other, _waiting) = open(&pending, asked(2));
         assert_ne!(other.slot, correlation.slot);
         assert_eq!(pending.complete(correlation, reply()), Some(asked(1)));
         assert_eq!(pending.complete(correlation, reply()), None, "a second reply is for nobody");
@@ -210,9 +215,9 @@ mod tests {
     #[test]
     fn a_withdrawn_request_leaves_its_place_to_the_next() {
         let pending = Pending::default();
-        let (withdrawn, answer) = pending.open(asked(0));
+        let (withdrawn, answer) = open(&pending, asked(0));
         pending.withdraw(answer);
-        let (next, _waiting) = pending.open(asked(0));
+        let (next, _waiting) = open(&pending, asked(0));
         assert_eq!(next.slot, withdrawn.slot);
         assert_eq!(pending.complete(withdrawn, reply()), None);
     }
@@ -220,10 +225,10 @@ mod tests {
     #[test]
     fn a_late_reply_wakes_nobody_else() {
         let pending = Pending::default();
-        let (first, answer) = pending.open(asked(0));
+        let (first, answer) = open(&pending, asked(0));
         pending.complete(first, reply());
         drop(answer);
-        let (second, mut answer) = pending.open(asked(0));
+        let (second, mut answer) = open(&pending, asked(0));
         assert_eq!(second.slot, first.slot);
         assert_eq!(pending.complete(first, reply()), None);
         assert!((&mut answer).now_or_never().is_none());

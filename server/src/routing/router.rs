@@ -11,8 +11,8 @@ use silverback_host::waiters::Waiters;
 use silverback_model::limits::{LANE_CONTROL, LANE_READS, LANE_WRITES};
 use silverback_model::{Epoch, ShardId};
 use silverback_storage::message::{
-    ControlRequest, Correlation, Deletion, LaneMessage, Read, ReadRequest, ReadTicket, RouteChange,
-    Selection, ShardReply, ShardRequest, WritePart,
+    Asking, Correlation, Deletion, LaneMessage, Read, ReadRequest, ReadTicket, RouteChange, Selection,
+    ShardCall, ShardReply, WritePart,
 };
 use silverback_storage::shard::{Inbox, ReplyTo};
 
@@ -65,6 +65,12 @@ impl InFlight {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the node is overloaded: try again later")]
 pub struct Overloaded;
+
+impl<C> From<Asking<C>> for Overloaded {
+    fn from(_refused: Asking<C>) -> Self {
+        Self
+    }
+}
 
 /// One core's way to all shards. Shard `i` lives on core `i`.
 pub struct Router {
@@ -128,36 +134,29 @@ impl Router {
         self.in_flight.iter().all(|to| to.of(LaneUse::Write).get() < LaneUse::Write.max())
     }
 
-    /// Asks a shard something for the node itself. Never waits for room: a full lane is a refusal.
-    pub(crate) fn ask(&self, shard: ShardId, question: ControlRequest) -> Result<ReplyFuture, Overloaded> {
-        self.offer_question(shard, question).map_err(|_| Overloaded)
-    }
-
-    /// The same; who is refused has the question back.
-    pub(crate) fn offer_question(
+    /// Asks a shard something for the node itself. Never waits for room: a full lane gives the question back.
+    pub(crate) fn ask<C: ShardCall>(
         &self,
         shard: ShardId,
-        question: ControlRequest,
-    ) -> Result<ReplyFuture, ControlRequest> {
-        let asked = Asked { shard, lane_use: LaneUse::Control };
-        self.send(asked, ShardRequest::Ask(question)).map_err(|refused| match refused {
-            ShardRequest::Ask(question) => question,
-            ShardRequest::Write(_) => unreachable!("what was asked comes back"),
-        })
+        question: impl Into<Asking<C>>,
+    ) -> Result<ReplyFuture<C>, Asking<C>> {
+        self.send(Asked { shard, lane_use: LaneUse::Control }, question.into())
     }
 
-    /// A request that is refused comes back.
-    fn send(&self, asked: Asked, request: ShardRequest) -> Result<ReplyFuture, ShardRequest> {
-        let Ok((correlation, answer)) = self.open(asked) else { return Err(request) };
-        let to = usize::from(asked.shard.0);
-        if to == self.core {
-            self.inbox.push(ReplyTo { core: to, correlation }, request);
-            return Ok(answer);
-        }
-        self.offer(asked, LaneMessage::Request(correlation, request), answer).map_err(|refused| match refused
-        {
-            LaneMessage::Request(_, request) => request,
-            LaneMessage::Reply(..) | LaneMessage::Route(..) => unreachable!("what was offered comes back"),
+    fn send<C: ShardCall>(&self, asked: Asked, question: Asking<C>) -> Result<ReplyFuture<C>, Asking<C>> {
+        question.offer(|request| {
+            let Ok((correlation, answer)) = self.open(asked) else { return Err(request) };
+            let to = usize::from(asked.shard.0);
+            if to == self.core {
+                self.inbox.push(ReplyTo { core: to, correlation }, request);
+                return Ok(answer);
+            }
+            self.offer(asked, LaneMessage::Request(correlation, request), answer).map_err(|message| {
+                let LaneMessage::Request(_, request) = message else {
+                    unreachable!("a lane gives back what it got")
+                };
+                request
+            })
         })
     }
 
@@ -169,9 +168,9 @@ impl Router {
         epoch: Epoch,
         request: ReadRequest,
         lease: &ReadLease,
-    ) -> Result<ReplyFuture, Overloaded> {
+    ) -> Result<ReplyFuture<Box<Read>>, Overloaded> {
         let read = Read { ticket: lease.ticket().clone(), epoch, request };
-        self.ask_with_permit(shard, ControlRequest::Read(Box::new(read)), lease)
+        self.ask_with_permit(shard, Box::new(read), lease)
     }
 
     /// Has a shard delete something, among reads.
@@ -181,19 +180,18 @@ impl Router {
         epoch: Epoch,
         selections: &Arc<[Selection]>,
         lease: &ReadLease,
-    ) -> Result<ReplyFuture, Overloaded> {
+    ) -> Result<ReplyFuture<Box<Deletion>>, Overloaded> {
         let deletion = Deletion { ticket: lease.ticket().clone(), epoch, selections: Arc::clone(selections) };
-        self.ask_with_permit(shard, ControlRequest::Delete(Box::new(deletion)), lease)
+        self.ask_with_permit(shard, Box::new(deletion), lease)
     }
 
-    fn ask_with_permit(
+    fn ask_with_permit<C: ShardCall>(
         &self,
         shard: ShardId,
-        question: ControlRequest,
+        question: C,
         lease: &ReadLease,
-    ) -> Result<ReplyFuture, Overloaded> {
-        let asked = Asked { shard, lane_use: LaneUse::Read };
-        let answer = self.send(asked, ShardRequest::Ask(question)).map_err(|_| Overloaded)?;
+    ) -> Result<ReplyFuture<C>, Overloaded> {
+        let answer = self.send(Asked { shard, lane_use: LaneUse::Read }, Asking::from(question))?;
         Ok(answer.keeping(&SharedReservation::from(lease.clone())))
     }
 
@@ -203,9 +201,9 @@ impl Router {
         shard: ShardId,
         epoch: Epoch,
         request: ReadRequest,
-    ) -> Result<ReplyFuture, Overloaded> {
+    ) -> Result<ReplyFuture<Box<Read>>, Overloaded> {
         let read = Read { ticket: ReadTicket::issue(), epoch, request };
-        self.ask(shard, ControlRequest::Read(Box::new(read)))
+        Ok(self.ask(shard, Box::new(read))?)
     }
 
     /// Asks a shard to take in a part of a request. The request's room stays taken until the shard has
@@ -215,14 +213,17 @@ impl Router {
         shard: ShardId,
         part: WritePart,
         room: &SharedReservation,
-    ) -> Result<ReplyFuture, Overloaded> {
+    ) -> Result<ReplyFuture<WritePart>, Overloaded> {
         let asked = Asked { shard, lane_use: LaneUse::Write };
-        let answer = self.send(asked, ShardRequest::Write(part)).map_err(|_| Overloaded)?;
-        Ok(answer.keeping(room))
+        Ok(self.send(asked, part.into())?.keeping(room))
     }
 
     /// Tells the core of a shard to change its routing; [`ShardReply::Routed`] says that it did.
-    pub(crate) fn tell(&self, shard: ShardId, change: RouteChange) -> Result<ReplyFuture, Overloaded> {
+    pub(crate) fn tell(
+        &self,
+        shard: ShardId,
+        change: RouteChange,
+    ) -> Result<ReplyFuture<RouteChange>, Overloaded> {
         let asked = Asked { shard, lane_use: LaneUse::Control };
         let (correlation, answer) = self.open(asked)?;
         if usize::from(shard.0) == self.core {
@@ -233,7 +234,7 @@ impl Router {
         self.offer(asked, LaneMessage::Route(correlation, change), answer).map_err(|_| Overloaded)
     }
 
-    fn open(&self, asked: Asked) -> Result<(Correlation, ReplyFuture), Overloaded> {
+    fn open<C>(&self, asked: Asked) -> Result<(Correlation, ReplyFuture<C>), Overloaded> {
         let in_flight = self.in_flight[usize::from(asked.shard.0)].of(asked.lane_use);
         // A lane has room for all of them and as many replies: neither ever waits.
         if in_flight.get() == asked.lane_use.max() {
@@ -243,16 +244,16 @@ impl Router {
         Ok(self.pending.open(asked))
     }
 
-    fn offer(
+    fn offer<C>(
         &self,
         to: Asked,
         message: LaneMessage,
-        answer: ReplyFuture,
-    ) -> Result<ReplyFuture, LaneMessage> {
-        if let Err(refused) = self.lanes.offer(usize::from(to.shard.0), message) {
+        answer: ReplyFuture<C>,
+    ) -> Result<ReplyFuture<C>, LaneMessage> {
+        if let Err(message) = self.lanes.offer(usize::from(to.shard.0), message) {
             self.pending.withdraw(answer);
             self.in_flight[usize::from(to.shard.0)].end(to.lane_use);
-            return Err(refused);
+            return Err(message);
         }
         Ok(answer)
     }
@@ -306,7 +307,9 @@ mod tests {
     use super::*;
     use crate::routing::{ByteBudget, ReadGate};
     use silverback_model::CellId;
-    use silverback_storage::message::{PartPool, ReadError};
+    use silverback_storage::message::{
+        CheckpointRequest, ControlRequest, PartPool, ReadError, ShardRequest, WriteReply,
+    };
 
     struct NoLanes;
 
@@ -356,7 +359,7 @@ mod tests {
         let correlation = answer.correlation();
         drop((answer, room, definitions));
         assert_eq!(budget.taken_bytes(), 100);
-        router.reply(ReplyTo { core: 0, correlation }, ShardReply::MemoryFull);
+        router.reply(ReplyTo { core: 0, correlation }, ShardReply::Write(WriteReply::MemoryFull));
         assert_eq!((budget.taken_bytes(), in_flight(&router)), (0, 0));
     }
 
@@ -366,7 +369,7 @@ mod tests {
         let gate = ReadGate::new(1, 1, 1);
         let read = gate.enter().now_or_never().unwrap().unwrap();
         let ask = || router.ask_to_read(ShardId(0), Epoch::FIRST, ReadRequest::Cells, read.lease());
-        let asked: Vec<ReplyFuture> = std::iter::from_fn(|| ask().ok()).collect();
+        let asked: Vec<ReplyFuture<_>> = std::iter::from_fn(|| ask().ok()).collect();
         assert_eq!(asked.len(), LANE_READS);
         let part = WritePart { body: Default::default(), part: pool.take().unwrap() };
         assert!(
@@ -383,19 +386,27 @@ mod tests {
     }
 
     #[test]
-    fn a_question_that_is_refused_comes_back() {
-        let router = router();
-        for shard in [ShardId(0), ShardId(1)] {
-            let refused = (0..=LANE_CONTROL)
-                .find_map(|_| router.offer_question(shard, ControlRequest::Checkpoint).err());
-            assert!(matches!(refused, Some(ControlRequest::Checkpoint)), "{shard:?}");
-        }
-    }
-
-    #[test]
     fn a_closed_lane_leaves_nothing_under_way() {
         let router = router();
         assert!(router.tell(ShardId(1), RouteChange::Reads(Epoch(4))).is_err());
         assert_eq!((in_flight(&router), router.read_epoch()), (0, Epoch::FIRST));
+    }
+
+    #[test]
+    fn a_refused_question_comes_back_and_can_be_asked_again() {
+        let router = router();
+        let ask = |shard, question| router.ask::<CheckpointRequest>(ShardId(shard), question);
+        let checkpoint = || Asking::from(CheckpointRequest);
+        let back = ask(1, checkpoint()).expect_err("the lane is closed");
+        let is_it = |request| matches!(request, ShardRequest::Ask(ControlRequest::Checkpoint));
+        assert!(back.offer(|request| Ok(is_it(request))).unwrap());
+        let answers: Vec<_> = std::iter::from_fn(|| ask(0, checkpoint()).ok()).collect();
+        let back = ask(0, checkpoint()).expect_err("all places are taken");
+        assert_eq!(in_flight(&router), LANE_CONTROL);
+        router.reply(
+            ReplyTo { core: 0, correlation: answers[0].correlation() },
+            ShardReply::CheckpointAsked(1),
+        );
+        assert!(ask(0, back).is_ok());
     }
 }

@@ -13,7 +13,7 @@ use silverback_model::{Epoch, MatchOp, Matcher, RefusedReason, Sample, SeriesIdH
 use silverback_storage::message::{
     ControlRequest, Correlation, Deleted, Deletion, DeletionError, LabelSource, LabelSpan, PartPool,
     PartSeries, Read, ReadReply, ReadRequest, ReadTicket, Selection, ShardReply, ShardRequest, Wanted,
-    WriteBody, WritePart,
+    WriteBody, WritePart, WriteReply,
 };
 use silverback_storage::shard::{Inbox, ReplyTo};
 use silverback_storage::wal::{LogError, Lsn};
@@ -87,7 +87,7 @@ impl Connection {
     /// Sends one part and waits for its answer.
     async fn send(&self, part: &[Scraped]) -> Answer {
         match self.ask(ShardRequest::Write(self.encode(part))).await {
-            ShardReply::Written(ack) => {
+            ShardReply::Write(WriteReply::Written(ack)) => {
                 let sent: usize = part.iter().map(|(_, samples)| samples.len()).sum();
                 let refused: Vec<_> =
                     ack.refusals.iter().flat_map(|refusals| refusals.counts.iter()).collect();
@@ -96,7 +96,7 @@ impl Connection {
                 assert_eq!(ack.written + lost, sent as u64, "each sample is answered for");
                 if refused.is_empty() { Answer::Written } else { Answer::Refused(refused) }
             }
-            ShardReply::NotDurable(error) => Answer::NotDurable(error),
+            ShardReply::Write(WriteReply::NotDurable(error)) => Answer::NotDurable(error),
             other => panic!("a write is answered with {other:?}"),
         }
     }

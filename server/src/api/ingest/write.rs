@@ -16,7 +16,7 @@ use silverback_model::{Sample, SeriesId, ShardId};
 use silverback_runtime::slices::SLICE;
 use silverback_runtime::{now, reactor_polled, sleep, timeout};
 use silverback_storage::message::{
-    DefinitionBlock, Definitions, LabelSpan, MovedSeries, Part, ShardReply, WriteAck, WriteBody, WritePart,
+    DefinitionBlock, Definitions, LabelSpan, MovedSeries, Part, WriteAck, WriteBody, WritePart, WriteReply,
 };
 
 /// How long a part that is sent again waits for room before it looks again.
@@ -167,7 +167,7 @@ fn count(core: &Core, decoding: &Decoding) {
 }
 
 struct Asked {
-    sent: Vec<ReplyFuture>,
+    sent: Vec<ReplyFuture<WritePart>>,
     /// A shard that had no room: the answers of the others are awaited all the same.
     refused: Option<Overloaded>,
 }
@@ -190,17 +190,11 @@ fn ask(
 }
 
 /// What a shard's reply to its part means.
-pub(crate) fn acknowledged(core: &Core, reply: ShardReply) -> Result<WriteAck, Rejection> {
+pub(crate) fn acknowledged(core: &Core, reply: WriteReply) -> Result<WriteAck, Rejection> {
     match reply {
-        ShardReply::Written(ack) => Ok(ack),
-        ShardReply::NotDurable(error) => Err(error.into()),
-        ShardReply::MemoryFull => Err(Rejection::MemoryFull { limit_bytes: core.node.memory.limit_bytes }),
-        ShardReply::Read(_)
-        | ShardReply::Stats(_)
-        | ShardReply::Migration(_)
-        | ShardReply::CheckpointAsked(_)
-        | ShardReply::Deleted(_)
-        | ShardReply::Routed => unreachable!("a write is answered as a write"),
+        WriteReply::Written(ack) => Ok(ack),
+        WriteReply::NotDurable(error) => Err(error.into()),
+        WriteReply::MemoryFull => Err(Rejection::MemoryFull { limit_bytes: core.node.memory.limit_bytes }),
     }
 }
 
@@ -210,7 +204,7 @@ pub(crate) async fn follow_moved(
     core: &Core,
     moved: Vec<MovedSeries>,
     room: &SharedReservation,
-) -> Result<Vec<ShardReply>, Rejection> {
+) -> Result<Vec<WriteReply>, Rejection> {
     if moved.is_empty() {
         return Ok(Vec::new());
     }

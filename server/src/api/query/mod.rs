@@ -2,7 +2,6 @@
 //! merging what they say, and streams of it.
 //!
 //! Knows requests for data. Changes nothing, but for deletes, which select as reads do.
-pub(crate) mod fanout;
 pub mod http_api;
 pub mod matchers;
 pub(crate) mod read_fault;

@@ -6,7 +6,7 @@ use http::StatusCode;
 use http::header::{ALLOW, CONNECTION, HeaderMap, HeaderValue, RETRY_AFTER};
 
 use crate::api::http::request_body::BodyError;
-use crate::api::query::fanout::FanoutError;
+use crate::routing::fanout::FanoutError;
 use crate::routing::{BudgetExceeded, DeletionFault, TooManyReads};
 use silverback_model::gorilla::ChunkError;
 use silverback_runtime::SideThreadError;

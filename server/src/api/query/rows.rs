@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::api::core::Core;
-use crate::api::query::fanout::{FanoutError, read_all_once, read_reply, retry_moved, wrong_kind};
 use crate::routing::ReadLease;
+use crate::routing::fanout::{FanoutError, read_all_once, retry_moved, wrong_kind};
 use silverback_model::ShardId;
 use silverback_model::limits::{READ_BATCH_BYTES_MIN, READ_BATCHES_BYTES};
 use silverback_runtime::Slice;
@@ -89,7 +89,7 @@ impl<B: Batch> RowStream<B> {
         request: &ReadRequest,
         batch_bytes: usize,
     ) -> Result<Self, FanoutError> {
-        let replies = read_all_once(core, lease, request).await;
+        let replies = read_all_once(&core.router, lease, request).await;
         // Open cursors are in the stream before an error is returned, so that its drop closes them.
         let shards = Vec::with_capacity(replies.len());
         let mut stream =
@@ -184,7 +184,7 @@ impl<B: Batch> RowStream<B> {
         let fetch = ReadRequest::Fetch { cursor, bytes: self.batch_bytes };
         let epoch = self.core.router.read_epoch();
         let answer = self.core.router.ask_to_read(*shard, epoch, fetch, &self.lease)?;
-        let (batch, next) = B::of_reply(read_reply(answer.await)?);
+        let (batch, next) = B::of_reply(*answer.await?);
         let rows = &mut self.shards[at];
         (rows.batch, rows.next) = (batch, next);
         Ok(())

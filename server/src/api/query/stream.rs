@@ -9,10 +9,10 @@ use bytes::Bytes;
 use futures::future::{Either, select};
 
 use crate::api::core::Core;
-use crate::api::query::fanout::FanoutError;
 use crate::api::response::body::{FrameSender, ResponseBody};
 use crate::api::response::reader_pace::{NoReader, ReaderPace};
 use crate::routing::ReadInFlight;
+use crate::routing::fanout::FanoutError;
 use silverback_model::gorilla::ChunkError;
 use silverback_model::limits::STREAM_BUFFER_BYTES;
 use silverback_runtime::{Slice, spawn_background};

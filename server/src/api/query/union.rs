@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::api::core::Core;
-use crate::api::query::fanout::FanoutError;
 use crate::api::query::rows::{Batch, RowStream, close};
 use crate::routing::ReadLease;
+use crate::routing::fanout::FanoutError;
 use silverback_runtime::Slice;
 use silverback_storage::message::{Selection, SeriesBatch, SeriesView, TextBatch, Wanted};
 

@@ -4,9 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::api::core::Core;
-use crate::api::query::fanout::{self, FanoutError};
 use crate::config::RebalanceMode;
 use crate::rebalance::{Motion, Steering};
+use crate::routing::fanout::{self, FanoutError};
 use silverback_model::CellId;
 use silverback_model::limits::CELL_COUNT;
 
@@ -55,7 +55,7 @@ impl RebalanceStatus {
 impl CellsStatus {
     /// Asks the shards.
     pub(crate) async fn gather(core: &Core) -> Result<Self, FanoutError> {
-        let held = fanout::cells(core).await?;
+        let held = fanout::cells(&core.router).await?;
         let (table, steering) = (core.router.table(), &core.node.steering);
         let owners: Vec<u16> = (0..CELL_COUNT as u16).map(|cell| table.owner(CellId(cell)).0).collect();
         let column = || vec![0; CELL_COUNT];

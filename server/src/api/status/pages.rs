@@ -9,11 +9,11 @@ use http::header::{CONTENT_SECURITY_POLICY, HeaderValue};
 
 use crate::api::core::Core;
 use crate::api::ingest::write_status::WriteStatus;
-use crate::api::query::fanout::{self, FanoutError};
 use crate::api::response::{NodeResponse, text, with_type};
 use crate::api::status::cells_status::CellsStatus;
 use crate::api::status::node_status::{self, LogStatus, NodeStatus, OwnMetrics, ShardStatus};
 use crate::api::status::{disk_metrics, memory_metrics, migration_metrics, node_metrics, rebalance_metrics};
+use crate::routing::fanout::{self, FanoutError};
 use silverback_host::metrics::{self, Family};
 use silverback_model::{Labels, RefusedCounts};
 use silverback_runtime::Pinning;
@@ -63,7 +63,7 @@ pub(crate) async fn metrics(core: &Core) -> NodeResponse {
 }
 
 async fn families(core: &Core) -> Result<Vec<Family>, FanoutError> {
-    let cores = fanout::stats(core).await?;
+    let cores = fanout::stats(&core.router).await?;
     let mut families = vec![metrics::build_info()];
     families.extend(metrics::process_families(Path::new(metrics::PROC)));
     families.extend(node_metrics::families(&cores, core.not_ready().is_none()));
@@ -107,7 +107,7 @@ fn instance_of(listen: &[SocketAddr], host: &str) -> String {
 
 /// `/api/v1/status/node`
 pub(crate) async fn node_status(core: &Core) -> NodeResponse {
-    let cores = match fanout::stats(core).await {
+    let cores = match fanout::stats(&core.router).await {
         Ok(cores) => cores,
         Err(error) => return text(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
     };

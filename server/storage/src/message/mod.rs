@@ -1,6 +1,7 @@
 //! All that may cross cores, and nothing else.
 pub mod batch;
 pub mod body;
+pub mod call;
 pub mod definitions;
 pub mod deletion;
 pub mod examples;
@@ -17,6 +18,7 @@ use silverback_model::{RefusedCounts, RefusedReason};
 
 pub use batch::{ChunkView, Rows, SeriesBatch, SeriesBatchBuilder, SeriesView, TextBatch};
 pub use body::{BodyBytes, LabelSource, LabelSpan, PartSeries, WriteBody};
+pub use call::{Asking, Call, CheckpointRequest, ShardCall, StatsRequest};
 pub use definitions::{DefinitionBlock, Definitions};
 pub use deletion::{Deleted, Deletion, DeletionError, DeletionReply};
 pub use examples::{Example, Examples, shortened};
@@ -77,12 +79,8 @@ pub enum ControlRequest {
 /// What a shard answers.
 #[derive(Debug)]
 pub enum ShardReply {
-    /// The part's samples are as durable as the node was told to make them.
-    Written(WriteAck),
-    /// The shard's log takes nothing: neither this part nor, until that changes, another.
-    NotDurable(LogError),
-    /// The shard's memory is full: it takes no part before some of it is freed.
-    MemoryFull,
+    /// To a part of a write request.
+    Write(WriteReply),
     /// To a step of a migration.
     Migration(Box<Result<MigrationReply, MigrationRejected>>),
     /// A checkpoint will be written: it is on disk once the shard's count of them is this.
@@ -95,6 +93,17 @@ pub enum ShardReply {
     Deleted(Box<DeletionReply>),
     /// The core's counters.
     Stats(Box<CoreStats>),
+}
+
+/// What became of a part of a write request.
+#[derive(Debug)]
+pub enum WriteReply {
+    /// The part's samples are as durable as the node was told to make them.
+    Written(WriteAck),
+    /// The shard's log takes nothing: neither this part nor, until that changes, another.
+    NotDurable(LogError),
+    /// The shard's memory is full: it takes no part before some of it is freed.
+    MemoryFull,
 }
 
 /// One shard's part of a write request, and the bytes that it refers to.

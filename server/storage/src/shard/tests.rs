@@ -14,7 +14,7 @@ use futures::executor::block_on;
 
 use crate::message::{
     ControlRequest, Correlation, LabelSource, LabelSpan, PartPool, PartSeries, Read, ReadError, ReadRequest,
-    ReadTicket, Selection, ShardReply, ShardRequest, Wanted, WriteBody, WritePart,
+    ReadTicket, Selection, ShardReply, ShardRequest, Wanted, WriteBody, WritePart, WriteReply,
 };
 use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::read::tests::select;
@@ -157,7 +157,7 @@ fn a_part_that_finds_memory_full_is_refused_whole_and_counted() {
     let full = shard();
     full.borrow_mut().set_memory_budget(0);
     let (replies, shard) = work(full, &scrape(3, 1000));
-    assert!(matches!(&replies[..], [ShardReply::MemoryFull]), "{replies:?}");
+    assert!(matches!(&replies[..], [ShardReply::Write(WriteReply::MemoryFull)]), "{replies:?}");
     let stats = shard.borrow().stats();
     assert_eq!((stats.parts, stats.parts_refused, stats.series, stats.commits), (0, 1, 0, 0));
 }
@@ -257,7 +257,7 @@ fn a_question_is_answered_while_a_write_waits_for_the_disk() {
     log.is_let_through.set(true);
     inbox.close();
     assert_eq!(go_on(), Some(()));
-    assert!(matches!(replies.borrow()[1..], [ShardReply::Written(_)]), "{replies:?}");
+    assert!(matches!(replies.borrow()[1..], [ShardReply::Write(WriteReply::Written(_))]), "{replies:?}");
 }
 
 /// A thread on which background jobs panic at their first step, and end alone.
@@ -333,7 +333,9 @@ fn a_large_part_is_taken_in_whole_and_acknowledged_once() {
     // The last series has the only sample that is refused.
     series[SERIES - 1].1.push(Sample::new(1500, 1.0));
     let (replies, shard) = work(shard(), &series);
-    let [ShardReply::Written(ack)] = &replies[..] else { panic!("one acknowledgement: {replies:?}") };
+    let [ShardReply::Write(WriteReply::Written(ack))] = &replies[..] else {
+        panic!("one acknowledgement: {replies:?}")
+    };
     assert_eq!(ack.written, 2 * SERIES as u64);
     let refused = ack.refusals.as_ref().unwrap();
     assert_eq!(refused.counts.iter().collect::<Vec<_>>(), [(RefusedReason::OutOfOrder, 1)]);

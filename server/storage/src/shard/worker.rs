@@ -11,7 +11,7 @@ use futures::future::{Either, select};
 
 use crate::message::{
     ControlRequest, CoreStats, Deleted, Deletion, DeletionReply, MigrationRequest, MovedSeries, PartSeries,
-    Read, ReadError, ShardReply, ShardStats, WriteAck, WritePart,
+    Read, ReadError, ShardReply, ShardStats, WriteAck, WritePart, WriteReply,
 };
 use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::{Host, Inbox, Reads, ReplyTo, Shard, delete, migration};
@@ -86,7 +86,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
                     of_slice += write.part.samples.len();
                     appended.push((from, self.append(&write, bounds).await, moved));
                 }
-                Some(refusal) => (self.reply)(from, refusal),
+                Some(refusal) => (self.reply)(from, ShardReply::Write(refusal)),
             }
             if of_slice >= SLICE_SAMPLES && !self.inbox.is_empty() {
                 of_slice = 0;
@@ -153,11 +153,11 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         for (to, outcome, moved) in appended.drain(..) {
             let reply = match &committed {
                 Ok(durable) => {
-                    ShardReply::Written(WriteAck::new(durable, outcome.written, outcome.refusals, moved))
+                    WriteReply::Written(WriteAck::new(durable, outcome.written, outcome.refusals, moved))
                 }
-                Err(error) => ShardReply::NotDurable(error.clone()),
+                Err(error) => WriteReply::NotDurable(error.clone()),
             };
-            (self.reply)(to, reply);
+            (self.reply)(to, ShardReply::Write(reply));
         }
     }
 
@@ -177,10 +177,10 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
 
     /// Why no part is taken in now. Nothing of a refused one is in memory: what can't be made
     /// durable is not taken in, nor what there is no memory for.
-    fn refusal(&self) -> Option<ShardReply> {
+    fn refusal(&self) -> Option<WriteReply> {
         match self.log.check() {
-            Ok(()) => self.shard.borrow_mut().refuses_part().then_some(ShardReply::MemoryFull),
-            Err(error) => Some(ShardReply::NotDurable(error)),
+            Ok(()) => self.shard.borrow_mut().refuses_part().then_some(WriteReply::MemoryFull),
+            Err(error) => Some(WriteReply::NotDurable(error)),
         }
     }
 

@@ -8,9 +8,7 @@ use std::sync::Arc;
 use silverback::migration::{Migrations, Turn};
 use silverback::routing::{Router, RoutingTable};
 use silverback_model::{Epoch, ShardId};
-use silverback_storage::message::{
-    CursorId, PartPool, ReadError, ReadReply, ReadRequest, Selection, ShardReply, Wanted,
-};
+use silverback_storage::message::{CursorId, PartPool, ReadError, ReadReply, ReadRequest, Selection, Wanted};
 use silverback_storage::shard::Inbox;
 use silverback_storage::wal::layout::{self, Layout};
 
@@ -230,10 +228,7 @@ impl Acceptor {
     async fn ask(&self, shard: ShardId, epoch: Epoch, request: ReadRequest) -> Result<ReadReply, ReadError> {
         loop {
             match self.router.ask_to_look(shard, epoch, request.clone()) {
-                Ok(answer) => match answer.await {
-                    ShardReply::Read(reply) => return reply.map(|reply| *reply),
-                    other => panic!("a read is answered with {other:?}"),
-                },
+                Ok(answer) => return answer.await.map(|reply| *reply),
                 // A full lane: of a fan-out's requests each has the same epoch all the same.
                 Err(_) => yield_now(1).await,
             }

@@ -11,7 +11,7 @@ use silverback::routing::{Overloaded, ReplyFuture, SharedReservation, Split, fol
 use silverback_host::Host;
 use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, Epoch, RefusedReason, SeriesId, SeriesIdHasher};
-use silverback_storage::message::{LabelSource, LabelSpan, ShardReply, WriteBody, WritePart};
+use silverback_storage::message::{LabelSource, LabelSpan, WriteBody, WritePart, WriteReply};
 use silverback_storage::wal::{LogError, Lsn};
 
 use crate::cells::life::Moves;
@@ -67,7 +67,7 @@ enum Outcome {
 struct Flying {
     batch: Vec<Scraped>,
     epoch: Epoch,
-    answers: Vec<ReplyFuture>,
+    answers: Vec<ReplyFuture<WritePart>>,
 }
 
 impl Sender {
@@ -187,7 +187,7 @@ impl Sender {
         }
     }
 
-    async fn send(&self, batch: &[Scraped]) -> Vec<ReplyFuture> {
+    async fn send(&self, batch: &[Scraped]) -> Vec<ReplyFuture<WritePart>> {
         self.note_sent(batch);
         loop {
             match self.offer(batch) {
@@ -198,7 +198,7 @@ impl Sender {
     }
 
     /// Sends a batch's parts, and tells the epoch by which they were split.
-    fn offer(&self, batch: &[Scraped]) -> Result<(Epoch, Vec<ReplyFuture>), Overloaded> {
+    fn offer(&self, batch: &[Scraped]) -> Result<(Epoch, Vec<ReplyFuture<WritePart>>), Overloaded> {
         let router = &self.acceptor.router;
         let epoch = router.table().epoch();
         let hasher = SeriesIdHasher::new(1, "");
@@ -223,7 +223,12 @@ impl Sender {
     }
 
     /// Waits for a batch's answers, and sends on what came back.
-    async fn land(&self, batch: &[Scraped], answers: Vec<ReplyFuture>, since: Deletions) -> Outcome {
+    async fn land(
+        &self,
+        batch: &[Scraped],
+        answers: Vec<ReplyFuture<WritePart>>,
+        since: Deletions,
+    ) -> Outcome {
         let (mut moved, mut landed) = (Vec::new(), Vec::new());
         for mut reply in join_all(answers).await {
             moved.extend(take_moved(&mut reply));
@@ -252,9 +257,9 @@ impl Sender {
         })
     }
 
-    fn outcome(&self, batch: &[Scraped], reply: &ShardReply, since: Deletions) -> Outcome {
+    fn outcome(&self, batch: &[Scraped], reply: &WriteReply, since: Deletions) -> Outcome {
         match reply {
-            ShardReply::Written(ack) => {
+            WriteReply::Written(ack) => {
                 let horizon_ms = self.horizon_ms(&self.oracle.borrow());
                 let times = batch.iter().flat_map(|(_, samples)| samples).map(|s| s.timestamp_ms);
                 let aged = times.filter(|time_ms| *time_ms < horizon_ms).count() as u64;
@@ -270,8 +275,8 @@ impl Sender {
                 assert!(refused <= aged, "{aged} of a batch are too old: {:?}", ack.refusals);
                 Outcome::Taken
             }
-            ShardReply::NotDurable(LogError::Full(_)) => Outcome::Full,
-            ShardReply::NotDurable(LogError::Failed(_)) => Outcome::Failed,
+            WriteReply::NotDurable(LogError::Full(_)) => Outcome::Full,
+            WriteReply::NotDurable(LogError::Failed(_)) => Outcome::Failed,
             other => panic!("a write is answered with {other:?}"),
         }
     }

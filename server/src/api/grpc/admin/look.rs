@@ -7,11 +7,11 @@ use tonic::Status;
 
 use crate::api::core::Core;
 use crate::api::grpc::status;
-use crate::api::query::fanout::{self, FanoutError};
 use crate::api::query::read_fault::ReadFault;
 use crate::api::status::cells_status::RebalanceStatus;
 use crate::rebalance::{DrainState, Movable};
 use crate::routing::RoutingTable;
+use crate::routing::fanout::{self, FanoutError};
 use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, ShardId};
 use silverback_runtime::timeout;
@@ -19,7 +19,7 @@ use silverback_storage::message::{CellStats, CoreStats};
 
 /// Every shard.
 pub(crate) async fn shards(core: &Core) -> Result<ShardsResponse, Status> {
-    let stats = asked(core, fanout::stats(core)).await?;
+    let stats = asked(core, fanout::stats(&core.router)).await?;
     Ok(ShardsResponse {
         shards: stats.iter().map(|of_core| shard(core, of_core)).collect(),
         uptime_ms: core.node.started.elapsed().as_millis() as u64,
@@ -29,7 +29,7 @@ pub(crate) async fn shards(core: &Core) -> Result<ShardsResponse, Status> {
 
 /// Every cell that holds a series or is pinned, or only those of one shard.
 pub(crate) async fn cells(core: &Core, wanted: Option<ShardId>) -> Result<CellsResponse, Status> {
-    let held = asked(core, fanout::cells(core)).await?;
+    let held = asked(core, fanout::cells(&core.router)).await?;
     let mut cells: Vec<Cell> = held.iter().map(|(shard, stats)| cell(core, *shard, stats)).collect();
     let table = core.router.table();
     for pinned in core.node.steering.pinned() {

@@ -7,10 +7,10 @@ use tonic::Status;
 use super::look::{asked, owned_cells};
 use crate::api::core::Core;
 use crate::api::grpc::status;
-use crate::api::query::fanout;
 use crate::config::{AdminAccess, RebalanceMode};
 use crate::migration::Trigger;
 use crate::rebalance::{DrainState, Motion, Movable};
+use crate::routing::fanout;
 use silverback_model::{CellId, ShardId};
 
 /// Whether the node takes changes at all.
@@ -75,7 +75,7 @@ fn check_rebalances(core: &Core) -> Result<(), Status> {
 
 /// Has a shard write a checkpoint.
 pub(crate) async fn write_checkpoint(core: &Core, shard: ShardId) -> Result<WriteCheckpointResponse, Status> {
-    let checkpoints = asked(core, fanout::checkpoint(core, shard)).await?;
+    let checkpoints = asked(core, fanout::checkpoint(&core.router, shard)).await?;
     tracing::info!(shard = shard.0, "a checkpoint was asked for");
     Ok(WriteCheckpointResponse { checkpoints })
 }

@@ -17,10 +17,10 @@ use crate::api::ingest::write::{acknowledged, follow_moved};
 use crate::routing::{ReplyFuture, SharedReservation, take_moved};
 use silverback_model::Epoch;
 use silverback_model::limits::{STREAM_BATCHES_MAX, STREAM_REFUSALS_MAX, STREAM_SAMPLES_MAX};
-use silverback_storage::message::{MovedSeries, RefusedRef, ShardReply};
+use silverback_storage::message::{MovedSeries, RefusedRef, WritePart, WriteReply};
 
 /// The series of a batch that are sent on, for their cells have moved.
-type Following = Pin<Box<dyn Future<Output = Result<Vec<ShardReply>, Rejection>>>>;
+type Following = Pin<Box<dyn Future<Output = Result<Vec<WriteReply>, Rejection>>>>;
 
 /// What a message has in flight.
 pub struct Sent {
@@ -30,7 +30,7 @@ pub struct Sent {
     began: Option<Instant>,
     /// In the batch.
     samples: usize,
-    answers: Vec<ReplyFuture>,
+    answers: Vec<ReplyFuture<WritePart>>,
     /// Of the table that the batch was split by.
     epoch: Epoch,
     /// What came back of it.
@@ -71,7 +71,7 @@ impl Sent {
         samples: usize,
         refused_definitions: Vec<RefusedRef>,
         refused: Vec<RefusedRef>,
-        (epoch, answers): (Epoch, Vec<ReplyFuture>),
+        (epoch, answers): (Epoch, Vec<ReplyFuture<WritePart>>),
         room: SharedReservation,
     ) -> Self {
         let definitions = Self::definitions(refused_definitions);
@@ -119,7 +119,7 @@ impl Sent {
         Poll::Ready(self.failed.clone().map_or(Ok(()), Err))
     }
 
-    fn add(&mut self, caller: &Caller, reply: ShardReply) {
+    fn add(&mut self, caller: &Caller, reply: WriteReply) {
         match acknowledged(caller, reply) {
             Ok(ack) => {
                 self.samples_written += ack.written;

@@ -14,11 +14,11 @@ use serde::Serialize;
 use super::json;
 use super::params::{Params, bad};
 use crate::api::core::Core;
-use crate::api::query::fanout::{FanoutError, read_all, wrong_kind};
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::rows::RowStream;
 use crate::api::query::stream::{Outgoing, StreamFault, streamed};
 use crate::api::response::{NodeResponse, with_type};
+use crate::routing::fanout::{FanoutError, read_all, wrong_kind};
 use crate::routing::{BudgetExceeded, ReadInFlight};
 use silverback_model::limits::TSDB_STATUS_ENTRIES_MAX;
 use silverback_runtime::Slicer;
@@ -142,7 +142,7 @@ async fn cardinalities(
             wrong_kind()
         }
     };
-    let replies = read_all(core, read.lease(), &ReadRequest::Cardinality { limit }).await?;
+    let replies = read_all(&core.router, read.lease(), &ReadRequest::Cardinality { limit }).await?;
     Ok(replies.into_iter().map(cardinality).collect())
 }
 

@@ -11,11 +11,11 @@ use http::{Response, header};
 
 use crate::api::core::Core;
 use crate::api::protobuf::{Wire, put_len_head, put_varint, tag, varint_len};
-use crate::api::query::fanout::FanoutError;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::rows::RowStream;
 use crate::api::query::stream::{Outgoing, StreamFault, streamed};
 use crate::api::response::NodeResponse;
+use crate::routing::fanout::FanoutError;
 use crate::routing::{ReadInFlight, ReadLease};
 use silverback_model::LabelBlock;
 use silverback_model::limits::READ_FRAME_BYTES;

@@ -4,11 +4,10 @@ use std::cmp::Reverse;
 
 use futures::future::join_all;
 
-use crate::api::core::Core;
-use crate::routing::{Overloaded, ReadLease, ReplyFuture};
+use crate::routing::{Overloaded, ReadLease, ReplyFuture, Router};
 use silverback_model::{Epoch, ShardId};
 use silverback_storage::message::{
-    CellStats, ControlRequest, CoreStats, ReadError, ReadReply, ReadRequest, ShardReply,
+    CellStats, CheckpointRequest, CoreStats, Read, ReadError, ReadReply, ReadRequest, StatsRequest,
 };
 
 /// Why a question to the shards wasn't answered.
@@ -40,81 +39,62 @@ pub(crate) async fn retry_moved<T>(
 
 /// Asks every shard the same for a client's read, and gives their answers in the shards' order.
 pub(crate) async fn read_all(
-    core: &Core,
+    router: &Router,
     lease: &ReadLease,
     request: &ReadRequest,
 ) -> Result<Vec<ReadReply>, FanoutError> {
-    retry_moved(async || read_all_once(core, lease, request).await.into_iter().collect()).await
+    retry_moved(async || read_all_once(router, lease, request).await.into_iter().collect()).await
 }
 
 /// All of them by one epoch: so each cell is answered for by one shard, though it moves meanwhile.
 pub(crate) async fn read_all_once(
-    core: &Core,
+    router: &Router,
     lease: &ReadLease,
     request: &ReadRequest,
 ) -> Vec<Result<ReadReply, FanoutError>> {
-    let epoch = core.router.read_epoch();
-    let ask = |shard| core.router.ask_to_read(shard, epoch, request.clone(), lease);
-    replies(core.router.shards().map(ask).collect()).await
+    let epoch = router.read_epoch();
+    let ask = |shard| router.ask_to_read(shard, epoch, request.clone(), lease);
+    replies(router.shards().map(ask).collect()).await
 }
 
 /// Likewise for the node itself, which looks at something small.
-async fn look_all(core: &Core, request: &ReadRequest) -> Result<Vec<ReadReply>, FanoutError> {
+async fn look_all(router: &Router, request: &ReadRequest) -> Result<Vec<ReadReply>, FanoutError> {
     let look_once = async || {
-        let epoch: Epoch = core.router.read_epoch();
-        let ask = |shard| core.router.ask_to_look(shard, epoch, request.clone());
-        replies(core.router.shards().map(ask).collect()).await.into_iter().collect()
+        let epoch: Epoch = router.read_epoch();
+        let ask = |shard| router.ask_to_look(shard, epoch, request.clone());
+        replies(router.shards().map(ask).collect()).await.into_iter().collect()
     };
     retry_moved(look_once).await
 }
 
-async fn replies(asked: Vec<Result<ReplyFuture, Overloaded>>) -> Vec<Result<ReadReply, FanoutError>> {
-    join_all(asked.into_iter().map(|answer| async { read_reply(answer?.await) })).await
+async fn replies(
+    asked: Vec<Result<ReplyFuture<Box<Read>>, Overloaded>>,
+) -> Vec<Result<ReadReply, FanoutError>> {
+    join_all(asked.into_iter().map(|answer| async { Ok(*answer?.await?) })).await
 }
 
 /// Every core's counters.
-pub(crate) async fn stats(core: &Core) -> Result<Vec<CoreStats>, FanoutError> {
-    let ask = |shard| core.router.ask(shard, ControlRequest::Stats);
-    let answers: Vec<ReplyFuture> = core.router.shards().map(ask).collect::<Result<_, _>>()?;
-    let stats = |reply| match reply {
-        ShardReply::Stats(stats) => *stats,
-        ShardReply::Read(_)
-        | ShardReply::Written(_)
-        | ShardReply::NotDurable(_)
-        | ShardReply::MemoryFull
-        | ShardReply::Migration(_)
-        | ShardReply::CheckpointAsked(_)
-        | ShardReply::Deleted(_)
-        | ShardReply::Routed => wrong_kind(),
-    };
-    Ok(join_all(answers).await.into_iter().map(stats).collect())
+pub(crate) async fn stats(router: &Router) -> Result<Vec<CoreStats>, FanoutError> {
+    let ask = |shard| router.ask(shard, StatsRequest).map_err(Overloaded::from);
+    let answers = router.shards().map(ask).collect::<Result<Vec<_>, _>>()?;
+    Ok(join_all(answers).await)
 }
 
 /// Asks a shard for a checkpoint; tells its count of them once that one is on disk.
-pub(crate) async fn checkpoint(core: &Core, shard: ShardId) -> Result<u64, FanoutError> {
-    match core.router.ask(shard, ControlRequest::Checkpoint)?.await {
-        ShardReply::CheckpointAsked(count) => Ok(count),
-        ShardReply::Stats(_)
-        | ShardReply::Read(_)
-        | ShardReply::Written(_)
-        | ShardReply::NotDurable(_)
-        | ShardReply::MemoryFull
-        | ShardReply::Migration(_)
-        | ShardReply::Deleted(_)
-        | ShardReply::Routed => wrong_kind(),
-    }
+pub(crate) async fn checkpoint(router: &Router, shard: ShardId) -> Result<u64, FanoutError> {
+    Ok(router.ask(shard, CheckpointRequest).map_err(Overloaded::from)?.await)
 }
 
 /// The cells that hold a series, by number, each with its shard.
-pub(crate) async fn cells(core: &Core) -> Result<Vec<(ShardId, CellStats)>, FanoutError> {
+pub(crate) async fn cells(router: &Router) -> Result<Vec<(ShardId, CellStats)>, FanoutError> {
     let of_shard = |reply| match reply {
         ReadReply::Cells(cells) => cells,
         ReadReply::Series(..) | ReadReply::Texts(..) | ReadReply::Closed | ReadReply::Cardinality(_) => {
             wrong_kind()
         }
     };
-    let replies = look_all(core, &ReadRequest::Cells).await?;
-    Ok(merged(core.router.shards().zip(replies.into_iter().map(of_shard))))
+    let replies = look_all(router, &ReadRequest::Cells).await?;
+    Ok(merged(router.shards().zip(replies.into_iter().map(of_shard))))
 }
 
 /// One shard answers for a cell's series; its load is what all shards remember of it.
@@ -135,23 +115,8 @@ fn merged(of_shards: impl Iterator<Item = (ShardId, Vec<CellStats>)>) -> Vec<(Sh
     all
 }
 
-/// A shard's reply to a read.
-pub(super) fn read_reply(reply: ShardReply) -> Result<ReadReply, FanoutError> {
-    match reply {
-        ShardReply::Read(reply) => Ok(*reply?),
-        ShardReply::Stats(_)
-        | ShardReply::Written(_)
-        | ShardReply::NotDurable(_)
-        | ShardReply::MemoryFull
-        | ShardReply::Migration(_)
-        | ShardReply::CheckpointAsked(_)
-        | ShardReply::Deleted(_)
-        | ShardReply::Routed => wrong_kind(),
-    }
-}
-
 /// A shard answers in kind; anything else is a broken invariant.
-pub(super) fn wrong_kind<T>() -> T {
+pub(crate) fn wrong_kind<T>() -> T {
     unreachable!("a shard answered another question")
 }
 

@@ -2,7 +2,7 @@
 //!
 //! What moves is decided purely ([`plan`], and with hysteresis [`planner`]) from what the shards tell
 //! of their loads ([`load`]) and from what people say ([`steering`]); the [`controller`] has it done,
-//! one cell at a time; a cell goes from shard to shard by a [`migration`].
+//! one cell at a time; a cell goes from shard to shard by a [`migration`](crate::migration).
 pub(crate) mod controller;
 pub mod load;
 pub mod plan;

@@ -20,7 +20,7 @@ pub struct Section {
     pub name: &'static str,
     /// Under what it was measured.
     pub preamble: String,
-    /// The table.
+    /// The table, and which of the bounds that we set ourselves hold.
     pub table: String,
     /// The plot.
     pub svg: String,

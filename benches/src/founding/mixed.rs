@@ -71,7 +71,7 @@ pub fn comparison(size: Size) -> Comparison {
         columns: vec![
             column("small_p50", "small: p50 ms", 2),
             column("small_p90", "p90", 2),
-            column("small_p99", "p99", 2),
+            column("small_p99", "small: p99 ms", 2),
             column("small_p999", "p99.9", 2),
             column("small_per_s", "done/s", 0),
             column("big_p50", "big: p50 ms", 0),

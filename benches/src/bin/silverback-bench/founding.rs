@@ -73,11 +73,11 @@ pub fn run(arguments: &FoundingArgs) -> Ended {
     let (mut sections, mut all_kept) = (Vec::new(), true);
     for comparison in founding::all(size, cores).into_iter().filter(is_wanted) {
         let results = measure(&comparison, rounds)?;
-        let section = section(&comparison, &results, cores, rounds);
-        println!("## {}\n\n{}\n\n{}", comparison.title, section.preamble, section.table);
         let bounds = (comparison.judge)(&results);
-        bounds.iter().for_each(|bound| println!("- {bound}"));
-        println!();
+        let mut section = section(&comparison, &results, cores, rounds);
+        section.table.push('\n');
+        section.table.extend(bounds.iter().map(|bound| format!("- {bound}\n")));
+        println!("## {}\n\n{}\n\n{}", comparison.title, section.preamble, section.table);
         let care = if arguments.small { Kind::Soundness } else { Kind::Speed };
         all_kept &= bounds.iter().all(|bound| bound.is_kept(care));
         sections.push(section);

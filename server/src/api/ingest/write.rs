@@ -93,15 +93,18 @@ pub(crate) fn send(
     async move {
         let asked = ask(core, body, split.finish()?, &room);
         let mut moved = Vec::new();
-        let mut failed = asked.refused.map(Rejection::from);
+        let mut failed = None;
         // One after the other: none of them needs to be asked to go on.
         for answer in asked.sent {
             let mut reply = answer.await;
             moved.extend(take_moved(&mut reply));
             match acknowledged(core, reply) {
                 Ok(ack) => report.add(ack),
-                Err(rejection) => failed = Some(rejection),
+                Err(rejection) => failed = failed.or(Some(rejection)),
             }
+        }
+        if let Some(rejection) = failed {
+            return Err(rejection);
         }
         if !moved.is_empty() {
             // Large, and rare: a cell moved while its part was on the way.
@@ -109,7 +112,10 @@ pub(crate) fn send(
                 report.add(acknowledged(core, reply)?);
             }
         }
-        failed.map_or(Ok(report), Err)
+        match asked.refused {
+            Some(overloaded) => Err(overloaded.into()),
+            None => Ok(report),
+        }
     }
 }
 

@@ -3,8 +3,6 @@
 //!
 //! Knows nothing else of PromQL: no range, no offset, no expression.
 
-mod literal;
-
 use std::fmt;
 use std::ops::Deref;
 use std::str::FromStr;
@@ -135,7 +133,7 @@ impl<'a> Parser<'a> {
     }
 
     fn literal(&mut self, wanted: &str) -> Result<String, SelectorError> {
-        match literal::read(self.rest()) {
+        match silverback_model::literal::read(self.rest()) {
             Ok(Some((text, length))) => {
                 self.at += length;
                 Ok(text)

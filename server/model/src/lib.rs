@@ -8,6 +8,7 @@ pub mod epoch;
 pub mod gorilla;
 pub mod label;
 pub mod limits;
+pub mod literal;
 #[cfg(feature = "re2")]
 pub mod matcher;
 pub mod printable;

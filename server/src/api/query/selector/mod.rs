@@ -4,8 +4,6 @@
 //! Knows nothing else of PromQL: no range, no offset, no expression. Regular expressions are read and not
 //! compiled.
 
-mod literal;
-
 use std::fmt;
 
 use silverback_model::{MatchOp, Matcher, UncompiledMatcher};
@@ -143,7 +141,7 @@ impl<'a> Parser<'a> {
     }
 
     fn literal(&mut self, wanted: &str) -> Result<String, SelectorError> {
-        match literal::read(self.rest()) {
+        match silverback_model::literal::read(self.rest()) {
             Ok(Some((text, len))) => {
                 self.at += len;
                 Ok(text)

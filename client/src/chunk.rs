@@ -12,6 +12,8 @@
 //! # Ok::<(), silverback_client::chunk::ChunkError>(())
 //! ```
 
+use silverback_model::gorilla::{self, XorIter};
+
 /// Why bytes are no XOR chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ChunkError {
@@ -33,100 +35,12 @@ pub fn decode(chunk: &[u8]) -> Result<Vec<(i64, f64)>, ChunkError> {
 
 /// The samples of a chunk, one by one. Ends after the first error.
 #[derive(Debug, Clone)]
-pub struct Samples<'a> {
-    bits: Bits<'a>,
-    place: Place,
-    samples_left: u16,
-    timestamp_ms: i64,
-    delta_ms: i64,
-    value_bits: u64,
-    leading: u32,
-    trailing: u32,
-}
-
-/// The first two samples are written otherwise than those after them.
-#[derive(Debug, Clone, Copy)]
-enum Place {
-    First,
-    Second,
-    Later,
-}
+pub struct Samples<'a>(XorIter<'a>);
 
 impl<'a> Samples<'a> {
     /// Of a chunk's bytes, its count of samples in front.
     pub fn new(chunk: &'a [u8]) -> Result<Self, ChunkError> {
-        let (count, stream) = chunk.split_first_chunk::<2>().ok_or(ChunkError::Truncated)?;
-        Ok(Self {
-            bits: Bits { bytes: stream, at: 0 },
-            place: Place::First,
-            samples_left: u16::from_be_bytes(*count),
-            timestamp_ms: 0,
-            delta_ms: 0,
-            value_bits: 0,
-            // Prometheus, taking up a chunk of equal values after a restart, writes into this
-            // window before it has opened any.
-            leading: 0,
-            trailing: 0,
-        })
-    }
-
-    fn read_sample(&mut self) -> Result<(i64, f64), ChunkError> {
-        match self.place {
-            Place::First => {
-                self.timestamp_ms = self.bits.varint()?;
-                self.value_bits = self.bits.take(64)?;
-                self.place = Place::Second;
-            }
-            Place::Second => {
-                self.delta_ms = self.bits.uvarint()? as i64;
-                self.step()?;
-                self.place = Place::Later;
-            }
-            Place::Later => {
-                self.delta_ms = self.delta_ms.wrapping_add(self.read_delta_of_delta()?);
-                self.step()?;
-            }
-        }
-        Ok((self.timestamp_ms, f64::from_bits(self.value_bits)))
-    }
-
-    fn step(&mut self) -> Result<(), ChunkError> {
-        self.timestamp_ms = self.timestamp_ms.wrapping_add(self.delta_ms);
-        self.read_value()
-    }
-
-    fn read_delta_of_delta(&mut self) -> Result<i64, ChunkError> {
-        let width = match self.bits.ones(4)? {
-            0 => return Ok(0),
-            1 => 14,
-            2 => 17,
-            3 => 20,
-            _four => return Ok(self.bits.take(64)? as i64),
-        };
-        let bits = self.bits.take(width)? as i64;
-        // The pattern of the middle alone is the positive 2^(width-1).
-        Ok(if bits > 1 << (width - 1) { bits - (1 << width) } else { bits })
-    }
-
-    fn read_value(&mut self) -> Result<(), ChunkError> {
-        match self.bits.ones(2)? {
-            0 => return Ok(()),
-            1 => {}
-            _two => self.read_window()?,
-        }
-        let significant = self.bits.take(64 - self.leading - self.trailing)?;
-        self.value_bits ^= significant << self.trailing;
-        Ok(())
-    }
-
-    fn read_window(&mut self) -> Result<(), ChunkError> {
-        let window = self.bits.take(5 + 6)? as u32;
-        let (leading, significant) = (window >> 6, window & 63);
-        // None significant would have been "the same value": zero stands for 64.
-        let significant = if significant == 0 { 64 } else { significant };
-        self.trailing = 64_u32.checked_sub(leading + significant).ok_or(ChunkError::ValueTooWide)?;
-        self.leading = leading;
-        Ok(())
+        if chunk.len() < 2 { Err(ChunkError::Truncated) } else { Ok(Self(XorIter::new(chunk))) }
     }
 }
 
@@ -134,71 +48,25 @@ impl Iterator for Samples<'_> {
     type Item = Result<(i64, f64), ChunkError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.samples_left = self.samples_left.checked_sub(1)?;
-        let sample = self.read_sample();
-        if sample.is_err() {
-            self.samples_left = 0;
-        }
-        Some(sample)
+        let sample = self.0.next()?;
+        Some(sample.map(|sample| (sample.timestamp_ms, sample.value)).map_err(ChunkError::from))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        // What a header claims is no reason to reserve memory for: a sample takes two bits at least.
-        let bits_left = 8 * self.bits.bytes.len() - self.bits.at;
-        (0, Some(usize::from(self.samples_left).min(bits_left / 2 + 1)))
+        self.0.size_hint()
     }
 }
 
-/// A stream of bits, the most significant first.
-#[derive(Debug, Clone)]
-struct Bits<'a> {
-    bytes: &'a [u8],
-    /// In bits.
-    at: usize,
-}
-
-impl Bits<'_> {
-    /// The next `width` (1 to 64) bits, as the low ones of a word.
-    fn take(&mut self, width: u32) -> Result<u64, ChunkError> {
-        let end = self.at + width as usize;
-        let spanned = self.bytes.get(self.at / 8..end.div_ceil(8)).ok_or(ChunkError::Truncated)?;
-        // 64 bits span nine bytes where they don't begin at a byte's edge.
-        let spanned_bits = spanned.iter().fold(0_u128, |bits, byte| bits << 8 | u128::from(*byte));
-        let behind = 8 * end.div_ceil(8) - end;
-        self.at = end;
-        Ok((spanned_bits >> behind) as u64 & u64::MAX >> (64 - width))
-    }
-
-    /// How many ones come before the next zero, and the zero too; after `ones_max` no zero is read.
-    fn ones(&mut self, ones_max: u32) -> Result<u32, ChunkError> {
-        for ones in 0..ones_max {
-            if self.take(1)? == 0 {
-                return Ok(ones);
+impl From<gorilla::ChunkError> for ChunkError {
+    fn from(error: gorilla::ChunkError) -> Self {
+        match error {
+            gorilla::ChunkError::Truncated => Self::Truncated,
+            gorilla::ChunkError::VarintTooLong => Self::VarintTooLong,
+            gorilla::ChunkError::BadWindow => Self::ValueTooWide,
+            gorilla::ChunkError::Empty | gorilla::ChunkError::NotOfAnOpenChunk => {
+                unreachable!("said of a chunk that is gone on with, not of one that is read")
             }
         }
-        Ok(ones_max)
-    }
-
-    /// Seven bits a byte, the lowest first.
-    fn uvarint(&mut self) -> Result<u64, ChunkError> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.take(8)?;
-            if shift == 63 && byte > 1 {
-                return Err(ChunkError::VarintTooLong);
-            }
-            value |= (byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok(value);
-            }
-        }
-        Err(ChunkError::VarintTooLong)
-    }
-
-    /// A varint whose lowest bit is the sign.
-    fn varint(&mut self) -> Result<i64, ChunkError> {
-        let zigzag = self.uvarint()?;
-        Ok((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64))
     }
 }
 

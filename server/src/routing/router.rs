@@ -11,8 +11,8 @@ use silverback_host::waiters::Waiters;
 use silverback_model::limits::{LANE_CONTROL, LANE_READS, LANE_WRITES};
 use silverback_model::{Epoch, ShardId};
 use silverback_storage::message::{
-    Asking, Correlation, Deletion, LaneMessage, Read, ReadRequest, ReadTicket, RouteChange, Selection,
-    ShardCall, ShardReply, WritePart,
+    Correlation, Deletion, LaneMessage, Read, ReadRequest, ReadTicket, RouteChange, Selection, ShardCall,
+    ShardReply, UnsentCall, WritePart,
 };
 use silverback_storage::shard::{Inbox, ReplyTo};
 
@@ -66,8 +66,8 @@ impl InFlight {
 #[error("the node is overloaded: try again later")]
 pub struct Overloaded;
 
-impl<C> From<Asking<C>> for Overloaded {
-    fn from(_refused: Asking<C>) -> Self {
+impl<C> From<UnsentCall<C>> for Overloaded {
+    fn from(_refused: UnsentCall<C>) -> Self {
         Self
     }
 }
@@ -138,12 +138,16 @@ impl Router {
     pub(crate) fn ask<C: ShardCall>(
         &self,
         shard: ShardId,
-        question: impl Into<Asking<C>>,
-    ) -> Result<ReplyFuture<C>, Asking<C>> {
+        question: impl Into<UnsentCall<C>>,
+    ) -> Result<ReplyFuture<C>, UnsentCall<C>> {
         self.send(Asked { shard, lane_use: LaneUse::Control }, question.into())
     }
 
-    fn send<C: ShardCall>(&self, asked: Asked, question: Asking<C>) -> Result<ReplyFuture<C>, Asking<C>> {
+    fn send<C: ShardCall>(
+        &self,
+        asked: Asked,
+        question: UnsentCall<C>,
+    ) -> Result<ReplyFuture<C>, UnsentCall<C>> {
         question.offer(|request| {
             let Ok((correlation, answer)) = self.open(asked) else { return Err(request) };
             let to = usize::from(asked.shard.0);
@@ -191,7 +195,7 @@ impl Router {
         question: C,
         lease: &ReadLease,
     ) -> Result<ReplyFuture<C>, Overloaded> {
-        let answer = self.send(Asked { shard, lane_use: LaneUse::Read }, Asking::from(question))?;
+        let answer = self.send(Asked { shard, lane_use: LaneUse::Read }, UnsentCall::from(question))?;
         Ok(answer.keeping(&SharedReservation::from(lease.clone())))
     }
 
@@ -396,7 +400,7 @@ mod tests {
     fn a_refused_question_comes_back_and_can_be_asked_again() {
         let router = router();
         let ask = |shard, question| router.ask::<CheckpointRequest>(ShardId(shard), question);
-        let checkpoint = || Asking::from(CheckpointRequest);
+        let checkpoint = || UnsentCall::from(CheckpointRequest);
         let back = ask(1, checkpoint()).expect_err("the lane is closed");
         let is_it = |request| matches!(request, ShardRequest::Ask(ControlRequest::Checkpoint));
         assert!(back.offer(|request| Ok(is_it(request))).unwrap());

@@ -31,18 +31,18 @@ pub struct CheckpointRequest;
 
 /// A question on its way. A refused one comes back as this, and is asked again without a copy.
 #[derive(Debug)]
-pub struct Asking<C> {
+pub struct UnsentCall<C> {
     request: ShardRequest,
     call: PhantomData<fn() -> C>,
 }
 
-impl<C: ShardCall> From<C> for Asking<C> {
+impl<C: ShardCall> From<C> for UnsentCall<C> {
     fn from(call: C) -> Self {
         Self { request: call.into(), call: PhantomData }
     }
 }
 
-impl<C> Asking<C> {
+impl<C> UnsentCall<C> {
     /// Asks with what `offer` does with the request, which it may give back.
     pub fn offer<T>(self, offer: impl FnOnce(ShardRequest) -> Result<T, ShardRequest>) -> Result<T, Self> {
         offer(self.request).map_err(|request| Self { request, call: PhantomData })
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_refused_question_comes_back_as_it_was() {
         let refuse = |request| -> Result<(), ShardRequest> { Err(request) };
-        let back = Asking::from(CheckpointRequest).offer(refuse).unwrap_err();
+        let back = UnsentCall::from(CheckpointRequest).offer(refuse).unwrap_err();
         let is_it = |request| matches!(request, ShardRequest::Ask(ControlRequest::Checkpoint));
         assert!(back.offer(|request| Ok(is_it(request))).unwrap());
     }

@@ -18,7 +18,7 @@ use silverback_model::{RefusedCounts, RefusedReason};
 
 pub use batch::{ChunkView, Rows, SeriesBatch, SeriesBatchBuilder, SeriesView, TextBatch};
 pub use body::{BodyBytes, LabelSource, LabelSpan, PartSeries, WriteBody};
-pub use call::{Asking, Call, CheckpointRequest, ShardCall, StatsRequest};
+pub use call::{Call, CheckpointRequest, ShardCall, StatsRequest, UnsentCall};
 pub use definitions::{DefinitionBlock, Definitions};
 pub use deletion::{Deleted, Deletion, DeletionError, DeletionReply};
 pub use examples::{Example, Examples, shortened};

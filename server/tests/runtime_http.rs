@@ -209,6 +209,18 @@ fn ending_finishes_the_request_under_way_and_closes_what_is_idle() {
     assert_eq!((counts.requests, counts.connections_open, counts.connection_errors), (2, 0, 0));
 }
 
+/// How often a timer of 1 ms comes due in so much of the executor's own CPU time: a machine that is busy otherwise makes
+/// no difference.
+async fn ticks_in(cpu_time: Duration) -> u32 {
+    let mut ticks = 0;
+    let begun = runtime::thread_cpu_time();
+    while runtime::thread_cpu_time() - begun < cpu_time {
+        runtime::sleep(Duration::from_millis(1)).await;
+        ticks += 1;
+    }
+    ticks
+}
+
 #[test]
 fn a_client_that_never_stops_sending_keeps_timers_waiting_no_longer_than_a_turn() {
     let bound = Arc::new(BoundAddress::bind("127.0.0.1:0".parse().unwrap()).unwrap());
@@ -229,18 +241,8 @@ fn a_client_that_never_stops_sending_keeps_timers_waiting_no_longer_than_a_turn(
             let accepted = runtime::timeout(Duration::from_secs(20), listener.accept()).await;
             let (stream, _permit) = accepted.expect("the client comes").unwrap();
             let serving = server.serve_connection(stream, service_fn(answer));
-            let ticking = async {
-                let mut ticks = 0;
-                // By its own CPU time: a machine that is busy otherwise makes no difference.
-                let begun = runtime::thread_cpu_time();
-                while runtime::thread_cpu_time() - begun < Duration::from_millis(300) {
-                    runtime::sleep(Duration::from_millis(1)).await;
-                    ticks += 1;
-                }
-                ticks
-            };
             let (ticked, ticks) = futures::channel::oneshot::channel();
-            runtime::spawn(async move { ticked.send(ticking.await).unwrap() });
+            runtime::spawn(async move { ticked.send(ticks_in(Duration::from_millis(300)).await).unwrap() });
             match futures::future::select(pin!(serving), ticks).await {
                 Either::Left(((), _)) => panic!("the client never hangs up"),
                 Either::Right((ticks, _)) => ticks.unwrap(),
@@ -249,6 +251,56 @@ fn a_client_that_never_stops_sending_keeps_timers_waiting_no_longer_than_a_turn(
     });
     flood.join().unwrap();
     assert!(ticks[0] > 30, "{} ticks of 1 ms in 300 ms of work", ticks[0]);
+}
+
+/// Asks for answers without end, and takes them as fast as they come.
+fn take_long_answers(address: SocketAddr) {
+    let mut stream = connect(address);
+    let mut buffer = vec![0; 1 << 20];
+    while stream.write_all(b"GET /long HTTP/1.1\r\nhost: x\r\n\r\n").is_ok() {
+        let mut left = LONG_ANSWER_BYTES;
+        while left > 0 {
+            match stream.read(&mut buffer) {
+                Ok(count @ 1..) => left = left.saturating_sub(count),
+                Ok(0) | Err(_) => return,
+            }
+        }
+    }
+}
+
+const LONG_ANSWER_BYTES: usize = 8 << 20;
+
+#[test]
+fn long_answers_keep_timers_waiting_no_longer_than_a_turn() {
+    const TAKERS: usize = 10;
+
+    let bound = Arc::new(BoundAddress::bind("127.0.0.1:0".parse().unwrap()).unwrap());
+    let address = bound.address();
+    let takers = std::iter::repeat_with(|| std::thread::spawn(move || take_long_answers(address)));
+    let takers: Vec<_> = takers.take(TAKERS).collect();
+    let ticks = on_executors(&options(1), move |executor: Executor<()>| {
+        let listener = bound.listen(TAKERS).unwrap();
+        async move {
+            let answer = Bytes::from(vec![b'x'; LONG_ANSWER_BYTES]);
+            let service = service_fn(move |_| {
+                let answer = answer.clone();
+                async move { Ok::<_, Infallible>(Response::new(Full::new(answer))) }
+            });
+            let server = HttpServer::new(&HttpLimits::default(), executor.shutdown.clone());
+            let ticking = async {
+                let ticks = ticks_in(Duration::from_millis(300)).await;
+                executor.shutdown.request();
+                ticks
+            };
+            let (served, ticks) = futures::join!(server.serve(&listener, move |_| service.clone()), ticking);
+            served.unwrap();
+            drain().await;
+            ticks
+        }
+    });
+    takers.into_iter().for_each(|taker| taker.join().unwrap());
+    println!("{} ticks", ticks[0]);
+    assert!(ticks[0] > 100, "{} ticks of 1 ms in 300 ms of work", ticks[0]);
 }
 
 /// hyper's executor for the client's side.

@@ -5,7 +5,8 @@
 //! ring watches that set's descriptor alone, and one task looks through it a few times for each round
 //! of the reactor. A request then costs what it costs on a plain epoll loop.
 //!
-//! Reading takes turns with the reactor, and the sockets with each other: [`turns`](super::turns).
+//! Reading takes turns with the reactor, and the sockets with each other: [`turns`](super::turns). So does sending
+//! what is long.
 use std::{
     cell::{Cell, OnceCell, RefCell},
     future::poll_fn,
@@ -26,10 +27,12 @@ use super::{
     timers::{reactor_polled, requeue},
     turns::{Slot, Turns},
 };
-use silverback_host::waiters::KeptWaker;
 
 /// Events taken at once.
 const EVENTS: usize = 256;
+
+/// What is sent without a turn: it costs little more than the call, and a write's answer doesn't wait behind reads'.
+const SHORT_SEND_BYTES: usize = 8 << 10;
 
 thread_local! {
     static READINESS: OnceCell<Rc<Readiness>> = const { OnceCell::new() };
@@ -108,7 +111,8 @@ struct Interest {
     /// Who waits to read waits here, for bytes and then for its turn.
     reader: Rc<Slot>,
     write_ready: Cell<bool>,
-    writer: KeptWaker,
+    /// Who waits to write: for the kernel's room, and then for its turn.
+    writer: Rc<Slot>,
     ended: Cell<bool>,
 }
 
@@ -118,7 +122,7 @@ impl Default for Interest {
             read_ready: Cell::new(true),
             reader: Rc::default(),
             write_ready: Cell::new(true),
-            writer: KeptWaker::default(),
+            writer: Rc::default(),
             ended: Cell::default(),
         }
     }
@@ -186,7 +190,9 @@ impl Readiness {
                 }
                 if event.is_writable() {
                     interest.write_ready.set(true);
-                    interest.writer.wake();
+                    if interest.writer.is_kept() {
+                        self.turns.join(&interest.writer);
+                    }
                 }
             }
         }
@@ -269,16 +275,21 @@ impl Watched {
         Poll::Ready(())
     }
 
-    /// Calls `write` as soon as it doesn't find the socket full.
+    /// Calls `write`, which sends so many bytes, as soon as it doesn't find the socket full, and where they are many
+    /// in its turn.
     pub(super) fn poll_write_with<R>(
         &self,
         cx: &Context<'_>,
+        bytes: usize,
         write: impl FnMut(&socket2::Socket) -> io::Result<(R, Progress)>,
     ) -> Poll<io::Result<R>> {
-        if self.interest.write_ready.get()
-            && let Poll::Ready(result) = self.attempt(&self.interest.write_ready, write)
-        {
-            return Poll::Ready(result);
+        if self.interest.write_ready.get() {
+            if bytes > SHORT_SEND_BYTES {
+                ready!(self.readiness.turns.poll(&self.interest.writer, cx));
+            }
+            if let Poll::Ready(result) = self.attempt(&self.interest.write_ready, write) {
+                return Poll::Ready(result);
+            }
         }
         self.interest.writer.keep(cx);
         Poll::Pending
@@ -316,6 +327,7 @@ impl Watched {
 impl Drop for Watched {
     fn drop(&mut self) {
         self.interest.reader.leave();
+        self.interest.writer.leave();
         // Closing the socket, right after this, takes it out of the epoll set.
         self.readiness.watched.borrow_mut().remove(self.key);
     }

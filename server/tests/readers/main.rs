@@ -3,9 +3,9 @@
 //! last reader has gone memory is back. Writes are acknowledged from memory: what is measured are the cores,
 //! and not a disk that other processes use as well.
 //!
-//! `READERS_STRICT=1` holds latencies to their ratio alone, on a machine that is quiet: the node and the writer
-//! then run in the real-time class, so that the clients' own work isn't measured, which takes root and
-//! `sysctl kernel.sched_rt_runtime_us=-1`. `READERS_SERIES=300000` makes more series.
+//! `READERS_STRICT=1` holds latencies to their ratio alone, on a machine that is quiet: all then run in the real-time
+//! class, the writer before the node and the node before the readers, so that the clients' own work isn't measured,
+//! which takes root and `sysctl kernel.sched_rt_runtime_us=-1`. `READERS_SERIES=300000` makes more series.
 
 #[path = "../harness/binary.rs"]
 mod binary;
@@ -118,7 +118,12 @@ fn beside(node: &Binary, writer: &mut Writer, endpoint: &Endpoint) -> Latencies 
     std::thread::scope(|scope| {
         let stopping = Stopping(&stop);
         for _ in 0..CLIENTS {
-            scope.spawn(|| read_on(node, endpoint, &stop, &answered));
+            scope.spawn(|| {
+                if is_strict() {
+                    real_time::come_last();
+                }
+                read_on(node, endpoint, &stop, &answered);
+            });
         }
         let latencies = writer.write_for(READ_FOR);
         drop(stopping);
@@ -126,6 +131,10 @@ fn beside(node: &Binary, writer: &mut Writer, endpoint: &Endpoint) -> Latencies 
         println!("{}: {latencies}; {whole} answers, {refused} refused", endpoint.name);
         latencies
     })
+}
+
+fn is_strict() -> bool {
+    std::env::var_os("READERS_STRICT").is_some()
 }
 
 /// One after the other: each is to have the machine.
@@ -137,8 +146,7 @@ fn check(limit_mib: usize) {
         Binary::start(&["--ack", "memory", "--shards", "2", "--memory-limit", &format!("{limit_mib}MiB")]);
     let series = std::env::var("READERS_SERIES").map_or(SERIES, |text| text.parse().expect("a number"));
     writes::preload(&node, series, LONG_VALUES);
-    let is_strict = std::env::var_os("READERS_STRICT").is_some();
-    if is_strict {
+    if is_strict() {
         real_time::prefer(node.id());
     }
     let mut writer = Writer::new(&node);
@@ -146,8 +154,8 @@ fn check(limit_mib: usize) {
     let alone = writer.write_for(2 * READ_FOR);
     println!("alone: {alone}");
     let before = uncounted_bytes(&node);
-    let allowed = alone.p99.mul_f64(RATIO_MAX) + if is_strict { Duration::ZERO } else { SLACK };
-    let tries = if is_strict { 1 } else { TRIES };
+    let allowed = alone.p99.mul_f64(RATIO_MAX) + if is_strict() { Duration::ZERO } else { SLACK };
+    let tries = if is_strict() { 1 } else { TRIES };
     let mut held = Vec::new();
     for endpoint in endpoints() {
         let mut measured = (0..tries).map(|_| beside(&node, &mut writer, &endpoint));

@@ -22,6 +22,7 @@ pub mod record;
 pub mod replay;
 pub mod segment;
 pub mod segments;
+mod states;
 
 use std::cell::RefMut;
 use std::future::Future;

@@ -112,6 +112,7 @@ pub mod counted {
     use std::future::Future;
     use std::pin::pin;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 
     use super::*;
@@ -135,6 +136,33 @@ pub mod counted {
         }
         let kept = Arc::strong_count(&task) - 2;
         assert!(kept <= 1, "{kept} wakers are kept of one task");
+    }
+
+    /// How often a task was woken.
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Polls `waiting`, which has nothing yet and sleeps; does what it waits for, which wakes it; and gives what it
+    /// has then.
+    pub fn check_is_woken<T>(waiting: impl Future<Output = T>, happens: impl FnOnce()) -> T {
+        let wakes = Arc::<Wakes>::default();
+        let waker = Waker::from(Arc::clone(&wakes));
+        let mut context = Context::from_waker(&waker);
+        let mut waiting = pin!(waiting);
+        assert!(waiting.as_mut().poll(&mut context).is_pending(), "there is something already");
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 0, "it wakes itself");
+        happens();
+        assert!(wakes.0.load(Ordering::Relaxed) > 0, "nothing has woken it");
+        match waiting.as_mut().poll(&mut context) {
+            Poll::Ready(found) => found,
+            Poll::Pending => panic!("it was woken for nothing"),
+        }
     }
 }
 

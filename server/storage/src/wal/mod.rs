@@ -4,6 +4,7 @@
 //! that waits, and only what the commit returns, a [`Durable`], lets it acknowledge. What a log does
 //! to be durable is the log's own.
 #![doc = include_str!("format.md")]
+mod ahead;
 pub mod checkpoint;
 pub mod claims;
 mod closing;

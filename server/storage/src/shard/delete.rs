@@ -46,7 +46,9 @@ pub(crate) async fn delete<L: Log, H: Host>(
     // have gone before, by retention or by a deletion that failed, and not be gone from the disk yet.
     let written = job.write_out(&mut progress).await;
     if progress.deleted.series > 0 {
-        job.ask_checkpoint();
+        // Until a checkpoint the refs of series that went stay taken, and count among those that the shard may hold:
+        // room for others may be why they went.
+        job.log.ask_checkpoint();
     }
     let moved = if progress.has_moved || job.is_stale() { Err(ReadError::Moved.into()) } else { Ok(()) };
     DeletionReply { deleted: progress.deleted, ended: written.and(went).and(moved) }
@@ -152,13 +154,6 @@ impl<L: Log, H: Host> Job<L, H> {
         self.log.flush().await?;
         progress.unwritten_bytes = 0;
         Ok(())
-    }
-
-    /// Until a checkpoint the refs of series that went stay taken, and count among those that the shard may hold: room
-    /// for others may be why they went.
-    fn ask_checkpoint(&self) {
-        let written = self.log.report(self.host.monotonic_us()).counts.checkpoints;
-        self.shard.borrow_mut().checkpoints.ask(written);
     }
 
     fn is_stale(&self) -> bool {

@@ -37,6 +37,8 @@ struct Shared {
     /// Who looks whether the disk answers.
     watch: KeptWaker,
     waiting: Waiters,
+    /// Who writes checkpoints.
+    checkpoints: Waiters,
 }
 
 /// What a log did since the start, and its size now.
@@ -77,6 +79,7 @@ impl DiskLog {
                 committer: KeptWaker::default(),
                 watch: KeptWaker::default(),
                 waiting: Waiters::default(),
+                checkpoints: Waiters::default(),
             }),
         };
         log.tell_health();
@@ -99,6 +102,27 @@ impl DiskLog {
     pub fn begin_behind_checkpoint(&self, bytes: u64) {
         self.change(LogStates::lift_bound);
         self.count(|counts| counts.since_checkpoint_bytes = bytes);
+    }
+
+    /// Somebody begins to write a checkpoint: it counts as one until [`Self::end_checkpoint`].
+    pub(crate) fn begin_checkpoint(&self) {
+        self.change(LogStates::begin_checkpoint);
+    }
+
+    /// The checkpoint that was begun is counted, or has failed.
+    pub(crate) fn end_checkpoint(&self) {
+        self.change(LogStates::end_checkpoint);
+    }
+
+    /// Whether a checkpoint was asked for that is not written yet.
+    pub(crate) fn wants_checkpoint(&self) -> bool {
+        let written = self.counts().checkpoints;
+        self.look(|states| states.wants_checkpoint(written))
+    }
+
+    /// Waits until a checkpoint is asked for, if none is yet.
+    pub async fn checkpoint_wanted(&self) {
+        self.shared.checkpoints.until(|| self.wants_checkpoint().then_some(())).await;
     }
 
     /// Lets the committer end once all is on disk, and waits for it. Nothing may be written to the
@@ -291,6 +315,13 @@ impl Log for DiskLog {
         }
     }
 
+    fn ask_checkpoint(&self) -> u64 {
+        let written = self.counts().checkpoints;
+        let wanted = self.change(|states| states.ask_checkpoint(written));
+        self.shared.checkpoints.wake_all();
+        wanted
+    }
+
     async fn commit(&self) -> Result<Durable, LogError> {
         match self.shared.ack {
             AckMode::Durable => self.flush().await,
@@ -314,7 +345,7 @@ impl Log for DiskLog {
 mod tests {
     use super::*;
     use crate::wal::Journal;
-    use silverback_host::waiters::counted::check_one_waker_is_kept;
+    use silverback_host::waiters::counted::{check_is_woken, check_one_waker_is_kept};
     use silverback_model::{Sample, SeriesRef};
 
     #[test]
@@ -324,5 +355,15 @@ mod tests {
         log.journal().stored(SeriesRef(0), Sample::new(1, 1.0));
         check_one_waker_is_kept(log.flush());
         check_one_waker_is_kept(log.close());
+    }
+
+    #[test]
+    fn who_writes_checkpoints_is_woken_when_one_is_asked_for() {
+        let log = DiskLog::new(AckMode::Durable, Arc::default());
+        check_one_waker_is_kept(log.checkpoint_wanted());
+        check_is_woken(log.checkpoint_wanted(), || assert_eq!(log.ask_checkpoint(), 1));
+        assert!(log.wants_checkpoint());
+        log.count(|counts| counts.checkpoints += 1);
+        check_one_waker_is_kept(log.checkpoint_wanted());
     }
 }

@@ -107,6 +107,10 @@ pub trait Log: Clone + 'static {
     /// What it has to tell of itself, `now_us` on its host's clock.
     fn report(&self, now_us: u64) -> LogReport;
 
+    /// Asks for a checkpoint that begins from now on, whether one is due or not. Tells how many there are since the
+    /// start once it is written.
+    fn ask_checkpoint(&self) -> u64;
+
     /// Makes all that the journal took so far as durable as this log makes things.
     fn commit(&self) -> impl Future<Output = Result<Durable, LogError>>;
 

@@ -1,5 +1,5 @@
 //! What a log is doing, and what may become of it: whether it takes anything in, how far its life is, where the
-//! group is that it makes durable, and what bounds its growth.
+//! group is that it makes durable, what bounds its growth, and what is asked of its checkpoints.
 //!
 //! Plain states, each change of one a function. Who waits for a change, and who hears of it, is not known here.
 
@@ -15,6 +15,7 @@ pub(super) struct LogStates {
     life: Life,
     commits: Commits,
     bound: Bound,
+    checkpoints: Checkpoints,
 }
 
 /// Whether a log takes anything in.
@@ -75,6 +76,24 @@ enum Bound {
     None,
     /// To so many bytes.
     Bytes(u64),
+}
+
+/// What somebody asked of a log's checkpoints, whether one is due or not.
+#[derive(Debug, Clone, Copy, Default)]
+struct Checkpoints {
+    /// There are to be so many since the start.
+    wanted: u64,
+    writing: Writing,
+}
+
+/// Whether a checkpoint is being written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Writing {
+    /// None is.
+    #[default]
+    None,
+    /// One is, and began before whatever is asked for now.
+    One,
 }
 
 /// What the committer is woken for.
@@ -278,6 +297,34 @@ impl LogStates {
     pub(super) fn lift_bound(&mut self) {
         self.bound = Bound::None;
     }
+
+    /// A checkpoint is asked for that begins from now on; `written` are there since the start. Tells how many there
+    /// are once it is written.
+    pub(super) fn ask_checkpoint(&mut self, written: u64) -> u64 {
+        let first = match self.checkpoints.writing {
+            Writing::None => written + 1,
+            Writing::One => written + 2,
+        };
+        self.checkpoints.wanted = self.checkpoints.wanted.max(first);
+        self.checkpoints.wanted
+    }
+
+    /// Whether one was asked for that is not there, where so many are.
+    pub(super) fn wants_checkpoint(&self, written: u64) -> bool {
+        written < self.checkpoints.wanted
+    }
+
+    /// A checkpoint begins.
+    pub(super) fn begin_checkpoint(&mut self) {
+        debug_assert_eq!(self.checkpoints.writing, Writing::None, "one checkpoint at a time");
+        self.checkpoints.writing = Writing::One;
+    }
+
+    /// The checkpoint is there, or has failed.
+    pub(super) fn end_checkpoint(&mut self) {
+        debug_assert_eq!(self.checkpoints.writing, Writing::One, "what ends has begun");
+        self.checkpoints.writing = Writing::None;
+    }
 }
 
 impl Intake {
@@ -431,6 +478,20 @@ mod tests {
         assert_eq!(states.check(6 << 20), Err(LogError::CheckpointOverdue(6)));
         states.lift_bound();
         assert_eq!(states.check(6 << 20), Ok(()));
+    }
+
+    #[test]
+    fn what_is_asked_for_while_a_checkpoint_is_in_flight_is_one_more() {
+        let mut states = open();
+        assert!(!states.wants_checkpoint(0));
+        assert_eq!(states.ask_checkpoint(4), 5);
+        states.begin_checkpoint();
+        assert_eq!(states.ask_checkpoint(4), 6);
+        // It failed, and is tried again: what was told holds.
+        states.end_checkpoint();
+        assert_eq!(states.ask_checkpoint(4), 6);
+        assert_eq!((states.wants_checkpoint(5), states.wants_checkpoint(6)), (true, false));
+        assert_eq!(states.ask_checkpoint(6), 7);
     }
 
     #[test]

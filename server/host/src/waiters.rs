@@ -80,6 +80,36 @@ impl Waiters {
     }
 }
 
+/// What happens again and again, and those who wait for the next time.
+#[derive(Debug, Default)]
+pub struct Changes {
+    count: Cell<u64>,
+    waiting: Waiters,
+}
+
+impl Changes {
+    /// It happens: all who wait go on.
+    pub fn happen(&self) {
+        self.count.set(self.count.get() + 1);
+        self.waiting.wake_all();
+    }
+
+    /// How often it has happened: who looks at something reads this first, so that no change after it is missed.
+    pub fn count(&self) -> u64 {
+        self.count.get()
+    }
+
+    /// Waits until it has happened more often than `seen` times.
+    pub async fn after(&self, seen: u64) {
+        self.waiting.until(|| (self.count() > seen).then_some(())).await;
+    }
+
+    /// Whether nobody waits.
+    pub fn is_unawaited(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
 /// One waiter's place, left when it is dropped.
 struct Slot<'a> {
     waiters: &'a Waiters,
@@ -112,6 +142,7 @@ pub mod counted {
     use std::future::Future;
     use std::pin::pin;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 
     use super::*;
@@ -136,10 +167,46 @@ pub mod counted {
         let kept = Arc::strong_count(&task) - 2;
         assert!(kept <= 1, "{kept} wakers are kept of one task");
     }
+
+    /// How often a task was woken.
+    #[derive(Debug, Default)]
+    pub struct Wakes(AtomicUsize);
+
+    impl Wakes {
+        /// So far.
+        pub fn count(&self) -> usize {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Polls `waiting`, which has nothing yet and sleeps; does what it waits for, which wakes it; and gives what it
+    /// has then.
+    pub fn check_is_woken<T>(waiting: impl Future<Output = T>, happens: impl FnOnce()) -> T {
+        let wakes = Arc::<Wakes>::default();
+        let waker = Waker::from(Arc::clone(&wakes));
+        let mut context = Context::from_waker(&waker);
+        let mut waiting = pin!(waiting);
+        assert!(waiting.as_mut().poll(&mut context).is_pending(), "there is something already");
+        assert_eq!(wakes.count(), 0, "it wakes itself");
+        happens();
+        assert!(wakes.count() > 0, "nothing has woken it");
+        match waiting.as_mut().poll(&mut context) {
+            Poll::Ready(found) => found,
+            Poll::Pending => panic!("it was woken for nothing"),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
 
     #[test]
@@ -147,10 +214,22 @@ mod tests {
         let waiters = Waiters::default();
         counted::check_one_waker_is_kept(waiters.until(|| None::<()>));
         assert!(waiters.is_empty(), "who is dropped leaves its place");
+        let changes = Changes::default();
+        counted::check_one_waker_is_kept(changes.after(0));
+        assert!(changes.is_unawaited());
         let kept = KeptWaker::default();
         counted::check_one_waker_is_kept(poll_fn(|context| {
             kept.keep(context);
             Poll::<()>::Pending
         }));
+    }
+
+    #[test]
+    fn who_waits_for_a_change_is_woken_by_it_and_misses_none_since_it_looked() {
+        let changes = Changes::default();
+        let seen = changes.count();
+        counted::check_is_woken(changes.after(seen), || changes.happen());
+        counted::check_is_woken(changes.after(changes.count()), || changes.happen());
+        assert!(changes.after(seen).now_or_never().is_some() && changes.is_unawaited());
     }
 }

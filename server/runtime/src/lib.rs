@@ -52,7 +52,6 @@ mod pinger;
 pub mod preflight;
 #[expect(unsafe_code, reason = "it calls the system")]
 mod readiness;
-#[expect(clippy::disallowed_types, reason = "held for a few instructions, a few times in a node's life")]
 pub mod shutdown;
 pub(crate) mod side_thread;
 #[expect(clippy::disallowed_methods, reason = "a thread of its own")]
@@ -80,9 +79,12 @@ pub use executors::{Executor, Options, Pinning, Preemption, RunError, run};
 pub use http::{HttpLimits, HttpServer};
 pub use io::Stream;
 pub use lanes::{Delivery, LaneReceivers, LaneSenders, Refused};
-pub use listen::{BoundAddress, Listener};
+pub use listen::{BoundAddress, Listener, connections_ended};
 pub use shutdown::Shutdown;
 pub use side_thread::{SideThread, SideThreadError};
 pub use slices::{Slice, Slicer};
 pub use tasks::{spawn, spawn_background, spawn_essential};
 pub use timers::{Elapsed, now, reactor_polled, sleep, timeout};
+
+// Where the models in `tests/loom` have it.
+use silverback_host::arrivals;

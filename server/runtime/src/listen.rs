@@ -6,10 +6,12 @@ use std::{
     future::poll_fn,
     io,
     net::SocketAddr,
+    rc::Rc,
     task::{Context, Poll},
     time::Duration,
 };
 
+use silverback_host::waiters::Waiters;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::{
@@ -94,6 +96,21 @@ pub struct Listener {
     member: Member,
 }
 
+thread_local! {
+    // Beside the counters: they tell when there is none left.
+    static CONNECTIONS_END: Rc<Waiters> = Rc::default();
+}
+
+/// Waits until this executor has no connection open.
+pub async fn connections_ended() {
+    let waiters = CONNECTIONS_END.with(Rc::clone);
+    waiters.until(|| (connections_open() == 0).then_some(())).await;
+}
+
+fn connections_open() -> u64 {
+    counters::with(|c| c.connections_open.get())
+}
+
 /// One accepted connection's place under the limit; free again when dropped.
 #[derive(Debug)]
 pub struct Permit {
@@ -113,6 +130,9 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         counters::with(|c| c.connections_open.take_one());
+        if connections_open() == 0 {
+            CONNECTIONS_END.with(|waiters| waiters.wake_all());
+        }
     }
 }
 

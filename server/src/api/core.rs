@@ -16,6 +16,7 @@ use crate::migration::{Migrated, MigrationError, Trigger, Turn};
 use crate::placement::NodeId;
 use crate::rebalance::Steering;
 use crate::routing::{BodyPool, ByteBudget, ReadGate, ReadInFlight, Router};
+use silverback_host::Arrivals;
 use silverback_host::disk::room::RoomSeen;
 use silverback_model::clock::Clock;
 use silverback_model::limits::MemoryPlan;
@@ -83,6 +84,8 @@ pub struct NodeFacts {
     pub listen: Box<[SocketAddr]>,
     /// How far the replays have come.
     pub replay: ReplayProgress,
+    /// Shards that have their data back.
+    pub restored: Arrivals,
     /// Which logs take nothing in.
     pub logs: Arc<LogHealth>,
     /// When each shard last gave a sign.
@@ -144,8 +147,8 @@ impl Core {
 
     /// How far the replay is; `None` once every shard has its data back.
     pub(crate) fn replaying(&self) -> Option<Replaying> {
-        let replay = &self.node.replay;
-        (replay.shards_done() < self.node.cpus.len()).then(|| replay.after(self.node.started.elapsed()))
+        let NodeFacts { replay, restored, cpus, .. } = &*self.node;
+        (restored.count() < cpus.len()).then(|| replay.after(self.node.started.elapsed()))
     }
 
     /// Changes this core's counters.

@@ -19,7 +19,8 @@ const PASSES_MAX: usize = 4;
 const FEW_SERIES: u64 = 256;
 /// How long an end of a migration is waited for. A shard that is slower takes it later.
 const END_MAX: Duration = Duration::from_secs(10);
-/// How long a lane that is full is left alone.
+/// How long a lane that takes nothing is left alone though its shard has a place: its core has ended or ends, of
+/// which nothing tells.
 const OFFER_AGAIN: Duration = Duration::from_millis(1);
 
 /// One cell on its way.
@@ -182,7 +183,16 @@ impl<H: Host> Migration<'_, H> {
                 Ok(answer) => return answer,
                 Err(refused) => request = refused,
             }
+            self.room(shard).await;
+        }
+    }
+
+    /// Waits until a question that found no room is worth another attempt.
+    async fn room(&self, shard: ShardId) {
+        if self.router.has_place(shard) {
             self.host.sleep(OFFER_AGAIN).await;
+        } else {
+            self.router.place(shard).await;
         }
     }
 
@@ -192,7 +202,7 @@ impl<H: Host> Migration<'_, H> {
             let answer = loop {
                 match self.router.tell(shard, change) {
                     Ok(answer) => break answer,
-                    Err(Overloaded) => self.host.sleep(OFFER_AGAIN).await,
+                    Err(Overloaded) => self.room(shard).await,
                 }
             };
             answer.await;

@@ -5,8 +5,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use futures::future::try_join_all;
 
@@ -24,6 +22,7 @@ use crate::node::{memory, presence, rebalance, room, self_scrape, upkeep, watchd
 use crate::placement::Plan;
 use crate::rebalance::Steering;
 use crate::routing::{BodyPool, ByteBudget, Lanes, ReadGate, Router, RoutingTable};
+use silverback_host::Arrivals;
 use silverback_host::disk::room::{FileSystemRoom, RoomSeen};
 use silverback_model::clock::Clock;
 use silverback_model::limits::{
@@ -44,9 +43,6 @@ use silverback_storage::wal::progress::ReplayProgress;
 /// The tenant of requests that name none.
 const DEFAULT_TENANT: &str = "";
 
-/// How often a core that ends looks whether the others have drained.
-const DRAIN_POLL: Duration = Duration::from_millis(5);
-
 /// What the cores are put together from.
 pub struct Shared {
     /// As the node was started.
@@ -59,7 +55,7 @@ pub struct Shared {
     /// Keeps the process within its limit.
     pub watch: MemoryWatch,
     /// Cores that have nothing in flight any more.
-    drained: AtomicUsize,
+    drained: Arrivals,
     migration_turn: Turn,
     compiler: Arc<SideThread>,
     /// Asks what a disk that hangs doesn't answer.
@@ -87,6 +83,7 @@ impl Shared {
             listen: listeners.iter().map(BoundAddress::address).collect(),
             memory,
             replay: ReplayProgress::default(),
+            restored: Arrivals::default(),
             logs: Arc::default(),
             pulses: Pulses::new(placement.seats.len()),
             steering,
@@ -103,7 +100,7 @@ impl Shared {
             listeners,
             data_dir,
             barrier: RecoveryBarrier::default(),
-            drained: AtomicUsize::new(0),
+            drained: Arrivals::default(),
             migration_turn: Turn::default(),
             compiler: Arc::new(SideThread::start("compiler")?),
             disk_watcher: Arc::new(SideThread::start("disk-watcher")?),
@@ -228,7 +225,7 @@ fn start_recovery(
         match recovery.run().await {
             Ok(checkpoints) => {
                 let disk = checkpoints.segments.disk.clone();
-                let is_last = shared.facts.replay.shard_done() == shared.cores();
+                let is_last = shared.facts.restored.arrive() == shared.cores();
                 if is_last {
                     welcome::tell(&shared.config, &shared.facts.listen, shared.cores());
                 }
@@ -256,7 +253,7 @@ fn start_recovery(
 
 /// Lets what waits for the disk get there.
 async fn close(shared: &Shared, index: usize, log: &DiskLog) {
-    let is_starting = shared.facts.replay.shards_done() < shared.cores();
+    let is_starting = shared.facts.restored.count() < shared.cores();
     if is_starting && index == 0 {
         tracing::warn!(
             "stopped while it was starting: nothing is lost, and the next start begins its replay again"
@@ -318,14 +315,9 @@ async fn accept(shared: &Shared, core: Rc<Core>) -> io::Result<()> {
         tracing::error!(%error, "a core's sockets failed; the node ends");
         shutdown.request();
     }
-    let deadline = runtime::now() + config.shutdown_timeout;
-    while runtime::counts().connections_open > 0 {
-        if runtime::now() > deadline {
-            let open = runtime::counts().connections_open;
-            tracing::warn!(open, "connections did not end in time and are cut");
-            break;
-        }
-        runtime::sleep(DRAIN_POLL).await;
+    if runtime::timeout(config.shutdown_timeout, runtime::connections_ended()).await.is_err() {
+        let open = runtime::counts().connections_open;
+        tracing::warn!(open, "connections did not end in time and are cut");
     }
     served
 }
@@ -369,8 +361,6 @@ fn http_limits(config: &Config, plan: &MemoryPlan) -> HttpLimits {
 
 /// Waits until no core has requests in flight: until then each may be asked by the others.
 async fn drain(shared: &Shared) {
-    shared.drained.fetch_add(1, Ordering::AcqRel);
-    while shared.drained.load(Ordering::Acquire) < shared.cores() {
-        runtime::sleep(DRAIN_POLL).await;
-    }
+    shared.drained.arrive();
+    shared.drained.reached(shared.cores()).await;
 }

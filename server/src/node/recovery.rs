@@ -5,17 +5,15 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use crate::config::Config;
 use crate::node::data_dir::note_logs;
 use crate::node::host::ExecutorHost;
 use crate::node::identity::Identity;
 use crate::routing::{Router, RoutingTable};
-use silverback_host::Host;
 use silverback_host::disk::{Disk, DiskError};
+use silverback_host::{Arrivals, Host};
 use silverback_model::ShardId;
 use silverback_runtime::disk::DirectDisk;
 use silverback_storage::shard::Shard;
@@ -30,9 +28,6 @@ use silverback_storage::wal::replay::{LogPlace, ReplayError, Replayed, make_tail
 use silverback_storage::wal::segment::SegmentHeader;
 use silverback_storage::wal::segments::{SegmentPlace, SegmentSet, Segments};
 use silverback_storage::wal::{Claims, Log, NoJournal};
-
-/// How often a core looks whether the others have come as far.
-const WAIT_POLL: Duration = Duration::from_millis(5);
 
 /// Why a shard didn't get its data back.
 #[derive(Debug, thiserror::Error)]
@@ -55,12 +50,14 @@ pub enum RecoveryError {
 /// shards changes.
 #[derive(Debug, Default)]
 pub(crate) struct RecoveryBarrier {
-    written: AtomicUsize,
-    replaced: AtomicUsize,
+    /// Cores that have written the logs of the new number of shards.
+    written: Arrivals,
+    /// The core that has put them in the place of the former ones.
+    replaced: Arrivals,
     /// What each log says of who owns what, by its shard.
     claims: Mutex<BTreeMap<usize, Claims>>,
     /// How many logs have said it.
-    claimed: AtomicUsize,
+    claimed: Arrivals,
 }
 
 impl RecoveryBarrier {
@@ -192,11 +189,12 @@ impl Recovery<'_> {
         let place = self.segment_place(disk, to.unfinished_log_dir(self.index));
         let checkpoint_bytes = checkpoint::write_first(&self.shard, &place, &self.host).await;
         let checkpoint_bytes = checkpoint_bytes.map_err(RecoveryError::Changing)?;
-        self.meet(&self.barrier.written, to.shards).await;
+        self.barrier.written.arrive();
+        self.wait(&self.barrier.written, to.shards).await;
         if self.index == 0 {
             layout::replace(disk, from, to).await?;
             note_logs(disk, self.identity, to).await;
-            self.barrier.replaced.fetch_add(1, Ordering::Release);
+            self.barrier.replaced.arrive();
         }
         self.wait(&self.barrier.replaced, 1).await;
         tracing::info!(
@@ -231,7 +229,7 @@ impl Recovery<'_> {
     async fn exchange(&self, own: impl IntoIterator<Item = (usize, Claims)>, logs: usize) -> Vec<Claims> {
         for (log, claims) in own {
             self.barrier.claims().insert(log, claims);
-            self.barrier.claimed.fetch_add(1, Ordering::AcqRel);
+            self.barrier.claimed.arrive();
         }
         self.wait(&self.barrier.claimed, logs).await;
         self.barrier.claims().values().cloned().collect()
@@ -258,16 +256,10 @@ impl Recovery<'_> {
         );
     }
 
-    async fn meet(&self, arrived: &AtomicUsize, all: usize) {
-        arrived.fetch_add(1, Ordering::AcqRel);
-        self.wait(arrived, all).await;
-    }
-
-    async fn wait(&self, arrived: &AtomicUsize, all: usize) {
+    /// Waits for as many to arrive. No slice is held meanwhile.
+    async fn wait(&self, arrivals: &Arrivals, all: usize) {
         self.host.release_slice();
-        while arrived.load(Ordering::Acquire) < all {
-            self.host.sleep(WAIT_POLL).await;
-        }
+        arrivals.reached(all).await;
     }
 
     fn log_place(&self, disk: &DirectDisk, of: Generation, shard: usize) -> LogPlace<DirectDisk> {

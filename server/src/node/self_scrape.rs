@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+
+use futures::future::select;
 
 use crate::api::core::Core;
 use crate::api::ingest::remote_write::Rejection;
@@ -13,17 +14,12 @@ use silverback_model::{Labels, Sample};
 use silverback_runtime::{sleep, spawn};
 use silverback_storage::message::{LabelSource, LabelSpan, WriteBody};
 
-/// How often it is looked whether all shards have their data back.
-const REPLAY_POLL: Duration = Duration::from_millis(20);
-
 /// Starts scraping at the configured interval; nothing where it is turned off.
 pub(crate) fn start(core: Rc<Core>) {
     let Some(interval) = core.config.self_scrape_interval else { return };
     spawn(async move {
         // This core takes writes already, and others may still replay.
-        while core.replaying().is_some() && !core.shutdown.is_requested() {
-            sleep(REPLAY_POLL).await;
-        }
+        select(core.node.restored.reached(core.node.cpus.len()), core.shutdown.requested()).await;
         while !core.shutdown.is_requested() {
             scrape(&core).await;
             sleep(interval).await;

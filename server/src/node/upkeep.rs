@@ -2,8 +2,11 @@
 //! the system, and checkpoints when they are due.
 
 use std::cell::RefCell;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
+
+use futures::future::select;
 
 use crate::api::core::Core;
 use crate::node::host::ExecutorHost;
@@ -23,7 +26,8 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How often it is looked whether room for new series is short.
 const SINGLES_LOOK: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether a checkpoint is due.
+/// How often it is looked whether a checkpoint is due by what the log has grown by: nothing tells of that, for it
+/// would at each commit. One that somebody asks for begins at once.
 const CHECKPOINT_LOOK: Duration = Duration::from_millis(500);
 /// How long a checkpoint that failed is left alone.
 const CHECKPOINT_RETRY: Duration = Duration::from_secs(10);
@@ -82,8 +86,9 @@ async fn write_checkpoints<D: Disk>(
     place: CheckpointPlace<D>,
 ) {
     while !core.shutdown.is_requested() {
-        sleep(CHECKPOINT_LOOK).await;
-        if !checkpoint::is_due(&shard.borrow(), &log, &place) {
+        let is_due = checkpoint::is_due(&shard.borrow(), &log, &place);
+        if !is_due {
+            select(pin!(log.checkpoint_wanted()), pin!(sleep(CHECKPOINT_LOOK))).await;
             continue;
         }
         let began = now();
@@ -93,6 +98,8 @@ async fn write_checkpoints<D: Disk>(
                 let took_ms = began.elapsed().as_millis() as u64;
                 let counts = log.counts();
                 tracing::debug!(took_ms, bytes = counts.checkpoint_bytes, "wrote a checkpoint");
+                // Whoever asks again and again gets none more often.
+                sleep(CHECKPOINT_LOOK).await;
             }
             Err(error) => {
                 silverback_host::warn_limited!(%error, "no checkpoint could be written; the log grows on");

@@ -80,6 +80,8 @@ pub struct Router {
     read_epoch: Cell<Epoch>,
     /// They wait for another table.
     waiting: Waiters,
+    /// They wait for a place among what the node itself asks of a shard.
+    without_place: Waiters,
     inbox: Rc<Inbox>,
     lanes: Box<dyn Lanes>,
     pending: Pending,
@@ -92,8 +94,8 @@ impl Router {
         let in_flight = (0..table.shards()).map(|_| InFlight::default()).collect();
         let read_epoch = Cell::new(table.epoch());
         let table = RefCell::new(Rc::new(table));
-        let waiting = Waiters::default();
-        Self { core, table, read_epoch, waiting, inbox, lanes, pending: Pending::default(), in_flight }
+        let (waiting, without_place, pending) = Default::default();
+        Self { core, table, read_epoch, waiting, without_place, inbox, lanes, pending, in_flight }
     }
 
     /// The table as it is now.
@@ -141,6 +143,16 @@ impl Router {
         question: impl Into<UnsentCall<C>>,
     ) -> Result<ReplyFuture<C>, UnsentCall<C>> {
         self.send(Asked { shard, lane_use: LaneUse::Control }, question.into())
+    }
+
+    /// Whether a shard has a place for one more question of the node itself.
+    pub(crate) fn has_place(&self, shard: ShardId) -> bool {
+        self.in_flight[usize::from(shard.0)].of(LaneUse::Control).get() < LaneUse::Control.max()
+    }
+
+    /// Waits until a shard has such a place.
+    pub(crate) fn place(&self, shard: ShardId) -> impl Future<Output = ()> + '_ {
+        self.without_place.until(move || self.has_place(shard).then_some(()))
     }
 
     fn send<C: ShardCall>(
@@ -301,6 +313,10 @@ impl Router {
     fn complete(&self, correlation: Correlation, reply: ShardReply) {
         let asked = self.pending.complete(correlation, reply).expect("a reply answers a request in flight");
         self.in_flight[usize::from(asked.shard.0)].end(asked.lane_use);
+        match asked.lane_use {
+            LaneUse::Control => self.without_place.wake_all(),
+            LaneUse::Write | LaneUse::Read => {}
+        }
     }
 }
 
@@ -310,6 +326,7 @@ mod tests {
 
     use super::*;
     use crate::routing::{ByteBudget, ReadGate};
+    use silverback_host::waiters::counted::check_is_woken;
     use silverback_model::CellId;
     use silverback_storage::message::{
         CheckpointRequest, ControlRequest, PartPool, ReadError, ShardRequest, WriteReply,
@@ -407,10 +424,11 @@ mod tests {
         let answers: Vec<_> = std::iter::from_fn(|| ask(0, checkpoint()).ok()).collect();
         let back = ask(0, checkpoint()).expect_err("all places are taken");
         assert_eq!(in_flight(&router), LANE_CONTROL);
-        router.reply(
-            ReplyTo { core: 0, correlation: answers[0].correlation() },
-            ShardReply::CheckpointAsked(1),
-        );
-        assert!(ask(0, back).is_ok());
+        assert!(!router.has_place(ShardId(0)) && router.has_place(ShardId(1)));
+        let of_first = ReplyTo { core: 0, correlation: answers[0].correlation() };
+        check_is_woken(router.place(ShardId(0)), || {
+            router.reply(of_first, ShardReply::CheckpointAsked(1));
+        });
+        assert!(router.without_place.is_empty() && ask(0, back).is_ok());
     }
 }

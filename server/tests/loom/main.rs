@@ -5,6 +5,8 @@
 //! other values out of those that a load may see. Lanes and executors are glommio's, and not modelled.
 #[path = "../../runtime/src/acceptors.rs"]
 mod acceptors;
+#[path = "../../host/src/arrivals.rs"]
+mod arrivals;
 #[path = "../../runtime/src/beat.rs"]
 mod beat;
 #[path = "../../runtime/src/shutdown.rs"]

@@ -1,10 +1,11 @@
-//! The notice to end, given while some wait for it, some come, and some go.
+//! The notice to end, given while some wait for it, some come, and some go; and threads that wait for each other.
 use std::{future::Future, pin::Pin, task::Context};
 
 use futures::task::noop_waker_ref;
 use loom::{future::block_on, thread};
 
 use crate::{
+    arrivals::Arrivals,
     check,
     shutdown::Shutdown,
     sync::{Arc, AtomicBool, Ordering},
@@ -60,5 +61,23 @@ fn one_who_gives_up_waiting_takes_the_notice_from_nobody() {
         drop(gives_up);
         shutdown.request();
         waits.join().unwrap();
+    });
+}
+
+#[test]
+fn those_who_meet_go_on_together() {
+    check(|| {
+        let arrivals = Arrivals::default();
+        let comes = |arrivals: Arrivals| {
+            arrivals.arrive();
+            block_on(arrivals.reached(2));
+            assert_eq!(arrivals.count(), 2);
+        };
+        let other = {
+            let arrivals = arrivals.clone();
+            thread::spawn(move || comes(arrivals))
+        };
+        comes(arrivals);
+        other.join().unwrap();
     });
 }

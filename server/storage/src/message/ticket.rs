@@ -4,6 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use silverback_host::Arrivals;
+use silverback_host::arrivals::Reached;
+
 /// Counts reads over all cores of the process. Touched once for each read, never for a write.
 static ISSUED: AtomicU64 = AtomicU64::new(0);
 
@@ -14,7 +17,8 @@ pub struct ReadTicket(Arc<State>);
 #[derive(Debug)]
 struct State {
     number: u64,
-    is_cancelled: AtomicBool,
+    /// Anybody who has said that nobody waits for it.
+    cancelled: Arrivals,
     is_waited_for: AtomicBool,
 }
 
@@ -22,8 +26,8 @@ impl ReadTicket {
     /// For a read that begins now.
     pub fn issue() -> Self {
         let number = ISSUED.fetch_add(1, Ordering::Relaxed);
-        let (is_cancelled, is_waited_for) = Default::default();
-        Self(Arc::new(State { number, is_cancelled, is_waited_for }))
+        let (cancelled, is_waited_for) = Default::default();
+        Self(Arc::new(State { number, cancelled, is_waited_for }))
     }
 
     /// Which read it is: an older one has a smaller number, on every core.
@@ -34,7 +38,7 @@ impl ReadTicket {
     /// Nobody waits for the read any more: each core stops at its next step and gives back what the read
     /// holds.
     pub fn cancel(&self) {
-        self.0.is_cancelled.store(true, Ordering::Relaxed);
+        self.0.cancelled.arrive();
     }
 
     /// Another read waits for what this one holds on a shard.
@@ -49,7 +53,12 @@ impl ReadTicket {
 
     /// Whether to stop.
     pub fn is_cancelled(&self) -> bool {
-        self.0.is_cancelled.load(Ordering::Relaxed)
+        self.0.cancelled.count() > 0
+    }
+
+    /// Waits until it is to stop.
+    pub(crate) fn cancelled(&self) -> Reached {
+        self.0.cancelled.reached(1)
     }
 }
 

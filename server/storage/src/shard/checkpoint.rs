@@ -52,24 +52,6 @@ pub enum CheckpointError {
     Disk(#[from] DiskError),
 }
 
-/// What somebody asked of a shard's checkpoints, whether one is due or not.
-#[derive(Debug, Default)]
-pub(crate) struct CheckpointWish {
-    /// There are to be so many since the start.
-    wanted: u64,
-    is_under_way: bool,
-}
-
-impl CheckpointWish {
-    /// Asks for one that begins from now on; `written` are there since the start. Tells how many there
-    /// are once it is written.
-    pub(crate) fn ask(&mut self, written: u64) -> u64 {
-        // The one that is in flight began before this.
-        self.wanted = self.wanted.max(written + 1 + u64::from(self.is_under_way));
-        self.wanted
-    }
-}
-
 /// How many times the size with which a checkpoint is due the log may grow by before it is written.
 const OVERDUE_GROWTH_MAX: u64 = 3;
 
@@ -80,7 +62,7 @@ pub fn is_due<D>(shard: &Shard, log: &DiskLog, place: &CheckpointPlace<D>) -> bo
     log.counts().since_checkpoint_bytes >= due_bytes
         || place.segment_set.borrow().kept_bytes() >= due_bytes
         || shard.removed.len() >= REMOVED_MIN.max(shard.store.size().series / 4)
-        || log.counts().checkpoints < shard.checkpoints.wanted
+        || log.wants_checkpoint()
 }
 
 fn due_bytes<D>(shard: &Shard, place: &CheckpointPlace<D>) -> u64 {
@@ -95,10 +77,10 @@ pub async fn write<D: Disk, H: Host>(
     place: &CheckpointPlace<D>,
     host: &H,
 ) -> Result<(), CheckpointError> {
-    shard.borrow_mut().checkpoints.is_under_way = true;
+    log.begin_checkpoint();
     let written = write_and_count(shard, log, place, host).await;
     // Before anything else is waited for: it is counted by now.
-    shard.borrow_mut().checkpoints.is_under_way = false;
+    log.end_checkpoint();
     // What the log takes until the next one is due, and a segment that is made ahead.
     let spare_bytes_max = due_bytes(&shard.borrow(), place).saturating_add(place.segments.segment_bytes);
     truncate(&place.segments, &place.segment_set, written?, spare_bytes_max).await?;
@@ -290,17 +272,5 @@ mod tests {
         log.count(|counts| counts.written_bytes += BYTES_PER_S);
         assert_eq!(pace.after(BYTES_PER_S / 4, 6_000_000), Duration::ZERO);
         assert_eq!(pace.after(BYTES_PER_S / 2, 6_000_000), Duration::from_millis(250));
-    }
-
-    #[test]
-    fn what_is_asked_for_while_a_checkpoint_is_under_way_is_one_more() {
-        let mut wish = CheckpointWish::default();
-        assert_eq!(wish.ask(4), 5);
-        wish.is_under_way = true;
-        assert_eq!(wish.ask(4), 6);
-        // It failed, and is tried again: what was told holds.
-        wish.is_under_way = false;
-        assert_eq!(wish.ask(4), 6);
-        assert_eq!(wish.ask(6), 7);
     }
 }

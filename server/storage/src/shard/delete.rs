@@ -7,8 +7,11 @@
 
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
+
+use futures::future::select;
 
 use crate::cell::rest::{Rest, Without};
 use crate::message::{Deleted, Deletion, DeletionError, DeletionReply, ReadError, ReadTicket, Selection};
@@ -24,10 +27,7 @@ const PIECE_BYTES: usize = 256 << 10;
 /// What the log takes for a series that went, about.
 const REMOVED_BYTES: usize = 24;
 
-/// How often it is looked whether a cell's migration is over.
-const MOVING_POLL: Duration = Duration::from_millis(20);
-
-/// How long that is waited for: longer than any migration takes.
+/// How long a cell's migration is waited for: longer than any takes.
 const MOVING_MAX_US: u64 = 2 * (MIGRATION_COPY_MAX.as_micros() + MIGRATION_PAUSE_MAX.as_micros()) as u64;
 
 /// Runs a deletion. It answers once all that went is gone from the disk, too.
@@ -46,7 +46,9 @@ pub(crate) async fn delete<L: Log, H: Host>(
     // have gone before, by retention or by a deletion that failed, and not be gone from the disk yet.
     let written = job.write_out(&mut progress).await;
     if progress.deleted.series > 0 {
-        job.ask_checkpoint();
+        // Until a checkpoint the refs of series that went stay taken, and count among those that the shard may hold:
+        // room for others may be why they went.
+        job.log.ask_checkpoint();
     }
     let moved = if progress.has_moved || job.is_stale() { Err(ReadError::Moved.into()) } else { Ok(()) };
     DeletionReply { deleted: progress.deleted, ended: written.and(went).and(moved) }
@@ -108,15 +110,25 @@ impl<L: Log, H: Host> Job<L, H> {
         let (shard, host) = (Rc::clone(&self.shard), self.host.clone());
         let matched = self.reads.matched(shard, host, &self.ticket, self.epoch, &selection.matchers).await?;
         let range_ms = selection.min_ms..=selection.max_ms;
-        let began_us = self.host.monotonic_us();
+        let until_us = self.host.monotonic_us() + MOVING_MAX_US;
+        let mut settled = self.reads.settled.count();
         let mut waiting = self.delete_series(&matched.series, &range_ms, progress).await?;
         while !waiting.is_empty() && !progress.has_moved {
-            progress.has_moved = self.host.monotonic_us() - began_us > MOVING_MAX_US;
-            self.host.release_slice();
-            self.host.sleep(MOVING_POLL).await;
+            self.wait_for_cells(settled, until_us).await;
+            progress.has_moved = self.host.monotonic_us() >= until_us;
+            settled = self.reads.settled.count();
             waiting = self.delete_series(&waiting, &range_ms, progress).await?;
         }
         Ok(())
+    }
+
+    /// Waits for a cell to be on its way no more that was when so many had come to that; not for longer than until
+    /// then, nor once nobody waits for the deletion.
+    async fn wait_for_cells(&self, settled: u64, until_us: u64) {
+        self.host.release_slice();
+        let left = Duration::from_micros(until_us.saturating_sub(self.host.monotonic_us()));
+        let late = pin!(self.host.sleep(left));
+        select(pin!(self.reads.settled.after(settled)), select(self.ticket.cancelled(), late)).await;
     }
 
     /// Gives those back whose cells are on their way.
@@ -152,13 +164,6 @@ impl<L: Log, H: Host> Job<L, H> {
         self.log.flush().await?;
         progress.unwritten_bytes = 0;
         Ok(())
-    }
-
-    /// Until a checkpoint the refs of series that went stay taken, and count among those that the shard may hold: room
-    /// for others may be why they went.
-    fn ask_checkpoint(&self) {
-        let written = self.log.report(self.host.monotonic_us()).counts.checkpoints;
-        self.shard.borrow_mut().checkpoints.ask(written);
     }
 
     fn is_stale(&self) -> bool {

@@ -27,7 +27,6 @@ pub mod worker;
 mod tests;
 
 use crate::cell::{Cell, SeriesRef, SeriesStore};
-use crate::shard::checkpoint::CheckpointWish;
 use crate::shard::memory::MemoryGate;
 use crate::shard::migration::{IncomingMigration, OutgoingMigration};
 use crate::shard::ownership::Ownership;
@@ -59,7 +58,6 @@ pub struct Shard {
     singles: Singles,
     /// Refs of removed series that the log may still name.
     removed: Vec<SeriesRef>,
-    checkpoints: CheckpointWish,
     /// The oldest and the newest sample, in ms; `None` before the first one.
     range_ms: Option<(i64, i64)>,
     counters: Counters,
@@ -107,7 +105,6 @@ impl Shard {
             series_limit: SeriesLimit::new(series_max),
             singles: Singles::default(),
             removed: Vec::new(),
-            checkpoints: CheckpointWish::default(),
             range_ms: None,
             counters: Counters::default(),
             loads: load::LoadMeter::default(),

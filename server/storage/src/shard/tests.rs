@@ -221,6 +221,10 @@ impl Log for HeldLog {
         self.log.report(now_us)
     }
 
+    fn ask_checkpoint(&self) -> u64 {
+        self.log.ask_checkpoint()
+    }
+
     async fn commit(&self) -> Result<Durable, LogError> {
         poll_fn(|_| if self.is_let_through.get() { Poll::Ready(()) } else { Poll::Pending }).await;
         self.log.commit().await

@@ -108,7 +108,9 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
             ControlRequest::Read(read) => self.spawn_read(from, *read),
             ControlRequest::Delete(deletion) => self.spawn_deletion(from, *deletion),
             ControlRequest::Migration(request) => self.take_step(from, *request),
-            ControlRequest::Checkpoint => (self.reply)(from, self.ask_checkpoint()),
+            ControlRequest::Checkpoint => {
+                (self.reply)(from, ShardReply::CheckpointAsked(self.log.ask_checkpoint()));
+            }
             ControlRequest::Stats => (self.reply)(from, ShardReply::Stats(Box::new(self.stats()))),
         }
     }
@@ -208,11 +210,6 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
             let answer = delete::delete(shard, reads, log, host, deletion).await;
             (reply.reply)(from, ShardReply::Deleted(Box::new(answer)));
         });
-    }
-
-    fn ask_checkpoint(&self) -> ShardReply {
-        let written = self.log.report(self.host.monotonic_us()).counts.checkpoints;
-        ShardReply::CheckpointAsked(self.shard.borrow_mut().checkpoints.ask(written))
     }
 
     fn stats(&self) -> CoreStats {

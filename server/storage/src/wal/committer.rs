@@ -7,10 +7,11 @@
 use std::time::Duration;
 
 use crate::wal::AckMode;
-use crate::wal::log::{DiskLog, Work};
+use crate::wal::Lsn;
+use crate::wal::log::DiskLog;
 use crate::wal::record::Group;
 use crate::wal::segments::Segments;
-use crate::wal::{LogError, Lsn};
+use crate::wal::states::Work;
 use silverback_host::Host;
 use silverback_host::disk::{Disk, DiskError};
 
@@ -34,8 +35,8 @@ pub async fn start<D: Disk, H: Host>(
 ) -> Result<(), DiskError> {
     log.begin_after(last);
     match segments.begin().await {
-        Ok(()) => log.stand(Ok(())),
-        Err(error) if error.is_full() => log.stand(Err(LogError::Full(error.to_string().into()))),
+        Ok(()) => log.open(),
+        Err(error) if error.is_full() => log.run_full(&error.to_string()),
         Err(error) => return Err(error),
     }
     host.spawn_essential(run(log.clone(), segments, host.clone()));
@@ -65,8 +66,7 @@ enum Ended {
 async fn commit_groups<D: Disk, H: Host>(log: &DiskLog, segments: &mut Segments<D, H>, host: &H) -> Ended {
     while !segments.has_begun() && !log.is_closing() && !log.has_failed() {
         match segments.begin().await {
-            Ok(()) if log.has_failed() => {}
-            Ok(()) => log.stand(Ok(())),
+            Ok(()) => log.open(),
             Err(error) if error.is_full() => wait_for_room(log, host, &error).await,
             Err(error) => {
                 fail(log, &error);
@@ -85,7 +85,7 @@ async fn commit_groups<D: Disk, H: Host>(log: &DiskLog, segments: &mut Segments<
             return Ended::Failed;
         }
         group.clear();
-        log.committed(lsn);
+        log.committed();
         segments.look_ahead();
     }
     if segments.has_begun() && !log.has_failed() { Ended::Whole } else { Ended::Failed }
@@ -123,9 +123,9 @@ async fn write_group<D: Disk, H: Host>(
     loop {
         let began_us = host.monotonic_us();
         let shorten_slices = host.shorten_slices();
-        log.sets_out(began_us);
+        log.set_out(began_us);
         let written = segments.write(lsn, group).await;
-        log.has_arrived();
+        log.arrive();
         drop(shorten_slices);
         match written {
             Ok(bytes) => {
@@ -166,6 +166,6 @@ async fn wait_for_room<H: Host>(log: &DiskLog, host: &H, error: &DiskError) {
     if log.has_failed() {
         return;
     }
-    log.stand(Err(LogError::Full(error.to_string().into())));
+    log.run_full(&error.to_string());
     host.sleep(FULL_DISK_RETRY).await;
 }

@@ -4,8 +4,9 @@
     reason = "held when a log begins or ends to take writes in, never on a write's way"
 )]
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::wal::LogError;
 
@@ -45,7 +46,7 @@ impl LogHealth {
     }
 
     /// A log's standing has changed: what was wrong with it, and what is.
-    pub(super) fn changed(&self, former: Option<&LogError>, now: Option<&LogError>) {
+    fn changed(&self, former: Option<&LogError>, now: Option<&LogError>) {
         let mut faults = self.faults();
         // Equal faults of two logs are alike: either will do.
         let place = former.and_then(|former| faults.iter().position(|fault| fault == former));
@@ -61,6 +62,29 @@ impl LogHealth {
     fn faults(&self) -> MutexGuard<'_, Vec<LogError>> {
         // Each change is one step: a panic elsewhere leaves nothing half done.
         self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What one log has told of itself.
+#[derive(Debug)]
+pub(super) struct HealthEntry {
+    health: Arc<LogHealth>,
+    told: RefCell<Option<LogError>>,
+}
+
+impl HealthEntry {
+    /// Of a log that has told nothing yet, and counts as one that takes writes until it does.
+    pub(super) fn new(health: Arc<LogHealth>) -> Self {
+        Self { health, told: RefCell::default() }
+    }
+
+    /// Why the log takes nothing in now. Touches nothing that others share where it is the same as before.
+    pub(super) fn tell(&self, fault: Option<LogError>) {
+        let mut told = self.told.borrow_mut();
+        if *told != fault {
+            self.health.changed(told.as_ref(), fault.as_ref());
+            *told = fault;
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! that waits, and only what the commit returns, a [`Durable`], lets it acknowledge. What a log does
 //! to be durable is the log's own.
 #![doc = include_str!("format.md")]
+mod ahead;
 pub mod checkpoint;
 pub mod claims;
 mod closing;
@@ -22,6 +23,7 @@ pub mod record;
 pub mod replay;
 pub mod segment;
 pub mod segments;
+mod states;
 
 use std::cell::RefMut;
 use std::future::Future;
@@ -104,6 +106,10 @@ pub trait Log: Clone + 'static {
 
     /// What it has to tell of itself, `now_us` on its host's clock.
     fn report(&self, now_us: u64) -> LogReport;
+
+    /// Asks for a checkpoint that begins from now on, whether one is due or not. Tells how many there are since the
+    /// start once it is written.
+    fn ask_checkpoint(&self) -> u64;
 
     /// Makes all that the journal took so far as durable as this log makes things.
     fn commit(&self) -> impl Future<Output = Result<Durable, LogError>>;

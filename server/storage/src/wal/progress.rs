@@ -1,6 +1,6 @@
 //! How far the shards' replays have come, for whoever asks while they run.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Shared by all shards of a node. Each adds what it has to read and what it has read.
@@ -8,7 +8,6 @@ use std::time::Duration;
 pub struct ReplayProgress {
     total_bytes: AtomicU64,
     done_bytes: AtomicU64,
-    shards_done: AtomicUsize,
 }
 
 /// A moment of it.
@@ -29,16 +28,6 @@ impl ReplayProgress {
     /// Adds bytes that were read.
     pub(crate) fn advance(&self, bytes: u64) {
         self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// One shard has its data back. Gives how many have.
-    pub fn shard_done(&self) -> usize {
-        self.shards_done.fetch_add(1, Ordering::Release) + 1
-    }
-
-    /// Shards that have their data back.
-    pub fn shards_done(&self) -> usize {
-        self.shards_done.load(Ordering::Acquire)
     }
 
     /// How far it is, `elapsed` after its begin.

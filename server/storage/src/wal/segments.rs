@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
+use crate::wal::ahead::AheadSlot;
 use crate::wal::frame::{FRAME_HEADER_BYTES, FrameKey, encode_header};
 use crate::wal::log::DiskLog;
 use crate::wal::record::Group;
@@ -19,9 +20,6 @@ use silverback_host::disk::{Disk, DiskError, File};
 
 /// At most so much is written at a time when a segment is filled with zeros.
 const ZEROS: &[u8] = &[0; 256 << 10];
-
-/// How often a commit that needs the next segment looks whether it is made.
-const AHEAD_POLL: Duration = Duration::from_millis(1);
 
 /// How long nobody tries to make the next segment ahead after an attempt that failed. Each one on a full
 /// disk takes what room is left for a moment, and others want it.
@@ -144,7 +142,7 @@ pub struct Segments<D: Disk, H> {
     /// Where the first group goes, instead of a new segment.
     unfilled: Option<Unfilled>,
     current: Option<Current<D::File>>,
-    ahead: Rc<RefCell<Ahead<D::File>>>,
+    ahead: Rc<AheadSlot<D::File>>,
     next_seq: u64,
 }
 
@@ -158,28 +156,6 @@ struct Current<F> {
     last: Lsn,
 }
 
-/// The next segment.
-#[derive(Debug)]
-enum Ahead<F> {
-    /// Nobody has begun to make it, and nobody is to before this time of the host's clock.
-    Unmade { not_before_us: u64 },
-    /// A background job makes it.
-    Making,
-    /// It is there, with its header.
-    Made(F, u64),
-}
-
-impl<F> Ahead<F> {
-    const UNMADE: Self = Self::Unmade { not_before_us: 0 };
-
-    fn may_be_made(&self, now_us: u64) -> bool {
-        match self {
-            Self::Unmade { not_before_us } => *not_before_us <= now_us,
-            Self::Making | Self::Made(..) => false,
-        }
-    }
-}
-
 impl<D: Disk, H: Host> Segments<D, H> {
     /// Goes on in a new segment of number `next_seq`.
     pub fn new(
@@ -189,7 +165,7 @@ impl<D: Disk, H: Host> Segments<D, H> {
         segment_set: Rc<RefCell<SegmentSet>>,
         next_seq: u64,
     ) -> Self {
-        let ahead = Rc::new(RefCell::new(Ahead::UNMADE));
+        let ahead = AheadSlot::new();
         Self { place, host, log, segment_set, unfilled: None, current: None, ahead, next_seq }
     }
 
@@ -243,25 +219,21 @@ impl<D: Disk, H: Host> Segments<D, H> {
     /// Has the next segment made in the background once half of this one is used.
     pub(crate) fn look_ahead(&mut self) {
         let Some(current) = &self.current else { return };
-        let mut ahead = self.ahead.borrow_mut();
-        let is_half_used = current.at * 2 >= current.bytes;
-        if !is_half_used || !ahead.may_be_made(self.host.monotonic_us()) {
+        if current.at * 2 < current.bytes {
             return;
         }
-        *ahead = Ahead::Making;
-        drop(ahead);
-        let (place, segment_set, slot) =
-            (self.place.clone(), Rc::clone(&self.segment_set), Rc::clone(&self.ahead));
+        let Some(maker) = self.ahead.begin(self.host.monotonic_us()) else { return };
+        let (place, segment_set) = (self.place.clone(), Rc::clone(&self.segment_set));
         let (seq, after) = (self.next_seq, self.log.durable());
         self.host.spawn_background(move |host| async move {
             let made = make(&place, &segment_set, &host, (seq, after), 0).await;
-            *slot.borrow_mut() = match made {
-                Ok((file, bytes)) => Ahead::Made(file, bytes),
+            match made {
+                Ok((file, bytes)) => maker.made(file, bytes),
                 Err(error) => {
                     silverback_host::warn_limited!(%error, "the next segment of the write-ahead log can't be made yet");
-                    Ahead::Unmade { not_before_us: host.monotonic_us() + AHEAD_RETRY.as_micros() as u64 }
+                    maker.failed(host.monotonic_us() + AHEAD_RETRY.as_micros() as u64);
                 }
-            };
+            }
         });
     }
 
@@ -290,23 +262,14 @@ impl<D: Disk, H: Host> Segments<D, H> {
     }
 
     async fn next_segment(&mut self, bytes: u64) -> Result<(D::File, u64), DiskError> {
-        loop {
-            let ahead = std::mem::replace(&mut *self.ahead.borrow_mut(), Ahead::UNMADE);
-            match ahead {
-                Ahead::Made(file, size) if has_room(&self.place, size, bytes) => return Ok((file, size)),
-                // Written anew under the same name, larger.
-                Ahead::Made(file, _) => file.close().await?,
-                // The job has the slot too, as long as it lives.
-                Ahead::Making if Rc::strong_count(&self.ahead) > 1 => {
-                    *self.ahead.borrow_mut() = Ahead::Making;
-                    self.host.sleep(AHEAD_POLL).await;
-                    continue;
-                }
-                Ahead::Making | Ahead::Unmade { .. } => {}
-            }
-            let named = (self.next_seq, self.log.durable());
-            return make(&self.place, &self.segment_set, &self.host, named, bytes).await;
+        match self.ahead.take().await {
+            Some((file, size)) if has_room(&self.place, size, bytes) => return Ok((file, size)),
+            // Written anew under the same name, larger.
+            Some((file, _)) => file.close().await?,
+            None => {}
         }
+        let named = (self.next_seq, self.log.durable());
+        make(&self.place, &self.segment_set, &self.host, named, bytes).await
     }
 
     /// Leaves beside the log that the groups up to `last` are on disk.
@@ -318,14 +281,7 @@ impl<D: Disk, H: Host> Segments<D, H> {
 
     /// Closes what is open, once the next segment is made, where one is on its way.
     pub(crate) async fn close(self) {
-        while matches!(*self.ahead.borrow(), Ahead::Making) && Rc::strong_count(&self.ahead) > 1 {
-            self.host.sleep(AHEAD_POLL).await;
-        }
-        let ahead = std::mem::replace(&mut *self.ahead.borrow_mut(), Ahead::UNMADE);
-        let made = match ahead {
-            Ahead::Made(file, _) => Some(file),
-            Ahead::Making | Ahead::Unmade { .. } => None,
-        };
+        let made = self.ahead.take().await.map(|(file, _)| file);
         for file in self.current.map(|current| current.file).into_iter().chain(made) {
             if let Err(error) = file.close().await {
                 tracing::warn!(%error, "a segment was not closed properly; all that is in it was synced");

@@ -157,6 +157,10 @@ impl<D: Defect> Log for SimLog<D> {
         self.0.report(now_us)
     }
 
+    fn ask_checkpoint(&self) -> u64 {
+        self.0.ask_checkpoint()
+    }
+
     async fn commit(&self) -> Result<Durable, LogError> {
         self.0.commit().await
     }

@@ -45,6 +45,10 @@ impl Log for KeptLog {
         LogReport::default()
     }
 
+    fn ask_checkpoint(&self) -> u64 {
+        0
+    }
+
     async fn commit(&self) -> Result<Durable, LogError> {
         self.flush().await
     }

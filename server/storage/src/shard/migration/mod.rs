@@ -44,7 +44,11 @@ pub(crate) fn take_step<L: Log, H: Host>(
         return answer(Err(refusal));
     }
     match step {
-        MigrationStep::Expect | MigrationStep::Keep => answer(Ok(MigrationReply::Done)),
+        MigrationStep::Expect => answer(Ok(MigrationReply::Done)),
+        MigrationStep::Keep => {
+            answer(Ok(MigrationReply::Done));
+            reads.settled.happen();
+        }
         MigrationStep::Copy | MigrationStep::Drain => {
             let is_waited_for = shard.borrow().ownership.is_drained(cell);
             let copy = move |host| async move { answer(outgoing::copy(shard, host, cell, epoch).await) };
@@ -57,18 +61,24 @@ pub(crate) fn take_step<L: Log, H: Host>(
                 move |host| async move { answer(incoming::take(shard, log, host, of_cell, piece).await) };
             if is_waited_for { host.spawn_foreground(take) } else { host.spawn_background(take) }
         }
-        MigrationStep::Own { from, rest } => host.spawn_foreground(move |host| async move {
-            answer(own(shard, log, host, (cell, epoch), from, rest).await);
-        }),
+        MigrationStep::Own { from, rest } => {
+            let reads = Rc::clone(reads);
+            host.spawn_foreground(move |host| async move {
+                answer(own(shard, log, host, (cell, epoch), from, rest).await);
+                reads.settled.happen();
+            });
+        }
         MigrationStep::Discard { .. } => {
             let remains = shard.borrow_mut().remains(cell);
             answer(Ok(MigrationReply::Done));
+            reads.settled.happen();
             host.spawn_background(
                 move |host| async move { incoming::free(&shard, &log, &host, remains).await },
             );
         }
         MigrationStep::Release { .. } => {
             answer(Ok(MigrationReply::Done));
+            reads.settled.happen();
             let reads = Rc::clone(reads);
             host.spawn_background(move |host| async move {
                 free_unread(&shard, &reads, &log, &host, (cell, epoch)).await;

@@ -19,6 +19,7 @@ use crate::shard::ownership::Ownership;
 use crate::shard::{Reads, Shard, delete};
 use crate::wal::{MemoryLog, NoJournal};
 use silverback_host::scripted::Scripted;
+use silverback_host::waiters::counted::check_is_woken;
 use silverback_host::{Alone, Host};
 use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, Epoch, Labels, MatchOp, Matcher, Sample, SeriesId, SeriesIdHasher, ShardId};
@@ -83,13 +84,18 @@ impl Pair {
 }
 
 fn step(shard: &Shared, step: MigrationStep) -> Taken {
+    step_beside(shard, &Reads::new(usize::MAX), step)
+}
+
+/// With what waits among a shard's reads.
+fn step_beside(shard: &Shared, reads: &Rc<Reads>, step: MigrationStep) -> Taken {
     let taken = Rc::new(Cell::new(None));
     let answer = {
         let taken = Rc::clone(&taken);
         move |answer| taken.set(Some(answer))
     };
     let request = MigrationRequest { cell: CELL, epoch: EPOCH, step };
-    take_step(shard, &Reads::new(usize::MAX), &MemoryLog::default(), &Alone, request, answer);
+    take_step(shard, reads, &MemoryLog::default(), &Alone, request, answer);
     taken.take().expect("alone, every job runs to its end at once")
 }
 
@@ -208,11 +214,21 @@ fn a_node_full_of_series_can_still_move_them() {
 
 /// Deletes the samples of all series from a time on. `None`: it waits.
 fn delete<H: Host>(shard: &Shared, host: H, epoch: Epoch, from_ms: i64) -> Option<DeletionReply> {
+    let reads = Reads::new(usize::MAX);
+    delete_beside(shard, &reads, host, (ReadTicket::issue(), epoch), from_ms).now_or_never()
+}
+
+fn delete_beside<H: Host>(
+    shard: &Shared,
+    reads: &Rc<Reads>,
+    host: H,
+    (ticket, epoch): (ReadTicket, Epoch),
+    from_ms: i64,
+) -> impl Future<Output = DeletionReply> + use<H> {
     let matchers = [Matcher::new("__name__", MatchOp::Equal, "up").unwrap()];
     let selection = Selection { matchers: matchers.into(), min_ms: from_ms, max_ms: i64::MAX };
-    let deletion = Deletion { ticket: ReadTicket::issue(), epoch, selections: [selection].into() };
-    let reads = Reads::new(usize::MAX);
-    delete::delete(Rc::clone(shard), reads, MemoryLog::default(), host, deletion).now_or_never()
+    let deletion = Deletion { ticket, epoch, selections: [selection].into() };
+    delete::delete(Rc::clone(shard), Rc::clone(reads), MemoryLog::default(), host, deletion)
 }
 
 fn check_deleted(reply: Option<DeletionReply>, deleted: Deleted, ended: Result<(), ReadError>) {
@@ -257,6 +273,42 @@ fn a_deletion_waits_for_a_cell_on_its_way_and_is_asked_again_where_it_went() {
     let all = Deleted { series: 50, series_cut: 0, samples: 50 * SCRAPES as u64 };
     check_deleted(delete(&pair.target, Alone, EPOCH, 0), all, Ok(()));
     assert_eq!(pair.seen(EPOCH), []);
+}
+
+#[test]
+fn a_deletion_that_waits_for_a_cell_is_woken_when_the_cell_stays_comes_or_left() {
+    let pair = Pair::new(50, usize::MAX);
+    let [source, target] = [(); 2].map(|()| Reads::new(usize::MAX));
+    let deleting = |shard, reads, epoch| {
+        delete_beside(shard, reads, Scripted::new(|_| {}), (ReadTicket::issue(), epoch), i64::MAX)
+    };
+    let to_source = |next| drop(step_beside(&pair.source, &source, next).unwrap());
+    let to_target = |next| drop(step_beside(&pair.target, &target, next).unwrap());
+    let ended = |reply: DeletionReply| reply.ended;
+    to_target(MigrationStep::Expect);
+    pair.pass(MigrationStep::Copy).unwrap();
+    let kept = check_is_woken(deleting(&pair.source, &source, EPOCH), || to_source(MigrationStep::Keep));
+    assert_eq!(ended(kept), Ok(()));
+    let piece = pair.pass(MigrationStep::Copy).unwrap();
+    to_target(MigrationStep::Take(piece));
+    let rest = pair.pass(MigrationStep::Drain).unwrap();
+    let left = check_is_woken(deleting(&pair.source, &source, Epoch::FIRST), || {
+        to_target(MigrationStep::Own { from: ShardId(0), rest });
+        to_source(MigrationStep::Release { to: ShardId(1) });
+    });
+    assert_eq!(ended(left), Err(ReadError::Moved.into()));
+    assert!(target.settled.count() > 0 && source.settled.is_unawaited());
+}
+
+#[test]
+fn a_deletion_that_nobody_waits_for_waits_for_no_cell() {
+    let (pair, reads, ticket) = (Pair::new(1, usize::MAX), Reads::new(usize::MAX), ReadTicket::issue());
+    step(&pair.target, MigrationStep::Expect).unwrap();
+    pair.pass(MigrationStep::Copy).unwrap();
+    let of_read = (ticket.clone(), Epoch::FIRST);
+    let deleting = delete_beside(&pair.source, &reads, Scripted::new(|_| {}), of_read, 0);
+    let reply = check_is_woken(deleting, || ticket.cancel());
+    assert_eq!(reply.ended, Err(ReadError::Cancelled.into()));
 }
 
 #[test]

@@ -55,7 +55,7 @@ impl<H: Host> Job<H> {
         self.host.release_slice();
         while !reserved.try_grow(bytes)? {
             self.check_cancelled()?;
-            reserved.released(&self.host).await;
+            reserved.released().await;
         }
         Ok(())
     }

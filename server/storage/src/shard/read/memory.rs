@@ -9,17 +9,11 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::rc::Rc;
-use std::time::Duration;
 
 use futures::future::select;
 
 use crate::message::{ReadError, ReadTicket};
-use crate::shard::Host;
-use silverback_host::waiters::Waiters;
-
-/// A read that waits looks this often whether it is still waited for itself: that is a flag, which wakes
-/// nobody.
-const CANCELLED_POLL: Duration = Duration::from_millis(50);
+use silverback_host::waiters::Changes;
 
 /// A bound on what reads collect. A clone is the same bound.
 #[derive(Debug, Clone)]
@@ -31,9 +25,8 @@ struct State {
     taken_bytes: Cell<usize>,
     /// By the reads' numbers, the oldest first.
     reads: RefCell<BTreeMap<u64, OneRead>>,
-    waiting: Waiters,
-    /// Times that something was given back, or that another read became the oldest.
-    releases: Cell<u64>,
+    /// Something was given back, or another read became the oldest.
+    releases: Changes,
 }
 
 /// What is known of a read that is present.
@@ -69,8 +62,7 @@ impl ReadMemory {
             bytes_max,
             taken_bytes: Cell::default(),
             reads: RefCell::default(),
-            waiting: Waiters::default(),
-            releases: Cell::default(),
+            releases: Changes::default(),
         }))
     }
 
@@ -90,14 +82,21 @@ impl ReadMemory {
 
     fn take(&self, number: u64, bytes: usize) {
         self.0.taken_bytes.set(self.0.taken_bytes.get() + bytes);
-        self.change(number, |read| read.bytes += bytes);
+        let is_waited_for = bytes > 0 && !self.0.releases.is_unawaited();
+        self.change(number, |read| {
+            read.bytes += bytes;
+            if is_waited_for {
+                read.ticket.tell_waited_for();
+            }
+        });
     }
 
     fn give_back(&self, number: u64, bytes: usize) {
         if bytes > 0 {
             self.0.taken_bytes.set(self.0.taken_bytes.get() - bytes);
             self.change(number, |read| read.bytes -= bytes);
-            self.wake_waiting();
+            // Each looks again whether there is enough for it now.
+            self.0.releases.happen();
         }
     }
 
@@ -110,12 +109,6 @@ impl ReadMemory {
         for read in self.0.reads.borrow().values().filter(|read| read.bytes > 0) {
             read.ticket.tell_waited_for();
         }
-    }
-
-    /// All of them: each looks again whether there is enough for it now.
-    fn wake_waiting(&self) {
-        self.0.releases.set(self.0.releases.get() + 1);
-        self.0.waiting.wake_all();
     }
 }
 
@@ -144,7 +137,7 @@ impl Drop for Present {
         if left == 0 {
             self.memory.0.reads.borrow_mut().remove(&self.number);
             // Another one may be the oldest now.
-            self.memory.wake_waiting();
+            self.memory.0.releases.happen();
         }
     }
 }
@@ -186,13 +179,13 @@ impl Reservation {
         self.read.memory.give_back(self.read.number, given_back);
     }
 
-    /// Waits until something was given back, or for a moment.
-    pub(super) async fn released<H: Host>(&self, host: &H) {
-        self.read.memory.tell_waited_for();
-        let State { waiting, releases, .. } = &*self.read.memory.0;
-        let before = releases.get();
-        let released = waiting.until(|| (releases.get() != before).then_some(()));
-        select(pin!(released), pin!(host.sleep(CANCELLED_POLL))).await;
+    /// Waits until something was given back, or nobody waits for the read any more.
+    pub(super) async fn released(&self) {
+        let Present { memory, number } = &self.read;
+        memory.tell_waited_for();
+        let cancelled = memory.change(*number, |read| read.ticket.cancelled());
+        let releases = &memory.0.releases;
+        select(pin!(releases.after(releases.count())), cancelled).await;
     }
 }
 
@@ -207,7 +200,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use silverback_host::scripted::Scripted;
+    use silverback_host::waiters::counted::check_is_woken;
 
     fn reads<const N: usize>(memory: &ReadMemory) -> [OfRead; N] {
         std::array::from_fn(|_| memory.of(&ReadTicket::issue()))
@@ -259,10 +252,14 @@ mod tests {
         let tickets = [(); 3].map(|()| ReadTicket::issue());
         let [holds, waits, has_nothing] = [0, 1, 2].map(|i| memory.of(&tickets[i]));
         let _held = reserve(&holds, 100).unwrap();
-        let (waiting, host) = (waits.nothing(), Scripted::new(|_| {}));
-        assert!(Box::pin(waiting.released(&host)).now_or_never().is_none());
-        assert_eq!(tickets.map(|ticket| ticket.was_waited_for()), [true, false, false]);
-        drop(has_nothing);
+        let waiting = waits.nothing();
+        let mut released = Box::pin(waiting.released());
+        assert!((&mut released).now_or_never().is_none());
+        let told = || tickets.each_ref().map(|ticket| ticket.was_waited_for());
+        assert_eq!(told(), [true, false, false]);
+        memory.take(has_nothing.0.number, 10);
+        assert_eq!(told(), [false, false, true], "it holds something now");
+        memory.give_back(has_nothing.0.number, 10);
     }
 
     #[test]
@@ -270,18 +267,19 @@ mod tests {
         let memory = ReadMemory::new(100);
         let [first, second] = reads(&memory);
         let held = reserve(&first, 100).unwrap();
-        let (waiting, host) = (second.nothing(), Scripted::new(|_| {}));
-        let mut released = Box::pin(waiting.released(&host));
-        for _ in 0..10 {
-            assert!((&mut released).now_or_never().is_none());
-        }
-        assert_eq!(memory.0.waiting.len(), 1);
-        drop(held);
-        assert!((&mut released).now_or_never().is_some());
-        let mut given_up = Box::pin(waiting.released(&host));
-        assert!((&mut given_up).now_or_never().is_none());
-        drop((released, given_up));
+        let waiting = second.nothing();
+        assert!(Box::pin(waiting.released()).now_or_never().is_none());
+        assert!(memory.0.releases.is_unawaited(), "who is dropped leaves its place");
+        check_is_woken(waiting.released(), || drop(held));
         drop((waiting, first, second));
-        assert!(memory.0.reads.borrow().is_empty() && memory.0.waiting.is_empty());
+        assert!(memory.0.reads.borrow().is_empty() && memory.0.releases.is_unawaited());
+    }
+
+    #[test]
+    fn who_waits_is_woken_when_nobody_waits_for_it_any_more() {
+        let memory = ReadMemory::new(100);
+        let (holds, ticket) = (memory.of(&ReadTicket::issue()), ReadTicket::issue());
+        let (_held, waits) = (reserve(&holds, 100).unwrap(), memory.of(&ticket).nothing());
+        check_is_woken(waits.released(), || ticket.cancel());
     }
 }

@@ -25,7 +25,7 @@ use crate::shard::read::cursors::{Cursor, Cursors, Rows};
 use crate::shard::read::job::Job;
 use crate::shard::read::series::Matched;
 use crate::shard::{Host, Shard};
-use silverback_host::waiters::Waiters;
+use silverback_host::waiters::{Changes, Waiters};
 use silverback_model::{Epoch, Matcher};
 
 pub(super) use cursors::Found;
@@ -40,6 +40,8 @@ pub struct Reads {
     at_work: RefCell<Vec<Epoch>>,
     /// They wait for reads to end.
     ended: Waiters,
+    /// A cell came, left or stayed for good: what waited for that finds its series here, or elsewhere.
+    pub(super) settled: Changes,
     begun: Cell<u64>,
 }
 
@@ -51,6 +53,7 @@ impl Reads {
             cursors: RefCell::default(),
             at_work: RefCell::default(),
             ended: Waiters::default(),
+            settled: Changes::default(),
             begun: Cell::default(),
         })
     }

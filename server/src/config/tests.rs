@@ -1,6 +1,8 @@
 //! The configuration from all its layers together.
 
+use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use super::*;
 

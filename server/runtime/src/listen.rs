@@ -103,8 +103,8 @@ pub struct Permit {
 impl Permit {
     fn new(of_acceptor: acceptors::Permit) -> Self {
         counters::with(|c| {
-            c.connections_open.add_one();
-            c.connections_accepted.add_one();
+            c.connections_open += 1;
+            c.connections_accepted += 1;
         });
         Self { _of_acceptor: of_acceptor }
     }
@@ -112,7 +112,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        counters::with(|c| c.connections_open.take_one());
+        counters::with(|c| c.connections_open -= 1);
     }
 }
 
@@ -137,7 +137,7 @@ impl Listener {
                     Failed::Connection => continue,
                     Failed::Accepting => {
                         silverback_host::warn_limited!(%error, "no connection can be accepted for now");
-                        counters::with(|c| c.accept_failures.add_one());
+                        counters::with(|c| c.accept_failures += 1);
                         sleep(FAILURE_WAIT).await;
                         continue;
                     }
@@ -149,9 +149,9 @@ impl Listener {
                     Ok(admitted) => return Ok(admitted),
                     Err(error) => tracing::warn!(%error, "a connection could not be watched"),
                 },
-                Placed::Elsewhere => counters::with(|c| c.connections_handed_over.add_one()),
+                Placed::Elsewhere => counters::with(|c| c.connections_handed_over += 1),
                 Placed::Refused => {
-                    counters::with(|c| c.connections_refused.add_one());
+                    counters::with(|c| c.connections_refused += 1);
                     refusals += 1;
                     if refusals % REFUSALS_IN_A_ROW_MAX == 0 {
                         reactor_polled().await;

@@ -1,110 +1,61 @@
 //! Why a sample is refused: the reasons, their names in metrics, and counts of them.
 
 use crate::limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX};
+use crate::named;
 
-/// One reason. Nothing is dropped in silence: each refused sample is counted under one of these.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum RefusedReason {
-    /// Older than the newest sample of its series.
-    OutOfOrder,
-    /// The timestamp is stored already with another value.
-    Duplicate,
-    /// Older than what retention keeps.
-    TooOld,
-    /// Too far ahead of the node's clock.
-    TooFarInFuture,
-    /// The series has no `__name__`.
-    MissingName,
-    /// A label name is empty.
-    EmptyLabelName,
-    /// A label name stands twice.
-    DuplicateLabel,
-    /// A label or a symbol isn't UTF-8.
-    InvalidUtf8,
-    /// More labels than a series may have.
-    TooManyLabels,
-    /// A label name or value is too long.
-    LabelTooLong,
-    /// A remote write 2 label refers to no symbol, or the references are odd in number.
-    BadSymbolRef,
-    /// A remote write 2 series has neither sample nor histogram, or both.
-    BadSeriesShape,
-    /// A native histogram: not stored.
-    NativeHistogram,
-    /// OTLP: sums and histograms of what came since the last report.
-    DeltaTemporality,
-    /// OTLP: a sum or a histogram that doesn't say since when it counts.
-    NoTemporality,
-    /// OTLP: a data point without a value.
-    NoValue,
-    /// OTLP: a histogram whose buckets and bounds contradict each other.
-    BadBuckets,
-    /// OTLP: a metric's name or an attribute's key of which nothing is left.
-    BadName,
-    /// A line of text that can't be read: counted as one sample, whatever was meant.
-    MalformedLine,
-    /// The node has as many series as it may: no new ones.
-    SeriesLimit,
-    /// Memory is short: no new series.
-    MemoryLimit,
+named! {
+    /// One reason. Nothing is dropped in silence: each refused sample is counted under one of these.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    #[repr(u8)]
+    pub enum RefusedReason {
+        /// Older than the newest sample of its series.
+        OutOfOrder = "out_of_order",
+        /// The timestamp is stored already with another value.
+        Duplicate = "duplicate",
+        /// Older than what retention keeps.
+        TooOld = "too_old",
+        /// Too far ahead of the node's clock.
+        TooFarInFuture = "too_far_in_future",
+        /// The series has no `__name__`.
+        MissingName = "missing_name",
+        /// A label name is empty.
+        EmptyLabelName = "empty_label_name",
+        /// A label name stands twice.
+        DuplicateLabel = "duplicate_label",
+        /// A label or a symbol isn't UTF-8.
+        InvalidUtf8 = "invalid_utf8",
+        /// More labels than a series may have.
+        TooManyLabels = "too_many_labels",
+        /// A label name or value is too long.
+        LabelTooLong = "label_too_long",
+        /// A remote write 2 label refers to no symbol, or the references are odd in number.
+        BadSymbolRef = "bad_symbol_ref",
+        /// A remote write 2 series has neither sample nor histogram, or both.
+        BadSeriesShape = "bad_series_shape",
+        /// A native histogram: not stored.
+        NativeHistogram = "native_histogram",
+        /// OTLP: sums and histograms of what came since the last report.
+        DeltaTemporality = "delta_temporality",
+        /// OTLP: a sum or a histogram that doesn't say since when it counts.
+        NoTemporality = "no_temporality",
+        /// OTLP: a data point without a value.
+        NoValue = "no_value",
+        /// OTLP: a histogram whose buckets and bounds contradict each other.
+        BadBuckets = "bad_buckets",
+        /// OTLP: a metric's name or an attribute's key of which nothing is left.
+        BadName = "bad_name",
+        /// A line of text that can't be read: counted as one sample, whatever was meant.
+        MalformedLine = "malformed_line",
+        /// The node has as many series as it may: no new ones.
+        SeriesLimit = "series_limit",
+        /// Memory is short: no new series.
+        MemoryLimit = "memory_limit",
+    }
 }
 
 impl RefusedReason {
     /// How many reasons there are.
     pub const COUNT: usize = Self::ALL.len();
-
-    /// Every reason, in the order of its number.
-    pub const ALL: [Self; 21] = [
-        Self::OutOfOrder,
-        Self::Duplicate,
-        Self::TooOld,
-        Self::TooFarInFuture,
-        Self::MissingName,
-        Self::EmptyLabelName,
-        Self::DuplicateLabel,
-        Self::InvalidUtf8,
-        Self::TooManyLabels,
-        Self::LabelTooLong,
-        Self::BadSymbolRef,
-        Self::BadSeriesShape,
-        Self::NativeHistogram,
-        Self::DeltaTemporality,
-        Self::NoTemporality,
-        Self::NoValue,
-        Self::BadBuckets,
-        Self::BadName,
-        Self::MalformedLine,
-        Self::SeriesLimit,
-        Self::MemoryLimit,
-    ];
-
-    /// The `reason` label in metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::OutOfOrder => "out_of_order",
-            Self::Duplicate => "duplicate",
-            Self::TooOld => "too_old",
-            Self::TooFarInFuture => "too_far_in_future",
-            Self::MissingName => "missing_name",
-            Self::EmptyLabelName => "empty_label_name",
-            Self::DuplicateLabel => "duplicate_label",
-            Self::InvalidUtf8 => "invalid_utf8",
-            Self::TooManyLabels => "too_many_labels",
-            Self::LabelTooLong => "label_too_long",
-            Self::BadSymbolRef => "bad_symbol_ref",
-            Self::BadSeriesShape => "bad_series_shape",
-            Self::NativeHistogram => "native_histogram",
-            Self::DeltaTemporality => "delta_temporality",
-            Self::NoTemporality => "no_temporality",
-            Self::NoValue => "no_value",
-            Self::BadBuckets => "bad_buckets",
-            Self::BadName => "bad_name",
-            Self::MalformedLine => "malformed_line",
-            Self::SeriesLimit => "series_limit",
-            Self::MemoryLimit => "memory_limit",
-        }
-    }
 
     /// What a sender is told, in words that he can act on.
     pub const fn text(self) -> &'static str {

@@ -31,13 +31,6 @@ use crate::matcher::Matcher;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selector(Vec<Matcher>);
 
-impl Selector {
-    /// The matchers, in the order in which they stood.
-    pub fn into_matchers(self) -> Vec<Matcher> {
-        self.0
-    }
-}
-
 impl Deref for Selector {
     type Target = [Matcher];
 
@@ -46,6 +39,7 @@ impl Deref for Selector {
     }
 }
 
+/// The matchers, in the order in which they stood.
 impl From<Selector> for Vec<Matcher> {
     fn from(selector: Selector) -> Self {
         selector.0

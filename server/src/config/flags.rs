@@ -42,7 +42,7 @@ fn argument(option: &'static ConfigOption, defaults: &Config) -> Arg {
         .long(option.name)
         .value_name(option.value_name)
         .help_heading(option.heading)
-        .help(format!("{} [default: {default}]", option.help.trim_start()))
+        .help(format!("{} [default: {default}]", option.help))
         .allow_negative_numbers(true)
         .action(match option.set {
             Set::One(_) => ArgAction::Set,

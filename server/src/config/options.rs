@@ -26,7 +26,7 @@ pub(super) struct ConfigOption {
     pub value_name: &'static str,
     /// The heading that it stands under in the help.
     pub(crate) heading: &'static str,
-    /// What it means, with a blank before it.
+    /// What it means.
     pub help: &'static str,
     /// Takes text into the configuration.
     pub set: Set,
@@ -74,7 +74,7 @@ macro_rules! options {
             name: $name,
             value_name: stringify!($value_name),
             heading: $heading,
-            help: concat!($($help),+),
+            help: concat!($($help),+).trim_ascii_start(),
             set: Set::$arity(|config, text| $kind.read(text).map(|value| config.$field = value)),
             show: |config| Shown::$arity($kind.show(&config.$field)),
         },)+)+];
@@ -152,7 +152,9 @@ options! {
         /// are refused; the known ones go on. `unlimited`: no such limit
         max_series: Option<NonZeroU64> = None, "max-series" COUNT One(MAX_SERIES);
         /// Open connections of the whole node. One more is closed at once
-        max_connections: usize = 10_000, "max-connections" COUNT One(count(1..=1_000_000));
+        max_connections: usize = 10_000, "max-connections" COUNT One(
+            Own(|text: &str| count(1..=1_000_000).read(text), usize::to_string)
+        );
         /// A request body as it arrives. A larger one is refused with 413
         max_body_bytes: usize = limits::BODY_BYTES_MAX, "max-body-bytes" SIZE One(size(BODY_BYTES_ALLOWED));
         /// A request body after decompression. A larger one is refused before it is decompressed

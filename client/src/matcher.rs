@@ -1,5 +1,8 @@
 //! Matchers: what a label of a series must be. Whether a regular expression is one, the node tells.
 
+/// How a label's value is compared.
+pub use silverback_model::selector::MatchOp as MatcherKind;
+
 use silverback_model::printable::{LabelName, Quoted};
 use silverback_proto::v1;
 
@@ -19,19 +22,6 @@ pub struct Matcher {
     pub name: String,
     /// A text, or an RE2 regular expression that must match all of the label's value.
     pub value: String,
-}
-
-/// How a label's value is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MatcherKind {
-    /// `=`
-    Equal,
-    /// `!=`
-    NotEqual,
-    /// `=~`
-    Regex,
-    /// `!~`
-    NotRegex,
 }
 
 impl Matcher {
@@ -63,18 +53,6 @@ impl Matcher {
             MatcherKind::NotRegex => v1::MatcherKind::NotRegex,
         };
         v1::Matcher { kind: kind.into(), name: self.name.clone(), value: self.value.clone() }
-    }
-}
-
-impl MatcherKind {
-    /// As PromQL writes it.
-    pub const fn operator(self) -> &'static str {
-        match self {
-            Self::Equal => "=",
-            Self::NotEqual => "!=",
-            Self::Regex => "=~",
-            Self::NotRegex => "!~",
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a node did with what it was sent: what an acknowledgement means, and what it refused and why.
 
+use silverback_model::named;
 use silverback_proto::v1;
 
 use crate::labels::Labels;
@@ -37,74 +38,55 @@ pub struct SeriesRefusal {
     pub samples: u64,
 }
 
-/// Why a sample or a series is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum RefusalReason {
-    /// One that this client doesn't know.
-    Unknown,
-    /// Older than the newest sample of its series.
-    OutOfOrder,
-    /// The timestamp is stored already, with another value.
-    Duplicate,
-    /// Older than what retention keeps.
-    TooOld,
-    /// Too far ahead of the node's clock.
-    TooFarInFuture,
-    /// The series has no `__name__`.
-    MissingName,
-    /// A label name is empty.
-    EmptyLabelName,
-    /// A label name stands twice.
-    DuplicateLabel,
-    /// A label isn't UTF-8.
-    InvalidUtf8,
-    /// More labels than a series may have.
-    TooManyLabels,
-    /// A label name or value is too long.
-    LabelTooLong,
-    /// The node has as many series as it may: no new ones. Worth another try later.
-    SeriesLimit,
-    /// Memory is short: no new series. Worth another try later.
-    MemoryLimit,
+/// Makes the enum of the protocol's reasons, and reads them.
+macro_rules! reasons {
+    ($($(#[$doc:meta])+ $variant:ident = $name:literal,)+) => {
+        named! {
+            /// Why a sample or a series is refused.
+            #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+            pub enum RefusalReason {
+                /// One that this client doesn't know.
+                Unknown = "unknown",
+                $($(#[$doc])+ $variant = $name,)+
+            }
+        }
+
+        impl RefusalReason {
+            pub(crate) fn from_message(reason: v1::RefusalReason) -> Self {
+                match reason {
+                    v1::RefusalReason::Unspecified => Self::Unknown,
+                    $(v1::RefusalReason::$variant => Self::$variant,)+
+                }
+            }
+        }
+    };
 }
 
-impl RefusalReason {
-    /// As the node's metrics name it: `out_of_order`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::OutOfOrder => "out_of_order",
-            Self::Duplicate => "duplicate",
-            Self::TooOld => "too_old",
-            Self::TooFarInFuture => "too_far_in_future",
-            Self::MissingName => "missing_name",
-            Self::EmptyLabelName => "empty_label_name",
-            Self::DuplicateLabel => "duplicate_label",
-            Self::InvalidUtf8 => "invalid_utf8",
-            Self::TooManyLabels => "too_many_labels",
-            Self::LabelTooLong => "label_too_long",
-            Self::SeriesLimit => "series_limit",
-            Self::MemoryLimit => "memory_limit",
-        }
-    }
-
-    pub(crate) fn from_message(reason: v1::RefusalReason) -> Self {
-        match reason {
-            v1::RefusalReason::Unspecified => Self::Unknown,
-            v1::RefusalReason::OutOfOrder => Self::OutOfOrder,
-            v1::RefusalReason::Duplicate => Self::Duplicate,
-            v1::RefusalReason::TooOld => Self::TooOld,
-            v1::RefusalReason::TooFarInFuture => Self::TooFarInFuture,
-            v1::RefusalReason::MissingName => Self::MissingName,
-            v1::RefusalReason::EmptyLabelName => Self::EmptyLabelName,
-            v1::RefusalReason::DuplicateLabel => Self::DuplicateLabel,
-            v1::RefusalReason::InvalidUtf8 => Self::InvalidUtf8,
-            v1::RefusalReason::TooManyLabels => Self::TooManyLabels,
-            v1::RefusalReason::LabelTooLong => Self::LabelTooLong,
-            v1::RefusalReason::SeriesLimit => Self::SeriesLimit,
-            v1::RefusalReason::MemoryLimit => Self::MemoryLimit,
-        }
-    }
+reasons! {
+    /// Older than the newest sample of its series.
+    OutOfOrder = "out_of_order",
+    /// The timestamp is stored already, with another value.
+    Duplicate = "duplicate",
+    /// Older than what retention keeps.
+    TooOld = "too_old",
+    /// Too far ahead of the node's clock.
+    TooFarInFuture = "too_far_in_future",
+    /// The series has no `__name__`.
+    MissingName = "missing_name",
+    /// A label name is empty.
+    EmptyLabelName = "empty_label_name",
+    /// A label name stands twice.
+    DuplicateLabel = "duplicate_label",
+    /// A label isn't UTF-8.
+    InvalidUtf8 = "invalid_utf8",
+    /// More labels than a series may have.
+    TooManyLabels = "too_many_labels",
+    /// A label name or value is too long.
+    LabelTooLong = "label_too_long",
+    /// The node has as many series as it may: no new ones. Worth another try later.
+    SeriesLimit = "series_limit",
+    /// Memory is short: no new series. Worth another try later.
+    MemoryLimit = "memory_limit",
 }
 
 impl std::fmt::Display for RefusalReason {

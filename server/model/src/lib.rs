@@ -11,11 +11,13 @@ pub mod limits;
 pub mod literal;
 #[cfg(feature = "re2")]
 pub mod matcher;
+mod named;
 pub mod printable;
 #[cfg(feature = "re2")]
 pub mod re2;
 pub mod refusal;
 pub mod sample;
+pub mod selector;
 pub mod series_id;
 pub mod series_ref;
 pub mod utc;
@@ -23,8 +25,9 @@ pub mod utc;
 pub use epoch::Epoch;
 pub use label::{LabelBlock, Labels, encode_label};
 #[cfg(feature = "re2")]
-pub use matcher::{MatchOp, Matcher, Searching, UncompiledMatcher};
+pub use matcher::{Matcher, Searching};
 pub use refusal::{RefusedCounts, RefusedReason};
 pub use sample::{STALE_NAN_BITS, Sample};
+pub use selector::{MatchOp, UncompiledMatcher};
 pub use series_id::{CellId, SeriesId, SeriesIdHasher, ShardId};
 pub use series_ref::SeriesRef;

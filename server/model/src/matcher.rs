@@ -1,19 +1,7 @@
 //! Label matchers: `=`, `!=`, `=~`, `!~` as Prometheus means them.
 
 use crate::re2::{COMPILED_BYTES_MAX, Expression, Search, SearchMemory};
-
-/// The four kinds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MatchOp {
-    /// `=`
-    Equal,
-    /// `!=`
-    NotEqual,
-    /// `=~`
-    Regex,
-    /// `!~`
-    NotRegex,
-}
+use crate::selector::{MatchOp, UncompiledMatcher};
 
 /// One matcher. A label that a series doesn't have counts as the empty value.
 #[derive(Debug, Clone)]
@@ -25,17 +13,6 @@ pub struct Matcher {
     /// The value or the expression, as it came.
     pub value: Box<str>,
     expression: Option<Expression>,
-}
-
-/// A matcher before its expression is compiled.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UncompiledMatcher {
-    /// The label's name.
-    pub name: Box<str>,
-    /// How the value is compared.
-    pub op: MatchOp,
-    /// The value or the expression.
-    pub value: Box<str>,
 }
 
 impl UncompiledMatcher {

@@ -1,140 +1,76 @@
 //! Why a sample is refused: the reasons, their names in metrics, and counts of them.
 
 use crate::limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX};
+use crate::named;
 
-/// One reason. Nothing is dropped in silence: each refused sample is counted under one of these.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum RefusedReason {
+/// Makes the enum of the reasons, each with its name in metrics and its words for senders.
+macro_rules! reasons {
+    ($($(#[$doc:meta])+ $variant:ident = $name:literal: $text:literal,)+) => {
+        named! {
+            /// One reason. Nothing is dropped in silence: each refused sample is counted under one of these.
+            #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+            #[repr(u8)]
+            pub enum RefusedReason { $($(#[$doc])+ $variant = $name,)+ }
+        }
+
+        impl RefusedReason {
+            /// What a sender is told, in words that he can act on.
+            pub const fn text(self) -> &'static str {
+                match self { $(Self::$variant => $text,)+ }
+            }
+        }
+    };
+}
+
+reasons! {
     /// Older than the newest sample of its series.
-    OutOfOrder,
+    OutOfOrder = "out_of_order": "out of order sample",
     /// The timestamp is stored already with another value.
-    Duplicate,
+    Duplicate = "duplicate": "duplicate sample for timestamp with another value",
     /// Older than what retention keeps.
-    TooOld,
+    TooOld = "too_old": "sample is older than the retention",
     /// Too far ahead of the node's clock.
-    TooFarInFuture,
+    TooFarInFuture = "too_far_in_future": "sample is too far in the future",
     /// The series has no `__name__`.
-    MissingName,
+    MissingName = "missing_name": "series without a metric name (__name__)",
     /// A label name is empty.
-    EmptyLabelName,
+    EmptyLabelName = "empty_label_name": "empty label name",
     /// A label name stands twice.
-    DuplicateLabel,
+    DuplicateLabel = "duplicate_label": "label name stands twice",
     /// A label or a symbol isn't UTF-8.
-    InvalidUtf8,
+    InvalidUtf8 = "invalid_utf8": "label is not valid UTF-8",
     /// More labels than a series may have.
-    TooManyLabels,
+    TooManyLabels = "too_many_labels": "series has too many labels",
     /// A label name or value is too long.
-    LabelTooLong,
+    LabelTooLong = "label_too_long": "label name or value is too long",
     /// A remote write 2 label refers to no symbol, or the references are odd in number.
-    BadSymbolRef,
+    BadSymbolRef = "bad_symbol_ref": "label reference outside the symbol table",
     /// A remote write 2 series has neither sample nor histogram, or both.
-    BadSeriesShape,
+    BadSeriesShape = "bad_series_shape": "series needs samples or histograms, and not both",
     /// A native histogram: not stored.
-    NativeHistogram,
+    NativeHistogram = "native_histogram": "native histograms are not stored",
     /// OTLP: sums and histograms of what came since the last report.
-    DeltaTemporality,
+    DeltaTemporality = "delta_temporality": "delta temporality is refused (--otlp-delta): use cumulative",
     /// OTLP: a sum or a histogram that doesn't say since when it counts.
-    NoTemporality,
+    NoTemporality = "no_temporality": "aggregation temporality is missing: use cumulative",
     /// OTLP: a data point without a value.
-    NoValue,
+    NoValue = "no_value": "data point without a value",
     /// OTLP: a histogram whose buckets and bounds contradict each other.
-    BadBuckets,
+    BadBuckets = "bad_buckets": "bounds must ascend, with one bucket more than bounds",
     /// OTLP: a metric's name or an attribute's key of which nothing is left.
-    BadName,
+    BadName = "bad_name": "no letter or digit is left of the name",
     /// A line of text that can't be read: counted as one sample, whatever was meant.
-    MalformedLine,
+    MalformedLine = "malformed_line": "line can't be read",
     /// The node has as many series as it may: no new ones.
-    SeriesLimit,
+    SeriesLimit = "series_limit": "no room for new series",
     /// Memory is short: no new series.
-    MemoryLimit,
+    MemoryLimit = "memory_limit": "new series, and memory is short; known series go on",
 }
 
 impl RefusedReason {
     /// How many reasons there are.
     pub const COUNT: usize = Self::ALL.len();
 
-    /// Every reason, in the order of its number.
-    pub const ALL: [Self; 21] = [
-        Self::OutOfOrder,
-        Self::Duplicate,
-        Self::TooOld,
-        Self::TooFarInFuture,
-        Self::MissingName,
-        Self::EmptyLabelName,
-        Self::DuplicateLabel,
-        Self::InvalidUtf8,
-        Self::TooManyLabels,
-        Self::LabelTooLong,
-        Self::BadSymbolRef,
-        Self::BadSeriesShape,
-        Self::NativeHistogram,
-        Self::DeltaTemporality,
-        Self::NoTemporality,
-        Self::NoValue,
-        Self::BadBuckets,
-        Self::BadName,
-        Self::MalformedLine,
-        Self::SeriesLimit,
-        Self::MemoryLimit,
-    ];
-
-    /// The `reason` label in metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::OutOfOrder => "out_of_order",
-            Self::Duplicate => "duplicate",
-            Self::TooOld => "too_old",
-            Self::TooFarInFuture => "too_far_in_future",
-            Self::MissingName => "missing_name",
-            Self::EmptyLabelName => "empty_label_name",
-            Self::DuplicateLabel => "duplicate_label",
-            Self::InvalidUtf8 => "invalid_utf8",
-            Self::TooManyLabels => "too_many_labels",
-            Self::LabelTooLong => "label_too_long",
-            Self::BadSymbolRef => "bad_symbol_ref",
-            Self::BadSeriesShape => "bad_series_shape",
-            Self::NativeHistogram => "native_histogram",
-            Self::DeltaTemporality => "delta_temporality",
-            Self::NoTemporality => "no_temporality",
-            Self::NoValue => "no_value",
-            Self::BadBuckets => "bad_buckets",
-            Self::BadName => "bad_name",
-            Self::MalformedLine => "malformed_line",
-            Self::SeriesLimit => "series_limit",
-            Self::MemoryLimit => "memory_limit",
-        }
-    }
-
-    /// What a sender is told, in words that he can act on.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::OutOfOrder => "out of order sample",
-            Self::Duplicate => "duplicate sample for timestamp with another value",
-            Self::TooOld => "sample is older than the retention",
-            Self::TooFarInFuture => "sample is too far in the future",
-            Self::MissingName => "series without a metric name (__name__)",
-            Self::EmptyLabelName => "empty label name",
-            Self::DuplicateLabel => "label name stands twice",
-            Self::InvalidUtf8 => "label is not valid UTF-8",
-            Self::TooManyLabels => "series has too many labels",
-            Self::LabelTooLong => "label name or value is too long",
-            Self::BadSymbolRef => "label reference outside the symbol table",
-            Self::BadSeriesShape => "series needs samples or histograms, and not both",
-            Self::NativeHistogram => "native histograms are not stored",
-            Self::DeltaTemporality => "delta temporality is refused (--otlp-delta): use cumulative",
-            Self::NoTemporality => "aggregation temporality is missing: use cumulative",
-            Self::NoValue => "data point without a value",
-            Self::BadBuckets => "bounds must ascend, with one bucket more than bounds",
-            Self::BadName => "no letter or digit is left of the name",
-            Self::MalformedLine => "line can't be read",
-            Self::SeriesLimit => "no room for new series",
-            Self::MemoryLimit => "new series, and memory is short; known series go on",
-        }
-    }
-}
-
-impl RefusedReason {
     /// The limit that it goes by, to be told behind [`Self::text`]: `: 128 at the most`. Empty where it goes
     /// by none, or where the limit is an option of the node's.
     pub fn bound(self) -> String {

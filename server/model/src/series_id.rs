@@ -13,7 +13,7 @@ pub struct SeriesId(pub u128);
 pub struct CellId(pub u16);
 
 /// A shard of this node: `0..shards`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ShardId(pub u16);
 
 impl SeriesId {

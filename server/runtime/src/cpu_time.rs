@@ -1,17 +1,12 @@
 //! How long the calling thread has run, as the kernel counts it.
 
-use std::mem::MaybeUninit;
 use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
 
 /// Time that the calling thread has spent on a processor.
 pub fn thread_cpu_time() -> Duration {
-    let mut time = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: the kernel writes one `timespec` to where it is told, and nothing else.
-    let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, time.as_mut_ptr()) };
-    assert!(failed == 0, "every Linux has a thread's clock");
-    // SAFETY: the call succeeded, so the time was written.
-    let time = unsafe { time.assume_init() };
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has a thread's clock").into()
 }
 
 #[cfg(test)]

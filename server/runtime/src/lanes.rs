@@ -103,7 +103,7 @@ impl<T: Send + 'static> LaneSenders<T> {
     pub fn offer(&self, to: usize, message: T) -> Result<(), Refused<T>> {
         let lane = self.0[to].as_ref().expect("an executor has no lane to itself");
         lane.try_send(message).map_err(|error| {
-            counters::with(|c| c.lane_refusals.add_one());
+            counters::with(|c| c.lane_refusals += 1);
             match error {
                 GlommioError::WouldBlock(ResourceType::Channel(message)) => Refused::Full(message),
                 GlommioError::Closed(ResourceType::Channel(message)) => Refused::Closed(message),

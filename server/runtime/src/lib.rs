@@ -26,9 +26,7 @@ mod acceptors;
 #[expect(clippy::disallowed_types, reason = "held for a few instructions, by an executor and the pinger")]
 mod beat;
 pub mod counters;
-#[expect(unsafe_code, reason = "it calls the system")]
 pub mod cpu_time;
-#[expect(unsafe_code, reason = "it calls the system")]
 pub mod cpus;
 pub mod disk;
 #[expect(unsafe_code, reason = "it calls the system")]

@@ -108,7 +108,7 @@ pub async fn connections_ended() {
 }
 
 fn connections_open() -> u64 {
-    counters::with(|c| c.connections_open.get())
+    counters::with(|c| c.connections_open)
 }
 
 /// One accepted connection's place under the limit; free again when dropped.
@@ -120,8 +120,8 @@ pub struct Permit {
 impl Permit {
     fn new(of_acceptor: acceptors::Permit) -> Self {
         counters::with(|c| {
-            c.connections_open.add_one();
-            c.connections_accepted.add_one();
+            c.connections_open += 1;
+            c.connections_accepted += 1;
         });
         Self { _of_acceptor: of_acceptor }
     }
@@ -129,7 +129,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        counters::with(|c| c.connections_open.take_one());
+        counters::with(|c| c.connections_open -= 1);
         if connections_open() == 0 {
             CONNECTIONS_END.with(|waiters| waiters.wake_all());
         }
@@ -157,7 +157,7 @@ impl Listener {
                     Failed::Connection => continue,
                     Failed::Accepting => {
                         silverback_host::warn_limited!(%error, "no connection can be accepted for now");
-                        counters::with(|c| c.accept_failures.add_one());
+                        counters::with(|c| c.accept_failures += 1);
                         sleep(FAILURE_WAIT).await;
                         continue;
                     }
@@ -169,9 +169,9 @@ impl Listener {
                     Ok(admitted) => return Ok(admitted),
                     Err(error) => tracing::warn!(%error, "a connection could not be watched"),
                 },
-                Placed::Elsewhere => counters::with(|c| c.connections_handed_over.add_one()),
+                Placed::Elsewhere => counters::with(|c| c.connections_handed_over += 1),
                 Placed::Refused => {
-                    counters::with(|c| c.connections_refused.add_one());
+                    counters::with(|c| c.connections_refused += 1);
                     refusals += 1;
                     if refusals % REFUSALS_IN_A_ROW_MAX == 0 {
                         reactor_polled().await;

@@ -3,15 +3,19 @@
 //! Each fault is found before glommio meets it (it panics or hangs on some) and says what to do.
 //! The judging is pure; the asking stands at the end.
 use std::{
-    ffi::CString,
     fmt,
     fs::{self, OpenOptions},
     io,
     os::{
         fd::{FromRawFd, OwnedFd},
-        unix::{ffi::OsStrExt, fs::OpenOptionsExt},
+        unix::fs::OpenOptionsExt,
     },
     path::{Path, PathBuf},
+};
+
+use nix::sys::{
+    resource::{Resource, getrlimit, setrlimit},
+    statfs::statfs,
 };
 
 /// The first kernel with every operation that glommio uses.
@@ -197,9 +201,9 @@ pub fn preflight(
     }
     // A connection is a descriptor, and the usual soft limit of 1024 is there for programs that use select.
     let descriptors = DESCRIPTORS + executors as u64 * DESCRIPTORS_OF_EXECUTOR + connections as u64;
-    cautions.extend(judge_descriptors(raise_limit(libc::RLIMIT_NOFILE), descriptors));
-    match judge_memlock(raise_limit(libc::RLIMIT_MEMLOCK), executors as u64 * RINGS * io_memory_bytes as u64)
-    {
+    cautions.extend(judge_descriptors(raise_limit(Resource::RLIMIT_NOFILE), descriptors));
+    let memlock = raise_limit(Resource::RLIMIT_MEMLOCK);
+    match judge_memlock(memlock, executors as u64 * RINGS * io_memory_bytes as u64) {
         Ok(caution) => cautions.extend(caution),
         Err(fault) => faults.push(fault),
     }
@@ -310,19 +314,10 @@ struct Limit {
 }
 
 /// Raises a soft limit to the hard one and gives what holds then.
-fn raise_limit(resource: libc::__rlimit_resource_t) -> Limit {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the calls read and write the one struct.
-    unsafe {
-        libc::getrlimit(resource, &mut limit);
-        if limit.rlim_cur < limit.rlim_max {
-            let raised = libc::rlimit { rlim_cur: limit.rlim_max, rlim_max: limit.rlim_max };
-            if libc::setrlimit(resource, &raised) == 0 {
-                limit = raised;
-            }
-        }
-    }
-    Limit { soft: limit.rlim_cur, hard: limit.rlim_max }
+fn raise_limit(resource: Resource) -> Limit {
+    let (soft, hard) = getrlimit(resource).unwrap_or_default();
+    let is_raised = soft < hard && setrlimit(resource, hard, hard).is_ok();
+    Limit { soft: if is_raised { hard } else { soft }, hard }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -345,21 +340,9 @@ fn probe_directory(path: &Path) -> io::Result<Directory> {
     let direct = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&probe);
     fs::remove_file(&probe)?;
     let direct_io = if direct.is_ok() { DirectIo::Allowed } else { DirectIo::Refused };
-    Ok(Directory { file_system: statfs_magic(path)?, direct_io })
-}
-
-fn statfs_magic(path: &Path) -> io::Result<u64> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: the path ends with a zero byte, and the call fills the struct or fails.
-    let (result, stat) = unsafe {
-        let mut stat: libc::statfs = std::mem::zeroed();
-        (libc::statfs(path.as_ptr(), &mut stat), stat)
-    };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
     // 32 bits, sign-extended on some machines.
-    Ok(stat.f_type as u64 & 0xffff_ffff)
+    let file_system = statfs(path)?.filesystem_type().0 as u64 & 0xffff_ffff;
+    Ok(Directory { file_system, direct_io })
 }
 
 #[cfg(test)]

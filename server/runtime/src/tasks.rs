@@ -53,7 +53,7 @@ fn spawn_into(queue: TaskQueueHandle, future: impl Future<Output = ()> + 'static
 
 async fn contained(future: impl Future<Output = ()>) {
     if let Err(panic) = AssertUnwindSafe(future).catch_unwind().await {
-        counters::with(|c| c.task_panics.add_one());
+        counters::with(|c| c.task_panics += 1);
         tracing::error!(panic = panic_text(&*panic), "a task panicked; it alone is ended");
     }
 }

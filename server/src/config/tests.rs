@@ -1,18 +1,19 @@
 //! The configuration from all its layers together.
 
+use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
+
+use silverback_test_support::Scratch;
 
 use super::*;
 
 /// Loads from a file's text, variables and flags.
 fn load_from(file: &str, variables: &[(&str, &str)], flags: &[&str]) -> Result<Effective, FaultList> {
-    static FILE_NUMBER: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-    let number = FILE_NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let path = std::env::temp_dir().join(format!("silverback-config-{}-{number}.yaml", std::process::id()));
+    let directory = Scratch::new();
+    let path = directory.join("silverback.yaml");
     std::fs::write(&path, file).unwrap();
-    let loaded = load_with_file(&path, variables, flags);
-    std::fs::remove_file(&path).unwrap();
-    loaded
+    load_with_file(&path, variables, flags)
 }
 
 fn load_with_file(path: &Path, variables: &[(&str, &str)], flags: &[&str]) -> Result<Effective, FaultList> {

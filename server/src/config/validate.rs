@@ -17,12 +17,12 @@ pub(super) fn broken_relations(config: &Config) -> Vec<BrokenRelation> {
         (
             ["header-timeout", "request-timeout"],
             config.header_timeout <= config.request_timeout,
-            [show_duration(config.header_timeout), show_duration(config.request_timeout)],
+            [show_duration(&config.header_timeout), show_duration(&config.request_timeout)],
         ),
         (
             ["max-body-bytes", "max-decoded-bytes"],
             config.max_body_bytes <= config.max_decoded_bytes,
-            [show_size(config.max_body_bytes), show_size(config.max_decoded_bytes)],
+            [show_size(&config.max_body_bytes), show_size(&config.max_decoded_bytes)],
         ),
     ];
     let broken = at_most.into_iter().filter(|(_, holds, _)| !holds);

@@ -1,6 +1,6 @@
-//! Values as people write them: durations (`26h`), sizes (`32MiB`), counts (`5e7`).
+//! Values as people write them: durations (`26h`), sizes (`32MiB`), counts (`5e7`), words.
 //!
-//! Each parser takes what is allowed and tells it when it refuses. Knows no option.
+//! Each kind takes what is allowed and tells it when it refuses. Knows no option.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -42,14 +42,92 @@ const SIZE_UNITS: [(&str, u64); 15] = [
     ("", 1),
 ];
 
-pub(super) fn duration(text: &str, allowed: RangeInclusive<Duration>) -> Result<Duration, Problem> {
-    let allowed_text = || {
-        let (min, max) = (show_duration(*allowed.start()), show_duration(*allowed.end()));
-        format!("allowed: a duration from {min} to {max}, such as 500ms, 15s, 5m, 26h, 2d or 1h30m")
+/// A kind of its own: how it is read, and how shown.
+pub(super) struct Own<Text: ?Sized, T, Shown>(pub fn(&Text) -> Result<T, Problem>, pub fn(&T) -> Shown);
+
+impl<Text: ?Sized, T, Shown> Own<Text, T, Shown> {
+    pub(super) fn read(&self, text: &Text) -> Result<T, Problem> {
+        (self.0)(text)
+    }
+
+    pub(super) fn show(&self, value: &T) -> Shown {
+        (self.1)(value)
+    }
+}
+
+/// An enum by words: what is wrong with any other text, then each variant's word.
+macro_rules! words {
+    ($wrong:literal: $type:ident { $first:ident = $first_word:literal $(, $variant:ident = $word:literal)* }) => {
+        Own::<str, $type, String>(
+            |text| match text {
+                $first_word => Ok($type::$first),
+                $($word => Ok($type::$variant),)*
+                _ => Err(Problem::new(
+                    format!("{text:?} {}", $wrong),
+                    concat!("allowed: ", $first_word $(, ", ", $word)*),
+                )),
+            },
+            |value| match value {
+                $type::$first => $first_word.to_owned(),
+                $($type::$variant => $word.to_owned(),)*
+            },
+        )
     };
-    let parsed = parse_duration(text)
-        .ok_or_else(|| Problem::new(format!("{text:?} is not a duration"), allowed_text()))?;
-    within(parsed, &allowed, text).map_err(|wrong| Problem::new(wrong, allowed_text()))
+}
+pub(super) use words;
+
+/// A value from one bound to another.
+pub(super) struct Ranged<T> {
+    allowed: RangeInclusive<T>,
+    noun: &'static str,
+    /// What follows the bounds in a refusal.
+    pub examples: &'static str,
+    parse: fn(&str) -> Option<T>,
+    show: fn(&T) -> String,
+}
+
+impl<T: PartialOrd> Ranged<T> {
+    pub(super) fn read(&self, text: &str) -> Result<T, Problem> {
+        let Self { allowed, noun, examples, .. } = self;
+        let wrong = match (self.parse)(text) {
+            None => format!("{text:?} is not {noun}"),
+            Some(value) if value < *allowed.start() => format!("{text} is too small"),
+            Some(value) if value > *allowed.end() => format!("{text} is too large"),
+            Some(value) => return Ok(value),
+        };
+        let (min, max) = (self.show(allowed.start()), self.show(allowed.end()));
+        Err(Problem::new(wrong, format!("allowed: {noun} from {min} to {max}{examples}")))
+    }
+
+    /// `None`: the text is the word that is allowed besides.
+    pub(super) fn read_unless(&self, word: &str, text: &str) -> Result<Option<T>, Problem> {
+        if text == word {
+            return Ok(None);
+        }
+        let allowed = format!("allowed: {word}, or ");
+        self.read(text)
+            .map(Some)
+            .map_err(|p| Problem::new(p.wrong, p.allowed.replacen("allowed: ", &allowed, 1)))
+    }
+
+    pub(super) fn show(&self, value: &T) -> String {
+        (self.show)(value)
+    }
+}
+
+pub(super) fn duration(allowed: RangeInclusive<Duration>) -> Ranged<Duration> {
+    let examples = ", such as 500ms, 15s, 5m, 26h, 2d or 1h30m";
+    Ranged { allowed, noun: "a duration", examples, parse: parse_duration, show: show_duration }
+}
+
+pub(super) fn size(allowed: RangeInclusive<usize>) -> Ranged<usize> {
+    let examples = ", such as 1048576, 512KiB, 32MiB or 10MB";
+    Ranged { allowed, noun: "a size", examples, parse: parse_size, show: show_size }
+}
+
+pub(super) fn count<T: TryFrom<u64> + ToString>(allowed: RangeInclusive<T>) -> Ranged<T> {
+    let parse = |text: &str| parse_count(text)?.try_into().ok();
+    Ranged { allowed, noun: "a whole number", examples: "", parse, show: show_count }
 }
 
 /// Units descend and stand once each, as Prometheus has it: `1h30m`, not `30m1h`.
@@ -71,23 +149,13 @@ fn parse_duration(text: &str) -> Option<Duration> {
 }
 
 /// In the largest unit up to days that needs no fraction: 26 hours stay `26h`.
-pub(super) fn show_duration(duration: Duration) -> String {
+pub(super) fn show_duration(duration: &Duration) -> String {
     let total_ms = duration.as_millis() as u64;
     let units = DURATION_UNITS_MS.iter().skip_while(|(unit, _)| matches!(*unit, "y" | "w"));
     match units.copied().find(|(_, unit_ms)| total_ms.is_multiple_of(*unit_ms)) {
         Some((unit, unit_ms)) if total_ms > 0 => format!("{}{unit}", total_ms / unit_ms),
         Some(_) | None => "0".to_owned(),
     }
-}
-
-pub(super) fn size(text: &str, allowed: RangeInclusive<usize>) -> Result<usize, Problem> {
-    let allowed_text = || {
-        let (min, max) = (show_size(*allowed.start()), show_size(*allowed.end()));
-        format!("allowed: a size from {min} to {max}, such as 1048576, 512KiB, 32MiB or 10MB")
-    };
-    let parsed =
-        parse_size(text).ok_or_else(|| Problem::new(format!("{text:?} is not a size"), allowed_text()))?;
-    within(parsed, &allowed, text).map_err(|wrong| Problem::new(wrong, allowed_text()))
 }
 
 fn parse_size(text: &str) -> Option<usize> {
@@ -97,19 +165,12 @@ fn parse_size(text: &str) -> Option<usize> {
 }
 
 /// In the largest binary unit that needs no fraction.
-pub(super) fn show_size(bytes: usize) -> String {
-    match SIZE_UNITS[..4].iter().find(|(_, unit)| bytes > 0 && (bytes as u64).is_multiple_of(*unit)) {
-        Some((unit, unit_bytes)) => format!("{}{unit}", bytes as u64 / unit_bytes),
+pub(super) fn show_size(bytes: &usize) -> String {
+    let bytes = *bytes as u64;
+    match SIZE_UNITS[..4].iter().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit)) {
+        Some((unit, unit_bytes)) => format!("{}{unit}", bytes / unit_bytes),
         None => bytes.to_string(),
     }
-}
-
-pub(super) fn count(text: &str, allowed: RangeInclusive<u64>) -> Result<u64, Problem> {
-    let allowed_text =
-        || format!("allowed: a whole number from {} to {}", allowed.start(), show_count(*allowed.end()));
-    let parsed = parse_count(text)
-        .ok_or_else(|| Problem::new(format!("{text:?} is not a whole number"), allowed_text()))?;
-    within(parsed, &allowed, text).map_err(|wrong| Problem::new(wrong, allowed_text()))
 }
 
 /// Also `5e7` and `50_000_000`: nobody counts zeros well.
@@ -125,28 +186,16 @@ fn parse_count(text: &str) -> Option<u64> {
 }
 
 /// Round numbers above a million in exponent form.
-pub(super) fn show_count(count: u64) -> String {
-    let (mut digits, mut zeros) = (count, 0);
-    while digits >= 10 && digits.is_multiple_of(10) {
-        digits /= 10;
-        zeros += 1;
-    }
-    if zeros >= 6 && digits < 10 { format!("{digits}e{zeros}") } else { count.to_string() }
+pub(super) fn show_count(count: &impl ToString) -> String {
+    let digits = count.to_string();
+    let significant = digits.trim_end_matches('0');
+    let zeros = digits.len() - significant.len();
+    if zeros >= 6 && significant.len() == 1 { format!("{significant}e{zeros}") } else { digits }
 }
 
 fn split_number(text: &str) -> Option<(u64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     Some((text[..end].parse().ok()?, &text[end..]))
-}
-
-fn within<T: PartialOrd>(value: T, allowed: &RangeInclusive<T>, text: &str) -> Result<T, String> {
-    if value < *allowed.start() {
-        Err(format!("{text} is too small"))
-    } else if value > *allowed.end() {
-        Err(format!("{text} is too large"))
-    } else {
-        Ok(value)
-    }
 }
 
 #[cfg(test)]
@@ -181,7 +230,7 @@ mod tests {
     #[test]
     fn durations_are_shown_in_one_unit_without_a_fraction() {
         for text in ["500ms", "15s", "5m", "26h", "2d", "365d", "90m", "0"] {
-            assert_eq!(parse_duration(text).map(show_duration).as_deref(), Some(text));
+            assert_eq!(parse_duration(text).as_ref().map(show_duration).as_deref(), Some(text));
         }
     }
 
@@ -208,10 +257,10 @@ mod tests {
 
     #[test]
     fn sizes_are_shown_in_the_unit_they_fit() {
-        assert_eq!(show_size(32 << 20), "32MiB");
-        assert_eq!(show_size(1536), "1536");
-        assert_eq!(show_size(10_000_000), "10000000");
-        assert_eq!(show_size(0), "0");
+        assert_eq!(show_size(&(32 << 20)), "32MiB");
+        assert_eq!(show_size(&1536), "1536");
+        assert_eq!(show_size(&10_000_000), "10000000");
+        assert_eq!(show_size(&0), "0");
     }
 
     #[test]
@@ -230,16 +279,16 @@ mod tests {
         for (text, count) in expect {
             assert_eq!(parse_count(text), count, "{text:?}");
         }
-        assert_eq!(show_count(50_000_000), "5e7");
-        assert_eq!(show_count(10_000), "10000");
+        assert_eq!(show_count(&50_000_000), "5e7");
+        assert_eq!(show_count(&10_000), "10000");
     }
 
     #[test]
     fn a_refusal_says_what_is_allowed() {
-        let problem = duration("5m", HOUR..=DAY).unwrap_err();
+        let problem = duration(HOUR..=DAY).read("5m").unwrap_err();
         assert_eq!(problem.wrong, "5m is too small");
         assert!(problem.allowed.contains("from 1h to 1d"), "{}", problem.allowed);
-        let problem = size("9GiB", 1024..=1 << 30).unwrap_err();
+        let problem = size(1024..=1 << 30).read("9GiB").unwrap_err();
         assert_eq!(problem.wrong, "9GiB is too large");
         assert!(problem.allowed.contains("from 1KiB to 1GiB"), "{}", problem.allowed);
     }

@@ -4,26 +4,16 @@ use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::migration::{Migrated, MigrationError};
+use silverback_model::named;
 
-/// Why a cell moves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    /// Its shard is busier than others.
-    HotShard,
-    /// Its shard is to have no cells.
-    Drain,
-}
-
-impl Reason {
-    /// Every reason, in the order of its number.
-    pub const ALL: [Self; 2] = [Self::HotShard, Self::Drain];
-
-    /// As metrics and the log call it.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::HotShard => "hot_shard",
-            Self::Drain => "drain",
-        }
+named! {
+    /// Why a cell moves.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Reason {
+        /// Its shard is busier than others.
+        HotShard = "hot_shard",
+        /// Its shard is to have no cells.
+        Drain = "drain",
     }
 }
 
@@ -36,103 +26,66 @@ pub enum Trigger {
     Operator,
 }
 
-/// Why a cell stayed where it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum MigrationFailure {
-    /// Another migration was under way, or reads from before one.
-    Busy,
-    /// The cell was there already, or there is no such shard.
-    NoOp,
-    /// The target had no room.
-    BudgetExceeded,
-    /// A log took nothing in.
-    Log,
-    /// A shard did not answer in time.
-    TimedOut,
-    /// A shard was asked what it did not expect.
-    Protocol,
-    /// The node was stopping.
-    Stopping,
-}
-
-impl MigrationFailure {
-    /// Every reason, in the order of its number.
-    pub const ALL: [Self; 7] = [
-        Self::Busy,
-        Self::NoOp,
-        Self::BudgetExceeded,
-        Self::Log,
-        Self::TimedOut,
-        Self::Protocol,
-        Self::Stopping,
-    ];
-
-    /// The `reason` label in metrics.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Busy => "busy",
-            Self::NoOp => "no_op",
-            Self::BudgetExceeded => "no_room",
-            Self::Log => "log",
-            Self::TimedOut => "timed_out",
-            Self::Protocol => "protocol",
-            Self::Stopping => "stopping",
-        }
+named! {
+    /// Why a cell stayed where it was.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[repr(u8)]
+    pub enum MigrationFailure {
+        /// Another migration was under way, or reads from before one.
+        Busy = "busy",
+        /// The cell was there already, or there is no such shard.
+        NoOp = "no_op",
+        /// The target had no room.
+        BudgetExceeded = "no_room",
+        /// A log took nothing in.
+        Log = "log",
+        /// A shard did not answer in time.
+        TimedOut = "timed_out",
+        /// A shard was asked what it did not expect.
+        Protocol = "protocol",
+        /// The node was stopping.
+        Stopping = "stopping",
     }
 }
 
 /// The counters: a node's, shared by all cores.
-#[derive(Debug, Default)]
-pub struct MigrationCounters {
-    planned: [AtomicU64; Reason::ALL.len()],
-    done: [AtomicU64; Reason::ALL.len()],
-    failed: ByFailure<AtomicU64>,
-    done_by_hand: AtomicU64,
-    failed_by_hand: ByFailure<AtomicU64>,
-    series: AtomicU64,
-    bytes: AtomicU64,
-    took_us: AtomicU64,
-    paused_us: AtomicU64,
-}
-
-type ByFailure<T> = [T; MigrationFailure::ALL.len()];
+pub type MigrationCounters = MigrationCounts<AtomicU64>;
 
 /// Their values at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct MigrationCounts {
+pub struct MigrationCounts<T = u64> {
     /// Moves that were planned, by why.
-    pub planned_by: [u64; Reason::ALL.len()],
+    pub planned_by: [T; Reason::ALL.len()],
     /// Those of them that were done, by why they were planned.
-    pub done_by: [u64; Reason::ALL.len()],
+    pub done_by: [T; Reason::ALL.len()],
     /// Those of them that failed, by why they did.
-    pub failed_by: ByFailure<u64>,
+    pub failed_by: [T; MigrationFailure::ALL.len()],
     /// Migrations that an operator asked for and got.
-    pub done_by_hand: u64,
+    pub done_by_hand: T,
     /// Those that an operator asked for in vain, by why.
-    pub failed_by_hand: ByFailure<u64>,
+    pub failed_by_hand: [T; MigrationFailure::ALL.len()],
     /// Series that moved.
-    pub series: u64,
+    pub series: T,
     /// The bytes that crossed for them.
-    pub bytes: u64,
+    pub bytes: T,
     /// The time that migrations took, in µs, summed.
-    pub took_us: u64,
+    pub took_us: T,
     /// The time that their cells took no writes in, in µs, summed.
-    pub paused_us: u64,
+    pub paused_us: T,
 }
 
 impl MigrationCounters {
     /// Counts a move that is planned.
     pub(crate) fn plan(&self, reason: Reason) {
-        add(&self.planned[reason as usize], 1);
+        add(&self.planned_by[reason as usize], 1);
     }
 
     /// Counts how a migration ended.
     pub(crate) fn end(&self, trigger: Trigger, ended: &Result<Migrated, MigrationError>) {
         match (ended, trigger) {
-            (Ok(_), Trigger::Planned(reason)) => add(&self.done[reason as usize], 1),
+            (Ok(_), Trigger::Planned(reason)) => add(&self.done_by[reason as usize], 1),
             (Ok(_), Trigger::Operator) => add(&self.done_by_hand, 1),
-            (Err(error), Trigger::Planned(_)) => add(&self.failed[error.reason() as usize], 1),
+            (Err(error), Trigger::Planned(_)) => add(&self.failed_by[error.reason() as usize], 1),
             (Err(error), Trigger::Operator) => add(&self.failed_by_hand[error.reason() as usize], 1),
         }
         if let Ok(Migrated { series, bytes, took_us, paused_us, .. }) = ended {
@@ -146,9 +99,9 @@ impl MigrationCounters {
     /// Their values now.
     pub fn counts(&self) -> MigrationCounts {
         MigrationCounts {
-            planned_by: values(&self.planned),
-            done_by: values(&self.done),
-            failed_by: values(&self.failed),
+            planned_by: values(&self.planned_by),
+            done_by: values(&self.done_by),
+            failed_by: values(&self.failed_by),
             done_by_hand: value(&self.done_by_hand),
             failed_by_hand: values(&self.failed_by_hand),
             series: value(&self.series),

@@ -264,30 +264,21 @@ fn random_seed() -> u64 {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::PathBuf;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures::executor::block_on;
+    use silverback_test_support::Scratch;
 
     use super::*;
     use silverback_host::disk::blocking::BlockingDisk;
 
     const LOGS: Generation = Generation { number: 2, shards: 4 };
 
-    struct Directory(PathBuf);
+    #[derive(Default)]
+    struct Directory(Scratch);
 
     impl Directory {
-        fn new() -> Self {
-            static NEXT: AtomicUsize = AtomicUsize::new(0);
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let path =
-                std::env::temp_dir().join(format!("silverback-identity-{}-{number}", std::process::id()));
-            fs::create_dir_all(&path).unwrap();
-            Self(path)
-        }
-
         fn disk(&self) -> BlockingDisk {
-            BlockingDisk::new(&self.0, 512)
+            BlockingDisk::new(self.0.path(), 512)
         }
 
         fn start(&self) -> Result<Identity, IdentityError> {
@@ -299,16 +290,9 @@ mod tests {
         }
     }
 
-    impl Drop for Directory {
-        fn drop(&mut self) {
-            // What a failed test leaves behind is in nobody's way.
-            drop(fs::remove_dir_all(&self.0));
-        }
-    }
-
     #[test]
     fn either_file_mends_the_other_whatever_became_of_it() {
-        let directory = Directory::new();
+        let directory = Directory::default();
         let made = block_on(find_or_make(&directory.disk(), false)).unwrap();
         let made = block_on(note_logs(&directory.disk(), made, LOGS)).unwrap();
         let sound = directory.bytes();
@@ -337,7 +321,7 @@ mod tests {
 
     #[test]
     fn the_later_word_on_the_logs_counts_and_an_older_version_reads_the_rest() {
-        let directory = Directory::new();
+        let directory = Directory::default();
         let made = block_on(find_or_make(&directory.disk(), false)).unwrap();
         let before = directory.bytes();
         let noted = block_on(note_logs(&directory.disk(), made, LOGS)).unwrap();
@@ -361,7 +345,7 @@ mod tests {
 
     #[test]
     fn the_format_document_s_example_is_read() {
-        let directory = Directory::new();
+        let directory = Directory::default();
         let document = include_str!("../../storage/src/wal/format.md");
         let example = document.lines().find(|line| line.starts_with("{\"format\":")).unwrap();
         fs::write(directory.0.join(IDENTITY), example).unwrap();
@@ -372,7 +356,7 @@ mod tests {
 
     #[test]
     fn a_file_of_former_times_is_read_and_copied() {
-        let directory = Directory::new();
+        let directory = Directory::default();
         let text = format!("{{\"format\":1,\"seed\":7,\"cells\":{CELL_COUNT}}}");
         fs::write(directory.0.join(IDENTITY), text).unwrap();
         assert_eq!(directory.start().unwrap().seed, 7);
@@ -383,7 +367,7 @@ mod tests {
 
     #[test]
     fn without_both_files_a_directory_with_logs_is_refused_and_says_what_to_do() {
-        let directory = Directory::new();
+        let directory = Directory::default();
         assert!(matches!(directory.start(), Err(IdentityError::Missing)));
         for name in [IDENTITY, COPY] {
             fs::write(directory.0.join(name), "damage").unwrap();
@@ -394,7 +378,7 @@ mod tests {
 
     #[test]
     fn files_of_two_directories_are_not_guessed_about() {
-        let (directory, other) = (Directory::new(), Directory::new());
+        let (directory, other) = (Directory::default(), Directory::default());
         block_on(find_or_make(&directory.disk(), false)).unwrap();
         block_on(find_or_make(&other.disk(), false)).unwrap();
         fs::copy(other.0.join(COPY), directory.0.join(COPY)).unwrap();

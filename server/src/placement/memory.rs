@@ -76,24 +76,21 @@ fn machine_bytes(path: &Path) -> Result<usize, Malformed> {
 mod tests {
     use super::*;
     use std::fs;
-    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use silverback_test_support::Scratch;
 
     const MACHINE: (&str, &str) = ("proc/meminfo", "MemTotal:       16777216 kB\nMemFree: 1 kB\n");
     const MACHINE_BYTES: usize = 16 << 30;
 
     /// What a machine with these files allows.
     fn read(files: &[(&str, &str)]) -> Result<AllowedMemory, Malformed> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let root = std::env::temp_dir().join(format!("silverback-memory-{}-{number}", std::process::id()));
+        let root = Scratch::new();
         for (path, text) in files {
             let path = root.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let allowed = allowed_memory(&Roots::below(&root));
-        fs::remove_dir_all(&root).unwrap();
-        allowed
+        allowed_memory(&Roots::below(root.path()))
     }
 
     fn check(files: &[(&str, &str)], bytes: usize, bound: MemoryBound) {

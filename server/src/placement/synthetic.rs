@@ -1,10 +1,7 @@
 //! Made-up machines for tests: the kernel's files as they would lie there.
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
-    sync::atomic::{AtomicU32, Ordering},
-};
+use std::{collections::BTreeSet, fs, path::Path};
+
+use silverback_test_support::Scratch;
 
 use super::{Roots, Topology, TopologyError, numbers};
 
@@ -53,8 +50,17 @@ impl Machine {
     }
 
     pub(super) fn read(&self, affinity: &BTreeSet<usize>) -> Result<Topology, TopologyError> {
-        let tree = Tree::write(self);
-        Topology::read(&Roots::below(&tree.0), affinity)
+        let root = Scratch::new();
+        for (path, text) in self.own_files() {
+            write_line(&root.join(&path), &text);
+        }
+        for (path, text) in &self.files {
+            match text {
+                Some(text) => write_line(&root.join(path), text),
+                None => fs::remove_file(root.join(path)).unwrap(),
+            }
+        }
+        Topology::read(&Roots::below(root.path()), affinity)
     }
 
     fn cores(&self) -> usize {
@@ -111,34 +117,7 @@ impl Machine {
     }
 }
 
-/// The files, removed at the end of the test.
-struct Tree(PathBuf);
-
-impl Tree {
-    fn write(machine: &Machine) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let root = std::env::temp_dir().join(format!("silverback-machine-{}-{number}", std::process::id()));
-        for (path, text) in machine.own_files() {
-            write_line(&root.join(path), &text);
-        }
-        for (path, text) in &machine.files {
-            match text {
-                Some(text) => write_line(&root.join(path), text),
-                None => fs::remove_file(root.join(path)).unwrap(),
-            }
-        }
-        Self(root)
-    }
-}
-
 fn write_line(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, format!("{text}\n")).unwrap();
-}
-
-impl Drop for Tree {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).unwrap();
-    }
 }

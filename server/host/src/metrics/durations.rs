@@ -59,7 +59,7 @@ impl Family {
 }
 
 /// Of µs.
-pub fn seconds(us: u64) -> f64 {
+fn seconds(us: u64) -> f64 {
     us as f64 / 1e6
 }
 

@@ -2,11 +2,13 @@
 //!
 //! Knows Prometheus' data model and its text format. Doesn't know what is counted, or where: each
 //! part of the node makes its own families from plain numbers that it owns.
+mod counters;
 mod durations;
 mod process;
 mod text;
 
-pub use durations::{Durations, seconds};
+pub use counters::{Metric, Reading};
+pub use durations::Durations;
 pub use process::{PROC, process_families, resident_bytes};
 pub use text::{CONTENT_TYPE, render};
 
@@ -57,6 +59,19 @@ impl Family {
     pub fn single(name: &'static str, kind: Kind, help: &'static str, value: f64) -> Self {
         let mut family = Self::new(name, kind, help);
         family.push([], value);
+        family
+    }
+
+    /// A family with a number for each value of one label.
+    pub fn by(
+        label: &'static str,
+        name: &'static str,
+        kind: Kind,
+        help: &'static str,
+        numbers: impl IntoIterator<Item = (impl ToString, f64)>,
+    ) -> Self {
+        let mut family = Self::new(name, kind, help);
+        numbers.into_iter().for_each(|(value, number)| family.push([(label, value.to_string())], number));
         family
     }
 

@@ -20,38 +20,17 @@ pub fn process_families(proc_root: &Path) -> Vec<Family> {
     let stat = read(&own.join("stat"));
     let status = read(&own.join("status"));
     let system_stat = read(&proc_root.join("stat"));
+    let told = |name, kind, help, value: Option<f64>| Some(Family::single(name, kind, help, value?));
+    let gauge = |name, help, value| told(name, Kind::Gauge, help, value);
+    let began = "When the process began, in seconds since the Unix epoch.";
+    let cpu = "Time on processors, user and system.";
     let families = [
-        family(
-            "process_cpu_seconds_total",
-            Kind::Counter,
-            "Time on processors, user and system.",
-            cpu_seconds(&stat),
-        ),
-        family(
-            "process_start_time_seconds",
-            Kind::Gauge,
-            "When the process began, in seconds since the Unix epoch.",
-            start_time_seconds(&stat, &system_stat),
-        ),
-        family(
-            "process_resident_memory_bytes",
-            Kind::Gauge,
-            "Memory that is resident.",
-            status_bytes(&status, "VmRSS:"),
-        ),
-        family(
-            "process_virtual_memory_bytes",
-            Kind::Gauge,
-            "Memory that is mapped.",
-            status_bytes(&status, "VmSize:"),
-        ),
-        family("process_open_fds", Kind::Gauge, "File descriptors that are open.", open_fds(&own.join("fd"))),
-        family(
-            "process_max_fds",
-            Kind::Gauge,
-            "File descriptors that may be open.",
-            max_fds(&read(&own.join("limits"))),
-        ),
+        told("process_cpu_seconds_total", Kind::Counter, cpu, cpu_seconds(&stat)),
+        gauge("process_start_time_seconds", began, start_time_seconds(&stat, &system_stat)),
+        gauge("process_resident_memory_bytes", "Memory that is resident.", status_bytes(&status, "VmRSS:")),
+        gauge("process_virtual_memory_bytes", "Memory that is mapped.", status_bytes(&status, "VmSize:")),
+        gauge("process_open_fds", "File descriptors that are open.", open_fds(&own.join("fd"))),
+        gauge("process_max_fds", "File descriptors that may be open.", max_fds(&read(&own.join("limits")))),
     ];
     families.into_iter().flatten().collect()
 }
@@ -61,10 +40,6 @@ pub fn process_families(proc_root: &Path) -> Vec<Family> {
 pub fn resident_bytes(proc_root: &Path) -> Option<u64> {
     let status = std::fs::read_to_string(proc_root.join("self/status")).ok()?;
     status_kib(&status, "VmRSS:").map(|kib| kib << 10)
-}
-
-fn family(name: &'static str, kind: Kind, help: &'static str, value: Option<f64>) -> Option<Family> {
-    value.map(|value| Family::single(name, kind, help, value))
 }
 
 fn cpu_seconds(stat: &str) -> Option<f64> {

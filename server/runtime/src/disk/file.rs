@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
 use glommio::io::{BufferedFile, DmaFile, ReadResult};
+use nix::sys::stat::fstat;
 
 use super::io_error;
 use silverback_host::disk::{DiskError, File, Operation, parts};
@@ -118,7 +119,8 @@ impl Handle {
 impl File for DirectFile {
     async fn size_bytes(&self) -> Result<u64, DiskError> {
         // glommio's own looks at the name that the file was opened by, which may be another's by now.
-        size_of(self.handle.raw_fd()).map_err(self.error(Operation::Open))
+        let stat = fstat(self.handle.raw_fd()).map_err(io::Error::from);
+        stat.map(|stat| stat.st_size as u64).map_err(self.error(Operation::Open))
     }
 
     async fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), DiskError> {
@@ -155,16 +157,4 @@ impl File for DirectFile {
         // What a close can fail with is a write that was put off.
         handle.close().await.map_err(|error| DiskError::new(Operation::Sync, &path, &error))
     }
-}
-
-fn size_of(fd: RawFd) -> io::Result<u64> {
-    // SAFETY: zeros are a valid `stat`, and the call fills it or fails.
-    let (result, stat) = unsafe {
-        let mut stat: libc::stat = std::mem::zeroed();
-        (libc::fstat(fd, &mut stat), stat)
-    };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(stat.st_size as u64)
 }

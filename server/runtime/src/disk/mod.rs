@@ -1,7 +1,6 @@
 //! A data directory through io_uring, past the page cache where its file system can do that: what
 //! the node itself runs on. Only on an executor; names are changed on its thread for blocking calls.
 
-#[expect(unsafe_code, reason = "it calls the system")]
 mod file;
 mod file_id;
 #[expect(unsafe_code, reason = "it calls the system")]

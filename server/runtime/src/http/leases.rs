@@ -38,7 +38,7 @@ impl Leases {
             self.free.set(self.free.get() - 1);
             return Lease::Held;
         }
-        counters::with(|c| c.reads_held_back.add_one());
+        counters::with(|c| c.reads_held_back += 1);
         // It may stand in line still, from a request that has ended meanwhile.
         if watch.joins_line() {
             self.waiting.borrow_mut().push_back(Rc::downgrade(watch));

@@ -240,7 +240,7 @@ fn account(end: End) {
     match end {
         End::Served | End::Unused => {}
         End::Failed(error) => {
-            counters::with(|c| c.connection_errors.add_one());
+            counters::with(|c| c.connection_errors += 1);
             tracing::debug!(%error, "a connection ended with an error");
         }
         End::Expired(expiry) => {
@@ -248,7 +248,7 @@ fn account(end: End) {
                 // Counted when it was asked to go.
                 Expiry::Flood => {}
                 Expiry::Header | Expiry::Idle | Expiry::Stall | Expiry::Unread => {
-                    counters::with(|c| c.connections_timed_out.add_one());
+                    counters::with(|c| c.connections_timed_out += 1);
                 }
             }
             tracing::debug!(reason = expiry.as_str(), "a connection was closed");

@@ -54,7 +54,7 @@ pub(super) async fn while_taken(stream: Rc<StreamWatch>, task: impl Future<Outpu
     let mut task = pin!(task);
     poll_fn(|cx| {
         if stream.poll_given_up(cx) {
-            counters::with(|c| c.streams_timed_out.add_one());
+            counters::with(|c| c.streams_timed_out += 1);
             tracing::debug!("an HTTP/2 stream was reset: its client took nothing of the answer");
             return Poll::Ready(());
         }

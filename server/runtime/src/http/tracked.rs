@@ -68,7 +68,7 @@ where
             match Heads::take(&self.watch, &request) {
                 Ok(room) => in_flight.head_room = Some(room),
                 Err(refused) => {
-                    counters::with(|c| c.heads_refused.add_one());
+                    counters::with(|c| c.heads_refused += 1);
                     tracing::debug!(reason = ?refused, "an HTTP/2 request was refused for its head");
                     return TrackedFuture {
                         inner: None,
@@ -97,8 +97,8 @@ impl InFlight {
     fn new(watch: Rc<Watch>, stream: Option<Rc<StreamWatch>>) -> Self {
         watch.request_begins();
         counters::with(|c| {
-            c.requests.add_one();
-            c.requests_in_flight.add_one();
+            c.requests += 1;
+            c.requests_in_flight += 1;
         });
         Self { watch, stream, head_room: None }
     }
@@ -120,13 +120,13 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        counters::with(|c| c.requests_in_flight.take_one());
+        counters::with(|c| c.requests_in_flight -= 1);
         self.watch.request_ends();
     }
 }
 
 fn tell_of_panic(panic: &(dyn Any + Send)) {
-    counters::with(|c| c.request_panics.add_one());
+    counters::with(|c| c.request_panics += 1);
     tracing::error!(panic = panic_text(panic), "a request panicked; it alone is ended");
 }
 

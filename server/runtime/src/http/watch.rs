@@ -256,7 +256,7 @@ impl Watch {
             // knows that it wasn't looked at.
             (Expiry::Idle, Protocol::Http2) => {
                 if !self.is_leaving.replace(true) {
-                    counters::with(|c| c.connections_timed_out.add_one());
+                    counters::with(|c| c.connections_timed_out += 1);
                 }
             }
             (
@@ -279,7 +279,7 @@ impl Watch {
         match account {
             Account::Covered => return,
             Account::Overdrawn => {
-                counters::with(|c| c.connections_flooding.add_one());
+                counters::with(|c| c.connections_flooding += 1);
                 tracing::debug!("an HTTP/2 connection is asked to go: it sends frames without data");
                 self.is_leaving.set(true);
             }

@@ -25,8 +25,8 @@ use silverback_model::printable::Printable;
 use tonic::codegen::Service;
 use tonic::{Code, Status};
 
-use self::one_message::OneMessage;
-use self::request_body::{Received, RequestBody, decoded};
+use self::one_message::Received;
+use self::request_body::{RequestBody, decoded};
 use crate::api::core::Core;
 use crate::api::ingest::caller::Caller;
 use crate::api::response::body::ResponseBody;
@@ -94,9 +94,9 @@ fn received(core: &Rc<Core>, request: Request<Incoming>) -> Request<Received> {
     let body = match method_of(&head.uri) {
         ("silverback.v1.Ingest", "Stream")
         | ("grpc.reflection.v1.ServerReflection" | "grpc.reflection.v1alpha.ServerReflection", _) => {
-            Received::Stream(body)
+            Received::stream(body)
         }
-        _one_message => Received::Message(OneMessage::new(core, body)),
+        _one_message => Received::message(core, body),
     };
     Request::from_parts(head, body)
 }

@@ -1,4 +1,4 @@
-//! The body of a request that is one message. It has the time and the room of every request: it comes
+//! The body of a request as it comes. One that is one message has the time and the room of every request: it comes
 //! within the request timeout, and what has come counts among the requests in flight.
 //!
 //! tonic waits for a message for as long as its connection lives, and a client that answers pings keeps
@@ -24,10 +24,11 @@ use crate::routing::Reservation;
 use silverback_runtime::{now, sleep};
 
 /// A request's body as it arrives.
-pub struct OneMessage {
+pub struct Received {
     body: Incoming,
+    /// Those of one message. How long a stream may take, and what it may hold, is its reader's to bound.
     // tonic asks for `Send`; a request stays on its core.
-    bounds: SendWrapper<Bounds>,
+    bounds: Option<SendWrapper<Bounds>>,
 }
 
 struct Bounds {
@@ -38,12 +39,17 @@ struct Bounds {
     time: Option<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
-impl OneMessage {
-    /// The body of a request that begins now.
-    pub(crate) fn new(core: &Rc<Core>, body: Incoming) -> Self {
+impl Received {
+    /// The body of a request of one message that begins now.
+    pub(crate) fn message(core: &Rc<Core>, body: Incoming) -> Self {
         let bounds =
             Bounds { core: Rc::clone(core), reserved: core.bodies.begin(), began: now(), time: None };
-        Self { body, bounds: SendWrapper::new(bounds) }
+        Self { body, bounds: Some(SendWrapper::new(bounds)) }
+    }
+
+    /// The body of a request of as many messages as come.
+    pub(crate) fn stream(body: Incoming) -> Self {
+        Self { body, bounds: None }
     }
 }
 
@@ -67,7 +73,7 @@ impl Bounds {
     }
 }
 
-impl Body for OneMessage {
+impl Body for Received {
     type Data = Bytes;
     type Error = Status;
 
@@ -75,15 +81,17 @@ impl Body for OneMessage {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let this = &mut *self;
-        match Pin::new(&mut this.body).poll_frame(context) {
-            Poll::Ready(Some(Ok(frame))) => {
+        let Self { body, bounds } = &mut *self;
+        match (Pin::new(body).poll_frame(context), bounds) {
+            (Poll::Ready(Some(Ok(frame))), bounds) => {
                 let bytes = frame.data_ref().map_or(0, Bytes::len);
-                Poll::Ready(Some(this.bounds.make_room(bytes).map(|()| frame)))
+                let room = bounds.as_mut().map_or(Ok(()), |bounds| bounds.make_room(bytes));
+                Poll::Ready(Some(room.map(|()| frame)))
             }
-            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(broke_off(error)))),
-            Poll::Ready(None) => Poll::Ready(None),
-            Poll::Pending => this.bounds.poll_time(context).map(|status| Some(Err(status))),
+            (Poll::Ready(Some(Err(error))), _) => Poll::Ready(Some(Err(broke_off(error)))),
+            (Poll::Ready(None), _) => Poll::Ready(None),
+            (Poll::Pending, Some(bounds)) => bounds.poll_time(context).map(|status| Some(Err(status))),
+            (Poll::Pending, None) => Poll::Pending,
         }
     }
 
@@ -92,8 +100,8 @@ impl Body for OneMessage {
     }
 }
 
-impl std::fmt::Debug for OneMessage {
+impl std::fmt::Debug for Received {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OneMessage").field("body", &self.body).finish_non_exhaustive()
+        f.debug_struct("Received").field("body", &self.body).finish_non_exhaustive()
     }
 }

@@ -9,11 +9,10 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::Request;
 use http::header::HeaderName;
 use http_body::{Body, Frame};
-use hyper::body::Incoming;
 use snap::read::FrameDecoder;
 use tonic::Status;
 
-use super::one_message::OneMessage;
+use super::one_message::Received;
 
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const SNAPPY: &str = "snappy";
@@ -21,28 +20,16 @@ const SNAPPY: &str = "snappy";
 /// Before each message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
 
-/// A request's body.
+/// A request's body, as tonic reads it.
 #[derive(Debug)]
-pub enum RequestBody {
-    /// As tonic reads it.
-    Plain(Received),
-    /// Messages in snappy's frame format.
-    Snappy(SnappyMessages<Received>),
-}
-
-/// A body as it arrives.
-#[derive(Debug)]
-pub enum Received {
-    /// Of one message.
-    Message(OneMessage),
-    /// Of as many as come: how long it may take, and what it may hold, is its reader's to bound.
-    Stream(Incoming),
-}
-
-/// A body whose messages are decompressed as they come.
-#[derive(Debug)]
-pub struct SnappyMessages<B> {
+pub struct RequestBody<B = Received> {
     body: B,
+    /// Of messages in snappy's frame format, which are decompressed as they come.
+    snappy: Option<SnappyMessages>,
+}
+
+#[derive(Debug)]
+struct SnappyMessages {
     /// What came and isn't a whole message yet.
     received: BytesMut,
     message_bytes_max: usize,
@@ -51,58 +38,12 @@ pub struct SnappyMessages<B> {
 /// The request with the body that its encoding asks for.
 pub(crate) fn decoded(request: Request<Received>, message_bytes_max: usize) -> Request<RequestBody> {
     let (mut head, body) = request.into_parts();
-    if head.headers.get(&ENCODING).is_none_or(|encoding| encoding != SNAPPY) {
-        return Request::from_parts(head, RequestBody::Plain(body));
+    let is_snappy = head.headers.get(&ENCODING).is_some_and(|encoding| encoding == SNAPPY);
+    if is_snappy {
+        head.headers.remove(ENCODING);
     }
-    head.headers.remove(ENCODING);
-    Request::from_parts(head, RequestBody::Snappy(SnappyMessages::new(body, message_bytes_max)))
-}
-
-impl Body for RequestBody {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        match &mut *self {
-            Self::Plain(body) => Pin::new(body).poll_frame(context),
-            Self::Snappy(messages) => Pin::new(messages).poll_frame(context),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Plain(body) => body.is_end_stream(),
-            Self::Snappy(_) => false,
-        }
-    }
-}
-
-impl Body for Received {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        match &mut *self {
-            Self::Message(message) => Pin::new(message).poll_frame(context),
-            Self::Stream(body) => {
-                let frame = ready!(Pin::new(body).poll_frame(context));
-                Poll::Ready(frame.map(|frame| frame.map_err(broke_off)))
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Message(message) => message.is_end_stream(),
-            Self::Stream(body) => body.is_end_stream(),
-        }
-    }
+    let snappy = is_snappy.then(|| SnappyMessages { received: BytesMut::new(), message_bytes_max });
+    Request::from_parts(head, RequestBody { body, snappy })
 }
 
 /// The client hung up, or broke the protocol.
@@ -110,11 +51,7 @@ pub(crate) fn broke_off(error: impl std::fmt::Display) -> Status {
     Status::cancelled(format!("the request broke off: {error}"))
 }
 
-impl<B> SnappyMessages<B> {
-    fn new(body: B, message_bytes_max: usize) -> Self {
-        Self { body, received: BytesMut::new(), message_bytes_max }
-    }
-
+impl SnappyMessages {
     /// The next whole message, decompressed, behind a prefix that says so.
     fn next_message(&mut self) -> Result<Option<Bytes>, Status> {
         let Some([flag, len @ ..]) = self.received.first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
@@ -149,7 +86,7 @@ impl<B> SnappyMessages<B> {
     }
 }
 
-impl<B> Body for SnappyMessages<B>
+impl<B> Body for RequestBody<B>
 where
     B: Body<Data = Bytes, Error = Status> + Unpin,
 {
@@ -160,24 +97,29 @@ where
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let this = &mut *self;
+        let Self { body, snappy } = &mut *self;
+        let Some(messages) = snappy else { return Pin::new(body).poll_frame(context) };
         loop {
-            if let Some(next) = this.next_message().transpose() {
+            if let Some(next) = messages.next_message().transpose() {
                 return Poll::Ready(Some(next.map(Frame::data)));
             }
-            match ready!(Pin::new(&mut this.body).poll_frame(context)) {
+            match ready!(Pin::new(&mut *body).poll_frame(context)) {
                 Some(Ok(frame)) => match frame.into_data() {
-                    Ok(received) => this.received.extend_from_slice(&received),
+                    Ok(received) => messages.received.extend_from_slice(&received),
                     Err(trailers) => return Poll::Ready(Some(Ok(trailers.map_data(|_| Bytes::new())))),
                 },
                 Some(Err(status)) => return Poll::Ready(Some(Err(status))),
-                None if this.received.is_empty() => return Poll::Ready(None),
+                None if messages.received.is_empty() => return Poll::Ready(None),
                 None => {
-                    this.received.clear();
+                    messages.received.clear();
                     return Poll::Ready(Some(Err(Status::cancelled("the request ends within a message"))));
                 }
             }
         }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.snappy.is_none() && self.body.is_end_stream()
     }
 }
 
@@ -203,7 +145,8 @@ mod tests {
 
     fn check(body: Vec<u8>, expect: Result<Vec<u8>, tonic::Code>) {
         let body = Full::new(Bytes::from(body)).map_err(|never| match never {});
-        let body = SnappyMessages::new(body, 1000);
+        let snappy = Some(SnappyMessages { received: BytesMut::new(), message_bytes_max: 1000 });
+        let body = RequestBody { body, snappy };
         let read = block_on(body.collect()).map(|read| read.to_bytes().to_vec());
         assert_eq!(read.map_err(|status| status.code()), expect);
     }

@@ -122,48 +122,42 @@ impl From<BudgetExceeded> for ReadFault {
 impl ReadFault {
     /// The HTTP status.
     pub(crate) fn status(&self) -> StatusCode {
-        match self {
-            Self::BadRequest(_)
-            | Self::TooManySamples(_)
-            | Self::AnswerTooLarge { .. }
-            | Self::ListsTooLarge { .. }
-            | Self::Shards(FanoutError::Refused(ReadError::TooLarge { .. })) => StatusCode::BAD_REQUEST,
-            Self::NotAllowed(_) => StatusCode::FORBIDDEN,
-            Self::DeletionStopped(stopped) => {
-                stopped.as_read().map_or(StatusCode::SERVICE_UNAVAILABLE, |fault| fault.status())
-            }
-            Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
-            Self::MediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::Body(BodyError::TooLarge(_)) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Body(BodyError::TimedOut(_)) => StatusCode::REQUEST_TIMEOUT,
-            Self::Body(BodyError::BrokeOff(_)) => StatusCode::BAD_REQUEST,
-            Self::Body(BodyError::Overloaded) => StatusCode::TOO_MANY_REQUESTS,
-            Self::BudgetExceeded
-            | Self::TooManyReads(_)
-            | Self::DeletionGoesOn
-            | Self::SideThread(SideThreadError::Busy)
-            | Self::Shards(
-                FanoutError::Overloaded(_)
-                | FanoutError::Refused(ReadError::TooManyCursors | ReadError::Moved),
-            ) => StatusCode::TOO_MANY_REQUESTS,
-            Self::Shards(FanoutError::Refused(ReadError::UnknownCursor)) | Self::TimedOut(_) => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
-            Self::Replaying(_) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Shards(FanoutError::Refused(ReadError::Panicked | ReadError::Cancelled))
-            | Self::SideThread(SideThreadError::Panicked)
-            | Self::Chunk(_) => StatusCode::INTERNAL_SERVER_ERROR,
-        }
+        self.told().0
     }
 
     /// The `errorType` of Prometheus' HTTP API.
     pub(crate) fn error_type(&self) -> &'static str {
+        self.told().1
+    }
+
+    /// When the same may be asked again, where it passes by itself.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        self.told().2
+    }
+
+    fn told(&self) -> (StatusCode, &'static str, Option<Duration>) {
+        const PASSES: Option<Duration> = Some(RETRY_AFTER_PASSING);
         match self {
-            Self::BadRequest(_) | Self::Method(_) | Self::MediaType(_) | Self::Body(_) => "bad_data",
+            Self::BadRequest(_) | Self::Body(BodyError::BrokeOff(_)) => {
+                (StatusCode::BAD_REQUEST, "bad_data", None)
+            }
             Self::TooManySamples(_)
             | Self::AnswerTooLarge { .. }
             | Self::ListsTooLarge { .. }
-            | Self::Shards(FanoutError::Refused(ReadError::TooLarge { .. })) => "execution",
+            | Self::Shards(FanoutError::Refused(ReadError::TooLarge { .. })) => {
+                (StatusCode::BAD_REQUEST, "execution", None)
+            }
+            // As Prometheus says it where its admin API is off.
+            Self::NotAllowed(_) => (StatusCode::FORBIDDEN, "unavailable", None),
+            Self::DeletionStopped(stopped) => {
+                let by_log = (StatusCode::SERVICE_UNAVAILABLE, "unavailable", PASSES);
+                stopped.as_read().map_or(by_log, |fault| fault.told())
+            }
+            Self::Method(_) => (StatusCode::METHOD_NOT_ALLOWED, "bad_data", None),
+            Self::MediaType(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_data", None),
+            Self::Body(BodyError::TooLarge(_)) => (StatusCode::PAYLOAD_TOO_LARGE, "bad_data", None),
+            Self::Body(BodyError::TimedOut(_)) => (StatusCode::REQUEST_TIMEOUT, "bad_data", None),
+            Self::Body(BodyError::Overloaded) => (StatusCode::TOO_MANY_REQUESTS, "bad_data", PASSES),
             Self::BudgetExceeded
             | Self::TooManyReads(_)
             | Self::DeletionGoesOn
@@ -171,53 +165,17 @@ impl ReadFault {
             | Self::Shards(
                 FanoutError::Overloaded(_)
                 | FanoutError::Refused(ReadError::TooManyCursors | ReadError::Moved),
-            ) => "too_many_requests",
-            Self::Shards(FanoutError::Refused(ReadError::UnknownCursor)) | Self::TimedOut(_) => "timeout",
-            // As Prometheus says it where its admin API is off.
-            Self::NotAllowed(_) | Self::Replaying(_) => "unavailable",
-            Self::DeletionStopped(stopped) => {
-                stopped.as_read().map_or("unavailable", |fault| fault.error_type())
+            ) => (StatusCode::TOO_MANY_REQUESTS, "too_many_requests", PASSES),
+            Self::Shards(FanoutError::Refused(ReadError::UnknownCursor)) | Self::TimedOut(_) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "timeout", PASSES)
             }
-            Self::Shards(FanoutError::Refused(ReadError::Panicked | ReadError::Cancelled))
-            | Self::SideThread(SideThreadError::Panicked)
-            | Self::Chunk(_) => "internal",
-        }
-    }
-
-    /// When the same may be asked again, where it passes by itself.
-    pub(crate) fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::BudgetExceeded
-            | Self::TooManyReads(_)
-            | Self::DeletionGoesOn
-            | Self::SideThread(SideThreadError::Busy)
-            | Self::Body(BodyError::Overloaded)
-            | Self::Shards(
-                FanoutError::Overloaded(_)
-                | FanoutError::Refused(
-                    ReadError::TooManyCursors
-                    | ReadError::Moved
-                    | ReadError::UnknownCursor
-                    | ReadError::Cancelled
-                    | ReadError::Panicked,
-                ),
-            )
-            | Self::TimedOut(_)
-            | Self::Replaying(_) => Some(RETRY_AFTER_PASSING),
-            Self::DeletionStopped(stopped) => {
-                stopped.as_read().map_or(Some(RETRY_AFTER_PASSING), |fault| fault.retry_after())
+            Self::Replaying(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable", PASSES),
+            Self::Shards(FanoutError::Refused(ReadError::Panicked | ReadError::Cancelled)) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "internal", PASSES)
             }
-            Self::BadRequest(_)
-            | Self::Method(_)
-            | Self::NotAllowed(_)
-            | Self::MediaType(_)
-            | Self::Body(BodyError::TooLarge(_) | BodyError::TimedOut(_) | BodyError::BrokeOff(_))
-            | Self::TooManySamples(_)
-            | Self::AnswerTooLarge { .. }
-            | Self::ListsTooLarge { .. }
-            | Self::Shards(FanoutError::Refused(ReadError::TooLarge { .. }))
-            | Self::SideThread(SideThreadError::Panicked)
-            | Self::Chunk(_) => None,
+            Self::SideThread(SideThreadError::Panicked) | Self::Chunk(_) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "internal", None)
+            }
         }
     }
 

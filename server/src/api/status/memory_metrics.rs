@@ -1,4 +1,5 @@
-//! The metric families of the node's memory: the limit, what counts against it, what is refused.
+//! The metric families of the node's memory: the limit, and what counts against it. What each shard may
+//! take and what it refuses are among its own counters.
 
 use silverback_host::metrics::{Family, Kind};
 use silverback_model::limits::MemoryPlan;
@@ -12,19 +13,7 @@ pub(crate) fn families(plan: &MemoryPlan, cores: &[CoreStats]) -> Vec<Family> {
         "Resident memory that the process may have.",
         plan.limit_bytes as f64,
     );
-    let budget = of_each(
-        cores,
-        "silverback_memory_budget_bytes",
-        "What the shard's series, chunks and index may take; samples of known series may go beyond.",
-        |core| core.shard.memory_budget_bytes,
-    );
-    let pressure = of_each(
-        cores,
-        "silverback_memory_pressure",
-        "What the shard refuses for want of memory: 0 nothing, 1 new series, 2 writes.",
-        |core| core.shard.memory_pressure as usize,
-    );
-    vec![limit, accounted(cores), budget, pressure]
+    vec![limit, accounted(cores)]
 }
 
 fn accounted(cores: &[CoreStats]) -> Family {
@@ -44,19 +33,6 @@ fn accounted(cores: &[CoreStats]) -> Family {
         for (part, bytes) in parts {
             family.push([("part", part.to_owned()), ("shard", core.shard.shard.0.to_string())], bytes);
         }
-    }
-    family
-}
-
-fn of_each(
-    cores: &[CoreStats],
-    name: &'static str,
-    help: &'static str,
-    value: fn(&CoreStats) -> usize,
-) -> Family {
-    let mut family = Family::new(name, Kind::Gauge, help);
-    for core in cores {
-        family.push([("shard", core.shard.shard.0.to_string())], value(core) as f64);
     }
     family
 }

@@ -48,9 +48,6 @@ pub(super) fn failures(
     help: &'static str,
     count: impl Fn(MigrationFailure) -> u64,
 ) -> Family {
-    let mut family = Family::new(name, Kind::Counter, help);
-    for why in MigrationFailure::ALL {
-        family.push([("reason", why.as_str().to_owned())], count(why) as f64);
-    }
-    family
+    let numbers = MigrationFailure::ALL.map(|why| (why.as_str(), count(why) as f64));
+    Family::by("reason", name, Kind::Counter, help, numbers)
 }

@@ -1,6 +1,7 @@
 //! The metric families of the rebalance: what was planned, what became of it, how even the loads are.
 
 use crate::api::status::migration_metrics::failures;
+use crate::api::status::node_metrics::of_shards;
 use crate::config::RebalanceMode;
 use crate::migration::Reason;
 use crate::rebalance::{DrainState, Motion, Steering};
@@ -11,11 +12,8 @@ use silverback_storage::message::CoreStats;
 pub(crate) fn families(mode: RebalanceMode, steering: &Steering, cores: &[CoreStats]) -> Vec<Family> {
     let counts = steering.migrations.counts();
     let moves = |name, help, by: [u64; Reason::ALL.len()]| {
-        let mut family = Family::new(name, Kind::Counter, help);
-        for reason in Reason::ALL {
-            family.push([("reason", reason.as_str().to_owned())], by[reason as usize] as f64);
-        }
-        family
+        let numbers = Reason::ALL.map(|reason| (reason.as_str(), by[reason as usize] as f64));
+        Family::by("reason", name, Kind::Counter, help, numbers)
     };
     let planned = "Moves of cells that were planned, by why.";
     let done = "Planned moves that were done, by why they were planned.";
@@ -51,24 +49,5 @@ pub(crate) fn families(mode: RebalanceMode, steering: &Steering, cores: &[CoreSt
             "Whether the shard's cells are to leave it.",
             |core| f64::from(u8::from(steering.intake(core.shard.shard) == DrainState::Drained)),
         ),
-        of_shards(
-            cores,
-            "silverback_shard_core_busy_ratio",
-            "How busy the shard's core is with traffic, decayed over seconds.",
-            |core| core.shard.core_busy_us_per_s as f64 / 1e6,
-        ),
     ]
-}
-
-fn of_shards(
-    cores: &[CoreStats],
-    name: &'static str,
-    help: &'static str,
-    value: impl Fn(&CoreStats) -> f64,
-) -> Family {
-    let mut family = Family::new(name, Kind::Gauge, help);
-    for core in cores {
-        family.push([("shard", core.shard.shard.0.to_string())], value(core));
-    }
-    family
 }

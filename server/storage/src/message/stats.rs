@@ -1,8 +1,8 @@
 //! What a shard tells of itself: counters, sizes, and its top cardinalities.
 
 use crate::wal::LogReport;
-use silverback_host::Counts;
-use silverback_host::metrics::Durations;
+use silverback_host::metrics::{Durations, Reading};
+use silverback_host::{Counts, counters};
 use silverback_model::{CellId, RefusedCounts, ShardId};
 
 /// One core: its shard, its acceptor, its executor.
@@ -16,153 +16,159 @@ pub struct CoreStats {
     pub executor: Counts,
 }
 
-/// What the handlers of one core's acceptor counted since the start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct AcceptorCounts {
-    /// Remote write 1 requests.
-    pub writes_v1: u64,
-    /// Remote write 2 requests.
-    pub writes_v2: u64,
-    /// OTLP requests, over gRPC and HTTP.
-    pub writes_otlp: u64,
-    /// Requests with lines in Prometheus' text format.
-    pub writes_prometheus_text: u64,
-    /// Requests with lines in InfluxDB's line protocol.
-    pub writes_influx: u64,
-    /// Times from the head of a write to its answer; of a gRPC stream's batch, from its arrival to its
-    /// acknowledgement.
-    pub write_durations: Durations,
-    /// gRPC `Ingest.Write` requests.
-    pub writes_grpc: u64,
-    /// gRPC requests given up before their message was whole: it was too slow, or there was no room.
-    pub grpc_requests_unread: u64,
-    /// gRPC streams that are open now.
-    pub streams_open: u64,
-    /// gRPC streams since the start.
-    pub streams: u64,
-    /// gRPC streams that ended with an error.
-    pub streams_failed: u64,
-    /// Batches that came over gRPC streams.
-    pub stream_batches: u64,
-    /// Times that a batch of a gRPC stream waited for room.
-    pub stream_waits: u64,
-    /// Series that gRPC streams and requests defined.
-    pub series_defined: u64,
-    /// Write requests refused whole: not decodable, too large, of a type that isn't spoken.
-    pub writes_malformed: u64,
-    /// Write requests refused because something was full.
-    pub writes_overloaded: u64,
-    /// Parts that were sent again because a cell of theirs moved.
-    pub parts_sent_again: u64,
-    /// Write requests refused because a shard's memory was full.
-    pub writes_memory_full: u64,
-    /// Write requests that a failed log kept from being acknowledged.
-    pub writes_not_durable: u64,
-    /// Bytes of write requests as they arrived.
-    pub write_bytes: u64,
-    /// Samples that the decoder refused, by reason.
-    pub refused: RefusedCounts,
-    /// Samples of the node's own that were stored.
-    pub own_samples: u64,
-    /// Series that the decoder refused whole, those without samples among them.
-    pub series_refused: u64,
-    /// Exemplars that were skipped.
-    pub exemplars_ignored: u64,
-    /// Metadata entries that were skipped.
-    pub metadata_ignored: u64,
-    /// Fields of InfluxDB's line protocol that are strings, which were skipped.
-    pub strings_ignored: u64,
-    /// Requests refused for the host that they named, or named none.
-    pub refused_by_host: u64,
-    /// Requests refused because a web page of another site sent them.
-    pub refused_by_origin: u64,
-    /// Deletions that were asked for.
-    pub deletions: u64,
-    /// Of these, those that were refused, or not done to their end.
-    pub deletions_failed: u64,
-    /// Reads of every kind.
-    pub reads: u64,
-    /// Reads that failed, for whatever reason.
-    pub reads_failed: u64,
-    /// Reads that were cut off, for their client was slow while others waited.
-    pub reads_slow: u64,
-    /// Bytes of write requests in flight now, as they arrive and decompressed.
-    pub in_flight_bytes: u64,
-    /// Bytes of buffers that are kept for later requests.
-    pub pool_bytes: u64,
-    /// Bytes of the series that open gRPC streams have defined.
-    pub definition_bytes: u64,
-    /// Reads in flight now.
-    pub reads_in_flight: u64,
-    /// Reads that wait for others to end.
-    pub reads_waiting: u64,
-    /// Bytes of reads in flight: their requests, and answers that are made whole.
-    pub read_bytes: u64,
+counters! {
+    /// What the handlers of one core's acceptor counted since the start.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct AcceptorCounts {
+        /// gRPC `Ingest.Write` requests.
+        writes_grpc: u64 => Counter "silverback_grpc_writes_total",
+        /// gRPC requests given up before their message was whole: it was too slow, or there was no room.
+        grpc_requests_unread: u64 => Counter "silverback_grpc_requests_unread_total",
+        /// gRPC streams that are open.
+        streams_open: u64 => Gauge "silverback_grpc_streams",
+        /// gRPC streams since the start.
+        streams: u64 => Counter "silverback_grpc_streams_total",
+        /// gRPC streams that ended with an error.
+        streams_failed: u64 => Counter "silverback_grpc_streams_failed_total",
+        /// Batches that came over gRPC streams.
+        stream_batches: u64 => Counter "silverback_grpc_stream_batches_total",
+        /// Times that a batch of a gRPC stream waited for room.
+        stream_waits: u64 => Counter "silverback_grpc_stream_waits_total",
+        /// Series that gRPC senders defined.
+        series_defined: u64 => Counter "silverback_grpc_series_defined_total",
+        /// Memory of the series that open gRPC streams have defined.
+        definition_bytes: u64 => Gauge "silverback_grpc_definition_bytes",
+        /// Write requests refused whole.
+        writes_malformed: u64 => Counter "silverback_write_requests_malformed_total",
+        /// Write requests refused because something was full.
+        writes_overloaded: u64 => Counter "silverback_write_requests_overloaded_total",
+        /// Write requests refused because memory was full.
+        writes_memory_full: u64 => Counter "silverback_write_requests_memory_full_total",
+        /// Write requests that a failed log kept from being acknowledged.
+        writes_not_durable: u64 => Counter "silverback_write_requests_not_durable_total",
+        /// Time from the head of a write request to its answer, refused ones among them; of a gRPC stream's
+        /// batch, from its arrival to its acknowledgement.
+        write_durations: Durations => Histogram "silverback_write_request_seconds",
+        /// Bytes of write requests as they arrived.
+        write_bytes: u64 => Counter "silverback_write_bytes_total",
+        /// Bytes of writes under way, as they arrive and decompressed.
+        in_flight_bytes: u64 => Gauge "silverback_write_in_flight_bytes",
+        /// Series in write requests refused whole, with samples or without.
+        series_refused: u64 => Counter "silverback_series_refused_total",
+        /// Exemplars that were not stored.
+        exemplars_ignored: u64 => Counter "silverback_exemplars_ignored_total",
+        /// Metadata entries that were not stored.
+        metadata_ignored: u64 => Counter "silverback_metadata_ignored_total",
+        /// String fields of InfluxDB's line protocol, which are no samples.
+        strings_ignored: u64 => Counter "silverback_string_fields_ignored_total",
+        /// Deletions that were asked for.
+        deletions: u64 => Counter "silverback_delete_requests_total",
+        /// Deletions that were refused, or not done to their end.
+        deletions_failed: u64 => Counter "silverback_delete_requests_failed_total",
+        /// Reads by clients.
+        reads: u64 => Counter "silverback_reads_total",
+        /// Reads cut off because their client took too little while others waited.
+        reads_slow: u64 => Counter "silverback_reads_slow_total",
+        /// Reads by clients that failed.
+        reads_failed: u64 => Counter "silverback_reads_failed_total",
+        /// Reads by clients under way.
+        reads_in_flight: u64 => Gauge "silverback_reads_in_flight",
+        /// Reads by clients that wait for others to end.
+        reads_waiting: u64 => Gauge "silverback_reads_waiting",
+    } {
+        /// Remote write 1 requests.
+        writes_v1: u64,
+        /// Remote write 2 requests.
+        writes_v2: u64,
+        /// OTLP requests, over gRPC and HTTP.
+        writes_otlp: u64,
+        /// Requests with lines in Prometheus' text format.
+        writes_prometheus_text: u64,
+        /// Requests with lines in InfluxDB's line protocol.
+        writes_influx: u64,
+        /// Parts that were sent again because a cell of theirs moved.
+        parts_sent_again: u64,
+        /// Samples that the decoder refused, by reason.
+        refused: RefusedCounts,
+        /// Samples of the node's own that were stored.
+        own_samples: u64,
+        /// Requests refused for the host that they named, or named none.
+        refused_by_host: u64,
+        /// Requests refused because a web page of another site sent them.
+        refused_by_origin: u64,
+        /// Bytes of buffers that are kept for later requests.
+        pool_bytes: u64,
+        /// Bytes of reads in flight: their requests, and answers that are made whole.
+        read_bytes: u64,
+    }
 }
 
-/// A shard's counters since the start, and its sizes now.
-#[derive(Debug, Clone)]
-pub struct ShardStats {
-    /// Which shard.
-    pub shard: ShardId,
-    /// Samples stored, retries of stored ones among them.
-    pub samples: u64,
-    /// Samples that were stored already: retries.
-    pub already: u64,
-    /// Samples that this shard refused. What the decoder refuses is counted by the acceptor.
-    pub refused: RefusedCounts,
-    /// Series made.
-    pub series_created: u64,
-    /// Series that retention dropped.
-    pub series_expired: u64,
-    /// How far retention's time is behind the wall clock, in ms.
-    pub retention_behind_ms: u64,
-    /// How often the wall clock was found far ahead of the samples.
-    pub clock_jumps: u64,
-    /// Series with one sample that were dropped for want of room.
-    pub series_evicted: u64,
-    /// Series that were deleted whole.
-    pub series_deleted: u64,
-    /// Samples that were deleted.
-    pub samples_deleted: u64,
-    /// Parts of write requests.
-    pub parts: u64,
-    /// Parts refused whole because the shard's memory was full.
-    pub parts_refused: u64,
-    /// Commits of the log.
-    pub commits: u64,
-    /// Reads.
-    pub reads: u64,
-    /// Time spent on writes, in µs.
-    pub busy_us: u64,
-    /// How busy the shard's core is with traffic, the acceptor's part of it too.
-    pub core_busy_us_per_s: u64,
-    /// How much of that is beside taking samples in: it stays where cells move.
-    pub other_busy_us_per_s: u64,
-    /// Series now.
-    pub series: usize,
-    /// The most that it takes in, as long as it has these cells; `None`: no such limit.
-    pub series_max: Option<usize>,
-    /// Sealed chunks now; each series has an open one besides.
-    pub sealed_chunks: usize,
-    /// Label names now.
-    pub label_names: usize,
-    /// Label pairs now.
-    pub label_pairs: usize,
-    /// Memory held now.
-    pub memory: ShardMemory,
-    /// What it may hold.
-    pub memory_budget_bytes: usize,
-    /// What it refuses for want of memory.
-    pub memory_pressure: MemoryPressure,
-    /// Requests that wait for the shard now.
-    pub queued: usize,
-    /// Selects open now.
-    pub open_selects: usize,
-    /// Bytes of the series that they have found.
-    pub select_bytes: usize,
-    /// The shard's log.
-    pub log: LogReport,
+counters! {
+    /// A shard's counters since the start, and its sizes now.
+    #[derive(Debug, Clone, Default)]
+    pub struct ShardStats {
+        /// Samples stored, retries of stored ones among them.
+        samples: u64 => Counter "silverback_samples_total",
+        /// Samples that were stored already: retries.
+        already: u64 => Counter "silverback_samples_already_stored_total",
+        /// Series in memory.
+        series: usize => Gauge "silverback_series",
+        /// Series that the shard takes in at the most: its cells' part of --max-series.
+        series_max: Option<usize> => Gauge "silverback_series_limit",
+        /// Series made.
+        series_created: u64 => Counter "silverback_series_created_total",
+        /// Series that retention dropped.
+        series_expired: u64 => Counter "silverback_series_expired_total",
+        /// How far the time that retention goes by is behind the wall clock.
+        retention_behind_ms: u64 => Gauge "silverback_retention_behind_seconds" / 1e3,
+        /// Times that the wall clock was found far ahead of the samples.
+        clock_jumps: u64 => Counter "silverback_clock_jumps_total",
+        /// Series with one sample and no second within two hours that were dropped for want of room.
+        series_evicted: u64 => Counter "silverback_series_evicted_total",
+        /// Series that were deleted on demand, whole.
+        series_deleted: u64 => Counter "silverback_series_deleted_total",
+        /// Samples that were deleted on demand.
+        samples_deleted: u64 => Counter "silverback_samples_deleted_total",
+        /// Label names in the index.
+        label_names: usize => Gauge "silverback_label_names",
+        /// Label pairs in the index.
+        label_pairs: usize => Gauge "silverback_label_pairs",
+        /// Parts of write requests.
+        parts: u64 => Counter "silverback_shard_parts_total",
+        /// Parts refused because memory was full.
+        parts_refused: u64 => Counter "silverback_shard_parts_refused_total",
+        /// Commits of the log.
+        commits: u64 => Counter "silverback_shard_commits_total",
+        /// Reads asked of the shard.
+        reads: u64 => Counter "silverback_shard_reads_total",
+        /// Time spent on writes.
+        busy_us: u64 => Counter "silverback_shard_busy_seconds_total" / 1e6,
+        /// How busy the shard's core is with traffic, decayed over seconds.
+        core_busy_us_per_s: u64 => Gauge "silverback_shard_core_busy_ratio" / 1e6,
+        /// Requests that wait for the shard.
+        queued: usize => Gauge "silverback_shard_queued",
+        /// Reads that are being fetched.
+        open_selects: usize => Gauge "silverback_shard_open_selects",
+        /// What the shard's series, chunks and index may take; samples of known series may go beyond.
+        memory_budget_bytes: usize => Gauge "silverback_memory_budget_bytes",
+        /// What the shard refuses for want of memory: 0 nothing, 1 new series, 2 writes.
+        memory_pressure: MemoryPressure => Gauge "silverback_memory_pressure",
+    } {
+        /// Which shard.
+        shard: ShardId,
+        /// Samples that this shard refused. What the decoder refuses is counted by the acceptor.
+        refused: RefusedCounts,
+        /// How much of that is beside taking samples in: it stays where cells move.
+        other_busy_us_per_s: u64,
+        /// Sealed chunks now; each series has an open one besides.
+        sealed_chunks: usize,
+        /// Memory held now.
+        memory: ShardMemory,
+        /// Bytes of the series that they have found.
+        select_bytes: usize,
+        /// The shard's log.
+        log: LogReport,
+    }
 }
 
 /// A cell's counters since the start, its size and its load now, as one shard knows it. Of a cell that
@@ -213,6 +219,12 @@ pub enum MemoryPressure {
     NoNewSeries,
     /// Writes.
     Full,
+}
+
+impl From<MemoryPressure> for Reading {
+    fn from(pressure: MemoryPressure) -> Self {
+        Self::from(pressure as u64)
+    }
 }
 
 /// A name and how many it stands for.

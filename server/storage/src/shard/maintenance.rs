@@ -81,7 +81,8 @@ impl Shard {
 
     /// Says how retention stands to the wall clock.
     pub fn note_retention(&mut self, state: RetentionState) {
-        self.counters.retention = state;
+        self.counters.retention_behind_ms = state.behind_ms;
+        self.counters.clock_jumps = state.jumps;
     }
 
     /// None where memory is short, and at most half of the room that is left for series: it counts as held.

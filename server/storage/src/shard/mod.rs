@@ -27,6 +27,7 @@ pub mod worker;
 mod tests;
 
 use crate::cell::{Cell, SeriesRef, SeriesStore};
+use crate::message::ShardStats;
 use crate::shard::memory::MemoryGate;
 use crate::shard::migration::{IncomingMigration, OutgoingMigration};
 use crate::shard::ownership::Ownership;
@@ -34,7 +35,7 @@ use crate::shard::series_limit::SeriesLimit;
 use crate::shard::singles::Singles;
 use crate::wal::{Journal, RefReuse};
 use silverback_model::limits::CELL_COUNT;
-use silverback_model::{CellId, RefusedCounts, SeriesId, ShardId};
+use silverback_model::{CellId, SeriesId, ShardId};
 
 pub use inbox::{Inbox, ReplyTo};
 pub use index::LabelIndex;
@@ -60,7 +61,8 @@ pub struct Shard {
     removed: Vec<SeriesRef>,
     /// The oldest and the newest sample, in ms; `None` before the first one.
     range_ms: Option<(i64, i64)>,
-    counters: Counters,
+    /// What happened since the start; sizes are filled in for whoever asks.
+    counters: ShardStats,
     loads: load::LoadMeter,
     ownership: Ownership,
     /// The cell that leaves the shard.
@@ -72,24 +74,6 @@ pub struct Shard {
 const fn assert_send_and_sync<T: Send + Sync>() {}
 // What compares this design with one of locks puts shards behind them.
 const _: () = assert_send_and_sync::<Shard>();
-
-/// What happened on this shard since the start.
-#[derive(Debug, Default, Clone)]
-struct Counters {
-    samples: u64,
-    already: u64,
-    refused: RefusedCounts,
-    series_created: u64,
-    series_expired: u64,
-    retention: RetentionState,
-    series_evicted: u64,
-    series_deleted: u64,
-    samples_deleted: u64,
-    parts: u64,
-    parts_refused: u64,
-    commits: u64,
-    busy_us: u64,
-}
 
 impl Shard {
     /// An empty shard that is alone: it owns all cells. The node takes at most `series_max` series
@@ -106,7 +90,7 @@ impl Shard {
             singles: Singles::default(),
             removed: Vec::new(),
             range_ms: None,
-            counters: Counters::default(),
+            counters: ShardStats { shard: id, ..ShardStats::default() },
             loads: load::LoadMeter::default(),
             ownership: Ownership::default(),
             outgoing: None,

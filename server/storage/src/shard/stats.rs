@@ -2,7 +2,6 @@
 
 use crate::message::ShardStats;
 use crate::shard::Shard;
-use crate::wal::LogReport;
 use silverback_model::CellId;
 
 impl Shard {
@@ -22,39 +21,18 @@ impl Shard {
     /// Counters since the start, sizes now. What is about reads, `queued` and `log` are the worker's to fill
     /// in.
     pub fn stats(&self) -> ShardStats {
-        let size = self.store.size();
-        let memory = self.memory_bytes();
         ShardStats {
-            shard: self.id,
-            samples: self.counters.samples,
-            already: self.counters.already,
-            refused: self.counters.refused,
-            series_created: self.counters.series_created,
-            series_expired: self.counters.series_expired,
-            retention_behind_ms: self.counters.retention.behind_ms,
-            clock_jumps: self.counters.retention.jumps,
-            series_evicted: self.counters.series_evicted,
-            series_deleted: self.counters.series_deleted,
-            samples_deleted: self.counters.samples_deleted,
-            parts: self.counters.parts,
-            parts_refused: self.counters.parts_refused,
-            commits: self.counters.commits,
-            reads: 0,
-            busy_us: self.counters.busy_us,
             core_busy_us_per_s: self.loads.core_busy_us_per_s(),
             other_busy_us_per_s: self.loads.other_busy_us_per_s(),
             series: self.owned_series(),
             series_max: self.series_limit.of_shard(),
-            sealed_chunks: size.sealed_chunks,
+            sealed_chunks: self.store.size().sealed_chunks,
             label_names: self.index.name_count(),
             label_pairs: self.index.pair_count(),
-            memory,
+            memory: self.memory_bytes(),
             memory_budget_bytes: self.memory.budget_bytes(),
             memory_pressure: self.memory.pressure(),
-            queued: 0,
-            open_selects: 0,
-            select_bytes: 0,
-            log: LogReport::default(),
+            ..self.counters.clone()
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::wal::health::{HealthEntry, LogHealth};
 use crate::wal::record::Group;
 use crate::wal::states::{Hang, LogStates, Work};
 use crate::wal::{Durable, Log, LogError, LogReport, Lsn};
+use silverback_host::counters;
 use silverback_host::metrics::Durations;
 use silverback_host::waiters::{KeptWaker, Waiters};
 use silverback_model::limits::LOG_BACKLOG_BYTES_MAX;
@@ -41,29 +42,31 @@ struct Shared {
     checkpoints: Waiters,
 }
 
-/// What a log did since the start, and its size now.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LogCounts {
-    /// Groups that were made durable.
-    pub commits: u64,
-    /// Samples in them.
-    pub samples: u64,
-    /// Bytes that were written for them, padding included.
-    pub written_bytes: u64,
-    /// Times from a group's leaving memory to its being durable.
-    pub commit_durations: Durations,
-    /// Bytes of the log that a replay would read after the checkpoint.
-    pub since_checkpoint_bytes: u64,
-    /// Bytes of all segments and spares.
-    pub segment_bytes: u64,
-    /// Bytes of the newest checkpoint.
-    pub checkpoint_bytes: u64,
-    /// Checkpoints that were written.
-    pub checkpoints: u64,
-    /// Checkpoints that failed.
-    pub checkpoints_failed: u64,
-    /// Attempts to write that found the disk full.
-    pub full_disk: u64,
+counters! {
+    /// What a log did since the start, and its size now.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct LogCounts {
+        /// Groups of the write-ahead log made durable.
+        commits: u64 => Counter "silverback_wal_commits_total",
+        /// Time from a group's leaving memory to durable.
+        commit_durations: Durations => Histogram "silverback_wal_commit_seconds",
+        /// Samples in the write-ahead log's groups.
+        samples: u64 => Counter "silverback_wal_samples_total",
+        /// Bytes of the log, padding included.
+        written_bytes: u64 => Counter "silverback_wal_written_bytes_total",
+        /// Bytes of the log that a restart would replay behind the checkpoint.
+        since_checkpoint_bytes: u64 => Gauge "silverback_wal_since_checkpoint_bytes",
+        /// Disk space of segments and spares.
+        segment_bytes: u64 => Gauge "silverback_wal_segment_bytes",
+        /// Attempts to write that found the disk full.
+        full_disk: u64 => Counter "silverback_wal_disk_full_total",
+        /// Checkpoints written.
+        checkpoints: u64 => Counter "silverback_checkpoints_total",
+        /// Checkpoints that failed.
+        checkpoints_failed: u64 => Counter "silverback_checkpoints_failed_total",
+        /// Disk space of the newest checkpoint.
+        checkpoint_bytes: u64 => Gauge "silverback_checkpoint_bytes",
+    }
 }
 
 impl DiskLog {

@@ -32,7 +32,7 @@ use self::intake::{Call, Intake};
 use self::messages::{Encoding, Messages};
 use self::stream::Responses;
 use super::codec::{message_bytes_max, raw};
-use super::request_body::Received;
+use super::one_message::Received;
 use super::status::{of_fault, of_rejection};
 use crate::api::core::Core;
 use crate::api::ingest::caller::Caller;

@@ -19,7 +19,7 @@ use super::intake::{Call, Intake, stopping};
 use super::messages::{Messages, StreamMessage};
 use super::{refuse_message, terms};
 use crate::api::core::Core;
-use crate::api::grpc::request_body::Received;
+use crate::api::grpc::one_message::Received;
 use crate::api::grpc::status::of_rejection;
 use crate::api::ingest::caller::Caller;
 use silverback_runtime::{reactor_polled, timeout};

@@ -184,7 +184,7 @@ pub(crate) fn bad(words: impl std::fmt::Display) -> ReadFault {
 }
 
 fn bad_selector(text: &str, error: &SelectorError) -> ReadFault {
-    bad(format_args!("match[]={}: {error}", shortened(text)))
+    bad(format_args!("match[]={}: invalid selector: {error}", shortened(text)))
 }
 
 /// Enough of what was sent to know it again.

@@ -14,15 +14,7 @@ fn parse(text: &str, breadth: Breadth) -> Result<Vec<Matcher>, SelectorError> {
 
 fn check(text: &str, expect: &[(&str, &str, &str)]) {
     let matchers = parse(text, Breadth::Any).unwrap_or_else(|error| panic!("{text}: {error}"));
-    let shown = |matcher: &Matcher| {
-        let op = match matcher.op {
-            MatchOp::Equal => "=",
-            MatchOp::NotEqual => "!=",
-            MatchOp::Regex => "=~",
-            MatchOp::NotRegex => "!~",
-        };
-        (matcher.name.to_string(), op, matcher.value.to_string())
-    };
+    let shown = |m: &Matcher| (m.name.to_string(), m.op.operator(), m.value.to_string());
     let expect: Vec<_> = expect.iter().map(|(n, op, v)| (n.to_string(), *op, v.to_string())).collect();
     assert_eq!(matchers.iter().map(shown).collect::<Vec<_>>(), expect, "{text}");
 }

@@ -1,0 +1,151 @@
+//! Counters that are declared once: what each is called, by the code and by a scrape, and what it counts.
+//!
+//! Knows how a struct of plain numbers becomes families. Counts nothing.
+
+use silverback_model::ShardId;
+
+use super::{Durations, Family, Kind};
+
+/// The metric that tells one field of `T`.
+#[derive(Debug)]
+pub struct Metric<T> {
+    /// Its name.
+    pub name: &'static str,
+    /// What its numbers mean.
+    pub kind: Kind,
+    /// What it counts or measures, in a sentence.
+    pub help: &'static str,
+    /// What the field says.
+    pub reading: fn(&T) -> Reading,
+}
+
+/// What one field says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Reading {
+    /// Nothing.
+    Absent,
+    /// A counter or a gauge.
+    Number(f64),
+    /// A histogram.
+    Durations(Durations),
+}
+
+impl Reading {
+    /// A number in units so large.
+    pub fn per(self, unit: f64) -> Self {
+        match self {
+            Self::Number(number) => Self::Number(number / unit),
+            Self::Absent | Self::Durations(_) => self,
+        }
+    }
+}
+
+impl From<u64> for Reading {
+    fn from(number: u64) -> Self {
+        Self::Number(number as f64)
+    }
+}
+
+impl From<usize> for Reading {
+    fn from(number: usize) -> Self {
+        Self::Number(number as f64)
+    }
+}
+
+impl From<Option<usize>> for Reading {
+    fn from(number: Option<usize>) -> Self {
+        number.map_or(Self::Absent, Self::from)
+    }
+}
+
+impl From<Durations> for Reading {
+    fn from(durations: Durations) -> Self {
+        Self::Durations(durations)
+    }
+}
+
+impl<T> Metric<T> {
+    /// Its family, with what each shard's core counted.
+    pub fn family<'a>(&self, counts: impl Iterator<Item = (ShardId, &'a T)>) -> Family
+    where
+        T: 'a,
+    {
+        let mut family = Family::new(self.name, self.kind, self.help);
+        for (shard, counts) in counts {
+            let labels = [("shard", shard.0.to_string())];
+            match (self.reading)(counts) {
+                Reading::Absent => {}
+                Reading::Number(number) => family.push(labels, number),
+                Reading::Durations(durations) => family.push_durations(labels, &durations),
+            }
+        }
+        family
+    }
+}
+
+/// Makes a struct of counters and sizes, and `METRICS` of it: a field's documentation is its metric's help, then come
+/// its type and its metric, `/` how many of its units make one of the metric's. Fields in braces of their own have
+/// none.
+#[macro_export]
+macro_rules! counters {
+    (
+        $(#[$about:meta])*
+        pub struct $name:ident {
+            $($(#[doc = $help:literal])+ $field:ident: $type:ty => $kind:ident $metric:literal $(/ $unit:literal)?,)*
+        }
+        $({ $($(#[$without:meta])+ $other:ident: $other_type:ty,)* })?
+    ) => {
+        $(#[$about])*
+        pub struct $name {
+            $($(#[doc = $help])+ pub $field: $type,)*
+            $($($(#[$without])+ pub $other: $other_type,)*)?
+        }
+
+        impl $name {
+            /// What tells of them in a scrape.
+            pub const METRICS: &'static [$crate::metrics::Metric<Self>] = &[$($crate::metrics::Metric {
+                name: $metric,
+                kind: $crate::metrics::Kind::$kind,
+                help: concat!($($help),+).trim_ascii_start(),
+                reading: |counts| $crate::metrics::Reading::from(counts.$field)$(.per($unit))?,
+            },)*];
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::render;
+
+    counters! {
+        #[derive(Default)]
+        pub struct Counts {
+            /// Time spent,
+            /// on what takes time.
+            busy_us: u64 => Counter "busy_seconds_total" / 1e6,
+            /// Most of them.
+            most: Option<usize> => Gauge "most",
+        } {
+            /// Told by nothing.
+            silent: u64,
+        }
+    }
+
+    #[test]
+    fn a_field_s_metric_has_its_help_and_a_number_of_each_shard() {
+        let counts = [
+            Counts { busy_us: 1_500_000, most: Some(7), silent: 1 },
+            Counts { busy_us: 5, ..Counts::default() },
+        ];
+        let of_each = || (0..).map(ShardId).zip(&counts);
+        let families: Vec<_> = Counts::METRICS.iter().map(|metric| metric.family(of_each())).collect();
+        assert_eq!(
+            render(&families),
+            "# HELP busy_seconds_total Time spent, on what takes time.\n# TYPE busy_seconds_total counter\n\
+             busy_seconds_total{shard=\"0\"} 1.5\nbusy_seconds_total{shard=\"1\"} 0.000005\n\
+             # HELP most Most of them.\n# TYPE most gauge\nmost{shard=\"0\"} 7\n"
+        );
+        assert_eq!(counts[0].silent, 1);
+    }
+}

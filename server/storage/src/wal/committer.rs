@@ -15,13 +15,13 @@ use crate::wal::states::Work;
 use silverback_host::Host;
 use silverback_host::disk::{Disk, DiskError};
 
-/// How long a full disk is left alone before the next attempt.
+/// How long a full disk is left alone before the next attempt: nothing tells of room on it.
 const FULL_DISK_RETRY: Duration = Duration::from_millis(500);
 
 /// How far the disk may be behind memory where writes are acknowledged from memory.
 const MEMORY_ACK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How often it is looked whether the disk answers.
+/// How often it is looked whether the disk answers, while a group is on its way to it: silence wakes nobody.
 const HANG_LOOK: Duration = Duration::from_secs(1);
 
 /// Opens a log behind the groups up to `last`, and starts what commits its groups until it is closed.

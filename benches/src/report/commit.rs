@@ -7,8 +7,10 @@ use std::process::Command;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What a figure depends on: code that runs in the node, and what sends to it. Tests and documents don't.
-const PATHS: [&str; 5] = ["server", "proto", "benches/load", "Cargo.toml", "Cargo.lock"];
+/// What a figure depends on: code that runs in the node or the contender, and what sends to them. Not tests, not
+/// documents.
+const PATHS: [&str; 6] =
+    ["server", "proto", "benches/load", "benches/src/contender", "Cargo.toml", "Cargo.lock"];
 /// Of those directories, only what lies below one of these or is one of these.
 const PARTS: [&str; 3] = ["/src/", "proto/proto/", "Cargo."];
 /// In them, but no code of the node.

@@ -6,3 +6,4 @@ pub mod fleet;
 pub mod founding;
 pub mod isolation;
 pub mod rebalance;
+pub mod report;

@@ -200,6 +200,9 @@ pub(crate) mod tests {
             remote_write: RemoteWrite::V1,
             seed: 1,
             first_target: 0,
+            churn: 0.0,
+            labels: Vec::new(),
+            unsorted: false,
         }
     }
 

@@ -71,6 +71,11 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// A row that nothing was measured of.
+    pub fn new(setting: impl Into<String>, side: impl Into<String>) -> Self {
+        Self { setting: setting.into(), side: side.into(), figures: BTreeMap::new() }
+    }
+
     /// Adds a round's figures.
     pub fn add(&mut self, figures: Figures) {
         for (name, value) in figures {
@@ -92,11 +97,7 @@ impl Measured {
 impl Results {
     /// Nothing yet.
     pub fn of(comparison: &Comparison) -> Self {
-        let row = |row: &Row| Measured {
-            setting: row.setting.clone(),
-            side: row.side.clone(),
-            figures: BTreeMap::new(),
-        };
+        let row = |row: &Row| Measured::new(row.setting.clone(), row.side.clone());
         Self { rows: comparison.rows.iter().map(row).collect() }
     }
 

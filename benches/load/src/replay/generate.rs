@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::body::BodyEncoder;
-use crate::encode::RemoteWrite;
+use crate::catalogue::Label;
+use crate::encode::{MetricType, RemoteWrite};
 use crate::fleet::{Fleet, FleetError, FleetOptions};
-use crate::scrapes::Scrapes;
+use crate::random::SplitMix;
+use crate::scrapes::{DefineSeries, Scrapes};
 use serde::{Deserialize, Serialize};
 
 /// What to generate.
@@ -43,6 +45,24 @@ pub struct GenerateOptions {
     /// Number of the first target: another number makes other series
     #[arg(long, default_value_t = 0)]
     pub first_target: usize,
+    /// The part of the targets, and so of the series, that is replaced by new ones in a minute of the
+    /// samples' time: 0.1
+    #[arg(long, default_value_t = 0.0)]
+    #[serde(default)]
+    pub churn: f64,
+    /// A further label of every series; may be given more than once
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    #[serde(default)]
+    pub labels: Vec<Label>,
+    /// Send each series' labels in an order of its own, which no protocol allows and receivers meet
+    #[arg(long)]
+    #[serde(default)]
+    pub unsorted: bool,
+}
+
+fn label(text: &str) -> Result<Label, String> {
+    let (name, value) = text.split_once('=').ok_or_else(|| format!("{text}: not NAME=VALUE"))?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 /// One request, ready to send.
@@ -100,9 +120,9 @@ impl GenerateOptions {
             interval_ms: self.interval_ms,
             start_ms: self.start_ms.unwrap_or_default(),
             seed: self.seed,
-            churn_per_minute: 0.0,
+            churn_per_minute: self.churn,
             skew: 0.0,
-            labels: vec![],
+            labels: self.labels.clone(),
         }
     }
 }
@@ -120,10 +140,10 @@ where
     fleet.share(0, options.connections)?;
     for connection in 0..options.connections {
         let mut scrapes = Scrapes::new(Arc::clone(&fleet), connection, options.connections)?;
-        let mut encoder = BodyEncoder::new(options.remote_write);
+        let mut series = Series::new(options, connection);
         let mut samples = Vec::with_capacity(options.batch);
-        while let Some(round) = scrapes.next_batch(options.batch, &mut samples, &mut encoder) {
-            let body = encoder.encode(&samples)?;
+        while let Some(round) = scrapes.next_batch(options.batch, &mut samples, &mut series) {
+            let body = series.encoder.encode(&samples)?;
             let (raw_bytes, body) = (body.raw_bytes, body.compressed);
             emit(Request { connection, round, samples: samples.len(), raw_bytes, body })?;
         }
@@ -131,8 +151,38 @@ where
     Ok(())
 }
 
+/// The encoder of a connection's series, and what becomes of their labels' order before.
+struct Series {
+    encoder: BodyEncoder,
+    /// By what labels are shuffled, where they are.
+    order: Option<SplitMix>,
+}
+
+impl Series {
+    fn new(options: &GenerateOptions, connection: usize) -> Self {
+        let order = options.unsorted.then(|| SplitMix::new(options.seed, connection as u64));
+        Self { encoder: BodyEncoder::new(options.remote_write), order }
+    }
+}
+
+impl DefineSeries for Series {
+    fn define(&mut self, slot: usize, labels: &[Label], metric_type: MetricType, help: &str) {
+        let Some(order) = &mut self.order else {
+            return self.encoder.define(slot, labels, metric_type, help);
+        };
+        let mut labels = labels.to_vec();
+        for place in (1..labels.len()).rev() {
+            labels.swap(place, (order.next_u64() % (place as u64 + 1)) as usize);
+        }
+        self.encoder.define(slot, &labels, metric_type, help);
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
+    use prost::Message;
+    use silverback_proto::prometheus::WriteRequest;
+
     use super::*;
 
     pub(crate) fn small(remote_write: RemoteWrite) -> GenerateOptions {
@@ -147,7 +197,48 @@ pub(crate) mod tests {
             remote_write,
             seed: 1,
             first_target: 0,
+            churn: 0.0,
+            labels: Vec::new(),
+            unsorted: false,
         }
+    }
+
+    /// The label names of each series of each request.
+    fn label_names(options: &GenerateOptions) -> Vec<Vec<String>> {
+        let all = collect(options);
+        let decoded = all.iter().map(|(.., body)| {
+            let raw = snap::raw::Decoder::new().decompress_vec(body).expect("snappy's");
+            WriteRequest::decode(raw.as_slice()).expect("a request")
+        });
+        let names =
+            |labels: &[silverback_proto::prometheus::Label]| labels.iter().map(|l| l.name.clone()).collect();
+        decoded.flat_map(|request| request.timeseries).map(|series| names(&series.labels)).collect()
+    }
+
+    #[test]
+    fn labels_lose_their_order_and_none_is_lost() {
+        let sorted = small(RemoteWrite::V1);
+        let unsorted = GenerateOptions { unsorted: true, ..sorted.clone() };
+        let (sorted, mut unsorted) = (label_names(&sorted), label_names(&unsorted));
+        assert!(sorted.iter().all(|names| names.is_sorted()));
+        assert!(unsorted.iter().filter(|names| !names.is_sorted()).count() > unsorted.len() / 2);
+        unsorted.iter_mut().for_each(|names| names.sort());
+        assert_eq!(sorted, unsorted);
+    }
+
+    #[test]
+    fn every_series_has_the_further_labels() {
+        let labels = vec![label("zzz=long=er").expect("a label")];
+        let names = label_names(&GenerateOptions { labels, ..small(RemoteWrite::V1) });
+        assert!(names.iter().all(|names| names.last().is_some_and(|last| last == "zzz")));
+        assert!(label("zzz").is_err());
+    }
+
+    #[test]
+    fn churn_makes_other_bodies() {
+        let still = small(RemoteWrite::V1);
+        let churned = GenerateOptions { churn: 4.0, ..still.clone() };
+        assert_ne!(collect(&still), collect(&churned));
     }
 
     fn collect(options: &GenerateOptions) -> Vec<(usize, u32, usize, Vec<u8>)> {

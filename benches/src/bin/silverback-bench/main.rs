@@ -13,6 +13,7 @@ mod http_transport;
 mod isolation;
 mod rebalance;
 mod replay;
+mod report;
 mod runtime_soak;
 
 use std::error::Error;
@@ -37,6 +38,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Program {
     Replay(replay::ReplayArgs),
+    Report(report::ReportArgs),
     Contender(contender::ContenderArgs),
     Durability(durability::DurabilityArgs),
     Founding(founding::FoundingArgs),
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
 fn run(program: Program) -> Ended {
     match program {
         Program::Replay(arguments) => replay::run(arguments),
+        Program::Report(arguments) => report::run(&arguments),
         Program::Contender(arguments) => contender::run(arguments),
         Program::Durability(arguments) => durability::run(arguments),
         Program::Founding(arguments) => founding::run(&arguments),

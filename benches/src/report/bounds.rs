@@ -1,0 +1,162 @@
+//! What the node has to be worth beside its peers, and whether it is. It knows figures by their names, no runs.
+
+use super::measurements::{Measurements, Ratio};
+use super::restart::READY_S;
+use super::side::Side;
+use super::writes::figure;
+use crate::rebalance::verdict::{Bound, Kind};
+
+/// One target: a ratio that must be at least so much, or at most.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// The part of the document that has it.
+    pub section: &'static str,
+    figure: &'static str,
+    of: (&'static str, Side),
+    to: (&'static str, Side),
+    limit: Limit,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Limit {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Limit {
+    fn holds(self, ratio: f64) -> bool {
+        match self {
+            Self::AtLeast(least) => ratio >= least,
+            Self::AtMost(most) => ratio <= most,
+        }
+    }
+}
+
+/// Samples for each second of CPU time, ours to another's at the same load.
+const fn per_cpu(load: &'static str, to: Side, least: f64) -> Target {
+    let (of, to) = ((load, to.counterpart()), (load, to));
+    Target { section: "writes", figure: figure::PER_CPU_S, of, to, limit: Limit::AtLeast(least) }
+}
+
+/// The node at one load to the node at another.
+const fn own(
+    section: &'static str,
+    figure: &'static str,
+    of: &'static str,
+    to: &'static str,
+    least: f64,
+) -> Target {
+    let limit = Limit::AtLeast(least);
+    Target { section, figure, of: (of, Side::Node), to: (to, Side::Node), limit }
+}
+
+/// All targets, in the document's order.
+pub const TARGETS: &[Target] = &[
+    per_cpu("steady-1", Side::Contender, 1.15),
+    per_cpu("steady-2", Side::Contender, 1.15),
+    per_cpu("new-series", Side::Contender, 1.4),
+    per_cpu("batch-100", Side::Contender, 1.4),
+    per_cpu("connections-1000", Side::Contender, 1.4),
+    per_cpu("batch-100", Side::VictoriaMetrics, 3.5),
+    Target {
+        section: "writes",
+        figure: figure::PER_CPU_S,
+        of: ("batch-100", Side::Node),
+        to: ("batch-100", Side::NodeMemory),
+        limit: Limit::AtLeast(0.8),
+    },
+    per_cpu("connections-1", Side::VictoriaMetrics, 1.5),
+    per_cpu("connections-1000", Side::VictoriaMetrics, 5.0),
+    per_cpu("new-series", Side::VictoriaMetrics, 18.0),
+    per_cpu("long-labels", Side::VictoriaMetrics, 4.0),
+    per_cpu("steady-2", Side::PrometheusCurrent, 13.0),
+    own("writes", figure::PER_CPU_S, "unsorted", "sorted", 0.9),
+    Target {
+        section: "latency",
+        figure: figure::P99_MS,
+        of: ("paced", Side::Node),
+        to: ("paced", Side::VictoriaMetrics),
+        limit: Limit::AtMost(1.0),
+    },
+    own("scale", figure::PER_CPU_S, "two-shards", "one-shard", 0.97),
+    own("scale", figure::PER_S, "two-shards", "one-shard", 1.8),
+    own("grpc", figure::PER_CPU_S, "streams", "remote-write", 2.5),
+    own("grpc", figure::PER_CPU_S, "streams-1000", "streams", 0.8),
+    Target {
+        section: "restart",
+        figure: READY_S,
+        of: ("restart", Side::Node),
+        to: ("restart", Side::Prometheus),
+        limit: Limit::AtMost(0.2),
+    },
+];
+
+impl Target {
+    /// Whether it holds; nothing where one of both wasn't measured.
+    pub fn judged(&self, all: &Measurements) -> Option<Bound> {
+        let ratio = Ratio::of(&all.ratios(self.figure, self.of, self.to));
+        if ratio.rounds == 0 {
+            return None;
+        }
+        let median = ratio.spread.median;
+        let limit = match self.limit {
+            Limit::AtLeast(least) => format!("at least {least}"),
+            Limit::AtMost(most) => format!("at most {most}"),
+        };
+        let text = format!("{}: {median:.2}, {limit}", self.words());
+        Some(Bound::new(Kind::Speed, self.limit.holds(median), text))
+    }
+
+    /// What is compared.
+    pub fn words(&self) -> String {
+        let ((of, of_side), (to, to_side)) = (self.of, self.to);
+        let figure = match self.figure {
+            figure::PER_CPU_S => "samples a CPU second",
+            figure::PER_S => "samples a second",
+            figure::P99_MS => "p99",
+            READY_S => "seconds until ready",
+            other => other,
+        };
+        match of == to {
+            true => format!("{of}, {figure}, {of_side} to {to_side}"),
+            false => format!("{of} to {to}, {figure}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::loads::{Size, all};
+    use super::super::measurements::tests::measurements;
+    use super::*;
+
+    #[test]
+    fn every_target_is_about_loads_of_its_section_and_sides_that_get_them() {
+        let loads = all(Size::Full);
+        for target in TARGETS {
+            for (name, side) in [target.of, target.to] {
+                let load = loads.iter().find(|load| load.name == name).expect(name);
+                assert!(load.sides.contains(&side), "{name} isn't for {side}");
+                assert_eq!(load.section, target.section, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_target_holds_or_is_missed_and_says_by_how_much() {
+        let target = Target { figure: "x", ..per_cpu("steady-1", Side::Contender, 1.15) };
+        let judged = |ours| {
+            let rows =
+                [("steady-1", Side::Node, &[Some(ours)][..]), ("steady-1", Side::Contender, &[Some(1.0)])];
+            target.judged(&measurements(&rows)).expect("both were measured").to_string()
+        };
+        assert_eq!(judged(1.2), "holds: steady-1, x, silverback to contender: 1.20, at least 1.15");
+        assert_eq!(judged(1.1), "MISSED: steady-1, x, silverback to contender: 1.10, at least 1.15");
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_judged() {
+        let all = measurements(&[("steady-1", Side::Node, &[Some(1.0)])]);
+        assert!(per_cpu("steady-1", Side::Contender, 1.15).judged(&all).is_none());
+    }
+}

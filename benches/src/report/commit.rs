@@ -1,0 +1,121 @@
+//! Which code figures are about: the commit, and a hash of the files that the figures depend on. It asks git.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// What a figure depends on: code that runs in the node or the contender, and what sends to them. Not tests, not
+/// documents.
+const PATHS: [&str; 6] =
+    ["server", "proto", "benches/load", "benches/src/contender", "Cargo.toml", "Cargo.lock"];
+/// Of those directories, only what lies below one of these or is one of these.
+const PARTS: [&str; 3] = ["/src/", "proto/proto/", "Cargo."];
+/// In them, but no code of the node.
+const NOT_PARTS: [&str; 3] = ["server/fuzz/", "server/test-support/", "/tests/"];
+
+/// The code as it is committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Code {
+    /// The commit, short.
+    pub commit: String,
+    /// Of the files that figures depend on, hexadecimal.
+    pub hash: String,
+    /// Such files that differ from the commit.
+    pub changed: Vec<String>,
+}
+
+/// Why it isn't known.
+#[derive(Debug, thiserror::Error)]
+pub enum CodeError {
+    /// There is no git.
+    #[error("git: {0}")]
+    Io(#[from] io::Error),
+    /// It refused.
+    #[error("git {what}: {said}")]
+    Git {
+        /// What it was asked.
+        what: String,
+        /// What it answered.
+        said: String,
+    },
+}
+
+impl Code {
+    /// Of the tree that `directory` lies in.
+    pub fn look(directory: &Path) -> Result<Self, CodeError> {
+        let top = git(directory, &["rev-parse", "--show-toplevel"])?;
+        let top = Path::new(top.trim());
+        let commit = git(top, &["rev-parse", "--short", "HEAD"])?.trim().to_owned();
+        let files = git(top, &[&["ls-tree", "-r", "HEAD", "--"][..], &PATHS].concat())?;
+        let status = git(top, &[&["status", "--porcelain", "--"][..], &PATHS].concat())?;
+        let changed = status.lines().filter_map(|line| line.get(3..));
+        Ok(Self {
+            commit,
+            hash: hash(&files),
+            changed: changed.filter(|path| is_code(path)).map(str::to_owned).collect(),
+        })
+    }
+}
+
+/// Of lines as `git ls-tree` writes them: mode, kind, the file's own hash, and its path.
+fn hash(files: &str) -> String {
+    let is_of_code = |line: &&str| line.split_once('\t').is_some_and(|(_, path)| is_code(path));
+    let lines: Vec<&str> = files.lines().filter(is_of_code).collect();
+    format!("{:016x}", xxh3_64(lines.join("\n").as_bytes()))
+}
+
+fn is_code(path: &str) -> bool {
+    PARTS.iter().any(|part| path.contains(part)) && !NOT_PARTS.iter().any(|part| path.contains(part))
+}
+
+fn git(directory: &Path, words: &[&str]) -> Result<String, CodeError> {
+    let output = Command::new("git").arg("-C").arg(directory).args(words).output()?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(CodeError::Git { what: words.join(" "), said })
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.commit, if self.changed.is_empty() { "" } else { " with changes" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_what_runs_and_not_what_tests_it() {
+        for path in
+            ["server/src/node/mod.rs", "server/storage/src/wal/mod.rs", "proto/proto/a.proto", "Cargo.lock"]
+        {
+            assert!(is_code(path), "{path}");
+        }
+        for path in
+            ["server/tests/interop.rs", "server/fuzz/src/a.rs", "server/README.md", "benches/load/notes"]
+        {
+            assert!(!is_code(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_hash_follows_code_alone() {
+        let line = |hash: &str, path: &str| format!("100644 blob {hash}\t{path}\n");
+        let code = line("1", "server/src/a.rs");
+        assert_eq!(hash(&code), hash(&(code.clone() + &line("1", "server/tests/a.rs"))));
+        assert_ne!(hash(&code), hash(&line("2", "server/src/a.rs")));
+        assert_ne!(hash(&code), hash(&line("1", "server/src/b.rs")));
+    }
+
+    #[test]
+    fn where_no_git_is_that_is_told() {
+        let error = Code::look(Path::new("/proc")).expect_err("no repository").to_string();
+        assert!(error.starts_with("git"), "{error}");
+    }
+}

@@ -1,0 +1,121 @@
+//! Child processes on CPUs of their own, for a limited time. It knows no program.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use silverback_load::replay::pin::pin_to_any;
+use silverback_runtime::cpus::affinity_mask;
+
+use super::failure::RunError;
+
+/// How often a child is looked after.
+const PERIOD: Duration = Duration::from_millis(5);
+/// What is shown of a program's last words.
+const LOG_BYTES_SHOWN: usize = 800;
+
+/// Starts a process that keeps to these CPUs, as this thread does no longer than it takes.
+pub fn spawn_on(cpus: &[usize], command: &mut Command) -> io::Result<Child> {
+    let own: Vec<usize> = affinity_mask()?.into_iter().collect();
+    pin_to_any(cpus)?;
+    let child = command.spawn();
+    pin_to_any(&own)?;
+    child
+}
+
+/// A command that runs ahead of the machine's own daemons, where `first` says how.
+pub fn command_after(first: &[String], program: &Path) -> Command {
+    match first.split_first() {
+        None => Command::new(program),
+        Some((ahead, words)) => {
+            let mut command = Command::new(ahead);
+            command.args(words).arg(program);
+            command
+        }
+    }
+}
+
+/// What runs a command ahead of daemons; nothing where that isn't allowed or isn't there.
+pub fn ahead_of_daemons() -> Vec<String> {
+    let words = ["chrt", "--rr", "1"].map(str::to_owned);
+    let tried = Command::new(&words[0]).args(&words[1..]).arg("true").stderr(Stdio::null()).status();
+    if tried.is_ok_and(|status| status.success()) { words.to_vec() } else { Vec::new() }
+}
+
+/// Runs a command to its end and gives what it printed; its files lie in `scratch`. What lasts longer than
+/// `limit` is killed.
+pub fn run_to_end(
+    what: &str,
+    command: &mut Command,
+    cpus: &[usize],
+    scratch: &Path,
+    limit: Duration,
+) -> Result<Vec<u8>, RunError> {
+    let (output, log) = (scratch.join("output"), scratch.join("log"));
+    command.stdin(Stdio::null()).stdout(File::create(&output)?).stderr(File::create(&log)?);
+    let mut child = spawn_on(cpus, command)?;
+    let failed = |how: String| RunError::Program { what: what.to_owned(), how, log: tail(&log) };
+    let Some(status) = wait(&mut child, limit)? else {
+        child.kill()?;
+        child.wait()?;
+        return Err(failed(format!("took longer than {} s", limit.as_secs())));
+    };
+    if !status.success() {
+        return Err(failed(format!("ended with {status}")));
+    }
+    Ok(fs::read(&output)?)
+}
+
+/// Waits for a child's end, so long at most.
+pub fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<std::process::ExitStatus>> {
+    let give_up = Instant::now() + limit;
+    loop {
+        let status = child.try_wait()?;
+        if status.is_some() || Instant::now() > give_up {
+            return Ok(status);
+        }
+        thread::sleep(PERIOD);
+    }
+}
+
+/// The end of a file of words; nothing of what can't be read.
+pub fn tail(path: &Path) -> String {
+    let bytes = fs::read(path).unwrap_or_default();
+    String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(LOG_BYTES_SHOWN)..]).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::rounds::tests::Scratch;
+
+    fn run(line: &str, limit: Duration) -> Result<Vec<u8>, RunError> {
+        let scratch = Scratch::new();
+        let cpus: Vec<usize> = affinity_mask().expect("own CPUs").into_iter().collect();
+        run_to_end("a shell", Command::new("sh").args(["-c", line]), &cpus[..1], scratch.path(), limit)
+    }
+
+    #[test]
+    fn what_a_program_prints_is_read() {
+        let printed = run("echo 7; echo 8 >&2", Duration::from_secs(10)).expect("a shell");
+        assert_eq!(printed, b"7\n");
+    }
+
+    #[test]
+    fn a_program_that_fails_is_told_with_its_last_words() {
+        let error = run("echo alas >&2; exit 3", Duration::from_secs(10)).expect_err("an exit code");
+        let words = error.to_string();
+        assert!(words.contains("ended with exit status: 3") && words.ends_with("alas"), "{words}");
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_killed() {
+        let began = Instant::now();
+        let error = run("exec sleep 30", Duration::from_millis(100)).expect_err("it hangs");
+        assert!(error.to_string().contains("took longer than"), "{error}");
+        assert!(began.elapsed() < Duration::from_secs(20));
+    }
+}

@@ -1,0 +1,189 @@
+//! One run of a load that writes: a server on an empty directory, the loader beside it, and what both say. Nothing is
+//! told of samples that weren't stored.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde::Deserialize;
+use silverback_load::figures::{Quantiles, ServerReport};
+use silverback_load::replay::generate::GenerateOptions;
+use silverback_load::replay::report::RunReport;
+
+use super::failure::RunError;
+use super::loads::{Place, Replay, Streams};
+use super::process::{command_after, run_to_end};
+use super::rounds::{Ground, Subject};
+use super::server::Server;
+use crate::founding::meter::Figures;
+
+/// What is told of a run.
+pub mod figure {
+    /// Acknowledged samples for each second of the server's CPU time.
+    pub const PER_CPU_S: &str = "samples_per_cpu_s";
+    /// Acknowledged samples a second.
+    pub const PER_S: &str = "samples_per_s";
+    /// Half of the requests are answered within.
+    pub const P50_MS: &str = "p50_ms";
+    /// All but a hundredth of the requests are answered within.
+    pub const P99_MS: &str = "p99_ms";
+    /// Resident memory afterwards.
+    pub const RESIDENT: &str = "resident_bytes";
+    /// The most resident memory.
+    pub const RESIDENT_PEAK: &str = "resident_peak_bytes";
+    /// CPU time that was measured.
+    pub const CPU_S: &str = "cpu_s";
+}
+
+/// No run of a load takes longer.
+const RUN_MAX: Duration = Duration::from_secs(180);
+
+/// Sends what lies in `file` to a server that is started for it.
+pub fn replay(
+    ground: &Ground,
+    subject: &Subject<'_>,
+    replay: &Replay,
+    file: &Path,
+) -> Result<Figures, RunError> {
+    let (cpus, mut arguments, pin) = placed(ground, subject, replay.place);
+    let first = if replay.rate.is_some() { ground.ahead.as_slice() } else { &[] };
+    let (server, _) = ground.start(subject, &cpus, &arguments, first)?;
+    arguments.clear();
+    arguments.extend([
+        format!("--warmup={}", replay.warmup),
+        format!("--limit={}", replay.rounds_for(subject.side)),
+    ]);
+    arguments.extend([format!("--settle={}", replay.settle_s), "--pause=0.5".to_owned()]);
+    arguments.extend(replay.rate.map(|rate| format!("--rate={rate}")));
+    arguments.extend(pin.map(|pin| format!("--pin={pin}")));
+    let loader_cpus = if replay.place == Place::Apart { ground.loader_cpus() } else { ground.cpus.clone() };
+    let report = send(ground, &server, file, &arguments, &loader_cpus, first)?;
+    check_stored(&server, &report)?;
+    server.stop()?;
+    Ok(figures(&report))
+}
+
+/// The server's CPUs, what tells it so, and the loader's CPUs one after the other where it has more than one.
+fn placed(ground: &Ground, subject: &Subject<'_>, place: Place) -> (Vec<usize>, Vec<String>, Option<String>) {
+    match place {
+        Place::Apart => (ground.server_cpus(), Vec::new(), None),
+        Place::Shards(shards) => {
+            let cpus = ground.cpus.iter().copied().take(shards).collect();
+            let pin = ground.cpus.iter().take(2).map(usize::to_string).collect::<Vec<_>>().join(",");
+            debug_assert!(subject.side.is_own(), "only the node has shards");
+            (cpus, vec![format!("--shards={shards}")], Some(pin))
+        }
+    }
+}
+
+/// Sends a file's requests and reads the loader's report.
+pub fn send(
+    ground: &Ground,
+    server: &Server,
+    file: &Path,
+    arguments: &[String],
+    cpus: &[usize],
+    first: &[String],
+) -> Result<RunReport, RunError> {
+    let mut command = command_after(first, &ground.own);
+    command.args(["replay", "run"]).arg(file).arg(format!("--url={}", server.write_url()));
+    command.arg(format!("--pid={}", server.pid())).args(arguments);
+    let printed = run_to_end("the loader", &mut command, cpus, &ground.scratch, RUN_MAX)?;
+    Ok(serde_json::from_slice(&printed)?)
+}
+
+/// Whether all that was sent was acknowledged, and all that was acknowledged is there.
+pub fn check_stored(server: &Server, report: &RunReport) -> Result<(), RunError> {
+    let warmup = report.warmup.as_ref().map_or((0, 0), |warmup| (warmup.samples_sent, warmup.samples_acked));
+    let (sent, acknowledged) = (report.main.samples_sent + warmup.0, report.main.samples_acked + warmup.1);
+    compared(sent, acknowledged, server.stored()?)
+}
+
+fn compared(sent: u64, acknowledged: u64, stored: u64) -> Result<(), RunError> {
+    let is_all = sent > 0 && sent == acknowledged && acknowledged == stored;
+    if is_all { Ok(()) } else { Err(RunError::NotStored { sent, acknowledged, stored }) }
+}
+
+fn figures(report: &RunReport) -> Figures {
+    let main = &report.main;
+    let cpu_s = main.samples_acked as f64 / report.samples_per_cpu_s();
+    [
+        (figure::PER_CPU_S, report.samples_per_cpu_s()),
+        (figure::PER_S, main.samples_per_s),
+        (figure::P50_MS, main.latency_ms.p50),
+        (figure::P99_MS, main.latency_ms.p99),
+        (figure::RESIDENT, report.resident_bytes()),
+        (figure::RESIDENT_PEAK, report.resident_peak_bytes()),
+        (figure::CPU_S, cpu_s),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+/// Makes a load's requests, so that the last sample is about a minute old.
+pub fn prepare(options: &GenerateOptions, file: &Path) -> Result<(), RunError> {
+    Ok(silverback_load::replay::dataset::write(file, &options.clone().with_fixed_start())?)
+}
+
+/// What is read of `silverctl load`'s report.
+#[derive(Debug, Deserialize)]
+struct LoadReport {
+    wall_s: f64,
+    totals: Totals,
+    latency_ms: Quantiles,
+    server: Option<ServerReport>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Totals {
+    samples_sent: u64,
+    samples_written: u64,
+}
+
+/// Has `silverctl load` send to a server that is started for it.
+pub fn streams(ground: &Ground, subject: &Subject<'_>, streams: &Streams) -> Result<Figures, RunError> {
+    let (server, _) = ground.start(subject, &ground.server_cpus(), &[], &[])?;
+    let report = ground.scratch.join("streams.json");
+    let Streams { protocol, targets, connections, batch, seconds } = streams;
+    let mut command = Command::new(&ground.silverctl);
+    command.arg(format!("--address=http://{}", server.address()));
+    command.args(["load", "--closed", "--warmup=1s"]).arg(format!("--protocol={protocol}"));
+    command.args([format!("--targets={targets}"), format!("--series-per-target={}", 100_000 / targets)]);
+    command.args([format!("--connections={connections}"), format!("--batch={batch}")]);
+    command.args([format!("--duration={seconds}s"), format!("--pid={}", server.pid())]);
+    command.arg("--report").arg(&report);
+    run_to_end("silverctl load", &mut command, &ground.loader_cpus(), &ground.scratch, RUN_MAX)?;
+    let report: LoadReport = serde_json::from_slice(&fs::read(&report)?)?;
+    let Totals { samples_sent, samples_written } = report.totals;
+    // Those of the warm-up aren't counted, and they are stored, too.
+    compared(samples_sent, samples_written, server.stored()?.min(samples_written))?;
+    server.stop()?;
+    let spent = report.server.unwrap_or_default();
+    let per_s = samples_written as f64 / report.wall_s.max(f64::MIN_POSITIVE);
+    Ok([
+        (figure::PER_CPU_S, spent.samples_per_cpu_s),
+        (figure::PER_S, per_s),
+        (figure::P50_MS, report.latency_ms.p50),
+        (figure::P99_MS, report.latency_ms.p99),
+        (figure::RESIDENT, spent.resident_bytes as f64),
+        (figure::RESIDENT_PEAK, spent.resident_peak_bytes as f64),
+        (figure::CPU_S, spent.cpu_s),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_told_of_samples_that_are_not_there() {
+        assert!(compared(5, 5, 5).is_ok());
+        for (sent, acknowledged, stored) in [(5, 5, 4), (5, 4, 4), (5, 5, 6), (0, 0, 0)] {
+            let error = compared(sent, acknowledged, stored).expect_err("samples are missing").to_string();
+            assert!(error.contains(&format!("stored {stored}")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The report as a program: it measures real servers, tells what it measured, and refuses what would be written down
+//! wrongly.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const BENCH: &str = env!("CARGO_BIN_EXE_silverback-bench");
+
+/// A directory for one test; it goes with this.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path =
+            std::env::temp_dir().join(format!("silverback-report-test-{}-{count}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left there is in the temporary directory, and small.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn report(words: &[&str]) -> Output {
+    Command::new(BENCH).arg("report").args(words).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap()
+}
+
+fn said(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+fn check_refused(words: &[&str], why: &str) {
+    let output = report(words);
+    let (_, errors) = said(&output);
+    assert!(!output.status.success() && errors.contains(why), "{words:?}: {errors}");
+}
+
+/// The node, where this package wasn't built alone.
+fn node() -> Option<PathBuf> {
+    Some(Path::new(BENCH).with_file_name("silverback")).filter(|path| path.is_file())
+}
+
+#[test]
+fn a_load_is_measured_on_the_node_and_beside_it() {
+    let scratch = Scratch::new();
+    let disk = scratch.0.to_str().unwrap();
+    let node = node();
+    let sides = if node.is_some() { "silverback,contender" } else { "contender" };
+    let path = node.unwrap_or_else(|| "/bin/true".into());
+    let output = report(&[
+        "--small",
+        "--only=steady-1",
+        "--rounds=2",
+        "--disk",
+        disk,
+        "--sides",
+        sides,
+        "--silverback",
+        path.to_str().unwrap(),
+    ]);
+    let (text, errors) = said(&output);
+    assert!(output.status.success(), "{errors}");
+    assert!(text.contains("## writes") && text.contains("| contender | "), "{text}");
+    if sides.contains("silverback") {
+        assert!(
+            text.contains("| silverback | ") && text.contains("steady-1, samples a CPU second"),
+            "{text}"
+        );
+    }
+    let left: Vec<_> = std::fs::read_dir(&scratch.0).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_ratio_that_falls_fails_after_a_second_look() {
+    let (Some(node), scratch) = (node(), Scratch::new()) else {
+        return eprintln!("no node was built with this: nothing to compare");
+    };
+    let ratios = scratch.0.join("ratios.json");
+    let kept =
+        r#"{"steady-1": {"median": 1000.0, "min": 1000.0, "max": 1000.0, "rounds": 5, "commit": "x"}}"#;
+    std::fs::write(&ratios, kept).unwrap();
+    let words = ["--short", "--only=steady-1", "--rounds=1", "--silverback", node.to_str().unwrap()];
+    let places = ["--disk", scratch.0.to_str().unwrap(), "--ratios", ratios.to_str().unwrap()];
+    let output = report(&[&words[..], &places].concat());
+    let (text, errors) = said(&output);
+    assert!(!output.status.success(), "{errors}");
+    assert!(text.contains("once more:") && text.matches("FALLEN from 1000.000").count() == 2, "{text}");
+}
+
+#[test]
+fn what_would_be_written_down_wrongly_is_refused_before_anything_is_measured() {
+    let document = "../docs/performance.md";
+    check_refused(&["--out", document, "--rounds=2"], "too few to be written down");
+    check_refused(&["--out", document, "--sides=silverback"], "every side that is here");
+    check_refused(&["--only=steady-3"], "one of steady-1");
+    check_refused(&["--sides=mimir"], "mimir: not one of silverback");
+    check_refused(&["--rounds=0"], "0 is not in 1..");
+    check_refused(&["--silverback=/nowhere/silverback"], "/nowhere/silverback: no such program");
+    check_refused(
+        &["--prometheus=/nowhere/prometheus", "--silverback=/bin/true"],
+        "check the path that was given",
+    );
+    check_refused(&["--keep"], "--short");
+    check_refused(&["--check", "--mark"], "cannot be used with");
+}
+
+#[test]
+fn a_document_without_places_is_told() {
+    let scratch = Scratch::new();
+    let document = scratch.0.join("a.md");
+    std::fs::write(&document, "<!-- report:begin writes -->\n").unwrap();
+    check_refused(
+        &["--check", "--out", document.to_str().unwrap()],
+        "line 1: `<!-- report:begin writes -->`",
+    );
+}

@@ -81,9 +81,9 @@ pub const SYMBOL_BYTES_MAX: usize = SYMBOLS_MAX * (8 + 16);
 /// Label sets of one remote write 2 request that are written out to be hashed, in bytes. A few
 /// references can stand for a million times their own length.
 pub const EXPANDED_LABEL_BYTES_MAX: usize = 4 * DECODED_BYTES_MAX;
-/// Remote write 2 label sets that one core knows again.
+/// Label sets of remote write that one core knows again.
 pub const ID_CACHE_ENTRIES_MAX: usize = 1 << 20;
-/// What one of them takes.
+/// What one of them takes; half of it where its labels came sorted in remote write 1.
 pub const ID_CACHE_ENTRY_BYTES: usize = 32;
 const _: () = assert!(ID_CACHE_ENTRIES_MAX.is_power_of_two());
 

@@ -5,4 +5,5 @@ mod oracle;
 mod random_requests;
 mod series;
 mod sink;
+mod warm;
 mod wire;

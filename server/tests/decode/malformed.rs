@@ -1,9 +1,13 @@
 //! Bodies that aren't requests: refused with place and cause, never with a panic, and never after
 //! memory was taken that they only claim to need.
 
-use silverback::api::ingest::remote_write::{MalformedCause, Version};
+use silverback::api::ingest::remote_write::{Decoder, MalformedCause, Version};
+use silverback_model::SeriesIdHasher;
 
-use crate::{sink::decode, wire::*};
+use crate::{
+    sink::{decode, decode_with},
+    wire::*,
+};
 
 fn check(version: Version, body: &[u8], offset: usize, cause: MalformedCause) {
     let error = decode(version, body).expect_err("malformed");
@@ -105,24 +109,25 @@ fn a_broken_reference_is_refused() {
 #[test]
 fn label_sets_that_grow_beyond_all_bounds_are_refused() {
     // 8 KiB of label for two bytes of references.
+    const SERIES: u64 = 200;
     let value = vec![b'v'; 8192];
     let names: Vec<_> = (0..100).map(|i| format!("label{i:03}")).collect();
+    let own_names: Vec<_> = (0..SERIES).map(|i| format!("own{i:03}")).collect();
     let mut table: Vec<&[u8]> = vec![b"", b"__name__", &value];
-    table.extend(names.iter().map(|n| n.as_bytes()));
+    table.extend(names.iter().chain(&own_names).map(|n| n.as_bytes()));
     let labels: Vec<u64> = (3..103).flat_map(|name| [name, 2]).collect();
-    for (order, series_count) in [(vec![1, 2], 400), (vec![], 200)] {
-        let is_sorted = !order.is_empty();
-        let tail = if is_sorted { vec![] } else { vec![1, 2] };
+    for (is_sorted, sets) in [(true, 50), (false, 50), (true, SERIES), (false, SERIES)] {
         let mut body = symbols(&table);
-        for i in 0..series_count {
-            // Each another set, so that none is known from before.
-            let mut refs_of: Vec<u64> = [order.clone(), labels.clone(), tail.clone()].concat();
-            refs_of.truncate(refs_of.len() - if is_sorted { 2 * (i % 50) } else { 0 });
-            body.extend(series_v2(&[refs(&refs_of), sample(1, 1.0)]));
+        for i in 0..SERIES {
+            let (name, own) = ([1, 2], [103 + i % sets, 2]);
+            let refs_of = if is_sorted { [&name, &*labels, &own] } else { [&own, &*labels, &name] };
+            body.extend(series_v2(&[refs(&refs_of.concat()), sample(1, 1.0)]));
         }
-        let result = decode(Version::V2, &body);
-        if is_sorted {
-            assert_eq!(result.unwrap().0.len(), series_count, "fifty sets, known again");
+        let mut decoder = Decoder::default();
+        let result =
+            decode_with(&mut decoder, &SeriesIdHasher::new(1, ""), Version::V2, &body, usize::MAX / 8);
+        if sets < SERIES {
+            assert_eq!(result.unwrap().0.len(), SERIES as usize, "fifty sets, known again");
         } else {
             assert_eq!(result.unwrap_err().cause, MalformedCause::LabelsTooLarge);
         }

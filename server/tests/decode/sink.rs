@@ -50,15 +50,47 @@ thread_local! {
     static TENANT_SEED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// [`decode_with`] label sets that were not seen before, and then once more.
+/// A tenant that no label set was seen of.
+fn fresh_tenant() -> SeriesIdHasher {
+    SeriesIdHasher::new(TENANT_SEED.replace(TENANT_SEED.get() + 1), "tenant")
+}
+
+/// [`decode_with`] label sets that were not seen before, and then twice more.
 pub fn decode(version: Version, bytes: &[u8]) -> Result<(Vec<Series>, Tally), MalformedBody> {
-    let hasher = SeriesIdHasher::new(TENANT_SEED.replace(TENANT_SEED.get() + 1), "tenant");
+    let hasher = fresh_tenant();
     DECODER.with_borrow_mut(|decoder| {
         let first = decode_with(decoder, &hasher, version, bytes, usize::MAX / 8);
-        let second = decode_with(decoder, &hasher, version, bytes, 1);
-        assert_eq!(first, second, "labels that were seen before, and slices, change nothing");
+        for series_max in [1, usize::MAX / 8] {
+            let again = decode_with(decoder, &hasher, version, bytes, series_max);
+            assert_eq!(first, again, "labels that were seen before, and slices, change nothing");
+        }
         first
     })
+}
+
+/// Decodes `bytes` after `before`, and holds that against what comes of them where nothing was seen before.
+pub fn check_after(version: Version, before: &[u8], bytes: &[u8]) {
+    let (hasher, other) = (fresh_tenant(), fresh_tenant());
+    DECODER.with_borrow_mut(|decoder| {
+        let _seen = decode_with(decoder, &hasher, version, before, usize::MAX / 8);
+        let warm = decode_with(decoder, &hasher, version, bytes, usize::MAX / 8);
+        assert_eq!(warm, decode_with(decoder, &other, version, bytes, usize::MAX / 8));
+    });
+}
+
+/// The same with a byte of `bytes` that is another one before.
+pub fn check_after_another_byte(version: Version, bytes: &[u8]) {
+    let Some(at) = bytes
+        .iter()
+        .fold(bytes.len(), |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(*byte)))
+        .checked_rem(bytes.len())
+    else {
+        return;
+    };
+    let mut before = bytes.to_vec();
+    before[at] = before[at].wrapping_add(1);
+    check_after(version, &before, bytes);
+    check_after(version, bytes, &before);
 }
 
 fn collect(body: &WriteBody, hasher: &SeriesIdHasher, sink: Collected, tally: &Tally) -> Vec<Series> {
@@ -71,6 +103,7 @@ fn collect(body: &WriteBody, hasher: &SeriesIdHasher, sink: Collected, tally: &T
             assert!(count > 0, "a series without samples is not passed on");
             let mut labels = Vec::new();
             body.for_each_label(span, |name, value| labels.push((text(name), text(value))));
+            assert!(labels.is_sorted_by(|a, b| a.0 < b.0), "{labels:?}");
             let canonical = Labels::from_pairs(labels.iter().map(|(n, v)| (&**n, &**v))).to_canonical();
             assert_eq!(id, hasher.hash_canonical(&canonical));
             (labels, samples)

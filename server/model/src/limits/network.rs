@@ -63,7 +63,7 @@ pub const NETWORK_BUFFERS: [NetworkBuffer; 12] = [
     buffer("series that gRPC streams define, and their tables by ref", Place::Definitions, |plan| {
         plan.definition_bytes
     }),
-    buffer("label sets of remote write 2 that are known again", Place::KnownIds, |plan| {
+    buffer("label sets of remote write that are known again", Place::KnownIds, |plan| {
         plan.id_cache_entries * ID_CACHE_ENTRY_BYTES
     }),
     buffer("requests of reads, and answers that are made whole", Place::Reads, MemoryPlan::read_answer_bytes),

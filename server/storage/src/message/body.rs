@@ -68,6 +68,7 @@ impl From<Vec<u8>> for BodyBytes {
 /// Where a series' labels lie in a [`WriteBody`]: 8 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LabelSpan {
+    /// Whether the labels are out of order in the top bit.
     offset: u32,
     /// The source in the two top bits.
     len: u32,
@@ -80,7 +81,7 @@ pub enum LabelSource {
     Wire,
     /// A canonical block in the scratch.
     Scratch,
-    /// Remote write 2: packed varint symbol references, canonical in order, in the request's bytes.
+    /// Remote write 2: packed varint symbol references in the request's bytes.
     Symbols,
     /// A stream: the number of a definition, and the stream's ref.
     Definition,
@@ -90,6 +91,8 @@ impl LabelSpan {
     const LEN_BITS: u32 = 30;
     /// Of a definition's ref.
     const DELTA_BIT: u32 = 1 << (Self::LEN_BITS - 1);
+    /// Of an offset.
+    const UNSORTED_BIT: u32 = 1 << (u32::BITS - 1);
 
     /// The highest ref of a stream's series.
     pub const REF_MAX: u32 = Self::DELTA_BIT - 1;
@@ -105,6 +108,16 @@ impl LabelSpan {
     pub fn new(source: LabelSource, offset: usize, len: usize) -> Self {
         debug_assert!(offset <= Self::OFFSET_MAX && len <= Self::OFFSET_MAX);
         Self { offset: offset as u32, len: (source as u32) << Self::LEN_BITS | len as u32 }
+    }
+
+    /// The same of labels that were checked, but aren't in order: [`WriteBody::for_each_label`] sorts them.
+    #[inline]
+    pub fn unsorted(self) -> Self {
+        Self { offset: self.offset | Self::UNSORTED_BIT, ..self }
+    }
+
+    fn is_unsorted(self) -> bool {
+        self.offset & Self::UNSORTED_BIT > 0
     }
 
     /// A series by the number of its definition, below 2^30, and its ref on the stream.
@@ -145,10 +158,13 @@ impl LabelSpan {
 
     /// The bytes' place.
     pub(crate) fn range(self) -> std::ops::Range<usize> {
-        let offset = self.offset as usize;
+        let offset = (self.offset & !Self::UNSORTED_BIT) as usize;
         offset..offset + (self.len & ((1 << Self::LEN_BITS) - 1)) as usize
     }
 }
+
+/// Of one series: mostly it has fewer.
+const LABELS_EXPECTED: usize = 16;
 
 impl WriteBody {
     /// The memory that its buffers hold on to, in bytes.
@@ -161,6 +177,21 @@ impl WriteBody {
     /// Calls `each` with the name and the value of every label, names ascending. Labels were
     /// checked by the decoder; nothing is checked here.
     pub fn for_each_label<'a>(&'a self, span: LabelSpan, mut each: impl FnMut(&'a [u8], &'a [u8])) {
+        if !span.is_unsorted() {
+            return self.for_each_label_as_it_came(span, each);
+        }
+        let mut labels = Vec::with_capacity(LABELS_EXPECTED);
+        self.for_each_label_as_it_came(span, |name, value| labels.push((name, value)));
+        labels.sort_unstable();
+        labels.into_iter().for_each(|(name, value)| each(name, value));
+    }
+
+    /// The same in whatever order the labels came, for less where they weren't sorted.
+    pub fn for_each_label_as_it_came<'a>(
+        &'a self,
+        span: LabelSpan,
+        mut each: impl FnMut(&'a [u8], &'a [u8]),
+    ) {
         let block = match span.source() {
             LabelSource::Wire => &self.bytes[span.range()],
             LabelSource::Scratch => &self.scratch[span.range()],
@@ -211,3 +242,58 @@ pub struct PartSeries {
     pub samples: u32,
 }
 const _: () = assert!(size_of::<PartSeries>() <= 32);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use silverback_model::label::encode_label;
+
+    fn check(body: &WriteBody, span: LabelSpan, came: &[(&str, &str)]) {
+        let mut sorted = came.to_vec();
+        sorted.sort_unstable();
+        for (span, expected) in [(span, came), (span.unsorted(), &sorted)] {
+            let mut labels = Vec::new();
+            let text = |bytes| str::from_utf8(bytes).unwrap();
+            body.for_each_label(span, |name, value| labels.push((text(name), text(value))));
+            assert_eq!(labels, expected);
+            labels.clear();
+            body.for_each_label_as_it_came(span, |name, value| labels.push((text(name), text(value))));
+            assert_eq!(labels, came);
+        }
+    }
+
+    #[test]
+    fn labels_that_came_unsorted_are_read_sorted() {
+        const LABELS: [(&str, &str); 3] = [("job", "a"), ("__name__", "up"), ("instance", "a:9100")];
+        let mut bytes = vec![0; 5];
+        for (name, value) in LABELS {
+            encode_label(&mut bytes, name.as_bytes(), value.as_bytes());
+        }
+        let span = LabelSpan::new(LabelSource::Wire, 5, bytes.len() - 5);
+        check(&WriteBody { bytes: bytes.into(), ..WriteBody::default() }, span, &LABELS);
+    }
+
+    #[test]
+    fn references_in_any_order_are_read_sorted_without_labels_that_have_no_value() {
+        let texts = ["", "job", "a", "__name__", "up", "zone"];
+        let mut body = WriteBody::default();
+        let mut bytes: Vec<u8> = vec![1, 2, 5, 0, 3, 4];
+        for text in texts {
+            body.symbols.push((bytes.len() as u32, text.len() as u32));
+            bytes.extend_from_slice(text.as_bytes());
+        }
+        body.bytes = bytes.into();
+        check(&body, LabelSpan::new(LabelSource::Symbols, 0, 6), &[("job", "a"), ("__name__", "up")]);
+    }
+
+    #[test]
+    fn a_span_keeps_what_it_was_made_of_at_the_largest_offset_too() {
+        for (offset, len) in [(0, 0), (LabelSpan::OFFSET_MAX, LabelSpan::OFFSET_MAX)] {
+            let span = LabelSpan::new(LabelSource::Symbols, offset, len);
+            for span in [span, span.unsorted()] {
+                assert_eq!((span.source(), span.range()), (LabelSource::Symbols, offset..offset + len));
+            }
+            assert!(span.unsorted().is_unsorted() && !span.is_unsorted() && !span.unsorted().is_deltas());
+        }
+    }
+}

@@ -348,7 +348,7 @@ impl PartOutcome {
 /// The value of the label `job`; empty where there is none.
 fn job_of(body: &WriteBody, span: LabelSpan) -> Cow<'_, str> {
     let mut job = Cow::Borrowed("");
-    body.for_each_label(span, |name, value| {
+    body.for_each_label_as_it_came(span, |name, value| {
         if name == b"job" {
             job = String::from_utf8_lossy(value);
         }

@@ -103,6 +103,27 @@ fn a_refused_sample_takes_nothing_of_its_neighbours() {
 }
 
 #[test]
+fn a_series_is_known_by_sorted_labels_in_whatever_order_they_came() {
+    let shard = shard();
+    let sorted = labels(&[("__name__", "up"), ("instance", "a"), ("job", "node")]);
+    append(&shard, EVER, &[(sorted.clone(), vec![Sample::new(1, 1.0)])]);
+    let expected = (all(&shard), shard.borrow().stats().label_pairs);
+    let came = Labels(sorted.0.iter().rev().cloned().collect());
+    for new_shard in [shard, self::shard()] {
+        let (body, mut entries, samples) = encode(&[(came.clone(), vec![Sample::new(2, 2.0)])]);
+        entries[0].id = SeriesIdHasher::new(1, "").hash_canonical(&sorted.to_canonical());
+        entries[0].labels = entries[0].labels.unsorted();
+        let outcome = new_shard.borrow_mut().append(&body, &entries, &samples, EVER, &mut NoJournal);
+        assert_eq!(outcome.written, 1);
+        assert_eq!(all(&new_shard)[0].0, sorted);
+        assert_eq!(
+            (all(&new_shard).len(), new_shard.borrow().stats().label_pairs),
+            (expected.0.len(), expected.1)
+        );
+    }
+}
+
+#[test]
 fn a_series_whose_samples_are_all_refused_is_not_made() {
     let shard = shard();
     let bounds = TimeBounds { oldest_ms: 1000, newest_ms: 2000 };

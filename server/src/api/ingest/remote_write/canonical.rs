@@ -1,4 +1,4 @@
-//! Recognises a canonical label block in a remote write 1 series, so that it is hashed where it
+//! Recognises the label block of a remote write 1 series, and whether it is canonical, so that it is hashed where it
 //! lies. It tells yes or no; why not is found out by the slower way.
 
 use silverback_model::{
@@ -11,6 +11,9 @@ const NAME_TAG: u8 = 0x0a;
 const VALUE_TAG: u8 = 0x12;
 const METRIC_NAME: &[u8; 8] = b"__name__";
 
+/// No label fields of a good series in the usual form take more.
+pub(crate) const FIELDS_BYTES_MAX: usize = LABELS_MAX * (LABEL_NAME_BYTES_MAX + LABEL_VALUE_BYTES_MAX + 16);
+
 /// One label of a canonical block.
 struct CanonicalLabel<'a> {
     name: &'a [u8],
@@ -20,28 +23,48 @@ struct CanonicalLabel<'a> {
     rest: &'a [u8],
 }
 
-/// Where the canonical label block ends that starts at `start`: at the first field that isn't a
-/// label, or at the series' end, where `bytes` end. `None` if the labels aren't canonical.
+/// Where the label fields end that start at `start`: at the first field that is none, or where `bytes` end. Nothing is
+/// told of what is in them. `None` where one isn't whole, or longer than any good one.
 #[inline]
-pub(crate) fn block_end(bytes: &[u8], start: usize) -> Option<usize> {
+pub(crate) fn fields_end(bytes: &[u8], start: usize) -> Option<usize> {
     let mut rest = &bytes[start..];
+    while let Some(&[tag, len]) = rest.first_chunk() {
+        if tag != LABELS_TAG {
+            return Some(bytes.len() - rest.len());
+        }
+        rest = if len < 0x80 { rest.get(2 + usize::from(len)..)? } else { take_field(rest, LABELS_TAG)?.1 };
+    }
+    rest.is_empty().then_some(bytes.len())
+}
+
+/// Whether label fields are each a name and a value in the usual form, so that they can be read as a
+/// [`LabelBlock`], whatever their order.
+pub(crate) fn is_plain(mut fields: &[u8]) -> bool {
+    while !fields.is_empty() {
+        let Some(label) = short_label(fields).or_else(|| long_label(fields)) else { return false };
+        fields = label.rest;
+    }
+    true
+}
+
+/// Whether label fields are a canonical block.
+pub(crate) fn is_canonical(fields: &[u8]) -> bool {
+    let mut rest = fields;
     let (mut previous, mut previous_prefix) = (&rest[..0], 0);
     let (mut count, mut is_named) = (0, false);
-    while rest.first() == Some(&LABELS_TAG) {
-        let label = short_label(rest).or_else(|| long_label(rest))?;
+    while !rest.is_empty() {
+        let Some(label) = short_label(rest).or_else(|| long_label(rest)) else { return false };
         let ascending =
             previous_prefix < label.prefix || (previous_prefix == label.prefix && previous < label.name);
         if !ascending {
-            return None;
+            return false;
         }
         is_named |= label.prefix == u64::from_be_bytes(*METRIC_NAME) && label.name.len() == 8;
         count += 1;
         rest = label.rest;
         (previous, previous_prefix) = (label.name, label.prefix);
     }
-    let end = bytes.len() - rest.len();
-    let is_whole = is_named && count <= LABELS_MAX && is_utf8(&bytes[start..end]);
-    is_whole.then_some(end)
+    is_named && count <= LABELS_MAX && is_utf8(fields)
 }
 
 /// A label whose lengths take one byte each: nearly all of them.

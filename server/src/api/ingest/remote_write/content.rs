@@ -127,13 +127,32 @@ pub(crate) fn for_each_sample(
     Ok(())
 }
 
+/// Where the samples begin that a series ends with, if they are few and as every sender writes them. That is a guess:
+/// the bytes before decide whether these are samples, or the end of something else that looks alike.
+#[inline]
+pub(crate) fn last_samples_start(series: Reader) -> Option<usize> {
+    const FEW: usize = 4;
+    let (bytes, mut start) = (series.bytes(), series.bytes().len());
+    for _sample in 0..=FEW {
+        let at = start.checked_sub(USUAL_SAMPLE_LEN).filter(|at| *at >= series.at());
+        let Some(at) = at.filter(|at| take_usual_sample(&mut Reader::new(bytes, *at)).is_some()) else {
+            return (start < bytes.len()).then_some(start);
+        };
+        start = at;
+    }
+    None
+}
+
+/// The tag, the length and what it counts of a sample as every sender writes it.
+const USUAL_SAMPLE_LEN: usize = 2 + USUAL_SAMPLE_INNER_LEN;
+const USUAL_SAMPLE_INNER_LEN: usize = 1 + 8 + 1 + 6;
+
 /// Takes a sample as every sender writes it: its value, then a timestamp of our times, which takes
 /// six bytes until the year 2109.
 #[inline(always)]
 fn take_usual_sample(series: &mut Reader) -> Option<Sample> {
-    const LEN: usize = 1 + 8 + 1 + 6;
-    const HEAD: [u8; 3] = [SAMPLES.0 as u8, LEN as u8, SAMPLE_VALUE.0 as u8];
-    let sample = series.bytes()[series.at()..].first_chunk::<{ 2 + LEN }>()?;
+    const HEAD: [u8; 3] = [SAMPLES.0 as u8, USUAL_SAMPLE_INNER_LEN as u8, SAMPLE_VALUE.0 as u8];
+    let sample = series.bytes()[series.at()..].first_chunk::<USUAL_SAMPLE_LEN>()?;
     let (head, sample) = sample.split_first_chunk()?;
     let (value, timestamp) = sample.split_first_chunk()?;
     let [tag, timestamp @ ..] = timestamp.first_chunk::<7>()?;
@@ -141,7 +160,7 @@ fn take_usual_sample(series: &mut Reader) -> Option<Sample> {
         return None;
     }
     let sample = Sample::new(varint_of_six(*timestamp)?, f64::from_le_bytes(*value));
-    *series = Reader::new(series.bytes(), series.at() + 2 + LEN);
+    *series = Reader::new(series.bytes(), series.at() + USUAL_SAMPLE_LEN);
     Some(sample)
 }
 

@@ -12,7 +12,7 @@ use super::{
 };
 use silverback_model::{
     RefusedReason, Sample, SeriesId, SeriesIdHasher,
-    limits::{DECODE_STEP_SERIES, ID_CACHE_ENTRY_BYTES, REQUEST_SAMPLES_MAX},
+    limits::{DECODE_STEP_SERIES, REQUEST_SAMPLES_MAX},
 };
 use silverback_storage::message::{LabelSpan, WriteBody};
 
@@ -83,6 +83,10 @@ impl Decoding {
     }
 }
 
+/// Series that are begun before the first of them is read: the id cache is far larger than the
+/// core's own caches, and answers by the time it is asked.
+pub(super) const RUN: usize = 16;
+
 /// What one core keeps for decoding, from request to request.
 pub struct Decoder {
     pub(super) labels: CollectedLabels,
@@ -97,14 +101,14 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// A decoder that remembers label sets of remote write 2 in `ids`.
+    /// A decoder that remembers label sets in `ids`.
     pub(crate) fn new(ids: IdCache) -> Self {
         Self { labels: CollectedLabels::default(), pair_keys: PairKeys::draw(), ids }
     }
 
     /// The memory of the label sets that it remembers, in bytes.
     pub(crate) fn known_bytes(&self) -> usize {
-        self.ids.capacity() * ID_CACHE_ENTRY_BYTES
+        self.ids.bytes()
     }
 
     /// Decodes on as long as `has_time`, which is asked after every few series: they take time with

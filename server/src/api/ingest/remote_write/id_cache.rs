@@ -1,29 +1,66 @@
-//! Remembers the series id of label sets that were seen before in a remote write 2 request, so
-//! that the labels needn't be put together again. It knows fingerprints and ids, no labels.
+//! Remembers the series id of label sets that were seen before, so that their labels needn't be checked, sorted and
+//! put together again. It knows fingerprints and ids, no labels.
+//!
+//! A fingerprint is the tenant's own hash of all that tells a label set from others: in remote write 1 the bytes of its
+//! labels as they came, in remote write 2 sums over its symbols. It has 128 bits, and a key that nobody outside knows,
+//! as the series id itself has: two sets that are taken for one here would as well be taken for one series without
+//! the cache.
 
+use super::labels::Arrival;
 use silverback_model::{
     SeriesId,
     gorilla::prefetch,
     limits::{ID_CACHE_ENTRIES_MAX, ID_CACHE_ENTRY_BYTES},
 };
 
-/// A bounded map from the fingerprint of a label set, in the order of its references, to the
-/// series id. An entry says too that these labels were checked and are canonical in this order.
-/// An entry may be pushed out by another at any time.
+/// A bounded map from the fingerprint of a label set, as it came, to the series id. An entry says too that these
+/// labels were checked, and whether they are canonical as they came. An entry may be pushed out by another at any time.
 #[derive(Debug)]
 pub struct IdCache {
-    /// Four neighbours are one bucket, newest first. A fingerprint of zero is no entry.
-    entries: Vec<(u128, SeriesId)>,
-    /// Entries pushed out since it grew last.
+    /// Entries, newest first: a key each and then the id, where that isn't the fingerprint itself.
+    buckets: Vec<Bucket>,
+    /// Looked for since it grew last, or since as many were as it has slots.
+    looked_for: usize,
+    /// Pushed out in that time.
     displaced: usize,
-    entries_max: usize,
+    /// That found their bucket full when it could grow no more.
+    crowded: usize,
+    buckets_max: usize,
 }
 
-const EMPTY: (u128, SeriesId) = (0, SeriesId(0));
-const _: () = assert!(size_of::<(u128, SeriesId)>() == ID_CACHE_ENTRY_BYTES);
-const BUCKET: usize = 4;
-const ENTRIES_MIN: usize = 1 << 12;
-const GROWTH: usize = 4;
+/// Two cache lines.
+type Bucket = [u128; SLOTS];
+
+/// What is known of a label set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KnownLabels {
+    /// Of its series.
+    pub id: SeriesId,
+    /// Of its labels.
+    pub arrival: Arrival,
+}
+
+const SLOTS: usize = 8;
+const EMPTY: Bucket = [0; SLOTS];
+/// A key is the fingerprint but for its lowest bits, which the bucket's place tells: these say what comes with it.
+const FLAGS: u128 = 3;
+/// Labels in order whose id is the fingerprint.
+const ITSELF: u128 = 0;
+/// The id is in the next slot.
+const IN_ORDER: u128 = 1;
+/// The same of labels that aren't in order.
+const REARRANGED: u128 = 2;
+const _: () = assert!(2 * size_of::<u128>() == ID_CACHE_ENTRY_BYTES);
+
+const BUCKET_ENTRIES: usize = SLOTS / 2;
+const BUCKETS_MIN: usize = 1 << 10;
+const _: () = assert!(BUCKETS_MIN > FLAGS as usize, "the place tells the bits that a key leaves out");
+const GROWTH: usize = 2;
+/// It grows when one in so many that it is asked for was pushed out.
+const DISPLACED_SHARE: usize = 32;
+/// Of those that find their bucket full when it can't grow any more, one in so many is let in: where more come in turns
+/// than there is room for, some stay known.
+const CROWDED_SHARE: usize = 7;
 
 impl Default for IdCache {
     fn default() -> Self {
@@ -32,58 +69,94 @@ impl Default for IdCache {
 }
 
 impl IdCache {
-    /// A cache of at most `entries_max` entries, rounded to a power of two.
+    /// A cache of at most `entries_max` entries with an id of their own, rounded to a power of two.
     pub(crate) fn with_entries_max(entries_max: usize) -> Self {
-        let entries_max = entries_max.max(ENTRIES_MIN).next_power_of_two();
-        Self { entries: vec![EMPTY; ENTRIES_MIN], displaced: 0, entries_max }
+        let buckets_max = (entries_max / BUCKET_ENTRIES).max(BUCKETS_MIN).next_power_of_two();
+        Self { buckets: vec![EMPTY; BUCKETS_MIN], looked_for: 0, displaced: 0, crowded: 0, buckets_max }
     }
 
-    /// The id that was put in for this fingerprint.
+    /// What was put in for this fingerprint.
     #[inline]
-    pub(crate) fn get(&self, fingerprint: u128) -> Option<SeriesId> {
-        let bucket = self.bucket(fingerprint);
-        let entry = self.entries[bucket..bucket + BUCKET].iter().find(|entry| entry.0 == fingerprint)?;
-        (fingerprint != EMPTY.0).then_some(entry.1)
+    pub(crate) fn get(&mut self, fingerprint: u128) -> Option<KnownLabels> {
+        self.looked_for += 1;
+        let (bucket, key) = (&self.buckets[self.place(fingerprint)], key(fingerprint));
+        let mut at = 0;
+        while let Some(&slot) = bucket.get(at) {
+            if slot & !FLAGS == key && key > 0 {
+                return known(slot & FLAGS, fingerprint, bucket.get(at + 1));
+            }
+            at += if slot & FLAGS == ITSELF { 1 } else { 2 };
+        }
+        None
     }
 
     /// Brings the place of a fingerprint towards the core.
     #[inline]
     pub(crate) fn prefetch(&self, fingerprint: u128) {
-        let bucket = self.bucket(fingerprint);
-        // A bucket is two cache lines; the older half is seldom needed.
-        prefetch(&self.entries[bucket]);
+        // Whatever isn't there is looked for in all of the bucket: both of its lines.
+        let bucket = &self.buckets[self.place(fingerprint)];
+        prefetch(&bucket[0]);
+        prefetch(&bucket[SLOTS / 2]);
     }
 
-    /// Puts an id in; the oldest entry of a full bucket goes.
-    pub(crate) fn insert(&mut self, fingerprint: u128, id: SeriesId) {
-        if self.displaced > self.entries.len() / 16 && self.entries.len() < self.entries_max {
-            self.grow();
+    /// Puts a label set in; the oldest entry of a full bucket goes.
+    pub(crate) fn insert(&mut self, fingerprint: u128, KnownLabels { id, arrival }: KnownLabels) {
+        self.grow_if_crowded();
+        let flags = match arrival {
+            Arrival::InOrder if id.0 == fingerprint => ITSELF,
+            Arrival::InOrder => IN_ORDER,
+            Arrival::Rearranged => REARRANGED,
+        };
+        let width = if flags == ITSELF { 1 } else { 2 };
+        let place = self.place(fingerprint);
+        if self.buckets[place][SLOTS - width..].iter().any(|slot| *slot > 0) {
+            self.displaced += 1;
+            self.crowded += usize::from(self.buckets.len() == self.buckets_max);
+            if self.crowded % CROWDED_SHARE > 0 {
+                return;
+            }
         }
-        let bucket = self.bucket(fingerprint);
-        let bucket = &mut self.entries[bucket..bucket + BUCKET];
-        self.displaced += usize::from(bucket[BUCKET - 1].0 != EMPTY.0);
-        bucket.copy_within(..BUCKET - 1, 1);
-        bucket[0] = (fingerprint, id);
+        let bucket = &mut self.buckets[place];
+        bucket.copy_within(..SLOTS - width, width);
+        bucket[width - 1] = id.0;
+        bucket[0] = key(fingerprint) | flags;
     }
 
-    /// Entries that it has room for now.
-    pub(crate) fn capacity(&self) -> usize {
-        self.entries.len()
+    /// The memory that it takes now, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.buckets.len() * size_of::<Bucket>()
     }
 
-    /// Starts anew, larger: to fill it again costs each series one slow look, while to move the
-    /// entries would cost one request all of it.
-    #[cold]
-    fn grow(&mut self) {
-        let len = (self.entries.len() * GROWTH).min(self.entries_max);
-        self.entries = vec![EMPTY; len];
-        self.displaced = 0;
+    /// Starts anew, larger, where too many are pushed out: to fill it again costs each series one slow look, while to
+    /// move the entries would cost one request all of it.
+    fn grow_if_crowded(&mut self) {
+        let slots = self.buckets.len() * SLOTS;
+        if self.displaced * DISPLACED_SHARE > slots && self.buckets.len() < self.buckets_max {
+            self.buckets = vec![EMPTY; self.buckets.len() * GROWTH];
+        } else if self.looked_for < slots {
+            return;
+        }
+        (self.looked_for, self.displaced) = (0, 0);
     }
 
+    /// By the lowest bits, so that none of them need be kept.
     #[inline]
-    fn bucket(&self, fingerprint: u128) -> usize {
-        fingerprint as usize & (self.entries.len() - 1) & !(BUCKET - 1)
+    fn place(&self, fingerprint: u128) -> usize {
+        fingerprint as usize & (self.buckets.len() - 1)
     }
+}
+
+#[inline]
+fn key(fingerprint: u128) -> u128 {
+    fingerprint & !FLAGS
+}
+
+/// What the slots of an entry say. An entry that was pushed out by half has no id any more.
+#[inline]
+fn known(flags: u128, fingerprint: u128, next: Option<&u128>) -> Option<KnownLabels> {
+    let arrival = if flags == REARRANGED { Arrival::Rearranged } else { Arrival::InOrder };
+    let id = if flags == ITSELF { fingerprint } else { *next? };
+    Some(KnownLabels { id: SeriesId(id), arrival })
 }
 
 #[cfg(test)]
@@ -94,23 +167,60 @@ mod tests {
         (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835) ^ i << 64
     }
 
+    fn in_order(id: u128) -> KnownLabels {
+        KnownLabels { id: SeriesId(id), arrival: Arrival::InOrder }
+    }
+
     #[test]
     fn what_was_put_in_is_found_until_it_is_pushed_out() {
+        let same_bucket = |i: u128| 8 + (i << 64);
+        // With an id of its own an entry takes twice as much.
+        for (room, id) in [(8, same_bucket as fn(u128) -> u128), (4, |i| i)] {
+            let mut cache = IdCache::default();
+            let known = |i| Some(in_order(id(i)));
+            for i in 0..room {
+                cache.insert(same_bucket(i), in_order(id(i)));
+            }
+            assert!((0..room).all(|i| cache.get(same_bucket(i)) == known(i)));
+            cache.insert(same_bucket(room), in_order(id(room)));
+            assert_eq!(cache.get(same_bucket(0)), None);
+            assert!((1..=room).all(|i| cache.get(same_bucket(i)) == known(i)));
+        }
+    }
+
+    #[test]
+    fn an_entry_that_is_pushed_out_by_half_is_not_known() {
         let mut cache = IdCache::default();
         let same_bucket = |i: u128| 8 + (i << 64);
-        for i in 0..4 {
-            cache.insert(same_bucket(i), SeriesId(i));
-        }
-        assert!((0..4).all(|i| cache.get(same_bucket(i)) == Some(SeriesId(i))));
-        cache.insert(same_bucket(4), SeriesId(4));
+        cache.insert(same_bucket(0), in_order(1));
+        (1..8).for_each(|i| cache.insert(same_bucket(i), in_order(same_bucket(i))));
         assert_eq!(cache.get(same_bucket(0)), None);
-        assert!((1..5).all(|i| cache.get(same_bucket(i)) == Some(SeriesId(i))));
-        assert_eq!(cache.get(9), None);
+        assert!((1..8).all(|i| cache.get(same_bucket(i)) == Some(in_order(same_bucket(i)))));
+    }
+
+    #[test]
+    fn all_bits_of_a_fingerprint_count_and_how_the_labels_come_is_kept_beside_them() {
+        let one = fingerprint(7);
+        for (id, arrival) in [(7, Arrival::InOrder), (7, Arrival::Rearranged), (one, Arrival::InOrder)] {
+            let (mut cache, known) = (IdCache::default(), KnownLabels { id: SeriesId(id), arrival });
+            cache.insert(one, known);
+            assert_eq!(cache.get(one), Some(known));
+            for bit in 0..128 {
+                assert_eq!(cache.get(one ^ 1 << bit), None, "bit {bit}");
+            }
+            cache.insert(one ^ 1, in_order(8));
+            assert_eq!((cache.get(one ^ 1), cache.get(one)), (Some(in_order(8)), Some(known)));
+        }
     }
 
     #[test]
     fn no_entry_is_found_for_the_fingerprint_of_an_empty_place() {
-        assert_eq!(IdCache::default().get(0), None);
+        let mut cache = IdCache::default();
+        for fingerprint in 0..4 {
+            assert_eq!(cache.get(fingerprint), None);
+            cache.insert(fingerprint, in_order(fingerprint));
+            assert_eq!(cache.get(fingerprint), None);
+        }
     }
 
     /// Puts in, round after round, what isn't found, and counts that in the last round.
@@ -120,7 +230,7 @@ mod tests {
             misses = 0;
             for i in 0..series {
                 if cache.get(fingerprint(i)).is_none() {
-                    cache.insert(fingerprint(i), SeriesId(i));
+                    cache.insert(fingerprint(i), in_order(i));
                     misses += 1;
                 }
             }
@@ -130,9 +240,12 @@ mod tests {
 
     #[test]
     fn it_grows_until_all_that_comes_again_is_known_but_not_beyond_its_limit() {
-        let mut cache = IdCache::with_entries_max(1 << 16);
+        const ENTRIES_MAX: usize = 1 << 16;
+        let mut cache = IdCache::with_entries_max(ENTRIES_MAX);
         assert!(misses_when_seen_in_turns(&mut cache, 6_000) < 60);
-        misses_when_seen_in_turns(&mut cache, 200_000);
-        assert_eq!(cache.capacity(), 1 << 16);
+        assert!(cache.bytes() <= 6_000 * 4 * ID_CACHE_ENTRY_BYTES, "{}", cache.bytes());
+        let misses = misses_when_seen_in_turns(&mut cache, 200_000);
+        assert_eq!(cache.bytes(), ENTRIES_MAX * ID_CACHE_ENTRY_BYTES);
+        assert!(misses < 200_000 - ENTRIES_MAX / 2, "some stay known: {misses} are not");
     }
 }

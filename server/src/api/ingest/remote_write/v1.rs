@@ -1,18 +1,21 @@
 //! Remote write 1: `prometheus.WriteRequest`.
 //!
-//! A series in the usual form, its labels first and canonical, is read in one walk, and its labels
-//! are hashed where they lie. Any other goes a slower way that writes its labels out anew.
+//! A series in the usual form, its labels first and in one piece, is recognised by the hash of the labels' bytes as they
+//! lie there; where these end is guessed by the samples behind them, for what is known is known to be labels and nothing
+//! else. One that isn't known yet has its labels checked. They are hashed where they lie if they are canonical; any
+//! others go a slower way that writes them out anew, for their id.
 
 use super::{
-    canonical::block_end,
-    content::{Content, SeriesFields, read_content},
-    decoder::{Decoder, Decoding, GoodSeries, SeriesSink, Slice, count_unstored},
-    labels::CollectedLabels,
+    canonical::{FIELDS_BYTES_MAX, fields_end, is_canonical, is_plain},
+    content::{Content, SeriesFields, last_samples_start, read_content},
+    decoder::{Decoder, Decoding, GoodSeries, RUN, SeriesSink, Slice, count_unstored},
+    id_cache::{IdCache, KnownLabels},
+    labels::{Arrival, CollectedLabels},
     malformed::{MalformedBody, MalformedCause},
     tally::Tally,
     wire::{Reader, Tag, WireType, malformed},
 };
-use silverback_model::SeriesIdHasher;
+use silverback_model::{SeriesId, SeriesIdHasher};
 use silverback_storage::message::{LabelSource, LabelSpan, WriteBody};
 
 const TIMESERIES: Tag = Tag::new(1, WireType::Len);
@@ -45,23 +48,24 @@ pub(super) fn decode(
     sink: &mut impl SeriesSink,
 ) -> Result<Slice, MalformedBody> {
     let WriteBody { bytes, scratch, .. } = body;
-    let tally = &mut decoding.tally;
-    let mut request = Reader::new(bytes, decoding.at);
-    let mut slice = SeriesSlice { labels: &mut decoder.labels, scratch, hasher, tally, sink };
-    for _field in 0..series_max.max(1) {
-        if request.is_empty() {
-            return Ok(Slice::Done);
+    let Decoding { at, tally, .. } = decoding;
+    let Decoder { labels, ids, .. } = decoder;
+    let mut request = Reader::new(bytes, *at);
+    let mut slice = SeriesSlice { labels, ids, scratch, hasher, tally, sink };
+    let mut run = [BegunSeries { series: request, labels_end: 0, fingerprint: SeriesId(0) }; RUN];
+    let mut fields_left = series_max.max(1);
+    while !request.is_empty() && fields_left > 0 {
+        let (mut begun, mut outcome) = (0, Ok(()));
+        while !request.is_empty() && fields_left > 0 && begun < RUN && outcome.is_ok() {
+            outcome = slice.begin_field(&mut request, &mut run, &mut begun);
+            fields_left -= 1;
         }
-        let tag = request.tag()?;
-        if tag == TIMESERIES {
-            slice.read_series(request.message()?)?;
-        } else if tag == METADATA {
-            slice.tally.metadata_ignored += 1;
-            request.skip(tag)?;
-        } else {
-            skip_unknown(&mut request, tag)?;
+        for series in &run[..begun] {
+            slice.read_series(series)?;
         }
-        decoding.at = request.at();
+        // What is wrong with a series is told first: it stands before this.
+        outcome?;
+        *at = request.at();
     }
     Ok(if request.is_empty() { Slice::Done } else { Slice::More })
 }
@@ -79,37 +83,112 @@ fn skip_unknown(request: &mut Reader, tag: Tag) -> Result<(), MalformedBody> {
 /// What the series of one slice are read with.
 struct SeriesSlice<'a, S> {
     labels: &'a mut CollectedLabels,
+    ids: &'a mut IdCache,
     scratch: &'a mut Vec<u8>,
     hasher: &'a SeriesIdHasher,
     tally: &'a mut Tally,
     sink: &'a mut S,
 }
 
-impl<S: SeriesSink> SeriesSlice<'_, S> {
+/// A series whose labels are hashed.
+#[derive(Clone, Copy)]
+struct BegunSeries<'a> {
+    series: Reader<'a>,
+    /// Where its labels end, or seem to: its start, where they aren't in one piece there.
+    labels_end: usize,
+    /// Of the labels' bytes as they lie there. Of a canonical block it is the series id.
+    fingerprint: SeriesId,
+}
+
+impl<'a> BegunSeries<'a> {
+    /// The labels' bytes.
     #[inline]
-    fn read_series(&mut self, series: Reader) -> Result<(), MalformedBody> {
-        let (bytes, start) = (series.bytes(), series.at());
-        let Some(end) = block_end(bytes, start) else {
-            return self.read_odd_series(series);
-        };
-        let samples = Reader::new(bytes, end);
-        let content = read_content(samples, &SERIES_FIELDS)?;
-        if content.labels > 0 {
-            return self.read_odd_series(series);
+    fn fields(&self) -> &'a [u8] {
+        &self.series.bytes()[self.series.at()..self.labels_end]
+    }
+
+    /// What stands behind the labels.
+    #[inline]
+    fn samples(&self) -> Reader<'a> {
+        Reader::new(self.series.bytes(), self.labels_end)
+    }
+
+    /// Where the labels lie that come as `arrival` says.
+    #[inline]
+    fn span(&self, arrival: Arrival) -> LabelSpan {
+        let start = self.series.at();
+        let span = LabelSpan::new(LabelSource::Wire, start, self.labels_end - start);
+        match arrival {
+            Arrival::InOrder => span,
+            Arrival::Rearranged => span.unsorted(),
         }
-        let id = self.hasher.hash_canonical(&bytes[start..end]);
-        let labels = LabelSpan::new(LabelSource::Wire, start, end - start);
-        if content.has_unstored() {
-            self.count_unstored(series, &content)?;
+    }
+}
+
+impl<S: SeriesSink> SeriesSlice<'_, S> {
+    /// Reads a field of the request as far as the labels, if it is a series: then it is the next of `run`.
+    #[inline]
+    fn begin_field<'b>(
+        &mut self,
+        request: &mut Reader<'b>,
+        run: &mut [BegunSeries<'b>; RUN],
+        begun: &mut usize,
+    ) -> Result<(), MalformedBody> {
+        let tag = request.tag()?;
+        if tag == TIMESERIES {
+            let series = request.message()?;
+            let labels_end = last_samples_start(series).or_else(|| fields_end(series.bytes(), series.at()));
+            run[*begun] = self.begin_series(series, labels_end);
+            *begun += 1;
+            Ok(())
+        } else if tag == METADATA {
+            self.tally.metadata_ignored += 1;
+            request.skip(tag)
+        } else {
+            skip_unknown(request, tag)
         }
-        self.pass_on(GoodSeries { id, labels, content, samples })
+    }
+
+    /// Hashes what should be the labels, and sends for what is known by that.
+    #[inline]
+    fn begin_series<'b>(&self, series: Reader<'b>, labels_end: Option<usize>) -> BegunSeries<'b> {
+        // What is longer is no good, and not worth a hash.
+        let labels_end =
+            labels_end.filter(|end| end - series.at() <= FIELDS_BYTES_MAX).unwrap_or(series.at());
+        let fingerprint = self.hasher.hash_canonical(&series.bytes()[series.at()..labels_end]);
+        self.ids.prefetch(fingerprint.0);
+        BegunSeries { series, labels_end, fingerprint }
     }
 
     #[inline]
-    fn pass_on(&mut self, series: GoodSeries) -> Result<(), MalformedBody> {
-        if series.content.samples == 0 {
+    fn read_series(&mut self, begun: &BegunSeries) -> Result<(), MalformedBody> {
+        let content = read_content(begun.samples(), &SERIES_FIELDS)?;
+        match self.known(begun, &content) {
+            Some(known) => self.pass_on(begun, known, content),
+            None => self.read_unknown_series(begun, content),
+        }
+    }
+
+    #[inline]
+    fn known(&mut self, begun: &BegunSeries, content: &Content) -> Option<KnownLabels> {
+        if content.labels > 0 { None } else { self.ids.get(begun.fingerprint.0) }
+    }
+
+    /// Passes a series on whose labels are known as they lie there.
+    #[inline]
+    fn pass_on(
+        &mut self,
+        begun: &BegunSeries,
+        KnownLabels { id, arrival }: KnownLabels,
+        content: Content,
+    ) -> Result<(), MalformedBody> {
+        if content.has_unstored() {
+            self.count_unstored(begun.series, &content)?;
+        }
+        if content.samples == 0 {
             return Ok(());
         }
+        let series = GoodSeries { id, labels: begun.span(arrival), content, samples: begun.samples() };
         series.pass_on(&SERIES_FIELDS, self.tally, self.sink)
     }
 
@@ -120,23 +199,58 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         Ok(())
     }
 
+    #[inline(never)]
+    fn read_unknown_series(&mut self, begun: &BegunSeries, content: Content) -> Result<(), MalformedBody> {
+        let series = begun.series;
+        let labels_end = fields_end(series.bytes(), series.at());
+        if labels_end.unwrap_or(series.at()) == begun.labels_end {
+            return self.check_series(begun, content);
+        }
+        // Something else stands between the labels and what looks like samples, or these are in a label.
+        let begun = self.begin_series(series, labels_end);
+        let content = read_content(begun.samples(), &SERIES_FIELDS)?;
+        match self.known(&begun, &content) {
+            Some(known) => self.pass_on(&begun, known, content),
+            None => self.check_series(&begun, content),
+        }
+    }
+
+    fn check_series(&mut self, begun: &BegunSeries, content: Content) -> Result<(), MalformedBody> {
+        if content.labels > 0 || !is_canonical(begun.fields()) {
+            return self.read_odd_series(begun, content);
+        }
+        let known = KnownLabels { id: begun.fingerprint, arrival: Arrival::InOrder };
+        self.ids.insert(begun.fingerprint.0, known);
+        self.pass_on(begun, known, content)
+    }
+
     /// Labels out of order, behind samples, without a value, in another encoding, or bad.
     #[cold]
-    fn read_odd_series(&mut self, series: Reader) -> Result<(), MalformedBody> {
-        let bytes = series.bytes();
-        collect_labels(series, self.labels)?;
-        let content = read_content(series, &SERIES_FIELDS)?;
+    fn read_odd_series(&mut self, begun: &BegunSeries, content: Content) -> Result<(), MalformedBody> {
+        let bytes = begun.series.bytes();
+        collect_labels(begun.series, self.labels)?;
         if let Err(reason) = self.labels.check(bytes) {
             let samples = content.samples_and_histograms();
             self.tally.refuse_series(reason, samples, self.labels, bytes);
             return Ok(());
         }
-        count_unstored(&content, self.tally, self.labels, bytes);
         let start = self.scratch.len();
         self.labels.write_canonical(bytes, self.scratch);
         let id = self.hasher.hash_canonical(&self.scratch[start..]);
+        if content.labels == 0 && is_plain(begun.fields()) {
+            // From here on they are known by their bytes, and what was written is dropped again.
+            self.scratch.truncate(start);
+            let known = KnownLabels { id, arrival: Arrival::Rearranged };
+            self.ids.insert(begun.fingerprint.0, known);
+            return self.pass_on(begun, known, content);
+        }
+        count_unstored(&content, self.tally, self.labels, bytes);
+        if content.samples == 0 {
+            return Ok(());
+        }
         let labels = LabelSpan::new(LabelSource::Scratch, start, self.scratch.len() - start);
-        self.pass_on(GoodSeries { id, labels, content, samples: series })
+        let series = GoodSeries { id, labels, content, samples: begun.samples() };
+        series.pass_on(&SERIES_FIELDS, self.tally, self.sink)
     }
 }
 
@@ -170,4 +284,101 @@ fn collect_label(mut label: Reader, labels: &mut CollectedLabels) -> Result<(), 
     }
     labels.push(name, value);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::ingest::remote_write::Version;
+    use silverback_model::limits::ID_CACHE_ENTRY_BYTES;
+    use silverback_model::{Sample, label::encode_label};
+
+    #[derive(Default)]
+    struct Ids(Vec<SeriesId>);
+
+    impl SeriesSink for Ids {
+        fn series(&mut self, id: SeriesId, _labels: LabelSpan, _samples: u32) {
+            self.0.push(id);
+        }
+
+        fn sample(&mut self, _sample: Sample) {}
+    }
+
+    const HASHER_SEED: u64 = 7;
+
+    fn fields(labels: &[(&str, &str)]) -> Vec<u8> {
+        let mut fields = Vec::new();
+        labels.iter().for_each(|(name, value)| encode_label(&mut fields, name.as_bytes(), value.as_bytes()));
+        fields
+    }
+
+    /// A series of these label fields with an empty sample.
+    fn series(fields: &[u8]) -> Vec<u8> {
+        [&[TIMESERIES.0 as u8, fields.len() as u8 + 2], fields, &[0x12, 0]].concat()
+    }
+
+    /// Decodes, and tells the ids, and the bytes of labels that were written out.
+    fn decode_all(decoder: &mut Decoder, bytes: &[u8]) -> (Vec<SeriesId>, usize) {
+        let hasher = SeriesIdHasher::new(HASHER_SEED, "");
+        let mut body = WriteBody { bytes: bytes.to_vec().into(), ..WriteBody::default() };
+        let (mut decoding, mut ids) = (Decoding::start(Version::V1), Ids::default());
+        while decoder.decode(&mut body, &mut decoding, &hasher, 1_000, &mut ids) == Ok(Slice::More) {}
+        assert_eq!(decoding.tally.series, ids.0.len() as u64);
+        (ids.0, body.scratch.len())
+    }
+
+    #[test]
+    fn labels_that_are_known_are_not_looked_into_in_whatever_order_they_came() {
+        let (mut decoder, hasher) = (Decoder::default(), SeriesIdHasher::new(HASHER_SEED, ""));
+        let sorted = fields(&[("__name__", "up"), ("instance", "a"), ("job", "node")]);
+        let unsorted = fields(&[("__name__", "up"), ("job", "node"), ("instance", "a")]);
+        for (fields, arrival) in [(&sorted, Arrival::InOrder), (&unsorted, Arrival::Rearranged)] {
+            let (fingerprint, id) = (hasher.hash_canonical(fields), hasher.hash_canonical(&sorted));
+            assert_eq!(
+                decode_all(&mut decoder, &series(fields)),
+                (vec![id], 0),
+                "nothing is kept written out"
+            );
+            assert_eq!(decoder.ids.get(fingerprint.0), Some(KnownLabels { id, arrival }));
+            // It is what is known that is passed on.
+            let another = SeriesId(id.0 ^ 1);
+            decoder.ids.insert(fingerprint.0, KnownLabels { id: another, arrival });
+            assert_eq!(decode_all(&mut decoder, &series(fields)).0, [another]);
+        }
+    }
+
+    #[test]
+    fn labels_that_are_refused_or_can_not_be_read_where_they_lie_are_not_known() {
+        let (mut decoder, hasher) = (Decoder::default(), SeriesIdHasher::new(HASHER_SEED, ""));
+        let name = ("__name__", "up");
+        let turned = [&[0x0a, 8, 0x12, 1, b'x', 0x0a, 3], &b"job"[..], &fields(&[name])].concat();
+        for (fields, passed_on) in [
+            (fields(&[("job", "x")]), 0),
+            (fields(&[name, ("a", "x"), ("a", "x")]), 0),
+            (fields(&[name, ("", "x")]), 0),
+            (fields(&[("job", ""), name]), 1),
+            (turned, 1),
+        ] {
+            for _time in 0..2 {
+                let (ids, written) = decode_all(&mut decoder, &series(&fields));
+                assert_eq!((ids.len(), written > 0), (passed_on, passed_on > 0), "{fields:?}");
+                assert_eq!(decoder.ids.get(hasher.hash_canonical(&fields).0), None);
+            }
+        }
+    }
+
+    #[test]
+    fn more_label_sets_than_there_is_room_for_are_told_apart_and_take_no_more() {
+        const ENTRIES_MAX: usize = 1 << 13;
+        const SETS: usize = 4 * ENTRIES_MAX;
+        let mut decoder = Decoder::new(IdCache::with_entries_max(ENTRIES_MAX));
+        let set = |i: usize| fields(&[("job", &i.to_string()), ("__name__", "up")]);
+        let body: Vec<u8> = (0..SETS).flat_map(|i| series(&set(i))).collect();
+        let (first, _) = decode_all(&mut decoder, &body);
+        assert_eq!(first.len(), SETS);
+        for _time in 0..3 {
+            assert!(decode_all(&mut decoder, &body).0 == first);
+            assert_eq!(decoder.known_bytes(), ENTRIES_MAX * ID_CACHE_ENTRY_BYTES);
+        }
+    }
 }

@@ -7,10 +7,12 @@
 //! The first symbol must be empty by the specification; like Prometheus we don't insist, since a
 //! reference to it is judged by what it says.
 
+use std::ops::Range;
+
 use super::{
     content::{Content, SeriesFields, read_content},
-    decoder::{Decoder, Decoding, GoodSeries, Phase, SeriesSink, Slice, count_unstored},
-    id_cache::IdCache,
+    decoder::{Decoder, Decoding, GoodSeries, Phase, RUN, SeriesSink, Slice, count_unstored},
+    id_cache::{IdCache, KnownLabels},
     labels::{Arrival, CollectedLabels},
     malformed::{MalformedBody, MalformedCause},
     symbols::{PairKeys, SymbolTable},
@@ -43,10 +45,6 @@ const SERIES_FIELDS: SeriesFields = SeriesFields {
 
 /// To pass over a field, or to note a symbol, costs so much less than to read a series.
 const SYMBOLS_PER_SERIES: usize = 4;
-
-/// Series that are begun before the first of them is read: the id cache is far larger than the
-/// core's own caches, and answers by the time it is asked.
-const RUN: usize = 16;
 
 /// Labels that a slice writes out before its caller may look at what the request takes.
 const SLICE_SCRATCH_BYTES: usize = 1 << 20;
@@ -153,8 +151,20 @@ struct SeriesSlice<'a, S> {
 
 /// A series' references in the usual form: one packed field at its start.
 struct PackedRefs {
-    labels: LabelSpan,
+    place: Range<usize>,
     fingerprint: u128,
+}
+
+impl PackedRefs {
+    /// The labels of these references, which come as `arrival` says.
+    #[inline]
+    fn span(&self, arrival: Arrival) -> LabelSpan {
+        let span = LabelSpan::new(LabelSource::Symbols, self.place.start, self.place.len());
+        match arrival {
+            Arrival::InOrder => span,
+            Arrival::Rearranged => span.unsorted(),
+        }
+    }
 }
 
 /// A series whose references are read.
@@ -185,13 +195,13 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         let BegunSeries { series, samples, refs } = begun;
         let content = read_content(samples, &SERIES_FIELDS)?;
         let refs = refs.filter(|_| content.labels == 0);
-        let known = refs.as_ref().and_then(|refs| Some((self.ids.get(refs.fingerprint)?, refs.labels)));
-        if let Some((id, labels)) = known
+        let known = refs.as_ref().and_then(|refs| Some((self.ids.get(refs.fingerprint)?, refs)));
+        if let Some((KnownLabels { id, arrival }, refs)) = known
             && content.samples > 0
             && content.histograms == 0
         {
             self.count_ignored(&content);
-            let series = GoodSeries { id, labels, content, samples };
+            let series = GoodSeries { id, labels: refs.span(arrival), content, samples };
             return series.pass_on(&SERIES_FIELDS, self.tally, self.sink);
         }
         self.read_unknown_series(series, refs, samples, content)
@@ -208,8 +218,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         let refs = &series.bytes()[span.clone()];
         let fingerprint = self.symbols.fingerprint(refs, self.pair_keys, self.hasher)?;
         *series = behind;
-        let labels = LabelSpan::new(LabelSource::Symbols, span.start, span.len());
-        Some(PackedRefs { labels, fingerprint })
+        Some(PackedRefs { place: span, fingerprint })
     }
 
     #[inline]
@@ -280,13 +289,13 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         }
         self.labels.write_canonical(self.bytes, self.scratch);
         let id = self.hasher.hash_canonical(&self.scratch[start..]);
-        match (arrival, refs) {
-            (Arrival::InOrder, Some(refs)) => {
+        match refs {
+            Some(refs) => {
                 self.scratch.truncate(start);
-                self.ids.insert(refs.fingerprint, id);
-                Ok((id, refs.labels))
+                self.ids.insert(refs.fingerprint, KnownLabels { id, arrival });
+                Ok((id, refs.span(arrival)))
             }
-            (Arrival::InOrder, None) | (Arrival::Rearranged, _) => {
+            None => {
                 let len = self.scratch.len() - start;
                 Ok((id, LabelSpan::new(LabelSource::Scratch, start, len)))
             }
@@ -319,7 +328,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
 struct RefPairs<'a> {
     symbols: &'a SymbolTable<'a>,
     labels: &'a mut CollectedLabels,
-    name: Option<std::ops::Range<usize>>,
+    name: Option<Range<usize>>,
     is_bad: bool,
 }
 

@@ -97,7 +97,7 @@ impl Ratio {
     /// What was never measured is.
     pub fn is_below(&self, other: f64, part: f64) -> bool {
         let at_best = self.spread.median + self.deviation;
-        !(at_best >= other * (1.0 - part))
+        at_best.is_nan() || at_best < other * (1.0 - part)
     }
 }
 

@@ -67,8 +67,11 @@ fn label_set() -> impl Strategy<Value = Vec<RawLabel>> {
     ]
 }
 
-/// Some label sets, and which of them a first and a second request have, with how many samples.
-fn requests() -> impl Strategy<Value = (Vec<Vec<RawLabel>>, [Vec<(prop::sample::Index, usize)>; 2])> {
+/// The series of a request: which of some label sets each has, and how many samples.
+type Chosen = Vec<(prop::sample::Index, usize)>;
+
+/// Some label sets, and which of them a first and a second request have.
+fn requests() -> impl Strategy<Value = (Vec<Vec<RawLabel>>, [Chosen; 2])> {
     let request =
         || vec((any::<prop::sample::Index>(), prop_oneof![8 => Just(1), 1 => Just(0), 1 => Just(3)]), 0..24);
     (vec(label_set(), 1..8), [request(), request()])

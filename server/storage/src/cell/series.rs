@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use crate::cell::blocks::{Blocks, Chain};
 use crate::cell::heap::{heap_bytes, vec_bytes};
+use crate::cell::lookup::Lookup;
 use crate::cell::pages::Pages;
 use crate::cell::rest::{self, Without};
 use silverback_model::gorilla::{ChunkError, OpenXor, SealedChunk, XorIter, prefetch};
@@ -77,6 +78,8 @@ pub struct SeriesStore {
     series: Pages<Series>,
     histories: Pages<SeriesHistory>,
     blocks: Blocks,
+    /// For samples that are sent again.
+    lookup: Lookup,
     /// Refs that were let go of since the start.
     freed: u64,
     sealed_chunks: usize,
@@ -148,6 +151,7 @@ impl SeriesStore {
         open: &[u8],
     ) -> Result<(), ChunkError> {
         let (chunk, words) = self.reopen(open)?;
+        self.lookup.forget(at);
         let series = self.series.get_mut(at.0);
         series.chunk = chunk;
         std::mem::replace(&mut series.words, words).release(&mut self.blocks);
@@ -252,29 +256,43 @@ impl SeriesStore {
     #[cold]
     #[inline(never)]
     fn append_late(&mut self, at: SeriesRef, sample: Sample) -> Result<Appended, AppendError> {
-        let last = self.series.get(at.0).chunk.last();
-        let stored = match last.timestamp_ms == sample.timestamp_ms {
-            true => Some(last),
-            false => self.sample_at(at, sample.timestamp_ms),
-        };
-        match stored {
+        match self.sample_at(at, sample.timestamp_ms) {
             Some(stored) if stored == sample => Ok(Appended::Already),
             Some(_) => Err(AppendError::Duplicate),
             None => Err(AppendError::OutOfOrder),
         }
     }
 
-    /// The sample of a series at a time, in ms.
-    pub(crate) fn sample_at(&self, at: SeriesRef, timestamp_ms: i64) -> Option<Sample> {
+    /// The sample of a series at a time, in ms. Decodes a chunk for the first that is asked of it, and not again for
+    /// those that are asked of it next.
+    pub(crate) fn sample_at(&mut self, at: SeriesRef, timestamp_ms: i64) -> Option<Sample> {
+        let newest = self.newest(at);
+        if newest.timestamp_ms == timestamp_ms {
+            return Some(newest);
+        }
+        if !self.lookup.covers(at, timestamp_ms) {
+            self.look_into(at, timestamp_ms);
+        }
+        match self.lookup.covers(at, timestamp_ms) {
+            true => self.lookup.sample_at(timestamp_ms),
+            false => None,
+        }
+    }
+
+    /// Decodes the chunk that a time lies in, in ms, if there is one.
+    fn look_into(&mut self, at: SeriesRef, timestamp_ms: i64) {
+        let own = |sample: Result<Sample, ChunkError>| sample.expect("the node's own chunks decode");
+        if self.open_between(at, timestamp_ms, timestamp_ms).is_some() {
+            let open = self.open_chunk(at);
+            self.lookup.decode(at, open.samples().map(own));
+            return;
+        }
         let sealed = &self.histories.get(at.0).sealed;
-        let place = sealed.partition_point(|c| c.max_timestamp_ms() < timestamp_ms);
-        let find = |chunk: &SealedChunk| {
-            let samples = XorIter::new(chunk.bytes()).map(|s| s.expect("the node's own chunks decode"));
-            samples.take_while(|s| s.timestamp_ms <= timestamp_ms).find(|s| s.timestamp_ms == timestamp_ms)
-        };
-        match sealed.get(place) {
-            Some(chunk) => find(chunk),
-            None => find(&self.open_chunk(at)),
+        let place = sealed.partition_point(|chunk| chunk.max_timestamp_ms() < timestamp_ms);
+        if let Some(chunk) = sealed.get(place)
+            && chunk.overlaps(timestamp_ms, timestamp_ms)
+        {
+            self.lookup.decode(at, chunk.samples().map(own));
         }
     }
 
@@ -347,6 +365,7 @@ impl SeriesStore {
         let sealed = &mut self.histories.get_mut(at.0).sealed;
         let expired = sealed.partition_point(|c| c.max_timestamp_ms() < horizon_ms);
         if expired > 0 {
+            self.lookup.forget(at);
             self.sealed_chunks -= expired;
             self.sealed_bytes -= vec_bytes(sealed) + chunks_bytes(&sealed[..expired]);
             sealed.drain(..expired);
@@ -359,6 +378,7 @@ impl SeriesStore {
     /// Takes a series out, gives its chunks' memory back, and tells its labels. Its ref stays taken
     /// until [`Self::free`].
     pub(crate) fn remove(&mut self, at: SeriesRef) -> Box<[LabelRef]> {
+        self.lookup.forget(at);
         let series = self.series.take(at.0);
         series.words.release(&mut self.blocks);
         let history = self.histories.take(at.0);

@@ -187,7 +187,7 @@ impl Shard {
     /// What a series has come to with what came since its newest sample: all that is to be known of it is
     /// stored already. What was stored before, for a sender that sends it again.
     #[cold]
-    fn summed(&self, series: Option<SeriesRef>, delta: Sample) -> Sample {
+    fn summed(&mut self, series: Option<SeriesRef>, delta: Sample) -> Sample {
         let Some(newest) = series.map(|series| self.store.newest(series)) else { return delta };
         match delta.timestamp_ms > newest.timestamp_ms {
             // A gap of either: the sum begins anew, as a counter does that was reset.

@@ -24,10 +24,9 @@ pub(super) struct Seen {
 pub(super) fn numbers(reason: RefusedReason, seen: &Seen) -> String {
     let time = format_rfc3339(seen.sample.timestamp_ms);
     match (reason, seen.newest_ms) {
-        (RefusedReason::OutOfOrder, Some(newest_ms)) => {
+        (RefusedReason::OutOfOrder | RefusedReason::Duplicate, Some(newest_ms)) => {
             format!(": its time is {time}, and the newest of its series {}", format_rfc3339(newest_ms))
         }
-        (RefusedReason::Duplicate, _) => format!(": its time is {time}"),
         (RefusedReason::TooOld, _) => {
             let oldest = format_rfc3339(seen.bounds.oldest_ms);
             format!(": its time is {time}, and --retention goes back to {oldest}{}", unit(seen))
@@ -86,7 +85,11 @@ mod tests {
             NOW_MS - 1,
             ": its time is 2023-11-14T22:13:19.999Z, and the newest of its series 2023-11-14T22:13:20Z",
         );
-        check(Duplicate, NOW_MS, ": its time is 2023-11-14T22:13:20Z");
+        check(
+            Duplicate,
+            NOW_MS - 1000,
+            ": its time is 2023-11-14T22:13:19Z, and the newest of its series 2023-11-14T22:13:20Z",
+        );
         check(SeriesLimit, NOW_MS, ": the node has its part of the 1000 that --max-series lets it have");
         check(MemoryLimit, NOW_MS, ": --memory-limit leaves 64 MiB for the series of a shard");
         check(MissingName, NOW_MS, "");

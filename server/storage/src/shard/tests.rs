@@ -380,6 +380,28 @@ fn a_retried_part_is_accepted_and_stored_once() {
 }
 
 #[test]
+fn a_part_of_which_half_is_stored_is_accepted_when_it_is_sent_again() {
+    const SAMPLES: i64 = 480;
+    let shard = shard();
+    let part = |samples: i64, value: f64| -> Vec<(Labels, Vec<Sample>)> {
+        let own = || (0..samples).map(|i| Sample::new(i * 7_500, value + i as f64)).collect();
+        ["a", "b", "c"].map(|name| (labels(&[("__name__", name)]), own())).into()
+    };
+    append(&shard, EVER, &part(SAMPLES / 2, 0.0));
+    for already in [3 * SAMPLES / 2, 3 * SAMPLES / 2 + 3 * SAMPLES] {
+        let again = append(&shard, EVER, &part(SAMPLES, 0.0));
+        assert_eq!((again.written, again.refusals.is_none()), (3 * SAMPLES as u64, true));
+        assert_eq!(shard.borrow().stats().already, already as u64);
+    }
+    let others = append(&shard, EVER, &part(SAMPLES, 0.5));
+    let refusals = others.refusals.unwrap();
+    let counts: Vec<_> = refusals.counts.iter().collect();
+    assert_eq!((others.written, counts), (0, vec![(RefusedReason::Duplicate, 3 * SAMPLES as u64)]));
+    let words = r#"{__name__="a"} duplicate sample for timestamp with another value: its time is 1970-01-01T00:00:00Z, and the newest of its series 1970-01-01T00:59:52.500Z"#;
+    assert_eq!(refusals.examples.iter().next().unwrap().words, words);
+}
+
+#[test]
 fn series_that_retention_drops_leave_nothing_behind() {
     let shard = shard();
     append(&shard, EVER, &scrape(3000, 1000));

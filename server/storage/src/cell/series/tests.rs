@@ -95,6 +95,58 @@ fn an_exact_duplicate_is_accepted_wherever_it_lies() {
 }
 
 #[test]
+fn samples_that_are_sent_again_decode_each_chunk_once() {
+    let (mut store, at) = store_with(scrapes(1000));
+    let chunks = store.sealed(at).len() + 1;
+    assert!(chunks > 5);
+    for (t, v) in scrapes(1000) {
+        assert_eq!(store.append(at, Sample::new(t, v)), Ok(Appended::Already));
+    }
+    assert_eq!(store.lookup.decoded, chunks);
+    // What comes in order between them takes nothing from what is known of the older ones.
+    for i in 0..10 {
+        assert_eq!(store.append(at, Sample::new((1000 + i) * 15_000, 0.0)), Ok(Appended::Stored));
+        assert_eq!(store.append(at, Sample::new(990 * 15_000, 990.0)), Ok(Appended::Already));
+    }
+    assert_eq!(store.lookup.decoded, chunks);
+}
+
+#[test]
+fn times_between_chunks_decode_none() {
+    let gap = CHUNK_RANGE_MS;
+    let (mut store, at) = store_with([(gap, 1.0), (2 * gap, 2.0), (4 * gap, 3.0)]);
+    for t in [0, gap + 1, 2 * gap - 1, 3 * gap] {
+        assert_eq!(store.append(at, Sample::new(t, 1.0)), Err(AppendError::OutOfOrder), "{t}");
+    }
+    assert_eq!(store.lookup.decoded, 0);
+}
+
+#[test]
+fn what_is_gone_is_not_found_among_what_was_looked_into() {
+    let stored = Sample::new(15_000, 1.0);
+    let looked_into = || {
+        let (mut store, at) = store_with(scrapes(1000));
+        assert_eq!(store.append(at, stored), Ok(Appended::Already));
+        (store, at)
+    };
+    let (mut store, at) = looked_into();
+    assert_eq!(store.drop_before(at, 600 * 15_000), Retained::Kept);
+    assert_eq!(store.append(at, stored), Err(AppendError::OutOfOrder), "retention");
+
+    let (mut store, at) = looked_into();
+    let Without::Rest(rest) = store.without(at, &(15_000..=15_000)) else { panic!("some are left") };
+    store.replace(at, rest.sealed, rest.open.bytes()).unwrap();
+    assert_eq!(store.append(at, stored), Err(AppendError::OutOfOrder), "a deletion");
+
+    let (mut store, at) = looked_into();
+    store.remove(at);
+    store.free(at);
+    let another = store.create(SeriesId(8), Box::default(), Sample::new(1 << 40, 1.0));
+    assert_eq!(another, Some(at));
+    assert_eq!(store.append(at, stored), Err(AppendError::OutOfOrder), "another series");
+}
+
+#[test]
 fn staleness_markers_are_kept_bit_for_bit() {
     let stale = f64::from_bits(silverback_model::STALE_NAN_BITS);
     let (store, at) = store_with([(1, 1.0), (2, stale), (3, f64::NAN)]);

@@ -3,15 +3,15 @@
 //! last reader has gone memory is back. Writes are acknowledged from memory: what is measured are the cores,
 //! and not a disk that other processes use as well.
 //!
-//! `READERS_STRICT=1` holds latencies to their ratio alone, on a machine that is quiet: all then run in the real-time
-//! class, the writer before the node and the node before the readers, so that the clients' own work isn't measured,
-//! which takes root and `sysctl kernel.sched_rt_runtime_us=-1`. `READERS_SERIES=300000` makes more series.
+//! `READERS_STRICT=1` holds latencies to their ratio alone, on a machine that is quiet: the writer then runs before the
+//! node and the node before the readers, so that the clients' own work isn't measured, which takes root.
+//! `READERS_SERIES=300000` makes more series.
 
 #[path = "../harness/binary.rs"]
 mod binary;
 #[path = "../harness/mod.rs"]
 mod harness;
-mod real_time;
+mod precedence;
 mod writes;
 
 use std::sync::Mutex;
@@ -120,7 +120,7 @@ fn beside(node: &Binary, writer: &mut Writer, endpoint: &Endpoint) -> Latencies 
         for _ in 0..CLIENTS {
             scope.spawn(|| {
                 if is_strict() {
-                    real_time::come_last();
+                    precedence::come_last();
                 }
                 read_on(node, endpoint, &stop, &answered);
             });
@@ -147,7 +147,7 @@ fn check(limit_mib: usize) {
     let series = std::env::var("READERS_SERIES").map_or(SERIES, |text| text.parse().expect("a number"));
     writes::preload(&node, series, LONG_VALUES);
     if is_strict() {
-        real_time::prefer(node.id());
+        precedence::prefer(node.id());
     }
     let mut writer = Writer::new(&node);
     writer.write_for(Duration::from_secs(1));

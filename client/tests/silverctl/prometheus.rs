@@ -1,8 +1,8 @@
 //! `silverctl import` of what a real Prometheus has written, while it runs and after it has ended.
 
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::time::Duration;
 
 use silverback_test_support::{Process, free_port};
 
@@ -26,9 +26,8 @@ impl Prometheus {
             .arg(format!("--web.listen-address=127.0.0.1:{port}"))
             .args(["--web.enable-remote-write-receiver", "--log.level=warn"]);
         let mut process = Process::start(command, dir.join("prometheus.log"));
-        process.wait_until("connection", |_| TcpStream::connect(("127.0.0.1", port)).ok());
         // It listens before it has replayed its log, and refuses what is written until then.
-        std::thread::sleep(Duration::from_secs(2));
+        process.wait_until("readiness", |_| is_ready(port).then_some(()));
         Self { process, port }
     }
 
@@ -87,4 +86,16 @@ fn the_head_of_a_prometheus_is_imported_whole_while_it_runs_and_after() {
     let prometheus = Prometheus::start(dir.path());
     load_both(&prometheus, &direct, begins_ms + 15 * 60_000);
     import("96,000");
+}
+
+/// Whether a Prometheus says that it takes requests.
+fn is_ready(port: u16) -> bool {
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.write_all(b"GET /-/ready HTTP/1.0\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    ask().is_ok_and(|answer| answer.starts_with("HTTP/1.0 200"))
 }

@@ -112,7 +112,7 @@ impl IdCache {
         if self.buckets[place][SLOTS - width..].iter().any(|slot| *slot > 0) {
             self.displaced += 1;
             self.crowded += usize::from(self.buckets.len() == self.buckets_max);
-            if self.crowded % CROWDED_SHARE > 0 {
+            if !self.crowded.is_multiple_of(CROWDED_SHARE) {
                 return;
             }
         }

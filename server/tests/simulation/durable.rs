@@ -183,7 +183,7 @@ impl<D: Defect> Durable<D> {
 
 fn lost(replayed: &Replayed) -> Vec<Lost> {
     let lost = |loss: &Loss| match loss {
-        Loss::Groups(first, last) => Lost::Groups(*first, *last),
+        Loss::Groups(first, last) | Loss::AtLeast(first, last) => Lost::Groups(*first, *last),
         Loss::Newest(last) | Loss::Log(_, last) => Lost::Groups(Lsn(last.0 + 1), Lsn(u64::MAX)),
         Loss::Frames(..) | Loss::CheckpointEnd | Loss::End(..) | Loss::File(_) | Loss::Records(_) => {
             Lost::Unknown

@@ -35,6 +35,9 @@ pub struct Damage {
 pub enum Loss {
     /// Groups of the log, both ends inclusive.
     Groups(Lsn, Lsn),
+    /// The same, and maybe more: the segment that tells of them was made while the last of them was written, and the
+    /// one before it, which is gone, may have got others.
+    AtLeast(Lsn, Lsn),
     /// Frames of a checkpoint, both ends inclusive: the series in them, up to the groups behind it.
     Frames(u64, u64),
     /// A checkpoint's end: an unknown number of frames before it.
@@ -85,6 +88,7 @@ impl fmt::Display for Damage {
         match self.loss {
             Loss::Newest(_) | Loss::Log(..) => write!(f, "{}: ", self.file)?,
             Loss::Groups(..)
+            | Loss::AtLeast(..)
             | Loss::Frames(..)
             | Loss::CheckpointEnd
             | Loss::End(..)
@@ -94,6 +98,13 @@ impl fmt::Display for Damage {
         match &self.loss {
             Loss::Groups(first, last) if first == last => write!(f, "group {} is lost", first.0),
             Loss::Groups(first, last) => write!(f, "groups {} to {} are lost", first.0, last.0),
+            Loss::AtLeast(first, last) if first == last => {
+                write!(f, "group {} is lost, and what came after it in the same segment", first.0)
+            }
+            Loss::AtLeast(first, last) => {
+                let (first, last) = (first.0, last.0);
+                write!(f, "groups {first} to {last} are lost, and what came after them in the same segment")
+            }
             Loss::Frames(first, last) if first == last => {
                 write!(f, "frame {first} of the checkpoint is lost")
             }

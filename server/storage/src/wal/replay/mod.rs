@@ -211,7 +211,7 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
             return self.shelve_unread(&name, seq).await;
         };
         if let Some(made) = made {
-            self.skip_to(&name, 0, made.after.0.saturating_add(1))?;
+            self.skip_to(&name, 0, made.after.0.saturating_add(1), Loss::AtLeast)?;
         }
         let block_bytes = reader.block_bytes();
         let mut last = None;
@@ -266,7 +266,7 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
     }
 
     fn group(&mut self, name: &str, at: u64, group: u64, payload: &[u8]) -> Result<(), ReplayError> {
-        self.skip_to(name, at, group)?;
+        self.skip_to(name, at, group, Loss::Groups)?;
         (self.broken, self.cut) = (None, None);
         self.expected = group.saturating_add(1);
         self.found.groups += 1;
@@ -274,15 +274,21 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
         Ok(())
     }
 
-    /// Goes on with this group, as a place in a file says. Those before it that didn't come are lost.
-    fn skip_to(&mut self, name: &str, at: u64, group: u64) -> Result<(), ReplayError> {
+    /// Goes on with this group, as a place in a file says. Those before it that didn't come are a loss.
+    fn skip_to(
+        &mut self,
+        name: &str,
+        at: u64,
+        group: u64,
+        loss: fn(Lsn, Lsn) -> Loss,
+    ) -> Result<(), ReplayError> {
         if group <= self.expected {
             return Ok(());
         }
         let begun = self.broken.take().map(|torn| (torn.file, torn.offset));
         let cut = self.cut.take().map(|cut| (cut.file, cut.offset));
         let (file, offset) = begun.or(cut).unwrap_or((name.into(), at));
-        let loss = Loss::Groups(Lsn(self.expected), Lsn(group - 1));
+        let loss = loss(Lsn(self.expected), Lsn(group - 1));
         self.expected = group;
         self.note(Damage { file, offset, loss })
     }
@@ -338,7 +344,7 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
     /// `closed` is the last group that was on disk at the last clean stop.
     fn finish(mut self, closed: Option<Lsn>, lacking: Lacking) -> Result<Replayed, ReplayError> {
         if let Some(closed) = closed {
-            self.skip_to(CLOSING_NAME, 0, closed.0.saturating_add(1))?;
+            self.skip_to(CLOSING_NAME, 0, closed.0.saturating_add(1), Loss::Groups)?;
         }
         self.tell_lacking(lacking)?;
         if let Err(error) = self.restore.finish() {

@@ -91,7 +91,10 @@ fn an_acknowledgement_before_the_sync_is_found_out() {
 
 #[test]
 fn trust_in_what_a_killed_process_wrote_is_found_out() {
-    check_found::<Durable<TailTrusted>>(3000, " is lost. Nothing was changed");
+    check_found::<Durable<TailTrusted>>(
+        3000,
+        " is lost, and what came after it in the same segment. Nothing was changed",
+    );
 }
 
 #[test]

@@ -32,7 +32,9 @@ pub struct SeriesIdHasher {
 
 impl SeriesIdHasher {
     /// The hasher of one tenant. `node_seed` is drawn once for a data directory, so that nobody
-    /// outside can look for labels that collide.
+    /// outside can look for labels that collide. How the seeds of two tenants differ isn't hidden, and XXH3 isn't made
+    /// to keep hashes of seeds apart that differ in a known way: before a node has a second tenant, its seed is to come
+    /// from a keyed hash.
     pub fn new(node_seed: u64, tenant: &str) -> Self {
         Self { seed: node_seed ^ xxh3_64(tenant.as_bytes()) }
     }

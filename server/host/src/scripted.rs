@@ -2,8 +2,9 @@
 #![expect(clippy::disallowed_methods, reason = "the thread of a test, which has nothing else to do")]
 
 use std::cell::Cell;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures::executor::block_on;
@@ -15,13 +16,15 @@ use crate::Host;
 pub struct Scripted {
     steps: Rc<Cell<usize>>,
     sleeps: Rc<Cell<usize>>,
+    now_us: Rc<Cell<u64>>,
     at_step: Rc<dyn Fn(usize)>,
 }
 
 impl Scripted {
     /// Calls `at_step` at each step, with its number.
     pub fn new(at_step: impl Fn(usize) + 'static) -> Self {
-        Self { steps: Rc::default(), sleeps: Rc::default(), at_step: Rc::new(at_step) }
+        let (steps, sleeps, now_us) = Default::default();
+        Self { steps, sleeps, now_us, at_step: Rc::new(at_step) }
     }
 
     /// Steps so far.
@@ -29,9 +32,14 @@ impl Scripted {
         self.steps.get()
     }
 
-    /// Sleeps that were begun. None of them ends.
+    /// Sleeps that were begun. They end when they are polled after [`Self::pass`]: nothing wakes them.
     pub fn sleeps(&self) -> usize {
         self.sleeps.get()
+    }
+
+    /// Lets so many µs pass. The clock stands still otherwise.
+    pub fn pass(&self, us: u64) {
+        self.now_us.set(self.now_us.get() + us);
     }
 }
 
@@ -51,9 +59,11 @@ impl Host for Scripted {
 
     async fn yield_now(&self) {}
 
-    async fn sleep(&self, _time: Duration) {
+    async fn sleep(&self, time: Duration) {
         self.sleeps.set(self.sleeps.get() + 1);
-        std::future::pending().await
+        let end_us = self.now_us.get() + time.as_micros() as u64;
+        let is_over = || self.now_us.get() >= end_us;
+        poll_fn(|_| if is_over() { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
     fn spawn_essential(&self, task: impl Future<Output = ()> + 'static) {
@@ -69,6 +79,6 @@ impl Host for Scripted {
     }
 
     fn monotonic_us(&self) -> u64 {
-        0
+        self.now_us.get()
     }
 }

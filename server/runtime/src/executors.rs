@@ -22,6 +22,7 @@ use glommio::{LocalExecutor, LocalExecutorBuilder, Placement, PoolPlacement};
 
 use super::{
     beat::{Beat, BeatTask},
+    blocking,
     lanes::{self, LaneReceivers, LaneSenders, Port},
     numa,
     pinger::Pinger,
@@ -29,14 +30,11 @@ use super::{
     shutdown::Shutdown,
     slices::Slicer,
     tasks,
-    timers::timeout,
 };
 use silverback_model::limits::LANE_CAPACITY;
 
 /// How often it is looked whether an executor that doesn't report is there no more.
 const DEATH_LOOK: Duration = Duration::from_millis(50);
-/// How long the end of an executor waits for its blocking calls.
-const BLOCKING_CALLS_MAX: Duration = Duration::from_secs(2);
 /// How often it is told for which executors a start waits.
 const WAIT_WORD_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -406,6 +404,7 @@ impl Seat {
             // First of all tasks, so that a wake from outside finds it whatever else happens.
             glommio::spawn_local(BeatTask(beat.clone())).detach();
             tasks::create_background_queue();
+            blocking::begin();
             readiness::install();
             let connecting = pin!(port.connect());
             let (senders, receivers) = match select(connecting, abandoned.requested()).await {
@@ -419,19 +418,10 @@ impl Seat {
             let _ = connected.send((index, ()));
             let slicer = Slicer::new();
             let output = start(Executor { index, senders, receivers, shutdown, slicer }).await;
-            end_blocking_calls().await;
+            blocking::end().await;
             beat.stop();
             Some(output)
         }))
-    }
-}
-
-/// Waits for the thread that makes this executor's blocking calls: it panics where a call returns and the executor
-/// is gone. It makes one after the other, so that this one is behind all; for a disk that hangs nobody waits.
-async fn end_blocking_calls() {
-    let last = glommio::executor().spawn_blocking(|| ());
-    if timeout(BLOCKING_CALLS_MAX, last).await.is_err() {
-        tracing::debug!("a blocking call is still under way at the executor's end");
     }
 }
 
@@ -562,7 +552,13 @@ mod tests {
         }));
         let start = |_: Executor<()>| async {
             let call = || std::thread::sleep(Duration::from_millis(200));
-            glommio::spawn_local(async move { glommio::executor().spawn_blocking(call).await }).detach();
+            // One call after the other: the end waits for the one that is in flight, and no other begins.
+            glommio::spawn_local(async move {
+                loop {
+                    blocking::call(call).await;
+                }
+            })
+            .detach();
             // So that the call is in flight.
             sleep(Duration::from_millis(50)).await;
         };

@@ -25,6 +25,7 @@
 mod acceptors;
 #[expect(clippy::disallowed_types, reason = "held for a few instructions, by an executor and the pinger")]
 mod beat;
+mod blocking;
 pub mod counters;
 pub mod cpu_time;
 pub mod cpus;

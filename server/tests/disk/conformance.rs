@@ -15,6 +15,7 @@ pub async fn check<D: Disk>(disk: &D) {
     a_read_replaces_what_the_buffer_held_and_keeps_its_memory(disk).await;
     large_and_many_parts_are_written_whole(disk).await;
     what_was_synced_and_closed_is_there_again(disk).await;
+    what_was_written_durably_is_there_again(disk).await;
     a_file_that_has_settled_is_the_same(disk).await;
     creating_a_file_empties_one_that_is_there(disk).await;
     a_rename_replaces_what_has_the_name(disk).await;
@@ -145,6 +146,24 @@ async fn what_was_synced_and_closed_is_there_again(disk: &impl Disk) {
     file.write_at(0, &[b"again"]).await.unwrap();
     assert_eq!(read(&file, 0, 5).await, b"again");
     done(disk, "kept", file).await;
+}
+
+async fn what_was_written_durably_is_there_again(disk: &impl Disk) {
+    let block = disk.block_bytes() as u64;
+    file_of(disk, "durable", &vec![0xff; 3 * block as usize]).await.close().await.unwrap();
+    let file = disk.open_durable("durable").await.unwrap();
+    file.write_durable(block, &[b"one", b"two"]).await.unwrap();
+    file.write_at(2 * block, &[b"three"]).await.unwrap();
+    file.sync_data().await.unwrap();
+    assert_eq!(read(&file, block, 7).await, b"onetwo\0");
+    file.close().await.unwrap();
+    let file = disk.open("durable").await.unwrap();
+    assert_eq!(read(&file, block - 1, 7).await, b"\xffonetwo");
+    assert_eq!(read(&file, 2 * block, 6).await, b"three\0");
+    assert_eq!(file.size_bytes().await.unwrap(), 3 * block);
+    done(disk, "durable", file).await;
+    let missing = disk.open_durable("durable").await.map(drop).unwrap_err();
+    assert_eq!((missing.kind, missing.operation), (ErrorKind::NotFound, Operation::Open));
 }
 
 async fn a_file_that_has_settled_is_the_same(disk: &impl Disk) {

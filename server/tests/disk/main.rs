@@ -86,6 +86,38 @@ fn what_one_disk_writes_another_reads() {
     assert_eq!(buffer, b"past the page cache");
 }
 
+/// The flags of this process' descriptor of a file, as the kernel tells them.
+fn flags(path: &std::path::Path) -> i32 {
+    let leads_there = |entry: &std::fs::DirEntry| std::fs::read_link(entry.path()).is_ok_and(|to| to == path);
+    let mut descriptors = std::fs::read_dir("/proc/self/fd").unwrap().map(Result::unwrap);
+    let descriptor = descriptors.find(leads_there).expect("the file is open").file_name();
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", descriptor.display())).unwrap();
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:")).unwrap();
+    i32::from_str_radix(flags.trim(), 8).unwrap()
+}
+
+#[test]
+fn a_file_for_durable_writes_syncs_them_itself_where_the_file_system_is_known_to() {
+    let directory = Directory::new("durable");
+    let place = directory.path().canonicalize().unwrap();
+    let kind = std::process::Command::new("stat").args(["-f", "-c", "%T"]).arg(&place).output().unwrap();
+    let kind = String::from_utf8(kind.stdout).unwrap();
+    let is_known = ["ext2/ext3", "xfs", "btrfs"].contains(&kind.trim());
+    let disk = DirectDisk::open(&place).unwrap();
+    let expected = is_known && disk.mode() == Mode::Direct;
+    let synced = on_an_executor(move || {
+        let (disk, path) = (disk.clone(), place.join("file"));
+        async move {
+            disk.create("file").await.unwrap().close().await.unwrap();
+            let file = disk.open_durable("file").await.unwrap();
+            let flags = flags(&path);
+            file.close().await.unwrap();
+            flags & libc::O_DSYNC != 0
+        }
+    });
+    assert_eq!(synced, expected, "on {kind}");
+}
+
 #[test]
 fn opening_a_disk_leaves_nothing_behind_and_needs_its_directory() {
     let directory = Directory::new("opened");

@@ -22,6 +22,8 @@ pub struct DirectFile {
     handle: Handle,
     path: Box<str>,
     block_bytes: usize,
+    /// Each write has returned once it is durable (`O_DSYNC`): one operation in the ring, not two.
+    syncs_writes: bool,
 }
 
 #[derive(Debug)]
@@ -32,7 +34,12 @@ pub(super) enum Handle {
 
 impl DirectFile {
     pub(super) fn new(handle: Handle, path: &str, block_bytes: usize) -> Self {
-        Self { handle, path: path.into(), block_bytes }
+        Self { handle, path: path.into(), block_bytes, syncs_writes: false }
+    }
+
+    /// One that was opened with `O_DSYNC`.
+    pub(super) fn syncing_writes(self) -> Self {
+        Self { syncs_writes: true, ..self }
     }
 
     fn error(&self, operation: Operation) -> impl Fn(io::Error) -> DiskError {
@@ -150,6 +157,11 @@ impl File for DirectFile {
             Handle::Buffered(file) => file.fdatasync().await,
         };
         synced.map_err(io_error).map_err(self.error(Operation::Sync))
+    }
+
+    async fn write_durable(&self, offset: u64, parts: &[&[u8]]) -> Result<(), DiskError> {
+        self.write_at(offset, parts).await?;
+        if self.syncs_writes { Ok(()) } else { self.sync_data().await }
     }
 
     async fn close(self) -> Result<(), DiskError> {

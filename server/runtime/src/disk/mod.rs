@@ -12,6 +12,7 @@ use std::path::Path;
 use glommio::GlommioError;
 use glommio::io::OpenOptions;
 
+use crate::blocking;
 pub use file::DirectFile;
 use file::Handle;
 pub use file_id::FileId;
@@ -34,6 +35,8 @@ pub struct DirectDisk {
     root: Root,
     mode: Mode,
     block_bytes: usize,
+    /// Whether its file system keeps what `O_DSYNC` promises.
+    syncs_writes: bool,
 }
 
 impl DirectDisk {
@@ -41,14 +44,14 @@ impl DirectDisk {
     pub fn open(root: &Path) -> Result<Self, DiskError> {
         let found = probe::probe(root)
             .map_err(|error| DiskError::new(Operation::Create, &root.to_string_lossy(), &error))?;
-        Ok(Self::open_as(root, found.mode, found.block_bytes))
+        Ok(Self { syncs_writes: found.syncs_writes, ..Self::open_as(root, found.mode, found.block_bytes) })
     }
 
     /// The directory at `root` in this mode and with blocks of so many bytes, a power of two,
     /// whatever its file system is best at. For tests and measurements.
     pub fn open_as(root: &Path, mode: Mode, block_bytes: usize) -> Self {
         assert!(block_bytes.is_power_of_two() && block_bytes <= probe::BLOCK_BYTES_MAX);
-        Self { root: Root::new(root), mode, block_bytes }
+        Self { root: Root::new(root), mode, block_bytes, syncs_writes: false }
     }
 
     /// How its files are written.
@@ -67,9 +70,10 @@ impl DirectDisk {
     /// opens, to try polled I/O, and takes the end of an empty file for success: every read and write
     /// on that device then fails. A file that can't be read settles it: no polling, for which an
     /// executor would never rest.
-    async fn file(&self, path: &str, unread: &OpenOptions) -> io::Result<DirectFile> {
+    async fn file(&self, path: &str, unread: &OpenOptions, flags: i32) -> io::Result<DirectFile> {
         self.handle(path, unread).await?.close().await?;
-        let handle = self.handle(path, OpenOptions::new().read(true).write(true)).await?;
+        let mut both = OpenOptions::new();
+        let handle = self.handle(path, both.read(true).write(true).custom_flags(flags)).await?;
         Ok(DirectFile::new(handle, path, self.block_bytes))
     }
 
@@ -84,7 +88,7 @@ impl DirectDisk {
     /// Changes or lists names, on the executor's thread for blocking calls.
     async fn names<T: Send + 'static>(&self, call: impl FnOnce(Root) -> T + Send + 'static) -> T {
         let root = self.root.clone();
-        glommio::executor().spawn_blocking(move || call(root)).await
+        blocking::call(move || call(root)).await
     }
 }
 
@@ -106,15 +110,23 @@ impl Disk for DirectDisk {
     }
 
     async fn create(&self, path: &str) -> Result<DirectFile, DiskError> {
-        self.file(path, OpenOptions::new().write(true).create(true).truncate(true))
+        self.file(path, OpenOptions::new().write(true).create(true).truncate(true), 0)
             .await
             .map_err(|error| DiskError::new(Operation::Create, path, &error))
     }
 
     async fn open(&self, path: &str) -> Result<DirectFile, DiskError> {
-        self.file(path, OpenOptions::new().write(true))
+        self.file(path, OpenOptions::new().write(true), 0)
             .await
             .map_err(|error| DiskError::new(Operation::Open, path, &error))
+    }
+
+    async fn open_durable(&self, path: &str) -> Result<DirectFile, DiskError> {
+        if self.mode == Mode::Buffered || !self.syncs_writes {
+            return self.open(path).await;
+        }
+        let opened = self.file(path, OpenOptions::new().write(true), libc::O_DSYNC).await;
+        opened.map(DirectFile::syncing_writes).map_err(|error| DiskError::new(Operation::Open, path, &error))
     }
 
     async fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {

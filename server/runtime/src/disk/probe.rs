@@ -12,6 +12,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use nix::sys::statfs::{BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, fstatfs};
+
 use super::Mode;
 
 /// The largest unit of writes that is used.
@@ -28,6 +30,7 @@ const MEMORY_ALIGN_BYTES: usize = 4096;
 pub(super) struct Found {
     pub mode: Mode,
     pub block_bytes: usize,
+    pub syncs_writes: bool,
 }
 
 /// What the kernel says of a file.
@@ -61,21 +64,29 @@ pub(super) fn probe(root: &Path) -> io::Result<Found> {
         Err(error) => return Err(error),
     };
     if works && glommio_can_read(Path::new("/sys/dev/block"), stated.device_major) {
-        Ok(found)
+        Ok(Found { syncs_writes: syncs_writes(&file)?, ..found })
     } else {
-        Ok(Found { mode: Mode::Buffered, block_bytes: BLOCK_BYTES_UNTOLD })
+        Ok(BUFFERED)
     }
 }
 
+/// Whether a direct write to a file that is opened with `O_DSYNC` returns once it is durable. Of these file systems it
+/// is known; others may leave it to a server, as FUSE does.
+fn syncs_writes(file: &fs::File) -> io::Result<bool> {
+    let known = [EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC];
+    Ok(known.contains(&fstatfs(file)?.filesystem_type()))
+}
+
+/// What every file system can do.
+const BUFFERED: Found = Found { mode: Mode::Buffered, block_bytes: BLOCK_BYTES_UNTOLD, syncs_writes: false };
+
 fn judge(alignment: Option<Alignment>) -> Found {
-    const BUFFERED: Found = Found { mode: Mode::Buffered, block_bytes: BLOCK_BYTES_UNTOLD };
-    let Some(Alignment { memory, offset }) = alignment else {
-        return Found { mode: Mode::Direct, block_bytes: BLOCK_BYTES_UNTOLD };
-    };
+    let direct = |block_bytes| Found { mode: Mode::Direct, block_bytes, ..BUFFERED };
+    let Some(Alignment { memory, offset }) = alignment else { return direct(BLOCK_BYTES_UNTOLD) };
     let usable = (1..=MEMORY_ALIGN_BYTES).contains(&memory)
         && (1..=BLOCK_BYTES_MAX).contains(&offset)
         && offset.is_power_of_two();
-    if usable { Found { mode: Mode::Direct, block_bytes: offset.max(BLOCK_BYTES_MIN) } } else { BUFFERED }
+    if usable { direct(offset.max(BLOCK_BYTES_MIN)) } else { BUFFERED }
 }
 
 /// Some file systems open such a file and then refuse to write it.
@@ -123,7 +134,7 @@ mod tests {
     use super::*;
 
     fn check(memory: usize, offset: usize, mode: Mode, block_bytes: usize) {
-        assert_eq!(judge(Some(Alignment { memory, offset })), Found { mode, block_bytes });
+        assert_eq!(judge(Some(Alignment { memory, offset })), Found { mode, block_bytes, ..BUFFERED });
     }
 
     #[test]
@@ -132,7 +143,7 @@ mod tests {
         check(4, 4096, Mode::Direct, 4096);
         check(4, 16 << 10, Mode::Direct, 16 << 10);
         check(1, 1, Mode::Direct, 512);
-        assert_eq!(judge(None), Found { mode: Mode::Direct, block_bytes: 4096 });
+        assert_eq!(judge(None), Found { mode: Mode::Direct, block_bytes: 4096, ..BUFFERED });
     }
 
     #[test]

@@ -48,7 +48,12 @@ impl Inbox {
 
     /// Requests that wait.
     pub(crate) fn len(&self) -> usize {
-        self.writes.borrow().len() + self.questions.borrow().len()
+        self.writes() + self.questions.borrow().len()
+    }
+
+    /// Writes that wait.
+    pub(super) fn writes(&self) -> usize {
+        self.writes.borrow().len()
     }
 
     /// Whether none waits.

@@ -21,6 +21,7 @@ mod series_limit;
 pub mod singles;
 mod stats;
 
+mod window;
 pub mod worker;
 
 #[cfg(test)]

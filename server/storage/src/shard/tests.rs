@@ -20,6 +20,7 @@ use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::read::tests::select;
 use crate::shard::{Inbox, Reads, ReplyTo, Shard, Worker, maintenance};
 use crate::wal::{Durable, Journal, Log, LogError, LogReport, MemoryLog, NoJournal};
+use silverback_host::scripted::Scripted;
 use silverback_host::{Alone, Host};
 use silverback_model::clock::Clock;
 use silverback_model::{Epoch, Labels, RefusedReason, Sample, SeriesIdHasher, ShardId};
@@ -224,6 +225,7 @@ fn work(
 #[derive(Clone, Default)]
 struct HeldLog {
     log: MemoryLog,
+    commits: Rc<Cell<usize>>,
     is_let_through: Rc<Cell<bool>>,
 }
 
@@ -247,6 +249,7 @@ impl Log for HeldLog {
     }
 
     async fn commit(&self) -> Result<Durable, LogError> {
+        self.commits.set(self.commits.get() + 1);
         poll_fn(|_| if self.is_let_through.get() { Poll::Ready(()) } else { Poll::Pending }).await;
         self.log.commit().await
     }
@@ -283,6 +286,56 @@ fn a_question_is_answered_while_a_write_waits_for_the_disk() {
     inbox.close();
     assert_eq!(go_on(), Some(()));
     assert!(matches!(replies.borrow()[1..], [ShardReply::Write(WriteReply::Written(_))]), "{replies:?}");
+}
+
+#[test]
+fn writes_that_come_right_after_a_commit_share_the_next_one() {
+    const COMMIT_US: u64 = 200;
+    let (log, inbox, host) = (HeldLog::default(), Rc::new(Inbox::default()), Scripted::new(|_| {}));
+    let replies: Rc<Cell<usize>> = Rc::default();
+    let sent = Rc::clone(&replies);
+    let worker = Worker {
+        shard: shard(),
+        reads: Reads::new(usize::MAX),
+        inbox: Rc::clone(&inbox),
+        log: log.clone(),
+        host: host.clone(),
+        reply: move |_, _| sent.set(sent.get() + 1),
+        clock: Clock::Settable(Rc::new(Cell::new(1_000_000))),
+        retention_ms: 1_000_000,
+        core_stats: Box::new(|_| unreachable!("nobody asks for stats")),
+    };
+    let mut run = pin!(worker.run());
+    let mut go_on = || assert_eq!(run.as_mut().now_or_never(), None);
+    let send = || inbox.push(NOBODY, ShardRequest::Write(write(&scrape(3, 1000))));
+    let commit = |go_on: &mut dyn FnMut()| {
+        host.pass(COMMIT_US);
+        log.is_let_through.set(true);
+        go_on();
+        log.is_let_through.set(false);
+    };
+    send();
+    go_on();
+    send();
+    assert_eq!(log.commits.get(), 1, "nobody waited before: nobody is waited for");
+    commit(&mut go_on);
+    assert_eq!((log.commits.get(), replies.get()), (1, 1), "the second waits for who was just answered");
+    send();
+    go_on();
+    assert_eq!(log.commits.get(), 2, "both are there");
+    commit(&mut go_on);
+    assert_eq!(replies.get(), 3, "one commit answers both");
+    send();
+    go_on();
+    assert_eq!(log.commits.get(), 2);
+    host.pass(COMMIT_US);
+    go_on();
+    assert_eq!(log.commits.get(), 3, "nobody else came");
+    commit(&mut go_on);
+    host.pass(COMMIT_US);
+    send();
+    go_on();
+    assert_eq!(log.commits.get(), 4, "after a pause nobody is waited for");
 }
 
 /// A thread on which background jobs panic at their first step, and end alone.

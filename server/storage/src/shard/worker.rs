@@ -14,6 +14,7 @@ use crate::message::{
     Read, ReadError, ShardReply, ShardStats, WriteAck, WritePart, WriteReply,
 };
 use crate::shard::append::{PartOutcome, TimeBounds};
+use crate::shard::window::GroupWindow;
 use crate::shard::{Host, Inbox, Reads, ReplyTo, Shard, delete, migration};
 use crate::wal::{Durable, Log, LogError};
 use silverback_model::Sample;
@@ -56,15 +57,23 @@ pub struct Worker<L, H, R> {
 /// An appended part that waits for the commit.
 type Appended = (ReplyTo, PartOutcome, Option<Box<MovedSeries>>);
 
+/// The parts that one commit makes durable.
+#[derive(Default)]
+struct AppendedGroup {
+    parts: Vec<Appended>,
+    samples: usize,
+    window: GroupWindow,
+}
+
 impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H, R> {
     /// Serves until the inbox is closed and empty.
     pub async fn run(mut self) {
-        let mut appended = Vec::new();
+        let mut group = AppendedGroup::default();
         while self.inbox.wait().await {
-            self.answer_questions();
-            self.append_group(&mut appended).await;
-            if !appended.is_empty() {
-                self.commit(&mut appended).await;
+            self.append_waiting(&mut group).await;
+            self.wait_for_more(&mut group).await;
+            if !group.parts.is_empty() {
+                self.commit(&mut group).await;
             }
             if !self.inbox.is_empty() {
                 self.host.yield_now().await;
@@ -72,19 +81,34 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         }
     }
 
-    /// Appends the writes that wait, up to a group's size.
-    async fn append_group(&mut self, appended: &mut Vec<Appended>) {
+    /// Appends what comes while the group's window is open.
+    async fn wait_for_more(&mut self, group: &mut AppendedGroup) {
+        while !group.parts.is_empty()
+            && let Some(time) =
+                group.window.time_left(group.parts.len(), group.samples, self.host.monotonic_us())
+        {
+            match select(pin!(self.inbox.wait()), pin!(self.host.sleep(time))).await {
+                Either::Left((true, _)) => {}
+                Either::Left((false, _)) | Either::Right(_) => return,
+            }
+            self.append_waiting(group).await;
+        }
+    }
+
+    /// Answers the questions that wait, and appends the writes, up to a group's size.
+    async fn append_waiting(&mut self, group: &mut AppendedGroup) {
+        self.answer_questions();
         let bounds = self.bounds();
-        let (mut samples, mut of_slice) = (0, 0);
-        while samples < GROUP_SAMPLES
+        let mut of_slice = 0;
+        while group.samples < GROUP_SAMPLES
             && let Some((from, mut write)) = self.inbox.take_write()
         {
             match self.refusal() {
                 None => {
                     let moved = self.shard.borrow().ownership.split_off(&mut write);
-                    samples += write.part.samples.len();
+                    group.samples += write.part.samples.len();
                     of_slice += write.part.samples.len();
-                    appended.push((from, self.append(&write, bounds).await, moved));
+                    group.parts.push((from, self.append(&write, bounds).await, moved));
                 }
                 Some(refusal) => (self.reply)(from, ShardReply::Write(refusal)),
             }
@@ -149,10 +173,14 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     }
 
     /// Commits the group and answers each of its parts.
-    async fn commit(&mut self, appended: &mut Vec<Appended>) {
+    async fn commit(&mut self, group: &mut AppendedGroup) {
+        let began_us = self.host.monotonic_us();
         let committed = self.commit_beside_questions().await;
+        let (waiting, ended_us) = (self.inbox.writes(), self.host.monotonic_us());
+        group.window.note_commit(group.parts.len(), waiting, began_us, ended_us);
+        group.samples = 0;
         self.shard.borrow_mut().counters.commits += 1;
-        for (to, outcome, moved) in appended.drain(..) {
+        for (to, outcome, moved) in group.parts.drain(..) {
             let reply = match &committed {
                 Ok(durable) => {
                     WriteReply::Written(WriteAck::new(durable, outcome.written, outcome.refusals, moved))

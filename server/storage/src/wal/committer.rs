@@ -1,6 +1,7 @@
-//! What writes a log's groups to its segments: one write and one sync for each group, one at a time.
+//! What writes a log's groups to its segments: one durable write for each group, one at a time.
 //!
-//! What is appended while a group is on its way forms the next one, so no timer is needed. A full
+//! What is appended while a group is on its way forms the next one; that small ones wait a moment for more is
+//! the shard's worker's. A full
 //! disk is waited out with the group in hand; any other failure ends the log for good, for a sync
 //! that failed and then succeeds says nothing about what was written before it.
 

@@ -178,7 +178,7 @@ impl<D: Disk, H: Host> Segments<D, H> {
     pub(crate) async fn begin(&mut self) -> Result<(), DiskError> {
         let Some(unfilled) = self.unfilled else { return self.rotate(0, Lsn(0)).await };
         let Unfilled { seq, at, bytes, last } = unfilled;
-        let file = self.place.disk.open(&self.place.path(&segment_name(seq))).await?;
+        let file = self.place.disk.open_durable(&self.place.path(&segment_name(seq))).await?;
         // Who made it may have ended between giving it its name and having that on disk.
         self.place.disk.sync_dir(&self.place.dir).await?;
         self.current = Some(Current { file, seq, at, bytes, last });
@@ -209,8 +209,7 @@ impl<D: Disk, H: Host> Segments<D, H> {
         let payload = group.parts();
         let header = encode_header(self.place.key, current.seq, lsn, &payload);
         let parts: Vec<&[u8]> = std::iter::once(header.as_slice()).chain(payload.iter().copied()).collect();
-        current.file.write_at(current.at, &parts).await?;
-        current.file.sync_data().await?;
+        current.file.write_durable(current.at, &parts).await?;
         current.at += bytes;
         current.last = lsn;
         Ok(bytes)
@@ -357,7 +356,7 @@ async fn make_fresh<D: Disk, H: Host>(
     name_segment(place, file, path, header).await
 }
 
-/// Gives a file its header, and only then its name.
+/// Gives a file its header, and only then its name, and opens it for what is logged.
 async fn name_segment<D: Disk>(
     place: &SegmentPlace<D>,
     file: D::File,
@@ -366,10 +365,12 @@ async fn name_segment<D: Disk>(
 ) -> Result<D::File, DiskError> {
     file.write_at(0, &[&header.encode(place.seed)]).await?;
     file.sync_data().await?;
-    place.disk.rename(path, &place.path(&segment_name(header.seq))).await?;
+    file.close().await?;
+    let named = place.path(&segment_name(header.seq));
+    place.disk.rename(path, &named).await?;
     // The directory too: without this a crash can lose the segment's name, and all that is in it.
     place.disk.sync_dir(&place.dir).await?;
-    Ok(file)
+    place.disk.open_durable(&named).await
 }
 
 fn take_spare<D: Disk>(

@@ -15,13 +15,14 @@ use silverback_storage::wal::segment::segment_name;
 /// How often it is looked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Starts to look after the segment that is written; a log whose segment is gone takes no more writes.
+/// Starts to look after the segment that is written, and its directory; a log whose files are gone takes no more
+/// writes.
 pub(crate) fn start(core: Rc<Core>, log: DiskLog, place: CheckpointPlace<DirectDisk>) {
     spawn_background(async move {
-        let mut seen = None;
+        let mut seen = Seen::default();
         while !core.shutdown.is_requested() {
-            sleep(LOOK_INTERVAL).await;
-            match look(&mut seen, &place).await {
+            // At once for the first time: what is found then is what was opened.
+            match seen.look(&place).await {
                 Ok(true) => {}
                 Ok(false) => {
                     let dir = core.config.data_dir.join(&*place.segments.dir);
@@ -33,25 +34,40 @@ pub(crate) fn start(core: Rc<Core>, log: DiskLog, place: CheckpointPlace<DirectD
                     silverback_host::warn_limited!(%error, "a segment of the write-ahead log can't be looked at")
                 }
             }
+            sleep(LOOK_INTERVAL).await;
         }
     });
 }
 
-/// Whether the segment that is written is still at its path. `seen` is its number, and which file it was
-/// when it was first looked at: it is open as long as it is written, so no other file gets its id.
-async fn look(
-    seen: &mut Option<(u64, FileId)>,
-    place: &CheckpointPlace<DirectDisk>,
-) -> Result<bool, DiskError> {
-    let written = || place.segment_set.borrow().current.0;
-    let seq = written();
-    let found = place.segments.disk.file_id(&place.segments.path(&segment_name(seq))).await?;
-    // There is none before the first one is made, and one that was left meanwhile may have been let go of.
-    if seq == 0 || seq != written() {
-        return Ok(true);
+/// What was found at the paths of the log.
+#[derive(Default)]
+struct Seen {
+    /// Its directory, which stays the same as long as the node runs. Another one may get the id of one that was removed,
+    /// but hasn't the segment that is open.
+    dir: Option<FileId>,
+    /// The number of the segment that is written, and which file it is: it is open as long as it is written, so no
+    /// other file gets its id.
+    segment: Option<(u64, FileId)>,
+}
+
+impl Seen {
+    /// Whether the segment that is written is still at its path, in the directory in which it was.
+    async fn look(&mut self, place: &CheckpointPlace<DirectDisk>) -> Result<bool, DiskError> {
+        let disk = &place.segments.disk;
+        let written = || place.segment_set.borrow().current.0;
+        let seq = written();
+        let dir = disk.file_id(&place.segments.dir).await?;
+        let segment = disk.file_id(&place.segments.path(&segment_name(seq))).await?;
+        let Some(dir) = dir else { return Ok(false) };
+        if *self.dir.get_or_insert(dir) != dir {
+            return Ok(false);
+        }
+        // There is none before the first one is made, and one that was left meanwhile may have been let go of.
+        if seq == 0 || seq != written() {
+            return Ok(true);
+        }
+        let Some(segment) = segment else { return Ok(false) };
+        let before = self.segment.replace((seq, segment));
+        Ok(before.is_none_or(|(before_seq, before)| before_seq != seq || before == segment))
     }
-    let Some(found) = found else { return Ok(false) };
-    let (first_seq, first) = *seen.get_or_insert((seq, found));
-    *seen = Some((seq, found));
-    Ok(first_seq != seq || first == found)
 }

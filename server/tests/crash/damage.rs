@@ -99,10 +99,28 @@ fn a_shortened_segment_is_damage_and_no_start_hangs_on_it() {
 
 #[test]
 fn a_directory_that_is_removed_beneath_a_node_is_noticed_and_shuts_its_logs() {
-    let (home, mut counted) = (Home::new("removed"), Counted::new());
+    check_noticed("removed", |data_dir| fs::remove_dir_all(data_dir).unwrap());
+}
+
+/// As when a snapshot is put in its place.
+#[test]
+fn a_directory_that_a_copy_takes_the_place_of_is_noticed_too() {
+    check_noticed("replaced", |data_dir| {
+        let [copy, away] = ["copy", "away"].map(|end| data_dir.with_extension(end));
+        let copied = std::process::Command::new("cp").arg("-r").args([data_dir, &copy]).status();
+        assert!(copied.unwrap().success());
+        fs::rename(data_dir, &away).unwrap();
+        fs::rename(&copy, data_dir).unwrap();
+        fs::remove_dir_all(&away).unwrap();
+    });
+}
+
+/// What is done to the data directory of a node that is just ready is noticed, and shuts its logs.
+fn check_noticed(name: &str, harm: impl FnOnce(&Path)) {
+    let (home, mut counted) = (Home::new(name), Counted::new());
     let mut node = home.start_ready(&ARGUMENTS);
     counted.write(&mut node, 1);
-    fs::remove_dir_all(home.data_dir()).unwrap();
+    harm(&home.data_dir());
     let notice = "was removed or replaced while the node ran";
     node.wait_until("notice", |node| node.told().contains(notice).then_some(()));
     let answer = counted.try_write(&mut node);

@@ -1,6 +1,7 @@
 //! The report as a program: it measures real servers, tells what it measured, and refuses what would be written down
 //! wrongly.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,7 +30,11 @@ impl Drop for Scratch {
 }
 
 fn report(words: &[&str]) -> Output {
-    Command::new(BENCH).arg("report").args(words).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap()
+    report_in(env!("CARGO_MANIFEST_DIR").as_ref(), words)
+}
+
+fn report_in(directory: &Path, words: &[&str]) -> Output {
+    Command::new(BENCH).arg("report").args(words).current_dir(directory).output().unwrap()
 }
 
 fn said(output: &Output) -> (String, String) {
@@ -94,6 +99,47 @@ fn a_ratio_that_falls_fails_after_a_second_look() {
     let (text, errors) = said(&output);
     assert!(!output.status.success(), "{errors}");
     assert!(text.contains("once more:") && text.matches("FALLEN from 1000.000").count() == 2, "{text}");
+}
+
+/// Ratios that were kept of one load.
+const KEPT: &str = r#"{"batch-100": {"median": 2.0, "min": 2.0, "max": 2.0, "rounds": 5, "commit": "abc"}}"#;
+
+#[test]
+fn a_load_that_fails_is_named_and_not_kept_which_is_a_failure() {
+    let scratch = Scratch::new();
+    let ratios = scratch.0.join("ratios.json");
+    std::fs::write(&ratios, KEPT).unwrap();
+    let words = ["--short", "--keep", "--only=steady-1", "--rounds=1", "--silverback=/bin/false"];
+    let places = ["--disk", scratch.0.to_str().unwrap(), "--ratios", ratios.to_str().unwrap()];
+    let output = report(&[&words[..], &places].concat());
+    let (_, errors) = said(&output);
+    assert!(!output.status.success(), "{errors}");
+    assert!(errors.contains("steady-1: could not be measured, so nothing new is kept"), "{errors}");
+    let kept = std::fs::read_to_string(&ratios).unwrap();
+    assert!(kept.contains("batch-100") && !kept.contains("steady-1"), "{kept}");
+}
+
+#[test]
+fn ratios_of_code_that_changed_as_it_was_measured_are_not_kept() {
+    let scratch = Scratch::new();
+    let [code, node, ratios] = ["Cargo.toml", "node", "ratios.json"].map(|name| scratch.0.join(name));
+    std::fs::write(&code, "# before").unwrap();
+    std::fs::write(&ratios, KEPT).unwrap();
+    // Whoever works on the code does so while the node runs.
+    std::fs::write(&node, format!("#!/bin/sh\necho >> {}\nexit 1\n", code.display())).unwrap();
+    std::fs::set_permissions(&node, std::fs::Permissions::from_mode(0o755)).unwrap();
+    for words in [&["init", "--quiet"][..], &["add", "Cargo.toml"], &["commit", "--quiet", "-m", "before"]] {
+        let who = ["-c", "user.name=a", "-c", "user.email=a@example.com"];
+        let git = Command::new("git").arg("-C").arg(&scratch.0).args(who).args(words).status().unwrap();
+        assert!(git.success(), "{words:?}");
+    }
+    let words = ["--short", "--keep", "--only=steady-1", "--rounds=1", "--disk=.", "--ratios=ratios.json"];
+    let node = ["--silverback", node.to_str().unwrap()];
+    let output = report_in(&scratch.0, &[&words[..], &node].concat());
+    let (_, errors) = said(&output);
+    assert!(!output.status.success(), "{errors}");
+    assert!(errors.contains(" with changes now: the figures are of neither"), "{errors}");
+    assert_eq!(std::fs::read_to_string(&ratios).unwrap(), KEPT);
 }
 
 #[test]

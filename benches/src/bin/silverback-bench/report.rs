@@ -254,7 +254,7 @@ fn write(
     code: &Code,
 ) -> Result<(), Box<dyn Error>> {
     // Once more: someone may have worked on the code meanwhile.
-    code.check_same(check_written(arguments, rounds)?)?;
+    code.check_same(&check_written(arguments, rounds)?)?;
     let asked: Vec<&str> = wanted(arguments, Size::Full).iter().map(|load| load.name).collect();
     let is_whole = |written: &&Written| {
         let loads = loads::all(Size::Full);
@@ -316,7 +316,7 @@ fn short_form(arguments: &ReportArgs) -> Ended {
 
 /// Writes the ratios of `code` beside those that were kept of other loads. Fails, after that, where a load has none.
 fn keep(ratios: &Path, code: &Code, mut kept: Kept, judged: &[Judged]) -> Ended {
-    code.check_same(Code::look(Path::new("."))?)?;
+    code.check_same(&Code::look(Path::new("."))?)?;
     let (measured, failed): (Vec<&Judged>, Vec<_>) = judged.iter().partition(|judged| judged.is_measured());
     kept.extend(measured.iter().map(|judged| judged.to_keep(&code.to_string())));
     kept::write(ratios, &kept)?;

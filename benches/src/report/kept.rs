@@ -105,9 +105,10 @@ pub fn write(path: &Path, kept: &Kept) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use silverback_test_support::Scratch;
+
     use super::*;
     use crate::founding::meter::Figures;
-    use crate::report::rounds::tests::Scratch;
 
     fn measured(ratios: &[f64]) -> Measurements {
         let mut all = Measurements::default();

@@ -2,6 +2,7 @@
 use std::hint::black_box;
 
 use criterion::{Bencher, Criterion, Throughput, criterion_group, criterion_main};
+use silverback_load::random::SplitMix;
 use silverback_model::Sample;
 use silverback_model::gorilla::{OpenXor, SealedChunk, WordSink};
 use silverback_model::limits::{CHUNK_BYTES_MAX, CHUNK_RANGE_MS, CHUNK_SAMPLES};
@@ -30,35 +31,23 @@ impl Values {
         }
     }
 
-    fn next(self, before: f64, random: &mut Random) -> f64 {
+    fn next(self, before: f64, random: &mut SplitMix) -> f64 {
         match self {
             Self::Constant => 42.0,
-            Self::Counter => before + random.below(1000) as f64,
-            Self::Gauge => random.below(10_000) as f64 / 100.0,
-            Self::Float => random.below(u64::MAX) as f64 / 1e9,
+            Self::Counter => before + (random.next_u64() % 1000) as f64,
+            Self::Gauge => (random.next_u64() % 10_000) as f64 / 100.0,
+            Self::Float => random.next_u64() as f64 / 1e9,
         }
-    }
-}
-
-/// Splitmix64: the same numbers in each run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) % end
     }
 }
 
 /// The samples of one chunk, each time late by up to `jitter_ms`.
 fn samples(values: Values, jitter_ms: u64) -> Vec<Sample> {
-    let mut random = Random(1);
+    let mut random = SplitMix::new(1, 1);
     let mut value = 0.0;
     let sample = |i| {
         value = values.next(value, &mut random);
-        Sample::new(START_MS + i * STEP_MS + random.below(jitter_ms + 1) as i64, value)
+        Sample::new(START_MS + i * STEP_MS + (random.next_u64() % (jitter_ms + 1)) as i64, value)
     };
     (0..CHUNK_SAMPLES as i64).map(sample).collect()
 }

@@ -3,6 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{Bencher, Criterion, Throughput, criterion_group, criterion_main};
+use silverback_load::random::SplitMix;
 use silverback_model::{Sample, SeriesRef};
 use silverback_storage::wal::Journal;
 use silverback_storage::wal::record::{Group, Record, records};
@@ -35,13 +36,13 @@ impl Values {
         }
     }
 
-    fn next(self, random: &mut Random) -> f64 {
+    fn next(self, random: &mut SplitMix) -> f64 {
         match self {
             Self::Zero => 0.0,
-            Self::Counter => (random.next() % 1_000_000_000) as f64,
-            Self::Hundredths => (random.next() % 10_000_000) as f64 / 100.0,
-            Self::Float => random.next() as f64 / 1e9,
-            Self::Mixed => match random.next() % 100 {
+            Self::Counter => (random.next_u64() % 1_000_000_000) as f64,
+            Self::Hundredths => (random.next_u64() % 10_000_000) as f64 / 100.0,
+            Self::Float => random.next_u64() as f64 / 1e9,
+            Self::Mixed => match random.next_u64() % 100 {
                 0..40 => Self::Zero.next(random),
                 40..75 => Self::Counter.next(random),
                 75..88 => Self::Hundredths.next(random),
@@ -51,20 +52,8 @@ impl Values {
     }
 }
 
-/// Splitmix64: the same numbers in each run.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-}
-
 fn samples(values: Values) -> Vec<(SeriesRef, Sample)> {
-    let mut random = Random(1);
+    let mut random = SplitMix::new(1, 1);
     let sample = |series| {
         let timestamp_ms = START_MS + i64::from(series / TARGET_SERIES) * 37;
         (SeriesRef(series), Sample::new(timestamp_ms, values.next(&mut random)))

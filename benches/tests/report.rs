@@ -1,35 +1,20 @@
 //! The report as a program: it measures real servers, tells what it measured, and refuses what would be written down
 //! wrongly.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicUsize, Ordering};
+
+use silverback_test_support::Scratch;
 
 const BENCH: &str = env!("CARGO_BIN_EXE_silverback-bench");
 
-/// A directory for one test; it goes with this.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path =
-            std::env::temp_dir().join(format!("silverback-report-test-{}-{count}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What is left there is in the temporary directory, and small.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn report(words: &[&str]) -> Output {
-    Command::new(BENCH).arg("report").args(words).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap()
+    report_in(env!("CARGO_MANIFEST_DIR").as_ref(), words)
+}
+
+fn report_in(directory: &Path, words: &[&str]) -> Output {
+    Command::new(BENCH).arg("report").args(words).current_dir(directory).output().unwrap()
 }
 
 fn said(output: &Output) -> (String, String) {
@@ -51,7 +36,7 @@ fn node() -> Option<PathBuf> {
 #[test]
 fn a_load_is_measured_on_the_node_and_beside_it() {
     let scratch = Scratch::new();
-    let disk = scratch.0.to_str().unwrap();
+    let disk = scratch.path().to_str().unwrap();
     let node = node();
     let sides = if node.is_some() { "silverback,contender" } else { "contender" };
     let path = node.unwrap_or_else(|| "/bin/true".into());
@@ -75,7 +60,7 @@ fn a_load_is_measured_on_the_node_and_beside_it() {
             "{text}"
         );
     }
-    let left: Vec<_> = std::fs::read_dir(&scratch.0).unwrap().collect();
+    let left: Vec<_> = std::fs::read_dir(scratch.path()).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
@@ -84,16 +69,57 @@ fn a_ratio_that_falls_fails_after_a_second_look() {
     let (Some(node), scratch) = (node(), Scratch::new()) else {
         return eprintln!("no node was built with this: nothing to compare");
     };
-    let ratios = scratch.0.join("ratios.json");
+    let ratios = scratch.join("ratios.json");
     let kept =
         r#"{"steady-1": {"median": 1000.0, "min": 1000.0, "max": 1000.0, "rounds": 5, "commit": "x"}}"#;
     std::fs::write(&ratios, kept).unwrap();
     let words = ["--short", "--only=steady-1", "--rounds=1", "--silverback", node.to_str().unwrap()];
-    let places = ["--disk", scratch.0.to_str().unwrap(), "--ratios", ratios.to_str().unwrap()];
+    let places = ["--disk", scratch.path().to_str().unwrap(), "--ratios", ratios.to_str().unwrap()];
     let output = report(&[&words[..], &places].concat());
     let (text, errors) = said(&output);
     assert!(!output.status.success(), "{errors}");
     assert!(text.contains("once more:") && text.matches("FALLEN from 1000.000").count() == 2, "{text}");
+}
+
+/// Ratios that were kept of one load.
+const KEPT: &str = r#"{"batch-100": {"median": 2.0, "min": 2.0, "max": 2.0, "rounds": 5, "commit": "abc"}}"#;
+
+#[test]
+fn a_load_that_fails_is_named_and_not_kept_which_is_a_failure() {
+    let scratch = Scratch::new();
+    let ratios = scratch.join("ratios.json");
+    std::fs::write(&ratios, KEPT).unwrap();
+    let words = ["--short", "--keep", "--only=steady-1", "--rounds=1", "--silverback=/bin/false"];
+    let places = ["--disk", scratch.path().to_str().unwrap(), "--ratios", ratios.to_str().unwrap()];
+    let output = report(&[&words[..], &places].concat());
+    let (_, errors) = said(&output);
+    assert!(!output.status.success(), "{errors}");
+    assert!(errors.contains("steady-1: could not be measured, so nothing new is kept"), "{errors}");
+    let kept = std::fs::read_to_string(&ratios).unwrap();
+    assert!(kept.contains("batch-100") && !kept.contains("steady-1"), "{kept}");
+}
+
+#[test]
+fn ratios_of_code_that_changed_as_it_was_measured_are_not_kept() {
+    let scratch = Scratch::new();
+    let [code, node, ratios] = ["Cargo.toml", "node", "ratios.json"].map(|name| scratch.join(name));
+    std::fs::write(&code, "# before").unwrap();
+    std::fs::write(&ratios, KEPT).unwrap();
+    // Whoever works on the code does so while the node runs.
+    std::fs::write(&node, format!("#!/bin/sh\necho >> {}\nexit 1\n", code.display())).unwrap();
+    std::fs::set_permissions(&node, std::fs::Permissions::from_mode(0o755)).unwrap();
+    for words in [&["init", "--quiet"][..], &["add", "Cargo.toml"], &["commit", "--quiet", "-m", "before"]] {
+        let who = ["-c", "user.name=a", "-c", "user.email=a@example.com"];
+        let git = Command::new("git").arg("-C").arg(scratch.path()).args(who).args(words).status().unwrap();
+        assert!(git.success(), "{words:?}");
+    }
+    let words = ["--short", "--keep", "--only=steady-1", "--rounds=1", "--disk=.", "--ratios=ratios.json"];
+    let node = ["--silverback", node.to_str().unwrap()];
+    let output = report_in(scratch.path(), &[&words[..], &node].concat());
+    let (_, errors) = said(&output);
+    assert!(!output.status.success(), "{errors}");
+    assert!(errors.contains(" with changes now: the figures are of neither"), "{errors}");
+    assert_eq!(std::fs::read_to_string(&ratios).unwrap(), KEPT);
 }
 
 #[test]
@@ -116,7 +142,7 @@ fn what_would_be_written_down_wrongly_is_refused_before_anything_is_measured() {
 #[test]
 fn a_document_without_places_is_told() {
     let scratch = Scratch::new();
-    let document = scratch.0.join("a.md");
+    let document = scratch.join("a.md");
     std::fs::write(&document, "<!-- report:begin writes -->\n").unwrap();
     check_refused(
         &["--check", "--out", document.to_str().unwrap()],

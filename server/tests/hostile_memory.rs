@@ -7,9 +7,6 @@ mod harness;
 #[path = "bad_input/request.rs"]
 #[allow(dead_code, reason = "the tests of bad input use all of it")]
 mod request;
-#[path = "decode/wire.rs"]
-#[allow(dead_code, reason = "the decoder's own tests use all of it")]
-mod wire;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -17,10 +14,10 @@ use std::time::Duration;
 
 use silverback::api::ingest::remote_write::Version;
 use silverback_model::limits::IN_FLIGHT_BYTES_MAX;
+use silverback_test_support::wire::varint;
 
 use harness::{Node, head};
 use request::{PATH, Series, VERSIONS, body, compress, headers};
-use wire::varint;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

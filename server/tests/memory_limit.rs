@@ -7,9 +7,6 @@ mod harness;
 #[path = "bad_input/request.rs"]
 #[allow(dead_code, reason = "the tests of bad input use all of it")]
 mod request;
-#[path = "decode/wire.rs"]
-#[allow(dead_code, reason = "the decoder's own tests use all of it")]
-mod wire;
 
 use std::time::Instant;
 

@@ -4,8 +4,6 @@
 mod binary;
 #[path = "harness/mod.rs"]
 mod harness;
-#[path = "harness/http2.rs"]
-mod http2;
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -14,6 +12,7 @@ use std::time::{Duration, Instant};
 use silverback_model::limits::{CONNECTION_BYTES, MemoryPlan, STREAM_REFS_MAX};
 use silverback_proto::v1;
 use silverback_proto::v1::ingest_client::IngestClient;
+use silverback_test_support::http2::{DATA, END_HEADERS, END_STREAM, HEADERS, Http2, field, frame, head};
 use silverback_test_support::{PATIENCE, eventually};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -22,7 +21,6 @@ use tonic::codec::CompressionEncoding;
 use tonic::transport::{Channel, Endpoint};
 
 use binary::Binary;
-use http2::{DATA, END_HEADERS, END_STREAM, HEADERS, Http2, field, frame, head};
 
 const LIMIT_MIB: usize = 128;
 const STREAMS: usize = 100;

@@ -182,7 +182,6 @@ pub(crate) mod tests {
     use crate::durability::kept::KeptReport;
     use crate::durability::log::{LogReport, Volume};
     use crate::durability::probe::{ProbeOptions, ProbeReport};
-    use silverback_load::encode::RemoteWrite;
     use silverback_load::figures::{Quantiles, ServerReport};
     use silverback_load::replay::generate::GenerateOptions;
     use silverback_load::replay::report::PhaseReport;
@@ -193,16 +192,10 @@ pub(crate) mod tests {
             targets: 6,
             series: 50,
             rounds: 3,
-            interval_ms: 15_000,
             start_ms: Some(1_700_000_000_000),
             batch: 40,
             connections: 3,
-            remote_write: RemoteWrite::V1,
-            seed: 1,
-            first_target: 0,
-            churn: 0.0,
-            labels: Vec::new(),
-            unsorted: false,
+            ..GenerateOptions::default()
         }
     }
 

@@ -38,6 +38,17 @@ const fn per_cpu(load: &'static str, to: Side, least: f64) -> Target {
     Target { section: "writes", figure: figure::PER_CPU_S, of, to, limit: Limit::AtLeast(least) }
 }
 
+/// The node to another at the same load.
+const fn beside(
+    section: &'static str,
+    figure: &'static str,
+    load: &'static str,
+    to: Side,
+    limit: Limit,
+) -> Target {
+    Target { section, figure, of: (load, Side::Node), to: (load, to), limit }
+}
+
 /// The node at one load to the node at another.
 const fn own(
     section: &'static str,
@@ -58,37 +69,19 @@ pub const TARGETS: &[Target] = &[
     per_cpu("batch-100", Side::Contender, 1.4),
     per_cpu("connections-1000", Side::Contender, 1.4),
     per_cpu("batch-100", Side::VictoriaMetrics, 3.5),
-    Target {
-        section: "writes",
-        figure: figure::PER_CPU_S,
-        of: ("batch-100", Side::Node),
-        to: ("batch-100", Side::NodeMemory),
-        limit: Limit::AtLeast(0.8),
-    },
+    beside("writes", figure::PER_CPU_S, "batch-100", Side::NodeMemory, Limit::AtLeast(0.8)),
     per_cpu("connections-1", Side::VictoriaMetrics, 1.5),
     per_cpu("connections-1000", Side::VictoriaMetrics, 5.0),
     per_cpu("new-series", Side::VictoriaMetrics, 18.0),
     per_cpu("long-labels", Side::VictoriaMetrics, 4.0),
     per_cpu("steady-2", Side::PrometheusCurrent, 13.0),
     own("writes", figure::PER_CPU_S, "unsorted", "sorted", 0.9),
-    Target {
-        section: "latency",
-        figure: figure::P99_MS,
-        of: ("paced", Side::Node),
-        to: ("paced", Side::VictoriaMetrics),
-        limit: Limit::AtMost(1.0),
-    },
+    beside("latency", figure::P99_MS, "paced", Side::VictoriaMetrics, Limit::AtMost(1.0)),
     own("scale", figure::PER_CPU_S, "two-shards", "one-shard", 0.97),
     own("scale", figure::PER_S, "two-shards", "one-shard", 1.8),
     own("grpc", figure::PER_CPU_S, "streams", "remote-write", 2.5),
     own("grpc", figure::PER_CPU_S, "streams-1000", "streams", 0.8),
-    Target {
-        section: "restart",
-        figure: READY_S,
-        of: ("restart", Side::Node),
-        to: ("restart", Side::Prometheus),
-        limit: Limit::AtMost(0.2),
-    },
+    beside("restart", READY_S, "restart", Side::Prometheus, Limit::AtMost(0.2)),
 ];
 
 impl Target {

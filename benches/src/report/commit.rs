@@ -42,6 +42,14 @@ pub enum CodeError {
     /// There is no git.
     #[error("git: {0}")]
     Io(#[from] io::Error),
+    /// Somebody has worked on it in between.
+    #[error("the code was {before} before it was measured and is {now} now: the figures are of neither")]
+    Another {
+        /// What it was.
+        before: String,
+        /// What it is.
+        now: String,
+    },
     /// It refused.
     #[error("git {what}: {said}")]
     Git {
@@ -66,6 +74,14 @@ impl Code {
             hash: hash(&files),
             changed: changed.filter(|path| is_code(path)).map(str::to_owned).collect(),
         })
+    }
+
+    /// Fails where it is another code `now`. A commit of documents or tests alone makes no other.
+    pub fn check_same(&self, now: &Self) -> Result<(), CodeError> {
+        if self.hash == now.hash && self.changed == now.changed {
+            return Ok(());
+        }
+        Err(CodeError::Another { before: self.to_string(), now: now.to_string() })
     }
 }
 
@@ -131,6 +147,23 @@ mod tests {
         assert_eq!(hash(&code), hash(&(code.clone() + &line("1", "server/tests/a.rs"))));
         assert_ne!(hash(&code), hash(&line("2", "server/src/a.rs")));
         assert_ne!(hash(&code), hash(&line("1", "server/src/b.rs")));
+    }
+
+    #[test]
+    fn another_code_is_told_and_another_commit_of_the_same_is_none() {
+        let code = |commit: &str, hash: &str, changed: &[&str]| Code {
+            commit: commit.to_owned(),
+            hash: hash.to_owned(),
+            changed: changed.iter().map(|path| (*path).to_owned()).collect(),
+        };
+        let before = code("abc", "1", &[]);
+        before.check_same(&code("def", "1", &[])).expect("the same code");
+        for (now, shown) in
+            [(code("def", "2", &[]), "def"), (code("abc", "1", &["a.rs"]), "abc with changes")]
+        {
+            let error = before.check_same(&now).expect_err("another code").to_string();
+            assert!(error.contains(&format!("was abc before it was measured and is {shown} now")), "{error}");
+        }
     }
 
     #[test]

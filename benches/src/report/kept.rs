@@ -50,10 +50,15 @@ impl Judged {
         Self { load, ratio: Ratio::of(&ratios), kept: kept.get(load).map(|kept| kept.median) }
     }
 
+    /// Whether there is a ratio: no run of it has failed on each round.
+    pub fn is_measured(&self) -> bool {
+        self.ratio.rounds > 0
+    }
+
     /// Whether it is less than was kept, by more than the tolerance and the rounds' spread. One that couldn't be
     /// measured is; one that nothing was kept of isn't.
     pub fn has_fallen(&self) -> bool {
-        self.ratio.rounds == 0 || self.kept.is_some_and(|kept| self.ratio.is_below(kept, TOLERANCE))
+        !self.is_measured() || self.kept.is_some_and(|kept| self.ratio.is_below(kept, TOLERANCE))
     }
 
     /// To be kept.
@@ -100,9 +105,10 @@ pub fn write(path: &Path, kept: &Kept) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use silverback_test_support::Scratch;
+
     use super::*;
     use crate::founding::meter::Figures;
-    use crate::report::rounds::tests::Scratch;
 
     fn measured(ratios: &[f64]) -> Measurements {
         let mut all = Measurements::default();

@@ -300,16 +300,7 @@ fn steady(size: Size, rounds: u32) -> Replay {
         targets: size.pick(200, 100, 10),
         series: 500,
         rounds: if rounds == 0 { size.pick(120, 40, 6) } else { rounds },
-        interval_ms: 15_000,
-        start_ms: None,
-        batch: 2000,
-        connections: 8,
-        remote_write: RemoteWrite::V1,
-        seed: 1,
-        first_target: 0,
-        churn: 0.0,
-        labels: Vec::new(),
-        unsorted: false,
+        ..GenerateOptions::default()
     };
     Replay {
         options,

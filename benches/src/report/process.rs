@@ -89,8 +89,9 @@ pub fn tail(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use silverback_test_support::Scratch;
+
     use super::*;
-    use crate::report::rounds::tests::Scratch;
 
     fn run(line: &str, limit: Duration) -> Result<Vec<u8>, RunError> {
         let scratch = Scratch::new();

@@ -188,34 +188,11 @@ fn first_line(text: &str) -> String {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+mod tests {
+    use silverback_test_support::Scratch;
 
     use super::super::loads::{Size, all};
     use super::*;
-
-    /// A directory for one test; it goes with this.
-    pub(crate) struct Scratch(PathBuf);
-
-    impl Scratch {
-        pub(crate) fn new() -> Self {
-            static COUNT: AtomicUsize = AtomicUsize::new(0);
-            let count = COUNT.fetch_add(1, Ordering::Relaxed);
-            let path = std::env::temp_dir().join(format!("silverback-report-{}-{count}", std::process::id()));
-            fs::create_dir_all(&path).expect("a temporary directory");
-            Self(path)
-        }
-
-        pub(crate) fn path(&self) -> &Path {
-            &self.0
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
 
     #[test]
     fn each_side_comes_as_often_before_another_as_after_it() {

@@ -12,7 +12,7 @@ use silverback_model::selector::{UncompiledMatcher, parse_selector};
 
 use crate::matcher::Matcher;
 
-/// The matchers of a series selector, read from its text.
+/// The matchers of a series selector, read from its text, in the order in which they stand there.
 ///
 /// ```
 /// use silverback_client::{Matcher, Selector};
@@ -39,7 +39,6 @@ impl Deref for Selector {
     }
 }
 
-/// The matchers, in the order in which they stood.
 impl From<Selector> for Vec<Matcher> {
     fn from(selector: Selector) -> Self {
         selector.0

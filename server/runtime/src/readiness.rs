@@ -31,7 +31,8 @@ use super::{
 /// Events taken at once.
 const EVENTS: usize = 256;
 
-/// What is sent without a turn: it costs little more than the call, and a write's answer doesn't wait behind reads'.
+/// What is sent without a turn: it costs little more than the call, and a write's answer doesn't wait behind reads, not
+/// even where it found its socket full.
 const SHORT_SEND_BYTES: usize = 8 << 10;
 
 thread_local! {
@@ -111,8 +112,10 @@ struct Interest {
     /// Who waits to read waits here, for bytes and then for its turn.
     reader: Rc<Slot>,
     write_ready: Cell<bool>,
-    /// Who waits to write: for the kernel's room, and then for its turn.
+    /// Who waits to write: for the kernel's room, and then for its turn where it sends what is long.
     writer: Rc<Slot>,
+    /// Whether it does.
+    is_long_write: Cell<bool>,
     ended: Cell<bool>,
 }
 
@@ -123,6 +126,7 @@ impl Default for Interest {
             reader: Rc::default(),
             write_ready: Cell::new(true),
             writer: Rc::default(),
+            is_long_write: Cell::default(),
             ended: Cell::default(),
         }
     }
@@ -191,7 +195,10 @@ impl Readiness {
                 if event.is_writable() {
                     interest.write_ready.set(true);
                     if interest.writer.is_kept() {
-                        self.turns.join(&interest.writer);
+                        match interest.is_long_write.get() {
+                            true => self.turns.join(&interest.writer),
+                            false => interest.writer.wake(),
+                        }
                     }
                 }
             }
@@ -283,8 +290,9 @@ impl Watched {
         bytes: usize,
         write: impl FnMut(&socket2::Socket) -> io::Result<(R, Progress)>,
     ) -> Poll<io::Result<R>> {
+        self.interest.is_long_write.set(bytes > SHORT_SEND_BYTES);
         if self.interest.write_ready.get() {
-            if bytes > SHORT_SEND_BYTES {
+            if self.interest.is_long_write.get() {
                 ready!(self.readiness.turns.poll(&self.interest.writer, cx));
             }
             if let Poll::Ready(result) = self.attempt(&self.interest.write_ready, write) {

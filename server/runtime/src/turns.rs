@@ -1,10 +1,10 @@
 //! The sockets' turn: how long they are looked after before the reactor is polled again, and the line of
-//! those who wait for a place in it.
+//! those who wait for a place in it: to read, to send what is long, or to go on with what was read.
 //!
-//! As nothing preempts, sockets that always have something to read would keep the executor from its disks,
-//! timers and lanes; and one that never runs dry would keep the others out. So reading takes turns with
-//! the reactor, by the clock, and where there is more to read than a turn has time for, each connection
-//! waits in one line: who has read goes to its end, and who comes later overtakes nobody.
+//! As nothing preempts, sockets that always have something to read, or room for more of a long answer, would
+//! keep the executor from its disks, timers and lanes; and one that never runs dry would keep the others out.
+//! So all this takes turns with the reactor, by the clock, and where there is more to do than a turn has time
+//! for, each waits in one line: who has had a place goes to its end, and who comes later overtakes nobody.
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
@@ -16,7 +16,7 @@ use std::{
 
 use silverback_host::waiters::KeptWaker;
 
-/// How long after the reactor was polled sockets may be looked after and read without it. A round of
+/// How long after the reactor was polled sockets may be looked after, read and written without it. A round of
 /// the reactor costs some 10 µs, so a shorter turn is paid for in CPU; a longer one in the time that a
 /// completed write waits to be seen.
 const TURN: Duration = Duration::from_micros(200);
@@ -36,7 +36,7 @@ enum Standing {
     #[default]
     Out,
     InLine,
-    /// It may read once, whenever it is polled.
+    /// It may go on once, whenever it is polled.
     Granted,
 }
 
@@ -51,6 +51,11 @@ impl Slot {
     /// Keeps the waker of the task that is to be woken when it is this place's turn.
     pub(super) fn keep(&self, cx: &Context<'_>) {
         self.waker.keep(cx);
+    }
+
+    /// Wakes that task now, whose turn or not.
+    pub(super) fn wake(&self) {
+        self.waker.wake();
     }
 
     /// Whether a task waits with it.
@@ -71,7 +76,7 @@ pub(super) struct Turns {
     /// When the reactor was last known to be polled.
     polled: Cell<Instant>,
     line: RefCell<VecDeque<Rc<Slot>>>,
-    /// Granted places that have not read yet.
+    /// Granted places that have not been used yet.
     granted: Cell<usize>,
     /// What a grant takes with all that follows from it, as it was of late.
     cost: Cell<Duration>,
@@ -203,7 +208,7 @@ impl Turns {
             pass().await;
             let began = std::mem::replace(&mut now, Instant::now());
             self.measure(granted, now - began);
-            // Who was woken and did not read doesn't keep others from it.
+            // Who was woken and had no use for it doesn't keep others from it.
             self.granted.set(0);
             if now.saturating_duration_since(self.polled.get()) >= TURN {
                 break;

@@ -55,7 +55,7 @@ pub(super) enum Shown {
 macro_rules! options {
     ($($heading:literal { $(
         $(#[doc = $help:literal])+
-        $field:ident: $type:ty = $default:expr, $name:literal $value_name:ident $arity:ident($kind:expr);
+        $field:ident: $type:ty = $default:expr, $name:tt $value_name:ident $arity:ident($kind:expr);
     )+ })+) => {
         /// Everything that a node can be told at its start.
         #[derive(Debug, Clone, PartialEq, Eq)]
@@ -191,7 +191,7 @@ options! {
             words!("is not a log format": LogFormat { Text = "text", Json = "json" })
         );
         /// How often the node stores its own metrics as samples. 0: not at all
-        self_scrape_interval: Option<Duration> = Some(15 * SECOND), "self-scrape-interval" DURATION One(SELF_SCRAPE);
+        self_scrape_interval: Option<Duration> = Some(15 * SECOND), SELF_SCRAPE_INTERVAL DURATION One(SELF_SCRAPE);
     }
 }
 

@@ -27,7 +27,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const SINGLES_LOOK: Duration = Duration::from_secs(10);
 
 /// How often it is looked whether a checkpoint is due by what the log has grown by: nothing tells of that, for it
-/// would at each commit. One that somebody asks for begins at once.
+/// would at each commit. One that is asked for begins at once, but no earlier than this after the one before.
 const CHECKPOINT_LOOK: Duration = Duration::from_millis(500);
 /// How long a checkpoint that failed is left alone.
 const CHECKPOINT_RETRY: Duration = Duration::from_secs(10);

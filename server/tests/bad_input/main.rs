@@ -2,9 +2,6 @@
 //! counted, what others wrote stays as it was, and the node and its connections live on.
 #[path = "../harness/mod.rs"]
 mod harness;
-#[path = "../decode/wire.rs"]
-#[allow(dead_code, reason = "the decoder's own tests use all of it")]
-mod wire;
 
 mod bystander;
 mod clients;

@@ -1,8 +1,7 @@
 //! Remote write requests of both versions, of labels and samples that no client library would write.
 
 use silverback::api::ingest::remote_write::Version;
-
-use crate::wire::{field, label, number, refs, sample, symbols};
+use silverback_test_support::wire::{field, label, number, refs, sample, symbols};
 
 /// Where requests go.
 pub const PATH: &str = "/api/v1/write";

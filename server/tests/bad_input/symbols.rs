@@ -1,11 +1,11 @@
 //! What only remote write 2 can get wrong: symbols, references to them, the shape of a series.
 
 use silverback::api::ingest::remote_write::Version;
+use silverback_test_support::wire::{field, refs, sample, series_v2, symbols};
 
 use crate::bystander::{Expect, Scene};
 use crate::metrics::refused;
 use crate::request::compress;
-use crate::wire::{field, refs, sample, series_v2, symbols};
 
 const TABLE: [&[u8]; 5] = [b"", b"__name__", b"shape", b"job", b"a"];
 

@@ -2,11 +2,11 @@
 //! one, and exemplars and metadata, which never fail a request.
 
 use silverback::api::ingest::remote_write::Version;
+use silverback_test_support::wire::{field, number, series_v2, symbols};
 
 use crate::bystander::{Expect, Scene};
 use crate::metrics::refused;
 use crate::request::{Series, VERSIONS, body, compress, encode};
-use crate::wire::{field, number, series_v2, symbols};
 
 const EXEMPLARS: &str = "silverback_exemplars_ignored_total";
 const METADATA: &str = "silverback_metadata_ignored_total";
@@ -70,7 +70,7 @@ fn metadata_is_counted_and_fails_nothing() {
     scene.check(Version::V1, &with, &expect);
 
     let references = field(1, &[1, 2]);
-    let sample = crate::wire::sample(scene.start_ms, 1.0);
+    let sample = silverback_test_support::wire::sample(scene.start_ms, 1.0);
     let metadata = field(5, &[number(1, 99), number(3, 1 << 40)].concat());
     let with = compress(
         &[symbols(&[b"", b"__name__", b"latency"]), series_v2(&[references, sample, metadata])].concat(),

@@ -3,12 +3,12 @@
 //! To run one seed again: `CRASH_SEED=… cargo test -p silverback --test crash kills -- --nocapture`.
 //! When a kill comes is then the same; what the node was doing at that moment need not be.
 
+use silverback_test_support::random::Random;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::ledger::Verdict;
 use crate::process::{Home, Node, names};
-use crate::random::Random;
 use crate::sender::Sender;
 
 /// Restarts after a kill.

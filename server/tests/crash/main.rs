@@ -10,9 +10,6 @@ mod mount;
 #[path = "../bad_input/request.rs"]
 #[allow(dead_code, reason = "the tests of bad input use all of it")]
 mod request;
-#[path = "../decode/wire.rs"]
-#[allow(dead_code, reason = "the decoder's own tests use all of it")]
-mod wire;
 #[path = "../reads/written.rs"]
 #[allow(dead_code, reason = "the tests of reads use all of it")]
 mod written;
@@ -25,7 +22,6 @@ mod kills;
 mod ledger;
 mod moves;
 mod process;
-mod random;
 mod sender;
 mod starts;
 mod wal_command;

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 
 use silverback_proto::v1::MoveCellRequest;
 use silverback_proto::v1::admin_client::AdminClient;
+use silverback_test_support::random::Random;
 use tonic::Code;
 use tonic::transport::Endpoint;
 
 use crate::kills::Trial;
-use crate::random::Random;
 
 const RESTARTS: usize = 25;
 /// The number of shards is another one after so many restarts.

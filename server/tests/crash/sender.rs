@@ -9,11 +9,11 @@ use std::time::Duration;
 use silverback::api::ingest::remote_write::Version;
 use silverback_model::STALE_NAN_BITS;
 use silverback_proto::prometheus::label_matcher::Type;
+use silverback_test_support::random::Random;
 
 use crate::harness::{Answer, request, try_read_answer};
 use crate::ledger::{Sent, Verdict, compare};
 use crate::process::{Node, connect};
-use crate::random::Random;
 use crate::request::{PATH, Series, VERSIONS, body, headers};
 use crate::written::{READ_HEADERS, frames_of, query, read_body, series_of};
 

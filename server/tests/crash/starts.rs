@@ -1,8 +1,9 @@
 //! Starts that are not to be, and starts that take long.
 
+use silverback_test_support::random::Random;
+
 use crate::counted::Counted;
 use crate::process::{Home, get, names};
-use crate::random::Random;
 use crate::request::{PATH, Series, VERSIONS, body, headers};
 
 #[test]

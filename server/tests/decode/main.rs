@@ -6,4 +6,3 @@ mod random_requests;
 mod series;
 mod sink;
 mod warm;
-mod wire;

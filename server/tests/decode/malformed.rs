@@ -3,11 +3,9 @@
 
 use silverback::api::ingest::remote_write::{Decoder, MalformedCause, Version};
 use silverback_model::SeriesIdHasher;
+use silverback_test_support::wire::*;
 
-use crate::{
-    sink::{decode, decode_with},
-    wire::*,
-};
+use crate::sink::{decode, decode_with};
 
 fn check(version: Version, body: &[u8], offset: usize, cause: MalformedCause) {
     let error = decode(version, body).expect_err("malformed");

@@ -5,11 +5,9 @@ use silverback_model::{
     RefusedReason, STALE_NAN_BITS, Sample, SeriesIdHasher,
     limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX},
 };
+use silverback_test_support::wire::*;
 
-use crate::{
-    sink::{decode, decode_with},
-    wire::*,
-};
+use crate::sink::{decode, decode_with};
 
 const GOOD: Sample = Sample::new(1_700_000_000_000, 1.5);
 

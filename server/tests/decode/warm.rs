@@ -4,11 +4,9 @@
 use proptest::{collection::vec, prelude::*, sample::select};
 use silverback::api::ingest::remote_write::Version;
 use silverback_model::limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX};
+use silverback_test_support::wire::*;
 
-use crate::{
-    sink::{check_after, check_after_another_byte, decode},
-    wire::*,
-};
+use crate::sink::{check_after, check_after_another_byte, decode};
 
 /// Name and value, in whatever bytes.
 type RawLabel = (Vec<u8>, Vec<u8>);

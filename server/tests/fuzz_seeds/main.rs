@@ -5,9 +5,6 @@
 //! ```sh
 //! WRITE_SEEDS=1 cargo test -p silverback --test fuzz_seeds
 //! ```
-#[path = "../decode/wire.rs"]
-#[allow(dead_code, reason = "the decoder's own tests use all of it")]
-mod wire;
 
 mod chunks;
 mod lines;

@@ -13,8 +13,8 @@ use silverback_proto::otlp::metrics::v1::{
 };
 use silverback_proto::otlp::resource::v1::Resource;
 use silverback_proto::v1;
+use silverback_test_support::wire::{field, label, number, refs, sample, series_v1, series_v2, symbols};
 
-use crate::wire::{field, label, number, refs, sample, series_v1, series_v2, symbols};
 use crate::{START_MS, Seeds};
 
 /// Remote write 1.

@@ -13,9 +13,6 @@ mod ledger;
 #[path = "../crash/process.rs"]
 #[allow(dead_code, reason = "the trials with kills use all of it")]
 mod process;
-#[path = "../crash/random.rs"]
-#[allow(dead_code, reason = "the trials with kills use all of it")]
-mod random;
 #[path = "../bad_input/request.rs"]
 #[allow(dead_code, reason = "the tests of bad input use all of it")]
 mod request;
@@ -24,9 +21,6 @@ mod runtime_fixture;
 #[path = "../crash/sender.rs"]
 #[allow(dead_code, reason = "the trials with kills use all of it")]
 mod sender;
-#[path = "../decode/wire.rs"]
-#[allow(dead_code, reason = "the decoder's own tests use all of it")]
-mod wire;
 #[path = "../reads/written.rs"]
 #[allow(dead_code, reason = "the tests of reads use all of it")]
 mod written;

@@ -1,11 +1,11 @@
 //! A node under load whose machine loses its power, again and again: what it acknowledged is there.
 
+use silverback_test_support::random::Random;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::ledger::Verdict;
 use crate::machine::Machine;
 use crate::process::{Home, Node};
-use crate::random::Random;
 use crate::sender::Sender;
 use crate::volatile::Survivors;
 

@@ -97,6 +97,27 @@ pub enum GenerateError {
     Write(#[from] std::io::Error),
 }
 
+/// What a command has that says nothing.
+impl Default for GenerateOptions {
+    fn default() -> Self {
+        Self {
+            targets: 200,
+            series: 500,
+            rounds: 60,
+            interval_ms: 15_000,
+            start_ms: None,
+            batch: 2000,
+            connections: 8,
+            remote_write: RemoteWrite::V1,
+            seed: 1,
+            first_target: 0,
+            churn: 0.0,
+            labels: Vec::new(),
+            unsorted: false,
+        }
+    }
+}
+
 impl GenerateOptions {
     /// Series of all targets.
     pub fn total_series(&self) -> usize {
@@ -180,6 +201,7 @@ impl DefineSeries for Series {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use clap::{Args, Command, FromArgMatches};
     use prost::Message;
     use silverback_proto::prometheus::WriteRequest;
 
@@ -190,17 +212,19 @@ pub(crate) mod tests {
             targets: 6,
             series: 50,
             rounds: 3,
-            interval_ms: 15_000,
             start_ms: Some(1_700_000_000_000),
             batch: 40,
             connections: 3,
             remote_write,
-            seed: 1,
-            first_target: 0,
-            churn: 0.0,
-            labels: Vec::new(),
-            unsorted: false,
+            ..GenerateOptions::default()
         }
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_a_command_that_says_nothing() {
+        let command = GenerateOptions::augment_args(Command::new("generate"));
+        let said = GenerateOptions::from_arg_matches(&command.get_matches_from(["generate"]));
+        assert_eq!(said.expect("nothing is required"), GenerateOptions::default());
     }
 
     /// The label names of each series of each request.

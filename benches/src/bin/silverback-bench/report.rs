@@ -11,7 +11,7 @@ use clap::Args;
 use silverback_benches::founding::document::preamble;
 use silverback_benches::report::commit::Code;
 use silverback_benches::report::document;
-use silverback_benches::report::kept::{self, Judged};
+use silverback_benches::report::kept::{self, Judged, Kept};
 use silverback_benches::report::loads::{self, Load, SHORT, Size};
 use silverback_benches::report::rounds::{self, Ground, Rounds};
 use silverback_benches::report::section::{Context, LAYOUTS, Written, summary};
@@ -199,9 +199,7 @@ fn sides(arguments: &ReportArgs, all: &[Side]) -> Vec<Side> {
 fn whole(arguments: &ReportArgs) -> Ended {
     let small = arguments.form.small;
     let count = arguments.rounds.map_or(if small { 1 } else { WRITTEN_ROUNDS_MIN }, usize::from);
-    if !arguments.out.is_empty() {
-        check_written(arguments, count)?;
-    }
+    let code = if arguments.out.is_empty() { None } else { Some(check_written(arguments, count)?) };
     let size = if small { Size::Small } else { Size::Full };
     let Prepared { ground, programs } = prepare(arguments, &sides(arguments, &Side::ALL))?;
     let (loads, impossible) = rounds::possible(wanted(arguments, size), ground.cpus.len());
@@ -216,8 +214,8 @@ fn whole(arguments: &ReportArgs) -> Ended {
     let parts = LAYOUTS.iter().filter_map(|layout| layout.write(&context, &all));
     let sections: Vec<Written> = summary(&context, &all).into_iter().chain(parts).collect();
     sections.iter().for_each(|written| println!("## {}\n\n{}\n", written.section.name, written.section.body));
-    if !arguments.out.is_empty() {
-        write(arguments, &sections, all.rounds())?;
+    if let Some(code) = code {
+        write(arguments, &sections, all.rounds(), &code)?;
     }
     Ok(if all.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -248,10 +246,15 @@ fn check_written(arguments: &ReportArgs, rounds: usize) -> Result<Code, Box<dyn 
     Ok(code)
 }
 
-/// Sections of which every load was run, into the documents; their plots beside those.
-fn write(arguments: &ReportArgs, sections: &[Written], rounds: usize) -> Result<(), Box<dyn Error>> {
+/// Sections of which every load was run, into the documents, as figures of `code`; their plots beside those.
+fn write(
+    arguments: &ReportArgs,
+    sections: &[Written],
+    rounds: usize,
+    code: &Code,
+) -> Result<(), Box<dyn Error>> {
     // Once more: someone may have worked on the code meanwhile.
-    let code = check_written(arguments, rounds)?;
+    code.check_same(&check_written(arguments, rounds)?)?;
     let asked: Vec<&str> = wanted(arguments, Size::Full).iter().map(|load| load.name).collect();
     let is_whole = |written: &&Written| {
         let loads = loads::all(Size::Full);
@@ -266,7 +269,7 @@ fn write(arguments: &ReportArgs, sections: &[Written], rounds: usize) -> Result<
         let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let before = read(path)?;
         let places = document::names(&before).map_err(|error| failed(&error))?;
-        let text = document::spliced(&before, &texts, &code).map_err(|error| failed(&error))?;
+        let text = document::spliced(&before, &texts, code).map_err(|error| failed(&error))?;
         let plots = path.with_file_name("plots");
         for written in whole.iter().filter(|written| places.contains(&written.section.name)) {
             let Some(svg) = &written.svg else { continue };
@@ -280,6 +283,7 @@ fn write(arguments: &ReportArgs, sections: &[Written], rounds: usize) -> Result<
 }
 
 fn short_form(arguments: &ReportArgs) -> Ended {
+    let code = if arguments.keep { Some(Code::look(Path::new("."))?) } else { None };
     let count = arguments.rounds.map_or(5, usize::from);
     let Prepared { ground, programs } =
         prepare(arguments, &sides(arguments, &[Side::Node, Side::Contender]))?;
@@ -291,26 +295,33 @@ fn short_form(arguments: &ReportArgs) -> Ended {
         let all = rounds::run(&ground, &programs, loads, Rounds { count, first, limit });
         loads.iter().map(|load| Judged::of(load.name, &all, &kept)).collect::<Vec<_>>()
     };
-    let mut judged = measure(&loads, 0);
+    let judged = measure(&loads, 0);
     judged.iter().for_each(|judged| println!("- {judged}"));
+    if let Some(code) = code {
+        return keep(&arguments.ratios, &code, kept, &judged);
+    }
     let has_fallen = |load: &Load, judged: &[Judged]| {
         judged.iter().any(|judged| judged.load == load.name && judged.has_fallen())
     };
     loads.retain(|load| has_fallen(load, &judged));
-    if !loads.is_empty() && !arguments.keep {
+    if !loads.is_empty() {
         // What else runs here may have met one side more than the other: what is so again isn't chance.
         println!("once more:");
         let again = measure(&loads, count);
         again.iter().for_each(|judged| println!("- {judged}"));
         loads.retain(|load| has_fallen(load, &again));
     }
-    if arguments.keep {
-        let code = Code::look(Path::new("."))?;
-        judged.retain(|judged| judged.ratio.rounds > 0);
-        let mut kept = kept;
-        kept.extend(judged.iter().map(|judged| judged.to_keep(&code.to_string())));
-        kept::write(&arguments.ratios, &kept)?;
-        return Ok(ExitCode::SUCCESS);
-    }
     Ok(if loads.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Writes the ratios of `code` beside those that were kept of other loads. Fails, after that, where a load has none.
+fn keep(ratios: &Path, code: &Code, mut kept: Kept, judged: &[Judged]) -> Ended {
+    code.check_same(&Code::look(Path::new("."))?)?;
+    let (measured, failed): (Vec<&Judged>, Vec<_>) = judged.iter().partition(|judged| judged.is_measured());
+    kept.extend(measured.iter().map(|judged| judged.to_keep(&code.to_string())));
+    kept::write(ratios, &kept)?;
+    for judged in &failed {
+        eprintln!("{}: could not be measured, so nothing new is kept of it", judged.load);
+    }
+    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

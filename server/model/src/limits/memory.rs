@@ -263,7 +263,7 @@ impl MemoryPlan {
     }
 }
 
-/// A cache of a power of two, its growth by a quarter counted in.
+/// As many as such a cache grows to: it doubles until it would be larger than its share.
 const fn id_cache_entries(bytes: usize) -> usize {
     let entries = bytes / ID_CACHE_ENTRY_BYTES;
     if entries == 0 { 0 } else { min(1 << entries.ilog2(), ID_CACHE_ENTRIES_MAX) }

@@ -14,7 +14,8 @@ pub struct WriteBody {
     pub symbols: Vec<(u32, u32)>,
     /// Remote write 2: each symbol's hash, for the decoder alone.
     pub symbol_hashes: Vec<u128>,
-    /// Canonical label blocks of the series that didn't arrive in canonical form.
+    /// Canonical label blocks of series whose labels can't be read again where they lie in `bytes`: they stand behind
+    /// samples or in an unusual encoding.
     pub scratch: Vec<u8>,
     /// The series of the stream that the request belongs to; a batch of it has nothing else.
     pub definitions: Definitions,
@@ -77,7 +78,7 @@ pub struct LabelSpan {
 /// What a [`LabelSpan`] points into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LabelSource {
-    /// A canonical block in the request's own bytes.
+    /// Label fields in the request's own bytes: a canonical block, or one that is so once it is sorted.
     Wire,
     /// A canonical block in the scratch.
     Scratch,

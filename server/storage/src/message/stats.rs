@@ -158,13 +158,13 @@ counters! {
         shard: ShardId,
         /// Samples that this shard refused. What the decoder refuses is counted by the acceptor.
         refused: RefusedCounts,
-        /// How much of that is beside taking samples in: it stays where cells move.
+        /// How busy the core is with other traffic than taking samples in: that stays where cells move.
         other_busy_us_per_s: u64,
         /// Sealed chunks now; each series has an open one besides.
         sealed_chunks: usize,
         /// Memory held now.
         memory: ShardMemory,
-        /// Bytes of the series that they have found.
+        /// Bytes of the series that open reads have found.
         select_bytes: usize,
         /// The shard's log.
         log: LogReport,

@@ -56,7 +56,7 @@ const BUCKET_ENTRIES: usize = SLOTS / 2;
 const BUCKETS_MIN: usize = 1 << 10;
 const _: () = assert!(BUCKETS_MIN > FLAGS as usize, "the place tells the bits that a key leaves out");
 const GROWTH: usize = 2;
-/// It grows when one in so many that it is asked for was pushed out.
+/// It grows when more than one in so many of its slots had an entry pushed out, within as many look-ups as it has slots.
 const DISPLACED_SHARE: usize = 32;
 /// Of those that find their bucket full when it can't grow any more, one in so many is let in: where more come in turns
 /// than there is room for, some stay known.
@@ -120,6 +120,12 @@ impl IdCache {
         bucket.copy_within(..SLOTS - width, width);
         bucket[width - 1] = id.0;
         bucket[0] = key(fingerprint) | flags;
+    }
+
+    /// How many slots entries take, one that was put in twice both times.
+    #[cfg(test)]
+    pub(crate) fn slots_taken(&self) -> usize {
+        self.buckets.iter().flatten().filter(|slot| **slot > 0).count()
     }
 
     /// The memory that it takes now, in bytes.

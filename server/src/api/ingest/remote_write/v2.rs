@@ -204,6 +204,9 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
             let series = GoodSeries { id, labels: refs.span(arrival), content, samples };
             return series.pass_on(&SERIES_FIELDS, self.tally, self.sink);
         }
+        if known.is_some() && content.samples == 0 && content.histograms > 0 {
+            return self.count_histograms(series, &content);
+        }
         self.read_unknown_series(series, refs, samples, content)
     }
 
@@ -227,7 +230,16 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         self.tally.metadata_ignored += u64::from(content.metadata);
     }
 
-    /// Labels that weren't seen yet or aren't canonical, histograms, or something bad.
+    /// Nothing but histograms of a series that is known: its labels are looked at for the report of what isn't stored.
+    #[cold]
+    fn count_histograms(&mut self, series: Reader, content: &Content) -> Result<(), MalformedBody> {
+        let good = self.collect_labels(series)?.and_then(|()| self.labels.check(self.bytes));
+        debug_assert!(good.is_ok(), "known labels are refused: {good:?}");
+        count_unstored(content, self.tally, self.labels, self.bytes);
+        Ok(())
+    }
+
+    /// Labels that aren't known or don't come in one packed field, a series of an odd shape, or something bad.
     #[cold]
     fn read_unknown_series(
         &mut self,
@@ -343,5 +355,62 @@ impl RefPairs<'_> {
             None => self.name = Some(symbol),
             Some(name) => self.labels.push(name, symbol),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::ingest::remote_write::Version;
+    use silverback_model::Sample;
+
+    /// How many series and samples came.
+    #[derive(Default)]
+    struct Count(usize, usize);
+
+    impl SeriesSink for Count {
+        fn series(&mut self, _id: SeriesId, _labels: LabelSpan, _samples: u32) {
+            self.0 += 1;
+        }
+
+        fn sample(&mut self, _sample: Sample) {
+            self.1 += 1;
+        }
+    }
+
+    fn field(tag: Tag, bytes: &[u8]) -> Vec<u8> {
+        [&[tag.0 as u8, bytes.len() as u8], bytes].concat()
+    }
+
+    /// A request of one series, `{__name__="up"}`, with this besides its references.
+    fn request(content: &[u8]) -> Vec<u8> {
+        let symbols = ["", "__name__", "up"].map(|symbol| field(SYMBOLS, symbol.as_bytes())).concat();
+        let series = [field(LABELS_REFS, &[1, 2]), content.to_vec()].concat();
+        [symbols, field(TIMESERIES, &series)].concat()
+    }
+
+    /// Decodes, and tells the series and samples that came, the histograms that were refused, and the slots that the id
+    /// cache has taken then.
+    fn decoded(decoder: &mut Decoder, content: &[u8]) -> (usize, usize, u64, usize) {
+        let hasher = SeriesIdHasher::new(7, "");
+        let mut body = WriteBody { bytes: request(content).into(), ..WriteBody::default() };
+        let (mut decoding, mut count) = (Decoding::start(Version::V2), Count::default());
+        let done = decoder.decode(&mut body, &mut decoding, &hasher, 1_000, &mut count);
+        assert_eq!(done.map_err(|error| error.to_string()), Ok(Slice::Done));
+        let refused = decoding.tally.refused.get(RefusedReason::NativeHistogram);
+        (count.0, count.1, refused, decoder.ids.slots_taken())
+    }
+
+    #[test]
+    fn a_known_series_of_histograms_alone_is_not_put_into_the_cache_again() {
+        let mut decoder = Decoder::default();
+        let histograms = field(SERIES_FIELDS.histograms, &[]).repeat(2);
+        let first = decoded(&mut decoder, &histograms);
+        assert!(first.3 > 0, "it is known from then on");
+        for _again in 0..10 {
+            assert_eq!(decoded(&mut decoder, &histograms), first);
+        }
+        let sample = field(Tag::new(2, WireType::Len), &[]);
+        assert_eq!(decoded(&mut decoder, &sample), (1, 1, 0, first.3), "known with samples, too");
     }
 }

@@ -1,6 +1,7 @@
 //! Numbers that follow from a seed.
 
 /// SplitMix64.
+#[derive(Debug)]
 pub struct Random(u64);
 
 impl Random {
@@ -10,6 +11,7 @@ impl Random {
     }
 
     /// The next number.
+    #[expect(clippy::should_implement_trait, reason = "it never ends")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,19 +1,25 @@
 //! HTTP/2 byte by byte: what no client library would send.
 //!
 //! Knows frames and the plainest form of a head, and nothing of what a node answers.
-#![allow(dead_code, reason = "each test file uses its part of this")]
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
+/// Kind: bytes of a body.
 pub const DATA: u8 = 0;
+/// Kind: a head.
 pub const HEADERS: u8 = 1;
+/// Kind: a stream is given up.
 pub const RST_STREAM: u8 = 3;
+/// Kind: what this end wants of the other.
 pub const SETTINGS: u8 = 4;
+/// Flag: nothing follows on this stream.
 pub const END_STREAM: u8 = 1;
+/// Flag: the head is whole.
 pub const END_HEADERS: u8 = 4;
 
 /// A connection whose client takes nothing of any answer's body.
+#[derive(Debug)]
 pub struct Http2(pub TcpStream);
 
 /// A frame.
@@ -26,6 +32,10 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 /// A field that is spelled out, and kept by no table.
+///
+/// # Panics
+///
+/// Where its name or its value has more than 126 bytes.
 pub fn field(name: &str, value: &str) -> Vec<u8> {
     let mut bytes = vec![0];
     for text in [name, value] {
@@ -45,6 +55,10 @@ pub fn head(method: &str, path: &str, fields: &[(&str, &str)]) -> Vec<u8> {
 
 impl Http2 {
     /// Begins with a window of nothing for each answer.
+    ///
+    /// # Errors
+    ///
+    /// Where the connection breaks.
     pub fn begin(mut stream: TcpStream) -> io::Result<Self> {
         const INITIAL_WINDOW_SIZE: u8 = 4;
 
@@ -54,11 +68,19 @@ impl Http2 {
     }
 
     /// Sends frames that are made already.
+    ///
+    /// # Errors
+    ///
+    /// Where the connection breaks.
     pub fn send(&mut self, frames: &[u8]) -> io::Result<()> {
         self.0.write_all(frames)
     }
 
     /// The kind, the flags and the stream of the next frame, and its payload.
+    ///
+    /// # Errors
+    ///
+    /// Where the connection breaks.
     pub fn receive(&mut self) -> io::Result<(u8, u8, u32, Vec<u8>)> {
         let mut head = [0; 9];
         self.0.read_exact(&mut head)?;

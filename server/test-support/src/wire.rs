@@ -1,4 +1,4 @@
-//! Writes protobuf by hand, for what prost can't be made to write.
+//! Writes protobuf by hand, for what prost can't be made to write. It knows the fields of remote write, no requests.
 
 /// A varint, as short as can be.
 pub fn varint(mut value: u64) -> Vec<u8> {

@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::migration::{Migrated, MigrationError, Trigger, Turn};
 use crate::placement::NodeId;
 use crate::rebalance::Steering;
-use crate::routing::{BodyPool, ByteBudget, ReadGate, ReadInFlight, Router};
+use crate::routing::{Asker, BodyPool, ByteBudget, ReadGate, ReadInFlight, Router};
 use silverback_host::Arrivals;
 use silverback_host::disk::room::RoomSeen;
 use silverback_model::clock::Clock;
@@ -135,9 +135,9 @@ impl Core {
     }
 
     /// Begins a read: refused before all data is back, and where too many wait already.
-    pub(crate) async fn begin_read(&self) -> Result<ReadInFlight, ReadFault> {
+    pub(crate) async fn begin_read(&self, asker: &Asker) -> Result<ReadInFlight, ReadFault> {
         self.check_replayed()?;
-        Ok(self.reads.enter().await?)
+        Ok(self.reads.enter(asker.clone()).await?)
     }
 
     /// Refuses reads until all data is back.

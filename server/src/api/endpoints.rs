@@ -102,9 +102,9 @@ async fn route_rarer(caller: &Caller, request: Request<Incoming>) -> NodeRespons
         "/api/v2/write" => timed(core, lines::write(caller, Dialect::V2, request)).await,
         "/query" => in_time(core, lines::query(core, request)).await,
         // Reads keep their own time, and say what took too long in their protocol's words.
-        "/api/v1/read" => remote_read::answer(core, request).await,
+        "/api/v1/read" => remote_read::answer(core, caller.reads(), request).await,
         path => match (Question::of_path(path), Import::of_path(path)) {
-            (Some(question), _) => http_api::answer(core, question, request).await,
+            (Some(question), _) => http_api::answer(core, caller.reads(), question, request).await,
             (None, Some(import)) => timed(core, lines::import(caller, &import, request)).await,
             (None, None) => with_room(core, in_time(core, page(core, request.method(), path)).await),
         },

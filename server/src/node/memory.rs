@@ -61,7 +61,7 @@ impl MemoryShare {
             tracing::warn!(memory = %self, "the memory limit is more than there is: the kernel may end the node");
         }
         if config.max_decoded_bytes > body_bytes {
-            tracing::warn!(body_bytes, "the memory limit leaves room for smaller request bodies only");
+            tracing::info!(body_bytes, "the memory limit leaves room for smaller request bodies only");
         }
         config.max_body_bytes = config.max_body_bytes.min(body_bytes);
         config.max_decoded_bytes = config.max_decoded_bytes.min(body_bytes);

@@ -19,7 +19,7 @@ pub use deletion::DeletionFault;
 pub use fanout::FanoutError;
 pub use follow::{follow, take_moved};
 pub use pending::ReplyFuture;
-pub use read_gate::{ReadGate, ReadInFlight, ReadLease, TooManyReads};
+pub use read_gate::{Asker, ReadGate, ReadInFlight, ReadLease, TooManyReads};
 pub use router::{Lanes, Overloaded, Router};
 pub use split::Split;
 pub use table::RoutingTable;

@@ -3,6 +3,10 @@
 //!
 //! A read's permit stays taken until it has stopped on every core, also where its client is gone long
 //! before.
+//!
+//! Connections share it fairly: next comes a read of the one that has the fewest in flight, and where as many wait as
+//! may, a newcomer takes the turn of one that has more of them waiting. So a client that asks much and reads slowly
+//! keeps those on other connections waiting no longer than until one read ends.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -18,7 +22,26 @@ use silverback_storage::message::ReadTicket;
 pub struct ReadGate {
     max: usize,
     in_flight: Cell<usize>,
-    waiting: RefCell<VecDeque<oneshot::Sender<Permit>>>,
+    waiting: RefCell<VecDeque<Turn>>,
+}
+
+/// A connection's part in the reads of its core. A clone is the same connection's.
+#[derive(Debug, Clone, Default)]
+pub struct Asker {
+    in_flight: Rc<Cell<usize>>,
+}
+
+impl Asker {
+    fn is(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.in_flight, &other.in_flight)
+    }
+}
+
+/// A read that waits.
+#[derive(Debug)]
+struct Turn {
+    asker: Asker,
+    call: oneshot::Sender<Permit>,
 }
 
 /// As many reads wait as may.
@@ -43,6 +66,7 @@ pub struct ReadLease {
 #[derive(Debug)]
 struct Permit {
     gate: Rc<ReadGate>,
+    asker: Asker,
 }
 
 impl ReadGate {
@@ -59,52 +83,69 @@ impl ReadGate {
 
     /// Reads that wait.
     pub(crate) fn waiting(&self) -> usize {
-        self.waiting.borrow().iter().filter(|turn| !turn.is_canceled()).count()
+        self.waiting.borrow().iter().filter(|turn| !turn.call.is_canceled()).count()
     }
 
     /// Waits for its turn: no longer than its caller does.
-    pub async fn enter(self: &Rc<Self>) -> Result<ReadInFlight, TooManyReads> {
+    pub async fn enter(self: &Rc<Self>, asker: Asker) -> Result<ReadInFlight, TooManyReads> {
         let permit = match self.in_flight.get() < self.max {
-            true => self.permit(),
-            // Only a gate that is gone calls no more.
-            false => self.queue()?.await.map_err(|oneshot::Canceled| TooManyReads)?,
+            true => self.permit(asker),
+            // Only a gate that is gone, or a turn that another connection takes, calls no more.
+            false => self.queue(asker)?.await.map_err(|oneshot::Canceled| TooManyReads)?,
         };
         Ok(ReadInFlight { lease: ReadLease { ticket: ReadTicket::issue(), permit: Rc::new(permit) } })
     }
 
-    fn queue(&self) -> Result<oneshot::Receiver<Permit>, TooManyReads> {
+    fn queue(&self, asker: Asker) -> Result<oneshot::Receiver<Permit>, TooManyReads> {
         let mut waiting = self.waiting.borrow_mut();
         // Some waited as long as they could.
-        waiting.retain(|turn| !turn.is_canceled());
+        waiting.retain(|turn| !turn.call.is_canceled());
         if waiting.len() >= READS_WAITING_MAX {
-            return Err(TooManyReads);
+            let turn = turn_to_take(&waiting, &asker).ok_or(TooManyReads)?;
+            waiting.remove(turn);
         }
-        let (turn, called) = oneshot::channel();
-        waiting.push_back(turn);
+        let (call, called) = oneshot::channel();
+        waiting.push_back(Turn { asker, call });
         Ok(called)
     }
 
-    fn permit(self: &Rc<Self>) -> Permit {
+    fn permit(self: &Rc<Self>, asker: Asker) -> Permit {
         self.in_flight.set(self.in_flight.get() + 1);
-        Permit { gate: Rc::clone(self) }
+        asker.in_flight.set(asker.in_flight.get() + 1);
+        Permit { gate: Rc::clone(self), asker }
     }
 
     fn call_next(self: &Rc<Self>) {
         while self.in_flight.get() < self.max {
-            let next = self.waiting.borrow_mut().pop_front();
-            let Some(turn) = next else { return };
-            if !turn.is_canceled() {
+            let Some(Turn { asker, call }) = self.next() else { return };
+            if !call.is_canceled() {
                 // Whoever leaves right now drops the permit, and so calls the next.
-                drop(turn.send(self.permit()));
+                drop(call.send(self.permit(asker)));
             }
         }
     }
+
+    /// The first turn of those whose connection has the fewest reads in flight.
+    fn next(&self) -> Option<Turn> {
+        let mut waiting = self.waiting.borrow_mut();
+        let (first, _) = waiting.iter().enumerate().min_by_key(|(_, turn)| turn.asker.in_flight.get())?;
+        waiting.remove(first)
+    }
+}
+
+/// The last turn of the connection with the most reads in the line, where the asker, with one more, still has fewer.
+fn turn_to_take(waiting: &VecDeque<Turn>, asker: &Asker) -> Option<usize> {
+    let waiting_of = |asker: &Asker| waiting.iter().filter(|turn| turn.asker.is(asker)).count();
+    let (last, most) =
+        (0..waiting.len()).map(|at| (at, waiting_of(&waiting[at].asker))).max_by_key(|(_, of)| *of)?;
+    (waiting_of(asker) + 1 < most).then_some(last)
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let in_flight = &self.gate.in_flight;
-        in_flight.set(in_flight.get() - 1);
+        for in_flight in [&self.gate.in_flight, &*self.asker.in_flight] {
+            in_flight.set(in_flight.get() - 1);
+        }
         self.gate.call_next();
     }
 }
@@ -155,8 +196,9 @@ mod tests {
     #[test]
     fn reads_beyond_the_limit_get_their_turns_in_order() {
         let gate = gate();
-        let first = gate.enter().now_or_never().unwrap().unwrap();
-        let (mut second, mut third) = (Box::pin(gate.enter()), Box::pin(gate.enter()));
+        let first = gate.enter(Asker::default()).now_or_never().unwrap().unwrap();
+        let (mut second, mut third) =
+            (Box::pin(gate.enter(Asker::default())), Box::pin(gate.enter(Asker::default())));
         assert!((&mut second).now_or_never().is_none() && (&mut third).now_or_never().is_none());
         assert_eq!((gate.in_flight(), gate.waiting()), (1, 2));
         assert!(first.lease().is_waited_for());
@@ -170,9 +212,12 @@ mod tests {
     #[test]
     fn a_read_that_stops_waiting_leaves_its_turn_to_the_next() {
         let gate = gate();
-        let first = gate.enter().now_or_never().unwrap().unwrap();
-        let (mut leaving, mut called, mut last) =
-            (Box::pin(gate.enter()), Box::pin(gate.enter()), Box::pin(gate.enter()));
+        let first = gate.enter(Asker::default()).now_or_never().unwrap().unwrap();
+        let (mut leaving, mut called, mut last) = (
+            Box::pin(gate.enter(Asker::default())),
+            Box::pin(gate.enter(Asker::default())),
+            Box::pin(gate.enter(Asker::default())),
+        );
         for waiting in [&mut leaving, &mut called, &mut last] {
             assert!(waiting.now_or_never().is_none());
         }
@@ -187,9 +232,9 @@ mod tests {
     #[test]
     fn a_read_that_is_dropped_is_cancelled_and_keeps_its_permit_until_its_last_request_has_ended() {
         let gate = gate();
-        let read = gate.enter().now_or_never().unwrap().unwrap();
+        let read = gate.enter(Asker::default()).now_or_never().unwrap().unwrap();
         let request = read.lease().clone();
-        let mut next = Box::pin(gate.enter());
+        let mut next = Box::pin(gate.enter(Asker::default()));
         drop(read);
         assert!(request.ticket().is_cancelled());
         assert!((&mut next).now_or_never().is_none());
@@ -199,12 +244,50 @@ mod tests {
 
     #[test]
     fn a_bounded_number_of_reads_waits() {
-        let gate = gate();
-        let _first = gate.enter().now_or_never().unwrap().unwrap();
-        let mut waiting: Vec<_> = (0..READS_WAITING_MAX).map(|_| Box::pin(gate.enter())).collect();
+        let (gate, asker) = (gate(), Asker::default());
+        let _first = gate.enter(asker.clone()).now_or_never().unwrap().unwrap();
+        let mut waiting: Vec<_> =
+            (0..READS_WAITING_MAX).map(|_| Box::pin(gate.enter(asker.clone()))).collect();
         assert!(waiting.iter_mut().all(|read| read.now_or_never().is_none()));
-        assert_eq!(gate.enter().now_or_never().unwrap().unwrap_err(), TooManyReads);
+        assert_eq!(gate.enter(asker.clone()).now_or_never().unwrap().unwrap_err(), TooManyReads);
         waiting.pop();
-        assert!(gate.enter().now_or_never().is_none());
+        assert!(gate.enter(asker.clone()).now_or_never().is_none());
+    }
+
+    #[test]
+    fn a_connection_with_many_reads_lets_one_with_few_go_first() {
+        let (gate, [greedy, modest]) =
+            (ReadGate::new(2, 1, usize::MAX), [Asker::default(), Asker::default()]);
+        let first = gate.enter(greedy.clone()).now_or_never().unwrap().unwrap();
+        let _second = gate.enter(greedy.clone()).now_or_never().unwrap().unwrap();
+        let (mut third, mut own) =
+            (Box::pin(gate.enter(greedy.clone())), Box::pin(gate.enter(modest.clone())));
+        assert!((&mut third).now_or_never().is_none() && (&mut own).now_or_never().is_none());
+        drop(first);
+        let own = (&mut own).now_or_never().expect("it has none in flight").unwrap();
+        assert!((&mut third).now_or_never().is_none());
+        drop(own);
+        assert!(third.now_or_never().unwrap().is_ok());
+        assert_eq!((greedy.in_flight.get(), modest.in_flight.get()), (1, 0));
+    }
+
+    #[test]
+    fn a_line_that_one_connection_fills_has_room_for_others() {
+        let (gate, [greedy, modest]) = (gate(), [Asker::default(), Asker::default()]);
+        let _first = gate.enter(greedy.clone()).now_or_never().unwrap().unwrap();
+        let mut waiting: Vec<_> =
+            (0..READS_WAITING_MAX).map(|_| Box::pin(gate.enter(greedy.clone()))).collect();
+        assert!(waiting.iter_mut().all(|read| read.now_or_never().is_none()));
+        let half = READS_WAITING_MAX / 2;
+        let mut others: Vec<_> = (0..half).map(|_| Box::pin(gate.enter(modest.clone()))).collect();
+        assert!(others.iter_mut().all(|read| read.now_or_never().is_none()));
+        let told: Vec<_> = waiting.iter_mut().map(FutureExt::now_or_never).collect();
+        assert!(told[..half].iter().all(Option::is_none), "who came first goes on waiting");
+        assert!(told[half..].iter().all(|told| matches!(told, Some(Err(TooManyReads)))));
+        assert_eq!(
+            gate.enter(modest.clone()).now_or_never().unwrap().unwrap_err(),
+            TooManyReads,
+            "it has its half"
+        );
     }
 }

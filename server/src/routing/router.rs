@@ -325,7 +325,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use crate::routing::{ByteBudget, ReadGate};
+    use crate::routing::{Asker, ByteBudget, ReadGate};
     use silverback_host::waiters::counted::check_is_woken;
     use silverback_model::CellId;
     use silverback_storage::message::{
@@ -388,7 +388,7 @@ mod tests {
     fn reads_leave_writes_their_places_and_the_end_of_a_read_its_own() {
         let (router, pool) = (router(), PartPool::default());
         let gate = ReadGate::new(1, 1, 1);
-        let read = gate.enter().now_or_never().unwrap().unwrap();
+        let read = gate.enter(Asker::default()).now_or_never().unwrap().unwrap();
         let ask = || router.ask_to_read(ShardId(0), Epoch::FIRST, ReadRequest::Cells, read.lease());
         let asked: Vec<ReplyFuture<_>> = std::iter::from_fn(|| ask().ok()).collect();
         assert_eq!(asked.len(), LANE_READS);

@@ -79,7 +79,7 @@ async fn dispatch(caller: &Caller, request: Request<Incoming>) -> NodeResponse {
         ("grpc.reflection.v1alpha.ServerReflection", "ServerReflectionInfo") => {
             Box::pin(call(reflection::service(), reflection::as_v1(request))).await
         }
-        ("silverback.v1.Query", _) => Box::pin(call(query::service(core), request)).await,
+        ("silverback.v1.Query", _) => Box::pin(call(query::service(core, caller.reads()), request)).await,
         ("silverback.v1.Admin", _) => Box::pin(call(admin::service(core), request)).await,
         ("opentelemetry.proto.collector.metrics.v1.MetricsService", "Export") => {
             timed(core, async { otlp::export(caller, request).await.map(ResponseBody::Grpc) }).await

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use crate::api::core::Core;
 use crate::api::ingest::refusal_log::{Refused, Unit};
 use crate::api::ingest::remote_write::Rejection;
+use crate::routing::Asker;
 use silverback_storage::message::Examples;
 
 /// A core, as one client sees it.
@@ -14,17 +15,23 @@ use silverback_storage::message::Examples;
 pub struct Caller {
     core: Rc<Core>,
     peer: Option<IpAddr>,
+    reads: Asker,
 }
 
 impl Caller {
     /// A client of a core, by its address as the socket has it.
     pub(crate) fn new(core: Rc<Core>, peer: Option<IpAddr>) -> Self {
-        Self { core, peer }
+        Self { core, peer, reads: Asker::default() }
     }
 
     /// The core.
     pub(crate) fn core(&self) -> &Rc<Core> {
         &self.core
+    }
+
+    /// The client's part in the reads of the core.
+    pub(crate) fn reads(&self) -> &Asker {
+        &self.reads
     }
 
     /// Notes refused samples of a request that was read.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::future::{LocalBoxFuture, join_all};
 use silverback::migration::{MigrationError, Trigger};
-use silverback::routing::{DeletionFault, ReadGate, deletion};
+use silverback::routing::{Asker, DeletionFault, ReadGate, deletion};
 use silverback_host::Host;
 use silverback_model::ShardId;
 use silverback_storage::message::{DeletionError, PartPool, ReadError};
@@ -167,7 +167,7 @@ impl CellLife {
             pause(&self.host, &mut random, PAUSE_US_MAX).await;
             let acceptor = random.pick(&node.acceptors);
             let doomed = draw_doomed(&mut random, self.clock_ms.get(), self.retention_ms);
-            let read = gate.enter().await.expect("it is the only one");
+            let read = gate.enter(Asker::default()).await.expect("it is the only one");
             let selections = [selection_of(&doomed)].into();
             self.oracle.borrow_mut().deletion_begins(&doomed, Lsn(0));
             let (deleted, ended) = deletion::delete(&acceptor.router, read.lease(), &selections).await;

@@ -13,7 +13,7 @@ use crate::api::core::Core;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::rows::RowStream;
 use crate::api::query::selector::Breadth;
-use crate::routing::{ReadInFlight, SharedReservation};
+use crate::routing::{Asker, ReadInFlight, SharedReservation};
 use silverback_model::LabelBlock;
 use silverback_model::limits::UNARY_ANSWER_BYTES_MAX;
 use silverback_storage::message::{Selection, TextBatch, Wanted};
@@ -21,9 +21,10 @@ use silverback_storage::message::{Selection, TextBatch, Wanted};
 /// The label names of the series that match, and the room that they take until they are sent.
 pub(crate) async fn names(
     core: &Rc<Core>,
+    asker: &Asker,
     request: LabelNamesRequest,
 ) -> Result<(LabelNamesResponse, SharedReservation), ReadFault> {
-    let read = begin(core, &request.matchers, request.encoded_len()).await?;
+    let read = begin(core, asker, &request.matchers, request.encoded_len()).await?;
     let selection = selection(core, &request.matchers, request.range, Breadth::Any).await?;
     let (names, room) = texts(core, &read, selection, Wanted::LabelNames).await?;
     Ok((LabelNamesResponse { names }, room))
@@ -32,9 +33,10 @@ pub(crate) async fn names(
 /// The values that a label has in the series that match, and their room.
 pub(crate) async fn values(
     core: &Rc<Core>,
+    asker: &Asker,
     request: LabelValuesRequest,
 ) -> Result<(LabelValuesResponse, SharedReservation), ReadFault> {
-    let read = begin(core, &request.matchers, request.encoded_len()).await?;
+    let read = begin(core, asker, &request.matchers, request.encoded_len()).await?;
     if request.name.is_empty() {
         return Err(ReadFault::BadRequest("a label name is needed".to_owned()));
     }

@@ -20,13 +20,14 @@ use super::status;
 use super::stream::Answers;
 use crate::api::core::Core;
 use crate::api::query::read_fault::ReadFault;
-use crate::routing::{ReadInFlight, SharedReservation};
+use crate::routing::{Asker, ReadInFlight, SharedReservation};
 use silverback_model::limits::{READ_MATCHERS_MAX, READ_REQUEST_BYTES_MAX};
 use silverback_runtime::timeout;
 
 /// The query service of a core.
-pub(crate) fn service(core: &Rc<Core>) -> QueryServer<NodeQuery> {
-    QueryServer::new(NodeQuery { core: SendWrapper::new(Rc::clone(core)) })
+pub(crate) fn service(core: &Rc<Core>, asker: &Asker) -> QueryServer<NodeQuery> {
+    let (core, asker) = (SendWrapper::new(Rc::clone(core)), SendWrapper::new(asker.clone()));
+    QueryServer::new(NodeQuery { core, asker })
         .accept_compressed(CompressionEncoding::Gzip)
         .accept_compressed(CompressionEncoding::Zstd)
         .max_decoding_message_size(READ_REQUEST_BYTES_MAX)
@@ -36,6 +37,7 @@ pub(crate) fn service(core: &Rc<Core>) -> QueryServer<NodeQuery> {
 pub(crate) struct NodeQuery {
     // tonic asks for `Send`; a request stays on its core.
     core: SendWrapper<Rc<Core>>,
+    asker: SendWrapper<Asker>,
 }
 
 impl NodeQuery {
@@ -74,7 +76,12 @@ fn held<T>(read: Result<Response<(T, SharedReservation)>, Status>) -> Result<Res
 
 /// Waits for the turn of a read whose request has so many bytes. Until it comes, the request has its room among the
 /// reads in flight.
-async fn begin(core: &Core, matchers: &[Matcher], request_bytes: usize) -> Result<ReadInFlight, ReadFault> {
+async fn begin(
+    core: &Core,
+    asker: &Asker,
+    matchers: &[Matcher],
+    request_bytes: usize,
+) -> Result<ReadInFlight, ReadFault> {
     if matchers.len() > READ_MATCHERS_MAX {
         let count = matchers.len();
         let words = format!("the request has {count} matchers, at most {READ_MATCHERS_MAX} are allowed");
@@ -82,7 +89,7 @@ async fn begin(core: &Core, matchers: &[Matcher], request_bytes: usize) -> Resul
     }
     let mut room = core.read_bytes.begin();
     room.grow(request_bytes + size_of_val(matchers)).map_err(|_| ReadFault::BudgetExceeded)?;
-    core.begin_read().await
+    core.begin_read(asker).await
 }
 
 #[tonic::async_trait]
@@ -90,26 +97,26 @@ impl Query for NodeQuery {
     type SelectStream = Answers<SelectResponse>;
 
     async fn select(&self, request: Request<SelectRequest>) -> Result<Response<Self::SelectStream>, Status> {
-        self.read(select::answer(&self.core, request.into_inner())).await
+        self.read(select::answer(&self.core, &self.asker, request.into_inner())).await
     }
 
     type SeriesStream = Answers<SeriesResponse>;
 
     async fn series(&self, request: Request<SeriesRequest>) -> Result<Response<Self::SeriesStream>, Status> {
-        self.read(series::answer(&self.core, request.into_inner())).await
+        self.read(series::answer(&self.core, &self.asker, request.into_inner())).await
     }
 
     async fn label_names(
         &self,
         request: Request<LabelNamesRequest>,
     ) -> Result<Response<LabelNamesResponse>, Status> {
-        held(self.read(labels::names(&self.core, request.into_inner())).await)
+        held(self.read(labels::names(&self.core, &self.asker, request.into_inner())).await)
     }
 
     async fn label_values(
         &self,
         request: Request<LabelValuesRequest>,
     ) -> Result<Response<LabelValuesResponse>, Status> {
-        held(self.read(labels::values(&self.core, request.into_inner())).await)
+        held(self.read(labels::values(&self.core, &self.asker, request.into_inner())).await)
     }
 }

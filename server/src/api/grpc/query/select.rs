@@ -20,14 +20,19 @@ use crate::api::query::read_fault::ReadFault;
 use crate::api::query::rows::RowStream;
 use crate::api::query::selector::Breadth;
 use crate::api::query::stream::StreamFault;
+use crate::routing::Asker;
 use silverback_model::gorilla::ChunkError;
 use silverback_model::limits::STREAM_BUFFER_BYTES;
 use silverback_runtime::Slice;
 use silverback_storage::message::{ChunkView, SeriesBatch, SeriesView, Wanted};
 
 /// Opens the select, so that a refusal has a status, and streams its series.
-pub async fn answer(core: &Rc<Core>, request: SelectRequest) -> Result<Answers<SelectResponse>, ReadFault> {
-    let read = begin(core, &request.matchers, request.encoded_len()).await?;
+pub async fn answer(
+    core: &Rc<Core>,
+    asker: &Asker,
+    request: SelectRequest,
+) -> Result<Answers<SelectResponse>, ReadFault> {
+    let read = begin(core, asker, &request.matchers, request.encoded_len()).await?;
     let form = Form::of(&request)?;
     let selection = selection(core, &request.matchers, request.range, Breadth::Narrowed).await?;
     let mut stream: RowStream<SeriesBatch> =

@@ -13,12 +13,17 @@ use crate::api::grpc::stream::{Answers, streamed};
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::rows::RowStream;
 use crate::api::query::selector::Breadth;
+use crate::routing::Asker;
 use silverback_model::limits::STREAM_BUFFER_BYTES;
 use silverback_storage::message::{SeriesBatch, Wanted};
 
 /// The label sets that match, ascending.
-pub async fn answer(core: &Rc<Core>, request: SeriesRequest) -> Result<Answers<SeriesResponse>, ReadFault> {
-    let read = begin(core, &request.matchers, request.encoded_len()).await?;
+pub async fn answer(
+    core: &Rc<Core>,
+    asker: &Asker,
+    request: SeriesRequest,
+) -> Result<Answers<SeriesResponse>, ReadFault> {
+    let read = begin(core, asker, &request.matchers, request.encoded_len()).await?;
     let selection = selection(core, &request.matchers, request.range, Breadth::Narrowed).await?;
     let mut stream: RowStream<SeriesBatch> =
         RowStream::open(core, read.lease(), selection, Wanted::LabelSets, 1).await?;

@@ -20,7 +20,7 @@ use crate::api::response::NodeResponse;
 use crate::config::AdminAccess;
 use crate::routing::deletion::{self, DeletionFault};
 use crate::routing::fanout::FanoutError;
-use crate::routing::{ReadInFlight, Reservation};
+use crate::routing::{Asker, ReadInFlight, Reservation};
 use silverback_runtime::{now, spawn_background, timeout};
 use silverback_storage::message::{Deleted, ReadError, Selection};
 
@@ -37,13 +37,13 @@ struct Asked {
 }
 
 /// Deletes what is asked for, and answers once it is gone for good.
-pub async fn answer<B>(core: &Rc<Core>, request: Request<B>) -> NodeResponse
+pub async fn answer<B>(core: &Rc<Core>, asker: &Asker, request: Request<B>) -> NodeResponse
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
     core.count(|counts| counts.deletions += 1);
-    match delete(core, request).await {
+    match delete(core, asker, request).await {
         Ok(()) => {
             let mut response = NodeResponse::new(String::new().into());
             *response.status_mut() = StatusCode::NO_CONTENT;
@@ -57,7 +57,7 @@ where
     }
 }
 
-async fn delete<B>(core: &Rc<Core>, request: Request<B>) -> Result<(), ReadFault>
+async fn delete<B>(core: &Rc<Core>, asker: &Asker, request: Request<B>) -> Result<(), ReadFault>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
@@ -65,7 +65,8 @@ where
     super::Question::DeleteSeries.check_method(request.method())?;
     check_access(core)?;
     let limit = core.config.request_timeout;
-    let asked = timeout(limit, read(core, request)).await.unwrap_or(Err(ReadFault::TimedOut(limit)))?;
+    let asked =
+        timeout(limit, read(core, asker, request)).await.unwrap_or(Err(ReadFault::TimedOut(limit)))?;
     let (done, ended) = oneshot::channel();
     let core = Rc::clone(core);
     // Nobody may wait for it any more.
@@ -83,7 +84,7 @@ fn check_access(core: &Core) -> Result<(), ReadFault> {
     }
 }
 
-async fn read<B>(core: &Rc<Core>, request: Request<B>) -> Result<Asked, ReadFault>
+async fn read<B>(core: &Rc<Core>, asker: &Asker, request: Request<B>) -> Result<Asked, ReadFault>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
@@ -93,7 +94,7 @@ where
     let params = read_params(core, &head, body, &mut room).await?;
     params.check_plain()?;
     // Not before: a body that comes slowly holds no read up.
-    let read = core.begin_read().await?;
+    let read = core.begin_read(asker).await?;
     let selections = params.required_selections(core).await?;
     if selections.iter().any(|selection| selection.min_ms > selection.max_ms) {
         return Err(bad("end is before start: nothing would be deleted"));

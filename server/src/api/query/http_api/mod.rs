@@ -23,7 +23,7 @@ use crate::api::core::Core;
 use crate::api::http::request_body::read_reserving;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::response::{NodeResponse, with_type};
-use crate::routing::Reservation;
+use crate::routing::{Asker, Reservation};
 use params::Params;
 use silverback_model::limits::READ_REQUEST_BYTES_MAX;
 use silverback_runtime::timeout;
@@ -78,21 +78,31 @@ impl Question {
 }
 
 /// Answers one question.
-pub async fn answer<B>(core: &Rc<Core>, question: Question, request: Request<B>) -> NodeResponse
+pub async fn answer<B>(
+    core: &Rc<Core>,
+    asker: &Asker,
+    question: Question,
+    request: Request<B>,
+) -> NodeResponse
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
     if question == Question::DeleteSeries {
-        return delete_series::answer(core, request).await;
+        return delete_series::answer(core, asker, request).await;
     }
     core.count(|counts| counts.reads += 1);
     let limit = core.config.request_timeout;
-    let answered = timeout(limit, read(core, question, request)).await;
+    let answered = timeout(limit, read(core, asker, question, request)).await;
     answered.unwrap_or(Err(ReadFault::TimedOut(limit))).unwrap_or_else(|fault| refuse(core, &fault))
 }
 
-async fn read<B>(core: &Rc<Core>, question: Question, request: Request<B>) -> Result<NodeResponse, ReadFault>
+async fn read<B>(
+    core: &Rc<Core>,
+    asker: &Asker,
+    question: Question,
+    request: Request<B>,
+) -> Result<NodeResponse, ReadFault>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
@@ -105,7 +115,7 @@ where
     let mut room = core.read_bytes.begin();
     let params = read_params(core, &head, body, &mut room).await?;
     // Not before: a body that comes slowly holds no other read up.
-    let read = core.begin_read().await?;
+    let read = core.begin_read(asker).await?;
     match question {
         Question::Series => series::respond(core, read, &params).await,
         Question::LabelNames => labels::names(core, read, &params).await,

@@ -20,23 +20,24 @@ use crate::api::core::Core;
 use crate::api::http::request_body::read_reserving;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::response::{NodeResponse, text};
+use crate::routing::Asker;
 pub use query::{AnswerKind, Query, QueryError};
 use silverback_model::limits::READ_REQUEST_BYTES_MAX;
 use silverback_runtime::timeout;
 
 /// Answers one remote read.
-pub async fn answer<B>(core: &Rc<Core>, request: Request<B>) -> NodeResponse
+pub async fn answer<B>(core: &Rc<Core>, asker: &Asker, request: Request<B>) -> NodeResponse
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
     core.count(|counts| counts.reads += 1);
     let limit = core.config.request_timeout;
-    let read = timeout(limit, read(core, request)).await.unwrap_or(Err(ReadFault::TimedOut(limit)));
+    let read = timeout(limit, read(core, asker, request)).await.unwrap_or(Err(ReadFault::TimedOut(limit)));
     read.unwrap_or_else(|fault| refuse(core, &fault))
 }
 
-async fn read<B>(core: &Rc<Core>, request: Request<B>) -> Result<NodeResponse, ReadFault>
+async fn read<B>(core: &Rc<Core>, asker: &Asker, request: Request<B>) -> Result<NodeResponse, ReadFault>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
@@ -51,7 +52,7 @@ where
     let mut room = core.read_bytes.begin();
     let body = read_reserving(&head.headers, body, bytes_max, limit, &mut room).await?;
     // Not before: a body that comes slowly holds no other read up.
-    let read = core.begin_read().await?;
+    let read = core.begin_read(asker).await?;
     let query = query::decode(core, &body).await?;
     match query.answer {
         AnswerKind::Samples => samples::respond(core, read, query.selections, room).await,

@@ -59,6 +59,23 @@ where
     }
 }
 
+/// Runs so many seeds at the most, until one fails in words that contain these. Otherwise the words of those that
+/// failed: what a defect does first depends on all that is drawn.
+pub fn find<Tally>(run: Run<Tally>, seeds: u64, expect: &str) -> Result<Failure, String>
+where
+    Tally: Default + AddAssign + Send,
+{
+    let (mut from, mut others) = (0, String::new());
+    while let Err(failure) = run_all(run, from..seeds) {
+        if failure.told.contains(expect) {
+            return Ok(failure);
+        }
+        from = failure.seed + 1;
+        others += &failure.to_string();
+    }
+    Err(format!("of {seeds} seeds none fails with {expect:?}, but these: {others}"))
+}
+
 /// Runs one seed and catches what it panics with.
 pub fn run_one<Tally>(run: Run<Tally>, seed: u64, shown: Shown) -> Result<Tally, String> {
     keep_panics_quiet();

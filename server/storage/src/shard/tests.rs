@@ -196,6 +196,27 @@ fn write(series: &[(Labels, Vec<Sample>)]) -> WritePart {
     WritePart { body: Arc::new(body), part }
 }
 
+/// A worker of a shard at a time of which samples from 0 s on are kept.
+fn worker<L: Log, H: Host, R: Fn(ReplyTo, ShardReply)>(
+    shard: &Rc<RefCell<Shard>>,
+    inbox: Rc<Inbox>,
+    log: L,
+    host: H,
+    reply: R,
+) -> Worker<L, H, R> {
+    Worker {
+        shard: Rc::clone(shard),
+        reads: Reads::new(usize::MAX),
+        inbox,
+        log,
+        host,
+        reply,
+        clock: Clock::Settable(Rc::new(Cell::new(1_000_000))),
+        retention_ms: 1_000_000,
+        core_stats: Box::new(|_| unreachable!("nobody asks for stats")),
+    }
+}
+
 /// What a worker replies to one part, and the shard behind it.
 fn work(
     shard: Rc<RefCell<Shard>>,
@@ -206,17 +227,8 @@ fn work(
     inbox.push(NOBODY, ShardRequest::Write(write(series)));
     inbox.close();
     let sent = Rc::clone(&replies);
-    let worker = Worker {
-        shard: Rc::clone(&shard),
-        reads: Reads::new(usize::MAX),
-        inbox,
-        log: MemoryLog::default(),
-        host: Alone,
-        reply: move |_, reply| sent.borrow_mut().push(reply),
-        clock: Clock::Settable(Rc::new(Cell::new(1_000_000))),
-        retention_ms: 1_000_000,
-        core_stats: Box::new(|_| unreachable!("nobody asks for stats")),
-    };
+    let worker =
+        worker(&shard, inbox, MemoryLog::default(), Alone, move |_, reply| sent.borrow_mut().push(reply));
     block_on(worker.run());
     (replies.take(), shard)
 }
@@ -264,17 +276,8 @@ fn a_question_is_answered_while_a_write_waits_for_the_disk() {
     let (log, inbox) = (HeldLog::default(), Rc::new(Inbox::default()));
     let replies: Rc<RefCell<Vec<ShardReply>>> = Rc::default();
     let sent = Rc::clone(&replies);
-    let worker = Worker {
-        shard: shard(),
-        reads: Reads::new(usize::MAX),
-        inbox: Rc::clone(&inbox),
-        log: log.clone(),
-        host: Alone,
-        reply: move |_, reply| sent.borrow_mut().push(reply),
-        clock: Clock::Settable(Rc::new(Cell::new(1_000_000))),
-        retention_ms: 1_000_000,
-        core_stats: Box::new(|_| unreachable!("nobody asks for stats")),
-    };
+    let reply = move |_, reply| sent.borrow_mut().push(reply);
+    let worker = worker(&shard(), Rc::clone(&inbox), log.clone(), Alone, reply);
     let mut run = pin!(worker.run());
     let mut go_on = || run.as_mut().now_or_never();
     inbox.push(NOBODY, ShardRequest::Write(write(&scrape(3, 1000))));
@@ -294,17 +297,8 @@ fn writes_that_come_right_after_a_commit_share_the_next_one() {
     let (log, inbox, host) = (HeldLog::default(), Rc::new(Inbox::default()), Scripted::new(|_| {}));
     let replies: Rc<Cell<usize>> = Rc::default();
     let sent = Rc::clone(&replies);
-    let worker = Worker {
-        shard: shard(),
-        reads: Reads::new(usize::MAX),
-        inbox: Rc::clone(&inbox),
-        log: log.clone(),
-        host: host.clone(),
-        reply: move |_, _| sent.set(sent.get() + 1),
-        clock: Clock::Settable(Rc::new(Cell::new(1_000_000))),
-        retention_ms: 1_000_000,
-        core_stats: Box::new(|_| unreachable!("nobody asks for stats")),
-    };
+    let reply = move |_, _| sent.set(sent.get() + 1);
+    let worker = worker(&shard(), Rc::clone(&inbox), log.clone(), host.clone(), reply);
     let mut run = pin!(worker.run());
     let mut go_on = || assert_eq!(run.as_mut().now_or_never(), None);
     let send = || inbox.push(NOBODY, ShardRequest::Write(write(&scrape(3, 1000))));
@@ -384,18 +378,9 @@ fn a_read_that_panics_is_answered_once_and_no_migration_waits_for_it() {
     let read = Read { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, request };
     inbox.push(NOBODY, ShardRequest::Ask(ControlRequest::Read(Box::new(read))));
     inbox.close();
-    let reads = Reads::new(usize::MAX);
-    let worker = Worker {
-        shard: Rc::clone(&shard),
-        reads: Rc::clone(&reads),
-        inbox,
-        log: MemoryLog::default(),
-        host: Panicking,
-        reply: move |_, reply| sent.borrow_mut().push(reply),
-        clock: Clock::Settable(Rc::default()),
-        retention_ms: 1,
-        core_stats: Box::new(|_| unreachable!("nobody asks for stats")),
-    };
+    let reply = move |_, reply| sent.borrow_mut().push(reply);
+    let worker = worker(&shard, inbox, MemoryLog::default(), Panicking, reply);
+    let reads = Rc::clone(&worker.reads);
     block_on(worker.run());
     let replies = replies.take();
     assert!(matches!(&replies[..], [ShardReply::Read(Err(ReadError::Panicked))]), "{replies:?}");

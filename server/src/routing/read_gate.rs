@@ -4,9 +4,10 @@
 //! A read's permit stays taken until it has stopped on every core, also where its client is gone long
 //! before.
 //!
-//! Connections share it fairly: next comes a read of the one that has the fewest in flight, and where as many wait as
-//! may, a newcomer takes the turn of one that has more of them waiting. So a client that asks much and reads slowly
-//! keeps those on other connections waiting no longer than until one read ends.
+//! Connections share it fairly: next comes a read of the one that has the fewest in flight, of these the one that has
+//! waited the longest since it had a turn; and where as many wait as may, a newcomer takes the turn of one that has more
+//! of them waiting. So a client that asks much and reads slowly keeps one on another connection waiting no longer than
+//! until a read ends.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -22,18 +23,27 @@ use silverback_storage::message::ReadTicket;
 pub struct ReadGate {
     max: usize,
     in_flight: Cell<usize>,
+    /// Permits that were given so far: what turns are ordered by.
+    given: Cell<u64>,
     waiting: RefCell<VecDeque<Turn>>,
 }
 
 /// A connection's part in the reads of its core. A clone is the same connection's.
 #[derive(Debug, Clone, Default)]
 pub struct Asker {
-    in_flight: Rc<Cell<usize>>,
+    reads: Rc<AskerReads>,
+}
+
+#[derive(Debug, Default)]
+struct AskerReads {
+    in_flight: Cell<usize>,
+    /// The number of the last permit that it was given.
+    served: Cell<u64>,
 }
 
 impl Asker {
     fn is(&self, other: &Self) -> bool {
-        Rc::ptr_eq(&self.in_flight, &other.in_flight)
+        Rc::ptr_eq(&self.reads, &other.reads)
     }
 }
 
@@ -41,7 +51,17 @@ impl Asker {
 #[derive(Debug)]
 struct Turn {
     asker: Asker,
+    /// How many permits were given before it came.
+    came: u64,
     call: oneshot::Sender<Permit>,
+}
+
+impl Turn {
+    /// The least comes next. Who has had a turn meanwhile comes after who came meanwhile.
+    fn order(&self) -> (usize, u64, bool) {
+        let AskerReads { in_flight, served } = &*self.asker.reads;
+        (in_flight.get(), served.get().max(self.came), served.get() >= self.came)
+    }
 }
 
 /// As many reads wait as may.
@@ -73,7 +93,7 @@ impl ReadGate {
     /// A core's part of the node's reads, and no more than `max_here`. A core always has one.
     pub fn new(reads_max: usize, cores: usize, max_here: usize) -> Rc<Self> {
         let max = reads_max.div_ceil(cores).min(max_here).max(1);
-        Rc::new(Self { max, in_flight: Cell::default(), waiting: RefCell::default() })
+        Rc::new(Self { max, in_flight: Cell::default(), given: Cell::default(), waiting: RefCell::default() })
     }
 
     /// Reads in flight, those that are stopping among them.
@@ -105,19 +125,21 @@ impl ReadGate {
             waiting.remove(turn);
         }
         let (call, called) = oneshot::channel();
-        waiting.push_back(Turn { asker, call });
+        waiting.push_back(Turn { asker, came: self.given.get(), call });
         Ok(called)
     }
 
     fn permit(self: &Rc<Self>, asker: Asker) -> Permit {
         self.in_flight.set(self.in_flight.get() + 1);
-        asker.in_flight.set(asker.in_flight.get() + 1);
+        self.given.set(self.given.get() + 1);
+        asker.reads.in_flight.set(asker.reads.in_flight.get() + 1);
+        asker.reads.served.set(self.given.get());
         Permit { gate: Rc::clone(self), asker }
     }
 
     fn call_next(self: &Rc<Self>) {
         while self.in_flight.get() < self.max {
-            let Some(Turn { asker, call }) = self.next() else { return };
+            let Some(Turn { asker, call, .. }) = self.next() else { return };
             if !call.is_canceled() {
                 // Whoever leaves right now drops the permit, and so calls the next.
                 drop(call.send(self.permit(asker)));
@@ -125,10 +147,9 @@ impl ReadGate {
         }
     }
 
-    /// The first turn of those whose connection has the fewest reads in flight.
     fn next(&self) -> Option<Turn> {
         let mut waiting = self.waiting.borrow_mut();
-        let (first, _) = waiting.iter().enumerate().min_by_key(|(_, turn)| turn.asker.in_flight.get())?;
+        let (first, _) = waiting.iter().enumerate().min_by_key(|(_, turn)| turn.order())?;
         waiting.remove(first)
     }
 }
@@ -143,7 +164,7 @@ fn turn_to_take(waiting: &VecDeque<Turn>, asker: &Asker) -> Option<usize> {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        for in_flight in [&self.gate.in_flight, &*self.asker.in_flight] {
+        for in_flight in [&self.gate.in_flight, &self.asker.reads.in_flight] {
             in_flight.set(in_flight.get() - 1);
         }
         self.gate.call_next();
@@ -268,7 +289,43 @@ mod tests {
         assert!((&mut third).now_or_never().is_none());
         drop(own);
         assert!(third.now_or_never().unwrap().is_ok());
-        assert_eq!((greedy.in_flight.get(), modest.in_flight.get()), (1, 0));
+        assert_eq!([greedy, modest].map(|asker| asker.reads.in_flight.get()), [1, 0]);
+    }
+
+    #[test]
+    fn connections_take_turns_where_there_is_one_read_at_a_time() {
+        let (gate, [greedy, modest]) = (gate(), [Asker::default(), Asker::default()]);
+        let mut in_flight = gate.enter(greedy.clone()).now_or_never().unwrap().unwrap();
+        let mut line: Vec<_> = (0..6).map(|_| Box::pin(gate.enter(greedy.clone()))).collect();
+        assert!(line.iter_mut().all(|read| read.now_or_never().is_none()));
+        for of_greedy in line.iter_mut().take(3) {
+            let mut own = Box::pin(gate.enter(modest.clone()));
+            assert!((&mut own).now_or_never().is_none() && of_greedy.now_or_never().is_none());
+            drop(in_flight);
+            in_flight = own.now_or_never().expect("the other one had its turn").unwrap();
+            assert!(of_greedy.now_or_never().is_none());
+            drop(in_flight);
+            in_flight = of_greedy.now_or_never().expect("who came first").unwrap();
+        }
+    }
+
+    #[test]
+    fn a_connection_that_asks_again_and_again_waits_no_longer_than_others_that_ask_once() {
+        let (gate, pooled) = (gate(), Asker::default());
+        let mut in_flight = gate.enter(pooled.clone()).now_or_never().unwrap().unwrap();
+        let mut once: Vec<_> = (0..3).map(|_| Box::pin(gate.enter(Asker::default()))).collect();
+        let mut again = Box::pin(gate.enter(pooled));
+        assert!(once.iter_mut().all(|read| read.now_or_never().is_none()));
+        assert!((&mut again).now_or_never().is_none());
+        for read in once {
+            drop(in_flight);
+            in_flight = read.now_or_never().unwrap().unwrap();
+        }
+        let mut late = Box::pin(gate.enter(Asker::default()));
+        assert!((&mut late).now_or_never().is_none());
+        drop(in_flight);
+        assert!(again.now_or_never().unwrap().is_ok(), "before who came later");
+        drop(late);
     }
 
     #[test]

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use silverback_host::metrics;
-use silverback_model::limits::READER_PATIENCE;
+use silverback_model::limits::{READER_PATIENCE, READS_WAITING_MAX};
 use silverback_test_support::eventually;
+use silverback_test_support::http2::{self, END_HEADERS, END_STREAM, HEADERS, Http2, frame};
 
 use crate::harness::{Node, head, read_answer, send};
 use crate::written::{Series, series, start_ms, write};
@@ -63,6 +64,26 @@ fn stop_reading(node: &Node) -> TcpStream {
 
 fn wait_for_metric(node: &Node, line: &str) {
     eventually(line, || node.get("/metrics").text().contains(line));
+}
+
+#[test]
+fn reads_that_one_connection_does_not_take_have_no_other_connection_s_refused() {
+    const STREAMS: u32 = READS_WAITING_MAX as u32 + 10;
+    let node = Node::start_with(1, |config| config.max_reads = 1);
+    write_wide(&node, 20);
+    let mut stopped = Http2::begin(node.connect()).unwrap();
+    let head = http2::head("GET", EXPORT, &[]);
+    for at in 0..STREAMS {
+        stopped.send(&frame(HEADERS, END_HEADERS | END_STREAM, 2 * at + 1, &head)).unwrap();
+    }
+    wait_for_metric(&node, &format!("silverback_reads_waiting{{shard=\"0\"}} {READS_WAITING_MAX}\n"));
+    for _ in 0..3 {
+        let began = Instant::now();
+        let answer = node.get("/api/v1/labels");
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        // Each waits for one that is given up, and not for the line.
+        assert!(began.elapsed() < 4 * READER_PATIENCE, "{:?}", began.elapsed());
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The `silverback` command: arguments to a configuration, a configuration to a running node.
 
+mod allocator;
+
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -43,10 +45,8 @@ Examples:
 To send it samples, give Prometheus:
   remote_write: [{url: http://127.0.0.1:9009/api/v1/write}]";
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
+    allocator::configure();
     let matches = command().subcommand(man_command()).get_matches();
     match matches.subcommand() {
         Some(("check-config", options)) => check_config(&[&matches, options]),

@@ -8,7 +8,8 @@ mod harness;
 #[allow(dead_code, reason = "the tests of bad input use all of it")]
 mod request;
 
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use prost::Message;
 use silverback::api::ingest::remote_write::Version;
@@ -98,6 +99,31 @@ fn reads_of_everything_are_refused_with_words_and_leave_memory_to_writes() {
     assert!(peak_mib < LIMIT_MIB, "{peak_mib} MiB resident at the most");
 }
 
+#[test]
+fn answers_that_take_most_of_what_reads_may_are_made_one_after_the_other_and_none_is_refused() {
+    const CLIENTS: usize = 8;
+    const READS: usize = 3;
+    let node = start();
+    let mut connection = node.keep();
+    let from_ms = now_ms() - 60_000;
+    for round in 0..3 {
+        assert_eq!(write(&mut connection, &lot(0, from_ms + 20 * round, 20)).status, 204);
+    }
+    std::thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                let mut connection = node.keep();
+                for _ in 0..READS {
+                    let answer = connection.ask("POST", "/api/v1/read", &[], &read_all());
+                    assert_eq!(answer.status, 200, "{}", answer.text());
+                    // Of two at a time neither would find room for more than half of it.
+                    assert!(answer.body.len() > 1 << 20, "{} bytes", answer.body.len());
+                }
+            });
+        }
+    });
+}
+
 /// A metric's value in each shard.
 fn of_shards(metrics: &str, name: &str) -> Vec<f64> {
     let lines = metrics.lines().filter(|line| line.starts_with(name));
@@ -141,6 +167,76 @@ fn known_series_go_on_after_a_burst_of_label_sets_and_budgets_stay_above_what_is
         println!("{limit_mib} MiB: {peak_mib} MiB at the most, budgets {budgets:?}, held {parts:?}");
         assert!(peak_mib < limit_mib, "{peak_mib} MiB resident at the most");
     }
+}
+
+/// Requests of series with labels of kilobytes that nobody has seen before, as fast as they are taken, until it is told to
+/// stop.
+fn flood(node: &Binary, sender: usize, stop: &AtomicBool) {
+    const VALUE_BYTES: usize = 3000;
+    let mut connection = node.keep();
+    for request in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        // Bodies of 60 kB to 2.7 MB.
+        let count = [20, 100, 300, 900][request % 4];
+        let series: Vec<Series> = (0..count)
+            .map(|i| {
+                let unique = format!("{sender}-{request}-{i}-");
+                let value = format!("{unique}{}", "x".repeat(VALUE_BYTES - unique.len()));
+                Series::new([("__name__", "flood"), ("value", &value)]).sample(now_ms(), 1.0)
+            })
+            .collect();
+        let status = write(&mut connection, &series).status;
+        assert!([204, 400, 429].contains(&status), "{status}");
+    }
+}
+
+#[test]
+fn known_series_go_on_beside_a_flood_of_long_labels_and_readers_of_everything() {
+    const FLOODS: usize = 4;
+    const WRITES: usize = 100;
+    let node = start();
+    let stop = AtomicBool::new(false);
+    let (mut stored, mut refused) = (0, Vec::new());
+    std::thread::scope(|scope| {
+        for sender in 0..FLOODS {
+            let (node, stop) = (&node, &stop);
+            scope.spawn(move || flood(node, sender, stop));
+        }
+        let everything = "match[]=%7B__name__!=%22%22%7D";
+        for path in ["/api/v1/export", "/api/v1/series"] {
+            let (node, stop) = (&node, &stop);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let answer = node.get(&format!("{path}?{everything}"));
+                    assert!([200, 429, 503].contains(&answer.status), "{}", answer.text());
+                }
+            });
+        }
+        let mut connection = node.keep();
+        for _ in 0..WRITES {
+            let answer = write(&mut connection, &lot_of(200, now_ms()));
+            match answer.status {
+                204 => stored += 1,
+                _ => refused.push(answer.text()),
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    println!("{stored} stored, {} refused, {} MiB at the most", refused.len(), node.peak_bytes() >> 20);
+    // A machine that others hold may keep requests in flight: that is another refusal.
+    let of_memory = refused.iter().find(|text| text.contains("memory"));
+    assert_eq!(of_memory, None, "{} of {WRITES} refused", refused.len());
+    assert!(stored > WRITES / 2, "{refused:?}");
+    assert!(node.peak_bytes() >> 20 < LIMIT_MIB, "{} MiB resident at the most", node.peak_bytes() >> 20);
+}
+
+/// One sample each of so many series, always the same.
+fn lot_of(count: usize, timestamp_ms: i64) -> Vec<Series> {
+    let series = |i: usize| Series::new([("__name__", "known"), ("i", &i.to_string())]);
+    (0..count).map(|i| series(i).sample(timestamp_ms, i as f64)).collect()
 }
 
 #[test]

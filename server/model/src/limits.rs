@@ -6,7 +6,7 @@ pub mod network;
 
 use std::time::Duration;
 
-pub use memory::{LimitTooSmall, MemoryPlan};
+pub use memory::{GivingWay, LimitTooSmall, MemoryPlan};
 
 /// Cells of a node: a fixed fraction each of the series-id space, for the life of a data directory.
 pub const CELL_COUNT: usize = 1024;

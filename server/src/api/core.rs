@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures::future::LocalBoxFuture;
+use futures::lock::Mutex;
 
 use crate::api::ingest::refusal_log::RefusalLog;
 use crate::api::ingest::remote_write::Decoder;
@@ -45,6 +46,8 @@ pub struct Core {
     pub definitions: ByteBudget,
     /// Bytes for reads in flight: their requests, and answers that are made whole.
     pub read_bytes: ByteBudget,
+    /// Whose turn it is to make an answer whole that takes much of that.
+    pub large_answers: Arc<Mutex<()>>,
     /// Labels → series id.
     pub hasher: SeriesIdHasher,
     /// Keeps its buffers and known label sets from request to request.

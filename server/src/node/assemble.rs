@@ -161,6 +161,7 @@ pub(crate) async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage
         bodies: BodyPool::new(plan.in_flight_bytes, MemoryPlan::body_pool_bytes_of(plan.in_flight_bytes)),
         definitions: ByteBudget::new(plan.definition_bytes),
         read_bytes: ByteBudget::new(plan.read_answer_bytes()),
+        large_answers: Arc::default(),
         hasher: SeriesIdHasher::new(shared.data_dir.identity.seed, DEFAULT_TENANT),
         decoder: RefCell::new(Decoder::new(IdCache::with_entries_max(plan.id_cache_entries))),
         clock: Clock::System,

@@ -21,7 +21,7 @@ use crate::placement::Roots;
 use crate::placement::memory::{AllowedMemory, allowed_memory};
 use silverback_host::metrics;
 use silverback_model::limits::memory::AUTO_LIMIT_PERCENT;
-use silverback_model::limits::{MemoryPlan, READ_BYTES_MIN};
+use silverback_model::limits::{GivingWay, MemoryPlan, READ_BYTES_MIN};
 use silverback_runtime::{sleep, spawn_background};
 use silverback_storage::shard::{Reads, Shard};
 
@@ -111,7 +111,8 @@ struct Counted {
 struct Held {
     series_bytes: usize,
     passing_bytes: usize,
-    in_flight_bytes: usize,
+    /// Of these, what gives way to the samples of known series.
+    giving_way: GivingWay,
 }
 
 /// What a core may hold for now.
@@ -121,7 +122,7 @@ struct Allowed {
     shard_bytes: usize,
     /// ... and what the samples of known ones may fill.
     known_bytes: usize,
-    in_flight_bytes: usize,
+    giving_way: GivingWay,
 }
 
 impl MemoryWatch {
@@ -139,7 +140,7 @@ impl MemoryWatch {
     /// Takes in what one core counts now, and tells what it may hold. No budget is below what is held:
     /// that is there, and only what would be added can be refused.
     fn exchange(&self, core: usize, held: Held) -> Allowed {
-        let Held { series_bytes, passing_bytes, in_flight_bytes } = held;
+        let Held { series_bytes, passing_bytes, giving_way } = held;
         self.counted[core].series_bytes.store(series_bytes, Ordering::Relaxed);
         self.counted[core].passing_bytes.store(passing_bytes, Ordering::Relaxed);
         let budget_bytes = self.shard_budget_bytes.load(Ordering::Relaxed);
@@ -153,7 +154,7 @@ impl MemoryWatch {
         Allowed {
             shard_bytes: budget_bytes.max(series_bytes),
             known_bytes,
-            in_flight_bytes: self.plan.in_flight_bytes_beside(resident_bytes, in_flight_bytes, cores),
+            giving_way: self.plan.giving_way_beside(resident_bytes, giving_way, cores),
         }
     }
 
@@ -167,7 +168,9 @@ impl MemoryWatch {
         let cores = self.counted.len();
         let uncounted_bytes = resident_bytes.saturating_sub(counted_bytes);
         let budget = self.plan.shard_bytes_beside(uncounted_bytes, cores);
-        let room = self.plan.room_bytes(resident_bytes, passing_bytes, cores);
+        // What is there at one look and gone at the next was a request's: known series aren't refused for that.
+        let lasting_bytes = resident_bytes.min(self.resident_bytes.load(Ordering::Relaxed));
+        let room = self.plan.room_bytes(lasting_bytes, passing_bytes, cores);
         self.shard_budget_bytes.store(budget, Ordering::Relaxed);
         self.room_bytes.store(room, Ordering::Relaxed);
         self.resident_bytes.store(resident_bytes, Ordering::Relaxed);
@@ -188,12 +191,14 @@ pub(crate) fn start(
             let held = Held {
                 series_bytes: shard.borrow().memory_bytes().total(),
                 passing_bytes: passing_bytes(&core) + reads.bytes(),
-                in_flight_bytes: core.bodies.in_use_bytes(),
+                giving_way: giving_way(&core),
             };
             let allowed = shared.watch.exchange(index, held);
             shard.borrow_mut().set_memory_budgets(allowed.shard_bytes, allowed.known_bytes);
-            core.bodies
-                .allow(allowed.in_flight_bytes, MemoryPlan::body_pool_bytes_of(allowed.in_flight_bytes));
+            let GivingWay { in_flight_bytes, definition_bytes, read_bytes } = allowed.giving_way;
+            core.bodies.allow(in_flight_bytes, MemoryPlan::body_pool_bytes_of(in_flight_bytes));
+            core.definitions.allow(definition_bytes);
+            core.read_bytes.allow(read_bytes);
             if index == 0
                 && let Some(resident_bytes) = metrics::resident_bytes(Path::new(metrics::PROC))
             {
@@ -201,6 +206,14 @@ pub(crate) fn start(
             }
         }
     });
+}
+
+fn giving_way(core: &Core) -> GivingWay {
+    GivingWay {
+        in_flight_bytes: core.bodies.in_use_bytes(),
+        definition_bytes: core.definitions.taken_bytes(),
+        read_bytes: core.read_bytes.taken_bytes(),
+    }
 }
 
 /// What an acceptor's requests and reads take, and what it keeps for them.
@@ -222,7 +235,7 @@ mod tests {
     fn memory_beyond_the_plan_shrinks_every_shard_s_budget_and_gives_it_back() {
         let plan = MemoryPlan::new(1 << 30, 2).unwrap();
         let watch = MemoryWatch::new(plan, 2);
-        let held = |mib| Held { series_bytes: mib * MIB, passing_bytes: 0, in_flight_bytes: 0 };
+        let held = |mib| Held { series_bytes: mib * MIB, passing_bytes: 0, giving_way: GivingWay::default() };
         let budgets = || [0, 1].map(|core| watch.exchange(core, held([100, 60][core])).shard_bytes);
         assert_eq!(budgets(), [plan.shard_bytes; 2]);
         watch.measure(160 * MIB + plan.uncounted_bytes + 20 * MIB);
@@ -235,18 +248,21 @@ mod tests {
     fn no_budget_sinks_below_what_is_held_and_known_series_get_what_is_left_of_the_limit() {
         let plan = MemoryPlan::new(217 * MIB, 2).unwrap();
         let watch = MemoryWatch::new(plan, 2);
-        let held = Held { series_bytes: 33 * MIB, passing_bytes: MIB, in_flight_bytes: MIB / 2 };
+        let giving_way = GivingWay { in_flight_bytes: MIB / 2, ..GivingWay::default() };
+        let held = Held { series_bytes: 33 * MIB, passing_bytes: MIB, giving_way };
         let allowed = || [0, 1].map(|core| watch.exchange(core, held))[0];
         assert_eq!(allowed().known_bytes, plan.shard_bytes.max(33 * MIB), "not measured yet");
         watch.measure(154 * MIB);
         let beside = allowed();
         assert!(beside.shard_bytes >= 33 * MIB && beside.known_bytes > 40 * MIB, "{beside:?}");
         watch.measure(216 * MIB);
+        assert!(allowed().known_bytes > 40 * MIB, "it may be gone at the next look");
+        watch.measure(216 * MIB);
         let full = allowed();
         assert_eq!((full.shard_bytes, full.known_bytes), (33 * MIB, 33 * MIB));
-        assert!(full.in_flight_bytes < plan.in_flight_bytes / 3);
+        assert!(full.giving_way.in_flight_bytes < plan.in_flight_bytes / 3);
         watch.measure(100 * MIB);
-        assert_eq!(allowed().in_flight_bytes, plan.in_flight_bytes);
+        assert_eq!(allowed().giving_way.in_flight_bytes, plan.in_flight_bytes);
     }
 
     #[test]

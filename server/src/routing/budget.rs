@@ -60,6 +60,11 @@ impl ByteBudget {
         self.allowed_bytes.set(bytes.min(self.bytes_max));
     }
 
+    /// Bytes that may be taken in all.
+    pub(crate) fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
     /// Bytes that are taken now.
     pub(crate) fn taken_bytes(&self) -> usize {
         self.taken_bytes.get()
@@ -67,6 +72,11 @@ impl ByteBudget {
 }
 
 impl Reservation {
+    /// Bytes that it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Makes room for so many bytes more of the request, or refuses it.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Overloaded> {
         let taken = self.budget.taken_bytes.get();

@@ -96,6 +96,11 @@ impl ReadGate {
         Rc::new(Self { max, in_flight: Cell::default(), given: Cell::default(), waiting: RefCell::default() })
     }
 
+    /// Reads that may be in flight.
+    pub(crate) fn max(&self) -> usize {
+        self.max
+    }
+
     /// Reads in flight, those that are stopping among them.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.get()

@@ -34,11 +34,6 @@ impl Binary {
         node
     }
 
-    /// Its process.
-    pub fn id(&self) -> u32 {
-        self.process.id()
-    }
-
     /// A connection to it for request after request.
     pub fn keep(&self) -> Kept {
         Kept(BufReader::new(self.connect()))
@@ -82,7 +77,7 @@ impl Binary {
     }
 
     fn status_bytes(&self, field: &str) -> usize {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with(field)).expect("the process runs");
         line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
     }

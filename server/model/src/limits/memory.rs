@@ -56,7 +56,7 @@ const CONNECTIONS_MAX: usize = 10_000;
 const READING_MAX: usize = 1024;
 
 /// Of what requests and reads don't take of their part now, one in so many is kept free for them while
-/// the samples of known series fill the rest. A core's writes in flight have that much at the least.
+/// the samples of known series fill the rest. What gives way to them has that much at the least.
 const PASSING_KEPT_SHARE: usize = 4;
 
 /// New series are refused from this part in a hundred of a shard's budget on: the rest is for the
@@ -120,6 +120,17 @@ pub struct MemoryPlan {
     pub reading_bytes: usize,
     /// What the plan allows for that nobody counts: process, executors, connections, allocator.
     pub uncounted_bytes: usize,
+}
+
+/// What a core has, or may have, of what gives way to the samples of known series.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GivingWay {
+    /// Writes in flight.
+    pub in_flight_bytes: usize,
+    /// The series that gRPC streams define.
+    pub definition_bytes: usize,
+    /// Reads' requests, and answers that are made whole.
+    pub read_bytes: usize,
 }
 
 /// A limit that leaves too little for series.
@@ -218,26 +229,29 @@ impl MemoryPlan {
         free_bytes.saturating_sub(min(untaken_bytes, cores * self.passing_kept_bytes())) / cores
     }
 
-    /// What is left for requests and reads of a core, whatever known series take: writes in flight give way, and
-    /// all else may come to what is planned for it.
+    /// What is left for requests and reads of a core, whatever known series take: writes in flight, definitions and
+    /// answers that are made whole give way, and all else may come to what is planned for it.
     const fn passing_kept_bytes(&self) -> usize {
-        let giving_way_bytes = self.in_flight_bytes + self.pool_bytes;
+        let giving_way_bytes =
+            self.in_flight_bytes + self.pool_bytes + self.definition_bytes + self.read_answer_bytes();
         self.passing_bytes() - giving_way_bytes + giving_way_bytes / PASSING_KEPT_SHARE
     }
 
-    /// What one core's requests may have in flight that have `taken_bytes` now, where the process has
+    /// What one core's requests and reads may take for now that have `taken` of it, where the process has
     /// `resident_bytes`: known series may have taken what was planned for them.
-    pub const fn in_flight_bytes_beside(
+    pub const fn giving_way_beside(
         &self,
         resident_bytes: usize,
-        taken_bytes: usize,
+        taken: GivingWay,
         cores: usize,
-    ) -> usize {
+    ) -> GivingWay {
         let free_bytes = self.limit_bytes.saturating_sub(resident_bytes) / cores;
-        let least_bytes = self.in_flight_bytes / PASSING_KEPT_SHARE;
-        // The other half is for what is kept when they have ended, and for reads.
-        let bytes = min(taken_bytes.saturating_add(free_bytes / 2), self.in_flight_bytes);
-        if bytes < least_bytes { least_bytes } else { bytes }
+        // What is left of it is for what is kept when they have ended, and for what reads collect.
+        GivingWay {
+            in_flight_bytes: beside(self.in_flight_bytes, taken.in_flight_bytes, free_bytes / 2),
+            definition_bytes: beside(self.definition_bytes, taken.definition_bytes, free_bytes / 8),
+            read_bytes: beside(self.read_answer_bytes(), taken.read_bytes, free_bytes / 8),
+        }
     }
 
     const fn pool_bytes_of(in_flight_bytes: usize) -> usize {
@@ -261,6 +275,11 @@ impl MemoryPlan {
         let beyond = uncounted_bytes.saturating_sub(self.uncounted_bytes);
         self.shard_bytes.saturating_sub(beyond.div_ceil(cores))
     }
+}
+
+/// What may be taken of what is planned, where `taken_bytes` of it are and so many more are free for it.
+const fn beside(planned_bytes: usize, taken_bytes: usize, free_bytes: usize) -> usize {
+    clamp(taken_bytes.saturating_add(free_bytes), planned_bytes / PASSING_KEPT_SHARE, planned_bytes)
 }
 
 /// As many as such a cache grows to: it doubles until it would be larger than its share.
@@ -379,12 +398,16 @@ mod tests {
             let idle = plan.uncounted_bytes + cores * plan.shard_bytes;
             let room = |resident, passing| plan.room_bytes(resident, passing, cores);
             // Beyond what the plan has for series there is most of what writes in flight don't take.
-            assert!(room(idle, 0) * 2 > plan.in_flight_bytes + plan.pool_bytes, "{plan:?}");
-            assert!(room(idle, 0) < plan.in_flight_bytes + plan.pool_bytes, "{plan:?}");
+            let giving_way =
+                plan.in_flight_bytes + plan.pool_bytes + plan.definition_bytes + plan.read_answer_bytes();
+            assert!(room(idle, 0) * 2 > giving_way && room(idle, 0) < giving_way, "{plan:?}");
             assert_eq!(room(plan.limit_bytes, 0), 0);
             let passing = cores * plan.passing_bytes();
             assert_eq!(room(plan.limit_bytes - 10 * cores, passing), 10, "they have all of theirs");
-            let in_flight = |resident, taken| plan.in_flight_bytes_beside(resident, taken, cores);
+            let in_flight = |resident, in_flight_bytes| {
+                let taken = GivingWay { in_flight_bytes, ..GivingWay::default() };
+                plan.giving_way_beside(resident, taken, cores).in_flight_bytes
+            };
             assert_eq!(in_flight(idle / 2, 0), plan.in_flight_bytes);
             assert_eq!(in_flight(plan.limit_bytes, 0), plan.in_flight_bytes / PASSING_KEPT_SHARE);
             assert_eq!(in_flight(plan.limit_bytes, plan.in_flight_bytes / 2), plan.in_flight_bytes / 2);

@@ -46,7 +46,7 @@ pub(crate) fn vec_bytes<T>(vec: &Vec<T>) -> usize {
     array_bytes::<T>(vec.capacity())
 }
 
-/// Has the allocator give back what it has kept for a second and nobody has asked for. It looks for that
+/// Has the allocator give back what it has kept for a while and nobody has asked for. It looks for that
 /// only where a whole page is freed: where nothing is, what reads took would stay resident. So a page that
 /// no memory stands behind is taken and freed.
 pub fn give_back() {

@@ -32,7 +32,16 @@ impl MemoryGate {
 
     /// How much more may be held before new series are refused.
     pub(crate) fn room_bytes(&self, held_bytes: usize) -> usize {
-        (self.budget_bytes / 100 * NEW_SERIES_PERCENT).saturating_sub(held_bytes)
+        self.no_new_series_bytes().saturating_sub(held_bytes)
+    }
+
+    /// Where new series stop: well below the budget, and as far below what known ones may fill. The process may have
+    /// less room than the budget says, which is for the known ones then.
+    #[inline]
+    fn no_new_series_bytes(&self) -> usize {
+        let percent = self.budget_bytes / 100;
+        let for_known = percent * (100 - NEW_SERIES_PERCENT);
+        (percent * NEW_SERIES_PERCENT).min(self.known_bytes.saturating_sub(for_known))
     }
 
     /// As it was at the last look.
@@ -45,7 +54,7 @@ impl MemoryGate {
     fn look(&mut self, held_bytes: usize) -> MemoryPressure {
         let percent = self.budget_bytes / 100;
         let full = self.known_bytes;
-        let no_new_series = percent * NEW_SERIES_PERCENT;
+        let no_new_series = self.no_new_series_bytes();
         let recovered = percent * RECOVERY_PERCENT;
         let is_at_least = |level: MemoryPressure, bytes: usize| {
             let begins = if self.pressure >= level { bytes.saturating_sub(recovered) } else { bytes };
@@ -142,6 +151,9 @@ mod tests {
             [899, 900, 1499, 1500].map(|held| gate.look(held)),
             [Ample, NoNewSeries, NoNewSeries, Full]
         );
+        // The process has less room: what is left of it is for them, too.
+        gate = MemoryGate { budget_bytes: 1000, known_bytes: 500, ..MemoryGate::default() };
+        assert_eq!([399, 400, 499, 500].map(|held| gate.look(held)), [Ample, NoNewSeries, NoNewSeries, Full]);
         // The process has no room, though the shard holds little.
         gate.known_bytes = 100;
         assert_eq!(gate.look(100), Full);

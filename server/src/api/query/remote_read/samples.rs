@@ -1,9 +1,12 @@
 //! SAMPLES: one `ReadResponse`, written by hand in slices, with exactly the samples in the range. It
-//! lies in memory compressed until it is sent, within the room that reads in flight have.
+//! lies in memory compressed until it is sent, within the room that reads in flight have. Of answers that take much of
+//! that room one is made at a time: several that grow together would all find it taken, and none would end.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::lock::{Mutex, OwnedMutexGuard};
 use http::Response;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 
@@ -27,6 +30,9 @@ const TIMESERIES: u8 = 1;
 /// `TimeSeries.samples`
 const SAMPLES: u8 = 2;
 
+/// Answers that wait for their turn hold no more than this fraction of the room, all together.
+const SMALL_SHARE: usize = 4;
+
 /// The whole answer is made before its first byte is sent, so that a fault has a status. It grows
 /// beside what `room` holds already.
 pub(crate) async fn respond(
@@ -35,8 +41,7 @@ pub(crate) async fn respond(
     selections: Vec<Selection>,
     room: Reservation,
 ) -> Result<NodeResponse, ReadFault> {
-    let samples_max = core.config.max_read_samples;
-    let mut budget = Budget { left: samples_max, max: samples_max, room };
+    let mut budget = Budget::new(core, room);
     let mut whole = SnappyPieces::new();
     for selection in selections {
         let result = query_result(core, read.lease(), selection, &mut budget).await?;
@@ -54,9 +59,29 @@ struct Budget {
     left: u64,
     max: u64,
     room: Reservation,
+    /// It has its turn to take more than ...
+    large: Option<OwnedMutexGuard<()>>,
+    /// ... so many bytes.
+    small_bytes: usize,
 }
 
 impl Budget {
+    fn new(core: &Core, room: Reservation) -> Self {
+        let max = core.config.max_read_samples;
+        let small_bytes = core.read_bytes.bytes_max() / SMALL_SHARE / core.reads.max();
+        Self { left: max, max, room, large: None, small_bytes }
+    }
+
+    /// Whether it is to wait for its turn before it grows further.
+    fn needs_turn(&self) -> bool {
+        self.large.is_none() && self.room.bytes() > self.small_bytes
+    }
+
+    /// Waits for it, at most as long as the read may take in all. Nothing of the core may be held meanwhile.
+    async fn take_turn(&mut self, turns: &Arc<Mutex<()>>) {
+        self.large = Some(Arc::clone(turns).lock_owned().await);
+    }
+
     fn take(&mut self, samples: u64) -> Result<(), ReadFault> {
         self.left = self.left.checked_sub(samples).ok_or(ReadFault::TooManySamples(self.max))?;
         Ok(())
@@ -85,7 +110,14 @@ async fn query_result(
             result.write(&head, &mut slice, &mut budget.room).await?;
             result.write(&timeseries, &mut slice, &mut budget.room).await?;
         }
-        held = Some(slice);
+        held = match budget.needs_turn() {
+            true => {
+                drop(slice);
+                budget.take_turn(&core.large_answers).await;
+                None
+            }
+            false => Some(slice),
+        };
     }
     Ok(result)
 }
@@ -185,7 +217,8 @@ mod tests {
 
     #[test]
     fn a_budget_is_used_to_its_last_sample() {
-        let mut budget = Budget { left: 3, max: 3, room: ByteBudget::new(0).begin() };
+        let room = ByteBudget::new(0).begin();
+        let mut budget = Budget { left: 3, max: 3, room, large: None, small_bytes: 0 };
         assert_eq!(budget.take(3), Ok(()));
         assert_eq!(budget.take(0), Ok(()));
         assert_eq!(budget.take(1), Err(ReadFault::TooManySamples(3)));

@@ -6,6 +6,8 @@ mod runtime_fixture;
 use std::{
     io::Read,
     net::{SocketAddr, TcpStream},
+    sync::Arc,
+    sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 
@@ -14,6 +16,7 @@ use harness::Node;
 use silverback_host::Counts;
 use silverback_runtime as runtime;
 use silverback_runtime::{Executor, Listener};
+use silverback_test_support::eventually;
 
 /// A connection, and the executor that serves it.
 struct Served {
@@ -38,30 +41,41 @@ fn of_each(executors: usize, served: &[Served]) -> Vec<usize> {
     (0..executors).map(|executor| served.iter().filter(|one| one.executor == executor).count()).collect()
 }
 
-/// Runs executors that greet each connection with their number and keep it open until its peer ends,
-/// while `client` runs; gives what they have counted then.
-fn greeting(executors: usize, client: impl FnOnce(SocketAddr)) -> Vec<Counts> {
-    let serve = async |executor: Executor<()>, listener: Listener| {
-        let number = u8::try_from(executor.index).unwrap();
-        runtime::spawn(async move {
-            while let Ok((stream, permit)) = listener.accept().await {
-                runtime::spawn(async move {
-                    stream.write_all(&[number]).await.unwrap();
-                    assert_eq!(stream.read(&mut [0; 16]).await.unwrap_or(0), 0);
-                    drop(permit);
-                });
-            }
-        });
-        executor.shutdown.requested().await;
-        runtime::counts()
-    };
-    runtime_fixture::serving(executors, 100, serve, |address, _| client(address)).1
+/// Connections that each executor serves.
+type Open = Arc<[AtomicUsize]>;
+
+/// Greets each connection with the executor's number and keeps it open until its peer ends.
+async fn greet(executor: Executor<()>, listener: Listener, open: Open) -> Counts {
+    let number = u8::try_from(executor.index).unwrap();
+    runtime::spawn(async move {
+        while let Ok((stream, permit)) = listener.accept().await {
+            let open = Arc::clone(&open);
+            runtime::spawn(async move {
+                open[usize::from(number)].fetch_add(1, Ordering::Relaxed);
+                stream.write_all(&[number]).await.unwrap();
+                assert_eq!(stream.read(&mut [0; 16]).await.unwrap_or(0), 0);
+                drop(permit);
+                open[usize::from(number)].fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+    });
+    executor.shutdown.requested().await;
+    runtime::counts()
+}
+
+/// Runs executors that greet while `client` runs; gives what they have counted then.
+fn greeting(executors: usize, client: impl FnOnce(SocketAddr, &Open)) -> Vec<Counts> {
+    let open: Open = (0..executors).map(|_| AtomicUsize::new(0)).collect();
+    let counted = Arc::clone(&open);
+    let serve =
+        move |executor: Executor<()>, listener: Listener| greet(executor, listener, Arc::clone(&counted));
+    runtime_fixture::serving(executors, 100, serve, |address, _| client(address, &open)).1
 }
 
 /// How many of so many connections each executor serves, one after the other or all at once.
 fn check(executors: usize, connections: usize, at_once: AtOnce) -> (Vec<usize>, Vec<Counts>) {
     let mut spread = Vec::new();
-    let counts = greeting(executors, |address| {
+    let counts = greeting(executors, |address, _| {
         let served: Vec<_> = match at_once {
             AtOnce::One => (0..connections).map(|_| greeted(connect(address))).collect(),
             AtOnce::All => {
@@ -99,12 +113,13 @@ fn connections_are_spread_evenly_over_any_number_of_executors() {
 
 #[test]
 fn after_some_have_ended_the_next_go_where_there_are_fewest() {
-    greeting(2, |address| {
+    greeting(2, |address, open| {
         let mut served: Vec<_> = (0..8).map(|_| greeted(connect(address))).collect();
         served.retain(|one| one.executor == 0);
         assert_eq!(served.len(), 4);
-        // Until the other one has seen that its connections have ended.
-        std::thread::sleep(Duration::from_secs(2));
+        eventually("the other one doesn't see that its connections have ended", || {
+            open[1].load(Ordering::Relaxed) == 0
+        });
         served.extend((0..4).map(|_| greeted(connect(address))));
         assert_eq!(of_each(2, &served), [4, 4]);
     });

@@ -100,7 +100,7 @@ async fn route_rarer(caller: &Caller, request: Request<Incoming>) -> NodeRespons
         "/v1/metrics" | "/api/v1/otlp/v1/metrics" => timed(core, otlp::answer_http(caller, request)).await,
         "/write" => timed(core, lines::write(caller, Dialect::V1, request)).await,
         "/api/v2/write" => timed(core, lines::write(caller, Dialect::V2, request)).await,
-        "/query" => in_time(core, lines::query(core, request)).await,
+        "/query" => lines::query(core, request).await,
         // Reads keep their own time, and say what took too long in their protocol's words.
         "/api/v1/read" => remote_read::answer(core, caller.reads(), request).await,
         path => match (Question::of_path(path), Import::of_path(path)) {

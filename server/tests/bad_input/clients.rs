@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use silverback::api::ingest::remote_write::Version;
+use silverback::config::AdminAccess;
 
 use crate::bystander::{Scene, samples};
 use crate::harness::{Kept, Node, head, read_answer};
@@ -53,6 +54,31 @@ fn a_client_that_is_slow_in_the_body_is_told_and_cut_off_while_others_are_served
     assert!(answer.text().contains("did not arrive within 1s"), "{}", answer.text());
     wait_for(&scene.node, MALFORMED, 1);
     scene.check_goes_on();
+}
+
+#[test]
+fn a_read_whose_body_comes_too_late_is_told_so_wherever_it_asks() {
+    let scene = Scene::start_with(1, |config| {
+        config.request_timeout = LIMIT;
+        config.admin_api = AdminAccess::Full;
+    });
+    const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
+    for path in [
+        "/api/v1/read",
+        "/api/v1/series",
+        "/api/v1/labels",
+        "/api/v1/export",
+        "/api/v1/admin/tsdb/delete_series",
+        "/query",
+    ] {
+        let mut connection = scene.node.keep();
+        let headers: &[_] = if path == "/api/v1/read" { &[] } else { &[FORM] };
+        connection.0.get_mut().write_all(head("POST", path, headers, 100).as_bytes()).unwrap();
+        let answer = read_answer(&mut connection.0);
+        let told = (answer.status, answer.header("connection"));
+        assert_eq!(told, (408, "close"), "{path}: {}", answer.text());
+        assert!(answer.text().contains("did not arrive within 1s"), "{path}: {}", answer.text());
+    }
 }
 
 #[test]

@@ -9,5 +9,6 @@ pub mod remote_read;
 pub mod rows;
 pub mod selector;
 pub mod stream;
+pub(crate) mod time_limit;
 pub mod time_text;
 pub(crate) mod union;

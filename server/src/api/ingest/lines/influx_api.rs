@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::request::Parts;
 use http::{Method, Request, StatusCode};
 use http_body::Body;
 use serde::Serialize;
@@ -18,7 +19,9 @@ use crate::api::ingest::remote_write::Rejection;
 use crate::api::ingest::remote_write::answer::WriteResponse;
 use crate::api::ingest::write_endpoint::{refuse, respond};
 use crate::api::query::http_api::params::Params;
-use crate::api::query::http_api::read_params;
+use crate::api::query::http_api::{read_form, read_params};
+use crate::api::query::read_fault::ReadFault;
+use crate::api::query::time_limit::TimeLimit;
 use crate::api::response::{NodeResponse, method_not_allowed, text, with_type};
 
 const JSON: &str = "application/json";
@@ -173,8 +176,7 @@ where
     if head.method != Method::POST && head.method != Method::GET {
         return method_not_allowed("GET, POST");
     }
-    let mut room = core.read_bytes.begin();
-    match read_params(core, &head, body, &mut room).await {
+    match query_params(core, &head, body).await {
         Ok(params) if creates_database(params.get("q").unwrap_or_default()) => {
             with_type(StatusCode::OK, JSON, "{\"results\":[{\"statement_id\":0}]}\n")
         }
@@ -190,6 +192,16 @@ where
             response
         }
     }
+}
+
+async fn query_params<B>(core: &Core, head: &Parts, body: B) -> Result<Params, ReadFault>
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    let (time, mut room) = (TimeLimit::begin(core), core.read_bytes.begin());
+    let form = read_form(core, head, body, &mut room).await?;
+    time.hold(read_params(core, head, &form)).await
 }
 
 fn creates_database(query: &str) -> bool {

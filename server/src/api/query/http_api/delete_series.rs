@@ -13,15 +13,16 @@ use http::{Request, StatusCode};
 use http_body::Body;
 
 use super::params::{Params, bad};
-use super::{read_params, refusal};
+use super::{read_form, read_params, refusal};
 use crate::api::core::Core;
 use crate::api::query::read_fault::{DeletionStopped, ReadFault};
+use crate::api::query::time_limit::TimeLimit;
 use crate::api::response::NodeResponse;
 use crate::config::AdminAccess;
 use crate::routing::deletion::{self, DeletionFault};
 use crate::routing::fanout::FanoutError;
 use crate::routing::{Asker, ReadInFlight, Reservation};
-use silverback_runtime::{now, spawn_background, timeout};
+use silverback_runtime::{now, spawn_background};
 use silverback_storage::message::{Deleted, ReadError, Selection};
 
 /// The only methods, as Prometheus has them.
@@ -64,9 +65,7 @@ where
 {
     super::Question::DeleteSeries.check_method(request.method())?;
     check_access(core)?;
-    let limit = core.config.request_timeout;
-    let asked =
-        timeout(limit, read(core, asker, request)).await.unwrap_or(Err(ReadFault::TimedOut(limit)))?;
+    let asked = read(core, asker, request).await?;
     let (done, ended) = oneshot::channel();
     let core = Rc::clone(core);
     // Nobody may wait for it any more.
@@ -90,16 +89,20 @@ where
     B::Error: std::fmt::Display,
 {
     let (head, body) = request.into_parts();
-    let mut room = core.read_bytes.begin();
-    let params = read_params(core, &head, body, &mut room).await?;
-    params.check_plain()?;
-    // Not before: a body that comes slowly holds no read up.
-    let read = core.begin_read(asker).await?;
-    let selections = params.required_selections(core).await?;
-    if selections.iter().any(|selection| selection.min_ms > selection.max_ms) {
-        return Err(bad("end is before start: nothing would be deleted"));
-    }
-    Ok(Asked { read, params, selections: selections.into(), _room: room })
+    let (time, mut room) = (TimeLimit::begin(core), core.read_bytes.begin());
+    let form = read_form(core, &head, body, &mut room).await?;
+    time.hold(async {
+        let params = read_params(core, &head, &form).await?;
+        params.check_plain()?;
+        // Not before: a body that comes slowly holds no read up.
+        let read = core.begin_read(asker).await?;
+        let selections = params.required_selections(core).await?;
+        if selections.iter().any(|selection| selection.min_ms > selection.max_ms) {
+            return Err(bad("end is before start: nothing would be deleted"));
+        }
+        Ok(Asked { read, params, selections: selections.into(), _room: room })
+    })
+    .await
 }
 
 impl Asked {

@@ -20,13 +20,13 @@ use http::{Method, Request, StatusCode};
 use http_body::Body;
 
 use crate::api::core::Core;
-use crate::api::http::request_body::read_reserving;
+use crate::api::http::request_body::{BodyError, read_reserving};
 use crate::api::query::read_fault::ReadFault;
+use crate::api::query::time_limit::TimeLimit;
 use crate::api::response::{NodeResponse, with_type};
 use crate::routing::{Asker, Reservation};
 use params::Params;
 use silverback_model::limits::READ_REQUEST_BYTES_MAX;
-use silverback_runtime::timeout;
 
 /// One of the questions that this API answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,9 +92,7 @@ where
         return delete_series::answer(core, asker, request).await;
     }
     core.count(|counts| counts.reads += 1);
-    let limit = core.config.request_timeout;
-    let answered = timeout(limit, read(core, asker, question, request)).await;
-    answered.unwrap_or(Err(ReadFault::TimedOut(limit))).unwrap_or_else(|fault| refuse(core, &fault))
+    read(core, asker, question, request).await.unwrap_or_else(|fault| refuse(core, &fault))
 }
 
 async fn read<B>(
@@ -112,19 +110,23 @@ where
     if question == Question::BuildInfo {
         return Ok(build_info::respond());
     }
-    let mut room = core.read_bytes.begin();
-    let params = read_params(core, &head, body, &mut room).await?;
-    // Not before: a body that comes slowly holds no other read up.
-    let read = core.begin_read(asker).await?;
-    match question {
-        Question::Series => series::respond(core, read, &params).await,
-        Question::LabelNames => labels::names(core, read, &params).await,
-        Question::LabelValues(name) => labels::values(core, read, &name, &params).await,
-        Question::TsdbStatus => tsdb_status::respond(core, read, &params).await,
-        Question::BuildInfo => Ok(build_info::respond()),
-        Question::DeleteSeries => unreachable!("it is no read"),
-        Question::Export => export::respond(core, read, &params).await,
-    }
+    let (time, mut room) = (TimeLimit::begin(core), core.read_bytes.begin());
+    let form = read_form(core, &head, body, &mut room).await?;
+    time.hold(async {
+        let params = read_params(core, &head, &form).await?;
+        // Not before: a body that comes slowly holds no other read up.
+        let read = core.begin_read(asker).await?;
+        match question {
+            Question::Series => series::respond(core, read, &params).await,
+            Question::LabelNames => labels::names(core, read, &params).await,
+            Question::LabelValues(name) => labels::values(core, read, &name, &params).await,
+            Question::TsdbStatus => tsdb_status::respond(core, read, &params).await,
+            Question::BuildInfo => Ok(build_info::respond()),
+            Question::DeleteSeries => unreachable!("it is no read"),
+            Question::Export => export::respond(core, read, &params).await,
+        }
+    })
+    .await
 }
 
 /// Whether a form may stand in the body.
@@ -132,25 +134,28 @@ fn takes_form(method: &Method) -> bool {
     method == Method::POST || method == Method::PUT
 }
 
-/// Of the query and, in a POST or PUT, of the form in the body.
-pub(crate) async fn read_params<B>(
+/// The form in the body of a POST or PUT, within a request's time; empty for other methods.
+pub(crate) async fn read_form<B>(
     core: &Core,
     head: &Parts,
     body: B,
     room: &mut Reservation,
-) -> Result<Params, ReadFault>
+) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    let mut params = Params::default();
-    let mut form = Bytes::new();
-    if takes_form(&head.method) {
-        let (bytes_max, limit) = (READ_REQUEST_BYTES_MAX, core.config.request_timeout);
-        form = read_reserving(&head.headers, body, bytes_max, limit, room).await?;
+    if !takes_form(&head.method) {
+        return Ok(Bytes::new());
     }
+    read_reserving(&head.headers, body, READ_REQUEST_BYTES_MAX, core.config.request_timeout, room).await
+}
+
+/// Of the form and of the query.
+pub(crate) async fn read_params(core: &Core, head: &Parts, form: &[u8]) -> Result<Params, ReadFault> {
+    let mut params = Params::default();
     let mut slice = core.slicer.begin().await;
-    for encoded in [&form, head.uri.query().unwrap_or_default().as_bytes()] {
+    for encoded in [form, head.uri.query().unwrap_or_default().as_bytes()] {
         params.add(encoded, &mut async || slice.yield_if_needed().await).await?;
     }
     Ok(params)

@@ -19,11 +19,11 @@ use silverback_model::printable::Printable;
 use crate::api::core::Core;
 use crate::api::http::request_body::read_reserving;
 use crate::api::query::read_fault::ReadFault;
+use crate::api::query::time_limit::TimeLimit;
 use crate::api::response::{NodeResponse, text};
 use crate::routing::Asker;
 pub use query::{AnswerKind, Query, QueryError};
 use silverback_model::limits::READ_REQUEST_BYTES_MAX;
-use silverback_runtime::timeout;
 
 /// Answers one remote read.
 pub async fn answer<B>(core: &Rc<Core>, asker: &Asker, request: Request<B>) -> NodeResponse
@@ -32,9 +32,7 @@ where
     B::Error: std::fmt::Display,
 {
     core.count(|counts| counts.reads += 1);
-    let limit = core.config.request_timeout;
-    let read = timeout(limit, read(core, asker, request)).await.unwrap_or(Err(ReadFault::TimedOut(limit)));
-    read.unwrap_or_else(|fault| refuse(core, &fault))
+    read(core, asker, request).await.unwrap_or_else(|fault| refuse(core, &fault))
 }
 
 async fn read<B>(core: &Rc<Core>, asker: &Asker, request: Request<B>) -> Result<NodeResponse, ReadFault>
@@ -48,16 +46,19 @@ where
     let (head, body) = request.into_parts();
     check_type(&head.headers)?;
     let bytes_max = READ_REQUEST_BYTES_MAX.min(core.config.max_body_bytes);
-    let limit = core.config.request_timeout;
+    let time = TimeLimit::begin(core);
     let mut room = core.read_bytes.begin();
-    let body = read_reserving(&head.headers, body, bytes_max, limit, &mut room).await?;
-    // Not before: a body that comes slowly holds no other read up.
-    let read = core.begin_read(asker).await?;
-    let query = query::decode(core, &body).await?;
-    match query.answer {
-        AnswerKind::Samples => samples::respond(core, read, query.selections, room).await,
-        AnswerKind::Chunks => chunked::respond(core, read, query.selections).await,
-    }
+    let body = read_reserving(&head.headers, body, bytes_max, time.whole(), &mut room).await?;
+    time.hold(async {
+        // Not before: a body that comes slowly holds no other read up.
+        let read = core.begin_read(asker).await?;
+        let query = query::decode(core, &body).await?;
+        match query.answer {
+            AnswerKind::Samples => samples::respond(core, read, query.selections, room).await,
+            AnswerKind::Chunks => chunked::respond(core, read, query.selections).await,
+        }
+    })
+    .await
 }
 
 /// Refuses, before anything is decompressed, what another protocol's client sent. Without these

@@ -157,8 +157,8 @@ impl ReadFault {
             Self::MediaType(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_data", None),
             Self::Body(BodyError::TooLarge(_)) => (StatusCode::PAYLOAD_TOO_LARGE, "bad_data", None),
             Self::Body(BodyError::TimedOut(_)) => (StatusCode::REQUEST_TIMEOUT, "bad_data", None),
-            Self::Body(BodyError::Overloaded) => (StatusCode::TOO_MANY_REQUESTS, "bad_data", PASSES),
-            Self::BudgetExceeded
+            Self::Body(BodyError::Overloaded)
+            | Self::BudgetExceeded
             | Self::TooManyReads(_)
             | Self::DeletionGoesOn
             | Self::SideThread(SideThreadError::Busy)

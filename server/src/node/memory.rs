@@ -28,6 +28,9 @@ use silverback_storage::shard::{Reads, Shard};
 /// How often budgets follow the kernel's count. What shards and acceptors count is bounded at every
 /// request; the rest moves slowly beside this.
 const WATCH_INTERVAL: Duration = Duration::from_millis(200);
+/// Looks that what isn't series must outlast before known series have less room for it: a second's.
+/// Bodies and answers come and go within one.
+const LOOKS: usize = 5;
 
 /// A node's memory limit, where it comes from, and how it is shared out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,22 +161,48 @@ impl MemoryWatch {
         }
     }
 
-    /// Sets the budgets by what the whole process takes.
-    fn measure(&self, resident_bytes: usize) {
+    /// Sets the budgets by what the whole process takes, and took at the last looks.
+    fn measure(&self, resident_bytes: usize, looks: &mut Looks) {
         let sum = |part: fn(&Counted) -> &AtomicUsize| -> usize {
             self.counted.iter().map(|counted| part(counted).load(Ordering::Relaxed)).sum()
         };
         let passing_bytes = sum(|counted| &counted.passing_bytes);
-        let counted_bytes = sum(|counted| &counted.series_bytes) + passing_bytes;
+        let series_bytes = sum(|counted| &counted.series_bytes);
         let cores = self.counted.len();
-        let uncounted_bytes = resident_bytes.saturating_sub(counted_bytes);
+        let uncounted_bytes = resident_bytes.saturating_sub(series_bytes + passing_bytes);
         let budget = self.plan.shard_bytes_beside(uncounted_bytes, cores);
-        // What is there at one look and gone at the next was a request's: known series aren't refused for that.
-        let lasting_bytes = resident_bytes.min(self.resident_bytes.load(Ordering::Relaxed));
-        let room = self.plan.room_bytes(lasting_bytes, passing_bytes, cores);
+        let lasting =
+            looks.take(Look { other_bytes: resident_bytes.saturating_sub(series_bytes), passing_bytes });
+        let lasting_bytes = lasting.other_bytes + series_bytes;
+        let room = self.plan.room_bytes(lasting_bytes, lasting.passing_bytes, cores);
         self.shard_budget_bytes.store(budget, Ordering::Relaxed);
         self.room_bytes.store(room, Ordering::Relaxed);
         self.resident_bytes.store(resident_bytes, Ordering::Relaxed);
+    }
+}
+
+/// What the process took at one look beside its series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Look {
+    other_bytes: usize,
+    /// Of these, what requests and reads had.
+    passing_bytes: usize,
+}
+
+/// The last looks.
+#[derive(Debug, Default)]
+struct Looks {
+    last: [Option<Look>; LOOKS],
+    at: usize,
+}
+
+impl Looks {
+    /// Remembers a look and finds the least of the last ones. What is there at one and gone at the next was a
+    /// request's: known series aren't refused for that. Series count as they are now, for they stay.
+    fn take(&mut self, look: Look) -> Look {
+        self.last[self.at] = Some(look);
+        self.at = (self.at + 1) % LOOKS;
+        self.last.iter().flatten().copied().min_by_key(|look| look.other_bytes).unwrap_or(look)
     }
 }
 
@@ -186,6 +215,7 @@ pub(crate) fn start(
 ) {
     let (shared, core) = (std::sync::Arc::clone(shared), Rc::clone(core));
     spawn_background(async move {
+        let mut looks = Looks::default();
         while !core.shutdown.is_requested() {
             sleep(WATCH_INTERVAL).await;
             let held = Held {
@@ -202,7 +232,7 @@ pub(crate) fn start(
             if index == 0
                 && let Some(resident_bytes) = metrics::resident_bytes(Path::new(metrics::PROC))
             {
-                shared.watch.measure(resident_bytes as usize);
+                shared.watch.measure(resident_bytes as usize, &mut looks);
             }
         }
     });
@@ -238,9 +268,10 @@ mod tests {
         let held = |mib| Held { series_bytes: mib * MIB, passing_bytes: 0, giving_way: GivingWay::default() };
         let budgets = || [0, 1].map(|core| watch.exchange(core, held([100, 60][core])).shard_bytes);
         assert_eq!(budgets(), [plan.shard_bytes; 2]);
-        watch.measure(160 * MIB + plan.uncounted_bytes + 20 * MIB);
+        let mut looks = Looks::default();
+        watch.measure(160 * MIB + plan.uncounted_bytes + 20 * MIB, &mut looks);
         assert_eq!(budgets(), [plan.shard_bytes - 10 * MIB; 2]);
-        watch.measure(160 * MIB);
+        watch.measure(160 * MIB, &mut looks);
         assert_eq!(budgets(), [plan.shard_bytes; 2]);
     }
 
@@ -252,17 +283,40 @@ mod tests {
         let held = Held { series_bytes: 33 * MIB, passing_bytes: MIB, giving_way };
         let allowed = || [0, 1].map(|core| watch.exchange(core, held))[0];
         assert_eq!(allowed().known_bytes, plan.shard_bytes.max(33 * MIB), "not measured yet");
-        watch.measure(154 * MIB);
+        let mut looks = Looks::default();
+        watch.measure(154 * MIB, &mut looks);
         let beside = allowed();
         assert!(beside.shard_bytes >= 33 * MIB && beside.known_bytes > 40 * MIB, "{beside:?}");
-        watch.measure(216 * MIB);
-        assert!(allowed().known_bytes > 40 * MIB, "it may be gone at the next look");
-        watch.measure(216 * MIB);
+        for _ in 1..LOOKS {
+            watch.measure(216 * MIB, &mut looks);
+            assert!(allowed().known_bytes > 40 * MIB, "it may be gone at the next look");
+        }
+        watch.measure(216 * MIB, &mut looks);
         let full = allowed();
         assert_eq!((full.shard_bytes, full.known_bytes), (33 * MIB, 33 * MIB));
         assert!(full.giving_way.in_flight_bytes < plan.in_flight_bytes / 3);
-        watch.measure(100 * MIB);
+        watch.measure(100 * MIB, &mut looks);
         assert_eq!(allowed().giving_way.in_flight_bytes, plan.in_flight_bytes);
+    }
+
+    #[test]
+    fn series_that_came_since_the_least_look_count_at_once() {
+        let plan = MemoryPlan::new(217 * MIB, 1).unwrap();
+        let watch = MemoryWatch::new(plan, 1);
+        let mut looks = Looks::default();
+        let mut known_bytes = |series_mib: usize, resident_mib: usize| {
+            let held =
+                Held { series_bytes: series_mib * MIB, passing_bytes: 0, giving_way: GivingWay::default() };
+            watch.exchange(0, held);
+            watch.measure(resident_mib * MIB, &mut looks);
+            watch.exchange(0, held).known_bytes
+        };
+        let before = known_bytes(33, 154);
+        assert_eq!(
+            known_bytes(43, 216),
+            before,
+            "10 MiB of the room are taken, what isn't series may go again"
+        );
     }
 
     #[test]

@@ -1,57 +1,34 @@
-//! What the handlers of one core share: the way to the shards, pools, counters, the clock.
+//! What all handlers of one core share: the way to the shards, counters, the clock, facts of the node.
+//!
+//! What takes samples in has more than this in [`Ingest`](crate::api::ingest::Ingest), what answers reads in
+//! [`Reader`](crate::api::query::Reader), what moves cells in [`CellMover`](crate::api::cell_mover::CellMover).
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures::future::LocalBoxFuture;
-use futures::lock::Mutex;
-
 use crate::api::ingest::refusal_log::RefusalLog;
-use crate::api::ingest::remote_write::Decoder;
-use crate::api::query::read_fault::ReadFault;
 use crate::config::Config;
-use crate::migration::{Migrated, MigrationError, Trigger, Turn};
+use crate::migration::Turn;
 use crate::placement::NodeId;
 use crate::rebalance::Steering;
-use crate::routing::{Asker, BodyPool, ByteBudget, ReadGate, ReadInFlight, Router};
+use crate::routing::Router;
 use silverback_host::Arrivals;
 use silverback_host::disk::room::RoomSeen;
 use silverback_model::clock::Clock;
 use silverback_model::limits::MemoryPlan;
-use silverback_model::{CellId, SeriesIdHasher, ShardId};
-use silverback_runtime::{Pinning, Shutdown, SideThread, Slicer};
-use silverback_storage::message::{AcceptorCounts, PartPool};
+use silverback_runtime::{Pinning, Shutdown, Slicer};
+use silverback_storage::message::AcceptorCounts;
 use silverback_storage::shard::Pulses;
 use silverback_storage::wal::health::{LogHealth, ShutLogs};
 use silverback_storage::wal::progress::{ReplayProgress, Replaying};
 
-/// Moves a cell to a shard.
-pub(crate) type Migrate =
-    Box<dyn Fn(CellId, ShardId, Trigger) -> LocalBoxFuture<'static, Result<Migrated, MigrationError>>>;
-
-/// One core's acceptor state. Lives behind an `Rc` on its core.
+/// What every handler of a core has. Lives behind an `Rc` on its core.
 pub struct Core {
     /// The way to every shard.
     pub router: Rc<Router>,
-    /// Moves a cell from its shard to another, and counts it.
-    pub migrate: Migrate,
-    /// Buffers for the parts that requests are split into.
-    pub parts: PartPool,
-    /// Buffers for decompressed bodies.
-    pub bodies: BodyPool,
-    /// Bytes for the series that gRPC streams define.
-    pub definitions: ByteBudget,
-    /// Bytes for reads in flight: their requests, and answers that are made whole.
-    pub read_bytes: ByteBudget,
-    /// Whose turn it is to make an answer whole that takes much of that.
-    pub large_answers: Arc<Mutex<()>>,
-    /// Labels → series id.
-    pub hasher: SeriesIdHasher,
-    /// Keeps its buffers and known label sets from request to request.
-    pub decoder: RefCell<Decoder>,
     /// The wall clock.
     pub clock: Clock,
     /// As the node was started.
@@ -60,14 +37,10 @@ pub struct Core {
     pub node: Arc<NodeFacts>,
     /// Told once the node is to end: it isn't ready any more.
     pub shutdown: Shutdown,
-    /// Slices for answers that take long to make.
+    /// Slices for what takes long.
     pub slicer: Slicer,
     /// What this core's handlers count.
     pub counts: Cell<AcceptorCounts>,
-    /// Reads in flight on this core, and those that wait.
-    pub reads: Rc<ReadGate>,
-    /// Compiles what would hold the core.
-    pub(crate) compiler: Arc<SideThread>,
 }
 
 /// Facts about the whole node, fixed at its start.
@@ -137,17 +110,6 @@ impl Core {
         self.node.pulses.silent(self.config.stall_limit).map(|silent| silent.to_string())
     }
 
-    /// Begins a read: refused before all data is back, and where too many wait already.
-    pub(crate) async fn begin_read(&self, asker: &Asker) -> Result<ReadInFlight, ReadFault> {
-        self.check_replayed()?;
-        Ok(self.reads.enter(asker.clone()).await?)
-    }
-
-    /// Refuses reads until all data is back.
-    pub(crate) fn check_replayed(&self) -> Result<(), ReadFault> {
-        self.replaying().map_or(Ok(()), |replaying| Err(ReadFault::Replaying(replaying)))
-    }
-
     /// How far the replay is; `None` once every shard has its data back.
     pub(crate) fn replaying(&self) -> Option<Replaying> {
         let NodeFacts { replay, restored, cpus, .. } = &*self.node;
@@ -159,18 +121,5 @@ impl Core {
         let mut counts = self.counts.get();
         change(&mut counts);
         self.counts.set(counts);
-    }
-
-    /// The counters, with what is in flight now.
-    pub(crate) fn acceptor_counts(&self) -> AcceptorCounts {
-        AcceptorCounts {
-            in_flight_bytes: self.bodies.in_use_bytes() as u64,
-            pool_bytes: self.bodies.kept_bytes() as u64,
-            definition_bytes: self.definitions.taken_bytes() as u64,
-            reads_in_flight: self.reads.in_flight() as u64,
-            reads_waiting: self.reads.waiting() as u64,
-            read_bytes: self.read_bytes.taken_bytes() as u64,
-            ..self.counts.get()
-        }
     }
 }

@@ -13,12 +13,14 @@ use silverback_model::printable::Printable;
 
 use crate::api::core::Core;
 use crate::api::grpc;
+use crate::api::handlers::{Handlers, Peer};
 use crate::api::http::origin;
-use crate::api::ingest::caller::Caller;
 use crate::api::ingest::lines::{self, Dialect, Import};
 use crate::api::ingest::timing::{count_duration, timed};
 use crate::api::ingest::{otlp, write_endpoint};
+use crate::api::query::Reader;
 use crate::api::query::http_api::{self, Question};
+use crate::api::query::influx_query;
 use crate::api::query::remote_read;
 use crate::api::response::body::{Never, ResponseBody};
 use crate::api::response::{NodeResponse, method_not_allowed, text};
@@ -28,13 +30,13 @@ use silverback_runtime as runtime;
 
 /// The HTTP service of one core for one connection.
 pub(crate) struct Endpoints {
-    caller: Caller,
+    peer: Rc<Peer>,
 }
 
 impl Endpoints {
     /// The service of a core for one client, by its address as the socket has it.
-    pub(crate) fn new(core: Rc<Core>, peer: Option<IpAddr>) -> Self {
-        Self { caller: Caller::new(core, peer) }
+    pub(crate) fn new(handlers: Handlers, address: Option<IpAddr>) -> Self {
+        Self { peer: Rc::new(Peer::new(handlers, address)) }
     }
 }
 
@@ -44,9 +46,9 @@ impl Service<Request<Incoming>> for Endpoints {
     type Future = std::pin::Pin<Box<dyn Future<Output = Result<NodeResponse, Never>>>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let caller = self.caller.clone();
+        let peer = Rc::clone(&self.peer);
         Box::pin(async move {
-            let mut response = answer(&caller, request).await;
+            let mut response = answer(&peer, request).await;
             // What a label's value looks like is nothing that a browser should take a text for.
             response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             Ok(response)
@@ -54,59 +56,59 @@ impl Service<Request<Incoming>> for Endpoints {
     }
 }
 
-fn answer(caller: &Caller, request: Request<Incoming>) -> impl Future<Output = NodeResponse> {
+fn answer(peer: &Peer, request: Request<Incoming>) -> impl Future<Output = NodeResponse> {
     if tracing::enabled!(tracing::Level::DEBUG) {
-        Either::Left(Box::pin(logged(caller, request)))
+        Either::Left(Box::pin(logged(peer, request)))
     } else {
-        Either::Right(route(caller, request))
+        Either::Right(route(peer, request))
     }
 }
 
-async fn logged(caller: &Caller, request: Request<Incoming>) -> NodeResponse {
+async fn logged(peer: &Peer, request: Request<Incoming>) -> NodeResponse {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let began = runtime::now();
-    let response = route(caller, request).await;
+    let response = route(peer, request).await;
     let (status, took_us) = (response.status().as_u16(), began.elapsed().as_micros() as u64);
     tracing::debug!(%method, path, status, took_us, "request");
     response
 }
 
-fn route(caller: &Caller, request: Request<Incoming>) -> impl Future<Output = NodeResponse> {
+fn route(peer: &Peer, request: Request<Incoming>) -> impl Future<Output = NodeResponse> {
     // A block, for an `async fn` would hold the request twice.
     async move {
-        let core = caller.core();
+        let core = &*peer.handlers.core;
         if let Err(rejected) = origin::check(&core.config.allowed_hosts, &request) {
             return origin::refuse(core, &request, &rejected);
         }
         if grpc::is_grpc(&request) {
-            return Box::pin(grpc::answer(caller, request)).await;
+            return Box::pin(grpc::answer(peer, request)).await;
         }
         match request.uri().path() {
             // The one that comes by the thousand: others are larger, and have memory of their own.
             "/api/v1/write" | "/api/v1/receive" | "/api/v1/push" => {
                 let began = runtime::now();
-                let response = write_endpoint::answer(caller, request).await;
+                let response = write_endpoint::answer(&peer.caller, request).await;
                 count_duration(core, began);
                 response
             }
-            _other => Box::pin(route_rarer(caller, request)).await,
+            _other => Box::pin(route_rarer(peer, request)).await,
         }
     }
 }
 
-async fn route_rarer(caller: &Caller, request: Request<Incoming>) -> NodeResponse {
-    let core = caller.core();
+async fn route_rarer(peer: &Peer, request: Request<Incoming>) -> NodeResponse {
+    let Peer { handlers: Handlers { core, reader, .. }, caller, asker } = peer;
     match request.uri().path() {
         "/v1/metrics" | "/api/v1/otlp/v1/metrics" => timed(core, otlp::answer_http(caller, request)).await,
         "/write" => timed(core, lines::write(caller, Dialect::V1, request)).await,
         "/api/v2/write" => timed(core, lines::write(caller, Dialect::V2, request)).await,
-        "/query" => lines::query(core, request).await,
+        "/query" => influx_query::answer(reader, request).await,
         // Reads keep their own time, and say what took too long in their protocol's words.
-        "/api/v1/read" => remote_read::answer(core, caller.reads(), request).await,
+        "/api/v1/read" => remote_read::answer(reader, asker, request).await,
         path => match (Question::of_path(path), Import::of_path(path)) {
-            (Some(question), _) => http_api::answer(core, caller.reads(), question, request).await,
+            (Some(question), _) => http_api::answer(reader, asker, question, request).await,
             (None, Some(import)) => timed(core, lines::import(caller, &import, request)).await,
-            (None, None) => with_room(core, in_time(core, page(core, request.method(), path)).await),
+            (None, None) => with_room(reader, in_time(core, page(core, request.method(), path)).await),
         },
     }
 }
@@ -123,7 +125,7 @@ async fn in_time(core: &Core, answering: impl Future<Output = NodeResponse>) -> 
 
 /// Lets an answer that was made whole have its room until it is sent: a client may ask for many and take none.
 /// Small ones take no more than the head of their request, which has its room.
-fn with_room(core: &Core, response: NodeResponse) -> NodeResponse {
+fn with_room(reader: &Reader, response: NodeResponse) -> NodeResponse {
     const SMALL_BYTES: usize = 1 << 10;
 
     let bytes = match response.body() {
@@ -131,11 +133,11 @@ fn with_room(core: &Core, response: NodeResponse) -> NodeResponse {
         // What is the same foreverybody is there once.
         _shared => return response,
     };
-    let mut room = core.read_bytes.begin();
+    let mut room = reader.read_bytes.begin();
     match room.grow(bytes) {
         Ok(()) => response.map(|body| body.holding(room.into())),
         Err(Overloaded) => {
-            core.count(|counts| counts.reads_failed += 1);
+            reader.count(|counts| counts.reads_failed += 1);
             let mut refused = text(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "answers that wait for their clients have all the memory that answers may have: ask again later\n",
@@ -183,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_request_takes_two_kib_until_it_is_answered() {
-        let bytes = size_of_result(|caller: &Caller, request| answer(caller, request));
+        let bytes = size_of_result(|peer: &Peer, request| answer(peer, request));
         assert!(bytes <= 2 << 10, "{bytes} bytes");
     }
 }

@@ -1,9 +1,11 @@
 //! The ways in and out: HTTP endpoints, protocols, pages. Knows requests and answers; what a
 //! sample becomes is the shard's.
 //!
-//! In reading order: [`core`], what a core's handlers share; [`response`] and [`http`], the transport; [`ingest`],
+//! In reading order: [`core`], what a core's handlers share (what writes, reads and moves need besides stands with
+//! them); [`response`] and [`http`], the transport; [`ingest`],
 //! [`query`] and [`status`], what is asked for; [`grpc`], the same by another transport; [`endpoints`], which path is
 //! answered by what.
+pub mod cell_mover;
 pub mod core;
 pub mod protobuf;
 pub mod response;
@@ -19,3 +21,4 @@ pub mod status;
 pub mod grpc;
 
 pub mod endpoints;
+pub(crate) mod handlers;

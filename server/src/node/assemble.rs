@@ -8,10 +8,13 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 
-use crate::api::core::{Core, Migrate, NodeFacts};
+use crate::api::cell_mover::{CellMover, Migrate};
+use crate::api::core::{Core, NodeFacts};
 use crate::api::endpoints::Endpoints;
+use crate::api::handlers::Handlers;
+use crate::api::ingest::Ingest;
 use crate::api::ingest::refusal_log::RefusalLog;
-use crate::api::ingest::remote_write::{Decoder, IdCache};
+use crate::api::query::Reader;
 use crate::config::Config;
 use crate::migration::{Migrations, Turn};
 use crate::node::data_dir::{DataDir, note_logs};
@@ -21,7 +24,7 @@ use crate::node::recovery::{Recovery, RecoveryBarrier, RecoveryError};
 use crate::node::{memory, presence, rebalance, room, self_scrape, upkeep, watchdog, welcome};
 use crate::placement::Plan;
 use crate::rebalance::Steering;
-use crate::routing::{BodyPool, ByteBudget, Lanes, ReadGate, Router, RoutingTable};
+use crate::routing::{Lanes, Router, RoutingTable};
 use silverback_host::Arrivals;
 use silverback_host::disk::room::{FileSystemRoom, RoomSeen};
 use silverback_model::clock::Clock;
@@ -34,7 +37,7 @@ use silverback_runtime::{
     BoundAddress, Delivery, Executor, HttpLimits, HttpServer, LaneReceivers, LaneSenders, Listener,
     SideThread, Slicer,
 };
-use silverback_storage::message::{CoreStats, LaneMessage, PartPool, ShardReply, ShardStats};
+use silverback_storage::message::{AcceptorCounts, CoreStats, LaneMessage, ShardReply, ShardStats};
 use silverback_storage::shard::{Inbox, Pulses, Reads, ReplyTo, Shard, Worker};
 use silverback_storage::wal::DiskLog;
 use silverback_storage::wal::layout::Layout;
@@ -156,31 +159,28 @@ pub(crate) async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage
     );
     let core = Rc::new(Core {
         router: Rc::clone(&router),
-        migrate: migrate(migrations, slicer.clone()),
-        parts: PartPool::new(plan.part_pool_bytes()),
-        bodies: BodyPool::new(plan.in_flight_bytes, MemoryPlan::body_pool_bytes_of(plan.in_flight_bytes)),
-        definitions: ByteBudget::new(plan.definition_bytes),
-        read_bytes: ByteBudget::new(plan.read_answer_bytes()),
-        large_answers: Arc::default(),
-        hasher: SeriesIdHasher::new(shared.data_dir.identity.seed, DEFAULT_TENANT),
-        decoder: RefCell::new(Decoder::new(IdCache::with_entries_max(plan.id_cache_entries))),
         clock: Clock::System,
         config: Arc::clone(&shared.config),
         node: Arc::clone(&shared.facts),
         shutdown: shutdown.clone(),
         slicer: slicer.clone(),
         counts: Cell::default(),
-        reads: ReadGate::new(shared.config.max_reads, shared.cores(), plan.reads_max()),
-        compiler: Arc::clone(&shared.compiler),
     });
+    let hasher = SeriesIdHasher::new(shared.data_dir.identity.seed, DEFAULT_TENANT);
+    let handlers = Handlers {
+        ingest: Rc::new(Ingest::new(Rc::clone(&core), hasher)),
+        reader: Rc::new(Reader::new(Rc::clone(&core), Arc::clone(&shared.compiler))),
+        mover: Rc::new(CellMover::new(Rc::clone(&core), migrate(migrations, slicer.clone()))),
+        core: Rc::clone(&core),
+    };
     let log = DiskLog::new(shared.config.ack, Arc::clone(&shared.facts.logs));
     // From now on, so that it tells of itself; it takes writes once its log is open.
     let of_worker = (Rc::clone(&shard), Rc::clone(&reads));
-    start_worker(&core, of_worker, Rc::clone(&inbox), log.clone(), host);
-    watchdog::start(Rc::clone(&core), Rc::clone(&inbox));
-    memory::start(&shared, index, &core, (Rc::clone(&shard), Rc::clone(&reads)));
-    let recovered = start_recovery(&shared, &core, index, (shard, reads), log.clone());
-    let accepted = accept(&shared, core).await;
+    start_worker(&handlers, of_worker, Rc::clone(&inbox), log.clone(), host);
+    watchdog::start(core, Rc::clone(&inbox));
+    memory::start(&shared, index, &handlers, (Rc::clone(&shard), Rc::clone(&reads)));
+    let recovered = start_recovery(&shared, &handlers, index, (shard, reads), log.clone());
+    let accepted = accept(&shared, handlers).await;
     drain(&shared).await;
     inbox.close();
     if let Some(Err(error)) = recovered.take() {
@@ -203,14 +203,15 @@ type Recovered = Rc<Cell<Option<Result<(), RecoveryError>>>>;
 /// Gets the shard's data back, and then starts what needs it. A failure ends the node.
 fn start_recovery(
     shared: &Arc<Shared>,
-    core: &Rc<Core>,
+    handlers: &Handlers,
     index: usize,
     (shard, reads): (Rc<RefCell<Shard>>, Rc<Reads>),
     log: DiskLog,
 ) -> Recovered {
     let recovered = Recovered::default();
-    let (shared, core, outcome) = (Arc::clone(shared), Rc::clone(core), Rc::clone(&recovered));
+    let (shared, handlers, outcome) = (Arc::clone(shared), handlers.clone(), Rc::clone(&recovered));
     runtime::spawn_essential(async move {
+        let Handlers { core, ingest, mover, .. } = handlers;
         let recovery = Recovery {
             index,
             config: &shared.config,
@@ -233,9 +234,9 @@ fn start_recovery(
                 presence::start(Rc::clone(&core), log.clone(), checkpoints.clone());
                 upkeep::start(&core, shard, reads, log, checkpoints);
                 if index == 0 {
-                    rebalance::start(Rc::clone(&core));
+                    rebalance::start(mover);
                     room::start(Rc::clone(&core), Arc::clone(&shared.disk_watcher));
-                    self_scrape::start(core);
+                    self_scrape::start(ingest);
                 }
                 if let (true, Layout::Same(own)) = (is_last, shared.data_dir.layout) {
                     // Where an older version made them.
@@ -279,18 +280,19 @@ fn receive(receivers: LaneReceivers<LaneMessage>, router: Rc<Router>) {
 }
 
 fn start_worker(
-    core: &Rc<Core>,
+    handlers: &Handlers,
     (shard, reads): (Rc<RefCell<Shard>>, Rc<Reads>),
     inbox: Rc<Inbox>,
     log: DiskLog,
     host: ExecutorHost,
 ) {
+    let core = &handlers.core;
     let router = Rc::clone(&core.router);
     let reply = move |to: ReplyTo, reply: ShardReply| router.reply(to, reply);
-    let stats_of = Rc::clone(core);
+    let stats_of = handlers.clone();
     let core_stats = move |shard: ShardStats| CoreStats {
         shard,
-        acceptor: stats_of.acceptor_counts(),
+        acceptor: acceptor_counts(&stats_of),
         executor: runtime::counts(),
     };
     let worker = Worker {
@@ -307,11 +309,25 @@ fn start_worker(
     runtime::spawn_essential(worker.run());
 }
 
+/// The counters of a core's handlers, with what is in flight now.
+fn acceptor_counts(handlers: &Handlers) -> AcceptorCounts {
+    let Handlers { core, ingest, reader, .. } = handlers;
+    AcceptorCounts {
+        in_flight_bytes: ingest.bodies.in_use_bytes() as u64,
+        pool_bytes: ingest.bodies.kept_bytes() as u64,
+        definition_bytes: ingest.definitions.taken_bytes() as u64,
+        reads_in_flight: reader.reads.in_flight() as u64,
+        reads_waiting: reader.reads.waiting() as u64,
+        read_bytes: reader.read_bytes.taken_bytes() as u64,
+        ..core.counts.get()
+    }
+}
+
 /// Serves every address until the notice to end, and then what is in flight. Sockets that fail on one
 /// core give that notice to all: without its shard the others can't serve.
-async fn accept(shared: &Shared, core: Rc<Core>) -> io::Result<()> {
-    let (shutdown, config) = (core.shutdown.clone(), &shared.config);
-    let served = serve(shared, core).await;
+async fn accept(shared: &Shared, handlers: Handlers) -> io::Result<()> {
+    let (shutdown, config) = (handlers.core.shutdown.clone(), &shared.config);
+    let served = serve(shared, handlers).await;
     if let Err(error) = &served {
         tracing::error!(%error, "a core's sockets failed; the node ends");
         shutdown.request();
@@ -323,14 +339,14 @@ async fn accept(shared: &Shared, core: Rc<Core>) -> io::Result<()> {
     served
 }
 
-async fn serve(shared: &Shared, core: Rc<Core>) -> io::Result<()> {
+async fn serve(shared: &Shared, handlers: Handlers) -> io::Result<()> {
     let config = &shared.config;
     let limits = http_limits(config, &shared.facts.memory);
     let connections_max = config.max_connections.div_ceil(shared.cores());
     let listeners = shared.listeners.iter().map(|bound| bound.listen(connections_max));
     let listeners: Vec<Listener> = listeners.collect::<io::Result<_>>()?;
-    let server = HttpServer::new(&limits, core.shutdown.clone());
-    let service = |peer: Option<SocketAddr>| Endpoints::new(Rc::clone(&core), peer.map(|peer| peer.ip()));
+    let server = HttpServer::new(&limits, handlers.core.shutdown.clone());
+    let service = |peer: Option<SocketAddr>| Endpoints::new(handlers.clone(), peer.map(|peer| peer.ip()));
     try_join_all(listeners.iter().map(|listener| server.serve(listener, service))).await?;
     // The sockets close here: nobody would take what is queued on them, and a client that is refused
     // tries another node.

@@ -13,7 +13,9 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::api::core::Core;
+use crate::api::handlers::Handlers;
+use crate::api::ingest::Ingest;
+use crate::api::query::Reader;
 use crate::config::{Config, MemoryLimit};
 use crate::node::NodeError;
 use crate::node::assemble::Shared;
@@ -210,25 +212,26 @@ impl Looks {
 pub(crate) fn start(
     shared: &std::sync::Arc<Shared>,
     index: usize,
-    core: &Rc<Core>,
+    handlers: &Handlers,
     (shard, reads): (Rc<RefCell<Shard>>, Rc<Reads>),
 ) {
-    let (shared, core) = (std::sync::Arc::clone(shared), Rc::clone(core));
+    let (shared, handlers) = (std::sync::Arc::clone(shared), handlers.clone());
     spawn_background(async move {
         let mut looks = Looks::default();
+        let Handlers { core, ingest, reader, .. } = &handlers;
         while !core.shutdown.is_requested() {
             sleep(WATCH_INTERVAL).await;
             let held = Held {
                 series_bytes: shard.borrow().memory_bytes().total(),
-                passing_bytes: passing_bytes(&core) + reads.bytes(),
-                giving_way: giving_way(&core),
+                passing_bytes: passing_bytes(ingest, reader) + reads.bytes(),
+                giving_way: giving_way(ingest, reader),
             };
             let allowed = shared.watch.exchange(index, held);
             shard.borrow_mut().set_memory_budgets(allowed.shard_bytes, allowed.known_bytes);
             let GivingWay { in_flight_bytes, definition_bytes, read_bytes } = allowed.giving_way;
-            core.bodies.allow(in_flight_bytes, MemoryPlan::body_pool_bytes_of(in_flight_bytes));
-            core.definitions.allow(definition_bytes);
-            core.read_bytes.allow(read_bytes);
+            ingest.bodies.allow(in_flight_bytes, MemoryPlan::body_pool_bytes_of(in_flight_bytes));
+            ingest.definitions.allow(definition_bytes);
+            reader.read_bytes.allow(read_bytes);
             if index == 0
                 && let Some(resident_bytes) = metrics::resident_bytes(Path::new(metrics::PROC))
             {
@@ -238,20 +241,20 @@ pub(crate) fn start(
     });
 }
 
-fn giving_way(core: &Core) -> GivingWay {
+fn giving_way(ingest: &Ingest, reader: &Reader) -> GivingWay {
     GivingWay {
-        in_flight_bytes: core.bodies.in_use_bytes(),
-        definition_bytes: core.definitions.taken_bytes(),
-        read_bytes: core.read_bytes.taken_bytes(),
+        in_flight_bytes: ingest.bodies.in_use_bytes(),
+        definition_bytes: ingest.definitions.taken_bytes(),
+        read_bytes: reader.read_bytes.taken_bytes(),
     }
 }
 
 /// What an acceptor's requests and reads take, and what it keeps for them.
-fn passing_bytes(core: &Core) -> usize {
-    let of_bodies = core.bodies.in_use_bytes() + core.bodies.kept_bytes() + core.parts.kept_bytes();
-    let of_streams = core.definitions.taken_bytes();
-    let of_reads = core.read_bytes.taken_bytes() + core.reads.in_flight() * READ_BYTES_MIN;
-    of_bodies + of_streams + core.decoder.borrow().known_bytes() + of_reads
+fn passing_bytes(ingest: &Ingest, reader: &Reader) -> usize {
+    let of_bodies = ingest.bodies.in_use_bytes() + ingest.bodies.kept_bytes() + ingest.parts.kept_bytes();
+    let of_streams = ingest.definitions.taken_bytes();
+    let of_reads = reader.read_bytes.taken_bytes() + reader.reads.in_flight() * READ_BYTES_MIN;
+    of_bodies + of_streams + ingest.decoder.borrow().known_bytes() + of_reads
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::api::core::Core;
+use crate::api::cell_mover::CellMover;
 use crate::config::RebalanceMode;
 use crate::migration::{Migrated, MigrationError, Trigger};
 use crate::rebalance::{CellLoad, Controller, Hysteresis, Move, NodeLoad, Planner, Rebalanced, ShardLoad};
@@ -19,35 +19,35 @@ const FILLED_PERCENT_MAX: usize = 80;
 
 /// Starts the controller, where the configuration wants one and there is more than one shard. It
 /// ends with the executor.
-pub(crate) fn start(core: Rc<Core>) {
-    match core.config.rebalance {
+pub(crate) fn start(mover: Rc<CellMover>) {
+    match mover.config.rebalance {
         RebalanceMode::Off => {}
-        RebalanceMode::On if core.router.shards().count() == 1 => {}
-        RebalanceMode::On => spawn_background(run(core)),
+        RebalanceMode::On if mover.router.shards().count() == 1 => {}
+        RebalanceMode::On => spawn_background(run(mover)),
     }
 }
 
-async fn run(core: Rc<Core>) {
+async fn run(mover: Rc<CellMover>) {
     let hysteresis = Hysteresis {
-        imbalance_max: 1.0 + core.config.rebalance_threshold_percent as f64 / 100.0,
+        imbalance_max: 1.0 + mover.config.rebalance_threshold_percent as f64 / 100.0,
         ..Hysteresis::default()
     };
-    let node = RunningNode { core: Rc::clone(&core), began: now() };
-    let mut controller = Controller::new(node, Planner::new(hysteresis), &core.node.steering);
-    while !core.shutdown.is_requested() {
-        sleep(core.config.rebalance_interval).await;
+    let node = RunningNode { mover: Rc::clone(&mover), began: now() };
+    let mut controller = Controller::new(node, Planner::new(hysteresis), &mover.node.steering);
+    while !mover.shutdown.is_requested() {
+        sleep(mover.config.rebalance_interval).await;
         controller.round().await;
     }
 }
 
 struct RunningNode {
-    core: Rc<Core>,
+    mover: Rc<CellMover>,
     began: Instant,
 }
 
 impl Rebalanced for RunningNode {
     async fn look(&self) -> Option<NodeLoad> {
-        match gather(&self.core).await {
+        match gather(&self.mover).await {
             Ok(load) => Some(load),
             Err(error) => {
                 silverback_host::warn_limited!(%error, "the shards' loads were not gathered; no cell moves");
@@ -57,7 +57,7 @@ impl Rebalanced for RunningNode {
     }
 
     async fn migrate(&self, next: Move) -> Result<Migrated, MigrationError> {
-        (self.core.migrate)(next.cell, next.to, Trigger::Planned(next.reason)).await
+        (self.mover.migrate)(next.cell, next.to, Trigger::Planned(next.reason)).await
     }
 
     fn now(&self) -> Duration {
@@ -65,15 +65,15 @@ impl Rebalanced for RunningNode {
     }
 
     fn is_stopping(&self) -> bool {
-        self.core.shutdown.is_requested()
+        self.mover.shutdown.is_requested()
     }
 }
 
-async fn gather(core: &Core) -> Result<NodeLoad, FanoutError> {
-    let stats = fanout::stats(&core.router).await?;
-    let held = fanout::cells(&core.router).await?;
-    let steering = &core.node.steering;
-    let table = core.router.table();
+async fn gather(mover: &CellMover) -> Result<NodeLoad, FanoutError> {
+    let stats = fanout::stats(&mover.router).await?;
+    let held = fanout::cells(&mover.router).await?;
+    let steering = &mover.node.steering;
+    let table = mover.router.table();
     let unloaded = |cell| CellLoad {
         owner: table.owner(cell),
         busy_us_per_s: 0,
@@ -88,18 +88,18 @@ async fn gather(core: &Core) -> Result<NodeLoad, FanoutError> {
         load.series = stats.series as u64;
         load.bytes = stats.bytes as u64;
     }
-    let shards = stats.iter().map(|stats| shard_load(core, stats, &cells)).collect();
+    let shards = stats.iter().map(|stats| shard_load(mover, stats, &cells)).collect();
     Ok(NodeLoad { shards, cells })
 }
 
-fn shard_load(core: &Core, stats: &CoreStats, cells: &[CellLoad]) -> ShardLoad {
+fn shard_load(mover: &CellMover, stats: &CoreStats, cells: &[CellLoad]) -> ShardLoad {
     let shard: ShardId = stats.shard.shard;
     let of_cells = cells.iter().filter(|cell| cell.owner == shard).map(|cell| cell.busy_us_per_s);
     let filled_max = stats.shard.memory_budget_bytes / 100 * FILLED_PERCENT_MAX;
     ShardLoad {
-        node: core.node.nodes[usize::from(shard.0)],
+        node: mover.node.nodes[usize::from(shard.0)],
         busy_us_per_s: stats.shard.other_busy_us_per_s + of_cells.sum::<u64>(),
         room_bytes: filled_max.saturating_sub(stats.shard.memory.total()) as u64,
-        intake: core.node.steering.intake(shard),
+        intake: mover.node.steering.intake(shard),
     }
 }

@@ -27,8 +27,8 @@ use tonic::{Code, Status};
 
 use self::one_message::Received;
 use self::request_body::{RequestBody, decoded};
-use crate::api::core::Core;
-use crate::api::ingest::caller::Caller;
+use crate::api::handlers::{Handlers, Peer};
+use crate::api::ingest::Ingest;
 use crate::api::response::body::ResponseBody;
 use crate::api::{ingest::timing::timed, response::NodeResponse};
 use crate::routing::SharedReservation;
@@ -42,10 +42,10 @@ pub(crate) fn is_grpc<B>(request: &Request<B>) -> bool {
 }
 
 /// Answers one gRPC request, within its client's time.
-pub async fn answer(caller: &Caller, request: Request<Incoming>) -> NodeResponse {
+pub(crate) async fn answer(peer: &Peer, request: Request<Incoming>) -> NodeResponse {
     let response = match deadline::of(request.headers()) {
-        Ok(None) => dispatch(caller, request).await,
-        Ok(Some(limit)) => deadline::within(limit, dispatch(caller, request)).await,
+        Ok(None) => dispatch(peer, request).await,
+        Ok(Some(limit)) => deadline::within(limit, dispatch(peer, request)).await,
         Err(status) => refuse(&status),
     };
     with_grpc_s_own_codes(response)
@@ -62,9 +62,9 @@ fn with_grpc_s_own_codes(mut response: NodeResponse) -> NodeResponse {
     response
 }
 
-async fn dispatch(caller: &Caller, request: Request<Incoming>) -> NodeResponse {
-    let core = caller.core();
-    let request = received(core, request);
+async fn dispatch(peer: &Peer, request: Request<Incoming>) -> NodeResponse {
+    let Peer { handlers: Handlers { core, ingest, reader, mover }, caller, asker } = peer;
+    let request = received(ingest, request);
     if method_of(request.uri()) == ("silverback.v1.Ingest", "Stream") {
         return ingest::stream(caller, request).await.map(ResponseBody::Grpc);
     }
@@ -79,8 +79,8 @@ async fn dispatch(caller: &Caller, request: Request<Incoming>) -> NodeResponse {
         ("grpc.reflection.v1alpha.ServerReflection", "ServerReflectionInfo") => {
             Box::pin(call(reflection::service(), reflection::as_v1(request))).await
         }
-        ("silverback.v1.Query", _) => Box::pin(call(query::service(core, caller.reads()), request)).await,
-        ("silverback.v1.Admin", _) => Box::pin(call(admin::service(core), request)).await,
+        ("silverback.v1.Query", _) => Box::pin(call(query::service(reader, asker), request)).await,
+        ("silverback.v1.Admin", _) => Box::pin(call(admin::service(mover), request)).await,
         ("opentelemetry.proto.collector.metrics.v1.MetricsService", "Export") => {
             timed(core, async { otlp::export(caller, request).await.map(ResponseBody::Grpc) }).await
         }
@@ -89,14 +89,14 @@ async fn dispatch(caller: &Caller, request: Request<Incoming>) -> NodeResponse {
 }
 
 /// The request, its body bounded by what its method takes.
-fn received(core: &Rc<Core>, request: Request<Incoming>) -> Request<Received> {
+fn received(ingest: &Rc<Ingest>, request: Request<Incoming>) -> Request<Received> {
     let (head, body) = request.into_parts();
     let body = match method_of(&head.uri) {
         ("silverback.v1.Ingest", "Stream")
         | ("grpc.reflection.v1.ServerReflection" | "grpc.reflection.v1alpha.ServerReflection", _) => {
             Received::stream(body)
         }
-        _one_message => Received::message(core, body),
+        _one_message => Received::message(ingest, body),
     };
     Request::from_parts(head, body)
 }

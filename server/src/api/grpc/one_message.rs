@@ -17,8 +17,8 @@ use tonic::Status;
 
 use super::request_body::broke_off;
 use super::status;
-use crate::api::core::Core;
 use crate::api::http::request_body::BodyError;
+use crate::api::ingest::Ingest;
 use crate::api::query::read_fault::ReadFault;
 use crate::routing::Reservation;
 use silverback_runtime::{now, sleep};
@@ -32,7 +32,7 @@ pub struct Received {
 }
 
 struct Bounds {
-    core: Rc<Core>,
+    ingest: Rc<Ingest>,
     reserved: Reservation,
     began: Instant,
     /// Armed once the body has to be waited for: mostly it is there with its head.
@@ -41,9 +41,9 @@ struct Bounds {
 
 impl Received {
     /// The body of a request of one message that begins now.
-    pub(crate) fn message(core: &Rc<Core>, body: Incoming) -> Self {
+    pub(crate) fn message(ingest: &Rc<Ingest>, body: Incoming) -> Self {
         let bounds =
-            Bounds { core: Rc::clone(core), reserved: core.bodies.begin(), began: now(), time: None };
+            Bounds { ingest: Rc::clone(ingest), reserved: ingest.bodies.begin(), began: now(), time: None };
         Self { body, bounds: Some(SendWrapper::new(bounds)) }
     }
 
@@ -59,7 +59,7 @@ impl Bounds {
     }
 
     fn poll_time(&mut self, context: &mut Context<'_>) -> Poll<Status> {
-        let limit = self.core.config.request_timeout;
+        let limit = self.ingest.config.request_timeout;
         let began = self.began;
         let left = || -> Duration { limit.saturating_sub(began.elapsed()) };
         let time = self.time.get_or_insert_with(|| Box::pin(sleep(left())));
@@ -67,7 +67,7 @@ impl Bounds {
     }
 
     fn refuse(&self, error: BodyError) -> Status {
-        self.core.count(|counts| counts.grpc_requests_unread += 1);
+        self.ingest.count(|counts| counts.grpc_requests_unread += 1);
         tracing::debug!(%error, "a gRPC request was given up");
         status::of_read_fault(&ReadFault::Body(error))
     }

@@ -10,7 +10,7 @@ use tonic::Status;
 use tonic::server::UnaryService;
 
 use super::codec;
-use crate::api::core::Core;
+use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
 use crate::api::ingest::otlp;
 use crate::api::ingest::remote_write::Rejection;
@@ -47,10 +47,10 @@ impl UnaryService<Bytes> for Export {
     }
 }
 
-async fn store(core: &Core, message: &Bytes) -> Result<otlp::Outcome, Rejection> {
-    check_ready(core)?;
-    core.count(|counts| counts.write_bytes += message.len() as u64);
-    let mut reserved = core.bodies.begin();
+async fn store(ingest: &Ingest, message: &Bytes) -> Result<otlp::Outcome, Rejection> {
+    check_ready(ingest)?;
+    ingest.count(|counts| counts.write_bytes += message.len() as u64);
+    let mut reserved = ingest.bodies.begin();
     reserved.grow(message.len())?;
-    otlp::write(core, message, reserved, message.len()).await
+    otlp::write(ingest, message, reserved, message.len()).await
 }

@@ -11,7 +11,7 @@ use prost::Message;
 use tonic::Status;
 
 use super::status;
-use crate::api::core::Core;
+use crate::api::query::Reader;
 use crate::api::query::stream::{StreamFault, count_fault, while_read};
 use crate::api::response::reader_pace::{NoReader, ReaderPace};
 use crate::routing::ReadInFlight;
@@ -40,20 +40,20 @@ impl<M: Message> Outgoing<M> {
 
 /// Messages that `make` writes in the background, as long as somebody reads them.
 pub(crate) fn streamed<M: Message + 'static>(
-    core: &Rc<Core>,
+    reader: &Rc<Reader>,
     read: ReadInFlight,
     make: impl AsyncFnOnce(&mut Outgoing<M>) -> Result<(), StreamFault> + 'static,
 ) -> Answers<M> {
     let (messages, sent) = mpsc::channel(MESSAGES_WAITING_MAX);
     let (mut end, ended) = oneshot::channel();
-    let core = Rc::clone(core);
+    let reader = Rc::clone(reader);
     spawn_background(async move {
         let pace = ReaderPace::new(read.lease().clone());
         let mut outgoing = Outgoing { messages, pace };
         let made = while_read(make(&mut outgoing), end.cancellation()).await;
         drop((outgoing, read));
         let made = made.map_err(|fault| {
-            count_fault(&core, &fault);
+            count_fault(&reader, &fault);
             status::of_stream_fault(&fault)
         });
         // Nobody waits for the end of a stream that nobody reads.

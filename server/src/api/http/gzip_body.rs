@@ -8,8 +8,8 @@ use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 use http_body::Body;
 
-use crate::api::core::Core;
 use crate::api::http::request_body::read_reserving;
+use crate::api::ingest::Ingest;
 use crate::api::ingest::remote_write::Rejection;
 use crate::api::ingest::remote_write::negotiate::header_text;
 use crate::routing::Reservation;
@@ -29,16 +29,16 @@ pub(crate) struct Arrived {
 }
 
 /// Reads a body.
-pub(crate) async fn read_body<B>(core: &Core, headers: &HeaderMap, body: B) -> Result<Arrived, Rejection>
+pub(crate) async fn read_body<B>(ingest: &Ingest, headers: &HeaderMap, body: B) -> Result<Arrived, Rejection>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
     let is_gzip = is_gzip(headers)?;
-    let (config, mut reserved) = (&core.config, core.bodies.begin());
+    let (config, mut reserved) = (&ingest.config, ingest.bodies.begin());
     let (bytes_max, limit) = (config.max_body_bytes, config.request_timeout);
     let bytes = read_reserving(headers, body, bytes_max, limit, &mut reserved).await?;
-    core.count(|counts| counts.write_bytes += bytes.len() as u64);
+    ingest.count(|counts| counts.write_bytes += bytes.len() as u64);
     let held_bytes = bytes.len();
     if !is_gzip {
         return Ok(Arrived { bytes, reserved, held_bytes });

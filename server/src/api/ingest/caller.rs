@@ -1,37 +1,30 @@
-//! Who asks, and the core that answers. Refusals are noted here, whatever protocol they are told in.
+//! Who sends, and the core that takes it in. Refusals are noted here, whatever protocol they are told in.
 
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::rc::Rc;
 
-use crate::api::core::Core;
+use crate::api::ingest::Ingest;
 use crate::api::ingest::refusal_log::{Refused, Unit};
 use crate::api::ingest::remote_write::Rejection;
-use crate::routing::Asker;
 use silverback_storage::message::Examples;
 
 /// A core, as one client sees it.
 #[derive(Clone)]
 pub struct Caller {
-    core: Rc<Core>,
+    ingest: Rc<Ingest>,
     peer: Option<IpAddr>,
-    reads: Asker,
 }
 
 impl Caller {
     /// A client of a core, by its address as the socket has it.
-    pub(crate) fn new(core: Rc<Core>, peer: Option<IpAddr>) -> Self {
-        Self { core, peer, reads: Asker::default() }
+    pub(crate) fn new(ingest: Rc<Ingest>, peer: Option<IpAddr>) -> Self {
+        Self { ingest, peer }
     }
 
     /// The core.
-    pub(crate) fn core(&self) -> &Rc<Core> {
-        &self.core
-    }
-
-    /// The client's part in the reads of the core.
-    pub(crate) fn reads(&self) -> &Asker {
-        &self.reads
+    pub(crate) fn ingest(&self) -> &Rc<Ingest> {
+        &self.ingest
     }
 
     /// Notes refused samples of a request that was read.
@@ -106,9 +99,9 @@ impl Caller {
 }
 
 impl Deref for Caller {
-    type Target = Core;
+    type Target = Ingest;
 
-    fn deref(&self) -> &Core {
-        &self.core
+    fn deref(&self) -> &Ingest {
+        &self.ingest
     }
 }

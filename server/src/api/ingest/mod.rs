@@ -3,6 +3,7 @@
 //!
 //! Knows formats and verdicts. Doesn't know how a shard keeps a sample.
 pub(crate) mod caller;
+mod core;
 pub mod label_sets;
 pub mod lines;
 pub mod otlp;
@@ -12,3 +13,5 @@ pub(crate) mod timing;
 pub mod write;
 pub mod write_endpoint;
 pub(crate) mod write_status;
+
+pub use core::Ingest;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::core::Core;
+use crate::api::ingest::Ingest;
 use crate::api::ingest::remote_write::answer::WriteReport;
 use crate::api::ingest::remote_write::{
     Decoding, MalformedBody, Rejection, SeriesSink, Slice, Version, snappy,
@@ -35,31 +35,31 @@ impl SeriesSink for Split<'_> {
 }
 
 /// Refuses a request before its body is read, while the node takes none.
-pub(crate) fn check_ready(core: &Core) -> Result<(), Rejection> {
-    core.replaying().map_or(Ok(()), |replaying| Err(Rejection::NotReady(replaying.to_string())))
+pub(crate) fn check_ready(ingest: &Ingest) -> Result<(), Rejection> {
+    ingest.replaying().map_or(Ok(()), |replaying| Err(Rejection::NotReady(replaying.to_string())))
 }
 
 /// Writes one request and waits until its samples are acknowledged. After a rejection parts of the
 /// request may be stored all the same: a retry of them is accepted. `reserved` has room for the
 /// compressed bytes and gets what the request needs besides.
 pub fn write(
-    core: &Core,
+    ingest: &Ingest,
     version: Version,
     compressed: &[u8],
     mut reserved: Reservation,
 ) -> impl Future<Output = Result<WriteReport, Rejection>> {
     async move {
-        let decoded_bytes = snappy::claimed_bytes(compressed, core.config.max_decoded_bytes)?;
+        let decoded_bytes = snappy::claimed_bytes(compressed, ingest.config.max_decoded_bytes)?;
         reserved.grow(decoded_bytes)?;
-        let mut body = core.bodies.take();
-        let written = write_from(core, version, compressed, &mut body, reserved).await;
-        core.bodies.give_back(body);
+        let mut body = ingest.bodies.take();
+        let written = write_from(ingest, version, compressed, &mut body, reserved).await;
+        ingest.bodies.give_back(body);
         written
     }
 }
 
 fn write_from(
-    core: &Core,
+    ingest: &Ingest,
     version: Version,
     compressed: &[u8],
     body: &mut Arc<WriteBody>,
@@ -67,38 +67,38 @@ fn write_from(
 ) -> impl Future<Output = Result<WriteReport, Rejection>> {
     async move {
         let fresh = Arc::get_mut(body).expect("a body from the pool is read by nobody else");
-        snappy::decompress(compressed, core.config.max_decoded_bytes, &mut fresh.bytes)?;
-        let mut split = Split::new(core.router.table(), &core.parts);
+        snappy::decompress(compressed, ingest.config.max_decoded_bytes, &mut fresh.bytes)?;
+        let mut split = Split::new(ingest.router.table(), &ingest.parts);
         let report = {
-            let decoding = decode(core, version, fresh, &mut split, |in_memory_bytes| {
+            let decoding = decode(ingest, version, fresh, &mut split, |in_memory_bytes| {
                 reserved.grow_to(compressed.len() + in_memory_bytes)
             });
             let decoding = decoding.await?;
-            count(core, &decoding);
+            count(ingest, &decoding);
             WriteReport::from(decoding.tally)
         };
-        send(core, body, split, report, reserved.into()).await
+        send(ingest, body, split, report, reserved.into()).await
     }
 }
 
 /// Has the shards take in what was split from `body`, and adds what they made of it to `report`,
 /// once all of it is acknowledged. `room` is what the request takes.
 pub(crate) fn send(
-    core: &Core,
+    ingest: &Ingest,
     body: &Arc<WriteBody>,
     split: Split<'_>,
     mut report: WriteReport,
     room: SharedReservation,
 ) -> impl Future<Output = Result<WriteReport, Rejection>> {
     async move {
-        let asked = ask(core, body, split.finish()?, &room);
+        let asked = ask(ingest, body, split.finish()?, &room);
         let mut moved = Vec::new();
         let mut failed = None;
         // One after the other: none of them needs to be asked to go on.
         for answer in asked.sent {
             let mut reply = answer.await;
             moved.extend(take_moved(&mut reply));
-            match acknowledged(core, reply) {
+            match acknowledged(ingest, reply) {
                 Ok(ack) => report.add(ack),
                 Err(rejection) => failed = failed.or(Some(rejection)),
             }
@@ -108,8 +108,8 @@ pub(crate) fn send(
         }
         if !moved.is_empty() {
             // Large, and rare: a cell moved while its part was on the way.
-            for reply in Box::pin(follow_moved(core, moved, &room)).await? {
-                report.add(acknowledged(core, reply)?);
+            for reply in Box::pin(follow_moved(ingest, moved, &room)).await? {
+                report.add(acknowledged(ingest, reply)?);
             }
         }
         match asked.refused {
@@ -121,7 +121,7 @@ pub(crate) fn send(
 
 /// The same for series whose label sets the request's decoder has made, each named by its number.
 pub(crate) async fn send_defined(
-    core: &Core,
+    ingest: &Ingest,
     labels: DefinitionBlock,
     split: Split<'_>,
     report: WriteReport,
@@ -130,13 +130,13 @@ pub(crate) async fn send_defined(
     let mut definitions = Definitions::default();
     definitions.push(labels);
     let body = Arc::new(WriteBody { definitions, ..WriteBody::default() });
-    send(core, &body, split, report, room).await
+    send(ingest, &body, split, report, room).await
 }
 
 /// Decodes the whole request before any of it is sent on: what turns out malformed stores nothing.
 /// `make_room` is told what the request takes after each slice.
 async fn decode(
-    core: &Core,
+    ingest: &Ingest,
     version: Version,
     body: &mut WriteBody,
     split: &mut Split<'_>,
@@ -144,7 +144,7 @@ async fn decode(
 ) -> Result<Decoding, Rejection> {
     let mut decoding = Decoding::start(version);
     loop {
-        let slice = decode_slice(core, body, &mut decoding, split)?;
+        let slice = decode_slice(ingest, body, &mut decoding, split)?;
         make_room(body.capacity_bytes() + split.capacity_bytes())?;
         match slice {
             Slice::Done => return Ok(decoding),
@@ -154,17 +154,20 @@ async fn decode(
 }
 
 fn decode_slice(
-    core: &Core,
+    ingest: &Ingest,
     body: &mut WriteBody,
     decoding: &mut Decoding,
     split: &mut Split<'_>,
 ) -> Result<Slice, MalformedBody> {
     let began = now();
-    core.decoder.borrow_mut().decode_while(body, decoding, &core.hasher, split, || began.elapsed() < SLICE)
+    ingest
+        .decoder
+        .borrow_mut()
+        .decode_while(body, decoding, &ingest.hasher, split, || began.elapsed() < SLICE)
 }
 
-fn count(core: &Core, decoding: &Decoding) {
-    core.count(|counts| {
+fn count(ingest: &Ingest, decoding: &Decoding) {
+    ingest.count(|counts| {
         counts.refused.merge(&decoding.tally.refused);
         counts.series_refused += decoding.tally.series_refused;
         counts.exemplars_ignored += decoding.tally.exemplars_ignored;
@@ -179,7 +182,7 @@ struct Asked {
 }
 
 fn ask(
-    core: &Core,
+    ingest: &Ingest,
     body: &Arc<WriteBody>,
     parts: impl Iterator<Item = (ShardId, Part)>,
     room: &SharedReservation,
@@ -187,7 +190,7 @@ fn ask(
     let mut asked = Asked { sent: Vec::new(), refused: None };
     for (shard, part) in parts {
         let write = WritePart { body: Arc::clone(body), part };
-        match core.router.ask_to_write(shard, write, room) {
+        match ingest.router.ask_to_write(shard, write, room) {
             Ok(answer) => asked.sent.push(answer),
             Err(overloaded) => asked.refused = Some(overloaded),
         }
@@ -196,26 +199,26 @@ fn ask(
 }
 
 /// What a shard's reply to its part means.
-pub(crate) fn acknowledged(core: &Core, reply: WriteReply) -> Result<WriteAck, Rejection> {
+pub(crate) fn acknowledged(ingest: &Ingest, reply: WriteReply) -> Result<WriteAck, Rejection> {
     match reply {
         WriteReply::Written(ack) => Ok(ack),
         WriteReply::NotDurable(error) => Err(error.into()),
-        WriteReply::MemoryFull => Err(Rejection::MemoryFull { limit_bytes: core.node.memory.limit_bytes }),
+        WriteReply::MemoryFull => Err(Rejection::MemoryFull { limit_bytes: ingest.node.memory.limit_bytes }),
     }
 }
 
 /// Sends series on whose cells have moved, and gives their new owners' replies. `room` is what their
 /// request takes.
 pub(crate) async fn follow_moved(
-    core: &Core,
+    ingest: &Ingest,
     moved: Vec<MovedSeries>,
     room: &SharedReservation,
 ) -> Result<Vec<WriteReply>, Rejection> {
     if moved.is_empty() {
         return Ok(Vec::new());
     }
-    core.count(|counts| counts.parts_sent_again += moved.len() as u64);
+    ingest.count(|counts| counts.parts_sent_again += moved.len() as u64);
     let pause = async || sleep(ROOM_AGAIN).await;
-    let replies = timeout(MOVED_WAIT_MAX, follow(&core.router, &core.parts, moved, room, pause)).await;
+    let replies = timeout(MOVED_WAIT_MAX, follow(&ingest.router, &ingest.parts, moved, room, pause)).await;
     replies.map_err(|_| Rejection::Overloaded)
 }

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use http_body::Body;
 
-use crate::api::core::Core;
 use crate::api::http::request_body::read_reserving;
+use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
 use crate::api::ingest::remote_write::answer::{WriteReport, WriteResponse};
 use crate::api::ingest::remote_write::negotiate::negotiate;
@@ -40,7 +40,7 @@ where
 }
 
 fn take_in<B>(
-    core: &Core,
+    ingest: &Ingest,
     version: Version,
     headers: &HeaderMap,
     body: B,
@@ -50,19 +50,19 @@ where
     B::Error: std::fmt::Display,
 {
     async move {
-        check_ready(core)?;
-        let config = &core.config;
-        let mut reserved = core.bodies.begin();
+        check_ready(ingest)?;
+        let config = &ingest.config;
+        let mut reserved = ingest.bodies.begin();
         let (bytes_max, limit) = (config.max_body_bytes, config.request_timeout);
         let body = read_reserving(headers, body, bytes_max, limit, &mut reserved).await?;
-        core.count(|counts| {
+        ingest.count(|counts| {
             counts.write_bytes += body.len() as u64;
             match version {
                 Version::V1 => counts.writes_v1 += 1,
                 Version::V2 => counts.writes_v2 += 1,
             }
         });
-        write(core, version, &body, reserved).await
+        write(ingest, version, &body, reserved).await
     }
 }
 

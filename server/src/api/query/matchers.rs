@@ -1,14 +1,14 @@
 //! Compiles the matchers of one read: within bounds for all of them together, and without holding the
 //! core. Where they came from, and what they select, is the caller's.
 
-use crate::api::core::Core;
+use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use silverback_model::limits::EXPRESSION_BYTES_MAX;
 use silverback_model::{Matcher, UncompiledMatcher};
 
 /// Compiles one request's matchers.
 pub(crate) struct MatcherCompiler<'a> {
-    core: &'a Core,
+    reader: &'a Reader,
     bytes_left: usize,
 }
 
@@ -32,8 +32,8 @@ impl From<MatcherError> for ReadFault {
 
 impl<'a> MatcherCompiler<'a> {
     /// For a request's matchers.
-    pub(crate) fn new(core: &'a Core) -> Self {
-        Self { core, bytes_left: EXPRESSION_BYTES_MAX }
+    pub(crate) fn new(reader: &'a Reader) -> Self {
+        Self { reader, bytes_left: EXPRESSION_BYTES_MAX }
     }
 
     /// Compiles one. What may take long is done beside the executors.
@@ -41,12 +41,12 @@ impl<'a> MatcherCompiler<'a> {
         let bytes_max = self.bytes_left;
         let compiled = match matcher.is_quick_to_compile() {
             true => {
-                let _slice = self.core.slicer.begin().await;
+                let _slice = self.reader.slicer.begin().await;
                 matcher.compile_within(bytes_max)
             }
             false => {
                 let compile = move || matcher.compile_within(bytes_max);
-                let compiled = self.core.compiler.run(compile).await;
+                let compiled = self.reader.compiler.run(compile).await;
                 compiled.map_err(|error| MatcherError::Failed(error.into()))?
             }
         };

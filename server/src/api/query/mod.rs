@@ -2,7 +2,9 @@
 //! merging what they say, and streams of it.
 //!
 //! Knows requests for data. Changes nothing, but for deletes, which select as reads do.
+mod core;
 pub mod http_api;
+pub mod influx_query;
 pub mod matchers;
 pub(crate) mod read_fault;
 pub mod remote_read;
@@ -12,3 +14,5 @@ pub mod stream;
 pub(crate) mod time_limit;
 pub mod time_text;
 pub(crate) mod union;
+
+pub use core::Reader;

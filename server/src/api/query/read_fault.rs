@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 use http::header::{ALLOW, CONNECTION, HeaderMap, HeaderValue, RETRY_AFTER};
 
+use crate::api::core::Core;
 use crate::api::http::request_body::BodyError;
 use crate::routing::fanout::FanoutError;
 use crate::routing::{BudgetExceeded, DeletionFault, TooManyReads};
@@ -15,6 +16,11 @@ use silverback_storage::wal::progress::Replaying;
 
 /// When to come again after the node had too much in flight.
 const RETRY_AFTER_PASSING: Duration = Duration::from_secs(1);
+
+/// Refuses reads, and what changes data on demand, until all data is back.
+pub(crate) fn check_replayed(core: &Core) -> Result<(), ReadFault> {
+    core.replaying().map_or(Ok(()), |replaying| Err(ReadFault::Replaying(replaying)))
+}
 
 /// Why a read wasn't answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::api::core::Core;
+use crate::api::query::Reader;
 use crate::routing::ReadLease;
 use crate::routing::fanout::{FanoutError, read_all_once, retry_moved, wrong_kind};
 use silverback_model::ShardId;
@@ -53,7 +53,7 @@ impl Batch for TextBatch {
 
 /// What one selection finds on all shards. Dropping it closes its cursors.
 pub(crate) struct RowStream<B: Batch> {
-    core: Rc<Core>,
+    reader: Rc<Reader>,
     lease: ReadLease,
     batch_bytes: usize,
     shards: Vec<ShardRows<B>>,
@@ -71,31 +71,31 @@ struct ShardRows<B> {
 impl<B: Batch> RowStream<B> {
     /// Opens a cursor on every shard. `streams` of these are held at the same time.
     pub(crate) async fn open(
-        core: &Rc<Core>,
+        reader: &Rc<Reader>,
         lease: &ReadLease,
         selection: Selection,
         wanted: Wanted,
         streams: usize,
     ) -> Result<Self, FanoutError> {
-        let batch_bytes = READ_BATCHES_BYTES / (core.router.shards().count() * streams);
+        let batch_bytes = READ_BATCHES_BYTES / (reader.router.shards().count() * streams);
         let batch_bytes = batch_bytes.max(READ_BATCH_BYTES_MIN);
         let request = ReadRequest::Open { selection, wanted, bytes: batch_bytes };
-        retry_moved(async || Self::open_once(core, lease, &request, batch_bytes).await).await
+        retry_moved(async || Self::open_once(reader, lease, &request, batch_bytes).await).await
     }
 
     async fn open_once(
-        core: &Rc<Core>,
+        reader: &Rc<Reader>,
         lease: &ReadLease,
         request: &ReadRequest,
         batch_bytes: usize,
     ) -> Result<Self, FanoutError> {
-        let replies = read_all_once(&core.router, lease, request).await;
+        let replies = read_all_once(&reader.router, lease, request).await;
         // Open cursors are in the stream before an error is returned, so that its drop closes them.
         let shards = Vec::with_capacity(replies.len());
         let mut stream =
-            Self { core: Rc::clone(core), lease: lease.clone(), batch_bytes, shards, present: None };
+            Self { reader: Rc::clone(reader), lease: lease.clone(), batch_bytes, shards, present: None };
         let mut failed = None;
-        for (shard, reply) in core.router.shards().zip(replies) {
+        for (shard, reply) in reader.router.shards().zip(replies) {
             match reply {
                 Ok(reply) => {
                     let (batch, next) = B::of_reply(reply);
@@ -110,12 +110,12 @@ impl<B: Batch> RowStream<B> {
     /// Goes on to the next row, in a slice that comes with it: the one that is held, or another. `None` after the
     /// last row.
     pub(crate) async fn advance(&mut self, held: Option<Slice>) -> Result<Option<Slice>, FanoutError> {
-        let mut slice = self.core.slicer.go_on(held).await;
+        let mut slice = self.reader.slicer.go_on(held).await;
         self.pass();
         if self.lacks_batch() {
             drop(slice);
             self.fetch().await?;
-            slice = self.core.slicer.begin().await;
+            slice = self.reader.slicer.begin().await;
         }
         Ok(self.step().then_some(slice))
     }
@@ -182,8 +182,8 @@ impl<B: Batch> RowStream<B> {
         // Let go of before the next one comes.
         (*batch, *row) = (B::default(), 0);
         let fetch = ReadRequest::Fetch { cursor, bytes: self.batch_bytes };
-        let epoch = self.core.router.read_epoch();
-        let answer = self.core.router.ask_to_read(*shard, epoch, fetch, &self.lease)?;
+        let epoch = self.reader.router.read_epoch();
+        let answer = self.reader.router.ask_to_read(*shard, epoch, fetch, &self.lease)?;
         let (batch, next) = B::of_reply(*answer.await?);
         let rows = &mut self.shards[at];
         (rows.batch, rows.next) = (batch, next);
@@ -230,15 +230,15 @@ impl<B: Batch> Drop for RowStream<B> {
     fn drop(&mut self) {
         let mut open = BTreeMap::new();
         self.give_cursors(&mut open);
-        close(&self.core, open);
+        close(&self.reader, open);
     }
 }
 
 /// Closes cursors, with one request to each shard.
-pub(super) fn close(core: &Core, open: BTreeMap<ShardId, Vec<CursorId>>) {
-    let epoch = core.router.read_epoch();
+pub(super) fn close(reader: &Reader, open: BTreeMap<ShardId, Vec<CursorId>>) {
+    let epoch = reader.router.read_epoch();
     for (shard, cursors) in open {
         // Refused: they are closed a little later, when the read is cancelled.
-        drop(core.router.ask_to_look(shard, epoch, ReadRequest::Close(cursors)));
+        drop(reader.router.ask_to_look(shard, epoch, ReadRequest::Close(cursors)));
     }
 }

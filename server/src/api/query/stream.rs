@@ -8,7 +8,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use futures::future::{Either, select};
 
-use crate::api::core::Core;
+use crate::api::query::Reader;
 use crate::api::response::body::{FrameSender, ResponseBody};
 use crate::api::response::reader_pace::{NoReader, ReaderPace};
 use crate::routing::ReadInFlight;
@@ -73,7 +73,7 @@ impl Outgoing {
 /// A body that `make` writes in the background, as long as somebody reads it. Its failure cuts the
 /// connection, so that the client doesn't take a part for the whole.
 pub(crate) fn streamed(
-    core: Rc<Core>,
+    reader: Rc<Reader>,
     read: ReadInFlight,
     make: impl AsyncFnOnce(&mut Outgoing) -> Result<(), StreamFault> + 'static,
 ) -> ResponseBody {
@@ -92,7 +92,7 @@ pub(crate) fn streamed(
         match made {
             Ok(()) => frames.finish(),
             Err(fault) => {
-                count_fault(&core, &fault);
+                count_fault(&reader, &fault);
                 break_off(frames, &fault).await;
             }
         }
@@ -112,15 +112,15 @@ pub(crate) async fn while_read(
 }
 
 /// Counts why an answer ended before its end, and logs it.
-pub(crate) fn count_fault(core: &Core, fault: &StreamFault) {
+pub(crate) fn count_fault(reader: &Reader, fault: &StreamFault) {
     match fault {
         StreamFault::NoReader(NoReader::Gone) => tracing::debug!("a client went away from its read"),
         StreamFault::NoReader(NoReader::TooSlow) => {
-            core.count(|counts| counts.reads_slow += 1);
+            reader.count(|counts| counts.reads_slow += 1);
             silverback_host::warn_limited!(%fault, "an answer broke off");
         }
         StreamFault::Shards(_) | StreamFault::Chunk(_) => {
-            core.count(|counts| counts.reads_failed += 1);
+            reader.count(|counts| counts.reads_failed += 1);
             silverback_host::warn_limited!(%fault, "an answer broke off");
         }
     }

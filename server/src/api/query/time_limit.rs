@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::api::core::Core;
+use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use silverback_runtime::{now, timeout};
 
@@ -16,8 +16,8 @@ pub(crate) struct TimeLimit {
 
 impl TimeLimit {
     /// Begins now, with as much as a request has.
-    pub(crate) fn begin(core: &Core) -> Self {
-        Self { began: now(), limit: core.config.request_timeout }
+    pub(crate) fn begin(reader: &Reader) -> Self {
+        Self { began: now(), limit: reader.config.request_timeout }
     }
 
     /// The time that it began with.

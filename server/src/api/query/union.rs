@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::api::core::Core;
+use crate::api::query::Reader;
 use crate::api::query::rows::{Batch, RowStream, close};
 use crate::routing::ReadLease;
 use crate::routing::fanout::FanoutError;
@@ -12,7 +12,7 @@ use silverback_storage::message::{Selection, SeriesBatch, SeriesView, TextBatch,
 
 /// Streams that are merged; dropping this closes their cursors.
 pub(crate) struct RowUnion<B: Batch> {
-    core: Rc<Core>,
+    reader: Rc<Reader>,
     members: Vec<RowStream<B>>,
     /// The member that has the present row.
     present: Option<usize>,
@@ -21,16 +21,16 @@ pub(crate) struct RowUnion<B: Batch> {
 impl<B: Batch> RowUnion<B> {
     /// Opens every selection on every shard.
     pub(crate) async fn open(
-        core: &Rc<Core>,
+        reader: &Rc<Reader>,
         lease: &ReadLease,
         selections: Vec<Selection>,
         wanted: Wanted,
     ) -> Result<Self, FanoutError> {
         let streams = selections.len().max(1);
         let mut union =
-            Self { core: Rc::clone(core), members: Vec::with_capacity(selections.len()), present: None };
+            Self { reader: Rc::clone(reader), members: Vec::with_capacity(selections.len()), present: None };
         for selection in selections {
-            let member = RowStream::open(core, lease, selection, wanted.clone(), streams).await?;
+            let member = RowStream::open(reader, lease, selection, wanted.clone(), streams).await?;
             union.members.push(member);
         }
         Ok(union)
@@ -39,14 +39,14 @@ impl<B: Batch> RowUnion<B> {
     /// Goes on to the next row, in a slice that comes with it: the one that is held, or another. `None` after the
     /// last row.
     pub(crate) async fn advance(&mut self, held: Option<Slice>) -> Result<Option<Slice>, FanoutError> {
-        let mut slice = self.core.slicer.go_on(held).await;
+        let mut slice = self.reader.slicer.go_on(held).await;
         self.pass();
         if self.members.iter().any(RowStream::lacks_batch) {
             drop(slice);
             for member in &mut self.members {
                 member.fetch().await?;
             }
-            slice = self.core.slicer.begin().await;
+            slice = self.reader.slicer.begin().await;
         }
         Ok(self.step().then_some(slice))
     }
@@ -77,7 +77,7 @@ impl<B: Batch> Drop for RowUnion<B> {
     fn drop(&mut self) {
         let mut open = BTreeMap::new();
         self.members.iter_mut().for_each(|member| member.give_cursors(&mut open));
-        close(&self.core, open);
+        close(&self.reader, open);
     }
 }
 

@@ -7,7 +7,7 @@ use tonic::Status;
 
 use crate::api::core::Core;
 use crate::api::grpc::status;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_fault::{ReadFault, check_replayed};
 use crate::api::status::cells_status::RebalanceStatus;
 use crate::rebalance::{DrainState, Movable};
 use crate::routing::RoutingTable;
@@ -74,7 +74,7 @@ pub(crate) async fn asked<T>(
 ) -> Result<T, Status> {
     let limit = core.config.request_timeout;
     let answer = async {
-        core.check_replayed()?;
+        check_replayed(core)?;
         Ok(asking.await?)
     };
     let answer = timeout(limit, answer).await.unwrap_or(Err(ReadFault::TimedOut(limit)));

@@ -17,36 +17,36 @@ use silverback_proto::v1::{
 };
 use tonic::{Request, Response, Status};
 
-use crate::api::core::Core;
+use crate::api::cell_mover::CellMover;
 use crate::rebalance::Motion;
 use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, ShardId};
 
 /// The admin service of a core.
-pub(crate) fn service(core: &Rc<Core>) -> AdminServer<NodeAdmin> {
-    AdminServer::new(NodeAdmin { core: SendWrapper::new(Rc::clone(core)) })
+pub(crate) fn service(mover: &Rc<CellMover>) -> AdminServer<NodeAdmin> {
+    AdminServer::new(NodeAdmin { mover: SendWrapper::new(Rc::clone(mover)) })
 }
 
 /// Answers what an operator asks, and does what they say.
 pub(crate) struct NodeAdmin {
     // tonic asks for `Send`; a request stays on its core.
-    core: SendWrapper<Rc<Core>>,
+    mover: SendWrapper<Rc<CellMover>>,
 }
 
 #[tonic::async_trait]
 impl Admin for NodeAdmin {
     async fn shards(&self, _request: Request<ShardsRequest>) -> Result<Response<ShardsResponse>, Status> {
-        SendWrapper::new(look::shards(&self.core)).await.map(Response::new)
+        SendWrapper::new(look::shards(&self.mover)).await.map(Response::new)
     }
 
     async fn cells(&self, request: Request<CellsRequest>) -> Result<Response<CellsResponse>, Status> {
         let wanted = request.into_inner().shard.map(|shard| self.shard(shard)).transpose()?;
-        SendWrapper::new(look::cells(&self.core, wanted)).await.map(Response::new)
+        SendWrapper::new(look::cells(&self.mover, wanted)).await.map(Response::new)
     }
 
     async fn pin_cell(&self, request: Request<PinCellRequest>) -> Result<Response<PinCellResponse>, Status> {
-        steer::check_access(&self.core)?;
-        steer::pin(&self.core, cell(request.into_inner().cell)?);
+        steer::check_access(&self.mover)?;
+        steer::pin(&self.mover, cell(request.into_inner().cell)?);
         Ok(Response::new(PinCellResponse {}))
     }
 
@@ -54,8 +54,8 @@ impl Admin for NodeAdmin {
         &self,
         request: Request<UnpinCellRequest>,
     ) -> Result<Response<UnpinCellResponse>, Status> {
-        steer::check_access(&self.core)?;
-        steer::unpin(&self.core, cell(request.into_inner().cell)?);
+        steer::check_access(&self.mover)?;
+        steer::unpin(&self.mover, cell(request.into_inner().cell)?);
         Ok(Response::new(UnpinCellResponse {}))
     }
 
@@ -63,25 +63,25 @@ impl Admin for NodeAdmin {
         &self,
         request: Request<MoveCellRequest>,
     ) -> Result<Response<MoveCellResponse>, Status> {
-        steer::check_access(&self.core)?;
+        steer::check_access(&self.mover)?;
         let request = request.into_inner();
         let (cell, to) = (cell(request.cell)?, self.shard(request.shard)?);
-        SendWrapper::new(steer::move_cell(&self.core, cell, to)).await.map(Response::new)
+        SendWrapper::new(steer::move_cell(&self.mover, cell, to)).await.map(Response::new)
     }
 
     async fn get_rebalance(
         &self,
         _request: Request<GetRebalanceRequest>,
     ) -> Result<Response<GetRebalanceResponse>, Status> {
-        Ok(Response::new(look::rebalance(&self.core)))
+        Ok(Response::new(look::rebalance(&self.mover)))
     }
 
     async fn pause_rebalance(
         &self,
         _request: Request<PauseRebalanceRequest>,
     ) -> Result<Response<PauseRebalanceResponse>, Status> {
-        steer::check_access(&self.core)?;
-        steer::set_motion(&self.core, Motion::Paused)?;
+        steer::check_access(&self.mover)?;
+        steer::set_motion(&self.mover, Motion::Paused)?;
         Ok(Response::new(PauseRebalanceResponse {}))
     }
 
@@ -89,8 +89,8 @@ impl Admin for NodeAdmin {
         &self,
         _request: Request<ResumeRebalanceRequest>,
     ) -> Result<Response<ResumeRebalanceResponse>, Status> {
-        steer::check_access(&self.core)?;
-        steer::set_motion(&self.core, Motion::Running)?;
+        steer::check_access(&self.mover)?;
+        steer::set_motion(&self.mover, Motion::Running)?;
         Ok(Response::new(ResumeRebalanceResponse {}))
     }
 
@@ -98,17 +98,17 @@ impl Admin for NodeAdmin {
         &self,
         request: Request<DrainShardRequest>,
     ) -> Result<Response<DrainShardResponse>, Status> {
-        steer::check_access(&self.core)?;
+        steer::check_access(&self.mover)?;
         let shard = self.shard(request.into_inner().shard)?;
-        steer::drain(&self.core, shard).map(Response::new)
+        steer::drain(&self.mover, shard).map(Response::new)
     }
 
     async fn undrain_shard(
         &self,
         request: Request<UndrainShardRequest>,
     ) -> Result<Response<UndrainShardResponse>, Status> {
-        steer::check_access(&self.core)?;
-        steer::undrain(&self.core, self.shard(request.into_inner().shard)?);
+        steer::check_access(&self.mover)?;
+        steer::undrain(&self.mover, self.shard(request.into_inner().shard)?);
         Ok(Response::new(UndrainShardResponse {}))
     }
 
@@ -116,15 +116,15 @@ impl Admin for NodeAdmin {
         &self,
         request: Request<WriteCheckpointRequest>,
     ) -> Result<Response<WriteCheckpointResponse>, Status> {
-        steer::check_access(&self.core)?;
+        steer::check_access(&self.mover)?;
         let shard = self.shard(request.into_inner().shard)?;
-        SendWrapper::new(steer::write_checkpoint(&self.core, shard)).await.map(Response::new)
+        SendWrapper::new(steer::write_checkpoint(&self.mover, shard)).await.map(Response::new)
     }
 }
 
 impl NodeAdmin {
     fn shard(&self, number: u32) -> Result<ShardId, Status> {
-        let shards = || self.core.router.shards();
+        let shards = || self.mover.router.shards();
         shards().find(|shard| u32::from(shard.0) == number).ok_or_else(|| {
             let count = shards().count();
             Status::not_found(format!("there is no shard {number}: the node has {count}"))

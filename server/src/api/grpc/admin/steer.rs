@@ -5,8 +5,9 @@ use silverback_proto::v1::{DrainShardResponse, MoveCellResponse, WriteCheckpoint
 use tonic::Status;
 
 use super::look::{asked, owned_cells};
-use crate::api::core::Core;
+use crate::api::cell_mover::CellMover;
 use crate::api::grpc::status;
+use crate::api::query::read_fault::check_replayed;
 use crate::config::{AdminAccess, RebalanceMode};
 use crate::migration::Trigger;
 use crate::rebalance::{DrainState, Motion, Movable};
@@ -14,9 +15,9 @@ use crate::routing::fanout;
 use silverback_model::{CellId, ShardId};
 
 /// Whether the node takes changes at all.
-pub(crate) fn check_access(core: &Core) -> Result<(), Status> {
-    match core.config.admin_api {
-        AdminAccess::Full => core.check_replayed().map_err(|fault| status::of_read_fault(&fault)),
+pub(crate) fn check_access(mover: &CellMover) -> Result<(), Status> {
+    match mover.config.admin_api {
+        AdminAccess::Full => check_replayed(mover).map_err(|fault| status::of_read_fault(&fault)),
         AdminAccess::ReadOnly => Err(Status::permission_denied(
             "this node takes no changes: it was started without --admin-api=full",
         )),
@@ -24,21 +25,21 @@ pub(crate) fn check_access(core: &Core) -> Result<(), Status> {
 }
 
 /// Keeps a cell where it is.
-pub(crate) fn pin(core: &Core, cell: CellId) {
-    core.node.steering.pin(cell);
-    tracing::info!(cell = cell.0, shard = core.router.table().owner(cell).0, "a cell was pinned");
+pub(crate) fn pin(mover: &CellMover, cell: CellId) {
+    mover.node.steering.pin(cell);
+    tracing::info!(cell = cell.0, shard = mover.router.table().owner(cell).0, "a cell was pinned");
 }
 
 /// Lets a cell be moved.
-pub(crate) fn unpin(core: &Core, cell: CellId) {
-    core.node.steering.unpin(cell);
+pub(crate) fn unpin(mover: &CellMover, cell: CellId) {
+    mover.node.steering.unpin(cell);
     tracing::info!(cell = cell.0, "a cell was unpinned");
 }
 
 /// Pauses, or goes on.
-pub(crate) fn set_motion(core: &Core, motion: Motion) -> Result<(), Status> {
-    check_rebalances(core)?;
-    core.node.steering.set_motion(motion);
+pub(crate) fn set_motion(mover: &CellMover, motion: Motion) -> Result<(), Status> {
+    check_rebalances(mover)?;
+    mover.node.steering.set_motion(motion);
     match motion {
         Motion::Paused => tracing::info!("the rebalance was paused"),
         Motion::Running => tracing::info!("the rebalance was resumed"),
@@ -47,11 +48,11 @@ pub(crate) fn set_motion(core: &Core, motion: Motion) -> Result<(), Status> {
 }
 
 /// Has a shard's cells leave it.
-pub(crate) fn drain(core: &Core, shard: ShardId) -> Result<DrainShardResponse, Status> {
-    check_rebalances(core)?;
-    let steering = &core.node.steering;
+pub(crate) fn drain(mover: &CellMover, shard: ShardId) -> Result<DrainShardResponse, Status> {
+    check_rebalances(mover)?;
+    let steering = &mover.node.steering;
     steering.drain(shard).map_err(|none| Status::failed_precondition(none.to_string()))?;
-    let table = core.router.table();
+    let table = mover.router.table();
     let cells: Vec<CellId> = owned_cells(&table, shard).collect();
     let pinned = cells.iter().filter(|cell| steering.mobility(**cell) == Movable::Pinned).count();
     tracing::info!(shard = shard.0, cells = cells.len(), pinned, "a shard is drained");
@@ -59,13 +60,13 @@ pub(crate) fn drain(core: &Core, shard: ShardId) -> Result<DrainShardResponse, S
 }
 
 /// Lets a shard have cells again.
-pub(crate) fn undrain(core: &Core, shard: ShardId) {
-    core.node.steering.undrain(shard);
+pub(crate) fn undrain(mover: &CellMover, shard: ShardId) {
+    mover.node.steering.undrain(shard);
     tracing::info!(shard = shard.0, "a shard takes cells again");
 }
 
-fn check_rebalances(core: &Core) -> Result<(), Status> {
-    match core.config.rebalance {
+fn check_rebalances(mover: &CellMover) -> Result<(), Status> {
+    match mover.config.rebalance {
         RebalanceMode::On => Ok(()),
         RebalanceMode::Off => Err(Status::failed_precondition(
             "no cell moves by itself on this node: it was started with --rebalance=off",
@@ -74,19 +75,26 @@ fn check_rebalances(core: &Core) -> Result<(), Status> {
 }
 
 /// Has a shard write a checkpoint.
-pub(crate) async fn write_checkpoint(core: &Core, shard: ShardId) -> Result<WriteCheckpointResponse, Status> {
-    let checkpoints = asked(core, fanout::checkpoint(&core.router, shard)).await?;
+pub(crate) async fn write_checkpoint(
+    mover: &CellMover,
+    shard: ShardId,
+) -> Result<WriteCheckpointResponse, Status> {
+    let checkpoints = asked(mover, fanout::checkpoint(&mover.router, shard)).await?;
     tracing::info!(shard = shard.0, "a checkpoint was asked for");
     Ok(WriteCheckpointResponse { checkpoints })
 }
 
 /// Moves a cell now.
-pub(crate) async fn move_cell(core: &Core, cell: CellId, to: ShardId) -> Result<MoveCellResponse, Status> {
-    if core.node.steering.intake(to) == DrainState::Drained {
+pub(crate) async fn move_cell(
+    mover: &CellMover,
+    cell: CellId,
+    to: ShardId,
+) -> Result<MoveCellResponse, Status> {
+    if mover.node.steering.intake(to) == DrainState::Drained {
         return Err(Status::failed_precondition(format!("shard {} is drained: undrain it first", to.0)));
     }
-    let from = core.router.table().owner(cell);
-    let migrated = (core.migrate)(cell, to, Trigger::Operator).await.map_err(|fault| {
+    let from = mover.router.table().owner(cell);
+    let migrated = (mover.migrate)(cell, to, Trigger::Operator).await.map_err(|fault| {
         tracing::info!(cell = cell.0, from = from.0, to = to.0, %fault, "a cell could not be moved by hand");
         status::of_migration_error(&fault)
     })?;

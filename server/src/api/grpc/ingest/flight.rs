@@ -10,7 +10,7 @@ use std::time::Instant;
 use silverback_proto::v1;
 
 use super::super::status::refusal;
-use crate::api::core::Core;
+use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
 use crate::api::ingest::remote_write::Rejection;
 use crate::api::ingest::write::{acknowledged, follow_moved};
@@ -103,9 +103,9 @@ impl Sent {
             self.add(caller, reply);
         }
         if !self.moved.is_empty() && self.failed.is_none() {
-            let (core, moved) = (Rc::clone(caller.core()), std::mem::take(&mut self.moved));
+            let (ingest, moved) = (Rc::clone(caller.ingest()), std::mem::take(&mut self.moved));
             let room = self.room.clone();
-            self.following = Some(Box::pin(async move { follow_moved(&core, moved, &room).await }));
+            self.following = Some(Box::pin(async move { follow_moved(&ingest, moved, &room).await }));
         }
         if let Some(following) = &mut self.following {
             let Poll::Ready(followed) = following.as_mut().poll(context) else { return Poll::Pending };
@@ -133,10 +133,10 @@ impl Sent {
     }
 
     /// Counts how long a batch took until now, where it is acknowledged.
-    fn count_time(&self, core: &Core) {
+    fn count_time(&self, ingest: &Ingest) {
         if let Some(began) = self.began {
             let took_us = began.elapsed().as_micros() as u64;
-            core.count(|counts| counts.write_durations.add(took_us));
+            ingest.count(|counts| counts.write_durations.add(took_us));
         }
     }
 

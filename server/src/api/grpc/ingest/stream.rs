@@ -18,9 +18,9 @@ use super::flight::BatchesInFlight;
 use super::intake::{Call, Intake, stopping};
 use super::messages::{Messages, StreamMessage};
 use super::{refuse_message, terms};
-use crate::api::core::Core;
 use crate::api::grpc::one_message::Received;
 use crate::api::grpc::status::of_rejection;
+use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
 use silverback_runtime::{reactor_polled, timeout};
 
@@ -135,10 +135,10 @@ async fn take_in(
 
 /// The client's next message, `None` after its last. A client that is silent for too long is told.
 async fn next_message(
-    core: &Core,
+    ingest: &Ingest,
     messages: &mut Messages<Received>,
 ) -> Result<Option<StreamMessage>, Status> {
-    let limit = core.config.stream_idle_timeout;
+    let limit = ingest.config.stream_idle_timeout;
     match timeout(limit, messages.next()).await {
         Ok(message) => message,
         Err(_) => Err(Status::deadline_exceeded(format!(

@@ -9,7 +9,7 @@ use silverback_proto::v1::{
 
 use super::begin;
 use super::selection::selection;
-use crate::api::core::Core;
+use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::rows::RowStream;
 use crate::api::query::selector::Breadth;
@@ -20,40 +20,41 @@ use silverback_storage::message::{Selection, TextBatch, Wanted};
 
 /// The label names of the series that match, and the room that they take until they are sent.
 pub(crate) async fn names(
-    core: &Rc<Core>,
+    reader: &Rc<Reader>,
     asker: &Asker,
     request: LabelNamesRequest,
 ) -> Result<(LabelNamesResponse, SharedReservation), ReadFault> {
-    let read = begin(core, asker, &request.matchers, request.encoded_len()).await?;
-    let selection = selection(core, &request.matchers, request.range, Breadth::Any).await?;
-    let (names, room) = texts(core, &read, selection, Wanted::LabelNames).await?;
+    let read = begin(reader, asker, &request.matchers, request.encoded_len()).await?;
+    let selection = selection(reader, &request.matchers, request.range, Breadth::Any).await?;
+    let (names, room) = texts(reader, &read, selection, Wanted::LabelNames).await?;
     Ok((LabelNamesResponse { names }, room))
 }
 
 /// The values that a label has in the series that match, and their room.
 pub(crate) async fn values(
-    core: &Rc<Core>,
+    reader: &Rc<Reader>,
     asker: &Asker,
     request: LabelValuesRequest,
 ) -> Result<(LabelValuesResponse, SharedReservation), ReadFault> {
-    let read = begin(core, asker, &request.matchers, request.encoded_len()).await?;
+    let read = begin(reader, asker, &request.matchers, request.encoded_len()).await?;
     if request.name.is_empty() {
         return Err(ReadFault::BadRequest("a label name is needed".to_owned()));
     }
-    let selection = selection(core, &request.matchers, request.range, Breadth::Any).await?;
-    let (values, room) = texts(core, &read, selection, Wanted::LabelValues(request.name.into())).await?;
+    let selection = selection(reader, &request.matchers, request.range, Breadth::Any).await?;
+    let (values, room) = texts(reader, &read, selection, Wanted::LabelValues(request.name.into())).await?;
     Ok((LabelValuesResponse { values }, room))
 }
 
 /// All of them, within the room that reads in flight have: the answer is one message.
 async fn texts(
-    core: &Rc<Core>,
+    reader: &Rc<Reader>,
     read: &ReadInFlight,
     selection: Selection,
     wanted: Wanted,
 ) -> Result<(Vec<String>, SharedReservation), ReadFault> {
-    let mut stream: RowStream<TextBatch> = RowStream::open(core, read.lease(), selection, wanted, 1).await?;
-    let mut room = core.read_bytes.begin();
+    let mut stream: RowStream<TextBatch> =
+        RowStream::open(reader, read.lease(), selection, wanted, 1).await?;
+    let mut room = reader.read_bytes.begin();
     let (mut texts, mut bytes, mut held) = (Vec::new(), 0, None);
     while let Some(slice) = stream.advance(held).await? {
         held = Some(slice);

@@ -18,16 +18,16 @@ use tonic::{Request, Response, Status};
 
 use super::status;
 use super::stream::Answers;
-use crate::api::core::Core;
+use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::routing::{Asker, ReadInFlight, SharedReservation};
 use silverback_model::limits::{READ_MATCHERS_MAX, READ_REQUEST_BYTES_MAX};
 use silverback_runtime::timeout;
 
 /// The query service of a core.
-pub(crate) fn service(core: &Rc<Core>, asker: &Asker) -> QueryServer<NodeQuery> {
-    let (core, asker) = (SendWrapper::new(Rc::clone(core)), SendWrapper::new(asker.clone()));
-    QueryServer::new(NodeQuery { core, asker })
+pub(crate) fn service(reader: &Rc<Reader>, asker: &Asker) -> QueryServer<NodeQuery> {
+    let (reader, asker) = (SendWrapper::new(Rc::clone(reader)), SendWrapper::new(asker.clone()));
+    QueryServer::new(NodeQuery { reader, asker })
         .accept_compressed(CompressionEncoding::Gzip)
         .accept_compressed(CompressionEncoding::Zstd)
         .max_decoding_message_size(READ_REQUEST_BYTES_MAX)
@@ -36,7 +36,7 @@ pub(crate) fn service(core: &Rc<Core>, asker: &Asker) -> QueryServer<NodeQuery> 
 /// Answers reads of the node.
 pub(crate) struct NodeQuery {
     // tonic asks for `Send`; a request stays on its core.
-    core: SendWrapper<Rc<Core>>,
+    reader: SendWrapper<Rc<Reader>>,
     asker: SendWrapper<Asker>,
 }
 
@@ -46,19 +46,19 @@ impl NodeQuery {
         &self,
         reading: impl Future<Output = Result<T, ReadFault>>,
     ) -> SendWrapper<impl Future<Output = Result<Response<T>, Status>>> {
-        SendWrapper::new(counted(&self.core, reading))
+        SendWrapper::new(counted(&self.reader, reading))
     }
 }
 
 async fn counted<T>(
-    core: &Core,
+    reader: &Reader,
     reading: impl Future<Output = Result<T, ReadFault>>,
 ) -> Result<Response<T>, Status> {
-    core.count(|counts| counts.reads += 1);
-    let limit = core.config.request_timeout;
+    reader.count(|counts| counts.reads += 1);
+    let limit = reader.config.request_timeout;
     let read = timeout(limit, reading).await.unwrap_or(Err(ReadFault::TimedOut(limit)));
     read.map(Response::new).map_err(|fault| {
-        core.count(|counts| counts.reads_failed += 1);
+        reader.count(|counts| counts.reads_failed += 1);
         tracing::debug!(%fault, "a read was refused");
         status::of_read_fault(&fault)
     })
@@ -77,7 +77,7 @@ fn held<T>(read: Result<Response<(T, SharedReservation)>, Status>) -> Result<Res
 /// Waits for the turn of a read whose request has so many bytes. Until it comes, the request has its room among the
 /// reads in flight.
 async fn begin(
-    core: &Core,
+    reader: &Reader,
     asker: &Asker,
     matchers: &[Matcher],
     request_bytes: usize,
@@ -87,9 +87,9 @@ async fn begin(
         let words = format!("the request has {count} matchers, at most {READ_MATCHERS_MAX} are allowed");
         return Err(ReadFault::BadRequest(words));
     }
-    let mut room = core.read_bytes.begin();
+    let mut room = reader.read_bytes.begin();
     room.grow(request_bytes + size_of_val(matchers)).map_err(|_| ReadFault::BudgetExceeded)?;
-    core.begin_read(asker).await
+    reader.begin_read(asker).await
 }
 
 #[tonic::async_trait]
@@ -97,26 +97,26 @@ impl Query for NodeQuery {
     type SelectStream = Answers<SelectResponse>;
 
     async fn select(&self, request: Request<SelectRequest>) -> Result<Response<Self::SelectStream>, Status> {
-        self.read(select::answer(&self.core, &self.asker, request.into_inner())).await
+        self.read(select::answer(&self.reader, &self.asker, request.into_inner())).await
     }
 
     type SeriesStream = Answers<SeriesResponse>;
 
     async fn series(&self, request: Request<SeriesRequest>) -> Result<Response<Self::SeriesStream>, Status> {
-        self.read(series::answer(&self.core, &self.asker, request.into_inner())).await
+        self.read(series::answer(&self.reader, &self.asker, request.into_inner())).await
     }
 
     async fn label_names(
         &self,
         request: Request<LabelNamesRequest>,
     ) -> Result<Response<LabelNamesResponse>, Status> {
-        held(self.read(labels::names(&self.core, &self.asker, request.into_inner())).await)
+        held(self.read(labels::names(&self.reader, &self.asker, request.into_inner())).await)
     }
 
     async fn label_values(
         &self,
         request: Request<LabelValuesRequest>,
     ) -> Result<Response<LabelValuesResponse>, Status> {
-        held(self.read(labels::values(&self.core, &self.asker, request.into_inner())).await)
+        held(self.read(labels::values(&self.reader, &self.asker, request.into_inner())).await)
     }
 }

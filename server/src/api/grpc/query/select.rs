@@ -13,9 +13,9 @@ use silverback_proto::v1::{
 use super::begin;
 use super::labels::{proto_labels, text_bytes};
 use super::selection::selection;
-use crate::api::core::Core;
 use crate::api::grpc::stream::{Answers, Outgoing, streamed};
 use crate::api::protobuf::varint_len;
+use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::rows::RowStream;
 use crate::api::query::selector::Breadth;
@@ -28,17 +28,17 @@ use silverback_storage::message::{ChunkView, SeriesBatch, SeriesView, Wanted};
 
 /// Opens the select, so that a refusal has a status, and streams its series.
 pub async fn answer(
-    core: &Rc<Core>,
+    reader: &Rc<Reader>,
     asker: &Asker,
     request: SelectRequest,
 ) -> Result<Answers<SelectResponse>, ReadFault> {
-    let read = begin(core, asker, &request.matchers, request.encoded_len()).await?;
+    let read = begin(reader, asker, &request.matchers, request.encoded_len()).await?;
     let form = Form::of(&request)?;
-    let selection = selection(core, &request.matchers, request.range, Breadth::Narrowed).await?;
+    let selection = selection(reader, &request.matchers, request.range, Breadth::Narrowed).await?;
     let mut stream: RowStream<SeriesBatch> =
-        RowStream::open(core, read.lease(), selection, Wanted::Chunks, 1).await?;
-    let core_of_read = Rc::clone(core);
-    Ok(streamed(core, read, async move |outgoing| {
+        RowStream::open(reader, read.lease(), selection, Wanted::Chunks, 1).await?;
+    let core_of_read = Rc::clone(reader);
+    Ok(streamed(reader, read, async move |outgoing| {
         let mut response = Response::default();
         let mut held = None;
         while let Some(slice) = stream.advance(held).await? {
@@ -83,7 +83,7 @@ struct Response {
 impl Response {
     async fn add_series(
         &mut self,
-        core: &Core,
+        reader: &Reader,
         series: SeriesView<'_>,
         form: Form,
         outgoing: &mut Outgoing<SelectResponse>,
@@ -92,7 +92,7 @@ impl Response {
         let labels = proto_labels(series.labels);
         let (mut piece, mut held) = (Piece::default(), Some(slice));
         for chunk in series.chunks() {
-            held = Some(core.slicer.go_on(held).await);
+            held = Some(reader.slicer.go_on(held).await);
             piece.add(series, chunk, form)?;
             if self.bytes + piece.bytes >= STREAM_BUFFER_BYTES {
                 self.add_piece(&labels, std::mem::take(&mut piece));

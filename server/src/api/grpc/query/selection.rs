@@ -2,7 +2,7 @@
 
 use silverback_proto::v1::{self, MatcherKind, TimeRange};
 
-use crate::api::core::Core;
+use crate::api::query::Reader;
 use crate::api::query::matchers::MatcherCompiler;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::selector::Breadth;
@@ -11,13 +11,13 @@ use silverback_storage::message::Selection;
 
 /// What is selected; without a range, of any time.
 pub(crate) async fn selection(
-    core: &Core,
+    reader: &Reader,
     asked: &[v1::Matcher],
     range: Option<TimeRange>,
     breadth: Breadth,
 ) -> Result<Selection, ReadFault> {
     let mut matchers = Vec::with_capacity(asked.len());
-    let mut compiler = MatcherCompiler::new(core);
+    let mut compiler = MatcherCompiler::new(reader);
     for one in asked {
         matchers.push(compiler.compile(matcher(one).map_err(ReadFault::BadRequest)?).await?);
     }

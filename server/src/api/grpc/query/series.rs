@@ -8,8 +8,8 @@ use silverback_proto::v1::{LabelSet, SeriesRequest, SeriesResponse};
 use super::begin;
 use super::labels::{proto_labels, text_bytes};
 use super::selection::selection;
-use crate::api::core::Core;
 use crate::api::grpc::stream::{Answers, streamed};
+use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::rows::RowStream;
 use crate::api::query::selector::Breadth;
@@ -19,15 +19,15 @@ use silverback_storage::message::{SeriesBatch, Wanted};
 
 /// The label sets that match, ascending.
 pub async fn answer(
-    core: &Rc<Core>,
+    reader: &Rc<Reader>,
     asker: &Asker,
     request: SeriesRequest,
 ) -> Result<Answers<SeriesResponse>, ReadFault> {
-    let read = begin(core, asker, &request.matchers, request.encoded_len()).await?;
-    let selection = selection(core, &request.matchers, request.range, Breadth::Narrowed).await?;
+    let read = begin(reader, asker, &request.matchers, request.encoded_len()).await?;
+    let selection = selection(reader, &request.matchers, request.range, Breadth::Narrowed).await?;
     let mut stream: RowStream<SeriesBatch> =
-        RowStream::open(core, read.lease(), selection, Wanted::LabelSets, 1).await?;
-    Ok(streamed(core, read, async move |outgoing| {
+        RowStream::open(reader, read.lease(), selection, Wanted::LabelSets, 1).await?;
+    Ok(streamed(reader, read, async move |outgoing| {
         let (mut response, mut bytes, mut held) = (SeriesResponse::default(), 0, None);
         while let Some(slice) = stream.advance(held).await? {
             let labels = proto_labels(stream.series().labels);

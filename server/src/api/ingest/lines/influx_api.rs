@@ -3,7 +3,6 @@
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
-use http::request::Parts;
 use http::{Method, Request, StatusCode};
 use http_body::Body;
 use serde::Serialize;
@@ -13,16 +12,13 @@ use super::extra_labels::ExtraLabels;
 use super::influx_lines::{InfluxLines, Precision};
 use super::intake::{check_head, params, store};
 use super::report::LineReport;
-use crate::api::core::Core;
+use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
 use crate::api::ingest::remote_write::Rejection;
 use crate::api::ingest::remote_write::answer::WriteResponse;
 use crate::api::ingest::write_endpoint::{refuse, respond};
 use crate::api::query::http_api::params::Params;
-use crate::api::query::http_api::{read_form, read_params};
-use crate::api::query::read_fault::ReadFault;
-use crate::api::query::time_limit::TimeLimit;
-use crate::api::response::{NodeResponse, method_not_allowed, text, with_type};
+use crate::api::response::{NodeResponse, method_not_allowed, text};
 
 const JSON: &str = "application/json";
 
@@ -76,19 +72,19 @@ where
     }
 }
 
-async fn take_in<B>(core: &Core, dialect: Dialect, request: Request<B>) -> Result<LineReport, Rejection>
+async fn take_in<B>(ingest: &Ingest, dialect: Dialect, request: Request<B>) -> Result<LineReport, Rejection>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    let arrived_ms = core.clock.now_ms();
-    check_head(core, &[Method::POST], request.method(), request.headers())?;
+    let arrived_ms = ingest.clock.now_ms();
+    check_head(ingest, &[Method::POST], request.method(), request.headers())?;
     let params = params(&request).await?;
     let mut extra = ExtraLabels::default();
     params.all("extra_label").try_for_each(|parameter| extra.add_parameter(parameter))?;
     let precision = dialect.precision(&params)?;
     let format = InfluxLines { extra, db: params.get("db").map(str::to_owned), precision };
-    store(core, request, &format, arrived_ms, |counts| counts.writes_influx += 1).await
+    store(ingest, request, &format, arrived_ms, |counts| counts.writes_influx += 1).await
 }
 
 /// As InfluxDB says it: what looks for `partial write` goes on with other points.
@@ -166,52 +162,6 @@ pub fn ping(method: &Method) -> NodeResponse {
     response
 }
 
-/// Answers `/query`. There are no databases to create: every name is one.
-pub async fn query<B>(core: &Core, request: Request<B>) -> NodeResponse
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
-    let (head, body) = request.into_parts();
-    if head.method != Method::POST && head.method != Method::GET {
-        return method_not_allowed("GET, POST");
-    }
-    match query_params(core, &head, body).await {
-        Ok(params) if creates_database(params.get("q").unwrap_or_default()) => {
-            with_type(StatusCode::OK, JSON, "{\"results\":[{\"statement_id\":0}]}\n")
-        }
-        Ok(_) => {
-            let error = "only CREATE DATABASE is answered here, and needs nothing to be done; read by \
-                         /api/v1/export, or by remote read";
-            with_type(StatusCode::BAD_REQUEST, JSON, json(&ErrorV1 { error }) + "\n")
-        }
-        Err(fault) => {
-            let mut response =
-                with_type(fault.status(), JSON, json(&ErrorV1 { error: &fault.to_string() }) + "\n");
-            fault.tell(response.headers_mut());
-            response
-        }
-    }
-}
-
-async fn query_params<B>(core: &Core, head: &Parts, body: B) -> Result<Params, ReadFault>
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
-    let (time, mut room) = (TimeLimit::begin(core), core.read_bytes.begin());
-    let form = read_form(core, head, body, &mut room).await?;
-    time.hold(read_params(core, head, &form)).await
-}
-
-fn creates_database(query: &str) -> bool {
-    let mut words = query.split_whitespace();
-    let is_next = |words: &mut std::str::SplitWhitespace<'_>, word| {
-        words.next().is_some_and(|given| given.eq_ignore_ascii_case(word))
-    };
-    is_next(&mut words, "CREATE") && is_next(&mut words, "DATABASE") && words.next().is_some()
-}
-
 #[cfg(test)]
 mod tests {
     use http::header::RETRY_AFTER;
@@ -275,17 +225,5 @@ mod tests {
             assert!(precision(Dialect::V2, text).unwrap_err().contains("valid are ns, us, ms and s"));
         }
         assert!(precision(Dialect::V1, "d").unwrap_err().contains("invalid precision \"d\""));
-    }
-
-    #[test]
-    fn of_queries_the_creation_of_a_database_is_one() {
-        for query in
-            ["CREATE DATABASE \"telegraf\"", " create  database x", "CREATE DATABASE x WITH DURATION 3d"]
-        {
-            assert!(creates_database(query), "{query}");
-        }
-        for query in ["", "CREATE DATABASE", "SHOW DATABASES", "DROP DATABASE x", "CREATE USER x"] {
-            assert!(!creates_database(query), "{query}");
-        }
     }
 }

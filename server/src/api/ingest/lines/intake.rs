@@ -7,8 +7,8 @@ use http_body::Body;
 
 use super::decode::{Decoded, Format, decode};
 use super::report::LineReport;
-use crate::api::core::Core;
 use crate::api::http::gzip_body::{Arrived, read_body};
+use crate::api::ingest::Ingest;
 use crate::api::ingest::remote_write::Rejection;
 use crate::api::ingest::remote_write::answer::WriteReport;
 use crate::api::ingest::remote_write::negotiate::header_text;
@@ -30,7 +30,7 @@ pub(crate) async fn params<B>(request: &Request<B>) -> Result<Params, Rejection>
 
 /// Refuses what isn't a write of lines by its head alone.
 pub(crate) fn check_head(
-    core: &Core,
+    ingest: &Ingest,
     allowed: &[Method],
     method: &Method,
     headers: &HeaderMap,
@@ -43,13 +43,13 @@ pub(crate) fn check_head(
     if content_type.to_ascii_lowercase().contains("protobuf") {
         return Err(Rejection::NotText(content_type.to_owned()));
     }
-    check_ready(core)
+    check_ready(ingest)
 }
 
 /// Stores a request's lines, and tells what became of them once that is acknowledged. Samples without a time get
 /// `now_ms`; `count` counts the request.
 pub(crate) async fn store<B>(
-    core: &Core,
+    ingest: &Ingest,
     request: Request<B>,
     format: &impl Format,
     now_ms: i64,
@@ -60,24 +60,24 @@ where
     B::Error: std::fmt::Display,
 {
     let (head, body) = request.into_parts();
-    let Arrived { bytes, mut reserved, held_bytes } = read_body(core, &head.headers, body).await?;
-    core.count(count);
-    let mut split = Split::new(core.router.table(), &core.parts);
+    let Arrived { bytes, mut reserved, held_bytes } = read_body(ingest, &head.headers, body).await?;
+    ingest.count(count);
+    let mut split = Split::new(ingest.router.table(), &ingest.parts);
     let between_slices = async |split: &Split<'_>, label_bytes: usize| {
         // A buffer that grows may hold twice what is in it.
         reserved.grow_to(held_bytes + 2 * label_bytes + split.capacity_bytes())?;
         reactor_polled().await;
         Ok(())
     };
-    let decoded = decode(&bytes, format, now_ms, &core.hasher, &mut split, between_slices).await?;
+    let decoded = decode(&bytes, format, now_ms, &ingest.hasher, &mut split, between_slices).await?;
     let Decoded { labels, samples: _, refused, first, exemplars, strings } = decoded;
-    core.count(|counts| {
+    ingest.count(|counts| {
         counts.refused.merge(&refused.counts);
         counts.exemplars_ignored += exemplars;
         counts.strings_ignored += strings;
     });
     let report =
         WriteReport { refused: refused.counts, examples: refused.examples, ..WriteReport::default() };
-    let report = send_defined(core, labels, split, report, reserved.into()).await?;
+    let report = send_defined(ingest, labels, split, report, reserved.into()).await?;
     Ok(LineReport::new(report, first, strings))
 }

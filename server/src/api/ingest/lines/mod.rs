@@ -19,7 +19,7 @@ mod scanner;
 
 pub use decode::{BadLine, Decoded, Format, decode};
 pub use extra_labels::ExtraLabels;
-pub use influx_api::{Dialect, ping, query, write};
+pub use influx_api::{Dialect, ping, write};
 pub use influx_lines::{InfluxLines, Precision};
 pub use prometheus_api::{Import, import};
 pub use prometheus_text::PrometheusText;

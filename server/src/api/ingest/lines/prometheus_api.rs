@@ -11,7 +11,7 @@ use super::intake::{check_head, params, store};
 use super::number::whole;
 use super::prometheus_text::PrometheusText;
 use super::report::LineReport;
-use crate::api::core::Core;
+use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
 use crate::api::ingest::remote_write::Rejection;
 use crate::api::ingest::remote_write::answer::WriteResponse;
@@ -62,13 +62,13 @@ where
     }
 }
 
-async fn take_in<B>(core: &Core, import: &Import, request: Request<B>) -> Result<LineReport, Rejection>
+async fn take_in<B>(ingest: &Ingest, import: &Import, request: Request<B>) -> Result<LineReport, Rejection>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    let arrived_ms = core.clock.now_ms();
-    check_head(core, import.methods(), request.method(), request.headers())?;
+    let arrived_ms = ingest.clock.now_ms();
+    check_head(ingest, import.methods(), request.method(), request.headers())?;
     let params = params(&request).await?;
     let mut extra = ExtraLabels::default();
     match import {
@@ -77,7 +77,8 @@ where
     }
     params.all("extra_label").try_for_each(|parameter| extra.add_parameter(parameter))?;
     let now_ms = params.get("timestamp").map_or(Ok(arrived_ms), default_time)?;
-    store(core, request, &PrometheusText { extra }, now_ms, |counts| counts.writes_prometheus_text += 1).await
+    store(ingest, request, &PrometheusText { extra }, now_ms, |counts| counts.writes_prometheus_text += 1)
+        .await
 }
 
 fn default_time(text: &str) -> Result<i64, Rejection> {

@@ -11,8 +11,8 @@ use silverback_proto::otlp::collector::metrics::v1::ExportMetricsServiceRequest;
 use super::answer::Outcome;
 use super::fault::Fault;
 use super::write;
-use crate::api::core::Core;
 use crate::api::http::gzip_body::{Arrived, read_body};
+use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
 use crate::api::ingest::remote_write::Rejection;
 use crate::api::ingest::remote_write::negotiate::header_text;
@@ -78,7 +78,7 @@ where
     }
 }
 
-async fn take_in<B>(core: &Core, request: Request<B>) -> Result<(Encoding, Outcome), Fault>
+async fn take_in<B>(ingest: &Ingest, request: Request<B>) -> Result<(Encoding, Outcome), Fault>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
@@ -87,14 +87,14 @@ where
         return Err(Fault::Method);
     }
     let encoding = Encoding::of(request.headers())?;
-    check_ready(core)?;
+    check_ready(ingest)?;
     let (head, body) = request.into_parts();
-    let Arrived { mut bytes, mut reserved, mut held_bytes } = read_body(core, &head.headers, body).await?;
+    let Arrived { mut bytes, mut reserved, mut held_bytes } = read_body(ingest, &head.headers, body).await?;
     if encoding == Encoding::Json {
         bytes = json_to_protobuf(&bytes, &mut reserved, held_bytes)?;
         held_bytes += bytes.len();
     }
-    Ok((encoding, write(core, &bytes, reserved, held_bytes).await?))
+    Ok((encoding, write(ingest, &bytes, reserved, held_bytes).await?))
 }
 
 /// The same request in protobuf: one way leads on from here.

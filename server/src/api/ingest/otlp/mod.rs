@@ -16,7 +16,7 @@ mod samples;
 mod target;
 mod translate;
 
-use crate::api::core::Core;
+use crate::api::ingest::Ingest;
 use crate::api::ingest::remote_write::Rejection;
 use crate::api::ingest::remote_write::answer::WriteReport;
 use crate::api::ingest::write::send_defined;
@@ -31,13 +31,13 @@ pub use translate::{NO_POINT, Translation, translate};
 /// Stores a request, and tells what became of it once that is acknowledged. `reserved` holds
 /// `held_bytes` for the request's own bytes and gets what it needs besides.
 pub async fn write(
-    core: &Core,
+    ingest: &Ingest,
     bytes: &[u8],
     mut reserved: Reservation,
     held_bytes: usize,
 ) -> Result<Outcome, Rejection> {
-    core.count(|counts| counts.writes_otlp += 1);
-    let mut split = Split::new(core.router.table(), &core.parts);
+    ingest.count(|counts| counts.writes_otlp += 1);
+    let mut split = Split::new(ingest.router.table(), &ingest.parts);
     let between_slices = async |split: &Split<'_>, label_bytes: usize| {
         // A buffer that grows may hold twice what is in it.
         reserved.grow_to(held_bytes + 2 * label_bytes + split.capacity_bytes())?;
@@ -45,12 +45,12 @@ pub async fn write(
         Ok(())
     };
     let translation =
-        translate(bytes, core.config.otlp_delta, &core.hasher, &mut split, between_slices).await?;
-    core.count(|counts| {
+        translate(bytes, ingest.config.otlp_delta, &ingest.hasher, &mut split, between_slices).await?;
+    ingest.count(|counts| {
         counts.refused.merge(&translation.refused.counts);
         counts.exemplars_ignored += translation.exemplars;
     });
     let Translation { labels, points, refused, .. } = translation;
-    let report = send_defined(core, labels, split, WriteReport::default(), reserved.into()).await?;
+    let report = send_defined(ingest, labels, split, WriteReport::default(), reserved.into()).await?;
     Ok(Outcome::new(points, refused, report))
 }

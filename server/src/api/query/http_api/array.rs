@@ -7,7 +7,7 @@ use http::StatusCode;
 
 use super::json;
 use super::params::Params;
-use crate::api::core::Core;
+use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::rows::Batch;
 use crate::api::query::stream::streamed;
@@ -19,7 +19,7 @@ use silverback_storage::message::{Selection, Wanted};
 /// What all selections find, ascending, each once; `put` appends the present row. What the request's limit cuts off
 /// is told at the end.
 pub(crate) async fn respond<B: Batch + 'static>(
-    core: &Rc<Core>,
+    reader: &Rc<Reader>,
     read: ReadInFlight,
     params: &Params,
     selections: Vec<Selection>,
@@ -27,8 +27,8 @@ pub(crate) async fn respond<B: Batch + 'static>(
     put: impl Fn(&mut Vec<u8>, &RowUnion<B>) + 'static,
 ) -> Result<NodeResponse, ReadFault> {
     let limit = params.limit()?.map_or(usize::MAX, std::num::NonZeroUsize::get);
-    let mut rows = RowUnion::open(core, read.lease(), selections, wanted).await?;
-    let body = streamed(Rc::clone(core), read, async move |outgoing| {
+    let mut rows = RowUnion::open(reader, read.lease(), selections, wanted).await?;
+    let body = streamed(Rc::clone(reader), read, async move |outgoing| {
         json::put_begin(outgoing.made());
         outgoing.made().push(b'[');
         let (mut count, mut held) = (0, None);

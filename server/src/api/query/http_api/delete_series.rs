@@ -14,8 +14,8 @@ use http_body::Body;
 
 use super::params::{Params, bad};
 use super::{read_form, read_params, refusal};
-use crate::api::core::Core;
-use crate::api::query::read_fault::{DeletionStopped, ReadFault};
+use crate::api::query::Reader;
+use crate::api::query::read_fault::{DeletionStopped, ReadFault, check_replayed};
 use crate::api::query::time_limit::TimeLimit;
 use crate::api::response::NodeResponse;
 use crate::config::AdminAccess;
@@ -38,65 +38,65 @@ struct Asked {
 }
 
 /// Deletes what is asked for, and answers once it is gone for good.
-pub async fn answer<B>(core: &Rc<Core>, asker: &Asker, request: Request<B>) -> NodeResponse
+pub async fn answer<B>(reader: &Rc<Reader>, asker: &Asker, request: Request<B>) -> NodeResponse
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    core.count(|counts| counts.deletions += 1);
-    match delete(core, asker, request).await {
+    reader.count(|counts| counts.deletions += 1);
+    match delete(reader, asker, request).await {
         Ok(()) => {
             let mut response = NodeResponse::new(String::new().into());
             *response.status_mut() = StatusCode::NO_CONTENT;
             response
         }
         Err(fault) => {
-            core.count(|counts| counts.deletions_failed += 1);
+            reader.count(|counts| counts.deletions_failed += 1);
             tracing::debug!(%fault, "a deletion was refused, or not done to its end");
             refusal(&fault)
         }
     }
 }
 
-async fn delete<B>(core: &Rc<Core>, asker: &Asker, request: Request<B>) -> Result<(), ReadFault>
+async fn delete<B>(reader: &Rc<Reader>, asker: &Asker, request: Request<B>) -> Result<(), ReadFault>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
     super::Question::DeleteSeries.check_method(request.method())?;
-    check_access(core)?;
-    let asked = read(core, asker, request).await?;
+    check_access(reader)?;
+    let asked = read(reader, asker, request).await?;
     let (done, ended) = oneshot::channel();
-    let core = Rc::clone(core);
+    let reader = Rc::clone(reader);
     // Nobody may wait for it any more.
-    spawn_background(async move { drop(done.send(asked.run(&core).await)) });
+    spawn_background(async move { drop(done.send(asked.run(&reader).await)) });
     let panicked = |oneshot::Canceled| ReadFault::Shards(FanoutError::Refused(ReadError::Panicked));
     ended.await.map_err(panicked)?
 }
 
-fn check_access(core: &Core) -> Result<(), ReadFault> {
-    match core.config.admin_api {
-        AdminAccess::Full => core.check_replayed(),
+fn check_access(reader: &Reader) -> Result<(), ReadFault> {
+    match reader.config.admin_api {
+        AdminAccess::Full => check_replayed(reader),
         AdminAccess::ReadOnly => Err(ReadFault::NotAllowed(
             "this node deletes nothing on demand: it was started without --admin-api=full",
         )),
     }
 }
 
-async fn read<B>(core: &Rc<Core>, asker: &Asker, request: Request<B>) -> Result<Asked, ReadFault>
+async fn read<B>(reader: &Rc<Reader>, asker: &Asker, request: Request<B>) -> Result<Asked, ReadFault>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
     let (head, body) = request.into_parts();
-    let (time, mut room) = (TimeLimit::begin(core), core.read_bytes.begin());
-    let form = read_form(core, &head, body, &mut room).await?;
+    let (time, mut room) = (TimeLimit::begin(reader), reader.read_bytes.begin());
+    let form = read_form(reader, &head, body, &mut room).await?;
     time.hold(async {
-        let params = read_params(core, &head, &form).await?;
+        let params = read_params(reader, &head, &form).await?;
         params.check_plain()?;
         // Not before: a body that comes slowly holds no read up.
-        let read = core.begin_read(asker).await?;
-        let selections = params.required_selections(core).await?;
+        let read = reader.begin_read(asker).await?;
+        let selections = params.required_selections(reader).await?;
         if selections.iter().any(|selection| selection.min_ms > selection.max_ms) {
             return Err(bad("end is before start: nothing would be deleted"));
         }
@@ -106,11 +106,11 @@ where
 }
 
 impl Asked {
-    async fn run(self, core: &Core) -> Result<(), ReadFault> {
+    async fn run(self, reader: &Reader) -> Result<(), ReadFault> {
         // Each finds its series in the memory for reads, and writes to the logs: more at once are no faster.
-        let _turn = core.node.deletions.take().ok_or(ReadFault::DeletionGoesOn)?;
+        let _turn = reader.node.deletions.take().ok_or(ReadFault::DeletionGoesOn)?;
         let began = now();
-        let (deleted, ended) = deletion::delete(&core.router, self.read.lease(), &self.selections).await;
+        let (deleted, ended) = deletion::delete(&reader.router, self.read.lease(), &self.selections).await;
         self.tell(deleted, &ended, began.elapsed().as_millis() as u64);
         ended.map_err(|why| ReadFault::DeletionStopped(DeletionStopped { deleted, why }))
     }

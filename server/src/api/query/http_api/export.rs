@@ -11,7 +11,7 @@ use http::StatusCode;
 use super::json;
 use super::params::Params;
 use super::sample_json::{put_value, put_whole};
-use crate::api::core::Core;
+use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::stream::{Outgoing, StreamFault, streamed};
 use crate::api::query::union::RowUnion;
@@ -26,16 +26,16 @@ const CONTENT_TYPE: &str = "application/stream+json";
 
 /// Answers with the union of all selectors, label sets ascending.
 pub(crate) async fn respond(
-    core: &Rc<Core>,
+    reader: &Rc<Reader>,
     read: ReadInFlight,
     params: &Params,
 ) -> Result<NodeResponse, ReadFault> {
-    let selections = params.required_selections(core).await?;
+    let selections = params.required_selections(reader).await?;
     let range_ms = selections.first().map_or((i64::MIN, i64::MAX), |s| (s.min_ms, s.max_ms));
     let mut union: RowUnion<SeriesBatch> =
-        RowUnion::open(core, read.lease(), selections, Wanted::Chunks).await?;
-    let core_of_read = Rc::clone(core);
-    let body = streamed(Rc::clone(core), read, async move |outgoing| {
+        RowUnion::open(reader, read.lease(), selections, Wanted::Chunks).await?;
+    let core_of_read = Rc::clone(reader);
+    let body = streamed(Rc::clone(reader), read, async move |outgoing| {
         let mut held = None;
         while let Some(slice) = union.advance(held).await? {
             held = send_line(&core_of_read, union.series(), range_ms, outgoing, slice).await?;
@@ -47,7 +47,7 @@ pub(crate) async fn respond(
 
 /// Chunks are read once for each of the two lists: so a series of any length needs no more memory.
 async fn send_line(
-    core: &Core,
+    reader: &Reader,
     series: SeriesView<'_>,
     range_ms: (i64, i64),
     outgoing: &mut Outgoing,
@@ -59,16 +59,16 @@ async fn send_line(
     outgoing.made().extend_from_slice(b"{\"metric\":");
     json::put_labels(outgoing.made(), series.labels);
     outgoing.made().extend_from_slice(b",\"values\":[");
-    let held = send_list(core, series, range_ms, put_value, outgoing, Some(slice)).await?;
+    let held = send_list(reader, series, range_ms, put_value, outgoing, Some(slice)).await?;
     outgoing.made().extend_from_slice(b"],\"timestamps\":[");
     let put_time = |out: &mut Vec<u8>, sample: Sample| put_whole(out, sample.timestamp_ms);
-    let held = send_list(core, series, range_ms, put_time, outgoing, held).await?;
+    let held = send_list(reader, series, range_ms, put_time, outgoing, held).await?;
     outgoing.made().extend_from_slice(b"]}\n");
     Ok(held)
 }
 
 async fn send_list(
-    core: &Core,
+    reader: &Reader,
     series: SeriesView<'_>,
     range_ms: (i64, i64),
     put: impl Fn(&mut Vec<u8>, Sample),
@@ -77,7 +77,7 @@ async fn send_list(
 ) -> Result<Option<Slice>, StreamFault> {
     let mut is_first = true;
     for chunk in series.chunks() {
-        let slice = core.slicer.go_on(held).await;
+        let slice = reader.slicer.go_on(held).await;
         for sample in in_range(chunk, range_ms) {
             if !std::mem::take(&mut is_first) {
                 outgoing.made().push(b',');

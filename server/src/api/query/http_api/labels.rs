@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::params::{Params, bad};
 use super::{array, json, label_name};
-use crate::api::core::Core;
+use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::union::RowUnion;
 use crate::api::response::NodeResponse;
@@ -13,32 +13,32 @@ use silverback_storage::message::{TextBatch, Wanted};
 
 /// The label names of the series that match, of all where nothing is selected.
 pub(crate) async fn names(
-    core: &Rc<Core>,
+    reader: &Rc<Reader>,
     read: ReadInFlight,
     params: &Params,
 ) -> Result<NodeResponse, ReadFault> {
-    texts(core, read, params, Wanted::LabelNames).await
+    texts(reader, read, params, Wanted::LabelNames).await
 }
 
 /// The values of the label whose name stands in the path.
 pub(crate) async fn values(
-    core: &Rc<Core>,
+    reader: &Rc<Reader>,
     read: ReadInFlight,
     path_name: &str,
     params: &Params,
 ) -> Result<NodeResponse, ReadFault> {
     let name = label_name::from_path(path_name)
         .ok_or_else(|| bad(format_args!("{path_name:?} is not a label name")))?;
-    texts(core, read, params, Wanted::LabelValues(name.into())).await
+    texts(reader, read, params, Wanted::LabelValues(name.into())).await
 }
 
 async fn texts(
-    core: &Rc<Core>,
+    reader: &Rc<Reader>,
     read: ReadInFlight,
     params: &Params,
     wanted: Wanted,
 ) -> Result<NodeResponse, ReadFault> {
-    let selections = params.selections_or_all(core).await?;
+    let selections = params.selections_or_all(reader).await?;
     let put = |out: &mut Vec<u8>, texts: &RowUnion<TextBatch>| json::put_text(out, texts.text());
-    array::respond(core, read, params, selections, wanted, put).await
+    array::respond(reader, read, params, selections, wanted, put).await
 }

@@ -19,8 +19,8 @@ use http::request::Parts;
 use http::{Method, Request, StatusCode};
 use http_body::Body;
 
-use crate::api::core::Core;
 use crate::api::http::request_body::{BodyError, read_reserving};
+use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::time_limit::TimeLimit;
 use crate::api::response::{NodeResponse, with_type};
@@ -79,7 +79,7 @@ impl Question {
 
 /// Answers one question.
 pub async fn answer<B>(
-    core: &Rc<Core>,
+    reader: &Rc<Reader>,
     asker: &Asker,
     question: Question,
     request: Request<B>,
@@ -89,14 +89,14 @@ where
     B::Error: std::fmt::Display,
 {
     if question == Question::DeleteSeries {
-        return delete_series::answer(core, asker, request).await;
+        return delete_series::answer(reader, asker, request).await;
     }
-    core.count(|counts| counts.reads += 1);
-    read(core, asker, question, request).await.unwrap_or_else(|fault| refuse(core, &fault))
+    reader.count(|counts| counts.reads += 1);
+    read(reader, asker, question, request).await.unwrap_or_else(|fault| refuse(reader, &fault))
 }
 
 async fn read<B>(
-    core: &Rc<Core>,
+    reader: &Rc<Reader>,
     asker: &Asker,
     question: Question,
     request: Request<B>,
@@ -110,20 +110,20 @@ where
     if question == Question::BuildInfo {
         return Ok(build_info::respond());
     }
-    let (time, mut room) = (TimeLimit::begin(core), core.read_bytes.begin());
-    let form = read_form(core, &head, body, &mut room).await?;
+    let (time, mut room) = (TimeLimit::begin(reader), reader.read_bytes.begin());
+    let form = read_form(reader, &head, body, &mut room).await?;
     time.hold(async {
-        let params = read_params(core, &head, &form).await?;
+        let params = read_params(reader, &head, &form).await?;
         // Not before: a body that comes slowly holds no other read up.
-        let read = core.begin_read(asker).await?;
+        let read = reader.begin_read(asker).await?;
         match question {
-            Question::Series => series::respond(core, read, &params).await,
-            Question::LabelNames => labels::names(core, read, &params).await,
-            Question::LabelValues(name) => labels::values(core, read, &name, &params).await,
-            Question::TsdbStatus => tsdb_status::respond(core, read, &params).await,
+            Question::Series => series::respond(reader, read, &params).await,
+            Question::LabelNames => labels::names(reader, read, &params).await,
+            Question::LabelValues(name) => labels::values(reader, read, &name, &params).await,
+            Question::TsdbStatus => tsdb_status::respond(reader, read, &params).await,
             Question::BuildInfo => Ok(build_info::respond()),
             Question::DeleteSeries => unreachable!("it is no read"),
-            Question::Export => export::respond(core, read, &params).await,
+            Question::Export => export::respond(reader, read, &params).await,
         }
     })
     .await
@@ -136,7 +136,7 @@ fn takes_form(method: &Method) -> bool {
 
 /// The form in the body of a POST or PUT, within a request's time; empty for other methods.
 pub(crate) async fn read_form<B>(
-    core: &Core,
+    reader: &Reader,
     head: &Parts,
     body: B,
     room: &mut Reservation,
@@ -148,21 +148,21 @@ where
     if !takes_form(&head.method) {
         return Ok(Bytes::new());
     }
-    read_reserving(&head.headers, body, READ_REQUEST_BYTES_MAX, core.config.request_timeout, room).await
+    read_reserving(&head.headers, body, READ_REQUEST_BYTES_MAX, reader.config.request_timeout, room).await
 }
 
 /// Of the form and of the query.
-pub(crate) async fn read_params(core: &Core, head: &Parts, form: &[u8]) -> Result<Params, ReadFault> {
+pub(crate) async fn read_params(reader: &Reader, head: &Parts, form: &[u8]) -> Result<Params, ReadFault> {
     let mut params = Params::default();
-    let mut slice = core.slicer.begin().await;
+    let mut slice = reader.slicer.begin().await;
     for encoded in [form, head.uri.query().unwrap_or_default().as_bytes()] {
         params.add(encoded, &mut async || slice.yield_if_needed().await).await?;
     }
     Ok(params)
 }
 
-fn refuse(core: &Core, fault: &ReadFault) -> NodeResponse {
-    core.count(|counts| counts.reads_failed += 1);
+fn refuse(reader: &Reader, fault: &ReadFault) -> NodeResponse {
+    reader.count(|counts| counts.reads_failed += 1);
     tracing::debug!(%fault, "a read was refused");
     refusal(fault)
 }

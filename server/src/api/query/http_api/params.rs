@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use percent_encoding::percent_decode;
 use silverback_model::printable::{Printable, Quoted};
 
-use crate::api::core::Core;
+use crate::api::query::Reader;
 use crate::api::query::matchers::{MatcherCompiler, MatcherError};
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::selector::{Breadth, ParsedMatcher, SelectorError, parse_selector};
@@ -87,29 +87,29 @@ impl Params {
     }
 
     /// What is selected: one selection for each `match[]`, of which there must be one.
-    pub(crate) async fn required_selections(&self, core: &Core) -> Result<Vec<Selection>, ReadFault> {
+    pub(crate) async fn required_selections(&self, reader: &Reader) -> Result<Vec<Selection>, ReadFault> {
         let selectors = self.selectors()?;
         if selectors.is_empty() {
             return Err(bad("no match[] parameter provided"));
         }
-        self.selections(core, selectors).await
+        self.selections(reader, selectors).await
     }
 
     /// What is selected; without a `match[]`, all series of the time.
-    pub(crate) async fn selections_or_all(&self, core: &Core) -> Result<Vec<Selection>, ReadFault> {
+    pub(crate) async fn selections_or_all(&self, reader: &Reader) -> Result<Vec<Selection>, ReadFault> {
         let selectors = self.selectors()?;
         if selectors.is_empty() {
             return Ok(vec![self.selection(Vec::new())?]);
         }
-        self.selections(core, selectors).await
+        self.selections(reader, selectors).await
     }
 
     async fn selections(
         &self,
-        core: &Core,
+        reader: &Reader,
         selectors: Vec<Selector<'_>>,
     ) -> Result<Vec<Selection>, ReadFault> {
-        let mut compiler = MatcherCompiler::new(core);
+        let mut compiler = MatcherCompiler::new(reader);
         let mut selections = Vec::with_capacity(selectors.len());
         for Selector { text, matchers } in selectors {
             let mut compiled = Vec::with_capacity(matchers.len());

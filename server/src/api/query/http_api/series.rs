@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::params::Params;
 use super::{array, json};
-use crate::api::core::Core;
+use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::union::RowUnion;
 use crate::api::response::NodeResponse;
@@ -13,12 +13,12 @@ use silverback_storage::message::{SeriesBatch, Wanted};
 
 /// Answers with the union of all selectors, ascending, each label set once.
 pub(crate) async fn respond(
-    core: &Rc<Core>,
+    reader: &Rc<Reader>,
     read: ReadInFlight,
     params: &Params,
 ) -> Result<NodeResponse, ReadFault> {
-    let selections = params.required_selections(core).await?;
+    let selections = params.required_selections(reader).await?;
     let put =
         |out: &mut Vec<u8>, series: &RowUnion<SeriesBatch>| json::put_labels(out, series.series().labels);
-    array::respond(core, read, params, selections, Wanted::LabelSets, put).await
+    array::respond(reader, read, params, selections, Wanted::LabelSets, put).await
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::json;
 use super::params::{Params, bad};
-use crate::api::core::Core;
+use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::rows::RowStream;
 use crate::api::query::stream::{Outgoing, StreamFault, streamed};
@@ -52,7 +52,7 @@ struct Entry {
 
 /// Answers for the whole node.
 pub(crate) async fn respond(
-    core: &Rc<Core>,
+    reader: &Rc<Reader>,
     read: ReadInFlight,
     params: &Params,
 ) -> Result<NodeResponse, ReadFault> {
@@ -60,14 +60,14 @@ pub(crate) async fn respond(
     if limit > TSDB_STATUS_ENTRIES_MAX {
         return Err(bad(format_args!("limit={limit}: at most {TSDB_STATUS_ENTRIES_MAX} are allowed")));
     }
-    let asked = match core.router.shards().count() {
+    let asked = match reader.router.shards().count() {
         // It has all there is.
         1 => limit,
         _ => (limit * ASKED_PER_SHOWN).min(ASKED_MAX),
     };
     let too_large = |bytes_max| ReadFault::ListsTooLarge { limit, asked, bytes_max };
-    let mut room = core.read_bytes.begin();
-    let of_shards = cardinalities(core, &read, asked).await.map_err(|fault| match fault {
+    let mut room = reader.read_bytes.begin();
+    let of_shards = cardinalities(reader, &read, asked).await.map_err(|fault| match fault {
         FanoutError::Refused(ReadError::TooLarge { bytes_max }) => too_large(bytes_max),
         fault => fault.into(),
     })?;
@@ -77,10 +77,10 @@ pub(crate) async fn respond(
     })?;
     let head_stats = head_stats(&of_shards);
     let is_alone = of_shards.len() == 1;
-    let [metrics, values, bytes, pairs] = sums(core, of_shards).await;
+    let [metrics, values, bytes, pairs] = sums(reader, of_shards).await;
     let values = match is_alone {
         true => values,
-        false => distinct_values(core, &read, values, limit).await?,
+        false => distinct_values(reader, &read, values, limit).await?,
     };
     let lists = [
         ("seriesCountByMetricName", metrics),
@@ -88,8 +88,8 @@ pub(crate) async fn respond(
         ("memoryInBytesByLabelName", bytes),
         ("seriesCountByLabelValuePair", pairs),
     ];
-    let slicer = core.slicer.clone();
-    let body = streamed(Rc::clone(core), read, async move |outgoing| {
+    let slicer = reader.slicer.clone();
+    let body = streamed(Rc::clone(reader), read, async move |outgoing| {
         let _room = room;
         json::put_begin(outgoing.made());
         outgoing.made().extend_from_slice(b"{\"headStats\":");
@@ -132,7 +132,7 @@ async fn send_entries(
 }
 
 async fn cardinalities(
-    core: &Core,
+    reader: &Reader,
     read: &ReadInFlight,
     limit: usize,
 ) -> Result<Vec<Cardinality>, FanoutError> {
@@ -142,7 +142,7 @@ async fn cardinalities(
             wrong_kind()
         }
     };
-    let replies = read_all(&core.router, read.lease(), &ReadRequest::Cardinality { limit }).await?;
+    let replies = read_all(&reader.router, read.lease(), &ReadRequest::Cardinality { limit }).await?;
     Ok(replies.into_iter().map(cardinality).collect())
 }
 
@@ -172,8 +172,8 @@ fn head_stats(of_shards: &[Cardinality]) -> HeadStats {
 }
 
 /// Each list of all shards, the counts of a name added up, the largest first.
-async fn sums(core: &Core, of_shards: Vec<Cardinality>) -> [Vec<NameCount>; 4] {
-    let mut slice = core.slicer.begin().await;
+async fn sums(reader: &Reader, of_shards: Vec<Cardinality>) -> [Vec<NameCount>; 4] {
+    let mut slice = reader.slicer.begin().await;
     let mut lists: [Vec<Vec<NameCount>>; 4] = Default::default();
     for of_shard in of_shards {
         let Cardinality { series_by_metric, values_by_name, bytes_by_name, series_by_pair, .. } = of_shard;
@@ -208,7 +208,7 @@ async fn sum(
 /// shards, descending here, is never too small; so the search ends at the first one that is smaller
 /// than all that is to be shown.
 async fn distinct_values(
-    core: &Rc<Core>,
+    reader: &Rc<Reader>,
     read: &ReadInFlight,
     sums: Vec<NameCount>,
     limit: usize,
@@ -220,7 +220,7 @@ async fn distinct_values(
         }
         let wanted = Wanted::LabelValues(name.clone());
         let mut values: RowStream<TextBatch> =
-            RowStream::open(core, read.lease(), Selection::everything(), wanted, 1).await?;
+            RowStream::open(reader, read.lease(), Selection::everything(), wanted, 1).await?;
         let mut count = 0;
         let mut held = None;
         while let Some(slice) = values.advance(held).await? {

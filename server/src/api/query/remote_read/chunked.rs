@@ -9,8 +9,8 @@ use std::rc::Rc;
 use http::header::HeaderValue;
 use http::{Response, header};
 
-use crate::api::core::Core;
 use crate::api::protobuf::{Wire, put_len_head, put_varint, tag, varint_len};
+use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::rows::RowStream;
 use crate::api::query::stream::{Outgoing, StreamFault, streamed};
@@ -34,17 +34,17 @@ const XOR: u8 = 1;
 
 /// The first query is opened before anything is sent, so that a refusal has a status.
 pub(crate) async fn respond(
-    core: &Rc<Core>,
+    reader: &Rc<Reader>,
     read: ReadInFlight,
     selections: Vec<Selection>,
 ) -> Result<NodeResponse, ReadFault> {
     let mut selections = selections.into_iter();
     let first = match selections.next() {
-        Some(selection) => Some(open(core, read.lease(), selection).await?),
+        Some(selection) => Some(open(reader, read.lease(), selection).await?),
         None => None,
     };
-    let (core_of_read, lease) = (Rc::clone(core), read.lease().clone());
-    let body = streamed(Rc::clone(core), read, async move |outgoing| {
+    let (core_of_read, lease) = (Rc::clone(reader), read.lease().clone());
+    let body = streamed(Rc::clone(reader), read, async move |outgoing| {
         let Some(first) = first else { return Ok(()) };
         send_series(&core_of_read, first, 0, outgoing).await?;
         for (index, selection) in (1..).zip(selections) {
@@ -59,15 +59,15 @@ pub(crate) async fn respond(
 }
 
 async fn open(
-    core: &Rc<Core>,
+    reader: &Rc<Reader>,
     lease: &ReadLease,
     selection: Selection,
 ) -> Result<RowStream<SeriesBatch>, FanoutError> {
-    RowStream::open(core, lease, selection, Wanted::Chunks, 1).await
+    RowStream::open(reader, lease, selection, Wanted::Chunks, 1).await
 }
 
 async fn send_series(
-    core: &Core,
+    reader: &Reader,
     mut stream: RowStream<SeriesBatch>,
     query_index: u64,
     outgoing: &mut Outgoing,
@@ -83,7 +83,7 @@ async fn send_series(
             // A frame that isn't a series' last fills a piece, so no slice goes on from frame to frame.
             let slice = match held {
                 Some(slice) => slice,
-                None => core.slicer.begin().await,
+                None => reader.slicer.begin().await,
             };
             put_frame(outgoing.made(), labels, now, query_index);
             held = outgoing.send_if_full(slice).await?;

@@ -16,8 +16,8 @@ use http::{HeaderMap, HeaderName, Method, Request};
 use http_body::Body;
 use silverback_model::printable::Printable;
 
-use crate::api::core::Core;
 use crate::api::http::request_body::read_reserving;
+use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::time_limit::TimeLimit;
 use crate::api::response::{NodeResponse, text};
@@ -26,16 +26,16 @@ pub use query::{AnswerKind, Query, QueryError};
 use silverback_model::limits::READ_REQUEST_BYTES_MAX;
 
 /// Answers one remote read.
-pub async fn answer<B>(core: &Rc<Core>, asker: &Asker, request: Request<B>) -> NodeResponse
+pub async fn answer<B>(reader: &Rc<Reader>, asker: &Asker, request: Request<B>) -> NodeResponse
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    core.count(|counts| counts.reads += 1);
-    read(core, asker, request).await.unwrap_or_else(|fault| refuse(core, &fault))
+    reader.count(|counts| counts.reads += 1);
+    read(reader, asker, request).await.unwrap_or_else(|fault| refuse(reader, &fault))
 }
 
-async fn read<B>(core: &Rc<Core>, asker: &Asker, request: Request<B>) -> Result<NodeResponse, ReadFault>
+async fn read<B>(reader: &Rc<Reader>, asker: &Asker, request: Request<B>) -> Result<NodeResponse, ReadFault>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
@@ -45,17 +45,17 @@ where
     }
     let (head, body) = request.into_parts();
     check_type(&head.headers)?;
-    let bytes_max = READ_REQUEST_BYTES_MAX.min(core.config.max_body_bytes);
-    let time = TimeLimit::begin(core);
-    let mut room = core.read_bytes.begin();
+    let bytes_max = READ_REQUEST_BYTES_MAX.min(reader.config.max_body_bytes);
+    let time = TimeLimit::begin(reader);
+    let mut room = reader.read_bytes.begin();
     let body = read_reserving(&head.headers, body, bytes_max, time.whole(), &mut room).await?;
     time.hold(async {
         // Not before: a body that comes slowly holds no other read up.
-        let read = core.begin_read(asker).await?;
-        let query = query::decode(core, &body).await?;
+        let read = reader.begin_read(asker).await?;
+        let query = query::decode(reader, &body).await?;
         match query.answer {
-            AnswerKind::Samples => samples::respond(core, read, query.selections, room).await,
-            AnswerKind::Chunks => chunked::respond(core, read, query.selections).await,
+            AnswerKind::Samples => samples::respond(reader, read, query.selections, room).await,
+            AnswerKind::Chunks => chunked::respond(reader, read, query.selections).await,
         }
     })
     .await
@@ -89,8 +89,8 @@ fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a str, Read
     }
 }
 
-fn refuse(core: &Core, fault: &ReadFault) -> NodeResponse {
-    core.count(|counts| counts.reads_failed += 1);
+fn refuse(reader: &Reader, fault: &ReadFault) -> NodeResponse {
+    reader.count(|counts| counts.reads_failed += 1);
     tracing::debug!(%fault, "a remote read was refused");
     let mut response = text(fault.status(), format!("{}\n", Printable(&fault.to_string())));
     fault.tell(response.headers_mut());

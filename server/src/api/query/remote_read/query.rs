@@ -5,10 +5,10 @@ use silverback_proto::prometheus::label_matcher::Type;
 use silverback_proto::prometheus::read_request::ResponseType;
 use silverback_proto::prometheus::{LabelMatcher, ReadRequest};
 
-use crate::api::core::Core;
 use crate::api::ingest::remote_write::MalformedBody;
 use crate::api::ingest::remote_write::snappy::{self, SnappyError};
-use crate::api::ingest::remote_write::wire::{Reader, Tag, WireType};
+use crate::api::ingest::remote_write::wire::{self, Tag, WireType};
+use crate::api::query::Reader;
 use crate::api::query::matchers::MatcherCompiler;
 use crate::api::query::read_fault::ReadFault;
 use silverback_model::limits::{READ_MATCHERS_MAX, READ_QUERIES_MAX, READ_REQUEST_BYTES_MAX};
@@ -68,12 +68,12 @@ pub struct Query {
 }
 
 /// Reads a compressed body.
-pub async fn decode(core: &Core, compressed: &[u8]) -> Result<Query, ReadFault> {
-    let slice = core.slicer.begin().await;
+pub async fn decode(reader: &Reader, compressed: &[u8]) -> Result<Query, ReadFault> {
+    let slice = reader.slicer.begin().await;
     let request = decode_message(compressed)?;
     drop(slice);
     let answer = answer_kind(&request.accepted_response_types)?;
-    let mut compiler = MatcherCompiler::new(core);
+    let mut compiler = MatcherCompiler::new(reader);
     let mut selections = Vec::with_capacity(request.queries.len());
     for query in &request.queries {
         let mut matchers = Vec::with_capacity(query.matchers.len());
@@ -102,7 +102,7 @@ const MATCHERS: Tag = Tag::new(3, WireType::Len);
 /// and many times as much when it is decoded.
 fn count_messages(body: &[u8]) -> Result<(), QueryError> {
     let (mut queries, mut matchers) = (0, 0);
-    let counted = for_each(Reader::new(body, 0), QUERIES, &mut |query| {
+    let counted = for_each(wire::Reader::new(body, 0), QUERIES, &mut |query| {
         queries += 1;
         for_each(query, MATCHERS, &mut |_| {
             matchers += 1;
@@ -121,9 +121,9 @@ fn count_messages(body: &[u8]) -> Result<(), QueryError> {
 
 /// Calls `visit` for each field of a message that has this tag.
 fn for_each<'a>(
-    mut message: Reader<'a>,
+    mut message: wire::Reader<'a>,
     wanted: Tag,
-    visit: &mut impl FnMut(Reader<'a>) -> Result<(), MalformedBody>,
+    visit: &mut impl FnMut(wire::Reader<'a>) -> Result<(), MalformedBody>,
 ) -> Result<(), MalformedBody> {
     while !message.is_empty() {
         let tag = message.tag()?;

@@ -11,8 +11,8 @@ use http::Response;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 
 use super::snappy_pieces::SnappyPieces;
-use crate::api::core::Core;
 use crate::api::protobuf::{Wire, put_len_head, put_varint, tag, varint_len};
+use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::rows::RowStream;
 use crate::api::query::stream::streamed;
@@ -36,22 +36,22 @@ const SMALL_SHARE: usize = 4;
 /// The whole answer is made before its first byte is sent, so that a fault has a status. It grows
 /// beside what `room` holds already.
 pub(crate) async fn respond(
-    core: &Rc<Core>,
+    reader: &Rc<Reader>,
     read: ReadInFlight,
     selections: Vec<Selection>,
     room: Reservation,
 ) -> Result<NodeResponse, ReadFault> {
-    let mut budget = Budget::new(core, room);
+    let mut budget = Budget::new(reader, room);
     let mut whole = SnappyPieces::new();
     for selection in selections {
-        let result = query_result(core, read.lease(), selection, &mut budget).await?;
+        let result = query_result(reader, read.lease(), selection, &mut budget).await?;
         let mut head = Vec::new();
         put_len_head(&mut head, RESULTS, result.decompressed_bytes() as usize);
-        whole.write(&head, &mut core.slicer.begin().await, &mut budget.room).await?;
+        whole.write(&head, &mut reader.slicer.begin().await, &mut budget.room).await?;
         whole.append(result, &mut budget.room)?;
     }
     let pieces = whole.finish(&mut budget.room)?.ok_or(ReadFault::TooManySamples(budget.max))?;
-    Ok(response(core, read, pieces, budget.room))
+    Ok(response(reader, read, pieces, budget.room))
 }
 
 /// Samples that the answer may still hold, and the memory that it has.
@@ -66,9 +66,9 @@ struct Budget {
 }
 
 impl Budget {
-    fn new(core: &Core, room: Reservation) -> Self {
-        let max = core.config.max_read_samples;
-        let small_bytes = core.read_bytes.bytes_max() / SMALL_SHARE / core.reads.max();
+    fn new(reader: &Reader, room: Reservation) -> Self {
+        let max = reader.config.max_read_samples;
+        let small_bytes = reader.read_bytes.bytes_max() / SMALL_SHARE / reader.reads.max();
         Self { left: max, max, room, large: None, small_bytes }
     }
 
@@ -90,7 +90,7 @@ impl Budget {
 
 /// A `QueryResult` without its head.
 async fn query_result(
-    core: &Rc<Core>,
+    reader: &Rc<Reader>,
     lease: &ReadLease,
     selection: Selection,
     budget: &mut Budget,
@@ -98,7 +98,7 @@ async fn query_result(
     let mut result = SnappyPieces::new();
     let (min_ms, max_ms) = (selection.min_ms, selection.max_ms);
     let mut stream: RowStream<SeriesBatch> =
-        RowStream::open(core, lease, selection, Wanted::Chunks, 1).await?;
+        RowStream::open(reader, lease, selection, Wanted::Chunks, 1).await?;
     let mut timeseries = Vec::new();
     let mut held = None;
     while let Some(mut slice) = stream.advance(held).await? {
@@ -113,7 +113,7 @@ async fn query_result(
         held = match budget.needs_turn() {
             true => {
                 drop(slice);
-                budget.take_turn(&core.large_answers).await;
+                budget.take_turn(&reader.large_answers).await;
                 None
             }
             false => Some(slice),
@@ -175,8 +175,8 @@ fn put_sample(out: &mut Vec<u8>, sample: Sample) {
     put_varint(out, timestamp);
 }
 
-fn response(core: &Rc<Core>, read: ReadInFlight, pieces: Vec<Bytes>, room: Reservation) -> NodeResponse {
-    let body = streamed(Rc::clone(core), read, async move |outgoing| {
+fn response(reader: &Rc<Reader>, read: ReadInFlight, pieces: Vec<Bytes>, room: Reservation) -> NodeResponse {
+    let body = streamed(Rc::clone(reader), read, async move |outgoing| {
         for piece in pieces {
             outgoing.send_piece(piece).await?;
         }

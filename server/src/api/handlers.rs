@@ -1,0 +1,37 @@
+//! All that one core answers with, and one connection's part in it.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use crate::api::cell_mover::CellMover;
+use crate::api::core::Core;
+use crate::api::ingest::Ingest;
+use crate::api::ingest::caller::Caller;
+use crate::api::query::Reader;
+use crate::routing::Asker;
+
+/// What a core's handlers have.
+#[derive(Clone)]
+pub(crate) struct Handlers {
+    pub(crate) core: Rc<Core>,
+    pub(crate) ingest: Rc<Ingest>,
+    pub(crate) reader: Rc<Reader>,
+    pub(crate) mover: Rc<CellMover>,
+}
+
+/// The same for the client at the other end of a connection.
+pub(crate) struct Peer {
+    pub(crate) handlers: Handlers,
+    /// Who is refused what.
+    pub(crate) caller: Caller,
+    /// Its turns among the core's reads.
+    pub(crate) asker: Asker,
+}
+
+impl Peer {
+    /// A client, by its address as the socket has it.
+    pub(crate) fn new(handlers: Handlers, address: Option<IpAddr>) -> Self {
+        let caller = Caller::new(Rc::clone(&handlers.ingest), address);
+        Self { handlers, caller, asker: Asker::default() }
+    }
+}

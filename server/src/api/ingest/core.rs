@@ -1,0 +1,51 @@
+//! What taking samples in needs of its core: buffers, bounds, the decoder that knows its senders' label sets.
+//! The refusals of one client are its [`Caller`](super::caller::Caller)'s.
+
+use std::cell::RefCell;
+use std::ops::Deref;
+use std::rc::Rc;
+
+use crate::api::core::Core;
+use crate::api::ingest::remote_write::{Decoder, IdCache};
+use crate::routing::{BodyPool, ByteBudget};
+use silverback_model::SeriesIdHasher;
+use silverback_model::limits::MemoryPlan;
+use silverback_storage::message::PartPool;
+
+/// A core, as what takes samples in has it.
+pub struct Ingest {
+    core: Rc<Core>,
+    /// Buffers for the parts that requests are split into.
+    pub parts: PartPool,
+    /// Buffers for decompressed bodies.
+    pub bodies: BodyPool,
+    /// Bytes for the series that gRPC streams define.
+    pub definitions: ByteBudget,
+    /// Labels → series id.
+    pub hasher: SeriesIdHasher,
+    /// Keeps its buffers and known label sets from request to request.
+    pub decoder: RefCell<Decoder>,
+}
+
+impl Ingest {
+    /// With the bounds of the node's memory plan.
+    pub(crate) fn new(core: Rc<Core>, hasher: SeriesIdHasher) -> Self {
+        let plan = core.node.memory;
+        Self {
+            core,
+            parts: PartPool::new(plan.part_pool_bytes()),
+            bodies: BodyPool::new(plan.in_flight_bytes, MemoryPlan::body_pool_bytes_of(plan.in_flight_bytes)),
+            definitions: ByteBudget::new(plan.definition_bytes),
+            hasher,
+            decoder: RefCell::new(Decoder::new(IdCache::with_entries_max(plan.id_cache_entries))),
+        }
+    }
+}
+
+impl Deref for Ingest {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.core
+    }
+}

@@ -1,0 +1,81 @@
+//! InfluxDB's `/query`, as far as senders of lines ask it before they begin: that their database is there.
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, Request, StatusCode};
+use http_body::Body;
+
+use crate::api::query::Reader;
+use crate::api::query::http_api::params::Params;
+use crate::api::query::http_api::{read_form, read_params};
+use crate::api::query::read_fault::ReadFault;
+use crate::api::query::time_limit::TimeLimit;
+use crate::api::response::{NodeResponse, method_not_allowed, with_type};
+
+const JSON: &str = "application/json";
+
+/// Answers `/query`. There are no databases to create: every name is one.
+pub async fn answer<B>(reader: &Reader, request: Request<B>) -> NodeResponse
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    let (head, body) = request.into_parts();
+    if head.method != Method::POST && head.method != Method::GET {
+        return method_not_allowed("GET, POST");
+    }
+    match query_params(reader, &head, body).await {
+        Ok(params) if creates_database(params.get("q").unwrap_or_default()) => {
+            with_type(StatusCode::OK, JSON, "{\"results\":[{\"statement_id\":0}]}\n")
+        }
+        Ok(_) => {
+            let error = "only CREATE DATABASE is answered here, and needs nothing to be done; read by \
+                         /api/v1/export, or by remote read";
+            with_type(StatusCode::BAD_REQUEST, JSON, error_json(error) + "\n")
+        }
+        Err(fault) => {
+            let mut response = with_type(fault.status(), JSON, error_json(&fault.to_string()) + "\n");
+            fault.tell(response.headers_mut());
+            response
+        }
+    }
+}
+
+async fn query_params<B>(reader: &Reader, head: &Parts, body: B) -> Result<Params, ReadFault>
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    let (time, mut room) = (TimeLimit::begin(reader), reader.read_bytes.begin());
+    let form = read_form(reader, head, body, &mut room).await?;
+    time.hold(read_params(reader, head, &form)).await
+}
+
+fn creates_database(query: &str) -> bool {
+    let mut words = query.split_whitespace();
+    let is_next = |words: &mut std::str::SplitWhitespace<'_>, word| {
+        words.next().is_some_and(|given| given.eq_ignore_ascii_case(word))
+    };
+    is_next(&mut words, "CREATE") && is_next(&mut words, "DATABASE") && words.next().is_some()
+}
+
+fn error_json(error: &str) -> String {
+    serde_json::json!({ "error": error }).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_queries_the_creation_of_a_database_is_one() {
+        for query in
+            ["CREATE DATABASE \"telegraf\"", " create  database x", "CREATE DATABASE x WITH DURATION 3d"]
+        {
+            assert!(creates_database(query), "{query}");
+        }
+        for query in ["", "CREATE DATABASE", "SHOW DATABASES", "DROP DATABASE x", "CREATE USER x"] {
+            assert!(!creates_database(query), "{query}");
+        }
+    }
+}

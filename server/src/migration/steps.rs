@@ -10,7 +10,7 @@ use silverback_host::Host;
 use silverback_model::limits::{MIGRATION_COPY_MAX, MIGRATION_PAUSE_MAX};
 use silverback_model::{CellId, Epoch, ShardId};
 use silverback_storage::message::{
-    MigrationRejected, MigrationReply, MigrationRequest, MigrationStep, Piece, RouteChange,
+    MigrationCall, MigrationOf, MigrationRejected, OwnStep, PieceStep, PlainStep, RouteChange, UnsentCall,
 };
 
 /// Passes over what changed before the cell is drained: each is shorter than the one before.
@@ -64,7 +64,7 @@ impl<H: Host> Migration<'_, H> {
             Ok(brought) => {
                 self.switch().await;
                 let paused_us = self.host.monotonic_us() - brought.drained_us;
-                self.end(self.from, MigrationStep::Release { to: self.to }).await;
+                self.end(self.from, PlainStep::Release { to: self.to }).await;
                 let took_us = self.host.monotonic_us() - began_us;
                 let Brought { series, bytes, .. } = brought;
                 Ok(Migrated { series, bytes, epoch: self.epoch, took_us, paused_us })
@@ -79,7 +79,7 @@ impl<H: Host> Migration<'_, H> {
     /// Up to the target's owning the cell.
     async fn bring_over(&self) -> Result<Brought, MigrationError> {
         let copied_by = self.deadline(MIGRATION_COPY_MAX);
-        self.step(self.to, MigrationStep::Expect, copied_by).await?;
+        self.step(self.to, PlainStep::Expect, copied_by).await?;
         let mut bytes = self.pass(copied_by).await?.bytes;
         for _ in 0..PASSES_MAX {
             let passed = self.pass(copied_by).await?;
@@ -90,41 +90,31 @@ impl<H: Host> Migration<'_, H> {
         }
         let drained_us = self.host.monotonic_us();
         let owned_by = self.deadline(MIGRATION_PAUSE_MAX);
-        let mut rest = self.copied(MigrationStep::Drain, owned_by).await?;
+        let mut rest = self.step(self.from, PieceStep::Drain, owned_by).await?;
         bytes += rest.payload.len() as u64;
         while !rest.is_last {
-            self.step(self.to, MigrationStep::Take(rest), owned_by).await?;
-            rest = self.copied(MigrationStep::Copy, owned_by).await?;
+            self.step(self.to, PlainStep::Take(rest), owned_by).await?;
+            rest = self.step(self.from, PieceStep::Copy, owned_by).await?;
             bytes += rest.payload.len() as u64;
         }
-        match self.step(self.to, MigrationStep::Own { from: self.from, rest }, owned_by).await? {
-            MigrationReply::Owned { series } => Ok(Brought { series, bytes, drained_us }),
-            MigrationReply::Done | MigrationReply::Copied(_) => wrong_kind(),
-        }
+        let series = self.step(self.to, OwnStep { from: self.from, rest }, owned_by).await?;
+        Ok(Brought { series, bytes, drained_us })
     }
 
     /// One pass: pieces from the source to the target.
     async fn pass(&self, deadline: Deadline) -> Result<Passed, MigrationError> {
         let mut passed = Passed { series: 0, bytes: 0 };
         loop {
-            let piece = self.copied(MigrationStep::Copy, deadline).await?;
+            let piece = self.step(self.from, PieceStep::Copy, deadline).await?;
             passed.series += piece.series;
             passed.bytes += piece.payload.len() as u64;
             let is_last = piece.is_last;
             if piece.series > 0 {
-                self.step(self.to, MigrationStep::Take(piece), deadline).await?;
+                self.step(self.to, PlainStep::Take(piece), deadline).await?;
             }
             if is_last {
                 return Ok(passed);
             }
-        }
-    }
-
-    /// A step that the source answers with a piece.
-    async fn copied(&self, step: MigrationStep, deadline: Deadline) -> Result<Piece, MigrationError> {
-        match self.step(self.from, step, deadline).await? {
-            MigrationReply::Copied(piece) => Ok(piece),
-            MigrationReply::Done | MigrationReply::Owned { .. } => wrong_kind(),
         }
     }
 
@@ -137,18 +127,18 @@ impl<H: Host> Migration<'_, H> {
 
     /// The source keeps the cell. What the target has of it is hidden before the source goes on.
     async fn roll_back(&self) {
-        self.end(self.to, MigrationStep::Discard { from: self.from }).await;
-        self.surely(self.from, MigrationStep::Keep).await;
+        self.end(self.to, PlainStep::Discard { from: self.from }).await;
+        self.surely(self.from, PlainStep::Keep).await;
         let epoch = self.epoch.next();
         self.tell_all(RouteChange::Writes { epoch, cell: self.cell, owner: self.from }).await;
     }
 
-    async fn step(
+    async fn step<S: MigrationCall>(
         &self,
         shard: ShardId,
-        step: MigrationStep,
+        step: S,
         deadline: Deadline,
-    ) -> Result<MigrationReply, MigrationError> {
+    ) -> Result<S::Reply, MigrationError> {
         let reply = async { self.ask(shard, step).await.await };
         let left = Duration::from_micros(deadline.0.saturating_sub(self.host.monotonic_us()));
         match select(Box::pin(reply), Box::pin(self.host.sleep(left))).await {
@@ -158,14 +148,14 @@ impl<H: Host> Migration<'_, H> {
     }
 
     /// A step without which nothing may go on, however long its shard takes.
-    async fn surely(&self, shard: ShardId, step: MigrationStep) {
+    async fn surely(&self, shard: ShardId, step: PlainStep) {
         let reply = self.ask(shard, step).await.await;
         self.tell_refusal(shard, reply);
     }
 
     /// A step that its shard may take late: each shard takes the steps in the order in which they are
     /// asked.
-    async fn end(&self, shard: ShardId, step: MigrationStep) {
+    async fn end(&self, shard: ShardId, step: PlainStep) {
         let answer = self.ask(shard, step).await;
         match select(answer, Box::pin(self.host.sleep(END_MAX))).await {
             Either::Left((reply, _)) => self.tell_refusal(shard, reply),
@@ -176,8 +166,8 @@ impl<H: Host> Migration<'_, H> {
     }
 
     /// A step that finds no room comes back, and is offered again as it is: it may carry a piece.
-    async fn ask(&self, shard: ShardId, step: MigrationStep) -> ReplyFuture<Box<MigrationRequest>> {
-        let mut request = Box::new(MigrationRequest { cell: self.cell, epoch: self.epoch, step }).into();
+    async fn ask<S: MigrationCall>(&self, shard: ShardId, step: S) -> ReplyFuture<MigrationOf<S>> {
+        let mut request = UnsentCall::from(MigrationOf { cell: self.cell, epoch: self.epoch, step });
         loop {
             match self.router.ask(shard, request) {
                 Ok(answer) => return answer,
@@ -211,7 +201,7 @@ impl<H: Host> Migration<'_, H> {
     }
 
     /// A shard that never got as far has nothing to undo.
-    fn tell_refusal(&self, shard: ShardId, reply: Result<MigrationReply, MigrationRejected>) {
+    fn tell_refusal(&self, shard: ShardId, reply: Result<(), MigrationRejected>) {
         if let Err(refusal) = reply {
             let (shard, cell) = (shard.0, self.cell.0);
             tracing::debug!(shard, cell, %refusal, "a shard refused the end of a migration");
@@ -221,9 +211,4 @@ impl<H: Host> Migration<'_, H> {
     fn deadline(&self, time: Duration) -> Deadline {
         Deadline(self.host.monotonic_us() + time.as_micros() as u64)
     }
-}
-
-/// A shard answers in kind; anything else is a broken invariant.
-fn wrong_kind<T>() -> T {
-    unreachable!("a shard answered another question")
 }

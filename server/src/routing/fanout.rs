@@ -7,7 +7,7 @@ use futures::future::join_all;
 use crate::routing::{Overloaded, ReadLease, ReplyFuture, Router};
 use silverback_model::{Epoch, ShardId};
 use silverback_storage::message::{
-    CellStats, CheckpointRequest, CoreStats, Read, ReadError, ReadReply, ReadRequest, StatsRequest,
+    CellStats, CellsRequest, CheckpointRequest, CoreStats, ReadCall, ReadError, ReadOf, StatsRequest,
 };
 
 /// Why a question to the shards wasn't answered.
@@ -38,39 +38,39 @@ pub(crate) async fn retry_moved<T>(
 }
 
 /// Asks every shard the same for a client's read, and gives their answers in the shards' order.
-pub(crate) async fn read_all(
+pub(crate) async fn read_all<Q: ReadCall + Clone>(
     router: &Router,
     lease: &ReadLease,
-    request: &ReadRequest,
-) -> Result<Vec<ReadReply>, FanoutError> {
-    retry_moved(async || read_all_once(router, lease, request).await.into_iter().collect()).await
+    question: &Q,
+) -> Result<Vec<Q::Reply>, FanoutError> {
+    retry_moved(async || read_all_once(router, lease, question).await.into_iter().collect()).await
 }
 
 /// All of them by one epoch: so each cell is answered for by one shard, though it moves meanwhile.
-pub(crate) async fn read_all_once(
+pub(crate) async fn read_all_once<Q: ReadCall + Clone>(
     router: &Router,
     lease: &ReadLease,
-    request: &ReadRequest,
-) -> Vec<Result<ReadReply, FanoutError>> {
+    question: &Q,
+) -> Vec<Result<Q::Reply, FanoutError>> {
     let epoch = router.read_epoch();
-    let ask = |shard| router.ask_to_read(shard, epoch, request.clone(), lease);
+    let ask = |shard| router.ask_to_read(shard, epoch, question.clone(), lease);
     replies(router.shards().map(ask).collect()).await
 }
 
 /// Likewise for the node itself, which looks at something small.
-async fn look_all(router: &Router, request: &ReadRequest) -> Result<Vec<ReadReply>, FanoutError> {
+async fn look_all<Q: ReadCall + Clone>(router: &Router, question: &Q) -> Result<Vec<Q::Reply>, FanoutError> {
     let look_once = async || {
         let epoch: Epoch = router.read_epoch();
-        let ask = |shard| router.ask_to_look(shard, epoch, request.clone());
+        let ask = |shard| router.ask_to_look(shard, epoch, question.clone());
         replies(router.shards().map(ask).collect()).await.into_iter().collect()
     };
     retry_moved(look_once).await
 }
 
-async fn replies(
-    asked: Vec<Result<ReplyFuture<Box<Read>>, Overloaded>>,
-) -> Vec<Result<ReadReply, FanoutError>> {
-    join_all(asked.into_iter().map(|answer| async { Ok(*answer?.await?) })).await
+async fn replies<Q: ReadCall>(
+    asked: Vec<Result<ReplyFuture<ReadOf<Q>>, Overloaded>>,
+) -> Vec<Result<Q::Reply, FanoutError>> {
+    join_all(asked.into_iter().map(|answer| async { Ok(answer?.await?) })).await
 }
 
 /// Every core's counters.
@@ -87,14 +87,8 @@ pub(crate) async fn checkpoint(router: &Router, shard: ShardId) -> Result<u64, F
 
 /// The cells that hold a series, by number, each with its shard.
 pub(crate) async fn cells(router: &Router) -> Result<Vec<(ShardId, CellStats)>, FanoutError> {
-    let of_shard = |reply| match reply {
-        ReadReply::Cells(cells) => cells,
-        ReadReply::Series(..) | ReadReply::Texts(..) | ReadReply::Closed | ReadReply::Cardinality(_) => {
-            wrong_kind()
-        }
-    };
-    let replies = look_all(router, &ReadRequest::Cells).await?;
-    Ok(merged(router.shards().zip(replies.into_iter().map(of_shard))))
+    let replies = look_all(router, &CellsRequest).await?;
+    Ok(merged(router.shards().zip(replies)))
 }
 
 /// One shard answers for a cell's series; its load is what all shards remember of it.
@@ -113,11 +107,6 @@ fn merged(of_shards: impl Iterator<Item = (ShardId, Vec<CellStats>)>) -> Vec<(Sh
     });
     all.retain(|(_, stats)| stats.series > 0);
     all
-}
-
-/// A shard answers in kind; anything else is a broken invariant.
-pub(crate) fn wrong_kind<T>() -> T {
-    unreachable!("a shard answered another question")
 }
 
 #[cfg(test)]

@@ -178,13 +178,13 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use silverback_storage::message::{Read, ReadReply};
+    use silverback_storage::message::{CloseCursors, ReadOf, ReadReply};
 
     fn reply() -> ShardReply {
         ShardReply::Read(Ok(Box::new(ReadReply::Closed)))
     }
 
-    fn open(pending: &Pending, asked: Asked) -> (Correlation, ReplyFuture<Box<Read>>) {
+    fn open(pending: &Pending, asked: Asked) -> (Correlation, ReplyFuture<ReadOf<CloseCursors>>) {
         pending.open(asked)
     }
 

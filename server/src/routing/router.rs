@@ -11,7 +11,7 @@ use silverback_host::waiters::Waiters;
 use silverback_model::limits::{LANE_CONTROL, LANE_READS, LANE_WRITES};
 use silverback_model::{Epoch, ShardId};
 use silverback_storage::message::{
-    Correlation, Deletion, LaneMessage, Read, ReadRequest, ReadTicket, RouteChange, Selection, ShardCall,
+    Correlation, Deletion, LaneMessage, ReadCall, ReadOf, ReadTicket, RouteChange, Selection, ShardCall,
     ShardReply, UnsentCall, WritePart,
 };
 use silverback_storage::shard::{Inbox, ReplyTo};
@@ -178,15 +178,14 @@ impl Router {
 
     /// Has a shard read something. The read's permit stays taken until the shard has answered, also where
     /// nobody waits for it any more.
-    pub(crate) fn ask_to_read(
+    pub(crate) fn ask_to_read<Q: ReadCall>(
         &self,
         shard: ShardId,
         epoch: Epoch,
-        request: ReadRequest,
+        question: Q,
         lease: &ReadLease,
-    ) -> Result<ReplyFuture<Box<Read>>, Overloaded> {
-        let read = Read { ticket: lease.ticket().clone(), epoch, request };
-        self.ask_with_permit(shard, Box::new(read), lease)
+    ) -> Result<ReplyFuture<ReadOf<Q>>, Overloaded> {
+        self.ask_with_permit(shard, ReadOf { ticket: lease.ticket().clone(), epoch, question }, lease)
     }
 
     /// Has a shard delete something, among reads.
@@ -212,14 +211,13 @@ impl Router {
     }
 
     /// Has a shard read something small for the node itself.
-    pub fn ask_to_look(
+    pub fn ask_to_look<Q: ReadCall>(
         &self,
         shard: ShardId,
         epoch: Epoch,
-        request: ReadRequest,
-    ) -> Result<ReplyFuture<Box<Read>>, Overloaded> {
-        let read = Read { ticket: ReadTicket::issue(), epoch, request };
-        Ok(self.ask(shard, Box::new(read))?)
+        question: Q,
+    ) -> Result<ReplyFuture<ReadOf<Q>>, Overloaded> {
+        Ok(self.ask(shard, ReadOf { ticket: ReadTicket::issue(), epoch, question })?)
     }
 
     /// Asks a shard to take in a part of a request. The request's room stays taken until the shard has
@@ -329,7 +327,7 @@ mod tests {
     use silverback_host::waiters::counted::check_is_woken;
     use silverback_model::CellId;
     use silverback_storage::message::{
-        CheckpointRequest, ControlRequest, PartPool, ReadError, ShardRequest, WriteReply,
+        CellsRequest, CheckpointRequest, ControlRequest, PartPool, ReadError, ShardRequest, WriteReply,
     };
 
     struct NoLanes;
@@ -389,14 +387,14 @@ mod tests {
         let (router, pool) = (router(), PartPool::default());
         let gate = ReadGate::new(1, 1, 1);
         let read = gate.enter(Asker::default()).now_or_never().unwrap().unwrap();
-        let ask = || router.ask_to_read(ShardId(0), Epoch::FIRST, ReadRequest::Cells, read.lease());
+        let ask = || router.ask_to_read(ShardId(0), Epoch::FIRST, CellsRequest, read.lease());
         let asked: Vec<ReplyFuture<_>> = std::iter::from_fn(|| ask().ok()).collect();
         assert_eq!(asked.len(), LANE_READS);
         let part = WritePart { body: Default::default(), part: pool.take().unwrap() };
         assert!(
             router.has_room() && router.ask_to_write(ShardId(0), part, &SharedReservation::default()).is_ok()
         );
-        assert!(router.ask_to_look(ShardId(0), Epoch::FIRST, ReadRequest::Cells).is_ok());
+        assert!(router.ask_to_look(ShardId(0), Epoch::FIRST, CellsRequest).is_ok());
         let correlations: Vec<_> = asked.iter().map(ReplyFuture::correlation).collect();
         drop((asked, read));
         assert_eq!(gate.in_flight(), 1, "the shard may be at work on it");

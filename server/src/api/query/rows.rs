@@ -7,49 +7,14 @@ use std::rc::Rc;
 
 use crate::api::query::Reader;
 use crate::routing::ReadLease;
-use crate::routing::fanout::{FanoutError, read_all_once, retry_moved, wrong_kind};
+use crate::routing::fanout::{FanoutError, read_all_once, retry_moved};
 use silverback_model::ShardId;
 use silverback_model::limits::{READ_BATCH_BYTES_MIN, READ_BATCHES_BYTES};
 use silverback_runtime::Slice;
 use silverback_storage::message::{
-    CursorId, ReadReply, ReadRequest, Rows, Selection, SeriesBatch, SeriesView, TextBatch, Wanted,
+    Batch, CloseCursors, CursorId, FetchRows, OpenRows, Page, RowCursor, Selection, SeriesBatch, SeriesView,
+    TextBatch,
 };
-
-/// A batch as a shard's reply brings it.
-pub trait Batch: Rows {
-    /// Whether two shards may have the same row.
-    const REPEATS: bool;
-
-    /// The batch, and where to get the next one.
-    fn of_reply(reply: ReadReply) -> (Self, Option<CursorId>);
-}
-
-impl Batch for SeriesBatch {
-    // A series is in one cell, and a cell is answered for by one shard.
-    const REPEATS: bool = false;
-
-    fn of_reply(reply: ReadReply) -> (Self, Option<CursorId>) {
-        match reply {
-            ReadReply::Series(batch, next) => (batch, next),
-            ReadReply::Texts(..) | ReadReply::Closed | ReadReply::Cardinality(_) | ReadReply::Cells(_) => {
-                wrong_kind()
-            }
-        }
-    }
-}
-
-impl Batch for TextBatch {
-    const REPEATS: bool = true;
-
-    fn of_reply(reply: ReadReply) -> (Self, Option<CursorId>) {
-        match reply {
-            ReadReply::Texts(batch, next) => (batch, next),
-            ReadReply::Series(..) | ReadReply::Closed | ReadReply::Cardinality(_) | ReadReply::Cells(_) => {
-                wrong_kind()
-            }
-        }
-    }
-}
 
 /// What one selection finds on all shards. Dropping it closes its cursors.
 pub(crate) struct RowStream<B: Batch> {
@@ -63,7 +28,7 @@ pub(crate) struct RowStream<B: Batch> {
 
 struct ShardRows<B> {
     shard: ShardId,
-    next: Option<CursorId>,
+    next: Option<RowCursor<B>>,
     batch: B,
     at: usize,
 }
@@ -74,33 +39,30 @@ impl<B: Batch> RowStream<B> {
         reader: &Rc<Reader>,
         lease: &ReadLease,
         selection: Selection,
-        wanted: Wanted,
+        wanted: B::Wanted,
         streams: usize,
     ) -> Result<Self, FanoutError> {
         let batch_bytes = READ_BATCHES_BYTES / (reader.router.shards().count() * streams);
         let batch_bytes = batch_bytes.max(READ_BATCH_BYTES_MIN);
-        let request = ReadRequest::Open { selection, wanted, bytes: batch_bytes };
-        retry_moved(async || Self::open_once(reader, lease, &request, batch_bytes).await).await
+        let question = OpenRows { selection, wanted, bytes: batch_bytes };
+        retry_moved(async || Self::open_once(reader, lease, &question).await).await
     }
 
     async fn open_once(
         reader: &Rc<Reader>,
         lease: &ReadLease,
-        request: &ReadRequest,
-        batch_bytes: usize,
+        question: &OpenRows<B>,
     ) -> Result<Self, FanoutError> {
-        let replies = read_all_once(&reader.router, lease, request).await;
+        let replies = read_all_once(&reader.router, lease, question).await;
         // Open cursors are in the stream before an error is returned, so that its drop closes them.
         let shards = Vec::with_capacity(replies.len());
+        let batch_bytes = question.bytes;
         let mut stream =
             Self { reader: Rc::clone(reader), lease: lease.clone(), batch_bytes, shards, present: None };
         let mut failed = None;
         for (shard, reply) in reader.router.shards().zip(replies) {
             match reply {
-                Ok(reply) => {
-                    let (batch, next) = B::of_reply(reply);
-                    stream.shards.push(ShardRows { shard, next, batch, at: 0 });
-                }
+                Ok(Page { batch, next }) => stream.shards.push(ShardRows { shard, next, batch, at: 0 }),
                 Err(error) => failed = Some(error),
             }
         }
@@ -178,13 +140,14 @@ impl<B: Batch> RowStream<B> {
     /// A shard's next batch, which may have nothing in it; none after the last.
     async fn fetch_batch(&mut self, at: usize) -> Result<(), FanoutError> {
         let ShardRows { shard, next, batch, at: row } = &mut self.shards[at];
-        let Some(cursor) = *next else { return Ok(()) };
+        // Kept while it is fetched from: a read that is given up closes it.
+        let Some(cursor) = next.as_ref().map(RowCursor::again) else { return Ok(()) };
         // Let go of before the next one comes.
         (*batch, *row) = (B::default(), 0);
-        let fetch = ReadRequest::Fetch { cursor, bytes: self.batch_bytes };
+        let fetch = FetchRows { cursor, bytes: self.batch_bytes };
         let epoch = self.reader.router.read_epoch();
         let answer = self.reader.router.ask_to_read(*shard, epoch, fetch, &self.lease)?;
-        let (batch, next) = B::of_reply(*answer.await?);
+        let Page { batch, next } = answer.await?;
         let rows = &mut self.shards[at];
         (rows.batch, rows.next) = (batch, next);
         Ok(())
@@ -194,7 +157,7 @@ impl<B: Batch> RowStream<B> {
     pub(super) fn give_cursors(&mut self, to: &mut BTreeMap<ShardId, Vec<CursorId>>) {
         for ShardRows { shard, next, .. } in &mut self.shards {
             if let Some(cursor) = next.take() {
-                to.entry(*shard).or_default().push(cursor);
+                to.entry(*shard).or_default().push(cursor.id);
             }
         }
     }
@@ -239,6 +202,6 @@ pub(super) fn close(reader: &Reader, open: BTreeMap<ShardId, Vec<CursorId>>) {
     let epoch = reader.router.read_epoch();
     for (shard, cursors) in open {
         // Refused: they are closed a little later, when the read is cancelled.
-        drop(reader.router.ask_to_look(shard, epoch, ReadRequest::Close(cursors)));
+        drop(reader.router.ask_to_look(shard, epoch, CloseCursors(cursors)));
     }
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::api::query::Reader;
-use crate::api::query::rows::{Batch, RowStream, close};
+use crate::api::query::rows::{RowStream, close};
 use crate::routing::ReadLease;
 use crate::routing::fanout::FanoutError;
 use silverback_runtime::Slice;
-use silverback_storage::message::{Selection, SeriesBatch, SeriesView, TextBatch, Wanted};
+use silverback_storage::message::{Batch, Selection, SeriesBatch, SeriesView, TextBatch};
 
 /// Streams that are merged; dropping this closes their cursors.
 pub(crate) struct RowUnion<B: Batch> {
@@ -24,7 +24,7 @@ impl<B: Batch> RowUnion<B> {
         reader: &Rc<Reader>,
         lease: &ReadLease,
         selections: Vec<Selection>,
-        wanted: Wanted,
+        wanted: B::Wanted,
     ) -> Result<Self, FanoutError> {
         let streams = selections.len().max(1);
         let mut union =

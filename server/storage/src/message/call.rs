@@ -4,8 +4,8 @@
 use std::marker::PhantomData;
 
 use crate::message::{
-    ControlRequest, CoreStats, Deletion, DeletionReply, MigrationRejected, MigrationReply, MigrationRequest,
-    Read, ReadError, ReadReply, RouteChange, ShardReply, ShardRequest, WritePart, WriteReply,
+    ControlRequest, CoreStats, Deletion, DeletionReply, RouteChange, ShardReply, ShardRequest, WritePart,
+    WriteReply,
 };
 
 /// What a core is asked.
@@ -72,22 +72,10 @@ macro_rules! shard_call {
 
 shard_call!(WritePart, part => Self::Write(part), ShardReply::Write(reply) => reply, WriteReply);
 shard_call!(
-    Box<Read>,
-    read => Self::Ask(ControlRequest::Read(read)),
-    ShardReply::Read(reply) => reply,
-    Result<Box<ReadReply>, ReadError>
-);
-shard_call!(
     Box<Deletion>,
     deletion => Self::Ask(ControlRequest::Delete(deletion)),
     ShardReply::Deleted(reply) => *reply,
     DeletionReply
-);
-shard_call!(
-    Box<MigrationRequest>,
-    step => Self::Ask(ControlRequest::Migration(step)),
-    ShardReply::Migration(reply) => *reply,
-    Result<MigrationReply, MigrationRejected>
 );
 shard_call!(
     CheckpointRequest,
@@ -120,7 +108,7 @@ mod tests {
         assert_eq!(CheckpointRequest::reply_of(ShardReply::Routed), None);
         assert_eq!(RouteChange::reply_of(ShardReply::Routed), Some(()));
         assert!(WritePart::reply_of(ShardReply::Write(WriteReply::MemoryFull)).is_some());
-        assert!(<Box<Read>>::reply_of(ShardReply::Write(WriteReply::MemoryFull)).is_none());
+        assert!(WritePart::reply_of(ShardReply::Routed).is_none());
     }
 
     #[test]

@@ -6,8 +6,10 @@ pub mod definitions;
 pub mod deletion;
 pub mod examples;
 pub mod migration;
+pub mod migration_call;
 pub mod part;
 pub mod read;
+pub mod read_call;
 pub mod stats;
 pub mod ticket;
 
@@ -23,8 +25,13 @@ pub use definitions::{DefinitionBlock, Definitions};
 pub use deletion::{Deleted, Deletion, DeletionError, DeletionReply};
 pub use examples::{Example, Examples, shortened};
 pub use migration::{MigrationRejected, MigrationReply, MigrationRequest, MigrationStep, Piece, RouteChange};
+pub use migration_call::{MigrationCall, MigrationOf, OwnStep, PieceStep, PlainStep};
 pub use part::{Part, PartBuffer, PartPool};
 pub use read::{CursorId, Read, ReadError, ReadReply, ReadRequest, Selection, Wanted};
+pub use read_call::{
+    Batch, CardinalityRequest, CellsRequest, CloseCursors, FetchRows, OpenRows, Page, ReadCall, ReadOf,
+    RowCursor, SeriesWanted, TextsWanted,
+};
 pub use stats::{
     AcceptorCounts, Cardinality, CellStats, CoreStats, MemoryPressure, NameCount, ShardMemory, ShardStats,
 };

@@ -8,7 +8,10 @@ use std::sync::Arc;
 use silverback::migration::{Migrations, Turn};
 use silverback::routing::{Router, RoutingTable};
 use silverback_model::{Epoch, ShardId};
-use silverback_storage::message::{CursorId, PartPool, ReadError, ReadReply, ReadRequest, Selection, Wanted};
+use silverback_storage::message::{
+    CloseCursors, FetchRows, OpenRows, Page, PartPool, ReadCall, ReadError, RowCursor, Selection,
+    SeriesBatch, SeriesWanted,
+};
 use silverback_storage::shard::Inbox;
 use silverback_storage::wal::layout::{self, Layout};
 
@@ -181,24 +184,23 @@ impl Acceptor {
     }
 
     async fn read_by(&self, epoch: Epoch) -> Result<Held, ReadError> {
-        let (selection, wanted) = (Selection::everything(), Wanted::Chunks);
-        let open = ReadRequest::Open { selection, wanted, bytes: BATCH_BYTES };
+        let (selection, wanted) = (Selection::everything(), SeriesWanted::Chunks);
+        let open = OpenRows::<SeriesBatch> { selection, wanted, bytes: BATCH_BYTES };
         let shards: Vec<_> = self.router.shards().collect();
-        let asked = shards.iter().map(|shard| self.ask(*shard, epoch, open.clone()));
+        let asked = shards.iter().map(|shard| self.ask(*shard, epoch, || open.clone()));
         let opened = futures::future::join_all(asked).await;
         let mut held = Held::new();
         let mut failed = None;
         for (shard, opened) in shards.into_iter().zip(opened) {
             match opened {
-                Ok(ReadReply::Series(batch, next)) if failed.is_none() => {
+                Ok(Page { batch, next }) if failed.is_none() => {
                     held.extend(oracle::held(&batch));
                     self.fetch_rest(shard, next, epoch, &mut held).await?;
                 }
-                Ok(ReadReply::Series(_, Some(cursor))) => {
-                    drop(self.ask(shard, epoch, ReadRequest::Close(vec![cursor])).await);
+                Ok(Page { next: Some(cursor), .. }) => {
+                    let _closed = self.ask(shard, epoch, || CloseCursors(vec![cursor.id])).await;
                 }
-                Ok(ReadReply::Series(_, None)) => {}
-                Ok(other) => panic!("a read of series is answered with {other:?}"),
+                Ok(Page { next: None, .. }) => {}
                 Err(error) => failed = Some(error),
             }
         }
@@ -209,26 +211,28 @@ impl Acceptor {
     async fn fetch_rest(
         &self,
         shard: ShardId,
-        mut next: Option<CursorId>,
+        mut next: Option<RowCursor<SeriesBatch>>,
         epoch: Epoch,
         held: &mut Held,
     ) -> Result<(), ReadError> {
         while let Some(cursor) = next {
-            match self.ask(shard, epoch, ReadRequest::Fetch { cursor, bytes: BATCH_BYTES }).await? {
-                ReadReply::Series(batch, then) => {
-                    held.extend(oracle::held(&batch));
-                    next = then;
-                }
-                other => panic!("a fetch is answered with {other:?}"),
-            }
+            let fetch = || FetchRows { cursor: cursor.again(), bytes: BATCH_BYTES };
+            let page = self.ask(shard, epoch, fetch).await?;
+            held.extend(oracle::held(&page.batch));
+            next = page.next;
         }
         Ok(())
     }
 
-    async fn ask(&self, shard: ShardId, epoch: Epoch, request: ReadRequest) -> Result<ReadReply, ReadError> {
+    async fn ask<Q: ReadCall>(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        question: impl Fn() -> Q,
+    ) -> Result<Q::Reply, ReadError> {
         loop {
-            match self.router.ask_to_look(shard, epoch, request.clone()) {
-                Ok(answer) => return answer.await.map(|reply| *reply),
+            match self.router.ask_to_look(shard, epoch, question()) {
+                Ok(answer) => return answer.await,
                 // A full lane: of a fan-out's requests each has the same epoch all the same.
                 Err(_) => yield_now(1).await,
             }

@@ -16,7 +16,7 @@ use crate::api::query::selector::Breadth;
 use crate::routing::{Asker, ReadInFlight, SharedReservation};
 use silverback_model::LabelBlock;
 use silverback_model::limits::UNARY_ANSWER_BYTES_MAX;
-use silverback_storage::message::{Selection, TextBatch, Wanted};
+use silverback_storage::message::{Selection, TextBatch, TextsWanted};
 
 /// The label names of the series that match, and the room that they take until they are sent.
 pub(crate) async fn names(
@@ -26,7 +26,7 @@ pub(crate) async fn names(
 ) -> Result<(LabelNamesResponse, SharedReservation), ReadFault> {
     let read = begin(reader, asker, &request.matchers, request.encoded_len()).await?;
     let selection = selection(reader, &request.matchers, request.range, Breadth::Any).await?;
-    let (names, room) = texts(reader, &read, selection, Wanted::LabelNames).await?;
+    let (names, room) = texts(reader, &read, selection, TextsWanted::LabelNames).await?;
     Ok((LabelNamesResponse { names }, room))
 }
 
@@ -41,7 +41,8 @@ pub(crate) async fn values(
         return Err(ReadFault::BadRequest("a label name is needed".to_owned()));
     }
     let selection = selection(reader, &request.matchers, request.range, Breadth::Any).await?;
-    let (values, room) = texts(reader, &read, selection, Wanted::LabelValues(request.name.into())).await?;
+    let (values, room) =
+        texts(reader, &read, selection, TextsWanted::LabelValues(request.name.into())).await?;
     Ok((LabelValuesResponse { values }, room))
 }
 
@@ -50,7 +51,7 @@ async fn texts(
     reader: &Rc<Reader>,
     read: &ReadInFlight,
     selection: Selection,
-    wanted: Wanted,
+    wanted: TextsWanted,
 ) -> Result<(Vec<String>, SharedReservation), ReadFault> {
     let mut stream: RowStream<TextBatch> =
         RowStream::open(reader, read.lease(), selection, wanted, 1).await?;

@@ -24,7 +24,7 @@ use crate::routing::Asker;
 use silverback_model::gorilla::ChunkError;
 use silverback_model::limits::STREAM_BUFFER_BYTES;
 use silverback_runtime::Slice;
-use silverback_storage::message::{ChunkView, SeriesBatch, SeriesView, Wanted};
+use silverback_storage::message::{ChunkView, SeriesBatch, SeriesView, SeriesWanted};
 
 /// Opens the select, so that a refusal has a status, and streams its series.
 pub async fn answer(
@@ -36,7 +36,7 @@ pub async fn answer(
     let form = Form::of(&request)?;
     let selection = selection(reader, &request.matchers, request.range, Breadth::Narrowed).await?;
     let mut stream: RowStream<SeriesBatch> =
-        RowStream::open(reader, read.lease(), selection, Wanted::Chunks, 1).await?;
+        RowStream::open(reader, read.lease(), selection, SeriesWanted::Chunks, 1).await?;
     let core_of_read = Rc::clone(reader);
     Ok(streamed(reader, read, async move |outgoing| {
         let mut response = Response::default();

@@ -15,7 +15,7 @@ use crate::api::query::rows::RowStream;
 use crate::api::query::selector::Breadth;
 use crate::routing::Asker;
 use silverback_model::limits::STREAM_BUFFER_BYTES;
-use silverback_storage::message::{SeriesBatch, Wanted};
+use silverback_storage::message::{SeriesBatch, SeriesWanted};
 
 /// The label sets that match, ascending.
 pub async fn answer(
@@ -26,7 +26,7 @@ pub async fn answer(
     let read = begin(reader, asker, &request.matchers, request.encoded_len()).await?;
     let selection = selection(reader, &request.matchers, request.range, Breadth::Narrowed).await?;
     let mut stream: RowStream<SeriesBatch> =
-        RowStream::open(reader, read.lease(), selection, Wanted::LabelSets, 1).await?;
+        RowStream::open(reader, read.lease(), selection, SeriesWanted::LabelSets, 1).await?;
     Ok(streamed(reader, read, async move |outgoing| {
         let (mut response, mut bytes, mut held) = (SeriesResponse::default(), 0, None);
         while let Some(slice) = stream.advance(held).await? {

@@ -9,12 +9,11 @@ use super::json;
 use super::params::Params;
 use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
-use crate::api::query::rows::Batch;
 use crate::api::query::stream::streamed;
 use crate::api::query::union::RowUnion;
 use crate::api::response::{NodeResponse, with_type};
 use crate::routing::ReadInFlight;
-use silverback_storage::message::{Selection, Wanted};
+use silverback_storage::message::{Batch, Selection};
 
 /// What all selections find, ascending, each once; `put` appends the present row. What the request's limit cuts off
 /// is told at the end.
@@ -23,7 +22,7 @@ pub(crate) async fn respond<B: Batch + 'static>(
     read: ReadInFlight,
     params: &Params,
     selections: Vec<Selection>,
-    wanted: Wanted,
+    wanted: B::Wanted,
     put: impl Fn(&mut Vec<u8>, &RowUnion<B>) + 'static,
 ) -> Result<NodeResponse, ReadFault> {
     let limit = params.limit()?.map_or(usize::MAX, std::num::NonZeroUsize::get);

@@ -20,7 +20,7 @@ use crate::routing::ReadInFlight;
 use silverback_model::Sample;
 use silverback_model::gorilla::ChunkError;
 use silverback_runtime::Slice;
-use silverback_storage::message::{ChunkView, SeriesBatch, SeriesView, Wanted};
+use silverback_storage::message::{ChunkView, SeriesBatch, SeriesView, SeriesWanted};
 
 const CONTENT_TYPE: &str = "application/stream+json";
 
@@ -33,7 +33,7 @@ pub(crate) async fn respond(
     let selections = params.required_selections(reader).await?;
     let range_ms = selections.first().map_or((i64::MIN, i64::MAX), |s| (s.min_ms, s.max_ms));
     let mut union: RowUnion<SeriesBatch> =
-        RowUnion::open(reader, read.lease(), selections, Wanted::Chunks).await?;
+        RowUnion::open(reader, read.lease(), selections, SeriesWanted::Chunks).await?;
     let core_of_read = Rc::clone(reader);
     let body = streamed(Rc::clone(reader), read, async move |outgoing| {
         let mut held = None;

@@ -9,7 +9,7 @@ use crate::api::query::read_fault::ReadFault;
 use crate::api::query::union::RowUnion;
 use crate::api::response::NodeResponse;
 use crate::routing::ReadInFlight;
-use silverback_storage::message::{TextBatch, Wanted};
+use silverback_storage::message::{TextBatch, TextsWanted};
 
 /// The label names of the series that match, of all where nothing is selected.
 pub(crate) async fn names(
@@ -17,7 +17,7 @@ pub(crate) async fn names(
     read: ReadInFlight,
     params: &Params,
 ) -> Result<NodeResponse, ReadFault> {
-    texts(reader, read, params, Wanted::LabelNames).await
+    texts(reader, read, params, TextsWanted::LabelNames).await
 }
 
 /// The values of the label whose name stands in the path.
@@ -29,14 +29,14 @@ pub(crate) async fn values(
 ) -> Result<NodeResponse, ReadFault> {
     let name = label_name::from_path(path_name)
         .ok_or_else(|| bad(format_args!("{path_name:?} is not a label name")))?;
-    texts(reader, read, params, Wanted::LabelValues(name.into())).await
+    texts(reader, read, params, TextsWanted::LabelValues(name.into())).await
 }
 
 async fn texts(
     reader: &Rc<Reader>,
     read: ReadInFlight,
     params: &Params,
-    wanted: Wanted,
+    wanted: TextsWanted,
 ) -> Result<NodeResponse, ReadFault> {
     let selections = params.selections_or_all(reader).await?;
     let put = |out: &mut Vec<u8>, texts: &RowUnion<TextBatch>| json::put_text(out, texts.text());

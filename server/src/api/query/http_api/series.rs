@@ -9,7 +9,7 @@ use crate::api::query::read_fault::ReadFault;
 use crate::api::query::union::RowUnion;
 use crate::api::response::NodeResponse;
 use crate::routing::ReadInFlight;
-use silverback_storage::message::{SeriesBatch, Wanted};
+use silverback_storage::message::{SeriesBatch, SeriesWanted};
 
 /// Answers with the union of all selectors, ascending, each label set once.
 pub(crate) async fn respond(
@@ -20,5 +20,5 @@ pub(crate) async fn respond(
     let selections = params.required_selections(reader).await?;
     let put =
         |out: &mut Vec<u8>, series: &RowUnion<SeriesBatch>| json::put_labels(out, series.series().labels);
-    array::respond(reader, read, params, selections, Wanted::LabelSets, put).await
+    array::respond(reader, read, params, selections, SeriesWanted::LabelSets, put).await
 }

@@ -18,12 +18,12 @@ use crate::api::query::read_fault::ReadFault;
 use crate::api::query::rows::RowStream;
 use crate::api::query::stream::{Outgoing, StreamFault, streamed};
 use crate::api::response::{NodeResponse, with_type};
-use crate::routing::fanout::{FanoutError, read_all, wrong_kind};
+use crate::routing::fanout::{FanoutError, read_all};
 use crate::routing::{BudgetExceeded, ReadInFlight};
 use silverback_model::limits::TSDB_STATUS_ENTRIES_MAX;
 use silverback_runtime::Slicer;
 use silverback_storage::message::{
-    Cardinality, NameCount, ReadError, ReadReply, ReadRequest, Selection, TextBatch, Wanted,
+    Cardinality, CardinalityRequest, NameCount, ReadError, Selection, TextBatch, TextsWanted,
 };
 
 /// Entries of each list where no limit is given, as in Prometheus.
@@ -136,14 +136,7 @@ async fn cardinalities(
     read: &ReadInFlight,
     limit: usize,
 ) -> Result<Vec<Cardinality>, FanoutError> {
-    let cardinality = |reply| match reply {
-        ReadReply::Cardinality(cardinality) => cardinality,
-        ReadReply::Series(..) | ReadReply::Texts(..) | ReadReply::Closed | ReadReply::Cells(_) => {
-            wrong_kind()
-        }
-    };
-    let replies = read_all(&reader.router, read.lease(), &ReadRequest::Cardinality { limit }).await?;
-    Ok(replies.into_iter().map(cardinality).collect())
+    read_all(&reader.router, read.lease(), &CardinalityRequest { limit }).await
 }
 
 /// What the lists of a shard take: texts once, and what holds these twice more while they are added up.
@@ -218,7 +211,7 @@ async fn distinct_values(
         if found.len() == limit && found.last().is_some_and(|(Reverse(least), _)| *least > at_most) {
             break;
         }
-        let wanted = Wanted::LabelValues(name.clone());
+        let wanted = TextsWanted::LabelValues(name.clone());
         let mut values: RowStream<TextBatch> =
             RowStream::open(reader, read.lease(), Selection::everything(), wanted, 1).await?;
         let mut count = 0;

@@ -19,7 +19,7 @@ use crate::routing::fanout::FanoutError;
 use crate::routing::{ReadInFlight, ReadLease};
 use silverback_model::LabelBlock;
 use silverback_model::limits::READ_FRAME_BYTES;
-use silverback_storage::message::{ChunkView, Selection, SeriesBatch, SeriesView, Wanted};
+use silverback_storage::message::{ChunkView, Selection, SeriesBatch, SeriesView, SeriesWanted};
 
 const CONTENT_TYPE: &str = "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse";
 
@@ -63,7 +63,7 @@ async fn open(
     lease: &ReadLease,
     selection: Selection,
 ) -> Result<RowStream<SeriesBatch>, FanoutError> {
-    RowStream::open(reader, lease, selection, Wanted::Chunks, 1).await
+    RowStream::open(reader, lease, selection, SeriesWanted::Chunks, 1).await
 }
 
 async fn send_series(

@@ -21,7 +21,7 @@ use crate::routing::{ReadInFlight, ReadLease, Reservation};
 use silverback_model::Sample;
 use silverback_model::gorilla::ChunkError;
 use silverback_runtime::Slice;
-use silverback_storage::message::{ChunkView, Selection, SeriesBatch, SeriesView, Wanted};
+use silverback_storage::message::{ChunkView, Selection, SeriesBatch, SeriesView, SeriesWanted};
 
 /// `ReadResponse.results`
 const RESULTS: u8 = 1;
@@ -98,7 +98,7 @@ async fn query_result(
     let mut result = SnappyPieces::new();
     let (min_ms, max_ms) = (selection.min_ms, selection.max_ms);
     let mut stream: RowStream<SeriesBatch> =
-        RowStream::open(reader, lease, selection, Wanted::Chunks, 1).await?;
+        RowStream::open(reader, lease, selection, SeriesWanted::Chunks, 1).await?;
     let mut timeseries = Vec::new();
     let mut held = None;
     while let Some(mut slice) = stream.advance(held).await? {

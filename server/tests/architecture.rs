@@ -157,6 +157,17 @@ fn foreign_sources(lock: &str) -> Vec<&str> {
     sources.map(|source| source.trim_matches('"')).filter(|source| *source != CRATES_IO).collect()
 }
 
+/// Codes of failures that a file names itself, of HTTP and of gRPC.
+fn codes_named(source: &str) -> Vec<String> {
+    let product = code_of(source);
+    let product = product.split("#[cfg(test)]").next().unwrap_or_default();
+    let failures = Regex::new(r"\bStatusCode::[A-Z_]+\b|\bCode::[A-Z]\w+|[^\w]Status::[a-z_]+\(").unwrap();
+    let named = failures.find_iter(product).map(|found| found.as_str().trim().to_owned());
+    // The last is given a code, and names none.
+    let allowed = ["StatusCode::OK", "StatusCode::NO_CONTENT", "Status::with_error_details("];
+    named.filter(|code| !allowed.contains(&code.as_str())).collect()
+}
+
 /// The source without its comments and without what stands in its strings.
 fn code_of(source: &str) -> String {
     let pattern = concat!(
@@ -253,6 +264,17 @@ fn a_library_lists_its_modules_in_their_order() {
 }
 
 #[test]
+fn one_file_says_how_a_failure_is_coded() {
+    let api = "server/src/api";
+    let faults = rust_files(api).into_iter().filter(|(path, _)| !path.ends_with("/response/cause.rs"));
+    let faults = faults.filter_map(|(path, source)| {
+        let codes = codes_named(&source);
+        (!codes.is_empty()).then(|| format!("{path}: {}", codes.join(", ")))
+    });
+    assert_none(faults.collect());
+}
+
+#[test]
 fn every_file_says_what_it_knows() {
     let files = rust_files("").into_iter();
     assert_none(files.filter(|(_, source)| !has_module_doc(source)).map(|(path, _)| path).collect());
@@ -311,6 +333,14 @@ fn a_manifest_s_dependencies_are_those_of_its_own_table() {
         [dev-dependencies]\nd.workspace = true\n";
     assert_eq!(dependencies(manifest), ["b", "c"]);
     assert_eq!(dependencies("[package]\nname = \"a\"\n"), [""; 0]);
+}
+
+#[test]
+fn a_code_of_a_failure_is_found_in_every_form() {
+    let source =
+        "text(StatusCode::OK); Status::internal(why); // Code::Aborted\nx(Code::NotFound, StatusCode::GONE)";
+    assert_eq!(codes_named(source), ["Status::internal(", "Code::NotFound", "StatusCode::GONE"]);
+    assert!(codes_named("WriteStatus::new(cores); Cause::Invalid.status(why)").is_empty());
 }
 
 #[test]

@@ -4,9 +4,10 @@
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use crate::api::response::cause::Cause;
 use futures::future::Either;
 use http::header::{RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderValue, Method, Request, StatusCode};
+use http::{HeaderValue, Method, Request};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use silverback_model::printable::Printable;
@@ -119,7 +120,7 @@ async fn in_time(core: &Core, answering: impl Future<Output = NodeResponse>) -> 
     let limit = core.config.request_timeout;
     runtime::timeout(limit, answering).await.unwrap_or_else(|_| {
         core.count(|counts| counts.reads_failed += 1);
-        text(StatusCode::SERVICE_UNAVAILABLE, format!("no answer within {limit:?}: ask for less, or later\n"))
+        text(Cause::TimedOut.http(), format!("no answer within {limit:?}: ask for less, or later\n"))
     })
 }
 
@@ -139,7 +140,7 @@ fn with_room(reader: &Reader, response: NodeResponse) -> NodeResponse {
         Err(Overloaded) => {
             reader.count(|counts| counts.reads_failed += 1);
             let mut refused = text(
-                StatusCode::SERVICE_UNAVAILABLE,
+                Cause::NotReady.http(),
                 "answers that wait for their clients have all the memory that answers may have: ask again later\n",
             );
             refused.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
@@ -170,7 +171,7 @@ async fn page(core: &Core, method: &Method, path: &str) -> NodeResponse {
             | "/-/ready"
             | "/-/replayed",
         ) => method_not_allowed("GET"),
-        (_, path) => text(StatusCode::NOT_FOUND, format!("no such endpoint: {}\n", Printable(path))),
+        (_, path) => text(Cause::NotFound.http(), format!("no such endpoint: {}\n", Printable(path))),
     }
 }
 

@@ -10,6 +10,7 @@ use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::server::Grpc;
 
 use crate::api::core::Core;
+use crate::api::response::cause::Cause;
 use silverback_model::limits::GRPC_MESSAGE_BYTES_MAX;
 
 /// Takes requests in undecoded, without a copy of their bytes.
@@ -63,7 +64,7 @@ impl<A: Message> Encoder for AnswerEncoder<A> {
     type Error = Status;
 
     fn encode(&mut self, answer: A, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        answer.encode(out).map_err(|error| Status::internal(error.to_string()))
+        answer.encode(out).map_err(|error| Cause::Internal.status(error.to_string()))
     }
 }
 

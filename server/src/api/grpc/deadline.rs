@@ -8,11 +8,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
-use tonic::{Code, Status};
+use tonic::Status;
 
 use super::refuse;
 use crate::api::response::NodeResponse;
 use crate::api::response::body::{Broken, ResponseBody};
+use crate::api::response::cause::Cause;
 use silverback_runtime::{now, sleep, timeout};
 
 const TIMEOUT: &str = "grpc-timeout";
@@ -28,7 +29,7 @@ pub(crate) fn of(headers: &HeaderMap) -> Result<Option<Duration>, Status> {
     let Some(value) = headers.get(TIMEOUT) else { return Ok(None) };
     match value.to_str().ok().and_then(parse) {
         Some(limit) => Ok(Some(limit)),
-        None => Err(Status::invalid_argument(format!(
+        None => Err(Cause::Invalid.status(format!(
             "grpc-timeout is {value:?}: up to eight digits and one of H, M, S, m, u, n were expected"
         ))),
     }
@@ -65,7 +66,7 @@ pub(crate) async fn within(limit: Duration, answering: impl Future<Output = Node
 }
 
 fn exceeded() -> Status {
-    Status::new(Code::DeadlineExceeded, "the call took longer than its grpc-timeout")
+    Cause::TimedOut.status("the call took longer than its grpc-timeout")
 }
 
 impl Body for TimedBody {

@@ -13,6 +13,7 @@ use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::api::core::Core;
+use crate::api::response::cause::Cause;
 use silverback_runtime::sleep;
 
 /// How often a watched health is looked at.
@@ -54,7 +55,7 @@ async fn next_status(core: &Core, last: Option<ServingStatus>) -> Option<Serving
 fn check_name(request: &tonic::Request<HealthCheckRequest>) -> Result<(), Status> {
     match request.get_ref().service.as_str() {
         "" => Ok(()),
-        other => Err(Status::not_found(format!("no such service: {}", Quoted(other)))),
+        other => Err(Cause::NotFound.status(format!("no such service: {}", Quoted(other)))),
     }
 }
 

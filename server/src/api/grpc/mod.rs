@@ -30,6 +30,7 @@ use self::request_body::{RequestBody, decoded};
 use crate::api::handlers::{Handlers, Peer};
 use crate::api::ingest::Ingest;
 use crate::api::response::body::ResponseBody;
+use crate::api::response::cause::{Cause, of_tonic};
 use crate::api::{ingest::timing::timed, response::NodeResponse};
 use crate::routing::SharedReservation;
 
@@ -51,13 +52,11 @@ pub(crate) async fn answer(peer: &Peer, request: Request<Incoming>) -> NodeRespo
     with_grpc_s_own_codes(response)
 }
 
-/// tonic calls a message that is too large out of range; to gRPC's own implementations it is
-/// resources that are exhausted.
 fn with_grpc_s_own_codes(mut response: NodeResponse) -> NodeResponse {
     const STATUS: HeaderName = HeaderName::from_static("grpc-status");
-    let out_of_range = HeaderValue::from(Code::OutOfRange as i32);
-    if response.headers().get(&STATUS) == Some(&out_of_range) {
-        response.headers_mut().insert(STATUS, HeaderValue::from(Code::ResourceExhausted as i32));
+    if let Some(told) = response.headers_mut().get_mut(&STATUS) {
+        let code = of_tonic(Code::from_bytes(told.as_bytes()));
+        *told = HeaderValue::from(code as i32);
     }
     response
 }
@@ -122,7 +121,7 @@ where
 }
 
 fn unimplemented(path: &str) -> NodeResponse {
-    refuse(&Status::new(Code::Unimplemented, format!("no such method: {}", Printable(path))))
+    refuse(&Cause::NoSuchMethod.status(format!("no such method: {}", Printable(path))))
 }
 
 /// An answer of nothing but a status: in the headers, where there is no message.

@@ -12,6 +12,8 @@ use http_body::{Body, Frame};
 use snap::read::FrameDecoder;
 use tonic::Status;
 
+use crate::api::response::cause::Cause;
+
 use super::one_message::Received;
 
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
@@ -48,7 +50,7 @@ pub(crate) fn decoded(request: Request<Received>, message_bytes_max: usize) -> R
 
 /// The client hung up, or broke the protocol.
 pub(crate) fn broke_off(error: impl std::fmt::Display) -> Status {
-    Status::cancelled(format!("the request broke off: {error}"))
+    Cause::BrokeOff.status(format!("the request broke off: {error}"))
 }
 
 impl SnappyMessages {
@@ -77,12 +79,12 @@ impl SnappyMessages {
         let mut out = Vec::new();
         let limit = self.message_bytes_max as u64 + 1;
         let read = FrameDecoder::new(message).take(limit).read_to_end(&mut out);
-        read.map_err(|error| Status::invalid_argument(format!("the message is not snappy: {error}")))?;
+        read.map_err(|error| Cause::Invalid.status(format!("the message is not snappy: {error}")))?;
         if out.len() > self.message_bytes_max { Err(self.too_large()) } else { Ok(out) }
     }
 
     fn too_large(&self) -> Status {
-        Status::resource_exhausted(format!("a message may have {} bytes", self.message_bytes_max))
+        Cause::TooLarge.status(format!("a message may have {} bytes", self.message_bytes_max))
     }
 }
 
@@ -112,7 +114,9 @@ where
                 None if messages.received.is_empty() => return Poll::Ready(None),
                 None => {
                     messages.received.clear();
-                    return Poll::Ready(Some(Err(Status::cancelled("the request ends within a message"))));
+                    return Poll::Ready(Some(Err(
+                        Cause::BrokeOff.status("the request ends within a message")
+                    )));
                 }
             }
         }

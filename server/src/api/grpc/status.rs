@@ -1,25 +1,22 @@
-//! Errors as gRPC tells them: one place for the codes, the words and the hints.
+//! Errors as gRPC tells them: their words, and the hint when to send again. The codes are [`Cause`]'s.
 
 use std::time::Duration;
 
 use silverback_model::printable::Printable;
 use silverback_proto::v1;
+use tonic::Status;
 use tonic::metadata::MetadataValue;
-use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
 use super::ingest::MessageFault;
-use crate::api::http::request_body::BodyError;
 use crate::api::ingest::remote_write::Rejection;
-use crate::api::ingest::remote_write::snappy::SnappyError;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::stream::StreamFault;
+use crate::api::response::cause::Cause;
 use crate::api::response::reader_pace::NoReader;
 use crate::migration::{MigrationError, MigrationFailure};
-use crate::routing::fanout::FanoutError;
 use silverback_model::RefusedReason;
-use silverback_runtime::SideThreadError;
-use silverback_storage::message::{ReadError, RefusedRef};
+use silverback_storage::message::RefusedRef;
 
 /// When the same may be sent again, in ms, in an error's trailers.
 const RETRY_AFTER: &str = "retry-after-ms";
@@ -29,36 +26,19 @@ const DEFINITIONS_RETRY: Duration = Duration::from_secs(30);
 
 /// A request that was refused as a whole.
 pub(crate) fn of_rejection(rejection: &Rejection) -> Status {
-    let code = match rejection {
-        Rejection::Overloaded | Rejection::MemoryFull { .. } => Code::ResourceExhausted,
-        Rejection::BodyTooLarge { .. }
-        | Rejection::TakesTooMuch { .. }
-        | Rejection::Snappy(SnappyError::TooLarge { .. }) => Code::ResourceExhausted,
-        Rejection::NotReady(_) => Code::Unavailable,
-        Rejection::BodyTimedOut(_) => Code::DeadlineExceeded,
-        Rejection::BodyBrokeOff(_) => Code::Aborted,
-        Rejection::Snappy(SnappyError::Corrupt(_)) | Rejection::Gzip(_) | Rejection::Malformed(_) => {
-            Code::InvalidArgument
-        }
-        Rejection::Method
-        | Rejection::Header(_)
-        | Rejection::ContentType(_)
-        | Rejection::ContentEncoding(_)
-        | Rejection::NotGzip(_)
-        | Rejection::NotText(_)
-        | Rejection::Parameter(_) => Code::InvalidArgument,
-    };
     match rejection.retry_after() {
-        Some(retry) => passing(code, &rejection.to_string(), Duration::from_secs(retry.seconds.into())),
-        None => Status::new(code, rejection.to_string()),
+        Some(retry) => {
+            passing(rejection.cause(), &rejection.to_string(), Duration::from_secs(retry.seconds.into()))
+        }
+        None => rejection.cause().status(rejection.to_string()),
     }
 }
 
 /// The status of what passes by itself. When to send the same again stands in it as
 /// `google.rpc.RetryInfo`, which stock clients look for, and in ms for those that read no details.
-pub(crate) fn passing(code: Code, message: &str, retry_after: Duration) -> Status {
+pub(crate) fn passing(cause: Cause, message: &str, retry_after: Duration) -> Status {
     let details = ErrorDetails::with_retry_info(Some(retry_after));
-    let mut status = Status::with_error_details(code, message, details);
+    let mut status = Status::with_error_details(cause.grpc(), message, details);
     status.metadata_mut().insert(RETRY_AFTER, MetadataValue::from(retry_after.as_millis() as u64));
     status
 }
@@ -67,20 +47,20 @@ pub(crate) fn passing(code: Code, message: &str, retry_after: Duration) -> Statu
 pub(crate) fn of_fault(fault: &MessageFault) -> Status {
     use super::ingest::DefinitionFault::{Full, Malformed, Redefined, RefTooHigh, TooMuch};
 
-    let code = match fault {
+    let cause = match fault {
         MessageFault::Rejected(rejection) => return of_rejection(rejection),
-        MessageFault::Definition(Redefined(_)) => Code::AlreadyExists,
+        MessageFault::Definition(Redefined(_)) => Cause::Exists,
         MessageFault::Definition(Full) => {
-            return passing(Code::ResourceExhausted, &fault.to_string(), DEFINITIONS_RETRY);
+            return passing(Cause::Overloaded, &fault.to_string(), DEFINITIONS_RETRY);
         }
-        MessageFault::Definition(TooMuch) => Code::ResourceExhausted,
-        MessageFault::Definition(Malformed(_) | RefTooHigh(_)) => Code::InvalidArgument,
+        MessageFault::Definition(TooMuch) => Cause::TooLarge,
+        MessageFault::Definition(Malformed(_) | RefTooHigh(_)) => Cause::Invalid,
         MessageFault::Malformed(_)
         | MessageFault::Batch(_)
         | MessageFault::WrongNumber { .. }
-        | MessageFault::SecondBatch => Code::InvalidArgument,
+        | MessageFault::SecondBatch => Cause::Invalid,
     };
-    Status::new(code, fault.to_string())
+    cause.status(fault.to_string())
 }
 
 /// A refused series or its samples.
@@ -118,38 +98,19 @@ fn reason_code(reason: RefusedReason) -> v1::RefusalReason {
 
 /// The status of a read that wasn't answered.
 pub(crate) fn of_read_fault(fault: &ReadFault) -> Status {
-    let code = match fault {
-        ReadFault::BadRequest(_) | ReadFault::Method(_) | ReadFault::MediaType(_) => Code::InvalidArgument,
-        ReadFault::Body(body) => of_body(body),
-        ReadFault::NotAllowed(_) => Code::PermissionDenied,
-        // No call of gRPC's deletes.
-        ReadFault::DeletionStopped(_) => Code::Aborted,
-        ReadFault::TooManySamples(_)
-        | ReadFault::AnswerTooLarge { .. }
-        | ReadFault::ListsTooLarge { .. }
-        | ReadFault::BudgetExceeded
-        | ReadFault::TooManyReads(_)
-        | ReadFault::DeletionGoesOn
-        | ReadFault::SideThread(SideThreadError::Busy) => Code::ResourceExhausted,
-        ReadFault::SideThread(SideThreadError::Panicked) => Code::Internal,
-        ReadFault::Replaying(_) => Code::Unavailable,
-        ReadFault::Shards(error) => of_shards(error),
-        ReadFault::TimedOut(_) => Code::DeadlineExceeded,
-        ReadFault::Chunk(_) => Code::DataLoss,
-    };
     // What was asked for stands in it.
     let words = Printable(&fault.to_string()).to_string();
     match fault.retry_after() {
-        Some(after) => passing(code, &words, after),
-        None => Status::new(code, words),
+        Some(after) => passing(fault.cause(), &words, after),
+        None => fault.cause().status(words),
     }
 }
 
 /// The status of a stream that ends before its end.
 pub(crate) fn of_stream_fault(fault: &StreamFault) -> Status {
     match fault {
-        StreamFault::NoReader(NoReader::Gone) => Status::new(Code::Cancelled, fault.to_string()),
-        StreamFault::NoReader(NoReader::TooSlow) => Status::new(Code::Aborted, fault.to_string()),
+        StreamFault::NoReader(NoReader::Gone) => Cause::Cancelled.status(fault.to_string()),
+        StreamFault::NoReader(NoReader::TooSlow) => Cause::Conflict.status(fault.to_string()),
         StreamFault::Shards(error) => of_read_fault(&ReadFault::Shards(error.clone())),
         StreamFault::Chunk(error) => of_read_fault(&ReadFault::Chunk(*error)),
     }
@@ -157,41 +118,26 @@ pub(crate) fn of_stream_fault(fault: &StreamFault) -> Status {
 
 /// The status of a cell that stayed where it was.
 pub(crate) fn of_migration_error(fault: &MigrationError) -> Status {
-    let code = match fault.reason() {
-        MigrationFailure::NoOp => Code::AlreadyExists,
-        MigrationFailure::BudgetExceeded => Code::ResourceExhausted,
-        MigrationFailure::Busy | MigrationFailure::TimedOut | MigrationFailure::Protocol => Code::Aborted,
-        MigrationFailure::Log | MigrationFailure::Stopping => Code::Unavailable,
+    let cause = match fault.reason() {
+        MigrationFailure::NoOp => Cause::Exists,
+        MigrationFailure::BudgetExceeded => Cause::Overloaded,
+        MigrationFailure::Busy | MigrationFailure::TimedOut | MigrationFailure::Protocol => Cause::Conflict,
+        MigrationFailure::Log | MigrationFailure::Stopping => Cause::NotReady,
     };
-    Status::new(code, fault.to_string())
-}
-
-fn of_body(error: &BodyError) -> Code {
-    match error {
-        BodyError::TooLarge(_) | BodyError::Overloaded => Code::ResourceExhausted,
-        BodyError::TimedOut(_) => Code::DeadlineExceeded,
-        BodyError::BrokeOff(_) => Code::Cancelled,
-    }
-}
-
-fn of_shards(error: &FanoutError) -> Code {
-    match error {
-        FanoutError::Overloaded(_)
-        | FanoutError::Refused(ReadError::TooManyCursors | ReadError::TooLarge { .. } | ReadError::Moved) => {
-            Code::ResourceExhausted
-        }
-        FanoutError::Refused(ReadError::UnknownCursor) => Code::DeadlineExceeded,
-        FanoutError::Refused(ReadError::Panicked) => Code::Internal,
-        FanoutError::Refused(ReadError::Cancelled) => Code::Cancelled,
-    }
+    cause.status(fault.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
+    use tonic::Code;
+
     use super::*;
+    use crate::api::http::request_body::BodyError;
+    use crate::routing::fanout::FanoutError;
     use crate::routing::{Overloaded, TooManyReads};
+    use silverback_storage::message::ReadError;
 
     fn check(fault: ReadFault, code: Code, words: &str) {
         let status = of_read_fault(&fault);

@@ -13,6 +13,7 @@ use tonic::Status;
 use super::status;
 use crate::api::query::Reader;
 use crate::api::query::stream::{StreamFault, count_fault, while_read};
+use crate::api::response::cause::Cause;
 use crate::api::response::reader_pace::{NoReader, ReaderPace};
 use crate::routing::ReadInFlight;
 use silverback_runtime::spawn_background;
@@ -72,7 +73,7 @@ fn with_end<M>(
         ready(match end {
             Ok(Ok(())) => None,
             Ok(Err(status)) => Some(Err(status)),
-            Err(oneshot::Canceled) => Some(Err(Status::internal("the answer broke off"))),
+            Err(oneshot::Canceled) => Some(Err(Cause::Internal.status("the answer broke off"))),
         })
     });
     messages.map(Ok).chain(end)

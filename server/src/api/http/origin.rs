@@ -9,14 +9,14 @@
 //! This knows heads alone, and nothing of endpoints but the status page's.
 
 use http::header::{HOST, HeaderName, HeaderValue, ORIGIN};
-use http::{Method, Request, StatusCode, Version};
+use http::{Method, Request, Version};
 use http_body::Body;
 use silverback_model::printable::Quoted;
-use tonic::{Code, Status};
 
 use crate::api::core::Core;
 use crate::api::grpc;
 use crate::api::http::authority::Authority;
+use crate::api::response::cause::Cause;
 use crate::api::response::{NodeResponse, close, text};
 use crate::config::AllowedHosts;
 
@@ -130,9 +130,9 @@ pub(crate) fn refuse<B: Body>(core: &Core, request: &Request<B>, rejected: &Orig
     });
     silverback_host::warn_limited!(%rejected, "a request was refused for where it comes from");
     if grpc::is_grpc(request) {
-        return grpc::refuse(&Status::new(rejected.code(), rejected.to_string()));
+        return grpc::refuse(&rejected.cause().status(rejected.to_string()));
     }
-    let mut response = text(rejected.status(), format!("{rejected}\n"));
+    let mut response = text(rejected.cause().http(), format!("{rejected}\n"));
     // HTTP/2 ends the stream alone.
     if !request.body().is_end_stream() && request.version() <= Version::HTTP_11 {
         close(&mut response);
@@ -141,19 +141,10 @@ pub(crate) fn refuse<B: Body>(core: &Core, request: &Request<B>, rejected: &Orig
 }
 
 impl OriginRejected {
-    /// How HTTP says it.
-    fn status(&self) -> StatusCode {
+    fn cause(&self) -> Cause {
         match self {
-            Self::NoHost => StatusCode::BAD_REQUEST,
-            Self::Host(_) | Self::Origin(_) | Self::Site(_) => StatusCode::FORBIDDEN,
-        }
-    }
-
-    /// How gRPC says it.
-    fn code(&self) -> Code {
-        match self {
-            Self::NoHost => Code::InvalidArgument,
-            Self::Host(_) | Self::Origin(_) | Self::Site(_) => Code::PermissionDenied,
+            Self::NoHost => Cause::Invalid,
+            Self::Host(_) | Self::Origin(_) | Self::Site(_) => Cause::NotAllowed,
         }
     }
 }

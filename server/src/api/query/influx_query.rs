@@ -10,6 +10,7 @@ use crate::api::query::http_api::params::Params;
 use crate::api::query::http_api::{read_form, read_params};
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::time_limit::TimeLimit;
+use crate::api::response::cause::Cause;
 use crate::api::response::{NodeResponse, method_not_allowed, with_type};
 
 const JSON: &str = "application/json";
@@ -31,10 +32,10 @@ where
         Ok(_) => {
             let error = "only CREATE DATABASE is answered here, and needs nothing to be done; read by \
                          /api/v1/export, or by remote read";
-            with_type(StatusCode::BAD_REQUEST, JSON, error_json(error) + "\n")
+            with_type(Cause::Invalid.http(), JSON, error_json(error) + "\n")
         }
         Err(fault) => {
-            let mut response = with_type(fault.status(), JSON, error_json(&fault.to_string()) + "\n");
+            let mut response = with_type(fault.cause().http(), JSON, error_json(&fault.to_string()) + "\n");
             fault.tell(response.headers_mut());
             response
         }

@@ -1,12 +1,12 @@
-//! Why a read wasn't answered, or a deletion not done, with the status and Prometheus' word for each.
+//! Why a read wasn't answered, or a deletion not done: in words, by cause, and when to ask again.
 
 use std::time::Duration;
 
-use http::StatusCode;
 use http::header::{ALLOW, CONNECTION, HeaderMap, HeaderValue, RETRY_AFTER};
 
 use crate::api::core::Core;
 use crate::api::http::request_body::BodyError;
+use crate::api::response::cause::Cause;
 use crate::routing::fanout::FanoutError;
 use crate::routing::{BudgetExceeded, DeletionFault, TooManyReads};
 use silverback_model::gorilla::ChunkError;
@@ -126,43 +126,23 @@ impl From<BudgetExceeded> for ReadFault {
 }
 
 impl ReadFault {
-    /// The HTTP status.
-    pub(crate) fn status(&self) -> StatusCode {
-        self.told().0
-    }
-
-    /// The `errorType` of Prometheus' HTTP API.
-    pub(crate) fn error_type(&self) -> &'static str {
-        self.told().1
-    }
-
-    /// When the same may be asked again, where it passes by itself.
-    pub(crate) fn retry_after(&self) -> Option<Duration> {
-        self.told().2
-    }
-
-    fn told(&self) -> (StatusCode, &'static str, Option<Duration>) {
-        const PASSES: Option<Duration> = Some(RETRY_AFTER_PASSING);
+    /// What its caller can do about it.
+    pub(crate) fn cause(&self) -> Cause {
         match self {
-            Self::BadRequest(_) | Self::Body(BodyError::BrokeOff(_)) => {
-                (StatusCode::BAD_REQUEST, "bad_data", None)
-            }
+            Self::BadRequest(_) => Cause::Invalid,
+            Self::Method(_) => Cause::Method,
+            Self::NotAllowed(_) => Cause::NotAllowed,
+            Self::MediaType(_) => Cause::MediaType,
+            Self::Body(BodyError::TooLarge(_)) => Cause::TooLarge,
+            Self::Body(BodyError::TimedOut(_)) => Cause::LateBody,
+            Self::Body(BodyError::BrokeOff(_)) => Cause::BrokeOff,
             Self::TooManySamples(_)
             | Self::AnswerTooLarge { .. }
             | Self::ListsTooLarge { .. }
-            | Self::Shards(FanoutError::Refused(ReadError::TooLarge { .. })) => {
-                (StatusCode::BAD_REQUEST, "execution", None)
-            }
-            // As Prometheus says it where its admin API is off.
-            Self::NotAllowed(_) => (StatusCode::FORBIDDEN, "unavailable", None),
+            | Self::Shards(FanoutError::Refused(ReadError::TooLarge { .. })) => Cause::AsksTooMuch,
             Self::DeletionStopped(stopped) => {
-                let by_log = (StatusCode::SERVICE_UNAVAILABLE, "unavailable", PASSES);
-                stopped.as_read().map_or(by_log, |fault| fault.told())
+                stopped.as_read().map_or(Cause::NotReady, |fault| fault.cause())
             }
-            Self::Method(_) => (StatusCode::METHOD_NOT_ALLOWED, "bad_data", None),
-            Self::MediaType(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_data", None),
-            Self::Body(BodyError::TooLarge(_)) => (StatusCode::PAYLOAD_TOO_LARGE, "bad_data", None),
-            Self::Body(BodyError::TimedOut(_)) => (StatusCode::REQUEST_TIMEOUT, "bad_data", None),
             Self::Body(BodyError::Overloaded)
             | Self::BudgetExceeded
             | Self::TooManyReads(_)
@@ -171,18 +151,27 @@ impl ReadFault {
             | Self::Shards(
                 FanoutError::Overloaded(_)
                 | FanoutError::Refused(ReadError::TooManyCursors | ReadError::Moved),
-            ) => (StatusCode::TOO_MANY_REQUESTS, "too_many_requests", PASSES),
+            ) => Cause::Overloaded,
             Self::Shards(FanoutError::Refused(ReadError::UnknownCursor)) | Self::TimedOut(_) => {
-                (StatusCode::SERVICE_UNAVAILABLE, "timeout", PASSES)
+                Cause::TimedOut
             }
-            Self::Replaying(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable", PASSES),
-            Self::Shards(FanoutError::Refused(ReadError::Panicked | ReadError::Cancelled)) => {
-                (StatusCode::INTERNAL_SERVER_ERROR, "internal", PASSES)
-            }
-            Self::SideThread(SideThreadError::Panicked) | Self::Chunk(_) => {
-                (StatusCode::INTERNAL_SERVER_ERROR, "internal", None)
-            }
+            Self::Replaying(_) => Cause::NotReady,
+            Self::Shards(FanoutError::Refused(ReadError::Cancelled)) => Cause::Cancelled,
+            Self::SideThread(SideThreadError::Panicked)
+            | Self::Shards(FanoutError::Refused(ReadError::Panicked)) => Cause::Internal,
+            Self::Chunk(_) => Cause::DataLoss,
         }
+    }
+
+    /// When the same may be asked again, where it passes by itself.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        let passes = match (self.cause(), self) {
+            (Cause::Overloaded | Cause::NotReady | Cause::TimedOut | Cause::Cancelled, _) => true,
+            // A shard's panic was that of one read.
+            (Cause::Internal, Self::Shards(_) | Self::DeletionStopped(_)) => true,
+            _stays => false,
+        };
+        passes.then_some(RETRY_AFTER_PASSING)
     }
 
     /// Adds what the status wants told in headers.

@@ -2,12 +2,14 @@
 //!
 //! Knows statuses, types and bodies. Doesn't know what was asked.
 pub mod body;
+pub mod cause;
 pub(crate) mod reader_pace;
 
 use http::header::{ALLOW, CONNECTION, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 
 use crate::api::response::body::ResponseBody;
+use crate::api::response::cause::Cause;
 
 /// A response of this node.
 pub type NodeResponse = Response<ResponseBody>;
@@ -31,7 +33,7 @@ pub fn with_type(
 
 /// 405, with the methods that are allowed.
 pub fn method_not_allowed(allowed: &'static str) -> NodeResponse {
-    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, format!("only {allowed} is allowed here\n"));
+    let mut response = text(Cause::Method.http(), format!("only {allowed} is allowed here\n"));
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     response
 }

@@ -9,6 +9,7 @@ use http::header::{CONTENT_SECURITY_POLICY, HeaderValue};
 
 use crate::api::core::Core;
 use crate::api::ingest::write_status::WriteStatus;
+use crate::api::response::cause::Cause;
 use crate::api::response::{NodeResponse, text, with_type};
 use crate::api::status::cells_status::CellsStatus;
 use crate::api::status::node_status::{self, LogStatus, NodeStatus, OwnMetrics, ShardStatus};
@@ -31,7 +32,7 @@ pub(crate) fn status_page() -> NodeResponse {
 pub(crate) fn healthy(core: &Core) -> NodeResponse {
     match core.unhealthy() {
         None => text(StatusCode::OK, "silverback is healthy\n"),
-        Some(why) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not healthy: {why}\n")),
+        Some(why) => text(Cause::NotReady.http(), format!("not healthy: {why}\n")),
     }
 }
 
@@ -39,7 +40,7 @@ pub(crate) fn healthy(core: &Core) -> NodeResponse {
 pub(crate) fn ready(core: &Core) -> NodeResponse {
     match core.not_ready() {
         None => text(StatusCode::OK, "silverback is ready\n"),
-        Some(why) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n")),
+        Some(why) => text(Cause::NotReady.http(), format!("not ready: {why}\n")),
     }
 }
 
@@ -47,7 +48,7 @@ pub(crate) fn ready(core: &Core) -> NodeResponse {
 pub(crate) fn replayed(core: &Core) -> NodeResponse {
     match core.replaying() {
         None => text(StatusCode::OK, "silverback has its data back\n"),
-        Some(replaying) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{replaying}\n")),
+        Some(replaying) => text(Cause::NotReady.http(), format!("{replaying}\n")),
     }
 }
 
@@ -58,7 +59,7 @@ pub(crate) async fn metrics(core: &Core) -> NodeResponse {
             families.push(node_metrics::refusals(&core.node.refusals.entries()));
             with_type(StatusCode::OK, metrics::CONTENT_TYPE, metrics::render(&families))
         }
-        Err(error) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
+        Err(error) => text(Cause::NotReady.http(), format!("{error}\n")),
     }
 }
 
@@ -109,7 +110,7 @@ fn instance_of(listen: &[SocketAddr], host: &str) -> String {
 pub(crate) async fn node_status(core: &Core) -> NodeResponse {
     let cores = match fanout::stats(&core.router).await {
         Ok(cores) => cores,
-        Err(error) => return text(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
+        Err(error) => return text(Cause::NotReady.http(), format!("{error}\n")),
     };
     let json = serde_json::to_string(&status_of(core, &cores)).expect("the status is plain numbers and text");
     with_type(StatusCode::OK, "application/json", json)
@@ -122,7 +123,7 @@ pub(crate) async fn cells_status(core: &Core) -> NodeResponse {
             let json = serde_json::to_string(&cells).expect("the status is plain numbers");
             with_type(StatusCode::OK, "application/json", json)
         }
-        Err(error) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
+        Err(error) => text(Cause::NotReady.http(), format!("{error}\n")),
     }
 }
 

@@ -18,6 +18,7 @@ use silverback_proto::v1::{
 use tonic::{Request, Response, Status};
 
 use crate::api::cell_mover::CellMover;
+use crate::api::response::cause::Cause;
 use crate::rebalance::Motion;
 use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, ShardId};
@@ -127,7 +128,7 @@ impl NodeAdmin {
         let shards = || self.mover.router.shards();
         shards().find(|shard| u32::from(shard.0) == number).ok_or_else(|| {
             let count = shards().count();
-            Status::not_found(format!("there is no shard {number}: the node has {count}"))
+            Cause::NotFound.status(format!("there is no shard {number}: the node has {count}"))
         })
     }
 }
@@ -136,5 +137,5 @@ fn cell(number: u32) -> Result<CellId, Status> {
     let number = u16::try_from(number).ok().filter(|number| usize::from(*number) < CELL_COUNT);
     number
         .map(CellId)
-        .ok_or_else(|| Status::invalid_argument(format!("cells are numbered from 0 to {}", CELL_COUNT - 1)))
+        .ok_or_else(|| Cause::Invalid.status(format!("cells are numbered from 0 to {}", CELL_COUNT - 1)))
 }

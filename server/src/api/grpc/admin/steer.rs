@@ -8,6 +8,7 @@ use super::look::{asked, owned_cells};
 use crate::api::cell_mover::CellMover;
 use crate::api::grpc::status;
 use crate::api::query::read_fault::check_replayed;
+use crate::api::response::cause::Cause;
 use crate::config::{AdminAccess, RebalanceMode};
 use crate::migration::Trigger;
 use crate::rebalance::{DrainState, Motion, Movable};
@@ -18,9 +19,10 @@ use silverback_model::{CellId, ShardId};
 pub(crate) fn check_access(mover: &CellMover) -> Result<(), Status> {
     match mover.config.admin_api {
         AdminAccess::Full => check_replayed(mover).map_err(|fault| status::of_read_fault(&fault)),
-        AdminAccess::ReadOnly => Err(Status::permission_denied(
-            "this node takes no changes: it was started without --admin-api=full",
-        )),
+        AdminAccess::ReadOnly => {
+            Err(Cause::NotAllowed
+                .status("this node takes no changes: it was started without --admin-api=full"))
+        }
     }
 }
 
@@ -51,7 +53,7 @@ pub(crate) fn set_motion(mover: &CellMover, motion: Motion) -> Result<(), Status
 pub(crate) fn drain(mover: &CellMover, shard: ShardId) -> Result<DrainShardResponse, Status> {
     check_rebalances(mover)?;
     let steering = &mover.node.steering;
-    steering.drain(shard).map_err(|none| Status::failed_precondition(none.to_string()))?;
+    steering.drain(shard).map_err(|none| Cause::Precondition.status(none.to_string()))?;
     let table = mover.router.table();
     let cells: Vec<CellId> = owned_cells(&table, shard).collect();
     let pinned = cells.iter().filter(|cell| steering.mobility(**cell) == Movable::Pinned).count();
@@ -68,9 +70,8 @@ pub(crate) fn undrain(mover: &CellMover, shard: ShardId) {
 fn check_rebalances(mover: &CellMover) -> Result<(), Status> {
     match mover.config.rebalance {
         RebalanceMode::On => Ok(()),
-        RebalanceMode::Off => Err(Status::failed_precondition(
-            "no cell moves by itself on this node: it was started with --rebalance=off",
-        )),
+        RebalanceMode::Off => Err(Cause::Precondition
+            .status("no cell moves by itself on this node: it was started with --rebalance=off")),
     }
 }
 
@@ -91,7 +92,7 @@ pub(crate) async fn move_cell(
     to: ShardId,
 ) -> Result<MoveCellResponse, Status> {
     if mover.node.steering.intake(to) == DrainState::Drained {
-        return Err(Status::failed_precondition(format!("shard {} is drained: undrain it first", to.0)));
+        return Err(Cause::Precondition.status(format!("shard {} is drained: undrain it first", to.0)));
     }
     let from = mover.router.table().owner(cell);
     let migrated = (mover.migrate)(cell, to, Trigger::Operator).await.map_err(|fault| {

@@ -18,6 +18,7 @@ use tonic::Status;
 
 use crate::api::grpc::status::of_rejection;
 use crate::api::ingest::remote_write::Rejection;
+use crate::api::response::cause::Cause;
 use crate::routing::{ByteBudget, Reservation};
 use silverback_runtime::{now, reactor_polled, sleep};
 
@@ -101,13 +102,17 @@ impl<B: Body<Data = Bytes>> Messages<B> {
         let bytes = match (flag, self.encoding) {
             (0, _) => sent,
             (1, Encoding::Identity) => {
-                return Err(Status::internal("a message is compressed, and grpc-encoding doesn't say how"));
+                return Err(
+                    Cause::Internal.status("a message is compressed, and grpc-encoding doesn't say how")
+                );
             }
             (1, Encoding::Gzip) => self.decompress(MultiGzDecoder::new(&*sent), 1, &mut room).await?,
             // What it may refer back to is kept apart.
             (1, Encoding::Zstd) => self.decompress(zstd_decoder(&sent)?, 2, &mut room).await?,
             (1, Encoding::Snappy) => self.decompress(FrameDecoder::new(&*sent), 1, &mut room).await?,
-            (other, _) => return Err(Status::internal(format!("a message has the flag {other}: 0 or 1"))),
+            (other, _) => {
+                return Err(Cause::Internal.status(format!("a message has the flag {other}: 0 or 1")));
+            }
         };
         Ok(Some(StreamMessage { bytes, _room: room }))
     }
@@ -142,7 +147,7 @@ impl<B: Body<Data = Bytes>> Messages<B> {
                     make_room(&mut self.rest_room, self.rest.len()).await?;
                 }
                 None if joined.is_empty() => return Ok(None),
-                None => return Err(Status::internal("the stream ends within a message")),
+                None => return Err(Cause::Internal.status("the stream ends within a message")),
             }
         }
     }
@@ -169,7 +174,7 @@ impl<B: Body<Data = Bytes>> Messages<B> {
             make_room(room, copies * (bytes.capacity() - before)).await?;
             let read = (&mut decoder).take(SLICE_BYTES).read_to_end(&mut bytes);
             let read = read.map_err(|error| {
-                Status::internal(format!("a message is not compressed as grpc-encoding says: {error}"))
+                Cause::Internal.status(format!("a message is not compressed as grpc-encoding says: {error}"))
             })?;
             if bytes.len() > self.message_bytes_max {
                 return Err(self.too_large());
@@ -182,7 +187,7 @@ impl<B: Body<Data = Bytes>> Messages<B> {
     }
 
     fn too_large(&self) -> Status {
-        Status::resource_exhausted(format!("a message may have {} bytes", self.message_bytes_max))
+        Cause::TooLarge.status(format!("a message may have {} bytes", self.message_bytes_max))
     }
 }
 
@@ -194,7 +199,7 @@ fn grown(joined: &Vec<u8>, more: usize, count: usize) -> usize {
 }
 
 fn zstd_decoder(sent: &[u8]) -> Result<impl Read + '_, Status> {
-    let broken = |error| Status::internal(format!("a message is not zstd: {error}"));
+    let broken = |error| Cause::Internal.status(format!("a message is not zstd: {error}"));
     let mut decoder = zstd::stream::read::Decoder::with_buffer(sent).map_err(broken)?;
     decoder.window_log_max(ZSTD_WINDOW_LOG_MAX).map_err(broken)?;
     Ok(decoder)

@@ -20,6 +20,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 
+use crate::api::response::cause::Cause;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
@@ -144,9 +145,9 @@ impl StreamingService<Bytes> for OpenStream {
         let (caller, messages) = (Caller::clone(&self.caller), self.messages.take());
         Box::pin(async move {
             if let Some(why) = caller.not_ready() {
-                return Err(Status::unavailable(why));
+                return Err(Cause::NotReady.status(why));
             }
-            let messages = messages.ok_or_else(|| Status::internal("a stream is opened once"))?;
+            let messages = messages.ok_or_else(|| Cause::Internal.status("a stream is opened once"))?;
             let responses = Responses::new(caller, messages.take());
             Ok(tonic::Response::new(SendWrapper::new(responses)))
         })

@@ -10,6 +10,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use crate::api::response::cause::Cause;
 use futures::Stream;
 use silverback_proto::v1;
 use tonic::Status;
@@ -141,7 +142,7 @@ async fn next_message(
     let limit = ingest.config.stream_idle_timeout;
     match timeout(limit, messages.next()).await {
         Ok(message) => message,
-        Err(_) => Err(Status::deadline_exceeded(format!(
+        Err(_) => Err(Cause::TimedOut.status(format!(
             "no message for {limit:?}: open the stream again when there is something to write"
         ))),
     }

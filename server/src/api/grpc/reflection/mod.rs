@@ -8,7 +8,7 @@ use std::pin::Pin;
 
 use futures::{Stream, StreamExt};
 use http::{Request, Uri};
-use tonic::{Code, Status, Streaming};
+use tonic::{Status, Streaming};
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use tonic_reflection::pb::v1::server_reflection_server::{ServerReflection, ServerReflectionServer};
@@ -18,6 +18,7 @@ use tonic_reflection::pb::v1::{
 };
 
 use self::index::Index;
+use crate::api::response::cause::Cause;
 
 /// A question in bytes: a symbol's or a file's name. What has come of one counts nowhere.
 const QUESTION_BYTES_MAX: usize = 4 << 10;
@@ -52,7 +53,7 @@ impl ServerReflection for Reflection {
 
 fn answer(index: &Index, request: ServerReflectionRequest) -> ServerReflectionResponse {
     let response = match &request.message_request {
-        None => error(Code::InvalidArgument, "nothing is asked".to_owned()),
+        None => error(Cause::Invalid, "nothing is asked".to_owned()),
         Some(MessageRequest::ListServices(_)) => services(index),
         Some(MessageRequest::FileByFilename(name)) => file(index.file(name), "file", name),
         Some(MessageRequest::FileContainingSymbol(symbol)) => {
@@ -81,7 +82,7 @@ fn file(found: Option<&[u8]>, kind: &str, name: &str) -> MessageResponse {
         Some(descriptor) => MessageResponse::FileDescriptorResponse(FileDescriptorResponse {
             file_descriptor_proto: vec![descriptor.to_vec()],
         }),
-        None => error(Code::NotFound, format!("there is no {kind} {name:?} here")),
+        None => error(Cause::NotFound, format!("there is no {kind} {name:?} here")),
     }
 }
 
@@ -91,10 +92,10 @@ fn extension_numbers(index: &Index, name: &str) -> MessageResponse {
             base_type_name: name.to_owned(),
             extension_number: Vec::new(),
         }),
-        None => error(Code::NotFound, format!("there is no type {name:?} here")),
+        None => error(Cause::NotFound, format!("there is no type {name:?} here")),
     }
 }
 
-fn error(code: Code, error_message: String) -> MessageResponse {
-    MessageResponse::ErrorResponse(ErrorResponse { error_code: code as i32, error_message })
+fn error(cause: Cause, error_message: String) -> MessageResponse {
+    MessageResponse::ErrorResponse(ErrorResponse { error_code: cause.grpc() as i32, error_message })
 }

@@ -1,6 +1,7 @@
 //! InfluxDB's endpoints, as far as its senders need them: writes of both versions, `/ping`, and of queries
 //! `CREATE DATABASE`, which Telegraf begins with.
 
+use crate::api::response::cause::{for_influx_1, influx_2_word};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, StatusCode};
@@ -117,11 +118,11 @@ impl Dialect {
         }
     }
 
-    /// An answer in JSON. Telegraf drops what any 4xx of version 1 answers, 429 too: what passes is 503 there.
+    /// An answer in JSON.
     fn says(self, answer: WriteResponse) -> WriteResponse {
         let WriteResponse { mut status, mut headers, text } = answer;
-        if self == Self::V1 && status == StatusCode::TOO_MANY_REQUESTS {
-            status = StatusCode::SERVICE_UNAVAILABLE;
+        if self == Self::V1 {
+            status = for_influx_1(status);
         }
         if text.is_empty() {
             return WriteResponse { status, headers, text };
@@ -129,20 +130,9 @@ impl Dialect {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
         let text = match self {
             Self::V1 => json(&ErrorV1 { error: &text }),
-            Self::V2 => json(&ErrorV2 { code: code_of(status), message: &text }),
+            Self::V2 => json(&ErrorV2 { code: influx_2_word(status), message: &text }),
         };
         WriteResponse { status, headers, text }
-    }
-}
-
-/// InfluxDB's word for a status.
-fn code_of(status: StatusCode) -> &'static str {
-    match status {
-        StatusCode::METHOD_NOT_ALLOWED => "method not allowed",
-        StatusCode::PAYLOAD_TOO_LARGE => "request too large",
-        StatusCode::TOO_MANY_REQUESTS => "too many requests",
-        StatusCode::SERVICE_UNAVAILABLE => "unavailable",
-        _invalid => "invalid",
     }
 }
 

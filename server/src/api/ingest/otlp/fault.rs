@@ -1,13 +1,13 @@
-//! Why an OTLP request was refused as a whole, and how gRPC and HTTP tell it.
+//! Why an OTLP request was refused as a whole, and by which cause.
 
 use std::time::Duration;
 
-use http::StatusCode;
 use silverback_model::printable::Printable;
-use tonic::{Code, Status};
+use tonic::Status;
 
 use crate::api::grpc::status::{of_rejection, passing};
 use crate::api::ingest::remote_write::Rejection;
+use crate::api::response::cause::Cause;
 use silverback_model::limits::{OTLP_JSON_BYTES_MAX, OTLP_JSON_DEPTH_MAX};
 
 /// Why nothing of a request is stored, or not all of it acknowledged.
@@ -48,14 +48,14 @@ impl Fault {
         }
     }
 
-    /// How HTTP says it. A sender tries again after 429 and 503 alone.
-    pub(crate) fn http_status(&self) -> StatusCode {
+    /// What its sender can do about it.
+    pub(crate) fn cause(&self) -> Cause {
         match self {
-            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
-            Self::ContentType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::Json(_) | Self::JsonTooDeep => StatusCode::BAD_REQUEST,
-            Self::JsonTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Rejected(rejection) => rejection.status(),
+            Self::Method => Cause::Method,
+            Self::ContentType(_) => Cause::MediaType,
+            Self::Json(_) | Self::JsonTooDeep => Cause::Invalid,
+            Self::JsonTooLarge => Cause::TooLarge,
+            Self::Rejected(rejection) => rejection.cause(),
         }
     }
 
@@ -73,34 +73,35 @@ impl Fault {
     pub(crate) fn grpc_status(&self) -> Status {
         match self {
             Self::Rejected(rejection) => status_of(rejection),
-            Self::JsonTooLarge => Status::resource_exhausted(self.to_string()),
-            Self::Method | Self::ContentType(_) | Self::Json(_) | Self::JsonTooDeep => {
-                Status::invalid_argument(self.to_string())
+            Self::Method | Self::ContentType(_) | Self::Json(_) | Self::JsonTooDeep | Self::JsonTooLarge => {
+                self.cause().status(self.to_string())
             }
         }
     }
 }
 
-/// A rejection as OTLP's senders understand it: they try again when a node is unavailable, and take
-/// exhausted resources for good.
+/// A rejection as OTLP's senders understand it.
 pub fn status_of(rejection: &Rejection) -> Status {
     match rejection.retry_after() {
         None => of_rejection(rejection),
-        Some(retry) => {
-            passing(Code::Unavailable, &rejection.to_string(), Duration::from_secs(retry.seconds.into()))
-        }
+        Some(retry) => passing(
+            Cause::passing_for_otlp(),
+            &rejection.to_string(),
+            Duration::from_secs(retry.seconds.into()),
+        ),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tonic::Code;
     use tonic_types::StatusExt;
 
     use super::*;
     use crate::api::ingest::remote_write::{MalformedBody, MalformedCause};
 
     fn check(fault: Fault, http: u16, retry_after_s: Option<u32>, grpc: Code) {
-        assert_eq!(fault.http_status().as_u16(), http, "{fault}");
+        assert_eq!(fault.cause().http().as_u16(), http, "{fault}");
         assert_eq!(fault.retry_after_s(), retry_after_s, "{fault}");
         let status = fault.grpc_status();
         assert_eq!(status.code(), grpc, "{fault}");

@@ -143,7 +143,7 @@ fn refuse(caller: &Caller, encoding: Encoding, fault: &Fault) -> NodeResponse {
     }
     let status = fault.grpc_status();
     let message = RpcStatus { code: status.code() as i32, message: status.message().to_owned() };
-    let mut response = encoding.answer(fault.http_status(), &message);
+    let mut response = encoding.answer(fault.cause().http(), &message);
     let headers = response.headers_mut();
     if *fault == Fault::Method {
         headers.insert(ALLOW, HeaderValue::from_static("POST"));

@@ -7,6 +7,7 @@ use super::{
     Tally, Version,
     rejection::{Rejection, RetryAfter},
 };
+use crate::api::response::cause::Cause;
 use silverback_model::{RefusedCounts, RefusedReason};
 use silverback_storage::message::{Examples, RefusedRef, WriteAck};
 
@@ -58,17 +59,17 @@ impl WriteResponse {
         if report.is_whole() {
             Self::new(StatusCode::NO_CONTENT, String::new())
         } else if report.lacks_room() {
-            Self::new(StatusCode::BAD_REQUEST, words()).with_retry(NEW_SERIES_RETRY)
+            Self::new(Cause::Invalid.http(), words()).with_retry(NEW_SERIES_RETRY)
         } else {
-            Self::new(StatusCode::BAD_REQUEST, words())
+            Self::new(Cause::Invalid.http(), words())
         }
     }
 
     /// To a request that was refused as a whole. Its version isn't known before its headers are
     /// understood.
     pub fn to_rejection(version: Option<Version>, rejection: &Rejection) -> Self {
-        let mut answer = Self::new(rejection.status(), rejection.to_string());
-        if rejection.status() == StatusCode::METHOD_NOT_ALLOWED {
+        let mut answer = Self::new(rejection.cause().http(), rejection.to_string());
+        if rejection.cause() == Cause::Method {
             answer.headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
         }
         if let Some(retry) = rejection.retry_after() {

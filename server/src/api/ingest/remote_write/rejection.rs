@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use http::{HeaderName, StatusCode};
+use http::HeaderName;
 
 use super::{malformed::MalformedBody, snappy::SnappyError};
 use crate::{
-    api::http::request_body::BodyError,
+    api::{http::request_body::BodyError, response::cause::Cause},
     routing::{BudgetExceeded, Overloaded},
 };
 use silverback_storage::wal::LogError;
@@ -119,26 +119,26 @@ impl Rejection {
         }
     }
 
-    /// How HTTP says it.
-    pub(crate) fn status(&self) -> StatusCode {
+    /// What its sender can do about it.
+    pub(crate) fn cause(&self) -> Cause {
         match self {
-            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Method => Cause::Method,
             Self::Header(_)
             | Self::ContentType(_)
             | Self::ContentEncoding(_)
             | Self::NotGzip(_)
-            | Self::NotText(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            | Self::NotText(_) => Cause::MediaType,
             Self::BodyTooLarge { .. }
             | Self::TakesTooMuch { .. }
-            | Self::Snappy(SnappyError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::BodyBrokeOff(_)
-            | Self::Snappy(SnappyError::Corrupt(_))
+            | Self::Snappy(SnappyError::TooLarge { .. }) => Cause::TooLarge,
+            Self::Snappy(SnappyError::Corrupt(_))
             | Self::Gzip(_)
             | Self::Parameter(_)
-            | Self::Malformed(_) => StatusCode::BAD_REQUEST,
-            Self::Overloaded | Self::MemoryFull { .. } => StatusCode::TOO_MANY_REQUESTS,
-            // Not 408: a slow network passes, and senders drop for good what any 4xx but 429 answers.
-            Self::BodyTimedOut(_) | Self::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
+            | Self::Malformed(_) => Cause::Invalid,
+            Self::BodyBrokeOff(_) => Cause::BrokeOff,
+            Self::Overloaded | Self::MemoryFull { .. } => Cause::Overloaded,
+            Self::BodyTimedOut(_) => Cause::TimedOut,
+            Self::NotReady(_) => Cause::NotReady,
         }
     }
 

@@ -45,7 +45,7 @@ pub(crate) fn put_end(out: &mut Vec<u8>, warnings: &[&str]) {
 
 /// A refusal.
 pub(crate) fn error(fault: &ReadFault) -> String {
-    let error = Error { status: "error", error_type: fault.error_type(), error: fault.to_string() };
+    let error = Error { status: "error", error_type: fault.cause().error_type(), error: fault.to_string() };
     serde_json::to_string(&error).expect("an error is made of texts")
 }
 

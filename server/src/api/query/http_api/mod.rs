@@ -168,7 +168,7 @@ fn refuse(reader: &Reader, fault: &ReadFault) -> NodeResponse {
 }
 
 fn refusal(fault: &ReadFault) -> NodeResponse {
-    let mut response = with_type(fault.status(), json::CONTENT_TYPE, json::error(fault));
+    let mut response = with_type(fault.cause().http(), json::CONTENT_TYPE, json::error(fault));
     fault.tell(response.headers_mut());
     response
 }

@@ -92,7 +92,7 @@ fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a str, Read
 fn refuse(reader: &Reader, fault: &ReadFault) -> NodeResponse {
     reader.count(|counts| counts.reads_failed += 1);
     tracing::debug!(%fault, "a remote read was refused");
-    let mut response = text(fault.status(), format!("{}\n", Printable(&fault.to_string())));
+    let mut response = text(fault.cause().http(), format!("{}\n", Printable(&fault.to_string())));
     fault.tell(response.headers_mut());
     response
 }

@@ -6,7 +6,8 @@ use std::{hint::black_box, time::Duration};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use prost::Message;
 use silverback::api::ingest::remote_write::{Decoder, Decoding, SeriesSink, Slice, Version, snappy};
-use silverback_benches::fleet::{self, Order};
+use silverback_benches::fleet;
+use silverback_load::label_order::LabelOrder;
 use silverback_model::{Labels, Sample, SeriesId, SeriesIdHasher, limits::DECODED_BYTES_MAX};
 use silverback_proto::{prometheus, write_v2};
 use silverback_storage::message::{LabelSpan, PartSeries, WriteBody};
@@ -125,8 +126,11 @@ const EXTRAS: [(&str, usize, usize); 3] =
 fn decode_labels(c: &mut Criterion) {
     const SERIES: usize = 2_000;
     const REQUESTS: usize = 5;
-    const ORDERS: [(&str, Order); 3] =
-        [("sorted", Order::Sorted), ("as-scraped", Order::AsScraped), ("shuffled", Order::Shuffled)];
+    const ORDERS: [(&str, LabelOrder); 3] = [
+        ("sorted", LabelOrder::Sorted),
+        ("as-scraped", LabelOrder::AsScraped),
+        ("shuffled", LabelOrder::Shuffled),
+    ];
     let mut group = c.benchmark_group("decode_labels");
     group.measurement_time(Duration::from_secs(3)).throughput(Throughput::Elements(SERIES as u64));
     for ((name, version), (extra, more, value_bytes)) in

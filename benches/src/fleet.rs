@@ -29,39 +29,6 @@ pub fn labels(series: usize) -> Vec<(String, String)> {
     labels.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }
 
-/// How a series' labels follow each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// By name, as the specifications have it.
-    Sorted,
-    /// As vmagent sends them unless it is told to sort: the name, the metric's own labels, the target's, the sender's.
-    AsScraped,
-    /// Another order for each series.
-    Shuffled,
-}
-
-impl Order {
-    /// Brings the sorted labels of series number `series` into this order.
-    pub fn arrange(self, labels: &mut [(String, String)], series: usize) {
-        match self {
-            Self::Sorted => {}
-            Self::AsScraped => labels.sort_by_key(|(name, _)| match &**name {
-                "__name__" => 0,
-                "instance" | "job" => 2,
-                "cluster" | "env" | "region" | "zone" => 3,
-                _own => 1,
-            }),
-            Self::Shuffled => {
-                let mut random = series as u64 + 1;
-                for end in (2..=labels.len()).rev() {
-                    random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-                    labels.swap(end - 1, (random >> 33) as usize % end);
-                }
-            }
-        }
-    }
-}
-
 /// A remote write 1 request of `series` series with one sample each, the first being number
 /// `first`.
 pub fn request_v1(first: usize, series: usize, timestamp: i64) -> prometheus::WriteRequest {

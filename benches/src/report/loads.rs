@@ -1,6 +1,7 @@
 //! Every load of the report: what is sent, to whom, and on which CPUs. It sends nothing.
 
 use silverback_load::encode::RemoteWrite;
+use silverback_load::label_order::LabelOrder;
 use silverback_load::replay::generate::GenerateOptions;
 
 use super::side::{Kind, Program, Side};
@@ -209,17 +210,26 @@ fn connections(size: Size) -> Vec<Load> {
 
 fn labels(size: Size) -> Vec<Load> {
     let rounds = size.pick(60, 20, 6);
-    let mut unsorted = steady(size, rounds);
-    unsorted.options.unsorted = true;
+    let in_order = |label_order| {
+        let mut work = steady(size, rounds);
+        work.options.label_order = label_order;
+        work
+    };
     let mut long = steady(size, rounds);
     long.options.labels = long_labels();
     vec![
         write("sorted", "100 k series, remote write 1", &[Node, Contender], steady(size, rounds)),
         write(
             "unsorted",
+            "the same with labels as scraped, which is vmagent's default",
+            &[Node, Contender, VictoriaMetrics],
+            in_order(LabelOrder::AsScraped),
+        ),
+        write(
+            "shuffled",
             "the same with each series' labels in an order of its own",
             &[Node, Contender],
-            unsorted,
+            in_order(LabelOrder::Shuffled),
         ),
         write("long-labels", "the same with eight more labels of 120 bytes", &FEW, long),
     ]

@@ -8,7 +8,7 @@ use crate::body::BodyEncoder;
 use crate::catalogue::Label;
 use crate::encode::{MetricType, RemoteWrite};
 use crate::fleet::{Fleet, FleetError, FleetOptions};
-use crate::random::SplitMix;
+use crate::label_order::LabelOrder;
 use crate::scrapes::{DefineSeries, Scrapes};
 use serde::{Deserialize, Serialize};
 
@@ -54,10 +54,10 @@ pub struct GenerateOptions {
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     #[serde(default)]
     pub labels: Vec<Label>,
-    /// Send each series' labels in an order of its own, which no protocol allows and receivers meet
-    #[arg(long)]
+    /// In which order each series' labels are sent
+    #[arg(long, value_enum, default_value_t)]
     #[serde(default)]
-    pub unsorted: bool,
+    pub label_order: LabelOrder,
 }
 
 fn label(text: &str) -> Result<Label, String> {
@@ -113,7 +113,7 @@ impl Default for GenerateOptions {
             first_target: 0,
             churn: 0.0,
             labels: Vec::new(),
-            unsorted: false,
+            label_order: LabelOrder::Sorted,
         }
     }
 }
@@ -161,7 +161,7 @@ where
     fleet.share(0, options.connections)?;
     for connection in 0..options.connections {
         let mut scrapes = Scrapes::new(Arc::clone(&fleet), connection, options.connections)?;
-        let mut series = Series::new(options, connection);
+        let mut series = Series::new(options);
         let mut samples = Vec::with_capacity(options.batch);
         while let Some(round) = scrapes.next_batch(options.batch, &mut samples, &mut series) {
             let body = series.encoder.encode(&samples)?;
@@ -175,26 +175,21 @@ where
 /// The encoder of a connection's series, and what becomes of their labels' order before.
 struct Series {
     encoder: BodyEncoder,
-    /// By what labels are shuffled, where they are.
-    order: Option<SplitMix>,
+    order: LabelOrder,
+    defined: usize,
 }
 
 impl Series {
-    fn new(options: &GenerateOptions, connection: usize) -> Self {
-        let order = options.unsorted.then(|| SplitMix::new(options.seed, connection as u64));
-        Self { encoder: BodyEncoder::new(options.remote_write), order }
+    fn new(options: &GenerateOptions) -> Self {
+        Self { encoder: BodyEncoder::new(options.remote_write), order: options.label_order, defined: 0 }
     }
 }
 
 impl DefineSeries for Series {
     fn define(&mut self, slot: usize, labels: &[Label], metric_type: MetricType, help: &str) {
-        let Some(order) = &mut self.order else {
-            return self.encoder.define(slot, labels, metric_type, help);
-        };
         let mut labels = labels.to_vec();
-        for place in (1..labels.len()).rev() {
-            labels.swap(place, (order.next_u64() % (place as u64 + 1)) as usize);
-        }
+        self.order.arrange(&mut labels, self.defined);
+        self.defined += 1;
         self.encoder.define(slot, &labels, metric_type, help);
     }
 }
@@ -242,12 +237,14 @@ pub(crate) mod tests {
     #[test]
     fn labels_lose_their_order_and_none_is_lost() {
         let sorted = small(RemoteWrite::V1);
-        let unsorted = GenerateOptions { unsorted: true, ..sorted.clone() };
-        let (sorted, mut unsorted) = (label_names(&sorted), label_names(&unsorted));
-        assert!(sorted.iter().all(|names| names.is_sorted()));
-        assert!(unsorted.iter().filter(|names| !names.is_sorted()).count() > unsorted.len() / 2);
-        unsorted.iter_mut().for_each(|names| names.sort());
-        assert_eq!(sorted, unsorted);
+        let of_sorted = label_names(&sorted);
+        assert!(of_sorted.iter().all(|names| names.is_sorted()));
+        for label_order in [LabelOrder::AsScraped, LabelOrder::Shuffled] {
+            let mut unsorted = label_names(&GenerateOptions { label_order, ..sorted.clone() });
+            assert!(unsorted.iter().filter(|names| !names.is_sorted()).count() > unsorted.len() / 2);
+            unsorted.iter_mut().for_each(|names| names.sort());
+            assert_eq!(of_sorted, unsorted);
+        }
     }
 
     #[test]

@@ -210,15 +210,17 @@ fn connections(size: Size) -> Vec<Load> {
 
 fn labels(size: Size) -> Vec<Load> {
     let rounds = size.pick(60, 20, 6);
+    // The table of known labels has grown by then to what unsorted ones need.
+    let warmup = size.pick(20, 8, 1);
     let in_order = |label_order| {
-        let mut work = steady(size, rounds);
+        let mut work = Replay { warmup, ..steady(size, rounds) };
         work.options.label_order = label_order;
         work
     };
     let mut long = steady(size, rounds);
     long.options.labels = long_labels();
     vec![
-        write("sorted", "100 k series, remote write 1", &[Node, Contender], steady(size, rounds)),
+        write("sorted", "100 k series, remote write 1", &[Node, Contender], in_order(LabelOrder::Sorted)),
         write(
             "unsorted",
             "the same with labels as scraped, which is vmagent's default",

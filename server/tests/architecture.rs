@@ -11,7 +11,7 @@ use regex::Regex;
 
 /// The crates, each with those of the workspace that it may stand on. The compiler keeps what a manifest says;
 /// this keeps the manifests.
-const CRATES: [(&str, &[&str]); 9] = [
+const CRATES: [(&str, &[&str]); 10] = [
     ("proto", &[]),
     ("server/test-support", &[]),
     ("server/model", &[]),
@@ -29,6 +29,17 @@ const CRATES: [(&str, &[&str]); 9] = [
             "silverback-proto",
             "silverback-runtime",
             "silverback-storage",
+        ],
+    ),
+    // Runs the node, so it stands on it; of the others, no manifest but those of tests names it.
+    (
+        "server/node-test-support",
+        &[
+            "silverback",
+            "silverback-model",
+            "silverback-proto",
+            "silverback-runtime",
+            "silverback-test-support",
         ],
     ),
 ];
@@ -63,6 +74,10 @@ const TOP_LEVEL: [&str; 15] = [
 
 /// What a build or a run leaves there; git ignores it.
 const LEFT_BY_RUNS: [&str; 2] = ["target", "silverback-data"];
+
+/// Where a file may name another by its path: loom builds the node's own files with its own atomics, and the fuzz
+/// targets are a workspace of their own. What tests share is in crates.
+const BY_PATH: [&str; 2] = ["server/tests/loom/", "server/fuzz/"];
 
 const FILE_LINES_MAX: usize = 600;
 
@@ -139,6 +154,11 @@ fn first_word(text: &str) -> String {
 
 fn has_module_doc(source: &str) -> bool {
     source.lines().find(|line| !line.trim().is_empty()).is_some_and(|line| line.starts_with("//!"))
+}
+
+/// Whether a file makes another one its own module from elsewhere, so that it is compiled more than once.
+fn takes_by_path(source: &str) -> bool {
+    code_of(source).contains("#[path")
 }
 
 fn unfinished_words(text: &str) -> Vec<&'static str> {
@@ -288,6 +308,13 @@ fn no_file_is_longer_than_a_reader_s_patience() {
 }
 
 #[test]
+fn no_file_is_compiled_into_a_second_crate() {
+    let files = rust_files("").into_iter();
+    let files = files.filter(|(path, _)| !BY_PATH.iter().any(|folder| path.starts_with(folder)));
+    assert_none(files.filter(|(_, source)| takes_by_path(source)).map(|(path, _)| path).collect());
+}
+
+#[test]
 fn nothing_says_that_it_is_not_done() {
     let faults = text_files("").into_iter().filter_map(|(path, text)| {
         let words = unfinished_words(&text);
@@ -348,6 +375,12 @@ fn a_file_without_a_doc_is_found() {
     assert!(has_module_doc("\n//! What it knows.\nuse a;"));
     assert!(!has_module_doc("// Not a doc.\n//! Too late."));
     assert!(!has_module_doc(""));
+}
+
+#[test]
+fn a_module_from_elsewhere_is_found() {
+    assert!(takes_by_path("#[path = \"../harness/mod.rs\"]\nmod harness;"));
+    assert!(!takes_by_path("// #[path = \"../harness/mod.rs\"]\nmod harness;\nlet s = \"#[path\";"));
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! Connections over executors and over a node's cores: spread evenly, whichever listening socket the
 //! kernel gives them to.
-mod harness;
-mod runtime_fixture;
 
 use std::{
     io::Read,
@@ -11,9 +9,8 @@ use std::{
     time::Duration,
 };
 
-use harness::Node;
-
 use silverback_host::Counts;
+use silverback_node_test_support::{Node, executors};
 use silverback_runtime as runtime;
 use silverback_runtime::{Executor, Listener};
 use silverback_test_support::eventually;
@@ -69,7 +66,7 @@ fn greeting(executors: usize, client: impl FnOnce(SocketAddr, &Open)) -> Vec<Cou
     let counted = Arc::clone(&open);
     let serve =
         move |executor: Executor<()>, listener: Listener| greet(executor, listener, Arc::clone(&counted));
-    runtime_fixture::serving(executors, 100, serve, |address, _| client(address, &open)).1
+    executors::serving(executors, 100, serve, |address, _| client(address, &open)).1
 }
 
 /// How many of so many connections each executor serves, one after the other or all at once.

@@ -1,16 +1,13 @@
 //! gRPC on the port that speaks HTTP: the health service as a stock client asks it, byte by byte.
 
-#[path = "harness/mod.rs"]
-mod harness;
-
 use std::time::Duration;
 
 use bytes::Bytes;
-use harness::Node;
 use http::{HeaderMap, Request};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use silverback_node_test_support::Node;
 use tokio::net::TcpStream;
 
 /// A message of no fields: not compressed, no bytes.

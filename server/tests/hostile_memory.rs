@@ -2,11 +2,6 @@
 //! what a large refused request took, and bounds what those take that never end.
 //!
 //! One test, in a process of its own: it measures the process.
-#[path = "harness/mod.rs"]
-mod harness;
-#[path = "bad_input/request.rs"]
-#[allow(dead_code, reason = "the tests of bad input use all of it")]
-mod request;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,10 +9,10 @@ use std::time::Duration;
 
 use silverback::api::ingest::remote_write::Version;
 use silverback_model::limits::IN_FLIGHT_BYTES_MAX;
+use silverback_node_test_support::Node;
+use silverback_node_test_support::request::{PATH, Series, VERSIONS, body, compress, headers};
+use silverback_test_support::http::head;
 use silverback_test_support::wire::varint;
-
-use harness::{Node, head};
-use request::{PATH, Series, VERSIONS, body, compress, headers};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,25 +1,16 @@
 //! A node with little memory, flooded: it refuses new series first and then writes, says so, and
 //! stays below its limit all along; reads go on. Reads of everything are refused, and writes go on.
-#[path = "harness/binary.rs"]
-mod binary;
-#[path = "harness/mod.rs"]
-mod harness;
-#[path = "bad_input/request.rs"]
-#[allow(dead_code, reason = "the tests of bad input use all of it")]
-mod request;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use prost::Message;
 use silverback::api::ingest::remote_write::Version;
+use silverback_node_test_support::request::{PATH, Series, body, headers};
 use silverback_proto::prometheus::label_matcher::Type;
 use silverback_proto::prometheus::{LabelMatcher, Query, ReadRequest};
-use silverback_test_support::Waiting;
-
-use binary::Binary;
-use harness::{Answer, Kept};
-use request::{PATH, Series, body, headers};
+use silverback_test_support::http::{Answer, Kept};
+use silverback_test_support::{Binary, Waiting};
 
 const LIMIT_MIB: usize = 128;
 /// Series of one request.
@@ -31,7 +22,10 @@ fn start() -> Binary {
 }
 
 fn start_with(limit_mib: usize, shards: usize) -> Binary {
-    Binary::start(&["--shards", &shards.to_string(), "--memory-limit", &format!("{limit_mib}MiB")])
+    Binary::start(
+        env!("CARGO_BIN_EXE_silverback"),
+        &["--shards", &shards.to_string(), "--memory-limit", &format!("{limit_mib}MiB")],
+    )
 }
 
 /// What a write of series is answered with.

@@ -1,9 +1,5 @@
 //! What the network can fill, filled: definitions that are refused, streams that fall silent after a large
 //! message, heads and bodies that don't end. A node with little memory stays far below its limit.
-#[path = "harness/binary.rs"]
-mod binary;
-#[path = "harness/mod.rs"]
-mod harness;
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -13,21 +9,22 @@ use silverback_model::limits::{CONNECTION_BYTES, MemoryPlan, STREAM_REFS_MAX};
 use silverback_proto::v1;
 use silverback_proto::v1::ingest_client::IngestClient;
 use silverback_test_support::http2::{DATA, END_HEADERS, END_STREAM, HEADERS, Http2, field, frame, head};
-use silverback_test_support::{PATIENCE, eventually};
+use silverback_test_support::{Binary, PATIENCE, eventually, http};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 use tonic::codec::CompressionEncoding;
 use tonic::transport::{Channel, Endpoint};
 
-use binary::Binary;
-
 const LIMIT_MIB: usize = 128;
 const STREAMS: usize = 100;
 const MIB: usize = 1 << 20;
 
 fn node() -> Binary {
-    Binary::start(&["--shards", "1", "--memory-limit", &format!("{LIMIT_MIB}MiB")])
+    Binary::start(
+        env!("CARGO_BIN_EXE_silverback"),
+        &["--shards", "1", "--memory-limit", &format!("{LIMIT_MIB}MiB")],
+    )
 }
 
 /// A stream that its node has acknowledged a message of.
@@ -113,7 +110,7 @@ fn heads_and_bodies_that_do_not_end_stay_within_their_part() {
     assert!(grown < LIMIT_MIB * MIB / 10, "{grown} bytes for heads");
     drop(heads);
     wait_until_served(&node);
-    let head = harness::head("POST", "/api/v1/write", &[], 4 << 20);
+    let head = http::head("POST", "/api/v1/write", &[], 4 << 20);
     let bodies: Vec<_> = (0..40).map(|_| begin(head.as_bytes(), &vec![0; 2 * MIB])).collect();
     let peak_mib = node.peak_bytes() / MIB;
     assert!(peak_mib < LIMIT_MIB, "{peak_mib} MiB resident at the most");
@@ -125,8 +122,8 @@ fn heads_and_bodies_that_do_not_end_stay_within_their_part() {
 fn wait_until_served(node: &Binary) {
     eventually("connections that were closed keep their places", || {
         let mut stream = std::io::BufReader::new(node.connect());
-        harness::send(stream.get_mut(), "GET", "/-/healthy", &[], b"");
-        harness::try_read_answer(&mut stream).is_ok_and(|answer| answer.status == 200)
+        http::send(stream.get_mut(), "GET", "/-/healthy", &[], b"");
+        http::try_read_answer(&mut stream).is_ok_and(|answer| answer.status == 200)
     });
 }
 

@@ -1,6 +1,5 @@
 //! Connections of one core beside each other: none is served twice while another one waits, and who floods
 //! it with frames or pieces of a body keeps nobody waiting.
-mod runtime_fixture;
 
 use std::{
     cell::{Cell, RefCell},
@@ -21,6 +20,7 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::{body::Incoming, service::service_fn};
 use silverback_host::Counts;
+use silverback_node_test_support::executors;
 use silverback_runtime as runtime;
 use silverback_runtime::{Executor, HttpLimits, HttpServer, Listener};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -44,7 +44,7 @@ fn serving<R>(client: impl FnOnce(SocketAddr) -> R) -> (R, Counts) {
         server.serve(&listener, |_| service_fn(answer)).await.unwrap();
         runtime::counts()
     };
-    let (result, mut counts) = runtime_fixture::serving(1, 10_000, serve, |address, _| client(address));
+    let (result, mut counts) = executors::serving(1, 10_000, serve, |address, _| client(address));
     (result, counts.remove(0))
 }
 

@@ -1,5 +1,4 @@
 //! HTTP connections on an executor: panics, limits, timeouts, shutdown, both protocols.
-mod runtime_fixture;
 
 use std::{
     convert::Infallible,
@@ -16,8 +15,9 @@ use futures::future::Either;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::{body::Incoming, service::service_fn};
-use runtime_fixture::{on_executors, options};
 use silverback_host::Counts;
+use silverback_node_test_support::executors;
+use silverback_node_test_support::executors::{on_executors, options};
 use silverback_runtime as runtime;
 use silverback_runtime::{BoundAddress, Executor, HttpLimits, HttpServer, Listener, Shutdown, Stream};
 use silverback_test_support::{PATIENCE, eventually_found};
@@ -45,7 +45,7 @@ fn serving(limits: HttpLimits, connections_max: usize, client: impl FnOnce(Socke
             runtime::counts()
         }
     };
-    runtime_fixture::serving(1, connections_max, serve, client).1.remove(0)
+    executors::serving(1, connections_max, serve, client).1.remove(0)
 }
 
 /// Waits until all connections are closed, for as long as a test may wait.

@@ -1,5 +1,4 @@
 //! Tasks, lanes and slices on executors: what a panic ends, what a full lane does, who gets the core.
-mod runtime_fixture;
 
 use std::{
     cell::{Cell, RefCell},
@@ -9,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use runtime_fixture::{on_executors, options};
+use silverback_node_test_support::executors::{on_executors, options};
 use silverback_runtime as runtime;
 use silverback_runtime::{
     Delivery, Executor, LaneSenders, Options, Refused, Slicer, Stream, sleep, spawn, spawn_background,

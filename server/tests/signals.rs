@@ -1,18 +1,14 @@
 //! How the command ends when it is told to: in order at the first signal, at once at the second.
 
-#[path = "harness/binary.rs"]
-mod binary;
-mod harness;
-
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
-use binary::Binary;
+use silverback_test_support::Binary;
 
 fn start() -> Binary {
-    Binary::start(&["--shards", "1"])
+    Binary::start(env!("CARGO_BIN_EXE_silverback"), &["--shards", "1"])
 }
 
 /// A connection with half a request on it, which the node waits for.

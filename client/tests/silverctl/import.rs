@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::block_written::{Written, WrittenChunk, WrittenSeries};
-use super::{log_written as log, *};
+use silverback_test_support::prometheus::block::{Written, WrittenChunk, WrittenSeries};
+use silverback_test_support::prometheus::log;
+
+use super::*;
 
 /// So many series of a sample each second, the last a minute ago.
 fn block_of(series: usize, samples: i64) -> Written {

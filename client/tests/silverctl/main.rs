@@ -1,14 +1,7 @@
 //! `silverctl` as a user runs it, against a whole node in this process.
 
-#[path = "../../src/bin/silverctl/import/block/written.rs"]
-mod block_written;
-#[path = "../../../server/tests/harness/mod.rs"]
-mod harness;
 mod import;
 mod loading;
-#[path = "../../src/bin/silverctl/import/head/written.rs"]
-#[allow(dead_code, reason = "another test has its use for it")]
-mod log_written;
 mod prometheus;
 mod reading;
 mod usage;
@@ -18,7 +11,7 @@ use std::io::Write;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use harness::Node;
+use silverback_node_test_support::Node;
 
 /// How a run of `silverctl` ended.
 #[derive(Debug)]

@@ -1,18 +1,29 @@
 //! What tests of all crates share: how long they wait ([`eventually`]), how they start a program and look at it
-//! from outside ([`Process`]), directories that go with them ([`Scratch`]), ports ([`free_port`]), numbers of a seed
-//! ([`random`]); clients that can also ask what no library would ([`http`], [`http2`], [`wire`]).
+//! from outside ([`Process`]), a node's command as such a program ([`Binary`], [`home`]), directories that go with them
+//! ([`Scratch`]; [`Directory`] on a disk, [`Mount`] in memory), ports ([`free_port`]), numbers of a seed ([`random`]);
+//! clients that can also ask what no library would ([`http`], [`http2`], [`wire`]), files as Prometheus writes them
+//! ([`prometheus`]).
 //!
-//! Knows nothing of what is asked of a node, and nothing of the crates that it tests.
+//! Knows nothing of what is asked of a node, and nothing of the crates that it tests: a command's path is told by the
+//! tests of the package that builds it (`CARGO_BIN_EXE_…`).
 #![forbid(unsafe_code)]
 
+mod binary;
+mod directory;
+pub mod home;
 pub mod http;
 pub mod http2;
+mod mount;
 mod process;
+pub mod prometheus;
 pub mod random;
 mod scratch;
 mod waiting;
 pub mod wire;
 
+pub use binary::Binary;
+pub use directory::Directory;
+pub use mount::Mount;
 pub use process::Process;
 pub use scratch::{Scratch, free_port};
 pub use waiting::{PATIENCE, Waiting, eventually, eventually_found};

@@ -5,11 +5,12 @@ use std::cell::RefCell;
 
 use silverback::api::ingest::remote_write::Version;
 use silverback::config::Config;
+use silverback_node_test_support::Node;
+use silverback_node_test_support::request::{PATH, Series, body, headers};
 use silverback_test_support::eventually_found;
+use silverback_test_support::http::{Answer, Kept};
 
-use crate::harness::{Answer, Kept, Node};
 use crate::metrics::{MALFORMED, Reading};
-use crate::request::{PATH, Series, body, headers};
 
 /// The node, and what is to be found in it.
 pub struct Scene {

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use silverback::api::ingest::remote_write::Version;
 use silverback::config::AdminAccess;
+use silverback_node_test_support::Node;
+use silverback_node_test_support::request::{PATH, Series, body, headers};
+use silverback_test_support::http::{Kept, head, read_answer};
 
 use crate::bystander::{Scene, samples};
-use crate::harness::{Kept, Node, head, read_answer};
 use crate::metrics::{MALFORMED, Reading, wait_for};
-use crate::request::{PATH, Series, body, headers};
 
 const TIMED_OUT: &str = "silverback_connections_timed_out_total";
 const IN_FLIGHT: &str = "silverback_http_requests_in_flight";

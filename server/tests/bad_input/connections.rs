@@ -3,11 +3,11 @@
 use std::io::{Read, Write};
 
 use silverback::api::ingest::remote_write::Version;
+use silverback_node_test_support::request::{PATH, body, headers};
+use silverback_test_support::http::{Kept, read_answer, request};
 
 use crate::bystander::Scene;
-use crate::harness::{Kept, read_answer, request};
 use crate::metrics::{Reading, wait_for, wait_with};
-use crate::request::{PATH, body, headers};
 
 const ERRORS: &str = "silverback_connection_errors_total";
 const OPEN: &str = "silverback_connections";

@@ -3,11 +3,11 @@
 use std::io::Write;
 
 use silverback::api::ingest::remote_write::Version;
+use silverback_node_test_support::request::{PATH, VERSIONS, body, compress, headers};
+use silverback_test_support::http::{Answer, head, read_answer, request};
 
 use crate::bystander::{Expect, Scene};
-use crate::harness::{Answer, head, read_answer, request};
 use crate::metrics::{MALFORMED, Reading};
-use crate::request::{PATH, VERSIONS, body, compress, headers};
 
 const LIMIT_BYTES: usize = 100_000;
 

@@ -1,10 +1,10 @@
 //! Series with bad labels: refused one by one and told by reason; the good ones beside them are stored.
 
 use silverback::api::ingest::remote_write::Version;
+use silverback_node_test_support::request::{PATH, Series, VERSIONS, body, headers};
 
 use crate::bystander::{Expect, Scene};
 use crate::metrics::refused;
-use crate::request::{PATH, Series, VERSIONS, body, headers};
 
 const NAME: (&[u8], &[u8]) = (b"__name__", b"up");
 

@@ -1,7 +1,5 @@
 //! A whole node against bad input and bad clients: each is answered as the protocols say and
 //! counted, what others wrote stays as it was, and the node and its connections live on.
-#[path = "../harness/mod.rs"]
-mod harness;
 
 mod bystander;
 mod clients;
@@ -12,7 +10,6 @@ mod malformed;
 mod metrics;
 mod origins;
 mod refusals;
-mod request;
 mod samples;
 mod series_limit;
 mod shutdown;

@@ -1,11 +1,11 @@
 //! Bodies that are no write request: refused whole, nothing of them stored, whatever they claim.
 
 use silverback::api::ingest::remote_write::Version;
+use silverback_node_test_support::request::{Series, VERSIONS, compress, encode};
 use silverback_test_support::wire::{field, varint};
 
 use crate::bystander::{Expect, Scene};
 use crate::metrics::MALFORMED;
-use crate::request::{Series, VERSIONS, compress, encode};
 
 /// A body and a part of the text that it is refused with.
 pub type BadBody = (Vec<u8>, &'static str);

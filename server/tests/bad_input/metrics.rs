@@ -1,9 +1,10 @@
 //! What a node counts, read from its `/metrics`.
 
+use silverback_node_test_support::Node;
 use silverback_test_support::eventually_found;
+use silverback_test_support::http::Kept;
 
 use crate::bystander::Scene;
-use crate::harness::{Kept, Node};
 
 /// Requests refused whole.
 pub const MALFORMED: &str = "silverback_write_requests_malformed_total";

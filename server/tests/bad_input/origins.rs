@@ -5,11 +5,12 @@ use std::io::Write;
 
 use silverback::api::ingest::remote_write::Version;
 use silverback::config::{AllowedHosts, HostPattern};
+use silverback_node_test_support::Node;
+use silverback_node_test_support::request::{PATH, Series, body, headers};
+use silverback_test_support::http::{Answer, read_answer};
 
 use crate::bystander::Scene;
-use crate::harness::{Answer, Node, read_answer};
 use crate::metrics::Reading;
-use crate::request::{PATH, Series, body, headers};
 
 const BY_HOST: &str = "silverback_http_requests_refused_total{reason=\"host\"";
 const BY_ORIGIN: &str = "silverback_http_requests_refused_total{reason=\"origin\"";

@@ -6,10 +6,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use silverback::api::ingest::remote_write::Version;
 use silverback::config::OtlpDelta;
+use silverback_node_test_support::Node;
+use silverback_node_test_support::request::{PATH, Series, body, headers};
+use silverback_test_support::http::Answer;
 
 use crate::bystander::now_ms;
-use crate::harness::{Answer, Node};
-use crate::request::{PATH, Series, body, headers};
 
 fn write(node: &Node, series: &[Series]) -> Answer {
     node.post(PATH, &headers(Version::V1), &body(Version::V1, series))

@@ -1,8 +1,9 @@
 //! Samples that can't be stored where they belong: too old, too new, out of order, twice.
 
+use silverback_node_test_support::request::{PATH, Series, VERSIONS, body, headers};
+
 use crate::bystander::{Expect, Scene, now_ms};
 use crate::metrics::refused;
-use crate::request::{PATH, Series, VERSIONS, body, headers};
 
 const MINUTE_MS: i64 = 60_000;
 

@@ -3,9 +3,10 @@
 
 use std::num::NonZeroU64;
 
+use silverback_node_test_support::request::{PATH, Series, VERSIONS, body, headers};
+
 use crate::bystander::{Expect, Scene};
 use crate::metrics::refused;
-use crate::request::{PATH, Series, VERSIONS, body, headers};
 
 #[test]
 fn a_full_node_refuses_new_series_and_serves_the_known_ones() {

@@ -5,12 +5,12 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use silverback::api::ingest::remote_write::Version;
+use silverback_node_test_support::request::{PATH, body, headers};
 use silverback_test_support::eventually;
+use silverback_test_support::http::{Kept, head, read_answer};
 
 use crate::bystander::Scene;
-use crate::harness::{Kept, head, read_answer};
 use crate::metrics::wait_for;
-use crate::request::{PATH, body, headers};
 
 const IN_FLIGHT: &str = "silverback_http_requests_in_flight";
 

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use silverback::api::ingest::remote_write::Version;
+use silverback_node_test_support::Node;
+use silverback_node_test_support::request::{PATH, Series, VERSIONS, body, headers};
+use silverback_test_support::http::head;
 
 use crate::bystander::{now_ms, samples};
 use crate::clients::leave_after;
 use crate::connections::GARBAGE;
-use crate::harness::{Node, head};
 use crate::malformed::{bad_protobuf, bad_snappy, too_large_decoded};
-use crate::request::{PATH, Series, VERSIONS, body, headers};
 
 const ROUNDS: usize = 4;
 

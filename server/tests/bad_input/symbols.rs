@@ -1,11 +1,11 @@
 //! What only remote write 2 can get wrong: symbols, references to them, the shape of a series.
 
 use silverback::api::ingest::remote_write::Version;
+use silverback_node_test_support::request::{Series, body, compress};
 use silverback_test_support::wire::{field, refs, sample, series_v2, symbols};
 
 use crate::bystander::{Expect, Scene};
 use crate::metrics::refused;
-use crate::request::compress;
 
 const TABLE: [&[u8]; 5] = [b"", b"__name__", b"shape", b"job", b"a"];
 
@@ -66,8 +66,8 @@ fn a_series_without_samples_is_told_and_counted() {
 fn a_request_of_the_other_version_is_refused_and_not_taken_for_an_empty_one() {
     let scene = Scene::start(1);
     let beside = |version| {
-        let series = crate::request::Series::new([("__name__", "other")]).sample(scene.start_ms, 1.0);
-        crate::request::body(version, &[series])
+        let series = Series::new([("__name__", "other")]).sample(scene.start_ms, 1.0);
+        body(version, &[series])
     };
     scene.check_malformed(Version::V2, &beside(Version::V1), "mustn't for remote write 1");
     scene.check_malformed(Version::V1, &beside(Version::V2), "the other version of remote write");

@@ -2,11 +2,11 @@
 //! one, and exemplars and metadata, which never fail a request.
 
 use silverback::api::ingest::remote_write::Version;
+use silverback_node_test_support::request::{Series, VERSIONS, body, compress, encode};
 use silverback_test_support::wire::{field, number, series_v2, symbols};
 
 use crate::bystander::{Expect, Scene};
 use crate::metrics::refused;
-use crate::request::{Series, VERSIONS, body, compress, encode};
 
 const EXEMPLARS: &str = "silverback_exemplars_ignored_total";
 const METADATA: &str = "silverback_metadata_ignored_total";

@@ -11,12 +11,13 @@ use silverback_client::{
     Client, Durability, Labels, Matcher, RetryPolicy, SelectedSeries, Writer, WriterHook, WriterOptions,
 };
 use silverback_model::STALE_NAN_BITS;
+use silverback_node_test_support::written::{READ_HEADERS, query, read_body, start_ms};
 use silverback_proto::prometheus::{ReadResponse, label_matcher::Type};
-use silverback_test_support::Waiting;
+use silverback_test_support::home::{Home, NodeProcess};
+use silverback_test_support::{PATIENCE, Waiting};
 
 use crate::cable::Cable;
-use crate::process::{Home, Node, PATIENCE};
-use crate::written::{READ_HEADERS, query, read_body, start_ms};
+use crate::home;
 
 const SERIES: usize = 1000;
 const SAMPLES_OF_EACH: usize = 100;
@@ -43,7 +44,7 @@ impl WriterHook for Acknowledged {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_brings_every_sample_through_kills_of_its_node() {
-    let home = Home::new("client-library");
+    let home = home("client-library");
     let mut node = start(&home);
     let cable = Cable::to(node.address()).await;
     let client = Client::connect(format!("http://{}", cable.address)).await.unwrap();
@@ -66,7 +67,7 @@ async fn a_writer_brings_every_sample_through_kills_of_its_node() {
     assert!(read_without_client(&mut node) == written, "nor is it by remote read");
 }
 
-fn start(home: &Home) -> Node {
+fn start(home: &Home) -> NodeProcess {
     home.start_ready(&["--shards", "2"])
 }
 
@@ -128,7 +129,7 @@ async fn read(client: &Client) -> Written {
 }
 
 /// The same by remote read, which the client has no part in.
-fn read_without_client(node: &mut Node) -> Written {
+fn read_without_client(node: &mut NodeProcess) -> Written {
     let all = query(&[("__name__", Type::Eq, "written")], (i64::MIN, i64::MAX));
     let answer = node.post("/api/v1/read", &READ_HEADERS, &read_body(vec![all], &[]));
     assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));

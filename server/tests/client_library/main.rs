@@ -1,16 +1,13 @@
 //! The client library against the node: what it reports as written is there, bit for bit, however
 //! often the node is killed meanwhile.
-#[path = "../disk/directory.rs"]
-mod directory;
-#[path = "../harness/mod.rs"]
-mod harness;
-#[path = "../crash/process.rs"]
-#[allow(dead_code, reason = "the trials with kills use all of it")]
-mod process;
-#[path = "../reads/written.rs"]
-#[allow(dead_code, reason = "the tests of reads use all of it")]
-mod written;
 
 mod cable;
 mod kills;
 mod reads;
+
+use silverback_test_support::home::Home;
+
+/// An empty place for nodes of the command, on the disk that builds are on.
+fn home(name: &str) -> Home {
+    Home::new(env!("CARGO_BIN_EXE_silverback"), env!("CARGO_TARGET_TMPDIR"), name)
+}

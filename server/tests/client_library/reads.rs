@@ -6,9 +6,8 @@ use silverback_client::{
     Series, chunk,
 };
 use silverback_model::STALE_NAN_BITS;
-
-use crate::harness::Node;
-use crate::written::start_ms;
+use silverback_node_test_support::Node;
+use silverback_node_test_support::written::start_ms;
 
 const HOSTS: usize = 50;
 const SAMPLES_OF_EACH: usize = 500;

@@ -4,12 +4,11 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use silverback::api::ingest::remote_write::Version;
+use silverback_node_test_support::request::{PATH, Series, body, headers};
+use silverback_node_test_support::written::{READ_HEADERS, frames_of, query, read_body, series_of};
 use silverback_proto::prometheus::label_matcher::Type;
-
-use crate::harness::Answer;
-use crate::process::Node;
-use crate::request::{PATH, Series, body, headers};
-use crate::written::{READ_HEADERS, frames_of, query, read_body, series_of};
+use silverback_test_support::home::NodeProcess;
+use silverback_test_support::http::Answer;
 
 const NAME: &str = "counted";
 
@@ -27,7 +26,7 @@ impl Counted {
     }
 
     /// Writes the next samples, numbers from 1, each in a request of its own.
-    pub fn write(&mut self, node: &mut Node, samples: usize) {
+    pub fn write(&mut self, node: &mut NodeProcess, samples: usize) {
         for _ in 0..samples {
             let answer = self.try_write(node);
             assert_eq!(answer.status, 204, "{}", answer.text());
@@ -35,7 +34,7 @@ impl Counted {
     }
 
     /// Writes the next sample. A later attempt takes the next one, whatever the answer is.
-    pub fn try_write(&mut self, node: &mut Node) -> Answer {
+    pub fn try_write(&mut self, node: &mut NodeProcess) -> Answer {
         self.written += 1;
         let series = Series::new([("__name__", NAME)]);
         let series = series.sample(self.start_ms + self.written, self.written as f64);
@@ -43,7 +42,7 @@ impl Counted {
     }
 
     /// The numbers that are there.
-    pub fn read(&self, node: &mut Node) -> Vec<i64> {
+    pub fn read(&self, node: &mut NodeProcess) -> Vec<i64> {
         let query = query(&[("__name__", Type::Eq, NAME)], (i64::MIN, i64::MAX));
         let answer = node.post("/api/v1/read", &READ_HEADERS, &read_body(vec![query], &[1]));
         let series = series_of(&frames_of(&answer));

@@ -3,8 +3,10 @@
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 
+use silverback_test_support::home::names;
+
 use crate::counted::Counted;
-use crate::process::{Home, names};
+use crate::home;
 use crate::written_log::{ARGUMENTS, GENERATION, GROUPS, SEGMENT, WrittenLog, check_holds};
 
 #[test]
@@ -117,7 +119,7 @@ fn a_directory_that_a_copy_takes_the_place_of_is_noticed_too() {
 
 /// What is done to the data directory of a node that is just ready is noticed, and shuts its logs.
 fn check_noticed(name: &str, harm: impl FnOnce(&Path)) {
-    let (home, mut counted) = (Home::new(name), Counted::new());
+    let (home, mut counted) = (home(name), Counted::new());
     let mut node = home.start_ready(&ARGUMENTS);
     counted.write(&mut node, 1);
     harm(&home.data_dir());

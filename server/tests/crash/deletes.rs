@@ -1,24 +1,27 @@
 //! Kill -9 after deletions: what was answered 204 stays gone, and nothing else goes; with the log alone, behind a
 //! checkpoint, and dealt out to another number of shards.
 
+use silverback_node_test_support::written::{
+    READ_HEADERS, Series, query, read_body, samples_of, series, start_ms, write_body,
+};
 use silverback_proto::prometheus::label_matcher::Type;
 use silverback_proto::v1::WriteCheckpointRequest;
 use silverback_proto::v1::admin_client::AdminClient;
+use silverback_test_support::home::{NodeProcess, get};
 use tonic::transport::Endpoint;
 
-use crate::process::{Home, Node};
-use crate::written::{READ_HEADERS, Series, query, read_body, samples_of, series, start_ms, write_body};
+use crate::home;
 
 const PATH: &str = "/api/v1/admin/tsdb/delete_series";
 const FORM: [(&str, &str); 1] = [("content-type", "application/x-www-form-urlencoded")];
 const SERIES: usize = 60;
 
-fn write(node: &mut Node, written: &[Series]) {
+fn write(node: &mut NodeProcess, written: &[Series]) {
     assert_eq!(node.post("/api/v1/write", &[], &write_body(written)).status, 204);
 }
 
 /// The series by number, each with its samples' seconds since the start.
-fn held(node: &mut Node, start_ms: i64) -> Vec<(usize, Vec<i64>)> {
+fn held(node: &mut NodeProcess, start_ms: i64) -> Vec<(usize, Vec<i64>)> {
     let asked = vec![query(&[("__name__", Type::Eq, "m")], (0, i64::MAX))];
     let answer = node.post("/api/v1/read", &READ_HEADERS, &read_body(asked, &[]));
     let number = |labels: &[(String, String)]| {
@@ -39,12 +42,12 @@ fn numbered(start_ms: i64) -> Vec<Series> {
     (0..SERIES).map(one).collect()
 }
 
-fn delete(node: &mut Node, form: &str) {
+fn delete(node: &mut NodeProcess, form: &str) {
     let answer = node.post(PATH, &FORM, form.as_bytes());
     assert_eq!(answer.status, 204, "{}", answer.text());
 }
 
-fn write_checkpoints(node: &mut Node, shards: u32) {
+fn write_checkpoints(node: &mut NodeProcess, shards: u32) {
     let address = node.address();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -55,7 +58,7 @@ fn write_checkpoints(node: &mut Node, shards: u32) {
         }
     });
     node.wait_until("the checkpoints are written", |_| {
-        let text = crate::process::get(address, "/metrics").unwrap().text();
+        let text = get(address, "/metrics").unwrap().text();
         let written = text.lines().filter(|line| line.starts_with("silverback_checkpoints_total{"));
         (written.filter(|line| !line.ends_with(" 0")).count() == shards as usize).then_some(())
     });
@@ -63,7 +66,7 @@ fn write_checkpoints(node: &mut Node, shards: u32) {
 
 #[test]
 fn what_was_deleted_stays_gone_and_the_rest_stays() {
-    let (home, start_ms) = (Home::new("deletes"), start_ms());
+    let (home, start_ms) = (home("deletes"), start_ms());
     let two = ["--shards=2", "--admin-api=full"];
     let mut node = home.start_ready(&two);
     write(&mut node, &numbered(start_ms));

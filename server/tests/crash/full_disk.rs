@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use silverback_test_support::Waiting;
+use silverback_test_support::home::{Home, NodeProcess, get};
+use silverback_test_support::{Mount, Waiting};
 
 use crate::counted::Counted;
-use crate::mount::Mount;
-use crate::process::{Home, Node, get};
+use crate::home;
 
 const DISK_BYTES: usize = 16 << 20;
 const ARGUMENTS: [&str; 3] = ["--shards=1", "--wal-segment-bytes=1MiB", "--checkpoint-bytes=1GiB"];
@@ -21,7 +21,7 @@ fn fill(home: &Home) -> PathBuf {
 }
 
 /// Writes until the node says no. Tells the numbers that it took and its words.
-fn write_until_refused(counted: &mut Counted, node: &mut Node) -> (u16, String) {
+fn write_until_refused(counted: &mut Counted, node: &mut NodeProcess) -> (u16, String) {
     let waiting = Waiting::begin();
     loop {
         waiting.check(|| "the disk is full and the node takes everything");
@@ -44,7 +44,7 @@ fn small_disk(at: &Path) -> Option<Mount<'_>> {
 /// Needs the right to mount a file system; without it this says so and tests nothing.
 #[test]
 fn a_full_disk_refuses_writes_and_nothing_else_until_there_is_room() {
-    let (home, mut counted) = (Home::new("full"), Counted::new());
+    let (home, mut counted) = (home("full"), Counted::new());
     let data_dir = home.data_dir();
     let Some(_mount) = small_disk(&data_dir) else { return };
     let mut node = home.start_ready(&ARGUMENTS);
@@ -75,7 +75,7 @@ fn a_full_disk_refuses_writes_and_nothing_else_until_there_is_room() {
 /// As the test above, for a start.
 #[test]
 fn a_node_that_starts_on_a_full_disk_answers_reads_and_takes_writes_once_there_is_room() {
-    let (home, mut counted) = (Home::new("full-start"), Counted::new());
+    let (home, mut counted) = (home("full-start"), Counted::new());
     let data_dir = home.data_dir();
     let Some(_mount) = small_disk(&data_dir) else { return };
     let mut node = home.start_ready(&ARGUMENTS);

@@ -3,13 +3,14 @@
 //! To run one seed again: `CRASH_SEED=… cargo test -p silverback --test crash kills -- --nocapture`.
 //! When a kill comes is then the same; what the node was doing at that moment need not be.
 
+use silverback_node_test_support::ledger::Verdict;
+use silverback_node_test_support::sender::Sender;
+use silverback_test_support::home::{Home, NodeProcess, names};
 use silverback_test_support::random::Random;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::ledger::Verdict;
-use crate::process::{Home, Node, names};
-use crate::sender::Sender;
+use crate::home;
 
 /// Restarts after a kill.
 const RESTARTS: usize = 55;
@@ -51,15 +52,15 @@ impl Trial {
         let now_ms = now.as_millis() as i64;
         let senders = (0..SENDERS).map(|name| Sender::new(name, random.next(), now_ms)).collect();
         let arguments = [&SMALL, arguments].concat();
-        Self { home: Home::new(name), arguments, random, senders, shards: 2, seen: Seen::default() }
+        Self { home: home(name), arguments, random, senders, shards: 2, seen: Seen::default() }
     }
 
-    fn start(&self) -> Node {
+    fn start(&self) -> NodeProcess {
         let shards = format!("--shards={}", self.shards);
         self.home.start(&[&[&*shards][..], &self.arguments].concat())
     }
 
-    pub fn start_ready(&self) -> Node {
+    pub fn start_ready(&self) -> NodeProcess {
         let mut node = self.start();
         node.wait_until_ready();
         node
@@ -79,7 +80,7 @@ impl Trial {
     }
 
     /// All senders write for a random time, until the node is killed beneath them.
-    pub fn kill_under_load(&mut self, mut node: Node) {
+    pub fn kill_under_load(&mut self, mut node: NodeProcess) {
         let address = node.address();
         let life = Duration::from_millis(30 + self.random.below(900));
         std::thread::scope(|scope| {
@@ -92,7 +93,7 @@ impl Trial {
         self.seen.look(&self.home);
     }
 
-    pub fn compare_all(&self, node: &mut Node) -> Verdict {
+    pub fn compare_all(&self, node: &mut NodeProcess) -> Verdict {
         let mut all = Verdict::default();
         self.senders.iter().for_each(|sender| all.add(sender.compare(node)));
         all

@@ -1,14 +1,15 @@
 //! Starts that are not to be, and starts that take long.
 
+use silverback_node_test_support::request::{PATH, Series, VERSIONS, body, headers};
+use silverback_test_support::home::{Home, get, names};
 use silverback_test_support::random::Random;
 
 use crate::counted::Counted;
-use crate::process::{Home, get, names};
-use crate::request::{PATH, Series, VERSIONS, body, headers};
+use crate::home;
 
 #[test]
 fn a_second_node_on_a_data_directory_says_who_has_it_and_leaves() {
-    let home = Home::new("second");
+    let home = home("second");
     let mut node = home.start_ready(&["--shards=1"]);
     let (code, told) = home.run(&["--shards=1"]);
     assert_eq!(code, 1, "{told}");
@@ -22,7 +23,7 @@ fn a_second_node_on_a_data_directory_says_who_has_it_and_leaves() {
 /// Whichever core is the first to lack one: no node goes on with a part of its cores.
 #[test]
 fn a_node_without_enough_descriptors_ends_and_one_with_just_enough_can_be_stopped() {
-    let home = Home::new("descriptors");
+    let home = home("descriptors");
     let arguments = ["--shards=2"];
     let node = home.start_ready(&arguments);
     // The last socket is the second core's listening one; what else it opens comes next.
@@ -35,7 +36,7 @@ fn a_node_without_enough_descriptors_ends_and_one_with_just_enough_can_be_stoppe
 
 #[test]
 fn a_start_goes_on_in_the_last_segment() {
-    let home = Home::new("many-starts");
+    let home = home("many-starts");
     let arguments = ["--shards=1", "--wal-segment-bytes=1MiB"];
     let mut counted = Counted::new();
     for start in 0..12 {
@@ -74,7 +75,7 @@ fn write_much(home: &Home, arguments: &[&str]) {
 
 #[test]
 fn a_node_that_replays_says_how_far_it_is_and_takes_no_writes() {
-    let home = Home::new("replays");
+    let home = home("replays");
     let arguments = ["--shards=1", "--checkpoint-bytes=1GiB"];
     write_much(&home, &arguments);
     let mut node = home.start(&arguments);
@@ -111,7 +112,7 @@ fn a_node_that_replays_says_how_far_it_is_and_takes_no_writes() {
 
 #[test]
 fn a_node_that_replays_ends_when_it_is_told_to() {
-    let home = Home::new("replay-stopped");
+    let home = home("replay-stopped");
     let arguments = ["--shards=1", "--checkpoint-bytes=1GiB"];
     write_much(&home, &arguments);
     let mut node = home.start(&arguments);

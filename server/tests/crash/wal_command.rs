@@ -3,7 +3,9 @@
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 
-use crate::process::{Home, names};
+use silverback_test_support::home::names;
+
+use crate::home;
 use crate::written_log::{ARGUMENTS, GENERATION, GROUPS, SEGMENT, WrittenLog, check_holds};
 
 /// What `wal verify` says, and its exit code; the segment is the same afterwards.
@@ -112,7 +114,7 @@ fn a_log_of_another_node_is_not_taken_for_a_damaged_one() {
 
 #[test]
 fn a_running_node_s_logs_are_left_alone_and_a_strange_directory_too() {
-    let home = Home::new("running");
+    let home = home("running");
     for command in ["inspect", "verify"] {
         let (code, told, complaint) = home.look_at_logs(&[command]);
         assert_eq!((code, told.as_str()), (1, ""));

@@ -4,8 +4,10 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
+use silverback_test_support::home::{Home, NodeProcess};
+
 use crate::counted::Counted;
-use crate::process::{Home, Node};
+use crate::home;
 
 /// What its node is started with.
 pub const ARGUMENTS: [&str; 2] = ["--shards=1", "--wal-segment-bytes=1MiB"];
@@ -37,7 +39,7 @@ impl WrittenLog {
 
     /// One of so many groups.
     pub fn with_groups(name: &str, groups: usize) -> Self {
-        let (home, mut counted) = (Home::new(name), Counted::new());
+        let (home, mut counted) = (home(name), Counted::new());
         let mut node = home.start_ready(&ARGUMENTS);
         counted.write(&mut node, groups);
         node.kill();
@@ -58,12 +60,12 @@ impl WrittenLog {
     }
 
     /// Starts its node with an argument more.
-    pub fn start_with(&self, argument: &str) -> Node {
+    pub fn start_with(&self, argument: &str) -> NodeProcess {
         self.home.start_ready(&[&ARGUMENTS[..], &[argument]].concat())
     }
 
     /// All samples are there but those of `lost`.
-    pub fn check_read(&self, node: &mut Node, lost: &[i64]) {
+    pub fn check_read(&self, node: &mut NodeProcess, lost: &[i64]) {
         let expect: Vec<i64> = (1..=GROUPS as i64).filter(|number| !lost.contains(number)).collect();
         assert_eq!(self.counted.read(node), expect);
     }

@@ -8,10 +8,9 @@ use futures::executor::block_on;
 use silverback_host::disk::blocking::BlockingDisk;
 use silverback_host::disk::{Disk, DiskError, File, Operation};
 use silverback_runtime::disk::{DirectDisk, Mode};
+use silverback_test_support::Mount;
 
-use crate::directory::Directory;
-use crate::mount::Mount;
-use crate::on_an_executor;
+use crate::{directory, on_an_executor};
 
 fn check(error: &DiskError, path: &str) {
     assert_eq!((error.operation, &*error.path, error.kind), (Operation::Write, path, ErrorKind::StorageFull));
@@ -27,7 +26,7 @@ async fn write_failure(disk: &impl Disk, path: &str, bytes: usize) -> DiskError 
 /// `/dev/full` is there in every container and needs no rights.
 #[test]
 fn a_write_without_room_says_so() {
-    let directory = Directory::new("full");
+    let directory = directory("full");
     symlink("/dev/full", directory.path().join("segment")).unwrap();
     check(&block_on(write_failure(&BlockingDisk::new(directory.path(), 512), "segment", 100)), "segment");
     let disk = DirectDisk::open_as(directory.path(), Mode::Buffered, 512);
@@ -44,7 +43,7 @@ fn a_write_without_room_says_so() {
 fn a_write_that_room_runs_out_for_halfway_fails() {
     const FILE_SYSTEM_BYTES: usize = 1 << 20;
 
-    let directory = Directory::new("small");
+    let directory = directory("small");
     let Some(mount) = Mount::tmpfs(directory.path(), FILE_SYSTEM_BYTES) else {
         println!("tmpfs can't be mounted here: `a_write_without_room_says_so` stands for this alone");
         return a_write_without_room_says_so();

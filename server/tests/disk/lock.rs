@@ -4,15 +4,16 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use silverback_host::disk::lock::{DirectoryLock, LockError};
+use silverback_test_support::Directory;
 
-use crate::directory::Directory;
+use crate::directory;
 
 /// Tells the second process which directory to lock.
 const DIRECTORY_VARIABLE: &str = "SILVERBACK_TEST_LOCKED_DIRECTORY";
 
 #[test]
 fn a_directory_is_locked_once_and_again_after_its_release() {
-    let directory = Directory::new("locked");
+    let directory = directory("locked");
     let lock = DirectoryLock::take(directory.path()).unwrap();
     let refused = DirectoryLock::take(directory.path()).unwrap_err();
     let (pid, path) = (std::process::id(), directory.path().display());
@@ -23,7 +24,7 @@ fn a_directory_is_locked_once_and_again_after_its_release() {
 
 #[test]
 fn a_killed_process_holds_no_lock() {
-    let directory = Directory::new("killed");
+    let directory = directory("killed");
     let mut other = second_process(&directory);
     let refused = DirectoryLock::take(directory.path());
     other.kill().unwrap();
@@ -39,7 +40,7 @@ fn a_killed_process_holds_no_lock() {
 
 #[test]
 fn a_directory_that_is_not_there_is_an_error_with_its_name() {
-    let directory = Directory::new("no-lock");
+    let directory = directory("no-lock");
     let missing = directory.path().join("missing");
     let error = DirectoryLock::take(&missing).unwrap_err();
     assert!(matches!(error, LockError::Io { .. }));

@@ -1,34 +1,35 @@
 //! The disks: one conformance suite over each, and what each has for itself.
 
-#[path = "../runtime_fixture/mod.rs"]
-mod runtime_fixture;
-
 mod conformance;
-mod directory;
 mod full;
 mod lock;
-mod mount;
 
 use std::future::Future;
 
-use directory::Directory;
 use futures::executor::block_on;
 use silverback_host::disk::blocking::BlockingDisk;
 use silverback_host::disk::{Disk, File};
+use silverback_node_test_support::executors;
 use silverback_runtime::disk::{DirectDisk, Mode};
 use silverback_runtime::{Executor, timers};
+use silverback_test_support::Directory;
+
+/// An empty directory on the disk that builds are on.
+fn directory(name: &str) -> Directory {
+    Directory::new(env!("CARGO_TARGET_TMPDIR"), name)
+}
 
 /// What `run` comes to on an executor.
 fn on_an_executor<R: Send + 'static, F: Future<Output = R> + 'static>(
     run: impl Fn() -> F + Send + Sync + 'static,
 ) -> R {
-    let options = runtime_fixture::options(1);
-    let outputs = runtime_fixture::on_executors(&options, move |_: Executor<()>| run());
+    let options = executors::options(1);
+    let outputs = executors::on_executors(&options, move |_: Executor<()>| run());
     outputs.into_iter().next().unwrap()
 }
 
 fn check_direct(name: &str, open: impl Fn(&Directory) -> DirectDisk) {
-    let directory = Directory::new(name);
+    let directory = directory(name);
     let disk = open(&directory);
     on_an_executor(move || {
         let disk = disk.clone();
@@ -39,7 +40,7 @@ fn check_direct(name: &str, open: impl Fn(&Directory) -> DirectDisk) {
 #[test]
 fn the_blocking_disk_conforms_with_every_block() {
     for block_bytes in [512, 4096] {
-        let directory = Directory::new("blocking");
+        let directory = directory("blocking");
         block_on(conformance::check(&BlockingDisk::new(directory.path(), block_bytes)));
     }
 }
@@ -68,7 +69,7 @@ fn the_direct_disk_conforms_through_the_page_cache() {
 
 #[test]
 fn what_one_disk_writes_another_reads() {
-    let directory = Directory::new("both");
+    let directory = directory("both");
     let disk = DirectDisk::open(directory.path()).unwrap();
     on_an_executor(move || {
         let disk = disk.clone();
@@ -98,7 +99,7 @@ fn flags(path: &std::path::Path) -> i32 {
 
 #[test]
 fn a_file_for_durable_writes_syncs_them_itself_where_the_file_system_is_known_to() {
-    let directory = Directory::new("durable");
+    let directory = directory("durable");
     let place = directory.path().canonicalize().unwrap();
     let kind = std::process::Command::new("stat").args(["-f", "-c", "%T"]).arg(&place).output().unwrap();
     let kind = String::from_utf8(kind.stdout).unwrap();
@@ -120,7 +121,7 @@ fn a_file_for_durable_writes_syncs_them_itself_where_the_file_system_is_known_to
 
 #[test]
 fn opening_a_disk_leaves_nothing_behind_and_needs_its_directory() {
-    let directory = Directory::new("opened");
+    let directory = directory("opened");
     DirectDisk::open(directory.path()).unwrap();
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     let error = DirectDisk::open(&directory.path().join("missing")).unwrap_err();
@@ -129,7 +130,7 @@ fn opening_a_disk_leaves_nothing_behind_and_needs_its_directory() {
 
 #[test]
 fn a_directory_can_be_opened_by_many_threads_at_the_same_time() {
-    let directory = Directory::new("many");
+    let directory = directory("many");
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| (0..50).for_each(|_| drop(DirectDisk::open(directory.path()).unwrap())));
@@ -144,7 +145,7 @@ fn a_file_that_is_dropped_is_closed() {
     const FILES: usize = 300;
 
     for mode in [Mode::Direct, Mode::Buffered] {
-        let directory = Directory::new("dropped");
+        let directory = directory("dropped");
         let found = DirectDisk::open(directory.path()).unwrap();
         if mode == Mode::Direct && found.mode() == Mode::Buffered {
             println!("no direct I/O in {}: only buffered files are tested", directory.path().display());

@@ -1,12 +1,12 @@
 //! `Admin`: shards and cells add up to what was written.
 
+use silverback_node_test_support::Node;
+use silverback_node_test_support::written::{series, start_ms, write};
 use silverback_proto::v1::admin_client::AdminClient;
 use silverback_proto::v1::{CellsRequest, ShardsRequest};
 use tonic::Code;
 
 use crate::channel::{Channel, origin};
-use crate::harness::Node;
-use crate::written::{series, start_ms, write};
 
 pub async fn client(node: &Node) -> AdminClient<Channel> {
     AdminClient::with_origin(Channel::open(node).await, origin(node))

@@ -7,11 +7,10 @@ use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use silverback_node_test_support::Node;
 use tokio::net::TcpStream;
 use tonic::body::Body;
 use tonic::codegen::Service;
-
-use crate::harness::Node;
 
 /// A connection to a node. Clones share it; the last one closes it.
 #[derive(Clone)]

@@ -1,9 +1,4 @@
 //! The gRPC API, as a stock client of each service sees it.
-#[path = "../harness/mod.rs"]
-mod harness;
-#[allow(dead_code, reason = "remote read's part of it is for its own tests")]
-#[path = "../reads/written.rs"]
-mod written;
 
 mod admin;
 mod channel;

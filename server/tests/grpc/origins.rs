@@ -5,12 +5,12 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use prost::Message;
 use prost_types::FileDescriptorSet;
+use silverback_node_test_support::Node;
 use tonic::Code;
 use tonic::body::Body;
 use tonic::codegen::Service;
 
 use crate::channel::Channel;
-use crate::harness::Node;
 
 /// `/package.Service/Method` of all of the node's own services, and of those that it has from elsewhere.
 fn methods() -> Vec<String> {

@@ -5,15 +5,16 @@ use std::io::Write;
 use prost::Message;
 use serde_json::{Value, json};
 use silverback::config::{Config, OtlpDelta};
+use silverback_node_test_support::Node;
+use silverback_node_test_support::written::start_ms;
 use silverback_proto::otlp::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
 use silverback_proto::otlp::collector::metrics::v1::{
     ExportMetricsPartialSuccess, ExportMetricsServiceRequest, ExportMetricsServiceResponse,
 };
+use silverback_test_support::http::Answer;
 use tonic::Code;
 
 use crate::channel::{Channel, origin};
-use crate::harness::{Answer, Node};
-use crate::written::start_ms;
 
 const PROTOBUF: (&str, &str) = ("content-type", "application/x-protobuf");
 const JSON: (&str, &str) = ("content-type", "application/json");

@@ -10,13 +10,13 @@ use http_body::Frame;
 use http_body_util::StreamBody;
 use hyper::body::Incoming;
 use silverback::config::MemoryLimit;
+use silverback_node_test_support::Node;
 use silverback_test_support::Waiting;
 use tokio::task::JoinHandle;
 use tonic::body::Body;
 use tonic::codegen::Service;
 
 use crate::channel::{Channel, origin};
-use crate::harness::Node;
 
 const MESSAGE_BYTES: usize = (4 << 20) - 1000;
 

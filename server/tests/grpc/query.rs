@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use silverback_model::STALE_NAN_BITS;
 use silverback_model::gorilla::XorIter;
+use silverback_node_test_support::Node;
+use silverback_node_test_support::written::{Series, series, start_ms, write};
 use silverback_proto::v1::query_client::QueryClient;
 use silverback_proto::v1::{
     Label, LabelNamesRequest, LabelValuesRequest, Matcher, MatcherKind, SampleEncoding, SelectRequest,
@@ -13,8 +15,6 @@ use silverback_test_support::Waiting;
 use tonic::Code;
 
 use crate::channel::{Channel, origin};
-use crate::harness::Node;
-use crate::written::{Series, series, start_ms, write};
 
 const ALWAYS: TimeRange = TimeRange { min_ms: i64::MIN, max_ms: i64::MAX };
 

@@ -2,6 +2,7 @@
 
 use futures::stream;
 use prost::Message;
+use silverback_node_test_support::Node;
 use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
@@ -10,7 +11,6 @@ use tonic_reflection::pb::v1alpha::server_reflection_client::ServerReflectionCli
 use tonic_reflection::pb::v1alpha::{self, server_reflection_request as alpha_request};
 
 use crate::channel::{Channel, origin};
-use crate::harness::Node;
 
 fn question(message: MessageRequest) -> ServerReflectionRequest {
     ServerReflectionRequest { host: "h".into(), message_request: Some(message) }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use silverback::config::{AdminAccess, RebalanceMode};
+use silverback_node_test_support::Node;
 use silverback_proto::v1::admin_client::AdminClient;
 use silverback_proto::v1::{
     Cell, CellsRequest, DrainShardRequest, GetRebalanceRequest, MoveCellRequest, PauseRebalanceRequest,
@@ -14,7 +15,6 @@ use tonic::{Code, Response, Status};
 
 use crate::admin::{client, write_some};
 use crate::channel::Channel;
-use crate::harness::Node;
 
 /// Two shards with 100 series, that take changes and look at their loads all the time.
 async fn steered() -> (Node, AdminClient<Channel>) {

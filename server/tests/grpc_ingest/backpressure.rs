@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use silverback_node_test_support::Node;
 use silverback_proto::v1;
 use silverback_proto::v1::ingest_client::IngestClient;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
 use crate::client::{batch, connect, message, now_ms, series};
-use crate::harness::Node;
 
 /// How long the node is under load; `BACKPRESSURE_SECONDS` sets another.
 fn duration() -> Duration {

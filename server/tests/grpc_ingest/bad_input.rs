@@ -2,11 +2,11 @@
 //! notices nothing.
 
 use prost::Message;
+use silverback_node_test_support::Node;
 use silverback_proto::v1;
 use tonic::Code;
 
 use crate::client::{OpenStream, batch, connect, message, now_ms, series, stored};
-use crate::harness::Node;
 
 /// Sends messages on a stream of its own and checks its status, between two batches of a neighbour.
 async fn check(messages: Vec<v1::StreamRequest>, code: Code, words: &[&str]) {

@@ -1,5 +1,6 @@
 //! A client that sends what it is told to, right or wrong.
 
+use silverback_node_test_support::Node;
 use silverback_proto::v1;
 use silverback_proto::v1::ingest_client::IngestClient;
 use silverback_test_support::PATIENCE;
@@ -7,8 +8,6 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};
-
-use crate::harness::Node;
 
 /// A time that every node takes in.
 pub fn now_ms() -> i64 {

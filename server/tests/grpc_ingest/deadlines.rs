@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use silverback_node_test_support::Node;
 use silverback_proto::v1;
 use silverback_proto::v1::ingest_client::IngestClient;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 
 use crate::client::connect;
-use crate::harness::Node;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_past_its_deadline_ends() {

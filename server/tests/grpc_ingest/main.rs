@@ -1,12 +1,6 @@
 //! `Ingest` as a stock gRPC client speaks it: what is acknowledged is there, what is refused is told
 //! by series and reason, and what is wrong costs its own stream alone.
 
-#[path = "../harness/mod.rs"]
-mod harness;
-#[path = "../reads/written.rs"]
-#[allow(dead_code, reason = "the tests of reads use all of it")]
-mod written;
-
 mod backpressure;
 mod bad_input;
 mod client;

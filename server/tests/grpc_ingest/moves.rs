@@ -5,13 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use silverback::config::AdminAccess;
+use silverback_node_test_support::{Node, written};
 use silverback_proto::v1::admin_client::AdminClient;
 use silverback_proto::v1::{CellsRequest, MoveCellRequest};
 use tonic::transport::Channel;
 
 use crate::client::{OpenStream, batch, connect, message, now_ms, series, stored};
-use crate::harness::Node;
-use crate::written;
 
 const SERIES: u32 = 300;
 const BATCHES: i64 = 600;

@@ -1,11 +1,11 @@
 //! `Stream`: batches, acknowledgements, ends.
 
+use silverback_node_test_support::Node;
 use silverback_proto::v1;
 use silverback_proto::v1::RefusalReason;
 use silverback_storage::wal::AckMode;
 
 use crate::client::{OpenStream, batch, connect, message, now_ms, series, stored};
-use crate::harness::Node;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_are_acknowledged_in_order_and_read_back() {

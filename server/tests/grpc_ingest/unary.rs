@@ -1,12 +1,12 @@
 //! `Write`: one message, one answer.
 
+use silverback_node_test_support::Node;
 use silverback_proto::v1;
 use silverback_proto::v1::ingest_client::IngestClient;
 use tonic::Code;
 use tonic::codec::CompressionEncoding;
 
 use crate::client::{self, OpenStream, batch, connect, now_ms, series, stored};
-use crate::harness::Node;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_written_message_is_acknowledged_and_read_back() {

@@ -1,6 +1,7 @@
 //! InfluxDB's endpoints: what is written is read back, errors look as InfluxDB's, and Telegraf gets what it asks for.
 
-use crate::harness::Node;
+use silverback_node_test_support::Node;
+
 use crate::node::{count, export, exported, gzip, post, start_ms, write};
 
 const REQUESTS: &str = "silverback_write_requests_total{protocol=\"influx\"}";

@@ -1,7 +1,5 @@
 //! Writes that are lines of text, from outside: whole nodes that are written to and read back, and the decoders
 //! beside encoders of their own.
-#[path = "../harness/mod.rs"]
-mod harness;
 
 mod collect;
 mod encode;

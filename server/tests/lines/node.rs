@@ -4,8 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-
-use crate::harness::{Answer, Node};
+use silverback_node_test_support::Node;
+use silverback_test_support::http::Answer;
 
 /// A time that is no whole second, within retention.
 pub fn start_ms() -> i64 {

@@ -1,6 +1,7 @@
 //! `/api/v1/import/prometheus`: what is written is read back, and what isn't stored is told by line.
 
-use crate::harness::Node;
+use silverback_node_test_support::Node;
+
 use crate::node::{count, export, exported, gzip, now_ms, post, start_ms, write};
 
 const PATH: &str = "/api/v1/import/prometheus";

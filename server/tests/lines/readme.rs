@@ -3,8 +3,7 @@
 use std::process::Command;
 
 use regex::Regex;
-
-use crate::harness::Node;
+use silverback_node_test_support::Node;
 
 const README: &str = include_str!("../../../README.md");
 const API: &str = include_str!("../../../docs/api.md");

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use silverback::api::ingest::remote_write::Version;
+use silverback_node_test_support::request::{PATH, Series, body, headers};
+use silverback_test_support::home::NodeProcess;
+use silverback_test_support::http::Answer;
 
 use crate::command::{output, run};
-use crate::harness::Answer;
+use crate::home;
 use crate::machine::Machine;
-use crate::process::{Home, Node};
-use crate::request::{PATH, Series, body, headers};
 
 /// Thawed when it is dropped: whoever waits for it can't even be killed.
 struct Frozen(PathBuf);
@@ -27,7 +28,7 @@ impl Drop for Frozen {
     }
 }
 
-fn write(node: &mut Node, timestamp_ms: i64) -> Answer {
+fn write(node: &mut NodeProcess, timestamp_ms: i64) -> Answer {
     let series = Series::new([("__name__", "up"), ("job", "frozen")]).sample(timestamp_ms, 1.0);
     node.post(PATH, &headers(Version::V1), &body(Version::V1, &[series]))
 }
@@ -39,7 +40,7 @@ fn a_disk_that_hangs_refuses_writes_and_nothing_else_until_it_answers() {
     const READS: usize = 40_000;
 
     let machine = Machine::new(64 << 20);
-    let mut home = Home::new("frozen");
+    let mut home = home("frozen");
     home.move_data_dir(machine.path().join("data"));
     let arguments = ["--shards=1", "--wal-segment-bytes=1MiB", "--checkpoint-bytes=1GiB"];
     let mut node = home.start_ready(&arguments);

@@ -3,28 +3,6 @@
 //!
 //! `cargo test --test power_cut -- --ignored` runs them as root; without root they can't be run.
 
-#[path = "../disk/directory.rs"]
-mod directory;
-#[path = "../harness/mod.rs"]
-mod harness;
-#[path = "../crash/ledger.rs"]
-#[allow(dead_code, reason = "the trials with kills use all of it")]
-mod ledger;
-#[path = "../crash/process.rs"]
-#[allow(dead_code, reason = "the trials with kills use all of it")]
-mod process;
-#[path = "../bad_input/request.rs"]
-#[allow(dead_code, reason = "the tests of bad input use all of it")]
-mod request;
-#[path = "../runtime_fixture/mod.rs"]
-mod runtime_fixture;
-#[path = "../crash/sender.rs"]
-#[allow(dead_code, reason = "the trials with kills use all of it")]
-mod sender;
-#[path = "../reads/written.rs"]
-#[allow(dead_code, reason = "the tests of reads use all of it")]
-mod written;
-
 mod command;
 mod frozen;
 mod fuse_file;
@@ -39,11 +17,18 @@ use std::path::{Path, PathBuf};
 
 use machine::Machine;
 use silverback_host::disk::{Disk, DiskError, File};
+use silverback_node_test_support::executors;
 use silverback_runtime::Executor;
 use silverback_runtime::disk::{DirectDisk, Mode};
+use silverback_test_support::home::Home;
 use volatile::{SECTOR_BYTES, Survivors};
 
 const DISK_BYTES: usize = 64 << 20;
+
+/// An empty place for nodes of the command, on the disk that builds are on.
+fn home(name: &str) -> Home {
+    Home::new(env!("CARGO_BIN_EXE_silverback"), env!("CARGO_TARGET_TMPDIR"), name)
+}
 
 /// What `run` comes to on an executor, with the disk in `path`.
 fn on_disk<R: Send + 'static, F: Future<Output = R> + 'static>(
@@ -52,8 +37,8 @@ fn on_disk<R: Send + 'static, F: Future<Output = R> + 'static>(
 ) -> R {
     let disk = DirectDisk::open(path).unwrap();
     assert_eq!(disk.mode(), Mode::Direct);
-    let options = runtime_fixture::options(1);
-    let outputs = runtime_fixture::on_executors(&options, move |_: Executor<()>| run(disk.clone()));
+    let options = executors::options(1);
+    let outputs = executors::on_executors(&options, move |_: Executor<()>| run(disk.clone()));
     outputs.into_iter().next().unwrap()
 }
 
@@ -149,8 +134,8 @@ fn what_is_only_in_the_page_cache_is_lost() {
 /// Tries to write and sync with the power gone.
 fn failures(path: PathBuf) -> Vec<DiskError> {
     let disk = DirectDisk::open_as(&path, Mode::Direct, SECTOR_BYTES);
-    let options = runtime_fixture::options(1);
-    let outputs = runtime_fixture::on_executors(&options, move |_: Executor<()>| {
+    let options = executors::options(1);
+    let outputs = executors::on_executors(&options, move |_: Executor<()>| {
         let disk = disk.clone();
         async move {
             let file = disk.open("file").await.unwrap();

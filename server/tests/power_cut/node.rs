@@ -1,12 +1,13 @@
 //! A node under load whose machine loses its power, again and again: what it acknowledged is there.
 
+use silverback_node_test_support::ledger::Verdict;
+use silverback_node_test_support::sender::Sender;
+use silverback_test_support::home::{Home, NodeProcess};
 use silverback_test_support::random::Random;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::ledger::Verdict;
+use crate::home;
 use crate::machine::Machine;
-use crate::process::{Home, Node};
-use crate::sender::Sender;
 use crate::volatile::Survivors;
 
 const DISK_BYTES: usize = 256 << 20;
@@ -32,11 +33,11 @@ impl Trial {
         let now_ms = now.as_millis() as i64;
         let senders = (0..SENDERS).map(|name| Sender::new(name, random.next(), now_ms)).collect();
         let machine = Machine::new(DISK_BYTES);
-        let home = Home::new(name);
+        let home = home(name);
         Self { machine, home, arguments: [&SMALL, arguments].concat(), random, senders }
     }
 
-    fn start(&mut self) -> Node {
+    fn start(&mut self) -> NodeProcess {
         self.home.move_data_dir(self.machine.path().join("data"));
         self.home.start_ready(&self.arguments)
     }

@@ -7,10 +7,6 @@
 //! itself, and of its clients the writer comes first, so that the clients' own work isn't measured, which takes root.
 //! `--ignored` reads a million series.
 
-#[path = "../harness/binary.rs"]
-mod binary;
-#[path = "../harness/mod.rs"]
-mod harness;
 mod precedence;
 mod writes;
 
@@ -21,10 +17,9 @@ use std::time::Duration;
 use prost::Message;
 use silverback_proto::prometheus::label_matcher::Type;
 use silverback_proto::prometheus::{LabelMatcher, Query, ReadRequest};
-use silverback_test_support::eventually;
+use silverback_test_support::http::Kept;
+use silverback_test_support::{Binary, eventually};
 
-use binary::Binary;
-use harness::Kept;
 use writes::{Latencies, Writer, now_ms};
 
 const MIB: usize = 1 << 20;
@@ -150,7 +145,8 @@ fn check(limit_mib: usize, series: usize) {
     let _alone = ALONE.lock();
     let shards = if is_strict() { "1" } else { "2" };
     let limit = format!("{limit_mib}MiB");
-    let start = || Binary::start(&["--ack", "memory", "--shards", shards, "--memory-limit", &limit]);
+    let options = ["--ack", "memory", "--shards", shards, "--memory-limit", &limit];
+    let start = || Binary::start(env!("CARGO_BIN_EXE_silverback"), &options);
     let node = if is_strict() { precedence::start_apart(start) } else { start() };
     writes::preload(&node, series, LONG_VALUES);
     let mut writer = Writer::new(&node);

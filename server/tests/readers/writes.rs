@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 use prost::Message;
 use silverback_model::limits::LABEL_VALUE_BYTES_MAX;
 use silverback_proto::prometheus::{Label, Sample, TimeSeries, WriteRequest};
-
-use crate::binary::Binary;
-use crate::harness::Kept;
+use silverback_test_support::Binary;
+use silverback_test_support::http::Kept;
 
 /// Known series that are written all the time.
 const KNOWN: usize = 400;

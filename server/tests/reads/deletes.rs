@@ -5,11 +5,11 @@ use std::num::NonZeroU64;
 
 use serde_json::{Value, json};
 use silverback::config::AdminAccess;
+use silverback_node_test_support::Node;
+use silverback_node_test_support::written::{query, read_samples, series, start_ms, write, write_body};
 use silverback_proto::prometheus::label_matcher::Type;
+use silverback_test_support::http::{Answer, read_answer, send};
 use silverback_test_support::{eventually, eventually_found};
-
-use crate::harness::{Answer, Node, read_answer, send};
-use crate::written::{query, read_samples, series, start_ms, write, write_body};
 
 const PATH: &str = "/api/v1/admin/tsdb/delete_series";
 const FORM: [(&str, &str); 1] = [("content-type", "application/x-www-form-urlencoded")];

@@ -2,9 +2,8 @@
 
 use serde_json::{Value, json};
 use silverback_model::STALE_NAN_BITS;
-
-use crate::harness::Node;
-use crate::written::{series, start_ms, write};
+use silverback_node_test_support::Node;
+use silverback_node_test_support::written::{series, start_ms, write};
 
 /// Two metrics on three hosts, and a name that is no identifier.
 fn with_hosts(shards: usize, start_ms: i64) -> Node {

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use silverback_host::metrics;
 use silverback_model::limits::{READER_PATIENCE, READS_WAITING_MAX};
+use silverback_node_test_support::Node;
+use silverback_node_test_support::written::{Series, series, start_ms, write};
 use silverback_test_support::eventually;
+use silverback_test_support::http::{head, read_answer, send};
 use silverback_test_support::http2::{self, END_HEADERS, END_STREAM, HEADERS, Http2, frame};
-
-use crate::harness::{Node, head, read_answer, send};
-use crate::written::{Series, series, start_ms, write};
 
 const EXPORT: &str = "/api/v1/export?match[]=wide";
 

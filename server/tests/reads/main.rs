@@ -1,7 +1,5 @@
 //! What was written is read back, by every way of reading and on any number of shards; and what the node
 //! tells of itself.
-#[path = "../harness/mod.rs"]
-mod harness;
 
 mod deletes;
 mod http_api;
@@ -9,4 +7,3 @@ mod load;
 mod refusals;
 mod remote_read;
 mod status;
-mod written;

@@ -1,10 +1,10 @@
 //! Reads that are refused: each with its status and clear words, and the node goes on.
 
 use silverback::config::MemoryLimit;
+use silverback_node_test_support::Node;
+use silverback_node_test_support::written::{ask, compress, query, series, start_ms, write};
 use silverback_proto::prometheus::label_matcher::Type;
-
-use crate::harness::{Answer, Node};
-use crate::written::{ask, compress, query, series, start_ms, write};
+use silverback_test_support::http::Answer;
 
 const ALWAYS: (i64, i64) = (i64::MIN, i64::MAX);
 

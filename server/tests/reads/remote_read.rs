@@ -1,10 +1,11 @@
 //! Remote read: both kinds of answers hold what was written, sorted, bit for bit.
 
 use silverback_model::STALE_NAN_BITS;
+use silverback_node_test_support::Node;
+use silverback_node_test_support::written::{
+    Series, query, read_frames, read_samples, series, series_of, start_ms, write,
+};
 use silverback_proto::prometheus::label_matcher::Type;
-
-use crate::harness::Node;
-use crate::written::{Series, query, read_frames, read_samples, series, series_of, start_ms, write};
 
 const ALWAYS: (i64, i64) = (i64::MIN, i64::MAX);
 

@@ -3,12 +3,11 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use silverback_node_test_support::Node;
+use silverback_node_test_support::written::{series, start_ms, write};
 use silverback_test_support::Waiting;
 
 use serde_json::Value;
-
-use crate::harness::Node;
-use crate::written::{series, start_ms, write};
 
 /// What an export of the node's own metrics has, as the page asks for it.
 fn own_past(node: &Node, status: &Value) -> String {

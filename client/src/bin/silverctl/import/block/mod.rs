@@ -19,8 +19,6 @@ pub(super) mod window;
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-pub(super) mod written;
 
 pub use chunks::{Chunk, Encoding};
 pub use fault::BlockFault;

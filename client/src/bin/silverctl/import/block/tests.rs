@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use silverback_client::chunk;
+use silverback_test_support::prometheus::block::{Written, WrittenChunk, WrittenSeries};
 
-use super::written::{Written, WrittenChunk, WrittenSeries};
 use super::*;
 
 type Samples = Vec<(i64, u64)>;

@@ -11,11 +11,7 @@ mod log;
 mod record;
 
 #[cfg(test)]
-use super::block::written as block_written;
-#[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod written;
 
 pub use files::HeadFiles;
 

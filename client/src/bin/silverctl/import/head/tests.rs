@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::written::{PAGE, Written, samples, series, tombstone};
+use silverback_test_support::prometheus::log::{PAGE, Written, samples, series, tombstone};
+
 use super::*;
 
 const A: &[(&str, &str)] = &[("__name__", "a"), ("job", "x")];

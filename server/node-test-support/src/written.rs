@@ -6,8 +6,9 @@ use silverback_proto::prometheus::{
     ChunkedReadResponse, Label, LabelMatcher, Query, ReadRequest, ReadResponse, Sample, TimeSeries,
     WriteRequest,
 };
+use silverback_test_support::http::Answer;
 
-use crate::harness::{Answer, Node};
+use crate::Node;
 
 /// The first sample's time: within retention, and aligned to nothing.
 pub fn start_ms() -> i64 {

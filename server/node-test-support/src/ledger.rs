@@ -89,22 +89,27 @@ pub fn compare(sent: &[Vec<Sent>], found: &[Series]) -> Verdict {
     verdict
 }
 
-/// Series 0, of samples with time and whether they were acknowledged, held against times.
-fn check(sent: &[(i64, bool)], found: &[i64], expect: (usize, usize)) {
-    let sent = sent.iter().map(|&(time_ms, is_acknowledged)| Sent { time_ms, bits: 7, is_acknowledged });
-    let labels = vec![("i".to_owned(), "0".to_owned())];
-    let found = found.iter().map(|time_ms| (*time_ms, 7)).collect();
-    let verdict = compare(&[sent.collect()], &[(labels, found)]);
-    assert_eq!((verdict.lost, verdict.strange), expect, "{verdict:?}");
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-#[test]
-fn a_comparison_finds_what_is_lost_and_what_is_strange() {
-    let sent = [(1, true), (2, false), (3, true)];
-    check(&sent, &[1, 2, 3], (0, 0));
-    check(&sent, &[1, 3], (0, 0));
-    check(&sent, &[1, 2], (1, 0));
-    check(&sent, &[1, 2, 3, 4], (0, 1));
-    check(&sent, &[1, 1, 2, 3], (1, 3));
-    check(&sent, &[2, 1, 3], (2, 2));
+    /// Series 0, of samples with time and whether they were acknowledged, held against times.
+    fn check(sent: &[(i64, bool)], found: &[i64], expect: (usize, usize)) {
+        let sent = sent.iter().map(|&(time_ms, is_acknowledged)| Sent { time_ms, bits: 7, is_acknowledged });
+        let labels = vec![("i".to_owned(), "0".to_owned())];
+        let found = found.iter().map(|time_ms| (*time_ms, 7)).collect();
+        let verdict = compare(&[sent.collect()], &[(labels, found)]);
+        assert_eq!((verdict.lost, verdict.strange), expect, "{verdict:?}");
+    }
+
+    #[test]
+    fn a_comparison_finds_what_is_lost_and_what_is_strange() {
+        let sent = [(1, true), (2, false), (3, true)];
+        check(&sent, &[1, 2, 3], (0, 0));
+        check(&sent, &[1, 3], (0, 0));
+        check(&sent, &[1, 2], (1, 0));
+        check(&sent, &[1, 2, 3, 4], (0, 1));
+        check(&sent, &[1, 1, 2, 3], (1, 3));
+        check(&sent, &[2, 1, 3], (2, 2));
+    }
 }

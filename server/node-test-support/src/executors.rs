@@ -1,5 +1,6 @@
 //! Executors for tests: all on one CPU and with little memory, so that tests run on any machine and
 //! beside each other.
+
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
@@ -14,7 +15,6 @@ pub fn options(executors: usize) -> Options {
 }
 
 /// Runs `start` on that many executors and gives what it comes to on each.
-#[allow(dead_code, reason = "not every test file runs executors of its own")]
 pub fn on_executors<T, R, F, Fut>(options: &Options, start: F) -> Vec<R>
 where
     T: Send + 'static,
@@ -27,7 +27,6 @@ where
 
 /// Has that many executors listen and `serve`, `client` talk to them meanwhile, and then ends them. Gives what `client`
 /// came to, and each executor.
-#[allow(dead_code, reason = "not every test file listens")]
 pub fn serving<R, T, F, Fut>(
     executors: usize,
     connections_max: usize,

@@ -6,28 +6,40 @@ use std::path::Path;
 /// A series to be written.
 #[derive(Debug, Clone)]
 pub struct WrittenSeries {
+    /// In their order: nothing sorts them.
     pub labels: Vec<(&'static str, &'static str)>,
+    /// In theirs.
     pub chunks: Vec<WrittenChunk>,
 }
 
 /// A chunk to be written: its samples, as an XOR chunk or marked as another.
 #[derive(Debug, Clone)]
 pub struct WrittenChunk {
+    /// The byte before its samples: 1 is XOR.
     pub encoding: u8,
+    /// Times in ms, and values; at least one.
     pub samples: Vec<(i64, f64)>,
 }
 
 /// The files of a block.
 #[derive(Debug, Clone)]
 pub struct Written {
+    /// `index`
     pub index: Vec<u8>,
+    /// `chunks/000001`
     pub chunks: Vec<u8>,
+    /// `tombstones`
     pub tombstones: Vec<u8>,
+    /// `meta.json`
     pub meta: Vec<u8>,
 }
 
 impl Written {
-    /// Of series that come sorted; deleted ranges are `(number of the series, first, last)`.
+    /// Of series that come sorted; deleted ranges are `(number of the series, first, last)`, in ms.
+    ///
+    /// # Panics
+    ///
+    /// Where a chunk has no sample.
     pub fn new(series: &[WrittenSeries], deleted: &[(usize, i64, i64)]) -> Self {
         let (chunks, places) = write_chunks(series);
         let (index, references) = write_index(series, &places);
@@ -37,6 +49,10 @@ impl Written {
     }
 
     /// Puts the files into a directory.
+    ///
+    /// # Panics
+    ///
+    /// Where it takes none.
     pub fn put(&self, dir: &Path) {
         std::fs::create_dir_all(dir.join("chunks")).unwrap();
         std::fs::write(dir.join("index"), &self.index).unwrap();

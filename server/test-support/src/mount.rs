@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A mount that is taken away again, whatever the test comes to.
+#[derive(Debug)]
 pub struct Mount<'a> {
     path: &'a Path,
 }

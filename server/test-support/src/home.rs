@@ -1,4 +1,7 @@
 //! The command as a process on a data directory: started, asked, killed.
+//!
+//! Knows what it prints and where it puts its logs, not what it is asked. All of it panics, as a test's own lines
+//! would, where the command can't be run, doesn't answer in time or ends too early.
 
 use std::fs;
 use std::io::{self, BufReader};
@@ -6,29 +9,27 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output};
 
-pub use silverback_test_support::PATIENCE;
-use silverback_test_support::{Process, Waiting};
-
-use crate::directory::Directory;
-use crate::harness::{Answer, send, try_read_answer};
+use crate::http::{Answer, send, try_read_answer};
+use crate::{Directory, PATIENCE, Process, Waiting};
 
 /// A data directory, and beside it what the node says.
+#[derive(Debug)]
 pub struct Home {
+    program: PathBuf,
     place: Directory,
     data_dir: PathBuf,
 }
 
 impl Home {
-    /// An empty one.
-    pub fn new(name: &str) -> Self {
-        let place = Directory::new(&format!("crash-{name}"));
+    /// An empty one below `parent`, for nodes of the command at `program`.
+    pub fn new(program: &str, parent: &str, name: &str) -> Self {
+        let place = Directory::new(parent, &format!("crash-{name}"));
         let data_dir = place.path().join("data");
         fs::create_dir_all(&data_dir).unwrap();
-        Self { place, data_dir }
+        Self { program: program.into(), place, data_dir }
     }
 
     /// Has the data directory elsewhere from now on.
-    #[allow(dead_code, reason = "the trials with power cuts use it")]
     pub fn move_data_dir(&mut self, data_dir: PathBuf) {
         self.data_dir = data_dir;
     }
@@ -49,19 +50,19 @@ impl Home {
 
     /// The command on this directory, what it tells going to a file.
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_silverback"));
+        let mut command = Command::new(&self.program);
         command.env_clear().args(["--listen", "127.0.0.1:0", "--no-self-scrape"]);
         command.arg("--data-dir").arg(self.data_dir()).args(["--shutdown-timeout", "2s"]).args(arguments);
         command
     }
 
     /// Starts a node, and doesn't wait for anything.
-    pub fn start(&self, arguments: &[&str]) -> Node {
+    pub fn start(&self, arguments: &[&str]) -> NodeProcess {
         self.start_as(self.command(arguments))
     }
 
     /// Likewise one that may have so many descriptors.
-    pub fn start_with_descriptors(&self, descriptors_max: usize, arguments: &[&str]) -> Node {
+    pub fn start_with_descriptors(&self, descriptors_max: usize, arguments: &[&str]) -> NodeProcess {
         let node = self.command(arguments);
         let mut shell = Command::new("/bin/sh");
         shell.env_clear().args(["-c", "ulimit -n $0 && exec \"$@\"", &descriptors_max.to_string()]);
@@ -69,12 +70,12 @@ impl Home {
         self.start_as(shell)
     }
 
-    fn start_as(&self, command: Command) -> Node {
-        Node(Process::start(command, self.told()))
+    fn start_as(&self, command: Command) -> NodeProcess {
+        NodeProcess(Process::start(command, self.told()))
     }
 
     /// Starts a node and waits until it takes writes.
-    pub fn start_ready(&self, arguments: &[&str]) -> Node {
+    pub fn start_ready(&self, arguments: &[&str]) -> NodeProcess {
         let mut node = self.start(arguments);
         node.wait_until_ready();
         node
@@ -84,7 +85,7 @@ impl Home {
     pub fn run(&self, arguments: &[&str]) -> (i32, String) {
         // A file of its own: another node may be running.
         let told = self.place.path().join("told-by-another");
-        let mut node = Node(Process::start(self.command(arguments), told));
+        let mut node = NodeProcess(Process::start(self.command(arguments), told));
         let code = node.wait().code().expect("it ended by itself");
         (code, node.told())
     }
@@ -92,7 +93,7 @@ impl Home {
     /// Runs `silverback wal` on the data directory: its exit code, what it says and what it complains
     /// about.
     pub fn look_at_logs(&self, arguments: &[&str]) -> (i32, String, String) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_silverback"));
+        let mut command = Command::new(&self.program);
         let Output { status, stdout, stderr } =
             command.env_clear().arg("wal").args(arguments).arg(self.data_dir()).output().unwrap();
         let [stdout, stderr] = [stdout, stderr].map(|text| String::from_utf8(text).unwrap());
@@ -101,9 +102,10 @@ impl Home {
 }
 
 /// A running node; dropping it kills it.
-pub struct Node(Process);
+#[derive(Debug)]
+pub struct NodeProcess(Process);
 
-impl Node {
+impl NodeProcess {
     /// What it told so far.
     pub fn told(&self) -> String {
         self.0.told()

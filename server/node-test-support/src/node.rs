@@ -1,7 +1,6 @@
 //! A whole node in this process, and the client that asks it.
 //!
 //! Knows nothing of what is asked: bodies are bytes.
-#![allow(dead_code, reason = "each test file uses its part of this")]
 
 use std::io::BufReader;
 use std::net::{SocketAddr, TcpStream};
@@ -13,8 +12,7 @@ use std::time::Duration;
 use silverback::config::{Config, ShardCount};
 use silverback::node::{self, NodeError};
 use silverback_runtime::Shutdown;
-#[allow(unused_imports, reason = "each test file uses its part of this")]
-pub use silverback_test_support::http::{Answer, Kept, head, read_answer, request, send, try_read_answer};
+use silverback_test_support::http::{Answer, Kept, read_answer, send};
 use silverback_test_support::{PATIENCE, Scratch, eventually, eventually_found};
 
 /// A running node; dropping it ends it.
@@ -23,7 +21,8 @@ pub struct Node {
     pub address: SocketAddr,
     shutdown: Shutdown,
     thread: Option<JoinHandle<Result<(), NodeError>>>,
-    data_dir: Scratch,
+    /// Goes last: the node is in it.
+    _data_dir: Scratch,
 }
 
 impl Node {
@@ -55,7 +54,7 @@ impl Node {
             Ok(address) => address,
             Err(_) => panic!("the node did not start: {:?}", thread.join()),
         };
-        let node = Self { address, shutdown, thread: Some(thread), data_dir };
+        let node = Self { address, shutdown, thread: Some(thread), _data_dir: data_dir };
         node.wait_until_ready();
         node
     }

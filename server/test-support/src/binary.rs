@@ -1,17 +1,16 @@
 //! The command in a process of its own, so that its memory is its own.
 //!
 //! Knows how to start it and to look at it from outside, not what it is asked.
-#![allow(dead_code, reason = "each test file uses its part of this")]
 
 use std::io::BufReader;
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, ExitStatus};
 
-use silverback_test_support::{PATIENCE, Process, Scratch, eventually, eventually_found};
-
-use crate::harness::{Answer, Kept};
+use crate::http::{Answer, Kept};
+use crate::{PATIENCE, Process, Scratch, eventually, eventually_found};
 
 /// A running command; dropping it kills it.
+#[derive(Debug)]
 pub struct Binary {
     /// Where it listens.
     pub address: SocketAddr,
@@ -21,10 +20,14 @@ pub struct Binary {
 }
 
 impl Binary {
-    /// A node that stores nothing of itself, with these options more.
-    pub fn start(options: &[&str]) -> Self {
+    /// A node that stores nothing of itself, with these options more; `program` is the command's path.
+    ///
+    /// # Panics
+    ///
+    /// Where it can't be run, or isn't ready in time.
+    pub fn start(program: &str, options: &[&str]) -> Self {
         let home = Scratch::new();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_silverback"));
+        let mut command = Command::new(program);
         command.args(["--listen", "127.0.0.1:0", "--no-self-scrape", "--data-dir"]);
         command.arg(home.join("data")).args(options);
         let mut process = Process::start(command, home.join("log"));
@@ -40,9 +43,13 @@ impl Binary {
     }
 
     /// A connection to it.
+    ///
+    /// # Panics
+    ///
+    /// Where it accepts none in time.
     pub fn connect(&self) -> TcpStream {
         let stream = eventually_found(|| TcpStream::connect(self.address));
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout that isn't zero");
         stream
     }
 
@@ -51,17 +58,29 @@ impl Binary {
         self.keep().ask("GET", path, &[], b"")
     }
 
-    /// Its resident memory now.
+    /// Its resident memory now, in bytes.
+    ///
+    /// # Panics
+    ///
+    /// Where it has ended.
     pub fn resident_bytes(&self) -> usize {
         self.status_bytes("VmRSS:")
     }
 
-    /// The most resident memory that it ever had.
+    /// The most resident memory that it ever had, in bytes.
+    ///
+    /// # Panics
+    ///
+    /// Where it has ended.
     pub fn peak_bytes(&self) -> usize {
         self.status_bytes("VmHWM:")
     }
 
     /// Sends it a signal.
+    ///
+    /// # Panics
+    ///
+    /// Where there is no such process.
     pub fn signal(&self, signal: i32) {
         self.process.signal(signal);
     }
@@ -72,13 +91,19 @@ impl Binary {
     }
 
     /// Waits until it has ended, and tells how.
+    ///
+    /// # Panics
+    ///
+    /// Where that takes too long.
     pub fn wait(&mut self) -> ExitStatus {
         self.process.wait()
     }
 
     fn status_bytes(&self, field: &str) -> usize {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("the process runs");
         let line = status.lines().find(|line| line.starts_with(field)).expect("the process runs");
-        line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
+        let kib = line.split_whitespace().nth(1).and_then(|kib| kib.parse::<usize>().ok());
+        kib.expect("a number of KiB") << 10
     }
 }

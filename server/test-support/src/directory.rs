@@ -3,13 +3,18 @@
 use std::path::{Path, PathBuf};
 
 /// The directory.
+#[derive(Debug)]
 pub struct Directory(PathBuf);
 
 impl Directory {
-    /// Below the build's own, which is on a disk: `/tmp` may be in memory.
-    pub fn new(name: &str) -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
+    /// Below `parent`: the build's own (`CARGO_TARGET_TMPDIR`) is on a disk, and `/tmp` may be in memory.
+    ///
+    /// # Panics
+    ///
+    /// Where it can't be made.
+    pub fn new(parent: &str, name: &str) -> Self {
+        let path = Path::new(parent).join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a directory of the build's own");
         Self(path)
     }
 

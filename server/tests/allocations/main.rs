@@ -11,7 +11,6 @@ use silverback_model::{Sample, SeriesRef};
 use silverback_storage::wal::Journal;
 use silverback_storage::wal::record::{Group, Record, records};
 
-#[path = "allocations/reads.rs"]
 mod reads;
 
 struct CountingAllocator;

@@ -9,11 +9,11 @@ use std::time::Duration;
 use silverback::api::ingest::remote_write::Version;
 use silverback_model::STALE_NAN_BITS;
 use silverback_proto::prometheus::label_matcher::Type;
+use silverback_test_support::home::{NodeProcess, connect};
+use silverback_test_support::http::{Answer, request, try_read_answer};
 use silverback_test_support::random::Random;
 
-use crate::harness::{Answer, request, try_read_answer};
 use crate::ledger::{Sent, Verdict, compare};
-use crate::process::{Node, connect};
 use crate::request::{PATH, Series, VERSIONS, body, headers};
 use crate::written::{READ_HEADERS, frames_of, query, read_body, series_of};
 
@@ -181,7 +181,7 @@ impl Sender {
     }
 
     /// Reads all of its series back and holds them against what it sent.
-    pub fn compare(&self, node: &mut Node) -> Verdict {
+    pub fn compare(&self, node: &mut NodeProcess) -> Verdict {
         let query = query(&[("sender", Type::Eq, &self.name)], (i64::MIN, i64::MAX));
         let answer = node.post("/api/v1/read", &READ_HEADERS, &read_body(vec![query], &[1]));
         compare(&self.sent, &series_of(&frames_of(&answer)))

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::block_written::{uvarint, varint};
+use super::block::{uvarint, varint};
 
 /// A segment that is written.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Written {
     /// As it stands in its file.
     pub bytes: Vec<u8>,
@@ -48,6 +48,10 @@ impl Written {
     }
 
     /// Puts the segment into a file.
+    ///
+    /// # Panics
+    ///
+    /// Where it can't be written.
     pub fn put(&self, path: &Path) {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, &self.bytes).unwrap();
@@ -68,7 +72,11 @@ pub fn series(all: &[(u64, &[(&str, &str)])]) -> Vec<u8> {
     record
 }
 
-/// A record of samples: series, times, values.
+/// A record of samples: series, times in ms, values.
+///
+/// # Panics
+///
+/// Where there is none.
 pub fn samples(all: &[(u64, i64, f64)]) -> Vec<u8> {
     let (mut record, first) = (vec![2], all[0]);
     record.extend(first.0.to_be_bytes());

@@ -34,7 +34,8 @@ fn pooled(pool: &PartPool, samples: usize) -> impl Send + use<> {
 /// The sizes are known ahead here: the allocator is asked twice and nothing is ever moved.
 fn allocated(samples: usize) -> impl Send + use<> {
     let (series, own) = (Vec::with_capacity(samples), Vec::with_capacity(samples));
-    let mut part = PartBuffer { series, samples: own, ..PartBuffer::default() };
+    let mut part = PartBuffer::default();
+    (part.series, part.samples) = (series, own);
     fill(&mut part, samples);
     part
 }

@@ -229,7 +229,12 @@ pub(crate) fn start(
             let allowed = shared.watch.exchange(index, held);
             shard.borrow_mut().set_memory_budgets(allowed.shard_bytes, allowed.known_bytes);
             let GivingWay { in_flight_bytes, definition_bytes, read_bytes } = allowed.giving_way;
-            ingest.bodies.allow(in_flight_bytes, MemoryPlan::body_pool_bytes_of(in_flight_bytes));
+            // What is kept for later requests gives way before these do: else a small one would take the room of the
+            // buffer that a large one left.
+            let is_short = in_flight_bytes < shared.facts.memory.in_flight_bytes;
+            let kept = |bytes: usize| if is_short { 0 } else { bytes };
+            ingest.bodies.allow(in_flight_bytes, kept(MemoryPlan::body_pool_bytes_of(in_flight_bytes)));
+            ingest.parts.keep_at_most(kept(shared.facts.memory.part_pool_bytes()));
             ingest.definitions.allow(definition_bytes);
             reader.read_bytes.allow(read_bytes);
             if index == 0

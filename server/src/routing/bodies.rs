@@ -19,6 +19,10 @@ pub struct BodyPool {
 
 /// Kept bodies that are tried before a new one is made.
 const TRIED_MAX: usize = 16;
+/// A body of so many times what a request has, decompressed, is used for it; ...
+const FITTING: usize = 4;
+/// ... for the smallest ones, for so many bytes.
+const FITTING_BYTES_MIN: usize = 16 << 10;
 
 impl BodyPool {
     /// A pool for requests of `bytes_max` bytes at a time, all together, that keeps bodies of
@@ -28,7 +32,7 @@ impl BodyPool {
             kept: RefCell::default(),
             kept_bytes: Cell::new(0),
             kept_bytes_max: Cell::new(kept_bytes_max),
-            in_use: ByteBudget::new(bytes_max),
+            in_use: ByteBudget::with_small_part(bytes_max),
         }
     }
 
@@ -64,12 +68,14 @@ impl BodyPool {
         }
     }
 
-    /// A body that nobody else reads: of those, the one that was used last, for it is still near
-    /// the core.
-    pub(crate) fn take(&self) -> Arc<WriteBody> {
+    /// A body for a request of so many bytes that nobody else reads: of those, the one that was used last, for it is
+    /// still near the core. None that is far too large: the request would take all of its room.
+    pub(crate) fn take(&self, bytes: usize) -> Arc<WriteBody> {
+        let fitting_bytes = FITTING.saturating_mul(bytes.max(FITTING_BYTES_MIN));
         let mut kept = self.kept.borrow_mut();
         let mut newest_first = (0..kept.len()).rev().take(TRIED_MAX);
-        match newest_first.find(|place| Arc::get_mut(&mut kept[*place]).is_some()) {
+        let fits = |body: &WriteBody| body.capacity_bytes() <= fitting_bytes;
+        match newest_first.find(|place| Arc::get_mut(&mut kept[*place]).is_some_and(|body| fits(body))) {
             Some(place) => {
                 let body = kept.remove(place);
                 self.kept_bytes.set(self.kept_bytes.get() - body.capacity_bytes());
@@ -99,28 +105,41 @@ mod tests {
     #[test]
     fn a_body_is_used_again_once_nobody_reads_it() {
         let pool = BodyPool::new(100, 5000);
-        let mut body = pool.take();
+        let mut body = pool.take(1000);
         Arc::get_mut(&mut body).unwrap().bytes.prepare(1000);
         let reader = Arc::clone(&body);
         pool.give_back(body);
-        assert_eq!(pool.take().bytes.capacity(), 0, "the body is still read");
+        assert_eq!(pool.take(1000).bytes.capacity(), 0, "the body is still read");
         drop(reader);
-        assert!(pool.take().bytes.capacity() >= 1000);
+        assert!(pool.take(1000).bytes.capacity() >= 1000);
     }
 
     #[test]
     fn the_body_that_was_used_last_is_used_next() {
         let pool = BodyPool::new(100, 5000);
-        let mut bodies: Vec<_> = (0..3).map(|_| pool.take()).collect();
+        let mut bodies: Vec<_> = (0..3).map(|_| pool.take(1000)).collect();
         Arc::get_mut(&mut bodies[2]).unwrap().bytes.prepare(1000);
         bodies.into_iter().for_each(|body| pool.give_back(body));
-        assert!(pool.take().bytes.capacity() >= 1000);
+        assert!(pool.take(1000).bytes.capacity() >= 1000);
+    }
+
+    #[test]
+    fn a_small_request_gets_no_body_that_a_large_one_left() {
+        let pool = BodyPool::new(100, 1 << 20);
+        let (mut large, mut small) = (pool.take(100_000), pool.take(10));
+        Arc::get_mut(&mut large).unwrap().bytes.prepare(100_000);
+        Arc::get_mut(&mut small).unwrap().bytes.prepare(10);
+        pool.give_back(small);
+        pool.give_back(large);
+        assert_eq!(pool.take(10).bytes.capacity(), 10);
+        assert_eq!(pool.take(10).bytes.capacity(), 0);
+        assert_eq!(pool.take(25_000).bytes.capacity(), 100_000);
     }
 
     #[test]
     fn kept_bodies_go_where_fewer_may_be_kept() {
         let pool = BodyPool::new(100, 5000);
-        let mut bodies: Vec<_> = (0..3).map(|_| pool.take()).collect();
+        let mut bodies: Vec<_> = (0..3).map(|_| pool.take(1000)).collect();
         for body in &mut bodies {
             Arc::get_mut(body).unwrap().bytes.prepare(1000);
         }
@@ -128,19 +147,19 @@ mod tests {
         pool.allow(100, 2500);
         assert_eq!(pool.kept_bytes(), 2000);
         pool.allow(100, 0);
-        assert_eq!((pool.kept_bytes(), pool.take().bytes.capacity()), (0, 0));
+        assert_eq!((pool.kept_bytes(), pool.take(1000).bytes.capacity()), (0, 0));
     }
 
     #[test]
     fn bodies_beyond_the_pool_s_room_are_not_kept() {
         let pool = BodyPool::new(100, 2500);
-        let mut bodies: Vec<_> = (0..3).map(|_| pool.take()).collect();
+        let mut bodies: Vec<_> = (0..3).map(|_| pool.take(1000)).collect();
         for body in &mut bodies {
             Arc::get_mut(body).unwrap().bytes.prepare(1000);
         }
         bodies.into_iter().for_each(|body| pool.give_back(body));
         assert_eq!(pool.kept_bytes(), 2000);
-        let kept: Vec<_> = (0..3).map(|_| pool.take().bytes.capacity()).collect();
+        let kept: Vec<_> = (0..3).map(|_| pool.take(1000).bytes.capacity()).collect();
         assert_eq!((kept, pool.kept_bytes()), (vec![1000, 1000, 0], 0));
     }
 }

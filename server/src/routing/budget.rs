@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::routing::{Overloaded, ReadLease};
+use silverback_model::limits::memory::SMALL_REQUESTS_SHARE;
 
 /// A bound on bytes. Clones share it.
 #[derive(Debug, Clone)]
@@ -12,13 +13,28 @@ pub struct ByteBudget {
     bytes_max: usize,
     /// What may be taken for now: no more than that.
     allowed_bytes: Rc<Cell<usize>>,
+    small: SmallPart,
 }
+
+/// Of a budget, what large requests leave free for small ones.
+#[derive(Debug, Clone, Default)]
+struct SmallPart {
+    taken_bytes: Rc<Cell<usize>>,
+    bytes_max: usize,
+    /// A request that takes more is none of the small.
+    request_bytes_max: usize,
+}
+
+/// Of the part of the small, one request takes no more than this fraction.
+const SMALL_REQUEST_SHARE: usize = 4;
 
 /// Bytes of a budget that a request, or a stream, holds until it is dropped.
 #[derive(Debug)]
 pub struct Reservation {
     budget: ByteBudget,
     bytes: usize,
+    /// Whether it is in the part of the small: each begins there.
+    is_small: bool,
 }
 
 /// The room that a request takes. Shared by all that may still hold what it is taken for: given back
@@ -47,12 +63,22 @@ pub enum BudgetExceeded {
 impl ByteBudget {
     /// Room for `bytes_max` bytes.
     pub fn new(bytes_max: usize) -> Self {
-        Self { taken_bytes: Rc::default(), bytes_max, allowed_bytes: Rc::new(Cell::new(bytes_max)) }
+        let allowed_bytes = Rc::new(Cell::new(bytes_max));
+        Self { taken_bytes: Rc::default(), bytes_max, allowed_bytes, small: SmallPart::default() }
+    }
+
+    /// The same, with a part that large requests leave free: few that are as large as may be would have all others
+    /// refused.
+    pub(crate) fn with_small_part(bytes_max: usize) -> Self {
+        let of_small = bytes_max / SMALL_REQUESTS_SHARE;
+        let request_bytes_max = of_small / SMALL_REQUEST_SHARE;
+        let small = SmallPart { taken_bytes: Rc::default(), bytes_max: of_small, request_bytes_max };
+        Self { small, ..Self::new(bytes_max) }
     }
 
     /// A request that has no room yet.
     pub fn begin(&self) -> Reservation {
-        Reservation { budget: self.clone(), bytes: 0 }
+        Reservation { budget: self.clone(), bytes: 0, is_small: true }
     }
 
     /// Lets all together take no more than so many for now. What is taken stays.
@@ -63,6 +89,11 @@ impl ByteBudget {
     /// Bytes that may be taken in all.
     pub(crate) fn bytes_max(&self) -> usize {
         self.bytes_max
+    }
+
+    /// What of it is for requests of any size.
+    fn large_bytes_max(&self) -> usize {
+        self.bytes_max - self.small.bytes_max
     }
 
     /// Bytes that are taken now.
@@ -79,12 +110,27 @@ impl Reservation {
 
     /// Makes room for so many bytes more of the request, or refuses it.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Overloaded> {
-        let taken = self.budget.taken_bytes.get();
-        // One request always fits, so that none is refused forever.
-        if taken + bytes > self.budget.allowed_bytes.get() && taken > self.bytes {
-            return Err(Overloaded);
+        let ByteBudget { taken_bytes, small, .. } = &self.budget;
+        let of_small = small.taken_bytes.get();
+        let fits_small = self.bytes + bytes <= small.request_bytes_max && of_small + bytes <= small.bytes_max;
+        if self.is_small && fits_small {
+            small.taken_bytes.set(of_small + bytes);
+        } else {
+            // From the part of the small it goes over with all that it has.
+            let (own, more) = if self.is_small { (0, self.bytes + bytes) } else { (self.bytes, bytes) };
+            let of_large = taken_bytes.get() - of_small;
+            // One request always fits, so that none is refused forever.
+            if of_large + more > self.budget.allowed_bytes.get().min(self.budget.large_bytes_max())
+                && of_large > own
+            {
+                return Err(Overloaded);
+            }
+            if self.is_small {
+                small.taken_bytes.set(of_small - self.bytes);
+                self.is_small = false;
+            }
         }
-        self.budget.taken_bytes.set(taken + bytes);
+        taken_bytes.set(taken_bytes.get() + bytes);
         self.bytes += bytes;
         Ok(())
     }
@@ -98,7 +144,7 @@ impl Reservation {
     /// Makes room for what the request takes in all, once that is known. Beyond the bound there is
     /// none, not even for a lone request.
     pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
-        let bytes_max = self.budget.bytes_max;
+        let bytes_max = self.budget.large_bytes_max();
         if bytes > bytes_max {
             return Err(BudgetExceeded::TooMuch { bytes_max });
         }
@@ -127,8 +173,11 @@ impl SharedReservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let taken = &self.budget.taken_bytes;
-        taken.set(taken.get() - self.bytes);
+        let ByteBudget { taken_bytes, small, .. } = &self.budget;
+        taken_bytes.set(taken_bytes.get() - self.bytes);
+        if self.is_small {
+            small.taken_bytes.set(small.taken_bytes.get() - self.bytes);
+        }
     }
 }
 
@@ -167,6 +216,27 @@ mod tests {
         budget.allow(500);
         let (mut one, mut other) = (budget.begin(), budget.begin());
         assert_eq!((one.grow_to(60), other.grow_to(41)), (Ok(()), Err(BudgetExceeded::Overloaded)));
+    }
+
+    #[test]
+    fn small_requests_have_room_beside_large_ones_that_take_all_they_may() {
+        // 100 of them for small requests, 25 for each.
+        let budget = ByteBudget::with_small_part(1600);
+        budget.allow(400);
+        let mut lone = budget.begin();
+        assert_eq!(lone.grow_to(1501), Err(BudgetExceeded::TooMuch { bytes_max: 1500 }));
+        lone.grow_to(1500).unwrap();
+        assert_eq!(budget.begin().grow_to(26), Err(BudgetExceeded::Overloaded));
+        let mut small: Vec<_> = std::iter::repeat_with(|| budget.begin()).take(4).collect();
+        small.iter_mut().for_each(|small| small.grow(25).unwrap());
+        assert_eq!(budget.begin().grow_to(1), Err(BudgetExceeded::Overloaded), "their part is taken");
+        assert_eq!(budget.taken_bytes(), 1600);
+        assert_eq!(small[0].grow_to(26), Err(BudgetExceeded::Overloaded), "it would be large");
+        drop(lone);
+        small[0].grow_to(26).unwrap();
+        budget.begin().grow(25).expect("what has grown has left the part of the small");
+        drop(small);
+        assert_eq!((budget.taken_bytes(), budget.small.taken_bytes.get()), (0, 0));
     }
 
     #[test]

@@ -81,9 +81,9 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// The memory of the parts' buffers.
-    pub(crate) fn capacity_bytes(&self) -> usize {
-        self.parts.iter().flatten().map(|part| part.capacity_bytes()).sum()
+    /// The memory of the parts' buffers, beyond what they had in their pool.
+    pub(crate) fn grown_bytes(&self) -> usize {
+        self.parts.iter().flatten().map(|part| part.grown_bytes()).sum()
     }
 
     /// The parts and their owners; an error when the pool had none left for one of them.

@@ -18,6 +18,8 @@ const SHARD_BYTES_MIN: usize = 16 * MIB;
 
 /// Requests in flight get this fraction of the limit, all cores together.
 const IN_FLIGHT_SHARE: usize = 8;
+/// Of these, small requests have this fraction to themselves, so that few large ones don't have all others refused.
+pub const SMALL_REQUESTS_SHARE: usize = 16;
 /// Pools keep this fraction of what may be in flight for later requests.
 const POOL_SHARE: usize = 4;
 /// Of that, this fraction is for parts, the rest for bodies.
@@ -77,7 +79,8 @@ pub const AUTO_LIMIT_PERCENT: usize = 85;
 const _: () = assert!(IN_FLIGHT_BYTES_MAX / BODY_SHARE >= BODY_BYTES_MAX);
 const _: () = assert!(IN_FLIGHT_BYTES_MAX / BODY_SHARE >= DECODED_BYTES_MAX);
 const _: () = assert!(
-    BODY_BYTES_MAX + 2 * DECODED_BYTES_MAX + SYMBOL_BYTES_MAX + PART_BYTES_MAX <= IN_FLIGHT_BYTES_MAX,
+    BODY_BYTES_MAX + 2 * DECODED_BYTES_MAX + SYMBOL_BYTES_MAX + PART_BYTES_MAX
+        <= IN_FLIGHT_BYTES_MAX - IN_FLIGHT_BYTES_MAX / SMALL_REQUESTS_SHARE,
     "body, decompressed, label sets written out, symbols, parts"
 );
 // At the floor there is something left, on one core and on the most.

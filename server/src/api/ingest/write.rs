@@ -51,7 +51,7 @@ pub fn write(
     async move {
         let decoded_bytes = snappy::claimed_bytes(compressed, ingest.config.max_decoded_bytes)?;
         reserved.grow(decoded_bytes)?;
-        let mut body = ingest.bodies.take();
+        let mut body = ingest.bodies.take(decoded_bytes);
         let written = write_from(ingest, version, compressed, &mut body, reserved).await;
         ingest.bodies.give_back(body);
         written
@@ -145,7 +145,7 @@ async fn decode(
     let mut decoding = Decoding::start(version);
     loop {
         let slice = decode_slice(ingest, body, &mut decoding, split)?;
-        make_room(body.capacity_bytes() + split.capacity_bytes())?;
+        make_room(body.capacity_bytes() + split.grown_bytes())?;
         match slice {
             Slice::Done => return Ok(decoding),
             Slice::More => reactor_polled().await,

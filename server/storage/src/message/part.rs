@@ -22,6 +22,8 @@ pub struct PartBuffer {
     pub samples: Vec<Sample>,
     /// Of the routing table that it was split by.
     pub epoch: Epoch,
+    /// What its buffers took when they came back to the pool last: the pool's, also while a part has them.
+    pooled_bytes: usize,
 }
 
 impl PartBuffer {
@@ -29,6 +31,11 @@ impl PartBuffer {
     pub fn capacity_bytes(&self) -> usize {
         let series = self.series.capacity() * size_of::<PartSeries>();
         series + self.samples.capacity() * size_of::<Sample>()
+    }
+
+    /// The same beyond what they had in the pool, which counts there.
+    pub fn grown_bytes(&self) -> usize {
+        self.capacity_bytes().saturating_sub(self.pooled_bytes)
     }
 }
 
@@ -64,9 +71,9 @@ pub struct PartPool(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     pool: Arc<Pool<PartBuffer, PoolConfig>>,
-    /// The memory of the buffers that lie in the pool.
+    /// The memory of the buffers that lie in the pool, and what those had there that parts have now.
     kept_bytes: AtomicUsize,
-    kept_bytes_max: usize,
+    kept_bytes_max: AtomicUsize,
 }
 
 impl Default for PartPool {
@@ -79,17 +86,26 @@ impl PartPool {
     /// A pool whose buffers take at most `kept_bytes_max` while no part has them.
     pub fn new(kept_bytes_max: usize) -> Self {
         let pool = Arc::new(Pool::new_with_config());
-        Self(Arc::new(Shared { pool, kept_bytes: AtomicUsize::new(0), kept_bytes_max }))
+        Self(Arc::new(Shared {
+            pool,
+            kept_bytes: AtomicUsize::new(0),
+            kept_bytes_max: AtomicUsize::new(kept_bytes_max),
+        }))
     }
 
     /// An empty part; `None` when this core has too many in flight.
     pub fn take(&self) -> Option<Part> {
         let buffer = Arc::clone(&self.0.pool).create_owned()?;
-        self.0.kept_bytes.fetch_sub(buffer.capacity_bytes(), Ordering::Relaxed);
         Some(Part { buffer: Some(buffer), pool: self.clone() })
     }
 
-    /// What the buffers take that no part has.
+    /// Lets buffers that no part has take no more than so many bytes for now: what is beyond loses its memory as it
+    /// comes back.
+    pub fn keep_at_most(&self, bytes: usize) {
+        self.0.kept_bytes_max.store(bytes, Ordering::Relaxed);
+    }
+
+    /// What the buffers take that no part has, and took that one has now.
     pub fn kept_bytes(&self) -> usize {
         self.0.kept_bytes.load(Ordering::Relaxed)
     }
@@ -99,9 +115,12 @@ impl Shared {
     /// Counts a buffer that comes back, or takes its memory where there would be too much of it.
     fn keep(&self, buffer: &mut PartBuffer) {
         buffer.clear();
-        let bytes = buffer.capacity_bytes();
-        if self.kept_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > self.kept_bytes_max {
-            self.kept_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let (bytes, pooled_bytes) = (buffer.capacity_bytes(), buffer.pooled_bytes);
+        let others_bytes = self.kept_bytes.fetch_sub(pooled_bytes, Ordering::Relaxed) - pooled_bytes;
+        if others_bytes + bytes <= self.kept_bytes_max.load(Ordering::Relaxed) {
+            self.kept_bytes.fetch_add(bytes, Ordering::Relaxed);
+            buffer.pooled_bytes = bytes;
+        } else {
             *buffer = PartBuffer::default();
         }
     }
@@ -173,9 +192,14 @@ mod tests {
         assert_eq!(pool.kept_bytes(), 0);
         parts.clear();
         assert_eq!(pool.kept_bytes(), 3 * 16_000);
-        let again: Vec<Part> = (0..10).map(|_| pool.take().unwrap()).collect();
+        let mut again: Vec<Part> = (0..10).map(|_| pool.take().unwrap()).collect();
         assert_eq!(again.iter().map(|part| part.capacity_bytes()).sum::<usize>(), 3 * 16_000);
-        assert_eq!(pool.kept_bytes(), 0);
+        assert_eq!(pool.kept_bytes(), 3 * 16_000, "it stays the pool's");
+        again.iter_mut().for_each(|part| part.samples.resize(1000, Sample::new(1, 1.0)));
+        assert_eq!(again.iter().map(|part| part.grown_bytes()).sum::<usize>(), 7 * 16_000);
+        pool.keep_at_most(20_000);
+        drop(again);
+        assert_eq!(pool.kept_bytes(), 16_000);
     }
 
     #[test]

@@ -72,7 +72,8 @@ impl Ownership {
         if write.part.series.iter().all(is_taken) {
             return None;
         }
-        let (mut kept, mut moved) = (PartBuffer::default(), PartBuffer { epoch, ..PartBuffer::default() });
+        let (mut kept, mut moved) = (PartBuffer::default(), PartBuffer::default());
+        moved.epoch = epoch;
         let mut samples = write.part.samples.as_slice();
         for series in &write.part.series {
             let own = samples.split_off(..series.samples as usize).expect("a part has its series' samples");

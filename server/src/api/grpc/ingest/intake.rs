@@ -88,7 +88,7 @@ impl MessageFault {
 
 /// Takes messages in for one stream.
 pub(crate) struct Intake {
-    ingest: Caller,
+    caller: Caller,
     series: StreamSeries,
     call: Call,
     /// What the stream has in flight.
@@ -97,9 +97,9 @@ pub(crate) struct Intake {
 
 impl Intake {
     /// For a stream that has defined nothing yet.
-    pub(crate) fn new(ingest: Caller, call: Call, flight: Rc<RefCell<BatchesInFlight>>) -> Self {
-        let series = StreamSeries::new(ingest.definitions.begin());
-        Self { ingest, series, call, flight }
+    pub(crate) fn new(caller: Caller, call: Call, flight: Rc<RefCell<BatchesInFlight>>) -> Self {
+        let series = StreamSeries::new(caller.definitions.begin());
+        Self { caller, series, call, flight }
     }
 
     /// Takes a message in and tells what is in flight of it.
@@ -110,7 +110,7 @@ impl Intake {
         let Some(batch) = batch else { return Ok(Sent::definitions(refused.by_ref)) };
         let columns = Columns::read(batch)?;
         self.check_number(columns.number)?;
-        if let Some(replaying) = self.ingest.replaying() {
+        if let Some(replaying) = self.caller.replaying() {
             return Err(Rejection::NotReady(replaying.to_string()).into());
         }
         let mut retry_after = RETRY_AFTER_MIN;
@@ -119,9 +119,9 @@ impl Intake {
             match self.send(&columns, began, &mut refused)? {
                 Ok(sent) => return Ok(sent),
                 Err(Overloaded) if self.call == Call::Once => return Err(Rejection::Overloaded.into()),
-                Err(Overloaded) if self.ingest.shutdown.is_requested() => return Err(stopping().into()),
+                Err(Overloaded) if self.caller.shutdown.is_requested() => return Err(stopping().into()),
                 Err(Overloaded) => {
-                    self.ingest.count(|counts| counts.stream_waits += 1);
+                    self.caller.count(|counts| counts.stream_waits += 1);
                     sleep(retry_after).await;
                     retry_after = (2 * retry_after).min(RETRY_AFTER_MAX);
                 }
@@ -131,7 +131,7 @@ impl Intake {
 
     /// Waits until nothing is in flight that was split by another table than the present one.
     async fn table_settled(&self) {
-        let is_settled = || self.flight.borrow().lets_follow(self.ingest.router.table().epoch());
+        let is_settled = || self.flight.borrow().lets_follow(self.caller.router.table().epoch());
         // No waker: what is in flight lands in the stream that polls this, and it polls on.
         poll_fn(|_| if is_settled() { Poll::Ready(()) } else { Poll::Pending }).await;
     }
@@ -161,7 +161,7 @@ impl Intake {
         while !fields.is_empty() {
             match fields.tag()? {
                 SERIES => {
-                    let refusal = self.series.define(fields.message()?, &mut block, &self.ingest.hasher)?;
+                    let refusal = self.series.define(fields.message()?, &mut block, &self.caller.hasher)?;
                     refused.by_ref.extend(refusal);
                     defined += 1;
                     if defined % DECODE_STEP_SERIES == 0 && began.elapsed() >= SLICE {
@@ -175,7 +175,7 @@ impl Intake {
             }
         }
         self.series.add(block);
-        self.ingest.count(|counts| {
+        self.caller.count(|counts| {
             counts.series_defined += defined as u64;
             counts.series_refused += refused.by_ref.len() as u64;
         });
@@ -189,13 +189,13 @@ impl Intake {
         began: Instant,
         refused: &mut Refusals,
     ) -> Result<Result<Sent, Overloaded>, BatchFault> {
-        let mut reserved = self.ingest.bodies.begin();
+        let mut reserved = self.caller.bodies.begin();
         let in_memory_bytes = columns.samples() * (size_of::<PartSeries>() + size_of::<Sample>());
-        if !self.ingest.router.has_room() || reserved.grow(in_memory_bytes).is_err() {
+        if !self.caller.router.has_room() || reserved.grow(in_memory_bytes).is_err() {
             return Ok(Err(Overloaded));
         }
-        let table = self.ingest.router.table();
-        let mut split = Split::new(Rc::clone(&table), &self.ingest.parts);
+        let table = self.caller.router.table();
+        let mut split = Split::new(Rc::clone(&table), &self.caller.parts);
         let mut of_refused_series = Refusals::default();
         deal_out(columns, self.series.routes(), &mut split, &mut of_refused_series)?;
         let parts = match split.finish() {
@@ -207,12 +207,12 @@ impl Intake {
         for (shard, part) in parts {
             let write = WritePart { body: Arc::clone(self.series.body()), part };
             // There was room, and nobody else asked meanwhile.
-            match self.ingest.router.ask_to_write(shard, write, &room) {
+            match self.caller.router.ask_to_write(shard, write, &room) {
                 Ok(answer) => answers.push(answer),
                 Err(overloaded) => return Ok(Err(overloaded)),
             }
         }
-        self.ingest.count(|counts| counts.refused.merge(&of_refused_series.counts));
+        self.caller.count(|counts| counts.refused.merge(&of_refused_series.counts));
         let definitions = std::mem::take(&mut refused.by_ref);
         Ok(Ok(Sent::batch(
             (columns.number, began),

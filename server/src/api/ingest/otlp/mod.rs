@@ -40,7 +40,7 @@ pub async fn write(
     let mut split = Split::new(ingest.router.table(), &ingest.parts);
     let between_slices = async |split: &Split<'_>, label_bytes: usize| {
         // A buffer that grows may hold twice what is in it.
-        reserved.grow_to(held_bytes + 2 * label_bytes + split.capacity_bytes())?;
+        reserved.grow_to(held_bytes + 2 * label_bytes + split.grown_bytes())?;
         reactor_polled().await;
         Ok(())
     };

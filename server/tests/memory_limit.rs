@@ -9,8 +9,8 @@ use silverback::api::ingest::remote_write::Version;
 use silverback_node_test_support::request::{PATH, Series, body, headers};
 use silverback_proto::prometheus::label_matcher::Type;
 use silverback_proto::prometheus::{LabelMatcher, Query, ReadRequest};
-use silverback_test_support::http::{Answer, Kept};
-use silverback_test_support::{Binary, Waiting};
+use silverback_test_support::http::{self, Answer, Kept};
+use silverback_test_support::{Binary, Waiting, eventually};
 
 const LIMIT_MIB: usize = 128;
 /// Series of one request.
@@ -118,6 +118,34 @@ fn answers_that_take_most_of_what_reads_may_are_made_one_after_the_other_and_non
     });
 }
 
+#[test]
+fn a_client_that_takes_nothing_of_a_large_answer_loses_it_when_another_one_waits() {
+    let node = start_with(512, 1);
+    let mut connection = node.keep();
+    let from_ms = now_ms() - 60_000;
+    for round in 0..11 {
+        assert_eq!(write(&mut connection, &lot(0, from_ms + 20 * round, 20)).status, 204);
+    }
+    let answer = connection.ask("POST", "/api/v1/read", &[], &read_all());
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    // More than sockets hold, and than is left beside it of what whole answers may take.
+    assert!(answer.body.len() > 5 << 20, "{} bytes", answer.body.len());
+    let mut idle = node.connect();
+    http::send(&mut idle, "POST", "/api/v1/read", &[], &read_all());
+    let held = |metrics: &str| of_shards(metrics, "silverback_reads_in_flight")[0] > 0.0;
+    eventually("it has its answer", || held(&page(&node, "/metrics")));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let answer = node.keep().ask("POST", "/api/v1/read", &[], &read_all());
+                assert_eq!(answer.status, 200, "{}", answer.text());
+            });
+        }
+    });
+    let metrics = page(&node, "/metrics");
+    assert_eq!(of_shards(&metrics, "silverback_reads_slow_total"), [1.0], "{metrics}");
+}
+
 /// A metric's value in each shard.
 fn of_shards(metrics: &str, name: &str) -> Vec<f64> {
     let lines = metrics.lines().filter(|line| line.starts_with(name));
@@ -194,6 +222,7 @@ fn known_series_go_on_beside_a_flood_of_long_labels_and_readers_of_everything() 
     let stop = AtomicBool::new(false);
     let (mut stored, mut refused) = (0, Vec::new());
     std::thread::scope(|scope| {
+        let stopping = Stopping(&stop);
         for sender in 0..FLOODS {
             let (node, stop) = (&node, &stop);
             scope.spawn(move || flood(node, sender, stop));
@@ -217,7 +246,7 @@ fn known_series_go_on_beside_a_flood_of_long_labels_and_readers_of_everything() 
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stopping);
     });
     println!("{stored} stored, {} refused, {} MiB at the most", refused.len(), node.peak_bytes() >> 20);
     // A machine that others hold may keep requests in flight: that is another refusal.
@@ -225,6 +254,15 @@ fn known_series_go_on_beside_a_flood_of_long_labels_and_readers_of_everything() 
     assert_eq!(of_memory, None, "{} of {WRITES} refused", refused.len());
     assert!(stored > WRITES / 2, "{refused:?}");
     assert!(node.peak_bytes() >> 20 < LIMIT_MIB, "{} MiB resident at the most", node.peak_bytes() >> 20);
+}
+
+/// Has the others stop when it goes, by a panic too.
+struct Stopping<'a>(&'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// One sample each of so many series, always the same.

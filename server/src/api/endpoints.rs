@@ -4,7 +4,6 @@
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use crate::api::response::cause::Cause;
 use futures::future::Either;
 use http::header::{RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method, Request};
@@ -24,6 +23,7 @@ use crate::api::query::http_api::{self, Question};
 use crate::api::query::influx_query;
 use crate::api::query::remote_read;
 use crate::api::response::body::{Never, ResponseBody};
+use crate::api::response::cause::Cause;
 use crate::api::response::{NodeResponse, method_not_allowed, text};
 use crate::api::status::pages;
 use crate::routing::Overloaded;

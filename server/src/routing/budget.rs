@@ -91,9 +91,21 @@ impl ByteBudget {
         self.bytes_max
     }
 
+    fn give_back(&self, bytes: usize, is_small: bool) {
+        self.taken_bytes.set(self.taken_bytes.get() - bytes);
+        if is_small {
+            self.small.taken_bytes.set(self.small.taken_bytes.get() - bytes);
+        }
+    }
+
     /// What of it is for requests of any size.
     fn large_bytes_max(&self) -> usize {
         self.bytes_max - self.small.bytes_max
+    }
+
+    /// Whether one in `share` of what may be taken for now is taken.
+    pub(crate) fn is_taken_to(&self, share: usize) -> bool {
+        self.taken_bytes() > self.allowed_bytes.get() / share
     }
 
     /// Bytes that are taken now.
@@ -106,6 +118,13 @@ impl Reservation {
     /// Bytes that it holds.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Gives so many bytes back, of those that it has.
+    pub(crate) fn shrink(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.budget.give_back(bytes, self.is_small);
+        self.bytes -= bytes;
     }
 
     /// Makes room for so many bytes more of the request, or refuses it.
@@ -173,11 +192,7 @@ impl SharedReservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let ByteBudget { taken_bytes, small, .. } = &self.budget;
-        taken_bytes.set(taken_bytes.get() - self.bytes);
-        if self.is_small {
-            small.taken_bytes.set(small.taken_bytes.get() - self.bytes);
-        }
+        self.budget.give_back(self.bytes, self.is_small);
     }
 }
 
@@ -251,6 +266,11 @@ mod tests {
         assert_eq!(one.grow_within(30), Ok(()));
         assert_eq!(other.grow_within(11), Err(BudgetExceeded::Overloaded));
         assert_eq!(one.grow_within(11), Err(BudgetExceeded::TooMuch { bytes_max: 100 }));
-        assert_eq!(budget.taken_bytes(), 90);
+        assert_eq!((budget.taken_bytes(), budget.is_taken_to(1), budget.is_taken_to(2)), (90, false, true));
+        one.shrink(50);
+        assert_eq!((one.bytes(), budget.taken_bytes(), budget.is_taken_to(2)), (40, 40, false));
+        one.shrink(50);
+        drop(one);
+        assert_eq!(budget.taken_bytes(), 0);
     }
 }

@@ -15,6 +15,7 @@ use std::rc::Rc;
 
 use futures::channel::oneshot;
 
+use super::large_answers::{LargeAnswer, LargeAnswers};
 use silverback_model::limits::READS_WAITING_MAX;
 use silverback_storage::message::ReadTicket;
 
@@ -26,6 +27,7 @@ pub struct ReadGate {
     /// Permits that were given so far: what turns are ordered by.
     given: Cell<u64>,
     waiting: RefCell<VecDeque<Turn>>,
+    large_answers: Rc<LargeAnswers>,
 }
 
 /// A connection's part in the reads of its core. A clone is the same connection's.
@@ -93,7 +95,13 @@ impl ReadGate {
     /// A core's part of the node's reads, and no more than `max_here`. A core always has one.
     pub fn new(reads_max: usize, cores: usize, max_here: usize) -> Rc<Self> {
         let max = reads_max.div_ceil(cores).min(max_here).max(1);
-        Rc::new(Self { max, in_flight: Cell::default(), given: Cell::default(), waiting: RefCell::default() })
+        Rc::new(Self {
+            max,
+            in_flight: Cell::default(),
+            given: Cell::default(),
+            waiting: RefCell::default(),
+            large_answers: Rc::default(),
+        })
     }
 
     /// Reads that may be in flight.
@@ -106,8 +114,12 @@ impl ReadGate {
         self.in_flight.get()
     }
 
-    /// Reads that wait.
+    /// Reads that wait: to begin, or in flight for the memory that a large answer takes.
     pub(crate) fn waiting(&self) -> usize {
+        self.in_line() + self.large_answers.waiting()
+    }
+
+    fn in_line(&self) -> usize {
         self.waiting.borrow().iter().filter(|turn| !turn.call.is_canceled()).count()
     }
 
@@ -195,10 +207,18 @@ impl ReadLease {
         &self.ticket
     }
 
-    /// Whether other reads wait for this core's to end, or have waited since this was asked last for what this
-    /// one holds on a shard.
+    /// Whether other reads wait for this core's to end or for this one's large answer to be sent, or have waited since
+    /// this was asked last for what this one holds on a shard.
     pub(crate) fn is_waited_for(&self) -> bool {
-        self.ticket.was_waited_for() || self.permit.gate.waiting() > 0
+        let ReadGate { large_answers, .. } = &*self.permit.gate;
+        self.ticket.was_waited_for()
+            || self.permit.gate.in_line() > 0
+            || large_answers.is_waited_for(&self.ticket)
+    }
+
+    /// Waits for its turn to make an answer that takes much of the memory for reads, and to send it.
+    pub(crate) async fn large_answer(&self) -> LargeAnswer {
+        self.permit.gate.large_answers.enter(&self.ticket).await
     }
 }
 

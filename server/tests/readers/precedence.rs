@@ -7,15 +7,15 @@
 
 use std::fs;
 use std::process::Command;
-use std::thread;
 
 /// Starts a node on the last CPU; the calling thread, and those that it starts later, run on the others before all else.
 pub fn start_apart<T>(start: impl FnOnce() -> T) -> T {
-    let last = thread::available_parallelism().expect("CPUs are counted").get() - 1;
-    assert!(last > 0, "the node and its clients need a CPU each");
-    stay_on(&last.to_string());
+    let cpus = allowed_cpus();
+    let (last, others) = cpus.split_last().expect("a thread has a CPU");
+    assert!(!others.is_empty(), "the node and its clients need a CPU each");
+    stay_on(last);
     let node = start();
-    stay_on(&format!("0-{}", last - 1));
+    stay_on(&others.join(","));
     run("chrt", &["--fifo", "--pid", "10", &own_thread()]);
     node
 }
@@ -23,6 +23,19 @@ pub fn start_apart<T>(start: impl FnOnce() -> T) -> T {
 /// The calling thread after all others.
 pub fn come_last() {
     run("chrt", &["--idle", "--pid", "0", &own_thread()]);
+}
+
+/// The CPUs that the calling thread may run on, each by its number.
+fn allowed_cpus() -> Vec<String> {
+    let status = fs::read_to_string("/proc/thread-self/status").expect("a thread has a status");
+    let list =
+        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("with its CPUs");
+    let numbers = list.trim().split(',').flat_map(|range| {
+        let number = |text: &str| text.parse::<usize>().expect("a CPU's number");
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        number(first)..=number(last)
+    });
+    numbers.map(|number| number.to_string()).collect()
 }
 
 fn stay_on(cpus: &str) {

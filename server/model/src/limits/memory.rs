@@ -407,13 +407,21 @@ mod tests {
             assert_eq!(room(plan.limit_bytes, 0), 0);
             let passing = cores * plan.passing_bytes();
             assert_eq!(room(plan.limit_bytes - 10 * cores, passing), 10, "they have all of theirs");
-            let in_flight = |resident, in_flight_bytes| {
-                let taken = GivingWay { in_flight_bytes, ..GivingWay::default() };
-                plan.giving_way_beside(resident, taken, cores).in_flight_bytes
+            let beside = |resident, taken| plan.giving_way_beside(resident, taken, cores);
+            let most = GivingWay {
+                in_flight_bytes: plan.in_flight_bytes,
+                definition_bytes: plan.definition_bytes,
+                read_bytes: plan.read_answer_bytes(),
             };
-            assert_eq!(in_flight(idle / 2, 0), plan.in_flight_bytes);
-            assert_eq!(in_flight(plan.limit_bytes, 0), plan.in_flight_bytes / PASSING_KEPT_SHARE);
-            assert_eq!(in_flight(plan.limit_bytes, plan.in_flight_bytes / 2), plan.in_flight_bytes / 2);
+            let part = |share| GivingWay {
+                in_flight_bytes: most.in_flight_bytes / share,
+                definition_bytes: most.definition_bytes / share,
+                read_bytes: most.read_bytes / share,
+            };
+            assert_eq!(beside(idle / 2, GivingWay::default()), most);
+            assert_eq!(beside(plan.limit_bytes, GivingWay::default()), part(PASSING_KEPT_SHARE));
+            assert_eq!(beside(plan.limit_bytes, part(2)), part(2), "what is taken stays");
+            assert_eq!(beside(plan.limit_bytes, most), most);
         }
     }
 

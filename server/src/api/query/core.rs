@@ -4,8 +4,6 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use futures::lock::Mutex;
-
 use crate::api::core::Core;
 use crate::api::query::read_fault::{ReadFault, check_replayed};
 use crate::routing::{Asker, ByteBudget, ReadGate, ReadInFlight};
@@ -18,8 +16,6 @@ pub struct Reader {
     pub reads: Rc<ReadGate>,
     /// Bytes for reads in flight: their requests, and answers that are made whole.
     pub read_bytes: ByteBudget,
-    /// Whose turn it is to make an answer whole that takes much of that.
-    pub large_answers: Arc<Mutex<()>>,
     /// Compiles what would hold the core.
     pub(crate) compiler: Arc<SideThread>,
 }
@@ -31,7 +27,6 @@ impl Reader {
         Self {
             reads: ReadGate::new(core.config.max_reads, cores, plan.reads_max()),
             read_bytes: ByteBudget::new(plan.read_answer_bytes()),
-            large_answers: Arc::default(),
             compiler,
             core,
         }

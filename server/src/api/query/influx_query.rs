@@ -35,6 +35,7 @@ where
             with_type(Cause::Invalid.http(), JSON, error_json(error) + "\n")
         }
         Err(fault) => {
+            reader.count(|counts| counts.reads_failed += 1);
             let mut response = with_type(fault.cause().http(), JSON, error_json(&fault.to_string()) + "\n");
             fault.tell(response.headers_mut());
             response

@@ -31,7 +31,7 @@ impl ReadTicket {
     }
 
     /// Which read it is: an older one has a smaller number, on every core.
-    pub(crate) fn number(&self) -> u64 {
+    pub fn number(&self) -> u64 {
         self.0.number
     }
 

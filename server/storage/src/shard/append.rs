@@ -212,7 +212,7 @@ impl Shard {
                 bounds,
                 newest_ms,
                 series_max: self.series_limit.of_node(),
-                budget_bytes: self.memory.budget_bytes(),
+                budget_bytes: self.memory.no_new_series_bytes(),
             };
             (labels_text(body, labels), numbers(reason, &seen))
         };

@@ -38,7 +38,7 @@ impl MemoryGate {
     /// Where new series stop: well below the budget, and as far below what known ones may fill. The process may have
     /// less room than the budget says, which is for the known ones then.
     #[inline]
-    fn no_new_series_bytes(&self) -> usize {
+    pub(crate) fn no_new_series_bytes(&self) -> usize {
         let percent = self.budget_bytes / 100;
         let for_known = percent * (100 - NEW_SERIES_PERCENT);
         (percent * NEW_SERIES_PERCENT).min(self.known_bytes.saturating_sub(for_known))

@@ -1,12 +1,11 @@
 //! SAMPLES: one `ReadResponse`, written by hand in slices, with exactly the samples in the range. It
-//! lies in memory compressed until it is sent, within the room that reads in flight have. Of answers that take much of
-//! that room one is made at a time: several that grow together would all find it taken, and none would end.
+//! lies in memory compressed until it is sent, within the room that reads in flight have. Where that is scarce, one
+//! answer that takes much of it is made and sent at a time: several that grow together would all find it taken, and
+//! none would end.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::lock::{Mutex, OwnedMutexGuard};
 use http::Response;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 
@@ -17,7 +16,7 @@ use crate::api::query::read_fault::ReadFault;
 use crate::api::query::rows::RowStream;
 use crate::api::query::stream::streamed;
 use crate::api::response::NodeResponse;
-use crate::routing::{ReadInFlight, ReadLease, Reservation};
+use crate::routing::{ByteBudget, LargeAnswer, ReadInFlight, ReadLease, Reservation};
 use silverback_model::Sample;
 use silverback_model::gorilla::ChunkError;
 use silverback_runtime::Slice;
@@ -30,8 +29,9 @@ const TIMESERIES: u8 = 1;
 /// `TimeSeries.samples`
 const SAMPLES: u8 = 2;
 
-/// Answers that wait for their turn hold no more than this fraction of the room, all together.
-const SMALL_SHARE: usize = 4;
+/// Answers are made beside each other until they have this fraction of the room, little more than that all together:
+/// the rest is for one at a time, from its making until it is sent.
+const BESIDE_SHARE: usize = 4;
 
 /// The whole answer is made before its first byte is sent, so that a fault has a status. It grows
 /// beside what `room` holds already.
@@ -51,7 +51,7 @@ pub(crate) async fn respond(
         whole.append(result, &mut budget.room)?;
     }
     let pieces = whole.finish(&mut budget.room)?.ok_or(ReadFault::TooManySamples(budget.max))?;
-    Ok(response(reader, read, pieces, budget.room))
+    Ok(response(reader, read, pieces, budget))
 }
 
 /// Samples that the answer may still hold, and the memory that it has.
@@ -59,27 +59,24 @@ struct Budget {
     left: u64,
     max: u64,
     room: Reservation,
+    of_all: ByteBudget,
     /// It has its turn to take more than ...
-    large: Option<OwnedMutexGuard<()>>,
-    /// ... so many bytes.
+    turn: Option<LargeAnswer>,
+    /// ... so many bytes, where that is scarce.
     small_bytes: usize,
 }
 
 impl Budget {
     fn new(reader: &Reader, room: Reservation) -> Self {
         let max = reader.config.max_read_samples;
-        let small_bytes = reader.read_bytes.bytes_max() / SMALL_SHARE / reader.reads.max();
-        Self { left: max, max, room, large: None, small_bytes }
+        let of_all = reader.read_bytes.clone();
+        let small_bytes = of_all.bytes_max() / BESIDE_SHARE / reader.reads.max();
+        Self { left: max, max, room, of_all, turn: None, small_bytes }
     }
 
     /// Whether it is to wait for its turn before it grows further.
     fn needs_turn(&self) -> bool {
-        self.large.is_none() && self.room.bytes() > self.small_bytes
-    }
-
-    /// Waits for it, at most as long as the read may take in all. Nothing of the core may be held meanwhile.
-    async fn take_turn(&mut self, turns: &Arc<Mutex<()>>) {
-        self.large = Some(Arc::clone(turns).lock_owned().await);
+        self.turn.is_none() && self.room.bytes() > self.small_bytes && self.of_all.is_taken_to(BESIDE_SHARE)
     }
 
     fn take(&mut self, samples: u64) -> Result<(), ReadFault> {
@@ -96,12 +93,19 @@ async fn query_result(
     budget: &mut Budget,
 ) -> Result<SnappyPieces, ReadFault> {
     let mut result = SnappyPieces::new();
+    // It may have to wait for memory that a read has which waits for its turn.
+    budget.turn = None;
     let (min_ms, max_ms) = (selection.min_ms, selection.max_ms);
     let mut stream: RowStream<SeriesBatch> =
         RowStream::open(reader, lease, selection, SeriesWanted::Chunks, 1).await?;
     let mut timeseries = Vec::new();
     let mut held = None;
     while let Some(mut slice) = stream.advance(held).await? {
+        if budget.needs_turn() {
+            drop(slice);
+            budget.turn = Some(lease.large_answer().await);
+            slice = reader.slicer.begin().await;
+        }
         let series = stream.series();
         let samples = put_timeseries(&mut timeseries, series, (min_ms, max_ms), budget, &mut slice).await?;
         if samples > 0 {
@@ -110,14 +114,7 @@ async fn query_result(
             result.write(&head, &mut slice, &mut budget.room).await?;
             result.write(&timeseries, &mut slice, &mut budget.room).await?;
         }
-        held = match budget.needs_turn() {
-            true => {
-                drop(slice);
-                budget.take_turn(&reader.large_answers).await;
-                None
-            }
-            false => Some(slice),
-        };
+        held = Some(slice);
     }
     Ok(result)
 }
@@ -175,12 +172,15 @@ fn put_sample(out: &mut Vec<u8>, sample: Sample) {
     put_varint(out, timestamp);
 }
 
-fn response(reader: &Rc<Reader>, read: ReadInFlight, pieces: Vec<Bytes>, room: Reservation) -> NodeResponse {
+fn response(reader: &Rc<Reader>, read: ReadInFlight, pieces: Vec<Bytes>, budget: Budget) -> NodeResponse {
+    let Budget { mut room, turn, .. } = budget;
     let body = streamed(Rc::clone(reader), read, async move |outgoing| {
         for piece in pieces {
+            let bytes = piece.len();
             outgoing.send_piece(piece).await?;
+            room.shrink(bytes);
         }
-        drop(room);
+        drop((room, turn));
         Ok(())
     });
     let mut response = Response::new(body);
@@ -196,7 +196,6 @@ mod tests {
     use silverback_proto::prometheus;
 
     use super::*;
-    use crate::routing::ByteBudget;
 
     fn check(timestamp_ms: i64, value: f64) {
         let mut out = Vec::new();
@@ -216,9 +215,27 @@ mod tests {
     }
 
     #[test]
+    fn a_large_answer_waits_for_its_turn_where_memory_is_scarce() {
+        let of_all = ByteBudget::new(400);
+        let budget = |bytes| {
+            let mut room = of_all.begin();
+            room.grow(bytes).unwrap();
+            Budget { left: 0, max: 0, room, of_all: of_all.clone(), turn: None, small_bytes: 25 }
+        };
+        let large = budget(100);
+        assert!(!large.needs_turn(), "there is enough");
+        let small = budget(25);
+        assert!(large.needs_turn() && !small.needs_turn());
+        of_all.allow(60);
+        drop(large);
+        assert!(!small.needs_turn() && budget(26).needs_turn());
+    }
+
+    #[test]
     fn a_budget_is_used_to_its_last_sample() {
-        let room = ByteBudget::new(0).begin();
-        let mut budget = Budget { left: 3, max: 3, room, large: None, small_bytes: 0 };
+        let of_all = ByteBudget::new(0);
+        let room = of_all.begin();
+        let mut budget = Budget { left: 3, max: 3, room, of_all, turn: None, small_bytes: 0 };
         assert_eq!(budget.take(3), Ok(()));
         assert_eq!(budget.take(0), Ok(()));
         assert_eq!(budget.take(1), Err(ReadFault::TooManySamples(3)));

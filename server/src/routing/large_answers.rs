@@ -1,0 +1,104 @@
+//! Answers that are made whole and take much of the memory for reads: one at a time on a core, where that is scarce,
+//! from its making until it is sent. Others wait in a line; who comes first is served first. What takes how much is
+//! not known here.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use futures::channel::oneshot;
+
+use silverback_storage::message::ReadTicket;
+
+/// One core's line. It is no longer than there are reads in flight.
+#[derive(Debug, Default)]
+pub(super) struct LargeAnswers {
+    /// The read that has its turn.
+    holder: Cell<Option<u64>>,
+    waiting: RefCell<VecDeque<Waiting>>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    number: u64,
+    call: oneshot::Sender<LargeAnswer>,
+}
+
+/// The right to one such answer; the next in line has it when this is dropped.
+#[derive(Debug)]
+pub(crate) struct LargeAnswer {
+    line: Rc<LargeAnswers>,
+}
+
+impl LargeAnswers {
+    /// Waits for the turn of a read: no longer than its caller does.
+    pub(super) async fn enter(self: &Rc<Self>, read: &ReadTicket) -> LargeAnswer {
+        let number = read.number();
+        if self.holder.get().is_none() {
+            return self.begin(number);
+        }
+        let (call, called) = oneshot::channel();
+        self.waiting.borrow_mut().push_back(Waiting { number, call });
+        called.await.expect("the line calls all that wait in it")
+    }
+
+    fn begin(self: &Rc<Self>, number: u64) -> LargeAnswer {
+        self.holder.set(Some(number));
+        LargeAnswer { line: Rc::clone(self) }
+    }
+
+    /// Reads that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.borrow().iter().filter(|next| !next.call.is_canceled()).count()
+    }
+
+    /// Whether others wait for this read's answer to be sent.
+    pub(super) fn is_waited_for(&self, read: &ReadTicket) -> bool {
+        self.holder.get() == Some(read.number()) && self.waiting() > 0
+    }
+
+    fn next(&self) -> Option<Waiting> {
+        self.waiting.borrow_mut().pop_front()
+    }
+}
+
+impl Drop for LargeAnswer {
+    fn drop(&mut self) {
+        self.line.holder.set(None);
+        while let Some(Waiting { number, call }) = self.line.next() {
+            if !call.is_canceled() {
+                // Whoever leaves right now drops it, and so calls the next.
+                drop(call.send(self.line.begin(number)));
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn who_comes_first_is_served_first_and_who_leaves_is_passed_over() {
+        let line = Rc::new(LargeAnswers::default());
+        let reads = [(); 4].map(|()| ReadTicket::issue());
+        let first = line.enter(&reads[0]).now_or_never().unwrap();
+        assert!(!line.is_waited_for(&reads[0]));
+        let mut others: Vec<_> = reads[1..].iter().map(|read| Box::pin(line.enter(read))).collect();
+        assert!(others.iter_mut().all(|other| other.now_or_never().is_none()));
+        assert_eq!((line.waiting(), line.is_waited_for(&reads[0])), (3, true));
+        assert!(!line.is_waited_for(&reads[1]), "it has nothing yet");
+        drop(others.remove(0));
+        assert_eq!(line.waiting(), 2);
+        drop(first);
+        let mut last = others.pop().unwrap();
+        assert!((&mut last).now_or_never().is_none());
+        // Its turn came, and it goes without having seen that.
+        drop(others);
+        drop(last.now_or_never().unwrap());
+        assert_eq!((line.waiting(), line.holder.get()), (0, None));
+    }
+}

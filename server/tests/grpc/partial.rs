@@ -10,6 +10,7 @@ use http_body::Frame;
 use http_body_util::StreamBody;
 use hyper::body::Incoming;
 use silverback::config::MemoryLimit;
+use silverback_model::limits::memory::SMALL_REQUESTS_SHARE;
 use silverback_node_test_support::Node;
 use silverback_test_support::Waiting;
 use tokio::task::JoinHandle;
@@ -71,10 +72,11 @@ async fn a_message_that_does_not_come_whole_ends_with_the_request_timeout() {
 
 #[tokio::test]
 async fn messages_that_do_not_come_whole_have_bounded_room() {
-    // Of which an eighth is for requests in flight. It is more than the tests beside this one take, for the
-    // process's memory counts.
+    // Of which an eighth is for requests in flight, but for what small ones have to themselves. It is more than the
+    // tests beside this one take, for the process's memory counts.
     const LIMIT_BYTES: usize = 1 << 30;
-    const ROOM: usize = LIMIT_BYTES / 8 / MESSAGE_BYTES;
+    const OF_LARGE_BYTES: usize = LIMIT_BYTES / 8 / SMALL_REQUESTS_SHARE * (SMALL_REQUESTS_SHARE - 1);
+    const ROOM: usize = OF_LARGE_BYTES / MESSAGE_BYTES;
     let node = Node::start_with(1, |config| config.memory_limit = MemoryLimit::Fixed(LIMIT_BYTES));
     let mut waiting = Vec::new();
     for _ in 0..ROOM {

@@ -100,15 +100,16 @@ pub(crate) struct MemoryWatch {
     plan: MemoryPlan,
     counted: Box<[Counted]>,
     shard_budget_bytes: AtomicUsize,
-    room_bytes: AtomicUsize,
     resident_bytes: AtomicUsize,
 }
 
-/// What one core counts.
+/// What one core counts, and what follows for it.
 #[derive(Debug, Default)]
 struct Counted {
     series_bytes: AtomicUsize,
     passing_bytes: AtomicUsize,
+    /// What the last measure of the process allows to the samples of its known series; 0 before the first.
+    known_bytes: AtomicUsize,
 }
 
 /// What a core holds: its shard, and its requests, reads and what is kept for them.
@@ -137,7 +138,6 @@ impl MemoryWatch {
             plan,
             counted: std::iter::repeat_with(Counted::default).take(cores).collect(),
             shard_budget_bytes: AtomicUsize::new(plan.shard_bytes),
-            room_bytes: AtomicUsize::new(0),
             resident_bytes: AtomicUsize::new(0),
         }
     }
@@ -151,14 +151,13 @@ impl MemoryWatch {
         let budget_bytes = self.shard_budget_bytes.load(Ordering::Relaxed);
         let resident_bytes = self.resident_bytes.load(Ordering::Relaxed);
         let cores = self.counted.len();
-        let known_bytes = match resident_bytes {
-            // Not measured yet.
-            0 => budget_bytes.max(series_bytes),
-            _ => series_bytes + self.room_bytes.load(Ordering::Relaxed),
+        let known_bytes = match self.counted[core].known_bytes.load(Ordering::Relaxed) {
+            0 => budget_bytes,
+            known_bytes => known_bytes,
         };
         Allowed {
             shard_bytes: budget_bytes.max(series_bytes),
-            known_bytes,
+            known_bytes: known_bytes.max(series_bytes),
             giving_way: self.plan.giving_way_beside(resident_bytes, giving_way, cores),
         }
     }
@@ -178,7 +177,10 @@ impl MemoryWatch {
         let lasting_bytes = lasting.other_bytes + series_bytes;
         let room = self.plan.room_bytes(lasting_bytes, lasting.passing_bytes, cores);
         self.shard_budget_bytes.store(budget, Ordering::Relaxed);
-        self.room_bytes.store(room, Ordering::Relaxed);
+        for Counted { series_bytes, known_bytes, .. } in &self.counted {
+            // Not on top of what a core holds when it asks: what it took since then has come out of this.
+            known_bytes.store(series_bytes.load(Ordering::Relaxed) + room, Ordering::Relaxed);
+        }
         self.resident_bytes.store(resident_bytes, Ordering::Relaxed);
     }
 }
@@ -305,6 +307,22 @@ mod tests {
         assert!(full.giving_way.in_flight_bytes < plan.in_flight_bytes / 3);
         watch.measure(100 * MIB, &mut looks);
         assert_eq!(allowed().giving_way.in_flight_bytes, plan.in_flight_bytes);
+    }
+
+    #[test]
+    fn room_is_granted_once_between_two_measures() {
+        let watch = MemoryWatch::new(MemoryPlan::new(217 * MIB, 2).unwrap(), 2);
+        let known_bytes = |series_mib: usize| {
+            let held =
+                Held { series_bytes: series_mib * MIB, passing_bytes: 0, giving_way: GivingWay::default() };
+            watch.exchange(0, held).known_bytes
+        };
+        known_bytes(33);
+        watch.measure(154 * MIB, &mut Looks::default());
+        let granted = known_bytes(33);
+        assert!(granted > 38 * MIB, "{granted}");
+        assert_eq!(known_bytes(38), granted);
+        assert_eq!(known_bytes(granted / MIB + 1), (granted / MIB + 1) * MIB, "what is held is held");
     }
 
     #[test]

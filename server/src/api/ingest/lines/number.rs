@@ -3,9 +3,13 @@
 /// What Prometheus stores for a NaN that is no staleness marker.
 const NORMAL_NAN_BITS: u64 = 0x7ff8_0000_0000_0001;
 
-/// A value in Prometheus' text format: a number as Go and Rust write it, `NaN`, `+Inf`, `-Inf`.
+/// A value in Prometheus' text format: a number as Go and Rust write it, `NaN`, `+Inf`, `-Inf`. None, as there, for
+/// digits that no finite number is near to.
 pub(crate) fn value(text: &[u8]) -> Option<f64> {
     let value: f64 = str::from_utf8(text).ok()?.parse().ok()?;
+    if value.is_infinite() && text.iter().any(u8::is_ascii_digit) {
+        return None;
+    }
     Some(if value.is_nan() { f64::from_bits(NORMAL_NAN_BITS) } else { value })
 }
 
@@ -46,13 +50,13 @@ mod tests {
         check("1", Some(1.0));
         check("-1.5e-3", Some(-0.0015));
         check("+.5", Some(0.5));
-        check("1e400", Some(f64::INFINITY));
+        check("1e-400", Some(0.0));
         check("+Inf", Some(f64::INFINITY));
         check("Inf", Some(f64::INFINITY));
         check("-Inf", Some(f64::NEG_INFINITY));
         check("NaN", Some(f64::from_bits(NORMAL_NAN_BITS)));
         check("nan", Some(f64::from_bits(NORMAL_NAN_BITS)));
-        for none in ["", "-", "1,5", "0x", "1 ", "one", "\u{663}"] {
+        for none in ["", "-", "1,5", "0x", "1 ", "one", "1e400", "-1e309", "\u{663}"] {
             check(none, None);
         }
         assert_eq!(value(b"1\xff"), None);

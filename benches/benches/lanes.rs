@@ -21,7 +21,7 @@ fn options(lane_capacity: usize) -> Options {
     Options { lane_capacity, io_memory_bytes: 64 << 10, ..Options::on_cpus(cpus) }
 }
 
-/// Calls `each` forevery message until it tells that it was the last; done then.
+/// Calls `each` for every message until it tells that it was the last; done then.
 async fn until_last(receivers: LaneReceivers<Message>, mut each: impl FnMut(Message) -> Next + 'static) {
     let (last, is_last) = oneshot::channel();
     let mut last = Some(last);

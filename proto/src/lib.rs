@@ -1,5 +1,5 @@
 //! The protocol buffers that Silverback speaks, as prost's types, the expressions in their matchers, and
-//! how their labels are shown to people. The server reads the hot ones by hand and has these foreverything
+//! how their labels are shown to people. The server reads the hot ones by hand and has these for everything
 //! else; tests hold the two against each other.
 #![forbid(unsafe_code)]
 

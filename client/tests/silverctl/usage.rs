@@ -1,4 +1,4 @@
-//! What is the same forevery command: how it is called, and how it fails.
+//! What is the same for every command: how it is called, and how it fails.
 
 use super::*;
 

@@ -49,7 +49,7 @@ impl Epoll {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Watches `fd` forevery change until it is closed; events name it by `key`.
+    /// Watches `fd` for every change until it is closed; events name it by `key`.
     pub(super) fn add(&self, fd: RawFd, key: u64) -> io::Result<()> {
         let events = Event::READABLE | Event::WRITABLE | Event::ENDED | libc::EPOLLET as u32;
         let mut event = libc::epoll_event { events, u64: key };

@@ -131,7 +131,7 @@ fn with_room(reader: &Reader, response: NodeResponse) -> NodeResponse {
 
     let bytes = match response.body() {
         ResponseBody::Whole(bytes) if bytes.is_unique() && bytes.len() > SMALL_BYTES => bytes.len(),
-        // What is the same foreverybody is there once.
+        // What is the same for everybody is there once.
         _shared => return response,
     };
     let mut room = reader.read_bytes.begin();

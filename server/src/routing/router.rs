@@ -82,6 +82,8 @@ pub struct Router {
     waiting: Waiters,
     /// They wait for a place among what the node itself asks of a shard.
     without_place: Waiters,
+    /// They wait for every shard to take one more write.
+    without_room: Waiters,
     inbox: Rc<Inbox>,
     lanes: Box<dyn Lanes>,
     pending: Pending,
@@ -94,8 +96,19 @@ impl Router {
         let in_flight = (0..table.shards()).map(|_| InFlight::default()).collect();
         let read_epoch = Cell::new(table.epoch());
         let table = RefCell::new(Rc::new(table));
-        let (waiting, without_place, pending) = Default::default();
-        Self { core, table, read_epoch, waiting, without_place, inbox, lanes, pending, in_flight }
+        let (waiting, without_place, without_room, pending) = Default::default();
+        Self {
+            core,
+            table,
+            read_epoch,
+            waiting,
+            without_place,
+            without_room,
+            inbox,
+            lanes,
+            pending,
+            in_flight,
+        }
     }
 
     /// The table as it is now.
@@ -134,6 +147,11 @@ impl Router {
     /// Whether every shard takes one more write.
     pub(crate) fn has_room(&self) -> bool {
         self.in_flight.iter().all(|to| to.of(LaneUse::Write).get() < LaneUse::Write.max())
+    }
+
+    /// Waits until every shard takes one more write: those who came first look first.
+    pub(crate) fn room(&self) -> impl Future<Output = ()> + '_ {
+        self.without_room.until(|| self.has_room().then_some(()))
     }
 
     /// Asks a shard something for the node itself. Never waits for room: a full lane gives the question back.
@@ -313,7 +331,8 @@ impl Router {
         self.in_flight[usize::from(asked.shard.0)].end(asked.lane_use);
         match asked.lane_use {
             LaneUse::Control => self.without_place.wake_all(),
-            LaneUse::Write | LaneUse::Read => {}
+            LaneUse::Write => self.without_room.wake_all(),
+            LaneUse::Read => {}
         }
     }
 }
@@ -402,6 +421,25 @@ mod tests {
             router.reply(ReplyTo { core: 0, correlation }, ShardReply::Read(Err(ReadError::Cancelled)));
         }
         assert_eq!(gate.in_flight(), 0);
+    }
+
+    #[test]
+    fn a_write_that_finds_a_shard_full_waits_until_one_of_its_writes_has_ended() {
+        let (router, pool) = (router(), PartPool::default());
+        let write = || {
+            let part = WritePart { body: Default::default(), part: pool.take().unwrap() };
+            router.ask_to_write(ShardId(0), part, &SharedReservation::default())
+        };
+        let mut asked: Vec<ReplyFuture<_>> = std::iter::from_fn(|| write().ok()).collect();
+        assert_eq!(asked.len(), LANE_WRITES);
+        check_is_woken(router.room(), || {
+            let ended = asked.pop().unwrap();
+            router.reply(
+                ReplyTo { core: 0, correlation: ended.correlation() },
+                ShardReply::Write(WriteReply::MemoryFull),
+            );
+        });
+        assert!(router.room().now_or_never().is_some() && write().is_ok());
     }
 
     #[test]

@@ -24,7 +24,7 @@ impl SeriesSink for Collected {
     }
 }
 
-/// Decodes `bytes` in slices of `series_max` series and checks what holds forevery request: ids
+/// Decodes `bytes` in slices of `series_max` series and checks what holds for every request: ids
 /// are those of the labels, sample counts are kept, and the tally is of what came out.
 pub fn decode_with(
     decoder: &mut Decoder,

@@ -29,7 +29,7 @@ impl SeriesSink for Sink {
     }
 }
 
-/// Decodes `bytes` at `now_ms`, and checks what holds forevery request: ids are those of the labels, each sample has a
+/// Decodes `bytes` at `now_ms`, and checks what holds for every request: ids are those of the labels, each sample has a
 /// label set of its own and the number of a line.
 pub fn collect(format: &impl Format, bytes: &[u8], now_ms: i64) -> Result<Collected, Rejection> {
     let (hasher, mut sink) = (SeriesIdHasher::new(1, "tenant"), Sink::default());

@@ -174,7 +174,7 @@ impl Phase<'_> {
                 let cpu = self.pin.get(place % self.pin.len().max(1)).copied();
                 thread::Builder::new().stack_size(THREAD_STACK_BYTES).spawn_scoped(scope, move || {
                     let pinned = cpu.map_or(Ok(()), pin_to);
-                    // The receiver waits forevery worker: it is there.
+                    // The receiver waits for every worker: it is there.
                     done.send(pinned.map(|()| worker.send_all(requests))).expect("a receiver that waits");
                 })?;
             }
@@ -204,7 +204,7 @@ fn samples(requests: &[Prepared]) -> u64 {
     requests.iter().map(|request| u64::from(request.samples)).sum()
 }
 
-/// Waits forevery worker; tells how far they are.
+/// Waits for every worker; tells how far they are.
 fn gather(
     name: &str,
     finished: &mpsc::Receiver<io::Result<Tally>>,

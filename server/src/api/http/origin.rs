@@ -105,7 +105,7 @@ fn allowed_authority<'a>(allowed: &AllowedHosts, text: &'a [u8]) -> Result<Autho
         .ok_or_else(|| OriginRejected::Host(shown(text)))
 }
 
-/// Whether a link of another site leads to the status page: that is text which is the same foreverybody,
+/// Whether a link of another site leads to the status page: that is text which is the same for everybody,
 /// and what it asks for it asks for itself. Not in a frame.
 fn opens_status_page<B>(request: &Request<B>) -> bool {
     let is =

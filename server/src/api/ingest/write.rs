@@ -21,6 +21,9 @@ use silverback_storage::message::{
 
 /// How long a part that is sent again waits for room before it looks again.
 const ROOM_AGAIN: Duration = Duration::from_millis(1);
+/// How long a request that is decoded waits for shards that have as much in flight as they may: a disk's hiccup, with
+/// a thousand senders on a core. What lasts longer is its sender's to wait for.
+const ROOM_WAIT_MAX: Duration = Duration::from_secs(1);
 
 impl SeriesSink for Split<'_> {
     #[inline]
@@ -91,7 +94,12 @@ pub(crate) fn send(
     room: SharedReservation,
 ) -> impl Future<Output = Result<WriteReport, Rejection>> {
     async move {
-        let asked = ask(ingest, body, split.finish()?, &room);
+        let parts = split.finish()?;
+        if !ingest.router.has_room() {
+            // Large, and rare.
+            Box::pin(wait_for_room(ingest)).await?;
+        }
+        let asked = ask(ingest, body, parts, &room);
         let mut moved = Vec::new();
         let mut failed = None;
         // One after the other: none of them needs to be asked to go on.
@@ -173,6 +181,11 @@ fn count(ingest: &Ingest, decoding: &Decoding) {
         counts.exemplars_ignored += decoding.tally.exemplars_ignored;
         counts.metadata_ignored += decoding.tally.metadata_ignored;
     });
+}
+
+async fn wait_for_room(ingest: &Ingest) -> Result<(), Overloaded> {
+    ingest.count(|counts| counts.write_waits += 1);
+    timeout(ROOM_WAIT_MAX, ingest.router.room()).await.map_err(|_| Overloaded)
 }
 
 struct Asked {

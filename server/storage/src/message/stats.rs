@@ -44,6 +44,8 @@ counters! {
         writes_overloaded: u64 => Counter "silverback_write_requests_overloaded_total",
         /// Write requests refused because memory was full.
         writes_memory_full: u64 => Counter "silverback_write_requests_memory_full_total",
+        /// Write requests that waited for room in a shard's queue.
+        write_waits: u64 => Counter "silverback_write_request_waits_total",
         /// Write requests that a failed log kept from being acknowledged.
         writes_not_durable: u64 => Counter "silverback_write_requests_not_durable_total",
         /// Time from the head of a write request to its answer, refused ones among them; of a gRPC stream's

@@ -132,6 +132,12 @@ impl Connection {
     /// Sends one request with this body, which may be empty, and reads the whole answer. After an error the
     /// connection is closed.
     pub fn send(&mut self, body: &[u8]) -> io::Result<Response> {
+        self.begin(body)?;
+        self.finish()
+    }
+
+    /// The first half of it: the answer is to be read by [`finish`](Self::finish).
+    pub fn begin(&mut self, body: &[u8]) -> io::Result<()> {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => self.connect()?,
@@ -140,6 +146,13 @@ impl Connection {
         self.head.extend_from_slice(&self.head_prefix);
         write!(self.head, "{}\r\n\r\n", body.len())?;
         write_both(stream.get_mut(), &self.head, body)?;
+        self.stream = Some(stream);
+        Ok(())
+    }
+
+    /// The second half: waits for the answer.
+    pub fn finish(&mut self) -> io::Result<Response> {
+        let mut stream = self.stream.take().ok_or(io::ErrorKind::NotConnected)?;
         let head = ResponseHead::read(&mut stream, &mut self.line)?;
         let (excerpt, reuse) = head.read_body(&mut stream, &mut self.line)?;
         if reuse == Reuse::KeepAlive {
@@ -151,6 +164,16 @@ impl Connection {
             retry_after_s: head.retry_after_s,
             excerpt: String::from_utf8_lossy(&excerpt).trim().to_owned(),
         })
+    }
+
+    /// Its socket, where it is open: readable once an answer begins.
+    pub fn stream(&self) -> Option<&TcpStream> {
+        self.stream.as_ref().map(BufReader::get_ref)
+    }
+
+    /// Closes it: the next request opens it again.
+    pub fn close(&mut self) {
+        self.stream = None;
     }
 
     fn connect(&self) -> io::Result<BufReader<TcpStream>> {

@@ -68,6 +68,8 @@ pub const TARGETS: &[Target] = &[
     per_cpu("new-series", Side::Contender, 1.4),
     per_cpu("batch-100", Side::Contender, 1.4),
     per_cpu("connections-1000", Side::Contender, 1.4),
+    beside("writes", figure::P50_MS, "connections-1000", Side::Contender, Limit::AtMost(1.0)),
+    beside("writes", figure::P99_MS, "connections-1000", Side::Contender, Limit::AtMost(1.0)),
     per_cpu("batch-100", Side::VictoriaMetrics, 3.5),
     beside("writes", figure::PER_CPU_S, "batch-100", Side::NodeMemory, Limit::AtLeast(0.8)),
     per_cpu("connections-1", Side::VictoriaMetrics, 1.5),
@@ -106,6 +108,7 @@ impl Target {
         let figure = match self.figure {
             figure::PER_CPU_S => "samples a CPU second",
             figure::PER_S => "samples a second",
+            figure::P50_MS => "p50",
             figure::P99_MS => "p99",
             READY_S => "seconds until ready",
             other => other,

@@ -2,7 +2,7 @@
 //!
 //! What targets expose, how it becomes bodies and how a body is posted is the rest of this crate.
 //! In reading order: the requests of all connections (`generate`, `dataset`), how they are sent and
-//! counted (`mark`, `send`), what is written about it (`report`, `spread`, `table`), and what any
+//! counted (`mark`, `closed_loop`, `send`, `tally`), what is written about it (`report`, `spread`, `table`), and what any
 //! receiver must spend at least (`walk`, `floor`).
 
 pub mod generate;
@@ -15,7 +15,11 @@ pub mod mark;
 
 pub mod pin;
 
+mod closed_loop;
+
 pub mod send;
+
+mod tally;
 
 pub mod spread;
 

@@ -1,8 +1,6 @@
-//! Sends a data set over its connections and counts what comes back. One blocking thread for each
-//! connection: it writes from memory and sleeps in the kernel, so that a thousand of them take less
-//! of a core than any server leaves.
+//! Sends a data set over its connections and counts what comes back: in a closed loop by one thread for each CPU, and
+//! at a pace by one for each connection, which writes from memory and sleeps in the kernel until its request is due.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,14 +8,14 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
-
+use super::closed_loop::ClosedLoop;
 use super::dataset::{Dataset, Prepared};
 use super::mark::Mark;
 use super::pin::pin_to;
-use super::report::{MarkedLatencies, PhaseReport, RunReport, SettledReport};
+use super::report::{PhaseReport, RunReport, SettledReport};
+use super::tally::Tally;
 use crate::connection::{Connection, Endpoint};
-use crate::figures::{Quantiles, ServerReport};
+use crate::figures::ServerReport;
 use crate::pace::Pace;
 use crate::usage::{Process, Usage, own_cpu_s};
 
@@ -62,8 +60,8 @@ pub struct ReplayOptions {
     /// See --mark
     #[arg(long, default_value = ".checkpoint.tmp")]
     pub mark_suffix: String,
-    /// CPUs that the connections' threads are pinned to, one after the other and from the first again;
-    /// without it they run wherever the process may
+    /// CPUs that the threads are pinned to, one after the other and from the first again, in a closed loop one
+    /// each; without it they run wherever the process may
     #[arg(long, value_delimiter = ',')]
     pub pin: Vec<usize>,
     /// Who receives, for the report
@@ -76,7 +74,6 @@ pub struct ReplayOptions {
 
 const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
 const THREAD_STACK_BYTES: usize = 128 << 10;
-const REFUSALS_KEPT: usize = 3;
 const RETRY_DELAY_MS: u64 = 20;
 /// The longest delay is this many times doubled.
 const RETRY_DOUBLINGS_MAX: u32 = 7;
@@ -95,7 +92,7 @@ pub fn replay(dataset: &Dataset, options: &ReplayOptions) -> io::Result<RunRepor
     if options.warmup > 0 {
         let rounds = 0..options.warmup.min(limit);
         let (retries, pin) = (options.retries, &options.pin);
-        let phase = Phase { dataset, rounds, rate: None, retries, pin, server, mark: None };
+        let phase = Phase { dataset, rounds, rate: None, retries, timeout, pin, server, mark: None };
         warmup = Some(phase.run("warm-up", &mut connections)?.0);
         thread::sleep(Duration::from_secs_f64(options.pause));
     }
@@ -105,6 +102,7 @@ pub fn replay(dataset: &Dataset, options: &ReplayOptions) -> io::Result<RunRepor
         rounds: options.warmup..limit,
         rate: options.rate,
         retries: options.retries,
+        timeout,
         pin: &options.pin,
         server,
         mark: mark.as_ref(),
@@ -142,12 +140,16 @@ fn settle(settle_s: f64, server: &Process, at_end: &Usage, main: &PhaseReport) -
     })
 }
 
+/// What one thread does.
+type Work<'w> = Box<dyn FnOnce() -> io::Result<Tally> + Send + 'w>;
+
 /// One stretch of rounds.
 struct Phase<'a> {
     dataset: &'a Dataset,
     rounds: std::ops::Range<u32>,
     rate: Option<f64>,
     retries: u32,
+    timeout: Duration,
     pin: &'a [usize],
     server: Option<Process>,
     mark: Option<&'a Mark>,
@@ -158,24 +160,21 @@ impl Phase<'_> {
         let acked = AtomicU64::new(0);
         let total: u64 =
             self.dataset.connections.iter().map(|requests| samples(self.requests(requests))).sum();
-        let all: usize = self.dataset.connections.iter().map(|requests| self.requests(requests).len()).sum();
         let before = self.server.map(|server| server.usage()).transpose()?;
         let (own_before, start) = (own_cpu_s(), Instant::now());
-        let count = connections.len();
+        let workers: Vec<Work<'_>> = match self.rate {
+            Some(rate) => self.paced(connections, rate, start, &acked),
+            None => self.closed_loop(connections, &acked),
+        };
         let tallies = thread::scope(|scope| {
             let (done, finished) = mpsc::channel();
-            for (place, connection) in connections.iter_mut().enumerate() {
-                let requests = self.requests(&self.dataset.connections[place]);
-                let pace = self.rate.map(|rate| pace(start, rate, total, place, count, requests));
-                let awake = self.rate.map_or(Duration::ZERO, |rate| awake_before_due(rate, total, all));
-                let Self { dataset, retries, mark, .. } = *self;
-                let worker = Worker { dataset, connection, acked: &acked, retries, pace, awake, mark };
+            for (place, worker) in workers.into_iter().enumerate() {
                 let done = done.clone();
                 let cpu = self.pin.get(place % self.pin.len().max(1)).copied();
                 thread::Builder::new().stack_size(THREAD_STACK_BYTES).spawn_scoped(scope, move || {
                     let pinned = cpu.map_or(Ok(()), pin_to);
                     // The receiver waits for every worker: it is there.
-                    done.send(pinned.map(|()| worker.send_all(requests))).expect("a receiver that waits");
+                    done.send(pinned.and_then(|()| worker())).expect("a receiver that waits");
                 })?;
             }
             drop(done);
@@ -190,6 +189,46 @@ impl Phase<'_> {
         report.server =
             both.map(|(before, after)| ServerReport::between(&before, &after, wall_s, report.samples_acked));
         Ok((report, after))
+    }
+
+    /// One worker for each connection.
+    fn paced<'w>(
+        &'w self,
+        connections: &'w mut [Connection],
+        rate: f64,
+        start: Instant,
+        acked: &'w AtomicU64,
+    ) -> Vec<Work<'w>> {
+        let all: Vec<&[Prepared]> =
+            self.dataset.connections.iter().map(|requests| self.requests(requests)).collect();
+        let total = all.iter().map(|requests| samples(requests)).sum();
+        let (count, awake) =
+            (all.len(), awake_before_due(rate, total, all.iter().map(|own| own.len()).sum()));
+        let worker = |(place, (connection, requests)): (usize, (&'w mut Connection, &'w [Prepared]))| {
+            let pace = pace(start, rate, total, place, count, requests);
+            let Self { dataset, retries, mark, .. } = *self;
+            let worker = Worker { dataset, connection, acked, retries, pace, awake, mark };
+            Box::new(move || Ok(worker.send_all(requests))) as Work<'w>
+        };
+        connections.iter_mut().zip(all).enumerate().map(worker).collect()
+    }
+
+    /// One worker for each CPU, the connections dealt out.
+    fn closed_loop<'w>(&'w self, connections: &'w mut [Connection], acked: &'w AtomicU64) -> Vec<Work<'w>> {
+        let Self { dataset, retries, timeout, mark, .. } = *self;
+        let cpus = match self.pin {
+            [] => thread::available_parallelism().map_or(1, usize::from),
+            pinned => pinned.len(),
+        };
+        let mut dealt: Vec<Vec<(&mut Connection, &[Prepared])>> = (0..cpus).map(|_| Vec::new()).collect();
+        for (place, connection) in connections.iter_mut().enumerate() {
+            dealt[place % cpus].push((connection, self.requests(&dataset.connections[place])));
+        }
+        let worker = |own: Vec<(&'w mut Connection, &'w [Prepared])>| {
+            let closed_loop = ClosedLoop { dataset, acked, retries, timeout, mark };
+            Box::new(move || closed_loop.run(own.into_iter())) as Work<'w>
+        };
+        dealt.into_iter().map(worker).collect()
     }
 
     /// This phase's part of one connection's requests.
@@ -250,13 +289,18 @@ fn awake_before_due(rate: f64, samples: u64, requests: usize) -> Duration {
     Duration::from_secs_f64(between_s / 10.0).min(LONGEST)
 }
 
+/// How long to wait before this attempt, of which the second is number 1.
+pub(super) fn retry_delay(attempt: u32) -> Duration {
+    Duration::from_millis(RETRY_DELAY_MS << (attempt - 1).min(RETRY_DOUBLINGS_MAX))
+}
+
 /// One connection's thread.
 struct Worker<'a> {
     dataset: &'a Dataset,
     connection: &'a mut Connection,
     acked: &'a AtomicU64,
     retries: u32,
-    pace: Option<Pace>,
+    pace: Pace,
     /// Before a request is due.
     awake: Duration,
     mark: Option<&'a Mark>,
@@ -267,17 +311,14 @@ impl Worker<'_> {
         let mut tally = Tally::new();
         let mut samples_before = 0;
         for request in requests {
-            let intended = match &self.pace {
-                None => Instant::now(),
-                Some(pace) => wait_until(pace.due(samples_before), self.awake, &mut tally),
-            };
+            let intended = wait_until(self.pace.due(samples_before), self.awake, &mut tally);
             samples_before += u64::from(request.samples);
             tally.requests += 1;
             tally.samples_sent += u64::from(request.samples);
             let was_set = self.mark.is_some_and(Mark::is_set);
             self.send(request, &mut tally);
             let latency = intended.elapsed();
-            tally.latency_us.record(latency.as_micros() as u64).expect("a histogram that grows by itself");
+            tally.took(latency);
             if let Some(mark) = self.mark {
                 tally.marked.push(latency, was_set || mark.is_set());
             }
@@ -289,23 +330,10 @@ impl Worker<'_> {
         for attempt in 0..=self.retries {
             if attempt > 0 {
                 tally.retries += 1;
-                let delay_ms = RETRY_DELAY_MS << (attempt - 1).min(RETRY_DOUBLINGS_MAX);
-                thread::sleep(Duration::from_millis(delay_ms));
+                thread::sleep(retry_delay(attempt));
             }
-            let again = match self.connection.send(self.dataset.body(request)) {
-                Ok(answer) => {
-                    tally.count(&answer.status.to_string(), &answer.excerpt);
-                    if answer.is_success() {
-                        tally.samples_acked += u64::from(request.samples);
-                        self.acked.fetch_add(u64::from(request.samples), Ordering::Relaxed);
-                    }
-                    answer.asks_for_retry()
-                }
-                Err(error) => {
-                    tally.count("broken", &error.to_string());
-                    true
-                }
-            };
+            let answer = self.connection.send(self.dataset.body(request));
+            let again = tally.answered(request.samples, answer, self.acked);
             if !again {
                 return;
             }
@@ -320,80 +348,6 @@ fn wait_until(due: Instant, awake: Duration, tally: &mut Tally) -> Instant {
     }
     tally.late_start_max = tally.late_start_max.max(due.elapsed());
     due
-}
-
-/// What one or more connections counted.
-struct Tally {
-    requests: u64,
-    samples_sent: u64,
-    samples_acked: u64,
-    answers: BTreeMap<String, u64>,
-    retries: u64,
-    refusals: Vec<String>,
-    latency_us: Histogram<u64>,
-    late_start_max: Duration,
-    marked: MarkedLatencies,
-}
-
-impl Tally {
-    fn new() -> Self {
-        Self {
-            requests: 0,
-            samples_sent: 0,
-            samples_acked: 0,
-            answers: BTreeMap::new(),
-            retries: 0,
-            refusals: Vec::new(),
-            latency_us: Histogram::new(3).expect("three digits are allowed"),
-            late_start_max: Duration::ZERO,
-            marked: MarkedLatencies::default(),
-        }
-    }
-
-    fn count(&mut self, answer: &str, excerpt: &str) {
-        match self.answers.get_mut(answer) {
-            Some(count) => *count += 1,
-            None => {
-                self.answers.insert(answer.to_owned(), 1);
-            }
-        }
-        if !answer.starts_with('2') && self.refusals.len() < REFUSALS_KEPT {
-            self.refusals.push(format!("{answer}: {excerpt}"));
-        }
-    }
-
-    fn add(&mut self, other: Tally) {
-        self.requests += other.requests;
-        self.samples_sent += other.samples_sent;
-        self.samples_acked += other.samples_acked;
-        for (answer, count) in other.answers {
-            *self.answers.entry(answer).or_default() += count;
-        }
-        self.retries += other.retries;
-        self.refusals.extend(other.refusals);
-        self.refusals.truncate(REFUSALS_KEPT);
-        self.latency_us.add(&other.latency_us).expect("histograms that grow by themselves");
-        self.late_start_max = self.late_start_max.max(other.late_start_max);
-        self.marked.add(other.marked);
-    }
-
-    fn into_report(self, wall_s: f64) -> PhaseReport {
-        PhaseReport {
-            requests: self.requests,
-            samples_sent: self.samples_sent,
-            samples_acked: self.samples_acked,
-            answers: self.answers,
-            retries: self.retries,
-            refusals: self.refusals,
-            wall_s,
-            samples_per_s: self.samples_acked as f64 / wall_s.max(f64::MIN_POSITIVE),
-            latency_ms: Quantiles::of_micros(&self.latency_us),
-            late_start_max_ms: self.late_start_max.as_secs_f64() * 1e3,
-            loader_cpu_s: 0.0,
-            server: None,
-            marked: Some(self.marked),
-        }
-    }
 }
 
 #[cfg(test)]

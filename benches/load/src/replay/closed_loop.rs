@@ -30,8 +30,19 @@ pub(super) struct ClosedLoop<'a> {
     pub(super) mark: Option<&'a Mark>,
 }
 
+/// One thread's part of it.
+struct Running<'a> {
+    part: &'a ClosedLoop<'a>,
+    epoll: Epoll,
+    tally: Tally,
+    /// Connections that have more to send or to be answered.
+    left: usize,
+}
+
 /// One connection, and what it has to send.
 struct Sender<'a> {
+    /// Its number in the loop: its socket's events have it.
+    place: u64,
     connection: &'a mut Connection,
     requests: slice::Iter<'a, Prepared>,
     turn: Turn<'a>,
@@ -65,96 +76,79 @@ impl ClosedLoop<'_> {
         &'a self,
         connections: impl Iterator<Item = (&'a mut Connection, &'a [Prepared])>,
     ) -> io::Result<Tally> {
-        let (mut tally, epoll) = (Tally::new(), Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
-        let mut senders: Vec<Sender<'_>> = connections
-            .map(|(connection, requests)| Sender {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let sender =
+            |(place, (connection, requests)): (usize, (&'a mut Connection, &'a [Prepared]))| Sender {
+                place: place as u64,
                 connection,
                 requests: requests.iter(),
                 turn: Turn::Ready,
                 is_watched: false,
-            })
-            .collect();
-        for (place, sender) in senders.iter_mut().enumerate() {
-            self.send_next(&epoll, place, sender, &mut tally)?;
+            };
+        let mut senders: Vec<Sender<'_>> = connections.enumerate().map(sender).collect();
+        let mut running = Running { part: self, epoll, tally: Tally::new(), left: senders.len() };
+        for sender in &mut senders {
+            running.send_next(sender)?;
         }
         let mut events = vec![EpollEvent::empty(); EVENTS_MAX];
-        let mut looked = Instant::now();
-        while senders.iter().any(|sender| !matches!(sender.turn, Turn::Done)) {
-            // Several rounds for one look at all of them.
-            while looked.elapsed() < LOOK {
-                let count = epoll.wait(&mut events, LOOK.as_millis() as isize)?;
+        while running.left > 0 {
+            let looked = Instant::now();
+            while running.left > 0 && looked.elapsed() < LOOK {
+                let count = running.epoll.wait(&mut events, LOOK.as_millis() as isize)?;
                 for event in &events[..count] {
-                    let place = event.data() as usize;
-                    self.take_answer(&epoll, place, &mut senders[place], &mut tally)?;
+                    running.take_answer(&mut senders[event.data() as usize])?;
                 }
             }
-            looked = Instant::now();
-            for (place, sender) in senders.iter_mut().enumerate() {
-                self.look(&epoll, place, sender, &mut tally)?;
+            for sender in &mut senders {
+                running.look(sender)?;
             }
         }
-        Ok(tally)
+        Ok(running.tally)
     }
+}
 
+impl Running<'_> {
     /// Sends until a request is in flight or is to be sent again later, or none is left.
-    fn send_next(
-        &self,
-        epoll: &Epoll,
-        place: usize,
-        sender: &mut Sender<'_>,
-        tally: &mut Tally,
-    ) -> io::Result<()> {
+    fn send_next(&mut self, sender: &mut Sender<'_>) -> io::Result<()> {
         while matches!(sender.turn, Turn::Ready) {
             let Some(request) = sender.requests.next() else {
                 sender.turn = Turn::Done;
+                self.left -= 1;
                 break;
             };
-            tally.requests += 1;
-            tally.samples_sent += u64::from(request.samples);
-            let was_set = self.mark.is_some_and(Mark::is_set);
+            self.tally.requests += 1;
+            self.tally.samples_sent += u64::from(request.samples);
+            let was_set = self.part.mark.is_some_and(Mark::is_set);
             let attempt = Attempt { request, began: Instant::now(), was_set, number: 0 };
-            self.send(epoll, place, sender, attempt, tally)?;
+            self.send(sender, attempt)?;
         }
         Ok(())
     }
 
-    fn send<'a>(
-        &self,
-        epoll: &Epoll,
-        place: usize,
-        sender: &mut Sender<'a>,
-        attempt: Attempt<'a>,
-        tally: &mut Tally,
-    ) -> io::Result<()> {
-        let begun = sender.connection.begin(self.dataset.body(attempt.request));
+    fn send<'a>(&mut self, sender: &mut Sender<'a>, attempt: Attempt<'a>) -> io::Result<()> {
+        let begun = sender.connection.begin(self.part.dataset.body(attempt.request));
         match (begun, sender.connection.stream()) {
             (Ok(()), Some(stream)) => {
                 if !sender.is_watched {
-                    epoll.add(stream, EpollEvent::new(EpollFlags::EPOLLIN, place as u64))?;
+                    self.epoll.add(stream, EpollEvent::new(EpollFlags::EPOLLIN, sender.place))?;
                     sender.is_watched = true;
                 }
                 sender.turn = Turn::Sent(attempt);
             }
             (begun, _) => {
                 let broken = begun.err().unwrap_or_else(|| io::ErrorKind::NotConnected.into());
-                self.end(sender, attempt, Err(broken), tally);
+                self.end(sender, attempt, Err(broken));
             }
         }
         Ok(())
     }
 
-    fn take_answer(
-        &self,
-        epoll: &Epoll,
-        place: usize,
-        sender: &mut Sender<'_>,
-        tally: &mut Tally,
-    ) -> io::Result<()> {
+    fn take_answer(&mut self, sender: &mut Sender<'_>) -> io::Result<()> {
         match std::mem::replace(&mut sender.turn, Turn::Ready) {
             Turn::Sent(attempt) => {
                 let answer = sender.connection.finish();
-                self.end(sender, attempt, answer, tally);
-                self.send_next(epoll, place, sender, tally)
+                self.end(sender, attempt, answer);
+                self.send_next(sender)
             }
             // The server hung up between two requests: the next one finds out.
             between => {
@@ -166,48 +160,36 @@ impl ClosedLoop<'_> {
     }
 
     /// An answer is there, or none will come any more.
-    fn end<'a>(
-        &self,
-        sender: &mut Sender<'a>,
-        attempt: Attempt<'a>,
-        answer: io::Result<Response>,
-        tally: &mut Tally,
-    ) {
+    fn end<'a>(&mut self, sender: &mut Sender<'a>, attempt: Attempt<'a>, answer: io::Result<Response>) {
         sender.is_watched &= sender.connection.stream().is_some();
-        let is_wanted_again = tally.answered(attempt.request.samples, answer, self.acked);
-        if is_wanted_again && attempt.number < self.retries {
+        let is_wanted_again = self.tally.answered(attempt.request.samples, answer, self.part.acked);
+        if is_wanted_again && attempt.number < self.part.retries {
             let number = attempt.number + 1;
             let at = Instant::now() + retry_delay(number);
             sender.turn = Turn::Again { at, attempt: Attempt { number, ..attempt } };
             return;
         }
         let latency = attempt.began.elapsed();
-        tally.took(latency);
-        if let Some(mark) = self.mark {
-            tally.marked.push(latency, attempt.was_set || mark.is_set());
+        self.tally.took(latency);
+        if let Some(mark) = self.part.mark {
+            self.tally.marked.push(latency, attempt.was_set || mark.is_set());
         }
         sender.turn = Turn::Ready;
     }
 
     /// Sends again what is due, and gives up what has waited too long.
-    fn look(
-        &self,
-        epoll: &Epoll,
-        place: usize,
-        sender: &mut Sender<'_>,
-        tally: &mut Tally,
-    ) -> io::Result<()> {
+    fn look(&mut self, sender: &mut Sender<'_>) -> io::Result<()> {
         let now = Instant::now();
         match std::mem::replace(&mut sender.turn, Turn::Ready) {
             Turn::Again { at, attempt } if at <= now => {
-                tally.retries += 1;
-                self.send(epoll, place, sender, attempt, tally)?;
-                self.send_next(epoll, place, sender, tally)
+                self.tally.retries += 1;
+                self.send(sender, attempt)?;
+                self.send_next(sender)
             }
-            Turn::Sent(attempt) if attempt.began + self.timeout * (attempt.number + 1) <= now => {
+            Turn::Sent(attempt) if attempt.began + self.part.timeout * (attempt.number + 1) <= now => {
                 sender.close();
-                self.end(sender, attempt, Err(io::ErrorKind::TimedOut.into()), tally);
-                self.send_next(epoll, place, sender, tally)
+                self.end(sender, attempt, Err(io::ErrorKind::TimedOut.into()));
+                self.send_next(sender)
             }
             other => {
                 sender.turn = other;

@@ -38,7 +38,12 @@ impl LargeAnswers {
             return self.begin(number);
         }
         let (call, called) = oneshot::channel();
-        self.waiting.borrow_mut().push_back(Waiting { number, call });
+        {
+            let mut waiting = self.waiting.borrow_mut();
+            // Some waited as long as they could.
+            waiting.retain(|next| !next.call.is_canceled());
+            waiting.push_back(Waiting { number, call });
+        }
         called.await.expect("the line calls all that wait in it")
     }
 
@@ -84,15 +89,19 @@ mod tests {
     #[test]
     fn who_comes_first_is_served_first_and_who_leaves_is_passed_over() {
         let line = Rc::new(LargeAnswers::default());
-        let reads = [(); 4].map(|()| ReadTicket::issue());
+        let reads = [(); 5].map(|()| ReadTicket::issue());
         let first = line.enter(&reads[0]).now_or_never().unwrap();
         assert!(!line.is_waited_for(&reads[0]));
-        let mut others: Vec<_> = reads[1..].iter().map(|read| Box::pin(line.enter(read))).collect();
+        let mut others: Vec<_> = reads[1..4].iter().map(|read| Box::pin(line.enter(read))).collect();
         assert!(others.iter_mut().all(|other| other.now_or_never().is_none()));
         assert_eq!((line.waiting(), line.is_waited_for(&reads[0])), (3, true));
         assert!(!line.is_waited_for(&reads[1]), "it has nothing yet");
         drop(others.remove(0));
         assert_eq!(line.waiting(), 2);
+        let mut late = Box::pin(line.enter(&reads[4]));
+        assert!((&mut late).now_or_never().is_none());
+        assert_eq!((line.waiting(), line.waiting.borrow().len()), (3, 3), "who left has no place any more");
+        drop(late);
         drop(first);
         let mut last = others.pop().unwrap();
         assert!((&mut last).now_or_never().is_none());

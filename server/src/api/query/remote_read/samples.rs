@@ -101,11 +101,6 @@ async fn query_result(
     let mut timeseries = Vec::new();
     let mut held = None;
     while let Some(mut slice) = stream.advance(held).await? {
-        if budget.needs_turn() {
-            drop(slice);
-            budget.turn = Some(lease.large_answer().await);
-            slice = reader.slicer.begin().await;
-        }
         let series = stream.series();
         let samples = put_timeseries(&mut timeseries, series, (min_ms, max_ms), budget, &mut slice).await?;
         if samples > 0 {
@@ -114,7 +109,19 @@ async fn query_result(
             result.write(&head, &mut slice, &mut budget.room).await?;
             result.write(&timeseries, &mut slice, &mut budget.room).await?;
         }
+        // After each, so that none is sent without its turn.
+        if budget.needs_turn() {
+            drop(slice);
+            budget.turn = Some(lease.large_answer().await);
+            slice = reader.slicer.begin().await;
+        }
         held = Some(slice);
+    }
+    budget.room.shrink(timeseries.capacity());
+    drop(stream);
+    // What was made for queries before this one may be large.
+    if budget.needs_turn() {
+        budget.turn = Some(lease.large_answer().await);
     }
     Ok(result)
 }

@@ -165,7 +165,10 @@ fn a_memory_limit_too_small_for_its_shards_is_told_with_the_least_that_would_do(
     check_holds(&stderr, &["too small for 8 shards", "MiB at the least", "--memory-limit"]);
     let (code, stdout, _) = run(silverback(&["check-config", "--shards=1", "--memory-limit=512MiB"]));
     assert_eq!(code, 0);
-    check_holds(&stdout, &["memory-limit: 512MiB", "# memory here: limit 512 MiB"]);
+    check_holds(
+        &stdout,
+        &["memory-limit: 512MiB", "# memory here: limit 512 MiB", " connections to each core"],
+    );
 }
 
 /// Another machine's files, removed when the test ends.

@@ -74,7 +74,7 @@ impl MemoryShare {
     }
 }
 
-/// `limit 870 MiB (85 % of the cgroup's 1024 MiB), 312 MiB of it for each shard's series`
+/// `limit 870 MiB (85 % of the cgroup's 1024 MiB), 312 MiB of it for each shard's series, …`
 impl fmt::Display for MemoryShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { plan, asked, allowed } = self;
@@ -87,9 +87,12 @@ impl fmt::Display for MemoryShare {
         }
         write!(
             f,
-            ", {} MiB of it for each shard's series, {} MiB for each core's writes under way",
+            ", {} MiB of it for each shard's series, {} MiB for each core's writes under way; there is room for bodies \
+             of {} KiB and for {} connections to each core",
             plan.shard_bytes >> 20,
-            plan.in_flight_bytes >> 20
+            plan.in_flight_bytes >> 20,
+            plan.body_bytes >> 10,
+            plan.connections_max,
         )
     }
 }

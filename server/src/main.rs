@@ -14,6 +14,7 @@ use silverback::config::{self, Effective, FaultList};
 use silverback::node::topology_command::{self, Form, Machine, TopologyCommandError};
 use silverback::node::wal_command::{self as logs, Detail, Soundness};
 use silverback::node::{self, NodeError, seccomp_profile};
+use silverback_model::printable::Printable;
 
 /// Neither started nor tried to: the configuration, the arguments or the machine are wrong.
 const EXIT_CONFIG: u8 = 2;
@@ -322,5 +323,8 @@ fn refuse(faults: &FaultList) -> ExitCode {
 /// Says on standard error what went wrong.
 fn complain(error: impl fmt::Display) {
     // Where nobody hears it, the exit code is all that is left: the macro would panic.
-    drop(writeln!(io::stderr(), "silverback: {error}"));
+    // Paths and values of the command line stand in it. Lines are its own.
+    let text = error.to_string();
+    let lines: Vec<String> = text.split('\n').map(|line| Printable(line).to_string()).collect();
+    drop(writeln!(io::stderr(), "silverback: {}", lines.join("\n")));
 }

@@ -13,7 +13,7 @@ use silverback_host::Counts;
 use silverback_node_test_support::{Node, executors};
 use silverback_runtime as runtime;
 use silverback_runtime::{Executor, Listener};
-use silverback_test_support::eventually;
+use silverback_test_support::{eventually, http::Kept};
 
 /// A connection, and the executor that serves it.
 struct Served {
@@ -145,6 +145,62 @@ fn a_node_s_cores_have_as_many_connections_each_and_tell_so() {
 /// What the kernel alone would have done: connections that came to the first executor's socket.
 fn came_to_first(counts: &[Counts]) -> u64 {
     counts[0].connections_accepted + counts[0].connections_handed_over - counts[1].connections_handed_over
+}
+
+/// A node with room for so few connections, and those, each with a request behind it.
+fn full_node() -> (Node, Vec<Kept>) {
+    let node = Node::start_with(1, |config| config.max_connections = 4);
+    let mut kept: Vec<_> = (0..4).map(|_| node.keep()).collect();
+    kept.iter_mut().for_each(|kept| assert_eq!(kept.ask("GET", "/-/healthy", &[], b"").status, 200));
+    (node, kept)
+}
+
+/// A value of one line of `/metrics`.
+fn metric(connection: &mut Kept, name: &str) -> f64 {
+    let metrics = connection.ask("GET", "/metrics", &[], b"").text();
+    let line = metrics.lines().find(|line| line.starts_with(name)).expect("it is there");
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn at_the_limit_a_new_connection_takes_the_place_of_the_one_that_waited_longest() {
+    let (node, mut kept) = full_node();
+    std::thread::sleep(Duration::from_millis(1600));
+    // All but the second have asked since.
+    for used in [0, 2, 3] {
+        assert_eq!(kept[used].ask("GET", "/-/healthy", &[], b"").status, 200);
+    }
+    let mut newcomer = node.keep();
+    assert_eq!(metric(&mut newcomer, "silverback_connections_evicted_total"), 1.0);
+    assert_eq!(metric(&mut newcomer, "silverback_connections_refused_total"), 0.0);
+    assert_eq!(metric(&mut newcomer, "silverback_connections{"), 4.0);
+    for used in [0, 2, 3] {
+        assert_eq!(kept[used].ask("GET", "/-/healthy", &[], b"").status, 200, "{used} stays");
+    }
+    let mut evicted = kept.remove(1);
+    assert_eq!(evicted.0.read(&mut [0; 1]).unwrap_or(0), 0, "it is closed");
+}
+
+#[test]
+fn connections_that_say_nothing_keep_nobody_out() {
+    let (node, kept) = full_node();
+    drop(kept);
+    let silent: Vec<_> = (0..4).map(|_| node.connect()).collect();
+    std::thread::sleep(Duration::from_millis(1600));
+    // As many as there is room for, all at once.
+    let mut newcomers: Vec<_> = (0..4).map(|_| node.keep()).collect();
+    for newcomer in &mut newcomers {
+        assert_eq!(newcomer.ask("GET", "/-/ready", &[], b"").status, 200);
+    }
+    drop(silent);
+}
+
+#[test]
+fn who_asked_within_the_second_keeps_its_connection_and_one_more_is_refused() {
+    let (node, mut kept) = full_node();
+    let mut newcomer = node.connect();
+    assert_eq!(newcomer.read(&mut [0; 1]).unwrap_or(0), 0, "it is closed");
+    assert_eq!(metric(&mut kept[0], "silverback_connections_refused_total"), 1.0);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use silverback_node_test_support::request::{PATH, Series, body, headers};
 use silverback_proto::prometheus::label_matcher::Type;
 use silverback_proto::prometheus::{LabelMatcher, Query, ReadRequest};
 use silverback_test_support::http::{self, Answer, Kept};
-use silverback_test_support::{Binary, Waiting};
+use silverback_test_support::{Binary, Waiting, eventually};
 
 const LIMIT_MIB: usize = 128;
 /// Series of one request.
@@ -127,8 +127,8 @@ fn answers_that_take_most_of_what_reads_may_are_made_one_after_the_other_and_non
     });
 }
 
-#[test]
-fn a_client_that_takes_nothing_of_a_large_answer_loses_it_when_another_one_waits() {
+/// A node whose whole answer takes much of the memory for reads, and who wrote to it.
+fn with_large_answers() -> (Binary, Kept) {
     let node = start_with(512, 1);
     let mut connection = node.keep();
     let from_ms = now_ms() - 60_000;
@@ -136,6 +136,12 @@ fn a_client_that_takes_nothing_of_a_large_answer_loses_it_when_another_one_waits
         let answer = write(&mut connection, &lot(0, from_ms + 20 * round, 20));
         assert_eq!(answer.status, 204, "{}", answer.text());
     }
+    (node, connection)
+}
+
+#[test]
+fn a_client_that_takes_nothing_of_a_large_answer_loses_it_when_another_one_waits() {
+    let (node, mut connection) = with_large_answers();
     let answer = connection.ask("POST", "/api/v1/read", &[], &read_all());
     assert_eq!(answer.status, 200, "{}", answer.text());
     // More than sockets hold, and than is left beside it of what whole answers may take.
@@ -157,6 +163,28 @@ fn a_client_that_takes_nothing_of_a_large_answer_loses_it_when_another_one_waits
     });
     let metrics = page(&node, "/metrics");
     assert_eq!(of_shards(&metrics, "silverback_reads_slow_total"), [1.0], "{metrics}");
+}
+
+#[test]
+fn a_read_that_waits_for_its_turn_holds_nothing_that_another_may_wait_for() {
+    let (node, _writer) = with_large_answers();
+    // The first has its turn as long as its client takes nothing; one that is made after it waits.
+    let readers = [(); 2].map(|()| {
+        let mut reader = node.connect();
+        http::send(&mut reader, "POST", "/api/v1/read", &[], &read_of(&[".+", "nothing"]));
+        reader
+    });
+    let mut seen = Vec::new();
+    eventually("no read waits for its turn with nothing on the shards", || {
+        let metrics = page(&node, "/metrics");
+        let [waiting, selects] =
+            ["silverback_reads_waiting", "silverback_memory_accounted_bytes{part=\"selects\""]
+                .map(|name| of_shards(&metrics, name)[0]);
+        seen.push((waiting, selects));
+        waiting == 1.0 && selects == 0.0
+    });
+    println!("{seen:?}");
+    drop(readers);
 }
 
 /// A metric's value in each shard.

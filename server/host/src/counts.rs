@@ -12,8 +12,10 @@ counters! {
         connections_accepted: u64 => Counter "silverback_connections_accepted_total",
         /// Connections that another core with fewer was given before anything was read.
         connections_handed_over: u64 => Counter "silverback_connections_handed_over_total",
-        /// Connections closed at the limit.
+        /// Connections closed at the limit, where none could be spared for them.
         connections_refused: u64 => Counter "silverback_connections_refused_total",
+        /// Connections closed at the limit while they waited for a request: a new one took the place.
+        connections_evicted: u64 => Counter "silverback_connections_evicted_total",
         /// Times that a connection waited to be read on for want of memory.
         reads_held_back: u64 => Counter "silverback_connection_reads_held_back_total",
         /// Connections closed for being slow.

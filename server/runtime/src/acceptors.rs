@@ -50,8 +50,8 @@ pub(super) enum Placed {
     Here(Socket, Permit),
     /// Another acceptor has it now.
     Elsewhere,
-    /// All have as many as they may: it was closed.
-    Refused,
+    /// All have as many as they may.
+    Full(Socket),
 }
 
 /// One connection's place under the limit; free again when dropped.
@@ -98,7 +98,7 @@ impl Member {
         let allowed = fewest.open() + fewest.open() / EVEN_ENOUGH;
         let chosen = if self.own.open() > allowed { fewest } else { &self.own };
         if chosen.open() >= open_max {
-            return Placed::Refused;
+            return Placed::Full(socket);
         }
         chosen.open.fetch_add(1, Ordering::Relaxed);
         if Arc::ptr_eq(chosen, &self.own) {

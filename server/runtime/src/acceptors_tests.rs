@@ -40,7 +40,7 @@ impl Round {
                 Some(to)
             }
             Placed::Elsewhere => Some(self.take_handed()),
-            Placed::Refused => None,
+            Placed::Full(_) => None,
         }
     }
 

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use silverback_host::waiters::Waiters;
+use silverback_host::waiters::Changes;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::{
@@ -97,14 +97,16 @@ pub struct Listener {
 }
 
 thread_local! {
-    // Beside the counters: they tell when there is none left.
-    static CONNECTIONS_END: Rc<Waiters> = Rc::default();
+    // Beside the counters: they tell how many are left.
+    static CONNECTION_ENDS: Rc<Changes> = Rc::default();
 }
 
 /// Waits until this executor has no connection open.
 pub async fn connections_ended() {
-    let waiters = CONNECTIONS_END.with(Rc::clone);
-    waiters.until(|| (connections_open() == 0).then_some(())).await;
+    let ends = CONNECTION_ENDS.with(Rc::clone);
+    while connections_open() > 0 {
+        ends.after(ends.count()).await;
+    }
 }
 
 fn connections_open() -> u64 {
@@ -130,9 +132,7 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         counters::with(|c| c.connections_open -= 1);
-        if connections_open() == 0 {
-            CONNECTIONS_END.with(|waiters| waiters.wake_all());
-        }
+        CONNECTION_ENDS.with(|ends| ends.happen());
     }
 }
 
@@ -148,10 +148,16 @@ impl Listener {
     /// Waits for the next connection that is this executor's. One above the limit is closed at once,
     /// and counted.
     pub async fn accept(&self) -> io::Result<(Stream, Permit)> {
+        self.accept_evicting(|| false).await
+    }
+
+    /// The same. At the limit `evict` ends a connection that can be spared, and the new one takes its place; it tells
+    /// whether there is one.
+    pub(super) async fn accept_evicting(&self, evict: impl Fn() -> bool) -> io::Result<(Stream, Permit)> {
         let mut refusals = 0;
         loop {
             let placed = match self.arrival().await {
-                Ok(Arrival::Accepted(socket)) => self.member.place(socket, self.connections_max),
+                Ok(Arrival::Accepted(socket)) => self.place(socket, &evict).await,
                 Ok(Arrival::Handed(socket, permit)) => Placed::Here(socket, permit),
                 Err(error) => match Failed::of(&error) {
                     Failed::Connection => continue,
@@ -170,7 +176,7 @@ impl Listener {
                     Err(error) => tracing::warn!(%error, "a connection could not be watched"),
                 },
                 Placed::Elsewhere => counters::with(|c| c.connections_handed_over += 1),
-                Placed::Refused => {
+                Placed::Full(_closed) => {
                     counters::with(|c| c.connections_refused += 1);
                     refusals += 1;
                     if refusals % REFUSALS_IN_A_ROW_MAX == 0 {
@@ -178,6 +184,19 @@ impl Listener {
                     }
                 }
             }
+        }
+    }
+
+    async fn place(&self, mut socket: Socket, evict: &impl Fn() -> bool) -> Placed {
+        let ends = CONNECTION_ENDS.with(Rc::clone);
+        loop {
+            let seen = ends.count();
+            socket = match self.member.place(socket, self.connections_max) {
+                // It may be another address's that ends: then one more is evicted.
+                Placed::Full(socket) if evict() => socket,
+                placed => return placed,
+            };
+            ends.after(seen).await;
         }
     }
 

@@ -1,6 +1,8 @@
 //! The YAML file: one flat mapping of option names to values.
 #![expect(clippy::disallowed_methods, reason = "the configuration is read before executors start")]
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde_yaml_ng::{Mapping, Value};
@@ -23,10 +25,14 @@ pub(super) fn read(path: &Path) -> Vec<Result<Given, Fault>> {
 fn read_text(path: &Path) -> Result<String, Problem> {
     let readable = "allowed: a YAML file that this process may read";
     let refused = |error: std::io::Error| Problem::new(format!("it can't be read: {error}"), readable);
-    if std::fs::metadata(path).map_err(refused)?.len() > FILE_BYTES_MAX {
-        return Err(Problem::new("it is larger than 1MiB", readable));
+    // Of a device or a pipe no length is known beforehand.
+    let mut text = String::new();
+    let file = File::open(path).map_err(refused)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(refused)?;
+    match text.len() as u64 > FILE_BYTES_MAX {
+        true => Err(Problem::new("it is larger than 1MiB", readable)),
+        false => Ok(text),
     }
-    std::fs::read_to_string(path).map_err(refused)
 }
 
 fn parse(path: &Path, text: &str) -> Vec<Result<Given, Fault>> {

@@ -151,7 +151,8 @@ options! {
         /// Active series of the node, dealt out to its shards by their cells. Samples of further new series
         /// are refused; the known ones go on. `unlimited`: no such limit
         max_series: Option<NonZeroU64> = None, "max-series" COUNT One(MAX_SERIES);
-        /// Open connections of the whole node. One more is closed at once
+        /// Open connections of the whole node. One more takes the place of the one that has waited longest for a
+        /// request; where none has for a second, it is closed at once
         max_connections: usize = 10_000, "max-connections" COUNT One(
             Own(|text: &str| count(1..=1_000_000).read(text), usize::to_string)
         );

@@ -113,6 +113,17 @@ pub async fn read<D: Disk>(disk: &D) -> Result<Option<Identity>, IdentityError> 
     Ok(read_both(disk).await?.identity)
 }
 
+/// The same, and what is wrong with either file, in words.
+pub(crate) async fn inspect<D: Disk>(disk: &D) -> Result<(Option<Identity>, Vec<String>), IdentityError> {
+    let Both { identity, files } = read_both(disk).await?;
+    let damage = files.into_iter().filter_map(|(file, found)| match found {
+        Found::Unreadable(reason) => Some(reason),
+        Found::Nothing if identity.is_some() => Some(format!("{file} is missing")),
+        Found::Nothing | Found::Sound(_) | Found::Unchecked(_) => None,
+    });
+    Ok((identity, damage.collect()))
+}
+
 /// The identity of a data directory, both of whose files are sound afterwards. One is drawn for a directory
 /// that has none, and no logs.
 pub(crate) async fn find_or_make<D: Disk>(disk: &D, has_logs: bool) -> Result<Identity, IdentityError> {

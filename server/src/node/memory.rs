@@ -107,12 +107,25 @@ pub(crate) struct MemoryWatch {
 }
 
 /// What one core counts, and what follows for it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Counted {
     series_bytes: AtomicUsize,
     passing_bytes: AtomicUsize,
-    /// What the last measure of the process allows to the samples of its known series; 0 before the first.
+    /// What the last measure of the process allows to the samples of its known series.
     known_bytes: AtomicUsize,
+}
+
+/// Before the first measure.
+const NOT_MEASURED: usize = usize::MAX;
+
+impl Default for Counted {
+    fn default() -> Self {
+        Self {
+            series_bytes: AtomicUsize::default(),
+            passing_bytes: AtomicUsize::default(),
+            known_bytes: AtomicUsize::new(NOT_MEASURED),
+        }
+    }
 }
 
 /// What a core holds: its shard, and its requests, reads and what is kept for them.
@@ -120,8 +133,10 @@ struct Counted {
 struct Held {
     series_bytes: usize,
     passing_bytes: usize,
-    /// Of these, what gives way to the samples of known series.
+    /// Of these, what gives way to the samples of known series, ...
     giving_way: GivingWay,
+    /// ... and what neither does nor is kept for later requests.
+    other_bytes: usize,
 }
 
 /// What a core may hold for now.
@@ -148,20 +163,20 @@ impl MemoryWatch {
     /// Takes in what one core counts now, and tells what it may hold. No budget is below what is held:
     /// that is there, and only what would be added can be refused.
     fn exchange(&self, core: usize, held: Held) -> Allowed {
-        let Held { series_bytes, passing_bytes, giving_way } = held;
+        let Held { series_bytes, passing_bytes, giving_way, other_bytes } = held;
         self.counted[core].series_bytes.store(series_bytes, Ordering::Relaxed);
         self.counted[core].passing_bytes.store(passing_bytes, Ordering::Relaxed);
         let budget_bytes = self.shard_budget_bytes.load(Ordering::Relaxed);
         let resident_bytes = self.resident_bytes.load(Ordering::Relaxed);
         let cores = self.counted.len();
         let known_bytes = match self.counted[core].known_bytes.load(Ordering::Relaxed) {
-            0 => budget_bytes,
+            NOT_MEASURED => budget_bytes,
             known_bytes => known_bytes,
         };
         Allowed {
             shard_bytes: budget_bytes.max(series_bytes),
             known_bytes: known_bytes.max(series_bytes),
-            giving_way: self.plan.giving_way_beside(resident_bytes, giving_way, cores),
+            giving_way: self.plan.giving_way_beside(resident_bytes, giving_way, other_bytes, cores),
         }
     }
 
@@ -226,10 +241,12 @@ pub(crate) fn start(
         let Handlers { core, ingest, reader, .. } = &handlers;
         while !core.shutdown.is_requested() {
             sleep(WATCH_INTERVAL).await;
+            let other_bytes = other_bytes(ingest, reader) + reads.bytes();
             let held = Held {
                 series_bytes: shard.borrow().memory_bytes().total(),
-                passing_bytes: passing_bytes(ingest, reader) + reads.bytes(),
+                passing_bytes: giving_way_bytes(ingest, reader) + other_bytes,
                 giving_way: giving_way(ingest, reader),
+                other_bytes,
             };
             let allowed = shared.watch.exchange(index, held);
             shard.borrow_mut().set_memory_budgets(allowed.shard_bytes, allowed.known_bytes);
@@ -259,12 +276,16 @@ fn giving_way(ingest: &Ingest, reader: &Reader) -> GivingWay {
     }
 }
 
-/// What an acceptor's requests and reads take, and what it keeps for them.
-fn passing_bytes(ingest: &Ingest, reader: &Reader) -> usize {
-    let of_bodies = ingest.bodies.in_use_bytes() + ingest.bodies.kept_bytes() + ingest.parts.kept_bytes();
-    let of_streams = ingest.definitions.taken_bytes();
-    let of_reads = reader.read_bytes.taken_bytes() + reader.reads.in_flight() * READ_BYTES_MIN;
-    of_bodies + of_streams + ingest.decoder.borrow().known_bytes() + of_reads
+/// What an acceptor's requests and reads take that gives way, and what it keeps for later ones.
+fn giving_way_bytes(ingest: &Ingest, reader: &Reader) -> usize {
+    let GivingWay { in_flight_bytes, definition_bytes, read_bytes } = giving_way(ingest, reader);
+    let kept_bytes = ingest.bodies.kept_bytes() + ingest.parts.kept_bytes();
+    in_flight_bytes + definition_bytes + read_bytes + kept_bytes
+}
+
+/// What else they take.
+fn other_bytes(ingest: &Ingest, reader: &Reader) -> usize {
+    ingest.decoder.borrow().known_bytes() + reader.reads.in_flight() * READ_BYTES_MIN
 }
 
 #[cfg(test)]
@@ -278,7 +299,12 @@ mod tests {
     fn memory_beyond_the_plan_shrinks_every_shard_s_budget_and_gives_it_back() {
         let plan = MemoryPlan::new(1 << 30, 2).unwrap();
         let watch = MemoryWatch::new(plan, 2);
-        let held = |mib| Held { series_bytes: mib * MIB, passing_bytes: 0, giving_way: GivingWay::default() };
+        let held = |mib| Held {
+            series_bytes: mib * MIB,
+            passing_bytes: 0,
+            giving_way: GivingWay::default(),
+            other_bytes: 0,
+        };
         let budgets = || [0, 1].map(|core| watch.exchange(core, held([100, 60][core])).shard_bytes);
         assert_eq!(budgets(), [plan.shard_bytes; 2]);
         let mut looks = Looks::default();
@@ -293,7 +319,7 @@ mod tests {
         let plan = MemoryPlan::new(217 * MIB, 2).unwrap();
         let watch = MemoryWatch::new(plan, 2);
         let giving_way = GivingWay { in_flight_bytes: MIB / 2, ..GivingWay::default() };
-        let held = Held { series_bytes: 33 * MIB, passing_bytes: MIB, giving_way };
+        let held = Held { series_bytes: 33 * MIB, passing_bytes: MIB, giving_way, other_bytes: MIB / 2 };
         let allowed = || [0, 1].map(|core| watch.exchange(core, held))[0];
         assert_eq!(allowed().known_bytes, plan.shard_bytes.max(33 * MIB), "not measured yet");
         let mut looks = Looks::default();
@@ -316,8 +342,12 @@ mod tests {
     fn room_is_granted_once_between_two_measures() {
         let watch = MemoryWatch::new(MemoryPlan::new(217 * MIB, 2).unwrap(), 2);
         let known_bytes = |core, series_mib: usize| {
-            let held =
-                Held { series_bytes: series_mib * MIB, passing_bytes: 0, giving_way: GivingWay::default() };
+            let held = Held {
+                series_bytes: series_mib * MIB,
+                passing_bytes: 0,
+                giving_way: GivingWay::default(),
+                other_bytes: 0,
+            };
             watch.exchange(core, held).known_bytes
         };
         let _ = [0, 1].map(|core| known_bytes(core, 33));
@@ -341,8 +371,12 @@ mod tests {
         let watch = MemoryWatch::new(plan, 1);
         let mut looks = Looks::default();
         let mut known_bytes = |series_mib: usize, resident_mib: usize| {
-            let held =
-                Held { series_bytes: series_mib * MIB, passing_bytes: 0, giving_way: GivingWay::default() };
+            let held = Held {
+                series_bytes: series_mib * MIB,
+                passing_bytes: 0,
+                giving_way: GivingWay::default(),
+                other_bytes: 0,
+            };
             watch.exchange(0, held);
             watch.measure(resident_mib * MIB, &mut looks);
             watch.exchange(0, held).known_bytes

@@ -1,6 +1,7 @@
 //! Decompressed bodies, kept from one request to the next on the core that decodes them.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::routing::{ByteBudget, Reservation};
@@ -11,7 +12,7 @@ use silverback_storage::message::WriteBody;
 #[derive(Debug)]
 pub struct BodyPool {
     /// In the order in which they were given back.
-    kept: RefCell<Vec<Arc<WriteBody>>>,
+    kept: RefCell<VecDeque<Arc<WriteBody>>>,
     kept_bytes: Cell<usize>,
     kept_bytes_max: Cell<usize>,
     in_use: ByteBudget,
@@ -61,9 +62,14 @@ impl BodyPool {
     pub(crate) fn allow(&self, bytes: usize, kept_bytes_max: usize) {
         self.in_use.allow(bytes);
         self.kept_bytes_max.set(kept_bytes_max);
+        self.keep_at_most(kept_bytes_max);
+    }
+
+    fn keep_at_most(&self, bytes_max: usize) {
         let mut kept = self.kept.borrow_mut();
-        while self.kept_bytes.get() > kept_bytes_max {
-            let body = kept.remove(0);
+        while self.kept_bytes.get() > bytes_max
+            && let Some(body) = kept.pop_front()
+        {
             self.kept_bytes.set(self.kept_bytes.get() - body.capacity_bytes());
         }
     }
@@ -75,9 +81,9 @@ impl BodyPool {
         let mut kept = self.kept.borrow_mut();
         let mut newest_first = (0..kept.len()).rev().take(TRIED_MAX);
         let fits = |body: &WriteBody| body.capacity_bytes() <= fitting_bytes;
-        match newest_first.find(|place| Arc::get_mut(&mut kept[*place]).is_some_and(|body| fits(body))) {
-            Some(place) => {
-                let body = kept.remove(place);
+        let found = newest_first.find(|place| Arc::get_mut(&mut kept[*place]).is_some_and(|body| fits(body)));
+        match found.and_then(|place| kept.remove(place)) {
+            Some(body) => {
                 self.kept_bytes.set(self.kept_bytes.get() - body.capacity_bytes());
                 body
             }
@@ -85,15 +91,15 @@ impl BodyPool {
         }
     }
 
-    /// Keeps a body for a later request, unless it grew beyond the usual. Parts may still refer to
-    /// it: it is not given out again before they are gone.
+    /// Keeps a body for a later request, unless it grew beyond the usual; those that were used longest ago make room
+    /// for it. Parts may still refer to it: it is not given out again before they are gone.
     pub(crate) fn give_back(&self, body: Arc<WriteBody>) {
-        let mut kept = self.kept.borrow_mut();
-        let (bytes, kept_bytes) = (body.capacity_bytes(), self.kept_bytes.get());
-        let has_room = kept.len() < BODIES_KEPT && kept_bytes + bytes <= self.kept_bytes_max.get();
-        if bytes <= BODY_KEPT_BYTES_MAX && has_room {
-            self.kept_bytes.set(kept_bytes + bytes);
-            kept.push(body);
+        let (bytes, bytes_max) = (body.capacity_bytes(), self.kept_bytes_max.get());
+        let has_place = self.kept.borrow().len() < BODIES_KEPT;
+        if has_place && bytes <= BODY_KEPT_BYTES_MAX.min(bytes_max) {
+            self.keep_at_most(bytes_max - bytes);
+            self.kept_bytes.set(self.kept_bytes.get() + bytes);
+            self.kept.borrow_mut().push_back(body);
         }
     }
 }
@@ -148,6 +154,20 @@ mod tests {
         assert_eq!(pool.kept_bytes(), 2000);
         pool.allow(100, 0);
         assert_eq!((pool.kept_bytes(), pool.take(1000).bytes.capacity()), (0, 0));
+    }
+
+    #[test]
+    fn what_large_requests_left_makes_room_for_what_comes_after_them() {
+        let pool = BodyPool::new(1000, 2500);
+        let sized = |bytes| {
+            let mut body = Arc::<WriteBody>::default();
+            Arc::get_mut(&mut body).unwrap().bytes.prepare(bytes);
+            body
+        };
+        [1200, 1200, 100, 2501].into_iter().for_each(|bytes| pool.give_back(sized(bytes)));
+        assert_eq!(pool.kept_bytes(), 2500);
+        pool.give_back(sized(200));
+        assert_eq!(pool.kept_bytes(), 1200 + 100 + 200, "the oldest has gone");
     }
 
     #[test]

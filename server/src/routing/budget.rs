@@ -33,7 +33,7 @@ const SMALL_REQUEST_SHARE: usize = 4;
 pub struct Reservation {
     budget: ByteBudget,
     bytes: usize,
-    /// Whether it is in the part of the small: each begins there.
+    /// Whether it is in the part of the small: each begins there that doesn't say how large it will be.
     is_small: bool,
 }
 
@@ -125,6 +125,14 @@ impl Reservation {
         let bytes = bytes.min(self.bytes);
         self.budget.give_back(bytes, self.is_small);
         self.bytes -= bytes;
+    }
+
+    /// The request says that it will have so many bytes: a large one takes nothing of the part of the small, not even
+    /// as it begins.
+    pub(crate) fn expect(&mut self, bytes: usize) {
+        if self.bytes == 0 && bytes > self.budget.small.request_bytes_max {
+            self.is_small = false;
+        }
     }
 
     /// Makes room for so many bytes more of the request, or refuses it.
@@ -251,6 +259,23 @@ mod tests {
         small[0].grow_to(26).unwrap();
         budget.begin().grow(25).expect("what has grown has left the part of the small");
         drop(small);
+        assert_eq!((budget.taken_bytes(), budget.small.taken_bytes.get()), (0, 0));
+    }
+
+    #[test]
+    fn a_large_request_takes_nothing_of_the_part_of_the_small_as_it_begins() {
+        let budget = ByteBudget::with_small_part(1600);
+        let mut large: Vec<_> = std::iter::repeat_with(|| budget.begin()).take(8).collect();
+        for large in &mut large {
+            large.expect(1000);
+            large.grow(20).unwrap();
+        }
+        assert_eq!((budget.taken_bytes(), budget.small.taken_bytes.get()), (160, 0));
+        let mut small = budget.begin();
+        small.expect(25);
+        small.grow(25).unwrap();
+        assert_eq!(budget.small.taken_bytes.get(), 25);
+        drop((small, large));
         assert_eq!((budget.taken_bytes(), budget.small.taken_bytes.get()), (0, 0));
     }
 

@@ -31,11 +31,17 @@ pub(crate) struct LargeAnswer {
 }
 
 impl LargeAnswers {
-    /// Waits for the turn of a read: no longer than its caller does.
+    /// The turn of a read, where nobody else has it.
+    pub(super) fn try_enter(self: &Rc<Self>, read: &ReadTicket) -> Option<LargeAnswer> {
+        self.holder.get().is_none().then(|| self.begin(read.number()))
+    }
+
+    /// Waits for the turn of a read: no longer than its caller does. Who has the turn may wait for what reads hold on
+    /// the shards: who waits here holds nothing there.
     pub(super) async fn enter(self: &Rc<Self>, read: &ReadTicket) -> LargeAnswer {
         let number = read.number();
-        if self.holder.get().is_none() {
-            return self.begin(number);
+        if let Some(turn) = self.try_enter(read) {
+            return turn;
         }
         let (call, called) = oneshot::channel();
         {

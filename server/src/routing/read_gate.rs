@@ -216,7 +216,12 @@ impl ReadLease {
             || large_answers.is_waited_for(&self.ticket)
     }
 
-    /// Waits for its turn to make an answer that takes much of the memory for reads, and to send it.
+    /// Its turn to make an answer that takes much of the memory for reads, and to send it, where it needs not wait.
+    pub(crate) fn try_large_answer(&self) -> Option<LargeAnswer> {
+        self.permit.gate.large_answers.try_enter(&self.ticket)
+    }
+
+    /// Waits for that turn, and holds nothing on the shards meanwhile: who has it may wait for that.
     pub(crate) async fn large_answer(&self) -> LargeAnswer {
         self.permit.gate.large_answers.enter(&self.ticket).await
     }

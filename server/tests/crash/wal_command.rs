@@ -45,6 +45,29 @@ shard 0: wal/g1-s1/0
 }
 
 #[test]
+fn what_a_clean_stop_left_and_the_identity_are_checked_too() {
+    let written = WrittenLog::new("verify-beside");
+    written.home.start_ready(&ARGUMENTS).stop();
+    let data_dir = written.home.data_dir();
+    let closed = written.segment.with_file_name("closed");
+    let flip = |file: &std::path::Path| {
+        let mut bytes = fs::read(file).unwrap();
+        bytes[12] ^= 1;
+        fs::write(file, bytes).unwrap();
+    };
+    flip(&closed);
+    check_verify(&written, 1, &["damage: what the last clean stop left (closed) can't be read", "1 damage"]);
+    flip(&closed);
+    flip(&data_dir.join("node.copy"));
+    check_verify(&written, 0, &["mended when a node starts: node.copy: ", "no damage"]);
+    fs::remove_file(data_dir.join("node.copy")).unwrap();
+    check_verify(&written, 0, &["mended when a node starts: node.copy is missing", "no damage"]);
+    written.home.start_ready(&ARGUMENTS).stop();
+    let (code, told, _) = written.home.look_at_logs(&["verify"]);
+    assert!(code == 0 && !told.contains("mended"), "{told}");
+}
+
+#[test]
 fn each_damage_is_told_with_its_place_and_its_loss() {
     let written = WrittenLog::new("verify-damaged");
     check_verify(&written, 0, &["no damage"]);

@@ -21,6 +21,8 @@ use crate::channel::{Channel, origin};
 
 const MESSAGE_BYTES: usize = (4 << 20) - 1000;
 
+const OTLP: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
+
 /// Begins a call: all of its message comes but the last byte, and then nothing more.
 async fn begin(node: &Node, path: &str, headers: &[(&str, &str)]) -> JoinHandle<Response<Incoming>> {
     let prefix = [&[0][..], &(MESSAGE_BYTES as u32).to_be_bytes()].concat();
@@ -53,11 +55,7 @@ fn in_flight_bytes(node: &Node) -> f64 {
 #[tokio::test]
 async fn a_message_that_does_not_come_whole_ends_with_the_request_timeout() {
     let node = Node::start_with(1, |config| config.request_timeout = Duration::from_secs(1));
-    let paths = [
-        "/silverback.v1.Ingest/Write",
-        "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
-        "/silverback.v1.Admin/Cells",
-    ];
+    let paths = ["/silverback.v1.Ingest/Write", OTLP, "/silverback.v1.Admin/Cells"];
     for path in paths {
         for headers in [&[][..], &[("grpc-encoding", "snappy")]] {
             let began = Instant::now();
@@ -89,6 +87,10 @@ async fn messages_that_do_not_come_whole_have_bounded_room() {
     }
     let refused = answer(begin(&node, "/silverback.v1.Ingest/Write", &[]).await).await;
     assert_eq!(header(&refused, "grpc-status"), "8", "{refused:?}");
+    assert_eq!(header(&refused, "retry-after-ms"), "1000", "{refused:?}");
+    // To OTLP's senders that would be for good.
+    let refused = answer(begin(&node, OTLP, &[]).await).await;
+    assert_eq!(header(&refused, "grpc-status"), "14", "{refused:?}");
     assert_eq!(header(&refused, "retry-after-ms"), "1000", "{refused:?}");
     assert!(waiting.iter().all(|call| !call.is_finished()));
     waiting.iter().for_each(JoinHandle::abort);

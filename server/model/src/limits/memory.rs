@@ -235,21 +235,30 @@ impl MemoryPlan {
     /// What is left for requests and reads of a core, whatever known series take: writes in flight, definitions and
     /// answers that are made whole give way, and all else may come to what is planned for it.
     const fn passing_kept_bytes(&self) -> usize {
-        let giving_way_bytes =
-            self.in_flight_bytes + self.pool_bytes + self.definition_bytes + self.read_answer_bytes();
+        let giving_way_bytes = self.giving_way_bytes();
         self.passing_bytes() - giving_way_bytes + giving_way_bytes / PASSING_KEPT_SHARE
     }
 
+    /// What one core's requests and reads have that gives way to known series, and what is kept for later ones.
+    const fn giving_way_bytes(&self) -> usize {
+        self.in_flight_bytes + self.pool_bytes + self.definition_bytes + self.read_answer_bytes()
+    }
+
     /// What one core's requests and reads may take for now that have `taken` of it, where the process has
-    /// `resident_bytes`: known series may have taken what was planned for them.
+    /// `resident_bytes`: known series may have taken what was planned for them. What doesn't give way has `other_bytes`
+    /// of its part on the core, and may come to all of that.
     pub const fn giving_way_beside(
         &self,
         resident_bytes: usize,
         taken: GivingWay,
+        other_bytes: usize,
         cores: usize,
     ) -> GivingWay {
-        let free_bytes = self.limit_bytes.saturating_sub(resident_bytes) / cores;
-        // What is left of it is for what is kept when they have ended, and for what reads collect.
+        let other_untaken_bytes =
+            (self.passing_bytes() - self.giving_way_bytes()).saturating_sub(other_bytes);
+        let free_bytes =
+            (self.limit_bytes.saturating_sub(resident_bytes) / cores).saturating_sub(other_untaken_bytes);
+        // What is left of it is for what is kept when they have ended.
         GivingWay {
             in_flight_bytes: beside(self.in_flight_bytes, taken.in_flight_bytes, free_bytes / 2),
             definition_bytes: beside(self.definition_bytes, taken.definition_bytes, free_bytes / 8),
@@ -401,13 +410,12 @@ mod tests {
             let idle = plan.uncounted_bytes + cores * plan.shard_bytes;
             let room = |resident, passing| plan.room_bytes(resident, passing, cores);
             // Beyond what the plan has for series there is most of what writes in flight don't take.
-            let giving_way =
-                plan.in_flight_bytes + plan.pool_bytes + plan.definition_bytes + plan.read_answer_bytes();
+            let giving_way = plan.giving_way_bytes();
             assert!(room(idle, 0) * 2 > giving_way && room(idle, 0) < giving_way, "{plan:?}");
             assert_eq!(room(plan.limit_bytes, 0), 0);
             let passing = cores * plan.passing_bytes();
             assert_eq!(room(plan.limit_bytes - 10 * cores, passing), 10, "they have all of theirs");
-            let beside = |resident, taken| plan.giving_way_beside(resident, taken, cores);
+            let beside = |resident, taken| plan.giving_way_beside(resident, taken, 0, cores);
             let most = GivingWay {
                 in_flight_bytes: plan.in_flight_bytes,
                 definition_bytes: plan.definition_bytes,
@@ -422,6 +430,14 @@ mod tests {
             assert_eq!(beside(plan.limit_bytes, GivingWay::default()), part(PASSING_KEPT_SHARE));
             assert_eq!(beside(plan.limit_bytes, part(2)), part(2), "what is taken stays");
             assert_eq!(beside(plan.limit_bytes, most), most);
+            // Known series have all that they get; then what gives way takes what it may, and all else its part.
+            let full = plan.limit_bytes - cores * plan.passing_kept_bytes();
+            assert_eq!(room(full, 0), 0);
+            let GivingWay { in_flight_bytes, definition_bytes, read_bytes } =
+                beside(full, GivingWay::default());
+            let of_a_core =
+                in_flight_bytes + definition_bytes + read_bytes + plan.passing_bytes() - giving_way;
+            assert!(full + cores * of_a_core <= plan.limit_bytes, "{plan:?}");
         }
     }
 

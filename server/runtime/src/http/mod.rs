@@ -130,7 +130,8 @@ impl HttpServer {
     }
 
     /// Accepts and serves until the notice to end; an error is one of the listening socket itself. Each
-    /// connection gets a service of its own, made for its other end.
+    /// connection gets a service of its own, made for its other end. At the listener's limit the connection that has
+    /// waited longest for a request gives way to a new one.
     pub async fn serve<S, B>(
         &self,
         listener: &Listener,
@@ -144,7 +145,7 @@ impl HttpServer {
     {
         let mut ending = pin!(self.0.shutdown.requested());
         loop {
-            let mut accepting = pin!(listener.accept());
+            let mut accepting = pin!(listener.accept_evicting(|| self.0.watches.evict()));
             let accepted = poll_fn(|cx| {
                 if ending.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(None);
@@ -245,8 +246,8 @@ fn account(end: End) {
         }
         End::Expired(expiry) => {
             match expiry {
-                // Counted when it was asked to go.
-                Expiry::Flood => {}
+                // Counted when it was told to go.
+                Expiry::Flood | Expiry::Evicted => {}
                 Expiry::Header | Expiry::Idle | Expiry::Stall | Expiry::Unread => {
                     counters::with(|c| c.connections_timed_out += 1);
                 }

@@ -29,6 +29,10 @@ const LOOK_INTERVAL_MAX: Duration = Duration::from_millis(500);
 /// How long a connection may keep its lease from others that wait, for what it has sent and its requests don't take.
 const LEASE_PATIENCE: Duration = Duration::from_secs(3);
 
+/// How long a connection has to have waited for a request before it gives way to a new one: who sends one after the
+/// other keeps its own.
+const EVICTION_IDLE_MIN: Duration = Duration::from_secs(1);
+
 /// Why a connection was closed from here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expiry {
@@ -39,6 +43,8 @@ pub(super) enum Expiry {
     Unread,
     /// Frames without data kept coming after it was asked to go.
     Flood,
+    /// It had no request in flight, and a new one came at the limit.
+    Evicted,
 }
 
 impl Expiry {
@@ -49,6 +55,7 @@ impl Expiry {
             Self::Stall => "a request stood still",
             Self::Unread => "what it sent was not read, and others waited for the memory",
             Self::Flood => "it sent too many frames without data",
+            Self::Evicted => "it waited for a request, and a new connection came at the limit",
         }
     }
 }
@@ -71,6 +78,7 @@ struct Looks {
     idle: u64,
     stall: u64,
     lease: u64,
+    eviction: u64,
 }
 
 /// What a connection holds whose socket has nothing more to read now.
@@ -94,6 +102,8 @@ pub(super) struct Watches {
     /// A connection may hold a lease that it doesn't need, from when nobody waited for one.
     may_find_lease: Cell<bool>,
     heads: Heads,
+    /// The look at which no connection could be spared: until the next one, none can.
+    none_to_evict_at: Cell<Option<u64>>,
     /// Of HTTP/2 connections.
     window_bytes: u32,
     /// Of HTTP/1 connections.
@@ -114,6 +124,7 @@ impl Watches {
                 idle: looks(limits.idle_timeout),
                 stall: looks(limits.stall_timeout),
                 lease: looks(LEASE_PATIENCE.min(limits.stall_timeout)),
+                eviction: looks(EVICTION_IDLE_MIN),
             },
             connections: RefCell::default(),
             streams: RefCell::default(),
@@ -121,6 +132,7 @@ impl Watches {
             leases: Leases::new(limits.reading_max),
             may_find_lease: Cell::new(true),
             heads: Heads::new(limits),
+            none_to_evict_at: Cell::default(),
             window_bytes: limits.connection_window_bytes,
             chunk_bytes_max: limits.chunk_bytes_max,
             closing: Cell::new(shutdown.is_requested()),
@@ -176,6 +188,29 @@ impl Watches {
             let is_found = self.connections.borrow().iter().any(|watch| watch.yield_lease());
             self.may_find_lease.set(is_found);
         }
+    }
+
+    /// Ends the connection that has waited longest for a request, or for the rest of a request's head. Tells whether
+    /// one has for long enough.
+    pub(super) fn evict(&self) -> bool {
+        let look = self.look.get();
+        if self.none_to_evict_at.get() == Some(look) {
+            return false;
+        }
+        let connections = self.connections.borrow();
+        let waiting = connections.iter().filter_map(|watch| Some((watch.waiting_since()?, watch)));
+        // The look that was in flight when it began to wait doesn't count.
+        let longest = waiting
+            .filter(|(since, _)| look.saturating_sub(*since) > self.limits.eviction)
+            .min_by_key(|(since, _)| *since);
+        match longest {
+            Some((_, watch)) => {
+                counters::with(|c| c.connections_evicted += 1);
+                watch.expire(Expiry::Evicted);
+            }
+            None => self.none_to_evict_at.set(Some(look)),
+        }
+        longest.is_some()
     }
 
     fn close_all(&self) {
@@ -260,7 +295,12 @@ impl Watch {
                 }
             }
             (
-                Expiry::Header | Expiry::Idle | Expiry::Stall | Expiry::Unread | Expiry::Flood,
+                Expiry::Header
+                | Expiry::Idle
+                | Expiry::Stall
+                | Expiry::Unread
+                | Expiry::Flood
+                | Expiry::Evicted,
                 Protocol::Http1 | Protocol::Http2,
             ) => {
                 self.expired.set(Some(expiry));
@@ -436,6 +476,15 @@ impl Watch {
     pub(super) fn bytes_written(&self) {
         if let Phase::Busy { .. } = self.phase.get() {
             self.phase.set(Phase::Busy { moved: self.now() });
+        }
+    }
+
+    /// Since which look no request is in flight, where the connection is open and not told to go.
+    fn waiting_since(self: &Rc<Self>) -> Option<u64> {
+        let is_open = Rc::strong_count(self) > 1 && self.expired.get().is_none();
+        match self.phase.get() {
+            Phase::Idle { since } | Phase::Head { since } if is_open => Some(since),
+            Phase::Idle { .. } | Phase::Head { .. } | Phase::Busy { .. } => None,
         }
     }
 

@@ -28,13 +28,18 @@ use tonic::{Code, Status};
 use self::one_message::Received;
 use self::request_body::{RequestBody, decoded};
 use crate::api::handlers::{Handlers, Peer};
+use crate::api::http::request_body::BodyError;
 use crate::api::ingest::Ingest;
+use crate::api::ingest::otlp::status_of;
+use crate::api::ingest::remote_write::Rejection;
+use crate::api::query::read_fault::ReadFault;
 use crate::api::response::body::ResponseBody;
 use crate::api::response::cause::{Cause, of_tonic};
 use crate::api::{ingest::timing::timed, response::NodeResponse};
 use crate::routing::SharedReservation;
 
 const GRPC: &str = "application/grpc";
+const OTLP: &str = "opentelemetry.proto.collector.metrics.v1.MetricsService";
 
 /// Whether a request speaks gRPC.
 pub(crate) fn is_grpc<B>(request: &Request<B>) -> bool {
@@ -80,7 +85,7 @@ async fn dispatch(peer: &Peer, request: Request<Incoming>) -> NodeResponse {
         }
         ("silverback.v1.Query", _) => Box::pin(call(query::service(reader, asker), request)).await,
         ("silverback.v1.Admin", _) => Box::pin(call(admin::service(mover), request)).await,
-        ("opentelemetry.proto.collector.metrics.v1.MetricsService", "Export") => {
+        (OTLP, "Export") => {
             timed(core, async { otlp::export(caller, request).await.map(ResponseBody::Grpc) }).await
         }
         _unknown => unimplemented(request.uri().path()),
@@ -95,9 +100,23 @@ fn received(ingest: &Rc<Ingest>, request: Request<Incoming>) -> Request<Received
         | ("grpc.reflection.v1.ServerReflection" | "grpc.reflection.v1alpha.ServerReflection", _) => {
             Received::stream(body)
         }
-        _one_message => Received::message(ingest, body),
+        (OTLP, _) => Received::message(ingest, body, of_otlp_body),
+        _one_message => Received::message(ingest, body, of_body),
     };
     Request::from_parts(head, body)
+}
+
+/// A message that wasn't read.
+fn of_body(error: BodyError) -> Status {
+    status::of_read_fault(&ReadFault::Body(error))
+}
+
+/// One of OTLP's.
+fn of_otlp_body(error: BodyError) -> Status {
+    match error {
+        BodyError::Overloaded => status_of(&Rejection::Overloaded),
+        BodyError::TooLarge(_) | BodyError::TimedOut(_) | BodyError::BrokeOff(_) => of_body(error),
+    }
 }
 
 /// A path's service and method.

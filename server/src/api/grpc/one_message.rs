@@ -16,10 +16,8 @@ use send_wrapper::SendWrapper;
 use tonic::Status;
 
 use super::request_body::broke_off;
-use super::status;
 use crate::api::http::request_body::BodyError;
 use crate::api::ingest::Ingest;
-use crate::api::query::read_fault::ReadFault;
 use crate::routing::Reservation;
 use silverback_runtime::{now, sleep};
 
@@ -31,19 +29,23 @@ pub struct Received {
     bounds: Option<SendWrapper<Bounds>>,
 }
 
+/// A fault of a body, as its caller expects it.
+pub(crate) type Told = fn(BodyError) -> Status;
+
 struct Bounds {
     ingest: Rc<Ingest>,
     reserved: Reservation,
+    told: Told,
     began: Instant,
     /// Armed once the body has to be waited for: mostly it is there with its head.
     time: Option<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
 impl Received {
-    /// The body of a request of one message that begins now.
-    pub(crate) fn message(ingest: &Rc<Ingest>, body: Incoming) -> Self {
-        let bounds =
-            Bounds { ingest: Rc::clone(ingest), reserved: ingest.bodies.begin(), began: now(), time: None };
+    /// The body of a request of one message that begins now; `told` is how its method tells that it wasn't read.
+    pub(crate) fn message(ingest: &Rc<Ingest>, body: Incoming, told: Told) -> Self {
+        let (ingest, reserved) = (Rc::clone(ingest), ingest.bodies.begin());
+        let bounds = Bounds { ingest, reserved, told, began: now(), time: None };
         Self { body, bounds: Some(SendWrapper::new(bounds)) }
     }
 
@@ -69,7 +71,7 @@ impl Bounds {
     fn refuse(&self, error: BodyError) -> Status {
         self.ingest.count(|counts| counts.grpc_requests_unread += 1);
         tracing::debug!(%error, "a gRPC request was given up");
-        status::of_read_fault(&ReadFault::Body(error))
+        (self.told)(error)
     }
 }
 

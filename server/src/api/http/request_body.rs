@@ -42,6 +42,7 @@ where
     B::Error: std::fmt::Display,
 {
     async move {
+        reserved.expect(claimed_bytes(headers).unwrap_or(0));
         let reading = read_with(headers, body, bytes_max, |bytes| reserved.grow(bytes));
         timeout(limit, reading).await.unwrap_or(Err(BodyError::TimedOut(limit)))
     }
@@ -60,6 +61,11 @@ where
     read_with(headers, body, bytes_max, |_| Ok(()))
 }
 
+/// The length that a request claims to have.
+fn claimed_bytes(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
 /// Room made ahead for a claimed length: what is beyond it grows as it arrives, so that a claim
 /// alone costs little.
 const CLAIM_TRUSTED_MAX: usize = 256 << 10;
@@ -75,11 +81,10 @@ where
     B::Error: std::fmt::Display,
 {
     async move {
-        let claimed = headers.get(CONTENT_LENGTH).and_then(|l| l.to_str().ok()?.parse::<u64>().ok());
-        if claimed.is_some_and(|claimed| claimed > bytes_max as u64) {
+        let claimed = claimed_bytes(headers).unwrap_or(0);
+        if claimed > bytes_max {
             return Err(BodyError::TooLarge(bytes_max));
         }
-        let claimed = claimed.map_or(0, |claimed| claimed as usize);
         let mut body = std::pin::pin!(body);
         let mut first = Bytes::new();
         let mut joined = BytesMut::new();

@@ -58,6 +58,8 @@ pub enum WalCommandError {
 struct OfflineLogs {
     disk: BlockingDisk,
     identity: Identity,
+    /// Of the identity's two files, in words.
+    identity_damage: Vec<String>,
     generation: Generation,
     _lock: DirectoryLock,
 }
@@ -66,7 +68,7 @@ impl OfflineLogs {
     fn open(root: &Path) -> Result<Self, WalCommandError> {
         let disk = BlockingDisk::new(root, BLOCK_BYTES);
         // Before the lock: it would leave its file in any directory.
-        let identity = block_on(identity::read(&disk))?;
+        let (identity, identity_damage) = block_on(identity::inspect(&disk))?;
         let Some(identity) = identity else { return Err(WalCommandError::NoDataDir(root.into())) };
         let lock = DirectoryLock::take(root)?;
         let generation = block_on(layout::newest(&disk))?;
@@ -74,7 +76,7 @@ impl OfflineLogs {
             return Err(gone.into());
         }
         let Some(generation) = generation else { return Err(WalCommandError::NoLog(root.into())) };
-        Ok(Self { disk, identity, generation, _lock: lock })
+        Ok(Self { disk, identity, identity_damage, generation, _lock: lock })
     }
 
     /// The place of one shard's log.

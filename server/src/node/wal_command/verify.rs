@@ -40,6 +40,10 @@ pub fn verify(root: &Path, out: &mut impl Write) -> Result<Soundness, WalCommand
         Err(error) => return Err(error),
     };
     let (mut damages, mut torn) = (0, 0);
+    for damaged in &logs.identity_damage {
+        // Nothing is lost: the directory's other file says the same.
+        writeln!(out, "mended when a node starts: {damaged}")?;
+    }
     for shard in 0..logs.generation.shards {
         let place = logs.place(shard);
         let mut check = CrossCheck::default();
@@ -84,7 +88,14 @@ fn tell(out: &mut impl Write, shard: usize, replayed: &Replayed, counts: Counts)
     for damage in &replayed.damage {
         writeln!(out, "  damage: {damage}")?;
     }
-    Ok(replayed.damage.len())
+    if let Some(error) = &replayed.unread_closing {
+        writeln!(
+            out,
+            "  damage: what the last clean stop left (closed) can't be read ({error}): if acknowledged groups are missing \
+             at the end, that can't be told"
+        )?;
+    }
+    Ok(replayed.damage.len() + usize::from(replayed.unread_closing.is_some()))
 }
 
 /// Runs a replay, its progress on the terminal if there is one.

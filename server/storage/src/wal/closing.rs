@@ -31,27 +31,37 @@ async fn write_to<D: Disk>(place: &SegmentPlace<D>, path: &str, last: Lsn) -> Re
     place.disk.sync_dir(&place.dir).await
 }
 
-/// The last group that was on disk when the log was last closed. `None` where it never was, or where that
-/// can't be read: then less is known, and nothing is lost.
-pub(super) async fn read<D: Disk>(place: &LogPlace<D>) -> Result<Option<Lsn>, DiskError> {
+/// What is known of the last clean stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Closed {
+    /// There was none.
+    Never,
+    /// The last group that was on disk then.
+    At(Lsn),
+    /// The file is there and damaged: what is missing at the end of the log can't be told from what never was there.
+    Unknown(HeaderError),
+}
+
+/// What was on disk when the log was last closed.
+pub(super) async fn read<D: Disk>(place: &LogPlace<D>) -> Result<Closed, DiskError> {
     let path = place.path(CLOSING_NAME);
     let file = match place.disk.open(&path).await {
         Ok(file) => file,
-        Err(error) if error.kind == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind == io::ErrorKind::NotFound => return Ok(Closed::Never),
         Err(error) => return Err(error),
     };
     let mut bytes = Vec::new();
     file.read_at(0, FILE_HEADER_BYTES, &mut bytes).await?;
     file.close().await?;
     match ClosingHeader::decode(&bytes, place.seed) {
-        Ok(last) => Ok(Some(last)),
+        Ok(last) => Ok(Closed::At(last)),
         Err(error) => {
             unread(&path, error);
-            Ok(None)
+            Ok(Closed::Unknown(error))
         }
     }
 }
 
 fn unread(path: &str, error: HeaderError) {
-    tracing::warn!(path, %error, "what a clean stop left beside the write-ahead log can't be read, and isn't needed");
+    tracing::warn!(path, %error, "what a clean stop left beside the write-ahead log can't be read: a group that is missing at the end is not told from one that never was there");
 }

@@ -1,7 +1,8 @@
 //! SAMPLES: one `ReadResponse`, written by hand in slices, with exactly the samples in the range. It
 //! lies in memory compressed until it is sent, within the room that reads in flight have. Where that is scarce, one
 //! answer that takes much of it is made and sent at a time: several that grow together would all find it taken, and
-//! none would end.
+//! none would end. One that grows while another has the turn begins again when its own comes: what it had collected,
+//! here and on the shards, might be what that other one waits for.
 
 use std::rc::Rc;
 
@@ -42,16 +43,49 @@ pub(crate) async fn respond(
     room: Reservation,
 ) -> Result<NodeResponse, ReadFault> {
     let mut budget = Budget::new(reader, room);
+    let pieces = loop {
+        match make(reader, read.lease(), &selections, &mut budget).await {
+            Ok(pieces) => break pieces,
+            Err(NotMade::Failed(fault)) => return Err(fault),
+            // Once: it keeps the turn.
+            Err(NotMade::NeedsTurn) => {
+                budget.begin_again();
+                budget.turn = Some(read.lease().large_answer().await);
+            }
+        }
+    };
+    Ok(response(reader, read, pieces, budget))
+}
+
+/// Why there is no answer.
+enum NotMade {
+    Failed(ReadFault),
+    /// It is to begin again once it has its turn.
+    NeedsTurn,
+}
+
+impl<E: Into<ReadFault>> From<E> for NotMade {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// The whole answer, compressed.
+async fn make(
+    reader: &Rc<Reader>,
+    lease: &ReadLease,
+    selections: &[Selection],
+    budget: &mut Budget,
+) -> Result<Vec<Bytes>, NotMade> {
     let mut whole = SnappyPieces::new();
     for selection in selections {
-        let result = query_result(reader, read.lease(), selection, &mut budget).await?;
+        let result = query_result(reader, lease, selection.clone(), budget).await?;
         let mut head = Vec::new();
         put_len_head(&mut head, RESULTS, result.decompressed_bytes() as usize);
         whole.write(&head, &mut reader.slicer.begin().await, &mut budget.room).await?;
         whole.append(result, &mut budget.room)?;
     }
-    let pieces = whole.finish(&mut budget.room)?.ok_or(ReadFault::TooManySamples(budget.max))?;
-    Ok(response(reader, read, pieces, budget))
+    whole.finish(&mut budget.room)?.ok_or(NotMade::Failed(ReadFault::TooManySamples(budget.max)))
 }
 
 /// Samples that the answer may still hold, and the memory that it has.
@@ -59,6 +93,8 @@ struct Budget {
     left: u64,
     max: u64,
     room: Reservation,
+    /// What `room` held before there was an answer.
+    request_bytes: usize,
     of_all: ByteBudget,
     /// It has its turn to take more than ...
     turn: Option<LargeAnswer>,
@@ -71,12 +107,26 @@ impl Budget {
         let max = reader.config.max_read_samples;
         let of_all = reader.read_bytes.clone();
         let small_bytes = of_all.bytes_max() / BESIDE_SHARE / reader.reads.max();
-        Self { left: max, max, room, of_all, turn: None, small_bytes }
+        let request_bytes = room.bytes();
+        Self { left: max, max, room, request_bytes, of_all, turn: None, small_bytes }
     }
 
-    /// Whether it is to wait for its turn before it grows further.
+    /// Whether it needs its turn to grow further, or to be sent as large as it is.
     fn needs_turn(&self) -> bool {
         self.turn.is_none() && self.room.bytes() > self.small_bytes && self.of_all.is_taken_to(BESIDE_SHARE)
+    }
+
+    fn take_turn_if_needed(&mut self, lease: &ReadLease) -> Result<(), NotMade> {
+        if self.needs_turn() {
+            self.turn = Some(lease.try_large_answer().ok_or(NotMade::NeedsTurn)?);
+        }
+        Ok(())
+    }
+
+    /// For the same answer, made anew.
+    fn begin_again(&mut self) {
+        self.left = self.max;
+        self.room.shrink(self.room.bytes() - self.request_bytes);
     }
 
     fn take(&mut self, samples: u64) -> Result<(), ReadFault> {
@@ -91,10 +141,8 @@ async fn query_result(
     lease: &ReadLease,
     selection: Selection,
     budget: &mut Budget,
-) -> Result<SnappyPieces, ReadFault> {
+) -> Result<SnappyPieces, NotMade> {
     let mut result = SnappyPieces::new();
-    // It may have to wait for memory that a read has which waits for its turn.
-    budget.turn = None;
     let (min_ms, max_ms) = (selection.min_ms, selection.max_ms);
     let mut stream: RowStream<SeriesBatch> =
         RowStream::open(reader, lease, selection, SeriesWanted::Chunks, 1).await?;
@@ -110,19 +158,13 @@ async fn query_result(
             result.write(&timeseries, &mut slice, &mut budget.room).await?;
         }
         // After each, so that none is sent without its turn.
-        if budget.needs_turn() {
-            drop(slice);
-            budget.turn = Some(lease.large_answer().await);
-            slice = reader.slicer.begin().await;
-        }
+        budget.take_turn_if_needed(lease)?;
         held = Some(slice);
     }
     budget.room.shrink(timeseries.capacity());
     drop(stream);
     // What was made for queries before this one may be large.
-    if budget.needs_turn() {
-        budget.turn = Some(lease.large_answer().await);
-    }
+    budget.take_turn_if_needed(lease)?;
     Ok(result)
 }
 
@@ -227,7 +269,15 @@ mod tests {
         let budget = |bytes| {
             let mut room = of_all.begin();
             room.grow(bytes).unwrap();
-            Budget { left: 0, max: 0, room, of_all: of_all.clone(), turn: None, small_bytes: 25 }
+            Budget {
+                left: 0,
+                max: 0,
+                room,
+                request_bytes: 0,
+                of_all: of_all.clone(),
+                turn: None,
+                small_bytes: 25,
+            }
         };
         let large = budget(100);
         assert!(!large.needs_turn(), "there is enough");
@@ -242,9 +292,12 @@ mod tests {
     fn a_budget_is_used_to_its_last_sample() {
         let of_all = ByteBudget::new(0);
         let room = of_all.begin();
-        let mut budget = Budget { left: 3, max: 3, room, of_all, turn: None, small_bytes: 0 };
+        let mut budget =
+            Budget { left: 3, max: 3, room, request_bytes: 0, of_all, turn: None, small_bytes: 0 };
         assert_eq!(budget.take(3), Ok(()));
         assert_eq!(budget.take(0), Ok(()));
         assert_eq!(budget.take(1), Err(ReadFault::TooManySamples(3)));
+        budget.begin_again();
+        assert_eq!(budget.take(3), Ok(()), "the same answer, made anew");
     }
 }

@@ -11,7 +11,9 @@ pub mod files;
 #[cfg(test)]
 mod tests;
 
+use crate::wal::Lsn;
 use crate::wal::WalRecovery;
+use crate::wal::closing::{self, Closed};
 use crate::wal::frame::{FRAME_HEADER_BYTES, FrameKey};
 use crate::wal::progress::ReplayProgress;
 use crate::wal::reader::{Found, FrameReader};
@@ -21,7 +23,6 @@ use crate::wal::segment::{
     segment_name,
 };
 use crate::wal::segments::{SealedSegment, SegmentSet, Spare, Unfilled};
-use crate::wal::{Lsn, closing};
 use silverback_host::Host;
 use silverback_host::disk::{Disk, DiskError, File};
 
@@ -65,6 +66,9 @@ pub struct Replayed {
     pub tail: Option<Tail>,
     /// What was lost; none after a strict replay.
     pub damage: Vec<Damage>,
+    /// Why what the last clean stop left can't be read. Nothing is known to be lost; but the end of the log is not
+    /// known, either.
+    pub unread_closing: Option<HeaderError>,
 }
 
 /// The last group's frame.
@@ -341,10 +345,13 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
         Ok(())
     }
 
-    /// `closed` is the last group that was on disk at the last clean stop.
-    fn finish(mut self, closed: Option<Lsn>, lacking: Lacking) -> Result<Replayed, ReplayError> {
-        if let Some(closed) = closed {
-            self.skip_to(CLOSING_NAME, 0, closed.0.saturating_add(1), Loss::Groups)?;
+    fn finish(mut self, closed: Closed, lacking: Lacking) -> Result<Replayed, ReplayError> {
+        match closed {
+            Closed::Never => {}
+            Closed::At(closed) => {
+                self.skip_to(CLOSING_NAME, 0, closed.0.saturating_add(1), Loss::Groups)?;
+            }
+            Closed::Unknown(error) => self.found.unread_closing = Some(error),
         }
         self.tell_lacking(lacking)?;
         if let Err(error) = self.restore.finish() {

@@ -79,6 +79,8 @@ pub const TARGETS: &[Target] = &[
     per_cpu("steady-2", Side::PrometheusCurrent, 13.0),
     own("writes", figure::PER_CPU_S, "unsorted", "sorted", 0.9),
     beside("latency", figure::P99_MS, "paced", Side::VictoriaMetrics, Limit::AtMost(1.0)),
+    beside("scale", figure::PER_CPU_S, "two-shards", Side::Contender, Limit::AtLeast(1.15)),
+    beside("scale", figure::PER_S, "two-shards", Side::Contender, Limit::AtLeast(1.15)),
     own("scale", figure::PER_CPU_S, "two-shards", "one-shard", 0.97),
     own("scale", figure::PER_S, "two-shards", "one-shard", 1.8),
     own("grpc", figure::PER_CPU_S, "streams", "remote-write", 2.5),

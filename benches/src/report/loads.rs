@@ -91,7 +91,7 @@ pub struct Streams {
 pub enum Place {
     /// One each.
     Apart,
-    /// As many as shards for the server; the loader's connections keep to the first two by halves.
+    /// As many as shards for the server, of which only the node has some; the loader's connections keep to the first two by halves.
     Shards(usize),
 }
 
@@ -256,12 +256,18 @@ fn others(size: Size) -> Vec<Load> {
     let fleet = |targets, rounds| GenerateOptions { targets, rounds, ..steady(size, 0).options };
     vec![
         load("paced", "latency", "100 k samples a second, 2,000 a request", &EVERYONE, Work::Replay(paced)),
-        load("one-shard", "scale", "one shard on one CPU, 16 connections", &[Node], Work::Replay(shards(1))),
+        load(
+            "one-shard",
+            "scale",
+            "one shard on one CPU, 16 connections",
+            &[Node, Contender],
+            Work::Replay(shards(1)),
+        ),
         load(
             "two-shards",
             "scale",
             "two shards on two CPUs, 32 connections",
-            &[Node],
+            &[Node, Contender],
             Work::Replay(shards(2)),
         ),
         load(

@@ -66,7 +66,7 @@ pub const LAYOUTS: [Layout; 6] = [
     Layout {
         name: "scale",
         title: "One shard and two",
-        columns: &[PER_CPU_S, PER_S, P99],
+        columns: &[PER_CPU_S, OURS_TO_IT, PER_S, P99],
         compared: figure::PER_CPU_S,
         better: Better::More,
     },

@@ -71,8 +71,10 @@ fn placed(ground: &Ground, subject: &Subject<'_>, place: Place) -> (Vec<usize>, 
         Place::Shards(shards) => {
             let cpus = ground.cpus.iter().copied().take(shards).collect();
             let pin = ground.cpus.iter().take(2).map(usize::to_string).collect::<Vec<_>>().join(",");
-            debug_assert!(subject.side.is_own(), "only the node has shards");
-            (cpus, vec![format!("--shards={shards}")], Some(pin))
+            // The contender has as many threads as CPUs by itself.
+            let arguments =
+                if subject.side.is_own() { vec![format!("--shards={shards}")] } else { Vec::new() };
+            (cpus, arguments, Some(pin))
         }
     }
 }

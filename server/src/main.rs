@@ -111,7 +111,7 @@ fn wal_command() -> Command {
         .arg(records.help("List the records too"));
     let verify = Command::new("verify")
         .about("Read all of the write-ahead log and tell all damage: the file, where, and what is lost")
-        .after_help("Exit code: 0 if a node would lose nothing (an unfinished write at the end is no damage), 1 if it would.")
+        .after_help("Exit code: 0 if a node would lose nothing (a group at the end that may be a write that was cut short counts as none), 1 if it would.")
         .arg(dir());
     Command::new("wal")
         .about("Look at the write-ahead log of a node that isn't running; nothing is changed")

@@ -18,7 +18,7 @@ use std::{
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
-use hyper::{body::Incoming, service::service_fn};
+use hyper::service::service_fn;
 use silverback_host::Counts;
 use silverback_node_test_support::executors;
 use silverback_runtime as runtime;
@@ -28,7 +28,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 const REQUEST: &[u8] = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\nbody";
 
 /// Answers with the body's length.
-async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(request: Request<WatchedBody>) -> Result<Response<Full<Bytes>>, Infallible> {
     let mut bytes = 0;
     let mut body = request.into_body();
     while let Some(Ok(frame)) = body.frame().await {

@@ -14,16 +14,18 @@ use bytes::Bytes;
 use futures::future::Either;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
-use hyper::{body::Incoming, service::service_fn};
+use hyper::service::service_fn;
 use silverback_host::Counts;
 use silverback_node_test_support::executors;
 use silverback_node_test_support::executors::{on_executors, options};
 use silverback_runtime as runtime;
-use silverback_runtime::{BoundAddress, Executor, HttpLimits, HttpServer, Listener, Shutdown, Stream};
+use silverback_runtime::{
+    BoundAddress, Executor, HttpLimits, HttpServer, Listener, Shutdown, Stream, WatchedBody,
+};
 use silverback_test_support::{PATIENCE, eventually_found};
 
 /// Answers a request by its path.
-async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(request: Request<WatchedBody>) -> Result<Response<Full<Bytes>>, Infallible> {
     let path = request.uri().path().to_owned();
     match path.as_str() {
         "/panic" => panic!("asked to"),
@@ -370,7 +372,7 @@ async fn take_one_of_two(executor: Executor<()>) -> (bool, usize, Counts) {
     let (near, far) = UnixStream::pair().unwrap();
     let stream = |socket: UnixStream| Stream::new(OwnedFd::from(socket).into()).unwrap();
     let server = HttpServer::new(&limits, executor.shutdown.clone());
-    let endless = service_fn(async |_: Request<Incoming>| Ok::<_, Infallible>(Response::new(Endless)));
+    let endless = service_fn(async |_: Request<WatchedBody>| Ok::<_, Infallible>(Response::new(Endless)));
     runtime::spawn(async move { server.serve_connection(stream(far), endless).await });
     let handshake = hyper::client::conn::http2::Builder::new(Spawn)
         .initial_stream_window_size(10_000)

@@ -15,7 +15,9 @@ impl Event {
     const READABLE: u32 = (libc::EPOLLIN | libc::EPOLLPRI) as u32;
     const WRITABLE: u32 = libc::EPOLLOUT as u32;
     /// The peer sends no more, or nothing moves any more: either way every read ends at once.
-    const ENDED: u32 = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32;
+    const ENDED: u32 = libc::EPOLLRDHUP as u32 | Self::BROKEN;
+    /// Nothing moves any more.
+    const BROKEN: u32 = (libc::EPOLLHUP | libc::EPOLLERR) as u32;
 
     /// The key that the descriptor was added with.
     pub(super) fn key(&self) -> u64 {
@@ -27,7 +29,11 @@ impl Event {
     }
 
     pub(super) fn is_writable(&self) -> bool {
-        self.0.events & (Self::WRITABLE | (libc::EPOLLHUP | libc::EPOLLERR) as u32) != 0
+        self.0.events & (Self::WRITABLE | Self::BROKEN) != 0
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        self.0.events & Self::BROKEN != 0
     }
 
     pub(super) fn is_ended(&self) -> bool {
@@ -97,7 +103,11 @@ mod tests {
         let readable = epoll.poll(&mut events).unwrap();
         assert!(readable.len() == 1 && readable[0].is_readable() && !readable[0].is_ended());
 
+        near.shutdown(std::net::Shutdown::Write).unwrap();
+        let half_closed = epoll.poll(&mut events).unwrap()[0];
+        assert!(half_closed.is_ended() && !half_closed.is_broken());
+
         drop(near);
-        assert!(epoll.poll(&mut events).unwrap()[0].is_ended());
+        assert!(epoll.poll(&mut events).unwrap()[0].is_broken());
     }
 }

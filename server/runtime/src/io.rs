@@ -72,6 +72,12 @@ impl Stream {
         Ok(())
     }
 
+    /// Ready when the connection has broken: by a reset, or by an end of both sides. That the other side alone sends
+    /// no more is neither.
+    pub(crate) fn poll_broken(&self, cx: &Context<'_>) -> Poll<()> {
+        self.watched.poll_broken(cx)
+    }
+
     fn poll_send(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let bytes = &bytes[..bytes.len().min(SEND_BYTES_MAX)];
         self.watched.poll_write_with(cx, bytes.len(), |socket| {
@@ -135,20 +141,31 @@ impl Read for Stream {
     }
 }
 
-/// Reads into `buffer` and lets `see` look at what came, where it lies.
+/// What becomes of bytes that were looked at where they lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// They count as read.
+    Passed,
+    /// Who looked has them, and they count as not read.
+    Kept,
+}
+
+/// Reads into `buffer` and lets `see` look at what came, where it lies. It decides whether it counts.
 pub(super) fn poll_read_seen<I: Read + Unpin>(
     io: &mut I,
     cx: &mut Context<'_>,
-    mut buffer: ReadBufCursor<'_>,
-    see: impl FnOnce(&[u8]),
+    buffer: &mut ReadBufCursor<'_>,
+    see: impl FnOnce(&[u8]) -> Seen,
 ) -> Poll<io::Result<()>> {
     // SAFETY: nothing in the buffer is made uninitialised: it is only lent on to be read into.
     let mut lent = ReadBuf::uninit(unsafe { buffer.as_mut() });
     ready!(Pin::new(io).poll_read(cx, lent.unfilled()))?;
     let count = lent.filled().len();
-    see(lent.filled());
-    // SAFETY: that many bytes at its beginning are filled.
-    unsafe { buffer.advance(count) };
+    match see(lent.filled()) {
+        // SAFETY: that many bytes at its beginning are filled.
+        Seen::Passed => unsafe { buffer.advance(count) },
+        Seen::Kept => {}
+    }
     Poll::Ready(Ok(()))
 }
 

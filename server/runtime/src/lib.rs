@@ -75,7 +75,7 @@ mod wake_count;
 pub use counters::counts;
 pub use cpu_time::thread_cpu_time;
 pub use executors::{Executor, Options, Pinning, Preemption, RunError, run};
-pub use http::{HttpLimits, HttpServer};
+pub use http::{HttpLimits, HttpServer, WatchedBody};
 pub use io::Stream;
 pub use lanes::{Delivery, LaneReceivers, LaneSenders, Refused};
 pub use listen::{BoundAddress, Listener, connections_ended};

@@ -117,6 +117,7 @@ struct Interest {
     /// Whether it does.
     is_long_write: Cell<bool>,
     ended: Cell<bool>,
+    broken: Cell<bool>,
 }
 
 impl Default for Interest {
@@ -128,6 +129,7 @@ impl Default for Interest {
             writer: Rc::default(),
             is_long_write: Cell::default(),
             ended: Cell::default(),
+            broken: Cell::default(),
         }
     }
 }
@@ -185,6 +187,9 @@ impl Readiness {
             if let Some(interest) = interest {
                 if event.is_ended() {
                     interest.ended.set(true);
+                }
+                if event.is_broken() {
+                    interest.broken.set(true);
                 }
                 if event.is_readable() {
                     interest.read_ready.set(true);
@@ -265,6 +270,15 @@ impl Watched {
             if let Poll::Ready(result) = self.attempt(&self.interest.read_ready, read) {
                 return Poll::Ready(result);
             }
+        }
+        self.interest.reader.keep(cx);
+        Poll::Pending
+    }
+
+    /// Ready when nothing moves on the connection any more, in either direction.
+    pub(super) fn poll_broken(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.interest.broken.get() {
+            return Poll::Ready(());
         }
         self.interest.reader.keep(cx);
         Poll::Pending

@@ -7,9 +7,9 @@ use std::rc::Rc;
 use futures::future::Either;
 use http::header::{RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method, Request};
-use hyper::body::Incoming;
 use hyper::service::Service;
 use silverback_model::printable::Printable;
+use silverback_runtime::WatchedBody;
 
 use crate::api::core::Core;
 use crate::api::grpc;
@@ -41,12 +41,12 @@ impl Endpoints {
     }
 }
 
-impl Service<Request<Incoming>> for Endpoints {
+impl Service<Request<WatchedBody>> for Endpoints {
     type Response = NodeResponse;
     type Error = Never;
     type Future = std::pin::Pin<Box<dyn Future<Output = Result<NodeResponse, Never>>>>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    fn call(&self, request: Request<WatchedBody>) -> Self::Future {
         let peer = Rc::clone(&self.peer);
         Box::pin(async move {
             let mut response = answer(&peer, request).await;
@@ -57,7 +57,7 @@ impl Service<Request<Incoming>> for Endpoints {
     }
 }
 
-fn answer(peer: &Peer, request: Request<Incoming>) -> impl Future<Output = NodeResponse> {
+fn answer(peer: &Peer, request: Request<WatchedBody>) -> impl Future<Output = NodeResponse> {
     if tracing::enabled!(tracing::Level::DEBUG) {
         Either::Left(Box::pin(logged(peer, request)))
     } else {
@@ -65,7 +65,7 @@ fn answer(peer: &Peer, request: Request<Incoming>) -> impl Future<Output = NodeR
     }
 }
 
-async fn logged(peer: &Peer, request: Request<Incoming>) -> NodeResponse {
+async fn logged(peer: &Peer, request: Request<WatchedBody>) -> NodeResponse {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let began = runtime::now();
     let response = route(peer, request).await;
@@ -74,7 +74,7 @@ async fn logged(peer: &Peer, request: Request<Incoming>) -> NodeResponse {
     response
 }
 
-fn route(peer: &Peer, request: Request<Incoming>) -> impl Future<Output = NodeResponse> {
+fn route(peer: &Peer, request: Request<WatchedBody>) -> impl Future<Output = NodeResponse> {
     // A block, for an `async fn` would hold the request twice.
     async move {
         let core = &*peer.handlers.core;
@@ -97,7 +97,7 @@ fn route(peer: &Peer, request: Request<Incoming>) -> impl Future<Output = NodeRe
     }
 }
 
-async fn route_rarer(peer: &Peer, request: Request<Incoming>) -> NodeResponse {
+async fn route_rarer(peer: &Peer, request: Request<WatchedBody>) -> NodeResponse {
     let Peer { handlers: Handlers { core, reader, .. }, caller, asker } = peer;
     match request.uri().path() {
         "/v1/metrics" | "/api/v1/otlp/v1/metrics" => timed(core, otlp::answer_http(caller, request)).await,

@@ -133,8 +133,8 @@ options! {
             words!("is no time to acknowledge": AckMode { Durable = "durable", Memory = "memory" })
         );
         /// What a damaged write-ahead log does to a start. `strict`: the node tells the damage and doesn't
-        /// start. `salvage`: it starts with what can be read. (An unfinished write at the log's end is no
-        /// damage)
+        /// start. `salvage`: it starts with what can be read. (A group at the log's end that may be
+        /// a write that was cut short is no damage)
         wal_recovery: WalRecovery = WalRecovery::Strict, "wal-recovery" HOW One(
             words!("is no way to recover": WalRecovery { Strict = "strict", Salvage = "salvage" })
         );

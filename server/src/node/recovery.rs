@@ -241,7 +241,7 @@ impl Recovery<'_> {
 
     fn tell(&self, dir: &str, replayed: &Replayed) {
         if let Some(torn) = &replayed.torn {
-            tracing::warn!(%torn, "a torn tail was cut off the write-ahead log");
+            tracing::warn!(%torn, "the write-ahead log's end isn't whole and was cut off: torn, or damaged");
         }
         for damage in &replayed.damage {
             tracing::error!(%damage, "salvaged what could be read of a damaged write-ahead log");

@@ -57,7 +57,10 @@ fn check_torn(name: &str, damage: impl Fn(&WrittenLog)) {
     damage(&written);
     let mut node = written.start_with("--wal-recovery=strict");
     let at = written.group_at(GROUPS);
-    check_holds(&node.told(), &["torn tail", &format!("{SEGMENT} at byte {at}")]);
+    check_holds(
+        &node.told(),
+        &["isn't whole and was cut off: torn, or damaged", &format!("{SEGMENT} at byte {at}")],
+    );
     written.check_read(&mut node, &[GROUPS as i64]);
     written.counted.write(&mut node, 1);
     node.kill();
@@ -156,6 +159,24 @@ fn rot_in_the_last_group_is_damage_after_a_clean_stop() {
     assert_eq!(code, 1, "{told}");
     check_holds(&told, &[&place]);
     assert_eq!(written.home.run(&ARGUMENTS).0, 1);
+}
+
+/// Without the file that a clean stop leaves nothing tells rot from a write that was cut short, and nobody says so.
+#[test]
+fn rot_in_the_last_group_can_t_be_told_once_what_a_clean_stop_left_is_gone_too() {
+    let mut written = WrittenLog::new("rot-unclosed");
+    written.start_with("--wal-recovery=strict").stop();
+    fs::remove_file(written.segment.with_file_name("closed")).unwrap();
+    let at = written.group_at(GROUPS);
+    written.overwrite(at + 30, b"damage");
+    let place = format!("{SEGMENT} at byte {at}: group {GROUPS} isn't whole. A crash cut its write short");
+    let words = [&*place, "or it was damaged later", "can't be told", "`closed`", "and this is damage"];
+    let (code, told, _) = written.home.look_at_logs(&["verify"]);
+    assert_eq!(code, 0, "{told}");
+    check_holds(&told, &[&words[..], &["torn or damaged: ", "may be torn or damaged\n"]].concat());
+    let mut node = written.start_with("--wal-recovery=strict");
+    check_holds(&node.told(), &[&words[..], &["torn, or damaged"]].concat());
+    written.counted.write(&mut node, 1);
 }
 
 /// Removes the files of a directory, but not itself.

@@ -96,8 +96,13 @@ fn a_torn_tail_is_told_with_what_it_may_be() {
     let at = written.group_at(GROUPS);
     written.overwrite(at + 30, &[0; 100]);
     let torn = format!("{SEGMENT} at byte {at}: group {GROUPS} isn't whole.");
-    let expect =
-        ["torn: ", &torn, "was damaged later", "99 groups up to 99", "\nno damage but what may be torn\n"];
+    let expect = [
+        "torn or damaged: ",
+        &torn,
+        "can't be told",
+        "99 groups up to 99",
+        "\nno damage but what may be torn or damaged\n",
+    ];
     check_verify(&written, 0, &expect);
 }
 

@@ -1,9 +1,12 @@
 //! Prometheus' HTTP API and the export, over shards.
 
+use std::io::Write;
+
 use serde_json::{Value, json};
 use silverback_model::STALE_NAN_BITS;
 use silverback_node_test_support::Node;
 use silverback_node_test_support::written::{series, start_ms, write};
+use silverback_test_support::http::{read_answer, request};
 
 /// Two metrics on three hosts, and a name that is no identifier.
 fn with_hosts(shards: usize, start_ms: i64) -> Node {
@@ -52,6 +55,42 @@ fn series_are_the_union_of_the_selectors_each_once() {
         let until = (start + 30_000) as f64 / 1000.0;
         check(&format!("match[]=%7Bhost=%22a%22%7D&end={until}"), success(json!([up("a")])));
         check(&format!("match[]=%7Bhost=%22a%22%7D&start={until}"), success(json!([load("a")])));
+    }
+}
+
+/// As Prometheus' documents show queries, and `curl -g` sends them.
+#[test]
+fn a_query_may_have_raw_quotes_and_braces() {
+    let node = with_hosts(2, start_ms());
+    let up = |host| json!({"__name__": "up", "host": host});
+    let check = |query: &str, expect| check_on(&node, &format!("/api/v1/series?{query}"), &expect);
+    check(r#"match[]=up{host="a"}"#, success(json!([up("a")])));
+    check(
+        r#"match[]=up&match[]=up{host=~"^(b|c)$",host!="<#>`"}"#,
+        success(json!([up("a"), up("b"), up("c")])),
+    );
+    // A percent sign stays what it is.
+    check(r#"match[]=up{host=%22b"}"#, success(json!([up("b")])));
+    check(r#"match[]={"my.name"}"#, success(json!([{"__name__": "my.name", "härte": "x y"}])));
+}
+
+/// However it comes, and behind what came before it on its connection; what looks like it in a body is left alone.
+#[test]
+fn raw_quotes_are_read_in_pieces_and_nowhere_else() {
+    let node = with_hosts(1, start_ms());
+    let mut kept = node.keep();
+    for piece in [1, 3, 30, 1000] {
+        let line: &[u8] = b"lines,host=a text=\"GET /?a=\\\"b\\\" HTTP/1.1\",v=1 1\n";
+        assert_eq!(kept.ask("POST", "/write?precision=s", &[], line).status, 400, "one sample is too old");
+        let asked = request("GET", r#"/api/v1/series?match[]=up{host="a"}"#, &[("x-quoted", "\"a\"")], b"");
+        for piece in asked.chunks(piece) {
+            kept.0.get_mut().write_all(piece).unwrap();
+            kept.0.get_mut().flush().unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let answer = read_answer(&mut kept.0);
+        let expect = success(json!([{"__name__": "up", "host": "a"}]));
+        assert_eq!((answer.status, answer.json()), (200, expect), "in pieces of {piece}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where an HTTP/1 client's requests and their chunks begin and end, for what hyper doesn't tell: a chunk that
-//! claims more than a body may have. It would be waited for as long as any that comes slowly.
+//! claims more than a body may have, which would be waited for as long as any that comes slowly; and whether a client
+//! that sends no more has sent its requests whole.
 //!
 //! Nothing is judged but that claim, and nothing copied but the beginnings of lines.
 
@@ -72,12 +73,22 @@ impl Messages {
         false
     }
 
+    /// Whether the next byte belongs to a request's first line, or to an empty one before it.
+    pub(super) fn is_in_first_line(&self) -> bool {
+        self.state == State::Head && !self.has_line
+    }
+
+    /// Whether every request whose head has ended has come whole.
+    pub(super) fn is_between_bodies(&self) -> bool {
+        self.state == State::Head
+    }
+
     fn bytes_end(&mut self, left: u64) {
-        self.state = match (left, self.is_chunked) {
-            (0, true) => State::Size,
-            (0, false) => State::Head,
-            (left, _) => State::Bytes(left),
-        };
+        match (left, self.is_chunked) {
+            (0, true) => self.state = State::Size,
+            (0, false) => self.request_ends(),
+            (left, _) => self.state = State::Bytes(left),
+        }
     }
 
     fn keep(&mut self, part: &[u8]) {
@@ -172,6 +183,23 @@ mod tests {
         for size in ["3e9", "ffffffffffffffff", "FFFF ;a"] {
             check(&(before.clone() + size + "\r\nabc"), true);
         }
+    }
+
+    #[test]
+    fn where_a_request_has_ended_the_next_one_s_first_line_begins() {
+        let get = "GET /?a HTTP/1.1\r\nhost: a\r\n\r\n";
+        let post = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\n0\r\n\r\n56789";
+        let chunked = CHUNKED.to_owned() + "a\r\n0\r\n\r\n56789\r\n0\r\n\r\n";
+        let (mut messages, mut ended) = (Messages::new(1000), Vec::new());
+        let requests = [get, post, get, post, post, &chunked, get, &chunked, post];
+        for (at, byte) in requests.concat().bytes().enumerate() {
+            messages.read(&[byte]);
+            let is_first_byte = messages.is_in_first_line() && messages.line_len == 0;
+            assert!(!is_first_byte || messages.is_between_bodies());
+            ended.extend(is_first_byte.then_some(at + 1));
+        }
+        let ends: Vec<_> = (1..=requests.len()).map(|count| requests[..count].concat().len()).collect();
+        assert_eq!(ended, ends);
     }
 
     #[test]

@@ -9,10 +9,13 @@ mod heads;
 mod keepalive;
 mod leases;
 mod messages;
+mod pace;
 mod spawner;
 mod stream_watch;
+mod targets;
 mod tracked;
 mod watch;
+mod watched_body;
 mod watched_io;
 mod window;
 
@@ -30,12 +33,11 @@ use std::{
 use http::{Request, Response};
 use http_body::Body;
 use hyper::{
-    body::Incoming,
-    rt::{Read, Write},
     server::conn::{http1, http2},
     service::Service,
 };
 
+pub use self::watched_body::WatchedBody;
 use self::{
     burst::Burst,
     keepalive::LocalTimer,
@@ -44,7 +46,7 @@ use self::{
     watch::{Expiry, Protocol, Watch, Watches},
     watched_io::WatchedIo,
 };
-use super::{counters, listen::Listener, shutdown::Shutdown, tasks::spawn};
+use super::{counters, io::Stream, listen::Listener, shutdown::Shutdown, tasks::spawn};
 
 /// The bounds of a connection.
 #[derive(Debug, Clone)]
@@ -131,14 +133,14 @@ impl HttpServer {
 
     /// Accepts and serves until the notice to end; an error is one of the listening socket itself. Each
     /// connection gets a service of its own, made for its other end. At the listener's limit the connection that has
-    /// waited longest for a request gives way to a new one.
+    /// waited longest for a request, or for one whose body hardly comes, gives way to a new one.
     pub async fn serve<S, B>(
         &self,
         listener: &Listener,
         service: impl Fn(Option<SocketAddr>) -> S,
     ) -> io::Result<()>
     where
-        S: Service<Request<Incoming>, Response = Response<B>> + 'static,
+        S: Service<Request<WatchedBody>, Response = Response<B>> + 'static,
         S::Error: Into<Box<dyn Error + Send + Sync>>,
         B: Body + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -163,10 +165,9 @@ impl HttpServer {
     }
 
     /// Serves one connection until it ends; how it ended is counted.
-    pub async fn serve_connection<I, S, B>(&self, io: I, service: S)
+    pub async fn serve_connection<S, B>(&self, io: Stream, service: S)
     where
-        I: Read + Write + Unpin + 'static,
-        S: Service<Request<Incoming>, Response = Response<B>> + 'static,
+        S: Service<Request<WatchedBody>, Response = Response<B>> + 'static,
         S::Error: Into<Box<dyn Error + Send + Sync>>,
         B: Body + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -246,6 +247,7 @@ fn account(end: End) {
         }
         End::Expired(expiry) => {
             match expiry {
+                Expiry::Left => counters::with(|c| c.connection_errors += 1),
                 // Counted when it was told to go.
                 Expiry::Flood | Expiry::Evicted => {}
                 Expiry::Header | Expiry::Idle | Expiry::Stall | Expiry::Unread => {
@@ -267,6 +269,7 @@ fn http1(limits: &HttpLimits) -> http1::Builder {
         .header_read_timeout(None)
         .max_header_size(limits.header_bytes_max)
         .max_buf_size(limits.read_buffer_bytes_max.max(READ_BUFFER_BYTES_MIN))
+        // A client that sends no more is the connection's to judge: it tells hyper when nobody waits any more.
         .half_close(false);
     builder
 }

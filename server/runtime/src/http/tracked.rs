@@ -22,6 +22,7 @@ use super::{
     spawner::LocalSpawner,
     stream_watch::StreamWatch,
     watch::Watch,
+    watched_body::WatchedBody,
 };
 use crate::{counters, tasks::panic_text};
 
@@ -54,7 +55,7 @@ impl<S> TrackedService<S> {
 
 impl<S, B> Service<Request<Incoming>> for TrackedService<S>
 where
-    S: Service<Request<Incoming>, Response = Response<B>>,
+    S: Service<Request<WatchedBody>, Response = Response<B>>,
     B: Body,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
@@ -78,6 +79,7 @@ where
                 }
             }
         }
+        let request = request.map(|body| WatchedBody::new(body, self.watch.clone()));
         // It may panic before there is a future.
         let inner = catch_unwind(AssertUnwindSafe(|| self.service.call(request)))
             .map_err(|panic| tell_of_panic(&*panic))

@@ -4,6 +4,7 @@
 //! no timer and reads no clock for its limits.
 use std::{
     cell::{Cell, RefCell},
+    collections::VecDeque,
     future::{Future, poll_fn},
     pin::pin,
     rc::{Rc, Weak},
@@ -16,6 +17,7 @@ use super::{
     frames::{self, Account},
     heads::Heads,
     leases::{Lease, Leases},
+    pace::{Floor, Pace},
     stream_watch::StreamWatch,
 };
 use crate::{counters, shutdown::Shutdown, tasks::spawn_essential, timers::sleep};
@@ -33,6 +35,13 @@ const LEASE_PATIENCE: Duration = Duration::from_secs(3);
 /// other keeps its own.
 const EVICTION_IDLE_MIN: Duration = Duration::from_secs(1);
 
+/// How long a client that has ended its sending side is taken to wait for the first byte of its answer. One that has
+/// gone looks the same until something is sent to it.
+const GRACE_AFTER_END: Duration = Duration::from_secs(1);
+
+/// Connections of an executor that have this time at once: a crowd that leaves keeps no more of what its requests hold.
+const ENDED_IN_GRACE_MAX: usize = 32;
+
 /// Why a connection was closed from here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expiry {
@@ -43,8 +52,10 @@ pub(super) enum Expiry {
     Unread,
     /// Frames without data kept coming after it was asked to go.
     Flood,
-    /// It had no request in flight, and a new one came at the limit.
+    /// It had no request in flight, or one that hardly came, and a new one came at the limit.
     Evicted,
+    /// Its client ended its sending side, and no answer began in time.
+    Left,
 }
 
 impl Expiry {
@@ -55,7 +66,10 @@ impl Expiry {
             Self::Stall => "a request stood still",
             Self::Unread => "what it sent was not read, and others waited for the memory",
             Self::Flood => "it sent too many frames without data",
-            Self::Evicted => "it waited for a request, and a new connection came at the limit",
+            Self::Evicted => {
+                "a request, or the rest of one, was waited for, and a new connection came at the limit"
+            }
+            Self::Left => "its client sends no more, and its answer takes long",
         }
     }
 }
@@ -79,6 +93,7 @@ struct Looks {
     stall: u64,
     lease: u64,
     eviction: u64,
+    grace: u64,
 }
 
 /// What a connection holds whose socket has nothing more to read now.
@@ -98,6 +113,10 @@ pub(super) struct Watches {
     streams: RefCell<Vec<Rc<StreamWatch>>>,
     /// What a look's time pays for of frames without data.
     look_credit: i64,
+    /// Below which a body that is waited for counts as slow.
+    floor: Floor,
+    /// Connections whose clients have ended their sending side, and that may have no answer yet.
+    ended: RefCell<VecDeque<Weak<Watch>>>,
     leases: Leases,
     /// A connection may hold a lease that it doesn't need, from when nobody waited for one.
     may_find_lease: Cell<bool>,
@@ -125,10 +144,13 @@ impl Watches {
                 stall: looks(limits.stall_timeout),
                 lease: looks(LEASE_PATIENCE.min(limits.stall_timeout)),
                 eviction: looks(EVICTION_IDLE_MIN),
+                grace: looks(GRACE_AFTER_END.min(limits.stall_timeout)),
             },
             connections: RefCell::default(),
             streams: RefCell::default(),
             look_credit: frames::credit_of_time(interval.as_micros() as u64),
+            floor: Floor::new(interval),
+            ended: RefCell::default(),
             leases: Leases::new(limits.reading_max),
             may_find_lease: Cell::new(true),
             heads: Heads::new(limits),
@@ -149,6 +171,9 @@ impl Watches {
             protocol: Cell::new(Protocol::Http1),
             is_leaving: Cell::new(false),
             in_flight: Cell::new(0),
+            bodies_awaited: Cell::new(0),
+            pace: Cell::new(Pace::new(self.floor)),
+            client: Cell::new(Client::Sends),
             reads: Cell::new(0),
             lease: Cell::default(),
             is_in_line: Cell::default(),
@@ -167,6 +192,7 @@ impl Watches {
         self.look.set(look);
         self.connections.borrow_mut().retain(|watch| {
             let alive = Rc::strong_count(watch) > 1;
+            watch.note_pace(look);
             if alive && let Some(expiry) = watch.expiry_at(look, self.limits) {
                 watch.expire(expiry);
             }
@@ -190,8 +216,8 @@ impl Watches {
         }
     }
 
-    /// Ends the connection that has waited longest for a request, or for the rest of a request's head. Tells whether
-    /// one has for long enough.
+    /// Ends the connection that has waited longest for a request, for the rest of a request's head, or for a body that
+    /// comes too slowly. Tells whether one has for long enough.
     pub(super) fn evict(&self) -> bool {
         let look = self.look.get();
         if self.none_to_evict_at.get() == Some(look) {
@@ -211,6 +237,20 @@ impl Watches {
             None => self.none_to_evict_at.set(Some(look)),
         }
         longest.is_some()
+    }
+
+    /// One more client has ended its sending side with a request in flight. Of too many the first has waited enough.
+    fn one_ends(&self, watch: &Rc<Watch>) {
+        let mut ended = self.ended.borrow_mut();
+        ended.push_back(Rc::downgrade(watch));
+        if ended.len() > ENDED_IN_GRACE_MAX {
+            ended.retain(|watch| watch.upgrade().is_some_and(|watch| watch.is_in_grace()));
+        }
+        if ended.len() > ENDED_IN_GRACE_MAX
+            && let Some(first) = ended.pop_front().and_then(|first| first.upgrade())
+        {
+            first.expire(Expiry::Left);
+        }
     }
 
     fn close_all(&self) {
@@ -251,6 +291,17 @@ pub(super) enum Protocol {
     Http2,
 }
 
+/// What a connection's client does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Client {
+    /// It may send more.
+    Sends,
+    /// It has ended its sending side: it waits for its answer, or has gone.
+    Ended,
+    /// The same, and bytes of the answer were sent since: where it has gone, its side refuses them, which is seen.
+    IsAnswered,
+}
+
 /// What is noted of one connection.
 pub(super) struct Watch {
     watches: Rc<Watches>,
@@ -259,6 +310,11 @@ pub(super) struct Watch {
     /// It closes once what is in flight is answered.
     is_leaving: Cell<bool>,
     in_flight: Cell<u32>,
+    /// Requests in flight that wait for more of their bodies.
+    bodies_awaited: Cell<u32>,
+    /// That of all of them together.
+    pace: Cell<Pace>,
+    client: Cell<Client>,
     /// Times that bytes came.
     reads: Cell<u64>,
     lease: Cell<Lease>,
@@ -300,7 +356,8 @@ impl Watch {
                 | Expiry::Stall
                 | Expiry::Unread
                 | Expiry::Flood
-                | Expiry::Evicted,
+                | Expiry::Evicted
+                | Expiry::Left,
                 Protocol::Http1 | Protocol::Http2,
             ) => {
                 self.expired.set(Some(expiry));
@@ -329,6 +386,13 @@ impl Watch {
     }
 
     pub(super) fn request_begins(&self) {
+        if self.in_flight.get() == 0 {
+            self.pace.set(Pace::new(self.watches.floor));
+        }
+        if self.client.get() == Client::IsAnswered {
+            // That was the answer to the request before it.
+            self.client.set(Client::Ended);
+        }
         self.in_flight.set(self.in_flight.get() + 1);
         self.phase.set(Phase::Busy { moved: self.now() });
     }
@@ -338,11 +402,65 @@ impl Watch {
         self.in_flight.set(left);
         if left == 0 {
             self.phase.set(Phase::Idle { since: self.now() });
-            if self.give_lease_up() == Lease::Waiting {
-                // What comes between requests is read without one.
+            // What comes between requests is read without one; and an end that was kept from who reads is told now.
+            if self.give_lease_up() == Lease::Waiting || self.client.get() != Client::Sends {
                 self.wake();
             }
         }
+    }
+
+    /// A request in flight waits for more of its body.
+    pub(super) fn body_is_awaited(&self) {
+        self.bodies_awaited.set(self.bodies_awaited.get() + 1);
+    }
+
+    /// It does so no more.
+    pub(super) fn body_is_not_awaited(&self) {
+        self.bodies_awaited.set(self.bodies_awaited.get() - 1);
+    }
+
+    /// So much of a body came.
+    pub(super) fn body_came(&self, bytes: u64) {
+        let mut pace = self.pace.get();
+        pace.came(bytes, self.watches.floor);
+        self.pace.set(pace);
+    }
+
+    /// Whether all that is in flight waits for its client to send more, and nothing keeps what it sends unread.
+    fn waits_for_bodies(&self) -> bool {
+        let in_flight = self.in_flight.get();
+        in_flight > 0 && self.bodies_awaited.get() == in_flight && self.lease.get() != Lease::Waiting
+    }
+
+    fn note_pace(&self, look: u64) {
+        if self.waits_for_bodies() {
+            let mut pace = self.pace.get();
+            pace.waited(look, self.watches.floor);
+            self.pace.set(pace);
+        }
+    }
+
+    /// The client has ended its sending side. Tells whether that is to be kept from who reads: a request that came
+    /// whole is in flight, and its client may wait for the answer.
+    pub(super) fn is_ended(self: &Rc<Self>) -> bool {
+        let waits = self.in_flight.get() > 0;
+        if waits && self.client.get() == Client::Sends {
+            self.client.set(Client::Ended);
+            // From now on, whenever the last byte came.
+            self.phase.set(Phase::Busy { moved: self.now() });
+            self.watches.one_ends(self);
+        }
+        waits
+    }
+
+    /// Whether its client, which sends no more, has no byte of an answer yet.
+    fn is_in_grace(&self) -> bool {
+        self.in_flight.get() > 0 && self.client.get() == Client::Ended
+    }
+
+    /// Whether no request is in flight: what comes now begins one, or goes on with its head.
+    pub(super) fn is_between_requests(&self) -> bool {
+        self.in_flight.get() == 0
     }
 
     /// Whether more may be read now. Who may not is woken when it may.
@@ -446,7 +564,8 @@ impl Watch {
         self.watches.look.get()
     }
 
-    fn wake(&self) {
+    /// Has the connection's task look again.
+    pub(super) fn wake(&self) {
         self.waker.wake();
     }
 
@@ -477,13 +596,18 @@ impl Watch {
         if let Phase::Busy { .. } = self.phase.get() {
             self.phase.set(Phase::Busy { moved: self.now() });
         }
+        if self.client.get() == Client::Ended {
+            self.client.set(Client::IsAnswered);
+        }
     }
 
-    /// Since which look no request is in flight, where the connection is open and not told to go.
+    /// Since which look no request is in flight, or bodies come too slowly, where the connection is open and not told
+    /// to go.
     fn waiting_since(self: &Rc<Self>) -> Option<u64> {
         let is_open = Rc::strong_count(self) > 1 && self.expired.get().is_none();
         match self.phase.get() {
             Phase::Idle { since } | Phase::Head { since } if is_open => Some(since),
+            Phase::Busy { .. } if is_open && self.waits_for_bodies() => self.pace.get().slow_since(),
             Phase::Idle { .. } | Phase::Head { .. } | Phase::Busy { .. } => None,
         }
     }
@@ -499,6 +623,7 @@ impl Watch {
             Phase::Head { since } if passed(since, limits.header) => Some(Expiry::Header),
             Phase::Idle { since } if passed(since, limits.idle) => Some(Expiry::Idle),
             Phase::Busy { moved } if passed(moved, limits.stall) => Some(Expiry::Stall),
+            Phase::Busy { moved } if self.is_in_grace() && passed(moved, limits.grace) => Some(Expiry::Left),
             Phase::Head { .. } | Phase::Idle { .. } | Phase::Busy { .. } => None,
         }
     }

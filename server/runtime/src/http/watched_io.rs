@@ -13,14 +13,15 @@ use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use super::{
     frames::FrameAccount,
     messages::Messages,
+    targets,
     watch::{Leaves, Protocol, Watch},
     window::Window,
 };
-use crate::io::poll_read_seen;
+use crate::io::{Seen, Stream, poll_read_seen};
 
 /// A connection whose bytes are noted, and whose first bytes may be looked at before they are read.
-pub(super) struct WatchedIo<I> {
-    io: I,
+pub(super) struct WatchedIo {
+    io: Stream,
     watch: Rc<Watch>,
     /// Looked at, to be read again.
     looked_at: Vec<u8>,
@@ -30,6 +31,10 @@ pub(super) struct WatchedIo<I> {
     messages: Messages,
     /// A chunk claims more than a body may have: nothing more is read.
     claims_too_much: bool,
+    /// Its client ended its sending side.
+    has_ended: bool,
+    /// What is to be written waits for room in its socket, or for its turn.
+    is_writing: bool,
 }
 
 /// What is known of a connection by its frames.
@@ -43,10 +48,19 @@ struct Frames {
 /// What an HTTP/2 connection begins with.
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-impl<I: Read + Unpin> WatchedIo<I> {
-    pub(super) fn new(io: I, watch: Rc<Watch>) -> Self {
+impl WatchedIo {
+    pub(super) fn new(io: Stream, watch: Rc<Watch>) -> Self {
         let messages = Messages::new(watch.chunk_bytes_max());
-        Self { io, watch, looked_at: Vec::new(), frames: None, messages, claims_too_much: false }
+        Self {
+            io,
+            watch,
+            looked_at: Vec::new(),
+            frames: None,
+            messages,
+            claims_too_much: false,
+            has_ended: false,
+            is_writing: false,
+        }
     }
 
     /// Looks at the connection's first bytes until they tell what it speaks.
@@ -58,6 +72,9 @@ impl<I: Read + Unpin> WatchedIo<I> {
             let is_end = buffer.filled().is_empty();
             self.looked_at.extend_from_slice(buffer.filled());
             if is_end || !H2_PREFACE.starts_with(&self.looked_at) {
+                if let Some(encoded) = targets::encoded(&self.looked_at) {
+                    self.looked_at = encoded;
+                }
                 return Poll::Ready(Ok(Protocol::Http1));
             }
         }
@@ -70,7 +87,7 @@ impl<I: Read + Unpin> WatchedIo<I> {
     }
 }
 
-impl<I: Read + Unpin> Read for WatchedIo<I> {
+impl Read for WatchedIo {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -78,38 +95,105 @@ impl<I: Read + Unpin> Read for WatchedIo<I> {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if !this.looked_at.is_empty() {
-            let count = this.looked_at.len().min(buffer.remaining());
-            buffer.put_slice(&this.looked_at[..count]);
-            if this.frames.is_none() {
-                this.messages.read(&this.looked_at[..count]);
-            }
-            this.looked_at.drain(..count);
+            this.read_again(&mut buffer);
             return Poll::Ready(Ok(()));
         }
         if this.claims_too_much {
             return Poll::Ready(Err(io::Error::other("a chunk claims more bytes than a body may have")));
         }
+        if this.has_ended {
+            return this.poll_end(cx);
+        }
         if !this.watch.may_read() {
             // The connection's task has left its waker with the watch.
             return Poll::Pending;
         }
-        let polled = poll_read_seen(&mut this.io, cx, buffer, |bytes| match &mut this.frames {
-            // What came before the claim is a request's: it is told.
-            None => this.claims_too_much = this.messages.read(bytes),
-            Some(frames) => frames.read(bytes, &this.watch),
+        match this.frames.is_some() {
+            true => this.poll_frames(cx, buffer),
+            false => this.poll_requests(cx, buffer),
+        }
+    }
+}
+
+impl WatchedIo {
+    /// Gives out what was looked at before.
+    fn read_again(&mut self, buffer: &mut ReadBufCursor<'_>) {
+        let count = self.looked_at.len().min(buffer.remaining());
+        buffer.put_slice(&self.looked_at[..count]);
+        if self.frames.is_none() {
+            self.claims_too_much = self.messages.read(&self.looked_at[..count]);
+        }
+        self.looked_at.drain(..count);
+        if self.looked_at.is_empty() {
+            self.looked_at = Vec::new();
+        }
+    }
+
+    fn poll_frames(&mut self, cx: &mut Context<'_>, mut buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        let polled = poll_read_seen(&mut self.io, cx, &mut buffer, |bytes| {
+            if let Some(frames) = &mut self.frames {
+                frames.read(bytes, &self.watch);
+            }
+            Seen::Passed
         });
         match polled {
-            Poll::Ready(Ok(())) => this.watch.bytes_read(),
+            Poll::Ready(Ok(())) => self.watch.bytes_read(),
             Poll::Ready(Err(_)) => {}
             Poll::Pending => {
-                this.watch.is_drained(this.frames.as_ref().map_or(Leaves::Nothing, Frames::leaves))
+                self.watch.is_drained(self.frames.as_ref().map_or(Leaves::Nothing, Frames::leaves));
             }
         }
         polled
     }
+
+    fn poll_requests(&mut self, cx: &mut Context<'_>, mut buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.remaining();
+        let Self { io, watch, looked_at, messages, claims_too_much, .. } = self;
+        let polled = poll_read_seen(io, cx, &mut buffer, |bytes| {
+            // Where a request is in flight its body may come: no byte of that is touched.
+            if watch.is_between_requests()
+                && messages.is_in_first_line()
+                && let Some(encoded) = targets::encoded(bytes)
+            {
+                *looked_at = encoded;
+                return Seen::Kept;
+            }
+            // What came before the claim is a request's: it is told.
+            *claims_too_much = messages.read(bytes);
+            Seen::Passed
+        });
+        match polled {
+            Poll::Ready(Ok(())) if !self.looked_at.is_empty() => self.read_again(&mut buffer),
+            Poll::Ready(Ok(())) if buffer.remaining() == before => {
+                self.has_ended = true;
+                return self.poll_end(cx);
+            }
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(_)) => return polled,
+            Poll::Pending => {
+                self.watch.is_drained(Leaves::Nothing);
+                return polled;
+            }
+        }
+        self.watch.bytes_read();
+        polled
+    }
+
+    /// The client has ended its sending side. As long as the answer to a request that came whole may be waited for,
+    /// that is kept from hyper, which would drop the request; a connection that has broken isn't.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.io.poll_broken(cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        if self.is_writing || (self.messages.is_between_bodies() && self.watch.is_ended()) {
+            self.watch.is_drained(Leaves::Nothing);
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
+    }
 }
 
-impl<I: Write + Unpin> Write for WatchedIo<I> {
+impl Write for WatchedIo {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let polled = Pin::new(&mut this.io).poll_write(cx, bytes);
@@ -139,14 +223,19 @@ impl<I: Write + Unpin> Write for WatchedIo<I> {
     }
 }
 
-impl<I> WatchedIo<I> {
+impl WatchedIo {
     fn note_written(
         &mut self,
         polled: Poll<io::Result<usize>>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.is_writing = polled.is_pending();
         if let Poll::Ready(Ok(count @ 1..)) = &polled {
             self.watch.bytes_written();
+            if self.has_ended && self.watch.is_between_requests() {
+                // It may have been all, and then the end is to be read.
+                self.watch.wake();
+            }
             if let Some(frames) = &mut self.frames {
                 frames.written(*count, slices, &self.watch);
             }

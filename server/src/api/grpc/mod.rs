@@ -19,9 +19,9 @@ use std::rc::Rc;
 
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Request, Response, Uri};
-use hyper::body::Incoming;
 use send_wrapper::SendWrapper;
 use silverback_model::printable::Printable;
+use silverback_runtime::WatchedBody;
 use tonic::codegen::Service;
 use tonic::{Code, Status};
 
@@ -48,7 +48,7 @@ pub(crate) fn is_grpc<B>(request: &Request<B>) -> bool {
 }
 
 /// Answers one gRPC request, within its client's time.
-pub(crate) async fn answer(peer: &Peer, request: Request<Incoming>) -> NodeResponse {
+pub(crate) async fn answer(peer: &Peer, request: Request<WatchedBody>) -> NodeResponse {
     let response = match deadline::of(request.headers()) {
         Ok(None) => dispatch(peer, request).await,
         Ok(Some(limit)) => deadline::within(limit, dispatch(peer, request)).await,
@@ -66,7 +66,7 @@ fn with_grpc_s_own_codes(mut response: NodeResponse) -> NodeResponse {
     response
 }
 
-async fn dispatch(peer: &Peer, request: Request<Incoming>) -> NodeResponse {
+async fn dispatch(peer: &Peer, request: Request<WatchedBody>) -> NodeResponse {
     let Peer { handlers: Handlers { core, ingest, reader, mover }, caller, asker } = peer;
     let request = received(ingest, request);
     if method_of(request.uri()) == ("silverback.v1.Ingest", "Stream") {
@@ -93,7 +93,7 @@ async fn dispatch(peer: &Peer, request: Request<Incoming>) -> NodeResponse {
 }
 
 /// The request, its body bounded by what its method takes.
-fn received(ingest: &Rc<Ingest>, request: Request<Incoming>) -> Request<Received> {
+fn received(ingest: &Rc<Ingest>, request: Request<WatchedBody>) -> Request<Received> {
     let (head, body) = request.into_parts();
     let body = match method_of(&head.uri) {
         ("silverback.v1.Ingest", "Stream")

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body::{Body, Frame};
-use hyper::body::Incoming;
 use send_wrapper::SendWrapper;
+use silverback_runtime::WatchedBody;
 use tonic::Status;
 
 use super::request_body::broke_off;
@@ -23,7 +23,7 @@ use silverback_runtime::{now, sleep};
 
 /// A request's body as it arrives.
 pub struct Received {
-    body: Incoming,
+    body: WatchedBody,
     /// Those of one message. How long a stream may take, and what it may hold, is its reader's to bound.
     // tonic asks for `Send`; a request stays on its core.
     bounds: Option<SendWrapper<Bounds>>,
@@ -43,14 +43,14 @@ struct Bounds {
 
 impl Received {
     /// The body of a request of one message that begins now; `told` is how its method tells that it wasn't read.
-    pub(crate) fn message(ingest: &Rc<Ingest>, body: Incoming, told: Told) -> Self {
+    pub(crate) fn message(ingest: &Rc<Ingest>, body: WatchedBody, told: Told) -> Self {
         let (ingest, reserved) = (Rc::clone(ingest), ingest.bodies.begin());
         let bounds = Bounds { ingest, reserved, told, began: now(), time: None };
         Self { body, bounds: Some(SendWrapper::new(bounds)) }
     }
 
     /// The body of a request of as many messages as come.
-    pub(crate) fn stream(body: Incoming) -> Self {
+    pub(crate) fn stream(body: WatchedBody) -> Self {
         Self { body, bounds: None }
     }
 }

@@ -60,7 +60,7 @@ pub fn verify(root: &Path, out: &mut impl Write) -> Result<Soundness, WalCommand
 
 fn sum_up(out: &mut impl Write, damages: usize, torn: usize) -> Result<Soundness, WalCommandError> {
     match damages {
-        0 if torn > 0 => writeln!(out, "no damage but what may be torn")?,
+        0 if torn > 0 => writeln!(out, "no damage but what may be torn or damaged")?,
         0 => writeln!(out, "no damage")?,
         1 => writeln!(out, "1 damage; `--wal-recovery=salvage` starts a node with what can be read")?,
         _ => {
@@ -83,7 +83,7 @@ fn tell(out: &mut impl Write, shard: usize, replayed: &Replayed, counts: Counts)
     let (groups, last) = (replayed.groups, replayed.last.0);
     writeln!(out, "{groups} groups up to {last} ({samples} samples), {series} series")?;
     if let Some(torn) = &replayed.torn {
-        writeln!(out, "  torn: {torn}")?;
+        writeln!(out, "  torn or damaged: {torn}")?;
     }
     for damage in &replayed.damage {
         writeln!(out, "  damage: {damage}")?;

@@ -7,8 +7,8 @@ use crate::wal::segment::HeaderError;
 use silverback_host::disk::DiskError;
 use silverback_model::ShardId;
 
-/// A group at the end that isn't whole. Most likely its write was cut short, and then it was never
-/// acknowledged; but one that was damaged later looks the same.
+/// A group at the end that isn't whole. Most likely a crash cut its write short, and then it was never
+/// acknowledged; but one that was damaged later looks the same, unless a clean stop noted that it was there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Torn {
     /// The group.
@@ -76,8 +76,10 @@ impl fmt::Display for Torn {
         let Self { group, file, offset } = self;
         write!(
             f,
-            "{file} at byte {offset}: group {} isn't whole. Its write was cut short and never acknowledged, or it \
-             was damaged later: which of both can't be told after a crash",
+            "{file} at byte {offset}: group {} isn't whole. A crash cut its write short, and then it was never \
+             acknowledged; or it was damaged later, and then it may have been: which of both can't be told, for no \
+             file `closed` beside it says that it was there at a clean stop. If the node was stopped cleanly after \
+             it, that file is missing, and this is damage",
             group.0
         )
     }

@@ -114,7 +114,10 @@ fn the_last_group_s_rot_is_damage_after_a_clean_stop_and_can_t_be_told_after_a_c
     log.overwrite(2, 2 * BLOCK + 30, &[0xff; 4]);
     let (found, _) = log.replay(WalRecovery::Strict).unwrap();
     let torn = found.torn.unwrap().to_string();
-    assert!(torn.contains("group 5 isn't whole") && torn.contains("can't be told"), "{torn}");
+    assert!(
+        torn.contains("group 5 isn't whole") && torn.contains("can't be told, for no file `closed`"),
+        "{torn}"
+    );
     log.close(Lsn(5));
     log.check_damage("log/00000000000000000002.wal at byte 1024: group 5 is lost", &[1, 2, 3, 4]);
 }

@@ -1,7 +1,7 @@
 //! Replay: the newest checkpoint, and behind it the groups of the segments, in order.
 //!
 //! Groups are numbered without gaps, so a missing one is known. A group that isn't whole at the very end
-//! is a torn tail, and is cut: as far as can be known it was never acknowledged. A group that is missing
+//! is cut: a torn tail, or one that was damaged later, which can't be told apart. A group that is missing
 //! before a later one, or that a file says was there, was acknowledged: that is damage, and ends a strict
 //! replay. What the records mean to a shard is the shard's ([`Restore`]).
 pub mod damage;

@@ -1,0 +1,76 @@
+//! What a request's first line may hold that other servers take as it is, and hyper doesn't: a query with raw
+//! quotes, as Prometheus' documents show it to be typed. It is percent-encoded before hyper reads it.
+//!
+//! It knows lines and bytes, no requests: where one begins is the connection's to know.
+
+/// What the line may come to, in bytes.
+const LINE_BYTES_MAX: usize = 32 << 10;
+
+/// Whether Go's servers take it in a target and `http` doesn't, or takes what follows for a fragment, which no target
+/// has. What is no text in UTF-8 stays refused.
+fn is_raw(byte: u8) -> bool {
+    matches!(byte, b'"' | b'<' | b'>' | b'`' | b'^' | b'{' | b'}' | b'#')
+}
+
+/// The same bytes with the first line's raw ones percent-encoded. `None`: there are none, or too many.
+pub(super) fn encoded(bytes: &[u8]) -> Option<Vec<u8>> {
+    // Before a request there may be empty lines.
+    let begin = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?;
+    let length = bytes[begin..].iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len() - begin);
+    let (line, rest) = bytes[begin..].split_at(length);
+    let raw = line.iter().filter(|byte| is_raw(**byte)).count();
+    if raw == 0 || length + 2 * raw > LINE_BYTES_MAX {
+        return None;
+    }
+    let mut encoded = Vec::with_capacity(bytes.len() + 2 * raw);
+    encoded.extend_from_slice(&bytes[..begin]);
+    for byte in line {
+        if is_raw(*byte) {
+            encoded.extend_from_slice(&percent_encoded(*byte));
+        } else {
+            encoded.push(*byte);
+        }
+    }
+    encoded.extend_from_slice(rest);
+    Some(encoded)
+}
+
+fn percent_encoded(byte: u8) -> [u8; 3] {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    [b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(bytes: &str, expect: Option<&str>) {
+        let encoded = encoded(bytes.as_bytes()).map(|bytes| String::from_utf8(bytes).unwrap());
+        assert_eq!(encoded.as_deref(), expect, "{bytes:?}");
+    }
+
+    #[test]
+    fn quotes_braces_and_their_like_are_encoded_in_the_first_line_alone() {
+        check(
+            "GET /a?match[]=up{a=\"b\"} HTTP/1.1\r\nhost: \"x\"\r\n\r\n{\"}",
+            Some("GET /a?match[]=up%7Ba=%22b%22%7D HTTP/1.1\r\nhost: \"x\"\r\n\r\n{\"}"),
+        );
+        check("\r\n\nGET /<>`^# HTTP/1.1\n", Some("\r\n\nGET /%3C%3E%60%5E%23 HTTP/1.1\n"));
+        // A part of a line, as it comes.
+        check("=\"b", Some("=%22b"));
+    }
+
+    #[test]
+    fn what_needs_no_encoding_stays_as_it_is() {
+        check("GET /a?match[]=up%7Ba=%22b%22%7D&b=|\\~%ff HTTP/1.1\r\nhost: \"x\"\r\n\r\n", None);
+        check("", None);
+        check("\r\n\r\n", None);
+    }
+
+    #[test]
+    fn a_line_has_a_bound() {
+        let quotes = |count: usize| encoded("\"".repeat(count).as_bytes());
+        assert_eq!(quotes(LINE_BYTES_MAX / 3).unwrap().len(), LINE_BYTES_MAX / 3 * 3);
+        assert_eq!(quotes(LINE_BYTES_MAX / 3 + 1), None);
+    }
+}

@@ -22,7 +22,7 @@ use hyper::service::service_fn;
 use silverback_host::Counts;
 use silverback_node_test_support::executors;
 use silverback_runtime as runtime;
-use silverback_runtime::{Executor, HttpLimits, HttpServer, Listener};
+use silverback_runtime::{Executor, HttpLimits, HttpServer, Listener, WatchedBody};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const REQUEST: &[u8] = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\nbody";

@@ -4,6 +4,7 @@
 //! A service, its futures and its bodies need not be `Send`. A request that panics is answered 500,
 //! and neither its connection's other requests nor any other connection notice.
 mod burst;
+mod expiry;
 mod frames;
 mod heads;
 mod keepalive;
@@ -40,10 +41,11 @@ use hyper::{
 pub use self::watched_body::WatchedBody;
 use self::{
     burst::Burst,
+    expiry::Expiry,
     keepalive::LocalTimer,
     spawner::LocalSpawner,
     tracked::TrackedService,
-    watch::{Expiry, Protocol, Watch, Watches},
+    watch::{Protocol, Watch, Watches},
     watched_io::WatchedIo,
 };
 use super::{counters, io::Stream, listen::Listener, shutdown::Shutdown, tasks::spawn};

@@ -109,9 +109,9 @@ mod tests {
         let mut pace = Pace::new(floor);
         pace.came(1 << 30, floor);
         (0..20).for_each(|look| pace.waited(look, floor));
-        assert_eq!(pace.slow_since(), Some(5));
+        assert_eq!(pace.slow_since(), Some(6));
         pace.came(511, floor);
-        assert_eq!(pace.slow_since(), Some(5));
+        assert_eq!(pace.slow_since(), Some(6));
         pace.came(1, floor);
         assert_eq!(pace.slow_since(), None);
     }

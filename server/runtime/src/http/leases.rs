@@ -27,6 +27,14 @@ pub(super) enum Lease {
     Held,
 }
 
+/// What a connection holds whose socket has nothing more to read now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaves {
+    Nothing,
+    /// Data that its requests haven't taken.
+    Unread,
+}
+
 impl Leases {
     pub(super) fn new(leases: usize) -> Self {
         Self { free: Cell::new(leases), waiting: RefCell::default() }

@@ -17,7 +17,7 @@ use super::{
     expiry::Expiry,
     frames::{self, Account},
     heads::Heads,
-    leases::{Lease, Leases},
+    leases::{Lease, Leases, Leaves},
     pace::{Floor, Pace},
     stream_watch::StreamWatch,
 };
@@ -63,14 +63,6 @@ struct Looks {
     lease: u64,
     eviction: u64,
     grace: u64,
-}
-
-/// What a connection holds whose socket has nothing more to read now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Leaves {
-    Nothing,
-    /// Data that its requests haven't taken.
-    Unread,
 }
 
 /// All connections of one executor.

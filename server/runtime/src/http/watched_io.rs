@@ -12,9 +12,10 @@ use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 
 use super::{
     frames::FrameAccount,
+    leases::Leaves,
     messages::Messages,
     targets,
-    watch::{Leaves, Protocol, Watch},
+    watch::{Protocol, Watch},
     window::Window,
 };
 use crate::io::{Seen, Stream, poll_read_seen};

@@ -6,7 +6,7 @@ use criterion::{Bencher, Criterion, Throughput, criterion_group, criterion_main}
 use silverback_load::random::SplitMix;
 use silverback_model::{Sample, SeriesRef};
 use silverback_storage::wal::Journal;
-use silverback_storage::wal::record::{Group, Record, records};
+use silverback_storage::wal::record::{Group, LoggedSample, Record, records};
 
 const SERIES: u32 = 20_000;
 /// Series that are scraped at one time.
@@ -108,7 +108,7 @@ fn sum(payload: &[u8]) -> f64 {
     for record in records(payload) {
         let Ok(Record::Samples(samples)) = record else { panic!("a group of samples alone") };
         for sample in &samples {
-            let (series, sample) = sample.unwrap();
+            let LoggedSample { series, sample, .. } = sample.unwrap();
             sum += sample.value + f64::from(series.0) + sample.timestamp_ms as f64;
         }
     }

@@ -252,7 +252,7 @@ fn a_retry_is_accepted_and_makes_no_series() {
 fn bad_samples_cost_the_good_ones_nothing_and_are_told() {
     serving(Config::default(), async |address| {
         let now = now_ms();
-        let late = series(&[("__name__", "a")], &[(now, 1.0), (now - 1, 1.0), (now, 2.0)]);
+        let late = series(&[("__name__", "a")], &[(now, 1.0), (now - 3_600_001, 1.0), (now, 2.0)]);
         let unnamed = series(&[("job", "b")], &[(now, 1.0)]);
         let answered = post(address, V1, &request(vec![late, unnamed])).await;
         let words = "3 of 4 samples refused: out_of_order 1, duplicate 1, missing_name 1; first: {job=\"b\"}";

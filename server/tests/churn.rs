@@ -36,7 +36,7 @@ fn scrape(shard: &RefCell<Shard>, hasher: &SeriesIdHasher, first: usize, now_ms:
         samples.push(Sample::new(now_ms, (now_ms / 1000 * i as i64 % 9973) as f64));
     }
     let body = WriteBody { bytes: blocks.into(), ..WriteBody::default() };
-    let bounds = TimeBounds { oldest_ms: now_ms - RETENTION_MS, newest_ms: now_ms };
+    let bounds = TimeBounds { oldest_ms: now_ms - RETENTION_MS, newest_ms: now_ms, late_window_ms: 0 };
     let outcome = shard.borrow_mut().append(&body, &entries, &samples, bounds, &mut NoJournal);
     assert_eq!(outcome.written, SERIES as u64);
 }

@@ -18,7 +18,7 @@ use silverback_storage::wal::{MemoryLog, NoJournal};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const BOUNDS: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX };
+const BOUNDS: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX, late_window_ms: 0 };
 const SCRAPE_MS: i64 = 15_000;
 /// Series of one request: few, so that requests weigh nothing beside what they leave.
 const PART_SERIES: usize = 40;

@@ -81,6 +81,7 @@ impl Contender {
         TimeBounds {
             oldest_ms: now_ms.saturating_sub(self.config.retention.as_millis() as i64),
             newest_ms: now_ms.saturating_add(FUTURE_MS_MAX),
+            late_window_ms: self.config.out_of_order_window.as_millis() as i64,
         }
     }
 }

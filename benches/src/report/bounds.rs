@@ -78,6 +78,8 @@ pub const TARGETS: &[Target] = &[
     per_cpu("long-labels", Side::VictoriaMetrics, 4.0),
     per_cpu("steady-2", Side::PrometheusCurrent, 13.0),
     own("writes", figure::PER_CPU_S, "unsorted", "sorted", 0.9),
+    own("writes", figure::PER_CPU_S, "backlog", "steady-1", 0.7),
+    own("writes", figure::PER_CPU_S, "again", "steady-1", 0.5),
     beside("latency", figure::P99_MS, "paced", Side::VictoriaMetrics, Limit::AtMost(1.0)),
     beside("scale", figure::PER_CPU_S, "two-shards", Side::Contender, Limit::AtLeast(1.15)),
     beside("scale", figure::PER_S, "two-shards", Side::Contender, Limit::AtLeast(1.15)),

@@ -2,6 +2,7 @@
 
 use silverback_load::encode::RemoteWrite;
 use silverback_load::label_order::LabelOrder;
+use silverback_load::replay::arrival::Arrival;
 use silverback_load::replay::generate::GenerateOptions;
 
 use super::side::{Kind, Program, Side};
@@ -114,7 +115,7 @@ impl Replay {
             (Kind::VictoriaMetrics, None) => 3,
             (Kind::Prometheus, None) => 10,
         };
-        let all = self.options.rounds;
+        let all = self.options.rounds_sent();
         // What is made anew is another load in its first rounds than in the later ones.
         if self.warmup == 0 { all } else { all.min(self.warmup + ((all - self.warmup) / divisor).max(3)) }
     }
@@ -154,6 +155,14 @@ fn writes(size: Size) -> Vec<Load> {
     new_series.warmup = 0;
     let mut churn = steady(size, size.pick(60, 20, 6));
     churn.options.churn = 0.1;
+    // An hour of scrapes, but for the one that came already.
+    let mut backlog = steady(size, size.pick(240, 60, 6));
+    backlog.options.targets = size.pick(100, 50, 10);
+    backlog.options.arrival = Arrival::Backlog;
+    backlog.warmup = 1;
+    let mut again = backlog.clone();
+    again.options.arrival = Arrival::Twice;
+    again.warmup = again.options.rounds;
     vec![
         write(
             "steady-1",
@@ -164,6 +173,8 @@ fn writes(size: Size) -> Vec<Load> {
         write("steady-2", "the same over remote write 2", &EVERYONE, two(steady(size, 0))),
         write("new-series", "400 k series that nobody knows, three scrapes", &EVERYONE, new_series),
         write("churn", "100 k series, a tenth of them replaced in a minute of their time", &FEW, churn),
+        write("backlog", "50 k series, an hour of scrapes that come after the newest", &FEW, backlog),
+        write("again", "the same hour in order, and then measured as it is sent once more", &FEW, again),
     ]
 }
 
@@ -370,7 +381,7 @@ mod tests {
                 Ok(())
             })
             .unwrap_or_else(|error| panic!("{}: {error}", load.name));
-            assert_eq!(samples, options.total_series() * options.rounds as usize, "{}", load.name);
+            assert_eq!(samples, options.total_series() * options.rounds_sent() as usize, "{}", load.name);
         }
     }
 

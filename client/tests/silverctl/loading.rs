@@ -67,7 +67,7 @@ fn a_run_of_which_something_was_refused_fails_and_compares_with_what_was() {
     let [a, b] = ["a", "b"].map(|name| dir.path().join(name).to_str().unwrap().to_owned());
     check_stored(&load(&node, &["--start=-10m", "--report", &a]), "240");
     // As many rounds again from a round before the last one's on: the first is there already.
-    let ended = load(&node, &["--start=-20m", "--report", &b]);
+    let ended = load(&node, &["--start=-2h", "--report", &b]);
     check(&ended, 1, "out_of_order: 240", "no sample was acknowledged");
     let ended = load(&node, &["--start=-9m45s", "--seed=2", "--report", &b]);
     check(&ended, 1, "          refused", "");

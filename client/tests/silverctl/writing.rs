@@ -70,7 +70,7 @@ fn a_bad_line_is_told_and_costs_no_other() {
 fn refused_samples_are_told_by_reason_with_their_series() {
     let node = Node::start(1);
     let at = now_ms() - 60_000;
-    let input = format!("a 1 {at}\na 2 {at}\nb 1 {at}\nb 1 {}\nc 1 1000\n", at - 1000);
+    let input = format!("a 1 {at}\na 2 {at}\nb 1 {at}\nb 1 {}\nc 1 1000\n", at - 3_601_000);
     let ended = run(&node, &["write", "--format", "prometheus"], &input);
     check(&ended, 1, "2 samples written", "");
     for (reason, series) in [("duplicate", "a"), ("out_of_order", "b"), ("too_old", "c")] {

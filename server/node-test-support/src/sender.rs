@@ -1,5 +1,5 @@
 //! A client that writes as agents do, and remembers what it was told: new series all the time, odd
-//! values, both versions, retries of what a crash left unanswered.
+//! values, both versions, late requests, retries of what a crash left unanswered.
 
 use std::collections::BTreeSet;
 use std::io::{BufReader, Write};
@@ -28,6 +28,10 @@ const HOT_SERIES: u64 = 2;
 const HOT: u64 = 40;
 /// In every request: drawn from all.
 const ANY_SERIES: u64 = 3;
+/// One of so many requests is sent after what comes after it, ...
+const LATE_REQUESTS: u64 = 20;
+/// ... so many requests later, about.
+const LATE_BY: u64 = 10;
 
 /// Long enough that the test's own work leaves the node its cores.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -41,6 +45,8 @@ pub struct Sender {
     sent: Vec<Vec<Sent>>,
     /// What is not answered yet.
     pending: Option<Sending>,
+    /// What is sent late.
+    held_back: Option<Sending>,
     /// The last one that was acknowledged.
     acknowledged: Option<Sending>,
     /// What the node refused though it must not.
@@ -64,6 +70,7 @@ impl Sender {
             random: Random::new(seed),
             sent: Vec::new(),
             pending: None,
+            held_back: None,
             acknowledged: None,
             refused: Vec::new(),
         }
@@ -93,7 +100,7 @@ impl Sender {
         if self.pending.is_none() && self.random.once_in(8) {
             self.send_again(stream)?;
         }
-        let sending = self.pending.take().unwrap_or_else(|| self.make_request());
+        let sending = self.pending.take().unwrap_or_else(|| self.next_request());
         let answer = exchange(stream, &sending);
         match answer.as_ref().map(|answer| answer.status) {
             Some(204) => {
@@ -123,6 +130,18 @@ impl Sender {
                 sample.is_acknowledged = true;
             }
         }
+    }
+
+    /// A new request, or one that was held back.
+    fn next_request(&mut self) -> Sending {
+        match self.held_back.take_if(|_| self.random.once_in(LATE_BY)) {
+            Some(late) => return late,
+            None if self.held_back.is_none() && self.random.once_in(LATE_REQUESTS) => {
+                self.held_back = Some(self.make_request());
+            }
+            None => {}
+        }
+        self.make_request()
     }
 
     fn make_request(&mut self) -> Sending {

@@ -99,6 +99,9 @@ options! {
         shards: ShardCount = ShardCount::PerCore, "shards" COUNT One(SHARDS);
         /// How long samples are kept. A sample older than this is refused
         retention: Duration = 26 * HOUR, "retention" DURATION One(duration(HOUR..=3650 * DAY));
+        /// How much older than the newest sample of its series a sample may be that comes late. 0s: none is taken
+        /// in that is older. At most as long as samples are kept
+        out_of_order_window: Duration = HOUR, "out-of-order-window" DURATION One(duration(Duration::ZERO..=3650 * DAY));
         /// What gRPC's admin service and /api/v1/admin take from whoever reaches the port. `read-only`:
         /// questions. `full`: changes too, such as series deleted, a cell moved by hand or a shard drained
         admin_api: AdminAccess = AdminAccess::ReadOnly, "admin-api" ACCESS One(

@@ -15,6 +15,11 @@ pub(super) struct BrokenRelation {
 pub(super) fn broken_relations(config: &Config) -> Vec<BrokenRelation> {
     let at_most = [
         (
+            ["out-of-order-window", "retention"],
+            config.out_of_order_window <= config.retention,
+            [show_duration(&config.out_of_order_window), show_duration(&config.retention)],
+        ),
+        (
             ["header-timeout", "request-timeout"],
             config.header_timeout <= config.request_timeout,
             [show_duration(&config.header_timeout), show_duration(&config.request_timeout)],

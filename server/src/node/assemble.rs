@@ -304,6 +304,7 @@ fn start_worker(
         reply,
         clock: core.clock.clone(),
         retention_ms: core.config.retention.as_millis() as i64,
+        late_window_ms: core.config.out_of_order_window.as_millis() as i64,
         core_stats: Box::new(core_stats),
     };
     runtime::spawn_essential(worker.run());

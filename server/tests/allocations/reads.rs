@@ -17,7 +17,7 @@ use silverback_storage::wal::NoJournal;
 
 use super::{allocated_bytes, allocations};
 
-const BOUNDS: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX };
+const BOUNDS: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX, late_window_ms: 0 };
 const SAMPLES: i64 = 500;
 const INTERVAL_MS: i64 = 15_000;
 /// Chunks are cut at 120 samples.

@@ -49,9 +49,9 @@ fn a_sample_too_far_in_the_future_is_refused_alone() {
 }
 
 #[test]
-fn a_sample_out_of_order_is_refused_alone() {
+fn a_sample_later_than_the_window_is_refused_alone() {
     let now = now_ms();
-    let samples = [(now, 1.0), (now + 2, 2.0), (now + 1, 3.0), (now + 3, 4.0)];
+    let samples = [(now, 1.0), (now + 2, 2.0), (now - 60 * MINUTE_MS, 3.0), (now + 3, 4.0)];
     check("out_of_order", "out of order sample", &samples, &[samples[0], samples[1], samples[3]]);
 }
 

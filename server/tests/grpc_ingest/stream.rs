@@ -57,7 +57,7 @@ async fn refusals_come_with_their_batch_and_the_stream_goes_on() {
     stream.send(message(vec![series(0, "a"), twice], None)).await;
     stream.send(message(vec![], Some(batch(1, &[(0, now, 1.0)])))).await;
     stream
-        .send(message(vec![], Some(batch(2, &[(0, now - 5, 1.0), (1, now, 1.0), (0, now + 1, 2.0)]))))
+        .send(message(vec![], Some(batch(2, &[(0, now - 3_600_005, 1.0), (1, now, 1.0), (0, now + 1, 2.0)]))))
         .await;
     let all = stream.until(2).await;
     assert_eq!(all.samples_written, 2);

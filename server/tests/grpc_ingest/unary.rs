@@ -40,7 +40,7 @@ async fn refused_samples_are_told_by_series_and_reason() {
         (0, now, 1.0),
         (0, now, 1.0),
         (0, now, 2.0),
-        (0, now - 1, 1.0),
+        (0, now - 3_600_001, 1.0),
         (1, now + 3_600_000, 1.0),
         (7, now, 1.0),
         (7, now, 1.0),

@@ -96,7 +96,8 @@ fn what_the_shards_refuse_is_told_by_line_too() {
     write(&node, PATH, &line(start, 1));
     // The same again counts as stored, other values don't.
     write(&node, PATH, &line(start, 1));
-    let lines = [line(start + 2, 2), line(start + 2, 3), line(start - 5, 4), "x\n".to_owned()].concat();
+    let lines =
+        [line(start + 2, 2), line(start + 2, 3), line(start - 3_600_000, 4), "x\n".to_owned()].concat();
     let answer = post(&node, PATH, &lines);
     let words = "3 of 4 samples refused, 1 stored: out_of_order 1, duplicate 1, malformed_line 1; \
                  first: line 2: duplicate sample for timestamp with another value; for example {__name__=\"up\"} ";

@@ -3,6 +3,7 @@
 
 mod deletes;
 mod http_api;
+mod late;
 mod load;
 mod refusals;
 mod remote_read;

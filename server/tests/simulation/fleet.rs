@@ -4,7 +4,7 @@ use silverback_model::{Labels, STALE_NAN_BITS, Sample};
 
 use crate::random::{Random, mixed};
 
-/// One client's targets. Time only goes forward in each of its series.
+/// One client's targets. Time goes forward in each of its series, but for some samples that come late.
 #[derive(Debug)]
 pub struct Fleet {
     client: usize,
@@ -13,23 +13,43 @@ pub struct Fleet {
     width: u64,
     newest_ms: Vec<i64>,
     retention_ms: i64,
+    /// What is sent later than what was scraped after it.
+    held_back: Vec<Scraped>,
 }
+
+/// One of so many samples comes late.
+const LATE_ONE_IN: usize = 20;
+/// Series whose samples are held back at a time.
+const HELD_BACK_MAX: usize = 100;
 
 /// A series with some samples.
 pub type Scraped = (Labels, Vec<Sample>);
 
 impl Fleet {
     pub fn new(client: usize, width: usize, retention_ms: i64) -> Self {
-        Self { client, first: 0, width: width as u64, newest_ms: vec![i64::MIN; width], retention_ms }
+        let (newest_ms, held_back) = (vec![i64::MIN; width], Vec::new());
+        Self { client, first: 0, width: width as u64, newest_ms, retention_ms, held_back }
     }
 
-    /// Samples of some series, none younger than `now_ms`, each younger than those before.
+    /// Samples of some series, none younger than `now_ms`, each younger than those before; and of some that were held
+    /// back.
     pub fn scrape(&mut self, random: &mut Random, now_ms: i64) -> Vec<Scraped> {
         let count = random.by_magnitude(self.width as usize);
         let begin = random.below(self.width as usize);
         let width = self.width as usize;
         let places = (0..count).map(|i| (begin + i) % width);
-        places.filter_map(|place| self.scrape_one(random, place, now_ms)).collect()
+        let scraped: Vec<Scraped> =
+            places.filter_map(|place| self.scrape_one(random, place, now_ms)).collect();
+        let mut part = Vec::new();
+        for one in scraped {
+            let is_late = self.held_back.len() < HELD_BACK_MAX && random.one_in(LATE_ONE_IN);
+            if is_late { self.held_back.push(one) } else { part.push(one) }
+        }
+        if random.one_in(4) {
+            let left = random.below(self.held_back.len() + 1);
+            part.extend(self.held_back.drain(left..));
+        }
+        part
     }
 
     fn scrape_one(&mut self, random: &mut Random, place: usize, now_ms: i64) -> Option<Scraped> {
@@ -101,15 +121,18 @@ fn value(random: &mut Random, place: usize) -> f64 {
 }
 
 #[test]
-fn a_series_time_only_goes_forward_and_churn_brings_new_ones() {
+fn a_series_time_goes_forward_but_for_late_samples_and_churn_brings_new_ones() {
     let (mut fleet, mut random) = (Fleet::new(0, 40, 3_600_000), Random::new(1));
     let mut newest = std::collections::BTreeMap::new();
+    let (mut samples_sent, mut late) = (0, 0);
     for step in 0..200 {
         for (labels, samples) in fleet.scrape(&mut random, 1_000_000 + step * 10) {
             let before = newest.entry(labels).or_insert(i64::MIN);
             for sample in samples {
-                assert!(sample.timestamp_ms > *before);
-                *before = sample.timestamp_ms;
+                samples_sent += 1;
+                late += usize::from(sample.timestamp_ms < *before);
+                assert_ne!(sample.timestamp_ms, *before);
+                *before = sample.timestamp_ms.max(*before);
             }
         }
         if step % 20 == 0 {
@@ -117,4 +140,5 @@ fn a_series_time_only_goes_forward_and_churn_brings_new_ones() {
         }
     }
     assert!(newest.len() > 60, "{} series", newest.len());
+    assert!((samples_sent / 40..samples_sent / 10).contains(&late), "{late} of {samples_sent} came late");
 }

@@ -121,6 +121,7 @@ impl Life {
             reply: move |to, reply| replies.deliver(to, reply),
             clock: Clock::Settable(Rc::clone(&self.clock_ms)),
             retention_ms: self.retention_ms,
+            late_window_ms: self.retention_ms,
             core_stats: Box::new(|_| unreachable!("nobody asks for stats")),
         };
         self.host.spawn(worker.run());

@@ -27,7 +27,7 @@ pub struct Dataset {
 pub struct Prepared {
     offset: usize,
     length: u32,
-    /// The newest scrape round of its samples.
+    /// The round that it is sent in.
     pub round: u32,
     /// Its samples.
     pub samples: u32,

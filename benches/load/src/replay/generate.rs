@@ -9,6 +9,7 @@ use crate::catalogue::Label;
 use crate::encode::{MetricType, RemoteWrite};
 use crate::fleet::{Fleet, FleetError, FleetOptions};
 use crate::label_order::LabelOrder;
+use crate::replay::arrival::Arrival;
 use crate::scrapes::{DefineSeries, Scrapes};
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +59,10 @@ pub struct GenerateOptions {
     #[arg(long, value_enum, default_value_t)]
     #[serde(default)]
     pub label_order: LabelOrder,
+    /// In which order the rounds arrive
+    #[arg(long, value_enum, default_value_t)]
+    #[serde(default)]
+    pub arrival: Arrival,
 }
 
 fn label(text: &str) -> Result<Label, String> {
@@ -70,7 +75,7 @@ fn label(text: &str) -> Result<Label, String> {
 pub struct Request<'a> {
     /// Which connection sends it.
     pub connection: usize,
-    /// The newest scrape round of its samples.
+    /// The round that it is sent in: where these arrive by their time, the newest scrape round of its samples.
     pub round: u32,
     /// Its samples.
     pub samples: usize,
@@ -114,6 +119,7 @@ impl Default for GenerateOptions {
             churn: 0.0,
             labels: Vec::new(),
             label_order: LabelOrder::Sorted,
+            arrival: Arrival::InOrder,
         }
     }
 }
@@ -122,6 +128,11 @@ impl GenerateOptions {
     /// Series of all targets.
     pub fn total_series(&self) -> usize {
         self.targets * self.series
+    }
+
+    /// Rounds that are sent.
+    pub fn rounds_sent(&self) -> u32 {
+        self.arrival.rounds_sent(self.rounds)
     }
 
     /// Fixes the start, so that the options alone give the bytes.
@@ -163,10 +174,21 @@ where
         let mut scrapes = Scrapes::new(Arc::clone(&fleet), connection, options.connections)?;
         let mut series = Series::new(options);
         let mut samples = Vec::with_capacity(options.batch);
+        let mut kept = Vec::new();
         while let Some(round) = scrapes.next_batch(options.batch, &mut samples, &mut series) {
             let body = series.encoder.encode(&samples)?;
             let (raw_bytes, body) = (body.raw_bytes, body.compressed);
-            emit(Request { connection, round, samples: samples.len(), raw_bytes, body })?;
+            match options.arrival {
+                Arrival::InOrder => {
+                    emit(Request { connection, round, samples: samples.len(), raw_bytes, body })?;
+                }
+                Arrival::Backlog | Arrival::Twice => {
+                    kept.push((round, (samples.len(), raw_bytes, body.to_vec())));
+                }
+            }
+        }
+        for (round, (samples, raw_bytes, body)) in options.arrival.arrange(options.rounds, kept) {
+            emit(Request { connection, round, samples, raw_bytes, body: &body })?;
         }
     }
     Ok(())

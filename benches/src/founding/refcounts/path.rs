@@ -114,7 +114,7 @@ impl Path {
             Side::EachSeries => decode(decoder, hasher, body, EachSeries(part, shared, held)),
             Side::Nothing => decode(decoder, hasher, body, Nothing(part)),
         }
-        let bounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX };
+        let bounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX, late_window_ms: 0 };
         let Self { part: PartBuffer { series, samples, .. }, group, .. } = self;
         let outcome = self.shard.append(&self.body, series, samples, bounds, group);
         // What was carried along is let go when the samples are stored.

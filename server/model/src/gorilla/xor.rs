@@ -103,8 +103,14 @@ impl OpenXor {
     /// its samples, or might outgrow its bytes, or the time lies in another range.
     #[inline]
     pub const fn is_full_for(&self, next_timestamp_ms: i64) -> bool {
+        self.is_full_at(next_timestamp_ms, CHUNK_SAMPLES)
+    }
+
+    /// The same of a chunk that has its samples with `samples_max` of them.
+    #[inline]
+    pub const fn is_full_at(&self, next_timestamp_ms: i64, samples_max: usize) -> bool {
         self.is_in_another_range(next_timestamp_ms)
-            || self.count as usize >= CHUNK_SAMPLES
+            || self.count as usize >= samples_max
             || self.bytes() > FULL_BYTES
     }
 

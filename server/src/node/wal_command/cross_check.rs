@@ -54,7 +54,7 @@ impl CrossCheck {
 
     fn samples(&mut self, record: &SamplesRecord<'_>) -> Result<(), RestoreError> {
         for entry in record.iter() {
-            let (series, _) = entry.map_err(contradicts)?;
+            let series = entry.map_err(contradicts)?.series;
             self.counts.samples += 1;
             if !self.series.contains_key(&series) {
                 self.unknown.insert(series.0);

@@ -3,8 +3,8 @@
 
 use silverback_model::{Sample, SeriesRef};
 
-/// A decoded chunk of one series. Stays true while the series only grows, for what it takes in is newer; whoever
-/// takes samples out of a series says [`Self::forget`].
+/// A decoded chunk of one series. Stays true while the series only grows, for what it takes in is newer, or late and
+/// kept apart; whoever takes samples out of a series, or late ones into its chunks, says [`Self::forget`].
 #[derive(Debug, Default)]
 pub(super) struct Lookup {
     series: Option<SeriesRef>,
@@ -29,6 +29,12 @@ impl Lookup {
     pub(super) fn sample_at(&self, timestamp_ms: i64) -> Option<Sample> {
         let found = self.samples.binary_search_by_key(&timestamp_ms, |sample| sample.timestamp_ms);
         found.ok().map(|place| self.samples[place])
+    }
+
+    /// When the first sample after a time that it covers is, in ms.
+    pub(super) fn next_after(&self, timestamp_ms: i64) -> Option<i64> {
+        let next = self.samples.partition_point(|sample| sample.timestamp_ms <= timestamp_ms);
+        self.samples.get(next).map(|sample| sample.timestamp_ms)
     }
 
     /// Takes a chunk's samples, oldest first, in the place of what it had.

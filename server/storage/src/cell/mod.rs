@@ -2,11 +2,14 @@
 //!
 //! What a series is in memory, and where its pieces lie: one 64-byte line that an append touches
 //! ([`Series`]), the open chunk's words in pooled blocks ([`blocks`]), the rest apart
-//! ([`SeriesHistory`]), the chunk that was looked into last ([`lookup`]), what is left of it without a range of
-//! time ([`rest`]), and what all of it takes of the allocator ([`heap`]). Knows nothing of other cells, of labels' text, or of requests.
+//! ([`SeriesHistory`]), samples that come late ([`late`]) and how they join the others ([`merge`]), the chunk that was
+//! looked into last ([`lookup`]), what is left of it without a range of time ([`rest`]), and what all of it takes of
+//! the allocator ([`heap`]). Knows nothing of other cells, of labels' text, or of requests.
 pub mod blocks;
 pub mod heap;
+mod late;
 mod lookup;
+mod merge;
 pub mod pages;
 pub mod rest;
 pub mod series;

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 
 use silverback_model::Sample;
 use silverback_model::gorilla::{OpenXor, SealedChunk};
+use silverback_model::limits::CHUNK_SAMPLES;
 
 /// A series without a range.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +45,14 @@ pub(crate) fn without(sealed: &[SealedChunk], open: &SealedChunk, range_ms: &Ran
     }
 }
 
+/// The samples of a chunk from a time on, in ms, as a chunk.
+pub(crate) fn from_time(chunk: &SealedChunk, from_ms: i64) -> Option<SealedChunk> {
+    let samples = chunk.samples().map(|sample| sample.expect("the node's own chunks decode"));
+    let mut rest = Vec::new();
+    write_in_chunks_of(usize::MAX, samples.filter(|sample| sample.timestamp_ms >= from_ms), &mut rest);
+    rest.pop()
+}
+
 /// Adds what lies outside of the range, and tells how many samples don't.
 fn keep_outside(chunk: &SealedChunk, range_ms: &RangeInclusive<i64>, left: &mut Vec<SealedChunk>) -> usize {
     if !chunk.overlaps(*range_ms.start(), *range_ms.end()) {
@@ -61,12 +70,23 @@ fn keep_outside(chunk: &SealedChunk, range_ms: &RangeInclusive<i64>, left: &mut 
 
 /// Writes samples as chunks, as appends would have cut them, and tells how many there are. Without those between
 /// them they may take more bytes than before.
-fn write_anew(samples: impl Iterator<Item = Sample>, into: &mut Vec<SealedChunk>) -> usize {
+pub(crate) fn write_anew(samples: impl Iterator<Item = Sample>, into: &mut Vec<SealedChunk>) -> usize {
+    write_in_chunks_of(CHUNK_SAMPLES, samples, into)
+}
+
+/// The same in chunks of so many samples at the most.
+pub(super) fn write_in_chunks_of(
+    samples_max: usize,
+    samples: impl Iterator<Item = Sample>,
+    into: &mut Vec<SealedChunk>,
+) -> usize {
     let (mut count, mut words, mut open) = (0, Vec::new(), None::<OpenXor>);
     for sample in samples {
         count += 1;
         match &mut open {
-            Some(chunk) if !chunk.is_full_for(sample.timestamp_ms) => chunk.append(sample, &mut words),
+            Some(chunk) if !chunk.is_full_at(sample.timestamp_ms, samples_max) => {
+                chunk.append(sample, &mut words)
+            }
             Some(_) | None => {
                 into.extend(open.map(|chunk| chunk.seal(words.drain(..))));
                 open = Some(OpenXor::start(sample, &mut words));

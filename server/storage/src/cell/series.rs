@@ -4,10 +4,12 @@ use std::ops::RangeInclusive;
 
 use crate::cell::blocks::{Blocks, Chain};
 use crate::cell::heap::{heap_bytes, vec_bytes};
+use crate::cell::late::{LATE_CHUNK_BYTES, LateChunk};
 use crate::cell::lookup::Lookup;
 use crate::cell::pages::Pages;
 use crate::cell::rest::{self, Without};
 use silverback_model::gorilla::{ChunkError, OpenXor, SealedChunk, XorIter, prefetch};
+use silverback_model::limits::CHUNK_SAMPLES;
 use silverback_model::{Sample, SeriesId, SeriesRef};
 
 /// A label pair as the shard's index numbers it.
@@ -19,8 +21,8 @@ pub struct LabelRef(pub u32);
 #[repr(C, align(64))]
 pub struct Series {
     id: SeriesId,
-    chunk: OpenXor,
-    words: Chain,
+    pub(super) chunk: OpenXor,
+    pub(super) words: Chain,
 }
 const _: () = assert!(size_of::<Series>() == 64);
 
@@ -38,18 +40,22 @@ impl Default for Series {
     }
 }
 
-/// What is read seldom: the labels, and the chunks that are cut, oldest first.
+/// What is read seldom: the labels, the chunks that are cut, oldest first, and samples that came late.
 #[derive(Debug, Default)]
 pub struct SeriesHistory {
     labels: Box<[LabelRef]>,
-    sealed: Vec<SealedChunk>,
+    pub(super) sealed: Vec<SealedChunk>,
+    /// Late samples that aren't folded into the chunks yet.
+    pub(super) late: Option<Box<LateChunk>>,
 }
 
 /// A sample that was taken in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Appended {
-    /// It is new.
+    /// It is new, and the newest.
     Stored,
+    /// It is new, and older than the newest.
+    StoredLate,
     /// The very same sample is stored already: a sender's retry.
     Already,
 }
@@ -57,7 +63,7 @@ pub enum Appended {
 /// Why a sample was not taken in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppendError {
-    /// Older than the newest sample, and not stored already.
+    /// Older than the newest sample by more than may be, and not stored already.
     OutOfOrder,
     /// Its timestamp is stored with another value.
     Duplicate,
@@ -75,16 +81,20 @@ pub(crate) enum Retained {
 /// All series of a shard.
 #[derive(Debug, Default)]
 pub struct SeriesStore {
-    series: Pages<Series>,
-    histories: Pages<SeriesHistory>,
-    blocks: Blocks,
+    pub(super) series: Pages<Series>,
+    pub(super) histories: Pages<SeriesHistory>,
+    pub(super) blocks: Blocks,
     /// For samples that are sent again.
-    lookup: Lookup,
+    pub(super) lookup: Lookup,
     /// Refs that were let go of since the start.
     freed: u64,
-    sealed_chunks: usize,
+    pub(super) sealed_chunks: usize,
     /// Sealed chunks' bytes and the lists of them.
-    sealed_bytes: usize,
+    pub(super) sealed_bytes: usize,
+    /// Series with late samples that aren't folded.
+    pub(super) late_chunks: usize,
+    /// Samples that were decoded and written again for late ones since [`Self::begin_slice`].
+    pub(super) late_work: usize,
     label_bytes: usize,
 }
 
@@ -95,6 +105,8 @@ pub struct StoreSize {
     pub series: usize,
     /// Sealed chunks; each series has an open one besides.
     pub sealed_chunks: usize,
+    /// Series with late samples that aren't folded into these.
+    pub late_chunks: usize,
     /// Bytes of the series' lines, histories and label references.
     pub series_bytes: usize,
     /// Bytes of open and sealed chunks.
@@ -111,7 +123,7 @@ impl SeriesStore {
             return None;
         };
         self.label_bytes += heap_bytes(size_of_val(&*labels));
-        let history = self.histories.insert(SeriesHistory { labels, sealed: Vec::new() });
+        let history = self.histories.insert(SeriesHistory { labels, ..SeriesHistory::default() });
         assert_eq!(history, Some(index), "lines and histories grow together");
         Some(SeriesRef(index))
     }
@@ -139,7 +151,7 @@ impl SeriesStore {
         self.sealed_chunks += sealed.len();
         self.sealed_bytes += vec_bytes(&sealed) + chunks_bytes(&sealed);
         self.series.insert_at(at.0, Series { id, chunk, words });
-        self.histories.insert_at(at.0, SeriesHistory { labels, sealed });
+        self.histories.insert_at(at.0, SeriesHistory { labels, sealed, late: None });
         Ok(())
     }
 
@@ -152,6 +164,7 @@ impl SeriesStore {
     ) -> Result<(), ChunkError> {
         let (chunk, words) = self.reopen(open)?;
         self.lookup.forget(at);
+        self.drop_late(at);
         let series = self.series.get_mut(at.0);
         series.chunk = chunk;
         std::mem::replace(&mut series.words, words).release(&mut self.blocks);
@@ -164,7 +177,7 @@ impl SeriesStore {
     }
 
     /// An open chunk of the samples in a chunk's bytes, and its words.
-    fn reopen(&mut self, bytes: &[u8]) -> Result<(OpenXor, Chain), ChunkError> {
+    pub(super) fn reopen(&mut self, bytes: &[u8]) -> Result<(OpenXor, Chain), ChunkError> {
         let mut words = Chain::default();
         match self.read_open(bytes, &mut words) {
             Ok(chunk) => Ok((chunk, words)),
@@ -196,7 +209,7 @@ impl SeriesStore {
         let chunk = OpenXor::start(first, &mut words.sink(&mut self.blocks, 0));
         self.label_bytes += heap_bytes(size_of_val(&*labels));
         self.series.insert_at(at.0, Series { id, chunk, words });
-        self.histories.insert_at(at.0, SeriesHistory { labels, sealed: Vec::new() });
+        self.histories.insert_at(at.0, SeriesHistory { labels, ..SeriesHistory::default() });
     }
 
     /// Whether a series has this ref.
@@ -221,12 +234,18 @@ impl SeriesStore {
         }
     }
 
-    /// Takes a sample in, or tells why not. Allocates only when a chunk is cut.
+    /// Takes a sample in, or tells why not. One that is older than the newest may be so by `late_window_ms`.
+    /// Allocates only when a chunk is cut, and for late ones.
     #[inline]
-    pub(crate) fn append(&mut self, at: SeriesRef, sample: Sample) -> Result<Appended, AppendError> {
+    pub(crate) fn append(
+        &mut self,
+        at: SeriesRef,
+        sample: Sample,
+        late_window_ms: i64,
+    ) -> Result<Appended, AppendError> {
         let series = self.series.get_mut(at.0);
         if sample.timestamp_ms <= series.chunk.last().timestamp_ms {
-            return self.append_late(at, sample);
+            return self.append_late(at, sample, late_window_ms);
         }
         if series.chunk.is_full_for(sample.timestamp_ms) {
             return Ok(self.cut(at, sample));
@@ -234,6 +253,18 @@ impl SeriesStore {
         let words = series.chunk.words();
         series.chunk.append(sample, &mut series.words.sink(&mut self.blocks, words));
         Ok(Appended::Stored)
+    }
+
+    /// How many samples were decoded, or written again, for late ones and for such as were sent again since
+    /// [`Self::begin_slice`]: each takes some ns.
+    #[inline]
+    pub(crate) fn late_work(&self) -> usize {
+        self.late_work
+    }
+
+    /// A slice begins: nothing was done in it.
+    pub(crate) fn begin_slice(&mut self) {
+        self.late_work = 0;
     }
 
     /// Seals the open chunk and begins the next one with `first`.
@@ -252,23 +283,19 @@ impl SeriesStore {
         Appended::Stored
     }
 
-    /// A sample not newer than the newest: a retry, a duplicate, or out of order.
-    #[cold]
-    #[inline(never)]
-    fn append_late(&mut self, at: SeriesRef, sample: Sample) -> Result<Appended, AppendError> {
-        match self.sample_at(at, sample.timestamp_ms) {
-            Some(stored) if stored == sample => Ok(Appended::Already),
-            Some(_) => Err(AppendError::Duplicate),
-            None => Err(AppendError::OutOfOrder),
-        }
-    }
-
     /// The sample of a series at a time, in ms. Decodes a chunk for the first that is asked of it, and not again for
     /// those that are asked of it next.
     pub(crate) fn sample_at(&mut self, at: SeriesRef, timestamp_ms: i64) -> Option<Sample> {
         let newest = self.newest(at);
         if newest.timestamp_ms == timestamp_ms {
             return Some(newest);
+        }
+        let late = self.histories.get(at.0).late.as_ref();
+        if late.is_some_and(|late| late.overlaps(timestamp_ms, timestamp_ms)) {
+            if let Some(last) = self.last_late(at, timestamp_ms) {
+                return Some(last);
+            }
+            self.fold_late(at);
         }
         if !self.lookup.covers(at, timestamp_ms) {
             self.look_into(at, timestamp_ms);
@@ -281,6 +308,7 @@ impl SeriesStore {
 
     /// Decodes the chunk that a time lies in, in ms, if there is one.
     fn look_into(&mut self, at: SeriesRef, timestamp_ms: i64) {
+        self.late_work += CHUNK_SAMPLES;
         let own = |sample: Result<Sample, ChunkError>| sample.expect("the node's own chunks decode");
         if self.open_between(at, timestamp_ms, timestamp_ms).is_some() {
             let open = self.open_chunk(at);
@@ -303,7 +331,9 @@ impl SeriesStore {
             return newest_ms >= min_ms;
         }
         // The newest sample is after the range: what is before it decides.
-        !self.sealed_between(at, min_ms, max_ms).is_empty() || self.open_between(at, min_ms, max_ms).is_some()
+        !self.sealed_between(at, min_ms, max_ms).is_empty()
+            || self.open_between(at, min_ms, max_ms).is_some()
+            || self.histories.get(at.0).late.as_ref().is_some_and(|late| late.overlaps(min_ms, max_ms))
     }
 
     /// The chunks that are cut and overlap a range of ms, both ends inclusive, oldest first.
@@ -317,13 +347,18 @@ impl SeriesStore {
     /// The times of the open chunk's first and last sample, where it overlaps a range of ms, both ends
     /// inclusive.
     pub(crate) fn open_between(&self, at: SeriesRef, min_ms: i64, max_ms: i64) -> Option<(i64, i64)> {
-        let Series { chunk, words, .. } = self.series.get(at.0);
-        let newest_ms = chunk.last().timestamp_ms;
-        if newest_ms < min_ms {
+        if self.newest_ms(at) < min_ms {
             return None;
         }
-        let oldest_ms = chunk.first_timestamp_ms(words.words(&self.blocks, chunk.words()));
+        let (oldest_ms, newest_ms) = self.open_times(at);
         (oldest_ms <= max_ms).then_some((oldest_ms, newest_ms))
+    }
+
+    /// The times of the open chunk's first and last sample, in ms.
+    pub(super) fn open_times(&self, at: SeriesRef) -> (i64, i64) {
+        let Series { chunk, words, .. } = self.series.get(at.0);
+        let oldest_ms = chunk.first_timestamp_ms(words.words(&self.blocks, chunk.words()));
+        (oldest_ms, chunk.last().timestamp_ms)
     }
 
     /// Appends the open chunk's bytes, as if it were sealed now.
@@ -346,22 +381,25 @@ impl SeriesStore {
     /// How many samples a series has.
     pub(crate) fn samples(&self, at: SeriesRef) -> usize {
         let sealed: usize = self.sealed(at).iter().map(SealedChunk::count).sum();
-        sealed + self.series.get(at.0).chunk.count()
+        let late = self.histories.get(at.0).late.as_ref().map_or(0, |late| late.count());
+        sealed + late + self.series.get(at.0).chunk.count()
     }
 
     /// What is left of a series without a range of ms.
-    pub(crate) fn without(&self, at: SeriesRef, range_ms: &RangeInclusive<i64>) -> Without {
+    pub(crate) fn without(&mut self, at: SeriesRef, range_ms: &RangeInclusive<i64>) -> Without {
+        self.fold_late(at);
         match self.overlaps(at, *range_ms.start(), *range_ms.end()) {
             true => rest::without(self.sealed(at), &self.open_chunk(at), range_ms),
             false => Without::AsBefore,
         }
     }
 
-    /// Drops sealed chunks that lie wholly before `horizon_ms`.
+    /// Drops sealed chunks that lie wholly before `horizon_ms`. Late samples are in chunks then, too.
     pub(crate) fn drop_before(&mut self, at: SeriesRef, horizon_ms: i64) -> Retained {
         if self.newest_ms(at) < horizon_ms {
             return Retained::Expired;
         }
+        self.fold_late(at);
         let sealed = &mut self.histories.get_mut(at.0).sealed;
         let expired = sealed.partition_point(|c| c.max_timestamp_ms() < horizon_ms);
         if expired > 0 {
@@ -379,6 +417,7 @@ impl SeriesStore {
     /// until [`Self::free`].
     pub(crate) fn remove(&mut self, at: SeriesRef) -> Box<[LabelRef]> {
         self.lookup.forget(at);
+        self.drop_late(at);
         let series = self.series.take(at.0);
         series.words.release(&mut self.blocks);
         let history = self.histories.take(at.0);
@@ -423,7 +462,8 @@ impl SeriesStore {
 
     /// Whether a series has one sample, and never had more that retention kept.
     pub(crate) fn is_single(&self, at: SeriesRef) -> bool {
-        self.series.get(at.0).chunk.count() == 1 && self.histories.get(at.0).sealed.is_empty()
+        let SeriesHistory { sealed, late, .. } = self.histories.get(at.0);
+        self.series.get(at.0).chunk.count() == 1 && sealed.is_empty() && late.is_none()
     }
 
     /// Brings the line of a series towards the core.
@@ -450,7 +490,7 @@ impl SeriesStore {
     /// Brings a series' labels and the lists of its chunks towards the core. Its history should be near.
     #[inline]
     pub(crate) fn prefetch_lists(&self, at: SeriesRef) {
-        let SeriesHistory { labels, sealed } = self.histories.get(at.0);
+        let SeriesHistory { labels, sealed, .. } = self.histories.get(at.0);
         let ends = [labels.first(), labels.last()];
         ends.into_iter().flatten().for_each(prefetch);
         sealed.last().into_iter().for_each(prefetch);
@@ -504,13 +544,17 @@ impl SeriesStore {
         StoreSize {
             series: self.series.len(),
             sealed_chunks: self.sealed_chunks,
-            series_bytes: self.series.bytes() + self.histories.bytes() + self.label_bytes,
+            late_chunks: self.late_chunks,
+            series_bytes: self.series.bytes()
+                + self.histories.bytes()
+                + self.late_chunks * LATE_CHUNK_BYTES
+                + self.label_bytes,
             chunk_bytes: self.blocks.bytes() + self.sealed_bytes,
         }
     }
 }
 
-fn chunks_bytes(chunks: &[SealedChunk]) -> usize {
+pub(super) fn chunks_bytes(chunks: &[SealedChunk]) -> usize {
     chunks.iter().map(|chunk| heap_bytes(chunk.bytes().len())).sum()
 }
 

@@ -113,6 +113,10 @@ counters! {
         samples: u64 => Counter "silverback_samples_total",
         /// Samples that were stored already: retries.
         already: u64 => Counter "silverback_samples_already_stored_total",
+        /// Samples stored that were older than the newest of their series.
+        late: u64 => Counter "silverback_out_of_order_samples_total",
+        /// Series with late samples that aren't folded into their chunks yet.
+        late_chunks: usize => Gauge "silverback_out_of_order_chunks",
         /// Series in memory.
         series: usize => Gauge "silverback_series",
         /// Series that the shard takes in at the most: its cells' part of --max-series.

@@ -23,6 +23,12 @@ struct Ahead([Option<SeriesRef>; AHEAD_MAX]);
 const AHEAD_MAX: usize = 32;
 const _: () = assert!(LINE_AHEAD < AHEAD_MAX);
 
+/// Series of a part that are taken in between two looks at the reactor: about 200 µs.
+const SLICE_SERIES: usize = 4096;
+
+/// Samples that are decoded and written again for late ones between two such looks: about 200 µs.
+const SLICE_LATE_WORK: usize = 16 * 1024;
+
 /// What the entries of a part have in common.
 #[derive(Debug, Clone, Copy)]
 struct OfPart<'a> {
@@ -37,6 +43,8 @@ pub struct TimeBounds {
     pub oldest_ms: i64,
     /// The newest: a bit ahead of the clock.
     pub newest_ms: i64,
+    /// How much older than the newest of its series a late sample may be, in ms; 0: there are no late ones.
+    pub late_window_ms: i64,
 }
 
 /// Samples of a series, one after the other, that are refused for the same reason.
@@ -71,6 +79,17 @@ pub struct PartOutcome {
     pub refusals: Option<Box<Refusals>>,
 }
 
+/// How far a part is taken in.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PartPosition {
+    /// Series that are, all of them.
+    series: usize,
+    /// Samples of the next series that are.
+    of_next: usize,
+    /// Samples of all series that are.
+    samples: usize,
+}
+
 impl Shard {
     /// Takes a part's samples in. `samples` holds the series' samples one series after the other.
     pub fn append(
@@ -81,24 +100,46 @@ impl Shard {
         bounds: TimeBounds,
         journal: &mut impl Journal,
     ) -> PartOutcome {
+        let (mut outcome, mut position) = (PartOutcome::default(), PartPosition::default());
+        while position.series < series.len() {
+            self.begin_slice();
+            outcome.add(self.append_slice(body, series, samples, &mut position, bounds, journal));
+        }
+        outcome
+    }
+
+    /// A slice begins: see [`Self::append_slice`].
+    pub(crate) fn begin_slice(&mut self) {
+        self.store.begin_slice();
+    }
+
+    /// Takes a part's samples in from where it was left, as many as a slice has room for.
+    pub(crate) fn append_slice(
+        &mut self,
+        body: &WriteBody,
+        series: &[PartSeries],
+        samples: &[Sample],
+        position: &mut PartPosition,
+        bounds: TimeBounds,
+        journal: &mut impl Journal,
+    ) -> PartOutcome {
         let mut outcome = PartOutcome::default();
-        let mut ahead = Ahead::default();
-        let mut rest = samples;
+        let (begun, mut ahead) = (position.samples, Ahead::default());
+        let series = &series[position.series..];
+        let series = &series[..series.len().min(SLICE_SERIES)];
         for step in 0..series.len() + SLOT_AHEAD {
             self.look_ahead(series, step, &mut ahead);
             let Some(at) = step.checked_sub(SLOT_AHEAD) else { continue };
-            let (own, after) = rest.split_at(series[at].samples as usize);
-            rest = after;
-            self.append_series(
-                OfPart { body, bounds },
-                &series[at],
-                ahead.at(at),
-                own,
-                journal,
-                &mut outcome,
-            );
+            let left = series[at].samples as usize - position.of_next;
+            let own = &samples[position.samples..position.samples + left];
+            let of_part = OfPart { body, bounds };
+            let taken = self.append_series(of_part, &series[at], ahead.at(at), own, journal, &mut outcome);
+            position.advance(taken, taken == left);
+            if self.store.late_work() >= SLICE_LATE_WORK {
+                break;
+            }
         }
-        self.note_range(samples, bounds);
+        self.note_range(&samples[begun..position.samples], bounds);
         self.counters.samples += outcome.written;
         if let Some(refusals) = &outcome.refusals {
             self.counters.refused.merge(&refusals.counts);
@@ -142,6 +183,7 @@ impl Shard {
         }
     }
 
+    /// Takes samples of a series in, all of them but where late ones use the slice up, and tells how many it took.
     #[inline]
     fn append_series(
         &mut self,
@@ -151,20 +193,27 @@ impl Shard {
         samples: &[Sample],
         journal: &mut impl Journal,
         outcome: &mut PartOutcome,
-    ) {
+    ) -> usize {
+        let late_window_ms = if entry.labels.is_deltas() { 0 } else { bounds.late_window_ms };
+        let mut taken = samples.len();
         let mut series = candidate.filter(|s| self.store.id(*s) == entry.id).or_else(|| self.find(entry.id));
         let mut refused = None;
-        for sample in samples {
+        for (i, sample) in samples.iter().enumerate() {
             let summed = if entry.labels.is_deltas() { &self.summed(series, *sample) } else { sample };
             let result = match (bounds.check(*sample), series) {
                 (Err(reason), _) => Err(reason),
-                (Ok(()), Some(known)) => self.append_sample(known, *summed, journal),
-                (Ok(()), None) => {
-                    self.create_series(body, entry, *summed, journal).map(|made| series = Some(made))
-                }
+                (Ok(()), Some(known)) => self.append_sample(known, *summed, late_window_ms, journal),
+                (Ok(()), None) => self.create_series(body, entry, *summed, journal).map(|made| {
+                    series = Some(made);
+                    Appended::Stored
+                }),
             };
             match result {
-                Ok(()) => outcome.written += 1,
+                Ok(Appended::Stored) => {
+                    outcome.written += 1;
+                    continue;
+                }
+                Ok(Appended::StoredLate | Appended::Already) => outcome.written += 1,
                 Err(reason) => {
                     let newest_ms = series.map(|series| self.store.newest_ms(series));
                     let run = Run { reason, first: *sample, newest_ms, samples: 1 };
@@ -173,15 +222,20 @@ impl Shard {
                     }
                 }
             }
+            if self.store.late_work() >= SLICE_LATE_WORK {
+                taken = i + 1;
+                break;
+            }
         }
         if let Some(run) = refused {
             self.refuse(run, OfPart { body, bounds }, entry.labels, outcome);
         }
         let cell = entry.id.cell();
-        self.cells[usize::from(cell.0)].samples += samples.len() as u64;
+        self.cells[usize::from(cell.0)].samples += taken as u64;
         if let (Some(outgoing), Some(series)) = (&mut self.outgoing, series) {
             outgoing.touch(cell, series);
         }
+        taken
     }
 
     /// What a series has come to with what came since its newest sample: all that is to be known of it is
@@ -235,19 +289,28 @@ impl Shard {
         &mut self,
         series: SeriesRef,
         sample: Sample,
+        late_window_ms: i64,
         journal: &mut impl Journal,
-    ) -> Result<(), RefusedReason> {
-        match self.store.append(series, sample) {
-            Ok(Appended::Stored) => {
-                journal.stored(series, sample);
-                Ok(())
-            }
-            Ok(Appended::Already) => {
-                self.counters.already += 1;
-                Ok(())
-            }
-            Err(AppendError::OutOfOrder) => Err(RefusedReason::OutOfOrder),
-            Err(AppendError::Duplicate) => Err(RefusedReason::Duplicate),
+    ) -> Result<Appended, RefusedReason> {
+        let appended = self.store.append(series, sample, late_window_ms);
+        match appended {
+            Ok(Appended::Stored) => journal.stored(series, sample),
+            Ok(Appended::StoredLate) => self.stored_late(series, sample, journal),
+            Ok(Appended::Already) => self.counters.already += 1,
+            Err(AppendError::OutOfOrder | AppendError::Duplicate) => {}
+        }
+        appended.map_err(|error| match error {
+            AppendError::OutOfOrder => RefusedReason::OutOfOrder,
+            AppendError::Duplicate => RefusedReason::Duplicate,
+        })
+    }
+
+    #[cold]
+    fn stored_late(&mut self, series: SeriesRef, sample: Sample, journal: &mut impl Journal) {
+        journal.stored_late(series, sample);
+        self.counters.late += 1;
+        if let Some(outgoing) = &mut self.outgoing {
+            outgoing.touch_late(self.store.id(series).cell(), series);
         }
     }
 
@@ -304,6 +367,19 @@ impl Shard {
         self.table_bytes -= table.bytes();
         table.insert(id, series, |s| store.id(s));
         self.table_bytes += table.bytes();
+    }
+}
+
+impl PartPosition {
+    /// Whether all series of a part are taken in that has so many.
+    pub(crate) fn is_end(&self, series: usize) -> bool {
+        self.series >= series
+    }
+
+    fn advance(&mut self, samples: usize, is_whole: bool) {
+        self.samples += samples;
+        (self.series, self.of_next) =
+            if is_whole { (self.series + 1, 0) } else { (self.series, self.of_next + samples) };
     }
 }
 

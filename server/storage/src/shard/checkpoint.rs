@@ -211,7 +211,7 @@ async fn scan<D: Disk, H: Host>(
     while from < end {
         let to = end.min(from + STEP);
         for at in (from..to).map(SeriesRef) {
-            if let Some(copied) = shard.borrow().copy(at, &mut snapshot) {
+            if let Some(copied) = shard.borrow_mut().copy(at, &mut snapshot) {
                 series += 1;
                 chunks += copied;
             }
@@ -242,10 +242,11 @@ impl Shard {
     }
 
     /// Copies a series, if there is one, and tells its number of chunks.
-    fn copy(&self, at: SeriesRef, snapshot: &mut Snapshot) -> Option<u64> {
+    fn copy(&mut self, at: SeriesRef, snapshot: &mut Snapshot) -> Option<u64> {
         if !self.store.holds(at) {
             return None;
         }
+        self.store.fold_late(at);
         let text = self.store.labels(at).iter().map(|label| self.index.text(*label));
         let labels = text.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         snapshot.created(at, self.store.id(at), labels);

@@ -242,4 +242,4 @@ impl Shard {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

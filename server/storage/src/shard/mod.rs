@@ -25,6 +25,8 @@ mod window;
 pub mod worker;
 
 #[cfg(test)]
+mod late_tests;
+#[cfg(test)]
 mod tests;
 
 use crate::cell::{Cell, SeriesRef, SeriesStore};

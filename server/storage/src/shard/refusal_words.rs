@@ -24,7 +24,14 @@ pub(super) struct Seen {
 pub(super) fn numbers(reason: RefusedReason, seen: &Seen) -> String {
     let time = format_rfc3339(seen.sample.timestamp_ms);
     match (reason, seen.newest_ms) {
-        (RefusedReason::OutOfOrder | RefusedReason::Duplicate, Some(newest_ms)) => {
+        (RefusedReason::OutOfOrder, Some(newest_ms)) => {
+            let newest = format_rfc3339(newest_ms);
+            let oldest = format_rfc3339(newest_ms.saturating_sub(seen.bounds.late_window_ms));
+            format!(
+                ": its time is {time}, the newest of its series {newest}, and --out-of-order-window goes back to {oldest}"
+            )
+        }
+        (RefusedReason::Duplicate, Some(newest_ms)) => {
             format!(": its time is {time}, and the newest of its series {}", format_rfc3339(newest_ms))
         }
         (RefusedReason::TooOld, _) => {
@@ -69,7 +76,11 @@ mod tests {
     fn check(reason: RefusedReason, timestamp_ms: i64, expect: &str) {
         let seen = Seen {
             sample: Sample::new(timestamp_ms, 1.0),
-            bounds: TimeBounds { oldest_ms: NOW_MS - 3_600_000, newest_ms: NOW_MS + FUTURE_MS_MAX },
+            bounds: TimeBounds {
+                oldest_ms: NOW_MS - 3_600_000,
+                newest_ms: NOW_MS + FUTURE_MS_MAX,
+                late_window_ms: 600_000,
+            },
             newest_ms: Some(NOW_MS),
             series_max: 1000,
             budget_bytes: 64 << 20,
@@ -82,8 +93,9 @@ mod tests {
         use RefusedReason::{Duplicate, MemoryLimit, MissingName, OutOfOrder, SeriesLimit};
         check(
             OutOfOrder,
-            NOW_MS - 1,
-            ": its time is 2023-11-14T22:13:19.999Z, and the newest of its series 2023-11-14T22:13:20Z",
+            NOW_MS - 600_001,
+            ": its time is 2023-11-14T22:03:19.999Z, the newest of its series 2023-11-14T22:13:20Z, and \
+             --out-of-order-window goes back to 2023-11-14T22:03:20Z",
         );
         check(
             Duplicate,
@@ -113,7 +125,7 @@ mod tests {
         for timestamp_ms in [i64::MIN, -1, 0, i64::MAX] {
             let seen = Seen {
                 sample: Sample::new(timestamp_ms, 1.0),
-                bounds: TimeBounds { oldest_ms: i64::MIN, newest_ms: i64::MAX },
+                bounds: TimeBounds { oldest_ms: i64::MIN, newest_ms: i64::MAX, late_window_ms: 0 },
                 newest_ms: None,
                 series_max: usize::MAX,
                 budget_bytes: 0,

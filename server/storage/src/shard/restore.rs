@@ -10,11 +10,12 @@ use hashbrown::HashMap;
 use roaring::RoaringBitmap;
 
 use crate::cell::series::LabelRef;
+use crate::cell::{AppendError, Appended};
 use crate::shard::Shard;
 use crate::wal::Claims;
 use crate::wal::record::{
-    ChunksRecord, Record, RemovedRecord, Replaced, ReplacedRecord, SamplesRecord, SealedBytes, SeriesChunks,
-    SeriesRecord,
+    ChunksRecord, LoggedSample, Record, RemovedRecord, Replaced, ReplacedRecord, SamplesRecord, SealedBytes,
+    SeriesChunks, SeriesRecord,
 };
 use crate::wal::replay::{Restore, RestoreError};
 use silverback_model::gorilla::{ChunkError, SealedChunk};
@@ -143,11 +144,12 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
         let shard = &mut *shard.borrow_mut();
         let replaced = std::mem::take(&mut self.replaced);
         for (place, entry) in (0..).zip(record.iter()) {
-            let (series, sample) = entry.map_err(contradicts)?;
+            let LoggedSample { series, sample, is_late } = entry.map_err(contradicts)?;
             if !replaced.is_empty() && replaced.get(&series.0).is_some_and(|before| place < *before) {
                 continue;
             }
             match self.refs.get(series, shard) {
+                Some(at) if is_late => self.late_sample(shard, at, sample),
                 Some(at) if sample.timestamp_ms <= shard.store.newest_ms(at) => self.counts.already += 1,
                 Some(at) => {
                     shard.restore_sample(at, sample);
@@ -157,6 +159,21 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
             }
         }
         Ok(())
+    }
+
+    /// A late sample, which the checkpoint may have or not. Where it has another value at this time, that one was
+    /// stored after a deletion.
+    #[cold]
+    fn late_sample(&mut self, shard: &mut Shard, at: SeriesRef, sample: Sample) {
+        match shard.store.append(at, sample, i64::MAX) {
+            Ok(Appended::Stored | Appended::StoredLate) => {
+                shard.widen_range(sample.timestamp_ms, sample.timestamp_ms);
+                self.counts.samples += 1;
+            }
+            Ok(Appended::Already) | Err(AppendError::OutOfOrder | AppendError::Duplicate) => {
+                self.counts.already += 1
+            }
+        }
     }
 
     /// A sample of a series that has none yet, or that nobody made.
@@ -314,7 +331,7 @@ fn check_gap(at: SeriesRef, shard: &Shard) -> Result<(), RestoreError> {
     }
 }
 
-fn sealed_chunks(chunks: &SeriesChunks<'_>) -> Vec<SealedChunk> {
+pub(super) fn sealed_chunks(chunks: &SeriesChunks<'_>) -> Vec<SealedChunk> {
     let restored = |c: SealedBytes<'_>| SealedChunk::restored(c.min_ms, c.max_ms, c.bytes.into());
     chunks.sealed.clone().map(restored).collect()
 }
@@ -385,7 +402,7 @@ impl Shard {
 
     fn restore_sample(&mut self, series: SeriesRef, sample: Sample) {
         // Newer than the newest: nothing is left to refuse it for.
-        if self.store.append(series, sample).is_ok() {
+        if self.store.append(series, sample, 0).is_ok() {
             self.widen_range(sample.timestamp_ms, sample.timestamp_ms);
         }
     }

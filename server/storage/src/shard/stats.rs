@@ -27,6 +27,7 @@ impl Shard {
             series: self.owned_series(),
             series_max: self.series_limit.of_shard(),
             sealed_chunks: self.store.size().sealed_chunks,
+            late_chunks: self.store.size().late_chunks,
             label_names: self.index.name_count(),
             label_pairs: self.index.pair_count(),
             memory: self.memory_bytes(),

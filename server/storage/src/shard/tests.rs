@@ -25,7 +25,7 @@ use silverback_host::{Alone, Host};
 use silverback_model::clock::Clock;
 use silverback_model::{Epoch, Labels, RefusedReason, Sample, SeriesIdHasher, ShardId};
 
-pub(super) const EVER: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX };
+pub(super) const EVER: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX, late_window_ms: 0 };
 
 pub(super) fn shard() -> Rc<RefCell<Shard>> {
     Rc::new(RefCell::new(Shard::new(ShardId(0), usize::MAX)))
@@ -82,7 +82,7 @@ fn all(shard: &Rc<RefCell<Shard>>) -> Vec<(Labels, usize)> {
 #[test]
 fn a_refused_sample_takes_nothing_of_its_neighbours() {
     let shard = shard();
-    let bounds = TimeBounds { oldest_ms: 1000, newest_ms: 2000 };
+    let bounds = TimeBounds { oldest_ms: 1000, newest_ms: 2000, late_window_ms: 0 };
     let times = [i64::MIN, 999, 1000, 1500, 1400, 2000, 2001, i64::MAX];
     let series = |name: &str| (labels(&[("__name__", name)]), times.map(|t| Sample::new(t, 1.0)).to_vec());
     let outcome = append(&shard, bounds, &[series("a"), series("b")]);
@@ -98,7 +98,7 @@ fn a_refused_sample_takes_nothing_of_its_neighbours() {
         [(RefusedReason::TooOld, 4), (RefusedReason::OutOfOrder, 2), (RefusedReason::TooFarInFuture, 4)]
     );
     let behind = refusals.examples.iter().nth(1).unwrap();
-    let words = r#"{__name__="a"} out of order sample: its time is 1970-01-01T00:00:01.400Z, and the newest of its series 1970-01-01T00:00:01.500Z"#;
+    let words = r#"{__name__="a"} out of order sample: its time is 1970-01-01T00:00:01.400Z, the newest of its series 1970-01-01T00:00:01.500Z, and --out-of-order-window goes back to 1970-01-01T00:00:01.500Z"#;
     assert_eq!(behind.words, words);
     assert_eq!(all(&shard).len(), 2);
 }
@@ -127,7 +127,7 @@ fn a_series_is_known_by_sorted_labels_in_whatever_order_they_came() {
 #[test]
 fn a_series_whose_samples_are_all_refused_is_not_made() {
     let shard = shard();
-    let bounds = TimeBounds { oldest_ms: 1000, newest_ms: 2000 };
+    let bounds = TimeBounds { oldest_ms: 1000, newest_ms: 2000, late_window_ms: 0 };
     append(&shard, bounds, &scrape(5, 10));
     let stats = shard.borrow().stats();
     assert_eq!((stats.series, stats.label_pairs, stats.label_names), (0, 0, 0));
@@ -213,6 +213,7 @@ fn worker<L: Log, H: Host, R: Fn(ReplyTo, ShardReply)>(
         reply,
         clock: Clock::Settable(Rc::new(Cell::new(1_000_000))),
         retention_ms: 1_000_000,
+        late_window_ms: 0,
         core_stats: Box::new(|_| unreachable!("nobody asks for stats")),
     }
 }

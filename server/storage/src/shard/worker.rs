@@ -10,14 +10,13 @@ use std::rc::Rc;
 use futures::future::{Either, select};
 
 use crate::message::{
-    ControlRequest, CoreStats, Deleted, Deletion, DeletionReply, MigrationRequest, MovedSeries, PartSeries,
-    Read, ReadError, ShardReply, ShardStats, WriteAck, WritePart, WriteReply,
+    ControlRequest, CoreStats, Deleted, Deletion, DeletionReply, MigrationRequest, MovedSeries, Read,
+    ReadError, ShardReply, ShardStats, WriteAck, WritePart, WriteReply,
 };
-use crate::shard::append::{PartOutcome, TimeBounds};
+use crate::shard::append::{PartOutcome, PartPosition, TimeBounds};
 use crate::shard::window::GroupWindow;
 use crate::shard::{Host, Inbox, Reads, ReplyTo, Shard, delete, migration};
 use crate::wal::{Durable, Log, LogError};
-use silverback_model::Sample;
 use silverback_model::clock::Clock;
 use silverback_model::limits::FUTURE_MS_MAX;
 
@@ -28,9 +27,6 @@ const GROUP_SAMPLES: usize = 64 * 1024;
 /// Samples of a group that are taken in between two looks at the reactor: about 200 µs.
 const SLICE_SAMPLES: usize = 4096;
 const _: () = assert!(SLICE_SAMPLES < GROUP_SAMPLES);
-
-/// Series of a part that are taken in between two looks at the reactor: about 200 µs.
-const PIECE_SERIES: usize = 4096;
 
 /// What serves a shard's inbox.
 pub struct Worker<L, H, R> {
@@ -50,6 +46,8 @@ pub struct Worker<L, H, R> {
     pub clock: Clock,
     /// How far back samples are taken in, in ms.
     pub retention_ms: i64,
+    /// How much older than the newest of its series a sample may be, in ms.
+    pub late_window_ms: i64,
     /// Adds the counters of the core's acceptor and executor to the shard's.
     pub core_stats: Box<dyn Fn(ShardStats) -> CoreStats>,
 }
@@ -98,6 +96,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     /// Answers the questions that wait, and appends the writes, up to a group's size.
     async fn append_waiting(&mut self, group: &mut AppendedGroup) {
         self.answer_questions();
+        self.shard.borrow_mut().begin_slice();
         let bounds = self.bounds();
         let mut of_slice = 0;
         while group.samples < GROUP_SAMPLES
@@ -115,6 +114,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
             if of_slice >= SLICE_SAMPLES && !self.inbox.is_empty() {
                 of_slice = 0;
                 self.host.yield_now().await;
+                self.shard.borrow_mut().begin_slice();
                 self.answer_questions();
             }
         }
@@ -141,33 +141,29 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
 
     /// Appends a part, a large one in pieces between which the reactor gets its turn.
     async fn append(&mut self, write: &WritePart, bounds: TimeBounds) -> PartOutcome {
-        let part = &write.part;
-        let mut outcome = PartOutcome::default();
-        let mut rest = part.samples.as_slice();
-        for (i, series) in part.series.chunks(PIECE_SERIES).enumerate() {
-            if i > 0 {
+        let series = write.part.series.len();
+        let (mut outcome, mut position) = (PartOutcome::default(), PartPosition::default());
+        while !position.is_end(series) {
+            outcome.add(self.append_slice(write, &mut position, bounds));
+            if !position.is_end(series) {
                 self.host.yield_now().await;
+                self.shard.borrow_mut().begin_slice();
             }
-            let is_last = (i + 1) * PIECE_SERIES >= part.series.len();
-            let count = if is_last { rest.len() } else { series.iter().map(|s| s.samples as usize).sum() };
-            let (own, after) = rest.split_at(count);
-            rest = after;
-            outcome.add(self.append_piece(write, series, own, bounds));
         }
         self.shard.borrow_mut().counters.parts += 1;
         outcome
     }
 
-    fn append_piece(
+    fn append_slice(
         &self,
         write: &WritePart,
-        series: &[PartSeries],
-        samples: &[Sample],
+        position: &mut PartPosition,
         bounds: TimeBounds,
     ) -> PartOutcome {
         let began_us = self.host.monotonic_us();
-        let mut shard = self.shard.borrow_mut();
-        let outcome = shard.append(&write.body, series, samples, bounds, &mut *self.log.journal());
+        let (mut shard, part) = (self.shard.borrow_mut(), &write.part);
+        let journal = &mut *self.log.journal();
+        let outcome = shard.append_slice(&write.body, &part.series, &part.samples, position, bounds, journal);
         shard.counters.busy_us += self.host.monotonic_us() - began_us;
         outcome
     }
@@ -255,6 +251,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         TimeBounds {
             oldest_ms: now_ms.saturating_sub(self.retention_ms),
             newest_ms: now_ms.saturating_add(FUTURE_MS_MAX),
+            late_window_ms: self.late_window_ms,
         }
     }
 }

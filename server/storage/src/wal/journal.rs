@@ -18,6 +18,9 @@ pub trait Journal {
     /// A sample was stored, the newest of its series.
     fn stored(&mut self, series: SeriesRef, sample: Sample);
 
+    /// A sample was stored that is older than the newest of its series.
+    fn stored_late(&mut self, series: SeriesRef, sample: Sample);
+
     /// A series was removed. Tells when its ref may name another one.
     fn removed(&mut self, series: SeriesRef, id: SeriesId) -> RefReuse;
 
@@ -70,6 +73,8 @@ impl Journal for NoJournal {
 
     #[inline]
     fn stored(&mut self, _series: SeriesRef, _sample: Sample) {}
+
+    fn stored_late(&mut self, _series: SeriesRef, _sample: Sample) {}
 
     #[inline]
     fn removed(&mut self, _series: SeriesRef, _id: SeriesId) -> RefReuse {

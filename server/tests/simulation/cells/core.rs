@@ -132,6 +132,7 @@ impl SimCore {
             reply,
             clock: Clock::Settable(Rc::clone(clock_ms)),
             retention_ms,
+            late_window_ms: retention_ms,
             core_stats: Box::new(|_| unreachable!("nobody asks for stats")),
         };
         host.spawn(worker.run());

@@ -3,12 +3,15 @@
 use super::*;
 use silverback_model::limits::{CHUNK_RANGE_MS, CHUNK_SAMPLES};
 
+/// The window of a store that takes no late samples.
+const NO_LATE: i64 = 0;
+
 fn store_with(samples: impl IntoIterator<Item = (i64, f64)>) -> (SeriesStore, SeriesRef) {
     let mut store = SeriesStore::default();
     let mut samples = samples.into_iter().map(|(t, v)| Sample::new(t, v));
     let labels = vec![LabelRef(1)].into_boxed_slice();
     let at = store.create(SeriesId(7), labels, samples.next().unwrap()).unwrap();
-    samples.for_each(|s| assert_eq!(store.append(at, s), Ok(Appended::Stored)));
+    samples.for_each(|s| assert_eq!(store.append(at, s, NO_LATE), Ok(Appended::Stored)));
     (store, at)
 }
 
@@ -86,11 +89,11 @@ fn a_chunk_never_crosses_two_hours() {
 fn an_exact_duplicate_is_accepted_wherever_it_lies() {
     let (mut store, at) = store_with(scrapes(500));
     for (t, v) in [(499, 499.0), (450, 450.0), (3, 3.0), (0, 0.0)] {
-        assert_eq!(store.append(at, Sample::new(t * 15_000, v)), Ok(Appended::Already));
-        assert_eq!(store.append(at, Sample::new(t * 15_000, -1.0)), Err(AppendError::Duplicate));
+        assert_eq!(store.append(at, Sample::new(t * 15_000, v), NO_LATE), Ok(Appended::Already));
+        assert_eq!(store.append(at, Sample::new(t * 15_000, -1.0), NO_LATE), Err(AppendError::Duplicate));
     }
-    assert_eq!(store.append(at, Sample::new(15_001, 1.0)), Err(AppendError::OutOfOrder));
-    assert_eq!(store.append(at, Sample::new(499 * 15_000 - 1, 1.0)), Err(AppendError::OutOfOrder));
+    assert_eq!(store.append(at, Sample::new(15_001, 1.0), NO_LATE), Err(AppendError::OutOfOrder));
+    assert_eq!(store.append(at, Sample::new(499 * 15_000 - 1, 1.0), NO_LATE), Err(AppendError::OutOfOrder));
     assert_eq!(read(&store, at, 0, i64::MAX).len(), 500);
 }
 
@@ -100,13 +103,13 @@ fn samples_that_are_sent_again_decode_each_chunk_once() {
     let chunks = store.sealed(at).len() + 1;
     assert!(chunks > 5);
     for (t, v) in scrapes(1000) {
-        assert_eq!(store.append(at, Sample::new(t, v)), Ok(Appended::Already));
+        assert_eq!(store.append(at, Sample::new(t, v), NO_LATE), Ok(Appended::Already));
     }
     assert_eq!(store.lookup.decoded, chunks);
     // What comes in order between them takes nothing from what is known of the older ones.
     for i in 0..10 {
-        assert_eq!(store.append(at, Sample::new((1000 + i) * 15_000, 0.0)), Ok(Appended::Stored));
-        assert_eq!(store.append(at, Sample::new(990 * 15_000, 990.0)), Ok(Appended::Already));
+        assert_eq!(store.append(at, Sample::new((1000 + i) * 15_000, 0.0), NO_LATE), Ok(Appended::Stored));
+        assert_eq!(store.append(at, Sample::new(990 * 15_000, 990.0), NO_LATE), Ok(Appended::Already));
     }
     assert_eq!(store.lookup.decoded, chunks);
 }
@@ -116,7 +119,7 @@ fn times_between_chunks_decode_none() {
     let gap = CHUNK_RANGE_MS;
     let (mut store, at) = store_with([(gap, 1.0), (2 * gap, 2.0), (4 * gap, 3.0)]);
     for t in [0, gap + 1, 2 * gap - 1, 3 * gap] {
-        assert_eq!(store.append(at, Sample::new(t, 1.0)), Err(AppendError::OutOfOrder), "{t}");
+        assert_eq!(store.append(at, Sample::new(t, 1.0), NO_LATE), Err(AppendError::OutOfOrder), "{t}");
     }
     assert_eq!(store.lookup.decoded, 0);
 }
@@ -126,24 +129,24 @@ fn what_is_gone_is_not_found_among_what_was_looked_into() {
     let stored = Sample::new(15_000, 1.0);
     let looked_into = || {
         let (mut store, at) = store_with(scrapes(1000));
-        assert_eq!(store.append(at, stored), Ok(Appended::Already));
+        assert_eq!(store.append(at, stored, NO_LATE), Ok(Appended::Already));
         (store, at)
     };
     let (mut store, at) = looked_into();
     assert_eq!(store.drop_before(at, 600 * 15_000), Retained::Kept);
-    assert_eq!(store.append(at, stored), Err(AppendError::OutOfOrder), "retention");
+    assert_eq!(store.append(at, stored, NO_LATE), Err(AppendError::OutOfOrder), "retention");
 
     let (mut store, at) = looked_into();
     let Without::Rest(rest) = store.without(at, &(15_000..=15_000)) else { panic!("some are left") };
     store.replace(at, rest.sealed, rest.open.bytes()).unwrap();
-    assert_eq!(store.append(at, stored), Err(AppendError::OutOfOrder), "a deletion");
+    assert_eq!(store.append(at, stored, NO_LATE), Err(AppendError::OutOfOrder), "a deletion");
 
     let (mut store, at) = looked_into();
     store.remove(at);
     store.free(at);
     let another = store.create(SeriesId(8), Box::default(), Sample::new(1 << 40, 1.0));
     assert_eq!(another, Some(at));
-    assert_eq!(store.append(at, stored), Err(AppendError::OutOfOrder), "another series");
+    assert_eq!(store.append(at, stored, NO_LATE), Err(AppendError::OutOfOrder), "another series");
 }
 
 #[test]
@@ -161,7 +164,11 @@ fn what_is_left_without_a_range_takes_the_series_place_and_goes_on() {
     store.replace(at, rest.sealed, rest.open.bytes()).unwrap();
     assert_eq!((rest.gone, store.samples(at), store.newest_ms(at)), (900, 100, 99 * 15_000));
     assert_eq!(read(&store, at, 0, i64::MAX), scrapes(100));
-    assert_eq!(store.append(at, Sample::new(100 * 15_000, 7.0)), Ok(Appended::Stored), "as a new one");
+    assert_eq!(
+        store.append(at, Sample::new(100 * 15_000, 7.0), NO_LATE),
+        Ok(Appended::Stored),
+        "as a new one"
+    );
     assert_eq!(store.samples(at), 101);
     let (fresh, _) = store_with(scrapes(101));
     let sizes = [&store, &fresh].map(|store| (store.sealed_chunks, store.sealed_bytes));

@@ -17,14 +17,14 @@ use silverback_host::scripted::Scripted;
 use silverback_model::gorilla::XorIter;
 use silverback_model::{Labels, MatchOp, Matcher, STALE_NAN_BITS, Sample, ShardId};
 
-type Shared = Rc<RefCell<Shard>>;
-type Held = Vec<(Labels, Vec<(i64, u64)>)>;
+pub(in crate::shard) type Shared = Rc<RefCell<Shard>>;
+pub(in crate::shard) type Held = Vec<(Labels, Vec<(i64, u64)>)>;
 
 const STEP_MS: i64 = 15_000;
 
 /// A log that keeps the payloads of its groups, or takes nothing in.
 #[derive(Clone, Default)]
-struct KeptLog {
+pub(in crate::shard) struct KeptLog {
     group: Rc<RefCell<Group>>,
     payloads: Rc<RefCell<Vec<Vec<u8>>>>,
     fault: Rc<RefCell<Option<LogError>>>,
@@ -89,7 +89,7 @@ fn ask(shard: &Shared, log: &KeptLog, selections: Vec<Selection>) -> Deleted {
 }
 
 /// All that a shard gives to a read.
-fn held(shard: &Shared) -> Held {
+pub(in crate::shard) fn held(shard: &Shared) -> Held {
     let selection = Selection::everything();
     let request = ReadRequest::Open { selection, wanted: Wanted::Chunks, bytes: usize::MAX };
     let read = Read { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, request };
@@ -116,7 +116,7 @@ fn replayed(log: &KeptLog, refs: Refs) -> Held {
     held(&shard)
 }
 
-fn check_replays(shard: &Shared, log: &KeptLog) {
+pub(in crate::shard) fn check_replays(shard: &Shared, log: &KeptLog) {
     block_on(log.flush()).unwrap();
     assert_eq!(replayed(log, Refs::Kept), held(shard));
     assert_eq!(replayed(log, Refs::Renumbered(Vec::new())), held(shard), "by another number of shards");

@@ -9,8 +9,9 @@ use hashbrown::HashMap;
 use crate::cell::SeriesRef;
 use crate::cell::series::LabelRef;
 use crate::message::{MigrationRejected, MigrationReply, Piece};
+use crate::shard::restore::sealed_chunks;
 use crate::shard::{Host, Shard};
-use crate::wal::record::{NewSeries, Record, SeriesChunks, records};
+use crate::wal::record::{LoggedSample, NewSeries, Record, SeriesChunks, records};
 use crate::wal::{AdoptedSeries, Journal, Log};
 use silverback_model::gorilla::SealedChunk;
 use silverback_model::{CellId, Epoch, Sample, SeriesId};
@@ -65,14 +66,21 @@ pub(crate) async fn take<L: Log, H: Host>(
             }
             Record::Samples(record) => {
                 for (i, entry) in record.iter().enumerate() {
-                    let (series, sample) = entry.map_err(unreadable)?;
+                    let LoggedSample { series, sample, .. } = entry.map_err(unreadable)?;
                     shard.borrow_mut().adopt_sample((cell, epoch), series, sample, &mut *log.journal())?;
                     if i % STEP_SAMPLES == 0 {
                         host.yield_if_needed().await;
                     }
                 }
             }
-            Record::Removed(_) | Record::Replaced(_) | Record::Claims(_) | Record::CheckpointEnd { .. } => {
+            Record::Replaced(record) => {
+                for entry in &record {
+                    let chunks = entry.map_err(unreadable)?.chunks;
+                    shard.borrow_mut().adopt_again((cell, epoch), &chunks, &mut *log.journal())?;
+                    host.yield_if_needed().await;
+                }
+            }
+            Record::Removed(_) | Record::Claims(_) | Record::CheckpointEnd { .. } => {
                 return Err(unreadable("a record that no piece has"));
             }
         }
@@ -127,6 +135,24 @@ impl Shard {
         Ok(())
     }
 
+    /// Takes all that a series has, which is there already without its late samples.
+    fn adopt_again(
+        &mut self,
+        (cell, epoch): (CellId, Epoch),
+        chunks: &SeriesChunks<'_>,
+        journal: &mut impl Journal,
+    ) -> Result<(), MigrationRejected> {
+        let at = self.incoming_of(cell, epoch)?.refs.get(&chunks.series).copied();
+        let at = at.ok_or_else(|| unreadable("chunks of a series that isn't there"))?;
+        self.store.replace(at, sealed_chunks(chunks), chunks.open).map_err(unreadable)?;
+        journal.replaced(at, self.store.sealed(at), chunks.open);
+        let newest_ms = self.store.newest_ms(at);
+        let oldest_ms = self.store.sealed(at).first().map_or(newest_ms, SealedChunk::min_timestamp_ms);
+        self.widen_range(oldest_ms, newest_ms);
+        self.singles.forget(at);
+        Ok(())
+    }
+
     fn intern_record(&mut self, series: &NewSeries<'_>) -> Result<Box<[LabelRef]>, MigrationRejected> {
         let mut labels = Vec::with_capacity(16);
         for (name, value) in series.labels.clone() {
@@ -146,8 +172,7 @@ impl Shard {
         labels: Box<[LabelRef]>,
         chunks: &SeriesChunks<'_>,
     ) -> Result<SeriesRef, MigrationRejected> {
-        let sealed = chunks.sealed.clone();
-        let sealed = sealed.map(|c| SealedChunk::restored(c.min_ms, c.max_ms, c.bytes.into())).collect();
+        let sealed = sealed_chunks(chunks);
         let Some(at) = self.store.reserve() else {
             self.index.forget_unused(&labels);
             return Err(MigrationRejected::Full);
@@ -171,7 +196,7 @@ impl Shard {
     ) -> Result<(), MigrationRejected> {
         let at = self.incoming_of(cell, epoch)?.refs.get(&series).copied();
         let at = at.ok_or_else(|| unreadable("samples of a series that isn't there"))?;
-        if self.store.append(at, sample).is_err() {
+        if self.store.append(at, sample, 0).is_err() {
             return Err(unreadable("a sample that is older than what is there"));
         }
         journal.stored(at, sample);

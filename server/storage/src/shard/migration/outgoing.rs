@@ -2,8 +2,8 @@
 //! more when it takes no writes any more.
 //!
 //! Each append to the cell notes its series, so a later pass looks at those alone: the last one, for
-//! which writes wait, is short however large the cell is. Samples of a series come in the order of time,
-//! so what came since the last pass is what is newer than the newest sample that was in it.
+//! which writes wait, is short however large the cell is. What came to a series since the last pass is what is newer
+//! than the newest sample that was in it; one that got late samples is copied whole again.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -35,13 +35,15 @@ pub(crate) struct OutgoingMigration {
     pass: Option<vec::IntoIter<SeriesRef>>,
     /// The series that were appended to since the pass began.
     touched: HashSet<SeriesRef>,
+    /// Those that got late samples since they were copied.
+    late: HashSet<SeriesRef>,
 }
 
 impl OutgoingMigration {
     /// Of a cell with these series, of which none is copied yet.
     pub(crate) fn new(cell: CellId, epoch: Epoch, series: Vec<SeriesRef>) -> Self {
         let (copied, touched) = (HashMap::with_capacity(series.len()), HashSet::new());
-        Self { cell, epoch, copied, pass: Some(series.into_iter()), touched }
+        Self { cell, epoch, copied, pass: Some(series.into_iter()), touched, late: HashSet::new() }
     }
 
     /// Notes that a series of a cell was appended to.
@@ -49,6 +51,14 @@ impl OutgoingMigration {
     pub(crate) fn touch(&mut self, cell: CellId, series: SeriesRef) {
         if cell == self.cell {
             self.touched.insert(series);
+        }
+    }
+
+    /// Notes that a series of a cell got a late sample.
+    #[cold]
+    pub(crate) fn touch_late(&mut self, cell: CellId, series: SeriesRef) {
+        if cell == self.cell {
+            self.late.insert(series);
         }
     }
 
@@ -114,8 +124,15 @@ impl Shard {
         group: &mut Group,
     ) -> Result<Next, MigrationRejected> {
         let Some(at) = self.outgoing_of(cell, epoch)?.next() else { return Ok(Next::End) };
+        self.store.fold_late(at);
         let newest_ms = self.store.newest_ms(at);
-        match self.outgoing_of(cell, epoch)?.copied.insert(at, newest_ms) {
+        let outgoing = self.outgoing_of(cell, epoch)?;
+        let has_late = outgoing.late.remove(&at);
+        match outgoing.copied.insert(at, newest_ms) {
+            Some(_) if has_late => {
+                let (sealed, open) = (self.store.sealed(at), self.store.open_chunk(at));
+                group.replaced(at, sealed, open.bytes());
+            }
             Some(before_ms) if before_ms == newest_ms => return Ok(Next::AsBefore),
             Some(before_ms) => self.copy_newer(at, before_ms, group),
             None => self.copy_whole(at, group),

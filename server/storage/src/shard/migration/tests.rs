@@ -27,7 +27,7 @@ use silverback_model::{CellId, Epoch, Labels, MatchOp, Matcher, Sample, SeriesId
 const CELL: CellId = CellId(5);
 /// Of the migration.
 const EPOCH: Epoch = Epoch(2);
-const EVER: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX };
+const EVER: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX, late_window_ms: 0 };
 /// Enough that chunks are cut.
 const SCRAPES: i64 = 300;
 
@@ -108,6 +108,12 @@ fn series_id(block: &[u8]) -> SeriesId {
     SeriesId(u128::from(CELL.0) << 118 | id & ((1 << 118) - 1))
 }
 
+/// One sample of each series, older than the newest.
+fn append_late(shard: &Shared, series: usize, at_ms: i64) {
+    let bounds = TimeBounds { late_window_ms: i64::MAX, ..EVER };
+    assert_eq!(written_within(shard, series, at_ms, bounds), series as u64);
+}
+
 /// One sample of each series.
 fn append(shard: &Shared, series: usize, at_ms: i64) {
     assert_eq!(written(shard, series, at_ms), series as u64);
@@ -115,6 +121,10 @@ fn append(shard: &Shared, series: usize, at_ms: i64) {
 
 /// One sample of each series, of which as many are stored.
 fn written(shard: &Shared, series: usize, at_ms: i64) -> u64 {
+    written_within(shard, series, at_ms, EVER)
+}
+
+fn written_within(shard: &Shared, series: usize, at_ms: i64, bounds: TimeBounds) -> u64 {
     let (mut bytes, mut entries, mut samples) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..series {
         let block = labels(number).to_canonical();
@@ -124,7 +134,7 @@ fn written(shard: &Shared, series: usize, at_ms: i64) -> u64 {
         samples.push(Sample::new(at_ms, (number as i64 * at_ms) as f64));
     }
     let body = WriteBody { bytes: bytes.into(), ..WriteBody::default() };
-    shard.borrow_mut().append(&body, &entries, &samples, EVER, &mut NoJournal).written
+    shard.borrow_mut().append(&body, &entries, &samples, bounds, &mut NoJournal).written
 }
 
 /// The series that a shard answers for, with the number of their samples.
@@ -168,6 +178,24 @@ fn a_cell_moves_with_what_came_while_it_was_copied_and_is_seen_once_all_the_time
     let (source, target) = (pair.source.borrow().stats(), pair.target.borrow().stats());
     assert_eq!((source.series, target.series), (0, 510));
     assert_eq!((source.sealed_chunks, source.label_pairs), (0, 0));
+}
+
+#[test]
+fn a_cell_moves_with_late_samples_that_came_while_it_was_copied() {
+    let pair = Pair::new(500, usize::MAX);
+    let late = || {
+        append_late(&pair.source, 100, 7);
+        append(&pair.source, 50, SCRAPES * 15_000);
+        append_late(&pair.source, 20, SCRAPES * 15_000 - 1);
+    };
+    append_late(&pair.source, 500, 1);
+    pair.bring_over(late).unwrap();
+    let more = |number| usize::from(number < 100) + usize::from(number < 50) + usize::from(number < 20);
+    let expect: Vec<_> =
+        (0..500).map(|number| (labels(number), SCRAPES as usize + 1 + more(number))).collect();
+    for epoch in [Epoch::FIRST, EPOCH] {
+        assert_eq!(pair.seen(epoch), expect, "at {epoch:?}");
+    }
 }
 
 #[test]

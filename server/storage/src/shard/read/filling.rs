@@ -2,6 +2,7 @@
 //!
 //! A step looks ahead: what its series begin with is on its way from memory before the first of them is read.
 
+use crate::cell::rest;
 use crate::message::{ReadError, Selection, SeriesBatch, SeriesBatchBuilder, Wanted};
 use crate::shard::read::cursors::{Cursor, Found, Rows};
 use crate::shard::read::job::Job;
@@ -14,6 +15,9 @@ const STEP_SERIES: usize = 16;
 const STEP_CHUNKS: usize = 64;
 /// ... and so many bytes at the most, but for the last one's: some 10 µs. A batch pays for them afterwards.
 const STEP_BYTES: usize = 16 << 10;
+
+/// Late samples that are folded first take as long as so many chunks that are copied.
+const FOLD_CHUNKS: usize = 16;
 
 /// What a series has, about, in bytes: a batch has room for so much before it is filled.
 const SERIES_BYTES: usize = 512;
@@ -40,10 +44,10 @@ pub(super) async fn next_batch<H: Host>(
         with_chunks: *wanted == Wanted::Chunks,
         batch: SeriesBatchBuilder::with_room(room / usual_bytes, room),
         bytes,
-        rest_from_ms: None,
+        added_to_ms: None,
     };
     while !filling.is_done() {
-        filling.step(&job.shard.borrow());
+        filling.step(&mut job.shard.borrow_mut());
         job.pay(&mut reserved, filling.batch.bytes()).await?;
         job.yield_if_needed().await?;
     }
@@ -59,8 +63,8 @@ struct Filling<'a> {
     with_chunks: bool,
     batch: SeriesBatchBuilder,
     bytes: usize,
-    /// From when on the last one's chunks are still to be added.
-    rest_from_ms: Option<i64>,
+    /// Up to when the last one's samples are in it, in ms, where the others are still to be added.
+    added_to_ms: Option<i64>,
 }
 
 /// What a step may still add.
@@ -72,15 +76,15 @@ struct StepLeft {
 
 impl Filling<'_> {
     fn is_done(&self) -> bool {
-        self.rest_from_ms.is_none() && (*self.next == self.found.len() || self.batch.bytes() >= self.bytes)
+        self.added_to_ms.is_none() && (*self.next == self.found.len() || self.batch.bytes() >= self.bytes)
     }
 
-    fn step(&mut self, shard: &Shard) {
+    fn step(&mut self, shard: &mut Shard) {
         let bytes = self.bytes.min(self.batch.bytes() + STEP_BYTES);
         let mut left = StepLeft { chunks: STEP_CHUNKS, bytes };
-        if let Some(from_ms) = self.rest_from_ms.take() {
+        if let Some(to_ms) = self.added_to_ms.take() {
             let one = self.found[*self.next - 1];
-            self.add_chunks(shard, one, from_ms, &mut left);
+            self.add_chunks(shard, one, Some(to_ms), &mut left);
         }
         let series = &self.found[*self.next..self.found.len().min(*self.next + STEP_SERIES)];
         if self.is_open(&left) {
@@ -96,7 +100,7 @@ impl Filling<'_> {
     }
 
     fn is_open(&self, left: &StepLeft) -> bool {
-        self.rest_from_ms.is_none() && left.chunks > 0 && self.batch.bytes() < left.bytes
+        self.added_to_ms.is_none() && left.chunks > 0 && self.batch.bytes() < left.bytes
     }
 
     fn look_ahead(&self, shard: &Shard, series: &[Found]) {
@@ -110,54 +114,96 @@ impl Filling<'_> {
     }
 
     /// Adds a found series; not where it is gone or has nothing in the range.
-    fn add_series(&mut self, shard: &Shard, one: Found, left: &mut StepLeft) {
+    fn add_series(&mut self, shard: &mut Shard, one: Found, left: &mut StepLeft) {
         if !one.is(shard.store.id(one.series)) || !shard.overlaps(one.series, self.selection) {
             return;
+        }
+        if self.with_chunks && shard.store.fold_late(one.series) {
+            left.chunks = left.chunks.saturating_sub(FOLD_CHUNKS).max(1);
         }
         let labels = shard.store.labels(one.series);
         self.batch.begin_series(|out| shard.index.put_canonical(labels, out));
         if self.with_chunks {
-            self.add_chunks(shard, one, self.selection.min_ms, left);
+            self.add_chunks(shard, one, None, left);
         }
     }
 
-    /// Adds the chunks from a time on to the series that was begun last, or as many as the step may.
-    fn add_chunks(&mut self, shard: &Shard, one: Found, from_ms: i64, left: &mut StepLeft) {
+    /// Adds the chunks after a time to the series that was begun last, or as many as the step may.
+    fn add_chunks(&mut self, shard: &Shard, one: Found, added_to_ms: Option<i64>, left: &mut StepLeft) {
         // It may have gone since it was begun.
         if one.is(shard.store.id(one.series)) {
-            let max_ms = self.selection.max_ms;
-            let added_to_ms = shard.add_chunks(one, (from_ms, max_ms), &mut self.batch, left);
-            self.rest_from_ms = added_to_ms.filter(|to_ms| *to_ms < max_ms).map(|to_ms| to_ms + 1);
+            let added_to_ms = shard.add_chunks(one, self.selection, added_to_ms, &mut self.batch, left);
+            self.added_to_ms = added_to_ms.filter(|to_ms| *to_ms < self.selection.max_ms);
         }
-        if self.rest_from_ms.is_none() && !self.batch.has_chunk() {
+        if self.added_to_ms.is_none() && !self.batch.has_chunk() {
             self.batch.drop_series();
         }
     }
 }
 
 impl Shard {
-    /// Adds some chunks of a range to a batch, oldest first, the open one as if it were sealed now. The
-    /// newest sample's time where there may be more.
+    /// Adds some chunks of a range to a batch, oldest first, the open one as if it were sealed now; after a time
+    /// where samples up to then are in the batch. The newest sample's time where there may be more.
     fn add_chunks(
         &self,
         Found { series, .. }: Found,
-        (min_ms, max_ms): (i64, i64),
+        selection: &Selection,
+        added_to_ms: Option<i64>,
         batch: &mut SeriesBatchBuilder,
         left: &mut StepLeft,
     ) -> Option<i64> {
-        let sealed = self.store.sealed_between(series, min_ms, max_ms);
+        let min_ms = added_to_ms.map_or(selection.min_ms, |to_ms| to_ms.saturating_add(1));
+        let sealed = self.store.sealed_between(series, min_ms, selection.max_ms);
         let now = &sealed[..sealed.len().min(left.chunks)];
-        for chunk in now {
-            let (min_ms, max_ms) = (chunk.min_timestamp_ms(), chunk.max_timestamp_ms());
-            batch.add_chunk(min_ms, max_ms, |out| out.extend_from_slice(chunk.bytes()));
-        }
+        now.iter().for_each(|chunk| add_after(added_to_ms, chunk, batch));
         left.chunks -= now.len();
         if now.len() < sealed.len() {
             return now.last().map(SealedChunk::max_timestamp_ms);
         }
-        if let Some((min_ms, max_ms)) = self.store.open_between(series, min_ms, max_ms) {
-            batch.add_chunk(min_ms, max_ms, |out| self.store.put_open_chunk(series, out));
+        match self.store.open_between(series, min_ms, selection.max_ms) {
+            Some((oldest_ms, newest_ms)) if added_to_ms.is_none_or(|to_ms| to_ms < oldest_ms) => {
+                batch.add_chunk(oldest_ms, newest_ms, |out| self.store.put_open_chunk(series, out));
+            }
+            Some(_) => add_after(added_to_ms, &self.store.open_chunk(series), batch),
+            None => {}
         }
         None
+    }
+}
+
+/// Adds a chunk, or what of it is after a time: late samples that were folded meanwhile may have joined what is in the
+/// batch already with what isn't.
+fn add_after(added_to_ms: Option<i64>, chunk: &SealedChunk, batch: &mut SeriesBatchBuilder) {
+    let rest = match added_to_ms {
+        Some(to_ms) if to_ms >= chunk.min_timestamp_ms() => rest::from_time(chunk, to_ms.saturating_add(1)),
+        Some(_) | None => None,
+    };
+    let chunk = rest.as_ref().unwrap_or(chunk);
+    let (min_ms, max_ms) = (chunk.min_timestamp_ms(), chunk.max_timestamp_ms());
+    batch.add_chunk(min_ms, max_ms, |out| out.extend_from_slice(chunk.bytes()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::rest::write_anew;
+    use silverback_model::Sample;
+
+    #[test]
+    fn of_a_chunk_that_is_in_the_batch_in_part_the_rest_is_added() {
+        let mut chunks = Vec::new();
+        write_anew((0..10).map(|at| Sample::new(at, at as f64)), &mut chunks);
+        let check = |added_to_ms: Option<i64>, expect: &[i64]| {
+            let mut batch = SeriesBatchBuilder::with_room(1, 100);
+            batch.begin_series(|_| {});
+            add_after(added_to_ms, &chunks[0], &mut batch);
+            let batch = batch.finish();
+            let chunk = batch.get(0).chunks().next().unwrap();
+            let times: Vec<i64> = chunk.samples().map(|sample| sample.unwrap().timestamp_ms).collect();
+            assert_eq!(times, expect);
+        };
+        check(None, &(0..10).collect::<Vec<_>>());
+        check(Some(-1), &(0..10).collect::<Vec<_>>());
+        check(Some(7), &[8, 9]);
     }
 }

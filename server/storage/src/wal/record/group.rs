@@ -10,7 +10,7 @@ use silverback_model::gorilla::SealedChunk;
 use silverback_model::{Sample, SeriesId, SeriesRef};
 
 /// In how many parts a group's payload comes, empty ones included.
-pub const GROUP_PARTS: usize = 19;
+pub const GROUP_PARTS: usize = 20;
 
 /// The group that the next commit makes durable. Used again for the one after it.
 #[derive(Debug, Default)]
@@ -72,10 +72,10 @@ impl Group {
         let [a, b, c, d] = self.series.parts();
         let [e, f] = self.chunks.parts();
         let [g, h] = self.replaced.parts();
-        let [i, j, k, l, m, n, o] = self.samples.parts();
-        let [p, q] = self.removed.parts();
-        let [r, s] = self.claims.parts();
-        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s]
+        let [i, j, k, l, m, n, o, p] = self.samples.parts();
+        let [q, r] = self.removed.parts();
+        let [s, t] = self.claims.parts();
+        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t]
     }
 
     /// Forgets what it holds, and keeps the room for as much, within bounds.
@@ -104,6 +104,10 @@ impl Journal for Group {
     #[inline]
     fn stored(&mut self, series: SeriesRef, sample: Sample) {
         self.samples.push(series, sample);
+    }
+
+    fn stored_late(&mut self, series: SeriesRef, sample: Sample) {
+        self.samples.push_late(series, sample);
     }
 
     fn removed(&mut self, series: SeriesRef, id: SeriesId) -> RefReuse {

@@ -31,7 +31,7 @@ pub use counted::{Counted, CountedRecord, ReadEntry};
 pub use group::{GROUP_PARTS, Group};
 pub use removed::{RemovedReader, RemovedRecord};
 pub use replaced::{Replaced, ReplacedReader, ReplacedRecord};
-pub use samples::{SamplesIter, SamplesRecord};
+pub use samples::{LoggedSample, SamplesIter, SamplesRecord};
 pub use series::{NewSeries, RecordLabels, SeriesIter, SeriesReader, SeriesRecord};
 pub use snapshot::{SNAPSHOT_PARTS, Snapshot};
 
@@ -53,10 +53,11 @@ enum RecordType {
     CheckpointEnd = 5,
     Claims = 6,
     Replaced = 7,
+    MarkedSamples = 8,
 }
 
 impl RecordType {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Series,
         Self::Samples,
         Self::Removed,
@@ -64,6 +65,7 @@ impl RecordType {
         Self::CheckpointEnd,
         Self::Claims,
         Self::Replaced,
+        Self::MarkedSamples,
     ];
 
     fn of(byte: u8) -> Result<Self, RecordError> {
@@ -106,6 +108,7 @@ impl<'a> Record<'a> {
         Ok(match kind {
             RecordType::Series => Self::Series(SeriesRecord::parse(content)?),
             RecordType::Samples => Self::Samples(SamplesRecord::parse(content)?),
+            RecordType::MarkedSamples => Self::Samples(SamplesRecord::parse_marked(content)?),
             RecordType::Removed => Self::Removed(RemovedRecord::parse(content)?),
             RecordType::Chunks => Self::Chunks(ChunksRecord::parse(content)?),
             RecordType::Replaced => Self::Replaced(ReplacedRecord::parse(content)?),

@@ -1,4 +1,5 @@
-//! The Samples record: all samples of a group in columns of refs, times, classes and values.
+//! The Samples record: all samples of a group in columns of refs, times, classes and values; where some came late,
+//! with a mark for each.
 use super::runs::{RunReader, RunWriter};
 use super::value::{CLASS_BYTES, Coded, code, decode};
 use super::varint::{length, take, take_length};
@@ -14,6 +15,8 @@ pub(super) struct SamplesWriter {
     count: usize,
     refs: RunWriter<1>,
     times: RunWriter<0>,
+    /// A bit for each sample up to the last late one; empty where none came late.
+    marks: Vec<u8>,
     classes: Vec<u8>,
     values: Vec<u8>,
     head: [u8; COLUMNS_AT],
@@ -26,6 +29,13 @@ impl SamplesWriter {
         self.times.push(sample.timestamp_ms);
         self.push_value(code(sample.value));
         self.count += 1;
+    }
+
+    /// Takes one that is older than the newest of its series.
+    pub(super) fn push_late(&mut self, series: SeriesRef, sample: Sample) {
+        self.marks.resize(self.count / 8 + 1, 0);
+        self.marks[self.count / 8] |= 1 << (self.count % 8);
+        self.push(series, sample);
     }
 
     #[inline]
@@ -51,32 +61,38 @@ impl SamplesWriter {
 
     fn content_bytes(&self) -> usize {
         let columns = self.refs.bytes() + self.times.bytes() + self.classes.len() + self.values.len();
-        COLUMNS_AT - HEAD_BYTES + columns
+        COLUMNS_AT - HEAD_BYTES + columns + self.marks_bytes()
+    }
+
+    fn marks_bytes(&self) -> usize {
+        if self.marks.is_empty() { 0 } else { self.count.div_ceil(8) }
     }
 
     pub(super) fn finish(&mut self) {
         self.refs.finish();
         self.times.finish();
-        let head = head(RecordType::Samples, self.content_bytes());
+        self.marks.resize(self.marks_bytes(), 0);
+        let kind = if self.marks.is_empty() { RecordType::Samples } else { RecordType::MarkedSamples };
+        let head = head(kind, self.content_bytes());
         self.head[..HEAD_BYTES].copy_from_slice(&head);
         let lengths = [self.count, self.refs.bytes(), self.times.bytes()].map(length);
         self.head[HEAD_BYTES..].copy_from_slice(lengths.as_flattened());
     }
 
     /// The record since it was finished.
-    pub(super) fn parts(&self) -> [&[u8]; 7] {
+    pub(super) fn parts(&self) -> [&[u8]; 8] {
         if self.count == 0 {
-            return [&[]; 7];
+            return [&[]; 8];
         }
         let ([refs, refs_tail], [times, times_tail]) = (self.refs.parts(), self.times.parts());
-        [&self.head, refs, refs_tail, times, times_tail, &self.classes, &self.values]
+        [&self.head, refs, refs_tail, times, times_tail, &self.marks, &self.classes, &self.values]
     }
 
     pub(super) fn clear(&mut self) {
         self.count = 0;
         self.refs.clear(STAGING_KEPT_BYTES);
         self.times.clear(STAGING_KEPT_BYTES);
-        for column in [&mut self.classes, &mut self.values] {
+        for column in [&mut self.marks, &mut self.classes, &mut self.values] {
             column.clear();
             column.shrink_to(STAGING_KEPT_BYTES);
         }
@@ -89,19 +105,42 @@ pub struct SamplesRecord<'a> {
     count: usize,
     refs: &'a [u8],
     times: &'a [u8],
+    /// A bit for each sample; empty where none came late.
+    marks: &'a [u8],
     classes: &'a [u8],
     values: &'a [u8],
 }
 
+/// A sample as the log has it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LoggedSample {
+    /// What the log calls its series.
+    pub series: SeriesRef,
+    /// The sample.
+    pub sample: Sample,
+    /// Whether it was older than the newest of its series when it came.
+    pub is_late: bool,
+}
+
 impl<'a> SamplesRecord<'a> {
-    pub(super) fn parse(mut rest: &'a [u8]) -> Result<Self, RecordError> {
+    pub(super) fn parse(rest: &'a [u8]) -> Result<Self, RecordError> {
+        Self::parse_columns(rest, |_| 0)
+    }
+
+    /// With a mark for each.
+    pub(super) fn parse_marked(rest: &'a [u8]) -> Result<Self, RecordError> {
+        Self::parse_columns(rest, |count| count.div_ceil(8))
+    }
+
+    fn parse_columns(mut rest: &'a [u8], marks_bytes: impl Fn(usize) -> usize) -> Result<Self, RecordError> {
         let count = take_length(&mut rest)?;
         let refs_bytes = take_length(&mut rest)?;
         let times_bytes = take_length(&mut rest)?;
         let refs = take(&mut rest, refs_bytes)?;
         let times = take(&mut rest, times_bytes)?;
+        let marks = take(&mut rest, marks_bytes(count))?;
         let classes = take(&mut rest, count.div_ceil(2))?;
-        Ok(Self { count, refs, times, classes, values: rest })
+        Ok(Self { count, refs, times, marks, classes, values: rest })
     }
 
     /// How many samples it says that it holds; it has half as many bytes at the least.
@@ -116,6 +155,7 @@ impl<'a> SamplesRecord<'a> {
             at: 0,
             refs: RunReader::new(self.refs),
             times: RunReader::new(self.times),
+            marks: self.marks,
             classes: self.classes,
             values: self.values,
             ended: false,
@@ -124,7 +164,7 @@ impl<'a> SamplesRecord<'a> {
 }
 
 impl<'a> IntoIterator for &SamplesRecord<'a> {
-    type Item = Result<(SeriesRef, Sample), RecordError>;
+    type Item = Result<LoggedSample, RecordError>;
     type IntoIter = SamplesIter<'a>;
 
     fn into_iter(self) -> SamplesIter<'a> {
@@ -139,6 +179,7 @@ pub struct SamplesIter<'a> {
     at: usize,
     refs: RunReader<'a, 1>,
     times: RunReader<'a, 0>,
+    marks: &'a [u8],
     classes: &'a [u8],
     values: &'a [u8],
     ended: bool,
@@ -146,11 +187,12 @@ pub struct SamplesIter<'a> {
 
 impl SamplesIter<'_> {
     #[inline]
-    fn take(&mut self) -> Result<(SeriesRef, Sample), RecordError> {
+    fn take(&mut self) -> Result<LoggedSample, RecordError> {
         let series = u32::try_from(self.refs.take()?).map_err(|_| RecordError::RefOutOfRange)?;
         let timestamp_ms = self.times.take()?;
+        let is_late = self.marks.get(self.at / 8).is_some_and(|marks| marks >> (self.at % 8) & 1 == 1);
         let value = self.take_value()?;
-        Ok((SeriesRef(series), Sample { timestamp_ms, value }))
+        Ok(LoggedSample { series: SeriesRef(series), sample: Sample { timestamp_ms, value }, is_late })
     }
 
     #[inline]
@@ -170,7 +212,16 @@ impl SamplesIter<'_> {
         self.times.end()?;
         let unused_class =
             if self.at.is_multiple_of(2) { 0 } else { self.classes.last().map_or(0, |pair| pair >> 4) };
-        if unused_class != 0 || !self.values.is_empty() { Err(RecordError::TrailingBytes) } else { Ok(()) }
+        let unused_marks = if self.at.is_multiple_of(8) {
+            0
+        } else {
+            self.marks.last().map_or(0, |marks| marks >> (self.at % 8))
+        };
+        if unused_class != 0 || unused_marks != 0 || !self.values.is_empty() {
+            Err(RecordError::TrailingBytes)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -182,7 +233,7 @@ fn last_word(bytes: &[u8]) -> [u8; 8] {
 }
 
 impl Iterator for SamplesIter<'_> {
-    type Item = Result<(SeriesRef, Sample), RecordError>;
+    type Item = Result<LoggedSample, RecordError>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {

@@ -16,7 +16,7 @@ type Held = (SeriesRef, Vec<Sealed>, Vec<u8>);
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Content {
     created: Vec<Created>,
-    samples: Vec<(SeriesRef, Sample)>,
+    samples: Vec<LoggedSample>,
     removed: Vec<(SeriesRef, SeriesId)>,
     held: Vec<Held>,
     /// Each behind so many samples.
@@ -82,11 +82,15 @@ fn fill_group(group: &mut Group, content: &Content) {
         group.created(*series, *id, pairs(labels));
     }
     let mut replaced = content.replaced.iter().peekable();
-    for (before, &(series, sample)) in (0..).zip(&content.samples) {
+    for (before, &LoggedSample { series, sample, is_late }) in (0..).zip(&content.samples) {
         while let Some((_, held)) = replaced.next_if(|(of, _)| *of == before) {
             replace(group, held);
         }
-        group.stored(series, sample);
+        if is_late {
+            group.stored_late(series, sample);
+        } else {
+            group.stored(series, sample);
+        }
     }
     replaced.for_each(|(_, held)| replace(group, held));
     for &(series, id) in &content.removed {
@@ -124,7 +128,7 @@ fn payload(group: &mut Group) -> Vec<u8> {
     payload
 }
 
-fn samples_payload(samples: &[(SeriesRef, Sample)]) -> Vec<u8> {
+fn samples_payload(samples: &[LoggedSample]) -> Vec<u8> {
     let mut group = Group::default();
     fill_group(&mut group, &Content { samples: samples.to_vec(), ..Content::default() });
     payload(&mut group)
@@ -144,15 +148,23 @@ fn values() -> impl Strategy<Value = f64> {
     prop_oneof![bits, hundredths, any::<u32>().prop_map(f64::from), Just(-0.0), Just(0.0)]
 }
 
-/// Runs of one target's series at one time, and strays.
-fn samples() -> impl Strategy<Value = Vec<(SeriesRef, Sample)>> {
-    let run = (refs(), any::<i64>(), vec(values(), 0..40)).prop_map(|(first, timestamp_ms, values)| {
-        let samples = values.into_iter().map(move |value| Sample { timestamp_ms, value });
-        (first.0..=u32::MAX).map(SeriesRef).zip(samples).collect()
+/// Runs of one target's series at one time, late ones among them, and strays.
+fn samples() -> impl Strategy<Value = Vec<LoggedSample>> {
+    let is_late = || prop_oneof![9 => Just(false), 1 => Just(true)];
+    let values_and_marks = vec((values(), is_late()), 0..40);
+    let run = (refs(), any::<i64>(), values_and_marks).prop_map(|(first, timestamp_ms, samples)| {
+        let refs = (first.0..=u32::MAX).map(SeriesRef);
+        let logged = |(series, (value, is_late))| LoggedSample {
+            series,
+            sample: Sample { timestamp_ms, value },
+            is_late,
+        };
+        refs.zip(samples).map(logged).collect()
     });
-    let stray = (refs(), any::<i64>(), values());
-    let stray =
-        stray.prop_map(|(series, timestamp_ms, value)| vec![(series, Sample { timestamp_ms, value })]);
+    let stray = (refs(), any::<i64>(), values(), is_late());
+    let stray = stray.prop_map(|(series, timestamp_ms, value, is_late)| {
+        vec![LoggedSample { series, sample: Sample { timestamp_ms, value }, is_late }]
+    });
     vec(prop_oneof![run, stray], 0..8).prop_map(|runs: Vec<Vec<_>>| runs.concat())
 }
 
@@ -246,7 +258,7 @@ fn check_refused(kind: u8, content: &[u8], expect: RecordError) {
 #[test]
 fn an_unknown_type_is_refused_before_its_length_is_read() {
     assert_eq!(read(&[0]), Err(RecordError::UnknownType(0)));
-    assert_eq!(read(&[8, 0, 0, 0, 0]), Err(RecordError::UnknownType(8)));
+    assert_eq!(read(&[9, 0, 0, 0, 0]), Err(RecordError::UnknownType(9)));
     assert_eq!(read(&[2, 0xff, 0xff, 0xff, 0xff]), Err(RecordError::Truncated));
 }
 
@@ -266,6 +278,20 @@ fn samples_that_do_not_fill_their_columns_are_refused() {
     check(content(1, &[0, 1], &[0, 1], &[1]), RecordError::Truncated);
     check(content(1, &[0, 1], &[0, 1], &[0, 0]), RecordError::TrailingBytes);
     check(content(1, &[0, 1], &[0, 1], &[0x10]), RecordError::TrailingBytes);
+}
+
+#[test]
+fn marks_of_samples_that_are_not_there_are_refused() {
+    let content = |marks: &[u8]| [&[1, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 0, 1, 0, 1], marks, &[0]].concat();
+    let is_late = |marks: &[u8]| {
+        let content = content(marks);
+        let payload = [&head(RecordType::MarkedSamples, content.len())[..], &content].concat();
+        read(&payload).map(|content| content.samples.iter().map(|sample| sample.is_late).collect::<Vec<_>>())
+    };
+    assert_eq!(is_late(&[0]), Ok(vec![false]));
+    assert_eq!(is_late(&[1]), Ok(vec![true]));
+    assert_eq!(is_late(&[2]), Err(RecordError::TrailingBytes));
+    assert_eq!(is_late(&[]), Err(RecordError::Truncated));
 }
 
 #[test]

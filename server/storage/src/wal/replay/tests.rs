@@ -138,7 +138,7 @@ struct Values(Vec<u64>);
 impl Restore for Values {
     fn record(&mut self, record: Record<'_>) -> Result<(), RestoreError> {
         if let Record::Samples(samples) = record {
-            self.0.extend(samples.iter().map(|sample| sample.unwrap().1.value as u64));
+            self.0.extend(samples.iter().map(|sample| sample.unwrap().sample.value as u64));
         }
         Ok(())
     }

@@ -69,7 +69,7 @@ fn a_run_of_which_something_was_refused_fails_and_compares_with_what_was() {
     // As many rounds again from a round before the last one's on: the first is there already.
     let ended = load(&node, &["--start=-2h", "--report", &b]);
     check(&ended, 1, "out_of_order: 240", "no sample was acknowledged");
-    let ended = load(&node, &["--start=-9m45s", "--seed=2", "--report", &b]);
+    let ended = load(&node, &["--start=-1h10m", "--seed=2", "--report", &b]);
     check(&ended, 1, "          refused", "");
     let compared = run(&node, &["load", "compare", &a, &b], "");
     let row = compared.out.lines().find(|line| line.starts_with("refused")).expect("a row");

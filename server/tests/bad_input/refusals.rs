@@ -50,7 +50,7 @@ fn refused_samples_stand_under_their_sender_s_job_and_reason() {
         Series::new([("__name__", "up"), ("instance", instance), ("job", job)]).sample(now, 1.0)
     };
     assert_eq!(write(&node, &[series("a", "1"), series("a", "2"), series("b", "1")]).status, 204);
-    let late = |job, instance| Series::sample(series(job, instance), now - 1000, 1.0);
+    let late = |job, instance| Series::sample(series(job, instance), now - 3_600_001, 1.0);
     let answer = write(&node, &[late("a", "1"), late("a", "2"), late("b", "1")]);
     let told = answer.text();
     let first = told.trim_end().split_once("; first: ").unwrap().1;

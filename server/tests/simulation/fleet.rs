@@ -15,6 +15,8 @@ pub struct Fleet {
     retention_ms: i64,
     /// What is sent later than what was scraped after it.
     held_back: Vec<Scraped>,
+    /// How many of that there may be.
+    held_back_max: usize,
 }
 
 /// One of so many samples comes late.
@@ -28,7 +30,20 @@ pub type Scraped = (Labels, Vec<Sample>);
 impl Fleet {
     pub fn new(client: usize, width: usize, retention_ms: i64) -> Self {
         let (newest_ms, held_back) = (vec![i64::MIN; width], Vec::new());
-        Self { client, first: 0, width: width as u64, newest_ms, retention_ms, held_back }
+        Self {
+            client,
+            first: 0,
+            width: width as u64,
+            newest_ms,
+            retention_ms,
+            held_back,
+            held_back_max: HELD_BACK_MAX,
+        }
+    }
+
+    /// One of which nothing comes late.
+    pub fn in_order(self) -> Self {
+        Self { held_back_max: 0, ..self }
     }
 
     /// Samples of some series, none younger than `now_ms`, each younger than those before; and of some that were held
@@ -42,7 +57,7 @@ impl Fleet {
             places.filter_map(|place| self.scrape_one(random, place, now_ms)).collect();
         let mut part = Vec::new();
         for one in scraped {
-            let is_late = self.held_back.len() < HELD_BACK_MAX && random.one_in(LATE_ONE_IN);
+            let is_late = self.held_back.len() < self.held_back_max && random.one_in(LATE_ONE_IN);
             if is_late { self.held_back.push(one) } else { part.push(one) }
         }
         if random.one_in(4) {

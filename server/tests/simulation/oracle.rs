@@ -137,14 +137,15 @@ impl Oracle {
         let (name, value) = &doomed.label;
         let is_doomed = |labels: &Labels| labels.0.iter().any(|(n, v)| n[..] == **name && v[..] == **value);
         for (_, samples) in self.series.iter_mut().filter(|(labels, _)| is_doomed(labels)) {
-            for (_, known) in samples.range_mut(doomed.range_ms.clone()) {
+            for (at_ms, known) in samples.range_mut(doomed.range_ms.clone()) {
                 known.standing = match known.standing {
                     // What is on its way may come behind the deletion.
                     Standing::Acknowledged(_) if known.is_out => Standing::Sent,
                     Standing::Acknowledged(_) => Standing::Deleting,
                     other => other,
                 };
-                if known.standing == Standing::Deleting {
+                // What retention may drop may have gone before, by a group that is durable already.
+                if known.standing == Standing::Deleting && *at_ms >= self.horizon_ms {
                     known.after = durable;
                 }
             }
@@ -211,14 +212,16 @@ impl Oracle {
         }
     }
 
-    /// The disk lost groups that it had taken: the samples in them need not be held, nor later ones
-    /// of the same series, whose labels may have been in them.
+    /// The disk lost groups that it had taken: the samples in them need not be held, nor what came after
+    /// of the same series, newer or late, for its labels may have been in them.
     pub fn forgive(&mut self, lost: RangeInclusive<Lsn>) {
         let may_be_in = |known: &Known| known.after < *lost.end() && known.upto >= *lost.start();
         for known in self.series.values_mut() {
             let from = known.iter().find(|(_, known)| may_be_in(known)).map(|(at_ms, _)| *at_ms);
             if let Some(from) = from {
-                known.range_mut(from..).for_each(|(_, known)| known.standing = Standing::Sent);
+                let later =
+                    known.iter_mut().filter(|(at_ms, known)| **at_ms >= from || known.upto >= *lost.start());
+                later.for_each(|(_, known)| known.standing = Standing::Sent);
             }
         }
     }
@@ -416,6 +419,20 @@ mod tests {
             check(&oracle, &[(2, 2.0)], "gone and is back");
             oracle.forgive(Lsn(6)..=Lsn(6));
             check(&oracle, &[(2, 2.0)], "");
+        }
+    }
+
+    #[test]
+    fn what_retention_may_have_dropped_before_a_deletion_is_forgiven_with_the_group_that_dropped_it() {
+        for (horizon_ms, expect) in [(3, ""), (0, "gone and is back")] {
+            let (mut oracle, sample) = (Oracle::default(), Sample::new(2, 2.0));
+            oracle.sent(&labels(), sample, Lsn(2));
+            oracle.acknowledged(&labels(), sample, Lsn(3));
+            oracle.expire_before(horizon_ms);
+            oracle.deletion_begins(&doomed(0..=9), Lsn(5));
+            oracle.deletion_ends(Some(Lsn(6)));
+            oracle.forgive(Lsn(5)..=Lsn(5));
+            check(&oracle, &[(2, 2.0)], expect);
         }
     }
 

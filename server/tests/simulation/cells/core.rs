@@ -114,14 +114,20 @@ impl Replayable {
     }
 }
 
+/// What shards go by.
+pub struct Times {
+    pub clock_ms: Rc<Cell<i64>>,
+    pub retention_ms: i64,
+    pub late_window_ms: i64,
+}
+
 impl SimCore {
     pub fn spawn_worker<D: Defect>(
         &self,
         inbox: Rc<Inbox>,
         reply: impl Fn(ReplyTo, silverback_storage::message::ShardReply) + Clone + 'static,
         host: &SimHost,
-        clock_ms: &Rc<Cell<i64>>,
-        retention_ms: i64,
+        times: &Times,
     ) {
         let worker = Worker {
             shard: Rc::clone(&self.shard),
@@ -130,9 +136,9 @@ impl SimCore {
             log: SimLog::<D>(self.log.clone(), PhantomData),
             host: host.clone(),
             reply,
-            clock: Clock::Settable(Rc::clone(clock_ms)),
-            retention_ms,
-            late_window_ms: retention_ms,
+            clock: Clock::Settable(Rc::clone(&times.clock_ms)),
+            retention_ms: times.retention_ms,
+            late_window_ms: times.late_window_ms,
             core_stats: Box::new(|_| unreachable!("nobody asks for stats")),
         };
         host.spawn(worker.run());

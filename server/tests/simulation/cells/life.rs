@@ -13,6 +13,7 @@ use silverback_storage::message::{DeletionError, PartPool, ReadError};
 use silverback_storage::shard::{checkpoint, maintenance};
 use silverback_storage::wal::{LogError, Lsn};
 
+use crate::cells::core::Times;
 use crate::cells::node::{Acceptor, Defect, SimNode};
 use crate::cells::sender::{Sender, cell};
 use crate::client::{draw_doomed, selection_of};
@@ -48,6 +49,7 @@ pub struct CellLife {
     pub clock_ms: Rc<Cell<i64>>,
     pub pool: PartPool,
     pub retention_ms: i64,
+    pub late_window_ms: i64,
     pub trace: Trace,
     pub came: Rc<RefCell<Came>>,
     pub moves: Rc<Cell<Moves>>,
@@ -58,10 +60,14 @@ const FREED_WITHIN: Duration = Duration::from_secs(300);
 
 impl CellLife {
     pub async fn run<D: Defect>(mut self) {
-        let times = (&self.clock_ms, self.retention_ms);
+        let times = Times {
+            clock_ms: Rc::clone(&self.clock_ms),
+            retention_ms: self.retention_ms,
+            late_window_ms: self.late_window_ms,
+        };
         let lanes = self.random.fork();
         let started =
-            SimNode::start::<D>(&self.disk, &self.host, self.shards, lanes, &self.pool, times).await;
+            SimNode::start::<D>(&self.disk, &self.host, self.shards, lanes, &self.pool, &times).await;
         let node = match started {
             Ok(node) => Rc::new(node),
             Err(error) => return *self.came.borrow_mut() = Came::Refused(error.to_string()),

@@ -78,6 +78,7 @@ struct CellWorld {
     clock_ms: Rc<Cell<i64>>,
     pool: PartPool,
     retention_ms: i64,
+    late_window_ms: i64,
     now_us: u64,
     trace: Trace,
     tally: CellTally,
@@ -88,7 +89,12 @@ impl CellWorld {
         let mut random = Random::new(seed);
         let trace = Trace::new(shown);
         let retention_ms = *random.pick(&[3_600_000, 24 * 3_600_000]);
-        let fleet = |client| Rc::new(RefCell::new(Fleet::new(client, random.within(1..40), retention_ms)));
+        // Where nothing comes late, a stream that overtakes itself is refused.
+        let late_window_ms = *random.pick(&[0, retention_ms]);
+        let fleet = |client| {
+            let fleet = Fleet::new(client, random.within(1..40), retention_ms);
+            Rc::new(RefCell::new(if late_window_ms == 0 { fleet.in_order() } else { fleet }))
+        };
         Self {
             fleets: (0..CLIENTS_MAX).map(fleet).collect(),
             disk: SimDisk::new(random.fork(), trace.clone()),
@@ -97,6 +103,7 @@ impl CellWorld {
             clock_ms: Rc::new(Cell::new(1_700_000_000_000)),
             pool: PartPool::default(),
             retention_ms,
+            late_window_ms,
             now_us: 0,
             random,
             trace,
@@ -120,6 +127,7 @@ impl CellWorld {
             clock_ms: Rc::clone(&self.clock_ms),
             pool: self.pool.clone(),
             retention_ms: self.retention_ms,
+            late_window_ms: self.late_window_ms,
             trace: self.trace.clone(),
             came: Rc::clone(&came),
             moves: Rc::clone(&moves),

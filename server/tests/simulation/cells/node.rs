@@ -1,7 +1,6 @@
 //! The simulated node: its cores, and the lanes between them; and what may be wrong with it on
 //! purpose, to see that it is found out.
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use silverback_storage::message::{
 use silverback_storage::shard::Inbox;
 use silverback_storage::wal::layout::{self, Layout};
 
-use crate::cells::core::{Replayable, SimCore};
+use crate::cells::core::{Replayable, SimCore, Times};
 use crate::cells::lanes::{Mesh, deliver};
 use crate::disk::SimDisk;
 use crate::executor::{SimHost, yield_now};
@@ -117,7 +116,7 @@ impl SimNode {
         shards: usize,
         mut random: Random,
         pool: &PartPool,
-        (clock_ms, retention_ms): (&Rc<Cell<i64>>, i64),
+        times: &Times,
     ) -> Result<Self, Box<dyn std::error::Error>> {
         let generation = match layout::prepare(disk, shards).await? {
             Layout::Same(generation) => generation,
@@ -143,7 +142,7 @@ impl SimNode {
             let router = Rc::new(Router::new(at, table.clone(), Rc::clone(&inbox), lanes));
             let replies = Rc::clone(&router);
             let reply = move |to, reply| replies.reply(to, reply);
-            core.spawn_worker::<D>(Rc::clone(&inbox), reply, host, clock_ms, retention_ms);
+            core.spawn_worker::<D>(Rc::clone(&inbox), reply, host, times);
             let migrations = Migrations::new(Rc::clone(&router), turn.clone(), Arc::clone(&counters));
             node.acceptors.push(Acceptor { router, migrations, pool: pool.clone(), host: host.clone() });
             node.cores.push(core);

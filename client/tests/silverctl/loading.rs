@@ -66,7 +66,7 @@ fn a_run_of_which_something_was_refused_fails_and_compares_with_what_was() {
     let (node, dir) = (Node::start(1), tempfile::tempdir().unwrap());
     let [a, b] = ["a", "b"].map(|name| dir.path().join(name).to_str().unwrap().to_owned());
     check_stored(&load(&node, &["--start=-10m", "--report", &a]), "240");
-    // As many rounds again from a round before the last one's on: the first is there already.
+    // As many rounds again, later than the window; and then some of which the first are.
     let ended = load(&node, &["--start=-2h", "--report", &b]);
     check(&ended, 1, "out_of_order: 240", "no sample was acknowledged");
     let ended = load(&node, &["--start=-1h10m", "--seed=2", "--report", &b]);

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use silverback_host::Alone;
 use silverback_host::metrics;
 use silverback_model::{Labels, Sample, SeriesIdHasher, ShardId};
-use silverback_storage::message::{LabelSource, LabelSpan, PartSeries, WriteBody};
+use silverback_storage::message::{LabelSource, LabelSpan, PartExemplar, PartSeries, WriteBody};
 use silverback_storage::shard::append::TimeBounds;
 use silverback_storage::shard::{Shard, maintenance};
 use silverback_storage::wal::{MemoryLog, NoJournal};
@@ -49,6 +49,27 @@ impl Filled {
             let body = WriteBody { bytes: blocks.into(), ..WriteBody::default() };
             let outcome = self.shard.borrow_mut().append(&body, &entries, &samples, BOUNDS, &mut NoJournal);
             assert_eq!(outcome.written as usize, entries.len());
+        }
+    }
+
+    /// An exemplar of each series, with the labels of a trace.
+    fn exemplify(&self, series: std::ops::Range<usize>, at_ms: i64, labels: impl Fn(usize) -> Labels) {
+        for i in series {
+            let trace = (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let of = Labels::from_pairs([
+                ("span_id", format!("{trace:016x}")),
+                ("trace_id", format!("{trace:032x}")),
+            ]);
+            let body = WriteBody { scratch: of.to_canonical(), ..WriteBody::default() };
+            let one = PartExemplar {
+                series: self.hasher.hash_canonical(&labels(i).to_canonical()),
+                timestamp_ms: at_ms,
+                value: i as f64,
+                labels_begin: 0,
+                labels_len: body.scratch.len() as u32,
+            };
+            let appended = self.shard.borrow_mut().append_exemplars(&body, &[one], BOUNDS, &mut NoJournal);
+            assert_eq!(appended.kept, 1);
         }
     }
 
@@ -117,6 +138,10 @@ fn the_accounting_follows_resident_memory_whatever_fills_it() {
     check("many series of few hosts", |filled| filled.scrape(0..300_000, 1000, host));
     check("many samples a series", |filled| {
         (0..600).for_each(|t| filled.scrape(0..10_000, t * SCRAPE_MS, host));
+    });
+    check("many exemplars", |filled| {
+        filled.scrape(0..20_000, 1000, host);
+        (0..20).for_each(|t| filled.exemplify(0..20_000, 1000 + t, host));
     });
     check("long labels", |filled| filled.scrape(0..40_000, 1000, long));
     check("series that come and go", |filled| {

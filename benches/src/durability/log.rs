@@ -162,6 +162,8 @@ async fn count_segment(
                 Record::Removed(_)
                 | Record::Replaced(_)
                 | Record::Chunks(_)
+                | Record::Exemplars(_)
+                | Record::Metadata(_)
                 | Record::Claims(_)
                 | Record::CheckpointEnd { .. } => {}
             }

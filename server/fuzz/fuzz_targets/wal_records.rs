@@ -2,7 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use silverback_storage::wal::record::{NewSeries, Record, RecordError, Replaced, SeriesChunks, records};
+use silverback_storage::wal::record::{
+    NewSeries, Record, RecordError, Replaced, SeriesChunks, SeriesExemplar, records,
+};
 
 fuzz_target!(|payload: &[u8]| {
     for record in records(payload) {
@@ -15,6 +17,8 @@ fuzz_target!(|payload: &[u8]| {
             Record::Replaced(record) => {
                 drain(record.iter(), |Replaced { chunks, .. }| bytes_of(chunks, payload));
             }
+            Record::Exemplars(record) => drain(record.iter(), labels_of),
+            Record::Metadata(record) => drain(record.iter(), |(said, _)| said.name.len() + said.help.len()),
             Record::Claims(record) => drain(record.iter(), |_| 0),
             Record::CheckpointEnd { .. } => {}
         }
@@ -30,6 +34,11 @@ fn bytes_of(SeriesChunks { sealed, open, .. }: SeriesChunks<'_>, payload: &[u8])
         .sum();
     assert!(bytes + open.len() <= payload.len());
     bytes
+}
+
+/// An exemplar's labels, which are read from their canonical form again.
+fn labels_of(exemplar: SeriesExemplar<'_>) -> usize {
+    exemplar.exemplar(&mut Vec::new()).labels.iter().count()
 }
 
 fn drain<T>(mut items: impl Iterator<Item = Result<T, RecordError>>, read: impl Fn(T) -> usize) {

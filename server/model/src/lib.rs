@@ -5,12 +5,14 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
 pub mod clock;
 pub mod epoch;
+pub mod exemplar;
 pub mod gorilla;
 pub mod label;
 pub mod limits;
 pub mod literal;
 #[cfg(feature = "re2")]
 pub mod matcher;
+pub mod metadata;
 mod named;
 pub mod printable;
 #[cfg(feature = "re2")]
@@ -23,9 +25,11 @@ pub mod series_ref;
 pub mod utc;
 
 pub use epoch::Epoch;
+pub use exemplar::{Exemplar, ExemplarLabels, ExemplarRefusals, ExemplarRefused};
 pub use label::{LabelBlock, Labels, encode_label};
 #[cfg(feature = "re2")]
 pub use matcher::{Matcher, Searching};
+pub use metadata::{Metadata, MetadataRefusals, MetadataRefused, MetricType};
 pub use refusal::{RefusedCounts, RefusedReason};
 pub use sample::{STALE_NAN_BITS, Sample};
 pub use selector::{MatchOp, UncompiledMatcher};

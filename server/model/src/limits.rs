@@ -61,6 +61,32 @@ pub const REQUEST_SAMPLES_MAX: u64 = 1 << 20;
 /// A request's parts in bytes: 16 of a sample, 32 of a series, which has a sample at the least.
 pub(crate) const PART_BYTES_MAX: usize = REQUEST_SAMPLES_MAX as usize * (16 + 32);
 
+/// Characters that an exemplar's labels have, names and values together, as OpenMetrics has it.
+pub const EXEMPLAR_LABEL_CHARS_MAX: usize = 128;
+/// Exemplars of one write request: each takes 48 bytes in a part, and its labels written out. Further ones aren't kept.
+pub const REQUEST_EXEMPLARS_MAX: u64 = 16 << 10;
+/// Exemplars of the node, unless it is told otherwise (Prometheus: as many).
+pub const EXEMPLARS_DEFAULT: usize = 100_000;
+/// A shard's exemplars take this fraction of its budget at the most, however many may be kept.
+pub const EXEMPLAR_SHARE: usize = 16;
+/// Exemplars of one series: beyond this its own oldest make room, so that they go with it at one go.
+pub const SERIES_EXEMPLARS_MAX: u32 = 512;
+/// How much older than the newest one of its series an exemplar may be, in ms.
+pub const EXEMPLAR_WINDOW_MS: i64 = 60 * 60 * 1000;
+
+/// The name of a metric of which metadata is kept, in bytes.
+pub const METADATA_NAME_BYTES_MAX: usize = LABEL_NAME_BYTES_MAX;
+/// A metric's help and unit, together, in bytes.
+pub const METADATA_TEXT_BYTES_MAX: usize = 4096;
+/// Bytes of metadata of one write request that its core hands on: what it knows isn't handed on again.
+pub const REQUEST_METADATA_BYTES_MAX: usize = 4 << 20;
+/// Metrics of which a shard keeps metadata.
+pub const METADATA_METRICS_MAX: usize = 100_000;
+/// Different metadata of one metric: its senders may not agree.
+pub const METADATA_PER_METRIC_MAX: usize = 8;
+/// A shard's metadata takes this fraction of its budget at the most.
+pub const METADATA_SHARE: usize = 32;
+
 /// A data point or a resource of an OTLP request, in bytes: beyond this its labels are too large.
 pub const OTLP_POINT_BYTES_MAX: usize = 2 << 20;
 const _: () = assert!(OTLP_POINT_BYTES_MAX > LABELS_MAX * (LABEL_NAME_BYTES_MAX + LABEL_VALUE_BYTES_MAX));

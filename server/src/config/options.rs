@@ -154,6 +154,9 @@ options! {
         /// Active series of the node, dealt out to its shards by their cells. Samples of further new series
         /// are refused; the known ones go on. `unlimited`: no such limit
         max_series: Option<NonZeroU64> = None, "max-series" COUNT One(MAX_SERIES);
+        /// Exemplars that the node keeps, dealt out to its shards alike: the newest that came, up to a sixteenth of what
+        /// memory there is for series. 0: none
+        max_exemplars: usize = limits::EXEMPLARS_DEFAULT, "max-exemplars" COUNT One(count(0..=100_000_000));
         /// Open connections of the whole node. One more takes the place of the one that has waited longest for a
         /// request; where none has for a second, it is closed at once
         max_connections: usize = 10_000, "max-connections" COUNT One(

@@ -150,6 +150,7 @@ pub(crate) async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage
     let plan = shared.facts.memory;
     let mut shard = Shard::new(ShardId(index as u16), shared.series_max());
     shard.set_memory_budget(plan.shard_bytes);
+    shard.set_exemplars_max(shared.config.max_exemplars.div_ceil(shared.cores()));
     let shard = Rc::new(RefCell::new(shard));
     let reads = Reads::new(plan.select_bytes);
     let migrations = Migrations::new(

@@ -174,7 +174,7 @@ impl Recovery<'_> {
             let (here, there) = (self.own_shard(), ShardId(former as u16));
             let owns = |cell| table.owner(cell) == here && owners.owner(cell) == there;
             let refs = Refs::Renumbered(Vec::new());
-            let mut restorer = Restorer::new(Rc::clone(&self.shard), refs, owns);
+            let mut restorer = Restorer::new(Rc::clone(&self.shard), refs, owns).among(to.shards);
             let recovery = self.config.wal_recovery;
             let replayed = replay(&place, recovery, &self.host, self.progress, &mut restorer).await?;
             self.tell(&place.dir, &replayed);

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use crate::routing::{Overloaded, RoutingTable};
-use silverback_model::{Sample, SeriesId, ShardId};
-use silverback_storage::message::{LabelSpan, Part, PartPool, PartSeries};
+use silverback_model::{Metadata, Sample, SeriesId, ShardId};
+use silverback_storage::message::{LabelSpan, Part, PartExemplar, PartMetadata, PartPool, PartSeries};
 
 /// The parts of a request as they fill: one for each shard that owns any of its series.
 #[derive(Debug)]
@@ -79,6 +79,31 @@ impl<'a> Split<'a> {
             }
             part.samples.push(sample);
         }
+    }
+
+    /// An exemplar of a series, wherever its samples are.
+    pub(crate) fn exemplar(&mut self, exemplar: PartExemplar) {
+        if let Some(part) = self.part(self.table.shard_of(exemplar.series)) {
+            part.exemplars.push(exemplar);
+        }
+    }
+
+    /// What is said of a metric: it is kept where its name's hash says, whatever cells move.
+    pub(crate) fn metadata(&mut self, said: &Metadata<'_>, metadata: PartMetadata) {
+        if let Some(part) = self.part(said.home(self.table.shards())) {
+            part.metadata.push(metadata);
+        }
+    }
+
+    /// The part of a shard, beside the current one.
+    fn part(&mut self, shard: ShardId) -> Option<&mut Part> {
+        let (current, at) = (self.current, usize::from(shard.0));
+        if self.parts[at].is_none() {
+            self.current = at;
+            self.begin_part();
+            self.current = current;
+        }
+        self.parts[at].as_mut()
     }
 
     /// The memory of the parts' buffers, beyond what they had in their pool.

@@ -50,7 +50,7 @@ fn symbols_may_stand_behind_the_series_and_the_first_need_not_be_empty() {
 fn a_series_without_samples_is_told_and_counted() {
     let scene = Scene::start(1);
     let empty = series_v2(&[refs(&[1, 2, 3, 4])]);
-    let only_exemplars = series_v2(&[refs(&[1, 2, 3, 4]), field(4, b"")]);
+    let only_metadata = series_v2(&[refs(&[1, 2, 3, 4]), field(5, b"")]);
     let good = series_v2(&[refs(&[1, 2]), sample(scene.start_ms, 1.0)]);
     let expect = Expect {
         status: 400,
@@ -59,7 +59,7 @@ fn a_series_without_samples_is_told_and_counted() {
         written: 1,
         counted: &[("silverback_series_refused_total", 2)],
     };
-    check(&[symbols(&TABLE), empty, only_exemplars, good].concat(), &expect, &scene);
+    check(&[symbols(&TABLE), empty, only_metadata, good].concat(), &expect, &scene);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! What a sender may send and this node doesn't store: native histograms, which are refused one by
-//! one, and exemplars and metadata, which never fail a request.
+//! one, and exemplars and metadata that make no sense, which never fail a request.
 
 use silverback::api::ingest::remote_write::Version;
 use silverback_node_test_support::request::{Series, VERSIONS, body, compress, encode};
@@ -8,8 +8,8 @@ use silverback_test_support::wire::{field, number, series_v2, symbols};
 use crate::bystander::{Expect, Scene};
 use crate::metrics::refused;
 
-const EXEMPLARS: &str = "silverback_exemplars_ignored_total";
-const METADATA: &str = "silverback_metadata_ignored_total";
+const EXEMPLARS: &str = r#"silverback_exemplars_refused_total{reason="malformed"}"#;
+const METADATA: &str = r#"silverback_metadata_refused_total{reason="malformed"}"#;
 
 fn series() -> Series {
     Series::new([("__name__", "latency"), ("job", "shop")])
@@ -51,7 +51,7 @@ fn a_series_of_both_keeps_its_samples_in_version_1_and_is_refused_in_version_2()
 }
 
 #[test]
-fn exemplars_are_counted_and_fail_nothing() {
+fn exemplars_that_can_t_be_read_are_counted_and_fail_nothing() {
     for version in VERSIONS {
         let scene = Scene::start(1);
         let with = series().sample(scene.start_ms, 1.0).exemplars(2);
@@ -62,7 +62,7 @@ fn exemplars_are_counted_and_fail_nothing() {
 }
 
 #[test]
-fn metadata_is_counted_and_fails_nothing() {
+fn metadata_that_can_t_be_read_is_counted_and_fails_nothing() {
     let scene = Scene::start(1);
     let expect = Expect { status: 204, words: "", written: 1, counted: &[(METADATA, 1)] };
     let metadata = field(3, &[number(1, 99), field(2, b"\xff"), field(9, b"?")].concat());
@@ -71,7 +71,7 @@ fn metadata_is_counted_and_fails_nothing() {
 
     let references = field(1, &[1, 2]);
     let sample = silverback_test_support::wire::sample(scene.start_ms, 1.0);
-    let metadata = field(5, &[number(1, 99), number(3, 1 << 40)].concat());
+    let metadata = field(5, &[number(1, 99), number(3, 1 << 40 | 77)].concat());
     let with = compress(
         &[symbols(&[b"", b"__name__", b"latency"]), series_v2(&[references, sample, metadata])].concat(),
     );

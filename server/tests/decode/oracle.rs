@@ -22,9 +22,9 @@ pub struct Outcome {
     /// Series refused whole.
     pub series_refused: u64,
     /// Exemplars of good series.
-    pub exemplars_ignored: u64,
+    pub exemplars: u64,
     /// Metadata entries.
-    pub metadata_ignored: u64,
+    pub metadata: u64,
 }
 
 impl Outcome {
@@ -34,8 +34,8 @@ impl Outcome {
             series,
             refused: tally.refused,
             series_refused: tally.series_refused,
-            exemplars_ignored: tally.exemplars_ignored,
-            metadata_ignored: tally.metadata_ignored,
+            exemplars: tally.exemplars,
+            metadata: tally.metadata,
         }
     }
 
@@ -53,14 +53,14 @@ impl Outcome {
 
 /// What a remote write 1 request comes to.
 pub fn outcome_v1(request: &WriteRequest) -> Outcome {
-    let mut outcome = Outcome { metadata_ignored: request.metadata.len() as u64, ..Outcome::default() };
+    let mut outcome = Outcome { metadata: request.metadata.len() as u64, ..Outcome::default() };
     for series in &request.timeseries {
         let labels = series.labels.iter().map(|l| (l.name.clone(), l.value.clone()));
         match check_labels(labels) {
             Err(reason) => outcome.refuse(reason, series.samples.len() + series.histograms.len()),
             Ok(labels) => {
                 outcome.refused.add(RefusedReason::NativeHistogram, series.histograms.len() as u64);
-                outcome.exemplars_ignored += series.exemplars.len() as u64;
+                outcome.exemplars += series.exemplars.len() as u64;
                 let samples = series.samples.iter().map(|s| Sample::new(s.timestamp, s.value));
                 outcome.keep(labels, samples.collect());
             }
@@ -81,13 +81,15 @@ pub fn outcome_v2(request: &write_v2::Request) -> Outcome {
                 continue;
             }
         };
-        if series.samples.is_empty() == series.histograms.is_empty() {
+        let has_samples =
+            !series.samples.is_empty() || series.histograms.is_empty() && !series.exemplars.is_empty();
+        if has_samples != series.histograms.is_empty() {
             outcome.refuse(RefusedReason::BadSeriesShape, all);
             continue;
         }
         outcome.refused.add(RefusedReason::NativeHistogram, series.histograms.len() as u64);
-        outcome.exemplars_ignored += series.exemplars.len() as u64;
-        outcome.metadata_ignored += u64::from(series.metadata.is_some());
+        outcome.exemplars += series.exemplars.len() as u64;
+        outcome.metadata += u64::from(series.metadata.is_some());
         outcome.keep(labels, series.samples.iter().map(|s| Sample::new(s.timestamp, s.value)).collect());
     }
     outcome

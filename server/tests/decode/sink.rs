@@ -34,6 +34,8 @@ pub fn decode_with(
     series_max: usize,
 ) -> Result<(Vec<Series>, Tally), MalformedBody> {
     let mut body = WriteBody { bytes: bytes.to_vec().into(), ..WriteBody::default() };
+    // What is passed on is told, and not what is known.
+    decoder.forget_metadata();
     let (mut decoding, mut sink) = (Decoding::start(version), Collected::default());
     let slices_max = 4 + bytes.len();
     for _slice in 0..slices_max {

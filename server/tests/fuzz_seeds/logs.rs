@@ -2,7 +2,9 @@
 //! them.
 
 use silverback_model::gorilla::{OpenXor, SealedChunk};
-use silverback_model::{CellId, Epoch, Sample, SeriesId, SeriesRef, ShardId};
+use silverback_model::{
+    CellId, Epoch, Exemplar, LabelBlock, Labels, Metadata, MetricType, Sample, SeriesId, SeriesRef, ShardId,
+};
 use silverback_storage::wal::frame::{FrameKey, encode_header};
 use silverback_storage::wal::record::{Claim, ClaimKind, Group, Snapshot};
 use silverback_storage::wal::segment::{CheckpointHeader, Made, SegmentHeader};
@@ -67,9 +69,21 @@ fn group() -> Vec<u8> {
         group.stored(SeriesRef(series), Sample::new(START_MS + i64::from(series), value));
     }
     group.replaced(SeriesRef(7), &[chunk(0, 120)], chunk(120, 3).bytes());
+    trace(|trace| group.exemplar(SeriesRef(7), trace));
+    group.metadata(&said(), START_MS);
     group.removed(SeriesRef(8), id(8));
     group.claimed(claim(ClaimKind::Given));
     group.parts().concat()
+}
+
+/// Uses an exemplar with two labels.
+fn trace(with: impl FnOnce(&Exemplar<'_>)) {
+    let labels = Labels::from_pairs([("span_id", ""), ("trace_id", "a1")]).to_canonical();
+    with(&Exemplar { timestamp_ms: START_MS, value: 0.5, labels: LabelBlock(&labels) });
+}
+
+fn said() -> Metadata<'static> {
+    Metadata { name: "disk_up", kind: MetricType::Gauge, help: "Whether.", unit: "" }
 }
 
 fn snapshot() -> Vec<u8> {
@@ -78,6 +92,8 @@ fn snapshot() -> Vec<u8> {
     let (sealed, open) = (chunk(0, 120), chunk(120, 3));
     let spans = [(sealed.min_timestamp_ms(), sealed.max_timestamp_ms(), sealed.bytes())];
     snapshot.chunks(SeriesRef(7), spans.into_iter(), open.bytes());
+    trace(|trace| snapshot.exemplar(SeriesRef(7), trace));
+    snapshot.metadata(&said(), START_MS);
     snapshot.claimed(claim(ClaimKind::Owned));
     snapshot.end(1, 2);
     snapshot.parts().concat()

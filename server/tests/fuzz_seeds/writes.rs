@@ -17,6 +17,12 @@ use silverback_test_support::wire::{field, label, number, refs, sample, series_v
 
 use crate::{START_MS, Seeds};
 
+/// An exemplar with these labels.
+fn exemplar(labels: &[u8]) -> Vec<u8> {
+    let value = [&[2 << 3 | 1][..], &0.5_f64.to_le_bytes()].concat();
+    [labels, &value, &number(3, START_MS as u64)].concat()
+}
+
 /// Remote write 1.
 pub fn remote_write_v1() -> Seeds {
     let labels = [label(b"__name__", b"up"), label(b"instance", b"a:9100"), label(b"job", b"node")].concat();
@@ -31,8 +37,12 @@ pub fn remote_write_v1() -> Seeds {
             sample(START_MS + 1, 2.0),
         ]),
         // Metadata, an exemplar and a native histogram.
-        field(3, &[]),
-        series_v1(&[label(b"__name__", b"h"), field(3, &[]), field(4, &number(3, 1))]),
+        field(3, &[number(1, 1), field(2, b"up"), field(4, b"Whether."), field(5, b"s")].concat()),
+        series_v1(&[
+            label(b"__name__", b"h"),
+            field(3, &exemplar(&label(b"id", b"x"))),
+            field(4, &number(3, 1)),
+        ]),
     ]
     .concat();
     let bad = [
@@ -52,7 +62,9 @@ pub fn remote_write_v1() -> Seeds {
 /// Remote write 2.
 pub fn remote_write_v2() -> Seeds {
     let table = symbols(&[b"", b"__name__", b"up", b"job", b"a"]);
-    let series = series_v2(&[refs(&[1, 2, 3, 4]), sample(START_MS, 1.5), field(5, &number(1, 1))]);
+    let said = [number(1, 1), number(3, 4), number(4, 3)].concat();
+    let beside = [field(4, &exemplar(&refs(&[3, 4]))), field(5, &said)].concat();
+    let series = series_v2(&[refs(&[1, 2, 3, 4]), sample(START_MS, 1.5), beside]);
     let usual = [table.clone(), series.repeat(2)].concat();
     // The table after the series, references not packed, a time of creation.
     let unpacked = [number(1, 3), number(1, 4), refs(&[1, 2])].concat();

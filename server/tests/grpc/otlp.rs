@@ -147,7 +147,12 @@ fn json_is_stored_as_prometheus_names_it() {
     assert_eq!(stored(&node, ms), sorted(&STORED));
     let metrics = node.get("/metrics").text();
     assert!(metrics.contains("silverback_write_requests_total{protocol=\"otlp\"} 1\n"), "{metrics}");
-    assert!(metrics.contains("silverback_exemplars_ignored_total"), "{metrics}");
+    let exemplars: u64 = metrics
+        .lines()
+        .filter(|line| line.starts_with("silverback_exemplars_appended_total{"))
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+        .sum();
+    assert_eq!(exemplars, 1, "{metrics}");
 }
 
 #[test]

@@ -33,7 +33,15 @@ impl SeriesSink for Sink {
 /// label set of its own and the number of a line.
 pub fn collect(format: &impl Format, bytes: &[u8], now_ms: i64) -> Result<Collected, Rejection> {
     let (hasher, mut sink) = (SeriesIdHasher::new(1, "tenant"), Sink::default());
-    let mut decoded = block_on(decode(bytes, format, now_ms, &hasher, &mut sink, async |_, _| Ok(())))?;
+    let mut decoded = block_on(decode(
+        bytes,
+        format,
+        now_ms,
+        &hasher,
+        &mut sink,
+        &Default::default(),
+        async |_, _| Ok(()),
+    ))?;
     let mut definitions = Definitions::default();
     definitions.push(std::mem::take(&mut decoded.labels));
     assert_eq!((sink.0.len() as u64, u64::from(definitions.len())), (decoded.samples, decoded.samples));

@@ -37,7 +37,7 @@ fn what_is_written_is_read_back_exactly() {
         [exported(&[("__name__", "requests_total")], &[(start, "3")])]
     );
     assert_eq!(count(&node, REQUESTS), 1);
-    assert_eq!(count(&node, "silverback_exemplars_ignored_total"), 1);
+    assert_eq!(count(&node, "silverback_exemplars_appended_total"), 1);
     assert_eq!(count(&node, "silverback_samples_total"), 5);
 }
 

@@ -16,6 +16,7 @@ mod label_set;
 mod labels;
 mod load;
 mod manual;
+mod metadata;
 mod progress;
 mod query;
 mod rebalance;
@@ -58,6 +59,7 @@ enum Command {
     Import(import::ImportArgs),
     Load(load::LoadArgs),
     Top(top::TopArgs),
+    Metadata(metadata::MetadataArgs),
     Refusals(refusals::RefusalsArgs),
     Shards(shards::ShardsArgs),
     #[command(subcommand)]
@@ -96,6 +98,7 @@ async fn run(cli: Cli, interrupt: Interrupt) -> Result<(), Failure> {
         Command::Import(arguments) => import::run(arguments, connection, interrupt).await,
         Command::Load(arguments) => load::run(arguments, connection, interrupt).await,
         Command::Top(arguments) => top::run(&arguments, connection, interrupt).await,
+        Command::Metadata(arguments) => interrupt.or(metadata::run(&arguments, connection)).await,
         Command::Refusals(arguments) => interrupt.or(refusals::run(&arguments, connection)).await,
         Command::Shards(arguments) => interrupt.or(shards::list(&arguments, connection)).await,
         Command::Shard(command) => interrupt.or(shards::run(command, connection)).await,

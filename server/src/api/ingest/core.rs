@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use crate::api::core::Core;
+use crate::api::ingest::known_metadata::KnownMetadata;
 use crate::api::ingest::remote_write::{Decoder, IdCache};
 use crate::routing::{BodyPool, ByteBudget};
 use silverback_model::SeriesIdHasher;
@@ -23,6 +24,8 @@ pub struct Ingest {
     pub definitions: ByteBudget,
     /// Labels → series id.
     pub hasher: SeriesIdHasher,
+    /// What OTLP and lines said of metrics lately.
+    pub(crate) known_metadata: RefCell<KnownMetadata>,
     /// Keeps its buffers and known label sets from request to request.
     pub decoder: RefCell<Decoder>,
 }
@@ -37,6 +40,7 @@ impl Ingest {
             bodies: BodyPool::new(plan.in_flight_bytes, MemoryPlan::body_pool_bytes_of(plan.in_flight_bytes)),
             definitions: ByteBudget::new(plan.definition_bytes),
             hasher,
+            known_metadata: RefCell::default(),
             decoder: RefCell::new(Decoder::new(IdCache::with_entries_max(plan.id_cache_entries))),
         }
     }

@@ -4,6 +4,7 @@
 //! Knows formats and verdicts. Doesn't know how a shard keeps a sample.
 pub(crate) mod caller;
 mod core;
+pub mod known_metadata;
 pub mod label_sets;
 pub mod lines;
 pub mod otlp;

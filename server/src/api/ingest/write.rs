@@ -12,11 +12,12 @@ use crate::routing::{
     BudgetExceeded, Overloaded, ReplyFuture, Reservation, SharedReservation, Split, follow, take_moved,
 };
 use silverback_model::limits::MOVED_WAIT_MAX;
-use silverback_model::{Sample, SeriesId, ShardId};
+use silverback_model::{Metadata, Sample, SeriesId, ShardId};
 use silverback_runtime::slices::SLICE;
 use silverback_runtime::{now, reactor_polled, sleep, timeout};
 use silverback_storage::message::{
-    DefinitionBlock, Definitions, LabelSpan, MovedSeries, Part, WriteAck, WriteBody, WritePart, WriteReply,
+    DefinitionBlock, Definitions, LabelSpan, MovedSeries, Part, PartExemplar, PartMetadata, WriteAck,
+    WriteBody, WritePart, WriteReply,
 };
 
 /// How long a part that is sent again waits for room before it looks again.
@@ -34,6 +35,14 @@ impl SeriesSink for Split<'_> {
     #[inline]
     fn sample(&mut self, sample: Sample) {
         Split::sample(self, sample);
+    }
+
+    fn exemplar(&mut self, exemplar: PartExemplar) {
+        Split::exemplar(self, exemplar);
+    }
+
+    fn metadata(&mut self, said: &Metadata<'_>, metadata: PartMetadata) {
+        Split::metadata(self, said, metadata);
     }
 }
 
@@ -56,6 +65,9 @@ pub fn write(
         reserved.grow(decoded_bytes)?;
         let mut body = ingest.bodies.take(decoded_bytes);
         let written = write_from(ingest, version, compressed, &mut body, reserved).await;
+        if written.is_err() {
+            ingest.decoder.borrow_mut().forget_metadata();
+        }
         ingest.bodies.give_back(body);
         written
     }
@@ -127,17 +139,19 @@ pub(crate) fn send(
     }
 }
 
-/// The same for series whose label sets the request's decoder has made, each named by its number.
+/// The same for series whose label sets the request's decoder has made, each named by its number. `beside` has the texts
+/// of their exemplars and metadata.
 pub(crate) async fn send_defined(
     ingest: &Ingest,
     labels: DefinitionBlock,
+    beside: Vec<u8>,
     split: Split<'_>,
     report: WriteReport,
     room: SharedReservation,
 ) -> Result<WriteReport, Rejection> {
     let mut definitions = Definitions::default();
     definitions.push(labels);
-    let body = Arc::new(WriteBody { definitions, ..WriteBody::default() });
+    let body = Arc::new(WriteBody { definitions, scratch: beside, ..WriteBody::default() });
     send(ingest, &body, split, report, room).await
 }
 
@@ -168,18 +182,17 @@ fn decode_slice(
     split: &mut Split<'_>,
 ) -> Result<Slice, MalformedBody> {
     let began = now();
-    ingest
-        .decoder
-        .borrow_mut()
-        .decode_while(body, decoding, &ingest.hasher, split, || began.elapsed() < SLICE)
+    let mut decoder = ingest.decoder.borrow_mut();
+    decoder.forget_old_metadata(began);
+    decoder.decode_while(body, decoding, &ingest.hasher, split, || began.elapsed() < SLICE)
 }
 
 fn count(ingest: &Ingest, decoding: &Decoding) {
     ingest.count(|counts| {
         counts.refused.merge(&decoding.tally.refused);
         counts.series_refused += decoding.tally.series_refused;
-        counts.exemplars_ignored += decoding.tally.exemplars_ignored;
-        counts.metadata_ignored += decoding.tally.metadata_ignored;
+        counts.exemplars_refused.merge(&decoding.tally.exemplars_refused);
+        counts.metadata_refused.merge(&decoding.tally.metadata_refused);
     });
 }
 

@@ -24,6 +24,8 @@ fn accounted(cores: &[CoreStats]) -> Family {
             ("series", core.shard.memory.series_bytes as f64),
             ("chunks", core.shard.memory.chunk_bytes as f64),
             ("index", core.shard.memory.index_bytes as f64),
+            ("exemplars", core.shard.memory.exemplar_bytes as f64),
+            ("metadata", core.shard.memory.metadata_bytes as f64),
             ("in_flight", core.acceptor.in_flight_bytes as f64),
             ("definitions", core.acceptor.definition_bytes as f64),
             ("pools", core.acceptor.pool_bytes as f64),

@@ -6,7 +6,7 @@ use crate::api::status::pages::refused;
 use crate::placement::NodeId;
 use silverback_host::Counts;
 use silverback_host::metrics::{Family, Kind, Metric};
-use silverback_model::RefusedReason;
+use silverback_model::{ExemplarRefused, MetadataRefused, RefusedReason};
 use silverback_storage::message::{AcceptorCounts, CoreStats, ShardStats};
 use silverback_storage::wal::LogCounts;
 
@@ -16,6 +16,8 @@ pub(crate) fn families(cores: &[CoreStats], ready: bool) -> Vec<Family> {
     let mut families = vec![
         Family::single("silverback_ready", Kind::Gauge, "Whether the node takes writes.", ready),
         refused_samples(cores),
+        refused_exemplars(cores),
+        refused_metadata(cores),
         write_requests(cores),
         refused_requests(cores),
     ];
@@ -81,6 +83,30 @@ fn refused_samples(cores: &[CoreStats]) -> Family {
     let counts = refused(cores);
     let numbers = RefusedReason::ALL.map(|reason| (reason.as_str(), counts.get(reason) as f64));
     Family::by("reason", name, Kind::Counter, help, numbers)
+}
+
+fn refused_exemplars(cores: &[CoreStats]) -> Family {
+    let help = "Exemplars that were not kept, by reason. They fail no request.";
+    let of = |reason| {
+        let of_core = |core: &CoreStats| {
+            core.acceptor.exemplars_refused.get(reason) + core.shard.exemplars_refused.get(reason)
+        };
+        cores.iter().map(of_core).sum::<u64>() as f64
+    };
+    let numbers = ExemplarRefused::ALL.map(|reason| (reason.as_str(), of(reason)));
+    Family::by("reason", "silverback_exemplars_refused_total", Kind::Counter, help, numbers)
+}
+
+fn refused_metadata(cores: &[CoreStats]) -> Family {
+    let help = "Metadata that was not kept, by reason. It fails no request.";
+    let of = |reason| {
+        let of_core = |core: &CoreStats| {
+            core.acceptor.metadata_refused.get(reason) + core.shard.metadata_refused.get(reason)
+        };
+        cores.iter().map(of_core).sum::<u64>() as f64
+    };
+    let numbers = MetadataRefused::ALL.map(|reason| (reason.as_str(), of(reason)));
+    Family::by("reason", "silverback_metadata_refused_total", Kind::Counter, help, numbers)
 }
 
 /// The last refusals, by sender: a gauge, for who was refused long ago is forgotten.

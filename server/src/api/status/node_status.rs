@@ -232,7 +232,12 @@ mod tests {
             core_busy_us_per_s: 40_000,
             series: 10,
             sealed_chunks: 7,
-            memory: ShardMemory { series_bytes: 1000, chunk_bytes: 200, index_bytes: 30 },
+            memory: ShardMemory {
+                series_bytes: 1000,
+                chunk_bytes: 200,
+                index_bytes: 30,
+                ..ShardMemory::default()
+            },
             queued: 2,
             ..ShardStats::default()
         }

@@ -6,8 +6,8 @@ use roaring::RoaringBitmap;
 use silverback_model::gorilla::XorIter;
 use silverback_model::{SeriesId, SeriesRef};
 use silverback_storage::wal::record::{
-    ChunksRecord, ClaimsRecord, Record, RemovedRecord, ReplacedRecord, SamplesRecord, SealedBytes,
-    SeriesChunks, SeriesRecord,
+    ChunksRecord, ClaimsRecord, ExemplarsRecord, Record, RemovedRecord, ReplacedRecord, SamplesRecord,
+    SealedBytes, SeriesChunks, SeriesRecord,
 };
 use silverback_storage::wal::replay::{Restore, RestoreError};
 
@@ -56,6 +56,17 @@ impl CrossCheck {
         for entry in record.iter() {
             let series = entry.map_err(contradicts)?.series;
             self.counts.samples += 1;
+            if !self.series.contains_key(&series) {
+                self.unknown.insert(series.0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Those of a series that nobody made are taken as its samples are.
+    fn exemplars(&mut self, record: &ExemplarsRecord<'_>) -> Result<(), RestoreError> {
+        for entry in record.iter() {
+            let series = entry.map_err(contradicts)?.series;
             if !self.series.contains_key(&series) {
                 self.unknown.insert(series.0);
             }
@@ -170,6 +181,10 @@ impl Restore for CrossCheck {
             Record::Removed(record) => self.removed(&record),
             Record::Chunks(record) => self.chunks(&record),
             Record::Replaced(record) => self.replaced(&record),
+            Record::Exemplars(record) => self.exemplars(&record),
+            Record::Metadata(record) => {
+                record.iter().try_for_each(|said| said.map(drop).map_err(contradicts))
+            }
             Record::Claims(record) => check_claims(&record),
             Record::CheckpointEnd { series, chunks } => self.checkpoint_end(series, chunks),
         }

@@ -272,6 +272,8 @@ impl Contents {
                 self.samples += samples_of(replaced.iter().map(|entry| entry.map(|entry| entry.chunks)))?;
                 ("replaced", replaced.count().to_string())
             }
+            Record::Exemplars(exemplars) => ("exemplars", exemplars.count().to_string()),
+            Record::Metadata(metadata) => ("metadata", metadata.count().to_string()),
             Record::Claims(claims) => ("claims", show_claims(claims)?),
             Record::CheckpointEnd { series, .. } => ("end", series.to_string()),
         })

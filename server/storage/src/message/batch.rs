@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use silverback_model::gorilla::{ChunkError, XorIter};
-use silverback_model::{LabelBlock, Sample};
+use silverback_model::{Exemplar, LabelBlock, Sample};
 
 /// Series with their labels and chunks, label sets ascending.
 #[derive(Debug, Clone, Default)]
@@ -60,6 +60,17 @@ pub struct ChunkView<'a> {
     pub bytes: &'a [u8],
 }
 
+impl<'a> SeriesView<'a> {
+    /// The exemplars of a series that was read with them, ascending.
+    pub fn exemplars(&self) -> impl ExactSizeIterator<Item = Exemplar<'a>> {
+        self.chunks().map(|ChunkView { min_ms, bytes, .. }| {
+            let (value, labels) = bytes.split_at(size_of::<f64>());
+            let value = f64::from_le_bytes(value.try_into().expect("it was split there"));
+            Exemplar { timestamp_ms: min_ms, value, labels: LabelBlock(labels) }
+        })
+    }
+}
+
 impl SeriesBatchBuilder {
     /// With room for so many series, a chunk each, and for so many bytes.
     pub(crate) fn with_room(series: usize, bytes: usize) -> Self {
@@ -85,6 +96,14 @@ impl SeriesBatchBuilder {
         self.chunks.push(ChunkSpan { min_ms, max_ms, begin, end: self.bytes.len() as u32 });
         let series = self.series.last_mut().expect("a chunk is a series'");
         series.chunks_end = self.chunks.len() as u32;
+    }
+
+    /// Adds an exemplar to the series that was begun last.
+    pub(crate) fn add_exemplar(&mut self, exemplar: &Exemplar<'_>) {
+        self.add_chunk(exemplar.timestamp_ms, exemplar.timestamp_ms, |out| {
+            out.extend_from_slice(&exemplar.value.to_le_bytes());
+            out.extend_from_slice(exemplar.labels.0);
+        });
     }
 
     /// Whether the series that was begun last has a chunk.

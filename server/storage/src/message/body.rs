@@ -1,7 +1,7 @@
 //! A write request's bytes, and how parts refer to the series in them.
 
 use crate::message::Definitions;
-use silverback_model::{LabelBlock, SeriesId};
+use silverback_model::{Exemplar, LabelBlock, Metadata, MetricType, SeriesId};
 
 /// A decompressed write request, shared by the parts that were split from it. The decoder fills
 /// it on the core that received it; from then on it is read only, by the shards that own its
@@ -15,7 +15,8 @@ pub struct WriteBody {
     /// Remote write 2: each symbol's hash, for the decoder alone.
     pub symbol_hashes: Vec<u128>,
     /// Canonical label blocks of series whose labels can't be read again where they lie in `bytes`: they stand behind
-    /// samples or in an unusual encoding.
+    /// samples or in an unusual encoding. Those of exemplars stand here, too, and
+    /// metadata.
     pub scratch: Vec<u8>,
     /// The series of the stream that the request belongs to; a batch of it has nothing else.
     pub definitions: Definitions,
@@ -202,6 +203,33 @@ impl WriteBody {
         LabelBlock(block).iter().for_each(|(name, value)| each(name, value));
     }
 
+    /// An exemplar of a part.
+    pub fn exemplar(&self, one: &PartExemplar) -> Exemplar<'_> {
+        let (begin, len) = (one.labels_begin as usize, one.labels_len as usize);
+        let labels = LabelBlock(&self.scratch[begin..begin + len]);
+        Exemplar { timestamp_ms: one.timestamp_ms, value: one.value, labels }
+    }
+
+    /// Metadata of a part.
+    ///
+    /// # Panics
+    ///
+    /// Where it is no text: the decoder has looked.
+    pub fn metadata(&self, one: &PartMetadata) -> Metadata<'_> {
+        let mut rest = &self.scratch[one.begin as usize..];
+        let mut text = |len: u32| {
+            let (text, after) = rest.split_at(len as usize);
+            rest = after;
+            str::from_utf8(text).expect("metadata was checked by the decoder")
+        };
+        Metadata {
+            name: text(one.name_len),
+            kind: one.kind,
+            help: text(one.help_len),
+            unit: text(one.unit_len),
+        }
+    }
+
     fn for_each_symbol_pair<'a>(&'a self, mut refs: &[u8], mut each: impl FnMut(&'a [u8], &'a [u8])) {
         while !refs.is_empty() {
             let name = self.symbol(take_varint32(&mut refs));
@@ -243,6 +271,48 @@ pub struct PartSeries {
     pub samples: u32,
 }
 const _: () = assert!(size_of::<PartSeries>() <= 32);
+
+/// One exemplar of a part, its labels checked, sorted and in canonical form in the body's scratch.
+#[derive(Debug, Clone, Copy)]
+pub struct PartExemplar {
+    /// Its series.
+    pub series: SeriesId,
+    /// When, in ms since the Unix epoch.
+    pub timestamp_ms: i64,
+    /// What was observed.
+    pub value: f64,
+    /// Where its labels begin in the scratch, ...
+    pub labels_begin: u32,
+    /// ... and how many bytes they have.
+    pub labels_len: u32,
+}
+const _: () = assert!(size_of::<PartExemplar>() <= 48);
+
+/// What a part says of one metric: name, help and unit, one after the other in the body's scratch.
+#[derive(Debug, Clone, Copy)]
+pub struct PartMetadata {
+    /// Its type.
+    pub kind: MetricType,
+    /// Where the name begins.
+    pub begin: u32,
+    /// The name's length in bytes, ...
+    pub name_len: u32,
+    /// ... the help's, ...
+    pub help_len: u32,
+    /// ... and the unit's.
+    pub unit_len: u32,
+}
+
+impl PartMetadata {
+    /// Appends metadata to a body's scratch.
+    pub fn put(metadata: &Metadata<'_>, scratch: &mut Vec<u8>) -> Self {
+        let Metadata { name, kind, help, unit } = *metadata;
+        let begin = scratch.len() as u32;
+        [name, help, unit].iter().for_each(|text| scratch.extend_from_slice(text.as_bytes()));
+        let [name_len, help_len, unit_len] = [name, help, unit].map(|text| text.len() as u32);
+        Self { kind, begin, name_len, help_len, unit_len }
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -19,7 +19,7 @@ use crate::wal::{Durable, LogError};
 use silverback_model::{RefusedCounts, RefusedReason};
 
 pub use batch::{ChunkView, Rows, SeriesBatch, SeriesBatchBuilder, SeriesView, TextBatch};
-pub use body::{BodyBytes, LabelSource, LabelSpan, PartSeries, WriteBody};
+pub use body::{BodyBytes, LabelSource, LabelSpan, PartExemplar, PartMetadata, PartSeries, WriteBody};
 pub use call::{Call, CheckpointRequest, ShardCall, StatsRequest, UnsentCall};
 pub use definitions::{DefinitionBlock, Definitions};
 pub use deletion::{Deleted, Deletion, DeletionError, DeletionReply};
@@ -27,7 +27,9 @@ pub use examples::{Example, Examples, shortened};
 pub use migration::{MigrationRejected, MigrationReply, MigrationRequest, MigrationStep, Piece, RouteChange};
 pub use migration_call::{MigrationCall, MigrationOf, OwnStep, PieceStep, PlainStep};
 pub use part::{Part, PartBuffer, PartPool};
-pub use read::{CursorId, Read, ReadError, ReadReply, ReadRequest, Selection, Wanted};
+pub use read::{
+    CursorId, MetadataWanted, OwnedMetadata, Read, ReadError, ReadReply, ReadRequest, Selection, Wanted,
+};
 pub use read_call::{
     Batch, CardinalityRequest, CellsRequest, CloseCursors, FetchRows, OpenRows, Page, ReadCall, ReadOf,
     RowCursor, SeriesWanted, TextsWanted,
@@ -122,11 +124,30 @@ pub struct WritePart {
     pub part: Part,
 }
 
+/// What became of a part's exemplars. What is neither was refused for another reason, and fails nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ExemplarOutcome {
+    /// Kept now, retries of kept ones among them.
+    pub kept: u64,
+    /// Of series that aren't known.
+    pub unknown_series: u64,
+}
+
+impl ExemplarOutcome {
+    /// Adds what became of others.
+    pub fn add(&mut self, other: Self) {
+        self.kept += other.kept;
+        self.unknown_series += other.unknown_series;
+    }
+}
+
 /// A part's acknowledgement. Only something durable can be acknowledged.
 #[derive(Debug)]
 pub struct WriteAck {
     /// Samples stored, retries of stored ones among them.
     pub written: u64,
+    /// What became of its exemplars.
+    pub exemplars: ExemplarOutcome,
     /// The part's other samples.
     pub refusals: Option<Box<Refusals>>,
     /// Those that were not looked at, for they are another shard's.
@@ -147,11 +168,11 @@ impl WriteAck {
     /// Acknowledges what a commit made durable.
     pub(crate) fn new(
         _commit: &Durable,
-        written: u64,
+        (written, exemplars): (u64, ExemplarOutcome),
         refusals: Option<Box<Refusals>>,
         moved: Option<Box<MovedSeries>>,
     ) -> Self {
-        Self { written, refusals, moved }
+        Self { written, exemplars, refusals, moved }
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use sharded_slab::pool::OwnedRefMut;
 use sharded_slab::{Clear, Config, Pool};
 
-use crate::message::PartSeries;
+use crate::message::{PartExemplar, PartMetadata, PartSeries};
 use silverback_model::{Epoch, Sample};
 
 /// What a part holds. Its capacity outlives the part.
@@ -20,6 +20,10 @@ pub struct PartBuffer {
     pub series: Vec<PartSeries>,
     /// Their samples, one series after the other.
     pub samples: Vec<Sample>,
+    /// Exemplars, of these series and of others that the shard owns. Mostly there are none.
+    pub exemplars: Vec<PartExemplar>,
+    /// What is said of metrics whose names are the shard's, whatever cells it owns. Mostly nothing.
+    pub metadata: Vec<PartMetadata>,
     /// Of the routing table that it was split by.
     pub epoch: Epoch,
     /// What its buffers took when they came back to the pool last: the pool's, also while a part has them.
@@ -30,7 +34,9 @@ impl PartBuffer {
     /// The memory that its buffers hold on to.
     pub fn capacity_bytes(&self) -> usize {
         let series = self.series.capacity() * size_of::<PartSeries>();
-        series + self.samples.capacity() * size_of::<Sample>()
+        let exemplars = self.exemplars.capacity() * size_of::<PartExemplar>();
+        let metadata = self.metadata.capacity() * size_of::<PartMetadata>();
+        series + self.samples.capacity() * size_of::<Sample>() + exemplars + metadata
     }
 
     /// The same beyond what they had in the pool, which counts there.
@@ -43,12 +49,19 @@ impl PartBuffer {
 /// its memory forever.
 const KEPT_SAMPLES_MAX: usize = 16 * 1024;
 
+/// The same of exemplars and metadata: most requests have few.
+const KEPT_BESIDE_MAX: usize = 256;
+
 impl Clear for PartBuffer {
     fn clear(&mut self) {
         self.series.clear();
         self.series.shrink_to(KEPT_SAMPLES_MAX);
         self.samples.clear();
         self.samples.shrink_to(KEPT_SAMPLES_MAX);
+        self.exemplars.clear();
+        self.exemplars.shrink_to(KEPT_BESIDE_MAX);
+        self.metadata.clear();
+        self.metadata.shrink_to(KEPT_BESIDE_MAX);
         self.epoch = Epoch::FIRST;
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::message::{Cardinality, CellStats, ReadTicket, SeriesBatch, TextBatch};
-use silverback_model::{Epoch, Matcher};
+use silverback_model::{Epoch, Matcher, MetricType};
 
 /// A cursor that is open on a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -43,11 +43,14 @@ impl Selection {
     }
 }
 
-/// What is read of the series that have a sample in the range.
+/// What is read of the series that have a sample in the range, or an exemplar where these are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
     /// Labels and the chunks that overlap the range.
     Chunks,
+    /// Labels and the exemplars in the range, of those alone that have one: as a chunk each, of one time, whose bytes are
+    /// the value's, little endian, and the exemplar's labels in canonical form.
+    Exemplars,
     /// Labels alone.
     LabelSets,
     /// The names of their labels, each once.
@@ -95,6 +98,32 @@ pub enum ReadRequest {
     },
     /// The cells that hold a series.
     Cells,
+    /// What is said of metrics whose names are the shard's.
+    Metadata(MetadataWanted),
+}
+
+/// Which metadata is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetadataWanted {
+    /// Of one metric; `None`: of all.
+    pub name: Option<Box<str>>,
+    /// Of so many metrics.
+    pub metrics_max: usize,
+    /// So much of each.
+    pub per_metric_max: usize,
+}
+
+/// What is said of a metric, on its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnedMetadata {
+    /// Of which.
+    pub name: Box<str>,
+    /// Its type.
+    pub kind: MetricType,
+    /// What it means.
+    pub help: Box<str>,
+    /// What it is measured in.
+    pub unit: Box<str>,
 }
 
 /// The answer to one read.
@@ -110,6 +139,8 @@ pub enum ReadReply {
     Cardinality(Cardinality),
     /// Cells by number.
     Cells(Vec<CellStats>),
+    /// Names ascending.
+    Metadata(Vec<OwnedMetadata>),
 }
 
 /// Why a read was not answered.

@@ -4,8 +4,9 @@
 use std::marker::PhantomData;
 
 use super::{
-    Call, Cardinality, CellStats, ControlRequest, CursorId, Read, ReadError, ReadReply, ReadRequest,
-    ReadTicket, Rows, Selection, SeriesBatch, ShardCall, ShardReply, ShardRequest, TextBatch, Wanted,
+    Call, Cardinality, CellStats, ControlRequest, CursorId, MetadataWanted, OwnedMetadata, Read, ReadError,
+    ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesBatch, ShardCall, ShardReply, ShardRequest,
+    TextBatch, Wanted,
 };
 use silverback_model::Epoch;
 
@@ -35,6 +36,8 @@ pub trait Batch: Rows {
 pub enum SeriesWanted {
     /// Labels and the chunks that overlap the range.
     Chunks,
+    /// Labels and the exemplars in the range: [`SeriesView::exemplars`](super::SeriesView::exemplars).
+    Exemplars,
     /// Labels alone.
     LabelSets,
 }
@@ -43,6 +46,7 @@ impl From<SeriesWanted> for Wanted {
     fn from(wanted: SeriesWanted) -> Self {
         match wanted {
             SeriesWanted::Chunks => Self::Chunks,
+            SeriesWanted::Exemplars => Self::Exemplars,
             SeriesWanted::LabelSets => Self::LabelSets,
         }
     }
@@ -215,6 +219,13 @@ read_call!(
     Cardinality
 );
 read_call!(CellsRequest, CellsRequest => Self::Cells, ReadReply::Cells(cells) => cells, Vec<CellStats>);
+
+read_call!(
+    MetadataWanted,
+    wanted => Self::Metadata(wanted),
+    ReadReply::Metadata(said) => said,
+    Vec<OwnedMetadata>
+);
 
 /// Such a question of one read, as a shard is asked it.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use crate::wal::LogReport;
 use silverback_host::metrics::{Durations, Reading};
 use silverback_host::{Counts, counters};
-use silverback_model::{CellId, RefusedCounts, ShardId};
+use silverback_model::{CellId, ExemplarRefusals, MetadataRefusals, RefusedCounts, ShardId};
 
 /// One core: its shard, its acceptor, its executor.
 #[derive(Debug, Clone)]
@@ -57,10 +57,6 @@ counters! {
         in_flight_bytes: u64 => Gauge "silverback_write_in_flight_bytes",
         /// Series in write requests refused whole, with samples or without.
         series_refused: u64 => Counter "silverback_series_refused_total",
-        /// Exemplars that were not stored.
-        exemplars_ignored: u64 => Counter "silverback_exemplars_ignored_total",
-        /// Metadata entries that were not stored.
-        metadata_ignored: u64 => Counter "silverback_metadata_ignored_total",
         /// String fields of InfluxDB's line protocol, which are no samples.
         strings_ignored: u64 => Counter "silverback_string_fields_ignored_total",
         /// Deletions that were asked for.
@@ -92,6 +88,10 @@ counters! {
         parts_sent_again: u64,
         /// Samples that the decoder refused, by reason.
         refused: RefusedCounts,
+        /// Exemplars that the decoder refused, by reason.
+        exemplars_refused: ExemplarRefusals,
+        /// Metadata that the decoder refused, by reason.
+        metadata_refused: MetadataRefusals,
         /// Samples of the node's own that were stored.
         own_samples: u64,
         /// Requests refused for the host that they named, or named none.
@@ -135,6 +135,20 @@ counters! {
         series_deleted: u64 => Counter "silverback_series_deleted_total",
         /// Samples that were deleted on demand.
         samples_deleted: u64 => Counter "silverback_samples_deleted_total",
+        /// Exemplars taken in, retries of kept ones among them.
+        exemplars: u64 => Counter "silverback_exemplars_appended_total",
+        /// Exemplars that were kept already: retries.
+        exemplars_already: u64 => Counter "silverback_exemplars_already_stored_total",
+        /// Exemplars that made room for others.
+        exemplars_evicted: u64 => Counter "silverback_exemplars_evicted_total",
+        /// Exemplars that are kept.
+        exemplars_kept: usize => Gauge "silverback_exemplars_in_storage",
+        /// Series that have an exemplar.
+        exemplar_series: usize => Gauge "silverback_exemplars_series_in_storage",
+        /// Exemplars that the shard keeps at the most: its part of --max-exemplars.
+        exemplars_max: usize => Gauge "silverback_exemplars_limit",
+        /// Metrics of which metadata is kept.
+        metadata_metrics: usize => Gauge "silverback_metadata_metrics",
         /// Label names in the index.
         label_names: usize => Gauge "silverback_label_names",
         /// Label pairs in the index.
@@ -164,6 +178,10 @@ counters! {
         shard: ShardId,
         /// Samples that this shard refused. What the decoder refuses is counted by the acceptor.
         refused: RefusedCounts,
+        /// Exemplars that this shard refused. What the decoder refuses is counted by the acceptor.
+        exemplars_refused: ExemplarRefusals,
+        /// Metadata that this shard refused.
+        metadata_refused: MetadataRefusals,
         /// How busy the core is with other traffic than taking samples in: that stays where cells move.
         other_busy_us_per_s: u64,
         /// Sealed chunks now; each series has an open one besides.
@@ -204,13 +222,17 @@ pub struct ShardMemory {
     pub chunk_bytes: usize,
     /// The label index and the cells' tables.
     pub index_bytes: usize,
+    /// Exemplars.
+    pub exemplar_bytes: usize,
+    /// Metadata.
+    pub metadata_bytes: usize,
 }
 
 impl ShardMemory {
     /// All of it.
     #[inline]
     pub fn total(&self) -> usize {
-        self.series_bytes + self.chunk_bytes + self.index_bytes
+        self.series_bytes + self.chunk_bytes + self.index_bytes + self.exemplar_bytes + self.metadata_bytes
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::cell::series::LabelRef;
 use crate::cell::{AppendError, Appended, SeriesRef};
-use crate::message::{LabelSpan, PartSeries, Refusals, WriteBody};
+use crate::message::{ExemplarOutcome, LabelSpan, PartSeries, Refusals, WriteBody};
 use crate::shard::Shard;
 use crate::shard::refusal_words::{Seen, numbers};
 use crate::wal::Journal;
@@ -75,6 +75,8 @@ impl Run {
 pub struct PartOutcome {
     /// Samples that are stored now, retries of stored ones among them.
     pub written: u64,
+    /// What became of its exemplars.
+    pub exemplars: ExemplarOutcome,
     /// The others, by reason; `None` where there are none.
     pub refusals: Option<Box<Refusals>>,
 }
@@ -413,6 +415,7 @@ impl PartOutcome {
     /// Adds what became of another piece of the same part.
     pub(crate) fn add(&mut self, other: Self) {
         self.written += other.written;
+        self.exemplars.add(other.exemplars);
         match (&mut self.refusals, other.refusals) {
             (Some(refusals), Some(more)) => refusals.merge(*more),
             (None, more) => self.refusals = more,

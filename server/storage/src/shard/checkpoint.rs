@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use crate::shard::exemplars::ring::Arrival;
 use crate::shard::{Host, Shard};
 use crate::wal::checkpoint::{CheckpointWriter, truncate};
 use crate::wal::log::DiskLog;
@@ -14,7 +15,7 @@ use crate::wal::record::{Claim, ClaimKind, Snapshot};
 use crate::wal::segments::{SegmentPlace, SegmentSet};
 use crate::wal::{Log, LogError, Lsn};
 use silverback_host::disk::{Disk, DiskError};
-use silverback_model::SeriesRef;
+use silverback_model::{Exemplar, Metadata, SeriesRef};
 
 /// Series that are copied between two looks at the slice.
 const STEP: u32 = 16;
@@ -206,6 +207,8 @@ async fn scan<D: Disk, H: Host>(
     mut pace: Option<Pace<'_>>,
 ) -> Result<(), DiskError> {
     let end = shard.borrow().store.end();
+    // Later ones stand in the groups from the scan's begin on, and the series of these are in the scan if they stay.
+    let exemplars_end = shard.borrow().exemplars.end();
     let mut snapshot = Snapshot::default();
     let (mut from, mut series, mut chunks) = (0, 0, 0);
     while from < end {
@@ -217,20 +220,46 @@ async fn scan<D: Disk, H: Host>(
             }
         }
         from = to;
-        if snapshot.bytes() >= FRAME_BYTES {
-            host.release_slice();
-            let bytes = snapshot.bytes() as u64;
-            file.write(&mut snapshot).await?;
-            if let Some(pace) = &mut pace {
-                host.sleep(pace.after(bytes, host.monotonic_us())).await;
-            }
+        write_if_full(file, &mut snapshot, host, &mut pace).await?;
+    }
+    let mut next = Some(Arrival::default());
+    while let Some(from) = next {
+        let copy = |series, exemplar: &Exemplar<'_>| snapshot.exemplar(series, exemplar);
+        next = shard.borrow().visit_exemplars((from, exemplars_end), copy);
+        write_if_full(file, &mut snapshot, host, &mut pace).await?;
+    }
+    let mut passed: Option<Box<str>> = None;
+    loop {
+        let copy = |said: Metadata<'_>, seen_ms| snapshot.metadata(&said, seen_ms);
+        passed = shard.borrow().metadata.visit(passed.as_deref(), copy);
+        write_if_full(file, &mut snapshot, host, &mut pace).await?;
+        if passed.is_none() {
+            break;
         }
-        host.yield_if_needed().await;
     }
     shard.borrow().claim(&mut snapshot);
     snapshot.end(series, chunks);
     host.release_slice();
     file.write(&mut snapshot).await
+}
+
+/// Writes a frame once there is enough for one, at its pace.
+async fn write_if_full<D: Disk, H: Host>(
+    file: &mut CheckpointWriter<D>,
+    snapshot: &mut Snapshot,
+    host: &H,
+    pace: &mut Option<Pace<'_>>,
+) -> Result<(), DiskError> {
+    if snapshot.bytes() >= FRAME_BYTES {
+        host.release_slice();
+        let bytes = snapshot.bytes() as u64;
+        file.write(snapshot).await?;
+        if let Some(pace) = pace {
+            host.sleep(pace.after(bytes, host.monotonic_us())).await;
+        }
+    }
+    host.yield_if_needed().await;
+    Ok(())
 }
 
 impl Shard {

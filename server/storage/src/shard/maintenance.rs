@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use crate::cell::SeriesRef;
 use crate::cell::series::Retained;
+use crate::shard::exemplars::ring::Arrival;
 use crate::shard::{Host, Shard};
 use crate::wal::{Journal, Log};
 
@@ -39,9 +40,33 @@ pub async fn retain<H: Host, L: Log>(shard: &Rc<RefCell<Shard>>, log: &L, host: 
         from = to;
         host.yield_if_needed().await;
     }
+    drop_exemplars(shard, host, horizon_ms).await;
+    drop_metadata(shard, host, horizon_ms).await;
     let mut shard = shard.borrow_mut();
     if let Some((oldest, newest)) = shard.range_ms {
         shard.range_ms = Some((oldest.max(horizon_ms).min(newest), newest));
+    }
+}
+
+/// Exemplars are older than their series' samples, too, once these are kept and they aren't.
+async fn drop_exemplars<H: Host>(shard: &Rc<RefCell<Shard>>, host: &H, horizon_ms: i64) {
+    let mut from = Arrival::default();
+    loop {
+        let next = shard.borrow_mut().drop_exemplars_before(horizon_ms, from);
+        let Some(next) = next else { return };
+        from = next;
+        host.yield_if_needed().await;
+    }
+}
+
+async fn drop_metadata<H: Host>(shard: &Rc<RefCell<Shard>>, host: &H, horizon_ms: i64) {
+    let mut passed: Option<Box<str>> = None;
+    loop {
+        passed = shard.borrow_mut().drop_metadata_before(horizon_ms, passed.as_deref());
+        if passed.is_none() {
+            return;
+        }
+        host.yield_if_needed().await;
     }
 }
 

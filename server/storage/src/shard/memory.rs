@@ -82,6 +82,8 @@ impl Shard {
     pub fn set_memory_budgets(&mut self, bytes: usize, known_bytes: usize) {
         self.memory.budget_bytes = bytes;
         self.memory.known_bytes = known_bytes;
+        self.share_budget_with_exemplars(bytes);
+        self.share_budget_with_metadata(bytes);
         self.memory.look(self.memory_bytes().total());
     }
 
@@ -93,6 +95,8 @@ impl Shard {
             series_bytes: store.series_bytes,
             chunk_bytes: store.chunk_bytes,
             index_bytes: self.index.bytes() + self.table_bytes,
+            exemplar_bytes: self.exemplars.bytes(),
+            metadata_bytes: self.metadata.bytes(),
         }
     }
 

@@ -5,11 +5,13 @@
 pub mod append;
 pub mod checkpoint;
 pub mod delete;
+mod exemplars;
 pub mod inbox;
 pub mod index;
 pub mod load;
 pub mod maintenance;
 pub mod memory;
+mod metadata;
 pub(crate) mod migration;
 pub mod ownership;
 mod postings;
@@ -31,7 +33,9 @@ mod tests;
 
 use crate::cell::{Cell, SeriesRef, SeriesStore};
 use crate::message::ShardStats;
+use crate::shard::exemplars::ring::ExemplarRing;
 use crate::shard::memory::MemoryGate;
+use crate::shard::metadata::MetadataStore;
 use crate::shard::migration::{IncomingMigration, OutgoingMigration};
 use crate::shard::ownership::Ownership;
 use crate::shard::series_limit::SeriesLimit;
@@ -60,6 +64,8 @@ pub struct Shard {
     memory: MemoryGate,
     series_limit: SeriesLimit,
     singles: Singles,
+    exemplars: ExemplarRing,
+    metadata: MetadataStore,
     /// Refs of removed series that the log may still name.
     removed: Vec<SeriesRef>,
     /// The oldest and the newest sample, in ms; `None` before the first one.
@@ -91,6 +97,8 @@ impl Shard {
             memory: MemoryGate::default(),
             series_limit: SeriesLimit::new(series_max),
             singles: Singles::default(),
+            exemplars: ExemplarRing::default(),
+            metadata: MetadataStore::default(),
             removed: Vec::new(),
             range_ms: None,
             counters: ShardStats { shard: id, ..ShardStats::default() },
@@ -130,6 +138,7 @@ impl Shard {
         let labels = self.store.remove(series);
         self.index.remove(series, &labels);
         self.singles.forget(series);
+        self.exemplars.forget(series);
         id
     }
 

@@ -14,8 +14,8 @@ use crate::cell::{AppendError, Appended};
 use crate::shard::Shard;
 use crate::wal::Claims;
 use crate::wal::record::{
-    ChunksRecord, LoggedSample, Record, RemovedRecord, Replaced, ReplacedRecord, SamplesRecord, SealedBytes,
-    SeriesChunks, SeriesRecord,
+    ChunksRecord, ExemplarsRecord, LoggedSample, MetadataRecord, Record, RemovedRecord, Replaced,
+    ReplacedRecord, SamplesRecord, SealedBytes, SeriesChunks, SeriesRecord,
 };
 use crate::wal::replay::{Restore, RestoreError};
 use silverback_model::gorilla::{ChunkError, SealedChunk};
@@ -43,6 +43,8 @@ pub struct Restorer<F> {
     shard: Rc<RefCell<Shard>>,
     refs: Refs,
     owns: F,
+    /// Of how many shards' names it takes its own; `None`: all names are.
+    shards: Option<usize>,
     /// Series that were made and have no sample yet, by their ref in the log.
     pending: HashMap<u32, Pending>,
     /// Refs in the log that samples name and that no series has.
@@ -79,6 +81,7 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
             shard,
             refs,
             owns,
+            shards: None,
             pending: HashMap::new(),
             unknown: RoaringBitmap::new(),
             removed: RoaringBitmap::new(),
@@ -86,6 +89,11 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
             counts: RestoreCounts::default(),
             claims: Claims::default(),
         }
+    }
+
+    /// Takes of the metadata what belongs to the shard, of so many.
+    pub fn among(self, shards: usize) -> Self {
+        Self { shards: Some(shards), ..self }
     }
 
     /// The cells that the log says are its shard's.
@@ -262,6 +270,37 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
         Ok(())
     }
 
+    /// Those that are kept already came with the checkpoint.
+    fn exemplars(&mut self, record: ExemplarsRecord<'_>) -> Result<(), RestoreError> {
+        let shard = Rc::clone(&self.shard);
+        let shard = &mut *shard.borrow_mut();
+        let mut scratch = Vec::new();
+        for entry in record.iter() {
+            let one = entry.map_err(contradicts)?;
+            match self.refs.get(one.series, shard) {
+                Some(at) => drop(shard.exemplars.put_back(at, &one.exemplar(&mut scratch))),
+                None if self.refs.is_foreign(one.series) => {}
+                None => drop(self.unknown.insert(one.series.0)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Of those names that are the shard's.
+    fn metadata(&mut self, record: MetadataRecord<'_>) -> Result<(), RestoreError> {
+        let shard = &mut *self.shard.borrow_mut();
+        for entry in record.iter() {
+            let (said, seen_ms) = entry.map_err(contradicts)?;
+            // Where there is less room than there was, it is refused as it would be if it came now.
+            if self.shards.is_none_or(|shards| said.home(shards) == shard.id)
+                && let Err(reason) = shard.metadata.hear(&said, seen_ms)
+            {
+                shard.counters.metadata_refused.add(reason);
+            }
+        }
+        Ok(())
+    }
+
     fn removed(&mut self, record: RemovedRecord<'_>) -> Result<(), RestoreError> {
         let shard = Rc::clone(&self.shard);
         let shard = &mut *shard.borrow_mut();
@@ -288,6 +327,8 @@ impl<F: Fn(CellId) -> bool> Restore for Restorer<F> {
             Record::Replaced(record) => self.replaced(record),
             Record::Removed(record) => self.removed(record),
             Record::Chunks(record) => self.chunks(record),
+            Record::Exemplars(record) => self.exemplars(record),
+            Record::Metadata(record) => self.metadata(record),
             Record::Claims(record) => self.claims.read(&record).map_err(contradicts),
             Record::CheckpointEnd { series, .. } if series == self.counts.series => Ok(()),
             Record::CheckpointEnd { series, .. } => {

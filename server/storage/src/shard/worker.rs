@@ -10,8 +10,8 @@ use std::rc::Rc;
 use futures::future::{Either, select};
 
 use crate::message::{
-    ControlRequest, CoreStats, Deleted, Deletion, DeletionReply, MigrationRequest, MovedSeries, Read,
-    ReadError, ShardReply, ShardStats, WriteAck, WritePart, WriteReply,
+    ControlRequest, CoreStats, Deleted, Deletion, DeletionReply, ExemplarOutcome, MigrationRequest,
+    MovedSeries, PartExemplar, Read, ReadError, ShardReply, ShardStats, WriteAck, WritePart, WriteReply,
 };
 use crate::shard::append::{PartOutcome, PartPosition, TimeBounds};
 use crate::shard::window::GroupWindow;
@@ -27,6 +27,12 @@ const GROUP_SAMPLES: usize = 64 * 1024;
 /// Samples of a group that are taken in between two looks at the reactor: about 200 µs.
 const SLICE_SAMPLES: usize = 4096;
 const _: () = assert!(SLICE_SAMPLES < GROUP_SAMPLES);
+
+/// What an exemplar costs, in samples.
+const EXEMPLAR_COST: usize = 32;
+
+/// Exemplars of a part, or metadata, that are taken in between two looks at the reactor: about 200 µs, one after the other.
+const PIECE_EXEMPLARS: usize = 128;
 
 /// What serves a shard's inbox.
 pub struct Worker<L, H, R> {
@@ -105,8 +111,10 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
             match self.refusal() {
                 None => {
                     let moved = self.shard.borrow().ownership.split_off(&mut write);
-                    group.samples += write.part.samples.len();
-                    of_slice += write.part.samples.len();
+                    // An exemplar costs what many samples do.
+                    let samples = write.part.samples.len() + EXEMPLAR_COST * write.part.exemplars.len();
+                    group.samples += samples;
+                    of_slice += samples;
                     group.parts.push((from, self.append(&write, bounds).await, moved));
                 }
                 Some(refusal) => (self.reply)(from, ShardReply::Write(refusal)),
@@ -150,6 +158,18 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
                 self.shard.borrow_mut().begin_slice();
             }
         }
+        // Behind all samples: these may make their series.
+        for (i, exemplars) in write.part.exemplars.chunks(PIECE_EXEMPLARS).enumerate() {
+            if i > 0 || series > 0 {
+                self.host.yield_now().await;
+            }
+            outcome.exemplars.add(self.append_exemplars(write, exemplars, bounds));
+        }
+        for metadata in write.part.metadata.chunks(PIECE_EXEMPLARS) {
+            self.host.yield_now().await;
+            let (mut shard, now_ms) = (self.shard.borrow_mut(), self.clock.now_ms());
+            shard.hear_metadata(&write.body, metadata, now_ms, &mut *self.log.journal());
+        }
         self.shard.borrow_mut().counters.parts += 1;
         outcome
     }
@@ -168,6 +188,19 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         outcome
     }
 
+    fn append_exemplars(
+        &self,
+        write: &WritePart,
+        exemplars: &[PartExemplar],
+        bounds: TimeBounds,
+    ) -> ExemplarOutcome {
+        let began_us = self.host.monotonic_us();
+        let mut shard = self.shard.borrow_mut();
+        let written = shard.append_exemplars(&write.body, exemplars, bounds, &mut *self.log.journal());
+        shard.counters.busy_us += self.host.monotonic_us() - began_us;
+        written
+    }
+
     /// Commits the group and answers each of its parts.
     async fn commit(&mut self, group: &mut AppendedGroup) {
         let began_us = self.host.monotonic_us();
@@ -179,7 +212,8 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         for (to, outcome, moved) in group.parts.drain(..) {
             let reply = match &committed {
                 Ok(durable) => {
-                    WriteReply::Written(WriteAck::new(durable, outcome.written, outcome.refusals, moved))
+                    let counts = (outcome.written, outcome.exemplars);
+                    WriteReply::Written(WriteAck::new(durable, counts, outcome.refusals, moved))
                 }
                 Err(error) => WriteReply::NotDurable(error.clone()),
             };

@@ -62,6 +62,8 @@ impl Restore for Claims {
             | Record::Removed(_)
             | Record::Replaced(_)
             | Record::Chunks(_)
+            | Record::Exemplars(_)
+            | Record::Metadata(_)
             | Record::CheckpointEnd { .. } => Ok(()),
         }
     }

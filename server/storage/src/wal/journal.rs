@@ -2,7 +2,7 @@
 
 use crate::wal::record::Claim;
 use silverback_model::gorilla::SealedChunk;
-use silverback_model::{Sample, SeriesId, SeriesRef};
+use silverback_model::{Exemplar, Metadata, Sample, SeriesId, SeriesRef};
 
 /// Takes a shard's changes in the order in which they are made. A series ref means one series from
 /// its creation to its removal.
@@ -20,6 +20,12 @@ pub trait Journal {
 
     /// A sample was stored that is older than the newest of its series.
     fn stored_late(&mut self, series: SeriesRef, sample: Sample);
+
+    /// An exemplar of a series was taken in.
+    fn exemplar(&mut self, series: SeriesRef, exemplar: &Exemplar<'_>);
+
+    /// Something was said of a metric that wasn't known; when, in ms on the wall clock.
+    fn metadata(&mut self, metadata: &Metadata<'_>, now_ms: i64);
 
     /// A series was removed. Tells when its ref may name another one.
     fn removed(&mut self, series: SeriesRef, id: SeriesId) -> RefReuse;
@@ -75,6 +81,10 @@ impl Journal for NoJournal {
     fn stored(&mut self, _series: SeriesRef, _sample: Sample) {}
 
     fn stored_late(&mut self, _series: SeriesRef, _sample: Sample) {}
+
+    fn exemplar(&mut self, _series: SeriesRef, _exemplar: &Exemplar<'_>) {}
+
+    fn metadata(&mut self, _metadata: &Metadata<'_>, _now_ms: i64) {}
 
     #[inline]
     fn removed(&mut self, _series: SeriesRef, _id: SeriesId) -> RefReuse {

@@ -1,18 +1,26 @@
 //! From a request's lines to series and samples: line by line, in slices. What is wrong with one line, or with one
 //! series, is noted with the line's number; what is too large ends the request.
 
+use std::cell::RefCell;
 use std::time::Instant;
 
 use silverback_model::printable::Quoted;
 
+use super::beside::{Said, Told, read_exemplar};
 use super::influx_lines::Fields;
+use crate::api::ingest::known_metadata::{KnownMetadata, fingerprint};
 use crate::api::ingest::label_sets::{LabelSets, NotMade};
 use crate::api::ingest::remote_write::{MalformedBody, MalformedCause, Rejection, SeriesSink};
-use silverback_model::limits::{LINE_BYTES_MAX, REQUEST_SAMPLES_MAX};
-use silverback_model::{RefusedReason, Sample, SeriesIdHasher};
+use silverback_model::limits::{
+    LINE_BYTES_MAX, REQUEST_EXEMPLARS_MAX, REQUEST_METADATA_BYTES_MAX, REQUEST_SAMPLES_MAX,
+};
+use silverback_model::{
+    ExemplarRefusals, ExemplarRefused, MetadataRefusals, MetadataRefused, RefusedReason, Sample, SeriesId,
+    SeriesIdHasher,
+};
 use silverback_runtime::now;
 use silverback_runtime::slices::SLICE;
-use silverback_storage::message::{DefinitionBlock, LabelSpan, Refusals};
+use silverback_storage::message::{DefinitionBlock, LabelSpan, PartMetadata, Refusals};
 
 /// What a line or a sample takes beside its bytes, counted as bytes.
 const STEP_BYTES: usize = 64;
@@ -38,10 +46,19 @@ pub struct Line<'l> {
     pub timestamp_ms: Option<i64>,
     /// What.
     pub samples: Samples<'l>,
-    /// Exemplars, which aren't stored.
-    pub exemplars: u64,
+    /// The exemplar of its sample, as it stands there.
+    pub exemplar: Option<&'l [u8]>,
+    /// What it says of a metric: then it has no sample.
+    pub said: Option<Said<'l>>,
     /// Fields that are strings, which aren't stored.
     pub strings: u64,
+}
+
+impl Line<'_> {
+    /// Of so many bytes.
+    pub(super) fn of_nothing(len: usize) -> Self {
+        Self { len, timestamp_ms: None, samples: Samples::None, exemplar: None, said: None, strings: 0 }
+    }
 }
 
 /// The samples of a line.
@@ -84,8 +101,12 @@ pub struct Decoded {
     pub refused: Refusals,
     /// The first line of these.
     pub first: Option<BadLine>,
-    /// Exemplars, which were skipped.
-    pub exemplars: u64,
+    /// Exemplars that were refused, by reason.
+    pub exemplars_refused: ExemplarRefusals,
+    /// Metadata that was.
+    pub metadata_refused: MetadataRefusals,
+    /// The texts of exemplars and metadata.
+    pub beside: Vec<u8>,
     /// Fields that are strings, which were skipped.
     pub strings: u64,
 }
@@ -99,6 +120,7 @@ pub async fn decode<F: Format, S: SeriesSink>(
     now_ms: i64,
     hasher: &SeriesIdHasher,
     sink: &mut S,
+    known: &RefCell<KnownMetadata>,
     pause: impl AsyncFnMut(&S, usize) -> Result<(), Rejection>,
 ) -> Result<Decoded, Rejection> {
     if bytes.len() > LabelSpan::OFFSET_MAX {
@@ -118,12 +140,16 @@ pub async fn decode<F: Format, S: SeriesSink>(
         pacer,
         sets,
         name: Vec::new(),
+        known,
+        told: Told::default(),
+        exemplars: 0,
         decoded,
     };
     while walk.at < bytes.len() {
         walk.line().await?;
     }
-    (walk.pacer.pause)(walk.sink, walk.sets.made.bytes()).await?;
+    walk.tell();
+    (walk.pacer.pause)(walk.sink, walk.sets.made.bytes() + walk.decoded.beside.len()).await?;
     let Walk { sets, decoded, .. } = walk;
     Ok(Decoded { labels: sets.made, ..decoded })
 }
@@ -142,6 +168,10 @@ struct Walk<'a, F, S, P> {
     sets: LabelSets,
     /// The name of a field's series; empty where a line's labels name it. Kept for its memory.
     name: Vec<u8>,
+    known: &'a RefCell<KnownMetadata>,
+    /// What comments have said of the metric whose lines follow.
+    told: Told,
+    exemplars: u64,
     decoded: Decoded,
 }
 
@@ -161,7 +191,7 @@ impl<F: Format, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>
         }
         pacer.bytes_left = LOOK_BYTES;
         if pacer.began.elapsed() >= SLICE {
-            (pacer.pause)(self.sink, self.sets.made.bytes()).await?;
+            (pacer.pause)(self.sink, self.sets.made.bytes() + self.decoded.beside.len()).await?;
             pacer.began = now();
         }
         Ok(())
@@ -220,11 +250,19 @@ impl<F: Format, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>
     async fn samples(&mut self, line: Line<'_>) -> Result<(), Rejection> {
         let timestamp_ms = line.timestamp_ms.unwrap_or(self.now_ms);
         self.name.clear();
-        self.decoded.exemplars += line.exemplars;
+        if let Some(said) = &line.said {
+            self.hear(said);
+        }
         self.decoded.strings += line.strings;
         match line.samples {
             Samples::None => {}
-            Samples::One(value) => self.sample(Sample::new(timestamp_ms, value))?,
+            Samples::One(value) => {
+                self.tell();
+                let series = self.sample(Sample::new(timestamp_ms, value))?;
+                if let (Some(series), Some(exemplar)) = (series, line.exemplar) {
+                    self.exemplar(series, exemplar, timestamp_ms);
+                }
+            }
             Samples::Fields(mut fields) => {
                 while let Some((field, value)) = fields.next_number() {
                     self.name.clear();
@@ -237,13 +275,59 @@ impl<F: Format, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>
         Ok(())
     }
 
-    /// Passes a sample on: of the series of the shared labels, or of these and the present name.
-    fn sample(&mut self, sample: Sample) -> Result<(), MalformedBody> {
+    fn hear(&mut self, said: &Said<'_>) {
+        if self.told.is_of_other(said) {
+            self.tell();
+        }
+        self.told.add(said);
+    }
+
+    /// Passes on what comments have said, unless it was lately.
+    fn tell(&mut self) {
+        if self.told.is_empty() {
+            return;
+        }
+        let told = std::mem::take(&mut self.told);
+        let refused = &mut self.decoded.metadata_refused;
+        match told.metadata() {
+            Ok(said) => {
+                let texts =
+                    [said.name, said.help, said.unit].map(|text| self.hasher.fingerprint(text.as_bytes()));
+                if !self.known.borrow_mut().note(fingerprint(self.hasher, said.kind, texts)) {
+                    return;
+                }
+                if self.decoded.beside.len() > REQUEST_METADATA_BYTES_MAX {
+                    return refused.add(MetadataRefused::TooMany);
+                }
+                let part = PartMetadata::put(&said, &mut self.decoded.beside);
+                self.sink.metadata(&said, part);
+            }
+            Err(reason) => refused.add(reason),
+        }
+    }
+
+    fn exemplar(&mut self, series: SeriesId, text: &[u8], sample_ms: i64) {
+        self.exemplars += 1;
+        let read = match self.exemplars > REQUEST_EXEMPLARS_MAX {
+            true => Err(ExemplarRefused::TooMany),
+            false => read_exemplar(text, series, sample_ms, &mut self.decoded.beside),
+        };
+        match read {
+            Ok(exemplar) => self.sink.exemplar(exemplar),
+            Err(reason) => self.decoded.exemplars_refused.add(reason),
+        }
+    }
+
+    /// Passes a sample on: of the series of the shared labels, or of these and the present name. Tells the series,
+    /// unless it is refused.
+    fn sample(&mut self, sample: Sample) -> Result<Option<SeriesId>, MalformedBody> {
         let value = [&self.name[..]];
         let named = [("__name__", &value[..])];
         let own = if self.name.is_empty() { &[] } else { &named[..] };
+        let mut series = None;
         match self.sets.make(own, self.hasher) {
             Ok((id, definition)) => {
+                series = Some(id);
                 self.sink.series(id, LabelSpan::of_definition(definition, self.number), 1);
                 self.sink.sample(sample);
                 self.decoded.samples += 1;
@@ -254,7 +338,7 @@ impl<F: Format, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>
         if self.decoded.samples > REQUEST_SAMPLES_MAX {
             return Err(self.malformed(MalformedCause::TooManySamples));
         }
-        Ok(())
+        Ok(series)
     }
 
     fn malformed(&self, cause: MalformedCause) -> MalformedBody {
@@ -292,8 +376,8 @@ pub(super) mod tests {
     use super::super::influx_lines::InfluxLines;
     use super::super::prometheus_text::PrometheusText;
     use super::*;
-    use silverback_model::{Labels, SeriesId};
-    use silverback_storage::message::Definitions;
+    use silverback_model::Labels;
+    use silverback_storage::message::{Definitions, PartExemplar};
 
     /// What a request's lines became, in words.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -325,6 +409,7 @@ pub(super) mod tests {
     struct Collected {
         series: Vec<(SeriesId, LabelSpan)>,
         samples: Vec<Sample>,
+        exemplars: u64,
     }
 
     impl SeriesSink for Collected {
@@ -335,6 +420,11 @@ pub(super) mod tests {
 
         fn sample(&mut self, sample: Sample) {
             self.samples.push(sample);
+        }
+
+        fn exemplar(&mut self, exemplar: PartExemplar) {
+            assert_eq!(self.series.last().map(|(id, _)| *id), Some(exemplar.series));
+            self.exemplars += 1;
         }
     }
 
@@ -347,14 +437,14 @@ pub(super) mod tests {
             pauses += 1;
             Ok(())
         };
-        let decoded = block_on(decode(bytes, format, 7, &hasher, &mut sink, pause));
+        let decoded = block_on(decode(bytes, format, 7, &hasher, &mut sink, &RefCell::default(), pause));
         (decoded, sink, hasher, pauses)
     }
 
     /// Decodes lines, 7 being now.
     pub(crate) fn run(format: &impl Format, bytes: &[u8]) -> Told {
         let (decoded, sink, hasher, _) = decode_counting(format, bytes);
-        let Decoded { labels, samples, refused, first, exemplars, strings } = decoded.unwrap();
+        let Decoded { labels, samples, refused, first, strings, .. } = decoded.unwrap();
         assert_eq!((sink.series.len() as u64, sink.samples.len() as u64), (samples, samples));
         let mut definitions = Definitions::default();
         definitions.push(labels);
@@ -369,7 +459,7 @@ pub(super) mod tests {
             samples: sink.series.iter().enumerate().map(sample).collect(),
             refused: refused.counts.total(),
             first: first.map(|BadLine { number, words }| format!("line {number}: {words}")),
-            exemplars,
+            exemplars: sink.exemplars,
             strings,
         }
     }

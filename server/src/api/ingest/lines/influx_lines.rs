@@ -81,7 +81,7 @@ impl Format for InfluxLines {
             scanner.take_while(|byte| byte != b'\n');
             scanner.eat(b'\n');
             let len = scanner.at();
-            return Ok(Line { len, timestamp_ms: None, samples: Samples::None, exemplars: 0, strings: 0 });
+            return Ok(Line::of_nothing(len));
         }
         let read = self.read_line(&mut scanner, sets);
         read.map_err(|words| LineFault { words, at: scanner.at() })
@@ -100,7 +100,7 @@ impl InfluxLines {
         let fields = Fields { measurement, rest: Scanner::new(scanner.since(start)) };
         let timestamp_ms = self.read_time(scanner)?;
         let (len, samples) = (scanner.at(), Samples::Fields(fields));
-        Ok(Line { len, timestamp_ms, samples, exemplars: 0, strings })
+        Ok(Line { timestamp_ms, samples, strings, ..Line::of_nothing(len) })
     }
 
     /// A measurement and its tags, up to the first field. Gives the measurement as it is written.

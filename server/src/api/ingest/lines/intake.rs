@@ -9,13 +9,14 @@ use super::decode::{Decoded, Format, decode};
 use super::report::LineReport;
 use crate::api::http::gzip_body::{Arrived, read_body};
 use crate::api::ingest::Ingest;
+use crate::api::ingest::known_metadata::KnownMetadata;
 use crate::api::ingest::remote_write::Rejection;
 use crate::api::ingest::remote_write::answer::WriteReport;
 use crate::api::ingest::remote_write::negotiate::header_text;
 use crate::api::ingest::write::{check_ready, send_defined};
 use crate::api::query::http_api::params::Params;
 use crate::routing::Split;
-use silverback_runtime::reactor_polled;
+use silverback_runtime::{now, reactor_polled};
 use silverback_storage::message::AcceptorCounts;
 
 /// The parameters of a request's query.
@@ -69,15 +70,20 @@ where
         reactor_polled().await;
         Ok(())
     };
-    let decoded = decode(&bytes, format, now_ms, &ingest.hasher, &mut split, between_slices).await?;
-    let Decoded { labels, samples: _, refused, first, exemplars, strings } = decoded;
+    let known = &ingest.known_metadata;
+    known.borrow_mut().forget_old(now());
+    let decoded = decode(&bytes, format, now_ms, &ingest.hasher, &mut split, known, between_slices).await?;
+    let Decoded { labels, samples: _, refused, first, exemplars_refused, metadata_refused, beside, strings } =
+        decoded;
     ingest.count(|counts| {
         counts.refused.merge(&refused.counts);
-        counts.exemplars_ignored += exemplars;
+        counts.exemplars_refused.merge(&exemplars_refused);
+        counts.metadata_refused.merge(&metadata_refused);
         counts.strings_ignored += strings;
     });
     let report =
         WriteReport { refused: refused.counts, examples: refused.examples, ..WriteReport::default() };
-    let report = send_defined(ingest, labels, split, report, reserved.into()).await?;
+    let sent = send_defined(ingest, labels, beside, split, report, reserved.into()).await;
+    let report = sent.inspect_err(|_| *known.borrow_mut() = KnownMetadata::default())?;
     Ok(LineReport::new(report, first, strings))
 }

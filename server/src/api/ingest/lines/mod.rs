@@ -6,6 +6,7 @@
 //!                ├→ intake → gzip → decode (lines) →┤                 ├→ label sets → split → the shards … → report
 //! influx_api     ┘                                  └ influx_lines    ┘
 //! ```
+mod beside;
 mod decode;
 mod extra_labels;
 mod influx_api;

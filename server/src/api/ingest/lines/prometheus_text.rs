@@ -6,8 +6,10 @@
 //! ```
 //!
 //! It takes what Prometheus takes, and names of any characters but `{}",=#` and blanks without quotes, as
-//! VictoriaMetrics does. Comments, `# EOF` among them, say nothing; exemplars are counted.
+//! VictoriaMetrics does. Comments
+//! say what a metric is (`# TYPE`, `# HELP`, `# UNIT`) or nothing; exemplars are read once their series is known.
 
+use super::beside::read_comment;
 use super::decode::{Format, Line, LineFault, Samples};
 use super::extra_labels::ExtraLabels;
 use super::number::{timestamp_ms, value};
@@ -28,15 +30,18 @@ impl Format for PrometheusText {
         let len = end.map_or(line.len(), |end| end + 1);
         let mut scanner = Scanner::new(line.strip_suffix(b"\r").unwrap_or(line));
         skip_blanks(&mut scanner);
-        if matches!(scanner.peek(), None | Some(b'#')) {
-            return Ok(Line { len, timestamp_ms: None, samples: Samples::None, exemplars: 0, strings: 0 });
+        if scanner.is_done() {
+            return Ok(Line::of_nothing(len));
+        }
+        if scanner.eat(b'#') {
+            return Ok(Line { said: read_comment(&mut scanner), ..Line::of_nothing(len) });
         }
         // What is wrong with a line never lies beyond it.
         let fault = |words| LineFault { words, at: 0 };
         self.read_series(&mut scanner, sets).map_err(fault)?;
         let value = read_value(&mut scanner).map_err(fault)?;
-        let (timestamp_ms, exemplars) = read_rest(&mut scanner).map_err(fault)?;
-        Ok(Line { len, timestamp_ms, samples: Samples::One(value), exemplars, strings: 0 })
+        let (timestamp_ms, exemplar) = read_rest(&mut scanner).map_err(fault)?;
+        Ok(Line { timestamp_ms, samples: Samples::One(value), exemplar, ..Line::of_nothing(len) })
     }
 }
 
@@ -111,8 +116,8 @@ fn read_value(scanner: &mut Scanner<'_>) -> Result<f64, &'static str> {
     }
 }
 
-/// The time, if there is one, and the exemplars after it.
-fn read_rest(scanner: &mut Scanner<'_>) -> Result<(Option<i64>, u64), &'static str> {
+/// The time, if there is one, and the exemplar after it, from its labels on.
+fn read_rest<'l>(scanner: &mut Scanner<'l>) -> Result<(Option<i64>, Option<&'l [u8]>), &'static str> {
     skip_blanks(scanner);
     let time = match scanner.peek() {
         None | Some(b'#') => None,
@@ -124,22 +129,23 @@ fn read_rest(scanner: &mut Scanner<'_>) -> Result<(Option<i64>, u64), &'static s
     skip_blanks(scanner);
     if scanner.eat(b'#') {
         skip_blanks(scanner);
-        return Ok((time, u64::from(scanner.peek() == Some(b'{'))));
+        let is_exemplar = scanner.peek() == Some(b'{');
+        return Ok((time, is_exemplar.then(|| scanner.take_while(|_| true))));
     }
-    if scanner.is_done() { Ok((time, 0)) } else { Err("there is something after the time") }
+    if scanner.is_done() { Ok((time, None)) } else { Err("there is something after the time") }
 }
 
 /// A name without quotes.
-fn take_bare<'l>(scanner: &mut Scanner<'l>) -> &'l [u8] {
+pub(super) fn take_bare<'l>(scanner: &mut Scanner<'l>) -> &'l [u8] {
     scanner.take_while(|byte| !matches!(byte, b' ' | b'\t' | b'{' | b'}' | b'"' | b',' | b'=' | b'#'))
 }
 
-fn take_text<'l>(scanner: &mut Scanner<'l>) -> Result<&'l [u8], &'static str> {
+pub(super) fn take_text<'l>(scanner: &mut Scanner<'l>) -> Result<&'l [u8], &'static str> {
     scanner.take_quoted().ok_or("a double quote isn't closed")
 }
 
 /// What a backslash and this byte stand for.
-fn meaning(escaped: u8) -> Option<u8> {
+pub(super) fn meaning(escaped: u8) -> Option<u8> {
     match escaped {
         b'\\' | b'"' => Some(escaped),
         b'n' => Some(b'\n'),
@@ -147,11 +153,11 @@ fn meaning(escaped: u8) -> Option<u8> {
     }
 }
 
-fn is_blank(byte: u8) -> bool {
+pub(super) fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-fn skip_blanks(scanner: &mut Scanner<'_>) {
+pub(super) fn skip_blanks(scanner: &mut Scanner<'_>) {
     scanner.take_while(is_blank);
 }
 

@@ -10,6 +10,7 @@ use silverback_proto::otlp::collector::metrics::v1::ExportMetricsServiceRequest;
 
 use super::answer::Outcome;
 use super::fault::Fault;
+use super::ids;
 use super::write;
 use crate::api::http::gzip_body::{Arrived, read_body};
 use crate::api::ingest::Ingest;
@@ -108,8 +109,9 @@ fn json_to_protobuf(json: &[u8], reserved: &mut Reservation, held_bytes: usize) 
     }
     let objects_bytes = json.len() * OTLP_JSON_EXPANSION;
     reserved.grow_to(held_bytes + objects_bytes).map_err(Rejection::from)?;
-    let request: ExportMetricsServiceRequest =
+    let mut request: ExportMetricsServiceRequest =
         serde_json::from_slice(json).map_err(|error| Fault::Json(error.to_string()))?;
+    ids::read_as_hex(&mut request);
     Ok(request.encode_to_vec().into())
 }
 

@@ -10,6 +10,7 @@ mod answer;
 mod attributes;
 mod fault;
 mod http;
+mod ids;
 mod labels;
 mod naming;
 mod samples;
@@ -17,11 +18,12 @@ mod target;
 mod translate;
 
 use crate::api::ingest::Ingest;
+use crate::api::ingest::known_metadata::KnownMetadata;
 use crate::api::ingest::remote_write::Rejection;
 use crate::api::ingest::remote_write::answer::WriteReport;
 use crate::api::ingest::write::send_defined;
 use crate::routing::{Reservation, Split};
-use silverback_runtime::reactor_polled;
+use silverback_runtime::{now, reactor_polled};
 
 pub use answer::Outcome;
 pub use fault::status_of;
@@ -44,13 +46,18 @@ pub async fn write(
         reactor_polled().await;
         Ok(())
     };
+    let known = &ingest.known_metadata;
+    known.borrow_mut().forget_old(now());
     let translation =
-        translate(bytes, ingest.config.otlp_delta, &ingest.hasher, &mut split, between_slices).await?;
+        translate(bytes, ingest.config.otlp_delta, &ingest.hasher, &mut split, known, between_slices).await?;
     ingest.count(|counts| {
         counts.refused.merge(&translation.refused.counts);
-        counts.exemplars_ignored += translation.exemplars;
+        counts.exemplars_refused.merge(&translation.exemplars_refused);
+        counts.metadata_refused.merge(&translation.metadata_refused);
     });
-    let Translation { labels, points, refused, .. } = translation;
-    let report = send_defined(ingest, labels, split, WriteReport::default(), reserved.into()).await?;
+    let Translation { labels, points, refused, beside, .. } = translation;
+    let report = WriteReport::default();
+    let sent = send_defined(ingest, labels, beside, split, report, reserved.into()).await;
+    let report = sent.inspect_err(|_| *known.borrow_mut() = KnownMetadata::default())?;
     Ok(Outcome::new(points, refused, report))
 }

@@ -39,6 +39,13 @@ pub(crate) fn metric_name(name: &str, unit: &str, kind: NamedKind) -> Option<Str
     }
 }
 
+/// A unit as metadata has it: in words, as the name's suffix has it.
+pub(crate) fn unit_name(unit: &str) -> String {
+    let (of, per) = unit_suffixes(unit);
+    let words = [of.trim_matches('_'), per.trim_matches('_')];
+    words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join("_")
+}
+
 fn is_metric_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == ':'
 }

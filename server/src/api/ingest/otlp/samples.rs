@@ -5,9 +5,11 @@ use prost::{DecodeError, Message};
 use silverback_proto::otlp::common::v1::KeyValue;
 use silverback_proto::otlp::metrics::v1::number_data_point::Value;
 use silverback_proto::otlp::metrics::v1::{
-    DataPointFlags, HistogramDataPoint, NumberDataPoint, SummaryDataPoint,
+    DataPointFlags, Exemplar, HistogramDataPoint, NumberDataPoint, SummaryDataPoint, exemplar,
 };
 
+use super::attributes::text;
+use silverback_model::limits::EXEMPLAR_LABEL_CHARS_MAX;
 use silverback_model::{RefusedReason, STALE_NAN_BITS};
 
 /// A data point as far as it is stored.
@@ -19,8 +21,8 @@ pub(crate) struct Point {
     pub timestamp_ms: i64,
     /// A sample for each of its series, those with a label of their own first.
     pub samples: Vec<PointSample>,
-    /// Exemplars, which are skipped.
-    pub exemplars: usize,
+    /// Those of its exemplars that Prometheus keeps, of sums and histograms, in the order of their samples.
+    pub exemplars: Vec<PointExemplar>,
 }
 
 /// The sample of one of a data point's series.
@@ -32,6 +34,19 @@ pub(crate) struct PointSample {
     pub label: Option<(&'static str, String)>,
     /// Its value.
     pub value: f64,
+}
+
+/// An exemplar of a data point.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PointExemplar {
+    /// Of which of the point's samples.
+    pub sample: usize,
+    /// When; 0: it isn't told.
+    pub timestamp_ms: i64,
+    /// What was observed; none: it says none.
+    pub value: Option<f64>,
+    /// The trace, and what else fits: as Prometheus' receiver has them.
+    pub labels: Vec<(String, String)>,
 }
 
 /// A data point that is read; or why it can't be stored.
@@ -50,7 +65,7 @@ pub(crate) fn read_number(bytes: &[u8]) -> Read {
         attributes: point.attributes,
         timestamp_ms: to_ms(point.time_unix_nano),
         samples: vec![PointSample { suffix: "", label: None, value }],
-        exemplars: point.exemplars.len(),
+        exemplars: point.exemplars.iter().map(|one| exemplar(one, 0)).collect(),
     }))
 }
 
@@ -72,6 +87,7 @@ pub(crate) fn read_histogram(bytes: &[u8]) -> Read {
         up_to_bound = up_to_bound.saturating_add(*count);
         samples.push(bucket(bound.to_string(), up_to_bound as f64));
     }
+    let exemplars = in_buckets(&point);
     samples.push(bucket("+Inf".to_owned(), point.count as f64));
     samples.extend(point.sum.map(|sum| total("_sum", value_of(sum))));
     samples.push(total("_count", value_of(point.count as f64)));
@@ -79,7 +95,7 @@ pub(crate) fn read_histogram(bytes: &[u8]) -> Read {
         attributes: point.attributes,
         timestamp_ms: to_ms(point.time_unix_nano),
         samples,
-        exemplars: point.exemplars.len(),
+        exemplars,
     }))
 }
 
@@ -98,8 +114,50 @@ pub(crate) fn read_summary(bytes: &[u8]) -> Read {
         samples: quantiles.chain(totals).collect(),
         attributes: point.attributes,
         timestamp_ms: to_ms(point.time_unix_nano),
-        exemplars: 0,
+        exemplars: Vec::new(),
     }))
+}
+
+/// Each exemplar with the bucket that it was counted in, which is told by the bounds: exemplars may come in any order.
+fn in_buckets(point: &HistogramDataPoint) -> Vec<PointExemplar> {
+    let bounds = &point.explicit_bounds;
+    let bucket_of = |value: f64| bounds.partition_point(|bound| value > *bound);
+    let of = |one: &Exemplar| {
+        let exemplar = exemplar(one, 0);
+        // What is no number is in the last one.
+        let sample = exemplar.value.filter(|value| !value.is_nan()).map_or(bounds.len(), bucket_of);
+        PointExemplar { sample, ..exemplar }
+    };
+    let mut exemplars: Vec<PointExemplar> = point.exemplars.iter().map(of).collect();
+    exemplars.sort_by_key(|exemplar| exemplar.sample);
+    exemplars
+}
+
+fn exemplar(one: &Exemplar, sample: usize) -> PointExemplar {
+    let value = one.value.map(|value| match value {
+        exemplar::Value::AsDouble(value) => value,
+        exemplar::Value::AsInt(value) => value as f64,
+    });
+    PointExemplar { sample, timestamp_ms: to_ms(one.time_unix_nano), value, labels: exemplar_labels(one) }
+}
+
+/// The trace's and the span's ids; and all attributes, if they are not too long together.
+fn exemplar_labels(one: &Exemplar) -> Vec<(String, String)> {
+    let ids = [("trace_id", &one.trace_id), ("span_id", &one.span_id)];
+    let ids = ids.into_iter().filter(|(_, id)| id.iter().any(|byte| *byte != 0));
+    let mut labels: Vec<(String, String)> = ids.map(|(name, id)| (name.to_owned(), hex(id))).collect();
+    let ids_count = labels.len();
+    let attributes = one.filtered_attributes.iter().take(EXEMPLAR_LABEL_CHARS_MAX + 1);
+    labels.extend(attributes.map(|attribute| (attribute.key.clone(), text(attribute.value.as_ref()))));
+    let chars = |(name, value): &(String, String)| name.chars().count() + value.chars().count();
+    if labels.iter().map(chars).sum::<usize>() > EXEMPLAR_LABEL_CHARS_MAX {
+        labels.truncate(ids_count);
+    }
+    labels
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn total(suffix: &'static str, value: f64) -> PointSample {

@@ -3,6 +3,7 @@
 //! The outer messages are walked in place; prost reads one data point at a time. So what a request
 //! takes in memory is known as it grows, and it can be put down between any two data points.
 
+use std::cell::RefCell;
 use std::time::Instant;
 
 use prost::Message;
@@ -11,24 +12,32 @@ use silverback_proto::otlp::metrics::v1::AggregationTemporality;
 use silverback_proto::otlp::resource::v1::Resource;
 
 use super::labels;
-use super::naming::{NamedKind, metric_name};
-use super::samples::{Point, PointSample, read_histogram, read_number, read_summary};
+use super::naming::{NamedKind, metric_name, unit_name};
+use super::samples::{Point, PointExemplar, PointSample, read_histogram, read_number, read_summary};
 use super::target::Target;
+use crate::api::ingest::known_metadata::{KnownMetadata, fingerprint};
 use crate::api::ingest::label_sets::{LabelSets, NotMade, OwnLabel};
 use crate::api::ingest::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::ingest::remote_write::{MalformedBody, MalformedCause, Rejection, SeriesSink};
 use crate::config::OtlpDelta;
-use silverback_model::limits::{LABEL_VALUE_BYTES_MAX, OTLP_POINT_BYTES_MAX, REQUEST_SAMPLES_MAX};
-use silverback_model::{RefusedReason, Sample, SeriesIdHasher};
+use silverback_model::limits::{
+    LABEL_VALUE_BYTES_MAX, OTLP_POINT_BYTES_MAX, REQUEST_EXEMPLARS_MAX, REQUEST_METADATA_BYTES_MAX,
+    REQUEST_SAMPLES_MAX,
+};
+use silverback_model::{
+    ExemplarLabels, ExemplarRefusals, ExemplarRefused, Metadata, MetadataRefusals, MetadataRefused,
+    MetricType, RefusedReason, Sample, SeriesId, SeriesIdHasher,
+};
 use silverback_runtime::now;
 use silverback_runtime::slices::SLICE;
-use silverback_storage::message::{DefinitionBlock, LabelSpan, Refusals};
+use silverback_storage::message::{DefinitionBlock, LabelSpan, PartExemplar, PartMetadata, Refusals};
 
 const RESOURCE_METRICS: Tag = Tag::new(1, WireType::Len);
 const RESOURCE: Tag = Tag::new(1, WireType::Len);
 const SCOPE_METRICS: Tag = Tag::new(2, WireType::Len);
 const METRICS: Tag = Tag::new(2, WireType::Len);
 const NAME: Tag = Tag::new(1, WireType::Len);
+const DESCRIPTION: Tag = Tag::new(2, WireType::Len);
 const UNIT: Tag = Tag::new(3, WireType::Len);
 const DATA_POINTS: Tag = Tag::new(1, WireType::Len);
 const TEMPORALITY: Tag = Tag::new(2, WireType::Varint);
@@ -56,8 +65,12 @@ pub struct Translation {
     pub points: u64,
     /// Those that were refused.
     pub refused: Refusals,
-    /// Exemplars, which were skipped.
-    pub exemplars: u64,
+    /// Exemplars that were refused, by reason.
+    pub exemplars_refused: ExemplarRefusals,
+    /// Metadata that was.
+    pub metadata_refused: MetadataRefusals,
+    /// The texts of exemplars and metadata.
+    pub beside: Vec<u8>,
 }
 
 /// Translates a request. Each series goes to `sink` with the number of its label set and that of its
@@ -67,16 +80,19 @@ pub async fn translate<S: SeriesSink>(
     delta: OtlpDelta,
     hasher: &SeriesIdHasher,
     sink: &mut S,
+    known: &RefCell<KnownMetadata>,
     pause: impl AsyncFnMut(&S, usize) -> Result<(), Rejection>,
 ) -> Result<Translation, Rejection> {
     let (translation, sets) = (Translation::default(), LabelSets::default());
     let pacer = Pacer { pause, began: now(), steps_left: SLICE_STEPS, fields_left: STEP_FIELDS };
-    let mut translator = Translator { delta, hasher, sink, pacer, sets, translation, samples: 0 };
+    let mut translator =
+        Translator { delta, hasher, sink, known, pacer, sets, translation, samples: 0, exemplars: 0 };
     let mut request = Reader::new(bytes, 0);
     while let Some(resource) = translator.next(&mut request, RESOURCE_METRICS).await? {
         translator.resource(resource).await?;
     }
-    (translator.pacer.pause)(translator.sink, translator.sets.made.bytes()).await?;
+    let text_bytes = translator.sets.made.bytes() + translator.translation.beside.len();
+    (translator.pacer.pause)(translator.sink, text_bytes).await?;
     let Translator { sets, translation, .. } = translator;
     Ok(Translation { labels: sets.made, ..translation })
 }
@@ -123,10 +139,12 @@ struct Translator<'a, S, P> {
     delta: OtlpDelta,
     hasher: &'a SeriesIdHasher,
     sink: &'a mut S,
+    known: &'a RefCell<KnownMetadata>,
     pacer: Pacer<P>,
     sets: LabelSets,
     translation: Translation,
     samples: u64,
+    exemplars: u64,
 }
 
 /// Tells when others get their turn. What is empty takes time, too: everything that is read is a step.
@@ -143,7 +161,8 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
         pacer.steps_left = pacer.steps_left.saturating_sub(steps);
         if pacer.steps_left == 0 || pacer.began.elapsed() >= SLICE {
             pacer.steps_left = SLICE_STEPS;
-            (pacer.pause)(self.sink, self.sets.made.bytes()).await?;
+            let text_bytes = self.sets.made.bytes() + self.translation.beside.len();
+            (pacer.pause)(self.sink, text_bytes).await?;
             pacer.began = now();
         }
         Ok(())
@@ -209,9 +228,9 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
             }
             let mut data = fields.message()?;
             while let Some(point) = self.next(&mut data, DATA_POINTS).await? {
-                let samples_before = self.samples;
+                let before = self.samples + self.exemplars;
                 newest_ms = newest_ms.max(self.point(&metric, point, &fixed)?);
-                self.step(1 + (self.samples - samples_before) as usize).await?;
+                self.step(1 + (self.samples + self.exemplars - before) as usize).await?;
             }
         }
         Ok(newest_ms)
@@ -219,10 +238,11 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
 
     /// A metric's name, unit and kind; none of one without data.
     async fn read_metric<'m>(&mut self, mut message: Reader<'m>) -> Result<Option<Metric<'m>>, Rejection> {
-        let (mut name, mut unit, mut data) = ("", "", None);
+        let (mut name, mut unit, mut help, mut data) = ("", "", "", None);
         while !message.is_empty() {
             match message.tag()? {
                 NAME => name = text(&mut message)?,
+                DESCRIPTION => help = text(&mut message)?,
                 UNIT => unit = text(&mut message)?,
                 tag => match Kind::of(tag) {
                     Some(kind) => data = Some((kind, message.message()?)),
@@ -243,6 +263,9 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
         // To make a name takes time and memory by its length; so long a one becomes none.
         let is_long = name.len().max(unit.len()) > NAME_BYTES_MAX;
         let made = if is_long { Err(RefusedReason::LabelTooLong) } else { named.and_then(name_of) };
+        if let (Ok(name), Ok(shape)) = (&made, shape) {
+            self.describe(name, shape.kind, help, unit);
+        }
         Ok(Some(Metric { otlp_name: excerpt(name), name: made, kind, is_delta }))
     }
 
@@ -293,10 +316,9 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
             Ok(point) => point,
             Err(reason) => return Ok(self.refuse(metric, fixed, reason)),
         };
-        self.translation.exemplars += point.exemplars as u64;
         let Ok(name) = &metric.name else { return Ok(None) };
         let added = match labels::begin(&mut self.sets, &point.attributes, fixed) {
-            Ok(()) => self.add(name, &point.samples, point.timestamp_ms, number, metric.is_delta),
+            Ok(()) => self.add(name, &point, number, metric),
             Err(reason) => Err(reason.into()),
         };
         match added {
@@ -311,16 +333,10 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
 
     /// Adds the series of a data point that has begun. All of them are refused with the first: it
     /// has the most labels, and the longest.
-    fn add(
-        &mut self,
-        name: &str,
-        samples: &[PointSample],
-        timestamp_ms: i64,
-        number: u32,
-        is_delta: bool,
-    ) -> Result<(), NotMade> {
-        let span = if is_delta { LabelSpan::of_deltas } else { LabelSpan::of_definition };
-        for PointSample { suffix, label, value } in samples {
+    fn add(&mut self, name: &str, point: &Point, number: u32, metric: &Metric) -> Result<(), NotMade> {
+        let span = if metric.is_delta { LabelSpan::of_deltas } else { LabelSpan::of_definition };
+        let mut exemplars = point.exemplars.iter().peekable();
+        for (at, PointSample { suffix, label, value }) in point.samples.iter().enumerate() {
             let metric = [name.as_bytes(), suffix.as_bytes()];
             let (id, definition) = match label {
                 None => self.sets.make(&[("__name__", &metric)], self.hasher)?,
@@ -330,16 +346,75 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
                 }
             };
             self.sink.series(id, span(definition, number), 1);
-            self.sink.sample(Sample::new(timestamp_ms, *value));
+            self.sink.sample(Sample::new(point.timestamp_ms, *value));
             self.samples += 1;
+            while let Some(exemplar) = exemplars.next_if(|exemplar| exemplar.sample == at) {
+                self.exemplar(id, exemplar, point.timestamp_ms);
+            }
         }
         Ok(())
     }
 
+    /// Prometheus' receiver keeps none of a gauge.
+    fn exemplar(&mut self, series: SeriesId, exemplar: &PointExemplar, point_ms: i64) {
+        self.exemplars += 1;
+        match self.made_exemplar(series, exemplar, point_ms) {
+            Ok(exemplar) => self.sink.exemplar(exemplar),
+            Err(reason) => self.translation.exemplars_refused.add(reason),
+        }
+    }
+
+    fn made_exemplar(
+        &mut self,
+        series: SeriesId,
+        exemplar: &PointExemplar,
+        point_ms: i64,
+    ) -> Result<PartExemplar, ExemplarRefused> {
+        if self.exemplars > REQUEST_EXEMPLARS_MAX {
+            return Err(ExemplarRefused::TooMany);
+        }
+        let value = exemplar.value.ok_or(ExemplarRefused::Malformed)?;
+        let mut labels = ExemplarLabels::default();
+        for (name, value) in &exemplar.labels {
+            labels.push(name.as_bytes(), value.as_bytes())?;
+        }
+        let beside = &mut self.translation.beside;
+        let begin = beside.len();
+        labels.put_canonical(beside)?;
+        let (labels_begin, labels_len) = (begin as u32, (beside.len() - begin) as u32);
+        let timestamp_ms = if exemplar.timestamp_ms == 0 { point_ms } else { exemplar.timestamp_ms };
+        Ok(PartExemplar { series, timestamp_ms, value, labels_begin, labels_len })
+    }
+
+    /// Passes on what is said of a metric, unless it was lately.
+    fn describe(&mut self, name: &str, kind: MetricType, help: &str, unit: &str) {
+        let texts = [name, help, unit].map(|text| self.hasher.fingerprint(text.as_bytes()));
+        if !self.known.borrow_mut().note(fingerprint(self.hasher, kind, texts)) {
+            return;
+        }
+        let unit = unit_name(unit);
+        let said = Metadata::new(name.as_bytes(), kind, help.as_bytes(), unit.as_bytes());
+        match said {
+            Ok(said) if self.translation.beside.len() < REQUEST_METADATA_BYTES_MAX => {
+                let part = PartMetadata::put(&said, &mut self.translation.beside);
+                self.sink.metadata(&said, part);
+            }
+            Ok(_beyond) => self.translation.metadata_refused.add(MetadataRefused::TooMany),
+            Err(reason) => self.translation.metadata_refused.add(reason),
+        }
+    }
+
     fn add_info(&mut self, target: &Target, timestamp_ms: i64) -> Result<(), MalformedBody> {
-        let info = [PointSample { suffix: "", label: None, value: 1.0 }];
+        let info = Point {
+            attributes: Vec::new(),
+            timestamp_ms,
+            samples: vec![PointSample { suffix: "", label: None, value: 1.0 }],
+            exemplars: Vec::new(),
+        };
+        let metric =
+            Metric { otlp_name: "", name: Ok("target_info".to_owned()), kind: Kind::Gauge, is_delta: false };
         let added = match labels::begin(&mut self.sets, &target.described_by, &target.labels()) {
-            Ok(()) => self.add("target_info", &info, timestamp_ms, NO_POINT, false),
+            Ok(()) => self.add("target_info", &info, NO_POINT, &metric),
             Err(reason) => Err(reason.into()),
         };
         match added {
@@ -374,6 +449,7 @@ fn small_enough<'a>(message: &Reader<'a>) -> Result<&'a [u8], MalformedBody> {
 #[derive(Clone, Copy)]
 struct Shape {
     named: NamedKind,
+    kind: MetricType,
     is_delta: bool,
 }
 
@@ -390,14 +466,15 @@ fn shape_of(
         (Ok(AggregationTemporality::Delta), OtlpDelta::Refuse) => Err(RefusedReason::DeltaTemporality),
         (Ok(AggregationTemporality::Unspecified) | Err(_), _) => Err(RefusedReason::NoTemporality),
     };
-    let (named, is_delta) = match kind {
-        Kind::Gauge => (NamedKind::Gauge, false),
-        Kind::Sum if is_monotonic => (NamedKind::Counter, is_delta?),
-        Kind::Sum | Kind::Histogram => (NamedKind::Other, is_delta?),
-        Kind::Summary => (NamedKind::Other, false),
+    let (named, kind, is_delta) = match kind {
+        Kind::Gauge => (NamedKind::Gauge, MetricType::Gauge, false),
+        Kind::Sum if is_monotonic => (NamedKind::Counter, MetricType::Counter, is_delta?),
+        Kind::Sum => (NamedKind::Other, MetricType::Gauge, is_delta?),
+        Kind::Histogram => (NamedKind::Other, MetricType::Histogram, is_delta?),
+        Kind::Summary => (NamedKind::Other, MetricType::Summary, false),
         Kind::ExponentialHistogram => return Err(RefusedReason::NativeHistogram),
     };
-    Ok(Shape { named, is_delta })
+    Ok(Shape { named, kind, is_delta })
 }
 
 fn text<'a>(message: &mut Reader<'a>) -> Result<&'a str, MalformedBody> {
@@ -417,7 +494,10 @@ fn read_point(metric: &Metric, message: Reader) -> Result<Result<Point, RefusedR
     }
     let bytes = small_enough(&message)?;
     let read = match metric.kind {
-        Kind::Gauge | Kind::Sum => read_number(bytes),
+        Kind::Gauge => {
+            read_number(bytes).map(|read| read.map(|point| Point { exemplars: Vec::new(), ..point }))
+        }
+        Kind::Sum => read_number(bytes),
         Kind::Histogram => read_histogram(bytes),
         Kind::Summary => read_summary(bytes),
         Kind::ExponentialHistogram => return Ok(Err(RefusedReason::NativeHistogram)),
@@ -426,136 +506,4 @@ fn read_point(metric: &Metric, message: Reader) -> Result<Result<Point, RefusedR
 }
 
 #[cfg(test)]
-mod tests {
-    use futures::executor::block_on;
-    use silverback_proto::otlp::collector::metrics::v1::ExportMetricsServiceRequest;
-    use silverback_proto::otlp::metrics::v1::number_data_point::Value;
-    use silverback_proto::otlp::metrics::v1::{
-        Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum, metric,
-    };
-
-    use super::*;
-    use silverback_model::SeriesId;
-
-    /// Counts what it gets.
-    #[derive(Default)]
-    struct Counts {
-        series: usize,
-        samples: usize,
-        refs: Vec<Option<u32>>,
-        deltas: Vec<bool>,
-    }
-
-    impl SeriesSink for Counts {
-        fn series(&mut self, _id: SeriesId, labels: LabelSpan, _samples: u32) {
-            self.series += 1;
-            self.refs.push(labels.stream_ref());
-            self.deltas.push(labels.is_deltas());
-        }
-
-        fn sample(&mut self, _sample: Sample) {
-            self.samples += 1;
-        }
-    }
-
-    fn run(bytes: &[u8]) -> (Result<Translation, Rejection>, Counts, usize) {
-        run_with(OtlpDelta::Cumulative, bytes)
-    }
-
-    fn run_with(delta: OtlpDelta, bytes: &[u8]) -> (Result<Translation, Rejection>, Counts, usize) {
-        let (mut sink, mut pauses) = (Counts::default(), 0);
-        let pause = async |_: &Counts, _| {
-            pauses += 1;
-            Ok(())
-        };
-        let translation = block_on(translate(bytes, delta, &SeriesIdHasher::new(1, ""), &mut sink, pause));
-        (translation, sink, pauses)
-    }
-
-    fn points(count: i64) -> Vec<NumberDataPoint> {
-        let point =
-            |i| NumberDataPoint { value: Some(Value::AsInt(i)), time_unix_nano: 1, ..Default::default() };
-        (0..count).map(point).collect()
-    }
-
-    fn request(data: Vec<metric::Data>) -> Vec<u8> {
-        let metric = |data| Metric { name: "m".into(), data: Some(data), ..Metric::default() };
-        let scope = ScopeMetrics { metrics: data.into_iter().map(metric).collect(), ..Default::default() };
-        let resource = ResourceMetrics { scope_metrics: vec![scope], ..Default::default() };
-        ExportMetricsServiceRequest { resource_metrics: vec![resource] }.encode_to_vec()
-    }
-
-    #[test]
-    fn data_points_are_numbered_and_refused_ones_too() {
-        let delta = Sum { data_points: points(2), aggregation_temporality: 1, is_monotonic: true };
-        let gauge = || metric::Data::Gauge(Gauge { data_points: points(2) });
-        let body = request(vec![gauge(), metric::Data::Sum(delta), gauge()]);
-        let (_, sink, _) = run(&body);
-        assert_eq!(sink.deltas, [false, false, true, true, false, false]);
-        let (translation, sink, _) = run_with(OtlpDelta::Refuse, &body);
-        let translation = translation.unwrap();
-        assert_eq!((translation.points, translation.refused.counts.total()), (6, 2));
-        assert_eq!(sink.refs, [0, 1, 4, 5].map(Some));
-        assert_eq!((sink.series, sink.samples, translation.labels.len()), (4, 4, 4));
-    }
-
-    #[test]
-    fn a_long_request_is_put_down_now_and_then() {
-        let (translation, _, pauses) =
-            run(&request(vec![metric::Data::Gauge(Gauge { data_points: points(5000) })]));
-        assert_eq!(translation.unwrap().points, 5000);
-        assert!(pauses > 5000 * 2 / SLICE_STEPS - 2, "{pauses}");
-    }
-
-    #[test]
-    fn what_is_empty_is_put_down_as_often() {
-        const COUNT: usize = 20_000;
-        let resource = ResourceMetrics { scope_metrics: Vec::new(), ..Default::default() };
-        let resources = ExportMetricsServiceRequest { resource_metrics: vec![resource; COUNT] };
-        let empty = metric::Data::Gauge(Gauge::default());
-        // Fields that nobody knows, and data without data points, in one metric.
-        let mut metric = Metric { name: "m".into(), data: Some(empty), ..Metric::default() }.encode_to_vec();
-        (0..COUNT).for_each(|_| metric.extend([0x7a, 0]));
-        (0..COUNT).for_each(|_| metric.extend([0x2a, 0]));
-        let framed = |message: &[u8]| {
-            let mut field = vec![0x12];
-            prost::encode_length_delimiter(message.len(), &mut field).unwrap();
-            [&field, message].concat()
-        };
-        let mut request = framed(&framed(&framed(&metric)));
-        request[0] = 0x0a;
-        for (bytes, steps) in [(resources.encode_to_vec(), COUNT), (request, 3 * COUNT / STEP_FIELDS)] {
-            let (translation, sink, pauses) = run(&bytes);
-            assert_eq!((translation.unwrap().points, sink.series), (0, 0));
-            assert!(pauses >= steps / SLICE_STEPS, "{pauses} of {steps} steps");
-        }
-    }
-
-    #[test]
-    fn a_name_that_is_far_too_long_is_refused_unmade_and_shown_in_part() {
-        let name = "é".repeat(NAME_BYTES_MAX);
-        let data = Some(metric::Data::Gauge(Gauge { data_points: points(1) }));
-        let scope =
-            ScopeMetrics { metrics: vec![Metric { name, data, ..Metric::default() }], ..Default::default() };
-        let resource = ResourceMetrics { scope_metrics: vec![scope], ..Default::default() };
-        let (translation, ..) =
-            run(&ExportMetricsServiceRequest { resource_metrics: vec![resource] }.encode_to_vec());
-        let refused = translation.unwrap().refused;
-        assert_eq!(refused.counts.get(RefusedReason::LabelTooLong), 1);
-        let shown = &refused.examples.first().unwrap().words;
-        assert!(shown.len() < 2 * EXCERPT_BYTES + 128, "{shown}");
-    }
-
-    #[test]
-    fn every_cut_of_a_request_is_malformed_or_a_request() {
-        let whole = request(vec![metric::Data::Gauge(Gauge { data_points: points(3) })]);
-        for end in 0..whole.len() {
-            let (translation, _, _) = run(&whole[..end]);
-            match translation {
-                Ok(translation) => assert_eq!((end, translation.points), (0, 0)),
-                Err(Rejection::Malformed(malformed)) => assert!(malformed.offset <= end),
-                Err(other) => panic!("{other}"),
-            }
-        }
-    }
-}
+mod tests;

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::api::response::cause::Cause;
 use silverback_model::{RefusedCounts, RefusedReason};
-use silverback_storage::message::{Examples, RefusedRef, WriteAck};
+use silverback_storage::message::{Examples, ExemplarOutcome, RefusedRef, WriteAck};
 
 const SAMPLES_WRITTEN: HeaderName = HeaderName::from_static("x-prometheus-remote-write-samples-written");
 const HISTOGRAMS_WRITTEN: HeaderName =
@@ -25,6 +25,8 @@ const NEW_SERIES_RETRY: RetryAfter = RetryAfter { seconds: 30 };
 pub struct WriteReport {
     /// Samples stored.
     pub written: u64,
+    /// What became of its exemplars.
+    pub exemplars: ExemplarOutcome,
     /// Samples refused, by the decoder and by the shards.
     pub refused: RefusedCounts,
     /// Series refused whole. One that holds no sample is seen here alone.
@@ -49,8 +51,19 @@ pub struct WriteResponse {
 impl WriteResponse {
     /// To a request that was read to its end.
     pub fn to_report(version: Version, report: &WriteReport) -> Self {
-        let mut answer = Self::in_words(report, || report.text());
-        answer.tell_written(version, report.written);
+        let orphans = match version {
+            Version::V1 => 0,
+            // As Prometheus has it: a series of that version has samples, or is known by them.
+            Version::V2 => report.exemplars.unknown_series,
+        };
+        let mut answer = match report.is_whole() && orphans > 0 {
+            true => Self::new(
+                Cause::Invalid.http(),
+                format!("{orphans} exemplars of series without samples refused"),
+            ),
+            false => Self::in_words(report, || report.text()),
+        };
+        answer.tell_written(version, report.written, report.exemplars.kept);
         answer
     }
 
@@ -76,7 +89,7 @@ impl WriteResponse {
             answer = answer.with_retry(retry);
         }
         if let Some(version) = version {
-            answer.tell_written(version, 0);
+            answer.tell_written(version, 0, 0);
         }
         answer
     }
@@ -95,13 +108,13 @@ impl WriteResponse {
     }
 
     /// Remote write 2 senders take an answer without these counts for that of an older receiver.
-    fn tell_written(&mut self, version: Version, samples: u64) {
+    fn tell_written(&mut self, version: Version, samples: u64, exemplars: u64) {
         match version {
             Version::V1 => {}
             Version::V2 => {
                 self.headers.insert(SAMPLES_WRITTEN, samples.into());
                 self.headers.insert(HISTOGRAMS_WRITTEN, 0.into());
-                self.headers.insert(EXEMPLARS_WRITTEN, 0.into());
+                self.headers.insert(EXEMPLARS_WRITTEN, exemplars.into());
             }
         }
     }
@@ -119,6 +132,7 @@ impl WriteReport {
     /// Adds what a shard made of its part.
     pub(crate) fn add(&mut self, ack: WriteAck) {
         self.written += ack.written;
+        self.exemplars.add(ack.exemplars);
         if let Some(refusals) = ack.refusals {
             self.refused.merge(&refusals.counts);
             self.by_ref.extend(refusals.by_ref);
@@ -235,6 +249,16 @@ mod tests {
     }
 
     #[test]
+    fn exemplars_of_unknown_series_are_an_error_of_remote_write_2_alone() {
+        let exemplars = ExemplarOutcome { kept: 1, unknown_series: 2 };
+        let report = WriteReport { written: 5, exemplars, ..WriteReport::default() };
+        let answer = WriteResponse::to_report(Version::V2, &report);
+        assert_eq!((answer.status, written(&answer)), (StatusCode::BAD_REQUEST, ["5", "0", "1"].map(Some)));
+        assert_eq!(answer.text, "2 exemplars of series without samples refused");
+        assert_eq!(WriteResponse::to_report(Version::V1, &report).status, StatusCode::NO_CONTENT);
+    }
+
+    #[test]
     fn what_the_decoder_and_the_shards_refused_adds_up() {
         let mut tally = Tally { samples: 9, series_refused: 1, ..Tally::default() };
         tally.refused.add(RefusedReason::MissingName, 2);
@@ -244,10 +268,13 @@ mod tests {
         let mut total = WriteReport::from(tally);
         total.add(WriteAck {
             written: 8,
+            exemplars: ExemplarOutcome { kept: 3, unknown_series: 0 },
             moved: None,
             refusals: Some(Box::new(Refusals { counts, examples, by_ref: Vec::new() })),
         });
         let text = "3 of 11 samples refused: too_old 1, missing_name 2; first: {job=\"b\"} sample is older than the retention";
+        assert_eq!(written(&WriteResponse::to_report(Version::V2, &total)), ["8", "0", "3"].map(Some));
+        total.exemplars.kept = 0;
         check(&total, 400, "8", text);
     }
 

@@ -41,19 +41,13 @@ pub struct Content {
     pub histograms: u32,
     /// Exemplars.
     pub exemplars: u32,
-    /// Metadata: one or none.
-    pub metadata: u32,
+    /// Where its metadata begins, behind the field's tag: of several fields the last counts. 0: it has none.
+    pub metadata_at: u32,
     /// Label fields: where the labels were read before, the series is an odd one.
     pub labels: u32,
 }
 
 impl Content {
-    /// Whether it holds anything beside labels and samples.
-    #[inline]
-    pub(crate) fn has_unstored(&self) -> bool {
-        self.histograms | self.exemplars | self.metadata > 0
-    }
-
     /// Samples of both kinds.
     pub(crate) fn samples_and_histograms(&self) -> u64 {
         u64::from(self.samples) + u64::from(self.histograms)
@@ -64,7 +58,7 @@ impl Content {
 #[inline]
 pub(crate) fn read_content(mut series: Reader, fields: &SeriesFields) -> Result<Content, MalformedBody> {
     let first = Sample::new(0, 0.0);
-    let mut content = Content { samples: 0, first, histograms: 0, exemplars: 0, metadata: 0, labels: 0 };
+    let mut content = Content { samples: 0, first, histograms: 0, exemplars: 0, metadata_at: 0, labels: 0 };
     while !series.is_empty() {
         let sample = match take_usual_sample(&mut series) {
             Some(sample) => sample,
@@ -96,8 +90,7 @@ fn count_other(
     } else if tag == fields.exemplars {
         content.exemplars += 1;
     } else if Some(tag) == fields.metadata {
-        // No repeated field: two of them are one.
-        content.metadata = 1;
+        content.metadata_at = series.at() as u32;
     } else if fields.labels.contains(&tag) {
         content.labels += 1;
     } else {

@@ -1,5 +1,7 @@
 //! Decodes a request in slices: in place, every series checked, and handed on with its samples.
 
+use std::time::Instant;
+
 use super::{
     content::{Content, SeriesFields, for_each_sample},
     id_cache::IdCache,
@@ -10,11 +12,12 @@ use super::{
     v1, v2,
     wire::{Reader, malformed},
 };
+use crate::api::ingest::known_metadata::KnownMetadata;
 use silverback_model::{
-    RefusedReason, Sample, SeriesId, SeriesIdHasher,
+    Metadata, RefusedReason, Sample, SeriesId, SeriesIdHasher,
     limits::{DECODE_STEP_SERIES, REQUEST_SAMPLES_MAX},
 };
-use silverback_storage::message::{LabelSpan, WriteBody};
+use silverback_storage::message::{LabelSpan, PartExemplar, PartMetadata, WriteBody};
 
 /// The two protocol versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +35,12 @@ pub trait SeriesSink {
 
     /// The next sample of the series.
     fn sample(&mut self, sample: Sample);
+
+    /// An exemplar of a checked series, behind its samples or without any. Who keeps samples alone passes it over.
+    fn exemplar(&mut self, _exemplar: PartExemplar) {}
+
+    /// What is said of a metric, unless it was said lately. Who keeps samples alone passes it over.
+    fn metadata(&mut self, _said: &Metadata<'_>, _metadata: PartMetadata) {}
 }
 
 /// Whether a request is decoded to its end.
@@ -92,6 +101,7 @@ pub struct Decoder {
     pub(super) labels: CollectedLabels,
     pub(super) pair_keys: PairKeys,
     pub(super) ids: IdCache,
+    pub(super) known_metadata: KnownMetadata,
 }
 
 impl Default for Decoder {
@@ -103,7 +113,22 @@ impl Default for Decoder {
 impl Decoder {
     /// A decoder that remembers label sets in `ids`.
     pub(crate) fn new(ids: IdCache) -> Self {
-        Self { labels: CollectedLabels::default(), pair_keys: PairKeys::draw(), ids }
+        Self {
+            labels: CollectedLabels::default(),
+            pair_keys: PairKeys::draw(),
+            ids,
+            known_metadata: KnownMetadata::default(),
+        }
+    }
+
+    /// Passes metadata on again that it has passed on long ago. Called now and then.
+    pub(crate) fn forget_old_metadata(&mut self, now: Instant) {
+        self.known_metadata.forget_old(now);
+    }
+
+    /// The same of all: somebody who should have got it may not have.
+    pub fn forget_metadata(&mut self) {
+        self.known_metadata = KnownMetadata::default();
     }
 
     /// The memory of the label sets that it remembers, in bytes.
@@ -194,11 +219,9 @@ impl GoodSeries<'_> {
     }
 }
 
-/// Counts what isn't stored of a series whose labels are good.
+/// Counts what can't be stored of a series whose labels are good.
 #[cold]
 pub(super) fn count_unstored(content: &Content, tally: &mut Tally, labels: &CollectedLabels, bytes: &[u8]) {
-    tally.exemplars_ignored += u64::from(content.exemplars);
-    tally.metadata_ignored += u64::from(content.metadata);
     if content.histograms > 0 {
         let histograms = u64::from(content.histograms);
         tally.refuse_samples(RefusedReason::NativeHistogram, histograms, labels, bytes);

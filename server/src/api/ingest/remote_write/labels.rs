@@ -77,6 +77,13 @@ impl CollectedLabels {
         self.too_many = false;
     }
 
+    /// Where the metric's name lies.
+    pub(crate) fn metric_name(&self, bytes: &[u8]) -> Option<Range<usize>> {
+        let label = self.places.iter().find(|label| label.name(bytes) == b"__name__")?;
+        let (offset, len) = label.value;
+        Some(offset as usize..(offset + len) as usize)
+    }
+
     /// Adds a label. Of a series that has more than it may have no more is kept than needed.
     pub(crate) fn push(&mut self, name: Range<usize>, value: Range<usize>) {
         // Labels without a value don't count in the end, so there is room for as many of them.

@@ -5,6 +5,7 @@
 //! negotiate (which version) → snappy (into the body) → Decoder (v1 | v2, in slices) → SeriesSink
 //! … the shards append … → answer (status, headers, words)
 //! ```
+mod beside;
 mod canonical;
 mod content;
 mod decoder;

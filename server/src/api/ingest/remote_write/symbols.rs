@@ -46,6 +46,11 @@ impl SymbolTable<'_> {
         Some(offset as usize..(offset + len) as usize)
     }
 
+    /// A symbol's fingerprint, and where it lies.
+    pub(crate) fn named(&self, index: u32) -> Option<(u128, Range<usize>)> {
+        Some((*self.fingerprints.get(index as usize)?, self.span(index)?))
+    }
+
     /// The fingerprint of a series' packed references. `None` where they aren't names and values
     /// in pairs, each a plain varint, or there are too many: the slower way says what is wrong.
     #[inline]

@@ -1,7 +1,7 @@
 //! What the decoder has counted of one request.
 
 use super::labels::CollectedLabels;
-use silverback_model::{RefusedCounts, RefusedReason};
+use silverback_model::{ExemplarRefusals, MetadataRefusals, RefusedCounts, RefusedReason};
 use silverback_storage::message::Examples;
 
 /// The counts of one request, as far as it is decoded.
@@ -15,10 +15,16 @@ pub struct Tally {
     pub refused: RefusedCounts,
     /// Series refused whole. One without any sample isn't seen in `refused`.
     pub series_refused: u64,
-    /// Exemplars that were skipped.
-    pub exemplars_ignored: u64,
-    /// Metadata entries that were skipped.
-    pub metadata_ignored: u64,
+    /// Exemplars of good series.
+    pub exemplars: u64,
+    /// Those that the decoder refused, by reason.
+    pub exemplars_refused: ExemplarRefusals,
+    /// Metadata entries.
+    pub metadata: u64,
+    /// Those that the decoder refused, by reason.
+    pub metadata_refused: MetadataRefusals,
+    /// Bytes of those that were passed on.
+    pub metadata_bytes: usize,
     /// Some of the refused, by job and reason.
     pub examples: Examples,
 }

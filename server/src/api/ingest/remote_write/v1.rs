@@ -6,6 +6,7 @@
 //! others go a slower way that writes them out anew, for their id.
 
 use super::{
+    beside::{Beside, TextsOf},
     canonical::{FIELDS_BYTES_MAX, fields_end, is_canonical, is_plain},
     content::{Content, SeriesFields, last_samples_start, read_content},
     decoder::{Decoder, Decoding, GoodSeries, RUN, SeriesSink, Slice, count_unstored},
@@ -15,6 +16,7 @@ use super::{
     tally::Tally,
     wire::{Reader, Tag, WireType, malformed},
 };
+use crate::api::ingest::known_metadata::KnownMetadata;
 use silverback_model::{SeriesId, SeriesIdHasher};
 use silverback_storage::message::{LabelSource, LabelSpan, WriteBody};
 
@@ -49,9 +51,9 @@ pub(super) fn decode(
 ) -> Result<Slice, MalformedBody> {
     let WriteBody { bytes, scratch, .. } = body;
     let Decoding { at, tally, .. } = decoding;
-    let Decoder { labels, ids, .. } = decoder;
+    let Decoder { labels, ids, known_metadata, .. } = decoder;
     let mut request = Reader::new(bytes, *at);
-    let mut slice = SeriesSlice { labels, ids, scratch, hasher, tally, sink };
+    let mut slice = SeriesSlice { labels, ids, known_metadata, scratch, hasher, tally, sink };
     let mut run = [BegunSeries { series: request, labels_end: 0, fingerprint: SeriesId(0) }; RUN];
     let mut fields_left = series_max.max(1);
     while !request.is_empty() && fields_left > 0 {
@@ -84,6 +86,7 @@ fn skip_unknown(request: &mut Reader, tag: Tag) -> Result<(), MalformedBody> {
 struct SeriesSlice<'a, S> {
     labels: &'a mut CollectedLabels,
     ids: &'a mut IdCache,
+    known_metadata: &'a mut KnownMetadata,
     scratch: &'a mut Vec<u8>,
     hasher: &'a SeriesIdHasher,
     tally: &'a mut Tally,
@@ -142,11 +145,17 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
             *begun += 1;
             Ok(())
         } else if tag == METADATA {
-            self.tally.metadata_ignored += 1;
-            request.skip(tag)
+            self.family(request.message()?);
+            Ok(())
         } else {
             skip_unknown(request, tag)
         }
+    }
+
+    #[cold]
+    fn family(&mut self, message: Reader) {
+        let Self { scratch, tally, sink, known_metadata, hasher, .. } = self;
+        Beside { scratch, tally, sink: *sink }.family(message, known_metadata, hasher);
     }
 
     /// Hashes what should be the labels, and sends for what is known by that.
@@ -182,14 +191,20 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         KnownLabels { id, arrival }: KnownLabels,
         content: Content,
     ) -> Result<(), MalformedBody> {
-        if content.has_unstored() {
+        if content.histograms > 0 {
             self.count_unstored(begun.series, &content)?;
         }
-        if content.samples == 0 {
-            return Ok(());
+        if content.samples > 0 {
+            let series = GoodSeries { id, labels: begun.span(arrival), content, samples: begun.samples() };
+            series.pass_on(&SERIES_FIELDS, self.tally, self.sink)?;
         }
-        let series = GoodSeries { id, labels: begun.span(arrival), content, samples: begun.samples() };
-        series.pass_on(&SERIES_FIELDS, self.tally, self.sink)
+        if content.exemplars > 0 { self.pass_exemplars(begun.samples(), id) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn pass_exemplars(&mut self, series: Reader, id: SeriesId) -> Result<(), MalformedBody> {
+        let Self { scratch, tally, sink, .. } = self;
+        Beside { scratch, tally, sink: *sink }.exemplars(series, SERIES_FIELDS.exemplars, id, TextsOf::Fields)
     }
 
     #[cold]
@@ -245,12 +260,12 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
             return self.pass_on(begun, known, content);
         }
         count_unstored(&content, self.tally, self.labels, bytes);
-        if content.samples == 0 {
-            return Ok(());
+        if content.samples > 0 {
+            let labels = LabelSpan::new(LabelSource::Scratch, start, self.scratch.len() - start);
+            let series = GoodSeries { id, labels, content, samples: begun.samples() };
+            series.pass_on(&SERIES_FIELDS, self.tally, self.sink)?;
         }
-        let labels = LabelSpan::new(LabelSource::Scratch, start, self.scratch.len() - start);
-        let series = GoodSeries { id, labels, content, samples: begun.samples() };
-        series.pass_on(&SERIES_FIELDS, self.tally, self.sink)
+        if content.exemplars > 0 { self.pass_exemplars(begun.samples(), id) } else { Ok(()) }
     }
 }
 

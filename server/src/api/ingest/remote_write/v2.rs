@@ -10,6 +10,7 @@
 use std::ops::Range;
 
 use super::{
+    beside::{Beside, TextsOf},
     content::{Content, SeriesFields, read_content},
     decoder::{Decoder, Decoding, GoodSeries, Phase, RUN, SeriesSink, Slice, count_unstored},
     id_cache::{IdCache, KnownLabels},
@@ -19,6 +20,7 @@ use super::{
     tally::Tally,
     wire::{Reader, Tag, WireType, malformed},
 };
+use crate::api::ingest::known_metadata::KnownMetadata;
 use silverback_model::{
     RefusedReason, SeriesId, SeriesIdHasher,
     limits::{DECODED_BYTES_MAX, EXPANDED_LABEL_BYTES_MAX},
@@ -68,9 +70,21 @@ pub(super) fn decode(
         return Ok(Slice::More);
     }
     let Decoding { at, expanded_bytes, tally, .. } = decoding;
-    let Decoder { labels, pair_keys, ids } = decoder;
-    let mut slice =
-        SeriesSlice { bytes, labels, pair_keys, ids, symbols, scratch, expanded_bytes, hasher, tally, sink };
+    let Decoder { labels, pair_keys, ids, known_metadata } = decoder;
+    let mut slice = SeriesSlice {
+        bytes,
+        labels,
+        pair_keys,
+        ids,
+        known_metadata,
+        last_metadata: None,
+        symbols,
+        scratch,
+        expanded_bytes,
+        hasher,
+        tally,
+        sink,
+    };
     let mut request = Reader::new(bytes, *at);
     let mut fields_left = fields_left.div_ceil(SYMBOLS_PER_SERIES);
     let scratch_full = slice.scratch.len() + SLICE_SCRATCH_BYTES;
@@ -141,6 +155,10 @@ struct SeriesSlice<'a, S> {
     labels: &'a mut CollectedLabels,
     pair_keys: &'a PairKeys,
     ids: &'a mut IdCache,
+    known_metadata: &'a mut KnownMetadata,
+    /// The last series' metadata: its metric's name as a symbol, and its bytes. Most series say what the one before
+    /// them does.
+    last_metadata: Option<(u32, &'a [u8])>,
     symbols: SymbolTable<'a>,
     scratch: &'a mut Vec<u8>,
     expanded_bytes: &'a mut usize,
@@ -200,12 +218,17 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
             && content.samples > 0
             && content.histograms == 0
         {
-            self.count_ignored(&content);
-            let series = GoodSeries { id, labels: refs.span(arrival), content, samples };
-            return series.pass_on(&SERIES_FIELDS, self.tally, self.sink);
+            let (labels, place) = (refs.span(arrival), refs.place.clone());
+            GoodSeries { id, labels, content, samples }.pass_on(&SERIES_FIELDS, self.tally, self.sink)?;
+            return self.pass_beside(id, Some(place), samples, &content);
         }
-        if known.is_some() && content.samples == 0 && content.histograms > 0 {
-            return self.count_histograms(series, &content);
+        if let Some((KnownLabels { id, .. }, refs)) = known
+            && content.samples == 0
+            && content.histograms | content.exemplars > 0
+        {
+            let place = refs.place.clone();
+            self.count_histograms(series, &content)?;
+            return self.pass_beside(id, Some(place), samples, &content);
         }
         self.read_unknown_series(series, refs, samples, content)
     }
@@ -224,15 +247,82 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         Some(PackedRefs { place: span, fingerprint })
     }
 
+    /// Passes on what stands beside the samples of a good series.
     #[inline]
-    fn count_ignored(&mut self, content: &Content) {
-        self.tally.exemplars_ignored += u64::from(content.exemplars);
-        self.tally.metadata_ignored += u64::from(content.metadata);
+    fn pass_beside(
+        &mut self,
+        id: SeriesId,
+        refs: Option<Range<usize>>,
+        series: Reader,
+        content: &Content,
+    ) -> Result<(), MalformedBody> {
+        if content.metadata_at > 0 {
+            self.pass_metadata(refs, content.metadata_at)?;
+        }
+        if content.exemplars > 0 { self.pass_exemplars(series, id) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn pass_exemplars(&mut self, series: Reader, id: SeriesId) -> Result<(), MalformedBody> {
+        let Self { bytes, symbols, scratch, tally, sink, .. } = self;
+        let texts = TextsOf::Symbols(bytes, symbols);
+        // Of the whole body, in which symbols may lie behind the series.
+        Beside { scratch, tally, sink: *sink }.exemplars(series, SERIES_FIELDS.exemplars, id, texts)
+    }
+
+    #[inline]
+    fn pass_metadata(&mut self, refs: Option<Range<usize>>, at: u32) -> Result<(), MalformedBody> {
+        self.tally.metadata += 1;
+        let message = Reader::new(self.bytes, at as usize).message()?;
+        let Some(name) = refs.and_then(|refs| self.metric_name(&self.bytes[refs])) else {
+            return self.pass_odd_metadata(message);
+        };
+        let last = (name, &message.bytes()[message.at()..]);
+        if self.last_metadata != Some(last)
+            && let Some(name) = self.symbols.named(name)
+        {
+            self.last_metadata = Some(last);
+            self.pass_new_metadata(message, name);
+        }
+        Ok(())
+    }
+
+    /// Of a series in an odd encoding, whose labels are collected.
+    #[cold]
+    fn pass_odd_metadata(&mut self, message: Reader) -> Result<(), MalformedBody> {
+        if let Some(name) = self.labels.metric_name(self.bytes) {
+            let fingerprint = self.hasher.fingerprint(&self.bytes[name.clone()]);
+            self.pass_new_metadata(message, (fingerprint, name));
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn pass_new_metadata(&mut self, message: Reader, name: (u128, Range<usize>)) {
+        let Self { bytes, symbols, scratch, tally, sink, known_metadata, hasher, .. } = self;
+        let beside = &mut Beside { scratch, tally, sink: *sink };
+        beside.of_series(message, (bytes, symbols), name, known_metadata, hasher);
+    }
+
+    /// The symbol that is the metric's name, by references in pairs.
+    fn metric_name(&self, refs: &[u8]) -> Option<u32> {
+        let mut refs = Reader::new(refs, 0);
+        while !refs.is_empty() {
+            let name = refs.varint().ok()? as u32;
+            let value = refs.varint().ok()? as u32;
+            if self.symbols.span(name).is_some_and(|name| &self.bytes[name] == b"__name__") {
+                return Some(value);
+            }
+        }
+        None
     }
 
     /// Nothing but histograms of a series that is known: its labels are looked at for the report of what isn't stored.
     #[cold]
     fn count_histograms(&mut self, series: Reader, content: &Content) -> Result<(), MalformedBody> {
+        if content.histograms == 0 {
+            return Ok(());
+        }
         let good = self.collect_labels(series)?.and_then(|()| self.labels.check(self.bytes));
         debug_assert!(good.is_ok(), "known labels are refused: {good:?}");
         count_unstored(content, self.tally, self.labels, self.bytes);
@@ -248,18 +338,22 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         samples: Reader,
         content: Content,
     ) -> Result<(), MalformedBody> {
+        let place = refs.as_ref().map(|refs| refs.place.clone());
         let checked = match self.collect_labels(series)? {
             Ok(()) => self.check_series(series.at(), refs, &content)?,
             Err(reason) => Err(reason),
         };
         match checked {
-            Ok((id, labels)) if content.samples > 0 => {
-                self.count_ignored(&content);
-                GoodSeries { id, labels, content, samples }.pass_on(&SERIES_FIELDS, self.tally, self.sink)
-            }
-            Ok(_histograms_alone) => {
+            Ok((id, labels)) => {
+                if content.samples > 0 {
+                    GoodSeries { id, labels, content, samples }.pass_on(
+                        &SERIES_FIELDS,
+                        self.tally,
+                        self.sink,
+                    )?;
+                }
                 count_unstored(&content, self.tally, self.labels, self.bytes);
-                Ok(())
+                self.pass_beside(id, place, samples, &content)
             }
             Err(reason) => {
                 let samples = content.samples_and_histograms();
@@ -279,7 +373,9 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
             Ok(arrival) => arrival,
             Err(reason) => return Ok(Err(reason)),
         };
-        if (content.samples > 0) == (content.histograms > 0) {
+        // Prometheus sends its exemplars as series of their own.
+        let has_samples = content.samples > 0 || content.histograms == 0 && content.exemplars > 0;
+        if has_samples == (content.histograms > 0) {
             return Ok(Err(RefusedReason::BadSeriesShape));
         }
         self.identify(at, refs, arrival).map(Ok)

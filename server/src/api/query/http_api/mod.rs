@@ -1,12 +1,14 @@
 //! Prometheus' HTTP API, the part of it that a store answers: series, labels, label values, what the
-//! index holds, the build; what an operator deletes; and `/api/v1/export`, samples as JSON lines.
+//! index holds, the build, exemplars and metadata; what an operator deletes; and `/api/v1/export`, samples as JSON lines.
 mod array;
 mod build_info;
 mod delete_series;
+mod exemplars;
 mod export;
 mod json;
 mod label_name;
 mod labels;
+mod metadata;
 pub mod params;
 mod sample_json;
 mod series;
@@ -43,6 +45,10 @@ pub enum Question {
     BuildInfo,
     /// The samples of series.
     Export,
+    /// The exemplars of series.
+    Exemplars,
+    /// What is said of metrics.
+    Metadata,
     /// No question: samples are to go.
     DeleteSeries,
 }
@@ -56,6 +62,8 @@ impl Question {
             "status/tsdb" => Some(Self::TsdbStatus),
             "status/buildinfo" => Some(Self::BuildInfo),
             "export" => Some(Self::Export),
+            "query_exemplars" => Some(Self::Exemplars),
+            "metadata" => Some(Self::Metadata),
             "admin/tsdb/delete_series" => Some(Self::DeleteSeries),
             other => {
                 let name = other.strip_prefix("label/")?.strip_suffix("/values")?;
@@ -67,12 +75,20 @@ impl Question {
     fn check_method(&self, method: &Method) -> Result<(), ReadFault> {
         let is_get = method == Method::GET || method == Method::HEAD;
         match self {
-            Self::Series | Self::LabelNames | Self::Export if is_get || method == Method::POST => Ok(()),
-            Self::Series | Self::LabelNames | Self::Export => Err(ReadFault::Method("GET, POST")),
+            Self::Series | Self::LabelNames | Self::Export | Self::Exemplars
+                if is_get || method == Method::POST =>
+            {
+                Ok(())
+            }
+            Self::Series | Self::LabelNames | Self::Export | Self::Exemplars => {
+                Err(ReadFault::Method("GET, POST"))
+            }
             Self::DeleteSeries if takes_form(method) => Ok(()),
             Self::DeleteSeries => Err(ReadFault::Method(delete_series::METHODS)),
-            Self::LabelValues(_) | Self::TsdbStatus | Self::BuildInfo if is_get => Ok(()),
-            Self::LabelValues(_) | Self::TsdbStatus | Self::BuildInfo => Err(ReadFault::Method("GET")),
+            Self::LabelValues(_) | Self::TsdbStatus | Self::BuildInfo | Self::Metadata if is_get => Ok(()),
+            Self::LabelValues(_) | Self::TsdbStatus | Self::BuildInfo | Self::Metadata => {
+                Err(ReadFault::Method("GET"))
+            }
         }
     }
 }
@@ -124,6 +140,8 @@ where
             Question::BuildInfo => Ok(build_info::respond()),
             Question::DeleteSeries => unreachable!("it is no read"),
             Question::Export => export::respond(reader, read, &params).await,
+            Question::Exemplars => exemplars::respond(reader, read, &params).await,
+            Question::Metadata => metadata::respond(reader, read, &params).await,
         }
     })
     .await
@@ -194,6 +212,8 @@ mod tests {
         check("/api/v1/label/a%2Fb/values", Some(Question::LabelValues("a%2Fb".into())));
         check("/api/v1/status/tsdb", Some(Question::TsdbStatus));
         check("/api/v1/export", Some(Question::Export));
+        check("/api/v1/query_exemplars", Some(Question::Exemplars));
+        check("/api/v1/metadata", Some(Question::Metadata));
         check("/api/v1/admin/tsdb/delete_series", Some(Question::DeleteSeries));
         check("/api/v1/admin/tsdb/snapshot", None);
         for other in ["/api/v1/label/values", "/api/v1/label/a/b/values", "/api/v1/query", "/series"] {

@@ -88,25 +88,35 @@ impl Params {
 
     /// What is selected: one selection for each `match[]`, of which there must be one.
     pub(crate) async fn required_selections(&self, reader: &Reader) -> Result<Vec<Selection>, ReadFault> {
-        let selectors = self.selectors()?;
+        self.selections_of(reader, "match[]").await
+    }
+
+    /// The same of another parameter.
+    pub(crate) async fn selections_of(
+        &self,
+        reader: &Reader,
+        name: &'static str,
+    ) -> Result<Vec<Selection>, ReadFault> {
+        let selectors = self.selectors(name)?;
         if selectors.is_empty() {
-            return Err(bad("no match[] parameter provided"));
+            return Err(bad(format_args!("no {name} parameter provided")));
         }
-        self.selections(reader, selectors).await
+        self.selections(reader, name, selectors).await
     }
 
     /// What is selected; without a `match[]`, all series of the time.
     pub(crate) async fn selections_or_all(&self, reader: &Reader) -> Result<Vec<Selection>, ReadFault> {
-        let selectors = self.selectors()?;
+        let selectors = self.selectors("match[]")?;
         if selectors.is_empty() {
             return Ok(vec![self.selection(Vec::new())?]);
         }
-        self.selections(reader, selectors).await
+        self.selections(reader, "match[]", selectors).await
     }
 
     async fn selections(
         &self,
         reader: &Reader,
+        name: &'static str,
         selectors: Vec<Selector<'_>>,
     ) -> Result<Vec<Selection>, ReadFault> {
         let mut compiler = MatcherCompiler::new(reader);
@@ -116,13 +126,13 @@ impl Params {
             for ParsedMatcher { matcher, at } in matchers {
                 compiled.push(match compiler.compile(matcher).await {
                     Err(MatcherError::Invalid(problem)) => {
-                        return Err(bad_selector(text, &SelectorError::at(text, at, problem)));
+                        return Err(bad_selector(name, text, &SelectorError::at(text, at, problem)));
                     }
                     compiled => compiled?,
                 });
             }
             let narrowed = Breadth::Narrowed.check(&compiled);
-            narrowed.map_err(|problem| bad_selector(text, &SelectorError::at(text, 0, problem)))?;
+            narrowed.map_err(|problem| bad_selector(name, text, &SelectorError::at(text, 0, problem)))?;
             selections.push(self.selection(compiled)?);
         }
         Ok(selections)
@@ -133,18 +143,19 @@ impl Params {
         Ok(Selection { matchers: matchers.into(), min_ms, max_ms })
     }
 
-    /// Each `match[]`, read.
-    fn selectors(&self) -> Result<Vec<Selector<'_>>, ReadFault> {
-        let texts: Vec<&str> = self.all("match[]").collect();
+    /// Each value of a parameter, read as a selector.
+    fn selectors(&self, name: &'static str) -> Result<Vec<Selector<'_>>, ReadFault> {
+        let texts: Vec<&str> = self.all(name).collect();
         if texts.len() > READ_QUERIES_MAX {
-            return Err(bad(format_args!("at most {READ_QUERIES_MAX} match[] are allowed")));
+            return Err(bad(format_args!("at most {READ_QUERIES_MAX} {name} are allowed")));
         }
         if texts.iter().map(|text| text.len()).sum::<usize>() > SELECTOR_BYTES_MAX {
-            return Err(bad(format_args!("match[]: at most {SELECTOR_BYTES_MAX} bytes are allowed in all")));
+            return Err(bad(format_args!("{name}: at most {SELECTOR_BYTES_MAX} bytes are allowed in all")));
         }
         let mut matchers_left = READ_MATCHERS_MAX;
         let parse = |text| {
-            let matchers = parse_selector(text, matchers_left).map_err(|error| bad_selector(text, &error))?;
+            let matchers =
+                parse_selector(text, matchers_left).map_err(|error| bad_selector(name, text, &error))?;
             matchers_left -= matchers.len();
             Ok(Selector { text, matchers })
         };
@@ -172,9 +183,14 @@ impl Params {
 
     /// At most so many entries; `None`, for no parameter and for 0: all of them.
     pub(crate) fn limit(&self) -> Result<Option<NonZeroUsize>, ReadFault> {
-        let Some(text) = self.get("limit") else { return Ok(None) };
-        let wrong = |_| bad(format_args!("limit={}: a whole number is wanted", shortened(text)));
-        text.parse().map(NonZeroUsize::new).map_err(wrong)
+        Ok(self.number("limit")?.and_then(NonZeroUsize::new))
+    }
+
+    /// A whole number; `None` where it isn't given.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<usize>, ReadFault> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let wrong = |_| bad(format_args!("{name}={}: a whole number is wanted", shortened(text)));
+        text.parse().map(Some).map_err(wrong)
     }
 }
 
@@ -183,8 +199,8 @@ pub(crate) fn bad(words: impl std::fmt::Display) -> ReadFault {
     ReadFault::BadRequest(words.to_string())
 }
 
-fn bad_selector(text: &str, error: &SelectorError) -> ReadFault {
-    bad(format_args!("match[]={}: invalid selector: {error}", shortened(text)))
+fn bad_selector(name: &str, text: &str, error: &SelectorError) -> ReadFault {
+    bad(format_args!("{name}={}: invalid selector: {error}", shortened(text)))
 }
 
 /// Enough of what was sent to know it again.
@@ -235,7 +251,7 @@ mod tests {
         let refused = add(encoded.as_bytes()).and_then(|params| {
             params.limit()?;
             params.selection(Vec::new())?;
-            params.selectors().map(|selectors| selectors.len())
+            params.selectors("match[]").map(|selectors| selectors.len())
         });
         let error = refused.unwrap_err().to_string();
         assert!(error.contains(words), "{encoded}: {error}");
@@ -245,7 +261,7 @@ mod tests {
     #[test]
     fn selectors_times_and_limits_are_read() {
         let params = params("match[]=up%7Bjob%3D%22a+b%22%7D&match%5B%5D=x&start=1.5&end=&limit=7&&empty");
-        let selectors = params.selectors().unwrap();
+        let selectors = params.selectors("match[]").unwrap();
         assert_eq!(selectors.len(), 2);
         assert_eq!(&*selectors[0].matchers[1].matcher.value, "a b");
         let selection = params.selection(Vec::new()).unwrap();

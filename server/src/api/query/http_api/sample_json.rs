@@ -25,6 +25,37 @@ pub(crate) fn put_value(out: &mut Vec<u8>, sample: Sample) {
     }
 }
 
+/// Appends a value in quotes, as Prometheus' query API writes it: with an exponent where it is very large or very small.
+pub(crate) fn put_quoted_value(out: &mut Vec<u8>, value: f64) {
+    let size = value.abs();
+    let text = match value {
+        nan if nan.is_nan() => "NaN".to_owned(),
+        f64::INFINITY => "+Inf".to_owned(),
+        f64::NEG_INFINITY => "-Inf".to_owned(),
+        far if size != 0.0 && !(1e-6..1e21).contains(&size) => with_exponent(far),
+        usual => usual.to_string(),
+    };
+    write!(out, "\"{text}\"").expect("a text can be written to memory");
+}
+
+/// With a sign and two digits at the least, as Go writes it.
+fn with_exponent(value: f64) -> String {
+    let text = format!("{value:e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));
+    format!("{digits}e{sign}{exponent:0>2}")
+}
+
+/// Appends a time in seconds, with ms where it has some.
+pub(crate) fn put_seconds(out: &mut Vec<u8>, timestamp_ms: i64) {
+    let (sign, size) = (if timestamp_ms < 0 { "-" } else { "" }, timestamp_ms.unsigned_abs());
+    let written = match size % 1000 {
+        0 => write!(out, "{sign}{}", size / 1000),
+        ms => write!(out, "{sign}{}.{ms:03}", size / 1000),
+    };
+    written.expect("a number can be written to memory");
+}
+
 /// Appends a whole number.
 pub(crate) fn put_whole(out: &mut Vec<u8>, number: i64) {
     write!(out, "{number}").expect("a number can be written to memory");
@@ -55,6 +86,36 @@ mod tests {
         check(1e15, "1000000000000000.0");
         check(f64::MAX, "1.7976931348623157e+308");
         check(5e-324, "5e-324");
+    }
+
+    #[test]
+    fn values_in_quotes_and_times_are_as_prometheus_writes_them() {
+        let check = |value, expect: &str| {
+            let mut out = Vec::new();
+            put_quoted_value(&mut out, value);
+            assert_eq!(String::from_utf8(out).unwrap(), format!("\"{expect}\""));
+        };
+        check(6.0, "6");
+        check(-0.001, "-0.001");
+        check(0.000001, "0.000001");
+        check(0.0000001, "1e-07");
+        check(1.5e21, "1.5e+21");
+        check(1e20, "100000000000000000000");
+        check(5e-324, "5e-324");
+        check(-0.0, "-0");
+        check(f64::NAN, "NaN");
+        check(f64::NEG_INFINITY, "-Inf");
+        let times = [
+            (1_600_096_945_479, "1600096945.479"),
+            (-1_005, "-1.005"),
+            (7_000, "7"),
+            (i64::MIN, "-9223372036854775.808"),
+        ];
+        for (time, expect) in times {
+            let mut out = Vec::new();
+            put_seconds(&mut out, time);
+            assert_eq!(String::from_utf8(out).unwrap(), expect);
+        }
     }
 
     #[test]

@@ -9,9 +9,10 @@ use hashbrown::HashMap;
 use crate::cell::SeriesRef;
 use crate::cell::series::LabelRef;
 use crate::message::{MigrationRejected, MigrationReply, Piece};
+use crate::shard::exemplars::ring::Put;
 use crate::shard::restore::sealed_chunks;
 use crate::shard::{Host, Shard};
-use crate::wal::record::{LoggedSample, NewSeries, Record, SeriesChunks, records};
+use crate::wal::record::{LoggedSample, NewSeries, Record, SeriesChunks, SeriesExemplar, records};
 use crate::wal::{AdoptedSeries, Journal, Log};
 use silverback_model::gorilla::SealedChunk;
 use silverback_model::{CellId, Epoch, Sample, SeriesId};
@@ -80,7 +81,16 @@ pub(crate) async fn take<L: Log, H: Host>(
                     host.yield_if_needed().await;
                 }
             }
-            Record::Removed(_) | Record::Claims(_) | Record::CheckpointEnd { .. } => {
+            Record::Exemplars(record) => {
+                for (i, entry) in record.iter().enumerate() {
+                    let one = entry.map_err(unreadable)?;
+                    shard.borrow_mut().adopt_exemplar((cell, epoch), &one, &mut *log.journal())?;
+                    if i % STEP_SAMPLES == 0 {
+                        host.yield_if_needed().await;
+                    }
+                }
+            }
+            Record::Removed(_) | Record::Metadata(_) | Record::Claims(_) | Record::CheckpointEnd { .. } => {
                 return Err(unreadable("a record that no piece has"));
             }
         }
@@ -201,6 +211,24 @@ impl Shard {
         }
         journal.stored(at, sample);
         self.widen_range(sample.timestamp_ms, sample.timestamp_ms);
+        Ok(())
+    }
+}
+
+impl Shard {
+    fn adopt_exemplar(
+        &mut self,
+        (cell, epoch): (CellId, Epoch),
+        one: &SeriesExemplar<'_>,
+        journal: &mut impl Journal,
+    ) -> Result<(), MigrationRejected> {
+        let at = self.incoming_of(cell, epoch)?.refs.get(&one.series).copied();
+        let at = at.ok_or_else(|| unreadable("exemplars of a series that isn't there"))?;
+        let mut scratch = Vec::new();
+        let exemplar = one.exemplar(&mut scratch);
+        if self.exemplars.put_back(at, &exemplar) == Put::Stored {
+            journal.exemplar(at, &exemplar);
+        }
         Ok(())
     }
 }

@@ -179,7 +179,8 @@ impl Shard {
             }
             None => {
                 let series = self.cells[usize::from(cell.0)].table.iter().collect();
-                self.outgoing = Some(OutgoingMigration::new(cell, epoch, series));
+                let exemplars_end = self.exemplars.end();
+                self.outgoing = Some(OutgoingMigration::new(cell, epoch, series, exemplars_end));
                 Ok(())
             }
         }

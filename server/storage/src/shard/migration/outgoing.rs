@@ -13,11 +13,12 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::cell::SeriesRef;
 use crate::message::{MigrationRejected, MigrationReply, Piece};
+use crate::shard::exemplars::ring::Arrival;
 use crate::shard::{Host, Shard};
 use crate::wal::record::Group;
 use crate::wal::{AdoptedSeries, Journal};
 use silverback_model::gorilla::XorIter;
-use silverback_model::{CellId, Epoch};
+use silverback_model::{CellId, Epoch, Exemplar};
 
 /// A piece goes on its way once it has so many bytes.
 const PIECE_BYTES: usize = 256 << 10;
@@ -33,6 +34,10 @@ pub(crate) struct OutgoingMigration {
     copied: HashMap<SeriesRef, i64>,
     /// The series that the pass has still to look at; `None` between two passes.
     pass: Option<vec::IntoIter<SeriesRef>>,
+    /// Exemplars before this one are copied.
+    exemplars_from: Arrival,
+    /// Of the present pass: what came before its begin, so that their series are in it or in a former one.
+    exemplars_end: Arrival,
     /// The series that were appended to since the pass began.
     touched: HashSet<SeriesRef>,
     /// Those that got late samples since they were copied.
@@ -41,9 +46,10 @@ pub(crate) struct OutgoingMigration {
 
 impl OutgoingMigration {
     /// Of a cell with these series, of which none is copied yet.
-    pub(crate) fn new(cell: CellId, epoch: Epoch, series: Vec<SeriesRef>) -> Self {
+    pub(crate) fn new(cell: CellId, epoch: Epoch, series: Vec<SeriesRef>, exemplars_end: Arrival) -> Self {
         let (copied, touched) = (HashMap::with_capacity(series.len()), HashSet::new());
-        Self { cell, epoch, copied, pass: Some(series.into_iter()), touched, late: HashSet::new() }
+        let (pass, exemplars_from) = (Some(series.into_iter()), Arrival::default());
+        Self { cell, epoch, copied, pass, exemplars_from, exemplars_end, touched, late: HashSet::new() }
     }
 
     /// Notes that a series of a cell was appended to.
@@ -63,18 +69,20 @@ impl OutgoingMigration {
     }
 
     /// The next series of the pass. A new pass begins where none goes on.
-    fn next(&mut self) -> Option<SeriesRef> {
+    fn next(&mut self, exemplars_end: Arrival) -> Option<SeriesRef> {
         let pass = self.pass.get_or_insert_with(|| {
+            self.exemplars_end = exemplars_end;
             let mut touched: Vec<_> = self.touched.drain().collect();
             // In an order that doesn't change from run to run; and near each other in memory.
             touched.sort_unstable();
             touched.into_iter()
         });
-        let next = pass.next();
-        if next.is_none() {
-            self.pass = None;
-        }
-        next
+        pass.next()
+    }
+
+    /// All of the pass is copied: the next one begins with what came since.
+    fn end_pass(&mut self) {
+        self.pass = None;
     }
 }
 
@@ -82,6 +90,7 @@ impl OutgoingMigration {
 enum Next {
     Copied,
     AsBefore,
+    Exemplars,
     End,
 }
 
@@ -97,7 +106,7 @@ pub(crate) async fn copy<H: Host>(
         let next = shard.borrow_mut().copy_next(cell, epoch, &mut group)?;
         match next {
             Next::Copied => series += 1,
-            Next::AsBefore => {}
+            Next::AsBefore | Next::Exemplars => {}
             Next::End => is_last = true,
         }
         host.yield_if_needed().await;
@@ -123,7 +132,10 @@ impl Shard {
         epoch: Epoch,
         group: &mut Group,
     ) -> Result<Next, MigrationRejected> {
-        let Some(at) = self.outgoing_of(cell, epoch)?.next() else { return Ok(Next::End) };
+        let exemplars_end = self.exemplars.end();
+        let Some(at) = self.outgoing_of(cell, epoch)?.next(exemplars_end) else {
+            return self.copy_exemplars(cell, epoch, group);
+        };
         self.store.fold_late(at);
         let newest_ms = self.store.newest_ms(at);
         let outgoing = self.outgoing_of(cell, epoch)?;
@@ -138,6 +150,35 @@ impl Shard {
             None => self.copy_whole(at, group),
         }
         Ok(Next::Copied)
+    }
+
+    /// Some of the pass' exemplars, behind all of its series.
+    fn copy_exemplars(
+        &mut self,
+        cell: CellId,
+        epoch: Epoch,
+        group: &mut Group,
+    ) -> Result<Next, MigrationRejected> {
+        let outgoing = self.outgoing_of(cell, epoch)?;
+        let range = (outgoing.exemplars_from, outgoing.exemplars_end);
+        let copy = |series, exemplar: &Exemplar<'_>| {
+            if self.is_in(series, cell) {
+                group.exemplar(series, exemplar);
+            }
+        };
+        let next = self.visit_exemplars(range, copy);
+        let outgoing = self.outgoing_of(cell, epoch)?;
+        match next {
+            Some(next) => {
+                outgoing.exemplars_from = next;
+                Ok(Next::Exemplars)
+            }
+            None => {
+                outgoing.exemplars_from = range.1;
+                outgoing.end_pass();
+                Ok(Next::End)
+            }
+        }
     }
 
     fn copy_whole(&self, at: SeriesRef, group: &mut Group) {
@@ -163,7 +204,9 @@ mod tests {
     use super::*;
 
     fn rest_of(outgoing: &mut OutgoingMigration) -> Vec<u32> {
-        let mut rest: Vec<u32> = std::iter::from_fn(|| outgoing.next()).map(|series| series.0).collect();
+        let end = Arrival::default();
+        let mut rest: Vec<u32> = std::iter::from_fn(|| outgoing.next(end)).map(|series| series.0).collect();
+        outgoing.end_pass();
         rest.sort_unstable();
         rest
     }
@@ -171,8 +214,9 @@ mod tests {
     #[test]
     fn the_first_pass_has_all_series_and_a_later_one_those_that_were_appended_to() {
         let (cell, other) = (CellId(5), CellId(6));
-        let mut outgoing = OutgoingMigration::new(cell, Epoch(2), (0..100).map(SeriesRef).collect());
-        assert_eq!(outgoing.next(), Some(SeriesRef(0)));
+        let mut outgoing =
+            OutgoingMigration::new(cell, Epoch(2), (0..100).map(SeriesRef).collect(), Arrival::default());
+        assert_eq!(outgoing.next(Arrival::default()), Some(SeriesRef(0)));
         // Of a series that the pass is past, one that it isn't, a new one, and one of another cell.
         for series in [0, 7, 7, 100] {
             outgoing.touch(cell, SeriesRef(series));

@@ -10,8 +10,8 @@ use futures::task::LocalSpawnExt;
 
 use crate::message::{
     Deleted, Deletion, DeletionReply, LabelSource, LabelSpan, MigrationRejected, MigrationReply,
-    MigrationRequest, MigrationStep, PartPool, PartSeries, Piece, Read, ReadError, ReadReply, ReadRequest,
-    ReadTicket, Rows, Selection, SeriesView, Wanted, WriteBody, WritePart,
+    MigrationRequest, MigrationStep, PartExemplar, PartPool, PartSeries, Piece, Read, ReadError, ReadReply,
+    ReadRequest, ReadTicket, Rows, Selection, SeriesView, Wanted, WriteBody, WritePart,
 };
 use crate::shard::append::TimeBounds;
 use crate::shard::migration::{Taken, take_step};
@@ -178,6 +178,54 @@ fn a_cell_moves_with_what_came_while_it_was_copied_and_is_seen_once_all_the_time
     let (source, target) = (pair.source.borrow().stats(), pair.target.borrow().stats());
     assert_eq!((source.series, target.series), (0, 510));
     assert_eq!((source.sealed_chunks, source.label_pairs), (0, 0));
+}
+
+/// Takes in an exemplar of a series, by its number.
+fn exemplify(shard: &Shared, number: usize, at_ms: i64) {
+    let series = series_id(&labels(number).to_canonical());
+    let one =
+        PartExemplar { series, timestamp_ms: at_ms, value: number as f64, labels_begin: 0, labels_len: 0 };
+    let appended = shard.borrow_mut().append_exemplars(&WriteBody::default(), &[one], EVER, &mut NoJournal);
+    assert_eq!(appended.kept, 1);
+}
+
+/// The exemplars that a shard answers for, as series' numbers and times, those of a series ascending.
+fn exemplars(shard: &Shared, epoch: Epoch) -> Vec<(usize, i64)> {
+    let (selection, wanted) = (Selection::everything(), Wanted::Exemplars);
+    let request = ReadRequest::Open { selection, wanted, bytes: usize::MAX };
+    let read = Read { ticket: ReadTicket::issue(), epoch, request };
+    let opened = block_on(Reads::new(usize::MAX).answer(Rc::clone(shard), Alone, read)).unwrap();
+    let ReadReply::Series(batch, None) = *opened else { panic!("all is in one batch") };
+    let of = |series: SeriesView<'_>| {
+        series.exemplars().map(|one| (one.value as usize, one.timestamp_ms)).collect::<Vec<_>>()
+    };
+    (0..batch.count()).flat_map(|at| of(batch.get(at))).collect()
+}
+
+#[test]
+fn a_cell_takes_its_exemplars_along_and_those_that_came_while_it_was_copied() {
+    let pair = Pair::new(300, usize::MAX);
+    (0..300).for_each(|number| exemplify(&pair.source, number, 1000));
+    // Of a known series, late, and of one that came meanwhile; one that has no sample since it was copied, too.
+    let more = || {
+        append(&pair.source, 301, SCRAPES * 15_000);
+        [(7, 500), (300, 9000), (8, 2000)]
+            .iter()
+            .for_each(|(number, at)| exemplify(&pair.source, *number, *at));
+        assert_eq!(exemplars(&pair.target, EPOCH), [], "they are hidden until the cell is its own");
+    };
+    pair.bring_over(more).unwrap();
+    let mut expect: Vec<_> = (0..300).map(|number| (number, 1000)).collect();
+    expect.extend([(7, 500), (8, 2000), (300, 9000)]);
+    expect.sort_unstable();
+    assert_eq!(exemplars(&pair.target, EPOCH), expect);
+    assert_eq!(
+        (exemplars(&pair.source, EPOCH), exemplars(&pair.source, Epoch::FIRST)),
+        (vec![], expect.clone())
+    );
+    step(&pair.source, MigrationStep::Release { to: ShardId(1) }).unwrap();
+    assert_eq!(pair.source.borrow().stats().exemplars_kept, 0);
+    assert_eq!(exemplars(&pair.target, EPOCH), expect);
 }
 
 #[test]

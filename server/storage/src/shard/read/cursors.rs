@@ -76,6 +76,7 @@ impl Cursor {
         let moment = job.shard.borrow().index.now();
         let (rows, reserved) = match &wanted {
             Wanted::Chunks | Wanted::LabelSets => series::find(job, &selection).await?,
+            Wanted::Exemplars => series::find_with_exemplars(job, &selection).await?,
             Wanted::LabelNames => labels::find_names(job, &selection, moment).await?,
             Wanted::LabelValues(name) => labels::find_values(job, name, &selection, moment).await?,
         };

@@ -6,12 +6,14 @@
 
 mod cardinality;
 mod cursors;
+mod exemplars;
 mod filling;
 mod job;
 mod labels;
 mod largest;
 mod matching;
 mod memory;
+mod metadata;
 mod series;
 mod sort;
 #[cfg(test)]
@@ -20,7 +22,7 @@ pub(super) mod tests;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use crate::message::{CursorId, Read, ReadError, ReadReply, ReadRequest, ReadTicket};
+use crate::message::{CursorId, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Wanted};
 use crate::shard::read::cursors::{Cursor, Cursors, Rows};
 use crate::shard::read::job::Job;
 use crate::shard::read::series::Matched;
@@ -110,6 +112,7 @@ impl Reads {
             ReadRequest::Cardinality { limit } => {
                 cardinality::measure(job, limit).await.map(ReadReply::Cardinality)
             }
+            ReadRequest::Metadata(wanted) => metadata::read(job, &wanted).await.map(ReadReply::Metadata),
             ReadRequest::Cells => Ok(ReadReply::Cells(job.shard.borrow().cells(job.epoch))),
         }
     }
@@ -123,6 +126,10 @@ impl Reads {
         bytes: usize,
     ) -> Result<ReadReply, ReadError> {
         match &cursor.rows {
+            Rows::Series(_) if cursor.wanted == Wanted::Exemplars => {
+                let batch = exemplars::next_batch(job, &mut cursor, bytes).await?;
+                Ok(ReadReply::Series(batch, self.keep(cursor, id)?))
+            }
             Rows::Series(_) => {
                 let batch = filling::next_batch(job, &mut cursor, bytes).await?;
                 Ok(ReadReply::Series(batch, self.keep(cursor, id)?))
@@ -151,7 +158,8 @@ impl Reads {
         self.begun.set(self.begun.get() + 1);
         self.prune();
         let is_new = match request {
-            ReadRequest::Fetch { .. } | ReadRequest::Close(_) => false,
+            // Metadata doesn't move with cells.
+            ReadRequest::Fetch { .. } | ReadRequest::Close(_) | ReadRequest::Metadata(_) => false,
             ReadRequest::Open { .. } | ReadRequest::Cardinality { .. } | ReadRequest::Cells => true,
         };
         if is_new && shard.borrow().ownership.is_stale(epoch) {

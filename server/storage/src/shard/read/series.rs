@@ -9,6 +9,7 @@ use crate::cell::series::LabelRef;
 use crate::message::{ReadError, Selection};
 use crate::shard::index::Moment;
 use crate::shard::read::cursors::{Found, Rows};
+use crate::shard::read::exemplars;
 use crate::shard::read::job::Job;
 use crate::shard::read::matching::answered;
 use crate::shard::read::memory::Reservation;
@@ -44,6 +45,35 @@ pub(super) async fn find<H: Host>(
         // Series that come meanwhile may be in it or not, and then stand where those that went stood.
         None => find_once(job, selection).await,
     }
+}
+
+/// The same of those that have an exemplar in the range, whatever samples they have.
+pub(super) async fn find_with_exemplars<H: Host>(
+    job: &Job<H>,
+    selection: &Selection,
+) -> Result<(Rows, Reservation), ReadError> {
+    match unless_reused(job, async || find_with_exemplars_once(job, selection).await).await? {
+        Some(found) => Ok(found),
+        None => find_with_exemplars_once(job, selection).await,
+    }
+}
+
+async fn find_with_exemplars_once<H: Host>(
+    job: &Job<H>,
+    selection: &Selection,
+) -> Result<(Rows, Reservation), ReadError> {
+    let series = answered(job, &selection.matchers).await?;
+    let count = job.shard.borrow().exemplars.series_count();
+    let kept_bytes = count * size_of::<Found>();
+    let refs_bytes = count * size_of::<SeriesRef>();
+    let mut reserved = job.reserve(refs_bytes + kept_bytes.max(sort_bytes::<SeriesRef>(count))).await?;
+    let refs = exemplars::in_range(job, &series.bitmap, selection).await?;
+    drop(series);
+    let refs = sort_flat(job, refs).await?;
+    let found = found(job, &refs).await?;
+    drop(refs);
+    reserved.shrink_to(found.capacity() * size_of::<Found>());
+    Ok((Rows::Series(found), reserved))
 }
 
 /// Looks for series until no ref may have got another one meanwhile: that would stand where the former one belongs, and

@@ -18,7 +18,9 @@ use crate::wal::NoJournal;
 use silverback_host::Alone;
 use silverback_host::scripted::Scripted;
 use silverback_model::limits::{CHUNK_RANGE_MS, CURSORS_MAX};
-use silverback_model::{CellId, Epoch, Labels, MatchOp, Matcher, Sample, SeriesIdHasher, SeriesRef};
+use silverback_model::{
+    CellId, Epoch, Exemplar, LabelBlock, Labels, MatchOp, Matcher, Sample, SeriesIdHasher, SeriesRef,
+};
 
 type Shared = Rc<RefCell<Shard>>;
 
@@ -115,6 +117,43 @@ fn texts(
 ) -> Vec<String> {
     let batches = batches(shard, reads, selection, wanted, bytes);
     batches.into_iter().map(texts_of).flat_map(|b| b.iter().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn exemplars_come_back_whole_in_batches_and_within_the_range() {
+    let (shard, reads) = (shard(), Reads::new(usize::MAX));
+    append(&shard, EVER, &scrape(300, 1000));
+    let series: Vec<SeriesRef> = shard.borrow().index.all().iter().map(SeriesRef).collect();
+    // Many of one time, more than a step adds; and series without any.
+    for (i, series) in series.iter().enumerate().filter(|(i, _)| i % 3 == 0) {
+        for value in 0..200 {
+            let timestamp_ms = if value < 150 { 500 } else { 600 + i as i64 };
+            let exemplar = Exemplar { timestamp_ms, value: f64::from(value), labels: LabelBlock(b"") };
+            shard.borrow_mut().exemplars.put(*series, &exemplar).unwrap();
+        }
+    }
+    for (bytes, range, expect) in
+        [(1, (0, i64::MAX), 200), (20_000, (0, 599), 150), (usize::MAX, (600, 5000), 50)]
+    {
+        let selection =
+            Selection { min_ms: range.0, max_ms: range.1, ..selection(&[("job", MatchOp::Equal, "node")]) };
+        let batches = batches(&shard, &reads, selection, Wanted::Exemplars, bytes);
+        let mut found: Vec<Labels> = Vec::new();
+        for batch in batches.into_iter().map(series_of) {
+            for at in 0..batch.count() {
+                let one = batch.get(at);
+                let values: Vec<_> = one.exemplars().map(|exemplar| exemplar.value).collect();
+                assert_eq!(values.len(), expect);
+                assert!(values.is_sorted_by(|a, b| a < b), "{values:?}");
+                found.push(one.labels.into());
+            }
+        }
+        assert!(found.len() == 100 && found.is_sorted(), "{} series", found.len());
+    }
+    let none = Selection { min_ms: 0, max_ms: 499, ..selection(&[]) };
+    let batch =
+        batches(&shard, &reads, none, Wanted::Exemplars, 1).into_iter().map(series_of).next().unwrap();
+    assert_eq!((batch.count(), reads.cursors(), reads.bytes()), (0, 0, 0));
 }
 
 #[test]

@@ -1,16 +1,18 @@
 //! A group: what a shard changed since its last commit, staged as the records that it becomes.
 use super::chunks::ChunksWriter;
 use super::claims::{Claim, ClaimsWriter};
+use super::exemplars::ExemplarsWriter;
+use super::metadata::MetadataWriter;
 use super::removed::RemovedWriter;
 use super::replaced::ReplacedWriter;
 use super::samples::SamplesWriter;
 use super::series::SeriesWriter;
 use crate::wal::{AdoptedSeries, Journal, RefReuse};
 use silverback_model::gorilla::SealedChunk;
-use silverback_model::{Sample, SeriesId, SeriesRef};
+use silverback_model::{Exemplar, Metadata, Sample, SeriesId, SeriesRef};
 
 /// In how many parts a group's payload comes, empty ones included.
-pub const GROUP_PARTS: usize = 20;
+pub const GROUP_PARTS: usize = 24;
 
 /// The group that the next commit makes durable. Used again for the one after it.
 #[derive(Debug, Default)]
@@ -19,6 +21,8 @@ pub struct Group {
     chunks: ChunksWriter,
     replaced: ReplacedWriter,
     samples: SamplesWriter,
+    exemplars: ExemplarsWriter,
+    metadata: MetadataWriter,
     removed: RemovedWriter,
     claims: ClaimsWriter,
     /// Nobody writes it any more.
@@ -41,7 +45,8 @@ impl Group {
     pub fn is_empty(&self) -> bool {
         // Chunks come with their series.
         let has_no_series = self.series.is_empty() && self.removed.is_empty() && self.replaced.is_empty();
-        has_no_series && self.samples.count() == 0 && self.claims.is_empty()
+        let has_none_beside = self.exemplars.is_empty() && self.metadata.is_empty();
+        has_no_series && self.samples.count() == 0 && has_none_beside && self.claims.is_empty()
     }
 
     /// How many samples it holds.
@@ -52,7 +57,8 @@ impl Group {
     /// The exact length of its payload.
     pub fn bytes(&self) -> usize {
         let series_bytes = self.series.bytes() + self.chunks.bytes() + self.removed.bytes();
-        series_bytes + self.replaced.bytes() + self.samples.bytes() + self.claims.bytes()
+        let bytes_beside = self.exemplars.bytes() + self.metadata.bytes() + self.claims.bytes();
+        series_bytes + self.replaced.bytes() + self.samples.bytes() + bytes_beside
     }
 
     /// Its payload, to be written one part after the other. The group can still grow afterwards,
@@ -67,15 +73,19 @@ impl Group {
         self.chunks.finish();
         self.replaced.finish();
         self.samples.finish();
+        self.exemplars.finish();
+        self.metadata.finish();
         self.removed.finish();
         self.claims.finish();
         let [a, b, c, d] = self.series.parts();
         let [e, f] = self.chunks.parts();
         let [g, h] = self.replaced.parts();
         let [i, j, k, l, m, n, o, p] = self.samples.parts();
-        let [q, r] = self.removed.parts();
-        let [s, t] = self.claims.parts();
-        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t]
+        let [q, r] = self.exemplars.parts();
+        let [s, t] = self.metadata.parts();
+        let [u, v] = self.removed.parts();
+        let [w, x] = self.claims.parts();
+        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x]
     }
 
     /// Forgets what it holds, and keeps the room for as much, within bounds.
@@ -84,6 +94,8 @@ impl Group {
         self.chunks.clear();
         self.replaced.clear();
         self.samples.clear();
+        self.exemplars.clear();
+        self.metadata.clear();
         self.removed.clear();
         self.claims.clear();
     }
@@ -108,6 +120,18 @@ impl Journal for Group {
 
     fn stored_late(&mut self, series: SeriesRef, sample: Sample) {
         self.samples.push_late(series, sample);
+    }
+
+    fn exemplar(&mut self, series: SeriesRef, exemplar: &Exemplar<'_>) {
+        if !self.is_closed {
+            self.exemplars.push(series, exemplar);
+        }
+    }
+
+    fn metadata(&mut self, metadata: &Metadata<'_>, now_ms: i64) {
+        if !self.is_closed {
+            self.metadata.push(metadata, now_ms);
+        }
     }
 
     fn removed(&mut self, series: SeriesRef, id: SeriesId) -> RefReuse {

@@ -6,7 +6,9 @@
 mod chunks;
 mod claims;
 mod counted;
+mod exemplars;
 mod group;
+mod metadata;
 mod removed;
 mod replaced;
 mod runs;
@@ -28,7 +30,9 @@ use std::iter::FusedIterator;
 pub use chunks::{ChunksReader, ChunksRecord, SealedBytes, SealedChunks, SeriesChunks};
 pub use claims::{Claim, ClaimKind, ClaimsReader, ClaimsRecord};
 pub use counted::{Counted, CountedRecord, ReadEntry};
+pub use exemplars::{ExemplarsReader, ExemplarsRecord, SeriesExemplar};
 pub use group::{GROUP_PARTS, Group};
+pub use metadata::{MetadataEntry, MetadataReader, MetadataRecord};
 pub use removed::{RemovedReader, RemovedRecord};
 pub use replaced::{Replaced, ReplacedReader, ReplacedRecord};
 pub use samples::{LoggedSample, SamplesIter, SamplesRecord};
@@ -54,10 +58,12 @@ enum RecordType {
     Claims = 6,
     Replaced = 7,
     MarkedSamples = 8,
+    Exemplars = 9,
+    Metadata = 10,
 }
 
 impl RecordType {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 10] = [
         Self::Series,
         Self::Samples,
         Self::Removed,
@@ -66,6 +72,8 @@ impl RecordType {
         Self::Claims,
         Self::Replaced,
         Self::MarkedSamples,
+        Self::Exemplars,
+        Self::Metadata,
     ];
 
     fn of(byte: u8) -> Result<Self, RecordError> {
@@ -92,6 +100,10 @@ pub enum Record<'a> {
     Chunks(ChunksRecord<'a>),
     /// What is left of series of which samples were deleted.
     Replaced(ReplacedRecord<'a>),
+    /// Exemplars of series; in a checkpoint, those that there are.
+    Exemplars(ExemplarsRecord<'a>),
+    /// What is said of metrics; in a checkpoint, all that is.
+    Metadata(MetadataRecord<'a>),
     /// Cells that came or went; in a checkpoint, those that came.
     Claims(ClaimsRecord<'a>),
     /// The checkpoint is whole.
@@ -112,6 +124,8 @@ impl<'a> Record<'a> {
             RecordType::Removed => Self::Removed(RemovedRecord::parse(content)?),
             RecordType::Chunks => Self::Chunks(ChunksRecord::parse(content)?),
             RecordType::Replaced => Self::Replaced(ReplacedRecord::parse(content)?),
+            RecordType::Exemplars => Self::Exemplars(ExemplarsRecord::parse(content)?),
+            RecordType::Metadata => Self::Metadata(MetadataRecord::parse(content)?),
             RecordType::Claims => Self::Claims(ClaimsRecord::parse(content)?),
             RecordType::CheckpointEnd => {
                 let series = u64::from_le_bytes(take_array(&mut content)?);

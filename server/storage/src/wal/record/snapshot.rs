@@ -1,12 +1,14 @@
 //! A piece of a checkpoint: some series with all that they hold, staged as records.
 use super::chunks::ChunksWriter;
 use super::claims::{Claim, ClaimsWriter};
+use super::exemplars::ExemplarsWriter;
+use super::metadata::MetadataWriter;
 use super::series::SeriesWriter;
 use super::{HEAD_BYTES, RecordType, head};
-use silverback_model::{SeriesId, SeriesRef};
+use silverback_model::{Exemplar, Metadata, SeriesId, SeriesRef};
 
 /// In how many parts a snapshot's payload comes, empty ones included.
-pub const SNAPSHOT_PARTS: usize = 9;
+pub const SNAPSHOT_PARTS: usize = 13;
 
 const END_BYTES: usize = HEAD_BYTES + 16;
 
@@ -15,6 +17,8 @@ const END_BYTES: usize = HEAD_BYTES + 16;
 pub struct Snapshot {
     series: SeriesWriter,
     chunks: ChunksWriter,
+    exemplars: ExemplarsWriter,
+    metadata: MetadataWriter,
     claims: ClaimsWriter,
     end: Option<[u8; END_BYTES]>,
 }
@@ -41,6 +45,16 @@ impl Snapshot {
         self.chunks.push(series, sealed, open);
     }
 
+    /// An exemplar of a series, which is in this frame or an earlier one.
+    pub fn exemplar(&mut self, series: SeriesRef, exemplar: &Exemplar<'_>) {
+        self.exemplars.push(series, exemplar);
+    }
+
+    /// What is said of a metric, and when it was said last, in ms on the wall clock.
+    pub fn metadata(&mut self, metadata: &Metadata<'_>, seen_ms: i64) {
+        self.metadata.push(metadata, seen_ms);
+    }
+
     /// A cell that came to the shard and is there still.
     pub fn claimed(&mut self, claim: Claim) {
         self.claims.push(claim);
@@ -58,7 +72,8 @@ impl Snapshot {
     /// The exact length of its payload.
     pub(crate) fn bytes(&self) -> usize {
         let end_bytes = self.end.map_or(0, |end| end.len());
-        self.series.bytes() + self.chunks.bytes() + self.claims.bytes() + end_bytes
+        let bytes_beside = self.exemplars.bytes() + self.metadata.bytes() + self.claims.bytes();
+        self.series.bytes() + self.chunks.bytes() + bytes_beside + end_bytes
     }
 
     /// Its payload, to be written one part after the other.
@@ -69,17 +84,23 @@ impl Snapshot {
     pub fn parts(&mut self) -> [&[u8]; SNAPSHOT_PARTS] {
         self.series.finish();
         self.chunks.finish();
+        self.exemplars.finish();
+        self.metadata.finish();
         self.claims.finish();
         let [a, b, c, d] = self.series.parts();
         let [e, f] = self.chunks.parts();
-        let [g, h] = self.claims.parts();
-        [a, b, c, d, e, f, g, h, self.end.as_ref().map_or(&[], |end| end)]
+        let [g, h] = self.exemplars.parts();
+        let [i, j] = self.metadata.parts();
+        let [k, l] = self.claims.parts();
+        [a, b, c, d, e, f, g, h, i, j, k, l, self.end.as_ref().map_or(&[], |end| end)]
     }
 
     /// Forgets what it holds, and keeps the room for as much, within bounds.
     pub(crate) fn clear(&mut self) {
         self.series.clear();
         self.chunks.clear();
+        self.exemplars.clear();
+        self.metadata.clear();
         self.claims.clear();
         self.end = None;
     }

@@ -5,11 +5,16 @@ use proptest::prelude::*;
 use super::*;
 use crate::wal::Journal;
 use silverback_model::gorilla::SealedChunk;
-use silverback_model::{CellId, Epoch, Sample, SeriesId, SeriesRef, ShardId};
+use silverback_model::{
+    CellId, Epoch, Exemplar, LabelBlock, Metadata, MetricType, Sample, SeriesId, SeriesRef, ShardId,
+    encode_label,
+};
 
 type Labels = Vec<(String, String)>;
 type Created = (SeriesRef, SeriesId, Labels);
 type Sealed = (i64, i64, Vec<u8>);
+/// An exemplar, its value in bits.
+type Kept = (SeriesRef, i64, u64, Labels);
 type Held = (SeriesRef, Vec<Sealed>, Vec<u8>);
 
 /// What payloads say, in our own words.
@@ -21,6 +26,8 @@ struct Content {
     held: Vec<Held>,
     /// Each behind so many samples.
     replaced: Vec<(u64, Held)>,
+    exemplars: Vec<Kept>,
+    metadata: Vec<(MetricType, [String; 3], i64)>,
     claims: Vec<Claim>,
     end: Option<(u64, u64)>,
 }
@@ -57,6 +64,17 @@ fn read(payload: &[u8]) -> Result<Content, RecordError> {
                     content.replaced.push((samples_before, held_of(chunks)));
                 }
             }
+            Record::Exemplars(record) => {
+                for one in &record {
+                    content.exemplars.push(kept_of(&one?));
+                }
+            }
+            Record::Metadata(record) => {
+                for said in &record {
+                    let (Metadata { name, kind, help, unit }, seen_ms) = said?;
+                    content.metadata.push((kind, [name, help, unit].map(str::to_owned), seen_ms));
+                }
+            }
             Record::Claims(record) => {
                 for claim in &record {
                     content.claims.push(claim?);
@@ -66,6 +84,14 @@ fn read(payload: &[u8]) -> Result<Content, RecordError> {
         }
     }
     Ok(content)
+}
+
+fn kept_of(one: &SeriesExemplar<'_>) -> Kept {
+    let mut scratch = Vec::new();
+    let Exemplar { timestamp_ms, value, labels } = one.exemplar(&mut scratch);
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let labels = labels.iter().map(|(name, value)| (text(name), text(value)));
+    (one.series, timestamp_ms, value.to_bits(), labels.collect())
 }
 
 fn held_of(SeriesChunks { series, sealed, open }: SeriesChunks<'_>) -> Held {
@@ -93,6 +119,11 @@ fn fill_group(group: &mut Group, content: &Content) {
         }
     }
     replaced.for_each(|(_, held)| replace(group, held));
+    for (series, timestamp_ms, bits, labels) in &content.exemplars {
+        let labels = canonical(labels);
+        group.exemplar(*series, &exemplar(*timestamp_ms, *bits, &labels));
+    }
+    content.metadata.iter().for_each(|one| group.metadata(&said(one), one.2));
     for &(series, id) in &content.removed {
         group.removed(series, id);
     }
@@ -106,6 +137,20 @@ fn replace(group: &mut Group, (series, sealed, open): &Held) {
     group.replaced(*series, &sealed, open);
 }
 
+fn canonical(labels: &Labels) -> Vec<u8> {
+    let mut out = Vec::new();
+    labels.iter().for_each(|(name, value)| encode_label(&mut out, name.as_bytes(), value.as_bytes()));
+    out
+}
+
+fn exemplar(timestamp_ms: i64, bits: u64, labels: &[u8]) -> Exemplar<'_> {
+    Exemplar { timestamp_ms, value: f64::from_bits(bits), labels: LabelBlock(labels) }
+}
+
+fn said((kind, [name, help, unit], _): &(MetricType, [String; 3], i64)) -> Metadata<'_> {
+    Metadata { name, kind: *kind, help, unit }
+}
+
 fn fill_snapshot(snapshot: &mut Snapshot, content: &Content) {
     for (series, id, labels) in &content.created {
         snapshot.created(*series, *id, pairs(labels));
@@ -114,6 +159,11 @@ fn fill_snapshot(snapshot: &mut Snapshot, content: &Content) {
         let sealed = sealed.iter().map(|(min_ms, max_ms, bytes)| (*min_ms, *max_ms, &bytes[..]));
         snapshot.chunks(*series, sealed, open);
     }
+    for (series, timestamp_ms, bits, labels) in &content.exemplars {
+        let labels = canonical(labels);
+        snapshot.exemplar(*series, &exemplar(*timestamp_ms, *bits, &labels));
+    }
+    content.metadata.iter().for_each(|one| snapshot.metadata(&said(one), one.2));
     content.claims.iter().for_each(|claim| snapshot.claimed(*claim));
     if let Some((series, chunks)) = content.end {
         snapshot.end(series, chunks);
@@ -180,6 +230,16 @@ fn held() -> impl Strategy<Value = Vec<Held>> {
     vec((refs(), vec(sealed, 0..4), bytes()), 0..8)
 }
 
+fn exemplars() -> impl Strategy<Value = Vec<Kept>> {
+    let labels = vec(("[a-c]{0,2}", "\\PC{0,8}"), 0..4);
+    vec((refs(), any::<i64>(), any::<u64>(), labels), 0..6)
+}
+
+fn metadata() -> impl Strategy<Value = Vec<(MetricType, [String; 3], i64)>> {
+    let kind = (0..8_u64).prop_map(MetricType::of_number);
+    vec((kind, ["[a-c]{0,2}", "\\PC{0,8}", "[a-c]{0,2}"], any::<i64>()), 0..6)
+}
+
 fn claims() -> impl Strategy<Value = Vec<Claim>> {
     let kind = prop_oneof![Just(ClaimKind::Owned), Just(ClaimKind::Given)];
     let claim = (0u16..1024, 2..u64::MAX, kind, any::<u16>());
@@ -199,12 +259,13 @@ proptest! {
         samples in samples(),
         removed in vec((refs(), ids()), 0..5),
         (replaced, places) in (held(), vec(any::<prop::sample::Index>(), 8)),
+        (exemplars, metadata) in (exemplars(), metadata()),
         claims in claims(),
     ) {
         let mut places: Vec<_> = places.iter().map(|place| place.index(samples.len() + 1) as u64).collect();
         places.sort_unstable();
         let replaced = places.into_iter().zip(replaced).collect();
-        let content = Content { created, samples, removed, replaced, claims, ..Content::default() };
+        let content = Content { created, samples, removed, replaced, exemplars, metadata, claims, ..Content::default() };
         let mut group = Group::default();
         for _ in 0..2 {
             fill_group(&mut group, &content);
@@ -231,10 +292,11 @@ proptest! {
     fn a_snapshot_is_read_as_it_was_filled(
         created in created(),
         held in held(),
+        (exemplars, metadata) in (exemplars(), metadata()),
         claims in claims(),
         end: Option<(u64, u64)>,
     ) {
-        let content = Content { created, held, claims, end, ..Content::default() };
+        let content = Content { created, held, exemplars, metadata, claims, end, ..Content::default() };
         let mut snapshot = Snapshot::default();
         for _ in 0..2 {
             fill_snapshot(&mut snapshot, &content);
@@ -258,7 +320,7 @@ fn check_refused(kind: u8, content: &[u8], expect: RecordError) {
 #[test]
 fn an_unknown_type_is_refused_before_its_length_is_read() {
     assert_eq!(read(&[0]), Err(RecordError::UnknownType(0)));
-    assert_eq!(read(&[9, 0, 0, 0, 0]), Err(RecordError::UnknownType(9)));
+    assert_eq!(read(&[11, 0, 0, 0, 0]), Err(RecordError::UnknownType(11)));
     assert_eq!(read(&[2, 0xff, 0xff, 0xff, 0xff]), Err(RecordError::Truncated));
 }
 

@@ -4,14 +4,17 @@ use std::{convert::Infallible, io::Write, net::SocketAddr};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty};
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper::{body::Body, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use silverback_runtime::{BoundAddress, Executor, HttpLimits, HttpServer, Options, Shutdown, run};
 
 const ADDRESS: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 const CONNECTIONS_MAX: usize = 1024;
 
-async fn answer(request: Request<Incoming>) -> Result<Response<Empty<Bytes>>, Infallible> {
+async fn answer<B>(request: Request<B>) -> Result<Response<Empty<Bytes>>, Infallible>
+where
+    B: Body<Error: std::fmt::Debug>,
+{
     let body = request.into_body().collect().await.expect("the client sends whole bodies");
     std::hint::black_box(body.to_bytes());
     let mut response = Response::new(Empty::new());

@@ -129,10 +129,12 @@ impl SeriesStore {
 
     /// When the first sample after a time is, in ms, but for late ones. There is one: the newest. What is stored at
     /// that time was looked for before.
-    fn next_after(&self, at: SeriesRef, timestamp_ms: i64) -> i64 {
-        if self.lookup.covers(at, timestamp_ms)
-            && let Some(next_ms) = self.lookup.next_after(timestamp_ms)
-        {
+    fn next_after(&mut self, at: SeriesRef, timestamp_ms: i64) -> i64 {
+        let next_ms = match self.lookup.covers(at, timestamp_ms) {
+            true => self.lookup.next_after(timestamp_ms),
+            false => self.scan(at, timestamp_ms).next_ms,
+        };
+        if let Some(next_ms) = next_ms {
             return next_ms;
         }
         let sealed = self.sealed(at);

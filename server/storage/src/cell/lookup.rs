@@ -8,6 +8,8 @@ use silverback_model::{Sample, SeriesRef};
 #[derive(Debug, Default)]
 pub(super) struct Lookup {
     series: Option<SeriesRef>,
+    /// The series that was asked for last.
+    asked: Option<SeriesRef>,
     /// All that the series has from the first of them to the last, oldest first. A chunk's samples at the most.
     samples: Vec<Sample>,
     /// Chunks that were decoded.
@@ -23,6 +25,12 @@ impl Lookup {
             (first.timestamp_ms..=last.timestamp_ms).contains(&timestamp_ms)
         };
         self.series == Some(series) && ends.is_some_and(is_within)
+    }
+
+    /// Whether the series was asked for last, too. A chunk is worth its decoding only where more is asked of it: many
+    /// series that are each asked for one sample are not.
+    pub(super) fn is_asked_again(&mut self, series: SeriesRef) -> bool {
+        self.asked.replace(series) == Some(series)
     }
 
     /// The sample at a time that it covers, in ms.

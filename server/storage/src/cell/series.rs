@@ -78,6 +78,15 @@ pub(crate) enum Retained {
     Expired,
 }
 
+/// What a chunk has at a time and after it.
+#[derive(Debug, Default)]
+pub(super) struct Scanned {
+    /// The sample at that time.
+    found: Option<Sample>,
+    /// When the next one is, in ms.
+    pub(super) next_ms: Option<i64>,
+}
+
 /// All series of a shard.
 #[derive(Debug, Default)]
 pub struct SeriesStore {
@@ -86,6 +95,8 @@ pub struct SeriesStore {
     pub(super) blocks: Blocks,
     /// For samples that are sent again.
     pub(super) lookup: Lookup,
+    /// For the bytes of an open chunk.
+    scratch: Vec<u8>,
     /// Refs that were let go of since the start.
     freed: u64,
     pub(super) sealed_chunks: usize,
@@ -283,8 +294,8 @@ impl SeriesStore {
         Appended::Stored
     }
 
-    /// The sample of a series at a time, in ms. Decodes a chunk for the first that is asked of it, and not again for
-    /// those that are asked of it next.
+    /// The sample of a series at a time, in ms. A series that is asked for a second one has its chunk decoded, and not
+    /// again for those that are asked of it next.
     pub(crate) fn sample_at(&mut self, at: SeriesRef, timestamp_ms: i64) -> Option<Sample> {
         let newest = self.newest(at);
         if newest.timestamp_ms == timestamp_ms {
@@ -297,9 +308,13 @@ impl SeriesStore {
             }
             self.fold_late(at);
         }
-        if !self.lookup.covers(at, timestamp_ms) {
-            self.look_into(at, timestamp_ms);
+        if self.lookup.covers(at, timestamp_ms) {
+            return self.lookup.sample_at(timestamp_ms);
         }
+        if !self.lookup.is_asked_again(at) {
+            return self.scan(at, timestamp_ms).found;
+        }
+        self.look_into(at, timestamp_ms);
         match self.lookup.covers(at, timestamp_ms) {
             true => self.lookup.sample_at(timestamp_ms),
             false => None,
@@ -309,19 +324,48 @@ impl SeriesStore {
     /// Decodes the chunk that a time lies in, in ms, if there is one.
     fn look_into(&mut self, at: SeriesRef, timestamp_ms: i64) {
         self.late_work += CHUNK_SAMPLES;
-        let own = |sample: Result<Sample, ChunkError>| sample.expect("the node's own chunks decode");
+        let (mut lookup, mut open) = (std::mem::take(&mut self.lookup), std::mem::take(&mut self.scratch));
+        if let Some(bytes) = self.chunk_around(at, timestamp_ms, &mut open) {
+            lookup.decode(at, XorIter::new(bytes).map(own));
+        }
+        (self.lookup, self.scratch) = (lookup, open);
+    }
+
+    /// Reads the chunk that a time lies in, in ms, up to there.
+    pub(super) fn scan(&mut self, at: SeriesRef, timestamp_ms: i64) -> Scanned {
+        self.late_work += CHUNK_SAMPLES / 2;
+        let mut open = std::mem::take(&mut self.scratch);
+        let mut scanned = Scanned::default();
+        if let Some(bytes) = self.chunk_around(at, timestamp_ms, &mut open) {
+            for sample in XorIter::new(bytes).map(own).skip_while(|sample| sample.timestamp_ms < timestamp_ms)
+            {
+                if sample.timestamp_ms > timestamp_ms {
+                    scanned.next_ms = Some(sample.timestamp_ms);
+                    break;
+                }
+                scanned.found = Some(sample);
+            }
+        }
+        self.scratch = open;
+        scanned
+    }
+
+    /// The bytes of the chunk that a time lies in, in ms, if there is one; those of the open one in `open`.
+    fn chunk_around<'a>(
+        &'a self,
+        at: SeriesRef,
+        timestamp_ms: i64,
+        open: &'a mut Vec<u8>,
+    ) -> Option<&'a [u8]> {
         if self.open_between(at, timestamp_ms, timestamp_ms).is_some() {
-            let open = self.open_chunk(at);
-            self.lookup.decode(at, open.samples().map(own));
-            return;
+            open.clear();
+            self.put_open_chunk(at, open);
+            return Some(open);
         }
         let sealed = &self.histories.get(at.0).sealed;
         let place = sealed.partition_point(|chunk| chunk.max_timestamp_ms() < timestamp_ms);
-        if let Some(chunk) = sealed.get(place)
-            && chunk.overlaps(timestamp_ms, timestamp_ms)
-        {
-            self.lookup.decode(at, chunk.samples().map(own));
-        }
+        let chunk = sealed.get(place).filter(|chunk| chunk.overlaps(timestamp_ms, timestamp_ms))?;
+        Some(chunk.bytes())
     }
 
     /// Whether a chunk overlaps a range of ms, both ends inclusive. Looks at times alone.
@@ -552,6 +596,10 @@ impl SeriesStore {
             chunk_bytes: self.blocks.bytes() + self.sealed_bytes,
         }
     }
+}
+
+fn own(sample: Result<Sample, ChunkError>) -> Sample {
+    sample.expect("the node's own chunks decode")
 }
 
 pub(super) fn chunks_bytes(chunks: &[SealedChunk]) -> usize {

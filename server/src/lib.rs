@@ -15,6 +15,8 @@ pub mod config;
 
 pub mod logging;
 
+pub mod access;
+
 pub mod placement;
 
 pub mod routing;

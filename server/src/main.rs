@@ -10,6 +10,7 @@ use std::time::SystemTime;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
+use silverback::access;
 use silverback::config::{self, Effective, FaultList};
 use silverback::node::topology_command::{self, Form, Machine, TopologyCommandError};
 use silverback::node::wal_command::{self as logs, Detail, Soundness};
@@ -274,6 +275,13 @@ fn unwritten(error: &io::Error) -> ExitCode {
 /// The configuration, and as a comment what of it depends on the machine, which may not be enough.
 fn show_config(effective: &Effective, out: &mut impl Write) -> io::Result<Result<(), NodeError>> {
     write!(out, "{effective}")?;
+    let cautions = match access::check(&effective.config) {
+        Ok(cautions) => cautions,
+        Err(fault) => return Ok(Err(fault.into())),
+    };
+    for caution in cautions {
+        writeln!(out, "# caution: {caution}")?;
+    }
     let share = node::memory_share(&effective.config);
     if let Ok(share) = &share {
         writeln!(out, "# memory here: {share}")?;
@@ -304,7 +312,7 @@ fn run(matches: &[&ArgMatches]) -> ExitCode {
 /// What an operator has to change before a start can succeed is told apart from what failed.
 fn exit_code(error: &NodeError) -> u8 {
     match error {
-        NodeError::Preflight(_) | NodeError::LimitTooSmall(_) => EXIT_CONFIG,
+        NodeError::Preflight(_) | NodeError::LimitTooSmall(_) | NodeError::Access(_) => EXIT_CONFIG,
         NodeError::Topology(_)
         | NodeError::Memory(_)
         | NodeError::Listen(..)

@@ -50,7 +50,10 @@ const RUNTIME: &str = "server/runtime";
 /// A crate's modules in reading order: each may use itself and those before it.
 const MODULES: [(&str, &[&str]); 2] = [
     ("server/storage", &["wal", "message", "cell", "shard"]),
-    ("server", &["config", "logging", "placement", "routing", "migration", "rebalance", "api", "node"]),
+    (
+        "server",
+        &["config", "logging", "access", "placement", "routing", "migration", "rebalance", "api", "node"],
+    ),
 ];
 
 /// What may lie at the top, besides what begins with a dot.

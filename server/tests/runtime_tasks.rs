@@ -66,7 +66,7 @@ fn the_first_signal_ends_the_node_gently_and_the_second_at_once() {
     const CHILD: &str = "SILVERBACK_TEST_SIGNALS";
     if std::env::var_os(CHILD).is_some() {
         let shutdown = runtime::Shutdown::new();
-        runtime::signals::request_on_signal(shutdown.clone()).unwrap();
+        runtime::signals::request_on_signal(shutdown.clone(), Default::default()).unwrap();
         runtime::run(&options(1), &shutdown, |executor: Executor<()>| async move {
             println!("ready");
             executor.shutdown.requested().await;

@@ -30,6 +30,14 @@ counters! {
         accept_failures: u64 => Counter "silverback_accept_failures_total",
         /// Connections that ended with an error.
         connection_errors: u64 => Counter "silverback_connection_errors_total",
+        /// TLS handshakes that came to their end, resumed ones among them.
+        tls_handshakes: u64 => Counter "silverback_tls_handshakes_total",
+        /// TLS handshakes that resumed an earlier session.
+        tls_handshakes_resumed: u64 => Counter "silverback_tls_handshakes_resumed_total",
+        /// TLS handshakes that failed: no TLS, nothing in common, or no certificate that would do.
+        tls_handshakes_failed: u64 => Counter "silverback_tls_handshakes_failed_total",
+        /// TLS handshakes that took too long while others waited.
+        tls_handshakes_evicted: u64 => Counter "silverback_tls_handshakes_evicted_total",
         /// HTTP requests.
         requests: u64 => Counter "silverback_http_requests_total",
         /// HTTP requests under way.

@@ -48,6 +48,26 @@ pub(crate) const READING_BYTES_MAX: usize = 4 << 20;
 pub const FRAME_BYTES_MAX: usize = 64 << 10;
 const _: () = assert!(READING_BYTES_MIN - FRAME_BYTES_MAX > u16::MAX as usize, "HTTP/2's own least window");
 const _: () = assert!(READING_BYTES_MIN > HEAD_BYTES_MIN);
+/// What an encrypted connection takes beside that, in bytes: its keys, a record that hasn't come whole, or what of one
+/// its reader has no room for yet.
+pub const TLS_CONNECTION_BYTES: usize = 32 << 10;
+/// A TLS handshake in flight, in bytes: a client may send certificates of 64 KiB.
+pub const HANDSHAKE_BYTES: usize = 96 << 10;
+/// TLS handshakes in flight on one core. With a small memory limit it is less: [`MemoryPlan`].
+pub const HANDSHAKES_MAX: usize = 256;
+
+/// A request's `Authorization` header, in bytes.
+pub const CREDENTIAL_BYTES_MAX: usize = 4 << 10;
+/// Credentials of which a core knows that they are right, and as many of which it knows that they are wrong.
+pub const KNOWN_CREDENTIALS_MAX: usize = 1024;
+/// Passwords of the whole node that wait to be checked.
+pub const CREDENTIAL_CHECKS_MAX: usize = 64;
+// An executor's fixed part has room for all this: a digest stands in a map and in a line, and of what waits each core
+// has the words once more.
+const _: () =
+    assert!(2 * KNOWN_CREDENTIALS_MAX * 200 + 2 * CREDENTIAL_CHECKS_MAX * CREDENTIAL_BYTES_MAX <= 1 << 20);
+/// Tokens of the access file: all are compared with each one that comes.
+pub const TOKENS_MAX: usize = 256;
 
 /// Labels of one series.
 pub const LABELS_MAX: usize = 128;

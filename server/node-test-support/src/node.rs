@@ -19,6 +19,9 @@ use silverback_test_support::{PATIENCE, Scratch, eventually, eventually_found};
 pub struct Node {
     /// Where it listens.
     pub address: SocketAddr,
+    /// The same, and where it listens for the admin service and for probes.
+    pub addresses: Vec<SocketAddr>,
+    probed: SocketAddr,
     shutdown: Shutdown,
     thread: Option<JoinHandle<Result<(), NodeError>>>,
     /// Goes last: the node is in it.
@@ -44,17 +47,20 @@ impl Node {
             ..Config::default()
         };
         change(&mut config);
+        let has_probes = !config.probe_listen.is_empty();
         let (bound, is_bound) = mpsc::channel();
         let shutdown = Shutdown::new();
         let thread = std::thread::spawn({
             let shutdown = shutdown.clone();
-            move || node::run_until(config, &shutdown, |addresses| bound.send(addresses[0]).unwrap())
+            move || node::run_until(config, &shutdown, |addresses| bound.send(addresses.to_vec()).unwrap())
         });
-        let address = match is_bound.recv_timeout(PATIENCE) {
-            Ok(address) => address,
+        let addresses = match is_bound.recv_timeout(PATIENCE) {
+            Ok(addresses) => addresses,
             Err(_) => panic!("the node did not start: {:?}", thread.join()),
         };
-        let node = Self { address, shutdown, thread: Some(thread), _data_dir: data_dir };
+        let address = addresses[0];
+        let probed = if has_probes { addresses[addresses.len() - 1] } else { address };
+        let node = Self { address, addresses, probed, shutdown, thread: Some(thread), _data_dir: data_dir };
         node.wait_until_ready();
         node
     }
@@ -63,12 +69,20 @@ impl Node {
         eventually(format_args!("nobody listens on {}", self.address), || {
             let has_ended = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
             assert!(!has_ended, "the node ended at once: its log tells why");
-            TcpStream::connect(self.address).is_ok()
+            TcpStream::connect(self.address).is_ok() && TcpStream::connect(self.probed).is_ok()
         });
         eventually_found(|| {
-            let answer = self.get("/-/ready");
+            let answer = self.probe("/-/ready");
             if answer.status == 200 { Ok(()) } else { Err(answer.text()) }
         });
+    }
+
+    /// The answer to a GET at its address for probes, or at its only one.
+    pub fn probe(&self, path: &str) -> Answer {
+        let mut stream = TcpStream::connect(self.probed).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        send(&mut stream, "GET", path, &[], b"");
+        read_answer(&mut BufReader::new(stream))
     }
 
     /// Gives it the notice to end, as a signal does.

@@ -7,7 +7,7 @@
 //!   with memory of its node;
 //!   [`tasks`], [`timers`], [`slices`]: what runs on one of them;
 //! - [`lanes`]: bounded channels from each executor to each other;
-//! - [`listen`], [`io`], [`http`]: sockets and hyper on top of them;
+//! - [`listen`], [`io`], [`tls`], [`http`]: sockets and hyper on top of them;
 //! - [`disk`]: a data directory's files through the same ring;
 //! - [`shutdown`], [`signals`]: how a node is asked to end;
 //! - [`counters`], [`cpu_time`]: what an executor counts about itself, and the kernel about it.
@@ -60,6 +60,7 @@ pub mod slices;
 pub mod sync;
 pub mod tasks;
 pub mod timers;
+pub mod tls;
 mod turns;
 
 // Beside the files that they test, not in them: the models in `tests/loom` include those.
@@ -75,7 +76,7 @@ mod wake_count;
 pub use counters::counts;
 pub use cpu_time::thread_cpu_time;
 pub use executors::{Executor, Options, Pinning, Preemption, RunError, run};
-pub use http::{HttpLimits, HttpServer, WatchedBody};
+pub use http::{Encryption, HttpLimits, HttpServer, WatchedBody};
 pub use io::Stream;
 pub use lanes::{Delivery, LaneReceivers, LaneSenders, Refused};
 pub use listen::{BoundAddress, Listener, connections_ended};

@@ -10,11 +10,11 @@ use futures::channel::oneshot;
 /// Work that waits for the thread: more than reads that a node of many cores has in flight have at once.
 const WAITING_MAX: usize = 1024;
 
-type Work = Box<dyn FnOnce() + Send>;
+type Work<S> = Box<dyn FnOnce(&mut S) + Send>;
 
-/// The thread. It ends with this.
+/// The thread, and what it keeps between pieces of work. It ends with this.
 #[derive(Debug)]
-pub struct SideThread(SyncSender<Work>);
+pub struct SideThread<S = ()>(SyncSender<Work<S>>);
 
 /// Why work was not done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -30,10 +30,7 @@ pub enum SideThreadError {
 impl SideThread {
     /// Starts it, free to run on every CPU of the process.
     pub fn start(name: &str) -> io::Result<Self> {
-        let (work, waiting) = sync_channel::<Work>(WAITING_MAX);
-        let run = move || waiting.into_iter().for_each(|work| work());
-        std::thread::Builder::new().name(name.to_owned()).spawn(run)?;
-        Ok(Self(work))
+        Self::start_with(name, WAITING_MAX, ())
     }
 
     /// Has work done, and waits for it. Work that nobody waits for any more when its turn comes is left
@@ -42,10 +39,28 @@ impl SideThread {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, SideThreadError> {
+        self.run_with(|()| work()).await
+    }
+}
+
+impl<S: Send + 'static> SideThread<S> {
+    /// The same with something that it keeps, and with a bound on the work that waits.
+    pub fn start_with(name: &str, waiting_max: usize, mut kept: S) -> io::Result<Self> {
+        let (work, waiting) = sync_channel::<Work<S>>(waiting_max);
+        let run = move || waiting.into_iter().for_each(|work| work(&mut kept));
+        std::thread::Builder::new().name(name.to_owned()).spawn(run)?;
+        Ok(Self(work))
+    }
+
+    /// Like [`SideThread::run`], with what the thread keeps.
+    pub async fn run_with<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut S) -> T + Send + 'static,
+    ) -> Result<T, SideThreadError> {
         let (done, result) = oneshot::channel();
-        let work = Box::new(move || {
+        let work = Box::new(move |kept: &mut S| {
             if !done.is_canceled()
-                && let Ok(result) = catch_unwind(AssertUnwindSafe(work))
+                && let Ok(result) = catch_unwind(AssertUnwindSafe(|| work(kept)))
             {
                 // Whoever leaves right now needs no result.
                 drop(done.send(result));

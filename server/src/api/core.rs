@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::access::reload::Reloads;
 use crate::api::ingest::refusal_log::RefusalLog;
 use crate::config::Config;
 use crate::migration::Turn;
@@ -76,6 +77,8 @@ pub struct NodeFacts {
     pub room: RoomSeen,
     /// Whose turn it is to delete series.
     pub deletions: Turn,
+    /// How often the files that say who may do what were read again; `None`: there are none.
+    pub(crate) reloads: Option<Arc<Reloads>>,
 }
 
 impl NodeFacts {

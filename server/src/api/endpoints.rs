@@ -1,5 +1,5 @@
-//! Which path is answered by what. Every request goes through here: where it comes from is checked before
-//! anything else, and it is logged at debug.
+//! Which path is answered by what. Every request goes through here: where it comes from and who sends it are checked
+//! before anything else, and it is logged at debug.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -11,11 +11,14 @@ use hyper::service::Service;
 use silverback_model::printable::Printable;
 use silverback_runtime::WatchedBody;
 
+use crate::access::scope::Scopes;
+use crate::api::admission::{self, Admission, Asked, Door};
 use crate::api::core::Core;
 use crate::api::grpc;
+use crate::api::grpc::methods::METHODS;
 use crate::api::handlers::{Handlers, Peer};
 use crate::api::http::origin;
-use crate::api::ingest::lines::{self, Dialect, Import};
+use crate::api::ingest::lines::{self, Import};
 use crate::api::ingest::timing::{count_duration, timed};
 use crate::api::ingest::{otlp, write_endpoint};
 use crate::api::query::Reader;
@@ -25,9 +28,36 @@ use crate::api::query::remote_read;
 use crate::api::response::body::{Never, ResponseBody};
 use crate::api::response::cause::Cause;
 use crate::api::response::{NodeResponse, method_not_allowed, text};
+use crate::api::routes::{Page, ROUTES, Route, Target};
 use crate::api::status::pages;
 use crate::routing::Overloaded;
 use silverback_runtime as runtime;
+
+/// A path or a method that is answered, and what it takes.
+#[derive(Debug, Clone)]
+pub struct Declared {
+    /// Whether gRPC asks for it.
+    pub is_grpc: bool,
+    /// Its path. A `*` stands for any segment.
+    pub path: String,
+    /// One of these scopes it takes.
+    pub needs: Scopes,
+}
+
+/// All that are answered.
+pub fn declared() -> impl Iterator<Item = Declared> {
+    let http = ROUTES.iter().map(|route| Declared {
+        is_grpc: false,
+        path: route.path.to_owned(),
+        needs: route.needs,
+    });
+    let grpc = METHODS.iter().map(|method| Declared {
+        is_grpc: true,
+        path: format!("/{}/{}", method.service, method.name),
+        needs: method.needs,
+    });
+    http.chain(grpc)
+}
 
 /// The HTTP service of one core for one connection.
 pub(crate) struct Endpoints {
@@ -35,9 +65,9 @@ pub(crate) struct Endpoints {
 }
 
 impl Endpoints {
-    /// The service of a core for one client, by its address as the socket has it.
-    pub(crate) fn new(handlers: Handlers, address: Option<IpAddr>) -> Self {
-        Self { peer: Rc::new(Peer::new(handlers, address)) }
+    /// The service of a core for one client, by its address as the socket has it, and by the node's that it came to.
+    pub(crate) fn new(handlers: Handlers, address: Option<IpAddr>, door: Door) -> Self {
+        Self { peer: Rc::new(Peer::new(handlers, address, door)) }
     }
 }
 
@@ -52,6 +82,11 @@ impl Service<Request<WatchedBody>> for Endpoints {
             let mut response = answer(&peer, request).await;
             // What a label's value looks like is nothing that a browser should take a text for.
             response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            if let Some(gate) = &peer.handlers.gate {
+                gate.for_each_header(|name, value| {
+                    response.headers_mut().insert(name, value.clone());
+                });
+            }
             Ok(response)
         })
     }
@@ -81,37 +116,61 @@ fn route(peer: &Peer, request: Request<WatchedBody>) -> impl Future<Output = Nod
         if let Err(rejected) = origin::check(&core.config.allowed_hosts, &request) {
             return origin::refuse(core, &request, &rejected);
         }
-        if grpc::is_grpc(&request) {
-            return Box::pin(grpc::answer(peer, request)).await;
+        let asked = Asked::of(&request);
+        let admitted = match admission::look(peer, asked, &request) {
+            Admission::Decided(admitted) => admitted,
+            // Seldom, so it has memory of its own.
+            Admission::Unknown(check) => Box::pin(admission::verify(peer, check)).await,
+        };
+        if let Err(rejected) = admitted {
+            return admission::refuse(peer, &request, &rejected);
         }
-        match request.uri().path() {
+        admission::note_action(peer, asked, &request);
+        match asked {
+            Asked::Grpc(method) => Box::pin(grpc::answer(peer, method, request)).await,
             // The one that comes by the thousand: others are larger, and have memory of their own.
-            "/api/v1/write" | "/api/v1/receive" | "/api/v1/push" => {
+            Asked::Http(Some(Route { target: Target::Write, .. })) => {
                 let began = runtime::now();
                 let response = write_endpoint::answer(&peer.caller, request).await;
                 count_duration(core, began);
                 response
             }
-            _other => Box::pin(route_rarer(peer, request)).await,
+            Asked::Http(route) => Box::pin(route_rarer(peer, route, request)).await,
         }
     }
 }
 
-async fn route_rarer(peer: &Peer, request: Request<WatchedBody>) -> NodeResponse {
-    let Peer { handlers: Handlers { core, reader, .. }, caller, asker } = peer;
-    match request.uri().path() {
-        "/v1/metrics" | "/api/v1/otlp/v1/metrics" => timed(core, otlp::answer_http(caller, request)).await,
-        "/write" => timed(core, lines::write(caller, Dialect::V1, request)).await,
-        "/api/v2/write" => timed(core, lines::write(caller, Dialect::V2, request)).await,
-        "/query" => influx_query::answer(reader, request).await,
-        // Reads keep their own time, and say what took too long in their protocol's words.
-        "/api/v1/read" => remote_read::answer(reader, asker, request).await,
-        path => match (Question::of_path(path), Import::of_path(path)) {
-            (Some(question), _) => http_api::answer(reader, asker, question, request).await,
-            (None, Some(import)) => timed(core, lines::import(caller, &import, request)).await,
-            (None, None) => with_room(reader, in_time(core, page(core, request.method(), path)).await),
+async fn route_rarer(
+    peer: &Peer,
+    route: Option<&'static Route>,
+    request: Request<WatchedBody>,
+) -> NodeResponse {
+    let Peer { handlers: Handlers { core, reader, .. }, caller, asker, .. } = peer;
+    let path = request.uri().path();
+    match route.map(|route| route.target) {
+        Some(Target::Write) => write_endpoint::answer(caller, request).await,
+        Some(Target::Otlp) => timed(core, otlp::answer_http(caller, request)).await,
+        Some(Target::Lines(dialect)) => timed(core, lines::write(caller, dialect, request)).await,
+        Some(Target::Import) => match Import::of_path(path) {
+            Some(import) => timed(core, lines::import(caller, &import, request)).await,
+            None => no_such_endpoint(path),
         },
+        Some(Target::InfluxQuery) => influx_query::answer(reader, request).await,
+        // Reads keep their own time, and say what took too long in their protocol's words.
+        Some(Target::RemoteRead) => remote_read::answer(reader, asker, request).await,
+        Some(Target::Question) => match Question::of_path(path) {
+            Some(question) => http_api::answer(reader, asker, question, request).await,
+            None => no_such_endpoint(path),
+        },
+        Some(Target::Page(asked)) => {
+            with_room(reader, in_time(core, page(core, asked, request.method())).await)
+        }
+        None => no_such_endpoint(path),
     }
+}
+
+fn no_such_endpoint(path: &str) -> NodeResponse {
+    text(Cause::NotFound.http(), format!("no such endpoint: {}\n", Printable(path)))
 }
 
 /// Gives an answer up that doesn't begin within the time of a request. (A write waits for its
@@ -149,29 +208,28 @@ fn with_room(reader: &Reader, response: NodeResponse) -> NodeResponse {
     }
 }
 
-async fn page(core: &Core, method: &Method, path: &str) -> NodeResponse {
-    match (method, path) {
-        (&Method::GET | &Method::HEAD, "/") => pages::status_page(),
-        (&Method::GET, "/metrics") => pages::metrics(core).await,
-        (&Method::GET, "/api/v1/status/node") => pages::node_status(core).await,
-        (&Method::GET, "/api/v1/status/cells") => pages::cells_status(core).await,
-        (&Method::GET, "/api/v1/status/refusals") => pages::refusals(core),
-        (&Method::GET | &Method::HEAD, "/-/healthy") => pages::healthy(core),
-        (&Method::GET | &Method::HEAD, "/-/ready") => pages::ready(core),
-        (&Method::GET | &Method::HEAD, "/-/replayed") => pages::replayed(core),
-        (method, "/ping") => lines::ping(method),
+async fn page(core: &Core, page: Page, method: &Method) -> NodeResponse {
+    match (page, method) {
+        (Page::Ping, method) => lines::ping(method),
+        (Page::Status, &Method::GET | &Method::HEAD) => pages::status_page(),
+        (Page::Healthy, &Method::GET | &Method::HEAD) => pages::healthy(core),
+        (Page::Ready, &Method::GET | &Method::HEAD) => pages::ready(core),
+        (Page::Replayed, &Method::GET | &Method::HEAD) => pages::replayed(core),
+        (Page::Metrics, &Method::GET) => pages::metrics(core).await,
+        (Page::Node, &Method::GET) => pages::node_status(core).await,
+        (Page::Cells, &Method::GET) => pages::cells_status(core).await,
+        (Page::Refusals, &Method::GET) => pages::refusals(core),
         (
+            Page::Status
+            | Page::Healthy
+            | Page::Ready
+            | Page::Replayed
+            | Page::Metrics
+            | Page::Node
+            | Page::Cells
+            | Page::Refusals,
             _,
-            "/"
-            | "/metrics"
-            | "/api/v1/status/node"
-            | "/api/v1/status/cells"
-            | "/api/v1/status/refusals"
-            | "/-/healthy"
-            | "/-/ready"
-            | "/-/replayed",
         ) => method_not_allowed("GET"),
-        (_, path) => text(Cause::NotFound.http(), format!("no such endpoint: {}\n", Printable(path))),
     }
 }
 

@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use crate::access::gate::CoreGate;
+use crate::api::admission::Door;
 use crate::api::cell_mover::CellMover;
 use crate::api::core::Core;
 use crate::api::ingest::Ingest;
@@ -17,11 +19,17 @@ pub(crate) struct Handlers {
     pub(crate) ingest: Rc<Ingest>,
     pub(crate) reader: Rc<Reader>,
     pub(crate) mover: Rc<CellMover>,
+    /// Who is let in; `None`: everybody.
+    pub(crate) gate: CoreGate,
 }
 
 /// The same for the client at the other end of a connection.
 pub(crate) struct Peer {
     pub(crate) handlers: Handlers,
+    /// Its address.
+    pub(crate) address: Option<IpAddr>,
+    /// The address of the node's that it came to.
+    pub(crate) door: Door,
     /// Who is refused what.
     pub(crate) caller: Caller,
     /// Its turns among the core's reads.
@@ -29,9 +37,9 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// A client, by its address as the socket has it.
-    pub(crate) fn new(handlers: Handlers, address: Option<IpAddr>) -> Self {
+    /// A client, by its address as the socket has it, and by the node's that it came to.
+    pub(crate) fn new(handlers: Handlers, address: Option<IpAddr>, door: Door) -> Self {
         let caller = Caller::new(Rc::clone(&handlers.ingest), address);
-        Self { handlers, caller, asker: Asker::default() }
+        Self { handlers, address, door, caller, asker: Asker::default() }
     }
 }

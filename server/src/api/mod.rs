@@ -3,8 +3,8 @@
 //!
 //! In reading order: [`core`], what a core's handlers share (what writes, reads and moves need besides stands with
 //! them); [`response`] and [`http`], the transport; [`ingest`],
-//! [`query`] and [`status`], what is asked for; [`grpc`], the same by another transport; [`endpoints`], which path is
-//! answered by what.
+//! [`query`] and [`status`], what is asked for; [`grpc`], the same by another transport; `routes`, which path is
+//! answered by what and takes which scope; `admission`, who is let in; [`endpoints`], where every request goes through.
 pub mod cell_mover;
 pub mod core;
 pub mod protobuf;
@@ -19,6 +19,10 @@ pub mod query;
 pub mod status;
 
 pub mod grpc;
+
+pub(crate) mod routes;
+
+pub(crate) mod admission;
 
 pub mod endpoints;
 pub(crate) mod handlers;

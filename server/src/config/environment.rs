@@ -12,7 +12,8 @@ use super::options::{ConfigOption, OPTIONS};
 const PREFIX: &str = "SILVERBACK_";
 
 /// `silverctl`'s own, which may stand beside a node's.
-const OF_SILVERCTL: [&str; 5] = ["ADDRESS", "BEARER_TOKEN", "CA_FILE", "CERT_FILE", "KEY_FILE"];
+const OF_SILVERCTL: [&str; 8] =
+    ["ADDRESS", "BEARER_TOKEN", "CA_FILE", "CERT_FILE", "KEY_FILE", "PASSWORD_FILE", "TOKEN_FILE", "USER"];
 
 /// `data-dir` is `SILVERBACK_DATA_DIR`.
 pub(super) fn variable_name(option_name: &str) -> String {
@@ -119,6 +120,7 @@ mod tests {
             "TWO_PORT_80_TCP",
             "ADDRESS",
             "BEARER_TOKEN",
+            "PASSWORD_FILE",
         ] {
             assert!(is_foreign(&format!("{PREFIX}{other}")), "{other}");
         }

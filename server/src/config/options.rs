@@ -117,6 +117,20 @@ options! {
             words!("is no way to take deltas": OtlpDelta { Cumulative = "cumulative", Refuse = "refuse" })
         );
     }
+    "Access" {
+        /// Prometheus' web configuration file: TLS, client certificates, users and their passwords, headers of
+        /// answers. It is read again when it changes, and on SIGHUP. `none`: no TLS, and nobody is asked who he is
+        web_config_file: Option<PathBuf> = None, "web-config-file" FILE One(FILE);
+        /// Bearer tokens, and the scopes of tokens and users: write, read, admin, metrics. Read again like the web
+        /// configuration file. `none`: no tokens, and every user may do everything
+        access_file: Option<PathBuf> = None, "access-file" FILE One(FILE);
+        /// Where to listen for the admin service and /api/v1/admin, which are answered nowhere else then; may be
+        /// given more than once
+        admin_listen: Vec<SocketAddr> = Vec::new(), "admin-listen" ADDRESS Many(OTHER_LISTEN);
+        /// Where to listen for probes: /-/healthy, /-/ready, /-/replayed and gRPC's health service, without TLS and
+        /// credentials, and nothing else; may be given more than once
+        probe_listen: Vec<SocketAddr> = Vec::new(), "probe-listen" ADDRESS Many(OTHER_LISTEN);
+    }
     "Rebalancing" {
         /// `on`: cells of a hot shard move to idle ones, while traffic flows. `off`: a cell moves only when
         /// the admin service is told to move it
@@ -210,8 +224,20 @@ type One<T> = Own<str, T, String>;
 
 const LISTEN: List<Vec<SocketAddr>> =
     Own(read_listen, |addresses| addresses.iter().map(SocketAddr::to_string).collect());
+const OTHER_LISTEN: List<Vec<SocketAddr>> = Own(
+    |texts| if texts.is_empty() { Ok(Vec::new()) } else { read_listen(texts) },
+    |addresses| addresses.iter().map(SocketAddr::to_string).collect(),
+);
 const HOSTS: List<AllowedHosts> = Own(AllowedHosts::parse, AllowedHosts::show);
 const DATA_DIR: One<PathBuf> = Own(read_data_dir, |dir| dir.display().to_string());
+const FILE: One<Option<PathBuf>> = Own(
+    |text| match text {
+        "" => Err(Problem::new("the path is empty", "allowed: a file that this process may read, or none")),
+        "none" => Ok(None),
+        path => Ok(Some(PathBuf::from(path))),
+    },
+    |file| file.as_ref().map_or("none".to_owned(), |file| file.display().to_string()),
+);
 const LOG_LEVEL: One<String> = Own(read_log_level, String::clone);
 
 const SHARDS: One<ShardCount> = Own(

@@ -68,6 +68,9 @@ fn every_option_is_taken_from_flag_variable_and_file_alike() {
         let value = match (option.show)(&Config::default()) {
             options::Shown::One(value) => value,
             // An empty variable is one that isn't set.
+            options::Shown::Many(values) if values.is_empty() && option.name.ends_with("-listen") => {
+                "127.0.0.1:9".to_owned()
+            }
             options::Shown::Many(values) if values.is_empty() => "*".to_owned(),
             options::Shown::Many(values) => values.join(","),
         };

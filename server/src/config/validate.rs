@@ -31,7 +31,25 @@ pub(super) fn broken_relations(config: &Config) -> Vec<BrokenRelation> {
         ),
     ];
     let broken = at_most.into_iter().filter(|(_, holds, _)| !holds);
-    broken.map(|(options, _, values)| at_most_broken(options, values)).collect()
+    broken
+        .map(|(options, _, values)| at_most_broken(options, values))
+        .chain(shared_addresses(config))
+        .collect()
+}
+
+/// Of two listeners on one address the system would deal connections out to either.
+fn shared_addresses(config: &Config) -> impl Iterator<Item = BrokenRelation> {
+    let Config { listen, admin_listen, probe_listen, .. } = config;
+    let pairs = [
+        (["listen", "admin-listen"], listen, admin_listen),
+        (["listen", "probe-listen"], listen, probe_listen),
+        (["admin-listen", "probe-listen"], admin_listen, probe_listen),
+    ];
+    pairs.into_iter().filter_map(|(options, one, other)| {
+        let shared = one.iter().find(|address| address.port() != 0 && other.contains(address))?;
+        let problem = Problem::new(format!("both have {shared}"), "allowed: each address for one of them");
+        Some(BrokenRelation { options, problem })
+    })
 }
 
 fn at_most_broken(options: [&'static str; 2], values: [String; 2]) -> BrokenRelation {

@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use futures::future::try_join_all;
-
+use crate::access::gate::PasswordThread;
+use crate::access::{Access, Doors};
+use crate::api::admission::Door;
 use crate::api::cell_mover::{CellMover, Migrate};
 use crate::api::core::{Core, NodeFacts};
-use crate::api::endpoints::Endpoints;
 use crate::api::handlers::Handlers;
 use crate::api::ingest::Ingest;
 use crate::api::ingest::refusal_log::RefusalLog;
@@ -21,21 +21,18 @@ use crate::node::data_dir::{DataDir, note_logs};
 use crate::node::host::ExecutorHost;
 use crate::node::memory::MemoryWatch;
 use crate::node::recovery::{Recovery, RecoveryBarrier, RecoveryError};
-use crate::node::{memory, presence, rebalance, room, self_scrape, upkeep, watchdog, welcome};
+use crate::node::{entrance, memory, presence, rebalance, room, self_scrape, upkeep, watchdog, welcome};
 use crate::placement::Plan;
 use crate::rebalance::Steering;
 use crate::routing::{Lanes, Router, RoutingTable};
 use silverback_host::Arrivals;
 use silverback_host::disk::room::{FileSystemRoom, RoomSeen};
 use silverback_model::clock::Clock;
-use silverback_model::limits::{
-    FRAME_BYTES_MAX, HEAD_FIELDS_MAX, HEADER_BYTES_MAX, MemoryPlan, OWN_HEADS_BYTES, STREAM_HEAD_BYTES_MAX,
-};
+use silverback_model::limits::MemoryPlan;
 use silverback_model::{SeriesIdHasher, ShardId};
 use silverback_runtime as runtime;
 use silverback_runtime::{
-    BoundAddress, Delivery, Executor, HttpLimits, HttpServer, LaneReceivers, LaneSenders, Listener,
-    SideThread, Slicer,
+    BoundAddress, Delivery, Encryption, Executor, LaneReceivers, LaneSenders, SideThread, Slicer,
 };
 use silverback_storage::message::{AcceptorCounts, CoreStats, LaneMessage, ShardReply, ShardStats};
 use silverback_storage::shard::{Inbox, Pulses, Reads, ReplyTo, Shard, Worker};
@@ -52,7 +49,10 @@ pub struct Shared {
     pub config: Arc<Config>,
     /// What every core tells of the node.
     pub(crate) facts: Arc<NodeFacts>,
-    listeners: Vec<BoundAddress>,
+    /// Its addresses, and what each is for.
+    pub(crate) listeners: Vec<(Door, BoundAddress)>,
+    /// Who may do what, and what checks passwords; `None`: nobody says.
+    pub(crate) access: Option<(Access, Arc<PasswordThread>)>,
     data_dir: DataDir,
     barrier: RecoveryBarrier,
     /// Keeps the process within its limit.
@@ -71,7 +71,8 @@ impl Shared {
         config: Config,
         memory: MemoryPlan,
         placement: &Plan,
-        listeners: Vec<BoundAddress>,
+        listeners: Vec<(Door, BoundAddress)>,
+        access: Option<Access>,
         data_dir: DataDir,
         clock: &Clock,
     ) -> io::Result<Self> {
@@ -83,7 +84,8 @@ impl Shared {
             cpus: placement.cpus().into(),
             pinning: placement.pinning,
             nodes: placement.seats.iter().map(|seat| seat.node).collect(),
-            listen: listeners.iter().map(BoundAddress::address).collect(),
+            listen: listen_of(&listeners),
+            reloads: access.as_ref().map(|access| Arc::clone(&access.reloads)),
             memory,
             replay: ReplayProgress::default(),
             restored: Arrivals::default(),
@@ -96,11 +98,14 @@ impl Shared {
         };
         // So that the first scrape tells it. Nothing is served yet that a slow disk could hold up.
         facts.room.set(FileSystemRoom::of(&config.data_dir).ok());
+        let passwords = || PasswordThread::start().map(Arc::new);
+        let access = access.map(|access| Ok::<_, io::Error>((access, passwords()?))).transpose()?;
         Ok(Self {
             config: Arc::new(config),
             watch,
             facts: Arc::new(facts),
             listeners,
+            access,
             data_dir,
             barrier: RecoveryBarrier::default(),
             drained: Arrivals::default(),
@@ -110,13 +115,29 @@ impl Shared {
         })
     }
 
-    fn cores(&self) -> usize {
+    /// Where it listens, whatever for.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().map(|(_, bound)| bound.address()).collect()
+    }
+
+    /// Who may do what, at the start; `None`: nobody says.
+    pub(crate) fn doors(&self) -> Option<&Doors> {
+        self.access.as_ref().map(|(access, _)| &*access.doors)
+    }
+
+    pub(crate) fn cores(&self) -> usize {
         self.facts.cpus.len()
     }
 
     fn series_max(&self) -> usize {
         self.config.max_series.map_or(usize::MAX, |max| usize::try_from(max.get()).unwrap_or(usize::MAX))
     }
+}
+
+/// Where everything is answered but what has addresses of its own.
+fn listen_of(listeners: &[(Door, BoundAddress)]) -> Box<[SocketAddr]> {
+    let is_main = |door: &Door| matches!(door, Door::Main { .. });
+    listeners.iter().filter(|(door, _)| is_main(door)).map(|(_, bound)| bound.address()).collect()
 }
 
 /// Why a core ended before it was told to.
@@ -168,7 +189,9 @@ pub(crate) async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage
         counts: Cell::default(),
     });
     let hasher = SeriesIdHasher::new(shared.data_dir.identity.seed, DEFAULT_TENANT);
+    let (gate, encryption) = entrance::start_access(&shared);
     let handlers = Handlers {
+        gate,
         ingest: Rc::new(Ingest::new(Rc::clone(&core), hasher)),
         reader: Rc::new(Reader::new(Rc::clone(&core), Arc::clone(&shared.compiler))),
         mover: Rc::new(CellMover::new(Rc::clone(&core), migrate(migrations, slicer.clone()))),
@@ -181,7 +204,7 @@ pub(crate) async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage
     watchdog::start(core, Rc::clone(&inbox));
     memory::start(&shared, index, &handlers, (Rc::clone(&shard), Rc::clone(&reads)));
     let recovered = start_recovery(&shared, &handlers, index, (shard, reads), log.clone());
-    let accepted = accept(&shared, handlers).await;
+    let accepted = accept(&shared, handlers, &encryption).await;
     drain(&shared).await;
     inbox.close();
     if let Some(Err(error)) = recovered.take() {
@@ -230,7 +253,7 @@ fn start_recovery(
                 let disk = checkpoints.segments.disk.clone();
                 let is_last = shared.facts.restored.arrive() == shared.cores();
                 if is_last {
-                    welcome::tell(&shared.config, &shared.facts.listen, shared.cores());
+                    welcome::tell(&shared.config, &shared.facts.listen, shared.doors(), shared.cores());
                 }
                 presence::start(Rc::clone(&core), log.clone(), checkpoints.clone());
                 upkeep::start(&core, shard, reads, log, checkpoints);
@@ -327,9 +350,9 @@ fn acceptor_counts(handlers: &Handlers) -> AcceptorCounts {
 
 /// Serves every address until the notice to end, and then what is in flight. Sockets that fail on one
 /// core give that notice to all: without its shard the others can't serve.
-async fn accept(shared: &Shared, handlers: Handlers) -> io::Result<()> {
+async fn accept(shared: &Shared, handlers: Handlers, encryption: &Encryption) -> io::Result<()> {
     let (shutdown, config) = (handlers.core.shutdown.clone(), &shared.config);
-    let served = serve(shared, handlers).await;
+    let served = entrance::serve(shared, handlers, encryption).await;
     if let Err(error) = &served {
         tracing::error!(%error, "a core's sockets failed; the node ends");
         shutdown.request();
@@ -339,43 +362,6 @@ async fn accept(shared: &Shared, handlers: Handlers) -> io::Result<()> {
         tracing::warn!(open, "connections did not end in time and are cut");
     }
     served
-}
-
-async fn serve(shared: &Shared, handlers: Handlers) -> io::Result<()> {
-    let config = &shared.config;
-    let limits = http_limits(config, &shared.facts.memory);
-    let connections_max = config.max_connections.div_ceil(shared.cores());
-    let listeners = shared.listeners.iter().map(|bound| bound.listen(connections_max));
-    let listeners: Vec<Listener> = listeners.collect::<io::Result<_>>()?;
-    let server = HttpServer::new(&limits, handlers.core.shutdown.clone());
-    let service = |peer: Option<SocketAddr>| Endpoints::new(handlers.clone(), peer.map(|peer| peer.ip()));
-    try_join_all(listeners.iter().map(|listener| server.serve(listener, service))).await?;
-    // The sockets close here: nobody would take what is queued on them, and a client that is refused
-    // tries another node.
-    Ok(())
-}
-
-/// The bounds of connections, whose buffers have their place in the memory plan.
-fn http_limits(config: &Config, plan: &MemoryPlan) -> HttpLimits {
-    let default = HttpLimits::default();
-    let window_bytes = (plan.reading_bytes - FRAME_BYTES_MAX) as u32;
-    HttpLimits {
-        header_timeout: config.header_timeout,
-        idle_timeout: config.idle_timeout,
-        header_bytes_max: HEADER_BYTES_MAX,
-        read_buffer_bytes_max: plan.head_bytes,
-        chunk_bytes_max: config.max_body_bytes as u64,
-        head_fields_max: HEAD_FIELDS_MAX,
-        stream_head_bytes_max: STREAM_HEAD_BYTES_MAX as u32,
-        own_heads_bytes: OWN_HEADS_BYTES,
-        heads_bytes_max: plan.stream_head_bytes,
-        // A frame that is on its way, and what is left of a window.
-        frame_bytes_max: FRAME_BYTES_MAX.min(plan.head_bytes / 4 * 3) as u32,
-        stream_window_bytes: default.stream_window_bytes.min(window_bytes),
-        connection_window_bytes: window_bytes,
-        reading_max: plan.reading_max,
-        ..default
-    }
 }
 
 /// Waits until no core has requests in flight: until then each may be asked by the others.

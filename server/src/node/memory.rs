@@ -51,7 +51,10 @@ impl MemoryShare {
             MemoryLimit::Auto => allowed.bytes / 100 * AUTO_LIMIT_PERCENT,
             MemoryLimit::Fixed(bytes) => bytes,
         };
-        Ok(Self { plan: MemoryPlan::new(limit_bytes, cores)?, asked: config.memory_limit, allowed })
+        let plan = MemoryPlan::new(limit_bytes, cores)?;
+        // The file may say later that connections are encrypted, if it doesn't yet.
+        let plan = if config.web_config_file.is_some() { plan.with_tls() } else { plan };
+        Ok(Self { plan, asked: config.memory_limit, allowed })
     }
 
     /// The configuration with bodies no larger, and connections no more, than the plan has room for.

@@ -1,6 +1,7 @@
 //! One node: its configuration to its shards, acceptors and clocks.
 mod assemble;
 pub mod data_dir;
+mod entrance;
 mod host;
 pub mod identity;
 mod memory;
@@ -22,6 +23,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::access::{Access, AccessFault, Sources};
+use crate::api::admission::Door;
 use crate::config::Config;
 use crate::node::data_dir::{DataDir, DataDirError};
 use crate::placement::topology::Malformed;
@@ -30,6 +33,7 @@ use silverback_model::clock::Clock;
 use silverback_model::limits::{LANE_CAPACITY, LimitTooSmall};
 use silverback_runtime as runtime;
 use silverback_runtime::preflight::{Fault, preflight};
+use silverback_runtime::signals::Hangups;
 use silverback_runtime::{BoundAddress, Executor, Options, RunError, Shutdown, signals};
 use silverback_storage::message::LaneMessage;
 
@@ -67,6 +71,9 @@ pub enum NodeError {
     /// The data directory can't be used.
     #[error(transparent)]
     DataDir(#[from] DataDirError),
+    /// A file that says who may do what doesn't hold.
+    #[error(transparent)]
+    Access(#[from] AccessFault),
     /// A core ended with an error.
     #[error("shard {0}: {1}")]
     Core(usize, CoreError),
@@ -98,20 +105,36 @@ pub fn memory_share(config: &Config) -> Result<MemoryShare, NodeError> {
 /// Runs a node until it is told to stop.
 pub fn run(config: Config) -> Result<(), NodeError> {
     let shutdown = Shutdown::new();
-    signals::request_on_signal(shutdown.clone()).map_err(NodeError::Signals)?;
+    let hangups = Hangups::default();
+    signals::request_on_signal(shutdown.clone(), hangups.clone()).map_err(NodeError::Signals)?;
     // Requests in flight may take the time limit, and then the log.
     let limit = 2 * config.shutdown_timeout + END_MARGIN;
     signals::end_within(&shutdown, limit).map_err(NodeError::Signals)?;
-    run_until(config, &shutdown, |_| {})
+    run_hearing(config, &shutdown, hangups, |_| {})
 }
 
 /// Runs a node until the notice to end is given. `bound` is told the addresses before anything is
-/// accepted there: with port 0 they are the system's choice.
+/// accepted there, those of `--listen`, of `--admin-listen` and of `--probe-listen`: with port 0 they are the
+/// system's choice.
 pub fn run_until(
     config: Config,
     shutdown: &Shutdown,
     bound: impl FnOnce(&[SocketAddr]),
 ) -> Result<(), NodeError> {
+    run_hearing(config, shutdown, Hangups::default(), bound)
+}
+
+/// The same; at a hangup files are read again.
+fn run_hearing(
+    config: Config,
+    shutdown: &Shutdown,
+    hangups: Hangups,
+    bound: impl FnOnce(&[SocketAddr]),
+) -> Result<(), NodeError> {
+    let access = match Sources::of(&config) {
+        Some(sources) => Some(Access::start(sources, hangups)?.map_err(RunError::Thread)?),
+        None => None,
+    };
     let plan = place(&config)?;
     for caution in &plan.cautions {
         tracing::warn!(%caution, "placement");
@@ -120,14 +143,11 @@ pub fn run_until(
     let memory = MemoryShare::of(&config, shards)?;
     let config = memory.narrow(config, shards);
     // Before the data directory is made: where a node already runs nothing of this one is left behind.
-    let listeners = config
-        .listen
-        .iter()
-        .map(|address| BoundAddress::bind(*address).map_err(|error| NodeError::Listen(*address, error)));
-    let listeners: Vec<BoundAddress> = listeners.collect::<Result<_, _>>()?;
+    let listeners = bind(&config)?;
     check_machine(&config, shards)?;
     let data_dir = DataDir::open(&config.data_dir, shards, config.wal_recovery)?;
-    let shared = assemble::Shared::new(config, memory.plan, &plan, listeners, data_dir, &Clock::System);
+    let shared =
+        assemble::Shared::new(config, memory.plan, &plan, listeners, access, data_dir, &Clock::System);
     let shared = Arc::new(shared.map_err(RunError::Thread)?);
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -138,8 +158,9 @@ pub fn run_until(
         %memory,
         "silverback is starting"
     );
-    welcome::warn_of_open_doors(&shared.facts.listen);
-    bound(&shared.facts.listen);
+    let addresses = shared.addresses();
+    welcome::warn_of_open_doors(&addresses, shared.doors());
+    bound(&addresses);
     // Each lane has room for the requests and for the replies that its core may have in flight.
     let options = Options {
         lane_capacity: 2 * LANE_CAPACITY,
@@ -153,6 +174,20 @@ pub fn run_until(
     }
     tracing::info!("silverback has stopped");
     Ok(())
+}
+
+/// Takes the addresses: nobody is answered yet.
+fn bind(config: &Config) -> Result<Vec<(Door, BoundAddress)>, NodeError> {
+    let main = Door::Main { has_admin: !config.admin_listen.is_empty() };
+    let doors =
+        [(main, &config.listen), (Door::Admin, &config.admin_listen), (Door::Probes, &config.probe_listen)];
+    let addresses =
+        doors.into_iter().flat_map(|(door, addresses)| addresses.iter().map(move |at| (door, *at)));
+    let bind = |(door, address)| match BoundAddress::bind(address) {
+        Ok(bound) => Ok((door, bound)),
+        Err(error) => Err(NodeError::Listen(address, error)),
+    };
+    addresses.map(bind).collect()
 }
 
 /// Where the shards of a node with this configuration would run here.

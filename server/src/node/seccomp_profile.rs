@@ -32,7 +32,7 @@ pub fn install(file: &Path) -> io::Result<()> {
 /// Returns once the process is told to end: what runs on every machine of a cluster has to stay.
 pub fn stay() -> io::Result<()> {
     let shutdown = Shutdown::new();
-    signals::request_on_signal(shutdown.clone())?;
+    signals::request_on_signal(shutdown.clone(), signals::Hangups::default())?;
     block_on(shutdown.requested());
     Ok(())
 }

@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 
+use crate::access::Doors;
 use crate::config::Config;
 
 /// Tells, once everything is there, that the node takes samples in, and where.
-pub(crate) fn tell(config: &Config, listen: &[SocketAddr], shards: usize) {
-    let urls: Vec<String> = listen.iter().map(url).collect();
+pub(crate) fn tell(config: &Config, listen: &[SocketAddr], doors: Option<&Doors>, shards: usize) {
+    let scheme = if doors.is_some_and(|doors| doors.tls.is_some()) { "https" } else { "http" };
+    let urls: Vec<String> = listen.iter().map(|address| url(scheme, address)).collect();
     let Some(first) = urls.first() else { return };
     tracing::info!(
         shards,
@@ -17,24 +19,38 @@ pub(crate) fn tell(config: &Config, listen: &[SocketAddr], shards: usize) {
     );
 }
 
-/// Warns once where others than this machine's processes can reach the node: it asks nobody who he is.
-pub(crate) fn warn_of_open_doors(listen: &[SocketAddr]) {
+/// Warns once where others than this machine's processes can reach the node, and it asks nobody who he is, or lets
+/// passwords and tokens cross the network for all to read. Tells what an operator should know of the files besides.
+pub(crate) fn warn_of_open_doors(addresses: &[SocketAddr], doors: Option<&Doors>) {
     let open: Vec<String> =
-        listen.iter().filter(|at| !at.ip().is_loopback()).map(ToString::to_string).collect();
-    if !open.is_empty() {
+        addresses.iter().filter(|at| !at.ip().is_loopback()).map(ToString::to_string).collect();
+    for caution in doors.into_iter().flat_map(|doors| &doors.cautions) {
+        tracing::warn!(caution, "web configuration");
+    }
+    if open.is_empty() {
+        return;
+    }
+    if doors.is_none_or(Doors::are_open) {
         tracing::warn!(
             listen = open.join(","),
-            "whoever reaches this address may write, read and administer: there is no authentication. Let a firewall \
-             or a NetworkPolicy admit your senders alone, or listen on 127.0.0.1"
+            "WHOEVER REACHES THIS ADDRESS MAY WRITE, READ AND ADMINISTER: there is no authentication. Give the node \
+             users, tokens or client certificates (--web-config-file, --access-file), let a firewall or a NetworkPolicy \
+             admit your senders alone, or listen on 127.0.0.1"
+        );
+    } else if doors.is_some_and(Doors::are_overheard) {
+        tracing::warn!(
+            listen = open.join(","),
+            "passwords and tokens cross the network for all to read: add tls_server_config to --web-config-file, or let \
+             a proxy before the node encrypt them"
         );
     }
 }
 
 /// How a browser or a sender on this machine reaches an address.
-fn url(address: &SocketAddr) -> String {
+fn url(scheme: &str, address: &SocketAddr) -> String {
     match address.ip().is_unspecified() {
-        true => format!("http://localhost:{}", address.port()),
-        false => format!("http://{address}"),
+        true => format!("{scheme}://localhost:{}", address.port()),
+        false => format!("{scheme}://{address}"),
     }
 }
 
@@ -44,7 +60,7 @@ mod tests {
 
     #[test]
     fn an_address_is_told_as_one_reaches_it() {
-        let check = |address: &str, expect| assert_eq!(url(&address.parse().unwrap()), expect);
+        let check = |address: &str, expect| assert_eq!(url("http", &address.parse().unwrap()), expect);
         check("127.0.0.1:9009", "http://127.0.0.1:9009");
         check("0.0.0.0:9009", "http://localhost:9009");
         check("[::]:80", "http://localhost:80");

@@ -2,9 +2,10 @@
 //! and what is left for each shard's series. Plain arithmetic; who found the limit is not known here.
 
 use super::{
-    BODY_BYTES_MAX, CONNECTION_BYTES, DECODED_BYTES_MAX, HEAD_BYTES_MAX, HEAD_BYTES_MIN,
-    ID_CACHE_ENTRIES_MAX, ID_CACHE_ENTRY_BYTES, IN_FLIGHT_BYTES_MAX, PART_BYTES_MAX, READ_BYTES_MAX,
-    READ_BYTES_MIN, READING_BYTES_MAX, READING_BYTES_MIN, READS_PER_CORE_MAX, SHARDS_MAX, SYMBOL_BYTES_MAX,
+    BODY_BYTES_MAX, CONNECTION_BYTES, DECODED_BYTES_MAX, HANDSHAKE_BYTES, HANDSHAKES_MAX, HEAD_BYTES_MAX,
+    HEAD_BYTES_MIN, ID_CACHE_ENTRIES_MAX, ID_CACHE_ENTRY_BYTES, IN_FLIGHT_BYTES_MAX, PART_BYTES_MAX,
+    READ_BYTES_MAX, READ_BYTES_MIN, READING_BYTES_MAX, READING_BYTES_MIN, READS_PER_CORE_MAX, SHARDS_MAX,
+    SYMBOL_BYTES_MAX, TLS_CONNECTION_BYTES,
 };
 
 const MIB: usize = 1 << 20;
@@ -51,6 +52,9 @@ const IDLE_PARTS: usize = 5;
 /// ... and for what comes ahead of requests in flight. The rest is for HTTP/2 requests and their heads.
 const READING_PARTS: usize = 2;
 const _: () = assert!(IDLE_PARTS + READING_PARTS < CONNECTION_PARTS);
+/// Where connections are encrypted, handshakes in flight get this many of the parts that others have as connections.
+const HANDSHAKE_PARTS: usize = 1;
+const _: () = assert!(HANDSHAKE_PARTS < IDLE_PARTS);
 /// Connections of all cores, where that leaves each its least.
 const CONNECTIONS_MAX: usize = 10_000;
 /// Connections of one core that may be read while requests of theirs are in flight, where that leaves
@@ -115,6 +119,8 @@ pub struct MemoryPlan {
     pub connections_max: usize,
     /// ... and what is buffered of each of them that doesn't read ahead of its requests.
     pub head_bytes: usize,
+    /// TLS handshakes in flight on one core; none where connections aren't encrypted.
+    pub handshakes_max: usize,
     /// One core's HTTP/2 requests in flight with their heads, beyond what each connection has of its own for them.
     pub stream_head_bytes: usize,
     /// Connections of one core that may be read while requests of theirs are in flight, ...
@@ -188,6 +194,7 @@ impl MemoryPlan {
             connection_bytes,
             connections_max: of_idle / (CONNECTION_BYTES + head_bytes),
             head_bytes,
+            handshakes_max: 0,
             stream_head_bytes: connection_bytes - of_idle - of_reading,
             reading_max: of_reading / reading_bytes,
             reading_bytes,
@@ -195,6 +202,22 @@ impl MemoryPlan {
                 + cores * (EXECUTOR_BYTES + connection_bytes)
                 + (for_series - shard_bytes * cores),
         })
+    }
+
+    /// The same for connections that are encrypted: fewer, for each takes more, and handshakes have their part.
+    pub const fn with_tls(self) -> Self {
+        let part_bytes = self.connection_bytes / CONNECTION_PARTS;
+        let of_idle = part_bytes * (IDLE_PARTS - HANDSHAKE_PARTS);
+        Self {
+            connections_max: of_idle / (CONNECTION_BYTES + TLS_CONNECTION_BYTES + self.head_bytes),
+            handshakes_max: min(part_bytes * HANDSHAKE_PARTS / HANDSHAKE_BYTES, HANDSHAKES_MAX),
+            ..self
+        }
+    }
+
+    /// What a connection takes by itself, in bytes.
+    pub const fn connection_own_bytes(&self) -> usize {
+        CONNECTION_BYTES + if self.handshakes_max > 0 { TLS_CONNECTION_BYTES } else { 0 }
     }
 
     /// Reads that a core may have in flight: half of what they have is for the least that each takes.
@@ -400,6 +423,24 @@ mod tests {
             assert!(plan.reading_max >= 12 && plan.connections_max >= 50, "{plan:?}");
             // Of usual size, some 10 KiB each.
             assert!(plan.stream_head_bytes >= 80 * (10 << 10), "{plan:?}");
+        }
+    }
+
+    #[test]
+    fn buffers_of_encrypted_connections_fit_the_same_part() {
+        for (limit_mib, cores) in [(128, 1), (217, 2), (1024, 2), (20 << 10, 2), (64 << 10, 16)] {
+            let plain = check(limit_mib, cores);
+            let plan = plain.with_tls();
+            let connections = plan.connections_max * (plan.connection_own_bytes() + plan.head_bytes)
+                + plan.handshakes_max * HANDSHAKE_BYTES
+                + plan.reading_max * plan.reading_bytes
+                + plan.stream_head_bytes;
+            assert!(cores * connections <= plan.limit_bytes / CONNECTION_SHARE, "{plan:?}");
+            assert!(plan.handshakes_max >= 8 && plan.connections_max >= 30, "{plan:?}");
+            assert_eq!(
+                MemoryPlan { connections_max: 0, handshakes_max: 0, ..plan },
+                MemoryPlan { connections_max: 0, ..plain }
+            );
         }
     }
 

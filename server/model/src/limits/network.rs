@@ -1,7 +1,7 @@
 //! Every buffer that the network can fill: its bound on one core, and its place in the memory plan. Lanes
 //! and parts have fixed places, which are the executor's; series have budgets of their own. A test adds the bounds up for each place.
 
-use super::{CONNECTION_BYTES, ID_CACHE_ENTRY_BYTES, MemoryPlan, READ_BYTES_MIN};
+use super::{HANDSHAKE_BYTES, ID_CACHE_ENTRY_BYTES, MemoryPlan, READ_BYTES_MIN};
 
 /// A part of the memory plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,10 +38,11 @@ const fn buffer(what: &'static str, place: Place, bytes_max: fn(&MemoryPlan) -> 
 }
 
 /// All of them.
-pub const NETWORK_BUFFERS: [NetworkBuffer; 12] = [
+pub const NETWORK_BUFFERS: [NetworkBuffer; 13] = [
     buffer("connections, and heads of requests that are on their way", Place::Connections, |plan| {
-        plan.connections_max * (CONNECTION_BYTES + plan.head_bytes)
+        plan.connections_max * (plan.connection_own_bytes() + plan.head_bytes)
     }),
+    buffer("TLS handshakes in flight", Place::Connections, |plan| plan.handshakes_max * HANDSHAKE_BYTES),
     buffer(
         "what HTTP/1 read buffers and HTTP/2 windows hold of requests in flight",
         Place::Connections,
@@ -81,21 +82,27 @@ mod tests {
     #[test]
     fn the_buffers_of_each_place_fit_what_is_planned_for_it() {
         for (limit_mib, cores) in [(128usize, 1), (217, 2), (1 << 10, 2), (20 << 10, 2), (64 << 10, 16)] {
-            let plan = MemoryPlan::new(limit_mib << 20, cores).unwrap();
-            let filled = |place| -> usize {
-                let of_place = NETWORK_BUFFERS.iter().filter(|buffer| buffer.place == place);
-                of_place.map(|buffer| (buffer.bytes_max)(&plan)).sum()
-            };
-            let check = |place, planned: usize| {
-                assert!((1..=planned).contains(&filled(place)), "{place:?} of {plan:?}");
-            };
-            check(Place::Connections, plan.connection_bytes);
-            check(Place::InFlight, plan.in_flight_bytes);
-            check(Place::Pools, plan.pool_bytes);
-            check(Place::Definitions, plan.definition_bytes);
-            check(Place::KnownIds, plan.id_cache_entries * ID_CACHE_ENTRY_BYTES);
-            check(Place::Reads, plan.read_bytes);
-            check(Place::Selects, 2 * plan.select_bytes);
+            let plain = MemoryPlan::new(limit_mib << 20, cores).unwrap();
+            for plan in [plain, plain.with_tls()] {
+                check_places(&plan);
+            }
         }
+    }
+
+    fn check_places(plan: &MemoryPlan) {
+        let filled = |place| -> usize {
+            let of_place = NETWORK_BUFFERS.iter().filter(|buffer| buffer.place == place);
+            of_place.map(|buffer| (buffer.bytes_max)(plan)).sum()
+        };
+        let check = |place, planned: usize| {
+            assert!((1..=planned).contains(&filled(place)), "{place:?} of {plan:?}");
+        };
+        check(Place::Connections, plan.connection_bytes);
+        check(Place::InFlight, plan.in_flight_bytes);
+        check(Place::Pools, plan.pool_bytes);
+        check(Place::Definitions, plan.definition_bytes);
+        check(Place::KnownIds, plan.id_cache_entries * ID_CACHE_ENTRY_BYTES);
+        check(Place::Reads, plan.read_bytes);
+        check(Place::Selects, 2 * plan.select_bytes);
     }
 }

@@ -1,4 +1,4 @@
-//! HTTP/1.1 and HTTP/2 (without TLS, known beforehand) on one port, by hyper, on an executor.
+//! HTTP/1.1 and HTTP/2 on one port, by hyper, on an executor; without TLS HTTP/2 is known beforehand.
 //!
 //! It knows connections, their time limits and their end; what a request means is the service's.
 //! A service, its futures and its bodies need not be `Send`. A request that panics is answered 500,
@@ -11,6 +11,7 @@ mod keepalive;
 mod leases;
 mod messages;
 mod pace;
+mod socket;
 mod spawner;
 mod stream_watch;
 mod targets;
@@ -21,6 +22,7 @@ mod watched_io;
 mod window;
 
 use std::{
+    cell::RefCell,
     error::Error,
     future::{Future, poll_fn},
     io,
@@ -43,12 +45,20 @@ use self::{
     burst::Burst,
     expiry::Expiry,
     keepalive::LocalTimer,
+    socket::Socket,
     spawner::LocalSpawner,
     tracked::TrackedService,
     watch::{Protocol, Watch, Watches},
     watched_io::WatchedIo,
 };
-use super::{counters, io::Stream, listen::Listener, shutdown::Shutdown, tasks::spawn};
+use super::{
+    counters,
+    io::Stream,
+    listen::Listener,
+    shutdown::Shutdown,
+    tasks::spawn,
+    tls::{Handshakes, TlsConfig, TlsParts, TlsStream},
+};
 
 /// The bounds of a connection.
 #[derive(Debug, Clone)]
@@ -86,6 +96,8 @@ pub struct HttpLimits {
     pub connection_window_bytes: u32,
     /// Connections of an executor that are read at the same time while requests of theirs are in flight.
     pub reading_max: usize,
+    /// TLS handshakes in flight on an executor.
+    pub handshakes_max: usize,
 }
 
 impl Default for HttpLimits {
@@ -107,6 +119,7 @@ impl Default for HttpLimits {
             stream_window_bytes: 1 << 20,
             connection_window_bytes: 4 << 20,
             reading_max: usize::MAX,
+            handshakes_max: 256,
         }
     }
 }
@@ -120,17 +133,44 @@ struct Server {
     http2: http2::Builder<LocalSpawner>,
     spawner: LocalSpawner,
     watches: Rc<Watches>,
+    tls: Rc<TlsParts>,
     shutdown: Shutdown,
+}
+
+/// How the connections of a listener are encrypted from now on. It may change; connections that there are stay as they
+/// are.
+#[derive(Debug, Default)]
+pub struct Encryption(RefCell<Option<TlsConfig>>);
+
+impl Encryption {
+    /// As `config` says; `None`: not at all.
+    pub fn new(config: Option<TlsConfig>) -> Self {
+        Self(RefCell::new(config))
+    }
+
+    /// New connections go by another one.
+    pub fn replace(&self, config: Option<TlsConfig>) {
+        drop(self.0.replace(config));
+    }
+}
+
+/// Whether a connection may speak HTTP/2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Http2 {
+    Allowed,
+    Refused,
 }
 
 impl HttpServer {
     /// A server on this executor. From the notice to end on, its connections finish what is under
     /// way and close.
     pub fn new(limits: &HttpLimits, shutdown: Shutdown) -> Self {
-        let watches = Watches::start(limits, shutdown.clone());
+        let handshakes = Handshakes::new(limits.handshakes_max);
+        let watches = Watches::start(limits, Rc::clone(&handshakes), shutdown.clone());
         let spawner = LocalSpawner::default();
         let http2 = http2(limits, spawner.clone());
-        Self(Rc::new(Server { http1: http1(limits), http2, spawner, watches, shutdown }))
+        let tls = TlsParts::new(handshakes);
+        Self(Rc::new(Server { http1: http1(limits), http2, spawner, watches, tls, shutdown }))
     }
 
     /// Accepts and serves until the notice to end; an error is one of the listening socket itself. Each
@@ -139,6 +179,22 @@ impl HttpServer {
     pub async fn serve<S, B>(
         &self,
         listener: &Listener,
+        service: impl Fn(Option<SocketAddr>) -> S,
+    ) -> io::Result<()>
+    where
+        S: Service<Request<WatchedBody>, Response = Response<B>> + 'static,
+        S::Error: Into<Box<dyn Error + Send + Sync>>,
+        B: Body + 'static,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.serve_encrypted(listener, &Encryption::default(), service).await
+    }
+
+    /// The same for connections that may be encrypted.
+    pub async fn serve_encrypted<S, B>(
+        &self,
+        listener: &Listener,
+        encryption: &Encryption,
         service: impl Fn(Option<SocketAddr>) -> S,
     ) -> io::Result<()>
     where
@@ -159,11 +215,29 @@ impl HttpServer {
             let Some(accepted) = accepted.await else { return Ok(()) };
             let (stream, permit) = accepted?;
             let (server, service) = (self.clone(), service(stream.peer()));
+            let (socket, http2) = match self.encrypted(stream, encryption) {
+                Ok(socket) => socket,
+                Err(error) => {
+                    account(End::Failed(error.into()));
+                    continue;
+                }
+            };
             spawn(async move {
-                server.serve_connection(stream, service).await;
+                server.serve_socket(socket, http2, service).await;
                 drop(permit);
             });
         }
+    }
+
+    fn encrypted(&self, stream: Stream, encryption: &Encryption) -> io::Result<(Socket, Http2)> {
+        Ok(match &*encryption.0.borrow() {
+            None => (Socket::Plain(stream), Http2::Allowed),
+            Some(config) => {
+                let http2 = if config.allows_http2() { Http2::Allowed } else { Http2::Refused };
+                let stream = TlsStream::new(stream, config, Rc::clone(&self.0.tls))?;
+                (Socket::Encrypted(Box::new(stream)), http2)
+            }
+        })
     }
 
     /// Serves one connection until it ends; how it ended is counted.
@@ -174,8 +248,18 @@ impl HttpServer {
         B: Body + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
+        self.serve_socket(Socket::Plain(io), Http2::Allowed, service).await;
+    }
+
+    async fn serve_socket<S, B>(&self, io: Socket, http2: Http2, service: S)
+    where
+        S: Service<Request<WatchedBody>, Response = Response<B>> + 'static,
+        S::Error: Into<Box<dyn Error + Send + Sync>>,
+        B: Body + 'static,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
         let watch = self.0.watches.add();
-        let mut io = WatchedIo::new(io, watch.clone());
+        let mut io = WatchedIo::new(io, http2, watch.clone());
         let protocol = poll_fn(|cx| match (watch.poll_expired(cx), watch.is_to_close()) {
             (Some(expiry), _) => Poll::Ready(Err(End::Expired(expiry))),
             (None, true) => Poll::Ready(Err(End::Unused)),

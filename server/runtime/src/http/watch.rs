@@ -21,7 +21,7 @@ use super::{
     pace::{Floor, Pace},
     stream_watch::StreamWatch,
 };
-use crate::{counters, shutdown::Shutdown, tasks::spawn_essential, timers::sleep};
+use crate::{counters, shutdown::Shutdown, tasks::spawn_essential, timers::sleep, tls::Handshakes};
 use silverback_host::waiters::KeptWaker;
 
 /// Looks in the shortest of the limits; a limit is kept to within one of them.
@@ -88,12 +88,13 @@ pub(super) struct Watches {
     window_bytes: u32,
     /// Of HTTP/1 connections.
     chunk_bytes_max: u64,
+    handshakes: Rc<Handshakes>,
     closing: Cell<bool>,
 }
 
 impl Watches {
     /// Starts the task that looks; it ends some time after the last owner is gone.
-    pub(super) fn start(limits: &HttpLimits, shutdown: Shutdown) -> Rc<Self> {
+    pub(super) fn start(limits: &HttpLimits, handshakes: Rc<Handshakes>, shutdown: Shutdown) -> Rc<Self> {
         let shortest = limits.header_timeout.min(limits.idle_timeout).min(limits.stall_timeout);
         let interval = (shortest / LOOKS_A_LIMIT).clamp(LOOK_INTERVAL_MIN, LOOK_INTERVAL_MAX);
         let looks = |limit: Duration| (limit.as_micros().div_ceil(interval.as_micros()) as u64).max(1);
@@ -118,6 +119,7 @@ impl Watches {
             none_to_evict_at: Cell::default(),
             window_bytes: limits.connection_window_bytes,
             chunk_bytes_max: limits.chunk_bytes_max,
+            handshakes,
             closing: Cell::new(shutdown.is_requested()),
         });
         spawn_essential(look_again_and_again(Rc::downgrade(&watches), interval, shutdown));
@@ -166,6 +168,7 @@ impl Watches {
             }
             alive
         });
+        self.handshakes.look();
     }
 
     /// Takes a lease from a connection that needs none now, for who waits longest. Looks at all connections once

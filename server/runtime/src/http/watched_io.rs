@@ -11,18 +11,20 @@ use std::{
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 
 use super::{
+    Http2,
     frames::FrameAccount,
     leases::Leaves,
     messages::Messages,
+    socket::Socket,
     targets,
     watch::{Protocol, Watch},
     window::Window,
 };
-use crate::io::{Seen, Stream, poll_read_seen};
+use crate::io::{Seen, poll_read_seen};
 
 /// A connection whose bytes are noted, and whose first bytes may be looked at before they are read.
 pub(super) struct WatchedIo {
-    io: Stream,
+    io: Socket,
     watch: Rc<Watch>,
     /// Looked at, to be read again.
     looked_at: Vec<u8>,
@@ -36,6 +38,7 @@ pub(super) struct WatchedIo {
     has_ended: bool,
     /// What is to be written waits for room in its socket, or for its turn.
     is_writing: bool,
+    http2: Http2,
 }
 
 /// What is known of a connection by its frames.
@@ -50,7 +53,7 @@ struct Frames {
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 impl WatchedIo {
-    pub(super) fn new(io: Stream, watch: Rc<Watch>) -> Self {
+    pub(super) fn new(io: Socket, http2: Http2, watch: Rc<Watch>) -> Self {
         let messages = Messages::new(watch.chunk_bytes_max());
         Self {
             io,
@@ -61,6 +64,7 @@ impl WatchedIo {
             claims_too_much: false,
             has_ended: false,
             is_writing: false,
+            http2,
         }
     }
 
@@ -72,7 +76,8 @@ impl WatchedIo {
             ready!(Pin::new(&mut self.io).poll_read(cx, buffer.unfilled()))?;
             let is_end = buffer.filled().is_empty();
             self.looked_at.extend_from_slice(buffer.filled());
-            if is_end || !H2_PREFACE.starts_with(&self.looked_at) {
+            // Whoever speaks it all the same is told by HTTP/1 that this is none.
+            if self.http2 == Http2::Refused || is_end || !H2_PREFACE.starts_with(&self.looked_at) {
                 if let Some(encoded) = targets::encoded(&self.looked_at) {
                     self.looked_at = encoded;
                 }

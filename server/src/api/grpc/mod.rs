@@ -6,6 +6,7 @@ pub mod codec;
 pub mod deadline;
 mod health;
 pub mod ingest;
+pub(crate) mod methods;
 mod one_message;
 mod otlp;
 mod query;
@@ -18,13 +19,14 @@ use std::convert::Infallible;
 use std::rc::Rc;
 
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
-use http::{Request, Response, Uri};
+use http::{Request, Response};
 use send_wrapper::SendWrapper;
 use silverback_model::printable::Printable;
 use silverback_runtime::WatchedBody;
 use tonic::codegen::Service;
 use tonic::{Code, Status};
 
+use self::methods::{Answerer, Method};
 use self::one_message::Received;
 use self::request_body::{RequestBody, decoded};
 use crate::api::handlers::{Handlers, Peer};
@@ -48,10 +50,15 @@ pub(crate) fn is_grpc<B>(request: &Request<B>) -> bool {
 }
 
 /// Answers one gRPC request, within its client's time.
-pub(crate) async fn answer(peer: &Peer, request: Request<WatchedBody>) -> NodeResponse {
+pub(crate) async fn answer(
+    peer: &Peer,
+    method: Option<&'static Method>,
+    request: Request<WatchedBody>,
+) -> NodeResponse {
+    let Some(method) = method else { return unimplemented(request.uri().path()) };
     let response = match deadline::of(request.headers()) {
-        Ok(None) => dispatch(peer, request).await,
-        Ok(Some(limit)) => deadline::within(limit, dispatch(peer, request)).await,
+        Ok(None) => dispatch(peer, method, request).await,
+        Ok(Some(limit)) => deadline::within(limit, dispatch(peer, method, request)).await,
         Err(status) => refuse(&status),
     };
     with_grpc_s_own_codes(response)
@@ -66,44 +73,39 @@ fn with_grpc_s_own_codes(mut response: NodeResponse) -> NodeResponse {
     response
 }
 
-async fn dispatch(peer: &Peer, request: Request<WatchedBody>) -> NodeResponse {
-    let Peer { handlers: Handlers { core, ingest, reader, mover }, caller, asker } = peer;
-    let request = received(ingest, request);
-    if method_of(request.uri()) == ("silverback.v1.Ingest", "Stream") {
+async fn dispatch(peer: &Peer, method: &Method, request: Request<WatchedBody>) -> NodeResponse {
+    let Peer { handlers: Handlers { core, ingest, reader, mover, .. }, caller, asker, .. } = peer;
+    let request = received(ingest, method, request);
+    if method.answerer == Answerer::Stream {
         return ingest::stream(caller, request).await.map(ResponseBody::Grpc);
     }
     let request = decoded(request, codec::message_bytes_max(core));
     // tonic's services are large: those that come seldom have memory of their own.
-    match method_of(request.uri()) {
-        ("grpc.health.v1.Health", _) => Box::pin(call(health::service(core), request)).await,
-        ("silverback.v1.Ingest", "Write") => {
+    match method.answerer {
+        Answerer::Stream => unreachable!("it is answered above"),
+        Answerer::Health => Box::pin(call(health::service(core), request)).await,
+        Answerer::Write => {
             timed(core, async { ingest::write(caller, request).await.map(ResponseBody::Grpc) }).await
         }
-        ("grpc.reflection.v1.ServerReflection", _) => Box::pin(call(reflection::service(), request)).await,
-        ("grpc.reflection.v1alpha.ServerReflection", "ServerReflectionInfo") => {
-            Box::pin(call(reflection::service(), reflection::as_v1(request))).await
-        }
-        ("silverback.v1.Query", _) => Box::pin(call(query::service(reader, asker), request)).await,
-        ("silverback.v1.Admin", _) => Box::pin(call(admin::service(mover), request)).await,
-        (OTLP, "Export") => {
+        Answerer::Reflection => Box::pin(call(reflection::service(), request)).await,
+        Answerer::ReflectionAlpha => Box::pin(call(reflection::service(), reflection::as_v1(request))).await,
+        Answerer::Query => Box::pin(call(query::service(reader, asker), request)).await,
+        Answerer::Admin => Box::pin(call(admin::service(mover), request)).await,
+        Answerer::Otlp => {
             timed(core, async { otlp::export(caller, request).await.map(ResponseBody::Grpc) }).await
         }
-        _unknown => unimplemented(request.uri().path()),
     }
 }
 
 /// The request, its body bounded by what its method takes.
-fn received(ingest: &Rc<Ingest>, request: Request<WatchedBody>) -> Request<Received> {
-    let (head, body) = request.into_parts();
-    let body = match method_of(&head.uri) {
-        ("silverback.v1.Ingest", "Stream")
-        | ("grpc.reflection.v1.ServerReflection" | "grpc.reflection.v1alpha.ServerReflection", _) => {
-            Received::stream(body)
+fn received(ingest: &Rc<Ingest>, method: &Method, request: Request<WatchedBody>) -> Request<Received> {
+    request.map(|body| match method.answerer {
+        Answerer::Stream | Answerer::Reflection | Answerer::ReflectionAlpha => Received::stream(body),
+        Answerer::Otlp => Received::message(ingest, body, of_otlp_body),
+        Answerer::Health | Answerer::Write | Answerer::Query | Answerer::Admin => {
+            Received::message(ingest, body, of_body)
         }
-        (OTLP, _) => Received::message(ingest, body, of_otlp_body),
-        _one_message => Received::message(ingest, body, of_body),
-    };
-    Request::from_parts(head, body)
+    })
 }
 
 /// A message that wasn't read.
@@ -117,12 +119,6 @@ fn of_otlp_body(error: BodyError) -> Status {
         BodyError::Overloaded => status_of(&Rejection::Overloaded),
         BodyError::TooLarge(_) | BodyError::TimedOut(_) | BodyError::BrokeOff(_) => of_body(error),
     }
-}
-
-/// A path's service and method.
-fn method_of(uri: &Uri) -> (&str, &str) {
-    let mut path = uri.path().splitn(3, '/').skip(1);
-    (path.next().unwrap_or_default(), path.next().unwrap_or_default())
 }
 
 /// Lets one of tonic's services answer. The room of what it answers with is held until that is sent.

@@ -29,6 +29,8 @@ pub enum Cause {
     LateBody,
     /// The client broke off.
     BrokeOff,
+    /// Nobody knows who asks.
+    Unauthenticated,
     /// The node was told not to do such things, or not for such callers.
     NotAllowed,
     /// There is no such thing.
@@ -63,6 +65,7 @@ impl Cause {
             Self::TimedOut => (StatusCode::SERVICE_UNAVAILABLE, "timeout", Code::DeadlineExceeded),
             Self::LateBody => (StatusCode::REQUEST_TIMEOUT, "bad_data", Code::DeadlineExceeded),
             Self::BrokeOff => (StatusCode::BAD_REQUEST, "bad_data", Code::Cancelled),
+            Self::Unauthenticated => (StatusCode::UNAUTHORIZED, "unauthorized", Code::Unauthenticated),
             // As Prometheus says it where its admin API is off.
             Self::NotAllowed => (StatusCode::FORBIDDEN, "unavailable", Code::PermissionDenied),
             Self::NotFound => (StatusCode::NOT_FOUND, "not_found", Code::NotFound),
@@ -142,6 +145,7 @@ mod tests {
             (Cause::Invalid, false),
             (Cause::TooLarge, false),
             (Cause::NotAllowed, false),
+            (Cause::Unauthenticated, false),
         ] {
             let status = cause.http();
             // As Prometheus and vmagent take it: 5xx and 429.

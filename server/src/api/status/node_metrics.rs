@@ -1,5 +1,6 @@
 //! The node's metric families, made of what its cores told.
 
+use crate::access::reload::Reloads;
 use crate::api::ingest::refusal_log::Entry;
 use crate::api::ingest::write_status::requests_by_protocol;
 use crate::api::status::pages::refused;
@@ -132,13 +133,53 @@ fn write_requests(cores: &[CoreStats]) -> Family {
     Family::by("protocol", name, Kind::Counter, help, numbers)
 }
 
+/// How often the files of users, tokens and certificates were read again.
+pub(crate) fn reloads(reloads: &Reloads) -> [Family; 4] {
+    let good = f64::from(u8::from(reloads.is_good()));
+    [
+        Family::single(
+            "silverback_web_config_reloads_total",
+            Kind::Counter,
+            "Changes of the files of users, tokens and certificates that were read.",
+            reloads.successes() as f64,
+        ),
+        Family::single(
+            "silverback_web_config_reload_failures_total",
+            Kind::Counter,
+            "Changes of these files that don't hold: all stays as it was before.",
+            reloads.failures() as f64,
+        ),
+        Family::single(
+            "silverback_web_config_last_reload_successful",
+            Kind::Gauge,
+            "Whether these files hold as they are.",
+            good,
+        ),
+        Family::single(
+            "silverback_web_config_last_reload_success_timestamp_seconds",
+            Kind::Gauge,
+            "When these files were last read.",
+            reloads.last_success_ms() as f64 / 1e3,
+        ),
+    ]
+}
+
 /// What was refused before an endpoint saw it.
 fn refused_requests(cores: &[CoreStats]) -> Family {
     let name = "silverback_http_requests_refused_total";
-    let help = "HTTP and gRPC requests refused for where they came from: to a host that isn't the node's, or \
-                from a web page of another site.";
+    let help = "HTTP and gRPC requests refused for where they came from (to a host that isn't the node's, from a web \
+                page of another site, at an address for others) or for who sent them (no credentials, wrong ones, a \
+                scope that they don't have, passwords that could not be checked).";
     let sum =
         |of: fn(&AcceptorCounts) -> u64| cores.iter().map(|core| of(&core.acceptor)).sum::<u64>() as f64;
-    let numbers = [("host", sum(|a| a.refused_by_host)), ("origin", sum(|a| a.refused_by_origin))];
+    let numbers = [
+        ("host", sum(|a| a.refused_by_host)),
+        ("origin", sum(|a| a.refused_by_origin)),
+        ("address", sum(|a| a.refused_by_address)),
+        ("no_credentials", sum(|a| a.refused_without_credentials)),
+        ("wrong_credentials", sum(|a| a.refused_by_credentials)),
+        ("scope", sum(|a| a.refused_by_scope)),
+        ("unchecked", sum(|a| a.refused_unchecked)),
+    ];
     Family::by("reason", name, Kind::Counter, help, numbers)
 }

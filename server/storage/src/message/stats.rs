@@ -98,6 +98,16 @@ counters! {
         refused_by_host: u64,
         /// Requests refused because a web page of another site sent them.
         refused_by_origin: u64,
+        /// Requests refused because they had no credentials.
+        refused_without_credentials: u64,
+        /// Requests refused because nobody has their credentials.
+        refused_by_credentials: u64,
+        /// Requests refused because their user or token may do other things.
+        refused_by_scope: u64,
+        /// Requests refused because their password could not be checked now.
+        refused_unchecked: u64,
+        /// Requests refused at an address that is for others.
+        refused_by_address: u64,
         /// Bytes of buffers that are kept for later requests.
         pool_bytes: u64,
         /// Bytes of reads in flight: their requests, and answers that are made whole.

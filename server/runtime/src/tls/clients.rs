@@ -1,0 +1,150 @@
+//! What clients show of themselves, by Prometheus' `client_auth_type`, and whether it is enough.
+
+use std::sync::Arc;
+
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme,
+    client::danger::HandshakeSignatureValid,
+    crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, UnixTime},
+    server::{
+        WebPkiClientVerifier,
+        danger::{ClientCertVerified, ClientCertVerifier},
+    },
+};
+
+use super::{TlsFault, certificates, san};
+
+/// What clients show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// Nothing: none is asked for.
+    None,
+    /// Any certificate, or none.
+    Requested,
+    /// Any certificate.
+    AnyRequired,
+    /// One of a CA's, or none. The CA's certificates: PEM; without them no certificate will do.
+    KnownIfGiven(Option<String>),
+    /// One of a CA's.
+    KnownRequired(Option<String>),
+}
+
+impl ClientCertificates {
+    /// Whether nobody comes in whom a CA doesn't vouch for.
+    pub(super) fn are_known(&self) -> bool {
+        match self {
+            Self::KnownRequired(_) => true,
+            Self::None | Self::Requested | Self::AnyRequired | Self::KnownIfGiven(_) => false,
+        }
+    }
+}
+
+/// Whose certificates will do.
+#[derive(Debug)]
+enum Trust {
+    Anybody,
+    Ca(Arc<dyn ClientCertVerifier>),
+    Nobody,
+}
+
+#[derive(Debug)]
+struct Verifier {
+    trust: Trust,
+    is_mandatory: bool,
+    allowed_sans: Vec<String>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+/// What looks at clients' certificates; `None`: none is asked for.
+pub(super) fn verifier(
+    clients: &ClientCertificates,
+    allowed_sans: &[String],
+    provider: &Arc<CryptoProvider>,
+    cautions: &mut Vec<String>,
+) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsFault> {
+    let (trust, is_mandatory) = match clients {
+        ClientCertificates::None => return Ok(None),
+        ClientCertificates::Requested => (Trust::Anybody, false),
+        ClientCertificates::AnyRequired => (Trust::Anybody, true),
+        ClientCertificates::KnownIfGiven(ca) => (trust(ca.as_deref(), provider, cautions)?, false),
+        ClientCertificates::KnownRequired(ca) => (trust(ca.as_deref(), provider, cautions)?, true),
+    };
+    let (allowed_sans, algorithms) = (allowed_sans.to_vec(), provider.signature_verification_algorithms);
+    Ok(Some(Arc::new(Verifier { trust, is_mandatory, allowed_sans, algorithms })))
+}
+
+fn trust(
+    ca: Option<&str>,
+    provider: &Arc<CryptoProvider>,
+    cautions: &mut Vec<String>,
+) -> Result<Trust, TlsFault> {
+    const SETTING: &str = "client_ca";
+    let Some(pem) = ca else {
+        cautions.push(
+            "client certificates are verified, and no client_ca_file says by whom: none will do".to_owned(),
+        );
+        return Ok(Trust::Nobody);
+    };
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(SETTING, pem)? {
+        roots.add(certificate).map_err(|error| TlsFault::new(SETTING, error))?;
+    }
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider)).build();
+    verifier.map(Trust::Ca).map_err(|error| TlsFault::new(SETTING, error))
+}
+
+impl ClientCertVerifier for Verifier {
+    fn client_auth_mandatory(&self) -> bool {
+        self.is_mandatory
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        match &self.trust {
+            Trust::Ca(verifier) => verifier.root_hint_subjects(),
+            Trust::Anybody | Trust::Nobody => &[],
+        }
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        match &self.trust {
+            Trust::Anybody => {}
+            Trust::Ca(verifier) => {
+                verifier.verify_client_cert(end_entity, intermediates, now)?;
+            }
+            Trust::Nobody => return Err(CertificateError::UnknownIssuer.into()),
+        }
+        let is_named = || san::names(end_entity).iter().any(|name| self.allowed_sans.contains(name));
+        match self.allowed_sans.is_empty() || is_named() {
+            true => Ok(ClientCertVerified::assertion()),
+            false => Err(CertificateError::ApplicationVerificationFailure.into()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}

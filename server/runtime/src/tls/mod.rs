@@ -1,0 +1,169 @@
+//! TLS below HTTP, by rustls: how connections are encrypted, who of the clients must show a certificate, and the stream
+//! that hyper reads and writes. Knows PEM text and Go's names of suites; doesn't know where the text came from.
+mod clients;
+mod handshakes;
+mod names;
+mod san;
+mod stream;
+
+use std::{fmt, sync::Arc};
+
+use rustls::{
+    ServerConfig, SupportedProtocolVersion,
+    crypto::ring::{Ticketer, default_provider},
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    version::{TLS12, TLS13},
+};
+
+pub use clients::ClientCertificates;
+pub(crate) use handshakes::Handshakes;
+pub(crate) use stream::{TlsParts, TlsStream};
+
+/// What is encrypted of answers before it is sent, in bytes.
+const SEND_BUFFER_BYTES: usize = 64 << 10;
+
+/// How connections are to be encrypted, as an operator says it.
+pub struct TlsSettings {
+    /// The node's certificate, and those between it and its root: PEM.
+    pub cert_pem: String,
+    /// Its key: PEM.
+    pub key_pem: String,
+    /// What clients show.
+    pub clients: ClientCertificates,
+    /// Of these names one must stand in a client's certificate; none: no such rule.
+    pub client_allowed_sans: Vec<String>,
+    /// The versions that are spoken.
+    pub versions: TlsVersions,
+    /// Suites of TLS 1.2 by Go's names; none: all that there are.
+    pub cipher_suites: Vec<String>,
+    /// Curves by Go's names, the preferred ones first; none: all that there are.
+    pub curves: Vec<String>,
+    /// Whether the node's order of suites counts, or the client's.
+    pub prefers_own_order: bool,
+    /// Whether HTTP/2 is offered beside HTTP/1.1.
+    pub http2: bool,
+}
+
+/// The versions of TLS that are spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsVersions {
+    /// 1.2 alone.
+    Tls12,
+    /// 1.2 and 1.3.
+    Tls12AndTls13,
+    /// 1.3 alone.
+    Tls13,
+}
+
+impl TlsVersions {
+    fn list(self) -> &'static [&'static SupportedProtocolVersion] {
+        static BOTH: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
+
+        match self {
+            Self::Tls12 => &BOTH[1..],
+            Self::Tls12AndTls13 => &BOTH,
+            Self::Tls13 => &BOTH[..1],
+        }
+    }
+}
+
+/// What is wrong with the settings.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{setting}: {wrong}")]
+pub struct TlsFault {
+    /// Which one.
+    pub setting: &'static str,
+    /// What.
+    pub wrong: String,
+}
+
+impl TlsFault {
+    pub(crate) fn new(setting: &'static str, wrong: impl fmt::Display) -> Self {
+        Self { setting, wrong: wrong.to_string() }
+    }
+}
+
+/// How connections are encrypted; clones are the same.
+#[derive(Clone)]
+pub struct TlsConfig {
+    config: Arc<ServerConfig>,
+    http2: bool,
+    wants_known_clients: bool,
+}
+
+impl fmt::Debug for TlsConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { config: _, http2, wants_known_clients } = self;
+        f.debug_struct("TlsConfig")
+            .field("http2", http2)
+            .field("wants_known_clients", wants_known_clients)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TlsConfig {
+    /// Makes it of settings. `cautions` gets what can't be had and can be done without.
+    ///
+    /// Tickets of another one mean nothing to this one: clients whose CA is gone can't resume.
+    pub fn new(settings: &TlsSettings, cautions: &mut Vec<String>) -> Result<Self, TlsFault> {
+        let mut provider = default_provider();
+        provider.cipher_suites = names::cipher_suites(&provider, settings, cautions)?;
+        provider.kx_groups = names::curves(&provider, &settings.curves, cautions)?;
+        let provider = Arc::new(provider);
+        let clients =
+            clients::verifier(&settings.clients, &settings.client_allowed_sans, &provider, cautions)?;
+        let builder = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(settings.versions.list())
+            .map_err(|error| TlsFault::new("cipher_suites", error))?;
+        let builder = match clients {
+            Some(clients) => builder.with_client_cert_verifier(clients),
+            None => builder.with_no_client_auth(),
+        };
+        let (chain, key) = (certificates("cert", &settings.cert_pem)?, key(&settings.key_pem)?);
+        let mut config = builder.with_single_cert(chain, key).map_err(|error| {
+            TlsFault::new("cert", format!("the certificate and the key can't be used: {error}"))
+        })?;
+        config.ignore_client_order = settings.prefers_own_order;
+        config.ticketer = Ticketer::new().map_err(|error| TlsFault::new("cert", error))?;
+        let http1 = b"http/1.1".to_vec();
+        config.alpn_protocols = if settings.http2 { vec![b"h2".to_vec(), http1] } else { vec![http1] };
+        Ok(Self {
+            config: Arc::new(config),
+            http2: settings.http2,
+            wants_known_clients: settings.clients.are_known(),
+        })
+    }
+
+    /// Whether only clients come in whose certificate a given CA has signed.
+    pub fn wants_known_clients(&self) -> bool {
+        self.wants_known_clients
+    }
+
+    /// Whether HTTP/2 may be spoken.
+    pub(crate) fn allows_http2(&self) -> bool {
+        self.http2
+    }
+}
+
+/// The certificates of a PEM text, at least one.
+fn certificates(setting: &'static str, pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsFault> {
+    let read = CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<Vec<_>, _>>();
+    let certificates =
+        read.map_err(|error| TlsFault::new(setting, format!("it is no PEM text of certificates: {error}")))?;
+    match certificates.is_empty() {
+        true => {
+            Err(TlsFault::new(setting, "there is no certificate in it (PEM: -----BEGIN CERTIFICATE-----)"))
+        }
+        false => Ok(certificates),
+    }
+}
+
+fn key(pem: &str) -> Result<PrivateKeyDer<'static>, TlsFault> {
+    // What the parser says of it could repeat it.
+    PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_unshown| {
+        TlsFault::new(
+            "key",
+            "there is no private key in it that can be read (PEM: PKCS#8, PKCS#1 or SEC 1, not encrypted)",
+        )
+    })
+}

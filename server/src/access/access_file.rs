@@ -1,0 +1,90 @@
+//! The access file: bearer tokens, and what users may do of whom the web configuration file says nothing but a
+//! password. It holds no token: tokens have files of their own, or stand there as their SHA-256.
+
+use serde::Deserialize;
+use serde::de::Error;
+
+use super::scope::{Scope, Scopes};
+use super::text::{Names, Text};
+use super::web_file::parse;
+
+/// The file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct AccessFile {
+    pub(super) users: Names<ScopeWords>,
+    pub(super) tokens: Vec<TokenEntry>,
+}
+
+/// One token.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TokenEntry {
+    pub(super) name: Text,
+    pub(super) scopes: ScopeWords,
+    #[serde(default)]
+    pub(super) token_file: Option<Text>,
+    #[serde(default)]
+    pub(super) token_sha256: Option<Text>,
+}
+
+/// A list of scopes, not empty.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ScopeWords(pub(super) Scopes);
+
+impl<'de> Deserialize<'de> for ScopeWords {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        const ALLOWED: &str = "allowed: write, read, admin, metrics";
+        let words = Vec::<Text>::deserialize(from)?;
+        let scope = |Text(word): &Text| {
+            Scope::of_word(word).ok_or_else(|| D::Error::custom(format!("{word:?} is no scope; {ALLOWED}")))
+        };
+        let scopes = words.iter().map(scope).collect::<Result<Vec<_>, _>>()?;
+        match scopes.is_empty() {
+            true => Err(D::Error::custom(format!("the list of scopes is empty; {ALLOWED}"))),
+            false => Ok(Self(Scopes::of(&scopes))),
+        }
+    }
+}
+
+impl AccessFile {
+    /// Reads the file's text; a fault has its line and column.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        parse(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_and_tokens_have_scopes() {
+        let file = AccessFile::parse(
+            "users:\n  alice: [read, metrics]\ntokens:\n  - name: agents\n    token_file: agents.token\n    scopes: [write]\n",
+        )
+        .unwrap();
+        assert_eq!(file.users.0["alice"].0, Scopes::of(&[Scope::Read, Scope::Metrics]));
+        assert_eq!(
+            (&file.tokens[0].name.0[..], file.tokens[0].scopes.0),
+            ("agents", Scopes::of(&[Scope::Write]))
+        );
+    }
+
+    #[test]
+    fn what_is_no_scope_is_refused_with_its_place() {
+        for (text, words) in [
+            ("users:\n  alice: [write, everything]\n", ["\"everything\" is no scope", "line 2"]),
+            ("users:\n  alice: []\n", ["scopes is empty", "line 2"]),
+            (
+                "tokens:\n  - name: a\n    token: s3cret\n    scopes: [read]\n",
+                ["unknown field `token`", "line"],
+            ),
+            ("tokens:\n  - name: a\n", ["missing field `scopes`", "line"]),
+        ] {
+            let fault = AccessFile::parse(text).unwrap_err();
+            assert!(words.iter().all(|word| fault.contains(word)), "{text:?}: {fault}");
+            assert!(!fault.contains("s3cret"), "{fault}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! All that the files say, as it holds until they change: who may do what, how connections are encrypted, what every
+//! answer has. Made of the files by reading them; nothing here watches them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use http::{HeaderName, HeaderValue};
+use silverback_model::limits::TOKENS_MAX;
+
+use super::access_file::{AccessFile, TokenEntry};
+use super::fault::AccessFault;
+use super::files::Reading;
+use super::rules::{Digest, Rules, Token, User, sha256};
+use super::scope::Scopes;
+use super::tls_section;
+use super::web_file::{HttpSection, WebFile};
+use silverback_runtime::tls::TlsConfig;
+
+/// A token that is shorter than this can be guessed.
+const TOKEN_BYTES_MIN: usize = 16;
+/// A bcrypt cost from which on a password takes seconds to check.
+const COST_SLOW: u32 = 15;
+
+/// Where the files are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sources {
+    /// `--web-config-file`
+    pub(crate) web: Option<PathBuf>,
+    /// `--access-file`
+    pub(crate) access: Option<PathBuf>,
+}
+
+/// What the files say.
+#[derive(Debug)]
+pub struct Doors {
+    /// Who may do what.
+    pub(crate) rules: Arc<Rules>,
+    /// How connections are encrypted, if they are.
+    pub(crate) tls: Option<TlsConfig>,
+    /// What every answer has.
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    /// What an operator should know.
+    pub(crate) cautions: Vec<String>,
+}
+
+impl Doors {
+    /// Whether nobody is asked who he is.
+    pub(crate) fn are_open(&self) -> bool {
+        self.rules.are_open() && !self.tls.as_ref().is_some_and(TlsConfig::wants_known_clients)
+    }
+
+    /// Whether passwords and tokens cross the network for all to read.
+    pub(crate) fn are_overheard(&self) -> bool {
+        self.tls.is_none() && !self.rules.are_open()
+    }
+}
+
+/// Reads all files.
+pub(super) fn load(sources: &Sources, reading: &mut Reading) -> Result<Doors, AccessFault> {
+    let mut cautions = Vec::new();
+    let (web_path, web) = match &sources.web {
+        Some(path) => {
+            let text = reading.text(path)?;
+            (path.as_path(), WebFile::parse(&text).map_err(|wrong| AccessFault::new(path, wrong))?)
+        }
+        None => (Path::new(""), WebFile::default()),
+    };
+    if web.rate_limit.is_some_and(|limit| limit.interval.is_some_and(|interval| interval.0 != "0")) {
+        let wrong = "rate_limit: this node has no such limit: it bounds connections and memory instead \
+                     (--max-connections, --memory-limit)";
+        return Err(AccessFault::new(web_path, wrong));
+    }
+    let http = web.http_server_config.unwrap_or_default();
+    let headers = headers(web_path, &http)?;
+    let http2 = http.http2.unwrap_or(true);
+    let tls = match web.tls_server_config {
+        Some(section) => tls_section::read(web_path, section, http2, reading, &mut cautions)?,
+        None => None,
+    };
+    let mut users = users(web_path, &web.basic_auth_users.0, &mut cautions)?;
+    let tokens = match &sources.access {
+        Some(path) => access(path, &mut users, reading)?,
+        None => Vec::new(),
+    };
+    let rules = Rules::new(users, tokens)
+        .ok_or_else(|| AccessFault::new(web_path, "the system has no random numbers for a key"))?;
+    Ok(Doors { rules: Arc::new(rules), tls, headers, cautions })
+}
+
+/// Users as Prometheus has them: each may do everything.
+fn users(
+    path: &Path,
+    written: &BTreeMap<String, super::text::Secret>,
+    cautions: &mut Vec<String>,
+) -> Result<BTreeMap<String, User>, AccessFault> {
+    let mut users = BTreeMap::new();
+    for (name, hash) in written {
+        let cost = hash.0.parse::<bcrypt::HashParts>().map(|parts| parts.get_cost());
+        let Ok(cost) = cost else {
+            let wrong =
+                format!("basic_auth_users: what {name:?} has is no bcrypt hash (htpasswd -nBC 10 {name})");
+            return Err(AccessFault::new(path, wrong));
+        };
+        if cost >= COST_SLOW {
+            cautions.push(format!(
+                "the password of {name:?} takes seconds to check: its bcrypt cost is {cost}, and 10 to 12 will do"
+            ));
+        }
+        users.insert(name.clone(), User { hash: hash.0.as_str().into(), scopes: Scopes::ALL });
+    }
+    Ok(users)
+}
+
+/// What the access file says of users, and its tokens.
+fn access(
+    path: &Path,
+    users: &mut BTreeMap<String, User>,
+    reading: &mut Reading,
+) -> Result<Vec<Token>, AccessFault> {
+    let text = reading.text(path)?;
+    let file = AccessFile::parse(&text).map_err(|wrong| AccessFault::new(path, wrong))?;
+    for (name, scopes) in &file.users.0 {
+        let user = users.get_mut(name).ok_or_else(|| {
+            AccessFault::new(path, format!("users: {name:?} has no password in the web configuration file"))
+        })?;
+        user.scopes = scopes.0;
+    }
+    if file.tokens.len() > TOKENS_MAX {
+        return Err(AccessFault::new(path, format!("tokens: there are more than {TOKENS_MAX}")));
+    }
+    let (mut tokens, mut names, mut hashes) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+    for entry in &file.tokens {
+        let name = &entry.name.0;
+        let wrong = |wrong: String| AccessFault::new(path, format!("tokens: {name:?}: {wrong}"));
+        let sha256 = token_hash(path, entry, reading)?.map_err(wrong)?;
+        if users.contains_key(name) || !names.insert(name.clone()) {
+            return Err(wrong("another token, or a user, has this name".to_owned()));
+        }
+        if !hashes.insert(sha256) {
+            return Err(wrong("another one has the same token".to_owned()));
+        }
+        tokens.push(Token { name: name.clone(), sha256, scopes: entry.scopes.0 });
+    }
+    Ok(tokens)
+}
+
+/// A token's hash; the outer fault is of its own file.
+fn token_hash(
+    path: &Path,
+    entry: &TokenEntry,
+    reading: &mut Reading,
+) -> Result<Result<Digest, String>, AccessFault> {
+    Ok(match (&entry.token_file, &entry.token_sha256) {
+        (Some(file), None) => {
+            let file = beside(path, &file.0);
+            let text = reading.text(&file)?;
+            let token = text.trim();
+            if token.len() < TOKEN_BYTES_MIN {
+                let wrong =
+                    format!("a token has {TOKEN_BYTES_MIN} characters at the least (openssl rand -hex 32)");
+                return Err(AccessFault::new(&file, wrong));
+            }
+            if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+                return Err(AccessFault::new(&file, "a token is one line of letters, digits and signs"));
+            }
+            Ok(sha256(token.as_bytes()))
+        }
+        (None, Some(hex)) => unhex(&hex.0)
+            .ok_or_else(|| "token_sha256: a SHA-256 has 64 digits of base 16 (sha256sum)".to_owned()),
+        (Some(_), Some(_)) | (None, None) => Err("either token_file or token_sha256 is wanted".to_owned()),
+    })
+}
+
+fn unhex(text: &str) -> Option<Digest> {
+    let digits = text.as_bytes();
+    if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let mut digest = Digest::default();
+    for (byte, at) in digest.iter_mut().zip((0..64).step_by(2)) {
+        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
+    }
+    Some(digest)
+}
+
+/// A path that a file names lies beside that file.
+pub(super) fn beside(file: &Path, named: &str) -> PathBuf {
+    file.parent().map_or_else(|| PathBuf::from(named), |folder| folder.join(named))
+}
+
+/// The headers that Prometheus allows, with the values that it does.
+fn headers(path: &Path, http: &HttpSection) -> Result<Vec<(HeaderName, HeaderValue)>, AccessFault> {
+    const ALLOWED: [(&str, &[&str]); 5] = [
+        ("Strict-Transport-Security", &[]),
+        ("X-Content-Type-Options", &["nosniff"]),
+        ("X-Frame-Options", &["deny", "sameorigin"]),
+        ("X-XSS-Protection", &[]),
+        ("Content-Security-Policy", &[]),
+    ];
+    let mut headers = Vec::new();
+    for (name, value) in &http.headers.0 {
+        let fault =
+            |wrong: String| AccessFault::new(path, format!("http_server_config: headers: {name}: {wrong}"));
+        let allowed = ALLOWED.iter().find(|(known, _)| known == name).ok_or_else(|| {
+            let names = ALLOWED.map(|(name, _)| name).join(", ");
+            fault(format!("this header can't be set; allowed: {names}"))
+        })?;
+        if !allowed.1.is_empty() && !allowed.1.contains(&value.0.as_str()) {
+            return Err(fault(format!("{:?} is no value of it; allowed: {}", value.0, allowed.1.join(", "))));
+        }
+        let value = HeaderValue::from_str(&value.0).map_err(|error| fault(error.to_string()))?;
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| fault(error.to_string()))?;
+        headers.push((name, value));
+    }
+    Ok(headers)
+}

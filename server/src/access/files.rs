@@ -1,0 +1,55 @@
+//! Reading the files, and noting what each was like when it was read: whether one has changed since is told by that.
+#![expect(clippy::disallowed_methods, reason = "before executors start, and on a thread of its own")]
+
+use std::collections::BTreeMap;
+use std::fs::{File, metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::fault::AccessFault;
+
+/// Such files are small; a larger one isn't one.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// What tells one state of a file from another: where it lies, its length, when it was written; `None`: it isn't there.
+pub(super) type Stamp = Option<(u64, u64, u64, i64, i64)>;
+
+/// The files that were read, as they were just before.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Reading {
+    stamps: BTreeMap<PathBuf, Stamp>,
+}
+
+impl Reading {
+    /// The text of a file.
+    pub(super) fn text(&mut self, path: &Path) -> Result<String, AccessFault> {
+        // Before it is read: what is written meanwhile is another state.
+        self.stamps.insert(path.to_owned(), stamp(path));
+        let unreadable = |error: io::Error| AccessFault::new(path, format!("it can't be read: {error}"));
+        let mut text = String::new();
+        let file = File::open(path).map_err(unreadable)?;
+        file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(unreadable)?;
+        match text.len() as u64 > FILE_BYTES_MAX {
+            true => Err(AccessFault::new(path, "it is larger than 1 MiB")),
+            false => Ok(text),
+        }
+    }
+
+    /// The same files as they are now.
+    pub(super) fn looked_at_again(&self) -> Self {
+        Self { stamps: self.stamps.keys().map(|path| (path.clone(), stamp(path))).collect() }
+    }
+
+    /// Takes in files that another reading has come to and this one hasn't.
+    pub(super) fn add_missing(&mut self, other: &Self) {
+        for (path, stamp) in &other.stamps {
+            self.stamps.entry(path.clone()).or_insert(*stamp);
+        }
+    }
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let found = metadata(path).ok()?;
+    Some((found.dev(), found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
+}

@@ -1,0 +1,242 @@
+//! The check of a request's credentials on one core: at once where they are known, on the passwords' thread where they
+//! aren't. What a refusal looks like is the transports'.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use futures::channel::oneshot;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use silverback_model::limits::CREDENTIAL_CHECKS_MAX;
+use silverback_runtime::{SideThread, SideThreadError};
+
+use super::credentials::{Basic, Presented};
+use super::doors::Doors;
+use super::known::{Known, Verdict};
+use super::rules::{Digest, Rules};
+use super::scope::Scopes;
+
+/// Hashes passwords: some 50 ms each, one after the other, so that guessing takes one CPU at the most.
+#[derive(Debug)]
+pub(crate) struct PasswordThread(SideThread<Known<()>>);
+
+impl PasswordThread {
+    /// Starts it, for all cores.
+    pub(crate) fn start() -> io::Result<Self> {
+        SideThread::start_with("passwords", CREDENTIAL_CHECKS_MAX, Known::default()).map(Self)
+    }
+}
+
+/// Why a request isn't let in.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// It has no credentials.
+    #[error(
+        "this node wants credentials: a user's name and password, or a token (Authorization: Basic or Bearer)"
+    )]
+    Missing,
+    /// Nobody has these.
+    #[error("the credentials are wrong")]
+    Wrong,
+    /// Their owner may do other things.
+    #[error("{name:?} may not do this: it takes the scope {needs}")]
+    Scope { name: String, needs: Scopes },
+    /// Too many passwords wait to be checked.
+    #[error("too many passwords wait to be checked: send again later")]
+    Busy,
+    /// The check failed.
+    #[error("the password could not be checked")]
+    Failed,
+}
+
+/// What is known of a request's credentials at once.
+pub(crate) enum Look {
+    /// Let in, or not.
+    Decided(Result<(), Refusal>),
+    /// A password that is to be checked.
+    Unknown(PasswordCheck),
+}
+
+/// A password that is to be checked, in the words of the request.
+pub(crate) struct PasswordCheck {
+    basic: Vec<u8>,
+    needs: Scopes,
+}
+
+/// One core's.
+pub(crate) struct Gate {
+    doors: RefCell<Arc<Doors>>,
+    known: RefCell<Known<Scopes>>,
+    /// Those who wait for a check that another request has asked for.
+    in_flight: RefCell<HashMap<Digest, Vec<oneshot::Sender<()>>>>,
+    passwords: Arc<PasswordThread>,
+}
+
+impl Gate {
+    /// A core's, for these doors.
+    pub(crate) fn new(doors: Arc<Doors>, passwords: Arc<PasswordThread>) -> Self {
+        Self {
+            doors: RefCell::new(doors),
+            known: RefCell::default(),
+            in_flight: RefCell::default(),
+            passwords,
+        }
+    }
+
+    /// Goes by other doors from now on: what was known is forgotten.
+    pub(crate) fn replace(&self, doors: Arc<Doors>) {
+        self.doors.replace(doors);
+        self.known.take();
+    }
+
+    /// What every answer has.
+    pub(crate) fn for_each_header(&self, mut each: impl FnMut(&HeaderName, &HeaderValue)) {
+        self.doors.borrow().headers.iter().for_each(|(name, value)| each(name, value));
+    }
+
+    /// The schemes that it takes, for a request that had no right credentials.
+    pub(crate) fn challenges(&self) -> impl Iterator<Item = HeaderValue> {
+        let rules = self.rules();
+        let basic = rules
+            .has_users()
+            .then(|| HeaderValue::from_static("Basic realm=\"silverback\", charset=\"UTF-8\""));
+        let bearer = rules.has_tokens().then(|| HeaderValue::from_static("Bearer realm=\"silverback\""));
+        basic.into_iter().chain(bearer)
+    }
+
+    /// Looks at a request's head. `needs`: one of these scopes.
+    pub(crate) fn look(&self, headers: &HeaderMap, needs: Scopes) -> Look {
+        let doors = self.doors.borrow();
+        let rules = &doors.rules;
+        if rules.are_open() {
+            return Look::Decided(Ok(()));
+        }
+        match Presented::of(headers) {
+            Presented::Nothing => Look::Decided(Err(Refusal::Missing)),
+            Presented::Unreadable => Look::Decided(Err(Refusal::Wrong)),
+            Presented::Token(text) => Look::Decided(match rules.token(text) {
+                Some(token) => allow(token.scopes, needs, || token.name.clone()),
+                None => Err(Refusal::Wrong),
+            }),
+            Presented::Basic(basic) => match self.known.borrow().get(&rules.digest(basic)) {
+                Some(verdict) => Look::Decided(decide(verdict, needs, basic)),
+                None => Look::Unknown(PasswordCheck { basic: basic.to_owned(), needs }),
+            },
+        }
+    }
+
+    /// Has a password checked, once for all requests that wait for the same.
+    pub(crate) async fn verify(&self, check: PasswordCheck) -> Result<(), Refusal> {
+        let PasswordCheck { basic, needs } = check;
+        loop {
+            let rules = self.rules();
+            if rules.are_open() {
+                return Ok(());
+            }
+            let digest = rules.digest(&basic);
+            let known = self.known.borrow().get(&digest);
+            if let Some(verdict) = known {
+                return decide(verdict, needs, &basic);
+            }
+            match self.lead(digest) {
+                Err(led) => {
+                    // Whoever leads may leave: then another one does.
+                    let _ended = led.await;
+                }
+                Ok(_leading) => self.hash(&rules, digest, &basic).await?,
+            }
+        }
+    }
+
+    /// Whose credentials these are, for the log. They were let in.
+    pub(crate) fn name_of(&self, headers: &HeaderMap) -> Option<String> {
+        match Presented::of(headers) {
+            Presented::Token(text) => self.rules().token(text).map(|token| token.name.clone()),
+            Presented::Basic(basic) => Basic::decode(basic).map(|basic| basic.name),
+            Presented::Nothing | Presented::Unreadable => None,
+        }
+    }
+
+    fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&self.doors.borrow().rules)
+    }
+
+    /// Hashes a password and notes what came of it, where the rules are still those.
+    async fn hash(&self, rules: &Arc<Rules>, digest: Digest, basic: &[u8]) -> Result<(), Refusal> {
+        let Some(Basic { name, password }) = Basic::decode(basic) else { return Err(Refusal::Wrong) };
+        let user = rules.user(&name);
+        let scopes = user.map(|user| user.scopes);
+        let Some(hash) = user.map(|user| &user.hash).or(rules.stand_in()).map(Arc::clone) else {
+            return Err(Refusal::Wrong);
+        };
+        let checked = self.passwords.0.run_with(move |results| {
+            // Another core may have asked the same.
+            results.get(&digest).unwrap_or_else(|| {
+                let matches = bcrypt::verify(&password, &hash).unwrap_or(false);
+                let verdict = if matches && scopes.is_some() { Verdict::Right(()) } else { Verdict::Wrong };
+                results.note(digest, verdict);
+                verdict
+            })
+        });
+        let verdict = match checked.await {
+            Ok(Verdict::Right(())) => scopes.map_or(Verdict::Wrong, Verdict::Right),
+            Ok(Verdict::Wrong) => Verdict::Wrong,
+            Err(SideThreadError::Busy) => return Err(Refusal::Busy),
+            Err(SideThreadError::Panicked) => return Err(Refusal::Failed),
+        };
+        if Arc::ptr_eq(rules, &self.doors.borrow().rules) {
+            self.known.borrow_mut().note(digest, verdict);
+        }
+        Ok(())
+    }
+
+    /// The lead of a check, or the end of another's that goes on.
+    fn lead(&self, digest: Digest) -> Result<Leading<'_>, oneshot::Receiver<()>> {
+        let mut in_flight = self.in_flight.borrow_mut();
+        match in_flight.get_mut(&digest) {
+            Some(waiting) => {
+                let (ended, led) = oneshot::channel();
+                // Who left waits no more: a client that comes again and again makes the list no longer.
+                if waiting.len().is_power_of_two() {
+                    waiting.retain(|sender| !sender.is_canceled());
+                }
+                waiting.push(ended);
+                Err(led)
+            }
+            None => {
+                in_flight.insert(digest, Vec::new());
+                Ok(Leading { gate: self, digest })
+            }
+        }
+    }
+}
+
+/// The lead of a check; who waits for it goes on when this is dropped.
+struct Leading<'a> {
+    gate: &'a Gate,
+    digest: Digest,
+}
+
+impl Drop for Leading<'_> {
+    fn drop(&mut self) {
+        drop(self.gate.in_flight.borrow_mut().remove(&self.digest));
+    }
+}
+
+fn decide(verdict: Verdict<Scopes>, needs: Scopes, basic: &[u8]) -> Result<(), Refusal> {
+    match verdict {
+        Verdict::Right(scopes) => {
+            allow(scopes, needs, || Basic::decode(basic).map(|basic| basic.name).unwrap_or_default())
+        }
+        Verdict::Wrong => Err(Refusal::Wrong),
+    }
+}
+
+fn allow(has: Scopes, needs: Scopes, name: impl FnOnce() -> String) -> Result<(), Refusal> {
+    if has.has_one_of(needs) { Ok(()) } else { Err(Refusal::Scope { name: name(), needs }) }
+}
+
+/// A gate as the handlers of a core have it; `None` where no file says who there is.
+pub(crate) type CoreGate = Option<Rc<Gate>>;

@@ -1,0 +1,141 @@
+//! The users and tokens that there are, and what each may do. Made once of the files, and the same until they change.
+//! It holds no password and no token: hashes alone.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use ring::digest::{SHA256, digest};
+use ring::hmac;
+use ring::rand::SystemRandom;
+use subtle::ConstantTimeEq;
+
+use super::scope::Scopes;
+
+/// What stands for credentials that were checked: nobody can tell it without this process' key.
+pub(super) type Digest = [u8; 32];
+
+/// Who there is.
+pub struct Rules {
+    /// Of the digests. Another one with each set of rules, so that what was found out under others means nothing.
+    key: hmac::Key,
+    users: BTreeMap<String, User>,
+    tokens: Vec<Token>,
+}
+
+/// One of the web configuration file's users.
+pub(super) struct User {
+    /// bcrypt's hash of the password.
+    pub(super) hash: Arc<str>,
+    pub(super) scopes: Scopes,
+}
+
+/// One of the access file's tokens.
+pub(super) struct Token {
+    pub(super) name: String,
+    pub(super) sha256: Digest,
+    pub(super) scopes: Scopes,
+}
+
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tokens: Vec<_> = self.tokens.iter().map(|token| &token.name).collect();
+        f.debug_struct("Rules").field("users", &self.users.keys()).field("tokens", &tokens).finish()
+    }
+}
+
+impl Rules {
+    /// Rules for these; `None` where the system gives no random key.
+    pub(super) fn new(users: BTreeMap<String, User>, tokens: Vec<Token>) -> Option<Self> {
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).ok()?;
+        Some(Self { key, users, tokens })
+    }
+
+    /// Whether there is nobody to tell from others: nobody is asked who he is.
+    pub(crate) fn are_open(&self) -> bool {
+        self.users.is_empty() && self.tokens.is_empty()
+    }
+
+    /// Whether passwords will do.
+    pub(crate) fn has_users(&self) -> bool {
+        !self.users.is_empty()
+    }
+
+    /// How many tokens there are.
+    pub(crate) fn has_tokens(&self) -> bool {
+        !self.tokens.is_empty()
+    }
+
+    /// What stands for a name and a password as a request has them: `name:password` in base64, so that the name
+    /// ends where it ends.
+    pub(super) fn digest(&self, basic: &[u8]) -> Digest {
+        let tag = hmac::sign(&self.key, basic);
+        tag.as_ref().try_into().expect("HMAC-SHA256 has 32 bytes")
+    }
+
+    pub(super) fn user(&self, name: &str) -> Option<&User> {
+        self.users.get(name)
+    }
+
+    /// The hash that a password is checked against whose user there isn't: it takes as long, and whatever comes of it
+    /// is thrown away.
+    pub(super) fn stand_in(&self) -> Option<&Arc<str>> {
+        self.users.values().next().map(|user| &user.hash)
+    }
+
+    /// The token that this is. All are compared, to the end each.
+    pub(super) fn token(&self, text: &[u8]) -> Option<&Token> {
+        let sha256 = sha256(text);
+        let mut found = None;
+        for token in &self.tokens {
+            if bool::from(token.sha256.ct_eq(&sha256)) {
+                found = Some(token);
+            }
+        }
+        found
+    }
+}
+
+/// A token's hash.
+pub(super) fn sha256(text: &[u8]) -> Digest {
+    digest(&SHA256, text).as_ref().try_into().expect("SHA-256 has 32 bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::scope::Scope;
+
+    fn rules(tokens: &[&str]) -> Rules {
+        let token = |text: &&str| Token {
+            name: format!("of {text}"),
+            sha256: sha256(text.as_bytes()),
+            scopes: Scopes::of(&[Scope::Write]),
+        };
+        Rules::new(BTreeMap::new(), tokens.iter().map(token).collect()).unwrap()
+    }
+
+    #[test]
+    fn a_token_is_found_by_all_of_its_text() {
+        let rules = rules(&["one-token-of-some-length", "another-token-of-length"]);
+        assert_eq!(rules.token(b"another-token-of-length").unwrap().name, "of another-token-of-length");
+        for other in [&b"another-token-of-lengt"[..], b"another-token-of-length ", b""] {
+            assert!(rules.token(other).is_none());
+        }
+        assert!(!rules.are_open() && self::rules(&[]).are_open());
+    }
+
+    #[test]
+    fn digests_of_other_rules_and_of_other_credentials_differ() {
+        let (one, other) = (rules(&[]), rules(&[]));
+        assert_eq!(one.digest(b"YTpi"), one.digest(b"YTpi"));
+        assert_ne!(one.digest(b"YTpi"), one.digest(b"YTpj"));
+        assert_ne!(one.digest(b"YTpi"), other.digest(b"YTpi"));
+    }
+
+    #[test]
+    fn nothing_of_a_secret_is_shown() {
+        let shown = format!("{:?}", rules(&["a-very-secret-token-text"]));
+        assert!(shown.contains("of a-very") && !shown.contains("sha256"), "{shown}");
+    }
+}

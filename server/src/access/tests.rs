@@ -1,0 +1,288 @@
+//! What the files come to, whole: good ones and bad ones, as Prometheus' toolkit takes and refuses them, what each user
+//! and token may do, and how a password is checked.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD as BASE64;
+use futures::FutureExt;
+use futures::executor::block_on;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use rcgen::KeyPair;
+use silverback_model::limits::CREDENTIAL_CHECKS_MAX;
+use silverback_test_support::Scratch;
+
+use super::gate::{Gate, Look, PasswordThread, Refusal};
+use super::scope::{Scope, Scopes};
+use super::{Access, Doors, Sources};
+
+/// bcrypt's lowest cost.
+const COST: u32 = 4;
+
+const READ: Scopes = Scopes::of(&[Scope::Read]);
+const WRITE: Scopes = Scopes::of(&[Scope::Write]);
+
+fn hash(password: &str) -> String {
+    bcrypt::hash(password, COST).unwrap()
+}
+
+/// A directory with a certificate, its key, a CA and a token.
+fn files() -> Scratch {
+    let dir = Scratch::new();
+    let key = KeyPair::generate().unwrap();
+    let certificate =
+        rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
+    write(&dir, "server.crt", &certificate.pem());
+    write(&dir, "ca.pem", &certificate.pem());
+    write(&dir, "server.key", &key.serialize_pem());
+    write(&dir, "other.key", &KeyPair::generate().unwrap().serialize_pem());
+    write(&dir, "agents.token", "a-token-of-the-agents\n");
+    write(&dir, "short.token", "short\n");
+    dir
+}
+
+fn write(dir: &Scratch, name: &str, text: &str) {
+    std::fs::write(dir.join(name), text).unwrap();
+}
+
+fn load(dir: &Scratch, web: Option<&str>, access: Option<&str>) -> Result<Doors, String> {
+    let path = |name: &str, text: Option<&str>| {
+        text.map(|text| {
+            write(dir, name, text);
+            dir.join(name)
+        })
+    };
+    let sources = Sources { web: path("web.yml", web), access: path("access.yml", access) };
+    Access::check(&sources).map_err(|fault| fault.to_string())
+}
+
+fn check_good(dir: &Scratch, web: &str) -> Doors {
+    load(dir, Some(web), None).unwrap_or_else(|fault| panic!("{web}\n{fault}"))
+}
+
+fn check_bad(dir: &Scratch, web: &str, words: &[&str]) {
+    let fault = load(dir, Some(web), None).expect_err(web);
+    assert!(words.iter().all(|word| fault.contains(word)), "{web}\n{fault}");
+}
+
+/// The section with a certificate and its key, and more lines.
+fn tls(lines: &str) -> String {
+    format!("tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n{lines}")
+}
+
+#[test]
+fn what_the_toolkit_takes_is_taken() {
+    let dir = files();
+    assert!(check_good(&dir, "").are_open());
+    for web in [
+        tls(""),
+        tls("  client_auth_type: VerifyClientCertIfGiven\n"),
+        tls("  client_auth_type: RequireAnyClientCert\n"),
+        tls("  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.pem\n"),
+        tls(
+            "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.pem\n  client_allowed_sans: [a, b]\n",
+        ),
+        tls(
+            "  min_version: TLS12\n  max_version: TLS12\n  prefer_server_cipher_suites: false\n  cipher_suites:\n  \
+             - TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384\n  - TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256\n",
+        ),
+        tls("  curve_preferences: [CurveP256, CurveP384, CurveP521, X25519]\n"),
+        tls("  max_version: TLS12\n  cipher_suites: [TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384]\n\
+             http_server_config:\n  http2: false\n"),
+        tls("  min_version: TLS10\n"),
+    ] {
+        assert!(check_good(&dir, &web).tls.is_some(), "{web}");
+    }
+    let headers = "http_server_config:\n  headers:\n    X-Frame-Options: deny\n    X-XSS-Protection: 1\n    \
+        Strict-Transport-Security: max-age=31536000; includeSubDomains\n    X-Content-Type-Options: nosniff\n    \
+        Content-Security-Policy: \"default-src 'self' *.test.example.net\"\n";
+    assert_eq!(check_good(&dir, headers).headers.len(), 5);
+    // As in Prometheus the section without any of these is none.
+    assert!(check_good(&dir, "tls_server_config:\n  min_version: TLS13\n").tls.is_none());
+    let inline = |name: &str| {
+        let text = std::fs::read_to_string(dir.join(name)).unwrap();
+        text.lines().map(|line| format!("    {line}\n")).collect::<String>()
+    };
+    let web =
+        format!("tls_server_config:\n  cert: |\n{}  key: |\n{}", inline("server.crt"), inline("server.key"));
+    assert!(check_good(&dir, &web).tls.is_some());
+    // What isn't spoken here can be done without, and is told.
+    let both =
+        tls("  cipher_suites: [TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]\n");
+    assert!(check_good(&dir, &both).cautions[0].contains("CBC"));
+}
+
+#[test]
+fn what_the_toolkit_refuses_is_refused_with_its_field() {
+    let dir = files();
+    check_bad(&dir, &tls("  client_ca_file: ca.pem\n"), &["web.yml", "client_auth_type"]);
+    check_bad(&dir, &tls("  client_ca_file: missing\n"), &["missing", "can't be read"]);
+    let required = "  client_auth_type: RequireAndVerifyClientCert\n";
+    check_bad(&dir, &tls(&format!("{required}  client_ca_file: server.key\n")), &["client_ca"]);
+    check_bad(&dir, &tls("  client_auth_type: x\n"), &["client_auth_type", "\"x\"", "NoClientCert"]);
+    check_bad(
+        &dir,
+        &tls("  cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA2048]\n"),
+        &["cipher_suites", "SHA2048"],
+    );
+    check_bad(&dir, &tls("  curve_preferences: [CurveP257]\n"), &["curve_preferences", "CurveP257"]);
+    check_bad(&dir, &tls("  min_version: TLS111\n"), &["min_version", "TLS111"]);
+    check_bad(&dir, &tls("  min_version: TLS13\n  max_version: TLS12\n"), &["min_version"]);
+    check_bad(&dir, &tls("  max_version: TLS11\n"), &["max_version"]);
+    let no_http2_s = "  max_version: TLS12\n  cipher_suites: [TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384]\n";
+    check_bad(&dir, &tls(no_http2_s), &["cipher_suites", "HTTP/2", "http2: false"]);
+    check_bad(&dir, "tls_server_config:\n  cert_filse: server.crt\n", &["cert_filse", "line 2"]);
+    check_bad(&dir, "tls_server_config:\n  cert_file: server.crt\n  key_file: \"\"\n", &["key_file"]);
+    check_bad(&dir, "tls_server_config:\n  cert_file: \"\"\n  key_file: server.key\n", &["cert_file"]);
+    check_bad(
+        &dir,
+        "tls_server_config:\n  cert_file: \"\"\n  key_file: \"\"\n  client_auth_type: x\n",
+        &["cert_file"],
+    );
+    check_bad(&dir, "tls_server_config:\n  cert_file: nowhere\n  key_file: server.key\n", &["nowhere"]);
+    check_bad(
+        &dir,
+        "tls_server_config:\n  cert_file: server.crt\n  key_file: other.key\n",
+        &["certificate and the key"],
+    );
+    check_bad(&dir, "tls_server_config:\n  cert_file: server.crt\n  key_file: ca.pem\n", &["private key"]);
+    check_bad(
+        &dir,
+        "http_server_config:\n  headers:\n    X-Frame-Options: foo\n",
+        &["X-Frame-Options", "sameorigin"],
+    );
+    check_bad(
+        &dir,
+        "http_server_config:\n  headers:\n    Content-Type: foo\n",
+        &["Content-Type", "can't be set"],
+    );
+    check_bad(&dir, "basic_auth_users:\n  john: doe\n", &["basic_auth_users", "\"john\"", "bcrypt"]);
+    check_bad(&dir, "rate_limit:\n  burst: 1\n  interval: 1s\n", &["rate_limit"]);
+    assert!(
+        load(&dir, Some("basic_auth_users:\n  john: hunter2\n"), None)
+            .is_err_and(|fault| !fault.contains("hunter2"))
+    );
+}
+
+#[test]
+fn what_is_wrong_with_tokens_is_told_with_their_names() {
+    let dir = files();
+    let check = |access: &str, words: &[&str]| {
+        let fault = load(&dir, None, Some(access)).expect_err(access);
+        assert!(words.iter().all(|word| fault.contains(word)), "{access}\n{fault}");
+    };
+    let entry = |name: &str, rest: &str| format!("  - {{name: {name}, scopes: [read], {rest}}}\n");
+    let tokens = |entries: &[String]| format!("tokens:\n{}", entries.concat());
+    let file = "token_file: agents.token";
+    check(&tokens(&[entry("a", "token_file: short.token")]), &["short.token", "16"]);
+    check(&tokens(&[entry("a", "token_file: nowhere")]), &["nowhere", "can't be read"]);
+    check(&tokens(&[entry("a", "token_sha256: abc")]), &["\"a\"", "token_sha256", "64"]);
+    check(&tokens(&[entry("a", &format!("{file}, token_sha256: abc"))]), &["\"a\"", "either"]);
+    check(&tokens(&[entry("a", file), entry("a", file)]), &["\"a\"", "name"]);
+    check(&tokens(&[entry("a", file), entry("b", file)]), &["\"b\"", "same token"]);
+    check("users:\n  nobody: [read]\n", &["\"nobody\"", "no password"]);
+    assert!(!load(&dir, None, Some(&tokens(&[entry("a", file)]))).unwrap().are_open());
+}
+
+fn gate(dir: &Scratch, web: &str, access: Option<&str>) -> Gate {
+    Gate::new(Arc::new(load(dir, Some(web), access).unwrap()), Arc::new(PasswordThread::start().unwrap()))
+}
+
+fn headers(authorization: &str) -> HeaderMap {
+    HeaderMap::from_iter([(AUTHORIZATION, authorization.parse().unwrap())])
+}
+
+fn basic(name: &str, password: &str) -> HeaderMap {
+    headers(&format!("Basic {}", BASE64.encode(format!("{name}:{password}"))))
+}
+
+/// What becomes of a request, whether it is known at once or not.
+fn decide(gate: &Gate, headers: &HeaderMap, needs: Scopes) -> Result<(), Refusal> {
+    match gate.look(headers, needs) {
+        Look::Decided(decided) => decided,
+        Look::Unknown(check) => block_on(gate.verify(check)),
+    }
+}
+
+fn is_known(gate: &Gate, headers: &HeaderMap) -> bool {
+    matches!(gate.look(headers, READ), Look::Decided(_))
+}
+
+fn users(users: &[(&str, &str)]) -> String {
+    let lines = users.iter().map(|(name, password)| format!("  {name}: {}\n", hash(password)));
+    format!("basic_auth_users:\n{}", lines.collect::<String>())
+}
+
+#[test]
+fn a_user_s_password_is_hashed_once_and_then_known_on_that_core() {
+    let dir = files();
+    let gate = gate(&dir, &users(&[("alice", "secret"), ("bob", "other")]), None);
+    let alice = basic("alice", "secret");
+    assert!(!is_known(&gate, &alice));
+    assert_eq!(decide(&gate, &alice, WRITE), Ok(()));
+    assert!(is_known(&gate, &alice));
+    for wrong in [basic("alice", "other"), basic("alice", ""), basic("nobody", "secret"), basic("", "")] {
+        assert_eq!(decide(&gate, &wrong, READ), Err(Refusal::Wrong));
+        assert!(is_known(&gate, &wrong), "it is hashed once, too");
+    }
+    assert_eq!(decide(&gate, &HeaderMap::new(), READ), Err(Refusal::Missing));
+    assert_eq!(decide(&gate, &headers("Bearer a-token-of-the-agents"), READ), Err(Refusal::Wrong));
+    assert_eq!(decide(&gate, &headers("Basic !"), READ), Err(Refusal::Wrong));
+    assert_eq!(gate.name_of(&alice).as_deref(), Some("alice"));
+}
+
+#[test]
+fn users_and_tokens_may_do_what_the_access_file_says_and_other_users_everything() {
+    let dir = files();
+    let access =
+        "users:\n  alice: [read]\ntokens:\n  - {name: agents, token_file: agents.token, scopes: [write]}\n";
+    let gate = gate(&dir, &users(&[("alice", "secret"), ("bob", "other")]), Some(access));
+    let of = |name: &str| Refusal::Scope { name: name.into(), needs: WRITE };
+    assert_eq!(decide(&gate, &basic("alice", "secret"), READ), Ok(()));
+    assert_eq!(decide(&gate, &basic("alice", "secret"), WRITE), Err(of("alice")));
+    assert_eq!(decide(&gate, &basic("bob", "other"), WRITE), Ok(()));
+    let agents = headers("Bearer a-token-of-the-agents");
+    assert_eq!(decide(&gate, &agents, WRITE), Ok(()));
+    let refused = Refusal::Scope { name: "agents".into(), needs: READ };
+    assert_eq!(decide(&gate, &agents, READ), Err(refused));
+    assert_eq!(decide(&gate, &headers("Bearer a-token-of-the-agent"), WRITE), Err(Refusal::Wrong));
+    assert_eq!(gate.challenges().count(), 2);
+}
+
+#[test]
+fn other_doors_forget_what_was_known() {
+    let dir = files();
+    let gate = gate(&dir, &users(&[("alice", "secret")]), None);
+    let alice = basic("alice", "secret");
+    assert_eq!(decide(&gate, &alice, READ), Ok(()));
+    gate.replace(Arc::new(load(&dir, Some(&users(&[("alice", "changed")])), None).unwrap()));
+    assert!(!is_known(&gate, &alice));
+    assert_eq!(decide(&gate, &alice, READ), Err(Refusal::Wrong));
+    assert_eq!(decide(&gate, &basic("alice", "changed"), READ), Ok(()));
+    gate.replace(Arc::new(load(&dir, Some(""), None).unwrap()));
+    assert_eq!(decide(&gate, &HeaderMap::new(), WRITE), Ok(()), "nobody is asked any more");
+}
+
+#[test]
+fn passwords_that_wait_are_bounded_and_the_same_one_waits_once() {
+    let dir = files();
+    let web = format!("basic_auth_users:\n  alice: {}\n", bcrypt::hash("secret", 11).unwrap());
+    let gate = gate(&dir, &web, None);
+    let check = |headers: &HeaderMap| match gate.look(headers, READ) {
+        Look::Unknown(check) => Box::pin(gate.verify(check)),
+        Look::Decided(decided) => panic!("{decided:?}"),
+    };
+    let alice = basic("alice", "secret");
+    let mut same: Vec<_> = (0..4 * CREDENTIAL_CHECKS_MAX).map(|_| check(&alice)).collect();
+    assert!(same.iter_mut().all(|check| check.now_or_never().is_none()), "all wait for one");
+    // The first of them leaves, and another one leads.
+    drop(same.remove(0));
+    assert!(block_on(futures::future::join_all(same)).iter().all(Result::is_ok));
+    let guesses: Vec<_> = (0..2 * CREDENTIAL_CHECKS_MAX).map(|n| basic("alice", &n.to_string())).collect();
+    let mut others: Vec<_> = guesses.iter().map(check).collect();
+    let at_once: Vec<_> = others.iter_mut().filter_map(|check| check.now_or_never()).collect();
+    assert!(at_once.len() >= CREDENTIAL_CHECKS_MAX - 2, "{}", at_once.len());
+    assert!(at_once.iter().all(|decided| *decided == Err(Refusal::Busy)));
+    assert!(is_known(&gate, &alice), "who is known waits for nobody");
+}

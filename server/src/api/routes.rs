@@ -1,0 +1,173 @@
+//! The paths that are answered over HTTP, each with what answers it and what that takes: the router and the gate both
+//! go by this table, so that no path is answered that nothing guards.
+
+use crate::access::scope::{Scope, Scopes};
+use crate::api::ingest::lines::Dialect;
+
+/// What answers a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Remote write.
+    Write,
+    /// OTLP's metrics.
+    Otlp,
+    /// InfluxDB's lines.
+    Lines(Dialect),
+    /// Lines in Prometheus' text format.
+    Import,
+    /// InfluxDB's queries, as far as its senders need them.
+    InfluxQuery,
+    /// Remote read.
+    RemoteRead,
+    /// A question of Prometheus' HTTP API.
+    Question,
+    /// A page of the node's own.
+    Page(Page),
+}
+
+/// What is small and made whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Page {
+    Status,
+    Metrics,
+    Node,
+    Cells,
+    Refusals,
+    Healthy,
+    Ready,
+    Replayed,
+    Ping,
+}
+
+/// Whether a request changes what an operator answers for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It is logged only at debug.
+    Usual,
+    /// Each is logged with who asks for it.
+    Action,
+}
+
+/// One path.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Route {
+    /// The path. A `*` stands for one segment of it, and at its end for all that follows.
+    pub(crate) path: &'static str,
+    /// What answers it.
+    pub(crate) target: Target,
+    /// One of these scopes it takes.
+    pub(crate) needs: Scopes,
+    pub(crate) kind: Kind,
+}
+
+/// What credentials of any scope may ask for.
+pub(crate) const ANY: Scopes = Scopes::ALL;
+pub(crate) const WRITE: Scopes = Scopes::of(&[Scope::Write]);
+pub(crate) const READ: Scopes = Scopes::of(&[Scope::Read]);
+pub(crate) const ADMIN: Scopes = Scopes::of(&[Scope::Admin]);
+const METRICS: Scopes = Scopes::of(&[Scope::Metrics]);
+/// Telegraf asks for its database before it writes.
+const READ_OR_WRITE: Scopes = Scopes::of(&[Scope::Read, Scope::Write]);
+
+const fn route(path: &'static str, target: Target, needs: Scopes) -> Route {
+    Route { path, target, needs, kind: Kind::Usual }
+}
+
+/// All of them. What comes by the thousand stands first.
+pub(crate) static ROUTES: &[Route] = &[
+    route("/api/v1/write", Target::Write, WRITE),
+    route("/api/v1/receive", Target::Write, WRITE),
+    route("/api/v1/push", Target::Write, WRITE),
+    route("/v1/metrics", Target::Otlp, WRITE),
+    route("/api/v1/otlp/v1/metrics", Target::Otlp, WRITE),
+    route("/write", Target::Lines(Dialect::V1), WRITE),
+    route("/api/v2/write", Target::Lines(Dialect::V2), WRITE),
+    route("/api/v1/import/prometheus", Target::Import, WRITE),
+    route("/api/v1/import/prometheus/metrics/*", Target::Import, WRITE),
+    route("/query", Target::InfluxQuery, READ_OR_WRITE),
+    route("/ping", Target::Page(Page::Ping), ANY),
+    route("/api/v1/read", Target::RemoteRead, READ),
+    route("/api/v1/series", Target::Question, READ),
+    route("/api/v1/labels", Target::Question, READ),
+    route("/api/v1/label/*/values", Target::Question, READ),
+    route("/api/v1/export", Target::Question, READ),
+    route("/api/v1/status/tsdb", Target::Question, READ),
+    route("/api/v1/status/buildinfo", Target::Question, READ),
+    Route { kind: Kind::Action, ..route("/api/v1/admin/tsdb/delete_series", Target::Question, ADMIN) },
+    route("/metrics", Target::Page(Page::Metrics), METRICS),
+    route("/", Target::Page(Page::Status), READ),
+    route("/api/v1/status/node", Target::Page(Page::Node), READ),
+    route("/api/v1/status/cells", Target::Page(Page::Cells), READ),
+    route("/api/v1/status/refusals", Target::Page(Page::Refusals), READ),
+    route("/-/healthy", Target::Page(Page::Healthy), ANY),
+    route("/-/ready", Target::Page(Page::Ready), ANY),
+    route("/-/replayed", Target::Page(Page::Replayed), ANY),
+];
+
+impl Route {
+    /// The route of a path; `None`: nothing answers it.
+    pub(crate) fn of(path: &str) -> Option<&'static Self> {
+        ROUTES.iter().find(|route| route.is_of(path))
+    }
+
+    /// Whether a probe may ask for it whoever it is, where probes have an address of their own.
+    pub(crate) fn is_probe(&self) -> bool {
+        matches!(self.target, Target::Page(Page::Healthy | Page::Ready | Page::Replayed))
+    }
+
+    fn is_of(&self, path: &str) -> bool {
+        match self.path.split_once('*') {
+            None => self.path == path,
+            Some((before, "")) => path.strip_prefix(before).is_some(),
+            Some((before, after)) => path
+                .strip_prefix(before)
+                .and_then(|rest| rest.strip_suffix(after))
+                .is_some_and(|segment| !segment.contains('/')),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_path_has_one_route_and_is_found_by_it() {
+        for route in ROUTES {
+            let path = route.path.replace('*', "job");
+            let found: Vec<_> = ROUTES.iter().filter(|route| route.is_of(&path)).collect();
+            assert_eq!(found.len(), 1, "{path}: {found:?}");
+            assert_eq!(Route::of(&path).map(|found| found.path), Some(route.path));
+        }
+    }
+
+    #[test]
+    fn a_path_that_only_looks_like_another_has_no_route() {
+        for path in [
+            "",
+            "//",
+            "/api/v1/write/",
+            "//api/v1/write",
+            "/API/v1/write",
+            "/api/v1/%77rite",
+            "/api/v1/./write",
+            "/x/../api/v1/write",
+            "/api/v1/label/a/b/values",
+            "/api/v1/label/values",
+            "/metrics/",
+            "/api/v1/admin/tsdb/delete_series/",
+            "/api/v1/import/prometheusx",
+            "/api/v1/import/prometheus/metric",
+            "/-/healthy/x",
+        ] {
+            assert!(Route::of(path).is_none(), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_below_admin_takes_the_admin_s_scope() {
+        for route in ROUTES.iter().filter(|route| route.path.contains("/admin/")) {
+            assert_eq!((route.needs, route.kind), (ADMIN, Kind::Action), "{}", route.path);
+        }
+    }
+}

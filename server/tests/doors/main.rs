@@ -1,0 +1,8 @@
+//! A whole node with locked doors: who is let in to what, over plain and encrypted connections, and what becomes of
+//! that when the files that say it change.
+
+mod admission;
+mod certificates;
+mod reload;
+mod scene;
+mod tls;

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use clap::{Args, ValueEnum};
 use http::Uri;
 use silverback_client::{Client, ConnectError, RetryPolicy};
@@ -35,6 +37,28 @@ pub struct ConnectionArgs {
         hide_env_values = true
     )]
     pub bearer_token: Option<String>,
+    /// A file with the token instead: what a command line holds, others on the machine can read.
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "SILVERBACK_TOKEN_FILE",
+        conflicts_with = "bearer_token"
+    )]
+    pub token_file: Option<PathBuf>,
+    /// A user's name, sent with the password of --password-file.
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        env = "SILVERBACK_USER",
+        requires = "password_file",
+        conflicts_with_all = ["bearer_token", "token_file"]
+    )]
+    pub user: Option<String>,
+    /// A file with the password of --user: its first line.
+    #[arg(long, global = true, value_name = "FILE", env = "SILVERBACK_PASSWORD_FILE", requires = "user")]
+    pub password_file: Option<PathBuf>,
     /// A header that is sent with each request; may be given more than once.
     #[arg(long = "header", global = true, value_name = "NAME=VALUE", value_parser = parse_header)]
     pub headers: Vec<(String, String)>,
@@ -63,8 +87,10 @@ impl ConnectionArgs {
             .connect_timeout(self.timeout)
             .request_timeout(self.timeout)
             .compression(self.compression.into());
-        if let Some(token) = &self.bearer_token {
-            builder = builder.bearer_token(token);
+        match self.credentials()? {
+            Credentials::None => {}
+            Credentials::Token(token) => builder = builder.bearer_token(token),
+            Credentials::Password { user, password } => builder = builder.basic_auth(user, password),
         }
         for (name, value) in &self.headers {
             builder = builder.header(name, value);
@@ -82,6 +108,19 @@ impl ConnectionArgs {
             ConnectError::Certificates(_)
             | ConnectError::Connection { .. }
             | ConnectError::TimedOut { .. } => error.into(),
+        })
+    }
+
+    /// Who asks.
+    pub fn credentials(&self) -> Result<Credentials, Failure> {
+        // clap takes no two of them.
+        Ok(match (&self.bearer_token, &self.token_file, &self.user, &self.password_file) {
+            (Some(token), ..) => Credentials::Token(token.clone()),
+            (None, Some(file), ..) => Credentials::Token(first_line(file)?),
+            (None, None, Some(user), Some(file)) => {
+                Credentials::Password { user: user.clone(), password: first_line(file)? }
+            }
+            (None, None, _, _) => Credentials::None,
         })
     }
 
@@ -112,6 +151,43 @@ fn wrong_address(option: &str, address: &str) -> String {
     let meant = format!("http://{address}");
     let is_meant = !address.is_empty() && !address.contains("//") && check_address(option, &meant).is_ok();
     if is_meant { format!("{words}: perhaps {meant}") } else { words }
+}
+
+/// What a request says of who sends it.
+pub enum Credentials {
+    /// Nothing.
+    None,
+    /// A bearer token.
+    Token(String),
+    /// A user and a password.
+    Password {
+        /// The user's name.
+        user: String,
+        /// The password.
+        password: String,
+    },
+}
+
+impl Credentials {
+    /// As HTTP's header has them.
+    pub fn authorization(&self) -> Option<String> {
+        match self {
+            Self::None => None,
+            Self::Token(token) => Some(format!("Bearer {token}")),
+            Self::Password { user, password } => {
+                Some(format!("Basic {}", BASE64.encode(format!("{user}:{password}"))))
+            }
+        }
+    }
+}
+
+/// A secret's file, without the end of its line.
+fn first_line(path: &Path) -> Result<String, Failure> {
+    let text = std::fs::read_to_string(path).context(|| format!("can't read {}", path.display()))?;
+    match text.lines().next() {
+        Some(line) if !line.is_empty() => Ok(line.to_owned()),
+        Some(_) | None => Err(Failure::Usage(format!("there is nothing in {}", path.display()))),
+    }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
@@ -156,6 +232,40 @@ mod tests {
             }
             (checked, _) => panic!("{address}: {checked:?}"),
         }
+    }
+
+    #[derive(Debug, clap::Parser)]
+    struct Options {
+        #[command(flatten)]
+        connection: ConnectionArgs,
+    }
+
+    #[test]
+    fn secrets_come_from_files_and_go_into_a_header() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("secret");
+        let path = file.to_str().unwrap();
+        let of = |options: &[&str]| {
+            let options = ["silverctl"].iter().chain(options);
+            let connection =
+                <Options as clap::Parser>::try_parse_from(options).map_err(|error| error.to_string())?;
+            connection
+                .connection
+                .credentials()
+                .map_err(|error| error.to_string())
+                .map(|who| who.authorization())
+        };
+        std::fs::write(&file, "pass:word\n").unwrap();
+        assert_eq!(of(&["--token-file", path]).unwrap().as_deref(), Some("Bearer pass:word"));
+        let basic = of(&["--user", "alice", "--password-file", path]).unwrap();
+        assert_eq!(basic.as_deref(), Some("Basic YWxpY2U6cGFzczp3b3Jk"));
+        assert_eq!(of(&[]).unwrap(), None);
+        assert!(of(&["--user", "alice"]).is_err() && of(&["--password-file", path]).is_err());
+        assert!(of(&["--token-file", path, "--bearer-token", "x"]).is_err());
+        std::fs::write(&file, "").unwrap();
+        assert!(of(&["--token-file", path]).unwrap_err().contains("nothing in"));
+        std::fs::remove_file(&file).unwrap();
+        assert!(of(&["--token-file", path]).unwrap_err().contains("can't read"));
     }
 
     #[test]

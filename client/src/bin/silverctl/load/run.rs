@@ -120,11 +120,15 @@ fn post_to(url: &str, version: RemoteWrite, connection: &ConnectionArgs) -> Resu
 
 /// The connection options' headers, as lines.
 fn headers(connection: &ConnectionArgs) -> Result<Vec<String>, Failure> {
-    let token = connection.bearer_token.iter().map(|token| format!("Authorization: Bearer {token}"));
+    let credentials = connection.credentials()?.authorization().map(|who| format!("Authorization: {who}"));
     let own = connection.headers.iter().map(|(name, value)| format!("{name}: {value}"));
-    let lines: Vec<String> = own.chain(token).collect();
+    let lines: Vec<String> = own.chain(credentials).collect();
     match lines.iter().find(|line| line.contains(char::is_control)) {
-        Some(line) => Err(Failure::Usage(format!("{line:?} can't be a header"))),
+        // Not its value: that may be a secret.
+        Some(line) => {
+            let name = line.split(':').next().unwrap_or_default();
+            Err(Failure::Usage(format!("the header {name:?} has a value that can't be sent")))
+        }
         None => Ok(lines),
     }
 }

@@ -14,7 +14,15 @@ from chart import CHART, DEPLOY, VALUES, helm, only, render_file
 
 SILVERBACK = os.environ["SILVERBACK"]
 # What the chart decides itself.
-OF_THE_CHART = {"listen", "data-dir", "allowed-hosts"}
+OF_THE_CHART = {
+    "listen",
+    "data-dir",
+    "allowed-hosts",
+    "web-config-file",
+    "access-file",
+    "admin-listen",
+    "probe-listen",
+}
 
 
 def silverback(*arguments):

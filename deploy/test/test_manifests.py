@@ -208,6 +208,33 @@ class Outside(unittest.TestCase):
         self.assertEqual([mount["name"] for mount in node["volumeMounts"]], ["data", "config", "scratch"])
         self.assertEqual([volume["name"] for volume in spec["volumes"]], ["config", "scratch"])
 
+    def test_certificates_users_and_tokens_come_from_secrets_and_probes_have_a_port_of_their_own(self):
+        objects = render(
+            *("--set", "tls.secretName=silverback-tls", "--set", "tls.clientAuthType=RequireAndVerifyClientCert"),
+            *("--set", "access.secretName=silverback-access", "--set", "access.accessKey=access.yml"),
+            *("--set", "serviceMonitor.enabled=true"),
+        )
+        data = only(objects, "ConfigMap", "silverback")["data"]
+        config, web = yaml.safe_load(data["node.yaml"]), yaml.safe_load(data["web.yml"])
+        self.assertEqual(config["web-config-file"], "/etc/silverback/web.yml")
+        self.assertEqual(config["access-file"], "/etc/silverback-access/access.yml")
+        self.assertEqual(config["probe-listen"], ["0.0.0.0:9010"])
+        self.assertEqual(web["tls_server_config"]["client_ca_file"], "/etc/silverback-tls/ca.crt")
+        spec = pod(objects)
+        secrets = {v["name"]: v["secret"]["secretName"] for v in spec["volumes"] if "secret" in v}
+        self.assertEqual(secrets, {"tls": "silverback-tls", "access": "silverback-access"})
+        (container,) = spec["containers"]
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            self.assertEqual(container[probe]["httpGet"]["port"], "probes")
+        (endpoint,) = only(objects, "ServiceMonitor")["spec"]["endpoints"]
+        self.assertEqual(endpoint["scheme"], "https")
+        own = render("--set", "access.secretName=s", "--set", "access.webConfigKey=web.yml")
+        config = yaml.safe_load(only(own, "ConfigMap", "silverback")["data"]["node.yaml"])
+        self.assertEqual(config["web-config-file"], "/etc/silverback-access/web.yml")
+        done, told = helm("template", "sb", CHART, "--kube-version", "1.36.0", "--set", "access.accessKey=access.yml")
+        self.assertFalse(done)
+        self.assertIn("access.secretName", told)
+
     def test_a_way_in_that_names_no_host_or_leads_to_several_nodes_is_refused(self):
         for settings, complaint in (
             ("ingress.enabled=true", "hosts"),

@@ -121,12 +121,57 @@ profiles/{{ include "silverback.profileName" . }}.json
 {{- end }}
 {{- end }}
 
+{{/* Whether the node is asked for a certificate, a user or a token: its probes then have a port of their own. */}}
+{{- define "silverback.hasDoors" -}}
+{{- if or .Values.tls.secretName (include "silverback.webConfigFile" .) (include "silverback.accessFile" .) }}true{{ end }}
+{{- end }}
+
+{{- define "silverback.webConfigFile" -}}
+{{- if .Values.access.webConfigKey }}
+{{- if not .Values.access.secretName }}{{ fail "access.webConfigKey is a key of access.secretName, which is empty" }}{{ end }}
+{{- printf "/etc/silverback-access/%s" .Values.access.webConfigKey }}
+{{- else if .Values.tls.secretName }}
+{{- "/etc/silverback/web.yml" }}
+{{- end }}
+{{- end }}
+
+{{- define "silverback.accessFile" -}}
+{{- if .Values.access.accessKey }}
+{{- if not .Values.access.secretName }}{{ fail "access.accessKey is a key of access.secretName, which is empty" }}{{ end }}
+{{- printf "/etc/silverback-access/%s" .Values.access.accessKey }}
+{{- end }}
+{{- end }}
+
+{{/* The web configuration file where the Secret of certificates is all that there is. */}}
+{{- define "silverback.webConfig" -}}
+tls_server_config:
+  cert_file: /etc/silverback-tls/tls.crt
+  key_file: /etc/silverback-tls/tls.key
+  client_auth_type: {{ .Values.tls.clientAuthType }}
+  {{- if has .Values.tls.clientAuthType (list "VerifyClientCertIfGiven" "RequireAndVerifyClientCert") }}
+  client_ca_file: /etc/silverback-tls/ca.crt
+  {{- end }}
+{{- end }}
+
+{{- define "silverback.probePort" -}}
+{{ ternary "probes" "http" (eq (include "silverback.hasDoors" .) "true") }}
+{{- end }}
+
 {{/* The options as the node reads them; those that the pod's ports, mounts and names depend on are the chart's. */}}
 {{- define "silverback.config" -}}
 listen: ["0.0.0.0:9009"]
 data-dir: /var/lib/silverback/data
 allowed-hosts:
 {{- include "silverback.allowedHosts" . | trim | nindent 2 }}
+{{- with include "silverback.webConfigFile" . }}
+web-config-file: {{ . }}
+{{- end }}
+{{- with include "silverback.accessFile" . }}
+access-file: {{ . }}
+{{- end }}
+{{- if include "silverback.hasDoors" . }}
+probe-listen: ["0.0.0.0:9010"]
+{{- end }}
 {{- /* A Prometheus that scrapes the node and reads from it would find everything twice. */}}
 {{- if and .Values.serviceMonitor.enabled (not (hasKey .Values.config "self-scrape-interval")) }}
 self-scrape-interval: 0s

@@ -91,6 +91,8 @@ pub(crate) static ROUTES: &[Route] = &[
     route("/api/v1/labels", Target::Question, READ),
     route("/api/v1/label/*/values", Target::Question, READ),
     route("/api/v1/export", Target::Question, READ),
+    route("/api/v1/query_exemplars", Target::Question, READ),
+    route("/api/v1/metadata", Target::Question, READ),
     route("/api/v1/status/tsdb", Target::Question, READ),
     route("/api/v1/status/buildinfo", Target::Question, READ),
     Route { kind: Kind::Action, ..route("/api/v1/admin/tsdb/delete_series", Target::Question, ADMIN) },

@@ -252,7 +252,7 @@ mod tests {
             connection
                 .connection
                 .credentials()
-                .map_err(|error| error.to_string())
+                .map_err(|error| format!("{error:?}"))
                 .map(|who| who.authorization())
         };
         std::fs::write(&file, "pass:word\n").unwrap();

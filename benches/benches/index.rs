@@ -22,7 +22,7 @@ use silverback_storage::wal::NoJournal;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const EVER: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX };
+const EVER: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX, late_window_ms: 0 };
 /// New series in one iteration.
 const NEW: usize = 2000;
 

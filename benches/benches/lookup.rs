@@ -17,7 +17,7 @@ use silverback_storage::wal::NoJournal;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const EVER: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX };
+const EVER: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX, late_window_ms: 0 };
 const SCRAPE_INTERVAL_MS: i64 = 15_000;
 /// Lookups, or hashes, in one iteration.
 const BATCH: usize = 1000;

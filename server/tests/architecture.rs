@@ -11,13 +11,14 @@ use regex::Regex;
 
 /// The crates, each with those of the workspace that it may stand on. The compiler keeps what a manifest says;
 /// this keeps the manifests.
-const CRATES: [(&str, &[&str]); 10] = [
+const CRATES: [(&str, &[&str]); 11] = [
     ("proto", &[]),
     ("server/test-support", &[]),
     ("server/model", &[]),
     ("server/host", &["silverback-model"]),
     ("server/runtime", &["silverback-host", "silverback-model"]),
     ("server/storage", &["silverback-host", "silverback-model"]),
+    ("server/promql", &["silverback-model"]),
     ("benches/load", &[]),
     // The load generator for silverctl alone: the library is built without it.
     ("client", &["silverback-load", "silverback-model", "silverback-proto"]),

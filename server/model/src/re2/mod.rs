@@ -159,6 +159,13 @@ impl Expression {
     }
 }
 
+/// An expression in the syntax of Rust's `regex`, its groups capturing by number and by name; words for what can't
+/// be told there. What it costs is the caller's affair.
+pub fn capturing(expression: &str) -> Result<String, String> {
+    let translated = translate::translate_groups(expression, translate::Groups::Capturing);
+    translated.map(|translated| translated.text).map_err(str::to_owned)
+}
+
 /// Of an expression's text, so much is repeated in an error.
 const SHOWN_BYTES_MAX: usize = 200;
 

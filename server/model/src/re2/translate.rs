@@ -2,7 +2,7 @@
 //! itself, `\Q…\E` quotes, a class holds no classes and no operators, `\d`, `\s`, `\w` and `\b` are
 //! ASCII, there are octal escapes and no `(?x)`. It checks what could change its meaning on the way,
 //! and that repetitions within repetitions stay within RE2's bound; whether the rest is well-formed,
-//! Rust tells. Groups capture nothing.
+//! Rust tells. Groups capture only where that is asked for.
 
 use regex_syntax::escape;
 
@@ -32,7 +32,22 @@ pub(crate) struct Translated {
 
 /// The same expression for Rust, or what is wrong in words.
 pub(crate) fn translate(expression: &str) -> Result<Translated, &'static str> {
+    translate_groups(expression, Groups::Plain)
+}
+
+/// What groups do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Groups {
+    /// They group.
+    Plain,
+    /// They capture too, by number and by name.
+    Capturing,
+}
+
+/// As [`translate`], with groups that may capture.
+pub(crate) fn translate_groups(expression: &str, groups: Groups) -> Result<Translated, &'static str> {
     let mut translation = Translation {
+        groups,
         rest: expression,
         out: String::with_capacity(expression.len()),
         copies: Copies::default(),
@@ -49,6 +64,7 @@ pub(crate) fn translate(expression: &str) -> Result<Translated, &'static str> {
 }
 
 struct Translation<'a> {
+    groups: Groups,
     rest: &'a str,
     out: String,
     /// Of the group that is read.
@@ -139,7 +155,9 @@ impl<'a> Translation<'a> {
     /// state of an automaton instead of ten. Not where a `\B` may hold between the bytes of a character.
     fn any_character(&mut self) {
         self.classes += 1;
-        let as_bytes = self.rest.starts_with('*') && !self.has_non_boundary;
+        // What captures has to capture whole characters.
+        let is_plain = self.groups == Groups::Plain;
+        let as_bytes = is_plain && self.rest.starts_with('*') && !self.has_non_boundary;
         self.out.push_str(if as_bytes { "(?-u:.)" } else { "." });
     }
 
@@ -168,8 +186,12 @@ impl<'a> Translation<'a> {
 
     /// Behind a `(`.
     fn group(&mut self) -> Result<Group, &'static str> {
+        let opening = match self.groups {
+            Groups::Plain => "(?:",
+            Groups::Capturing => "(",
+        };
         if !self.take("?") {
-            self.out.push_str("(?:");
+            self.out.push_str(opening);
             return Ok(Group::Opened);
         }
         if self.take("P<") || self.take("<") {
@@ -177,7 +199,10 @@ impl<'a> Translation<'a> {
             if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
                 return Err(BAD_GROUP);
             }
-            self.out.push_str("(?:");
+            match self.groups {
+                Groups::Plain => self.out.push_str(opening),
+                Groups::Capturing => self.out.extend(["(?P<", name, ">"]),
+            }
             return Ok(Group::Opened);
         }
         let flags = self.rest.find([':', ')']).map(|end| self.rest.split_at(end));

@@ -1,0 +1,264 @@
+//! An expression as a tree, each node with its place in the text. Types are checked by the parser; times that
+//! depend on a query's range are resolved by the plan.
+
+use silverback_model::Matcher;
+
+use crate::functions::Signature;
+pub use crate::lex::{Aggregator, Operator};
+use crate::span::Span;
+
+/// What an expression gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Type {
+    /// A number at each step.
+    Scalar,
+    /// Series with a value at each step.
+    Vector,
+    /// Series with a range of samples.
+    Matrix,
+    /// A text.
+    Text,
+}
+
+impl Type {
+    /// As Prometheus' documents call it.
+    pub const fn documented(self) -> &'static str {
+        match self {
+            Self::Scalar => "scalar",
+            Self::Vector => "instant vector",
+            Self::Matrix => "range vector",
+            Self::Text => "string",
+        }
+    }
+
+    /// As answers call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Scalar => "scalar",
+            Self::Vector => "vector",
+            Self::Matrix => "matrix",
+            Self::Text => "string",
+        }
+    }
+}
+
+/// An expression that was parsed and checked.
+#[derive(Debug, Clone)]
+pub(crate) enum Expr {
+    Number(Number),
+    Text(Text),
+    Vector(Box<Selector>),
+    Matrix(Box<Range>),
+    Subquery(Box<Subquery>),
+    Aggregate(Box<Aggregate>),
+    Binary(Box<Binary>),
+    Call(Box<Call>),
+    Paren(Box<Paren>),
+    Unary(Box<Unary>),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Number {
+    pub(crate) value: f64,
+    /// It was written as a duration.
+    pub(crate) is_duration: bool,
+    pub(crate) span: Span,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Text {
+    pub(crate) value: String,
+    pub(crate) span: Span,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Selector {
+    /// The name before the braces; empty where it has none.
+    pub(crate) name: Box<str>,
+    /// Of the name too, which comes last.
+    pub(crate) matchers: Vec<Matcher>,
+    pub(crate) time: Time,
+    pub(crate) edge: Edge,
+    pub(crate) span: Span,
+}
+
+/// How a range treats the samples around its edges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Edge {
+    Plain,
+    Anchored,
+    Smoothed,
+}
+
+/// `offset` and `@`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Time {
+    pub(crate) offset: Option<Length>,
+    pub(crate) at: Option<At>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum At {
+    Ms(i64),
+    Start,
+    End,
+}
+
+/// A duration, or an expression that gives one.
+#[derive(Debug, Clone)]
+pub(crate) enum Length {
+    Ms(i64),
+    Computed(Box<Duration>),
+}
+
+/// An expression over durations.
+#[derive(Debug, Clone)]
+pub(crate) enum Duration {
+    Number(Number),
+    Step(Span),
+    Range(Span),
+    Unary { negative: bool, operand: Box<Self>, start: u32 },
+    Binary { operator: Operator, left: Box<Self>, right: Box<Self> },
+    Choice { takes_max: bool, left: Box<Self>, right: Box<Self>, span: Span },
+    Paren { inner: Box<Self>, span: Span },
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Range {
+    pub(crate) selector: Selector,
+    pub(crate) range: Length,
+    pub(crate) end: u32,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Subquery {
+    pub(crate) expr: Expr,
+    pub(crate) range: Length,
+    pub(crate) step: Option<Length>,
+    pub(crate) time: Time,
+    pub(crate) end: u32,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Aggregate {
+    pub(crate) aggregator: Aggregator,
+    pub(crate) expr: Expr,
+    pub(crate) parameter: Option<Expr>,
+    pub(crate) grouping: Grouping,
+    pub(crate) span: Span,
+}
+
+/// The labels that make the groups.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Grouping {
+    pub(crate) without: bool,
+    pub(crate) labels: Vec<Box<str>>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Binary {
+    pub(crate) operator: Operator,
+    pub(crate) left: Expr,
+    pub(crate) right: Expr,
+    /// Comparisons give 0 or 1.
+    pub(crate) returns_bool: bool,
+    /// `None` unless both sides are vectors.
+    pub(crate) matching: Option<Matching>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Matching {
+    pub(crate) card: Card,
+    pub(crate) labels: Vec<Box<str>>,
+    /// `on` these labels; otherwise all but these.
+    pub(crate) on: bool,
+    pub(crate) include: Vec<Box<str>>,
+    pub(crate) fill_left: Option<f64>,
+    pub(crate) fill_right: Option<f64>,
+}
+
+/// How many series of each side match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Card {
+    OneToOne,
+    ManyToOne,
+    OneToMany,
+    ManyToMany,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) signature: &'static Signature,
+    pub(crate) arguments: Vec<Expr>,
+    pub(crate) span: Span,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Paren {
+    pub(crate) expr: Expr,
+    pub(crate) span: Span,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Unary {
+    pub(crate) negative: bool,
+    pub(crate) expr: Expr,
+    pub(crate) start: u32,
+}
+
+impl Expr {
+    /// What it gives.
+    pub(crate) fn kind(&self) -> Type {
+        match self {
+            Self::Number(_) => Type::Scalar,
+            Self::Text(_) => Type::Text,
+            Self::Vector(_) | Self::Aggregate(_) => Type::Vector,
+            Self::Matrix(_) | Self::Subquery(_) => Type::Matrix,
+            Self::Binary(binary) => match (binary.left.kind(), binary.right.kind()) {
+                (Type::Scalar, Type::Scalar) => Type::Scalar,
+                (_, _) => Type::Vector,
+            },
+            Self::Call(call) => call.signature.returns,
+            Self::Paren(paren) => paren.expr.kind(),
+            Self::Unary(unary) => unary.expr.kind(),
+        }
+    }
+
+    /// Where it stands.
+    pub(crate) fn span(&self) -> Span {
+        match self {
+            Self::Number(number) => number.span,
+            Self::Text(text) => text.span,
+            Self::Vector(selector) => selector.span,
+            Self::Matrix(range) => Span { start: range.selector.span.start, end: range.end },
+            Self::Subquery(subquery) => Span { start: subquery.expr.span().start, end: subquery.end },
+            Self::Aggregate(aggregate) => aggregate.span,
+            Self::Binary(binary) => binary.left.span().to(binary.right.span()),
+            Self::Call(call) => call.span,
+            Self::Paren(paren) => paren.span,
+            Self::Unary(unary) => Span { start: unary.start, end: unary.expr.span().end },
+        }
+    }
+
+    /// Without the parentheses around it.
+    pub(crate) fn bare(&self) -> &Self {
+        let mut expr = self;
+        while let Self::Paren(paren) = expr {
+            expr = &paren.expr;
+        }
+        expr
+    }
+}
+
+impl Duration {
+    /// Where it stands.
+    pub(crate) fn span(&self) -> Span {
+        match self {
+            Self::Number(number) => number.span,
+            Self::Step(span) | Self::Range(span) => *span,
+            Self::Unary { operand, start, .. } => Span { start: *start, end: operand.span().end },
+            Self::Binary { left, right, .. } => left.span().to(right.span()),
+            Self::Choice { span, .. } | Self::Paren { span, .. } => *span,
+        }
+    }
+}

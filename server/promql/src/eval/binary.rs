@@ -1,0 +1,575 @@
+//! Binary operators on vectors: series of both sides are matched once by their labels, then all steps are computed.
+
+use std::rc::Rc;
+
+use hashbrown::HashTable;
+use silverback_model::Labels;
+
+use super::Evaluator;
+use super::labels::{Chosen, METRIC_NAME, kept, set, shown, without_name};
+use super::math::operate;
+use super::series::{Collected, Column, Merged, Series, Sink, is_absent};
+use crate::ast::{Card, Matching, Operator, Type};
+use crate::error::QueryError;
+use crate::histogram::{Histogram, Keep, ResetHint, Tally};
+use crate::notes::{HistogramOperation, Note};
+use crate::plan::{Combining, Times};
+
+/// A value of a series at a step.
+#[derive(Debug, Clone)]
+enum Operand {
+    Float(f64),
+    Histogram(Rc<Histogram>),
+}
+
+/// What an operator gives for two values.
+enum Outcome {
+    /// Nothing that can be computed.
+    None,
+    /// A value; whether a comparison keeps it.
+    Value(Operand, bool),
+}
+
+impl Operand {
+    fn at(values: &Column, step: usize) -> Option<Self> {
+        match values.histogram(step) {
+            Some(histogram) => Some(Self::Histogram(Rc::clone(histogram))),
+            None => Some(values.floats[step]).filter(|value| !is_absent(*value)).map(Self::Float),
+        }
+    }
+
+    const fn kind(&self) -> &'static str {
+        match self {
+            Self::Float(_) => "float",
+            Self::Histogram(_) => "histogram",
+        }
+    }
+
+    fn put(self, values: &mut Column, step: usize) {
+        match self {
+            Self::Float(value) => values.floats[step] = value,
+            Self::Histogram(histogram) => values.set_histogram(step, histogram),
+        }
+    }
+}
+
+/// The series of both sides that match, by their places.
+#[derive(Debug, Default)]
+struct Pairing {
+    left: Vec<usize>,
+    right: Vec<usize>,
+}
+
+impl Evaluator<'_> {
+    pub(super) async fn binary(
+        &self,
+        binary: &Combining,
+        times: Times,
+        sink: &mut dyn Sink,
+    ) -> Result<(), QueryError> {
+        match (binary.left_type, binary.right_type) {
+            (Type::Vector, Type::Vector) if binary.operator.is_set() => self.sets(binary, times, sink).await,
+            (Type::Vector, Type::Vector) => self.vectors(binary, times, sink).await,
+            (Type::Vector, _) => self.with_scalar(binary, times, false, sink).await,
+            (_, _) => self.with_scalar(binary, times, true, sink).await,
+        }
+    }
+
+    async fn with_scalar(
+        &self,
+        binary: &Combining,
+        times: Times,
+        scalar_is_left: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<(), QueryError> {
+        let (scalar, vector) =
+            if scalar_is_left { (&binary.left, &binary.right) } else { (&binary.right, &binary.left) };
+        let scalars = self.scalar(scalar, times).await?;
+        let is_delayed = self.is_delayed();
+        let renames = changes_meaning(binary.operator) || binary.returns_bool;
+        let change = |mut series: Series| {
+            for step in 0..times.count {
+                self.scalar_step(binary, &mut series.values, step, scalars[step], scalar_is_left);
+            }
+            if renames {
+                series.lose_name(is_delayed);
+            }
+            series
+        };
+        if is_delayed || !renames || binary.has_one_name {
+            let mut take = |series: Series| {
+                let series = change(series);
+                if series.values.is_empty() { Ok(()) } else { sink.push(series) }
+            };
+            return self.produce(vector, times, &mut take).await;
+        }
+        let mut merged = Merged::new(self.budget);
+        let mut take = |series: Series| {
+            let series = change(series);
+            if series.values.is_empty() { Ok(()) } else { merged.push(series) }
+        };
+        self.produce(vector, times, &mut take).await?;
+        self.pour(merged.into_series(), sink).await
+    }
+
+    #[inline]
+    fn scalar_step(
+        &self,
+        binary: &Combining,
+        values: &mut Column,
+        step: usize,
+        scalar: f64,
+        scalar_is_left: bool,
+    ) {
+        let value = values.floats[step];
+        if is_absent(value) {
+            if values.histogram(step).is_some() {
+                self.scalar_histogram_step(binary, values, step, scalar, scalar_is_left);
+            }
+            return;
+        }
+        let (left, right) = if scalar_is_left { (scalar, value) } else { (value, scalar) };
+        if matches!(binary.operator, Operator::TrimLower | Operator::TrimUpper) {
+            self.note_types(binary, "float", "float");
+            return values.clear(step);
+        }
+        let result = operate(binary.operator, left, right);
+        if binary.returns_bool {
+            values.floats[step] = f64::from(u8::from(result.is_some()));
+            return;
+        }
+        match result {
+            // A comparison keeps the vector's value, whichever side it is on.
+            Some(_) if binary.operator.is_comparison() => {}
+            Some(result) => values.floats[step] = result,
+            None => values.clear(step),
+        }
+    }
+
+    fn scalar_histogram_step(
+        &self,
+        binary: &Combining,
+        values: &mut Column,
+        step: usize,
+        scalar: f64,
+        scalar_is_left: bool,
+    ) {
+        let Some(operand) = Operand::at(values, step) else { return };
+        let (left, right) = match scalar_is_left {
+            true => (Operand::Float(scalar), operand),
+            false => (operand, Operand::Float(scalar)),
+        };
+        match self.operate(binary, left, right) {
+            Outcome::None => values.clear(step),
+            Outcome::Value(result, _) => {
+                values.clear(step);
+                result.put(values, step);
+            }
+        }
+    }
+
+    fn note_types(&self, binary: &Combining, left: &'static str, right: &'static str) {
+        let operator = binary.operator.text();
+        self.notes.add(Note::IncompatibleTypes { operator, left, right }, binary.span);
+    }
+
+    fn operate(&self, binary: &Combining, left: Operand, right: Operand) -> Outcome {
+        let operator = binary.operator;
+        let of_histogram =
+            |histogram: Histogram| Outcome::Value(Operand::Histogram(Rc::new(histogram.compacted())), true);
+        match (&left, &right, operator) {
+            (_, Operand::Float(_), Operator::TrimLower | Operator::TrimUpper)
+            | (Operand::Float(_), _, Operator::TrimLower | Operator::TrimUpper)
+                if !matches!(left, Operand::Histogram(_)) => {}
+            (Operand::Float(left), Operand::Float(right), _) => {
+                return match operate(operator, *left, *right) {
+                    Some(value) => Outcome::Value(Operand::Float(value), true),
+                    None => Outcome::Value(Operand::Float(*left), false),
+                };
+            }
+            (Operand::Float(factor), Operand::Histogram(histogram), Operator::Mul)
+            | (Operand::Histogram(histogram), Operand::Float(factor), Operator::Mul) => {
+                return of_histogram(histogram.multiplied(*factor));
+            }
+            (Operand::Histogram(histogram), Operand::Float(divisor), Operator::Div) => {
+                return of_histogram(histogram.divided(*divisor));
+            }
+            (Operand::Histogram(histogram), Operand::Float(value), Operator::TrimUpper) => {
+                return of_histogram(histogram.trimmed(*value, Keep::Below));
+            }
+            (Operand::Histogram(histogram), Operand::Float(value), Operator::TrimLower) => {
+                return of_histogram(histogram.trimmed(*value, Keep::Above));
+            }
+            (Operand::Histogram(one), Operand::Histogram(other), Operator::Add) => {
+                return self.combine(binary, one, other, HistogramOperation::Addition);
+            }
+            (Operand::Histogram(one), Operand::Histogram(other), Operator::Sub) => {
+                return self.combine(binary, one, other, HistogramOperation::Subtraction);
+            }
+            (Operand::Histogram(one), Operand::Histogram(other), Operator::Equal) => {
+                return Outcome::Value(left.clone(), one.equals(other));
+            }
+            (Operand::Histogram(one), Operand::Histogram(other), Operator::NotEqual) => {
+                return Outcome::Value(left.clone(), !one.equals(other));
+            }
+            (_, _, _) => {}
+        }
+        self.note_types(binary, left.kind(), right.kind());
+        Outcome::None
+    }
+
+    fn combine(
+        &self,
+        binary: &Combining,
+        left: &Histogram,
+        right: &Histogram,
+        operation: HistogramOperation,
+    ) -> Outcome {
+        let mut tally = Tally::first(left);
+        let combined = match operation {
+            HistogramOperation::Subtraction => tally.subtract(right),
+            HistogramOperation::Addition | HistogramOperation::Aggregation => tally.add(right),
+        };
+        let Ok(combined) = combined else {
+            self.notes.add(Note::IncompatibleLayout(binary.operator.text()), binary.span);
+            return Outcome::None;
+        };
+        if combined.collides {
+            self.notes.add(Note::ResetCollision(operation), binary.span);
+        }
+        if combined.is_reconciled {
+            self.notes.add(Note::MismatchedCustomBuckets(operation), binary.span);
+        }
+        let mut result = tally.sum();
+        if operation == HistogramOperation::Subtraction {
+            result.reset_hint = ResetHint::Gauge;
+        }
+        Outcome::Value(Operand::Histogram(Rc::new(result)), true)
+    }
+
+    /// Both sides, and which of their series match.
+    async fn both(
+        &self,
+        binary: &Combining,
+        times: Times,
+    ) -> Result<(Collected<'_>, Collected<'_>, Vec<Pairing>), QueryError> {
+        let left = self.collect(&binary.left, times).await?;
+        let right = self.collect(&binary.right, times).await?;
+        let chosen = Chosen::new(&binary.matching.labels, binary.matching.on);
+        let mut pairings: Vec<Pairing> = Vec::new();
+        let mut places: HashTable<(u64, usize)> = HashTable::new();
+        for (is_left, series) in [(true, &left.series), (false, &right.series)] {
+            for (at, one) in series.iter().enumerate() {
+                let hashed = chosen.hash(&one.labels);
+                let place = {
+                    let labels_of = |pairing: &Pairing| match pairing.left.first() {
+                        Some(first) => left.series[*first].labels.clone(),
+                        None => right.series[pairing.right[0]].labels.clone(),
+                    };
+                    let is_same = |place: &(u64, usize)| {
+                        place.0 == hashed && chosen.are_same(&labels_of(&pairings[place.1]), &one.labels)
+                    };
+                    places.find(hashed, is_same).map(|place| place.1)
+                };
+                let place = place.unwrap_or_else(|| {
+                    pairings.push(Pairing::default());
+                    places.insert_unique(hashed, (hashed, pairings.len() - 1), |place| place.0);
+                    pairings.len() - 1
+                });
+                let side = if is_left { &mut pairings[place].left } else { &mut pairings[place].right };
+                side.push(at);
+                self.pacing.spent(8).await?;
+            }
+        }
+        Ok((left, right, pairings))
+    }
+
+    async fn sets(&self, binary: &Combining, times: Times, sink: &mut dyn Sink) -> Result<(), QueryError> {
+        let (mut left, mut right, pairings) = self.both(binary, times).await?;
+        for pairing in &pairings {
+            let present = |series: &[Series], places: &[usize]| {
+                let mut present = vec![false; times.count];
+                for values in places.iter().map(|at| &series[*at].values) {
+                    present
+                        .iter_mut()
+                        .enumerate()
+                        .for_each(|(step, found)| *found |= values.is_present(step));
+                }
+                present
+            };
+            let (changed, places, other, keeps) = match binary.operator {
+                Operator::And => {
+                    (&mut left.series, &pairing.left, present(&right.series, &pairing.right), true)
+                }
+                Operator::Unless => {
+                    (&mut left.series, &pairing.left, present(&right.series, &pairing.right), false)
+                }
+                _or => (&mut right.series, &pairing.right, present(&left.series, &pairing.left), false),
+            };
+            for at in places {
+                let values = &mut changed[*at].values;
+                for (step, found) in other.iter().enumerate() {
+                    if *found != keeps {
+                        values.clear(step);
+                    }
+                }
+            }
+            self.pacing.spent((pairing.left.len() + pairing.right.len()) * times.count).await?;
+        }
+        if binary.operator != Operator::Or {
+            left.series.retain(|series| !series.values.is_empty());
+            return self.pour(left, sink).await;
+        }
+        // The same labels may come from both sides, at different steps.
+        let mut merged = Merged::new(self.budget);
+        for side in [left, right] {
+            for series in side.series.into_iter().filter(|series| !series.values.is_empty()) {
+                merged.push(series)?;
+                self.pacing.spent(times.count).await?;
+            }
+        }
+        self.pour(merged.into_series(), sink).await
+    }
+
+    async fn vectors(&self, binary: &Combining, times: Times, sink: &mut dyn Sink) -> Result<(), QueryError> {
+        let (left, right, pairings) = self.both(binary, times).await?;
+        let is_swapped = binary.matching.card == Card::OneToMany;
+        let mut merged = Merged::new(self.budget);
+        for pairing in &pairings {
+            let (many, one) = match is_swapped {
+                true => (members(&right, &pairing.right), members(&left, &pairing.left)),
+                false => (members(&left, &pairing.left), members(&right, &pairing.right)),
+            };
+            let work = (many.len() + one.len()) * times.count;
+            Match { evaluator: self, binary, times, many, one, is_swapped }.evaluate(&mut merged)?;
+            self.pacing.spent(work).await?;
+        }
+        let mut collected = merged.into_series();
+        collected.series.retain(|series| !series.values.is_empty());
+        self.pour(collected, sink).await
+    }
+}
+
+fn members<'a>(collected: &'a Collected<'_>, places: &[usize]) -> Vec<&'a Series> {
+    places.iter().map(|at| &collected.series[*at]).collect()
+}
+
+/// Whether an operator's result means something else than its operands.
+pub(super) const fn changes_meaning(operator: Operator) -> bool {
+    match operator {
+        Operator::Add
+        | Operator::Sub
+        | Operator::Mul
+        | Operator::Div
+        | Operator::Mod
+        | Operator::Pow
+        | Operator::Atan2 => true,
+        Operator::Equal
+        | Operator::NotEqual
+        | Operator::Less
+        | Operator::LessOrEqual
+        | Operator::Greater
+        | Operator::GreaterOrEqual
+        | Operator::TrimUpper
+        | Operator::TrimLower
+        | Operator::And
+        | Operator::Or
+        | Operator::Unless => false,
+    }
+}
+
+/// Series of both sides that match each other. At a step at most one of the "one" side has a value.
+struct Match<'a> {
+    evaluator: &'a Evaluator<'a>,
+    binary: &'a Combining,
+    times: Times,
+    many: Vec<&'a Series>,
+    one: Vec<&'a Series>,
+    is_swapped: bool,
+}
+
+impl Match<'_> {
+    fn matching(&self) -> &Matching {
+        &self.binary.matching
+    }
+
+    fn evaluate(&self, merged: &mut Merged<'_>) -> Result<(), QueryError> {
+        // Sides are swapped for group_right, what fills them isn't: as Prometheus has it.
+        let (fill_many, fill_one) = (self.matching().fill_left, self.matching().fill_right);
+        let ones = self.ones()?;
+        let mut matched = vec![false; self.times.count];
+        let mut results: Vec<(Rc<Labels>, Vec<usize>)> = Vec::new();
+        for many in &self.many {
+            let mut named: Option<(usize, Rc<Labels>)> = None;
+            for step in 0..self.times.count {
+                let Some(many_value) = Operand::at(&many.values, step) else { continue };
+                let (at, one_value) = match (ones[step], fill_one) {
+                    (Some(at), _) => match Operand::at(&self.one[at].values, step) {
+                        Some(value) => (at, value),
+                        None => continue,
+                    },
+                    (None, Some(fill)) => (usize::MAX, Operand::Float(fill)),
+                    (None, None) => continue,
+                };
+                let Some((value, keeps)) = self.value(many_value, one_value) else { continue };
+                let labels = match &named {
+                    Some((of, labels)) if *of == at => Rc::clone(labels),
+                    Some(_) | None => {
+                        let labels = self.labels(&many.labels, self.one.get(at).map(|one| &*one.labels));
+                        named = Some((at, Rc::clone(&labels)));
+                        labels
+                    }
+                };
+                self.check_once(&labels, step, &mut matched, &mut results)?;
+                if keeps {
+                    self.put(merged, &labels, step, value)?;
+                }
+            }
+        }
+        match fill_many {
+            Some(fill) => self.unmatched(fill, &matched, merged),
+            None => Ok(()),
+        }
+    }
+
+    /// The "one" side's series that has a value at each step.
+    fn ones(&self) -> Result<Vec<Option<usize>>, QueryError> {
+        let mut ones: Vec<Option<usize>> = vec![None; self.times.count];
+        for (at, one) in self.one.iter().enumerate() {
+            for (step, found) in ones.iter_mut().enumerate() {
+                if !one.values.is_present(step) {
+                    continue;
+                }
+                if let Some(other) = *found {
+                    return Err(self.duplicates(&one.labels, &self.one[other].labels));
+                }
+                *found = Some(at);
+            }
+        }
+        Ok(ones)
+    }
+
+    fn duplicates(&self, one: &Labels, other: &Labels) -> QueryError {
+        let side = if self.is_swapped { "left" } else { "right" };
+        let matching = self.matching();
+        let group = kept(one, |name| {
+            let is_named = matching.labels.iter().any(|label| &**label == name);
+            if matching.on { is_named } else { !is_named && name != METRIC_NAME }
+        });
+        let (mut first, mut second) = (shown(one), shown(other));
+        if first > second {
+            std::mem::swap(&mut first, &mut second);
+        }
+        QueryError::execution(format!(
+            "found duplicate series for the match group {} on the {side} hand-side of the operation: [{first}, \
+             {second}];many-to-many matching not allowed: matching labels must be unique on one side",
+            shown(&group)
+        ))
+    }
+
+    /// The result for a value of each side, and whether it is shown.
+    fn value(&self, many: Operand, one: Operand) -> Option<(Operand, bool)> {
+        let (left, right) = if self.is_swapped { (one, many) } else { (many, one) };
+        match self.evaluator.operate(self.binary, left, right) {
+            Outcome::None => None,
+            Outcome::Value(_, keeps) if self.binary.returns_bool => {
+                Some((Operand::Float(f64::from(u8::from(keeps))), true))
+            }
+            Outcome::Value(value, keeps) => Some((value, keeps)),
+        }
+    }
+
+    /// That a result comes once at a step.
+    fn check_once(
+        &self,
+        labels: &Rc<Labels>,
+        step: usize,
+        matched: &mut [bool],
+        results: &mut Vec<(Rc<Labels>, Vec<usize>)>,
+    ) -> Result<(), QueryError> {
+        let was_matched = std::mem::replace(&mut matched[step], true);
+        if self.matching().card == Card::OneToOne {
+            return match was_matched {
+                false => Ok(()),
+                true => Err(QueryError::execution(
+                    "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)",
+                )),
+            };
+        }
+        let found = results.iter_mut().rev().find(|(other, _)| Rc::ptr_eq(other, labels) || other == labels);
+        match found {
+            Some((_, steps)) if steps.contains(&step) => Err(QueryError::execution(
+                "multiple matches for labels: grouping labels must ensure unique matches",
+            )),
+            Some((_, steps)) => {
+                steps.push(step);
+                Ok(())
+            }
+            None => {
+                results.push((Rc::clone(labels), vec![step]));
+                Ok(())
+            }
+        }
+    }
+
+    fn put(
+        &self,
+        merged: &mut Merged<'_>,
+        labels: &Rc<Labels>,
+        step: usize,
+        value: Operand,
+    ) -> Result<(), QueryError> {
+        let drop_name = self.binary.returns_bool;
+        let values = &mut merged.entry(labels, drop_name, self.times.count)?.values;
+        if values.is_present(step) {
+            return Err(crate::error::same_labelset());
+        }
+        value.put(values, step);
+        Ok(())
+    }
+
+    /// Values of the "one" side that nothing of the other matched.
+    fn unmatched(&self, fill: f64, matched: &[bool], merged: &mut Merged<'_>) -> Result<(), QueryError> {
+        for one in &self.one {
+            for step in (0..self.times.count).filter(|step| !matched[*step]) {
+                let Some(value) = Operand::at(&one.values, step) else { continue };
+                let Some((value, true)) = self.value(Operand::Float(fill), value) else { continue };
+                let labels = self.labels(&self.filled(&one.labels), Some(&one.labels));
+                self.put(merged, &labels, step, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The labels of a series that isn't there: those that match.
+    fn filled(&self, labels: &Labels) -> Rc<Labels> {
+        let matching = self.matching();
+        Rc::new(Chosen::new(&matching.labels, matching.on).labels(labels))
+    }
+
+    /// The result's labels.
+    fn labels(&self, many: &Rc<Labels>, one: Option<&Labels>) -> Rc<Labels> {
+        let matching = self.matching();
+        let loses_name = changes_meaning(self.binary.operator)
+            || (self.binary.returns_bool && !self.evaluator.is_delayed());
+        let mut labels = if loses_name { without_name(many) } else { Rc::clone(many) };
+        if matching.card == Card::OneToOne {
+            let is_named = |name: &str| matching.labels.iter().any(|label| &**label == name);
+            let wants = |name: &str| is_named(name) == matching.on;
+            if labels.0.iter().any(|(name, _)| !wants(name)) {
+                labels = Rc::new(kept(&labels, wants));
+            }
+        }
+        if !matching.include.is_empty() {
+            let empty = Labels::default();
+            let mut changed = (*labels).clone();
+            for name in &matching.include {
+                // Where the one side isn't there, it has the labels that match.
+                let value = one.unwrap_or(&empty).get(name).unwrap_or_default();
+                set(&mut changed, name, value);
+            }
+            labels = Rc::new(changed);
+        }
+        labels
+    }
+}

@@ -1,0 +1,130 @@
+//! Arithmetic that has to give what Prometheus gives.
+
+use crate::ast::Operator;
+
+/// A sum with what rounding took from it (Neumaier).
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sum {
+    pub(crate) value: f64,
+    pub(crate) lost: f64,
+}
+
+impl Sum {
+    #[inline]
+    pub(crate) fn add(&mut self, term: f64) {
+        let total = self.value + term;
+        if total.is_infinite() {
+            self.lost = 0.0;
+        } else if self.value.abs() >= term.abs() {
+            self.lost += (self.value - total) + term;
+        } else {
+            self.lost += (term - total) + self.value;
+        }
+        self.value = total;
+    }
+
+    #[inline]
+    pub(crate) fn total(self) -> f64 {
+        self.value + self.lost
+    }
+}
+
+/// A mean that doesn't overflow where the sum would.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Mean {
+    /// The sum; once it would overflow, the mean.
+    sum: Sum,
+    count: f64,
+    is_incremental: bool,
+}
+
+impl Mean {
+    #[inline]
+    pub(crate) fn first(value: f64) -> Self {
+        Self { sum: Sum { value, lost: 0.0 }, count: 1.0, is_incremental: false }
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, value: f64) {
+        self.count += 1.0;
+        if !self.is_incremental {
+            let mut sum = self.sum;
+            sum.add(value);
+            if !sum.value.is_infinite() {
+                self.sum = sum;
+                return;
+            }
+            self.is_incremental = true;
+            self.sum.value /= self.count - 1.0;
+            self.sum.lost /= self.count - 1.0;
+        }
+        let share = (self.count - 1.0) / self.count;
+        self.sum = Sum { value: share * self.sum.value, lost: share * self.sum.lost };
+        self.sum.add(value / self.count);
+    }
+
+    #[inline]
+    pub(crate) fn total(self) -> f64 {
+        match self.is_incremental {
+            true => self.sum.value + self.sum.lost,
+            false => self.sum.value / self.count + self.sum.lost / self.count,
+        }
+    }
+}
+
+/// The quantile of some values, which are sorted here: NaN first.
+pub(crate) fn quantile(q: f64, values: &mut [f64]) -> f64 {
+    if values.is_empty() || q.is_nan() {
+        return f64::NAN;
+    }
+    if q < 0.0 {
+        return f64::NEG_INFINITY;
+    }
+    if q > 1.0 {
+        return f64::INFINITY;
+    }
+    values.sort_unstable_by(|left, right| match (left.is_nan(), right.is_nan()) {
+        (true, true) => std::cmp::Ordering::Equal,
+        (true, false) => std::cmp::Ordering::Less,
+        (false, true) => std::cmp::Ordering::Greater,
+        (false, false) => left.total_cmp(right),
+    });
+    let count = values.len() as f64;
+    let rank = q * (count - 1.0);
+    let lower = (rank.floor().max(0.0)) as usize;
+    let upper = (lower + 1).min(values.len() - 1);
+    let weight = rank - rank.floor();
+    values[lower] * (1.0 - weight) + values[upper] * weight
+}
+
+/// An operator between two numbers. A comparison gives the left one or `None`.
+#[inline]
+pub(crate) fn operate(operator: Operator, left: f64, right: f64) -> Option<f64> {
+    let compared = |holds: bool| holds.then_some(left);
+    match operator {
+        Operator::Add => Some(left + right),
+        Operator::Sub => Some(left - right),
+        Operator::Mul => Some(left * right),
+        Operator::Div => Some(left / right),
+        Operator::Mod => Some(left % right),
+        Operator::Pow => Some(left.powf(right)),
+        Operator::Atan2 => Some(left.atan2(right)),
+        Operator::Equal => compared(left == right),
+        Operator::NotEqual => compared(left != right),
+        Operator::Less => compared(left < right),
+        Operator::LessOrEqual => compared(left <= right),
+        Operator::Greater => compared(left > right),
+        Operator::GreaterOrEqual => compared(left >= right),
+        Operator::TrimUpper | Operator::TrimLower | Operator::And | Operator::Or | Operator::Unless => None,
+    }
+}
+
+/// The bounds as they are where either is NaN, as Go's `Max` and `Min` have it.
+pub(crate) fn go_max(left: f64, right: f64) -> f64 {
+    if left.is_nan() || right.is_nan() { f64::NAN } else { left.max(right) }
+}
+
+/// As [`go_max`].
+pub(crate) fn go_min(left: f64, right: f64) -> f64 {
+    if left.is_nan() || right.is_nan() { f64::NAN } else { left.min(right) }
+}

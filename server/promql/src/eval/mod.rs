@@ -1,0 +1,187 @@
+//! Evaluation: each part of a plan gives its series one by one, with the values of all steps, to what takes them.
+//! Nothing is held that isn't needed: an aggregation folds each series as it comes.
+
+mod aggregate;
+mod binary;
+mod buckets;
+mod calls;
+mod classic;
+mod dates;
+mod finish;
+mod labels;
+pub(crate) mod math;
+mod natural;
+mod over_time;
+mod ranked;
+mod rate;
+mod rate_histograms;
+mod relabel;
+mod select;
+mod series;
+mod window;
+mod window_histograms;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use crate::Plan;
+use crate::answer::Answer;
+use crate::ast::Type;
+use crate::budget::{Budget, Pace, Pacing};
+use crate::data::{Fetched, Samples};
+use crate::error::QueryError;
+use crate::notes::Notes;
+use crate::plan::{Combining, Node, Times};
+use series::{Collected, Column, Merged, Series, Sink};
+
+/// Evaluates a plan over what was fetched for it.
+pub(crate) async fn evaluate(
+    plan: &Plan,
+    fetched: &[Vec<Fetched>],
+    budget: &Budget,
+    pace: &dyn Pace,
+) -> Result<Answer, QueryError> {
+    if fetched.len() != plan.selects.len() {
+        let (wanted, given) = (plan.selects.len(), fetched.len());
+        return Err(QueryError::execution(format!(
+            "series of {wanted} selectors are needed, {given} were fetched"
+        )));
+    }
+    let notes = Notes::default();
+    let orders = fetched.iter().map(|series| select::order(series)).collect();
+    let evaluator = Evaluator { plan, fetched, orders, budget, pacing: Pacing::new(pace), notes: &notes };
+    let value = evaluator.whole().await?;
+    let (warnings, infos) = notes.in_text(plan.query.text());
+    Ok(Answer { value, warnings, infos })
+}
+
+/// A step of an evaluation under way.
+type Under<'f, T> = Pin<Box<dyn Future<Output = Result<T, QueryError>> + 'f>>;
+
+struct Evaluator<'a> {
+    plan: &'a Plan,
+    fetched: &'a [Vec<Fetched>],
+    /// In which order the series of each select are looked at: by labels.
+    orders: Vec<Vec<u32>>,
+    budget: &'a Budget,
+    pacing: Pacing<'a>,
+    notes: &'a Notes,
+}
+
+impl Evaluator<'_> {
+    fn is_delayed(&self) -> bool {
+        self.plan.options.delayed_name_removal
+    }
+
+    /// Gives a vector's series to a sink.
+    fn produce<'f>(&'f self, node: &'f Node, times: Times, sink: &'f mut dyn Sink) -> Under<'f, ()> {
+        match node {
+            Node::Select(moment) => Box::pin(self.select(moment, times, sink)),
+            Node::Window(window) => Box::pin(self.window(window, times, sink)),
+            Node::Call(call) => Box::pin(self.call(call, times, sink)),
+            Node::Aggregate(aggregate) => Box::pin(self.aggregate(aggregate, times, sink)),
+            Node::Binary(binary) => Box::pin(self.binary(binary, times, sink)),
+            Node::Negate(inner) => Box::pin(self.negate(inner, times, sink)),
+            Node::Invariant(inner) => Box::pin(self.invariant(inner, times, sink)),
+            Node::Number(_) | Node::Text(_) | Node::Time | Node::Samples(_) => {
+                Box::pin(std::future::ready(Err(QueryError::execution("the expression gives no vector"))))
+            }
+        }
+    }
+
+    /// A number at each step.
+    fn scalar<'f>(&'f self, node: &'f Node, times: Times) -> Under<'f, Vec<f64>> {
+        Box::pin(async move {
+            self.room_for_steps(times)?;
+            match node {
+                Node::Number(value) => Ok(vec![*value; times.count]),
+                Node::Time => Ok(times.all().map(|at_ms| at_ms as f64 / 1000.0).collect()),
+                Node::Invariant(inner) => {
+                    let value = self.scalar(inner, Times { count: 1, ..times }).await?;
+                    Ok(vec![value[0]; times.count])
+                }
+                Node::Negate(inner) => {
+                    let mut values = self.scalar(inner, times).await?;
+                    values.iter_mut().for_each(|value| *value = -*value);
+                    Ok(values)
+                }
+                Node::Binary(binary) => self.scalars(binary, times).await,
+                Node::Call(call) => self.scalar_call(call, times).await,
+                Node::Text(_) | Node::Samples(_) | Node::Select(_) | Node::Window(_) | Node::Aggregate(_) => {
+                    Err(QueryError::execution("the expression gives no scalar"))
+                }
+            }
+        })
+    }
+
+    /// A column of these steps must fit the budget before any is made.
+    fn room_for_steps(&self, times: Times) -> Result<(), QueryError> {
+        self.budget.hold().add(times.count, times.count.saturating_mul(size_of::<f64>()))
+    }
+
+    async fn scalars(&self, binary: &Combining, times: Times) -> Result<Vec<f64>, QueryError> {
+        let mut left = self.scalar(&binary.left, times).await?;
+        let right = self.scalar(&binary.right, times).await?;
+        for (left, right) in left.iter_mut().zip(right) {
+            let result = math::operate(binary.operator, *left, right);
+            *left = match binary.operator.is_comparison() {
+                true => f64::from(u8::from(result.is_some())),
+                false => result.unwrap_or(f64::NAN),
+            };
+        }
+        self.pacing.spent(times.count).await?;
+        Ok(left)
+    }
+
+    /// All series of a vector.
+    async fn collect(&self, node: &Node, times: Times) -> Result<Collected<'_>, QueryError> {
+        let mut collected = Collected::new(self.budget);
+        self.produce(node, times, &mut collected).await?;
+        Ok(collected)
+    }
+
+    async fn negate(&self, inner: &Node, times: Times, sink: &mut dyn Sink) -> Result<(), QueryError> {
+        let is_delayed = self.is_delayed();
+        let negated = |mut series: Series| {
+            series.lose_name(is_delayed);
+            for value in series.values.floats.iter_mut().filter(|value| !series::is_absent(**value)) {
+                *value = -*value;
+            }
+            for histogram in series.values.histograms.iter_mut().flatten().flatten() {
+                *histogram = Rc::new(histogram.multiplied(-1.0));
+            }
+            series
+        };
+        if is_delayed {
+            return self.produce(inner, times, &mut |series| sink.push(negated(series))).await;
+        }
+        let mut merged = Merged::new(self.budget);
+        self.produce(inner, times, &mut |series| merged.push(negated(series))).await?;
+        self.pour(merged.into_series(), sink).await
+    }
+
+    async fn invariant(&self, inner: &Node, times: Times, sink: &mut dyn Sink) -> Result<(), QueryError> {
+        let first = Times { count: 1, ..times };
+        let mut repeat = |series: Series| {
+            let values: Column = series.values.repeated(times.count);
+            sink.push(Series { values, ..series })
+        };
+        self.produce(inner, first, &mut repeat).await
+    }
+
+    /// Gives what was collected to a sink.
+    async fn pour(&self, collected: Collected<'_>, sink: &mut dyn Sink) -> Result<(), QueryError> {
+        for series in collected.series {
+            let work = series.values.len();
+            sink.push(series)?;
+            self.pacing.spent(work).await?;
+        }
+        Ok(())
+    }
+
+    /// What the root gives.
+    fn kind(&self) -> Type {
+        self.plan.query.kind()
+    }
+}

@@ -1,0 +1,311 @@
+//! What each function over a range gives for one window.
+
+use std::rc::Rc;
+
+use super::math::{Mean, Sum, quantile};
+use super::rate::{self, Kind};
+use super::window::{Context, Given, View};
+use super::window_histograms;
+use crate::ast::Edge;
+use crate::error::QueryError;
+use crate::functions::Function;
+use crate::notes::Note;
+use crate::number::format_fixed;
+use crate::plan::Window;
+
+/// What a function does with a window, in values looked at.
+pub(super) fn work(function: Function, view: &View<'_>) -> usize {
+    match function {
+        Function::Rate
+        | Function::Increase
+        | Function::Delta
+        | Function::Irate
+        | Function::Idelta
+        | Function::CountOverTime
+        | Function::FirstOverTime
+        | Function::LastOverTime
+        | Function::PresentOverTime
+        | Function::AbsentOverTime => 1 + view.resets.len() + 64 * view.histograms.len(),
+        _other => view.floats.len() + 64 * view.histograms.len(),
+    }
+}
+
+/// Whether a function's numbers are in their bounds.
+pub(super) fn check_parameters(window: &Window, parameters: &[Vec<f64>]) -> Result<(), QueryError> {
+    if window.function != Function::DoubleExponentialSmoothing {
+        return Ok(());
+    }
+    for (name, short, values) in [("smoothing", "sf", &parameters[0]), ("trend", "tf", &parameters[1])] {
+        if let Some(bad) = values.iter().find(|value| !(**value > 0.0 && **value < 1.0)) {
+            let bad = format_fixed(*bad);
+            let words = format!("invalid {name} factor. Expected: 0 < {short} < 1, got: {bad}");
+            return Err(QueryError::execution(words));
+        }
+    }
+    Ok(())
+}
+
+/// What a function gives at one step. The window holds a sample at least.
+#[inline]
+pub(super) fn apply(context: &Context<'_>, view: &View<'_>) -> Given {
+    match context.window.function {
+        Function::Rate => rate::extrapolated(context, view, Kind { is_counter: true, is_per_second: true }),
+        Function::Increase => {
+            rate::extrapolated(context, view, Kind { is_counter: true, is_per_second: false })
+        }
+        Function::Delta => {
+            rate::extrapolated(context, view, Kind { is_counter: false, is_per_second: false })
+        }
+        Function::Irate => rate::instant(context, view, true),
+        Function::Idelta => rate::instant(context, view, false),
+        Function::CountOverTime => Given::Float((view.floats.len() + view.histograms.len()) as f64),
+        Function::PresentOverTime | Function::AbsentOverTime => Given::Float(1.0),
+        Function::FirstOverTime => first(view),
+        Function::LastOverTime => last(view),
+        Function::SumOverTime => same_kind(context, view, sum, window_histograms::sum),
+        Function::AvgOverTime => same_kind(context, view, avg, window_histograms::avg),
+        Function::Changes => {
+            count_pairs(context, view, |left, right| left != right && !(left.is_nan() && right.is_nan()))
+        }
+        Function::Resets => count_pairs(context, view, |left, right| right < left),
+        Function::TsOfFirstOverTime => {
+            let times = [view.float_times.first(), view.histogram_times.first()];
+            seconds(times.into_iter().flatten().min())
+        }
+        Function::TsOfLastOverTime => {
+            let times = [view.float_times.last(), view.histogram_times.last()];
+            seconds(times.into_iter().flatten().max())
+        }
+        other => of_floats(context, view, other),
+    }
+}
+
+fn seconds(time: Option<&i64>) -> Given {
+    time.map_or(Given::Nothing, |ms| Given::Float(*ms as f64 / 1000.0))
+}
+
+/// Functions that leave out histograms.
+fn of_floats(context: &Context<'_>, view: &View<'_>, function: Function) -> Given {
+    let (values, parameters) = (view.floats, context.parameters);
+    let wants_two =
+        matches!(function, Function::Deriv | Function::PredictLinear | Function::DoubleExponentialSmoothing);
+    if values.is_empty() {
+        return Given::Nothing;
+    }
+    if function == Function::QuantileOverTime {
+        note_quantile(context, parameters[0]);
+    }
+    if !view.histograms.is_empty() {
+        context.note(Note::HistogramIgnoredInMixedRange(context.metric()));
+    }
+    if wants_two && values.len() < 2 {
+        return Given::Nothing;
+    }
+    Given::Float(match function {
+        Function::MinOverTime => values[best(values, |new, old| new < old || old.is_nan())],
+        Function::MaxOverTime => values[best(values, |new, old| new > old || old.is_nan())],
+        Function::TsOfMinOverTime => time_of(view, best(values, |new, old| new <= old || old.is_nan())),
+        Function::TsOfMaxOverTime => time_of(view, best(values, |new, old| new >= old || old.is_nan())),
+        Function::QuantileOverTime => quantile(parameters[0], &mut values.to_vec()),
+        Function::MadOverTime => deviation_from_median(values),
+        Function::StddevOverTime => variance(values).sqrt(),
+        Function::StdvarOverTime => variance(values),
+        Function::Deriv => regression(view, view.float_times[0]).0,
+        Function::PredictLinear => {
+            let (slope, intercept) = regression(view, view.step_ms);
+            slope * parameters[0] + intercept
+        }
+        Function::DoubleExponentialSmoothing => smoothing(values, parameters[0], parameters[1]),
+        _not_over_ranges => return Given::Nothing,
+    })
+}
+
+fn note_quantile(context: &Context<'_>, q: f64) {
+    if !(0.0..=1.0).contains(&q) {
+        context.evaluator.notes.add(Note::InvalidQuantile(q), context.window.first_span);
+    }
+}
+
+fn time_of(view: &View<'_>, at: usize) -> f64 {
+    view.float_times[at] as f64 / 1000.0
+}
+
+fn first(view: &View<'_>) -> Given {
+    match (view.float_times.first(), view.histogram_times.first()) {
+        (Some(float), Some(histogram)) if histogram <= float => {
+            Given::Histogram(Rc::clone(&view.histograms[0]))
+        }
+        (Some(_), _) => Given::Float(view.floats[0]),
+        (None, Some(_)) => Given::Histogram(Rc::clone(&view.histograms[0])),
+        (None, None) => Given::Nothing,
+    }
+}
+
+fn last(view: &View<'_>) -> Given {
+    let of_histogram = || Given::Histogram(Rc::clone(&view.histograms[view.histograms.len() - 1]));
+    match (view.float_times.last(), view.histogram_times.last()) {
+        (Some(float), Some(histogram)) if histogram >= float => of_histogram(),
+        (Some(_), _) => Given::Float(view.floats[view.floats.len() - 1]),
+        (None, Some(_)) => of_histogram(),
+        (None, None) => Given::Nothing,
+    }
+}
+
+/// Floats alone or histograms alone.
+fn same_kind(
+    context: &Context<'_>,
+    view: &View<'_>,
+    floats: impl Fn(&[f64]) -> f64,
+    histograms: impl Fn(&Context<'_>, &View<'_>) -> Given,
+) -> Given {
+    match (view.floats.is_empty(), view.histograms.is_empty()) {
+        (false, true) => Given::Float(floats(view.floats)),
+        (true, false) => histograms(context, view),
+        (false, false) => {
+            context.note(Note::MixedFloatsHistograms(context.metric()));
+            Given::Nothing
+        }
+        (true, true) => Given::Nothing,
+    }
+}
+
+fn sum(values: &[f64]) -> f64 {
+    let mut sum = Sum::default();
+    values.iter().for_each(|value| sum.add(*value));
+    if sum.value.is_infinite() { sum.value } else { sum.total() }
+}
+
+fn avg(values: &[f64]) -> f64 {
+    let mut mean = Mean::first(values[0]);
+    values[1..].iter().for_each(|value| mean.add(*value));
+    mean.total()
+}
+
+/// The place of the value that no other is better than.
+#[inline]
+fn best(values: &[f64], is_better: impl Fn(f64, f64) -> bool) -> usize {
+    let mut best = 0;
+    for (at, value) in values.iter().enumerate() {
+        if is_better(*value, values[best]) {
+            best = at;
+        }
+    }
+    best
+}
+
+fn deviation_from_median(values: &[f64]) -> f64 {
+    if values.iter().any(|value| value.is_nan()) {
+        return f64::NAN;
+    }
+    let mut values = values.to_vec();
+    let median = quantile(0.5, &mut values);
+    values.iter_mut().for_each(|value| *value = (*value - median).abs());
+    quantile(0.5, &mut values)
+}
+
+fn variance(values: &[f64]) -> f64 {
+    let (mut mean, mut squares, mut count) = (Sum::default(), Sum::default(), 0.0);
+    for value in values {
+        count += 1.0;
+        let delta = value - mean.total();
+        mean.add(delta / count);
+        squares.add(delta * (value - mean.total()));
+    }
+    squares.total() / count
+}
+
+/// The slope a second of a line through the values, and its value at a time.
+fn regression(view: &View<'_>, at_ms: i64) -> (f64, f64) {
+    let (mut x_sum, mut y_sum, mut xy_sum, mut xx_sum) =
+        (Sum::default(), Sum::default(), Sum::default(), Sum::default());
+    let first = view.floats[0];
+    let mut is_constant = true;
+    for (time, value) in view.float_times.iter().zip(view.floats) {
+        if *value != first {
+            is_constant = false;
+        }
+        let x = (time - at_ms) as f64 / 1e3;
+        x_sum.add(x);
+        y_sum.add(*value);
+        xy_sum.add(x * value);
+        xx_sum.add(x * x);
+    }
+    // NaN differs from itself: Prometheus looks from the second value on.
+    if first.is_nan() && view.floats.len() == 1 {
+        is_constant = true;
+    }
+    if is_constant {
+        return if first.is_infinite() { (f64::NAN, f64::NAN) } else { (0.0, first) };
+    }
+    let count = view.floats.len() as f64;
+    let (x, y) = (x_sum.total(), y_sum.total());
+    let covariance = xy_sum.total() - x * y / count;
+    let variance = xx_sum.total() - x * x / count;
+    let slope = covariance / variance;
+    (slope, y / count - slope * x / count)
+}
+
+/// Holt and Winters' double exponential smoothing.
+fn smoothing(values: &[f64], factor: f64, trend_factor: f64) -> f64 {
+    let (mut before, mut smoothed, mut trend) = (0.0, values[0], values[1] - values[0]);
+    for (i, value) in values.iter().enumerate().skip(1) {
+        let scaled = factor * value;
+        if i > 1 {
+            trend = trend_factor * (smoothed - before) + (1.0 - trend_factor) * trend;
+        }
+        let next = scaled + (1.0 - factor) * (smoothed + trend);
+        (before, smoothed) = (smoothed, next);
+    }
+    smoothed
+}
+
+/// Among neighbours in time, those of whom the second has changed or begun again. A float and a histogram always
+/// differ.
+fn count_pairs(context: &Context<'_>, view: &View<'_>, floats: impl Fn(f64, f64) -> bool) -> Given {
+    let Some((mut float, mut histogram)) = first_places(context, view) else { return Given::Nothing };
+    let is_change = context.window.function == Function::Changes;
+    let (mut count, mut before) = (0_usize, None);
+    loop {
+        let is_float = match (view.float_times.get(float), view.histogram_times.get(histogram)) {
+            (None, None) => return Given::Float(count as f64),
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (Some(left), Some(right)) => left < right,
+        };
+        let sample = if is_float { Ok(view.floats[float]) } else { Err(&*view.histograms[histogram]) };
+        let counts = match (before, sample) {
+            (None, _) => false,
+            (Some(Ok(left)), Ok(right)) => floats(left, right),
+            (Some(Err(left)), Err(right)) if is_change => !right.equals(left),
+            (Some(Err(left)), Err(right)) => right.is_reset_after(left),
+            (Some(Ok(_)), Err(_)) | (Some(Err(_)), Ok(_)) => true,
+        };
+        count += usize::from(counts);
+        before = Some(sample);
+        if is_float {
+            float += 1;
+        } else {
+            histogram += 1;
+        }
+    }
+}
+
+/// From which samples on pairs count: an anchored range begins with the last sample before it.
+fn first_places(context: &Context<'_>, view: &View<'_>) -> Option<(usize, usize)> {
+    if context.window.source.edge != Edge::Anchored {
+        return Some((0, 0));
+    }
+    let floats = view.float_times.partition_point(|time| *time <= view.start_ms);
+    let histograms = view.histogram_times.partition_point(|time| *time <= view.start_ms);
+    if floats >= view.floats.len() && histograms >= view.histograms.len() {
+        return None;
+    }
+    let float = floats.checked_sub(1).map(|last| view.float_times[last]);
+    let histogram = histograms.checked_sub(1).map(|last| view.histogram_times[last]);
+    Some(match (float, histogram) {
+        (None, None) => (0, 0),
+        (Some(float), Some(histogram)) if float < histogram => (floats, histograms - 1),
+        (Some(_), _) => (floats - 1, histograms),
+        (None, Some(_)) => (floats, histograms - 1),
+    })
+}

@@ -1,0 +1,199 @@
+//! Rates of native histograms.
+
+use std::rc::Rc;
+
+use super::rate::{Kind, factor};
+use super::window::{Context, Given, View};
+use crate::ast::Edge;
+use crate::histogram::{Combined, Histogram, Incompatible, ResetHint, Tally};
+use crate::notes::{HistogramOperation, Note};
+
+/// As `rate` of floats.
+pub(super) fn extrapolated(context: &Context<'_>, view: &View<'_>, kind: Kind) -> Given {
+    if view.histograms.len() < 2 {
+        return Given::Nothing;
+    }
+    let Some(result) = difference(context, view.histograms, kind) else { return Given::Nothing };
+    let first = view.histograms[0].count;
+    let zero = (kind.is_counter && result.count > 0.0 && first >= 0.0).then(|| first / result.count);
+    let factor = factor(context, view, view.histogram_times, zero, kind);
+    Given::Histogram(Rc::new(result.multiplied(factor)))
+}
+
+/// From the first to the last, with what a counter had before each time that it began again.
+fn difference(context: &Context<'_>, histograms: &[Rc<Histogram>], kind: Kind) -> Option<Histogram> {
+    let (first, last) = (&histograms[0], &histograms[histograms.len() - 1]);
+    let is_gauge = |histogram: &Histogram| histogram.reset_hint == ResetHint::Gauge;
+    if kind.is_counter && histograms.iter().any(|histogram| is_gauge(histogram)) {
+        context.note(Note::HistogramNotCounter(context.metric()));
+    }
+    let mixed = || {
+        context.note(Note::MixedExponentialCustom(context.metric()));
+        None
+    };
+    // What the first has doesn't matter where the counter begins again at the second.
+    let starts_anew = kind.is_counter && histograms[1].is_reset_after(first);
+    let empty = Rc::new(Histogram {
+        schema: histograms[1].schema,
+        custom_bounds: histograms[1].custom_bounds.clone(),
+        ..Histogram::default()
+    });
+    let first = if starts_anew { &empty } else { first };
+    let is_custom = first.has_custom_buckets();
+    let between = &histograms[1..histograms.len() - 1];
+    if last.has_custom_buckets() != is_custom
+        || (kind.is_counter && between.iter().any(|histogram| histogram.has_custom_buckets() != is_custom))
+    {
+        return mixed();
+    }
+    let mut tally = Tally::first(last);
+    let Ok(combined) = tally.subtract(first) else { return mixed() };
+    note_reconciled(context, combined, HistogramOperation::Subtraction);
+    if kind.is_counter {
+        let mut before = first;
+        for histogram in &histograms[1..] {
+            if histogram.is_reset_after(before) {
+                let Ok(combined) = tally.add(before) else { return mixed() };
+                note_reconciled(context, combined, HistogramOperation::Addition);
+            }
+            before = histogram;
+        }
+    } else if !is_gauge(&histograms[0]) || !is_gauge(last) {
+        context.note(Note::HistogramNotGauge(context.metric()));
+    }
+    Some(Histogram { reset_hint: ResetHint::Gauge, ..tally.sum() })
+}
+
+fn note_reconciled(context: &Context<'_>, combined: Combined, operation: HistogramOperation) {
+    if combined.is_reconciled {
+        context.note(Note::MismatchedCustomBuckets(operation));
+    }
+}
+
+/// `irate` and `idelta`.
+pub(super) fn instant(
+    context: &Context<'_>,
+    before: &Histogram,
+    last: &Histogram,
+    is_rate: bool,
+    seconds: f64,
+) -> Given {
+    let are_gauges = [before, last].map(|histogram| histogram.reset_hint == ResetHint::Gauge);
+    if is_rate && are_gauges.contains(&true) {
+        context.note(Note::HistogramNotCounter(context.metric()));
+    }
+    if !is_rate && are_gauges.contains(&false) {
+        context.note(Note::HistogramNotGauge(context.metric()));
+    }
+    let mut tally = Tally::first(last);
+    if !is_rate || !last.is_reset_after(before) {
+        match tally.subtract(before) {
+            Ok(combined) => note_reconciled(context, combined, HistogramOperation::Subtraction),
+            Err(Incompatible) => {
+                context.note(Note::MixedExponentialCustom(context.metric()));
+                return Given::Nothing;
+            }
+        }
+    }
+    let mut result = Histogram { reset_hint: ResetHint::Gauge, ..tally.sum() };
+    if is_rate {
+        result = result.divided(seconds);
+    }
+    Given::Histogram(Rc::new(result))
+}
+
+/// Between the range's edges exactly.
+pub(super) fn extended(context: &Context<'_>, view: &View<'_>, kind: Kind) -> Given {
+    match between_edges(context, view, kind) {
+        Ok(Some(result)) => Given::Histogram(Rc::new(result)),
+        Ok(None) => Given::Nothing,
+        Err(Incompatible) => {
+            context.note(Note::MixedExponentialCustom(context.metric()));
+            Given::Nothing
+        }
+    }
+}
+
+fn between_edges(
+    context: &Context<'_>,
+    view: &View<'_>,
+    kind: Kind,
+) -> Result<Option<Histogram>, Incompatible> {
+    let (values, times) = (view.histograms, view.histogram_times);
+    let is_smoothed = context.window.source.edge == Edge::Smoothed;
+    let mut last = values.len() - 1;
+    let first = times[..last].partition_point(|time| *time <= view.start_ms).saturating_sub(1);
+    if is_smoothed {
+        last = times[..last].partition_point(|time| *time < view.end_ms);
+    }
+    if times[last] <= view.start_ms || (is_smoothed && times[first] > view.end_ms) {
+        return Ok(None);
+    }
+    let seen = &values[first..=last.max(first)];
+    if seen.iter().any(|value| value.has_custom_buckets() != seen[0].has_custom_buckets()) {
+        return Err(Incompatible);
+    }
+    let is_gauge = |value: &Histogram| value.reset_hint == ResetHint::Gauge;
+    if kind.is_counter && seen.iter().any(|value| is_gauge(value)) {
+        context.note(Note::HistogramNotCounter(context.metric()));
+    }
+    let cuts_left = is_smoothed && times[first] < view.start_ms;
+    let left = match cuts_left {
+        true => between(context, view, first, view.start_ms, kind)?,
+        false => Histogram::clone(&values[first]),
+    };
+    let right = match is_smoothed && last > 0 && times[last] > view.end_ms {
+        true => between(context, view, last - 1, view.end_ms, kind)?,
+        false => Histogram::clone(&values[last]),
+    };
+    if !kind.is_counter && (!is_gauge(&left) || !is_gauge(&right)) {
+        context.note(Note::HistogramNotGauge(context.metric()));
+    }
+    let mut tally = Tally::first(&right);
+    note_reconciled(context, tally.subtract(&left)?, HistogramOperation::Subtraction);
+    if kind.is_counter {
+        let mut before = &left;
+        let mut from = first + 1;
+        if cuts_left && values[first + 1].is_reset_after(&values[first]) {
+            before = &values[first + 1];
+            from += 1;
+        }
+        if from <= last {
+            for value in values[from..last].iter().map(|value| &**value).chain([&right]) {
+                if value.is_reset_after(before) {
+                    note_reconciled(context, tally.add(before)?, HistogramOperation::Addition);
+                }
+                before = value;
+            }
+        }
+    }
+    let mut result = tally.sum();
+    if kind.is_per_second {
+        result = result.divided(context.range_s());
+    }
+    Ok(Some(Histogram { reset_hint: ResetHint::Gauge, ..result }))
+}
+
+/// The histogram between one and the next at a time.
+fn between(
+    context: &Context<'_>,
+    view: &View<'_>,
+    from: usize,
+    at_ms: i64,
+    kind: Kind,
+) -> Result<Histogram, Incompatible> {
+    let (before, after) = (&view.histograms[from], &view.histograms[from + 1]);
+    let (before_ms, after_ms) = (view.histogram_times[from], view.histogram_times[from + 1]);
+    if at_ms == before_ms || at_ms == after_ms {
+        return Ok(Histogram::clone(if at_ms == before_ms { before } else { after }));
+    }
+    let share = (at_ms - before_ms) as f64 / (after_ms - before_ms) as f64;
+    if kind.is_counter && after.is_reset_after(before) {
+        return Ok(after.multiplied(share));
+    }
+    let mut tally = Tally::first(after);
+    note_reconciled(context, tally.subtract(before)?, HistogramOperation::Subtraction);
+    let mut tally = Tally::first(&tally.sum().multiplied(share));
+    note_reconciled(context, tally.add(before)?, HistogramOperation::Addition);
+    Ok(tally.sum())
+}

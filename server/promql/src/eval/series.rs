@@ -1,0 +1,215 @@
+//! One series' values at all steps, and what takes series one by one.
+
+use std::rc::Rc;
+
+use hashbrown::HashTable;
+use silverback_model::{Labels, STALE_NAN_BITS};
+
+use super::labels::{hash, without_name};
+use crate::budget::{Budget, Held};
+use crate::error::{QueryError, same_labelset};
+use crate::histogram::Histogram;
+
+/// No value at a step. A marker that no computation gives: the bits of a signalling NaN.
+pub(crate) const ABSENT: f64 = f64::from_bits(STALE_NAN_BITS);
+
+/// Whether there is no float at a step.
+#[inline]
+pub(crate) const fn is_absent(value: f64) -> bool {
+    value.to_bits() == STALE_NAN_BITS
+}
+
+/// A series with its values at all steps of an evaluation.
+#[derive(Debug, Clone)]
+pub(crate) struct Series {
+    pub(crate) labels: Rc<Labels>,
+    /// It loses its name at the end.
+    pub(crate) drop_name: bool,
+    pub(crate) values: Column,
+}
+
+/// Values at all steps. At a step there is a float, or a histogram, or nothing.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Column {
+    pub(crate) floats: Vec<f64>,
+    /// As long as the floats, where there are any.
+    pub(crate) histograms: Option<Vec<Option<Rc<Histogram>>>>,
+}
+
+impl Column {
+    pub(crate) fn absent(steps: usize) -> Self {
+        Self { floats: vec![ABSENT; steps], histograms: None }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.floats.len()
+    }
+
+    pub(crate) fn histogram(&self, step: usize) -> Option<&Rc<Histogram>> {
+        self.histograms.as_ref()?[step].as_ref()
+    }
+
+    pub(crate) fn is_present(&self, step: usize) -> bool {
+        !is_absent(self.floats[step]) || self.histogram(step).is_some()
+    }
+
+    pub(crate) fn set_histogram(&mut self, step: usize, histogram: Rc<Histogram>) {
+        let steps = self.floats.len();
+        self.histograms.get_or_insert_with(|| vec![None; steps])[step] = Some(histogram);
+        self.floats[step] = ABSENT;
+    }
+
+    pub(crate) fn clear(&mut self, step: usize) {
+        self.floats[step] = ABSENT;
+        if let Some(histograms) = &mut self.histograms {
+            histograms[step] = None;
+        }
+    }
+
+    /// Values at any step.
+    pub(crate) fn count(&self) -> usize {
+        let floats = self.floats.iter().filter(|value| !is_absent(**value)).count();
+        floats + self.histograms.iter().flatten().filter(|histogram| histogram.is_some()).count()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.floats.iter().all(|value| is_absent(*value))
+            && self.histograms.iter().flatten().all(Option::is_none)
+    }
+
+    /// Takes another's values at the steps where this has none. `false`: both have one at a step.
+    pub(crate) fn merge(&mut self, other: Self) -> bool {
+        for step in 0..self.len() {
+            if !other.is_present(step) {
+                continue;
+            }
+            if self.is_present(step) {
+                return false;
+            }
+            match other.histogram(step) {
+                Some(histogram) => self.set_histogram(step, Rc::clone(histogram)),
+                None => self.floats[step] = other.floats[step],
+            }
+        }
+        true
+    }
+
+    /// The same value at so many steps.
+    pub(crate) fn repeated(&self, steps: usize) -> Self {
+        let histograms = self.histograms.as_ref().map(|histograms| vec![histograms[0].clone(); steps]);
+        Self { floats: vec![self.floats[0]; steps], histograms }
+    }
+
+    /// What it takes, in samples and bytes.
+    fn size(&self) -> (usize, usize) {
+        let histograms = self.histograms.iter().flatten().flatten();
+        let histogram_bytes: usize = histograms.map(|histogram| histogram.bytes()).sum();
+        let slots = self.histograms.as_ref().map_or(0, Vec::len) * size_of::<Option<Rc<Histogram>>>();
+        (self.count() + histogram_bytes / 16, self.floats.len() * size_of::<f64>() + slots + histogram_bytes)
+    }
+}
+
+/// Takes a vector's series one by one.
+pub(crate) trait Sink {
+    /// Takes one. All of them are of as many steps.
+    fn push(&mut self, series: Series) -> Result<(), QueryError>;
+}
+
+/// A function takes each.
+impl<F: FnMut(Series) -> Result<(), QueryError>> Sink for F {
+    fn push(&mut self, series: Series) -> Result<(), QueryError> {
+        self(series)
+    }
+}
+
+/// A whole vector, its memory taken from the budget.
+#[derive(Debug)]
+pub(crate) struct Collected<'a> {
+    pub(crate) series: Vec<Series>,
+    held: Held<'a>,
+}
+
+impl<'a> Collected<'a> {
+    pub(crate) const fn new(budget: &'a Budget) -> Self {
+        Self { series: Vec::new(), held: budget.hold() }
+    }
+}
+
+impl Sink for Collected<'_> {
+    fn push(&mut self, series: Series) -> Result<(), QueryError> {
+        let (samples, bytes) = series.values.size();
+        self.held.add(samples, bytes + size_of::<Series>())?;
+        self.series.push(series);
+        Ok(())
+    }
+}
+
+/// Series by their labels, of which each stands once: what has the same labels is merged, step by step.
+#[derive(Debug)]
+pub(crate) struct Merged<'a> {
+    collected: Collected<'a>,
+    places: HashTable<usize>,
+}
+
+impl<'a> Merged<'a> {
+    pub(crate) fn new(budget: &'a Budget) -> Self {
+        Self { collected: Collected::new(budget), places: HashTable::new() }
+    }
+
+    /// In the order of their first.
+    pub(crate) fn into_series(self) -> Collected<'a> {
+        self.collected
+    }
+
+    /// The series of these labels, a new one of so many steps where there is none yet.
+    pub(crate) fn entry(
+        &mut self,
+        labels: &Rc<Labels>,
+        drop_name: bool,
+        steps: usize,
+    ) -> Result<&mut Series, QueryError> {
+        let at = match self.find(labels) {
+            Some(at) => at,
+            None => {
+                self.insert(Series { labels: Rc::clone(labels), drop_name, values: Column::absent(steps) })?
+            }
+        };
+        Ok(&mut self.collected.series[at])
+    }
+
+    fn find(&self, labels: &Labels) -> Option<usize> {
+        let series = &self.collected.series;
+        self.places.find(hash(labels), |at| *series[*at].labels == *labels).copied()
+    }
+
+    fn insert(&mut self, series: Series) -> Result<usize, QueryError> {
+        let at = self.collected.series.len();
+        let hashed = hash(&series.labels);
+        self.collected.push(series)?;
+        let series = &self.collected.series;
+        self.places.insert_unique(hashed, at, |at| hash(&series[*at].labels));
+        Ok(at)
+    }
+}
+
+impl Sink for Merged<'_> {
+    fn push(&mut self, series: Series) -> Result<(), QueryError> {
+        match self.find(&series.labels) {
+            None => self.insert(series).map(|_| ()),
+            Some(at) => match self.collected.series[at].values.merge(series.values) {
+                true => Ok(()),
+                false => Err(same_labelset()),
+            },
+        }
+    }
+}
+
+impl Series {
+    /// Without its name: at once, or marked to lose it at the end.
+    pub(crate) fn lose_name(&mut self, is_delayed: bool) {
+        if !is_delayed {
+            self.labels = without_name(&self.labels);
+        }
+        self.drop_name = true;
+    }
+}

@@ -1,0 +1,335 @@
+//! Functions over ranges of samples: for each series one pass over its samples, with a window that slides from step
+//! to step.
+
+use std::rc::Rc;
+
+use hashbrown::HashTable;
+use silverback_model::Labels;
+
+use super::labels::{hash, metric_name, without_name};
+use super::series::{Column, Series, Sink};
+use super::{Evaluator, Samples, over_time, rate};
+use crate::ast::Edge;
+use crate::budget::Budget;
+use crate::data::Fetched;
+use crate::error::{QueryError, same_labelset};
+use crate::functions::Function;
+use crate::histogram::Histogram;
+use crate::notes::Note;
+use crate::plan::{SourceKind, Times, Window};
+
+/// The samples that a step sees.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct View<'a> {
+    pub(super) float_times: &'a [i64],
+    pub(super) floats: &'a [f64],
+    pub(super) histogram_times: &'a [i64],
+    pub(super) histograms: &'a [Rc<Histogram>],
+    /// The range's start, which isn't in it.
+    pub(super) start_ms: i64,
+    pub(super) end_ms: i64,
+    /// The step's own time.
+    pub(super) step_ms: i64,
+    /// Among these floats, the places of those below the one before them.
+    pub(super) resets: &'a [usize],
+    /// The first float's place, as resets count.
+    pub(super) first: usize,
+}
+
+/// What a function gives at a step.
+#[derive(Debug, Clone)]
+pub(super) enum Given {
+    Nothing,
+    Float(f64),
+    Histogram(Rc<Histogram>),
+}
+
+/// What a function has beside a view.
+pub(super) struct Context<'a> {
+    pub(super) evaluator: &'a Evaluator<'a>,
+    pub(super) window: &'a Window,
+    pub(super) labels: &'a Labels,
+    /// The numbers among its arguments at this step.
+    pub(super) parameters: &'a [f64],
+}
+
+impl Context<'_> {
+    pub(super) fn metric(&self) -> String {
+        metric_name(self.labels).to_owned()
+    }
+
+    pub(super) fn note(&self, note: Note) {
+        self.evaluator.notes.add(note, self.window.source.span);
+    }
+
+    pub(super) fn range_s(&self) -> f64 {
+        self.window.source.range_ms as f64 / 1000.0
+    }
+}
+
+/// Where the edges of each step's window are, in a series.
+#[derive(Debug, Default)]
+struct Edges {
+    floats: (usize, usize),
+    histograms: (usize, usize),
+    resets: (usize, usize),
+}
+
+impl Evaluator<'_> {
+    pub(super) async fn window(
+        &self,
+        window: &Window,
+        times: Times,
+        sink: &mut dyn Sink,
+    ) -> Result<(), QueryError> {
+        self.room_for_steps(times)?;
+        check_edge(window)?;
+        let mut parameters = Vec::new();
+        for parameter in &window.parameters {
+            parameters.push(self.scalar(parameter, times).await?);
+        }
+        over_time::check_parameters(window, &parameters)?;
+        let mut output = Output::new(self, window, times, sink);
+        let mut samples = Samples::default();
+        match &window.source.kind {
+            SourceKind::Select(select) => {
+                let (back_ms, ahead_ms) = self.beyond(window);
+                let shift = window.source.shift;
+                let after_ms = shift.of(times.start_ms).saturating_sub(window.source.range_ms + back_ms);
+                let until_ms = shift.of(times.end_ms()).saturating_add(ahead_ms);
+                for fetched in self.fetched(*select) {
+                    samples.read(fetched, after_ms, until_ms)?;
+                    samples.drop_stale();
+                    self.budget.count_read(samples.len());
+                    let Fetched { labels, .. } = fetched;
+                    self.slide(window, times, &parameters, &samples, labels, false, &mut output).await?;
+                }
+            }
+            SourceKind::Subquery { node, times: inner } => {
+                let collected = self.collect(node, *inner).await?;
+                for Series { labels, drop_name, values } in collected.series {
+                    from_column(&mut samples, &values, *inner);
+                    self.slide(window, times, &parameters, &samples, &labels, drop_name, &mut output).await?;
+                }
+            }
+        }
+        output.finish()
+    }
+
+    /// What a window reads before its range and after it.
+    fn beyond(&self, window: &Window) -> (i64, i64) {
+        let lookback_ms = self.plan.options.lookback_ms;
+        match window.source.edge {
+            Edge::Plain => (0, 0),
+            Edge::Anchored => (lookback_ms, 0),
+            Edge::Smoothed => (lookback_ms, lookback_ms),
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one series with all that its steps need")]
+    async fn slide(
+        &self,
+        window: &Window,
+        times: Times,
+        parameters: &[Vec<f64>],
+        samples: &Samples,
+        labels: &Rc<Labels>,
+        drop_name: bool,
+        output: &mut Output<'_, '_>,
+    ) -> Result<(), QueryError> {
+        let mut held = self.budget.hold();
+        held.add(samples.len(), samples.len() * size_of::<(i64, f64)>())?;
+        let (back_ms, ahead_ms) = self.beyond(window);
+        let resets =
+            if rate::wants_resets(window.function) { rate::resets(&samples.floats) } else { Vec::new() };
+        let mut edges = Edges::default();
+        let mut values = Column::absent(times.count);
+        let mut arguments = vec![0.0; parameters.len()];
+        let mut work = samples.len();
+        for (step, step_ms) in times.all().enumerate() {
+            let end_ms = window.source.shift.of(step_ms);
+            let start_ms = end_ms.saturating_sub(window.source.range_ms);
+            edges.slide(samples, &resets, start_ms.saturating_sub(back_ms), end_ms.saturating_add(ahead_ms));
+            let view = edges.view(samples, &resets, start_ms, end_ms, step_ms);
+            if view.floats.is_empty() && view.histograms.is_empty() {
+                continue;
+            }
+            for (argument, parameter) in arguments.iter_mut().zip(parameters) {
+                *argument = parameter[step];
+            }
+            let context = Context { evaluator: self, window, labels, parameters: &arguments };
+            match over_time::apply(&context, &view) {
+                Given::Nothing => {}
+                Given::Float(value) => values.floats[step] = value,
+                Given::Histogram(histogram) => values.set_histogram(step, histogram),
+            }
+            work += over_time::work(window.function, &view);
+            if work > 2048 {
+                self.pacing.spent(work).await?;
+                work = 0;
+            }
+        }
+        self.pacing.spent(work + times.count).await?;
+        output.push(labels, drop_name, values)
+    }
+}
+
+impl Edges {
+    fn slide(&mut self, samples: &Samples, resets: &[usize], after_ms: i64, until_ms: i64) {
+        advance(&mut self.floats, &samples.float_times, after_ms, until_ms);
+        advance(&mut self.histograms, &samples.histogram_times, after_ms, until_ms);
+        // A reset counts where the float before it is in the window too.
+        let (first, end) = self.floats;
+        self.resets.0 += resets[self.resets.0..].iter().take_while(|place| **place <= first).count();
+        self.resets.1 = self.resets.1.max(self.resets.0);
+        self.resets.1 += resets[self.resets.1..].iter().take_while(|place| **place < end).count();
+    }
+
+    fn view<'a>(
+        &self,
+        samples: &'a Samples,
+        resets: &'a [usize],
+        start_ms: i64,
+        end_ms: i64,
+        step_ms: i64,
+    ) -> View<'a> {
+        View {
+            float_times: &samples.float_times[self.floats.0..self.floats.1],
+            floats: &samples.floats[self.floats.0..self.floats.1],
+            histogram_times: &samples.histogram_times[self.histograms.0..self.histograms.1],
+            histograms: &samples.histograms[self.histograms.0..self.histograms.1],
+            start_ms,
+            end_ms,
+            step_ms,
+            resets: &resets[self.resets.0..self.resets.1],
+            first: self.floats.0,
+        }
+    }
+}
+
+/// Moves a window's edges on: the first sample after a time, and the first after another.
+#[inline]
+fn advance((first, end): &mut (usize, usize), times: &[i64], after_ms: i64, until_ms: i64) {
+    while times.get(*first).is_some_and(|time| *time <= after_ms) {
+        *first += 1;
+    }
+    *end = (*end).max(*first);
+    while times.get(*end).is_some_and(|time| *time <= until_ms) {
+        *end += 1;
+    }
+}
+
+fn from_column(samples: &mut Samples, values: &Column, times: Times) {
+    samples.clear();
+    for (step, at_ms) in times.all().enumerate() {
+        if let Some(histogram) = values.histogram(step) {
+            samples.push_histogram(at_ms, histogram.without_reset_hint());
+        } else if values.is_present(step) {
+            samples.push_float(at_ms, values.floats[step]);
+        }
+    }
+}
+
+fn check_edge(window: &Window) -> Result<(), QueryError> {
+    let (name, allowed) = match window.source.edge {
+        Edge::Plain => return Ok(()),
+        Edge::Anchored => ("anchored", &["changes", "delta", "increase", "rate", "resets"][..]),
+        Edge::Smoothed => ("smoothed", &["delta", "increase", "rate"][..]),
+    };
+    let function = window.function.name();
+    match allowed.contains(&function) {
+        true => Ok(()),
+        false => Err(QueryError::execution(format!(
+            "{name} modifier can only be used with: {} - not with {function}",
+            allowed.join(", ")
+        ))),
+    }
+}
+
+/// Where a window's series go.
+struct Output<'a, 's> {
+    evaluator: &'a Evaluator<'a>,
+    window: &'a Window,
+    times: Times,
+    sink: &'s mut dyn Sink,
+    seen: Seen<'a>,
+    /// For `absent_over_time`: at which steps some series has a value.
+    found: Vec<bool>,
+}
+
+impl<'a, 's> Output<'a, 's> {
+    fn new(evaluator: &'a Evaluator<'a>, window: &'a Window, times: Times, sink: &'s mut dyn Sink) -> Self {
+        let is_absent = window.function == Function::AbsentOverTime;
+        let found = if is_absent { vec![false; times.count] } else { Vec::new() };
+        Self { evaluator, window, times, sink, seen: Seen::new(evaluator.budget), found }
+    }
+
+    fn push(&mut self, labels: &Rc<Labels>, drop_name: bool, values: Column) -> Result<(), QueryError> {
+        if values.is_empty() {
+            return Ok(());
+        }
+        if self.window.function == Function::AbsentOverTime {
+            for (step, found) in self.found.iter_mut().enumerate() {
+                *found |= values.is_present(step);
+            }
+            return Ok(());
+        }
+        self.note_counter(labels, &values);
+        let mut series = Series { labels: Rc::clone(labels), drop_name, values };
+        if !matches!(self.window.function, Function::LastOverTime | Function::FirstOverTime) {
+            series.lose_name(self.evaluator.is_delayed());
+        } else if drop_name && !self.evaluator.is_delayed() {
+            series.labels = without_name(&series.labels);
+        }
+        if !self.evaluator.is_delayed() && !self.window.has_one_name {
+            self.seen.check(&series.labels)?;
+        }
+        self.sink.push(series)
+    }
+
+    fn note_counter(&self, labels: &Labels, values: &Column) {
+        if !matches!(self.window.function, Function::Rate | Function::Increase) {
+            return;
+        }
+        let name = metric_name(labels);
+        let is_counter = ["_total", "_sum", "_count", "_bucket"].iter().any(|suffix| name.ends_with(suffix));
+        let has_floats = || values.floats.iter().any(|value| !super::series::is_absent(*value));
+        if !name.is_empty() && !is_counter && has_floats() {
+            self.evaluator.notes.add(Note::PossibleNonCounter(name.to_owned()), self.window.first_span);
+        }
+    }
+
+    fn finish(self) -> Result<(), QueryError> {
+        if self.window.function != Function::AbsentOverTime || self.found.iter().all(|found| *found) {
+            return Ok(());
+        }
+        let mut values = Column::absent(self.times.count);
+        for (value, _) in values.floats.iter_mut().zip(&self.found).filter(|(_, found)| !**found) {
+            *value = 1.0;
+        }
+        let labels = Rc::clone(&self.window.absent_labels);
+        self.sink.push(Series { labels, drop_name: false, values })
+    }
+}
+
+/// Label sets that were seen, to find the first that comes again.
+struct Seen<'a> {
+    sets: HashTable<Rc<Labels>>,
+    held: crate::budget::Held<'a>,
+}
+
+impl<'a> Seen<'a> {
+    fn new(budget: &'a Budget) -> Self {
+        Self { sets: HashTable::new(), held: budget.hold() }
+    }
+
+    fn check(&mut self, labels: &Rc<Labels>) -> Result<(), QueryError> {
+        let hashed = hash(labels);
+        if self.sets.find(hashed, |other| **other == **labels).is_some() {
+            return Err(same_labelset());
+        }
+        self.held.add(0, 2 * size_of::<Rc<Labels>>())?;
+        self.sets.insert_unique(hashed, Rc::clone(labels), |labels| hash(labels));
+        Ok(())
+    }
+}

@@ -1,0 +1,242 @@
+//! Native histograms as expressions compute with them: counts as floats, buckets by index.
+
+mod compare;
+mod quantile;
+mod tally;
+mod trim;
+
+use std::fmt;
+use std::rc::Rc;
+
+use crate::number::format_general;
+pub(crate) use quantile::NanEffect;
+pub(crate) use tally::{Combined, Hints, Incompatible, Tally};
+pub(crate) use trim::Keep;
+
+/// What a histogram says of the one before it in its series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ResetHint {
+    /// Nothing.
+    #[default]
+    Unknown,
+    /// Its counter began again.
+    Reset,
+    /// Its counter went on.
+    NotReset,
+    /// It is no counter.
+    Gauge,
+}
+
+/// The schema of histograms whose buckets have bounds of their own.
+pub const CUSTOM_BUCKETS_SCHEMA: i32 = -53;
+
+/// A native histogram.
+#[derive(Debug, Clone, Default)]
+pub struct Histogram {
+    /// What it says of the one before it.
+    pub reset_hint: ResetHint,
+    /// The resolution: -4 to 8, or [`CUSTOM_BUCKETS_SCHEMA`].
+    pub schema: i32,
+    /// The zero bucket's width to each side.
+    pub zero_threshold: f64,
+    /// Observations in the zero bucket.
+    pub zero_count: f64,
+    /// All observations.
+    pub count: f64,
+    /// The sum of all observations.
+    pub sum: f64,
+    /// Buckets above zero: index and count, indexes ascending.
+    pub positive: Vec<(i32, f64)>,
+    /// Buckets below zero: index and count, indexes ascending.
+    pub negative: Vec<(i32, f64)>,
+    /// Upper bounds, ascending, where the schema is [`CUSTOM_BUCKETS_SCHEMA`].
+    pub custom_bounds: Vec<f64>,
+}
+
+/// One bucket with its bounds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bucket {
+    /// The lower bound.
+    pub lower: f64,
+    /// The upper bound.
+    pub upper: f64,
+    /// Whether the lower bound lies in it.
+    pub lower_inclusive: bool,
+    /// Whether the upper bound lies in it.
+    pub upper_inclusive: bool,
+    /// Observations.
+    pub count: f64,
+}
+
+impl Bucket {
+    /// As JSON tells which bounds lie in it: 0 the upper, 1 the lower, 2 none, 3 both.
+    pub(crate) const fn boundaries(&self) -> u8 {
+        match (self.lower_inclusive, self.upper_inclusive) {
+            (false, true) => 0,
+            (true, false) => 1,
+            (false, false) => 2,
+            (true, true) => 3,
+        }
+    }
+}
+
+impl Histogram {
+    /// Whether it marks the end of its series.
+    pub fn is_stale(&self) -> bool {
+        self.sum.to_bits() == silverback_model::STALE_NAN_BITS
+    }
+
+    /// Whether its buckets have bounds of their own.
+    pub const fn has_custom_buckets(&self) -> bool {
+        self.schema == CUSTOM_BUCKETS_SCHEMA
+    }
+
+    /// All buckets, from the lowest to the highest.
+    pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
+        let below = self.negative.iter().rev().map(|(index, count)| {
+            let bucket = self.bucket(*index, *count);
+            Bucket {
+                lower: -bucket.upper,
+                upper: -bucket.lower,
+                lower_inclusive: true,
+                upper_inclusive: false,
+                count: *count,
+            }
+        });
+        let zero = (self.zero_count != 0.0).then_some(Bucket {
+            lower: -self.zero_threshold,
+            upper: self.zero_threshold,
+            lower_inclusive: true,
+            upper_inclusive: true,
+            count: self.zero_count,
+        });
+        let above = self.positive.iter().map(|(index, count)| self.bucket(*index, *count));
+        below.chain(zero).chain(above)
+    }
+
+    /// A bucket above zero.
+    fn bucket(&self, index: i32, count: f64) -> Bucket {
+        let is_first_custom = self.has_custom_buckets() && index == 0;
+        let lower = self.upper_bound(index - 1);
+        Bucket {
+            lower,
+            upper: self.upper_bound(index),
+            lower_inclusive: is_first_custom && lower == f64::NEG_INFINITY,
+            upper_inclusive: true,
+            count,
+        }
+    }
+
+    /// The upper bound of a bucket above zero.
+    pub(crate) fn upper_bound(&self, index: i32) -> f64 {
+        if self.has_custom_buckets() {
+            return match usize::try_from(index) {
+                Ok(at) => self.custom_bounds.get(at).copied().unwrap_or(f64::INFINITY),
+                Err(_) => f64::NEG_INFINITY,
+            };
+        }
+        exponential_bound(index, self.schema)
+    }
+}
+
+/// `2^(index * 2^-schema)`; the bound above the greatest float's bucket is that float.
+fn exponential_bound(index: i32, schema: i32) -> f64 {
+    if schema <= 0 {
+        let exponent = i64::from(index) << schema.unsigned_abs().min(8);
+        if exponent == 1024 {
+            return f64::MAX;
+        }
+        return power_of_two(exponent);
+    }
+    let schema = schema.min(8) as u32;
+    let fraction_index = index & ((1 << schema) - 1);
+    let exponent = i64::from(index >> schema);
+    let fraction = f64::exp2(f64::from(fraction_index) / f64::from(1 << schema));
+    if fraction_index == 0 && exponent == 1024 {
+        return f64::MAX;
+    }
+    // In halves, as Go's Ldexp takes a fraction of 0.5 to 1: no overflow before the product.
+    (fraction / 2.0) * power_of_two(exponent) * 2.0
+}
+
+fn power_of_two(exponent: i64) -> f64 {
+    f64::exp2(exponent.clamp(-2000, 2000) as f64)
+}
+
+impl Histogram {
+    /// What it takes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + (self.positive.len() + self.negative.len()) * size_of::<(i32, f64)>()
+            + self.custom_bounds.len() * size_of::<f64>()
+    }
+
+    /// With all counts and the sum multiplied; by less than zero it is no counter any more.
+    pub(crate) fn multiplied(&self, factor: f64) -> Self {
+        let mut result = self.clone();
+        result.scale(|value| value * factor);
+        if factor < 0.0 {
+            result.reset_hint = ResetHint::Gauge;
+        }
+        result
+    }
+
+    /// With all counts and the sum divided; by zero no bucket is left.
+    pub(crate) fn divided(&self, divisor: f64) -> Self {
+        let mut result = self.clone();
+        result.scale(|value| value / divisor);
+        if divisor == 0.0 {
+            result.positive.clear();
+            result.negative.clear();
+        } else if divisor < 0.0 {
+            result.reset_hint = ResetHint::Gauge;
+        }
+        result
+    }
+
+    /// Without empty buckets.
+    pub(crate) fn compacted(mut self) -> Self {
+        self.positive.retain(|(_, count)| *count != 0.0);
+        self.negative.retain(|(_, count)| *count != 0.0);
+        self
+    }
+
+    /// Saying nothing of the one before it, as a subquery has it: that one may not be among its samples.
+    pub(crate) fn without_reset_hint(self: &Rc<Self>) -> Rc<Self> {
+        match self.reset_hint {
+            ResetHint::Unknown | ResetHint::Gauge => Rc::clone(self),
+            ResetHint::Reset | ResetHint::NotReset => {
+                Rc::new(Self { reset_hint: ResetHint::Unknown, ..Self::clone(self) })
+            }
+        }
+    }
+
+    fn scale(&mut self, change: impl Fn(f64) -> f64) {
+        self.zero_count = change(self.zero_count);
+        self.count = change(self.count);
+        self.sum = change(self.sum);
+        for (_, count) in self.positive.iter_mut().chain(&mut self.negative) {
+            *count = change(*count);
+        }
+    }
+}
+
+impl fmt::Display for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let open = if self.lower_inclusive { '[' } else { '(' };
+        let close = if self.upper_inclusive { ']' } else { ')' };
+        let [lower, upper, count] = [self.lower, self.upper, self.count].map(format_general);
+        write!(f, "{open}{lower},{upper}{close}:{count}")
+    }
+}
+
+/// As Prometheus shows it: `{count:3, sum:5, (1,2]:3}`.
+impl fmt::Display for Histogram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{count:{}, sum:{}", format_general(self.count), format_general(self.sum))?;
+        for bucket in self.buckets().filter(|bucket| bucket.count != 0.0) {
+            write!(f, ", {bucket}")?;
+        }
+        f.write_str("}")
+    }
+}

@@ -1,0 +1,312 @@
+//! Sums and means of histograms, with what rounding takes from each count kept beside it.
+
+use super::{Histogram, ResetHint};
+use crate::eval::math::Sum;
+
+/// Two histograms of which one has bounds of its own: nothing can be computed of both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Incompatible;
+
+/// What was noticed when two histograms became one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Combined {
+    /// One says that its counter began again, the other that it went on.
+    pub(crate) collides: bool,
+    /// Their own bounds differed.
+    pub(crate) is_reconciled: bool,
+}
+
+/// Which hints were seen.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Hints {
+    reset: bool,
+    not_reset: bool,
+}
+
+impl Hints {
+    pub(crate) fn see(&mut self, histogram: &Histogram) {
+        self.reset |= histogram.reset_hint == ResetHint::Reset;
+        self.not_reset |= histogram.reset_hint == ResetHint::NotReset;
+    }
+
+    pub(crate) const fn collide(self) -> bool {
+        self.reset && self.not_reset
+    }
+}
+
+type Buckets = Vec<(i32, Sum)>;
+
+/// A sum of histograms.
+#[derive(Debug, Clone)]
+pub(crate) struct Tally {
+    frame: Histogram,
+    zero_count: Sum,
+    count: Sum,
+    sum: Sum,
+    positive: Buckets,
+    negative: Buckets,
+    /// Histograms so far; once the sum would overflow, the rest is the mean.
+    terms: f64,
+    is_mean: bool,
+}
+
+fn sums(buckets: &[(i32, f64)]) -> Buckets {
+    buckets.iter().map(|(index, count)| (*index, Sum { value: *count, lost: 0.0 })).collect()
+}
+
+fn sum_of(value: f64) -> Sum {
+    Sum { value, lost: 0.0 }
+}
+
+impl Tally {
+    /// Of one histogram.
+    pub(crate) fn first(histogram: &Histogram) -> Self {
+        Self {
+            zero_count: sum_of(histogram.zero_count),
+            count: sum_of(histogram.count),
+            sum: sum_of(histogram.sum),
+            positive: sums(&histogram.positive),
+            negative: sums(&histogram.negative),
+            frame: Histogram { positive: Vec::new(), negative: Vec::new(), ..histogram.clone() },
+            terms: 1.0,
+            is_mean: false,
+        }
+    }
+
+    /// One more.
+    pub(crate) fn add(&mut self, other: &Histogram) -> Result<Combined, Incompatible> {
+        self.terms += 1.0;
+        self.combine(other, 1.0)
+    }
+
+    /// One less.
+    pub(crate) fn subtract(&mut self, other: &Histogram) -> Result<Combined, Incompatible> {
+        self.combine(other, -1.0)
+    }
+
+    /// One more for the mean, which doesn't overflow where the sum would.
+    pub(crate) fn add_to_mean(&mut self, other: &Histogram) -> Result<Combined, Incompatible> {
+        if !self.is_mean {
+            let mut sum = self.clone();
+            let combined = sum.add(other)?;
+            if !sum.overflows() {
+                *self = sum;
+                return Ok(combined);
+            }
+            self.is_mean = true;
+            let terms = self.terms;
+            self.change(|value| value / terms);
+        }
+        self.terms += 1.0;
+        let terms = self.terms;
+        self.change(|value| value * ((terms - 1.0) / terms));
+        self.combine(&other.divided(terms), 1.0)
+    }
+
+    fn overflows(&self) -> bool {
+        let buckets = self.positive.iter().chain(&self.negative).map(|(_, count)| *count);
+        [self.zero_count, self.count, self.sum].into_iter().chain(buckets).any(|sum| sum.value.is_infinite())
+    }
+
+    fn change(&mut self, change: impl Fn(f64) -> f64) {
+        let buckets = self.positive.iter_mut().chain(&mut self.negative).map(|(_, count)| count);
+        for sum in [&mut self.zero_count, &mut self.count, &mut self.sum].into_iter().chain(buckets) {
+            *sum = Sum { value: change(sum.value), lost: change(sum.lost) };
+        }
+    }
+
+    /// The sum.
+    pub(crate) fn sum(self) -> Histogram {
+        let plain = |buckets: &Buckets| {
+            let counts = buckets.iter().map(|(index, count)| (*index, count.total()));
+            counts.filter(|(_, count)| *count != 0.0).collect()
+        };
+        Histogram {
+            zero_count: self.zero_count.total(),
+            count: self.count.total(),
+            sum: self.sum.total(),
+            positive: plain(&self.positive),
+            negative: plain(&self.negative),
+            ..self.frame
+        }
+    }
+
+    /// The mean.
+    pub(crate) fn mean(mut self) -> Histogram {
+        if !self.is_mean {
+            let terms = self.terms;
+            self.change(|value| value / terms);
+        }
+        self.sum()
+    }
+
+    fn combine(&mut self, other: &Histogram, sign: f64) -> Result<Combined, Incompatible> {
+        if self.frame.has_custom_buckets() != other.has_custom_buckets() {
+            return Err(Incompatible);
+        }
+        let mut combined = Combined { collides: self.take_hint(other), is_reconciled: false };
+        self.count.add(sign * other.count);
+        self.sum.add(sign * other.sum);
+        if self.frame.has_custom_buckets() {
+            combined.is_reconciled = self.combine_custom(other, sign);
+            return Ok(combined);
+        }
+        let zero_count = self.reconcile_zero(other);
+        self.zero_count.add(sign * zero_count);
+        if other.schema < self.frame.schema {
+            let (from, to) = (self.frame.schema, other.schema);
+            self.positive = reduced(&self.positive, from, to);
+            self.negative = reduced(&self.negative, from, to);
+            self.frame.schema = to;
+        }
+        let (frame, schema) = (&self.frame, other.schema);
+        // What lies within the zero bucket is counted there.
+        let outside = |buckets: &[(i32, f64)]| -> Buckets {
+            let buckets = reduced(&sums(buckets), schema, frame.schema).into_iter();
+            let is_inside = |(index, _): &(i32, Sum)| frame.upper_bound(*index) <= frame.zero_threshold;
+            buckets.skip_while(is_inside).collect()
+        };
+        let (positive, negative) = (outside(&other.positive), outside(&other.negative));
+        self.positive = merged(&self.positive, &positive, sign);
+        self.negative = merged(&self.negative, &negative, sign);
+        Ok(combined)
+    }
+
+    fn take_hint(&mut self, other: &Histogram) -> bool {
+        let (ours, theirs) = (self.frame.reset_hint, other.reset_hint);
+        let (hint, collides) = match (ours, theirs) {
+            (ours, theirs) if ours == theirs => (ours, false),
+            (ResetHint::Gauge, _) | (_, ResetHint::Gauge) => (ResetHint::Gauge, false),
+            (ResetHint::Unknown, _) | (_, ResetHint::Unknown) => (ResetHint::Unknown, false),
+            (ResetHint::Reset | ResetHint::NotReset, _) => (ResetHint::Unknown, true),
+        };
+        self.frame.reset_hint = hint;
+        collides
+    }
+
+    fn combine_custom(&mut self, other: &Histogram, sign: f64) -> bool {
+        if self.frame.custom_bounds == other.custom_bounds {
+            self.positive = merged(&self.positive, &sums(&other.positive), sign);
+            return false;
+        }
+        let common = common_bounds(&self.frame.custom_bounds, &other.custom_bounds);
+        let ours = rebound(&self.positive, &self.frame.custom_bounds, &common);
+        let theirs = rebound(&sums(&other.positive), &other.custom_bounds, &common);
+        self.positive = merged(&ours, &theirs, sign);
+        self.frame.custom_bounds = common;
+        true
+    }
+
+    /// Makes the zero buckets equally wide; the other's count in that width.
+    fn reconcile_zero(&mut self, other: &Histogram) -> f64 {
+        let (mut count, mut threshold) = (other.zero_count, other.zero_threshold);
+        while threshold != self.frame.zero_threshold {
+            if self.frame.zero_threshold > threshold {
+                (count, threshold) = other.zero_count_within(self.frame.zero_threshold);
+            }
+            if threshold > self.frame.zero_threshold {
+                self.widen_zero(threshold);
+            }
+        }
+        count
+    }
+
+    fn widen_zero(&mut self, threshold: f64) {
+        let plain = Histogram {
+            positive: self.positive.iter().map(|(index, count)| (*index, count.total())).collect(),
+            negative: self.negative.iter().map(|(index, count)| (*index, count.total())).collect(),
+            zero_count: self.zero_count.total(),
+            ..self.frame.clone()
+        };
+        let (count, threshold) = plain.zero_count_within(threshold);
+        self.zero_count = sum_of(count);
+        self.frame.zero_threshold = threshold;
+        let frame = &self.frame;
+        let stays = |(index, _): &(i32, Sum)| frame.upper_bound(*index - 1) >= threshold;
+        self.positive.retain(stays);
+        self.negative.retain(stays);
+    }
+}
+
+/// Buckets of a coarser schema.
+fn reduced(buckets: &Buckets, from: i32, to: i32) -> Buckets {
+    if from <= to {
+        return buckets.clone();
+    }
+    let mut out: Buckets = Vec::with_capacity(buckets.len());
+    for (index, count) in buckets {
+        let index = coarser(*index, from, to);
+        match out.last_mut() {
+            Some((last, total)) if *last == index => {
+                total.add(count.value);
+                total.add(count.lost);
+            }
+            Some(_) | None => out.push((index, *count)),
+        }
+    }
+    out
+}
+
+/// The bucket of a coarser schema that holds one of a finer schema.
+pub(super) const fn coarser(index: i32, from: i32, to: i32) -> i32 {
+    ((index - 1) >> (from - to)) + 1
+}
+
+fn merged(left: &Buckets, right: &Buckets, sign: f64) -> Buckets {
+    let mut out = Vec::with_capacity(left.len().max(right.len()));
+    let (mut at, mut other) = (0, 0);
+    loop {
+        let next = match (left.get(at), right.get(other)) {
+            (None, None) => return out,
+            (Some(ours), Some(theirs)) if ours.0 == theirs.0 => {
+                let mut sum = ours.1;
+                sum.add(sign * theirs.1.value);
+                sum.add(sign * theirs.1.lost);
+                at += 1;
+                other += 1;
+                (ours.0, sum)
+            }
+            (Some(ours), Some(theirs)) if ours.0 < theirs.0 => {
+                at += 1;
+                *ours
+            }
+            (Some(ours), None) => {
+                at += 1;
+                *ours
+            }
+            (_, Some(theirs)) => {
+                other += 1;
+                (theirs.0, Sum { value: sign * theirs.1.value, lost: sign * theirs.1.lost })
+            }
+        };
+        out.push(next);
+    }
+}
+
+/// The bounds that both have.
+pub(super) fn common_bounds(left: &[f64], right: &[f64]) -> Vec<f64> {
+    left.iter().copied().filter(|bound| right.contains(bound)).collect()
+}
+
+/// Counts between other bounds, each of which is among the old ones.
+fn rebound(buckets: &Buckets, bounds: &[f64], common: &[f64]) -> Buckets {
+    let mut out: Buckets = Vec::new();
+    for (index, count) in buckets {
+        let upper = usize::try_from(*index).ok().and_then(|at| bounds.get(at));
+        let target = upper.map_or(common.len(), |upper| common.partition_point(|bound| bound < upper)) as i32;
+        match out.last_mut() {
+            Some((last, total)) if *last == target => {
+                total.add(count.value);
+                total.add(count.lost);
+            }
+            Some(_) | None => out.push((target, *count)),
+        }
+    }
+    out
+}
+
+/// Plain counts between other bounds.
+pub(super) fn rebound_counts(histogram: &Histogram, common: &[f64]) -> Vec<(i32, f64)> {
+    let buckets = rebound(&sums(&histogram.positive), &histogram.custom_bounds, common);
+    buckets.into_iter().map(|(index, count)| (index, count.total())).collect()
+}

@@ -1,0 +1,774 @@
+//! An expression's tokens, each with its place. Knows what stands inside braces and brackets, where other
+//! characters mean something; no grammar.
+//!
+//! Each byte is looked at a bounded number of times.
+
+use crate::number::{quote, quote_char};
+use crate::span::Span;
+
+/// What a token is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Punctuation, which stands for itself.
+    Mark(Mark),
+    Operator(Operator),
+    Aggregator(Aggregator),
+    Keyword(Keyword),
+    /// `start`, `end`, `step`, `range`, `min_of`, `max_of`.
+    Preprocessor,
+    Identifier,
+    /// An identifier with a colon.
+    MetricIdentifier,
+    Text,
+    Number,
+    Duration,
+    End,
+    /// The text is no expression from here on; the words are beside the tokens.
+    Error,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    LeftParen,
+    RightParen,
+    LeftBrace,
+    RightBrace,
+    LeftBracket,
+    RightBracket,
+    Comma,
+    Colon,
+    Equal,
+    RegexEqual,
+    RegexNotEqual,
+    At,
+}
+
+/// A binary operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operator {
+    /// `+`
+    Add,
+    /// `-`
+    Sub,
+    /// `*`
+    Mul,
+    /// `/`
+    Div,
+    /// `%`
+    Mod,
+    /// `^`
+    Pow,
+    /// `atan2`
+    Atan2,
+    /// `==`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+    /// `</`: cuts a histogram's observations above a value.
+    TrimUpper,
+    /// `>/`: cuts a histogram's observations below a value.
+    TrimLower,
+    /// `and`
+    And,
+    /// `or`
+    Or,
+    /// `unless`
+    Unless,
+}
+
+/// An aggregation operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Aggregator {
+    /// `sum`
+    Sum,
+    /// `avg`
+    Avg,
+    /// `count`
+    Count,
+    /// `min`
+    Min,
+    /// `max`
+    Max,
+    /// `group`
+    Group,
+    /// `stddev`
+    Stddev,
+    /// `stdvar`
+    Stdvar,
+    /// `topk`
+    Topk,
+    /// `bottomk`
+    Bottomk,
+    /// `count_values`
+    CountValues,
+    /// `quantile`
+    Quantile,
+    /// `limitk`
+    Limitk,
+    /// `limit_ratio`
+    LimitRatio,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keyword {
+    Offset,
+    Smoothed,
+    Anchored,
+    By,
+    Without,
+    On,
+    Ignoring,
+    GroupLeft,
+    GroupRight,
+    Fill,
+    FillLeft,
+    FillRight,
+    Bool,
+}
+
+/// A token and its place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Token {
+    pub(crate) kind: Kind,
+    pub(crate) span: Span,
+}
+
+impl Operator {
+    /// As PromQL writes it.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Add => "+",
+            Self::Sub => "-",
+            Self::Mul => "*",
+            Self::Div => "/",
+            Self::Mod => "%",
+            Self::Pow => "^",
+            Self::Atan2 => "atan2",
+            Self::Equal => "==",
+            Self::NotEqual => "!=",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+            Self::TrimUpper => "</",
+            Self::TrimLower => ">/",
+            Self::And => "and",
+            Self::Or => "or",
+            Self::Unless => "unless",
+        }
+    }
+
+    /// Whether it compares: it filters, or with `bool` tells 0 or 1.
+    pub const fn is_comparison(self) -> bool {
+        matches!(
+            self,
+            Self::Equal
+                | Self::NotEqual
+                | Self::Less
+                | Self::LessOrEqual
+                | Self::Greater
+                | Self::GreaterOrEqual
+        )
+    }
+
+    /// Whether it works on sets of series, whatever their values.
+    pub const fn is_set(self) -> bool {
+        matches!(self, Self::And | Self::Or | Self::Unless)
+    }
+
+    /// Higher binds more.
+    pub(crate) const fn precedence(self) -> u8 {
+        match self {
+            Self::Or => 1,
+            Self::And | Self::Unless => 2,
+            Self::Equal
+            | Self::NotEqual
+            | Self::Less
+            | Self::LessOrEqual
+            | Self::Greater
+            | Self::GreaterOrEqual
+            | Self::TrimUpper
+            | Self::TrimLower => 3,
+            Self::Add | Self::Sub => 4,
+            Self::Mul | Self::Div | Self::Mod | Self::Atan2 => 5,
+            Self::Pow => 6,
+        }
+    }
+}
+
+impl Aggregator {
+    /// As PromQL writes it.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Sum => "sum",
+            Self::Avg => "avg",
+            Self::Count => "count",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::Group => "group",
+            Self::Stddev => "stddev",
+            Self::Stdvar => "stdvar",
+            Self::Topk => "topk",
+            Self::Bottomk => "bottomk",
+            Self::CountValues => "count_values",
+            Self::Quantile => "quantile",
+            Self::Limitk => "limitk",
+            Self::LimitRatio => "limit_ratio",
+        }
+    }
+
+    /// Whether it has a parameter before its expression.
+    pub const fn takes_parameter(self) -> bool {
+        match self {
+            Self::Topk
+            | Self::Bottomk
+            | Self::CountValues
+            | Self::Quantile
+            | Self::Limitk
+            | Self::LimitRatio => true,
+            Self::Sum
+            | Self::Avg
+            | Self::Count
+            | Self::Min
+            | Self::Max
+            | Self::Group
+            | Self::Stddev
+            | Self::Stdvar => false,
+        }
+    }
+
+    pub(crate) const fn is_experimental(self) -> bool {
+        matches!(self, Self::Limitk | Self::LimitRatio)
+    }
+}
+
+/// What a word means, in whatever case it is written.
+fn keyword(word: &str) -> Option<Kind> {
+    const LONGEST: usize = 12;
+    if word.len() > LONGEST {
+        return None;
+    }
+    Some(match word.to_ascii_lowercase().as_str() {
+        "and" => Kind::Operator(Operator::And),
+        "or" => Kind::Operator(Operator::Or),
+        "unless" => Kind::Operator(Operator::Unless),
+        "atan2" => Kind::Operator(Operator::Atan2),
+        "sum" => Kind::Aggregator(Aggregator::Sum),
+        "avg" => Kind::Aggregator(Aggregator::Avg),
+        "count" => Kind::Aggregator(Aggregator::Count),
+        "min" => Kind::Aggregator(Aggregator::Min),
+        "max" => Kind::Aggregator(Aggregator::Max),
+        "group" => Kind::Aggregator(Aggregator::Group),
+        "stddev" => Kind::Aggregator(Aggregator::Stddev),
+        "stdvar" => Kind::Aggregator(Aggregator::Stdvar),
+        "topk" => Kind::Aggregator(Aggregator::Topk),
+        "bottomk" => Kind::Aggregator(Aggregator::Bottomk),
+        "count_values" => Kind::Aggregator(Aggregator::CountValues),
+        "quantile" => Kind::Aggregator(Aggregator::Quantile),
+        "limitk" => Kind::Aggregator(Aggregator::Limitk),
+        "limit_ratio" => Kind::Aggregator(Aggregator::LimitRatio),
+        "offset" => Kind::Keyword(Keyword::Offset),
+        "smoothed" => Kind::Keyword(Keyword::Smoothed),
+        "anchored" => Kind::Keyword(Keyword::Anchored),
+        "by" => Kind::Keyword(Keyword::By),
+        "without" => Kind::Keyword(Keyword::Without),
+        "on" => Kind::Keyword(Keyword::On),
+        "ignoring" => Kind::Keyword(Keyword::Ignoring),
+        "group_left" => Kind::Keyword(Keyword::GroupLeft),
+        "group_right" => Kind::Keyword(Keyword::GroupRight),
+        "fill" => Kind::Keyword(Keyword::Fill),
+        "fill_left" => Kind::Keyword(Keyword::FillLeft),
+        "fill_right" => Kind::Keyword(Keyword::FillRight),
+        "bool" => Kind::Keyword(Keyword::Bool),
+        "start" | "end" | "step" | "range" | "max_of" | "min_of" => Kind::Preprocessor,
+        "inf" | "nan" => Kind::Number,
+        _other => return None,
+    })
+}
+
+/// The words that may stand within brackets.
+const DURATION_WORDS: [&str; 4] = ["step", "range", "max_of", "min_of"];
+
+/// The tokens of a text, `End` or `Error` last, and the words of the error.
+pub(crate) fn tokens(text: &str) -> (Vec<Token>, Option<String>) {
+    let mut lexer = Lexer { text, at: 0, start: 0, tokens: Vec::new(), parens: 0, brackets: Brackets::None };
+    let error = lexer.statements().err();
+    let kind = if error.is_some() { Kind::Error } else { Kind::End };
+    let start = if error.is_some() { lexer.start } else { lexer.at };
+    lexer.tokens.push(Token { kind, span: Span::new(start, text.len()) });
+    (lexer.tokens, error)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Brackets {
+    None,
+    /// Within brackets, before the colon.
+    Open {
+        has_duration: bool,
+    },
+    /// Behind the colon.
+    Colon,
+}
+
+struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+    start: usize,
+    tokens: Vec<Token>,
+    parens: usize,
+    brackets: Brackets,
+}
+
+impl<'a> Lexer<'a> {
+    fn peek(&self) -> Option<char> {
+        self.text[self.at..].chars().next()
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.at += c.len_utf8();
+        Some(c)
+    }
+
+    fn accept(&mut self, set: &str) -> bool {
+        let is_there = self.peek().is_some_and(|c| set.contains(c));
+        if is_there {
+            self.at += 1;
+        }
+        is_there
+    }
+
+    fn emit(&mut self, kind: Kind) {
+        self.tokens.push(Token { kind, span: Span::new(self.start, self.at) });
+        self.start = self.at;
+    }
+
+    fn word(&self) -> &'a str {
+        &self.text[self.start..self.at]
+    }
+
+    fn skip_space(&mut self) {
+        while self.peek().is_some_and(is_space) {
+            self.at += 1;
+        }
+        self.start = self.at;
+    }
+
+    fn statements(&mut self) -> Result<(), String> {
+        loop {
+            self.skip_space();
+            if self.peek() == Some('#') {
+                let rest = &self.text[self.at..];
+                self.at += rest.find(['\n', '\r']).unwrap_or(rest.len());
+                continue;
+            }
+            let Some(c) = self.next() else { return self.end() };
+            self.statement(c)?;
+        }
+    }
+
+    fn end(&self) -> Result<(), String> {
+        if self.parens > 0 {
+            return Err("unclosed left parenthesis".to_owned());
+        }
+        match self.brackets {
+            Brackets::None => Ok(()),
+            Brackets::Open { .. } | Brackets::Colon => Err("unclosed left bracket".to_owned()),
+        }
+    }
+
+    fn statement(&mut self, c: char) -> Result<(), String> {
+        match c {
+            ',' => self.emit(Kind::Mark(Mark::Comma)),
+            '*' => self.emit(Kind::Operator(Operator::Mul)),
+            '/' => self.emit(Kind::Operator(Operator::Div)),
+            '%' => self.emit(Kind::Operator(Operator::Mod)),
+            '+' => self.emit(Kind::Operator(Operator::Add)),
+            '-' => self.emit(Kind::Operator(Operator::Sub)),
+            '^' => self.emit(Kind::Operator(Operator::Pow)),
+            '@' => self.emit(Kind::Mark(Mark::At)),
+            '=' => self.equal()?,
+            '!' => self.not_equal()?,
+            '<' | '>' => self.compare(c),
+            '0'..='9' => self.number_or_duration()?,
+            '.' if self.peek().is_some_and(|c| c.is_ascii_digit()) => self.number_or_duration()?,
+            '"' | '\'' | '`' => self.string(c)?,
+            c if is_alpha(c) || c == ':' => self.letter(c)?,
+            '(' => {
+                self.parens += 1;
+                self.emit(Kind::Mark(Mark::LeftParen));
+            }
+            ')' => {
+                let closed = self.parens.checked_sub(1);
+                self.emit(Kind::Mark(Mark::RightParen));
+                self.parens = closed.ok_or_else(|| unexpected("right parenthesis", c))?;
+            }
+            '{' => {
+                self.emit(Kind::Mark(Mark::LeftBrace));
+                self.braces()?;
+            }
+            '[' => self.left_bracket(c)?,
+            ']' => {
+                if self.brackets == Brackets::None {
+                    return Err(unexpected("right bracket", c));
+                }
+                self.brackets = Brackets::None;
+                self.emit(Kind::Mark(Mark::RightBracket));
+            }
+            other => return Err(format!("unexpected character: {}", quote_char(other))),
+        }
+        Ok(())
+    }
+
+    fn equal(&mut self) -> Result<(), String> {
+        match self.peek() {
+            Some('=') => {
+                self.at += 1;
+                self.emit(Kind::Operator(Operator::Equal));
+            }
+            Some('~') => return Err("unexpected character after '=': '~'".to_owned()),
+            Some(_) | None => self.emit(Kind::Mark(Mark::Equal)),
+        }
+        Ok(())
+    }
+
+    fn not_equal(&mut self) -> Result<(), String> {
+        if !self.accept("=") {
+            return Err(format!("unexpected character after '!': {}", quoted(self.peek())));
+        }
+        self.emit(Kind::Operator(Operator::NotEqual));
+        Ok(())
+    }
+
+    fn compare(&mut self, c: char) {
+        let (plain, or_equal, trim) = match c {
+            '<' => (Operator::Less, Operator::LessOrEqual, Operator::TrimUpper),
+            _greater => (Operator::Greater, Operator::GreaterOrEqual, Operator::TrimLower),
+        };
+        let operator = if self.accept("=") {
+            or_equal
+        } else if self.accept("/") {
+            trim
+        } else {
+            plain
+        };
+        self.emit(Kind::Operator(operator));
+    }
+
+    fn letter(&mut self, c: char) -> Result<(), String> {
+        match self.brackets {
+            Brackets::None => self.keyword_or_identifier(),
+            Brackets::Open { .. } if c == ':' => {
+                self.emit(Kind::Mark(Mark::Colon));
+                self.brackets = Brackets::Colon;
+            }
+            Brackets::Colon if c == ':' => return Err(unexpected("colon", c)),
+            Brackets::Open { .. } | Brackets::Colon => {
+                self.take_while(|c| is_alpha(c));
+                if !DURATION_WORDS.contains(&self.word().to_ascii_lowercase().as_str()) {
+                    return Err(format!("unexpected character: {}, expected ':'", quote_char(c)));
+                }
+                self.emit(Kind::Preprocessor);
+            }
+        }
+        Ok(())
+    }
+
+    fn keyword_or_identifier(&mut self) {
+        self.take_while(|c| is_alphanumeric(c) || c == ':');
+        let word = self.word();
+        let kind = match keyword(word) {
+            // These are names like others unless a parenthesis follows.
+            Some(Kind::Keyword(Keyword::Fill | Keyword::FillLeft | Keyword::FillRight))
+                if !self.text[self.at..].trim_start_matches(is_space).starts_with('(') =>
+            {
+                Kind::Identifier
+            }
+            Some(kind) => kind,
+            None if word.contains(':') => Kind::MetricIdentifier,
+            None => Kind::Identifier,
+        };
+        self.emit(kind);
+    }
+
+    fn take_while(&mut self, belongs: impl Fn(char) -> bool) {
+        let rest = &self.text[self.at..];
+        self.at += rest.find(|c| !belongs(c)).unwrap_or(rest.len());
+    }
+
+    fn left_bracket(&mut self, c: char) -> Result<(), String> {
+        if self.brackets != Brackets::None {
+            return Err(unexpected("left bracket", c));
+        }
+        self.emit(Kind::Mark(Mark::LeftBracket));
+        self.brackets = Brackets::Open { has_duration: false };
+        self.duration_expression()
+    }
+
+    /// From the bracket to its first number, which other statements go on from.
+    fn duration_expression(&mut self) -> Result<(), String> {
+        loop {
+            self.skip_space();
+            let Some(c) = self.next() else {
+                return Err("unexpected end of input in duration expression".to_owned());
+            };
+            match c {
+                ']' => {
+                    self.brackets = Brackets::None;
+                    self.emit(Kind::Mark(Mark::RightBracket));
+                    return Ok(());
+                }
+                ':' => {
+                    let Brackets::Open { has_duration: true } = self.brackets else {
+                        let words = "unexpected colon before duration in duration expression";
+                        self.emit(Kind::Mark(Mark::Colon));
+                        return Err(words.to_owned());
+                    };
+                    self.brackets = Brackets::Colon;
+                    self.emit(Kind::Mark(Mark::Colon));
+                }
+                '(' | ')' | '+' | '-' | '*' | '/' | '%' | '^' | ',' => self.statement(c)?,
+                c if matches!(c.to_ascii_lowercase(), 's' | 'r' | 'm') => {
+                    self.take_while(is_alpha);
+                    if !DURATION_WORDS.contains(&self.word().to_ascii_lowercase().as_str()) {
+                        return Err(format!(
+                            "unexpected character in duration expression: {}",
+                            quote_char(c)
+                        ));
+                    }
+                    self.emit(Kind::Preprocessor);
+                    self.brackets = Brackets::Open { has_duration: true };
+                }
+                c if c.is_ascii_digit() || (c == '.' && self.peek().is_some_and(|c| c.is_ascii_digit())) => {
+                    self.brackets = Brackets::Open { has_duration: true };
+                    return self.number_or_duration();
+                }
+                other => {
+                    return Err(format!(
+                        "unexpected character in duration expression: {}",
+                        quote_char(other)
+                    ));
+                }
+            }
+        }
+    }
+
+    /// The first character is taken already.
+    fn number_or_duration(&mut self) -> Result<(), String> {
+        self.at = self.start;
+        if self.scan_number() {
+            self.emit(Kind::Number);
+            return Ok(());
+        }
+        if self.scan_duration() {
+            self.emit(Kind::Duration);
+            return Ok(());
+        }
+        Err(format!("bad number or duration syntax: {}", quote(self.word())))
+    }
+
+    fn scan_number(&mut self) -> bool {
+        let mut digits = "0123456789";
+        let initial = self.at;
+        if self.accept("0") && self.accept("xX") {
+            self.accept("_");
+            digits = "0123456789abcdefABCDEF";
+        }
+        let is_hexadecimal = digits.len() > 10;
+        self.accept(".");
+        self.accept(digits);
+        let (mut dot, mut exponent) = (false, false);
+        while let Some(c) = self.peek() {
+            if c == '.' {
+                self.at += 1;
+                if dot || is_hexadecimal || self.accept("_.") {
+                    return false;
+                }
+                dot = true;
+            } else if matches!(c, 'e' | 'E') && !is_hexadecimal {
+                self.at += 1;
+                if exponent {
+                    return false;
+                }
+                exponent = true;
+                self.accept("+-");
+                if self.accept("._eE") || self.peek().is_none() {
+                    return false;
+                }
+            } else if c == '_' {
+                self.at += 1;
+                if self.accept("._eE") || self.peek().is_none() {
+                    return false;
+                }
+            } else if digits.contains(c) {
+                self.at += 1;
+            } else {
+                break;
+            }
+        }
+        self.at > initial && !self.peek().is_some_and(is_alphanumeric)
+    }
+
+    /// Goes on where a number ended that is none.
+    fn scan_duration(&mut self) -> bool {
+        if !self.accept("smhdwy") {
+            return false;
+        }
+        self.accept("s");
+        while self.accept("0123456789") {
+            while self.accept("0123456789") {}
+            if !self.accept("smhdw") {
+                return false;
+            }
+            self.accept("s");
+        }
+        if self.peek().is_some_and(is_alphanumeric) {
+            self.next();
+            return false;
+        }
+        true
+    }
+
+    /// The quote is taken already.
+    fn string(&mut self, open: char) -> Result<(), String> {
+        loop {
+            match self.next() {
+                None if open == '`' => return Err("unterminated raw string".to_owned()),
+                None => return Err("unterminated quoted string".to_owned()),
+                Some('\n') if open != '`' => return Err("unterminated quoted string".to_owned()),
+                Some('\\') if open != '`' => self.escape(open)?,
+                Some(c) if c == open => break,
+                Some(_) => {}
+            }
+        }
+        self.emit(Kind::Text);
+        Ok(())
+    }
+
+    fn escape(&mut self, open: char) -> Result<(), String> {
+        let ended = || "escape sequence not terminated".to_owned();
+        let first = self.next().ok_or_else(ended)?;
+        let (digits, base, max) = match first {
+            'a' | 'b' | 'f' | 'n' | 'r' | 't' | 'v' | '\\' => return Ok(()),
+            c if c == open => return Ok(()),
+            '0'..='7' => {
+                self.at -= 1;
+                (3, 8, 255)
+            }
+            'x' => (2, 16, 255),
+            'u' => (4, 16, 0x10_ffff),
+            'U' => (8, 16, 0x10_ffff),
+            other => return Err(format!("unknown escape sequence {}", code_point(other))),
+        };
+        let mut value = 0_u64;
+        for _ in 0..digits {
+            let c = self.next().ok_or_else(ended)?;
+            let digit = c.to_digit(base);
+            let digit =
+                digit.ok_or_else(|| format!("illegal character {} in escape sequence", code_point(c)))?;
+            value = value * u64::from(base) + u64::from(digit);
+        }
+        if value > max || (0xd800..0xe000).contains(&value) {
+            return Err("escape sequence is an invalid Unicode code point".to_owned());
+        }
+        Ok(())
+    }
+
+    fn braces(&mut self) -> Result<(), String> {
+        loop {
+            self.skip_space();
+            if self.peek() == Some('#') {
+                let rest = &self.text[self.at..];
+                self.at += rest.find(['\n', '\r']).unwrap_or(rest.len());
+                continue;
+            }
+            let Some(c) = self.next() else {
+                return Err("unexpected end of input inside braces".to_owned());
+            };
+            match c {
+                c if is_alpha(c) => {
+                    self.take_while(is_alphanumeric);
+                    self.emit(Kind::Identifier);
+                }
+                ',' => self.emit(Kind::Mark(Mark::Comma)),
+                '"' | '\'' | '`' => self.string(c)?,
+                '=' if self.accept("~") => self.emit(Kind::Mark(Mark::RegexEqual)),
+                '=' => self.emit(Kind::Mark(Mark::Equal)),
+                '!' if self.accept("~") => self.emit(Kind::Mark(Mark::RegexNotEqual)),
+                '!' if self.accept("=") => self.emit(Kind::Operator(Operator::NotEqual)),
+                '!' => {
+                    return Err(format!(
+                        "unexpected character after '!' inside braces: {}",
+                        quoted(self.peek())
+                    ));
+                }
+                '{' => return Err("unexpected left brace '{'".to_owned()),
+                '}' => {
+                    self.emit(Kind::Mark(Mark::RightBrace));
+                    return Ok(());
+                }
+                other => {
+                    return Err(format!("unexpected character inside braces: {}", quote_char(other)));
+                }
+            }
+        }
+    }
+}
+
+fn unexpected(what: &str, c: char) -> String {
+    format!("unexpected {what} {}", quote_char(c))
+}
+
+fn quoted(c: Option<char>) -> String {
+    // What Go says where the text has ended.
+    c.map_or_else(|| "'\u{fffd}'".to_owned(), quote_char)
+}
+
+fn code_point(c: char) -> String {
+    format!("U+{:04X} '{c}'", u32::from(c))
+}
+
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\r')
+}
+
+fn is_alpha(c: char) -> bool {
+    c == '_' || c.is_ascii_alphabetic()
+}
+
+fn is_alphanumeric(c: char) -> bool {
+    c == '_' || c.is_ascii_alphanumeric()
+}
+
+/// How an unexpected token is named in an error.
+pub(crate) fn describe(token: Token, text: &str) -> String {
+    let word = &text[token.span.start as usize..token.span.end as usize];
+    let shortened = || match word.char_indices().nth(10) {
+        Some((end, _)) if word.len() > 10 => format!("{}...", quote(&word[..end])),
+        Some(_) | None => quote(word),
+    };
+    match token.kind {
+        Kind::End => "end of input".to_owned(),
+        Kind::Operator(operator) => format!("<op:{}>", operator.text()),
+        Kind::Mark(Mark::At) => "<op:@>".to_owned(),
+        Kind::Mark(Mark::RegexEqual) => "<op:=~>".to_owned(),
+        Kind::Mark(Mark::RegexNotEqual) => "<op:!~>".to_owned(),
+        Kind::Aggregator(_) => format!("<aggr:{word}>"),
+        Kind::Keyword(_) => format!("<{word}>"),
+        Kind::Preprocessor | Kind::Mark(_) => shortened(),
+        Kind::Identifier => format!("identifier {}", quote(word)),
+        Kind::MetricIdentifier => format!("metric identifier {}", quote(word)),
+        Kind::Text => format!("string {}", shortened()),
+        Kind::Number => format!("number {}", shortened()),
+        Kind::Duration => format!("duration {}", shortened()),
+        Kind::Error => "error".to_owned(),
+    }
+}

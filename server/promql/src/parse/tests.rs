@@ -1,0 +1,1 @@
+//! Expressions and errors as Prometheus has them.

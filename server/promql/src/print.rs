@@ -1,0 +1,305 @@
+//! An expression as text again, on one line or laid out on several, as Prometheus prints it.
+
+use std::fmt::{self, Display, Formatter, Write};
+
+use silverback_model::Matcher;
+use silverback_model::printable::is_bare_name;
+use silverback_model::selector::MatchOp;
+
+use crate::ast::{
+    At, Binary, Call, Card, Duration, Edge, Expr, Length, Number, Range, Selector, Subquery, Time, Type,
+};
+use crate::number::{format_duration, format_float, format_general, quote};
+
+impl Display for Expr {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => f.write_str(&quote(&text.value)),
+            Self::Vector(selector) => {
+                write_selector(f, selector)?;
+                write_edge(f, selector.edge)?;
+                selector.time.fmt(f)
+            }
+            Self::Matrix(range) => range.fmt(f),
+            Self::Subquery(subquery) => write!(f, "{}{}", subquery.expr, SubqueryTimes(subquery)),
+            Self::Aggregate(aggregate) => {
+                write!(f, "{}", Head::of(self))?;
+                match &aggregate.parameter {
+                    Some(parameter) => write!(f, "({parameter}, {})", aggregate.expr),
+                    None => write!(f, "({})", aggregate.expr),
+                }
+            }
+            Self::Binary(binary) => write!(f, "{} {} {}", binary.left, Head::of(self), binary.right),
+            Self::Call(call) => call.fmt(f),
+            Self::Paren(paren) => write!(f, "({})", paren.expr),
+            Self::Unary(unary) => write!(f, "{}{}", if unary.negative { "-" } else { "+" }, unary.expr),
+        }
+    }
+}
+
+/// An expression's own part, without the expressions in it.
+struct Head<'a>(&'a Expr);
+
+impl<'a> Head<'a> {
+    const fn of(expr: &'a Expr) -> Self {
+        Self(expr)
+    }
+}
+
+impl Display for Head<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Expr::Aggregate(aggregate) => {
+                f.write_str(aggregate.aggregator.text())?;
+                let labels = &aggregate.grouping.labels;
+                if aggregate.grouping.without {
+                    write!(f, " without ({}) ", Names(labels))
+                } else if labels.is_empty() {
+                    Ok(())
+                } else {
+                    write!(f, " by ({}) ", Names(labels))
+                }
+            }
+            Expr::Binary(binary) => write_operator(f, binary),
+            Expr::Call(call) => f.write_str(call.signature.name),
+            Expr::Number(_)
+            | Expr::Text(_)
+            | Expr::Vector(_)
+            | Expr::Matrix(_)
+            | Expr::Subquery(_)
+            | Expr::Paren(_)
+            | Expr::Unary(_) => Ok(()),
+        }
+    }
+}
+
+fn write_operator(f: &mut Formatter<'_>, binary: &Binary) -> fmt::Result {
+    f.write_str(binary.operator.text())?;
+    if binary.returns_bool {
+        f.write_str(" bool")?;
+    }
+    let are_vectors = binary.left.kind() == Type::Vector && binary.right.kind() == Type::Vector;
+    let Some(matching) = binary.matching.as_ref().filter(|_| are_vectors) else { return Ok(()) };
+    let side = match matching.card {
+        Card::ManyToOne => Some("left"),
+        Card::OneToMany => Some("right"),
+        Card::OneToOne | Card::ManyToMany => None,
+    };
+    if !matching.labels.is_empty() || matching.on || side.is_some() {
+        let word = if matching.on { "on" } else { "ignoring" };
+        write!(f, " {word} ({})", Names(&matching.labels))?;
+    }
+    if let Some(side) = side {
+        write!(f, " group_{side} ({})", Names(&matching.include))?;
+    }
+    match (matching.fill_left, matching.fill_right) {
+        (Some(left), Some(right)) if left == right => write!(f, " fill ({})", format_general(left)),
+        (left, right) => {
+            for (word, value) in [("fill_left", left), ("fill_right", right)] {
+                if let Some(value) = value {
+                    write!(f, " {word} ({})", format_general(value))?;
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Label names with commas between them.
+struct Names<'a>(&'a [Box<str>]);
+
+impl Display for Names<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (i, name) in self.0.iter().enumerate() {
+            let comma = if i == 0 { "" } else { ", " };
+            match is_bare_name(name) {
+                true => write!(f, "{comma}{name}")?,
+                false => write!(f, "{comma}{}", quote(name))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Display for Number {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.is_duration {
+            true => f.write_str(&format_duration((self.value * 1000.0).round() as i64)),
+            false => f.write_str(&format_float(self.value)),
+        }
+    }
+}
+
+impl Display for Call {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}(", self.signature.name)?;
+        for (i, argument) in self.arguments.iter().enumerate() {
+            write!(f, "{}{argument}", if i == 0 { "" } else { ", " })?;
+        }
+        f.write_char(')')
+    }
+}
+
+/// A selector's matcher as PromQL writes it.
+pub(crate) fn matcher_text(matcher: &Matcher) -> String {
+    let name = if is_bare_name(&matcher.name) { matcher.name.to_string() } else { quote(&matcher.name) };
+    format!("{name}{}{}", matcher.op.operator(), quote(&matcher.value))
+}
+
+fn write_selector(f: &mut Formatter<'_>, selector: &Selector) -> fmt::Result {
+    let is_own_name = |matcher: &&Matcher| {
+        &*matcher.name == "__name__"
+            && matcher.op == MatchOp::Equal
+            && matcher.value == selector.name
+            && !matcher.value.is_empty()
+    };
+    let mut texts: Vec<_> =
+        selector.matchers.iter().filter(|matcher| !is_own_name(matcher)).map(matcher_text).collect();
+    f.write_str(&selector.name)?;
+    if !texts.is_empty() {
+        texts.sort();
+        write!(f, "{{{}}}", texts.join(","))?;
+    }
+    Ok(())
+}
+
+fn write_edge(f: &mut Formatter<'_>, edge: Edge) -> fmt::Result {
+    match edge {
+        Edge::Plain => Ok(()),
+        Edge::Anchored => f.write_str(" anchored"),
+        Edge::Smoothed => f.write_str(" smoothed"),
+    }
+}
+
+impl Display for Time {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.at {
+            None => {}
+            Some(At::Ms(ms)) => write!(f, " @ {:.3}", ms as f64 / 1000.0)?,
+            Some(At::Start) => f.write_str(" @ start()")?,
+            Some(At::End) => f.write_str(" @ end()")?,
+        }
+        match &self.offset {
+            None | Some(Length::Ms(0)) => Ok(()),
+            Some(offset) => write!(f, " offset {offset}"),
+        }
+    }
+}
+
+impl Display for Length {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ms(ms) => f.write_str(&format_duration(*ms)),
+            Self::Computed(duration) => duration.fmt(f),
+        }
+    }
+}
+
+impl Display for Duration {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Step(_) => f.write_str("step()"),
+            Self::Range(_) => f.write_str("range()"),
+            Self::Unary { negative, operand, .. } => {
+                write!(f, "{}{operand}", if *negative { "-" } else { "" })
+            }
+            Self::Binary { operator, left, right } => write!(f, "{left} {} {right}", operator.text()),
+            Self::Choice { takes_max, left, right, .. } => {
+                write!(f, "{}_of({left}, {right})", if *takes_max { "max" } else { "min" })
+            }
+            Self::Paren { inner, .. } => write!(f, "({inner})"),
+        }
+    }
+}
+
+impl Display for Range {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write_selector(f, &self.selector)?;
+        write!(f, "[{}]", self.range)?;
+        write_edge(f, self.selector.edge)?;
+        self.selector.time.fmt(f)
+    }
+}
+
+struct SubqueryTimes<'a>(&'a Subquery);
+
+impl Display for SubqueryTimes<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}:", self.0.range)?;
+        if let Some(step) = &self.0.step {
+            step.fmt(f)?;
+        }
+        write!(f, "]{}", self.0.time)
+    }
+}
+
+/// What is longer stands on several lines.
+const LINE_CHARS_MAX: usize = 100;
+
+/// Laid out on lines of about 100 characters.
+pub(crate) fn pretty(expr: &Expr) -> String {
+    let mut out = String::new();
+    write_pretty(&mut out, expr, 0);
+    out
+}
+
+fn indent(level: usize) -> String {
+    "  ".repeat(level)
+}
+
+fn write_pretty(out: &mut String, expr: &Expr, level: usize) {
+    let text = expr.to_string();
+    if text.len() <= LINE_CHARS_MAX {
+        *out += &indent(level);
+        *out += &text;
+        return;
+    }
+    let margin = indent(level);
+    match expr {
+        Expr::Aggregate(aggregate) => {
+            *out += &format!("{margin}{}(\n", Head::of(expr));
+            if let Some(parameter) = &aggregate.parameter {
+                write_pretty(out, parameter, level + 1);
+                *out += ",\n";
+            }
+            write_pretty(out, &aggregate.expr, level + 1);
+            *out += &format!("\n{margin})");
+        }
+        Expr::Binary(binary) => {
+            write_pretty(out, &binary.left, level + 1);
+            *out += &format!("\n{margin}{}\n", Head::of(expr));
+            write_pretty(out, &binary.right, level + 1);
+        }
+        Expr::Call(call) => {
+            *out += &format!("{margin}{}(\n", call.signature.name);
+            for (i, argument) in call.arguments.iter().enumerate() {
+                *out += if i == 0 { "" } else { ",\n" };
+                write_pretty(out, argument, level + 1);
+            }
+            *out += &format!("\n{margin})");
+        }
+        Expr::Paren(paren) => {
+            *out += &format!("{margin}(\n");
+            write_pretty(out, &paren.expr, level + 1);
+            *out += &format!("\n{margin})");
+        }
+        Expr::Subquery(subquery) => {
+            write_pretty(out, &subquery.expr, level);
+            *out += &SubqueryTimes(subquery).to_string();
+        }
+        Expr::Unary(unary) => {
+            let mut inner = String::new();
+            write_pretty(&mut inner, &unary.expr, level);
+            *out += &format!(
+                "{margin}{}{}",
+                if unary.negative { "-" } else { "+" },
+                inner.trim_start_matches(' ')
+            );
+        }
+        Expr::Number(_) | Expr::Text(_) | Expr::Vector(_) | Expr::Matrix(_) => {
+            *out += &format!("{margin}{text}")
+        }
+    }
+}

@@ -164,6 +164,18 @@ fn power_of_two(exponent: i64) -> f64 {
 }
 
 impl Histogram {
+    /// The sum of two. `None`: only one of them has bounds of its own.
+    pub fn added(&self, other: &Self) -> Option<Self> {
+        let mut tally = Tally::first(self);
+        tally.add(other).ok().map(|_| tally.sum())
+    }
+
+    /// The difference of two. `None`: only one of them has bounds of its own.
+    pub fn subtracted(&self, other: &Self) -> Option<Self> {
+        let mut tally = Tally::first(self);
+        tally.subtract(other).ok().map(|_| tally.sum())
+    }
+
     /// What it takes in memory.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>()

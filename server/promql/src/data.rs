@@ -8,7 +8,7 @@ use silverback_model::gorilla::XorIter;
 use silverback_model::{Labels, Sample};
 
 use crate::error::QueryError;
-use crate::histogram::Histogram;
+use crate::histogram::{Histogram, ResetHint};
 
 /// A series that was fetched for a selector, with the samples that the selector's range covers, and maybe more.
 #[derive(Debug, Clone)]
@@ -71,6 +71,19 @@ impl Samples {
         }
         self.put_in_order();
         Ok(())
+    }
+
+    /// Gives hints to the histograms that have none: what the one before shows.
+    pub(crate) fn find_resets(&mut self) {
+        for at in 1..self.histograms.len() {
+            let (before, histogram) = (&self.histograms[at - 1], &self.histograms[at]);
+            if histogram.reset_hint != ResetHint::Unknown || before.is_stale() || histogram.is_stale() {
+                continue;
+            }
+            let is_reset = histogram.is_reset_after(before);
+            let reset_hint = if is_reset { ResetHint::Reset } else { ResetHint::NotReset };
+            self.histograms[at] = Rc::new(Histogram { reset_hint, ..Histogram::clone(histogram) });
+        }
     }
 
     pub(crate) fn clear(&mut self) {

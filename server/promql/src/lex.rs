@@ -407,9 +407,12 @@ impl<'a> Lexer<'a> {
                 self.emit(Kind::Mark(Mark::LeftParen));
             }
             ')' => {
-                let closed = self.parens.checked_sub(1);
+                let Some(closed) = self.parens.checked_sub(1) else {
+                    self.start = self.at;
+                    return Err(unexpected("right parenthesis", c));
+                };
+                self.parens = closed;
                 self.emit(Kind::Mark(Mark::RightParen));
-                self.parens = closed.ok_or_else(|| unexpected("right parenthesis", c))?;
             }
             '{' => {
                 self.emit(Kind::Mark(Mark::LeftBrace));
@@ -472,7 +475,7 @@ impl<'a> Lexer<'a> {
             }
             Brackets::Colon if c == ':' => return Err(unexpected("colon", c)),
             Brackets::Open { .. } | Brackets::Colon => {
-                self.take_while(|c| is_alpha(c));
+                self.take_while(is_alpha);
                 if !DURATION_WORDS.contains(&self.word().to_ascii_lowercase().as_str()) {
                     return Err(format!("unexpected character: {}, expected ':'", quote_char(c)));
                 }
@@ -529,7 +532,7 @@ impl<'a> Lexer<'a> {
                 ':' => {
                     let Brackets::Open { has_duration: true } = self.brackets else {
                         let words = "unexpected colon before duration in duration expression";
-                        self.emit(Kind::Mark(Mark::Colon));
+                        self.start = self.at;
                         return Err(words.to_owned());
                     };
                     self.brackets = Brackets::Colon;

@@ -88,8 +88,8 @@ impl Evaluator<'_> {
         let is_delayed = self.is_delayed();
         let renames = changes_meaning(binary.operator) || binary.returns_bool;
         let change = |mut series: Series| {
-            for step in 0..times.count {
-                self.scalar_step(binary, &mut series.values, step, scalars[step], scalar_is_left);
+            for (step, scalar) in scalars.iter().enumerate() {
+                self.scalar_step(binary, &mut series.values, step, *scalar, scalar_is_left);
             }
             if renames {
                 series.lose_name(is_delayed);
@@ -401,9 +401,9 @@ impl Match<'_> {
         let mut results: Vec<(Rc<Labels>, Vec<usize>)> = Vec::new();
         for many in &self.many {
             let mut named: Option<(usize, Rc<Labels>)> = None;
-            for step in 0..self.times.count {
+            for (step, one) in ones.iter().enumerate() {
                 let Some(many_value) = Operand::at(&many.values, step) else { continue };
-                let (at, one_value) = match (ones[step], fill_one) {
+                let (at, one_value) = match (*one, fill_one) {
                     (Some(at), _) => match Operand::at(&self.one[at].values, step) {
                         Some(value) => (at, value),
                         None => continue,

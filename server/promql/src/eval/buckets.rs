@@ -61,7 +61,7 @@ impl<'a> Buckets<'a> {
             return f64::NAN;
         }
         let rank = q * observations;
-        let at = bounds[..last].partition_point(|bound| !(bound.count >= rank));
+        let at = bounds[..last].partition_point(|bound| bound.count < rank || bound.count.is_nan());
         if at == last {
             return bounds[last - 1].upper;
         }

@@ -18,6 +18,7 @@ mod rate_histograms;
 mod relabel;
 mod select;
 mod series;
+mod smoothed;
 mod window;
 mod window_histograms;
 

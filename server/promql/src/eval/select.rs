@@ -1,11 +1,13 @@
 //! Instant selectors: at each step a series' last sample that isn't too old.
+//!
+//! What `smoothed` makes of samples is told in [`super::smoothed`].
 
-use super::series::{ABSENT, Column, Series, Sink};
+use super::series::{Column, Series, Sink};
 use super::{Evaluator, Samples};
 use crate::ast::Edge;
 use crate::data::{Fetched, is_stale};
 use crate::error::QueryError;
-use crate::plan::{Moment, Times};
+use crate::plan::{Hinting, Moment, Times};
 
 /// The places of series in the order of their labels.
 pub(super) fn order(series: &[Fetched]) -> Vec<u32> {
@@ -56,10 +58,16 @@ impl Evaluator<'_> {
         let mut samples = Samples::default();
         for fetched in self.fetched(moment.select) {
             samples.read(fetched, after_ms, until_ms)?;
+            if moment.hints == Hinting::Found {
+                samples.find_resets();
+            }
             self.budget.count_read(samples.len());
             let reads = samples.len();
             let values = match moment.edge {
-                Edge::Smoothed => smoothed(&samples, moment, times, lookback_ms),
+                Edge::Smoothed => {
+                    samples.drop_stale();
+                    self.smoothed(&samples, &fetched.labels, moment, times)
+                }
                 Edge::Plain | Edge::Anchored => latest(&samples, moment, times, lookback_ms, shown),
             };
             if !values.is_empty() {
@@ -102,36 +110,4 @@ fn latest(samples: &Samples, moment: &Moment, times: Times, lookback_ms: i64, sh
         }
     }
     column
-}
-
-/// At each step the value between the samples around it.
-fn smoothed(samples: &Samples, moment: &Moment, times: Times, lookback_ms: i64) -> Column {
-    let mut column = Column::absent(times.count);
-    for (step, at_ms) in times.all().enumerate() {
-        let at_ms = moment.shift.of(at_ms);
-        column.floats[step] = smoothed_at(samples, at_ms, lookback_ms);
-    }
-    column
-}
-
-fn smoothed_at(samples: &Samples, at_ms: i64, lookback_ms: i64) -> f64 {
-    let after = samples.float_times.partition_point(|time| *time <= at_ms);
-    let live = |index: usize| {
-        let value = samples.floats[index];
-        (!is_stale(value)).then_some((samples.float_times[index], value))
-    };
-    let before =
-        after.checked_sub(1).filter(|last| samples.float_times[*last] > at_ms - lookback_ms).and_then(live);
-    let next = (after < samples.floats.len()
-        && samples.float_times[after] <= at_ms.saturating_add(lookback_ms))
-    .then(|| live(after))
-    .flatten();
-    match (before, next) {
-        (Some((time, value)), _) if time == at_ms => value,
-        (Some((from_ms, from)), Some((to_ms, to))) => {
-            from + (to - from) * (at_ms - from_ms) as f64 / (to_ms - from_ms) as f64
-        }
-        (Some((_, value)), None) | (None, Some((_, value))) => value,
-        (None, None) => ABSENT,
-    }
 }

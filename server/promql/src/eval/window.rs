@@ -16,7 +16,7 @@ use crate::error::{QueryError, same_labelset};
 use crate::functions::Function;
 use crate::histogram::Histogram;
 use crate::notes::Note;
-use crate::plan::{SourceKind, Times, Window};
+use crate::plan::{Hinting, SourceKind, Times, Window};
 
 /// The samples that a step sees.
 #[derive(Debug, Clone, Copy)]
@@ -99,6 +99,9 @@ impl Evaluator<'_> {
                 let until_ms = shift.of(times.end_ms()).saturating_add(ahead_ms);
                 for fetched in self.fetched(*select) {
                     samples.read(fetched, after_ms, until_ms)?;
+                    if window.source.hints == Hinting::Found {
+                        samples.find_resets();
+                    }
                     samples.drop_stale();
                     self.budget.count_read(samples.len());
                     let Fetched { labels, .. } = fetched;

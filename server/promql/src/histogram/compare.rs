@@ -96,12 +96,11 @@ impl Histogram {
 /// Whether any count is less than it was.
 fn is_less(now: &[(i32, f64)], before: &[(i32, f64)]) -> bool {
     let mut at = 0;
-    let has_shrunk = before.iter().filter(|(_, count)| *count != 0.0).any(|(index, count)| {
+    before.iter().filter(|(_, count)| *count != 0.0).any(|(index, count)| {
         at += now[at..].iter().take_while(|(other, _)| other < index).count();
         let found = now.get(at).filter(|(other, _)| other == index).map_or(0.0, |(_, count)| *count);
         found < *count
-    });
-    has_shrunk
+    })
 }
 
 fn same_buckets(left: &[(i32, f64)], right: &[(i32, f64)]) -> bool {

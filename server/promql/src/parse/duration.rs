@@ -16,7 +16,7 @@ impl Parser<'_> {
         }
         let duration = self.duration(0)?;
         if let Duration::Number(number) = &duration
-            && number.value <= 0.0
+            && (number.value * 1000.0).round() <= 0.0
         {
             return Err(Fault::new(number.span, "duration must be greater than 0"));
         }

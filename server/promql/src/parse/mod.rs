@@ -12,7 +12,7 @@ mod selector;
 
 use crate::ast::{Call, Expr, Number, Paren, Text, Unary};
 use crate::functions::Function;
-use crate::lex::{Kind, Mark, Operator, Token, describe, tokens};
+use crate::lex::{Keyword, Kind, Mark, Operator, Token, describe, tokens};
 use crate::number::{parse_duration_ms, parse_number, quote};
 use crate::span::{Span, line_and_column};
 
@@ -267,9 +267,24 @@ impl Parser<'_> {
             | Kind::MetricIdentifier
             | Kind::Preprocessor
             | Kind::Aggregator(_)
-            | Kind::Keyword(_) => self.selector(Some(token)),
+            | Kind::Keyword(
+                Keyword::By
+                | Keyword::Without
+                | Keyword::Offset
+                | Keyword::Anchored
+                | Keyword::Smoothed
+                | Keyword::Fill
+                | Keyword::FillLeft
+                | Keyword::FillRight,
+            ) => self.selector(Some(token)),
             Kind::Operator(Operator::And | Operator::Or | Operator::Unless) => self.selector(Some(token)),
-            Kind::Operator(_) | Kind::Mark(_) | Kind::End | Kind::Error => Err(self.unexpected()),
+            Kind::Operator(_)
+            | Kind::Mark(_)
+            | Kind::Keyword(
+                Keyword::On | Keyword::Ignoring | Keyword::GroupLeft | Keyword::GroupRight | Keyword::Bool,
+            )
+            | Kind::End
+            | Kind::Error => Err(self.unexpected()),
         }
     }
 
@@ -349,16 +364,17 @@ impl Parser<'_> {
 /// Whether an aggregator's word is a metric's name, as what follows shows.
 fn is_name_before(next: Kind) -> bool {
     match next {
-        Kind::Mark(Mark::LeftParen) | Kind::Keyword(_) | Kind::Error => false,
-        Kind::Mark(_) | Kind::Operator(_) => true,
-        Kind::Aggregator(_)
+        Kind::Mark(Mark::LeftParen) | Kind::Error => false,
+        Kind::Mark(_) | Kind::Operator(_) | Kind::End => true,
+        Kind::Keyword(Keyword::Offset | Keyword::Anchored | Keyword::Smoothed) => true,
+        Kind::Keyword(_)
+        | Kind::Aggregator(_)
         | Kind::Preprocessor
         | Kind::Identifier
         | Kind::MetricIdentifier
         | Kind::Text
         | Kind::Number
-        | Kind::Duration
-        | Kind::End => false,
+        | Kind::Duration => false,
     }
 }
 

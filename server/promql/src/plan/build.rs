@@ -7,10 +7,12 @@ use silverback_model::{Labels, Matcher};
 
 use super::duration::{QueryTimes, Sign};
 use super::{
-    Aggregating, Calling, Combining, Moment, Node, Select, Shift, Source, SourceKind, Times, Window,
+    Aggregating, Calling, Combining, Hinting, Moment, Node, Select, Shift, Source, SourceKind, Times, Window,
 };
 use crate::PlanOptions;
-use crate::ast::{At, Binary, Call, Card, Edge, Expr, Length, Matching, Selector, Subquery, Time, Type};
+use crate::ast::{
+    At, Binary, Call, Card, Edge, Expr, Length, Matching, Operator, Selector, Subquery, Time, Type,
+};
 use crate::error::QueryError;
 use crate::functions::Function;
 use crate::span::Span;
@@ -25,7 +27,9 @@ pub(crate) fn build(
 ) -> Result<(Node, Vec<Select>), QueryError> {
     let start_ms = times.start_ms;
     let query = QueryTimes { step_ms: query_step_ms, range_ms: end_ms.saturating_sub(start_ms) };
-    let mut builder = Builder { query, start_ms, end_ms, options, selects: Vec::new() };
+    let selects = Vec::new();
+    let mut builder =
+        Builder { query, start_ms, end_ms, options, selects, wants_counts: 0, wants_buckets: 0 };
     let node = builder.node(expr, times)?;
     Ok((node, builder.selects))
 }
@@ -36,6 +40,10 @@ struct Builder<'a> {
     end_ms: i64,
     options: &'a PlanOptions,
     selects: Vec<Select>,
+    /// Functions around what is built that look at a histogram's count and sum alone.
+    wants_counts: usize,
+    /// Parts around it that need all buckets.
+    wants_buckets: usize,
 }
 
 impl Builder<'_> {
@@ -107,7 +115,7 @@ impl Builder<'_> {
         let lookback_ms = self.options.lookback_ms;
         let ahead_ms = if selector.edge == Edge::Smoothed { lookback_ms } else { 0 };
         let select = self.select(&selector.matchers, times, shift, lookback_ms, ahead_ms);
-        Ok(Moment { select, shift, edge: selector.edge })
+        Ok(Moment { select, shift, edge: selector.edge, span: selector.span, hints: self.hints() })
     }
 
     fn source(&mut self, expr: &Expr, times: Times) -> Result<Source, QueryError> {
@@ -123,7 +131,14 @@ impl Builder<'_> {
                 };
                 let select = self.select(&range.selector.matchers, times, shift, back_ms, ahead_ms);
                 let kind = SourceKind::Select(select);
-                Ok(Source { kind, range_ms, shift, edge: range.selector.edge, span: expr.span() })
+                Ok(Source {
+                    kind,
+                    range_ms,
+                    shift,
+                    edge: range.selector.edge,
+                    span: expr.span(),
+                    hints: self.hints(),
+                })
             }
             Expr::Subquery(subquery) => self.subquery(subquery, expr.span(), times),
             other => Err(QueryError::execution(format!("{other} is no range of samples"))),
@@ -144,14 +159,23 @@ impl Builder<'_> {
             start_ms = start_ms.saturating_add(step_ms);
         }
         let inner = Times::between(start_ms, shift.of(times.end_ms()), step_ms);
-        let node = Box::new(self.node(&subquery.expr, inner)?);
+        self.wants_buckets += 1;
+        let node = self.node(&subquery.expr, inner).map(Box::new);
+        self.wants_buckets -= 1;
+        let node = node?;
         let kind = SourceKind::Subquery { node, times: inner };
-        Ok(Source { kind, range_ms, shift, edge: Edge::Plain, span })
+        Ok(Source { kind, range_ms, shift, edge: Edge::Plain, span, hints: Hinting::Given })
+    }
+
+    const fn hints(&self) -> Hinting {
+        if self.wants_counts > 0 && self.wants_buckets == 0 { Hinting::Found } else { Hinting::Given }
     }
 
     fn binary(&mut self, binary: &Binary, span: Span, times: Times) -> Result<Node, QueryError> {
-        let left = self.node(&binary.left, times)?;
-        let right = self.node(&binary.right, times)?;
+        let trims = matches!(binary.operator, Operator::TrimUpper | Operator::TrimLower);
+        self.wants_buckets += usize::from(trims);
+        let (left, right) = (self.node(&binary.left, times)?, self.node(&binary.right, times)?);
+        self.wants_buckets -= usize::from(trims);
         let (left_type, right_type) = (binary.left.kind(), binary.right.kind());
         let matching = binary.matching.clone().unwrap_or(Matching {
             card: Card::OneToOne,
@@ -180,6 +204,22 @@ impl Builder<'_> {
     }
 
     fn call(&mut self, call: &Call, times: Times) -> Result<Node, QueryError> {
+        let (counts, buckets) = match call.signature.function {
+            Function::HistogramCount | Function::HistogramSum | Function::HistogramAvg => (1, 0),
+            Function::HistogramQuantile | Function::HistogramQuantiles | Function::HistogramFraction => {
+                (0, 1)
+            }
+            _other => (0, 0),
+        };
+        self.wants_counts += counts;
+        self.wants_buckets += buckets;
+        let node = self.called(call, times)?;
+        self.wants_counts -= counts;
+        self.wants_buckets -= buckets;
+        Ok(node)
+    }
+
+    fn called(&mut self, call: &Call, times: Times) -> Result<Node, QueryError> {
         let seconds = |ms: i64| ms as f64 / 1000.0;
         match call.signature.function {
             Function::Start => return Ok(Node::Number(seconds(self.start_ms))),

@@ -83,6 +83,17 @@ pub(crate) struct Moment {
     pub(crate) select: usize,
     pub(crate) shift: Shift,
     pub(crate) edge: Edge,
+    pub(crate) span: Span,
+    pub(crate) hints: Hinting,
+}
+
+/// Whose hints of counter resets count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hinting {
+    /// Those that the samples have.
+    Given,
+    /// Where a sample has none, what the one before it shows: for functions that look at counts and sums alone.
+    Found,
 }
 
 /// Which time is looked at from a step.
@@ -106,6 +117,7 @@ pub(crate) struct Source {
     pub(crate) shift: Shift,
     pub(crate) edge: Edge,
     pub(crate) span: Span,
+    pub(crate) hints: Hinting,
 }
 
 #[derive(Debug)]

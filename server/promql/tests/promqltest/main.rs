@@ -12,7 +12,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Evals that are known to fail in a script of Prometheus' newest release, and why.
-const KNOWN_FAILURES: [(&str, usize, &str); 0] = [];
+const KNOWN_FAILURES: [(&str, usize, &str); 3] = [
+    (
+        "aggregators.test",
+        1,
+        "a text that isn't UTF-8 is refused when it is read, not when it is used as a label",
+    ),
+    ("info.test", 52, "info() isn't evaluated"),
+    ("start_timestamps.test", 23, "samples don't know when their series began"),
+];
 
 #[test]
 fn each_eval_of_the_scripts_gives_what_it_says() {

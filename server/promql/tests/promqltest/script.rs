@@ -10,7 +10,7 @@ use crate::series::{Item, number, parse_line};
 pub enum Command {
     Clear,
     Load { step_ms: i64, series: Vec<(Labels, Vec<Item>)>, with_custom: bool },
-    Eval(Eval),
+    Eval(Box<Eval>),
 }
 
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ pub fn parse(text: &str) -> Vec<Command> {
             commands.push(load(&lines[at..block_end]));
             at = block_end;
         } else {
-            commands.push(Command::Eval(eval(&lines[at..block_end], at + 1)));
+            commands.push(Command::Eval(Box::new(eval(&lines[at..block_end], at + 1))));
             at = block_end;
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use silverback_model::{Labels, Sample};
-use silverback_promql::histogram::{CUSTOM_BUCKETS_SCHEMA, Histogram};
+use silverback_promql::histogram::{CUSTOM_BUCKETS_SCHEMA, Histogram, ResetHint};
 use silverback_promql::{Fetched, Run, Select};
 
 use crate::series::Item;
@@ -82,9 +82,33 @@ impl Store {
 }
 
 impl Points {
+    /// With the hints that Prometheus' storage gives: what it knows of each sample from the one before it.
+    fn hinted(&self) -> Vec<(i64, Rc<Histogram>)> {
+        let mut before: Option<(i64, &Histogram)> = None;
+        let mut hinted = Vec::new();
+        for (at_ms, histogram) in &self.histograms {
+            let follows = before.filter(|(time, previous)| {
+                !previous.is_stale() && self.floats.range(*time..*at_ms).next().is_none()
+            });
+            let plain = Histogram { reset_hint: ResetHint::Unknown, ..(**histogram).clone() };
+            let hint = match (histogram.reset_hint, follows) {
+                (ResetHint::Gauge, _) => ResetHint::Gauge,
+                (ResetHint::Reset, _) => ResetHint::Reset,
+                (_, Some((_, previous))) if previous.reset_hint == ResetHint::Gauge => ResetHint::Unknown,
+                // That it sees a reset itself isn't told.
+                (_, Some((_, previous))) if plain.is_reset_after(previous) => ResetHint::Unknown,
+                (_, Some(_)) => ResetHint::NotReset,
+                (_, None) => ResetHint::Unknown,
+            };
+            before = Some((*at_ms, histogram));
+            hinted.push((*at_ms, Rc::new(Histogram { reset_hint: hint, ..plain })));
+        }
+        hinted
+    }
+
     fn fetched(&self, labels: &Labels) -> Fetched {
         let floats = self.floats.iter().map(|(at_ms, value)| Sample::new(*at_ms, *value)).collect();
-        let histograms = self.histograms.iter().map(|(at_ms, value)| (*at_ms, Rc::clone(value))).collect();
+        let histograms = self.hinted();
         Fetched {
             labels: Rc::new(labels.clone()),
             runs: vec![Run::Floats(floats), Run::Histograms(histograms)],

@@ -27,6 +27,7 @@ const CRATES: [(&str, &[&str]); 11] = [
         &[
             "silverback-host",
             "silverback-model",
+            "silverback-promql",
             "silverback-proto",
             "silverback-runtime",
             "silverback-storage",

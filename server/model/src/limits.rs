@@ -241,6 +241,12 @@ pub const READ_QUERIES_MAX: usize = 32;
 const _: () = assert!(READ_QUERIES_MAX < CURSORS_MAX, "one request alone can't use up a shard's cursors");
 /// Matchers of one read: each expression among them is compiled.
 pub const READ_MATCHERS_MAX: usize = 256;
+/// Steps of a range query, as in Prometheus: more points of a series than a graph shows.
+pub const QUERY_STEPS_MAX: usize = 11_000;
+/// Selectors of one expression: each is a read of its own, one after the other.
+pub const QUERY_SELECTORS_MAX: usize = 256;
+/// Samples that one query's evaluation holds at a time, as in Prometheus.
+pub const QUERY_SAMPLES_MAX: usize = 50_000_000;
 /// What a reader takes of its answer a second at the least, in bytes, while others wait for their turn ...
 pub const READER_BYTES_PER_S_MIN: usize = 64 << 10;
 /// ... measured over so long.

@@ -6,9 +6,19 @@ use std::pin::Pin;
 
 use crate::error::QueryError;
 
+/// Memory that queries have together with others, of which each takes what it holds.
+pub trait Room: std::fmt::Debug {
+    /// Takes so many bytes more. Whether they were there.
+    fn take(&self, bytes: usize) -> bool;
+
+    /// Gives so many bytes back.
+    fn give_back(&self, bytes: usize);
+}
+
 /// A query's bounds and what it holds of them. One query has one, on one core.
 #[derive(Debug)]
 pub struct Budget {
+    room: Option<Box<dyn Room>>,
     samples_max: usize,
     bytes_max: usize,
     samples: Cell<usize>,
@@ -22,6 +32,7 @@ impl Budget {
     /// With the most samples and bytes that are held at a time.
     pub const fn new(samples_max: usize, bytes_max: usize) -> Self {
         Self {
+            room: None,
             samples_max,
             bytes_max,
             samples: Cell::new(0),
@@ -30,6 +41,11 @@ impl Budget {
             bytes_peak: Cell::new(0),
             samples_read: Cell::new(0),
         }
+    }
+
+    /// The same, with each byte taken from memory that others have too.
+    pub fn within(self, room: Box<dyn Room>) -> Self {
+        Self { room: Some(room), ..self }
     }
 
     /// The most samples that were held at a time.
@@ -77,6 +93,9 @@ impl Held<'_> {
         if bytes_now > budget.bytes_max {
             return Err(QueryError::TooMuchMemory { bytes_max: budget.bytes_max });
         }
+        if bytes > 0 && budget.room.as_ref().is_some_and(|room| !room.take(bytes)) {
+            return Err(QueryError::NoRoom);
+        }
         budget.samples.set(samples_now);
         budget.bytes.set(bytes_now);
         budget.samples_peak.set(budget.samples_peak.get().max(samples_now));
@@ -89,6 +108,9 @@ impl Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
+        if let (Some(room), true) = (&self.budget.room, self.bytes > 0) {
+            room.give_back(self.bytes);
+        }
         self.budget.samples.set(self.budget.samples.get() - self.samples);
         self.budget.bytes.set(self.budget.bytes.get() - self.bytes);
     }

@@ -18,6 +18,9 @@ pub enum QueryError {
         /// The bound.
         bytes_max: usize,
     },
+    /// Others hold the memory: the same may be asked again.
+    #[error("the queries and reads under way have all the memory that reads may have: try again later")]
+    NoRoom,
     /// A chunk that was fetched can't be read.
     #[error("expanding series: {0}")]
     Storage(String),

@@ -42,7 +42,7 @@ use std::fmt;
 
 pub use answer::{Answer, MatrixSeries, SampleValue, Value, VectorSample};
 pub use ast::Type;
-pub use budget::{Budget, Interruption, NoPace, Pace};
+pub use budget::{Budget, Interruption, NoPace, Pace, Room};
 pub use data::{Fetched, Run};
 pub use error::QueryError;
 pub use json::{JsonWriter, write_text as write_json_text};

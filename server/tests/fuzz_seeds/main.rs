@@ -7,6 +7,7 @@
 //! ```
 
 mod chunks;
+mod expressions;
 mod lines;
 mod logs;
 mod writes;
@@ -30,6 +31,7 @@ fn seeds() -> BTreeMap<&'static str, Seeds> {
         ("influx_lines", lines::influx()),
         ("otlp", writes::otlp()),
         ("prometheus_text", lines::prometheus()),
+        ("promql", expressions::promql()),
         ("remote_write_v1", writes::remote_write_v1()),
         ("remote_write_v2", writes::remote_write_v2()),
         ("snappy", writes::snappy()),

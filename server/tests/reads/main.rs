@@ -5,6 +5,7 @@ mod deletes;
 mod http_api;
 mod late;
 mod load;
+mod promql;
 mod refusals;
 mod remote_read;
 mod status;

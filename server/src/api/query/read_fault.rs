@@ -10,6 +10,7 @@ use crate::api::response::cause::Cause;
 use crate::routing::fanout::FanoutError;
 use crate::routing::{BudgetExceeded, DeletionFault, TooManyReads};
 use silverback_model::gorilla::ChunkError;
+use silverback_promql::QueryError;
 use silverback_runtime::SideThreadError;
 use silverback_storage::message::{Deleted, DeletionError, ReadError};
 use silverback_storage::wal::progress::Replaying;
@@ -89,6 +90,9 @@ pub enum ReadFault {
     /// A chunk in memory can't be read.
     #[error("a stored chunk can't be read: {0}")]
     Chunk(#[from] ChunkError),
+    /// An expression that can't be evaluated.
+    #[error(transparent)]
+    Query(#[from] QueryError),
 }
 
 /// How far a deletion came, and why no further.
@@ -159,7 +163,14 @@ impl ReadFault {
             Self::Shards(FanoutError::Refused(ReadError::Cancelled)) => Cause::Cancelled,
             Self::SideThread(SideThreadError::Panicked)
             | Self::Shards(FanoutError::Refused(ReadError::Panicked)) => Cause::Internal,
-            Self::Chunk(_) => Cause::DataLoss,
+            Self::Chunk(_) | Self::Query(QueryError::Storage(_)) => Cause::DataLoss,
+            Self::Query(QueryError::BadData(_)) => Cause::Invalid,
+            Self::Query(
+                QueryError::Execution(_) | QueryError::TooManySamples | QueryError::TooMuchMemory { .. },
+            ) => Cause::Unanswerable,
+            Self::Query(QueryError::NoRoom) => Cause::Overloaded,
+            Self::Query(QueryError::Timeout) => Cause::TimedOut,
+            Self::Query(QueryError::Canceled) => Cause::Cancelled,
         }
     }
 
@@ -198,6 +209,7 @@ impl ReadFault {
             | Self::Replaying(_)
             | Self::Shards(_)
             | Self::TimedOut(_)
+            | Self::Query(_)
             | Self::Chunk(_) => {}
         }
         if let Some(after) = self.retry_after() {

@@ -19,6 +19,8 @@ pub enum Cause {
     TooLarge,
     /// What is asked for is more than an answer may be.
     AsksTooMuch,
+    /// It is well put, and has no answer over what is stored.
+    Unanswerable,
     /// Too much is in flight or held: it passes.
     Overloaded,
     /// The node starts or stops, or a log takes nothing in.
@@ -59,6 +61,7 @@ impl Cause {
             Self::MediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_data", Code::InvalidArgument),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "bad_data", Code::ResourceExhausted),
             Self::AsksTooMuch => (StatusCode::BAD_REQUEST, "execution", Code::ResourceExhausted),
+            Self::Unanswerable => (StatusCode::UNPROCESSABLE_ENTITY, "execution", Code::FailedPrecondition),
             Self::Overloaded => (StatusCode::TOO_MANY_REQUESTS, "too_many_requests", Code::ResourceExhausted),
             Self::NotReady => (StatusCode::SERVICE_UNAVAILABLE, "unavailable", Code::Unavailable),
             // Not 408 for writes: a slow network passes, and senders drop for good what any 4xx but 429 answers.

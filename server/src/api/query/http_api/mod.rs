@@ -10,6 +10,7 @@ mod label_name;
 mod labels;
 mod metadata;
 pub mod params;
+mod promql;
 mod sample_json;
 mod series;
 mod tsdb_status;
@@ -49,6 +50,14 @@ pub enum Question {
     Exemplars,
     /// What is said of metrics.
     Metadata,
+    /// An expression at one time.
+    Query,
+    /// An expression at many times.
+    QueryRange,
+    /// An expression, laid out.
+    FormatQuery,
+    /// An expression as a tree.
+    ParseQuery,
     /// No question: samples are to go.
     DeleteSeries,
 }
@@ -64,6 +73,10 @@ impl Question {
             "export" => Some(Self::Export),
             "query_exemplars" => Some(Self::Exemplars),
             "metadata" => Some(Self::Metadata),
+            "query" => Some(Self::Query),
+            "query_range" => Some(Self::QueryRange),
+            "format_query" => Some(Self::FormatQuery),
+            "parse_query" => Some(Self::ParseQuery),
             "admin/tsdb/delete_series" => Some(Self::DeleteSeries),
             other => {
                 let name = other.strip_prefix("label/")?.strip_suffix("/values")?;
@@ -75,14 +88,17 @@ impl Question {
     fn check_method(&self, method: &Method) -> Result<(), ReadFault> {
         let is_get = method == Method::GET || method == Method::HEAD;
         match self {
-            Self::Series | Self::LabelNames | Self::Export | Self::Exemplars
-                if is_get || method == Method::POST =>
-            {
-                Ok(())
-            }
-            Self::Series | Self::LabelNames | Self::Export | Self::Exemplars => {
-                Err(ReadFault::Method("GET, POST"))
-            }
+            Self::Series
+            | Self::LabelNames
+            | Self::Export
+            | Self::Exemplars
+            | Self::Query
+            | Self::QueryRange
+            | Self::FormatQuery
+            | Self::ParseQuery => match is_get || method == Method::POST {
+                true => Ok(()),
+                false => Err(ReadFault::Method("GET, POST")),
+            },
             Self::DeleteSeries if takes_form(method) => Ok(()),
             Self::DeleteSeries => Err(ReadFault::Method(delete_series::METHODS)),
             Self::LabelValues(_) | Self::TsdbStatus | Self::BuildInfo | Self::Metadata if is_get => Ok(()),
@@ -133,6 +149,10 @@ where
         // Not before: a body that comes slowly holds no other read up.
         let read = reader.begin_read(asker).await?;
         match question {
+            Question::Query => promql::instant(reader, read, &params).await,
+            Question::QueryRange => promql::range(reader, read, &params).await,
+            Question::FormatQuery => promql::format(reader, &params).await,
+            Question::ParseQuery => promql::parse(reader, &params).await,
             Question::Series => series::respond(reader, read, &params).await,
             Question::LabelNames => labels::names(reader, read, &params).await,
             Question::LabelValues(name) => labels::values(reader, read, &name, &params).await,
@@ -214,9 +234,13 @@ mod tests {
         check("/api/v1/export", Some(Question::Export));
         check("/api/v1/query_exemplars", Some(Question::Exemplars));
         check("/api/v1/metadata", Some(Question::Metadata));
+        check("/api/v1/query", Some(Question::Query));
+        check("/api/v1/query_range", Some(Question::QueryRange));
+        check("/api/v1/format_query", Some(Question::FormatQuery));
+        check("/api/v1/parse_query", Some(Question::ParseQuery));
         check("/api/v1/admin/tsdb/delete_series", Some(Question::DeleteSeries));
         check("/api/v1/admin/tsdb/snapshot", None);
-        for other in ["/api/v1/label/values", "/api/v1/label/a/b/values", "/api/v1/query", "/series"] {
+        for other in ["/api/v1/label/values", "/api/v1/label/a/b/values", "/api/v1/queries", "/series"] {
             check(other, None);
         }
     }

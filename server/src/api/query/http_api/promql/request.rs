@@ -1,0 +1,104 @@
+//! The parameters of a query: the expression, its times, what the answer may hold.
+
+use super::super::params::{Params, bad};
+use crate::api::query::read_fault::ReadFault;
+use crate::api::query::time_text::parse_time_ms;
+use silverback_model::limits::QUERY_STEPS_MAX;
+use silverback_model::printable::Quoted;
+use silverback_promql::{PlanOptions, QueryTimes, parse_duration_ms};
+
+/// What is asked.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) text: String,
+    pub(super) times: QueryTimes,
+    pub(super) options: PlanOptions,
+    /// Series of the answer; 0: all.
+    pub(super) limit: usize,
+}
+
+/// The expression, as it was given.
+pub(super) fn expression(params: &Params) -> &str {
+    params.get("query").unwrap_or_default()
+}
+
+impl Asked {
+    /// Of `query`, at `time`, or now.
+    pub(super) fn instant(params: &Params, now_ms: i64) -> Result<Self, ReadFault> {
+        let at_ms = time(params, "time")?.unwrap_or(now_ms);
+        Self::at(params, QueryTimes::Instant { at_ms })
+    }
+
+    /// Of `query_range`: `start`, `end` and `step` are all wanted.
+    pub(super) fn range(params: &Params) -> Result<Self, ReadFault> {
+        let wanted = |name| {
+            time(params, name)?
+                .ok_or_else(|| invalid(name, format_args!("cannot parse \"\" to a valid timestamp")))
+        };
+        let (start_ms, end_ms) = (wanted("start")?, wanted("end")?);
+        if end_ms < start_ms {
+            return Err(invalid("end", "end timestamp must not be before start time"));
+        }
+        let step_ms = match params.get("step") {
+            Some(text) => duration_ms("step", text)?,
+            None => return Err(invalid("step", "cannot parse \"\" to a valid duration")),
+        };
+        if step_ms <= 0 {
+            let words =
+                "zero or negative query resolution step widths are not accepted. Try a positive integer";
+            return Err(invalid("step", words));
+        }
+        if end_ms.abs_diff(start_ms) / step_ms.unsigned_abs() > QUERY_STEPS_MAX as u64 {
+            return Err(bad(
+                "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution \
+                 (?step=XX)",
+            ));
+        }
+        Self::at(params, QueryTimes::Range { start_ms, end_ms, step_ms })
+    }
+
+    fn at(params: &Params, times: QueryTimes) -> Result<Self, ReadFault> {
+        let mut options = PlanOptions::default();
+        if let Some(text) = params.get("lookback_delta") {
+            let lookback_ms = duration_ms("lookback_delta", text)?;
+            if lookback_ms <= 0 {
+                return Err(invalid("lookback_delta", "it must be above zero"));
+            }
+            options.lookback_ms = lookback_ms;
+        }
+        let limit = params.limit()?.map_or(0, std::num::NonZeroUsize::get);
+        Ok(Self { text: expression(params).to_owned(), times, options, limit })
+    }
+}
+
+fn invalid(name: &str, words: impl std::fmt::Display) -> ReadFault {
+    bad(format_args!("invalid parameter {}: {words}", Quoted(name)))
+}
+
+/// Enough of a value to know it again.
+fn shown(text: &str) -> &str {
+    const SHOWN_BYTES_MAX: usize = 200;
+
+    &text[..text.floor_char_boundary(SHOWN_BYTES_MAX)]
+}
+
+fn time(params: &Params, name: &str) -> Result<Option<i64>, ReadFault> {
+    let Some(text) = params.get(name) else { return Ok(None) };
+    let wrong = || invalid(name, format_args!("cannot parse {} to a valid timestamp", Quoted(shown(text))));
+    parse_time_ms(text).map(Some).ok_or_else(wrong)
+}
+
+/// Seconds with decimals, or with units.
+fn duration_ms(name: &str, text: &str) -> Result<i64, ReadFault> {
+    const SECONDS_MAX: f64 = i64::MAX as f64 / 1e9;
+
+    let wrong = || invalid(name, format_args!("cannot parse {} to a valid duration", Quoted(shown(text))));
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds.is_finite() && seconds.abs() <= SECONDS_MAX => Ok((seconds * 1000.0) as i64),
+        Ok(_) => Err(invalid(
+            name,
+            format_args!("cannot parse {} to a valid duration. It overflows int64", Quoted(shown(text))),
+        )),
+        Err(_) => parse_duration_ms(text).map_err(|_| wrong()),
+    }
+}

@@ -1,0 +1,148 @@
+//! PromQL over HTTP: over shards, in Prometheus' shapes and words, and as Grafana asks.
+
+use serde_json::{Value, json};
+use silverback_node_test_support::Node;
+use silverback_node_test_support::written::{series, start_ms, write};
+
+const FORM: [(&str, &str); 1] = [("content-type", "application/x-www-form-urlencoded")];
+
+/// Counters of two jobs on three hosts: 121 samples, a second apart, that grow by 1, 2 and 3 a second.
+fn with_counters(shards: usize, start_ms: i64) -> Node {
+    let node = Node::start(shards);
+    let mut written = Vec::new();
+    for (factor, host) in [(1.0, "a"), (2.0, "b"), (3.0, "c")] {
+        let values = || (0..=120).map(move |i| f64::from(i) * factor);
+        for job in ["api", "web"] {
+            let labels = [("__name__", "requests_total"), ("host", host), ("job", job)];
+            written.push(series(&labels, start_ms, values()));
+        }
+    }
+    write(&node, &written);
+    node
+}
+
+/// What a form is answered with: the status, and the JSON.
+fn ask(node: &Node, path: &str, form: &str) -> (u16, Value) {
+    let answer = node.post(&format!("/api/v1/{path}"), &FORM, form.as_bytes());
+    (answer.status, answer.json())
+}
+
+fn encoded(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+fn refused(kind: &str, words: &str) -> Value {
+    json!({"status": "error", "errorType": kind, "error": words})
+}
+
+#[test]
+fn grafana_s_check_of_a_data_source_passes() {
+    let node = Node::start(2);
+    let one = json!({"status": "success", "data": {"resultType": "scalar", "result": [4, "2"]}});
+    assert_eq!(ask(&node, "query", "query=1%2B1&time=4"), (200, one));
+    let build = node.get("/api/v1/status/buildinfo").json();
+    assert!(build["data"]["features"].is_null(), "with these Grafana takes it for Mimir: {build}");
+}
+
+#[test]
+fn expressions_are_evaluated_over_the_series_of_all_shards() {
+    for shards in [1, 3] {
+        let start = start_ms();
+        let node = with_counters(shards, start);
+        let time = (start + 120_000) as f64 / 1000.0;
+        let query = encoded("sum by (job) (rate(requests_total[1m]))");
+        let (status, answer) = ask(&node, "query", &format!("query={query}&time={time}"));
+        assert_eq!(status, 200, "{answer}");
+        let row = |job| json!({"metric": {"job": job}, "value": [time, "6"]});
+        assert_eq!(answer["data"], json!({"resultType": "vector", "result": [row("api"), row("web")]}));
+        // GET says the same.
+        let get = node.get(&format!("/api/v1/query?query={query}&time={time}"));
+        assert_eq!(get.json(), answer);
+    }
+}
+
+#[test]
+fn ranges_are_answered_step_by_step() {
+    let start = start_ms();
+    let node = with_counters(2, start);
+    let at = |s: i64| (start + s * 1000) as f64 / 1000.0;
+    let query = encoded("requests_total{host=\"b\",job=\"api\"}");
+    let form = format!("query={query}&start={}&end={}&step=60", at(0), at(120));
+    let expect = json!({"status": "success", "data": {"resultType": "matrix", "result": [{
+        "metric": {"__name__": "requests_total", "host": "b", "job": "api"},
+        "values": [[at(0), "0"], [at(60), "120"], [at(120), "240"]],
+    }]}});
+    assert_eq!(ask(&node, "query_range", &form), (200, expect));
+}
+
+#[test]
+fn a_range_s_samples_are_left_open_and_lookback_too() {
+    let start = start_ms();
+    let node = with_counters(1, start);
+    let time = (start + 10_000) as f64 / 1000.0;
+    let query = encoded("count_over_time(requests_total{host=\"a\",job=\"web\"}[5s])");
+    let (_, answer) = ask(&node, "query", &format!("query={query}&time={time}"));
+    assert_eq!(answer["data"]["result"][0]["value"][1], "5");
+    let late = (start + 120_000 + 300_000) as f64 / 1000.0;
+    let (_, answer) = ask(&node, "query", &format!("query=requests_total&time={late}"));
+    assert_eq!(answer["data"]["result"], json!([]));
+    let (_, answer) = ask(&node, "query", &format!("query=requests_total&time={}", late - 0.001));
+    assert_eq!(answer["data"]["result"].as_array().map(Vec::len), Some(6));
+}
+
+#[test]
+fn limits_warnings_and_infos_are_told() {
+    let start = start_ms();
+    let node = with_counters(2, start);
+    write(&node, &[series(&[("__name__", "gauge")], start, [1.0, 2.0])]);
+    let time = (start + 2_000) as f64 / 1000.0;
+    let (_, answer) = ask(&node, "query", &format!("query=requests_total&time={time}&limit=2"));
+    assert_eq!(answer["data"]["result"].as_array().map(Vec::len), Some(2));
+    assert_eq!(answer["warnings"], json!(["results truncated due to limit"]));
+    let (_, answer) = ask(&node, "query", &format!("query={}&time={time}", encoded("rate(gauge[1m])")));
+    let info = "PromQL info: metric might not be a counter, name does not end in \
+                _total/_sum/_count/_bucket: \"gauge\" (1:6)";
+    assert_eq!(answer["infos"], json!([info]));
+}
+
+#[test]
+fn what_can_t_be_answered_is_refused_in_prometheus_words() {
+    let start = start_ms();
+    let node = with_counters(2, start);
+    let time = (start + 10_000) as f64 / 1000.0;
+    let check = |path: &str, form: String, status: u16, kind: &str, words: &str| {
+        assert_eq!(ask(&node, path, &form), (status, refused(kind, words)), "{form}");
+    };
+    let bad = |path, form: &str, words| check(path, form.to_owned(), 400, "bad_data", words);
+    bad("query", "query=1%2B", "invalid parameter \"query\": 1:3: parse error: unexpected end of input");
+    bad(
+        "query",
+        "",
+        "invalid parameter \"query\": unknown position: parse error: no expression found in input",
+    );
+    bad("query", "query=1&time=x", "invalid parameter \"time\": cannot parse \"x\" to a valid timestamp");
+    let zero = "invalid parameter \"step\": zero or negative query resolution step widths are not accepted. Try a \
+                positive integer";
+    bad("query_range", "query=1&start=0&end=1&step=0", zero);
+    let order = "invalid parameter \"end\": end timestamp must not be before start time";
+    bad("query_range", "query=1&start=2&end=1&step=1", order);
+    let steps = "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution \
+                 (?step=XX)";
+    bad("query_range", "query=1&start=0&end=11001&step=1", steps);
+    let kind = "invalid expression type \"range vector\" for range query, must be Scalar or instant Vector";
+    bad("query_range", "query=a%5B1m%5D&start=0&end=1&step=1", kind);
+    let names = encoded("rate({__name__=~\"requests_total|requests_total2\"}[1m]) + on (job) requests_total");
+    let (status, answer) = ask(&node, "query", &format!("query={names}&time={time}"));
+    assert_eq!((status, &answer["errorType"]), (422, &json!("execution")), "{answer}");
+    assert!(answer["error"].as_str().is_some_and(|words| words.starts_with("found duplicate series")));
+}
+
+#[test]
+fn expressions_are_laid_out_and_taken_apart() {
+    let node = Node::start(1);
+    let (status, answer) = ask(&node, "format_query", "query=sum+by(a)(+rate(b%5B5m%5D))");
+    assert_eq!((status, answer), (200, json!({"status": "success", "data": "sum by (a) (rate(b[5m]))"})));
+    let (status, answer) = ask(&node, "parse_query", "query=-a");
+    assert_eq!((status, &answer["data"]["type"]), (200, &json!("unaryExpr")), "{answer}");
+    assert_eq!(answer["data"]["expr"]["matchers"][0]["value"], "a");
+}

@@ -4,8 +4,8 @@
 use silverback_model::Matcher;
 
 use crate::functions::Signature;
-pub use crate::lex::{Aggregator, Operator};
 use crate::span::Span;
+pub use crate::token::{Aggregator, Operator};
 
 /// What an expression gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use silverback_model::gorilla::XorIter;
 use silverback_model::{Labels, Sample};
 
+use crate::budget::Pacing;
 use crate::error::QueryError;
 use crate::histogram::{Histogram, ResetHint};
 
@@ -41,10 +42,17 @@ pub(crate) struct Samples {
 
 impl Samples {
     /// Reads the samples after one time and up to another; what was here before is gone.
-    pub(crate) fn read(&mut self, fetched: &Fetched, after_ms: i64, until_ms: i64) -> Result<(), QueryError> {
+    pub(crate) async fn read(
+        &mut self,
+        fetched: &Fetched,
+        after_ms: i64,
+        until_ms: i64,
+        pacing: &Pacing<'_>,
+    ) -> Result<(), QueryError> {
         self.clear();
         let covers = |at_ms: i64| at_ms > after_ms && at_ms <= until_ms;
         for run in &fetched.runs {
+            let before = self.len();
             match run {
                 Run::Xor(chunk) => {
                     for sample in XorIter::new(chunk) {
@@ -68,6 +76,7 @@ impl Samples {
                     }
                 }
             }
+            pacing.spent(self.len() - before).await?;
         }
         self.put_in_order();
         Ok(())
@@ -150,7 +159,19 @@ fn ordered<T>(mut pairs: Vec<(i64, T)>) -> (Vec<i64>, Vec<T>) {
 
 #[cfg(test)]
 mod tests {
+    use futures::executor::block_on;
+
     use super::*;
+    use crate::budget::NoPace;
+
+    fn read(
+        samples: &mut Samples,
+        fetched: &Fetched,
+        after_ms: i64,
+        until_ms: i64,
+    ) -> Result<(), QueryError> {
+        block_on(samples.read(fetched, after_ms, until_ms, &Pacing::new(&NoPace)))
+    }
 
     #[test]
     fn runs_that_overlap_are_one_series_and_later_runs_count() {
@@ -159,7 +180,7 @@ mod tests {
         let runs = vec![run(&[(10, 1.0), (30, 3.0)]), run(&[(20, 2.0), (30, 4.0), (99, 9.0)])];
         let fetched = Fetched { labels: Rc::default(), runs };
         let mut samples = Samples::default();
-        assert_eq!(samples.read(&fetched, 10, 50), Ok(()));
+        assert_eq!(read(&mut samples, &fetched, 10, 50), Ok(()));
         assert_eq!(samples.float_times, [20, 30]);
         assert_eq!(samples.floats, [2.0, 4.0]);
     }
@@ -167,7 +188,7 @@ mod tests {
     #[test]
     fn a_chunk_that_is_cut_is_an_error() {
         let fetched = Fetched { labels: Rc::default(), runs: vec![Run::Xor(Bytes::from_static(&[0, 9, 1]))] };
-        let read = Samples::default().read(&fetched, 0, 50);
+        let read = read(&mut Samples::default(), &fetched, 0, 50);
         assert!(matches!(read, Err(QueryError::Storage(_))), "{read:?}");
     }
 }

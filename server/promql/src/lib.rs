@@ -36,6 +36,7 @@ mod plan;
 mod print;
 mod replace;
 mod span;
+mod token;
 mod tree;
 
 use std::fmt;

@@ -208,7 +208,7 @@ impl Note {
 /// So many warnings and so many infos are told; of others the number.
 const SHOWN_MAX: usize = 10;
 /// More are not kept: they are only counted.
-const KEPT_MAX: usize = 1000;
+const KEPT_MAX: usize = 100;
 
 /// The notes of one evaluation.
 #[derive(Debug, Default)]

@@ -3,13 +3,13 @@
 use std::rc::Rc;
 
 use hashbrown::HashTable;
-use silverback_model::Labels;
 
 use super::Evaluator;
-use super::labels::{Chosen, METRIC_NAME, kept, set, shown, without_name};
+use super::labels::Chosen;
+use super::matched::Match;
 use super::math::operate;
 use super::series::{Collected, Column, Merged, Series, Sink, is_absent};
-use crate::ast::{Card, Matching, Operator, Type};
+use crate::ast::{Card, Operator, Type};
 use crate::error::QueryError;
 use crate::histogram::{Histogram, Keep, ResetHint, Tally};
 use crate::notes::{HistogramOperation, Note};
@@ -17,13 +17,13 @@ use crate::plan::{Combining, Times};
 
 /// A value of a series at a step.
 #[derive(Debug, Clone)]
-enum Operand {
+pub(super) enum Operand {
     Float(f64),
     Histogram(Rc<Histogram>),
 }
 
 /// What an operator gives for two values.
-enum Outcome {
+pub(super) enum Outcome {
     /// Nothing that can be computed.
     None,
     /// A value; whether a comparison keeps it.
@@ -31,7 +31,7 @@ enum Outcome {
 }
 
 impl Operand {
-    fn at(values: &Column, step: usize) -> Option<Self> {
+    pub(super) fn at(values: &Column, step: usize) -> Option<Self> {
         match values.histogram(step) {
             Some(histogram) => Some(Self::Histogram(Rc::clone(histogram))),
             None => Some(values.floats[step]).filter(|value| !is_absent(*value)).map(Self::Float),
@@ -45,7 +45,7 @@ impl Operand {
         }
     }
 
-    fn put(self, values: &mut Column, step: usize) {
+    pub(super) fn put(self, values: &mut Column, step: usize) {
         match self {
             Self::Float(value) => values.floats[step] = value,
             Self::Histogram(histogram) => values.set_histogram(step, histogram),
@@ -173,7 +173,7 @@ impl Evaluator<'_> {
         self.notes.add(Note::IncompatibleTypes { operator, left, right }, binary.span);
     }
 
-    fn operate(&self, binary: &Combining, left: Operand, right: Operand) -> Outcome {
+    pub(super) fn operate(&self, binary: &Combining, left: Operand, right: Operand) -> Outcome {
         let operator = binary.operator;
         let of_histogram =
             |histogram: Histogram| Outcome::Value(Operand::Histogram(Rc::new(histogram.compacted())), true);
@@ -284,27 +284,37 @@ impl Evaluator<'_> {
         Ok((left, right, pairings))
     }
 
+    /// At which steps any of these series has a value.
+    async fn present(
+        &self,
+        series: &[Series],
+        places: &[usize],
+        times: Times,
+    ) -> Result<Vec<bool>, QueryError> {
+        let mut present = vec![false; times.count];
+        for values in places.iter().map(|at| &series[*at].values) {
+            present.iter_mut().enumerate().for_each(|(step, found)| *found |= values.is_present(step));
+            self.pacing.spent(times.count).await?;
+        }
+        Ok(present)
+    }
+
     async fn sets(&self, binary: &Combining, times: Times, sink: &mut dyn Sink) -> Result<(), QueryError> {
         let (mut left, mut right, pairings) = self.both(binary, times).await?;
         for pairing in &pairings {
-            let present = |series: &[Series], places: &[usize]| {
-                let mut present = vec![false; times.count];
-                for values in places.iter().map(|at| &series[*at].values) {
-                    present
-                        .iter_mut()
-                        .enumerate()
-                        .for_each(|(step, found)| *found |= values.is_present(step));
-                }
-                present
-            };
             let (changed, places, other, keeps) = match binary.operator {
                 Operator::And => {
-                    (&mut left.series, &pairing.left, present(&right.series, &pairing.right), true)
+                    let other = self.present(&right.series, &pairing.right, times).await?;
+                    (&mut left.series, &pairing.left, other, true)
                 }
                 Operator::Unless => {
-                    (&mut left.series, &pairing.left, present(&right.series, &pairing.right), false)
+                    let other = self.present(&right.series, &pairing.right, times).await?;
+                    (&mut left.series, &pairing.left, other, false)
                 }
-                _or => (&mut right.series, &pairing.right, present(&left.series, &pairing.left), false),
+                _or => {
+                    let other = self.present(&left.series, &pairing.left, times).await?;
+                    (&mut right.series, &pairing.right, other, false)
+                }
             };
             for at in places {
                 let values = &mut changed[*at].values;
@@ -313,8 +323,8 @@ impl Evaluator<'_> {
                         values.clear(step);
                     }
                 }
+                self.pacing.spent(times.count).await?;
             }
-            self.pacing.spent((pairing.left.len() + pairing.right.len()) * times.count).await?;
         }
         if binary.operator != Operator::Or {
             left.series.retain(|series| !series.values.is_empty());
@@ -340,9 +350,7 @@ impl Evaluator<'_> {
                 true => (members(&right, &pairing.right), members(&left, &pairing.left)),
                 false => (members(&left, &pairing.left), members(&right, &pairing.right)),
             };
-            let work = (many.len() + one.len()) * times.count;
-            Match { evaluator: self, binary, times, many, one, is_swapped }.evaluate(&mut merged)?;
-            self.pacing.spent(work).await?;
+            Match { evaluator: self, binary, times, many, one, is_swapped }.evaluate(&mut merged).await?;
         }
         let mut collected = merged.into_series();
         collected.series.retain(|series| !series.values.is_empty());
@@ -375,201 +383,5 @@ pub(super) const fn changes_meaning(operator: Operator) -> bool {
         | Operator::And
         | Operator::Or
         | Operator::Unless => false,
-    }
-}
-
-/// Series of both sides that match each other. At a step at most one of the "one" side has a value.
-struct Match<'a> {
-    evaluator: &'a Evaluator<'a>,
-    binary: &'a Combining,
-    times: Times,
-    many: Vec<&'a Series>,
-    one: Vec<&'a Series>,
-    is_swapped: bool,
-}
-
-impl Match<'_> {
-    fn matching(&self) -> &Matching {
-        &self.binary.matching
-    }
-
-    fn evaluate(&self, merged: &mut Merged<'_>) -> Result<(), QueryError> {
-        // Sides are swapped for group_right, what fills them isn't: as Prometheus has it.
-        let (fill_many, fill_one) = (self.matching().fill_left, self.matching().fill_right);
-        let ones = self.ones()?;
-        let mut matched = vec![false; self.times.count];
-        let mut results: Vec<(Rc<Labels>, Vec<usize>)> = Vec::new();
-        for many in &self.many {
-            let mut named: Option<(usize, Rc<Labels>)> = None;
-            for (step, one) in ones.iter().enumerate() {
-                let Some(many_value) = Operand::at(&many.values, step) else { continue };
-                let (at, one_value) = match (*one, fill_one) {
-                    (Some(at), _) => match Operand::at(&self.one[at].values, step) {
-                        Some(value) => (at, value),
-                        None => continue,
-                    },
-                    (None, Some(fill)) => (usize::MAX, Operand::Float(fill)),
-                    (None, None) => continue,
-                };
-                let Some((value, keeps)) = self.value(many_value, one_value) else { continue };
-                let labels = match &named {
-                    Some((of, labels)) if *of == at => Rc::clone(labels),
-                    Some(_) | None => {
-                        let labels = self.labels(&many.labels, self.one.get(at).map(|one| &*one.labels));
-                        named = Some((at, Rc::clone(&labels)));
-                        labels
-                    }
-                };
-                self.check_once(&labels, step, &mut matched, &mut results)?;
-                if keeps {
-                    self.put(merged, &labels, step, value)?;
-                }
-            }
-        }
-        match fill_many {
-            Some(fill) => self.unmatched(fill, &matched, merged),
-            None => Ok(()),
-        }
-    }
-
-    /// The "one" side's series that has a value at each step.
-    fn ones(&self) -> Result<Vec<Option<usize>>, QueryError> {
-        let mut ones: Vec<Option<usize>> = vec![None; self.times.count];
-        for (at, one) in self.one.iter().enumerate() {
-            for (step, found) in ones.iter_mut().enumerate() {
-                if !one.values.is_present(step) {
-                    continue;
-                }
-                if let Some(other) = *found {
-                    return Err(self.duplicates(&one.labels, &self.one[other].labels));
-                }
-                *found = Some(at);
-            }
-        }
-        Ok(ones)
-    }
-
-    fn duplicates(&self, one: &Labels, other: &Labels) -> QueryError {
-        let side = if self.is_swapped { "left" } else { "right" };
-        let matching = self.matching();
-        let group = kept(one, |name| {
-            let is_named = matching.labels.iter().any(|label| &**label == name);
-            if matching.on { is_named } else { !is_named && name != METRIC_NAME }
-        });
-        let (mut first, mut second) = (shown(one), shown(other));
-        if first > second {
-            std::mem::swap(&mut first, &mut second);
-        }
-        QueryError::execution(format!(
-            "found duplicate series for the match group {} on the {side} hand-side of the operation: [{first}, \
-             {second}];many-to-many matching not allowed: matching labels must be unique on one side",
-            shown(&group)
-        ))
-    }
-
-    /// The result for a value of each side, and whether it is shown.
-    fn value(&self, many: Operand, one: Operand) -> Option<(Operand, bool)> {
-        let (left, right) = if self.is_swapped { (one, many) } else { (many, one) };
-        match self.evaluator.operate(self.binary, left, right) {
-            Outcome::None => None,
-            Outcome::Value(_, keeps) if self.binary.returns_bool => {
-                Some((Operand::Float(f64::from(u8::from(keeps))), true))
-            }
-            Outcome::Value(value, keeps) => Some((value, keeps)),
-        }
-    }
-
-    /// That a result comes once at a step.
-    fn check_once(
-        &self,
-        labels: &Rc<Labels>,
-        step: usize,
-        matched: &mut [bool],
-        results: &mut Vec<(Rc<Labels>, Vec<usize>)>,
-    ) -> Result<(), QueryError> {
-        let was_matched = std::mem::replace(&mut matched[step], true);
-        if self.matching().card == Card::OneToOne {
-            return match was_matched {
-                false => Ok(()),
-                true => Err(QueryError::execution(
-                    "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)",
-                )),
-            };
-        }
-        let found = results.iter_mut().rev().find(|(other, _)| Rc::ptr_eq(other, labels) || other == labels);
-        match found {
-            Some((_, steps)) if steps.contains(&step) => Err(QueryError::execution(
-                "multiple matches for labels: grouping labels must ensure unique matches",
-            )),
-            Some((_, steps)) => {
-                steps.push(step);
-                Ok(())
-            }
-            None => {
-                results.push((Rc::clone(labels), vec![step]));
-                Ok(())
-            }
-        }
-    }
-
-    fn put(
-        &self,
-        merged: &mut Merged<'_>,
-        labels: &Rc<Labels>,
-        step: usize,
-        value: Operand,
-    ) -> Result<(), QueryError> {
-        let drop_name = self.binary.returns_bool;
-        let values = &mut merged.entry(labels, drop_name, self.times.count)?.values;
-        if values.is_present(step) {
-            return Err(crate::error::same_labelset());
-        }
-        value.put(values, step);
-        Ok(())
-    }
-
-    /// Values of the "one" side that nothing of the other matched.
-    fn unmatched(&self, fill: f64, matched: &[bool], merged: &mut Merged<'_>) -> Result<(), QueryError> {
-        for one in &self.one {
-            for step in (0..self.times.count).filter(|step| !matched[*step]) {
-                let Some(value) = Operand::at(&one.values, step) else { continue };
-                let Some((value, true)) = self.value(Operand::Float(fill), value) else { continue };
-                let labels = self.labels(&self.filled(&one.labels), Some(&one.labels));
-                self.put(merged, &labels, step, value)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The labels of a series that isn't there: those that match.
-    fn filled(&self, labels: &Labels) -> Rc<Labels> {
-        let matching = self.matching();
-        Rc::new(Chosen::new(&matching.labels, matching.on).labels(labels))
-    }
-
-    /// The result's labels.
-    fn labels(&self, many: &Rc<Labels>, one: Option<&Labels>) -> Rc<Labels> {
-        let matching = self.matching();
-        let loses_name = changes_meaning(self.binary.operator)
-            || (self.binary.returns_bool && !self.evaluator.is_delayed());
-        let mut labels = if loses_name { without_name(many) } else { Rc::clone(many) };
-        if matching.card == Card::OneToOne {
-            let is_named = |name: &str| matching.labels.iter().any(|label| &**label == name);
-            let wants = |name: &str| is_named(name) == matching.on;
-            if labels.0.iter().any(|(name, _)| !wants(name)) {
-                labels = Rc::new(kept(&labels, wants));
-            }
-        }
-        if !matching.include.is_empty() {
-            let empty = Labels::default();
-            let mut changed = (*labels).clone();
-            for name in &matching.include {
-                // Where the one side isn't there, it has the labels that match.
-                let value = one.unwrap_or(&empty).get(name).unwrap_or_default();
-                set(&mut changed, name, value);
-            }
-            labels = Rc::new(changed);
-        }
-        labels
     }
 }

@@ -97,7 +97,7 @@ impl Evaluator<'_> {
             SourceKind::Select(select) => {
                 let mut samples = Samples::default();
                 for fetched in self.fetched(*select) {
-                    samples.read(fetched, after_ms, until_ms)?;
+                    samples.read(fetched, after_ms, until_ms, &self.pacing).await?;
                     samples.drop_stale();
                     let read = samples.len();
                     self.budget.count_read(read);

@@ -9,6 +9,7 @@ mod classic;
 mod dates;
 mod finish;
 mod labels;
+mod matched;
 pub(crate) mod math;
 mod natural;
 mod over_time;
@@ -50,8 +51,12 @@ pub(crate) async fn evaluate(
         )));
     }
     let notes = Notes::default();
-    let orders = fetched.iter().map(|series| select::order(series)).collect();
-    let evaluator = Evaluator { plan, fetched, orders, budget, pacing: Pacing::new(pace), notes: &notes };
+    let pacing = Pacing::new(pace);
+    let mut orders = Vec::with_capacity(fetched.len());
+    for series in fetched {
+        orders.push(select::order(series, &pacing).await?);
+    }
+    let evaluator = Evaluator { plan, fetched, orders, budget, pacing, notes: &notes };
     let value = evaluator.whole().await?;
     let (warnings, infos) = notes.in_text(plan.query.text());
     Ok(Answer { value, warnings, infos })

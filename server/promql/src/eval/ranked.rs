@@ -176,15 +176,19 @@ impl Evaluator<'_> {
                     })
                     .collect();
                 let value = |at: &usize| series(*at).values.floats[step];
-                floats.sort_by(|left, right| {
-                    let order = best_first(value(left), value(right));
-                    if aggregator == Aggregator::Topk {
-                        order
-                    } else {
-                        best_first_reversed(value(left), value(right))
-                    }
-                });
+                let compare = |left: &usize, right: &usize| {
+                    let order = match aggregator {
+                        Aggregator::Topk => best_first(value(left), value(right)),
+                        _bottomk => best_first_reversed(value(left), value(right)),
+                    };
+                    order.then(left.cmp(right))
+                };
+                // Only those that are chosen are sorted.
+                if count > 0 && count < floats.len() {
+                    floats.select_nth_unstable_by(count - 1, compare);
+                }
                 floats.truncate(count);
+                floats.sort_unstable_by(compare);
                 floats
             }
         }

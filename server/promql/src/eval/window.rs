@@ -98,7 +98,7 @@ impl Evaluator<'_> {
                 let after_ms = shift.of(times.start_ms).saturating_sub(window.source.range_ms + back_ms);
                 let until_ms = shift.of(times.end_ms()).saturating_add(ahead_ms);
                 for fetched in self.fetched(*select) {
-                    samples.read(fetched, after_ms, until_ms)?;
+                    samples.read(fetched, after_ms, until_ms, &self.pacing).await?;
                     if window.source.hints == Hinting::Found {
                         samples.find_resets();
                     }

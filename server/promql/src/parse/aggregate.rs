@@ -2,9 +2,9 @@
 
 use super::{Fault, Parsed, Parser, Tree};
 use crate::ast::{Aggregate, Aggregator, Expr, Grouping};
-use crate::lex::{Keyword, Kind, Mark, Operator};
 use crate::number::quote;
 use crate::span::Span;
+use crate::token::{Keyword, Kind, Mark, Operator};
 
 impl Parser<'_> {
     pub(super) fn aggregate(&mut self, aggregator: Aggregator) -> Parsed<Tree> {

@@ -2,7 +2,7 @@
 
 use super::{Fault, Parsed, Parser, Tree};
 use crate::ast::{Binary, Card, Expr, Matching};
-use crate::lex::{Keyword, Kind, Mark, Operator};
+use crate::token::{Keyword, Kind, Mark, Operator};
 
 /// What an operator's modifiers say.
 struct Modifiers {

@@ -2,8 +2,8 @@
 
 use super::{Fault, Parsed, Parser};
 use crate::ast::{Duration, Length, Number};
-use crate::lex::{Kind, Mark, Operator};
 use crate::span::Span;
+use crate::token::{Kind, Mark, Operator};
 
 /// What Go's nanoseconds hold, in seconds.
 const SECONDS_MAX: f64 = (i64::MAX as f64) / 1e9;

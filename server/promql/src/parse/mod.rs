@@ -12,9 +12,10 @@ mod selector;
 
 use crate::ast::{Call, Expr, Number, Paren, Text, Unary};
 use crate::functions::Function;
-use crate::lex::{Keyword, Kind, Mark, Operator, Token, describe, tokens};
+use crate::lex::tokens;
 use crate::number::{parse_duration_ms, parse_number, quote};
 use crate::span::{Span, line_and_column};
+use crate::token::{Keyword, Kind, Mark, Operator, Token, describe};
 
 /// A longer text is refused.
 pub const TEXT_BYTES_MAX: usize = 1 << 18;

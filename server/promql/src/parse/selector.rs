@@ -5,8 +5,8 @@ use silverback_model::selector::{MatchOp, UncompiledMatcher};
 
 use super::{Fault, Parsed, Parser, Tree};
 use crate::ast::{At, Edge, Expr, Length, Range, Selector, Subquery, Time};
-use crate::lex::{Keyword, Kind, Mark, Operator, Token};
 use crate::span::Span;
+use crate::token::{Keyword, Kind, Mark, Operator, Token};
 
 const METRIC_NAME: &str = "__name__";
 

@@ -1,0 +1,208 @@
+//! What the scripts don't show: names that go at once, as by default; chunks; giving way, stopping, and bounds.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use futures::executor::block_on;
+use silverback_model::{Labels, Sample};
+use silverback_promql::{
+    Answer, Budget, Fetched, Interruption, NoPace, Pace, ParseOptions, Plan, PlanOptions, Query, QueryError,
+    QueryTimes, Room, Run,
+};
+
+/// Eleven samples, a minute apart, that grow by a factor a minute.
+fn series(name: &str, job: &str, factor: f64) -> Fetched {
+    let samples = (0..=10).map(|i| Sample::new(i * 60_000, factor * i as f64)).collect();
+    let labels = Labels::from_pairs([("__name__", name), ("job", job)]);
+    Fetched { labels: Rc::new(labels), runs: vec![Run::Floats(samples)] }
+}
+
+fn all() -> Vec<Fetched> {
+    vec![series("a_total", "x", 1.0), series("a_total", "y", 2.0), series("b_total", "x", 4.0)]
+}
+
+fn plan(text: &str, times: QueryTimes) -> Plan {
+    let query = Query::parse(text, ParseOptions::default()).unwrap_or_else(|error| panic!("{text}: {error}"));
+    Plan::new(query, times, PlanOptions::default()).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// What matches by name, for each selector.
+fn fetched(plan: &Plan) -> Vec<Vec<Fetched>> {
+    let matches = |labels: &Labels, select: &silverback_promql::Select| {
+        select.matchers.iter().all(|matcher| {
+            let value = labels.get(&matcher.name).unwrap_or_default();
+            matcher.searching().matches(value, || false) == Some(true)
+        })
+    };
+    let of = |select| all().into_iter().filter(|series| matches(&series.labels, select)).collect();
+    plan.selects().iter().map(of).collect()
+}
+
+fn evaluate(plan: &Plan, budget: &Budget, pace: &dyn Pace) -> Result<Answer, QueryError> {
+    block_on(plan.evaluate(&fetched(plan), budget, pace))
+}
+
+const AT_10M: QueryTimes = QueryTimes::Instant { at_ms: 600_000 };
+const RANGE: QueryTimes = QueryTimes::Range { start_ms: 0, end_ms: 600_000, step_ms: 1000 };
+
+fn check(text: &str, expect: &str) {
+    let answer = evaluate(&plan(text, AT_10M), &Budget::new(100_000, 1 << 20), &NoPace);
+    let found = answer.map_or_else(|error| error.to_string(), |answer| answer.value.to_json());
+    assert_eq!(found, expect, "{text}");
+}
+
+#[test]
+fn series_lose_their_names_at_once() {
+    let one = |labels: &str, value: &str| {
+        format!(
+            "{{\"resultType\":\"vector\",\"result\":[{{\"metric\":{labels},\"value\":[600,\"{value}\"]}}]}}"
+        )
+    };
+    check("abs(a_total{job=\"x\"})", &one("{\"job\":\"x\"}", "10"));
+    check("-a_total{job=\"x\"}", &one("{\"job\":\"x\"}", "-10"));
+    check("a_total{job=\"x\"} > 5", &one("{\"__name__\":\"a_total\",\"job\":\"x\"}", "10"));
+    check("a_total{job=\"x\"} > bool 5", &one("{\"job\":\"x\"}", "1"));
+    check("last_over_time(a_total{job=\"x\"}[5m])", &one("{\"__name__\":\"a_total\",\"job\":\"x\"}", "10"));
+    check("max_over_time(a_total{job=\"x\"}[5m])", &one("{\"job\":\"x\"}", "10"));
+    check("sum(rate({job=\"y\"}[5m])) * 60", &one("{}", "2"));
+    check("a_total{job=\"x\"} + on (job) b_total", &one("{\"job\":\"x\"}", "50"));
+    let same = "vector cannot contain metrics with the same labelset";
+    for text in [
+        "rate({job=\"x\"}[5m])",
+        "abs({job=\"x\"})",
+        "-{job=\"x\"}",
+        "{job=\"x\"} * 2",
+        "sum(abs({job=\"x\"}))",
+    ] {
+        check(text, same);
+    }
+}
+
+#[test]
+fn chunks_are_read_as_samples_are() {
+    // Two samples of an XOR chunk: 1 at 0, and the same a second later.
+    let mut stream = vec![0_u8, 2, 0];
+    stream.extend_from_slice(&1.0_f64.to_bits().to_be_bytes());
+    stream.extend_from_slice(&[0xe8, 0x07, 0]);
+    let chunk = Fetched { labels: Rc::default(), runs: vec![Run::Xor(Bytes::from(stream))] };
+    let plan = plan("count_over_time({job=\"x\"}[1m])", QueryTimes::Instant { at_ms: 1000 });
+    let answer = block_on(plan.evaluate(&[vec![chunk]], &Budget::new(10, 1 << 20), &NoPace));
+    let json = answer.map(|answer| answer.value.to_json());
+    let expect = "{\"resultType\":\"vector\",\"result\":[{\"metric\":{},\"value\":[1,\"2\"]}]}";
+    assert_eq!(json.as_deref(), Ok(expect));
+}
+
+/// Is due each time that it is asked, and stops a query after so many times.
+struct Counting {
+    ways: Cell<usize>,
+    stops_at: usize,
+}
+
+impl Pace for Counting {
+    fn is_due(&self) -> bool {
+        true
+    }
+
+    fn give_way(&self) -> Pin<Box<dyn Future<Output = Result<(), Interruption>> + '_>> {
+        self.ways.set(self.ways.get() + 1);
+        let stops = self.ways.get() >= self.stops_at;
+        Box::pin(std::future::ready(if stops { Err(Interruption::Timeout) } else { Ok(()) }))
+    }
+}
+
+#[test]
+fn every_kind_of_expression_gives_way_and_can_be_stopped() {
+    let texts = [
+        "a_total",
+        "rate(a_total[5m])",
+        "max_over_time(a_total[5m:1s])",
+        "abs(a_total)",
+        "sum by (job) (a_total)",
+        "topk(1, a_total)",
+        "quantile(0.5, a_total)",
+        "count_values(\"v\", a_total)",
+        "a_total + on (job) b_total",
+        "a_total + on (job) group_left () b_total",
+        "a_total and b_total",
+        "a_total or b_total",
+        "a_total unless b_total",
+        "histogram_quantile(0.5, a_total)",
+        "label_replace(a_total, \"x\", \"$1\", \"job\", \"(.*)\")",
+        "vector(1) + time()",
+    ];
+    for text in texts {
+        // 15,001 steps: each series alone is more work than goes on at once.
+        let times = QueryTimes::Range { start_ms: 0, end_ms: 600_000, step_ms: 40 };
+        let plan = plan(text, times);
+        let pace = Counting { ways: Cell::new(0), stops_at: usize::MAX };
+        let budget = Budget::new(100_000_000, 1 << 30);
+        let answer = evaluate(&plan, &budget, &pace);
+        assert!(answer.is_ok(), "{text}: {answer:?}");
+        assert!(pace.ways.get() >= 1, "{text}");
+        let pace = Counting { ways: Cell::new(0), stops_at: pace.ways.get() };
+        let stopped = evaluate(&plan, &budget, &pace).map(|_| ());
+        assert_eq!(stopped, Err(QueryError::Timeout), "{text}");
+        // What was held came back.
+        assert_eq!(evaluate(&plan, &budget, &NoPace).map(|_| ()), Ok(()), "{text}");
+    }
+}
+
+#[test]
+fn a_query_is_refused_what_it_may_not_hold() {
+    let too_many = QueryError::TooManySamples;
+    let told = "query processing would load too many samples into memory in query execution";
+    assert_eq!(too_many.to_string(), told);
+    let plan_of = |text: &str| plan(text, RANGE);
+    let samples = |text: &str, samples_max| {
+        evaluate(&plan_of(text), &Budget::new(samples_max, 1 << 30), &NoPace).map(|_| ())
+    };
+    assert_eq!(samples("a_total", 1202), Ok(()));
+    assert_eq!(samples("a_total", 1201), Err(too_many.clone()));
+    // A subquery of a year, a millisecond apart.
+    assert_eq!(samples("count_over_time(a_total[365d:1ms])", 50_000_000), Err(too_many));
+    let bytes = evaluate(&plan_of("a_total"), &Budget::new(1 << 20, 5000), &NoPace).map(|_| ());
+    assert_eq!(bytes, Err(QueryError::TooMuchMemory { bytes_max: 5000 }));
+}
+
+#[derive(Debug)]
+struct Shared(Rc<Cell<usize>>);
+
+impl Room for Shared {
+    fn take(&self, bytes: usize) -> bool {
+        let left = self.0.get().checked_sub(bytes);
+        self.0.set(left.unwrap_or(self.0.get()));
+        left.is_some()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.0.set(self.0.get() + bytes);
+    }
+}
+
+#[test]
+fn memory_that_others_have_too_is_taken_and_given_back() {
+    let left = Rc::new(Cell::new(100_000));
+    let budget = || Budget::new(1 << 20, usize::MAX).within(Box::new(Shared(Rc::clone(&left))));
+    assert!(evaluate(&plan("a_total + a_total", RANGE), &budget(), &NoPace).is_ok());
+    assert_eq!(left.get(), 100_000);
+    left.set(5000);
+    let refused = evaluate(&plan("a_total + a_total", RANGE), &budget(), &NoPace).map(|_| ());
+    assert_eq!(refused, Err(QueryError::NoRoom));
+    assert_eq!(left.get(), 5000);
+}
+
+#[test]
+fn a_plan_says_what_it_reads() {
+    let reads = |text: &str| -> Vec<(i64, i64)> {
+        let plan = plan(text, QueryTimes::Range { start_ms: 600_000, end_ms: 900_000, step_ms: 60_000 });
+        plan.selects().iter().map(|select| (select.after_ms, select.until_ms)).collect()
+    };
+    assert_eq!(reads("a"), [(300_000, 900_000)]);
+    assert_eq!(reads("rate(a[1m])"), [(540_000, 900_000)]);
+    assert_eq!(reads("a offset 1m + b @ 10"), [(240_000, 840_000), (-290_000, 10_000)]);
+    assert_eq!(reads("max_over_time(rate(a[1m])[2m:1m])"), [(480_000, 900_000)]);
+    assert_eq!(reads("1 + time()"), []);
+}

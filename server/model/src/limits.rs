@@ -91,8 +91,6 @@ pub const EXEMPLARS_DEFAULT: usize = 100_000;
 pub const EXEMPLAR_SHARE: usize = 16;
 /// Exemplars of one series: beyond this its own oldest make room, so that they go with it at one go.
 pub const SERIES_EXEMPLARS_MAX: u32 = 512;
-/// How much older than the newest one of its series an exemplar may be, in ms.
-pub const EXEMPLAR_WINDOW_MS: i64 = 60 * 60 * 1000;
 
 /// The name of a metric of which metadata is kept, in bytes.
 pub const METADATA_NAME_BYTES_MAX: usize = LABEL_NAME_BYTES_MAX;

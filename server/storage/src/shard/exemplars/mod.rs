@@ -68,7 +68,7 @@ impl Shard {
             return Err(ExemplarRefused::TooOld);
         }
         let series = self.find(one.series).ok_or(ExemplarRefused::UnknownSeries)?;
-        let put = self.exemplars.put(series, exemplar)?;
+        let put = self.exemplars.put(series, exemplar, bounds.late_window_ms)?;
         if put == Put::Stored {
             journal.exemplar(series, exemplar);
         }

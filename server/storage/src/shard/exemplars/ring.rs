@@ -12,7 +12,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::cell::heap::heap_bytes;
-use silverback_model::limits::{EXEMPLAR_WINDOW_MS, SERIES_EXEMPLARS_MAX};
+use silverback_model::limits::SERIES_EXEMPLARS_MAX;
 use silverback_model::{Exemplar, ExemplarRefused, LabelBlock, SeriesRef};
 
 /// So many make room at one go: what a smaller bound leaves goes with the next ones.
@@ -161,13 +161,18 @@ impl ExemplarRing {
         self.count_max == 0
     }
 
-    /// Takes in a series' exemplar, which may be older than its newest one, but not by more than the window.
-    pub(crate) fn put(&mut self, series: SeriesRef, exemplar: &Exemplar<'_>) -> Result<Put, ExemplarRefused> {
+    /// Takes in a series' exemplar, which may be older than its newest one, but not by more than `window_ms`.
+    pub(crate) fn put(
+        &mut self,
+        series: SeriesRef,
+        exemplar: &Exemplar<'_>,
+        window_ms: i64,
+    ) -> Result<Put, ExemplarRefused> {
         if self.is_disabled() {
             return Err(ExemplarRefused::Disabled);
         }
         let newest_ms = self.newest_ms(series);
-        if newest_ms.is_some_and(|newest| exemplar.timestamp_ms < newest.saturating_sub(EXEMPLAR_WINDOW_MS)) {
+        if newest_ms.is_some_and(|newest| exemplar.timestamp_ms < newest.saturating_sub(window_ms)) {
             return Err(ExemplarRefused::OutOfOrder);
         }
         Ok(self.put_back(series, exemplar))
@@ -284,6 +289,7 @@ fn after(series: SeriesRef) -> SeriesRef {
 mod tests {
     use super::*;
 
+    const WINDOW_MS: i64 = 3_600_000;
     const A: SeriesRef = SeriesRef(3);
     const B: SeriesRef = SeriesRef(4);
 
@@ -297,7 +303,7 @@ mod tests {
         timestamp_ms: i64,
         value: f64,
     ) -> Result<Put, ExemplarRefused> {
-        ring.put(series, &exemplar(timestamp_ms, value))
+        ring.put(series, &exemplar(timestamp_ms, value), WINDOW_MS)
     }
 
     /// Times and values of a series' exemplars.
@@ -338,7 +344,7 @@ mod tests {
     #[test]
     fn one_that_is_older_than_the_window_is_refused_by_its_own_series_newest() {
         let mut ring = ExemplarRing::default();
-        put(&mut ring, A, EXEMPLAR_WINDOW_MS + 100, 1.0).unwrap();
+        put(&mut ring, A, WINDOW_MS + 100, 1.0).unwrap();
         assert_eq!(put(&mut ring, A, 99, 1.0), Err(ExemplarRefused::OutOfOrder));
         assert_eq!(put(&mut ring, A, 100, 1.0), Ok(Put::Stored));
         assert_eq!(put(&mut ring, B, 5, 1.0), Ok(Put::Stored));

@@ -129,7 +129,7 @@ fn exemplars_come_back_whole_in_batches_and_within_the_range() {
         for value in 0..200 {
             let timestamp_ms = if value < 150 { 500 } else { 600 + i as i64 };
             let exemplar = Exemplar { timestamp_ms, value: f64::from(value), labels: LabelBlock(b"") };
-            shard.borrow_mut().exemplars.put(*series, &exemplar).unwrap();
+            shard.borrow_mut().exemplars.put(*series, &exemplar, i64::MAX).unwrap();
         }
     }
     for (bytes, range, expect) in

@@ -108,7 +108,7 @@ mod tests {
         check_refused("junk\nmore junk\n", &["not a mapping"]);
         check_refused("basic_auth_users: hunter2\n", &["basic_auth_users", "line 1"]);
         check_refused("basic_auth_users:\n  a: [hunter2]\n", &["basic_auth_users", "line 2"]);
-        check_refused("basic_auth_users:\n  a: b\n  a: hunter2\n", &["twice"]);
+        check_refused("basic_auth_users:\n  a: b\n  a: hunter2\n", &["duplicate", "line 2"]);
         check_refused("tls_server_config:\n  key: {a: hunter2}\n", &["key", "line 2"]);
         check_refused("tls_server_config:\n  cert_file: a\n  cert_file: b\n", &["cert_file"]);
     }

@@ -1,5 +1,5 @@
 //! What is pure: the words of the domain (samples, labels, ids, epochs, matchers, reasons), Prometheus' chunks
-//! ([`gorilla`]), its regular expressions ([`re2`]), how text and time are printed, and every bound ([`limits`]).
+//! ([`gorilla`]), its native histograms and their chunks ([`histogram`]), its regular expressions ([`re2`]), how text and time are printed, and every bound ([`limits`]).
 //! The server and its clients share it. No I/O; [`clock`] alone asks the machine, for the time.
 // What blocks an executor's thread (clippy.toml).
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
@@ -7,6 +7,7 @@ pub mod clock;
 pub mod epoch;
 pub mod exemplar;
 pub mod gorilla;
+pub mod histogram;
 pub mod label;
 pub mod limits;
 pub mod literal;

@@ -164,6 +164,18 @@ pub const CHUNK_BYTES_MAX: usize = 1024;
 pub const CHUNK_RANGE_MS: i64 = 2 * 60 * 60 * 1000;
 const _: () = assert!(CHUNK_RANGE_MS < 1 << 24, "a chunk's deltas fit a u32");
 
+/// Buckets of one native histogram, of both sides together, and of one of its chunks: spans of later histograms widen
+/// a chunk's own. OpenTelemetry's SDKs make 160 by default.
+pub const HISTOGRAM_BUCKETS_MAX: usize = 4096;
+/// Spans of one side of a native histogram. Those of a chunk have a bucket each.
+pub const HISTOGRAM_SPANS_MAX: usize = HISTOGRAM_BUCKETS_MAX;
+/// Bounds of a native histogram with custom buckets.
+pub const HISTOGRAM_BOUNDS_MAX: usize = HISTOGRAM_BUCKETS_MAX;
+/// The size in bytes that a chunk of native histograms should get. It is cut at twice as much at the latest, ...
+pub const HISTOGRAM_CHUNK_BYTES: usize = 1024;
+/// ... but only when it has so many samples, or its range ends.
+pub const HISTOGRAM_CHUNK_SAMPLES_MIN: usize = 10;
+
 /// Cursors open on one shard at a time.
 pub const CURSORS_MAX: usize = 512;
 

@@ -8,6 +8,7 @@
 
 mod chunks;
 mod expressions;
+mod histograms;
 mod lines;
 mod logs;
 mod writes;
@@ -28,6 +29,8 @@ fn seeds() -> BTreeMap<&'static str, Seeds> {
         ("chunk_decode", chunks::decode()),
         ("chunk_roundtrip", chunks::roundtrip()),
         ("grpc_ingest", writes::grpc_ingest()),
+        ("histogram_chunk", histograms::chunk()),
+        ("histogram_message", histograms::message()),
         ("influx_lines", lines::influx()),
         ("otlp", writes::otlp()),
         ("prometheus_text", lines::prometheus()),

@@ -18,7 +18,7 @@ impl WordSink for Vec<u64> {
 
 /// Bits that are written together: the low `width` ones of `bits`, whose others are zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct BitRun {
+pub(crate) struct BitRun {
     pub bits: u64,
     /// 1 to 64.
     pub width: u32,
@@ -59,7 +59,7 @@ impl BitRun {
 
 /// The bits of a word that isn't full yet, from the top; below them all is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct PendingWord {
+pub(crate) struct PendingWord {
     pub bits: u64,
     /// Of `bits`: 0 to 63.
     pub len: u8,
@@ -86,7 +86,7 @@ impl PendingWord {
 
 /// Reads a bit stream from bytes, 64 bits at a load.
 #[derive(Debug, Clone)]
-pub(super) struct BitReader<'a> {
+pub(crate) struct BitReader<'a> {
     /// The next bits from the top; below `len` of them all is zero.
     window: u64,
     len: u32,
@@ -96,6 +96,11 @@ pub(super) struct BitReader<'a> {
 impl<'a> BitReader<'a> {
     pub(crate) const fn new(bytes: &'a [u8]) -> Self {
         Self { window: 0, len: 0, rest: bytes }
+    }
+
+    /// How many bits are left to read.
+    pub(crate) const fn bits_left(&self) -> usize {
+        8 * self.rest.len() + self.len as usize
     }
 
     /// The next bit.

@@ -1,0 +1,54 @@
+//! A bit stream that is written to memory of its own.
+use crate::gorilla::bits::{BitReader, BitRun, PendingWord};
+
+/// The bytes of a bit stream that are whole words, and the bits that aren't one yet.
+#[derive(Debug, Clone, Default)]
+pub(super) struct BitWriter {
+    bytes: Vec<u8>,
+    pending: PendingWord,
+}
+
+impl BitWriter {
+    /// Goes on with a stream of which `bits` are written.
+    pub(super) fn resume(stream: &[u8], bits: usize) -> Self {
+        let whole = bits / 64 * 8;
+        let mut writer = Self { bytes: stream[..whole].to_vec(), pending: PendingWord::default() };
+        let left = (bits % 64) as u32;
+        if left > 0 {
+            let last = BitReader::new(&stream[whole..]).bits(left).expect("the stream has so many bits");
+            writer.push(BitRun::new(last, left));
+        }
+        writer
+    }
+
+    #[inline(always)]
+    pub(super) fn push(&mut self, run: BitRun) {
+        if let Some(word) = self.pending.push(run) {
+            self.bytes.extend(word.to_be_bytes());
+        }
+    }
+
+    /// The low `width` (1 to 64) bits.
+    #[inline(always)]
+    pub(super) fn bits(&mut self, bits: u64, width: u32) {
+        self.push(BitRun::new(bits & (u64::MAX >> (64 - width)), width));
+    }
+
+    /// How long the stream is in bytes, the last one filled up.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len() + self.pending_bytes()
+    }
+
+    pub(super) fn put_to(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.bytes);
+        out.extend_from_slice(&self.pending.bits.to_be_bytes()[..self.pending_bytes()]);
+    }
+
+    pub(super) const fn heap_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    fn pending_bytes(&self) -> usize {
+        usize::from(self.pending.len).div_ceil(8)
+    }
+}

@@ -1,0 +1,399 @@
+//! A histogram as the message of remote write and remote read (`prometheus.Histogram`; version 2 has the same numbers).
+//!
+//! Knows this message alone, and trusts no byte of it. Unknown fields are skipped, numbers may be packed or not, and
+//! of a field that stands twice the last counts, as protocol buffers ask.
+use super::validate::HistogramFault;
+use super::value::{Buckets, Histogram, HistogramKind, ResetHint, Span};
+use crate::limits::{HISTOGRAM_BOUNDS_MAX, HISTOGRAM_BUCKETS_MAX, HISTOGRAM_SPANS_MAX};
+
+/// Why a message is no histogram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WireFault {
+    /// The bytes are no such message.
+    #[error("malformed histogram message")]
+    Malformed,
+    /// More buckets, spans or bounds than a histogram may have.
+    #[error(transparent)]
+    Histogram(#[from] HistogramFault),
+}
+
+/// When a histogram was, in ms since the Unix epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HistogramTimes {
+    /// The sample's timestamp.
+    pub timestamp_ms: i64,
+    /// Since when it counts; 0 where that isn't told.
+    pub start_timestamp_ms: i64,
+}
+
+mod field {
+    pub(super) const COUNT_INT: u32 = 1;
+    pub(super) const COUNT_FLOAT: u32 = 2;
+    pub(super) const SUM: u32 = 3;
+    pub(super) const SCHEMA: u32 = 4;
+    pub(super) const ZERO_THRESHOLD: u32 = 5;
+    pub(super) const ZERO_COUNT_INT: u32 = 6;
+    pub(super) const ZERO_COUNT_FLOAT: u32 = 7;
+    pub(super) const NEGATIVE_SPANS: u32 = 8;
+    pub(super) const NEGATIVE_DELTAS: u32 = 9;
+    pub(super) const NEGATIVE_COUNTS: u32 = 10;
+    pub(super) const POSITIVE_SPANS: u32 = 11;
+    pub(super) const POSITIVE_DELTAS: u32 = 12;
+    pub(super) const POSITIVE_COUNTS: u32 = 13;
+    pub(super) const RESET_HINT: u32 = 14;
+    pub(super) const TIMESTAMP: u32 = 15;
+    pub(super) const CUSTOM_VALUES: u32 = 16;
+    pub(super) const START_TIMESTAMP: u32 = 17;
+    pub(super) const SPAN_OFFSET: u32 = 1;
+    pub(super) const SPAN_LENGTH: u32 = 2;
+}
+
+impl Histogram {
+    /// Becomes what a message says; it isn't validated yet. Allocates where its lists have to grow alone. After an
+    /// error what it is says nothing.
+    pub fn read_message(&mut self, message: &[u8]) -> Result<HistogramTimes, WireFault> {
+        self.clear();
+        self.kind = kind_of(message)?;
+        let mut times = HistogramTimes::default();
+        let mut fields = Fields { rest: message };
+        while let Some((number, value)) = fields.next()? {
+            self.read_field(number, value, &mut times)?;
+        }
+        Ok(times)
+    }
+
+    fn read_field(&mut self, number: u32, value: Value, times: &mut HistogramTimes) -> Result<(), WireFault> {
+        match (number, value) {
+            (field::SUM, Value::Fixed64(bits)) => self.sum_bits = bits,
+            (field::SCHEMA, Value::Varint(value)) => self.schema = zigzag32(value),
+            (field::ZERO_THRESHOLD, Value::Fixed64(bits)) => self.zero_threshold = f64::from_bits(bits),
+            (field::RESET_HINT, Value::Varint(value)) => self.hint = hint(value),
+            (field::TIMESTAMP, Value::Varint(value)) => times.timestamp_ms = value as i64,
+            (field::START_TIMESTAMP, Value::Varint(value)) => times.start_timestamp_ms = value as i64,
+            (field::NEGATIVE_SPANS, Value::Bytes(message)) => put_span(&mut self.negative, message)?,
+            (field::POSITIVE_SPANS, Value::Bytes(message)) => put_span(&mut self.positive, message)?,
+            (field::CUSTOM_VALUES, value) => return self.read_bounds(value),
+            (number, value) => match self.kind {
+                HistogramKind::Integer => return self.read_integer_field(number, value),
+                HistogramKind::Float => return self.read_float_field(number, value),
+            },
+        }
+        Ok(())
+    }
+
+    /// A field of integer histograms; those of float ones say nothing in it.
+    fn read_integer_field(&mut self, number: u32, value: Value) -> Result<(), WireFault> {
+        match (number, value) {
+            (field::COUNT_INT, Value::Varint(count)) => self.count = count,
+            (field::ZERO_COUNT_INT, Value::Varint(count)) => self.zero_count = count,
+            // The last of the two counts: a float one takes the other back.
+            (field::ZERO_COUNT_FLOAT, Value::Fixed64(_)) => self.zero_count = 0,
+            (field::NEGATIVE_DELTAS, value) => put_deltas(&mut self.negative.words, value)?,
+            (field::POSITIVE_DELTAS, value) => put_deltas(&mut self.positive.words, value)?,
+            (number, value) => return check_unread(number, value),
+        }
+        Ok(())
+    }
+
+    fn read_float_field(&mut self, number: u32, value: Value) -> Result<(), WireFault> {
+        match (number, value) {
+            (field::COUNT_FLOAT, Value::Fixed64(bits)) => self.count = bits,
+            (field::ZERO_COUNT_FLOAT, Value::Fixed64(bits)) => self.zero_count = bits,
+            (field::ZERO_COUNT_INT, Value::Varint(_)) => self.zero_count = 0,
+            (field::NEGATIVE_COUNTS, value) => {
+                put_doubles(value, HISTOGRAM_BUCKETS_MAX, &mut self.negative.words)?
+            }
+            (field::POSITIVE_COUNTS, value) => {
+                put_doubles(value, HISTOGRAM_BUCKETS_MAX, &mut self.positive.words)?
+            }
+            (number, value) => return check_unread(number, value),
+        }
+        Ok(())
+    }
+
+    fn read_bounds(&mut self, value: Value) -> Result<(), WireFault> {
+        each_double(value, |bits| {
+            if self.bounds.len() == HISTOGRAM_BOUNDS_MAX {
+                return Err(HistogramFault::TooLarge.into());
+            }
+            self.bounds.push(f64::from_bits(bits));
+            Ok(())
+        })
+    }
+
+    /// Appends the message of this histogram, as Prometheus writes it. Its length goes before it, elsewhere.
+    pub fn put_message(&self, times: HistogramTimes, out: &mut Vec<u8>) {
+        match self.kind {
+            HistogramKind::Integer => put_varint_field(out, field::COUNT_INT, self.count),
+            HistogramKind::Float => put_fixed64_field(out, field::COUNT_FLOAT, self.count),
+        }
+        put_nonzero_fixed64(out, field::SUM, self.sum_bits);
+        put_nonzero_varint(out, field::SCHEMA, zigzag(i64::from(self.schema)));
+        put_nonzero_fixed64(out, field::ZERO_THRESHOLD, self.zero_threshold.to_bits());
+        match self.kind {
+            HistogramKind::Integer => put_varint_field(out, field::ZERO_COUNT_INT, self.zero_count),
+            HistogramKind::Float => put_fixed64_field(out, field::ZERO_COUNT_FLOAT, self.zero_count),
+        }
+        put_spans(out, field::NEGATIVE_SPANS, &self.negative.spans);
+        self.put_words(out, [field::NEGATIVE_DELTAS, field::NEGATIVE_COUNTS], &self.negative.words);
+        put_spans(out, field::POSITIVE_SPANS, &self.positive.spans);
+        self.put_words(out, [field::POSITIVE_DELTAS, field::POSITIVE_COUNTS], &self.positive.words);
+        put_nonzero_varint(out, field::RESET_HINT, self.hint as u64);
+        put_nonzero_varint(out, field::TIMESTAMP, times.timestamp_ms as u64);
+        put_doubles_field(out, field::CUSTOM_VALUES, self.bounds.iter().map(|bound| bound.to_bits()));
+        put_nonzero_varint(out, field::START_TIMESTAMP, times.start_timestamp_ms as u64);
+    }
+
+    fn put_words(&self, out: &mut Vec<u8>, [deltas, counts]: [u32; 2], words: &[u64]) {
+        match self.kind {
+            HistogramKind::Integer => put_deltas_field(out, deltas, words),
+            HistogramKind::Float => put_doubles_field(out, counts, words.iter().copied()),
+        }
+    }
+}
+
+// --- reading ---
+
+/// A field's value. None of this message's is of 32 bits.
+#[derive(Debug, Clone, Copy)]
+enum Value<'a> {
+    Varint(u64),
+    Fixed64(u64),
+    Bytes(&'a [u8]),
+    Fixed32,
+}
+
+#[derive(Debug)]
+struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, WireFault> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let tag = u32::try_from(self.varint()?).map_err(|_| WireFault::Malformed)?;
+        let value = match tag & 7 {
+            0 => Value::Varint(self.varint()?),
+            1 => Value::Fixed64(self.fixed64()?),
+            2 => {
+                let len = usize::try_from(self.varint()?).map_err(|_| WireFault::Malformed)?;
+                Value::Bytes(self.take(len)?)
+            }
+            5 => {
+                self.take(4)?;
+                Value::Fixed32
+            }
+            _group_or_unknown => return Err(WireFault::Malformed),
+        };
+        if tag >> 3 == 0 { Err(WireFault::Malformed) } else { Ok(Some((tag >> 3, value))) }
+    }
+
+    #[inline]
+    fn varint(&mut self) -> Result<u64, WireFault> {
+        let mut value = 0;
+        for at in 0..10 {
+            let byte = *self.rest.get(at).ok_or(WireFault::Malformed)?;
+            // The tenth byte has room for one bit.
+            if at == 9 && byte > 1 {
+                break;
+            }
+            value |= u64::from(byte & 0x7f) << (7 * at);
+            if byte < 0x80 {
+                self.rest = &self.rest[at + 1..];
+                return Ok(value);
+            }
+        }
+        Err(WireFault::Malformed)
+    }
+
+    fn fixed64(&mut self) -> Result<u64, WireFault> {
+        let (bytes, rest) = self.rest.split_first_chunk().ok_or(WireFault::Malformed)?;
+        self.rest = rest;
+        Ok(u64::from_le_bytes(*bytes))
+    }
+
+    fn take(&mut self, len: usize) -> Result<&'a [u8], WireFault> {
+        let (bytes, rest) = self.rest.split_at_checked(len).ok_or(WireFault::Malformed)?;
+        self.rest = rest;
+        Ok(bytes)
+    }
+}
+
+/// Of the two counts the last decides. It stands first in most messages, so this reads on for tags alone.
+fn kind_of(message: &[u8]) -> Result<HistogramKind, WireFault> {
+    let mut kind = HistogramKind::Integer;
+    let mut fields = Fields { rest: message };
+    while let Some((number, _)) = fields.next()? {
+        match number {
+            field::COUNT_INT => kind = HistogramKind::Integer,
+            field::COUNT_FLOAT => kind = HistogramKind::Float,
+            _other => {}
+        }
+    }
+    Ok(kind)
+}
+
+/// A field that isn't read: one of the other kind or of a later version, or one with a wrong type.
+fn check_unread(number: u32, value: Value) -> Result<(), WireFault> {
+    let is_right = match number {
+        field::COUNT_INT | field::ZERO_COUNT_INT => matches!(value, Value::Varint(_)),
+        field::COUNT_FLOAT | field::ZERO_COUNT_FLOAT => matches!(value, Value::Fixed64(_)),
+        field::NEGATIVE_DELTAS | field::POSITIVE_DELTAS => {
+            matches!(value, Value::Varint(_) | Value::Bytes(_))
+        }
+        field::NEGATIVE_COUNTS | field::POSITIVE_COUNTS => {
+            matches!(value, Value::Fixed64(_) | Value::Bytes(_))
+        }
+        known if known <= field::START_TIMESTAMP => false,
+        _later => true,
+    };
+    if is_right { Ok(()) } else { Err(WireFault::Malformed) }
+}
+
+fn put_span(out: &mut Buckets, message: &[u8]) -> Result<(), WireFault> {
+    if out.spans.len() == HISTOGRAM_SPANS_MAX {
+        return Err(HistogramFault::TooLarge.into());
+    }
+    let mut span = Span::default();
+    let mut fields = Fields { rest: message };
+    while let Some((number, value)) = fields.next()? {
+        match (number, value) {
+            (field::SPAN_OFFSET, Value::Varint(value)) => span.offset = zigzag32(value),
+            (field::SPAN_LENGTH, Value::Varint(value)) => span.length = value as u32,
+            (known, _) if known <= field::SPAN_LENGTH => return Err(WireFault::Malformed),
+            _later => {}
+        }
+    }
+    out.spans.push(span);
+    Ok(())
+}
+
+fn put_deltas(out: &mut Vec<u64>, value: Value) -> Result<(), WireFault> {
+    let mut packed = match value {
+        Value::Varint(value) => return put_word(out, unzigzag(value) as u64, HISTOGRAM_BUCKETS_MAX),
+        Value::Bytes(packed) => Fields { rest: packed },
+        Value::Fixed64(_) | Value::Fixed32 => return Err(WireFault::Malformed),
+    };
+    while !packed.rest.is_empty() {
+        put_word(out, unzigzag(packed.varint()?) as u64, HISTOGRAM_BUCKETS_MAX)?;
+    }
+    Ok(())
+}
+
+fn put_doubles(value: Value, max: usize, out: &mut Vec<u64>) -> Result<(), WireFault> {
+    each_double(value, |bits| put_word(out, bits, max))
+}
+
+fn put_word(out: &mut Vec<u64>, word: u64, max: usize) -> Result<(), WireFault> {
+    if out.len() == max {
+        return Err(HistogramFault::TooLarge.into());
+    }
+    out.push(word);
+    Ok(())
+}
+
+fn each_double(value: Value, mut take: impl FnMut(u64) -> Result<(), WireFault>) -> Result<(), WireFault> {
+    match value {
+        Value::Fixed64(bits) => take(bits),
+        Value::Bytes(packed) => {
+            let (doubles, []) = packed.as_chunks() else { return Err(WireFault::Malformed) };
+            doubles.iter().try_for_each(|bytes| take(u64::from_le_bytes(*bytes)))
+        }
+        Value::Varint(_) | Value::Fixed32 => Err(WireFault::Malformed),
+    }
+}
+
+/// A hint of a later version is none.
+fn hint(value: u64) -> ResetHint {
+    match value {
+        1 => ResetHint::Reset,
+        2 => ResetHint::NotReset,
+        3 => ResetHint::Gauge,
+        _none_or_later => ResetHint::Unknown,
+    }
+}
+
+/// An sint32: what is above 32 bits is cut off, as everywhere.
+const fn zigzag32(value: u64) -> i32 {
+    let value = value as u32;
+    (value >> 1) as i32 ^ -((value & 1) as i32)
+}
+
+const fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+const fn zigzag(value: i64) -> u64 {
+    (value << 1 ^ value >> 63) as u64
+}
+
+// --- writing ---
+
+fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+const fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+fn put_varint_field(out: &mut Vec<u8>, number: u32, value: u64) {
+    put_varint(out, u64::from(number << 3));
+    put_varint(out, value);
+}
+
+fn put_nonzero_varint(out: &mut Vec<u8>, number: u32, value: u64) {
+    if value != 0 {
+        put_varint_field(out, number, value);
+    }
+}
+
+fn put_fixed64_field(out: &mut Vec<u8>, number: u32, bits: u64) {
+    put_varint(out, u64::from(number << 3 | 1));
+    out.extend(bits.to_le_bytes());
+}
+
+fn put_nonzero_fixed64(out: &mut Vec<u8>, number: u32, bits: u64) {
+    if bits != 0 {
+        put_fixed64_field(out, number, bits);
+    }
+}
+
+fn put_length(out: &mut Vec<u8>, number: u32, len: usize) {
+    put_varint(out, u64::from(number << 3 | 2));
+    put_varint(out, len as u64);
+}
+
+fn put_spans(out: &mut Vec<u8>, number: u32, spans: &[Span]) {
+    for span in spans {
+        let (offset, length) = (zigzag(i64::from(span.offset)), u64::from(span.length));
+        let size = |value| if value == 0 { 0 } else { 1 + varint_len(value) };
+        put_length(out, number, size(offset) + size(length));
+        put_nonzero_varint(out, field::SPAN_OFFSET, offset);
+        put_nonzero_varint(out, field::SPAN_LENGTH, length);
+    }
+}
+
+fn put_deltas_field(out: &mut Vec<u8>, number: u32, words: &[u64]) {
+    let values = words.iter().map(|word| zigzag(*word as i64));
+    if !words.is_empty() {
+        put_length(out, number, values.clone().map(varint_len).sum());
+        values.for_each(|value| put_varint(out, value));
+    }
+}
+
+fn put_doubles_field(out: &mut Vec<u8>, number: u32, bits: impl ExactSizeIterator<Item = u64>) {
+    if bits.len() > 0 {
+        put_length(out, number, bits.len() * size_of::<u64>());
+        bits.for_each(|bits| out.extend(bits.to_le_bytes()));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -160,6 +160,7 @@ async fn count_segment(
                 Record::Series(_) => makes_series = true,
                 Record::Samples(record) => samples += record.count() as u64,
                 Record::Removed(_)
+                | Record::Histograms(_)
                 | Record::Replaced(_)
                 | Record::Chunks(_)
                 | Record::Exemplars(_)

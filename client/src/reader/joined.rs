@@ -5,10 +5,11 @@ use std::task::{Context, Poll, ready};
 use std::vec;
 
 use futures::Stream;
+use silverback_model::histogram::Histogram;
 use silverback_proto::v1;
 use tonic::Streaming;
 
-use super::{ReadError, SelectedChunks, SelectedSeries, XorChunk};
+use super::{HistogramChunk, ReadError, SelectedChunks, SelectedSeries, XorChunk};
 use crate::error::RequestError;
 use crate::labels::{self, Labels};
 
@@ -90,7 +91,9 @@ impl Part for SelectedSeries {
             timestamp_ms
         });
         let samples = timestamps.zip(columns.values).collect();
-        Ok(Self { labels: labels::from_messages(message.labels), samples })
+        let histograms =
+            message.histograms.iter().map(|message| histogram(message)).collect::<Result<_, _>>()?;
+        Ok(Self { labels: labels::from_messages(message.labels), samples, histograms })
     }
 
     fn labels(&self) -> &Labels {
@@ -99,7 +102,15 @@ impl Part for SelectedSeries {
 
     fn append(&mut self, next: Self) {
         self.samples.extend(next.samples);
+        self.histograms.extend(next.histograms);
     }
+}
+
+/// A native histogram and its time.
+fn histogram(message: &[u8]) -> Result<(i64, Histogram), ReadError> {
+    let mut histogram = Histogram::default();
+    let times = histogram.read_message(message)?;
+    Ok((times.timestamp_ms, histogram))
 }
 
 impl Part for SelectedChunks {
@@ -107,7 +118,12 @@ impl Part for SelectedChunks {
         let chunk =
             |chunk: v1::XorChunk| XorChunk { min_ms: chunk.min_ms, max_ms: chunk.max_ms, bytes: chunk.bytes };
         let chunks = message.chunks.into_iter().map(chunk).collect();
-        Ok(Self { labels: labels::from_messages(message.labels), chunks })
+        let of_histograms = |chunk: v1::HistogramChunk| {
+            let v1::HistogramChunk { min_ms, max_ms, encoding, bytes } = chunk;
+            HistogramChunk { min_ms, max_ms, encoding, bytes }
+        };
+        let histogram_chunks = message.histogram_chunks.into_iter().map(of_histograms).collect();
+        Ok(Self { labels: labels::from_messages(message.labels), chunks, histogram_chunks })
     }
 
     fn labels(&self) -> &Labels {
@@ -116,6 +132,7 @@ impl Part for SelectedChunks {
 
     fn append(&mut self, next: Self) {
         self.chunks.extend(next.chunks);
+        self.histogram_chunks.extend(next.histogram_chunks);
     }
 }
 

@@ -4,6 +4,8 @@ mod joined;
 
 use std::ops::RangeInclusive;
 
+use silverback_model::histogram::Histogram;
+use silverback_model::histogram::wire::WireFault;
 use silverback_proto::v1;
 
 pub use self::joined::{ChunkStream, Joined, LabelSetStream, Part, SampleStream};
@@ -26,6 +28,9 @@ pub enum ReadError {
         /// Values.
         values: usize,
     },
+    /// A native histogram came that is none.
+    #[error("the node's answer is broken: {0}")]
+    BadHistogram(#[from] WireFault),
 }
 
 /// Reads samples and labels; [`Client::reader`] makes one. Times are in ms since the Unix epoch,
@@ -57,6 +62,8 @@ pub struct SelectedSeries {
     pub labels: Labels,
     /// Times ascending.
     pub samples: Vec<(i64, f64)>,
+    /// Native histograms, times ascending.
+    pub histograms: Vec<(i64, Histogram)>,
 }
 
 /// A series and the chunks that touch the range.
@@ -66,6 +73,21 @@ pub struct SelectedChunks {
     pub labels: Labels,
     /// Times ascending; at the edges they may hold samples outside of the range.
     pub chunks: Vec<XorChunk>,
+    /// Those of native histograms, likewise.
+    pub histogram_chunks: Vec<HistogramChunk>,
+}
+
+/// A chunk of native histograms in Prometheus' encoding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistogramChunk {
+    /// Its first histogram's time.
+    pub min_ms: i64,
+    /// Its last histogram's time.
+    pub max_ms: i64,
+    /// The number that Prometheus gives to the encoding: 2 of integer histograms, 3 of float ones.
+    pub encoding: u32,
+    /// As it is stored.
+    pub bytes: bytes::Bytes,
 }
 
 /// A chunk in Prometheus' XOR encoding; [`chunk::decode`](crate::chunk::decode) reads it.

@@ -20,7 +20,7 @@ fn part(room: &str, samples: &[(i64, f64)]) -> v1::SelectedSeries {
         columns.values.push(*value);
         last_ms = *timestamp_ms;
     }
-    v1::SelectedSeries { labels: messages(&labels(room)), columns: Some(columns), chunks: vec![] }
+    v1::SelectedSeries { labels: messages(&labels(room)), columns: Some(columns), ..Default::default() }
 }
 
 fn response(series: &[v1::SelectedSeries]) -> v1::SelectResponse {
@@ -42,6 +42,7 @@ async fn series_come_whole_and_in_order() {
     let series = |room: &str, samples: &[(i64, f64)]| SelectedSeries {
         labels: labels(room),
         samples: samples.to_vec(),
+        histograms: vec![],
     };
     let expect = [
         series("a", &[(1, 1.0)]),
@@ -86,7 +87,8 @@ async fn chunks_come_as_they_are_stored() {
     let bytes = [0x00, 0x01, 0x80, 0xa0, 0xab, 0xfe, 0xf9, 0x62, 0x40, 0x14, 0, 0, 0, 0, 0, 0];
     let time_ms = 1_700_000_000_000;
     let chunk = v1::XorChunk { min_ms: time_ms, max_ms: time_ms, bytes: bytes.to_vec().into() };
-    let series = v1::SelectedSeries { labels: messages(&labels("a")), columns: None, chunks: vec![chunk] };
+    let series =
+        v1::SelectedSeries { labels: messages(&labels("a")), chunks: vec![chunk], ..Default::default() };
     fake.state().select = vec![response(std::slice::from_ref(&series)), response(&[series])];
     let found = fake.client().await.reader().select_chunks(&[], 0..=i64::MAX).await.unwrap();
     let found: Vec<_> = found.try_collect().await.unwrap();

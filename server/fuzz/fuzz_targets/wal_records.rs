@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use silverback_storage::wal::record::{
-    NewSeries, Record, RecordError, Replaced, SeriesChunks, SeriesExemplar, records,
+    HistogramEntry, NewSeries, Record, RecordError, Replaced, SeriesChunks, SeriesExemplar, records,
 };
 
 fuzz_target!(|payload: &[u8]| {
@@ -17,6 +17,10 @@ fuzz_target!(|payload: &[u8]| {
             Record::Replaced(record) => {
                 drain(record.iter(), |Replaced { chunks, .. }| bytes_of(chunks, payload));
             }
+            Record::Histograms(record) => drain(record.iter(), |entry| match entry {
+                HistogramEntry::Stored { message, .. } => message.len(),
+                HistogramEntry::Chunks(chunks) => chunks.sealed.map(|chunk| chunk.bytes.len()).sum(),
+            }),
             Record::Exemplars(record) => drain(record.iter(), labels_of),
             Record::Metadata(record) => drain(record.iter(), |(said, _)| said.name.len() + said.help.len()),
             Record::Claims(record) => drain(record.iter(), |_| 0),

@@ -175,6 +175,12 @@ pub const HISTOGRAM_BOUNDS_MAX: usize = HISTOGRAM_BUCKETS_MAX;
 pub const HISTOGRAM_CHUNK_BYTES: usize = 1024;
 /// ... but only when it has so many samples, or its range ends.
 pub const HISTOGRAM_CHUNK_SAMPLES_MIN: usize = 10;
+/// The lists that a shard reads histograms into keep so many bytes for the next part: of the largest histogram they take
+/// several times as much.
+pub const HISTOGRAM_SCRATCH_BYTES_KEPT: usize = 64 << 10;
+/// What a shard takes to look histograms of one chunk up that are sent again: of the chunk's histograms, which have four
+/// bits each at the least, time and hash, in a list that has doubled.
+pub(crate) const HISTOGRAM_LOOKUP_BYTES_MAX: usize = 2 * (2 * HISTOGRAM_CHUNK_BYTES * 8 / 4) * (8 + 8);
 
 /// Cursors open on one shard at a time.
 pub const CURSORS_MAX: usize = 512;

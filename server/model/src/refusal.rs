@@ -1,6 +1,7 @@
 //! Why a sample is refused: the reasons, their names in metrics, and counts of them.
 
-use crate::limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX};
+use crate::histogram::HistogramFault;
+use crate::limits::{HISTOGRAM_BUCKETS_MAX, LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX};
 use crate::named;
 
 /// Makes the enum of the reasons, each with its name in metrics and its words for senders.
@@ -47,8 +48,18 @@ reasons! {
     BadSymbolRef = "bad_symbol_ref": "label reference outside the symbol table",
     /// A remote write 2 series has neither sample nor histogram, or both.
     BadSeriesShape = "bad_series_shape": "series needs samples or histograms, and not both",
-    /// A native histogram: not stored.
-    NativeHistogram = "native_histogram": "native histograms are not stored",
+    /// A native histogram whose bytes are no message.
+    MalformedHistogram = "malformed_histogram": "native histogram can't be read",
+    /// A native histogram whose counts are negative, or don't add up.
+    HistogramCounts = "histogram_counts": "native histogram's counts are negative or don't add up",
+    /// A native histogram whose spans don't ascend, or have other buckets than there are.
+    HistogramSpans = "histogram_spans": "native histogram's spans and buckets don't match",
+    /// A native histogram whose custom bounds don't ascend, are too few, or have no place in it.
+    HistogramBounds = "histogram_bounds": "native histogram's custom bounds contradict it or each other",
+    /// A native histogram of a schema that nobody knows.
+    HistogramSchema = "histogram_schema": "native histogram's schema must lie between -4 and 52, or be -53",
+    /// A native histogram with more than it may have.
+    HistogramTooLarge = "histogram_too_large": "native histogram has too many buckets, spans or bounds",
     /// OTLP: sums and histograms of what came since the last report.
     DeltaTemporality = "delta_temporality": "delta temporality is refused (--otlp-delta): use cumulative",
     /// OTLP: a sum or a histogram that doesn't say since when it counts.
@@ -79,7 +90,29 @@ impl RefusedReason {
             Self::LabelTooLong => format!(
                 ": a name has {LABEL_NAME_BYTES_MAX} bytes at the most, and a value {LABEL_VALUE_BYTES_MAX}"
             ),
+            Self::HistogramTooLarge => format!(": {HISTOGRAM_BUCKETS_MAX} buckets at the most"),
             _ => String::new(),
+        }
+    }
+}
+
+impl From<HistogramFault> for RefusedReason {
+    fn from(fault: HistogramFault) -> Self {
+        match fault {
+            HistogramFault::CountMismatch
+            | HistogramFault::CountTooSmall
+            | HistogramFault::NegativeCount
+            | HistogramFault::NegativeBucket => Self::HistogramCounts,
+            HistogramFault::NegativeOffset | HistogramFault::SpansMismatch => Self::HistogramSpans,
+            HistogramFault::TooFewBounds
+            | HistogramFault::BoundsNotAscending
+            | HistogramFault::InfiniteBound
+            | HistogramFault::NanBound
+            | HistogramFault::CustomZeroBucket
+            | HistogramFault::CustomNegative
+            | HistogramFault::BoundsOfExponential => Self::HistogramBounds,
+            HistogramFault::UnknownSchema => Self::HistogramSchema,
+            HistogramFault::TooLarge => Self::HistogramTooLarge,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Remote write requests of both versions, of labels and samples that no client library would write.
 
 use silverback::api::ingest::remote_write::Version;
-use silverback_test_support::wire::{field, label, number, refs, sample, symbols};
+use silverback_test_support::wire::{field, label, refs, sample, symbols};
 
 /// Where requests go.
 pub const PATH: &str = "/api/v1/write";
@@ -14,7 +14,7 @@ pub const VERSIONS: [Version; 2] = [Version::V1, Version::V2];
 pub struct Series {
     labels: Vec<(Vec<u8>, Vec<u8>)>,
     content: Vec<u8>,
-    histograms: u32,
+    histograms: Vec<Vec<u8>>,
     exemplars: u32,
 }
 
@@ -31,9 +31,9 @@ impl Series {
         self
     }
 
-    /// The series with so many native histograms more.
-    pub fn histograms(mut self, count: u32) -> Self {
-        self.histograms += count;
+    /// The series with a native histogram more, as a message.
+    pub fn histogram(mut self, message: Vec<u8>) -> Self {
+        self.histograms.push(message);
         self
     }
 
@@ -73,17 +73,17 @@ pub fn encode(version: Version, series: &[Series]) -> Vec<u8> {
 
 fn encode_v1(series: &Series) -> Vec<u8> {
     let labels = series.labels.iter().flat_map(|(name, value)| label(name, value));
-    let [histogram, exemplar] = unstored().map(|bytes| bytes.to_vec());
+    let exemplar = exemplar();
     labels
         .chain(series.content.iter().copied())
-        .chain((0..series.histograms).flat_map(|_| field(4, &histogram)))
+        .chain(series.histograms.iter().flat_map(|histogram| field(4, histogram)))
         .chain((0..series.exemplars).flat_map(|_| field(3, &exemplar)))
         .collect()
 }
 
 /// Each label's name and value are symbols of their own: the table may hold one twice.
 fn encode_v2(series: &[Series]) -> Vec<u8> {
-    let [histogram, exemplar] = unstored();
+    let exemplar = exemplar();
     let mut table: Vec<&[u8]> = vec![b""];
     let mut encoded = Vec::new();
     for one in series {
@@ -91,14 +91,14 @@ fn encode_v2(series: &[Series]) -> Vec<u8> {
         table.extend(one.labels.iter().flat_map(|(name, value)| [&name[..], value]));
         let mut message = refs(&(first..table.len() as u64).collect::<Vec<_>>());
         message.extend(&one.content);
-        message.extend((0..one.histograms).flat_map(|_| field(3, &histogram)));
+        message.extend(one.histograms.iter().flat_map(|histogram| field(3, histogram)));
         message.extend((0..one.exemplars).flat_map(|_| field(4, &exemplar)));
         encoded.extend(field(5, &message));
     }
     [symbols(&table), encoded].concat()
 }
 
-/// A native histogram, which isn't looked into, and an exemplar that can't be read.
-fn unstored() -> [Vec<u8>; 2] {
-    [number(1, 3), vec![0xff]]
+/// An exemplar that can't be read.
+fn exemplar() -> Vec<u8> {
+    vec![0xff]
 }

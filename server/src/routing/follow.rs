@@ -75,6 +75,7 @@ fn send_again(
         split.series(series.id, series.labels, series.samples);
         own.iter().for_each(|sample| split.sample(*sample));
     }
+    moved.parts.histograms.iter().for_each(|histogram| split.histogram(*histogram));
     moved.parts.exemplars.iter().for_each(|exemplar| split.exemplar(*exemplar));
     let sent = split.finish()?.map(|(shard, part)| {
         router.ask_to_write(shard, WritePart { body: Arc::clone(&moved.body), part }, room)

@@ -4,7 +4,9 @@ use std::rc::Rc;
 
 use crate::routing::{Overloaded, RoutingTable};
 use silverback_model::{Metadata, Sample, SeriesId, ShardId};
-use silverback_storage::message::{LabelSpan, Part, PartExemplar, PartMetadata, PartPool, PartSeries};
+use silverback_storage::message::{
+    LabelSpan, Part, PartExemplar, PartHistogram, PartMetadata, PartPool, PartSeries,
+};
 
 /// The parts of a request as they fill: one for each shard that owns any of its series.
 #[derive(Debug)]
@@ -81,6 +83,13 @@ impl<'a> Split<'a> {
         }
     }
 
+    /// A native histogram, of whatever series.
+    pub(crate) fn histogram(&mut self, histogram: PartHistogram) {
+        if let Some(part) = self.part(self.table.shard_of(histogram.id)) {
+            part.histograms.push(histogram);
+        }
+    }
+
     /// An exemplar of a series, wherever its samples are.
     pub(crate) fn exemplar(&mut self, exemplar: PartExemplar) {
         if let Some(part) = self.part(self.table.shard_of(exemplar.series)) {
@@ -95,7 +104,7 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// The part of a shard, beside the current one.
+    /// The part of a shard, beside the current one: what follows of the series that was begun last goes where that is.
     fn part(&mut self, shard: ShardId) -> Option<&mut Part> {
         let (current, at) = (self.current, usize::from(shard.0));
         if self.parts[at].is_none() {

@@ -4,6 +4,7 @@
 mod bystander;
 mod clients;
 mod connections;
+mod histograms;
 mod http;
 mod labels;
 mod malformed;

@@ -83,7 +83,7 @@ fn be_hostile(node: &Node) {
         let refused = [
             Series::new([("job", "no name")]).sample(now_ms(), 1.0),
             Series::new([("__name__", "steady"), ("series", "0")]).sample(i64::MAX, 1.0),
-            Series::new([("__name__", "steady"), ("series", "\u{7f}")]).histograms(9),
+            Series::new([("__name__", "steady"), ("series", "\u{7f}")]).histogram(b"?".to_vec()),
             Series::new([("__name__", &*"x".repeat(1 << 20))]).sample(0, 1.0),
         ];
         let refused = body(version, &refused);

@@ -1,14 +1,17 @@
 //! What the client reads of a node: samples, chunks, labels, health, shards and cells.
 
 use futures::TryStreamExt;
+use silverback::api::ingest::remote_write::Version;
 use silverback::config::RebalanceMode;
 use silverback_client::{
     Client, Compression, Health, Labels, Matcher, ReadError, Reader, RequestError, SelectedSeries, Selector,
     Series, chunk,
 };
 use silverback_model::STALE_NAN_BITS;
-use silverback_node_test_support::Node;
+use silverback_model::histogram::wire::HistogramTimes;
+use silverback_model::histogram::{Buckets, Histogram, HistogramKind, SealedHistogram, Span};
 use silverback_node_test_support::written::start_ms;
+use silverback_node_test_support::{Node, request};
 
 const HOSTS: usize = 50;
 const SAMPLES_OF_EACH: usize = 500;
@@ -128,4 +131,41 @@ async fn a_node_tells_of_itself() {
     let of_one = admin.cells(Some(1)).await.unwrap();
     let expect = cells.iter().filter(|cell| cell.shard == 1).map(|cell| cell.number);
     assert!(of_one.iter().map(|cell| cell.number).eq(expect), "{of_one:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn native_histograms_are_read_one_by_one_and_in_chunks_beside_floats() {
+    let (node, start) = (Node::start(2), start_ms());
+    let mut written = Vec::new();
+    let mut series = request::Series::new([("__name__", "took")]).sample(start, 1.0);
+    for n in 0..20 {
+        let words = vec![n, 1];
+        let positive = Buckets { spans: vec![Span { offset: 1, length: 2 }], words };
+        let histogram = Histogram { count: 2 * n + 1, positive, ..Histogram::default() };
+        let times = HistogramTimes { timestamp_ms: start + n as i64, ..HistogramTimes::default() };
+        let mut message = Vec::new();
+        histogram.put_message(times, &mut message);
+        series = series.histogram(message);
+        written.push((times.timestamp_ms, histogram));
+    }
+    let body = request::body(Version::V1, &[series]);
+    assert_eq!(node.post(request::PATH, &request::headers(Version::V1), &body).status, 204);
+    let reader = client(&node, Compression::None).await.reader();
+    let selector: Selector = "took".parse().unwrap();
+    let found: Vec<_> = reader.select(&selector, 0..=i64::MAX).await.unwrap().try_collect().await.unwrap();
+    assert_eq!(found[0].samples, [(start, 1.0)]);
+    let same = |((at, found), (expect_at, expect)): (&(i64, Histogram), &(i64, Histogram))| {
+        at == expect_at && found.is_same(expect)
+    };
+    assert_eq!(found[0].histograms.len(), written.len());
+    assert!(found[0].histograms.iter().zip(&written).all(same), "{:?}", found[0].histograms);
+    let later = start + 15..=i64::MAX;
+    let found: Vec<_> = reader.select(&selector, later).await.unwrap().try_collect().await.unwrap();
+    assert_eq!((found[0].samples.len(), found[0].histograms.len()), (0, 5));
+    let found: Vec<_> =
+        reader.select_chunks(&selector, 0..=i64::MAX).await.unwrap().try_collect().await.unwrap();
+    let [chunk] = &found[0].histogram_chunks[..] else { panic!("{found:?}") };
+    assert_eq!((found[0].chunks.len(), chunk.encoding), (1, 2));
+    let chunk = SealedHistogram::from_bytes(HistogramKind::Integer, chunk.bytes[..].into()).unwrap();
+    assert_eq!(chunk.count(), 20);
 }

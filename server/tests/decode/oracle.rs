@@ -17,6 +17,8 @@ pub type Series = (Vec<(String, String)>, Vec<Sample>);
 pub struct Outcome {
     /// The good series that have samples, in order.
     pub series: Vec<Series>,
+    /// Native histograms of good series.
+    pub histograms: u64,
     /// Refused samples.
     pub refused: RefusedCounts,
     /// Series refused whole.
@@ -32,6 +34,7 @@ impl Outcome {
     pub fn of_decoder(series: Vec<Series>, tally: &Tally) -> Self {
         Self {
             series,
+            histograms: tally.histograms,
             refused: tally.refused,
             series_refused: tally.series_refused,
             exemplars: tally.exemplars,
@@ -59,7 +62,7 @@ pub fn outcome_v1(request: &WriteRequest) -> Outcome {
         match check_labels(labels) {
             Err(reason) => outcome.refuse(reason, series.samples.len() + series.histograms.len()),
             Ok(labels) => {
-                outcome.refused.add(RefusedReason::NativeHistogram, series.histograms.len() as u64);
+                outcome.histograms += series.histograms.len() as u64;
                 outcome.exemplars += series.exemplars.len() as u64;
                 let samples = series.samples.iter().map(|s| Sample::new(s.timestamp, s.value));
                 outcome.keep(labels, samples.collect());
@@ -87,7 +90,7 @@ pub fn outcome_v2(request: &write_v2::Request) -> Outcome {
             outcome.refuse(RefusedReason::BadSeriesShape, all);
             continue;
         }
-        outcome.refused.add(RefusedReason::NativeHistogram, series.histograms.len() as u64);
+        outcome.histograms += series.histograms.len() as u64;
         outcome.exemplars += series.exemplars.len() as u64;
         outcome.metadata += u64::from(series.metadata.is_some());
         outcome.keep(labels, series.samples.iter().map(|s| Sample::new(s.timestamp, s.value)).collect());

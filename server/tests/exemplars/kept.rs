@@ -9,7 +9,7 @@ use silverback_test_support::home::{Home, NodeProcess};
 use silverback_test_support::wire::{field, label, number, sample, series_v1};
 use tonic::transport::Endpoint;
 
-use crate::{data, exemplar_v1, exemplars_path, start_ms};
+use crate::{data, exemplar_v1, exemplars_path, histogram, start_ms};
 
 const SERIES: usize = 200;
 
@@ -22,7 +22,8 @@ fn write(node: &mut NodeProcess, start_ms: i64, round: i64) {
         let (first, second) = (format!("{round}"), format!("{round}-again"));
         body.extend(series_v1(&[
             label(b"__name__", name.as_bytes()),
-            sample(at, 1.0),
+            // Half of the series have native histograms alone.
+            if number % 2 == 0 { sample(at, 1.0) } else { field(4, &histogram(at)) },
             exemplar_v1("trace_id", &first, round as f64, at),
             exemplar_v1("trace_id", &second, round as f64, at - 1500),
         ]));

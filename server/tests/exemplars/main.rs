@@ -8,6 +8,8 @@ mod senders;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use silverback_model::histogram::Histogram;
+use silverback_model::histogram::wire::HistogramTimes;
 use silverback_test_support::http::Answer;
 use silverback_test_support::wire::{field, number};
 
@@ -48,6 +50,14 @@ fn exemplar(labels: Value, value: &str, timestamp_ms: i64) -> Value {
 /// A number of eight bytes, in a field.
 fn double(field: u64, value: f64) -> Vec<u8> {
     [&[(field << 3 | 1) as u8][..], &value.to_le_bytes()].concat()
+}
+
+/// A native histogram without observations, as remote write has it.
+fn histogram(timestamp_ms: i64) -> Vec<u8> {
+    let mut message = Vec::new();
+    Histogram::default()
+        .put_message(HistogramTimes { timestamp_ms, ..HistogramTimes::default() }, &mut message);
+    message
 }
 
 /// An exemplar of remote write 1 with one label.

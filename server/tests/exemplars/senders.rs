@@ -6,7 +6,7 @@ use silverback_node_test_support::Node;
 use silverback_node_test_support::request::{PATH, compress, headers};
 use silverback_test_support::wire::{field, label, number, refs, sample, series_v1, series_v2, symbols};
 
-use crate::{data, double, exemplar, exemplar_v1, exemplars_path, series, start_ms};
+use crate::{data, double, exemplar, exemplar_v1, exemplars_path, histogram, series, start_ms};
 
 fn post(node: &Node, version: Version, body: &[u8]) -> silverback_test_support::http::Answer {
     let answer = node.post(PATH, &headers(version), &compress(body));
@@ -196,4 +196,39 @@ fn lines_bring_exemplars_behind_their_samples_and_metadata_in_comments() {
     );
     let metrics = node.get("/metrics").text();
     assert!(metrics.contains("silverback_exemplars_refused_total{reason=\"malformed\"} 1\n"), "{metrics}");
+}
+
+#[test]
+fn a_series_of_native_histograms_has_exemplars_by_each_protocol_that_has_both() {
+    let (node, start) = (Node::start(3), start_ms());
+    let traced = exemplar_v1("trace_id", "a", 0.5, start);
+    let both = series_v1(&[label(b"__name__", b"one"), field(4, &histogram(start)), traced]);
+    post(&node, Version::V1, &both);
+    // First of a series that isn't known, then of one that is.
+    let table = symbols(&[b"", b"__name__", b"two", b"trace_id", b"a"]);
+    for (at, expect) in [(start, ["0", "1", "1"]), (start + 1, ["0", "1", "1"])] {
+        let traced = field(4, &[refs(&[3, 4]), double(2, 0.5), number(3, at as u64)].concat());
+        let both = series_v2(&[refs(&[1, 2]), field(3, &histogram(at)), traced]);
+        let answer = post(&node, Version::V2, &[table.clone(), both].concat());
+        let told = ["samples", "histograms", "exemplars"]
+            .map(|what| answer.header(&format!("x-prometheus-remote-write-{what}-written")).to_owned());
+        assert_eq!(told, expect);
+    }
+    let point = json!({
+        "timeUnixNano": format!("{start}000000"), "scale": 1, "count": "0", "zeroCount": "0",
+        "exemplars": [{"timeUnixNano": format!("{start}000000"), "asDouble": 0.5, "traceId": "0a".repeat(16)}],
+    });
+    let metric = json!({"name": "three", "exponentialHistogram": {"aggregationTemporality": 2, "dataPoints": [point]}});
+    let request = json!({"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric]}]}]}).to_string();
+    let json = [("content-type", "application/json")];
+    assert_eq!(node.post("/v1/metrics", &json, request.as_bytes()).status, 200);
+
+    let of = |name: &str, trace: &str, times: &[i64]| {
+        let all: Vec<_> = times.iter().map(|at| exemplar(json!({"trace_id": trace}), "0.5", *at)).collect();
+        json!([series(json!({"__name__": name}), &all)])
+    };
+    assert_eq!(exemplars(&node, "one"), of("one", "a", &[start]));
+    assert_eq!(exemplars(&node, "two"), of("two", "a", &[start, start + 1]));
+    assert_eq!(exemplars(&node, "three"), of("three", &"0a".repeat(16), &[start]));
+    assert_eq!(metadata(&node, "?metric=three")["three"][0]["type"], "histogram");
 }

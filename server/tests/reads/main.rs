@@ -2,6 +2,7 @@
 //! tells of itself.
 
 mod deletes;
+mod histograms;
 mod http_api;
 mod late;
 mod load;

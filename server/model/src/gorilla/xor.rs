@@ -41,6 +41,20 @@ const _: () = assert!(size_of::<OpenXor>() <= 40, "64 bytes less a series id and
 const _: () = assert!(CHUNK_RANGE_MS < 1 << 32 && CHUNK_SAMPLES <= u16::MAX as usize);
 
 impl OpenXor {
+    /// Of a series that has no sample yet: any is of another chunk.
+    pub const EMPTY: Self = Self {
+        last_timestamp_ms: i64::MIN,
+        last_value_bits: 0,
+        pending_bits: 0,
+        delta_ms: 0,
+        range_left_ms: 0,
+        count: 0,
+        words: 0,
+        pending_len: 0,
+        leading: NO_WINDOW,
+        trailing: 0,
+    };
+
     /// A chunk of one sample.
     pub fn start(first: Sample, sink: &mut impl WordSink) -> Self {
         let into_range_ms = first.timestamp_ms.rem_euclid(CHUNK_RANGE_MS);

@@ -17,7 +17,7 @@ pub mod validate;
 mod value;
 pub mod wire;
 
-pub use chunk::{HistogramChunkError, HistogramIter, OpenHistogram, SealedHistogram};
+pub use chunk::{EndPlan, HistogramChunkError, HistogramIter, OpenHistogram, SealedHistogram};
 pub use validate::HistogramFault;
 pub use value::{
     Buckets, CUSTOM_BUCKETS_SCHEMA, Histogram, HistogramKind, ResetHint, SCHEMA_MAX, SCHEMA_MIN,

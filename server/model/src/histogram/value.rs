@@ -1,6 +1,8 @@
 //! A native histogram: integer or float, of exponential or custom buckets.
 //!
 //! Knows what its fields mean, not which values are valid.
+use xxhash_rust::xxh3::Xxh3Default;
+
 use super::spans;
 use crate::STALE_NAN_BITS;
 
@@ -185,6 +187,29 @@ impl Histogram {
             && self.has_same_counts(other, |histogram| &histogram.negative)
     }
 
+    /// A hash of what [`Self::is_same`] compares. Not kept anywhere: it may be another in another version.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hasher = Xxh3Default::new();
+        let mut put = |word: u64| hasher.update(&word.to_le_bytes());
+        put(self.kind as u64);
+        put(self.sum_bits);
+        if self.is_stale() {
+            return hasher.digest();
+        }
+        // Zeros of both signs are one threshold.
+        [self.schema as u64, (self.zero_threshold + 0.0).to_bits(), self.count, self.zero_count]
+            .into_iter()
+            .for_each(&mut put);
+        for side in [&self.positive, &self.negative] {
+            let in_use = side.counts(self.kind).filter(|(_, word)| !self.kind.is_zero(*word));
+            in_use.for_each(|(index, word)| [index as u64, word].into_iter().for_each(&mut put));
+            // No index: one side ends.
+            put(u64::MAX);
+        }
+        self.bounds.iter().for_each(|bound| put((bound + 0.0).to_bits()));
+        hasher.digest()
+    }
+
     /// Kind, schema, threshold and bounds are the same.
     fn is_of_one_layout(&self, other: &Self) -> bool {
         self.kind == other.kind
@@ -224,6 +249,8 @@ mod tests {
         padded.hint = ResetHint::NotReset;
         assert!(plain.is_same(&padded));
         assert!(!plain.is_same(&one(&[(0, 2)], &[2, 1])));
+        assert_eq!(plain.fingerprint(), padded.fingerprint());
+        assert_ne!(plain.fingerprint(), one(&[(0, 2)], &[2, 1]).fingerprint());
         assert!(!plain.is_same(&Histogram { count: 1, ..plain.clone() }));
         assert!(!plain.is_same(&Histogram { sum_bits: 1, ..plain.clone() }));
         assert!(!plain.is_same(&Histogram { kind: HistogramKind::Float, ..plain.clone() }));
@@ -236,6 +263,7 @@ mod tests {
         assert!(stale.is_same(&Histogram { count: 7, ..stale.clone() }));
         assert!(!stale.is_same(&Histogram::stale(HistogramKind::Float)));
         assert!(!stale.is_same(&Histogram::default()));
+        assert_eq!(stale.fingerprint(), Histogram { count: 7, ..stale.clone() }.fingerprint());
     }
 
     #[test]

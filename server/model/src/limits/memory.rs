@@ -3,17 +3,23 @@
 
 use super::{
     BODY_BYTES_MAX, CONNECTION_BYTES, DECODED_BYTES_MAX, HANDSHAKE_BYTES, HANDSHAKES_MAX, HEAD_BYTES_MAX,
-    HEAD_BYTES_MIN, ID_CACHE_ENTRIES_MAX, ID_CACHE_ENTRY_BYTES, IN_FLIGHT_BYTES_MAX, PART_BYTES_MAX,
-    READ_BYTES_MAX, READ_BYTES_MIN, READING_BYTES_MAX, READING_BYTES_MIN, READS_PER_CORE_MAX, SHARDS_MAX,
-    SYMBOL_BYTES_MAX, TLS_CONNECTION_BYTES,
+    HEAD_BYTES_MIN, HISTOGRAM_LOOKUP_BYTES_MAX, HISTOGRAM_SCRATCH_BYTES_KEPT, ID_CACHE_ENTRIES_MAX,
+    ID_CACHE_ENTRY_BYTES, IN_FLIGHT_BYTES_MAX, PART_BYTES_MAX, READ_BYTES_MAX, READ_BYTES_MIN,
+    READING_BYTES_MAX, READING_BYTES_MIN, READS_PER_CORE_MAX, SHARDS_MAX, SYMBOL_BYTES_MAX,
+    TLS_CONNECTION_BYTES,
 };
 
 const MIB: usize = 1 << 20;
 
 /// The process without executors: its code, its runtime, its threads.
 const PROCESS_BYTES: usize = 16 * MIB;
-/// An executor without a request: its ring's registered buffers, its lanes, its stacks.
+/// An executor without a request: its ring's registered buffers, its lanes, its stacks, what its shard reads histograms
+/// with.
 const EXECUTOR_BYTES: usize = 24 * MIB;
+const _: () = assert!(
+    HISTOGRAM_SCRATCH_BYTES_KEPT + HISTOGRAM_LOOKUP_BYTES_MAX <= EXECUTOR_BYTES / 64,
+    "hardly seen in it"
+);
 /// What a shard needs at the least to be worth running.
 const SHARD_BYTES_MIN: usize = 16 * MIB;
 

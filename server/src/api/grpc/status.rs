@@ -86,7 +86,12 @@ fn reason_code(reason: RefusedReason) -> v1::RefusalReason {
         // Remote write's, OTLP's and lines of text's alone.
         RefusedReason::BadSymbolRef
         | RefusedReason::BadSeriesShape
-        | RefusedReason::NativeHistogram
+        | RefusedReason::MalformedHistogram
+        | RefusedReason::HistogramCounts
+        | RefusedReason::HistogramSpans
+        | RefusedReason::HistogramBounds
+        | RefusedReason::HistogramSchema
+        | RefusedReason::HistogramTooLarge
         | RefusedReason::DeltaTemporality
         | RefusedReason::NoTemporality
         | RefusedReason::NoValue
@@ -113,6 +118,7 @@ pub(crate) fn of_stream_fault(fault: &StreamFault) -> Status {
         StreamFault::NoReader(NoReader::TooSlow) => Cause::Conflict.status(fault.to_string()),
         StreamFault::Shards(error) => of_read_fault(&ReadFault::Shards(error.clone())),
         StreamFault::Chunk(error) => of_read_fault(&ReadFault::Chunk(*error)),
+        StreamFault::Histograms(error) => of_read_fault(&ReadFault::Histograms(*error)),
     }
 }
 

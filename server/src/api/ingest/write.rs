@@ -16,8 +16,8 @@ use silverback_model::{Metadata, Sample, SeriesId, ShardId};
 use silverback_runtime::slices::SLICE;
 use silverback_runtime::{now, reactor_polled, sleep, timeout};
 use silverback_storage::message::{
-    DefinitionBlock, Definitions, LabelSpan, MovedSeries, Part, PartExemplar, PartMetadata, WriteAck,
-    WriteBody, WritePart, WriteReply,
+    DefinitionBlock, Definitions, LabelSpan, MovedSeries, Part, PartExemplar, PartHistogram, PartMetadata,
+    WriteAck, WriteBody, WritePart, WriteReply,
 };
 
 /// How long a part that is sent again waits for room before it looks again.
@@ -35,6 +35,10 @@ impl SeriesSink for Split<'_> {
     #[inline]
     fn sample(&mut self, sample: Sample) {
         Split::sample(self, sample);
+    }
+
+    fn histogram(&mut self, histogram: PartHistogram) {
+        Split::histogram(self, histogram);
     }
 
     fn exemplar(&mut self, exemplar: PartExemplar) {
@@ -140,7 +144,7 @@ pub(crate) fn send(
 }
 
 /// The same for series whose label sets the request's decoder has made, each named by its number. `beside` has the texts
-/// of their exemplars and metadata.
+/// of their exemplars and metadata, and the messages of their native histograms.
 pub(crate) async fn send_defined(
     ingest: &Ingest,
     labels: DefinitionBlock,

@@ -10,6 +10,7 @@ use crate::api::response::cause::Cause;
 use crate::routing::fanout::FanoutError;
 use crate::routing::{BudgetExceeded, DeletionFault, TooManyReads};
 use silverback_model::gorilla::ChunkError;
+use silverback_model::histogram::HistogramChunkError;
 use silverback_promql::QueryError;
 use silverback_runtime::SideThreadError;
 use silverback_storage::message::{Deleted, DeletionError, ReadError};
@@ -93,6 +94,9 @@ pub enum ReadFault {
     /// An expression that can't be evaluated.
     #[error(transparent)]
     Query(#[from] QueryError),
+    /// A chunk of native histograms in memory can't be read.
+    #[error("a stored chunk of histograms can't be read: {0}")]
+    Histograms(#[from] HistogramChunkError),
 }
 
 /// How far a deletion came, and why no further.
@@ -163,7 +167,7 @@ impl ReadFault {
             Self::Shards(FanoutError::Refused(ReadError::Cancelled)) => Cause::Cancelled,
             Self::SideThread(SideThreadError::Panicked)
             | Self::Shards(FanoutError::Refused(ReadError::Panicked)) => Cause::Internal,
-            Self::Chunk(_) | Self::Query(QueryError::Storage(_)) => Cause::DataLoss,
+            Self::Chunk(_) | Self::Histograms(_) | Self::Query(QueryError::Storage(_)) => Cause::DataLoss,
             Self::Query(QueryError::BadData(_)) => Cause::Invalid,
             Self::Query(
                 QueryError::Execution(_) | QueryError::TooManySamples | QueryError::TooMuchMemory { .. },
@@ -210,7 +214,8 @@ impl ReadFault {
             | Self::Shards(_)
             | Self::TimedOut(_)
             | Self::Query(_)
-            | Self::Chunk(_) => {}
+            | Self::Chunk(_)
+            | Self::Histograms(_) => {}
         }
         if let Some(after) = self.retry_after() {
             headers.insert(RETRY_AFTER, after.as_secs().into());

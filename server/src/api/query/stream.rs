@@ -14,6 +14,7 @@ use crate::api::response::reader_pace::{NoReader, ReaderPace};
 use crate::routing::ReadInFlight;
 use crate::routing::fanout::FanoutError;
 use silverback_model::gorilla::ChunkError;
+use silverback_model::histogram::HistogramChunkError;
 use silverback_model::limits::STREAM_BUFFER_BYTES;
 use silverback_runtime::{Slice, spawn_background};
 
@@ -29,6 +30,9 @@ pub enum StreamFault {
     /// A chunk in memory can't be read.
     #[error("a stored chunk can't be read: {0}")]
     Chunk(#[from] ChunkError),
+    /// A chunk of native histograms in memory can't be read.
+    #[error("a stored chunk of histograms can't be read: {0}")]
+    Histograms(#[from] HistogramChunkError),
 }
 
 /// The making end of a streamed answer.
@@ -119,7 +123,7 @@ pub(crate) fn count_fault(reader: &Reader, fault: &StreamFault) {
             reader.count(|counts| counts.reads_slow += 1);
             silverback_host::warn_limited!(%fault, "an answer broke off");
         }
-        StreamFault::Shards(_) | StreamFault::Chunk(_) => {
+        StreamFault::Shards(_) | StreamFault::Chunk(_) | StreamFault::Histograms(_) => {
             reader.count(|counts| counts.reads_failed += 1);
             silverback_host::warn_limited!(%fault, "an answer broke off");
         }
@@ -130,6 +134,8 @@ async fn break_off(frames: FrameSender, fault: &StreamFault) {
     match fault {
         // It takes no word either: the stream ends where it is.
         StreamFault::NoReader(_) => drop(frames),
-        StreamFault::Shards(_) | StreamFault::Chunk(_) => frames.break_off(fault).await,
+        StreamFault::Shards(_) | StreamFault::Chunk(_) | StreamFault::Histograms(_) => {
+            frames.break_off(fault).await
+        }
     }
 }

@@ -4,10 +4,11 @@ use hashbrown::HashMap;
 use roaring::RoaringBitmap;
 
 use silverback_model::gorilla::XorIter;
+use silverback_model::histogram::{Histogram, SealedHistogram};
 use silverback_model::{SeriesId, SeriesRef};
 use silverback_storage::wal::record::{
-    ChunksRecord, ClaimsRecord, ExemplarsRecord, Record, RemovedRecord, ReplacedRecord, SamplesRecord,
-    SealedBytes, SeriesChunks, SeriesRecord,
+    ChunksRecord, ClaimsRecord, ExemplarsRecord, HistogramEntry, HistogramsRecord, LoggedHistogramChunks,
+    Record, RemovedRecord, ReplacedRecord, SamplesRecord, SealedBytes, SeriesChunks, SeriesRecord,
 };
 use silverback_storage::wal::replay::{Restore, RestoreError};
 
@@ -117,6 +118,25 @@ impl CrossCheck {
         checked
     }
 
+    /// Looks at all of them, and tells the first fault.
+    fn histograms(&mut self, record: &HistogramsRecord<'_>) -> Result<(), RestoreError> {
+        let mut checked = Ok(());
+        for entry in record.iter() {
+            let (series, read) = match entry.map_err(contradicts)? {
+                HistogramEntry::Stored { series, message, .. } => {
+                    self.counts.samples += 1;
+                    (series, Histogram::default().read_message(message).map(|_| ()).map_err(contradicts))
+                }
+                HistogramEntry::Chunks(chunks) => (chunks.series, read_histogram_chunks(&chunks)),
+            };
+            if !self.series.contains_key(&series) {
+                self.unknown.insert(series.0);
+            }
+            checked = checked.and(read);
+        }
+        checked
+    }
+
     fn read_chunks(&mut self, chunks: &SeriesChunks<'_>) -> Result<(), RestoreError> {
         let (series, mut checked, mut newest_ms) = (chunks.series, Ok(()), None);
         for sealed in chunks.sealed.clone() {
@@ -173,6 +193,22 @@ impl CrossCheck {
     }
 }
 
+/// Whether chunks of histograms can be read, and begin and end when they say.
+fn read_histogram_chunks(chunks: &LoggedHistogramChunks<'_>) -> Result<(), RestoreError> {
+    let fault =
+        |what: &str| RestoreError(format!("a chunk of histograms of ref {}: {what}", chunks.series.0));
+    let read = |kind, bytes: &[u8]| {
+        SealedHistogram::from_bytes(kind, bytes.into()).map_err(|error| fault(&error.to_string()))
+    };
+    for sealed in chunks.sealed.clone() {
+        let chunk = read(sealed.kind, sealed.bytes)?;
+        if (chunk.min_timestamp_ms(), chunk.max_timestamp_ms()) != (sealed.min_ms, sealed.max_ms) {
+            return Err(fault("it has other times than it says"));
+        }
+    }
+    chunks.open.map_or(Ok(()), |open| read(open.kind, open.bytes).map(|_| ()))
+}
+
 impl Restore for CrossCheck {
     fn record(&mut self, record: Record<'_>) -> Result<(), RestoreError> {
         match record {
@@ -181,6 +217,7 @@ impl Restore for CrossCheck {
             Record::Removed(record) => self.removed(&record),
             Record::Chunks(record) => self.chunks(&record),
             Record::Replaced(record) => self.replaced(&record),
+            Record::Histograms(record) => self.histograms(&record),
             Record::Exemplars(record) => self.exemplars(&record),
             Record::Metadata(record) => {
                 record.iter().try_for_each(|said| said.map(drop).map_err(contradicts))

@@ -12,11 +12,13 @@ use super::{OfflineLogs, WalCommandError};
 use silverback_host::disk::blocking::{BlockingDisk, BlockingFile};
 use silverback_host::disk::{Disk, File};
 use silverback_model::gorilla::XorIter;
+use silverback_model::histogram::HistogramIter;
 use silverback_storage::wal::Lsn;
 use silverback_storage::wal::frame::{FrameHeader, FrameKey};
 use silverback_storage::wal::reader::{Found, FrameReader};
 use silverback_storage::wal::record::{
-    Claim, ClaimKind, ClaimsRecord, Record, RecordError, SeriesChunks, records,
+    Claim, ClaimKind, ClaimsRecord, HistogramEntry, HistogramsRecord, Record, RecordError, SeriesChunks,
+    records,
 };
 use silverback_storage::wal::replay::{LogFiles, LogPlace};
 use silverback_storage::wal::segment::{
@@ -272,6 +274,10 @@ impl Contents {
                 self.samples += samples_of(replaced.iter().map(|entry| entry.map(|entry| entry.chunks)))?;
                 ("replaced", replaced.count().to_string())
             }
+            Record::Histograms(histograms) => {
+                self.samples += histograms_of(histograms)?;
+                ("histograms", histograms.count().to_string())
+            }
             Record::Exemplars(exemplars) => ("exemplars", exemplars.count().to_string()),
             Record::Metadata(metadata) => ("metadata", metadata.count().to_string()),
             Record::Claims(claims) => ("claims", show_claims(claims)?),
@@ -291,6 +297,22 @@ fn show_claims(claims: &ClaimsRecord<'_>) -> Result<String, RecordError> {
         Ok(format!("cell {} {way} shard {} at epoch {}", cell.0, other.0, epoch.0))
     });
     Ok(shown.collect::<Result<Vec<_>, _>>()?.join(", "))
+}
+
+/// As they stand there, and as the chunks' headers count them.
+fn histograms_of(record: &HistogramsRecord<'_>) -> Result<u64, RecordError> {
+    let mut histograms = 0;
+    for entry in record {
+        histograms += match entry? {
+            HistogramEntry::Stored { .. } => 1,
+            HistogramEntry::Chunks(chunks) => {
+                let sealed = chunks.sealed.map(|sealed| HistogramIter::new(sealed.kind, sealed.bytes));
+                let open = chunks.open.map(|open| HistogramIter::new(open.kind, open.bytes));
+                sealed.chain(open).map(|chunk| chunk.samples_left() as u64).sum()
+            }
+        };
+    }
+    Ok(histograms)
 }
 
 /// As the chunks' headers count them.

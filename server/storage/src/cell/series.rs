@@ -4,11 +4,12 @@ use std::ops::RangeInclusive;
 
 use crate::cell::blocks::{Blocks, Chain};
 use crate::cell::heap::{heap_bytes, vec_bytes};
+use crate::cell::histograms::{HistogramLookup, Histograms};
 use crate::cell::late::{LATE_CHUNK_BYTES, LateChunk};
 use crate::cell::lookup::Lookup;
 use crate::cell::pages::Pages;
 use crate::cell::rest::{self, Without};
-use silverback_model::gorilla::{ChunkError, OpenXor, SealedChunk, XorIter, prefetch};
+use silverback_model::gorilla::{ChunkError, OpenXor, SealedChunk, XorIter};
 use silverback_model::{Sample, SeriesId, SeriesRef};
 
 /// A label pair as the shard's index numbers it.
@@ -25,11 +26,6 @@ pub struct Series {
 }
 const _: () = assert!(size_of::<Series>() == 64);
 
-/// What a processor brings near at once, in bytes.
-const CACHE_LINE: usize = 64;
-/// Lines of a chunk that are brought near ahead: it has some hundred bytes, and what follows comes by itself.
-const CHUNK_LINES: usize = 4;
-
 /// The id in a line that no series has: no label set hashes to it but one in 2^128.
 const VACANT: SeriesId = SeriesId(0);
 
@@ -39,13 +35,29 @@ impl Default for Series {
     }
 }
 
+impl Series {
+    /// Of an open chunk without words.
+    pub(super) fn of(id: SeriesId, chunk: OpenXor) -> Self {
+        Self { id, chunk, words: Chain::default() }
+    }
+}
+
 /// What is read seldom: the labels, the chunks that are cut, oldest first, and samples that came late.
 #[derive(Debug, Default)]
 pub struct SeriesHistory {
-    labels: Box<[LabelRef]>,
+    pub(super) labels: Box<[LabelRef]>,
     pub(super) sealed: Vec<SealedChunk>,
     /// Late samples that aren't folded into the chunks yet.
     pub(super) late: Option<Box<LateChunk>>,
+    /// Native histograms of the series that have some.
+    pub(super) histograms: Option<Box<Histograms>>,
+}
+
+impl SeriesHistory {
+    /// Of a series that has nothing but its labels.
+    pub(super) fn of_labels(labels: Box<[LabelRef]>) -> Self {
+        Self { labels, ..Self::default() }
+    }
 }
 
 /// A sample that was taken in.
@@ -96,7 +108,13 @@ pub struct SeriesStore {
     pub(super) late_chunks: usize,
     /// Samples that were decoded and written again for late ones since [`Self::begin_slice`].
     pub(super) late_work: usize,
-    label_bytes: usize,
+    /// Series with native histograms.
+    pub(super) histogram_series: usize,
+    /// What these take.
+    pub(super) histogram_bytes: usize,
+    /// For histograms that are sent again.
+    pub(super) histogram_lookup: HistogramLookup,
+    pub(super) label_bytes: usize,
 }
 
 /// What [`SeriesStore`] holds, in counts and bytes.
@@ -138,7 +156,7 @@ impl SeriesStore {
     }
 
     /// Puts a series back at a vacant ref, with its chunks: the sealed ones oldest first, and the
-    /// open one as bytes.
+    /// open one as bytes, of which there are none where it has no samples.
     pub(crate) fn restore(
         &mut self,
         at: SeriesRef,
@@ -152,7 +170,7 @@ impl SeriesStore {
         self.sealed_chunks += sealed.len();
         self.sealed_bytes += vec_bytes(&sealed) + chunks_bytes(&sealed);
         self.series.insert_at(at.0, Series { id, chunk, words });
-        self.histories.insert_at(at.0, SeriesHistory { labels, sealed, late: None });
+        self.histories.insert_at(at.0, SeriesHistory { sealed, ..SeriesHistory::of_labels(labels) });
         Ok(())
     }
 
@@ -180,6 +198,9 @@ impl SeriesStore {
     /// An open chunk of the samples in a chunk's bytes, and its words.
     pub(super) fn reopen(&mut self, bytes: &[u8]) -> Result<(OpenXor, Chain), ChunkError> {
         let mut words = Chain::default();
+        if bytes.is_empty() {
+            return Ok((OpenXor::EMPTY, words));
+        }
         match self.read_open(bytes, &mut words) {
             Ok(chunk) => Ok((chunk, words)),
             Err(error) => {
@@ -271,6 +292,11 @@ impl SeriesStore {
     /// Seals the open chunk and begins the next one with `first`.
     #[inline(never)]
     fn cut(&mut self, at: SeriesRef, first: Sample) -> Appended {
+        if !self.has_samples(at) {
+            let series = self.series.get_mut(at.0);
+            series.chunk = OpenXor::start(first, &mut series.words.sink(&mut self.blocks, 0));
+            return Appended::Stored;
+        }
         let sealed = self.open_chunk(at);
         let series = self.series.get_mut(at.0);
         std::mem::take(&mut series.words).release(&mut self.blocks);
@@ -286,9 +312,14 @@ impl SeriesStore {
 
     /// Whether a chunk overlaps a range of ms, both ends inclusive. Looks at times alone.
     pub(crate) fn overlaps(&self, at: SeriesRef, min_ms: i64, max_ms: i64) -> bool {
-        let newest_ms = self.newest_ms(at);
+        self.samples_overlap(at, min_ms, max_ms) || self.histograms_overlap(at, min_ms, max_ms)
+    }
+
+    /// Whether a chunk of floats does.
+    fn samples_overlap(&self, at: SeriesRef, min_ms: i64, max_ms: i64) -> bool {
+        let newest_ms = self.newest(at).timestamp_ms;
         if newest_ms <= max_ms {
-            return newest_ms >= min_ms;
+            return newest_ms >= min_ms && self.has_samples(at);
         }
         // The newest sample is after the range: what is before it decides.
         !self.sealed_between(at, min_ms, max_ms).is_empty()
@@ -307,7 +338,7 @@ impl SeriesStore {
     /// The times of the open chunk's first and last sample, where it overlaps a range of ms, both ends
     /// inclusive.
     pub(crate) fn open_between(&self, at: SeriesRef, min_ms: i64, max_ms: i64) -> Option<(i64, i64)> {
-        if self.newest_ms(at) < min_ms {
+        if self.newest(at).timestamp_ms < min_ms || !self.has_samples(at) {
             return None;
         }
         let (oldest_ms, newest_ms) = self.open_times(at);
@@ -332,7 +363,22 @@ impl SeriesStore {
         &self.histories.get(at.0).sealed
     }
 
-    /// A copy of the open chunk, sealed.
+    /// Whether a series has samples that are floats.
+    #[inline]
+    pub(crate) fn has_samples(&self, at: SeriesRef) -> bool {
+        self.series.get(at.0).chunk.count() > 0
+    }
+
+    /// The open chunk's bytes as the log has them: none where the series has no samples.
+    pub(crate) fn open_bytes(&self, at: SeriesRef) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if self.has_samples(at) {
+            self.put_open_chunk(at, &mut bytes);
+        }
+        bytes
+    }
+
+    /// A copy of the open chunk, sealed. The series has samples.
     pub(crate) fn open_chunk(&self, at: SeriesRef) -> SealedChunk {
         let series = self.series.get(at.0);
         series.chunk.seal(series.words.words(&self.blocks, series.chunk.words()))
@@ -340,15 +386,20 @@ impl SeriesStore {
 
     /// How many samples a series has.
     pub(crate) fn samples(&self, at: SeriesRef) -> usize {
+        self.float_samples(at) + self.histograms(at)
+    }
+
+    /// How many of them are floats.
+    pub(crate) fn float_samples(&self, at: SeriesRef) -> usize {
         let sealed: usize = self.sealed(at).iter().map(SealedChunk::count).sum();
         let late = self.histories.get(at.0).late.as_ref().map_or(0, |late| late.count());
         sealed + late + self.series.get(at.0).chunk.count()
     }
 
-    /// What is left of a series without a range of ms.
+    /// What is left of a series' floats without a range of ms.
     pub(crate) fn without(&mut self, at: SeriesRef, range_ms: &RangeInclusive<i64>) -> Without {
         self.fold_late(at);
-        match self.overlaps(at, *range_ms.start(), *range_ms.end()) {
+        match self.samples_overlap(at, *range_ms.start(), *range_ms.end()) {
             true => rest::without(self.sealed(at), &self.open_chunk(at), range_ms),
             false => Without::AsBefore,
         }
@@ -356,8 +407,12 @@ impl SeriesStore {
 
     /// Drops sealed chunks that lie wholly before `horizon_ms`. Late samples are in chunks then, too.
     pub(crate) fn drop_before(&mut self, at: SeriesRef, horizon_ms: i64) -> Retained {
-        if self.newest_ms(at) < horizon_ms {
-            return Retained::Expired;
+        let histograms = self.drop_histograms_before(at, horizon_ms);
+        if self.newest(at).timestamp_ms < horizon_ms {
+            if histograms == Retained::Kept && self.has_samples(at) {
+                self.replace(at, Vec::new(), &[]).expect("there is no chunk that could be a bad one");
+            }
+            return histograms;
         }
         self.fold_late(at);
         let sealed = &mut self.histories.get_mut(at.0).sealed;
@@ -378,6 +433,7 @@ impl SeriesStore {
     pub(crate) fn remove(&mut self, at: SeriesRef) -> Box<[LabelRef]> {
         self.lookup.forget(at);
         self.drop_late(at);
+        self.set_histograms(at, None);
         let series = self.series.take(at.0);
         series.words.release(&mut self.blocks);
         let history = self.histories.take(at.0);
@@ -405,12 +461,13 @@ impl SeriesStore {
         self.series.get(at.0).id
     }
 
-    /// The timestamp of a series' newest sample, in ms.
+    /// The timestamp of a series' newest sample, of either kind, in ms.
     pub(crate) fn newest_ms(&self, at: SeriesRef) -> i64 {
-        self.newest(at).timestamp_ms
+        let newest_ms = self.newest(at).timestamp_ms;
+        self.histogram_times(at).map_or(newest_ms, |(_, histogram_ms)| histogram_ms.max(newest_ms))
     }
 
-    /// The newest sample of a series.
+    /// The newest float of a series; of one that has none something at the earliest time.
     pub(crate) fn newest(&self, at: SeriesRef) -> Sample {
         self.series.get(at.0).chunk.last()
     }
@@ -422,49 +479,11 @@ impl SeriesStore {
 
     /// Whether a series has one sample, and never had more that retention kept.
     pub(crate) fn is_single(&self, at: SeriesRef) -> bool {
-        let SeriesHistory { sealed, late, .. } = self.histories.get(at.0);
-        self.series.get(at.0).chunk.count() == 1 && sealed.is_empty() && late.is_none()
-    }
-
-    /// Brings the line of a series towards the core.
-    #[inline]
-    pub(crate) fn prefetch(&self, at: SeriesRef) {
-        prefetch(self.series.get(at.0));
-    }
-
-    /// Brings the place of a series' next samples towards the core. Its line should be near.
-    #[inline]
-    pub(crate) fn prefetch_tail(&self, at: SeriesRef) {
-        if let Some(tail) = self.series.get(at.0).words.tail(&self.blocks) {
-            prefetch(tail);
-        }
-    }
-
-    /// Brings what a read begins with towards the core: a series' line and its history.
-    #[inline]
-    pub(crate) fn prefetch_history(&self, at: SeriesRef) {
-        self.prefetch(at);
-        prefetch(self.histories.get(at.0));
-    }
-
-    /// Brings a series' labels and the lists of its chunks towards the core. Its history should be near.
-    #[inline]
-    pub(crate) fn prefetch_lists(&self, at: SeriesRef) {
-        let SeriesHistory { labels, sealed, .. } = self.histories.get(at.0);
-        let ends = [labels.first(), labels.last()];
-        ends.into_iter().flatten().for_each(prefetch);
-        sealed.last().into_iter().for_each(prefetch);
-        self.series.get(at.0).words.head(&self.blocks).into_iter().for_each(prefetch);
-    }
-
-    /// Brings the first bytes of a range's first chunk towards the core, and more of the open one. The lists
-    /// should be near.
-    #[inline]
-    pub(crate) fn prefetch_chunks(&self, at: SeriesRef, min_ms: i64, max_ms: i64) {
-        self.series.get(at.0).words.second(&self.blocks).into_iter().for_each(prefetch);
-        if let Some(chunk) = self.sealed_between(at, min_ms, max_ms).first() {
-            chunk.bytes().chunks(CACHE_LINE).take(CHUNK_LINES).for_each(|line| prefetch(&line[0]));
-        }
+        let SeriesHistory { sealed, late, histograms, .. } = self.histories.get(at.0);
+        self.series.get(at.0).chunk.count() == 1
+            && sealed.is_empty()
+            && late.is_none()
+            && histograms.is_none()
     }
 
     /// One past the highest ref ever given.
@@ -509,7 +528,7 @@ impl SeriesStore {
                 + self.histories.bytes()
                 + self.late_chunks * LATE_CHUNK_BYTES
                 + self.label_bytes,
-            chunk_bytes: self.blocks.bytes() + self.sealed_bytes,
+            chunk_bytes: self.blocks.bytes() + self.sealed_bytes + self.histogram_bytes,
         }
     }
 }

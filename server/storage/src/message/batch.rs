@@ -5,6 +5,7 @@
 use bytes::Bytes;
 
 use silverback_model::gorilla::{ChunkError, XorIter};
+use silverback_model::histogram::{HistogramIter, HistogramKind};
 use silverback_model::{Exemplar, LabelBlock, Sample};
 
 /// Series with their labels and chunks, label sets ascending.
@@ -30,6 +31,26 @@ struct ChunkSpan {
     max_ms: i64,
     begin: u32,
     end: u32,
+    of: ChunkOf,
+}
+
+/// What is in a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChunkOf {
+    /// Floats, in Prometheus' XOR encoding.
+    Samples,
+    /// Native histograms, in its encoding of these.
+    Histograms(HistogramKind),
+}
+
+impl ChunkOf {
+    /// The number that Prometheus gives to the encoding.
+    pub const fn encoding(self) -> u8 {
+        match self {
+            Self::Samples => 1,
+            Self::Histograms(kind) => kind.chunk_encoding(),
+        }
+    }
 }
 
 /// A batch while it is made.
@@ -49,13 +70,15 @@ pub struct SeriesView<'a> {
     batch: &'a SeriesBatch,
 }
 
-/// One chunk of a series: an XOR chunk of Prometheus', its count of samples in front.
+/// One chunk of a series, as Prometheus has it, its count of samples in front.
 #[derive(Debug, Clone, Copy)]
 pub struct ChunkView<'a> {
     /// The oldest sample's timestamp.
     pub min_ms: i64,
     /// The newest sample's.
     pub max_ms: i64,
+    /// What is in it.
+    pub of: ChunkOf,
     /// The chunk.
     pub bytes: &'a [u8],
 }
@@ -89,11 +112,22 @@ impl SeriesBatchBuilder {
         self.series.push(SeriesSpan { begin, labels_end, chunks_end: self.chunks.len() as u32 });
     }
 
-    /// Adds a chunk to the series that was begun last: its bytes are appended to what is given.
+    /// Adds a chunk of floats to the series that was begun last: its bytes are appended to what is given.
     pub(crate) fn add_chunk(&mut self, min_ms: i64, max_ms: i64, put_bytes: impl FnOnce(&mut Vec<u8>)) {
+        self.add_chunk_of(ChunkOf::Samples, min_ms, max_ms, put_bytes);
+    }
+
+    /// The same of any.
+    pub(crate) fn add_chunk_of(
+        &mut self,
+        of: ChunkOf,
+        min_ms: i64,
+        max_ms: i64,
+        put_bytes: impl FnOnce(&mut Vec<u8>),
+    ) {
         let begin = self.bytes.len() as u32;
         put_bytes(&mut self.bytes);
-        self.chunks.push(ChunkSpan { min_ms, max_ms, begin, end: self.bytes.len() as u32 });
+        self.chunks.push(ChunkSpan { min_ms, max_ms, begin, end: self.bytes.len() as u32, of });
         let series = self.series.last_mut().expect("a chunk is a series'");
         series.chunks_end = self.chunks.len() as u32;
     }
@@ -104,6 +138,13 @@ impl SeriesBatchBuilder {
             out.extend_from_slice(&exemplar.value.to_le_bytes());
             out.extend_from_slice(exemplar.labels.0);
         });
+    }
+
+    /// Brings the chunks of the series that was begun last into the order of their first samples: those of floats and
+    /// of histograms were added one after the other.
+    pub(crate) fn sort_chunks(&mut self) {
+        let before = self.series.iter().rev().nth(1).map_or(0, |series| series.chunks_end);
+        self.chunks[before as usize..].sort_by_key(|chunk| chunk.min_ms);
     }
 
     /// Whether the series that was begun last has a chunk.
@@ -160,6 +201,7 @@ impl<'a> SeriesView<'a> {
         self.chunks.iter().map(move |chunk| ChunkView {
             min_ms: chunk.min_ms,
             max_ms: chunk.max_ms,
+            of: chunk.of,
             bytes: &self.batch.bytes[chunk.begin as usize..chunk.end as usize],
         })
     }
@@ -171,9 +213,21 @@ impl<'a> SeriesView<'a> {
 }
 
 impl<'a> ChunkView<'a> {
-    /// Its samples, oldest first.
+    /// Its floats, oldest first; none where it is of histograms.
     pub fn samples(self) -> impl Iterator<Item = Result<Sample, ChunkError>> + use<'a> {
-        XorIter::new(self.bytes)
+        let floats = match self.of {
+            ChunkOf::Samples => Some(XorIter::new(self.bytes)),
+            ChunkOf::Histograms(_) => None,
+        };
+        floats.into_iter().flatten()
+    }
+
+    /// Its native histograms; `None` where it is of floats.
+    pub const fn histograms(self) -> Option<HistogramIter<'a>> {
+        match self.of {
+            ChunkOf::Samples => None,
+            ChunkOf::Histograms(kind) => Some(HistogramIter::new(kind, self.bytes)),
+        }
     }
 }
 

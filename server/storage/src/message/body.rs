@@ -260,6 +260,45 @@ fn take_varint32(rest: &mut &[u8]) -> u32 {
     }
 }
 
+/// Where a native histogram's message lies in a [`WriteBody`]: 8 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageSpan(LabelSpan);
+
+impl MessageSpan {
+    /// In the request's own bytes; both numbers below 2^30.
+    pub fn of_body(offset: usize, len: usize) -> Self {
+        Self(LabelSpan::new(LabelSource::Wire, offset, len))
+    }
+
+    /// In the scratch, likewise.
+    pub fn of_scratch(offset: usize, len: usize) -> Self {
+        Self(LabelSpan::new(LabelSource::Scratch, offset, len))
+    }
+}
+
+impl WriteBody {
+    /// A native histogram's message.
+    pub(crate) fn message(&self, MessageSpan(span): MessageSpan) -> &[u8] {
+        match span.source() {
+            LabelSource::Wire => &self.bytes[span.range()],
+            LabelSource::Scratch => &self.scratch[span.range()],
+            LabelSource::Symbols | LabelSource::Definition => unreachable!("no message lies there"),
+        }
+    }
+}
+
+/// A native histogram of a part: whose it is, and where it lies. Its owner reads it, and judges it.
+#[derive(Debug, Clone, Copy)]
+pub struct PartHistogram {
+    /// The series, which routes.
+    pub id: SeriesId,
+    /// Where the series' labels lie, for an owner that doesn't know it.
+    pub labels: LabelSpan,
+    /// The histogram, as remote write has it.
+    pub message: MessageSpan,
+}
+const _: () = assert!(size_of::<PartHistogram>() <= 32);
+
 /// One series of a part: its id, its labels' place, and how many of the part's samples are its.
 #[derive(Debug, Clone, Copy)]
 pub struct PartSeries {

@@ -18,8 +18,11 @@ use std::sync::Arc;
 use crate::wal::{Durable, LogError};
 use silverback_model::{RefusedCounts, RefusedReason};
 
-pub use batch::{ChunkView, Rows, SeriesBatch, SeriesBatchBuilder, SeriesView, TextBatch};
-pub use body::{BodyBytes, LabelSource, LabelSpan, PartExemplar, PartMetadata, PartSeries, WriteBody};
+pub use batch::{ChunkOf, ChunkView, Rows, SeriesBatch, SeriesBatchBuilder, SeriesView, TextBatch};
+pub use body::{
+    BodyBytes, LabelSource, LabelSpan, MessageSpan, PartExemplar, PartHistogram, PartMetadata, PartSeries,
+    WriteBody,
+};
 pub use call::{Call, CheckpointRequest, ShardCall, StatsRequest, UnsentCall};
 pub use definitions::{DefinitionBlock, Definitions};
 pub use deletion::{Deleted, Deletion, DeletionError, DeletionReply};
@@ -124,13 +127,14 @@ pub struct WritePart {
     pub part: Part,
 }
 
-/// What became of a part's exemplars. What is neither was refused for another reason, and fails nothing.
+/// What became of a part's exemplars, of which a request has few. What is neither was refused for another reason, and
+/// fails nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ExemplarOutcome {
     /// Kept now, retries of kept ones among them.
-    pub kept: u64,
+    pub kept: u32,
     /// Of series that aren't known.
-    pub unknown_series: u64,
+    pub unknown_series: u32,
 }
 
 impl ExemplarOutcome {
@@ -146,6 +150,8 @@ impl ExemplarOutcome {
 pub struct WriteAck {
     /// Samples stored, retries of stored ones among them.
     pub written: u64,
+    /// Native histograms, likewise.
+    pub histograms: u64,
     /// What became of its exemplars.
     pub exemplars: ExemplarOutcome,
     /// The part's other samples.
@@ -168,11 +174,11 @@ impl WriteAck {
     /// Acknowledges what a commit made durable.
     pub(crate) fn new(
         _commit: &Durable,
-        (written, exemplars): (u64, ExemplarOutcome),
+        (written, histograms, exemplars): (u64, u64, ExemplarOutcome),
         refusals: Option<Box<Refusals>>,
         moved: Option<Box<MovedSeries>>,
     ) -> Self {
-        Self { written, exemplars, refusals, moved }
+        Self { written, histograms, exemplars, refusals, moved }
     }
 }
 

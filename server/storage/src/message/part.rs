@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use sharded_slab::pool::OwnedRefMut;
 use sharded_slab::{Clear, Config, Pool};
 
-use crate::message::{PartExemplar, PartMetadata, PartSeries};
+use crate::message::{PartExemplar, PartHistogram, PartMetadata, PartSeries};
 use silverback_model::{Epoch, Sample};
 
 /// What a part holds. Its capacity outlives the part.
@@ -20,6 +20,8 @@ pub struct PartBuffer {
     pub series: Vec<PartSeries>,
     /// Their samples, one series after the other.
     pub samples: Vec<Sample>,
+    /// Native histograms, of these series or others.
+    pub histograms: Vec<PartHistogram>,
     /// Exemplars, of these series and of others that the shard owns. Mostly there are none.
     pub exemplars: Vec<PartExemplar>,
     /// What is said of metrics whose names are the shard's, whatever cells it owns. Mostly nothing.
@@ -34,9 +36,10 @@ impl PartBuffer {
     /// The memory that its buffers hold on to.
     pub fn capacity_bytes(&self) -> usize {
         let series = self.series.capacity() * size_of::<PartSeries>();
+        let histograms = self.histograms.capacity() * size_of::<PartHistogram>();
         let exemplars = self.exemplars.capacity() * size_of::<PartExemplar>();
         let metadata = self.metadata.capacity() * size_of::<PartMetadata>();
-        series + self.samples.capacity() * size_of::<Sample>() + exemplars + metadata
+        series + self.samples.capacity() * size_of::<Sample>() + histograms + exemplars + metadata
     }
 
     /// The same beyond what they had in the pool, which counts there.
@@ -58,6 +61,8 @@ impl Clear for PartBuffer {
         self.series.shrink_to(KEPT_SAMPLES_MAX);
         self.samples.clear();
         self.samples.shrink_to(KEPT_SAMPLES_MAX);
+        self.histograms.clear();
+        self.histograms.shrink_to(KEPT_BESIDE_MAX);
         self.exemplars.clear();
         self.exemplars.shrink_to(KEPT_BESIDE_MAX);
         self.metadata.clear();

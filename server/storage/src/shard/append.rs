@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::cell::series::LabelRef;
+use crate::cell::series::{LabelRef, SeriesStore};
 use crate::cell::{AppendError, Appended, SeriesRef};
 use crate::message::{ExemplarOutcome, LabelSpan, PartSeries, Refusals, WriteBody};
 use crate::shard::Shard;
@@ -31,9 +31,9 @@ const SLICE_LATE_WORK: usize = 16 * 1024;
 
 /// What the entries of a part have in common.
 #[derive(Debug, Clone, Copy)]
-struct OfPart<'a> {
-    body: &'a WriteBody,
-    bounds: TimeBounds,
+pub(super) struct OfPart<'a> {
+    pub(super) body: &'a WriteBody,
+    pub(super) bounds: TimeBounds,
 }
 
 /// Which timestamps are taken in, in ms, both ends inclusive.
@@ -49,12 +49,12 @@ pub struct TimeBounds {
 
 /// Samples of a series, one after the other, that are refused for the same reason.
 #[derive(Debug, Clone, Copy)]
-struct Run {
-    reason: RefusedReason,
-    first: Sample,
+pub(super) struct Run {
+    pub(super) reason: RefusedReason,
+    pub(super) first: Sample,
     /// The series' newest sample then.
-    newest_ms: Option<i64>,
-    samples: u64,
+    pub(super) newest_ms: Option<i64>,
+    pub(super) samples: u64,
 }
 
 impl Run {
@@ -75,6 +75,8 @@ impl Run {
 pub struct PartOutcome {
     /// Samples that are stored now, retries of stored ones among them.
     pub written: u64,
+    /// Native histograms, likewise.
+    pub histograms: u64,
     /// What became of its exemplars.
     pub exemplars: ExemplarOutcome,
     /// The others, by reason; `None` where there are none.
@@ -255,7 +257,7 @@ impl Shard {
 
     /// Counts samples of a series as refused, and says so in words where they are the first.
     #[cold]
-    fn refuse(
+    pub(super) fn refuse(
         &self,
         Run { reason, first, newest_ms, samples }: Run,
         OfPart { body, bounds }: OfPart<'_>,
@@ -324,24 +326,37 @@ impl Shard {
         first: Sample,
         journal: &mut impl Journal,
     ) -> Result<SeriesRef, RefusedReason> {
+        let create = |store: &mut SeriesStore, labels| store.create(entry.id, labels, first);
+        let series = self.create_by(body, entry.id, entry.labels, create, journal)?;
+        journal.stored(series, first);
+        Ok(series)
+    }
+
+    /// Makes a series that `create` puts into the store.
+    pub(super) fn create_by(
+        &mut self,
+        body: &WriteBody,
+        id: SeriesId,
+        labels: LabelSpan,
+        create: impl FnOnce(&mut SeriesStore, Box<[LabelRef]>) -> Option<SeriesRef>,
+        journal: &mut impl Journal,
+    ) -> Result<SeriesRef, RefusedReason> {
         if self.series_limit.is_reached_by(self.store.size().series) {
             return Err(RefusedReason::SeriesLimit);
         }
         if !self.has_room_for_series() {
             return Err(RefusedReason::MemoryLimit);
         }
-        let labels = self.intern_labels(body, entry.labels)?;
-        let made = self.store.create(entry.id, labels.as_slice().into(), first);
-        let Some(series) = made else {
+        let labels = self.intern_labels(body, labels)?;
+        let Some(series) = create(&mut self.store, labels.as_slice().into()) else {
             self.index.forget_unused(&labels);
             return Err(RefusedReason::SeriesLimit);
         };
         self.index.add(series, &labels);
-        self.insert_in_cell(entry.id, series);
+        self.insert_in_cell(id, series);
         self.counters.series_created += 1;
         let text = labels.iter().map(|label| self.index.text(*label));
-        journal.created(series, entry.id, text.map(|(name, value)| (name.as_bytes(), value.as_bytes())));
-        journal.stored(series, first);
+        journal.created(series, id, text.map(|(name, value)| (name.as_bytes(), value.as_bytes())));
         Ok(series)
     }
 
@@ -400,7 +415,7 @@ impl Ahead {
 
 impl TimeBounds {
     #[inline]
-    fn check(self, sample: Sample) -> Result<(), RefusedReason> {
+    pub(super) fn check(self, sample: Sample) -> Result<(), RefusedReason> {
         if sample.timestamp_ms > self.newest_ms {
             return Err(RefusedReason::TooFarInFuture);
         }
@@ -415,6 +430,7 @@ impl PartOutcome {
     /// Adds what became of another piece of the same part.
     pub(crate) fn add(&mut self, other: Self) {
         self.written += other.written;
+        self.histograms += other.histograms;
         self.exemplars.add(other.exemplars);
         match (&mut self.refusals, other.refusals) {
             (Some(refusals), Some(more)) => refusals.merge(*more),

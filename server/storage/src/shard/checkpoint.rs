@@ -271,7 +271,7 @@ impl Shard {
     }
 
     /// Copies a series, if there is one, and tells its number of chunks.
-    fn copy(&mut self, at: SeriesRef, snapshot: &mut Snapshot) -> Option<u64> {
+    pub(super) fn copy(&mut self, at: SeriesRef, snapshot: &mut Snapshot) -> Option<u64> {
         if !self.store.holds(at) {
             return None;
         }
@@ -281,7 +281,10 @@ impl Shard {
         snapshot.created(at, self.store.id(at), labels);
         let sealed = self.store.sealed(at);
         let bounds = sealed.iter().map(|c| (c.min_timestamp_ms(), c.max_timestamp_ms(), c.bytes()));
-        snapshot.chunks(at, bounds, self.store.open_chunk(at).bytes());
+        snapshot.chunks(at, bounds, &self.store.open_bytes(at));
+        if let Some(histograms) = self.store.all_histograms(at) {
+            snapshot.histograms(at, &histograms.sealed, histograms.open());
+        }
         Some(sealed.len() as u64 + 1)
     }
 }

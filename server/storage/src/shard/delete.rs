@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use futures::future::select;
 
+use crate::cell::histograms::{HistogramChunks, HistogramsWithout};
 use crate::cell::rest::{Rest, Without};
 use crate::message::{Deleted, Deletion, DeletionError, DeletionReply, ReadError, ReadTicket, Selection};
 use crate::shard::read::Found;
@@ -208,20 +209,66 @@ impl Shard {
         if self.is_moving(cell) {
             return Went::Waits;
         }
-        let went = match self.store.without(series, range_ms) {
-            Without::AsBefore => Went::Not,
-            Without::Nothing => {
-                let samples = self.store.samples(series);
-                self.remove_series(series, journal);
-                self.counters.series_deleted += 1;
-                Went::Whole { samples }
-            }
-            Without::Rest(rest) => self.cut_series(series, rest, journal),
-        };
+        let went = self.delete_from(series, range_ms, journal);
         if let Went::Whole { samples } | Went::InPart { samples, .. } = went {
             self.counters.samples_deleted += samples as u64;
         }
         went
+    }
+
+    fn delete_from(
+        &mut self,
+        series: SeriesRef,
+        range_ms: &RangeInclusive<i64>,
+        journal: &mut impl Journal,
+    ) -> Went {
+        let samples = self.store.without(series, range_ms);
+        let histograms = self.store.without_histograms(series, range_ms);
+        let has_samples = matches!(samples, Without::Rest(_))
+            || (samples == Without::AsBefore && self.store.has_samples(series));
+        let has_histograms = match &histograms {
+            Some(without) => without.rest.open().is_some(),
+            None => self.store.has_histograms(series),
+        };
+        if samples == Without::AsBefore && histograms.is_none() {
+            return Went::Not;
+        }
+        if !has_samples && !has_histograms {
+            let samples = self.store.samples(series);
+            self.remove_series(series, journal);
+            self.counters.series_deleted += 1;
+            return Went::Whole { samples };
+        }
+        let (mut gone, mut left_bytes) = (0, 0);
+        if let Some(HistogramsWithout { gone: histograms, rest }) = histograms {
+            (gone, left_bytes) = (histograms, rest.bytes());
+            self.cut_histograms(series, rest, journal);
+        }
+        let cut = match samples {
+            Without::AsBefore => Went::InPart { samples: 0, left_bytes: 0 },
+            Without::Nothing => self.cut_samples(series, journal),
+            Without::Rest(rest) => self.cut_series(series, rest, journal),
+        };
+        if let Went::InPart { samples, left_bytes: bytes } = cut {
+            gone += samples;
+            left_bytes += bytes;
+        }
+        Went::InPart { samples: gone, left_bytes }
+    }
+
+    /// Takes all floats of a series that keeps histograms.
+    fn cut_samples(&mut self, series: SeriesRef, journal: &mut impl Journal) -> Went {
+        let samples = self.store.float_samples(series);
+        journal.replaced(series, &[], &[]);
+        self.store.replace(series, Vec::new(), &[]).expect("there is no chunk that could be a bad one");
+        Went::InPart { samples, left_bytes: 0 }
+    }
+
+    fn cut_histograms(&mut self, series: SeriesRef, rest: HistogramChunks, journal: &mut impl Journal) {
+        journal.replaced_histograms(series, &rest.sealed, rest.open());
+        let replaced = self.store.replace_histograms(series, rest);
+        replaced.expect("chunks that were written by the node's own rules are taken");
+        self.singles.forget(series);
     }
 
     /// Whether the copy of a cell's series may be elsewhere, too.

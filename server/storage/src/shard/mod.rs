@@ -6,6 +6,7 @@ pub mod append;
 pub mod checkpoint;
 pub mod delete;
 mod exemplars;
+pub(crate) mod histograms;
 pub mod inbox;
 pub mod index;
 pub mod load;
@@ -41,6 +42,7 @@ use crate::shard::ownership::Ownership;
 use crate::shard::series_limit::SeriesLimit;
 use crate::shard::singles::Singles;
 use crate::wal::{Journal, RefReuse};
+use silverback_model::histogram::Histogram;
 use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, SeriesId, ShardId};
 
@@ -78,6 +80,8 @@ pub struct Shard {
     outgoing: Option<OutgoingMigration>,
     /// The cell that comes to it.
     incoming: Option<IncomingMigration>,
+    /// What histograms are read into.
+    histogram: Histogram,
 }
 
 const fn assert_send_and_sync<T: Send + Sync>() {}
@@ -106,6 +110,7 @@ impl Shard {
             ownership: Ownership::default(),
             outgoing: None,
             incoming: None,
+            histogram: Histogram::default(),
         }
     }
 

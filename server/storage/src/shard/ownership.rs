@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::message::{MovedSeries, PartBuffer, PartExemplar, PartSeries, WritePart};
+use crate::message::{MovedSeries, PartBuffer, PartExemplar, PartHistogram, PartSeries, WritePart};
 use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, Epoch};
 
@@ -69,8 +69,11 @@ impl Ownership {
     fn split_off_each(&self, write: &mut WritePart) -> Option<Box<MovedSeries>> {
         let epoch = write.part.epoch;
         let is_taken = |series: &PartSeries| self.lease(series.id.cell()).writes_from <= epoch;
+        let takes = |histogram: &PartHistogram| self.lease(histogram.id.cell()).writes_from <= epoch;
         let is_kept = |exemplar: &PartExemplar| self.lease(exemplar.series.cell()).writes_from <= epoch;
-        if write.part.series.iter().all(is_taken) && write.part.exemplars.iter().all(is_kept) {
+        let part = &write.part;
+        let has_all = part.histograms.iter().all(takes) && part.exemplars.iter().all(is_kept);
+        if has_all && part.series.iter().all(is_taken) {
             return None;
         }
         let (mut kept, mut moved) = (PartBuffer::default(), PartBuffer::default());
@@ -82,6 +85,7 @@ impl Ownership {
             to.series.push(*series);
             to.samples.extend_from_slice(own);
         }
+        moved.histograms.extend(write.part.histograms.extract_if(.., |histogram| !takes(histogram)));
         moved.exemplars.extend(write.part.exemplars.extract_if(.., |exemplar| !is_kept(exemplar)));
         (write.part.series, write.part.samples) = (kept.series, kept.samples);
         Some(Box::new(MovedSeries { body: Arc::clone(&write.body), parts: moved }))

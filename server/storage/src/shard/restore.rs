@@ -9,16 +9,18 @@ use std::rc::Rc;
 use hashbrown::HashMap;
 use roaring::RoaringBitmap;
 
+use crate::cell::histograms::HistogramChunks;
 use crate::cell::series::LabelRef;
 use crate::cell::{AppendError, Appended};
 use crate::shard::Shard;
 use crate::wal::Claims;
 use crate::wal::record::{
-    ChunksRecord, ExemplarsRecord, LoggedSample, MetadataRecord, Record, RemovedRecord, Replaced,
-    ReplacedRecord, SamplesRecord, SealedBytes, SeriesChunks, SeriesRecord,
+    ChunksRecord, ExemplarsRecord, HistogramEntry, HistogramsRecord, LoggedSample, MetadataRecord, Record,
+    RemovedRecord, Replaced, ReplacedRecord, SamplesRecord, SealedBytes, SeriesChunks, SeriesRecord,
 };
 use crate::wal::replay::{Restore, RestoreError};
-use silverback_model::gorilla::{ChunkError, SealedChunk};
+use silverback_model::gorilla::SealedChunk;
+use silverback_model::histogram::Histogram;
 use silverback_model::{CellId, Sample, SeriesId, SeriesRef};
 
 /// A gap in the refs that no shard leaves: a record that names such a ref is no shard's.
@@ -158,7 +160,9 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
             }
             match self.refs.get(series, shard) {
                 Some(at) if is_late => self.late_sample(shard, at, sample),
-                Some(at) if sample.timestamp_ms <= shard.store.newest_ms(at) => self.counts.already += 1,
+                Some(at) if sample.timestamp_ms <= shard.store.newest(at).timestamp_ms => {
+                    self.counts.already += 1;
+                }
                 Some(at) => {
                     shard.restore_sample(at, sample);
                     self.counts.samples += 1;
@@ -235,12 +239,10 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
     ) -> Result<(), RestoreError> {
         let at = self.refs.place(chunks.series, shard)?;
         let sealed = sealed_chunks(chunks);
-        let oldest = sealed.first().map(SealedChunk::min_timestamp_ms);
         let restored = shard.store.restore(at, pending.id, pending.labels, sealed, chunks.open);
         restored.map_err(|error| of_open_chunk(at, error))?;
         shard.adopt(at);
-        let newest = shard.store.newest_ms(at);
-        shard.widen_range(oldest.unwrap_or(newest), newest);
+        shard.widen_by(at);
         Ok(())
     }
 
@@ -270,6 +272,36 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
         Ok(())
     }
 
+    fn histograms(&mut self, record: HistogramsRecord<'_>) -> Result<(), RestoreError> {
+        let shard = Rc::clone(&self.shard);
+        let shard = &mut *shard.borrow_mut();
+        let mut histogram = Histogram::default();
+        for entry in record.iter() {
+            match entry.map_err(contradicts)? {
+                HistogramEntry::Stored { series, timestamp_ms, message } => {
+                    let Some(at) = self.series_of(shard, series)? else { continue };
+                    if shard.store.histogram_times(at).is_some_and(|(_, newest_ms)| timestamp_ms <= newest_ms)
+                    {
+                        self.counts.already += 1;
+                        continue;
+                    }
+                    histogram.read_message(message).map_err(contradicts)?;
+                    if shard.store.append_histogram(at, timestamp_ms, &histogram).is_ok() {
+                        shard.widen_range(timestamp_ms, timestamp_ms);
+                        self.counts.samples += 1;
+                    }
+                }
+                HistogramEntry::Chunks(chunks) => {
+                    let Some(at) = self.series_of(shard, chunks.series)? else { continue };
+                    let replaced = shard.store.replace_histograms(at, HistogramChunks::of_log(&chunks));
+                    replaced.map_err(|error| of_open_chunk(at, error))?;
+                    shard.widen_by(at);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Those that are kept already came with the checkpoint.
     fn exemplars(&mut self, record: ExemplarsRecord<'_>) -> Result<(), RestoreError> {
         let shard = Rc::clone(&self.shard);
@@ -284,6 +316,25 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
             }
         }
         Ok(())
+    }
+
+    /// The series that a histogram is of; made, where it has no sample yet. `None`: it is another shard's, or nobody
+    /// made it.
+    fn series_of(&mut self, shard: &mut Shard, series: SeriesRef) -> Result<Option<SeriesRef>, RestoreError> {
+        if let Some(at) = self.refs.get(series, shard) {
+            return Ok(Some(at));
+        }
+        if self.refs.is_foreign(series) {
+            return Ok(None);
+        }
+        let Some(pending) = self.pending.remove(&series.0) else {
+            self.unknown.insert(series.0);
+            return Ok(None);
+        };
+        let at = self.refs.place(series, shard)?;
+        shard.store.put_empty(at, pending.id, pending.labels);
+        shard.adopt(at);
+        Ok(Some(at))
     }
 
     /// Of those names that are the shard's.
@@ -324,6 +375,7 @@ impl<F: Fn(CellId) -> bool> Restore for Restorer<F> {
         match record {
             Record::Series(record) => self.series(record),
             Record::Samples(record) => self.samples(record),
+            Record::Histograms(record) => self.histograms(record),
             Record::Replaced(record) => self.replaced(record),
             Record::Removed(record) => self.removed(record),
             Record::Chunks(record) => self.chunks(record),
@@ -377,7 +429,7 @@ pub(super) fn sealed_chunks(chunks: &SeriesChunks<'_>) -> Vec<SealedChunk> {
     chunks.sealed.clone().map(restored).collect()
 }
 
-fn of_open_chunk(at: SeriesRef, error: ChunkError) -> RestoreError {
+fn of_open_chunk(at: SeriesRef, error: impl std::fmt::Display) -> RestoreError {
     RestoreError(format!("the open chunk of ref {}: {error}", at.0))
 }
 
@@ -445,6 +497,19 @@ impl Shard {
         // Newer than the newest: nothing is left to refuse it for.
         if self.store.append(series, sample, 0).is_ok() {
             self.widen_range(sample.timestamp_ms, sample.timestamp_ms);
+        }
+    }
+
+    /// Widens the shard's range by all that a series has.
+    pub(super) fn widen_by(&mut self, series: SeriesRef) {
+        if self.store.has_samples(series) {
+            let newest_ms = self.store.newest(series).timestamp_ms;
+            let oldest_ms =
+                self.store.sealed(series).first().map_or(newest_ms, SealedChunk::min_timestamp_ms);
+            self.widen_range(oldest_ms, newest_ms);
+        }
+        if let Some((oldest_ms, newest_ms)) = self.store.histogram_times(series) {
+            self.widen_range(oldest_ms, newest_ms);
         }
     }
 

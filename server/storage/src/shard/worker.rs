@@ -11,7 +11,8 @@ use futures::future::{Either, select};
 
 use crate::message::{
     ControlRequest, CoreStats, Deleted, Deletion, DeletionReply, ExemplarOutcome, MigrationRequest,
-    MovedSeries, PartExemplar, Read, ReadError, ShardReply, ShardStats, WriteAck, WritePart, WriteReply,
+    MovedSeries, PartBuffer, PartExemplar, Read, ReadError, ShardReply, ShardStats, WriteAck, WritePart,
+    WriteReply,
 };
 use crate::shard::append::{PartOutcome, PartPosition, TimeBounds};
 use crate::shard::window::GroupWindow;
@@ -33,6 +34,14 @@ const EXEMPLAR_COST: usize = 32;
 
 /// Exemplars of a part, or metadata, that are taken in between two looks at the reactor: about 200 µs, one after the other.
 const PIECE_EXEMPLARS: usize = 128;
+
+/// Native histograms of a part are taken in for so long between two looks at the reactor.
+const HISTOGRAMS_SLICE_US: u64 = 200;
+
+/// What a part costs, in samples: an exemplar costs what many do.
+fn samples_of(part: &PartBuffer) -> usize {
+    part.samples.len() + part.histograms.len() + EXEMPLAR_COST * part.exemplars.len()
+}
 
 /// What serves a shard's inbox.
 pub struct Worker<L, H, R> {
@@ -111,8 +120,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
             match self.refusal() {
                 None => {
                     let moved = self.shard.borrow().ownership.split_off(&mut write);
-                    // An exemplar costs what many samples do.
-                    let samples = write.part.samples.len() + EXEMPLAR_COST * write.part.exemplars.len();
+                    let samples = samples_of(&write.part);
                     group.samples += samples;
                     of_slice += samples;
                     group.parts.push((from, self.append(&write, bounds).await, moved));
@@ -158,9 +166,11 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
                 self.shard.borrow_mut().begin_slice();
             }
         }
-        // Behind all samples: these may make their series.
+        self.append_histograms(write, bounds, &mut outcome).await;
+        // Behind all samples and histograms: these may make their series.
+        let has_others = series + write.part.histograms.len() > 0;
         for (i, exemplars) in write.part.exemplars.chunks(PIECE_EXEMPLARS).enumerate() {
-            if i > 0 || series > 0 {
+            if i > 0 || has_others {
                 self.host.yield_now().await;
             }
             outcome.exemplars.add(self.append_exemplars(write, exemplars, bounds));
@@ -172,6 +182,29 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         }
         self.shard.borrow_mut().counters.parts += 1;
         outcome
+    }
+
+    /// Appends a part's native histograms, likewise. One may take a thousand times as long as another, so the clock
+    /// is looked at after each.
+    async fn append_histograms(&mut self, write: &WritePart, bounds: TimeBounds, outcome: &mut PartOutcome) {
+        let mut began_us = self.host.monotonic_us();
+        for histogram in &write.part.histograms {
+            let now_us = self.host.monotonic_us();
+            if now_us - began_us >= HISTOGRAMS_SLICE_US {
+                self.shard.borrow_mut().counters.busy_us += now_us - began_us;
+                self.host.yield_now().await;
+                began_us = self.host.monotonic_us();
+            }
+            let mut shard = self.shard.borrow_mut();
+            let journal = &mut *self.log.journal();
+            outcome.add(shard.append_histograms(
+                &write.body,
+                std::slice::from_ref(histogram),
+                bounds,
+                journal,
+            ));
+        }
+        self.shard.borrow_mut().counters.busy_us += self.host.monotonic_us() - began_us;
     }
 
     fn append_slice(
@@ -212,7 +245,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         for (to, outcome, moved) in group.parts.drain(..) {
             let reply = match &committed {
                 Ok(durable) => {
-                    let counts = (outcome.written, outcome.exemplars);
+                    let counts = (outcome.written, outcome.histograms, outcome.exemplars);
                     WriteReply::Written(WriteAck::new(durable, counts, outcome.refusals, moved))
                 }
                 Err(error) => WriteReply::NotDurable(error.clone()),

@@ -60,6 +60,7 @@ impl Restore for Claims {
             Record::Series(_)
             | Record::Samples(_)
             | Record::Removed(_)
+            | Record::Histograms(_)
             | Record::Replaced(_)
             | Record::Chunks(_)
             | Record::Exemplars(_)

@@ -1,7 +1,8 @@
 //! What a shard tells its log of the changes that it makes.
 
-use crate::wal::record::Claim;
+use crate::wal::record::{Claim, OpenHistogramBytes};
 use silverback_model::gorilla::SealedChunk;
+use silverback_model::histogram::{Histogram, SealedHistogram};
 use silverback_model::{Exemplar, Metadata, Sample, SeriesId, SeriesRef};
 
 /// Takes a shard's changes in the order in which they are made. A series ref means one series from
@@ -20,6 +21,18 @@ pub trait Journal {
 
     /// A sample was stored that is older than the newest of its series.
     fn stored_late(&mut self, series: SeriesRef, sample: Sample);
+
+    /// A native histogram was stored, the newest of its series.
+    fn stored_histogram(&mut self, series: SeriesRef, timestamp_ms: i64, histogram: &Histogram);
+
+    /// From here on a series has these histograms, in chunks that are cut, oldest first, and the open one, whatever it
+    /// had: some were deleted, or it came from another shard.
+    fn replaced_histograms(
+        &mut self,
+        series: SeriesRef,
+        sealed: &[SealedHistogram],
+        open: Option<OpenHistogramBytes<'_>>,
+    );
 
     /// An exemplar of a series was taken in.
     fn exemplar(&mut self, series: SeriesRef, exemplar: &Exemplar<'_>);
@@ -81,6 +94,16 @@ impl Journal for NoJournal {
     fn stored(&mut self, _series: SeriesRef, _sample: Sample) {}
 
     fn stored_late(&mut self, _series: SeriesRef, _sample: Sample) {}
+
+    fn stored_histogram(&mut self, _series: SeriesRef, _timestamp_ms: i64, _histogram: &Histogram) {}
+
+    fn replaced_histograms(
+        &mut self,
+        _series: SeriesRef,
+        _sealed: &[SealedHistogram],
+        _open: Option<OpenHistogramBytes<'_>>,
+    ) {
+    }
 
     fn exemplar(&mut self, _series: SeriesRef, _exemplar: &Exemplar<'_>) {}
 

@@ -1,5 +1,5 @@
 //! The two servers: the same service on the node's runtime and on tokio.
-use std::{convert::Infallible, io::Write, net::SocketAddr};
+use std::{convert::Infallible, fmt::Debug, io::Write, net::SocketAddr};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -11,10 +11,7 @@ use silverback_runtime::{BoundAddress, Executor, HttpLimits, HttpServer, Options
 const ADDRESS: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 const CONNECTIONS_MAX: usize = 1024;
 
-async fn answer<B>(request: Request<B>) -> Result<Response<Empty<Bytes>>, Infallible>
-where
-    B: Body<Error: std::fmt::Debug>,
-{
+async fn answer<B: Body<Error: Debug>>(request: Request<B>) -> Result<Response<Empty<Bytes>>, Infallible> {
     let body = request.into_body().collect().await.expect("the client sends whole bodies");
     std::hint::black_box(body.to_bytes());
     let mut response = Response::new(Empty::new());

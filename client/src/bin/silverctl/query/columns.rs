@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::json::histogram_text;
 use super::{Series, value_text};
 use crate::figures::counted;
 use crate::time_text::format_rfc3339;
@@ -15,7 +16,7 @@ const COLUMN_SAMPLES_MIN: usize = 10;
 
 /// Prints it; `width` is the terminal's, none for a table of one column.
 pub fn print(series: &Series, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
-    let samples = series.samples.len() as u64;
+    let samples = (series.samples.len() + series.histograms.len()) as u64;
     writeln!(out, "{}  ({})", series.labels, counted(samples, "sample", "samples"))?;
     let values: Vec<String> = series.samples.iter().map(|(_, value)| value_text(*value)).collect();
     let times: Vec<String> = series.samples.iter().map(|(at_ms, _)| format_rfc3339(*at_ms)).collect();
@@ -34,6 +35,9 @@ pub fn print(series: &Series, width: Option<usize>, out: &mut impl Write) -> io:
             write!(out, "{:<time_width$}  {:>value_width$}", times[index], values[index])?;
         }
         writeln!(out)?;
+    }
+    for (at_ms, histogram) in &series.histograms {
+        writeln!(out, "{:INDENT$}{}  {}", "", format_rfc3339(*at_ms), histogram_text(histogram))?;
     }
     writeln!(out)
 }

@@ -2,7 +2,10 @@
 
 use std::io::Write;
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::ser::{Error as _, Serialize, SerializeMap, Serializer};
+use serde_json::value::RawValue;
+use silverback_model::histogram::Histogram;
+use silverback_model::histogram::json::put_histogram;
 use silverback_model::printable::printable_json;
 
 use super::{Series, value_text};
@@ -16,10 +19,13 @@ pub fn print(series: &Series, out: &mut impl Write) -> Result<(), Failure> {
 
 impl Serialize for Series {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_map(Some(3))?;
+        let mut object = serializer.serialize_map(None)?;
         object.serialize_entry("metric", &Metric(self))?;
         object.serialize_entry("values", &Values(self))?;
         object.serialize_entry("timestamps", &Timestamps(self))?;
+        if !self.histograms.is_empty() {
+            object.serialize_entry("histograms", &Histograms(self))?;
+        }
         object.end()
     }
 }
@@ -46,6 +52,26 @@ impl Serialize for Timestamps<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.samples.iter().map(|(at_ms, _)| at_ms))
     }
+}
+
+struct Histograms<'a>(&'a Series);
+
+impl Serialize for Histograms<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let pair = |(at_ms, histogram): &(i64, Histogram)| {
+            let raw = RawValue::from_string(histogram_text(histogram)).map_err(S::Error::custom)?;
+            Ok((*at_ms, raw))
+        };
+        let pairs = self.0.histograms.iter().map(pair).collect::<Result<Vec<_>, _>>()?;
+        serializer.collect_seq(pairs)
+    }
+}
+
+/// As Prometheus' API writes it.
+pub(super) fn histogram_text(histogram: &Histogram) -> String {
+    let mut json = Vec::new();
+    put_histogram(&mut json, histogram);
+    String::from_utf8(json).expect("numbers are ASCII")
 }
 
 /// A number, or a text for what JSON has no number for.

@@ -12,9 +12,11 @@ use std::io::{IsTerminal, Write};
 use clap::{Args, ValueEnum};
 use futures::TryStreamExt;
 use silverback_client::Selector;
+use silverback_model::histogram::Histogram;
 
 use crate::connection::ConnectionArgs;
 use crate::failure::{Failure, output};
+use crate::figures::counted;
 use crate::interrupt::Interrupt;
 use crate::label_set::LabelSet;
 use crate::shown::terminal_width;
@@ -25,7 +27,8 @@ const EXAMPLES: &str = "Outputs:
   json   JSON lines, also called jsonl, one for each series, as `silverctl write --format json` and
          VictoriaMetrics' import read them:
          {\"metric\":{…},\"values\":[…],\"timestamps\":[…]}; timestamps in milliseconds, and NaN,
-         infinities and staleness markers as \"NaN\", \"+Inf\", \"-Inf\", \"StaleNaN\"
+         infinities and staleness markers as \"NaN\", \"+Inf\", \"-Inf\", \"StaleNaN\"; where there are native
+         histograms, \"histograms\":[[timestamp,{\"count\",\"sum\",\"buckets\"}],…] as Prometheus' API has them
   csv    timestamp,value and a column for each label; `silverctl write` reads it, too
   plot   lines in the terminal, at most 8 series in one plot, with a legend below
 
@@ -67,11 +70,23 @@ enum Output {
     Plot,
 }
 
+impl Output {
+    /// Whether it has a form for native histograms.
+    fn shows_histograms(self, rate: bool) -> bool {
+        match self {
+            Self::Table | Self::Json => !rate,
+            Self::Csv | Self::Plot => false,
+        }
+    }
+}
+
 /// A series and its samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     labels: LabelSet,
     samples: Vec<(i64, f64)>,
+    /// Native histograms.
+    histograms: Vec<(i64, Histogram)>,
 }
 
 /// Asks and prints.
@@ -99,20 +114,31 @@ async fn ask(arguments: QueryArgs, connection: &ConnectionArgs) -> Result<(), Fa
         Output::Plot => Printer::Plot(plot::Plot::for_terminal()),
     };
     let mut selected = reader.select(&arguments.selector, range_ms).await?;
-    let (mut series_shown, mut out) = (0, output());
+    let (mut series_shown, mut histograms_left_out, mut out) = (0, 0, output());
     while let Some(series) = selected.try_next().await? {
         if arguments.limit == Some(series_shown) || printer.is_full() {
             eprintln!("there are more series than the {series_shown} shown");
             break;
         }
         series_shown += 1;
-        let series = Series { labels: LabelSet::trusted(series.labels), samples: series.samples };
+        let series = Series {
+            labels: LabelSet::trusted(series.labels),
+            samples: series.samples,
+            histograms: series.histograms,
+        };
+        if !arguments.output.shows_histograms(arguments.rate) {
+            histograms_left_out += series.histograms.len() as u64;
+        }
         printer.take(if arguments.rate { rate::of(series) } else { series }, &mut out)?;
     }
     printer.finish(&mut out)?;
     out.flush()?;
     if series_shown == 0 {
         eprintln!("no series");
+    }
+    if histograms_left_out > 0 {
+        let left_out = counted(histograms_left_out, "native histogram", "native histograms");
+        eprintln!("{left_out} left out: --output table and --output json show them, without --rate");
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ pub fn of(series: Series) -> Series {
             samples.push((to_ms, grown / span_s));
         }
     }
-    Series { labels: series.labels.with_metric_suffix(SUFFIX), samples }
+    Series { labels: series.labels.with_metric_suffix(SUFFIX), samples, histograms: Vec::new() }
 }
 
 #[cfg(test)]
@@ -31,7 +31,9 @@ mod tests {
 
     fn check(samples: &[(i64, f64)], expect: &[(i64, f64)]) {
         let labels = vec![("__name__".to_owned(), "a_total".to_owned()), ("job".to_owned(), "x".to_owned())];
-        let rate = of(Series { labels: LabelSet::trusted(labels), samples: samples.to_vec() });
+        let series =
+            Series { labels: LabelSet::trusted(labels), samples: samples.to_vec(), histograms: Vec::new() };
+        let rate = of(series);
         assert_eq!(rate.labels.to_string(), r#"a_total:rate{job="x"}"#);
         let bits = |samples: &[(i64, f64)]| -> Vec<_> {
             samples.iter().map(|(at_ms, value)| (*at_ms, value.to_bits())).collect()

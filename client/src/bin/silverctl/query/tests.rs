@@ -6,7 +6,7 @@ use crate::formats::{NORMAL_NAN, Parser, STALE_NAN};
 
 fn series(samples: &[(i64, f64)]) -> Series {
     let labels = vec![("__name__".to_owned(), "up".to_owned()), ("job".to_owned(), "a,\"b\"".to_owned())];
-    Series { labels: LabelSet::trusted(labels), samples: samples.to_vec() }
+    Series { labels: LabelSet::trusted(labels), samples: samples.to_vec(), histograms: Vec::new() }
 }
 
 fn text_of(print: impl FnOnce(&mut Vec<u8>) -> Result<(), Failure>) -> String {
@@ -146,7 +146,7 @@ fn rows_for_a_terminal_are_printable_and_those_for_a_program_exact() {
         let labels = LabelSet::trusted(vec![("a".to_owned(), "\u{1b}[2J\u{202e}".to_owned())]);
         let mut out = Vec::new();
         let mut rows = rows::Rows::new(vec!["a".to_owned()], reader);
-        rows.print(&Series { labels, samples: vec![(1, 2.0)] }, &mut out).unwrap();
+        rows.print(&Series { labels, samples: vec![(1, 2.0)], histograms: Vec::new() }, &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), expect);
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct Fill {
 
 impl EndPlan {
     /// Of a chunk that begins at this time.
-    pub(super) const fn of_range(timestamp_ms: i64) -> Self {
+    pub const fn of_range(timestamp_ms: i64) -> Self {
         Self { end_ms: range_end_ms(timestamp_ms), is_reckoned: false }
     }
 

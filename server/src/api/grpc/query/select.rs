@@ -5,9 +5,10 @@
 
 use std::rc::Rc;
 
+use bytes::Bytes;
 use prost::Message;
 use silverback_proto::v1::{
-    Columns, Label, SampleEncoding, SelectRequest, SelectResponse, SelectedSeries, XorChunk,
+    Columns, HistogramChunk, Label, SampleEncoding, SelectRequest, SelectResponse, SelectedSeries, XorChunk,
 };
 
 use super::begin;
@@ -22,9 +23,11 @@ use crate::api::query::selector::Breadth;
 use crate::api::query::stream::StreamFault;
 use crate::routing::Asker;
 use silverback_model::gorilla::ChunkError;
+use silverback_model::histogram::wire::HistogramTimes;
+use silverback_model::histogram::{Histogram, HistogramChunkError, HistogramIter};
 use silverback_model::limits::STREAM_BUFFER_BYTES;
 use silverback_runtime::Slice;
-use silverback_storage::message::{ChunkView, SeriesBatch, SeriesView, SeriesWanted};
+use silverback_storage::message::{ChunkOf, ChunkView, SeriesBatch, SeriesView, SeriesWanted};
 
 /// Opens the select, so that a refusal has a status, and streams its series.
 pub async fn answer(
@@ -107,13 +110,15 @@ impl Response {
     /// Adds a piece, if there is anything in it: a chunk may lie across the range and have nothing
     /// inside.
     fn add_piece(&mut self, labels: &[Label], piece: Piece) {
-        let Piece { columns, chunks, bytes, .. } = piece;
-        if columns.values.is_empty() && chunks.is_empty() {
+        let Piece { columns, chunks, histograms, histogram_chunks, bytes, .. } = piece;
+        let has_samples = !columns.values.is_empty() || !chunks.is_empty();
+        if !has_samples && histograms.is_empty() && histogram_chunks.is_empty() {
             return;
         }
         self.bytes += bytes + text_bytes(labels);
         let columns = (!columns.values.is_empty()).then_some(columns);
-        self.series.push(SelectedSeries { labels: labels.to_vec(), columns, chunks });
+        let labels = labels.to_vec();
+        self.series.push(SelectedSeries { labels, columns, chunks, histograms, histogram_chunks });
     }
 
     async fn send_rest(&mut self, outgoing: &mut Outgoing<SelectResponse>) -> Result<(), StreamFault> {
@@ -130,14 +135,19 @@ impl Response {
 struct Piece {
     columns: Columns,
     chunks: Vec<XorChunk>,
+    histograms: Vec<Bytes>,
+    histogram_chunks: Vec<HistogramChunk>,
     last_ms: i64,
     bytes: usize,
 }
 
 impl Piece {
-    fn add(&mut self, series: SeriesView<'_>, chunk: ChunkView<'_>, form: Form) -> Result<(), ChunkError> {
+    fn add(&mut self, series: SeriesView<'_>, chunk: ChunkView<'_>, form: Form) -> Result<(), StreamFault> {
         match form {
-            Form::Columns { min_ms, max_ms } => self.add_samples(chunk, min_ms, max_ms),
+            Form::Columns { min_ms, max_ms } => match chunk.histograms() {
+                None => Ok(self.add_samples(chunk, min_ms, max_ms)?),
+                Some(histograms) => Ok(self.add_histograms(histograms, min_ms, max_ms)?),
+            },
             Form::Chunks => {
                 self.add_chunk(series, chunk);
                 Ok(())
@@ -159,10 +169,36 @@ impl Piece {
         Ok(())
     }
 
+    fn add_histograms(
+        &mut self,
+        mut chunk: HistogramIter<'_>,
+        min_ms: i64,
+        max_ms: i64,
+    ) -> Result<(), HistogramChunkError> {
+        let mut histogram = Histogram::default();
+        while chunk.samples_left() > 0 {
+            let timestamp_ms = chunk.next_into(&mut histogram)?;
+            if (min_ms..=max_ms).contains(&timestamp_ms) {
+                let mut message = Vec::new();
+                let times = HistogramTimes { timestamp_ms, ..HistogramTimes::default() };
+                histogram.put_message(times, &mut message);
+                self.bytes += message.len() + size_of::<Bytes>();
+                self.histograms.push(message.into());
+            }
+        }
+        Ok(())
+    }
+
     fn add_chunk(&mut self, series: SeriesView<'_>, chunk: ChunkView<'_>) {
-        let ChunkView { min_ms, max_ms, .. } = chunk;
+        let ChunkView { min_ms, max_ms, of, .. } = chunk;
         let bytes = series.shared_bytes(chunk);
-        self.bytes += bytes.len() + size_of::<XorChunk>();
-        self.chunks.push(XorChunk { min_ms, max_ms, bytes });
+        self.bytes += bytes.len() + size_of::<HistogramChunk>();
+        match of {
+            ChunkOf::Samples => self.chunks.push(XorChunk { min_ms, max_ms, bytes }),
+            ChunkOf::Histograms(kind) => {
+                let encoding = u32::from(kind.chunk_encoding());
+                self.histogram_chunks.push(HistogramChunk { min_ms, max_ms, encoding, bytes });
+            }
+        }
     }
 }

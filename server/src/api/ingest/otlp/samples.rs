@@ -5,10 +5,13 @@ use prost::{DecodeError, Message};
 use silverback_proto::otlp::common::v1::KeyValue;
 use silverback_proto::otlp::metrics::v1::number_data_point::Value;
 use silverback_proto::otlp::metrics::v1::{
-    DataPointFlags, Exemplar, HistogramDataPoint, NumberDataPoint, SummaryDataPoint, exemplar,
+    DataPointFlags, Exemplar, ExponentialHistogramDataPoint, HistogramDataPoint, NumberDataPoint,
+    SummaryDataPoint, exemplar, exponential_histogram_data_point,
 };
 
 use super::attributes::text;
+use silverback_model::histogram::Histogram;
+use silverback_model::histogram::exponential::{DenseBuckets, ExponentialPoint};
 use silverback_model::limits::EXEMPLAR_LABEL_CHARS_MAX;
 use silverback_model::{RefusedReason, STALE_NAN_BITS};
 
@@ -21,6 +24,8 @@ pub(crate) struct Point {
     pub timestamp_ms: i64,
     /// A sample for each of its series, those with a label of their own first.
     pub samples: Vec<PointSample>,
+    /// Its native histogram, of an exponential one. Its owner judges it.
+    pub histogram: Option<Histogram>,
     /// Those of its exemplars that Prometheus keeps, of sums and histograms, in the order of their samples.
     pub exemplars: Vec<PointExemplar>,
 }
@@ -65,6 +70,7 @@ pub(crate) fn read_number(bytes: &[u8]) -> Read {
         attributes: point.attributes,
         timestamp_ms: to_ms(point.time_unix_nano),
         samples: vec![PointSample { suffix: "", label: None, value }],
+        histogram: None,
         exemplars: point.exemplars.iter().map(|one| exemplar(one, 0)).collect(),
     }))
 }
@@ -95,7 +101,38 @@ pub(crate) fn read_histogram(bytes: &[u8]) -> Read {
         attributes: point.attributes,
         timestamp_ms: to_ms(point.time_unix_nano),
         samples,
+        histogram: None,
         exemplars,
+    }))
+}
+
+/// Reads a data point of an exponential histogram.
+pub(crate) fn read_exponential(bytes: &[u8]) -> Read {
+    let point = ExponentialHistogramDataPoint::decode(bytes)?;
+    let side = |buckets: &Option<exponential_histogram_data_point::Buckets>| {
+        buckets.clone().map_or((0, Vec::new()), |buckets| (buckets.offset, buckets.bucket_counts))
+    };
+    let (positive, negative) = (side(&point.positive), side(&point.negative));
+    let mut histogram = Histogram::default();
+    let read = histogram.read_exponential(&ExponentialPoint {
+        scale: point.scale,
+        count: point.count,
+        sum: point.sum.unwrap_or(0.0),
+        zero_count: point.zero_count,
+        positive: DenseBuckets { offset: positive.0, counts: &positive.1 },
+        negative: DenseBuckets { offset: negative.0, counts: &negative.1 },
+        is_delta: false,
+        is_stale: is_stale(point.flags),
+    });
+    if let Err(fault) = read.and_then(|()| histogram.validate()) {
+        return Ok(Err(fault.into()));
+    }
+    Ok(Ok(Point {
+        attributes: point.attributes,
+        timestamp_ms: to_ms(point.time_unix_nano),
+        samples: Vec::new(),
+        histogram: Some(histogram),
+        exemplars: point.exemplars.iter().map(|one| exemplar(one, 0)).collect(),
     }))
 }
 
@@ -114,6 +151,7 @@ pub(crate) fn read_summary(bytes: &[u8]) -> Read {
         samples: quantiles.chain(totals).collect(),
         attributes: point.attributes,
         timestamp_ms: to_ms(point.time_unix_nano),
+        histogram: None,
         exemplars: Vec::new(),
     }))
 }

@@ -13,13 +13,16 @@ use silverback_proto::otlp::resource::v1::Resource;
 
 use super::labels;
 use super::naming::{NamedKind, metric_name, unit_name};
-use super::samples::{Point, PointExemplar, PointSample, read_histogram, read_number, read_summary};
+use super::samples::{
+    Point, PointExemplar, PointSample, read_exponential, read_histogram, read_number, read_summary,
+};
 use super::target::Target;
 use crate::api::ingest::known_metadata::{KnownMetadata, fingerprint};
 use crate::api::ingest::label_sets::{LabelSets, NotMade, OwnLabel};
 use crate::api::ingest::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::ingest::remote_write::{MalformedBody, MalformedCause, Rejection, SeriesSink};
 use crate::config::OtlpDelta;
+use silverback_model::histogram::wire::HistogramTimes;
 use silverback_model::limits::{
     LABEL_VALUE_BYTES_MAX, OTLP_POINT_BYTES_MAX, REQUEST_EXEMPLARS_MAX, REQUEST_METADATA_BYTES_MAX,
     REQUEST_SAMPLES_MAX,
@@ -30,7 +33,9 @@ use silverback_model::{
 };
 use silverback_runtime::now;
 use silverback_runtime::slices::SLICE;
-use silverback_storage::message::{DefinitionBlock, LabelSpan, PartExemplar, PartMetadata, Refusals};
+use silverback_storage::message::{
+    DefinitionBlock, LabelSpan, MessageSpan, PartExemplar, PartHistogram, PartMetadata, Refusals,
+};
 
 const RESOURCE_METRICS: Tag = Tag::new(1, WireType::Len);
 const RESOURCE: Tag = Tag::new(1, WireType::Len);
@@ -69,8 +74,15 @@ pub struct Translation {
     pub exemplars_refused: ExemplarRefusals,
     /// Metadata that was.
     pub metadata_refused: MetadataRefusals,
-    /// The texts of exemplars and metadata.
+    /// The texts of exemplars and metadata, and native histograms as messages.
     pub beside: Vec<u8>,
+}
+
+impl Translation {
+    /// What label sets, texts and messages take, in bytes.
+    fn bytes(&self, sets: &LabelSets) -> usize {
+        sets.made.bytes() + self.beside.len()
+    }
 }
 
 /// Translates a request. Each series goes to `sink` with the number of its label set and that of its
@@ -85,14 +97,24 @@ pub async fn translate<S: SeriesSink>(
 ) -> Result<Translation, Rejection> {
     let (translation, sets) = (Translation::default(), LabelSets::default());
     let pacer = Pacer { pause, began: now(), steps_left: SLICE_STEPS, fields_left: STEP_FIELDS };
-    let mut translator =
-        Translator { delta, hasher, sink, known, pacer, sets, translation, samples: 0, exemplars: 0 };
+    let mut translator = Translator {
+        delta,
+        hasher,
+        sink,
+        known,
+        pacer,
+        sets,
+        translation,
+        samples: 0,
+        exemplars: 0,
+        metadata_bytes: 0,
+    };
     let mut request = Reader::new(bytes, 0);
     while let Some(resource) = translator.next(&mut request, RESOURCE_METRICS).await? {
         translator.resource(resource).await?;
     }
-    let text_bytes = translator.sets.made.bytes() + translator.translation.beside.len();
-    (translator.pacer.pause)(translator.sink, text_bytes).await?;
+    let bytes = translator.translation.bytes(&translator.sets);
+    (translator.pacer.pause)(translator.sink, bytes).await?;
     let Translator { sets, translation, .. } = translator;
     Ok(Translation { labels: sets.made, ..translation })
 }
@@ -145,6 +167,7 @@ struct Translator<'a, S, P> {
     translation: Translation,
     samples: u64,
     exemplars: u64,
+    metadata_bytes: usize,
 }
 
 /// Tells when others get their turn. What is empty takes time, too: everything that is read is a step.
@@ -161,8 +184,7 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
         pacer.steps_left = pacer.steps_left.saturating_sub(steps);
         if pacer.steps_left == 0 || pacer.began.elapsed() >= SLICE {
             pacer.steps_left = SLICE_STEPS;
-            let text_bytes = self.sets.made.bytes() + self.translation.beside.len();
-            (pacer.pause)(self.sink, text_bytes).await?;
+            (pacer.pause)(self.sink, self.translation.bytes(&self.sets)).await?;
             pacer.began = now();
         }
         Ok(())
@@ -318,7 +340,9 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
         };
         let Ok(name) = &metric.name else { return Ok(None) };
         let added = match labels::begin(&mut self.sets, &point.attributes, fixed) {
-            Ok(()) => self.add(name, &point, number, metric),
+            Ok(()) => {
+                self.add(name, &point, number, metric).and_then(|()| self.add_histogram(name, &point, number))
+            }
             Err(reason) => Err(reason.into()),
         };
         match added {
@@ -351,6 +375,24 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
             while let Some(exemplar) = exemplars.next_if(|exemplar| exemplar.sample == at) {
                 self.exemplar(id, exemplar, point.timestamp_ms);
             }
+        }
+        Ok(())
+    }
+
+    /// Adds a data point's native histogram, where it has one, with its exemplars.
+    fn add_histogram(&mut self, name: &str, point: &Point, number: u32) -> Result<(), NotMade> {
+        let Some(histogram) = &point.histogram else { return Ok(()) };
+        let (id, definition) = self.sets.make(&[("__name__", &[name.as_bytes()])], self.hasher)?;
+        let messages = &mut self.translation.beside;
+        let start = messages.len();
+        let times = HistogramTimes { timestamp_ms: point.timestamp_ms, ..HistogramTimes::default() };
+        histogram.put_message(times, messages);
+        let message = MessageSpan::of_scratch(start, messages.len() - start);
+        let labels = LabelSpan::of_definition(definition, number);
+        self.sink.histogram(PartHistogram { id, labels, message });
+        self.samples += 1;
+        for exemplar in &point.exemplars {
+            self.exemplar(id, exemplar, point.timestamp_ms);
         }
         Ok(())
     }
@@ -395,7 +437,8 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
         let unit = unit_name(unit);
         let said = Metadata::new(name.as_bytes(), kind, help.as_bytes(), unit.as_bytes());
         match said {
-            Ok(said) if self.translation.beside.len() < REQUEST_METADATA_BYTES_MAX => {
+            Ok(said) if self.metadata_bytes < REQUEST_METADATA_BYTES_MAX => {
+                self.metadata_bytes += said.name.len() + said.help.len() + said.unit.len();
                 let part = PartMetadata::put(&said, &mut self.translation.beside);
                 self.sink.metadata(&said, part);
             }
@@ -409,6 +452,7 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
             attributes: Vec::new(),
             timestamp_ms,
             samples: vec![PointSample { suffix: "", label: None, value: 1.0 }],
+            histogram: None,
             exemplars: Vec::new(),
         };
         let metric =
@@ -472,7 +516,11 @@ fn shape_of(
         Kind::Sum => (NamedKind::Other, MetricType::Gauge, is_delta?),
         Kind::Histogram => (NamedKind::Other, MetricType::Histogram, is_delta?),
         Kind::Summary => (NamedKind::Other, MetricType::Summary, false),
-        Kind::ExponentialHistogram => return Err(RefusedReason::NativeHistogram),
+        Kind::ExponentialHistogram => match is_delta? {
+            // What came since the last report can't be added to what there is: the buckets may be others.
+            true => return Err(RefusedReason::DeltaTemporality),
+            false => (NamedKind::Other, MetricType::Histogram, false),
+        },
     };
     Ok(Shape { named, kind, is_delta })
 }
@@ -500,7 +548,7 @@ fn read_point(metric: &Metric, message: Reader) -> Result<Result<Point, RefusedR
         Kind::Sum => read_number(bytes),
         Kind::Histogram => read_histogram(bytes),
         Kind::Summary => read_summary(bytes),
-        Kind::ExponentialHistogram => return Ok(Err(RefusedReason::NativeHistogram)),
+        Kind::ExponentialHistogram => read_exponential(bytes),
     };
     read.map_err(|_| malformed(&message, MalformedCause::BrokenMessage))
 }

@@ -25,6 +25,8 @@ const NEW_SERIES_RETRY: RetryAfter = RetryAfter { seconds: 30 };
 pub struct WriteReport {
     /// Samples stored.
     pub written: u64,
+    /// Native histograms stored.
+    pub histograms: u64,
     /// What became of its exemplars.
     pub exemplars: ExemplarOutcome,
     /// Samples refused, by the decoder and by the shards.
@@ -63,7 +65,7 @@ impl WriteResponse {
             ),
             false => Self::in_words(report, || report.text()),
         };
-        answer.tell_written(version, report.written, report.exemplars.kept);
+        answer.tell_written(version, report);
         answer
     }
 
@@ -89,7 +91,7 @@ impl WriteResponse {
             answer = answer.with_retry(retry);
         }
         if let Some(version) = version {
-            answer.tell_written(version, 0, 0);
+            answer.tell_written(version, &WriteReport::default());
         }
         answer
     }
@@ -108,13 +110,13 @@ impl WriteResponse {
     }
 
     /// Remote write 2 senders take an answer without these counts for that of an older receiver.
-    fn tell_written(&mut self, version: Version, samples: u64, exemplars: u64) {
+    fn tell_written(&mut self, version: Version, report: &WriteReport) {
         match version {
             Version::V1 => {}
             Version::V2 => {
-                self.headers.insert(SAMPLES_WRITTEN, samples.into());
-                self.headers.insert(HISTOGRAMS_WRITTEN, 0.into());
-                self.headers.insert(EXEMPLARS_WRITTEN, exemplars.into());
+                self.headers.insert(SAMPLES_WRITTEN, report.written.into());
+                self.headers.insert(HISTOGRAMS_WRITTEN, report.histograms.into());
+                self.headers.insert(EXEMPLARS_WRITTEN, report.exemplars.kept.into());
             }
         }
     }
@@ -132,6 +134,7 @@ impl WriteReport {
     /// Adds what a shard made of its part.
     pub(crate) fn add(&mut self, ack: WriteAck) {
         self.written += ack.written;
+        self.histograms += ack.histograms;
         self.exemplars.add(ack.exemplars);
         if let Some(refusals) = ack.refusals {
             self.refused.merge(&refusals.counts);
@@ -159,7 +162,11 @@ impl WriteReport {
     fn text(&self) -> String {
         let refused = self.refused.total();
         let mut text = if refused > 0 {
-            format!("{refused} of {} samples refused: {}", self.written + refused, self.reasons())
+            format!(
+                "{refused} of {} samples refused: {}",
+                self.written + self.histograms + refused,
+                self.reasons()
+            )
         } else {
             format!("{} series without samples refused", self.series_refused)
         };
@@ -268,6 +275,7 @@ mod tests {
         let mut total = WriteReport::from(tally);
         total.add(WriteAck {
             written: 8,
+            histograms: 0,
             exemplars: ExemplarOutcome { kept: 3, unknown_series: 0 },
             moved: None,
             refusals: Some(Box::new(Refusals { counts, examples, by_ref: Vec::new() })),

@@ -14,10 +14,12 @@ use super::{
 };
 use crate::api::ingest::known_metadata::KnownMetadata;
 use silverback_model::{
-    Metadata, RefusedReason, Sample, SeriesId, SeriesIdHasher,
+    Metadata, Sample, SeriesId, SeriesIdHasher,
     limits::{DECODE_STEP_SERIES, REQUEST_SAMPLES_MAX},
 };
-use silverback_storage::message::{LabelSpan, PartExemplar, PartMetadata, WriteBody};
+use silverback_storage::message::{
+    LabelSpan, MessageSpan, PartExemplar, PartHistogram, PartMetadata, WriteBody,
+};
 
 /// The two protocol versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +37,10 @@ pub trait SeriesSink {
 
     /// The next sample of the series.
     fn sample(&mut self, sample: Sample);
+
+    /// A native histogram of a checked series, whose bytes nobody has looked into yet. Who keeps floats alone passes
+    /// it over.
+    fn histogram(&mut self, _histogram: PartHistogram) {}
 
     /// An exemplar of a checked series, behind its samples or without any. Who keeps samples alone passes it over.
     fn exemplar(&mut self, _exemplar: PartExemplar) {}
@@ -207,7 +213,7 @@ impl GoodSeries<'_> {
     ) -> Result<(), MalformedBody> {
         tally.series += 1;
         tally.samples += u64::from(self.content.samples);
-        if tally.samples > REQUEST_SAMPLES_MAX {
+        if tally.samples + tally.histograms > REQUEST_SAMPLES_MAX {
             return Err(malformed(self.samples.at(), MalformedCause::TooManySamples));
         }
         sink.series(self.id, self.labels, self.content.samples);
@@ -219,13 +225,29 @@ impl GoodSeries<'_> {
     }
 }
 
-/// Counts what can't be stored of a series whose labels are good.
+/// Hands the native histograms of a good series on, whose fields were read before.
 #[cold]
-pub(super) fn count_unstored(content: &Content, tally: &mut Tally, labels: &CollectedLabels, bytes: &[u8]) {
-    if content.histograms > 0 {
-        let histograms = u64::from(content.histograms);
-        tally.refuse_samples(RefusedReason::NativeHistogram, histograms, labels, bytes);
+pub(super) fn pass_histograms(
+    mut series: Reader,
+    fields: &SeriesFields,
+    (id, labels): (SeriesId, LabelSpan),
+    tally: &mut Tally,
+    sink: &mut impl SeriesSink,
+) -> Result<(), MalformedBody> {
+    while !series.is_empty() {
+        let tag = series.tag()?;
+        if tag != fields.histograms {
+            series.skip(tag)?;
+            continue;
+        }
+        let place = series.span()?;
+        tally.histograms += 1;
+        if tally.samples + tally.histograms > REQUEST_SAMPLES_MAX {
+            return Err(malformed(place.start, MalformedCause::TooManySamples));
+        }
+        sink.histogram(PartHistogram { id, labels, message: MessageSpan::of_body(place.start, place.len()) });
     }
+    Ok(())
 }
 
 #[cfg(test)]

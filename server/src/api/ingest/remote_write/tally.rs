@@ -11,6 +11,8 @@ pub struct Tally {
     pub series: u64,
     /// Samples passed on to the sink.
     pub samples: u64,
+    /// Native histograms passed on to the sink.
+    pub histograms: u64,
     /// Samples, native histograms among them, that the decoder refused, by reason.
     pub refused: RefusedCounts,
     /// Series refused whole. One without any sample isn't seen in `refused`.

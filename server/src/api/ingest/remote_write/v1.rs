@@ -9,7 +9,7 @@ use super::{
     beside::{Beside, TextsOf},
     canonical::{FIELDS_BYTES_MAX, fields_end, is_canonical, is_plain},
     content::{Content, SeriesFields, last_samples_start, read_content},
-    decoder::{Decoder, Decoding, GoodSeries, RUN, SeriesSink, Slice, count_unstored},
+    decoder::{Decoder, Decoding, GoodSeries, RUN, SeriesSink, Slice, pass_histograms},
     id_cache::{IdCache, KnownLabels},
     labels::{Arrival, CollectedLabels},
     malformed::{MalformedBody, MalformedCause},
@@ -191,11 +191,23 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         KnownLabels { id, arrival }: KnownLabels,
         content: Content,
     ) -> Result<(), MalformedBody> {
+        self.pass_labelled(begun, id, begun.span(arrival), content)
+    }
+
+    /// Passes all of a good series on.
+    #[inline]
+    fn pass_labelled(
+        &mut self,
+        begun: &BegunSeries,
+        id: SeriesId,
+        labels: LabelSpan,
+        content: Content,
+    ) -> Result<(), MalformedBody> {
         if content.histograms > 0 {
-            self.count_unstored(begun.series, &content)?;
+            self.pass_histograms(begun.samples(), id, labels)?;
         }
         if content.samples > 0 {
-            let series = GoodSeries { id, labels: begun.span(arrival), content, samples: begun.samples() };
+            let series = GoodSeries { id, labels, content, samples: begun.samples() };
             series.pass_on(&SERIES_FIELDS, self.tally, self.sink)?;
         }
         if content.exemplars > 0 { self.pass_exemplars(begun.samples(), id) } else { Ok(()) }
@@ -208,10 +220,13 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
     }
 
     #[cold]
-    fn count_unstored(&mut self, series: Reader, content: &Content) -> Result<(), MalformedBody> {
-        collect_labels(series, self.labels)?;
-        count_unstored(content, self.tally, self.labels, series.bytes());
-        Ok(())
+    fn pass_histograms(
+        &mut self,
+        series: Reader,
+        id: SeriesId,
+        labels: LabelSpan,
+    ) -> Result<(), MalformedBody> {
+        pass_histograms(series, &SERIES_FIELDS, (id, labels), self.tally, self.sink)
     }
 
     #[inline(never)]
@@ -259,13 +274,8 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
             self.ids.insert(begun.fingerprint.0, known);
             return self.pass_on(begun, known, content);
         }
-        count_unstored(&content, self.tally, self.labels, bytes);
-        if content.samples > 0 {
-            let labels = LabelSpan::new(LabelSource::Scratch, start, self.scratch.len() - start);
-            let series = GoodSeries { id, labels, content, samples: begun.samples() };
-            series.pass_on(&SERIES_FIELDS, self.tally, self.sink)?;
-        }
-        if content.exemplars > 0 { self.pass_exemplars(begun.samples(), id) } else { Ok(()) }
+        let labels = LabelSpan::new(LabelSource::Scratch, start, self.scratch.len() - start);
+        self.pass_labelled(begun, id, labels, content)
     }
 }
 

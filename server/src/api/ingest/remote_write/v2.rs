@@ -12,7 +12,7 @@ use std::ops::Range;
 use super::{
     beside::{Beside, TextsOf},
     content::{Content, SeriesFields, read_content},
-    decoder::{Decoder, Decoding, GoodSeries, Phase, RUN, SeriesSink, Slice, count_unstored},
+    decoder::{Decoder, Decoding, GoodSeries, Phase, RUN, SeriesSink, Slice, pass_histograms},
     id_cache::{IdCache, KnownLabels},
     labels::{Arrival, CollectedLabels},
     malformed::{MalformedBody, MalformedCause},
@@ -222,12 +222,12 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
             GoodSeries { id, labels, content, samples }.pass_on(&SERIES_FIELDS, self.tally, self.sink)?;
             return self.pass_beside(id, Some(place), samples, &content);
         }
-        if let Some((KnownLabels { id, .. }, refs)) = known
+        if let Some((KnownLabels { id, arrival }, refs)) = known
             && content.samples == 0
             && content.histograms | content.exemplars > 0
         {
-            let place = refs.place.clone();
-            self.count_histograms(series, &content)?;
+            let (labels, place) = (refs.span(arrival), refs.place.clone());
+            self.pass_histograms(samples, id, labels, &content)?;
             return self.pass_beside(id, Some(place), samples, &content);
         }
         self.read_unknown_series(series, refs, samples, content)
@@ -317,16 +317,19 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         None
     }
 
-    /// Nothing but histograms of a series that is known: its labels are looked at for the report of what isn't stored.
-    #[cold]
-    fn count_histograms(&mut self, series: Reader, content: &Content) -> Result<(), MalformedBody> {
+    /// Passes on the native histograms of a good series, which mostly has nothing else.
+    #[inline]
+    fn pass_histograms(
+        &mut self,
+        series: Reader,
+        id: SeriesId,
+        labels: LabelSpan,
+        content: &Content,
+    ) -> Result<(), MalformedBody> {
         if content.histograms == 0 {
             return Ok(());
         }
-        let good = self.collect_labels(series)?.and_then(|()| self.labels.check(self.bytes));
-        debug_assert!(good.is_ok(), "known labels are refused: {good:?}");
-        count_unstored(content, self.tally, self.labels, self.bytes);
-        Ok(())
+        pass_histograms(series, &SERIES_FIELDS, (id, labels), self.tally, self.sink)
     }
 
     /// Labels that aren't known or don't come in one packed field, a series of an odd shape, or something bad.
@@ -352,7 +355,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
                         self.sink,
                     )?;
                 }
-                count_unstored(&content, self.tally, self.labels, self.bytes);
+                self.pass_histograms(samples, id, labels, &content)?;
                 self.pass_beside(id, place, samples, &content)
             }
             Err(reason) => {
@@ -485,7 +488,7 @@ mod tests {
         [symbols, field(TIMESERIES, &series)].concat()
     }
 
-    /// Decodes, and tells the series and samples that came, the histograms that were refused, and the slots that the id
+    /// Decodes, and tells the series, the samples and the histograms that came, and the slots that the id
     /// cache has taken then.
     fn decoded(decoder: &mut Decoder, content: &[u8]) -> (usize, usize, u64, usize) {
         let hasher = SeriesIdHasher::new(7, "");
@@ -493,8 +496,7 @@ mod tests {
         let (mut decoding, mut count) = (Decoding::start(Version::V2), Count::default());
         let done = decoder.decode(&mut body, &mut decoding, &hasher, 1_000, &mut count);
         assert_eq!(done.map_err(|error| error.to_string()), Ok(Slice::Done));
-        let refused = decoding.tally.refused.get(RefusedReason::NativeHistogram);
-        (count.0, count.1, refused, decoder.ids.slots_taken())
+        (count.0, count.1, decoding.tally.histograms, decoder.ids.slots_taken())
     }
 
     #[test]

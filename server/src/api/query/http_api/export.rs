@@ -1,5 +1,6 @@
 //! `/api/v1/export`: one JSON object a line, a series each, streamed:
-//! `{"metric":{…},"values":[…],"timestamps":[…]}`, timestamps in ms.
+//! `{"metric":{…},"values":[…],"timestamps":[…]}`, timestamps in ms. Of a series with native histograms the object goes
+//! on with `"histograms":[[timestamp,{…}],…]`, each as Prometheus' API writes it.
 //!
 //! Values are as `sample_json` has them. However long a series or slow a client, what waits for it
 //! is bounded.
@@ -19,6 +20,8 @@ use crate::api::response::{NodeResponse, with_type};
 use crate::routing::ReadInFlight;
 use silverback_model::Sample;
 use silverback_model::gorilla::ChunkError;
+use silverback_model::histogram::json::put_histogram;
+use silverback_model::histogram::{Histogram, HistogramChunkError, HistogramIter};
 use silverback_runtime::Slice;
 use silverback_storage::message::{ChunkView, SeriesBatch, SeriesView, SeriesWanted};
 
@@ -63,8 +66,54 @@ async fn send_line(
     outgoing.made().extend_from_slice(b"],\"timestamps\":[");
     let put_time = |out: &mut Vec<u8>, sample: Sample| put_whole(out, sample.timestamp_ms);
     let held = send_list(reader, series, range_ms, put_time, outgoing, held).await?;
-    outgoing.made().extend_from_slice(b"]}\n");
+    outgoing.made().push(b']');
+    let held = send_histograms(reader, series, range_ms, outgoing, held).await?;
+    outgoing.made().extend_from_slice(b"}\n");
     Ok(held)
+}
+
+/// Adds the list of native histograms where there are any: each a pair of its time in ms and of the histogram as
+/// Prometheus' API writes it.
+async fn send_histograms(
+    reader: &Reader,
+    series: SeriesView<'_>,
+    range_ms: (i64, i64),
+    outgoing: &mut Outgoing,
+    mut held: Option<Slice>,
+) -> Result<Option<Slice>, StreamFault> {
+    let mut before: &[u8] = b",\"histograms\":[[";
+    let mut histogram = Histogram::default();
+    for mut chunk in series.chunks().filter_map(ChunkView::histograms) {
+        let slice = reader.slicer.go_on(held).await;
+        while let Some(timestamp_ms) = next_in_range(&mut chunk, &mut histogram, range_ms)? {
+            outgoing.made().extend_from_slice(before);
+            put_whole(outgoing.made(), timestamp_ms);
+            outgoing.made().push(b',');
+            put_histogram(outgoing.made(), &histogram);
+            outgoing.made().push(b']');
+            before = b",[";
+        }
+        held = outgoing.send_if_full(slice).await?;
+    }
+    if before == b",[" {
+        outgoing.made().push(b']');
+    }
+    Ok(held)
+}
+
+/// Reads the next histogram of a range, and tells its time.
+fn next_in_range(
+    chunk: &mut HistogramIter<'_>,
+    histogram: &mut Histogram,
+    (min_ms, max_ms): (i64, i64),
+) -> Result<Option<i64>, HistogramChunkError> {
+    while chunk.samples_left() > 0 {
+        let timestamp_ms = chunk.next_into(histogram)?;
+        if (min_ms..=max_ms).contains(&timestamp_ms) {
+            return Ok(Some(timestamp_ms));
+        }
+    }
+    Ok(None)
 }
 
 async fn send_list(
@@ -90,10 +139,17 @@ async fn send_list(
 }
 
 /// A chunk may lie across the range and have nothing in it.
-fn has_sample(series: SeriesView<'_>, range_ms: (i64, i64)) -> Result<bool, ChunkError> {
+fn has_sample(series: SeriesView<'_>, range_ms: (i64, i64)) -> Result<bool, StreamFault> {
+    let mut histogram = Histogram::default();
     for chunk in series.chunks() {
+        if let Some(mut histograms) = chunk.histograms() {
+            if next_in_range(&mut histograms, &mut histogram, range_ms)?.is_some() {
+                return Ok(true);
+            }
+            continue;
+        }
         if let Some(sample) = in_range(chunk, range_ms).next() {
-            return sample.map(|_| true);
+            return Ok(sample.map(|_| true)?);
         }
     }
     Ok(false)

@@ -29,8 +29,6 @@ const CHUNKED_SERIES: u8 = 1;
 const QUERY_INDEX: u8 = 2;
 /// `ChunkedSeries.chunks`
 const CHUNKS: u8 = 2;
-/// `Chunk.Encoding.XOR`
-const XOR: u8 = 1;
 
 /// The first query is opened before anything is sent, so that a refusal has a status.
 pub(crate) async fn respond(
@@ -137,7 +135,7 @@ fn put_chunk(out: &mut Vec<u8>, chunk: ChunkView<'_>) {
         out.push(tag(field, Wire::Varint));
         put_varint(out, time_ms as u64);
     }
-    out.extend_from_slice(&[tag(3, Wire::Varint), XOR]);
+    out.extend_from_slice(&[tag(3, Wire::Varint), chunk.of.encoding()]);
     put_len_head(out, 4, chunk.bytes.len());
     out.extend_from_slice(chunk.bytes);
 }
@@ -159,6 +157,7 @@ mod tests {
     use prost::Message;
     use silverback_proto::prometheus::ChunkedReadResponse;
     use silverback_proto::prometheus::chunk::Encoding;
+    use silverback_storage::message::ChunkOf;
 
     use super::*;
     use silverback_model::Labels;
@@ -173,7 +172,12 @@ mod tests {
     }
 
     fn views(chunks: &[(i64, Vec<u8>)]) -> impl ExactSizeIterator<Item = ChunkView<'_>> + Clone {
-        chunks.iter().map(|(at_ms, bytes)| ChunkView { min_ms: *at_ms, max_ms: *at_ms, bytes })
+        chunks.iter().map(|(at_ms, bytes)| ChunkView {
+            min_ms: *at_ms,
+            max_ms: *at_ms,
+            of: ChunkOf::Samples,
+            bytes,
+        })
     }
 
     fn check(chunks: &[(i64, Vec<u8>)], query_index: u64) {

@@ -20,6 +20,8 @@ use crate::api::response::NodeResponse;
 use crate::routing::{ByteBudget, LargeAnswer, ReadInFlight, ReadLease, Reservation};
 use silverback_model::Sample;
 use silverback_model::gorilla::ChunkError;
+use silverback_model::histogram::wire::HistogramTimes;
+use silverback_model::histogram::{Histogram, HistogramChunkError, HistogramIter};
 use silverback_runtime::Slice;
 use silverback_storage::message::{ChunkView, Selection, SeriesBatch, SeriesView, SeriesWanted};
 
@@ -29,6 +31,8 @@ const RESULTS: u8 = 1;
 const TIMESERIES: u8 = 1;
 /// `TimeSeries.samples`
 const SAMPLES: u8 = 2;
+/// Of a series.
+const HISTOGRAMS: u8 = 4;
 
 /// Answers are made beside each other until they have this fraction of the room, little more than that all together:
 /// the rest is for one at a time, from its making until it is sent.
@@ -182,7 +186,10 @@ async fn put_timeseries(
     out.extend_from_slice(series.labels.0);
     let mut samples = 0;
     for chunk in series.chunks() {
-        let of_chunk = put_samples(out, chunk, range_ms)?;
+        let of_chunk = match chunk.histograms() {
+            None => put_samples(out, chunk, range_ms)?,
+            Some(histograms) => put_histograms(out, histograms, range_ms)?,
+        };
         budget.take(of_chunk)?;
         samples += of_chunk;
         budget.room.grow_within(out.capacity() - held_bytes)?;
@@ -206,6 +213,27 @@ fn put_samples(
         }
     }
     Ok(samples)
+}
+
+/// Appends the histograms of a range, and tells how many.
+fn put_histograms(
+    out: &mut Vec<u8>,
+    mut chunk: HistogramIter<'_>,
+    (min_ms, max_ms): (i64, i64),
+) -> Result<u64, HistogramChunkError> {
+    let (mut histogram, mut message, mut count) = (Histogram::default(), Vec::new(), 0);
+    while chunk.samples_left() > 0 {
+        let timestamp_ms = chunk.next_into(&mut histogram)?;
+        if (min_ms..=max_ms).contains(&timestamp_ms) {
+            message.clear();
+            let times = HistogramTimes { timestamp_ms, ..HistogramTimes::default() };
+            histogram.put_message(times, &mut message);
+            put_len_head(out, HISTOGRAMS, message.len());
+            out.extend_from_slice(&message);
+            count += 1;
+        }
+    }
+    Ok(count)
 }
 
 fn put_sample(out: &mut Vec<u8>, sample: Sample) {

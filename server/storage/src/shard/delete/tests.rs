@@ -105,15 +105,36 @@ pub(in crate::shard) fn held(shard: &Shared) -> Held {
         .collect()
 }
 
+impl KeptLog {
+    /// The groups that were written.
+    pub(in crate::shard) fn payloads(&self) -> Vec<Vec<u8>> {
+        self.payloads.borrow().clone()
+    }
+}
+
+/// Deletes a range of all series.
+pub(in crate::shard) fn delete_range(
+    shard: &Shared,
+    log: &KeptLog,
+    range_ms: RangeInclusive<i64>,
+) -> Deleted {
+    ask(shard, log, vec![selection(&[("__name__", MatchOp::Regex, ".+")], range_ms)])
+}
+
 /// What a replay of the log's groups has.
 fn replayed(log: &KeptLog, refs: Refs) -> Held {
+    held(&replayed_shard(log, refs))
+}
+
+/// The shard that a replay of the log's groups makes.
+pub(in crate::shard) fn replayed_shard(log: &KeptLog, refs: Refs) -> Shared {
     let shard = Rc::new(RefCell::new(Shard::new(ShardId(0), usize::MAX)));
     let mut restorer = Restorer::new(Rc::clone(&shard), refs, |_| true);
     for payload in &*log.payloads.borrow() {
         records(payload).for_each(|record| restorer.record(record.unwrap()).unwrap());
     }
     restorer.finish().unwrap();
-    held(&shard)
+    shard
 }
 
 pub(in crate::shard) fn check_replays(shard: &Shared, log: &KeptLog) {

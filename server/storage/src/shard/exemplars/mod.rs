@@ -45,12 +45,12 @@ impl Shard {
                     self.counters.exemplars_already += 1;
                 }
                 Err(reason) => {
-                    outcome.unknown_series += u64::from(reason == ExemplarRefused::UnknownSeries);
+                    outcome.unknown_series += u32::from(reason == ExemplarRefused::UnknownSeries);
                     self.counters.exemplars_refused.add(reason);
                 }
             }
         }
-        self.counters.exemplars += outcome.kept;
+        self.counters.exemplars += u64::from(outcome.kept);
         outcome
     }
 

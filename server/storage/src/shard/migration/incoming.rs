@@ -7,14 +7,17 @@ use std::rc::Rc;
 use hashbrown::HashMap;
 
 use crate::cell::SeriesRef;
+use crate::cell::histograms::HistogramChunks;
 use crate::cell::series::LabelRef;
 use crate::message::{MigrationRejected, MigrationReply, Piece};
 use crate::shard::exemplars::ring::Put;
 use crate::shard::restore::sealed_chunks;
 use crate::shard::{Host, Shard};
-use crate::wal::record::{LoggedSample, NewSeries, Record, SeriesChunks, SeriesExemplar, records};
+use crate::wal::record::{
+    HistogramEntry, LoggedHistogramChunks, LoggedSample, NewSeries, Record, SeriesChunks, SeriesExemplar,
+    records,
+};
 use crate::wal::{AdoptedSeries, Journal, Log};
-use silverback_model::gorilla::SealedChunk;
 use silverback_model::{CellId, Epoch, Sample, SeriesId};
 
 /// Samples that are taken in between two looks at the slice.
@@ -81,6 +84,15 @@ pub(crate) async fn take<L: Log, H: Host>(
                     host.yield_if_needed().await;
                 }
             }
+            Record::Histograms(record) => {
+                for entry in &record {
+                    let HistogramEntry::Chunks(chunks) = entry.map_err(unreadable)? else {
+                        return Err(unreadable("a histogram that isn't in a chunk"));
+                    };
+                    shard.borrow_mut().adopt_histograms((cell, epoch), &chunks, &mut *log.journal())?;
+                    host.yield_if_needed().await;
+                }
+            }
             Record::Exemplars(record) => {
                 for (i, entry) in record.iter().enumerate() {
                     let one = entry.map_err(unreadable)?;
@@ -138,9 +150,7 @@ impl Shard {
         let text: Vec<_> = series.labels.clone().map(|(n, v)| (n.as_bytes(), v.as_bytes())).collect();
         let sealed = self.store.sealed(at);
         journal.adopted(at, &AdoptedSeries { id: series.id, labels: &text, sealed, open: chunks.open });
-        let newest_ms = self.store.newest_ms(at);
-        let oldest_ms = sealed.first().map_or(newest_ms, SealedChunk::min_timestamp_ms);
-        self.widen_range(oldest_ms, newest_ms);
+        self.widen_by(at);
         self.incoming_of(cell, epoch)?.refs.insert(series.series, at);
         Ok(())
     }
@@ -156,9 +166,24 @@ impl Shard {
         let at = at.ok_or_else(|| unreadable("chunks of a series that isn't there"))?;
         self.store.replace(at, sealed_chunks(chunks), chunks.open).map_err(unreadable)?;
         journal.replaced(at, self.store.sealed(at), chunks.open);
-        let newest_ms = self.store.newest_ms(at);
-        let oldest_ms = self.store.sealed(at).first().map_or(newest_ms, SealedChunk::min_timestamp_ms);
-        self.widen_range(oldest_ms, newest_ms);
+        self.widen_by(at);
+        self.singles.forget(at);
+        Ok(())
+    }
+
+    /// Takes all histograms of a series that is there.
+    fn adopt_histograms(
+        &mut self,
+        (cell, epoch): (CellId, Epoch),
+        chunks: &LoggedHistogramChunks<'_>,
+        journal: &mut impl Journal,
+    ) -> Result<(), MigrationRejected> {
+        let at = self.incoming_of(cell, epoch)?.refs.get(&chunks.series).copied();
+        let at = at.ok_or_else(|| unreadable("histograms of a series that isn't there"))?;
+        let chunks = HistogramChunks::of_log(chunks);
+        journal.replaced_histograms(at, &chunks.sealed, chunks.open());
+        self.store.replace_histograms(at, chunks).map_err(unreadable)?;
+        self.widen_by(at);
         self.singles.forget(at);
         Ok(())
     }

@@ -137,17 +137,23 @@ impl Shard {
             return self.copy_exemplars(cell, epoch, group);
         };
         self.store.fold_late(at);
-        let newest_ms = self.store.newest_ms(at);
+        let newest_ms = self.store.newest(at).timestamp_ms;
+        let histograms = self.store.all_histograms(at);
         let outgoing = self.outgoing_of(cell, epoch)?;
         let has_late = outgoing.late.remove(&at);
         match outgoing.copied.insert(at, newest_ms) {
             Some(_) if has_late => {
-                let (sealed, open) = (self.store.sealed(at), self.store.open_chunk(at));
-                group.replaced(at, sealed, open.bytes());
+                let (sealed, open) = (self.store.sealed(at), self.store.open_bytes(at));
+                group.replaced(at, sealed, &open);
             }
-            Some(before_ms) if before_ms == newest_ms => return Ok(Next::AsBefore),
+            Some(before_ms) if before_ms == newest_ms && histograms.is_none() => return Ok(Next::AsBefore),
+            Some(before_ms) if before_ms == newest_ms => {}
             Some(before_ms) => self.copy_newer(at, before_ms, group),
             None => self.copy_whole(at, group),
+        }
+        if let Some(histograms) = histograms {
+            // Whole each time: they are few, and may have been widened.
+            group.replaced_histograms(at, &histograms.sealed, histograms.open());
         }
         Ok(Next::Copied)
     }
@@ -185,8 +191,8 @@ impl Shard {
         let text = self.store.labels(at).iter().map(|label| self.index.text(*label));
         let labels: Vec<_> = text.map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
         let (id, sealed) = (self.store.id(at), self.store.sealed(at));
-        let open = self.store.open_chunk(at);
-        group.adopted(at, &AdoptedSeries { id, labels: &labels, sealed, open: open.bytes() });
+        let open = self.store.open_bytes(at);
+        group.adopted(at, &AdoptedSeries { id, labels: &labels, sealed, open: &open });
     }
 
     fn copy_newer(&self, at: SeriesRef, than_ms: i64, group: &mut Group) {

@@ -8,6 +8,7 @@ use futures::FutureExt;
 use futures::executor::{LocalPool, block_on};
 use futures::task::LocalSpawnExt;
 
+use crate::message::{ChunkView, MessageSpan, PartHistogram};
 use crate::message::{
     Deleted, Deletion, DeletionReply, LabelSource, LabelSpan, MigrationRejected, MigrationReply,
     MigrationRequest, MigrationStep, PartExemplar, PartPool, PartSeries, Piece, Read, ReadError, ReadReply,
@@ -21,6 +22,8 @@ use crate::wal::{MemoryLog, NoJournal};
 use silverback_host::scripted::Scripted;
 use silverback_host::waiters::counted::check_is_woken;
 use silverback_host::{Alone, Host};
+use silverback_model::histogram::Histogram;
+use silverback_model::histogram::wire::HistogramTimes;
 use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, Epoch, Labels, MatchOp, Matcher, Sample, SeriesId, SeriesIdHasher, ShardId};
 
@@ -144,7 +147,10 @@ fn select(shard: &Shared, epoch: Epoch) -> Result<Vec<(Labels, usize)>, ReadErro
     let read = Read { ticket: ReadTicket::issue(), epoch, request };
     let opened = block_on(Reads::new(usize::MAX).answer(Rc::clone(shard), Alone, read))?;
     let ReadReply::Series(batch, None) = *opened else { panic!("all is in one batch") };
-    let count = |series: SeriesView<'_>| series.chunks().map(|chunk| chunk.samples().count()).sum();
+    let count_of = |chunk: ChunkView<'_>| {
+        chunk.samples().count() + chunk.histograms().map_or(0, |histograms| histograms.samples_left())
+    };
+    let count = |series: SeriesView<'_>| series.chunks().map(count_of).sum();
     let series = (0..batch.count()).map(|at| batch.get(at));
     Ok(series.map(|one| (one.labels.into(), count(one))).collect())
 }
@@ -244,6 +250,38 @@ fn a_cell_moves_with_late_samples_that_came_while_it_was_copied() {
     for epoch in [Epoch::FIRST, EPOCH] {
         assert_eq!(pair.seen(epoch), expect, "at {epoch:?}");
     }
+}
+
+#[test]
+fn a_cell_moves_with_native_histograms_and_what_came_of_them_while_it_was_copied() {
+    let pair = Pair::new(3, usize::MAX);
+    let append = |series: usize, at_ms: i64| append_histogram(&pair.source, series, at_ms);
+    // Of one that has floats, too, and of one that has nothing else.
+    [1, 7].into_iter().for_each(|series| append(series, 1000));
+    pair.bring_over(|| {
+        [1, 7].into_iter().for_each(|series| append(series, 2000));
+        // Older than its newest float.
+        append(2, 5);
+    })
+    .unwrap();
+    let scrapes = SCRAPES as usize;
+    let expect = [(0, scrapes), (1, scrapes + 2), (2, scrapes + 1), (7, 2)];
+    let expect: Vec<_> = expect.map(|(number, samples)| (labels(number), samples)).into();
+    assert_eq!(pair.seen(EPOCH), expect);
+}
+
+/// A native histogram of a series.
+fn append_histogram(shard: &Shared, series: usize, at_ms: i64) {
+    let block = labels(series).to_canonical();
+    let mut bytes = block.clone();
+    let times = HistogramTimes { timestamp_ms: at_ms, ..HistogramTimes::default() };
+    Histogram { count: 0, ..Histogram::default() }.put_message(times, &mut bytes);
+    let message = MessageSpan::of_body(block.len(), bytes.len() - block.len());
+    let span = LabelSpan::new(LabelSource::Wire, 0, block.len());
+    let histogram = PartHistogram { id: series_id(&block), labels: span, message };
+    let body = WriteBody { bytes: bytes.into(), ..WriteBody::default() };
+    let outcome = shard.borrow_mut().append_histograms(&body, &[histogram], EVER, &mut NoJournal);
+    assert_eq!(outcome.histograms, 1);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! A step looks ahead: what its series begin with is on its way from memory before the first of them is read.
 
 use crate::cell::rest;
-use crate::message::{ReadError, Selection, SeriesBatch, SeriesBatchBuilder, Wanted};
+use crate::message::{ChunkOf, ReadError, Selection, SeriesBatch, SeriesBatchBuilder, Wanted};
 use crate::shard::read::cursors::{Cursor, Found, Rows};
 use crate::shard::read::job::Job;
 use crate::shard::{Host, Shard};
@@ -45,6 +45,7 @@ pub(super) async fn next_batch<H: Host>(
         batch: SeriesBatchBuilder::with_room(room / usual_bytes, room),
         bytes,
         added_to_ms: None,
+        histograms_from_ms: None,
     };
     while !filling.is_done() {
         filling.step(&mut job.shard.borrow_mut());
@@ -65,6 +66,8 @@ struct Filling<'a> {
     bytes: usize,
     /// Up to when the last one's samples are in it, in ms, where the others are still to be added.
     added_to_ms: Option<i64>,
+    /// From when on its native histograms are still to be added, in ms, where they are: they come behind its floats.
+    histograms_from_ms: Option<i64>,
 }
 
 /// What a step may still add.
@@ -76,7 +79,7 @@ struct StepLeft {
 
 impl Filling<'_> {
     fn is_done(&self) -> bool {
-        self.added_to_ms.is_none() && (*self.next == self.found.len() || self.batch.bytes() >= self.bytes)
+        self.is_between_series() && (*self.next == self.found.len() || self.batch.bytes() >= self.bytes)
     }
 
     fn step(&mut self, shard: &mut Shard) {
@@ -85,6 +88,9 @@ impl Filling<'_> {
         if let Some(to_ms) = self.added_to_ms.take() {
             let one = self.found[*self.next - 1];
             self.add_chunks(shard, one, Some(to_ms), &mut left);
+        } else if let Some(from_ms) = self.histograms_from_ms.take() {
+            let one = self.found[*self.next - 1];
+            self.add_histograms(shard, one, from_ms, &mut left);
         }
         let series = &self.found[*self.next..self.found.len().min(*self.next + STEP_SERIES)];
         if self.is_open(&left) {
@@ -100,7 +106,7 @@ impl Filling<'_> {
     }
 
     fn is_open(&self, left: &StepLeft) -> bool {
-        self.added_to_ms.is_none() && left.chunks > 0 && self.batch.bytes() < left.bytes
+        self.is_between_series() && left.chunks > 0 && self.batch.bytes() < left.bytes
     }
 
     fn look_ahead(&self, shard: &Shard, series: &[Found]) {
@@ -135,13 +141,55 @@ impl Filling<'_> {
             let added_to_ms = shard.add_chunks(one, self.selection, added_to_ms, &mut self.batch, left);
             self.added_to_ms = added_to_ms.filter(|to_ms| *to_ms < self.selection.max_ms);
         }
-        if self.added_to_ms.is_none() && !self.batch.has_chunk() {
+        if self.added_to_ms.is_none() {
+            self.add_histograms(shard, one, self.selection.min_ms, left);
+        }
+    }
+
+    /// Adds chunks of native histograms from a time on to the series that was begun last, or as many as the step may.
+    fn add_histograms(&mut self, shard: &Shard, one: Found, from_ms: i64, left: &mut StepLeft) {
+        if one.is(shard.store.id(one.series)) && shard.store.has_histograms(one.series) {
+            let range_ms = (from_ms, self.selection.max_ms);
+            self.histograms_from_ms = shard.add_histograms(one, range_ms, &mut self.batch, left);
+        }
+        if self.histograms_from_ms.is_none() {
+            self.end_series();
+        }
+    }
+
+    fn end_series(&mut self) {
+        if self.batch.has_chunk() {
+            self.batch.sort_chunks();
+        } else {
             self.batch.drop_series();
         }
+    }
+
+    fn is_between_series(&self) -> bool {
+        self.added_to_ms.is_none() && self.histograms_from_ms.is_none()
     }
 }
 
 impl Shard {
+    /// Adds some chunks of native histograms of a range to a batch, oldest first. From when on there are more, in ms.
+    fn add_histograms(
+        &self,
+        Found { series, .. }: Found,
+        (from_ms, max_ms): (i64, i64),
+        batch: &mut SeriesBatchBuilder,
+        left: &mut StepLeft,
+    ) -> Option<i64> {
+        for chunk in self.store.histogram_chunks(series, from_ms, max_ms) {
+            let (min_ms, max_ms) = chunk.times();
+            if left.chunks == 0 || batch.bytes() >= left.bytes {
+                return Some(min_ms);
+            }
+            left.chunks -= 1;
+            batch.add_chunk_of(ChunkOf::Histograms(chunk.kind()), min_ms, max_ms, |out| chunk.put_bytes(out));
+        }
+        None
+    }
+
     /// Adds some chunks of a range to a batch, oldest first, the open one as if it were sealed now; after a time
     /// where samples up to then are in the batch. The newest sample's time where there may be more.
     fn add_chunks(

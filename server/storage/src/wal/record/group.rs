@@ -2,6 +2,7 @@
 use super::chunks::ChunksWriter;
 use super::claims::{Claim, ClaimsWriter};
 use super::exemplars::ExemplarsWriter;
+use super::histograms::{HistogramsWriter, OpenHistogramBytes};
 use super::metadata::MetadataWriter;
 use super::removed::RemovedWriter;
 use super::replaced::ReplacedWriter;
@@ -9,10 +10,11 @@ use super::samples::SamplesWriter;
 use super::series::SeriesWriter;
 use crate::wal::{AdoptedSeries, Journal, RefReuse};
 use silverback_model::gorilla::SealedChunk;
+use silverback_model::histogram::{Histogram, SealedHistogram};
 use silverback_model::{Exemplar, Metadata, Sample, SeriesId, SeriesRef};
 
 /// In how many parts a group's payload comes, empty ones included.
-pub const GROUP_PARTS: usize = 24;
+pub const GROUP_PARTS: usize = 26;
 
 /// The group that the next commit makes durable. Used again for the one after it.
 #[derive(Debug, Default)]
@@ -21,6 +23,7 @@ pub struct Group {
     chunks: ChunksWriter,
     replaced: ReplacedWriter,
     samples: SamplesWriter,
+    histograms: HistogramsWriter,
     exemplars: ExemplarsWriter,
     metadata: MetadataWriter,
     removed: RemovedWriter,
@@ -45,8 +48,8 @@ impl Group {
     pub fn is_empty(&self) -> bool {
         // Chunks come with their series.
         let has_no_series = self.series.is_empty() && self.removed.is_empty() && self.replaced.is_empty();
-        let has_none_beside = self.exemplars.is_empty() && self.metadata.is_empty();
-        has_no_series && self.samples.count() == 0 && has_none_beside && self.claims.is_empty()
+        let has_none_beside = self.exemplars.is_empty() && self.metadata.is_empty() && self.claims.is_empty();
+        has_no_series && self.samples.count() == 0 && self.histograms.is_empty() && has_none_beside
     }
 
     /// How many samples it holds.
@@ -57,8 +60,9 @@ impl Group {
     /// The exact length of its payload.
     pub fn bytes(&self) -> usize {
         let series_bytes = self.series.bytes() + self.chunks.bytes() + self.removed.bytes();
+        let samples_bytes = self.samples.bytes() + self.histograms.bytes();
         let bytes_beside = self.exemplars.bytes() + self.metadata.bytes() + self.claims.bytes();
-        series_bytes + self.replaced.bytes() + self.samples.bytes() + bytes_beside
+        series_bytes + self.replaced.bytes() + samples_bytes + bytes_beside
     }
 
     /// Its payload, to be written one part after the other. The group can still grow afterwards,
@@ -73,6 +77,7 @@ impl Group {
         self.chunks.finish();
         self.replaced.finish();
         self.samples.finish();
+        self.histograms.finish();
         self.exemplars.finish();
         self.metadata.finish();
         self.removed.finish();
@@ -81,11 +86,12 @@ impl Group {
         let [e, f] = self.chunks.parts();
         let [g, h] = self.replaced.parts();
         let [i, j, k, l, m, n, o, p] = self.samples.parts();
-        let [q, r] = self.exemplars.parts();
-        let [s, t] = self.metadata.parts();
-        let [u, v] = self.removed.parts();
-        let [w, x] = self.claims.parts();
-        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x]
+        let [q, r] = self.histograms.parts();
+        let [s, t] = self.exemplars.parts();
+        let [u, v] = self.metadata.parts();
+        let [w, x] = self.removed.parts();
+        let [y, z] = self.claims.parts();
+        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z]
     }
 
     /// Forgets what it holds, and keeps the room for as much, within bounds.
@@ -94,6 +100,7 @@ impl Group {
         self.chunks.clear();
         self.replaced.clear();
         self.samples.clear();
+        self.histograms.clear();
         self.exemplars.clear();
         self.metadata.clear();
         self.removed.clear();
@@ -120,6 +127,21 @@ impl Journal for Group {
 
     fn stored_late(&mut self, series: SeriesRef, sample: Sample) {
         self.samples.push_late(series, sample);
+    }
+
+    fn stored_histogram(&mut self, series: SeriesRef, timestamp_ms: i64, histogram: &Histogram) {
+        self.histograms.push(series, timestamp_ms, histogram);
+    }
+
+    fn replaced_histograms(
+        &mut self,
+        series: SeriesRef,
+        sealed: &[SealedHistogram],
+        open: Option<OpenHistogramBytes<'_>>,
+    ) {
+        if !self.is_closed {
+            self.histograms.push_chunks(series, sealed, open);
+        }
     }
 
     fn exemplar(&mut self, series: SeriesRef, exemplar: &Exemplar<'_>) {

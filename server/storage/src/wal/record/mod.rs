@@ -8,6 +8,7 @@ mod claims;
 mod counted;
 mod exemplars;
 mod group;
+mod histograms;
 mod metadata;
 mod removed;
 mod replaced;
@@ -32,6 +33,10 @@ pub use claims::{Claim, ClaimKind, ClaimsReader, ClaimsRecord};
 pub use counted::{Counted, CountedRecord, ReadEntry};
 pub use exemplars::{ExemplarsReader, ExemplarsRecord, SeriesExemplar};
 pub use group::{GROUP_PARTS, Group};
+pub use histograms::{
+    HistogramEntry, HistogramsReader, HistogramsRecord, LoggedHistogramChunks, OpenHistogramBytes,
+    SealedHistogramBytes, SealedHistograms,
+};
 pub use metadata::{MetadataEntry, MetadataReader, MetadataRecord};
 pub use removed::{RemovedReader, RemovedRecord};
 pub use replaced::{Replaced, ReplacedReader, ReplacedRecord};
@@ -60,10 +65,11 @@ enum RecordType {
     MarkedSamples = 8,
     Exemplars = 9,
     Metadata = 10,
+    Histograms = 11,
 }
 
 impl RecordType {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Series,
         Self::Samples,
         Self::Removed,
@@ -74,6 +80,7 @@ impl RecordType {
         Self::MarkedSamples,
         Self::Exemplars,
         Self::Metadata,
+        Self::Histograms,
     ];
 
     fn of(byte: u8) -> Result<Self, RecordError> {
@@ -98,6 +105,8 @@ pub enum Record<'a> {
     Removed(RemovedRecord<'a>),
     /// What series of a checkpoint hold, or those that came from another shard.
     Chunks(ChunksRecord<'a>),
+    /// Native histograms that were stored, and all that series have of them.
+    Histograms(HistogramsRecord<'a>),
     /// What is left of series of which samples were deleted.
     Replaced(ReplacedRecord<'a>),
     /// Exemplars of series; in a checkpoint, those that there are.
@@ -121,6 +130,7 @@ impl<'a> Record<'a> {
             RecordType::Series => Self::Series(SeriesRecord::parse(content)?),
             RecordType::Samples => Self::Samples(SamplesRecord::parse(content)?),
             RecordType::MarkedSamples => Self::Samples(SamplesRecord::parse_marked(content)?),
+            RecordType::Histograms => Self::Histograms(HistogramsRecord::parse(content)?),
             RecordType::Removed => Self::Removed(RemovedRecord::parse(content)?),
             RecordType::Chunks => Self::Chunks(ChunksRecord::parse(content)?),
             RecordType::Replaced => Self::Replaced(ReplacedRecord::parse(content)?),

@@ -2,13 +2,15 @@
 use super::chunks::ChunksWriter;
 use super::claims::{Claim, ClaimsWriter};
 use super::exemplars::ExemplarsWriter;
+use super::histograms::{HistogramsWriter, OpenHistogramBytes};
 use super::metadata::MetadataWriter;
 use super::series::SeriesWriter;
 use super::{HEAD_BYTES, RecordType, head};
+use silverback_model::histogram::SealedHistogram;
 use silverback_model::{Exemplar, Metadata, SeriesId, SeriesRef};
 
 /// In how many parts a snapshot's payload comes, empty ones included.
-pub const SNAPSHOT_PARTS: usize = 13;
+pub const SNAPSHOT_PARTS: usize = 15;
 
 const END_BYTES: usize = HEAD_BYTES + 16;
 
@@ -17,6 +19,7 @@ const END_BYTES: usize = HEAD_BYTES + 16;
 pub struct Snapshot {
     series: SeriesWriter,
     chunks: ChunksWriter,
+    histograms: HistogramsWriter,
     exemplars: ExemplarsWriter,
     metadata: MetadataWriter,
     claims: ClaimsWriter,
@@ -43,6 +46,16 @@ impl Snapshot {
         open: &[u8],
     ) {
         self.chunks.push(series, sealed, open);
+    }
+
+    /// Its native histograms, where it has some: the chunks that are cut, oldest first, and the open one.
+    pub fn histograms(
+        &mut self,
+        series: SeriesRef,
+        sealed: &[SealedHistogram],
+        open: Option<OpenHistogramBytes<'_>>,
+    ) {
+        self.histograms.push_chunks(series, sealed, open);
     }
 
     /// An exemplar of a series, which is in this frame or an earlier one.
@@ -72,8 +85,9 @@ impl Snapshot {
     /// The exact length of its payload.
     pub(crate) fn bytes(&self) -> usize {
         let end_bytes = self.end.map_or(0, |end| end.len());
+        let chunks_bytes = self.chunks.bytes() + self.histograms.bytes();
         let bytes_beside = self.exemplars.bytes() + self.metadata.bytes() + self.claims.bytes();
-        self.series.bytes() + self.chunks.bytes() + bytes_beside + end_bytes
+        self.series.bytes() + chunks_bytes + bytes_beside + end_bytes
     }
 
     /// Its payload, to be written one part after the other.
@@ -84,21 +98,24 @@ impl Snapshot {
     pub fn parts(&mut self) -> [&[u8]; SNAPSHOT_PARTS] {
         self.series.finish();
         self.chunks.finish();
+        self.histograms.finish();
         self.exemplars.finish();
         self.metadata.finish();
         self.claims.finish();
         let [a, b, c, d] = self.series.parts();
         let [e, f] = self.chunks.parts();
-        let [g, h] = self.exemplars.parts();
-        let [i, j] = self.metadata.parts();
-        let [k, l] = self.claims.parts();
-        [a, b, c, d, e, f, g, h, i, j, k, l, self.end.as_ref().map_or(&[], |end| end)]
+        let [g, h] = self.histograms.parts();
+        let [i, j] = self.exemplars.parts();
+        let [k, l] = self.metadata.parts();
+        let [m, n] = self.claims.parts();
+        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, self.end.as_ref().map_or(&[], |end| end)]
     }
 
     /// Forgets what it holds, and keeps the room for as much, within bounds.
     pub(crate) fn clear(&mut self) {
         self.series.clear();
         self.chunks.clear();
+        self.histograms.clear();
         self.exemplars.clear();
         self.metadata.clear();
         self.claims.clear();

@@ -1,0 +1,134 @@
+//! The way of a part's native histograms into the shard: each is read from the request's bytes, judged, and taken in
+//! by its series. Knows nothing of the part's floats, which come before.
+
+use crate::cell::series::SeriesStore;
+use crate::cell::{AppendError, Appended, SeriesRef};
+use crate::message::{PartHistogram, WriteBody};
+use crate::shard::Shard;
+use crate::shard::append::{OfPart, PartOutcome, Run, TimeBounds};
+use crate::wal::Journal;
+use silverback_model::histogram::Histogram;
+use silverback_model::histogram::wire::WireFault;
+use silverback_model::limits::HISTOGRAM_SCRATCH_BYTES_KEPT;
+use silverback_model::{RefusedReason, Sample};
+
+impl Shard {
+    /// Takes histograms of a part in.
+    pub fn append_histograms(
+        &mut self,
+        body: &WriteBody,
+        histograms: &[PartHistogram],
+        bounds: TimeBounds,
+        journal: &mut impl Journal,
+    ) -> PartOutcome {
+        let mut outcome = PartOutcome::default();
+        // The shard's own, so that its lists grow once.
+        let mut scratch = std::mem::take(&mut self.histogram);
+        for histogram in histograms {
+            let of_part = OfPart { body, bounds };
+            self.append_one(of_part, histogram, &mut scratch, journal, &mut outcome);
+        }
+        self.keep_scratch(scratch);
+        self.counters.samples += outcome.histograms;
+        if let Some(refusals) = &outcome.refusals {
+            self.counters.refused.merge(&refusals.counts);
+        }
+        outcome
+    }
+
+    /// Keeps what histograms were read into for the next ones, unless a huge one was among them.
+    fn keep_scratch(&mut self, scratch: Histogram) {
+        if scratch.heap_bytes() <= HISTOGRAM_SCRATCH_BYTES_KEPT {
+            self.histogram = scratch;
+        }
+    }
+
+    fn append_one(
+        &mut self,
+        of_part: OfPart<'_>,
+        entry: &PartHistogram,
+        scratch: &mut Histogram,
+        journal: &mut impl Journal,
+        outcome: &mut PartOutcome,
+    ) {
+        let series = self.find(entry.id);
+        let read = read(of_part, entry, scratch);
+        let time_ms = read.unwrap_or_else(|(time_ms, _)| time_ms);
+        let stored = read.map_err(|(_, reason)| reason);
+        let stored =
+            stored.and_then(|_| self.store_histogram(of_part, entry, series, (time_ms, scratch), journal));
+        match stored {
+            Ok(()) => outcome.histograms += 1,
+            Err(reason) => {
+                let newest_ms = series.map(|series| self.store.newest_ms(series));
+                let run = Run { reason, first: Sample::new(time_ms, 0.0), newest_ms, samples: 1 };
+                self.refuse(run, of_part, entry.labels, outcome);
+            }
+        }
+        self.cells[usize::from(entry.id.cell().0)].samples += 1;
+    }
+
+    fn store_histogram(
+        &mut self,
+        OfPart { body, .. }: OfPart<'_>,
+        entry: &PartHistogram,
+        series: Option<SeriesRef>,
+        (time_ms, histogram): (i64, &Histogram),
+        journal: &mut impl Journal,
+    ) -> Result<(), RefusedReason> {
+        let (series, appended) = match series {
+            Some(series) => (series, self.append_to(series, time_ms, histogram)?),
+            None => {
+                let create = |store: &mut SeriesStore, labels| {
+                    store.create_with_histogram(entry.id, labels, time_ms, histogram)
+                };
+                (self.create_by(body, entry.id, entry.labels, create, journal)?, Appended::Stored)
+            }
+        };
+        if appended == Appended::Already {
+            self.counters.already += 1;
+            return Ok(());
+        }
+        journal.stored_histogram(series, time_ms, histogram);
+        self.widen_range(time_ms, time_ms);
+        if let Some(outgoing) = &mut self.outgoing {
+            outgoing.touch(entry.id.cell(), series);
+        }
+        Ok(())
+    }
+
+    fn append_to(
+        &mut self,
+        series: SeriesRef,
+        time_ms: i64,
+        histogram: &Histogram,
+    ) -> Result<Appended, RefusedReason> {
+        // The first of a series takes as much memory as a new series does.
+        if !self.store.has_histograms(series) && !self.has_room_for_series() {
+            return Err(RefusedReason::MemoryLimit);
+        }
+        self.store.append_histogram(series, time_ms, histogram).map_err(|error| match error {
+            AppendError::OutOfOrder => RefusedReason::OutOfOrder,
+            AppendError::Duplicate => RefusedReason::Duplicate,
+        })
+    }
+}
+
+/// Reads and judges a histogram, and tells its time, or why it is refused.
+fn read(
+    OfPart { body, bounds }: OfPart<'_>,
+    entry: &PartHistogram,
+    scratch: &mut Histogram,
+) -> Result<i64, (i64, RefusedReason)> {
+    let times = scratch.read_message(body.message(entry.message)).map_err(|fault| match fault {
+        WireFault::Malformed => (0, RefusedReason::MalformedHistogram),
+        WireFault::Histogram(fault) => (0, fault.into()),
+    })?;
+    let time_ms = times.timestamp_ms;
+    bounds.check(Sample::new(time_ms, 0.0)).map_err(|reason| (time_ms, reason))?;
+    scratch.accept().map_err(|fault| (time_ms, fault.into()))?;
+    Ok(time_ms)
+}
+
+#[cfg(test)]
+mod tests;

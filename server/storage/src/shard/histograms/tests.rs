@@ -1,0 +1,341 @@
+//! Native histograms on their way through a shard: what is taken in, what a replay and a checkpoint have, what is left
+//! of them, and what their memory comes to.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use futures::executor::block_on;
+
+use super::*;
+use crate::message::{
+    LabelSource, LabelSpan, MessageSpan, Read, ReadReply, ReadRequest, ReadTicket, Rows, Selection, Wanted,
+};
+use crate::shard::Reads;
+use crate::shard::delete::tests::{KeptLog, Shared, delete_range, replayed_shard};
+use crate::shard::maintenance;
+use crate::shard::restore::{Refs, Restorer};
+use crate::shard::tests::{EVER, append_to, labels, shard};
+use crate::wal::record::{Snapshot, records};
+use crate::wal::replay::Restore;
+use crate::wal::{Log, MemoryLog, NoJournal};
+use silverback_host::Alone;
+use silverback_model::histogram::wire::HistogramTimes;
+use silverback_model::histogram::{Buckets, HistogramKind, Span};
+use silverback_model::limits::CHUNK_RANGE_MS;
+use silverback_model::{Epoch, Labels, SeriesIdHasher, ShardId};
+
+const STEP_MS: i64 = 15_000;
+
+type Written = Vec<(Labels, Vec<(i64, Histogram)>)>;
+/// Of a series: each chunk's encoding, times and bytes.
+type Held = Vec<(Labels, Vec<(u8, i64, i64, Vec<u8>)>)>;
+
+fn named(name: &str) -> Labels {
+    labels(&[("__name__", name), ("job", "shop")])
+}
+
+/// Counters that grow with `n`, in more and more buckets.
+fn counting(n: u64) -> Histogram {
+    let buckets = 10 + n as u32 / 20;
+    let mut words = vec![0; buckets as usize];
+    words[0] = n;
+    Histogram {
+        schema: 3,
+        zero_threshold: 0.001,
+        sum_bits: (n as f64 * 1.5).to_bits(),
+        count: n * u64::from(buckets),
+        positive: Buckets { spans: vec![Span { offset: -2, length: buckets }], words },
+        ..Histogram::default()
+    }
+}
+
+fn float(n: u64) -> Histogram {
+    let words = (0..5).map(|bucket| ((n + bucket) as f64 / 3.0).to_bits()).collect();
+    Histogram {
+        kind: HistogramKind::Float,
+        count: (n as f64 * 5.0).to_bits(),
+        positive: Buckets { spans: vec![Span { offset: 0, length: 5 }], words },
+        ..Histogram::default()
+    }
+}
+
+/// As a decoder hands them over.
+fn part(series: &Written) -> (WriteBody, Vec<PartHistogram>) {
+    let (mut bytes, mut histograms) = (Vec::new(), Vec::new());
+    for (labels, own) in series {
+        let block = labels.to_canonical();
+        let span = LabelSpan::new(LabelSource::Wire, bytes.len(), block.len());
+        bytes.extend_from_slice(&block);
+        let id = SeriesIdHasher::new(1, "").hash_canonical(&block);
+        for (timestamp_ms, histogram) in own {
+            let start = bytes.len();
+            let times = HistogramTimes { timestamp_ms: *timestamp_ms, ..HistogramTimes::default() };
+            histogram.put_message(times, &mut bytes);
+            let message = MessageSpan::of_body(start, bytes.len() - start);
+            histograms.push(PartHistogram { id, labels: span, message });
+        }
+    }
+    (WriteBody { bytes: bytes.into(), ..WriteBody::default() }, histograms)
+}
+
+fn take_to(shard: &Shared, bounds: TimeBounds, series: &Written, journal: &mut impl Journal) -> PartOutcome {
+    let (body, histograms) = part(series);
+    shard.borrow_mut().append_histograms(&body, &histograms, bounds, journal)
+}
+
+fn take(shard: &Shared, series: &Written) -> PartOutcome {
+    take_to(shard, EVER, series, &mut NoJournal)
+}
+
+fn refused(outcome: &PartOutcome) -> Vec<(RefusedReason, u64)> {
+    outcome.refusals.iter().flat_map(|refusals| refusals.counts.iter()).collect()
+}
+
+/// All that a shard gives to a read.
+fn held(shard: &Shared) -> Held {
+    let selection = Selection::everything();
+    let request = ReadRequest::Open { selection, wanted: Wanted::Chunks, bytes: usize::MAX };
+    let read = Read { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, request };
+    let opened = block_on(Reads::new(usize::MAX).answer(Rc::clone(shard), Alone, read)).unwrap();
+    let ReadReply::Series(batch, None) = *opened else { panic!("all is in one batch") };
+    let chunks = |at| {
+        batch
+            .get(at)
+            .chunks()
+            .map(|chunk| (chunk.of.encoding(), chunk.min_ms, chunk.max_ms, chunk.bytes.to_vec()))
+    };
+    (0..batch.count()).map(|at| (batch.get(at).labels.into(), chunks(at).collect())).collect()
+}
+
+/// The histograms among them.
+fn histograms(shard: &Shared) -> Written {
+    let read = |(encoding, _, _, bytes): &(u8, i64, i64, Vec<u8>)| {
+        let Some(kind) = HistogramKind::of_chunk_encoding(*encoding) else { return Vec::new() };
+        let mut iter = silverback_model::histogram::HistogramIter::new(kind, bytes);
+        let mut all = Vec::new();
+        while iter.samples_left() > 0 {
+            let mut histogram = Histogram::default();
+            all.push((iter.next_into(&mut histogram).unwrap(), histogram));
+        }
+        all
+    };
+    held(shard)
+        .iter()
+        .map(|(labels, chunks)| (labels.clone(), chunks.iter().flat_map(read).collect()))
+        .collect()
+}
+
+#[track_caller]
+fn check_same(found: &Written, expect: &Written) {
+    assert_eq!(found.len(), expect.len());
+    for ((labels, found), (expect_labels, expect)) in found.iter().zip(expect) {
+        assert_eq!((labels, found.len()), (expect_labels, expect.len()));
+        for ((at, found), (expect_at, expect)) in found.iter().zip(expect) {
+            assert!(at == expect_at && found.is_same(expect), "{labels} at {at}: {found:?}\n{expect:?}");
+        }
+    }
+}
+
+fn run(
+    name: &str,
+    steps: std::ops::Range<u64>,
+    make: fn(u64) -> Histogram,
+) -> (Labels, Vec<(i64, Histogram)>) {
+    (named(name), steps.map(|n| (n as i64 * STEP_MS, make(n))).collect())
+}
+
+#[test]
+fn histograms_of_new_and_of_known_series_are_read_as_they_came_beside_floats() {
+    let shard = shard();
+    let floats = vec![(named("b"), vec![Sample::new(0, 1.0), Sample::new(STEP_MS, 2.0)])];
+    append_to(&shard, EVER, &floats, &mut NoJournal);
+    let series = vec![run("a", 0..300, counting), run("b", 0..300, float), run("c", 5..6, counting)];
+    let outcome = take(&shard, &series);
+    assert_eq!((outcome.histograms, outcome.written, refused(&outcome)), (601, 0, vec![]));
+    check_same(&histograms(&shard), &series);
+    let b = &held(&shard)[1].1;
+    assert!(b[0].0 == 1 && b[0].3.len() > 10 && b.len() > 3, "its floats come first: {}", b.len());
+    assert!(b.windows(2).all(|pair| pair[0].1 <= pair[1].1), "in the order of their first samples");
+    // A float that comes later, to a series that has had none.
+    append_to(&shard, EVER, &[(named("a"), vec![Sample::new(7, 7.0)])], &mut NoJournal);
+    assert!(held(&shard)[0].1.iter().any(|chunk| (chunk.0, chunk.1) == (1, 7)));
+    assert_eq!(shard.borrow().stats().samples, 604);
+}
+
+#[test]
+fn a_refused_histogram_takes_nothing_of_its_neighbours_and_is_told_by_its_reason() {
+    let shard = shard();
+    let bounds = TimeBounds { oldest_ms: 1000, newest_ms: 2000, ..EVER };
+    let valid = counting(3);
+    let bad: [(i64, Histogram, RefusedReason); 6] = [
+        (1000, Histogram { count: 1, ..valid.clone() }, RefusedReason::HistogramCounts),
+        (1000, Histogram { schema: 60, ..valid.clone() }, RefusedReason::HistogramSchema),
+        (1000, Histogram { bounds: vec![1.0], ..valid.clone() }, RefusedReason::HistogramBounds),
+        (
+            1000,
+            Histogram {
+                negative: Buckets { spans: vec![Span { offset: 0, length: 9 }], words: vec![] },
+                ..valid.clone()
+            },
+            RefusedReason::HistogramSpans,
+        ),
+        (999, valid.clone(), RefusedReason::TooOld),
+        (2001, valid.clone(), RefusedReason::TooFarInFuture),
+    ];
+    for (at, histogram, reason) in bad {
+        let series = vec![
+            (named("a"), vec![(1500, valid.clone())]),
+            (named("b"), vec![(at, histogram)]),
+            (named("c"), vec![(1500, valid.clone())]),
+        ];
+        let outcome = take_to(&shard, bounds, &series, &mut NoJournal);
+        assert_eq!((outcome.histograms, refused(&outcome)), (2, vec![(reason, 1)]));
+        let words = &outcome.refusals.unwrap().examples.iter().next().unwrap().words.clone();
+        assert!(words.starts_with(&format!("{} {}", named("b"), reason.text())), "{words}");
+    }
+    assert_eq!(histograms(&shard).len(), 2, "no series was made for a refused one");
+    let (body, mut broken) = part(&vec![(named("b"), vec![(1500, valid)])]);
+    broken[0].message = MessageSpan::of_body(0, 1);
+    let outcome = shard.borrow_mut().append_histograms(&body, &broken, bounds, &mut NoJournal);
+    assert_eq!((outcome.histograms, refused(&outcome)), (0, vec![(RefusedReason::MalformedHistogram, 1)]));
+}
+
+#[test]
+fn what_is_sent_again_is_accepted_wherever_it_lies_and_another_of_its_time_is_not() {
+    let shard = shard();
+    let series = vec![run("a", 0..300, counting), run("b", 0..100, float)];
+    take(&shard, &series);
+    let before = held(&shard);
+    let again = take(&shard, &series);
+    assert_eq!((again.histograms, refused(&again)), (400, vec![]));
+    assert_eq!(shard.borrow().stats().already, 400);
+    let others =
+        vec![(named("a"), vec![(STEP_MS, counting(2)), (299 * STEP_MS, counting(9)), (7, counting(1))])];
+    let outcome = take(&shard, &others);
+    assert_eq!(refused(&outcome), [(RefusedReason::OutOfOrder, 1), (RefusedReason::Duplicate, 2)]);
+    assert_eq!(held(&shard), before);
+}
+
+#[test]
+fn a_replay_has_exactly_what_the_shard_has() {
+    let (shard, log) = (shard(), KeptLog::default());
+    for n in 0..200 {
+        let step = n..n + 1;
+        let series = vec![run("a", step.clone(), counting), run("b", step.clone(), float)];
+        take_to(&shard, EVER, &series, &mut *log.journal());
+        append_to(&shard, EVER, &[(named("b"), vec![Sample::new(n as i64, 1.0)])], &mut *log.journal());
+        if n % 37 == 0 {
+            block_on(log.flush()).unwrap();
+        }
+    }
+    check_replays(&shard, &log);
+}
+
+#[track_caller]
+fn check_replays(shard: &Shared, log: &KeptLog) {
+    block_on(log.flush()).unwrap();
+    assert!(held(&replayed_shard(log, Refs::Kept)) == held(shard), "with its own refs");
+    assert!(held(&replayed_shard(log, Refs::Renumbered(Vec::new()))) == held(shard), "with others");
+}
+
+#[test]
+fn a_checkpoint_and_the_log_behind_it_have_what_the_shard_has_and_go_on_as_it_does() {
+    let (shard, log) = (shard(), KeptLog::default());
+    let mut snapshot = Snapshot::default();
+    for n in 0..150 {
+        let step = n..n + 1;
+        take_to(
+            &shard,
+            EVER,
+            &vec![run("a", step.clone(), counting), run("b", step, float)],
+            &mut *log.journal(),
+        );
+        if n == 70 {
+            (0..2).for_each(|at| _ = shard.borrow_mut().copy(SeriesRef(at), &mut snapshot));
+        }
+    }
+    block_on(log.flush()).unwrap();
+    let restored = Rc::new(RefCell::new(Shard::new(ShardId(0), usize::MAX)));
+    let mut restorer = Restorer::new(Rc::clone(&restored), Refs::Kept, |_| true);
+    let checkpoint = snapshot.parts().concat();
+    for payload in [&checkpoint].into_iter().chain(&log.payloads()) {
+        records(payload).for_each(|record| restorer.record(record.unwrap()).unwrap());
+    }
+    restorer.finish().unwrap();
+    assert!(held(&restored) == held(&shard));
+    // The plans of open chunks came with them.
+    for shard in [&shard, &restored] {
+        take(shard, &vec![run("a", 150..400, counting), run("b", 150..400, float)]);
+    }
+    assert!(held(&restored) == held(&shard));
+}
+
+#[test]
+fn a_deleted_range_goes_from_histograms_as_from_floats_and_stays_gone_after_a_replay() {
+    let (shard, log) = (shard(), KeptLog::default());
+    let series = vec![run("a", 0..200, counting), run("b", 0..200, float)];
+    take_to(&shard, EVER, &series, &mut *log.journal());
+    let floats: Vec<Sample> = (0..200).map(|n| Sample::new(n * STEP_MS, 1.0)).collect();
+    append_to(&shard, EVER, &[(named("b"), floats)], &mut *log.journal());
+    let (from, to) = (50 * STEP_MS, 120 * STEP_MS);
+    assert_eq!(delete_range(&shard, &log, from..=to).samples, 3 * 71);
+    let left = |series: &Written| -> Written {
+        let outside = |(at, _): &&(i64, Histogram)| !(from..=to).contains(at);
+        series
+            .iter()
+            .map(|(labels, own)| (labels.clone(), own.iter().filter(outside).cloned().collect()))
+            .collect()
+    };
+    check_same(&histograms(&shard), &left(&series));
+    check_replays(&shard, &log);
+    // They go on behind it.
+    take_to(&shard, EVER, &vec![run("a", 200..210, counting)], &mut *log.journal());
+    check_replays(&shard, &log);
+    let all = delete_range(&shard, &log, i64::MIN..=i64::MAX);
+    assert_eq!((all.series, all.samples), (2, 3 * 200 - 3 * 71 + 10));
+    check_replays(&shard, &log);
+    assert!(held(&shard).is_empty());
+}
+
+#[test]
+fn floats_that_are_deleted_leave_the_histograms_beside_them() {
+    let (shard, log) = (shard(), KeptLog::default());
+    append_to(&shard, EVER, &[(named("a"), vec![Sample::new(1, 1.0)])], &mut *log.journal());
+    take_to(&shard, EVER, &vec![run("a", 1..5, counting)], &mut *log.journal());
+    assert_eq!(delete_range(&shard, &log, 0..=2).samples, 1);
+    assert!(held(&shard)[0].1.iter().all(|chunk| chunk.0 == 2));
+    check_replays(&shard, &log);
+    append_to(&shard, EVER, &[(named("a"), vec![Sample::new(3, 1.0)])], &mut *log.journal());
+    assert_eq!(held(&shard)[0].1.len(), 2);
+    check_replays(&shard, &log);
+    // And the other way round.
+    assert_eq!(delete_range(&shard, &log, 4..=i64::MAX).samples, 4);
+    assert!(held(&shard)[0].1.iter().all(|chunk| chunk.0 == 1));
+    check_replays(&shard, &log);
+}
+
+#[test]
+fn retention_drops_old_histograms_and_series_that_have_nothing_else() {
+    let (shard, log) = (shard(), MemoryLog::default());
+    take(&shard, &vec![run("a", 0..1000, counting), run("b", 0..10, float)]);
+    append_to(&shard, EVER, &[(named("a"), vec![Sample::new(0, 1.0)])], &mut NoJournal);
+    let horizon_ms = CHUNK_RANGE_MS + 1;
+    block_on(maintenance::retain(&shard, &log, &Alone, horizon_ms));
+    let left = held(&shard);
+    assert_eq!(left.iter().map(|(labels, _)| labels.clone()).collect::<Vec<_>>(), [named("a")]);
+    assert!(left[0].1.iter().all(|chunk| chunk.0 == 2 && chunk.2 >= horizon_ms));
+    block_on(maintenance::retain(&shard, &log, &Alone, i64::MAX));
+    assert!(held(&shard).is_empty());
+}
+
+#[test]
+fn histograms_count_as_memory_until_they_are_gone() {
+    let shard = shard();
+    let chunk_bytes = || shard.borrow().store.size().chunk_bytes;
+    let before = chunk_bytes();
+    take(&shard, &vec![run("a", 0..1000, counting)]);
+    let own: usize = held(&shard)[0].1.iter().map(|chunk| chunk.3.len()).sum();
+    assert!(chunk_bytes() - before > own, "{} of {own}", chunk_bytes() - before);
+    block_on(maintenance::retain(&shard, &MemoryLog::default(), &Alone, i64::MAX));
+    assert_eq!(chunk_bytes(), before);
+}

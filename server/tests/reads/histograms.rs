@@ -145,6 +145,26 @@ fn both_versions_of_remote_write_are_read_back_in_samples_and_in_chunks() {
 }
 
 #[test]
+fn expressions_are_evaluated_over_histograms() {
+    let (node, start) = (Node::start(2), start_ms());
+    write(&node, Version::V2, &written(start));
+    let at = |second: i64| (start + second * 1000) as f64 / 1000.0;
+    let ask = |expression: &str, second| {
+        let form = [("content-type", "application/x-www-form-urlencoded")];
+        let answer =
+            node.post("/api/v1/query", &form, format!("query={expression}&time={}", at(second)).as_bytes());
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()["data"]["result"][0].clone()
+    };
+    // Of the nth, 3n + 4 observations.
+    assert_eq!(ask("histogram_count(a)", 50)["value"][1], "154");
+    assert_eq!(ask("histogram_count(increase(a[20s]))", 50)["value"][1], "60");
+    assert_eq!(ask("a", 7)["histogram"][1]["count"], "25");
+    assert_eq!(ask("histogram_avg(b)", 4)["value"][1], "NaN");
+    assert!(ask("a", 99).is_null(), "the last one is a staleness marker");
+}
+
+#[test]
 fn floats_and_histograms_of_one_label_set_live_side_by_side() {
     let (node, start) = (Node::start(2), start_ms());
     let both = Series::new([("__name__", "a")]).sample(start, 1.5).histogram(message(start, &integer(1)));

@@ -1,14 +1,13 @@
-//! `/api/v1/query_exemplars`: the exemplars of the series that selectors match, in Prometheus' shape, streamed.
-//!
-//! Which selectors an expression has is not known here: a query is one selector.
+//! `/api/v1/query_exemplars`: the exemplars of the series that an expression's selectors match, in Prometheus' shape,
+//! streamed.
 
 use std::rc::Rc;
 
 use http::StatusCode;
 
-use super::json;
 use super::params::{Params, bad};
 use super::sample_json::{put_quoted_value, put_seconds};
+use super::{json, promql};
 use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::stream::{Outgoing, StreamFault, streamed};
@@ -28,7 +27,10 @@ pub(crate) async fn respond(
     read: ReadInFlight,
     params: &Params,
 ) -> Result<NodeResponse, ReadFault> {
-    let selections = params.selections_of(reader, "query").await?;
+    let Some(text) = params.get("query") else { return Err(bad("no query parameter provided")) };
+    let selectors = promql::selectors(reader, text).await?;
+    let selections = selectors.into_iter().map(|matchers| params.selection(matchers));
+    let selections: Vec<_> = selections.collect::<Result<_, _>>()?;
     if selections.iter().any(|selection| selection.min_ms > selection.max_ms) {
         return Err(bad("end timestamp must not be before start timestamp"));
     }
@@ -36,7 +38,7 @@ pub(crate) async fn respond(
 }
 
 /// Answers with what any of the selections finds, label sets ascending, each once.
-pub(crate) async fn respond_to(
+async fn respond_to(
     reader: &Rc<Reader>,
     read: ReadInFlight,
     selections: Vec<Selection>,

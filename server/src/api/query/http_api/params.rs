@@ -14,6 +14,9 @@ use silverback_model::Matcher;
 use silverback_model::limits::{READ_MATCHERS_MAX, READ_PARAMS_MAX, READ_QUERIES_MAX, SELECTOR_BYTES_MAX};
 use silverback_storage::message::Selection;
 
+/// The parameter whose values are selectors.
+const MATCH: &str = "match[]";
+
 /// Bytes that are decoded between two looks at the slice.
 const DECODE_STEP: usize = 16 << 10;
 
@@ -88,35 +91,25 @@ impl Params {
 
     /// What is selected: one selection for each `match[]`, of which there must be one.
     pub(crate) async fn required_selections(&self, reader: &Reader) -> Result<Vec<Selection>, ReadFault> {
-        self.selections_of(reader, "match[]").await
-    }
-
-    /// The same of another parameter.
-    pub(crate) async fn selections_of(
-        &self,
-        reader: &Reader,
-        name: &'static str,
-    ) -> Result<Vec<Selection>, ReadFault> {
-        let selectors = self.selectors(name)?;
+        let selectors = self.selectors()?;
         if selectors.is_empty() {
-            return Err(bad(format_args!("no {name} parameter provided")));
+            return Err(bad("no match[] parameter provided"));
         }
-        self.selections(reader, name, selectors).await
+        self.selections(reader, selectors).await
     }
 
     /// What is selected; without a `match[]`, all series of the time.
     pub(crate) async fn selections_or_all(&self, reader: &Reader) -> Result<Vec<Selection>, ReadFault> {
-        let selectors = self.selectors("match[]")?;
+        let selectors = self.selectors()?;
         if selectors.is_empty() {
             return Ok(vec![self.selection(Vec::new())?]);
         }
-        self.selections(reader, "match[]", selectors).await
+        self.selections(reader, selectors).await
     }
 
     async fn selections(
         &self,
         reader: &Reader,
-        name: &'static str,
         selectors: Vec<Selector<'_>>,
     ) -> Result<Vec<Selection>, ReadFault> {
         let mut compiler = MatcherCompiler::new(reader);
@@ -126,36 +119,36 @@ impl Params {
             for ParsedMatcher { matcher, at } in matchers {
                 compiled.push(match compiler.compile(matcher).await {
                     Err(MatcherError::Invalid(problem)) => {
-                        return Err(bad_selector(name, text, &SelectorError::at(text, at, problem)));
+                        return Err(bad_selector(text, &SelectorError::at(text, at, problem)));
                     }
                     compiled => compiled?,
                 });
             }
             let narrowed = Breadth::Narrowed.check(&compiled);
-            narrowed.map_err(|problem| bad_selector(name, text, &SelectorError::at(text, 0, problem)))?;
+            narrowed.map_err(|problem| bad_selector(text, &SelectorError::at(text, 0, problem)))?;
             selections.push(self.selection(compiled)?);
         }
         Ok(selections)
     }
 
-    fn selection(&self, matchers: Vec<Matcher>) -> Result<Selection, ReadFault> {
+    /// What matchers select within the time that is asked for.
+    pub(super) fn selection(&self, matchers: Vec<Matcher>) -> Result<Selection, ReadFault> {
         let (min_ms, max_ms) = (self.time("start", i64::MIN)?, self.time("end", i64::MAX)?);
         Ok(Selection { matchers: matchers.into(), min_ms, max_ms })
     }
 
-    /// Each value of a parameter, read as a selector.
-    fn selectors(&self, name: &'static str) -> Result<Vec<Selector<'_>>, ReadFault> {
-        let texts: Vec<&str> = self.all(name).collect();
+    /// Each `match[]`, read as a selector.
+    fn selectors(&self) -> Result<Vec<Selector<'_>>, ReadFault> {
+        let texts: Vec<&str> = self.all(MATCH).collect();
         if texts.len() > READ_QUERIES_MAX {
-            return Err(bad(format_args!("at most {READ_QUERIES_MAX} {name} are allowed")));
+            return Err(bad(format_args!("at most {READ_QUERIES_MAX} {MATCH} are allowed")));
         }
         if texts.iter().map(|text| text.len()).sum::<usize>() > SELECTOR_BYTES_MAX {
-            return Err(bad(format_args!("{name}: at most {SELECTOR_BYTES_MAX} bytes are allowed in all")));
+            return Err(bad(format_args!("{MATCH}: at most {SELECTOR_BYTES_MAX} bytes are allowed in all")));
         }
         let mut matchers_left = READ_MATCHERS_MAX;
         let parse = |text| {
-            let matchers =
-                parse_selector(text, matchers_left).map_err(|error| bad_selector(name, text, &error))?;
+            let matchers = parse_selector(text, matchers_left).map_err(|error| bad_selector(text, &error))?;
             matchers_left -= matchers.len();
             Ok(Selector { text, matchers })
         };
@@ -199,8 +192,8 @@ pub(crate) fn bad(words: impl std::fmt::Display) -> ReadFault {
     ReadFault::BadRequest(words.to_string())
 }
 
-fn bad_selector(name: &str, text: &str, error: &SelectorError) -> ReadFault {
-    bad(format_args!("{name}={}: invalid selector: {error}", shortened(text)))
+fn bad_selector(text: &str, error: &SelectorError) -> ReadFault {
+    bad(format_args!("{MATCH}={}: invalid selector: {error}", shortened(text)))
 }
 
 /// Enough of what was sent to know it again.
@@ -251,7 +244,7 @@ mod tests {
         let refused = add(encoded.as_bytes()).and_then(|params| {
             params.limit()?;
             params.selection(Vec::new())?;
-            params.selectors("match[]").map(|selectors| selectors.len())
+            params.selectors().map(|selectors| selectors.len())
         });
         let error = refused.unwrap_err().to_string();
         assert!(error.contains(words), "{encoded}: {error}");
@@ -261,7 +254,7 @@ mod tests {
     #[test]
     fn selectors_times_and_limits_are_read() {
         let params = params("match[]=up%7Bjob%3D%22a+b%22%7D&match%5B%5D=x&start=1.5&end=&limit=7&&empty");
-        let selectors = params.selectors("match[]").unwrap();
+        let selectors = params.selectors().unwrap();
         assert_eq!(selectors.len(), 2);
         assert_eq!(&*selectors[0].matchers[1].matcher.value, "a b");
         let selection = params.selection(Vec::new()).unwrap();

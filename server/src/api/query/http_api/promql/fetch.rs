@@ -1,5 +1,5 @@
-//! The series that a plan's selectors match, from all shards, their chunks as they lie there: a copy in this read's
-//! memory.
+//! The series that a plan's selectors match, from all shards, in this read's memory: chunks of floats as they lie
+//! there, native histograms decoded.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,13 +7,17 @@ use std::rc::Rc;
 use bytes::Bytes;
 
 use super::super::params::bad;
+use super::histograms::computed;
 use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::rows::RowStream;
 use crate::routing::{ReadInFlight, Reservation};
 use silverback_model::Labels;
+use silverback_model::histogram::{self as stored, HistogramIter};
 use silverback_model::limits::{QUERY_SELECTORS_MAX, READ_MATCHERS_MAX};
+use silverback_promql::histogram::Histogram;
 use silverback_promql::{Fetched, Plan, QueryError, Run, Select};
+use silverback_runtime::Slice;
 use silverback_storage::message::{Selection, SeriesBatch, SeriesView, SeriesWanted};
 
 /// A series' own parts beside its labels' and chunks' bytes, in bytes: pointers, lengths and counts.
@@ -29,9 +33,7 @@ pub(super) async fn fetch(
     room: &RefCell<Reservation>,
 ) -> Result<Vec<Vec<Fetched>>, ReadFault> {
     let selects = plan.selects();
-    if selects.len() > QUERY_SELECTORS_MAX {
-        return Err(bad(format_args!("a query may have at most {QUERY_SELECTORS_MAX} selectors")));
-    }
+    check_selects(selects)?;
     let mut fetched: Vec<Vec<Fetched>> = Vec::with_capacity(selects.len());
     for (at, select) in selects.iter().enumerate() {
         // The same selector over the same time is fetched once.
@@ -43,6 +45,17 @@ pub(super) async fn fetch(
         fetched.push(series);
     }
     Ok(fetched)
+}
+
+/// Whether there are no more of them than a query may have, each of no more matchers than any read's.
+pub(super) fn check_selects(selects: &[Select]) -> Result<(), ReadFault> {
+    if selects.len() > QUERY_SELECTORS_MAX {
+        return Err(bad(format_args!("a query may have at most {QUERY_SELECTORS_MAX} selectors")));
+    }
+    match selects.iter().any(|select| select.matchers.len() > READ_MATCHERS_MAX) {
+        true => Err(bad(format_args!("a selector may have at most {READ_MATCHERS_MAX} matchers"))),
+        false => Ok(()),
+    }
 }
 
 fn is_same(left: &Select, right: &Select) -> bool {
@@ -63,9 +76,6 @@ async fn fetch_select(
     select: &Select,
     room: &RefCell<Reservation>,
 ) -> Result<Vec<Fetched>, ReadFault> {
-    if select.matchers.len() > READ_MATCHERS_MAX {
-        return Err(bad(format_args!("a selector may have at most {READ_MATCHERS_MAX} matchers")));
-    }
     if select.after_ms >= select.until_ms {
         return Ok(Vec::new());
     }
@@ -77,10 +87,10 @@ async fn fetch_select(
     let mut rows: RowStream<SeriesBatch> =
         RowStream::open(reader, read.lease(), selection, SeriesWanted::Chunks, 1).await?;
     let (mut series, mut held) = (Vec::new(), None);
-    while let Some(slice) = rows.advance(held).await? {
+    while let Some(mut slice) = rows.advance(held).await? {
         let view = rows.series();
-        room.borrow_mut().grow(bytes_of(view)).map_err(|_| QueryError::NoRoom)?;
-        series.push(copied(view));
+        take(room, bytes_of(view))?;
+        series.push(copied(view, room, &mut slice).await?);
         held = Some(slice);
     }
     Ok(series)
@@ -92,7 +102,39 @@ fn bytes_of(view: SeriesView<'_>) -> usize {
     SERIES_BYTES + labels + chunks
 }
 
-fn copied(view: SeriesView<'_>) -> Fetched {
-    let runs = view.chunks().map(|chunk| Run::Xor(Bytes::copy_from_slice(chunk.bytes))).collect();
-    Fetched { labels: Rc::new(Labels::from(view.labels)), runs }
+fn take(room: &RefCell<Reservation>, bytes: usize) -> Result<(), QueryError> {
+    room.borrow_mut().grow(bytes).map_err(|_| QueryError::NoRoom)
+}
+
+async fn copied(
+    view: SeriesView<'_>,
+    room: &RefCell<Reservation>,
+    slice: &mut Slice,
+) -> Result<Fetched, ReadFault> {
+    let mut runs = Vec::with_capacity(view.chunks().len());
+    for chunk in view.chunks() {
+        runs.push(match chunk.histograms() {
+            None => Run::Xor(Bytes::copy_from_slice(chunk.bytes)),
+            Some(histograms) => Run::Histograms(decoded(histograms, room)?),
+        });
+        if slice.is_spent() {
+            slice.yield_now().await;
+        }
+    }
+    Ok(Fetched { labels: Rc::new(Labels::from(view.labels)), runs })
+}
+
+/// A chunk's histograms, which is some 10 µs of work: chunks are cut by their bytes.
+fn decoded(
+    mut chunk: HistogramIter<'_>,
+    room: &RefCell<Reservation>,
+) -> Result<Vec<(i64, Rc<Histogram>)>, ReadFault> {
+    let (mut stored, mut decoded) = (stored::Histogram::default(), Vec::with_capacity(chunk.samples_left()));
+    while chunk.samples_left() > 0 {
+        let timestamp_ms = chunk.next_into(&mut stored)?;
+        let (histogram, bytes) = computed(&stored);
+        take(room, bytes)?;
+        decoded.push((timestamp_ms, histogram));
+    }
+    Ok(decoded)
 }

@@ -6,6 +6,7 @@
 
 mod answer;
 mod fetch;
+mod histograms;
 mod request;
 
 use std::cell::RefCell;
@@ -20,8 +21,11 @@ use crate::api::query::read_fault::ReadFault;
 use crate::api::response::NodeResponse;
 use crate::routing::{ReadInFlight, Reservation};
 use request::Asked;
+use silverback_model::Matcher;
 use silverback_model::limits::{EXPRESSION_BYTES_MAX, QUERY_SAMPLES_MAX};
-use silverback_promql::{Budget, Interruption, Pace, ParseOptions, Plan, Query, Room};
+use silverback_promql::{
+    Budget, Interruption, Pace, ParseOptions, Plan, PlanOptions, Query, QueryTimes, Room,
+};
 use silverback_runtime::Slice;
 
 /// An expression at one time.
@@ -60,6 +64,15 @@ pub(crate) async fn parse(reader: &Reader, params: &Params) -> Result<NodeRespon
     out.extend_from_slice(query.tree_json().as_bytes());
     json::put_end(&mut out, &[]);
     Ok(whole(out))
+}
+
+/// The matchers of each selector that an expression has.
+pub(crate) async fn selectors(reader: &Reader, text: &str) -> Result<Vec<Vec<Matcher>>, ReadFault> {
+    let query = parsed(reader, text).await?;
+    let _slice = reader.slicer.begin().await;
+    let plan = Plan::new(query, QueryTimes::Instant { at_ms: 0 }, PlanOptions::default())?;
+    fetch::check_selects(plan.selects())?;
+    Ok(plan.selects().iter().map(|select| select.matchers.to_vec()).collect())
 }
 
 /// A text of at most so many bytes without a regular expression is parsed within some 100 µs.

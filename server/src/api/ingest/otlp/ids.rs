@@ -34,7 +34,10 @@ fn for_each_exemplar(metric: &mut Metric, mut each: impl FnMut(&mut Exemplar)) {
         Some(Data::Histogram(data)) => {
             data.data_points.iter_mut().flat_map(|point| &mut point.exemplars).for_each(&mut each);
         }
-        Some(Data::ExponentialHistogram(_) | Data::Summary(_)) | None => {}
+        Some(Data::ExponentialHistogram(data)) => {
+            data.data_points.iter_mut().flat_map(|point| &mut point.exemplars).for_each(&mut each);
+        }
+        Some(Data::Summary(_)) | None => {}
     }
 }
 

@@ -296,7 +296,7 @@ fn what_is_refused_is_counted_by_data_points_and_the_rest_is_stored() {
     for expect in [
         "6 of 7 data points refused",
         "delta temporality is refused (--otlp-delta): use cumulative (2)",
-        "native histograms are not stored (1)",
+        "native histogram's counts are negative or don't add up (1)",
         "sample is older than the retention (1)",
         "metric \"delta\"",
     ] {

@@ -191,7 +191,8 @@ fn exemplify(shard: &Shared, number: usize, at_ms: i64) {
     let series = series_id(&labels(number).to_canonical());
     let one =
         PartExemplar { series, timestamp_ms: at_ms, value: number as f64, labels_begin: 0, labels_len: 0 };
-    let appended = shard.borrow_mut().append_exemplars(&WriteBody::default(), &[one], EVER, &mut NoJournal);
+    let bounds = TimeBounds { late_window_ms: i64::MAX, ..EVER };
+    let appended = shard.borrow_mut().append_exemplars(&WriteBody::default(), &[one], bounds, &mut NoJournal);
     assert_eq!(appended.kept, 1);
 }
 

@@ -220,7 +220,7 @@ class Outside(unittest.TestCase):
         self.assertEqual(config["access-file"], "/etc/silverback-access/access.yml")
         self.assertEqual(config["probe-listen"], ["0.0.0.0:9010"])
         self.assertEqual(web["tls_server_config"]["client_ca_file"], "/etc/silverback-tls/ca.crt")
-        spec = pod(objects)
+        spec = pod(objects)["spec"]
         secrets = {v["name"]: v["secret"]["secretName"] for v in spec["volumes"] if "secret" in v}
         self.assertEqual(secrets, {"tls": "silverback-tls", "access": "silverback-access"})
         (container,) = spec["containers"]
@@ -295,7 +295,7 @@ class Monitoring(unittest.TestCase):
 
 class Notes(unittest.TestCase):
     def test_a_service_that_is_reached_from_outside_is_warned_of(self):
-        warning = "the node has neither\nauthentication nor TLS"
+        warning = "the node asks nobody\nwho he is, without TLS"
         self.assertNotIn(warning, notes())
         for kind in ("LoadBalancer", "NodePort"):
             self.assertIn(warning, notes("--set", f"service.type={kind}"))

@@ -105,7 +105,8 @@ class Sender(unittest.TestCase):
             time.sleep(AWAY_S)
         returned = time.time()
         self.await_that(lambda: self.node.times_s(selector)[-1] > returned, "nothing comes any more")
-        self.assertLess(self.longest_gap_s(selector), MISSED_S)
+        # What was kept meanwhile may come after what is new: a sender has several requests in flight.
+        self.await_that(lambda: self.longest_gap_s(selector) < MISSED_S, "what was kept while the node was away is missing")
 
     def test_prometheus(self):
         self.enter(

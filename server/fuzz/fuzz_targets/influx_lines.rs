@@ -15,7 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
     let format = InfluxLines { precision: Precision::Milliseconds, ..InfluxLines::default() };
     let taken = collect::collect(&format, bytes, 7).expect("so few bytes are not too much");
     let values = bytes.iter().filter(|byte| **byte == b'=').count() as u64;
-    assert!(taken.decoded.samples + taken.decoded.strings <= values && taken.decoded.exemplars == 0);
+    assert!(taken.decoded.samples + taken.decoded.strings <= values && taken.decoded.beside.is_empty());
     let written = taken.samples.iter().map(|(labels, sample)| encode::influx(labels, *sample));
     let written: String =
         written.collect::<Option<_>>().expect("what was a measurement and a field can be again");

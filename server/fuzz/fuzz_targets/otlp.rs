@@ -33,8 +33,14 @@ impl SeriesSink for Series {
 
 fuzz_target!(|bytes: &[u8]| {
     let (hasher, mut series) = (SeriesIdHasher::new(1, ""), Series::default());
-    let translated =
-        block_on(translate(bytes, OtlpDelta::Cumulative, &hasher, &mut series, &Default::default(), async |_: &Series, _| Ok(())));
+    let translated = block_on(translate(
+        bytes,
+        OtlpDelta::Cumulative,
+        &hasher,
+        &mut series,
+        &Default::default(),
+        async |_: &Series, _| Ok(()),
+    ));
     let expected = ExportMetricsServiceRequest::decode(bytes);
     match (translated, expected) {
         (Ok(translation), Ok(request)) => {

@@ -1,6 +1,14 @@
 //! A regular expression with groups, and a template in which their texts are put.
 
-use regex::{Captures, Regex, RegexBuilder};
+use regex::{Regex, RegexBuilder};
+
+/// What a text may come to, in bytes: eight times what a label value that is written may have. Texts that are put into
+/// each other double each time.
+pub(crate) const TEXT_BYTES_MAX: usize = 64 << 10;
+
+/// The text would be longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TooLong;
 
 /// What the compiled expression may take, in bytes.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
@@ -23,11 +31,17 @@ impl Replacement {
     }
 
     /// The template with the groups' texts; `None`: the text doesn't match.
-    pub(crate) fn replaced(&self, text: &str) -> Option<String> {
-        let captures: Captures<'_> = self.expression.captures(text)?;
+    pub(crate) fn replaced(&self, text: &str) -> Result<Option<String>, TooLong> {
+        let Some(captures) = self.expression.captures(text) else { return Ok(None) };
+        let longest = captures.iter().flatten().map(|group| group.len()).max().unwrap_or(0);
+        let groups = self.template.matches('$').count();
+        // Before it is made: groups that are named thousands of times are never put together.
+        if self.template.len().saturating_add(groups.saturating_mul(longest)) > 16 * TEXT_BYTES_MAX {
+            return Err(TooLong);
+        }
         let mut out = String::new();
         captures.expand(&self.template, &mut out);
-        Some(out)
+        if out.len() > TEXT_BYTES_MAX { Err(TooLong) } else { Ok(Some(out)) }
     }
 }
 
@@ -39,7 +53,7 @@ mod tests {
     fn groups_are_put_by_number_and_by_name() {
         let check = |expression, template, text, expect: Option<&str>| {
             let replacement = Replacement::new(expression, template).expect("an expression");
-            assert_eq!(replacement.replaced(text).as_deref(), expect);
+            assert_eq!(replacement.replaced(text).unwrap().as_deref(), expect);
         };
         check("(.*):(.*)", "$2-${1}x", "a:b", Some("b-ax"));
         check("(?P<host>.*):.*", "$host", "a:b", Some("a"));
@@ -47,5 +61,16 @@ mod tests {
         check("(.*)", "$2$$", "x", Some("$"));
         check(".*", "n", "two\nlines", Some("n"));
         assert!(Replacement::new("(", "").is_err());
+    }
+
+    #[test]
+    fn a_text_has_a_bound_and_what_is_far_beyond_it_is_not_made() {
+        let replaced = |groups: usize, length: usize| {
+            let replacement = Replacement::new("(.*)", &"$1".repeat(groups)).expect("an expression");
+            replacement.replaced(&"x".repeat(length)).map(|text| text.map(|text| text.len()))
+        };
+        assert_eq!(replaced(2, TEXT_BYTES_MAX / 2), Ok(Some(TEXT_BYTES_MAX)));
+        assert_eq!(replaced(2, TEXT_BYTES_MAX / 2 + 1), Err(TooLong));
+        assert_eq!(replaced(40_000, TEXT_BYTES_MAX), Err(TooLong));
     }
 }

@@ -7,10 +7,13 @@ use silverback_model::Labels;
 use super::Evaluator;
 use super::calls::text;
 use super::labels::{METRIC_NAME, set};
-use super::series::{Merged, Series, Sink};
+use super::series::{Merged, Sink};
 use crate::error::QueryError;
 use crate::plan::{Calling, Times};
-use crate::replace::Replacement;
+use crate::replace::{Replacement, TEXT_BYTES_MAX, TooLong};
+
+/// A label's own part beside its texts, in bytes.
+const LABEL_BYTES: usize = 32;
 
 impl Evaluator<'_> {
     pub(super) async fn label_replace(
@@ -52,7 +55,8 @@ impl Evaluator<'_> {
         let value = |labels: &Labels| {
             let values: Vec<_> =
                 sources.iter().map(|source| labels.get(source).unwrap_or_default()).collect();
-            Some(values.join(separator))
+            let bytes = values.iter().map(|value| value.len() + separator.len()).sum::<usize>();
+            if bytes > TEXT_BYTES_MAX { Err(TooLong) } else { Ok(Some(values.join(separator))) }
         };
         self.relabeled(call, times, target, value, sink).await
     }
@@ -62,20 +66,28 @@ impl Evaluator<'_> {
         call: &Calling,
         times: Times,
         target: &str,
-        value: impl Fn(&Labels) -> Option<String>,
+        value: impl Fn(&Labels) -> Result<Option<String>, TooLong>,
         sink: &mut dyn Sink,
     ) -> Result<(), QueryError> {
-        let mut merged = Merged::new(self.budget);
-        let mut take = |mut series: Series| {
-            if let Some(value) = value(&series.labels) {
+        let collected = self.collect(&call.arguments[0], times).await?;
+        let (mut merged, mut held) = (Merged::new(self.budget), self.budget.hold());
+        for mut series in collected.series {
+            let made = value(&series.labels).map_err(|TooLong| {
+                QueryError::execution(format!("a label's value would have more than {TEXT_BYTES_MAX} bytes"))
+            })?;
+            if let Some(value) = made {
+                let others =
+                    series.labels.0.iter().map(|(name, value)| name.len() + value.len() + LABEL_BYTES);
+                let bytes = value.len() + others.sum::<usize>();
+                held.add(0, bytes)?;
                 let mut labels = (*series.labels).clone();
                 set(&mut labels, target, &value);
                 series.labels = Rc::new(labels);
                 series.drop_name &= target != METRIC_NAME;
+                self.pacing.spent(bytes).await?;
             }
-            merged.push(series)
-        };
-        self.produce(&call.arguments[0], times, &mut take).await?;
+            merged.push(series)?;
+        }
         self.pour(merged.into_series(), sink).await
     }
 }

@@ -17,6 +17,9 @@ use crate::error::QueryError;
 use crate::functions::Function;
 use crate::span::Span;
 
+/// Steps of a subquery: each series of it has a value for each at one go, also one without any series in storage.
+const SUBQUERY_STEPS_MAX: usize = 500_000;
+
 /// The root, and what all selectors read.
 pub(crate) fn build(
     expr: &Expr,
@@ -159,6 +162,9 @@ impl Builder<'_> {
             start_ms = start_ms.saturating_add(step_ms);
         }
         let inner = Times::between(start_ms, shift.of(times.end_ms()), step_ms);
+        if inner.count > SUBQUERY_STEPS_MAX {
+            return Err(QueryError::TooManySamples);
+        }
         self.wants_buckets += 1;
         let node = self.node(&subquery.expr, inner).map(Box::new);
         self.wants_buckets -= 1;

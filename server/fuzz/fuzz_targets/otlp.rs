@@ -1,5 +1,5 @@
 //! OTLP's translation on any bytes: what prost reads is translated, every data point of it is counted
-//! once, and each series that comes out has a canonical label set and one sample.
+//! once, and each series that comes out has a canonical label set and one sample or histogram.
 #![no_main]
 
 use futures::executor::block_on;
@@ -12,7 +12,7 @@ use silverback_model::{Sample, SeriesId, SeriesIdHasher};
 use silverback_proto::otlp::collector::metrics::v1::ExportMetricsServiceRequest;
 use silverback_proto::otlp::metrics::v1::Metric;
 use silverback_proto::otlp::metrics::v1::metric::Data;
-use silverback_storage::message::{Definitions, LabelSpan};
+use silverback_storage::message::{Definitions, LabelSpan, PartHistogram};
 
 #[derive(Default)]
 struct Series {
@@ -27,6 +27,11 @@ impl SeriesSink for Series {
     }
 
     fn sample(&mut self, _sample: Sample) {
+        self.samples += 1;
+    }
+
+    fn histogram(&mut self, histogram: PartHistogram) {
+        self.found.push((histogram.id, histogram.labels));
         self.samples += 1;
     }
 }

@@ -176,8 +176,11 @@ impl Keeper {
     /// What names nobody any more, or encrypts nothing any more, is rather a file that was emptied than a wish: a
     /// start takes it, a change doesn't.
     fn refuse_opening(&self, doors: Doors) -> Result<Doors, AccessFault> {
+        let freed = doors.rules.freed_user(&self.doors.rules);
         let opens = if doors.are_open() && !self.doors.are_open() {
             "nobody would be asked any more who he is"
+        } else if freed.is_some() {
+            "a user who was held to some scopes would have all of them"
         } else if doors.tls.is_none() && self.doors.tls.is_some() {
             "nothing would be encrypted any more"
         } else {

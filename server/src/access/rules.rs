@@ -56,6 +56,16 @@ impl Rules {
         self.users.is_empty() && self.tokens.is_empty()
     }
 
+    /// A user who may do everything by these, and by the former ones couldn't: an access file that was cut off names
+    /// nobody behind its end.
+    pub(super) fn freed_user(&self, former: &Self) -> Option<&str> {
+        let is_freed = |name: &str, user: &User| {
+            let was_bound = former.users.get(name).is_some_and(|former| former.scopes != Scopes::ALL);
+            was_bound && user.scopes == Scopes::ALL
+        };
+        self.users.iter().find(|(name, user)| is_freed(name, user)).map(|(name, _)| name.as_str())
+    }
+
     /// Whether passwords will do.
     pub(crate) fn has_users(&self) -> bool {
         !self.users.is_empty()

@@ -121,3 +121,19 @@ fn a_hangup_reads_the_files_again_and_ends_nothing() {
     node.signal(15);
     assert_eq!(node.wait().code(), Some(0));
 }
+
+#[test]
+fn an_access_file_that_is_cut_off_gives_no_user_more_than_it_did() {
+    let scene = Scene::start(&user("alice", "secret"));
+    let access = std::fs::read_to_string(scene.dir.join("access.yml")).unwrap();
+    let bound = format!("{access}users:\n  alice: [metrics]\n");
+    write(&scene.dir, "access.yml", &bound);
+    let status = |path: &str| scene.ask("GET", path, Some(&basic("alice", "secret"))).status;
+    eventually("alice is held to her scope", || status("/") == 403);
+    for cut in [access.as_str(), ""] {
+        let failures = scene.metric(FAILURES);
+        write(&scene.dir, "access.yml", cut);
+        eventually("what is cut off is refused", || scene.metric(FAILURES) > failures);
+        assert_eq!((status("/"), status("/metrics")), (403, 200));
+    }
+}

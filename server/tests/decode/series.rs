@@ -2,7 +2,7 @@
 
 use silverback::api::ingest::remote_write::{Decoder, Version};
 use silverback_model::{
-    RefusedReason, STALE_NAN_BITS, Sample, SeriesIdHasher,
+    MetadataRefused, RefusedReason, STALE_NAN_BITS, Sample, SeriesIdHasher,
     limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX},
 };
 use silverback_test_support::wire::*;
@@ -242,4 +242,14 @@ fn metadata_and_exemplars_are_counted_whatever_they_hold() {
     let series = series_v2(&[refs(&[1, 2]), sample(1, 1.0), extras, number(6, 7)]);
     let (kept, tally) = decode(Version::V2, &between_good(Version::V2, &series)).unwrap();
     assert_eq!((kept.len(), tally.exemplars, tally.metadata), (3, 1, 1));
+}
+
+#[test]
+fn metadata_that_cant_be_kept_is_counted_for_every_series_that_has_it() {
+    let no_such_help = number(3, SYMBOLS.len() as u64);
+    let series = series_v2(&[refs(&[1, 2]), sample(1, 1.0), field(5, &no_such_help)]);
+    let body = [&*symbols(&SYMBOLS), &*series.repeat(3)].concat();
+    let (kept, tally) = decode(Version::V2, &body).unwrap();
+    assert_eq!((kept.len(), tally.metadata), (3, 3));
+    assert_eq!(tally.metadata_refused.get(MetadataRefused::Malformed), 3);
 }

@@ -27,12 +27,16 @@ impl KnownMetadata {
         }
     }
 
-    /// Whether this is to be passed on: from now on it is known.
+    /// Whether this was passed on lately.
     #[inline]
-    pub(crate) fn note(&mut self, fingerprint: u128) -> bool {
+    pub(crate) fn knows(&self, fingerprint: u128) -> bool {
+        self.slots.get(fingerprint as usize % SLOTS) == Some(&fingerprint)
+    }
+
+    /// This is passed on, and known from now on.
+    pub(crate) fn note(&mut self, fingerprint: u128) {
         self.slots.resize(SLOTS, 0);
-        let slot = &mut self.slots[fingerprint as usize % SLOTS];
-        std::mem::replace(slot, fingerprint) != fingerprint
+        self.slots[fingerprint as usize % SLOTS] = fingerprint;
     }
 }
 
@@ -53,14 +57,16 @@ mod tests {
     fn what_was_passed_on_is_known_for_a_minute() {
         let (mut known, now) = (KnownMetadata::default(), Instant::now());
         known.forget_old(now);
-        assert_eq!(
-            [7, 8, 7, 7 + SLOTS as u128, 7].map(|one| known.note(one)),
-            [true, true, false, true, true]
-        );
+        let mut passes_on = |one| {
+            let is_new = !known.knows(one);
+            known.note(one);
+            is_new
+        };
+        assert_eq!([7, 8, 7, 7 + SLOTS as u128, 7].map(&mut passes_on), [true, true, false, true, true]);
         known.forget_old(now + PASSED_ON_AFTER / 2);
-        assert!(!known.note(8));
+        assert!(known.knows(8));
         known.forget_old(now + PASSED_ON_AFTER);
-        assert!(known.note(8));
+        assert!(!known.knows(8));
     }
 
     #[test]

@@ -293,7 +293,9 @@ impl<F: Format, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>
             Ok(said) => {
                 let texts =
                     [said.name, said.help, said.unit].map(|text| self.hasher.fingerprint(text.as_bytes()));
-                if !self.known.borrow_mut().note(fingerprint(self.hasher, said.kind, texts)) {
+                let fingerprint = fingerprint(self.hasher, said.kind, texts);
+                let mut known = self.known.borrow_mut();
+                if known.knows(fingerprint) {
                     return;
                 }
                 if self.decoded.beside.len() > REQUEST_METADATA_BYTES_MAX {
@@ -301,6 +303,7 @@ impl<F: Format, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>
                 }
                 let part = PartMetadata::put(&said, &mut self.decoded.beside);
                 self.sink.metadata(&said, part);
+                known.note(fingerprint);
             }
             Err(reason) => refused.add(reason),
         }

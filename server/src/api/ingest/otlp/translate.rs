@@ -431,7 +431,9 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
     /// Passes on what is said of a metric, unless it was lately.
     fn describe(&mut self, name: &str, kind: MetricType, help: &str, unit: &str) {
         let texts = [name, help, unit].map(|text| self.hasher.fingerprint(text.as_bytes()));
-        if !self.known.borrow_mut().note(fingerprint(self.hasher, kind, texts)) {
+        let fingerprint = fingerprint(self.hasher, kind, texts);
+        let mut known = self.known.borrow_mut();
+        if known.knows(fingerprint) {
             return;
         }
         let unit = unit_name(unit);
@@ -441,6 +443,7 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
                 self.metadata_bytes += said.name.len() + said.help.len() + said.unit.len();
                 let part = PartMetadata::put(&said, &mut self.translation.beside);
                 self.sink.metadata(&said, part);
+                known.note(fingerprint);
             }
             Ok(_beyond) => self.translation.metadata_refused.add(MetadataRefused::TooMany),
             Err(reason) => self.translation.metadata_refused.add(reason),

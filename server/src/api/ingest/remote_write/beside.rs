@@ -132,29 +132,34 @@ impl<S: SeriesSink> Beside<'_, S> {
         Ok(PartExemplar { series, timestamp_ms, value, labels_begin, labels_len })
     }
 
-    /// Passes on metadata, unless it was lately; by its fingerprints.
+    /// Passes on metadata, unless it was lately; by its fingerprints. Says whether it can be kept.
     fn metadata<'b>(
         &mut self,
         known: &mut KnownMetadata,
         fingerprint: u128,
         read: impl FnOnce() -> Result<Metadata<'b>, MetadataRefused>,
-    ) {
-        if !known.note(fingerprint) {
-            return;
+    ) -> bool {
+        if known.knows(fingerprint) {
+            return true;
         }
-        match read() {
-            Ok(said) if !said.says_something() => {}
-            Ok(said) => {
-                let bytes = said.name.len() + said.help.len() + said.unit.len();
-                if self.tally.metadata_bytes + bytes > REQUEST_METADATA_BYTES_MAX {
-                    return self.tally.metadata_refused.add(MetadataRefused::TooMany);
-                }
-                self.tally.metadata_bytes += bytes;
-                let part = PartMetadata::put(&said, self.scratch);
-                self.sink.metadata(&said, part);
-            }
+        match read().and_then(|said| self.pass_on(&said)) {
+            Ok(()) => known.note(fingerprint),
             Err(reason) => self.tally.metadata_refused.add(reason),
         }
+        known.knows(fingerprint)
+    }
+
+    fn pass_on(&mut self, said: &Metadata<'_>) -> Result<(), MetadataRefused> {
+        if said.says_something() {
+            let bytes = said.name.len() + said.help.len() + said.unit.len();
+            if self.tally.metadata_bytes + bytes > REQUEST_METADATA_BYTES_MAX {
+                return Err(MetadataRefused::TooMany);
+            }
+            self.tally.metadata_bytes += bytes;
+            let part = PartMetadata::put(said, self.scratch);
+            self.sink.metadata(said, part);
+        }
+        Ok(())
     }
 
     /// Remote write 1: metadata of a metric's family, in a field of the request.
@@ -169,7 +174,8 @@ impl<S: SeriesSink> Beside<'_, S> {
         self.metadata(known, fingerprint(hasher, kind, texts), read);
     }
 
-    /// Remote write 2: metadata of a series, with the fingerprint of its metric's name and where that lies.
+    /// Remote write 2: metadata of a series, with the fingerprint of its metric's name and where that lies. Says whether
+    /// it can be kept.
     pub(super) fn of_series(
         &mut self,
         message: Reader<'_>,
@@ -177,19 +183,20 @@ impl<S: SeriesSink> Beside<'_, S> {
         name: (u128, std::ops::Range<usize>),
         known: &mut KnownMetadata,
         hasher: &SeriesIdHasher,
-    ) {
+    ) -> bool {
         let of_refs = OfRefs::read(message).ok();
         let texts = of_refs
             .as_ref()
             .and_then(|of| Some((of.kind, [name, table.named(of.help)?, table.named(of.unit)?])));
         let Some((kind, texts)) = texts else {
-            return self.tally.metadata_refused.add(MetadataRefused::Malformed);
+            self.tally.metadata_refused.add(MetadataRefused::Malformed);
+            return false;
         };
         let fingerprint = fingerprint(hasher, kind, texts.each_ref().map(|(fingerprint, _)| *fingerprint));
         self.metadata(known, fingerprint, || {
             let [name, help, unit] = texts.map(|(_, span)| &bytes[span]);
             Metadata::new(name, kind, help, unit)
-        });
+        })
     }
 }
 

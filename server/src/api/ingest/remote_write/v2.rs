@@ -156,8 +156,8 @@ struct SeriesSlice<'a, S> {
     pair_keys: &'a PairKeys,
     ids: &'a mut IdCache,
     known_metadata: &'a mut KnownMetadata,
-    /// The last series' metadata: its metric's name as a symbol, and its bytes. Most series say what the one before
-    /// them does.
+    /// The last series' metadata, if it can be kept: its metric's name as a symbol, and its bytes. Most series say what
+    /// the one before them does.
     last_metadata: Option<(u32, &'a [u8])>,
     symbols: SymbolTable<'a>,
     scratch: &'a mut Vec<u8>,
@@ -281,8 +281,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         if self.last_metadata != Some(last)
             && let Some(name) = self.symbols.named(name)
         {
-            self.last_metadata = Some(last);
-            self.pass_new_metadata(message, name);
+            self.last_metadata = self.pass_new_metadata(message, name).then_some(last);
         }
         Ok(())
     }
@@ -298,10 +297,10 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
     }
 
     #[inline(never)]
-    fn pass_new_metadata(&mut self, message: Reader, name: (u128, Range<usize>)) {
+    fn pass_new_metadata(&mut self, message: Reader, name: (u128, Range<usize>)) -> bool {
         let Self { bytes, symbols, scratch, tally, sink, known_metadata, hasher, .. } = self;
         let beside = &mut Beside { scratch, tally, sink: *sink };
-        beside.of_series(message, (bytes, symbols), name, known_metadata, hasher);
+        beside.of_series(message, (bytes, symbols), name, known_metadata, hasher)
     }
 
     /// The symbol that is the metric's name, by references in pairs.

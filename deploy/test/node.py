@@ -9,15 +9,17 @@ STARTED_WITHIN_S = 30
 
 
 class Node:
-    """A node at an address of this machine."""
+    """A node at an address of this machine; with an SSL context it is asked over TLS, with these headers besides."""
 
-    def __init__(self, address):
+    def __init__(self, address, tls=None, headers=None):
         self.address = address
+        self.scheme = "https" if tls else "http"
+        self.tls = tls
+        self.headers = headers or {}
 
     def get(self, path, host=None):
         """Status and text of an answer, by its address or by a name that leads there."""
-        headers = {"Host": host} if host else {}
-        return self._ask(urllib.request.Request(f"http://{self.address}{path}", headers=headers))
+        return self._ask(path, {"Host": host} if host else {})
 
     def wait_ready(self, has_ended):
         """Waits until it is ready; gives up when the process ends, or after a while."""
@@ -36,12 +38,7 @@ class Node:
         point = {"asDouble": value, "timeUnixNano": str(time.time_ns())}
         metric = {"name": name, "gauge": {"dataPoints": [point]}}
         body = {"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric]}]}]}
-        request = urllib.request.Request(
-            f"http://{self.address}/v1/metrics",
-            data=json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
-        )
-        return self._ask(request)
+        return self._ask("/v1/metrics", {"Content-Type": "application/json"}, json.dumps(body).encode())
 
     def values(self, selector):
         """All that is stored of the series that a selector names."""
@@ -56,10 +53,11 @@ class Node:
         assert status == 200, text
         return [json.loads(line) for line in text.splitlines()]
 
-    @staticmethod
-    def _ask(request):
+    def _ask(self, path, headers, data=None):
+        url = f"{self.scheme}://{self.address}{path}"
+        request = urllib.request.Request(url, data=data, headers=self.headers | headers)
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=10, context=self.tls) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

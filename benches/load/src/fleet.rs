@@ -50,6 +50,14 @@ pub enum FleetError {
         /// Series of all targets.
         series: usize,
     },
+    /// Some connection would have no target where they are dealt out whole.
+    #[error("{connections} connections for {targets} targets, which are dealt out whole")]
+    FewTargets {
+        /// Wanted connections.
+        connections: usize,
+        /// Targets at a time.
+        targets: usize,
+    },
     /// A target would be replaced more often than it is scraped.
     #[error("a churn of {churn} a minute replaces targets more often than one every scrape")]
     Churn {
@@ -132,6 +140,21 @@ impl Fleet {
         };
         let bound = |connection| count * connection / connections * unit;
         Ok(bound(connection)..bound(connection + 1))
+    }
+
+    /// The targets of one connection where they are dealt out one by one, so that each has some of those that are
+    /// scraped often.
+    pub fn dealt(
+        &self,
+        connection: usize,
+        connections: usize,
+    ) -> Result<impl Iterator<Item = usize> + use<>, FleetError> {
+        let targets = self.options.targets;
+        match connections {
+            0 => Err(FleetError::Zero("connections")),
+            _ if connections > targets => Err(FleetError::FewTargets { connections, targets }),
+            _ => Ok((connection..targets).step_by(connections)),
+        }
     }
 
     /// In which part of the rounds the target at this place is scraped.
@@ -256,6 +279,18 @@ pub(crate) mod tests {
             assert!(shares.windows(2).all(|pair| pair[0].end == pair[1].start && !pair[1].is_empty()));
         }
         assert_eq!(fleet.share(0, 301), Err(FleetError::IdleConnections { connections: 301, series: 300 }));
+    }
+
+    #[test]
+    fn every_target_is_dealt_to_one_connection_and_the_first_ones_to_all() {
+        let fleet = Fleet::new(small()).expect("a fleet");
+        let dealt = |connection, connections| fleet.dealt(connection, connections).map(Vec::from_iter);
+        assert_eq!(
+            (0..4).map(|i| dealt(i, 4).expect("few")).collect::<Vec<_>>(),
+            [vec![0, 4], vec![1, 5], vec![2], vec![3]]
+        );
+        assert_eq!(dealt(0, 7), Err(FleetError::FewTargets { connections: 7, targets: 6 }));
+        assert_eq!(dealt(0, 0), Err(FleetError::Zero("connections")));
     }
 
     #[test]

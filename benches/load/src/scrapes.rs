@@ -58,14 +58,26 @@ enum Filled {
 impl Scrapes {
     /// The share of `connection`, of so many.
     pub fn new(fleet: Arc<Fleet>, connection: usize, connections: usize) -> Result<Self, FleetError> {
-        let mut targets = targets(&fleet, fleet.share(connection, connections)?);
+        let targets = targets(&fleet, fleet.share(connection, connections)?);
+        Ok(Self::of(fleet, targets))
+    }
+
+    /// The share of `connection` where targets are dealt out one by one.
+    pub fn dealt(fleet: Arc<Fleet>, connection: usize, connections: usize) -> Result<Self, FleetError> {
+        let whole = 0..fleet.options().series_per_target;
+        let places = fleet.dealt(connection, connections)?;
+        let targets = places.map(|place| Target::new(&fleet, place, whole.clone())).collect();
+        Ok(Self::of(fleet, targets))
+    }
+
+    fn of(fleet: Arc<Fleet>, mut targets: Vec<Target>) -> Self {
         targets.sort_by_key(|target| target.offset_ms);
         let mut slots = 0;
         for target in &mut targets {
             target.first_slot = slots;
             slots += target.templates.len();
         }
-        Ok(Self { fleet, targets, values: Vec::with_capacity(slots), round: 0, turn: 0, place: None })
+        Self { fleet, targets, values: Vec::with_capacity(slots), round: 0, turn: 0, place: None }
     }
 
     /// Samples that a round has on average.

@@ -83,6 +83,7 @@ pub const TARGETS: &[Target] = &[
     beside("latency", figure::P99_MS, "paced", Side::VictoriaMetrics, Limit::AtMost(1.0)),
     beside("scale", figure::PER_CPU_S, "two-shards", Side::Contender, Limit::AtLeast(1.15)),
     beside("scale", figure::PER_S, "two-shards", Side::Contender, Limit::AtLeast(1.15)),
+    beside("scale", figure::PER_CPU_S, "skewed", Side::Contender, Limit::AtLeast(1.5)),
     own("scale", figure::PER_CPU_S, "two-shards", "one-shard", 0.97),
     own("scale", figure::PER_S, "two-shards", "one-shard", 1.8),
     own("grpc", figure::PER_CPU_S, "streams", "remote-write", 2.5),

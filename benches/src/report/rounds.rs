@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn two_shards_take_two_cpus() {
         let (loads, not) = possible(all(Size::Full), 1);
-        assert_eq!(not, ["two-shards"]);
+        assert_eq!(not, ["two-shards", "skewed"]);
         assert!(loads.iter().any(|load| load.name == "one-shard"));
         assert!(possible(all(Size::Full), 2).1.is_empty());
     }

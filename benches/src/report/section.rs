@@ -15,6 +15,8 @@ use crate::rebalance::verdict::Bound;
 
 /// Ours to another's, or another's to ours: never below 1 where ours is the better.
 const RATIO: &str = "ratio";
+/// The same of another figure.
+const RATE_RATIO: &str = "rate_ratio";
 
 /// A part of the document, and how its figures are shown.
 #[derive(Debug)]
@@ -23,8 +25,8 @@ pub struct Layout {
     pub name: &'static str,
     title: &'static str,
     columns: &'static [Column],
-    /// What is compared from round to round.
-    compared: &'static str,
+    /// What is compared from round to round, each with its ratio's name.
+    compared: &'static [(&'static str, &'static str)],
     better: Better,
 }
 
@@ -44,7 +46,9 @@ const P50: Column = column(figure::P50_MS, "p50 ms", 1.0, 2);
 const P99: Column = column(figure::P99_MS, "p99 ms", 1.0, 2);
 const RESIDENT: Column = column(figure::RESIDENT, "RSS MB", 1e6, 0);
 const PEAK: Column = column(figure::RESIDENT_PEAK, "peak MB", 1e6, 0);
+const CELLS_MOVED: Column = column(figure::CELLS_MOVED, "cells moved", 1.0, 0);
 const OURS_TO_IT: Column = column(RATIO, "silverback's to it", 1.0, 2);
+const OURS_TO_ITS_RATE: Column = column(RATE_RATIO, "silverback's to it", 1.0, 2);
 const TO_OURS: Column = column(RATIO, "to silverback's", 1.0, 2);
 
 /// All parts, in the document's order.
@@ -53,28 +57,28 @@ pub const LAYOUTS: [Layout; 6] = [
         name: "writes",
         title: "Remote write, closed loop",
         columns: &[PER_CPU_S, OURS_TO_IT, P50, P99, RESIDENT],
-        compared: figure::PER_CPU_S,
+        compared: &[(figure::PER_CPU_S, RATIO)],
         better: Better::More,
     },
     Layout {
         name: "latency",
         title: "Remote write, at a fixed rate",
         columns: &[P99, TO_OURS, P50, column(figure::CPU_S, "server CPU s", 1.0, 2), RESIDENT],
-        compared: figure::P99_MS,
+        compared: &[(figure::P99_MS, RATIO)],
         better: Better::Less,
     },
     Layout {
         name: "scale",
         title: "One shard and two",
-        columns: &[PER_CPU_S, OURS_TO_IT, PER_S, P99],
-        compared: figure::PER_CPU_S,
+        columns: &[PER_CPU_S, OURS_TO_IT, PER_S, OURS_TO_ITS_RATE, P99, CELLS_MOVED],
+        compared: &[(figure::PER_CPU_S, RATIO), (figure::PER_S, RATE_RATIO)],
         better: Better::More,
     },
     Layout {
         name: "grpc",
         title: "gRPC streams",
         columns: &[PER_CPU_S, PER_S, P50, P99, RESIDENT],
-        compared: figure::PER_CPU_S,
+        compared: &[(figure::PER_CPU_S, RATIO)],
         better: Better::More,
     },
     Layout {
@@ -86,7 +90,7 @@ pub const LAYOUTS: [Layout; 6] = [
             column(figure::CPU_S, "CPU s", 1.0, 2),
             PEAK,
         ],
-        compared: READY_S,
+        compared: &[(READY_S, RATIO)],
         better: Better::Less,
     },
     Layout {
@@ -98,7 +102,7 @@ pub const LAYOUTS: [Layout; 6] = [
             column(ANSWER_MS, "answered after ms", 1.0, 1),
             RESIDENT,
         ],
-        compared: CPU_MS,
+        compared: &[(CPU_MS, RATIO)],
         better: Better::Less,
     },
 ];
@@ -167,12 +171,14 @@ impl Layout {
         let mut row = Measured::new(setting, programs.label(side));
         for (round, figures) in all.rounds_of(setting, side) {
             let (ours, theirs) = ((setting, side.counterpart()), (setting, side));
-            let ratio = match self.better {
-                Better::More => all.ratio_in(round, self.compared, ours, theirs),
-                Better::Less => all.ratio_in(round, self.compared, theirs, ours),
+            let ratio = |figure| match self.better {
+                Better::More => all.ratio_in(round, figure, ours, theirs),
+                Better::Less => all.ratio_in(round, figure, theirs, ours),
             };
             let mut figures = figures.clone();
-            figures.extend(ratio.map(|ratio| (RATIO.to_owned(), ratio)));
+            for &(figure, name) in self.compared {
+                figures.extend(ratio(figure).map(|ratio| (name.to_owned(), ratio)));
+            }
             row.add(figures);
         }
         row
@@ -266,7 +272,13 @@ mod tests {
 
     fn layout() -> Layout {
         const COLUMNS: &[Column] = &[column("x", "x", 1.0, 0), OURS_TO_IT];
-        Layout { name: "writes", title: "T", columns: COLUMNS, compared: "x", better: Better::More }
+        Layout {
+            name: "writes",
+            title: "T",
+            columns: COLUMNS,
+            compared: &[("x", RATIO)],
+            better: Better::More,
+        }
     }
 
     #[test]

@@ -18,6 +18,8 @@ use super::process::{command_after, spawn_on, tail, wait};
 use super::side::{Program, Side};
 use crate::durability::restart::{RestartOptions, RestartReport, wait_until_ready};
 
+/// The node's family that counts them.
+const CELLS_MOVED: &str = "silverback_rebalance_moves_done_total";
 /// How long one may take until it takes writes, its log read back.
 const READY_S_MAX: f64 = 120.0;
 /// How long one may take to end in peace.
@@ -97,11 +99,19 @@ impl Server {
 
     /// Samples that it stored since its start, by its own metrics.
     pub fn stored(&self) -> Result<u64, RunError> {
-        let family = self.side.stored_family();
+        self.counted(self.side.stored_family())
+    }
+
+    /// Cells that it moved by load since its start; nothing where it has none.
+    pub fn cells_moved(&self) -> Result<Option<u64>, RunError> {
+        self.side.is_own().then(|| self.counted(CELLS_MOVED)).transpose()
+    }
+
+    fn counted(&self, family: &str) -> Result<u64, RunError> {
         let answer = ask::get(self.address, "/metrics")?;
         let text = String::from_utf8_lossy(&answer.body);
         match ask::sum_of(&text, family) {
-            Some(stored) if answer.status == 200 => Ok(stored as u64),
+            Some(counted) if answer.status == 200 => Ok(counted as u64),
             _nothing_or_a_refusal => Err(RunError::Answer {
                 question: "/metrics".to_owned(),
                 answer: format!("{}, without {family}", answer.status),

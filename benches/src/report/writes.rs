@@ -32,6 +32,8 @@ pub mod figure {
     pub const RESIDENT: &str = "resident_bytes";
     /// The most resident memory.
     pub const RESIDENT_PEAK: &str = "resident_peak_bytes";
+    /// Cells that went to another shard, the warm-up's among them.
+    pub const CELLS_MOVED: &str = "cells_moved";
     /// CPU time that was measured.
     pub const CPU_S: &str = "cpu_s";
 }
@@ -60,8 +62,12 @@ pub fn replay(
     let loader_cpus = if replay.place == Place::Apart { ground.loader_cpus() } else { ground.cpus.clone() };
     let report = send(ground, &server, file, &arguments, &loader_cpus, first)?;
     check_stored(&server, &report)?;
+    let mut figures = figures(&report);
+    if let (Place::Shards(_), Some(moved)) = (replay.place, server.cells_moved()?) {
+        figures.insert(figure::CELLS_MOVED.to_owned(), moved as f64);
+    }
     server.stop()?;
-    Ok(figures(&report))
+    Ok(figures)
 }
 
 /// The server's CPUs, what tells it so, and the loader's CPUs one after the other where it has more than one.

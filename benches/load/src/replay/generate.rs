@@ -51,6 +51,11 @@ pub struct GenerateOptions {
     #[arg(long, default_value_t = 0.0)]
     #[serde(default)]
     pub churn: f64,
+    /// Zipf's exponent: the n-th target is scraped in one of n^skew rounds, and targets are dealt out to the
+    /// connections one by one, so that no connection has all that are scraped often
+    #[arg(long, default_value_t = 0.0)]
+    #[serde(default)]
+    pub skew: f64,
     /// A further label of every series; may be given more than once
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     #[serde(default)]
@@ -117,6 +122,7 @@ impl Default for GenerateOptions {
             seed: 1,
             first_target: 0,
             churn: 0.0,
+            skew: 0.0,
             labels: Vec::new(),
             label_order: LabelOrder::Sorted,
             arrival: Arrival::InOrder,
@@ -143,6 +149,11 @@ impl GenerateOptions {
         self
     }
 
+    fn share(&self, fleet: &Arc<Fleet>, connection: usize) -> Result<Scrapes, FleetError> {
+        let share = if self.skew > 0.0 { Scrapes::dealt } else { Scrapes::new };
+        share(Arc::clone(fleet), connection, self.connections)
+    }
+
     fn fleet(&self) -> FleetOptions {
         FleetOptions {
             targets: self.targets,
@@ -153,7 +164,7 @@ impl GenerateOptions {
             start_ms: self.start_ms.unwrap_or_default(),
             seed: self.seed,
             churn_per_minute: self.churn,
-            skew: 0.0,
+            skew: self.skew,
             labels: self.labels.clone(),
         }
     }
@@ -168,10 +179,10 @@ where
         return Err(GenerateError::EmptyBatch);
     }
     let fleet = Arc::new(Fleet::new(options.fleet())?);
-    // Nothing is emitted if some connection would be idle.
-    fleet.share(0, options.connections)?;
+    // Nothing is emitted if some connection would be idle, or if there is none.
+    options.share(&fleet, 0)?;
     for connection in 0..options.connections {
-        let mut scrapes = Scrapes::new(Arc::clone(&fleet), connection, options.connections)?;
+        let mut scrapes = options.share(&fleet, connection)?;
         let mut series = Series::new(options);
         let mut samples = Vec::with_capacity(options.batch);
         let mut kept = Vec::new();
@@ -284,6 +295,19 @@ pub(crate) mod tests {
         assert_ne!(collect(&still), collect(&churned));
     }
 
+    #[test]
+    fn a_skewed_fleet_s_first_targets_are_sent_more_often_and_not_over_one_connection() {
+        let skewed = GenerateOptions { skew: 1.0, rounds: 60, ..small(RemoteWrite::V1) };
+        let samples = |connection| -> usize {
+            collect(&skewed).iter().filter(|request| request.0 == connection).map(|request| request.2).sum()
+        };
+        // Three connections have targets 1 and 4, 2 and 5, 3 and 6.
+        for (connection, expected) in [(0, 50 * (60 + 15)), (1, 50 * (30 + 12)), (2, 50 * (20 + 10))] {
+            let samples = samples(connection);
+            assert!(samples.abs_diff(expected) <= 100, "{connection}: {samples}, not {expected}");
+        }
+    }
+
     fn collect(options: &GenerateOptions) -> Vec<(usize, u32, usize, Vec<u8>)> {
         let mut all = Vec::new();
         generate(options, |request| {
@@ -327,5 +351,7 @@ pub(crate) mod tests {
         assert!(refused(GenerateOptions { series: 100_000, ..small(RemoteWrite::V1) }));
         assert!(refused(GenerateOptions { connections: 301, ..small(RemoteWrite::V1) }));
         assert!(refused(GenerateOptions { batch: 0, ..small(RemoteWrite::V1) }));
+        assert!(refused(GenerateOptions { skew: 1.0, connections: 7, ..small(RemoteWrite::V1) }));
+        assert!(refused(GenerateOptions { connections: 0, ..small(RemoteWrite::V1) }));
     }
 }

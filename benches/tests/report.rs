@@ -70,8 +70,7 @@ fn a_ratio_that_falls_fails_after_a_second_look() {
         return eprintln!("no node was built with this: nothing to compare");
     };
     let ratios = scratch.join("ratios.json");
-    let kept =
-        r#"{"steady-1": {"median": 1000.0, "min": 1000.0, "max": 1000.0, "rounds": 5, "commit": "x"}}"#;
+    let kept = r#"{"steady-1": {"ratio": {"least": 1000.0, "runs": [1000.0], "rounds": 5, "commit": "x"}}}"#;
     std::fs::write(&ratios, kept).unwrap();
     let words = ["--short", "--only=steady-1", "--rounds=1", "--silverback", node.to_str().unwrap()];
     let places = ["--disk", scratch.path().to_str().unwrap(), "--ratios", ratios.to_str().unwrap()];
@@ -82,7 +81,8 @@ fn a_ratio_that_falls_fails_after_a_second_look() {
 }
 
 /// Ratios that were kept of one load.
-const KEPT: &str = r#"{"batch-100": {"median": 2.0, "min": 2.0, "max": 2.0, "rounds": 5, "commit": "abc"}}"#;
+const KEPT: &str =
+    r#"{"batch-100": {"ratio": {"least": 2.0, "runs": [2.0, 2.1, 2.2], "rounds": 5, "commit": "abc"}}}"#;
 
 #[test]
 fn a_load_that_fails_is_named_and_not_kept_which_is_a_failure() {

@@ -12,25 +12,63 @@ use super::measurements::{Measurements, Ratio};
 use super::side::Side;
 use super::writes::figure;
 
-/// What a ratio may fall by, besides what rounds differ by.
-pub const TOLERANCE: f64 = 0.1;
+/// What a ratio may fall by, besides what rounds differ by, where nothing wider is written down for its load.
+pub const ALLOWANCE: f64 = 0.1;
+/// So many times is the short form run before its ratios are kept.
+pub const KEPT_RUNS: usize = 3;
 
-/// Ratios by the load's name.
-pub type Kept = BTreeMap<String, KeptRatio>;
+/// What is written down of each load, by its name.
+pub type Kept = BTreeMap<String, KeptLoad>;
 
-/// A ratio as it was measured once.
+/// What is written down of a load.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeptLoad {
+    /// By hand: what it may fall by where that is more than [`ALLOWANCE`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowance: Option<Allowance>,
+    /// As it was measured; nothing where it wasn't yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<KeptRatio>,
+}
+
+/// A wider allowance for a load that is noisier than others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Allowance {
+    /// The part of the kept ratio that it may fall by: above 0 and below 1.
+    pub part: f64,
+    /// Why it needs that.
+    pub why: String,
+}
+
+/// A ratio as several runs of the short form measured it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KeptRatio {
-    /// The median of the rounds.
-    pub median: f64,
-    /// The least of them.
-    pub min: f64,
-    /// The most.
-    pub max: f64,
-    /// As many.
+    /// The least of `runs`: what is below it by more than the allowance isn't chance.
+    pub least: f64,
+    /// The median of each run's rounds.
+    pub runs: Vec<f64>,
+    /// Rounds of a run.
     pub rounds: usize,
     /// Of which code.
     pub commit: String,
+}
+
+impl KeptRatio {
+    /// Of a load in several runs; nothing where there are none, or it couldn't be measured in one of them.
+    pub fn of(load: &str, runs: &[Vec<Judged>], commit: &str) -> Option<Self> {
+        let of_run = |run: &Vec<Judged>| {
+            run.iter().find(|judged| judged.load == load && judged.is_measured()).map(|judged| judged.ratio)
+        };
+        let ratios: Vec<Ratio> = runs.iter().map(of_run).collect::<Option<_>>()?;
+        let shown = |ratio: &Ratio| (ratio.spread.median * 1e3).round() / 1e3;
+        let runs: Vec<f64> = ratios.iter().map(shown).collect();
+        let least = runs.iter().copied().reduce(f64::min)?;
+        let rounds = ratios.iter().map(|ratio| ratio.rounds).min()?;
+        Some(Self { least, runs, rounds, commit: commit.to_owned() })
+    }
 }
 
 /// A load's ratio today beside the one that was kept.
@@ -40,14 +78,20 @@ pub struct Judged {
     pub load: &'static str,
     /// The node's samples for each CPU second over the contender's.
     pub ratio: Ratio,
+    /// The least that was kept.
     kept: Option<f64>,
+    /// The part of it that it may fall by.
+    allowance: f64,
 }
 
 impl Judged {
     /// Of what was measured.
     pub fn of(load: &'static str, all: &Measurements, kept: &Kept) -> Self {
         let ratios = all.ratios(figure::PER_CPU_S, (load, Side::Node), (load, Side::Contender));
-        Self { load, ratio: Ratio::of(&ratios), kept: kept.get(load).map(|kept| kept.median) }
+        let kept = kept.get(load);
+        let allowance = kept.and_then(|kept| kept.allowance.as_ref()).map_or(ALLOWANCE, |wider| wider.part);
+        let kept = kept.and_then(|kept| kept.ratio.as_ref()).map(|ratio| ratio.least);
+        Self { load, ratio: Ratio::of(&ratios), kept, allowance }
     }
 
     /// Whether there is a ratio: no run of it has failed on each round.
@@ -55,18 +99,10 @@ impl Judged {
         self.ratio.rounds > 0
     }
 
-    /// Whether it is less than was kept, by more than the tolerance and the rounds' spread. One that couldn't be
-    /// measured is; one that nothing was kept of isn't.
+    /// Whether it is less than the least that was kept, by more than the allowance and the rounds' spread. One that
+    /// couldn't be measured is; one that nothing was kept of isn't.
     pub fn has_fallen(&self) -> bool {
-        !self.is_measured() || self.kept.is_some_and(|kept| self.ratio.is_below(kept, TOLERANCE))
-    }
-
-    /// To be kept.
-    pub fn to_keep(&self, commit: &str) -> (String, KeptRatio) {
-        let shown = |value: f64| (value * 1e3).round() / 1e3;
-        let (spread, rounds) = (self.ratio.spread, self.ratio.rounds);
-        let [median, min, max] = [spread.median, spread.min, spread.max].map(shown);
-        (self.load.to_owned(), KeptRatio { median, min, max, rounds, commit: commit.to_owned() })
+        !self.is_measured() || self.kept.is_some_and(|kept| self.ratio.is_below(kept, self.allowance))
     }
 }
 
@@ -80,21 +116,31 @@ impl fmt::Display for Judged {
         )?;
         match self.kept {
             None => write!(f, ", nothing kept to compare with"),
-            Some(kept) if self.has_fallen() => write!(f, ", FALLEN from {kept:.3}"),
-            Some(kept) => write!(f, ", {kept:.3} was kept"),
+            Some(kept) => {
+                let how = if self.has_fallen() { "FALLEN from" } else { "not below" };
+                write!(f, ", {how} {kept:.3} by more than {:.0} %", self.allowance * 100.0)
+            }
         }
     }
 }
 
 /// Reads what was kept; where there is no file, nothing was.
 pub fn read(path: &Path) -> io::Result<Kept> {
-    match fs::read(path) {
-        Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
-            io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}", path.display()))
-        }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Kept::new()),
-        Err(error) => Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
+    let wrong =
+        |what: String| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", path.display()));
+    let kept: Kept = match fs::read(path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Kept::new()),
+        Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
+    };
+    for (load, Allowance { part, why }) in
+        kept.iter().filter_map(|(load, kept)| Some((load, kept.allowance.as_ref()?)))
+    {
+        if !(*part > 0.0 && *part < 1.0) || why.trim().is_empty() {
+            return Err(wrong(format!("{load}: an allowance is a part between 0 and 1, with its reason")));
+        }
     }
+    Ok(kept)
 }
 
 /// Keeps ratios.
@@ -107,6 +153,7 @@ pub fn write(path: &Path, kept: &Kept) -> io::Result<()> {
 mod tests {
     use silverback_test_support::Scratch;
 
+    use super::super::loads::SHORT;
     use super::*;
     use crate::founding::meter::Figures;
 
@@ -120,22 +167,49 @@ mod tests {
         all
     }
 
-    fn judged(ratios: &[f64], kept: &[f64]) -> Judged {
-        let kept =
-            kept.iter().map(|kept| Judged::of("steady-1", &measured(&[*kept]), &Kept::new()).to_keep("abc"));
-        Judged::of("steady-1", &measured(ratios), &kept.collect())
+    fn judged(ratios: &[f64], kept: &Kept) -> Judged {
+        Judged::of("steady-1", &measured(ratios), kept)
+    }
+
+    /// What is kept of runs, each of so many rounds.
+    fn ratio_of(runs: &[&[f64]]) -> Option<KeptRatio> {
+        let runs: Vec<_> = runs.iter().map(|rounds| vec![judged(rounds, &Kept::new())]).collect();
+        KeptRatio::of("steady-1", &runs, "abc")
+    }
+
+    fn kept(runs: &[&[f64]], allowance: Option<f64>) -> Kept {
+        let allowance = allowance.map(|part| Allowance { part, why: "it is noisy".to_owned() });
+        Kept::from([("steady-1".to_owned(), KeptLoad { allowance, ratio: ratio_of(runs) })])
     }
 
     #[test]
-    fn a_fall_by_a_tenth_fails_and_less_does_not() {
-        assert!(!judged(&[1.2, 1.19, 1.21], &[1.25]).has_fallen());
-        assert!(judged(&[1.1, 1.11, 1.1], &[1.25]).has_fallen());
+    fn the_least_of_several_runs_is_kept_and_nothing_where_one_failed() {
+        let ratio = ratio_of(&[&[2.5, 2.6, 2.4], &[2.23456], &[2.6, 2.6, 9.0]]).expect("all were measured");
+        assert_eq!((ratio.least, ratio.runs, ratio.rounds), (2.235, vec![2.5, 2.235, 2.6], 1));
+        assert_eq!(ratio_of(&[&[2.5], &[], &[2.6]]), None);
+        assert_eq!(ratio_of(&[]), None);
+    }
+
+    #[test]
+    fn a_fall_by_a_tenth_below_the_least_fails_and_less_does_not() {
+        let kept = kept(&[&[1.4], &[1.25], &[1.3]], None);
+        assert!(!judged(&[1.14, 1.13, 1.15], &kept).has_fallen());
+        assert!(judged(&[1.1, 1.11, 1.1], &kept).has_fallen());
+        let words = judged(&[1.1, 1.11, 1.1], &kept).to_string();
+        assert!(words.ends_with("FALLEN from 1.250 by more than 10 %"), "{words}");
+    }
+
+    #[test]
+    fn a_noisier_load_may_fall_by_what_is_written_down_for_it() {
+        let kept = kept(&[&[1.25]], Some(0.2));
+        assert!(!judged(&[1.1, 1.11, 1.1], &kept).has_fallen());
+        assert!(judged(&[0.98, 0.99, 0.98], &kept).has_fallen());
     }
 
     #[test]
     fn nothing_kept_is_no_fall_and_nothing_measured_is() {
-        assert!(!judged(&[0.1], &[]).has_fallen());
-        assert!(judged(&[], &[]).has_fallen());
+        assert!(!judged(&[0.1], &Kept::new()).has_fallen());
+        assert!(judged(&[], &Kept::new()).has_fallen());
     }
 
     #[test]
@@ -143,11 +217,29 @@ mod tests {
         let scratch = Scratch::new();
         let path = scratch.path().join("ratios.json");
         assert!(read(&path).expect("nothing is there").is_empty());
-        let kept = Kept::from([judged(&[1.23456, 1.3, 1.2], &[]).to_keep("abc")]);
+        let kept = kept(&[&[1.23456, 1.3, 1.2]], Some(0.25));
         write(&path, &kept).expect("a file");
         assert_eq!(read(&path).expect("the file"), kept);
-        assert_eq!(kept["steady-1"].median, 1.235);
         fs::write(&path, "alas").expect("a file");
         assert!(read(&path).expect_err("no JSON").to_string().contains("ratios.json"));
+    }
+    #[test]
+    fn an_allowance_is_a_part_and_has_a_reason() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("ratios.json");
+        for wrong in
+            [r#"{"part": 1.0, "why": "x"}"#, r#"{"part": 0, "why": "x"}"#, r#"{"part": 0.2, "why": " "}"#]
+        {
+            fs::write(&path, format!(r#"{{"steady-1": {{"allowance": {wrong}}}}}"#)).expect("a file");
+            let error = read(&path).expect_err("no allowance").to_string();
+            assert!(error.contains("steady-1: an allowance"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_kept_file_can_be_read_and_names_loads_of_the_short_form() {
+        let kept = read(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/ratios.json"))).expect("the file");
+        assert!(!kept.is_empty());
+        assert!(kept.keys().all(|load| SHORT.contains(&load.as_str())), "{kept:?}");
     }
 }

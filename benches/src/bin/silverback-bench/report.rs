@@ -11,7 +11,7 @@ use clap::Args;
 use silverback_benches::founding::document::preamble;
 use silverback_benches::report::commit::Code;
 use silverback_benches::report::document;
-use silverback_benches::report::kept::{self, Judged, Kept};
+use silverback_benches::report::kept::{self, Judged, KEPT_RUNS, Kept, KeptRatio};
 use silverback_benches::report::loads::{self, Load, SHORT, Size};
 use silverback_benches::report::rounds::{self, Ground, Rounds};
 use silverback_benches::report::section::{Context, LAYOUTS, Written, summary};
@@ -31,7 +31,9 @@ const WRITTEN_ROUNDS_MIN: usize = 3;
 ///   silverback-bench report --out docs/performance.md  and written into the document, with plots beside it
 ///   silverback-bench report --only paced,restart       some loads, or sections of loads
 ///   silverback-bench report --short                    five short rounds beside the contender: fails where a
-///                                                      ratio falls by a tenth of what was kept
+///                                                      ratio falls below the least that was kept, by a tenth or
+///                                                      by what is written down for its load
+///   silverback-bench report --short --keep             three such runs, of which the least ratios are kept
 ///   silverback-bench report --check                    fails where figures are older than the code and aren't
 ///                                                      marked so; --mark marks them
 ///
@@ -74,7 +76,7 @@ pub struct ReportArgs {
     /// The ratios that were kept
     #[arg(long, value_name = "FILE", default_value = "benches/ratios.json")]
     ratios: PathBuf,
-    /// Keep the short form's ratios
+    /// Run the short form three times and keep each load's least ratio
     #[arg(long, requires = "short")]
     keep: bool,
 }
@@ -295,11 +297,11 @@ fn short_form(arguments: &ReportArgs) -> Ended {
         let all = rounds::run(&ground, &programs, loads, Rounds { count, first, limit });
         loads.iter().map(|load| Judged::of(load.name, &all, &kept)).collect::<Vec<_>>()
     };
-    let judged = measure(&loads, 0);
-    judged.iter().for_each(|judged| println!("- {judged}"));
     if let Some(code) = code {
-        return keep(&arguments.ratios, &code, kept, &judged);
+        let runs: Vec<Vec<Judged>> = (0..KEPT_RUNS).map(|run| told(measure(&loads, run * count))).collect();
+        return keep(&arguments.ratios, &code, kept, &loads, &runs);
     }
+    let judged = told(measure(&loads, 0));
     let has_fallen = |load: &Load, judged: &[Judged]| {
         judged.iter().any(|judged| judged.load == load.name && judged.has_fallen())
     };
@@ -307,21 +309,32 @@ fn short_form(arguments: &ReportArgs) -> Ended {
     if !loads.is_empty() {
         // What else runs here may have met one side more than the other: what is so again isn't chance.
         println!("once more:");
-        let again = measure(&loads, count);
-        again.iter().for_each(|judged| println!("- {judged}"));
+        let again = told(measure(&loads, count));
         loads.retain(|load| has_fallen(load, &again));
     }
     Ok(if loads.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Writes the ratios of `code` beside those that were kept of other loads. Fails, after that, where a load has none.
-fn keep(ratios: &Path, code: &Code, mut kept: Kept, judged: &[Judged]) -> Ended {
+/// The ratios of a run, printed.
+fn told(judged: Vec<Judged>) -> Vec<Judged> {
+    judged.iter().for_each(|judged| println!("- {judged}"));
+    println!();
+    judged
+}
+
+/// Writes the least ratios of `code` beside what else is written down. Fails, after that, where a load has none.
+fn keep(ratios: &Path, code: &Code, mut kept: Kept, loads: &[Load], runs: &[Vec<Judged>]) -> Ended {
     code.check_same(&Code::look(Path::new("."))?)?;
-    let (measured, failed): (Vec<&Judged>, Vec<_>) = judged.iter().partition(|judged| judged.is_measured());
-    kept.extend(measured.iter().map(|judged| judged.to_keep(&code.to_string())));
-    kept::write(ratios, &kept)?;
-    for judged in &failed {
-        eprintln!("{}: could not be measured, so nothing new is kept of it", judged.load);
+    let mut ended = ExitCode::SUCCESS;
+    for load in loads {
+        match KeptRatio::of(load.name, runs, &code.to_string()) {
+            Some(ratio) => kept.entry(load.name.to_owned()).or_default().ratio = Some(ratio),
+            None => {
+                eprintln!("{}: could not be measured, so nothing new is kept of it", load.name);
+                ended = ExitCode::FAILURE;
+            }
+        }
     }
-    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    kept::write(ratios, &kept)?;
+    Ok(ended)
 }

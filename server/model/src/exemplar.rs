@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use crate::label::{LabelBlock, encode_label};
 use crate::limits::EXEMPLAR_LABEL_CHARS_MAX;
 use crate::named;
+use crate::named::counted;
 
 /// An exemplar of some series.
 #[derive(Debug, Clone, Copy)]
@@ -54,32 +55,9 @@ named! {
     }
 }
 
-/// Exemplars that were not kept, by reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ExemplarRefusals([u64; ExemplarRefused::ALL.len()]);
-
-impl ExemplarRefusals {
-    /// Counts one more.
-    pub fn add(&mut self, reason: ExemplarRefused) {
-        self.0[reason as usize] += 1;
-    }
-
-    /// Adds what another count holds.
-    pub fn merge(&mut self, other: &Self) {
-        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
-            *mine += theirs;
-        }
-    }
-
-    /// The count of one reason.
-    pub fn get(&self, reason: ExemplarRefused) -> u64 {
-        self.0[reason as usize]
-    }
-
-    /// All of them.
-    pub fn total(&self) -> u64 {
-        self.0.iter().sum()
-    }
+counted! {
+    /// Exemplars that were not kept, by reason.
+    pub struct ExemplarRefusals by ExemplarRefused;
 }
 
 /// A label set as it is collected, on the stack: more labels than characters are never good.

@@ -20,6 +20,7 @@ pub mod printable;
 pub mod re2;
 pub mod refusal;
 pub mod sample;
+pub mod sealed;
 pub mod selector;
 pub mod series_id;
 pub mod series_ref;

@@ -5,6 +5,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::limits::{METADATA_NAME_BYTES_MAX, METADATA_TEXT_BYTES_MAX};
 use crate::named;
+use crate::named::counted;
 use crate::series_id::ShardId;
 
 named! {
@@ -106,32 +107,9 @@ named! {
     }
 }
 
-/// Metadata that was not kept, by reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct MetadataRefusals([u64; MetadataRefused::ALL.len()]);
-
-impl MetadataRefusals {
-    /// Counts one more.
-    pub fn add(&mut self, reason: MetadataRefused) {
-        self.0[reason as usize] += 1;
-    }
-
-    /// Adds what another count holds.
-    pub fn merge(&mut self, other: &Self) {
-        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
-            *mine += theirs;
-        }
-    }
-
-    /// The count of one reason.
-    pub fn get(&self, reason: MetadataRefused) -> u64 {
-        self.0[reason as usize]
-    }
-
-    /// All of it.
-    pub fn total(&self) -> u64 {
-        self.0.iter().sum()
-    }
+counted! {
+    /// Metadata that was not kept, by reason.
+    pub struct MetadataRefusals by MetadataRefused;
 }
 
 #[cfg(test)]

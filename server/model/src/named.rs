@@ -1,4 +1,4 @@
-//! Enums whose variants have names, each declared once.
+//! Enums whose variants have names, each declared once, and counts by such a reason.
 
 /// Makes an enum of which `ALL` lists the variants, and `as_str` tells the name that metrics and the log have for each.
 #[macro_export]
@@ -18,3 +18,43 @@ macro_rules! named {
         }
     };
 }
+
+/// Makes a count of things for each variant of a [`named!`] enum whose numbers are its variants' places.
+macro_rules! counted {
+    ($(#[$about:meta])* $vis:vis struct $counts:ident by $reason:ident;) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        $vis struct $counts([u64; $reason::ALL.len()]);
+
+        impl $counts {
+            /// Counts `count` more.
+            #[inline]
+            pub fn add(&mut self, reason: $reason, count: u64) {
+                self.0[reason as usize] += count;
+            }
+
+            /// Adds what another count holds.
+            pub fn merge(&mut self, other: &Self) {
+                for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+                    *mine += theirs;
+                }
+            }
+
+            /// The count of one reason.
+            pub fn get(&self, reason: $reason) -> u64 {
+                self.0[reason as usize]
+            }
+
+            /// All of them.
+            pub fn total(&self) -> u64 {
+                self.0.iter().sum()
+            }
+
+            /// The reasons that have a count.
+            pub fn iter(&self) -> impl Iterator<Item = ($reason, u64)> + '_ {
+                $reason::ALL.into_iter().zip(self.0).filter(|(_, count)| *count > 0)
+            }
+        }
+    };
+}
+pub(crate) use counted;

@@ -3,6 +3,7 @@
 use crate::histogram::HistogramFault;
 use crate::limits::{HISTOGRAM_BUCKETS_MAX, LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX};
 use crate::named;
+use crate::named::counted;
 
 /// Makes the enum of the reasons, each with its name in metrics and its words for senders.
 macro_rules! reasons {
@@ -117,38 +118,9 @@ impl From<HistogramFault> for RefusedReason {
     }
 }
 
-/// Refused samples by reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RefusedCounts([u64; RefusedReason::COUNT]);
-
-impl RefusedCounts {
-    /// Counts `samples` more under `reason`.
-    #[inline]
-    pub fn add(&mut self, reason: RefusedReason, samples: u64) {
-        self.0[reason as usize] += samples;
-    }
-
-    /// Adds what another count holds.
-    pub fn merge(&mut self, other: &Self) {
-        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
-            *mine += theirs;
-        }
-    }
-
-    /// All of them.
-    pub fn total(&self) -> u64 {
-        self.0.iter().sum()
-    }
-
-    /// The count of one reason.
-    pub fn get(&self, reason: RefusedReason) -> u64 {
-        self.0[reason as usize]
-    }
-
-    /// The reasons that have a count.
-    pub fn iter(&self) -> impl Iterator<Item = (RefusedReason, u64)> + '_ {
-        RefusedReason::ALL.into_iter().zip(self.0).filter(|(_, n)| *n > 0)
-    }
+counted! {
+    /// Refused samples by reason.
+    pub struct RefusedCounts by RefusedReason;
 }
 
 #[cfg(test)]

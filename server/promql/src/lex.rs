@@ -75,14 +75,17 @@ impl<'a> Lexer<'a> {
         self.start = self.at;
     }
 
+    fn skip_space_and_comments(&mut self) {
+        self.skip_space();
+        while self.peek() == Some('#') {
+            self.take_while(|c| !matches!(c, '\n' | '\r'));
+            self.skip_space();
+        }
+    }
+
     fn statements(&mut self) -> Result<(), String> {
         loop {
-            self.skip_space();
-            if self.peek() == Some('#') {
-                let rest = &self.text[self.at..];
-                self.at += rest.find(['\n', '\r']).unwrap_or(rest.len());
-                continue;
-            }
+            self.skip_space_and_comments();
             let Some(c) = self.next() else { return self.end() };
             self.statement(c)?;
         }
@@ -400,12 +403,7 @@ impl<'a> Lexer<'a> {
 
     fn braces(&mut self) -> Result<(), String> {
         loop {
-            self.skip_space();
-            if self.peek() == Some('#') {
-                let rest = &self.text[self.at..];
-                self.at += rest.find(['\n', '\r']).unwrap_or(rest.len());
-                continue;
-            }
+            self.skip_space_and_comments();
             let Some(c) = self.next() else {
                 return Err("unexpected end of input inside braces".to_owned());
             };

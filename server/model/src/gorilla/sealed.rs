@@ -1,14 +1,14 @@
-//! A chunk that grows no more: its exact bytes and the time that it covers.
+//! A chunk of floats that grows no more, and its samples.
 use super::bits::BitReader;
 use super::iterate::{ChunkError, XorIter};
+use crate::sealed::Sealed;
 
-/// A cut XOR chunk. Its bytes are what Prometheus would have written for the same samples.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SealedChunk {
-    min_timestamp_ms: i64,
-    max_timestamp_ms: i64,
-    bytes: Box<[u8]>,
-}
+/// What is in a chunk of floats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Xor;
+
+/// A cut XOR chunk.
+pub type SealedChunk = Sealed<Xor>;
 const _: () = assert!(size_of::<SealedChunk>() <= 32, "each series keeps some of these");
 
 impl SealedChunk {
@@ -21,44 +21,24 @@ impl SealedChunk {
             bounds = Some((min.min(timestamp_ms), max.max(timestamp_ms)));
         }
         let (min_timestamp_ms, max_timestamp_ms) = bounds.ok_or(ChunkError::Empty)?;
-        Ok(Self { min_timestamp_ms, max_timestamp_ms, bytes })
+        Ok(Self { encoding: Xor, min_timestamp_ms, max_timestamp_ms, bytes })
     }
 
     /// Bytes that this node sealed itself and whose checksum was checked, with their bounds.
     pub const fn restored(min_timestamp_ms: i64, max_timestamp_ms: i64, bytes: Box<[u8]>) -> Self {
-        Self { min_timestamp_ms, max_timestamp_ms, bytes }
+        Self { encoding: Xor, min_timestamp_ms, max_timestamp_ms, bytes }
     }
 
     /// Bytes of our own appender, whose newest sample is known already.
     pub(super) fn from_appender(bytes: Box<[u8]>, max_timestamp_ms: i64) -> Self {
         let first_timestamp = BitReader::new(&bytes[2..]).varint();
         let min_timestamp_ms = first_timestamp.expect("an open chunk begins with its first sample");
-        Self { min_timestamp_ms, max_timestamp_ms, bytes }
-    }
-
-    /// The oldest sample's timestamp.
-    pub const fn min_timestamp_ms(&self) -> i64 {
-        self.min_timestamp_ms
-    }
-
-    /// The newest sample's timestamp.
-    pub const fn max_timestamp_ms(&self) -> i64 {
-        self.max_timestamp_ms
-    }
-
-    /// The chunk as files and protocols carry it, its count of samples in front.
-    pub const fn bytes(&self) -> &[u8] {
-        &self.bytes
+        Self { encoding: Xor, min_timestamp_ms, max_timestamp_ms, bytes }
     }
 
     /// How many samples it holds.
     pub fn count(&self) -> usize {
         self.samples().samples_left()
-    }
-
-    /// Whether a sample may lie between these two times, both included.
-    pub const fn overlaps(&self, min_timestamp_ms: i64, max_timestamp_ms: i64) -> bool {
-        self.min_timestamp_ms <= max_timestamp_ms && min_timestamp_ms <= self.max_timestamp_ms
     }
 
     /// Its samples, oldest first.

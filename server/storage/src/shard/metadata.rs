@@ -167,7 +167,7 @@ impl Shard {
             match self.metadata.hear(&said, now_ms) {
                 Ok(Heard::New) => journal.metadata(&said, now_ms),
                 Ok(Heard::Known) => {}
-                Err(reason) => self.counters.metadata_refused.add(reason),
+                Err(reason) => self.counters.metadata_refused.add(reason, 1),
             }
         }
     }

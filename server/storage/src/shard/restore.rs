@@ -346,7 +346,7 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
             if self.shards.is_none_or(|shards| said.home(shards) == shard.id)
                 && let Err(reason) = shard.metadata.hear(&said, seen_ms)
             {
-                shard.counters.metadata_refused.add(reason);
+                shard.counters.metadata_refused.add(reason, 1);
             }
         }
         Ok(())

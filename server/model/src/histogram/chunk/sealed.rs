@@ -1,16 +1,11 @@
-//! A chunk of histograms that grows no more: its exact bytes and the time that it covers.
+//! A chunk of histograms that grows no more, and its histograms.
 use super::error::HistogramChunkError;
 use super::iterate::HistogramIter;
 use crate::histogram::value::HistogramKind;
+use crate::sealed::Sealed;
 
-/// A cut chunk. Its bytes are what Prometheus would have written for the same histograms.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SealedHistogram {
-    kind: HistogramKind,
-    min_timestamp_ms: i64,
-    max_timestamp_ms: i64,
-    bytes: Box<[u8]>,
-}
+/// A cut chunk of histograms of one kind.
+pub type SealedHistogram = Sealed<HistogramKind>;
 
 impl SealedHistogram {
     /// Takes over bytes from elsewhere (a file, another node), after reading all of their histograms.
@@ -23,7 +18,7 @@ impl SealedHistogram {
             min_timestamp_ms = min_timestamp_ms.min(timestamp_ms);
             max_timestamp_ms = max_timestamp_ms.max(timestamp_ms);
         }
-        Ok(Self { kind, min_timestamp_ms, max_timestamp_ms, bytes })
+        Ok(Self { encoding: kind, min_timestamp_ms, max_timestamp_ms, bytes })
     }
 
     /// Bytes that this node sealed itself and whose checksum was checked, with their bounds.
@@ -33,27 +28,12 @@ impl SealedHistogram {
         max_timestamp_ms: i64,
         bytes: Box<[u8]>,
     ) -> Self {
-        Self { kind, min_timestamp_ms, max_timestamp_ms, bytes }
+        Self { encoding: kind, min_timestamp_ms, max_timestamp_ms, bytes }
     }
 
     /// What histograms it holds.
     pub const fn kind(&self) -> HistogramKind {
-        self.kind
-    }
-
-    /// The oldest histogram's timestamp.
-    pub const fn min_timestamp_ms(&self) -> i64 {
-        self.min_timestamp_ms
-    }
-
-    /// The newest histogram's timestamp.
-    pub const fn max_timestamp_ms(&self) -> i64 {
-        self.max_timestamp_ms
-    }
-
-    /// The chunk as files and protocols carry it, its count of samples in front.
-    pub const fn bytes(&self) -> &[u8] {
-        &self.bytes
+        self.encoding
     }
 
     /// How many histograms it holds.
@@ -61,13 +41,8 @@ impl SealedHistogram {
         self.histograms().samples_left()
     }
 
-    /// Whether a histogram may lie between these two times, both included.
-    pub const fn overlaps(&self, min_timestamp_ms: i64, max_timestamp_ms: i64) -> bool {
-        self.min_timestamp_ms <= max_timestamp_ms && min_timestamp_ms <= self.max_timestamp_ms
-    }
-
     /// Its histograms, oldest first.
     pub const fn histograms(&self) -> HistogramIter<'_> {
-        HistogramIter::new(self.kind, &self.bytes)
+        HistogramIter::new(self.encoding, &self.bytes)
     }
 }

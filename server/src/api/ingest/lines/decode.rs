@@ -299,13 +299,13 @@ impl<F: Format, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>
                     return;
                 }
                 if self.decoded.beside.len() > REQUEST_METADATA_BYTES_MAX {
-                    return refused.add(MetadataRefused::TooMany);
+                    return refused.add(MetadataRefused::TooMany, 1);
                 }
                 let part = PartMetadata::put(&said, &mut self.decoded.beside);
                 self.sink.metadata(&said, part);
                 known.note(fingerprint);
             }
-            Err(reason) => refused.add(reason),
+            Err(reason) => refused.add(reason, 1),
         }
     }
 
@@ -317,7 +317,7 @@ impl<F: Format, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>
         };
         match read {
             Ok(exemplar) => self.sink.exemplar(exemplar),
-            Err(reason) => self.decoded.exemplars_refused.add(reason),
+            Err(reason) => self.decoded.exemplars_refused.add(reason, 1),
         }
     }
 

@@ -402,7 +402,7 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
         self.exemplars += 1;
         match self.made_exemplar(series, exemplar, point_ms) {
             Ok(exemplar) => self.sink.exemplar(exemplar),
-            Err(reason) => self.translation.exemplars_refused.add(reason),
+            Err(reason) => self.translation.exemplars_refused.add(reason, 1),
         }
     }
 
@@ -445,8 +445,8 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
                 self.sink.metadata(&said, part);
                 known.note(fingerprint);
             }
-            Ok(_beyond) => self.translation.metadata_refused.add(MetadataRefused::TooMany),
-            Err(reason) => self.translation.metadata_refused.add(reason),
+            Ok(_beyond) => self.translation.metadata_refused.add(MetadataRefused::TooMany, 1),
+            Err(reason) => self.translation.metadata_refused.add(reason, 1),
         }
     }
 

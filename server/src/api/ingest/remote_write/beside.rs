@@ -87,8 +87,8 @@ impl<S: SeriesSink> Beside<'_, S> {
             self.tally.exemplars += 1;
             match self.exemplar(message, id, texts) {
                 Ok(exemplar) => self.sink.exemplar(exemplar),
-                Err(Bad::Refused(reason)) => self.tally.exemplars_refused.add(reason),
-                Err(Bad::Wire) => self.tally.exemplars_refused.add(ExemplarRefused::Malformed),
+                Err(Bad::Refused(reason)) => self.tally.exemplars_refused.add(reason, 1),
+                Err(Bad::Wire) => self.tally.exemplars_refused.add(ExemplarRefused::Malformed, 1),
             }
         }
         Ok(())
@@ -144,7 +144,7 @@ impl<S: SeriesSink> Beside<'_, S> {
         }
         match read().and_then(|said| self.pass_on(&said)) {
             Ok(()) => known.note(fingerprint),
-            Err(reason) => self.tally.metadata_refused.add(reason),
+            Err(reason) => self.tally.metadata_refused.add(reason, 1),
         }
         known.knows(fingerprint)
     }
@@ -167,7 +167,7 @@ impl<S: SeriesSink> Beside<'_, S> {
     pub(super) fn family(&mut self, message: Reader<'_>, known: &mut KnownMetadata, hasher: &SeriesIdHasher) {
         self.tally.metadata += 1;
         let Ok(Family { kind, name, help, unit }) = Family::read(message) else {
-            return self.tally.metadata_refused.add(MetadataRefused::Malformed);
+            return self.tally.metadata_refused.add(MetadataRefused::Malformed, 1);
         };
         let texts = [name, help, unit].map(|text| hasher.fingerprint(text));
         let read = || Metadata::new(name, kind, help, unit);
@@ -189,7 +189,7 @@ impl<S: SeriesSink> Beside<'_, S> {
             .as_ref()
             .and_then(|of| Some((of.kind, [name, table.named(of.help)?, table.named(of.unit)?])));
         let Some((kind, texts)) = texts else {
-            self.tally.metadata_refused.add(MetadataRefused::Malformed);
+            self.tally.metadata_refused.add(MetadataRefused::Malformed, 1);
             return false;
         };
         let fingerprint = fingerprint(hasher, kind, texts.each_ref().map(|(fingerprint, _)| *fingerprint));

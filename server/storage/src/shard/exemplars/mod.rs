@@ -46,7 +46,7 @@ impl Shard {
                 }
                 Err(reason) => {
                     outcome.unknown_series += u32::from(reason == ExemplarRefused::UnknownSeries);
-                    self.counters.exemplars_refused.add(reason);
+                    self.counters.exemplars_refused.add(reason, 1);
                 }
             }
         }

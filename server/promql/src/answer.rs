@@ -15,6 +15,8 @@ pub struct Answer {
     pub warnings: Vec<String>,
     /// In Prometheus' words, with the place in the expression: `PromQL info: … (1:5)`.
     pub infos: Vec<String>,
+    /// What the value takes of the [`Room`](crate::Room) that the budget is within: the caller's to give back.
+    pub bytes: usize,
 }
 
 /// What an expression gives.

@@ -155,15 +155,70 @@ pub(crate) struct Grouping {
     pub(crate) labels: Vec<Box<str>>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Binary {
     pub(crate) operator: Operator,
+    /// What leans to the left is as deep as it has operators: [`Binary::chain`].
     pub(crate) left: Expr,
     pub(crate) right: Expr,
     /// Comparisons give 0 or 1.
     pub(crate) returns_bool: bool,
     /// `None` unless both sides are vectors.
     pub(crate) matching: Option<Matching>,
+    /// What it gives: kept, so that a long chain isn't walked for each of its operators.
+    pub(crate) kind: Type,
+    /// Where its left side begins in the text.
+    pub(crate) start: u32,
+}
+
+impl Binary {
+    /// The first operand of `a + b - c`, and its operators with their right sides in the order in which they apply. So it
+    /// is walked without a call inside a call for each.
+    pub(crate) fn chain(&self) -> (&Expr, Vec<&Self>) {
+        let (mut first, mut links) = (&self.left, vec![self]);
+        while let Expr::Binary(inner) = first {
+            links.push(inner);
+            first = &inner.left;
+        }
+        links.reverse();
+        (first, links)
+    }
+
+    /// Where it stands.
+    pub(crate) fn span(&self) -> Span {
+        Span { start: self.start, end: self.right.span().end }
+    }
+
+    fn on(&self, left: Expr) -> Self {
+        Self {
+            operator: self.operator,
+            left,
+            right: self.right.clone(),
+            returns_bool: self.returns_bool,
+            matching: self.matching.clone(),
+            kind: self.kind,
+            start: self.start,
+        }
+    }
+}
+
+impl Clone for Binary {
+    fn clone(&self) -> Self {
+        let (first, links) = self.chain();
+        let inner = &links[..links.len() - 1];
+        let left = inner.iter().fold(first.clone(), |left, link| Expr::Binary(Box::new(link.on(left))));
+        self.on(left)
+    }
+}
+
+impl Drop for Binary {
+    fn drop(&mut self) {
+        let nothing = || Expr::Number(Number { value: 0.0, is_duration: false, span: Span::default() });
+        let mut left = std::mem::replace(&mut self.left, nothing());
+        while let Expr::Binary(mut inner) = left {
+            left = std::mem::replace(&mut inner.left, nothing());
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -214,10 +269,7 @@ impl Expr {
             Self::Text(_) => Type::Text,
             Self::Vector(_) | Self::Aggregate(_) => Type::Vector,
             Self::Matrix(_) | Self::Subquery(_) => Type::Matrix,
-            Self::Binary(binary) => match (binary.left.kind(), binary.right.kind()) {
-                (Type::Scalar, Type::Scalar) => Type::Scalar,
-                (_, _) => Type::Vector,
-            },
+            Self::Binary(binary) => binary.kind,
             Self::Call(call) => call.signature.returns,
             Self::Paren(paren) => paren.expr.kind(),
             Self::Unary(unary) => unary.expr.kind(),
@@ -233,7 +285,7 @@ impl Expr {
             Self::Matrix(range) => Span { start: range.selector.span.start, end: range.end },
             Self::Subquery(subquery) => Span { start: subquery.expr.span().start, end: subquery.end },
             Self::Aggregate(aggregate) => aggregate.span,
-            Self::Binary(binary) => binary.left.span().to(binary.right.span()),
+            Self::Binary(binary) => binary.span(),
             Self::Call(call) => call.span,
             Self::Paren(paren) => paren.span,
             Self::Unary(unary) => Span { start: unary.start, end: unary.expr.span().end },

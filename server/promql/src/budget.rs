@@ -8,8 +8,9 @@ use crate::error::QueryError;
 
 /// Memory that queries have together with others, of which each takes what it holds.
 pub trait Room: std::fmt::Debug {
-    /// Takes so many bytes more. Whether they were there.
-    fn take(&self, bytes: usize) -> bool;
+    /// Takes so many bytes more; or says why not: [`QueryError::NoRoom`] where others have them,
+    /// [`QueryError::TooMuchMemory`] where no query may have so many.
+    fn take(&self, bytes: usize) -> Result<(), QueryError>;
 
     /// Gives so many bytes back.
     fn give_back(&self, bytes: usize);
@@ -93,8 +94,8 @@ impl Held<'_> {
         if bytes_now > budget.bytes_max {
             return Err(QueryError::TooMuchMemory { bytes_max: budget.bytes_max });
         }
-        if bytes > 0 && budget.room.as_ref().is_some_and(|room| !room.take(bytes)) {
-            return Err(QueryError::NoRoom);
+        if let (Some(room), true) = (&budget.room, bytes > 0) {
+            room.take(bytes)?;
         }
         budget.samples.set(samples_now);
         budget.bytes.set(bytes_now);
@@ -104,15 +105,39 @@ impl Held<'_> {
         self.bytes += bytes;
         Ok(())
     }
+
+    /// Gives so much back, of what it has.
+    pub(crate) fn release(&mut self, samples: usize, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        if let (Some(room), true) = (&self.budget.room, bytes > 0) {
+            room.give_back(bytes);
+        }
+        self.forget(samples.min(self.samples), bytes);
+    }
+
+    /// Gives all of it back.
+    pub(crate) fn release_all(&mut self) {
+        self.release(self.samples, self.bytes);
+    }
+
+    /// Leaves its bytes in the room, to whoever has what they are of. How many.
+    pub(crate) fn leave(mut self) -> usize {
+        let bytes = self.bytes;
+        self.forget(self.samples, bytes);
+        bytes
+    }
+
+    fn forget(&mut self, samples: usize, bytes: usize) {
+        self.budget.samples.set(self.budget.samples.get() - samples);
+        self.budget.bytes.set(self.budget.bytes.get() - bytes);
+        self.samples -= samples;
+        self.bytes -= bytes;
+    }
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        if let (Some(room), true) = (&self.budget.room, self.bytes > 0) {
-            room.give_back(self.bytes);
-        }
-        self.budget.samples.set(self.budget.samples.get() - self.samples);
-        self.budget.bytes.set(self.budget.bytes.get() - self.bytes);
+        self.release_all();
     }
 }
 

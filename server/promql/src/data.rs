@@ -7,9 +7,12 @@ use bytes::Bytes;
 use silverback_model::gorilla::XorIter;
 use silverback_model::{Labels, Sample};
 
-use crate::budget::Pacing;
+use crate::budget::{Held, Pacing};
 use crate::error::QueryError;
 use crate::histogram::{Histogram, ResetHint};
+
+/// A sample that is decoded, in bytes: a time, and a value or where a histogram lies.
+pub(crate) const SAMPLE_BYTES: usize = size_of::<(i64, f64)>();
 
 /// A series that was fetched for a selector, with the samples that the selector's range covers, and maybe more.
 #[derive(Debug, Clone)]
@@ -41,15 +44,17 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// Reads the samples after one time and up to another; what was here before is gone.
+    /// Reads the samples after one time and up to another; what was here before is gone, and `held` is of these alone.
     pub(crate) async fn read(
         &mut self,
         fetched: &Fetched,
         after_ms: i64,
         until_ms: i64,
+        held: &mut Held<'_>,
         pacing: &Pacing<'_>,
     ) -> Result<(), QueryError> {
         self.clear();
+        held.release_all();
         let covers = |at_ms: i64| at_ms > after_ms && at_ms <= until_ms;
         for run in &fetched.runs {
             let before = self.len();
@@ -76,6 +81,7 @@ impl Samples {
                     }
                 }
             }
+            held.add(0, (self.len() - before) * SAMPLE_BYTES)?;
             pacing.spent(self.len() - before).await?;
         }
         self.put_in_order();
@@ -162,7 +168,7 @@ mod tests {
     use futures::executor::block_on;
 
     use super::*;
-    use crate::budget::NoPace;
+    use crate::budget::{Budget, NoPace};
 
     fn read(
         samples: &mut Samples,
@@ -170,7 +176,8 @@ mod tests {
         after_ms: i64,
         until_ms: i64,
     ) -> Result<(), QueryError> {
-        block_on(samples.read(fetched, after_ms, until_ms, &Pacing::new(&NoPace)))
+        let budget = Budget::new(usize::MAX, usize::MAX);
+        block_on(samples.read(fetched, after_ms, until_ms, &mut budget.hold(), &Pacing::new(&NoPace)))
     }
 
     #[test]

@@ -13,7 +13,10 @@ pub enum QueryError {
     #[error("query processing would load too many samples into memory in query execution")]
     TooManySamples,
     /// More memory than a query may hold.
-    #[error("query processing would take more than the {bytes_max} bytes of memory that a query may have")]
+    #[error(
+        "query processing would take more than the {bytes_max} bytes of memory that a query may have here: ask with a \
+         narrower selector, over a shorter range or with fewer steps"
+    )]
     TooMuchMemory {
         /// The bound.
         bytes_max: usize,
@@ -21,6 +24,9 @@ pub enum QueryError {
     /// Others hold the memory: the same may be asked again.
     #[error("the queries and reads under way have all the memory that reads may have: try again later")]
     NoRoom,
+    /// The source of series has failed, and knows why.
+    #[error("the series could not be fetched")]
+    Source,
     /// A chunk that was fetched can't be read.
     #[error("expanding series: {0}")]
     Storage(String),

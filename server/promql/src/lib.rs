@@ -1,7 +1,8 @@
 //! PromQL: from a text to an answer, over series that the caller fetches.
 //!
 //! Pure: no socket, no runtime, no clock. An evaluation gives way to others by the caller's [`Pace`] and keeps within
-//! the caller's [`Budget`]. In two steps, so that the caller fetches how and where it likes:
+//! the caller's [`Budget`]. In two steps, so that the caller fetches how and where it likes, also while it is evaluated:
+//! [`Source`].
 //!
 //! ```
 //! use silverback_promql::{Budget, Fetched, NoPace, ParseOptions, Plan, PlanOptions, Query, QueryTimes};
@@ -35,6 +36,8 @@ mod parse;
 mod plan;
 mod print;
 mod replace;
+mod sort;
+mod source;
 mod span;
 mod token;
 mod tree;
@@ -50,9 +53,12 @@ pub use json::{JsonWriter, write_text as write_json_text};
 pub use number::{format_float, parse_duration_ms};
 pub use parse::{ParseError, ParseOptions};
 pub use plan::Select;
+pub use print::LAID_OUT_BYTES_MAX;
+pub use source::{NextSeries, Source};
 pub use span::Span;
 
 use plan::{Node, Times};
+use source::Listed;
 
 /// An expression that was parsed and checked. Displayed, it is the expression on one line.
 #[derive(Debug, Clone)]
@@ -78,7 +84,8 @@ impl Query {
     }
 
     /// Laid out on several lines where it is long, as `format_query` answers.
-    pub fn pretty(&self) -> String {
+    /// `None`: it would be longer than [`LAID_OUT_BYTES_MAX`].
+    pub fn pretty(&self) -> Option<String> {
         print::pretty(&self.expr)
     }
 
@@ -179,13 +186,31 @@ impl Plan {
     /// Evaluates the query over the series that were fetched for each of [`Self::selects`], in any order.
     ///
     /// Gives way as `pace` says and fails with [`QueryError::TooManySamples`] or [`QueryError::TooMuchMemory`] where
-    /// it would hold more than `budget` allows. What `fetched` takes itself is the caller's affair.
+    /// it would hold more than `budget` allows. What `fetched` takes itself is the caller's affair; what the answer
+    /// takes is counted as it grows, and is left to the caller with it: [`Answer::bytes`].
     pub async fn evaluate(
         &self,
         fetched: &[Vec<Fetched>],
         budget: &Budget,
         pace: &dyn Pace,
     ) -> Result<Answer, QueryError> {
-        eval::evaluate(self, fetched, budget, pace).await
+        if fetched.len() != self.selects.len() {
+            let (wanted, given) = (self.selects.len(), fetched.len());
+            return Err(QueryError::execution(format!(
+                "series of {wanted} selectors are needed, {given} were fetched"
+            )));
+        }
+        self.evaluate_from(&Listed::new(fetched, pace), budget, pace).await
+    }
+
+    /// Likewise over series that come as they are needed. Those that are folded into others as they come, as in a sum,
+    /// are never held together.
+    pub async fn evaluate_from(
+        &self,
+        source: &dyn Source,
+        budget: &Budget,
+        pace: &dyn Pace,
+    ) -> Result<Answer, QueryError> {
+        eval::evaluate(self, source, budget, pace).await
     }
 }

@@ -30,7 +30,11 @@ impl Display for Expr {
                     None => write!(f, "({})", aggregate.expr),
                 }
             }
-            Self::Binary(binary) => write!(f, "{} {} {}", binary.left, Head::of(self), binary.right),
+            Self::Binary(binary) => {
+                let (first, links) = binary.chain();
+                first.fmt(f)?;
+                links.into_iter().try_for_each(|link| write!(f, " {} {}", Operation(link), link.right))
+            }
             Self::Call(call) => call.fmt(f),
             Self::Paren(paren) => write!(f, "({})", paren.expr),
             Self::Unary(unary) => write!(f, "{}{}", if unary.negative { "-" } else { "+" }, unary.expr),
@@ -61,9 +65,9 @@ impl Display for Head<'_> {
                     write!(f, " by ({}) ", Names(labels))
                 }
             }
-            Expr::Binary(binary) => write_operator(f, binary),
             Expr::Call(call) => f.write_str(call.signature.name),
-            Expr::Number(_)
+            Expr::Binary(_)
+            | Expr::Number(_)
             | Expr::Text(_)
             | Expr::Vector(_)
             | Expr::Matrix(_)
@@ -71,6 +75,15 @@ impl Display for Head<'_> {
             | Expr::Paren(_)
             | Expr::Unary(_) => Ok(()),
         }
+    }
+}
+
+/// An operator with its modifiers, without what it is between.
+struct Operation<'a>(&'a Binary);
+
+impl Display for Operation<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write_operator(f, self.0)
     }
 }
 
@@ -238,11 +251,14 @@ impl Display for SubqueryTimes<'_> {
 /// What is longer stands on several lines.
 const LINE_CHARS_MAX: usize = 100;
 
-/// Laid out on lines of about 100 characters.
-pub(crate) fn pretty(expr: &Expr) -> String {
+/// What an expression may be laid out: the parts of a long chain are indented, each more than the one after it.
+pub const LAID_OUT_BYTES_MAX: usize = 4 << 20;
+
+/// Laid out on lines of about 100 characters; `None`: it would be longer than [`LAID_OUT_BYTES_MAX`].
+pub(crate) fn pretty(expr: &Expr) -> Option<String> {
     let mut out = String::new();
     write_pretty(&mut out, expr, 0);
-    out
+    (out.len() <= LAID_OUT_BYTES_MAX).then_some(out)
 }
 
 fn indent(level: usize) -> String {
@@ -250,6 +266,9 @@ fn indent(level: usize) -> String {
 }
 
 fn write_pretty(out: &mut String, expr: &Expr, level: usize) {
+    if out.len() > LAID_OUT_BYTES_MAX {
+        return;
+    }
     let text = expr.to_string();
     if text.len() <= LINE_CHARS_MAX {
         *out += &indent(level);
@@ -267,11 +286,7 @@ fn write_pretty(out: &mut String, expr: &Expr, level: usize) {
             write_pretty(out, &aggregate.expr, level + 1);
             *out += &format!("\n{margin})");
         }
-        Expr::Binary(binary) => {
-            write_pretty(out, &binary.left, level + 1);
-            *out += &format!("\n{margin}{}\n", Head::of(expr));
-            write_pretty(out, &binary.right, level + 1);
-        }
+        Expr::Binary(binary) => write_chain(out, binary, level),
         Expr::Call(call) => {
             *out += &format!("{margin}{}(\n", call.signature.name);
             for (i, argument) in call.arguments.iter().enumerate() {
@@ -301,5 +316,35 @@ fn write_pretty(out: &mut String, expr: &Expr, level: usize) {
         Expr::Number(_) | Expr::Text(_) | Expr::Vector(_) | Expr::Matrix(_) => {
             *out += &format!("{margin}{text}")
         }
+    }
+}
+
+/// Each operator on a line, its sides around it; what of the chain fits a line from its start on is one.
+fn write_chain(out: &mut String, binary: &Binary, level: usize) {
+    let (first, links) = binary.chain();
+    let text = |link: &Binary| format!(" {} {}", Operation(link), link.right);
+    let mut line = first.to_string();
+    let mut on_line = 0;
+    for link in &links {
+        line += &text(link);
+        if line.len() > LINE_CHARS_MAX {
+            break;
+        }
+        on_line += 1;
+    }
+    let level_of = |link: usize| level + links.len() - 1 - link;
+    match on_line {
+        0 => write_pretty(out, first, level_of(0) + 1),
+        _some => {
+            let whole = links[..on_line].iter().map(|link| text(link)).collect::<String>();
+            *out += &format!("{}{first}{whole}", indent(level_of(on_line - 1)));
+        }
+    }
+    for (at, link) in links.iter().enumerate().skip(on_line) {
+        if out.len() > LAID_OUT_BYTES_MAX {
+            return;
+        }
+        *out += &format!("\n{}{}\n", indent(level_of(at)), Operation(link));
+        write_pretty(out, &link.right, level_of(at) + 1);
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use silverback_model::Matcher;
 
-use crate::ast::{At, Card, Duration, Edge, Expr, Length, Matching, Selector, Time, Type};
+use crate::ast::{At, Binary, Card, Duration, Edge, Expr, Length, Matching, Selector, Time, Type};
 use crate::functions::Variadic;
 use crate::json::write_text;
 use crate::number::format_float;
@@ -119,16 +119,22 @@ fn write_expr(out: &mut String, expr: &Expr) {
             object.raw("without", aggregate.grouping.without);
         }
         Expr::Binary(binary) => {
-            object.raw("bool", binary.returns_bool);
-            object.expr("lhs", Some(&binary.left));
-            let are_vectors = binary.left.kind() == Type::Vector && binary.right.kind() == Type::Vector;
-            match binary.matching.as_ref().filter(|_| are_vectors) {
-                Some(matching) => write_matching(object.field("matching"), matching),
-                None => object.raw("matching", "null"),
+            let (first, links) = binary.chain();
+            // From the outermost inwards each stands in the left side of the one before.
+            for (at, link) in links.iter().rev().enumerate() {
+                if at > 0 {
+                    object = Object::open(object.out);
+                }
+                object.raw("bool", link.returns_bool);
+                object.field("lhs");
             }
-            object.text("op", binary.operator.text());
-            object.expr("rhs", Some(&binary.right));
-            object.text("type", "binaryExpr");
+            write_expr(object.out, first);
+            for (at, link) in links.iter().enumerate() {
+                if at > 0 {
+                    object.out.push('}');
+                }
+                write_right(&mut object, link);
+            }
         }
         Expr::Call(call) => {
             let arguments = object.field("args");
@@ -154,6 +160,18 @@ fn write_expr(out: &mut String, expr: &Expr) {
         }
     }
     object.close();
+}
+
+/// What of an operator comes after its left side.
+fn write_right(object: &mut Object<'_>, binary: &Binary) {
+    let are_vectors = binary.left.kind() == Type::Vector && binary.right.kind() == Type::Vector;
+    match binary.matching.as_ref().filter(|_| are_vectors) {
+        Some(matching) => write_matching(object.field("matching"), matching),
+        None => object.raw("matching", "null"),
+    }
+    object.text("op", binary.operator.text());
+    object.expr("rhs", Some(&binary.right));
+    object.text("type", "binaryExpr");
 }
 
 fn write_edge(object: &mut Object<'_>, edge: Edge) {

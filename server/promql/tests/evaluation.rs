@@ -9,8 +9,8 @@ use bytes::Bytes;
 use futures::executor::block_on;
 use silverback_model::{Labels, Sample};
 use silverback_promql::{
-    Answer, Budget, Fetched, Interruption, NoPace, Pace, ParseOptions, Plan, PlanOptions, Query, QueryError,
-    QueryTimes, Room, Run,
+    Answer, Budget, Fetched, Interruption, NextSeries, NoPace, Pace, ParseOptions, Plan, PlanOptions, Query,
+    QueryError, QueryTimes, Room, Run, Source,
 };
 
 /// Eleven samples, a minute apart, that grow by a factor a minute.
@@ -169,10 +169,9 @@ fn a_query_is_refused_what_it_may_not_hold() {
 struct Shared(Rc<Cell<usize>>);
 
 impl Room for Shared {
-    fn take(&self, bytes: usize) -> bool {
-        let left = self.0.get().checked_sub(bytes);
-        self.0.set(left.unwrap_or(self.0.get()));
-        left.is_some()
+    fn take(&self, bytes: usize) -> Result<(), QueryError> {
+        self.0.set(self.0.get().checked_sub(bytes).ok_or(QueryError::NoRoom)?);
+        Ok(())
     }
 
     fn give_back(&self, bytes: usize) {
@@ -184,12 +183,103 @@ impl Room for Shared {
 fn memory_that_others_have_too_is_taken_and_given_back() {
     let left = Rc::new(Cell::new(100_000));
     let budget = || Budget::new(1 << 20, usize::MAX).within(Box::new(Shared(Rc::clone(&left))));
-    assert!(evaluate(&plan("a_total + a_total", RANGE), &budget(), &NoPace).is_ok());
-    assert_eq!(left.get(), 100_000);
+    let answer = evaluate(&plan("a_total + a_total", RANGE), &budget(), &NoPace).unwrap();
+    // The answer's own part stays taken until its caller has sent it.
+    assert!(answer.bytes > 2 * 601 * 16 && left.get() == 100_000 - answer.bytes, "{}", answer.bytes);
     left.set(5000);
     let refused = evaluate(&plan("a_total + a_total", RANGE), &budget(), &NoPace).map(|_| ());
     assert_eq!(refused, Err(QueryError::NoRoom));
     assert_eq!(left.get(), 5000);
+}
+
+#[test]
+fn an_answer_is_counted_as_it_grows_and_refused_before_it_is_whole() {
+    // Each series' samples are decoded one after the other: what is left is not enough for both as an answer.
+    for text in ["a_total[10m]", "a_total[10m:1s]"] {
+        let whole = evaluate(&plan(text, AT_10M), &Budget::new(1 << 20, 1 << 20), &NoPace).unwrap();
+        let budget = Budget::new(1 << 20, whole.bytes - 1);
+        let refused = evaluate(&plan(text, AT_10M), &budget, &NoPace).map(|_| ());
+        assert_eq!(refused, Err(QueryError::TooMuchMemory { bytes_max: whole.bytes - 1 }), "{text}");
+    }
+    let range = plan("a_total", RANGE);
+    let whole = evaluate(&range, &Budget::new(1 << 20, 1 << 20), &NoPace).unwrap();
+    let refused = evaluate(&range, &Budget::new(1 << 20, whole.bytes - 1), &NoPace).map(|_| ());
+    assert!(matches!(refused, Err(QueryError::TooMuchMemory { .. })));
+}
+
+/// Series that are made when they are asked for; counts those that were.
+struct Made {
+    count: usize,
+    given: Cell<usize>,
+}
+
+impl Source for Made {
+    fn next(&self, _select: usize) -> NextSeries<'_> {
+        let at = self.given.replace(self.given.get() + 1);
+        let labels = Labels::from_pairs([("__name__", "a_total"), ("instance", &format!("{at:07}"))]);
+        let runs = vec![Run::Floats(vec![Sample::new(540_000, 1.0), Sample::new(600_000, 2.0)])];
+        let next = (at < self.count).then(|| Fetched { labels: Rc::new(labels), runs });
+        Box::pin(std::future::ready(Ok(next)))
+    }
+}
+
+#[test]
+fn what_is_folded_as_it_comes_takes_no_more_for_many_series_than_for_few() {
+    let peak = |text: &str, count: usize| {
+        let (source, budget) = (Made { count, given: Cell::new(0) }, Budget::new(1000, 1 << 20));
+        let answer = block_on(plan(text, AT_10M).evaluate_from(&source, &budget, &NoPace));
+        assert!(answer.is_ok(), "{text}: {answer:?}");
+        assert_eq!(source.given.get(), count + 1);
+        budget.bytes_peak()
+    };
+    for text in
+        ["sum(a_total)", "count(a_total * 2 > 1)", "avg(rate(a_total[5m]))", "max by (x) (abs(a_total))"]
+    {
+        assert_eq!(peak(text, 20_000), peak(text, 2), "{text}");
+    }
+    // Of series of which any may lose its name and be another's then, a few bytes are kept.
+    assert!(peak("sum(rate({instance!=\"\"}[5m]))", 20_000) < 20_000 * 40);
+}
+
+#[test]
+fn a_long_chain_of_operators_gives_what_its_operators_give_in_turn() {
+    let chain = |first: &str, link: &str, times: usize| format!("{first}{}", link.repeat(times));
+    let value = |value: &str| {
+        format!(
+            "{{\"resultType\":\"vector\",\"result\":[{{\"metric\":{{\"job\":\"x\"}},\"value\":[600,\"{value}\"]}}]}}"
+        )
+    };
+    let a = "a_total{job=\"x\"}";
+    check(&chain(a, " + 1", 8_000), &value("8010"));
+    check(&chain(a, &format!(" + {a}"), 499), &value("5000"));
+    check(&chain(&format!("1{} + {a}", " + 1".repeat(99)), " * 2 / 2 - 1", 100), &value("10"));
+    check(&chain(a, " + 1 > 5 + time() - 600 or b_total", 3), &value("11"));
+    check(&chain("1", " + 1", 8_000), "{\"resultType\":\"scalar\",\"result\":[600,\"8001\"]}");
+    check("{job=\"x\"} * 2 + 1", "vector cannot contain metrics with the same labelset");
+    // Names that are taken over are lost by what comes after.
+    check("a_total{job=\"x\"} * on () group_left (__name__) b_total + 1", &value("401"));
+    // Steps of a range, with parts that are the same at each.
+    let range = plan(&chain("a_total @ 60 * 2", " + 1", 300), RANGE);
+    let answer = evaluate(&range, &Budget::new(1 << 20, 1 << 24), &NoPace).unwrap();
+    assert!(answer.value.to_json().contains("[600,\"302\"]"), "{}", answer.value.to_json());
+    // A chain over all steps gives way, and takes no more for being long.
+    let steps = QueryTimes::Range { start_ms: 0, end_ms: 600_000, step_ms: 100 };
+    let pace = Counting { ways: Cell::new(0), stops_at: usize::MAX };
+    let budget = Budget::new(1 << 20, 1 << 20);
+    assert!(evaluate(&plan(&chain("sum(a_total)", " + time()", 200), steps), &budget, &pace).is_ok());
+    assert!(pace.ways.get() >= 30, "{}", pace.ways.get());
+}
+
+#[test]
+fn what_a_source_fails_with_is_its_own() {
+    struct Failing;
+    impl Source for Failing {
+        fn next(&self, _select: usize) -> NextSeries<'_> {
+            Box::pin(std::future::ready(Err(QueryError::Source)))
+        }
+    }
+    let answer = block_on(plan("sum(a)", AT_10M).evaluate_from(&Failing, &Budget::new(1, 1 << 20), &NoPace));
+    assert_eq!(answer.map(|_| ()), Err(QueryError::Source));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! PromQL over HTTP: over shards, in Prometheus' shapes and words, and as Grafana asks.
 
 use serde_json::{Value, json};
+use silverback::config::MemoryLimit;
 use silverback_node_test_support::Node;
 use silverback_node_test_support::written::{series, start_ms, write};
 
@@ -137,6 +138,57 @@ fn what_can_t_be_answered_is_refused_in_prometheus_words() {
     assert!(answer["error"].as_str().is_some_and(|words| words.starts_with("found duplicate series")));
 }
 
+/// Writes so many series of one sample each, with labels as an exporter has them.
+fn write_many(node: &Node, count: usize, start_ms: i64) {
+    for from in (0..count).step_by(1000) {
+        let one = |i: usize| {
+            let instance = format!("host-{i:06}.example.org:9100");
+            let labels = [
+                ("__name__", "node_up"),
+                ("instance", &instance),
+                ("job", "node"),
+                ("zone", "europe-west1-b"),
+            ];
+            series(&labels, start_ms, [1.0])
+        };
+        write(node, &(from..count.min(from + 1000)).map(one).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_sum_over_more_series_than_a_query_could_hold_is_answered_and_what_never_fits_is_the_asker_s_fault() {
+    // Of the whole process, in which other tests have their nodes. A query of this one has 8 MiB.
+    let node = Node::start_with(2, |config| config.memory_limit = MemoryLimit::Fixed(1 << 30));
+    let start = start_ms();
+    write_many(&node, 30_000, start);
+    let time = start as f64 / 1000.0;
+    for text in [
+        "sum({__name__=~\".+\"})",
+        "sum(rate({__name__=~\".+\"}[5m]) or vector(30000))",
+        "sum({__name__=~\".+\"}) * count({__name__=~\".+\"}) / 30000",
+    ] {
+        for asked in ["query", "query_range"] {
+            let form = format!("query={}&time={time}&start={time}&end={time}&step=1", encoded(text));
+            let (status, answer) = ask(&node, asked, &form);
+            assert_eq!(status, 200, "{text}: {answer}");
+            assert!(answer["data"]["result"][0].to_string().contains("\"30000\""), "{text}: {answer}");
+        }
+    }
+    // All of these at once are more than a query has: also on a node that has nothing else to do.
+    let (status, answer) =
+        ask(&node, "query", &format!("query={}&time={time}", encoded("{__name__=~\".+\"}")));
+    assert_eq!((status, &answer["errorType"]), (422, &json!("execution")), "{answer}");
+    let words = answer["error"].as_str().unwrap_or_default();
+    assert!(
+        ["bytes of memory", "narrower selector", "--memory-limit"].iter().all(|part| words.contains(part)),
+        "{words}"
+    );
+    // Nothing of it stays taken.
+    let few = encoded("count({instance=~\"host-0000.+\"})");
+    let (status, answer) = ask(&node, "query", &format!("query={few}&time={time}"));
+    assert_eq!((status, &answer["data"]["result"][0]["value"][1]), (200, &json!("100")), "{answer}");
+}
+
 #[test]
 fn expressions_are_laid_out_and_taken_apart() {
     let node = Node::start(1);
@@ -145,4 +197,22 @@ fn expressions_are_laid_out_and_taken_apart() {
     let (status, answer) = ask(&node, "parse_query", "query=-a");
     assert_eq!((status, &answer["data"]["type"]), (200, &json!("unaryExpr")), "{answer}");
     assert_eq!(answer["data"]["expr"]["matchers"][0]["value"], "a");
+}
+
+#[test]
+fn a_long_chain_of_operators_is_evaluated_as_a_short_one_is() {
+    let start = start_ms();
+    let node = with_counters(2, start);
+    let time = (start + 120_000) as f64 / 1000.0;
+    let value = |text: &str| {
+        let (status, answer) = ask(&node, "query", &format!("query={}&time={time}", encoded(text)));
+        assert_eq!(status, 200, "{answer}");
+        answer["data"]["result"][0]["value"][1].clone()
+    };
+    // Each is 120.
+    let one = "requests_total{host=\"a\",job=\"api\"}";
+    assert_eq!(value(&vec![one; 250].join(" + ")), json!((120 * 250).to_string()));
+    assert_eq!(value(&format!("{one}{}", " + 1".repeat(5_000))), json!("5120"));
+    let (status, answer) = ask(&node, "format_query", &format!("query={}", vec!["a"; 4_000].join("%2B")));
+    assert_eq!((status, &answer["errorType"]), (400, &json!("bad_data")), "{answer}");
 }

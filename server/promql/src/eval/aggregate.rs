@@ -6,7 +6,7 @@ use hashbrown::HashTable;
 use silverback_model::Labels;
 
 use super::Evaluator;
-use super::labels::{Chosen, metric_name};
+use super::labels::{Chosen, bytes as labels_bytes, metric_name};
 use super::math::{Mean, Sum};
 use super::series::{ABSENT, Column, Series, Sink, is_absent};
 use crate::ast::Aggregator;
@@ -229,7 +229,8 @@ impl<F: Fold> Sink for Folding<'_, F> {
     fn push(&mut self, series: Series) -> Result<(), QueryError> {
         let (at, is_new) = self.groups.place(&series.labels);
         if is_new {
-            let bytes = self.steps * size_of::<Option<F::Cell>>() + size_of::<Row<F>>();
+            let cells_bytes = self.steps * size_of::<Option<F::Cell>>();
+            let bytes = cells_bytes + labels_bytes(&self.groups.labels[at]) + size_of::<Row<F>>();
             self.held.add(self.steps, bytes)?;
             self.rows.push(Row { cells: vec![None; self.steps], tallies: None, drop_name: false });
         }

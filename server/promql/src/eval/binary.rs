@@ -9,7 +9,7 @@ use super::labels::Chosen;
 use super::matched::Match;
 use super::math::operate;
 use super::series::{Collected, Column, Merged, Series, Sink, is_absent};
-use crate::ast::{Card, Operator, Type};
+use crate::ast::{Card, Operator};
 use crate::error::QueryError;
 use crate::histogram::{Histogram, Keep, ResetHint, Tally};
 use crate::notes::{HistogramOperation, Note};
@@ -61,59 +61,8 @@ struct Pairing {
 }
 
 impl Evaluator<'_> {
-    pub(super) async fn binary(
-        &self,
-        binary: &Combining,
-        times: Times,
-        sink: &mut dyn Sink,
-    ) -> Result<(), QueryError> {
-        match (binary.left_type, binary.right_type) {
-            (Type::Vector, Type::Vector) if binary.operator.is_set() => self.sets(binary, times, sink).await,
-            (Type::Vector, Type::Vector) => self.vectors(binary, times, sink).await,
-            (Type::Vector, _) => self.with_scalar(binary, times, false, sink).await,
-            (_, _) => self.with_scalar(binary, times, true, sink).await,
-        }
-    }
-
-    async fn with_scalar(
-        &self,
-        binary: &Combining,
-        times: Times,
-        scalar_is_left: bool,
-        sink: &mut dyn Sink,
-    ) -> Result<(), QueryError> {
-        let (scalar, vector) =
-            if scalar_is_left { (&binary.left, &binary.right) } else { (&binary.right, &binary.left) };
-        let scalars = self.scalar(scalar, times).await?;
-        let is_delayed = self.is_delayed();
-        let renames = changes_meaning(binary.operator) || binary.returns_bool;
-        let change = |mut series: Series| {
-            for (step, scalar) in scalars.iter().enumerate() {
-                self.scalar_step(binary, &mut series.values, step, *scalar, scalar_is_left);
-            }
-            if renames {
-                series.lose_name(is_delayed);
-            }
-            series
-        };
-        if is_delayed || !renames || binary.has_one_name {
-            let mut take = |series: Series| {
-                let series = change(series);
-                if series.values.is_empty() { Ok(()) } else { sink.push(series) }
-            };
-            return self.produce(vector, times, &mut take).await;
-        }
-        let mut merged = Merged::new(self.budget);
-        let mut take = |series: Series| {
-            let series = change(series);
-            if series.values.is_empty() { Ok(()) } else { merged.push(series) }
-        };
-        self.produce(vector, times, &mut take).await?;
-        self.pour(merged.into_series(), sink).await
-    }
-
     #[inline]
-    fn scalar_step(
+    pub(super) fn scalar_step(
         &self,
         binary: &Combining,
         values: &mut Column,
@@ -247,13 +196,13 @@ impl Evaluator<'_> {
         Outcome::Value(Operand::Histogram(Rc::new(result)), true)
     }
 
-    /// Both sides, and which of their series match.
-    async fn both(
+    /// The right side's series, and which of both sides match.
+    async fn right_side(
         &self,
         binary: &Combining,
+        left: &Collected<'_>,
         times: Times,
-    ) -> Result<(Collected<'_>, Collected<'_>, Vec<Pairing>), QueryError> {
-        let left = self.collect(&binary.left, times).await?;
+    ) -> Result<(Collected<'_>, Vec<Pairing>), QueryError> {
         let right = self.collect(&binary.right, times).await?;
         let chosen = Chosen::new(&binary.matching.labels, binary.matching.on);
         let mut pairings: Vec<Pairing> = Vec::new();
@@ -281,7 +230,7 @@ impl Evaluator<'_> {
                 self.pacing.spent(8).await?;
             }
         }
-        Ok((left, right, pairings))
+        Ok((right, pairings))
     }
 
     /// At which steps any of these series has a value.
@@ -299,8 +248,14 @@ impl Evaluator<'_> {
         Ok(present)
     }
 
-    async fn sets(&self, binary: &Combining, times: Times, sink: &mut dyn Sink) -> Result<(), QueryError> {
-        let (mut left, mut right, pairings) = self.both(binary, times).await?;
+    pub(super) async fn sets(
+        &self,
+        binary: &Combining,
+        mut left: Collected<'_>,
+        times: Times,
+        sink: &mut dyn Sink,
+    ) -> Result<(), QueryError> {
+        let (mut right, pairings) = self.right_side(binary, &left, times).await?;
         for pairing in &pairings {
             let (changed, places, other, keeps) = match binary.operator {
                 Operator::And => {
@@ -341,8 +296,14 @@ impl Evaluator<'_> {
         self.pour(merged.into_series(), sink).await
     }
 
-    async fn vectors(&self, binary: &Combining, times: Times, sink: &mut dyn Sink) -> Result<(), QueryError> {
-        let (left, right, pairings) = self.both(binary, times).await?;
+    pub(super) async fn vectors(
+        &self,
+        binary: &Combining,
+        left: Collected<'_>,
+        times: Times,
+        sink: &mut dyn Sink,
+    ) -> Result<(), QueryError> {
+        let (right, pairings) = self.right_side(binary, &left, times).await?;
         let is_swapped = binary.matching.card == Card::OneToMany;
         let mut merged = Merged::new(self.budget);
         for pairing in &pairings {

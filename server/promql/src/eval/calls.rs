@@ -3,7 +3,6 @@
 use std::rc::Rc;
 
 use super::dates;
-use super::labels::compare;
 use super::math::{go_max, go_min};
 use super::select::Shown;
 use super::series::{Column, Merged, Series, Sink, is_absent};
@@ -13,6 +12,7 @@ use crate::functions::Function;
 use crate::histogram::Histogram;
 use crate::notes::Note;
 use crate::plan::{Calling, Node, Times};
+use crate::sort::{placed, sorted_places};
 
 impl Evaluator<'_> {
     /// A call that gives a vector.
@@ -192,7 +192,7 @@ impl Evaluator<'_> {
         }
         let is_descending = matches!(call.function, Function::SortDesc | Function::SortByLabelDesc);
         let names: Vec<&str> = call.arguments[1..].iter().filter_map(text).collect();
-        collected.series.sort_by(|left, right| {
+        let compare = |left: &Series, right: &Series| {
             let order = match by_value {
                 true => {
                     let (left, right) = (left.values.floats[0], right.values.floats[0]);
@@ -205,10 +205,12 @@ impl Evaluator<'_> {
                     }
                 }
                 false => super::natural::by_labels(&left.labels, &right.labels, &names)
-                    .then_with(|| compare(&left.labels, &right.labels)),
+                    .then_with(|| super::labels::compare(&left.labels, &right.labels)),
             };
             if is_descending { order.reverse() } else { order }
-        });
+        };
+        let places = sorted_places(&collected.series, compare, &self.pacing).await?;
+        collected.series = placed(std::mem::take(&mut collected.series), &places);
         self.pour(collected, sink).await
     }
 }

@@ -2,21 +2,27 @@
 
 use std::rc::Rc;
 
-use super::labels::{compare, without_name};
+use super::labels::{bytes as labels_bytes, compare, without_name};
 use super::series::{Collected, Column, Merged, Series, Sink, is_absent};
 use super::{Evaluator, Samples};
 use crate::answer::{MatrixSeries, SampleValue, Value, VectorSample};
 use crate::ast::Type;
+use crate::budget::Held;
+use crate::data::SAMPLE_BYTES;
 use crate::error::QueryError;
 use crate::plan::{Node, Source, SourceKind, Times};
+use crate::sort::{placed, sorted_places};
 
 impl Evaluator<'_> {
-    pub(super) async fn whole(&self) -> Result<Value, QueryError> {
+    /// The value, and what is held for it.
+    pub(super) async fn whole(&self) -> Result<(Value, Held<'_>), QueryError> {
         let (plan, times) = (self.plan, self.plan.times);
+        let mut held = self.budget.hold();
         match self.kind() {
             Type::Text => {
                 let Node::Text(text) = &plan.root else { return Err(QueryError::execution("no text")) };
-                Ok(Value::Text { at_ms: times.start_ms, text: text.clone() })
+                held.add(0, text.len())?;
+                Ok((Value::Text { at_ms: times.start_ms, text: text.clone() }, held))
             }
             Type::Matrix => {
                 let Node::Samples(source) = &plan.root else {
@@ -27,11 +33,13 @@ impl Evaluator<'_> {
             Type::Scalar => {
                 let values = self.scalar(&plan.root, times).await?;
                 if plan.is_range {
+                    held.add(times.count, times.count * SAMPLE_BYTES)?;
                     let floats = times.all().zip(values).collect();
                     let series = MatrixSeries { labels: Rc::default(), floats, histograms: Vec::new() };
-                    return Ok(Value::Matrix(if times.count == 0 { Vec::new() } else { vec![series] }));
+                    let series = if times.count == 0 { Vec::new() } else { vec![series] };
+                    return Ok((Value::Matrix(series), held));
                 }
-                Ok(Value::Scalar { at_ms: times.start_ms, value: values[0] })
+                Ok((Value::Scalar { at_ms: times.start_ms, value: values[0] }, held))
             }
             Type::Vector => {
                 let collected = self.named(times).await?;
@@ -62,47 +70,70 @@ impl Evaluator<'_> {
         Ok(merged.into_series())
     }
 
-    async fn vector(&self, collected: Collected<'_>, times: Times) -> Result<Value, QueryError> {
-        let mut samples = Vec::with_capacity(collected.series.len());
-        for series in collected.series {
+    async fn vector(
+        &self,
+        mut collected: Collected<'_>,
+        times: Times,
+    ) -> Result<(Value, Held<'_>), QueryError> {
+        let (mut samples, mut held) = (Vec::new(), self.budget.hold());
+        for series in std::mem::take(&mut collected.series) {
+            collected.let_go(&series);
             let value = match series.values.histogram(0) {
                 Some(histogram) => SampleValue::Histogram(Rc::clone(histogram)),
                 None if is_absent(series.values.floats[0]) => continue,
                 None => SampleValue::Float(series.values.floats[0]),
             };
+            let histogram_bytes = series.values.histogram(0).map_or(0, |histogram| histogram.bytes());
+            let bytes = size_of::<VectorSample>() + labels_bytes(&series.labels) + histogram_bytes;
+            held.add(1, bytes)?;
             samples.push(VectorSample { labels: series.labels, at_ms: times.start_ms, value });
             self.pacing.spent(1).await?;
         }
-        Ok(Value::Vector(samples))
+        Ok((Value::Vector(samples), held))
     }
 
-    async fn matrix(&self, collected: Collected<'_>, times: Times) -> Result<Value, QueryError> {
-        let mut matrix = Vec::with_capacity(collected.series.len());
-        for Series { labels, values, .. } in collected.series {
-            matrix.push(points(labels, &values, times));
+    async fn matrix(
+        &self,
+        mut collected: Collected<'_>,
+        times: Times,
+    ) -> Result<(Value, Held<'_>), QueryError> {
+        let (mut matrix, mut held) = (Vec::new(), self.budget.hold());
+        for series in std::mem::take(&mut collected.series) {
+            // One and the same samples: as they were first, then as points.
+            collected.let_go(&series);
+            if !series.values.is_empty() {
+                hold_points(&mut held, &series)?;
+                matrix.push(points(Rc::clone(&series.labels), &series.values, times));
+            }
             self.pacing.spent(times.count).await?;
         }
-        matrix.retain(|series| !series.floats.is_empty() || !series.histograms.is_empty());
-        matrix.sort_by(|left, right| compare(&left.labels, &right.labels));
-        Ok(Value::Matrix(matrix))
+        Ok((Value::Matrix(self.by_labels(matrix).await?), held))
+    }
+
+    async fn by_labels(&self, matrix: Vec<MatrixSeries>) -> Result<Vec<MatrixSeries>, QueryError> {
+        let by_labels = |left: &MatrixSeries, right: &MatrixSeries| compare(&left.labels, &right.labels);
+        let places = sorted_places(&matrix, by_labels, &self.pacing).await?;
+        Ok(placed(matrix, &places))
     }
 
     /// A range's samples as they are.
-    async fn samples(&self, source: &Source, times: Times) -> Result<Value, QueryError> {
+    async fn samples(&self, source: &Source, times: Times) -> Result<(Value, Held<'_>), QueryError> {
         let until_ms = source.shift.of(times.start_ms);
         let after_ms = until_ms.saturating_sub(source.range_ms);
         let mut held = self.budget.hold();
         let mut matrix = Vec::new();
         match &source.kind {
             SourceKind::Select(select) => {
-                let mut samples = Samples::default();
-                for fetched in self.fetched(*select) {
-                    samples.read(fetched, after_ms, until_ms, &self.pacing).await?;
+                let (mut samples, mut decoded) = (Samples::default(), self.budget.hold());
+                while let Some(fetched) = self.source.next(*select).await? {
+                    samples.read(&fetched, after_ms, until_ms, &mut decoded, &self.pacing).await?;
                     samples.drop_stale();
                     let read = samples.len();
                     self.budget.count_read(read);
-                    held.add(read, read * size_of::<(i64, f64)>() + size_of::<MatrixSeries>())?;
                     if read > 0 {
+                        let histogram_bytes: usize = samples.histograms.iter().map(|one| one.bytes()).sum();
+                        let labels_bytes = labels_bytes(&fetched.labels) + size_of::<MatrixSeries>();
+                        held.add(read, read * SAMPLE_BYTES + histogram_bytes + labels_bytes)?;
                         let Samples { float_times, floats, histogram_times, histograms } = &samples;
                         matrix.push(MatrixSeries {
                             labels: fetched.labels.clone(),
@@ -118,19 +149,29 @@ impl Evaluator<'_> {
                 }
             }
             SourceKind::Subquery { node, times } => {
-                let collected = self.collect(node, *times).await?;
-                for mut series in collected.series {
-                    if series.drop_name {
-                        series.labels = without_name(&series.labels);
-                    }
-                    matrix.push(points(series.labels, &series.values, *times));
+                let mut collected = self.collect(node, *times).await?;
+                for series in std::mem::take(&mut collected.series) {
+                    let labels = match series.drop_name {
+                        true => without_name(&series.labels),
+                        false => Rc::clone(&series.labels),
+                    };
+                    collected.let_go(&series);
+                    hold_points(&mut held, &series)?;
+                    matrix.push(points(labels, &series.values, *times));
                     self.pacing.spent(times.count).await?;
                 }
             }
         }
-        matrix.sort_by(|left, right| compare(&left.labels, &right.labels));
-        Ok(Value::Matrix(matrix))
+        Ok((Value::Matrix(self.by_labels(matrix).await?), held))
     }
+}
+
+/// Holds what a series takes as points.
+fn hold_points(held: &mut Held<'_>, series: &Series) -> Result<(), QueryError> {
+    let (samples, values) = (series.values.count(), series.values.histograms.iter().flatten().flatten());
+    let histogram_bytes: usize = values.map(|histogram| histogram.bytes()).sum();
+    let own_bytes = labels_bytes(&series.labels) + size_of::<MatrixSeries>();
+    held.add(samples, samples * SAMPLE_BYTES + histogram_bytes + own_bytes)
 }
 
 fn points(labels: Rc<silverback_model::Labels>, values: &Column, times: Times) -> MatrixSeries {

@@ -16,10 +16,20 @@ const METADATA: [&str; 3] = [METRIC_NAME, "__type__", "__unit__"];
 
 pub(crate) type Pair = (Box<str>, Box<str>);
 
-fn hasher() -> &'static DefaultHashBuilder {
+/// A label's own part beside its texts, in bytes.
+const LABEL_BYTES: usize = size_of::<Pair>() + 16;
+
+/// What a label set takes that has its own memory, in bytes.
+pub(crate) fn bytes(labels: &Labels) -> usize {
+    let texts = labels.0.iter().map(|(name, value)| name.len() + value.len() + LABEL_BYTES);
+    size_of::<Labels>() + texts.sum::<usize>()
+}
+
+/// Two of them, which differ.
+fn hashers() -> &'static [DefaultHashBuilder; 2] {
     // Seeded by the process, so that nobody can choose labels that collide.
-    static HASHER: OnceLock<DefaultHashBuilder> = OnceLock::new();
-    HASHER.get_or_init(DefaultHashBuilder::default)
+    static HASHERS: OnceLock<[DefaultHashBuilder; 2]> = OnceLock::new();
+    HASHERS.get_or_init(Default::default)
 }
 
 /// Of a whole label set.
@@ -27,9 +37,19 @@ pub(crate) fn hash(labels: &Labels) -> u64 {
     hash_pairs(labels.0.iter())
 }
 
+/// Of a whole label set, so wide that two sets with the same are the same.
+pub(crate) fn wide_hash(labels: &Labels) -> u128 {
+    let [low, high] = hashers();
+    u128::from(hash_by(low, labels.0.iter())) | u128::from(hash_by(high, labels.0.iter())) << 64
+}
+
 /// Of some labels, names ascending.
 pub(crate) fn hash_pairs<'a>(pairs: impl Iterator<Item = &'a Pair>) -> u64 {
-    let mut state = hasher().build_hasher();
+    hash_by(&hashers()[0], pairs)
+}
+
+fn hash_by<'a>(hasher: &DefaultHashBuilder, pairs: impl Iterator<Item = &'a Pair>) -> u64 {
+    let mut state = hasher.build_hasher();
     for (name, value) in pairs {
         state.write(name.as_bytes());
         state.write_u8(0xff);

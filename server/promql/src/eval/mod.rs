@@ -5,6 +5,7 @@ mod aggregate;
 mod binary;
 mod buckets;
 mod calls;
+mod chain;
 mod classic;
 mod dates;
 mod finish;
@@ -31,35 +32,25 @@ use crate::Plan;
 use crate::answer::Answer;
 use crate::ast::Type;
 use crate::budget::{Budget, Pace, Pacing};
-use crate::data::{Fetched, Samples};
+use crate::data::Samples;
 use crate::error::QueryError;
 use crate::notes::Notes;
 use crate::plan::{Combining, Node, Times};
+use crate::source::Source;
 use series::{Collected, Column, Merged, Series, Sink};
 
-/// Evaluates a plan over what was fetched for it.
+/// Evaluates a plan over what a source gives for it.
 pub(crate) async fn evaluate(
     plan: &Plan,
-    fetched: &[Vec<Fetched>],
+    source: &dyn Source,
     budget: &Budget,
     pace: &dyn Pace,
 ) -> Result<Answer, QueryError> {
-    if fetched.len() != plan.selects.len() {
-        let (wanted, given) = (plan.selects.len(), fetched.len());
-        return Err(QueryError::execution(format!(
-            "series of {wanted} selectors are needed, {given} were fetched"
-        )));
-    }
     let notes = Notes::default();
-    let pacing = Pacing::new(pace);
-    let mut orders = Vec::with_capacity(fetched.len());
-    for series in fetched {
-        orders.push(select::order(series, &pacing).await?);
-    }
-    let evaluator = Evaluator { plan, fetched, orders, budget, pacing, notes: &notes };
-    let value = evaluator.whole().await?;
+    let evaluator = Evaluator { plan, source, budget, pacing: Pacing::new(pace), notes: &notes };
+    let (value, held) = evaluator.whole().await?;
     let (warnings, infos) = notes.in_text(plan.query.text());
-    Ok(Answer { value, warnings, infos })
+    Ok(Answer { value, warnings, infos, bytes: held.leave() })
 }
 
 /// A step of an evaluation under way.
@@ -67,9 +58,7 @@ type Under<'f, T> = Pin<Box<dyn Future<Output = Result<T, QueryError>> + 'f>>;
 
 struct Evaluator<'a> {
     plan: &'a Plan,
-    fetched: &'a [Vec<Fetched>],
-    /// In which order the series of each select are looked at: by labels.
-    orders: Vec<Vec<u32>>,
+    source: &'a dyn Source,
     budget: &'a Budget,
     pacing: Pacing<'a>,
     notes: &'a Notes,
@@ -112,7 +101,10 @@ impl Evaluator<'_> {
                     values.iter_mut().for_each(|value| *value = -*value);
                     Ok(values)
                 }
-                Node::Binary(binary) => self.scalars(binary, times).await,
+                Node::Binary(binary) => {
+                    let (first, links) = binary.chain();
+                    self.scalars(first, &links, times).await
+                }
                 Node::Call(call) => self.scalar_call(call, times).await,
                 Node::Text(_) | Node::Samples(_) | Node::Select(_) | Node::Window(_) | Node::Aggregate(_) => {
                     Err(QueryError::execution("the expression gives no scalar"))
@@ -126,17 +118,25 @@ impl Evaluator<'_> {
         self.budget.hold().add(times.count, times.count.saturating_mul(size_of::<f64>()))
     }
 
-    async fn scalars(&self, binary: &Combining, times: Times) -> Result<Vec<f64>, QueryError> {
-        let mut left = self.scalar(&binary.left, times).await?;
-        let right = self.scalar(&binary.right, times).await?;
-        for (left, right) in left.iter_mut().zip(right) {
-            let result = math::operate(binary.operator, *left, right);
-            *left = match binary.operator.is_comparison() {
-                true => f64::from(u8::from(result.is_some())),
-                false => result.unwrap_or(f64::NAN),
-            };
+    /// A chain of operators on scalars, from its first operand on.
+    async fn scalars(
+        &self,
+        first: &Node,
+        links: &[&Combining],
+        times: Times,
+    ) -> Result<Vec<f64>, QueryError> {
+        let mut left = self.scalar(first, times).await?;
+        for link in links {
+            let right = self.scalar(&link.right, times).await?;
+            for (left, right) in left.iter_mut().zip(right) {
+                let result = math::operate(link.operator, *left, right);
+                *left = match link.operator.is_comparison() {
+                    true => f64::from(u8::from(result.is_some())),
+                    false => result.unwrap_or(f64::NAN),
+                };
+            }
+            self.pacing.spent(times.count).await?;
         }
-        self.pacing.spent(times.count).await?;
         Ok(left)
     }
 
@@ -177,9 +177,11 @@ impl Evaluator<'_> {
     }
 
     /// Gives what was collected to a sink.
-    async fn pour(&self, collected: Collected<'_>, sink: &mut dyn Sink) -> Result<(), QueryError> {
-        for series in collected.series {
+    async fn pour(&self, mut collected: Collected<'_>, sink: &mut dyn Sink) -> Result<(), QueryError> {
+        for series in std::mem::take(&mut collected.series) {
             let work = series.values.len();
+            // The sink counts it from here on.
+            collected.let_go(&series);
             sink.push(series)?;
             self.pacing.spent(work).await?;
         }

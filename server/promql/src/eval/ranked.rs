@@ -38,6 +38,7 @@ impl Evaluator<'_> {
                 members.push(Vec::new());
             }
             members[at].push(i);
+            self.pacing.spent(8).await?;
         }
         if aggregate.aggregator == Aggregator::Quantile {
             return self.quantiles(aggregate, times, &parameters, &collected, groups, &members, sink).await;
@@ -113,6 +114,8 @@ impl Evaluator<'_> {
         members: &[Vec<usize>],
         sink: &mut dyn Sink,
     ) -> Result<(), QueryError> {
+        let mut held = self.budget.hold();
+        held.add(0, collected.series.len() * (times.count + size_of::<Vec<bool>>()))?;
         let mut keeps = vec![vec![false; times.count]; collected.series.len()];
         // In the order of the first step, which is the only one of an instant query.
         let mut order = Vec::new();
@@ -133,14 +136,16 @@ impl Evaluator<'_> {
         order.iter().for_each(|at| is_placed[*at] = true);
         places.extend((0..collected.series.len()).filter(|at| !is_placed[*at] && keeps[*at].contains(&true)));
         for at in places {
-            let series = &mut collected.series[at];
-            let mut values = std::mem::take(&mut series.values);
+            let Series { labels, drop_name, values } = &mut collected.series[at];
+            let (labels, drop_name, values) = (Rc::clone(labels), *drop_name, std::mem::take(values));
+            let mut series = Series { labels, drop_name, values };
+            collected.let_go(&series);
             for (step, keeps) in keeps[at].iter().enumerate() {
                 if !keeps {
-                    values.clear(step);
+                    series.values.clear(step);
                 }
             }
-            sink.push(Series { labels: Rc::clone(&series.labels), drop_name: series.drop_name, values })?;
+            sink.push(series)?;
             self.pacing.spent(times.count).await?;
         }
         Ok(())

@@ -6,14 +6,11 @@ use silverback_model::Labels;
 
 use super::Evaluator;
 use super::calls::text;
-use super::labels::{METRIC_NAME, set};
+use super::labels::{METRIC_NAME, bytes as labels_bytes, set};
 use super::series::{Merged, Sink};
 use crate::error::QueryError;
 use crate::plan::{Calling, Times};
 use crate::replace::{Replacement, TEXT_BYTES_MAX, TooLong};
-
-/// A label's own part beside its texts, in bytes.
-const LABEL_BYTES: usize = 32;
 
 impl Evaluator<'_> {
     pub(super) async fn label_replace(
@@ -69,22 +66,19 @@ impl Evaluator<'_> {
         value: impl Fn(&Labels) -> Result<Option<String>, TooLong>,
         sink: &mut dyn Sink,
     ) -> Result<(), QueryError> {
-        let collected = self.collect(&call.arguments[0], times).await?;
-        let (mut merged, mut held) = (Merged::new(self.budget), self.budget.hold());
-        for mut series in collected.series {
+        let mut collected = self.collect(&call.arguments[0], times).await?;
+        let mut merged = Merged::new(self.budget);
+        for mut series in std::mem::take(&mut collected.series) {
+            collected.let_go(&series);
             let made = value(&series.labels).map_err(|TooLong| {
                 QueryError::execution(format!("a label's value would have more than {TEXT_BYTES_MAX} bytes"))
             })?;
             if let Some(value) = made {
-                let others =
-                    series.labels.0.iter().map(|(name, value)| name.len() + value.len() + LABEL_BYTES);
-                let bytes = value.len() + others.sum::<usize>();
-                held.add(0, bytes)?;
                 let mut labels = (*series.labels).clone();
                 set(&mut labels, target, &value);
                 series.labels = Rc::new(labels);
                 series.drop_name &= target != METRIC_NAME;
-                self.pacing.spent(bytes).await?;
+                self.pacing.spent(labels_bytes(&series.labels)).await?;
             }
             merged.push(series)?;
         }

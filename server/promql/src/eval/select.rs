@@ -5,28 +5,9 @@
 use super::series::{Column, Series, Sink};
 use super::{Evaluator, Samples};
 use crate::ast::Edge;
-use crate::budget::Pacing;
-use crate::data::{Fetched, is_stale};
+use crate::data::is_stale;
 use crate::error::QueryError;
 use crate::plan::{Hinting, Moment, Times};
-
-/// The places of series in the order of their labels. Those that are in order already cost no more than a look.
-pub(super) async fn order(series: &[Fetched], pacing: &Pacing<'_>) -> Result<Vec<u32>, QueryError> {
-    const SERIES_BETWEEN: usize = 64;
-
-    let mut order: Vec<_> = (0..series.len() as u32).collect();
-    let mut is_sorted = true;
-    // Each part begins with the last of the one before.
-    for start in (0..series.len()).step_by(SERIES_BETWEEN) {
-        let part = &series[start..series.len().min(start + SERIES_BETWEEN + 1)];
-        is_sorted &= part.is_sorted_by(|left, right| left.labels <= right.labels);
-        pacing.spent(16 * part.len()).await?;
-    }
-    if !is_sorted {
-        order.sort_by(|left, right| series[*left as usize].labels.cmp(&series[*right as usize].labels));
-    }
-    Ok(order)
-}
 
 /// What a step of an instant selector shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,12 +18,6 @@ pub(super) enum Shown {
 }
 
 impl Evaluator<'_> {
-    /// A select's series, by labels.
-    pub(super) fn fetched(&self, select: usize) -> impl Iterator<Item = &Fetched> {
-        let fetched = &self.fetched[select];
-        self.orders[select].iter().map(|at| &fetched[*at as usize])
-    }
-
     pub(super) async fn select(
         &self,
         moment: &Moment,
@@ -64,9 +39,9 @@ impl Evaluator<'_> {
         let ahead_ms = if moment.edge == Edge::Smoothed { lookback_ms } else { 0 };
         let after_ms = moment.shift.of(times.start_ms).saturating_sub(lookback_ms);
         let until_ms = moment.shift.of(times.end_ms()).saturating_add(ahead_ms);
-        let mut samples = Samples::default();
-        for fetched in self.fetched(moment.select) {
-            samples.read(fetched, after_ms, until_ms, &self.pacing).await?;
+        let (mut samples, mut held) = (Samples::default(), self.budget.hold());
+        while let Some(fetched) = self.source.next(moment.select).await? {
+            samples.read(&fetched, after_ms, until_ms, &mut held, &self.pacing).await?;
             if moment.hints == Hinting::Found {
                 samples.find_resets();
             }
@@ -80,8 +55,9 @@ impl Evaluator<'_> {
                 Edge::Plain | Edge::Anchored => latest(&samples, moment, times, lookback_ms, shown),
             };
             if !values.is_empty() {
-                sink.push(Series { labels: fetched.labels.clone(), drop_name: false, values })?;
+                sink.push(Series { labels: fetched.labels, drop_name: false, values })?;
             }
+            samples.clear();
             self.pacing.spent(reads + times.count).await?;
         }
         Ok(())

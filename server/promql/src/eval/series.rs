@@ -5,7 +5,7 @@ use std::rc::Rc;
 use hashbrown::HashTable;
 use silverback_model::{Labels, STALE_NAN_BITS};
 
-use super::labels::{hash, without_name};
+use super::labels::{bytes as labels_bytes, hash, without_name};
 use crate::budget::{Budget, Held};
 use crate::error::{QueryError, same_labelset};
 use crate::histogram::Histogram;
@@ -133,12 +133,18 @@ impl<'a> Collected<'a> {
     pub(crate) const fn new(budget: &'a Budget) -> Self {
         Self { series: Vec::new(), held: budget.hold() }
     }
+
+    /// Gives back what a series takes that is no longer in it.
+    pub(crate) fn let_go(&mut self, series: &Series) {
+        let (samples, bytes) = series.size();
+        self.held.release(samples, bytes);
+    }
 }
 
 impl Sink for Collected<'_> {
     fn push(&mut self, series: Series) -> Result<(), QueryError> {
-        let (samples, bytes) = series.values.size();
-        self.held.add(samples, bytes + size_of::<Series>())?;
+        let (samples, bytes) = series.size();
+        self.held.add(samples, bytes)?;
         self.series.push(series);
         Ok(())
     }
@@ -196,15 +202,26 @@ impl Sink for Merged<'_> {
     fn push(&mut self, series: Series) -> Result<(), QueryError> {
         match self.find(&series.labels) {
             None => self.insert(series).map(|_| ()),
-            Some(at) => match self.collected.series[at].values.merge(series.values) {
-                true => Ok(()),
-                false => Err(same_labelset()),
-            },
+            Some(at) => {
+                let merged = &mut self.collected.series[at].values;
+                let (samples_before, bytes_before) = merged.size();
+                if !merged.merge(series.values) {
+                    return Err(same_labelset());
+                }
+                let (samples, bytes) = merged.size();
+                self.collected.held.add(samples - samples_before, bytes.saturating_sub(bytes_before))
+            }
         }
     }
 }
 
 impl Series {
+    /// What it takes, in samples and bytes. Its labels may be shared: then they count for each that has them.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let (samples, bytes) = self.values.size();
+        (samples, bytes + labels_bytes(&self.labels) + size_of::<Self>())
+    }
+
     /// Without its name: at once, or marked to lose it at the end.
     pub(crate) fn lose_name(&mut self, is_delayed: bool) {
         if !is_delayed {

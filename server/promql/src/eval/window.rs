@@ -3,15 +3,15 @@
 
 use std::rc::Rc;
 
-use hashbrown::HashTable;
+use hashbrown::HashSet;
 use silverback_model::Labels;
 
-use super::labels::{hash, metric_name, without_name};
+use super::labels::{metric_name, wide_hash, without_name};
 use super::series::{Column, Series, Sink};
 use super::{Evaluator, Samples, over_time, rate};
 use crate::ast::Edge;
 use crate::budget::Budget;
-use crate::data::Fetched;
+use crate::data::SAMPLE_BYTES;
 use crate::error::{QueryError, same_labelset};
 use crate::functions::Function;
 use crate::histogram::Histogram;
@@ -90,28 +90,33 @@ impl Evaluator<'_> {
         }
         over_time::check_parameters(window, &parameters)?;
         let mut output = Output::new(self, window, times, sink);
-        let mut samples = Samples::default();
+        let (mut samples, mut held) = (Samples::default(), self.budget.hold());
         match &window.source.kind {
             SourceKind::Select(select) => {
                 let (back_ms, ahead_ms) = self.beyond(window);
                 let shift = window.source.shift;
                 let after_ms = shift.of(times.start_ms).saturating_sub(window.source.range_ms + back_ms);
                 let until_ms = shift.of(times.end_ms()).saturating_add(ahead_ms);
-                for fetched in self.fetched(*select) {
-                    samples.read(fetched, after_ms, until_ms, &self.pacing).await?;
+                while let Some(fetched) = self.source.next(*select).await? {
+                    samples.read(&fetched, after_ms, until_ms, &mut held, &self.pacing).await?;
                     if window.source.hints == Hinting::Found {
                         samples.find_resets();
                     }
                     samples.drop_stale();
                     self.budget.count_read(samples.len());
-                    let Fetched { labels, .. } = fetched;
+                    let labels = &fetched.labels;
                     self.slide(window, times, &parameters, &samples, labels, false, &mut output).await?;
+                    samples.clear();
                 }
             }
             SourceKind::Subquery { node, times: inner } => {
-                let collected = self.collect(node, *inner).await?;
-                for Series { labels, drop_name, values } in collected.series {
-                    from_column(&mut samples, &values, *inner);
+                let mut collected = self.collect(node, *inner).await?;
+                for series in std::mem::take(&mut collected.series) {
+                    from_column(&mut samples, &series.values, *inner);
+                    held.release_all();
+                    held.add(0, samples.len() * SAMPLE_BYTES)?;
+                    collected.let_go(&series);
+                    let Series { labels, drop_name, .. } = series;
                     self.slide(window, times, &parameters, &samples, &labels, drop_name, &mut output).await?;
                 }
             }
@@ -141,7 +146,8 @@ impl Evaluator<'_> {
         output: &mut Output<'_, '_>,
     ) -> Result<(), QueryError> {
         let mut held = self.budget.hold();
-        held.add(samples.len(), samples.len() * size_of::<(i64, f64)>())?;
+        // Their bytes are held by whoever has them.
+        held.add(samples.len(), 0)?;
         let (back_ms, ahead_ms) = self.beyond(window);
         let resets =
             if rate::wants_resets(window.function) { rate::resets(&samples.floats) } else { Vec::new() };
@@ -315,24 +321,23 @@ impl<'a, 's> Output<'a, 's> {
     }
 }
 
-/// Label sets that were seen, to find the first that comes again.
+/// Label sets that were seen, to find the first that comes again: by 128 bits that nobody can choose, so that what is
+/// folded is not held for its labels.
 struct Seen<'a> {
-    sets: HashTable<Rc<Labels>>,
+    sets: HashSet<u128>,
     held: crate::budget::Held<'a>,
 }
 
 impl<'a> Seen<'a> {
     fn new(budget: &'a Budget) -> Self {
-        Self { sets: HashTable::new(), held: budget.hold() }
+        Self { sets: HashSet::new(), held: budget.hold() }
     }
 
-    fn check(&mut self, labels: &Rc<Labels>) -> Result<(), QueryError> {
-        let hashed = hash(labels);
-        if self.sets.find(hashed, |other| **other == **labels).is_some() {
-            return Err(same_labelset());
+    fn check(&mut self, labels: &Labels) -> Result<(), QueryError> {
+        self.held.add(0, 2 * size_of::<u128>())?;
+        match self.sets.insert(wide_hash(labels)) {
+            true => Ok(()),
+            false => Err(same_labelset()),
         }
-        self.held.add(0, 2 * size_of::<Rc<Labels>>())?;
-        self.sets.insert_unique(hashed, Rc::clone(labels), |labels| hash(labels));
-        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Binary operators with what stands between them and their right side: `bool`, `on`, `group_left`, `fill`.
 
 use super::{Fault, Parsed, Parser, Tree};
-use crate::ast::{Binary, Card, Expr, Matching};
+use crate::ast::{Binary, Card, Expr, Matching, Type};
 use crate::token::{Keyword, Kind, Mark, Operator};
 
 /// What an operator's modifiers say.
@@ -19,7 +19,11 @@ impl Parser<'_> {
         // All associate to the left but powers.
         let right_min = if operator == Operator::Pow { precedence } else { precedence + 1 };
         let right = self.expression(right_min)?;
-        let height = left.height.max(right.height) + 1;
+        // A chain nests no deeper for being long.
+        let height = match &left.expr {
+            Expr::Binary(_) => left.height.max(right.height + 1),
+            _other => left.height.max(right.height) + 1,
+        };
         let Modifiers { returns_bool, mut matching } = modifiers;
         if !self.options.fill_modifiers && (matching.fill_left.is_some() || matching.fill_right.is_some()) {
             let words = "binop fill modifiers are experimental and not enabled";
@@ -28,8 +32,13 @@ impl Parser<'_> {
         if operator.is_set() && matching.card == Card::OneToOne {
             matching.card = Card::ManyToMany;
         }
-        let binary =
-            Binary { operator, left: left.expr, right: right.expr, returns_bool, matching: Some(matching) };
+        let kind = match (left.expr.kind(), right.expr.kind()) {
+            (Type::Scalar, Type::Scalar) => Type::Scalar,
+            (_, _) => Type::Vector,
+        };
+        let (start, matching) = (left.expr.span().start, Some(matching));
+        let (left, right) = (left.expr, right.expr);
+        let binary = Binary { operator, left, right, returns_bool, matching, kind, start };
         self.node(Expr::Binary(Box::new(binary)), height)
     }
 

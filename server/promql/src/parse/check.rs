@@ -25,7 +25,11 @@ impl Checker<'_> {
             Expr::Matrix(range) => check_selector(&range.selector, true),
             Expr::Subquery(subquery) => self.subquery(subquery, expr.span()),
             Expr::Aggregate(aggregate) => self.aggregate(aggregate),
-            Expr::Binary(binary) => self.binary(binary, expr.span()),
+            Expr::Binary(binary) => {
+                let (first, links) = binary.chain();
+                self.expr(first)?;
+                links.into_iter().try_for_each(|link| self.binary(link))
+            }
             Expr::Call(call) => self.call(call),
             Expr::Paren(paren) => self.expr(&paren.expr),
             Expr::Unary(unary) => self.unary(unary, expr.span()),
@@ -64,9 +68,10 @@ impl Checker<'_> {
         Err(Fault::new(expr.span(), words))
     }
 
-    fn binary(&self, binary: &Binary, span: Span) -> Parsed<()> {
-        self.expr(&binary.left)?;
+    /// An operator whose left side is checked already.
+    fn binary(&self, binary: &Binary) -> Parsed<()> {
         self.expr(&binary.right)?;
+        let span = binary.span();
         let operator = binary.operator;
         let (left, right) = (binary.left.kind(), binary.right.kind());
         let fault = |span, words: String| Err(Fault::new(span, words));

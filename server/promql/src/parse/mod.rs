@@ -2,7 +2,7 @@
 //! their places.
 //!
 //! Bounded: the text's length, the number of nodes, how deep they nest, and what its regular expressions take when
-//! compiled. Time is linear in the text.
+//! compiled. Operators of one precedence in a row nest no deeper than one. Time is linear in the text.
 
 mod aggregate;
 mod binary;

@@ -160,9 +160,36 @@ fn texts_that_are_made_to_take_long_end_at_once() {
 
 #[test]
 fn what_nests_too_deep_is_told_so() {
+    for text in [vec!["a"; 250].join(" ^ "), format!("{}a{}", "(".repeat(250), ")".repeat(250))] {
+        let error = parse(&text).map(|_| ());
+        assert!(error.is_err_and(|error| error.contains("levels deep")), "{text}");
+    }
+    assert!(parse(&vec!["a"; 190].join(" ^ ")).is_ok());
+}
+
+#[test]
+fn a_chain_of_operators_nests_no_deeper_for_being_long() {
+    let check = |terms: usize| {
+        let text = vec!["a * 2"; terms].join(" + ");
+        let query = parse(&text).unwrap_or_else(|error| panic!("{terms}: {error}"));
+        assert_eq!(query.to_string(), text);
+        assert_eq!(query.clone().kind(), crate::Type::Vector);
+        let tree = query.tree_json();
+        assert_eq!(
+            (tree.matches("binaryExpr").count(), tree.matches('{').count()),
+            (2 * terms - 1, tree.matches('}').count())
+        );
+    };
+    check(250);
+    check(3_000);
     let error = parse(&vec!["a"; 16_000].join(" + ")).map(|_| ());
-    assert!(error.is_err_and(|error| error.contains("levels deep")));
-    assert!(parse(&vec!["a"; 190].join(" + ")).is_ok());
+    assert!(error.is_err_and(|error| error.contains("more than 16384 parts")));
+    // In a chain's sides depth counts as elsewhere.
+    let deep = format!("a + {}a{} + a", "(".repeat(199), ")".repeat(199));
+    assert!(parse(&deep).is_err_and(|error| error.contains("levels deep")));
+    let laid_out = |terms: usize| parse(&vec!["a"; terms].join(" + ")).ok().and_then(|query| query.pretty());
+    assert!(laid_out(500).is_some_and(|text| text.len() > 500 * 500));
+    assert_eq!(laid_out(4_000), None);
 }
 
 #[test]
@@ -170,6 +197,11 @@ fn long_expressions_are_laid_out_on_lines() {
     let long = format!("sum by (job) (rate({}[5m])) / 2", "x".repeat(100));
     let query = parse(&long).expect("an expression");
     let x = "x".repeat(100);
-    assert_eq!(query.pretty(), format!("  sum by (job) (\n    rate(\n      {x}[5m]\n    )\n  )\n/\n  2"));
-    assert_eq!(parse("a+b").expect("an expression").pretty(), "a + b");
+    let expect = format!("  sum by (job) (\n    rate(\n      {x}[5m]\n    )\n  )\n/\n  2");
+    assert_eq!(query.pretty(), Some(expect));
+    assert_eq!(parse("a+b").expect("an expression").pretty().as_deref(), Some("a + b"));
+    // 26 of them are 101 characters: what fits a line is one, indented as the left side of the last.
+    let chain = |terms: usize| vec!["a"; terms].join(" + ");
+    let expect = format!("  {}\n+\n  a", chain(25));
+    assert_eq!(parse(&chain(26)).expect("an expression").pretty(), Some(expect));
 }

@@ -66,7 +66,7 @@ impl Builder<'_> {
             Expr::Paren(paren) => self.plain(&paren.expr, times)?,
             Expr::Unary(unary) if unary.negative => Node::Negate(Box::new(self.node(&unary.expr, times)?)),
             Expr::Unary(unary) => self.plain(&unary.expr, times)?,
-            Expr::Binary(binary) => self.binary(binary, expr.span(), times)?,
+            Expr::Binary(binary) => self.chain(binary, times)?,
             Expr::Call(call) => self.call(call, times)?,
             Expr::Aggregate(aggregate) => {
                 let (inner, parameter) =
@@ -177,36 +177,28 @@ impl Builder<'_> {
         if self.wants_counts > 0 && self.wants_buckets == 0 { Hinting::Found } else { Hinting::Given }
     }
 
-    fn binary(&mut self, binary: &Binary, span: Span, times: Times) -> Result<Node, QueryError> {
-        let trims = matches!(binary.operator, Operator::TrimUpper | Operator::TrimLower);
-        self.wants_buckets += usize::from(trims);
-        let (left, right) = (self.node(&binary.left, times)?, self.node(&binary.right, times)?);
-        self.wants_buckets -= usize::from(trims);
-        let (left_type, right_type) = (binary.left.kind(), binary.right.kind());
-        let matching = binary.matching.clone().unwrap_or(Matching {
-            card: Card::OneToOne,
-            labels: Vec::new(),
-            on: false,
-            include: Vec::new(),
-            fill_left: None,
-            fill_right: None,
-        });
-        let vector_has_one_name = match (left_type, right_type) {
-            (Type::Vector, Type::Scalar) => has_one_name(&binary.left),
-            (Type::Scalar, Type::Vector) => has_one_name(&binary.right),
-            (_, _) => false,
+    /// A chain of operators, from its first operand on.
+    fn chain(&mut self, binary: &Binary, times: Times) -> Result<Node, QueryError> {
+        let (first, links) = binary.chain();
+        let trims =
+            |link: &Binary| usize::from(matches!(link.operator, Operator::TrimUpper | Operator::TrimLower));
+        self.wants_buckets += links.iter().map(|link| trims(link)).sum::<usize>();
+        // So many operators give the same at each step.
+        let invariant = match times.count > 1 && is_invariant(first) {
+            true => links.iter().take_while(|link| is_invariant(&link.right)).count(),
+            false => 0,
         };
-        Ok(Node::Binary(Box::new(Combining {
-            operator: binary.operator,
-            left,
-            right,
-            left_type,
-            right_type,
-            returns_bool: binary.returns_bool,
-            matching,
-            span,
-            has_one_name: vector_has_one_name,
-        })))
+        let times_of = |at: usize| if at < invariant { Times { count: 1, ..times } } else { times };
+        let mut node = self.node(first, times_of(0))?;
+        for (at, link) in links.into_iter().enumerate() {
+            let right = self.node(&link.right, times_of(at))?;
+            self.wants_buckets -= trims(link);
+            node = combined(link, node, right);
+            if at + 1 == invariant {
+                node = Node::Invariant(Box::new(node));
+            }
+        }
+        Ok(node)
     }
 
     fn call(&mut self, call: &Call, times: Times) -> Result<Node, QueryError> {
@@ -266,6 +258,35 @@ impl Builder<'_> {
     }
 }
 
+/// An operator with both of its sides.
+fn combined(binary: &Binary, left: Node, right: Node) -> Node {
+    let (left_type, right_type) = (binary.left.kind(), binary.right.kind());
+    let matching = binary.matching.clone().unwrap_or(Matching {
+        card: Card::OneToOne,
+        labels: Vec::new(),
+        on: false,
+        include: Vec::new(),
+        fill_left: None,
+        fill_right: None,
+    });
+    let vector_has_one_name = match (left_type, right_type) {
+        (Type::Vector, Type::Scalar) => has_one_name(&binary.left),
+        (Type::Scalar, Type::Vector) => has_one_name(&binary.right),
+        (_, _) => false,
+    };
+    Node::Binary(Box::new(Combining {
+        operator: binary.operator,
+        left,
+        right,
+        left_type,
+        right_type,
+        returns_bool: binary.returns_bool,
+        matching,
+        span: binary.span(),
+        has_one_name: vector_has_one_name,
+    }))
+}
+
 /// Whether an expression is the same at each step: all that it reads is at a fixed time.
 fn is_invariant(expr: &Expr) -> bool {
     match expr {
@@ -275,7 +296,10 @@ fn is_invariant(expr: &Expr) -> bool {
         Expr::Subquery(subquery) => subquery.time.at.is_some(),
         Expr::Paren(paren) => is_invariant(&paren.expr),
         Expr::Unary(unary) => is_invariant(&unary.expr),
-        Expr::Binary(binary) => is_invariant(&binary.left) && is_invariant(&binary.right),
+        Expr::Binary(binary) => {
+            let (first, links) = binary.chain();
+            is_invariant(first) && links.iter().all(|link| is_invariant(&link.right))
+        }
         Expr::Aggregate(aggregate) => {
             is_invariant(&aggregate.expr) && aggregate.parameter.as_ref().is_none_or(is_invariant)
         }

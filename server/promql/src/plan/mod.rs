@@ -182,4 +182,26 @@ pub(crate) struct Combining {
     pub(crate) has_one_name: bool,
 }
 
+impl Combining {
+    /// The first operand of a chain that leans to the left, and its operators in the order in which they apply.
+    pub(crate) fn chain(&self) -> (&Node, Vec<&Self>) {
+        let (mut first, mut links) = (&self.left, vec![self]);
+        while let Node::Binary(inner) = first {
+            links.push(inner);
+            first = &inner.left;
+        }
+        links.reverse();
+        (first, links)
+    }
+}
+
+impl Drop for Combining {
+    fn drop(&mut self) {
+        let mut left = std::mem::replace(&mut self.left, Node::Time);
+        while let Node::Binary(mut inner) = left {
+            left = std::mem::replace(&mut inner.left, Node::Time);
+        }
+    }
+}
+
 pub(crate) use build::build;

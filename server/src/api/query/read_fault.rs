@@ -91,9 +91,12 @@ pub enum ReadFault {
     /// A chunk in memory can't be read.
     #[error("a stored chunk can't be read: {0}")]
     Chunk(#[from] ChunkError),
+    /// An expression that takes more to evaluate than a query may have, however often it is asked.
+    #[error("{0}; or start the node with a larger --memory-limit, of which a query has a part")]
+    QueryTooLarge(QueryError),
     /// An expression that can't be evaluated.
     #[error(transparent)]
-    Query(#[from] QueryError),
+    Query(QueryError),
     /// A chunk of native histograms in memory can't be read.
     #[error("a stored chunk of histograms can't be read: {0}")]
     Histograms(#[from] HistogramChunkError),
@@ -129,6 +132,15 @@ impl From<BudgetExceeded> for ReadFault {
         match no_room {
             BudgetExceeded::Overloaded => Self::BudgetExceeded,
             BudgetExceeded::TooMuch { bytes_max } => Self::AnswerTooLarge { bytes_max },
+        }
+    }
+}
+
+impl From<QueryError> for ReadFault {
+    fn from(error: QueryError) -> Self {
+        match error {
+            QueryError::TooMuchMemory { .. } => Self::QueryTooLarge(error),
+            other => Self::Query(other),
         }
     }
 }
@@ -169,9 +181,11 @@ impl ReadFault {
             | Self::Shards(FanoutError::Refused(ReadError::Panicked)) => Cause::Internal,
             Self::Chunk(_) | Self::Histograms(_) | Self::Query(QueryError::Storage(_)) => Cause::DataLoss,
             Self::Query(QueryError::BadData(_)) => Cause::Invalid,
-            Self::Query(
+            Self::QueryTooLarge(_)
+            | Self::Query(
                 QueryError::Execution(_) | QueryError::TooManySamples | QueryError::TooMuchMemory { .. },
             ) => Cause::Unanswerable,
+            Self::Query(QueryError::Source) => Cause::Internal,
             Self::Query(QueryError::NoRoom) => Cause::Overloaded,
             Self::Query(QueryError::Timeout) => Cause::TimedOut,
             Self::Query(QueryError::Canceled) => Cause::Cancelled,
@@ -213,6 +227,7 @@ impl ReadFault {
             | Self::Replaying(_)
             | Self::Shards(_)
             | Self::TimedOut(_)
+            | Self::QueryTooLarge(_)
             | Self::Query(_)
             | Self::Chunk(_)
             | Self::Histograms(_) => {}

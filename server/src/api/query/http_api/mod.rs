@@ -149,8 +149,8 @@ where
         // Not before: a body that comes slowly holds no other read up.
         let read = reader.begin_read(asker).await?;
         match question {
-            Question::Query => promql::instant(reader, read, &params).await,
-            Question::QueryRange => promql::range(reader, read, &params).await,
+            Question::Query => promql::instant(reader, read, &params, room).await,
+            Question::QueryRange => promql::range(reader, read, &params, room).await,
             Question::FormatQuery => promql::format(reader, &params).await,
             Question::ParseQuery => promql::parse(reader, &params).await,
             Question::Series => series::respond(reader, read, &params).await,

@@ -1,5 +1,7 @@
 //! From matchers to series: postings and matchers over label values, in slices.
 
+use std::collections::HashSet;
+
 use roaring::RoaringBitmap;
 
 use crate::cell::series::LabelRef;
@@ -38,7 +40,7 @@ pub(super) async fn answered<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> Res
 
 /// The series of all cells that match.
 async fn matching<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> Result<RoaringBitmap, ReadError> {
-    let (narrow, wide): (Vec<_>, Vec<_>) = matchers.iter().partition(|m| m.exact_value().is_some());
+    let (narrow, wide) = in_order(matchers);
     let mut found: Option<RoaringBitmap> = None;
     for matcher in narrow {
         {
@@ -58,6 +60,16 @@ async fn matching<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> Result<Roaring
         found = Some(narrow_by_values(job, matcher, so_far).await?);
     }
     Ok(found.unwrap_or_else(|| job.shard.borrow().index.all().clone()))
+}
+
+/// Matchers, each once: those that want one value, and all others, of which those come last that search values; what
+/// matches is few by then.
+fn in_order(matchers: &[Matcher]) -> (Vec<&Matcher>, Vec<&Matcher>) {
+    let mut seen = HashSet::with_capacity(matchers.len());
+    let once = matchers.iter().filter(|m| seen.insert((&*m.name, m.op.operator(), &*m.value)));
+    let (narrow, mut wide): (Vec<_>, Vec<_>) = once.partition(|m| m.exact_value().is_some());
+    wide.sort_by_key(|m| m.deciding_values().is_none());
+    (narrow, wide)
 }
 
 /// Takes out the series of cells that another shard answers for.
@@ -130,12 +142,23 @@ async fn mark_searched<H: Host>(
     takes_missing: bool,
     so_far: &RoaringBitmap,
 ) -> Result<RoaringBitmap, ReadError> {
-    let moment = job.shard.borrow().index.now();
+    if so_far.is_empty() {
+        return Ok(RoaringBitmap::new());
+    }
+    let (moment, is_narrowed) = {
+        let index = &job.shard.borrow().index;
+        (index.now(), so_far.len() < index.all().len())
+    };
     let Pairs { pairs, mut reserved } = pairs_of(job, &matcher.name).await?;
     job.grow(&mut reserved, matcher.search_bytes()).await?;
     let mut searching = matcher.searching();
     let mut marked = RoaringBitmap::new();
     for pair in pairs {
+        // A value that only series have that are out already decides nothing.
+        if is_narrowed && job.shard.borrow().index.postings(pair).is_disjoint(so_far) {
+            job.yield_if_needed().await?;
+            continue;
+        }
         let is_match = match search_pair(job, pair, moment, &mut searching) {
             Searched::Through(is_match) => is_match,
             Searched::OutOfTime(value) => search_on(job, &value, &mut searching).await?,
@@ -150,6 +173,12 @@ async fn mark_searched<H: Host>(
         job.yield_if_needed().await?;
     }
     Ok(marked)
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Values that were searched, by all matchers together.
+    pub(super) static SEARCHED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 /// How far a pair's value was searched.
@@ -167,6 +196,8 @@ fn search_pair<H: Host>(
 ) -> Searched {
     let shard = job.shard.borrow();
     let Some(value) = shard.index.value_since(pair, moment) else { return Searched::Through(false) };
+    #[cfg(test)]
+    SEARCHED.set(SEARCHED.get() + 1);
     match searching.matches(value, || job.host.is_slice_spent()) {
         Some(is_match) => Searched::Through(is_match),
         None => Searched::OutOfTime(value.into()),

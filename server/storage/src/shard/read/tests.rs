@@ -238,6 +238,31 @@ fn matchers_mean_what_prometheus_means() {
 }
 
 #[test]
+fn many_expressions_search_each_value_that_is_still_in_question_once() {
+    let (shard, reads) = (shard(), Reads::new(usize::MAX));
+    append(&shard, EVER, &scrape(400, 0));
+    let searched = |matchers: &[(&str, MatchOp, &str)], found: usize| {
+        super::matching::SEARCHED.set(0);
+        assert_eq!(select(&shard, &reads, matchers, 1 << 20).len(), found, "{matchers:?}");
+        super::matching::SEARCHED.get()
+    };
+    use MatchOp::*;
+    // Two hundred times the same is once.
+    assert_eq!(searched(&[("instance", Regex, "i.*"); 200], 400), 400);
+    // What names its values goes first, wherever it stands; then one value is searched by each.
+    let texts: Vec<String> = (0..200).map(|i| format!("i.{{5}}|x{i}.*")).collect();
+    let mut many: Vec<_> = texts.iter().map(|text| ("instance", Regex, &**text)).collect();
+    many.push(("instance", Regex, "i00001|none"));
+    assert_eq!(searched(&many, 1), 200);
+    many.push(("instance", Equal, "i00002"));
+    assert_eq!(searched(&many, 0), 0);
+    // The first takes all but ten away: the others search ten each.
+    let mut narrowed = vec![("instance", Regex, "i0000..*")];
+    narrowed.extend(&many[..200]);
+    assert_eq!(searched(&narrowed, 10), 400 + 200 * 10);
+}
+
+#[test]
 fn names_and_values_are_those_of_the_series_that_match() {
     let (shard, reads) = (shard(), Reads::new(usize::MAX));
     append(&shard, EVER, &scrape(300, 1000));

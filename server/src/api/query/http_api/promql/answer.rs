@@ -1,35 +1,30 @@
 //! An answer in Prometheus' JSON, made series by series while it is sent.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 
 use http::StatusCode;
 
 use super::super::json;
 use super::request::Asked;
+use super::room::QueryRoom;
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadFault;
 use crate::api::query::stream::streamed;
 use crate::api::response::{NodeResponse, with_type};
-use crate::routing::{ReadInFlight, Reservation};
-use silverback_promql::{Answer, JsonWriter, QueryError, Value};
+use crate::routing::ReadInFlight;
+use silverback_promql::{Answer, JsonWriter, Value};
 
-/// What a series of an answer takes beside its samples, in bytes; its labels are shared.
-const SERIES_BYTES: usize = 96;
-
-/// Answers with a value, its warnings and infos. Its memory is held until it is sent.
+/// Answers with a value, its warnings and infos. Its memory, which the evaluation took, is held until it is sent.
 pub(super) fn respond(
     reader: &Rc<Reader>,
     read: ReadInFlight,
     answer: Answer,
     asked: &Asked,
-    room: Rc<RefCell<Reservation>>,
-) -> Result<NodeResponse, ReadFault> {
-    let Answer { mut value, mut warnings, infos } = answer;
+    room: QueryRoom,
+) -> NodeResponse {
+    let Answer { mut value, mut warnings, infos, bytes: _ } = answer;
     if asked.limit > 0 && truncate(&mut value, asked.limit) {
         warnings.push(json::TRUNCATED.to_owned());
     }
-    room.borrow_mut().grow(bytes_of(&value)).map_err(|_| QueryError::NoRoom)?;
     let core_of_read = Rc::clone(reader);
     let body = streamed(Rc::clone(reader), read, async move |outgoing| {
         json::put_begin(outgoing.made());
@@ -51,7 +46,7 @@ pub(super) fn respond(
         drop(room);
         Ok(())
     });
-    Ok(with_type(StatusCode::OK, json::CONTENT_TYPE, body))
+    with_type(StatusCode::OK, json::CONTENT_TYPE, body)
 }
 
 fn put_notes(out: &mut Vec<u8>, name: &str, notes: &[String]) {
@@ -77,17 +72,4 @@ fn truncate(value: &mut Value, limit: usize) -> bool {
         }
     };
     len > limit
-}
-
-fn bytes_of(value: &Value) -> usize {
-    match value {
-        Value::Scalar { .. } => SERIES_BYTES,
-        Value::Text { text, .. } => text.len(),
-        Value::Vector(samples) => samples.len() * SERIES_BYTES,
-        Value::Matrix(series) => {
-            let samples: usize =
-                series.iter().map(|series| series.floats.len() + series.histograms.len()).sum();
-            series.len() * SERIES_BYTES + samples * size_of::<(i64, f64)>()
-        }
-    }
 }

@@ -1,5 +1,6 @@
-//! The series that a plan's selectors match, from all shards, in this read's memory: chunks of floats as they lie
-//! there, native histograms decoded.
+//! The series that a plan's selectors match, from all shards, one after the other as the evaluation asks for them: chunks
+//! of floats as they lie there, native histograms decoded. Only the series at hand is held; of a selector that stands in
+//! an expression several times also what is small enough to be kept for the next time.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,16 +8,18 @@ use std::rc::Rc;
 use bytes::Bytes;
 
 use super::super::params::bad;
+use super::SlicePace;
 use super::histograms::computed;
+use super::room::{Part, QueryRoom};
 use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::rows::RowStream;
-use crate::routing::{ReadInFlight, Reservation};
+use crate::routing::ReadInFlight;
 use silverback_model::Labels;
 use silverback_model::histogram::{self as stored, HistogramIter};
 use silverback_model::limits::{QUERY_SELECTORS_MAX, READ_MATCHERS_MAX};
 use silverback_promql::histogram::Histogram;
-use silverback_promql::{Fetched, Plan, QueryError, Run, Select};
+use silverback_promql::{Fetched, NextSeries, QueryError, Run, Select, Source};
 use silverback_runtime::Slice;
 use silverback_storage::message::{Selection, SeriesBatch, SeriesView, SeriesWanted};
 
@@ -24,28 +27,8 @@ use silverback_storage::message::{Selection, SeriesBatch, SeriesView, SeriesWant
 const SERIES_BYTES: usize = 128;
 /// As much again for each label and each chunk.
 const PART_BYTES: usize = 48;
-
-/// The series of each select, in the plan's order.
-pub(super) async fn fetch(
-    reader: &Rc<Reader>,
-    read: &ReadInFlight,
-    plan: &Plan,
-    room: &RefCell<Reservation>,
-) -> Result<Vec<Vec<Fetched>>, ReadFault> {
-    let selects = plan.selects();
-    check_selects(selects)?;
-    let mut fetched: Vec<Vec<Fetched>> = Vec::with_capacity(selects.len());
-    for (at, select) in selects.iter().enumerate() {
-        // The same selector over the same time is fetched once.
-        let same = selects[..at].iter().position(|other| is_same(other, select));
-        let series = match same {
-            Some(same) => fetched[same].clone(),
-            None => fetch_select(reader, read, select, room).await?,
-        };
-        fetched.push(series);
-    }
-    Ok(fetched)
-}
+/// Of what queries may have, all that is kept for a selector's next time takes no more than this fraction.
+const KEPT_SHARE: usize = 4;
 
 /// Whether there are no more of them than a query may have, each of no more matchers than any read's.
 pub(super) fn check_selects(selects: &[Select]) -> Result<(), ReadFault> {
@@ -55,6 +38,166 @@ pub(super) fn check_selects(selects: &[Select]) -> Result<(), ReadFault> {
     match selects.iter().any(|select| select.matchers.len() > READ_MATCHERS_MAX) {
         true => Err(bad(format_args!("a selector may have at most {READ_MATCHERS_MAX} matchers"))),
         false => Ok(()),
+    }
+}
+
+/// The series of all selects of a plan.
+pub(super) struct Streams<'a> {
+    reader: &'a Rc<Reader>,
+    read: &'a ReadInFlight,
+    selects: &'a [Select],
+    room: &'a QueryRoom,
+    pace: &'a SlicePace,
+    /// Of each select the first that reads the same.
+    firsts: Vec<usize>,
+    /// Of each select what of it is under way.
+    open: RefCell<Vec<Option<Stream>>>,
+    /// Of each select that is the first of several what was kept.
+    kept: RefCell<Vec<Option<Rc<Recording>>>>,
+    fault: RefCell<Option<ReadFault>>,
+}
+
+/// A select under way.
+enum Stream {
+    Rows(Box<Rows>),
+    /// What was kept of it, and how many of these were given.
+    Kept(Rc<Recording>, usize),
+}
+
+/// Series from the shards.
+struct Rows {
+    rows: RowStream<SeriesBatch>,
+    /// What the one takes that was given last.
+    given: Option<Part>,
+    recording: Option<Recording>,
+}
+
+/// Series that are kept until the query ends.
+struct Recording {
+    series: Vec<Fetched>,
+    taken: Part,
+}
+
+impl<'a> Streams<'a> {
+    pub(super) fn new(
+        reader: &'a Rc<Reader>,
+        read: &'a ReadInFlight,
+        selects: &'a [Select],
+        room: &'a QueryRoom,
+        pace: &'a SlicePace,
+    ) -> Self {
+        let first_of = |(at, select): (usize, &Select)| {
+            selects[..at].iter().position(|other| is_same(other, select)).unwrap_or(at)
+        };
+        Self {
+            reader,
+            read,
+            selects,
+            room,
+            pace,
+            firsts: selects.iter().enumerate().map(first_of).collect(),
+            open: RefCell::new(selects.iter().map(|_| None).collect()),
+            kept: RefCell::new(selects.iter().map(|_| None).collect()),
+            fault: RefCell::default(),
+        }
+    }
+
+    /// What an evaluation's error is to the one who asked.
+    pub(super) fn fault_of(&self, error: QueryError) -> ReadFault {
+        match (&error, self.fault.borrow_mut().take()) {
+            (QueryError::Source, Some(fault)) => fault,
+            (_, _) => error.into(),
+        }
+    }
+
+    async fn advance(&self, select: usize) -> Result<Option<Fetched>, ReadFault> {
+        let open = self.open.borrow_mut()[select].take();
+        let mut stream = match open {
+            Some(stream) => stream,
+            None => match self.begin(select).await? {
+                Some(stream) => stream,
+                None => return Ok(None),
+            },
+        };
+        let next = match &mut stream {
+            Stream::Rows(rows) => self.advance_rows(rows).await?,
+            Stream::Kept(recording, given) => {
+                *given += 1;
+                recording.series.get(*given - 1).cloned()
+            }
+        };
+        match (&next, stream) {
+            (Some(_), stream) => self.open.borrow_mut()[select] = Some(stream),
+            (None, Stream::Rows(rows)) => {
+                self.kept.borrow_mut()[self.firsts[select]] = rows.recording.map(Rc::new);
+            }
+            (None, Stream::Kept(..)) => {}
+        }
+        Ok(next)
+    }
+
+    /// `None`: there can be no series.
+    async fn begin(&self, select: usize) -> Result<Option<Stream>, ReadFault> {
+        let first = self.firsts[select];
+        if let Some(kept) = &self.kept.borrow()[first] {
+            return Ok(Some(Stream::Kept(Rc::clone(kept), 0)));
+        }
+        let Select { matchers, after_ms, until_ms } = &self.selects[select];
+        if after_ms >= until_ms {
+            return Ok(None);
+        }
+        let selection = Selection {
+            matchers: matchers.clone().into(),
+            min_ms: after_ms.saturating_add(1),
+            max_ms: *until_ms,
+        };
+        // Shards are awaited without a slice.
+        drop(self.pace.take());
+        let rows =
+            RowStream::open(self.reader, self.read.lease(), selection, SeriesWanted::Chunks, 1).await?;
+        self.pace.put(self.reader.slicer.begin().await);
+        let is_read_again = self.firsts[select + 1..].contains(&first);
+        let recording = is_read_again.then(|| Recording { series: Vec::new(), taken: self.room.part() });
+        Ok(Some(Stream::Rows(Box::new(Rows { rows, given: None, recording }))))
+    }
+
+    async fn advance_rows(&self, of: &mut Rows) -> Result<Option<Fetched>, ReadFault> {
+        of.given = None;
+        let Some(mut slice) = of.rows.advance(self.pace.take()).await? else {
+            self.pace.put(self.reader.slicer.begin().await);
+            return Ok(None);
+        };
+        let mut given = self.room.part();
+        let fetched = copied(of.rows.series(), &mut given, &mut slice).await?;
+        self.pace.put(slice);
+        self.record(&mut of.recording, &fetched, given.bytes());
+        of.given = Some(given);
+        Ok(Some(fetched))
+    }
+
+    /// Keeps a series for the select's next time; where they come to be too many, none of them.
+    fn record(&self, recording: &mut Option<Recording>, fetched: &Fetched, bytes: usize) {
+        let Some(kept) = recording else { return };
+        let kept_max = self.reader.read_bytes.bytes_max() / KEPT_SHARE;
+        if kept.taken.bytes() + bytes > kept_max || kept.taken.grow(bytes).is_err() {
+            *recording = None;
+            return;
+        }
+        kept.series.push(fetched.clone());
+    }
+}
+
+impl Source for Streams<'_> {
+    fn next(&self, select: usize) -> NextSeries<'_> {
+        Box::pin(async move {
+            self.advance(select).await.map_err(|fault| match fault {
+                ReadFault::Query(error) | ReadFault::QueryTooLarge(error) => error,
+                fault => {
+                    *self.fault.borrow_mut() = Some(fault);
+                    QueryError::Source
+                }
+            })
+        })
     }
 }
 
@@ -70,52 +213,19 @@ fn is_same(left: &Select, right: &Select) -> bool {
         && same_matchers()
 }
 
-async fn fetch_select(
-    reader: &Rc<Reader>,
-    read: &ReadInFlight,
-    select: &Select,
-    room: &RefCell<Reservation>,
-) -> Result<Vec<Fetched>, ReadFault> {
-    if select.after_ms >= select.until_ms {
-        return Ok(Vec::new());
-    }
-    let selection = Selection {
-        matchers: select.matchers.clone().into(),
-        min_ms: select.after_ms.saturating_add(1),
-        max_ms: select.until_ms,
-    };
-    let mut rows: RowStream<SeriesBatch> =
-        RowStream::open(reader, read.lease(), selection, SeriesWanted::Chunks, 1).await?;
-    let (mut series, mut held) = (Vec::new(), None);
-    while let Some(mut slice) = rows.advance(held).await? {
-        let view = rows.series();
-        take(room, bytes_of(view))?;
-        series.push(copied(view, room, &mut slice).await?);
-        held = Some(slice);
-    }
-    Ok(series)
-}
-
 fn bytes_of(view: SeriesView<'_>) -> usize {
     let labels: usize = view.labels.iter().map(|(name, value)| name.len() + value.len() + PART_BYTES).sum();
     let chunks: usize = view.chunks().map(|chunk| chunk.bytes.len() + PART_BYTES).sum();
     SERIES_BYTES + labels + chunks
 }
 
-fn take(room: &RefCell<Reservation>, bytes: usize) -> Result<(), QueryError> {
-    room.borrow_mut().grow(bytes).map_err(|_| QueryError::NoRoom)
-}
-
-async fn copied(
-    view: SeriesView<'_>,
-    room: &RefCell<Reservation>,
-    slice: &mut Slice,
-) -> Result<Fetched, ReadFault> {
+async fn copied(view: SeriesView<'_>, taken: &mut Part, slice: &mut Slice) -> Result<Fetched, ReadFault> {
+    taken.grow(bytes_of(view))?;
     let mut runs = Vec::with_capacity(view.chunks().len());
     for chunk in view.chunks() {
         runs.push(match chunk.histograms() {
             None => Run::Xor(Bytes::copy_from_slice(chunk.bytes)),
-            Some(histograms) => Run::Histograms(decoded(histograms, room)?),
+            Some(histograms) => Run::Histograms(decoded(histograms, taken)?),
         });
         if slice.is_spent() {
             slice.yield_now().await;
@@ -125,15 +235,12 @@ async fn copied(
 }
 
 /// A chunk's histograms, which is some 10 µs of work: chunks are cut by their bytes.
-fn decoded(
-    mut chunk: HistogramIter<'_>,
-    room: &RefCell<Reservation>,
-) -> Result<Vec<(i64, Rc<Histogram>)>, ReadFault> {
+fn decoded(mut chunk: HistogramIter<'_>, taken: &mut Part) -> Result<Vec<(i64, Rc<Histogram>)>, ReadFault> {
     let (mut stored, mut decoded) = (stored::Histogram::default(), Vec::with_capacity(chunk.samples_left()));
     while chunk.samples_left() > 0 {
         let timestamp_ms = chunk.next_into(&mut stored)?;
         let (histogram, bytes) = computed(&stored);
-        take(room, bytes)?;
+        taken.grow(bytes)?;
         decoded.push((timestamp_ms, histogram));
     }
     Ok(decoded)

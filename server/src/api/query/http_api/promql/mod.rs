@@ -8,6 +8,7 @@ mod answer;
 mod fetch;
 mod histograms;
 mod request;
+mod room;
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -20,22 +21,26 @@ use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::response::NodeResponse;
 use crate::routing::{ReadInFlight, Reservation};
+use fetch::Streams;
 use request::Asked;
+use room::QueryRoom;
 use silverback_model::Matcher;
 use silverback_model::limits::{EXPRESSION_BYTES_MAX, QUERY_SAMPLES_MAX};
 use silverback_promql::{
-    Budget, Interruption, Pace, ParseOptions, Plan, PlanOptions, Query, QueryTimes, Room,
+    Budget, Interruption, LAID_OUT_BYTES_MAX, Pace, ParseOptions, Plan, PlanOptions, Query, QueryTimes,
 };
 use silverback_runtime::Slice;
 
-/// An expression at one time.
+/// An expression at one time. What it takes is added to the room that its request has already: of a request's own bytes
+/// and its query's, either all fits or none ever will.
 pub(crate) async fn instant(
     reader: &Rc<Reader>,
     read: ReadInFlight,
     params: &Params,
+    room: Reservation,
 ) -> Result<NodeResponse, ReadFault> {
     let asked = Asked::instant(params, reader.clock.now_ms())?;
-    evaluate(reader, read, asked).await
+    evaluate(reader, read, asked, room).await
 }
 
 /// An expression at each step of a range.
@@ -43,32 +48,36 @@ pub(crate) async fn range(
     reader: &Rc<Reader>,
     read: ReadInFlight,
     params: &Params,
+    room: Reservation,
 ) -> Result<NodeResponse, ReadFault> {
     let asked = Asked::range(params)?;
-    evaluate(reader, read, asked).await
+    evaluate(reader, read, asked, room).await
 }
 
 /// An expression, laid out on lines.
 pub(crate) async fn format(reader: &Reader, params: &Params) -> Result<NodeResponse, ReadFault> {
-    let query = parsed(reader, request::expression(params)).await?;
+    let laid_out = parsed(reader, request::expression(params), |query| query.pretty()).await?;
+    let text = laid_out.ok_or_else(|| {
+        bad(format_args!("the expression, laid out, would have more than {LAID_OUT_BYTES_MAX} bytes"))
+    })?;
     let _slice = reader.slicer.begin().await;
-    Ok(whole(json::success(query.pretty(), &[])))
+    Ok(whole(json::success(text, &[])))
 }
 
 /// An expression as a tree.
 pub(crate) async fn parse(reader: &Reader, params: &Params) -> Result<NodeResponse, ReadFault> {
-    let query = parsed(reader, request::expression(params)).await?;
+    let tree = parsed(reader, request::expression(params), |query| query.tree_json()).await?;
     let _slice = reader.slicer.begin().await;
     let mut out = Vec::new();
     json::put_begin(&mut out);
-    out.extend_from_slice(query.tree_json().as_bytes());
+    out.extend_from_slice(tree.as_bytes());
     json::put_end(&mut out, &[]);
     Ok(whole(out))
 }
 
 /// The matchers of each selector that an expression has.
 pub(crate) async fn selectors(reader: &Reader, text: &str) -> Result<Vec<Vec<Matcher>>, ReadFault> {
-    let query = parsed(reader, text).await?;
+    let query = parsed(reader, text, |query| query).await?;
     let _slice = reader.slicer.begin().await;
     let plan = Plan::new(query, QueryTimes::Instant { at_ms: 0 }, PlanOptions::default())?;
     fetch::check_selects(plan.selects())?;
@@ -87,51 +96,61 @@ const OPTIONS: ParseOptions = ParseOptions {
     regex_bytes_max: EXPRESSION_BYTES_MAX,
 };
 
-/// What is long, or has to be compiled, is parsed beside the executors.
-async fn parsed(reader: &Reader, text: &str) -> Result<Query, ReadFault> {
+/// What is made of an expression. What is long, or has to be compiled, is parsed and made beside the executors.
+async fn parsed<T: Send + 'static>(
+    reader: &Reader,
+    text: &str,
+    make: fn(Query) -> T,
+) -> Result<T, ReadFault> {
     let is_quick = text.len() <= QUICK_TEXT_BYTES_MAX && !text.contains('~');
     let parsed = match is_quick {
         true => {
             let _slice = reader.slicer.begin().await;
-            Query::parse(text, OPTIONS)
+            Query::parse(text, OPTIONS).map(make)
         }
         false => {
             let text = text.to_owned();
-            reader.compiler.run(move || Query::parse(&text, OPTIONS)).await?
+            reader.compiler.run(move || Query::parse(&text, OPTIONS).map(make)).await?
         }
     };
     parsed.map_err(|error| bad(format_args!("invalid parameter \"query\": {error}")))
 }
 
-async fn evaluate(reader: &Rc<Reader>, read: ReadInFlight, asked: Asked) -> Result<NodeResponse, ReadFault> {
-    let query = parsed(reader, &asked.text).await?;
+async fn evaluate(
+    reader: &Rc<Reader>,
+    read: ReadInFlight,
+    asked: Asked,
+    room: Reservation,
+) -> Result<NodeResponse, ReadFault> {
+    let query = parsed(reader, &asked.text, |query| query).await?;
     let plan = Plan::new(query, asked.times, asked.options)?;
-    let room = Rc::new(RefCell::new(reader.read_bytes.begin()));
-    let fetched = fetch::fetch(reader, &read, &plan, &room).await?;
-    let budget = Budget::new(QUERY_SAMPLES_MAX, usize::MAX).within(Box::new(Shared(Rc::clone(&room))));
+    fetch::check_selects(plan.selects())?;
+    let room = QueryRoom::new(room);
+    let budget = Budget::new(QUERY_SAMPLES_MAX, usize::MAX).within(Box::new(room.clone()));
     let pace = SlicePace(RefCell::new(Some(reader.slicer.begin().await)));
-    let evaluated = plan.evaluate(&fetched, &budget, &pace).await;
-    drop((pace, fetched));
-    let answer = evaluated?;
-    answer::respond(reader, read, answer, &asked, room)
-}
-
-/// A read's memory, as an evaluation takes it.
-#[derive(Debug)]
-struct Shared(Rc<RefCell<Reservation>>);
-
-impl Room for Shared {
-    fn take(&self, bytes: usize) -> bool {
-        self.0.borrow_mut().grow(bytes).is_ok()
-    }
-
-    fn give_back(&self, bytes: usize) {
-        self.0.borrow_mut().shrink(bytes);
-    }
+    let answer = {
+        let streams = Streams::new(reader, &read, plan.selects(), &room, &pace);
+        let evaluated = plan.evaluate_from(&streams, &budget, &pace).await;
+        evaluated.map_err(|error| streams.fault_of(error))?
+    };
+    drop(pace);
+    Ok(answer::respond(reader, read, answer, &asked, room))
 }
 
 /// A slice, as an evaluation gives it up. Nothing else is awaited while it is held.
 struct SlicePace(RefCell<Option<Slice>>);
+
+impl SlicePace {
+    /// Takes the slice, for something that gives it up itself.
+    fn take(&self) -> Option<Slice> {
+        self.0.borrow_mut().take()
+    }
+
+    /// Goes on in a slice.
+    fn put(&self, slice: Slice) {
+        *self.0.borrow_mut() = Some(slice);
+    }
+}
 
 impl Pace for SlicePace {
     fn is_due(&self) -> bool {
@@ -141,10 +160,9 @@ impl Pace for SlicePace {
     fn give_way(&self) -> Pin<Box<dyn Future<Output = Result<(), Interruption>> + '_>> {
         Box::pin(async {
             // Taken out: no borrow lasts while others run.
-            let slice = self.0.borrow_mut().take();
-            if let Some(mut slice) = slice {
+            if let Some(mut slice) = self.take() {
                 slice.yield_now().await;
-                *self.0.borrow_mut() = Some(slice);
+                self.put(slice);
             }
             Ok(())
         })

@@ -84,6 +84,9 @@ pub struct HttpLimits {
     pub heads_bytes_max: usize,
     /// What is buffered of one connection while it is read, in bytes.
     pub read_buffer_bytes_max: usize,
+    /// What an HTTP/1 request's first line may grow by in a read where its raw quotes are percent-encoded, in bytes. As
+    /// much of what came with it is kept until the connection is read on.
+    pub line_growth_bytes_max: usize,
     /// What a chunk of an HTTP/1 request may claim to be, in bytes.
     pub chunk_bytes_max: u64,
     /// Requests in flight on one HTTP/2 connection.
@@ -113,6 +116,7 @@ impl Default for HttpLimits {
             own_heads_bytes: 12 << 10,
             heads_bytes_max: 64 << 20,
             read_buffer_bytes_max: 512 << 10,
+            line_growth_bytes_max: 8 << 10,
             chunk_bytes_max: 32 << 20,
             concurrent_streams_max: 128,
             frame_bytes_max: 64 << 10,

@@ -88,6 +88,7 @@ pub(super) struct Watches {
     window_bytes: u32,
     /// Of HTTP/1 connections.
     chunk_bytes_max: u64,
+    line_growth_max: usize,
     handshakes: Rc<Handshakes>,
     closing: Cell<bool>,
 }
@@ -119,6 +120,7 @@ impl Watches {
             none_to_evict_at: Cell::default(),
             window_bytes: limits.connection_window_bytes,
             chunk_bytes_max: limits.chunk_bytes_max,
+            line_growth_max: limits.line_growth_bytes_max,
             handshakes,
             closing: Cell::new(shutdown.is_requested()),
         });
@@ -479,6 +481,11 @@ impl Watch {
     /// What a chunk of an HTTP/1 request may claim, in bytes.
     pub(super) fn chunk_bytes_max(&self) -> u64 {
         self.watches.chunk_bytes_max
+    }
+
+    /// What an HTTP/1 request's first line may grow by in a read, in bytes.
+    pub(super) fn line_growth_max(&self) -> usize {
+        self.watches.line_growth_max
     }
 
     /// What the time of a look pays for of frames without data.

@@ -32,6 +32,10 @@ pub const HEAD_FIELDS_MAX: usize = 100;
 /// What one HTTP/2 connection's requests in flight may take with their heads of the connection's own place: a usual
 /// one always fits, whatever other connections hold.
 pub const OWN_HEADS_BYTES: usize = 12 << 10;
+/// What an HTTP/1 request's first line may grow by where its raw quotes are percent-encoded, in bytes. As much of what
+/// came with it may wait to be read.
+pub const LINE_GROWTH_BYTES_MAX: usize = 8 << 10;
+const _: () = assert!(LINE_GROWTH_BYTES_MAX <= OWN_HEADS_BYTES, "HTTP/1 has it in place of HTTP/2's heads");
 /// What a connection takes by itself, in bytes: its task and its protocol's state, one HTTP/2 stream included.
 pub const CONNECTION_BYTES: usize = 40 << 10;
 const _: () = assert!(OWN_HEADS_BYTES < CONNECTION_BYTES / 3);

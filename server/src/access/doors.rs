@@ -107,7 +107,7 @@ fn users(
                 "the password of {name:?} takes seconds to check: its bcrypt cost is {cost}, and 10 to 12 will do"
             ));
         }
-        users.insert(name.clone(), User { hash: hash.0.as_str().into(), scopes: Scopes::ALL });
+        users.insert(name.clone(), User { hash: hash.0.as_str().into(), cost, scopes: Scopes::ALL });
     }
     Ok(users)
 }

@@ -166,16 +166,18 @@ impl Gate {
     /// Hashes a password and notes what came of it, where the rules are still those.
     async fn hash(&self, rules: &Arc<Rules>, digest: Digest, basic: &[u8]) -> Result<(), Refusal> {
         let Some(Basic { name, password }) = Basic::decode(basic) else { return Err(Refusal::Wrong) };
-        let user = rules.user(&name);
+        let (user, dearest) = (rules.user(&name), rules.dearest());
         let scopes = user.map(|user| user.scopes);
-        let Some(hash) = user.map(|user| &user.hash).or(rules.stand_in()).map(Arc::clone) else {
-            return Err(Refusal::Wrong);
-        };
+        let Some((checked, dearest)) = user.or(dearest).zip(dearest) else { return Err(Refusal::Wrong) };
+        let (hash, cost, cost_max) = (Arc::clone(&checked.hash), checked.cost, dearest.cost);
         let checked = self.passwords.0.run_with(move |results| {
             // Another core may have asked the same.
             results.get(&digest).unwrap_or_else(|| {
                 let matches = bcrypt::verify(&password, &hash).unwrap_or(false);
                 let verdict = if matches && scopes.is_some() { Verdict::Right(()) } else { Verdict::Wrong };
+                if verdict == Verdict::Wrong {
+                    spend_as_at(cost_max, cost);
+                }
                 results.note(digest, verdict);
                 verdict
             })
@@ -222,6 +224,14 @@ struct Leading<'a> {
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
         drop(self.gate.in_flight.borrow_mut().remove(&self.digest));
+    }
+}
+
+/// Takes as long, after a check at the one cost, as one at a higher cost would have taken altogether.
+fn spend_as_at(cost_max: u32, cost: u32) {
+    // Each cost takes twice the time of the one before: 2ⁿ + (2ⁿ + … + 2ᵐ⁻¹) = 2ᵐ.
+    for spent in cost..cost_max {
+        let _hash = std::hint::black_box(bcrypt::bcrypt(spent, [0; 16], b"nobody's"));
     }
 }
 

@@ -177,12 +177,19 @@ impl Keeper {
     /// start takes it, a change doesn't.
     fn refuse_opening(&self, doors: Doors) -> Result<Doors, AccessFault> {
         let freed = doors.rules.freed_user(&self.doors.rules);
+        let asks_less = doors
+            .tls
+            .as_ref()
+            .zip(self.doors.tls.as_ref())
+            .is_some_and(|(tls, former)| tls.asks_less_than(former));
         let opens = if doors.are_open() && !self.doors.are_open() {
             "nobody would be asked any more who he is"
         } else if freed.is_some() {
             "a user who was held to some scopes would have all of them"
         } else if doors.tls.is_none() && self.doors.tls.is_some() {
             "nothing would be encrypted any more"
+        } else if asks_less {
+            "clients without the certificates that are wanted now would come in"
         } else {
             return Ok(doors);
         };

@@ -25,8 +25,10 @@ pub struct Rules {
 
 /// One of the web configuration file's users.
 pub(super) struct User {
-    /// bcrypt's hash of the password.
+    /// bcrypt's hash of the password, ...
     pub(super) hash: Arc<str>,
+    /// ... and its cost.
+    pub(super) cost: u32,
     pub(super) scopes: Scopes,
 }
 
@@ -87,10 +89,10 @@ impl Rules {
         self.users.get(name)
     }
 
-    /// The hash that a password is checked against whose user there isn't: it takes as long, and whatever comes of it
-    /// is thrown away.
-    pub(super) fn stand_in(&self) -> Option<&Arc<str>> {
-        self.users.values().next().map(|user| &user.hash)
+    /// Whose hash takes longest to check: a password is checked against it whose user there isn't, whatever comes of it.
+    /// What is wrong otherwise takes as long, so that the time of a refusal tells nobody who there is.
+    pub(super) fn dearest(&self) -> Option<&User> {
+        self.users.values().max_by_key(|user| user.cost)
     }
 
     /// The token that this is. All are compared, to the end each.

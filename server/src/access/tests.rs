@@ -233,6 +233,24 @@ fn a_user_s_password_is_hashed_once_and_then_known_on_that_core() {
 }
 
 #[test]
+fn a_refusal_takes_as_long_whoever_is_named() {
+    let dir = files();
+    let (cheap, dear) = (hash("secret"), bcrypt::hash("secret", COST + 4).unwrap());
+    let gate = gate(&dir, &format!("basic_auth_users:\n  cheap: {cheap}\n  dear: {dear}\n"), None);
+    let took = |name: &str| {
+        let one = |n: u32| {
+            let (guess, began) = (basic(name, &n.to_string()), std::time::Instant::now());
+            assert_eq!(decide(&gate, &guess, READ), Err(Refusal::Wrong));
+            began.elapsed()
+        };
+        (0..9).map(one).min().unwrap()
+    };
+    let times = ["cheap", "dear", "nobody", "another"].map(took);
+    let (least, most) = (times.iter().min().unwrap(), times.iter().max().unwrap());
+    assert!(*most < *least * 2, "{times:?}");
+}
+
+#[test]
 fn users_and_tokens_may_do_what_the_access_file_says_and_other_users_everything() {
     let dir = files();
     let access =

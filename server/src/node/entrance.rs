@@ -16,7 +16,8 @@ use crate::api::handlers::Handlers;
 use crate::config::Config;
 use crate::node::assemble::Shared;
 use silverback_model::limits::{
-    FRAME_BYTES_MAX, HEAD_FIELDS_MAX, HEADER_BYTES_MAX, MemoryPlan, OWN_HEADS_BYTES, STREAM_HEAD_BYTES_MAX,
+    FRAME_BYTES_MAX, HEAD_FIELDS_MAX, HEADER_BYTES_MAX, LINE_GROWTH_BYTES_MAX, MemoryPlan, OWN_HEADS_BYTES,
+    STREAM_HEAD_BYTES_MAX,
 };
 use silverback_runtime as runtime;
 use silverback_runtime::{Encryption, HttpLimits, HttpServer, Listener};
@@ -78,6 +79,7 @@ fn http_limits(config: &Config, plan: &MemoryPlan) -> HttpLimits {
         idle_timeout: config.idle_timeout,
         header_bytes_max: HEADER_BYTES_MAX,
         read_buffer_bytes_max: plan.head_bytes,
+        line_growth_bytes_max: LINE_GROWTH_BYTES_MAX,
         chunk_bytes_max: config.max_body_bytes as u64,
         head_fields_max: HEAD_FIELDS_MAX,
         stream_head_bytes_max: STREAM_HEAD_BYTES_MAX as u32,

@@ -169,6 +169,27 @@ fn probes_have_an_address_of_their_own_that_answers_nothing_else() {
 }
 
 #[test]
+fn who_comes_to_the_probes_address_ends_no_connection_of_another_one() {
+    let scene = Scene::start(&users());
+    let mut kept = scene.node.keep();
+    let metrics = bearer("metrics");
+    let mut ask = || kept.ask("GET", "/metrics", &[("authorization", &metrics)], b"").status;
+    assert_eq!(ask(), 200);
+    let probed = *scene.node.addresses.last().unwrap();
+    // It is the one that has waited longest, and these come above the limit of their own address.
+    let mut probes = Vec::new();
+    for _ in 0..4 {
+        std::thread::sleep(std::time::Duration::from_millis(800));
+        probes.extend((0..30).map(|_| std::net::TcpStream::connect(probed).unwrap()));
+    }
+    // The last ones have waited for long enough by now, too.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    assert_eq!(scene.node.probe("/-/healthy").status, 200, "who waits there gives way");
+    assert_eq!(ask(), 200);
+    drop(probes);
+}
+
+#[test]
 fn admin_endpoints_are_answered_at_their_own_address_alone_where_they_have_one() {
     let mut scene = Scene::start_with(&users(), |_, config| {
         config.admin_listen = vec!["127.0.0.1:0".parse().unwrap()];

@@ -3,6 +3,7 @@
 
 mod admission;
 mod certificates;
+mod floods;
 mod reload;
 mod scene;
 mod tls;

@@ -137,3 +137,61 @@ fn an_access_file_that_is_cut_off_gives_no_user_more_than_it_did() {
         assert_eq!((status("/"), status("/metrics")), (403, 200));
     }
 }
+
+#[test]
+fn a_file_that_asks_clients_for_less_than_it_did_is_refused_though_there_are_tokens() {
+    let authority = Authority::new();
+    let sans = "  client_allowed_sans: [agent.test]\n";
+    let scene = Scene::start_with(&format!("{WEB}{KNOWN}{sans}"), |dir, _| {
+        authority.write_server(dir);
+        write(dir, "ca.pem", &authority.pem());
+    });
+    let known = Arc::new(authority.client(Some(&authority.issue("agent.test"))));
+    let others =
+        [authority.client(None), authority.client(Some(&authority.issue("other.test")))].map(Arc::new);
+    let metrics = |config| {
+        let mut stream = connect(scene.node.address, config);
+        let asked = request("GET", "/metrics", &[("authorization", &bearer("metrics"))], b"");
+        let sent = stream.get_mut().write_all(&asked);
+        sent.and_then(|()| try_read_answer(&mut stream)).map(|answer| answer.text()).ok()
+    };
+    let any = "  client_auth_type: RequireAnyClientCert\n";
+    for (loosened, failures) in [(String::new(), 1.0), (any.into(), 2.0), (KNOWN.into(), 3.0)] {
+        write(&scene.dir, "web.yml", &format!("{WEB}{loosened}"));
+        eventually(format_args!("{loosened:?} is refused"), || {
+            sum(&metrics(&known).expect("it is let in"), FAILURES) == failures
+        });
+        assert!(others.iter().all(|other| metrics(other).is_none()), "{loosened:?}");
+    }
+}
+
+#[test]
+fn a_web_file_that_is_cut_off_anywhere_lets_nobody_in_who_was_not_before() {
+    let authority = Authority::new();
+    let web = format!("{WEB}{KNOWN}{}", user("alice", "secret"));
+    let scene = Scene::start_with(&web, |dir, _| {
+        authority.write_server(dir);
+        write(dir, "ca.pem", &authority.pem());
+    });
+    let known = Arc::new(authority.client(Some(&authority.issue("agent.test"))));
+    let stranger = Arc::new(authority.client(None));
+    let status = |config, path: &str, authorization: &str| {
+        let mut stream = connect(scene.node.address, config);
+        let sent =
+            stream.get_mut().write_all(&request("GET", path, &[("authorization", authorization)], b""));
+        sent.and_then(|()| try_read_answer(&mut stream)).map(|answer| answer.status).ok()
+    };
+    for cut in (0..web.len()).step_by(50) {
+        write(&scene.dir, "web.yml", &web[..cut]);
+        // It is looked at each second, and read once it has been the same for two looks.
+        std::thread::sleep(std::time::Duration::from_millis(2500));
+        assert_eq!(
+            status(&stranger, "/metrics", &bearer("metrics")),
+            None,
+            "without a certificate, at {cut}"
+        );
+        assert_eq!(status(&known, "/", &bearer("metrics")), Some(403), "beyond its scope, at {cut}");
+        assert_eq!(status(&known, "/metrics", &basic("alice", "wrong")), Some(401), "at {cut}");
+        assert_eq!(status(&known, "/metrics", &bearer("metrics")), Some(200), "at {cut}");
+    }
+}

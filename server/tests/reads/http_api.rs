@@ -94,6 +94,30 @@ fn raw_quotes_are_read_in_pieces_and_nowhere_else() {
     }
 }
 
+/// Wherever a request is cut in two, its headers reach the node as they were sent: `Host` with its quotes is none.
+#[test]
+fn a_request_line_that_is_cut_anywhere_is_read_as_one_and_headers_stay_as_they_are() {
+    let node = with_hosts(1, start_ms());
+    let asked = request("GET", r#"/api/v1/series?match[]=up{host="a"}"#, &[], b"");
+    let line = asked.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    let quoted = b"GET /api/v1/labels HTTP/1.1\r\nhost: \"a\"\r\n\r\n";
+    let in_two = |bytes: &[u8], cut: usize| {
+        let mut kept = node.keep();
+        for part in [&bytes[..cut], &bytes[cut..]] {
+            kept.0.get_mut().write_all(part).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        read_answer(&mut kept.0)
+    };
+    for cut in 1..line + 2 {
+        assert_eq!(in_two(&asked, cut).status, 200, "cut after {cut} bytes");
+    }
+    for cut in [20, 27, 28, 29] {
+        let answer = in_two(quoted, cut);
+        assert!(answer.text().contains("the host \"\\\"a"), "cut after {cut} bytes: {}", answer.text());
+    }
+}
+
 #[test]
 fn series_can_be_asked_for_in_a_form() {
     let node = with_hosts(2, start_ms());

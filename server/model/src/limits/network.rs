@@ -39,6 +39,7 @@ const fn buffer(what: &'static str, place: Place, bytes_max: fn(&MemoryPlan) -> 
 
 /// All of them.
 pub const NETWORK_BUFFERS: [NetworkBuffer; 13] = [
+    // HTTP/1 keeps what a line has grown by in the place of HTTP/2's heads.
     buffer("connections, and heads of requests that are on their way", Place::Connections, |plan| {
         plan.connections_max * (plan.connection_own_bytes() + plan.head_bytes)
     }),

@@ -4,6 +4,8 @@
 //!
 //! Nothing is judged but that claim, and nothing copied but the beginnings of lines.
 
+use super::targets::Place;
+
 /// So much of a line is looked at: a name that counts, and a number.
 const LINE_BYTES: usize = 64;
 
@@ -73,9 +75,11 @@ impl Messages {
         false
     }
 
-    /// Whether the next byte belongs to a request's first line, or to an empty one before it.
-    pub(super) fn is_in_first_line(&self) -> bool {
-        self.state == State::Head && !self.has_line
+    /// Where the next byte stands, if it belongs to a request's first line or to an empty one before it.
+    pub(super) fn first_line(&self) -> Option<Place> {
+        let is_before_second = self.state == State::Head && !self.has_line;
+        let has_begun = self.line[..self.line_len].iter().any(|byte| *byte != b'\r');
+        is_before_second.then_some(if has_begun { Place::InLine } else { Place::BeforeLine })
     }
 
     /// Whether every request whose head has ended has come whole.
@@ -122,8 +126,9 @@ impl Messages {
         if let Some(length) = value("content-length:") {
             let digits = std::str::from_utf8(length).unwrap_or_default();
             match digits.parse() {
-                Ok(length) => self.length = length,
-                Err(_) => self.state = State::Lost,
+                Ok(length) if line.len() < LINE_BYTES => self.length = length,
+                // A number that may go on behind what is looked at is another one.
+                Ok(_) | Err(_) => self.state = State::Lost,
             }
         } else if value("transfer-encoding:").is_some() {
             // hyper takes no other encoding than a last one of this name.
@@ -141,6 +146,10 @@ impl Messages {
 
     fn chunk_begins(&mut self, line: &[u8]) -> bool {
         let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+        if digits == LINE_BYTES {
+            // It may go on, whatever it begins with. Nobody writes so many.
+            return true;
+        }
         let size =
             std::str::from_utf8(&line[..digits]).ok().and_then(|hex| u64::from_str_radix(hex, 16).ok());
         match size {
@@ -194,12 +203,37 @@ mod tests {
         let requests = [get, post, get, post, post, &chunked, get, &chunked, post];
         for (at, byte) in requests.concat().bytes().enumerate() {
             messages.read(&[byte]);
-            let is_first_byte = messages.is_in_first_line() && messages.line_len == 0;
+            let is_first_byte = messages.first_line() == Some(Place::BeforeLine) && messages.line_len == 0;
             assert!(!is_first_byte || messages.is_between_bodies());
             ended.extend(is_first_byte.then_some(at + 1));
         }
         let ends: Vec<_> = (1..=requests.len()).map(|count| requests[..count].concat().len()).collect();
         assert_eq!(ended, ends);
+    }
+
+    #[test]
+    fn a_number_that_goes_on_behind_what_is_looked_at_is_taken_for_no_other() {
+        let length = format!("POST / HTTP/1.1\r\ncontent-length:{}1000\r\n\r\n", " ".repeat(46));
+        let mut messages = Messages::new(1000);
+        assert!(!messages.read((length + &"x".repeat(100)).as_bytes()));
+        assert_eq!((messages.first_line(), messages.is_between_bodies()), (None, false));
+        check(&(CHUNKED.to_owned() + &"0".repeat(LINE_BYTES) + "5\r\n"), true);
+        check(&(CHUNKED.to_owned() + &"0".repeat(LINE_BYTES - 2) + "5\r\n12345\r\n"), false);
+    }
+
+    #[test]
+    fn a_first_line_goes_on_to_its_end_in_however_many_pieces() {
+        let mut messages = Messages::new(1000);
+        for (byte, expect) in [
+            (b'\r', Some(Place::BeforeLine)),
+            (b'\n', Some(Place::BeforeLine)),
+            (b'G', Some(Place::InLine)),
+            (b'\r', Some(Place::InLine)),
+            (b'\n', None),
+        ] {
+            messages.read(&[byte]);
+            assert_eq!(messages.first_line(), expect, "after {byte}");
+        }
     }
 
     #[test]

@@ -4,11 +4,13 @@
 //! A service, its futures and its bodies need not be `Send`. A request that panics is answered 500,
 //! and neither its connection's other requests nor any other connection notice.
 mod burst;
+mod crowd;
 mod expiry;
 mod frames;
 mod heads;
 mod keepalive;
 mod leases;
+mod looks;
 mod messages;
 mod pace;
 mod socket;
@@ -43,6 +45,7 @@ use hyper::{
 pub use self::watched_body::WatchedBody;
 use self::{
     burst::Burst,
+    crowd::Crowd,
     expiry::Expiry,
     keepalive::LocalTimer,
     socket::Socket,
@@ -84,6 +87,9 @@ pub struct HttpLimits {
     pub heads_bytes_max: usize,
     /// What is buffered of one connection while it is read, in bytes.
     pub read_buffer_bytes_max: usize,
+    /// What an HTTP/1 request's first line may grow by in a read where its raw quotes are percent-encoded, in bytes. As
+    /// much of what came with it is kept until the connection is read on.
+    pub line_growth_bytes_max: usize,
     /// What a chunk of an HTTP/1 request may claim to be, in bytes.
     pub chunk_bytes_max: u64,
     /// Requests in flight on one HTTP/2 connection.
@@ -113,6 +119,7 @@ impl Default for HttpLimits {
             own_heads_bytes: 12 << 10,
             heads_bytes_max: 64 << 20,
             read_buffer_bytes_max: 512 << 10,
+            line_growth_bytes_max: 8 << 10,
             chunk_bytes_max: 32 << 20,
             concurrent_streams_max: 128,
             frame_bytes_max: 64 << 10,
@@ -204,8 +211,9 @@ impl HttpServer {
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let mut ending = pin!(self.0.shutdown.requested());
+        let crowd = Rc::<Crowd>::default();
         loop {
-            let mut accepting = pin!(listener.accept_evicting(|| self.0.watches.evict()));
+            let mut accepting = pin!(listener.accept_evicting(|| self.0.watches.evict(&crowd)));
             let accepted = poll_fn(|cx| {
                 if ending.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(None);
@@ -222,8 +230,9 @@ impl HttpServer {
                     continue;
                 }
             };
+            let watch = self.0.watches.add(&crowd);
             spawn(async move {
-                server.serve_socket(socket, http2, service).await;
+                server.serve_socket(socket, http2, watch, service).await;
                 drop(permit);
             });
         }
@@ -248,17 +257,17 @@ impl HttpServer {
         B: Body + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        self.serve_socket(Socket::Plain(io), Http2::Allowed, service).await;
+        let watch = self.0.watches.add(&Rc::default());
+        self.serve_socket(Socket::Plain(io), Http2::Allowed, watch, service).await;
     }
 
-    async fn serve_socket<S, B>(&self, io: Socket, http2: Http2, service: S)
+    async fn serve_socket<S, B>(&self, io: Socket, http2: Http2, watch: Rc<Watch>, service: S)
     where
         S: Service<Request<WatchedBody>, Response = Response<B>> + 'static,
         S::Error: Into<Box<dyn Error + Send + Sync>>,
         B: Body + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let watch = self.0.watches.add();
         let mut io = WatchedIo::new(io, http2, watch.clone());
         let protocol = poll_fn(|cx| match (watch.poll_expired(cx), watch.is_to_close()) {
             (Some(expiry), _) => Poll::Ready(Err(End::Expired(expiry))),

@@ -3,8 +3,14 @@
 //!
 //! It knows lines and bytes, no requests: where one begins is the connection's to know.
 
-/// What the line may come to, in bytes.
-const LINE_BYTES_MAX: usize = 32 << 10;
+/// Where what comes stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Before a request's first line: there may be empty ones.
+    BeforeLine,
+    /// In that line.
+    InLine,
+}
 
 /// Whether Go's servers take it in a target and `http` doesn't, or takes what follows for a fragment, which no target
 /// has. What is no text in UTF-8 stays refused.
@@ -12,14 +18,17 @@ fn is_raw(byte: u8) -> bool {
     matches!(byte, b'"' | b'<' | b'>' | b'`' | b'^' | b'{' | b'}' | b'#')
 }
 
-/// The same bytes with the first line's raw ones percent-encoded. `None`: there are none, or too many.
-pub(super) fn encoded(bytes: &[u8]) -> Option<Vec<u8>> {
-    // Before a request there may be empty lines.
-    let begin = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?;
+/// The same bytes with the first line's raw ones percent-encoded. `None`: there are none, or it would grow by more than
+/// `growth_max` bytes.
+pub(super) fn encoded(bytes: &[u8], place: Place, growth_max: usize) -> Option<Vec<u8>> {
+    let begin = match place {
+        Place::BeforeLine => bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?,
+        Place::InLine => 0,
+    };
     let length = bytes[begin..].iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len() - begin);
     let (line, rest) = bytes[begin..].split_at(length);
     let raw = line.iter().filter(|byte| is_raw(**byte)).count();
-    if raw == 0 || length + 2 * raw > LINE_BYTES_MAX {
+    if raw == 0 || 2 * raw > growth_max {
         return None;
     }
     let mut encoded = Vec::with_capacity(bytes.len() + 2 * raw);
@@ -44,9 +53,13 @@ fn percent_encoded(byte: u8) -> [u8; 3] {
 mod tests {
     use super::*;
 
-    fn check(bytes: &str, expect: Option<&str>) {
-        let encoded = encoded(bytes.as_bytes()).map(|bytes| String::from_utf8(bytes).unwrap());
+    fn check_in(place: Place, bytes: &str, expect: Option<&str>) {
+        let encoded = encoded(bytes.as_bytes(), place, 100).map(|bytes| String::from_utf8(bytes).unwrap());
         assert_eq!(encoded.as_deref(), expect, "{bytes:?}");
+    }
+
+    fn check(bytes: &str, expect: Option<&str>) {
+        check_in(Place::BeforeLine, bytes, expect);
     }
 
     #[test]
@@ -56,8 +69,15 @@ mod tests {
             Some("GET /a?match[]=up%7Ba=%22b%22%7D HTTP/1.1\r\nhost: \"x\"\r\n\r\n{\"}"),
         );
         check("\r\n\nGET /<>`^# HTTP/1.1\n", Some("\r\n\nGET /%3C%3E%60%5E%23 HTTP/1.1\n"));
-        // A part of a line, as it comes.
-        check("=\"b", Some("=%22b"));
+    }
+
+    #[test]
+    fn a_line_that_came_in_part_goes_on_to_its_end_and_no_further() {
+        check_in(Place::InLine, "=\"b", Some("=%22b"));
+        check_in(Place::InLine, "\"\r\nhost: \"x\"\r\n", Some("%22\r\nhost: \"x\"\r\n"));
+        for end in ["\r\n", "\n"] {
+            check_in(Place::InLine, &format!("{end}host: \"x\"\r\n\r\n"), None);
+        }
     }
 
     #[test]
@@ -68,9 +88,9 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_a_bound() {
-        let quotes = |count: usize| encoded("\"".repeat(count).as_bytes());
-        assert_eq!(quotes(LINE_BYTES_MAX / 3).unwrap().len(), LINE_BYTES_MAX / 3 * 3);
-        assert_eq!(quotes(LINE_BYTES_MAX / 3 + 1), None);
+    fn what_a_line_grows_by_has_a_bound() {
+        let quotes = |count: usize| encoded("\"".repeat(count).as_bytes(), Place::InLine, 100);
+        assert_eq!(quotes(50).unwrap().len(), 150);
+        assert_eq!(quotes(51), None);
     }
 }

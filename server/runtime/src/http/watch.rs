@@ -14,31 +14,17 @@ use std::{
 
 use super::{
     HttpLimits,
+    crowd::Crowd,
     expiry::Expiry,
     frames::{self, Account},
     heads::Heads,
     leases::{Lease, Leases, Leaves},
+    looks::{self, Looks},
     pace::{Floor, Pace},
     stream_watch::StreamWatch,
 };
 use crate::{counters, shutdown::Shutdown, tasks::spawn_essential, timers::sleep, tls::Handshakes};
 use silverback_host::waiters::KeptWaker;
-
-/// Looks in the shortest of the limits; a limit is kept to within one of them.
-const LOOKS_A_LIMIT: u32 = 8;
-const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(10);
-const LOOK_INTERVAL_MAX: Duration = Duration::from_millis(500);
-
-/// How long a connection may keep its lease from others that wait, for what it has sent and its requests don't take.
-const LEASE_PATIENCE: Duration = Duration::from_secs(3);
-
-/// How long a connection has to have waited for a request before it gives way to a new one: who sends one after the
-/// other keeps its own.
-const EVICTION_IDLE_MIN: Duration = Duration::from_secs(1);
-
-/// How long a client that has ended its sending side is taken to wait for the first byte of its answer. One that has
-/// gone looks the same until something is sent to it.
-const GRACE_AFTER_END: Duration = Duration::from_secs(1);
 
 /// Connections of an executor that have this time at once: a crowd that leaves keeps no more of what its requests hold.
 const ENDED_IN_GRACE_MAX: usize = 32;
@@ -52,17 +38,6 @@ enum Phase {
     Head { since: u64 },
     /// At least one request is in flight; the last byte moved then.
     Busy { moved: u64 },
-}
-
-/// Limits in looks.
-#[derive(Debug, Clone, Copy)]
-struct Looks {
-    header: u64,
-    idle: u64,
-    stall: u64,
-    lease: u64,
-    eviction: u64,
-    grace: u64,
 }
 
 /// All connections of one executor.
@@ -82,12 +57,11 @@ pub(super) struct Watches {
     /// A connection may hold a lease that it doesn't need, from when nobody waited for one.
     may_find_lease: Cell<bool>,
     heads: Heads,
-    /// The look at which no connection could be spared: until the next one, none can.
-    none_to_evict_at: Cell<Option<u64>>,
     /// Of HTTP/2 connections.
     window_bytes: u32,
     /// Of HTTP/1 connections.
     chunk_bytes_max: u64,
+    line_growth_max: usize,
     handshakes: Rc<Handshakes>,
     closing: Cell<bool>,
 }
@@ -95,19 +69,10 @@ pub(super) struct Watches {
 impl Watches {
     /// Starts the task that looks; it ends some time after the last owner is gone.
     pub(super) fn start(limits: &HttpLimits, handshakes: Rc<Handshakes>, shutdown: Shutdown) -> Rc<Self> {
-        let shortest = limits.header_timeout.min(limits.idle_timeout).min(limits.stall_timeout);
-        let interval = (shortest / LOOKS_A_LIMIT).clamp(LOOK_INTERVAL_MIN, LOOK_INTERVAL_MAX);
-        let looks = |limit: Duration| (limit.as_micros().div_ceil(interval.as_micros()) as u64).max(1);
+        let interval = looks::interval(limits);
         let watches = Rc::new(Self {
             look: Cell::new(0),
-            limits: Looks {
-                header: looks(limits.header_timeout),
-                idle: looks(limits.idle_timeout),
-                stall: looks(limits.stall_timeout),
-                lease: looks(LEASE_PATIENCE.min(limits.stall_timeout)),
-                eviction: looks(EVICTION_IDLE_MIN),
-                grace: looks(GRACE_AFTER_END.min(limits.stall_timeout)),
-            },
+            limits: Looks::new(limits, interval),
             connections: RefCell::default(),
             streams: RefCell::default(),
             look_credit: frames::credit_of_time(interval.as_micros() as u64),
@@ -116,9 +81,9 @@ impl Watches {
             leases: Leases::new(limits.reading_max),
             may_find_lease: Cell::new(true),
             heads: Heads::new(limits),
-            none_to_evict_at: Cell::default(),
             window_bytes: limits.connection_window_bytes,
             chunk_bytes_max: limits.chunk_bytes_max,
+            line_growth_max: limits.line_growth_bytes_max,
             handshakes,
             closing: Cell::new(shutdown.is_requested()),
         });
@@ -126,9 +91,10 @@ impl Watches {
         watches
     }
 
-    pub(super) fn add(self: &Rc<Self>) -> Rc<Watch> {
+    pub(super) fn add(self: &Rc<Self>, crowd: &Rc<Crowd>) -> Rc<Watch> {
         let watch = Rc::new(Watch {
             watches: self.clone(),
+            crowd: Rc::clone(crowd),
             // A connection is made to send a request: its first head is on its way.
             phase: Cell::new(Phase::Head { since: self.look.get() }),
             protocol: Cell::new(Protocol::Http1),
@@ -180,15 +146,16 @@ impl Watches {
         }
     }
 
-    /// Ends the connection that has waited longest for a request, for the rest of a request's head, or for a body that
-    /// comes too slowly. Tells whether one has for long enough.
-    pub(super) fn evict(&self) -> bool {
+    /// Ends the one of these connections that has waited longest for a request, for the rest of a request's head, or for
+    /// a body that comes too slowly. Tells whether one has for long enough.
+    pub(super) fn evict(&self, crowd: &Rc<Crowd>) -> bool {
         let look = self.look.get();
-        if self.none_to_evict_at.get() == Some(look) {
+        if crowd.has_none_to_spare_at(look) {
             return false;
         }
         let connections = self.connections.borrow();
-        let waiting = connections.iter().filter_map(|watch| Some((watch.waiting_since()?, watch)));
+        let own = connections.iter().filter(|watch| Rc::ptr_eq(&watch.crowd, crowd));
+        let waiting = own.filter_map(|watch| Some((watch.waiting_since()?, watch)));
         // The look that was in flight when it began to wait doesn't count.
         let longest = waiting
             .filter(|(since, _)| look.saturating_sub(*since) > self.limits.eviction)
@@ -198,7 +165,7 @@ impl Watches {
                 counters::with(|c| c.connections_evicted += 1);
                 watch.expire(Expiry::Evicted);
             }
-            None => self.none_to_evict_at.set(Some(look)),
+            None => crowd.found_none_to_spare_at(look),
         }
         longest.is_some()
     }
@@ -269,6 +236,7 @@ enum Client {
 /// What is noted of one connection.
 pub(super) struct Watch {
     watches: Rc<Watches>,
+    crowd: Rc<Crowd>,
     phase: Cell<Phase>,
     protocol: Cell<Protocol>,
     /// It closes once what is in flight is answered.
@@ -479,6 +447,11 @@ impl Watch {
     /// What a chunk of an HTTP/1 request may claim, in bytes.
     pub(super) fn chunk_bytes_max(&self) -> u64 {
         self.watches.chunk_bytes_max
+    }
+
+    /// What an HTTP/1 request's first line may grow by in a read, in bytes.
+    pub(super) fn line_growth_max(&self) -> usize {
+        self.watches.line_growth_max
     }
 
     /// What the time of a look pays for of frames without data.

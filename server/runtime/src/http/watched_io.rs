@@ -16,7 +16,7 @@ use super::{
     leases::Leaves,
     messages::Messages,
     socket::Socket,
-    targets,
+    targets::{self, Place},
     watch::{Protocol, Watch},
     window::Window,
 };
@@ -78,7 +78,8 @@ impl WatchedIo {
             self.looked_at.extend_from_slice(buffer.filled());
             // Whoever speaks it all the same is told by HTTP/1 that this is none.
             if self.http2 == Http2::Refused || is_end || !H2_PREFACE.starts_with(&self.looked_at) {
-                if let Some(encoded) = targets::encoded(&self.looked_at) {
+                let growth_max = self.watch.line_growth_max();
+                if let Some(encoded) = targets::encoded(&self.looked_at, Place::BeforeLine, growth_max) {
                     self.looked_at = encoded;
                 }
                 return Poll::Ready(Ok(Protocol::Http1));
@@ -129,10 +130,8 @@ impl WatchedIo {
         if self.frames.is_none() {
             self.claims_too_much = self.messages.read(&self.looked_at[..count]);
         }
-        self.looked_at.drain(..count);
-        if self.looked_at.is_empty() {
-            self.looked_at = Vec::new();
-        }
+        // What is left may lie here for long, and is no more than a line has grown by.
+        self.looked_at = self.looked_at.split_off(count);
     }
 
     fn poll_frames(&mut self, cx: &mut Context<'_>, mut buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
@@ -158,8 +157,8 @@ impl WatchedIo {
         let polled = poll_read_seen(io, cx, &mut buffer, |bytes| {
             // Where a request is in flight its body may come: no byte of that is touched.
             if watch.is_between_requests()
-                && messages.is_in_first_line()
-                && let Some(encoded) = targets::encoded(bytes)
+                && let Some(place) = messages.first_line()
+                && let Some(encoded) = targets::encoded(bytes, place, watch.line_growth_max())
             {
                 *looked_at = encoded;
                 return Seen::Kept;

@@ -31,13 +31,24 @@ pub enum ClientCertificates {
 }
 
 impl ClientCertificates {
-    /// Whether nobody comes in whom a CA doesn't vouch for.
-    pub(super) fn are_known(&self) -> bool {
+    pub(super) fn strictness(&self) -> Strictness {
         match self {
-            Self::KnownRequired(_) => true,
-            Self::None | Self::Requested | Self::AnyRequired | Self::KnownIfGiven(_) => false,
+            Self::None | Self::Requested | Self::KnownIfGiven(_) => Strictness::Anybody,
+            Self::AnyRequired => Strictness::AnyCertificate,
+            Self::KnownRequired(_) => Strictness::Known,
         }
     }
+}
+
+/// How strictly clients are looked at, from the least on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Strictness {
+    /// Whoever shows no certificate comes in.
+    Anybody,
+    /// Any certificate will do.
+    AnyCertificate,
+    /// One of a CA's will do.
+    Known,
 }
 
 /// Whose certificates will do.

@@ -16,6 +16,7 @@ use rustls::{
 };
 
 pub use clients::ClientCertificates;
+use clients::Strictness;
 pub(crate) use handshakes::Handshakes;
 pub(crate) use stream::{TlsParts, TlsStream};
 
@@ -88,15 +89,17 @@ impl TlsFault {
 pub struct TlsConfig {
     config: Arc<ServerConfig>,
     http2: bool,
-    wants_known_clients: bool,
+    strictness: Strictness,
+    names_clients: bool,
 }
 
 impl fmt::Debug for TlsConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { config: _, http2, wants_known_clients } = self;
+        let Self { config: _, http2, strictness, names_clients } = self;
         f.debug_struct("TlsConfig")
             .field("http2", http2)
-            .field("wants_known_clients", wants_known_clients)
+            .field("strictness", strictness)
+            .field("names_clients", names_clients)
             .finish_non_exhaustive()
     }
 }
@@ -130,13 +133,19 @@ impl TlsConfig {
         Ok(Self {
             config: Arc::new(config),
             http2: settings.http2,
-            wants_known_clients: settings.clients.are_known(),
+            strictness: settings.clients.strictness(),
+            names_clients: !settings.client_allowed_sans.is_empty(),
         })
     }
 
     /// Whether only clients come in whose certificate a given CA has signed.
     pub fn wants_known_clients(&self) -> bool {
-        self.wants_known_clients
+        self.strictness == Strictness::Known
+    }
+
+    /// Whether clients come in by this that show less of themselves than `former` wants. Which CA it is isn't looked at.
+    pub fn asks_less_than(&self, former: &Self) -> bool {
+        self.strictness < former.strictness || former.names_clients && !self.names_clients
     }
 
     /// Whether HTTP/2 may be spoken.

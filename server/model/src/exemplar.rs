@@ -29,7 +29,7 @@ impl Exemplar<'_> {
 }
 
 named! {
-    /// Why an exemplar isn't kept. It never fails a request, as in Prometheus.
+    /// Why an exemplar isn't kept.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     #[repr(u8)]
     pub enum ExemplarRefused {
@@ -74,6 +74,12 @@ impl ExemplarRefusals {
     /// The count of one reason.
     pub fn get(&self, reason: ExemplarRefused) -> u64 {
         self.0[reason as usize]
+    }
+
+    /// The reasons with a count above zero, and their counts.
+    pub fn iter(&self) -> impl Iterator<Item = (ExemplarRefused, u64)> + '_ {
+        let counts = ExemplarRefused::ALL.iter().map(|&reason| (reason, self.get(reason)));
+        counts.filter(|&(_, count)| count > 0)
     }
 
     /// All of them.

@@ -5,9 +5,9 @@
 use futures::executor::block_on;
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
-use silverback::api::ingest::otlp::{NO_POINT, Translation, translate};
+use silverback::api::ingest::otlp::{Modes, NO_POINT, Translation, translate};
 use silverback::api::ingest::remote_write::{MalformedCause, Rejection, SeriesSink};
-use silverback::config::OtlpDelta;
+use silverback::config::{OtlpDelta, OtlpHistograms};
 use silverback_model::{Sample, SeriesId, SeriesIdHasher};
 use silverback_proto::otlp::collector::metrics::v1::ExportMetricsServiceRequest;
 use silverback_proto::otlp::metrics::v1::Metric;
@@ -37,10 +37,16 @@ impl SeriesSink for Series {
 }
 
 fuzz_target!(|bytes: &[u8]| {
+    for histograms in [OtlpHistograms::Classic, OtlpHistograms::Custom] {
+        check(bytes, Modes { delta: OtlpDelta::Cumulative, histograms });
+    }
+});
+
+fn check(bytes: &[u8], modes: Modes) {
     let (hasher, mut series) = (SeriesIdHasher::new(1, ""), Series::default());
     let translated = block_on(translate(
         bytes,
-        OtlpDelta::Cumulative,
+        modes,
         &hasher,
         &mut series,
         &Default::default(),
@@ -65,7 +71,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         (Err(other), _) => panic!("{other}"),
     }
-});
+}
 
 fn check_series(hasher: &SeriesIdHasher, series: &Series, translation: Translation) {
     let label_sets = translation.labels.len();

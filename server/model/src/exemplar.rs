@@ -30,7 +30,7 @@ impl Exemplar<'_> {
 }
 
 named! {
-    /// Why an exemplar isn't kept. It never fails a request, as in Prometheus.
+    /// Why an exemplar isn't kept.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     #[repr(u8)]
     pub enum ExemplarRefused {

@@ -62,6 +62,15 @@ pub enum OtlpDelta {
     Refuse,
 }
 
+/// What becomes of OTLP's histograms with explicit bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OtlpHistograms {
+    /// A series for each bucket, for the sum and for the count.
+    Classic,
+    /// Native histograms whose buckets have these bounds.
+    Custom,
+}
+
 /// How much memory a node may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryLimit {

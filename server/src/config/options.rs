@@ -13,7 +13,9 @@ use super::fault::Problem;
 use super::value::{
     DAY, HOUR, Own, SECOND, count, duration, show_count, show_duration, show_size, size, words,
 };
-use super::{AdminAccess, AllowedHosts, LogFormat, MemoryLimit, OtlpDelta, RebalanceMode, ShardCount};
+use super::{
+    AdminAccess, AllowedHosts, LogFormat, MemoryLimit, OtlpDelta, OtlpHistograms, RebalanceMode, ShardCount,
+};
 use silverback_model::limits::memory::AUTO_LIMIT_PERCENT;
 use silverback_model::limits::{self, MemoryPlan, SHARDS_MAX};
 use silverback_storage::wal::{AckMode, WalRecovery};
@@ -115,6 +117,11 @@ options! {
         /// sample of its series. `refuse`: it is refused
         otlp_delta: OtlpDelta = OtlpDelta::Cumulative, "otlp-delta" MODE One(
             words!("is no way to take deltas": OtlpDelta { Cumulative = "cumulative", Refuse = "refuse" })
+        );
+        /// `on`: OTLP's histograms with explicit bounds become native ones with custom buckets, and deltas of them are
+        /// refused. `off`: they become classic ones, a series for each bucket
+        otlp_histograms: OtlpHistograms = OtlpHistograms::Classic, "otlp-convert-histograms" MODE One(
+            words!("is neither on nor off": OtlpHistograms { Custom = "on", Classic = "off" })
         );
     }
     "Access" {

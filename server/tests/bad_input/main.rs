@@ -14,6 +14,7 @@ mod refusals;
 mod samples;
 mod series_limit;
 mod shutdown;
+mod specification;
 mod steady;
 mod symbols;
 mod unstored;

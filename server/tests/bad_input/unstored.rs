@@ -1,5 +1,5 @@
-//! What a sender may send and this node doesn't store: exemplars and metadata that make no sense, which never fail a
-//! request.
+//! What a sender may send and this node doesn't store: exemplars and metadata that make no sense, whose samples are
+//! stored all the same.
 
 use silverback::api::ingest::remote_write::Version;
 use silverback_node_test_support::request::{Series, VERSIONS, body, compress, encode};
@@ -15,11 +15,15 @@ fn series() -> Series {
 }
 
 #[test]
-fn exemplars_that_can_t_be_read_are_counted_and_fail_nothing() {
+fn exemplars_that_can_t_be_read_are_counted_and_an_error_of_version_2_alone() {
     for version in VERSIONS {
         let scene = Scene::start(1);
         let with = series().sample(scene.start_ms, 1.0).exemplars(2);
-        let expect = Expect { status: 204, words: "", written: 2, counted: &[(EXEMPLARS, 2)] };
+        let (status, words) = match version {
+            Version::V1 => (204, ""),
+            Version::V2 => (400, "2 of 2 exemplars refused, the first one as malformed"),
+        };
+        let expect = Expect { status, words, written: 2, counted: &[(EXEMPLARS, 2)] };
         scene.check(version, &body(version, &[with, scene.beside()]), &expect);
         assert_eq!(scene.samples("latency"), [[(scene.start_ms, 1.0)]]);
     }

@@ -96,16 +96,18 @@ fn remote_write_2_is_told_how_many_exemplars_are_kept_and_brings_metadata_with_i
     let unknown = compress(&[table.clone(), unknown].concat());
     let bad = exemplar_of(&[3, 99], 3.0, start);
     let bad = series_v2(&[refs(&[1, 2]), sample(start + 1, 1.0), bad, exemplar_of(&[3], 1.0, start)]);
-    let answer = post(&node, Version::V2, &[table.clone(), with.clone(), alone, bad].concat());
+    let body = compress(&[table.clone(), with.clone(), alone, bad].concat());
+    let answer = node.post(PATH, &headers(Version::V2), &body);
     let told = |answer: &silverback_test_support::http::Answer| {
         ["samples", "histograms", "exemplars"]
             .map(|what| answer.header(&format!("x-prometheus-remote-write-{what}-written")).to_owned())
     };
-    assert_eq!(told(&answer), ["2", "0", "3"]);
-    // As Prometheus has it, and never where they come otherwise.
+    assert_eq!((answer.status, told(&answer)), (400, ["2", "0", "3"].map(str::to_owned)));
+    assert!(answer.text().starts_with("2 of 5 exemplars refused, the first one as bad_labels"));
+    // And never where they come otherwise.
     let answer = node.post(PATH, &headers(Version::V2), &unknown);
     assert_eq!((answer.status, told(&answer)), (400, ["0", "0", "0"].map(str::to_owned)));
-    assert_eq!(answer.text().trim_end(), "1 exemplars of series without samples refused");
+    assert!(answer.text().starts_with("1 of 1 exemplars refused, the first one as unknown_series"));
     // A retry is accepted, and counts.
     assert_eq!(told(&post(&node, Version::V2, &[table, with].concat())), ["1", "0", "2"]);
     let expect = series(

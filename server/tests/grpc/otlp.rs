@@ -4,7 +4,7 @@ use std::io::Write;
 
 use prost::Message;
 use serde_json::{Value, json};
-use silverback::config::{Config, OtlpDelta};
+use silverback::config::{Config, OtlpDelta, OtlpHistograms};
 use silverback_node_test_support::Node;
 use silverback_node_test_support::written::start_ms;
 use silverback_proto::otlp::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
@@ -166,6 +166,31 @@ fn protobuf_is_stored_compressed_and_not_under_both_paths() {
     let (mut first, mut second) = bytes.split_at(bytes.len() / 2);
     let members = [gzip(std::mem::take(&mut first)), gzip(std::mem::take(&mut second))].concat();
     assert_eq!(response(&node.post(PATH, &[PROTOBUF, ("content-encoding", "gzip")], &members)), None);
+}
+
+#[test]
+fn histograms_with_explicit_bounds_are_native_ones_where_that_is_asked_for() {
+    let node = Node::start_with(2, |config| config.otlp_histograms = OtlpHistograms::Custom);
+    let ms = start_ms();
+    let of = |temporality: u8, count: u8| {
+        let point = json!({
+            "count": count.to_string(), "sum": 2.5, "bucketCounts": ["0", "2", "3"], "explicitBounds": [0.5, 10],
+            "timeUnixNano": nanos(ms), "exemplars": [{"asDouble": 1.0, "traceId": "5b8efff798038103d269b633813fc60c"}],
+        });
+        let data = json!({"dataPoints": [point], "aggregationTemporality": temporality});
+        let request = request(json!([{"name": "latency", "unit": "s", "histogram": data}]));
+        node.post(PATH, &[PROTOBUF], &protobuf(&request).encode_to_vec())
+    };
+    assert_eq!(response(&of(2, 5)), None);
+    let export = || node.get("/api/v1/export?match[]=%7B__name__=~%22latency.*%22%7D").text();
+    let stored: Value = serde_json::from_str(&export()).expect("one series");
+    let expect = json!([[ms, {"count": "5", "sum": "2.5", "buckets": [[0, "0.5", "10", "2"], [0, "10", "+Inf", "3"]]}]]);
+    assert_eq!((&stored["metric"]["__name__"], &stored["histograms"]), (&json!("latency_seconds"), &expect));
+    let exemplars = node.get("/api/v1/query_exemplars?query=latency_seconds").text();
+    assert!(exemplars.contains("trace_id"), "{exemplars}");
+    let told = [of(2, 6), of(1, 5)].map(|answer| response(&answer).expect("it is refused").error_message);
+    assert!(told[0].contains("count") && told[1].contains("delta"), "{told:?}");
+    assert_eq!(export().lines().count(), 1);
 }
 
 fn refuse_deltas(config: &mut Config) {

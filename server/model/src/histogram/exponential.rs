@@ -67,8 +67,8 @@ impl Histogram {
     }
 }
 
-/// Writes one side, 2^by buckets of it as one.
-fn put_side(out: &mut Buckets, dense: DenseBuckets, by: u32) -> Result<(), HistogramFault> {
+/// Writes one side, 2^by buckets of it as one. The lowest one's index in `out` is one above its own.
+pub(super) fn put_side(out: &mut Buckets, dense: DenseBuckets, by: u32) -> Result<(), HistogramFault> {
     if dense.counts.is_empty() {
         return Ok(());
     }

@@ -9,6 +9,7 @@
 //! nothing once its lists have grown.
 pub mod bounds;
 pub mod chunk;
+pub mod explicit;
 pub mod exponential;
 pub mod json;
 mod reduce;

@@ -16,7 +16,7 @@ pub mod ticket;
 use std::sync::Arc;
 
 use crate::wal::{Durable, LogError};
-use silverback_model::{RefusedCounts, RefusedReason};
+use silverback_model::{ExemplarRefused, RefusedCounts, RefusedReason};
 
 pub use batch::{ChunkOf, ChunkView, Rows, SeriesBatch, SeriesBatchBuilder, SeriesView, TextBatch};
 pub use body::{
@@ -127,21 +127,30 @@ pub struct WritePart {
     pub part: Part,
 }
 
-/// What became of a part's exemplars, of which a request has few. What is neither was refused for another reason, and
-/// fails nothing.
+/// What became of a request's exemplars, or of a part's, of which there are few.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ExemplarOutcome {
     /// Kept now, retries of kept ones among them.
     pub kept: u32,
-    /// Of series that aren't known.
-    pub unknown_series: u32,
+    /// Not kept, by a node that keeps some.
+    pub refused: u32,
+    /// Why the first of them wasn't.
+    pub reason: Option<ExemplarRefused>,
 }
 
 impl ExemplarOutcome {
     /// Adds what became of others.
     pub fn add(&mut self, other: Self) {
         self.kept += other.kept;
-        self.unknown_series += other.unknown_series;
+        self.refused += other.refused;
+        self.reason = self.reason.or(other.reason);
+    }
+
+    /// Counts some that aren't kept. That a node keeps none is nobody's fault.
+    pub fn refuse(&mut self, reason: ExemplarRefused, exemplars: u32) {
+        if exemplars > 0 && reason != ExemplarRefused::Disabled {
+            self.add(Self { kept: 0, refused: exemplars, reason: Some(reason) });
+        }
     }
 }
 

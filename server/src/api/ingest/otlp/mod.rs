@@ -28,7 +28,7 @@ use silverback_runtime::{now, reactor_polled};
 pub use answer::Outcome;
 pub use fault::status_of;
 pub use http::answer as answer_http;
-pub use translate::{NO_POINT, Translation, translate};
+pub use translate::{Modes, NO_POINT, Translation, translate};
 
 /// Stores a request, and tells what became of it once that is acknowledged. `reserved` holds
 /// `held_bytes` for the request's own bytes and gets what it needs besides.
@@ -48,8 +48,8 @@ pub async fn write(
     };
     let known = &ingest.known_metadata;
     known.borrow_mut().forget_old(now());
-    let translation =
-        translate(bytes, ingest.config.otlp_delta, &ingest.hasher, &mut split, known, between_slices).await?;
+    let modes = Modes { delta: ingest.config.otlp_delta, histograms: ingest.config.otlp_histograms };
+    let translation = translate(bytes, modes, &ingest.hasher, &mut split, known, between_slices).await?;
     ingest.count(|counts| {
         counts.refused.merge(&translation.refused.counts);
         counts.exemplars_refused.merge(&translation.exemplars_refused);

@@ -10,8 +10,9 @@ use silverback_proto::otlp::metrics::v1::{
 };
 
 use super::attributes::text;
-use silverback_model::histogram::Histogram;
+use silverback_model::histogram::explicit::ExplicitPoint;
 use silverback_model::histogram::exponential::{DenseBuckets, ExponentialPoint};
+use silverback_model::histogram::{Histogram, HistogramFault};
 use silverback_model::limits::EXEMPLAR_LABEL_CHARS_MAX;
 use silverback_model::{RefusedReason, STALE_NAN_BITS};
 
@@ -106,6 +107,41 @@ pub(crate) fn read_histogram(bytes: &[u8]) -> Read {
     }))
 }
 
+/// Reads a data point of a histogram with explicit bounds, to become a native one.
+pub(crate) fn read_custom(bytes: &[u8]) -> Read {
+    let point = HistogramDataPoint::decode(bytes)?;
+    if !has_sound_buckets(&point) {
+        return Ok(Err(RefusedReason::BadBuckets));
+    }
+    let mut histogram = Histogram::default();
+    let read = histogram.read_explicit(&ExplicitPoint {
+        bounds: &point.explicit_bounds,
+        counts: &point.bucket_counts,
+        count: point.count,
+        sum: point.sum.unwrap_or(0.0),
+        is_stale: is_stale(point.flags),
+    });
+    Ok(of_native(read, histogram, point.attributes, point.time_unix_nano, &point.exemplars))
+}
+
+/// A data point's native histogram, once it was read, if it is a valid one.
+fn of_native(
+    read: Result<(), HistogramFault>,
+    histogram: Histogram,
+    attributes: Vec<KeyValue>,
+    unix_nano: u64,
+    exemplars: &[Exemplar],
+) -> Result<Point, RefusedReason> {
+    read.and_then(|()| histogram.validate())?;
+    Ok(Point {
+        attributes,
+        timestamp_ms: to_ms(unix_nano),
+        samples: Vec::new(),
+        histogram: Some(histogram),
+        exemplars: exemplars.iter().map(|one| exemplar(one, 0)).collect(),
+    })
+}
+
 /// Reads a data point of an exponential histogram.
 pub(crate) fn read_exponential(bytes: &[u8]) -> Read {
     let point = ExponentialHistogramDataPoint::decode(bytes)?;
@@ -124,16 +160,7 @@ pub(crate) fn read_exponential(bytes: &[u8]) -> Read {
         is_delta: false,
         is_stale: is_stale(point.flags),
     });
-    if let Err(fault) = read.and_then(|()| histogram.validate()) {
-        return Ok(Err(fault.into()));
-    }
-    Ok(Ok(Point {
-        attributes: point.attributes,
-        timestamp_ms: to_ms(point.time_unix_nano),
-        samples: Vec::new(),
-        histogram: Some(histogram),
-        exemplars: point.exemplars.iter().map(|one| exemplar(one, 0)).collect(),
-    }))
+    Ok(of_native(read, histogram, point.attributes, point.time_unix_nano, &point.exemplars))
 }
 
 /// Reads a data point of a summary.

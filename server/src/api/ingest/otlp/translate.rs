@@ -14,14 +14,15 @@ use silverback_proto::otlp::resource::v1::Resource;
 use super::labels;
 use super::naming::{NamedKind, metric_name, unit_name};
 use super::samples::{
-    Point, PointExemplar, PointSample, read_exponential, read_histogram, read_number, read_summary,
+    Point, PointExemplar, PointSample, read_custom, read_exponential, read_histogram, read_number,
+    read_summary,
 };
 use super::target::Target;
 use crate::api::ingest::known_metadata::{KnownMetadata, fingerprint};
 use crate::api::ingest::label_sets::{LabelSets, NotMade, OwnLabel};
 use crate::api::ingest::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::ingest::remote_write::{MalformedBody, MalformedCause, Rejection, SeriesSink};
-use crate::config::OtlpDelta;
+use crate::config::{OtlpDelta, OtlpHistograms};
 use silverback_model::histogram::wire::HistogramTimes;
 use silverback_model::limits::{
     LABEL_VALUE_BYTES_MAX, OTLP_POINT_BYTES_MAX, REQUEST_EXEMPLARS_MAX, REQUEST_METADATA_BYTES_MAX,
@@ -85,11 +86,20 @@ impl Translation {
     }
 }
 
+/// What becomes of what can be taken in in more than one way.
+#[derive(Debug, Clone, Copy)]
+pub struct Modes {
+    /// Data points that tell what came since the last ones.
+    pub delta: OtlpDelta,
+    /// Histograms with explicit bounds.
+    pub histograms: OtlpHistograms,
+}
+
 /// Translates a request. Each series goes to `sink` with the number of its label set and that of its
 /// data point. `pause` is called between slices with the sink and the bytes of the label sets so far.
 pub async fn translate<S: SeriesSink>(
     bytes: &[u8],
-    delta: OtlpDelta,
+    modes: Modes,
     hasher: &SeriesIdHasher,
     sink: &mut S,
     known: &RefCell<KnownMetadata>,
@@ -98,7 +108,7 @@ pub async fn translate<S: SeriesSink>(
     let (translation, sets) = (Translation::default(), LabelSets::default());
     let pacer = Pacer { pause, began: now(), steps_left: SLICE_STEPS, fields_left: STEP_FIELDS };
     let mut translator = Translator {
-        delta,
+        modes,
         hasher,
         sink,
         known,
@@ -153,12 +163,14 @@ struct Metric<'a> {
     /// As Prometheus has it; or why none of its data points is stored.
     name: Result<String, RefusedReason>,
     kind: Kind,
+    /// What becomes of it, if it is one with explicit bounds.
+    histograms: OtlpHistograms,
     /// Its data points tell what came since the last ones.
     is_delta: bool,
 }
 
 struct Translator<'a, S, P> {
-    delta: OtlpDelta,
+    modes: Modes,
     hasher: &'a SeriesIdHasher,
     sink: &'a mut S,
     known: &'a RefCell<KnownMetadata>,
@@ -288,7 +300,8 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
         if let (Ok(name), Ok(shape)) = (&made, shape) {
             self.describe(name, shape.kind, help, unit);
         }
-        Ok(Some(Metric { otlp_name: excerpt(name), name: made, kind, is_delta }))
+        let histograms = self.modes.histograms;
+        Ok(Some(Metric { otlp_name: excerpt(name), name: made, kind, histograms, is_delta }))
     }
 
     async fn read_shape(
@@ -305,7 +318,7 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
             }
             self.pass_over().await?;
         }
-        Ok(shape_of(kind, temporality, is_monotonic, self.delta))
+        Ok(shape_of(kind, temporality, is_monotonic, self.modes))
     }
 
     /// All attributes, of several resource messages too: they are parts of one.
@@ -458,8 +471,13 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
             histogram: None,
             exemplars: Vec::new(),
         };
-        let metric =
-            Metric { otlp_name: "", name: Ok("target_info".to_owned()), kind: Kind::Gauge, is_delta: false };
+        let metric = Metric {
+            otlp_name: "",
+            name: Ok("target_info".to_owned()),
+            kind: Kind::Gauge,
+            histograms: self.modes.histograms,
+            is_delta: false,
+        };
         let added = match labels::begin(&mut self.sets, &target.described_by, &target.labels()) {
             Ok(()) => self.add("target_info", &info, NO_POINT, &metric),
             Err(reason) => Err(reason.into()),
@@ -501,29 +519,28 @@ struct Shape {
 }
 
 /// The shape of a kind's data; or why it isn't stored.
-fn shape_of(
-    kind: Kind,
-    temporality: i32,
-    is_monotonic: bool,
-    delta: OtlpDelta,
-) -> Result<Shape, RefusedReason> {
-    let is_delta = match (AggregationTemporality::try_from(temporality), delta) {
+fn shape_of(kind: Kind, temporality: i32, is_monotonic: bool, modes: Modes) -> Result<Shape, RefusedReason> {
+    let is_delta = match (AggregationTemporality::try_from(temporality), modes.delta) {
         (Ok(AggregationTemporality::Cumulative), _) => Ok(false),
         (Ok(AggregationTemporality::Delta), OtlpDelta::Cumulative) => Ok(true),
         (Ok(AggregationTemporality::Delta), OtlpDelta::Refuse) => Err(RefusedReason::DeltaTemporality),
         (Ok(AggregationTemporality::Unspecified) | Err(_), _) => Err(RefusedReason::NoTemporality),
     };
+    let becomes_native = match kind {
+        Kind::ExponentialHistogram => true,
+        Kind::Histogram => modes.histograms == OtlpHistograms::Custom,
+        Kind::Gauge | Kind::Sum | Kind::Summary => false,
+    };
+    // What came since the last report can't be added to what there is: the buckets may be others.
+    if becomes_native && is_delta? {
+        return Err(RefusedReason::DeltaTemporality);
+    }
     let (named, kind, is_delta) = match kind {
         Kind::Gauge => (NamedKind::Gauge, MetricType::Gauge, false),
         Kind::Sum if is_monotonic => (NamedKind::Counter, MetricType::Counter, is_delta?),
         Kind::Sum => (NamedKind::Other, MetricType::Gauge, is_delta?),
-        Kind::Histogram => (NamedKind::Other, MetricType::Histogram, is_delta?),
+        Kind::Histogram | Kind::ExponentialHistogram => (NamedKind::Other, MetricType::Histogram, is_delta?),
         Kind::Summary => (NamedKind::Other, MetricType::Summary, false),
-        Kind::ExponentialHistogram => match is_delta? {
-            // What came since the last report can't be added to what there is: the buckets may be others.
-            true => return Err(RefusedReason::DeltaTemporality),
-            false => (NamedKind::Other, MetricType::Histogram, false),
-        },
     };
     Ok(Shape { named, kind, is_delta })
 }
@@ -549,7 +566,10 @@ fn read_point(metric: &Metric, message: Reader) -> Result<Result<Point, RefusedR
             read_number(bytes).map(|read| read.map(|point| Point { exemplars: Vec::new(), ..point }))
         }
         Kind::Sum => read_number(bytes),
-        Kind::Histogram => read_histogram(bytes),
+        Kind::Histogram => match metric.histograms {
+            OtlpHistograms::Classic => read_histogram(bytes),
+            OtlpHistograms::Custom => read_custom(bytes),
+        },
         Kind::Summary => read_summary(bytes),
         Kind::ExponentialHistogram => read_exponential(bytes),
     };

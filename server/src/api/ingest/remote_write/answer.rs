@@ -8,7 +8,7 @@ use super::{
     rejection::{Rejection, RetryAfter},
 };
 use crate::api::response::cause::Cause;
-use silverback_model::{RefusedCounts, RefusedReason};
+use silverback_model::{ExemplarRefused, RefusedCounts, RefusedReason};
 use silverback_storage::message::{Examples, ExemplarOutcome, RefusedRef, WriteAck};
 
 const SAMPLES_WRITTEN: HeaderName = HeaderName::from_static("x-prometheus-remote-write-samples-written");
@@ -53,17 +53,14 @@ pub struct WriteResponse {
 impl WriteResponse {
     /// To a request that was read to its end.
     pub fn to_report(version: Version, report: &WriteReport) -> Self {
-        let orphans = match version {
-            Version::V1 => 0,
-            // As Prometheus has it: a series of that version has samples, or is known by them.
-            Version::V2 => report.exemplars.unknown_series,
+        // Its specification wants every piece written, or no success. Remote write 1 knows nothing of exemplars.
+        let exemplars = match version {
+            Version::V1 => None,
+            Version::V2 => report.exemplars.reason,
         };
-        let mut answer = match report.is_whole() && orphans > 0 {
-            true => Self::new(
-                Cause::Invalid.http(),
-                format!("{orphans} exemplars of series without samples refused"),
-            ),
-            false => Self::in_words(report, || report.text()),
+        let mut answer = match exemplars.filter(|_| report.is_whole()) {
+            Some(first) => Self::new(Cause::Invalid.http(), report.exemplars_text(first)),
+            None => Self::in_words(report, || report.text()),
         };
         answer.tell_written(version, report);
         answer
@@ -125,8 +122,10 @@ impl WriteResponse {
 impl From<Tally> for WriteReport {
     /// Begins with what the decoder refused.
     fn from(tally: Tally) -> Self {
-        let Tally { refused, series_refused, examples, .. } = tally;
-        Self { refused, series_refused, examples, ..Self::default() }
+        let Tally { refused, series_refused, examples, exemplars_refused, .. } = tally;
+        let mut exemplars = ExemplarOutcome::default();
+        exemplars_refused.iter().for_each(|(reason, count)| exemplars.refuse(reason, count as u32));
+        Self { refused, series_refused, examples, exemplars, ..Self::default() }
     }
 }
 
@@ -156,6 +155,16 @@ impl WriteReport {
     pub(crate) fn reasons(&self) -> String {
         let reasons: Vec<_> = self.refused.iter().map(|(r, n)| format!("{} {n}", r.as_str())).collect();
         reasons.join(", ")
+    }
+
+    /// `2 of 9 exemplars refused, the first one as bad_labels; all samples are stored`
+    fn exemplars_text(&self, first: ExemplarRefused) -> String {
+        let ExemplarOutcome { kept, refused, .. } = self.exemplars;
+        let all = kept + refused;
+        format!(
+            "{refused} of {all} exemplars refused, the first one as {}; all samples are stored",
+            first.as_str()
+        )
     }
 
     /// `12 of 2000 samples refused: out_of_order 10, duplicate 2; first: {…} out of order sample`
@@ -256,13 +265,26 @@ mod tests {
     }
 
     #[test]
-    fn exemplars_of_unknown_series_are_an_error_of_remote_write_2_alone() {
-        let exemplars = ExemplarOutcome { kept: 1, unknown_series: 2 };
-        let report = WriteReport { written: 5, exemplars, ..WriteReport::default() };
+    fn refused_exemplars_are_an_error_of_remote_write_2_alone() {
+        let mut tally = Tally::default();
+        tally.exemplars_refused.add(ExemplarRefused::BadLabels, 1);
+        let mut report = WriteReport { written: 5, ..WriteReport::from(tally) };
+        report.exemplars.add(ExemplarOutcome { kept: 1, ..ExemplarOutcome::default() });
+        report.exemplars.refuse(ExemplarRefused::UnknownSeries, 2);
         let answer = WriteResponse::to_report(Version::V2, &report);
         assert_eq!((answer.status, written(&answer)), (StatusCode::BAD_REQUEST, ["5", "0", "1"].map(Some)));
-        assert_eq!(answer.text, "2 exemplars of series without samples refused");
+        assert_eq!(
+            answer.text,
+            "3 of 4 exemplars refused, the first one as bad_labels; all samples are stored"
+        );
         assert_eq!(WriteResponse::to_report(Version::V1, &report).status, StatusCode::NO_CONTENT);
+    }
+
+    #[test]
+    fn a_node_that_keeps_no_exemplars_fails_no_request_for_them() {
+        let mut report = report(5, &[]);
+        report.exemplars.refuse(ExemplarRefused::Disabled, 2);
+        check(&report, 204, "5", "");
     }
 
     #[test]
@@ -276,7 +298,7 @@ mod tests {
         total.add(WriteAck {
             written: 8,
             histograms: 0,
-            exemplars: ExemplarOutcome { kept: 3, unknown_series: 0 },
+            exemplars: ExemplarOutcome { kept: 3, ..ExemplarOutcome::default() },
             moved: None,
             refusals: Some(Box::new(Refusals { counts, examples, by_ref: Vec::new() })),
         });

@@ -45,7 +45,7 @@ impl Shard {
                     self.counters.exemplars_already += 1;
                 }
                 Err(reason) => {
-                    outcome.unknown_series += u32::from(reason == ExemplarRefused::UnknownSeries);
+                    outcome.refuse(reason, 1);
                     self.counters.exemplars_refused.add(reason, 1);
                 }
             }

@@ -4,7 +4,7 @@ use futures::executor::block_on;
 use silverback_proto::otlp::collector::metrics::v1::ExportMetricsServiceRequest;
 use silverback_proto::otlp::metrics::v1::number_data_point::Value;
 use silverback_proto::otlp::metrics::v1::{
-    Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum, metric,
+    Gauge, Histogram, HistogramDataPoint, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum, metric,
 };
 
 use super::*;
@@ -14,6 +14,7 @@ use super::*;
 struct Counts {
     series: usize,
     samples: usize,
+    histograms: usize,
     refs: Vec<Option<u32>>,
     deltas: Vec<bool>,
 }
@@ -28,20 +29,26 @@ impl SeriesSink for Counts {
     fn sample(&mut self, _sample: Sample) {
         self.samples += 1;
     }
+
+    fn histogram(&mut self, _histogram: PartHistogram) {
+        self.histograms += 1;
+    }
 }
 
 fn run(bytes: &[u8]) -> (Result<Translation, Rejection>, Counts, usize) {
-    run_with(OtlpDelta::Cumulative, bytes)
+    run_with(CLASSIC, bytes)
 }
 
-fn run_with(delta: OtlpDelta, bytes: &[u8]) -> (Result<Translation, Rejection>, Counts, usize) {
+const CLASSIC: Modes = Modes { delta: OtlpDelta::Cumulative, histograms: OtlpHistograms::Classic };
+
+fn run_with(modes: Modes, bytes: &[u8]) -> (Result<Translation, Rejection>, Counts, usize) {
     let (mut sink, mut pauses) = (Counts::default(), 0);
     let pause = async |_: &Counts, _| {
         pauses += 1;
         Ok(())
     };
     let translation =
-        block_on(translate(bytes, delta, &SeriesIdHasher::new(1, ""), &mut sink, &RefCell::default(), pause));
+        block_on(translate(bytes, modes, &SeriesIdHasher::new(1, ""), &mut sink, &RefCell::default(), pause));
     (translation, sink, pauses)
 }
 
@@ -64,11 +71,34 @@ fn data_points_are_numbered_and_refused_ones_too() {
     let body = request(vec![gauge(), metric::Data::Sum(delta), gauge()]);
     let (_, sink, _) = run(&body);
     assert_eq!(sink.deltas, [false, false, true, true, false, false]);
-    let (translation, sink, _) = run_with(OtlpDelta::Refuse, &body);
+    let (translation, sink, _) = run_with(Modes { delta: OtlpDelta::Refuse, ..CLASSIC }, &body);
     let translation = translation.unwrap();
     assert_eq!((translation.points, translation.refused.counts.total()), (6, 2));
     assert_eq!(sink.refs, [0, 1, 4, 5].map(Some));
     assert_eq!((sink.series, sink.samples, translation.labels.len()), (4, 4, 4));
+}
+
+#[test]
+fn histograms_with_explicit_bounds_become_classic_or_native_ones() {
+    let histogram = |aggregation_temporality| {
+        let point = HistogramDataPoint {
+            explicit_bounds: vec![1.0],
+            bucket_counts: vec![1, 2],
+            count: 3,
+            sum: Some(4.0),
+            ..HistogramDataPoint::default()
+        };
+        metric::Data::Histogram(Histogram { data_points: vec![point], aggregation_temporality })
+    };
+    let body = request(vec![histogram(1), histogram(2)]);
+    let run = |histograms| {
+        let (translation, sink, _) = run_with(Modes { histograms, ..CLASSIC }, &body);
+        let refused = translation.unwrap().refused.counts.get(RefusedReason::DeltaTemporality);
+        (sink.samples, sink.histograms, refused)
+    };
+    // The buckets' series, and those of sum and count; deltas are added up in them alone.
+    assert_eq!(run(OtlpHistograms::Classic), (8, 0, 0));
+    assert_eq!(run(OtlpHistograms::Custom), (0, 1, 1));
 }
 
 #[test]

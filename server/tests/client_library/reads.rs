@@ -137,7 +137,7 @@ async fn a_node_tells_of_itself() {
 async fn native_histograms_are_read_one_by_one_and_in_chunks_beside_floats() {
     let (node, start) = (Node::start(2), start_ms());
     let mut written = Vec::new();
-    let mut series = request::Series::new([("__name__", "took")]).sample(start, 1.0);
+    let mut series = request::Series::new([("__name__", "took")]).sample(start - 1, 1.0);
     for n in 0..20 {
         let words = vec![n, 1];
         let positive = Buckets { spans: vec![Span { offset: 1, length: 2 }], words };
@@ -153,7 +153,7 @@ async fn native_histograms_are_read_one_by_one_and_in_chunks_beside_floats() {
     let reader = client(&node, Compression::None).await.reader();
     let selector: Selector = "took".parse().unwrap();
     let found: Vec<_> = reader.select(&selector, 0..=i64::MAX).await.unwrap().try_collect().await.unwrap();
-    assert_eq!(found[0].samples, [(start, 1.0)]);
+    assert_eq!(found[0].samples, [(start - 1, 1.0)]);
     let same = |((at, found), (expect_at, expect)): (&(i64, Histogram), &(i64, Histogram))| {
         at == expect_at && found.is_same(expect)
     };

@@ -147,9 +147,9 @@ fn run(
 #[test]
 fn histograms_of_new_and_of_known_series_are_read_as_they_came_beside_floats() {
     let shard = shard();
-    let floats = vec![(named("b"), vec![Sample::new(-1, 1.0), Sample::new(STEP_MS - 1, 2.0)])];
+    let floats = vec![(named("b"), vec![Sample::new(0, 1.0), Sample::new(STEP_MS + 1, 2.0)])];
     append_to(&shard, EVER, &floats, &mut NoJournal);
-    let series = vec![run("a", 0..300, counting), run("b", 0..300, float), run("c", 5..6, counting)];
+    let series = vec![run("a", 0..300, counting), run("b", 1..301, float), run("c", 5..6, counting)];
     let outcome = take(&shard, &series);
     assert_eq!((outcome.histograms, outcome.written, refused(&outcome)), (601, 0, vec![]));
     check_same(&histograms(&shard), &series);

@@ -24,6 +24,10 @@ use crate::writer::{Writer, WriterOptions};
 /// A message of the node in bytes, decompressed: longer ones are refused.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
+/// Of a write with native histograms.
+const HISTOGRAMS_ELSEWHERE: &str =
+    "gRPC's Ingest has no native histograms; write them by remote_write::RemoteWriter";
+
 pub(crate) type Transport = InterceptedService<Channel, Headers>;
 
 /// A client of one node. Cheap to clone; clones share the connection.
@@ -78,8 +82,12 @@ impl Client {
     }
 
     /// Writes a few series at once. Once this returns, their samples are as durable as the node makes
-    /// what it acknowledges; a [`Writer`] is the way for more than a few.
+    /// what it acknowledges; a [`Writer`] is the way for more than a few. Nothing is written where a series has native
+    /// histograms: these go by [`remote_write`](crate::remote_write).
     pub async fn write(&self, series: &[Series]) -> Result<Written, RequestError> {
+        if series.iter().any(|series| !series.histograms.is_empty()) {
+            return Err(RequestError::Invalid(HISTOGRAMS_ELSEWHERE.to_owned()));
+        }
         if series.iter().all(|series| series.samples.is_empty()) {
             return Ok(Written::default());
         }

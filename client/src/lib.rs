@@ -44,10 +44,11 @@
 //! ```
 //!
 //! What is stored is read by a [`Reader`]; [`chunk`] decodes Prometheus' XOR chunks, and
-//! [`remote_write`] speaks to receivers other than Silverback.
+//! [`remote_write`] speaks to receivers other than Silverback. Native histograms ([`histogram`]) are written by it, too.
 #![forbid(unsafe_code)]
 
 pub mod chunk;
+pub mod histogram;
 pub mod remote_write;
 
 mod admin;

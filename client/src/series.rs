@@ -1,7 +1,8 @@
-//! A series and its samples, as a program hands them over.
+//! A series, its samples and its native histograms, as a program hands them over.
 
 use std::collections::BTreeMap;
 
+use crate::histogram::Histogram;
 use crate::labels::{Labels, METRIC_NAME};
 
 /// One label set and some of its samples.
@@ -11,6 +12,8 @@ pub struct Series {
     pub(crate) labels: BTreeMap<String, String>,
     /// Timestamps in ms and values, in the order in which they were added.
     pub(crate) samples: Vec<(i64, f64)>,
+    /// Native histograms, likewise.
+    pub(crate) histograms: Vec<(i64, Histogram)>,
 }
 
 /// Why a text is no series.
@@ -31,13 +34,21 @@ impl Series {
         let mut all: BTreeMap<String, String> =
             labels.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         all.insert(METRIC_NAME.to_owned(), metric.to_owned());
-        Self { labels: all, samples: Vec::new() }
+        Self { labels: all, samples: Vec::new(), histograms: Vec::new() }
     }
 
     /// The series with one sample more: ms since the Unix epoch, and the value.
     #[must_use]
     pub fn sample(mut self, timestamp_ms: i64, value: f64) -> Self {
         self.samples.push((timestamp_ms, value));
+        self
+    }
+
+    /// The series with one native histogram more: ms since the Unix epoch, and the histogram. At one time a series has
+    /// a sample or a histogram.
+    #[must_use]
+    pub fn histogram(mut self, timestamp_ms: i64, histogram: Histogram) -> Self {
+        self.histograms.push((timestamp_ms, histogram));
         self
     }
 

@@ -12,6 +12,8 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Native histograms are written alike: [`Series::histogram`](crate::Series::histogram).
 
 mod encode;
 mod send;

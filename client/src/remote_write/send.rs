@@ -15,6 +15,7 @@ use super::encode;
 use crate::Series;
 
 const SAMPLES_WRITTEN: &str = "x-prometheus-remote-write-samples-written";
+const HISTOGRAMS_WRITTEN: &str = "x-prometheus-remote-write-histograms-written";
 /// From the connect to the answer, where nobody says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// A refusal's text in bytes; what goes beyond is not read.
@@ -29,10 +30,12 @@ pub struct RemoteWriter {
 }
 
 /// What was stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Written {
     /// Samples.
     pub samples: u64,
+    /// Native histograms.
+    pub histograms: u64,
 }
 
 /// Why a write did not succeed.
@@ -60,8 +63,8 @@ pub enum WriteError {
         status: StatusCode,
         /// Its words.
         text: String,
-        /// Samples that it stored all the same.
-        written: u64,
+        /// What it stored all the same.
+        written: Written,
     },
 }
 
@@ -89,21 +92,22 @@ impl RemoteWriter {
         self
     }
 
-    /// Writes all samples in one request. Once this returns, they are as durable as the receiver
+    /// Writes all samples and native histograms in one request. Once this returns, they are as durable as the receiver
     /// makes what it acknowledges.
     pub async fn write(&self, series: &[Series]) -> Result<Written, WriteError> {
         let deadline = Instant::now() + self.timeout;
         let sending = timeout_at(deadline, self.send(encode::body(series)));
         let response = sending.await.map_err(|_elapsed| WriteError::TimedOut(self.timeout))??;
-        let (status, written) = (response.status(), samples_written(&response));
+        let (status, written) = (response.status(), written(&response));
         if !status.is_success() {
             let text = text_until(deadline, response.into_body()).await;
             return Err(WriteError::Refused { status, text, written });
         }
-        if written == 0 && series.iter().any(|series| !series.samples.is_empty()) {
+        let has_any = |series: &Series| series.samples.len() + series.histograms.len() > 0;
+        if written == Written::default() && series.iter().any(has_any) {
             return Err(WriteError::Unconfirmed(status));
         }
-        Ok(Written { samples: written })
+        Ok(written)
     }
 
     async fn send(&self, body: Vec<u8>) -> Result<Response<Incoming>, WriteError> {
@@ -128,9 +132,12 @@ impl RemoteWriter {
 }
 
 /// What the receiver says it stored; nothing where it doesn't say.
-fn samples_written(response: &Response<Incoming>) -> u64 {
-    let count = response.headers().get(SAMPLES_WRITTEN);
-    count.and_then(|count| count.to_str().ok()?.parse().ok()).unwrap_or(0)
+fn written(response: &Response<Incoming>) -> Written {
+    let count = |name: &str| {
+        let count = response.headers().get(name);
+        count.and_then(|count| count.to_str().ok()?.parse().ok()).unwrap_or(0)
+    };
+    Written { samples: count(SAMPLES_WRITTEN), histograms: count(HISTOGRAMS_WRITTEN) }
 }
 
 /// What came of a refusal's text. That it was cut short or broke off changes nothing of the refusal.
@@ -174,7 +181,16 @@ mod tests {
     async fn success_counts_where_it_says_what_is_stored() {
         let answer = "HTTP/1.1 204 No Content\r\nX-Prometheus-Remote-Write-Samples-Written: 1\r\n\r\n";
         let written = write_to_a_receiver_that_says(answer).await;
-        assert_eq!(written.unwrap(), Written { samples: 1 });
+        assert_eq!(written.unwrap(), Written { samples: 1, histograms: 0 });
+    }
+
+    #[tokio::test]
+    async fn a_refusal_tells_what_is_stored_of_either() {
+        let answer = "HTTP/1.1 400 Bad Request\r\nX-Prometheus-Remote-Write-Samples-Written: 2\r\n\
+                      X-Prometheus-Remote-Write-Histograms-Written: 3\r\nContent-Length: 0\r\n\r\n";
+        let refused = write_to_a_receiver_that_says(answer).await.unwrap_err();
+        let WriteError::Refused { written, .. } = refused else { panic!("{refused:?}") };
+        assert_eq!(written, Written { samples: 2, histograms: 3 });
     }
 
     #[tokio::test]

@@ -5,7 +5,8 @@ use silverback::api::ingest::remote_write::Version;
 use silverback_model::histogram::wire::HistogramTimes;
 use silverback_model::histogram::{Buckets, Histogram, Span};
 use silverback_model::limits::HISTOGRAM_BUCKETS_MAX;
-use silverback_node_test_support::request::{Series, VERSIONS, body};
+use silverback_node_test_support::request::{PATH, Series, VERSIONS, body, headers};
+use silverback_test_support::http::Answer;
 
 use crate::bystander::{Expect, Scene};
 use crate::metrics::refused;
@@ -81,7 +82,7 @@ fn each_bad_histogram_is_refused_by_its_reason_between_good_samples() {
 #[test]
 fn histograms_and_samples_of_one_series_are_stored_in_version_1_and_refused_in_version_2() {
     let both =
-        |scene: &Scene| series().sample(scene.start_ms, 1.0).histogram(message(scene.start_ms, &valid()));
+        |scene: &Scene| series().sample(scene.start_ms, 1.0).histogram(message(scene.start_ms + 1, &valid()));
     let scene = Scene::start(1);
     let expect = Expect { status: 204, words: "", written: 2, counted: &[] };
     scene.check(Version::V1, &body(Version::V1, &[both(&scene), scene.beside()]), &expect);
@@ -108,4 +109,41 @@ fn a_series_whose_histograms_change_their_kind_and_layout_each_time_takes_all_of
     }
     let expect = Expect { status: 204, words: "", written: 1, counted: &[] };
     scene.check(Version::V2, &body(Version::V2, &[changing, scene.beside()]), &expect);
+}
+
+/// What remote write 2 is told: samples and histograms that are stored.
+fn told(answer: &Answer) -> [String; 2] {
+    ["samples", "histograms"]
+        .map(|kind| answer.header(&format!("x-prometheus-remote-write-{kind}-written")).to_owned())
+}
+
+#[test]
+fn of_a_float_and_a_histogram_at_one_time_the_later_one_is_a_duplicate_and_counted_as_one() {
+    for (version, shards) in VERSIONS.into_iter().zip([1, 3]) {
+        let scene = Scene::start(shards);
+        let (start, other) = (scene.start_ms, Histogram { sum_bits: 1, ..valid() });
+        let histograms = body(version, &[series().histogram(message(start, &valid()))]);
+        assert_eq!(scene.node.post(PATH, &headers(version), &histograms).status, 204);
+        let words = "1 of 3 samples refused: duplicate 1; first: {__name__=\"latency\", job=\"shop\"} ";
+        let counted: &[(&str, u64)] = &[(&refused("duplicate"), 1)];
+        let floats = body(version, &[series().sample(start, 1.0).sample(start + 9, 2.0), scene.beside()]);
+        scene.check(version, &floats, &Expect { status: 400, words, written: 2, counted });
+        // The other way round; and the histogram that is stored is still that.
+        let later = |at, histogram| series().histogram(message(at, histogram));
+        let later = [later(start + 9, &valid()), later(start + 10, &valid()), later(start, &other)];
+        let answer = scene.node.post(PATH, &headers(version), &body(version, &later));
+        let words = "2 of 3 samples refused: duplicate 2; ";
+        assert!(answer.status == 400 && answer.text().contains(words), "{}", answer.text());
+        assert!(answer.text().contains("a float or a native histogram, not both"), "{}", answer.text());
+        let is_told = |answer: &Answer, samples: &str, histograms: &str| {
+            version == Version::V1 || told(answer) == [samples, histograms]
+        };
+        assert!(is_told(&answer, "0", "1"), "{:?}", told(&answer));
+        let again = body(version, &[series().sample(start + 9, 2.0)]);
+        for (again, samples, histograms) in [(histograms, "0", "1"), (again, "1", "0")] {
+            let answer = scene.node.post(PATH, &headers(version), &again);
+            assert!(answer.status == 204 && is_told(&answer, samples, histograms), "{}", answer.text());
+        }
+        assert_eq!(scene.samples("latency"), [[(start + 9, 2.0)]]);
+    }
 }

@@ -3,13 +3,16 @@
 use futures::TryStreamExt;
 use silverback::api::ingest::remote_write::Version;
 use silverback::config::RebalanceMode;
+use silverback_client::remote_write::{RemoteWriter, WriteError, Written};
 use silverback_client::{
     Client, Compression, Health, Labels, Matcher, ReadError, Reader, RequestError, SelectedSeries, Selector,
     Series, chunk,
 };
 use silverback_model::STALE_NAN_BITS;
 use silverback_model::histogram::wire::HistogramTimes;
-use silverback_model::histogram::{Buckets, Histogram, HistogramKind, SealedHistogram, Span};
+use silverback_model::histogram::{
+    Buckets, CUSTOM_BUCKETS_SCHEMA, Histogram, HistogramKind, ResetHint, SealedHistogram, Span,
+};
 use silverback_node_test_support::written::start_ms;
 use silverback_node_test_support::{Node, request};
 
@@ -137,7 +140,7 @@ async fn a_node_tells_of_itself() {
 async fn native_histograms_are_read_one_by_one_and_in_chunks_beside_floats() {
     let (node, start) = (Node::start(2), start_ms());
     let mut written = Vec::new();
-    let mut series = request::Series::new([("__name__", "took")]).sample(start, 1.0);
+    let mut series = request::Series::new([("__name__", "took")]).sample(start - 1, 1.0);
     for n in 0..20 {
         let words = vec![n, 1];
         let positive = Buckets { spans: vec![Span { offset: 1, length: 2 }], words };
@@ -153,7 +156,7 @@ async fn native_histograms_are_read_one_by_one_and_in_chunks_beside_floats() {
     let reader = client(&node, Compression::None).await.reader();
     let selector: Selector = "took".parse().unwrap();
     let found: Vec<_> = reader.select(&selector, 0..=i64::MAX).await.unwrap().try_collect().await.unwrap();
-    assert_eq!(found[0].samples, [(start, 1.0)]);
+    assert_eq!(found[0].samples, [(start - 1, 1.0)]);
     let same = |((at, found), (expect_at, expect)): (&(i64, Histogram), &(i64, Histogram))| {
         at == expect_at && found.is_same(expect)
     };
@@ -168,4 +171,74 @@ async fn native_histograms_are_read_one_by_one_and_in_chunks_beside_floats() {
     assert_eq!((found[0].chunks.len(), chunk.encoding), (1, 2));
     let chunk = SealedHistogram::from_bytes(HistogramKind::Integer, chunk.bytes[..].into()).unwrap();
     assert_eq!(chunk.count(), 20);
+}
+
+/// One of each kind: of integers, of floats, of custom buckets, and a staleness marker.
+fn of_each_kind(n: u64) -> [Histogram; 4] {
+    let side = |words: Vec<u64>| Buckets { spans: vec![Span { offset: -1, length: 2 }], words };
+    let integer = Histogram {
+        schema: 3,
+        zero_threshold: 0.001,
+        zero_count: 2,
+        count: 5 + 2 * n,
+        sum_bits: (n as f64 / 3.0).to_bits(),
+        positive: side(vec![n, 1]),
+        negative: side(vec![1, 0]),
+        ..Histogram::default()
+    };
+    let bits = |count: f64| count.to_bits();
+    let float = Histogram {
+        kind: HistogramKind::Float,
+        hint: ResetHint::Gauge,
+        count: bits(n as f64 + 0.5),
+        sum_bits: 0x7ff8_0000_0000_1234,
+        positive: side(vec![bits(n as f64), bits(0.5)]),
+        ..Histogram::default()
+    };
+    let custom = Histogram {
+        schema: CUSTOM_BUCKETS_SCHEMA,
+        count: 2 * n + 1,
+        positive: Buckets { spans: vec![Span { offset: 0, length: 2 }], words: vec![n, 1] },
+        bounds: vec![0.25],
+        ..Histogram::default()
+    };
+    [integer, float, custom, Histogram::stale(HistogramKind::Integer)]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn native_histograms_of_every_kind_are_written_by_remote_write_and_come_back_as_they_were() {
+    let (node, start) = (Node::start(2), start_ms());
+    let all: Vec<(i64, Histogram)> =
+        (0..40).map(|n| start + 1000 * n).zip((0..10).flat_map(of_each_kind)).collect();
+    let took = || Series::new("took", [("job", "shop")]);
+    let series = all.iter().fold(took(), |series, (at, histogram)| series.histogram(*at, histogram.clone()));
+    let series = series.sample(start + 1, 0.5);
+    let writer = RemoteWriter::new(&format!("http://{}", node.address)).unwrap();
+    // Sent again, they are stored still.
+    for _ in 0..2 {
+        let written = writer.write(std::slice::from_ref(&series)).await.unwrap();
+        assert_eq!(written, Written { samples: 1, histograms: 40 });
+    }
+    let client = client(&node, Compression::None).await;
+    let selector: Selector = "took".parse().unwrap();
+    let found: Vec<_> =
+        client.reader().select(&selector, 0..=i64::MAX).await.unwrap().try_collect().await.unwrap();
+    let [found] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((&found.samples[..], found.histograms.len()), (&[(start + 1, 0.5)][..], 40));
+    for ((at, found), (expect_at, expect)) in found.histograms.iter().zip(&all) {
+        assert!(at == expect_at && found.is_same(expect), "{found:?}\n{expect:?}");
+    }
+    // One that contradicts itself is refused alone, and the writer told what is stored.
+    let later = start + 50_000;
+    let bad = Histogram { count: 1, ..of_each_kind(5)[0].clone() };
+    let bad = took().histogram(later, of_each_kind(50)[0].clone()).histogram(later + 1, bad);
+    let refused = writer.write(&[bad]).await.unwrap_err();
+    let WriteError::Refused { text, written, .. } = refused else { panic!("{refused:?}") };
+    assert!(text.contains("histogram_counts 1"), "{text}");
+    assert_eq!(written, Written { samples: 0, histograms: 1 });
+    // By gRPC nothing of such a series is sent.
+    let both = [took().sample(later + 2, 1.0).histogram(later + 3, Histogram::default())];
+    let by_grpc = client.write(&both).await;
+    let RequestError::Invalid(words) = by_grpc.unwrap_err() else { panic!("it can't be written") };
+    assert!(words.contains("RemoteWriter"), "{words}");
 }

@@ -8,11 +8,13 @@ use silverback_model::histogram::{Buckets, Histogram, HistogramIter, HistogramKi
 use silverback_node_test_support::Node;
 use silverback_node_test_support::request::{PATH, Series, VERSIONS, body, headers};
 use silverback_node_test_support::written::{ask, frames_of, query, start_ms};
-use silverback_proto::otlp::collector::metrics::v1::ExportMetricsServiceRequest;
+use silverback_proto::otlp::collector::metrics::v1::{
+    ExportMetricsServiceRequest, ExportMetricsServiceResponse,
+};
 use silverback_proto::otlp::metrics::v1::exponential_histogram_data_point::Buckets as DenseBuckets;
 use silverback_proto::otlp::metrics::v1::{
-    AggregationTemporality, ExponentialHistogram, ExponentialHistogramDataPoint, Metric, ResourceMetrics,
-    ScopeMetrics, metric,
+    AggregationTemporality, ExponentialHistogram, ExponentialHistogramDataPoint, Gauge, Metric,
+    NumberDataPoint, ResourceMetrics, ScopeMetrics, metric, number_data_point,
 };
 use silverback_proto::prometheus::{self, ReadResponse};
 
@@ -167,16 +169,17 @@ fn expressions_are_evaluated_over_histograms() {
 #[test]
 fn floats_and_histograms_of_one_label_set_live_side_by_side() {
     let (node, start) = (Node::start(2), start_ms());
-    let both = Series::new([("__name__", "a")]).sample(start, 1.5).histogram(message(start, &integer(1)));
+    let own = start + 1;
+    let both = Series::new([("__name__", "a")]).sample(start, 1.5).histogram(message(own, &integer(1)));
     let stale = both.sample(start + 9, f64::from_bits(STALE_NAN_BITS));
     let answer = node.post(PATH, &headers(Version::V1), &body(Version::V1, &[stale]));
     assert_eq!(answer.status, 204, "{}", answer.text());
-    check_same(&read_histograms(&node), &[("a", vec![(start, integer(1))])]);
+    check_same(&read_histograms(&node), &[("a", vec![(own, integer(1))])]);
     let frames = frames_of(&ask(&node, vec![query(&[], ALWAYS)], &[1]));
     let kinds: Vec<i32> = frames[0].chunked_series[0].chunks.iter().map(|chunk| chunk.r#type).collect();
     assert_eq!(kinds, [1, 2]);
     let line = node.get("/api/v1/export?match[]=a").text();
-    let pair = format!("\"histograms\":[[{start},{{\"count\":\"7\",");
+    let pair = format!("\"histograms\":[[{own},{{\"count\":\"7\",");
     assert!(line.contains("\"values\":[1.5,\"StaleNaN\"]") && line.contains(&pair), "{line}");
     let parsed: serde_json::Value = serde_json::from_str(&line).unwrap();
     let buckets = &parsed["histograms"][0][1]["buckets"];
@@ -228,4 +231,25 @@ fn exponential_histograms_of_opentelemetry_are_stored_as_native_ones() {
         assert!(!answer.body.is_empty(), "it says that a point was refused");
     }
     assert_eq!(read_histograms(&node)[0].1.len(), 1);
+    check_a_gauge_of_the_same_time_is_refused(&node, start);
+}
+
+/// Of two gauges the one whose name and time a histogram has is refused, and the sender told of one point.
+fn check_a_gauge_of_the_same_time_is_refused(node: &Node, start: i64) {
+    let gauge = |name: &str| {
+        let value = Some(number_data_point::Value::AsDouble(1.0));
+        let time_unix_nano = start as u64 * 1_000_000;
+        let point = NumberDataPoint { time_unix_nano, value, ..NumberDataPoint::default() };
+        let data = Some(metric::Data::Gauge(Gauge { data_points: vec![point] }));
+        Metric { name: name.into(), data, ..Metric::default() }
+    };
+    let scope = ScopeMetrics { metrics: vec![gauge("took"), gauge("taken")], ..ScopeMetrics::default() };
+    let resource = ResourceMetrics { scope_metrics: vec![scope], ..ResourceMetrics::default() };
+    let request = ExportMetricsServiceRequest { resource_metrics: vec![resource] };
+    let headers = [("content-type", "application/x-protobuf")];
+    let answer = node.post("/api/v1/otlp/v1/metrics", &headers, &request.encode_to_vec());
+    let partial = ExportMetricsServiceResponse::decode(&answer.body[..]).unwrap().partial_success.unwrap();
+    assert_eq!(partial.rejected_data_points, 1, "{}", partial.error_message);
+    let lines = node.get("/api/v1/export?match[]=%7B__name__=~%22took%7Ctaken%22%7D").text();
+    assert_eq!(lines.matches("\"values\":[1]").count(), 1, "{lines}");
 }

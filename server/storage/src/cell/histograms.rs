@@ -4,6 +4,7 @@
 
 use std::ops::RangeInclusive;
 
+use crate::cell::beside::RefSet;
 use crate::cell::heap::{heap_bytes, vec_bytes};
 use crate::cell::series::{AppendError, Appended, LabelRef, Retained, Series, SeriesHistory, SeriesStore};
 use crate::wal::record::{LoggedHistogramChunks, OpenHistogramBytes, SealedHistogramBytes};
@@ -216,15 +217,24 @@ impl SeriesStore {
         timestamp_ms: i64,
         histogram: &Histogram,
     ) -> Result<Appended, AppendError> {
-        if !self.histogram_lookup.covers(at, timestamp_ms) {
-            self.look_into_histograms(at, timestamp_ms);
-        }
-        let covered = self.histogram_lookup.covers(at, timestamp_ms);
-        match self.histogram_lookup.hash_at(timestamp_ms).filter(|_| covered) {
+        match self.histogram_hash_at(at, timestamp_ms) {
             Some(stored) if stored == histogram.fingerprint() => Ok(Appended::Already),
             Some(_) => Err(AppendError::Duplicate),
             None => Err(AppendError::OutOfOrder),
         }
+    }
+
+    /// The fingerprint of a series' histogram at a time, in ms.
+    pub(super) fn histogram_hash_at(&mut self, at: SeriesRef, timestamp_ms: i64) -> Option<u64> {
+        let (oldest_ms, newest_ms) = self.histogram_times(at)?;
+        if !(oldest_ms..=newest_ms).contains(&timestamp_ms) {
+            return None;
+        }
+        if !self.histogram_lookup.covers(at, timestamp_ms) {
+            self.look_into_histograms(at, timestamp_ms);
+        }
+        let covered = self.histogram_lookup.covers(at, timestamp_ms);
+        self.histogram_lookup.hash_at(timestamp_ms).filter(|_| covered)
     }
 
     /// Decodes the chunk that a time lies in, in ms, if there is one.
@@ -234,25 +244,26 @@ impl SeriesStore {
         match own.sealed.get(place) {
             Some(chunk) if chunk.overlaps(timestamp_ms, timestamp_ms) => {
                 self.histogram_lookup.decode(at, chunk.histograms());
-                self.late_work += chunk.count();
+                self.late_work += chunk.count() + chunk.bytes().len();
             }
             None if own.open.first_timestamp_ms() <= timestamp_ms => {
                 let bytes = own.open.to_bytes();
                 self.histogram_lookup.decode(at, HistogramIter::new(own.open.kind(), &bytes));
-                self.late_work += own.open.count();
+                self.late_work += own.open.count() + bytes.len();
             }
             Some(_) | None => {}
         }
     }
 
     /// Whether a series has histograms.
+    #[inline]
     pub(crate) fn has_histograms(&self, at: SeriesRef) -> bool {
-        self.histogram_series > 0 && self.histories.get(at.0).histograms.is_some()
+        self.histogram_series > 0 && self.with_histograms.contains(at)
     }
 
     /// The times of a series' oldest and newest histogram, in ms.
     pub(crate) fn histogram_times(&self, at: SeriesRef) -> Option<(i64, i64)> {
-        if self.histogram_series == 0 {
+        if !self.has_histograms(at) {
             return None;
         }
         let own = self.histories.get(at.0).histograms.as_ref()?;
@@ -296,7 +307,7 @@ impl SeriesStore {
 
     /// All of a series' histograms, as the log has them.
     pub(crate) fn all_histograms(&self, at: SeriesRef) -> Option<HistogramChunks> {
-        if self.histogram_series == 0 {
+        if !self.has_histograms(at) {
             return None;
         }
         self.histories.get(at.0).histograms.as_ref().map(|own| own.chunks())
@@ -317,12 +328,19 @@ impl SeriesStore {
     /// Puts these in the place of what a series has.
     pub(super) fn set_histograms(&mut self, at: SeriesRef, histograms: Option<Histograms>) {
         self.histogram_lookup.forget(at);
+        match histograms {
+            Some(_) => self.with_histograms.insert(at),
+            None => self.with_histograms.remove(at),
+        }
         self.histogram_series += usize::from(histograms.is_some());
         self.histogram_bytes += histograms.as_ref().map_or(0, Histograms::bytes);
         let former =
             std::mem::replace(&mut self.histories.get_mut(at.0).histograms, histograms.map(Box::new));
         self.histogram_series -= usize::from(former.is_some());
         self.histogram_bytes -= former.as_ref().map_or(0, |former| former.bytes());
+        if self.histogram_series == 0 {
+            self.with_histograms = RefSet::default();
+        }
     }
 
     /// What is left of a series' histograms without a range of ms; `None` where none lies in it.

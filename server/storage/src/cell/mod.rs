@@ -3,9 +3,10 @@
 //! What a series is in memory, and where its pieces lie: one 64-byte line that an append touches
 //! ([`Series`]), the open chunk's words in pooled blocks ([`blocks`]), the rest apart
 //! ([`SeriesHistory`]), what it has at a time ([`find`]), samples that come late ([`late`]) and how they join the
-//! others ([`merge`]), native histograms ([`histograms`]), what is brought near ahead of its use ([`near`]), the chunk
+//! others ([`merge`]), native histograms ([`histograms`]) and floats beside them ([`beside`]), what is brought near ahead of its use ([`near`]), the chunk
 //! that was looked into last ([`lookup`]), what is left of it without a range of time ([`rest`]), and what all of it
 //! takes of the allocator ([`heap`]). Knows nothing of other cells, of labels' text, or of requests.
+mod beside;
 pub mod blocks;
 mod find;
 pub mod heap;

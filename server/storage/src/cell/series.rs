@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use crate::cell::beside::RefSet;
 use crate::cell::blocks::{Blocks, Chain};
 use crate::cell::heap::{heap_bytes, vec_bytes};
 use crate::cell::histograms::{HistogramLookup, Histograms};
@@ -110,7 +111,9 @@ pub struct SeriesStore {
     pub(super) late_work: usize,
     /// Series with native histograms.
     pub(super) histogram_series: usize,
-    /// What these take.
+    /// Which these are.
+    pub(super) with_histograms: RefSet,
+    /// What their histograms take.
     pub(super) histogram_bytes: usize,
     /// For histograms that are sent again.
     pub(super) histogram_lookup: HistogramLookup,
@@ -528,7 +531,10 @@ impl SeriesStore {
                 + self.histories.bytes()
                 + self.late_chunks * LATE_CHUNK_BYTES
                 + self.label_bytes,
-            chunk_bytes: self.blocks.bytes() + self.sealed_bytes + self.histogram_bytes,
+            chunk_bytes: self.blocks.bytes()
+                + self.sealed_bytes
+                + self.histogram_bytes
+                + self.with_histograms.bytes(),
         }
     }
 }

@@ -54,6 +54,8 @@ pub(super) struct Run {
     pub(super) first: Sample,
     /// The series' newest sample then.
     pub(super) newest_ms: Option<i64>,
+    /// Whether the series has native histograms.
+    pub(super) has_histograms: bool,
     pub(super) samples: u64,
 }
 
@@ -202,10 +204,16 @@ impl Shard {
         let mut taken = samples.len();
         let mut series = candidate.filter(|s| self.store.id(*s) == entry.id).or_else(|| self.find(entry.id));
         let mut refused = None;
+        // Of one that is made here no histogram is known.
+        let has_histograms = series.is_some_and(|series| self.store.has_histograms(series));
         for (i, sample) in samples.iter().enumerate() {
             let summed = if entry.labels.is_deltas() { &self.summed(series, *sample) } else { sample };
             let result = match (bounds.check(*sample), series) {
                 (Err(reason), _) => Err(reason),
+                (Ok(()), Some(known)) if has_histograms => {
+                    let appended = self.store.append_beside_histograms(known, *summed, late_window_ms);
+                    self.note_append(known, *summed, appended, journal)
+                }
                 (Ok(()), Some(known)) => self.append_sample(known, *summed, late_window_ms, journal),
                 (Ok(()), None) => self.create_series(body, entry, *summed, journal).map(|made| {
                     series = Some(made);
@@ -213,14 +221,14 @@ impl Shard {
                 }),
             };
             match result {
-                Ok(Appended::Stored) => {
+                Ok(Appended::Stored) if !has_histograms => {
                     outcome.written += 1;
                     continue;
                 }
-                Ok(Appended::StoredLate | Appended::Already) => outcome.written += 1,
+                Ok(Appended::Stored | Appended::StoredLate | Appended::Already) => outcome.written += 1,
                 Err(reason) => {
                     let newest_ms = series.map(|series| self.store.newest_ms(series));
-                    let run = Run { reason, first: *sample, newest_ms, samples: 1 };
+                    let run = Run { reason, first: *sample, newest_ms, has_histograms, samples: 1 };
                     if let Some(ended) = Run::extend(&mut refused, run) {
                         self.refuse(ended, OfPart { body, bounds }, entry.labels, outcome);
                     }
@@ -259,7 +267,7 @@ impl Shard {
     #[cold]
     pub(super) fn refuse(
         &self,
-        Run { reason, first, newest_ms, samples }: Run,
+        Run { reason, first, newest_ms, has_histograms, samples }: Run,
         OfPart { body, bounds }: OfPart<'_>,
         labels: LabelSpan,
         outcome: &mut PartOutcome,
@@ -269,6 +277,7 @@ impl Shard {
                 sample: first,
                 bounds,
                 newest_ms,
+                has_histograms,
                 series_max: self.series_limit.of_node(),
                 budget_bytes: self.memory.no_new_series_bytes(),
             };
@@ -297,6 +306,18 @@ impl Shard {
         journal: &mut impl Journal,
     ) -> Result<Appended, RefusedReason> {
         let appended = self.store.append(series, sample, late_window_ms);
+        self.note_append(series, sample, appended, journal)
+    }
+
+    /// Tells the log and the counters what became of a sample.
+    #[inline]
+    fn note_append(
+        &mut self,
+        series: SeriesRef,
+        sample: Sample,
+        appended: Result<Appended, AppendError>,
+        journal: &mut impl Journal,
+    ) -> Result<Appended, RefusedReason> {
         match appended {
             Ok(Appended::Stored) => journal.stored(series, sample),
             Ok(Appended::StoredLate) => self.stored_late(series, sample, journal),

@@ -61,7 +61,8 @@ impl Shard {
             Ok(()) => outcome.histograms += 1,
             Err(reason) => {
                 let newest_ms = series.map(|series| self.store.newest_ms(series));
-                let run = Run { reason, first: Sample::new(time_ms, 0.0), newest_ms, samples: 1 };
+                let first = Sample::new(time_ms, 0.0);
+                let run = Run { reason, first, newest_ms, has_histograms: true, samples: 1 };
                 self.refuse(run, of_part, entry.labels, outcome);
             }
         }
@@ -107,7 +108,8 @@ impl Shard {
         if !self.store.has_histograms(series) && !self.has_room_for_series() {
             return Err(RefusedReason::MemoryLimit);
         }
-        self.store.append_histogram(series, time_ms, histogram).map_err(|error| match error {
+        let appended = self.store.append_histogram_beside_floats(series, time_ms, histogram);
+        appended.map_err(|error| match error {
             AppendError::OutOfOrder => RefusedReason::OutOfOrder,
             AppendError::Duplicate => RefusedReason::Duplicate,
         })

@@ -14,6 +14,8 @@ pub(super) struct Seen {
     pub bounds: TimeBounds,
     /// The newest sample of its series, if that is known.
     pub newest_ms: Option<i64>,
+    /// Whether its series has native histograms, it among them.
+    pub has_histograms: bool,
     /// Series that the node may hold.
     pub series_max: usize,
     /// What new series may fill of the shard's memory, in bytes.
@@ -32,7 +34,8 @@ pub(super) fn numbers(reason: RefusedReason, seen: &Seen) -> String {
             )
         }
         (RefusedReason::Duplicate, Some(newest_ms)) => {
-            format!(": its time is {time}, and the newest of its series {}", format_rfc3339(newest_ms))
+            let newest = format_rfc3339(newest_ms);
+            format!(": its time is {time}, and the newest of its series {newest}{}", kinds(seen))
         }
         (RefusedReason::TooOld, _) => {
             let oldest = format_rfc3339(seen.bounds.oldest_ms);
@@ -53,6 +56,14 @@ pub(super) fn numbers(reason: RefusedReason, seen: &Seen) -> String {
             format!(": --memory-limit leaves {budget_mib} MiB for the series of a shard")
         }
         _ => reason.bound(),
+    }
+}
+
+/// What a duplicate may have been held against where there are histograms.
+fn kinds(seen: &Seen) -> &'static str {
+    match seen.has_histograms {
+        true => "; at one time a series has a float or a native histogram, not both",
+        false => "",
     }
 }
 
@@ -82,6 +93,7 @@ mod tests {
                 late_window_ms: 600_000,
             },
             newest_ms: Some(NOW_MS),
+            has_histograms: false,
             series_max: 1000,
             budget_bytes: 64 << 20,
         };
@@ -127,6 +139,7 @@ mod tests {
                 sample: Sample::new(timestamp_ms, 1.0),
                 bounds: TimeBounds { oldest_ms: i64::MIN, newest_ms: i64::MAX, late_window_ms: 0 },
                 newest_ms: None,
+                has_histograms: false,
                 series_max: usize::MAX,
                 budget_bytes: 0,
             };

@@ -147,9 +147,9 @@ fn run(
 #[test]
 fn histograms_of_new_and_of_known_series_are_read_as_they_came_beside_floats() {
     let shard = shard();
-    let floats = vec![(named("b"), vec![Sample::new(0, 1.0), Sample::new(STEP_MS, 2.0)])];
+    let floats = vec![(named("b"), vec![Sample::new(0, 1.0), Sample::new(STEP_MS + 1, 2.0)])];
     append_to(&shard, EVER, &floats, &mut NoJournal);
-    let series = vec![run("a", 0..300, counting), run("b", 0..300, float), run("c", 5..6, counting)];
+    let series = vec![run("a", 0..300, counting), run("b", 1..301, float), run("c", 5..6, counting)];
     let outcome = take(&shard, &series);
     assert_eq!((outcome.histograms, outcome.written, refused(&outcome)), (601, 0, vec![]));
     check_same(&histograms(&shard), &series);
@@ -275,9 +275,9 @@ fn a_deleted_range_goes_from_histograms_as_from_floats_and_stays_gone_after_a_re
     let (shard, log) = (shard(), KeptLog::default());
     let series = vec![run("a", 0..200, counting), run("b", 0..200, float)];
     take_to(&shard, EVER, &series, &mut *log.journal());
-    let floats: Vec<Sample> = (0..200).map(|n| Sample::new(n * STEP_MS, 1.0)).collect();
+    let floats: Vec<Sample> = (0..200).map(|n| Sample::new(n * STEP_MS + 1, 1.0)).collect();
     append_to(&shard, EVER, &[(named("b"), floats)], &mut *log.journal());
-    let (from, to) = (50 * STEP_MS, 120 * STEP_MS);
+    let (from, to) = (50 * STEP_MS, 120 * STEP_MS + 1);
     assert_eq!(delete_range(&shard, &log, from..=to).samples, 3 * 71);
     let left = |series: &Written| -> Written {
         let outside = |(at, _): &&(i64, Histogram)| !(from..=to).contains(at);
@@ -338,4 +338,74 @@ fn histograms_count_as_memory_until_they_are_gone() {
     assert!(chunk_bytes() - before > own, "{} of {own}", chunk_bytes() - before);
     block_on(maintenance::retain(&shard, &MemoryLog::default(), &Alone, i64::MAX));
     assert_eq!(chunk_bytes(), before);
+}
+
+fn floats_to(shard: &Shared, samples: &[Sample]) -> PartOutcome {
+    append_to(shard, EVER, &[(named("a"), samples.to_vec())], &mut NoJournal)
+}
+
+#[test]
+fn a_float_at_a_histogram_s_time_is_a_duplicate_wherever_that_lies_and_its_neighbours_are_kept() {
+    let shard = shard();
+    take(&shard, &vec![run("a", 0..300, counting)]);
+    let before = histograms(&shard);
+    let float = |step: i64, off_ms| Sample::new(step * STEP_MS + off_ms, 1.0);
+    // In a chunk that is cut, in the open one, the newest; between them times that no histogram has.
+    let mixed: Vec<Sample> =
+        [0, 7, 150, 298, 299].iter().flat_map(|step| [float(*step, 0), float(*step, 1)]).collect();
+    let outcome = floats_to(&shard, &mixed);
+    assert_eq!((outcome.written, refused(&outcome)), (5, vec![(RefusedReason::Duplicate, 5)]));
+    let words = &outcome.refusals.unwrap().examples.iter().next().unwrap().words.clone();
+    assert!(words.ends_with("; at one time a series has a float or a native histogram, not both"), "{words}");
+    check_same(&histograms(&shard), &before);
+    // Late ones, in a run that lies between two floats.
+    let late = TimeBounds { late_window_ms: i64::MAX, ..EVER };
+    let outcome =
+        append_to(&shard, late, &[(named("a"), vec![float(8, 1), float(9, 0), float(9, 1)])], &mut NoJournal);
+    assert_eq!((outcome.written, refused(&outcome)), (2, vec![(RefusedReason::Duplicate, 1)]));
+    let kept = held(&shard)[0].1.iter().filter(|chunk| chunk.0 == 1).count();
+    assert_eq!((kept, shard.borrow().store.samples(SeriesRef(0))), (1, 300 + 7));
+}
+
+#[test]
+fn a_histogram_at_a_float_s_time_is_a_duplicate_and_the_float_sent_again_is_none() {
+    let shard = shard();
+    let floats: Vec<Sample> = (0..300).map(|step| Sample::new(step * STEP_MS, step as f64)).collect();
+    floats_to(&shard, &floats);
+    let two = |step: i64| vec![(step * STEP_MS, counting(1)), (step * STEP_MS + 1, counting(2))];
+    for step in [0, 130, 299] {
+        let outcome = take(&shard, &vec![(named("a"), two(step))]);
+        assert_eq!((outcome.histograms, refused(&outcome)), (1, vec![(RefusedReason::Duplicate, 1)]));
+    }
+    let again = floats_to(&shard, &floats);
+    assert_eq!((again.written, refused(&again)), (300, vec![]));
+    assert_eq!(shard.borrow().store.samples(SeriesRef(0)), 303);
+}
+
+#[test]
+fn a_staleness_marker_is_kept_beside_a_histogram_of_its_time_whichever_comes_first() {
+    let shard = shard();
+    let stale = |step: i64| Sample::new(step * STEP_MS, f64::from_bits(silverback_model::STALE_NAN_BITS));
+    let (former, later) = (run("a", 0..5, counting), run("a", 5..6, counting));
+    take(&shard, &vec![former]);
+    let marked = floats_to(&shard, &[stale(3), stale(4), stale(5)]);
+    assert_eq!((marked.written, refused(&marked)), (3, vec![]));
+    let outcome = take(&shard, &vec![later]);
+    assert_eq!((outcome.histograms, refused(&outcome)), (1, vec![]));
+    assert_eq!(floats_to(&shard, &[stale(3), stale(5)]).written, 2);
+    assert_eq!(shard.borrow().store.samples(SeriesRef(0)), 9);
+}
+
+#[test]
+fn what_an_older_version_kept_at_one_time_is_accepted_again_and_replayed() {
+    let (shard, log) = (shard(), KeptLog::default());
+    let (float, histogram) = (Sample::new(STEP_MS, 1.0), counting(1));
+    append_to(&shard, EVER, &[(named("a"), vec![float])], &mut *log.journal());
+    shard.borrow_mut().store.append_histogram(SeriesRef(0), STEP_MS, &histogram).unwrap();
+    log.journal().stored_histogram(SeriesRef(0), STEP_MS, &histogram);
+    let again = take(&shard, &vec![(named("a"), vec![(STEP_MS, histogram)])]);
+    assert_eq!((again.histograms, floats_to(&shard, &[float]).written), (1, 1));
+    let another = floats_to(&shard, &[Sample::new(STEP_MS, 2.0)]);
+    assert_eq!(refused(&another), [(RefusedReason::Duplicate, 1)]);
+    check_replays(&shard, &log);
 }

@@ -93,18 +93,28 @@ fn refused(outcome: &PartOutcome) -> Vec<(RefusedReason, u64)> {
 
 /// All that a shard gives to a read.
 fn held(shard: &Shared) -> Held {
-    let selection = Selection::everything();
-    let request = ReadRequest::Open { selection, wanted: Wanted::Chunks, bytes: usize::MAX };
-    let read = Read { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, request };
-    let opened = block_on(Reads::new(usize::MAX).answer(Rc::clone(shard), Alone, read)).unwrap();
-    let ReadReply::Series(batch, None) = *opened else { panic!("all is in one batch") };
-    let chunks = |at| {
-        batch
-            .get(at)
-            .chunks()
-            .map(|chunk| (chunk.of.encoding(), chunk.min_ms, chunk.max_ms, chunk.bytes.to_vec()))
-    };
-    (0..batch.count()).map(|at| (batch.get(at).labels.into(), chunks(at).collect())).collect()
+    held_in_batches(shard, usize::MAX)
+}
+
+/// The same in batches of so many bytes.
+fn held_in_batches(shard: &Shared, bytes: usize) -> Held {
+    let (reads, selection) = (Reads::new(usize::MAX), Selection::everything());
+    let mut request = ReadRequest::Open { selection, wanted: Wanted::Chunks, bytes };
+    let mut held = Vec::new();
+    loop {
+        let read = Read { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, request };
+        let answered = block_on(Rc::clone(&reads).answer(Rc::clone(shard), Alone, read)).unwrap();
+        let ReadReply::Series(batch, next) = *answered else { panic!("no series") };
+        let chunks = |at| {
+            let chunks = batch.get(at).chunks();
+            chunks.map(|chunk| (chunk.of.encoding(), chunk.min_ms, chunk.max_ms, chunk.bytes.to_vec()))
+        };
+        held.extend((0..batch.count()).map(|at| (batch.get(at).labels.into(), chunks(at).collect())));
+        match next {
+            Some(cursor) => request = ReadRequest::Fetch { cursor, bytes },
+            None => return held,
+        }
+    }
 }
 
 /// The histograms among them.
@@ -133,6 +143,18 @@ fn check_same(found: &Written, expect: &Written) {
         for ((at, found), (expect_at, expect)) in found.iter().zip(expect) {
             assert!(at == expect_at && found.is_same(expect), "{labels} at {at}: {found:?}\n{expect:?}");
         }
+    }
+}
+
+#[test]
+fn a_batch_that_is_full_before_a_series_histograms_ends_behind_them() {
+    let shard = shard();
+    let floats = (1..400).map(|n| Sample::new(n * STEP_MS + 1, n as f64 / 3.0)).collect();
+    append_to(&shard, EVER, &[(named("b"), floats)], &mut NoJournal);
+    take(&shard, &vec![run("a", 0..300, counting), run("b", 0..300, float), run("c", 0..2000, counting)]);
+    let all = held(&shard);
+    for bytes in [1, 100, 5_000, 40_000] {
+        assert!(held_in_batches(&shard, bytes) == all, "{bytes} a batch");
     }
 }
 

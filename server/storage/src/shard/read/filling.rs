@@ -83,8 +83,7 @@ impl Filling<'_> {
     }
 
     fn step(&mut self, shard: &mut Shard) {
-        let bytes = self.bytes.min(self.batch.bytes() + STEP_BYTES);
-        let mut left = StepLeft { chunks: STEP_CHUNKS, bytes };
+        let mut left = StepLeft { chunks: STEP_CHUNKS, bytes: self.batch.bytes() + STEP_BYTES };
         if let Some(to_ms) = self.added_to_ms.take() {
             let one = self.found[*self.next - 1];
             self.add_chunks(shard, one, Some(to_ms), &mut left);
@@ -105,8 +104,10 @@ impl Filling<'_> {
         }
     }
 
+    /// Whether the step may begin a series. One that was begun is added to its end, full as the batch may be by then.
     fn is_open(&self, left: &StepLeft) -> bool {
-        self.is_between_series() && left.chunks > 0 && self.batch.bytes() < left.bytes
+        let bytes_max = left.bytes.min(self.bytes);
+        self.is_between_series() && left.chunks > 0 && self.batch.bytes() < bytes_max
     }
 
     fn look_ahead(&self, shard: &Shard, series: &[Found]) {

@@ -84,7 +84,7 @@ impl<'a> Split<'a> {
     }
 
     /// A native histogram, of whatever series.
-    pub(crate) fn histogram(&mut self, histogram: PartHistogram) {
+    pub fn histogram(&mut self, histogram: PartHistogram) {
         if let Some(part) = self.part(self.table.shard_of(histogram.id)) {
             part.histograms.push(histogram);
         }

@@ -11,15 +11,16 @@ use silverback_host::Host;
 use silverback_model::limits::READ_FRAME_BYTES;
 use silverback_model::{Epoch, MatchOp, Matcher, RefusedReason, Sample, SeriesIdHasher};
 use silverback_storage::message::{
-    ControlRequest, Correlation, Deleted, Deletion, DeletionError, LabelSource, LabelSpan, PartPool,
-    PartSeries, Read, ReadReply, ReadRequest, ReadTicket, Selection, ShardReply, ShardRequest, Wanted,
-    WriteBody, WritePart, WriteReply,
+    ControlRequest, Correlation, Deleted, Deletion, DeletionError, LabelSource, LabelSpan, MessageSpan,
+    PartHistogram, PartPool, PartSeries, Read, ReadReply, ReadRequest, ReadTicket, Selection, ShardReply,
+    ShardRequest, Wanted, WriteBody, WritePart, WriteReply,
 };
 use silverback_storage::shard::{Inbox, ReplyTo};
 use silverback_storage::wal::{LogError, Lsn};
 
 use crate::executor::SimHost;
 use crate::fleet::{Fleet, Scraped};
+use crate::histograms;
 use crate::oracle::{self, Deletions, Doomed, Held, Oracle};
 use crate::random::Random;
 use crate::trace::Trace;
@@ -93,7 +94,7 @@ impl Connection {
                     ack.refusals.iter().flat_map(|refusals| refusals.counts.iter()).collect();
                 let refused: Vec<_> = refused.into_iter().filter(|(_, count)| *count > 0).collect();
                 let lost: u64 = refused.iter().map(|(_, count)| count).sum();
-                assert_eq!(ack.written + lost, sent as u64, "each sample is answered for");
+                assert_eq!(ack.written + ack.histograms + lost, sent as u64, "each sample is answered for");
                 if refused.is_empty() { Answer::Written } else { Answer::Refused(refused) }
             }
             ShardReply::Write(WriteReply::NotDurable(error)) => Answer::NotDurable(error),
@@ -109,6 +110,15 @@ impl Connection {
             let span = LabelSpan::new(LabelSource::Wire, bytes.len(), block.len());
             let id = self.hasher.hash_canonical(&block);
             bytes.extend_from_slice(&block);
+            if histograms::is_of_histograms(labels) {
+                for sample in samples {
+                    let start = bytes.len();
+                    histograms::put_message(*sample, &mut bytes);
+                    let message = MessageSpan::of_body(start, bytes.len() - start);
+                    buffers.histograms.push(PartHistogram { id, labels: span, message });
+                }
+                continue;
+            }
             buffers.series.push(PartSeries { id, labels: span, samples: samples.len() as u32 });
             buffers.samples.extend_from_slice(samples);
         }

@@ -15,6 +15,7 @@ mod durable;
 mod executor;
 mod fleet;
 mod found;
+mod histograms;
 mod life;
 mod log;
 mod node;

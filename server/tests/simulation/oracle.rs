@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use silverback_model::{Labels, Sample};
-use silverback_storage::message::{Rows, SeriesBatch};
+use silverback_storage::message::{ChunkOf, Rows, SeriesBatch};
 use silverback_storage::wal::Lsn;
+
+use crate::histograms;
 
 /// A place in the order of acknowledgements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -82,9 +84,15 @@ pub struct HeldSeries {
 pub fn held(batch: &SeriesBatch) -> impl Iterator<Item = HeldSeries> {
     (0..batch.count()).map(|at| {
         let series = batch.get(at);
-        let samples = series.chunks().flat_map(|chunk| chunk.samples());
-        let samples = samples.map(|sample| sample.expect("the node's own chunks decode"));
-        HeldSeries { labels: series.labels.into(), samples: samples.collect() }
+        let mut samples = Vec::new();
+        for chunk in series.chunks() {
+            match chunk.of {
+                ChunkOf::Samples => samples
+                    .extend(chunk.samples().map(|sample| sample.expect("the node's own chunks decode"))),
+                ChunkOf::Histograms(kind) => samples.extend(histograms::samples(kind, chunk.bytes)),
+            }
+        }
+        HeldSeries { labels: series.labels.into(), samples }
     })
 }
 

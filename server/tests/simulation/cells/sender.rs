@@ -11,12 +11,15 @@ use silverback::routing::{Overloaded, ReplyFuture, SharedReservation, Split, fol
 use silverback_host::Host;
 use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, Epoch, RefusedReason, SeriesId, SeriesIdHasher};
-use silverback_storage::message::{LabelSource, LabelSpan, WriteBody, WritePart, WriteReply};
+use silverback_storage::message::{
+    LabelSource, LabelSpan, MessageSpan, PartHistogram, WriteBody, WritePart, WriteReply,
+};
 use silverback_storage::wal::{LogError, Lsn};
 
 use crate::cells::life::Moves;
 use crate::cells::node::{Acceptor, Defect, Streams};
 use crate::fleet::{Fleet, Scraped};
+use crate::histograms;
 use crate::oracle::{Deletions, Oracle};
 use crate::random::Random;
 use crate::trace::Trace;
@@ -207,7 +210,17 @@ impl Sender {
             let block = labels.to_canonical();
             let span = LabelSpan::new(LabelSource::Wire, bytes.len(), block.len());
             bytes.extend_from_slice(&block);
-            split.series(series_id(hasher, &block), span, samples.len() as u32);
+            let id = series_id(hasher, &block);
+            if histograms::is_of_histograms(labels) {
+                for sample in samples {
+                    let start = bytes.len();
+                    histograms::put_message(*sample, &mut bytes);
+                    let message = MessageSpan::of_body(start, bytes.len() - start);
+                    split.histogram(PartHistogram { id, labels: span, message });
+                }
+                continue;
+            }
+            split.series(id, span, samples.len() as u32);
             samples.iter().for_each(|sample| split.sample(*sample));
         }
         let body = Arc::new(WriteBody { bytes: bytes.into(), ..WriteBody::default() });

@@ -13,6 +13,7 @@ pub mod limits;
 pub mod literal;
 #[cfg(feature = "re2")]
 pub mod matcher;
+pub mod merge;
 pub mod metadata;
 mod named;
 pub mod printable;

@@ -221,7 +221,8 @@ impl Drop for Binary {
     }
 }
 
-#[derive(Debug, Clone)]
+/// By default one series of each side, where all labels are the same.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Matching {
     pub(crate) card: Card,
     pub(crate) labels: Vec<Box<str>>,
@@ -233,8 +234,9 @@ pub(crate) struct Matching {
 }
 
 /// How many series of each side match.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Card {
+    #[default]
     OneToOne,
     ManyToOne,
     OneToMany,

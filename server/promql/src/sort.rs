@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use crate::budget::Pacing;
 use crate::error::QueryError;
+use silverback_model::merge::merge_step;
 
 /// Items that are compared between two counts of the work.
 const STEP: usize = 32;
@@ -33,7 +34,7 @@ pub(crate) async fn sorted_places<T>(
         for pair in places.chunks(2 * width) {
             let (mut left, mut right) = pair.split_at(width.min(pair.len()));
             while !(left.is_empty() && right.is_empty()) {
-                merge_step(&mut left, &mut right, &mut merged, compare);
+                merge_step(STEP, &mut left, &mut right, &mut merged, compare);
                 pacing.spent(COMPARISON * STEP).await?;
             }
         }
@@ -63,24 +64,6 @@ async fn is_sorted<T>(
         pacing.spent(COMPARISON * part.len()).await?;
     }
     Ok(true)
-}
-
-fn merge_step<'a>(
-    left: &mut &'a [u32],
-    right: &mut &'a [u32],
-    merged: &mut Vec<u32>,
-    compare: impl Fn(&u32, &u32) -> Ordering,
-) {
-    for _ in 0..STEP {
-        let from_left = match (left.first(), right.first()) {
-            (Some(l), Some(r)) => compare(l, r).is_le(),
-            (Some(_), None) => true,
-            (None, Some(_)) => false,
-            (None, None) => return,
-        };
-        let from = if from_left { &mut *left } else { &mut *right };
-        merged.extend(from.split_off_first().copied());
-    }
 }
 
 #[cfg(test)]

@@ -44,14 +44,7 @@ impl Parser<'_> {
 
     fn modifiers(&mut self) -> Parsed<Modifiers> {
         let returns_bool = self.take_keyword(Keyword::Bool);
-        let mut matching = Matching {
-            card: Card::OneToOne,
-            labels: Vec::new(),
-            on: false,
-            include: Vec::new(),
-            fill_left: None,
-            fill_right: None,
-        };
+        let mut matching = Matching::default();
         let on = self.take_keyword(Keyword::On);
         if on || self.take_keyword(Keyword::Ignoring) {
             matching.on = on;

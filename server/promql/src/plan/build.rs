@@ -10,9 +10,7 @@ use super::{
     Aggregating, Calling, Combining, Hinting, Moment, Node, Select, Shift, Source, SourceKind, Times, Window,
 };
 use crate::PlanOptions;
-use crate::ast::{
-    At, Binary, Call, Card, Edge, Expr, Length, Matching, Operator, Selector, Subquery, Time, Type,
-};
+use crate::ast::{At, Binary, Call, Edge, Expr, Length, Operator, Selector, Subquery, Time, Type};
 use crate::error::QueryError;
 use crate::functions::Function;
 use crate::span::Span;
@@ -261,14 +259,7 @@ impl Builder<'_> {
 /// An operator with both of its sides.
 fn combined(binary: &Binary, left: Node, right: Node) -> Node {
     let (left_type, right_type) = (binary.left.kind(), binary.right.kind());
-    let matching = binary.matching.clone().unwrap_or(Matching {
-        card: Card::OneToOne,
-        labels: Vec::new(),
-        on: false,
-        include: Vec::new(),
-        fill_left: None,
-        fill_right: None,
-    });
+    let matching = binary.matching.clone().unwrap_or_default();
     let vector_has_one_name = match (left_type, right_type) {
         (Type::Vector, Type::Scalar) => has_one_name(&binary.left),
         (Type::Scalar, Type::Vector) => has_one_name(&binary.right),

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use crate::message::ReadError;
 use crate::shard::Host;
 use crate::shard::read::job::Job;
+use silverback_model::merge::merge_step;
 
 /// Items that are compared between two looks at the slice: some 10 µs, or, of long texts that begin
 /// alike, a little more.
@@ -33,7 +34,7 @@ pub(super) async fn sort_in_slices<T: Copy, H: Host>(
         for pair in items.chunks(2 * width) {
             let (mut left, mut right) = pair.split_at(width.min(pair.len()));
             while !(left.is_empty() && right.is_empty()) {
-                merge_step(&mut left, &mut right, &mut merged, &compare);
+                merge_step(STEP, &mut left, &mut right, &mut merged, &compare);
                 job.yield_if_needed().await?;
             }
         }
@@ -41,24 +42,6 @@ pub(super) async fn sort_in_slices<T: Copy, H: Host>(
         width *= 2;
     }
     Ok(items)
-}
-
-fn merge_step<'a, T: Copy>(
-    left: &mut &'a [T],
-    right: &mut &'a [T],
-    merged: &mut Vec<T>,
-    compare: &impl Fn(&T, &T) -> Ordering,
-) {
-    for _ in 0..STEP {
-        let from_left = match (left.first(), right.first()) {
-            (Some(l), Some(r)) => compare(l, r).is_le(),
-            (Some(_), None) => true,
-            (None, Some(_)) => false,
-            (None, None) => return,
-        };
-        let from = if from_left { &mut *left } else { &mut *right };
-        merged.extend(from.split_off_first().copied());
-    }
 }
 
 #[cfg(test)]

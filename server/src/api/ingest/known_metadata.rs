@@ -16,15 +16,60 @@ const SLOTS: usize = 4096;
 pub struct KnownMetadata {
     slots: Vec<u128>,
     since: Option<Instant>,
+    period: Period,
+}
+
+/// The time between two moments at which all was forgotten: in it a series' metadata is looked at once. After so many
+/// of them one has the name of an earlier one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Period(u8);
+
+impl Default for Period {
+    fn default() -> Self {
+        Self(1)
+    }
+}
+
+impl Period {
+    /// The last one. Zero is none.
+    pub(crate) const MAX: u8 = 63;
+
+    /// As [`Self::bits`] gives it.
+    #[inline]
+    pub(crate) fn of_bits(bits: u128) -> Option<Self> {
+        (bits > 0).then_some(Self(bits as u8))
+    }
+
+    /// 1 to [`Self::MAX`].
+    #[inline]
+    pub(crate) fn bits(self) -> u128 {
+        u128::from(self.0)
+    }
+
+    fn next(self) -> Self {
+        Self(self.0 % Self::MAX + 1)
+    }
 }
 
 impl KnownMetadata {
     /// Forgets what was passed on more than a minute ago.
     pub(crate) fn forget_old(&mut self, now: Instant) {
         if self.since.is_none_or(|since| now.saturating_duration_since(since) >= PASSED_ON_AFTER) {
-            self.slots.clear();
+            self.forget();
             self.since = Some(now);
         }
+    }
+
+    /// Forgets all of it.
+    pub(crate) fn forget(&mut self) {
+        self.slots.clear();
+        self.period = self.period.next();
+    }
+
+    /// What is passed on now is passed on in this one.
+    #[inline]
+    pub(crate) fn period(&self) -> Period {
+        self.period
     }
 
     /// Whether this was passed on lately.

@@ -134,7 +134,7 @@ impl Decoder {
 
     /// The same of all: somebody who should have got it may not have.
     pub fn forget_metadata(&mut self) {
-        self.known_metadata = KnownMetadata::default();
+        self.known_metadata.forget();
     }
 
     /// The memory of the label sets that it remembers, in bytes.

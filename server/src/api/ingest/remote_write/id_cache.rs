@@ -7,6 +7,7 @@
 //! the cache.
 
 use super::labels::Arrival;
+use crate::api::ingest::known_metadata::Period;
 use silverback_model::{
     SeriesId,
     gorilla::prefetch,
@@ -14,7 +15,8 @@ use silverback_model::{
 };
 
 /// A bounded map from the fingerprint of a label set, as it came, to the series id. An entry says too that these
-/// labels were checked, and whether they are canonical as they came. An entry may be pushed out by another at any time.
+/// labels were checked, whether they are canonical as they came, and in which period their metadata was passed on last.
+/// An entry may be pushed out by another at any time.
 #[derive(Debug)]
 pub struct IdCache {
     /// Entries, newest first: a key each and then the id, where that isn't the fingerprint itself.
@@ -42,8 +44,11 @@ pub(crate) struct KnownLabels {
 
 const SLOTS: usize = 8;
 const EMPTY: Bucket = [0; SLOTS];
-/// A key is the fingerprint but for its lowest bits, which the bucket's place tells: these say what comes with it.
+/// A key is the fingerprint but for its lowest bits, which the bucket's place tells: these say what comes with it, ...
 const FLAGS: u128 = 3;
+/// ... and the others of them when its metadata was passed on.
+const PERIOD_SHIFT: u32 = FLAGS.trailing_ones();
+const LOW: u128 = FLAGS | (Period::MAX as u128) << PERIOD_SHIFT;
 /// Labels in order whose id is the fingerprint.
 const ITSELF: u128 = 0;
 /// The id is in the next slot.
@@ -54,7 +59,7 @@ const _: () = assert!(2 * size_of::<u128>() == ID_CACHE_ENTRY_BYTES);
 
 const BUCKET_ENTRIES: usize = SLOTS / 2;
 const BUCKETS_MIN: usize = 1 << 10;
-const _: () = assert!(BUCKETS_MIN > FLAGS as usize, "the place tells the bits that a key leaves out");
+const _: () = assert!(BUCKETS_MIN > LOW as usize, "the place tells the bits that a key leaves out");
 const GROWTH: usize = 2;
 /// It grows when more than one in so many of its slots had an entry pushed out, within as many look-ups as it has slots.
 const DISPLACED_SHARE: usize = 32;
@@ -78,16 +83,26 @@ impl IdCache {
     /// What was put in for this fingerprint.
     #[inline]
     pub(crate) fn get(&mut self, fingerprint: u128) -> Option<KnownLabels> {
+        self.get_with_period(fingerprint).map(|(known, _period)| known)
+    }
+
+    /// The same, and the period in which its metadata was passed on last.
+    #[inline]
+    pub(crate) fn get_with_period(&mut self, fingerprint: u128) -> Option<(KnownLabels, Option<Period>)> {
         self.looked_for += 1;
-        let (bucket, key) = (&self.buckets[self.place(fingerprint)], key(fingerprint));
-        let mut at = 0;
-        while let Some(&slot) = bucket.get(at) {
-            if slot & !FLAGS == key && key > 0 {
-                return known(slot & FLAGS, fingerprint, bucket.get(at + 1));
-            }
-            at += if slot & FLAGS == ITSELF { 1 } else { 2 };
+        let bucket = &self.buckets[self.place(fingerprint)];
+        let at = find(bucket, key(fingerprint))?;
+        let known = known(bucket[at] & FLAGS, fingerprint, bucket.get(at + 1))?;
+        Some((known, Period::of_bits((bucket[at] & LOW) >> PERIOD_SHIFT)))
+    }
+
+    /// The metadata of this label set was passed on, if it is still known.
+    pub(crate) fn note_period(&mut self, fingerprint: u128, period: Period) {
+        let place = self.place(fingerprint);
+        let bucket = &mut self.buckets[place];
+        if let Some(at) = find(bucket, key(fingerprint)) {
+            bucket[at] = bucket[at] & !(LOW & !FLAGS) | period.bits() << PERIOD_SHIFT;
         }
-        None
     }
 
     /// Brings the place of a fingerprint towards the core.
@@ -154,7 +169,20 @@ impl IdCache {
 
 #[inline]
 fn key(fingerprint: u128) -> u128 {
-    fingerprint & !FLAGS
+    fingerprint & !LOW
+}
+
+/// The slot with a key.
+#[inline]
+fn find(bucket: &Bucket, key: u128) -> Option<usize> {
+    let mut at = 0;
+    while let Some(&slot) = bucket.get(at) {
+        if slot & !LOW == key && key > 0 {
+            return Some(at);
+        }
+        at += if slot & FLAGS == ITSELF { 1 } else { 2 };
+    }
+    None
 }
 
 /// What the slots of an entry say. An entry that was pushed out by half has no id any more.
@@ -168,6 +196,7 @@ fn known(flags: u128, fingerprint: u128, next: Option<&u128>) -> Option<KnownLab
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::ingest::known_metadata::KnownMetadata;
 
     fn fingerprint(i: u128) -> u128 {
         (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835) ^ i << 64
@@ -179,7 +208,7 @@ mod tests {
 
     #[test]
     fn what_was_put_in_is_found_until_it_is_pushed_out() {
-        let same_bucket = |i: u128| 8 + (i << 64);
+        let same_bucket = |i: u128| 0x800 + (i << 64);
         // With an id of its own an entry takes twice as much.
         for (room, id) in [(8, same_bucket as fn(u128) -> u128), (4, |i| i)] {
             let mut cache = IdCache::default();
@@ -197,7 +226,7 @@ mod tests {
     #[test]
     fn an_entry_that_is_pushed_out_by_half_is_not_known() {
         let mut cache = IdCache::default();
-        let same_bucket = |i: u128| 8 + (i << 64);
+        let same_bucket = |i: u128| 0x800 + (i << 64);
         cache.insert(same_bucket(0), in_order(1));
         (1..8).for_each(|i| cache.insert(same_bucket(i), in_order(same_bucket(i))));
         assert_eq!(cache.get(same_bucket(0)), None);
@@ -216,6 +245,23 @@ mod tests {
             }
             cache.insert(one ^ 1, in_order(8));
             assert_eq!((cache.get(one ^ 1), cache.get(one)), (Some(in_order(8)), Some(known)));
+        }
+    }
+
+    #[test]
+    fn the_period_of_metadata_is_kept_beside_the_labels() {
+        let (one, mut known) = (fingerprint(7), KnownMetadata::default());
+        for (id, arrival) in [(7, Arrival::InOrder), (7, Arrival::Rearranged), (one, Arrival::InOrder)] {
+            let (mut cache, labels) = (IdCache::default(), KnownLabels { id: SeriesId(id), arrival });
+            cache.note_period(one, known.period());
+            assert_eq!(cache.get_with_period(one), None, "it isn't known");
+            cache.insert(one, labels);
+            assert_eq!(cache.get_with_period(one), Some((labels, None)));
+            for _again in 0..200 {
+                known.forget();
+                cache.note_period(one, known.period());
+                assert_eq!(cache.get_with_period(one), Some((labels, Some(known.period()))));
+            }
         }
     }
 

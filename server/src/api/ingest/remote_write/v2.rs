@@ -20,7 +20,7 @@ use super::{
     tally::Tally,
     wire::{Reader, Tag, WireType, malformed},
 };
-use crate::api::ingest::known_metadata::KnownMetadata;
+use crate::api::ingest::known_metadata::{KnownMetadata, Period};
 use silverback_model::{
     RefusedReason, SeriesId, SeriesIdHasher,
     limits::{DECODED_BYTES_MAX, EXPANDED_LABEL_BYTES_MAX},
@@ -213,22 +213,21 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         let BegunSeries { series, samples, refs } = begun;
         let content = read_content(samples, &SERIES_FIELDS)?;
         let refs = refs.filter(|_| content.labels == 0);
-        let known = refs.as_ref().and_then(|refs| Some((self.ids.get(refs.fingerprint)?, refs)));
-        if let Some((KnownLabels { id, arrival }, refs)) = known
+        let known = refs.as_ref().and_then(|refs| Some((self.ids.get_with_period(refs.fingerprint)?, refs)));
+        if let Some(((KnownLabels { id, arrival }, told), refs)) = known
             && content.samples > 0
             && content.histograms == 0
         {
-            let (labels, place) = (refs.span(arrival), refs.place.clone());
+            let labels = refs.span(arrival);
             GoodSeries { id, labels, content, samples }.pass_on(&SERIES_FIELDS, self.tally, self.sink)?;
-            return self.pass_beside(id, Some(place), samples, &content);
+            return self.pass_beside(id, Some(refs), told, samples, &content);
         }
-        if let Some((KnownLabels { id, arrival }, refs)) = known
+        if let Some(((KnownLabels { id, arrival }, told), refs)) = known
             && content.samples == 0
             && content.histograms | content.exemplars > 0
         {
-            let (labels, place) = (refs.span(arrival), refs.place.clone());
-            self.pass_histograms(samples, id, labels, &content)?;
-            return self.pass_beside(id, Some(place), samples, &content);
+            self.pass_histograms(samples, id, refs.span(arrival), &content)?;
+            return self.pass_beside(id, Some(refs), told, samples, &content);
         }
         self.read_unknown_series(series, refs, samples, content)
     }
@@ -247,17 +246,22 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         Some(PackedRefs { place: span, fingerprint })
     }
 
-    /// Passes on what stands beside the samples of a good series.
+    /// Passes on what stands beside the samples of a good series. Its metadata is looked at once in a period, if it is
+    /// known by its references; `told` is the last in which it was.
     #[inline]
     fn pass_beside(
         &mut self,
         id: SeriesId,
-        refs: Option<Range<usize>>,
+        refs: Option<&PackedRefs>,
+        told: Option<Period>,
         series: Reader,
         content: &Content,
     ) -> Result<(), MalformedBody> {
         if content.metadata_at > 0 {
-            self.pass_metadata(refs, content.metadata_at)?;
+            self.tally.metadata += 1;
+            if told != Some(self.known_metadata.period()) {
+                self.pass_metadata(refs, content.metadata_at)?;
+            }
         }
         if content.exemplars > 0 { self.pass_exemplars(series, id) } else { Ok(()) }
     }
@@ -270,30 +274,32 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         Beside { scratch, tally, sink: *sink }.exemplars(series, SERIES_FIELDS.exemplars, id, texts)
     }
 
-    #[inline]
-    fn pass_metadata(&mut self, refs: Option<Range<usize>>, at: u32) -> Result<(), MalformedBody> {
-        self.tally.metadata += 1;
+    fn pass_metadata(&mut self, refs: Option<&PackedRefs>, at: u32) -> Result<(), MalformedBody> {
         let message = Reader::new(self.bytes, at as usize).message()?;
-        let Some(name) = refs.and_then(|refs| self.metric_name(&self.bytes[refs])) else {
-            return self.pass_odd_metadata(message);
+        let named = refs.and_then(|refs| Some((refs, self.metric_name(&self.bytes[refs.place.clone()])?)));
+        let Some((refs, name)) = named else {
+            self.pass_odd_metadata(message);
+            return Ok(());
         };
-        let last = (name, &message.bytes()[message.at()..]);
-        if self.last_metadata != Some(last)
+        let said = (name, &message.bytes()[message.at()..]);
+        if self.last_metadata != Some(said)
             && let Some(name) = self.symbols.named(name)
         {
-            self.last_metadata = self.pass_new_metadata(message, name).then_some(last);
+            self.last_metadata = self.pass_new_metadata(message, name).then_some(said);
+        }
+        if self.last_metadata == Some(said) {
+            self.ids.note_period(refs.fingerprint, self.known_metadata.period());
         }
         Ok(())
     }
 
     /// Of a series in an odd encoding, whose labels are collected.
     #[cold]
-    fn pass_odd_metadata(&mut self, message: Reader) -> Result<(), MalformedBody> {
+    fn pass_odd_metadata(&mut self, message: Reader) {
         if let Some(name) = self.labels.metric_name(self.bytes) {
             let fingerprint = self.hasher.fingerprint(&self.bytes[name.clone()]);
             self.pass_new_metadata(message, (fingerprint, name));
         }
-        Ok(())
     }
 
     #[inline(never)]
@@ -340,7 +346,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         samples: Reader,
         content: Content,
     ) -> Result<(), MalformedBody> {
-        let place = refs.as_ref().map(|refs| refs.place.clone());
+        let refs = refs.as_ref();
         let checked = match self.collect_labels(series)? {
             Ok(()) => self.check_series(series.at(), refs, &content)?,
             Err(reason) => Err(reason),
@@ -355,7 +361,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
                     )?;
                 }
                 self.pass_histograms(samples, id, labels, &content)?;
-                self.pass_beside(id, place, samples, &content)
+                self.pass_beside(id, refs, None, samples, &content)
             }
             Err(reason) => {
                 let samples = content.samples_and_histograms();
@@ -368,7 +374,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
     fn check_series(
         &mut self,
         at: usize,
-        refs: Option<PackedRefs>,
+        refs: Option<&PackedRefs>,
         content: &Content,
     ) -> Result<Checked, MalformedBody> {
         let arrival = match self.labels.check(self.bytes) {
@@ -388,7 +394,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
     fn identify(
         &mut self,
         at: usize,
-        refs: Option<PackedRefs>,
+        refs: Option<&PackedRefs>,
         arrival: Arrival,
     ) -> Result<(SeriesId, LabelSpan), MalformedBody> {
         let start = self.scratch.len();
@@ -496,6 +502,33 @@ mod tests {
         let done = decoder.decode(&mut body, &mut decoding, &hasher, 1_000, &mut count);
         assert_eq!(done.map_err(|error| error.to_string()), Ok(Slice::Done));
         (count.0, count.1, decoding.tally.histograms, decoder.ids.slots_taken())
+    }
+
+    #[test]
+    fn a_series_metadata_is_looked_at_once_in_a_period_if_it_can_be_kept() {
+        let sample = field(Tag::new(2, WireType::Len), &[]);
+        // Fields by number and varint: a type, and a reference to the help or the unit.
+        let with = |fields: &[u8]| [sample.clone(), field(Tag::new(5, WireType::Len), fields)].concat();
+        let (help, unit, broken) = (with(&[8, 1, 24, 2]), with(&[8, 1, 32, 2]), with(&[8, 1, 24, 99]));
+        let mut decoder = Decoder::default();
+        let hasher = SeriesIdHasher::new(7, "");
+        let mut passed_on = |decoder: &mut Decoder, content: &[u8]| {
+            let mut body = WriteBody { bytes: request(content).into(), ..WriteBody::default() };
+            let (mut decoding, mut count) = (Decoding::start(Version::V2), Count::default());
+            let done = decoder.decode(&mut body, &mut decoding, &hasher, 1_000, &mut count);
+            assert_eq!(done.map_err(|error| error.to_string()), Ok(Slice::Done));
+            let Tally { metadata, metadata_bytes, metadata_refused, .. } = decoding.tally;
+            assert_eq!(metadata, 1, "each is counted");
+            (metadata_bytes, metadata_refused.total())
+        };
+        for _period in 0..2 {
+            assert_eq!(passed_on(&mut decoder, &broken), (0, 1));
+            assert_eq!(passed_on(&mut decoder, &broken), (0, 1));
+            assert_eq!(passed_on(&mut decoder, &help), (4, 0));
+            assert_eq!([&help, &unit, &broken].map(|said| passed_on(&mut decoder, said)), [(0, 0); 3]);
+            decoder.forget_metadata();
+        }
+        assert_eq!(passed_on(&mut decoder, &unit), (4, 0));
     }
 
     #[test]

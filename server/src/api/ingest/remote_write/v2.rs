@@ -512,7 +512,7 @@ mod tests {
         let (help, unit, broken) = (with(&[8, 1, 24, 2]), with(&[8, 1, 32, 2]), with(&[8, 1, 24, 99]));
         let mut decoder = Decoder::default();
         let hasher = SeriesIdHasher::new(7, "");
-        let mut passed_on = |decoder: &mut Decoder, content: &[u8]| {
+        let passed_on = |decoder: &mut Decoder, content: &[u8]| {
             let mut body = WriteBody { bytes: request(content).into(), ..WriteBody::default() };
             let (mut decoding, mut count) = (Decoding::start(Version::V2), Count::default());
             let done = decoder.decode(&mut body, &mut decoding, &hasher, 1_000, &mut count);

@@ -131,6 +131,11 @@ impl Function {
     }
 }
 
+/// The names of all functions that need no leave, ascending.
+pub fn stable_functions() -> impl Iterator<Item = &'static str> {
+    SIGNATURES.iter().filter(|signature| !signature.is_experimental).map(|signature| signature.name)
+}
+
 const fn stable(
     function: Function,
     name: &'static str,

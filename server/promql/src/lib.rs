@@ -49,6 +49,7 @@ pub use ast::Type;
 pub use budget::{Budget, Interruption, NoPace, Pace, Room};
 pub use data::{Fetched, Run};
 pub use error::QueryError;
+pub use functions::stable_functions;
 pub use json::{JsonWriter, write_text as write_json_text};
 pub use number::{format_float, parse_duration_ms};
 pub use parse::{ParseError, ParseOptions};

@@ -25,6 +25,7 @@ use crate::api::query::Reader;
 use crate::api::query::http_api::{self, Question};
 use crate::api::query::influx_query;
 use crate::api::query::remote_read;
+use crate::api::query_page;
 use crate::api::response::body::{Never, ResponseBody};
 use crate::api::response::cause::Cause;
 use crate::api::response::{NodeResponse, method_not_allowed, text};
@@ -155,7 +156,9 @@ async fn route_rarer(
             Some(import) => timed(core, lines::import(caller, &import, request)).await,
             None => no_such_endpoint(path),
         },
+        Some(Target::InfluxQuery) if query_page::is_asked(&request) => query_page::page(request.headers()),
         Some(Target::InfluxQuery) => influx_query::answer(reader, request).await,
+        Some(Target::QueryFile) => query_page::file_at(&request).unwrap_or_else(|| no_such_endpoint(path)),
         // Reads keep their own time, and say what took too long in their protocol's words.
         Some(Target::RemoteRead) => remote_read::answer(reader, asker, request).await,
         Some(Target::Question) => match Question::of_path(path) {

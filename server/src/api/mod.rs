@@ -3,7 +3,7 @@
 //!
 //! In reading order: [`core`], what a core's handlers share (what writes, reads and moves need besides stands with
 //! them); [`response`] and [`http`], the transport; [`ingest`],
-//! [`query`] and [`status`], what is asked for; [`grpc`], the same by another transport; `routes`, which path is
+//! [`query`], [`status`] and `query_page`, what is asked for; [`grpc`], the same by another transport; `routes`, which path is
 //! answered by what and takes which scope; `admission`, who is let in; [`endpoints`], where every request goes through.
 pub mod cell_mover;
 pub mod core;
@@ -17,6 +17,8 @@ pub mod ingest;
 pub mod query;
 
 pub mod status;
+
+pub(crate) mod query_page;
 
 pub mod grpc;
 

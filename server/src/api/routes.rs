@@ -17,6 +17,8 @@ pub(crate) enum Target {
     Import,
     /// InfluxDB's queries, as far as its senders need them.
     InfluxQuery,
+    /// A file of the page to ask on. The page itself stands at InfluxDB's path.
+    QueryFile,
     /// Remote read.
     RemoteRead,
     /// A question of Prometheus' HTTP API.
@@ -85,6 +87,7 @@ pub(crate) static ROUTES: &[Route] = &[
     route("/api/v1/import/prometheus", Target::Import, WRITE),
     route("/api/v1/import/prometheus/metrics/*", Target::Import, WRITE),
     route("/query", Target::InfluxQuery, READ_OR_WRITE),
+    route("/query/*", Target::QueryFile, READ),
     route("/ping", Target::Page(Page::Ping), ANY),
     route("/api/v1/read", Target::RemoteRead, READ),
     route("/api/v1/series", Target::Question, READ),

@@ -6,6 +6,7 @@ mod histograms;
 mod http_api;
 mod late;
 mod load;
+mod page;
 mod promql;
 mod refusals;
 mod remote_read;

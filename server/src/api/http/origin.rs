@@ -6,7 +6,7 @@
 //! itself (DNS rebinding). And `Origin` and `Sec-Fetch-Site`, which a browser sets and no page can forge.
 //! Programs send neither. A browser leaves both out of a plain GET to an address that isn't loopback over
 //! plain HTTP: such a page can start a read, as any program in its network can, and gets nothing of its answer.
-//! This knows heads alone, and nothing of endpoints but the status page's.
+//! This knows heads alone, and nothing of endpoints but the pages'.
 
 use http::header::{HOST, HeaderName, HeaderValue, ORIGIN};
 use http::{Method, Request, Version};
@@ -16,6 +16,7 @@ use silverback_model::printable::Quoted;
 use crate::api::core::Core;
 use crate::api::grpc;
 use crate::api::http::authority::Authority;
+use crate::api::query_page;
 use crate::api::response::cause::Cause;
 use crate::api::response::{NodeResponse, close, text};
 use crate::config::AllowedHosts;
@@ -64,7 +65,7 @@ pub(crate) fn check<B>(allowed: &AllowedHosts, request: &Request<B>) -> Result<(
     }
     for site in headers.get_all(SEC_FETCH_SITE) {
         // `none`: a person typed the address. Another port of the same host is the same site, too, and foreign.
-        if !matches!(site.as_bytes(), b"same-origin" | b"none") && !opens_status_page(request) {
+        if !matches!(site.as_bytes(), b"same-origin" | b"none") && !opens_page(request) {
             return Err(OriginRejected::Site(shown(site.as_bytes())));
         }
     }
@@ -105,13 +106,13 @@ fn allowed_authority<'a>(allowed: &AllowedHosts, text: &'a [u8]) -> Result<Autho
         .ok_or_else(|| OriginRejected::Host(shown(text)))
 }
 
-/// Whether a link of another site leads to the status page: that is text which is the same for everybody,
-/// and what it asks for it asks for itself. Not in a frame.
-fn opens_status_page<B>(request: &Request<B>) -> bool {
+/// Whether a link of another site leads to the status page or to the page to ask on: that is text which is the same for
+/// everybody, and what it asks for it asks for itself. Not in a frame.
+fn opens_page<B>(request: &Request<B>) -> bool {
     let is =
         |name: HeaderName, value: &[u8]| request.headers().get(name).is_some_and(|h| h.as_bytes() == value);
     matches!(*request.method(), Method::GET | Method::HEAD)
-        && request.uri().path() == "/"
+        && (request.uri().path() == "/" || query_page::is_asked(request))
         && is(SEC_FETCH_MODE, b"navigate")
         && is(SEC_FETCH_DEST, b"document")
 }
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_of_another_site_may_lead_to_the_status_page_alone() {
+    fn a_link_of_another_site_may_lead_to_a_page_alone() {
         let link = |dest, mode| {
             [
                 ("host", "127.0.0.1"),
@@ -219,6 +220,11 @@ mod tests {
         let refused = || Err(OriginRejected::Site("\"cross-site\"".to_owned()));
         check_head("/", Version::HTTP_11, &link("document", "navigate"), Ok(()));
         check_head("/api/v1/labels", Version::HTTP_11, &link("document", "navigate"), refused());
+        let html = |mode| [&link("document", mode)[..], &[("accept", "text/html")]].concat();
+        check_head("/query?g0.expr=up", Version::HTTP_11, &html("navigate"), Ok(()));
+        check_head("/query?g0.expr=up", Version::HTTP_11, &html("no-cors"), refused());
+        check_head("/query?q=CREATE+DATABASE+a", Version::HTTP_11, &html("navigate"), refused());
+        check_head("/query/main.js", Version::HTTP_11, &html("navigate"), refused());
         check_head("/", Version::HTTP_11, &link("iframe", "navigate"), refused());
         check_head("/", Version::HTTP_11, &link("empty", "no-cors"), refused());
         let mut post = request("/", Version::HTTP_11, &link("document", "navigate"));

@@ -120,6 +120,11 @@ impl Held<'_> {
         self.release(self.samples, self.bytes);
     }
 
+    /// What it has, in samples and bytes.
+    pub(crate) const fn taken(&self) -> (usize, usize) {
+        (self.samples, self.bytes)
+    }
+
     /// Leaves its bytes in the room, to whoever has what they are of. How many.
     pub(crate) fn leave(mut self) -> usize {
         let bytes = self.bytes;

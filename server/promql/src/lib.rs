@@ -36,6 +36,7 @@ mod parse;
 mod plan;
 mod print;
 mod replace;
+mod share;
 mod sort;
 mod source;
 mod span;
@@ -43,6 +44,7 @@ mod token;
 mod tree;
 
 use std::fmt;
+use std::sync::Arc;
 
 pub use answer::{Answer, MatrixSeries, SampleValue, Value, VectorSample};
 pub use ast::Type;
@@ -55,10 +57,11 @@ pub use number::{format_float, parse_duration_ms};
 pub use parse::{ParseError, ParseOptions};
 pub use plan::Select;
 pub use print::LAID_OUT_BYTES_MAX;
-pub use source::{NextSeries, Source};
+pub use share::{PartialRows, Share};
+pub use source::{Folded, NextSeries, Source};
 pub use span::Span;
 
-use plan::{Node, Times};
+use plan::{Aggregating, Built, Node, Times};
 use source::Listed;
 
 /// An expression that was parsed and checked. Displayed, it is the expression on one line.
@@ -148,6 +151,7 @@ pub struct Plan {
     options: PlanOptions,
     root: Node,
     selects: Vec<Select>,
+    shares: Vec<Arc<Aggregating>>,
 }
 
 impl Plan {
@@ -170,8 +174,8 @@ impl Plan {
             QueryTimes::Instant { at_ms } => at_ms,
             QueryTimes::Range { end_ms, .. } => end_ms,
         };
-        let (root, selects) = plan::build(&query.expr, at, end_ms, step_ms, &options)?;
-        Ok(Self { query, times: at, is_range, options, root, selects })
+        let Built { root, selects, shares } = plan::build(&query.expr, at, end_ms, step_ms, &options)?;
+        Ok(Self { query, times: at, is_range, options, root, selects, shares })
     }
 
     /// What the query reads, for [`Self::evaluate`] in the same order. One selector may stand here several times.
@@ -213,5 +217,20 @@ impl Plan {
         pace: &dyn Pace,
     ) -> Result<Answer, QueryError> {
         eval::evaluate(self, source, budget, pace).await
+    }
+
+    /// Folds the series that a source has into rows: a part of an aggregation that [`Source::folded`] is asked for, made
+    /// by one who has some of the series. `None`: there are native histograms to be summed, which are folded by one who
+    /// has all of them.
+    ///
+    /// A plan, a [`Share`] and the rows may cross threads. Fails as [`Self::evaluate`] does.
+    pub async fn fold(
+        &self,
+        share: Share,
+        source: &dyn Source,
+        budget: &Budget,
+        pace: &dyn Pace,
+    ) -> Result<Option<PartialRows>, QueryError> {
+        eval::fold(self, share, source, budget, pace).await
     }
 }

@@ -228,6 +228,11 @@ impl Notes {
         }
     }
 
+    /// All of them, for other notes to take.
+    pub(crate) fn into_kept(self) -> Vec<(Note, Span)> {
+        self.kept.into_inner()
+    }
+
     /// Warnings and infos with their places in a text.
     pub(crate) fn in_text(&self, text: &str) -> (Vec<String>, Vec<String>) {
         let shown = |is_info: bool| {

@@ -8,10 +8,14 @@ use std::pin::Pin;
 use crate::budget::{Pace, Pacing};
 use crate::data::Fetched;
 use crate::error::QueryError;
+use crate::share::{PartialRows, Share};
 use crate::sort::sorted_places;
 
 /// The next series of a select, or that there is none.
 pub type NextSeries<'a> = Pin<Box<dyn Future<Output = Result<Option<Fetched>, QueryError>> + 'a>>;
+
+/// The rows of one of a plan's shares, of all who have series of it; `None`: nobody folds apart.
+pub type Folded<'a> = Pin<Box<dyn Future<Output = Result<Option<Vec<PartialRows>>, QueryError>> + 'a>>;
 
 /// Gives the series of each of a plan's selects.
 pub trait Source {
@@ -21,6 +25,12 @@ pub trait Source {
     /// What a series takes is the source's to count until the next one is asked for. What an evaluation keeps of it
     /// longer, it counts itself.
     fn next(&self, select: usize) -> NextSeries<'_>;
+
+    /// Has an aggregation folded apart, each series in one of the parts: by [`Plan::fold`](crate::Plan::fold), where the
+    /// series lie.
+    fn folded(&self, _share: Share) -> Folded<'_> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 }
 
 /// Series that are all in memory, in any order.

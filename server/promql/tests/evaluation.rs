@@ -9,8 +9,8 @@ use bytes::Bytes;
 use futures::executor::block_on;
 use silverback_model::{Labels, Sample};
 use silverback_promql::{
-    Answer, Budget, Fetched, Interruption, NextSeries, NoPace, Pace, ParseOptions, Plan, PlanOptions, Query,
-    QueryError, QueryTimes, Room, Run, Source,
+    Answer, Budget, Fetched, Folded, Interruption, MatrixSeries, NextSeries, NoPace, Pace, ParseOptions,
+    Plan, PlanOptions, Query, QueryError, QueryTimes, Room, Run, SampleValue, Share, Source, Value,
 };
 
 /// Eleven samples, a minute apart, that grow by a factor a minute.
@@ -280,6 +280,148 @@ fn what_a_source_fails_with_is_its_own() {
     }
     let answer = block_on(plan("sum(a)", AT_10M).evaluate_from(&Failing, &Budget::new(1, 1 << 20), &NoPace));
     assert_eq!(answer.map(|_| ()), Err(QueryError::Source));
+}
+
+/// Series in two halves, of which each is folded by its own.
+struct Halves<'a> {
+    plan: &'a Plan,
+    /// All series of each select, by labels; what was given.
+    whole: Vec<(Vec<Fetched>, Cell<usize>)>,
+    /// How many shares were folded apart.
+    shares: Cell<usize>,
+}
+
+/// The series of one half.
+struct Half<'a> {
+    of: &'a Halves<'a>,
+    half: usize,
+    given: Vec<Cell<usize>>,
+}
+
+impl<'a> Halves<'a> {
+    fn new(plan: &'a Plan) -> Self {
+        let sorted = |mut series: Vec<Fetched>| {
+            series.sort_by(|left, right| left.labels.cmp(&right.labels));
+            (series, Cell::new(0))
+        };
+        Self { plan, whole: fetched(plan).into_iter().map(sorted).collect(), shares: Cell::new(0) }
+    }
+}
+
+impl Source for Halves<'_> {
+    fn next(&self, select: usize) -> NextSeries<'_> {
+        let (series, given) = &self.whole[select];
+        let next = series.get(given.get()).cloned();
+        given.set(if next.is_some() { given.get() + 1 } else { 0 });
+        Box::pin(std::future::ready(Ok(next)))
+    }
+
+    fn folded(&self, share: Share) -> Folded<'_> {
+        self.shares.set(self.shares.get() + 1);
+        Box::pin(async move {
+            let mut all = Vec::new();
+            for half in 0..2 {
+                let given = self.whole.iter().map(|_| Cell::new(half)).collect();
+                let half = Half { of: self, half, given };
+                let budget = Budget::new(100_000, 1 << 20);
+                match self.plan.fold(share, &half, &budget, &NoPace).await? {
+                    Some(rows) => all.push(rows),
+                    None => return Ok(None),
+                }
+            }
+            Ok(Some(all))
+        })
+    }
+}
+
+impl Source for Half<'_> {
+    fn next(&self, select: usize) -> NextSeries<'_> {
+        let given = &self.given[select];
+        let next = self.of.whole[select].0.get(given.get()).cloned();
+        given.set(if next.is_some() { given.get() + 2 } else { self.half });
+        Box::pin(std::future::ready(Ok(next)))
+    }
+}
+
+/// A value's samples to ten digits: an order of additions may change the last.
+fn rounded(value: &Value) -> Vec<String> {
+    let sample = |labels: &Labels, at_ms: i64, value: f64| format!("{labels:?} {at_ms} {value:.9e}");
+    match value {
+        Value::Vector(samples) => {
+            let float = |value: &SampleValue| match value {
+                SampleValue::Float(value) => *value,
+                SampleValue::Histogram(_) => panic!("there are no histograms"),
+            };
+            samples.iter().map(|of| sample(&of.labels, of.at_ms, float(&of.value))).collect()
+        }
+        Value::Matrix(series) => {
+            let samples = |of: &MatrixSeries| {
+                of.floats.iter().map(|(at_ms, value)| sample(&of.labels, *at_ms, *value)).collect::<Vec<_>>()
+            };
+            series.iter().flat_map(samples).collect()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_folded_in_parts_is_what_is_folded_in_one() {
+    let check = |text: &str, times: QueryTimes, shares: usize| {
+        let plan = plan(text, times);
+        let budget = || Budget::new(100_000, 1 << 20);
+        let whole = evaluate(&plan, &budget(), &NoPace);
+        let halves = Halves::new(&plan);
+        let (parted_budget, whole_budget) = (budget(), budget());
+        let parted = block_on(plan.evaluate_from(&halves, &parted_budget, &NoPace));
+        let told = |answer: Result<Answer, QueryError>| {
+            answer.map(|answer| (rounded(&answer.value), answer.warnings, answer.infos))
+        };
+        assert_eq!(told(parted), told(whole), "{text}");
+        assert_eq!(halves.shares.get(), shares, "{text}");
+        let again = block_on(plan.evaluate(&fetched(&plan), &whole_budget, &NoPace));
+        assert!(again.is_err() || parted_budget.samples_read() == whole_budget.samples_read(), "{text}");
+    };
+    for aggregator in ["sum", "avg", "min", "max", "count", "group", "stddev", "stdvar"] {
+        for inner in [
+            "a_total",
+            "{job!=\"\"}",
+            "rate(a_total[5m])",
+            "a_total * 2",
+            "-a_total",
+            "3 - a_total",
+            "abs(a_total)",
+            "ceil(rate(a_total[1m]))",
+            "quantile_over_time(0.5, a_total[3m])",
+            "a_total @ 60 offset 1m",
+            "(a_total > 5)",
+        ] {
+            for by in ["", " by (job)", " without (job)", " by (__name__)"] {
+                check(&format!("{aggregator}{by} ({inner})"), AT_10M, 1);
+                check(&format!("{aggregator}{by} ({inner})"), RANGE, 1);
+            }
+        }
+    }
+    // Each of several, within operators, functions and subqueries.
+    check("sum(a_total) / count(a_total) + avg(rate(b_total[1m]))", RANGE, 3);
+    check("max_over_time(sum(rate(a_total[1m]))[5m:1m])", RANGE, 1);
+    check("sum(sum by (job) (a_total))", AT_10M, 1);
+    // One has to see all series: for what is made of several, and to notice that two have become the same.
+    for text in [
+        "sum(rate({job!=\"\"}[5m]))",
+        "sum({job=\"x\"} * 2)",
+        "sum(label_replace(a_total, \"job\", \"z\", \"\", \"\"))",
+        "sum(a_total * scalar(b_total))",
+        "sum(absent(c_total))",
+        "sum(absent_over_time(c_total[1m]))",
+        "sum(a_total + on (job) a_total)",
+        "topk(1, a_total)",
+        "quantile(0.5, a_total)",
+        "count_values(\"v\", a_total)",
+    ] {
+        check(text, AT_10M, 0);
+    }
+    // What is noticed in a part is told; what fails in one fails.
+    check("sum(quantile_over_time(2, a_total[1m]))", AT_10M, 1);
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::api::handlers::Handlers;
 use crate::api::ingest::Ingest;
 use crate::api::ingest::refusal_log::RefusalLog;
 use crate::api::query::Reader;
+use crate::api::query::http_api::promql;
 use crate::config::Config;
 use crate::migration::{Migrations, Turn};
 use crate::node::data_dir::{DataDir, note_logs};
@@ -24,7 +25,7 @@ use crate::node::recovery::{Recovery, RecoveryBarrier, RecoveryError};
 use crate::node::{entrance, memory, presence, rebalance, room, self_scrape, upkeep, watchdog, welcome};
 use crate::placement::Plan;
 use crate::rebalance::Steering;
-use crate::routing::{Lanes, Router, RoutingTable};
+use crate::routing::{LaneMessage, Lanes, Router, RoutingTable};
 use silverback_host::Arrivals;
 use silverback_host::disk::room::{FileSystemRoom, RoomSeen};
 use silverback_model::clock::Clock;
@@ -34,7 +35,7 @@ use silverback_runtime as runtime;
 use silverback_runtime::{
     BoundAddress, Delivery, Encryption, Executor, LaneReceivers, LaneSenders, SideThread, Slicer,
 };
-use silverback_storage::message::{AcceptorCounts, CoreStats, LaneMessage, ShardReply, ShardStats};
+use silverback_storage::message::{AcceptorCounts, CoreStats, ShardReply, ShardStats};
 use silverback_storage::shard::{Inbox, Pulses, Reads, ReplyTo, Shard, Worker};
 use silverback_storage::wal::DiskLog;
 use silverback_storage::wal::layout::Layout;
@@ -197,6 +198,7 @@ pub(crate) async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage
         mover: Rc::new(CellMover::new(Rc::clone(&core), migrate(migrations, slicer.clone()))),
         core: Rc::clone(&core),
     };
+    promql::serve_folds(&handlers.reader);
     let log = DiskLog::new(shared.config.ack, Arc::clone(&shared.facts.logs));
     // From now on, so that it tells of itself; it takes writes once its log is open.
     let of_worker = (Rc::clone(&shard), Rc::clone(&reads));

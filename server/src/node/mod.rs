@@ -29,13 +29,13 @@ use crate::config::Config;
 use crate::node::data_dir::{DataDir, DataDirError};
 use crate::placement::topology::Malformed;
 use crate::placement::{self, Plan, Topology, TopologyError};
+use crate::routing::LaneMessage;
 use silverback_model::clock::Clock;
 use silverback_model::limits::{LANE_CAPACITY, LimitTooSmall};
 use silverback_runtime as runtime;
 use silverback_runtime::preflight::{Fault, preflight};
 use silverback_runtime::signals::Hangups;
 use silverback_runtime::{BoundAddress, Executor, Options, RunError, Shutdown, signals};
-use silverback_storage::message::LaneMessage;
 
 pub use assemble::CoreError;
 pub use memory::MemoryShare;

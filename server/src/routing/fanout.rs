@@ -24,13 +24,23 @@ pub enum FanoutError {
 /// How often a read is asked that met a cell's leaving a shard. One epoch later it is settled.
 const TRIES: usize = 4;
 
+/// What a question to all shards may fail with.
+pub(crate) trait MayBeMoved {
+    /// A cell moved meanwhile: the same may be asked again.
+    fn is_moved(&self) -> bool;
+}
+
+impl MayBeMoved for FanoutError {
+    fn is_moved(&self) -> bool {
+        matches!(self, Self::Refused(ReadError::Moved))
+    }
+}
+
 /// Asks again where a cell moved meanwhile.
-pub(crate) async fn retry_moved<T>(
-    asking: impl AsyncFn() -> Result<T, FanoutError>,
-) -> Result<T, FanoutError> {
+pub(crate) async fn retry_moved<T, E: MayBeMoved>(asking: impl AsyncFn() -> Result<T, E>) -> Result<T, E> {
     for _ in 1..TRIES {
         match asking().await {
-            Err(FanoutError::Refused(ReadError::Moved)) => {}
+            Err(error) if error.is_moved() => {}
             answered => return answered,
         }
     }

@@ -12,9 +12,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use crate::routing::SharedReservation;
+use crate::routing::lane_message::{CoreCall, CoreReply};
 use crate::routing::router::LaneUse;
 use silverback_model::ShardId;
-use silverback_storage::message::{Call, Correlation, ShardReply};
+use silverback_storage::message::Correlation;
 
 #[derive(Debug)]
 enum State {
@@ -22,7 +23,7 @@ enum State {
     Waiting(Asked, Option<Waker>),
     /// The shard may still hold what the room is taken for.
     Abandoned(Asked, SharedReservation),
-    Answered(ShardReply),
+    Answered(CoreReply),
 }
 
 /// Whom a request is for, and of which requests it is one.
@@ -102,7 +103,7 @@ impl Pending {
 
     /// Puts a reply in its slot. Tells whom it came from; `None` for a reply that nobody can have asked
     /// for.
-    pub(crate) fn complete(&self, correlation: Correlation, reply: ShardReply) -> Option<Asked> {
+    pub(crate) fn complete(&self, correlation: Correlation, reply: CoreReply) -> Option<Asked> {
         let mut slots = self.slots.borrow_mut();
         let slot = slots.slots.get_mut(correlation.slot as usize)?;
         if slot.generation != correlation.generation {
@@ -132,7 +133,7 @@ impl Pending {
     }
 }
 
-impl<C: Call> Future for ReplyFuture<C> {
+impl<C: CoreCall> Future for ReplyFuture<C> {
     type Output = C::Reply;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<C::Reply> {
@@ -149,7 +150,7 @@ impl<C: Call> Future for ReplyFuture<C> {
                 slot.generation = slot.generation.wrapping_add(1);
                 slots.free.push(self.correlation.slot);
                 // Anything else is a broken invariant.
-                Poll::Ready(C::reply_of(reply).expect("a shard answers what it was asked"))
+                Poll::Ready(C::reply_of(reply).expect("a core answers what it was asked"))
             }
             State::Free | State::Abandoned(..) => unreachable!("an answer holds its slot"),
         }
@@ -178,10 +179,10 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use silverback_storage::message::{CloseCursors, ReadOf, ReadReply};
+    use silverback_storage::message::{CloseCursors, ReadOf, ReadReply, ShardReply};
 
-    fn reply() -> ShardReply {
-        ShardReply::Read(Ok(Box::new(ReadReply::Closed)))
+    fn reply() -> CoreReply {
+        ShardReply::Read(Ok(Box::new(ReadReply::Closed))).into()
     }
 
     fn open(pending: &Pending, asked: Asked) -> (Correlation, ReplyFuture<ReadOf<CloseCursors>>) {

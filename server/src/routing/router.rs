@@ -1,18 +1,19 @@
 //! A core's router: asks shards, its own or another core's, and brings their replies home.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::routing::pending::{Asked, Pending, ReplyFuture};
+use crate::routing::{CoreReply, FanoutError, FoldReply, FoldRequest, LaneMessage};
 use crate::routing::{ReadLease, RoutingTable, SharedReservation};
 use silverback_host::waiters::Waiters;
 use silverback_model::limits::{LANE_CONTROL, LANE_READS, LANE_WRITES};
 use silverback_model::{Epoch, ShardId};
 use silverback_storage::message::{
-    Correlation, Deletion, LaneMessage, ReadCall, ReadOf, ReadTicket, RouteChange, Selection, ShardCall,
-    ShardReply, UnsentCall, WritePart,
+    Correlation, Deletion, ReadCall, ReadOf, ReadTicket, RouteChange, Selection, ShardCall, ShardReply,
+    UnsentCall, WritePart,
 };
 use silverback_storage::shard::{Inbox, ReplyTo};
 
@@ -61,6 +62,9 @@ impl InFlight {
     }
 }
 
+/// Does a part of another core's query, and then replies.
+type ServeFold = Box<dyn Fn(ReplyTo, FoldRequest)>;
+
 /// A shard has as many requests in flight as it may. Try again later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the node is overloaded: try again later")]
@@ -85,6 +89,8 @@ pub struct Router {
     /// They wait for every shard to take one more write.
     without_room: Waiters,
     inbox: Rc<Inbox>,
+    /// What the core's queries do for those of others.
+    folds: OnceCell<ServeFold>,
     lanes: Box<dyn Lanes>,
     pending: Pending,
     in_flight: Box<[InFlight]>,
@@ -105,6 +111,7 @@ impl Router {
             without_place,
             without_room,
             inbox,
+            folds: OnceCell::new(),
             lanes,
             pending,
             in_flight,
@@ -266,6 +273,33 @@ impl Router {
         self.offer(asked, LaneMessage::Route(correlation, change), answer).map_err(|_| Overloaded)
     }
 
+    /// What a core does of other cores' queries, from now on.
+    pub(crate) fn serve_folds(&self, serve: impl Fn(ReplyTo, FoldRequest) + 'static) {
+        let is_first = self.folds.set(Box::new(serve)).is_ok();
+        assert!(is_first, "a core is put together once");
+    }
+
+    /// Has another core do a part of a query, among reads.
+    pub(crate) fn ask_to_fold(
+        &self,
+        shard: ShardId,
+        request: FoldRequest,
+        lease: &ReadLease,
+    ) -> Result<ReplyFuture<FoldRequest>, Overloaded> {
+        let asked = Asked { shard, lane_use: LaneUse::Read };
+        let (correlation, answer) = self.open(asked)?;
+        let message = LaneMessage::Fold(correlation, Box::new(request));
+        let answer = self.offer(asked, message, answer).map_err(|_| Overloaded)?;
+        Ok(answer.keeping(&SharedReservation::from(lease.clone())))
+    }
+
+    fn fold(&self, to: ReplyTo, request: FoldRequest) {
+        match self.folds.get() {
+            Some(serve) => serve(to, request),
+            None => self.reply(to, FoldReply::Err(FanoutError::from(Overloaded).into())),
+        }
+    }
+
     fn open<C>(&self, asked: Asked) -> Result<(Correlation, ReplyFuture<C>), Overloaded> {
         let in_flight = self.in_flight[usize::from(asked.shard.0)].of(asked.lane_use);
         // A lane has room for all of them and as many replies: neither ever waits.
@@ -291,7 +325,8 @@ impl Router {
     }
 
     /// Sends a reply to the core that asked.
-    pub fn reply(&self, to: ReplyTo, reply: ShardReply) {
+    pub fn reply(&self, to: ReplyTo, reply: impl Into<CoreReply>) {
+        let reply = reply.into();
         if to.core == self.core {
             return self.complete(to.correlation, reply);
         }
@@ -308,6 +343,9 @@ impl Router {
                 self.inbox.push(ReplyTo { core: from, correlation }, request);
             }
             LaneMessage::Reply(correlation, reply) => self.complete(correlation, reply),
+            LaneMessage::Fold(correlation, request) => {
+                self.fold(ReplyTo { core: from, correlation }, *request);
+            }
             LaneMessage::Route(correlation, change) => {
                 self.change(change);
                 self.reply(ReplyTo { core: from, correlation }, ShardReply::Routed);
@@ -326,8 +364,9 @@ impl Router {
         }
     }
 
-    fn complete(&self, correlation: Correlation, reply: ShardReply) {
-        let asked = self.pending.complete(correlation, reply).expect("a reply answers a request in flight");
+    fn complete(&self, correlation: Correlation, reply: impl Into<CoreReply>) {
+        let asked =
+            self.pending.complete(correlation, reply.into()).expect("a reply answers a request in flight");
         self.in_flight[usize::from(asked.shard.0)].end(asked.lane_use);
         match asked.lane_use {
             LaneUse::Control => self.without_place.wake_all(),
@@ -342,7 +381,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use crate::routing::{Asker, ByteBudget, ReadGate};
+    use crate::routing::{Asker, ByteBudget, FoldPromise, ReadGate};
     use silverback_host::waiters::counted::check_is_woken;
     use silverback_model::CellId;
     use silverback_storage::message::{
@@ -375,6 +414,21 @@ mod tests {
         assert!(router.tell(ShardId(0), change).unwrap().now_or_never().is_some());
         assert!(newer.now_or_never().is_some());
         assert_eq!((router.table().owner(CellId(0)), router.read_epoch()), (ShardId(1), Epoch(2)));
+        assert_eq!(in_flight(&router), 0);
+    }
+
+    #[test]
+    fn a_part_of_a_query_that_panics_is_answered_once() {
+        let router = Rc::new(router());
+        let open =
+            || router.open::<FoldRequest>(Asked { shard: ShardId(1), lane_use: LaneUse::Read }).unwrap();
+        let promise = |correlation| FoldPromise::new(&router, ReplyTo { core: 0, correlation });
+        let ((panicked, first), (kept, second)) = (open(), open());
+        drop(promise(panicked));
+        let error = first.now_or_never().unwrap().unwrap_err();
+        assert_eq!(error, FanoutError::from(ReadError::Panicked).into());
+        promise(kept).keep(Ok(None));
+        assert!(second.now_or_never().unwrap().unwrap().is_none());
         assert_eq!(in_flight(&router), 0);
     }
 

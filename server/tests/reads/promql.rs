@@ -1,9 +1,12 @@
 //! PromQL over HTTP: over shards, in Prometheus' shapes and words, and as Grafana asks.
 
+use prost::Message;
 use serde_json::{Value, json};
 use silverback::config::MemoryLimit;
 use silverback_node_test_support::Node;
-use silverback_node_test_support::written::{series, start_ms, write};
+use silverback_node_test_support::written::{compress, series, start_ms, write};
+use silverback_proto::prometheus::histogram::{Count, ZeroCount};
+use silverback_proto::prometheus::{Histogram, Label, TimeSeries, WriteRequest};
 
 const FORM: [(&str, &str); 1] = [("content-type", "application/x-www-form-urlencoded")];
 
@@ -60,6 +63,91 @@ fn expressions_are_evaluated_over_the_series_of_all_shards() {
         let get = node.get(&format!("/api/v1/query?query={query}&time={time}"));
         assert_eq!(get.json(), answer);
     }
+}
+
+/// Parts of queries that cores evaluated for others.
+fn query_parts(node: &Node) -> f64 {
+    let metrics = node.get("/metrics").text();
+    let values = metrics.lines().filter(|line| line.starts_with("silverback_query_parts_total"));
+    values.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+}
+
+/// Whether numbers in texts are the same but for the last digits.
+fn is_near(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Array(left), Value::Array(right)) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| is_near(left, right))
+        }
+        (Value::Object(left), Value::Object(right)) => {
+            left.len() == right.len() && left.iter().all(|(key, left)| is_near(left, &right[key]))
+        }
+        (Value::String(left), Value::String(right)) if left != right => {
+            let (left, right): (f64, f64) = (left.parse().unwrap(), right.parse().unwrap());
+            (left - right).abs() <= 1e-12 * right.abs().max(1e-3)
+        }
+        (left, right) => left == right,
+    }
+}
+
+#[test]
+fn each_core_folds_the_series_of_its_own_shard_and_the_answer_is_that_of_one() {
+    let start = start_ms();
+    let (one, many) = (with_counters(1, start), with_counters(3, start));
+    let at = |s: i64| (start + s * 1000) as f64 / 1000.0;
+    let parts_of = |query: &str, path: &str, times: &str| {
+        let before = query_parts(&many);
+        let form = format!("query={}&{times}", encoded(query));
+        let (of_many, of_one) = (ask(&many, path, &form), ask(&one, path, &form));
+        match query.starts_with("std") {
+            true => assert!(is_near(&of_many.1, &of_one.1), "{query}: {} {}", of_many.1, of_one.1),
+            false => assert_eq!(of_many, of_one, "{query}"),
+        }
+        assert_eq!(of_many.0, 200, "{query}: {}", of_many.1);
+        assert_ne!(of_many.1["data"]["result"], json!([]), "{query}");
+        query_parts(&many) - before
+    };
+    let (instant, range) = (format!("time={}", at(120)), format!("start={}&end={}&step=7", at(0), at(120)));
+    for aggregator in ["sum", "avg", "min", "max", "count", "group", "stddev", "stdvar"] {
+        for by in ["", "by (job)", "without (host)"] {
+            let query = format!("{aggregator} {by} (rate(requests_total[1m]))");
+            assert_eq!(parts_of(&query, "query", &instant), 2.0, "{query}");
+            assert_eq!(parts_of(&query, "query_range", &range), 2.0, "{query}");
+        }
+    }
+    let ratio = "sum by (job) (requests_total) / on (job) count by (job) (requests_total * 2)";
+    assert_eq!(parts_of(ratio, "query_range", &range), 4.0);
+    assert_eq!(parts_of("topk(2, requests_total)", "query", &instant), 0.0);
+    assert_eq!(parts_of("sum(rate({job!=\"\"}[1m]))", "query", &instant), 0.0);
+    assert_eq!(query_parts(&one), 0.0);
+}
+
+#[test]
+fn native_histograms_are_summed_by_the_core_that_was_asked() {
+    let start = start_ms();
+    let node = with_counters(3, start);
+    let histogram = |at_ms: i64| Histogram {
+        count: Some(Count::CountInt(3)),
+        zero_count: Some(ZeroCount::ZeroCountInt(3)),
+        sum: 2.0,
+        timestamp: at_ms,
+        ..Default::default()
+    };
+    let label = |name: &str, value: &str| Label { name: name.to_owned(), value: value.to_owned() };
+    let timeseries = (0..8).map(|i| TimeSeries {
+        labels: vec![label("__name__", "latency_seconds"), label("host", &format!("h{i}"))],
+        histograms: vec![histogram(start)],
+        ..Default::default()
+    });
+    let request = WriteRequest { timeseries: timeseries.collect(), ..Default::default() };
+    let body = compress(&request.encode_to_vec());
+    assert_eq!(node.post("/api/v1/write", &[], &body).status, 204);
+    let form =
+        format!("query={}&time={}", encoded("histogram_count(sum(latency_seconds))"), start as f64 / 1000.0);
+    let (status, answer) = ask(&node, "query", &form);
+    assert_eq!((status, &answer["data"]["result"][0]["value"][1]), (200, &json!("24")), "{answer}");
+    let form = form.replace(&encoded("histogram_count(sum("), &encoded("(count("));
+    let (_, answer) = ask(&node, "query", &form);
+    assert_eq!(answer["data"]["result"][0]["value"][1], "8", "{answer}");
 }
 
 #[test]

@@ -6,8 +6,8 @@ use hashbrown::HashTable;
 use silverback_model::Labels;
 
 use super::Evaluator;
+use super::fold::{Fold, by_fold};
 use super::labels::{Chosen, bytes as labels_bytes, metric_name};
-use super::math::{Mean, Sum};
 use super::series::{ABSENT, Column, Series, Sink, is_absent};
 use crate::ast::Aggregator;
 use crate::budget::Held;
@@ -16,97 +16,9 @@ use crate::histogram::{Combined, Hints, Histogram, Incompatible, Tally};
 use crate::notes::{HistogramOperation, Note};
 use crate::plan::{Aggregating, Times};
 
-/// How floats become one.
-pub(super) trait Fold {
-    /// What is kept at each step.
-    type Cell: Clone;
-
-    fn first(value: f64) -> Self::Cell;
-    fn add(cell: &mut Self::Cell, value: f64);
-    fn finish(cell: &Self::Cell) -> f64;
-}
-
-macro_rules! fold {
-    ($name:ident, $cell:ty, $first:expr, $add:expr, $finish:expr) => {
-        struct $name;
-
-        impl Fold for $name {
-            type Cell = $cell;
-
-            fn first(value: f64) -> $cell {
-                let first: fn(f64) -> $cell = $first;
-                first(value)
-            }
-
-            #[inline]
-            fn add(cell: &mut $cell, value: f64) {
-                let add: fn(&mut $cell, f64) = $add;
-                add(cell, value);
-            }
-
-            fn finish(cell: &$cell) -> f64 {
-                let finish: fn(&$cell) -> f64 = $finish;
-                finish(cell)
-            }
-        }
-    };
-}
-
-fold!(SumFold, Sum, |value| Sum { value, lost: 0.0 }, |sum, value| sum.add(value), |sum| sum.total());
-fold!(AvgFold, Mean, Mean::first, |mean, value| mean.add(value), |mean| mean.total());
-fold!(CountFold, f64, |_| 1.0, |count, _| *count += 1.0, |count| *count);
-fold!(GroupFold, (), |_| (), |(), _| (), |()| 1.0);
-fold!(
-    MinFold,
-    f64,
-    |value| value,
-    |least, value| {
-        if *least > value || least.is_nan() {
-            *least = value;
-        }
-    },
-    |least| *least
-);
-fold!(
-    MaxFold,
-    f64,
-    |value| value,
-    |most, value| {
-        if *most < value || most.is_nan() {
-            *most = value;
-        }
-    },
-    |most| *most
-);
-fold!(VarianceFold, Variance, Variance::first, Variance::add, |variance| variance.squares / variance.count);
-fold!(DeviationFold, Variance, Variance::first, Variance::add, |variance| {
-    (variance.squares / variance.count).sqrt()
-});
-
-/// Welford's.
-#[derive(Clone)]
-struct Variance {
-    count: f64,
-    mean: f64,
-    squares: f64,
-}
-
-impl Variance {
-    fn first(value: f64) -> Self {
-        Self { count: 1.0, mean: value, squares: if value.is_finite() { 0.0 } else { f64::NAN } }
-    }
-
-    fn add(&mut self, value: f64) {
-        self.count += 1.0;
-        let delta = value - self.mean;
-        self.mean += delta / self.count;
-        self.squares += delta * (value - self.mean);
-    }
-}
-
 /// What histograms do in an aggregation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Histograms {
+pub(super) enum Histograms {
     /// They count as what they are: one value.
     Count,
     /// They are summed, or averaged.
@@ -114,6 +26,30 @@ enum Histograms {
     Mean,
     /// They are left out, and that is told.
     Ignore,
+}
+
+impl Histograms {
+    const fn of(aggregator: Aggregator) -> Self {
+        match aggregator {
+            Aggregator::Sum => Self::Sum,
+            Aggregator::Avg => Self::Mean,
+            Aggregator::Count | Aggregator::Group | Aggregator::CountValues => Self::Count,
+            Aggregator::Min
+            | Aggregator::Max
+            | Aggregator::Stddev
+            | Aggregator::Stdvar
+            | Aggregator::Topk
+            | Aggregator::Bottomk
+            | Aggregator::Quantile
+            | Aggregator::Limitk
+            | Aggregator::LimitRatio => Self::Ignore,
+        }
+    }
+
+    /// Whether they become others.
+    pub(super) const fn are_combined(self) -> bool {
+        matches!(self, Self::Sum | Self::Mean)
+    }
 }
 
 impl Evaluator<'_> {
@@ -124,43 +60,28 @@ impl Evaluator<'_> {
         sink: &mut dyn Sink,
     ) -> Result<(), QueryError> {
         self.room_for_steps(times)?;
-        match aggregate.aggregator {
-            Aggregator::Sum => self.fold::<SumFold>(aggregate, times, Histograms::Sum, sink).await,
-            Aggregator::Avg => self.fold::<AvgFold>(aggregate, times, Histograms::Mean, sink).await,
-            Aggregator::Count => self.fold::<CountFold>(aggregate, times, Histograms::Count, sink).await,
-            Aggregator::Group => self.fold::<GroupFold>(aggregate, times, Histograms::Count, sink).await,
-            Aggregator::Min => self.fold::<MinFold>(aggregate, times, Histograms::Ignore, sink).await,
-            Aggregator::Max => self.fold::<MaxFold>(aggregate, times, Histograms::Ignore, sink).await,
-            Aggregator::Stdvar => self.fold::<VarianceFold>(aggregate, times, Histograms::Ignore, sink).await,
-            Aggregator::Stddev => {
-                self.fold::<DeviationFold>(aggregate, times, Histograms::Ignore, sink).await
-            }
-            Aggregator::Topk
-            | Aggregator::Bottomk
-            | Aggregator::Quantile
-            | Aggregator::Limitk
-            | Aggregator::LimitRatio
-            | Aggregator::CountValues => self.ranked(aggregate, times, sink).await,
-        }
+        by_fold!(
+            aggregate.aggregator,
+            self.fold(aggregate, times, sink),
+            else self.ranked(aggregate, times, sink).await
+        )
     }
 
     async fn fold<F: Fold>(
         &self,
         aggregate: &Aggregating,
         times: Times,
-        histograms: Histograms,
         sink: &mut dyn Sink,
     ) -> Result<(), QueryError> {
-        let mut folding = Folding::<F> {
-            evaluator: self,
-            aggregate,
-            steps: times.count,
-            histograms,
-            groups: Groups::new(Chosen::grouping(&aggregate.grouping)),
-            rows: Vec::new(),
-            held: self.budget.hold(),
+        let histograms = Histograms::of(aggregate.aggregator);
+        let folding = match self.folded_apart::<F>(aggregate, times).await? {
+            Some(folding) => folding,
+            None => {
+                let mut folding = Folding::<F>::new(self, aggregate, times);
+                self.produce(&aggregate.node, times, &mut folding).await?;
+                folding
+            }
         };
-        self.produce(&aggregate.node, times, &mut folding).await?;
         let Folding { groups, rows, held: _held, .. } = folding;
         for (labels, row) in groups.labels.into_iter().zip(rows) {
             let drop_name = row.drop_name;
@@ -201,10 +122,10 @@ impl Groups {
 }
 
 /// One group at all steps.
-struct Row<F: Fold> {
-    cells: Vec<Option<F::Cell>>,
+pub(super) struct Row<F: Fold> {
+    pub(super) cells: Vec<Option<F::Cell>>,
     tallies: Option<Vec<Option<HistogramCell>>>,
-    drop_name: bool,
+    pub(super) drop_name: bool,
 }
 
 /// A group's histograms at one step.
@@ -215,24 +136,49 @@ enum HistogramCell {
     Incompatible,
 }
 
-struct Folding<'a, F: Fold> {
+pub(super) struct Folding<'a, F: Fold> {
     evaluator: &'a Evaluator<'a>,
     aggregate: &'a Aggregating,
     steps: usize,
-    histograms: Histograms,
-    groups: Groups,
-    rows: Vec<Row<F>>,
-    held: Held<'a>,
+    pub(super) histograms: Histograms,
+    pub(super) groups: Groups,
+    pub(super) rows: Vec<Row<F>>,
+    pub(super) held: Held<'a>,
+}
+
+impl<'a, F: Fold> Folding<'a, F> {
+    pub(super) fn new(evaluator: &'a Evaluator<'a>, aggregate: &'a Aggregating, times: Times) -> Self {
+        Self {
+            evaluator,
+            aggregate,
+            steps: times.count,
+            histograms: Histograms::of(aggregate.aggregator),
+            groups: Groups::new(Chosen::grouping(&aggregate.grouping)),
+            rows: Vec::new(),
+            held: evaluator.budget.hold(),
+        }
+    }
+
+    /// What a group of these labels takes, in samples and bytes.
+    fn size(&self, labels: &Labels) -> (usize, usize) {
+        let cells_bytes = self.steps * size_of::<Option<F::Cell>>();
+        (self.steps, cells_bytes + labels_bytes(labels) + size_of::<Row<F>>())
+    }
+}
+
+impl<F: Fold> Row<F> {
+    pub(super) fn new(cells: Vec<Option<F::Cell>>, drop_name: bool) -> Self {
+        Self { cells, tallies: None, drop_name }
+    }
 }
 
 impl<F: Fold> Sink for Folding<'_, F> {
     fn push(&mut self, series: Series) -> Result<(), QueryError> {
         let (at, is_new) = self.groups.place(&series.labels);
         if is_new {
-            let cells_bytes = self.steps * size_of::<Option<F::Cell>>();
-            let bytes = cells_bytes + labels_bytes(&self.groups.labels[at]) + size_of::<Row<F>>();
-            self.held.add(self.steps, bytes)?;
-            self.rows.push(Row { cells: vec![None; self.steps], tallies: None, drop_name: false });
+            let (samples, bytes) = self.size(&self.groups.labels[at]);
+            self.held.add(samples, bytes)?;
+            self.rows.push(Row::new(vec![None; self.steps], false));
         }
         let row = &mut self.rows[at];
         row.drop_name |= series.drop_name;

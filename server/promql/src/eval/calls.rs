@@ -93,7 +93,7 @@ impl Evaluator<'_> {
         for (value, _) in values.floats.iter_mut().zip(&found).filter(|(_, found)| !**found) {
             *value = 1.0;
         }
-        sink.push(Series { labels: Rc::clone(&call.absent_labels), drop_name: false, values })
+        sink.push(Series { labels: Rc::new(call.absent_labels.clone()), drop_name: false, values })
     }
 
     /// Functions that change each value, whose series lose their names.

@@ -23,6 +23,14 @@ impl Sum {
         self.value = total;
     }
 
+    /// Takes another sum.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.add(other.value);
+        if self.value.is_finite() {
+            self.lost += other.lost;
+        }
+    }
+
     #[inline]
     pub(crate) fn total(self) -> f64 {
         self.value + self.lost
@@ -63,11 +71,34 @@ impl Mean {
         self.sum.add(value / self.count);
     }
 
+    /// Takes the mean of other values.
+    pub(crate) fn merge(&mut self, other: Self) {
+        let count = self.count + other.count;
+        if !self.is_incremental && !other.is_incremental {
+            let mut sum = self.sum;
+            sum.merge(other.sum);
+            if !sum.value.is_infinite() {
+                *self = Self { sum, count, is_incremental: false };
+                return;
+            }
+        }
+        let mut sum = self.part_of(count);
+        sum.merge(other.part_of(count));
+        *self = Self { sum, count, is_incremental: true };
+    }
+
+    /// What it is in a mean of so many values.
+    fn part_of(self, count: f64) -> Sum {
+        let factor = if self.is_incremental { self.count / count } else { count.recip() };
+        Sum { value: self.sum.value * factor, lost: self.sum.lost * factor }
+    }
+
     #[inline]
     pub(crate) fn total(self) -> f64 {
         match self.is_incremental {
             true => self.sum.value + self.sum.lost,
-            false => self.sum.value / self.count + self.sum.lost / self.count,
+            // Of the whole sum: so the order of the values doesn't show.
+            false => self.sum.total() / self.count,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! Nothing is held that isn't needed: an aggregation folds each series as it comes.
 
 mod aggregate;
+mod apart;
 mod binary;
 mod buckets;
 mod calls;
@@ -9,6 +10,7 @@ mod chain;
 mod classic;
 mod dates;
 mod finish;
+mod fold;
 mod labels;
 mod matched;
 pub(crate) mod math;
@@ -36,6 +38,7 @@ use crate::data::Samples;
 use crate::error::QueryError;
 use crate::notes::Notes;
 use crate::plan::{Combining, Node, Times};
+use crate::share::{PartialRows, Share};
 use crate::source::Source;
 use series::{Collected, Column, Merged, Series, Sink};
 
@@ -51,6 +54,20 @@ pub(crate) async fn evaluate(
     let (value, held) = evaluator.whole().await?;
     let (warnings, infos) = notes.in_text(plan.query.text());
     Ok(Answer { value, warnings, infos, bytes: held.leave() })
+}
+
+/// Folds one of a plan's shares.
+pub(crate) async fn fold(
+    plan: &Plan,
+    share: Share,
+    source: &dyn Source,
+    budget: &Budget,
+    pace: &dyn Pace,
+) -> Result<Option<PartialRows>, QueryError> {
+    let notes = Notes::default();
+    let evaluator = Evaluator { plan, source, budget, pacing: Pacing::new(pace), notes: &notes };
+    let rows = evaluator.rows_of(&plan.shares[share.number], share.times).await?;
+    Ok(rows.map(|rows| PartialRows { notes: notes.into_kept(), samples_read: budget.samples_read(), ..rows }))
 }
 
 /// A step of an evaluation under way.

@@ -316,7 +316,7 @@ impl<'a, 's> Output<'a, 's> {
         for (value, _) in values.floats.iter_mut().zip(&self.found).filter(|(_, found)| !**found) {
             *value = 1.0;
         }
-        let labels = Rc::clone(&self.window.absent_labels);
+        let labels = Rc::new(self.window.absent_labels.clone());
         self.sink.push(Series { labels, drop_name: false, values })
     }
 }

@@ -1,16 +1,17 @@
 //! Builds a plan's nodes from an expression.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use silverback_model::selector::MatchOp;
 use silverback_model::{Labels, Matcher};
 
+use super::apart::is_foldable_apart;
 use super::duration::{QueryTimes, Sign};
 use super::{
     Aggregating, Calling, Combining, Hinting, Moment, Node, Select, Shift, Source, SourceKind, Times, Window,
 };
 use crate::PlanOptions;
-use crate::ast::{At, Binary, Call, Edge, Expr, Length, Operator, Selector, Subquery, Time, Type};
+use crate::ast::{Aggregate, At, Binary, Call, Edge, Expr, Length, Operator, Selector, Subquery, Time, Type};
 use crate::error::QueryError;
 use crate::functions::Function;
 use crate::span::Span;
@@ -18,21 +19,30 @@ use crate::span::Span;
 /// Steps of a subquery: each series of it has a value for each at one go, also one without any series in storage.
 const SUBQUERY_STEPS_MAX: usize = 500_000;
 
-/// The root, and what all selectors read.
+/// A plan's parts.
+pub(crate) struct Built {
+    pub(crate) root: Node,
+    /// What the selectors read.
+    pub(crate) selects: Vec<Select>,
+    /// The aggregations whose series can be folded apart.
+    pub(crate) shares: Vec<Arc<Aggregating>>,
+}
+
+/// Plans an expression.
 pub(crate) fn build(
     expr: &Expr,
     times: Times,
     end_ms: i64,
     query_step_ms: i64,
     options: &PlanOptions,
-) -> Result<(Node, Vec<Select>), QueryError> {
+) -> Result<Built, QueryError> {
     let start_ms = times.start_ms;
     let query = QueryTimes { step_ms: query_step_ms, range_ms: end_ms.saturating_sub(start_ms) };
-    let selects = Vec::new();
+    let (selects, shares) = Default::default();
     let mut builder =
-        Builder { query, start_ms, end_ms, options, selects, wants_counts: 0, wants_buckets: 0 };
-    let node = builder.node(expr, times)?;
-    Ok((node, builder.selects))
+        Builder { query, start_ms, end_ms, options, selects, shares, wants_counts: 0, wants_buckets: 0 };
+    let root = builder.node(expr, times)?;
+    Ok(Built { root, selects: builder.selects, shares: builder.shares })
 }
 
 struct Builder<'a> {
@@ -41,6 +51,7 @@ struct Builder<'a> {
     end_ms: i64,
     options: &'a PlanOptions,
     selects: Vec<Select>,
+    shares: Vec<Arc<Aggregating>>,
     /// Functions around what is built that look at a histogram's count and sum alone.
     wants_counts: usize,
     /// Parts around it that need all buckets.
@@ -66,23 +77,33 @@ impl Builder<'_> {
             Expr::Unary(unary) => self.plain(&unary.expr, times)?,
             Expr::Binary(binary) => self.chain(binary, times)?,
             Expr::Call(call) => self.call(call, times)?,
-            Expr::Aggregate(aggregate) => {
-                let (inner, parameter) =
-                    (aggregate.expr.bare(), aggregate.parameter.as_ref().map(Expr::bare));
-                let mut grouping = aggregate.grouping.clone();
-                grouping.labels.sort();
-                grouping.labels.dedup();
-                Node::Aggregate(Box::new(Aggregating {
-                    aggregator: aggregate.aggregator,
-                    parameter_span: parameter.map(Expr::span).unwrap_or_default(),
-                    parameter: parameter.map(|parameter| self.node(parameter, times)).transpose()?,
-                    node: self.node(inner, times)?,
-                    grouping,
-                    expr_span: inner.span(),
-                    span: aggregate.span,
-                }))
-            }
+            Expr::Aggregate(aggregate) => Node::Aggregate(self.aggregate(aggregate, times)?),
         })
+    }
+
+    fn aggregate(&mut self, aggregate: &Aggregate, times: Times) -> Result<Arc<Aggregating>, QueryError> {
+        let (inner, parameter) = (aggregate.expr.bare(), aggregate.parameter.as_ref().map(Expr::bare));
+        let mut grouping = aggregate.grouping.clone();
+        grouping.labels.sort();
+        grouping.labels.dedup();
+        let parameter_span = parameter.map(Expr::span).unwrap_or_default();
+        let parameter = parameter.map(|parameter| self.node(parameter, times)).transpose()?;
+        let node = self.node(inner, times)?;
+        let share = is_foldable_apart(aggregate.aggregator, inner).then_some(self.shares.len());
+        let aggregating = Arc::new(Aggregating {
+            aggregator: aggregate.aggregator,
+            parameter_span,
+            parameter,
+            node,
+            grouping,
+            expr_span: inner.span(),
+            span: aggregate.span,
+            share,
+        });
+        if share.is_some() {
+            self.shares.push(Arc::clone(&aggregating));
+        }
+        Ok(aggregating)
     }
 
     fn shift(&self, time: &Time) -> Result<Shift, QueryError> {
@@ -228,8 +249,7 @@ impl Builder<'_> {
         }
         let function = call.signature.function;
         let arguments: Vec<_> = call.arguments.iter().map(Expr::bare).collect();
-        let absent_labels =
-            Rc::new(arguments.first().map(|argument| absent_labels(argument)).unwrap_or_default());
+        let absent_labels = arguments.first().map(|argument| absent_labels(argument)).unwrap_or_default();
         let range = arguments.iter().position(|argument| argument.kind() == Type::Matrix);
         let Some(range) = range else {
             let nodes = arguments.iter().map(|argument| self.node(argument, times));
@@ -326,7 +346,7 @@ fn is_worth_keeping(expr: &Expr) -> bool {
 }
 
 /// Whether all series of a vector have the same name, so that they stay different without it.
-fn has_one_name(expr: &Expr) -> bool {
+pub(super) fn has_one_name(expr: &Expr) -> bool {
     let is_one = |matchers: &[Matcher]| {
         matchers.iter().any(|matcher| &*matcher.name == "__name__" && matcher.op == MatchOp::Equal)
     };

@@ -1,10 +1,11 @@
 //! From an expression and a query's times to what is computed: selectors with the ranges of time that they read,
 //! subqueries with their own steps, parts that are the same at each step.
 
+mod apart;
 mod build;
 mod duration;
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use silverback_model::{Labels, Matcher};
 
@@ -69,7 +70,8 @@ pub(crate) enum Node {
     Samples(Source),
     Window(Box<Window>),
     Call(Box<Calling>),
-    Aggregate(Box<Aggregating>),
+    /// Shared with [`Plan::shares`](crate::Plan), where its series can be folded apart.
+    Aggregate(Arc<Aggregating>),
     Binary(Box<Combining>),
     Negate(Box<Self>),
     /// The same at each step: evaluated at the first alone.
@@ -140,7 +142,7 @@ pub(crate) struct Window {
     /// Where the first argument stands.
     pub(crate) first_span: Span,
     /// What `absent_over_time` gives.
-    pub(crate) absent_labels: Rc<Labels>,
+    pub(crate) absent_labels: Labels,
     /// Series can't become the same when they lose their names.
     pub(crate) has_one_name: bool,
 }
@@ -153,7 +155,7 @@ pub(crate) struct Calling {
     pub(crate) spans: Vec<Span>,
     pub(crate) span: Span,
     /// What `absent` gives.
-    pub(crate) absent_labels: Rc<Labels>,
+    pub(crate) absent_labels: Labels,
     pub(crate) has_one_name: bool,
 }
 
@@ -167,6 +169,8 @@ pub(crate) struct Aggregating {
     pub(crate) expr_span: Span,
     pub(crate) parameter_span: Span,
     pub(crate) span: Span,
+    /// Its place among the plan's shares; `None`: its series can't be folded apart.
+    pub(crate) share: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -204,4 +208,4 @@ impl Drop for Combining {
     }
 }
 
-pub(crate) use build::build;
+pub(crate) use build::{Built, build};

@@ -8,7 +8,7 @@ use crate::api::core::Core;
 use crate::api::http::request_body::BodyError;
 use crate::api::response::cause::Cause;
 use crate::routing::fanout::FanoutError;
-use crate::routing::{BudgetExceeded, DeletionFault, TooManyReads};
+use crate::routing::{BudgetExceeded, DeletionFault, EvaluationError, TooManyReads};
 use silverback_model::gorilla::ChunkError;
 use silverback_model::histogram::HistogramChunkError;
 use silverback_promql::QueryError;
@@ -141,6 +141,16 @@ impl From<QueryError> for ReadFault {
         match error {
             QueryError::TooMuchMemory { .. } => Self::QueryTooLarge(error),
             other => Self::Query(other),
+        }
+    }
+}
+
+impl From<EvaluationError> for ReadFault {
+    fn from(error: EvaluationError) -> Self {
+        match error {
+            EvaluationError::Shards(error) => Self::Shards(error),
+            EvaluationError::Histograms(error) => Self::Histograms(error),
+            EvaluationError::Query(error) => error.into(),
         }
     }
 }

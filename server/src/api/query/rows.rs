@@ -8,8 +8,8 @@ use std::rc::Rc;
 use crate::api::query::Reader;
 use crate::routing::ReadLease;
 use crate::routing::fanout::{FanoutError, read_all_once, retry_moved};
-use silverback_model::ShardId;
 use silverback_model::limits::{READ_BATCH_BYTES_MIN, READ_BATCHES_BYTES};
+use silverback_model::{Epoch, ShardId};
 use silverback_runtime::Slice;
 use silverback_storage::message::{
     Batch, CloseCursors, CursorId, FetchRows, OpenRows, Page, RowCursor, Selection, SeriesBatch, SeriesView,
@@ -42,10 +42,24 @@ impl<B: Batch> RowStream<B> {
         wanted: B::Wanted,
         streams: usize,
     ) -> Result<Self, FanoutError> {
-        let batch_bytes = READ_BATCHES_BYTES / (reader.router.shards().count() * streams);
-        let batch_bytes = batch_bytes.max(READ_BATCH_BYTES_MIN);
-        let question = OpenRows { selection, wanted, bytes: batch_bytes };
+        let question = OpenRows { selection, wanted, bytes: batch_bytes(reader, streams) };
         retry_moved(async || Self::open_once(reader, lease, &question).await).await
+    }
+
+    /// Likewise on the shard of this core alone, by an epoch that others are asked by, too.
+    pub(crate) async fn open_own(
+        reader: &Rc<Reader>,
+        lease: &ReadLease,
+        epoch: Epoch,
+        selection: Selection,
+        wanted: B::Wanted,
+    ) -> Result<Self, FanoutError> {
+        let router = &reader.router;
+        let (shard, batch_bytes) = (ShardId(router.core() as u16), batch_bytes(reader, 1));
+        let question = OpenRows { selection, wanted, bytes: batch_bytes };
+        let Page { batch, next } = router.ask_to_read(shard, epoch, question, lease)?.await?;
+        let shards = vec![ShardRows { shard, next, batch, at: 0 }];
+        Ok(Self { reader: Rc::clone(reader), lease: lease.clone(), batch_bytes, shards, present: None })
     }
 
     async fn open_once(
@@ -195,6 +209,11 @@ impl<B: Batch> Drop for RowStream<B> {
         self.give_cursors(&mut open);
         close(&self.reader, open);
     }
+}
+
+/// Of one of all shards' batches, where so many streams are held at a time.
+fn batch_bytes(reader: &Reader, streams: usize) -> usize {
+    (READ_BATCHES_BYTES / (reader.router.shards().count() * streams)).max(READ_BATCH_BYTES_MIN)
 }
 
 /// Closes cursors, with one request to each shard.

@@ -51,19 +51,6 @@ pub struct Correlation {
     pub generation: u32,
 }
 
-/// All that goes from one core to another.
-#[derive(Debug)]
-pub enum LaneMessage {
-    /// For the shard of the core that gets it.
-    Request(Correlation, ShardRequest),
-    /// To a request of the core that gets it.
-    Reply(Correlation, ShardReply),
-    /// For the routing of the core that gets it, answered by [`ShardReply::Routed`].
-    Route(Correlation, RouteChange),
-}
-// A lane copies messages: what is large goes in a box.
-const _: () = assert!(size_of::<LaneMessage>() <= 64);
-
 /// What a shard is asked.
 #[derive(Debug)]
 pub enum ShardRequest {

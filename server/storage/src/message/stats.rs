@@ -59,6 +59,8 @@ counters! {
         series_refused: u64 => Counter "silverback_series_refused_total",
         /// String fields of InfluxDB's line protocol, which are no samples.
         strings_ignored: u64 => Counter "silverback_string_fields_ignored_total",
+        /// Parts of other cores' queries that were evaluated here.
+        query_parts: u64 => Counter "silverback_query_parts_total",
         /// Deletions that were asked for.
         deletions: u64 => Counter "silverback_delete_requests_total",
         /// Deletions that were refused, or not done to their end.

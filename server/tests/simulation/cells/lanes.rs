@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
-use silverback::routing::{Lanes, Router};
+use silverback::routing::{LaneMessage, Lanes, Router};
 use silverback_host::Host;
-use silverback_storage::message::{ControlRequest, LaneMessage, MigrationStep, ShardRequest};
+use silverback_storage::message::{ControlRequest, MigrationStep, ShardRequest};
 
 use crate::cells::node::{Defect, Drains};
 use crate::executor::SimHost;
@@ -63,7 +63,9 @@ impl Lanes for SimLanes {
         let has_room = match message {
             // They have reserved room.
             LaneMessage::Reply(..) => true,
-            LaneMessage::Request(..) | LaneMessage::Route(..) => !self.mesh.random.borrow_mut().one_in(30),
+            LaneMessage::Request(..) | LaneMessage::Route(..) | LaneMessage::Fold(..) => {
+                !self.mesh.random.borrow_mut().one_in(30)
+            }
         };
         if !has_room {
             return Err(message);

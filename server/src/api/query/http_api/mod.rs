@@ -10,7 +10,7 @@ mod label_name;
 mod labels;
 mod metadata;
 pub mod params;
-mod promql;
+pub(crate) mod promql;
 mod sample_json;
 mod series;
 mod tsdb_status;

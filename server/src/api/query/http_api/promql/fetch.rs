@@ -4,6 +4,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -11,15 +12,16 @@ use super::super::params::bad;
 use super::SlicePace;
 use super::histograms::computed;
 use super::room::{Part, QueryRoom};
+use super::shares;
 use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::rows::RowStream;
-use crate::routing::ReadInFlight;
-use silverback_model::Labels;
+use crate::routing::{EvaluationError, ReadLease};
 use silverback_model::histogram::{self as stored, HistogramIter};
 use silverback_model::limits::{QUERY_SELECTORS_MAX, READ_MATCHERS_MAX};
+use silverback_model::{Epoch, Labels};
 use silverback_promql::histogram::Histogram;
-use silverback_promql::{Fetched, NextSeries, QueryError, Run, Select, Source};
+use silverback_promql::{Fetched, Folded, NextSeries, Plan, QueryError, Run, Select, Share, Source};
 use silverback_runtime::Slice;
 use silverback_storage::message::{Selection, SeriesBatch, SeriesView, SeriesWanted};
 
@@ -44,8 +46,9 @@ pub(super) fn check_selects(selects: &[Select]) -> Result<(), ReadFault> {
 /// The series of all selects of a plan.
 pub(super) struct Streams<'a> {
     reader: &'a Rc<Reader>,
-    read: &'a ReadInFlight,
-    selects: &'a [Select],
+    lease: &'a ReadLease,
+    plan: &'a Arc<Plan>,
+    from: From,
     room: &'a QueryRoom,
     pace: &'a SlicePace,
     /// Of each select the first that reads the same.
@@ -54,7 +57,16 @@ pub(super) struct Streams<'a> {
     open: RefCell<Vec<Option<Stream>>>,
     /// Of each select that is the first of several what was kept.
     kept: RefCell<Vec<Option<Rc<Recording>>>>,
-    fault: RefCell<Option<ReadFault>>,
+    fault: RefCell<Option<EvaluationError>>,
+}
+
+/// Whose series they are.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum From {
+    /// Those of all shards, where each may fold its own.
+    AllShards,
+    /// Those of this core's shard, at an epoch.
+    OwnShard(Epoch),
 }
 
 /// A select under way.
@@ -81,18 +93,21 @@ struct Recording {
 impl<'a> Streams<'a> {
     pub(super) fn new(
         reader: &'a Rc<Reader>,
-        read: &'a ReadInFlight,
-        selects: &'a [Select],
+        lease: &'a ReadLease,
+        plan: &'a Arc<Plan>,
+        from: From,
         room: &'a QueryRoom,
         pace: &'a SlicePace,
     ) -> Self {
+        let selects = plan.selects();
         let first_of = |(at, select): (usize, &Select)| {
             selects[..at].iter().position(|other| is_same(other, select)).unwrap_or(at)
         };
         Self {
             reader,
-            read,
-            selects,
+            lease,
+            plan,
+            from,
             room,
             pace,
             firsts: selects.iter().enumerate().map(first_of).collect(),
@@ -103,14 +118,14 @@ impl<'a> Streams<'a> {
     }
 
     /// What an evaluation's error is to the one who asked.
-    pub(super) fn fault_of(&self, error: QueryError) -> ReadFault {
+    pub(super) fn fault_of(&self, error: QueryError) -> EvaluationError {
         match (&error, self.fault.borrow_mut().take()) {
             (QueryError::Source, Some(fault)) => fault,
             (_, _) => error.into(),
         }
     }
 
-    async fn advance(&self, select: usize) -> Result<Option<Fetched>, ReadFault> {
+    async fn advance(&self, select: usize) -> Result<Option<Fetched>, EvaluationError> {
         let open = self.open.borrow_mut()[select].take();
         let mut stream = match open {
             Some(stream) => stream,
@@ -137,12 +152,12 @@ impl<'a> Streams<'a> {
     }
 
     /// `None`: there can be no series.
-    async fn begin(&self, select: usize) -> Result<Option<Stream>, ReadFault> {
+    async fn begin(&self, select: usize) -> Result<Option<Stream>, EvaluationError> {
         let first = self.firsts[select];
         if let Some(kept) = &self.kept.borrow()[first] {
             return Ok(Some(Stream::Kept(Rc::clone(kept), 0)));
         }
-        let Select { matchers, after_ms, until_ms } = &self.selects[select];
+        let Select { matchers, after_ms, until_ms } = &self.plan.selects()[select];
         if after_ms >= until_ms {
             return Ok(None);
         }
@@ -153,15 +168,18 @@ impl<'a> Streams<'a> {
         };
         // Shards are awaited without a slice.
         drop(self.pace.take());
-        let rows =
-            RowStream::open(self.reader, self.read.lease(), selection, SeriesWanted::Chunks, 1).await?;
+        let (reader, lease, wanted) = (self.reader, self.lease, SeriesWanted::Chunks);
+        let rows = match self.from {
+            From::AllShards => RowStream::open(reader, lease, selection, wanted, 1).await?,
+            From::OwnShard(epoch) => RowStream::open_own(reader, lease, epoch, selection, wanted).await?,
+        };
         self.pace.put(self.reader.slicer.begin().await);
         let is_read_again = self.firsts[select + 1..].contains(&first);
         let recording = is_read_again.then(|| Recording { series: Vec::new(), taken: self.room.part() });
         Ok(Some(Stream::Rows(Box::new(Rows { rows, given: None, recording }))))
     }
 
-    async fn advance_rows(&self, of: &mut Rows) -> Result<Option<Fetched>, ReadFault> {
+    async fn advance_rows(&self, of: &mut Rows) -> Result<Option<Fetched>, EvaluationError> {
         of.given = None;
         let Some(mut slice) = of.rows.advance(self.pace.take()).await? else {
             self.pace.put(self.reader.slicer.begin().await);
@@ -173,6 +191,17 @@ impl<'a> Streams<'a> {
         self.record(&mut of.recording, &fetched, given.bytes());
         of.given = Some(given);
         Ok(Some(fetched))
+    }
+
+    /// What an evaluation is told of an error; the rest of it is kept for [`Self::fault_of`].
+    fn noted(&self, error: EvaluationError) -> QueryError {
+        match error {
+            EvaluationError::Query(error) => error,
+            other => {
+                *self.fault.borrow_mut() = Some(other);
+                QueryError::Source
+            }
+        }
     }
 
     /// Keeps a series for the select's next time; where they come to be too many, none of them.
@@ -189,14 +218,20 @@ impl<'a> Streams<'a> {
 
 impl Source for Streams<'_> {
     fn next(&self, select: usize) -> NextSeries<'_> {
+        Box::pin(async move { self.advance(select).await.map_err(|error| self.noted(error)) })
+    }
+
+    fn folded(&self, share: Share) -> Folded<'_> {
+        let shards = self.reader.router.shards().count();
+        if matches!(self.from, From::OwnShard(_)) || shards == 1 {
+            return Box::pin(std::future::ready(Ok(None)));
+        }
         Box::pin(async move {
-            self.advance(select).await.map_err(|fault| match fault {
-                ReadFault::Query(error) | ReadFault::QueryTooLarge(error) => error,
-                fault => {
-                    *self.fault.borrow_mut() = Some(fault);
-                    QueryError::Source
-                }
-            })
+            // Cores are awaited without a slice.
+            drop(self.pace.take());
+            let folded = shares::folded(self.reader, self.lease, self.plan, share, self.room).await;
+            self.pace.put(self.reader.slicer.begin().await);
+            folded.map_err(|error| self.noted(error))
         })
     }
 }
@@ -219,7 +254,11 @@ fn bytes_of(view: SeriesView<'_>) -> usize {
     SERIES_BYTES + labels + chunks
 }
 
-async fn copied(view: SeriesView<'_>, taken: &mut Part, slice: &mut Slice) -> Result<Fetched, ReadFault> {
+async fn copied(
+    view: SeriesView<'_>,
+    taken: &mut Part,
+    slice: &mut Slice,
+) -> Result<Fetched, EvaluationError> {
     taken.grow(bytes_of(view))?;
     let mut runs = Vec::with_capacity(view.chunks().len());
     for chunk in view.chunks() {
@@ -235,7 +274,10 @@ async fn copied(view: SeriesView<'_>, taken: &mut Part, slice: &mut Slice) -> Re
 }
 
 /// A chunk's histograms, which is some 10 µs of work: chunks are cut by their bytes.
-fn decoded(mut chunk: HistogramIter<'_>, taken: &mut Part) -> Result<Vec<(i64, Rc<Histogram>)>, ReadFault> {
+fn decoded(
+    mut chunk: HistogramIter<'_>,
+    taken: &mut Part,
+) -> Result<Vec<(i64, Rc<Histogram>)>, EvaluationError> {
     let (mut stored, mut decoded) = (stored::Histogram::default(), Vec::with_capacity(chunk.samples_left()));
     while chunk.samples_left() > 0 {
         let timestamp_ms = chunk.next_into(&mut stored)?;

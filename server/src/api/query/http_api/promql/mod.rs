@@ -9,27 +9,31 @@ mod fetch;
 mod histograms;
 mod request;
 mod room;
+mod shares;
 
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::params::{Params, bad};
 use super::{json, whole};
 use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::response::NodeResponse;
-use crate::routing::{ReadInFlight, Reservation};
-use fetch::Streams;
+use crate::routing::{ReadInFlight, ReadLease, Reservation};
+use fetch::{From, Streams};
 use request::Asked;
 use room::QueryRoom;
+pub(crate) use shares::serve_folds;
 use silverback_model::Matcher;
 use silverback_model::limits::{EXPRESSION_BYTES_MAX, QUERY_SAMPLES_MAX};
 use silverback_promql::{
     Budget, Interruption, LAID_OUT_BYTES_MAX, Pace, ParseOptions, Plan, PlanOptions, Query, QueryTimes,
 };
 use silverback_runtime::Slice;
+use silverback_storage::message::ReadTicket;
 
 /// An expression at one time. What it takes is added to the room that its request has already: of a request's own bytes
 /// and its query's, either all fits or none ever will.
@@ -123,13 +127,13 @@ async fn evaluate(
     room: Reservation,
 ) -> Result<NodeResponse, ReadFault> {
     let query = parsed(reader, &asked.text, |query| query).await?;
-    let plan = Plan::new(query, asked.times, asked.options)?;
+    let plan = Arc::new(Plan::new(query, asked.times, asked.options)?);
     fetch::check_selects(plan.selects())?;
     let room = QueryRoom::new(room);
     let budget = Budget::new(QUERY_SAMPLES_MAX, usize::MAX).within(Box::new(room.clone()));
-    let pace = SlicePace(RefCell::new(Some(reader.slicer.begin().await)));
+    let pace = SlicePace::begin(reader, read.lease()).await;
     let answer = {
-        let streams = Streams::new(reader, &read, plan.selects(), &room, &pace);
+        let streams = Streams::new(reader, read.lease(), &plan, From::AllShards, &room, &pace);
         let evaluated = plan.evaluate_from(&streams, &budget, &pace).await;
         evaluated.map_err(|error| streams.fault_of(error))?
     };
@@ -138,23 +142,32 @@ async fn evaluate(
 }
 
 /// A slice, as an evaluation gives it up. Nothing else is awaited while it is held.
-struct SlicePace(RefCell<Option<Slice>>);
+struct SlicePace {
+    slice: RefCell<Option<Slice>>,
+    /// Of the read: others end it, too.
+    ticket: ReadTicket,
+}
 
 impl SlicePace {
+    async fn begin(reader: &Reader, lease: &ReadLease) -> Self {
+        let slice = RefCell::new(Some(reader.slicer.begin().await));
+        Self { slice, ticket: lease.ticket().clone() }
+    }
+
     /// Takes the slice, for something that gives it up itself.
     fn take(&self) -> Option<Slice> {
-        self.0.borrow_mut().take()
+        self.slice.borrow_mut().take()
     }
 
     /// Goes on in a slice.
     fn put(&self, slice: Slice) {
-        *self.0.borrow_mut() = Some(slice);
+        *self.slice.borrow_mut() = Some(slice);
     }
 }
 
 impl Pace for SlicePace {
     fn is_due(&self) -> bool {
-        self.0.borrow().as_ref().is_some_and(Slice::is_spent)
+        self.slice.borrow().as_ref().is_some_and(Slice::is_spent)
     }
 
     fn give_way(&self) -> Pin<Box<dyn Future<Output = Result<(), Interruption>> + '_>> {
@@ -164,7 +177,7 @@ impl Pace for SlicePace {
                 slice.yield_now().await;
                 self.put(slice);
             }
-            Ok(())
+            if self.ticket.is_cancelled() { Err(Interruption::Canceled) } else { Ok(()) }
         })
     }
 }

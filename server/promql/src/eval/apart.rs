@@ -1,0 +1,136 @@
+//! Aggregations that are folded apart, by each who has some of the series: the rows of a part, and the rows of all parts
+//! together.
+
+use std::rc::Rc;
+
+use silverback_model::Labels;
+
+use super::Evaluator;
+use super::aggregate::{Folding, Row};
+use super::fold::{Fold, by_fold};
+use super::series::{Series, Sink};
+use crate::error::QueryError;
+use crate::plan::{Aggregating, Times};
+use crate::share::{PartialRows, Share};
+
+/// A group of a part.
+struct PartialRow<F: Fold> {
+    /// Of the first series in it, in the order of all: groups come in the order of their first series.
+    first: Labels,
+    group: Labels,
+    cells: Vec<Option<F::Cell>>,
+    drop_name: bool,
+}
+
+/// A part's groups.
+type Rows<F> = Vec<PartialRow<F>>;
+
+impl Evaluator<'_> {
+    /// The rows of the series that the source has. `None`: histograms among them are to be combined.
+    pub(super) async fn rows_of(
+        &self,
+        aggregate: &Aggregating,
+        times: Times,
+    ) -> Result<Option<PartialRows>, QueryError> {
+        self.room_for_steps(times)?;
+        by_fold!(
+            aggregate.aggregator,
+            self.rows(aggregate, times),
+            else Err(QueryError::execution("the aggregation isn't folded in parts"))
+        )
+    }
+
+    async fn rows<F: Fold>(
+        &self,
+        aggregate: &Aggregating,
+        times: Times,
+    ) -> Result<Option<PartialRows>, QueryError> {
+        let folding = Folding::<F>::new(self, aggregate, times);
+        let mut part = Part { folding, firsts: Vec::new(), has_histograms: false };
+        let produced = self.produce(&aggregate.node, times, &mut part).await;
+        let Part { folding: Folding { groups, rows, held, .. }, firsts, has_histograms } = part;
+        if has_histograms {
+            return Ok(None);
+        }
+        produced?;
+        let (samples, bytes) = held.taken();
+        let groups = groups.labels.into_iter().zip(firsts).zip(rows);
+        let rows: Rows<F> = groups
+            .map(|((group, first), row)| PartialRow {
+                first: Labels::clone(&first),
+                group: Labels::clone(&group),
+                cells: row.cells,
+                drop_name: row.drop_name,
+            })
+            .collect();
+        let notes = Vec::new();
+        Ok(Some(PartialRows { rows: Box::new(rows), notes, samples, bytes, samples_read: 0 }))
+    }
+
+    /// What all who have series make of an aggregation; `None`: it is folded here.
+    pub(super) async fn folded_apart<'f, F: Fold>(
+        &'f self,
+        aggregate: &'f Aggregating,
+        times: Times,
+    ) -> Result<Option<Folding<'f, F>>, QueryError> {
+        let Some(number) = aggregate.share else { return Ok(None) };
+        let Some(parts) = self.source.folded(Share { number, times }).await? else { return Ok(None) };
+        let mut folding = Folding::<F>::new(self, aggregate, times);
+        let mut all: Rows<F> = Vec::new();
+        for PartialRows { rows, notes, samples, bytes, samples_read } in parts {
+            folding.held.add(samples, bytes)?;
+            notes.into_iter().for_each(|(note, span)| self.notes.add(note, span));
+            self.budget.count_read(samples_read as usize);
+            let rows = rows.downcast::<Rows<F>>().map_err(|_other| QueryError::Source)?;
+            all.extend(*rows);
+        }
+        all.sort_by(|left, right| left.first.cmp(&right.first));
+        for PartialRow { group, cells, drop_name, .. } in all {
+            folding.merge(&group, cells, drop_name);
+            self.pacing.spent(times.count).await?;
+        }
+        Ok(Some(folding))
+    }
+}
+
+/// A fold that keeps of each group its first series' labels, and ends where histograms would have to be combined.
+struct Part<'a, F: Fold> {
+    folding: Folding<'a, F>,
+    firsts: Vec<Rc<Labels>>,
+    /// Such a histogram has come, and was the last that was taken.
+    has_histograms: bool,
+}
+
+impl<F: Fold> Sink for Part<'_, F> {
+    fn push(&mut self, series: Series) -> Result<(), QueryError> {
+        if self.folding.histograms.are_combined() && series.values.histograms.is_some() {
+            self.has_histograms = true;
+            return Err(QueryError::Canceled);
+        }
+        let labels = Rc::clone(&series.labels);
+        self.folding.push(series)?;
+        if self.folding.rows.len() > self.firsts.len() {
+            self.folding.held.add(0, super::labels::bytes(&labels))?;
+            self.firsts.push(labels);
+        }
+        Ok(())
+    }
+}
+
+impl<F: Fold> Folding<'_, F> {
+    fn merge(&mut self, group: &Labels, cells: Vec<Option<F::Cell>>, drop_name: bool) {
+        let (at, is_new) = self.groups.place(group);
+        if is_new {
+            return self.rows.push(Row::new(cells, drop_name));
+        }
+        let row = &mut self.rows[at];
+        row.drop_name |= drop_name;
+        for (cell, other) in row.cells.iter_mut().zip(cells) {
+            match (&mut *cell, other) {
+                (Some(cell), Some(other)) => F::merge(cell, other),
+                (None, other) => *cell = other,
+                (Some(_), None) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! A part of an evaluation that one who has some of the series does for another: what it is of, and what comes back.
+//! How it gets from one to the other is not known here.
+
+use std::any::Any;
+
+use crate::notes::Note;
+use crate::plan::Times;
+use crate::span::Span;
+
+/// An aggregation of a plan, at the times at which its rows are wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct Share {
+    /// Among the plan's.
+    pub(crate) number: usize,
+    pub(crate) times: Times,
+}
+
+/// An aggregation's rows of some of its series, and what was noticed on the way.
+#[derive(Debug)]
+pub struct PartialRows {
+    /// `Rows` of the aggregation's own kind of fold, by which alone they are read.
+    pub(crate) rows: Box<dyn Any + Send>,
+    pub(crate) notes: Vec<(Note, Span)>,
+    /// What the rows take.
+    pub(crate) samples: usize,
+    pub(crate) bytes: usize,
+    /// Samples that were read for them.
+    pub(crate) samples_read: u64,
+}
+
+impl PartialRows {
+    /// What they take, in bytes. Nobody holds it on their way.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+}

@@ -21,16 +21,9 @@ pub struct PartialRows {
     /// `Rows` of the aggregation's own kind of fold, by which alone they are read.
     pub(crate) rows: Box<dyn Any + Send>,
     pub(crate) notes: Vec<(Note, Span)>,
-    /// What the rows take.
+    /// What the rows take. Nobody holds it on their way: who folded has given it back, and who asked takes it as they come.
     pub(crate) samples: usize,
     pub(crate) bytes: usize,
     /// Samples that were read for them.
     pub(crate) samples_read: u64,
-}
-
-impl PartialRows {
-    /// What they take, in bytes. Nobody holds it on their way.
-    pub const fn bytes(&self) -> usize {
-        self.bytes
-    }
 }

@@ -289,6 +289,7 @@ struct Halves<'a> {
     whole: Vec<(Vec<Fetched>, Cell<usize>)>,
     /// How many shares were folded apart.
     shares: Cell<usize>,
+    pace: &'a dyn Pace,
 }
 
 /// The series of one half.
@@ -299,12 +300,12 @@ struct Half<'a> {
 }
 
 impl<'a> Halves<'a> {
-    fn new(plan: &'a Plan) -> Self {
+    fn new(plan: &'a Plan, all: Vec<Vec<Fetched>>, pace: &'a dyn Pace) -> Self {
         let sorted = |mut series: Vec<Fetched>| {
             series.sort_by(|left, right| left.labels.cmp(&right.labels));
             (series, Cell::new(0))
         };
-        Self { plan, whole: fetched(plan).into_iter().map(sorted).collect(), shares: Cell::new(0) }
+        Self { plan, whole: all.into_iter().map(sorted).collect(), shares: Cell::new(0), pace }
     }
 }
 
@@ -323,8 +324,8 @@ impl Source for Halves<'_> {
             for half in 0..2 {
                 let given = self.whole.iter().map(|_| Cell::new(half)).collect();
                 let half = Half { of: self, half, given };
-                let budget = Budget::new(100_000, 1 << 20);
-                match self.plan.fold(share, &half, &budget, &NoPace).await? {
+                let budget = Budget::new(100_000, 1 << 24);
+                match self.plan.fold(share, &half, &budget, self.pace).await? {
                     Some(rows) => all.push(rows),
                     None => return Ok(None),
                 }
@@ -370,7 +371,7 @@ fn what_is_folded_in_parts_is_what_is_folded_in_one() {
         let plan = plan(text, times);
         let budget = || Budget::new(100_000, 1 << 20);
         let whole = evaluate(&plan, &budget(), &NoPace);
-        let halves = Halves::new(&plan);
+        let halves = Halves::new(&plan, fetched(&plan), &NoPace);
         let (parted_budget, whole_budget) = (budget(), budget());
         let parted = block_on(plan.evaluate_from(&halves, &parted_budget, &NoPace));
         let told = |answer: Result<Answer, QueryError>| {
@@ -422,6 +423,26 @@ fn what_is_folded_in_parts_is_what_is_folded_in_one() {
     }
     // What is noticed in a part is told; what fails in one fails.
     check("sum(quantile_over_time(2, a_total[1m]))", AT_10M, 1);
+}
+
+#[test]
+fn groups_of_parts_give_way_as_they_are_made_and_as_they_are_merged() {
+    let plan = plan("count by (job) (a_total)", AT_10M);
+    let series = |i: usize| series("a_total", &format!("job-{i:05}"), 1.0);
+    let ways = |stops_at: usize| {
+        let pace = Counting { ways: Cell::new(0), stops_at };
+        let halves = Halves::new(&plan, vec![(0..4_000).map(series).collect()], &pace);
+        let answer = block_on(plan.evaluate_from(&halves, &Budget::new(100_000, 1 << 24), &pace));
+        (pace.ways.get(), answer)
+    };
+    let (all, answer) = ways(usize::MAX);
+    assert!(answer.is_ok(), "{answer:?}");
+    // Of two thousand values, or as much work: what is read takes 20; rows, their order and the merge take the rest.
+    assert!(all >= 20 + 31 + 31, "{all}");
+    for stops_at in 1..=all {
+        let (ways, answer) = ways(stops_at);
+        assert_eq!((ways, answer.map(|_| ())), (stops_at, Err(QueryError::Timeout)));
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::series::{Series, Sink};
 use crate::error::QueryError;
 use crate::plan::{Aggregating, Times};
 use crate::share::{PartialRows, Share};
+use crate::sort::{placed, sorted_places};
 
 /// A group of a part.
 struct PartialRow<F: Fold> {
@@ -21,6 +22,9 @@ struct PartialRow<F: Fold> {
     cells: Vec<Option<F::Cell>>,
     drop_name: bool,
 }
+
+/// What a group's labels are, in values' worth of work.
+const GROUP_WORK: usize = 16;
 
 /// A part's groups.
 type Rows<F> = Vec<PartialRow<F>>;
@@ -54,17 +58,15 @@ impl Evaluator<'_> {
         }
         produced?;
         let (samples, bytes) = held.taken();
+        let mut all: Rows<F> = Vec::with_capacity(rows.len());
         let groups = groups.labels.into_iter().zip(firsts).zip(rows);
-        let rows: Rows<F> = groups
-            .map(|((group, first), row)| PartialRow {
-                first: Labels::clone(&first),
-                group: Labels::clone(&group),
-                cells: row.cells,
-                drop_name: row.drop_name,
-            })
-            .collect();
+        for ((group, first), Row { cells, drop_name, .. }) in groups {
+            let (first, group) = (Rc::unwrap_or_clone(first), Rc::unwrap_or_clone(group));
+            all.push(PartialRow { first, group, cells, drop_name });
+            self.pacing.spent(GROUP_WORK).await?;
+        }
         let notes = Vec::new();
-        Ok(Some(PartialRows { rows: Box::new(rows), notes, samples, bytes, samples_read: 0 }))
+        Ok(Some(PartialRows { rows: Box::new(all), notes, samples, bytes, samples_read: 0 }))
     }
 
     /// What all who have series make of an aggregation; `None`: it is folded here.
@@ -84,10 +86,10 @@ impl Evaluator<'_> {
             let rows = rows.downcast::<Rows<F>>().map_err(|_other| QueryError::Source)?;
             all.extend(*rows);
         }
-        all.sort_by(|left, right| left.first.cmp(&right.first));
-        for PartialRow { group, cells, drop_name, .. } in all {
+        let places = sorted_places(&all, |left, right| left.first.cmp(&right.first), &self.pacing).await?;
+        for PartialRow { group, cells, drop_name, .. } in placed(all, &places) {
             folding.merge(&group, cells, drop_name);
-            self.pacing.spent(times.count).await?;
+            self.pacing.spent(GROUP_WORK + times.count).await?;
         }
         Ok(Some(folding))
     }

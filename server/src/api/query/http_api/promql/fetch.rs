@@ -48,7 +48,7 @@ pub(super) struct Streams<'a> {
     reader: &'a Rc<Reader>,
     lease: &'a ReadLease,
     plan: &'a Arc<Plan>,
-    from: From,
+    scope: Scope,
     room: &'a QueryRoom,
     pace: &'a SlicePace,
     /// Of each select the first that reads the same.
@@ -62,7 +62,7 @@ pub(super) struct Streams<'a> {
 
 /// Whose series they are.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum From {
+pub(super) enum Scope {
     /// Those of all shards, where each may fold its own.
     AllShards,
     /// Those of this core's shard, at an epoch.
@@ -95,7 +95,7 @@ impl<'a> Streams<'a> {
         reader: &'a Rc<Reader>,
         lease: &'a ReadLease,
         plan: &'a Arc<Plan>,
-        from: From,
+        scope: Scope,
         room: &'a QueryRoom,
         pace: &'a SlicePace,
     ) -> Self {
@@ -107,7 +107,7 @@ impl<'a> Streams<'a> {
             reader,
             lease,
             plan,
-            from,
+            scope,
             room,
             pace,
             firsts: selects.iter().enumerate().map(first_of).collect(),
@@ -169,9 +169,9 @@ impl<'a> Streams<'a> {
         // Shards are awaited without a slice.
         drop(self.pace.take());
         let (reader, lease, wanted) = (self.reader, self.lease, SeriesWanted::Chunks);
-        let rows = match self.from {
-            From::AllShards => RowStream::open(reader, lease, selection, wanted, 1).await?,
-            From::OwnShard(epoch) => RowStream::open_own(reader, lease, epoch, selection, wanted).await?,
+        let rows = match self.scope {
+            Scope::AllShards => RowStream::open(reader, lease, selection, wanted, 1).await?,
+            Scope::OwnShard(epoch) => RowStream::open_own(reader, lease, epoch, selection, wanted).await?,
         };
         self.pace.put(self.reader.slicer.begin().await);
         let is_read_again = self.firsts[select + 1..].contains(&first);
@@ -223,7 +223,7 @@ impl Source for Streams<'_> {
 
     fn folded(&self, share: Share) -> Folded<'_> {
         let shards = self.reader.router.shards().count();
-        if matches!(self.from, From::OwnShard(_)) || shards == 1 {
+        if matches!(self.scope, Scope::OwnShard(_)) || shards == 1 {
             return Box::pin(std::future::ready(Ok(None)));
         }
         Box::pin(async move {

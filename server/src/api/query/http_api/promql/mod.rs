@@ -23,7 +23,7 @@ use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::response::NodeResponse;
 use crate::routing::{ReadInFlight, ReadLease, Reservation};
-use fetch::{From, Streams};
+use fetch::{Scope, Streams};
 use request::Asked;
 use room::QueryRoom;
 pub(crate) use shares::serve_folds;
@@ -133,7 +133,7 @@ async fn evaluate(
     let budget = Budget::new(QUERY_SAMPLES_MAX, usize::MAX).within(Box::new(room.clone()));
     let pace = SlicePace::begin(reader, read.lease()).await;
     let answer = {
-        let streams = Streams::new(reader, read.lease(), &plan, From::AllShards, &room, &pace);
+        let streams = Streams::new(reader, read.lease(), &plan, Scope::AllShards, &room, &pace);
         let evaluated = plan.evaluate_from(&streams, &budget, &pace).await;
         evaluated.map_err(|error| streams.fault_of(error))?
     };

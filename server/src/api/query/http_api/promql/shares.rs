@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::future::{try_join, try_join_all};
 
 use super::SlicePace;
-use super::fetch::{From, Streams};
+use super::fetch::{Scope, Streams};
 use super::room::QueryRoom;
 use crate::api::query::Reader;
 use crate::routing::fanout::{FanoutError, retry_moved};
@@ -62,7 +62,7 @@ async fn folded_here(
     let FoldRequest { plan, share, epoch, .. } = request;
     let budget = Budget::new(QUERY_SAMPLES_MAX, usize::MAX).within(Box::new(room.clone()));
     let pace = SlicePace::begin(reader, lease).await;
-    let streams = Streams::new(reader, lease, plan, From::OwnShard(*epoch), room, &pace);
+    let streams = Streams::new(reader, lease, plan, Scope::OwnShard(*epoch), room, &pace);
     let rows = plan.fold(*share, &streams, &budget, &pace).await;
     rows.map_err(|error| streams.fault_of(error))
 }

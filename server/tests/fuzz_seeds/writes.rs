@@ -119,6 +119,8 @@ pub fn grpc_ingest() -> Seeds {
         ("definition", definition),
         ("name-twice", name_twice),
         ("disordered", named(&[("job", "node"), ("empty", ""), ("__name__", "up"), ("höhe", "日本")])),
+        // A ref's delta of more than 32 bits, which are cut off before it gets its sign.
+        ("long-delta", [field(2, &[0x8a, 0x80, 0x80, 0x80, 0x10]), field(5, &1f64.to_le_bytes())].concat()),
     ]
 }
 

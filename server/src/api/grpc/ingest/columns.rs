@@ -158,14 +158,14 @@ impl<'a> Columns<'a> {
         let (values, _rest) = self.values.as_chunks::<8>();
         for (sample, value) in values.iter().enumerate() {
             let Some(delta) = refs.next() else { return Err(self.unequal()) };
-            // Deltas of 32 bits, as protobuf cuts them, can't overflow 64.
-            stream_ref += i64::from(delta as i32);
+            // Of 32 bits, these can't overflow 64.
+            stream_ref += i64::from(unzigzag_32(delta));
             let Ok(checked) = u32::try_from(stream_ref) else {
                 return Err(BatchFault::RefOutOfRange { sample });
             };
             if !at_once {
                 let Some(delta) = timestamps.next() else { return Err(self.unequal()) };
-                timestamp_ms = timestamp_ms.wrapping_add(delta);
+                timestamp_ms = timestamp_ms.wrapping_add(unzigzag(delta));
             }
             each(checked, Sample::new(timestamp_ms, f64::from_bits(u64::from_le_bytes(*value))))?;
         }
@@ -201,32 +201,39 @@ fn count(varints: &[u8]) -> usize {
     varints.iter().filter(|byte| **byte < 0x80).count()
 }
 
-/// Zigzag varints one after the other.
+/// Varints one after the other.
 struct Varints<'a>(&'a [u8]);
 
 impl Varints<'_> {
     /// `None` at the end, and at one that is cut off or too long.
     #[inline(always)]
-    fn next(&mut self) -> Option<i64> {
+    fn next(&mut self) -> Option<u64> {
         let (&byte, rest) = self.0.split_first()?;
         if byte < 0x80 {
             self.0 = rest;
-            return Some(unzigzag(u64::from(byte)));
+            return Some(u64::from(byte));
         }
         self.long()
     }
 
-    fn long(&mut self) -> Option<i64> {
+    fn long(&mut self) -> Option<u64> {
         let mut reader = Reader::new(self.0, 0);
         let value = reader.varint().ok()?;
         self.0 = &self.0[reader.at()..];
-        Some(unzigzag(value))
+        Some(value)
     }
 }
 
 #[inline(always)]
 fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+/// A longer varint is cut to 32 bits before it gets its sign, as protobuf's `sint32` is.
+#[inline(always)]
+fn unzigzag_32(value: u64) -> i32 {
+    let value = value as u32;
+    (value >> 1) as i32 ^ -((value & 1) as i32)
 }
 
 #[cfg(test)]
@@ -278,6 +285,17 @@ mod tests {
         let max = i32::MAX as u32;
         let expect = [(max, first, one), (2 * max, second, STALE), (2 * max + 1, third, one)];
         check(&batch(&[i32::MAX, i32::MAX, 1], &[i64::MAX; 3], &values), Ok(&expect));
+    }
+
+    #[test]
+    fn a_delta_of_more_than_32_bits_is_cut_as_protobuf_cuts_it() {
+        let mut bytes = vec![0x12, 5];
+        bytes.extend([0x8a, 0x80, 0x80, 0x80, 0x10]);
+        bytes.extend([0x2a, 8]);
+        bytes.extend(1f64.to_le_bytes());
+        let expect = v1::Batch::decode(&bytes[..]).unwrap();
+        assert_eq!(expect.ref_deltas, [5]);
+        assert_eq!(read(&bytes), Ok((0, vec![(5, 0, 1f64.to_bits())])));
     }
 
     #[test]

@@ -36,7 +36,7 @@ counters! {
         tls_handshakes_resumed: u64 => Counter "silverback_tls_handshakes_resumed_total",
         /// TLS handshakes that failed: no TLS, nothing in common, or no certificate that would do.
         tls_handshakes_failed: u64 => Counter "silverback_tls_handshakes_failed_total",
-        /// TLS handshakes that took too long while others waited.
+        /// TLS handshakes that gave way to others that waited.
         tls_handshakes_evicted: u64 => Counter "silverback_tls_handshakes_evicted_total",
         /// HTTP requests.
         requests: u64 => Counter "silverback_http_requests_total",

@@ -44,6 +44,7 @@ pub mod lanes;
 pub mod listen;
 #[expect(unsafe_code, reason = "it calls the system")]
 mod numa;
+mod peers;
 #[expect(clippy::disallowed_methods, reason = "a thread of its own")]
 mod pinger;
 #[expect(unsafe_code, reason = "it calls the system")]

@@ -18,6 +18,7 @@ use super::{
     acceptors::{self, Acceptors, Member, Placed},
     counters,
     io::Stream,
+    peers::Peer,
     readiness::{Progress, Watched},
     timers::{reactor_polled, sleep},
 };
@@ -148,12 +149,12 @@ impl Listener {
     /// Waits for the next connection that is this executor's. One above the limit is closed at once,
     /// and counted.
     pub async fn accept(&self) -> io::Result<(Stream, Permit)> {
-        self.accept_evicting(|| false).await
+        self.accept_evicting(|_| false).await
     }
 
-    /// The same. At the limit `evict` ends a connection that can be spared, and the new one takes its place; it tells
-    /// whether there is one.
-    pub(super) async fn accept_evicting(&self, evict: impl Fn() -> bool) -> io::Result<(Stream, Permit)> {
+    /// The same. At the limit `evict` ends a connection that can be spared for one from that address, and the new one
+    /// takes its place; it tells whether there is one.
+    pub(super) async fn accept_evicting(&self, evict: impl Fn(Peer) -> bool) -> io::Result<(Stream, Permit)> {
         let mut refusals = 0;
         loop {
             let placed = match self.arrival().await {
@@ -187,13 +188,13 @@ impl Listener {
         }
     }
 
-    async fn place(&self, mut socket: Socket, evict: &impl Fn() -> bool) -> Placed {
+    async fn place(&self, mut socket: Socket, evict: &impl Fn(Peer) -> bool) -> Placed {
         let ends = CONNECTION_ENDS.with(Rc::clone);
         loop {
             let seen = ends.count();
             socket = match self.member.place(socket, self.connections_max) {
                 // It may be another address's that ends: then one more is evicted.
-                Placed::Full(socket) if evict() => socket,
+                Placed::Full(socket) if evict(peer_of(&socket)) => socket,
                 placed => return placed,
             };
             ends.after(seen).await;
@@ -212,6 +213,10 @@ impl Listener {
         self.watched
             .poll_read_with(cx, |listening| listening.accept().map(|(socket, _)| (socket, Progress::Whole)))
     }
+}
+
+fn peer_of(socket: &Socket) -> Peer {
+    Peer::of(socket.peer_addr().ok().and_then(|address| address.as_socket()))
 }
 
 fn admit(socket: Socket, permit: acceptors::Permit) -> io::Result<(Stream, Permit)> {

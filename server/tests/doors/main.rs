@@ -4,6 +4,7 @@
 mod admission;
 mod certificates;
 mod floods;
+mod handshakes;
 mod reload;
 mod scene;
 mod tls;

@@ -58,6 +58,7 @@ use super::{
     counters,
     io::Stream,
     listen::Listener,
+    peers::Peer,
     shutdown::Shutdown,
     tasks::spawn,
     tls::{Handshakes, TlsConfig, TlsParts, TlsStream},
@@ -181,8 +182,9 @@ impl HttpServer {
     }
 
     /// Accepts and serves until the notice to end; an error is one of the listening socket itself. Each
-    /// connection gets a service of its own, made for its other end. At the listener's limit the connection that has
-    /// waited longest for a request, or for one whose body hardly comes, gives way to a new one.
+    /// connection gets a service of its own, made for its other end. At the listener's limit one gives way to a new one:
+    /// one whose TLS handshake isn't through, or otherwise the one that has waited longest for a request, or for one
+    /// whose body hardly comes.
     pub async fn serve<S, B>(
         &self,
         listener: &Listener,
@@ -213,7 +215,8 @@ impl HttpServer {
         let mut ending = pin!(self.0.shutdown.requested());
         let crowd = Rc::<Crowd>::default();
         loop {
-            let mut accepting = pin!(listener.accept_evicting(|| self.0.watches.evict(&crowd)));
+            let mut accepting =
+                pin!(listener.accept_evicting(|newcomer| self.0.watches.evict(&crowd, newcomer)));
             let accepted = poll_fn(|cx| {
                 if ending.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(None);
@@ -222,7 +225,7 @@ impl HttpServer {
             });
             let Some(accepted) = accepted.await else { return Ok(()) };
             let (stream, permit) = accepted?;
-            let (server, service) = (self.clone(), service(stream.peer()));
+            let (server, service, peer) = (self.clone(), service(stream.peer()), Peer::of(stream.peer()));
             let (socket, http2) = match self.encrypted(stream, encryption) {
                 Ok(socket) => socket,
                 Err(error) => {
@@ -231,8 +234,10 @@ impl HttpServer {
                 }
             };
             let watch = self.0.watches.add(&crowd);
+            let handshake = socket.is_handshaking().then(|| crowd.begins(&watch, peer));
+            let io = WatchedIo::new(socket, handshake, http2, Rc::clone(&watch));
             spawn(async move {
-                server.serve_socket(socket, http2, watch, service).await;
+                server.serve_socket(io, watch, service).await;
                 drop(permit);
             });
         }
@@ -243,7 +248,8 @@ impl HttpServer {
             None => (Socket::Plain(stream), Http2::Allowed),
             Some(config) => {
                 let http2 = if config.allows_http2() { Http2::Allowed } else { Http2::Refused };
-                let stream = TlsStream::new(stream, config, Rc::clone(&self.0.tls))?;
+                let peer = Peer::of(stream.peer());
+                let stream = TlsStream::new(stream, peer, config, Rc::clone(&self.0.tls))?;
                 (Socket::Encrypted(Box::new(stream)), http2)
             }
         })
@@ -258,17 +264,17 @@ impl HttpServer {
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let watch = self.0.watches.add(&Rc::default());
-        self.serve_socket(Socket::Plain(io), Http2::Allowed, watch, service).await;
+        let io = WatchedIo::new(Socket::Plain(io), None, Http2::Allowed, Rc::clone(&watch));
+        self.serve_socket(io, watch, service).await;
     }
 
-    async fn serve_socket<S, B>(&self, io: Socket, http2: Http2, watch: Rc<Watch>, service: S)
+    async fn serve_socket<S, B>(&self, mut io: WatchedIo, watch: Rc<Watch>, service: S)
     where
         S: Service<Request<WatchedBody>, Response = Response<B>> + 'static,
         S::Error: Into<Box<dyn Error + Send + Sync>>,
         B: Body + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let mut io = WatchedIo::new(io, http2, watch.clone());
         let protocol = poll_fn(|cx| match (watch.poll_expired(cx), watch.is_to_close()) {
             (Some(expiry), _) => Poll::Ready(Err(End::Expired(expiry))),
             (None, true) => Poll::Ready(Err(End::Unused)),

@@ -16,6 +16,14 @@ pub(super) enum Socket {
 }
 
 impl Socket {
+    /// Whether a handshake comes before anything of HTTP.
+    pub(super) fn is_handshaking(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Encrypted(stream) => stream.is_handshaking(),
+        }
+    }
+
     /// Ready when the connection has broken, as [`Stream::poll_broken`] says it.
     pub(super) fn poll_broken(&self, cx: &Context<'_>) -> Poll<()> {
         match self {

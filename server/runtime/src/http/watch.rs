@@ -23,7 +23,9 @@ use super::{
     pace::{Floor, Pace},
     stream_watch::StreamWatch,
 };
-use crate::{counters, shutdown::Shutdown, tasks::spawn_essential, timers::sleep, tls::Handshakes};
+use crate::{
+    counters, peers::Peer, shutdown::Shutdown, tasks::spawn_essential, timers::sleep, tls::Handshakes,
+};
 use silverback_host::waiters::KeptWaker;
 
 /// Connections of an executor that have this time at once: a crowd that leaves keeps no more of what its requests hold.
@@ -146,10 +148,16 @@ impl Watches {
         }
     }
 
-    /// Ends the one of these connections that has waited longest for a request, for the rest of a request's head, or for
-    /// a body that comes too slowly. Tells whether one has for long enough.
-    pub(super) fn evict(&self, crowd: &Rc<Crowd>) -> bool {
+    /// Ends one whose TLS handshake isn't through, for a newcomer from that address; where there is none to spare, the
+    /// one of these connections that has waited longest for a request, for the rest of a request's head, or for a body
+    /// that comes too slowly. Tells whether one has for long enough.
+    pub(super) fn evict(&self, crowd: &Rc<Crowd>, newcomer: Peer) -> bool {
         let look = self.look.get();
+        if let Some(watch) = crowd.take_unfinished(newcomer) {
+            counters::with(|c| c.connections_evicted += 1);
+            watch.expire(Expiry::Evicted);
+            return true;
+        }
         if crowd.has_none_to_spare_at(look) {
             return false;
         }

@@ -12,6 +12,7 @@ use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 
 use super::{
     Http2,
+    crowd::Unfinished,
     frames::FrameAccount,
     leases::Leaves,
     messages::Messages,
@@ -26,6 +27,7 @@ use crate::io::{Seen, poll_read_seen};
 pub(super) struct WatchedIo {
     io: Socket,
     watch: Rc<Watch>,
+    handshake: Option<Unfinished>,
     /// Looked at, to be read again.
     looked_at: Vec<u8>,
     /// Where it speaks HTTP/2.
@@ -53,11 +55,12 @@ struct Frames {
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 impl WatchedIo {
-    pub(super) fn new(io: Socket, http2: Http2, watch: Rc<Watch>) -> Self {
+    pub(super) fn new(io: Socket, handshake: Option<Unfinished>, http2: Http2, watch: Rc<Watch>) -> Self {
         let messages = Messages::new(watch.chunk_bytes_max());
         Self {
             io,
             watch,
+            handshake,
             looked_at: Vec::new(),
             frames: None,
             messages,
@@ -73,7 +76,11 @@ impl WatchedIo {
         let mut bytes = [MaybeUninit::uninit(); H2_PREFACE.len()];
         while self.looked_at.len() < H2_PREFACE.len() {
             let mut buffer = ReadBuf::uninit(&mut bytes[self.looked_at.len()..]);
-            ready!(Pin::new(&mut self.io).poll_read(cx, buffer.unfilled()))?;
+            let polled = Pin::new(&mut self.io).poll_read(cx, buffer.unfilled());
+            if self.handshake.is_some() && !self.io.is_handshaking() {
+                self.handshake = None;
+            }
+            ready!(polled)?;
             let is_end = buffer.filled().is_empty();
             self.looked_at.extend_from_slice(buffer.filled());
             // Whoever speaks it all the same is told by HTTP/1 that this is none.

@@ -1,9 +1,10 @@
 //! How many handshakes an executor has in flight: each holds more memory than a connection that is through with it. One
-//! more waits in line; where others wait, who takes longer than a second goes.
+//! more waits in line, in which addresses take turns. Where others wait, who takes long goes, and the sooner the more
+//! wait; and where one address has more than another, its first goes for the other's at once.
 
 use std::{
     cell::{Cell, RefCell},
-    collections::VecDeque,
+    ops::Bound,
     rc::Rc,
     task::{Context, Poll},
     time::{Duration, Instant},
@@ -11,18 +12,33 @@ use std::{
 
 use silverback_host::waiters::KeptWaker;
 
-use crate::{counters, timers::now};
+use crate::{
+    peers::{ByPeer, Number, Peer, Turn},
+    timers::now,
+};
 
-/// What a handshake may take while others wait.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// What a handshake may take while one other waits. While as many wait as there are places, it is half of that, and
+/// so on.
+const PATIENCE_MAX: Duration = Duration::from_secs(1);
+/// What it may take in any case: a client far away answers within that.
+const PATIENCE_MIN: Duration = Duration::from_millis(50);
 
 /// All of one executor.
 #[derive(Debug)]
 pub(crate) struct Handshakes {
     max: usize,
+    line: RefCell<Line>,
+}
+
+#[derive(Debug)]
+struct Line {
     /// In the order in which they began.
-    held: RefCell<VecDeque<Rc<Slot>>>,
-    waiting: RefCell<VecDeque<Rc<Slot>>>,
+    held: ByPeer<Rc<Slot>>,
+    waiting: ByPeer<Rc<Slot>>,
+    /// Of those that wait.
+    turn: Turn,
+    /// Places of those that are told to go and haven't yet.
+    leaving: usize,
 }
 
 #[derive(Debug)]
@@ -33,8 +49,11 @@ struct Slot {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    Waiting,
+    Waiting {
+        number: Number,
+    },
     Held {
+        number: Number,
         since: Instant,
     },
     /// It took too long.
@@ -48,106 +67,242 @@ pub(super) struct Place {
     slot: Rc<Slot>,
 }
 
-/// A handshake gave way to others.
+/// A handshake is to give way to others, unless what has come already ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the handshake took too long, and others waited")]
-pub(super) struct GaveWay;
+pub(super) struct GivesWay;
 
 impl Handshakes {
     pub(crate) fn new(max: usize) -> Rc<Self> {
-        Rc::new(Self { max: max.max(1), held: RefCell::default(), waiting: RefCell::default() })
+        let line =
+            Line { held: ByPeer::default(), waiting: ByPeer::default(), turn: Bound::Unbounded, leaving: 0 };
+        Rc::new(Self { max: max.max(1), line: RefCell::new(line) })
     }
 
     /// A place, or one in the line.
-    pub(super) fn ask(self: &Rc<Self>) -> Place {
-        let slot = Rc::new(Slot { standing: Cell::new(Standing::Waiting), waker: KeptWaker::default() });
-        self.waiting.borrow_mut().push_back(Rc::clone(&slot));
-        self.fill();
+    pub(super) fn ask(self: &Rc<Self>, peer: Peer) -> Place {
+        let slot = Rc::new(Slot { standing: Cell::new(Standing::Out), waker: KeptWaker::default() });
+        let sent = self.line.borrow_mut().join(peer, &slot, self.max);
+        sent.iter().for_each(|slot| slot.waker.wake());
+        self.look();
         Place { all: Rc::clone(self), slot }
     }
 
-    /// Looks whether who takes too long keeps others out.
+    /// Lets as many in as there are places, and looks whether who takes too long keeps others out.
     pub(crate) fn look(&self) {
-        let waiting = self.waiting.borrow().len();
-        let began_before = |slot: &&Rc<Slot>| match slot.standing.get() {
-            Standing::Held { since } => now().saturating_duration_since(since) > PATIENCE,
-            Standing::Waiting | Standing::Out => false,
-        };
-        let slow: Vec<_> = self.held.borrow().iter().take(waiting).filter(began_before).cloned().collect();
-        for slot in slow {
-            counters::with(|c| c.tls_handshakes_evicted += 1);
-            slot.standing.set(Standing::Out);
-            slot.waker.wake();
+        let mut changed = Vec::new();
+        let mut line = self.line.borrow_mut();
+        line.fill(self.max, &mut changed);
+        line.clear(self.max, &mut changed);
+        drop(line);
+        changed.iter().for_each(|slot| slot.waker.wake());
+    }
+}
+
+impl Line {
+    /// One more waits. Tells who goes for it: where there is no place, the first of those that have most, as long as
+    /// they have more than its own address has with it.
+    fn join(&mut self, peer: Peer, slot: &Rc<Slot>, max: usize) -> Option<Rc<Slot>> {
+        let number = self.waiting.insert(peer, Rc::clone(slot));
+        slot.standing.set(Standing::Waiting { number });
+        let has = self.held.count(peer) + self.waiting.count(peer);
+        let (most, whose) = self.held.most()?;
+        if self.is_full(max) && has < most {
+            self.turn = Bound::Included(peer);
+            let (first, _) = self.held.first_of(whose)?;
+            return self.send_out(first);
+        }
+        None
+    }
+
+    fn is_full(&self, max: usize) -> bool {
+        self.held.len() + self.leaving >= max
+    }
+
+    fn fill(&mut self, max: usize, changed: &mut Vec<Rc<Slot>>) {
+        while !self.is_full(max)
+            && let Some(peer) = self.waiting.next_peer(self.turn)
+            && let Some((number, _)) = self.waiting.first_of(peer)
+            && let Some(slot) = self.waiting.remove(number)
+        {
+            self.turn = Bound::Excluded(peer);
+            let number = self.held.insert(peer, Rc::clone(&slot));
+            slot.standing.set(Standing::Held { number, since: now() });
+            changed.push(slot);
         }
     }
 
-    /// Lets as many in as there are places.
-    fn fill(&self) {
-        while self.held.borrow().len() < self.max {
-            let Some(next) = self.waiting.borrow_mut().pop_front() else { return };
-            next.standing.set(Standing::Held { since: now() });
-            self.held.borrow_mut().push_back(Rc::clone(&next));
-            next.waker.wake();
+    /// Sends those out that take too long, no more than wait.
+    fn clear(&mut self, max: usize, changed: &mut Vec<Rc<Slot>>) {
+        let waiting = self.waiting.len();
+        let patience = patience(max, waiting);
+        while waiting > self.leaving
+            && let Some((first, slot)) = self.held.first()
+            && slot.is_held_for(patience)
+            && let Some(slot) = self.send_out(first)
+        {
+            changed.push(slot);
+        }
+    }
+
+    fn send_out(&mut self, number: Number) -> Option<Rc<Slot>> {
+        let slot = self.held.remove(number)?;
+        slot.standing.set(Standing::Out);
+        self.leaving += 1;
+        Some(slot)
+    }
+}
+
+impl Slot {
+    fn is_held_for(&self, time: Duration) -> bool {
+        match self.standing.get() {
+            Standing::Held { since, .. } => now().saturating_duration_since(since) >= time,
+            Standing::Waiting { .. } | Standing::Out => false,
         }
     }
 }
 
+/// What a handshake may take while so many wait for `max` places: as the line grows, it moves faster.
+fn patience(max: usize, waiting: usize) -> Duration {
+    PATIENCE_MAX.mul_f64(max as f64 / (max + waiting) as f64).max(PATIENCE_MIN)
+}
+
 impl Place {
     /// Ready when the handshake may go on.
-    pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<Result<(), GaveWay>> {
+    pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<Result<(), GivesWay>> {
         self.slot.waker.keep(cx);
         match self.slot.standing.get() {
             Standing::Held { .. } => Poll::Ready(Ok(())),
-            Standing::Waiting => Poll::Pending,
-            Standing::Out => Poll::Ready(Err(GaveWay)),
+            Standing::Waiting { .. } => Poll::Pending,
+            Standing::Out => Poll::Ready(Err(GivesWay)),
         }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        for line in [&self.all.held, &self.all.waiting] {
-            line.borrow_mut().retain(|slot| !Rc::ptr_eq(slot, &self.slot));
-        }
-        self.all.fill();
+        let mut line = self.all.line.borrow_mut();
+        let gone = match self.slot.standing.get() {
+            Standing::Waiting { number } => line.waiting.remove(number),
+            Standing::Held { number, .. } => line.held.remove(number),
+            Standing::Out => {
+                line.leaving -= 1;
+                None
+            }
+        };
+        drop((line, gone));
+        self.all.look();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::task::Waker;
+    use std::{net::SocketAddr, task::Waker};
 
     use super::*;
 
+    /// The nth address.
+    fn peer(n: u8) -> Peer {
+        Peer::of(Some(SocketAddr::from(([10, 0, 0, n], 1))))
+    }
+
+    fn poll(place: &Place) -> Poll<Result<(), GivesWay>> {
+        place.poll(&Context::from_waker(Waker::noop()))
+    }
+
     fn may_go_on(place: &Place) -> bool {
-        place.poll(&Context::from_waker(Waker::noop())) == Poll::Ready(Ok(()))
+        poll(place) == Poll::Ready(Ok(()))
+    }
+
+    fn gives_way(place: &Place) -> bool {
+        poll(place) == Poll::Ready(Err(GivesWay))
+    }
+
+    /// It began long ago.
+    fn make_slow(place: &Place, by: Duration) {
+        let Standing::Held { number, .. } = place.slot.standing.get() else { panic!("it has no place") };
+        place.slot.standing.set(Standing::Held { number, since: now() - by });
     }
 
     #[test]
     fn so_many_have_a_place_and_the_next_in_line_gets_the_one_that_is_given_up() {
         let all = Handshakes::new(2);
-        let (first, second, third, fourth) = (all.ask(), all.ask(), all.ask(), all.ask());
+        let [first, second, third, fourth] = [(); 4].map(|()| all.ask(peer(1)));
         assert!(may_go_on(&first) && may_go_on(&second) && !may_go_on(&third) && !may_go_on(&fourth));
         drop(third);
         assert!(!may_go_on(&fourth));
         drop(first);
         assert!(may_go_on(&fourth));
         drop((second, fourth));
-        assert!(all.held.borrow().is_empty() && all.waiting.borrow().is_empty());
+        let line = all.line.borrow();
+        assert_eq!((line.held.len(), line.waiting.len(), line.leaving), (0, 0, 0));
     }
 
     #[test]
     fn who_takes_long_gives_way_where_others_wait() {
         let all = Handshakes::new(1);
-        let slow = all.ask();
-        let long_ago = now() - 2 * PATIENCE;
-        slow.slot.standing.set(Standing::Held { since: long_ago });
+        let slow = all.ask(peer(1));
+        make_slow(&slow, 2 * PATIENCE_MAX);
         all.look();
         assert!(may_go_on(&slow), "nobody waits");
-        let next = all.ask();
-        all.look();
-        assert_eq!(slow.poll(&Context::from_waker(Waker::noop())), Poll::Ready(Err(GaveWay)));
+        let next = all.ask(peer(1));
+        assert!(gives_way(&slow) && !may_go_on(&next), "its place is its own until it has gone");
         drop(slow);
         assert!(may_go_on(&next));
+    }
+
+    #[test]
+    fn the_longer_the_line_the_sooner_who_stands_still_goes() {
+        let all = Handshakes::new(4);
+        let held: Vec<_> = (0..4).map(|_| all.ask(peer(1))).collect();
+        make_slow(&held[0], PATIENCE_MAX / 4);
+        let one = all.ask(peer(1));
+        assert!(may_go_on(&held[0]), "one waits");
+        let many: Vec<_> = (0..12).map(|_| all.ask(peer(1))).collect();
+        assert!(gives_way(&held[0]) && held[1..].iter().all(may_go_on));
+        drop(many);
+        drop(one);
+        assert_eq!((patience(4, 0), patience(4, 12)), (PATIENCE_MAX, PATIENCE_MAX / 4));
+        assert_eq!(patience(4, 1_000_000), PATIENCE_MIN);
+    }
+
+    #[test]
+    fn who_has_most_places_gives_one_to_a_newcomer_at_once_and_keeps_the_others() {
+        let all = Handshakes::new(8);
+        let flood: Vec<_> = (0..100).map(|_| all.ask(peer(1))).collect();
+        assert!(flood[..8].iter().all(may_go_on));
+        let newcomer = all.ask(peer(2));
+        let told = flood.iter().filter(|place| gives_way(place)).count();
+        assert!(gives_way(&flood[0]) && told == 1, "{told}");
+        let mut flood = flood.into_iter();
+        drop(flood.next());
+        assert!(may_go_on(&newcomer), "before the others of the line");
+        let second = all.ask(peer(3));
+        drop(flood.next());
+        assert!(may_go_on(&second));
+        drop(flood);
+    }
+
+    #[test]
+    fn addresses_that_have_as_many_send_nobody_out() {
+        let all = Handshakes::new(4);
+        let held: Vec<_> = (0..4).map(|n| all.ask(peer(n))).collect();
+        let newcomers: Vec<_> = (4..8).map(|n| all.ask(peer(n))).collect();
+        let again = all.ask(peer(0));
+        assert!(held.iter().all(may_go_on) && !newcomers.iter().any(may_go_on) && !may_go_on(&again));
+    }
+
+    #[test]
+    fn addresses_take_turns_in_the_line() {
+        let all = Handshakes::new(1);
+        let held = all.ask(peer(9));
+        let many: Vec<_> = (0..5).map(|_| all.ask(peer(1))).collect();
+        let one = all.ask(peer(2));
+        drop(held);
+        assert!(may_go_on(&many[0]));
+        let mut many = many.into_iter();
+        drop(many.next());
+        assert!(may_go_on(&one), "before the others of the other address");
+        drop(many);
     }
 }

@@ -15,8 +15,11 @@ use std::{
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use rustls::{HandshakeKind, ServerConnection};
 
-use super::{Handshakes, SEND_BUFFER_BYTES, TlsConfig, handshakes::Place};
-use crate::counters;
+use super::{
+    Handshakes, SEND_BUFFER_BYTES, TlsConfig,
+    handshakes::{GivesWay, Place},
+};
+use crate::{counters, peers::Peer};
 
 /// What is read of a socket at once.
 const READ_BYTES_MAX: usize = 64 << 10;
@@ -45,6 +48,7 @@ pub(crate) struct TlsStream<I> {
     io: I,
     connection: ServerConnection,
     parts: Rc<TlsParts>,
+    peer: Peer,
     handshake: Handshake,
     /// Encrypted, and not taken in yet.
     left: Vec<u8>,
@@ -62,16 +66,22 @@ enum Handshake {
 }
 
 impl<I: Read + Write + Unpin> TlsStream<I> {
-    pub(crate) fn new(io: I, config: &TlsConfig, parts: Rc<TlsParts>) -> io::Result<Self> {
+    pub(crate) fn new(io: I, peer: Peer, config: &TlsConfig, parts: Rc<TlsParts>) -> io::Result<Self> {
         let mut connection = ServerConnection::new(config.config.clone()).map_err(io::Error::other)?;
         connection.set_buffer_limit(Some(SEND_BUFFER_BYTES));
         let handshake = Handshake::Unbegun;
-        Ok(Self { io, connection, parts, handshake, left: Vec::new(), has_ended: false, is_closing: false })
+        let left = Vec::new();
+        Ok(Self { io, connection, parts, peer, handshake, left, has_ended: false, is_closing: false })
     }
 
     /// What is below.
     pub(crate) fn get_ref(&self) -> &I {
         &self.io
+    }
+
+    /// Whether its handshake isn't through.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        !matches!(self.handshake, Handshake::Done)
     }
 
     /// Gives what is decrypted to the reader; how many bytes.
@@ -118,6 +128,12 @@ impl<I: Read + Write + Unpin> TlsStream<I> {
         Ok(())
     }
 
+    /// Goes on with what was left.
+    fn take_in_left(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let left = std::mem::take(&mut self.left);
+        self.take_in(cx, &left)
+    }
+
     /// Tells the client why, as far as its socket takes it now.
     fn fail(&mut self, cx: &mut Context<'_>, error: rustls::Error) -> io::Error {
         if self.connection.is_handshaking() {
@@ -141,26 +157,42 @@ impl<I: Read + Write + Unpin> TlsStream<I> {
 
     /// Whether the handshake can begin: half a hello waits outside, and takes nobody's place.
     fn may_begin(&self) -> bool {
-        match (&self.handshake, self.left.as_slice()) {
-            (Handshake::Unbegun, [HANDSHAKE_RECORD, _, _, high, low, rest @ ..]) => {
+        match self.left.as_slice() {
+            [HANDSHAKE_RECORD, _, _, high, low, rest @ ..] => {
                 let bytes = usize::from(u16::from_be_bytes([*high, *low]));
                 rest.len() >= bytes || bytes > PLAIN_BYTES_MAX
             }
-            (Handshake::Unbegun, [HANDSHAKE_RECORD, ..]) => false,
+            [] | [HANDSHAKE_RECORD, ..] => false,
             // No handshake: rustls says what it is.
-            (Handshake::Unbegun, _) | (Handshake::InFlight(_) | Handshake::Done, _) => true,
+            [_, ..] => true,
         }
     }
 
-    /// Ready when what has come may be worked on.
-    fn poll_place(&mut self, cx: &Context<'_>) -> Poll<io::Result<()>> {
-        if let Handshake::Unbegun = self.handshake {
-            self.handshake = Handshake::InFlight(self.parts.handshakes.ask());
+    /// Ready when something of the handshake has come that may be worked on, or the end.
+    fn poll_handshake(&mut self, cx: &mut Context<'_>, room: usize) -> Poll<io::Result<()>> {
+        while let Handshake::Unbegun = self.handshake {
+            if self.may_begin() {
+                self.handshake = Handshake::InFlight(self.parts.handshakes.ask(self.peer));
+            } else {
+                ready!(self.poll_more(cx, room))?;
+                if self.has_ended {
+                    return Poll::Ready(Ok(()));
+                }
+            }
         }
-        match &self.handshake {
-            Handshake::Unbegun | Handshake::Done => Poll::Ready(Ok(())),
-            Handshake::InFlight(place) => {
-                place.poll(cx).map_err(|error| io::Error::new(io::ErrorKind::TimedOut, error))
+        let gives_way = match &self.handshake {
+            Handshake::InFlight(place) => ready!(place.poll(cx)).err(),
+            Handshake::Unbegun | Handshake::Done => None,
+        };
+        if !self.left.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        match (self.poll_more(cx, room)?, gives_way) {
+            (Poll::Ready(()), _) => Poll::Ready(Ok(())),
+            (Poll::Pending, None) => Poll::Pending,
+            (Poll::Pending, Some(GivesWay)) => {
+                counters::with(|c| c.tls_handshakes_evicted += 1);
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, GivesWay)))
             }
         }
     }
@@ -229,16 +261,13 @@ impl<I: Read + Write + Unpin> Read for TlsStream<I> {
             if this.give(&mut buffer)? > 0 || this.has_ended || buffer.remaining() == 0 {
                 return Poll::Ready(Ok(()));
             }
-            if let Handshake::InFlight(_) = this.handshake {
-                // Also where nothing has come: it may have to give way.
-                ready!(this.poll_place(cx))?;
-            }
-            if this.left.is_empty() || !this.may_begin() {
-                ready!(this.poll_more(cx, buffer.remaining()))?;
-            } else {
-                ready!(this.poll_place(cx))?;
-                let left = std::mem::take(&mut this.left);
-                this.take_in(cx, &left)?;
+            match (&this.handshake, this.left.is_empty()) {
+                (Handshake::Done, true) => ready!(this.poll_more(cx, buffer.remaining()))?,
+                (Handshake::Done, false) => this.take_in_left(cx)?,
+                (Handshake::Unbegun | Handshake::InFlight(_), _) => {
+                    ready!(this.poll_handshake(cx, buffer.remaining()))?;
+                    this.take_in_left(cx)?;
+                }
             }
             // Answers of the handshake, tickets, alerts. What the socket doesn't take now goes at the next call.
             let _sent = this.poll_send(cx)?;

@@ -15,7 +15,7 @@ use super::rules::{Digest, Rules, Token, User, sha256};
 use super::scope::Scopes;
 use super::tls_section;
 use super::web_file::{HttpSection, WebFile};
-use silverback_runtime::tls::TlsConfig;
+use silverback_runtime::tls::{Role, TlsConfig, Validity};
 
 /// A token that is shorter than this can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
@@ -48,6 +48,21 @@ impl Doors {
     /// Whether nobody is asked who he is.
     pub(crate) fn are_open(&self) -> bool {
         self.rules.are_open() && !self.tls.as_ref().is_some_and(TlsConfig::wants_known_clients)
+    }
+
+    /// When a certificate begins or ceases to hold next, in ms since the Unix epoch.
+    pub(crate) fn changes_after(&self, now_ms: i64) -> Option<i64> {
+        self.dates().filter_map(|(_, validity)| validity.changes_after(now_ms)).min()
+    }
+
+    /// When the first of the certificates that are there for something expires, in ms since the Unix epoch.
+    pub(crate) fn not_after_ms(&self, role: Role) -> Option<i64> {
+        let of_role = self.dates().filter(|(its, _)| *its == role);
+        of_role.map(|(_, validity)| validity.not_after_ms).min()
+    }
+
+    fn dates(&self) -> impl Iterator<Item = &(Role, Validity)> {
+        self.tls.iter().flat_map(TlsConfig::dates)
     }
 
     /// Whether passwords and tokens cross the network for all to read.

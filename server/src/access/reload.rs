@@ -1,5 +1,5 @@
-//! Reads the files again when they change, or when a signal asks for it, on a thread of its own, and lets every core
-//! know. What can't be read leaves everything as it was.
+//! Reads the files again when they change, when a certificate of theirs begins or ceases to hold, or when a signal asks
+//! for it, on a thread of its own, and lets every core know. What can't be read leaves everything as it was.
 #![expect(clippy::disallowed_methods, reason = "a thread of its own")]
 
 use std::io;
@@ -13,6 +13,7 @@ use futures::channel::mpsc;
 use silverback_model::clock::Clock;
 use silverback_model::limits::SHARDS_MAX;
 use silverback_runtime::signals::Hangups;
+use silverback_runtime::tls::Role;
 
 use super::doors::{Doors, Sources, load};
 use super::fault::AccessFault;
@@ -30,16 +31,37 @@ pub struct Reloads {
     successes: AtomicU64,
     last_success_ms: AtomicI64,
     is_good: AtomicBool,
+    /// When certificates expire, by [`Role`]; [`NEVER`] where there are none.
+    not_after_ms: [AtomicI64; Role::ALL.len()],
 }
 
+/// No certificate's end.
+const NEVER: i64 = i64::MAX;
+
 impl Reloads {
-    fn new(now_ms: i64) -> Self {
-        Self {
+    fn new(now_ms: i64, doors: &Doors) -> Self {
+        let reloads = Self {
             failures: AtomicU64::new(0),
             successes: AtomicU64::new(0),
             last_success_ms: AtomicI64::new(now_ms),
             is_good: AtomicBool::new(true),
+            not_after_ms: [const { AtomicI64::new(NEVER) }; Role::ALL.len()],
+        };
+        reloads.note_certificates(doors);
+        reloads
+    }
+
+    fn note_certificates(&self, doors: &Doors) {
+        for (role, not_after_ms) in Role::ALL.into_iter().zip(&self.not_after_ms) {
+            not_after_ms.store(doors.not_after_ms(role).unwrap_or(NEVER), Ordering::Relaxed);
         }
+    }
+
+    /// When the first certificate of each kind that there is expires, in ms since the Unix epoch.
+    pub(crate) fn not_after_ms(&self) -> impl Iterator<Item = (Role, i64)> {
+        let all = Role::ALL.into_iter().zip(&self.not_after_ms);
+        let all = all.map(|(role, not_after_ms)| (role, not_after_ms.load(Ordering::Relaxed)));
+        all.filter(|(_, not_after_ms)| *not_after_ms != NEVER)
     }
 
     /// Changes that could not be read.
@@ -82,7 +104,7 @@ impl Access {
     pub(crate) fn start(sources: Sources, hangups: Hangups) -> Result<io::Result<Self>, AccessFault> {
         let mut read = Reading::default();
         let doors = Arc::new(load(&sources, &mut read)?);
-        let reloads = Arc::new(Reloads::new(Clock::System.now_ms()));
+        let reloads = Arc::new(Reloads::new(Clock::System.now_ms(), &doors));
         let (subscriptions, subscribed) = sync_channel(SHARDS_MAX);
         let keeper = Keeper {
             sources,
@@ -91,6 +113,7 @@ impl Access {
             hangups_seen: hangups.count(),
             hangups,
             fault: None,
+            changes_at_ms: doors.changes_after(Clock::System.now_ms()),
             reloads: Arc::clone(&reloads),
             doors: Arc::clone(&doors),
             cores: Vec::new(),
@@ -119,6 +142,8 @@ struct Keeper {
     hangups_seen: u64,
     /// What is wrong with the files, where they don't hold.
     fault: Option<AccessFault>,
+    /// When one of the certificates that were read begins or ceases to hold.
+    changes_at_ms: Option<i64>,
     reloads: Arc<Reloads>,
     doors: Arc<Doors>,
     cores: Vec<Core>,
@@ -145,9 +170,10 @@ impl Keeper {
     fn look(&mut self) {
         let hangups = self.hangups.count();
         let is_asked = std::mem::replace(&mut self.hangups_seen, hangups) != hangups;
+        let is_due = self.changes_at_ms.is_some_and(|at_ms| at_ms <= Clock::System.now_ms());
         let now = self.read.looked_at_again();
         let is_settled = std::mem::replace(&mut self.seen, now.clone()) == now;
-        if is_asked || is_settled && (now != self.read || self.fault.is_some()) {
+        if is_asked || is_settled && (is_due || now != self.read || self.fault.is_some()) {
             self.reload(is_asked);
         }
     }
@@ -204,6 +230,8 @@ impl Keeper {
         }
         tracing::info!("users, tokens and certificates were read again");
         self.fault = None;
+        self.changes_at_ms = doors.changes_after(Clock::System.now_ms());
+        self.reloads.note_certificates(&doors);
         self.doors = Arc::new(doors);
         self.reloads.successes.fetch_add(1, Ordering::Relaxed);
         self.reloads.last_success_ms.store(Clock::System.now_ms(), Ordering::Relaxed);

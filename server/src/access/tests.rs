@@ -166,6 +166,31 @@ fn what_the_toolkit_refuses_is_refused_with_its_field() {
 }
 
 #[test]
+fn certificates_that_do_not_hold_are_taken_and_told_with_their_dates() {
+    let dir = files();
+    let check = |from: i32, to: i32, words: &[&str]| {
+        let key = KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+        (params.not_before, params.not_after) =
+            (rcgen::date_time_ymd(from, 1, 1), rcgen::date_time_ymd(to, 1, 1));
+        let certificate = params.self_signed(&key).unwrap().pem();
+        write(&dir, "odd.crt", &certificate);
+        write(&dir, "odd.key", &key.serialize_pem());
+        let own = "tls_server_config:\n  cert_file: odd.crt\n  key_file: odd.key\n";
+        let ca = tls("  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: odd.crt\n");
+        for (web, of) in [(own, "node's certificate"), (ca.as_str(), "client CA's")] {
+            let cautions = check_good(&dir, web).cautions;
+            let is_told =
+                |caution: &String| caution.contains(of) && words.iter().all(|word| caution.contains(word));
+            assert!(cautions.len() == 1 && is_told(&cautions[0]), "{cautions:?}");
+        }
+    };
+    check(2010, 2020, &["expired", "2010-01-01T00:00:00Z", "2020-01-01T00:00:00Z"]);
+    check(3000, 3001, &["doesn't hold before", "3000-01-01T00:00:00Z", "3001-01-01T00:00:00Z"]);
+    assert!(check_good(&dir, &tls("")).cautions.is_empty());
+}
+
+#[test]
 fn what_is_wrong_with_tokens_is_told_with_their_names() {
     let dir = files();
     let check = |access: &str, words: &[&str]| {

@@ -2,7 +2,11 @@
 
 use std::path::Path;
 
-use silverback_runtime::tls::{ClientCertificates, TlsConfig, TlsSettings, TlsVersions};
+use silverback_model::clock::Clock;
+use silverback_model::utc::format_rfc3339;
+use silverback_runtime::tls::{
+    ClientCertificates, Role, Standing, TlsConfig, TlsSettings, TlsVersions, Validity,
+};
 
 use super::doors::beside;
 use super::fault::AccessFault;
@@ -52,7 +56,25 @@ pub(super) fn read(
         prefers_own_order: section.prefer_server_cipher_suites.unwrap_or(true),
         http2,
     };
-    TlsConfig::new(&settings, cautions).map(Some).map_err(|wrong| fault(wrong.to_string()))
+    let now_ms = Clock::System.now_ms();
+    let tls = TlsConfig::new(&settings, now_ms, cautions).map_err(|wrong| fault(wrong.to_string()))?;
+    cautions.extend(tls.dates().iter().filter_map(|(role, validity)| caution(*role, validity, now_ms)));
+    Ok(Some(tls))
+}
+
+/// What an operator should know of a certificate that doesn't hold.
+fn caution(role: Role, validity: &Validity, now_ms: i64) -> Option<String> {
+    let [from, to] = [validity.not_before_ms, validity.not_after_ms].map(format_rfc3339);
+    let standing = match validity.at(now_ms) {
+        Standing::Now => return None,
+        Standing::NotYet => format!("doesn't hold before {from} (it ends at {to})"),
+        Standing::NoMore => format!("expired at {to} (it began at {from})"),
+    };
+    Some(match role {
+        Role::Server => format!("the node's certificate {standing}: clients that verify it turn away"),
+        Role::Chain => format!("a certificate that the node sends with its own {standing}"),
+        Role::ClientCa => format!("a client CA's certificate {standing}: its clients don't come in"),
+    })
 }
 
 fn text_of(text: &Option<Text>) -> Option<&str> {

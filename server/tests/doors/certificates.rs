@@ -3,6 +3,7 @@
 use std::io::BufReader;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
 use rustls::pki_types::pem::PemObject;
@@ -27,11 +28,32 @@ pub(crate) enum Holds {
     Now,
     NoMore,
     NotYet,
+    /// To so many seconds from now, and that second.
+    For(Duration),
+}
+
+impl Holds {
+    fn set(self, params: &mut CertificateParams) {
+        match self {
+            Self::Now => {}
+            Self::NoMore => params.not_after = date_time_ymd(2020, 1, 1),
+            Self::NotYet => params.not_before = date_time_ymd(3000, 1, 1),
+            Self::For(time) => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+                params.not_after = date_time_ymd(1970, 1, 1) + now + time;
+            }
+        }
+    }
 }
 
 impl Authority {
     pub(crate) fn new() -> Self {
+        Self::holding(Holds::Now)
+    }
+
+    pub(crate) fn holding(holds: Holds) -> Self {
         let mut params = CertificateParams::default();
+        holds.set(&mut params);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
@@ -48,11 +70,7 @@ impl Authority {
     pub(crate) fn issue_holding(&self, name: &str, holds: Holds) -> Issued {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new([name.to_owned()]).unwrap();
-        match holds {
-            Holds::Now => {}
-            Holds::NoMore => params.not_after = date_time_ymd(2020, 1, 1),
-            Holds::NotYet => params.not_before = date_time_ymd(3000, 1, 1),
-        }
+        holds.set(&mut params);
         let certificate = params.signed_by(&key, &self.0).unwrap();
         Issued { certificate: certificate.pem(), key: key.serialize_pem() }
     }

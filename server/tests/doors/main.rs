@@ -3,6 +3,7 @@
 
 mod admission;
 mod certificates;
+mod expiry;
 mod floods;
 mod handshakes;
 mod reload;

@@ -13,7 +13,9 @@ use rustls::{
     },
 };
 
-use super::{TlsFault, certificates, san};
+use super::{TlsFault, TlsSettings, certificates, san};
+
+const CA_SETTING: &str = "client_ca";
 
 /// What clients show.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,42 +69,58 @@ struct Verifier {
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-/// What looks at clients' certificates; `None`: none is asked for.
+/// The certificates of the CAs that vouch for clients.
+pub(super) fn cas(clients: &ClientCertificates) -> Result<Vec<CertificateDer<'static>>, TlsFault> {
+    match clients {
+        ClientCertificates::None | ClientCertificates::Requested | ClientCertificates::AnyRequired => {
+            Ok(Vec::new())
+        }
+        ClientCertificates::KnownIfGiven(ca) | ClientCertificates::KnownRequired(ca) => {
+            ca.as_deref().map_or(Ok(Vec::new()), |pem| certificates(CA_SETTING, pem))
+        }
+    }
+}
+
+/// What looks at clients' certificates, by those CAs; `None`: none is asked for.
 pub(super) fn verifier(
-    clients: &ClientCertificates,
-    allowed_sans: &[String],
+    settings: &TlsSettings,
+    cas: Vec<CertificateDer<'static>>,
     provider: &Arc<CryptoProvider>,
     cautions: &mut Vec<String>,
 ) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsFault> {
-    let (trust, is_mandatory) = match clients {
+    let (trust, is_mandatory) = match &settings.clients {
         ClientCertificates::None => return Ok(None),
         ClientCertificates::Requested => (Trust::Anybody, false),
         ClientCertificates::AnyRequired => (Trust::Anybody, true),
-        ClientCertificates::KnownIfGiven(ca) => (trust(ca.as_deref(), provider, cautions)?, false),
-        ClientCertificates::KnownRequired(ca) => (trust(ca.as_deref(), provider, cautions)?, true),
+        ClientCertificates::KnownIfGiven(ca) => (trust(ca.as_deref(), cas, provider, cautions)?, false),
+        ClientCertificates::KnownRequired(ca) => (trust(ca.as_deref(), cas, provider, cautions)?, true),
     };
-    let (allowed_sans, algorithms) = (allowed_sans.to_vec(), provider.signature_verification_algorithms);
+    let (allowed_sans, algorithms) =
+        (settings.client_allowed_sans.clone(), provider.signature_verification_algorithms);
     Ok(Some(Arc::new(Verifier { trust, is_mandatory, allowed_sans, algorithms })))
 }
 
+/// rustls doesn't look at the dates of CAs: those that don't hold are left out here.
 fn trust(
-    ca: Option<&str>,
+    named: Option<&str>,
+    cas: Vec<CertificateDer<'static>>,
     provider: &Arc<CryptoProvider>,
     cautions: &mut Vec<String>,
 ) -> Result<Trust, TlsFault> {
-    const SETTING: &str = "client_ca";
-    let Some(pem) = ca else {
+    if named.is_none() {
         cautions.push(
             "client certificates are verified, and no client_ca_file says by whom: none will do".to_owned(),
         );
+    }
+    if cas.is_empty() {
         return Ok(Trust::Nobody);
-    };
+    }
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(SETTING, pem)? {
-        roots.add(certificate).map_err(|error| TlsFault::new(SETTING, error))?;
+    for certificate in &cas {
+        roots.add(certificate.clone()).map_err(|error| TlsFault::new(CA_SETTING, error))?;
     }
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider)).build();
-    verifier.map(Trust::Ca).map_err(|error| TlsFault::new(SETTING, error))
+    verifier.map(Trust::Ca).map_err(|error| TlsFault::new(CA_SETTING, error))
 }
 
 impl ClientCertVerifier for Verifier {

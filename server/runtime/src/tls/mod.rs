@@ -1,10 +1,12 @@
 //! TLS below HTTP, by rustls: how connections are encrypted, who of the clients must show a certificate, and the stream
 //! that hyper reads and writes. Knows PEM text and Go's names of suites; doesn't know where the text came from.
 mod clients;
+mod der;
 mod handshakes;
 mod names;
 mod san;
 mod stream;
+mod validity;
 
 use std::{fmt, sync::Arc};
 
@@ -19,6 +21,7 @@ pub use clients::ClientCertificates;
 use clients::Strictness;
 pub(crate) use handshakes::Handshakes;
 pub(crate) use stream::{TlsParts, TlsStream};
+pub use validity::{Standing, Validity};
 
 /// What is encrypted of answers before it is sent, in bytes.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
@@ -91,30 +94,61 @@ pub struct TlsConfig {
     http2: bool,
     strictness: Strictness,
     names_clients: bool,
+    dates: Vec<(Role, Validity)>,
+}
+
+/// What a certificate is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The node's own.
+    Server,
+    /// One of those between it and its root, which the node sends with it.
+    Chain,
+    /// A CA's whose clients come in.
+    ClientCa,
+}
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Server, Self::Chain, Self::ClientCa];
+
+    /// Its name in metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Chain => "chain",
+            Self::ClientCa => "client_ca",
+        }
+    }
 }
 
 impl fmt::Debug for TlsConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { config: _, http2, strictness, names_clients } = self;
+        let Self { config: _, http2, strictness, names_clients, dates } = self;
         f.debug_struct("TlsConfig")
             .field("http2", http2)
             .field("strictness", strictness)
             .field("names_clients", names_clients)
+            .field("dates", dates)
             .finish_non_exhaustive()
     }
 }
 
 impl TlsConfig {
-    /// Makes it of settings. `cautions` gets what can't be had and can be done without.
+    /// Makes it of settings, of whose CAs those count that hold at `now_ms`, in ms since the Unix epoch. `cautions` gets
+    /// what can't be had and can be done without.
     ///
     /// Tickets of another one mean nothing to this one: clients whose CA is gone can't resume.
-    pub fn new(settings: &TlsSettings, cautions: &mut Vec<String>) -> Result<Self, TlsFault> {
+    pub fn new(settings: &TlsSettings, now_ms: i64, cautions: &mut Vec<String>) -> Result<Self, TlsFault> {
         let mut provider = default_provider();
         provider.cipher_suites = names::cipher_suites(&provider, settings, cautions)?;
         provider.kx_groups = names::curves(&provider, &settings.curves, cautions)?;
         let provider = Arc::new(provider);
-        let clients =
-            clients::verifier(&settings.clients, &settings.client_allowed_sans, &provider, cautions)?;
+        let cas = clients::cas(&settings.clients)?;
+        let mut dates = dates(Role::ClientCa, "client_ca", &cas)?;
+        let holding = cas.into_iter().zip(&dates).filter(|(_, (_, dates))| dates.at(now_ms) == Standing::Now);
+        let holding = holding.map(|(ca, _)| ca).collect();
+        let clients = clients::verifier(settings, holding, &provider, cautions)?;
         let builder = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(settings.versions.list())
             .map_err(|error| TlsFault::new("cipher_suites", error))?;
@@ -123,6 +157,10 @@ impl TlsConfig {
             None => builder.with_no_client_auth(),
         };
         let (chain, key) = (certificates("cert", &settings.cert_pem)?, key(&settings.key_pem)?);
+        let (own, others) = chain.split_at(1);
+        dates.extend(self::dates(Role::Server, "cert", own)?);
+        // Whoever needs one of these reads it himself: what is wrong with it keeps nobody out by itself.
+        dates.extend(others.iter().filter_map(|other| Some((Role::Chain, Validity::of(other)?))));
         let mut config = builder.with_single_cert(chain, key).map_err(|error| {
             TlsFault::new("cert", format!("the certificate and the key can't be used: {error}"))
         })?;
@@ -135,7 +173,13 @@ impl TlsConfig {
             http2: settings.http2,
             strictness: settings.clients.strictness(),
             names_clients: !settings.client_allowed_sans.is_empty(),
+            dates,
         })
+    }
+
+    /// From when to when its certificates hold.
+    pub fn dates(&self) -> &[(Role, Validity)] {
+        &self.dates
     }
 
     /// Whether only clients come in whose certificate a given CA has signed.
@@ -152,6 +196,17 @@ impl TlsConfig {
     pub(crate) fn allows_http2(&self) -> bool {
         self.http2
     }
+}
+
+/// From when to when each of them holds. One that doesn't say so is none.
+fn dates(
+    role: Role,
+    setting: &'static str,
+    certificates: &[CertificateDer<'_>],
+) -> Result<Vec<(Role, Validity)>, TlsFault> {
+    let found = certificates.iter().map(|certificate| Some((role, Validity::of(certificate)?)));
+    let found: Option<_> = found.collect();
+    found.ok_or_else(|| TlsFault::new(setting, "a certificate's dates can't be read"))
 }
 
 /// The certificates of a PEM text, at least one.

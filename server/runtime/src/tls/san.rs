@@ -3,11 +3,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-const SEQUENCE: u8 = 0x30;
-const OBJECT_ID: u8 = 0x06;
-const OCTETS: u8 = 0x04;
-/// `[3]` of a certificate's first part: its extensions.
-const EXTENSIONS: u8 = 0xa3;
+use super::der::{Element, Elements, SEQUENCE, extension, only};
+
 /// 2.5.29.17
 const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
 
@@ -22,21 +19,11 @@ pub(super) fn names(certificate: &[u8]) -> Vec<String> {
 }
 
 fn find(certificate: &[u8]) -> Option<Vec<String>> {
-    let whole = only(certificate, SEQUENCE)?;
-    let to_be_signed = Elements(whole).next()?;
-    let fields = of_kind(to_be_signed, SEQUENCE)?;
-    let extensions = Elements(fields).find(|(kind, _)| *kind == EXTENSIONS)?.1;
-    for extension in Elements(only(extensions, SEQUENCE)?) {
-        let mut parts = Elements(of_kind(extension, SEQUENCE)?);
-        if of_kind(parts.next()?, OBJECT_ID)? == SUBJECT_ALT_NAME {
-            let value = parts.find(|(kind, _)| *kind == OCTETS)?.1;
-            return Some(Elements(only(value, SEQUENCE)?).filter_map(name).collect());
-        }
-    }
-    None
+    let value = extension(certificate, SUBJECT_ALT_NAME)?;
+    Some(Elements(only(value, SEQUENCE)?).filter_map(name).collect())
 }
 
-fn name((kind, bytes): (u8, &[u8])) -> Option<String> {
+fn name((kind, bytes): Element<'_>) -> Option<String> {
     match kind {
         EMAIL | DNS | URI => String::from_utf8(bytes.to_vec()).ok(),
         IP => address(bytes).map(|address| address.to_string()),
@@ -49,40 +36,6 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
         (Ok(four), _) => Some(Ipv4Addr::from(four).into()),
         (_, Ok(sixteen)) => Some(Ipv6Addr::from(sixteen).into()),
         (Err(_), Err(_)) => None,
-    }
-}
-
-/// The inside of a text that is one element of that kind.
-fn only(bytes: &[u8], kind: u8) -> Option<&[u8]> {
-    of_kind(Elements(bytes).next()?, kind)
-}
-
-fn of_kind((found, inside): (u8, &[u8]), kind: u8) -> Option<&[u8]> {
-    (found == kind).then_some(inside)
-}
-
-/// Elements of DER, one after the other: a kind, a length, and so many bytes. It ends at what is none.
-struct Elements<'a>(&'a [u8]);
-
-impl<'a> Iterator for Elements<'a> {
-    type Item = (u8, &'a [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let (kind, rest) = self.0.split_first()?;
-        let (first, rest) = rest.split_first()?;
-        let (len, rest) = match first {
-            0..=0x7f => (usize::from(*first), rest),
-            // What ends where something says so: DER has no such thing.
-            0x80 => return None,
-            0x81..=0x84 => {
-                let (digits, rest) = rest.split_at_checked(usize::from(first - 0x80))?;
-                (digits.iter().fold(0, |len, digit| len << 8 | usize::from(*digit)), rest)
-            }
-            0x85..=0xff => return None,
-        };
-        let (inside, rest) = rest.split_at_checked(len)?;
-        self.0 = rest;
-        Some((*kind, inside))
     }
 }
 

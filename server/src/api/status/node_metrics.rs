@@ -134,7 +134,7 @@ fn write_requests(cores: &[CoreStats]) -> Family {
 }
 
 /// How often the files of users, tokens and certificates were read again.
-pub(crate) fn reloads(reloads: &Reloads) -> [Family; 4] {
+pub(crate) fn reloads(reloads: &Reloads) -> [Family; 5] {
     let good = f64::from(u8::from(reloads.is_good()));
     [
         Family::single(
@@ -160,6 +160,14 @@ pub(crate) fn reloads(reloads: &Reloads) -> [Family; 4] {
             Kind::Gauge,
             "When these files were last read.",
             reloads.last_success_ms() as f64 / 1e3,
+        ),
+        Family::by(
+            "certificate",
+            "silverback_tls_certificate_not_after_timestamp_seconds",
+            Kind::Gauge,
+            "When certificates expire: the node's own, of those that it sends with it the first, and of its clients' CAs \
+             the first.",
+            reloads.not_after_ms().map(|(role, at_ms)| (role.as_str(), at_ms as f64 / 1e3)),
         ),
     ]
 }

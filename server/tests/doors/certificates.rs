@@ -62,6 +62,11 @@ impl Authority {
         self.0.pem()
     }
 
+    /// Its own certificate, for a client that shows it itself.
+    pub(crate) fn itself(&self) -> Issued {
+        Issued { certificate: self.pem(), key: self.0.key().serialize_pem() }
+    }
+
     /// A certificate for a name.
     pub(crate) fn issue(&self, name: &str) -> Issued {
         self.issue_holding(name, Holds::Now)

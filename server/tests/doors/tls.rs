@@ -97,6 +97,14 @@ fn only_clients_whom_the_ca_vouches_for_come_in_where_it_has_to() {
 }
 
 #[test]
+fn a_client_whose_certificate_itself_stands_among_the_cas_comes_in_and_no_other_of_that_kind() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let scene = start(&format!("{WEB}{KNOWN}"), &authority, |_, _| {});
+    assert!(is_let_in(&scene, authority.client(Some(&authority.itself()))));
+    assert!(!is_let_in(&scene, authority.client(Some(&stranger.itself()))));
+}
+
+#[test]
 fn other_kinds_of_client_certificates_are_taken_as_prometheus_takes_them() {
     let (authority, stranger) = (Authority::new(), Authority::new());
     let check = |kind: &str, expect: [bool; 3]| {

@@ -13,7 +13,7 @@ use rustls::{
     },
 };
 
-use super::{TlsFault, TlsSettings, certificates, san};
+use super::{TlsFault, TlsSettings, certificates, own_ca, san};
 
 const CA_SETTING: &str = "client_ca";
 
@@ -57,7 +57,7 @@ pub(super) enum Strictness {
 #[derive(Debug)]
 enum Trust {
     Anybody,
-    Ca(Arc<dyn ClientCertVerifier>),
+    Cas { verifier: Arc<dyn ClientCertVerifier>, certificates: Vec<CertificateDer<'static>> },
     Nobody,
 }
 
@@ -120,7 +120,10 @@ fn trust(
         roots.add(certificate.clone()).map_err(|error| TlsFault::new(CA_SETTING, error))?;
     }
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider)).build();
-    verifier.map(Trust::Ca).map_err(|error| TlsFault::new(CA_SETTING, error))
+    match verifier {
+        Ok(verifier) => Ok(Trust::Cas { verifier, certificates: cas }),
+        Err(error) => Err(TlsFault::new(CA_SETTING, error)),
+    }
 }
 
 impl ClientCertVerifier for Verifier {
@@ -130,7 +133,7 @@ impl ClientCertVerifier for Verifier {
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         match &self.trust {
-            Trust::Ca(verifier) => verifier.root_hint_subjects(),
+            Trust::Cas { verifier, .. } => verifier.root_hint_subjects(),
             Trust::Anybody | Trust::Nobody => &[],
         }
     }
@@ -143,7 +146,8 @@ impl ClientCertVerifier for Verifier {
     ) -> Result<ClientCertVerified, Error> {
         match &self.trust {
             Trust::Anybody => {}
-            Trust::Ca(verifier) => {
+            Trust::Cas { certificates, .. } if own_ca::has(certificates, end_entity, ms_of(now)) => {}
+            Trust::Cas { verifier, .. } => {
                 verifier.verify_client_cert(end_entity, intermediates, now)?;
             }
             Trust::Nobody => return Err(CertificateError::UnknownIssuer.into()),
@@ -176,4 +180,8 @@ impl ClientCertVerifier for Verifier {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms.supported_schemes()
     }
+}
+
+fn ms_of(time: UnixTime) -> i64 {
+    i64::try_from(time.as_secs()).unwrap_or(i64::MAX).saturating_mul(1_000)
 }

@@ -4,6 +4,7 @@ mod clients;
 mod der;
 mod handshakes;
 mod names;
+mod own_ca;
 mod san;
 mod stream;
 mod validity;

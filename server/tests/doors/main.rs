@@ -7,5 +7,6 @@ mod expiry;
 mod floods;
 mod handshakes;
 mod reload;
+mod renegotiation;
 mod scene;
 mod tls;

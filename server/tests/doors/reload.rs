@@ -2,11 +2,12 @@
 
 use std::io::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use silverback_test_support::http::{request, try_read_answer};
 use silverback_test_support::{Binary, eventually};
 
-use crate::certificates::{Authority, connect};
+use crate::certificates::{Authority, Encrypted, connect};
 use crate::scene::{Scene, basic, bearer, get_on, sum, write};
 
 const WEB: &str = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n";
@@ -194,4 +195,52 @@ fn a_web_file_that_is_cut_off_anywhere_lets_nobody_in_who_was_not_before() {
         assert_eq!(status(&known, "/metrics", &basic("alice", "wrong")), Some(401), "at {cut}");
         assert_eq!(status(&known, "/metrics", &bearer("metrics")), Some(200), "at {cut}");
     }
+}
+
+#[test]
+fn certificates_that_change_under_load_fail_no_request() {
+    const CHANGES: usize = 4;
+    let authority = Authority::new();
+    let scene = Scene::start_with(WEB, |dir, _| authority.write_server(dir));
+    let ends = AtomicBool::new(false);
+    let config = Arc::new(authority.client(None));
+    let ask = |stream: &mut Encrypted| {
+        let lines = b"load 1\n";
+        let asked =
+            request("POST", "/api/v1/import/prometheus", &[("authorization", &bearer("write"))], lines);
+        stream.get_mut().write_all(&asked).unwrap();
+        let answer = try_read_answer(stream).unwrap();
+        assert!(answer.status < 300, "{} {}", answer.status, answer.text());
+    };
+    // Half of them keep their connections, half come anew for each request.
+    let load = |keeps: bool| {
+        let mut stream = connect(scene.node.address, &config);
+        let mut asked = 0;
+        while !ends.load(Ordering::Relaxed) {
+            if !keeps {
+                stream = connect(scene.node.address, &config);
+            }
+            ask(&mut stream);
+            asked += 1;
+        }
+        asked
+    };
+    let reloads = |watching: &mut Encrypted| {
+        sum(&get_on(watching, "/metrics", &bearer("metrics")).text(), "silverback_web_config_reloads_total")
+    };
+    std::thread::scope(|threads| {
+        let load = &load;
+        let loads: Vec<_> = (0..6).map(|n| threads.spawn(move || load(n % 2 == 0))).collect();
+        let mut watching = connect(scene.node.address, &config);
+        for change in 1..=CHANGES {
+            // Certificate and key lie together for longer than a look takes before they are read.
+            authority.write_server(&scene.dir);
+            eventually("it is read again", || reloads(&mut watching) >= change as f64);
+        }
+        ends.store(true, Ordering::Relaxed);
+        for load in loads {
+            let asked: usize = load.join().expect("no request fails");
+            assert!(asked > 10, "{asked}");
+        }
+    });
 }

@@ -2,7 +2,7 @@
 //! from outside ([`Process`]), a node's command as such a program ([`Binary`], [`home`]), directories that go with them
 //! ([`Scratch`]; [`Directory`] on a disk, [`Mount`] in memory), ports ([`free_port`]), numbers of a seed ([`random`]);
 //! clients that can also ask what no library would ([`http`], [`http2`], [`wire`]), files as Prometheus writes them
-//! ([`prometheus`]).
+//! ([`prometheus`]); and whether the tests are there that a document names ([`named_tests`]).
 //!
 //! Knows nothing of what is asked of a node, and nothing of the crates that it tests: a command's path is told by the
 //! tests of the package that builds it (`CARGO_BIN_EXE_…`).
@@ -14,6 +14,7 @@ pub mod home;
 pub mod http;
 pub mod http2;
 mod mount;
+pub mod named_tests;
 mod process;
 pub mod prometheus;
 pub mod random;

@@ -2,6 +2,7 @@
 //! that when the files that say it change.
 
 mod admission;
+mod attacks;
 mod certificates;
 mod expiry;
 mod floods;

@@ -2,6 +2,7 @@
 //! answer has. Made of the files by reading them; nothing here watches them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +20,8 @@ use silverback_runtime::tls::{Role, TlsConfig, Validity};
 
 /// A token that is shorter than this can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
+/// What bcrypt has: it checks nothing by another one.
+const COSTS: RangeInclusive<u32> = 4..=31;
 /// A bcrypt cost from which on a password takes seconds to check.
 const COST_SLOW: u32 = 15;
 
@@ -81,14 +84,15 @@ pub(super) fn load(sources: &Sources, reading: &mut Reading) -> Result<Doors, Ac
         }
         None => (Path::new(""), WebFile::default()),
     };
-    if web.rate_limit.is_some_and(|limit| limit.interval.is_some_and(|interval| interval.0 != "0")) {
+    let interval = web.rate_limit.and_then(|limit| limit.interval);
+    if interval.is_some_and(|interval| !is_no_time(&interval.0)) {
         let wrong = "rate_limit: this node has no such limit: it bounds connections and memory instead \
                      (--max-connections, --memory-limit)";
         return Err(AccessFault::new(web_path, wrong));
     }
     let http = web.http_server_config.unwrap_or_default();
     let headers = headers(web_path, &http)?;
-    let http2 = http.http2.unwrap_or(true);
+    let http2 = http.http2.is_none_or(|is_on| is_on.0);
     let tls = match web.tls_server_config {
         Some(section) => tls_section::read(web_path, section, http2, reading, &mut cautions)?,
         None => None,
@@ -103,6 +107,13 @@ pub(super) fn load(sources: &Sources, reading: &mut Reading) -> Result<Doors, Ac
     Ok(Doors { rules: Arc::new(rules), tls, headers, cautions })
 }
 
+/// Whether a time as Go writes it is none: `0`, `0s`.
+fn is_no_time(text: &str) -> bool {
+    let number = text.trim_end_matches(|unit: char| unit.is_alphabetic());
+    let is_unit = |unit: &str| ["ns", "us", "µs", "ms", "s", "m", "h"].contains(&unit);
+    number == "0" && (number == text || is_unit(&text[number.len()..]))
+}
+
 /// Users as Prometheus has them: each may do everything.
 fn users(
     path: &Path,
@@ -112,7 +123,7 @@ fn users(
     let mut users = BTreeMap::new();
     for (name, hash) in written {
         let cost = hash.0.parse::<bcrypt::HashParts>().map(|parts| parts.get_cost());
-        let Ok(cost) = cost else {
+        let Some(cost) = cost.ok().filter(|cost| COSTS.contains(cost)) else {
             let wrong =
                 format!("basic_auth_users: what {name:?} has is no bcrypt hash (htpasswd -nBC 10 {name})");
             return Err(AccessFault::new(path, wrong));
@@ -215,16 +226,17 @@ fn headers(path: &Path, http: &HttpSection) -> Result<Vec<(HeaderName, HeaderVal
     ];
     let mut headers = Vec::new();
     for (name, value) in &http.headers.0 {
+        let value = value.as_ref().map_or("", |value| &value.0);
         let fault =
             |wrong: String| AccessFault::new(path, format!("http_server_config: headers: {name}: {wrong}"));
         let allowed = ALLOWED.iter().find(|(known, _)| known == name).ok_or_else(|| {
             let names = ALLOWED.map(|(name, _)| name).join(", ");
             fault(format!("this header can't be set; allowed: {names}"))
         })?;
-        if !allowed.1.is_empty() && !allowed.1.contains(&value.0.as_str()) {
-            return Err(fault(format!("{:?} is no value of it; allowed: {}", value.0, allowed.1.join(", "))));
+        if !allowed.1.is_empty() && !allowed.1.contains(&value) {
+            return Err(fault(format!("{value:?} is no value of it; allowed: {}", allowed.1.join(", "))));
         }
-        let value = HeaderValue::from_str(&value.0).map_err(|error| fault(error.to_string()))?;
+        let value = HeaderValue::from_str(value).map_err(|error| fault(error.to_string()))?;
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| fault(error.to_string()))?;
         headers.push((name, value));
     }

@@ -21,6 +21,38 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// Yes or no, in all of the words that YAML 1.1 has for it, by which Prometheus reads the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Truth(pub(super) bool);
+
+impl<'de> Deserialize<'de> for Truth {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(TruthVisitor)
+    }
+}
+
+struct TruthVisitor;
+
+impl Visitor<'_> for TruthVisitor {
+    type Value = Truth;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("true or false")
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
+        Ok(Truth(value))
+    }
+
+    fn visit_str<E: Error>(self, word: &str) -> Result<Self::Value, E> {
+        match word {
+            "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => Ok(Truth(true)),
+            "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => Ok(Truth(false)),
+            _ => Err(E::custom(format!("{word:?} is neither true nor false"))),
+        }
+    }
+}
+
 /// A mapping in which no name stands twice. Where it is none, its error doesn't repeat what is there instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Names<T>(pub(super) BTreeMap<String, T>);

@@ -48,12 +48,11 @@ pub(super) fn read(
         cert_pem: cert_pem.ok_or_else(|| fault("cert_file, or cert, is missing".to_owned()))?,
         key_pem: key_pem.ok_or_else(|| fault("key_file, or key, is missing".to_owned()))?,
         clients: clients(text_of(client_auth_type), ca_pem).map_err(fault)?,
-        client_allowed_sans: texts(section.client_allowed_sans),
-        versions: versions(text_of(&section.min_version), text_of(&section.max_version), cautions)
-            .map_err(fault)?,
+        client_allowed_sans: section.client_allowed_sans.map(|sans| texts(Some(sans))),
+        versions: versions(section.min_version, section.max_version, cautions).map_err(fault)?,
         cipher_suites: texts(section.cipher_suites),
         curves: texts(section.curve_preferences),
-        prefers_own_order: section.prefer_server_cipher_suites.unwrap_or(true),
+        prefers_own_order: section.prefer_server_cipher_suites.is_none_or(|prefers| prefers.0),
         http2,
     };
     let now_ms = Clock::System.now_ms();
@@ -124,9 +123,9 @@ fn version(field: &str, name: &str) -> Result<TlsVersion, String> {
 }
 
 /// The versions from the one to the other, as far as they are spoken here.
-fn versions(min: Option<&str>, max: Option<&str>, cautions: &mut Vec<String>) -> Result<TlsVersions, String> {
-    let min = min.map(|name| version("min_version", name)).transpose()?;
-    let max = max.map(|name| version("max_version", name)).transpose()?;
+fn versions(min: Option<Text>, max: Option<Text>, cautions: &mut Vec<String>) -> Result<TlsVersions, String> {
+    let min = min.map(|name| version("min_version", &name.0)).transpose()?;
+    let max = max.map(|name| version("max_version", &name.0)).transpose()?;
     let (min, max) = (min.unwrap_or(TlsVersion::Tls12), max.unwrap_or(TlsVersion::Tls13));
     if min < TlsVersion::Tls12 && max >= TlsVersion::Tls12 {
         cautions.push("min_version: nothing below TLS12 is spoken here: it is TLS12".to_owned());

@@ -11,3 +11,4 @@ mod reload;
 mod renegotiation;
 mod scene;
 mod tls;
+mod web_files;

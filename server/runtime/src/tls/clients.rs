@@ -33,9 +33,13 @@ pub enum ClientCertificates {
 }
 
 impl ClientCertificates {
-    pub(super) fn strictness(&self) -> Strictness {
+    /// Who has no certificate has no allowed name either.
+    pub(super) fn strictness(&self, names_clients: bool) -> Strictness {
         match self {
-            Self::None | Self::Requested | Self::KnownIfGiven(_) => Strictness::Anybody,
+            Self::None => Strictness::Anybody,
+            Self::Requested if names_clients => Strictness::AnyCertificate,
+            Self::KnownIfGiven(_) if names_clients => Strictness::Known,
+            Self::Requested | Self::KnownIfGiven(_) => Strictness::Anybody,
             Self::AnyRequired => Strictness::AnyCertificate,
             Self::KnownRequired(_) => Strictness::Known,
         }
@@ -65,7 +69,7 @@ enum Trust {
 struct Verifier {
     trust: Trust,
     is_mandatory: bool,
-    allowed_sans: Vec<String>,
+    allowed_sans: Option<Vec<String>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
@@ -88,15 +92,16 @@ pub(super) fn verifier(
     provider: &Arc<CryptoProvider>,
     cautions: &mut Vec<String>,
 ) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsFault> {
-    let (trust, is_mandatory) = match &settings.clients {
+    let trust = match &settings.clients {
         ClientCertificates::None => return Ok(None),
-        ClientCertificates::Requested => (Trust::Anybody, false),
-        ClientCertificates::AnyRequired => (Trust::Anybody, true),
-        ClientCertificates::KnownIfGiven(ca) => (trust(ca.as_deref(), cas, provider, cautions)?, false),
-        ClientCertificates::KnownRequired(ca) => (trust(ca.as_deref(), cas, provider, cautions)?, true),
+        ClientCertificates::Requested | ClientCertificates::AnyRequired => Trust::Anybody,
+        ClientCertificates::KnownIfGiven(ca) | ClientCertificates::KnownRequired(ca) => {
+            trust(ca.as_deref(), cas, provider, cautions)?
+        }
     };
-    let (allowed_sans, algorithms) =
-        (settings.client_allowed_sans.clone(), provider.signature_verification_algorithms);
+    let allowed_sans = settings.client_allowed_sans.clone();
+    let is_mandatory = settings.clients.strictness(allowed_sans.is_some()) > Strictness::Anybody;
+    let algorithms = provider.signature_verification_algorithms;
     Ok(Some(Arc::new(Verifier { trust, is_mandatory, allowed_sans, algorithms })))
 }
 
@@ -152,8 +157,9 @@ impl ClientCertVerifier for Verifier {
             }
             Trust::Nobody => return Err(CertificateError::UnknownIssuer.into()),
         }
-        let is_named = || san::names(end_entity).iter().any(|name| self.allowed_sans.contains(name));
-        match self.allowed_sans.is_empty() || is_named() {
+        let is_named =
+            |allowed: &Vec<String>| san::names(end_entity).iter().any(|name| allowed.contains(name));
+        match self.allowed_sans.as_ref().is_none_or(is_named) {
             true => Ok(ClientCertVerified::assertion()),
             false => Err(CertificateError::ApplicationVerificationFailure.into()),
         }

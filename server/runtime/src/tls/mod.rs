@@ -35,8 +35,8 @@ pub struct TlsSettings {
     pub key_pem: String,
     /// What clients show.
     pub clients: ClientCertificates,
-    /// Of these names one must stand in a client's certificate; none: no such rule.
-    pub client_allowed_sans: Vec<String>,
+    /// Of these names one must stand in a client's certificate, where one is asked for; `None`: no such rule.
+    pub client_allowed_sans: Option<Vec<String>>,
     /// The versions that are spoken.
     pub versions: TlsVersions,
     /// Suites of TLS 1.2 by Go's names; none: all that there are.
@@ -172,8 +172,8 @@ impl TlsConfig {
         Ok(Self {
             config: Arc::new(config),
             http2: settings.http2,
-            strictness: settings.clients.strictness(),
-            names_clients: !settings.client_allowed_sans.is_empty(),
+            strictness: settings.clients.strictness(settings.client_allowed_sans.is_some()),
+            names_clients: settings.client_allowed_sans.is_some(),
             dates,
         })
     }

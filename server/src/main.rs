@@ -312,7 +312,10 @@ fn run(matches: &[&ArgMatches]) -> ExitCode {
 /// What an operator has to change before a start can succeed is told apart from what failed.
 fn exit_code(error: &NodeError) -> u8 {
     match error {
-        NodeError::Preflight(_) | NodeError::LimitTooSmall(_) | NodeError::Access(_) => EXIT_CONFIG,
+        NodeError::Preflight(_)
+        | NodeError::LimitTooSmall(_)
+        | NodeError::QueryMemory(_)
+        | NodeError::Access(_) => EXIT_CONFIG,
         NodeError::Topology(_)
         | NodeError::Memory(_)
         | NodeError::Listen(..)

@@ -6,7 +6,7 @@ pub mod network;
 
 use std::time::Duration;
 
-pub use memory::{GivingWay, LimitTooSmall, MemoryPlan};
+pub use memory::{GivingWay, LimitTooSmall, MemoryPlan, QueryMemoryTooLarge};
 
 /// Cells of a node: a fixed fraction each of the series-id space, for the life of a data directory.
 pub const CELL_COUNT: usize = 1024;
@@ -265,8 +265,8 @@ pub const READ_MATCHERS_MAX: usize = 256;
 pub const QUERY_STEPS_MAX: usize = 11_000;
 /// Selectors of one expression: each is a read of its own, one after the other.
 pub const QUERY_SELECTORS_MAX: usize = 256;
-/// Samples that one query's evaluation holds at a time, as in Prometheus.
-pub const QUERY_SAMPLES_MAX: usize = 50_000_000;
+/// Samples that one query's evaluation holds at a time, unless the node is told otherwise (Prometheus: as many).
+pub const QUERY_SAMPLES_DEFAULT: usize = 50_000_000;
 /// What a reader takes of its answer a second at the least, in bytes, while others wait for their turn ...
 pub const READER_BYTES_PER_S_MIN: usize = 64 << 10;
 /// ... measured over so long.

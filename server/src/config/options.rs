@@ -195,6 +195,18 @@ options! {
         /// Samples that one remote read of type SAMPLES may return. A larger one is refused, and told so;
         /// answers that are streamed have no such limit
         max_read_samples: u64 = 50_000_000, "max-read-samples" COUNT One(count(1..=1_000_000_000_000));
+        /// PromQL queries that are evaluated at the same time, shared out to the shards' cores, one each at the least.
+        /// They take reads' turns, too: fewer than these leave label lookups a turn beside long queries. Of further
+        /// ones 64 a core wait within the query timeout
+        max_queries: usize = 8, "max-queries" COUNT One(count(1..=10_000));
+        /// How long a query may take, its wait for a turn included. Its `timeout` parameter lowers that
+        query_timeout: Duration = 120 * SECOND, "query-timeout" DURATION One(duration(SECOND / 10..=HOUR));
+        /// Samples that one query may hold at a time, on each core that works on it. A larger one is refused
+        query_max_samples: usize = limits::QUERY_SAMPLES_DEFAULT, "query-max-samples" COUNT One(count(1..=1_000_000_000_000));
+        /// Memory for what queries hold and for answers that are made whole, shared out to the cores: one query has no
+        /// more than its core's part. At most a quarter of the memory limit; what it is more than auto, series have
+        /// less. `auto`: a 64th of the memory limit, and no more than 128 MiB a core
+        query_memory: Option<usize> = None, "query-memory" SIZE One(QUERY_MEMORY);
     }
     "Timeouts" {
         /// How long the body of a write may take to arrive, and a read to begin its answer
@@ -270,6 +282,11 @@ const MEMORY: One<MemoryLimit> = Own(
         MemoryLimit::Auto => "auto".to_owned(),
         MemoryLimit::Fixed(bytes) => show_size(bytes),
     },
+);
+
+const QUERY_MEMORY: One<Option<usize>> = Own(
+    |text| size(1 << 20..=1 << 46).read_unless("auto", text),
+    |bytes| bytes.as_ref().map_or("auto".to_owned(), show_size),
 );
 
 const MAX_SERIES: One<Option<NonZeroU64>> = Own(

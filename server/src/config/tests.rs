@@ -233,6 +233,19 @@ fn a_memory_limit_is_automatic_or_a_size_that_one_shard_can_run_with() {
 }
 
 #[test]
+fn a_query_memory_is_automatic_or_a_size() {
+    let memory =
+        |text: &str| load_from("", &[], &[&format!("--query-memory={text}")]).unwrap().config.query_memory;
+    assert_eq!((memory("auto"), memory("64MiB")), (None, Some(64 << 20)));
+    check_fault(
+        "",
+        &[],
+        &["--query-memory=1KiB"],
+        &["query-memory", "too small", "auto, or a size from 1MiB"],
+    );
+}
+
+#[test]
 fn an_empty_variable_and_one_of_kubernetes_are_not_set() {
     let variables = [("SILVERBACK_SHARDS", ""), ("SILVERBACK_SERVICE_HOST", "10.0.0.1")];
     assert_eq!(load_from("", &variables, &[]).unwrap().config, Config::default());

@@ -346,6 +346,8 @@ fn acceptor_counts(handlers: &Handlers) -> AcceptorCounts {
         reads_in_flight: reader.reads.in_flight() as u64,
         reads_waiting: reader.reads.waiting() as u64,
         read_bytes: reader.read_bytes.taken_bytes() as u64,
+        queries_active: reader.queries.in_flight() as u64,
+        queries_waiting: reader.queries.waiting() as u64,
         ..core.counts.get()
     }
 }

@@ -52,6 +52,10 @@ impl MemoryShare {
             MemoryLimit::Fixed(bytes) => bytes,
         };
         let plan = MemoryPlan::new(limit_bytes, cores)?;
+        let plan = match config.query_memory {
+            None => plan,
+            Some(bytes) => plan.with_query_bytes(bytes, cores)?,
+        };
         // The file may say later that connections are encrypted, if it doesn't yet.
         let plan = if config.web_config_file.is_some() { plan.with_tls() } else { plan };
         Ok(Self { plan, asked: config.memory_limit, allowed })
@@ -90,10 +94,11 @@ impl fmt::Display for MemoryShare {
         }
         write!(
             f,
-            ", {} MiB of it for each shard's series, {} MiB for each core's writes under way; there is room for bodies \
-             of {} KiB and for {} connections to each core",
+            ", {} MiB of it for each shard's series, {} MiB for each core's writes under way, {} MiB for its queries; there \
+             is room for bodies of {} KiB and for {} connections to each core",
             plan.shard_bytes >> 20,
             plan.in_flight_bytes >> 20,
+            plan.read_answer_bytes() >> 20,
             plan.body_bytes >> 10,
             plan.connections_max,
         )

@@ -31,7 +31,7 @@ use crate::placement::topology::Malformed;
 use crate::placement::{self, Plan, Topology, TopologyError};
 use crate::routing::LaneMessage;
 use silverback_model::clock::Clock;
-use silverback_model::limits::{LANE_CAPACITY, LimitTooSmall};
+use silverback_model::limits::{LANE_CAPACITY, LimitTooSmall, QueryMemoryTooLarge};
 use silverback_runtime as runtime;
 use silverback_runtime::preflight::{Fault, preflight};
 use silverback_runtime::signals::Hangups;
@@ -59,6 +59,9 @@ pub enum NodeError {
     /// The memory limit leaves too little.
     #[error(transparent)]
     LimitTooSmall(#[from] LimitTooSmall),
+    /// Queries are to have more memory than the limit has for them.
+    #[error(transparent)]
+    QueryMemory(#[from] QueryMemoryTooLarge),
     /// An address can't be listened on.
     #[error("listening on {}: {}{}", .0, .1, advice(.1))]
     Listen(SocketAddr, io::Error),

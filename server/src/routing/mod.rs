@@ -26,6 +26,7 @@ pub use follow::{follow, take_moved};
 pub use lane_message::{CoreCall, CoreReply, LaneMessage};
 pub(crate) use large_answers::LargeAnswer;
 pub use pending::ReplyFuture;
+pub(crate) use read_gate::Permit;
 pub use read_gate::{Asker, ReadGate, ReadInFlight, ReadLease, TooManyReads};
 pub use router::{Lanes, Overloaded, Router};
 pub use split::Split;

@@ -1,5 +1,5 @@
 //! How many reads one core has in flight: a bounded number, so that reads cost bounded memory. More of
-//! them wait for their turn, a bounded number too.
+//! them wait for their turn, a bounded number too. Queries have a gate of their own before that of all reads.
 //!
 //! A read's permit stays taken until it has stopped on every core, also where its client is gone long
 //! before.
@@ -11,6 +11,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use futures::channel::oneshot;
@@ -30,10 +31,12 @@ pub struct ReadGate {
     large_answers: Rc<LargeAnswers>,
 }
 
-/// A connection's part in the reads of its core. A clone is the same connection's.
+/// A connection's part in the reads of its core, and in the queries among them. A clone is the same connection's.
 #[derive(Debug, Clone, Default)]
 pub struct Asker {
     reads: Rc<AskerReads>,
+    queries: Rc<AskerReads>,
+    address: Option<IpAddr>,
 }
 
 #[derive(Debug, Default)]
@@ -44,6 +47,22 @@ struct AskerReads {
 }
 
 impl Asker {
+    /// A connection's from that address, as its socket has it.
+    pub(crate) fn from(address: Option<IpAddr>) -> Self {
+        Self { address, ..Self::default() }
+    }
+
+    /// The other end of the connection.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        self.address
+    }
+
+    /// Its part in the queries, whose turns are others than reads'.
+    pub(crate) fn of_queries(&self) -> Self {
+        let reads = Rc::clone(&self.queries);
+        Self { reads, queries: Rc::default(), address: self.address }
+    }
+
     fn is(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.reads, &other.reads)
     }
@@ -84,9 +103,9 @@ pub struct ReadLease {
     permit: Rc<Permit>,
 }
 
-/// The right to one read; given back when dropped.
+/// The right to one read, or to one query; given back when dropped.
 #[derive(Debug)]
-struct Permit {
+pub(crate) struct Permit {
     gate: Rc<ReadGate>,
     asker: Asker,
 }
@@ -125,12 +144,17 @@ impl ReadGate {
 
     /// Waits for its turn: no longer than its caller does.
     pub async fn enter(self: &Rc<Self>, asker: Asker) -> Result<ReadInFlight, TooManyReads> {
-        let permit = match self.in_flight.get() < self.max {
-            true => self.permit(asker),
-            // Only a gate that is gone, or a turn that another connection takes, calls no more.
-            false => self.queue(asker)?.await.map_err(|oneshot::Canceled| TooManyReads)?,
-        };
+        let permit = self.turn(asker).await?;
         Ok(ReadInFlight { lease: ReadLease { ticket: ReadTicket::issue(), permit: Rc::new(permit) } })
+    }
+
+    /// Waits for the turn alone.
+    pub(crate) async fn turn(self: &Rc<Self>, asker: Asker) -> Result<Permit, TooManyReads> {
+        match self.in_flight.get() < self.max {
+            true => Ok(self.permit(asker)),
+            // Only a gate that is gone, or a turn that another connection takes, calls no more.
+            false => self.queue(asker)?.await.map_err(|oneshot::Canceled| TooManyReads),
+        }
     }
 
     /// A part of a read that waited for its turn on another core, and waits for none here: it would hold up those who
@@ -326,6 +350,19 @@ mod tests {
         drop(own);
         assert!(third.now_or_never().unwrap().is_ok());
         assert_eq!([greedy, modest].map(|asker| asker.reads.in_flight.get()), [1, 0]);
+    }
+
+    #[test]
+    fn a_connection_s_queries_and_its_other_reads_have_turns_of_their_own() {
+        let ([reads, queries], asker) = ([gate(), gate()], Asker::default());
+        let query = queries.turn(asker.of_queries()).now_or_never().unwrap().unwrap();
+        let _read = reads.enter(asker.clone()).now_or_never().unwrap().unwrap();
+        assert_eq!((asker.reads.in_flight.get(), asker.queries.in_flight.get()), (1, 1));
+        let mut second = Box::pin(queries.turn(asker.of_queries()));
+        assert!((&mut second).now_or_never().is_none());
+        assert_eq!((queries.waiting(), reads.waiting()), (1, 0));
+        drop(query);
+        assert!(second.now_or_never().unwrap().is_ok());
     }
 
     #[test]

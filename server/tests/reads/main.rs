@@ -8,6 +8,7 @@ mod late;
 mod load;
 mod page;
 mod promql;
+mod queries;
 mod refusals;
 mod remote_read;
 mod status;

@@ -44,6 +44,9 @@ const DEFINITION_SHARE: usize = 32;
 const ID_CACHE_SHARE: usize = 32;
 /// Reads in flight get this fraction of the limit, all cores together.
 const READ_SHARE: usize = 32;
+/// Queries and answers that are made whole may be given this fraction of the limit at the most.
+const QUERY_SHARE_MAX: usize = 4;
+const _: () = assert!(QUERY_SHARE_MAX == 4, "its refusal says a quarter");
 /// What reads collect in the shards gets this fraction of the limit, all shards together: 16 bytes for
 /// each series that fits. It is planned twice: the oldest read may have as much again beyond it.
 const SELECT_SHARE: usize = 28;
@@ -118,8 +121,10 @@ pub struct MemoryPlan {
     pub definition_bytes: usize,
     /// Label sets that one core's decoder remembers.
     pub id_cache_entries: usize,
-    /// Reads in flight on one core: their requests, and answers that are made whole.
+    /// Reads in flight on one core: their requests, answers that are made whole, and what queries hold.
     pub read_bytes: usize,
+    /// Reads in flight on one core.
+    read_places: usize,
     /// What reads collect in one shard: series that open selects have found. The oldest read may have as
     /// much again.
     pub select_bytes: usize,
@@ -167,15 +172,64 @@ pub struct LimitTooSmall {
     pub floor_bytes: usize,
 }
 
+/// More for queries than a limit has for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a query memory of {query_bytes} bytes is too large for a memory limit of {limit_bytes} bytes: at most a \
+     quarter of the limit is for queries, and series need their least; lower --query-memory, or raise \
+     --memory-limit"
+)]
+pub struct QueryMemoryTooLarge {
+    /// What was asked for.
+    pub query_bytes: usize,
+    /// The limit that it is a part of.
+    pub limit_bytes: usize,
+}
+
 impl MemoryPlan {
     /// Shares a limit out over `cores`, each with an acceptor and a shard.
     pub const fn new(limit_bytes: usize, cores: usize) -> Result<Self, LimitTooSmall> {
+        let read_bytes = min(limit_bytes / READ_SHARE / cores, READ_BYTES_MAX);
+        // Half of what they have is for the least that each takes.
+        let places = read_bytes / 2 / READ_BYTES_MIN;
+        let places = if places == 0 { 1 } else { min(places, READS_PER_CORE_MAX) };
+        match Self::planned(limit_bytes, cores, read_bytes, places) {
+            Some(plan) => Ok(plan),
+            None => Err(LimitTooSmall { limit_bytes, cores, floor_bytes: Self::floor_bytes(cores) }),
+        }
+    }
+
+    /// The same with so many bytes for what queries hold and for answers that are made whole, of all cores together.
+    /// What that is more, or less, series have less, or more.
+    pub const fn with_query_bytes(
+        &self,
+        query_bytes: usize,
+        cores: usize,
+    ) -> Result<Self, QueryMemoryTooLarge> {
+        let limit_bytes = self.limit_bytes;
+        let too_large = QueryMemoryTooLarge { query_bytes, limit_bytes };
+        if query_bytes > limit_bytes / QUERY_SHARE_MAX {
+            return Err(too_large);
+        }
+        let read_bytes = self.read_places * READ_BYTES_MIN + query_bytes / cores;
+        match Self::planned(limit_bytes, cores, read_bytes, self.read_places) {
+            Some(plan) => Ok(plan),
+            None => Err(too_large),
+        }
+    }
+
+    /// `None`: too little is left for series.
+    const fn planned(
+        limit_bytes: usize,
+        cores: usize,
+        read_bytes: usize,
+        read_places: usize,
+    ) -> Option<Self> {
         let in_flight_bytes = min(limit_bytes / IN_FLIGHT_SHARE / cores, IN_FLIGHT_BYTES_MAX);
         let pool_bytes = Self::pool_bytes_of(in_flight_bytes);
         let id_cache_entries = id_cache_entries(limit_bytes / ID_CACHE_SHARE / cores);
         let definition_bytes = limit_bytes / DEFINITION_SHARE / cores;
         let kept_bytes = pool_bytes + definition_bytes + id_cache_entries * ID_CACHE_ENTRY_BYTES;
-        let read_bytes = min(limit_bytes / READ_SHARE / cores, READ_BYTES_MAX);
         let select_bytes = limit_bytes / SELECT_SHARE / cores;
         let connection_bytes = limit_bytes / CONNECTION_SHARE / cores;
         let of_reading = connection_bytes / CONNECTION_PARTS * READING_PARTS;
@@ -189,9 +243,9 @@ impl MemoryPlan {
         let for_series = limit_bytes.saturating_sub(reserve_bytes);
         let shard_bytes = for_series / 100 * (100 - ALLOCATOR_PERCENT) / cores;
         if shard_bytes < SHARD_BYTES_MIN {
-            return Err(LimitTooSmall { limit_bytes, cores, floor_bytes: Self::floor_bytes(cores) });
+            return None;
         }
-        Ok(Self {
+        Some(Self {
             limit_bytes,
             shard_bytes,
             in_flight_bytes,
@@ -200,6 +254,7 @@ impl MemoryPlan {
             definition_bytes,
             id_cache_entries,
             read_bytes,
+            read_places,
             select_bytes,
             connection_bytes,
             connections_max: of_idle / (CONNECTION_BYTES + head_bytes),
@@ -230,13 +285,12 @@ impl MemoryPlan {
         CONNECTION_BYTES + if self.handshakes_max > 0 { TLS_CONNECTION_BYTES } else { 0 }
     }
 
-    /// Reads that a core may have in flight: half of what they have is for the least that each takes.
+    /// Reads that a core may have in flight: each takes [`READ_BYTES_MIN`] at the least.
     pub const fn reads_max(&self) -> usize {
-        let reads = self.read_bytes / 2 / READ_BYTES_MIN;
-        if reads == 0 { 1 } else { min(reads, READS_PER_CORE_MAX) }
+        self.read_places
     }
 
-    /// What answers that are made whole, and requests of reads, may take on a core beside that.
+    /// What queries, answers that are made whole, and requests of reads may take on a core beside that.
     pub const fn read_answer_bytes(&self) -> usize {
         self.read_bytes.saturating_sub(self.reads_max() * READ_BYTES_MIN)
     }
@@ -420,6 +474,33 @@ mod tests {
             assert!(plan.select_bytes >= 16 * series, "{plan:?}");
             assert!(plan.reads_max() >= 1 && plan.read_bytes >= plan.reads_max() * READ_BYTES_MIN);
         }
+    }
+
+    #[test]
+    fn what_queries_are_given_is_taken_from_series_and_no_read_loses_its_place() {
+        for (limit_mib, cores) in [(256, 1), (1024, 2), (64 << 10, 16)] {
+            let plan = check(limit_mib, cores);
+            let query_bytes = plan.limit_bytes / 8;
+            let wide = plan.with_query_bytes(query_bytes, cores).unwrap();
+            let of_all = cores * wide.read_answer_bytes();
+            assert!(of_all <= query_bytes && query_bytes - of_all < cores, "{wide:?}");
+            assert_eq!((wide.reads_max(), wide.in_flight_bytes), (plan.reads_max(), plan.in_flight_bytes));
+            let reads = wide.read_bytes + 2 * wide.select_bytes;
+            let kept = wide.pool_bytes + wide.definition_bytes + wide.id_cache_entries * ID_CACHE_ENTRY_BYTES;
+            let of_a_core = wide.shard_bytes + wide.in_flight_bytes + kept + reads;
+            assert!(cores * of_a_core + wide.uncounted_bytes <= wide.limit_bytes, "{wide:?}");
+            assert!(wide.shard_bytes < plan.shard_bytes);
+            let narrow = plan.with_query_bytes(0, cores).unwrap();
+            assert!(narrow.read_answer_bytes() == 0 && narrow.shard_bytes > plan.shard_bytes);
+            assert_eq!(plan.with_query_bytes(cores * plan.read_answer_bytes(), cores), Ok(plan));
+            let refused = plan.with_query_bytes(plan.limit_bytes / 3, cores).unwrap_err();
+            assert!(refused.to_string().contains("--query-memory"), "{refused}");
+        }
+        let floor = MemoryPlan::floor_bytes(1);
+        assert!(
+            MemoryPlan::new(floor, 1).unwrap().with_query_bytes(floor / 4, 1).is_err(),
+            "no room for series"
+        );
     }
 
     #[test]

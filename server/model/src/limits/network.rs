@@ -68,7 +68,11 @@ pub const NETWORK_BUFFERS: [NetworkBuffer; 13] = [
     buffer("label sets of remote write that are known again", Place::KnownIds, |plan| {
         plan.id_cache_entries * ID_CACHE_ENTRY_BYTES
     }),
-    buffer("requests of reads, and answers that are made whole", Place::Reads, MemoryPlan::read_answer_bytes),
+    buffer(
+        "requests of reads, what queries hold, and answers that are made whole",
+        Place::Reads,
+        MemoryPlan::read_answer_bytes,
+    ),
     buffer("batches of reads, and what waits for their clients", Place::Reads, |plan| {
         plan.reads_max() * READ_BYTES_MIN
     }),

@@ -14,7 +14,9 @@ pub struct Reader {
     core: Rc<Core>,
     /// Reads in flight on this core, and those that wait.
     pub reads: Rc<ReadGate>,
-    /// Bytes for reads in flight: their requests, and answers that are made whole.
+    /// Queries that are evaluated on this core, and those that wait.
+    pub(crate) queries: Rc<ReadGate>,
+    /// Bytes for reads in flight: their requests, answers that are made whole, and what queries hold.
     pub read_bytes: ByteBudget,
     /// Compiles what would hold the core.
     pub(crate) compiler: Arc<SideThread>,
@@ -24,8 +26,11 @@ impl Reader {
     /// With the bounds of the node's memory plan.
     pub(crate) fn new(core: Rc<Core>, compiler: Arc<SideThread>) -> Self {
         let (plan, cores) = (core.node.memory, core.node.cpus.len());
+        let reads = ReadGate::new(core.config.max_reads, cores, plan.reads_max());
         Self {
-            reads: ReadGate::new(core.config.max_reads, cores, plan.reads_max()),
+            // More would only wait for each other there.
+            queries: ReadGate::new(core.config.max_queries, cores, reads.max()),
+            reads,
             read_bytes: ByteBudget::new(plan.read_answer_bytes()),
             compiler,
             core,

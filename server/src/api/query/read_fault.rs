@@ -92,14 +92,28 @@ pub enum ReadFault {
     #[error("a stored chunk can't be read: {0}")]
     Chunk(#[from] ChunkError),
     /// An expression that takes more to evaluate than a query may have, however often it is asked.
-    #[error("{0}; or start the node with a larger --memory-limit, of which a query has a part")]
+    #[error("{0}; or start the node with a larger --query-memory, or --memory-limit")]
     QueryTooLarge(QueryError),
     /// An expression that can't be evaluated.
     #[error(transparent)]
     Query(QueryError),
+    /// A query whose turn didn't come.
+    #[error(transparent)]
+    NoTurn(#[from] NoTurn),
     /// A chunk of native histograms in memory can't be read.
     #[error("a stored chunk of histograms can't be read: {0}")]
     Histograms(#[from] HistogramChunkError),
+}
+
+/// Why a query's turn didn't come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoTurn {
+    /// As many wait as may.
+    #[error("as many queries wait for others to end as this node allows: try again later")]
+    LineFull,
+    /// Its time was over.
+    #[error("query timed out in query queue")]
+    TimedOut,
 }
 
 /// How far a deletion came, and why no further.
@@ -196,8 +210,8 @@ impl ReadFault {
                 QueryError::Execution(_) | QueryError::TooManySamples | QueryError::TooMuchMemory { .. },
             ) => Cause::Unanswerable,
             Self::Query(QueryError::Source) => Cause::Internal,
-            Self::Query(QueryError::NoRoom) => Cause::Overloaded,
-            Self::Query(QueryError::Timeout) => Cause::TimedOut,
+            Self::Query(QueryError::NoRoom) | Self::NoTurn(NoTurn::LineFull) => Cause::Overloaded,
+            Self::Query(QueryError::Timeout) | Self::NoTurn(NoTurn::TimedOut) => Cause::TimedOut,
             Self::Query(QueryError::Canceled) => Cause::Cancelled,
         }
     }
@@ -239,6 +253,7 @@ impl ReadFault {
             | Self::TimedOut(_)
             | Self::QueryTooLarge(_)
             | Self::Query(_)
+            | Self::NoTurn(_)
             | Self::Chunk(_)
             | Self::Histograms(_) => {}
         }

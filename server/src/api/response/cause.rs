@@ -45,7 +45,7 @@ pub enum Cause {
     Precondition,
     /// It met something else that goes on.
     Conflict,
-    /// Nobody waits for it any more.
+    /// Somebody had it ended before its end.
     Cancelled,
     /// A fault of the node's.
     Internal,
@@ -76,7 +76,8 @@ impl Cause {
             Self::Exists => (StatusCode::CONFLICT, "bad_data", Code::AlreadyExists),
             Self::Precondition => (StatusCode::CONFLICT, "unavailable", Code::FailedPrecondition),
             Self::Conflict => (StatusCode::CONFLICT, "unavailable", Code::Aborted),
-            Self::Cancelled => (StatusCode::INTERNAL_SERVER_ERROR, "internal", Code::Cancelled),
+            // A client that is there was not closed by anybody, which is what Prometheus' 499 says.
+            Self::Cancelled => (StatusCode::SERVICE_UNAVAILABLE, "canceled", Code::Cancelled),
             Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal", Code::Internal),
             Self::DataLoss => (StatusCode::INTERNAL_SERVER_ERROR, "internal", Code::DataLoss),
         }

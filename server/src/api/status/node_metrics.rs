@@ -21,6 +21,7 @@ pub(crate) fn families(cores: &[CoreStats], ready: bool) -> Vec<Family> {
         refused_metadata(cores),
         write_requests(cores),
         refused_requests(cores),
+        refused_queries(cores),
     ];
     families.extend(told(ShardStats::METRICS, cores, |core| &core.shard));
     families.extend(told(LogCounts::METRICS, cores, |core| &core.shard.log.counts));
@@ -172,22 +173,38 @@ pub(crate) fn reloads(reloads: &Reloads) -> [Family; 5] {
     ]
 }
 
+/// Queries that have no answer because of what they took, or would have.
+fn refused_queries(cores: &[CoreStats]) -> Family {
+    let help = "PromQL queries that were refused, or ended before their end, by reason: too many waited, the time was \
+                over, too many samples or too much memory at a time, no memory beside others.";
+    let numbers = [
+        ("too_many", sum(cores, |a| a.queries_without_turn)),
+        ("timeout", sum(cores, |a| a.queries_timed_out)),
+        ("too_many_samples", sum(cores, |a| a.queries_of_too_many_samples)),
+        ("too_much_memory", sum(cores, |a| a.queries_of_too_much_memory)),
+        ("no_room", sum(cores, |a| a.queries_without_room)),
+    ];
+    Family::by("reason", "silverback_queries_refused_total", Kind::Counter, help, numbers)
+}
+
+fn sum(cores: &[CoreStats], of: fn(&AcceptorCounts) -> u64) -> f64 {
+    cores.iter().map(|core| of(&core.acceptor)).sum::<u64>() as f64
+}
+
 /// What was refused before an endpoint saw it.
 fn refused_requests(cores: &[CoreStats]) -> Family {
     let name = "silverback_http_requests_refused_total";
     let help = "HTTP and gRPC requests refused for where they came from (to a host that isn't the node's, from a web \
                 page of another site, at an address for others) or for who sent them (no credentials, wrong ones, a \
                 scope that they don't have, passwords that could not be checked).";
-    let sum =
-        |of: fn(&AcceptorCounts) -> u64| cores.iter().map(|core| of(&core.acceptor)).sum::<u64>() as f64;
     let numbers = [
-        ("host", sum(|a| a.refused_by_host)),
-        ("origin", sum(|a| a.refused_by_origin)),
-        ("address", sum(|a| a.refused_by_address)),
-        ("no_credentials", sum(|a| a.refused_without_credentials)),
-        ("wrong_credentials", sum(|a| a.refused_by_credentials)),
-        ("scope", sum(|a| a.refused_by_scope)),
-        ("unchecked", sum(|a| a.refused_unchecked)),
+        ("host", sum(cores, |a| a.refused_by_host)),
+        ("origin", sum(cores, |a| a.refused_by_origin)),
+        ("address", sum(cores, |a| a.refused_by_address)),
+        ("no_credentials", sum(cores, |a| a.refused_without_credentials)),
+        ("wrong_credentials", sum(cores, |a| a.refused_by_credentials)),
+        ("scope", sum(cores, |a| a.refused_by_scope)),
+        ("unchecked", sum(cores, |a| a.refused_unchecked)),
     ];
     Family::by("reason", name, Kind::Counter, help, numbers)
 }

@@ -59,6 +59,12 @@ counters! {
         series_refused: u64 => Counter "silverback_series_refused_total",
         /// String fields of InfluxDB's line protocol, which are no samples.
         strings_ignored: u64 => Counter "silverback_string_fields_ignored_total",
+        /// PromQL queries that came to their turn, or to a refusal.
+        queries: u64 => Counter "silverback_queries_total",
+        /// PromQL queries that are evaluated now.
+        queries_active: u64 => Gauge "silverback_queries_active",
+        /// PromQL queries that wait for their turn.
+        queries_waiting: u64 => Gauge "silverback_queries_waiting",
         /// Parts of other cores' queries that were evaluated here.
         query_parts: u64 => Counter "silverback_query_parts_total",
         /// Deletions that were asked for.
@@ -86,6 +92,16 @@ counters! {
         writes_prometheus_text: u64,
         /// Requests with lines in InfluxDB's line protocol.
         writes_influx: u64,
+        /// Queries refused because as many waited as may.
+        queries_without_turn: u64,
+        /// Queries whose time was over before their end.
+        queries_timed_out: u64,
+        /// Queries refused for the samples that they would have held.
+        queries_of_too_many_samples: u64,
+        /// Queries refused for the memory that they would have held, however often they are asked.
+        queries_of_too_much_memory: u64,
+        /// Queries refused because others had the memory.
+        queries_without_room: u64,
         /// Parts that were sent again because a cell of theirs moved.
         parts_sent_again: u64,
         /// Samples that the decoder refused, by reason.

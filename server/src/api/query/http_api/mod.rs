@@ -85,6 +85,11 @@ impl Question {
         }
     }
 
+    /// Whether an expression is evaluated for it.
+    fn is_evaluated(&self) -> bool {
+        matches!(self, Self::Query | Self::QueryRange)
+    }
+
     fn check_method(&self, method: &Method) -> Result<(), ReadFault> {
         let is_get = method == Method::GET || method == Method::HEAD;
         match self {
@@ -144,13 +149,17 @@ where
     }
     let (time, mut room) = (TimeLimit::begin(reader), reader.read_bytes.begin());
     let form = read_form(reader, &head, body, &mut room).await?;
+    if question.is_evaluated() {
+        // It has a time of its own from here on.
+        let params = time.hold(read_params(reader, &head, &form)).await?;
+        return promql::answer(reader, asker, &question, &params, room).await;
+    }
     time.hold(async {
         let params = read_params(reader, &head, &form).await?;
         // Not before: a body that comes slowly holds no other read up.
         let read = reader.begin_read(asker).await?;
         match question {
-            Question::Query => promql::instant(reader, read, &params, room).await,
-            Question::QueryRange => promql::range(reader, read, &params, room).await,
+            Question::Query | Question::QueryRange => unreachable!("they have turns of their own"),
             Question::FormatQuery => promql::format(reader, &params).await,
             Question::ParseQuery => promql::parse(reader, &params).await,
             Question::Series => series::respond(reader, read, &params).await,

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::super::params::bad;
-use super::SlicePace;
 use super::histograms::computed;
+use super::pace::SlicePace;
 use super::room::{Part, QueryRoom};
 use super::shares;
 use crate::api::query::Reader;

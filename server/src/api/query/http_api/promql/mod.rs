@@ -7,56 +7,22 @@
 mod answer;
 mod fetch;
 mod histograms;
+mod pace;
 mod request;
 mod room;
+mod run;
 mod shares;
-
-use std::cell::RefCell;
-use std::future::Future;
-use std::pin::Pin;
-use std::rc::Rc;
-use std::sync::Arc;
 
 use super::params::{Params, bad};
 use super::{json, whole};
 use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::response::NodeResponse;
-use crate::routing::{ReadInFlight, ReadLease, Reservation};
-use fetch::{Scope, Streams};
-use request::Asked;
-use room::QueryRoom;
+pub(crate) use run::answer;
 pub(crate) use shares::serve_folds;
 use silverback_model::Matcher;
-use silverback_model::limits::{EXPRESSION_BYTES_MAX, QUERY_SAMPLES_MAX};
-use silverback_promql::{
-    Budget, Interruption, LAID_OUT_BYTES_MAX, Pace, ParseOptions, Plan, PlanOptions, Query, QueryTimes,
-};
-use silverback_runtime::Slice;
-use silverback_storage::message::ReadTicket;
-
-/// An expression at one time. What it takes is added to the room that its request has already: of a request's own bytes
-/// and its query's, either all fits or none ever will.
-pub(crate) async fn instant(
-    reader: &Rc<Reader>,
-    read: ReadInFlight,
-    params: &Params,
-    room: Reservation,
-) -> Result<NodeResponse, ReadFault> {
-    let asked = Asked::instant(params, reader.clock.now_ms())?;
-    evaluate(reader, read, asked, room).await
-}
-
-/// An expression at each step of a range.
-pub(crate) async fn range(
-    reader: &Rc<Reader>,
-    read: ReadInFlight,
-    params: &Params,
-    room: Reservation,
-) -> Result<NodeResponse, ReadFault> {
-    let asked = Asked::range(params)?;
-    evaluate(reader, read, asked, room).await
-}
+use silverback_model::limits::EXPRESSION_BYTES_MAX;
+use silverback_promql::{LAID_OUT_BYTES_MAX, ParseOptions, Plan, PlanOptions, Query, QueryTimes};
 
 /// An expression, laid out on lines.
 pub(crate) async fn format(reader: &Reader, params: &Params) -> Result<NodeResponse, ReadFault> {
@@ -118,66 +84,4 @@ async fn parsed<T: Send + 'static>(
         }
     };
     parsed.map_err(|error| bad(format_args!("invalid parameter \"query\": {error}")))
-}
-
-async fn evaluate(
-    reader: &Rc<Reader>,
-    read: ReadInFlight,
-    asked: Asked,
-    room: Reservation,
-) -> Result<NodeResponse, ReadFault> {
-    let query = parsed(reader, &asked.text, |query| query).await?;
-    let plan = Arc::new(Plan::new(query, asked.times, asked.options)?);
-    fetch::check_selects(plan.selects())?;
-    let room = QueryRoom::new(room);
-    let budget = Budget::new(QUERY_SAMPLES_MAX, usize::MAX).within(Box::new(room.clone()));
-    let pace = SlicePace::begin(reader, read.lease()).await;
-    let answer = {
-        let streams = Streams::new(reader, read.lease(), &plan, Scope::AllShards, &room, &pace);
-        let evaluated = plan.evaluate_from(&streams, &budget, &pace).await;
-        evaluated.map_err(|error| streams.fault_of(error))?
-    };
-    drop(pace);
-    Ok(answer::respond(reader, read, answer, &asked, room))
-}
-
-/// A slice, as an evaluation gives it up. Nothing else is awaited while it is held.
-struct SlicePace {
-    slice: RefCell<Option<Slice>>,
-    /// Of the read: others end it, too.
-    ticket: ReadTicket,
-}
-
-impl SlicePace {
-    async fn begin(reader: &Reader, lease: &ReadLease) -> Self {
-        let slice = RefCell::new(Some(reader.slicer.begin().await));
-        Self { slice, ticket: lease.ticket().clone() }
-    }
-
-    /// Takes the slice, for something that gives it up itself.
-    fn take(&self) -> Option<Slice> {
-        self.slice.borrow_mut().take()
-    }
-
-    /// Goes on in a slice.
-    fn put(&self, slice: Slice) {
-        *self.slice.borrow_mut() = Some(slice);
-    }
-}
-
-impl Pace for SlicePace {
-    fn is_due(&self) -> bool {
-        self.slice.borrow().as_ref().is_some_and(Slice::is_spent)
-    }
-
-    fn give_way(&self) -> Pin<Box<dyn Future<Output = Result<(), Interruption>> + '_>> {
-        Box::pin(async {
-            // Taken out: no borrow lasts while others run.
-            if let Some(mut slice) = self.take() {
-                slice.yield_now().await;
-                self.put(slice);
-            }
-            if self.ticket.is_cancelled() { Err(Interruption::Canceled) } else { Ok(()) }
-        })
-    }
 }

@@ -1,5 +1,7 @@
 //! The parameters of a query: the expression, its times, what the answer may hold.
 
+use std::time::Duration;
+
 use super::super::params::{Params, bad};
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::time_text::parse_time_ms;
@@ -15,6 +17,8 @@ pub(super) struct Asked {
     pub(super) options: PlanOptions,
     /// Series of the answer; 0: all.
     pub(super) limit: usize,
+    /// What it may take at the most, unless the node allows less.
+    pub(super) timeout: Option<Duration>,
 }
 
 /// The expression, as it was given.
@@ -67,7 +71,12 @@ impl Asked {
             options.lookback_ms = lookback_ms;
         }
         let limit = params.limit()?.map_or(0, std::num::NonZeroUsize::get);
-        Ok(Self { text: expression(params).to_owned(), times, options, limit })
+        // One that is over before it begins is none at all.
+        let timeout = match params.get("timeout") {
+            Some(text) => Some(Duration::from_millis(duration_ms("timeout", text)?.max(0).unsigned_abs())),
+            None => None,
+        };
+        Ok(Self { text: expression(params).to_owned(), times, options, limit, timeout })
     }
 }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use futures::future::{try_join, try_join_all};
 
-use super::SlicePace;
 use super::fetch::{Scope, Streams};
+use super::pace::SlicePace;
 use super::room::QueryRoom;
+use super::run::budget;
 use crate::api::query::Reader;
 use crate::routing::fanout::{FanoutError, retry_moved};
 use crate::routing::{EvaluationError, FoldPromise, FoldReply, FoldRequest, ReadLease};
-use silverback_model::limits::QUERY_SAMPLES_MAX;
-use silverback_promql::{Budget, PartialRows, Plan, Share};
+use silverback_promql::{PartialRows, Plan, Share};
 use silverback_runtime as runtime;
 
 /// Has other cores' queries done here from now on, each in a task of its own.
@@ -60,7 +60,7 @@ async fn folded_here(
     room: &QueryRoom,
 ) -> FoldReply {
     let FoldRequest { plan, share, epoch, .. } = request;
-    let budget = Budget::new(QUERY_SAMPLES_MAX, usize::MAX).within(Box::new(room.clone()));
+    let budget = budget(reader, room);
     let pace = SlicePace::begin(reader, lease).await;
     let streams = Streams::new(reader, lease, plan, Scope::OwnShard(*epoch), room, &pace);
     let rows = plan.fold(*share, &streams, &budget, &pace).await;

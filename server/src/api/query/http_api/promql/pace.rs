@@ -1,0 +1,52 @@
+//! How an evaluation gives its core to others: by slices, and until its read is to end.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::api::query::Reader;
+use crate::routing::ReadLease;
+use silverback_promql::{Interruption, Pace};
+use silverback_runtime::Slice;
+use silverback_storage::message::ReadTicket;
+
+/// A slice, as an evaluation gives it up. Nothing else is awaited while it is held.
+pub(super) struct SlicePace {
+    slice: RefCell<Option<Slice>>,
+    /// Of the read: others end it, too.
+    ticket: ReadTicket,
+}
+
+impl SlicePace {
+    pub(super) async fn begin(reader: &Reader, lease: &ReadLease) -> Self {
+        let slice = RefCell::new(Some(reader.slicer.begin().await));
+        Self { slice, ticket: lease.ticket().clone() }
+    }
+
+    /// Takes the slice, for something that gives it up itself.
+    pub(super) fn take(&self) -> Option<Slice> {
+        self.slice.borrow_mut().take()
+    }
+
+    /// Goes on in a slice.
+    pub(super) fn put(&self, slice: Slice) {
+        *self.slice.borrow_mut() = Some(slice);
+    }
+}
+
+impl Pace for SlicePace {
+    fn is_due(&self) -> bool {
+        self.slice.borrow().as_ref().is_some_and(Slice::is_spent)
+    }
+
+    fn give_way(&self) -> Pin<Box<dyn Future<Output = Result<(), Interruption>> + '_>> {
+        Box::pin(async {
+            // Taken out: no borrow lasts while others run.
+            if let Some(mut slice) = self.take() {
+                slice.yield_now().await;
+                self.put(slice);
+            }
+            if self.ticket.is_cancelled() { Err(Interruption::Canceled) } else { Ok(()) }
+        })
+    }
+}

@@ -1,0 +1,109 @@
+//! A query from its turn to its answer: the line that it waits in, the time that it has, and its evaluation.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::super::Question;
+use super::super::params::Params;
+use super::answer::respond;
+use super::fetch::{self, Scope, Streams};
+use super::pace::SlicePace;
+use super::parsed;
+use super::request::Asked;
+use super::room::QueryRoom;
+use crate::api::query::Reader;
+use crate::api::query::read_fault::{NoTurn, ReadFault, check_replayed};
+use crate::api::response::NodeResponse;
+use crate::routing::{Asker, Permit, ReadInFlight, Reservation, TooManyReads};
+use silverback_promql::{Budget, Plan, QueryError};
+use silverback_runtime::{Elapsed, now, timeout};
+
+/// Answers an expression at one time, or at each step of a range. What it takes is added to the room that its request
+/// has already: of a request's own bytes and its query's, either all fits or none ever will.
+pub(crate) async fn answer(
+    reader: &Rc<Reader>,
+    asker: &Asker,
+    question: &Question,
+    params: &Params,
+    room: Reservation,
+) -> Result<NodeResponse, ReadFault> {
+    let answered = in_time(reader, asker, question, params, room).await;
+    count(reader, answered.as_ref().err());
+    answered
+}
+
+async fn in_time(
+    reader: &Rc<Reader>,
+    asker: &Asker,
+    question: &Question,
+    params: &Params,
+    room: Reservation,
+) -> Result<NodeResponse, ReadFault> {
+    let asked = match question {
+        Question::QueryRange => Asked::range(params)?,
+        _at_one_time => Asked::instant(params, reader.clock.now_ms())?,
+    };
+    check_replayed(reader)?;
+    let node_limit = reader.config.query_timeout;
+    let (began, limit) = (now(), asked.timeout.map_or(node_limit, |asked| asked.min(node_limit)));
+    let turn = timeout(limit, turn(reader, asker)).await.map_err(|Elapsed| NoTurn::TimedOut)?;
+    let (query, read) = turn?;
+    let left = limit.saturating_sub(began.elapsed());
+    let evaluated = timeout(left, evaluate(reader, read, asked, room)).await;
+    // An answer that is sent holds its read's turn and its memory, and no query up.
+    drop(query);
+    evaluated.unwrap_or(Err(ReadFault::Query(QueryError::Timeout)))
+}
+
+/// Waits for a query's turn, and then for a read's.
+async fn turn(reader: &Reader, asker: &Asker) -> Result<(Permit, ReadInFlight), ReadFault> {
+    let full = |TooManyReads| NoTurn::LineFull;
+    let query = reader.queries.turn(asker.of_queries()).await.map_err(full)?;
+    let read = reader.reads.enter(asker.clone()).await?;
+    Ok((query, read))
+}
+
+async fn evaluate(
+    reader: &Rc<Reader>,
+    read: ReadInFlight,
+    asked: Asked,
+    room: Reservation,
+) -> Result<NodeResponse, ReadFault> {
+    let query = parsed(reader, &asked.text, |query| query).await?;
+    let plan = Arc::new(Plan::new(query, asked.times, asked.options)?);
+    fetch::check_selects(plan.selects())?;
+    let room = QueryRoom::new(room);
+    let budget = budget(reader, &room);
+    let pace = SlicePace::begin(reader, read.lease()).await;
+    let answer = {
+        let streams = Streams::new(reader, read.lease(), &plan, Scope::AllShards, &room, &pace);
+        let evaluated = plan.evaluate_from(&streams, &budget, &pace).await;
+        evaluated.map_err(|error| streams.fault_of(error))?
+    };
+    drop(pace);
+    Ok(respond(reader, read, answer, &asked, room))
+}
+
+/// What a query may hold on this core.
+pub(super) fn budget(reader: &Reader, room: &QueryRoom) -> Budget {
+    Budget::new(reader.config.query_max_samples, usize::MAX).within(Box::new(room.clone()))
+}
+
+/// Counts a query, and why it has no answer.
+fn count(reader: &Reader, fault: Option<&ReadFault>) {
+    reader.count(|counts| {
+        counts.queries += 1;
+        match fault {
+            Some(ReadFault::NoTurn(NoTurn::LineFull) | ReadFault::TooManyReads(_)) => {
+                counts.queries_without_turn += 1;
+            }
+            Some(ReadFault::NoTurn(NoTurn::TimedOut) | ReadFault::Query(QueryError::Timeout)) => {
+                counts.queries_timed_out += 1;
+            }
+            Some(ReadFault::Query(QueryError::TooManySamples)) => counts.queries_of_too_many_samples += 1,
+            Some(ReadFault::QueryTooLarge(_)) => counts.queries_of_too_much_memory += 1,
+            Some(ReadFault::Query(QueryError::NoRoom)) => counts.queries_without_room += 1,
+            Some(_) | None => {}
+        }
+    });
+}

@@ -40,6 +40,6 @@ impl Peer {
     /// A client, by its address as the socket has it, and by the node's that it came to.
     pub(crate) fn new(handlers: Handlers, address: Option<IpAddr>, door: Door) -> Self {
         let caller = Caller::new(Rc::clone(&handlers.ingest), address);
-        Self { handlers, address, door, caller, asker: Asker::from(address) }
+        Self { handlers, address, door, caller, asker: Asker::default() }
     }
 }

@@ -11,7 +11,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::net::IpAddr;
 use std::rc::Rc;
 
 use futures::channel::oneshot;
@@ -36,7 +35,6 @@ pub struct ReadGate {
 pub struct Asker {
     reads: Rc<AskerReads>,
     queries: Rc<AskerReads>,
-    address: Option<IpAddr>,
 }
 
 #[derive(Debug, Default)]
@@ -47,20 +45,9 @@ struct AskerReads {
 }
 
 impl Asker {
-    /// A connection's from that address, as its socket has it.
-    pub(crate) fn from(address: Option<IpAddr>) -> Self {
-        Self { address, ..Self::default() }
-    }
-
-    /// The other end of the connection.
-    pub(crate) fn address(&self) -> Option<IpAddr> {
-        self.address
-    }
-
     /// Its part in the queries, whose turns are others than reads'.
     pub(crate) fn of_queries(&self) -> Self {
-        let reads = Rc::clone(&self.queries);
-        Self { reads, queries: Rc::default(), address: self.address }
+        Self { reads: Rc::clone(&self.queries), queries: Rc::default() }
     }
 
     fn is(&self, other: &Self) -> bool {

@@ -9,9 +9,10 @@ use silverback_node_test_support::written::{series, start_ms, write};
 use silverback_test_support::eventually;
 use silverback_test_support::http2::{self, END_HEADERS, END_STREAM, HEADERS, Http2, frame};
 
-/// At 11,000 steps it sorts 36,000 values each: far longer than any test waits, in little memory.
-const SLOW: &str = "/api/v1/query_range?query=quantile_over_time(0.9,vector(time())%5B10h:1s%5D)&start=100000&\
-                    end=110999&step=1";
+/// At 10,000 steps it sorts 36,000 values each, which come in no order: far longer than any test waits, in little
+/// memory.
+const SLOW: &str = "/api/v1/query_range?query=quantile_over_time(0.9,vector(time()*7919%251013)%5B10h:1s%5D)&\
+                    start=9&end=9999&step=1";
 
 fn slow_for(timeout: &str) -> String {
     format!("{SLOW}&timeout={timeout}")

@@ -1,10 +1,23 @@
-//! The effective configuration as YAML, each value with its origin: what `check-config` prints.
+//! The effective configuration as text: as YAML with each value's origin, which `check-config` prints, and without,
+//! and as flags. No value is a secret: those stand in files that options name.
 
 use std::fmt;
 
 use super::file::scalar_text;
 use super::options::{OPTIONS, Shown};
-use super::{Effective, Origin};
+use super::{Config, Effective, Origin};
+
+impl Config {
+    /// The values as `--config` takes them.
+    pub(crate) fn yaml(&self) -> String {
+        OPTIONS.iter().map(|option| format!("{}: {}\n", option.name, yaml((option.show)(self)))).collect()
+    }
+
+    /// Each option's name and its value as a flag takes it.
+    pub(crate) fn flags(&self) -> impl Iterator<Item = (&'static str, String)> {
+        OPTIONS.iter().map(|option| (option.name, flag((option.show)(self))))
+    }
+}
 
 impl Effective {
     /// Where the value of an option came from.
@@ -32,6 +45,13 @@ fn yaml(shown: Shown) -> String {
     match shown {
         Shown::One(value) => scalar(&value),
         Shown::Many(values) => format!("[{}]", values.iter().map(quoted).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+fn flag(shown: Shown) -> String {
+    match shown {
+        Shown::One(value) => value,
+        Shown::Many(values) => values.join(","),
     }
 }
 

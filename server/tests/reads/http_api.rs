@@ -172,6 +172,33 @@ fn the_build_is_told() {
 }
 
 #[test]
+fn the_node_s_time_options_and_configuration_are_told_in_prometheus_shapes() {
+    let before_ms = start_ms() + 3_600_000;
+    let node = Node::start_with(2, |config| {
+        config.retention = std::time::Duration::from_secs(30 * 3600);
+        config.max_queries = 3;
+    });
+    let data = |path: &str| {
+        let mut answer = node.get(&format!("/api/v1/status/{path}")).json();
+        assert_eq!(answer["status"], "success", "{path}");
+        answer["data"].take()
+    };
+    let info = data("runtimeinfo");
+    assert_eq!((&info["GOMAXPROCS"], &info["storageRetention"]), (&json!(2), &json!("30h")));
+    assert_eq!((&info["reloadConfigSuccess"], &info["lastConfigTime"]), (&json!(true), &info["startTime"]));
+    assert!(info["GOMEMLIMIT"].as_u64().is_some_and(|bytes| bytes > 1 << 20), "{info}");
+    let [started, now] = ["startTime", "serverTime"]
+        .map(|name| silverback_model::utc::parse_rfc3339_ms(info[name].as_str().unwrap()).expect("a time"));
+    assert!(before_ms <= started && started <= now && now < before_ms + 600_000, "{info}");
+    let flags = data("flags");
+    assert_eq!((&flags["max-queries"], &flags["retention"]), (&json!("3"), &json!("30h")));
+    let yaml = data("config")["yaml"].as_str().unwrap().to_owned();
+    assert!(yaml.contains("\nmax-queries: 3\n") && yaml.contains("\nretention: 30h\n"), "{yaml}");
+    assert_eq!(yaml.lines().count(), flags.as_object().unwrap().len());
+    assert_eq!(node.post("/api/v1/status/flags", &[], b"").status, 405);
+}
+
+#[test]
 fn an_export_has_a_line_for_each_series() {
     for shards in [1, 3] {
         let (node, start) = (Node::start(shards), start_ms());

@@ -9,6 +9,7 @@ mod json;
 mod label_name;
 mod labels;
 mod metadata;
+mod node_status;
 pub mod params;
 pub(crate) mod promql;
 mod sample_json;
@@ -44,6 +45,12 @@ pub enum Question {
     TsdbStatus,
     /// Which build runs.
     BuildInfo,
+    /// Since when the node runs, and on what.
+    RuntimeInfo,
+    /// What each of its options is.
+    Flags,
+    /// The same as a file.
+    Config,
     /// The samples of series.
     Export,
     /// The exemplars of series.
@@ -70,6 +77,9 @@ impl Question {
             "labels" => Some(Self::LabelNames),
             "status/tsdb" => Some(Self::TsdbStatus),
             "status/buildinfo" => Some(Self::BuildInfo),
+            "status/runtimeinfo" => Some(Self::RuntimeInfo),
+            "status/flags" => Some(Self::Flags),
+            "status/config" => Some(Self::Config),
             "export" => Some(Self::Export),
             "query_exemplars" => Some(Self::Exemplars),
             "metadata" => Some(Self::Metadata),
@@ -106,10 +116,16 @@ impl Question {
             },
             Self::DeleteSeries if takes_form(method) => Ok(()),
             Self::DeleteSeries => Err(ReadFault::Method(delete_series::METHODS)),
-            Self::LabelValues(_) | Self::TsdbStatus | Self::BuildInfo | Self::Metadata if is_get => Ok(()),
-            Self::LabelValues(_) | Self::TsdbStatus | Self::BuildInfo | Self::Metadata => {
-                Err(ReadFault::Method("GET"))
-            }
+            Self::LabelValues(_)
+            | Self::TsdbStatus
+            | Self::BuildInfo
+            | Self::RuntimeInfo
+            | Self::Flags
+            | Self::Config
+            | Self::Metadata => match is_get {
+                true => Ok(()),
+                false => Err(ReadFault::Method("GET")),
+            },
         }
     }
 }
@@ -167,6 +183,9 @@ where
             Question::LabelValues(name) => labels::values(reader, read, &name, &params).await,
             Question::TsdbStatus => tsdb_status::respond(reader, read, &params).await,
             Question::BuildInfo => Ok(build_info::respond()),
+            Question::RuntimeInfo => Ok(node_status::runtime_info(reader)),
+            Question::Flags => Ok(node_status::flags(reader)),
+            Question::Config => Ok(node_status::config(reader)),
             Question::DeleteSeries => unreachable!("it is no read"),
             Question::Export => export::respond(reader, read, &params).await,
             Question::Exemplars => exemplars::respond(reader, read, &params).await,
@@ -240,6 +259,9 @@ mod tests {
         check("/api/v1/label/job/values", Some(Question::LabelValues("job".into())));
         check("/api/v1/label/a%2Fb/values", Some(Question::LabelValues("a%2Fb".into())));
         check("/api/v1/status/tsdb", Some(Question::TsdbStatus));
+        check("/api/v1/status/runtimeinfo", Some(Question::RuntimeInfo));
+        check("/api/v1/status/flags", Some(Question::Flags));
+        check("/api/v1/status/config", Some(Question::Config));
         check("/api/v1/export", Some(Question::Export));
         check("/api/v1/query_exemplars", Some(Question::Exemplars));
         check("/api/v1/metadata", Some(Question::Metadata));

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import socket
+import ssl
 import subprocess
 import tempfile
 import unittest
@@ -59,8 +60,17 @@ def named(expression):
     return set(re.findall(r"\b(?:silverback|process)_\w+|\bup\b", without_labels))
 
 
+def made_certificate(directory):
+    """The path of a certificate for this machine, its own CA; its key lies beside it."""
+    certificate = f"{directory}/node.crt"
+    made = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=node"]
+    made += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{directory}/node.key", "-out", certificate]
+    subprocess.run(["openssl", "req", "-x509", *made], check=True, capture_output=True)
+    return certificate
+
+
 def exported():
-    """The metrics of a node that has just started and refused somebody, with a limit to its series."""
+    """The metrics of a node with a certificate that has just started and refused somebody, with a limit to its series."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -69,10 +79,13 @@ def exported():
         access = Path(directory) / "access.yml"
         access.write_text("")
         arguments = ["--listen", address, "--data-dir", f"{directory}/data", "--log-level", "error"]
-        arguments += ["--max-series", "1000", "--access-file", str(access)]
+        web = Path(directory) / "web.yml"
+        web.write_text("tls_server_config: {cert_file: node.crt, key_file: node.key}\n")
+        certificate = made_certificate(directory)
+        arguments += ["--max-series", "1000", "--access-file", str(access), "--web-config-file", str(web)]
         process = subprocess.Popen([os.environ["SILVERBACK"], *arguments])
         try:
-            node = Node(address)
+            node = Node(address, ssl.create_default_context(cafile=certificate))
             node.wait_ready(lambda: process.poll() is not None)
             # Refused, so that who is refused is exported, too.
             node.get("/api/v1/write")

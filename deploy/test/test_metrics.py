@@ -12,6 +12,7 @@ from pathlib import Path
 
 import yaml
 
+from certificates import make_certificate
 from chart import CHART, DEPLOY, only, render
 from node import Node
 
@@ -60,15 +61,6 @@ def named(expression):
     return set(re.findall(r"\b(?:silverback|process)_\w+|\bup\b", without_labels))
 
 
-def made_certificate(directory):
-    """The path of a certificate for this machine, its own CA; its key lies beside it."""
-    certificate = f"{directory}/node.crt"
-    made = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=node"]
-    made += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{directory}/node.key", "-out", certificate]
-    subprocess.run(["openssl", "req", "-x509", *made], check=True, capture_output=True)
-    return certificate
-
-
 def exported():
     """The metrics of a node with a certificate that has just started and refused somebody, with a limit to its series."""
     with socket.socket() as free:
@@ -81,7 +73,7 @@ def exported():
         arguments = ["--listen", address, "--data-dir", f"{directory}/data", "--log-level", "error"]
         web = Path(directory) / "web.yml"
         web.write_text("tls_server_config: {cert_file: node.crt, key_file: node.key}\n")
-        certificate = made_certificate(directory)
+        certificate = make_certificate(directory, "node", "v3_ca", "-addext", "subjectAltName=IP:127.0.0.1")
         arguments += ["--max-series", "1000", "--access-file", str(access), "--web-config-file", str(web)]
         process = subprocess.Popen([os.environ["SILVERBACK"], *arguments])
         try:

@@ -17,6 +17,7 @@ import unittest
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from certificates import make_certificate
 from chart import DEPLOY
 from node import Node
 
@@ -256,15 +257,10 @@ class LockedNode(SenderTest):
         return self.path(name)
 
     def make_certificates(self):
-        self.make_certificate("silverback-ca", "v3_ca")
+        make_certificate(self.directory, "silverback-ca", "v3_ca")
         signed = ["-CA", self.path("silverback-ca.crt"), "-CAkey", self.path("silverback-ca.key")]
         for name in ("server", "client"):
-            self.make_certificate(name, "usr_cert", *signed, "-addext", "subjectAltName=IP:127.0.0.1")
-
-    def make_certificate(self, name, kind, *more):
-        key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", self.path(f"{name}.key")]
-        made = ["-out", self.path(f"{name}.crt"), "-days", "2", "-subj", f"/CN={name}", "-extensions", kind]
-        subprocess.run(["openssl", "req", "-x509", *key, *made, *more], check=True, capture_output=True)
+            make_certificate(self.directory, name, "usr_cert", *signed, "-addext", "subjectAltName=IP:127.0.0.1")
 
     def of_here(self, *names):
         """These files as the configuration names them, and where this test has them."""

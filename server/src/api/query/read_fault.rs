@@ -99,7 +99,7 @@ pub enum ReadFault {
     Query(QueryError),
     /// A query whose turn didn't come.
     #[error(transparent)]
-    NoTurn(#[from] NoTurn),
+    QueryQueue(#[from] QueryQueueError),
     /// A chunk of native histograms in memory can't be read.
     #[error("a stored chunk of histograms can't be read: {0}")]
     Histograms(#[from] HistogramChunkError),
@@ -107,10 +107,10 @@ pub enum ReadFault {
 
 /// Why a query's turn didn't come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NoTurn {
+pub enum QueryQueueError {
     /// As many wait as may.
     #[error("as many queries wait for others to end as this node allows: try again later")]
-    LineFull,
+    Full,
     /// Its time was over.
     #[error("query timed out in query queue")]
     TimedOut,
@@ -210,8 +210,8 @@ impl ReadFault {
                 QueryError::Execution(_) | QueryError::TooManySamples | QueryError::TooMuchMemory { .. },
             ) => Cause::Unanswerable,
             Self::Query(QueryError::Source) => Cause::Internal,
-            Self::Query(QueryError::NoRoom) | Self::NoTurn(NoTurn::LineFull) => Cause::Overloaded,
-            Self::Query(QueryError::Timeout) | Self::NoTurn(NoTurn::TimedOut) => Cause::TimedOut,
+            Self::Query(QueryError::NoRoom) | Self::QueryQueue(QueryQueueError::Full) => Cause::Overloaded,
+            Self::Query(QueryError::Timeout) | Self::QueryQueue(QueryQueueError::TimedOut) => Cause::TimedOut,
             Self::Query(QueryError::Canceled) => Cause::Cancelled,
         }
     }
@@ -253,7 +253,7 @@ impl ReadFault {
             | Self::TimedOut(_)
             | Self::QueryTooLarge(_)
             | Self::Query(_)
-            | Self::NoTurn(_)
+            | Self::QueryQueue(_)
             | Self::Chunk(_)
             | Self::Histograms(_) => {}
         }

@@ -12,7 +12,7 @@ use super::parsed;
 use super::request::Asked;
 use super::room::QueryRoom;
 use crate::api::query::Reader;
-use crate::api::query::read_fault::{NoTurn, ReadFault, check_replayed};
+use crate::api::query::read_fault::{QueryQueueError, ReadFault, check_replayed};
 use crate::api::response::NodeResponse;
 use crate::routing::{Asker, Permit, ReadInFlight, Reservation, TooManyReads};
 use silverback_promql::{Budget, Plan, QueryError};
@@ -27,7 +27,14 @@ pub(crate) async fn answer(
     params: &Params,
     room: Reservation,
 ) -> Result<NodeResponse, ReadFault> {
-    let answered = in_time(reader, asker, question, params, room).await;
+    let asked = match question {
+        Question::QueryRange => Asked::range(params),
+        _at_one_time => Asked::instant(params, reader.clock.now_ms()),
+    };
+    let answered = match asked {
+        Ok(asked) => in_time(reader, asker, asked, room).await,
+        Err(fault) => Err(fault),
+    };
     count(reader, answered.as_ref().err());
     answered
 }
@@ -35,18 +42,13 @@ pub(crate) async fn answer(
 async fn in_time(
     reader: &Rc<Reader>,
     asker: &Asker,
-    question: &Question,
-    params: &Params,
+    asked: Asked,
     room: Reservation,
 ) -> Result<NodeResponse, ReadFault> {
-    let asked = match question {
-        Question::QueryRange => Asked::range(params)?,
-        _at_one_time => Asked::instant(params, reader.clock.now_ms())?,
-    };
     check_replayed(reader)?;
     let node_limit = reader.config.query_timeout;
     let (began, limit) = (now(), asked.timeout.map_or(node_limit, |asked| asked.min(node_limit)));
-    let turn = timeout(limit, turn(reader, asker)).await.map_err(|Elapsed| NoTurn::TimedOut)?;
+    let turn = timeout(limit, turn(reader, asker)).await.map_err(|Elapsed| QueryQueueError::TimedOut)?;
     let (query, read) = turn?;
     let left = limit.saturating_sub(began.elapsed());
     let evaluated = timeout(left, evaluate(reader, read, asked, room)).await;
@@ -57,7 +59,7 @@ async fn in_time(
 
 /// Waits for a query's turn, and then for a read's.
 async fn turn(reader: &Reader, asker: &Asker) -> Result<(Permit, ReadInFlight), ReadFault> {
-    let full = |TooManyReads| NoTurn::LineFull;
+    let full = |TooManyReads| QueryQueueError::Full;
     let query = reader.queries.turn(asker.of_queries()).await.map_err(full)?;
     let read = reader.reads.enter(asker.clone()).await?;
     Ok((query, read))
@@ -94,10 +96,12 @@ fn count(reader: &Reader, fault: Option<&ReadFault>) {
     reader.count(|counts| {
         counts.queries += 1;
         match fault {
-            Some(ReadFault::NoTurn(NoTurn::LineFull) | ReadFault::TooManyReads(_)) => {
+            Some(ReadFault::QueryQueue(QueryQueueError::Full) | ReadFault::TooManyReads(_)) => {
                 counts.queries_without_turn += 1;
             }
-            Some(ReadFault::NoTurn(NoTurn::TimedOut) | ReadFault::Query(QueryError::Timeout)) => {
+            Some(
+                ReadFault::QueryQueue(QueryQueueError::TimedOut) | ReadFault::Query(QueryError::Timeout),
+            ) => {
                 counts.queries_timed_out += 1;
             }
             Some(ReadFault::Query(QueryError::TooManySamples)) => counts.queries_of_too_many_samples += 1,

@@ -23,31 +23,31 @@ impl fmt::Debug for Secret {
 
 /// Yes or no, in all of the words that YAML 1.1 has for it, by which Prometheus reads the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Truth(pub(super) bool);
+pub(super) struct YamlBool(pub(super) bool);
 
-impl<'de> Deserialize<'de> for Truth {
+impl<'de> Deserialize<'de> for YamlBool {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(TruthVisitor)
+        from.deserialize_any(YamlBoolVisitor)
     }
 }
 
-struct TruthVisitor;
+struct YamlBoolVisitor;
 
-impl Visitor<'_> for TruthVisitor {
-    type Value = Truth;
+impl Visitor<'_> for YamlBoolVisitor {
+    type Value = YamlBool;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("true or false")
     }
 
     fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
-        Ok(Truth(value))
+        Ok(YamlBool(value))
     }
 
     fn visit_str<E: Error>(self, word: &str) -> Result<Self::Value, E> {
         match word {
-            "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => Ok(Truth(true)),
-            "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => Ok(Truth(false)),
+            "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => Ok(YamlBool(true)),
+            "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => Ok(YamlBool(false)),
             _ => Err(E::custom(format!("{word:?} is neither true nor false"))),
         }
     }

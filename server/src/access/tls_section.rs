@@ -5,7 +5,7 @@ use std::path::Path;
 use silverback_model::clock::Clock;
 use silverback_model::utc::format_rfc3339;
 use silverback_runtime::tls::{
-    ClientCertificates, Role, Standing, TlsConfig, TlsSettings, TlsVersions, Validity,
+    CertificateStatus, ClientCertificates, Role, TlsConfig, TlsSettings, TlsVersions, Validity,
 };
 
 use super::doors::beside;
@@ -64,15 +64,15 @@ pub(super) fn read(
 /// What an operator should know of a certificate that doesn't hold.
 fn caution(role: Role, validity: &Validity, now_ms: i64) -> Option<String> {
     let [from, to] = [validity.not_before_ms, validity.not_after_ms].map(format_rfc3339);
-    let standing = match validity.at(now_ms) {
-        Standing::Now => return None,
-        Standing::NotYet => format!("doesn't hold before {from} (it ends at {to})"),
-        Standing::NoMore => format!("expired at {to} (it began at {from})"),
+    let status = match validity.status_at(now_ms) {
+        CertificateStatus::Valid => return None,
+        CertificateStatus::NotYetValid => format!("doesn't hold before {from} (it ends at {to})"),
+        CertificateStatus::Expired => format!("expired at {to} (it began at {from})"),
     };
     Some(match role {
-        Role::Server => format!("the node's certificate {standing}: clients that verify it turn away"),
-        Role::Chain => format!("a certificate that the node sends with its own {standing}"),
-        Role::ClientCa => format!("a client CA's certificate {standing}: its clients don't come in"),
+        Role::Server => format!("the node's certificate {status}: clients that verify it turn away"),
+        Role::Chain => format!("a certificate that the node sends with its own {status}"),
+        Role::ClientCa => format!("a client CA's certificate {status}: its clients don't come in"),
     })
 }
 

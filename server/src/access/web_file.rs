@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::text::{Names, Secret, Text, Truth};
+use super::text::{Names, Secret, Text, YamlBool};
 
 /// The file.
 #[derive(Debug, Default, Deserialize)]
@@ -30,7 +30,7 @@ pub(super) struct TlsSection {
     pub(super) curve_preferences: Option<Vec<Text>>,
     pub(super) min_version: Option<Text>,
     pub(super) max_version: Option<Text>,
-    pub(super) prefer_server_cipher_suites: Option<Truth>,
+    pub(super) prefer_server_cipher_suites: Option<YamlBool>,
     pub(super) client_allowed_sans: Option<Vec<Text>>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct TlsSection {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct HttpSection {
-    pub(super) http2: Option<Truth>,
+    pub(super) http2: Option<YamlBool>,
     /// One of nothing is empty.
     pub(super) headers: Names<Option<Text>>,
 }
@@ -93,7 +93,7 @@ mod tests {
         let (tls, http) = (file.tls_server_config.unwrap(), file.http_server_config.unwrap());
         assert_eq!(tls.min_version.map(|version| version.0).as_deref(), Some("TLS12"));
         let header = http.headers.0["X-XSS-Protection"].as_ref();
-        assert_eq!((http.http2, header.map(|text| &text.0[..])), (Some(Truth(false)), Some("1")));
+        assert_eq!((http.http2, header.map(|text| &text.0[..])), (Some(YamlBool(false)), Some("1")));
         assert_eq!(file.basic_auth_users.0["7"].0, "$2y$y");
         for nothing in ["", "# nothing\n", "tls_server_config:\nbasic_auth_users:\n"] {
             let file = WebFile::parse(nothing).unwrap();

@@ -22,7 +22,7 @@ pub use clients::ClientCertificates;
 use clients::Strictness;
 pub(crate) use handshakes::Handshakes;
 pub(crate) use stream::{TlsParts, TlsStream};
-pub use validity::{Standing, Validity};
+pub use validity::{CertificateStatus, Validity};
 
 /// What is encrypted of answers before it is sent, in bytes.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
@@ -147,7 +147,10 @@ impl TlsConfig {
         let provider = Arc::new(provider);
         let cas = clients::cas(&settings.clients)?;
         let mut dates = dates(Role::ClientCa, "client_ca", &cas)?;
-        let holding = cas.into_iter().zip(&dates).filter(|(_, (_, dates))| dates.at(now_ms) == Standing::Now);
+        let holding = cas
+            .into_iter()
+            .zip(&dates)
+            .filter(|(_, (_, dates))| dates.status_at(now_ms) == CertificateStatus::Valid);
         let holding = holding.map(|(ca, _)| ca).collect();
         let clients = clients::verifier(settings, holding, &provider, cautions)?;
         let builder = ServerConfig::builder_with_provider(provider)

@@ -4,7 +4,7 @@
 use rustls::pki_types::CertificateDer;
 
 use super::der::{Elements, OBJECT_ID, SEQUENCE, extension, of_kind, only};
-use super::validity::{Standing, Validity};
+use super::validity::{CertificateStatus, Validity};
 
 /// 2.5.29.37
 const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x25];
@@ -15,7 +15,10 @@ const CLIENT_USAGE: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x02];
 
 /// Whether a client's certificate is one of `cas` byte for byte, holds, and is for clients.
 pub(super) fn has(cas: &[CertificateDer<'_>], certificate: &CertificateDer<'_>, now_ms: i64) -> bool {
-    let holds = || Validity::of(certificate).is_some_and(|validity| validity.at(now_ms) == Standing::Now);
+    let holds = || {
+        Validity::of(certificate)
+            .is_some_and(|validity| validity.status_at(now_ms) == CertificateStatus::Valid)
+    };
     cas.iter().any(|ca| ca == certificate) && holds() && is_for_clients(certificate)
 }
 

@@ -13,15 +13,15 @@ pub struct Validity {
     pub not_after_ms: i64,
 }
 
-/// Whether a certificate holds at a time.
+/// What a certificate is at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
-    /// It doesn't hold yet.
-    NotYet,
+pub enum CertificateStatus {
+    /// Its time hasn't come.
+    NotYetValid,
     /// It holds.
-    Now,
-    /// It has expired.
-    NoMore,
+    Valid,
+    /// Its time is over.
+    Expired,
 }
 
 /// Its last second ends there.
@@ -37,13 +37,13 @@ impl Validity {
     }
 
     /// What it is at that time.
-    pub fn at(&self, now_ms: i64) -> Standing {
+    pub fn status_at(&self, now_ms: i64) -> CertificateStatus {
         if now_ms < self.not_before_ms {
-            Standing::NotYet
+            CertificateStatus::NotYetValid
         } else if now_ms < self.ends_ms() {
-            Standing::Now
+            CertificateStatus::Valid
         } else {
-            Standing::NoMore
+            CertificateStatus::Expired
         }
     }
 
@@ -122,13 +122,17 @@ mod tests {
     #[test]
     fn a_certificate_holds_from_its_first_second_to_the_end_of_its_last() {
         let validity = Validity { not_before_ms: 1_000, not_after_ms: 5_000 };
-        let check = |now_ms, standing, change| {
-            assert_eq!((validity.at(now_ms), validity.changes_after(now_ms)), (standing, change), "{now_ms}");
+        let check = |now_ms, status, change| {
+            assert_eq!(
+                (validity.status_at(now_ms), validity.changes_after(now_ms)),
+                (status, change),
+                "{now_ms}"
+            );
         };
-        check(999, Standing::NotYet, Some(1_000));
-        check(1_000, Standing::Now, Some(6_000));
-        check(5_999, Standing::Now, Some(6_000));
-        check(6_000, Standing::NoMore, None);
+        check(999, CertificateStatus::NotYetValid, Some(1_000));
+        check(1_000, CertificateStatus::Valid, Some(6_000));
+        check(5_999, CertificateStatus::Valid, Some(6_000));
+        check(6_000, CertificateStatus::Expired, None);
     }
 
     #[test]

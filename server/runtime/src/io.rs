@@ -16,7 +16,7 @@ use std::{
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use socket2::Socket;
 
-use super::readiness::{Progress, Watched};
+use super::readiness::{Hangup, Progress, Watched};
 
 /// What one call may send. The kernel copies it, and on loopback takes it in for the receiver, too, before it
 /// comes back: some 30 µs for as much.
@@ -76,6 +76,11 @@ impl Stream {
     /// no more is neither.
     pub(crate) fn poll_broken(&self, cx: &Context<'_>) -> Poll<()> {
         self.watched.poll_broken(cx)
+    }
+
+    /// What is known of its end without reading.
+    pub(crate) fn hangup(&self) -> Hangup {
+        self.watched.hangup()
     }
 
     fn poll_send(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {

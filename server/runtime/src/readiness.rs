@@ -20,6 +20,7 @@ use std::{
 
 use futures::AsyncRead;
 use glommio::net::TcpStream;
+use silverback_host::waiters::KeptWaker;
 
 use super::{
     epoll::{Epoll, Event},
@@ -118,6 +119,24 @@ struct Interest {
     is_long_write: Cell<bool>,
     ended: Cell<bool>,
     broken: Cell<bool>,
+    /// Who wants to know that it has broken, also where nobody reads.
+    hangup: KeptWaker,
+}
+
+/// What is known of the end of a socket's connection without reading it: bytes may lie before it.
+pub(super) struct Hangup(Rc<Interest>);
+
+impl Hangup {
+    /// Whether the other side has ended its sending.
+    pub(super) fn is_ended(&self) -> bool {
+        self.0.ended.get()
+    }
+
+    /// Ready when nothing moves on the connection any more, in either direction.
+    pub(super) fn poll_broken(&self, cx: &Context<'_>) -> Poll<()> {
+        self.0.hangup.keep(cx);
+        if self.0.broken.get() { Poll::Ready(()) } else { Poll::Pending }
+    }
 }
 
 impl Default for Interest {
@@ -130,6 +149,7 @@ impl Default for Interest {
             is_long_write: Cell::default(),
             ended: Cell::default(),
             broken: Cell::default(),
+            hangup: KeptWaker::default(),
         }
     }
 }
@@ -190,6 +210,7 @@ impl Readiness {
                 }
                 if event.is_broken() {
                     interest.broken.set(true);
+                    interest.hangup.wake();
                 }
                 if event.is_readable() {
                     interest.read_ready.set(true);
@@ -256,6 +277,10 @@ impl Watched {
 
     pub(super) fn socket(&self) -> &socket2::Socket {
         &self.socket
+    }
+
+    pub(super) fn hangup(&self) -> Hangup {
+        Hangup(Rc::clone(&self.interest))
     }
 
     /// Calls `read` as soon as it doesn't find the socket empty. It tells how many bytes it took of

@@ -171,6 +171,36 @@ fn a_long_read_whose_client_has_gone_stops_within_about_a_second() {
 }
 
 #[test]
+fn a_long_read_stops_as_soon_where_more_came_before_its_client_went() {
+    let node = Node::start(1);
+    // At 10,000 steps 36,000 values each are sorted, which come in no order.
+    let path = "/api/v1/query_range?query=quantile_over_time(0.9,vector(time()*7919%251013)%5B10h:1s%5D)&start=9\
+                &end=9999&step=1";
+    let next = request("GET", "/api/v1/labels", &[], b"");
+    let part = request("POST", "/write", &[], b"up v=1 1");
+    let part = &part[..part.len() - 4];
+    for rest in [&b"\r\n"[..], b"G", &next, part] {
+        for is_reset in [false, true] {
+            let mut leaves = node.connect();
+            leaves.write_all(&[request("GET", path, &[], b"").as_slice(), rest].concat()).unwrap();
+            eventually("it begins", || reads_in_flight(&node) == 1);
+            if is_reset {
+                socket2::SockRef::from(&leaves).set_linger(Some(Duration::ZERO)).unwrap();
+            }
+            drop(leaves);
+            let left = Instant::now();
+            eventually("the read whose client has gone goes on", || reads_in_flight(&node) == 0);
+            let took = left.elapsed();
+            assert!(
+                took < Duration::from_secs(4),
+                "{:?}, reset: {is_reset}: {took:?}",
+                String::from_utf8_lossy(rest)
+            );
+        }
+    }
+}
+
+#[test]
 fn a_long_read_whose_client_ends_and_is_reset_stops_too() {
     let (node, path) = with_long_reads();
     let stays = begin(&node, &path);

@@ -34,6 +34,7 @@ pub(super) struct Messages {
     has_line: bool,
     is_chunked: bool,
     length: u64,
+    ended: u64,
 }
 
 impl Messages {
@@ -47,7 +48,13 @@ impl Messages {
             has_line: false,
             is_chunked: false,
             length: 0,
+            ended: 0,
         }
+    }
+
+    /// Requests that came whole.
+    pub(super) fn ended(&self) -> u64 {
+        self.ended
     }
 
     /// Takes in what was read, and tells whether a chunk claims too much.
@@ -163,7 +170,7 @@ impl Messages {
     }
 
     fn request_ends(&mut self) {
-        *self = Self::new(self.chunk_bytes_max);
+        *self = Self { ended: self.ended + 1, ..Self::new(self.chunk_bytes_max) };
     }
 }
 
@@ -207,6 +214,7 @@ mod tests {
             assert!(!is_first_byte || messages.is_between_bodies());
             ended.extend(is_first_byte.then_some(at + 1));
         }
+        assert_eq!(messages.ended(), requests.len() as u64);
         let ends: Vec<_> = (1..=requests.len()).map(|count| requests[..count].concat().len()).collect();
         assert_eq!(ended, ends);
     }

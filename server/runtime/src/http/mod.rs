@@ -18,6 +18,7 @@ mod spawner;
 mod stream_watch;
 mod targets;
 mod tracked;
+mod unread_end;
 mod watch;
 mod watched_body;
 mod watched_io;
@@ -233,7 +234,7 @@ impl HttpServer {
                     continue;
                 }
             };
-            let watch = self.0.watches.add(&crowd);
+            let watch = self.0.watches.add(&crowd, socket.hangup());
             let handshake = socket.is_handshaking().then(|| crowd.begins(&watch, peer));
             let io = WatchedIo::new(socket, handshake, http2, Rc::clone(&watch));
             spawn(async move {
@@ -263,7 +264,7 @@ impl HttpServer {
         B: Body + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let watch = self.0.watches.add(&Rc::default());
+        let watch = self.0.watches.add(&Rc::default(), io.hangup());
         let io = WatchedIo::new(Socket::Plain(io), None, Http2::Allowed, Rc::clone(&watch));
         self.serve_socket(io, watch, service).await;
     }
@@ -315,6 +316,9 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
     poll_fn(|cx| {
         if let Some(expiry) = watch.poll_expired(cx) {
             return Poll::Ready(End::Expired(expiry));
+        }
+        if watch.is_broken(cx) {
+            return Poll::Ready(End::Failed(io::Error::from(io::ErrorKind::ConnectionReset).into()));
         }
         if !closing && watch.is_to_close() {
             closing = true;

@@ -7,7 +7,7 @@ use std::{
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 
-use crate::{io::Stream, tls::TlsStream};
+use crate::{io::Stream, readiness::Hangup, tls::TlsStream};
 
 /// What is below HTTP.
 pub(super) enum Socket {
@@ -21,6 +21,14 @@ impl Socket {
         match self {
             Self::Plain(_) => false,
             Self::Encrypted(stream) => stream.is_handshaking(),
+        }
+    }
+
+    /// What is known of the connection's end without reading.
+    pub(super) fn hangup(&self) -> Hangup {
+        match self {
+            Self::Plain(stream) => stream.hangup(),
+            Self::Encrypted(stream) => stream.get_ref().hangup(),
         }
     }
 

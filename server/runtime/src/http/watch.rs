@@ -22,9 +22,11 @@ use super::{
     looks::{self, Looks},
     pace::{Floor, Pace},
     stream_watch::StreamWatch,
+    unread_end::{Client, UnreadEnd},
 };
 use crate::{
-    counters, peers::Peer, shutdown::Shutdown, tasks::spawn_essential, timers::sleep, tls::Handshakes,
+    counters, peers::Peer, readiness::Hangup, shutdown::Shutdown, tasks::spawn_essential, timers::sleep,
+    tls::Handshakes,
 };
 use silverback_host::waiters::KeptWaker;
 
@@ -93,15 +95,17 @@ impl Watches {
         watches
     }
 
-    pub(super) fn add(self: &Rc<Self>, crowd: &Rc<Crowd>) -> Rc<Watch> {
+    pub(super) fn add(self: &Rc<Self>, crowd: &Rc<Crowd>, hangup: Hangup) -> Rc<Watch> {
         let watch = Rc::new(Watch {
             watches: self.clone(),
             crowd: Rc::clone(crowd),
+            unread_end: UnreadEnd::new(hangup),
             // A connection is made to send a request: its first head is on its way.
             phase: Cell::new(Phase::Head { since: self.look.get() }),
             protocol: Cell::new(Protocol::Http1),
             is_leaving: Cell::new(false),
             in_flight: Cell::new(0),
+            is_writing: Cell::new(false),
             bodies_awaited: Cell::new(0),
             pace: Cell::new(Pace::new(self.floor)),
             client: Cell::new(Client::Sends),
@@ -124,6 +128,7 @@ impl Watches {
         self.connections.borrow_mut().retain(|watch| {
             let alive = Rc::strong_count(watch) > 1;
             watch.note_pace(look);
+            watch.look_at_end();
             if alive && let Some(expiry) = watch.expiry_at(look, self.limits) {
                 watch.expire(expiry);
             }
@@ -230,26 +235,18 @@ pub(super) enum Protocol {
     Http2,
 }
 
-/// What a connection's client does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Client {
-    /// It may send more.
-    Sends,
-    /// It has ended its sending side: it waits for its answer, or has gone.
-    Ended,
-    /// The same, and bytes of the answer were sent since: where it has gone, its side refuses them, which is seen.
-    IsAnswered,
-}
-
 /// What is noted of one connection.
 pub(super) struct Watch {
     watches: Rc<Watches>,
     crowd: Rc<Crowd>,
+    pub(super) unread_end: UnreadEnd,
     phase: Cell<Phase>,
     protocol: Cell<Protocol>,
     /// It closes once what is in flight is answered.
     is_leaving: Cell<bool>,
     in_flight: Cell<u32>,
+    /// What is to be written waits for room in its socket, or for its turn.
+    pub(super) is_writing: Cell<bool>,
     /// Requests in flight that wait for more of their bodies.
     bodies_awaited: Cell<u32>,
     /// That of all of them together.
@@ -334,6 +331,7 @@ impl Watch {
             self.client.set(Client::Ended);
         }
         self.in_flight.set(self.in_flight.get() + 1);
+        self.unread_end.request_begins();
         self.phase.set(Phase::Busy { moved: self.now() });
     }
 
@@ -391,6 +389,19 @@ impl Watch {
             self.watches.one_ends(self);
         }
         waits
+    }
+
+    /// Behind bytes that nobody reads while a request is in flight, the end of the sending side isn't read either.
+    fn look_at_end(self: &Rc<Self>) {
+        if self.unread_end.has_come() && !self.is_writing.get() {
+            self.is_ended();
+        }
+    }
+
+    /// Whether the connection has broken with a request in flight, whose answer nobody can get; its task is woken when
+    /// it does.
+    pub(super) fn is_broken(&self, cx: &Context<'_>) -> bool {
+        self.unread_end.poll_broken(cx).is_ready() && self.in_flight.get() > 0
     }
 
     /// Whether its client, which sends no more, has no byte of an answer yet.

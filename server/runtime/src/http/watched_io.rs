@@ -38,8 +38,6 @@ pub(super) struct WatchedIo {
     claims_too_much: bool,
     /// Its client ended its sending side.
     has_ended: bool,
-    /// What is to be written waits for room in its socket, or for its turn.
-    is_writing: bool,
     http2: Http2,
 }
 
@@ -66,7 +64,6 @@ impl WatchedIo {
             messages,
             claims_too_much: false,
             has_ended: false,
-            is_writing: false,
             http2,
         }
     }
@@ -136,6 +133,7 @@ impl WatchedIo {
         buffer.put_slice(&self.looked_at[..count]);
         if self.frames.is_none() {
             self.claims_too_much = self.messages.read(&self.looked_at[..count]);
+            self.watch.unread_end.came_whole(self.messages.ended());
         }
         // What is left may lie here for long, and is no more than a line has grown by.
         self.looked_at = self.looked_at.split_off(count);
@@ -172,6 +170,7 @@ impl WatchedIo {
             }
             // What came before the claim is a request's: it is told.
             *claims_too_much = messages.read(bytes);
+            watch.unread_end.came_whole(messages.ended());
             Seen::Passed
         });
         match polled {
@@ -197,7 +196,7 @@ impl WatchedIo {
         if self.io.poll_broken(cx).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
-        if self.is_writing || (self.messages.is_between_bodies() && self.watch.is_ended()) {
+        if self.watch.is_writing.get() || (self.messages.is_between_bodies() && self.watch.is_ended()) {
             self.watch.is_drained(Leaves::Nothing);
             return Poll::Pending;
         }
@@ -241,7 +240,7 @@ impl WatchedIo {
         polled: Poll<io::Result<usize>>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.is_writing = polled.is_pending();
+        self.watch.is_writing.set(polled.is_pending());
         if let Poll::Ready(Ok(count @ 1..)) = &polled {
             self.watch.bytes_written();
             if self.has_ended && self.watch.is_between_requests() {

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde::de::Error;
 
 use super::scope::{Scope, Scopes};
-use super::text::{Names, Text};
+use super::text::{Fields, List, Names, Text};
 use super::web_file::parse;
 
 /// The file.
@@ -13,7 +13,7 @@ use super::web_file::parse;
 #[serde(deny_unknown_fields, default)]
 pub(super) struct AccessFile {
     pub(super) users: Names<ScopeWords>,
-    pub(super) tokens: Vec<TokenEntry>,
+    pub(super) tokens: List<Fields<TokenEntry>>,
 }
 
 /// One token.
@@ -35,11 +35,13 @@ pub(super) struct ScopeWords(pub(super) Scopes);
 impl<'de> Deserialize<'de> for ScopeWords {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         const ALLOWED: &str = "allowed: write, read, admin, metrics";
-        let words = Vec::<Text>::deserialize(from)?;
-        let scope = |Text(word): &Text| {
-            Scope::of_word(word).ok_or_else(|| D::Error::custom(format!("{word:?} is no scope; {ALLOWED}")))
+        let List(words) = List::<Text>::deserialize(from)?;
+        // Not shown: it may be a token that stands where scopes should.
+        let scope = |(at, Text(word)): (usize, &Text)| {
+            let wrong = || D::Error::custom(format!("number {} of the list is no scope; {ALLOWED}", at + 1));
+            Scope::of_word(word).ok_or_else(wrong)
         };
-        let scopes = words.iter().map(scope).collect::<Result<Vec<_>, _>>()?;
+        let scopes = words.iter().enumerate().map(scope).collect::<Result<Vec<_>, _>>()?;
         match scopes.is_empty() {
             true => Err(D::Error::custom(format!("the list of scopes is empty; {ALLOWED}"))),
             false => Ok(Self(Scopes::of(&scopes))),
@@ -66,7 +68,7 @@ mod tests {
         .unwrap();
         assert_eq!(file.users.0["alice"].0, Scopes::of(&[Scope::Read, Scope::Metrics]));
         assert_eq!(
-            (&file.tokens[0].name.0[..], file.tokens[0].scopes.0),
+            (&file.tokens.0[0].0.name.0[..], file.tokens.0[0].0.scopes.0),
             ("agents", Scopes::of(&[Scope::Write]))
         );
     }
@@ -74,13 +76,17 @@ mod tests {
     #[test]
     fn what_is_no_scope_is_refused_with_its_place() {
         for (text, words) in [
-            ("users:\n  alice: [write, everything]\n", ["\"everything\" is no scope", "line 2"]),
+            ("users:\n  alice: [write, everything]\n", ["number 2 of the list is no scope", "line 2"]),
             ("users:\n  alice: []\n", ["scopes is empty", "line 2"]),
             (
                 "tokens:\n  - name: a\n    token: s3cret\n    scopes: [read]\n",
                 ["unknown field `token`", "line"],
             ),
             ("tokens:\n  - name: a\n", ["missing field `scopes`", "line"]),
+            ("tokens: s3cret\n", ["a list is wanted", "tokens"]),
+            ("tokens: [s3cret]\n", ["fields with values are wanted", "line 1"]),
+            ("tokens:\n  - name: a\n    scopes: s3cret\n", ["a list is wanted", "line"]),
+            ("users:\n  alice: [s3cret]\n", ["number 1 of the list is no scope", "line 2"]),
         ] {
             let fault = AccessFile::parse(text).unwrap_err();
             assert!(words.iter().all(|word| fault.contains(word)), "{text:?}: {fault}");

@@ -14,6 +14,7 @@ use super::fault::AccessFault;
 use super::files::Reading;
 use super::rules::{Digest, Rules, Token, User, sha256};
 use super::scope::Scopes;
+use super::text::Fields;
 use super::tls_section;
 use super::web_file::{HttpSection, WebFile};
 use silverback_runtime::tls::{Role, TlsConfig, Validity};
@@ -152,11 +153,11 @@ fn access(
         })?;
         user.scopes = scopes.0;
     }
-    if file.tokens.len() > TOKENS_MAX {
+    if file.tokens.0.len() > TOKENS_MAX {
         return Err(AccessFault::new(path, format!("tokens: there are more than {TOKENS_MAX}")));
     }
     let (mut tokens, mut names, mut hashes) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
-    for entry in &file.tokens {
+    for Fields(entry) in &file.tokens.0 {
         let name = &entry.name.0;
         let wrong = |wrong: String| AccessFault::new(path, format!("tokens: {name:?}: {wrong}"));
         let sha256 = token_hash(path, entry, reading)?.map_err(wrong)?;

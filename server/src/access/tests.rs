@@ -166,6 +166,32 @@ fn what_the_toolkit_refuses_is_refused_with_its_field() {
 }
 
 #[test]
+fn a_key_that_stands_where_a_certificate_should_is_not_shown() {
+    let dir = files();
+    let key = std::fs::read_to_string(dir.join("server.key")).unwrap();
+    write(&dir, "flat.key", &key.replace('\n', " "));
+    write(&dir, "cut.key", &key[..key.len() / 2]);
+    write(&dir, "odd.key", &key.replacen("-----BEGIN", "-----BEGIN -----", 1));
+    let is_shown = |fault: &str| {
+        let lines: Vec<&str> = key.lines().skip(1).collect();
+        let decimal = |text: &str| format!("{:?}", text.as_bytes()).trim_matches(['[', ']']).to_owned();
+        lines.iter().any(|line| fault.contains(&line[..8]) || fault.contains(&decimal(&line[..4])))
+    };
+    let required = "  client_auth_type: RequireAndVerifyClientCert\n";
+    for name in ["server.key", "flat.key", "cut.key", "odd.key"] {
+        for web in [
+            format!("tls_server_config:\n  cert_file: {name}\n  key_file: server.key\n"),
+            format!("tls_server_config:\n  cert_file: server.crt\n  key_file: {name}\n"),
+            tls(&format!("{required}  client_ca_file: {name}\n")),
+        ] {
+            if let Err(fault) = load(&dir, Some(&web), None) {
+                assert!(!is_shown(&fault), "{web}\n{fault}");
+            }
+        }
+    }
+}
+
+#[test]
 fn certificates_that_do_not_hold_are_taken_and_told_with_their_dates() {
     let dir = files();
     let check = |from: i32, to: i32, words: &[&str]| {

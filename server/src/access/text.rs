@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 /// Text, also where YAML sees a number or a truth value in it: `X-XSS-Protection: 1`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,15 +64,25 @@ impl<T> Default for Names<T> {
     }
 }
 
-/// What each kind of value becomes: none is shown.
-macro_rules! scalars {
-    ($($visit:ident($type:ty) $(=> $take:expr)?;)+) => {
-        $(fn $visit<E: Error>(self, value: $type) -> Result<Self::Value, E> {
-            scalars!(@take value $($take)?)
+/// Refuses each kind of value with what is wanted instead, and shows none.
+macro_rules! no_scalars {
+    ($wanted:literal) => {
+        no_scalars! { $wanted; visit_str(&str) visit_string(String) visit_bool(bool) visit_u64(u64) visit_i64(i64) visit_f64(f64) }
+    };
+    ($wanted:literal; $($visit:ident($type:ty))+) => {
+        $(fn $visit<E: Error>(self, _unshown: $type) -> Result<Self::Value, E> {
+            Err(E::custom($wanted))
         })+
     };
-    (@take $value:ident $take:expr) => { Ok($take($value)) };
-    (@take $value:ident) => {{ let _unshown = $value; Err(E::custom("plain text is wanted")) }};
+}
+
+/// Takes each kind of value as text.
+macro_rules! scalars_as_text {
+    ($($visit:ident($type:ty))+) => {
+        $(fn $visit<E: Error>(self, value: $type) -> Result<Self::Value, E> {
+            Ok(value.to_string())
+        })+
+    };
 }
 
 struct TextVisitor;
@@ -83,14 +94,7 @@ impl<'de> Visitor<'de> for TextVisitor {
         f.write_str("plain text")
     }
 
-    scalars! {
-        visit_str(&str) => |text: &str| text.to_owned();
-        visit_string(String) => |text: String| text;
-        visit_bool(bool) => |value: bool| value.to_string();
-        visit_u64(u64) => |value: u64| value.to_string();
-        visit_i64(i64) => |value: i64| value.to_string();
-        visit_f64(f64) => |value: f64| value.to_string();
-    }
+    scalars_as_text! { visit_str(&str) visit_bool(bool) visit_u64(u64) visit_i64(i64) visit_f64(f64) }
 }
 
 impl<'de> Deserialize<'de> for Text {
@@ -105,6 +109,72 @@ impl<'de> Deserialize<'de> for Secret {
     }
 }
 
+/// A list. Where it is none, its error doesn't repeat what is there instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct List<T>(pub(super) Vec<T>);
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+struct ListVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    no_scalars!("a list is wanted");
+
+    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+        Ok(Vec::new())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Self::Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(value) = values.next_element()? {
+            list.push(value);
+        }
+        Ok(list)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(ListVisitor(PhantomData)).map(Self)
+    }
+}
+
+/// Fields with values. Where there are none, its error doesn't repeat what is there instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fields<T>(pub(super) T);
+
+struct FieldsVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for FieldsVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("fields with values")
+    }
+
+    no_scalars!("fields with values are wanted");
+
+    fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<Self::Value, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(entries))
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Fields<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(FieldsVisitor(PhantomData)).map(Self)
+    }
+}
+
 struct NamesVisitor<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for NamesVisitor<T> {
@@ -114,14 +184,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for NamesVisitor<T> {
         f.write_str("a mapping of names to values")
     }
 
-    scalars! {
-        visit_str(&str);
-        visit_string(String);
-        visit_bool(bool);
-        visit_u64(u64);
-        visit_i64(i64);
-        visit_f64(f64);
-    }
+    no_scalars!("plain text is wanted");
 
     fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
         Ok(BTreeMap::new())

@@ -14,7 +14,7 @@ use std::{fmt, sync::Arc};
 use rustls::{
     ServerConfig, SupportedProtocolVersion,
     crypto::ring::{Ticketer, default_provider},
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject},
     version::{TLS12, TLS13},
 };
 
@@ -216,13 +216,26 @@ fn dates(
 /// The certificates of a PEM text, at least one.
 fn certificates(setting: &'static str, pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsFault> {
     let read = CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<Vec<_>, _>>();
-    let certificates =
-        read.map_err(|error| TlsFault::new(setting, format!("it is no PEM text of certificates: {error}")))?;
+    let certificates = read.map_err(|error| {
+        TlsFault::new(setting, format!("it is no PEM text of certificates: {}", said(&error)))
+    })?;
     match certificates.is_empty() {
         true => {
             Err(TlsFault::new(setting, "there is no certificate in it (PEM: -----BEGIN CERTIFICATE-----)"))
         }
         false => Ok(certificates),
+    }
+}
+
+/// What is wrong with a PEM text, and nothing of it: it may be a key that stands where a certificate should.
+fn said(error: &pem::Error) -> &'static str {
+    match error {
+        pem::Error::MissingSectionEnd { .. } => "a section doesn't end",
+        pem::Error::IllegalSectionStart { .. } => "a section doesn't begin as one does",
+        pem::Error::Base64Decode(_) => "a section isn't Base64",
+        pem::Error::SectionTooLarge => "a section is too large",
+        pem::Error::Io(_) | pem::Error::NoItemsFound => "there is nothing in it",
+        _ => "it can't be read",
     }
 }
 

@@ -28,6 +28,8 @@ pub struct ReadGate {
     given: Cell<u64>,
     waiting: RefCell<VecDeque<Turn>>,
     large_answers: Rc<LargeAnswers>,
+    /// Reads that were refused so far for the memory that others have.
+    refused_for_room: Cell<u64>,
 }
 
 /// A connection's part in the reads of its core, and in the queries among them. A clone is the same connection's.
@@ -107,7 +109,13 @@ impl ReadGate {
             given: Cell::default(),
             waiting: RefCell::default(),
             large_answers: Rc::default(),
+            refused_for_room: Cell::default(),
         })
+    }
+
+    /// A read was refused because others have the memory for reads: who asks again finds it no sooner than they end.
+    pub(crate) fn room_was_refused(&self) {
+        self.refused_for_room.set(self.refused_for_room.get() + 1);
     }
 
     /// Reads that may be in flight.
@@ -231,6 +239,11 @@ impl ReadLease {
         self.ticket.was_waited_for()
             || self.permit.gate.in_line() > 0
             || large_answers.is_waited_for(&self.ticket)
+    }
+
+    /// Reads of this core that were refused so far for the memory that others have, this one perhaps among them.
+    pub(crate) fn refused_for_room(&self) -> u64 {
+        self.permit.gate.refused_for_room.get()
     }
 
     /// Its turn to make an answer that takes much of the memory for reads, and to send it, where it needs not wait.

@@ -1,5 +1,7 @@
 //! What bounds a query: its time, its turn, what it holds. And what is left of it afterwards: nothing.
 
+use std::io::Write;
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -7,7 +9,9 @@ use silverback::config::MemoryLimit;
 use silverback_node_test_support::Node;
 use silverback_node_test_support::written::{series, start_ms, write};
 use silverback_test_support::eventually;
+use silverback_test_support::http::request;
 use silverback_test_support::http2::{self, END_HEADERS, END_STREAM, HEADERS, Http2, frame};
+use socket2::{Domain, SockAddr, Socket, Type};
 
 /// At 10,000 steps it sorts 36,000 values each, which come in no order: far longer than any test waits, in little
 /// memory.
@@ -159,4 +163,46 @@ fn a_query_has_its_part_of_the_query_memory_and_no_more() {
     assert!(words.contains("the 1048576 bytes of memory") && words.contains("--query-memory"), "{words}");
     let (status, answer) = count_of(Some(64 << 20));
     assert_eq!((status, answer["data"]["result"].as_array().map(Vec::len)), (200, Some(5000)));
+}
+
+#[test]
+fn clients_that_take_nothing_of_their_answers_lose_their_memory_to_queries_that_are_refused_for_it() {
+    let start = start_ms();
+    let node = Node::start_with(1, |config| {
+        config.memory_limit = MemoryLimit::Fixed(1 << 30);
+        config.query_memory = Some(32 << 20);
+    });
+    for lot in 0..20 {
+        let one = |i: usize| {
+            let host = format!("host-{}.example.org:9100", lot * 1000 + i);
+            series(&[("__name__", "node_up"), ("instance", &host), ("job", "node")], start, [1.0])
+        };
+        write(&node, &(0..1000).map(one).collect::<Vec<_>>());
+    }
+    let (from, to) = (start / 1000 + 1, start / 1000 + 286);
+    let path = format!("/api/v1/query_range?query=node_up&start={from}&end={to}&step=15");
+    let take_nothing = || {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
+        socket.connect(&SockAddr::from(node.address)).unwrap();
+        let mut stream = TcpStream::from(socket);
+        stream.write_all(&request("GET", &path, &[], b"")).unwrap();
+        stream
+    };
+    let mut held = Vec::new();
+    let refused = loop {
+        assert!(held.len() < 8, "there is always memory");
+        held.push(take_nothing());
+        wait_for_metric(&node, "silverback_queries_active{shard=\"0\"} 0\n");
+        let answer = ask(&node, &path);
+        if answer.0 != 200 {
+            break answer;
+        }
+    };
+    assert_eq!((refused.0, &refused.1["errorType"]), (429, &json!("too_many_requests")), "{}", refused.1);
+    let began = Instant::now();
+    eventually("it is refused for good", || ask(&node, &path).0 == 200);
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    drop(held);
+    check_nothing_is_left(&node, 1);
 }

@@ -216,6 +216,11 @@ impl ReadFault {
         }
     }
 
+    /// Whether others have the memory that it takes.
+    pub(crate) fn is_for_room(&self) -> bool {
+        matches!(self, Self::BudgetExceeded | Self::Query(QueryError::NoRoom))
+    }
+
     /// When the same may be asked again, where it passes by itself.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let passes = match (self.cause(), self) {

@@ -1,5 +1,5 @@
-//! How fast a client takes its answer. One that is slow holds a read's permit: as long as others wait for
-//! permits it must take a floor of bytes a second, else it loses its own.
+//! How fast a client takes its answer. One that is slow holds a read's permit, and memory: as long as others wait for
+//! permits, or are refused for want of memory, it must take a floor of bytes a second, else it loses its own.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -23,6 +23,8 @@ pub struct ReaderPace {
     /// node itself took longer for is none of the client's time.
     waited: Duration,
     bytes: usize,
+    /// Reads that had been refused for want of memory by then.
+    refused: u64,
 }
 
 /// Why an answer goes no further.
@@ -33,7 +35,8 @@ pub enum NoReader {
     Gone,
     /// It took less than the floor while others waited.
     #[error(
-        "the client takes less than {} KiB/s while other reads wait for their turn", READER_BYTES_PER_S_MIN >> 10
+        "the client takes less than {} KiB/s while other reads wait for their turn, or for memory",
+        READER_BYTES_PER_S_MIN >> 10
     )]
     TooSlow,
 }
@@ -41,7 +44,8 @@ pub enum NoReader {
 impl ReaderPace {
     /// Of an answer that begins now.
     pub(crate) fn new(lease: ReadLease) -> Self {
-        Self { lease, waited: Duration::ZERO, bytes: 0 }
+        let refused = lease.refused_for_room();
+        Self { lease, waited: Duration::ZERO, bytes: 0, refused }
     }
 
     /// Waits until the client has room for a piece, and sends it. No slice may be held meanwhile.
@@ -73,10 +77,11 @@ impl ReaderPace {
             return Ok(());
         }
         let is_slow = (self.bytes as f64) < READER_BYTES_PER_S_MIN as f64 * self.waited.as_secs_f64();
-        if is_slow && self.lease.is_waited_for() {
+        let refused = self.lease.refused_for_room();
+        if is_slow && (self.lease.is_waited_for() || refused != self.refused) {
             return Err(NoReader::TooSlow);
         }
-        (self.waited, self.bytes) = (Duration::ZERO, 0);
+        (self.waited, self.bytes, self.refused) = (Duration::ZERO, 0, refused);
         Ok(())
     }
 }

@@ -229,6 +229,9 @@ pub(crate) async fn read_params(reader: &Reader, head: &Parts, form: &[u8]) -> R
 
 fn refuse(reader: &Reader, fault: &ReadFault) -> NodeResponse {
     reader.count(|counts| counts.reads_failed += 1);
+    if fault.is_for_room() {
+        reader.reads.room_was_refused();
+    }
     tracing::debug!(%fault, "a read was refused");
     refusal(fault)
 }

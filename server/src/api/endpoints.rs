@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use futures::future::Either;
 use http::header::{RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderValue, Method, Request};
+use http::{HeaderValue, Method, Request, Version};
 use hyper::service::Service;
 use silverback_model::printable::Printable;
 use silverback_runtime::WatchedBody;
@@ -28,7 +28,7 @@ use crate::api::query::remote_read;
 use crate::api::query_page;
 use crate::api::response::body::{Never, ResponseBody};
 use crate::api::response::cause::Cause;
-use crate::api::response::{NodeResponse, method_not_allowed, text};
+use crate::api::response::{NodeResponse, method_not_allowed, text, without_body};
 use crate::api::routes::{Page, ROUTES, Route, Target};
 use crate::api::status::pages;
 use crate::routing::Overloaded;
@@ -79,8 +79,13 @@ impl Service<Request<WatchedBody>> for Endpoints {
 
     fn call(&self, request: Request<WatchedBody>) -> Self::Future {
         let peer = Rc::clone(&self.peer);
+        // hyper sends what a handler gives to it, but for HTTP/1's.
+        let is_head = request.method() == Method::HEAD && request.version() == Version::HTTP_2;
         Box::pin(async move {
             let mut response = answer(&peer, request).await;
+            if is_head {
+                response = without_body(response);
+            }
             // What a label's value looks like is nothing that a browser should take a text for.
             response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             if let Some(gate) = &peer.handlers.gate {

@@ -7,6 +7,7 @@ use silverback_model::STALE_NAN_BITS;
 use silverback_node_test_support::Node;
 use silverback_node_test_support::written::{series, start_ms, write};
 use silverback_test_support::http::{read_answer, request};
+use silverback_test_support::http2;
 
 /// Two metrics on three hosts, and a name that is no identifier.
 fn with_hosts(shards: usize, start_ms: i64) -> Node {
@@ -196,6 +197,24 @@ fn the_node_s_time_options_and_configuration_are_told_in_prometheus_shapes() {
     assert!(yaml.contains("\nmax-queries: 3\n") && yaml.contains("\nretention: 30h\n"), "{yaml}");
     assert_eq!(yaml.lines().count(), flags.as_object().unwrap().len());
     assert_eq!(node.post("/api/v1/status/flags", &[], b"").status, 405);
+}
+
+#[test]
+fn head_over_http_2_is_answered_without_a_body() {
+    let node = Node::start(1);
+    for path in ["/api/v1/status/flags", "/-/healthy", "/metrics", "/", "/api/v1/labels", "/nothing"] {
+        let mut connection = http2::Http2::begin(node.connect()).unwrap();
+        let head = http2::head("HEAD", path, &[]);
+        connection
+            .send(&http2::frame(http2::HEADERS, http2::END_HEADERS | http2::END_STREAM, 1, &head))
+            .unwrap();
+        let flags = loop {
+            if let (http2::HEADERS, flags, 1, _) = connection.receive().unwrap() {
+                break flags;
+            }
+        };
+        assert!(flags & http2::END_STREAM != 0, "{path}: something follows the head");
+    }
 }
 
 #[test]

@@ -5,8 +5,10 @@ pub mod body;
 pub mod cause;
 pub(crate) mod reader_pace;
 
-use http::header::{ALLOW, CONNECTION, CONTENT_TYPE};
+use bytes::Bytes;
+use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
+use http_body::Body;
 
 use crate::api::response::body::ResponseBody;
 use crate::api::response::cause::Cause;
@@ -36,6 +38,14 @@ pub fn method_not_allowed(allowed: &'static str) -> NodeResponse {
     let mut response = text(Cause::Method.http(), format!("only {allowed} is allowed here\n"));
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     response
+}
+
+/// What answers HEAD: the same head, which says how long the body would be, and none.
+pub(crate) fn without_body(mut response: NodeResponse) -> NodeResponse {
+    if let Some(bytes) = response.body().size_hint().exact() {
+        response.headers_mut().entry(CONTENT_LENGTH).or_insert_with(|| bytes.into());
+    }
+    response.map(|_unsent| ResponseBody::Whole(Bytes::new()))
 }
 
 /// Has the connection closed behind a response.

@@ -55,13 +55,20 @@ fn flag(shown: Shown) -> String {
     }
 }
 
-/// Bare where YAML reads back the very same text.
+/// Bare where YAML reads back the very same text, in which nothing is to be escaped.
 fn scalar(value: &str) -> String {
+    let quoted = quoted(value);
     let read_back = serde_yaml_ng::from_str(value).ok().and_then(|read| scalar_text(&read));
-    if read_back.as_deref() == Some(value) { value.to_owned() } else { quoted(value) }
+    let is_bare = read_back.as_deref() == Some(value) && quoted[1..quoted.len() - 1] == *value;
+    if is_bare { value.to_owned() } else { quoted }
 }
 
-/// JSON's strings are YAML's double-quoted ones.
+/// JSON's strings are YAML's double-quoted ones, but for the control characters that JSON lets stand.
 fn quoted(value: impl AsRef<str>) -> String {
-    serde_json::Value::from(value.as_ref()).to_string()
+    let json = serde_json::Value::from(value.as_ref()).to_string();
+    let escaped = |c: char| match c {
+        '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' => format!("\\u{:04x}", u32::from(c)),
+        other => other.to_string(),
+    };
+    json.chars().map(escaped).collect()
 }

@@ -233,6 +233,17 @@ fn a_memory_limit_is_automatic_or_a_size_that_one_shard_can_run_with() {
 }
 
 #[test]
+fn what_is_shown_as_a_file_is_read_back_as_the_same() {
+    for odd in
+        ["plain", "'\"\\ #", "yes", "1e3", "\u{1}\t\n", "\u{7f}", "\u{85}\u{9f}", "\u{2028}\u{feff}", "höhe"]
+    {
+        let config = load_from("", &[], &[&format!("--data-dir=/tmp/{odd}")]).unwrap().config;
+        let again = load_from(&config.yaml(), &[], &[]).unwrap_or_else(|faults| panic!("{odd:?}: {faults}"));
+        assert_eq!(again.config, config, "{odd:?}");
+    }
+}
+
+#[test]
 fn a_query_memory_is_automatic_or_a_size() {
     let memory =
         |text: &str| load_from("", &[], &[&format!("--query-memory={text}")]).unwrap().config.query_memory;

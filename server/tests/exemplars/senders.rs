@@ -234,3 +234,23 @@ fn a_series_of_native_histograms_has_exemplars_by_each_protocol_that_has_both() 
     assert_eq!(exemplars(&node, "three"), of("three", &"0a".repeat(16), &[start]));
     assert_eq!(metadata(&node, "?metric=three")["three"][0]["type"], "histogram");
 }
+
+#[test]
+fn more_metadata_than_a_page_or_an_answer_in_memory_has_is_answered_whole() {
+    let node = Node::start(2);
+    let help = "x".repeat(4000);
+    let name = |number: usize| format!("metric_{number:05}");
+    let said = |number: usize| {
+        field(3, &[vec![0x08, 2], field(2, name(number).as_bytes()), field(4, help.as_bytes())].concat())
+    };
+    for first in (0..5000).step_by(500) {
+        let body: Vec<_> = (first..first + 500).flat_map(said).collect();
+        post(&node, Version::V1, &body);
+    }
+    let all = metadata(&node, "");
+    let all = all.as_object().unwrap();
+    assert_eq!(all.len(), 5000);
+    let expect = json!([{"type": "gauge", "unit": "", "help": help}]);
+    assert!((0..5000).all(|number| all[&name(number)] == expect));
+    assert_eq!(metadata(&node, "?limit=3000").as_object().unwrap().len(), 3000);
+}

@@ -212,7 +212,7 @@ impl<B: Batch> Drop for RowStream<B> {
 }
 
 /// Of one of all shards' batches, where so many streams are held at a time.
-fn batch_bytes(reader: &Reader, streams: usize) -> usize {
+pub(super) fn batch_bytes(reader: &Reader, streams: usize) -> usize {
     (READ_BATCHES_BYTES / (reader.router.shards().count() * streams)).max(READ_BATCH_BYTES_MIN)
 }
 

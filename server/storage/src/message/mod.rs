@@ -31,7 +31,8 @@ pub use migration::{MigrationRejected, MigrationReply, MigrationRequest, Migrati
 pub use migration_call::{MigrationCall, MigrationOf, OwnStep, PieceStep, PlainStep};
 pub use part::{Part, PartBuffer, PartPool};
 pub use read::{
-    CursorId, MetadataWanted, OwnedMetadata, Read, ReadError, ReadReply, ReadRequest, Selection, Wanted,
+    CursorId, MetadataPage, MetadataWanted, OwnedMetadata, Read, ReadError, ReadReply, ReadRequest,
+    Selection, Wanted,
 };
 pub use read_call::{
     Batch, CardinalityRequest, CellsRequest, CloseCursors, FetchRows, OpenRows, Page, ReadCall, ReadOf,

@@ -107,10 +107,23 @@ pub enum ReadRequest {
 pub struct MetadataWanted {
     /// Of one metric; `None`: of all.
     pub name: Option<Box<str>>,
+    /// Of those behind this one.
+    pub after: Option<Box<str>>,
     /// Of so many metrics.
     pub metrics_max: usize,
     /// So much of each.
     pub per_metric_max: usize,
+    /// Of a page. One metric may exceed it.
+    pub bytes: usize,
+}
+
+/// A part of what is said of metrics, names ascending.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct MetadataPage {
+    /// Each metric whole.
+    pub said: Vec<OwnedMetadata>,
+    /// The name that more stands behind.
+    pub next: Option<Box<str>>,
 }
 
 /// What is said of a metric, on its own.
@@ -139,8 +152,8 @@ pub enum ReadReply {
     Cardinality(Cardinality),
     /// Cells by number.
     Cells(Vec<CellStats>),
-    /// Names ascending.
-    Metadata(Vec<OwnedMetadata>),
+    /// A page of what is said of metrics.
+    Metadata(MetadataPage),
 }
 
 /// Why a read was not answered.

@@ -4,7 +4,7 @@
 use std::marker::PhantomData;
 
 use super::{
-    Call, Cardinality, CellStats, ControlRequest, CursorId, MetadataWanted, OwnedMetadata, Read, ReadError,
+    Call, Cardinality, CellStats, ControlRequest, CursorId, MetadataPage, MetadataWanted, Read, ReadError,
     ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesBatch, ShardCall, ShardReply, ShardRequest,
     TextBatch, Wanted,
 };
@@ -223,8 +223,8 @@ read_call!(CellsRequest, CellsRequest => Self::Cells, ReadReply::Cells(cells) =>
 read_call!(
     MetadataWanted,
     wanted => Self::Metadata(wanted),
-    ReadReply::Metadata(said) => said,
-    Vec<OwnedMetadata>
+    ReadReply::Metadata(page) => page,
+    MetadataPage
 );
 
 /// Such a question of one read, as a shard is asked it.

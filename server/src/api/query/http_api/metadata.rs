@@ -1,8 +1,9 @@
 //! `/api/v1/metadata`: what is said of metrics, in Prometheus' shape, streamed.
 
-use std::cmp::Ordering;
+use std::iter::Peekable;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
+use std::vec::IntoIter;
 
 use http::StatusCode;
 
@@ -10,13 +11,15 @@ use super::json;
 use super::params::Params;
 use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
+use crate::api::query::rows::batch_bytes;
 use crate::api::query::stream::streamed;
 use crate::api::response::{NodeResponse, with_type};
-use crate::routing::ReadInFlight;
-use crate::routing::fanout::read_all;
-use silverback_storage::message::{MetadataWanted, OwnedMetadata};
+use crate::routing::fanout::{FanoutError, read_all};
+use crate::routing::{ReadInFlight, ReadLease};
+use silverback_model::ShardId;
+use silverback_storage::message::{MetadataPage, MetadataWanted, OwnedMetadata};
 
-/// Answers for one metric, or for all, names ascending. What shards say is held until it is sent.
+/// Answers for one metric, or for all, names ascending. A page of each shard is held at a time.
 pub(crate) async fn respond(
     reader: &Rc<Reader>,
     read: ReadInFlight,
@@ -27,23 +30,24 @@ pub(crate) async fn respond(
     let per_metric_max = params.number("limit_per_metric")?.and_then(NonZeroUsize::new);
     let wanted = MetadataWanted {
         name: params.get("metric").map(Into::into),
+        after: None,
         metrics_max,
         per_metric_max: per_metric_max.map_or(usize::MAX, NonZeroUsize::get),
+        bytes: batch_bytes(reader, 1),
     };
-    let mut room = reader.read_bytes.begin();
-    let of_shards = read_all(&reader.router, read.lease(), &wanted).await?;
-    room.grow_within(of_shards.iter().flatten().map(bytes_of).sum())?;
+    let mut pages = Pages::open(reader, read.lease(), wanted).await?;
     let slicer = reader.slicer.clone();
     let body = streamed(Rc::clone(reader), read, async move |outgoing| {
-        let _room = room;
-        let mut rest: Vec<_> = of_shards.into_iter().map(|said| said.into_iter().peekable()).collect();
         json::put_begin(outgoing.made());
         outgoing.made().push(b'{');
         let (mut last, mut metrics, mut held): (Option<OwnedMetadata>, usize, _) = (None, 0, None);
         loop {
+            if pages.lack() {
+                held = None;
+                pages.fetch().await?;
+            }
             let slice = slicer.go_on(held).await;
-            let Some(shard) = next_of(&mut rest) else { break };
-            let Some(said) = rest[shard].next() else { break };
+            let Some(said) = pages.pop_first() else { break };
             let is_same = last.as_ref().is_some_and(|last| last.name == said.name);
             metrics += usize::from(!is_same);
             if metrics > metrics_max {
@@ -60,17 +64,73 @@ pub(crate) async fn respond(
     Ok(with_type(StatusCode::OK, json::CONTENT_TYPE, body))
 }
 
-/// The shard whose next name is the first.
-fn next_of<I: Iterator<Item = OwnedMetadata>>(rest: &mut [std::iter::Peekable<I>]) -> Option<usize> {
-    let mut first: Option<(usize, &str)> = None;
-    for (at, of_shard) in rest.iter_mut().enumerate() {
-        if let Some(said) = of_shard.peek()
-            && first.is_none_or(|(_, name)| said.name.as_ref().cmp(name) == Ordering::Less)
-        {
-            first = Some((at, &said.name));
-        }
+/// What shards say of metrics, a page of each at a time.
+struct Pages {
+    reader: Rc<Reader>,
+    lease: ReadLease,
+    wanted: MetadataWanted,
+    of_shards: Vec<ShardPage>,
+}
+
+/// What is left of a shard's page, and behind which name the next one begins.
+struct ShardPage {
+    shard: ShardId,
+    rest: Peekable<IntoIter<OwnedMetadata>>,
+    next: Option<Box<str>>,
+}
+
+impl Pages {
+    async fn open(
+        reader: &Rc<Reader>,
+        lease: &ReadLease,
+        wanted: MetadataWanted,
+    ) -> Result<Self, FanoutError> {
+        let pages = read_all(&reader.router, lease, &wanted).await?;
+        let of_shards =
+            reader.router.shards().zip(pages).map(|(shard, page)| ShardPage::new(shard, page)).collect();
+        Ok(Self { reader: Rc::clone(reader), lease: lease.clone(), wanted, of_shards })
     }
-    first.map(|(at, _)| at)
+
+    /// Whether a page is used up and another one follows it.
+    fn lack(&self) -> bool {
+        self.of_shards.iter().any(ShardPage::is_used_up)
+    }
+
+    /// Fetches what is lacking.
+    async fn fetch(&mut self) -> Result<(), FanoutError> {
+        let router = &self.reader.router;
+        for page in self.of_shards.iter_mut().filter(|page| page.is_used_up()) {
+            let wanted = MetadataWanted { after: page.next.take(), ..self.wanted.clone() };
+            // Metadata doesn't move with cells, so any epoch will do.
+            let asked = router.ask_to_read(page.shard, router.read_epoch(), wanted, &self.lease)?;
+            *page = ShardPage::new(page.shard, asked.await?);
+        }
+        Ok(())
+    }
+
+    /// What is said of the first name. Nothing may be lacking.
+    fn pop_first(&mut self) -> Option<OwnedMetadata> {
+        let mut first: Option<(usize, &str)> = None;
+        for (at, page) in self.of_shards.iter_mut().enumerate() {
+            if let Some(said) = page.rest.peek()
+                && first.is_none_or(|(_, name)| *said.name < *name)
+            {
+                first = Some((at, &said.name));
+            }
+        }
+        let (at, _) = first?;
+        self.of_shards[at].rest.next()
+    }
+}
+
+impl ShardPage {
+    fn new(shard: ShardId, page: MetadataPage) -> Self {
+        Self { shard, rest: page.said.into_iter().peekable(), next: page.next }
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.rest.len() == 0 && self.next.is_some()
+    }
 }
 
 /// Appends it, behind what was said `last`: of the same metric or of another.
@@ -90,10 +150,6 @@ fn put(out: &mut Vec<u8>, said: &OwnedMetadata, last: Option<&OwnedMetadata>) {
         json::put_text(out, text);
     }
     out.push(b'}');
-}
-
-fn bytes_of(said: &OwnedMetadata) -> usize {
-    size_of::<OwnedMetadata>() + said.name.len() + said.help.len() + said.unit.len()
 }
 
 #[cfg(test)]
@@ -119,18 +175,5 @@ mod tests {
             r#""b":[{"type":"gauge","unit":"","help":"\""}"#
         );
         assert_eq!(String::from_utf8(out).unwrap(), expect);
-    }
-
-    #[test]
-    fn shards_names_come_in_their_order() {
-        let of = |names: &[&str]| {
-            names.iter().map(|name| said(name, "")).collect::<Vec<_>>().into_iter().peekable()
-        };
-        let mut rest = [of(&["b", "d"]), of(&[]), of(&["a", "a", "c"])];
-        let mut names = Vec::new();
-        while let Some(at) = next_of(&mut rest) {
-            names.extend(rest[at].next().map(|said| said.name.to_string()));
-        }
-        assert_eq!(names, ["a", "a", "b", "c", "d"]);
     }
 }

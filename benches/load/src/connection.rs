@@ -3,9 +3,11 @@
 
 use std::io::{self, BufRead, BufReader, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::encode::RemoteWrite;
+use crate::wire::{Tls, Wire};
 
 /// What is kept of a refusal's text.
 const EXCERPT_BYTES_MAX: usize = 256;
@@ -13,24 +15,32 @@ const EXCERPT_BYTES_MAX: usize = 256;
 const LINE_BYTES_MAX: u64 = 8 << 10;
 const HEADER_LINES_MAX: usize = 64;
 
-/// Where requests go: `http://host:port/path`.
+/// Where requests go: `http://host:port/path`, or `https://`.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
     address: SocketAddr,
     host: String,
     path: String,
+    tls: Option<Tls>,
 }
 
 impl Endpoint {
-    /// Resolves a URL.
-    pub fn resolve(url: &str) -> io::Result<Self> {
+    /// Resolves a URL; one of `https://` takes the file of authorities that its certificate is of.
+    pub fn resolve(url: &str, ca_file: Option<&Path>) -> io::Result<Self> {
         let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, format!("{url}: {what}"));
-        let rest = url.strip_prefix("http://").ok_or_else(|| invalid("only http:// is spoken"))?;
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid("no URL"))?;
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let port = if host.contains(':') { "" } else { ":80" };
+        let name = host.rsplit_once(':').map_or(host, |(name, _port)| name);
+        let (port, tls) = match (scheme, ca_file) {
+            ("http", _) => (":80", None),
+            ("https", Some(file)) => (":443", Some(Tls::trusting(file, name)?)),
+            ("https", None) => return Err(invalid("whom to believe is missing: give --ca-file")),
+            (_other, _) => return Err(invalid("only http:// and https:// are spoken")),
+        };
+        let port = if host.contains(':') { "" } else { port };
         let address =
             format!("{host}{port}").to_socket_addrs()?.next().ok_or_else(|| invalid("no address"))?;
-        Ok(Self { address, host: host.to_owned(), path: format!("/{path}") })
+        Ok(Self { address, host: host.to_owned(), path: format!("/{path}"), tls })
     }
 }
 
@@ -72,10 +82,11 @@ impl Response {
 #[derive(Debug)]
 pub struct Connection {
     address: SocketAddr,
+    tls: Option<Tls>,
     /// The request's head up to the length's digits.
     head_prefix: Vec<u8>,
     head: Vec<u8>,
-    stream: Option<BufReader<TcpStream>>,
+    stream: Option<BufReader<Wire>>,
     line: Vec<u8>,
     timeout: Duration,
 }
@@ -119,6 +130,7 @@ impl Connection {
         );
         let mut connection = Self {
             address: endpoint.address,
+            tls: endpoint.tls.clone(),
             head_prefix: head_prefix.into_bytes(),
             head: Vec::new(),
             stream: None,
@@ -168,7 +180,7 @@ impl Connection {
 
     /// Its socket, where it is open: readable once an answer begins.
     pub fn stream(&self) -> Option<&TcpStream> {
-        self.stream.as_ref().map(BufReader::get_ref)
+        self.stream.as_ref().map(|stream| stream.get_ref().socket())
     }
 
     /// Closes it: the next request opens it again.
@@ -176,17 +188,14 @@ impl Connection {
         self.stream = None;
     }
 
-    fn connect(&self) -> io::Result<BufReader<TcpStream>> {
-        let stream = TcpStream::connect_timeout(&self.address, self.timeout)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(self.timeout))?;
-        stream.set_write_timeout(Some(self.timeout))?;
-        Ok(BufReader::with_capacity(2 << 10, stream))
+    fn connect(&self) -> io::Result<BufReader<Wire>> {
+        let wire = Wire::connect(self.address, self.tls.as_ref(), self.timeout)?;
+        Ok(BufReader::with_capacity(2 << 10, wire))
     }
 }
 
 /// Writes head and body with one system call where the socket takes it.
-fn write_both(stream: &mut TcpStream, head: &[u8], body: &[u8]) -> io::Result<()> {
+fn write_both(stream: &mut Wire, head: &[u8], body: &[u8]) -> io::Result<()> {
     let mut both = [IoSlice::new(head), IoSlice::new(body)];
     let mut left = both.as_mut_slice();
     while !left.is_empty() {
@@ -197,7 +206,7 @@ fn write_both(stream: &mut TcpStream, head: &[u8], body: &[u8]) -> io::Result<()
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    stream.flush()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -364,6 +373,18 @@ mod tests {
         for response in ["", "HTTP/1.1 20", "SSH-2.0\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"]
         {
             assert!(ResponseHead::read(&mut response.as_bytes(), &mut Vec::new()).is_err(), "{response:?}");
+        }
+    }
+
+    #[test]
+    fn urls_that_lead_nowhere_are_refused_with_what_is_wrong() {
+        for (url, words) in [
+            ("127.0.0.1:9", "no URL"),
+            ("ftp://127.0.0.1/", "only http:// and https:// are spoken"),
+            ("https://127.0.0.1/", "give --ca-file"),
+        ] {
+            let error = Endpoint::resolve(url, None).expect_err("no URL").to_string();
+            assert!(error.contains(words), "{error}");
         }
     }
 }

@@ -27,6 +27,8 @@ pub mod body;
 
 pub mod pace;
 
+pub mod wire;
+
 pub mod connection;
 
 pub mod usage;

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io;
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,9 @@ pub struct RestartOptions {
     /// What it answers with 200 once it takes writes
     #[arg(long)]
     pub url: String,
+    /// Certificates of the authorities that an https:// server is believed by, PEM
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
     /// Seconds to wait at most
     #[arg(long, default_value_t = 600.0)]
     pub timeout: f64,
@@ -60,7 +64,8 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Waits until a server that was just started is ready.
 pub fn wait_until_ready(options: &RestartOptions) -> io::Result<RestartReport> {
-    let (process, endpoint) = (Process::open(options.pid)?, Endpoint::resolve(&options.url)?);
+    let process = Process::open(options.pid)?;
+    let endpoint = Endpoint::resolve(&options.url, options.ca_file.as_deref())?;
     let give_up = Instant::now() + Duration::from_secs_f64(options.timeout);
     while !is_ready(&endpoint) {
         // The process may have ended: then this is an error.
@@ -138,12 +143,12 @@ mod tests {
                 stream.write_all(answer.as_bytes()).expect("a client");
             }
         });
-        let endpoint = Endpoint::resolve(&url).expect("a URL");
+        let endpoint = Endpoint::resolve(&url, None).expect("a URL");
         assert_eq!([(); 3].map(|()| is_ready(&endpoint)), [false, false, true]);
     }
 
     #[test]
     fn nobody_there_is_not_ready() {
-        assert!(!is_ready(&Endpoint::resolve("http://127.0.0.1:1/-/ready").expect("a URL")));
+        assert!(!is_ready(&Endpoint::resolve("http://127.0.0.1:1/-/ready", None).expect("a URL")));
     }
 }

@@ -1,8 +1,11 @@
 //! One question over HTTP and its whole answer, on a connection of its own. It knows no server.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
+
+use silverback_load::wire::{Tls, Wire};
 
 /// How long an answer may stand still.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -16,9 +19,10 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// Asks for a path.
-pub fn get(address: SocketAddr, path: &str) -> io::Result<Answer> {
-    ask(address, &format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n"), &[])
+/// Asks for a path; encrypted where it is said whom to believe.
+pub fn get(address: SocketAddr, ca_file: Option<&Path>, path: &str) -> io::Result<Answer> {
+    let tls = ca_file.map(|file| Tls::trusting(file, &address.ip().to_string())).transpose()?;
+    ask(address, tls.as_ref(), &format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n"), &[])
 }
 
 /// Sends a body, compressed by snappy, to a path.
@@ -28,14 +32,14 @@ pub fn post_snappy(address: SocketAddr, path: &str, body: &[u8]) -> io::Result<A
         "POST {path} HTTP/1.0\r\nHost: {address}\r\nContent-Type: application/x-protobuf\r\n\
          Content-Encoding: snappy\r\nX-Prometheus-Remote-Read-Version: 0.1.0\r\nContent-Length: {length}\r\n\r\n"
     );
-    ask(address, &head, body)
+    ask(address, None, &head, body)
 }
 
 /// By HTTP/1.0: the body ends where the connection does, whatever its length.
-fn ask(address: SocketAddr, head: &str, body: &[u8]) -> io::Result<Answer> {
-    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
+fn ask(address: SocketAddr, tls: Option<&Tls>, head: &str, body: &[u8]) -> io::Result<Answer> {
+    let mut stream = Wire::connect(address, tls, TIMEOUT)?;
     stream.write_all(&[head.as_bytes(), body].concat())?;
+    stream.flush()?;
     let mut all = Vec::new();
     stream.read_to_end(&mut all)?;
     parse(&all).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not an answer of HTTP"))

@@ -88,6 +88,8 @@ pub const TARGETS: &[Target] = &[
     own("scale", figure::PER_S, "two-shards", "one-shard", 1.8),
     own("grpc", figure::PER_CPU_S, "streams", "remote-write", 2.5),
     own("grpc", figure::PER_CPU_S, "streams-1000", "streams", 0.8),
+    beside("tls", figure::PER_CPU_S, "tls", Side::NodeTls, Limit::AtMost(1.15)),
+    beside("tls", figure::PER_CPU_S, "tls-streams", Side::NodeTls, Limit::AtMost(1.15)),
     beside("restart", READY_S, "restart", Side::Prometheus, Limit::AtMost(0.2)),
 ];
 

@@ -126,12 +126,21 @@ const LONG_LABELS: usize = 8;
 const LONG_LABEL_BYTES: usize = 120;
 
 use Side::{
-    Contender, ContenderMemory, Node, NodeMemory, Prometheus, PrometheusCurrent, VictoriaMetrics,
+    Contender, ContenderMemory, Node, NodeMemory, NodeTls, Prometheus, PrometheusCurrent, VictoriaMetrics,
     VictoriaMetricsCurrent,
 };
 
-/// All of them.
-const EVERYONE: [Side; 8] = Side::ALL;
+/// All whose connections aren't encrypted.
+const EVERYONE: [Side; 8] = [
+    Node,
+    NodeMemory,
+    Contender,
+    ContenderMemory,
+    VictoriaMetrics,
+    VictoriaMetricsCurrent,
+    Prometheus,
+    PrometheusCurrent,
+];
 /// Those that acknowledge what they have on disk, and VictoriaMetrics.
 const FEW: [Side; 4] = [Node, Contender, VictoriaMetrics, VictoriaMetricsCurrent];
 const OURS: [Side; 4] = [Node, NodeMemory, Contender, ContenderMemory];
@@ -315,6 +324,20 @@ fn others(size: Size) -> Vec<Load> {
             "1,000 streams of a connection each, 2,000 samples a batch",
             &[Node],
             streams("grpc", 1000, 1000, 2000),
+        ),
+        load(
+            "tls",
+            "tls",
+            "100 k series, 2,000 samples a request, 8 connections, remote write 1",
+            &[Node, NodeTls],
+            Work::Replay(steady(size, 0)),
+        ),
+        load(
+            "tls-streams",
+            "tls",
+            "gRPC streams, 2,000 samples a batch",
+            &[Node, NodeTls],
+            streams("grpc", 200, 8, 2000),
         ),
         load(
             "restart",

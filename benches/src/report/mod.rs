@@ -1,7 +1,7 @@
 //! The one report: every load beside the node's peers, round after round in turn, and the document that says
 //! what came of it.
 //!
-//! In reading order: who is measured (`side`) and how a program runs (`process`, `server`, `ask`); the loads
+//! In reading order: who is measured (`side`) and how a program runs (`process`, `server` with its `certificate`, `ask`); the loads
 //! (`loads`) and what a run of one is (`writes`, `restart`, `reads`, with `failure` for what goes wrong); all runs in
 //! turn (`rounds`) and what they come to (`measurements`, `bounds`); where that is written (`commit`, `section`,
 //! `document`); and the short form that compares with what was kept before (`kept`).
@@ -11,6 +11,8 @@ pub mod side;
 pub mod failure;
 
 pub mod process;
+
+pub mod certificate;
 
 pub mod ask;
 

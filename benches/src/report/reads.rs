@@ -133,7 +133,7 @@ fn asked(server: &Server, question: &Question) -> Result<(f64, f64), RunError> {
     let process = server.process()?;
     let (before, began) = (process.usage()?.cpu_s, Instant::now());
     let answer = match &question.body {
-        None => ask::get(server.address(), &question.path)?,
+        None => ask::get(server.address(), None, &question.path)?,
         Some(body) => ask::post_snappy(server.address(), &question.path, body)?,
     };
     let (answer_ms, after) = (began.elapsed().as_secs_f64() * 1e3, process.usage()?.cpu_s);

@@ -52,7 +52,7 @@ const OURS_TO_ITS_RATE: Column = column(RATE_RATIO, "silverback's to it", 1.0, 2
 const TO_OURS: Column = column(RATIO, "to silverback's", 1.0, 2);
 
 /// All parts, in the document's order.
-pub const LAYOUTS: [Layout; 6] = [
+pub const LAYOUTS: [Layout; 7] = [
     Layout {
         name: "writes",
         title: "Remote write, closed loop",
@@ -77,6 +77,13 @@ pub const LAYOUTS: [Layout; 6] = [
     Layout {
         name: "grpc",
         title: "gRPC streams",
+        columns: &[PER_CPU_S, PER_S, P50, P99, RESIDENT],
+        compared: &[(figure::PER_CPU_S, RATIO)],
+        better: Better::More,
+    },
+    Layout {
+        name: "tls",
+        title: "Encrypted connections",
         columns: &[PER_CPU_S, PER_S, P50, P99, RESIDENT],
         compared: &[(figure::PER_CPU_S, RATIO)],
         better: Better::More,

@@ -13,6 +13,7 @@ use nix::unistd::Pid;
 use silverback_load::usage::Process;
 
 use super::ask;
+use super::certificate::{self, ca_file};
 use super::failure::RunError;
 use super::process::{command_after, spawn_on, tail, wait};
 use super::side::{Program, Side};
@@ -48,6 +49,8 @@ pub struct Server {
     side: Side,
     child: Child,
     address: SocketAddr,
+    /// Whom its clients believe, where it speaks TLS.
+    ca_file: Option<PathBuf>,
 }
 
 impl Server {
@@ -56,15 +59,21 @@ impl Server {
         let (data, log, empty) = paths(start.directory);
         fs::create_dir_all(&data)?;
         fs::write(&empty, "")?;
+        let ca_file = start.side.is_encrypted().then(|| ca_file(start.directory));
+        if ca_file.is_some() {
+            certificate::write(start.directory)?;
+        }
         let address = free_address()?;
         let said = File::create(&log)?;
         let mut command = command_after(start.first, &start.program.path);
         command.args(start.side.arguments(address, &data, &empty)).args(start.arguments);
         command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said);
-        let server = Self { side: start.side, child: spawn_on(start.cpus, &mut command)?, address };
+        let child = spawn_on(start.cpus, &mut command)?;
+        let server = Self { side: start.side, child, address, ca_file };
         let options = RestartOptions {
             pid: server.pid(),
-            url: format!("http://{address}{}", start.side.ready_path()),
+            url: server.url(start.side.ready_path()),
+            ca_file: server.ca_file.clone(),
             timeout: READY_S_MAX,
             settle: 0.0,
             contestant: start.side.name().to_owned(),
@@ -87,9 +96,15 @@ impl Server {
         self.address
     }
 
-    /// Where remote write goes.
-    pub fn write_url(&self) -> String {
-        format!("http://{}/api/v1/write", self.address)
+    /// Where one of its paths is.
+    pub fn url(&self, path: &str) -> String {
+        let scheme = if self.ca_file.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}{path}", self.address)
+    }
+
+    /// What tells a loader whom to believe.
+    pub fn ca_argument(&self) -> Option<String> {
+        self.ca_file.as_ref().map(|file| format!("--ca-file={}", file.display()))
     }
 
     /// Its process, to be measured.
@@ -108,7 +123,7 @@ impl Server {
     }
 
     fn counted(&self, family: &str) -> Result<u64, RunError> {
-        let answer = ask::get(self.address, "/metrics")?;
+        let answer = ask::get(self.address, self.ca_file.as_deref(), "/metrics")?;
         let text = String::from_utf8_lossy(&answer.body);
         match ask::sum_of(&text, family) {
             Some(counted) if answer.status == 200 => Ok(counted as u64),

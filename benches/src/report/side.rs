@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
+use super::certificate::web_file;
+
 /// A contestant, in the tables' order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
@@ -16,6 +18,8 @@ pub enum Side {
     Node,
     /// Our node with `--ack=memory`.
     NodeMemory,
+    /// Our node, its connections encrypted.
+    NodeTls,
     /// The same service the usual way, with the same log.
     Contender,
     /// The contender with `--ack=memory`.
@@ -52,9 +56,10 @@ pub struct UnknownSide {
 
 impl Side {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Node,
         Self::NodeMemory,
+        Self::NodeTls,
         Self::Contender,
         Self::ContenderMemory,
         Self::VictoriaMetrics,
@@ -68,6 +73,7 @@ impl Side {
         match self {
             Self::Node => "silverback",
             Self::NodeMemory => "silverback-memory",
+            Self::NodeTls => "silverback-tls",
             Self::Contender => "contender",
             Self::ContenderMemory => "contender-memory",
             Self::VictoriaMetrics => "victoria-metrics",
@@ -80,7 +86,7 @@ impl Side {
     /// What it is.
     pub fn kind(self) -> Kind {
         match self {
-            Self::Node | Self::NodeMemory => Kind::Node,
+            Self::Node | Self::NodeMemory | Self::NodeTls => Kind::Node,
             Self::Contender | Self::ContenderMemory => Kind::Contender,
             Self::VictoriaMetrics | Self::VictoriaMetricsCurrent => Kind::VictoriaMetrics,
             Self::Prometheus | Self::PrometheusCurrent => Kind::Prometheus,
@@ -117,8 +123,14 @@ impl Side {
         }
     }
 
-    /// What it is started with. An empty configuration lies at `empty`.
+    /// Whether it speaks TLS.
+    pub fn is_encrypted(self) -> bool {
+        self == Self::NodeTls
+    }
+
+    /// What it is started with. An empty configuration lies at `empty`, what makes it speak TLS beside it.
     pub fn arguments(self, address: SocketAddr, data: &Path, empty: &Path) -> Vec<String> {
+        let web_file = web_file(empty.parent().unwrap_or(empty));
         let (data, empty) = (data.display(), empty.display());
         let memory = matches!(self, Self::NodeMemory | Self::ContenderMemory);
         let mut words = match self.kind() {
@@ -146,6 +158,9 @@ impl Side {
         };
         if memory {
             words.push("--ack=memory".into());
+        }
+        if self.is_encrypted() {
+            words.push(format!("--web-config-file={}", web_file.display()));
         }
         words
     }
@@ -221,7 +236,7 @@ impl Programs {
             let program = Program { path: path.to_owned(), version };
             found.extend(sides.iter().map(|side| (*side, program.clone())));
         };
-        add(&[Side::Node, Side::NodeMemory], &node, String::new());
+        add(&[Side::Node, Side::NodeMemory, Side::NodeTls], &node, String::new());
         add(&[Side::Contender, Side::ContenderMemory], own, String::new());
         for (side, name) in [(Side::VictoriaMetrics, "victoria-metrics"), (Side::Prometheus, "prometheus")] {
             if let Some(path) = in_path(name) {
@@ -258,6 +273,7 @@ impl Programs {
         let name = match side {
             Side::Node => "silverback",
             Side::NodeMemory => "silverback `--ack=memory`",
+            Side::NodeTls => "silverback over TLS",
             Side::Contender => "contender",
             Side::ContenderMemory => "contender `--ack=memory`",
             Side::VictoriaMetrics | Side::VictoriaMetricsCurrent => "VictoriaMetrics",

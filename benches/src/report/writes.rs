@@ -95,8 +95,8 @@ pub fn send(
     first: &[String],
 ) -> Result<RunReport, RunError> {
     let mut command = command_after(first, &ground.own);
-    command.args(["replay", "run"]).arg(file).arg(format!("--url={}", server.write_url()));
-    command.arg(format!("--pid={}", server.pid())).args(arguments);
+    command.args(["replay", "run"]).arg(file).arg(format!("--url={}", server.url("/api/v1/write")));
+    command.args(server.ca_argument()).arg(format!("--pid={}", server.pid())).args(arguments);
     let printed = run_to_end("the loader", &mut command, cpus, &ground.scratch, RUN_MAX)?;
     Ok(serde_json::from_slice(&printed)?)
 }
@@ -155,7 +155,7 @@ pub fn streams(ground: &Ground, subject: &Subject<'_>, streams: &Streams) -> Res
     let report = ground.scratch.join("streams.json");
     let Streams { protocol, targets, connections, batch, seconds } = streams;
     let mut command = Command::new(&ground.silverctl);
-    command.arg(format!("--address=http://{}", server.address()));
+    command.arg(format!("--address={}", server.url(""))).args(server.ca_argument());
     command.args(["load", "--closed", "--warmup=1s"]).arg(format!("--protocol={protocol}"));
     command.args([format!("--targets={targets}"), format!("--series-per-target={}", 100_000 / targets)]);
     command.args([format!("--connections={connections}"), format!("--batch={batch}")]);

@@ -28,6 +28,9 @@ pub struct ReplayOptions {
     /// A further header, `Name: value`; may be given again
     #[arg(long = "header")]
     pub headers: Vec<String>,
+    /// Certificates of the authorities that an https:// server is believed by, PEM
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
     /// Open loop: samples a second over all connections, latency from the intended start.
     /// Without it each connection sends as fast as it is answered
     #[arg(long)]
@@ -81,7 +84,7 @@ const RETRY_DOUBLINGS_MAX: u32 = 7;
 /// Replays a data set. Progress goes to standard error.
 pub fn replay(dataset: &Dataset, options: &ReplayOptions) -> io::Result<RunReport> {
     let server = options.pid.map(Process::open).transpose()?;
-    let endpoint = Endpoint::resolve(&options.url)?;
+    let endpoint = Endpoint::resolve(&options.url, options.ca_file.as_deref())?;
     let timeout = Duration::from_secs_f64(options.timeout);
     let open = |_| Connection::open(&endpoint, dataset.options.remote_write, &options.headers, timeout);
     let mut connections: Vec<Connection> =

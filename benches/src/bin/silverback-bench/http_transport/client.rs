@@ -24,7 +24,7 @@ pub fn load(address: SocketAddr, connections: usize, body_bytes: usize, limit: D
 }
 
 fn post_until(address: SocketAddr, body_bytes: usize, deadline: Instant) -> Histogram<u64> {
-    let endpoint = Endpoint::resolve(&format!("http://{address}/api/v1/write")).expect("a URL");
+    let endpoint = Endpoint::resolve(&format!("http://{address}/api/v1/write"), None).expect("a URL");
     let mut connection =
         Connection::open_plain(Method::Post, &endpoint, TIMEOUT).expect("the server listens");
     let body = vec![b'x'; body_bytes];

@@ -114,7 +114,7 @@ impl Line {
 
 fn post_to(url: &str, version: RemoteWrite, connection: &ConnectionArgs) -> Result<Connection, Failure> {
     let cannot = || format!("can't connect to {url}");
-    let endpoint = Endpoint::resolve(url).context(cannot)?;
+    let endpoint = Endpoint::resolve(url, connection.ca_file.as_deref()).context(cannot)?;
     Connection::open(&endpoint, version, &headers(connection)?, connection.timeout).context(cannot)
 }
 

@@ -279,3 +279,6 @@ pub const UNARY_ANSWER_BYTES_MAX: usize = 4 << 20;
 pub const READ_FRAME_BYTES: usize = 1 << 20;
 /// Entries of each list of the index's statistics (Prometheus: 10,000).
 pub const TSDB_STATUS_ENTRIES_MAX: usize = 10_000;
+
+/// Active queries that a list of them has at the most: an answer of some megabyte.
+pub const ACTIVE_QUERIES_SHOWN_MAX: usize = 1000;

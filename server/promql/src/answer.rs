@@ -5,6 +5,7 @@ use std::rc::Rc;
 use silverback_model::Labels;
 
 use crate::histogram::Histogram;
+use crate::queryable::QueryableSamples;
 
 /// A query's answer.
 #[derive(Debug, Clone)]
@@ -15,8 +16,10 @@ pub struct Answer {
     pub warnings: Vec<String>,
     /// In Prometheus' words, with the place in the expression: `PromQL info: … (1:5)`.
     pub infos: Vec<String>,
-    /// What the value takes of the [`Room`](crate::Room) that the budget is within: the caller's to give back.
+    /// What the value, and the list of samples by step, take of the [`Room`](crate::Room) that the budget is within: the caller's to give back.
     pub bytes: usize,
+    /// The samples that were looked at.
+    pub samples: QueryableSamples,
 }
 
 /// What an expression gives.

@@ -49,7 +49,7 @@ impl Budget {
         Self { room: Some(room), ..self }
     }
 
-    /// The most samples that were held at a time.
+    /// The most samples that were held at a time, with those that others held for the query.
     pub const fn samples_peak(&self) -> usize {
         self.samples_peak.get()
     }
@@ -66,6 +66,13 @@ impl Budget {
 
     pub(crate) fn count_read(&self, samples: usize) {
         self.samples_read.set(self.samples_read.get() + samples as u64);
+    }
+
+    /// Counts what others, each within a budget of its own, have read for the query and held at the same time.
+    pub(crate) fn count_apart(&self, samples_read: u64, samples_peak: usize) {
+        self.samples_read.set(self.samples_read.get() + samples_read);
+        let peak = self.samples.get().saturating_add(samples_peak);
+        self.samples_peak.set(self.samples_peak.get().max(peak));
     }
 
     /// Nothing yet; it grows by [`Held::add`].
@@ -162,6 +169,9 @@ pub trait Pace {
 
     /// Lets others run, and says whether the query goes on afterwards.
     fn give_way(&self) -> Pin<Box<dyn Future<Output = Result<(), Interruption>> + '_>>;
+
+    /// The answer is there, and is put in order now: the last that is done.
+    fn sorts(&self) {}
 }
 
 /// A query that has a core for itself, as in tests.
@@ -202,6 +212,11 @@ impl<'a> Pacing<'a> {
         }
         self.work.set(0);
         self.check().await
+    }
+
+    /// What is done from now on puts the answer in order.
+    pub(crate) fn sorts(&self) {
+        self.pace.sorts();
     }
 
     async fn check(&self) -> Result<(), QueryError> {

@@ -15,12 +15,18 @@ pub struct JsonWriter<'a> {
     value: &'a Value,
     next: usize,
     is_begun: bool,
+    end: &'static str,
 }
 
 impl<'a> JsonWriter<'a> {
     /// From the start: `{"resultType":…,"result":…}`.
     pub const fn new(value: &'a Value) -> Self {
-        Self { value, next: 0, is_begun: false }
+        Self { value, next: 0, is_begun: false, end: "]}" }
+    }
+
+    /// The same without its last brace: the caller has more to put in.
+    pub const fn left_open(value: &'a Value) -> Self {
+        Self { end: "]", ..Self::new(value) }
     }
 
     /// Appends the next part, at most one series. Whether more follows.
@@ -74,7 +80,7 @@ impl<'a> JsonWriter<'a> {
         };
         self.next += 1;
         if !has_more {
-            out.push_str("]}");
+            out.push_str(self.end);
         }
         has_more
     }

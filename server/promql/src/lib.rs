@@ -35,6 +35,7 @@ mod number;
 mod parse;
 mod plan;
 mod print;
+mod queryable;
 mod replace;
 mod share;
 mod sort;
@@ -57,6 +58,7 @@ pub use number::{format_float, parse_duration_ms};
 pub use parse::{ParseError, ParseOptions};
 pub use plan::Select;
 pub use print::LAID_OUT_BYTES_MAX;
+pub use queryable::QueryableSamples;
 pub use share::{PartialRows, Share};
 pub use source::{Folded, NextSeries, Source};
 pub use span::Span;
@@ -133,12 +135,19 @@ pub struct PlanOptions {
     pub subquery_step_ms: i64,
     /// Series lose their names at the end of the evaluation, not as soon as they have another meaning.
     pub delayed_name_removal: bool,
+    /// Samples are counted at each step, too: [`Answer::samples`].
+    pub per_step_samples: bool,
 }
 
 impl Default for PlanOptions {
     /// As Prometheus has it: 5 minutes, 1 minute, at once.
     fn default() -> Self {
-        Self { lookback_ms: 300_000, subquery_step_ms: 60_000, delayed_name_removal: false }
+        Self {
+            lookback_ms: 300_000,
+            subquery_step_ms: 60_000,
+            delayed_name_removal: false,
+            per_step_samples: false,
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::any::Any;
 
 use crate::notes::Note;
 use crate::plan::Times;
+use crate::queryable::QueryableSamples;
 use crate::span::Span;
 
 /// An aggregation of a plan, at the times at which its rows are wanted.
@@ -26,4 +27,8 @@ pub struct PartialRows {
     pub(crate) bytes: usize,
     /// Samples that were read for them.
     pub(crate) samples_read: u64,
+    /// The most samples that were held at a time on their way here.
+    pub(crate) samples_peak: usize,
+    /// Samples that were looked at, at the share's times.
+    pub(crate) queryable: QueryableSamples,
 }

@@ -22,6 +22,7 @@ use crate::api::ingest::lines::{self, Import};
 use crate::api::ingest::timing::{count_duration, timed};
 use crate::api::ingest::{otlp, write_endpoint};
 use crate::api::query::Reader;
+use crate::api::query::http_api::promql::Client;
 use crate::api::query::http_api::{self, Question};
 use crate::api::query::influx_query;
 use crate::api::query::remote_read;
@@ -167,7 +168,11 @@ async fn route_rarer(
         // Reads keep their own time, and say what took too long in their protocol's words.
         Some(Target::RemoteRead) => remote_read::answer(reader, asker, request).await,
         Some(Target::Question) => match Question::of_path(path) {
-            Some(question) => http_api::answer(reader, asker, question, request).await,
+            Some(question) => {
+                let client =
+                    if question.is_evaluated() { peer.client(request.headers()) } else { Client::default() };
+                http_api::answer(reader, asker, client, question, request).await
+            }
             None => no_such_endpoint(path),
         },
         Some(Target::Page(asked)) => {

@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use http::HeaderMap;
+
 use crate::access::gate::CoreGate;
 use crate::api::admission::Door;
 use crate::api::cell_mover::CellMover;
@@ -10,6 +12,7 @@ use crate::api::core::Core;
 use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
 use crate::api::query::Reader;
+use crate::api::query::http_api::promql::Client;
 use crate::routing::Asker;
 
 /// What a core's handlers have.
@@ -41,5 +44,11 @@ impl Peer {
     pub(crate) fn new(handlers: Handlers, address: Option<IpAddr>, door: Door) -> Self {
         let caller = Caller::new(Rc::clone(&handlers.ingest), address);
         Self { handlers, address, door, caller, asker: Asker::default() }
+    }
+
+    /// Who sends a request with these headers, as far as is known.
+    pub(crate) fn client(&self, headers: &HeaderMap) -> Client {
+        let user = self.handlers.gate.as_deref().and_then(|gate| gate.name_of(headers));
+        Client::new(self.address, user)
     }
 }

@@ -105,6 +105,9 @@ pub(crate) static ROUTES: &[Route] = &[
     route("/api/v1/status/runtimeinfo", Target::Question, READ),
     route("/api/v1/status/flags", Target::Question, READ),
     route("/api/v1/status/config", Target::Question, READ),
+    // Whoever may read all series may know what others ask of them; to end it is the operator's.
+    route("/api/v1/status/active_queries", Target::Question, READ),
+    Route { kind: Kind::Action, ..route("/api/v1/status/active_queries/*", Target::Question, ADMIN) },
     Route { kind: Kind::Action, ..route("/api/v1/admin/tsdb/delete_series", Target::Question, ADMIN) },
     route("/metrics", Target::Page(Page::Metrics), METRICS),
     route("/", Target::Page(Page::Status), READ),

@@ -230,6 +230,9 @@ options! {
         log_format: LogFormat = LogFormat::Text, "log-format" FORMAT One(
             words!("is not a log format": LogFormat { Text = "text", Json = "json" })
         );
+        /// A PromQL query that takes longer, its wait for a turn included, is logged when it ends, with what it took.
+        /// 0: none is
+        log_queries_longer_than: Option<Duration> = Some(5 * SECOND), "log-queries-longer-than" DURATION One(LONG_QUERIES);
         /// How often the node stores its own metrics as samples. 0: not at all
         self_scrape_interval: Option<Duration> = Some(15 * SECOND), SELF_SCRAPE_INTERVAL DURATION One(SELF_SCRAPE);
     }
@@ -299,15 +302,24 @@ const MAX_SERIES: One<Option<NonZeroU64>> = Own(
 );
 
 const SELF_SCRAPE: One<Option<Duration>> = Own(
-    |text| match duration(Duration::ZERO..=HOUR).read(text) {
+    |text| read_unless_off(text, SECOND..=HOUR),
+    |interval| interval.as_ref().map_or("0".to_owned(), show_duration),
+);
+
+const LONG_QUERIES: One<Option<Duration>> = Own(
+    |text| read_unless_off(text, SECOND / 1000..=HOUR),
+    |longer_than| longer_than.as_ref().map_or("0".to_owned(), show_duration),
+);
+
+fn read_unless_off(text: &str, allowed: RangeInclusive<Duration>) -> Result<Option<Duration>, Problem> {
+    match duration(Duration::ZERO..=HOUR).read(text) {
         Ok(Duration::ZERO) => Ok(None),
-        _ => duration(SECOND..=HOUR)
+        _ => duration(allowed)
             .read(text)
             .map(Some)
             .map_err(|p| Problem::new(p.wrong, format!("{}; 0 turns it off", p.allowed))),
-    },
-    |interval| interval.as_ref().map_or("0".to_owned(), show_duration),
-);
+    }
+}
 
 fn read_listen(texts: &[String]) -> Result<Vec<SocketAddr>, Problem> {
     const ALLOWED: &str = "allowed: IP:PORT, such as 127.0.0.1:9009, [::1]:9009, 0.0.0.0:9009 or :9009";

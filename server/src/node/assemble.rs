@@ -199,6 +199,7 @@ pub(crate) async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage
         core: Rc::clone(&core),
     };
     promql::serve_folds(&handlers.reader);
+    promql::serve_queries(&handlers.reader);
     let log = DiskLog::new(shared.config.ack, Arc::clone(&shared.facts.logs));
     // From now on, so that it tells of itself; it takes writes once its log is open.
     let of_worker = (Rc::clone(&shard), Rc::clone(&reads));

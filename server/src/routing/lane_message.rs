@@ -1,5 +1,6 @@
 //! All that goes from one core to another, and what comes back by which question.
 
+use crate::routing::active::{QueriesCall, QueriesReply};
 use crate::routing::fold::{FoldReply, FoldRequest};
 use silverback_storage::message::{Call, Correlation, RouteChange, ShardReply, ShardRequest};
 
@@ -14,6 +15,8 @@ pub enum LaneMessage {
     Route(Correlation, RouteChange),
     /// For the queries of the core that gets it.
     Fold(Correlation, Box<FoldRequest>),
+    /// About the queries of the core that gets it.
+    Queries(Correlation, QueriesCall),
 }
 // A lane copies messages: what is large goes in a box.
 const _: () = assert!(size_of::<LaneMessage>() <= 64);
@@ -25,11 +28,19 @@ pub enum CoreReply {
     Shard(ShardReply),
     /// Its queries.
     Folded(Box<FoldReply>),
+    /// What is asked about its queries.
+    Queries(Box<QueriesReply>),
 }
 
 impl From<ShardReply> for CoreReply {
     fn from(reply: ShardReply) -> Self {
         Self::Shard(reply)
+    }
+}
+
+impl From<QueriesReply> for CoreReply {
+    fn from(reply: QueriesReply) -> Self {
+        Self::Queries(Box::new(reply))
     }
 }
 

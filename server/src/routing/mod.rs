@@ -2,6 +2,7 @@
 //!
 //! Knows which shard owns which cell, and how requests and replies cross cores. Knows nothing of
 //! what a shard does with them, nor of sockets.
+pub mod active;
 pub mod bodies;
 pub mod budget;
 pub mod deletion;
@@ -16,6 +17,7 @@ pub mod router;
 pub mod split;
 pub mod table;
 
+pub use active::{ActiveQuery, QueriesCall, QueriesReply, QueryId};
 pub use bodies::BodyPool;
 pub use budget::{BudgetExceeded, ByteBudget, Reservation, SharedReservation};
 pub use deletion::DeletionFault;

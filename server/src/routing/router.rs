@@ -6,7 +6,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::routing::pending::{Asked, Pending, ReplyFuture};
-use crate::routing::{CoreReply, FanoutError, FoldReply, FoldRequest, LaneMessage};
+use crate::routing::{
+    CoreReply, FanoutError, FoldReply, FoldRequest, LaneMessage, QueriesCall, QueriesReply,
+};
 use crate::routing::{ReadLease, RoutingTable, SharedReservation};
 use silverback_host::waiters::Waiters;
 use silverback_model::limits::{LANE_CONTROL, LANE_READS, LANE_WRITES};
@@ -65,6 +67,9 @@ impl InFlight {
 /// Does a part of another core's query, and then replies.
 type ServeFold = Box<dyn Fn(ReplyTo, FoldRequest)>;
 
+/// Answers what is asked about a core's queries.
+type ServeQueries = Box<dyn Fn(QueriesCall) -> QueriesReply>;
+
 /// A shard has as many requests in flight as it may. Try again later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the node is overloaded: try again later")]
@@ -91,6 +96,7 @@ pub struct Router {
     inbox: Rc<Inbox>,
     /// What the core's queries do for those of others.
     folds: OnceCell<ServeFold>,
+    queries: OnceCell<ServeQueries>,
     lanes: Box<dyn Lanes>,
     pending: Pending,
     in_flight: Box<[InFlight]>,
@@ -112,6 +118,7 @@ impl Router {
             without_room,
             inbox,
             folds: OnceCell::new(),
+            queries: OnceCell::new(),
             lanes,
             pending,
             in_flight,
@@ -300,6 +307,31 @@ impl Router {
         }
     }
 
+    /// What answers questions about this core's queries, from now on.
+    pub(crate) fn serve_queries(&self, serve: impl Fn(QueriesCall) -> QueriesReply + 'static) {
+        let is_first = self.queries.set(Box::new(serve)).is_ok();
+        assert!(is_first, "a core is put together once");
+    }
+
+    /// Asks the core of a shard about its queries.
+    pub(crate) fn ask_about_queries(
+        &self,
+        shard: ShardId,
+        call: QueriesCall,
+    ) -> Result<ReplyFuture<QueriesCall>, Overloaded> {
+        let asked = Asked { shard, lane_use: LaneUse::Control };
+        let (correlation, answer) = self.open(asked)?;
+        if usize::from(shard.0) == self.core {
+            self.complete(correlation, self.about_queries(call));
+            return Ok(answer);
+        }
+        self.offer(asked, LaneMessage::Queries(correlation, call), answer).map_err(|_| Overloaded)
+    }
+
+    fn about_queries(&self, call: QueriesCall) -> QueriesReply {
+        self.queries.get().map_or_else(|| call.of_none(), |serve| serve(call))
+    }
+
     fn open<C>(&self, asked: Asked) -> Result<(Correlation, ReplyFuture<C>), Overloaded> {
         let in_flight = self.in_flight[usize::from(asked.shard.0)].of(asked.lane_use);
         // A lane has room for all of them and as many replies: neither ever waits.
@@ -345,6 +377,9 @@ impl Router {
             LaneMessage::Reply(correlation, reply) => self.complete(correlation, reply),
             LaneMessage::Fold(correlation, request) => {
                 self.fold(ReplyTo { core: from, correlation }, *request);
+            }
+            LaneMessage::Queries(correlation, call) => {
+                self.reply(ReplyTo { core: from, correlation }, self.about_queries(call));
             }
             LaneMessage::Route(correlation, change) => {
                 self.change(change);

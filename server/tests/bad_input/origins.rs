@@ -35,6 +35,8 @@ const ENDPOINTS: &[(&str, &str)] = &[
     ("GET", "/api/v1/status/config"),
     ("GET", "/api/v1/status/node"),
     ("GET", "/api/v1/status/cells"),
+    ("GET", "/api/v1/status/active_queries"),
+    ("DELETE", "/api/v1/status/active_queries/0-1"),
     ("GET", "/metrics"),
     ("GET", "/"),
     ("GET", "/-/healthy"),

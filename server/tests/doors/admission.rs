@@ -223,7 +223,9 @@ fn headers_of_the_file_stand_in_every_answer() {
 fn nothing_shows_a_secret() {
     let scene = Scene::start(&users());
     scene.ask("GET", "/metrics", Some(&basic("alice", "secret")));
-    for path in ["/metrics", "/", "/api/v1/status/node", "/api/v1/status/refusals"] {
+    for path in
+        ["/metrics", "/", "/api/v1/status/node", "/api/v1/status/refusals", "/api/v1/status/active_queries"]
+    {
         let text = scene.ask("GET", path, Some(&basic("alice", "secret"))).text();
         assert!(!text.contains("the-token-that-may") && !text.contains("$2"), "{path}");
     }

@@ -18,25 +18,25 @@ use socket2::{Domain, SockAddr, Socket, Type};
 const SLOW: &str = "/api/v1/query_range?query=quantile_over_time(0.9,vector(time()*7919%251013)%5B10h:1s%5D)&\
                     start=9&end=9999&step=1";
 
-fn slow_for(timeout: &str) -> String {
+pub(crate) fn slow_for(timeout: &str) -> String {
     format!("{SLOW}&timeout={timeout}")
 }
 
-fn ask(node: &Node, path: &str) -> (u16, Value) {
+pub(crate) fn ask(node: &Node, path: &str) -> (u16, Value) {
     let answer = node.get(path);
     (answer.status, answer.json())
 }
 
-fn refused(kind: &str, words: &str) -> Value {
+pub(crate) fn refused(kind: &str, words: &str) -> Value {
     json!({"status": "error", "errorType": kind, "error": words})
 }
 
-fn wait_for_metric(node: &Node, line: &str) {
+pub(crate) fn wait_for_metric(node: &Node, line: &str) {
     eventually(line, || node.get("/metrics").text().contains(line));
 }
 
 /// No query has a turn or memory on any core.
-fn check_nothing_is_left(node: &Node, shards: usize) {
+pub(crate) fn check_nothing_is_left(node: &Node, shards: usize) {
     for shard in 0..shards {
         for name in ["silverback_queries_active", "silverback_queries_waiting", "silverback_reads_in_flight"]
         {

@@ -36,6 +36,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
         "/api/v1/status/node",
         "/api/v1/status/cells",
         "/api/v1/status/refusals",
+        "/api/v1/status/active_queries",
         "/api/v1/status/tsdb",
         "/api/v1/status/buildinfo",
         "/api/v1/status/runtimeinfo",

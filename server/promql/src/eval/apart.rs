@@ -11,6 +11,7 @@ use super::fold::{Fold, by_fold};
 use super::series::{Series, Sink};
 use crate::error::QueryError;
 use crate::plan::{Aggregating, Times};
+use crate::queryable::QueryableSamples;
 use crate::share::{PartialRows, Share};
 use crate::sort::{placed, sorted_places};
 
@@ -65,8 +66,9 @@ impl Evaluator<'_> {
             all.push(PartialRow { first, group, cells, drop_name });
             self.pacing.spent(GROUP_WORK).await?;
         }
-        let notes = Vec::new();
-        Ok(Some(PartialRows { rows: Box::new(all), notes, samples, bytes, samples_read: 0 }))
+        let (notes, queryable) = (Vec::new(), QueryableSamples::default());
+        let rows = Box::new(all);
+        Ok(Some(PartialRows { rows, notes, samples, bytes, samples_read: 0, samples_peak: 0, queryable }))
     }
 
     /// What all who have series make of an aggregation; `None`: it is folded here.
@@ -79,13 +81,16 @@ impl Evaluator<'_> {
         let Some(parts) = self.source.folded(Share { number, times }).await? else { return Ok(None) };
         let mut folding = Folding::<F>::new(self, aggregate, times);
         let mut all: Rows<F> = Vec::new();
-        for PartialRows { rows, notes, samples, bytes, samples_read } in parts {
+        let (mut read, mut peak) = (0, 0);
+        for PartialRows { rows, notes, samples, bytes, samples_read, samples_peak, queryable } in parts {
             folding.held.add(samples, bytes)?;
+            self.queryable.merge(&queryable);
+            (read, peak) = (read + samples_read, peak + samples_peak);
             notes.into_iter().for_each(|(note, span)| self.notes.add(note, span));
-            self.budget.count_read(samples_read as usize);
             let rows = rows.downcast::<Rows<F>>().map_err(|_other| QueryError::Source)?;
             all.extend(*rows);
         }
+        self.budget.count_apart(read, peak);
         let places = sorted_places(&all, |left, right| left.first.cmp(&right.first), &self.pacing).await?;
         for PartialRow { group, cells, drop_name, .. } in placed(all, &places) {
             folding.merge(&group, cells, drop_name);

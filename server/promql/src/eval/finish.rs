@@ -112,6 +112,7 @@ impl Evaluator<'_> {
 
     async fn by_labels(&self, matrix: Vec<MatrixSeries>) -> Result<Vec<MatrixSeries>, QueryError> {
         let by_labels = |left: &MatrixSeries, right: &MatrixSeries| compare(&left.labels, &right.labels);
+        self.pacing.sorts();
         let places = sorted_places(&matrix, by_labels, &self.pacing).await?;
         Ok(placed(matrix, &places))
     }
@@ -130,6 +131,8 @@ impl Evaluator<'_> {
                     samples.drop_stale();
                     let read = samples.len();
                     self.budget.count_read(read);
+                    let weights: u64 = samples.histograms.iter().map(|one| one.weight()).sum();
+                    self.queryable.add(0, samples.floats.len() as u64 + weights);
                     if read > 0 {
                         let histogram_bytes: usize = samples.histograms.iter().map(|one| one.bytes()).sum();
                         let labels_bytes = labels_bytes(&fetched.labels) + size_of::<MatrixSeries>();
@@ -149,7 +152,9 @@ impl Evaluator<'_> {
                 }
             }
             SourceKind::Subquery { node, times } => {
+                let before = self.queryable.apart();
                 let mut collected = self.collect(node, *times).await?;
+                self.queryable.add(0, self.queryable.resume(before));
                 for series in std::mem::take(&mut collected.series) {
                     let labels = match series.drop_name {
                         true => without_name(&series.labels),

@@ -33,11 +33,12 @@ use std::rc::Rc;
 use crate::Plan;
 use crate::answer::Answer;
 use crate::ast::Type;
-use crate::budget::{Budget, Pace, Pacing};
+use crate::budget::{Budget, Held, Pace, Pacing};
 use crate::data::Samples;
 use crate::error::QueryError;
 use crate::notes::Notes;
 use crate::plan::{Combining, Node, Times};
+use crate::queryable::{Queryable, QueryableSamples};
 use crate::share::{PartialRows, Share};
 use crate::source::Source;
 use series::{Collected, Column, Merged, Series, Sink};
@@ -49,11 +50,14 @@ pub(crate) async fn evaluate(
     budget: &Budget,
     pace: &dyn Pace,
 ) -> Result<Answer, QueryError> {
-    let notes = Notes::default();
-    let evaluator = Evaluator { plan, source, budget, pacing: Pacing::new(pace), notes: &notes };
+    let mut of_steps = budget.hold();
+    let (notes, queryable) = (Notes::default(), begin_counting(plan, plan.times, &mut of_steps)?);
+    let pacing = Pacing::new(pace);
+    let evaluator = Evaluator { plan, source, budget, pacing, notes: &notes, queryable: &queryable };
     let (value, held) = evaluator.whole().await?;
     let (warnings, infos) = notes.in_text(plan.query.text());
-    Ok(Answer { value, warnings, infos, bytes: held.leave() })
+    let bytes = held.leave() + of_steps.leave();
+    Ok(Answer { value, warnings, infos, bytes, samples: queryable.into_counted() })
 }
 
 /// Folds one of a plan's shares.
@@ -64,10 +68,29 @@ pub(crate) async fn fold(
     budget: &Budget,
     pace: &dyn Pace,
 ) -> Result<Option<PartialRows>, QueryError> {
-    let notes = Notes::default();
-    let evaluator = Evaluator { plan, source, budget, pacing: Pacing::new(pace), notes: &notes };
+    let mut of_steps = budget.hold();
+    let (notes, queryable) = (Notes::default(), begin_counting(plan, share.times, &mut of_steps)?);
+    let pacing = Pacing::new(pace);
+    let evaluator = Evaluator { plan, source, budget, pacing, notes: &notes, queryable: &queryable };
     let rows = evaluator.rows_of(&plan.shares[share.number], share.times).await?;
-    Ok(rows.map(|rows| PartialRows { notes: notes.into_kept(), samples_read: budget.samples_read(), ..rows }))
+    let (_, step_bytes) = of_steps.taken();
+    Ok(rows.map(|rows| PartialRows {
+        notes: notes.into_kept(),
+        bytes: rows.bytes + step_bytes,
+        samples_read: budget.samples_read(),
+        samples_peak: budget.samples_peak(),
+        queryable: queryable.into_counted(),
+        ..rows
+    }))
+}
+
+/// Room for a count at each step, where it is wanted, and none of them counted yet.
+fn begin_counting(plan: &Plan, times: Times, held: &mut Held<'_>) -> Result<Queryable, QueryError> {
+    let has_steps = plan.options.per_step_samples;
+    if has_steps {
+        held.add(0, QueryableSamples::bytes_of(times.count))?;
+    }
+    Ok(Queryable::begin(times, has_steps))
 }
 
 /// A step of an evaluation under way.
@@ -79,6 +102,7 @@ struct Evaluator<'a> {
     budget: &'a Budget,
     pacing: Pacing<'a>,
     notes: &'a Notes,
+    queryable: &'a Queryable,
 }
 
 impl Evaluator<'_> {
@@ -110,7 +134,9 @@ impl Evaluator<'_> {
                 Node::Number(value) => Ok(vec![*value; times.count]),
                 Node::Time => Ok(times.all().map(|at_ms| at_ms as f64 / 1000.0).collect()),
                 Node::Invariant(inner) => {
+                    let before = self.queryable.apart();
                     let value = self.scalar(inner, Times { count: 1, ..times }).await?;
+                    self.count_at_each(times, before);
                     Ok(vec![value[0]; times.count])
                 }
                 Node::Negate(inner) => {
@@ -190,7 +216,16 @@ impl Evaluator<'_> {
             let values: Column = series.values.repeated(times.count);
             sink.push(Series { values, ..series })
         };
-        self.produce(inner, first, &mut repeat).await
+        let before = self.queryable.apart();
+        self.produce(inner, first, &mut repeat).await?;
+        self.count_at_each(times, before);
+        Ok(())
+    }
+
+    /// What was counted apart, at one step, is what each step sees.
+    fn count_at_each(&self, times: Times, before: QueryableSamples) {
+        let samples = self.queryable.resume(before);
+        self.queryable.add_steps(std::iter::repeat_n(samples, times.count));
     }
 
     /// Gives what was collected to a sink.

@@ -67,6 +67,14 @@ impl Column {
     }
 
     /// Values at any step.
+    /// Of each step, as how many samples it counts.
+    pub(crate) fn weights(&self) -> impl Iterator<Item = u64> {
+        (0..self.floats.len()).map(|step| match self.histogram(step) {
+            Some(histogram) => histogram.weight(),
+            None => u64::from(!is_absent(self.floats[step])),
+        })
+    }
+
     pub(crate) fn count(&self) -> usize {
         let floats = self.floats.iter().filter(|value| !is_absent(**value)).count();
         floats + self.histograms.iter().flatten().filter(|histogram| histogram.is_some()).count()

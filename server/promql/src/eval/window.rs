@@ -110,7 +110,10 @@ impl Evaluator<'_> {
                 }
             }
             SourceKind::Subquery { node, times: inner } => {
+                // Its values count where a step's range has them.
+                let before = self.queryable.apart();
                 let mut collected = self.collect(node, *inner).await?;
+                self.queryable.resume(before);
                 for series in std::mem::take(&mut collected.series) {
                     from_column(&mut samples, &series.values, *inner);
                     held.release_all();
@@ -147,7 +150,8 @@ impl Evaluator<'_> {
     ) -> Result<(), QueryError> {
         let mut held = self.budget.hold();
         // Their bytes are held by whoever has them.
-        held.add(samples.len(), 0)?;
+        let weights = Weights::of(&samples.histograms);
+        held.add(samples.len(), weights.bytes())?;
         let (back_ms, ahead_ms) = self.beyond(window);
         let resets =
             if rate::wants_resets(window.function) { rate::resets(&samples.floats) } else { Vec::new() };
@@ -163,6 +167,7 @@ impl Evaluator<'_> {
             if view.floats.is_empty() && view.histograms.is_empty() {
                 continue;
             }
+            self.queryable.add(step, view.floats.len() as u64 + weights.between(edges.histograms));
             for (argument, parameter) in arguments.iter_mut().zip(parameters) {
                 *argument = parameter[step];
             }
@@ -180,6 +185,28 @@ impl Evaluator<'_> {
         }
         self.pacing.spent(work + times.count).await?;
         output.push(labels, drop_name, values)
+    }
+}
+
+/// As how many samples histograms count, those before each in front.
+struct Weights(Vec<u64>);
+
+impl Weights {
+    fn of(histograms: &[Rc<Histogram>]) -> Self {
+        let sums = histograms.iter().scan(0, |sum, histogram| {
+            *sum += histogram.weight();
+            Some(*sum)
+        });
+        Self(sums.collect())
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.len() * size_of::<u64>()
+    }
+
+    fn between(&self, (first, end): (usize, usize)) -> u64 {
+        let before = |place: usize| place.checked_sub(1).map_or(0, |last| self.0[last]);
+        before(end) - before(first)
     }
 }
 

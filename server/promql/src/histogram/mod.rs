@@ -177,6 +177,21 @@ impl Histogram {
     }
 
     /// What it takes in memory.
+    /// The floats that would take its memory in Prometheus, where a query's samples are counted so.
+    pub(crate) fn weight(&self) -> u64 {
+        const STRUCT_BYTES: usize = 168;
+        // A span's offset and length, a bucket's count, a bound.
+        const PART_BYTES: usize = 8;
+        const FLOAT_BYTES: usize = 16;
+
+        let spans = |side: &[(i32, f64)]| {
+            side.len() - side.windows(2).filter(|pair| pair[1].0 == pair[0].0.wrapping_add(1)).count()
+        };
+        let buckets = self.positive.len() + self.negative.len();
+        let parts = buckets + self.custom_bounds.len() + spans(&self.positive) + spans(&self.negative);
+        ((STRUCT_BYTES + PART_BYTES * (parts + 1)) / FLOAT_BYTES) as u64
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>()
             + (self.positive.len() + self.negative.len()) * size_of::<(i32, f64)>()

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::api::core::Core;
+use crate::api::query::http_api::promql::ActiveQueries;
 use crate::api::query::read_fault::{ReadFault, check_replayed};
 use crate::routing::{Asker, ByteBudget, ReadGate, ReadInFlight};
 use silverback_runtime::SideThread;
@@ -16,6 +17,8 @@ pub struct Reader {
     pub reads: Rc<ReadGate>,
     /// Queries that are evaluated on this core, and those that wait.
     pub(crate) queries: Rc<ReadGate>,
+    /// Queries that were asked of this core, and parts of others' that it does.
+    pub(crate) active: Rc<ActiveQueries>,
     /// Bytes for reads in flight: their requests, answers that are made whole, and what queries hold.
     pub read_bytes: ByteBudget,
     /// Compiles what would hold the core.
@@ -30,6 +33,7 @@ impl Reader {
         Self {
             // More would only wait for each other there.
             queries: ReadGate::new(core.config.max_queries, cores, reads.max()),
+            active: Rc::new(ActiveQueries::new(core.router.core())),
             reads,
             read_bytes: ByteBudget::new(plan.read_answer_bytes()),
             compiler,

@@ -103,6 +103,11 @@ pub enum ReadFault {
     /// A chunk of native histograms in memory can't be read.
     #[error("a stored chunk of histograms can't be read: {0}")]
     Histograms(#[from] HistogramChunkError),
+    /// Nothing to cancel.
+    #[error(
+        "no active query has the id {0}: it has ended, or never was; /api/v1/status/active_queries lists those there are"
+    )]
+    NoSuchQuery(String),
 }
 
 /// Why a query's turn didn't come.
@@ -114,6 +119,9 @@ pub enum QueryQueueError {
     /// Its time was over.
     #[error("query timed out in query queue")]
     TimedOut,
+    /// Somebody had it cancelled before its turn.
+    #[error("query was canceled in query queue")]
+    Canceled,
 }
 
 /// How far a deletion came, and why no further.
@@ -212,7 +220,10 @@ impl ReadFault {
             Self::Query(QueryError::Source) => Cause::Internal,
             Self::Query(QueryError::NoRoom) | Self::QueryQueue(QueryQueueError::Full) => Cause::Overloaded,
             Self::Query(QueryError::Timeout) | Self::QueryQueue(QueryQueueError::TimedOut) => Cause::TimedOut,
-            Self::Query(QueryError::Canceled) => Cause::Cancelled,
+            Self::Query(QueryError::Canceled) | Self::QueryQueue(QueryQueueError::Canceled) => {
+                Cause::Cancelled
+            }
+            Self::NoSuchQuery(_) => Cause::NotFound,
         }
     }
 
@@ -224,6 +235,8 @@ impl ReadFault {
     /// When the same may be asked again, where it passes by itself.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let passes = match (self.cause(), self) {
+            // Whoever had it cancelled doesn't want it back.
+            (_, Self::Query(QueryError::Canceled) | Self::QueryQueue(QueryQueueError::Canceled)) => false,
             (Cause::Overloaded | Cause::NotReady | Cause::TimedOut | Cause::Cancelled, _) => true,
             // A shard's panic was that of one read.
             (Cause::Internal, Self::Shards(_) | Self::DeletionStopped(_)) => true,
@@ -260,7 +273,8 @@ impl ReadFault {
             | Self::Query(_)
             | Self::QueryQueue(_)
             | Self::Chunk(_)
-            | Self::Histograms(_) => {}
+            | Self::Histograms(_)
+            | Self::NoSuchQuery(_) => {}
         }
         if let Some(after) = self.retry_after() {
             headers.insert(RETRY_AFTER, after.as_secs().into());

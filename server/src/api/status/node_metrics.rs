@@ -176,13 +176,14 @@ pub(crate) fn reloads(reloads: &Reloads) -> [Family; 5] {
 /// Queries that have no answer because of what they took, or would have.
 fn refused_queries(cores: &[CoreStats]) -> Family {
     let help = "PromQL queries that were refused, or ended before their end, by reason: too many waited, the time was \
-                over, too many samples or too much memory at a time, no memory beside others.";
+                over, too many samples or too much memory at a time, no memory beside others, canceled on demand.";
     let numbers = [
         ("too_many", sum(cores, |a| a.queries_without_turn)),
         ("timeout", sum(cores, |a| a.queries_timed_out)),
         ("too_many_samples", sum(cores, |a| a.queries_of_too_many_samples)),
         ("too_much_memory", sum(cores, |a| a.queries_of_too_much_memory)),
         ("no_room", sum(cores, |a| a.queries_without_room)),
+        ("canceled", sum(cores, |a| a.queries_canceled)),
     ];
     Family::by("reason", "silverback_queries_refused_total", Kind::Counter, help, numbers)
 }

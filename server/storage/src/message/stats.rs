@@ -65,6 +65,8 @@ counters! {
         queries_active: u64 => Gauge "silverback_queries_active",
         /// PromQL queries that wait for their turn.
         queries_waiting: u64 => Gauge "silverback_queries_waiting",
+        /// PromQL queries that took longer than --log-queries-longer-than.
+        queries_slow: u64 => Counter "silverback_queries_slow_total",
         /// Parts of other cores' queries that were evaluated here.
         query_parts: u64 => Counter "silverback_query_parts_total",
         /// Deletions that were asked for.
@@ -96,6 +98,8 @@ counters! {
         queries_without_turn: u64,
         /// Queries whose time was over before their end.
         queries_timed_out: u64,
+        /// Queries that were cancelled on demand.
+        queries_canceled: u64,
         /// Queries refused for the samples that they would have held.
         queries_of_too_many_samples: u64,
         /// Queries refused for the memory that they would have held, however often they are asked.

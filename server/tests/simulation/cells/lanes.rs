@@ -63,9 +63,10 @@ impl Lanes for SimLanes {
         let has_room = match message {
             // They have reserved room.
             LaneMessage::Reply(..) => true,
-            LaneMessage::Request(..) | LaneMessage::Route(..) | LaneMessage::Fold(..) => {
-                !self.mesh.random.borrow_mut().one_in(30)
-            }
+            LaneMessage::Request(..)
+            | LaneMessage::Route(..)
+            | LaneMessage::Fold(..)
+            | LaneMessage::Queries(..) => !self.mesh.random.borrow_mut().one_in(30),
         };
         if !has_room {
             return Err(message);

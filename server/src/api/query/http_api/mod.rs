@@ -1,5 +1,6 @@
 //! Prometheus' HTTP API, the part of it that a store answers: series, labels, label values, what the
-//! index holds, the build, exemplars and metadata; what an operator deletes; and `/api/v1/export`, samples as JSON lines.
+//! index holds, the build, exemplars and metadata; active queries; what an operator deletes; and `/api/v1/export`, samples as JSON lines.
+mod active_queries;
 mod array;
 mod build_info;
 mod delete_series;
@@ -30,6 +31,7 @@ use crate::api::query::time_limit::TimeLimit;
 use crate::api::response::{NodeResponse, with_type};
 use crate::routing::{Asker, Reservation};
 use params::Params;
+use promql::Client;
 use silverback_model::limits::READ_REQUEST_BYTES_MAX;
 
 /// One of the questions that this API answers.
@@ -65,6 +67,10 @@ pub enum Question {
     FormatQuery,
     /// An expression as a tree.
     ParseQuery,
+    /// Which queries are active.
+    ActiveQueries,
+    /// No question: the query of this id is to end.
+    CancelQuery(String),
     /// No question: samples are to go.
     DeleteSeries,
 }
@@ -88,7 +94,11 @@ impl Question {
             "format_query" => Some(Self::FormatQuery),
             "parse_query" => Some(Self::ParseQuery),
             "admin/tsdb/delete_series" => Some(Self::DeleteSeries),
+            "status/active_queries" => Some(Self::ActiveQueries),
             other => {
+                if let Some(id) = other.strip_prefix("status/active_queries/") {
+                    return Some(Self::CancelQuery(id.to_owned()));
+                }
                 let name = other.strip_prefix("label/")?.strip_suffix("/values")?;
                 (!name.contains('/')).then(|| Self::LabelValues(name.to_owned()))
             }
@@ -96,7 +106,7 @@ impl Question {
     }
 
     /// Whether an expression is evaluated for it.
-    fn is_evaluated(&self) -> bool {
+    pub(crate) fn is_evaluated(&self) -> bool {
         matches!(self, Self::Query | Self::QueryRange)
     }
 
@@ -116,7 +126,10 @@ impl Question {
             },
             Self::DeleteSeries if takes_form(method) => Ok(()),
             Self::DeleteSeries => Err(ReadFault::Method(delete_series::METHODS)),
+            Self::CancelQuery(_) if method == Method::DELETE => Ok(()),
+            Self::CancelQuery(_) => Err(ReadFault::Method(active_queries::CANCEL_METHOD)),
             Self::LabelValues(_)
+            | Self::ActiveQueries
             | Self::TsdbStatus
             | Self::BuildInfo
             | Self::RuntimeInfo
@@ -130,10 +143,11 @@ impl Question {
     }
 }
 
-/// Answers one question.
-pub async fn answer<B>(
+/// Answers one question of a client.
+pub(crate) async fn answer<B>(
     reader: &Rc<Reader>,
     asker: &Asker,
+    client: Client,
     question: Question,
     request: Request<B>,
 ) -> NodeResponse
@@ -144,13 +158,17 @@ where
     if question == Question::DeleteSeries {
         return delete_series::answer(reader, asker, request).await;
     }
+    if matches!(question, Question::ActiveQueries | Question::CancelQuery(_)) {
+        return active_queries::answer(reader, &question, request.method()).await;
+    }
     reader.count(|counts| counts.reads += 1);
-    read(reader, asker, question, request).await.unwrap_or_else(|fault| refuse(reader, &fault))
+    read(reader, asker, client, question, request).await.unwrap_or_else(|fault| refuse(reader, &fault))
 }
 
 async fn read<B>(
     reader: &Rc<Reader>,
     asker: &Asker,
+    client: Client,
     question: Question,
     request: Request<B>,
 ) -> Result<NodeResponse, ReadFault>
@@ -168,7 +186,7 @@ where
     if question.is_evaluated() {
         // It has a time of its own from here on.
         let params = time.hold(read_params(reader, &head, &form)).await?;
-        return promql::answer(reader, asker, &question, &params, room).await;
+        return promql::answer(reader, asker, client, &question, &params, room).await;
     }
     time.hold(async {
         let params = read_params(reader, &head, &form).await?;
@@ -186,7 +204,9 @@ where
             Question::RuntimeInfo => Ok(node_status::runtime_info(reader)),
             Question::Flags => Ok(node_status::flags(reader)),
             Question::Config => Ok(node_status::config(reader)),
-            Question::DeleteSeries => unreachable!("it is no read"),
+            Question::DeleteSeries | Question::ActiveQueries | Question::CancelQuery(_) => {
+                unreachable!("it is no read")
+            }
             Question::Export => export::respond(reader, read, &params).await,
             Question::Exemplars => exemplars::respond(reader, read, &params).await,
             Question::Metadata => metadata::respond(reader, read, &params).await,
@@ -273,6 +293,8 @@ mod tests {
         check("/api/v1/format_query", Some(Question::FormatQuery));
         check("/api/v1/parse_query", Some(Question::ParseQuery));
         check("/api/v1/admin/tsdb/delete_series", Some(Question::DeleteSeries));
+        check("/api/v1/status/active_queries", Some(Question::ActiveQueries));
+        check("/api/v1/status/active_queries/0-1", Some(Question::CancelQuery("0-1".into())));
         check("/api/v1/admin/tsdb/snapshot", None);
         for other in ["/api/v1/label/values", "/api/v1/label/a/b/values", "/api/v1/queries", "/series"] {
             check(other, None);

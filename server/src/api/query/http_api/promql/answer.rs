@@ -7,6 +7,7 @@ use http::StatusCode;
 use super::super::json;
 use super::request::Asked;
 use super::room::QueryRoom;
+use super::stats::Stats;
 use crate::api::query::Reader;
 use crate::api::query::stream::streamed;
 use crate::api::response::{NodeResponse, with_type};
@@ -19,16 +20,19 @@ pub(super) fn respond(
     read: ReadInFlight,
     answer: Answer,
     asked: &Asked,
+    stats: Stats,
     room: QueryRoom,
 ) -> NodeResponse {
-    let Answer { mut value, mut warnings, infos, bytes: _ } = answer;
+    let Answer { mut value, mut warnings, infos, bytes: _, samples } = answer;
+    let stats = asked.stats.map(|_wanted| stats);
     if asked.limit > 0 && truncate(&mut value, asked.limit) {
         warnings.push(json::TRUNCATED.to_owned());
     }
     let core_of_read = Rc::clone(reader);
     let body = streamed(Rc::clone(reader), read, async move |outgoing| {
         json::put_begin(outgoing.made());
-        let mut writer = JsonWriter::new(&value);
+        let mut writer =
+            if stats.is_some() { JsonWriter::left_open(&value) } else { JsonWriter::new(&value) };
         let (mut part, mut held) = (String::new(), None);
         loop {
             let slice = core_of_read.slicer.go_on(held).await;
@@ -39,6 +43,16 @@ pub(super) fn respond(
             if !has_more {
                 break;
             }
+        }
+        if let Some(stats) = stats {
+            let mut written = 0;
+            stats.put_begin(outgoing.made());
+            while let Some(more) = stats.put_steps(outgoing.made(), &samples, written) {
+                written = more;
+                let slice = core_of_read.slicer.go_on(held).await;
+                held = outgoing.send_if_full(slice).await?;
+            }
+            stats.put_end(outgoing.made(), &samples);
         }
         put_notes(outgoing.made(), "warnings", &warnings);
         put_notes(outgoing.made(), "infos", &infos);

@@ -4,6 +4,7 @@
 //! What an expression means is `silverback-promql`'s. Here is what it is given: the request's parameters, the series
 //! that its selectors match, slices, and memory.
 
+mod active;
 mod answer;
 mod fetch;
 mod histograms;
@@ -12,12 +13,14 @@ mod request;
 mod room;
 mod run;
 mod shares;
+mod stats;
 
 use super::params::{Params, bad};
 use super::{json, whole};
 use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::response::NodeResponse;
+pub(crate) use active::{ActiveQueries, Client, serve_queries};
 pub(crate) use run::answer;
 pub(crate) use shares::serve_folds;
 use silverback_model::Matcher;

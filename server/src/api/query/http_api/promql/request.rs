@@ -1,5 +1,6 @@
 //! The parameters of a query: the expression, its times, what the answer may hold.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use super::super::params::{Params, bad};
@@ -12,13 +13,24 @@ use silverback_promql::{PlanOptions, QueryTimes, parse_duration_ms};
 /// What is asked.
 #[derive(Debug)]
 pub(super) struct Asked {
-    pub(super) text: String,
+    pub(super) text: Rc<str>,
     pub(super) times: QueryTimes,
     pub(super) options: PlanOptions,
     /// Series of the answer; 0: all.
     pub(super) limit: usize,
     /// What it may take at the most, unless the node allows less.
     pub(super) timeout: Option<Duration>,
+    /// What the answer tells of its making.
+    pub(super) stats: Option<StatsWanted>,
+}
+
+/// Which statistics stand in an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StatsWanted {
+    /// Times, and samples.
+    Totals,
+    /// The samples of each step, too.
+    All,
 }
 
 /// The expression, as it was given.
@@ -76,7 +88,14 @@ impl Asked {
             Some(text) => Some(Duration::from_millis(duration_ms("timeout", text)?.max(0).unsigned_abs())),
             None => None,
         };
-        Ok(Self { text: expression(params).to_owned(), times, options, limit, timeout })
+        let stats = match params.get("stats") {
+            None | Some("") => None,
+            Some("all") => Some(StatsWanted::All),
+            // Whatever it is, as in Prometheus.
+            Some(_) => Some(StatsWanted::Totals),
+        };
+        options.per_step_samples = stats == Some(StatsWanted::All);
+        Ok(Self { text: expression(params).into(), times, options, limit, timeout, stats })
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a query holds of its core's memory for reads: what its request took, the series at hand, what is computed of
 //! them, the answer.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::routing::{BudgetExceeded, Reservation};
@@ -9,12 +9,29 @@ use silverback_promql::{QueryError, Room};
 
 /// A query's memory. Clones share it; it is given back after the last of them.
 #[derive(Debug, Clone)]
-pub(super) struct QueryRoom(Rc<RefCell<Reservation>>);
+pub(super) struct QueryRoom(Rc<Taken>);
+
+#[derive(Debug)]
+struct Taken {
+    room: RefCell<Reservation>,
+    bytes_peak: Cell<usize>,
+}
 
 impl QueryRoom {
     /// With what is taken for the query already.
     pub(super) fn new(taken: Reservation) -> Self {
-        Self(Rc::new(RefCell::new(taken)))
+        let bytes_peak = Cell::new(taken.bytes());
+        Self(Rc::new(Taken { room: RefCell::new(taken), bytes_peak }))
+    }
+
+    /// Bytes that it has now.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.room.borrow().bytes()
+    }
+
+    /// The most bytes that it had.
+    pub(super) fn bytes_peak(&self) -> usize {
+        self.0.bytes_peak.get()
     }
 
     /// Nothing yet; it grows by [`Part::grow`].
@@ -25,14 +42,17 @@ impl QueryRoom {
 
 impl Room for QueryRoom {
     fn take(&self, bytes: usize) -> Result<(), QueryError> {
-        self.0.borrow_mut().grow_within(bytes).map_err(|no_room| match no_room {
+        let Taken { room, bytes_peak } = &*self.0;
+        room.borrow_mut().grow_within(bytes).map_err(|no_room| match no_room {
             BudgetExceeded::Overloaded => QueryError::NoRoom,
             BudgetExceeded::TooMuch { bytes_max } => QueryError::TooMuchMemory { bytes_max },
-        })
+        })?;
+        bytes_peak.set(bytes_peak.get().max(self.bytes()));
+        Ok(())
     }
 
     fn give_back(&self, bytes: usize) {
-        self.0.borrow_mut().shrink(bytes);
+        self.0.room.borrow_mut().shrink(bytes);
     }
 }
 
@@ -84,5 +104,6 @@ mod tests {
         assert_eq!(other.take(1), Err(QueryError::NoRoom));
         drop(part);
         assert_eq!(other.take(90), Ok(()));
+        assert_eq!((room.bytes(), room.bytes_peak()), (10, 100));
     }
 }

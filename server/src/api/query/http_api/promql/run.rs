@@ -1,16 +1,23 @@
 //! A query from its turn to its answer: the line that it waits in, the time that it has, and its evaluation.
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
+
+use futures::channel::oneshot;
+use futures::future::{Either, select};
 
 use super::super::Question;
 use super::super::params::Params;
+use super::active::{Client, Running};
 use super::answer::respond;
 use super::fetch::{self, Scope, Streams};
 use super::pace::SlicePace;
 use super::parsed;
 use super::request::Asked;
 use super::room::QueryRoom;
+use super::stats::{Stats, Timings};
 use crate::api::query::Reader;
 use crate::api::query::read_fault::{QueryQueueError, ReadFault, check_replayed};
 use crate::api::response::NodeResponse;
@@ -23,6 +30,7 @@ use silverback_runtime::{Elapsed, now, timeout};
 pub(crate) async fn answer(
     reader: &Rc<Reader>,
     asker: &Asker,
+    client: Client,
     question: &Question,
     params: &Params,
     room: Reservation,
@@ -32,10 +40,31 @@ pub(crate) async fn answer(
         _at_one_time => Asked::instant(params, reader.clock.now_ms()),
     };
     let answered = match asked {
-        Ok(asked) => in_time(reader, asker, asked, room).await,
+        Ok(asked) => tracked(reader, asker, client, asked, room).await,
         Err(fault) => Err(fault),
     };
     count(reader, answered.as_ref().err());
+    answered
+}
+
+/// Keeps the query among the active ones, and gives it up where it is cancelled: dropped, it stops on all cores, as one
+/// whose client has gone.
+async fn tracked(
+    reader: &Rc<Reader>,
+    asker: &Asker,
+    client: Client,
+    asked: Asked,
+    room: Reservation,
+) -> Result<NodeResponse, ReadFault> {
+    check_replayed(reader)?;
+    let node_limit = reader.config.query_timeout;
+    let limit = asked.timeout.map_or(node_limit, |asked| asked.min(node_limit));
+    let (running, cancelled) = Running::begin(reader, &asked, client, limit);
+    let answered = match select(pin!(in_time(reader, asker, asked, room, limit, &running)), cancelled).await {
+        Either::Left((answered, _)) => answered,
+        Either::Right((Ok(()) | Err(oneshot::Canceled), _)) => Err(running.canceled()),
+    };
+    running.ended(answered.as_ref().err());
     answered
 }
 
@@ -44,14 +73,13 @@ async fn in_time(
     asker: &Asker,
     asked: Asked,
     room: Reservation,
+    limit: Duration,
+    running: &Running,
 ) -> Result<NodeResponse, ReadFault> {
-    check_replayed(reader)?;
-    let node_limit = reader.config.query_timeout;
-    let (began, limit) = (now(), asked.timeout.map_or(node_limit, |asked| asked.min(node_limit)));
     let turn = timeout(limit, turn(reader, asker)).await.map_err(|Elapsed| QueryQueueError::TimedOut)?;
     let (query, read) = turn?;
-    let left = limit.saturating_sub(began.elapsed());
-    let evaluated = timeout(left, evaluate(reader, read, asked, room)).await;
+    let left = limit.saturating_sub(running.elapsed());
+    let evaluated = timeout(left, evaluate(reader, read, asked, room, running)).await;
     // An answer that is sent holds its read's turn and its memory, and no query up.
     drop(query);
     evaluated.unwrap_or(Err(ReadFault::Query(QueryError::Timeout)))
@@ -70,20 +98,27 @@ async fn evaluate(
     read: ReadInFlight,
     asked: Asked,
     room: Reservation,
+    running: &Running,
 ) -> Result<NodeResponse, ReadFault> {
+    let (queue, began) = (running.elapsed(), now());
+    let room = QueryRoom::new(room);
+    let budget = Rc::new(budget(reader, &room));
+    running.has_turn(read.lease(), Rc::clone(&budget), room.clone());
     let query = parsed(reader, &asked.text, |query| query).await?;
     let plan = Arc::new(Plan::new(query, asked.times, asked.options)?);
     fetch::check_selects(plan.selects())?;
-    let room = QueryRoom::new(room);
-    let budget = budget(reader, &room);
     let pace = SlicePace::begin(reader, read.lease()).await;
+    let preparation = began.elapsed();
     let answer = {
         let streams = Streams::new(reader, read.lease(), &plan, Scope::AllShards, &room, &pace);
         let evaluated = plan.evaluate_from(&streams, &budget, &pace).await;
         evaluated.map_err(|error| streams.fault_of(error))?
     };
+    let evaluation = began.elapsed().saturating_sub(preparation);
+    let timings = Timings { queue, preparation, evaluation, sort: pace.sort_time() };
     drop(pace);
-    Ok(respond(reader, read, answer, &asked, room))
+    let stats = Stats { timings, times: asked.times, samples_peak: budget.samples_peak() };
+    Ok(respond(reader, read, answer, &asked, stats, room))
 }
 
 /// What a query may hold on this core.
@@ -98,6 +133,11 @@ fn count(reader: &Reader, fault: Option<&ReadFault>) {
         match fault {
             Some(ReadFault::QueryQueue(QueryQueueError::Full) | ReadFault::TooManyReads(_)) => {
                 counts.queries_without_turn += 1;
+            }
+            Some(
+                ReadFault::QueryQueue(QueryQueueError::Canceled) | ReadFault::Query(QueryError::Canceled),
+            ) => {
+                counts.queries_canceled += 1;
             }
             Some(
                 ReadFault::QueryQueue(QueryQueueError::TimedOut) | ReadFault::Query(QueryError::Timeout),

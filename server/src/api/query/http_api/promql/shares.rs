@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures::future::{try_join, try_join_all};
 
+use super::active::Meter;
 use super::fetch::{Scope, Streams};
 use super::pace::SlicePace;
 use super::room::QueryRoom;
@@ -25,8 +26,9 @@ pub(crate) fn serve_folds(reader: &Rc<Reader>) {
         runtime::spawn(async move {
             let lease = reader.reads.enter_beside(request.ticket.clone());
             let room = QueryRoom::new(reader.read_bytes.begin());
+            let meter = reader.active.meter(&lease, Meter::Memory(room.clone()));
             let reply = folded_here(&reader, &lease, &request, &room).await;
-            drop((room, lease));
+            drop((meter, room, lease));
             promise.keep(reply);
         });
     });
@@ -60,7 +62,8 @@ async fn folded_here(
     room: &QueryRoom,
 ) -> FoldReply {
     let FoldRequest { plan, share, epoch, .. } = request;
-    let budget = budget(reader, room);
+    let budget = Rc::new(budget(reader, room));
+    let _meter = reader.active.meter(lease, Meter::Samples(Rc::clone(&budget)));
     let pace = SlicePace::begin(reader, lease).await;
     let streams = Streams::new(reader, lease, plan, Scope::OwnShard(*epoch), room, &pace);
     let rows = plan.fold(*share, &streams, &budget, &pace).await;

@@ -1,0 +1,199 @@
+//! `/api/v1/status/active_queries`: the PromQL queries of all cores that are evaluated or wait, and the end of one of
+//! them. Takes no read's turn: it is asked where these are taken.
+
+use std::collections::HashMap;
+
+use http::{Method, StatusCode};
+
+use futures::future::try_join_all;
+
+use super::{Question, json, refusal};
+use crate::api::query::Reader;
+use crate::api::query::read_fault::ReadFault;
+use crate::api::query::time_limit::TimeLimit;
+use crate::api::response::{NodeResponse, with_type};
+use crate::routing::active::{CoreQueries, QueryState};
+use crate::routing::fanout::FanoutError;
+use crate::routing::{ActiveQuery, QueriesCall, QueriesReply, QueryId, ReplyFuture};
+use silverback_model::ShardId;
+use silverback_model::limits::ACTIVE_QUERIES_SHOWN_MAX;
+use silverback_model::printable::Quoted;
+
+/// The only method that ends a query.
+pub(super) const CANCEL_METHOD: &str = "DELETE";
+
+/// What is listed where there is no memory for more: no more than the head of a request takes, which has its room.
+const BRIEF_QUERIES: usize = 2;
+const BRIEF_TEXT_BYTES: usize = 100;
+
+/// Lists them, or ends one.
+pub(super) async fn answer(reader: &Reader, question: &Question, method: &Method) -> NodeResponse {
+    let answered = match (question.check_method(method), question) {
+        (Err(fault), _) => Err(fault),
+        (Ok(()), Question::CancelQuery(id)) => TimeLimit::begin(reader).hold(cancel(reader, id)).await,
+        (Ok(()), _list) => TimeLimit::begin(reader).hold(list(reader)).await,
+    };
+    answered.unwrap_or_else(|fault| {
+        tracing::debug!(%fault, "a question about active queries was refused");
+        refusal(&fault)
+    })
+}
+
+async fn list(reader: &Reader) -> Result<NodeResponse, ReadFault> {
+    let cores = reader.router.shards().count();
+    let call = QueriesCall::List(ACTIVE_QUERIES_SHOWN_MAX.div_ceil(cores));
+    let ask = |shard| listed(reader.router.ask_about_queries(shard, call).map_err(FanoutError::from));
+    let (mut queries, omitted) = together(try_join_all(reader.router.shards().map(ask)).await?);
+    let mut body = written(reader, &queries, omitted).await;
+    let mut room = reader.read_bytes.begin();
+    if room.grow(body.len()).is_err() {
+        // Who holds all the memory is what is asked.
+        let more = queries.len().saturating_sub(BRIEF_QUERIES);
+        queries.truncate(BRIEF_QUERIES);
+        queries.iter_mut().for_each(shorten);
+        body = written(reader, &queries, omitted + more).await;
+    }
+    let response = with_type(StatusCode::OK, json::CONTENT_TYPE, bytes::Bytes::from(body));
+    Ok(response.map(|body| body.holding(room.into())))
+}
+
+async fn listed(asked: Result<ReplyFuture<QueriesCall>, FanoutError>) -> Result<CoreQueries, FanoutError> {
+    match asked?.await {
+        QueriesReply::Listed(queries) => Ok(queries),
+        QueriesReply::Cancelled(_) => unreachable!("a list was asked for"),
+    }
+}
+
+/// All cores' queries with what each core does of them, those that run first, and of these the oldest; and how many more
+/// there are.
+fn together(cores: Vec<CoreQueries>) -> (Vec<ActiveQuery>, usize) {
+    let (mut queries, mut omitted, mut parts) = (Vec::new(), 0, HashMap::<u64, (u64, u64)>::new());
+    for core in cores {
+        queries.extend(core.queries);
+        omitted += core.omitted;
+        for part in core.parts {
+            let (samples_read, memory_bytes) = parts.entry(part.read).or_default();
+            *samples_read += part.samples_read;
+            *memory_bytes += part.memory_bytes;
+        }
+    }
+    for query in &mut queries {
+        let of_parts = query.read.and_then(|read| parts.get(&read));
+        let (samples_read, memory_bytes) = of_parts.copied().unwrap_or_default();
+        query.samples_read += samples_read;
+        query.memory_bytes += memory_bytes;
+    }
+    queries.sort_by(|left, right| {
+        let waits = |query: &ActiveQuery| query.state == QueryState::Queued;
+        waits(left).cmp(&waits(right)).then(right.active_seconds.total_cmp(&left.active_seconds))
+    });
+    omitted += queries.len().saturating_sub(ACTIVE_QUERIES_SHOWN_MAX);
+    queries.truncate(ACTIVE_QUERIES_SHOWN_MAX);
+    (queries, omitted)
+}
+
+async fn written(reader: &Reader, queries: &[ActiveQuery], omitted: usize) -> Vec<u8> {
+    let mut slice = reader.slicer.begin().await;
+    let mut out = Vec::new();
+    json::put_begin(&mut out);
+    out.extend_from_slice(b"{\"queries\":[");
+    for (at, query) in queries.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        json::put(&mut out, query);
+        slice.yield_if_needed().await;
+    }
+    out.extend_from_slice(format!("],\"omitted\":{omitted}}}").as_bytes());
+    json::put_end(&mut out, &[]);
+    out
+}
+
+fn shorten(query: &mut ActiveQuery) {
+    for text in [&mut query.query, &mut query.user] {
+        query.is_cut |= text.len() > BRIEF_TEXT_BYTES;
+        text.truncate(text.floor_char_boundary(BRIEF_TEXT_BYTES));
+    }
+}
+
+async fn cancel(reader: &Reader, id: &str) -> Result<NodeResponse, ReadFault> {
+    let unknown = || {
+        let shown = &id[..id.floor_char_boundary(BRIEF_TEXT_BYTES)];
+        ReadFault::NoSuchQuery(Quoted(shown).to_string())
+    };
+    let QueryId { core, number } = QueryId::parse(id).ok_or_else(unknown)?;
+    let shard = reader.router.shards().find(|shard| *shard == ShardId(core)).ok_or_else(unknown)?;
+    let asked =
+        reader.router.ask_about_queries(shard, QueriesCall::Cancel(number)).map_err(FanoutError::from)?;
+    let query = match asked.await {
+        QueriesReply::Cancelled(query) => query.ok_or_else(unknown)?,
+        QueriesReply::Listed(_) => unreachable!("it was to cancel"),
+    };
+    tracing::info!(
+        id,
+        query = query.query,
+        peer = query.peer,
+        user = query.user,
+        active_ms = (query.active_seconds * 1000.0) as u64,
+        "a query was canceled on demand"
+    );
+    Ok(super::whole(json::success(query, &[])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routing::active::PartProgress;
+
+    fn query(core: u16, state: QueryState, active_seconds: f64, read: Option<u64>) -> ActiveQuery {
+        ActiveQuery {
+            id: QueryId { core, number: 1 },
+            state,
+            query: "up".to_owned(),
+            is_cut: false,
+            kind: "query",
+            start: 0.0,
+            end: 0.0,
+            step: 0.0,
+            began: String::new(),
+            active_seconds,
+            timeout_seconds: 1.0,
+            samples_read: 10,
+            memory_bytes: 100,
+            peer: String::new(),
+            user: String::new(),
+            read,
+        }
+    }
+
+    #[test]
+    fn what_all_cores_do_of_a_query_counts_for_it_and_those_that_run_come_first() {
+        let part = |read, samples_read| PartProgress { read, samples_read, memory_bytes: 2 * samples_read };
+        let first = CoreQueries {
+            queries: vec![
+                query(0, QueryState::Running, 1.0, Some(5)),
+                query(0, QueryState::Queued, 9.0, None),
+            ],
+            omitted: 3,
+            parts: vec![part(5, 1), part(6, 2)],
+        };
+        let second = CoreQueries {
+            queries: vec![query(1, QueryState::Running, 2.0, Some(6))],
+            omitted: 0,
+            parts: vec![part(5, 4)],
+        };
+        let (queries, omitted) = together(vec![first, second]);
+        let told: Vec<_> = queries.iter().map(|of| (of.id.core, of.samples_read, of.memory_bytes)).collect();
+        assert_eq!((told, omitted), (vec![(1, 12, 104), (0, 15, 110), (0, 10, 100)], 3));
+    }
+
+    #[test]
+    fn no_more_are_listed_than_an_answer_may_have() {
+        let core = |core| CoreQueries {
+            queries: vec![query(core, QueryState::Queued, 1.0, None); 600],
+            ..CoreQueries::default()
+        };
+        let (queries, omitted) = together(vec![core(0), core(1)]);
+        assert_eq!((queries.len(), omitted), (ACTIVE_QUERIES_SHOWN_MAX, 1200 - ACTIVE_QUERIES_SHOWN_MAX));
+    }
+}

@@ -62,6 +62,9 @@ async fn what_is_told_over_http_alone_comes_over_the_same_connection() {
     let away = client.get("/api/v1/status/refusals").await.unwrap_err();
     assert!(away.is_retryable() && away.to_string().contains("it replays its log"), "{away}");
     assert!(matches!(client.get("no path").await, Err(RequestError::Invalid(_))));
+    let gone = client.delete("/api/v1/status/active_queries/0-1").await.unwrap_err();
+    assert!(matches!(&gone, RequestError::Failed { message, .. } if message == "no such page"), "{gone}");
+    assert_eq!(fake.state().asked.last().unwrap(), "DELETE /api/v1/status/active_queries/0-1");
     let stranger = builder().connect().await.unwrap().get("/api/v1/status/refusals").await;
     assert!(matches!(stranger, Err(RequestError::Denied(_))), "{stranger:?}");
 }

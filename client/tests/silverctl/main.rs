@@ -3,6 +3,7 @@
 mod import;
 mod loading;
 mod prometheus;
+mod queries;
 mod reading;
 mod usage;
 mod writing;

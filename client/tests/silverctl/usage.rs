@@ -31,9 +31,15 @@ fn a_node_that_is_not_there_is_told_once() {
 
 #[test]
 fn an_address_that_is_none_is_wrong_usage() {
-    for arguments in
-        [&["labels"][..], &["query", "up"], &["write"], &["top", "--once"], &["load"], &["refusals"]]
-    {
+    for arguments in [
+        &["labels"][..],
+        &["query", "up"],
+        &["write"],
+        &["top", "--once"],
+        &["load"],
+        &["refusals"],
+        &["queries"],
+    ] {
         let ended = run_at("nonsense", arguments);
         check(&ended, 2, "", "error: \"nonsense\" is no address; --address is http://HOST:PORT");
         check(&ended, 2, "", "perhaps http://nonsense");
@@ -59,6 +65,7 @@ fn every_command_has_its_page_in_the_manual() {
     check(&ended, 0, "", "");
     let page = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
     assert!(page("silverctl.1").contains("silverctl\\-import(1)"));
+    assert!(page("silverctl-queries-cancel.1").contains(".TH silverctl-queries-cancel 1"));
     assert!(page("silverctl-shard-drain.1").contains(".TH silverctl-shard-drain 1"));
     let ended = run_at(NOWHERE, &["man", "/nowhere"]);
     check(&ended, 1, "", "error: can't write the manual into /nowhere");

@@ -217,6 +217,9 @@ mod tests {
         assert_eq!(scalar.to_json(), r#"{"resultType":"scalar","result":[1.500,"1.5"]}"#);
         let text = Value::Text { at_ms: 4_000, text: "x\n".into() };
         assert_eq!(text.to_json(), r#"{"resultType":"string","result":[4,"x\n"]}"#);
+        let (mut open, mut writer) = (String::new(), JsonWriter::left_open(&text));
+        while writer.write_part(&mut open) {}
+        assert_eq!(open + "}", text.to_json());
         assert_eq!(Value::Vector(Vec::new()).to_json(), r#"{"resultType":"vector","result":[]}"#);
         let sample = VectorSample { labels: labels(), at_ms: 1, value: SampleValue::Float(f64::INFINITY) };
         let expect = r#"{"resultType":"vector","result":[{"metric":{"__name__":"up","job":"a\"b"},"value":[0.001,"+Inf"]}]}"#;

@@ -270,6 +270,81 @@ fn a_long_chain_of_operators_gives_what_its_operators_give_in_turn() {
     assert!(pace.ways.get() >= 30, "{}", pace.ways.get());
 }
 
+/// At minutes 0, 5 and 10, with the samples of each counted.
+fn plan_with_steps(text: &str) -> Plan {
+    let query = Query::parse(text, ParseOptions::default()).unwrap();
+    let times = QueryTimes::Range { start_ms: 0, end_ms: 600_000, step_ms: 300_000 };
+    let options = PlanOptions { per_step_samples: true, ..PlanOptions::default() };
+    Plan::new(query, times, options).unwrap()
+}
+
+#[test]
+fn samples_are_counted_at_each_step_that_sees_them_whoever_folds_them() {
+    let check = |text: &str, per_step: [u64; 3]| {
+        let plan = plan_with_steps(text);
+        let budget = Budget::new(100_000, 1 << 20);
+        let whole = evaluate(&plan, &budget, &NoPace).unwrap();
+        assert_eq!(
+            (whole.samples.total, &whole.samples.per_step[..]),
+            (per_step.iter().sum(), &per_step[..]),
+            "{text}"
+        );
+        let parted_budget = Budget::new(100_000, 1 << 20);
+        let halves = Halves::new(&plan, fetched(&plan), &NoPace);
+        let parted = block_on(plan.evaluate_from(&halves, &parted_budget, &NoPace)).unwrap();
+        assert_eq!(parted.samples, whole.samples, "{text}");
+        assert!(parted_budget.samples_peak() >= 1 || whole.samples.total == 0, "{text}");
+        // What the list of steps takes is the answer's, too, and nobody's without it.
+        let without = evaluate(
+            &self::plan(text, QueryTimes::Range { start_ms: 0, end_ms: 600_000, step_ms: 300_000 }),
+            &Budget::new(100_000, 1 << 20),
+            &NoPace,
+        )
+        .unwrap();
+        assert_eq!(
+            (without.samples.per_step.len(), without.samples.total),
+            (0, whole.samples.total),
+            "{text}"
+        );
+        assert_eq!(whole.bytes - without.bytes, 3 * size_of::<u64>(), "{text}");
+    };
+    let count = |text: &str, step_ms: i64| {
+        let at = plan(text, QueryTimes::Instant { at_ms: step_ms });
+        evaluate(&at, &Budget::new(100_000, 1 << 20), &NoPace).unwrap().samples.total
+    };
+    for text in [
+        "a_total",
+        "sum(a_total)",
+        "sum by (job) (rate(a_total[5m]))",
+        "rate(a_total[5m]) / on (job) group_left () b_total",
+        "topk(1, a_total)",
+        "quantile_over_time(0.5, a_total[3m])",
+        "sum(a_total @ 60)",
+        "sum(a_total) + a_total @ 60",
+        "max_over_time(rate(a_total[2m])[5m:1m])",
+        "sum(max_over_time(a_total[5m:1m] @ 600))",
+        "absent_over_time(a_total[1m])",
+        "scalar(b_total @ 60) * time()",
+        "-a_total",
+        "timestamp(a_total)",
+        "1",
+    ] {
+        // Each step as if it were asked alone.
+        check(text, [0, 300_000, 600_000].map(|step_ms| count(text, step_ms)));
+    }
+    assert_eq!(count("a_total", 600_000), 2);
+    assert_eq!(count("rate(a_total[5m])", 600_000), 2 * count("count_over_time(b_total[5m])", 600_000));
+    assert_eq!(count("a_total[5m]", 600_000), count("rate(a_total[5m])", 600_000));
+    assert_eq!(count("max_over_time(a_total[5m:1m])", 600_000), 2 * 5);
+}
+
+#[test]
+fn a_list_of_steps_beyond_the_memory_is_refused() {
+    let steps = plan_with_steps("1");
+    let refused = evaluate(&steps, &Budget::new(1000, 3 * size_of::<u64>() - 1), &NoPace).map(|_| ());
+    assert!(matches!(refused, Err(QueryError::TooMuchMemory { .. })), "{refused:?}");
+}
+
 #[test]
 fn what_a_source_fails_with_is_its_own() {
     struct Failing;
@@ -375,7 +450,7 @@ fn what_is_folded_in_parts_is_what_is_folded_in_one() {
         let (parted_budget, whole_budget) = (budget(), budget());
         let parted = block_on(plan.evaluate_from(&halves, &parted_budget, &NoPace));
         let told = |answer: Result<Answer, QueryError>| {
-            answer.map(|answer| (rounded(&answer.value), answer.warnings, answer.infos))
+            answer.map(|answer| (rounded(&answer.value), answer.warnings, answer.infos, answer.samples))
         };
         assert_eq!(told(parted), told(whole), "{text}");
         assert_eq!(halves.shares.get(), shares, "{text}");

@@ -112,8 +112,13 @@ pub struct CoreQueries {
 /// A question to a core about its queries.
 #[derive(Debug, Clone, Copy)]
 pub enum QueriesCall {
-    /// Which are active: so many at the most.
-    List(usize),
+    /// Which are active.
+    List {
+        /// So many at the most.
+        max: usize,
+        /// Of each expression no more than so many bytes.
+        text_bytes: usize,
+    },
     /// Cancel the one of this number.
     Cancel(u64),
 }
@@ -139,7 +144,7 @@ impl QueriesCall {
     /// The answer of a core that has no queries.
     pub(crate) fn of_none(self) -> QueriesReply {
         match self {
-            Self::List(_) => QueriesReply::Listed(CoreQueries::default()),
+            Self::List { .. } => QueriesReply::Listed(CoreQueries::default()),
             Self::Cancel(_) => QueriesReply::Cancelled(None),
         }
     }

@@ -90,25 +90,25 @@ fn the_samples_of_each_step_are_counted_as_prometheus_counts_them_on_any_number_
         }
     };
     let instant = format!("time={}", at(120));
-    let once = |query, total| check(query, "query", &instant, total, &[(at(120), total)]);
+    let once = |query: &str, total| check(query, "query", &instant, total, &[(at(120), total)]);
     once("requests_total", 6);
     once("sum(requests_total)", 6);
     once("requests_total[30s]", 180);
     once("rate(requests_total[1m])", 360);
     once("sum(rate(requests_total[1m]))", 360);
     once("requests_total + requests_total", 12);
-    once("sum(requests_total) / count(requests_total @ 60)", 12);
+    once(&format!("sum(requests_total) / count(requests_total @ {})", at(60)), 12);
     // A subquery's own values count where a range has them: three of each series.
     once("max_over_time(requests_total[30s:10s])", 18);
     once("1 + 1", 0);
     let range = format!("start={}&end={}&step=60", at(0), at(120));
-    let at_steps = |query, [a, b, c]: [u64; 3]| {
+    let at_steps = |query: &str, [a, b, c]: [u64; 3]| {
         check(query, "query_range", &range, a + b + c, &[(at(0), a), (at(60), b), (at(120), c)]);
     };
     at_steps("requests_total", [6, 6, 6]);
     at_steps("sum(rate(requests_total[1m]))", [6, 360, 360]);
     at_steps("topk(1, sum_over_time(requests_total[10s]))", [6, 60, 60]);
     // What is the same at each step counts at each.
-    at_steps("requests_total @ 60", [6, 6, 6].map(|_| 0));
+    at_steps(&format!("requests_total @ {}", at(60)), [6, 6, 6]);
     at_steps(&format!("sum(rate(requests_total[1m] @ {}))", at(60)), [360, 360, 360]);
 }

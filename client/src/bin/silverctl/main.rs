@@ -18,6 +18,7 @@ mod load;
 mod manual;
 mod metadata;
 mod progress;
+mod queries;
 mod query;
 mod rebalance;
 mod refusals;
@@ -61,6 +62,7 @@ enum Command {
     Top(top::TopArgs),
     Metadata(metadata::MetadataArgs),
     Refusals(refusals::RefusalsArgs),
+    Queries(queries::QueriesArgs),
     Shards(shards::ShardsArgs),
     #[command(subcommand)]
     Shard(shards::ShardCommand),
@@ -100,6 +102,7 @@ async fn run(cli: Cli, interrupt: Interrupt) -> Result<(), Failure> {
         Command::Top(arguments) => top::run(&arguments, connection, interrupt).await,
         Command::Metadata(arguments) => interrupt.or(metadata::run(&arguments, connection)).await,
         Command::Refusals(arguments) => interrupt.or(refusals::run(&arguments, connection)).await,
+        Command::Queries(arguments) => interrupt.or(queries::run(&arguments, connection)).await,
         Command::Shards(arguments) => interrupt.or(shards::list(&arguments, connection)).await,
         Command::Shard(command) => interrupt.or(shards::run(command, connection)).await,
         Command::Cells(arguments) => interrupt.or(cells::list(&arguments, connection)).await,

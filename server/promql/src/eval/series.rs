@@ -66,15 +66,22 @@ impl Column {
         }
     }
 
-    /// Values at any step.
     /// Of each step, as how many samples it counts.
     pub(crate) fn weights(&self) -> impl Iterator<Item = u64> {
-        (0..self.floats.len()).map(|step| match self.histogram(step) {
-            Some(histogram) => histogram.weight(),
-            None => u64::from(!is_absent(self.floats[step])),
+        // Several steps may show the same.
+        let mut last: Option<(&Rc<Histogram>, u64)> = None;
+        (0..self.floats.len()).map(move |step| match (self.histogram(step), last) {
+            (Some(histogram), Some((same, weight))) if Rc::ptr_eq(histogram, same) => weight,
+            (Some(histogram), _) => {
+                let weight = histogram.weight();
+                last = Some((histogram, weight));
+                weight
+            }
+            (None, _) => u64::from(!is_absent(self.floats[step])),
         })
     }
 
+    /// Values at any step.
     pub(crate) fn count(&self) -> usize {
         let floats = self.floats.iter().filter(|value| !is_absent(**value)).count();
         floats + self.histograms.iter().flatten().filter(|histogram| histogram.is_some()).count()

@@ -176,7 +176,6 @@ impl Histogram {
         tally.subtract(other).ok().map(|_| tally.sum())
     }
 
-    /// What it takes in memory.
     /// The floats that would take its memory in Prometheus, where a query's samples are counted so.
     pub(crate) fn weight(&self) -> u64 {
         const STRUCT_BYTES: usize = 168;
@@ -192,6 +191,7 @@ impl Histogram {
         ((STRUCT_BYTES + PART_BYTES * (parts + 1)) / FLOAT_BYTES) as u64
     }
 
+    /// What it takes in memory.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>()
             + (self.positive.len() + self.negative.len()) * size_of::<(i32, f64)>()
@@ -265,5 +265,30 @@ impl fmt::Display for Histogram {
             write!(f, ", {bucket}")?;
         }
         f.write_str("}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_counts_as_the_floats_that_take_its_memory_in_prometheus() {
+        let check = |positive: &[i32], negative: &[i32], bounds: usize, expect: u64| {
+            let side = |indexes: &[i32]| indexes.iter().map(|index| (*index, 1.0)).collect();
+            let custom_bounds = std::iter::repeat_n(1.0, bounds).collect();
+            let histogram = Histogram {
+                positive: side(positive),
+                negative: side(negative),
+                custom_bounds,
+                ..Histogram::default()
+            };
+            assert_eq!(histogram.weight(), expect, "{positive:?} {negative:?} {bounds}");
+        };
+        check(&[], &[], 0, 11);
+        // Two spans of three buckets: 168 + 40 bytes.
+        check(&[0, 1, 5], &[], 0, 13);
+        check(&[0, 1, 5], &[-3, -2, -1], 4, 17);
+        check(&[i32::MAX], &[i32::MIN], 0, 13);
     }
 }

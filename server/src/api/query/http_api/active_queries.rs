@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use http::{Method, StatusCode};
-
+use bytes::Bytes;
 use futures::future::try_join_all;
+use http::{Method, StatusCode};
 
 use super::{Question, json, refusal};
 use crate::api::query::Reader;
@@ -14,7 +14,7 @@ use crate::api::query::time_limit::TimeLimit;
 use crate::api::response::{NodeResponse, with_type};
 use crate::routing::active::{CoreQueries, QueryState};
 use crate::routing::fanout::FanoutError;
-use crate::routing::{ActiveQuery, QueriesCall, QueriesReply, QueryId, ReplyFuture};
+use crate::routing::{ActiveQuery, QueriesCall, QueriesReply, QueryId, ReplyFuture, Reservation};
 use silverback_model::ShardId;
 use silverback_model::limits::ACTIVE_QUERIES_SHOWN_MAX;
 use silverback_model::printable::Quoted;
@@ -22,9 +22,21 @@ use silverback_model::printable::Quoted;
 /// The only method that ends a query.
 pub(super) const CANCEL_METHOD: &str = "DELETE";
 
-/// What is listed where there is no memory for more: no more than the head of a request takes, which has its room.
-const BRIEF_QUERIES: usize = 2;
-const BRIEF_TEXT_BYTES: usize = 100;
+/// What a query takes of a list and its answer, where nothing of it is escaped.
+const QUERY_BYTES: usize = 3 << 10;
+
+/// Of a query that is listed. An answer of all may be some megabyte.
+const WHOLE: Extent = Extent { queries: ACTIVE_QUERIES_SHOWN_MAX, text_bytes: 1 << 10 };
+/// The same where there is no memory for more: no more than the head of a request takes, which has its room.
+const BRIEF: Extent = Extent { queries: 2, text_bytes: 100 };
+
+/// How much is listed.
+#[derive(Debug, Clone, Copy)]
+struct Extent {
+    queries: usize,
+    /// Of each expression.
+    text_bytes: usize,
+}
 
 /// Lists them, or ends one.
 pub(super) async fn answer(reader: &Reader, question: &Question, method: &Method) -> NodeResponse {
@@ -40,21 +52,33 @@ pub(super) async fn answer(reader: &Reader, question: &Question, method: &Method
 }
 
 async fn list(reader: &Reader) -> Result<NodeResponse, ReadFault> {
-    let cores = reader.router.shards().count();
-    let call = QueriesCall::List(ACTIVE_QUERIES_SHOWN_MAX.div_ceil(cores));
-    let ask = |shard| listed(reader.router.ask_about_queries(shard, call).map_err(FanoutError::from));
-    let (mut queries, omitted) = together(try_join_all(reader.router.shards().map(ask)).await?);
-    let mut body = written(reader, &queries, omitted).await;
     let mut room = reader.read_bytes.begin();
-    if room.grow(body.len()).is_err() {
+    let body = match whole(reader, &mut room).await? {
+        Some(body) => body,
         // Who holds all the memory is what is asked.
-        let more = queries.len().saturating_sub(BRIEF_QUERIES);
-        queries.truncate(BRIEF_QUERIES);
-        queries.iter_mut().for_each(shorten);
-        body = written(reader, &queries, omitted + more).await;
-    }
-    let response = with_type(StatusCode::OK, json::CONTENT_TYPE, bytes::Bytes::from(body));
+        None => written(reader, gathered(reader, BRIEF).await?).await,
+    };
+    room.shrink(room.bytes().saturating_sub(body.len()));
+    let response = with_type(StatusCode::OK, json::CONTENT_TYPE, Bytes::from(body));
     Ok(response.map(|body| body.holding(room.into())))
+}
+
+/// `None`: others have the memory that it takes.
+async fn whole(reader: &Reader, room: &mut Reservation) -> Result<Option<Vec<u8>>, FanoutError> {
+    let (_, count) = gathered(reader, Extent { queries: 0, ..WHOLE }).await?;
+    if room.grow(count.min(WHOLE.queries) * QUERY_BYTES).is_err() {
+        return Ok(None);
+    }
+    let body = written(reader, gathered(reader, WHOLE).await?).await;
+    let fits = room.grow(body.len().saturating_sub(room.bytes())).is_ok();
+    Ok(fits.then_some(body))
+}
+
+async fn gathered(reader: &Reader, extent: Extent) -> Result<(Vec<ActiveQuery>, usize), FanoutError> {
+    let Extent { queries: max, text_bytes } = extent;
+    let call = QueriesCall::List { max: max.div_ceil(reader.router.shards().count()), text_bytes };
+    let ask = |shard| listed(reader.router.ask_about_queries(shard, call).map_err(FanoutError::from));
+    Ok(together(try_join_all(reader.router.shards().map(ask)).await?, max))
 }
 
 async fn listed(asked: Result<ReplyFuture<QueriesCall>, FanoutError>) -> Result<CoreQueries, FanoutError> {
@@ -66,7 +90,7 @@ async fn listed(asked: Result<ReplyFuture<QueriesCall>, FanoutError>) -> Result<
 
 /// All cores' queries with what each core does of them, those that run first, and of these the oldest; and how many more
 /// there are.
-fn together(cores: Vec<CoreQueries>) -> (Vec<ActiveQuery>, usize) {
+fn together(cores: Vec<CoreQueries>, max: usize) -> (Vec<ActiveQuery>, usize) {
     let (mut queries, mut omitted, mut parts) = (Vec::new(), 0, HashMap::<u64, (u64, u64)>::new());
     for core in cores {
         queries.extend(core.queries);
@@ -87,21 +111,21 @@ fn together(cores: Vec<CoreQueries>) -> (Vec<ActiveQuery>, usize) {
         let waits = |query: &ActiveQuery| query.state == QueryState::Queued;
         waits(left).cmp(&waits(right)).then(right.active_seconds.total_cmp(&left.active_seconds))
     });
-    omitted += queries.len().saturating_sub(ACTIVE_QUERIES_SHOWN_MAX);
-    queries.truncate(ACTIVE_QUERIES_SHOWN_MAX);
+    omitted += queries.len().saturating_sub(max);
+    queries.truncate(max);
     (queries, omitted)
 }
 
-async fn written(reader: &Reader, queries: &[ActiveQuery], omitted: usize) -> Vec<u8> {
+async fn written(reader: &Reader, (queries, omitted): (Vec<ActiveQuery>, usize)) -> Vec<u8> {
     let mut slice = reader.slicer.begin().await;
     let mut out = Vec::new();
     json::put_begin(&mut out);
     out.extend_from_slice(b"{\"queries\":[");
-    for (at, query) in queries.iter().enumerate() {
+    for (at, query) in queries.into_iter().enumerate() {
         if at > 0 {
             out.push(b',');
         }
-        json::put(&mut out, query);
+        json::put(&mut out, &query);
         slice.yield_if_needed().await;
     }
     out.extend_from_slice(format!("],\"omitted\":{omitted}}}").as_bytes());
@@ -109,16 +133,9 @@ async fn written(reader: &Reader, queries: &[ActiveQuery], omitted: usize) -> Ve
     out
 }
 
-fn shorten(query: &mut ActiveQuery) {
-    for text in [&mut query.query, &mut query.user] {
-        query.is_cut |= text.len() > BRIEF_TEXT_BYTES;
-        text.truncate(text.floor_char_boundary(BRIEF_TEXT_BYTES));
-    }
-}
-
 async fn cancel(reader: &Reader, id: &str) -> Result<NodeResponse, ReadFault> {
     let unknown = || {
-        let shown = &id[..id.floor_char_boundary(BRIEF_TEXT_BYTES)];
+        let shown = &id[..id.floor_char_boundary(BRIEF.text_bytes)];
         ReadFault::NoSuchQuery(Quoted(shown).to_string())
     };
     let QueryId { core, number } = QueryId::parse(id).ok_or_else(unknown)?;
@@ -182,7 +199,7 @@ mod tests {
             omitted: 0,
             parts: vec![part(5, 4)],
         };
-        let (queries, omitted) = together(vec![first, second]);
+        let (queries, omitted) = together(vec![first, second], WHOLE.queries);
         let told: Vec<_> = queries.iter().map(|of| (of.id.core, of.samples_read, of.memory_bytes)).collect();
         assert_eq!((told, omitted), (vec![(1, 12, 104), (0, 15, 110), (0, 10, 100)], 3));
     }
@@ -193,7 +210,7 @@ mod tests {
             queries: vec![query(core, QueryState::Queued, 1.0, None); 600],
             ..CoreQueries::default()
         };
-        let (queries, omitted) = together(vec![core(0), core(1)]);
-        assert_eq!((queries.len(), omitted), (ACTIVE_QUERIES_SHOWN_MAX, 1200 - ACTIVE_QUERIES_SHOWN_MAX));
+        let (queries, omitted) = together(vec![core(0), core(1)], 1000);
+        assert_eq!((queries.len(), omitted), (1000, 200));
     }
 }

@@ -21,7 +21,7 @@ use silverback_model::utc::format_rfc3339;
 use silverback_promql::{Budget, QueryError, QueryTimes};
 use silverback_runtime::now;
 
-/// Of an expression, what a list or a log line shows.
+/// Of an expression, what a log line shows.
 const SHOWN_BYTES_MAX: usize = 1 << 10;
 /// Of a user's name.
 const USER_CHARS_MAX: usize = 100;
@@ -98,7 +98,7 @@ pub(super) struct Metered {
 pub(crate) fn serve_queries(reader: &Rc<Reader>) {
     let serving = Rc::clone(reader);
     reader.router.serve_queries(move |call| match call {
-        QueriesCall::List(max) => QueriesReply::Listed(serving.active.list(max)),
+        QueriesCall::List { max, text_bytes } => QueriesReply::Listed(serving.active.list(max, text_bytes)),
         QueriesCall::Cancel(number) => QueriesReply::Cancelled(serving.active.cancel(number)),
     });
 }
@@ -121,8 +121,8 @@ impl ActiveQueries {
         Metered { of: Rc::clone(self), key }
     }
 
-    /// Those that run first, and of these the oldest; no more than `max`.
-    fn list(&self, max: usize) -> CoreQueries {
+    /// Those that run first, and of these the oldest; no more than `max`, with so many bytes of each expression.
+    fn list(&self, max: usize, text_bytes: usize) -> CoreQueries {
         let queries = self.queries.borrow();
         let of_state = |state| queries.values().filter(move |query| query.state() == state);
         let in_order = of_state(QueryState::Running).chain(of_state(QueryState::Queued));
@@ -136,7 +136,7 @@ impl ActiveQueries {
             }
         });
         CoreQueries {
-            queries: in_order.take(max).map(|query| query.shown()).collect(),
+            queries: in_order.take(max).map(|query| query.shown(text_bytes)).collect(),
             omitted: queries.len().saturating_sub(max),
             parts: parts.collect(),
         }
@@ -145,12 +145,12 @@ impl ActiveQueries {
     /// Cancels one, which ends at its next step; it was this. `None`: there is none of that number.
     fn cancel(&self, number: u64) -> Option<ActiveQuery> {
         let query = Rc::clone(self.queries.borrow().get(&number)?);
-        if let Some(cancel) = query.cancel.borrow_mut().take() {
-            if cancel.send(()).is_err() {
-                tracing::debug!(id = %query.id, "a query was to be cancelled as it ended");
-            }
+        if let Some(cancel) = query.cancel.borrow_mut().take()
+            && cancel.send(()).is_err()
+        {
+            tracing::debug!(id = %query.id, "a query was to be cancelled as it ended");
         }
-        Some(query.shown())
+        Some(query.shown(SHOWN_BYTES_MAX))
     }
 }
 
@@ -165,8 +165,8 @@ impl Query {
         if self.turn.borrow().is_some() { QueryState::Running } else { QueryState::Queued }
     }
 
-    fn shown_text(&self) -> &str {
-        &self.text[..self.text.floor_char_boundary(SHOWN_BYTES_MAX)]
+    fn shown_text(&self, bytes_max: usize) -> &str {
+        &self.text[..self.text.floor_char_boundary(bytes_max)]
     }
 
     /// The endpoint, and the first time, the last and the step in seconds.
@@ -180,9 +180,9 @@ impl Query {
         }
     }
 
-    fn shown(&self) -> ActiveQuery {
+    fn shown(&self, text_bytes: usize) -> ActiveQuery {
         let turn = self.turn.borrow();
-        let (query, (kind, start, end, step)) = (self.shown_text(), self.when());
+        let (query, (kind, start, end, step)) = (self.shown_text(text_bytes), self.when());
         ActiveQuery {
             id: self.id,
             state: self.state(),
@@ -268,7 +268,7 @@ impl Running {
             turn.as_ref().map_or((0, 0), |turn| (turn.budget.samples_read(), turn.room.bytes_peak()));
         let outcome = self.outcome.borrow();
         silverback_host::warn_limited!(
-            query = self.query.shown_text(),
+            query = self.query.shown_text(SHOWN_BYTES_MAX),
             kind,
             start,
             end,

@@ -53,6 +53,7 @@ pub(super) fn respond(
                 held = outgoing.send_if_full(slice).await?;
             }
             stats.put_end(outgoing.made(), &samples);
+            outgoing.made().push(b'}');
         }
         put_notes(outgoing.made(), "warnings", &warnings);
         put_notes(outgoing.made(), "infos", &infos);

@@ -12,6 +12,9 @@ const FILES: &[&str] = &[
     "silverback/v1/query.proto",
     "silverback/v1/admin.proto",
     "opentelemetry/proto/collector/metrics/v1/metrics_service.proto",
+    "thanos/store.proto",
+    "thanos/info.proto",
+    "thanos/exemplars.proto",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -22,6 +22,17 @@ pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/silverback.v1.rs"));
 }
 
+/// Thanos' APIs for Thanos Query: `Store`, `Exemplars` and `Info`.
+#[allow(missing_docs, reason = "generated")]
+#[allow(clippy::all, reason = "generated")]
+#[rustfmt::skip]
+pub mod thanos {
+    include!(concat!(env!("OUT_DIR"), "/thanos.rs"));
+    pub mod info {
+        include!(concat!(env!("OUT_DIR"), "/thanos.info.rs"));
+    }
+}
+
 /// OpenTelemetry's protocol for metrics, in protobuf and in JSON.
 #[allow(missing_docs, reason = "generated")]
 #[allow(clippy::all, reason = "generated")]

@@ -7,6 +7,7 @@
 //! answered by what and takes which scope; `admission`, who is let in; [`endpoints`], where every request goes through.
 pub mod cell_mover;
 pub mod core;
+mod host_name;
 pub mod protobuf;
 pub mod response;
 

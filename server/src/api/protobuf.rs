@@ -27,6 +27,11 @@ pub(crate) const fn varint_len(value: u64) -> usize {
     ((u64::BITS - (value | 1).leading_zeros()) as usize).div_ceil(7)
 }
 
+/// A field with a length, head included, in bytes. Its number is below 16.
+pub(crate) const fn field_len(len: usize) -> usize {
+    1 + varint_len(len as u64) + len
+}
+
 /// Appends a varint.
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {

@@ -5,6 +5,7 @@
 //! used for, and doesn't start anything.
 mod effective;
 mod environment;
+mod external_labels;
 mod fault;
 mod file;
 mod flags;
@@ -18,6 +19,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 
+pub use external_labels::ExternalLabels;
 pub use fault::{Fault, FaultList};
 pub use flags::with_options;
 pub use hosts::{AllowedHosts, HostPattern};

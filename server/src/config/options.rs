@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
+use super::external_labels::parse_name;
 use super::fault::Problem;
 use super::value::{
     DAY, HOUR, Own, SECOND, count, duration, show_count, show_duration, show_size, size, words,
 };
 use super::{
-    AdminAccess, AllowedHosts, LogFormat, MemoryLimit, OtlpDelta, OtlpHistograms, RebalanceMode, ShardCount,
+    AdminAccess, AllowedHosts, ExternalLabels, LogFormat, MemoryLimit, OtlpDelta, OtlpHistograms,
+    RebalanceMode, ShardCount,
 };
 use silverback_model::limits::memory::AUTO_LIMIT_PERCENT;
 use silverback_model::limits::{self, MemoryPlan, SHARDS_MAX};
@@ -208,6 +210,16 @@ options! {
         /// less. `auto`: a 64th of the memory limit, and no more than 128 MiB a core
         query_memory: Option<usize> = None, "query-memory" SIZE One(QUERY_MEMORY);
     }
+    "Thanos" {
+        /// A label NAME=VALUE that the node's series have for Thanos Query, in place of one of their own; may be given
+        /// more than once
+        external_labels: ExternalLabels = ExternalLabels::default(), "external-labels" LABEL Many(EXTERNAL_LABELS);
+        /// A label that they have besides, whose value is the host's name: what tells replicas apart, as Thanos Query's
+        /// --query.replica-label takes it. `none`: no such label
+        replica_label: Option<String> = None, "replica-label" NAME One(REPLICA_LABEL);
+        /// The label that tells whose they are, as Thanos Receive has it
+        tenant_label_name: String = "tenant_id".to_owned(), "tenant-label-name" NAME One(Own(parse_name, String::clone));
+    }
     "Timeouts" {
         /// How long the body of a write may take to arrive, and a read to begin its answer
         request_timeout: Duration = 30 * SECOND, "request-timeout" DURATION One(duration(SECOND / 10..=HOUR));
@@ -249,6 +261,14 @@ const LISTEN: List<Vec<SocketAddr>> =
 const OTHER_LISTEN: List<Vec<SocketAddr>> = Own(
     |texts| if texts.is_empty() { Ok(Vec::new()) } else { read_listen(texts) },
     |addresses| addresses.iter().map(SocketAddr::to_string).collect(),
+);
+const EXTERNAL_LABELS: List<ExternalLabels> = Own(ExternalLabels::parse, ExternalLabels::show);
+const REPLICA_LABEL: One<Option<String>> = Own(
+    |text| match text {
+        "none" => Ok(None),
+        name => parse_name(name).map(Some),
+    },
+    |name| name.clone().unwrap_or_else(|| "none".to_owned()),
 );
 const HOSTS: List<AllowedHosts> = Own(AllowedHosts::parse, AllowedHosts::show);
 const DATA_DIR: One<PathBuf> = Own(read_data_dir, |dir| dir.display().to_string());

@@ -34,6 +34,7 @@ pub(super) fn broken_relations(config: &Config) -> Vec<BrokenRelation> {
     broken
         .map(|(options, _, values)| at_most_broken(options, values))
         .chain(shared_addresses(config))
+        .chain(shared_names(config))
         .collect()
 }
 
@@ -48,6 +49,21 @@ fn shared_addresses(config: &Config) -> impl Iterator<Item = BrokenRelation> {
     pairs.into_iter().filter_map(|(options, one, other)| {
         let shared = one.iter().find(|address| address.port() != 0 && other.contains(address))?;
         let problem = Problem::new(format!("both have {shared}"), "allowed: each address for one of them");
+        Some(BrokenRelation { options, problem })
+    })
+}
+
+/// No series has two labels of one name.
+fn shared_names(config: &Config) -> impl Iterator<Item = BrokenRelation> {
+    let Config { external_labels, replica_label, tenant_label_name, .. } = config;
+    let (replica, tenant) = (replica_label.as_deref(), &**tenant_label_name);
+    let shared = [
+        (["external-labels", "replica-label"], replica.filter(|name| external_labels.has(name))),
+        (["external-labels", "tenant-label-name"], Some(tenant).filter(|name| external_labels.has(name))),
+        (["replica-label", "tenant-label-name"], replica.filter(|name| *name == tenant)),
+    ];
+    shared.into_iter().filter_map(|(options, name)| {
+        let problem = Problem::new(format!("both have {}", name?), "allowed: each name for one of them");
         Some(BrokenRelation { options, problem })
     })
 }

@@ -3,6 +3,7 @@
 
 use http::Uri;
 
+use super::store::StoreMethod;
 use crate::access::scope::Scopes;
 use crate::api::routes::{ADMIN, ANY, Kind, READ, WRITE};
 
@@ -16,6 +17,8 @@ pub(super) enum Answerer {
     Stream,
     Write,
     Query,
+    /// Thanos'.
+    Store(StoreMethod),
     Admin,
     Otlp,
 }
@@ -44,6 +47,7 @@ const fn method(
 const HEALTH: &str = "grpc.health.v1.Health";
 const INGEST: &str = "silverback.v1.Ingest";
 const QUERY: &str = "silverback.v1.Query";
+const STORE: &str = "thanos.Store";
 const ADMIN_SERVICE: &str = "silverback.v1.Admin";
 
 /// All of them.
@@ -55,6 +59,11 @@ pub(crate) static METHODS: &[Method] = &[
     method(QUERY, "Series", Answerer::Query, READ, Kind::Usual),
     method(QUERY, "LabelNames", Answerer::Query, READ, Kind::Usual),
     method(QUERY, "LabelValues", Answerer::Query, READ, Kind::Usual),
+    method(STORE, "Series", Answerer::Store(StoreMethod::Series), READ, Kind::Usual),
+    method(STORE, "LabelNames", Answerer::Store(StoreMethod::LabelNames), READ, Kind::Usual),
+    method(STORE, "LabelValues", Answerer::Store(StoreMethod::LabelValues), READ, Kind::Usual),
+    method("thanos.Exemplars", "Exemplars", Answerer::Store(StoreMethod::Exemplars), READ, Kind::Usual),
+    method("thanos.info.Info", "Info", Answerer::Store(StoreMethod::Info), READ, Kind::Usual),
     method(HEALTH, "Check", Answerer::Health, ANY, Kind::Usual),
     method(HEALTH, "Watch", Answerer::Health, ANY, Kind::Usual),
     method(HEALTH, "List", Answerer::Health, ANY, Kind::Usual),

@@ -13,6 +13,7 @@ mod query;
 mod reflection;
 pub mod request_body;
 pub mod status;
+mod store;
 mod stream;
 
 use std::convert::Infallible;
@@ -40,7 +41,7 @@ use crate::api::response::cause::{Cause, of_tonic};
 use crate::api::{ingest::timing::timed, response::NodeResponse};
 use crate::routing::SharedReservation;
 
-const GRPC: &str = "application/grpc";
+pub(in crate::api::grpc) const GRPC: &str = "application/grpc";
 const OTLP: &str = "opentelemetry.proto.collector.metrics.v1.MetricsService";
 
 /// Whether a request speaks gRPC.
@@ -90,6 +91,7 @@ async fn dispatch(peer: &Peer, method: &Method, request: Request<WatchedBody>) -
         Answerer::Reflection => Box::pin(call(reflection::service(), request)).await,
         Answerer::ReflectionAlpha => Box::pin(call(reflection::service(), reflection::as_v1(request))).await,
         Answerer::Query => Box::pin(call(query::service(reader, asker), request)).await,
+        Answerer::Store(method) => Box::pin(store::answer(reader, asker, method, request)).await,
         Answerer::Admin => Box::pin(call(admin::service(mover), request)).await,
         Answerer::Otlp => {
             timed(core, async { otlp::export(caller, request).await.map(ResponseBody::Grpc) }).await
@@ -102,7 +104,7 @@ fn received(ingest: &Rc<Ingest>, method: &Method, request: Request<WatchedBody>)
     request.map(|body| match method.answerer {
         Answerer::Stream | Answerer::Reflection | Answerer::ReflectionAlpha => Received::stream(body),
         Answerer::Otlp => Received::message(ingest, body, of_otlp_body),
-        Answerer::Health | Answerer::Write | Answerer::Query | Answerer::Admin => {
+        Answerer::Health | Answerer::Write | Answerer::Query | Answerer::Store(_) | Answerer::Admin => {
             Received::message(ingest, body, of_body)
         }
     })

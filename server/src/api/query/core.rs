@@ -5,6 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::api::core::Core;
+use crate::api::host_name::host_name;
+use crate::api::query::external::External;
 use crate::api::query::http_api::promql::ActiveQueries;
 use crate::api::query::read_fault::{ReadFault, check_replayed};
 use crate::routing::{Asker, ByteBudget, ReadGate, ReadInFlight};
@@ -23,6 +25,8 @@ pub struct Reader {
     pub read_bytes: ByteBudget,
     /// Compiles what would hold the core.
     pub(crate) compiler: Arc<SideThread>,
+    /// What series have for those that read this node beside others.
+    pub(crate) external: External,
 }
 
 impl Reader {
@@ -37,6 +41,7 @@ impl Reader {
             reads,
             read_bytes: ByteBudget::new(plan.read_answer_bytes()),
             compiler,
+            external: External::new(&core.config, &host_name()),
             core,
         }
     }

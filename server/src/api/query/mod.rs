@@ -3,6 +3,8 @@
 //!
 //! Knows requests for data. Changes nothing, but for deletes, which select as reads do.
 mod core;
+pub(crate) mod external;
+pub(crate) mod frame;
 pub mod http_api;
 pub mod influx_query;
 pub mod matchers;

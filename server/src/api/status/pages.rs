@@ -8,6 +8,7 @@ use http::StatusCode;
 use http::header::{CONTENT_SECURITY_POLICY, HeaderValue};
 
 use crate::api::core::Core;
+use crate::api::host_name::host_name;
 use crate::api::ingest::write_status::WriteStatus;
 use crate::api::response::cause::Cause;
 use crate::api::response::{NodeResponse, text, with_type};
@@ -175,11 +176,6 @@ pub(crate) fn refused(cores: &[CoreStats]) -> RefusedCounts {
         refused.merge(&core.shard.refused);
     }
     refused
-}
-
-fn host_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().to_owned()
 }
 
 fn resident_bytes() -> u64 {

@@ -112,6 +112,12 @@ impl SeriesBatchBuilder {
         self.series.push(SeriesSpan { begin, labels_end, chunks_end: self.chunks.len() as u32 });
     }
 
+    /// The labels of the series that was begun last; none where none was.
+    pub(crate) fn last_labels(&self) -> LabelBlock<'_> {
+        let bytes = |last: &SeriesSpan| &self.bytes[last.begin as usize..last.labels_end as usize];
+        LabelBlock(self.series.last().map_or(&[], bytes))
+    }
+
     /// Adds a chunk of floats to the series that was begun last: its bytes are appended to what is given.
     pub(crate) fn add_chunk(&mut self, min_ms: i64, max_ms: i64, put_bytes: impl FnOnce(&mut Vec<u8>)) {
         self.add_chunk_of(ChunkOf::Samples, min_ms, max_ms, put_bytes);

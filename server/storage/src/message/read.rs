@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::message::{Cardinality, CellStats, ReadTicket, SeriesBatch, TextBatch};
+use crate::message::{Cardinality, CellStats, ExternalView, ReadTicket, SeriesBatch, TextBatch};
 use silverback_model::{Epoch, Matcher, MetricType};
 
 /// A cursor that is open on a shard.
@@ -53,10 +53,38 @@ pub enum Wanted {
     Exemplars,
     /// Labels alone.
     LabelSets,
+    /// Labels as they are seen from outside, in whose order the series come, and chunks.
+    ExternalChunks(Arc<ExternalView>),
+    /// Such labels alone.
+    ExternalLabelSets(Arc<ExternalView>),
     /// The names of their labels, each once.
     LabelNames,
     /// The values of one label, each once.
     LabelValues(Box<str>),
+}
+
+impl Wanted {
+    /// Whether chunks are read.
+    pub(crate) fn has_chunks(&self) -> bool {
+        match self {
+            Self::Chunks | Self::ExternalChunks(_) => true,
+            Self::Exemplars
+            | Self::LabelSets
+            | Self::ExternalLabelSets(_)
+            | Self::LabelNames
+            | Self::LabelValues(_) => false,
+        }
+    }
+
+    /// How label sets are seen; `None`: as they are.
+    pub(crate) fn view(&self) -> Option<&ExternalView> {
+        match self {
+            Self::ExternalChunks(view) | Self::ExternalLabelSets(view) => Some(view),
+            Self::Chunks | Self::Exemplars | Self::LabelSets | Self::LabelNames | Self::LabelValues(_) => {
+                None
+            }
+        }
+    }
 }
 
 /// A read of a shard: for whom, and by which epoch its cells are answered for.

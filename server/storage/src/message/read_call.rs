@@ -2,11 +2,12 @@
 //! How a shard finds it is not known here.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use super::{
-    Call, Cardinality, CellStats, ControlRequest, CursorId, MetadataPage, MetadataWanted, Read, ReadError,
-    ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesBatch, ShardCall, ShardReply, ShardRequest,
-    TextBatch, Wanted,
+    Call, Cardinality, CellStats, ControlRequest, CursorId, ExternalView, MetadataPage, MetadataWanted, Read,
+    ReadError, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesBatch, ShardCall, ShardReply,
+    ShardRequest, TextBatch, Wanted,
 };
 use silverback_model::Epoch;
 
@@ -32,7 +33,7 @@ pub trait Batch: Rows {
 }
 
 /// What is read of series.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SeriesWanted {
     /// Labels and the chunks that overlap the range.
     Chunks,
@@ -40,6 +41,11 @@ pub enum SeriesWanted {
     Exemplars,
     /// Labels alone.
     LabelSets,
+    /// Labels as they are seen from outside, in whose order the series come, and the chunks that overlap the range.
+    /// Series of the same labels follow each other.
+    ExternalChunks(Arc<ExternalView>),
+    /// Such labels alone.
+    ExternalLabelSets(Arc<ExternalView>),
 }
 
 impl From<SeriesWanted> for Wanted {
@@ -48,6 +54,8 @@ impl From<SeriesWanted> for Wanted {
             SeriesWanted::Chunks => Self::Chunks,
             SeriesWanted::Exemplars => Self::Exemplars,
             SeriesWanted::LabelSets => Self::LabelSets,
+            SeriesWanted::ExternalChunks(view) => Self::ExternalChunks(view),
+            SeriesWanted::ExternalLabelSets(view) => Self::ExternalLabelSets(view),
         }
     }
 }

@@ -274,6 +274,11 @@ impl LabelIndex {
         self.pairs.get(label.0).name
     }
 
+    /// A name's number; `None`: no series has it.
+    pub(crate) fn name_ref(&self, name: &str) -> Option<NameRef> {
+        self.by_name.get(name).copied()
+    }
+
     /// How many values a name has.
     pub(crate) fn value_count(&self, name: &str) -> usize {
         self.by_name.get(name).map_or(0, |name| self.names.get(name.0).values.len())
@@ -350,7 +355,8 @@ impl LabelIndex {
         a.len().cmp(&b.len())
     }
 
-    fn compare_pairs(&self, a: LabelRef, b: LabelRef, moment: Moment) -> Ordering {
+    /// How two labels of a moment that aren't the same follow each other.
+    pub(crate) fn compare_pairs(&self, a: LabelRef, b: LabelRef, moment: Moment) -> Ordering {
         match (self.pair_since(a, moment), self.pair_since(b, moment)) {
             (Some(left), Some(right)) if left.name == right.name => left.value.cmp(&right.value),
             // Each name is there once.

@@ -1,5 +1,6 @@
 //! Label names and the values of a label, each in one message; and labels as messages have them.
 
+use std::num::NonZeroUsize;
 use std::rc::Rc;
 
 use prost::Message;
@@ -26,7 +27,7 @@ pub(crate) async fn names(
 ) -> Result<(LabelNamesResponse, SharedReservation), ReadFault> {
     let read = begin(reader, asker, &request.matchers, request.encoded_len()).await?;
     let selection = selection(reader, &request.matchers, request.range, Breadth::Any).await?;
-    let (names, room) = texts(reader, &read, selection, TextsWanted::LabelNames).await?;
+    let (names, room) = texts(reader, &read, selection, TextsWanted::LabelNames, None).await?;
     Ok((LabelNamesResponse { names }, room))
 }
 
@@ -42,16 +43,17 @@ pub(crate) async fn values(
     }
     let selection = selection(reader, &request.matchers, request.range, Breadth::Any).await?;
     let (values, room) =
-        texts(reader, &read, selection, TextsWanted::LabelValues(request.name.into())).await?;
+        texts(reader, &read, selection, TextsWanted::LabelValues(request.name.into()), None).await?;
     Ok((LabelValuesResponse { values }, room))
 }
 
-/// All of them, within the room that reads in flight have: the answer is one message.
-async fn texts(
+/// All of them, or the first so many, within the room that reads in flight have: the answer is one message.
+pub(in crate::api::grpc) async fn texts(
     reader: &Rc<Reader>,
     read: &ReadInFlight,
     selection: Selection,
     wanted: TextsWanted,
+    limit: Option<NonZeroUsize>,
 ) -> Result<(Vec<String>, SharedReservation), ReadFault> {
     let mut stream: RowStream<TextBatch> =
         RowStream::open(reader, read.lease(), selection, wanted, 1).await?;
@@ -66,6 +68,9 @@ async fn texts(
         }
         room.grow_within(size_of::<String>() + text.len())?;
         texts.push(text.to_owned());
+        if limit.is_some_and(|limit| texts.len() == limit.get()) {
+            break;
+        }
     }
     Ok((texts, room.into()))
 }

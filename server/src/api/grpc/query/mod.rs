@@ -1,6 +1,6 @@
 //! `silverback.v1.Query`: samples, label sets, names and values by matchers, streamed where they can
 //! be many. The ways into the shards are those of every other read.
-mod labels;
+pub(super) mod labels;
 mod select;
 mod selection;
 mod series;
@@ -10,7 +10,7 @@ use std::rc::Rc;
 use send_wrapper::SendWrapper;
 use silverback_proto::v1::query_server::{Query, QueryServer};
 use silverback_proto::v1::{
-    LabelNamesRequest, LabelNamesResponse, LabelValuesRequest, LabelValuesResponse, Matcher, SelectRequest,
+    LabelNamesRequest, LabelNamesResponse, LabelValuesRequest, LabelValuesResponse, SelectRequest,
     SelectResponse, SeriesRequest, SeriesResponse,
 };
 use tonic::codec::CompressionEncoding;
@@ -50,7 +50,8 @@ impl NodeQuery {
     }
 }
 
-async fn counted<T>(
+/// Counts a read, bounds the time until its answer begins, and tells its fault.
+pub(super) async fn counted<T>(
     reader: &Reader,
     reading: impl Future<Output = Result<T, ReadFault>>,
 ) -> Result<Response<T>, Status> {
@@ -65,7 +66,7 @@ async fn counted<T>(
 }
 
 /// A message that is one answer, with its room: that is held until the answer is sent.
-fn held<T>(read: Result<Response<(T, SharedReservation)>, Status>) -> Result<Response<T>, Status> {
+pub(super) fn held<T>(read: Result<Response<(T, SharedReservation)>, Status>) -> Result<Response<T>, Status> {
     read.map(|response| {
         let (message, room) = response.into_inner();
         let mut response = Response::new(message);
@@ -76,10 +77,10 @@ fn held<T>(read: Result<Response<(T, SharedReservation)>, Status>) -> Result<Res
 
 /// Waits for the turn of a read whose request has so many bytes. Until it comes, the request has its room among the
 /// reads in flight.
-async fn begin(
+pub(super) async fn begin<M>(
     reader: &Reader,
     asker: &Asker,
-    matchers: &[Matcher],
+    matchers: &[M],
     request_bytes: usize,
 ) -> Result<ReadInFlight, ReadFault> {
     if matchers.len() > READ_MATCHERS_MAX {

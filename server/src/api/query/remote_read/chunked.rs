@@ -9,8 +9,9 @@ use std::rc::Rc;
 use http::header::HeaderValue;
 use http::{Response, header};
 
-use crate::api::protobuf::{Wire, put_len_head, put_varint, tag, varint_len};
+use crate::api::protobuf::{Wire, field_len, put_len_head, put_varint, tag, varint_len};
 use crate::api::query::Reader;
+use crate::api::query::frame::chunks_of_frame;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::rows::RowStream;
 use crate::api::query::stream::{Outgoing, StreamFault, streamed};
@@ -18,7 +19,6 @@ use crate::api::response::NodeResponse;
 use crate::routing::fanout::FanoutError;
 use crate::routing::{ReadInFlight, ReadLease};
 use silverback_model::LabelBlock;
-use silverback_model::limits::READ_FRAME_BYTES;
 use silverback_storage::message::{ChunkView, Selection, SeriesBatch, SeriesView, SeriesWanted};
 
 const CONTENT_TYPE: &str = "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse";
@@ -76,7 +76,7 @@ async fn send_series(
         let SeriesView { labels, .. } = stream.series();
         let mut left = stream.series().chunks();
         while left.len() > 0 {
-            let now = left.clone().take(chunks_of_frame(labels, left.clone()));
+            let now = left.clone().take(chunks_of_frame(labels, left.clone(), chunk_len));
             left.nth(now.len() - 1);
             // A frame that isn't a series' last fills a piece, so no slice goes on from frame to frame.
             let slice = match held {
@@ -88,20 +88,6 @@ async fn send_series(
         }
     }
     Ok(())
-}
-
-/// How many of the chunks go into one frame: one at least, and the one that fills it, as Prometheus
-/// counts.
-fn chunks_of_frame<'a>(
-    labels: LabelBlock<'_>,
-    mut chunks: impl ExactSizeIterator<Item = ChunkView<'a>>,
-) -> usize {
-    let (mut bytes, all) = (labels.0.len(), chunks.len());
-    let fills = chunks.position(|chunk| {
-        bytes += chunk_len(chunk);
-        bytes >= READ_FRAME_BYTES
-    });
-    fills.map_or(all, |last| last + 1)
 }
 
 fn put_frame<'a>(
@@ -145,11 +131,6 @@ fn chunk_len(chunk: ChunkView<'_>) -> usize {
     let time_len = |time_ms: i64| 1 + varint_len(time_ms as u64);
     let times = time_len(chunk.min_ms) + time_len(chunk.max_ms);
     times + 2 + field_len(chunk.bytes.len())
-}
-
-/// A field with a length, head included, in bytes.
-const fn field_len(len: usize) -> usize {
-    1 + varint_len(len as u64) + len
 }
 
 #[cfg(test)]
@@ -207,21 +188,5 @@ mod tests {
         check(&[chunk(1_700_000_000_000, 0)], 0);
         check(&[chunk(-5, 0), chunk(7, 300), chunk(1 << 40, 20_000)], 3);
         check(&[chunk(i64::MIN + 1, 0)], 200);
-    }
-
-    fn check_chunks_of_frame(label_bytes: usize, paddings: &[usize], expect: usize) {
-        let chunks: Vec<_> = paddings.iter().map(|padding| chunk(1, *padding)).collect();
-        let labels = vec![0; label_bytes];
-        let of_frame = chunks_of_frame(LabelBlock(&labels), views(&chunks));
-        assert_eq!(of_frame, expect, "{label_bytes} {paddings:?}");
-    }
-
-    #[test]
-    fn a_frame_ends_with_the_chunk_that_fills_it() {
-        check_chunks_of_frame(100, &[10], 1);
-        check_chunks_of_frame(100, &[600_000, 600_000, 10], 2);
-        check_chunks_of_frame(100, &[READ_FRAME_BYTES, 10], 1);
-        check_chunks_of_frame(READ_FRAME_BYTES, &[10, 10], 1);
-        check_chunks_of_frame(100, &[400_000, 400_000, 100_000], 3);
     }
 }

@@ -75,7 +75,9 @@ impl Cursor {
     ) -> Result<Self, ReadError> {
         let moment = job.shard.borrow().index.now();
         let (rows, reserved) = match &wanted {
-            Wanted::Chunks | Wanted::LabelSets => series::find(job, &selection).await?,
+            Wanted::Chunks | Wanted::LabelSets | Wanted::ExternalChunks(_) | Wanted::ExternalLabelSets(_) => {
+                series::find(job, &selection, wanted.view()).await?
+            }
             Wanted::Exemplars => series::find_with_exemplars(job, &selection).await?,
             Wanted::LabelNames => labels::find_names(job, &selection, moment).await?,
             Wanted::LabelValues(name) => labels::find_values(job, name, &selection, moment).await?,

@@ -3,7 +3,7 @@
 //! A step looks ahead: what its series begin with is on its way from memory before the first of them is read.
 
 use crate::cell::rest;
-use crate::message::{ChunkOf, ReadError, Selection, SeriesBatch, SeriesBatchBuilder, Wanted};
+use crate::message::{ChunkOf, ExternalView, ReadError, Selection, SeriesBatch, SeriesBatchBuilder};
 use crate::shard::read::cursors::{Cursor, Found, Rows};
 use crate::shard::read::job::Job;
 use crate::shard::{Host, Shard};
@@ -32,7 +32,8 @@ pub(super) async fn next_batch<H: Host>(
 ) -> Result<SeriesBatch, ReadError> {
     let Cursor { rows, next, selection, wanted, .. } = cursor;
     let Rows::Series(found) = rows else { unreachable!("the cursor is one over series") };
-    let usual_bytes = if *wanted == Wanted::Chunks { SERIES_BYTES } else { LABELS_BYTES };
+    let with_chunks = wanted.has_chunks();
+    let usual_bytes = if with_chunks { SERIES_BYTES } else { LABELS_BYTES };
     let room = bytes.min((found.len() - *next) * usual_bytes);
     let mut reserved = job.memory.nothing();
     // An eighth for where each lies.
@@ -41,7 +42,8 @@ pub(super) async fn next_batch<H: Host>(
         found,
         next,
         selection,
-        with_chunks: *wanted == Wanted::Chunks,
+        view: wanted.view(),
+        with_chunks,
         batch: SeriesBatchBuilder::with_room(room / usual_bytes, room),
         bytes,
         added_to_ms: None,
@@ -61,6 +63,7 @@ struct Filling<'a> {
     /// The first that isn't in it.
     next: &'a mut usize,
     selection: &'a Selection,
+    view: Option<&'a ExternalView>,
     with_chunks: bool,
     batch: SeriesBatchBuilder,
     bytes: usize,
@@ -125,14 +128,25 @@ impl Filling<'_> {
         if !one.is(shard.store.id(one.series)) || !shard.overlaps(one.series, self.selection) {
             return;
         }
-        if self.with_chunks && shard.store.fold_late(one.series) {
-            left.chunks = left.chunks.saturating_sub(FOLD_CHUNKS).max(1);
+        self.begin_series(shard, one);
+        if self.view.is_some_and(|view| !view.holds(self.batch.last_labels())) {
+            self.batch.drop_series();
+            return;
         }
-        let labels = shard.store.labels(one.series);
-        self.batch.begin_series(|out| shard.index.put_canonical(labels, out));
         if self.with_chunks {
+            if shard.store.fold_late(one.series) {
+                left.chunks = left.chunks.saturating_sub(FOLD_CHUNKS).max(1);
+            }
             self.add_chunks(shard, one, None, left);
         }
+    }
+
+    fn begin_series(&mut self, shard: &Shard, one: Found) {
+        let (index, labels) = (&shard.index, shard.store.labels(one.series));
+        self.batch.begin_series(|out| match self.view {
+            None => index.put_canonical(labels, out),
+            Some(view) => view.put_labels(labels.iter().map(|label| index.text(*label)), out),
+        });
     }
 
     /// Adds the chunks after a time to the series that was begun last, or as many as the step may.

@@ -14,6 +14,7 @@ mod largest;
 mod matching;
 mod memory;
 mod metadata;
+mod order;
 mod series;
 mod sort;
 #[cfg(test)]

@@ -1,18 +1,16 @@
 //! Series: those that match and have something in the range, sorted by their labels.
 
-use std::cmp::Ordering;
-
 use roaring::RoaringBitmap;
 
 use crate::cell::SeriesRef;
 use crate::cell::series::LabelRef;
-use crate::message::{ReadError, Selection};
-use crate::shard::index::Moment;
+use crate::message::{ExternalView, ReadError, Selection};
 use crate::shard::read::cursors::{Found, Rows};
 use crate::shard::read::exemplars;
 use crate::shard::read::job::Job;
 use crate::shard::read::matching::answered;
 use crate::shard::read::memory::Reservation;
+use crate::shard::read::order::Order;
 use crate::shard::read::sort::{sort_bytes, sort_in_slices};
 use crate::shard::{Host, Shard};
 use silverback_model::Matcher;
@@ -35,15 +33,16 @@ const REFS_STEP: usize = 1024;
 /// How often series are looked for again, at the most, while refs are let go of.
 const TRIES: usize = 8;
 
-/// Finds the series of a selection and sorts them by their labels.
+/// Finds the series of a selection and sorts them by their labels, or by what is seen of these.
 pub(super) async fn find<H: Host>(
     job: &Job<H>,
     selection: &Selection,
+    view: Option<&ExternalView>,
 ) -> Result<(Rows, Reservation), ReadError> {
-    match unless_reused(job, async || find_once(job, selection).await).await? {
+    match unless_reused(job, async || find_once(job, selection, view).await).await? {
         Some(found) => Ok(found),
         // Series that come meanwhile may be in it or not, and then stand where those that went stood.
-        None => find_once(job, selection).await,
+        None => find_once(job, selection, view).await,
     }
 }
 
@@ -69,7 +68,8 @@ async fn find_with_exemplars_once<H: Host>(
     let mut reserved = job.reserve(refs_bytes + kept_bytes.max(sort_bytes::<SeriesRef>(count))).await?;
     let refs = exemplars::in_range(job, &series.bitmap, selection).await?;
     drop(series);
-    let refs = sort_flat(job, refs).await?;
+    let order = Order::new(None, &job.shard.borrow().index);
+    let refs = sort_flat(job, refs, &order).await?;
     let found = found(job, &refs).await?;
     drop(refs);
     reserved.shrink_to(found.capacity() * size_of::<Found>());
@@ -92,7 +92,11 @@ async fn unless_reused<H: Host, T>(
     Ok(None)
 }
 
-async fn find_once<H: Host>(job: &Job<H>, selection: &Selection) -> Result<(Rows, Reservation), ReadError> {
+async fn find_once<H: Host>(
+    job: &Job<H>,
+    selection: &Selection,
+    view: Option<&ExternalView>,
+) -> Result<(Rows, Reservation), ReadError> {
     let series = answered(job, &selection.matchers).await?;
     let count = series.bitmap.len() as usize;
     // As refs, which are sorted, and then as what is kept.
@@ -101,9 +105,10 @@ async fn find_once<H: Host>(job: &Job<H>, selection: &Selection) -> Result<(Rows
     let mut reserved = job.reserve(refs_bytes + kept_bytes.max(sort_bytes::<SeriesRef>(count))).await?;
     let refs = in_range(job, &series.bitmap, selection).await?;
     drop(series);
+    let order = Order::new(view, &job.shard.borrow().index);
     let refs = match refs.len() <= FLAT_SERIES_MAX {
-        true => sort_flat(job, refs).await?,
-        false => sort_grouped(job, refs).await?,
+        true => sort_flat(job, refs, &order).await?,
+        false => sort_grouped(job, refs, &order).await?,
     };
     let found = found(job, &refs).await?;
     drop(refs);
@@ -159,7 +164,11 @@ struct Flat {
 
 /// Sorts series by a copy of their label refs that lies in one piece: else each comparison begins with
 /// two loads from memory that nothing is near.
-async fn sort_flat<H: Host>(job: &Job<H>, refs: Vec<SeriesRef>) -> Result<Vec<SeriesRef>, ReadError> {
+async fn sort_flat<H: Host>(
+    job: &Job<H>,
+    refs: Vec<SeriesRef>,
+    order: &Order<'_>,
+) -> Result<Vec<SeriesRef>, ReadError> {
     let mut reserved = job.reserve(2 * refs.len() * size_of::<Flat>()).await?;
     let (mut rows, mut labels) = (Vec::with_capacity(refs.len()), Vec::new());
     for step in refs.chunks(STEP) {
@@ -167,7 +176,7 @@ async fn sort_flat<H: Host>(job: &Job<H>, refs: Vec<SeriesRef>) -> Result<Vec<Se
             let shard = job.shard.borrow();
             for series in step {
                 let begin = labels.len() as u32;
-                labels.extend_from_slice(shard.store.labels(*series));
+                order.add_kept(&shard.index, shard.store.labels(*series), &mut labels);
                 rows.push(Flat { series: *series, begin, end: labels.len() as u32 });
             }
         }
@@ -177,14 +186,14 @@ async fn sort_flat<H: Host>(job: &Job<H>, refs: Vec<SeriesRef>) -> Result<Vec<Se
     }
     // All of these labels were there by now.
     let moment = job.shard.borrow().index.now();
-    let labels_of = |row: &Flat| &labels[row.begin as usize..row.end as usize];
+    let labels_of = |row: &Flat| labels[row.begin as usize..row.end as usize].iter().copied();
     let sorted = sort_in_slices(rows, job, |a, b| {
-        job.shard.borrow().index.compare(labels_of(a), labels_of(b), moment)
+        order.compare(&job.shard.borrow().index, labels_of(a), labels_of(b), moment)
     });
     Ok(sorted.await?.into_iter().map(|row| row.series).collect())
 }
 
-/// A series and the first of its labels.
+/// A series and the first of its labels that count.
 #[derive(Debug, Clone, Copy)]
 struct Grouped {
     first: LabelRef,
@@ -201,15 +210,23 @@ struct Group {
 
 /// Sorts many series: by their first label, which is mostly the metric's name, and then those of each. Far
 /// fewer texts are compared so, and what a comparison looks at is near the core.
-async fn sort_grouped<H: Host>(job: &Job<H>, refs: Vec<SeriesRef>) -> Result<Vec<SeriesRef>, ReadError> {
-    let grouped = by_first_label(job, refs).await?;
+async fn sort_grouped<H: Host>(
+    job: &Job<H>,
+    refs: Vec<SeriesRef>,
+    order: &Order<'_>,
+) -> Result<Vec<SeriesRef>, ReadError> {
+    let Some(grouped) = by_first_label(job, &refs, order).await? else {
+        return sort_whole(job, refs, order).await;
+    };
+    drop(refs);
+    let grouped = sort_in_slices(grouped, job, |a, b| a.first.cmp(&b.first)).await?;
     let groups_max = grouped.len() / GROUP_SERIES_MEAN_MIN;
     let mut reserved = job.reserve(2 * groups_max * size_of::<Group>()).await?;
     let Some(groups) = groups_of(job, &grouped, groups_max).await? else {
         let mut refs = Vec::with_capacity(grouped.len());
         add_refs(job, &grouped, &mut refs).await?;
         drop(grouped);
-        return sort_whole(job, refs).await;
+        return sort_whole(job, refs, order).await;
     };
     let moment = job.shard.borrow().index.now();
     let compare = |a: &Group, b: &Group| job.shard.borrow().index.compare(&[a.first], &[b.first], moment);
@@ -219,25 +236,35 @@ async fn sort_grouped<H: Host>(job: &Job<H>, refs: Vec<SeriesRef>) -> Result<Vec
     while !rest.is_empty() {
         let (run, after) = rest.split_at(groups_of_run(rest));
         rest = after;
-        sorted.append(&mut sort_run(job, &grouped, run).await?);
+        sorted.append(&mut sort_run(job, &grouped, run, order).await?);
     }
     Ok(sorted)
 }
 
-/// Series with their first labels, those of each together.
-async fn by_first_label<H: Host>(job: &Job<H>, refs: Vec<SeriesRef>) -> Result<Vec<Grouped>, ReadError> {
+/// Series with the first of their labels that count. `None`: one has labels, and none that counts, so that its place
+/// may be between any groups.
+async fn by_first_label<H: Host>(
+    job: &Job<H>,
+    refs: &[SeriesRef],
+    order: &Order<'_>,
+) -> Result<Option<Vec<Grouped>>, ReadError> {
     let mut grouped = Vec::with_capacity(refs.len());
     for step in refs.chunks(STEP) {
         {
             let shard = job.shard.borrow();
-            // Each has one, its name; but for those that went meanwhile.
-            let first = |series| shard.store.labels(series).first().copied();
-            grouped.extend(step.iter().filter_map(|s| Some(Grouped { first: first(*s)?, series: *s })));
+            for series in step {
+                let labels = shard.store.labels(*series);
+                match order.kept(&shard.index, labels).next() {
+                    Some(first) => grouped.push(Grouped { first, series: *series }),
+                    // It went meanwhile: else it would have its name.
+                    None if labels.is_empty() => {}
+                    None => return Ok(None),
+                }
+            }
         }
         job.yield_if_needed().await?;
     }
-    drop(refs);
-    sort_in_slices(grouped, job, |a, b| a.first.cmp(&b.first)).await
+    Ok(Some(grouped))
 }
 
 /// Where the series of each first label lie; `None` where these are more than `groups_max`.
@@ -275,6 +302,7 @@ async fn sort_run<H: Host>(
     job: &Job<H>,
     grouped: &[Grouped],
     run: &[Group],
+    order: &Order<'_>,
 ) -> Result<Vec<SeriesRef>, ReadError> {
     let series = run.iter().map(|group| (group.end - group.begin) as usize).sum();
     let _reserved = job.reserve(size_of::<SeriesRef>() * series + sort_bytes::<SeriesRef>(series)).await?;
@@ -283,8 +311,8 @@ async fn sort_run<H: Host>(
         add_refs(job, &grouped[group.begin as usize..group.end as usize], &mut refs).await?;
     }
     match refs.len() <= FLAT_SERIES_MAX {
-        true => sort_flat(job, refs).await,
-        false => sort_whole(job, refs).await,
+        true => sort_flat(job, refs, order).await,
+        false => sort_whole(job, refs, order).await,
     }
 }
 
@@ -301,9 +329,13 @@ async fn add_refs<H: Host>(
 }
 
 /// Sorts series without another copy of anything.
-async fn sort_whole<H: Host>(job: &Job<H>, refs: Vec<SeriesRef>) -> Result<Vec<SeriesRef>, ReadError> {
+async fn sort_whole<H: Host>(
+    job: &Job<H>,
+    refs: Vec<SeriesRef>,
+    order: &Order<'_>,
+) -> Result<Vec<SeriesRef>, ReadError> {
     let moment = job.shard.borrow().index.now();
-    sort_in_slices(refs, job, |a, b| job.shard.borrow().compare(*a, *b, moment)).await
+    sort_in_slices(refs, job, |a, b| order.compare_series(&job.shard.borrow(), *a, *b, moment)).await
 }
 
 /// Those that are still there.
@@ -343,10 +375,6 @@ async fn in_range<H: Host>(
 }
 
 impl Shard {
-    fn compare(&self, a: SeriesRef, b: SeriesRef, moment: Moment) -> Ordering {
-        self.index.compare(self.store.labels(a), self.store.labels(b), moment)
-    }
-
     /// Has what a look at each of these series takes on its way from memory, before the first is looked at.
     pub(super) fn prefetch_times(&self, series: &[SeriesRef], selection: &Selection) {
         let store = &self.store;
@@ -386,11 +414,13 @@ mod tests {
         });
         append(&job.shard, EVER, &series.collect::<Vec<_>>());
         let mut refs: Vec<_> = job.shard.borrow().index.all().iter().map(SeriesRef).collect();
-        let grouped = block_on(by_first_label(&job, refs.clone())).unwrap();
+        let order = Order::new(None, &job.shard.borrow().index);
+        let grouped = block_on(by_first_label(&job, &refs, &order)).unwrap().unwrap();
+        let grouped = block_on(sort_in_slices(grouped, &job, |a, b| a.first.cmp(&b.first))).unwrap();
         let groups = block_on(groups_of(&job, &grouped, grouped.len() / GROUP_SERIES_MEAN_MIN)).unwrap();
         assert_eq!(groups.is_some(), is_grouped, "{counts:?}");
-        let sorted = block_on(sort_grouped(&job, refs.clone())).unwrap();
-        refs = block_on(sort_whole(&job, refs)).unwrap();
+        let sorted = block_on(sort_grouped(&job, refs.clone(), &order)).unwrap();
+        refs = block_on(sort_whole(&job, refs, &order)).unwrap();
         assert_eq!(sorted.len(), counts.iter().sum::<usize>());
         assert!(sorted == refs, "{counts:?}");
     }

@@ -86,6 +86,9 @@ class Configuration(unittest.TestCase):
             "rebalance-threshold": [25],
             "self-scrape-interval": [0, "0", "0s", "15s"],
             "log-level": ["info", "info,silverback::wal=debug"],
+            "external-labels": [[], ["cluster=eu-1"], ["_a=x=y", "zone=b c"]],
+            "replica-label": ["replica", "none", "_r"],
+            "tenant-label-name": ["tenant_id"],
         }
         refused = {
             "retention": [26, "26", "1.5h", "26H"],
@@ -99,6 +102,9 @@ class Configuration(unittest.TestCase):
             "shutdown-timeout": [60, "1min"],
             "self-scrape-interval": [15, "often"],
             "log-level": ["", "warning", "info,silverback::wal"],
+            "external-labels": [["cluster"], ["a="], ["1a=b"], ["__a=b"], ["a=b,c"], ["a-b=c"]],
+            "replica-label": ["", "__r", "9", "a b"],
+            "tenant-label-name": ["", "tenant-id"],
         }
         for table, expected in ((taken, True), (refused, False)):
             for option, values in table.items():

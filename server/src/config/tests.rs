@@ -71,6 +71,9 @@ fn every_option_is_taken_from_flag_variable_and_file_alike() {
             options::Shown::Many(values) if values.is_empty() && option.name.ends_with("-listen") => {
                 "127.0.0.1:9".to_owned()
             }
+            options::Shown::Many(values) if values.is_empty() && option.name == "external-labels" => {
+                "cluster=eu-1".to_owned()
+            }
             options::Shown::Many(values) if values.is_empty() => "*".to_owned(),
             options::Shown::Many(values) => values.join(","),
         };
@@ -83,6 +86,20 @@ fn every_option_is_taken_from_flag_variable_and_file_alike() {
         assert_eq!(flag.config, variable.config);
         assert_eq!(flag.config, file.config);
     }
+}
+
+#[test]
+fn a_label_that_all_series_get_has_a_name_of_its_own() {
+    let labels = "--external-labels=cluster=eu-1,zone=\"b\"";
+    let effective = load_from("replica-label: replica", &[], &[labels]).unwrap();
+    assert!(effective.to_string().contains("external-labels:\n- cluster=eu-1\n- zone=b\n"), "{effective}");
+    assert_eq!(effective.config.replica_label.as_deref(), Some("replica"));
+    let parts = |name: &'static str| [name, "both have", "allowed: each name for one of them"];
+    check_fault("replica-label: zone", &[], &[labels], &parts("zone"));
+    check_fault("tenant-label-name: cluster", &[], &[labels], &parts("cluster"));
+    check_fault("replica-label: tenant_id", &[], &[], &parts("tenant_id"));
+    check_fault("", &[], &["--external-labels=a=1,a=2"], &["a stands twice"]);
+    check_fault("replica-label: ''", &[], &[], &["is no label's name"]);
 }
 
 #[test]

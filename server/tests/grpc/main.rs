@@ -8,3 +8,5 @@ mod partial;
 mod query;
 mod reflection;
 mod steering;
+mod store;
+mod store_beside;

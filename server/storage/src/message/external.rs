@@ -160,5 +160,7 @@ mod tests {
         check(HashedLabels::Without(names(&["pod"])), b"__name__\xffup\xffjob\xffa\xff");
         check(HashedLabels::Without(vec![]), b"__name__\xffup\xffjob\xffa\xffpod\xffp\xff");
         check(HashedLabels::By(vec![]), b"");
+        // The hash's own test values.
+        assert_eq!((xxh64(b"", 0), xxh64(b"a", 0)), (0xef46_db37_51d8_e999, 0xd24e_c4f1_a98c_6e5b));
     }
 }

@@ -139,6 +139,9 @@ mod tests {
             "silverback.v1.Admin",
             "silverback.v1.Ingest",
             "silverback.v1.Query",
+            "thanos.Exemplars",
+            "thanos.Store",
+            "thanos.info.Info",
         ];
         assert_eq!(Index::get().services(), expect);
     }

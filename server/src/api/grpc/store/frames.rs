@@ -183,7 +183,7 @@ mod tests {
             min_ms: at as i64 - 1,
             max_ms: i64::from(u32::MAX) << at,
             of: kinds[at % 3].0,
-            bytes: &[7; 300][..at * 100 % 301],
+            bytes: &[7; 300][..1 + at * 100 % 300],
         };
         for at in 0..count {
             let labels = Labels::from_pairs([("__name__", "up".to_owned()), ("i", at.to_string())]);

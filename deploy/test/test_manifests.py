@@ -1,5 +1,6 @@
 """The chart's objects: that Kubernetes knows them, and that they promise what they should."""
 
+import json
 import re
 import unittest
 from fnmatch import fnmatch
@@ -11,6 +12,7 @@ from chart import (
     CHART,
     DEPLOY,
     KUBERNETES_VERSIONS,
+    NAMESPACE,
     VALUES,
     helm,
     node_container,
@@ -43,6 +45,43 @@ class Schemas(unittest.TestCase):
         service["spec"]["selektor"] = {}
         with self.assertRaises(kubernetes_validate.ValidationError):
             kubernetes_validate.validate(service, KUBERNETES_VERSIONS[-1], strict=True)
+
+
+class Thanos(unittest.TestCase):
+    """The files that put nodes behind Thanos."""
+
+    def setUp(self):
+        self.nodes = render_file(DEPLOY / "thanos/values.yaml")
+        self.thanos = list(yaml.safe_load_all((DEPLOY / "thanos/kubernetes.yaml").read_text()))
+
+    def test_every_object_holds_to_the_schemas_of_three_versions(self):
+        for version in KUBERNETES_VERSIONS:
+            for thing in [*self.thanos, *render_file(DEPLOY / "thanos/values.yaml", version)]:
+                with self.subTest(version=version, kind=thing["kind"]):
+                    kubernetes_validate.validate(thing, version, strict=True)
+
+    def test_the_ring_has_each_pod_by_a_name_that_the_node_allows(self):
+        # The guide installs it under this name.
+        objects = render("--values", DEPLOY / "thanos/values.yaml", "--set", "fullnameOverride=silverback")
+        stateful = only(objects, "StatefulSet")
+        pods, replicas = stateful["spec"]["serviceName"], stateful["spec"]["replicas"]
+        (ring,) = json.loads(only(self.thanos, "ConfigMap", "hashring")["data"]["hashrings.json"])
+        names = [f"silverback-{number}.{pods}.{NAMESPACE}.svc.cluster.local" for number in range(replicas)]
+        self.assertEqual(ring["endpoints"], [f"{name}:9009" for name in names])
+        allowed = yaml.safe_load(only(objects, "ConfigMap")["data"]["node.yaml"])["allowed-hosts"]
+        for name in names:
+            self.assertTrue(any(fnmatch(name, pattern) for pattern in allowed), name)
+
+    def test_as_many_copies_as_the_router_makes_run_on_machines_of_their_own(self):
+        router = only(self.thanos, "Deployment", "router")["spec"]["template"]["spec"]["containers"][0]
+        replicas = only(self.nodes, "StatefulSet")["spec"]["replicas"]
+        self.assertIn(f"--receive.replication-factor={replicas}", router["args"])
+        self.assertIn("podAntiAffinity", pod(self.nodes)["spec"]["affinity"])
+
+    def test_the_label_of_copies_is_the_one_that_query_leaves_out(self):
+        query = only(self.thanos, "Deployment", "query")["spec"]["template"]["spec"]["containers"][0]
+        config = yaml.safe_load(only(self.nodes, "ConfigMap")["data"]["node.yaml"])
+        self.assertIn(f"--query.replica-label={config['replica-label']}", query["args"])
 
 
 class Values(unittest.TestCase):

@@ -87,6 +87,31 @@ pub struct ActiveQuery {
     pub read: Option<u64>,
 }
 
+#[cfg(test)]
+impl ActiveQuery {
+    /// One for tests.
+    pub(crate) fn example() -> Self {
+        Self {
+            id: QueryId { core: 0, number: 1 },
+            state: QueryState::Running,
+            query: "up".to_owned(),
+            is_cut: false,
+            kind: "query",
+            start: 0.0,
+            end: 0.0,
+            step: 0.0,
+            began: String::new(),
+            active_seconds: 1.0,
+            timeout_seconds: 1.0,
+            samples_read: 10,
+            memory_bytes: 100,
+            peer: String::new(),
+            user: String::new(),
+            read: None,
+        }
+    }
+}
+
 /// What a core does of a read: all of it, or a part for another core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartProgress {

@@ -220,7 +220,7 @@ mod tests {
     use super::*;
     use crate::api::ingest::write_status::requests_by_protocol;
     use crate::api::status::cells_status::{CellsStatus, RebalanceStatus};
-    use crate::routing::active::{ActiveQuery, QueryId, QueryState};
+    use crate::routing::ActiveQuery;
     use silverback_model::{RefusedReason, ShardId};
     use silverback_storage::message::ShardMemory;
 
@@ -302,34 +302,13 @@ mod tests {
             moves_total: 0,
         };
         check_fields_read("cells", &serde_json::to_value(cells).unwrap());
-        check_fields_read("asked", &serde_json::to_value(active_query()).unwrap());
+        check_fields_read("asked", &serde_json::to_value(ActiveQuery::example()).unwrap());
         check_fields_read("writes", &serde_json::to_value(WriteStatus::new(&[])).unwrap());
         check_fields_read("disk", &serde_json::to_value(FileSystemRoom::default()).unwrap());
         let own = OwnMetrics { instance: String::new(), interval_s: 15.0 };
         check_fields_read("own", &serde_json::to_value(own).unwrap());
         check_fields_read("log", &serde_json::to_value(LogStatus::new(&[])).unwrap());
         check_fields_read("shard", &serde_json::to_value(ShardStatus::new(&stats(), None)).unwrap());
-    }
-
-    fn active_query() -> ActiveQuery {
-        ActiveQuery {
-            id: QueryId { core: 0, number: 1 },
-            state: QueryState::Running,
-            query: String::new(),
-            is_cut: false,
-            kind: "query",
-            start: 0.0,
-            end: 0.0,
-            step: 0.0,
-            began: String::new(),
-            active_seconds: 0.0,
-            timeout_seconds: 0.0,
-            samples_read: 0,
-            memory_bytes: 0,
-            peer: String::new(),
-            user: String::new(),
-            read: None,
-        }
     }
 
     /// The names that an object of the page has words for.

@@ -163,24 +163,8 @@ mod tests {
     use crate::routing::active::PartProgress;
 
     fn query(core: u16, state: QueryState, active_seconds: f64, read: Option<u64>) -> ActiveQuery {
-        ActiveQuery {
-            id: QueryId { core, number: 1 },
-            state,
-            query: "up".to_owned(),
-            is_cut: false,
-            kind: "query",
-            start: 0.0,
-            end: 0.0,
-            step: 0.0,
-            began: String::new(),
-            active_seconds,
-            timeout_seconds: 1.0,
-            samples_read: 10,
-            memory_bytes: 100,
-            peer: String::new(),
-            user: String::new(),
-            read,
-        }
+        let id = QueryId { core, number: 1 };
+        ActiveQuery { id, state, active_seconds, read, ..ActiveQuery::example() }
     }
 
     #[test]

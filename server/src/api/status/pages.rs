@@ -1,5 +1,4 @@
 //! The node's own pages: metrics, status, health, readiness.
-#![expect(clippy::disallowed_methods, reason = "/proc answers from memory")]
 
 use std::net::SocketAddr;
 use std::path::Path;

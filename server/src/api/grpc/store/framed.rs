@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use futures::StreamExt;
 use http::Response;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http_body::{Body, Frame};
 use tonic::Status;
 
@@ -14,6 +14,10 @@ use crate::api::grpc::GRPC;
 use crate::api::grpc::stream::Answers;
 use crate::api::response::NodeResponse;
 use crate::api::response::body::ResponseBody;
+
+const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+/// Nothing went wrong.
+const WHOLE: HeaderValue = HeaderValue::from_static("0");
 
 /// A body of pieces; `None` after its trailers.
 struct FramedBody(Option<Answers<Bytes>>);
@@ -35,14 +39,17 @@ impl Body for FramedBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let Some(pieces) = &mut self.0 else { return Poll::Ready(None) };
-        let end = match ready!(pieces.poll_next_unpin(context)) {
+        let mut trailers = HeaderMap::new();
+        let told = match ready!(pieces.poll_next_unpin(context)) {
             Some(Ok(piece)) => return Poll::Ready(Some(Ok(Frame::data(piece)))),
-            Some(Err(status)) => status,
-            None => Status::ok(""),
+            Some(Err(status)) => status.add_header(&mut trailers),
+            None => {
+                trailers.insert(STATUS, WHOLE);
+                Ok(())
+            }
         };
         self.0 = None;
-        let mut trailers = HeaderMap::new();
-        Poll::Ready(Some(end.add_header(&mut trailers).map(|()| Frame::trailers(trailers))))
+        Poll::Ready(Some(told.map(|()| Frame::trailers(trailers))))
     }
 
     fn is_end_stream(&self) -> bool {

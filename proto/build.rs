@@ -15,6 +15,7 @@ const FILES: &[&str] = &[
     "thanos/store.proto",
     "thanos/info.proto",
     "thanos/exemplars.proto",
+    "thanos/receive.proto",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -88,6 +88,8 @@ macro_rules! options {
 /// The label spans of a request keep offsets in 30 bits.
 const BODY_BYTES_ALLOWED: RangeInclusive<usize> = 1 << 10..=512 << 20;
 const _: () = assert!(*BODY_BYTES_ALLOWED.end() < 1 << 30);
+/// Characters of a tenant's name.
+const TENANT_CHARS_MAX: usize = 256;
 /// What one shard needs, up to 64 TiB.
 const MEMORY_ALLOWED: RangeInclusive<usize> = MemoryPlan::floor_bytes(1)..=1 << 46;
 
@@ -125,6 +127,8 @@ options! {
         otlp_histograms: OtlpHistograms = OtlpHistograms::Classic, "otlp-convert-histograms" MODE One(
             words!("is neither on nor off": OtlpHistograms { Custom = "on", Classic = "off" })
         );
+        /// Whose samples the node takes from Thanos' routers; those of other tenants are refused
+        tenant: String = "default-tenant".to_owned(), "tenant" NAME One(TENANT);
     }
     "Access" {
         /// Prometheus' web configuration file: TLS, client certificates, users and their passwords, headers of
@@ -280,6 +284,7 @@ const FILE: One<Option<PathBuf>> = Own(
     },
     |file| file.as_ref().map_or("none".to_owned(), |file| file.display().to_string()),
 );
+const TENANT: One<String> = Own(read_tenant, String::clone);
 const LOG_LEVEL: One<String> = Own(read_log_level, String::clone);
 
 const SHARDS: One<ShardCount> = Own(
@@ -339,6 +344,19 @@ fn read_unless_off(text: &str, allowed: RangeInclusive<Duration>) -> Result<Opti
             .map(Some)
             .map_err(|p| Problem::new(p.wrong, format!("{}; 0 turns it off", p.allowed))),
     }
+}
+
+fn read_tenant(text: &str) -> Result<String, Problem> {
+    let is_good = |c: char| !c.is_ascii_whitespace() && !c.is_ascii_control();
+    if (1..=TENANT_CHARS_MAX).contains(&text.chars().count()) && text.chars().all(is_good) {
+        return Ok(text.to_owned());
+    }
+    Err(Problem::new(
+        format!("{text:?} is no tenant"),
+        format!(
+            "allowed: 1 to {TENANT_CHARS_MAX} characters, none of them white space, such as default-tenant"
+        ),
+    ))
 }
 
 fn read_listen(texts: &[String]) -> Result<Vec<SocketAddr>, Problem> {

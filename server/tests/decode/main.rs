@@ -5,4 +5,6 @@ mod oracle;
 mod random_requests;
 mod series;
 mod sink;
+mod thanos;
+mod thanos_sink;
 mod warm;

@@ -7,7 +7,8 @@ use silverback_model::{
     RefusedCounts, RefusedReason, Sample,
     limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX},
 };
-use silverback_proto::{prometheus::WriteRequest, write_v2};
+use silverback_proto::prometheus::{TimeSeries, WriteRequest};
+use silverback_proto::{thanos, write_v2};
 
 /// Labels and samples of one series.
 pub type Series = (Vec<(String, String)>, Vec<Sample>);
@@ -56,8 +57,25 @@ impl Outcome {
 
 /// What a remote write 1 request comes to.
 pub fn outcome_v1(request: &WriteRequest) -> Outcome {
-    let mut outcome = Outcome { metadata: request.metadata.len() as u64, ..Outcome::default() };
-    for series in &request.timeseries {
+    Outcome { metadata: request.metadata.len() as u64, ..outcome_of(&request.timeseries) }
+}
+
+/// What a Thanos router's request comes to; `None`: it is another tenant's than `own`.
+pub fn outcome_thanos(request: &thanos::WriteRequest, own: &str) -> Option<Outcome> {
+    let is_own = |tenant: &str| tenant.is_empty() || tenant == own;
+    let parts = &request.timeseries_tenant_data;
+    if parts.is_empty() {
+        return is_own(&request.tenant).then(|| outcome_of(&request.timeseries));
+    }
+    parts
+        .iter()
+        .all(|part| is_own(&part.tenant))
+        .then(|| outcome_of(parts.iter().flat_map(|part| &part.timeseries)))
+}
+
+fn outcome_of<'a>(series: impl IntoIterator<Item = &'a TimeSeries>) -> Outcome {
+    let mut outcome = Outcome::default();
+    for series in series {
         let labels = series.labels.iter().map(|l| (l.name.clone(), l.value.clone()));
         match check_labels(labels) {
             Err(reason) => outcome.refuse(reason, series.samples.len() + series.histograms.len()),

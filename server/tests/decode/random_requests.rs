@@ -53,8 +53,8 @@ fn sample() -> impl Strategy<Value = (f64, i64)> {
     (any::<u64>().prop_map(f64::from_bits), prop_oneof![any::<i64>(), Just(0), 1.7e12 as i64..1.8e12 as i64])
 }
 
-fn request_v1() -> impl Strategy<Value = prometheus::WriteRequest> {
-    let series = (labels(), vec(sample(), 0..4), 0..2_usize, 0..2_usize).prop_map(
+pub fn series_v1() -> impl Strategy<Value = prometheus::TimeSeries> {
+    (labels(), vec(sample(), 0..4), 0..2_usize, 0..2_usize).prop_map(
         |(labels, samples, exemplars, histograms)| prometheus::TimeSeries {
             labels: labels.into_iter().map(|(name, value)| prometheus::Label { name, value }).collect(),
             samples: samples
@@ -64,8 +64,11 @@ fn request_v1() -> impl Strategy<Value = prometheus::WriteRequest> {
             exemplars: vec![prometheus::Exemplar::default(); exemplars],
             histograms: vec![prometheus::Histogram::default(); histograms],
         },
-    );
-    (vec(series, 0..12), 0..3_usize).prop_map(|(timeseries, metadata)| prometheus::WriteRequest {
+    )
+}
+
+fn request_v1() -> impl Strategy<Value = prometheus::WriteRequest> {
+    (vec(series_v1(), 0..12), 0..3_usize).prop_map(|(timeseries, metadata)| prometheus::WriteRequest {
         timeseries,
         metadata: vec![prometheus::MetricMetadata::default(); metadata],
     })

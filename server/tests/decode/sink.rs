@@ -33,10 +33,21 @@ pub fn decode_with(
     bytes: &[u8],
     series_max: usize,
 ) -> Result<(Vec<Series>, Tally), MalformedBody> {
+    decode_started(decoder, hasher, Decoding::start(version), bytes, series_max)
+}
+
+/// The same of a request that is begun.
+pub fn decode_started(
+    decoder: &mut Decoder,
+    hasher: &SeriesIdHasher,
+    mut decoding: Decoding,
+    bytes: &[u8],
+    series_max: usize,
+) -> Result<(Vec<Series>, Tally), MalformedBody> {
     let mut body = WriteBody { bytes: bytes.to_vec().into(), ..WriteBody::default() };
     // What is passed on is told, and not what is known.
     decoder.forget_metadata();
-    let (mut decoding, mut sink) = (Decoding::start(version), Collected::default());
+    let mut sink = Collected::default();
     let slices_max = 4 + bytes.len();
     for _slice in 0..slices_max {
         if decoder.decode(&mut body, &mut decoding, hasher, series_max, &mut sink)? == Slice::Done {

@@ -38,6 +38,7 @@ fn seeds() -> BTreeMap<&'static str, Seeds> {
         ("remote_write_v1", writes::remote_write_v1()),
         ("remote_write_v2", writes::remote_write_v2()),
         ("snappy", writes::snappy()),
+        ("thanos", writes::thanos()),
         ("wal_frame", logs::frames()),
         ("wal_records", logs::records()),
     ])

@@ -79,6 +79,20 @@ pub fn remote_write_v2() -> Seeds {
     vec![("bad", bad), ("odd", odd), ("usual", usual)]
 }
 
+/// Requests of Thanos' routers: of one tenant, of several, both, and what is refused.
+pub fn thanos() -> Seeds {
+    let [bad, odd, usual] =
+        remote_write_v1().try_into().map(|seeds: [_; 3]| seeds.map(|(_, bytes)| bytes)).expect("three");
+    let tenant = field(2, b"default-tenant");
+    let part = |bytes: &[u8]| field(4, &[bytes, &tenant].concat());
+    let one = [&usual[..], &tenant, &number(3, 1)].concat();
+    let both = [&bad[..], &part(&usual), &number(3, 2)].concat();
+    // A part whose fields of tomorrow stand among its series.
+    let parts = [part(&usual), part(&odd), part(&[field(6, b"x"), bad.clone()].concat())].concat();
+    let foreign = [part(&usual), field(4, &[&usual[..], &field(2, b"other")].concat())].concat();
+    vec![("both", both), ("foreign", foreign), ("one", one), ("parts", parts), ("tomorrow", field(5, &usual))]
+}
+
 /// Snappy's block format: a literal, copies, and a length that isn't there.
 pub fn snappy() -> Seeds {
     let compress = |bytes: &[u8]| snap::raw::Encoder::new().compress_vec(bytes).unwrap();

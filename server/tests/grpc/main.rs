@@ -6,6 +6,7 @@ mod origins;
 mod otlp;
 mod partial;
 mod query;
+mod receive;
 mod reflection;
 mod steering;
 mod store;

@@ -21,6 +21,8 @@ pub(super) enum Answerer {
     Store(StoreMethod),
     Admin,
     Otlp,
+    /// Thanos' routers.
+    Receive,
 }
 
 /// One method.
@@ -55,6 +57,7 @@ pub(crate) static METHODS: &[Method] = &[
     method(INGEST, "Stream", Answerer::Stream, WRITE, Kind::Usual),
     method(INGEST, "Write", Answerer::Write, WRITE, Kind::Usual),
     method(super::OTLP, "Export", Answerer::Otlp, WRITE, Kind::Usual),
+    method(super::WRITEABLE_STORE, "RemoteWrite", Answerer::Receive, WRITE, Kind::Usual),
     method(QUERY, "Select", Answerer::Query, READ, Kind::Usual),
     method(QUERY, "Series", Answerer::Query, READ, Kind::Usual),
     method(QUERY, "LabelNames", Answerer::Query, READ, Kind::Usual),

@@ -10,6 +10,7 @@ pub(crate) mod methods;
 mod one_message;
 mod otlp;
 mod query;
+mod receive;
 mod reflection;
 pub mod request_body;
 pub mod status;
@@ -42,6 +43,7 @@ use crate::api::{ingest::timing::timed, response::NodeResponse};
 use crate::routing::SharedReservation;
 
 pub(in crate::api::grpc) const GRPC: &str = "application/grpc";
+const WRITEABLE_STORE: &str = "thanos.WriteableStore";
 const OTLP: &str = "opentelemetry.proto.collector.metrics.v1.MetricsService";
 
 /// Whether a request speaks gRPC.
@@ -80,10 +82,14 @@ async fn dispatch(peer: &Peer, method: &Method, request: Request<WatchedBody>) -
     if method.answerer == Answerer::Stream {
         return ingest::stream(caller, request).await.map(ResponseBody::Grpc);
     }
+    if method.answerer == Answerer::Receive {
+        let answering = async { receive::remote_write(caller, request).await.map(ResponseBody::Grpc) };
+        return timed(core, answering).await;
+    }
     let request = decoded(request, codec::message_bytes_max(core));
     // tonic's services are large: those that come seldom have memory of their own.
     match method.answerer {
-        Answerer::Stream => unreachable!("it is answered above"),
+        Answerer::Stream | Answerer::Receive => unreachable!("it is answered above"),
         Answerer::Health => Box::pin(call(health::service(core), request)).await,
         Answerer::Write => {
             timed(core, async { ingest::write(caller, request).await.map(ResponseBody::Grpc) }).await
@@ -102,7 +108,10 @@ async fn dispatch(peer: &Peer, method: &Method, request: Request<WatchedBody>) -
 /// The request, its body bounded by what its method takes.
 fn received(ingest: &Rc<Ingest>, method: &Method, request: Request<WatchedBody>) -> Request<Received> {
     request.map(|body| match method.answerer {
-        Answerer::Stream | Answerer::Reflection | Answerer::ReflectionAlpha => Received::stream(body),
+        // What reads it bounds it.
+        Answerer::Stream | Answerer::Receive | Answerer::Reflection | Answerer::ReflectionAlpha => {
+            Received::stream(body)
+        }
         Answerer::Otlp => Received::message(ingest, body, of_otlp_body),
         Answerer::Health | Answerer::Write | Answerer::Query | Answerer::Store(_) | Answerer::Admin => {
             Received::message(ingest, body, of_body)

@@ -93,7 +93,9 @@ impl Caller {
             | Rejection::BodyBrokeOff(_)
             | Rejection::Snappy(_)
             | Rejection::Gzip(_)
-            | Rejection::Malformed(_) => counts.writes_malformed += 1,
+            | Rejection::Malformed(_)
+            | Rejection::Message(_)
+            | Rejection::OtherTenant { .. } => counts.writes_malformed += 1,
         });
     }
 }

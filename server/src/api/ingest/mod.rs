@@ -1,4 +1,4 @@
-//! Samples in: remote write, OTLP and lines, and what they share: from decoded series to shards and back to an
+//! Samples in: remote write, Thanos' routers, OTLP and lines, and what they share: from decoded series to shards and back to an
 //! answer, refusals and who is told of them.
 //!
 //! Knows formats and verdicts. Doesn't know how a shard keeps a sample.
@@ -10,6 +10,7 @@ pub mod lines;
 pub mod otlp;
 pub(crate) mod refusal_log;
 pub mod remote_write;
+pub(crate) mod thanos;
 pub(crate) mod timing;
 pub mod write;
 pub mod write_endpoint;

@@ -89,7 +89,7 @@ fn write_from(
         snappy::decompress(compressed, ingest.config.max_decoded_bytes, &mut fresh.bytes)?;
         let mut split = Split::new(ingest.router.table(), &ingest.parts);
         let report = {
-            let decoding = decode(ingest, version, fresh, &mut split, |in_memory_bytes| {
+            let decoding = decode(ingest, Decoding::start(version), fresh, &mut split, |in_memory_bytes| {
                 reserved.grow_to(compressed.len() + in_memory_bytes)
             });
             let decoding = decoding.await?;
@@ -161,14 +161,13 @@ pub(crate) async fn send_defined(
 
 /// Decodes the whole request before any of it is sent on: what turns out malformed stores nothing.
 /// `make_room` is told what the request takes after each slice.
-async fn decode(
+pub(super) async fn decode(
     ingest: &Ingest,
-    version: Version,
+    mut decoding: Decoding,
     body: &mut WriteBody,
     split: &mut Split<'_>,
     mut make_room: impl FnMut(usize) -> Result<(), BudgetExceeded>,
 ) -> Result<Decoding, Rejection> {
-    let mut decoding = Decoding::start(version);
     loop {
         let slice = decode_slice(ingest, body, &mut decoding, split)?;
         make_room(body.capacity_bytes() + split.grown_bytes())?;
@@ -191,7 +190,8 @@ fn decode_slice(
     decoder.decode_while(body, decoding, &ingest.hasher, split, || began.elapsed() < SLICE)
 }
 
-fn count(ingest: &Ingest, decoding: &Decoding) {
+/// Counts what the decoder refused.
+pub(super) fn count(ingest: &Ingest, decoding: &Decoding) {
     ingest.count(|counts| {
         counts.refused.merge(&decoding.tally.refused);
         counts.series_refused += decoding.tally.series_refused;

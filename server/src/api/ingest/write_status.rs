@@ -10,9 +10,10 @@ use silverback_storage::message::{AcceptorCounts, CoreStats};
 type CountOf = fn(&AcceptorCounts) -> u64;
 
 /// Each protocol's name in metrics, and its requests. Those of a gRPC stream are its batches.
-const PROTOCOLS: [(&str, CountOf); 7] = [
+const PROTOCOLS: [(&str, CountOf); 8] = [
     ("remote_write_1", |a| a.writes_v1),
     ("remote_write_2", |a| a.writes_v2),
+    ("thanos", |a| a.writes_thanos),
     ("otlp", |a| a.writes_otlp),
     ("prometheus_text", |a| a.writes_prometheus_text),
     ("influx", |a| a.writes_influx),

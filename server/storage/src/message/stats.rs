@@ -90,6 +90,8 @@ counters! {
         writes_v2: u64,
         /// OTLP requests, over gRPC and HTTP.
         writes_otlp: u64,
+        /// Requests of Thanos' routers.
+        writes_thanos: u64,
         /// Requests with lines in Prometheus' text format.
         writes_prometheus_text: u64,
         /// Requests with lines in InfluxDB's line protocol.

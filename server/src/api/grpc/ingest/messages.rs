@@ -61,12 +61,68 @@ impl Encoding {
     }
 }
 
+/// What messages may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MessageBounds {
+    /// Bytes of one as it is sent, ...
+    pub sent_bytes_max: usize,
+    /// ... and decompressed.
+    pub bytes_max: usize,
+    /// How long one that finds no room waits for some.
+    pub room_wait: Duration,
+}
+
+impl MessageBounds {
+    /// Those of a stream, whose messages have so many bytes at the most: it is held up where others have the room.
+    pub(crate) fn of_stream(bytes_max: usize) -> Self {
+        Self { sent_bytes_max: bytes_max, bytes_max, room_wait: ROOM_WAIT_MAX }
+    }
+}
+
+/// Why there is no message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum MessageError {
+    /// It is larger than it may be, as it came or decompressed.
+    #[error("a message may have {bytes_max} bytes")]
+    TooLarge {
+        /// What it may have.
+        bytes_max: usize,
+    },
+    /// It isn't framed or compressed as it says.
+    #[error("{0}")]
+    Broken(String),
+    /// Others have the room.
+    #[error("{}", Rejection::Overloaded)]
+    Overloaded,
+}
+
+impl MessageError {
+    /// As gRPC's own implementations say it.
+    pub(crate) fn status(&self) -> Status {
+        match self {
+            Self::TooLarge { .. } => Cause::TooLarge.status(self.to_string()),
+            Self::Broken(words) => Cause::Internal.status(words),
+            Self::Overloaded => of_rejection(&Rejection::Overloaded),
+        }
+    }
+}
+
+impl From<MessageError> for Rejection {
+    fn from(error: MessageError) -> Self {
+        match error {
+            MessageError::TooLarge { bytes_max } => Self::BodyTooLarge { limit_bytes: bytes_max },
+            MessageError::Broken(words) => Self::Message(words),
+            MessageError::Overloaded => Self::Overloaded,
+        }
+    }
+}
+
 /// The messages of one stream.
 #[derive(Debug)]
 pub struct Messages<B> {
     body: Pin<Box<B>>,
     encoding: Encoding,
-    message_bytes_max: usize,
+    bounds: MessageBounds,
     budget: ByteBudget,
     /// What came and isn't read yet, ...
     rest: Bytes,
@@ -79,47 +135,47 @@ pub struct Messages<B> {
 pub(crate) struct StreamMessage {
     /// As it was before it was compressed.
     pub bytes: Bytes,
-    _room: Reservation,
+    /// What it takes.
+    pub room: Reservation,
 }
 
 impl<B: Body<Data = Bytes>> Messages<B> {
-    /// The messages in a body, none larger than `message_bytes_max`; each takes room in `budget`.
-    pub(crate) fn new(body: B, encoding: Encoding, message_bytes_max: usize, budget: ByteBudget) -> Self {
+    /// The messages in a body, within their bounds; each takes room in `budget`.
+    pub(crate) fn new(body: B, encoding: Encoding, bounds: MessageBounds, budget: ByteBudget) -> Self {
         let rest_room = budget.begin();
-        Self { body: Box::pin(body), encoding, message_bytes_max, budget, rest: Bytes::new(), rest_room }
+        Self { body: Box::pin(body), encoding, bounds, budget, rest: Bytes::new(), rest_room }
     }
 
     /// The next message; none after the last, and where the client has gone.
-    pub(crate) async fn next(&mut self) -> Result<Option<StreamMessage>, Status> {
+    pub(crate) async fn next(&mut self) -> Result<Option<StreamMessage>, MessageError> {
         let mut room = self.budget.begin();
         let Some(prefix) = self.take(PREFIX_BYTES, &mut room).await? else { return Ok(None) };
         let [flag, len @ ..] = *prefix.first_chunk::<PREFIX_BYTES>().expect("so many were asked for");
         let len = u32::from_be_bytes(len) as usize;
-        if len > self.message_bytes_max {
-            return Err(self.too_large());
+        if len > self.bounds.sent_bytes_max {
+            return Err(MessageError::TooLarge { bytes_max: self.bounds.sent_bytes_max });
         }
         let Some(sent) = self.take(len, &mut room).await? else { return Ok(None) };
         let bytes = match (flag, self.encoding) {
             (0, _) => sent,
             (1, Encoding::Identity) => {
-                return Err(
-                    Cause::Internal.status("a message is compressed, and grpc-encoding doesn't say how")
-                );
+                let words = "a message is compressed, and grpc-encoding doesn't say how";
+                return Err(MessageError::Broken(words.to_owned()));
             }
             (1, Encoding::Gzip) => self.decompress(MultiGzDecoder::new(&*sent), 1, &mut room).await?,
             // What it may refer back to is kept apart.
             (1, Encoding::Zstd) => self.decompress(zstd_decoder(&sent)?, 2, &mut room).await?,
             (1, Encoding::Snappy) => self.decompress(FrameDecoder::new(&*sent), 1, &mut room).await?,
             (other, _) => {
-                return Err(Cause::Internal.status(format!("a message has the flag {other}: 0 or 1")));
+                return Err(MessageError::Broken(format!("a message has the flag {other}: 0 or 1")));
             }
         };
-        Ok(Some(StreamMessage { bytes, _room: room }))
+        Ok(Some(StreamMessage { bytes, room }))
     }
 
     /// So many bytes; none where the body ends before the first of them, or the client has gone. Bytes
     /// that came in one piece are not copied.
-    async fn take(&mut self, count: usize, room: &mut Reservation) -> Result<Option<Bytes>, Status> {
+    async fn take(&mut self, count: usize, room: &mut Reservation) -> Result<Option<Bytes>, MessageError> {
         if self.rest.len() >= count {
             return Ok(Some(self.split_rest(count)));
         }
@@ -131,7 +187,8 @@ impl<B: Body<Data = Bytes>> Messages<B> {
                 return Ok(Some(piece));
             }
             if !piece.is_empty() {
-                make_room(room, grown(&joined, piece.len(), count) - joined.capacity()).await?;
+                let more = grown(&joined, piece.len(), count) - joined.capacity();
+                make_room(room, more, self.bounds.room_wait).await?;
                 joined.reserve_exact(grown(&joined, piece.len(), count) - joined.len());
                 joined.extend_from_slice(&piece);
             }
@@ -144,10 +201,10 @@ impl<B: Body<Data = Bytes>> Messages<B> {
                 Some(Ok(frame)) => {
                     self.rest = frame.into_data().unwrap_or_default();
                     self.rest_room = self.budget.begin();
-                    make_room(&mut self.rest_room, self.rest.len()).await?;
+                    make_room(&mut self.rest_room, self.rest.len(), self.bounds.room_wait).await?;
                 }
                 None if joined.is_empty() => return Ok(None),
-                None => return Err(Cause::Internal.status("the stream ends within a message")),
+                None => return Err(MessageError::Broken("the stream ends within a message".to_owned())),
             }
         }
     }
@@ -166,28 +223,24 @@ impl<B: Body<Data = Bytes>> Messages<B> {
         mut decoder: impl Read,
         copies: usize,
         room: &mut Reservation,
-    ) -> Result<Bytes, Status> {
+    ) -> Result<Bytes, MessageError> {
         let mut bytes = Vec::new();
         loop {
             let before = bytes.capacity();
             bytes.reserve(SLICE_BYTES as usize);
-            make_room(room, copies * (bytes.capacity() - before)).await?;
+            make_room(room, copies * (bytes.capacity() - before), self.bounds.room_wait).await?;
             let read = (&mut decoder).take(SLICE_BYTES).read_to_end(&mut bytes);
             let read = read.map_err(|error| {
-                Cause::Internal.status(format!("a message is not compressed as grpc-encoding says: {error}"))
+                MessageError::Broken(format!("a message is not compressed as grpc-encoding says: {error}"))
             })?;
-            if bytes.len() > self.message_bytes_max {
-                return Err(self.too_large());
+            if bytes.len() > self.bounds.bytes_max {
+                return Err(MessageError::TooLarge { bytes_max: self.bounds.bytes_max });
             }
             if (read as u64) < SLICE_BYTES {
                 return Ok(bytes.into());
             }
             reactor_polled().await;
         }
-    }
-
-    fn too_large(&self) -> Status {
-        Cause::TooLarge.status(format!("a message may have {} bytes", self.message_bytes_max))
     }
 }
 
@@ -198,26 +251,26 @@ fn grown(joined: &Vec<u8>, more: usize, count: usize) -> usize {
     if needed <= joined.capacity() { joined.capacity() } else { needed.max(2 * joined.capacity()).min(count) }
 }
 
-fn zstd_decoder(sent: &[u8]) -> Result<impl Read + '_, Status> {
-    let broken = |error| Cause::Internal.status(format!("a message is not zstd: {error}"));
+fn zstd_decoder(sent: &[u8]) -> Result<impl Read + '_, MessageError> {
+    let broken = |error| MessageError::Broken(format!("a message is not zstd: {error}"));
     let mut decoder = zstd::stream::read::Decoder::with_buffer(sent).map_err(broken)?;
     decoder.window_log_max(ZSTD_WINDOW_LOG_MAX).map_err(broken)?;
     Ok(decoder)
 }
 
 /// Waits for room for so many bytes more.
-async fn make_room(room: &mut Reservation, bytes: usize) -> Result<(), Status> {
+async fn make_room(room: &mut Reservation, bytes: usize, wait: Duration) -> Result<(), MessageError> {
     if room.grow(bytes).is_ok() {
         return Ok(());
     }
     let began = now();
-    while began.elapsed() < ROOM_WAIT_MAX {
+    while began.elapsed() < wait {
         sleep(ROOM_AGAIN).await;
         if room.grow(bytes).is_ok() {
             return Ok(());
         }
     }
-    Err(of_rejection(&Rejection::Overloaded))
+    Err(MessageError::Overloaded)
 }
 
 #[cfg(test)]
@@ -245,14 +298,18 @@ mod tests {
             body.chunks(piece).map(|piece| Ok::<_, Infallible>(Frame::data(Bytes::copy_from_slice(piece))));
         let frames: Vec<_> = frames.collect();
         let budget = ByteBudget::new(1 << 20);
-        let mut messages =
-            Messages::new(StreamBody::new(stream::iter(frames)), encoding, MAX, budget.clone());
+        let mut messages = Messages::new(
+            StreamBody::new(stream::iter(frames)),
+            encoding,
+            MessageBounds::of_stream(MAX),
+            budget.clone(),
+        );
         let mut read = Vec::new();
         loop {
             match block_on(messages.next()) {
                 Ok(Some(message)) => read.push(message.bytes.to_vec()),
                 Ok(None) => break,
-                Err(status) => return Err(status.code()),
+                Err(error) => return Err(error.status().code()),
             }
             let of_piece = piece.min(body.len());
             assert!(
@@ -317,7 +374,8 @@ mod tests {
         let first: Result<Frame<Bytes>, Infallible> = Ok(Frame::data(frames.into()));
         let body = StreamBody::new(futures::StreamExt::chain(stream::iter([first]), stream::pending()));
         let budget = ByteBudget::new(4 << 20);
-        let mut messages = Messages::new(body, Encoding::Identity, 4 << 20, budget.clone());
+        let mut messages =
+            Messages::new(body, Encoding::Identity, MessageBounds::of_stream(4 << 20), budget.clone());
         let mut next = Box::pin(messages.next());
         assert!(futures::FutureExt::now_or_never(&mut next).is_none());
         assert_eq!(budget.taken_bytes(), 10);

@@ -11,7 +11,7 @@
 mod columns;
 mod flight;
 mod intake;
-mod messages;
+pub(super) mod messages;
 mod routes;
 mod series;
 mod stream;
@@ -30,7 +30,7 @@ use tonic::server::{StreamingService, UnaryService};
 use tonic::{Status, Streaming};
 
 use self::intake::{Call, Intake};
-use self::messages::{Encoding, Messages};
+use self::messages::{Encoding, MessageBounds, Messages};
 use self::stream::Responses;
 use super::codec::{message_bytes_max, raw};
 use super::one_message::Received;
@@ -63,7 +63,12 @@ where
 pub(crate) async fn stream(caller: &Caller, request: Request<Received>) -> Response<tonic::body::Body> {
     let (mut head, body) = request.into_parts();
     let encoding = Encoding::take(&mut head.headers);
-    let messages = Messages::new(body, encoding, message_bytes_max(caller), caller.bodies.budget());
+    let messages = Messages::new(
+        body,
+        encoding,
+        MessageBounds::of_stream(message_bytes_max(caller)),
+        caller.bodies.budget(),
+    );
     let service =
         OpenStream { caller: SendWrapper::new(caller.clone()), messages: Some(SendWrapper::new(messages)) };
     let request = Request::from_parts(head, tonic::body::Body::empty());

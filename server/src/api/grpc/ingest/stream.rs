@@ -141,7 +141,7 @@ async fn next_message(
 ) -> Result<Option<StreamMessage>, Status> {
     let limit = ingest.config.stream_idle_timeout;
     match timeout(limit, messages.next()).await {
-        Ok(message) => message,
+        Ok(message) => message.map_err(|error| error.status()),
         Err(_) => Err(Cause::TimedOut.status(format!(
             "no message for {limit:?}: open the stream again when there is something to write"
         ))),

@@ -18,7 +18,7 @@ const EXEMPLARS_WRITTEN: HeaderName = HeaderName::from_static("x-prometheus-remo
 
 /// Room for new series comes back when old ones have ended. Known series go on, so that the rest of
 /// the request must not be sent again for the new ones: the hint is for when these may be tried again.
-const NEW_SERIES_RETRY: RetryAfter = RetryAfter { seconds: 30 };
+pub(in crate::api) const NEW_SERIES_RETRY: RetryAfter = RetryAfter { seconds: 30 };
 
 /// What became of the samples of a request that was read to its end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -142,12 +142,13 @@ impl WriteReport {
         }
     }
 
-    fn is_whole(&self) -> bool {
+    /// Whether all of it is stored.
+    pub(crate) fn is_whole(&self) -> bool {
         self.refused.total() == 0 && self.series_refused == 0
     }
 
     /// Whether there was no room for new series.
-    fn lacks_room(&self) -> bool {
+    pub(crate) fn lacks_room(&self) -> bool {
         [RefusedReason::SeriesLimit, RefusedReason::MemoryLimit].iter().any(|&r| self.refused.get(r) > 0)
     }
 
@@ -168,7 +169,7 @@ impl WriteReport {
     }
 
     /// `12 of 2000 samples refused: out_of_order 10, duplicate 2; first: {…} out of order sample`
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let refused = self.refused.total();
         let mut text = if refused > 0 {
             format!(

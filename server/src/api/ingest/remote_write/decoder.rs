@@ -9,6 +9,7 @@ use super::{
     malformed::{MalformedBody, MalformedCause},
     symbols::PairKeys,
     tally::Tally,
+    thanos::{self, SeriesIn},
     v1, v2,
     wire::{Reader, malformed},
 };
@@ -69,11 +70,19 @@ pub(super) enum Phase {
     Series,
 }
 
+/// What a request is read as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    RemoteWrite(Version),
+    /// `thanos.WriteRequest`, whose series are those of remote write 1.
+    Thanos(SeriesIn),
+}
+
 impl Phase {
-    fn first_of(version: Version) -> Self {
-        match version {
-            Version::V1 => Self::Series,
-            Version::V2 => Self::Symbols,
+    fn first_of(layout: Layout) -> Self {
+        match layout {
+            Layout::RemoteWrite(Version::V1) | Layout::Thanos(_) => Self::Series,
+            Layout::RemoteWrite(Version::V2) => Self::Symbols,
         }
     }
 }
@@ -81,10 +90,12 @@ impl Phase {
 /// How far one request is decoded.
 #[derive(Debug)]
 pub struct Decoding {
-    version: Version,
+    layout: Layout,
     pub(super) phase: Phase,
     /// The next top-level field.
     pub(super) at: usize,
+    /// Thanos: where the tenant's series end that are read now.
+    pub(super) tenant_end: usize,
     /// Remote write 2: bytes of labels that were written out to be hashed.
     pub(super) expanded_bytes: usize,
     /// What was counted so far.
@@ -94,7 +105,17 @@ pub struct Decoding {
 impl Decoding {
     /// Begins a request whose decompressed bytes are in its body.
     pub fn start(version: Version) -> Self {
-        Self { version, phase: Phase::Fresh, at: 0, expanded_bytes: 0, tally: Tally::default() }
+        Self::of_layout(Layout::RemoteWrite(version))
+    }
+
+    /// The same of a request of Thanos', which was surveyed.
+    pub fn start_thanos(series: SeriesIn) -> Self {
+        Self::of_layout(Layout::Thanos(series))
+    }
+
+    fn of_layout(layout: Layout) -> Self {
+        let tally = Tally::default();
+        Self { layout, phase: Phase::Fresh, at: 0, tenant_end: 0, expanded_bytes: 0, tally }
     }
 }
 
@@ -174,11 +195,15 @@ impl Decoder {
     ) -> Result<Slice, MalformedBody> {
         if decoding.phase == Phase::Fresh {
             start_body(body)?;
-            decoding.phase = Phase::first_of(decoding.version);
+            decoding.phase = Phase::first_of(decoding.layout);
         }
-        match decoding.version {
-            Version::V1 => v1::decode(self, body, decoding, hasher, series_max, sink),
-            Version::V2 => v2::decode(self, body, decoding, hasher, series_max, sink),
+        match decoding.layout {
+            Layout::RemoteWrite(Version::V1) => v1::decode(self, body, decoding, hasher, series_max, sink),
+            Layout::RemoteWrite(Version::V2) => v2::decode(self, body, decoding, hasher, series_max, sink),
+            Layout::Thanos(series) => {
+                let mut stretch = thanos::stretch(body, series_max);
+                thanos::decode(self, body, decoding, hasher, sink, (series, &mut stretch))
+            }
         }
     }
 }

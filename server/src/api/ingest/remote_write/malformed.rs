@@ -40,6 +40,12 @@ pub enum MalformedCause {
          proto=io.prometheus.write.v2.Request for remote write 2, and mustn't for remote write 1"
     )]
     OtherVersion,
+    /// Thanos' request without a field that series come in.
+    #[error(
+        "the request has neither timeseries (field 1) with their tenant (2) nor timeseriesTenantData (4): nothing \
+         of it is known here"
+    )]
+    NoKnownField,
     /// A message or a text inside of the request that is none.
     #[error("what begins here can't be read")]
     BrokenMessage,

@@ -15,6 +15,7 @@ mod malformed;
 mod rejection;
 mod symbols;
 mod tally;
+mod thanos;
 mod v1;
 mod v2;
 
@@ -29,4 +30,5 @@ pub use labels::CollectedLabels;
 pub use malformed::{MalformedBody, MalformedCause};
 pub use rejection::Rejection;
 pub use tally::Tally;
+pub use thanos::{SeriesIn, Survey};
 pub use v1::collect_labels;

@@ -69,6 +69,20 @@ pub enum Rejection {
     /// It isn't a write request.
     #[error(transparent)]
     Malformed(#[from] MalformedBody),
+    /// A message over gRPC that isn't framed or compressed as it says.
+    #[error("{0}")]
+    Message(String),
+    /// Samples of a tenant that isn't the node's.
+    #[error(
+        "the request is of the tenant {asked:?}, and this node keeps samples of {own:?} alone (--tenant): nothing of \
+         it is stored"
+    )]
+    OtherTenant {
+        /// Whose they are, or how that begins.
+        asked: String,
+        /// Whose the node takes.
+        own: String,
+    },
     /// Too much is in flight.
     #[error("overloaded: too many requests are under way; send again later")]
     Overloaded,
@@ -113,6 +127,8 @@ impl Rejection {
             Self::Snappy(SnappyError::Corrupt(_)) => "snappy",
             Self::Gzip(_) => "gzip",
             Self::Malformed(_) => "malformed",
+            Self::Message(_) => "message",
+            Self::OtherTenant { .. } => "other_tenant",
             Self::Overloaded => "overloaded",
             Self::MemoryFull { .. } => "memory_full",
             Self::NotReady(_) => "not_ready",
@@ -134,6 +150,8 @@ impl Rejection {
             Self::Snappy(SnappyError::Corrupt(_))
             | Self::Gzip(_)
             | Self::Parameter(_)
+            | Self::Message(_)
+            | Self::OtherTenant { .. }
             | Self::Malformed(_) => Cause::Invalid,
             Self::BodyBrokeOff(_) => Cause::BrokeOff,
             Self::Overloaded | Self::MemoryFull { .. } => Cause::Overloaded,
@@ -158,6 +176,8 @@ impl Rejection {
             | Self::Snappy(_)
             | Self::Gzip(_)
             | Self::Malformed(_)
+            | Self::Message(_)
+            | Self::OtherTenant { .. }
             | Self::Overloaded
             | Self::MemoryFull { .. }
             | Self::NotReady(_) => false,
@@ -184,7 +204,9 @@ impl Rejection {
             | Self::BodyBrokeOff(_)
             | Self::Snappy(_)
             | Self::Gzip(_)
-            | Self::Malformed(_) => None,
+            | Self::Malformed(_)
+            | Self::Message(_)
+            | Self::OtherTenant { .. } => None,
         }
     }
 }

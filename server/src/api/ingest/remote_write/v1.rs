@@ -20,7 +20,7 @@ use crate::api::ingest::known_metadata::KnownMetadata;
 use silverback_model::{SeriesId, SeriesIdHasher};
 use silverback_storage::message::{LabelSource, LabelSpan, WriteBody};
 
-const TIMESERIES: Tag = Tag::new(1, WireType::Len);
+pub(super) const TIMESERIES: Tag = Tag::new(1, WireType::Len);
 const METADATA: Tag = Tag::new(3, WireType::Len);
 const REQUEST_KNOWN_MAX: u32 = 1;
 /// The symbols and series of remote write 2.
@@ -40,6 +40,25 @@ const SERIES_FIELDS: SeriesFields = SeriesFields {
     sample_known_max: 2,
 };
 
+/// A part of a body whose fields are read one after the other.
+pub(super) struct Stretch {
+    /// Where it ends.
+    pub end: usize,
+    /// Fields that may be read before others get their turn.
+    pub fields_left: usize,
+    /// What its fields are but for the series.
+    pub others: Others,
+}
+
+/// The fields beside series.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Others {
+    /// Remote write 1's: metadata, and some that must not be there.
+    RemoteWrite,
+    /// They were looked at before, and are passed over.
+    Known,
+}
+
 /// Decodes about `series_max` series more.
 pub(super) fn decode(
     decoder: &mut Decoder,
@@ -49,18 +68,33 @@ pub(super) fn decode(
     series_max: usize,
     sink: &mut impl SeriesSink,
 ) -> Result<Slice, MalformedBody> {
+    let (end, fields_left) = (body.bytes.len(), series_max.max(1));
+    let mut stretch = Stretch { end, fields_left, others: Others::RemoteWrite };
+    decode_stretch(decoder, body, decoding, hasher, sink, &mut stretch)
+}
+
+/// Decodes on to the end of a stretch, or for as many fields as it has left.
+pub(super) fn decode_stretch(
+    decoder: &mut Decoder,
+    body: &mut WriteBody,
+    decoding: &mut Decoding,
+    hasher: &SeriesIdHasher,
+    sink: &mut impl SeriesSink,
+    stretch: &mut Stretch,
+) -> Result<Slice, MalformedBody> {
+    let Stretch { end, fields_left, others } = stretch;
     let WriteBody { bytes, scratch, .. } = body;
     let Decoding { at, tally, .. } = decoding;
     let Decoder { labels, ids, known_metadata, .. } = decoder;
-    let mut request = Reader::new(bytes, *at);
-    let mut slice = SeriesSlice { labels, ids, known_metadata, scratch, hasher, tally, sink };
+    let mut request = Reader::new(&bytes[..*end], *at);
+    let mut slice =
+        SeriesSlice { labels, ids, known_metadata, scratch, hasher, tally, sink, others: *others };
     let mut run = [BegunSeries { series: request, labels_end: 0, fingerprint: SeriesId(0) }; RUN];
-    let mut fields_left = series_max.max(1);
-    while !request.is_empty() && fields_left > 0 {
+    while !request.is_empty() && *fields_left > 0 {
         let (mut begun, mut outcome) = (0, Ok(()));
-        while !request.is_empty() && fields_left > 0 && begun < RUN && outcome.is_ok() {
+        while !request.is_empty() && *fields_left > 0 && begun < RUN && outcome.is_ok() {
             outcome = slice.begin_field(&mut request, &mut run, &mut begun);
-            fields_left -= 1;
+            *fields_left -= 1;
         }
         for series in &run[..begun] {
             slice.read_series(series)?;
@@ -91,6 +125,7 @@ struct SeriesSlice<'a, S> {
     hasher: &'a SeriesIdHasher,
     tally: &'a mut Tally,
     sink: &'a mut S,
+    others: Others,
 }
 
 /// A series whose labels are hashed.
@@ -144,11 +179,19 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
             run[*begun] = self.begin_series(series, labels_end);
             *begun += 1;
             Ok(())
-        } else if tag == METADATA {
-            self.family(request.message()?);
-            Ok(())
         } else {
-            skip_unknown(request, tag)
+            self.other_field(request, tag)
+        }
+    }
+
+    fn other_field(&mut self, request: &mut Reader, tag: Tag) -> Result<(), MalformedBody> {
+        match self.others {
+            Others::Known => request.skip(tag),
+            Others::RemoteWrite if tag == METADATA => {
+                self.family(request.message()?);
+                Ok(())
+            }
+            Others::RemoteWrite => skip_unknown(request, tag),
         }
     }
 

@@ -1,0 +1,165 @@
+//! `thanos.WriteableStore`, by which Thanos Receive's routers hand samples on: one message, and a status that a router
+//! understands. What is stored, and how, is [`thanos`]'s to know.
+//!
+//! A router looks at two codes. `UNAVAILABLE` has it leave the node alone for a while, with all that it would send: so
+//! that is said of the node alone. `ALREADY_EXISTS` is a conflict, which its sender drops; whatever else is wrong is
+//! sent again.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{HeaderName, HeaderValue};
+use http::{Request, Response};
+use http_body_util::Full;
+use silverback_proto::thanos::WriteResponse;
+use tonic::server::UnaryService;
+use tonic::{Code, Status};
+
+use super::codec::raw;
+use super::ingest::messages::{Encoding, MessageBounds, Messages, StreamMessage};
+use super::one_message::Received;
+use super::status::{of_rejection, passing};
+use crate::api::ingest::Ingest;
+use crate::api::ingest::caller::Caller;
+use crate::api::ingest::remote_write::answer::{NEW_SERIES_RETRY, WriteReport};
+use crate::api::ingest::remote_write::{MalformedBody, MalformedCause, Rejection};
+use crate::api::ingest::thanos;
+use crate::api::ingest::write::check_ready;
+use crate::api::response::cause::Cause;
+use silverback_runtime::timeout;
+
+const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
+/// Routers' own first.
+const ENCODINGS: HeaderValue = HeaderValue::from_static("snappy,gzip,zstd,identity");
+
+/// What tonic gets to read, for the message is read here: one that is empty.
+const EMPTY_MESSAGE: &[u8] = &[0; 5];
+
+/// Answers `RemoteWrite`.
+pub(super) async fn remote_write(caller: &Caller, request: Request<Received>) -> Response<tonic::body::Body> {
+    let (mut head, body) = request.into_parts();
+    let encoding = Encoding::take(&mut head.headers);
+    let config = &caller.config;
+    let bounds = MessageBounds {
+        sent_bytes_max: config.max_body_bytes,
+        bytes_max: config.max_decoded_bytes,
+        // A router counts what waits here among what it may forward at a time.
+        room_wait: Duration::ZERO,
+    };
+    let messages = Messages::new(body, encoding, bounds, caller.bodies.budget());
+    let service = RemoteWrite { caller: caller.clone(), messages: Some(messages) };
+    let request = Request::from_parts(head, Full::new(Bytes::from_static(EMPTY_MESSAGE)));
+    let mut response = raw::<WriteResponse>(caller).unary(service, request).await;
+    response.headers_mut().insert(ACCEPT_ENCODING, ENCODINGS);
+    response
+}
+
+struct RemoteWrite {
+    caller: Caller,
+    /// Until it is called.
+    messages: Option<Messages<Received>>,
+}
+
+impl UnaryService<Bytes> for RemoteWrite {
+    type Response = WriteResponse;
+    type Future = Pin<Box<dyn Future<Output = Result<tonic::Response<WriteResponse>, Status>>>>;
+
+    fn call(&mut self, _empty: tonic::Request<Bytes>) -> Self::Future {
+        let (caller, messages) = (self.caller.clone(), self.messages.take());
+        Box::pin(async move {
+            let messages = messages.ok_or_else(|| Cause::Internal.status("a call is answered once"))?;
+            match store(&caller, messages).await {
+                Ok(report) => {
+                    caller.note_refused(&report.examples);
+                    tell(&report).map(|()| tonic::Response::new(WriteResponse {}))
+                }
+                Err(rejection) => {
+                    caller.note_rejection(&rejection);
+                    Err(status_of(&rejection))
+                }
+            }
+        })
+    }
+}
+
+async fn store(ingest: &Ingest, messages: Messages<Received>) -> Result<WriteReport, Rejection> {
+    check_takes_writes(ingest)?;
+    let StreamMessage { bytes, room } = read(ingest, messages).await.inspect_err(|_| {
+        ingest.count(|counts| counts.grpc_requests_unread += 1);
+    })?;
+    check_takes_writes(ingest)?;
+    thanos::write(ingest, bytes, room).await
+}
+
+/// A node that stops says so: others have its series, where a router replicates.
+fn check_takes_writes(ingest: &Ingest) -> Result<(), Rejection> {
+    if ingest.shutdown.is_requested() {
+        return Err(Rejection::NotReady("the node is stopping".to_owned()));
+    }
+    check_ready(ingest)
+}
+
+/// The one message, within its time.
+async fn read(ingest: &Ingest, mut messages: Messages<Received>) -> Result<StreamMessage, Rejection> {
+    let limit = ingest.config.request_timeout;
+    match timeout(limit, messages.next()).await {
+        Ok(Ok(Some(message))) => Ok(message),
+        Ok(Ok(None)) => Err(Rejection::BodyBrokeOff("there is no message in it".to_owned())),
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err(Rejection::BodyTimedOut(limit)),
+    }
+}
+
+/// What became of a request that was read: all that is good of it is stored.
+fn tell(report: &WriteReport) -> Result<(), Status> {
+    if report.is_whole() {
+        return Ok(());
+    }
+    if report.lacks_room() {
+        let retry_after = Duration::from_secs(NEW_SERIES_RETRY.seconds.into());
+        return Err(passing(Cause::Overloaded, &report.text(), retry_after));
+    }
+    Err(Cause::Exists.status(report.text()))
+}
+
+/// A request that was refused as a whole.
+fn status_of(rejection: &Rejection) -> Status {
+    let status = of_rejection(rejection);
+    // To a router anything but a conflict is worth another try, and what is too large would come again forever.
+    if is_too_large(rejection) { Status::new(Code::AlreadyExists, status.message()) } else { status }
+}
+
+fn is_too_large(rejection: &Rejection) -> bool {
+    use MalformedCause::{BodyTooLarge, TooManySamples};
+    let is_too_many =
+        matches!(rejection, Rejection::Malformed(MalformedBody { cause: BodyTooLarge | TooManySamples, .. }));
+    is_too_many || rejection.cause() == Cause::TooLarge
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_router_is_told_by_the_codes_that_it_knows() {
+        let check = |rejection: Rejection, code| {
+            let status = status_of(&rejection);
+            assert_eq!(status.code(), code, "{rejection}");
+            assert_eq!(status.message(), rejection.to_string());
+        };
+        let malformed = |cause| Rejection::Malformed(MalformedBody { offset: 7, cause });
+        check(Rejection::NotReady("replaying".into()), Code::Unavailable);
+        check(Rejection::Overloaded, Code::ResourceExhausted);
+        check(Rejection::MemoryFull { limit_bytes: 1 }, Code::ResourceExhausted);
+        check(Rejection::BodyTimedOut(Duration::from_secs(1)), Code::DeadlineExceeded);
+        check(Rejection::BodyTooLarge { limit_bytes: 1 }, Code::AlreadyExists);
+        check(Rejection::TakesTooMuch { bytes_max: 1 }, Code::AlreadyExists);
+        check(malformed(MalformedCause::TooManySamples), Code::AlreadyExists);
+        check(malformed(MalformedCause::Truncated), Code::InvalidArgument);
+        check(malformed(MalformedCause::NoKnownField), Code::InvalidArgument);
+        check(Rejection::Message("not snappy".into()), Code::InvalidArgument);
+        let other = Rejection::OtherTenant { asked: "a".into(), own: "b".into() };
+        check(other, Code::InvalidArgument);
+    }
+}

@@ -11,20 +11,22 @@ use regex::Regex;
 
 /// The crates, each with those of the workspace that it may stand on. The compiler keeps what a manifest says;
 /// this keeps the manifests.
-const CRATES: [(&str, &[&str]); 11] = [
+const CRATES: [(&str, &[&str]); 12] = [
     ("proto", &[]),
     ("server/test-support", &[]),
     ("server/model", &[]),
+    ("server/block", &["silverback-model"]),
     ("server/host", &["silverback-model"]),
     ("server/runtime", &["silverback-host", "silverback-model"]),
     ("server/storage", &["silverback-host", "silverback-model"]),
     ("server/promql", &["silverback-model"]),
     ("benches/load", &[]),
     // The load generator for silverctl alone: the library is built without it.
-    ("client", &["silverback-load", "silverback-model", "silverback-proto"]),
+    ("client", &["silverback-block", "silverback-load", "silverback-model", "silverback-proto"]),
     (
         "server",
         &[
+            "silverback-block",
             "silverback-host",
             "silverback-model",
             "silverback-promql",

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use crate::access::reload::Reloads;
 use crate::api::ingest::refusal_log::RefusalLog;
+use crate::api::query::snapshot::Snapshots;
 use crate::config::Config;
 use crate::migration::Turn;
 use crate::placement::NodeId;
@@ -77,6 +78,8 @@ pub struct NodeFacts {
     pub room: RoomSeen,
     /// Whose turn it is to delete series.
     pub deletions: Turn,
+    /// What writes snapshots.
+    pub snapshots: Snapshots,
     /// How often the files that say who may do what were read again; `None`: there are none.
     pub(crate) reloads: Option<Arc<Reloads>>,
 }

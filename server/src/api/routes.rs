@@ -109,6 +109,7 @@ pub(crate) static ROUTES: &[Route] = &[
     route("/api/v1/status/active_queries", Target::Question, READ),
     Route { kind: Kind::Action, ..route("/api/v1/status/active_queries/*", Target::Question, ADMIN) },
     Route { kind: Kind::Action, ..route("/api/v1/admin/tsdb/delete_series", Target::Question, ADMIN) },
+    Route { kind: Kind::Action, ..route("/api/v1/admin/tsdb/snapshot", Target::Question, ADMIN) },
     route("/metrics", Target::Page(Page::Metrics), METRICS),
     route("/", Target::Page(Page::Status), READ),
     route("/api/v1/status/node", Target::Page(Page::Node), READ),

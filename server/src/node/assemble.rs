@@ -16,6 +16,7 @@ use crate::api::ingest::Ingest;
 use crate::api::ingest::refusal_log::RefusalLog;
 use crate::api::query::Reader;
 use crate::api::query::http_api::promql;
+use crate::api::query::snapshot::Snapshots;
 use crate::config::Config;
 use crate::migration::{Migrations, Turn};
 use crate::node::data_dir::{DataDir, note_logs};
@@ -96,6 +97,7 @@ impl Shared {
             refusals: RefusalLog::default(),
             room: RoomSeen::default(),
             deletions: Turn::default(),
+            snapshots: Snapshots::start()?,
         };
         // So that the first scrape tells it. Nothing is served yet that a slow disk could hold up.
         facts.room.set(FileSystemRoom::of(&config.data_dir).ok());

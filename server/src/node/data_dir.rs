@@ -8,6 +8,7 @@ use std::path::Path;
 
 use futures::executor::block_on;
 
+use crate::api::query::snapshot::remove_unfinished;
 use crate::node::identity::{self, Identity, IdentityError};
 use silverback_host::disk::blocking::BlockingDisk;
 use silverback_host::disk::lock::{DirectoryLock, LockError};
@@ -68,6 +69,8 @@ impl DataDir {
                 WalRecovery::Salvage => tracing::error!(%gone, "the node starts without them"),
             }
         }
+        remove_unfinished(root)
+            .map_err(|error| DiskError::new(Operation::Remove, "an unfinished snapshot", &error))?;
         let layout = block_on(layout::prepare(&disk, shards))?;
         let identity = match layout {
             Layout::Same(own) => block_on(note_logs(&disk, identity, own)),

@@ -1,7 +1,8 @@
 //! Data out: Prometheus' HTTP API, remote read, and what they share with gRPC's queries: selectors, asking all shards,
 //! merging what they say, and streams of it.
 //!
-//! Knows requests for data. Changes nothing, but for deletes, which select as reads do.
+//! Knows requests for data. Changes nothing, but for deletes, which select as reads do, and writes nothing, but for
+//! snapshots.
 mod core;
 pub(crate) mod external;
 pub(crate) mod frame;
@@ -12,6 +13,7 @@ pub(crate) mod read_fault;
 pub mod remote_read;
 pub mod rows;
 pub mod selector;
+pub mod snapshot;
 pub mod stream;
 pub(crate) mod time_limit;
 pub mod time_text;

@@ -6,6 +6,7 @@ use http::header::{ALLOW, CONNECTION, HeaderMap, HeaderValue, RETRY_AFTER};
 
 use crate::api::core::Core;
 use crate::api::http::request_body::BodyError;
+use crate::api::query::snapshot::SnapshotFault;
 use crate::api::response::cause::Cause;
 use crate::routing::fanout::FanoutError;
 use crate::routing::{BudgetExceeded, DeletionFault, EvaluationError, TooManyReads};
@@ -39,6 +40,14 @@ pub enum ReadFault {
     /// One deletion at a time is all that a node has on.
     #[error("another deletion goes on, and this node runs one at a time: try again once it has ended")]
     DeletionGoesOn,
+    /// One snapshot at a time is all that a node writes.
+    #[error(
+        "another snapshot is being written, and this node writes one at a time: try again once it is there"
+    )]
+    SnapshotGoesOn,
+    /// A snapshot was not written.
+    #[error(transparent)]
+    Snapshot(SnapshotFault),
     /// A deletion was not done to its end.
     #[error(transparent)]
     DeletionStopped(DeletionStopped),
@@ -182,6 +191,8 @@ impl ReadFault {
     pub(crate) fn cause(&self) -> Cause {
         match self {
             Self::BadRequest(_) => Cause::Invalid,
+            Self::SnapshotGoesOn => Cause::Conflict,
+            Self::Snapshot(fault) => of_snapshot(fault),
             Self::Method(_) => Cause::Method,
             Self::NotAllowed(_) => Cause::NotAllowed,
             Self::MediaType(_) => Cause::MediaType,
@@ -237,6 +248,8 @@ impl ReadFault {
         let passes = match (self.cause(), self) {
             // Whoever had it cancelled doesn't want it back.
             (_, Self::Query(QueryError::Canceled) | Self::QueryQueue(QueryQueueError::Canceled)) => false,
+            // Not before somebody makes room.
+            (Cause::NotReady, Self::Snapshot(_)) => false,
             (Cause::Overloaded | Cause::NotReady | Cause::TimedOut | Cause::Cancelled, _) => true,
             // A shard's panic was that of one read.
             (Cause::Internal, Self::Shards(_) | Self::DeletionStopped(_)) => true,
@@ -258,6 +271,8 @@ impl ReadFault {
             Self::BadRequest(_)
             | Self::NotAllowed(_)
             | Self::DeletionStopped(_)
+            | Self::SnapshotGoesOn
+            | Self::Snapshot(_)
             | Self::MediaType(_)
             | Self::TooManySamples(_)
             | Self::AnswerTooLarge { .. }
@@ -279,5 +294,15 @@ impl ReadFault {
         if let Some(after) = self.retry_after() {
             headers.insert(RETRY_AFTER, after.as_secs().into());
         }
+    }
+}
+
+fn of_snapshot(fault: &SnapshotFault) -> Cause {
+    match fault {
+        SnapshotFault::NoRoom { .. } | SnapshotFault::Full(_) => Cause::NotReady,
+        SnapshotFault::Disk(_) => Cause::Internal,
+        SnapshotFault::Stored(_) => Cause::DataLoss,
+        SnapshotFault::TooLarge { .. } | SnapshotFault::TooManyRanges { .. } => Cause::Unanswerable,
+        SnapshotFault::Ended => Cause::Cancelled,
     }
 }

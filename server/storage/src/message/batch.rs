@@ -105,7 +105,7 @@ impl SeriesBatchBuilder {
     }
 
     /// Begins a series: its labels are appended to what is given.
-    pub(crate) fn begin_series(&mut self, put_labels: impl FnOnce(&mut Vec<u8>)) {
+    pub fn begin_series(&mut self, put_labels: impl FnOnce(&mut Vec<u8>)) {
         let begin = self.bytes.len() as u32;
         put_labels(&mut self.bytes);
         let labels_end = self.bytes.len() as u32;
@@ -124,7 +124,7 @@ impl SeriesBatchBuilder {
     }
 
     /// The same of any.
-    pub(crate) fn add_chunk_of(
+    pub fn add_chunk_of(
         &mut self,
         of: ChunkOf,
         min_ms: i64,
@@ -169,12 +169,15 @@ impl SeriesBatchBuilder {
     }
 
     /// What was put into it, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.bytes.len() + size_of_val(&*self.series) + size_of_val(&*self.chunks)
     }
 
     /// The batch.
-    pub(crate) fn finish(self) -> SeriesBatch {
+    ///
+    /// # Panics
+    /// Where it has 4 GiB and more.
+    pub fn finish(self) -> SeriesBatch {
         assert!(u32::try_from(self.bytes.len()).is_ok(), "a batch is bounded, and so is each series of it");
         SeriesBatch { bytes: self.bytes.into(), series: self.series, chunks: self.chunks }
     }

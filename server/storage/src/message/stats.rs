@@ -73,6 +73,16 @@ counters! {
         deletions: u64 => Counter "silverback_delete_requests_total",
         /// Deletions that were refused, or not done to their end.
         deletions_failed: u64 => Counter "silverback_delete_requests_failed_total",
+        /// Snapshots that were written.
+        snapshots: u64 => Counter "silverback_snapshots_total",
+        /// Snapshots that were refused, or not written to their end.
+        snapshots_failed: u64 => Counter "silverback_snapshots_failed_total",
+        /// Snapshots whose client went away before their end.
+        snapshots_cancelled: u64 => Counter "silverback_snapshots_cancelled_total",
+        /// Time that snapshots took, those that failed among them.
+        snapshot_us: u64 => Counter "silverback_snapshot_seconds_total" / 1e6,
+        /// Bytes of the snapshots that were written.
+        snapshot_bytes: u64 => Counter "silverback_snapshot_bytes_total",
         /// Reads by clients.
         reads: u64 => Counter "silverback_reads_total",
         /// Reads cut off because their client took too little while others waited.

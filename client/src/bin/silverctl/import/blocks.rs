@@ -3,7 +3,6 @@
 
 use std::time::Instant;
 
-use super::block::BlockFault;
 use super::head::{Head, HeadFiles};
 use super::pieces::{self, Piece};
 use super::report::{End, ImportReport};
@@ -14,6 +13,7 @@ use crate::figures::grouped;
 use crate::filter::Filter;
 use crate::interrupt::Interrupt;
 use crate::sending::Sending;
+use silverback_block::BlockFault;
 
 /// Faults that are told one by one.
 const TOLD_MAX: u64 = 20;

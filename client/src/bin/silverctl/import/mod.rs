@@ -1,6 +1,5 @@
 //! `silverctl import`: what a Prometheus has kept, to a node.
 
-mod block;
 mod blocks;
 mod head;
 mod pieces;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use silverback_client::chunk;
 use tokio::sync::mpsc;
 
-use super::block::{Block, BlockFault, BlockSeries, ChunkPlace, Encoding};
 use super::head::HeadCounts;
 use crate::filter::Filter;
 use crate::label_set::LabelSet;
+use silverback_block::{Block, BlockFault, BlockSeries, ChunkPlace, Contents};
 
 /// Pieces that are read ahead.
 pub const PIECES_MAX: usize = 256;
@@ -128,9 +128,9 @@ impl Reading {
 /// The samples of an XOR chunk.
 fn samples(block: &mut Block, place: ChunkPlace) -> Result<Option<Vec<(i64, f64)>>, BlockFault> {
     let chunk = block.chunk(place)?;
-    let decoded = match chunk.encoding {
-        Encoding::Xor => chunk::decode(chunk.bytes),
-        Encoding::Other => return Ok(None),
+    let decoded = match chunk.contents {
+        Some(Contents::Floats) => chunk::decode(chunk.bytes),
+        Some(Contents::Histograms(_)) | None => return Ok(None),
     };
     decoded.map(Some).map_err(|error| block.chunk_fault(place, error))
 }

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::block::Meta;
 use super::head::HeadFiles;
 use crate::failure::{Context, Failure};
+use silverback_block::Meta;
 
 /// What a path leads to.
 #[derive(Debug)]

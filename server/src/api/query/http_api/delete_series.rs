@@ -64,7 +64,7 @@ where
     B::Error: std::fmt::Display,
 {
     super::Question::DeleteSeries.check_method(request.method())?;
-    check_access(reader)?;
+    check_access(reader, "this node deletes nothing on demand: it was started without --admin-api=full")?;
     let asked = read(reader, asker, request).await?;
     let (done, ended) = oneshot::channel();
     let reader = Rc::clone(reader);
@@ -74,12 +74,11 @@ where
     ended.await.map_err(panicked)?
 }
 
-fn check_access(reader: &Reader) -> Result<(), ReadFault> {
+/// Whether the node changes or writes anything for whoever may ask; `refusal` are the words where it does not.
+pub(super) fn check_access(reader: &Reader, refusal: &'static str) -> Result<(), ReadFault> {
     match reader.config.admin_api {
         AdminAccess::Full => check_replayed(reader),
-        AdminAccess::ReadOnly => Err(ReadFault::NotAllowed(
-            "this node deletes nothing on demand: it was started without --admin-api=full",
-        )),
+        AdminAccess::ReadOnly => Err(ReadFault::NotAllowed(refusal)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Prometheus' HTTP API, the part of it that a store answers: series, labels, label values, what the
-//! index holds, the build, exemplars and metadata; active queries; what an operator deletes; and `/api/v1/export`, samples as JSON lines.
+//! index holds, the build, exemplars and metadata; active queries; what an operator deletes or has written; and
+//! `/api/v1/export`, samples as JSON lines.
 mod active_queries;
 mod array;
 mod build_info;
@@ -15,6 +16,7 @@ pub mod params;
 pub(crate) mod promql;
 mod sample_json;
 mod series;
+mod snapshot;
 mod tsdb_status;
 
 use std::rc::Rc;
@@ -73,6 +75,8 @@ pub enum Question {
     CancelQuery(String),
     /// No question: samples are to go.
     DeleteSeries,
+    /// None either: all series are to be written as blocks.
+    Snapshot,
 }
 
 impl Question {
@@ -95,6 +99,7 @@ impl Question {
             "parse_query" => Some(Self::ParseQuery),
             "admin/tsdb/delete_series" => Some(Self::DeleteSeries),
             "status/active_queries" => Some(Self::ActiveQueries),
+            "admin/tsdb/snapshot" => Some(Self::Snapshot),
             other => {
                 if let Some(id) = other.strip_prefix("status/active_queries/") {
                     return Some(Self::CancelQuery(id.to_owned()));
@@ -124,8 +129,8 @@ impl Question {
                 true => Ok(()),
                 false => Err(ReadFault::Method("GET, POST")),
             },
-            Self::DeleteSeries if takes_form(method) => Ok(()),
-            Self::DeleteSeries => Err(ReadFault::Method(delete_series::METHODS)),
+            Self::DeleteSeries | Self::Snapshot if takes_form(method) => Ok(()),
+            Self::DeleteSeries | Self::Snapshot => Err(ReadFault::Method(delete_series::METHODS)),
             Self::CancelQuery(_) if method == Method::DELETE => Ok(()),
             Self::CancelQuery(_) => Err(ReadFault::Method(active_queries::CANCEL_METHOD)),
             Self::LabelValues(_)
@@ -160,6 +165,9 @@ where
     }
     if matches!(question, Question::ActiveQueries | Question::CancelQuery(_)) {
         return active_queries::answer(reader, &question, request.method()).await;
+    }
+    if question == Question::Snapshot {
+        return snapshot::answer(reader, asker, request).await;
     }
     reader.count(|counts| counts.reads += 1);
     read(reader, asker, client, question, request).await.unwrap_or_else(|fault| refuse(reader, &fault))
@@ -204,9 +212,10 @@ where
             Question::RuntimeInfo => Ok(node_status::runtime_info(reader)),
             Question::Flags => Ok(node_status::flags(reader)),
             Question::Config => Ok(node_status::config(reader)),
-            Question::DeleteSeries | Question::ActiveQueries | Question::CancelQuery(_) => {
-                unreachable!("it is no read")
-            }
+            Question::DeleteSeries
+            | Question::Snapshot
+            | Question::ActiveQueries
+            | Question::CancelQuery(_) => unreachable!("they are no reads"),
             Question::Export => export::respond(reader, read, &params).await,
             Question::Exemplars => exemplars::respond(reader, read, &params).await,
             Question::Metadata => metadata::respond(reader, read, &params).await,
@@ -295,7 +304,8 @@ mod tests {
         check("/api/v1/admin/tsdb/delete_series", Some(Question::DeleteSeries));
         check("/api/v1/status/active_queries", Some(Question::ActiveQueries));
         check("/api/v1/status/active_queries/0-1", Some(Question::CancelQuery("0-1".into())));
-        check("/api/v1/admin/tsdb/snapshot", None);
+        check("/api/v1/admin/tsdb/snapshot", Some(Question::Snapshot));
+        check("/api/v1/admin/tsdb/clean_tombstones", None);
         for other in ["/api/v1/label/values", "/api/v1/label/a/b/values", "/api/v1/queries", "/series"] {
             check(other, None);
         }

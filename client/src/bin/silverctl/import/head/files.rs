@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::super::block::fault::{BlockFault, Misread, Problem};
+use silverback_block::fault::{BlockFault, Misread, Problem};
 
 const CHECKPOINT: &str = "checkpoint.";
 

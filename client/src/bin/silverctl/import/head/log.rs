@@ -7,9 +7,9 @@
 use std::io::Read;
 use std::path::PathBuf;
 
-use super::super::block::cursor::Cursor;
-use super::super::block::fault::{BlockFault, Misread, Problem};
-use super::super::block::window::Window;
+use silverback_block::cursor::Cursor;
+use silverback_block::fault::{BlockFault, Misread, Problem};
+use silverback_block::window::Window;
 
 const PAGE_BYTES: u64 = 32 << 10;
 const HEAD_BYTES: usize = 7;

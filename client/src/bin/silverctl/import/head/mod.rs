@@ -22,12 +22,12 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::block::{BlockFault, DeletedRange};
 use super::pieces::{PIECES_MAX, Piece, Stop};
 use crate::filter::Filter;
 use crate::label_set::LabelSet;
 use log::{Log, Record};
 use record::{Kind, LoggedSample, LoggedSeries};
+use silverback_block::{BlockFault, DeletedRange};
 
 /// Bounds of what is held at a time: series with their labels, and samples.
 #[derive(Debug, Clone, Copy)]

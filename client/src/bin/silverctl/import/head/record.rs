@@ -1,9 +1,9 @@
 //! What a record of the log holds: series with their references, samples by these, deleted ranges.
 
-use super::super::block::DeletedRange;
-use super::super::block::cursor::Cursor;
-use super::super::block::fault::{Misread, Problem};
 use super::log::Record;
+use silverback_block::DeletedRange;
+use silverback_block::cursor::Cursor;
+use silverback_block::fault::{Misread, Problem};
 
 const WHAT: &str = "a record of the log";
 

@@ -1,6 +1,6 @@
 //! Reads the numbers that Go's `encoding/binary` writes, out of a piece of a file.
 
-use super::fault::{Misread, Problem};
+use crate::fault::{Misread, Problem};
 
 /// Bytes of a file, and how far they have been read.
 #[derive(Debug, Clone)]
@@ -14,6 +14,7 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
+    /// Of bytes that begin there in their file.
     pub const fn new(bytes: &'a [u8], begins: u64, what: &'static str) -> Self {
         Self { bytes, at: 0, begins, what }
     }
@@ -23,10 +24,12 @@ impl<'a> Cursor<'a> {
         self.begins + self.at as u64
     }
 
+    /// Whether nothing is left.
     pub const fn is_at_end(&self) -> bool {
         self.at == self.bytes.len()
     }
 
+    /// The next bytes, so many.
     pub fn take(&mut self, len: usize) -> Result<&'a [u8], Misread> {
         let end = self.at.checked_add(len);
         let taken = end.and_then(|end| self.bytes.get(self.at..end));
@@ -41,22 +44,27 @@ impl<'a> Cursor<'a> {
         Ok(array)
     }
 
+    /// A number of 8 bits, big endian.
     pub fn u8(&mut self) -> Result<u8, Misread> {
         Ok(self.array::<1>()?[0])
     }
 
+    /// A number of 16 bits, big endian.
     pub fn u16(&mut self) -> Result<u16, Misread> {
         self.array().map(u16::from_be_bytes)
     }
 
+    /// A number of 32 bits, big endian.
     pub fn u32(&mut self) -> Result<u32, Misread> {
         self.array().map(u32::from_be_bytes)
     }
 
+    /// A number of 64 bits, big endian.
     pub fn u64(&mut self) -> Result<u64, Misread> {
         self.array().map(u64::from_be_bytes)
     }
 
+    /// An unsigned number, seven bits a byte, the lowest first.
     pub fn uvarint(&mut self) -> Result<u64, Misread> {
         let begins = self.offset();
         let too_long = || Misread::new(begins, Problem::VarintTooLong);
@@ -79,6 +87,11 @@ impl<'a> Cursor<'a> {
     pub fn varint(&mut self) -> Result<i64, Misread> {
         let zigzag = self.uvarint()?;
         Ok((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64))
+    }
+
+    /// All that comes next.
+    pub fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.at..]
     }
 
     /// A problem with what comes next.

@@ -1,39 +1,17 @@
-//! Reads a Prometheus TSDB block: a directory with `meta.json`, `index` (version 2), `chunks/` and
-//! perhaps `tombstones`.
+//! Reads a block from its first series to its last.
 //!
-//! Trusts no byte: what is malformed is a [`BlockFault`] that names the file and the place in it.
 //! Reads through windows of a bounded size, in the order in which the files were written; of an
-//! index of many gigabytes only a sparse table of its symbols is held. Knows nothing of a node, and
-//! doesn't decode samples.
-
-mod chunks;
-pub(super) mod cursor;
-pub(super) mod fault;
-mod index;
-mod meta;
-mod series;
-mod symbols;
-mod toc;
-mod tombstones;
-pub(super) mod window;
-
-#[cfg(test)]
-mod tests;
-
-pub use chunks::{Chunk, Encoding};
-pub use fault::BlockFault;
-pub use meta::Meta;
-pub use series::ChunkPlace;
-pub use tombstones::DeletedRange;
+//! index of many gigabytes only a sparse table of its symbols is held. Doesn't decode samples.
 
 use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 
-use chunks::ChunkFiles;
-use fault::Problem;
-use index::Index;
-use tombstones::Tombstones;
+use crate::chunks::{Chunk, ChunkFiles};
+use crate::fault::{BlockFault, Problem};
+use crate::index::Index;
+use crate::series::ChunkPlace;
+use crate::tombstones::{DeletedRange, Tombstones};
 
 /// A block that is read from its first series to its last.
 #[derive(Debug)]

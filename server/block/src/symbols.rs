@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::cursor::Cursor;
-use super::fault::{BlockFault, Misread, Problem};
-use super::window::Window;
+use crate::cursor::Cursor;
+use crate::fault::{BlockFault, Misread, Problem};
+use crate::window::Window;
 
 /// The place of every so manieth symbol is held; those between are read through.
 const PLACE_EVERY: u64 = 32;

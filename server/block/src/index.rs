@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::fault::BlockFault;
-use super::series::{ChunkPlace, SeriesWalk};
-use super::symbols::Symbols;
-use super::toc::Toc;
-use super::window::Window;
+use crate::fault::BlockFault;
+use crate::series::{ChunkPlace, SeriesWalk};
+use crate::symbols::Symbols;
+use crate::toc::Toc;
+use crate::window::Window;
 
 /// A window for a section that is read from its begin to its end.
 const READ_AHEAD: usize = 1 << 20;

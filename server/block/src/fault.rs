@@ -81,11 +81,14 @@ pub enum Problem {
 /// A problem within a piece of a file.
 #[derive(Debug)]
 pub struct Misread {
+    /// Where in the file.
     pub offset: u64,
+    /// What it is.
     pub problem: Problem,
 }
 
 impl Misread {
+    /// At that place of a file.
     pub fn new(offset: u64, problem: impl Into<Problem>) -> Self {
         Self { offset, problem: problem.into() }
     }

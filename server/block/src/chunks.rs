@@ -2,43 +2,57 @@
 
 use std::path::{Path, PathBuf};
 
-use super::cursor::Cursor;
-use super::fault::{BlockFault, Misread, Problem};
-use super::series::ChunkPlace;
-use super::window::Window;
+use crate::cursor::Cursor;
+use crate::fault::{BlockFault, Misread, Problem};
+use crate::series::ChunkPlace;
+use crate::window::Window;
+use silverback_model::histogram::HistogramKind;
 
-const MAGIC: u32 = 0x85BD_40DD;
-const VERSION: u8 = 1;
-const HEAD_BYTES: usize = 8;
+pub const MAGIC: u32 = 0x85BD_40DD;
+pub const VERSION: u8 = 1;
+pub const HEAD_BYTES: usize = 8;
 /// A chunk in bytes; Prometheus' own hold about a kilobyte.
 const CHUNK_BYTES_MAX: u64 = 16 << 20;
+const ENCODING_XOR: u8 = 1;
+/// The newest that is known.
+const ENCODING_MAX: u8 = 6;
 const VARINT_BYTES_MAX: usize = 10;
 const READ_AHEAD: usize = 1 << 20;
 const WHAT: &str = "a chunk";
 
-/// A chunk's encoding and its bytes.
+/// What is in a chunk, and its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk<'a> {
-    /// How they are to be read.
-    pub encoding: Encoding,
-    /// The samples.
+    /// `None`: in an encoding that is known and not decoded here, such as floats with start times.
+    pub contents: Option<Contents>,
+    /// The samples, their count in front.
     pub bytes: &'a [u8],
 }
 
-/// How a chunk's samples are written.
+/// What is in a chunk, in the encoding that Prometheus has for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
-    /// Floats.
-    Xor,
-    /// Native histograms, or floats with start times.
-    Other,
+pub enum Contents {
+    /// Floats, as an XOR chunk.
+    Floats,
+    /// Native histograms.
+    Histograms(HistogramKind),
 }
 
-impl Encoding {
-    const fn of(byte: u8) -> Option<Self> {
-        match byte {
-            1 => Some(Self::Xor),
-            2..=6 => Some(Self::Other),
+impl Contents {
+    /// The number that Prometheus gives to the encoding.
+    pub const fn encoding(self) -> u8 {
+        match self {
+            Self::Floats => ENCODING_XOR,
+            Self::Histograms(kind) => kind.chunk_encoding(),
+        }
+    }
+
+    /// `None`: of none that is known. `Some(None)`: of one that isn't decoded here.
+    const fn of(encoding: u8) -> Option<Option<Self>> {
+        match (encoding, HistogramKind::of_chunk_encoding(encoding)) {
+            (_, Some(kind)) => Some(Some(Self::Histograms(kind))),
+            (ENCODING_XOR, None) => Some(Some(Self::Floats)),
+            (..=ENCODING_MAX, None) if encoding > 0 => Some(None),
             _unknown => None,
         }
     }
@@ -137,6 +151,6 @@ fn parse(bytes: &[u8], offset: u64) -> Result<Chunk<'_>, Misread> {
         return Err(Misread::new(offset, Problem::Checksum { what: WHAT }));
     }
     let what = "a known chunk encoding";
-    let encoding = Encoding::of(summed[0]).ok_or(Misread::new(offset, Problem::NotA { what }))?;
-    Ok(Chunk { encoding, bytes: &summed[1..] })
+    let contents = Contents::of(summed[0]).ok_or(Misread::new(offset, Problem::NotA { what }))?;
+    Ok(Chunk { contents, bytes: &summed[1..] })
 }

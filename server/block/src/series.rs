@@ -1,12 +1,12 @@
 //! The index's series: label sets by symbols, and where their chunks are.
 
-use super::cursor::Cursor;
-use super::fault::{BlockFault, Misread, Problem};
-use super::toc::Toc;
-use super::window::Window;
+use crate::cursor::Cursor;
+use crate::fault::{BlockFault, Misread, Problem};
+use crate::toc::Toc;
+use crate::window::Window;
 
 /// Every series begins at a multiple of this; its reference is its offset divided by it.
-const ALIGNMENT: u64 = 16;
+pub const ALIGNMENT: u64 = 16;
 /// One series in bytes: some millions of chunks.
 const SERIES_BYTES_MAX: u64 = 64 << 20;
 const VARINT_BYTES_MAX: usize = 10;

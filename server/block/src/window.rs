@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::fault::{BlockFault, Misread, Problem};
+use crate::fault::{BlockFault, Misread, Problem};
 
 /// A file, and the piece of it that is in memory.
 #[derive(Debug)]
@@ -30,10 +30,12 @@ impl Window {
         Ok(Self { path: path.to_owned(), file, file_len, read_ahead, begins: 0, bytes: Vec::new() })
     }
 
+    /// The file's.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
+    /// How long it was when it was opened, in bytes.
     pub const fn file_len(&self) -> u64 {
         self.file_len
     }

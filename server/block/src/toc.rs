@@ -1,11 +1,11 @@
 //! The index's head and its table of contents: where its sections begin.
 
-use super::cursor::Cursor;
-use super::fault::{BlockFault, Misread, Problem};
-use super::window::Window;
+use crate::cursor::Cursor;
+use crate::fault::{BlockFault, Misread, Problem};
+use crate::window::Window;
 
-const MAGIC: u32 = 0xBAAA_D700;
-const VERSION: u8 = 2;
+pub const MAGIC: u32 = 0xBAAA_D700;
+pub const VERSION: u8 = 2;
 /// Magic and version.
 pub const HEAD_BYTES: u64 = 5;
 /// Six offsets and a checksum, at the file's end.

@@ -1,7 +1,9 @@
 //! Blocks that are written here and read back: whole ones, and such with any bit turned over.
 
+use std::path::Path;
+
 use proptest::prelude::*;
-use silverback_client::chunk;
+use silverback_model::gorilla::{ChunkError, XorIter};
 use silverback_test_support::prometheus::block::{Written, WrittenChunk, WrittenSeries};
 
 use super::*;
@@ -19,14 +21,16 @@ fn read_all(dir: &Path) -> Result<Vec<(String, Samples, usize)>, BlockFault> {
         let (mut samples, mut others) = (Vec::new(), 0);
         for place in &series.chunks {
             let chunk = block.chunk(*place)?;
-            if chunk.encoding != Encoding::Xor {
+            if chunk.contents != Some(Contents::Floats) {
                 others += 1;
                 continue;
             }
-            let decoded = chunk::decode(chunk.bytes);
+            let decoded: Result<Vec<_>, ChunkError> = XorIter::new(chunk.bytes).collect();
             let decoded = decoded.map_err(|error| block.chunk_fault(*place, error))?;
-            let kept = decoded.iter().filter(|(at, _)| !series.deleted.iter().any(|range| range.holds(*at)));
-            samples.extend(kept.map(|(at_ms, value)| (*at_ms, value.to_bits())));
+            let kept = decoded
+                .iter()
+                .filter(|sample| !series.deleted.iter().any(|range| range.holds(sample.timestamp_ms)));
+            samples.extend(kept.map(|sample| (sample.timestamp_ms, sample.value.to_bits())));
         }
         all.push((labels.join(","), samples, others));
     }

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use ulid::Ulid;
 
-use super::fault::{BlockFault, Misread, Problem};
+use crate::fault::{BlockFault, Misread, Problem};
 
 /// The file in bytes. A compacted block of many sources lists them all.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -12,7 +13,7 @@ const VERSION: u32 = 1;
 const FROM_OUT_OF_ORDER: &str = "from-out-of-order";
 
 /// What is read of it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Meta {
     /// The block's name.
@@ -32,23 +33,46 @@ pub struct Meta {
 }
 
 /// How a block came to be.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 struct Compaction {
+    level: u32,
+    sources: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     hints: Vec<String>,
 }
 
 /// How much is in a block.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Stats {
     /// Samples, histograms too.
     pub num_samples: u64,
+    /// Of them, floats.
+    pub num_float_samples: u64,
+    /// And native histograms.
+    pub num_histogram_samples: u64,
     /// Series.
     pub num_series: u64,
+    /// Chunks.
+    pub num_chunks: u64,
 }
 
 impl Meta {
+    /// Of a block that was made of nothing but what a head held. `max_ms` is its last sample's time.
+    pub(crate) fn of_head(ulid: Ulid, min_ms: i64, max_ms: i64, stats: Stats) -> Self {
+        let ulid = ulid.to_string();
+        let compaction = Compaction { level: 1, sources: vec![ulid.clone()], hints: Vec::new() };
+        Self { ulid, min_ms, end_ms: max_ms.saturating_add(1), stats, compaction, version: VERSION }
+    }
+
+    /// The file's text.
+    pub(crate) fn to_json(&self) -> Vec<u8> {
+        let mut text = serde_json::to_vec_pretty(self).expect("texts and numbers are JSON");
+        text.push(b'\n');
+        text
+    }
+
     /// Whether it is of samples that came out of order alone: it says nothing of how far the head's samples are in
     /// blocks.
     pub fn is_of_out_of_order(&self) -> bool {

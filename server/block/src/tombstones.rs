@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::cursor::Cursor;
-use super::fault::{BlockFault, Misread, Problem};
+use crate::cursor::Cursor;
+use crate::fault::{BlockFault, Misread, Problem};
 
-const MAGIC: u32 = 0x0130_BA30;
-const VERSION: u8 = 1;
+pub const MAGIC: u32 = 0x0130_BA30;
+pub const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 5;
 /// The file in bytes: it is held in memory.
 const FILE_BYTES_MAX: u64 = 256 << 20;

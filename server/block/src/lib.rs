@@ -1,0 +1,34 @@
+//! A Prometheus TSDB block, read and written: a directory with `meta.json`, `index` (version 2), `chunks/` and perhaps
+//! `tombstones`. [`Block`] reads one, [`BlockWriter`] writes one, [`cut_chunks`] makes a series' chunks fit into one.
+//!
+//! The reader trusts no byte: what is malformed is a [`BlockFault`] that names the file and the place in it. The
+//! writer holds texts and places, never samples: [`BlockWriter::memory_bytes`]. Knows nothing of a node. Blocks the
+//! thread that it runs on: none of an executor.
+#![forbid(unsafe_code)]
+
+mod chunks;
+pub mod cursor;
+mod cut;
+pub mod fault;
+mod index;
+mod meta;
+mod reader;
+mod series;
+mod symbols;
+mod toc;
+mod tombstones;
+pub mod window;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use chunks::{Chunk, Contents};
+pub use cut::{CutChunk, CutError, SourceChunk, cut_chunks};
+pub use fault::BlockFault;
+pub use meta::{Meta, Stats};
+pub use reader::{Block, BlockSeries};
+pub use series::ChunkPlace;
+pub use tombstones::DeletedRange;
+pub use ulid::Ulid;
+pub use write::{BlockWriter, FinishedBlock, SeriesChunks, WriteError};

@@ -1,0 +1,296 @@
+//! Blocks that are written here and read back, their postings too, and what no block is made of.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+use silverback_model::Sample;
+use silverback_model::gorilla::{OpenXor, XorIter};
+use silverback_model::histogram::{Buckets, Histogram, HistogramIter, HistogramKind, OpenHistogram, Span};
+
+use super::*;
+use crate::cut::{SourceChunk, cut_chunks};
+use crate::index::Index;
+use crate::{Block, Contents};
+
+const RANGE_MS: i64 = 7_200_000;
+
+/// A sample's time, and its value's bits or a histogram's sum.
+type Samples = BTreeMap<i64, (bool, u64)>;
+
+#[derive(Debug, Clone)]
+struct Source {
+    contents: Contents,
+    samples: Vec<(i64, f64)>,
+}
+
+fn histogram(sum: f64) -> Histogram {
+    let positive =
+        Buckets { spans: vec![Span { offset: 0, length: 2 }], words: vec![1, 2], ..Buckets::default() };
+    Histogram { count: 3, sum_bits: sum.to_bits(), positive, ..Histogram::default() }
+}
+
+impl Source {
+    fn bytes(&self) -> Vec<u8> {
+        let (first, rest) = self.samples.split_first().unwrap();
+        match self.contents {
+            Contents::Floats => {
+                let mut words = Vec::new();
+                let mut open = OpenXor::start(Sample::new(first.0, first.1), &mut words);
+                rest.iter().for_each(|(at_ms, value)| open.append(Sample::new(*at_ms, *value), &mut words));
+                open.seal(words.into_iter()).bytes().to_vec()
+            }
+            Contents::Histograms(_) => {
+                let mut open = OpenHistogram::start(first.0, &histogram(first.1), None);
+                for (at_ms, value) in rest {
+                    assert!(open.append(*at_ms, &histogram(*value)).is_none(), "one chunk is enough");
+                }
+                open.to_bytes()
+            }
+        }
+    }
+
+    fn put_into(&self, samples: &mut Samples) {
+        let is_float = self.contents == Contents::Floats;
+        for (at_ms, value) in &self.samples {
+            samples.entry(*at_ms).or_insert((is_float, value.to_bits()));
+        }
+    }
+}
+
+/// Label sets with the chunks of each, as a head would give them: within aligned ranges, some of them late.
+fn sources() -> impl Strategy<Value = BTreeMap<Vec<(String, String)>, Vec<Source>>> {
+    let labels = prop::collection::btree_map("[a-d]", "[é-ìx-z]{1,3}", 1..4);
+    let chunk = (any::<bool>(), -1_i64..3, 0..RANGE_MS / 2, prop::collection::vec(1..200_000_i64, 1..18));
+    let chunk = chunk.prop_map(|(is_float, range, begin_ms, steps)| {
+        let contents = if is_float { Contents::Floats } else { Contents::Histograms(HistogramKind::Integer) };
+        let begin_ms = range * RANGE_MS + begin_ms;
+        let times = steps.iter().scan(begin_ms, |at_ms, step| {
+            *at_ms += step;
+            Some(*at_ms)
+        });
+        let samples = times.map(|at_ms| (at_ms, (at_ms % 977) as f64)).collect();
+        Source { contents, samples }
+    });
+    let chunks = prop::collection::vec(chunk, 0..6).prop_map(|mut chunks| {
+        chunks.sort_by_key(|chunk| chunk.samples[0].0);
+        chunks
+    });
+    let labels = labels.prop_map(|labels| labels.into_iter().collect::<Vec<_>>());
+    prop::collection::btree_map(labels, chunks, 0..25)
+}
+
+fn write_all(
+    parent: &Path,
+    series: &BTreeMap<Vec<(String, String)>, Vec<Source>>,
+    range_ms: std::ops::RangeInclusive<i64>,
+) -> Result<Option<FinishedBlock>, WriteError> {
+    let mut writer = BlockWriter::create(parent, Ulid::from_parts(1, 2))?;
+    for (labels, sources) in series {
+        let bytes: Vec<_> = sources.iter().map(Source::bytes).collect();
+        let chunks = sources.iter().zip(&bytes).map(|(source, bytes)| SourceChunk {
+            contents: source.contents,
+            min_ms: source.samples[0].0,
+            max_ms: source.samples[source.samples.len() - 1].0,
+            bytes,
+        });
+        let labels = labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        writer.add_series(labels, |out| {
+            let cut = cut_chunks(chunks, &range_ms, |chunk| out.put(chunk));
+            cut.map_err(|error| match error {
+                crate::CutError::Put(fault) => fault,
+                other => panic!("{other}"),
+            })
+        })?;
+    }
+    assert!(writer.memory_bytes() >= BUFFERS_BYTES);
+    writer.finish(&|| true)
+}
+
+fn decode(contents: Option<Contents>, bytes: &[u8], samples: &mut Vec<(i64, (bool, u64))>) {
+    match contents {
+        Some(Contents::Floats) => {
+            let floats = XorIter::new(bytes).map(Result::unwrap);
+            samples.extend(floats.map(|sample| (sample.timestamp_ms, (true, sample.value.to_bits()))));
+        }
+        Some(Contents::Histograms(kind)) => {
+            let (mut iter, mut histogram) = (HistogramIter::new(kind, bytes), Histogram::default());
+            while iter.samples_left() > 0 {
+                let at_ms = iter.next_into(&mut histogram).unwrap();
+                samples.push((at_ms, (false, histogram.sum().to_bits())));
+            }
+        }
+        None => panic!("nobody writes such chunks"),
+    }
+}
+
+/// Reads a block's postings: which series each pair of name and value has, and all series under two empty texts.
+fn postings(dir: &Path) -> BTreeMap<(String, String), Vec<u64>> {
+    let index = std::fs::read(dir.join("index")).unwrap();
+    let word = |at: usize| u32::from_be_bytes(index[at..at + 4].try_into().unwrap()) as usize;
+    let checked = |at: usize| {
+        let content = &index[at + 4..at + 4 + word(at)];
+        assert_eq!(crc32c::crc32c(content) as usize, word(at + 4 + word(at)), "at {at}");
+        content
+    };
+    let toc_at = index.len() - 52;
+    let table_at = u64::from_be_bytes(index[toc_at + 40..toc_at + 48].try_into().unwrap()) as usize;
+    let mut table = crate::cursor::Cursor::new(checked(table_at), 0, "the table");
+    let mut lists = BTreeMap::new();
+    let mut before = None;
+    for _list in 0..table.u32().unwrap() {
+        assert_eq!(table.uvarint().unwrap(), 2);
+        let [name, value] = [(); 2].map(|()| {
+            let len = table.uvarint().unwrap() as usize;
+            String::from_utf8(table.take(len).unwrap().to_vec()).unwrap()
+        });
+        let at = table.uvarint().unwrap() as usize;
+        assert_eq!(at % 4, 0);
+        let list = checked(at);
+        assert_eq!(list.len(), 4 + 4 * word(at + 4));
+        let own = (name, value);
+        assert!(before.as_ref().is_none_or(|before| *before < own), "the table is sorted");
+        before = Some(own.clone());
+        let series = list[4..].chunks(4).map(|word| u64::from(u32::from_be_bytes(word.try_into().unwrap())));
+        lists.insert(own, series.collect());
+    }
+    assert!(table.is_at_end());
+    lists
+}
+
+fn check_block(dir: &Path, expect: &BTreeMap<Vec<(String, String)>, Samples>, finished: &FinishedBlock) {
+    let mut block = Block::open(dir).unwrap();
+    let (mut stats, mut references) = (Stats::default(), Vec::new());
+    for (labels, samples) in expect {
+        let series = block.next_series().unwrap().unwrap();
+        let read = series.labels.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        assert_eq!(read.collect::<Vec<_>>(), *labels);
+        let mut read = Vec::new();
+        for place in &series.chunks {
+            let chunk = block.chunk(*place).unwrap();
+            let begin = read.len();
+            decode(chunk.contents, chunk.bytes, &mut read);
+            assert_eq!((read[begin].0, read[read.len() - 1].0), (place.min_ms, place.max_ms));
+        }
+        assert!(series.chunks.is_sorted_by(|chunk, next| chunk.max_ms < next.min_ms));
+        references.extend(series.chunks.iter().map(|place| place.reference));
+        assert_eq!(read, samples.iter().map(|(at_ms, value)| (*at_ms, *value)).collect::<Vec<_>>());
+        stats.num_series += 1;
+        stats.num_chunks += series.chunks.len() as u64;
+        stats.num_samples += read.len() as u64;
+        stats.num_float_samples += read.iter().filter(|(_, (is_float, _))| *is_float).count() as u64;
+    }
+    assert_eq!(block.next_series().unwrap(), None);
+    assert!(references.is_sorted_by(|before, reference| before < reference));
+    stats.num_histogram_samples = stats.num_samples - stats.num_float_samples;
+    let meta = Meta::read(dir).unwrap();
+    assert_eq!((&meta, meta.stats), (&finished.meta, stats));
+    let times = || expect.values().flat_map(BTreeMap::keys);
+    assert_eq!((meta.min_ms, meta.end_ms), (*times().min().unwrap(), times().max().unwrap() + 1));
+    let mut expect_postings = BTreeMap::<_, Vec<u64>>::new();
+    let mut index = Index::open(&dir.join("index")).unwrap();
+    while let Some(series) = index.next_series().unwrap() {
+        let pairs = series.labels.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        for pair in pairs.chain([(String::new(), String::new())]) {
+            expect_postings.entry(pair).or_default().push(series.reference);
+        }
+    }
+    assert_eq!(postings(dir), expect_postings);
+}
+
+fn bytes_of(dir: &Path) -> u64 {
+    let files = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+    files
+        .map(
+            |file| if file.path().is_dir() { bytes_of(&file.path()) } else { file.metadata().unwrap().len() },
+        )
+        .sum()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn series_are_read_back_as_their_ranges_had_them(series in sources()) {
+        let scratch = tempfile::tempdir().unwrap();
+        for range in -1..4 {
+            let range_ms = range * RANGE_MS..=(range + 1) * RANGE_MS - 1;
+            let parent = scratch.path().join(range.to_string());
+            std::fs::create_dir(&parent).unwrap();
+            let mut expect = BTreeMap::new();
+            for (labels, sources) in &series {
+                let mut samples = Samples::new();
+                sources.iter().for_each(|source| source.put_into(&mut samples));
+                samples.retain(|at_ms, _| range_ms.contains(at_ms));
+                if !samples.is_empty() {
+                    expect.insert(labels.clone(), samples);
+                }
+            }
+            let written = write_all(&parent, &series, range_ms).unwrap();
+            let names: BTreeSet<PathBuf> =
+                std::fs::read_dir(&parent).unwrap().map(|entry| entry.unwrap().path()).collect();
+            let Some(finished) = written else {
+                prop_assert!(expect.is_empty() && names.is_empty());
+                continue;
+            };
+            let dir = names.first().unwrap();
+            let files = std::fs::read_dir(dir).unwrap().count();
+            prop_assert_eq!((names.len(), files), (1, 4), "index, chunks, tombstones, meta.json");
+            prop_assert_eq!(bytes_of(dir), finished.bytes);
+            check_block(dir, &expect, &finished);
+        }
+    }
+}
+
+fn chunk(min_ms: i64, max_ms: i64) -> CutChunk<'static> {
+    CutChunk { contents: Contents::Floats, min_ms, max_ms, samples: 1, bytes: &[0, 1, 0] }
+}
+
+fn add(writer: &mut BlockWriter, labels: &[(&str, &str)], chunks: &[CutChunk<'_>]) -> Result<(), WriteError> {
+    writer.add_series(labels.iter().copied(), |out| chunks.iter().try_for_each(|chunk| out.put(*chunk)))
+}
+
+#[test]
+fn what_no_block_has_is_refused() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut writer = BlockWriter::create(scratch.path(), Ulid::from_parts(1, 1)).unwrap();
+    add(&mut writer, &[("a", "b"), ("c", "d")], &[chunk(1, 2)]).unwrap();
+    let unordered: [&[(&str, &str)]; 5] = [
+        &[("a", "b"), ("c", "d")],
+        &[("a", "b")],
+        &[("b", "b"), ("a", "a")],
+        &[("b", "")],
+        &[("b", "b"), ("b", "c")],
+    ];
+    for labels in unordered {
+        let fault = add(&mut writer, labels, &[chunk(1, 2)]).unwrap_err();
+        assert!(matches!(fault, WriteError::SeriesOrder(_)), "{labels:?}: {fault}");
+    }
+    for chunks in [[chunk(1, 5), chunk(5, 6)], [chunk(1, 2), chunk(4, 3)]] {
+        let fault = add(&mut writer, &[("z", "z")], &chunks).unwrap_err();
+        assert!(matches!(fault, WriteError::ChunkOrder { .. }), "{fault}");
+    }
+}
+
+#[test]
+fn a_block_that_nobody_wants_any_more_is_not_finished() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut writer = BlockWriter::create(scratch.path(), Ulid::from_parts(1, 1)).unwrap();
+    for number in 0..index::ASK_EVERY {
+        add(&mut writer, &[("a", &format!("{number:05}"))], &[chunk(1, 2)]).unwrap();
+    }
+    assert!(matches!(writer.finish(&|| false), Err(WriteError::Unwanted)));
+    assert!(!scratch.path().join("meta.json").exists());
+}
+
+#[test]
+fn what_a_writer_holds_grows_with_its_texts_and_not_with_its_samples() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut writer = BlockWriter::create(scratch.path(), Ulid::from_parts(1, 1)).unwrap();
+    let chunks: Vec<_> = (0..10_000).map(|number| chunk(2 * number, 2 * number + 1)).collect();
+    add(&mut writer, &[("a", "a")], &chunks).unwrap();
+    let before = writer.memory_bytes();
+    assert!(before < BUFFERS_BYTES + (1 << 18), "{before}");
+    add(&mut writer, &[("a", &"x".repeat(1 << 20))], &chunks).unwrap();
+    assert!(writer.memory_bytes() >= before + (1 << 20) - 64);
+}

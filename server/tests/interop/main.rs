@@ -8,7 +8,8 @@
 //! It is ignored unless asked for, as it needs a Prometheus:
 //! `cargo test -p silverback --test interop -- --ignored --nocapture`. By the environment:
 //! `PROMETHEUS` is the binary (default: in the path), `RW2=1` makes it send remote write 2.0,
-//! `NODE_PROMETHEUS` is a Prometheus to put in the node's place, which shows that the test is right.
+//! `NODE_PROMETHEUS` is a Prometheus to put in the node's place, which shows that the test is right; `PROMTOOL` is the
+//! tool that reads a snapshot's blocks.
 
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -20,6 +21,7 @@ mod daemon;
 mod http;
 mod prometheus;
 mod remote_read;
+mod snapshot;
 
 use compare::{Answer, compare, compare_sets};
 use daemon::Daemon;

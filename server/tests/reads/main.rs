@@ -14,4 +14,5 @@ mod query_stats;
 mod refusals;
 mod remote_read;
 mod slow_queries;
+mod snapshot;
 mod status;

@@ -221,3 +221,68 @@ fn check_room(data_dir: &Path) -> Result<(), SnapshotFault> {
 fn spare_bytes(size_bytes: u64) -> u64 {
     (size_bytes / SPARE_SHARE).min(SPARE_BYTES_MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::SinkExt;
+    use silverback_storage::message::SeriesBatchBuilder;
+    use silverback_test_support::Scratch;
+
+    use super::*;
+
+    fn place(scratch: &Scratch) -> Place {
+        Place { data_dir: scratch.path().to_owned(), name: "a".to_owned(), now_ms: 1, random: 7 }
+    }
+
+    fn batch(chunk: &[u8]) -> SeriesBatch {
+        let mut batch = SeriesBatchBuilder::default();
+        batch.begin_series(|out| silverback_model::encode_label(out, b"__name__", b"up"));
+        batch.add_chunk_of(ChunkOf::Samples, 5, 5, |out| out.extend_from_slice(chunk));
+        batch.finish()
+    }
+
+    /// What comes of orders that end there, and the names that are left of it.
+    fn check(orders: Vec<Order>, expect: Result<usize, SnapshotFault>, names: &[&str]) {
+        let scratch = Scratch::new();
+        let (mut sender, taken) = mpsc::channel(orders.len() + 1);
+        orders.into_iter().for_each(|order| block_on(sender.send(order)).unwrap());
+        drop(sender);
+        let written = write(place(&scratch), taken, &AtomicUsize::new(0));
+        assert_eq!(written.map(|snapshot| snapshot.blocks), expect);
+        let left = fs::read_dir(scratch.join(DIR)).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(left.collect::<Vec<_>>(), names);
+    }
+
+    /// One sample, 1.0 at 5 ms.
+    const CHUNK: [u8; 11] = [0, 1, 10, 0x3f, 0xf0, 0, 0, 0, 0, 0, 0];
+
+    #[test]
+    fn a_snapshot_has_its_name_once_all_of_it_is_there() {
+        let (done, mut is_done) = oneshot::channel();
+        let orders = vec![Order::Begin(0..=9), Order::Series(batch(&CHUNK)), Order::End(done), Order::Finish];
+        check(orders, Ok(1), &["a"]);
+        assert_eq!(is_done.try_recv(), Ok(Some(())));
+    }
+
+    #[test]
+    fn orders_that_end_early_leave_nothing_behind() {
+        check(vec![Order::Begin(0..=9), Order::Series(batch(&CHUNK))], Err(SnapshotFault::Ended), &[]);
+        let (done, _is_done) = oneshot::channel();
+        let orders = vec![Order::Begin(0..=9), Order::Series(batch(&CHUNK)), Order::End(done)];
+        check(orders, Err(SnapshotFault::Ended), &[]);
+    }
+
+    #[test]
+    fn a_chunk_that_is_none_leaves_nothing_behind() {
+        let fault =
+            SnapshotFault::Stored("a stored chunk can't be read: the chunk has no samples".to_owned());
+        let orders = vec![Order::Begin(0..=9), Order::Series(batch(&[0, 0])), Order::Finish];
+        check(orders, Err(fault), &[]);
+    }
+
+    #[test]
+    fn room_is_left_to_the_log() {
+        assert_eq!(spare_bytes(1 << 20), (1 << 20) / 20);
+        assert_eq!(spare_bytes(u64::MAX), 1 << 30);
+    }
+}

@@ -1,0 +1,167 @@
+//! Snapshots over HTTP: what is refused, and that the blocks have all that reads find.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use silverback::config::AdminAccess;
+use silverback_block::{Block, Contents, Meta};
+use silverback_model::gorilla::XorIter;
+use silverback_node_test_support::Node;
+use silverback_node_test_support::written::{Series, query, read_samples, start_ms, write};
+use silverback_proto::prometheus::label_matcher::Type;
+use silverback_test_support::http::Answer;
+
+const PATH: &str = "/api/v1/admin/tsdb/snapshot";
+const DELETE: &str = "/api/v1/admin/tsdb/delete_series";
+const RANGE_MS: i64 = 7_200_000;
+const STEP_MS: i64 = 30_000;
+
+/// A node that writes snapshots, and its data directory.
+fn start(shards: usize) -> (Node, PathBuf) {
+    let mut data_dir = PathBuf::new();
+    let node = Node::start_with(shards, |config| {
+        config.admin_api = AdminAccess::Full;
+        data_dir.clone_from(&config.data_dir);
+    });
+    (node, data_dir)
+}
+
+/// Five hours of a metric on so many hosts, up to an hour ago, and a sample that comes half an hour late.
+fn write_hours(node: &Node, hosts: usize) {
+    let begin_ms = start_ms() - 5 * 3_600_000;
+    let one = |name: &str, host: usize| -> Series {
+        let labels = vec![("__name__".to_owned(), name.to_owned()), ("host".to_owned(), format!("h{host}"))];
+        let times = (0..600).map(|step| begin_ms + step * STEP_MS);
+        (labels, times.map(|at_ms| (at_ms, ((at_ms % 9973) as f64).to_bits())).collect())
+    };
+    for host in 0..hosts {
+        write(node, &[one("load", host), one("up", host)]);
+    }
+    let (labels, samples) = one("up", 0);
+    write(node, &[(labels, vec![(samples[540].0 + 1, 0.5_f64.to_bits())])]);
+}
+
+fn take(node: &Node, parameters: &str) -> String {
+    let answer = node.post(&format!("{PATH}{parameters}"), &[], b"");
+    assert_eq!((answer.status, &answer.json()["status"]), (200, &json!("success")), "{}", answer.text());
+    answer.json()["data"]["name"].as_str().unwrap().to_owned()
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+type Samples = BTreeMap<Vec<(String, String)>, Vec<(i64, u64)>>;
+
+/// All samples of a snapshot; each block is of one range, and says of itself what is in it.
+fn read(snapshot: &Path) -> (Samples, usize) {
+    let mut all = BTreeMap::new();
+    let mut blocks: Vec<_> = names(snapshot)
+        .iter()
+        .map(|name| (Meta::read(&snapshot.join(name)).unwrap(), snapshot.join(name)))
+        .collect();
+    blocks.sort_by_key(|(meta, _)| meta.min_ms);
+    assert!(blocks.is_sorted_by(|(block, _), (next, _)| block.end_ms <= next.min_ms));
+    for (meta, dir) in &blocks {
+        assert_eq!(meta.min_ms.div_euclid(RANGE_MS), (meta.end_ms - 1).div_euclid(RANGE_MS), "{meta:?}");
+        let (mut block, mut samples, mut chunks, mut series) = (Block::open(dir).unwrap(), 0, 0, 0);
+        while let Some(found) = block.next_series().unwrap() {
+            let labels =
+                found.labels.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+            let of_series: &mut Vec<(i64, u64)> = all.entry(labels).or_default();
+            for place in &found.chunks {
+                let chunk = block.chunk(*place).unwrap();
+                assert_eq!(chunk.contents, Some(Contents::Floats));
+                let read = XorIter::new(chunk.bytes).map(Result::unwrap);
+                let before = of_series.len();
+                of_series.extend(read.map(|sample| (sample.timestamp_ms, sample.value.to_bits())));
+                samples += (of_series.len() - before) as u64;
+            }
+            chunks += found.chunks.len() as u64;
+            series += 1;
+        }
+        let stats = meta.stats;
+        assert_eq!((stats.num_samples, stats.num_float_samples), (samples, samples));
+        assert_eq!((stats.num_chunks, stats.num_series), (chunks, series));
+    }
+    (all, blocks.len())
+}
+
+fn read_node(node: &Node) -> Samples {
+    let asked = query(&[("__name__", Type::Re, ".+")], (0, i64::MAX));
+    read_samples(node, vec![asked]).remove(0).into_iter().collect()
+}
+
+fn metric(node: &Node, name: &str) -> f64 {
+    let text = node.get("/metrics").text();
+    let values = text.lines().filter(|line| line.starts_with(&format!("{name}{{")));
+    values.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+}
+
+fn check_refused(answer: &Answer, status: u16, words: &str) {
+    assert_eq!((answer.status, &answer.json()["status"]), (status, &json!("error")), "{}", answer.text());
+    assert!(answer.text().contains(words), "{}", answer.text());
+}
+
+#[test]
+fn a_snapshot_has_all_samples_that_reads_find_and_none_that_was_deleted() {
+    for shards in [1, 3] {
+        let (node, data_dir) = start(shards);
+        write_hours(&node, 20);
+        assert_eq!(node.post(&format!("{DELETE}?match[]=load%7Bhost=%22h7%22%7D"), &[], b"").status, 204);
+        let name = take(&node, "");
+        let (found, blocks) = read(&data_dir.join("snapshots").join(&name));
+        let expect = read_node(&node);
+        assert_eq!(found.len(), 39);
+        assert!(found == expect, "other samples than reads find");
+        assert!((3..=4).contains(&blocks), "{blocks}");
+        assert_eq!(names(&data_dir.join("snapshots")), [name.as_str()], "and nothing that is unfinished");
+        assert_eq!(metric(&node, "silverback_snapshots_total"), 1.0);
+        assert_eq!(metric(&node, "silverback_snapshots_failed_total"), 0.0);
+        assert!(metric(&node, "silverback_snapshot_bytes_total") > 10_000.0);
+        assert!(metric(&node, "silverback_snapshot_seconds_total") > 0.0);
+        assert_ne!(take(&node, ""), name, "each has a name of its own");
+    }
+}
+
+#[test]
+fn without_the_head_what_is_young_is_left_out() {
+    let (node, data_dir) = start(2);
+    write_hours(&node, 2);
+    let newest_ms = *read_node(&node).values().flatten().map(|(at_ms, _)| at_ms).max().unwrap();
+    let name = take(&node, "?skip_head=true");
+    let (mut found, blocks) = read(&data_dir.join("snapshots").join(name));
+    assert!(blocks >= 1, "{blocks}");
+    let end_ms = (newest_ms - RANGE_MS / 2).div_euclid(RANGE_MS) * RANGE_MS;
+    let mut expect = read_node(&node);
+    expect.values_mut().for_each(|samples| samples.retain(|(at_ms, _)| *at_ms < end_ms));
+    assert!(found == expect, "all ranges that ended before {end_ms}, and no other");
+    found.clear();
+}
+
+#[test]
+fn a_node_without_samples_has_a_snapshot_without_blocks() {
+    let (node, data_dir) = start(2);
+    let name = take(&node, "?skip_head=0");
+    assert_eq!(names(&data_dir.join("snapshots").join(name)), [""; 0]);
+}
+
+#[test]
+fn who_may_not_asks_wrongly_or_has_no_disk_is_told() {
+    let node = Node::start(1);
+    check_refused(&node.post(PATH, &[], b""), 403, "--admin-api=full");
+    let (node, data_dir) = start(1);
+    write_hours(&node, 1);
+    check_refused(&node.get(PATH), 405, "POST, PUT");
+    check_refused(&node.post(&format!("{PATH}?skip_head=maybe"), &[], b""), 400, "skip_head");
+    fs::write(data_dir.join("snapshots"), b"in the way").unwrap();
+    check_refused(&node.post(PATH, &[], b""), 500, "can't be written");
+    assert_eq!(metric(&node, "silverback_snapshots_failed_total"), 3.0);
+    fs::remove_file(data_dir.join("snapshots")).unwrap();
+    take(&node, "");
+}

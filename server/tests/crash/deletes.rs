@@ -47,7 +47,8 @@ fn delete(node: &mut NodeProcess, form: &str) {
     assert_eq!(answer.status, 204, "{}", answer.text());
 }
 
-fn write_checkpoints(node: &mut NodeProcess, shards: u32) {
+/// Has each shard write a checkpoint.
+pub fn write_checkpoints(node: &mut NodeProcess, shards: u32) {
     let address = node.address();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

@@ -6,6 +6,7 @@ mod damage;
 mod deletes;
 mod full_disk;
 mod kills;
+mod late;
 mod moves;
 mod starts;
 mod wal_command;

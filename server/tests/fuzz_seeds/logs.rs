@@ -2,6 +2,7 @@
 //! them.
 
 use silverback_model::gorilla::{OpenXor, SealedChunk};
+use silverback_model::histogram::{Buckets, Histogram, Span};
 use silverback_model::{
     CellId, Epoch, Exemplar, LabelBlock, Labels, Metadata, MetricType, Sample, SeriesId, SeriesRef, ShardId,
 };
@@ -69,11 +70,18 @@ fn group() -> Vec<u8> {
         group.stored(SeriesRef(series), Sample::new(START_MS + i64::from(series), value));
     }
     group.replaced(SeriesRef(7), &[chunk(0, 120)], chunk(120, 3).bytes());
+    group.stored_histogram(SeriesRef(7), START_MS + 20, &histogram(2));
+    group.stored_late_histogram(SeriesRef(7), START_MS + 10, &histogram(1));
     trace(|trace| group.exemplar(SeriesRef(7), trace));
     group.metadata(&said(), START_MS);
     group.removed(SeriesRef(8), id(8));
     group.claimed(claim(ClaimKind::Given));
     group.parts().concat()
+}
+
+fn histogram(count: u64) -> Histogram {
+    let positive = Buckets { spans: vec![Span { offset: -1, length: 1 }], words: vec![count] };
+    Histogram { count, positive, ..Histogram::default() }
 }
 
 /// Uses an exemplar with two labels.

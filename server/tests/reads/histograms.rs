@@ -17,6 +17,7 @@ use silverback_proto::otlp::metrics::v1::{
     NumberDataPoint, ResourceMetrics, ScopeMetrics, metric, number_data_point,
 };
 use silverback_proto::prometheus::{self, ReadResponse};
+use silverback_test_support::random::Random;
 
 const ALWAYS: (i64, i64) = (i64::MIN, i64::MAX);
 
@@ -143,6 +144,54 @@ fn both_versions_of_remote_write_are_read_back_in_samples_and_in_chunks() {
         // A sender that sends it again is told the same.
         write(&node, version, &written);
         check_same(&read_histograms(&node), &written);
+    }
+}
+
+/// Sends all of them in pieces, in an order of their own.
+fn write_shuffled(node: &Node, version: Version, all: &[(&'static str, Vec<(i64, Histogram)>)], seed: u64) {
+    let mut random = Random::new(seed);
+    let pieces = |(name, own): &(&'static str, Vec<(i64, Histogram)>)| {
+        own.chunks(3).map(|piece| vec![(*name, piece.to_vec())]).collect::<Vec<_>>()
+    };
+    let mut pieces: Vec<_> = all.iter().flat_map(pieces).collect();
+    while !pieces.is_empty() {
+        let place = random.below(pieces.len() as u64) as usize;
+        write(node, version, &pieces.swap_remove(place));
+        if random.once_in(10) {
+            // A read among them changes nothing.
+            read_chunks(node);
+        }
+    }
+}
+
+#[test]
+fn those_that_come_late_are_read_in_their_place_by_every_way() {
+    for (version, shards) in VERSIONS.into_iter().zip([1, 3]) {
+        let (node, start) = (Node::start(shards), start_ms());
+        let written = written(start);
+        write_shuffled(&node, version, &written, 7);
+        check_same(&read_histograms(&node), &written);
+        check_same(&read_chunks(&node), &written);
+        let line = node.get("/api/v1/export?match[]=a").text();
+        let parsed: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let times = parsed["histograms"].as_array().unwrap().iter().map(|pair| pair[0].as_i64().unwrap());
+        assert!(times.eq((0..100).map(|n| start + n * 1000)), "{line}");
+        let asked = format!("query=histogram_count(increase(a[20s]))&time={}", start as f64 / 1000.0 + 50.0);
+        let form = [("content-type", "application/x-www-form-urlencoded")];
+        let answer = node.post("/api/v1/query", &form, asked.as_bytes()).json();
+        assert_eq!(answer["data"]["result"][0]["value"][1], "60");
+        let late = || {
+            let metrics = node.get("/metrics").text();
+            let own =
+                metrics.lines().filter(|line| line.starts_with("silverback_out_of_order_samples_total{"));
+            own.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum::<f64>()
+        };
+        let told = late();
+        assert!((100.0..200.0).contains(&told), "{told} were late");
+        // All of it once more, in another order, is all stored already.
+        write_shuffled(&node, version, &written, 8);
+        check_same(&read_histograms(&node), &written);
+        assert_eq!(late(), told);
     }
 }
 

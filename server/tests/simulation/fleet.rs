@@ -60,10 +60,7 @@ impl Fleet {
             places.filter_map(|place| self.scrape_one(random, place, now_ms)).collect();
         let mut part = Vec::new();
         for one in scraped {
-            // Histograms have to come in order.
-            let may_be_late =
-                self.held_back.len() < self.held_back_max && !histograms::is_of_histograms(&one.0);
-            let is_late = may_be_late && random.one_in(LATE_ONE_IN);
+            let is_late = self.held_back.len() < self.held_back_max && random.one_in(LATE_ONE_IN);
             if is_late { self.held_back.push(one) } else { part.push(one) }
         }
         if random.one_in(4) {

@@ -64,9 +64,10 @@ impl SeriesStore {
         at: SeriesRef,
         timestamp_ms: i64,
         histogram: &Histogram,
+        late_window_ms: i64,
     ) -> Result<Appended, AppendError> {
         if !self.has_float_at(at, timestamp_ms) {
-            return self.append_histogram(at, timestamp_ms, histogram);
+            return self.append_histogram(at, timestamp_ms, histogram, late_window_ms);
         }
         match self.histogram_hash_at(at, timestamp_ms) == Some(histogram.fingerprint()) {
             true => Ok(Appended::Already),

@@ -12,14 +12,15 @@ use silverback_model::gorilla::OpenXor;
 use silverback_model::histogram::{
     EndPlan, Histogram, HistogramChunkError, HistogramIter, HistogramKind, OpenHistogram, SealedHistogram,
 };
+use silverback_model::limits::HISTOGRAM_CHUNK_BYTES;
 use silverback_model::{SeriesId, SeriesRef};
 
 /// A series' histograms.
 #[derive(Debug)]
 pub(super) struct Histograms {
-    open: OpenHistogram,
+    pub(super) open: OpenHistogram,
     /// Oldest first.
-    sealed: Vec<SealedHistogram>,
+    pub(super) sealed: Vec<SealedHistogram>,
 }
 
 /// All histograms of a series, as its chunks.
@@ -48,12 +49,16 @@ pub(crate) struct HistogramsWithout {
     pub(crate) rest: HistogramChunks,
 }
 
-/// The chunk that was looked into last, for senders who send again: a hash of each of its histograms.
+/// The chunk that was looked into last, for senders who send again: a hash of each of its histograms, and of those
+/// that came late since.
 #[derive(Debug, Default)]
 pub(super) struct HistogramLookup {
     series: Option<SeriesRef>,
     hashes: Vec<(i64, u64)>,
 }
+
+/// Histograms that a lookup has at the most: those of the fullest chunk.
+const LOOKUP_MAX: usize = 2 * HISTOGRAM_CHUNK_BYTES * 8 / 4;
 
 impl HistogramLookup {
     fn covers(&self, at: SeriesRef, timestamp_ms: i64) -> bool {
@@ -77,6 +82,23 @@ impl HistogramLookup {
         }
     }
 
+    /// The series has one more, which came late.
+    pub(super) fn note_late(&mut self, at: SeriesRef, timestamp_ms: i64, hash: u64) {
+        if !self.covers(at, timestamp_ms) {
+            return;
+        }
+        if self.hashes.len() >= LOOKUP_MAX {
+            return self.forget(at);
+        }
+        let place = self.hashes.partition_point(|(at_ms, _)| *at_ms < timestamp_ms);
+        self.hashes.insert(place, (timestamp_ms, hash));
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.hashes.len()
+    }
+
     fn forget(&mut self, at: SeriesRef) {
         if self.series == Some(at) {
             *self = Self::default();
@@ -94,11 +116,11 @@ impl Histograms {
     }
 
     /// What they take of the allocator.
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.open_bytes() + vec_bytes(&self.sealed) + self.sealed.iter().map(sealed_bytes).sum::<usize>()
     }
 
-    fn open_bytes(&self) -> usize {
+    pub(super) fn open_bytes(&self) -> usize {
         heap_bytes(size_of::<Self>()) + heap_bytes(self.open.heap_bytes())
     }
 
@@ -153,7 +175,7 @@ impl HistogramChunks {
     }
 }
 
-fn sealed_bytes(chunk: &SealedHistogram) -> usize {
+pub(super) fn sealed_bytes(chunk: &SealedHistogram) -> usize {
     heap_bytes(chunk.bytes().len())
 }
 
@@ -184,20 +206,21 @@ impl SeriesStore {
         self.set_histograms(at, Some(Histograms { open, sealed: Vec::new() }));
     }
 
-    /// Takes a valid histogram in, newer than the newest of its series, or tells why not. Allocates where a chunk
-    /// grows, widens or is cut.
+    /// Takes a valid histogram in, or tells why not. One that is older than the newest may be so by `late_window_ms`.
+    /// Allocates where a chunk grows, widens or is cut, and for late ones.
     pub(crate) fn append_histogram(
         &mut self,
         at: SeriesRef,
         timestamp_ms: i64,
         histogram: &Histogram,
+        late_window_ms: i64,
     ) -> Result<Appended, AppendError> {
         let Some(own) = &mut self.histories.get_mut(at.0).histograms else {
             self.begin_histograms(at, timestamp_ms, histogram);
             return Ok(Appended::Stored);
         };
         if timestamp_ms <= own.newest_ms() {
-            return self.append_former_histogram(at, timestamp_ms, histogram);
+            return self.append_late_histogram(at, timestamp_ms, histogram, late_window_ms);
         }
         let before = own.open_bytes() + vec_bytes(&own.sealed);
         if let Some(sealed) = own.open.append(timestamp_ms, histogram) {
@@ -207,21 +230,6 @@ impl SeriesStore {
         self.histogram_bytes += own.open_bytes() + vec_bytes(&own.sealed);
         self.histogram_bytes -= before;
         Ok(Appended::Stored)
-    }
-
-    /// A histogram that isn't newer than the newest: a retry, a duplicate, or out of order.
-    #[cold]
-    fn append_former_histogram(
-        &mut self,
-        at: SeriesRef,
-        timestamp_ms: i64,
-        histogram: &Histogram,
-    ) -> Result<Appended, AppendError> {
-        match self.histogram_hash_at(at, timestamp_ms) {
-            Some(stored) if stored == histogram.fingerprint() => Ok(Appended::Already),
-            Some(_) => Err(AppendError::Duplicate),
-            None => Err(AppendError::OutOfOrder),
-        }
     }
 
     /// The fingerprint of a series' histogram at a time, in ms.

@@ -71,14 +71,14 @@ impl Shard {
 
     fn store_histogram(
         &mut self,
-        OfPart { body, .. }: OfPart<'_>,
+        OfPart { body, bounds }: OfPart<'_>,
         entry: &PartHistogram,
         series: Option<SeriesRef>,
         (time_ms, histogram): (i64, &Histogram),
         journal: &mut impl Journal,
     ) -> Result<(), RefusedReason> {
         let (series, appended) = match series {
-            Some(series) => (series, self.append_to(series, time_ms, histogram)?),
+            Some(series) => (series, self.append_to(series, time_ms, histogram, bounds.late_window_ms)?),
             None => {
                 let create = |store: &mut SeriesStore, labels| {
                     store.create_with_histogram(entry.id, labels, time_ms, histogram)
@@ -86,11 +86,17 @@ impl Shard {
                 (self.create_by(body, entry.id, entry.labels, create, journal)?, Appended::Stored)
             }
         };
-        if appended == Appended::Already {
-            self.counters.already += 1;
-            return Ok(());
+        match appended {
+            Appended::Stored => journal.stored_histogram(series, time_ms, histogram),
+            Appended::StoredLate => {
+                journal.stored_late_histogram(series, time_ms, histogram);
+                self.counters.late += 1;
+            }
+            Appended::Already => {
+                self.counters.already += 1;
+                return Ok(());
+            }
         }
-        journal.stored_histogram(series, time_ms, histogram);
         self.widen_range(time_ms, time_ms);
         if let Some(outgoing) = &mut self.outgoing {
             outgoing.touch(entry.id.cell(), series);
@@ -103,12 +109,13 @@ impl Shard {
         series: SeriesRef,
         time_ms: i64,
         histogram: &Histogram,
+        late_window_ms: i64,
     ) -> Result<Appended, RefusedReason> {
         // The first of a series takes as much memory as a new series does.
         if !self.store.has_histograms(series) && !self.has_room_for_series() {
             return Err(RefusedReason::MemoryLimit);
         }
-        let appended = self.store.append_histogram_beside_floats(series, time_ms, histogram);
+        let appended = self.store.append_histogram_beside_floats(series, time_ms, histogram, late_window_ms);
         appended.map_err(|error| match error {
             AppendError::OutOfOrder => RefusedReason::OutOfOrder,
             AppendError::Duplicate => RefusedReason::Duplicate,

@@ -278,17 +278,24 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
         let mut histogram = Histogram::default();
         for entry in record.iter() {
             match entry.map_err(contradicts)? {
-                HistogramEntry::Stored { series, timestamp_ms, message } => {
+                HistogramEntry::Stored { series, timestamp_ms, message, is_late } => {
                     let Some(at) = self.series_of(shard, series)? else { continue };
-                    if shard.store.histogram_times(at).is_some_and(|(_, newest_ms)| timestamp_ms <= newest_ms)
-                    {
+                    let newest_ms = shard.store.histogram_times(at).map(|(_, newest_ms)| newest_ms);
+                    if !is_late && newest_ms.is_some_and(|newest_ms| timestamp_ms <= newest_ms) {
                         self.counts.already += 1;
                         continue;
                     }
                     histogram.read_message(message).map_err(contradicts)?;
-                    if shard.store.append_histogram(at, timestamp_ms, &histogram).is_ok() {
-                        shard.widen_range(timestamp_ms, timestamp_ms);
-                        self.counts.samples += 1;
+                    // A late one may be in the checkpoint or not. Where that has another of its time, it was stored
+                    // after a deletion.
+                    match shard.store.append_histogram(at, timestamp_ms, &histogram, i64::MAX) {
+                        Ok(Appended::Stored | Appended::StoredLate) => {
+                            shard.widen_range(timestamp_ms, timestamp_ms);
+                            self.counts.samples += 1;
+                        }
+                        Ok(Appended::Already) | Err(AppendError::OutOfOrder | AppendError::Duplicate) => {
+                            self.counts.already += 1
+                        }
                     }
                 }
                 HistogramEntry::Chunks(chunks) => {

@@ -25,6 +25,9 @@ pub trait Journal {
     /// A native histogram was stored, the newest of its series.
     fn stored_histogram(&mut self, series: SeriesRef, timestamp_ms: i64, histogram: &Histogram);
 
+    /// A native histogram was stored that is older than the newest of its series.
+    fn stored_late_histogram(&mut self, series: SeriesRef, timestamp_ms: i64, histogram: &Histogram);
+
     /// From here on a series has these histograms, in chunks that are cut, oldest first, and the open one, whatever it
     /// had: some were deleted, or it came from another shard.
     fn replaced_histograms(
@@ -96,6 +99,8 @@ impl Journal for NoJournal {
     fn stored_late(&mut self, _series: SeriesRef, _sample: Sample) {}
 
     fn stored_histogram(&mut self, _series: SeriesRef, _timestamp_ms: i64, _histogram: &Histogram) {}
+
+    fn stored_late_histogram(&mut self, _series: SeriesRef, _timestamp_ms: i64, _histogram: &Histogram) {}
 
     fn replaced_histograms(
         &mut self,

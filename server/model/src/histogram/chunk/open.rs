@@ -89,6 +89,22 @@ impl OpenHistogram {
             let next = Self::start(timestamp_ms, histogram, Some(self));
             return Some(std::mem::replace(self, next).seal());
         }
+        self.put_by_fit(timestamp_ms, histogram)
+    }
+
+    /// Adds a histogram as [`Self::append`] does, however full the chunk is by its plan: for those that come late, which
+    /// are written among others. That the chunk stays small is its caller's to see to.
+    pub fn append_unplanned(&mut self, timestamp_ms: i64, histogram: &Histogram) -> Option<SealedHistogram> {
+        debug_assert!(timestamp_ms > self.last_timestamp_ms(), "out of order");
+        if self.layout.kind != histogram.kind || self.samples == u16::MAX {
+            let next = Self::start(timestamp_ms, histogram, Some(self));
+            return Some(std::mem::replace(self, next).seal());
+        }
+        self.put_by_fit(timestamp_ms, histogram)
+    }
+
+    /// Adds a histogram of the chunk's kind, or begins another chunk with one that doesn't belong to it.
+    fn put_by_fit(&mut self, timestamp_ms: i64, histogram: &Histogram) -> Option<SealedHistogram> {
         match fit(self.header, &self.layout, &self.state, histogram) {
             Fit::Same => self.put(timestamp_ms, histogram, Words::of(histogram)),
             Fit::Fewer => self.put_filled(timestamp_ms, histogram),

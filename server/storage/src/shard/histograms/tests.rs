@@ -20,9 +20,11 @@ use crate::wal::replay::Restore;
 use crate::wal::{Log, MemoryLog, NoJournal};
 use silverback_host::Alone;
 use silverback_model::histogram::wire::HistogramTimes;
-use silverback_model::histogram::{Buckets, HistogramKind, Span};
+use silverback_model::histogram::{Buckets, HistogramKind, ResetHint, Span};
 use silverback_model::limits::CHUNK_RANGE_MS;
 use silverback_model::{Epoch, Labels, SeriesIdHasher, ShardId};
+
+mod late;
 
 const STEP_MS: i64 = 15_000;
 
@@ -423,7 +425,7 @@ fn what_an_older_version_kept_at_one_time_is_accepted_again_and_replayed() {
     let (shard, log) = (shard(), KeptLog::default());
     let (float, histogram) = (Sample::new(STEP_MS, 1.0), counting(1));
     append_to(&shard, EVER, &[(named("a"), vec![float])], &mut *log.journal());
-    shard.borrow_mut().store.append_histogram(SeriesRef(0), STEP_MS, &histogram).unwrap();
+    shard.borrow_mut().store.append_histogram(SeriesRef(0), STEP_MS, &histogram, 0).unwrap();
     log.journal().stored_histogram(SeriesRef(0), STEP_MS, &histogram);
     let again = take(&shard, &vec![(named("a"), vec![(STEP_MS, histogram)])]);
     assert_eq!((again.histograms, floats_to(&shard, &[float]).written), (1, 1));

@@ -261,12 +261,14 @@ fn a_cell_moves_with_native_histograms_and_what_came_of_them_while_it_was_copied
     [1, 7].into_iter().for_each(|series| append(series, 1000));
     pair.bring_over(|| {
         [1, 7].into_iter().for_each(|series| append(series, 2000));
+        // Late ones, of a series that was copied, before and between its others.
+        [1500, 500].into_iter().for_each(|at_ms| append(7, at_ms));
         // Older than its newest float.
         append(2, 5);
     })
     .unwrap();
     let scrapes = SCRAPES as usize;
-    let expect = [(0, scrapes), (1, scrapes + 2), (2, scrapes + 1), (7, 2)];
+    let expect = [(0, scrapes), (1, scrapes + 2), (2, scrapes + 1), (7, 4)];
     let expect: Vec<_> = expect.map(|(number, samples)| (labels(number), samples)).into();
     assert_eq!(pair.seen(EPOCH), expect);
 }
@@ -281,7 +283,8 @@ fn append_histogram(shard: &Shared, series: usize, at_ms: i64) {
     let span = LabelSpan::new(LabelSource::Wire, 0, block.len());
     let histogram = PartHistogram { id: series_id(&block), labels: span, message };
     let body = WriteBody { bytes: bytes.into(), ..WriteBody::default() };
-    let outcome = shard.borrow_mut().append_histograms(&body, &[histogram], EVER, &mut NoJournal);
+    let bounds = TimeBounds { late_window_ms: i64::MAX, ..EVER };
+    let outcome = shard.borrow_mut().append_histograms(&body, &[histogram], bounds, &mut NoJournal);
     assert_eq!(outcome.histograms, 1);
 }
 

@@ -133,6 +133,10 @@ impl Journal for Group {
         self.histograms.push(series, timestamp_ms, histogram);
     }
 
+    fn stored_late_histogram(&mut self, series: SeriesRef, timestamp_ms: i64, histogram: &Histogram) {
+        self.histograms.push_late(series, timestamp_ms, histogram);
+    }
+
     fn replaced_histograms(
         &mut self,
         series: SeriesRef,

@@ -14,6 +14,8 @@ use silverback_model::histogram::{EndPlan, Histogram, HistogramKind, SealedHisto
 const STORED: u8 = 0;
 /// Before all that a series has.
 const CHUNKS: u8 = 1;
+/// Before a histogram that came late.
+const STORED_LATE: u8 = 2;
 
 /// Takes histograms and chunks of them.
 pub(super) type HistogramsWriter = CountedWriter<WriteHistograms>;
@@ -32,8 +34,17 @@ impl WriteEntry for WriteHistograms {
 
 impl HistogramsWriter {
     pub(super) fn push(&mut self, series: SeriesRef, timestamp_ms: i64, histogram: &Histogram) {
+        self.push_as(STORED, series, timestamp_ms, histogram);
+    }
+
+    /// One that isn't the newest of its series.
+    pub(super) fn push_late(&mut self, series: SeriesRef, timestamp_ms: i64, histogram: &Histogram) {
+        self.push_as(STORED_LATE, series, timestamp_ms, histogram);
+    }
+
+    fn push_as(&mut self, kind: u8, series: SeriesRef, timestamp_ms: i64, histogram: &Histogram) {
         self.put(|writer, entries| {
-            entries.push(STORED);
+            entries.push(kind);
             writer.refs.put(entries, series);
             put_varint(entries, zigzag(timestamp_ms.wrapping_sub(writer.timestamp_ms)));
             writer.timestamp_ms = timestamp_ms;
@@ -86,7 +97,7 @@ pub type HistogramsRecord<'a> = CountedRecord<'a, HistogramsReader>;
 /// What the log says of a series' histograms.
 #[derive(Debug, Clone)]
 pub enum HistogramEntry<'a> {
-    /// One was stored, the newest of its series.
+    /// One was stored.
     Stored {
         /// What the log calls its series.
         series: SeriesRef,
@@ -94,6 +105,8 @@ pub enum HistogramEntry<'a> {
         timestamp_ms: i64,
         /// Its message. Only its reader can tell whether these bytes are one.
         message: &'a [u8],
+        /// Whether it came late; else it was the newest of its series.
+        is_late: bool,
     },
     /// From here on the series has these, whatever it had.
     Chunks(LoggedHistogramChunks<'a>),
@@ -148,10 +161,11 @@ impl<'a> ReadEntry<'a> for HistogramsReader {
         let kind = take_byte(rest)?;
         let series = self.refs.take(rest)?;
         match kind {
-            STORED => {
+            STORED | STORED_LATE => {
                 self.timestamp_ms = self.timestamp_ms.wrapping_add(unzigzag(take_varint(rest)?));
                 let message = take_bytes(rest)?;
-                Ok(HistogramEntry::Stored { series, timestamp_ms: self.timestamp_ms, message })
+                let is_late = kind == STORED_LATE;
+                Ok(HistogramEntry::Stored { series, timestamp_ms: self.timestamp_ms, message, is_late })
             }
             CHUNKS => {
                 let sealed = SealedHistograms { rest };
@@ -236,6 +250,7 @@ mod tests {
         writer.push_chunks(SERIES[1], &[chunk(), chunk()], Some(open));
         writer.push_chunks(SERIES[0], &[], None);
         writer.push(SERIES[1], i64::MIN, &histogram);
+        writer.push_late(SERIES[0], 1_700_000_000_000, &histogram);
         writer.finish();
         writer.parts().concat()
     }
@@ -250,12 +265,13 @@ mod tests {
     fn what_is_staged_is_read_in_its_order() {
         let payload = payload();
         let entries = entries(&payload).unwrap();
-        let [HistogramEntry::Stored { series, timestamp_ms, message }, chunks, none, last] = &entries[..]
+        let [HistogramEntry::Stored { series, timestamp_ms, message, is_late }, chunks, none, last, late] =
+            &entries[..]
         else {
             panic!("{entries:?}")
         };
         let mut histogram = Histogram::default();
-        assert_eq!((*series, *timestamp_ms), (SERIES[0], 1_700_000_000_000));
+        assert_eq!((*series, *timestamp_ms, *is_late), (SERIES[0], 1_700_000_000_000, false));
         assert!(histogram.read_message(message).is_ok() && histogram.count == 9);
         let HistogramEntry::Chunks(chunks) = chunks else { panic!("{chunks:?}") };
         let sealed: Vec<_> =
@@ -265,7 +281,12 @@ mod tests {
         assert_eq!((open.plan.end_ms, open.plan.is_reckoned, open.bytes), (-1, true, &[4, 5][..]));
         let HistogramEntry::Chunks(none) = none else { panic!("{none:?}") };
         assert!(none.open.is_none() && none.sealed.clone().next().is_none());
-        assert!(matches!(last, HistogramEntry::Stored { timestamp_ms: i64::MIN, .. }));
+        assert!(matches!(last, HistogramEntry::Stored { timestamp_ms: i64::MIN, is_late: false, .. }));
+        let HistogramEntry::Stored { series, timestamp_ms, message, is_late: true } = late else {
+            panic!("{late:?}")
+        };
+        assert_eq!((*series, *timestamp_ms), (SERIES[0], 1_700_000_000_000));
+        assert!(histogram.read_message(message).is_ok() && histogram.count == 9);
     }
 
     #[test]
@@ -285,7 +306,7 @@ mod tests {
             payload.extend_from_slice(entry);
             entries(&payload).map(|_| ()).unwrap_err()
         };
-        assert_eq!(refused(&[2, 0]), RecordError::UnknownType(2));
+        assert_eq!(refused(&[3, 0]), RecordError::UnknownType(3));
         assert_eq!(refused(&[CHUNKS, 0, 2, 1, 0, 0, 9]), RecordError::UnknownType(1));
         assert_eq!(refused(&[CHUNKS, 0, 0, 2, 2, 0, 2, 9]), RecordError::UnknownType(2));
         assert_eq!(refused(&[CHUNKS, 0, 0, 9, 2, 0, 1, 9]), RecordError::Truncated);

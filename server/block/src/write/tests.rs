@@ -25,8 +25,7 @@ struct Source {
 }
 
 fn histogram(sum: f64) -> Histogram {
-    let positive =
-        Buckets { spans: vec![Span { offset: 0, length: 2 }], words: vec![1, 2], ..Buckets::default() };
+    let positive = Buckets { spans: vec![Span { offset: 0, length: 2 }], words: vec![1, 2] };
     Histogram { count: 3, sum_bits: sum.to_bits(), positive, ..Histogram::default() }
 }
 

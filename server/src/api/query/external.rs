@@ -7,9 +7,6 @@ use crate::api::query::read_fault::ReadFault;
 use crate::config::Config;
 use silverback_model::{Labels, Matcher};
 
-/// Whose the samples are, where nobody says so: as Thanos Receive calls it.
-const TENANT: &str = "default-tenant";
-
 /// Those of a node.
 #[derive(Debug)]
 pub(crate) struct External {
@@ -31,7 +28,7 @@ impl External {
         let own = config.external_labels.labels().0.iter().map(|(name, value)| (&**name, &**value));
         // No label has an empty value.
         let replica = config.replica_label.as_deref().filter(|_| !host.is_empty()).map(|name| (name, host));
-        let tenant = (&*config.tenant_label_name, TENANT);
+        let tenant = (&*config.tenant_label_name, &*config.tenant);
         Self { labels: Labels::from_pairs(own.chain(replica).chain([tenant])) }
     }
 
@@ -82,7 +79,8 @@ mod tests {
         assert_eq!(labels(&config, "pod-0"), r#"{tenant_id="default-tenant"}"#);
         config.replica_label = Some("replica".to_owned());
         config.tenant_label_name = "owner".to_owned();
-        assert_eq!(labels(&config, "pod-0"), r#"{owner="default-tenant", replica="pod-0"}"#);
-        assert_eq!(labels(&config, ""), r#"{owner="default-tenant"}"#);
+        config.tenant = "team-a".to_owned();
+        assert_eq!(labels(&config, "pod-0"), r#"{owner="team-a", replica="pod-0"}"#);
+        assert_eq!(labels(&config, ""), r#"{owner="team-a"}"#);
     }
 }

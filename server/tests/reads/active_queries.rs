@@ -4,12 +4,12 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use silverback::config::{AdminAccess, MemoryLimit};
+use silverback::config::AdminAccess;
 use silverback_node_test_support::Node;
 use silverback_node_test_support::written::{series, start_ms, write};
+use silverback_test_support::eventually_found;
 use silverback_test_support::http::request;
 use silverback_test_support::http2::{self, END_HEADERS, END_STREAM, HEADERS, Http2, frame};
-use silverback_test_support::{eventually, eventually_found};
 
 use crate::queries::{ask, check_nothing_is_left, refused, slow_for, wait_for_metric};
 
@@ -194,47 +194,6 @@ fn many_queries_with_long_expressions_are_listed_within_bounds_also_where_no_rea
     drop(many);
     check_nothing_is_left(&node, 1);
     assert!(listed(&node).is_empty());
-}
-
-#[test]
-fn where_queries_hold_all_the_memory_the_first_of_them_are_told_briefly_and_can_be_cancelled() {
-    let node = Node::start_with(1, |config| {
-        config.memory_limit = MemoryLimit::Fixed(1 << 30);
-        (config.max_queries, config.query_memory) = (1, Some(4 << 20));
-    });
-    let held = |path: &str, form: &[u8]| {
-        let mut stream = node.connect();
-        let headers = [("content-type", "application/x-www-form-urlencoded")];
-        stream.write_all(&request("POST", path, &headers, form)).unwrap();
-        stream
-    };
-    let (path, slow) =
-        slow_for("60s").split_once('?').map(|(path, form)| (path.to_owned(), form.to_owned())).unwrap();
-    let mut many = vec![held(&path, slow.as_bytes())];
-    eventually("it has all that it takes", || {
-        wait_for(&node, "running", 1).iter().all(|query| number(query, "memoryBytes") > 1_000_000.0)
-    });
-    // Each form that waits has its room. The large ones take nearly all of it, and the small ones what is left.
-    for bytes in [400_000; 10].into_iter().chain([40_000; 10]).chain([3000; 30]) {
-        let form = format!("query=%23{}%0A1&time=1&x={}", "y".repeat(200), "x".repeat(bytes));
-        many.push(held("/api/v1/query", form.as_bytes()));
-    }
-    let brief = eventually_found(|| {
-        let answer = node.get(PATH);
-        assert_eq!(answer.status, 200);
-        let told = answer.json()["data"].take();
-        if told["omitted"].as_u64() > Some(5) { Ok(told) } else { Err(told) }
-    });
-    let queries = brief["queries"].as_array().unwrap();
-    assert_eq!(queries.len(), 2, "{brief}");
-    assert_eq!((&queries[0]["state"], &queries[1]["state"]), (&json!("running"), &json!("queued")));
-    assert_eq!((queries[1]["query"].as_str().unwrap().len(), &queries[1]["isCut"]), (100, &json!(true)));
-    assert!(brief.to_string().len() < 1000, "{brief}");
-    assert_eq!(cancel(&node, &queries[0]).0, 200);
-    wait_for(&node, "running", 0);
-    wait_for(&node, "queued", 0);
-    drop(many);
-    check_nothing_is_left(&node, 1);
 }
 
 #[test]

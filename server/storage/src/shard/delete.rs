@@ -120,7 +120,30 @@ impl<L: Log, H: Host> Job<L, H> {
             settled = self.reads.settled.count();
             waiting = self.delete_series(&waiting, &range_ms, progress).await?;
         }
-        Ok(())
+        self.wait_for_readers_of_what_left(until_us, progress).await
+    }
+
+    /// Waits while a cell is handed over whose new owner was asked to delete from it: some cores may read it here still,
+    /// and would find again what went there. Once it is released, none does.
+    async fn wait_for_readers_of_what_left(
+        &self,
+        until_us: u64,
+        progress: &mut Progress,
+    ) -> Result<(), DeletionError> {
+        loop {
+            let settled = self.reads.settled.count();
+            if !self.shard.borrow().is_read_in_two_places(self.epoch) {
+                return Ok(());
+            }
+            if self.host.monotonic_us() >= until_us {
+                progress.has_moved = true;
+                return Ok(());
+            }
+            self.wait_for_cells(settled, until_us).await;
+            if self.ticket.is_cancelled() {
+                return Err(ReadError::Cancelled.into());
+            }
+        }
     }
 
     /// Waits for a cell to be on its way no more that was when so many had come to that; not for longer than until
@@ -269,6 +292,12 @@ impl Shard {
         let replaced = self.store.replace_histograms(series, rest);
         replaced.expect("chunks that were written by the node's own rules are taken");
         self.singles.forget(series);
+    }
+
+    /// Whether a cell is on its way that reads of this epoch ask its new owner for, and those of earlier ones this shard.
+    fn is_read_in_two_places(&self, epoch: Epoch) -> bool {
+        let leaves = self.outgoing.as_ref();
+        leaves.is_some_and(|outgoing| outgoing.epoch <= epoch && self.ownership.is_drained(outgoing.cell))
     }
 
     /// Whether the copy of a cell's series may be elsewhere, too.

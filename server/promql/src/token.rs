@@ -202,6 +202,11 @@ impl Operator {
 }
 
 impl Aggregator {
+    /// Whether it gives some of the series as they are.
+    pub(crate) const fn is_choosing(self) -> bool {
+        matches!(self, Self::Topk | Self::Bottomk | Self::Limitk | Self::LimitRatio)
+    }
+
     /// As PromQL writes it.
     pub const fn text(self) -> &'static str {
         match self {

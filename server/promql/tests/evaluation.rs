@@ -8,6 +8,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use futures::executor::block_on;
 use silverback_model::{Labels, Sample};
+use silverback_promql::histogram::{Histogram, ResetHint};
 use silverback_promql::{
     Answer, Budget, Fetched, Folded, Interruption, MatrixSeries, NextSeries, NoPace, Pace, ParseOptions,
     Plan, PlanOptions, Query, QueryError, QueryTimes, Room, Run, SampleValue, Share, Source, Value,
@@ -237,6 +238,7 @@ fn what_is_folded_as_it_comes_takes_no_more_for_many_series_than_for_few() {
     {
         assert_eq!(peak(text, 20_000), peak(text, 2), "{text}");
     }
+    assert_eq!(peak("topk(2, a_total)", 20_000), peak("topk(2, a_total)", 4));
     // Of series of which any may lose its name and be another's then, a few bytes are kept.
     assert!(peak("sum(rate({instance!=\"\"}[5m]))", 20_000) < 20_000 * 40);
 }
@@ -490,7 +492,8 @@ fn what_is_folded_in_parts_is_what_is_folded_in_one() {
         "sum(absent(c_total))",
         "sum(absent_over_time(c_total[1m]))",
         "sum(a_total + on (job) a_total)",
-        "topk(1, a_total)",
+        "topk(scalar(a_total), a_total)",
+        "topk(1, abs({job=\"x\"}))",
         "quantile(0.5, a_total)",
         "count_values(\"v\", a_total)",
     ] {
@@ -498,6 +501,113 @@ fn what_is_folded_in_parts_is_what_is_folded_in_one() {
     }
     // What is noticed in a part is told; what fails in one fails.
     check("sum(quantile_over_time(2, a_total[1m]))", AT_10M, 1);
+}
+
+const TIED: usize = 24;
+
+/// A float of a series at a minute that many others have too; `None`: there is none.
+fn often(instance: usize, minute: usize) -> Option<f64> {
+    const VALUES: [f64; 8] = [1.0, f64::NAN, 2.0, f64::INFINITY, -0.0, 0.0, f64::NEG_INFINITY, 2.0];
+    let at = instance * 5 + minute * 3;
+    (at % 11 != 0).then(|| VALUES[at % 8])
+}
+
+/// Series of four jobs, with ties, gaps by staleness markers, what is no number, and a native histogram in each job.
+fn tied() -> Vec<Fetched> {
+    let stale = f64::from_bits(silverback_model::STALE_NAN_BITS);
+    let labels = |instance: usize| {
+        let (job, instance) = (format!("job-{}", instance % 4), format!("{instance:02}"));
+        Rc::new(Labels::from_pairs([("__name__", "m"), ("job", &*job), ("instance", &*instance)]))
+    };
+    let of = |instance: usize| {
+        let value = |minute: usize| often(instance, minute).unwrap_or(stale);
+        let samples = (0..=10).map(|minute| Sample::new(minute as i64 * 60_000, value(minute))).collect();
+        Fetched { labels: labels(instance), runs: vec![Run::Floats(samples)] }
+    };
+    let histogram = Rc::new(Histogram {
+        reset_hint: ResetHint::Gauge,
+        schema: 0,
+        zero_threshold: 0.001,
+        zero_count: 1.0,
+        count: 3.0,
+        sum: 5.0,
+        positive: vec![(1, 2.0)],
+        negative: Vec::new(),
+        custom_bounds: Vec::new(),
+    });
+    let histograms = |instance: usize| {
+        let samples = (0..=10).map(|minute| (minute * 60_000, Rc::clone(&histogram))).collect();
+        Fetched { labels: labels(instance), runs: vec![Run::Histograms(samples)] }
+    };
+    (0..TIED).map(of).chain((TIED..TIED + 4).map(histograms)).collect()
+}
+
+#[test]
+fn what_is_chosen_in_parts_is_what_is_chosen_of_all() {
+    let options = ParseOptions { experimental_functions: true, ..ParseOptions::default() };
+    let check = |text: &str, times: QueryTimes| {
+        let query = Query::parse(text, options).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let plan = Plan::new(query, times, PlanOptions::default()).unwrap();
+        let told = |answer: Result<Answer, QueryError>| {
+            answer.map(|answer| (answer.value.to_json(), answer.warnings, answer.infos))
+        };
+        let budget = || Budget::new(1 << 20, 1 << 26);
+        let halves = Halves::new(&plan, vec![tied()], &NoPace);
+        let parted = told(block_on(plan.evaluate_from(&halves, &budget(), &NoPace)));
+        assert_eq!(parted, told(block_on(plan.evaluate(&[tied()], &budget(), &NoPace))), "{text}");
+        (halves.shares.get(), parted)
+    };
+    let range = QueryTimes::Range { start_ms: 0, end_ms: 900_000, step_ms: 60_000 };
+    let counts =
+        ["0", "-3", "1", "2.9", "5", "1000000", "9e18", "(time() / 60) % 7", "9.3e18", "NaN", "-Inf"];
+    for (aggregator, count) in
+        ["topk", "bottomk", "limitk"].into_iter().flat_map(|of| counts.map(|count| (of, count)))
+    {
+        for by in ["", " by (job)", " without (instance)", " by (instance)"] {
+            for inner in ["m", "-m", "m > 0", "m @ 120"] {
+                for times in [AT_10M, range] {
+                    let text = format!("{aggregator}{by} ({count}, {inner})");
+                    let (shares, answer) = check(&text, times);
+                    let is_error = ["9.3e18", "NaN"].contains(&count);
+                    assert_eq!((shares == 0, answer.is_err()), (is_error, is_error), "{text}: {answer:?}");
+                }
+            }
+        }
+    }
+    for ratio in ["0.3", "-0.7", "0", "2", "time() / 600"] {
+        assert_eq!(check(&format!("limit_ratio by (job) ({ratio}, m)"), range).0, 1);
+    }
+    let (_, told) = check("topk(1, m)", AT_10M);
+    assert_eq!(told.unwrap().2.len(), 1);
+    assert_eq!(check("sum by (job) (topk by (job) (2, m)) + count(bottomk(3, m))", range).0, 2);
+}
+
+#[test]
+fn of_series_that_have_the_same_value_those_are_chosen_that_come_first() {
+    let chosen = |text: &str| {
+        let (plan, budget) = (plan(text, AT_10M), Budget::new(1 << 20, 1 << 24));
+        let halves = Halves::new(&plan, vec![tied()], &NoPace);
+        match block_on(plan.evaluate_from(&halves, &budget, &NoPace)).unwrap().value {
+            Value::Vector(samples) => {
+                let instance = |labels: &Labels| labels.get("instance").unwrap().parse::<usize>().unwrap();
+                samples.iter().map(|sample| instance(&sample.labels)).collect::<Vec<_>>()
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut ranked: Vec<(usize, f64)> =
+        (0..TIED).filter_map(|instance| Some((instance, often(instance, 10)?))).collect();
+    let compare = |left: f64, right: f64| left.is_nan().cmp(&right.is_nan()).then(right.total_cmp(&left));
+    ranked.sort_by(|left, right| compare(left.1, right.1));
+    for count in 1..=ranked.len() + 1 {
+        let expect: Vec<usize> = ranked.iter().take(count).map(|(instance, _)| *instance).collect();
+        assert_eq!(chosen(&format!("topk({count}, m)")), expect);
+    }
+    let by_job: Vec<usize> = (0..4)
+        .flat_map(|job| ranked.iter().filter(move |(instance, _)| instance % 4 == job).take(2))
+        .map(|(instance, _)| *instance)
+        .collect();
+    assert_eq!(chosen("topk by (job) (2, m)"), by_job);
 }
 
 #[test]

@@ -116,7 +116,13 @@ fn each_core_folds_the_series_of_its_own_shard_and_the_answer_is_that_of_one() {
     }
     let ratio = "sum by (job) (requests_total) / on (job) count by (job) (requests_total * 2)";
     assert_eq!(parts_of(ratio, "query_range", &range), 4.0);
-    assert_eq!(parts_of("topk(2, requests_total)", "query", &instant), 0.0);
+    for aggregator in ["topk(1", "topk by (job) (2", "bottomk(100", "topk without (host) (1"] {
+        let query = format!("{aggregator}, rate(requests_total[1m]))");
+        assert_eq!(parts_of(&query, "query", &instant), 2.0, "{query}");
+        assert_eq!(parts_of(&query, "query_range", &range), 2.0, "{query}");
+    }
+    assert_eq!(parts_of("topk(scalar(count(requests_total)), requests_total)", "query", &instant), 2.0);
+    assert_eq!(parts_of("quantile(0.5, requests_total)", "query", &instant), 0.0);
     assert_eq!(parts_of("sum(rate({job!=\"\"}[1m]))", "query", &instant), 0.0);
     assert_eq!(query_parts(&one), 0.0);
 }

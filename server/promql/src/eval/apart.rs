@@ -41,7 +41,7 @@ impl Evaluator<'_> {
         by_fold!(
             aggregate.aggregator,
             self.rows(aggregate, times),
-            else Err(QueryError::execution("the aggregation isn't folded in parts"))
+            else self.ranked_rows(aggregate, times).await
         )
     }
 

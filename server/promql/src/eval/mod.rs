@@ -7,6 +7,7 @@ mod binary;
 mod buckets;
 mod calls;
 mod chain;
+mod chosen;
 mod classic;
 mod dates;
 mod finish;

@@ -1,12 +1,12 @@
-//! Aggregations that need all values of a group at a step: ranks, quantiles, counts of values.
+//! Aggregations with a parameter: what it may be, and those that need all values of a group at a step: quantiles, counts
+//! of values.
 
-use std::cmp::Ordering;
 use std::rc::Rc;
 
 use super::Evaluator;
 use super::aggregate::Groups;
 use super::calls::text;
-use super::labels::{Chosen, set, stable_hash};
+use super::labels::{Chosen, set};
 use super::math::quantile;
 use super::series::{Collected, Column, Merged, Series, Sink, is_absent};
 use crate::ast::{Aggregator, Grouping};
@@ -14,6 +14,7 @@ use crate::error::QueryError;
 use crate::notes::Note;
 use crate::number::{format_float, quote};
 use crate::plan::{Aggregating, Times};
+use crate::share::PartialRows;
 
 impl Evaluator<'_> {
     pub(super) async fn ranked(
@@ -29,6 +30,11 @@ impl Evaluator<'_> {
             return Err(QueryError::execution("the aggregation needs a parameter"));
         };
         let parameters = self.scalar(parameter, times).await?;
+        if aggregate.aggregator.is_choosing() {
+            check_counts(aggregate.aggregator, &parameters)?;
+            self.note_ratios(aggregate, &parameters);
+            return self.chosen(aggregate, times, &parameters, sink).await;
+        }
         let collected = self.collect(&aggregate.node, times).await?;
         let mut groups = Groups::new(Chosen::grouping(&aggregate.grouping));
         let mut members: Vec<Vec<usize>> = Vec::new();
@@ -40,12 +46,23 @@ impl Evaluator<'_> {
             members[at].push(i);
             self.pacing.spent(8).await?;
         }
-        if aggregate.aggregator == Aggregator::Quantile {
-            return self.quantiles(aggregate, times, &parameters, &collected, groups, &members, sink).await;
+        self.quantiles(aggregate, times, &parameters, &collected, groups, &members, sink).await
+    }
+
+    /// What is chosen in a part.
+    pub(super) async fn ranked_rows(
+        &self,
+        aggregate: &Aggregating,
+        times: Times,
+    ) -> Result<Option<PartialRows>, QueryError> {
+        match &aggregate.parameter {
+            Some(parameter) if aggregate.aggregator.is_choosing() => {
+                let parameters = self.scalar(parameter, times).await?;
+                check_counts(aggregate.aggregator, &parameters)?;
+                self.chosen_rows(aggregate, times, &parameters).await.map(Some)
+            }
+            _none => Err(QueryError::execution("the aggregation isn't folded in parts")),
         }
-        check_counts(aggregate.aggregator, &parameters)?;
-        self.note_ratios(aggregate, &parameters);
-        self.chosen(aggregate, times, &parameters, collected, &members, sink).await
     }
 
     #[expect(clippy::too_many_arguments, reason = "an aggregation's parts")]
@@ -100,101 +117,6 @@ impl Evaluator<'_> {
         {
             if let Some(given) = given {
                 self.notes.add(Note::InvalidRatio { given, used }, aggregate.parameter_span);
-            }
-        }
-    }
-
-    /// Some of the series as they are: of each group at each step those that are chosen.
-    async fn chosen(
-        &self,
-        aggregate: &Aggregating,
-        times: Times,
-        parameters: &[f64],
-        mut collected: Collected<'_>,
-        members: &[Vec<usize>],
-        sink: &mut dyn Sink,
-    ) -> Result<(), QueryError> {
-        let mut held = self.budget.hold();
-        held.add(0, collected.series.len() * (times.count + size_of::<Vec<bool>>()))?;
-        let mut keeps = vec![vec![false; times.count]; collected.series.len()];
-        // In the order of the first step, which is the only one of an instant query.
-        let mut order = Vec::new();
-        for (step, parameter) in parameters.iter().enumerate() {
-            for members in members {
-                let chosen = self.choose(aggregate, *parameter, step, &collected, members);
-                for at in &chosen {
-                    keeps[*at][step] = true;
-                }
-                if step == 0 {
-                    order.extend(chosen);
-                }
-                self.pacing.spent(members.len()).await?;
-            }
-        }
-        let mut places: Vec<usize> = order.clone();
-        let mut is_placed = vec![false; collected.series.len()];
-        order.iter().for_each(|at| is_placed[*at] = true);
-        places.extend((0..collected.series.len()).filter(|at| !is_placed[*at] && keeps[*at].contains(&true)));
-        for at in places {
-            let Series { labels, drop_name, values } = &mut collected.series[at];
-            let (labels, drop_name, values) = (Rc::clone(labels), *drop_name, std::mem::take(values));
-            let mut series = Series { labels, drop_name, values };
-            collected.let_go(&series);
-            for (step, keeps) in keeps[at].iter().enumerate() {
-                if !keeps {
-                    series.values.clear(step);
-                }
-            }
-            sink.push(series)?;
-            self.pacing.spent(times.count).await?;
-        }
-        Ok(())
-    }
-
-    /// The places of a group's series that are chosen at a step, the best first.
-    fn choose(
-        &self,
-        aggregate: &Aggregating,
-        parameter: f64,
-        step: usize,
-        collected: &Collected<'_>,
-        members: &[usize],
-    ) -> Vec<usize> {
-        let series = |at: usize| &collected.series[at];
-        let present = members.iter().copied().filter(|at| series(*at).values.is_present(step));
-        // What is below one chooses nothing; whole numbers alone count.
-        let count = parameter.min(collected.series.len() as f64).max(0.0) as usize;
-        match aggregate.aggregator {
-            Aggregator::Limitk => present.take(count).collect(),
-            Aggregator::LimitRatio => present
-                .filter(|at| is_in_ratio(stable_hash(&series(*at).labels), parameter.clamp(-1.0, 1.0)))
-                .collect(),
-            aggregator => {
-                let mut floats: Vec<_> = present
-                    .filter(|at| {
-                        let is_float = !is_absent(series(*at).values.floats[step]);
-                        if !is_float && count > 0 {
-                            let note = Note::HistogramIgnoredInAggregation(aggregator.text());
-                            self.notes.add(note, aggregate.span);
-                        }
-                        is_float
-                    })
-                    .collect();
-                let value = |at: &usize| series(*at).values.floats[step];
-                let compare = |left: &usize, right: &usize| {
-                    let order = match aggregator {
-                        Aggregator::Topk => best_first(value(left), value(right)),
-                        _bottomk => best_first_reversed(value(left), value(right)),
-                    };
-                    order.then(left.cmp(right))
-                };
-                // Only those that are chosen are sorted.
-                if count > 0 && count < floats.len() {
-                    floats.select_nth_unstable_by(count - 1, compare);
-                }
-                floats.truncate(count);
-                floats.sort_unstable_by(compare);
-                floats
             }
         }
     }
@@ -269,26 +191,4 @@ fn extremes(values: &[f64]) -> (Option<f64>, Option<f64>) {
     let is_known = !values.iter().any(|value| value.is_nan());
     let known = || values.iter().copied().filter(|_| is_known);
     (known().reduce(f64::min), known().reduce(f64::max))
-}
-
-/// Greater values first, NaN last.
-fn best_first(left: f64, right: f64) -> Ordering {
-    by_nan(left, right).unwrap_or_else(|| right.total_cmp(&left))
-}
-
-fn best_first_reversed(left: f64, right: f64) -> Ordering {
-    by_nan(left, right).unwrap_or_else(|| left.total_cmp(&right))
-}
-
-fn by_nan(left: f64, right: f64) -> Option<Ordering> {
-    match (left.is_nan(), right.is_nan()) {
-        (false, false) => None,
-        (left, right) => Some(left.cmp(&right)),
-    }
-}
-
-/// Whether a series' hash lies within a ratio; the negative ratio chooses the others.
-fn is_in_ratio(hashed: u64, ratio: f64) -> bool {
-    let offset = hashed as f64 / u64::MAX as f64;
-    if ratio >= 0.0 { offset < ratio } else { offset >= 1.0 + ratio }
 }

@@ -1,12 +1,12 @@
 //! Which aggregations can be folded apart: by each who has some of the series, its own alone, and then the rows together.
 
 use super::build::has_one_name;
-use crate::ast::{Aggregator, Binary, Call, Expr, Type};
+use crate::ast::{Aggregate, Aggregator, Binary, Call, Expr, Type};
 use crate::functions::Function;
 
 /// Whether rows of some series and rows of the others give what one pass over all series gives.
-pub(super) fn is_foldable_apart(aggregator: Aggregator, inner: &Expr) -> bool {
-    match aggregator {
+pub(super) fn is_foldable_apart(aggregate: &Aggregate, inner: &Expr) -> bool {
+    match aggregate.aggregator {
         Aggregator::Sum
         | Aggregator::Avg
         | Aggregator::Count
@@ -15,12 +15,26 @@ pub(super) fn is_foldable_apart(aggregator: Aggregator, inner: &Expr) -> bool {
         | Aggregator::Max
         | Aggregator::Stddev
         | Aggregator::Stdvar => is_of_each_series(inner),
-        Aggregator::Topk
-        | Aggregator::Bottomk
-        | Aggregator::Quantile
-        | Aggregator::Limitk
-        | Aggregator::LimitRatio
-        | Aggregator::CountValues => false,
+        Aggregator::Topk | Aggregator::Bottomk | Aggregator::Limitk | Aggregator::LimitRatio => {
+            aggregate.parameter.as_ref().is_some_and(reads_no_series) && is_of_each_series(inner)
+        }
+        // Of these each value counts: rows would hold as many as the series do.
+        Aggregator::Quantile | Aggregator::CountValues => false,
+    }
+}
+
+/// Whether it is the same for who has some of the series as for who has all.
+fn reads_no_series(expr: &Expr) -> bool {
+    match expr {
+        Expr::Number(_) | Expr::Text(_) => true,
+        Expr::Vector(_) | Expr::Matrix(_) | Expr::Subquery(_) | Expr::Aggregate(_) => false,
+        Expr::Paren(paren) => reads_no_series(&paren.expr),
+        Expr::Unary(unary) => reads_no_series(&unary.expr),
+        Expr::Binary(binary) => {
+            let (first, links) = binary.chain();
+            reads_no_series(first) && links.iter().all(|link| reads_no_series(&link.right))
+        }
+        Expr::Call(call) => call.arguments.iter().all(reads_no_series),
     }
 }
 

@@ -89,7 +89,7 @@ impl Builder<'_> {
         let parameter_span = parameter.map(Expr::span).unwrap_or_default();
         let parameter = parameter.map(|parameter| self.node(parameter, times)).transpose()?;
         let node = self.node(inner, times)?;
-        let share = is_foldable_apart(aggregate.aggregator, inner).then_some(self.shares.len());
+        let share = is_foldable_apart(aggregate, inner).then_some(self.shares.len());
         let aggregating = Arc::new(Aggregating {
             aggregator: aggregate.aggregator,
             parameter_span,

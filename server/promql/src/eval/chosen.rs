@@ -1,0 +1,487 @@
+//! Aggregations that give some of their series as they are: `topk` and its likes. Each series is offered as it comes; one
+//! that is among the chosen at no step any more is let go. What was chosen among the series of each part, in the order of
+//! all, is offered again where the parts come together: the same are chosen as of all series at once.
+
+use std::cmp::Ordering;
+use std::rc::Rc;
+
+use silverback_model::Labels;
+
+use super::Evaluator;
+use super::aggregate::Groups;
+use super::labels::{Chosen, METRIC_NAME, bytes as labels_bytes, stable_hash};
+use super::series::{Collected, Column, Series, Sink, is_absent};
+use crate::ast::Aggregator;
+use crate::budget::Held;
+use crate::error::QueryError;
+use crate::histogram::Histogram;
+use crate::notes::Note;
+use crate::plan::{Aggregating, Times};
+use crate::share::{PartialRows, Share};
+use crate::sort::{placed, sorted_places};
+
+/// What a series' labels are, in values' worth of work.
+const LABELS_WORK: usize = 16;
+
+impl Evaluator<'_> {
+    /// Of each group at each step the series that are chosen.
+    pub(super) async fn chosen(
+        &self,
+        aggregate: &Aggregating,
+        times: Times,
+        parameters: &[f64],
+        sink: &mut dyn Sink,
+    ) -> Result<(), QueryError> {
+        let mut choosing = Choosing::new(self, aggregate, parameters)?;
+        if !self.chosen_apart(aggregate, times, &mut choosing).await? {
+            self.produce(&aggregate.node, times, &mut choosing).await?;
+        }
+        choosing.finish(sink).await
+    }
+
+    /// What is chosen among the series that the source has.
+    pub(super) async fn chosen_rows(
+        &self,
+        aggregate: &Aggregating,
+        times: Times,
+        parameters: &[f64],
+    ) -> Result<PartialRows, QueryError> {
+        let mut choosing = Choosing::new(self, aggregate, parameters)?;
+        self.produce(&aggregate.node, times, &mut choosing).await?;
+        let firsts = std::mem::take(&mut choosing.firsts);
+        let groups = std::mem::take(&mut choosing.groups.labels);
+        let mut collected = Collected::new(self.budget);
+        choosing.finish(&mut collected).await?;
+        let mut rows = ChosenRows::default();
+        let (mut samples, mut bytes) = (0, 0);
+        for (first, group) in firsts.into_iter().zip(groups) {
+            bytes += labels_bytes(&first) + labels_bytes(&group);
+            rows.groups.push((Rc::unwrap_or_clone(first), Rc::unwrap_or_clone(group)));
+            self.pacing.spent(LABELS_WORK).await?;
+        }
+        for series in std::mem::take(&mut collected.series) {
+            let (series_samples, series_bytes) = series.size();
+            (samples, bytes) = (samples + series_samples, bytes + series_bytes);
+            collected.let_go(&series);
+            rows.series.push(PartialSeries::of(series));
+            self.pacing.spent(LABELS_WORK).await?;
+        }
+        Ok(PartialRows { rows: Box::new(rows), notes: Vec::new(), samples, bytes, samples_read: 0 })
+    }
+
+    /// Offers what all who have series chose among theirs; `false`: one is to choose among all.
+    async fn chosen_apart(
+        &self,
+        aggregate: &Aggregating,
+        times: Times,
+        choosing: &mut Choosing<'_>,
+    ) -> Result<bool, QueryError> {
+        let Some(number) = aggregate.share else { return Ok(false) };
+        let Some(parts) = self.source.folded(Share { number, times }).await? else { return Ok(false) };
+        let mut held = self.budget.hold();
+        let mut all = ChosenRows::default();
+        for PartialRows { rows, notes, samples, bytes, samples_read } in parts {
+            held.add(samples, bytes)?;
+            notes.into_iter().for_each(|(note, span)| self.notes.add(note, span));
+            self.budget.count_read(samples_read as usize);
+            let rows = rows.downcast::<ChosenRows>().map_err(|_other| QueryError::Source)?;
+            all.groups.extend(rows.groups);
+            all.series.extend(rows.series);
+        }
+        let ChosenRows { groups, series } = all;
+        let by_first = |left: &(Labels, Labels), right: &(Labels, Labels)| as_stored(&left.0, &right.0);
+        let places = sorted_places(&groups, by_first, &self.pacing).await?;
+        for (first, group) in placed(groups, &places) {
+            choosing.group(&group, &Rc::new(first))?;
+            self.pacing.spent(LABELS_WORK).await?;
+        }
+        let by_labels = |left: &PartialSeries, right: &PartialSeries| as_stored(&left.labels, &right.labels);
+        let places = sorted_places(&series, by_labels, &self.pacing).await?;
+        for series in placed(series, &places) {
+            let series = series.whole();
+            let (samples, bytes) = series.size();
+            held.release(samples, bytes);
+            choosing.push(series)?;
+            self.pacing.spent(LABELS_WORK + times.count).await?;
+        }
+        Ok(true)
+    }
+}
+
+/// A part's groups and what is chosen of them.
+#[derive(Default)]
+struct ChosenRows {
+    /// Of each group the labels of its first series in the order of all, and its own.
+    groups: Vec<(Labels, Labels)>,
+    series: Vec<PartialSeries>,
+}
+
+/// A series with its values at the steps at which it is chosen.
+struct PartialSeries {
+    labels: Labels,
+    drop_name: bool,
+    floats: Vec<f64>,
+    histograms: Option<Vec<Option<Histogram>>>,
+}
+
+impl PartialSeries {
+    fn of(series: Series) -> Self {
+        let Series { labels, drop_name, values: Column { floats, histograms } } = series;
+        let own = |histogram: Option<Rc<Histogram>>| histogram.map(Rc::unwrap_or_clone);
+        let histograms = histograms.map(|histograms| histograms.into_iter().map(own).collect());
+        Self { labels: Rc::unwrap_or_clone(labels), drop_name, floats, histograms }
+    }
+
+    fn whole(self) -> Series {
+        let Self { labels, drop_name, floats, histograms } = self;
+        let shared = |histogram: Option<Histogram>| histogram.map(Rc::new);
+        let histograms = histograms.map(|histograms| histograms.into_iter().map(shared).collect());
+        Series { labels: Rc::new(labels), drop_name, values: Column { floats, histograms } }
+    }
+}
+
+/// The order in which stored series come, of which these are made: also where they have lost the name that all of them had.
+fn as_stored(left: &Labels, right: &Labels) -> Ordering {
+    let mut pairs = (left.0.iter(), right.0.iter());
+    loop {
+        let (left, right) = match (pairs.0.next(), pairs.1.next()) {
+            (None, None) => return Ordering::Equal,
+            (Some(left), Some(right)) if left == right => continue,
+            (left, right) => (left, right),
+        };
+        // Where one ends, the other goes on with what stood before or after the name of both.
+        let is_before_name = |name: &str| name < METRIC_NAME;
+        return match (left, right) {
+            (Some(left), Some(right)) => left.cmp(right),
+            (Some((name, _)), None) if is_before_name(name) => Ordering::Less,
+            (Some(_), None) => Ordering::Greater,
+            (None, Some((name, _))) if is_before_name(name) => Ordering::Greater,
+            (None, _) => Ordering::Less,
+        };
+    }
+}
+
+/// A series that is among the chosen at some step.
+struct Candidate {
+    series: Series,
+    /// How many came before it.
+    arrival: usize,
+    /// The steps at which it is among the chosen; where there are none, its place is free.
+    steps: usize,
+}
+
+/// Of one group the places of the chosen: at each step a heap, the first to give way in front.
+struct Picks {
+    places: Vec<u32>,
+    /// Chosen at each step.
+    counts: Vec<u32>,
+    /// Room for so many at each step.
+    width: usize,
+}
+
+impl Picks {
+    fn at(&self, step: usize) -> &[u32] {
+        &self.places[step * self.width..][..self.counts[step] as usize]
+    }
+
+    fn at_mut(&mut self, step: usize) -> &mut [u32] {
+        &mut self.places[step * self.width..][..self.counts[step] as usize]
+    }
+
+    fn widen(&mut self, width: usize) {
+        let mut places = vec![0; self.counts.len() * width];
+        for step in 0..self.counts.len() {
+            let chosen = self.at(step);
+            places[step * width..][..chosen.len()].copy_from_slice(chosen);
+        }
+        (self.places, self.width) = (places, width);
+    }
+}
+
+/// Chooses among series as they come.
+struct Choosing<'a> {
+    evaluator: &'a Evaluator<'a>,
+    aggregate: &'a Aggregating,
+    parameters: &'a [f64],
+    /// How many may be chosen at most, of any step.
+    most: usize,
+    groups: Groups,
+    firsts: Vec<Rc<Labels>>,
+    picks: Vec<Picks>,
+    candidates: Vec<Candidate>,
+    free: Vec<u32>,
+    arrivals: usize,
+    held: Held<'a>,
+}
+
+impl<'a> Choosing<'a> {
+    fn new(
+        evaluator: &'a Evaluator<'a>,
+        aggregate: &'a Aggregating,
+        parameters: &'a [f64],
+    ) -> Result<Self, QueryError> {
+        let mut held = evaluator.budget.hold();
+        held.add(0, size_of_val(parameters))?;
+        let mut choosing = Self {
+            evaluator,
+            aggregate,
+            parameters,
+            most: 0,
+            groups: Groups::new(Chosen::grouping(&aggregate.grouping)),
+            firsts: Vec::new(),
+            picks: Vec::new(),
+            candidates: Vec::new(),
+            free: Vec::new(),
+            arrivals: 0,
+            held,
+        };
+        choosing.most = (0..parameters.len()).map(|step| choosing.count(step)).max().unwrap_or_default();
+        Ok(choosing)
+    }
+
+    /// How many of a group are chosen at a step: what is below one chooses nothing; whole numbers alone count.
+    fn count(&self, step: usize) -> usize {
+        match self.aggregate.aggregator {
+            Aggregator::LimitRatio => usize::MAX,
+            _counted => self.parameters[step].max(0.0) as usize,
+        }
+    }
+
+    /// The place of a series' group; of a new one this is the first series.
+    fn group(&mut self, labels: &Labels, first: &Rc<Labels>) -> Result<usize, QueryError> {
+        let (at, is_new) = self.groups.place(labels);
+        if is_new {
+            let labels_bytes = labels_bytes(&self.groups.labels[at]) + labels_bytes(first);
+            let steps = self.parameters.len();
+            self.held.add(0, labels_bytes + steps * size_of::<u32>() + size_of::<Picks>())?;
+            self.firsts.push(Rc::clone(first));
+            self.picks.push(Picks { places: Vec::new(), counts: vec![0; steps], width: 0 });
+        }
+        Ok(at)
+    }
+
+    /// Puts a candidate where it is to be found, which is not counted yet.
+    fn admit(&mut self, series: Series) -> Result<u32, QueryError> {
+        let candidate = Candidate { series, arrival: self.arrivals, steps: 0 };
+        self.arrivals += 1;
+        if let Some(place) = self.free.pop() {
+            self.candidates[place as usize] = candidate;
+            return Ok(place);
+        }
+        let place = u32::try_from(self.candidates.len()).map_err(|_many| QueryError::TooManySamples)?;
+        self.held.add(0, size_of::<Candidate>() + size_of::<u32>())?;
+        self.candidates.push(candidate);
+        Ok(place)
+    }
+
+    fn let_go(&mut self, place: u32) -> Series {
+        let gone = Series { labels: Rc::default(), drop_name: false, values: Column::default() };
+        self.free.push(place);
+        std::mem::replace(&mut self.candidates[place as usize].series, gone)
+    }
+
+    /// Chooses a series at a step if there is room, or if it is better than one that is chosen.
+    fn offer(&mut self, group: usize, step: usize, place: u32) -> Result<(), QueryError> {
+        let count = self.count(step);
+        if count == 0 {
+            return Ok(());
+        }
+        let aggregator = self.aggregate.aggregator;
+        let Picks { counts, width, .. } = &self.picks[group];
+        let (chosen, width) = (counts[step] as usize, *width);
+        if chosen < count {
+            if chosen == width {
+                let wider = (2 * width).max(1).min(self.most);
+                let bytes = |width: usize| self.parameters.len() * width * size_of::<u32>();
+                self.held.add(0, bytes(wider))?;
+                self.picks[group].widen(wider);
+                self.held.release(0, bytes(width));
+            }
+            let picks = &mut self.picks[group];
+            picks.counts[step] += 1;
+            let heap = picks.at_mut(step);
+            heap[chosen] = place;
+            rise(heap, |place| key(&self.candidates, aggregator, place, step));
+            self.candidates[place as usize].steps += 1;
+            return Ok(());
+        }
+        let heap = self.picks[group].at_mut(step);
+        let worst = heap[0];
+        let key = |place: u32| key(&self.candidates, aggregator, place, step);
+        if key(place) >= key(worst) {
+            return Ok(());
+        }
+        heap[0] = place;
+        sink_down(heap, key);
+        self.candidates[place as usize].steps += 1;
+        let worst_candidate = &mut self.candidates[worst as usize];
+        worst_candidate.steps -= 1;
+        if worst_candidate.steps == 0 {
+            let (samples, bytes) = self.let_go(worst).size();
+            self.held.release(samples, bytes);
+        }
+        Ok(())
+    }
+
+    /// Gives the chosen: those of the first step by groups, the best first, which are all of an instant query; then the
+    /// others as they came.
+    async fn finish(mut self, sink: &mut dyn Sink) -> Result<(), QueryError> {
+        let steps = self.parameters.len();
+        let pacing = &self.evaluator.pacing;
+        self.held.add(0, self.candidates.len() * (steps + size_of::<Vec<bool>>() + 2 * size_of::<u32>()))?;
+        let mut keeps = Vec::with_capacity(self.candidates.len());
+        for _ in &self.candidates {
+            keeps.push(vec![false; steps]);
+            pacing.spent(1 + steps / 8).await?;
+        }
+        let mut order: Vec<u32> = Vec::new();
+        for picks in &self.picks {
+            for step in 0..steps {
+                let chosen = picks.at(step);
+                chosen.iter().for_each(|place| keeps[*place as usize][step] = true);
+                if step == 0 {
+                    let from = order.len();
+                    order.extend(chosen);
+                    let best = |place: &u32| key(&self.candidates, self.aggregate.aggregator, *place, 0);
+                    order[from..].sort_unstable_by_key(best);
+                }
+                pacing.spent(1 + chosen.len()).await?;
+            }
+        }
+        let is_later = |place: &u32| {
+            let place = *place as usize;
+            self.candidates[place].steps > 0 && !keeps[place][0]
+        };
+        let later: Vec<u32> = (0..self.candidates.len() as u32).filter(is_later).collect();
+        let arrival = |place: &u32| self.candidates[*place as usize].arrival;
+        let places = sorted_places(&later, |left, right| arrival(left).cmp(&arrival(right)), pacing).await?;
+        order.extend(placed(later, &places));
+        for place in order {
+            let mut series = self.let_go(place);
+            let (samples, bytes) = series.size();
+            self.held.release(samples, bytes);
+            for (step, keeps) in keeps[place as usize].iter().enumerate() {
+                if !keeps {
+                    series.values.clear(step);
+                }
+            }
+            sink.push(series)?;
+            pacing.spent(steps).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Choosing<'_> {
+    fn push(&mut self, mut series: Series) -> Result<(), QueryError> {
+        let labels = Rc::clone(&series.labels);
+        let group = self.group(&labels, &labels)?;
+        let aggregator = self.aggregate.aggregator;
+        if matches!(aggregator, Aggregator::Topk | Aggregator::Bottomk) {
+            let histograms = series.values.histograms.take();
+            let mut found =
+                histograms.iter().flatten().enumerate().filter(|(_, histogram)| histogram.is_some());
+            if found.any(|(step, _)| self.count(step) > 0) {
+                let note = Note::HistogramIgnoredInAggregation(aggregator.text());
+                self.evaluator.notes.add(note, self.aggregate.span);
+            }
+        }
+        let hashed = if aggregator == Aggregator::LimitRatio { stable_hash(&labels) } else { 0 };
+        let place = self.admit(series)?;
+        for step in 0..self.parameters.len() {
+            let is_in = || {
+                let ratio = self.parameters[step].clamp(-1.0, 1.0);
+                aggregator != Aggregator::LimitRatio || is_in_ratio(hashed, ratio)
+            };
+            if self.candidates[place as usize].series.values.is_present(step) && is_in() {
+                self.offer(group, step, place)?;
+            }
+        }
+        let Candidate { series, steps, .. } = &self.candidates[place as usize];
+        if *steps == 0 {
+            self.let_go(place);
+            return Ok(());
+        }
+        let (samples, bytes) = series.size();
+        self.held.add(samples, bytes)
+    }
+}
+
+/// The better at a step is the lesser: by its value, NaN last, and where that is the same, by which came first.
+fn key(candidates: &[Candidate], aggregator: Aggregator, place: u32, step: usize) -> (i64, usize) {
+    let Candidate { series, arrival, .. } = &candidates[place as usize];
+    let value = series.values.floats[step];
+    let ascending = || {
+        let bits = value.to_bits().cast_signed();
+        bits ^ (((bits >> 63).cast_unsigned()) >> 1).cast_signed()
+    };
+    let rank = match aggregator {
+        Aggregator::Topk | Aggregator::Bottomk if is_absent(value) || value.is_nan() => i64::MAX,
+        Aggregator::Topk => !ascending(),
+        Aggregator::Bottomk => ascending(),
+        _as_they_come => 0,
+    };
+    (rank, *arrival)
+}
+
+/// Puts a heap's last where it belongs.
+fn rise<K: Ord>(heap: &mut [u32], key: impl Fn(u32) -> K) {
+    let mut at = heap.len().saturating_sub(1);
+    while at > 0 {
+        let parent = (at - 1) / 2;
+        if key(heap[parent]) >= key(heap[at]) {
+            return;
+        }
+        heap.swap(at, parent);
+        at = parent;
+    }
+}
+
+/// Puts a heap's first where it belongs.
+fn sink_down<K: Ord>(heap: &mut [u32], key: impl Fn(u32) -> K) {
+    let mut at = 0;
+    loop {
+        let children = (2 * at + 1..heap.len()).take(2);
+        let Some(child) = children.max_by_key(|child| key(heap[*child])) else { return };
+        if key(heap[at]) >= key(heap[child]) {
+            return;
+        }
+        heap.swap(at, child);
+        at = child;
+    }
+}
+
+/// Whether a series' hash lies within a ratio; the negative ratio chooses the others.
+fn is_in_ratio(hashed: u64, ratio: f64) -> bool {
+    let offset = hashed as f64 / u64::MAX as f64;
+    if ratio >= 0.0 { offset < ratio } else { offset >= 1.0 + ratio }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_without_their_name_keep_the_order_that_they_had_with_it() {
+        let sets: [&[(&str, &str)]; 8] = [
+            &[],
+            &[("A", "1")],
+            &[("A", "1"), ("B", "1")],
+            &[("A", "1"), ("job", "x")],
+            &[("A", "2")],
+            &[("B", "1"), ("job", "x")],
+            &[("job", "x")],
+            &[("job", "x"), ("z", "1")],
+        ];
+        for left in sets {
+            for right in sets {
+                let plain = |set: &[(&str, &str)]| Labels::from_pairs(set.iter().copied());
+                let named =
+                    |set: &[(&str, &str)]| Labels::from_pairs(set.iter().copied().chain([("__name__", "a")]));
+                let stored = named(left).cmp(&named(right));
+                assert_eq!(as_stored(&plain(left), &plain(right)), stored, "{left:?} {right:?}");
+                assert_eq!(as_stored(&named(left), &named(right)), stored, "{left:?} {right:?}");
+            }
+        }
+    }
+}

@@ -552,9 +552,10 @@ fn what_is_chosen_in_parts_is_what_is_chosen_of_all() {
             answer.map(|answer| (answer.value.to_json(), answer.warnings, answer.infos))
         };
         let budget = || Budget::new(1 << 20, 1 << 26);
-        let halves = Halves::new(&plan, vec![tied()], &NoPace);
+        let all = vec![tied(); plan.selects().len()];
+        let halves = Halves::new(&plan, all.clone(), &NoPace);
         let parted = told(block_on(plan.evaluate_from(&halves, &budget(), &NoPace)));
-        assert_eq!(parted, told(block_on(plan.evaluate(&[tied()], &budget(), &NoPace))), "{text}");
+        assert_eq!(parted, told(block_on(plan.evaluate(&all, &budget(), &NoPace))), "{text}");
         (halves.shares.get(), parted)
     };
     let range = QueryTimes::Range { start_ms: 0, end_ms: 900_000, step_ms: 60_000 };

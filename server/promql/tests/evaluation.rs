@@ -509,7 +509,7 @@ const TIED: usize = 24;
 fn often(instance: usize, minute: usize) -> Option<f64> {
     const VALUES: [f64; 8] = [1.0, f64::NAN, 2.0, f64::INFINITY, -0.0, 0.0, f64::NEG_INFINITY, 2.0];
     let at = instance * 5 + minute * 3;
-    (at % 11 != 0).then(|| VALUES[at % 8])
+    (!at.is_multiple_of(11)).then(|| VALUES[at % 8])
 }
 
 /// Series of four jobs, with ties, gaps by staleness markers, what is no number, and a native histogram in each job.

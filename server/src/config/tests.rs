@@ -92,7 +92,7 @@ fn every_option_is_taken_from_flag_variable_and_file_alike() {
 fn a_label_that_all_series_get_has_a_name_of_its_own() {
     let labels = "--external-labels=cluster=eu-1,zone=\"b\"";
     let effective = load_from("replica-label: replica", &[], &[labels]).unwrap();
-    assert!(effective.to_string().contains("external-labels:\n- cluster=eu-1\n- zone=b\n"), "{effective}");
+    assert!(effective.to_string().contains("external-labels: [\"cluster=eu-1\", \"zone=b\"]"), "{effective}");
     assert_eq!(effective.config.replica_label.as_deref(), Some("replica"));
     let parts = |name: &'static str| [name, "both have", "allowed: each name for one of them"];
     check_fault("replica-label: zone", &[], &[labels], &parts("zone"));

@@ -338,7 +338,10 @@ impl<'a> Choosing<'a> {
         for picks in &self.picks {
             for step in 0..steps {
                 let chosen = picks.at(step);
-                chosen.iter().for_each(|place| keeps[*place as usize][step] = true);
+                for place in chosen {
+                    let kept = &mut keeps[*place as usize];
+                    kept[step] = true;
+                }
                 if step == 0 {
                     let from = order.len();
                     order.extend(chosen);

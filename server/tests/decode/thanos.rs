@@ -31,7 +31,7 @@ fn check(bytes: &[u8], request: &WriteRequest, has_unknown: bool) {
     let is_known = request.timeseries_tenant_data.iter().any(|part| !part.timeseries.is_empty())
         || request.timeseries_tenant_data.is_empty() && !request.timeseries.is_empty()
         || bytes.is_empty()
-        || !has_unknown && !(request.timeseries_tenant_data.is_empty() && request.tenant.is_empty());
+        || !(has_unknown || request.timeseries_tenant_data.is_empty() && request.tenant.is_empty());
     match (decode(bytes), outcome_thanos(request, OWN)) {
         (Ok((series, tally)), Some(expect)) => {
             assert!(is_known, "{request:?}");

@@ -218,9 +218,8 @@ async fn no_room_for_new_series_is_told_as_what_passes_and_known_ones_go_on() {
     let node = Node::start_with(1, |config| config.max_series = Some(1.try_into().unwrap()));
     let ms = start_ms();
     check(&write(&node, &of_tenant(OWN, vec![series("known", &[(ms, 1.0)])])).await, Code::Ok, &[]);
-    let told =
-        write(&node, &of_tenant(OWN, vec![series("new", &[(ms, 1.0)]), series("known", &[(ms + 1, 2.0)])]));
-    check(&told.await, Code::ResourceExhausted, &["series_limit 1"]);
+    let both = of_tenant(OWN, vec![series("new", &[(ms, 1.0)]), series("known", &[(ms + 1, 2.0)])]);
+    check(&write(&node, &both).await, Code::ResourceExhausted, &["series_limit 1"]);
     assert_eq!(stored(&node, "known"), [(ms, 1.0), (ms + 1, 2.0)]);
 }
 

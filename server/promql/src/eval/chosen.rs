@@ -17,6 +17,7 @@ use crate::error::QueryError;
 use crate::histogram::Histogram;
 use crate::notes::Note;
 use crate::plan::{Aggregating, Times};
+use crate::queryable::QueryableSamples;
 use crate::share::{PartialRows, Share};
 use crate::sort::{placed, sorted_places};
 
@@ -66,7 +67,9 @@ impl Evaluator<'_> {
             rows.series.push(PartialSeries::of(series));
             self.pacing.spent(LABELS_WORK).await?;
         }
-        Ok(PartialRows { rows: Box::new(rows), notes: Vec::new(), samples, bytes, samples_read: 0 })
+        let (notes, queryable) = (Vec::new(), QueryableSamples::default());
+        let rows = Box::new(rows);
+        Ok(PartialRows { rows, notes, samples, bytes, samples_read: 0, samples_peak: 0, queryable })
     }
 
     /// Offers what all who have series chose among theirs; `false`: one is to choose among all.
@@ -80,14 +83,17 @@ impl Evaluator<'_> {
         let Some(parts) = self.source.folded(Share { number, times }).await? else { return Ok(false) };
         let mut held = self.budget.hold();
         let mut all = ChosenRows::default();
-        for PartialRows { rows, notes, samples, bytes, samples_read } in parts {
+        let (mut read, mut peak) = (0, 0);
+        for PartialRows { rows, notes, samples, bytes, samples_read, samples_peak, queryable } in parts {
             held.add(samples, bytes)?;
             notes.into_iter().for_each(|(note, span)| self.notes.add(note, span));
-            self.budget.count_read(samples_read as usize);
+            self.queryable.merge(&queryable);
+            (read, peak) = (read + samples_read, peak + samples_peak);
             let rows = rows.downcast::<ChosenRows>().map_err(|_other| QueryError::Source)?;
             all.groups.extend(rows.groups);
             all.series.extend(rows.series);
         }
+        self.budget.count_apart(read, peak);
         let ChosenRows { groups, series } = all;
         let by_first = |left: &(Labels, Labels), right: &(Labels, Labels)| as_stored(&left.0, &right.0);
         let places = sorted_places(&groups, by_first, &self.pacing).await?;

@@ -47,7 +47,9 @@ fn float(n: u64) -> Histogram {
 /// Of every kind: counters of both, some that fall, gauges, custom buckets, staleness markers.
 fn any_kind(n: u64) -> Histogram {
     match n % 9 {
-        0 => Histogram::stale(if n % 2 == 0 { HistogramKind::Integer } else { HistogramKind::Float }),
+        0 => {
+            Histogram::stale(if n.is_multiple_of(2) { HistogramKind::Integer } else { HistogramKind::Float })
+        }
         1 | 2 => float(n),
         3 => Histogram { hint: ResetHint::Gauge, ..counting(n % 50, 3) },
         4 => Histogram { hint: ResetHint::Gauge, ..float(n % 50) },

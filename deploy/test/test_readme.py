@@ -32,7 +32,7 @@ class Guides(unittest.TestCase):
                 self.assertIn(message, texts)
 
     def test_each_link_leads_somewhere(self):
-        documents = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md"), *DEPLOY.glob("*.md")]
+        documents = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md"), *DEPLOY.glob("**/*.md")]
         self.assertGreater(len(documents), 10)
         for file in documents:
             for target in re.findall(r"\]\(([^)\s]+)\)", file.read_text()):

@@ -55,7 +55,7 @@ fn check(node: &mut NodeProcess, start_ms: i64, steps: impl Iterator<Item = i64>
 #[test]
 fn late_histograms_are_there_after_a_kill() {
     let (home, start_ms) = (home("late"), start_ms());
-    let two = ["--shards=2"];
+    let two = ["--shards=2", "--admin-api=full"];
     let mut node = home.start_ready(&two);
     let (late, first): (Vec<i64>, Vec<i64>) = (0..STEPS).partition(|step| step % 3 == 1);
     write(&mut node, start_ms, &first);

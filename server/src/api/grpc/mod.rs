@@ -83,7 +83,8 @@ async fn dispatch(peer: &Peer, method: &Method, request: Request<WatchedBody>) -
         return ingest::stream(caller, request).await.map(ResponseBody::Grpc);
     }
     if method.answerer == Answerer::Receive {
-        let answering = async { receive::remote_write(caller, request).await.map(ResponseBody::Grpc) };
+        let answering =
+            async { Box::pin(receive::remote_write(caller, request)).await.map(ResponseBody::Grpc) };
         return timed(core, answering).await;
     }
     let request = decoded(request, codec::message_bytes_max(core));

@@ -13,8 +13,8 @@ use http::header::{HeaderName, HeaderValue};
 use http::{Request, Response};
 use http_body_util::Full;
 use silverback_proto::thanos::WriteResponse;
+use tonic::Status;
 use tonic::server::UnaryService;
-use tonic::{Code, Status};
 
 use super::codec::raw;
 use super::ingest::messages::{Encoding, MessageBounds, Messages, StreamMessage};
@@ -127,7 +127,7 @@ fn tell(report: &WriteReport) -> Result<(), Status> {
 fn status_of(rejection: &Rejection) -> Status {
     let status = of_rejection(rejection);
     // To a router anything but a conflict is worth another try, and what is too large would come again forever.
-    if is_too_large(rejection) { Status::new(Code::AlreadyExists, status.message()) } else { status }
+    if is_too_large(rejection) { Cause::Exists.status(status.message()) } else { status }
 }
 
 fn is_too_large(rejection: &Rejection) -> bool {
@@ -139,6 +139,8 @@ fn is_too_large(rejection: &Rejection) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use tonic::Code;
+
     use super::*;
 
     #[test]

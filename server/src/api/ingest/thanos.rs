@@ -33,10 +33,13 @@ pub(crate) async fn write(
     // A message that was put together or decompressed here is nobody else's: its bytes stay where they are.
     let mut body = WriteBody { bytes: Vec::from(message).into(), ..WriteBody::default() };
     let mut split = Split::new(ingest.router.table(), &ingest.parts);
-    let decoding =
-        decode(ingest, Decoding::start_thanos(series_in), &mut body, &mut split, |in_memory_bytes| {
-            reserved.grow_to(held_bytes + in_memory_bytes.saturating_sub(message_bytes))
-        });
+    let decoding = decode(
+        ingest,
+        || Decoding::start_thanos(series_in),
+        &mut body,
+        &mut split,
+        |in_memory_bytes| reserved.grow_to(held_bytes + in_memory_bytes.saturating_sub(message_bytes)),
+    );
     let decoding = decoding.await?;
     count(ingest, &decoding);
     send(ingest, &Arc::new(body), split, decoding.tally.into(), reserved.into()).await

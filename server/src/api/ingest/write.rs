@@ -89,9 +89,13 @@ fn write_from(
         snappy::decompress(compressed, ingest.config.max_decoded_bytes, &mut fresh.bytes)?;
         let mut split = Split::new(ingest.router.table(), &ingest.parts);
         let report = {
-            let decoding = decode(ingest, Decoding::start(version), fresh, &mut split, |in_memory_bytes| {
-                reserved.grow_to(compressed.len() + in_memory_bytes)
-            });
+            let decoding = decode(
+                ingest,
+                || Decoding::start(version),
+                fresh,
+                &mut split,
+                |in_memory_bytes| reserved.grow_to(compressed.len() + in_memory_bytes),
+            );
             let decoding = decoding.await?;
             count(ingest, &decoding);
             WriteReport::from(decoding.tally)
@@ -163,11 +167,13 @@ pub(crate) async fn send_defined(
 /// `make_room` is told what the request takes after each slice.
 pub(super) async fn decode(
     ingest: &Ingest,
-    mut decoding: Decoding,
+    // Begun here: what an async function is given by value lies in its future twice.
+    begin: impl FnOnce() -> Decoding,
     body: &mut WriteBody,
     split: &mut Split<'_>,
     mut make_room: impl FnMut(usize) -> Result<(), BudgetExceeded>,
 ) -> Result<Decoding, Rejection> {
+    let mut decoding = begin();
     loop {
         let slice = decode_slice(ingest, body, &mut decoding, split)?;
         make_room(body.capacity_bytes() + split.grown_bytes())?;

@@ -141,6 +141,7 @@ mod tests {
             "silverback.v1.Query",
             "thanos.Exemplars",
             "thanos.Store",
+            "thanos.WriteableStore",
             "thanos.info.Info",
         ];
         assert_eq!(Index::get().services(), expect);

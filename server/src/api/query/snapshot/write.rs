@@ -274,8 +274,7 @@ mod tests {
 
     #[test]
     fn a_chunk_that_is_none_leaves_nothing_behind() {
-        let fault =
-            SnapshotFault::Stored("a stored chunk can't be read: the chunk has no samples".to_owned());
+        let fault = SnapshotFault::Stored("a stored chunk can't be read: chunk without samples".to_owned());
         let orders = vec![Order::Begin(0..=9), Order::Series(batch(&[0, 0])), Order::Finish];
         check(orders, Err(fault), &[]);
     }

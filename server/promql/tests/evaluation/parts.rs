@@ -1,0 +1,275 @@
+//! What is evaluated in parts, as shards do it, beside the same evaluated as one.
+
+use super::*;
+
+/// Series in two halves, of which each is folded by its own.
+pub struct Halves<'a> {
+    plan: &'a Plan,
+    /// All series of each select, by labels; what was given.
+    whole: Vec<(Vec<Fetched>, Cell<usize>)>,
+    /// How many shares were folded apart.
+    shares: Cell<usize>,
+    pace: &'a dyn Pace,
+}
+
+/// The series of one half.
+struct Half<'a> {
+    of: &'a Halves<'a>,
+    half: usize,
+    given: Vec<Cell<usize>>,
+}
+
+impl<'a> Halves<'a> {
+    pub fn new(plan: &'a Plan, all: Vec<Vec<Fetched>>, pace: &'a dyn Pace) -> Self {
+        let sorted = |mut series: Vec<Fetched>| {
+            series.sort_by(|left, right| left.labels.cmp(&right.labels));
+            (series, Cell::new(0))
+        };
+        Self { plan, whole: all.into_iter().map(sorted).collect(), shares: Cell::new(0), pace }
+    }
+}
+
+impl Source for Halves<'_> {
+    fn next(&self, select: usize) -> NextSeries<'_> {
+        let (series, given) = &self.whole[select];
+        let next = series.get(given.get()).cloned();
+        given.set(if next.is_some() { given.get() + 1 } else { 0 });
+        Box::pin(std::future::ready(Ok(next)))
+    }
+
+    fn folded(&self, share: Share) -> Folded<'_> {
+        self.shares.set(self.shares.get() + 1);
+        Box::pin(async move {
+            let mut all = Vec::new();
+            for half in 0..2 {
+                let given = self.whole.iter().map(|_| Cell::new(half)).collect();
+                let half = Half { of: self, half, given };
+                let budget = Budget::new(100_000, 1 << 24);
+                match self.plan.fold(share, &half, &budget, self.pace).await? {
+                    Some(rows) => all.push(rows),
+                    None => return Ok(None),
+                }
+            }
+            Ok(Some(all))
+        })
+    }
+}
+
+impl Source for Half<'_> {
+    fn next(&self, select: usize) -> NextSeries<'_> {
+        let given = &self.given[select];
+        let next = self.of.whole[select].0.get(given.get()).cloned();
+        given.set(if next.is_some() { given.get() + 2 } else { self.half });
+        Box::pin(std::future::ready(Ok(next)))
+    }
+}
+
+/// A value's samples to ten digits: an order of additions may change the last.
+fn rounded(value: &Value) -> Vec<String> {
+    let sample = |labels: &Labels, at_ms: i64, value: f64| format!("{labels:?} {at_ms} {value:.9e}");
+    match value {
+        Value::Vector(samples) => {
+            let float = |value: &SampleValue| match value {
+                SampleValue::Float(value) => *value,
+                SampleValue::Histogram(_) => panic!("there are no histograms"),
+            };
+            samples.iter().map(|of| sample(&of.labels, of.at_ms, float(&of.value))).collect()
+        }
+        Value::Matrix(series) => {
+            let samples = |of: &MatrixSeries| {
+                of.floats.iter().map(|(at_ms, value)| sample(&of.labels, *at_ms, *value)).collect::<Vec<_>>()
+            };
+            series.iter().flat_map(samples).collect()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_folded_in_parts_is_what_is_folded_in_one() {
+    let check = |text: &str, times: QueryTimes, shares: usize| {
+        let plan = plan(text, times);
+        let budget = || Budget::new(100_000, 1 << 20);
+        let whole = evaluate(&plan, &budget(), &NoPace);
+        let halves = Halves::new(&plan, fetched(&plan), &NoPace);
+        let (parted_budget, whole_budget) = (budget(), budget());
+        let parted = block_on(plan.evaluate_from(&halves, &parted_budget, &NoPace));
+        let told = |answer: Result<Answer, QueryError>| {
+            answer.map(|answer| (rounded(&answer.value), answer.warnings, answer.infos, answer.samples))
+        };
+        assert_eq!(told(parted), told(whole), "{text}");
+        assert_eq!(halves.shares.get(), shares, "{text}");
+        let again = block_on(plan.evaluate(&fetched(&plan), &whole_budget, &NoPace));
+        assert!(again.is_err() || parted_budget.samples_read() == whole_budget.samples_read(), "{text}");
+    };
+    for aggregator in ["sum", "avg", "min", "max", "count", "group", "stddev", "stdvar"] {
+        for inner in [
+            "a_total",
+            "{job!=\"\"}",
+            "rate(a_total[5m])",
+            "a_total * 2",
+            "-a_total",
+            "3 - a_total",
+            "abs(a_total)",
+            "ceil(rate(a_total[1m]))",
+            "quantile_over_time(0.5, a_total[3m])",
+            "a_total @ 60 offset 1m",
+            "(a_total > 5)",
+        ] {
+            for by in ["", " by (job)", " without (job)", " by (__name__)"] {
+                check(&format!("{aggregator}{by} ({inner})"), AT_10M, 1);
+                check(&format!("{aggregator}{by} ({inner})"), RANGE, 1);
+            }
+        }
+    }
+    // Each of several, within operators, functions and subqueries.
+    check("sum(a_total) / count(a_total) + avg(rate(b_total[1m]))", RANGE, 3);
+    check("max_over_time(sum(rate(a_total[1m]))[5m:1m])", RANGE, 1);
+    check("sum(sum by (job) (a_total))", AT_10M, 1);
+    // One has to see all series: for what is made of several, and to notice that two have become the same.
+    for text in [
+        "sum(rate({job!=\"\"}[5m]))",
+        "sum({job=\"x\"} * 2)",
+        "sum(label_replace(a_total, \"job\", \"z\", \"\", \"\"))",
+        "sum(a_total * scalar(b_total))",
+        "sum(absent(c_total))",
+        "sum(absent_over_time(c_total[1m]))",
+        "sum(a_total + on (job) a_total)",
+        "topk(scalar(a_total), a_total)",
+        "topk(1, abs({job=\"x\"}))",
+        "quantile(0.5, a_total)",
+        "count_values(\"v\", a_total)",
+    ] {
+        check(text, AT_10M, 0);
+    }
+    // What is noticed in a part is told; what fails in one fails.
+    check("sum(quantile_over_time(2, a_total[1m]))", AT_10M, 1);
+}
+
+const TIED: usize = 24;
+
+/// A float of a series at a minute that many others have too; `None`: there is none.
+fn often(instance: usize, minute: usize) -> Option<f64> {
+    const VALUES: [f64; 8] = [1.0, f64::NAN, 2.0, f64::INFINITY, -0.0, 0.0, f64::NEG_INFINITY, 2.0];
+    let at = instance * 5 + minute * 3;
+    (!at.is_multiple_of(11)).then(|| VALUES[at % 8])
+}
+
+/// Series of four jobs, with ties, gaps by staleness markers, what is no number, and a native histogram in each job.
+fn tied() -> Vec<Fetched> {
+    let stale = f64::from_bits(silverback_model::STALE_NAN_BITS);
+    let labels = |instance: usize| {
+        let (job, instance) = (format!("job-{}", instance % 4), format!("{instance:02}"));
+        Rc::new(Labels::from_pairs([("__name__", "m"), ("job", &*job), ("instance", &*instance)]))
+    };
+    let of = |instance: usize| {
+        let value = |minute: usize| often(instance, minute).unwrap_or(stale);
+        let samples = (0..=10).map(|minute| Sample::new(minute as i64 * 60_000, value(minute))).collect();
+        Fetched { labels: labels(instance), runs: vec![Run::Floats(samples)] }
+    };
+    let histogram = Rc::new(Histogram {
+        reset_hint: ResetHint::Gauge,
+        schema: 0,
+        zero_threshold: 0.001,
+        zero_count: 1.0,
+        count: 3.0,
+        sum: 5.0,
+        positive: vec![(1, 2.0)],
+        negative: Vec::new(),
+        custom_bounds: Vec::new(),
+    });
+    let histograms = |instance: usize| {
+        let samples = (0..=10).map(|minute| (minute * 60_000, Rc::clone(&histogram))).collect();
+        Fetched { labels: labels(instance), runs: vec![Run::Histograms(samples)] }
+    };
+    (0..TIED).map(of).chain((TIED..TIED + 4).map(histograms)).collect()
+}
+
+#[test]
+fn what_is_chosen_in_parts_is_what_is_chosen_of_all() {
+    let options = ParseOptions { experimental_functions: true, ..ParseOptions::default() };
+    let check = |text: &str, times: QueryTimes| {
+        let query = Query::parse(text, options).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let plan = Plan::new(query, times, PlanOptions::default()).unwrap();
+        let told = |answer: Result<Answer, QueryError>| {
+            answer.map(|answer| (answer.value.to_json(), answer.warnings, answer.infos))
+        };
+        let budget = || Budget::new(1 << 20, 1 << 26);
+        let all = vec![tied(); plan.selects().len()];
+        let halves = Halves::new(&plan, all.clone(), &NoPace);
+        let parted = told(block_on(plan.evaluate_from(&halves, &budget(), &NoPace)));
+        assert_eq!(parted, told(block_on(plan.evaluate(&all, &budget(), &NoPace))), "{text}");
+        (halves.shares.get(), parted)
+    };
+    let range = QueryTimes::Range { start_ms: 0, end_ms: 900_000, step_ms: 60_000 };
+    let counts =
+        ["0", "-3", "1", "2.9", "5", "1000000", "9e18", "(time() / 60) % 7", "9.3e18", "NaN", "-Inf"];
+    for (aggregator, count) in
+        ["topk", "bottomk", "limitk"].into_iter().flat_map(|of| counts.map(|count| (of, count)))
+    {
+        for by in ["", " by (job)", " without (instance)", " by (instance)"] {
+            for inner in ["m", "-m", "m > 0", "m @ 120"] {
+                for times in [AT_10M, range] {
+                    let text = format!("{aggregator}{by} ({count}, {inner})");
+                    let (shares, answer) = check(&text, times);
+                    let is_error = ["9.3e18", "NaN"].contains(&count);
+                    assert_eq!((shares == 0, answer.is_err()), (is_error, is_error), "{text}: {answer:?}");
+                }
+            }
+        }
+    }
+    for ratio in ["0.3", "-0.7", "0", "2", "time() / 600"] {
+        assert_eq!(check(&format!("limit_ratio by (job) ({ratio}, m)"), range).0, 1);
+    }
+    let (_, told) = check("topk(1, m)", AT_10M);
+    assert_eq!(told.unwrap().2.len(), 1);
+    assert_eq!(check("sum by (job) (topk by (job) (2, m)) + count(bottomk(3, m))", range).0, 2);
+}
+
+#[test]
+fn of_series_that_have_the_same_value_those_are_chosen_that_come_first() {
+    let chosen = |text: &str| {
+        let (plan, budget) = (plan(text, AT_10M), Budget::new(1 << 20, 1 << 24));
+        let halves = Halves::new(&plan, vec![tied()], &NoPace);
+        match block_on(plan.evaluate_from(&halves, &budget, &NoPace)).unwrap().value {
+            Value::Vector(samples) => {
+                let instance = |labels: &Labels| labels.get("instance").unwrap().parse::<usize>().unwrap();
+                samples.iter().map(|sample| instance(&sample.labels)).collect::<Vec<_>>()
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut ranked: Vec<(usize, f64)> =
+        (0..TIED).filter_map(|instance| Some((instance, often(instance, 10)?))).collect();
+    let compare = |left: f64, right: f64| left.is_nan().cmp(&right.is_nan()).then(right.total_cmp(&left));
+    ranked.sort_by(|left, right| compare(left.1, right.1));
+    for count in 1..=ranked.len() + 1 {
+        let expect: Vec<usize> = ranked.iter().take(count).map(|(instance, _)| *instance).collect();
+        assert_eq!(chosen(&format!("topk({count}, m)")), expect);
+    }
+    let by_job: Vec<usize> = (0..4)
+        .flat_map(|job| ranked.iter().filter(move |(instance, _)| instance % 4 == job).take(2))
+        .map(|(instance, _)| *instance)
+        .collect();
+    assert_eq!(chosen("topk by (job) (2, m)"), by_job);
+}
+
+#[test]
+fn groups_of_parts_give_way_as_they_are_made_and_as_they_are_merged() {
+    let plan = plan("count by (job) (a_total)", AT_10M);
+    let series = |i: usize| series("a_total", &format!("job-{i:05}"), 1.0);
+    let ways = |stops_at: usize| {
+        let pace = Counting { ways: Cell::new(0), stops_at };
+        let halves = Halves::new(&plan, vec![(0..4_000).map(series).collect()], &pace);
+        let answer = block_on(plan.evaluate_from(&halves, &Budget::new(100_000, 1 << 24), &pace));
+        (pace.ways.get(), answer)
+    };
+    let (all, answer) = ways(usize::MAX);
+    assert!(answer.is_ok(), "{answer:?}");
+    // Of two thousand values, or as much work: what is read takes 20; rows, their order and the merge take the rest.
+    assert!(all >= 20 + 31 + 31, "{all}");
+    for stops_at in 1..=all {
+        let (ways, answer) = ways(stops_at);
+        assert_eq!((ways, answer.map(|_| ())), (stops_at, Err(QueryError::Timeout)));
+    }
+}

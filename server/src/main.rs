@@ -12,6 +12,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
 use silverback::access;
 use silverback::config::{self, Effective, FaultList};
+use silverback::node::blocks_command::{self as blocks, Blocks};
 use silverback::node::topology_command::{self, Form, Machine, TopologyCommandError};
 use silverback::node::wal_command::{self as logs, Detail, Soundness};
 use silverback::node::{self, NodeError, seccomp_profile};
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         Some(("run", options)) => run(&[&matches, options]),
         Some(("topology", options)) => show_topology(&[&matches, options]),
         Some(("wal", options)) => look_at_logs(options),
+        Some(("blocks", options)) => look_at_blocks(options),
         Some(("seccomp-profile", options)) => seccomp_profile(options),
         Some(("completions", options)) => print_completions(options),
         Some(("man", options)) => write_manual(options),
@@ -74,6 +76,7 @@ fn command() -> Command {
         .subcommand(config::with_options(check_config))
         .subcommand(config::with_options(topology_command()))
         .subcommand(wal_command())
+        .subcommand(blocks_command())
         .subcommand(seccomp_command())
         .subcommand(completions_command())
 }
@@ -119,6 +122,27 @@ fn wal_command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(inspect)
+        .subcommand(verify)
+}
+
+fn blocks_command() -> Command {
+    let dir = || {
+        Arg::new(DIR)
+            .value_name("DIR")
+            .required(true)
+            .value_parser(value_parser!(PathBuf))
+            .help("A directory of TSDB blocks, such as a snapshot, or one block")
+    };
+    let list = Command::new("list").about("List blocks: their times, what is in them, their size").arg(dir());
+    let verify = Command::new("verify")
+        .about("Read all series and samples of blocks and tell all damage: the file, where, and what it is")
+        .after_help("Postings, which find series by their labels, aren't read. Exit code: 0 if nothing is damaged, 1 if something is.")
+        .arg(dir());
+    Command::new("blocks")
+        .about("Look at TSDB blocks, as snapshots and Prometheus write them; nothing is changed")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(list)
         .subcommand(verify)
 }
 
@@ -209,6 +233,23 @@ fn look_at_logs(matches: &ArgMatches) -> ExitCode {
     match soundness {
         Ok(Soundness::Whole) => ExitCode::SUCCESS,
         Ok(Soundness::Damaged) => ExitCode::FAILURE,
+        Err(error) => {
+            complain(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn look_at_blocks(matches: &ArgMatches) -> ExitCode {
+    let out = &mut BufWriter::new(io::stdout().lock());
+    let looked = match matches.subcommand() {
+        Some(("list", options)) => blocks::list(given_dir(options), out),
+        Some(("verify", options)) => blocks::verify_all(given_dir(options), out),
+        _ => unreachable!("clap requires one of the two"),
+    };
+    match looked.and_then(|blocks| Ok(out.flush().map(|()| blocks)?)) {
+        Ok(Blocks::Whole) => ExitCode::SUCCESS,
+        Ok(Blocks::Damaged) => ExitCode::FAILURE,
         Err(error) => {
             complain(&error);
             ExitCode::FAILURE

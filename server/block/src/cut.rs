@@ -125,8 +125,8 @@ fn merge<E>(
 }
 
 /// A chunk that is read, and its present sample.
-struct Samples<'a> {
-    at_ms: i64,
+pub(crate) struct Samples<'a> {
+    pub(crate) at_ms: i64,
     present: Present<'a>,
 }
 
@@ -136,7 +136,7 @@ enum Present<'a> {
 }
 
 impl<'a> Samples<'a> {
-    fn new(chunk: &SourceChunk<'a>) -> Self {
+    pub(crate) fn new(chunk: &SourceChunk<'a>) -> Self {
         let present = match chunk.contents {
             Contents::Floats => Present::Float(XorIter::new(chunk.bytes), 0.0),
             Contents::Histograms(kind) => {
@@ -154,7 +154,7 @@ impl<'a> Samples<'a> {
     }
 
     /// Goes on to the next sample; `false` after the last.
-    fn step<E>(&mut self) -> Result<bool, CutError<E>> {
+    pub(crate) fn step<E>(&mut self) -> Result<bool, CutError<E>> {
         match &mut self.present {
             Present::Float(iter, value) => {
                 let Some(sample) = iter.next() else { return Ok(false) };

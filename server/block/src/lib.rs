@@ -1,5 +1,6 @@
 //! A Prometheus TSDB block, read and written: a directory with `meta.json`, `index` (version 2), `chunks/` and perhaps
-//! `tombstones`. [`Block`] reads one, [`BlockWriter`] writes one, [`cut_chunks`] makes a series' chunks fit into one.
+//! `tombstones`. [`Block`] reads one, [`BlockWriter`] writes one, [`cut_chunks`] makes a series' chunks fit into one,
+//! [`verify`] tells whether one is whole.
 //!
 //! The reader trusts no byte: what is malformed is a [`BlockFault`] that names the file and the place in it. The
 //! writer holds texts and places, never samples: [`BlockWriter::memory_bytes`]. Knows nothing of a node. Blocks the
@@ -17,6 +18,7 @@ mod series;
 mod symbols;
 mod toc;
 mod tombstones;
+mod verify;
 pub mod window;
 mod write;
 
@@ -31,4 +33,5 @@ pub use reader::{Block, BlockSeries};
 pub use series::ChunkPlace;
 pub use tombstones::DeletedRange;
 pub use ulid::Ulid;
+pub use verify::{Damage, Verified, verify};
 pub use write::{BlockWriter, FinishedBlock, SeriesChunks, WriteError};

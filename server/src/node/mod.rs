@@ -1,5 +1,6 @@
 //! One node: its configuration to its shards, acceptors and clocks.
 mod assemble;
+pub mod blocks_command;
 pub mod data_dir;
 mod entrance;
 mod host;
@@ -12,6 +13,7 @@ mod retention;
 mod room;
 pub mod seccomp_profile;
 mod self_scrape;
+mod table;
 pub mod topology_command;
 mod upkeep;
 pub mod wal_command;

@@ -11,7 +11,7 @@ use silverback_model::histogram::{Buckets, Histogram, HistogramIter, HistogramKi
 use super::*;
 use crate::cut::{SourceChunk, cut_chunks};
 use crate::index::Index;
-use crate::{Block, Contents};
+use crate::{Block, Contents, verify};
 
 const RANGE_MS: i64 = 7_200_000;
 
@@ -292,4 +292,78 @@ fn what_a_writer_holds_grows_with_its_texts_and_not_with_its_samples() {
     assert!(before < BUFFERS_BYTES + (1 << 18), "{before}");
     add(&mut writer, &[("a", &"x".repeat(1 << 20))], &chunks).unwrap();
     assert!(writer.memory_bytes() >= before + (1 << 20) - 64);
+}
+
+/// A block of two series, and where it lies.
+fn written(parent: &Path) -> PathBuf {
+    let source = |begin_ms: i64| Source {
+        contents: Contents::Floats,
+        samples: (0..20).map(|i| (begin_ms + i * 1000, i as f64)).collect(),
+    };
+    let histograms = Source { contents: Contents::Histograms(HistogramKind::Integer), ..source(100_000) };
+    let labels =
+        |job: &str| vec![("__name__".to_owned(), "up".to_owned()), ("job".to_owned(), job.to_owned())];
+    let series = BTreeMap::from([
+        (labels("a"), vec![source(0), source(50_000)]),
+        (labels("b"), vec![source(7), histograms]),
+    ]);
+    write_all(parent, &series, 0..=RANGE_MS).unwrap().unwrap();
+    parent.join(Ulid::from_parts(1, 2).to_string())
+}
+
+fn damages(dir: &Path) -> Vec<String> {
+    let mut all = Vec::new();
+    verify(dir, |damage| all.push(damage.to_string()));
+    all
+}
+
+#[test]
+fn a_whole_block_is_verified_and_what_is_wrong_with_another_is_told() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = written(parent.path());
+    let mut all = Vec::new();
+    let verified = verify(&dir, |damage| all.push(damage));
+    assert!(all.is_empty(), "{all:?}");
+    let stats = verified.stats;
+    assert_eq!((stats.num_series, stats.num_chunks), (2, 4));
+    assert_eq!((stats.num_samples, stats.num_histogram_samples, verified.chunks_not_decoded), (80, 20, 0));
+    let meta = std::fs::read_to_string(dir.join("meta.json")).unwrap();
+    let check = |from: &str, to: &str, words: &str| {
+        assert!(meta.contains(from), "{meta}");
+        std::fs::write(dir.join("meta.json"), meta.replace(from, to)).unwrap();
+        let told = damages(&dir);
+        assert!(told.len() == 1 && told[0].contains(words), "{told:?}");
+    };
+    check("\"numSamples\": 80", "\"numSamples\": 79", "meta.json tells 79 samples, and there are 80");
+    check("\"numSeries\": 2", "\"numSeries\": 3", "meta.json tells 3 series, and there are 2");
+    check("\"minTime\": 0", "\"minTime\": 1", "{__name__=\"up\", job=\"a\"}: it has samples outside");
+    std::fs::write(dir.join("meta.json"), &meta).unwrap();
+    assert_eq!(damages(&dir), Vec::<String>::new());
+}
+
+#[test]
+fn every_bit_of_chunks_and_every_cut_of_a_file_is_found_by_verifying() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = written(parent.path());
+    for name in ["chunks/000001", "index", "meta.json", "tombstones"] {
+        let path = dir.join(name);
+        let whole = std::fs::read(&path).unwrap();
+        for len in 0..whole.len() {
+            std::fs::write(&path, &whole[..len]).unwrap();
+            // A JSON object may lose the end of its last line.
+            assert!(
+                !damages(&dir).is_empty() || len + 1 == whole.len() && name == "meta.json",
+                "{name}: {len}"
+            );
+        }
+        // Bits of the first file: its head's last three bytes are filling.
+        for bit in (0..whole.len() * 8).filter(|bit| name == "chunks/000001" && !(40..64).contains(bit)) {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(&path, bytes).unwrap();
+            assert!(!damages(&dir).is_empty(), "{name}: bit {bit}");
+        }
+        std::fs::write(&path, whole).unwrap();
+    }
+    assert!(damages(&dir).is_empty());
 }

@@ -7,8 +7,8 @@ use std::time::SystemTime;
 
 use futures::executor::block_on;
 
-use super::table::{Table, size};
 use super::{OfflineLogs, WalCommandError};
+use crate::node::table::{Table, size};
 use silverback_host::disk::blocking::{BlockingDisk, BlockingFile};
 use silverback_host::disk::{Disk, File};
 use silverback_model::gorilla::XorIter;

@@ -3,7 +3,6 @@
 #![expect(clippy::disallowed_methods, reason = "a command without executors")]
 mod cross_check;
 mod inspect;
-mod table;
 mod verify;
 
 use std::io;

@@ -10,8 +10,8 @@ use futures::executor::block_on;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::cross_check::{Counts, CrossCheck};
-use super::table::size;
 use super::{OfflineLogs, WalCommandError};
+use crate::node::table::size;
 use silverback_host::Alone;
 use silverback_storage::wal::WalRecovery;
 use silverback_storage::wal::progress::ReplayProgress;

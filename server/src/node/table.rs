@@ -4,23 +4,23 @@ use std::io::{self, Write};
 
 /// Rows of text: the first column begins at the left, the others end at the right.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(in crate::node) struct Table {
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// Only its headings yet.
-    pub(super) fn new(headings: &[&str]) -> Self {
+    pub(in crate::node) fn new(headings: &[&str]) -> Self {
         Self { rows: vec![headings.iter().map(ToString::to_string).collect()] }
     }
 
     /// Adds a row.
-    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub(in crate::node) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
     /// Writes the rows, each behind `indent`.
-    pub(super) fn write(&self, out: &mut impl Write, indent: &str) -> io::Result<()> {
+    pub(in crate::node) fn write(&self, out: &mut impl Write, indent: &str) -> io::Result<()> {
         for row in &self.rows {
             write!(out, "{indent}")?;
             for (column, cell) in row.iter().enumerate() {
@@ -43,7 +43,7 @@ impl Table {
 }
 
 /// A size with one decimal, in the largest unit that it has one of.
-pub(super) fn size(bytes: u64) -> String {
+pub(in crate::node) fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
 
     let (mut size, mut unit) = (bytes as f64, "B");

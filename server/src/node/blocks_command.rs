@@ -1,6 +1,5 @@
 //! `silverback blocks`: TSDB blocks in a directory, such as a snapshot's, looked at whether a node runs or not. Never
 //! writes to them.
-#![expect(clippy::disallowed_methods, reason = "a command without executors")]
 
 use std::fs;
 use std::io::{self, Write};

@@ -69,8 +69,7 @@ impl DataDir {
                 WalRecovery::Salvage => tracing::error!(%gone, "the node starts without them"),
             }
         }
-        remove_unfinished(root)
-            .map_err(|error| DiskError::new(Operation::Remove, "an unfinished snapshot", &error))?;
+        remove_unfinished(root);
         let layout = block_on(layout::prepare(&disk, shards))?;
         let identity = match layout {
             Layout::Same(own) => block_on(note_logs(&disk, identity, own)),

@@ -299,3 +299,12 @@ async fn a_message_that_does_not_come_whole_ends_with_its_time() {
     check(&call(&node, "", sent).await, Code::DeadlineExceeded, &["1s"]);
     has_metric(&node, "silverback_grpc_requests_unread_total{shard=\"0\"} 1");
 }
+
+#[tokio::test]
+async fn a_second_message_is_not_acknowledged_as_if_it_were_stored() {
+    let node = Node::start(1);
+    let one = |name| framed(0, &of_tenant(OWN, vec![series(name, &[(start_ms(), 1.0)])]));
+    let told = call(&node, "", stream::iter([one("first"), one("second")])).await;
+    check(&told, Code::InvalidArgument, &["a call takes one message"]);
+    assert!(stored(&node, "first").is_empty() && stored(&node, "second").is_empty());
+}

@@ -56,6 +56,10 @@ impl ChunkFilesWriter {
         Ok(reference)
     }
 
+    pub fn sync(&mut self) -> Result<(), WriteError> {
+        self.file.sync()
+    }
+
     /// Makes all of it durable, and says how much it is in bytes.
     pub fn finish(self) -> Result<u64, WriteError> {
         let bytes = self.bytes_before + self.file.finish()?;

@@ -204,6 +204,11 @@ impl BlockWriter {
         self.chunks.written_bytes() + self.spool.written_bytes()
     }
 
+    /// Makes durable what it has written of the chunk file that it is at, so that no sync has much to write.
+    pub fn sync(&mut self) -> Result<(), WriteError> {
+        self.chunks.sync()
+    }
+
     /// Writes what is left, `meta.json` last, and makes it durable but for the directory's own name. `None`: no series
     /// came, and nothing is left of it. `is_wanted` is asked now and then whether to go on.
     pub fn finish(self, is_wanted: &dyn Fn() -> bool) -> Result<Option<FinishedBlock>, WriteError> {

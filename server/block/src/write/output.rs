@@ -54,6 +54,12 @@ impl Output {
         self.put(&ZEROS[..missing as usize])
     }
 
+    /// Makes durable what came until now.
+    pub fn sync(&mut self) -> Result<(), WriteError> {
+        let synced = self.out.flush().and_then(|()| self.out.get_ref().sync_data());
+        synced.map_err(WriteError::io(&self.path))
+    }
+
     /// Makes it durable, and says how long it is in bytes.
     pub fn finish(self) -> Result<u64, WriteError> {
         let Self { path, out, at, .. } = self;

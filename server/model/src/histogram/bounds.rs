@@ -114,7 +114,7 @@ impl Histogram {
 
 /// Where the bucket of an index ends: 2^(index × 2^-schema), and the largest float instead of infinity in the last
 /// bucket of numbers.
-fn exponential_bound(index: i64, schema: i32) -> f64 {
+pub fn exponential_bound(index: i64, schema: i32) -> f64 {
     /// The power of two that the largest float is just below of.
     const LAST: i64 = 1024;
 

@@ -24,6 +24,9 @@ use crate::sort::{placed, sorted_places};
 /// What a series' labels are, in values' worth of work.
 const LABELS_WORK: usize = 16;
 
+/// Of those that are chosen at a step so many are noted between two looks at the slice.
+const KEPT_AT_ONCE: usize = 1 << 10;
+
 impl Evaluator<'_> {
     /// Of each group at each step the series that are chosen.
     pub(super) async fn chosen(
@@ -177,31 +180,16 @@ struct Candidate {
 }
 
 /// Of one group the places of the chosen: at each step a heap, the first to give way in front.
-struct Picks {
-    places: Vec<u32>,
-    /// Chosen at each step.
-    counts: Vec<u32>,
-    /// Room for so many at each step.
-    width: usize,
-}
+type Picks = Vec<Vec<u32>>;
 
-impl Picks {
-    fn at(&self, step: usize) -> &[u32] {
-        &self.places[step * self.width..][..self.counts[step] as usize]
+/// Makes room for one more at a step, and tells how many bytes more that takes. Each step grows by itself: no offer moves
+/// what was chosen at all of them.
+fn make_room(heap: &mut Vec<u32>, most: usize) -> usize {
+    let before = heap.capacity();
+    if heap.len() == before {
+        heap.reserve_exact(before.clamp(1, (most - heap.len()).max(1)));
     }
-
-    fn at_mut(&mut self, step: usize) -> &mut [u32] {
-        &mut self.places[step * self.width..][..self.counts[step] as usize]
-    }
-
-    fn widen(&mut self, width: usize) {
-        let mut places = vec![0; self.counts.len() * width];
-        for step in 0..self.counts.len() {
-            let chosen = self.at(step);
-            places[step * width..][..chosen.len()].copy_from_slice(chosen);
-        }
-        (self.places, self.width) = (places, width);
-    }
+    (heap.capacity() - before) * size_of::<u32>()
 }
 
 /// Chooses among series as they come.
@@ -259,9 +247,9 @@ impl<'a> Choosing<'a> {
         if is_new {
             let labels_bytes = labels_bytes(&self.groups.labels[at]) + labels_bytes(first);
             let steps = self.parameters.len();
-            self.held.add(0, labels_bytes + steps * size_of::<u32>() + size_of::<Picks>())?;
+            self.held.add(0, labels_bytes + steps * size_of::<Vec<u32>>() + size_of::<Picks>())?;
             self.firsts.push(Rc::clone(first));
-            self.picks.push(Picks { places: Vec::new(), counts: vec![0; steps], width: 0 });
+            self.picks.push(vec![Vec::new(); steps]);
         }
         Ok(at)
     }
@@ -293,25 +281,14 @@ impl<'a> Choosing<'a> {
             return Ok(());
         }
         let aggregator = self.aggregate.aggregator;
-        let Picks { counts, width, .. } = &self.picks[group];
-        let (chosen, width) = (counts[step] as usize, *width);
-        if chosen < count {
-            if chosen == width {
-                let wider = (2 * width).max(1).min(self.most);
-                let bytes = |width: usize| self.parameters.len() * width * size_of::<u32>();
-                self.held.add(0, bytes(wider))?;
-                self.picks[group].widen(wider);
-                self.held.release(0, bytes(width));
-            }
-            let picks = &mut self.picks[group];
-            picks.counts[step] += 1;
-            let heap = picks.at_mut(step);
-            heap[chosen] = place;
+        let heap = &mut self.picks[group][step];
+        if heap.len() < count {
+            self.held.add(0, make_room(heap, self.most))?;
+            heap.push(place);
             rise(heap, |place| key(&self.candidates, aggregator, place, step));
             self.candidates[place as usize].steps += 1;
             return Ok(());
         }
-        let heap = self.picks[group].at_mut(step);
         let worst = heap[0];
         let key = |place: u32| key(&self.candidates, aggregator, place, step);
         if key(place) >= key(worst) {
@@ -342,26 +319,27 @@ impl<'a> Choosing<'a> {
         }
         let mut order: Vec<u32> = Vec::new();
         for picks in &self.picks {
+            if let Some(first) = picks.first() {
+                let key = |place: &u32| key(&self.candidates, self.aggregate.aggregator, *place, 0);
+                let best_first = |left: &u32, right: &u32| key(left).cmp(&key(right));
+                let places = sorted_places(first, best_first, pacing).await?;
+                order.extend(placed(first.clone(), &places));
+            }
             for step in 0..steps {
-                let chosen = picks.at(step);
-                for place in chosen {
-                    let kept = &mut keeps[*place as usize];
-                    kept[step] = true;
+                for chosen in picks[step].chunks(KEPT_AT_ONCE) {
+                    chosen.iter().for_each(|place| keeps[*place as usize][step] = true);
+                    pacing.spent(chosen.len()).await?;
                 }
-                if step == 0 {
-                    let from = order.len();
-                    order.extend(chosen);
-                    let best = |place: &u32| key(&self.candidates, self.aggregate.aggregator, *place, 0);
-                    order[from..].sort_unstable_by_key(best);
-                }
-                pacing.spent(1 + chosen.len()).await?;
+                pacing.spent(1).await?;
             }
         }
-        let is_later = |place: &u32| {
-            let place = *place as usize;
-            self.candidates[place].steps > 0 && !keeps[place][0]
-        };
-        let later: Vec<u32> = (0..self.candidates.len() as u32).filter(is_later).collect();
+        let mut later: Vec<u32> = Vec::new();
+        for (place, candidate) in self.candidates.iter().enumerate() {
+            if candidate.steps > 0 && !keeps[place][0] {
+                later.push(place as u32);
+            }
+            pacing.spent(1).await?;
+        }
         let arrival = |place: &u32| self.candidates[*place as usize].arrival;
         let places = sorted_places(&later, |left, right| arrival(left).cmp(&arrival(right)), pacing).await?;
         order.extend(placed(later, &places));

@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use crate::number::format_general;
 pub(crate) use quantile::NanEffect;
+use silverback_model::histogram::bounds::exponential_bound;
 pub(crate) use tally::{Combined, Hints, Incompatible, Tally};
 pub(crate) use trim::Keep;
 
@@ -135,32 +136,8 @@ impl Histogram {
                 Err(_) => f64::NEG_INFINITY,
             };
         }
-        exponential_bound(index, self.schema)
+        exponential_bound(i64::from(index), self.schema)
     }
-}
-
-/// `2^(index * 2^-schema)`; the bound above the greatest float's bucket is that float.
-fn exponential_bound(index: i32, schema: i32) -> f64 {
-    if schema <= 0 {
-        let exponent = i64::from(index) << schema.unsigned_abs().min(8);
-        if exponent == 1024 {
-            return f64::MAX;
-        }
-        return power_of_two(exponent);
-    }
-    let schema = schema.min(8) as u32;
-    let fraction_index = index & ((1 << schema) - 1);
-    let exponent = i64::from(index >> schema);
-    let fraction = f64::exp2(f64::from(fraction_index) / f64::from(1 << schema));
-    if fraction_index == 0 && exponent == 1024 {
-        return f64::MAX;
-    }
-    // In halves, as Go's Ldexp takes a fraction of 0.5 to 1: no overflow before the product.
-    (fraction / 2.0) * power_of_two(exponent) * 2.0
-}
-
-fn power_of_two(exponent: i64) -> f64 {
-    f64::exp2(exponent.clamp(-2000, 2000) as f64)
 }
 
 impl Histogram {
@@ -271,6 +248,12 @@ impl fmt::Display for Histogram {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bounds_are_those_that_exports_tell() {
+        let bound = |index| Histogram { schema: 2, ..Histogram::default() }.upper_bound(index);
+        assert_eq!([bound(-6), bound(-1)], [0.353_553_390_593_273_73, 0.840_896_415_253_714_4]);
+    }
 
     #[test]
     fn a_histogram_counts_as_the_floats_that_take_its_memory_in_prometheus() {

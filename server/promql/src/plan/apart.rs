@@ -15,27 +15,20 @@ pub(super) fn is_foldable_apart(aggregate: &Aggregate, inner: &Expr) -> bool {
         | Aggregator::Max
         | Aggregator::Stddev
         | Aggregator::Stdvar => is_of_each_series(inner),
-        Aggregator::Topk | Aggregator::Bottomk | Aggregator::Limitk | Aggregator::LimitRatio => {
-            aggregate.parameter.as_ref().is_some_and(reads_no_series) && is_of_each_series(inner)
+        Aggregator::Topk | Aggregator::Bottomk | Aggregator::Limitk => {
+            aggregate.parameter.as_ref().is_some_and(chooses_few) && is_of_each_series(inner)
         }
-        // Of these each value counts: rows would hold as many as the series do.
-        Aggregator::Quantile | Aggregator::CountValues => false,
+        // Of these each value counts, or any number of series: rows would hold as many as the series do.
+        Aggregator::LimitRatio | Aggregator::Quantile | Aggregator::CountValues => false,
     }
 }
 
-/// Whether it is the same for who has some of the series as for who has all.
-fn reads_no_series(expr: &Expr) -> bool {
-    match expr {
-        Expr::Number(_) | Expr::Text(_) => true,
-        Expr::Vector(_) | Expr::Matrix(_) | Expr::Subquery(_) | Expr::Aggregate(_) => false,
-        Expr::Paren(paren) => reads_no_series(&paren.expr),
-        Expr::Unary(unary) => reads_no_series(&unary.expr),
-        Expr::Binary(binary) => {
-            let (first, links) = binary.chain();
-            reads_no_series(first) && links.iter().all(|link| reads_no_series(&link.right))
-        }
-        Expr::Call(call) => call.arguments.iter().all(reads_no_series),
-    }
+/// A part's rows hold as many series of each group and step; more would be the series themselves.
+const CHOSEN_APART_MAX: f64 = 1000.0;
+
+/// Whether so few are chosen at any step, by a number that is written there.
+fn chooses_few(parameter: &Expr) -> bool {
+    matches!(parameter.bare(), Expr::Number(number) if number.value <= CHOSEN_APART_MAX)
 }
 
 /// Whether each series of a vector is made of one that is stored and of no other, and stays different from all others:

@@ -103,11 +103,17 @@ fn check_takes_writes(ingest: &Ingest) -> Result<(), Rejection> {
 /// The one message, within its time.
 async fn read(ingest: &Ingest, mut messages: Messages<Received>) -> Result<StreamMessage, Rejection> {
     let limit = ingest.config.request_timeout;
-    match timeout(limit, messages.next()).await {
-        Ok(Ok(Some(message))) => Ok(message),
-        Ok(Ok(None)) => Err(Rejection::BodyBrokeOff("there is no message in it".to_owned())),
-        Ok(Err(error)) => Err(error.into()),
-        Err(_) => Err(Rejection::BodyTimedOut(limit)),
+    timeout(limit, one_message(&mut messages)).await.unwrap_or_else(|_| Err(Rejection::BodyTimedOut(limit)))
+}
+
+/// The message that is all of a request.
+async fn one_message(messages: &mut Messages<Received>) -> Result<StreamMessage, Rejection> {
+    let Some(message) = messages.next().await? else {
+        return Err(Rejection::BodyBrokeOff("there is no message in it".to_owned()));
+    };
+    match messages.next().await? {
+        None => Ok(message),
+        Some(_) => Err(Rejection::Message("a call takes one message, and this has more".to_owned())),
     }
 }
 

@@ -35,13 +35,25 @@ pub(super) async fn names(
     // As many more as may be left out of them.
     let read_max = limit.and_then(|limit| NonZeroUsize::new(limit.saturating_add(left_out.len())));
     let (own, room) = texts(reader, &read, selection, TextsWanted::LabelNames, read_max).await?;
-    let external = reader.external.labels().0.iter().map(|(name, _)| name.to_string());
-    let mut names = if own.is_empty() { own } else { own.into_iter().chain(external).collect() };
-    let slice = reader.slicer.begin().await;
-    names.retain(|name| left_out.binary_search_by(|out| (**out).cmp(name)).is_err());
-    // Sorted already, but for those that came to its end.
-    names.sort();
-    names.dedup();
+    // There where a series is.
+    let external = if own.is_empty() { &[][..] } else { &reader.external.labels().0 };
+    let mut external = external.iter().map(|(name, _)| name.to_string()).peekable();
+    let mut names = Vec::with_capacity(own.len() + external.len());
+    let mut add = |name: String| {
+        if left_out.binary_search_by(|out| (**out).cmp(&name)).is_err() {
+            names.push(name);
+        }
+    };
+    let mut slice = reader.slicer.begin().await;
+    for name in own {
+        while let Some(before) = external.next_if(|external| *external < name) {
+            add(before);
+        }
+        external.next_if_eq(&name);
+        add(name);
+        slice.yield_if_needed().await;
+    }
+    external.for_each(add);
     names.truncate(limit.unwrap_or(usize::MAX));
     drop(slice);
     Ok((LabelNamesResponse { names, warnings: Vec::new() }, Some(room)))

@@ -112,9 +112,6 @@ struct NotTaken;
 impl Feed<'_> {
     async fn all(mut self, ranges: impl Iterator<Item = RangeInclusive<i64>>) -> Result<Fed, ReadFault> {
         for range_ms in ranges {
-            if self.reader.shutdown.is_requested() {
-                return Err(ReadFault::Snapshot(SnapshotFault::Ended));
-            }
             if let Fed::NotTaken = self.range(range_ms).await? {
                 return Ok(Fed::NotTaken);
             }
@@ -162,6 +159,9 @@ impl Feed<'_> {
     }
 
     async fn send(&mut self, piece: SeriesBatchBuilder) -> Result<Result<(), NotTaken>, ReadFault> {
+        if self.reader.shutdown.is_requested() {
+            return Err(ReadFault::Snapshot(SnapshotFault::Ended));
+        }
         self.reserve(piece.bytes())?;
         Ok(self.order(Order::Series(piece.finish())).await)
     }

@@ -68,7 +68,7 @@ pub enum SnapshotFault {
     /// Its series take more memory than reads have.
     #[error(
         "a snapshot of these series takes more than the {bytes_max} bytes of memory that reads may have on a core: start \
-         the node with a larger --memory-limit"
+         the node with a larger --query-memory, or --memory-limit"
     )]
     TooLarge {
         /// What reads may have.
@@ -94,18 +94,27 @@ impl Snapshots {
     }
 }
 
-/// Removes what a node that ended left unfinished. Before anything is served.
-pub(crate) fn remove_unfinished(data_dir: &Path) -> io::Result<()> {
-    let entries = match fs::read_dir(data_dir.join(DIR)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
-    for entry in entries {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == UNFINISHED) {
-            fs::remove_dir_all(&path)?;
-            tracing::info!(path = %path.display(), "a snapshot that wasn't finished was removed");
-        }
+/// Removes what a node that ended left unfinished. Before anything is served. What can't be removed takes room and keeps
+/// nobody from starting; files are others' and stay.
+pub(crate) fn remove_unfinished(data_dir: &Path) {
+    let dir = data_dir.join(DIR);
+    match fs::read_dir(&dir) {
+        Ok(entries) => entries.for_each(|entry| match entry.and_then(|entry| remove_if_unfinished(&entry)) {
+            Ok(()) => {}
+            Err(error) => {
+                tracing::warn!(%error, dir = %dir.display(), "a snapshot that wasn't finished can't be removed");
+            }
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => tracing::warn!(%error, dir = %dir.display(), "the snapshots can't be looked at"),
+    }
+}
+
+fn remove_if_unfinished(entry: &fs::DirEntry) -> io::Result<()> {
+    let path = entry.path();
+    if entry.file_type()?.is_dir() && path.extension().is_some_and(|extension| extension == UNFINISHED) {
+        fs::remove_dir_all(&path)?;
+        tracing::info!(path = %path.display(), "a snapshot that wasn't finished was removed");
     }
     Ok(())
 }
@@ -141,12 +150,17 @@ mod tests {
     #[test]
     fn what_is_unfinished_goes_at_a_start_and_what_is_whole_stays() {
         let scratch = silverback_test_support::Scratch::new();
-        remove_unfinished(&scratch.join("nothing")).unwrap();
+        remove_unfinished(&scratch.join("nothing"));
         let [whole, unfinished] = ["a-1", "b-2.tmp"].map(|name| scratch.join(DIR).join(name));
         for dir in [&whole, &unfinished] {
             fs::create_dir_all(dir.join("block")).unwrap();
         }
-        remove_unfinished(&scratch.join("")).unwrap();
-        assert!(whole.exists() && !unfinished.exists());
+        let of_others = scratch.join(DIR).join("c-3.tmp");
+        fs::write(&of_others, "an archive").unwrap();
+        remove_unfinished(&scratch.join(""));
+        assert!(whole.exists() && of_others.exists() && !unfinished.exists());
+        fs::remove_dir_all(scratch.join(DIR)).unwrap();
+        fs::write(scratch.join(DIR), "no directory").unwrap();
+        remove_unfinished(&scratch.join(""));
     }
 }

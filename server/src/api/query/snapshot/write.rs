@@ -2,11 +2,14 @@
 //! all there, and the name that they keep once they are, and are durable.
 #![expect(clippy::disallowed_methods, reason = "a thread of its own")]
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use futures::channel::{mpsc, oneshot};
@@ -17,8 +20,11 @@ use silverback_block::{BlockWriter, Contents, CutError, SourceChunk, Ulid, Write
 use silverback_host::disk::room::FileSystemRoom;
 use silverback_storage::message::{ChunkOf, ChunkView, Rows, SeriesBatch, SeriesView};
 
-/// After so many bytes it is looked whether there is still room.
+/// After so many bytes what was written is made durable, and it is looked whether there is still room.
 const LOOK_EVERY_BYTES: u64 = 16 << 20;
+/// No more is written in a second, as of checkpoints: commits share the disk with it, and their syncs wait for what it
+/// was given.
+const BYTES_PER_S: u64 = 32 << 20;
 /// So much of a file system stays free, so that the log has room: one part in so many of it, or less.
 const SPARE_SHARE: u64 = 20;
 const SPARE_BYTES_MAX: u64 = 1 << 30;
@@ -72,8 +78,9 @@ struct Writing<'a> {
     dir: Unfinished,
     block: Option<(BlockWriter, RangeInclusive<i64>)>,
     snapshot: Snapshot,
-    /// Of the block, when it was looked for room the last time.
+    /// Of the block, when it was looked for room the last time; and when that was.
     looked_at_bytes: u64,
+    looked_at: Instant,
 }
 
 /// A directory that goes with this, unless it got its name.
@@ -103,7 +110,14 @@ impl<'a> Writing<'a> {
         }
         fs::create_dir(&dir).map_err(failed(&dir))?;
         let snapshot = Snapshot { name: place.name.clone(), blocks: 0, series: 0, samples: 0, bytes: 0 };
-        Ok(Self { place, dir: Unfinished(dir), block: None, snapshot, looked_at_bytes: 0 })
+        Ok(Self {
+            place,
+            dir: Unfinished(dir),
+            block: None,
+            snapshot,
+            looked_at_bytes: 0,
+            looked_at: Instant::now(),
+        })
     }
 
     fn begin_block(&mut self, range_ms: RangeInclusive<i64>) -> Result<(), SnapshotFault> {
@@ -121,7 +135,11 @@ impl<'a> Writing<'a> {
             put_series(writer, range_ms, batch.get(at))?;
         }
         if writer.written_bytes() - self.looked_at_bytes > LOOK_EVERY_BYTES {
-            self.looked_at_bytes = writer.written_bytes();
+            writer.sync().map_err(not_written)?;
+            let written_bytes = writer.written_bytes() - self.looked_at_bytes;
+            let least = Duration::from_secs_f64(written_bytes as f64 / BYTES_PER_S as f64);
+            thread::sleep(least.saturating_sub(self.looked_at.elapsed()));
+            (self.looked_at_bytes, self.looked_at) = (writer.written_bytes(), Instant::now());
             check_room(&self.place.data_dir)?;
         }
         Ok(())
@@ -133,7 +151,17 @@ impl<'a> Writing<'a> {
 
     fn end_block(&mut self, is_wanted: &dyn Fn() -> bool) -> Result<(), SnapshotFault> {
         let (writer, _) = self.block.take().expect("an end is a block's");
-        let Some(finished) = writer.finish(is_wanted).map_err(not_written)? else { return Ok(()) };
+        // The index comes on top of what it is made of, and both are there for a while.
+        let no_room = Cell::new(None);
+        let go_on = || {
+            let checked = check_room(&self.place.data_dir);
+            let has_room = checked.is_ok();
+            no_room.set(checked.err());
+            has_room && is_wanted()
+        };
+        let finished =
+            writer.finish(&go_on).map_err(|fault| no_room.take().unwrap_or_else(|| not_written(fault)));
+        let Some(finished) = finished? else { return Ok(()) };
         self.snapshot.blocks += 1;
         self.snapshot.series += finished.meta.stats.num_series;
         self.snapshot.samples += finished.meta.stats.num_samples;

@@ -224,7 +224,7 @@ async fn what_means_nothing_is_refused_with_words() {
 }
 
 /// More than any socket's buffers take.
-fn write_wide(node: &Node) {
+pub(crate) fn write_wide(node: &Node) {
     let start = start_ms();
     for part in 0..20 {
         let one = |i: i32| {

@@ -7,7 +7,7 @@ use silverback_model::histogram::wire::HistogramTimes;
 use silverback_model::histogram::{Buckets, Histogram, HistogramIter, HistogramKind, Span};
 use silverback_node_test_support::Node;
 use silverback_node_test_support::request::{self, PATH, body, headers};
-use silverback_node_test_support::written::{series, start_ms, write};
+use silverback_node_test_support::written::start_ms;
 use silverback_proto::prometheus;
 use silverback_proto::thanos::chunk::Encoding;
 use silverback_proto::thanos::exemplars_client::ExemplarsClient;
@@ -20,6 +20,7 @@ use silverback_test_support::Waiting;
 use tonic::{Code, Request};
 
 use crate::channel::{Channel, origin};
+use crate::query::write_wide;
 use crate::store::{client, named, pairs};
 
 fn host() -> String {
@@ -164,18 +165,6 @@ async fn exemplars_of_what_selectors_match_have_external_labels() {
         let status = exemplars(&node, query, always).await.unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument);
         assert!(status.message().contains(words), "{status}");
-    }
-}
-
-/// More than any socket's buffers take.
-fn write_wide(node: &Node) {
-    let start = start_ms();
-    for part in 0..20 {
-        let one = |i: i32| {
-            let values = (0..1000).map(|s| f64::from(s * 7919 % 1013).sin());
-            series(&[("__name__", "wide"), ("i", &format!("{part}-{i}"))], start, values)
-        };
-        write(node, &(0..60).map(one).collect::<Vec<_>>());
     }
 }
 

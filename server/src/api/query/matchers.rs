@@ -4,7 +4,18 @@
 use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use silverback_model::limits::EXPRESSION_BYTES_MAX;
-use silverback_model::{Matcher, UncompiledMatcher};
+use silverback_model::{MatchOp, Matcher, UncompiledMatcher};
+
+/// A matcher's type by the number that it has in remote read and in Thanos' protocol; `None`: there is no such type.
+pub(crate) fn op_of_number(number: i32) -> Option<MatchOp> {
+    match number {
+        0 => Some(MatchOp::Equal),
+        1 => Some(MatchOp::NotEqual),
+        2 => Some(MatchOp::Regex),
+        3 => Some(MatchOp::NotRegex),
+        _unknown => None,
+    }
+}
 
 /// Compiles one request's matchers.
 pub(crate) struct MatcherCompiler<'a> {

@@ -2,14 +2,13 @@
 //! matchers of their names.
 
 use silverback_proto::thanos::LabelMatcher;
-use silverback_proto::thanos::label_matcher::Type;
 
 use crate::api::query::Reader;
 use crate::api::query::external::Narrowed;
-use crate::api::query::matchers::MatcherCompiler;
+use crate::api::query::matchers::{MatcherCompiler, op_of_number};
 use crate::api::query::read_fault::ReadFault;
+use silverback_model::UncompiledMatcher;
 use silverback_model::limits::READ_MATCHERS_MAX;
-use silverback_model::{MatchOp, UncompiledMatcher};
 
 /// The matchers about series' own labels.
 pub(super) async fn narrowed(reader: &Reader, asked: &[LabelMatcher]) -> Result<Narrowed, ReadFault> {
@@ -43,18 +42,15 @@ pub(super) fn limit(limit: i64) -> Option<usize> {
 }
 
 fn matcher(asked: &LabelMatcher) -> Result<UncompiledMatcher, String> {
-    let unknown = |_| format!("matcher of label {:?}: there is no type {}", asked.name, asked.r#type);
-    let op = match Type::try_from(asked.r#type).map_err(unknown)? {
-        Type::Eq => MatchOp::Equal,
-        Type::Neq => MatchOp::NotEqual,
-        Type::Re => MatchOp::Regex,
-        Type::Nre => MatchOp::NotRegex,
-    };
+    let unknown = || format!("matcher of label {:?}: there is no type {}", asked.name, asked.r#type);
+    let op = op_of_number(asked.r#type).ok_or_else(unknown)?;
     Ok(UncompiledMatcher { name: asked.name.as_str().into(), op, value: asked.value.as_str().into() })
 }
 
 #[cfg(test)]
 mod tests {
+    use silverback_model::MatchOp;
+
     use super::*;
 
     #[test]

@@ -1,7 +1,6 @@
 //! From a read request's body to what is selected, and in which form it is wanted.
 
 use prost::Message;
-use silverback_proto::prometheus::label_matcher::Type;
 use silverback_proto::prometheus::read_request::ResponseType;
 use silverback_proto::prometheus::{LabelMatcher, ReadRequest};
 
@@ -9,10 +8,10 @@ use crate::api::ingest::remote_write::MalformedBody;
 use crate::api::ingest::remote_write::snappy::{self, SnappyError};
 use crate::api::ingest::remote_write::wire::{self, Tag, WireType};
 use crate::api::query::Reader;
-use crate::api::query::matchers::MatcherCompiler;
+use crate::api::query::matchers::{MatcherCompiler, op_of_number};
 use crate::api::query::read_fault::ReadFault;
+use silverback_model::UncompiledMatcher;
 use silverback_model::limits::{READ_MATCHERS_MAX, READ_QUERIES_MAX, READ_REQUEST_BYTES_MAX};
-use silverback_model::{MatchOp, UncompiledMatcher};
 use silverback_storage::message::{BodyBytes, Selection};
 
 /// Why a body is no read request.
@@ -145,18 +144,14 @@ fn answer_kind(accepted: &[i32]) -> Result<AnswerKind, QueryError> {
 }
 
 fn matcher(asked: &LabelMatcher) -> Result<UncompiledMatcher, QueryError> {
-    let unknown = |_| QueryError::MatcherType { name: asked.name.clone(), kind: asked.r#type };
-    let op = match Type::try_from(asked.r#type).map_err(unknown)? {
-        Type::Eq => MatchOp::Equal,
-        Type::Neq => MatchOp::NotEqual,
-        Type::Re => MatchOp::Regex,
-        Type::Nre => MatchOp::NotRegex,
-    };
+    let unknown = || QueryError::MatcherType { name: asked.name.clone(), kind: asked.r#type };
+    let op = op_of_number(asked.r#type).ok_or_else(unknown)?;
     Ok(UncompiledMatcher { name: asked.name.as_str().into(), op, value: asked.value.as_str().into() })
 }
 
 #[cfg(test)]
 mod tests {
+    use silverback_model::MatchOp;
     use silverback_proto::prometheus::Query as ProtoQuery;
 
     use super::*;

@@ -99,14 +99,14 @@ fn request_v1(timestamp: i64) -> Vec<u8> {
     prometheus::WriteRequest { timeseries: timeseries.collect(), metadata: vec![] }.encode_to_vec()
 }
 
-fn request_v2(timestamp: i64) -> Vec<u8> {
+fn request_v2(timestamp: i64, start_timestamp: i64) -> Vec<u8> {
     let mut request = write_v2::Request { symbols: vec![String::new()], timeseries: vec![] };
     for i in 0..SERIES {
         let first = request.symbols.len() as u32;
         request.symbols.extend(labels(i).into_iter().flat_map(|(name, value)| [name, value]));
         request.timeseries.push(write_v2::TimeSeries {
             labels_refs: (first..request.symbols.len() as u32).collect(),
-            samples: vec![write_v2::Sample { value: i as f64, timestamp, start_timestamp: 0 }],
+            samples: vec![write_v2::Sample { value: i as f64, timestamp, start_timestamp }],
             ..write_v2::TimeSeries::default()
         });
     }
@@ -122,8 +122,11 @@ fn version_1_is_decoded_without_an_allocation() {
 
 #[test]
 fn version_2_is_decoded_without_an_allocation() {
-    let requests = [1_700_000_000_000, 1_700_000_015_000, 1_700_000_030_000].map(request_v2);
-    assert_eq!(allocations_of_last(Version::V2, &requests), 0);
+    for start_timestamp in [0, 1_600_000_000_000] {
+        let requests = [1_700_000_000_000, 1_700_000_015_000, 1_700_000_030_000];
+        let requests = requests.map(|timestamp| request_v2(timestamp, start_timestamp));
+        assert_eq!(allocations_of_last(Version::V2, &requests), 0);
+    }
 }
 
 /// The series of a stream that has defined them all.

@@ -159,7 +159,8 @@ async fn count_segment(
             match record? {
                 Record::Series(_) => makes_series = true,
                 Record::Samples(record) => samples += record.count() as u64,
-                Record::Removed(_)
+                Record::StartTimestamps(_)
+                | Record::Removed(_)
                 | Record::Histograms(_)
                 | Record::Replaced(_)
                 | Record::Chunks(_)

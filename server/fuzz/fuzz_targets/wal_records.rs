@@ -12,6 +12,7 @@ fuzz_target!(|payload: &[u8]| {
         match record {
             Record::Series(record) => drain(record.iter(), |NewSeries { labels, .. }| labels.count()),
             Record::Samples(record) => drain(record.iter(), |_| 0),
+            Record::StartTimestamps(record) => drain(record.iter(), |run| run.samples as usize),
             Record::Removed(record) => drain(record.iter(), |_| 0),
             Record::Chunks(record) => drain(record.iter(), |chunks| bytes_of(chunks, payload)),
             Record::Replaced(record) => {

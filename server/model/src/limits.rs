@@ -80,10 +80,11 @@ pub const LABEL_NAME_BYTES_MAX: usize = 1024;
 /// A label value, in bytes.
 pub const LABEL_VALUE_BYTES_MAX: usize = 8192;
 
-/// Samples of one write request. In a body a sample may take two bytes, in a part it takes sixteen.
+/// Samples of one write request. In a body a sample may take two bytes, in a part it takes sixteen, and as many more
+/// with a start timestamp.
 pub const REQUEST_SAMPLES_MAX: u64 = 1 << 20;
-/// A request's parts in bytes: 16 of a sample, 32 of a series, which has a sample at the least.
-pub(crate) const PART_BYTES_MAX: usize = REQUEST_SAMPLES_MAX as usize * (16 + 32);
+/// A request's parts in bytes: 16 of a sample and of its start timestamp, 32 of a series, which has a sample at the least.
+pub(crate) const PART_BYTES_MAX: usize = REQUEST_SAMPLES_MAX as usize * (16 + 16 + 32);
 
 /// Characters that an exemplar's labels have, names and values together, as OpenMetrics has it.
 pub const EXEMPLAR_LABEL_CHARS_MAX: usize = 128;

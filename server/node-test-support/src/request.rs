@@ -1,7 +1,7 @@
 //! Remote write requests of both versions, of labels and samples that no client library would write.
 
 use silverback::api::ingest::remote_write::Version;
-use silverback_test_support::wire::{field, label, refs, sample, symbols};
+use silverback_test_support::wire::{field, label, number, refs, sample, symbols};
 
 /// Where requests go.
 pub const PATH: &str = "/api/v1/write";
@@ -28,6 +28,14 @@ impl Series {
     /// The series with a sample more.
     pub fn sample(mut self, timestamp_ms: i64, value: f64) -> Self {
         self.content.extend(sample(timestamp_ms, value));
+        self
+    }
+
+    /// The series with a sample more that has a start timestamp, which version 1 doesn't know.
+    pub fn started_sample(mut self, timestamp_ms: i64, value: f64, start_ms: i64) -> Self {
+        // Behind the tag and the length, of a byte each.
+        let inner = &sample(timestamp_ms, value)[2..];
+        self.content.extend(field(2, &[inner, &number(3, start_ms as u64)].concat()));
         self
     }
 

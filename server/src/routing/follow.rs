@@ -69,11 +69,14 @@ fn send_again(
         return Err(Overloaded);
     }
     let mut split = Split::new(router.table(), pool);
-    let mut samples = moved.parts.samples.as_slice();
-    for series in &moved.parts.series {
-        let own = samples.split_off(..series.samples as usize).expect("a part has its series' samples");
+    for (series, samples) in moved.parts.part_samples().each_series() {
         split.series(series.id, series.labels, series.samples);
-        own.iter().for_each(|sample| split.sample(*sample));
+        for (sample, start_ms) in samples {
+            split.sample(sample);
+            if start_ms != 0 {
+                split.start_timestamp(start_ms);
+            }
+        }
     }
     moved.parts.histograms.iter().for_each(|histogram| split.histogram(*histogram));
     moved.parts.exemplars.iter().for_each(|exemplar| split.exemplar(*exemplar));

@@ -72,6 +72,13 @@ impl<'a> Split<'a> {
         }
     }
 
+    /// The start timestamp of the sample that came last, in ms, not 0.
+    pub fn start_timestamp(&mut self, start_ms: i64) {
+        if let Some(part) = &mut self.parts[self.current] {
+            part.push_start(start_ms);
+        }
+    }
+
     /// One sample more than was told of the series that was begun last.
     #[inline]
     pub(crate) fn another_sample(&mut self, sample: Sample) {

@@ -8,6 +8,7 @@ mod full_disk;
 mod kills;
 mod late;
 mod moves;
+mod start_timestamps;
 mod starts;
 mod wal_command;
 mod written_log;

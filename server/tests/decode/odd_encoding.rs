@@ -132,9 +132,15 @@ fn series_v2(whim: &mut Whim, series: &write_v2::TimeSeries) -> Vec<u8> {
         fields.push(len_field(whim, 1, &packed));
     }
     for one in &series.samples {
-        let mut one = sample(whim, one.value, one.timestamp);
-        one.extend(varint_field(whim, 3, 12_345));
-        fields.push(len_field(whim, 2, &one));
+        let mut bytes = sample(whim, one.value, one.timestamp);
+        if one.start_timestamp != 0 || whim.draw(4) == 1 {
+            // Of several the last counts.
+            if whim.draw(8) == 1 {
+                bytes.extend(varint_field(whim, 3, 12_345));
+            }
+            bytes.extend(varint_field(whim, 3, one.start_timestamp as u64));
+        }
+        fields.push(len_field(whim, 2, &bytes));
     }
     fields.extend(series.histograms.iter().map(|_| len_field(whim, 3, b"")));
     fields.extend(series.exemplars.iter().map(|_| len_field(whim, 4, b"")));

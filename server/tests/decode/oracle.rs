@@ -116,6 +116,16 @@ pub fn outcome_v2(request: &write_v2::Request) -> Outcome {
     outcome
 }
 
+/// The start timestamps of the good series' samples, 0 where one has none.
+pub fn starts_v2(request: &write_v2::Request) -> Vec<Vec<i64>> {
+    let alone = |series: &write_v2::TimeSeries| {
+        let symbols = request.symbols.clone();
+        outcome_v2(&write_v2::Request { symbols, timeseries: vec![series.clone()] })
+    };
+    let good = request.timeseries.iter().filter(|series| !alone(series).series.is_empty());
+    good.map(|series| series.samples.iter().map(|sample| sample.start_timestamp).collect()).collect()
+}
+
 fn resolve(symbols: &[String], refs: &[u32]) -> Result<Vec<(String, String)>, RefusedReason> {
     if !refs.len().is_multiple_of(2) || refs.iter().any(|&r| r as usize >= symbols.len()) {
         return Err(RefusedReason::BadSymbolRef);

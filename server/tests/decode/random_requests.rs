@@ -7,8 +7,8 @@ use silverback_proto::{prometheus, write_v2};
 
 use crate::{
     odd_encoding::{Whim, encode_v1, encode_v2},
-    oracle::{Outcome, outcome_v1, outcome_v2},
-    sink::decode,
+    oracle::{Outcome, outcome_v1, outcome_v2, starts_v2},
+    sink::{decode, decode_starts},
 };
 
 fn check(version: Version, bytes: &[u8]) {
@@ -74,12 +74,14 @@ fn request_v1() -> impl Strategy<Value = prometheus::WriteRequest> {
     })
 }
 
-type SeriesV2 = (Vec<(String, String)>, Vec<(f64, i64)>, usize, usize, Option<()>, Option<u32>);
+type SeriesV2 = (Vec<(String, String)>, Vec<((f64, i64), i64)>, usize, usize, Option<()>, Option<u32>);
 
 fn request_v2() -> impl Strategy<Value = write_v2::Request> {
     let no_histograms = prop_oneof![6 => Just(0_usize), 1 => Just(2_usize)];
     let stray_ref = prop_oneof![9 => Just(None), 1 => (0..500_u32).prop_map(Some)];
-    let series = (labels(), vec(sample(), 0..4), no_histograms, 0..2_usize, option::of(Just(())), stray_ref);
+    let start_ms = prop_oneof![4 => Just(0), 2 => 1.6e12 as i64..1.7e12 as i64, 1 => any::<i64>()];
+    let samples = vec((sample(), start_ms), 0..4);
+    let series = (labels(), samples, no_histograms, 0..2_usize, option::of(Just(())), stray_ref);
     vec(series, 0..12).prop_map(|series| {
         let mut request = write_v2::Request { symbols: vec![String::new()], timeseries: Vec::new() };
         for one in series {
@@ -104,7 +106,11 @@ fn series_v2(symbols: &mut Vec<String>, series: SeriesV2) -> write_v2::TimeSerie
         labels_refs: refs.into_iter().chain(stray_ref).collect(),
         samples: samples
             .into_iter()
-            .map(|(value, timestamp)| write_v2::Sample { value, timestamp, start_timestamp: 1 })
+            .map(|((value, timestamp), start_timestamp)| write_v2::Sample {
+                value,
+                timestamp,
+                start_timestamp,
+            })
             .collect(),
         histograms: vec![write_v2::Histogram::default(); histograms],
         exemplars: vec![write_v2::Exemplar::default(); exemplars],
@@ -125,5 +131,13 @@ proptest! {
     fn version_2_is_read_as_prost_reads_it(request in request_v2(), whim: u64) {
         check(Version::V2, &request.encode_to_vec());
         check(Version::V2, &encode_v2(&mut Whim::new(whim), &request));
+    }
+
+    #[test]
+    fn start_timestamps_are_read_as_prost_reads_them(request in request_v2(), whim: u64) {
+        for bytes in [request.encode_to_vec(), encode_v2(&mut Whim::new(whim), &request)] {
+            let read = write_v2::Request::decode(&bytes[..]).unwrap();
+            assert_eq!(decode_starts(Version::V2, &bytes).unwrap(), starts_v2(&read));
+        }
     }
 }

@@ -7,7 +7,7 @@ use silverback_model::{
 };
 use silverback_test_support::wire::*;
 
-use crate::sink::{decode, decode_with};
+use crate::sink::{decode, decode_starts, decode_with};
 
 const GOOD: Sample = Sample::new(1_700_000_000_000, 1.5);
 
@@ -214,6 +214,17 @@ fn references_in_any_encoding_and_order_are_read() {
     let without_value = refs(&[1, 2, 3, 0, 8, 5]);
     let expect = [("__name__", "up"), ("zone", "b")];
     check_kept(Version::V2, &series_v2(&[without_value, sample(1, 1.0)]), &expect, &samples);
+}
+
+#[test]
+fn start_timestamps_are_those_of_remote_write_2_alone_and_zero_is_none() {
+    let with = |start: i64| field(2, &[&sample(5, 1.0)[2..], &number(3, start as u64)].concat());
+    let samples = [with(7), sample(6, 1.0), with(0), with(-9)].concat();
+    let body =
+        [symbols(&SYMBOLS), series_v2(&[refs(&[1, 2]), samples]), series_v2(&[refs(&[1, 2]), with(8)])];
+    assert_eq!(decode_starts(Version::V2, &body.concat()), Ok(vec![vec![7, 0, 0, -9], vec![8]]));
+    let body = series_v1(&[label(b"__name__", b"up"), with(7)]);
+    assert_eq!(decode_starts(Version::V1, &body), Ok(vec![vec![0]]), "a field that nobody knows");
 }
 
 #[test]

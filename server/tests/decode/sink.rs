@@ -14,6 +14,40 @@ pub type Series = (Vec<(String, String)>, Vec<Sample>);
 #[derive(Default)]
 struct Collected(Vec<(SeriesId, LabelSpan, u32, Vec<Sample>)>);
 
+/// The start timestamps of each series' samples, 0 where one has none.
+#[derive(Default)]
+struct CollectedStarts(Vec<Vec<i64>>);
+
+impl SeriesSink for CollectedStarts {
+    fn series(&mut self, _id: SeriesId, _labels: LabelSpan, _samples: u32) {
+        self.0.push(Vec::new());
+    }
+
+    fn sample(&mut self, _sample: Sample) {
+        self.0.last_mut().expect("a series comes first").push(0);
+    }
+
+    fn start_timestamp(&mut self, start_ms: i64) {
+        let of_sample = self.0.last_mut().and_then(|series| series.last_mut()).expect("a sample comes first");
+        assert!(*of_sample == 0 && start_ms != 0, "one for a sample, and only where it says something");
+        *of_sample = start_ms;
+    }
+}
+
+/// Decodes `bytes` for the start timestamps of its samples, when its label sets are new and when they are known.
+pub fn decode_starts(version: Version, bytes: &[u8]) -> Result<Vec<Vec<i64>>, MalformedBody> {
+    let (mut decoder, hasher) = (Decoder::default(), fresh_tenant());
+    let mut decoded = || {
+        let mut body = WriteBody { bytes: bytes.to_vec().into(), ..WriteBody::default() };
+        let (mut sink, mut decoding) = (CollectedStarts::default(), Decoding::start(version));
+        while decoder.decode(&mut body, &mut decoding, &hasher, 3, &mut sink)? == Slice::More {}
+        Ok(sink.0)
+    };
+    let first = decoded();
+    assert_eq!(first, decoded());
+    first
+}
+
 impl SeriesSink for Collected {
     fn series(&mut self, id: SeriesId, labels: LabelSpan, samples: u32) {
         self.0.push((id, labels, samples, Vec::new()));

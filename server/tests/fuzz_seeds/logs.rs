@@ -2,6 +2,7 @@
 //! them.
 
 use silverback_model::gorilla::{OpenXor, SealedChunk};
+use silverback_model::histogram::wire::HistogramTimes;
 use silverback_model::histogram::{Buckets, Histogram, Span};
 use silverback_model::{
     CellId, Epoch, Exemplar, LabelBlock, Labels, Metadata, MetricType, Sample, SeriesId, SeriesRef, ShardId,
@@ -68,10 +69,14 @@ fn group() -> Vec<u8> {
     }
     for (series, value) in [(7, 0.0), (8, 1.0), (9, 300.0), (3, 0.25), (4, 12.34)] {
         group.stored(SeriesRef(series), Sample::new(START_MS + i64::from(series), value));
+        if series > 7 {
+            group.started(START_MS - 60_000);
+        }
     }
     group.replaced(SeriesRef(7), &[chunk(0, 120)], chunk(120, 3).bytes());
-    group.stored_histogram(SeriesRef(7), START_MS + 20, &histogram(2));
-    group.stored_late_histogram(SeriesRef(7), START_MS + 10, &histogram(1));
+    let times = |timestamp_ms| HistogramTimes { timestamp_ms, start_timestamp_ms: START_MS };
+    group.stored_histogram(SeriesRef(7), times(START_MS + 20), &histogram(2));
+    group.stored_late_histogram(SeriesRef(7), times(START_MS + 10), &histogram(1));
     trace(|trace| group.exemplar(SeriesRef(7), trace));
     group.metadata(&said(), START_MS);
     group.removed(SeriesRef(8), id(8));

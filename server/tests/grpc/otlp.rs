@@ -153,6 +153,10 @@ fn json_is_stored_as_prometheus_names_it() {
         .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
         .sum();
     assert_eq!(exemplars, 1, "{metrics}");
+    let starts =
+        metrics.lines().filter(|line| line.starts_with("silverback_start_timestamps_appended_total{"));
+    let starts = starts.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap());
+    assert_eq!(starts.sum::<u64>(), 2, "of two sums: {metrics}");
 }
 
 #[test]

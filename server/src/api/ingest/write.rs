@@ -37,6 +37,10 @@ impl SeriesSink for Split<'_> {
         Split::sample(self, sample);
     }
 
+    fn start_timestamp(&mut self, start_ms: i64) {
+        Split::start_timestamp(self, start_ms);
+    }
+
     fn histogram(&mut self, histogram: PartHistogram) {
         Split::histogram(self, histogram);
     }

@@ -19,6 +19,8 @@ pub(super) struct CrossCheck {
     series: HashMap<SeriesRef, SeriesId>,
     /// Samples name them, and nobody made them: they must be removed later.
     unknown: RoaringBitmap,
+    /// Samples of the record that was read last, if it has any.
+    samples_before: usize,
     counts: Counts,
 }
 
@@ -29,6 +31,8 @@ pub(super) struct Counts {
     pub(super) series: u64,
     /// Samples of groups.
     pub(super) samples: u64,
+    /// Those of them that have a start timestamp.
+    pub(super) starts: u64,
     /// Chunks of the checkpoint.
     pub(super) chunks: u64,
     /// Samples in them.
@@ -125,7 +129,10 @@ impl CrossCheck {
             let (series, read) = match entry.map_err(contradicts)? {
                 HistogramEntry::Stored { series, message, .. } => {
                     self.counts.samples += 1;
-                    (series, Histogram::default().read_message(message).map(|_| ()).map_err(contradicts))
+                    let read = Histogram::default().read_message(message).map_err(contradicts);
+                    let has_start = read.as_ref().is_ok_and(|times| times.start_timestamp_ms != 0);
+                    self.counts.starts += u64::from(has_start);
+                    (series, read.map(|_| ()))
                 }
                 HistogramEntry::Chunks(chunks) => (chunks.series, read_histogram_chunks(&chunks)),
             };
@@ -211,9 +218,17 @@ fn read_histogram_chunks(chunks: &LoggedHistogramChunks<'_>) -> Result<(), Resto
 
 impl Restore for CrossCheck {
     fn record(&mut self, record: Record<'_>) -> Result<(), RestoreError> {
+        let samples_before = std::mem::take(&mut self.samples_before);
         match record {
             Record::Series(record) => self.series(&record),
-            Record::Samples(record) => self.samples(&record),
+            Record::Samples(record) => {
+                self.samples_before = record.count();
+                self.samples(&record)
+            }
+            Record::StartTimestamps(record) => {
+                self.counts.starts += record.samples_among(samples_before).map_err(contradicts)?;
+                Ok(())
+            }
             Record::Removed(record) => self.removed(&record),
             Record::Chunks(record) => self.chunks(&record),
             Record::Replaced(record) => self.replaced(&record),
@@ -311,6 +326,30 @@ mod tests {
         assert_eq!(faults(&[made(A), made(B)]), ["ref 7 names two series"]);
         assert_eq!(faults(&[stored(), removed(A)]), [""; 0], "made before the checkpoint");
         assert_eq!(faults(&[stored()]), ["samples of 1 series that nobody made"]);
+    }
+
+    #[test]
+    fn start_timestamps_are_those_of_the_samples_before_them() {
+        let started = |samples: i64| {
+            group(|group| {
+                (0..samples).for_each(|at| group.stored(REF, Sample::new(at, 1.0)));
+                group.started(-7);
+            })
+        };
+        assert_eq!(faults(&[made(A), started(3)]), [""; 0]);
+        let mut check = CrossCheck::default();
+        let payload = started(3);
+        records(&payload).for_each(|record| check.record(record.unwrap()).unwrap());
+        assert_eq!((check.counts().samples, check.counts().starts), (3, 1));
+        let of_three = payload.len() - stored_alone(3).len();
+        let alone = payload[payload.len() - of_three..].to_vec();
+        let told = "a start timestamp is that of sample 2, which the group doesn't have";
+        assert_eq!(faults(&[made(A), stored(), alone.clone()]), [told], "one sample comes before");
+        assert_eq!(faults(&[made(A), stored_alone(3), made(A), alone]), [told], "they come directly behind");
+    }
+
+    fn stored_alone(samples: i64) -> Vec<u8> {
+        group(|group| (0..samples).for_each(|at| group.stored(REF, Sample::new(at, 1.0))))
     }
 
     #[test]

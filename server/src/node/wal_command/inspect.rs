@@ -18,7 +18,7 @@ use silverback_storage::wal::frame::{FrameHeader, FrameKey};
 use silverback_storage::wal::reader::{Found, FrameReader};
 use silverback_storage::wal::record::{
     Claim, ClaimKind, ClaimsRecord, HistogramEntry, HistogramsRecord, Record, RecordError, SeriesChunks,
-    records,
+    StartTimestampsRecord, records,
 };
 use silverback_storage::wal::replay::{LogFiles, LogPlace};
 use silverback_storage::wal::segment::{
@@ -262,6 +262,7 @@ impl Contents {
                 self.samples += samples.count() as u64;
                 ("samples", samples.count().to_string())
             }
+            Record::StartTimestamps(starts) => ("start timestamps", started(starts)?.to_string()),
             Record::Removed(removed) => {
                 self.removed += removed.count() as u64;
                 ("removed", removed.count().to_string())
@@ -297,6 +298,11 @@ fn show_claims(claims: &ClaimsRecord<'_>) -> Result<String, RecordError> {
         Ok(format!("cell {} {way} shard {} at epoch {}", cell.0, other.0, epoch.0))
     });
     Ok(shown.collect::<Result<Vec<_>, _>>()?.join(", "))
+}
+
+/// Samples that have one.
+fn started(record: &StartTimestampsRecord<'_>) -> Result<u64, RecordError> {
+    record.iter().map(|run| run.map(|run| run.samples)).sum()
 }
 
 /// As they stand there, and as the chunks' headers count them.

@@ -72,7 +72,7 @@ fn sum_up(out: &mut impl Write, damages: usize, torn: usize) -> Result<Soundness
 
 /// Tells of one log, and how many damages it has.
 fn tell(out: &mut impl Write, shard: usize, replayed: &Replayed, counts: Counts) -> io::Result<usize> {
-    let Counts { series, samples, chunks, chunk_samples } = counts;
+    let Counts { series, samples, starts, chunks, chunk_samples } = counts;
     write!(out, "shard {shard}: ")?;
     match replayed.checkpoint_bytes {
         0 => write!(out, "no checkpoint, ")?,
@@ -81,7 +81,11 @@ fn tell(out: &mut impl Write, shard: usize, replayed: &Replayed, counts: Counts)
         }
     }
     let (groups, last) = (replayed.groups, replayed.last.0);
-    writeln!(out, "{groups} groups up to {last} ({samples} samples), {series} series")?;
+    write!(out, "{groups} groups up to {last} ({samples} samples")?;
+    if starts > 0 {
+        write!(out, ", {starts} with start timestamps")?;
+    }
+    writeln!(out, "), {series} series")?;
     if let Some(torn) = &replayed.torn {
         writeln!(out, "  torn or damaged: {torn}")?;
     }

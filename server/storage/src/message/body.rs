@@ -311,6 +311,16 @@ pub struct PartSeries {
 }
 const _: () = assert!(size_of::<PartSeries>() <= 32);
 
+/// The start timestamp of one of a part's samples: since when it counts. Most samples have none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartStart {
+    /// Which of the part's samples.
+    pub sample: u32,
+    /// When, in ms since the Unix epoch; never 0, which says nothing.
+    pub start_ms: i64,
+}
+const _: () = assert!(size_of::<PartStart>() <= 16);
+
 /// One exemplar of a part, its labels checked, sorted and in canonical form in the body's scratch.
 #[derive(Debug, Clone, Copy)]
 pub struct PartExemplar {

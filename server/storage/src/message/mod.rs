@@ -22,7 +22,7 @@ use silverback_model::{ExemplarRefused, RefusedCounts, RefusedReason};
 pub use batch::{ChunkOf, ChunkView, Rows, SeriesBatch, SeriesBatchBuilder, SeriesView, TextBatch};
 pub use body::{
     BodyBytes, LabelSource, LabelSpan, MessageSpan, PartExemplar, PartHistogram, PartMetadata, PartSeries,
-    WriteBody,
+    PartStart, WriteBody,
 };
 pub use call::{Call, CheckpointRequest, ShardCall, StatsRequest, UnsentCall};
 pub use definitions::{DefinitionBlock, Definitions};
@@ -31,7 +31,7 @@ pub use examples::{Example, Examples, shortened};
 pub use external::{ExternalView, HashedLabels, QueryShard};
 pub use migration::{MigrationRejected, MigrationReply, MigrationRequest, MigrationStep, Piece, RouteChange};
 pub use migration_call::{MigrationCall, MigrationOf, OwnStep, PieceStep, PlainStep};
-pub use part::{Part, PartBuffer, PartPool};
+pub use part::{Part, PartBuffer, PartPool, PartSamples};
 pub use read::{
     CursorId, MetadataPage, MetadataWanted, OwnedMetadata, Read, ReadError, ReadReply, ReadRequest,
     Selection, Wanted,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use sharded_slab::pool::OwnedRefMut;
 use sharded_slab::{Clear, Config, Pool};
 
-use crate::message::{PartExemplar, PartHistogram, PartMetadata, PartSeries};
+use crate::message::{PartExemplar, PartHistogram, PartMetadata, PartSeries, PartStart};
 use silverback_model::{Epoch, Sample};
 
 /// What a part holds. Its capacity outlives the part.
@@ -20,6 +20,8 @@ pub struct PartBuffer {
     pub series: Vec<PartSeries>,
     /// Their samples, one series after the other.
     pub samples: Vec<Sample>,
+    /// The start timestamps of those samples that have one, in their order. Mostly there are none.
+    pub starts: Vec<PartStart>,
     /// Native histograms, of these series or others.
     pub histograms: Vec<PartHistogram>,
     /// Exemplars, of these series and of others that the shard owns. Mostly there are none.
@@ -32,14 +34,58 @@ pub struct PartBuffer {
     pooled_bytes: usize,
 }
 
+/// The series of a part, with their samples and what these say of their start.
+#[derive(Debug, Clone, Copy)]
+pub struct PartSamples<'a> {
+    /// The series.
+    pub series: &'a [PartSeries],
+    /// Their samples, one series after the other.
+    pub samples: &'a [Sample],
+    /// Start timestamps, in the order of the samples that have them.
+    pub starts: &'a [PartStart],
+}
+
+impl<'a> PartSamples<'a> {
+    /// Each series with its samples, and each of these with its start timestamp, in ms; 0 where it has none.
+    pub fn each_series(self) -> impl Iterator<Item = (&'a PartSeries, impl Iterator<Item = (Sample, i64)>)> {
+        let Self { series, samples, mut starts } = self;
+        let mut at = 0;
+        series.iter().map(move |series| {
+            let first = at;
+            at += series.samples as usize;
+            let own_starts = starts.partition_point(|start| (start.sample as usize) < at);
+            let mut own_starts = starts.split_off(..own_starts).unwrap_or_default().iter().peekable();
+            let own = samples[first..at].iter().zip(first as u32..).map(move |(sample, place)| {
+                let start = own_starts.next_if(|start| start.sample == place);
+                (*sample, start.map_or(0, |start| start.start_ms))
+            });
+            (series, own)
+        })
+    }
+}
+
 impl PartBuffer {
+    /// Its series with their samples.
+    pub fn part_samples(&self) -> PartSamples<'_> {
+        PartSamples { series: &self.series, samples: &self.samples, starts: &self.starts }
+    }
+
+    /// Notes the start timestamp of the sample that came last, in ms; 0 says nothing.
+    pub fn push_start(&mut self, start_ms: i64) {
+        if let Some(sample) = self.samples.len().checked_sub(1).filter(|_| start_ms != 0) {
+            self.starts.push(PartStart { sample: sample as u32, start_ms });
+        }
+    }
+
     /// The memory that its buffers hold on to.
     pub fn capacity_bytes(&self) -> usize {
         let series = self.series.capacity() * size_of::<PartSeries>();
+        let starts = self.starts.capacity() * size_of::<PartStart>();
         let histograms = self.histograms.capacity() * size_of::<PartHistogram>();
         let exemplars = self.exemplars.capacity() * size_of::<PartExemplar>();
         let metadata = self.metadata.capacity() * size_of::<PartMetadata>();
-        series + self.samples.capacity() * size_of::<Sample>() + histograms + exemplars + metadata
+        let samples = self.samples.capacity() * size_of::<Sample>();
+        series + samples + starts + histograms + exemplars + metadata
     }
 
     /// The same beyond what they had in the pool, which counts there.
@@ -61,6 +107,8 @@ impl Clear for PartBuffer {
         self.series.shrink_to(KEPT_SAMPLES_MAX);
         self.samples.clear();
         self.samples.shrink_to(KEPT_SAMPLES_MAX);
+        self.starts.clear();
+        self.starts.shrink_to(KEPT_SAMPLES_MAX);
         self.histograms.clear();
         self.histograms.shrink_to(KEPT_BESIDE_MAX);
         self.exemplars.clear();
@@ -180,6 +228,8 @@ impl Drop for Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::LabelSpan;
+    use silverback_model::SeriesId;
 
     #[test]
     fn an_empty_pool_is_backpressure_and_a_dropped_part_room() {
@@ -200,6 +250,30 @@ mod tests {
                 std::thread::scope(|s| drop(s.spawn(move || drop(part)).join()));
             }
         }
+    }
+
+    #[test]
+    fn each_sample_is_met_with_its_own_start_timestamp() {
+        let mut part = PartBuffer::default();
+        let series = [vec![(1, 0), (2, 7)], vec![(3, 0)], vec![(4, -9), (5, 0), (6, 8)]];
+        for own in &series {
+            let (id, labels) = (SeriesId(own.len() as u128), LabelSpan::NOWHERE);
+            part.series.push(PartSeries { id, labels, samples: own.len() as u32 });
+            for (at_ms, start_ms) in own {
+                part.samples.push(Sample::new(*at_ms, 0.0));
+                part.push_start(*start_ms);
+            }
+        }
+        let times = |samples: &mut dyn Iterator<Item = (Sample, i64)>| {
+            samples.map(|(sample, start_ms)| (sample.timestamp_ms, start_ms)).collect::<Vec<_>>()
+        };
+        let met = part.part_samples().each_series().map(|(_, mut own)| times(&mut own));
+        assert_eq!(met.collect::<Vec<_>>(), series);
+        assert_eq!(part.starts.len(), 3, "what says nothing takes nothing");
+        let starts_bytes = part.starts.capacity() * size_of::<PartStart>();
+        let bytes = part.capacity_bytes();
+        part.starts = Vec::new();
+        assert_eq!(part.capacity_bytes(), bytes - starts_bytes, "they are counted in");
     }
 
     #[test]

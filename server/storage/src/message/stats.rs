@@ -159,6 +159,10 @@ counters! {
         already: u64 => Counter "silverback_samples_already_stored_total",
         /// Samples stored that were older than the newest of their series.
         late: u64 => Counter "silverback_out_of_order_samples_total",
+        /// Start timestamps that went to the log with samples that were stored.
+        start_timestamps: u64 => Counter "silverback_start_timestamps_appended_total",
+        /// Start timestamps of stored samples that were ignored: they aren't before their samples.
+        start_timestamps_ignored: u64 => Counter "silverback_start_timestamps_ignored_total",
         /// Series with late samples that aren't folded into their chunks yet.
         late_chunks: usize => Gauge "silverback_out_of_order_chunks",
         /// Series in memory.

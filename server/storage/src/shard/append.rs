@@ -4,9 +4,10 @@ use std::borrow::Cow;
 
 use crate::cell::series::{LabelRef, SeriesStore};
 use crate::cell::{AppendError, Appended, SeriesRef};
-use crate::message::{ExemplarOutcome, LabelSpan, PartSeries, Refusals, WriteBody};
+use crate::message::{ExemplarOutcome, LabelSpan, PartSamples, PartSeries, Refusals, WriteBody};
 use crate::shard::Shard;
 use crate::shard::refusal_words::{Seen, numbers};
+use crate::shard::start_timestamps::{NoStarts, PartStarts, Starts};
 use crate::wal::Journal;
 use silverback_model::{Labels, RefusedReason, Sample, SeriesId};
 
@@ -107,9 +108,10 @@ impl Shard {
         journal: &mut impl Journal,
     ) -> PartOutcome {
         let (mut outcome, mut position) = (PartOutcome::default(), PartPosition::default());
+        let part = PartSamples { series, samples, starts: &[] };
         while position.series < series.len() {
             self.begin_slice();
-            outcome.add(self.append_slice(body, series, samples, &mut position, bounds, journal));
+            outcome.add(self.append_slice(body, part, &mut position, bounds, journal));
         }
         outcome
     }
@@ -123,10 +125,27 @@ impl Shard {
     pub(crate) fn append_slice(
         &mut self,
         body: &WriteBody,
-        series: &[PartSeries],
-        samples: &[Sample],
+        part: PartSamples<'_>,
         position: &mut PartPosition,
         bounds: TimeBounds,
+        journal: &mut impl Journal,
+    ) -> PartOutcome {
+        let of_part = OfPart { body, bounds };
+        // Apart, so that samples without start timestamps pay nothing for those that have one.
+        if part.starts.is_empty() {
+            return self.append_slice_of(of_part, (part, &mut NoStarts), position, journal);
+        }
+        let mut starts = PartStarts::behind(part.starts, position.samples);
+        let outcome = self.append_slice_of(of_part, (part, &mut starts), position, journal);
+        self.count_starts(starts.counts());
+        outcome
+    }
+
+    fn append_slice_of(
+        &mut self,
+        of_part: OfPart<'_>,
+        (PartSamples { series, samples, .. }, starts): (PartSamples<'_>, &mut impl Starts),
+        position: &mut PartPosition,
         journal: &mut impl Journal,
     ) -> PartOutcome {
         let mut outcome = PartOutcome::default();
@@ -138,14 +157,15 @@ impl Shard {
             let Some(at) = step.checked_sub(SLOT_AHEAD) else { continue };
             let left = series[at].samples as usize - position.of_next;
             let own = &samples[position.samples..position.samples + left];
-            let of_part = OfPart { body, bounds };
+            starts.begin(position.samples);
+            let own = (own, &mut *starts);
             let taken = self.append_series(of_part, &series[at], ahead.at(at), own, journal, &mut outcome);
             position.advance(taken, taken == left);
             if self.store.late_work() >= SLICE_LATE_WORK {
                 break;
             }
         }
-        self.note_range(&samples[begun..position.samples], bounds);
+        self.note_range(&samples[begun..position.samples], of_part.bounds);
         self.counters.samples += outcome.written;
         if let Some(refusals) = &outcome.refusals {
             self.counters.refused.merge(&refusals.counts);
@@ -196,7 +216,7 @@ impl Shard {
         OfPart { body, bounds }: OfPart<'_>,
         entry: &PartSeries,
         candidate: Option<SeriesRef>,
-        samples: &[Sample],
+        (samples, starts): (&[Sample], &mut impl Starts),
         journal: &mut impl Journal,
         outcome: &mut PartOutcome,
     ) -> usize {
@@ -223,9 +243,14 @@ impl Shard {
             match result {
                 Ok(Appended::Stored) if !has_histograms => {
                     outcome.written += 1;
+                    starts.stored(i, sample.timestamp_ms, journal);
                     continue;
                 }
-                Ok(Appended::Stored | Appended::StoredLate | Appended::Already) => outcome.written += 1,
+                Ok(Appended::Stored | Appended::StoredLate) => {
+                    outcome.written += 1;
+                    starts.stored(i, sample.timestamp_ms, journal);
+                }
+                Ok(Appended::Already) => outcome.written += 1,
                 Err(reason) => {
                     let newest_ms = series.map(|series| self.store.newest_ms(series));
                     let run = Run { reason, first: *sample, newest_ms, has_histograms, samples: 1 };

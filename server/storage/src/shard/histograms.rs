@@ -8,7 +8,7 @@ use crate::shard::Shard;
 use crate::shard::append::{OfPart, PartOutcome, Run, TimeBounds};
 use crate::wal::Journal;
 use silverback_model::histogram::Histogram;
-use silverback_model::histogram::wire::WireFault;
+use silverback_model::histogram::wire::{HistogramTimes, WireFault};
 use silverback_model::limits::HISTOGRAM_SCRATCH_BYTES_KEPT;
 use silverback_model::{RefusedReason, Sample};
 
@@ -53,10 +53,10 @@ impl Shard {
     ) {
         let series = self.find(entry.id);
         let read = read(of_part, entry, scratch);
-        let time_ms = read.unwrap_or_else(|(time_ms, _)| time_ms);
+        let time_ms = read.map_or_else(|(time_ms, _)| time_ms, |times| times.timestamp_ms);
         let stored = read.map_err(|(_, reason)| reason);
         let stored =
-            stored.and_then(|_| self.store_histogram(of_part, entry, series, (time_ms, scratch), journal));
+            stored.and_then(|times| self.store_histogram(of_part, entry, series, (times, scratch), journal));
         match stored {
             Ok(()) => outcome.histograms += 1,
             Err(reason) => {
@@ -74,9 +74,10 @@ impl Shard {
         OfPart { body, bounds }: OfPart<'_>,
         entry: &PartHistogram,
         series: Option<SeriesRef>,
-        (time_ms, histogram): (i64, &Histogram),
+        (times, histogram): (HistogramTimes, &Histogram),
         journal: &mut impl Journal,
     ) -> Result<(), RefusedReason> {
+        let time_ms = times.timestamp_ms;
         let (series, appended) = match series {
             Some(series) => (series, self.append_to(series, time_ms, histogram, bounds.late_window_ms)?),
             None => {
@@ -87,9 +88,9 @@ impl Shard {
             }
         };
         match appended {
-            Appended::Stored => journal.stored_histogram(series, time_ms, histogram),
+            Appended::Stored => journal.stored_histogram(series, self.logged_times(times), histogram),
             Appended::StoredLate => {
-                journal.stored_late_histogram(series, time_ms, histogram);
+                journal.stored_late_histogram(series, self.logged_times(times), histogram);
                 self.counters.late += 1;
             }
             Appended::Already => {
@@ -123,12 +124,12 @@ impl Shard {
     }
 }
 
-/// Reads and judges a histogram, and tells its time, or why it is refused.
+/// Reads and judges a histogram, and tells its times, or why it is refused.
 fn read(
     OfPart { body, bounds }: OfPart<'_>,
     entry: &PartHistogram,
     scratch: &mut Histogram,
-) -> Result<i64, (i64, RefusedReason)> {
+) -> Result<HistogramTimes, (i64, RefusedReason)> {
     let times = scratch.read_message(body.message(entry.message)).map_err(|fault| match fault {
         WireFault::Malformed => (0, RefusedReason::MalformedHistogram),
         WireFault::Histogram(fault) => (0, fault.into()),
@@ -136,7 +137,7 @@ fn read(
     let time_ms = times.timestamp_ms;
     bounds.check(Sample::new(time_ms, 0.0)).map_err(|reason| (time_ms, reason))?;
     scratch.accept().map_err(|fault| (time_ms, fault.into()))?;
-    Ok(time_ms)
+    Ok(times)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Late samples on their way through a shard: what is taken in, what a replay has, and what a slice of them takes.
 
-use crate::message::{LabelSource, LabelSpan, PartSeries, WriteBody};
+use crate::message::{LabelSource, LabelSpan, PartSamples, PartSeries, WriteBody};
 use crate::shard::Shard;
 use crate::shard::append::{PartOutcome, PartPosition, TimeBounds};
 use crate::shard::delete::tests::{KeptLog, check_replays, held};
@@ -85,7 +85,8 @@ fn a_slice_of_late_samples_ends_by_what_they_take_and_the_next_one_goes_on_there
     while !position.is_end(entries.len()) {
         let shard: &mut Shard = &mut shard.borrow_mut();
         shard.begin_slice();
-        outcome.add(shard.append_slice(&body, &entries, &samples, &mut position, LATE, &mut NoJournal));
+        let part = PartSamples { series: &entries, samples: &samples, starts: &[] };
+        outcome.add(shard.append_slice(&body, part, &mut position, LATE, &mut NoJournal));
         slices += 1;
     }
     assert_eq!((outcome.written, refused(&outcome)), (2999, vec![]));

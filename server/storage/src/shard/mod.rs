@@ -22,6 +22,7 @@ mod refusal_words;
 pub mod restore;
 mod series_limit;
 pub mod singles;
+mod start_timestamps;
 mod stats;
 
 mod window;

@@ -78,16 +78,18 @@ impl Ownership {
         }
         let (mut kept, mut moved) = (PartBuffer::default(), PartBuffer::default());
         moved.epoch = epoch;
-        let mut samples = write.part.samples.as_slice();
-        for series in &write.part.series {
-            let own = samples.split_off(..series.samples as usize).expect("a part has its series' samples");
+        for (series, samples) in write.part.part_samples().each_series() {
             let to = if is_taken(series) { &mut kept } else { &mut moved };
             to.series.push(*series);
-            to.samples.extend_from_slice(own);
+            for (sample, start_ms) in samples {
+                to.samples.push(sample);
+                to.push_start(start_ms);
+            }
         }
         moved.histograms.extend(write.part.histograms.extract_if(.., |histogram| !takes(histogram)));
         moved.exemplars.extend(write.part.exemplars.extract_if(.., |exemplar| !is_kept(exemplar)));
         (write.part.series, write.part.samples) = (kept.series, kept.samples);
+        write.part.starts = kept.starts;
         Some(Box::new(MovedSeries { body: Arc::clone(&write.body), parts: moved }))
     }
 
@@ -201,6 +203,7 @@ mod tests {
                 samples: 1,
             });
             part.samples.push(Sample::new(epoch as i64, cell as f64));
+            part.push_start(cell as i64);
         }
         part.epoch = Epoch(epoch);
         WritePart { body: Arc::default(), part }
@@ -224,10 +227,12 @@ mod tests {
         let moved = ownership.split_off(&mut write).unwrap();
         let told = |parts: &PartBuffer| {
             let cells: Vec<u16> = parts.series.iter().map(|series| series.id.cell().0).collect();
-            (cells, parts.samples.iter().map(|sample| sample.value).collect::<Vec<_>>(), parts.epoch)
+            let starts = parts.starts.iter().map(|start| (start.sample, start.start_ms)).collect::<Vec<_>>();
+            let values = parts.samples.iter().map(|sample| sample.value).collect::<Vec<_>>();
+            (cells, values, starts, parts.epoch)
         };
-        assert_eq!(told(&moved.parts), (vec![5], vec![5.0], Epoch(3)));
-        assert_eq!(told(&write.part), (vec![3], vec![3.0], Epoch(3)));
+        assert_eq!(told(&moved.parts), (vec![5], vec![5.0], vec![(0, 5)], Epoch(3)));
+        assert_eq!(told(&write.part), (vec![3], vec![3.0], vec![(0, 3)], Epoch(3)));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::wal::Claims;
 use crate::wal::record::{
     ChunksRecord, ExemplarsRecord, HistogramEntry, HistogramsRecord, LoggedSample, MetadataRecord, Record,
     RemovedRecord, Replaced, ReplacedRecord, SamplesRecord, SealedBytes, SeriesChunks, SeriesRecord,
+    StartTimestampsRecord,
 };
 use crate::wal::replay::{Restore, RestoreError};
 use silverback_model::gorilla::SealedChunk;
@@ -55,6 +56,8 @@ pub struct Restorer<F> {
     removed: RoaringBitmap,
     /// Refs in the log of which samples were deleted in this group, and how many samples it had by then.
     replaced: HashMap<u32, u64>,
+    /// Samples of the record that was read last, if it has any.
+    samples_before: usize,
     counts: RestoreCounts,
     claims: Claims,
 }
@@ -68,6 +71,8 @@ pub struct RestoreCounts {
     pub samples: u64,
     /// Samples that the checkpoint held already.
     pub already: u64,
+    /// Start timestamps of groups' floats, those of samples that weren't stored among them.
+    pub start_timestamps: u64,
 }
 
 #[derive(Debug)]
@@ -88,6 +93,7 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
             unknown: RoaringBitmap::new(),
             removed: RoaringBitmap::new(),
             replaced: HashMap::new(),
+            samples_before: 0,
             counts: RestoreCounts::default(),
             claims: Claims::default(),
         }
@@ -359,6 +365,16 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
         Ok(())
     }
 
+    /// They are in the log alone: no chunk has them.
+    fn start_timestamps(
+        &mut self,
+        record: &StartTimestampsRecord<'_>,
+        samples_before: usize,
+    ) -> Result<(), RestoreError> {
+        self.counts.start_timestamps += record.samples_among(samples_before).map_err(contradicts)?;
+        Ok(())
+    }
+
     fn removed(&mut self, record: RemovedRecord<'_>) -> Result<(), RestoreError> {
         let shard = Rc::clone(&self.shard);
         let shard = &mut *shard.borrow_mut();
@@ -379,9 +395,14 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
 
 impl<F: Fn(CellId) -> bool> Restore for Restorer<F> {
     fn record(&mut self, record: Record<'_>) -> Result<(), RestoreError> {
+        let samples_before = std::mem::take(&mut self.samples_before);
         match record {
             Record::Series(record) => self.series(record),
-            Record::Samples(record) => self.samples(record),
+            Record::Samples(record) => {
+                self.samples_before = record.count();
+                self.samples(record)
+            }
+            Record::StartTimestamps(record) => self.start_timestamps(&record, samples_before),
             Record::Histograms(record) => self.histograms(record),
             Record::Replaced(record) => self.replaced(record),
             Record::Removed(record) => self.removed(record),

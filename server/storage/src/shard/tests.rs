@@ -36,7 +36,7 @@ pub(super) fn labels(pairs: &[(&str, &str)]) -> Labels {
 }
 
 /// Label sets with their samples, as a decoder hands them over.
-fn encode(series: &[(Labels, Vec<Sample>)]) -> (WriteBody, Vec<PartSeries>, Vec<Sample>) {
+pub(super) fn encode(series: &[(Labels, Vec<Sample>)]) -> (WriteBody, Vec<PartSeries>, Vec<Sample>) {
     let (mut bytes, mut entries, mut samples) = (Vec::new(), Vec::new(), Vec::new());
     for (labels, own) in series {
         let block = labels.to_canonical();

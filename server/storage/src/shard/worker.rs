@@ -216,7 +216,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         let began_us = self.host.monotonic_us();
         let (mut shard, part) = (self.shard.borrow_mut(), &write.part);
         let journal = &mut *self.log.journal();
-        let outcome = shard.append_slice(&write.body, &part.series, &part.samples, position, bounds, journal);
+        let outcome = shard.append_slice(&write.body, part.part_samples(), position, bounds, journal);
         shard.counters.busy_us += self.host.monotonic_us() - began_us;
         outcome
     }

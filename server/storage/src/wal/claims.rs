@@ -59,6 +59,7 @@ impl Restore for Claims {
             Record::Claims(record) => self.read(&record).map_err(|error| RestoreError(error.to_string())),
             Record::Series(_)
             | Record::Samples(_)
+            | Record::StartTimestamps(_)
             | Record::Removed(_)
             | Record::Histograms(_)
             | Record::Replaced(_)

@@ -2,6 +2,7 @@
 
 use crate::wal::record::{Claim, OpenHistogramBytes};
 use silverback_model::gorilla::SealedChunk;
+use silverback_model::histogram::wire::HistogramTimes;
 use silverback_model::histogram::{Histogram, SealedHistogram};
 use silverback_model::{Exemplar, Metadata, Sample, SeriesId, SeriesRef};
 
@@ -22,11 +23,14 @@ pub trait Journal {
     /// A sample was stored that is older than the newest of its series.
     fn stored_late(&mut self, series: SeriesRef, sample: Sample);
 
+    /// The sample that was stored last has a start timestamp, in ms, which is not 0.
+    fn started(&mut self, start_ms: i64);
+
     /// A native histogram was stored, the newest of its series.
-    fn stored_histogram(&mut self, series: SeriesRef, timestamp_ms: i64, histogram: &Histogram);
+    fn stored_histogram(&mut self, series: SeriesRef, times: HistogramTimes, histogram: &Histogram);
 
     /// A native histogram was stored that is older than the newest of its series.
-    fn stored_late_histogram(&mut self, series: SeriesRef, timestamp_ms: i64, histogram: &Histogram);
+    fn stored_late_histogram(&mut self, series: SeriesRef, times: HistogramTimes, histogram: &Histogram);
 
     /// From here on a series has these histograms, in chunks that are cut, oldest first, and the open one, whatever it
     /// had: some were deleted, or it came from another shard.
@@ -98,9 +102,11 @@ impl Journal for NoJournal {
 
     fn stored_late(&mut self, _series: SeriesRef, _sample: Sample) {}
 
-    fn stored_histogram(&mut self, _series: SeriesRef, _timestamp_ms: i64, _histogram: &Histogram) {}
+    fn started(&mut self, _start_ms: i64) {}
 
-    fn stored_late_histogram(&mut self, _series: SeriesRef, _timestamp_ms: i64, _histogram: &Histogram) {}
+    fn stored_histogram(&mut self, _series: SeriesRef, _times: HistogramTimes, _histogram: &Histogram) {}
+
+    fn stored_late_histogram(&mut self, _series: SeriesRef, _times: HistogramTimes, _histogram: &Histogram) {}
 
     fn replaced_histograms(
         &mut self,

@@ -221,7 +221,12 @@ impl Sender {
                 continue;
             }
             split.series(id, span, samples.len() as u32);
-            samples.iter().for_each(|sample| split.sample(*sample));
+            for sample in samples {
+                split.sample(*sample);
+                if sample.timestamp_ms % 3 == 0 {
+                    split.start_timestamp(sample.timestamp_ms - 100);
+                }
+            }
         }
         let body = Arc::new(WriteBody { bytes: bytes.into(), ..WriteBody::default() });
         let parts = split.finish()?;

@@ -23,6 +23,8 @@ pub(crate) struct Point {
     pub attributes: Vec<KeyValue>,
     /// When.
     pub timestamp_ms: i64,
+    /// Since when it counts; 0: it isn't told.
+    pub start_ms: i64,
     /// A sample for each of its series, those with a label of their own first.
     pub samples: Vec<PointSample>,
     /// Its native histogram, of an exponential one. Its owner judges it.
@@ -70,6 +72,7 @@ pub(crate) fn read_number(bytes: &[u8]) -> Read {
     Ok(Ok(Point {
         attributes: point.attributes,
         timestamp_ms: to_ms(point.time_unix_nano),
+        start_ms: to_ms(point.start_time_unix_nano),
         samples: vec![PointSample { suffix: "", label: None, value }],
         histogram: None,
         exemplars: point.exemplars.iter().map(|one| exemplar(one, 0)).collect(),
@@ -101,6 +104,7 @@ pub(crate) fn read_histogram(bytes: &[u8]) -> Read {
     Ok(Ok(Point {
         attributes: point.attributes,
         timestamp_ms: to_ms(point.time_unix_nano),
+        start_ms: to_ms(point.start_time_unix_nano),
         samples,
         histogram: None,
         exemplars,
@@ -121,7 +125,8 @@ pub(crate) fn read_custom(bytes: &[u8]) -> Read {
         sum: point.sum.unwrap_or(0.0),
         is_stale: is_stale(point.flags),
     });
-    Ok(of_native(read, histogram, point.attributes, point.time_unix_nano, &point.exemplars))
+    let times = [point.start_time_unix_nano, point.time_unix_nano];
+    Ok(of_native(read, histogram, point.attributes, times, &point.exemplars))
 }
 
 /// A data point's native histogram, once it was read, if it is a valid one.
@@ -129,13 +134,14 @@ fn of_native(
     read: Result<(), HistogramFault>,
     histogram: Histogram,
     attributes: Vec<KeyValue>,
-    unix_nano: u64,
+    [start_unix_nano, unix_nano]: [u64; 2],
     exemplars: &[Exemplar],
 ) -> Result<Point, RefusedReason> {
     read.and_then(|()| histogram.validate())?;
     Ok(Point {
         attributes,
         timestamp_ms: to_ms(unix_nano),
+        start_ms: to_ms(start_unix_nano),
         samples: Vec::new(),
         histogram: Some(histogram),
         exemplars: exemplars.iter().map(|one| exemplar(one, 0)).collect(),
@@ -160,7 +166,8 @@ pub(crate) fn read_exponential(bytes: &[u8]) -> Read {
         is_delta: false,
         is_stale: is_stale(point.flags),
     });
-    Ok(of_native(read, histogram, point.attributes, point.time_unix_nano, &point.exemplars))
+    let times = [point.start_time_unix_nano, point.time_unix_nano];
+    Ok(of_native(read, histogram, point.attributes, times, &point.exemplars))
 }
 
 /// Reads a data point of a summary.
@@ -178,6 +185,7 @@ pub(crate) fn read_summary(bytes: &[u8]) -> Read {
         samples: quantiles.chain(totals).collect(),
         attributes: point.attributes,
         timestamp_ms: to_ms(point.time_unix_nano),
+        start_ms: to_ms(point.start_time_unix_nano),
         histogram: None,
         exemplars: Vec::new(),
     }))
@@ -335,5 +343,28 @@ mod tests {
         let point =
             NumberDataPoint { time_unix_nano: 1_999_999, value: Some(Value::AsInt(1)), ..Default::default() };
         assert_eq!(read_number(&point.encode_to_vec()).unwrap().unwrap().timestamp_ms, 1);
+    }
+
+    #[test]
+    fn every_kind_of_data_point_tells_since_when_it_counts() {
+        const TIMES: (u64, u64) = (7_999_999, 9_000_000);
+        let (start_time_unix_nano, time_unix_nano) = TIMES;
+        let value = Some(Value::AsInt(1));
+        let number = NumberDataPoint { start_time_unix_nano, time_unix_nano, value, ..Default::default() };
+        let explicit = HistogramDataPoint { start_time_unix_nano, time_unix_nano, ..Default::default() };
+        let exponential =
+            ExponentialHistogramDataPoint { start_time_unix_nano, time_unix_nano, ..Default::default() };
+        let summary = SummaryDataPoint { start_time_unix_nano, time_unix_nano, ..Default::default() };
+        let points = [
+            read_number(&number.encode_to_vec()),
+            read_histogram(&explicit.encode_to_vec()),
+            read_custom(&explicit.encode_to_vec()),
+            read_exponential(&exponential.encode_to_vec()),
+            read_summary(&summary.encode_to_vec()),
+        ];
+        for point in points {
+            let point = point.unwrap().unwrap();
+            assert_eq!((point.start_ms, point.timestamp_ms), (7, 9));
+        }
     }
 }

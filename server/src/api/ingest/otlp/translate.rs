@@ -371,7 +371,8 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
     /// Adds the series of a data point that has begun. All of them are refused with the first: it
     /// has the most labels, and the longest.
     fn add(&mut self, name: &str, point: &Point, number: u32, metric: &Metric) -> Result<(), NotMade> {
-        let span = if metric.is_delta { LabelSpan::of_deltas } else { LabelSpan::of_definition };
+        let is_delta = metric.is_delta;
+        let span = if is_delta { LabelSpan::of_deltas } else { LabelSpan::of_definition };
         let mut exemplars = point.exemplars.iter().peekable();
         for (at, PointSample { suffix, label, value }) in point.samples.iter().enumerate() {
             let metric = [name.as_bytes(), suffix.as_bytes()];
@@ -384,6 +385,10 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
             };
             self.sink.series(id, span(definition, number), 1);
             self.sink.sample(Sample::new(point.timestamp_ms, *value));
+            // A delta's is when it began, and not when the sum did that it is added to.
+            if point.start_ms != 0 && !is_delta {
+                self.sink.start_timestamp(point.start_ms);
+            }
             self.samples += 1;
             while let Some(exemplar) = exemplars.next_if(|exemplar| exemplar.sample == at) {
                 self.exemplar(id, exemplar, point.timestamp_ms);
@@ -398,7 +403,7 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
         let (id, definition) = self.sets.make(&[("__name__", &[name.as_bytes()])], self.hasher)?;
         let messages = &mut self.translation.beside;
         let start = messages.len();
-        let times = HistogramTimes { timestamp_ms: point.timestamp_ms, ..HistogramTimes::default() };
+        let times = HistogramTimes { timestamp_ms: point.timestamp_ms, start_timestamp_ms: point.start_ms };
         histogram.put_message(times, messages);
         let message = MessageSpan::of_scratch(start, messages.len() - start);
         let labels = LabelSpan::of_definition(definition, number);
@@ -467,6 +472,7 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
         let info = Point {
             attributes: Vec::new(),
             timestamp_ms,
+            start_ms: 0,
             samples: vec![PointSample { suffix: "", label: None, value: 1.0 }],
             histogram: None,
             exemplars: Vec::new(),

@@ -2,6 +2,7 @@
 //! versions number them differently; that is all they differ in here.
 
 use super::{
+    decoder::SeriesSink,
     malformed::MalformedBody,
     wire::{Reader, Tag, WireType},
 };
@@ -10,7 +11,7 @@ use silverback_model::Sample;
 const SAMPLES: Tag = Tag::new(2, WireType::Len);
 const SAMPLE_VALUE: Tag = Tag::new(1, WireType::Fixed64);
 const SAMPLE_TIMESTAMP: Tag = Tag::new(2, WireType::Varint);
-/// Remote write 2 alone has these. They aren't stored.
+/// Remote write 2 alone has these.
 const START_TIMESTAMP: Tag = Tag::new(3, WireType::Varint);
 
 /// How one version numbers the fields of its series.
@@ -37,6 +38,8 @@ pub struct Content {
     pub samples: u32,
     /// The first of them.
     pub first: Sample,
+    /// Those of them that have a start timestamp.
+    pub starts: u32,
     /// Native histograms.
     pub histograms: u32,
     /// Exemplars.
@@ -58,7 +61,8 @@ impl Content {
 #[inline]
 pub(crate) fn read_content(mut series: Reader, fields: &SeriesFields) -> Result<Content, MalformedBody> {
     let first = Sample::new(0, 0.0);
-    let mut content = Content { samples: 0, first, histograms: 0, exemplars: 0, metadata_at: 0, labels: 0 };
+    let mut content =
+        Content { samples: 0, first, starts: 0, histograms: 0, exemplars: 0, metadata_at: 0, labels: 0 };
     while !series.is_empty() {
         let sample = match take_usual_sample(&mut series) {
             Some(sample) => sample,
@@ -68,7 +72,9 @@ pub(crate) fn read_content(mut series: Reader, fields: &SeriesFields) -> Result<
                     count_other(&mut series, tag, fields, &mut content)?;
                     continue;
                 }
-                read_sample(series.message()?, fields)?
+                let (sample, start_ms) = read_sample(series.message()?, fields)?;
+                content.starts += u32::from(start_ms != 0);
+                sample
             }
         };
         if content.samples == 0 {
@@ -99,20 +105,24 @@ fn count_other(
     series.skip(tag)
 }
 
-/// Calls `each` with every sample of a series that [`read_content`] has checked.
-pub(crate) fn for_each_sample(
+/// Passes every sample of a series on that [`read_content`] has checked, with the start timestamps of those that have one.
+pub(crate) fn pass_samples(
     mut series: Reader,
     fields: &SeriesFields,
-    mut each: impl FnMut(Sample),
+    sink: &mut impl SeriesSink,
 ) -> Result<(), MalformedBody> {
     while !series.is_empty() {
         if let Some(sample) = take_usual_sample(&mut series) {
-            each(sample);
+            sink.sample(sample);
             continue;
         }
         let tag = series.tag()?;
         if tag == SAMPLES {
-            each(read_sample(series.message()?, fields)?);
+            let (sample, start_ms) = read_sample(series.message()?, fields)?;
+            sink.sample(sample);
+            if start_ms != 0 {
+                sink.start_timestamp(start_ms);
+            }
         } else {
             series.skip(tag)?;
         }
@@ -173,23 +183,24 @@ fn varint_of_six([a, b, c, d, e, f]: [u8; 6]) -> Option<i64> {
     Some(((twenty_eights & 0x0fff_ffff) | (twenty_eights & 0x3fff_0000_0000) >> 4) as i64)
 }
 
-/// A field that is absent has its default, zero; of one that is repeated the last counts.
+/// A sample and its start timestamp, in ms. A field that is absent has its default, zero; of one that is repeated the last
+/// counts.
 #[inline]
-fn read_sample(mut message: Reader, fields: &SeriesFields) -> Result<Sample, MalformedBody> {
-    let mut sample = Sample::new(0, 0.0);
+fn read_sample(mut message: Reader, fields: &SeriesFields) -> Result<(Sample, i64), MalformedBody> {
+    let (mut sample, mut start_ms) = (Sample::new(0, 0.0), 0);
     while !message.is_empty() {
         let tag = message.tag()?;
         if tag == SAMPLE_VALUE {
             sample.value = f64::from_bits(message.fixed64()?);
         } else if tag == SAMPLE_TIMESTAMP {
             sample.timestamp_ms = message.varint()? as i64;
-        } else if tag == START_TIMESTAMP {
-            message.skip(tag)?;
+        } else if tag == START_TIMESTAMP && fields.sample_known_max >= START_TIMESTAMP.number() {
+            start_ms = message.varint()? as i64;
         } else {
             message.skip_unknown(tag, fields.sample_known_max)?;
         }
     }
-    Ok(sample)
+    Ok((sample, start_ms))
 }
 
 #[cfg(test)]

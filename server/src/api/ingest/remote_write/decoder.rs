@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::{
-    content::{Content, SeriesFields, for_each_sample},
+    content::{Content, SeriesFields, pass_samples},
     id_cache::IdCache,
     labels::CollectedLabels,
     malformed::{MalformedBody, MalformedCause},
@@ -38,6 +38,10 @@ pub trait SeriesSink {
 
     /// The next sample of the series.
     fn sample(&mut self, sample: Sample);
+
+    /// The start timestamp of the sample that came last, in ms, not 0. Mostly a sample has none. Who keeps samples alone
+    /// passes it over.
+    fn start_timestamp(&mut self, _start_ms: i64) {}
 
     /// A native histogram of a checked series, whose bytes nobody has looked into yet. Who keeps floats alone passes
     /// it over.
@@ -242,11 +246,12 @@ impl GoodSeries<'_> {
             return Err(malformed(self.samples.at(), MalformedCause::TooManySamples));
         }
         sink.series(self.id, self.labels, self.content.samples);
-        if self.content.samples == 1 {
+        // Nearly all series that there are: one sample, without a start timestamp.
+        if (self.content.samples, self.content.starts) == (1, 0) {
             sink.sample(self.content.first);
             return Ok(());
         }
-        for_each_sample(self.samples, fields, |sample| sink.sample(sample))
+        pass_samples(self.samples, fields, sink)
     }
 }
 

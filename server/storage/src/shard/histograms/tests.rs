@@ -426,7 +426,8 @@ fn what_an_older_version_kept_at_one_time_is_accepted_again_and_replayed() {
     let (float, histogram) = (Sample::new(STEP_MS, 1.0), counting(1));
     append_to(&shard, EVER, &[(named("a"), vec![float])], &mut *log.journal());
     shard.borrow_mut().store.append_histogram(SeriesRef(0), STEP_MS, &histogram, 0).unwrap();
-    log.journal().stored_histogram(SeriesRef(0), STEP_MS, &histogram);
+    let times = HistogramTimes { timestamp_ms: STEP_MS, ..HistogramTimes::default() };
+    log.journal().stored_histogram(SeriesRef(0), times, &histogram);
     let again = take(&shard, &vec![(named("a"), vec![(STEP_MS, histogram)])]);
     assert_eq!((again.histograms, floats_to(&shard, &[float]).written), (1, 1));
     let another = floats_to(&shard, &[Sample::new(STEP_MS, 2.0)]);

@@ -102,7 +102,11 @@ pub(crate) async fn take<L: Log, H: Host>(
                     }
                 }
             }
-            Record::Removed(_) | Record::Metadata(_) | Record::Claims(_) | Record::CheckpointEnd { .. } => {
+            Record::StartTimestamps(_)
+            | Record::Removed(_)
+            | Record::Metadata(_)
+            | Record::Claims(_)
+            | Record::CheckpointEnd { .. } => {
                 return Err(unreadable("a record that no piece has"));
             }
         }

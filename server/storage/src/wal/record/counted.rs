@@ -33,6 +33,16 @@ impl<W: WriteEntry> CountedWriter<W> {
         self.count += 1;
     }
 
+    /// What the last entry left for the next one.
+    pub(super) const fn writer(&self) -> &W {
+        &self.writer
+    }
+
+    /// Lets `put` write the last entry anew, which it takes off itself.
+    pub(super) fn put_again(&mut self, put: impl FnOnce(&mut W, &mut Vec<u8>)) {
+        put(&mut self.writer, &mut self.entries);
+    }
+
     pub(super) fn bytes(&self) -> usize {
         if self.is_empty() { 0 } else { ENTRIES_AT + self.entries.len() }
     }

@@ -8,13 +8,15 @@ use super::removed::RemovedWriter;
 use super::replaced::ReplacedWriter;
 use super::samples::SamplesWriter;
 use super::series::SeriesWriter;
+use super::start_timestamps::StartTimestampsWriter;
 use crate::wal::{AdoptedSeries, Journal, RefReuse};
 use silverback_model::gorilla::SealedChunk;
+use silverback_model::histogram::wire::HistogramTimes;
 use silverback_model::histogram::{Histogram, SealedHistogram};
 use silverback_model::{Exemplar, Metadata, Sample, SeriesId, SeriesRef};
 
 /// In how many parts a group's payload comes, empty ones included.
-pub const GROUP_PARTS: usize = 26;
+pub const GROUP_PARTS: usize = 28;
 
 /// The group that the next commit makes durable. Used again for the one after it.
 #[derive(Debug, Default)]
@@ -23,6 +25,7 @@ pub struct Group {
     chunks: ChunksWriter,
     replaced: ReplacedWriter,
     samples: SamplesWriter,
+    starts: StartTimestampsWriter,
     histograms: HistogramsWriter,
     exemplars: ExemplarsWriter,
     metadata: MetadataWriter,
@@ -60,7 +63,7 @@ impl Group {
     /// The exact length of its payload.
     pub fn bytes(&self) -> usize {
         let series_bytes = self.series.bytes() + self.chunks.bytes() + self.removed.bytes();
-        let samples_bytes = self.samples.bytes() + self.histograms.bytes();
+        let samples_bytes = self.samples.bytes() + self.starts.bytes() + self.histograms.bytes();
         let bytes_beside = self.exemplars.bytes() + self.metadata.bytes() + self.claims.bytes();
         series_bytes + self.replaced.bytes() + samples_bytes + bytes_beside
     }
@@ -77,21 +80,21 @@ impl Group {
         self.chunks.finish();
         self.replaced.finish();
         self.samples.finish();
+        self.starts.finish();
         self.histograms.finish();
         self.exemplars.finish();
         self.metadata.finish();
         self.removed.finish();
         self.claims.finish();
-        let [a, b, c, d] = self.series.parts();
-        let [e, f] = self.chunks.parts();
-        let [g, h] = self.replaced.parts();
-        let [i, j, k, l, m, n, o, p] = self.samples.parts();
-        let [q, r] = self.histograms.parts();
-        let [s, t] = self.exemplars.parts();
-        let [u, v] = self.metadata.parts();
-        let [w, x] = self.removed.parts();
-        let [y, z] = self.claims.parts();
-        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z]
+        let of_series =
+            self.series.parts().into_iter().chain(self.chunks.parts()).chain(self.replaced.parts());
+        let of_samples = self.samples.parts().into_iter().chain(self.starts.parts());
+        let beside = self.histograms.parts().into_iter().chain(self.exemplars.parts());
+        let others = self.metadata.parts().into_iter().chain(self.removed.parts()).chain(self.claims.parts());
+        let mut all = [&[][..]; GROUP_PARTS];
+        let parts = of_series.chain(of_samples).chain(beside).chain(others);
+        all.iter_mut().zip(parts).for_each(|(place, part)| *place = part);
+        all
     }
 
     /// Forgets what it holds, and keeps the room for as much, within bounds.
@@ -100,6 +103,7 @@ impl Group {
         self.chunks.clear();
         self.replaced.clear();
         self.samples.clear();
+        self.starts.clear();
         self.histograms.clear();
         self.exemplars.clear();
         self.metadata.clear();
@@ -129,12 +133,18 @@ impl Journal for Group {
         self.samples.push_late(series, sample);
     }
 
-    fn stored_histogram(&mut self, series: SeriesRef, timestamp_ms: i64, histogram: &Histogram) {
-        self.histograms.push(series, timestamp_ms, histogram);
+    fn started(&mut self, start_ms: i64) {
+        if let Some(place) = self.samples.count().checked_sub(1) {
+            self.starts.push(place, start_ms);
+        }
     }
 
-    fn stored_late_histogram(&mut self, series: SeriesRef, timestamp_ms: i64, histogram: &Histogram) {
-        self.histograms.push_late(series, timestamp_ms, histogram);
+    fn stored_histogram(&mut self, series: SeriesRef, times: HistogramTimes, histogram: &Histogram) {
+        self.histograms.push(series, times, histogram);
+    }
+
+    fn stored_late_histogram(&mut self, series: SeriesRef, times: HistogramTimes, histogram: &Histogram) {
+        self.histograms.push_late(series, times, histogram);
     }
 
     fn replaced_histograms(

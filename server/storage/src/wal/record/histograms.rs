@@ -33,23 +33,26 @@ impl WriteEntry for WriteHistograms {
 }
 
 impl HistogramsWriter {
-    pub(super) fn push(&mut self, series: SeriesRef, timestamp_ms: i64, histogram: &Histogram) {
-        self.push_as(STORED, series, timestamp_ms, histogram);
+    pub(super) fn push(&mut self, series: SeriesRef, times: HistogramTimes, histogram: &Histogram) {
+        self.push_as(STORED, series, times, histogram);
     }
 
     /// One that isn't the newest of its series.
-    pub(super) fn push_late(&mut self, series: SeriesRef, timestamp_ms: i64, histogram: &Histogram) {
-        self.push_as(STORED_LATE, series, timestamp_ms, histogram);
+    pub(super) fn push_late(&mut self, series: SeriesRef, times: HistogramTimes, histogram: &Histogram) {
+        self.push_as(STORED_LATE, series, times, histogram);
     }
 
-    fn push_as(&mut self, kind: u8, series: SeriesRef, timestamp_ms: i64, histogram: &Histogram) {
+    fn push_as(&mut self, kind: u8, series: SeriesRef, times: HistogramTimes, histogram: &Histogram) {
+        let HistogramTimes { timestamp_ms, start_timestamp_ms } = times;
         self.put(|writer, entries| {
             entries.push(kind);
             writer.refs.put(entries, series);
             put_varint(entries, zigzag(timestamp_ms.wrapping_sub(writer.timestamp_ms)));
             writer.timestamp_ms = timestamp_ms;
             writer.message.clear();
-            histogram.put_message(HistogramTimes::default(), &mut writer.message);
+            // Its timestamp stands before it.
+            histogram
+                .put_message(HistogramTimes { timestamp_ms: 0, start_timestamp_ms }, &mut writer.message);
             put_varint(entries, writer.message.len() as u64);
             entries.extend_from_slice(&writer.message);
         });
@@ -241,16 +244,20 @@ mod tests {
         SealedHistogram::restored(HistogramKind::Float, -5, 70, Box::new([1, 2, 3]))
     }
 
+    fn times(timestamp_ms: i64, start_timestamp_ms: i64) -> HistogramTimes {
+        HistogramTimes { timestamp_ms, start_timestamp_ms }
+    }
+
     fn payload() -> Vec<u8> {
         let mut writer = HistogramsWriter::default();
         let histogram = Histogram { count: 9, ..Histogram::default() };
-        writer.push(SERIES[0], 1_700_000_000_000, &histogram);
+        writer.push(SERIES[0], times(1_700_000_000_000, 0), &histogram);
         let plan = EndPlan { end_ms: -1, is_reckoned: true };
         let open = OpenHistogramBytes { kind: HistogramKind::Integer, plan, bytes: &[4, 5] };
         writer.push_chunks(SERIES[1], &[chunk(), chunk()], Some(open));
         writer.push_chunks(SERIES[0], &[], None);
-        writer.push(SERIES[1], i64::MIN, &histogram);
-        writer.push_late(SERIES[0], 1_700_000_000_000, &histogram);
+        writer.push(SERIES[1], times(i64::MIN, 0), &histogram);
+        writer.push_late(SERIES[0], times(1_700_000_000_000, 1_600_000_000_000), &histogram);
         writer.finish();
         writer.parts().concat()
     }
@@ -272,7 +279,7 @@ mod tests {
         };
         let mut histogram = Histogram::default();
         assert_eq!((*series, *timestamp_ms, *is_late), (SERIES[0], 1_700_000_000_000, false));
-        assert!(histogram.read_message(message).is_ok() && histogram.count == 9);
+        assert_eq!((histogram.read_message(message), histogram.count), (Ok(times(0, 0)), 9));
         let HistogramEntry::Chunks(chunks) = chunks else { panic!("{chunks:?}") };
         let sealed: Vec<_> =
             chunks.sealed.clone().map(|chunk| (chunk.kind, chunk.min_ms, chunk.max_ms)).collect();
@@ -286,7 +293,12 @@ mod tests {
             panic!("{late:?}")
         };
         assert_eq!((*series, *timestamp_ms), (SERIES[0], 1_700_000_000_000));
-        assert!(histogram.read_message(message).is_ok() && histogram.count == 9);
+        let said = histogram.read_message(message);
+        assert_eq!(
+            (said, histogram.count),
+            (Ok(times(0, 1_600_000_000_000)), 9),
+            "its start timestamp alone"
+        );
     }
 
     #[test]

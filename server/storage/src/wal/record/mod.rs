@@ -16,6 +16,7 @@ mod runs;
 mod samples;
 mod series;
 mod snapshot;
+mod start_timestamps;
 mod value;
 mod varint;
 
@@ -43,6 +44,7 @@ pub use replaced::{Replaced, ReplacedReader, ReplacedRecord};
 pub use samples::{LoggedSample, SamplesIter, SamplesRecord};
 pub use series::{NewSeries, RecordLabels, SeriesIter, SeriesReader, SeriesRecord};
 pub use snapshot::{SNAPSHOT_PARTS, Snapshot};
+pub use start_timestamps::{StartRun, StartTimestampsReader, StartTimestampsRecord};
 
 use varint::{end, length, take, take_array, take_byte, take_length};
 
@@ -66,10 +68,11 @@ enum RecordType {
     Exemplars = 9,
     Metadata = 10,
     Histograms = 11,
+    StartTimestamps = 12,
 }
 
 impl RecordType {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Series,
         Self::Samples,
         Self::Removed,
@@ -81,6 +84,7 @@ impl RecordType {
         Self::Exemplars,
         Self::Metadata,
         Self::Histograms,
+        Self::StartTimestamps,
     ];
 
     fn of(byte: u8) -> Result<Self, RecordError> {
@@ -101,6 +105,8 @@ pub enum Record<'a> {
     Series(SeriesRecord<'a>),
     /// Samples that were stored.
     Samples(SamplesRecord<'a>),
+    /// Start timestamps of the samples in the record before.
+    StartTimestamps(StartTimestampsRecord<'a>),
     /// Series that were removed.
     Removed(RemovedRecord<'a>),
     /// What series of a checkpoint hold, or those that came from another shard.
@@ -130,6 +136,7 @@ impl<'a> Record<'a> {
             RecordType::Series => Self::Series(SeriesRecord::parse(content)?),
             RecordType::Samples => Self::Samples(SamplesRecord::parse(content)?),
             RecordType::MarkedSamples => Self::Samples(SamplesRecord::parse_marked(content)?),
+            RecordType::StartTimestamps => Self::StartTimestamps(StartTimestampsRecord::parse(content)?),
             RecordType::Histograms => Self::Histograms(HistogramsRecord::parse(content)?),
             RecordType::Removed => Self::Removed(RemovedRecord::parse(content)?),
             RecordType::Chunks => Self::Chunks(ChunksRecord::parse(content)?),
@@ -210,6 +217,9 @@ pub enum RecordError {
     /// A claim of no cell, of no kind or of no epoch.
     #[error("a claim to a cell makes no sense")]
     BadClaim,
+    /// A start timestamp is of a sample that the group doesn't have.
+    #[error("a start timestamp is that of sample {0}, which the group doesn't have")]
+    NoSuchSample(u64),
     /// The record's text isn't UTF-8.
     #[error("labels are not UTF-8")]
     NotUtf8,

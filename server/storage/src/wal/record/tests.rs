@@ -22,6 +22,8 @@ type Held = (SeriesRef, Vec<Sealed>, Vec<u8>);
 struct Content {
     created: Vec<Created>,
     samples: Vec<LoggedSample>,
+    /// Each with the place of its sample.
+    starts: Vec<(usize, i64)>,
     removed: Vec<(SeriesRef, SeriesId)>,
     held: Vec<Held>,
     /// Each behind so many samples.
@@ -46,6 +48,14 @@ fn read(payload: &[u8]) -> Result<Content, RecordError> {
             Record::Samples(record) => {
                 for sample in &record {
                     content.samples.push(sample?);
+                }
+            }
+            Record::StartTimestamps(record) => {
+                record.samples_among(content.samples.len())?;
+                for run in &record {
+                    let run = run?;
+                    let places = run.first..run.first + run.samples;
+                    content.starts.extend(places.map(|place| (place as usize, run.start_ms)));
                 }
             }
             Record::Removed(record) => {
@@ -110,6 +120,7 @@ fn fill_group(group: &mut Group, content: &Content) {
         group.created(*series, *id, pairs(labels));
     }
     let mut replaced = content.replaced.iter().peekable();
+    let mut starts = content.starts.iter().peekable();
     for (before, &LoggedSample { series, sample, is_late }) in (0..).zip(&content.samples) {
         while let Some((_, held)) = replaced.next_if(|(of, _)| *of == before) {
             replace(group, held);
@@ -119,6 +130,7 @@ fn fill_group(group: &mut Group, content: &Content) {
         } else {
             group.stored(series, sample);
         }
+        starts.next_if(|(of, _)| *of as u64 == before).inspect(|(_, start_ms)| group.started(*start_ms));
     }
     replaced.for_each(|(_, held)| replace(group, held));
     for (series, timestamp_ms, bits, labels) in &content.exemplars {
@@ -220,6 +232,11 @@ fn samples() -> impl Strategy<Value = Vec<LoggedSample>> {
     vec(prop_oneof![run, stray], 0..8).prop_map(|runs: Vec<Vec<_>>| runs.concat())
 }
 
+/// By the places of samples.
+fn starts() -> impl Strategy<Value = Vec<Option<i64>>> {
+    vec(prop_oneof![3 => Just(None), 3 => Just(Some(5)), 1 => any::<i64>().prop_map(Some)], 0..400)
+}
+
 fn created() -> impl Strategy<Value = Vec<Created>> {
     let text = prop_oneof!["[a-c]{0,2}", "\\PC{0,8}"];
     let labels = vec((text.clone(), text), 0..6);
@@ -262,12 +279,13 @@ proptest! {
         removed in vec((refs(), ids()), 0..5),
         (replaced, places) in (held(), vec(any::<prop::sample::Index>(), 8)),
         (exemplars, metadata) in (exemplars(), metadata()),
-        claims in claims(),
+        (claims, starts) in (claims(), starts()),
     ) {
+        let starts: Vec<_> = (0..samples.len()).zip(starts).filter_map(|(at, start)| Some((at, start?))).collect();
         let mut places: Vec<_> = places.iter().map(|place| place.index(samples.len() + 1) as u64).collect();
         places.sort_unstable();
         let replaced = places.into_iter().zip(replaced).collect();
-        let content = Content { created, samples, removed, replaced, exemplars, metadata, claims, ..Content::default() };
+        let content = Content { created, samples, starts, removed, replaced, exemplars, metadata, claims, ..Content::default() };
         let mut group = Group::default();
         for _ in 0..2 {
             fill_group(&mut group, &content);
@@ -322,7 +340,7 @@ fn check_refused(kind: u8, content: &[u8], expect: RecordError) {
 #[test]
 fn an_unknown_type_is_refused_before_its_length_is_read() {
     assert_eq!(read(&[0]), Err(RecordError::UnknownType(0)));
-    assert_eq!(read(&[12, 0, 0, 0, 0]), Err(RecordError::UnknownType(12)));
+    assert_eq!(read(&[13, 0, 0, 0, 0]), Err(RecordError::UnknownType(13)));
     assert_eq!(read(&[2, 0xff, 0xff, 0xff, 0xff]), Err(RecordError::Truncated));
 }
 

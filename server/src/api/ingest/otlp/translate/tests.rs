@@ -17,6 +17,8 @@ struct Counts {
     histograms: usize,
     refs: Vec<Option<u32>>,
     deltas: Vec<bool>,
+    /// Each with how many samples came before.
+    starts: Vec<(usize, i64)>,
 }
 
 impl SeriesSink for Counts {
@@ -28,6 +30,10 @@ impl SeriesSink for Counts {
 
     fn sample(&mut self, _sample: Sample) {
         self.samples += 1;
+    }
+
+    fn start_timestamp(&mut self, start_ms: i64) {
+        self.starts.push((self.samples, start_ms));
     }
 
     fn histogram(&mut self, _histogram: PartHistogram) {
@@ -99,6 +105,22 @@ fn histograms_with_explicit_bounds_become_classic_or_native_ones() {
     // The buckets' series, and those of sum and count; deltas are added up in them alone.
     assert_eq!(run(OtlpHistograms::Classic), (8, 0, 0));
     assert_eq!(run(OtlpHistograms::Custom), (0, 1, 1));
+}
+
+#[test]
+fn samples_of_what_is_cumulative_say_since_when_they_count() {
+    let since = |point: NumberDataPoint| NumberDataPoint { start_time_unix_nano: 5_000_000, ..point };
+    let sum = |temporality| {
+        let data_points = points(1).into_iter().map(since).collect();
+        metric::Data::Sum(Sum { data_points, aggregation_temporality: temporality, is_monotonic: true })
+    };
+    let point = HistogramDataPoint { start_time_unix_nano: 6_000_000, sum: Some(1.0), ..Default::default() };
+    let histogram =
+        metric::Data::Histogram(Histogram { data_points: vec![point], aggregation_temporality: 2 });
+    let gauge = metric::Data::Gauge(Gauge { data_points: points(1) });
+    let (_, sink, _) = run(&request(vec![gauge, sum(2), sum(1), histogram]));
+    assert_eq!(sink.samples, 1 + 1 + 1 + 3);
+    assert_eq!(sink.starts, [(2, 5), (4, 6), (5, 6), (6, 6)], "not of deltas");
 }
 
 #[test]

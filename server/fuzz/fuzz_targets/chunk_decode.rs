@@ -4,7 +4,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use silverback_model::Sample;
-use silverback_model::gorilla::{ChunkError, FloatEncoding, FloatIter, OpenXor, OpenXor2, SealedChunk, Xor2Iter};
+use silverback_model::gorilla::{
+    ChunkError, FloatEncoding, FloatIter, OpenXor, OpenXor2, SealedChunk, Xor2Iter,
+};
 use silverback_model::limits::CHUNK_RANGE_MS;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -46,6 +46,29 @@ fn a_block_is_imported_once() {
 }
 
 #[test]
+fn xor2_chunks_are_imported_as_xor_chunks_are() {
+    let (node, dir) = (Node::start(1), tempfile::tempdir().unwrap());
+    let begins_ms = now_ms() - 60_000;
+    let values = [1.5, 1.5, -0.0, f64::INFINITY, 1e-300, 7.0];
+    let samples: Vec<_> =
+        (0..).zip(values).map(|(nth, value)| (begins_ms + nth * nth * 1000, value)).collect();
+    let series = [(1, "xor"), (4, "xor2")].map(|(encoding, name)| WrittenSeries {
+        labels: vec![("__name__", name)],
+        chunks: vec![WrittenChunk { encoding, samples: samples.clone() }],
+    });
+    Written::new(&series, &[]).put(dir.path());
+    let ended = import(&node, dir.path(), &["--state", dir.path().join("state").to_str().unwrap()]);
+    check(&ended, 0, "1 block and 2 series read\n12 samples written, on disk and synced\n", "");
+    assert!(!ended.out.contains("left out"), "{ended:?}");
+    let rows = |name: &str| {
+        let read = run(&node, &["query", name, "--start", "-1d", "--output", "csv"], "").out;
+        read.replace(&format!("{name},"), ",").replace(&format!(",{name}"), ",")
+    };
+    assert_eq!(rows("xor2").lines().count(), 1 + values.len());
+    assert_eq!(rows("xor2"), rows("xor"));
+}
+
+#[test]
 fn only_what_is_asked_for_is_imported() {
     let (node, dir) = (Node::start(1), tempfile::tempdir().unwrap());
     let block = dir.path().join("01ARZ3NDEKTSV4RRFFQ69G5FAV");

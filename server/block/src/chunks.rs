@@ -6,6 +6,7 @@ use crate::cursor::Cursor;
 use crate::fault::{BlockFault, Misread, Problem};
 use crate::series::ChunkPlace;
 use crate::window::Window;
+use silverback_model::gorilla::FloatEncoding;
 use silverback_model::histogram::HistogramKind;
 
 pub const MAGIC: u32 = 0x85BD_40DD;
@@ -13,7 +14,6 @@ pub const VERSION: u8 = 1;
 pub const HEAD_BYTES: usize = 8;
 /// A chunk in bytes; Prometheus' own hold about a kilobyte.
 const CHUNK_BYTES_MAX: u64 = 16 << 20;
-const ENCODING_XOR: u8 = 1;
 /// The newest that is known.
 const ENCODING_MAX: u8 = 6;
 const VARINT_BYTES_MAX: usize = 10;
@@ -23,7 +23,7 @@ const WHAT: &str = "a chunk";
 /// What is in a chunk, and its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk<'a> {
-    /// `None`: in an encoding that is known and not decoded here, such as floats with start times.
+    /// `None`: in an encoding that is known and not decoded here: histograms with start timestamps.
     pub contents: Option<Contents>,
     /// The samples, their count in front.
     pub bytes: &'a [u8],
@@ -32,8 +32,8 @@ pub struct Chunk<'a> {
 /// What is in a chunk, in the encoding that Prometheus has for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contents {
-    /// Floats, as an XOR chunk.
-    Floats,
+    /// Floats.
+    Floats(FloatEncoding),
     /// Native histograms.
     Histograms(HistogramKind),
 }
@@ -42,18 +42,18 @@ impl Contents {
     /// The number that Prometheus gives to the encoding.
     pub const fn encoding(self) -> u8 {
         match self {
-            Self::Floats => ENCODING_XOR,
+            Self::Floats(encoding) => encoding.chunk_encoding(),
             Self::Histograms(kind) => kind.chunk_encoding(),
         }
     }
 
     /// `None`: of none that is known. `Some(None)`: of one that isn't decoded here.
     const fn of(encoding: u8) -> Option<Option<Self>> {
-        match (encoding, HistogramKind::of_chunk_encoding(encoding)) {
-            (_, Some(kind)) => Some(Some(Self::Histograms(kind))),
-            (ENCODING_XOR, None) => Some(Some(Self::Floats)),
-            (..=ENCODING_MAX, None) if encoding > 0 => Some(None),
-            _unknown => None,
+        match (FloatEncoding::of_chunk_encoding(encoding), HistogramKind::of_chunk_encoding(encoding)) {
+            (Some(encoding), _) => Some(Some(Self::Floats(encoding))),
+            (None, Some(kind)) => Some(Some(Self::Histograms(kind))),
+            (None, None) if 1 <= encoding && encoding <= ENCODING_MAX => Some(None),
+            (None, None) => None,
         }
     }
 }

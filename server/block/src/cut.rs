@@ -1,11 +1,11 @@
 //! A series' chunks made to fit into a block: samples of one range, chunks that don't overlap. A chunk that lies in the
 //! range and overlaps no other is copied as it is; the others are decoded, merged in the order of their times, and
-//! encoded anew, one sample at a time. Of two samples of one time the first chunk's stays.
+//! encoded anew, one sample at a time: floats as XOR chunks, whatever they came in. Of two samples of one time the first chunk's stays.
 
 use std::ops::RangeInclusive;
 
 use silverback_model::Sample;
-use silverback_model::gorilla::{ChunkError, OpenXor, XorIter};
+use silverback_model::gorilla::{ChunkError, FloatEncoding, FloatIter, OpenXor};
 use silverback_model::histogram::{
     Histogram, HistogramChunkError, HistogramIter, OpenHistogram, SealedHistogram,
 };
@@ -84,7 +84,7 @@ fn as_it_is<'a, E>(chunk: &SourceChunk<'a>) -> Result<CutChunk<'a>, CutError<E>>
     let SourceChunk { contents, min_ms, max_ms, bytes } = *chunk;
     let samples = Samples::<'a>::new(chunk).left();
     match (samples, contents) {
-        (0, Contents::Floats) => Err(CutError::Floats(ChunkError::Empty)),
+        (0, Contents::Floats(_)) => Err(CutError::Floats(ChunkError::Empty)),
         (0, Contents::Histograms(_)) => Err(CutError::Histograms(ChunkError::Empty.into())),
         (samples, _) => Ok(CutChunk { contents, min_ms, max_ms, samples, bytes }),
     }
@@ -131,14 +131,14 @@ pub(crate) struct Samples<'a> {
 }
 
 enum Present<'a> {
-    Float(XorIter<'a>, f64),
+    Float(FloatIter<'a>, f64),
     Histogram(HistogramIter<'a>, Box<Histogram>),
 }
 
 impl<'a> Samples<'a> {
     pub(crate) fn new(chunk: &SourceChunk<'a>) -> Self {
         let present = match chunk.contents {
-            Contents::Floats => Present::Float(XorIter::new(chunk.bytes), 0.0),
+            Contents::Floats(encoding) => Present::Float(FloatIter::new(encoding, chunk.bytes), 0.0),
             Contents::Histograms(kind) => {
                 Present::Histogram(HistogramIter::new(kind, chunk.bytes), Box::default())
             }
@@ -216,7 +216,7 @@ impl Open {
             Self::Floats { xor, words } => {
                 let sealed = xor.seal(words.into_iter());
                 put(CutChunk {
-                    contents: Contents::Floats,
+                    contents: Contents::Floats(FloatEncoding::Xor),
                     min_ms: sealed.min_timestamp_ms(),
                     max_ms: sealed.max_timestamp_ms(),
                     samples: sealed.count(),

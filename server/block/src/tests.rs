@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use proptest::prelude::*;
-use silverback_model::gorilla::{ChunkError, XorIter};
+use silverback_model::STALE_NAN_BITS;
+use silverback_model::gorilla::{ChunkError, FloatIter};
 use silverback_test_support::prometheus::block::{Written, WrittenChunk, WrittenSeries};
 
 use super::*;
@@ -21,11 +22,11 @@ fn read_all(dir: &Path) -> Result<Vec<(String, Samples, usize)>, BlockFault> {
         let (mut samples, mut others) = (Vec::new(), 0);
         for place in &series.chunks {
             let chunk = block.chunk(*place)?;
-            if chunk.contents != Some(Contents::Floats) {
+            let Some(Contents::Floats(encoding)) = chunk.contents else {
                 others += 1;
                 continue;
-            }
-            let decoded: Result<Vec<_>, ChunkError> = XorIter::new(chunk.bytes).collect();
+            };
+            let decoded: Result<Vec<_>, ChunkError> = FloatIter::new(encoding, chunk.bytes).collect();
             let decoded = decoded.map_err(|error| block.chunk_fault(*place, error))?;
             let kept = decoded
                 .iter()
@@ -64,6 +65,42 @@ fn expected() -> Vec<(String, Samples, usize)> {
         ("__name__=up,job=a".to_owned(), bits(&[(1000, 1.0), (2000, 1.0), (3500, 0.5), (4000, f64::NAN)]), 0),
         ("__name__=up,job=b".to_owned(), bits(&[(-5, -1.0)]), 1),
     ]
+}
+
+/// What Prometheus' own database wrote with XOR2 chunks; `xor2_vectors/README.md` beside it says how.
+const XOR2_BLOCK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../model/tests/xor2_vectors/block");
+
+#[test]
+fn a_block_of_xor2_chunks_that_prometheus_wrote_is_read_and_whole() {
+    let sample = |series: i64, nth: i64| {
+        let value = if nth % 50 == 49 { STALE_NAN_BITS } else { ((nth * series) as f64 / 4.0).to_bits() };
+        (1_700_000_000_000 + 15_000 * nth + nth % 7 * (nth % 2), value)
+    };
+    let expect: Vec<_> = (0..3)
+        .map(|series| {
+            let samples: Samples = (0..250).map(|nth| sample(series, nth)).collect();
+            (format!("__name__=xor2,series={series}"), samples, 0)
+        })
+        .collect();
+    assert_eq!(read_all(Path::new(XOR2_BLOCK)).unwrap(), expect);
+
+    let verified = verify(Path::new(XOR2_BLOCK), |damage| panic!("{damage}"));
+    let Stats { num_samples, num_float_samples, num_chunks, .. } = verified.stats;
+    assert_eq!((num_samples, num_float_samples, num_chunks), (750, 750, 6));
+    assert_eq!(verified.chunks_not_decoded, 0);
+}
+
+#[test]
+fn each_encoding_of_floats_is_read_by_its_number() {
+    let samples = [(-5, 1.0), (7, f64::from_bits(STALE_NAN_BITS)), (9, 1.0), (20, -0.5)];
+    for encoding in [1, 4] {
+        let labels = vec![("__name__", "up")];
+        let chunks = vec![WrittenChunk { encoding, samples: samples.to_vec() }];
+        let dir = tempfile::tempdir().unwrap();
+        Written::new(&[WrittenSeries { labels, chunks }], &[]).put(dir.path());
+        let expect = samples.map(|(at_ms, value)| (at_ms, value.to_bits())).to_vec();
+        assert_eq!(read_all(dir.path()).unwrap(), [("__name__=up".to_owned(), expect, 0)], "{encoding}");
+    }
 }
 
 fn check_fault(change: impl Fn(&mut Written), words: &str) {

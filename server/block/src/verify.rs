@@ -129,7 +129,7 @@ impl<F: FnMut(Damage)> Verifying<F> {
         for place in &series.chunks {
             self.verified.stats.num_chunks += 1;
             match samples_of(block, *place) {
-                Ok(Some((Contents::Floats, samples))) => self.verified.stats.num_float_samples += samples,
+                Ok(Some((Contents::Floats(_), samples))) => self.verified.stats.num_float_samples += samples,
                 Ok(Some((Contents::Histograms(_), samples))) => {
                     self.verified.stats.num_histogram_samples += samples;
                 }

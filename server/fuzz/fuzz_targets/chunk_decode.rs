@@ -1,18 +1,31 @@
-//! Hostile bytes as an XOR chunk: reading never panics, ends within the samples counted, and what
-//! was read, where our appender may write it at all, is read again from what it writes.
+//! Hostile bytes as a chunk of floats, the first telling its encoding: reading never panics, ends within the samples
+//! counted, and what was read, where our appender may write it at all, is read again from what it writes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use silverback_model::Sample;
-use silverback_model::gorilla::{OpenXor, SealedChunk, XorIter};
+use silverback_model::gorilla::{
+    ChunkError, FloatEncoding, FloatIter, OpenXor, OpenXor2, SealedChunk, Xor2Iter,
+};
 use silverback_model::limits::CHUNK_RANGE_MS;
 
 fuzz_target!(|bytes: &[u8]| {
-    let counted = bytes.first_chunk().map_or(1, |count| usize::from(u16::from_be_bytes(*count)));
-    let items: Vec<_> = XorIter::new(bytes).collect();
+    let Some((first, chunk)) = bytes.split_first() else { return };
+    let encoding = if first & 1 == 0 { FloatEncoding::Xor } else { FloatEncoding::Xor2 };
+    let iter = FloatIter::new(encoding, chunk);
+    let counted = iter.samples_left();
+    let items: Vec<_> = iter.collect();
     assert!(items.len() <= counted);
-    let samples: Result<Vec<Sample>, _> = items.into_iter().collect();
-    let sealed = SealedChunk::from_bytes(bytes.into());
+    let samples = items.into_iter().collect();
+    match encoding {
+        FloatEncoding::Xor => check_xor(chunk, samples),
+        FloatEncoding::Xor2 if samples.is_ok() => check_xor2_written_again(chunk),
+        FloatEncoding::Xor2 => {}
+    }
+});
+
+fn check_xor(chunk: &[u8], samples: Result<Vec<Sample>, ChunkError>) {
+    let sealed = SealedChunk::from_bytes(chunk.into());
     match samples {
         Ok(samples) if samples.is_empty() => assert!(sealed.is_err()),
         Ok(samples) => {
@@ -23,7 +36,22 @@ fuzz_target!(|bytes: &[u8]| {
         }
         Err(error) => assert_eq!(sealed, Err(error)),
     }
-});
+}
+
+/// Samples of any times, and their start timestamps.
+fn check_xor2_written_again(chunk: &[u8]) {
+    let (mut iter, mut open) = (Xor2Iter::new(chunk), OpenXor2::default());
+    while let Some(sample) = iter.next() {
+        open.append(sample.expect("it was read before"), iter.start_timestamp_ms());
+    }
+    let again = open.to_bytes();
+    let (mut iter, mut again) = (Xor2Iter::new(chunk), Xor2Iter::new(&again));
+    assert_eq!(iter.samples_left(), again.samples_left());
+    while let Some(sample) = iter.next() {
+        assert_eq!(again.next(), Some(sample));
+        assert_eq!(again.start_timestamp_ms(), iter.start_timestamp_ms());
+    }
+}
 
 /// Whether these are in order and in one range, as the appender's callers see to.
 fn is_ours(samples: &[Sample]) -> bool {

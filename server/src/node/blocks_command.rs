@@ -132,7 +132,7 @@ fn bytes_of(dir: &Path) -> u64 {
 mod tests {
     use silverback_block::{BlockWriter, Contents, SourceChunk, WriteError, cut_chunks};
     use silverback_model::Sample;
-    use silverback_model::gorilla::OpenXor;
+    use silverback_model::gorilla::{FloatEncoding, OpenXor};
     use silverback_test_support::Scratch;
 
     use super::*;
@@ -143,8 +143,12 @@ mod tests {
         let mut open = OpenXor::start(Sample::new(1000, 1.0), &mut words);
         open.append(Sample::new(2000, 2.0), &mut words);
         let sealed = open.seal(words.into_iter());
-        let chunk =
-            SourceChunk { contents: Contents::Floats, min_ms: 1000, max_ms: 2000, bytes: sealed.bytes() };
+        let chunk = SourceChunk {
+            contents: Contents::Floats(FloatEncoding::Xor),
+            min_ms: 1000,
+            max_ms: 2000,
+            bytes: sealed.bytes(),
+        };
         let added: Result<(), WriteError> = writer.add_series([("__name__", "up")].into_iter(), |out| {
             cut_chunks([chunk], &(0..=9999), |chunk| out.put(chunk)).map_err(|error| panic!("{error}"))
         });

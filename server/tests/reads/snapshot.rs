@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use silverback::config::AdminAccess;
 use silverback_block::{Block, Contents, Meta};
-use silverback_model::gorilla::XorIter;
+use silverback_model::gorilla::{FloatEncoding, XorIter};
 use silverback_node_test_support::Node;
 use silverback_node_test_support::written::{Series, query, read_samples, start_ms, write};
 use silverback_proto::prometheus::label_matcher::Type;
@@ -76,7 +76,7 @@ fn read(snapshot: &Path) -> (Samples, usize) {
             let of_series: &mut Vec<(i64, u64)> = all.entry(labels).or_default();
             for place in &found.chunks {
                 let chunk = block.chunk(*place).unwrap();
-                assert_eq!(chunk.contents, Some(Contents::Floats));
+                assert_eq!(chunk.contents, Some(Contents::Floats(FloatEncoding::Xor)));
                 let read = XorIter::new(chunk.bytes).map(Result::unwrap);
                 let before = of_series.len();
                 of_series.extend(read.map(|sample| (sample.timestamp_ms, sample.value.to_bits())));

@@ -80,6 +80,7 @@ mod tests {
     use super::*;
     use crate::chunks::ChunkFiles;
     use crate::series::ChunkPlace;
+    use silverback_model::gorilla::FloatEncoding;
 
     #[test]
     fn a_file_that_is_full_is_followed_by_another() {
@@ -87,8 +88,10 @@ mod tests {
         let dir = scratch.path().join("chunks");
         let mut files = ChunkFilesWriter::with_file_bytes(&dir, 64).unwrap();
         let chunks: Vec<Vec<u8>> = (0..7u8).map(|number| vec![number; 20]).collect();
-        let references: Vec<_> =
-            chunks.iter().map(|chunk| files.put(Contents::Floats, chunk).unwrap()).collect();
+        let references: Vec<_> = chunks
+            .iter()
+            .map(|chunk| files.put(Contents::Floats(FloatEncoding::Xor), chunk).unwrap())
+            .collect();
         assert!(references.is_sorted());
         assert_eq!(references.last().unwrap() >> 32, 3, "two in each: {references:?}");
         let bytes = files.finish().unwrap();

@@ -284,7 +284,7 @@ impl SeriesChunks<'_> {
         self.stats.num_chunks += 1;
         self.stats.num_samples += samples as u64;
         match contents {
-            crate::Contents::Floats => self.stats.num_float_samples += samples as u64,
+            crate::Contents::Floats(_) => self.stats.num_float_samples += samples as u64,
             crate::Contents::Histograms(_) => self.stats.num_histogram_samples += samples as u64,
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 use silverback_model::Sample;
-use silverback_model::gorilla::{OpenXor, XorIter};
+use silverback_model::gorilla::{FloatEncoding, FloatIter, OpenXor, OpenXor2};
 use silverback_model::histogram::{Buckets, Histogram, HistogramIter, HistogramKind, OpenHistogram, Span};
 
 use super::*;
@@ -33,7 +33,14 @@ impl Source {
     fn bytes(&self) -> Vec<u8> {
         let (first, rest) = self.samples.split_first().unwrap();
         match self.contents {
-            Contents::Floats => {
+            Contents::Floats(FloatEncoding::Xor2) => {
+                let mut open = OpenXor2::default();
+                for (at_ms, value) in &self.samples {
+                    open.append(Sample::new(*at_ms, *value), Some(*at_ms - 1));
+                }
+                open.to_bytes()
+            }
+            Contents::Floats(FloatEncoding::Xor) => {
                 let mut words = Vec::new();
                 let mut open = OpenXor::start(Sample::new(first.0, first.1), &mut words);
                 rest.iter().for_each(|(at_ms, value)| open.append(Sample::new(*at_ms, *value), &mut words));
@@ -50,19 +57,26 @@ impl Source {
     }
 
     fn put_into(&self, samples: &mut Samples) {
-        let is_float = self.contents == Contents::Floats;
+        let is_float = matches!(self.contents, Contents::Floats(_));
         for (at_ms, value) in &self.samples {
             samples.entry(*at_ms).or_insert((is_float, value.to_bits()));
         }
     }
 }
 
+fn contents() -> impl Strategy<Value = Contents> {
+    prop_oneof![
+        Just(Contents::Floats(FloatEncoding::Xor)),
+        Just(Contents::Floats(FloatEncoding::Xor2)),
+        Just(Contents::Histograms(HistogramKind::Integer)),
+    ]
+}
+
 /// Label sets with the chunks of each, as a head would give them: within aligned ranges, some of them late.
 fn sources() -> impl Strategy<Value = BTreeMap<Vec<(String, String)>, Vec<Source>>> {
     let labels = prop::collection::btree_map("[a-d]", "[é-ìx-z]{1,3}", 1..4);
-    let chunk = (any::<bool>(), -1_i64..3, 0..RANGE_MS / 2, prop::collection::vec(1..200_000_i64, 1..18));
-    let chunk = chunk.prop_map(|(is_float, range, begin_ms, steps)| {
-        let contents = if is_float { Contents::Floats } else { Contents::Histograms(HistogramKind::Integer) };
+    let chunk = (contents(), -1_i64..3, 0..RANGE_MS / 2, prop::collection::vec(1..200_000_i64, 1..18));
+    let chunk = chunk.prop_map(|(contents, range, begin_ms, steps)| {
         let begin_ms = range * RANGE_MS + begin_ms;
         let times = steps.iter().scan(begin_ms, |at_ms, step| {
             *at_ms += step;
@@ -108,8 +122,8 @@ fn write_all(
 
 fn decode(contents: Option<Contents>, bytes: &[u8], samples: &mut Vec<(i64, (bool, u64))>) {
     match contents {
-        Some(Contents::Floats) => {
-            let floats = XorIter::new(bytes).map(Result::unwrap);
+        Some(Contents::Floats(encoding)) => {
+            let floats = FloatIter::new(encoding, bytes).map(Result::unwrap);
             samples.extend(floats.map(|sample| (sample.timestamp_ms, (true, sample.value.to_bits()))));
         }
         Some(Contents::Histograms(kind)) => {
@@ -242,7 +256,7 @@ proptest! {
 }
 
 fn chunk(min_ms: i64, max_ms: i64) -> CutChunk<'static> {
-    CutChunk { contents: Contents::Floats, min_ms, max_ms, samples: 1, bytes: &[0, 1, 0] }
+    CutChunk { contents: Contents::Floats(FloatEncoding::Xor), min_ms, max_ms, samples: 1, bytes: &[0, 1, 0] }
 }
 
 fn add(writer: &mut BlockWriter, labels: &[(&str, &str)], chunks: &[CutChunk<'_>]) -> Result<(), WriteError> {
@@ -297,7 +311,7 @@ fn what_a_writer_holds_grows_with_its_texts_and_not_with_its_samples() {
 /// A block of two series, and where it lies.
 fn written(parent: &Path) -> PathBuf {
     let source = |begin_ms: i64| Source {
-        contents: Contents::Floats,
+        contents: Contents::Floats(FloatEncoding::Xor),
         samples: (0..20).map(|i| (begin_ms + i * 1000, i as f64)).collect(),
     };
     let histograms = Source { contents: Contents::Histograms(HistogramKind::Integer), ..source(100_000) };

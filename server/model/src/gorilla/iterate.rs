@@ -1,8 +1,9 @@
 //! Reading an XOR chunk: samples out of bytes, whoever wrote them. Trusts no byte and never panics.
 use super::bits::BitReader;
+use super::window::Window;
 use crate::Sample;
 
-/// Why bytes are no XOR chunk.
+/// Why bytes are no chunk of floats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ChunkError {
     /// The bytes end before the samples that the header counts.
@@ -31,8 +32,7 @@ pub struct XorIter<'a> {
     timestamp_ms: i64,
     delta_ms: u64,
     value_bits: u64,
-    leading: u32,
-    trailing: u32,
+    window: Window,
 }
 
 /// The first two samples are written otherwise than those after them.
@@ -58,10 +58,7 @@ impl<'a> XorIter<'a> {
             timestamp_ms: 0,
             delta_ms: 0,
             value_bits: 0,
-            // Prometheus, taking up a chunk of equal values after a restart, writes into this
-            // window before it has opened any.
-            leading: 0,
-            trailing: 0,
+            window: Window::ALL,
         }
     }
 
@@ -117,21 +114,9 @@ impl<'a> XorIter<'a> {
         match self.reader.ones(2)? {
             0 => return Ok(()),
             1 => {}
-            _two => self.read_window()?,
+            _two => self.window = Window::read(&mut self.reader)?,
         }
-        let significant = self.reader.bits(64 - self.leading - self.trailing)?;
-        self.value_bits ^= significant << self.trailing;
-        Ok(())
-    }
-
-    #[inline]
-    fn read_window(&mut self) -> Result<(), ChunkError> {
-        let window = self.reader.bits(5 + 6)? as u32;
-        let (leading, significant) = (window >> 6, window & 63);
-        // None significant would have been "the same value": zero stands for 64.
-        let significant = if significant == 0 { 64 } else { significant };
-        self.trailing = 64_u32.checked_sub(leading + significant).ok_or(ChunkError::BadWindow)?;
-        self.leading = leading;
+        self.value_bits ^= self.window.read_changed(&mut self.reader)?;
         Ok(())
     }
 }

@@ -12,10 +12,10 @@ pub struct WrittenSeries {
     pub chunks: Vec<WrittenChunk>,
 }
 
-/// A chunk to be written: its samples, as an XOR chunk or marked as another.
+/// A chunk to be written: its samples, as an XOR or an XOR2 chunk, or as an XOR chunk that is marked as another.
 #[derive(Debug, Clone)]
 pub struct WrittenChunk {
-    /// The byte before its samples: 1 is XOR.
+    /// The byte before its samples: 1 is XOR, 4 is XOR2.
     pub encoding: u8,
     /// Times in ms, and values; at least one.
     pub samples: Vec<(i64, f64)>,
@@ -70,7 +70,10 @@ fn write_chunks(series: &[WrittenSeries]) -> (Vec<u8>, Places) {
     file.extend([1, 0, 0, 0]);
     let mut write = |chunk: &WrittenChunk| {
         let reference = file.len() as u64;
-        let bytes = xor_chunk(&chunk.samples);
+        let bytes = match chunk.encoding {
+            XOR2 => float_chunk(&chunk.samples, &LONGEST_XOR2),
+            _other => float_chunk(&chunk.samples, &LONGEST_XOR),
+        };
         uvarint(&mut file, bytes.len() as u64);
         let begins = file.len();
         file.push(chunk.encoding);
@@ -83,9 +86,25 @@ fn write_chunks(series: &[WrittenSeries]) -> (Vec<u8>, Places) {
     (file, places)
 }
 
-/// The longest form of everything: 64 bits for each step of time, a new window for each value.
-fn xor_chunk(samples: &[(i64, f64)]) -> Vec<u8> {
+/// The number of XOR2 chunks.
+const XOR2: u8 = 4;
+
+/// How an encoding has the longest form of everything: 64 bits for each step of time, a new window for each value.
+struct Longest {
+    /// Behind the count of samples: none has a start timestamp.
+    header: &'static [u8],
+    /// Before the 64 bits of a step of time.
+    step: &'static str,
+    /// Before a value's window.
+    window: &'static str,
+}
+
+const LONGEST_XOR: Longest = Longest { header: &[], step: "1111", window: "11" };
+const LONGEST_XOR2: Longest = Longest { header: &[0], step: "11110", window: "110" };
+
+fn float_chunk(samples: &[(i64, f64)], longest: &Longest) -> Vec<u8> {
     let mut bytes = (samples.len() as u16).to_be_bytes().to_vec();
+    bytes.extend(longest.header);
     varint(&mut bytes, samples[0].0);
     bytes.extend(samples[0].1.to_bits().to_be_bytes());
     let mut bits = String::new();
@@ -97,10 +116,14 @@ fn xor_chunk(samples: &[(i64, f64)]) -> Vec<u8> {
             uvarint(&mut varint, next as u64);
             bits.extend(varint.iter().map(|byte| format!("{byte:08b}")));
         } else {
-            bits += &format!("1111{:064b}", next - delta);
+            bits += &format!("{}{:064b}", longest.step, next - delta);
         }
         let changed = sample.1.to_bits() ^ before.1.to_bits();
-        bits += &if changed == 0 { "0".to_owned() } else { format!("1100000000000{changed:064b}") };
+        bits += &if changed == 0 {
+            "0".to_owned()
+        } else {
+            format!("{}00000000000{changed:064b}", longest.window)
+        };
         (delta, before) = (next, *sample);
     }
     for byte in bits.as_bytes().chunks(8) {

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use silverback_client::chunk;
 use tokio::sync::mpsc;
 
 use super::head::HeadCounts;
 use crate::filter::Filter;
 use crate::label_set::LabelSet;
 use silverback_block::{Block, BlockFault, BlockSeries, ChunkPlace, Contents};
+use silverback_model::gorilla::FloatIter;
 
 /// Pieces that are read ahead.
 pub const PIECES_MAX: usize = 256;
@@ -19,7 +19,7 @@ pub const PIECES_MAX: usize = 256;
 pub enum Piece {
     /// Some samples of a series, times ascending.
     Samples(Arc<LabelSet>, Vec<(i64, f64)>),
-    /// A chunk in another encoding than XOR.
+    /// A chunk of what is no float.
     OtherChunk,
     /// A chunk that can't be read; what is behind it can.
     DamagedChunk(BlockFault),
@@ -125,12 +125,14 @@ impl Reading {
     }
 }
 
-/// The samples of an XOR chunk.
+/// The samples of a chunk of floats.
 fn samples(block: &mut Block, place: ChunkPlace) -> Result<Option<Vec<(i64, f64)>>, BlockFault> {
     let chunk = block.chunk(place)?;
-    let decoded = match chunk.contents {
-        Some(Contents::Floats) => chunk::decode(chunk.bytes),
+    let samples = match chunk.contents {
+        Some(Contents::Floats(encoding)) => FloatIter::new(encoding, chunk.bytes),
         Some(Contents::Histograms(_)) | None => return Ok(None),
     };
+    let decoded: Result<_, _> =
+        samples.map(|sample| sample.map(|sample| (sample.timestamp_ms, sample.value))).collect();
     decoded.map(Some).map_err(|error| block.chunk_fault(place, error))
 }

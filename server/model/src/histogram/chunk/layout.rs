@@ -1,8 +1,8 @@
 //! What all histograms of a chunk have in common, as it stands in front of them.
-use super::bit_writer::BitWriter;
 use super::error::HistogramChunkError;
-use super::varbit;
+use crate::gorilla::bit_writer::BitWriter;
 use crate::gorilla::bits::BitReader;
+use crate::gorilla::varbit;
 use crate::histogram::spans::bucket_count;
 use crate::histogram::value::{CUSTOM_BUCKETS_SCHEMA, Histogram, HistogramKind, SCHEMA_REDUCED_MAX, Span};
 use crate::limits::{HISTOGRAM_BOUNDS_MAX, HISTOGRAM_BUCKETS_MAX, HISTOGRAM_SPANS_MAX};

@@ -9,7 +9,6 @@
 //!
 //! All histograms of a chunk have its layout. One that has more buckets widens it, which writes the whole chunk anew;
 //! one that can't belong to it begins another chunk. Knows neither series nor files.
-mod bit_writer;
 mod cut;
 mod error;
 mod fit;
@@ -19,7 +18,6 @@ mod open;
 mod sealed;
 mod state;
 mod track;
-mod varbit;
 
 pub use cut::EndPlan;
 pub use error::HistogramChunkError;

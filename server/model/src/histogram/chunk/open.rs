@@ -1,5 +1,4 @@
 //! Writing a chunk of histograms: the state of an open one.
-use super::bit_writer::BitWriter;
 use super::cut::{EndPlan, Fill};
 use super::error::HistogramChunkError;
 use super::fit::{Fit, fit};
@@ -8,6 +7,7 @@ use super::layout::Layout;
 use super::sealed::SealedHistogram;
 use super::state::{State, Words};
 use super::{HEADER_BYTES, ResetHeader};
+use crate::gorilla::bit_writer::BitWriter;
 use crate::histogram::spans::spread;
 use crate::histogram::value::{Histogram, HistogramKind, ResetHint, Span};
 

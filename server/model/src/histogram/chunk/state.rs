@@ -1,11 +1,11 @@
 //! The last histogram of a chunk, as what the next is written against: the same for who writes and for who reads.
-use super::bit_writer::BitWriter;
 use super::error::HistogramChunkError;
 use super::layout::Layout;
 use super::track::Track;
-use super::varbit;
 use crate::STALE_NAN_BITS;
+use crate::gorilla::bit_writer::BitWriter;
 use crate::gorilla::bits::BitReader;
+use crate::gorilla::varbit;
 use crate::histogram::spans::bucket_count;
 use crate::histogram::value::{Histogram, HistogramKind};
 

@@ -1,8 +1,9 @@
 //! One number that changes from sample to sample, and how its change is written.
-use super::bit_writer::BitWriter;
-use super::varbit;
 use crate::gorilla::ChunkError;
+use crate::gorilla::bit_writer::BitWriter;
 use crate::gorilla::bits::BitReader;
+use crate::gorilla::varbit;
+use crate::gorilla::window::Window;
 
 /// More leading zeros than this aren't counted: the format has five bits for them.
 const LEADING_MAX: u32 = 31;
@@ -89,9 +90,6 @@ impl Track {
 }
 
 fn read_window(reader: &mut BitReader) -> Result<u64, ChunkError> {
-    let window = reader.bits(5 + 6)?;
-    let (leading, significant) = (window >> 6, window & 63);
-    let significant = if significant == 0 { 64 } else { significant };
-    let trailing = 64_u64.checked_sub(leading + significant).ok_or(ChunkError::BadWindow)?;
-    Ok(leading | trailing << 8)
+    let Window { leading, trailing } = Window::read(reader)?;
+    Ok(u64::from(leading) | u64::from(trailing) << 8)
 }

@@ -18,6 +18,7 @@ use futures::executor::block_on;
 use super::{DIR, Snapshot, SnapshotFault, unfinished_dir};
 use silverback_block::{BlockWriter, Contents, CutError, SourceChunk, Ulid, WriteError, cut_chunks};
 use silverback_host::disk::room::FileSystemRoom;
+use silverback_model::gorilla::FloatEncoding;
 use silverback_storage::message::{ChunkOf, ChunkView, Rows, SeriesBatch, SeriesView};
 
 /// After so many bytes what was written is made durable, and it is looked whether there is still room.
@@ -212,7 +213,7 @@ fn put_series(
 fn source_of(chunk: ChunkView<'_>) -> SourceChunk<'_> {
     let ChunkView { min_ms, max_ms, of, bytes } = chunk;
     let contents = match of {
-        ChunkOf::Samples => Contents::Floats,
+        ChunkOf::Samples => Contents::Floats(FloatEncoding::Xor),
         ChunkOf::Histograms(kind) => Contents::Histograms(kind),
     };
     SourceChunk { contents, min_ms, max_ms, bytes }

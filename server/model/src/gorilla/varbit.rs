@@ -1,7 +1,7 @@
 //! Integers in as many bits as they need: a prefix of ones tells how many.
 use super::bit_writer::BitWriter;
-use crate::gorilla::ChunkError;
-use crate::gorilla::bits::{BitReader, BitRun};
+use super::bits::{BitReader, BitRun};
+use super::iterate::ChunkError;
 
 /// The bits behind a prefix of so many ones.
 const WIDTHS: [u32; 9] = [0, 3, 6, 9, 12, 18, 25, 56, 64];
@@ -52,19 +52,19 @@ fn put(out: &mut BitWriter, class: usize, bits: u64) {
 
 /// Writes a signed number.
 #[inline]
-pub(super) fn put_int(out: &mut BitWriter, value: i64) {
+pub(crate) fn put_int(out: &mut BitWriter, value: i64) {
     put(out, signed_class(value), value as u64);
 }
 
 /// Writes an unsigned number.
 #[inline]
-pub(super) fn put_uint(out: &mut BitWriter, value: u64) {
+pub(crate) fn put_uint(out: &mut BitWriter, value: u64) {
     put(out, class(64 - value.leading_zeros()), value);
 }
 
 /// Reads a signed number.
 #[inline]
-pub(super) fn read_int(reader: &mut BitReader) -> Result<i64, ChunkError> {
+pub(crate) fn read_int(reader: &mut BitReader) -> Result<i64, ChunkError> {
     let width = WIDTHS[reader.ones(PREFIX_MAX)? as usize];
     if width == 0 {
         return Ok(0);
@@ -77,7 +77,7 @@ pub(super) fn read_int(reader: &mut BitReader) -> Result<i64, ChunkError> {
 
 /// Reads an unsigned number.
 #[inline]
-pub(super) fn read_uint(reader: &mut BitReader) -> Result<u64, ChunkError> {
+pub(crate) fn read_uint(reader: &mut BitReader) -> Result<u64, ChunkError> {
     match WIDTHS[reader.ones(PREFIX_MAX)? as usize] {
         0 => Ok(0),
         width => reader.bits(width),

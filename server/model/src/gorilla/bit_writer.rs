@@ -1,16 +1,16 @@
 //! A bit stream that is written to memory of its own.
-use crate::gorilla::bits::{BitReader, BitRun, PendingWord};
+use super::bits::{BitReader, BitRun, PendingWord};
 
 /// The bytes of a bit stream that are whole words, and the bits that aren't one yet.
 #[derive(Debug, Clone, Default)]
-pub(super) struct BitWriter {
+pub(crate) struct BitWriter {
     bytes: Vec<u8>,
     pending: PendingWord,
 }
 
 impl BitWriter {
     /// Goes on with a stream of which `bits` are written.
-    pub(super) fn resume(stream: &[u8], bits: usize) -> Self {
+    pub(crate) fn resume(stream: &[u8], bits: usize) -> Self {
         let whole = bits / 64 * 8;
         let mut writer = Self { bytes: stream[..whole].to_vec(), pending: PendingWord::default() };
         let left = (bits % 64) as u32;
@@ -22,7 +22,7 @@ impl BitWriter {
     }
 
     #[inline(always)]
-    pub(super) fn push(&mut self, run: BitRun) {
+    pub(crate) fn push(&mut self, run: BitRun) {
         if let Some(word) = self.pending.push(run) {
             self.bytes.extend(word.to_be_bytes());
         }
@@ -30,21 +30,35 @@ impl BitWriter {
 
     /// The low `width` (1 to 64) bits.
     #[inline(always)]
-    pub(super) fn bits(&mut self, bits: u64, width: u32) {
+    pub(crate) fn bits(&mut self, bits: u64, width: u32) {
         self.push(BitRun::new(bits & (u64::MAX >> (64 - width)), width));
     }
 
+    /// A varint: seven bits a byte, the lowest first.
+    pub(crate) fn uvarint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.bits(value & 0x7f | 0x80, 8);
+            value >>= 7;
+        }
+        self.bits(value, 8);
+    }
+
+    /// A varint whose lowest bit is the sign.
+    pub(crate) fn varint(&mut self, value: i64) {
+        self.uvarint((value << 1 ^ value >> 63) as u64);
+    }
+
     /// How long the stream is in bytes, the last one filled up.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.bytes.len() + self.pending_bytes()
     }
 
-    pub(super) fn put_to(&self, out: &mut Vec<u8>) {
+    pub(crate) fn put_to(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.bytes);
         out.extend_from_slice(&self.pending.bits.to_be_bytes()[..self.pending_bytes()]);
     }
 
-    pub(super) const fn heap_bytes(&self) -> usize {
+    pub(crate) const fn heap_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 

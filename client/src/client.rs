@@ -24,10 +24,6 @@ use crate::writer::{Writer, WriterOptions};
 /// A message of the node in bytes, decompressed: longer ones are refused.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
-/// Of a write with native histograms.
-const HISTOGRAMS_ELSEWHERE: &str =
-    "gRPC's Ingest has no native histograms; write them by remote_write::RemoteWriter";
-
 pub(crate) type Transport = InterceptedService<Channel, Headers>;
 
 /// A client of one node. Cheap to clone; clones share the connection.
@@ -48,7 +44,7 @@ pub enum Health {
 /// What became of one [`Client::write`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Written {
-    /// Samples that are stored, those that were stored before among them.
+    /// Samples that are stored, native histograms and those that were stored before among them.
     pub samples_written: u64,
     /// The others.
     pub refusals: Vec<SeriesRefusal>,
@@ -82,17 +78,14 @@ impl Client {
     }
 
     /// Writes a few series at once. Once this returns, their samples are as durable as the node makes
-    /// what it acknowledges; a [`Writer`] is the way for more than a few. Nothing is written where a series has native
-    /// histograms: these go by [`remote_write`](crate::remote_write).
+    /// what it acknowledges; a [`Writer`] is the way for more than a few. A node that is too old for native histograms
+    /// is told as [`RequestError::Unsupported`]; floats beside them are written all the same.
     pub async fn write(&self, series: &[Series]) -> Result<Written, RequestError> {
-        if series.iter().any(|series| !series.histograms.is_empty()) {
-            return Err(RequestError::Invalid(HISTOGRAMS_ELSEWHERE.to_owned()));
-        }
-        if series.iter().all(|series| series.samples.is_empty()) {
+        if series.iter().all(|series| series.samples.is_empty() && series.histograms.is_empty()) {
             return Ok(Written::default());
         }
         let answer = self.answer(self.ingest().write(unary::request(series))).await?;
-        Ok(unary::written(series, answer))
+        unary::written(series, answer)
     }
 
     /// A writer of many samples over a stream, with options as they are unless told. To be called

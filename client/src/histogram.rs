@@ -13,6 +13,15 @@
 //! let series = Series::new("request_seconds", [("job", "shop")]).histogram(1_700_000_000_000, took);
 //! ```
 
+use silverback_model::histogram::wire::HistogramTimes;
+
 pub use silverback_model::histogram::{
     Buckets, CUSTOM_BUCKETS_SCHEMA, Histogram, HistogramKind, ResetHint, SCHEMA_MAX, SCHEMA_MIN, Span,
 };
+
+/// The message that stands for a histogram of a time in what is written.
+pub(crate) fn message(timestamp_ms: i64, histogram: &Histogram) -> Vec<u8> {
+    let mut message = Vec::new();
+    histogram.put_message(HistogramTimes { timestamp_ms, ..HistogramTimes::default() }, &mut message);
+    message
+}

@@ -44,7 +44,8 @@
 //! ```
 //!
 //! What is stored is read by a [`Reader`]; [`chunk`] decodes Prometheus' XOR chunks, and
-//! [`remote_write`] speaks to receivers other than Silverback. Native histograms ([`histogram`]) are written by it, too.
+//! [`remote_write`] speaks to receivers other than Silverback. Native histograms ([`histogram`]) are written by all of
+//! them.
 #![forbid(unsafe_code)]
 
 pub mod chunk;

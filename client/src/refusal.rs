@@ -87,6 +87,18 @@ reasons! {
     SeriesLimit = "series_limit",
     /// Memory is short: no new series. Worth another try later.
     MemoryLimit = "memory_limit",
+    /// A native histogram whose bytes are no message.
+    MalformedHistogram = "malformed_histogram",
+    /// A native histogram whose counts are negative, or don't add up.
+    HistogramCounts = "histogram_counts",
+    /// A native histogram whose spans don't ascend, or have other buckets than there are.
+    HistogramSpans = "histogram_spans",
+    /// A native histogram whose custom bounds don't ascend, are too few, or have no place in it.
+    HistogramBounds = "histogram_bounds",
+    /// A native histogram of a schema that isn't between -4 and 52, nor -53.
+    HistogramSchema = "histogram_schema",
+    /// A native histogram with more buckets, spans or custom bounds than it may have.
+    HistogramTooLarge = "histogram_too_large",
 }
 
 impl std::fmt::Display for RefusalReason {
@@ -108,6 +120,6 @@ mod tests {
             assert_eq!(name, in_protocol.to_lowercase());
             number += 1;
         }
-        assert_eq!(number, 13, "a reason more than the enum has");
+        assert_eq!(number, 19, "a reason more than the enum has");
     }
 }

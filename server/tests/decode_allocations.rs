@@ -155,6 +155,7 @@ fn allocations_of_batch(samples: usize) -> u64 {
         base_timestamp_ms: 1_700_000_000_000,
         timestamp_deltas_ms: vec![1; samples],
         values: (0..samples).map(|i| i as f64).collect(),
+        ..v1::Batch::default()
     };
     let (bytes, table) = (batch.encode_to_vec(), std::rc::Rc::new(RoutingTable::even(2)));
     let mut allocations = 0;

@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 
 use prost::Message;
-use silverback_model::histogram::wire::HistogramTimes;
 use silverback_proto::write_v2;
 
 use crate::Series;
-use crate::histogram::Histogram;
+use crate::histogram::{self, Histogram};
 
 /// The body of one request.
 pub fn body(series: &[Series]) -> Vec<u8> {
@@ -43,8 +42,7 @@ fn encode<'a>(
 }
 
 fn encode_histogram(timestamp_ms: i64, histogram: &Histogram) -> write_v2::Histogram {
-    let mut message = Vec::new();
-    histogram.put_message(HistogramTimes { timestamp_ms, ..HistogramTimes::default() }, &mut message);
+    let message = histogram::message(timestamp_ms, histogram);
     write_v2::Histogram::decode(message.as_slice()).expect("the message is written as the protocol has it")
 }
 

@@ -169,6 +169,7 @@ impl Courier {
                 Sent::Samples(samples) => self.was_sent(at, samples),
                 Sent::NoRoom if session.is_fresh() => return Err(Failure::Final(WriterError::SeriesTooLong)),
                 Sent::NoRoom => return Ok(Wait::NewStream),
+                Sent::NoHistograms => return Err(Failure::Final(WriterError::NoHistograms)),
             }
         }
         Ok(Wait::Acknowledgement)

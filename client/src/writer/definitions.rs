@@ -9,6 +9,8 @@ use crate::labels;
 
 /// A sample in a message at its longest: varints of 5 and 10 bytes, and a value of 8.
 const SAMPLE_BYTES_MAX: usize = 5 + 10 + 8;
+/// A native histogram besides its own bytes: its ref, a tag and a length.
+const HISTOGRAM_FRAME_BYTES_MAX: usize = 5 + 1 + 5;
 /// What a message has besides samples and labels: numbers, lengths, tags.
 const FRAME_BYTES: usize = 128;
 /// What a definition has besides its labels' text, and a label besides its own.
@@ -29,8 +31,8 @@ pub(crate) struct Definitions {
 }
 
 impl Definitions {
-    /// The first samples of a batch, as many as one message of these terms holds, and their number;
-    /// none where not even the first one's series can be defined any more.
+    /// The first samples of a batch, floats before histograms, as many as one message of these terms holds, and
+    /// their number; none where not even the first one's series can be defined any more.
     pub fn message(
         &mut self,
         number: u64,
@@ -42,25 +44,60 @@ impl Definitions {
         let mut definitions = Vec::new();
         let mut ref_deltas = Vec::with_capacity(samples_max);
         let (mut last_ref, mut bytes_left) = (0, terms.message_bytes_max.saturating_sub(FRAME_BYTES));
-        for series in &columns.series[..samples_max] {
+        let floats_max = samples_max.min(columns.values.len());
+        for series in &columns.series[..floats_max] {
             let Some(sample_bytes_left) = bytes_left.checked_sub(SAMPLE_BYTES_MAX) else { break };
             bytes_left = sample_bytes_left;
-            let series_ref = match self.refs.get(series.0 as usize) {
-                Some(&series_ref) if series_ref != NO_REF => series_ref,
-                Some(_) | None => {
-                    let Some(new) = self.define(*series, &mut bytes_left, terms, registry) else { break };
-                    definitions.push(new);
-                    self.series.len() as u32 - 1
-                }
-            };
+            let new = &mut definitions;
+            let Some(series_ref) = self.ref_of(*series, new, &mut bytes_left, terms, registry) else { break };
             ref_deltas.push(series_ref.wrapping_sub(last_ref) as i32);
             last_ref = series_ref;
         }
-        let samples = ref_deltas.len();
-        let (base_timestamp_ms, timestamp_deltas_ms) = timestamps(&columns.timestamps_ms[..samples]);
-        let values = columns.values[..samples].to_vec();
-        let batch = v1::Batch { number, ref_deltas, base_timestamp_ms, timestamp_deltas_ms, values };
+        let floats = ref_deltas.len();
+        let (mut histogram_ref_deltas, mut histograms, mut last_ref) = (Vec::new(), Vec::new(), 0);
+        // Behind all floats: what is left is a batch of its own, in the same order.
+        let histograms_max = if floats == columns.values.len() { samples_max - floats } else { 0 };
+        for (series, message) in &columns.histograms[..histograms_max] {
+            let bytes = HISTOGRAM_FRAME_BYTES_MAX + message.len();
+            let Some(histogram_bytes_left) = bytes_left.checked_sub(bytes) else { break };
+            bytes_left = histogram_bytes_left;
+            let new = &mut definitions;
+            let Some(series_ref) = self.ref_of(*series, new, &mut bytes_left, terms, registry) else { break };
+            histogram_ref_deltas.push(series_ref.wrapping_sub(last_ref) as i32);
+            histograms.push(message.clone());
+            last_ref = series_ref;
+        }
+        let samples = floats + histograms.len();
+        let (base_timestamp_ms, timestamp_deltas_ms) = timestamps(&columns.timestamps_ms[..floats]);
+        let values = columns.values[..floats].to_vec();
+        let batch = v1::Batch {
+            number,
+            ref_deltas,
+            base_timestamp_ms,
+            timestamp_deltas_ms,
+            values,
+            histogram_ref_deltas,
+            histograms,
+        };
         (v1::StreamRequest { series: definitions, batch: Some(batch) }, samples)
+    }
+
+    /// The ref of a series, which is defined where it isn't yet, unless the terms or the message have no room.
+    fn ref_of(
+        &mut self,
+        series: SeriesIndex,
+        definitions: &mut Vec<v1::SeriesDefinition>,
+        bytes_left: &mut usize,
+        terms: &Terms,
+        registry: &Registry,
+    ) -> Option<u32> {
+        match self.refs.get(series.0 as usize) {
+            Some(&series_ref) if series_ref != NO_REF => Some(series_ref),
+            Some(_) | None => {
+                definitions.push(self.define(series, bytes_left, terms, registry)?);
+                Some(self.series.len() as u32 - 1)
+            }
+        }
     }
 
     /// Whether nothing is defined yet.
@@ -134,6 +171,7 @@ mod tests {
         batch_samples_max: 1000,
         refs_max: 1000,
         definition_bytes_max: 1 << 20,
+        native_histograms: true,
     };
 
     fn registry(series: u32) -> Registry {
@@ -184,6 +222,35 @@ mod tests {
         let far = [(0, i64::MIN), (1, i64::MAX)];
         let batch = message(&mut Definitions::default(), &far, &WIDE).batch.unwrap();
         assert_eq!((batch.base_timestamp_ms, batch.timestamp_deltas_ms), (i64::MIN, vec![0, -1]));
+    }
+
+    #[test]
+    fn histograms_come_behind_all_floats_as_many_as_fit() {
+        let mut columns = columns(&[(7, 5), (3, 5)]);
+        for (series, len) in [(3, 100), (9, 100), (7, 0)] {
+            columns.push_histogram(SeriesIndex(series), vec![1; len].into());
+        }
+        let registry = registry(10);
+        let told = |terms: Terms, columns: &Columns| {
+            let mut definitions = Definitions::default();
+            let (message, taken) = definitions.message(1, columns, &terms, &registry);
+            assert!(message.encoded_len() <= terms.message_bytes_max);
+            let batch = message.batch.unwrap();
+            let lengths: Vec<_> = batch.histograms.iter().map(|message| message.len()).collect();
+            (batch.values.len(), batch.histogram_ref_deltas, lengths, message.series.len(), taken)
+        };
+        assert_eq!(told(WIDE, &columns), (2, vec![1, 1, -2], vec![100, 100, 0], 3, 5));
+        assert_eq!(told(Terms { batch_samples_max: 3, ..WIDE }, &columns), (2, vec![1], vec![100], 2, 3));
+        assert_eq!(
+            told(Terms { batch_samples_max: 1, ..WIDE }, &columns).4,
+            1,
+            "no histogram before a float"
+        );
+        let definition = 13 + 2 * LABEL_FRAME_BYTES + DEFINITION_FRAME_BYTES;
+        let bytes = FRAME_BYTES + 2 * (SAMPLE_BYTES_MAX + definition) + 100 + HISTOGRAM_FRAME_BYTES_MAX;
+        assert_eq!(told(Terms { message_bytes_max: bytes, ..WIDE }, &columns).4, 3);
+        let rest = columns.split_off(3);
+        assert_eq!(told(WIDE, &rest), (0, vec![0, 1], vec![100, 0], 2, 2));
     }
 
     fn check_taken(terms: Terms, expect: usize) {

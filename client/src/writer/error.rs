@@ -25,9 +25,21 @@ pub enum WriterError {
         /// The last failure.
         last: RequestError,
     },
-    /// A series' labels take more than the node lets a stream define.
-    #[error("the labels of one series are more than the node lets a stream define")]
+    /// A series' labels take more than the node lets a stream define, or a native histogram more than it takes in one
+    /// message.
+    #[error(
+        "the labels of one series are more than the node lets a stream define, or a histogram more than it takes"
+    )]
     SeriesTooLong,
+    /// The node takes no native histograms by gRPC: it is older than this client.
+    #[error(
+        "the node is too old to take native histograms by gRPC: write them by remote_write::RemoteWriter, or \
+         renew the node"
+    )]
+    NoHistograms,
+    /// A native histogram has more buckets, spans or bounds than any node takes. The writer goes on without it.
+    #[error("the native histogram has more buckets, spans or bounds than a node takes")]
+    HistogramTooLong,
     /// The handle was made by another writer.
     #[error("the series is another writer's")]
     ForeignSeries,

@@ -21,6 +21,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use tokio::task::AbortHandle;
 
 use self::backoff::Backoff;
@@ -31,6 +32,7 @@ pub use self::options::{RetryPolicy, WriterHook, WriterOptions};
 use self::queue::{Outcome, Pushed, Queue};
 use self::registry::{Registry, SharedLabels};
 use crate::client::Client;
+use crate::histogram::{self, Histogram};
 use crate::labels::{Labels, METRIC_NAME};
 use crate::refusal::{Durability, SeriesRefusal};
 
@@ -100,7 +102,7 @@ impl Eq for SeriesHandle {}
 /// What became of all samples since the flush before.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Flushed {
-    /// Samples that are stored, those that were stored before among them.
+    /// Samples that are stored, native histograms and those that were stored before among them.
     pub samples_written: u64,
     /// The others: each series and reason once, ordered by labels.
     pub refusals: Vec<SeriesRefusal>,
@@ -154,18 +156,19 @@ impl Writer {
         timestamp_ms: i64,
         value: f64,
     ) -> Result<(), WriterError> {
-        loop {
-            match self.push(series, timestamp_ms, value) {
-                Ok(Pushed::Kept) => return Ok(()),
-                Ok(Pushed::Cut) => {
-                    // On a runtime of one thread the task could send nothing until there is no room.
-                    tokio::task::yield_now().await;
-                    return Ok(());
-                }
-                Err(TryWriteError::Full) => self.inner.queue.room().await,
-                Err(TryWriteError::Failed(error)) => return Err(error),
-            }
-        }
+        self.pushed(|| self.push(series, timestamp_ms, value)).await
+    }
+
+    /// The same of a native histogram. At one time a series has a sample or a histogram, and its histograms have to come
+    /// in the order of their times. One that contradicts itself is refused by the node, as a sample is.
+    pub async fn write_histogram(
+        &self,
+        series: &SeriesHandle,
+        timestamp_ms: i64,
+        histogram: &Histogram,
+    ) -> Result<(), WriterError> {
+        let message = message(timestamp_ms, histogram)?;
+        self.pushed(|| self.push_histogram(series, &message)).await
     }
 
     /// Takes a sample in if there is room.
@@ -176,6 +179,16 @@ impl Writer {
         value: f64,
     ) -> Result<(), TryWriteError> {
         self.push(series, timestamp_ms, value).map(|_pushed| ())
+    }
+
+    /// Takes a native histogram in if there is room.
+    pub fn try_write_histogram(
+        &self,
+        series: &SeriesHandle,
+        timestamp_ms: i64,
+        histogram: &Histogram,
+    ) -> Result<(), TryWriteError> {
+        self.push_histogram(series, &message(timestamp_ms, histogram)?).map(|_pushed| ())
     }
 
     /// Waits until everything that was written before is acknowledged, and tells what became of all
@@ -197,8 +210,39 @@ impl Writer {
         self.inner.queue.push(series.index, timestamp_ms, value)
     }
 
+    fn push_histogram(&self, series: &SeriesHandle, message: &Bytes) -> Result<Pushed, TryWriteError> {
+        if series.writer != self.inner.id {
+            return Err(WriterError::ForeignSeries.into());
+        }
+        self.inner.queue.push_histogram(series.index, message.clone())
+    }
+
+    /// Pushes as soon as there is room.
+    async fn pushed(&self, push: impl Fn() -> Result<Pushed, TryWriteError>) -> Result<(), WriterError> {
+        loop {
+            match push() {
+                Ok(Pushed::Kept) => return Ok(()),
+                Ok(Pushed::Cut) => {
+                    // On a runtime of one thread the task could send nothing until there is no room.
+                    tokio::task::yield_now().await;
+                    return Ok(());
+                }
+                Err(TryWriteError::Full) => self.inner.queue.room().await,
+                Err(TryWriteError::Failed(error)) => return Err(error),
+            }
+        }
+    }
+
     fn flushed(&self, outcome: Outcome) -> Flushed {
         let refusals = courier::refusals(&outcome, &self.inner.registry);
         Flushed { samples_written: outcome.samples_written, refusals, durability: outcome.durability }
     }
+}
+
+/// A histogram's message in bytes: what a node takes is shorter, with as many buckets, spans and bounds as may be.
+const HISTOGRAM_BYTES_MAX: usize = 256 << 10;
+
+fn message(timestamp_ms: i64, histogram: &Histogram) -> Result<Bytes, WriterError> {
+    let message = histogram::message(timestamp_ms, histogram);
+    if message.len() > HISTOGRAM_BYTES_MAX { Err(WriterError::HistogramTooLong) } else { Ok(message.into()) }
 }

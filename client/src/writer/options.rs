@@ -26,7 +26,8 @@ pub struct WriterOptions {
     /// A batch is sent once its first sample has waited for so long; 500 ms.
     pub batch_delay_max: Duration,
     /// Samples that are held until they are acknowledged; 1,000,000, each of 20 bytes. With as many
-    /// in flight, writes wait.
+    /// in flight, writes wait. A native histogram counts as the samples that would take its memory, here and in a
+    /// batch.
     pub pending_samples_max: usize,
     /// Series that one writer may name; 5,000,000. Their labels are kept as long as the writer.
     pub series_max: usize,

@@ -7,10 +7,11 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::columns::{Columns, SeriesIndex};
+use super::columns::{Columns, SeriesIndex, histogram_weight};
 use super::error::{TryWriteError, WriterError};
 use super::options::WriterOptions;
 use crate::refusal::{Durability, RefusalReason};
@@ -34,14 +35,15 @@ pub(crate) struct Queue {
 #[derive(Debug)]
 struct State {
     phase: Phase,
-    /// The batch that fills, and since when.
+    /// The batch that fills, as how many floats it counts, and since when.
     open: Columns,
+    open_weight: usize,
     open_since: Instant,
     /// Those that wait for the task, oldest first.
     cut: VecDeque<Columns>,
     spare: Vec<Columns>,
     /// Samples that were ever taken in, and those of them that are acknowledged. They are
-    /// acknowledged in their order.
+    /// acknowledged in their order. A native histogram counts as the floats that would take its memory.
     accepted: u64,
     settled: u64,
     outcome: Outcome,
@@ -92,6 +94,7 @@ impl Queue {
         let state = State {
             phase: Phase::Taking,
             open: Columns::default(),
+            open_weight: 0,
             open_since: Instant::now(),
             cut: VecDeque::new(),
             spare: Vec::new(),
@@ -112,19 +115,30 @@ impl Queue {
     /// Takes a sample in, if there is room.
     #[inline]
     pub fn push(&self, series: SeriesIndex, timestamp_ms: i64, value: f64) -> Result<Pushed, TryWriteError> {
+        self.take(1, |open| open.push(series, timestamp_ms, value))
+    }
+
+    /// Takes a native histogram in, as its message, if there is room.
+    pub fn push_histogram(&self, series: SeriesIndex, message: Bytes) -> Result<Pushed, TryWriteError> {
+        self.take(histogram_weight(&message), |open| open.push_histogram(series, message))
+    }
+
+    #[inline]
+    fn take(&self, weight: usize, put: impl FnOnce(&mut Columns)) -> Result<Pushed, TryWriteError> {
         let mut state = self.lock();
         match &state.phase {
             Phase::Taking => {}
             Phase::Closing => return Err(WriterError::Closed.into()),
             Phase::Ended(error) => return Err(error.clone().into()),
         }
+        // The last one may be larger than the room is: it has to go in some time.
         if state.accepted - state.settled >= self.pending_samples_max {
             return Err(TryWriteError::Full);
         }
-        state.open.push(series, timestamp_ms, value);
-        state.accepted += 1;
-        let samples = state.open.len();
-        if samples < self.batch_samples_max && samples > 1 {
+        put(&mut state.open);
+        state.accepted += weight as u64;
+        state.open_weight += weight;
+        if state.open_weight < self.batch_samples_max && state.open_weight > weight {
             return Ok(Pushed::Kept);
         }
         Ok(self.at_edge(state))
@@ -133,7 +147,7 @@ impl Queue {
     /// A batch has got its first sample, or its last.
     fn at_edge(&self, mut state: MutexGuard<'_, State>) -> Pushed {
         state.open_since = Instant::now();
-        let is_full = state.open.len() >= self.batch_samples_max;
+        let is_full = state.open_weight >= self.batch_samples_max;
         if is_full {
             state.cut_open(self.batch_samples_max);
         }
@@ -224,7 +238,7 @@ impl Queue {
     pub fn settle(&self, batches: impl IntoIterator<Item = Columns>, became: Outcome) {
         let mut state = self.lock();
         for mut batch in batches {
-            state.settled += batch.len() as u64;
+            state.settled += batch.weight() as u64;
             if state.spare.len() < SPARE_COLUMNS_MAX {
                 batch.clear();
                 state.spare.push(batch);
@@ -275,6 +289,7 @@ impl State {
         }
         let fresh = self.spare.pop().unwrap_or_else(|| Columns::with_capacity(capacity));
         self.cut.push_back(std::mem::replace(&mut self.open, fresh));
+        self.open_weight = 0;
     }
 
     fn take_outcome(&mut self) -> Outcome {
@@ -354,6 +369,21 @@ mod tests {
             push(&queue, 1.0).unwrap();
         }
         assert_eq!(values(queue.next(Instant::now())).len(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_histogram_takes_the_room_of_the_floats_that_would_take_its_memory() {
+        let queue = queue(100, 300);
+        let histogram = || queue.push_histogram(SeriesIndex(0), vec![0; 60 * 20].into());
+        assert_eq!(histogram().unwrap(), Pushed::Kept);
+        assert_eq!(histogram().unwrap(), Pushed::Cut, "two of them are a batch");
+        assert_eq!((0..2).map(|_| histogram().unwrap()).collect::<Vec<_>>(), [Pushed::Kept, Pushed::Cut]);
+        histogram().unwrap();
+        assert!(matches!(push(&queue, 1.0), Err(TryWriteError::Full)));
+        let Next::Batch(batch) = queue.next(Instant::now()) else { panic!("a batch") };
+        assert_eq!((batch.len(), batch.histograms.len()), (2, 2));
+        queue.settle([batch], Outcome::default());
+        push(&queue, 1.0).unwrap();
     }
 
     #[tokio::test]

@@ -47,6 +47,8 @@ pub(crate) enum Sent {
     Samples(usize),
     /// The stream can't define its first series: a new one has to.
     NoRoom,
+    /// The node takes no native histograms, and there are some.
+    NoHistograms,
 }
 
 impl Session {
@@ -89,6 +91,9 @@ impl Session {
 
     /// Sends the first samples of a batch, as many as one message holds.
     pub fn send(&mut self, columns: &Columns, registry: &Registry) -> Sent {
+        if !columns.histograms.is_empty() && !self.terms.native_histograms {
+            return Sent::NoHistograms;
+        }
         let number = self.acknowledged_number + self.in_flight() as u64 + 1;
         let (message, samples) = self.definitions.message(number, columns, &self.terms, registry);
         if samples == 0 {

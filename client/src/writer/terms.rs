@@ -16,6 +16,7 @@ pub(crate) struct Terms {
     pub batch_samples_max: usize,
     pub refs_max: usize,
     pub definition_bytes_max: u64,
+    pub native_histograms: bool,
 }
 
 impl Terms {
@@ -31,6 +32,7 @@ impl Terms {
                 0 => u64::MAX,
                 bytes => bytes,
             },
+            native_histograms: terms.native_histograms,
         }
     }
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use futures::channel::mpsc;
 use futures::{SinkExt, Stream};
+use silverback_client::histogram::Histogram;
 use silverback_client::{Client, Labels};
 use silverback_proto::v1::admin_server::AdminServer;
 use silverback_proto::v1::ingest_server::{Ingest, IngestServer};
@@ -35,6 +36,7 @@ pub const WIDE_TERMS: v1::Terms = v1::Terms {
     refs_max: 1 << 20,
     definition_bytes_max: 64 << 20,
     idle_timeout_ms: 60_000,
+    native_histograms: true,
 };
 
 /// What one stream does; the last plan is that of all further streams.
@@ -100,6 +102,8 @@ pub struct State {
     pub streams: usize,
     pub came: Vec<Came>,
     pub stored: Stored,
+    /// Native histograms, none of which it refuses.
+    pub histograms: BTreeMap<Labels, BTreeMap<i64, Histogram>>,
     /// Series that are refused, by a value of theirs.
     pub refused_value: Option<(String, RefusalReason)>,
     pub select: Vec<v1::SelectResponse>,
@@ -190,6 +194,16 @@ impl Fake {
                 Ok(()) => outcome.written += 1,
                 Err(reason) => *outcome.refused.entry((series_ref, reason as i32)).or_default() += 1,
             }
+        }
+        let mut series_ref = 0_u32;
+        assert_eq!(batch.histogram_ref_deltas.len(), batch.histograms.len());
+        for (delta, message) in batch.histogram_ref_deltas.iter().zip(&batch.histograms) {
+            series_ref = series_ref.wrapping_add_signed(*delta);
+            let mut histogram = Histogram::default();
+            let times = histogram.read_message(message).unwrap();
+            let stored = state.histograms.entry(series[&series_ref].clone()).or_default();
+            stored.insert(times.timestamp_ms, histogram);
+            outcome.written += 1;
         }
         outcome
     }

@@ -5,6 +5,7 @@ mod batches;
 mod failures;
 mod fake;
 mod fake_admin;
+mod histograms;
 mod proxy;
 mod reads;
 #[cfg(feature = "cli")]

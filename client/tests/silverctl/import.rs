@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use silverback_model::histogram::{Buckets, Histogram, OpenHistogram, Span};
 use silverback_test_support::prometheus::block::{Written, WrittenChunk, WrittenSeries};
 use silverback_test_support::prometheus::log;
 
@@ -194,14 +195,81 @@ fn what_of_a_head_is_left_out_is_told_with_what_helps() {
     check(&ended, 1, "1 head is damaged", "wal/00000000, byte ");
 }
 
+fn histogram(n: u64) -> Histogram {
+    let positive = Buckets { spans: vec![Span { offset: -1, length: 2 }], words: vec![n, 1] };
+    Histogram {
+        schema: 3,
+        count: 2 * n + 1,
+        sum_bits: (n as f64 / 3.0).to_bits(),
+        positive,
+        ..Histogram::default()
+    }
+}
+
+/// A chunk of so many histograms, one each second from a time on.
+fn histogram_chunk(begins: i64, histograms: u64) -> WrittenChunk {
+    let samples = (0..histograms).map(|n| (begins + n as i64 * 1000, n as f64)).collect();
+    WrittenChunk { encoding: 2, samples }
+}
+
+/// What stands in such a chunk.
+fn bytes_of(chunk: &WrittenChunk) -> Option<Vec<u8>> {
+    let mut samples = chunk.samples.iter().filter(|_| chunk.encoding == 2);
+    let first = samples.next()?;
+    let mut open = OpenHistogram::start(first.0, &histogram(first.1 as u64), None);
+    for (at_ms, n) in samples {
+        assert!(open.append(*at_ms, &histogram(*n as u64)).is_none(), "one chunk is enough");
+    }
+    Some(open.seal().bytes().to_vec())
+}
+
 #[test]
-fn histograms_are_told_and_left_out() {
+fn a_block_s_histograms_are_imported_bit_for_bit_beside_floats() {
+    let (node, dir) = (Node::start(2), tempfile::tempdir().unwrap());
+    let begins = now_ms() - 60_000;
+    let floats = WrittenChunk { encoding: 1, samples: vec![(begins, 0.5), (begins + 1000, 1.5)] };
+    let series = [
+        WrittenSeries { labels: vec![("__name__", "f")], chunks: vec![floats] },
+        WrittenSeries { labels: vec![("__name__", "h")], chunks: vec![histogram_chunk(begins, 20)] },
+    ];
+    // A deleted range of the histograms.
+    let block = Written::with_bytes(&series, &[(1, begins + 5000, begins + 6999)], bytes_of);
+    block.put(&dir.path().join("block"));
+    let ended = import(&node, &dir.path().join("block"), &[]);
+    check(&ended, 0, "1 block and 2 series read\n20 samples written, on disk and synced\n", "");
+    let read = run(&node, &["query", "h", "--start", "-1d", "--output", "json"], "");
+    let line: serde_json::Value = serde_json::from_str(read.out.trim()).unwrap();
+    let pairs = line["histograms"].as_array().unwrap();
+    assert_eq!(pairs.len(), 18);
+    for (n, pair) in (0..20).filter(|n| !(5..7).contains(n)).zip(pairs) {
+        let mut text = Vec::new();
+        silverback_model::histogram::json::put_histogram(&mut text, &histogram(n));
+        assert_eq!(pair[0].as_i64(), Some(begins + n as i64 * 1000));
+        assert_eq!(pair[1], serde_json::from_slice::<serde_json::Value>(&text).unwrap(), "{n}");
+    }
+    assert_eq!(count_samples(&node, "f"), 2);
+}
+
+#[test]
+fn a_damaged_chunk_of_histograms_and_one_of_an_unread_encoding_cost_themselves_alone() {
     let (node, dir) = (Node::start(1), tempfile::tempdir().unwrap());
-    let samples = vec![(now_ms() - 1000, 1.0)];
-    let chunks = vec![WrittenChunk { encoding: 2, samples }];
-    Written::new(&[WrittenSeries { labels: vec![("__name__", "h")], chunks }], &[]).put(dir.path());
+    let begins = now_ms() - 60_000;
+    let chunks = vec![histogram_chunk(begins, 20), histogram_chunk(begins + 30_000, 10)];
+    let unread = WrittenChunk { encoding: 6, samples: vec![(begins, 1.0)] };
+    let series = [
+        WrittenSeries { labels: vec![("__name__", "h")], chunks },
+        WrittenSeries { labels: vec![("__name__", "unread")], chunks: vec![unread] },
+    ];
+    let cut_short = |chunk: &WrittenChunk| {
+        let mut bytes = bytes_of(chunk)?;
+        bytes.truncate(if chunk.samples.len() == 20 { 40 } else { bytes.len() });
+        Some(bytes)
+    };
+    Written::with_bytes(&series, &[], cut_short).put(dir.path());
     let ended = import(&node, dir.path(), &["--state", dir.path().join("state").to_str().unwrap()]);
-    check(&ended, 0, "1 chunk isn't of plain floats", "");
+    check(&ended, 1, "1 chunk is in an encoding that isn't read here", "");
+    check(&ended, 1, "1 chunk is damaged and left out", "chunks/000001, byte 8");
+    check(&ended, 1, "10 samples written", "");
 }
 
 #[test]

@@ -99,7 +99,7 @@ impl ByteBudget {
     }
 
     /// What of it is for requests of any size.
-    fn large_bytes_max(&self) -> usize {
+    pub(crate) fn large_bytes_max(&self) -> usize {
         self.bytes_max - self.small.bytes_max
     }
 

@@ -2,6 +2,7 @@
 //! often the node is killed meanwhile.
 
 mod cable;
+mod histograms;
 mod kills;
 mod reads;
 

@@ -1,4 +1,6 @@
-//! The remote write decoders from outside, beside prost as the oracle.
+//! The decoders of remote write and of gRPC's batches from outside, beside prost as the oracle.
+mod batch;
+mod batches;
 mod malformed;
 mod odd_encoding;
 mod oracle;

@@ -108,6 +108,11 @@ pub fn snappy() -> Seeds {
     ]
 }
 
+/// A float of the first ref at the first time.
+fn at_once_value() -> Vec<u8> {
+    [number(2, 0), field(5, &1f64.to_le_bytes())].concat()
+}
+
 /// Batches and definitions: the target reads all bytes as either.
 pub fn grpc_ingest() -> Seeds {
     let batch = v1::Batch {
@@ -116,7 +121,18 @@ pub fn grpc_ingest() -> Seeds {
         ref_deltas: vec![0, 1, 1, -2],
         timestamp_deltas_ms: vec![0, 0, 15_000, 1],
         values: vec![1.0, -0.5, f64::INFINITY, 1e300],
+        ..v1::Batch::default()
     };
+    let histograms = vec![&[8, 3, 0x30, 3][..], &[], &[0xff]];
+    let both = v1::Batch {
+        histogram_ref_deltas: vec![3, 0, -2],
+        histograms: histograms.into_iter().map(|message| message.to_vec().into()).collect(),
+        ..batch.clone()
+    };
+    let alone = v1::Batch { ref_deltas: vec![], timestamp_deltas_ms: vec![], values: vec![], ..both.clone() };
+    let uneven = v1::Batch { histogram_ref_deltas: vec![1], ..both.clone() };
+    // Refs one by one, between the histograms.
+    let scattered = [number(6, 2), field(7, b"h"), at_once_value(), number(6, 1), field(7, b"")].concat();
     let at_once = v1::Batch { timestamp_deltas_ms: Vec::new(), ..batch.clone() };
     let below_zero = v1::Batch { ref_deltas: vec![-1, 1, 1, 1], ..batch.clone() };
     let named = |labels: &[(&str, &str)]| {
@@ -129,6 +145,10 @@ pub fn grpc_ingest() -> Seeds {
     vec![
         ("at-once", at_once.encode_to_vec()),
         ("batch", batch.encode_to_vec()),
+        ("histograms", both.encode_to_vec()),
+        ("histograms-alone", alone.encode_to_vec()),
+        ("histograms-scattered", scattered),
+        ("histograms-uneven", uneven.encode_to_vec()),
         ("below-zero", below_zero.encode_to_vec()),
         ("definition", definition),
         ("name-twice", name_twice),
@@ -233,6 +253,8 @@ fn usual_requests_are_what_they_are_called() {
     let request = silverback_proto::write_v2::Request::decode(&of(remote_write_v2(), "usual")[..]).unwrap();
     assert_eq!((request.timeseries.len(), request.symbols.len()), (2, 5));
     assert_eq!(v1::Batch::decode(&of(grpc_ingest(), "batch")[..]).unwrap().values.len(), 4);
+    let batch = v1::Batch::decode(&of(grpc_ingest(), "histograms-scattered")[..]).unwrap();
+    assert_eq!((batch.histogram_ref_deltas, batch.histograms.len(), batch.values.len()), (vec![1, -1], 2, 1));
     let request = ExportMetricsServiceRequest::decode(&of(otlp(), "numbers")[..]).unwrap();
     assert_eq!(request.resource_metrics[0].scope_metrics[0].metrics.len(), 2);
 }

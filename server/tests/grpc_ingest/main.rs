@@ -5,6 +5,7 @@ mod backpressure;
 mod bad_input;
 mod client;
 mod deadlines;
+mod histograms;
 mod moves;
 mod stream;
 mod unary;

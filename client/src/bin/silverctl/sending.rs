@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use silverback_client::histogram::Histogram;
 use silverback_client::{
     Client, Durability, Flushed, RefusalReason, RequestError, RetryPolicy, SeriesHandle, Writer, WriterHook,
     WriterOptions,
@@ -75,15 +76,33 @@ impl Sending {
         labels: &LabelSet,
         samples: impl IntoIterator<Item = (i64, f64)>,
     ) -> Result<(), Failure> {
-        let handle = match self.series.get(labels) {
-            Some(handle) => handle.clone(),
-            None => self.define(labels).await?,
-        };
+        let handle = self.handle(labels).await?;
         for (timestamp_ms, value) in samples {
             self.writer.write(&handle, timestamp_ms, value).await?;
             self.samples += 1;
         }
         Ok(())
+    }
+
+    /// The same of native histograms.
+    pub async fn send_histograms(
+        &mut self,
+        labels: &LabelSet,
+        histograms: &[(i64, Histogram)],
+    ) -> Result<(), Failure> {
+        let handle = self.handle(labels).await?;
+        for (timestamp_ms, histogram) in histograms {
+            self.writer.write_histogram(&handle, *timestamp_ms, histogram).await?;
+            self.samples += 1;
+        }
+        Ok(())
+    }
+
+    async fn handle(&mut self, labels: &LabelSet) -> Result<SeriesHandle, Failure> {
+        match self.series.get(labels) {
+            Some(handle) => Ok(handle.clone()),
+            None => self.define(labels).await,
+        }
     }
 
     async fn define(&mut self, labels: &LabelSet) -> Result<SeriesHandle, Failure> {

@@ -83,15 +83,15 @@ fn reason_code(reason: RefusedReason) -> v1::RefusalReason {
         RefusedReason::LabelTooLong => v1::RefusalReason::LabelTooLong,
         RefusedReason::SeriesLimit => v1::RefusalReason::SeriesLimit,
         RefusedReason::MemoryLimit => v1::RefusalReason::MemoryLimit,
+        RefusedReason::MalformedHistogram => v1::RefusalReason::MalformedHistogram,
+        RefusedReason::HistogramCounts => v1::RefusalReason::HistogramCounts,
+        RefusedReason::HistogramSpans => v1::RefusalReason::HistogramSpans,
+        RefusedReason::HistogramBounds => v1::RefusalReason::HistogramBounds,
+        RefusedReason::HistogramSchema => v1::RefusalReason::HistogramSchema,
+        RefusedReason::HistogramTooLarge => v1::RefusalReason::HistogramTooLarge,
         // Remote write's, OTLP's and lines of text's alone.
         RefusedReason::BadSymbolRef
         | RefusedReason::BadSeriesShape
-        | RefusedReason::MalformedHistogram
-        | RefusedReason::HistogramCounts
-        | RefusedReason::HistogramSpans
-        | RefusedReason::HistogramBounds
-        | RefusedReason::HistogramSchema
-        | RefusedReason::HistogramTooLarge
         | RefusedReason::DeltaTemporality
         | RefusedReason::NoTemporality
         | RefusedReason::NoValue

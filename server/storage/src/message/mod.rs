@@ -227,7 +227,9 @@ impl Refusals {
     /// Adds what another part refused.
     pub(crate) fn merge(&mut self, other: Self) {
         self.counts.merge(&other.counts);
-        self.by_ref.extend(other.by_ref);
+        for RefusedRef { stream_ref, reason, samples } in other.by_ref {
+            self.note_ref(stream_ref, reason, samples);
+        }
         self.examples.merge(other.examples);
     }
 }

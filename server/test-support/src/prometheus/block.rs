@@ -41,7 +41,20 @@ impl Written {
     ///
     /// Where a chunk has no sample.
     pub fn new(series: &[WrittenSeries], deleted: &[(usize, i64, i64)]) -> Self {
-        let (chunks, places) = write_chunks(series);
+        Self::with_bytes(series, deleted, |_| None)
+    }
+
+    /// The same, with these bytes for chunks that have some, in place of their samples.
+    ///
+    /// # Panics
+    ///
+    /// Where a chunk has no sample.
+    pub fn with_bytes(
+        series: &[WrittenSeries],
+        deleted: &[(usize, i64, i64)],
+        bytes_of: impl Fn(&WrittenChunk) -> Option<Vec<u8>>,
+    ) -> Self {
+        let (chunks, places) = write_chunks(series, bytes_of);
         let (index, references) = write_index(series, &places);
         let stones = deleted.iter().map(|(number, first, last)| (references[*number], *first, *last));
         let tombstones = write_tombstones(stones);
@@ -65,15 +78,18 @@ impl Written {
 /// First and last time and reference, of each chunk of each series.
 type Places = Vec<Vec<(i64, i64, u64)>>;
 
-fn write_chunks(series: &[WrittenSeries]) -> (Vec<u8>, Places) {
+fn write_chunks(
+    series: &[WrittenSeries],
+    bytes_of: impl Fn(&WrittenChunk) -> Option<Vec<u8>>,
+) -> (Vec<u8>, Places) {
     let mut file = 0x85BD_40DD_u32.to_be_bytes().to_vec();
     file.extend([1, 0, 0, 0]);
     let mut write = |chunk: &WrittenChunk| {
         let reference = file.len() as u64;
-        let bytes = match chunk.encoding {
+        let bytes = bytes_of(chunk).unwrap_or_else(|| match chunk.encoding {
             XOR2 => float_chunk(&chunk.samples, &LONGEST_XOR2),
             _other => float_chunk(&chunk.samples, &LONGEST_XOR),
-        };
+        });
         uvarint(&mut file, bytes.len() as u64);
         let begins = file.len();
         file.push(chunk.encoding);

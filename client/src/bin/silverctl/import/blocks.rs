@@ -149,6 +149,12 @@ impl Import {
                 self.sending.send(&labels, samples).await?;
                 self.show(done.series_done);
             }
+            Piece::Histograms(labels, histograms) => {
+                let first_ms = histograms.first().map(|(at_ms, _)| *at_ms);
+                self.report.took(histograms.len() as u64, first_ms);
+                self.sending.send_histograms(&labels, &histograms).await?;
+                self.show(done.series_done);
+            }
             Piece::OtherChunk => self.report.other_chunks += 1,
             Piece::DamagedChunk(fault) => {
                 self.report.chunks_damaged += 1;

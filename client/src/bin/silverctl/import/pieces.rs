@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use silverback_client::histogram::{Histogram, HistogramKind};
 use tokio::sync::mpsc;
 
 use super::head::HeadCounts;
@@ -10,16 +11,21 @@ use crate::filter::Filter;
 use crate::label_set::LabelSet;
 use silverback_block::{Block, BlockFault, BlockSeries, ChunkPlace, Contents};
 use silverback_model::gorilla::FloatIter;
+use silverback_model::histogram::{HistogramChunkError, HistogramIter};
 
 /// Pieces that are read ahead.
 pub const PIECES_MAX: usize = 256;
+/// Native histograms of one piece: each may take a thousand times as much as a float.
+pub const PIECE_HISTOGRAMS_MAX: usize = 8;
 
 /// A part of what a block or a head holds, in its order.
 #[derive(Debug)]
 pub enum Piece {
     /// Some samples of a series, times ascending.
     Samples(Arc<LabelSet>, Vec<(i64, f64)>),
-    /// A chunk of what is no float.
+    /// Some native histograms of a series, likewise.
+    Histograms(Arc<LabelSet>, Vec<(i64, Histogram)>),
+    /// A chunk in an encoding that isn't read here.
     OtherChunk,
     /// A chunk that can't be read; what is behind it can.
     DamagedChunk(BlockFault),
@@ -108,16 +114,45 @@ impl Reading {
         labels: &Arc<LabelSet>,
         place: ChunkPlace,
     ) -> Result<(), Stop> {
-        let piece = match samples(block, place) {
+        let is_deleted = |at_ms| series.deleted.iter().any(|range| range.holds(at_ms));
+        let is_wanted = |at_ms| self.filter.takes_time(at_ms) && !is_deleted(at_ms);
+        let piece = match decode(block, place) {
             Err(fault) => Piece::DamagedChunk(fault),
-            Ok(None) => Piece::OtherChunk,
-            Ok(Some(mut samples)) => {
-                let is_deleted = |at_ms| series.deleted.iter().any(|range| range.holds(at_ms));
-                samples.retain(|(at_ms, _)| self.filter.takes_time(*at_ms) && !is_deleted(*at_ms));
+            Ok(Decoded::Other) => Piece::OtherChunk,
+            Ok(Decoded::Floats(mut samples)) => {
+                samples.retain(|(at_ms, _)| is_wanted(*at_ms));
                 Piece::Samples(Arc::clone(labels), samples)
+            }
+            Ok(Decoded::Histograms(kind, bytes)) => {
+                match self.histograms(HistogramIter::new(kind, &bytes), labels, is_wanted)? {
+                    Ok(()) => return Ok(()),
+                    Err(error) => Piece::DamagedChunk(block.chunk_fault(place, error)),
+                }
             }
         };
         self.give(piece)
+    }
+
+    /// Gives the wanted histograms of a chunk, a few at a time.
+    fn histograms(
+        &self,
+        mut chunk: HistogramIter,
+        labels: &Arc<LabelSet>,
+        is_wanted: impl Fn(i64) -> bool,
+    ) -> Result<Result<(), HistogramChunkError>, Stop> {
+        let mut piece = Vec::new();
+        while chunk.samples_left() > 0 {
+            let mut histogram = Histogram::default();
+            match chunk.next_into(&mut histogram) {
+                Ok(at_ms) if is_wanted(at_ms) => piece.push((at_ms, histogram)),
+                Ok(_unwanted) => {}
+                Err(error) => return Ok(Err(error)),
+            }
+            if piece.len() == PIECE_HISTOGRAMS_MAX || chunk.samples_left() == 0 && !piece.is_empty() {
+                self.give(Piece::Histograms(Arc::clone(labels), std::mem::take(&mut piece)))?;
+            }
+        }
+        Ok(Ok(()))
     }
 
     fn give(&self, piece: Piece) -> Result<(), Stop> {
@@ -125,14 +160,31 @@ impl Reading {
     }
 }
 
-/// The samples of a chunk of floats.
-fn samples(block: &mut Block, place: ChunkPlace) -> Result<Option<Vec<(i64, f64)>>, BlockFault> {
+/// What a chunk holds.
+enum Decoded {
+    Floats(Vec<(i64, f64)>),
+    /// Looked through once, so that of a damaged chunk nothing is given.
+    Histograms(HistogramKind, Vec<u8>),
+    Other,
+}
+
+fn decode(block: &mut Block, place: ChunkPlace) -> Result<Decoded, BlockFault> {
     let chunk = block.chunk(place)?;
-    let samples = match chunk.contents {
-        Some(Contents::Floats(encoding)) => FloatIter::new(encoding, chunk.bytes),
-        Some(Contents::Histograms(_)) | None => return Ok(None),
-    };
-    let decoded: Result<_, _> =
-        samples.map(|sample| sample.map(|sample| (sample.timestamp_ms, sample.value))).collect();
-    decoded.map(Some).map_err(|error| block.chunk_fault(place, error))
+    match chunk.contents {
+        None => Ok(Decoded::Other),
+        Some(Contents::Floats(encoding)) => {
+            let samples = FloatIter::new(encoding, chunk.bytes);
+            let decoded: Result<_, _> =
+                samples.map(|sample| sample.map(|sample| (sample.timestamp_ms, sample.value))).collect();
+            decoded.map(Decoded::Floats).map_err(|error| block.chunk_fault(place, error))
+        }
+        Some(Contents::Histograms(kind)) => {
+            let bytes = chunk.bytes.to_vec();
+            let mut histograms = HistogramIter::new(kind, &bytes);
+            while histograms.samples_left() > 0 {
+                histograms.skip_one().map_err(|error| block.chunk_fault(place, error))?;
+            }
+            Ok(Decoded::Histograms(kind, bytes))
+        }
+    }
 }

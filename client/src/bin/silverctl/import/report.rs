@@ -31,9 +31,9 @@ pub struct ImportReport {
     pub series: u64,
     /// Series whose labels make none.
     pub series_bad: u64,
-    /// Samples that were read.
+    /// Samples that were read, native histograms among them.
     pub samples: u64,
-    /// Chunks in another encoding than XOR.
+    /// Chunks in an encoding that isn't read.
     pub other_chunks: u64,
     /// Chunks that can't be read.
     pub chunks_damaged: u64,
@@ -105,7 +105,7 @@ impl ImportReport {
 
 impl ImportReport {
     /// What isn't as it could be: how many, and what one or many of them are.
-    const fn oddities(&self) -> [(u64, &'static str, &'static str); 11] {
+    const fn oddities(&self) -> [(u64, &'static str, &'static str); 10] {
         [
             (
                 self.blocks_before,
@@ -119,8 +119,8 @@ impl ImportReport {
             ),
             (
                 self.other_chunks,
-                "chunk isn't of plain floats (a native histogram?) and is left out",
-                "chunks aren't of plain floats (native histograms?) and are left out",
+                "chunk is in an encoding that isn't read here (start timestamps?) and is left out",
+                "chunks are in encodings that aren't read here (start timestamps?) and are left out",
             ),
             (
                 self.blocks_damaged,
@@ -128,11 +128,6 @@ impl ImportReport {
                 "blocks are damaged and not read to their end",
             ),
             (self.chunks_damaged, "chunk is damaged and left out", "chunks are damaged and left out"),
-            (
-                self.head.histogram_records,
-                "record of the head is of native histograms and is left out",
-                "records of the head are of native histograms and are left out",
-            ),
             (
                 self.head.samples_late,
                 "sample of the head came after a later one and is left out",

@@ -1,10 +1,12 @@
 //! `silverback.v1.Batch`, read in place: its columns side by side, sample by sample. It knows no
-//! series: only refs.
+//! series: only refs. Of native histograms it knows where they lie, and looks into none.
 //!
 //! A batch in the usual form has each column in one packed field. Protocol buffers allow others; a
 //! batch in one of them is brought into the usual one first.
 
 use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
 
 use prost::Message;
 use silverback_proto::v1;
@@ -12,16 +14,23 @@ use silverback_proto::v1;
 use crate::api::ingest::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::ingest::remote_write::{MalformedBody, MalformedCause};
 use silverback_model::Sample;
+use silverback_model::limits::STREAM_BATCH_SAMPLES_MAX;
 
 const NUMBER: Tag = Tag::new(1, WireType::Varint);
 const REF_DELTAS: Tag = Tag::new(2, WireType::Len);
 const BASE_TIMESTAMP: Tag = Tag::new(3, WireType::Varint);
 const TIMESTAMP_DELTAS: Tag = Tag::new(4, WireType::Len);
 const VALUES: Tag = Tag::new(5, WireType::Len);
+const HISTOGRAM_REF_DELTAS: Tag = Tag::new(6, WireType::Len);
+const HISTOGRAMS: Tag = Tag::new(7, WireType::Len);
 /// Columns element by element.
-const UNPACKED: [Tag; 3] =
-    [Tag::new(2, WireType::Varint), Tag::new(4, WireType::Varint), Tag::new(5, WireType::Fixed64)];
-const KNOWN_MAX: u32 = 5;
+const UNPACKED: [Tag; 4] = [
+    Tag::new(2, WireType::Varint),
+    Tag::new(4, WireType::Varint),
+    Tag::new(5, WireType::Fixed64),
+    Tag::new(6, WireType::Varint),
+];
+const KNOWN_MAX: u32 = 7;
 
 /// A batch whose samples are not looked at yet.
 #[derive(Debug, Clone, Default)]
@@ -32,6 +41,34 @@ pub struct Columns<'a> {
     base_timestamp_ms: i64,
     timestamp_deltas: Cow<'a, [u8]>,
     values: Cow<'a, [u8]>,
+    histogram_ref_deltas: Cow<'a, [u8]>,
+    histograms: HistogramFields<'a>,
+}
+
+/// Where a batch's native histograms lie.
+#[derive(Debug, Clone, Copy, Default)]
+struct HistogramFields<'a> {
+    /// From the first one's tag to the end of the last one; other fields may stand between them.
+    bytes: &'a [u8],
+    count: usize,
+}
+
+/// One of a batch's floats or native histograms, counted from 0 among those of its kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Row {
+    /// A float.
+    Sample(usize),
+    /// A native histogram.
+    Histogram(usize),
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sample(at) => write!(f, "sample {at}"),
+            Self::Histogram(at) => write!(f, "native histogram {at}"),
+        }
+    }
 }
 
 /// What is wrong with a batch, so that nothing of it is taken in.
@@ -51,6 +88,12 @@ pub enum BatchFault {
         /// What is allowed.
         samples_max: usize,
     },
+    /// The same of native histograms, which are counted no further.
+    #[error("the batch has more than {histograms_max} native histograms, as many as it may have")]
+    TooManyHistograms {
+        /// What is allowed.
+        histograms_max: usize,
+    },
     /// Some samples lack something.
     #[error(
         "the batch's columns are of unequal length: {refs} refs, {timestamps} timestamps, {values} values"
@@ -63,20 +106,28 @@ pub enum BatchFault {
         /// Values in it.
         values: usize,
     },
+    /// Some native histograms lack a ref, or some refs a histogram.
+    #[error("the batch has {refs} refs of native histograms, and {histograms} native histograms")]
+    UnequalHistograms {
+        /// Refs in it.
+        refs: usize,
+        /// Native histograms in it.
+        histograms: usize,
+    },
     /// The refs' differences lead out of the refs' range.
-    #[error("sample {sample} of the batch has a ref below 0 or beyond 32 bits")]
+    #[error("{row} of the batch has a ref below 0 or beyond 32 bits")]
     RefOutOfRange {
-        /// Counted from 0.
-        sample: usize,
+        /// Which.
+        row: Row,
     },
     /// A ref that stands for no series of this stream.
     #[error(
-        "sample {sample} of the batch has the ref {stream_ref}, which was not defined on this stream; \
+        "{row} of the batch has the ref {stream_ref}, which was not defined on this stream; \
          refs of another stream, or of one that has ended, mean nothing here"
     )]
     UndefinedRef {
-        /// Counted from 0.
-        sample: usize,
+        /// Which.
+        row: Row,
         /// The ref.
         stream_ref: u32,
     },
@@ -92,9 +143,11 @@ impl<'a> Columns<'a> {
     }
 
     /// `None`: it is not in the usual form.
-    fn read_usual(mut reader: Reader<'a>) -> Result<Option<Self>, MalformedBody> {
+    fn read_usual(mut reader: Reader<'a>) -> Result<Option<Self>, BatchFault> {
         let mut columns = Self::default();
+        let mut histograms = HistogramPlaces::default();
         while !reader.is_empty() {
+            let begin = reader.at();
             let tag = reader.tag()?;
             let column = match tag {
                 NUMBER => {
@@ -108,6 +161,12 @@ impl<'a> Columns<'a> {
                 REF_DELTAS => &mut columns.ref_deltas,
                 TIMESTAMP_DELTAS => &mut columns.timestamp_deltas,
                 VALUES => &mut columns.values,
+                HISTOGRAM_REF_DELTAS => &mut columns.histogram_ref_deltas,
+                HISTOGRAMS => {
+                    reader.span()?;
+                    histograms.add(begin..reader.at())?;
+                    continue;
+                }
                 other if UNPACKED.contains(&other) => return Ok(None),
                 other => {
                     reader.skip_unknown(other, KNOWN_MAX)?;
@@ -120,13 +179,28 @@ impl<'a> Columns<'a> {
             let place = reader.span()?;
             *column = Cow::Borrowed(&reader.bytes()[place]);
         }
+        columns.histograms = histograms.of(reader.bytes());
         Ok(Some(columns))
     }
 
     #[cold]
     fn read_unusual(reader: Reader<'a>) -> Result<Self, BatchFault> {
         let malformed = || MalformedBody { offset: reader.at(), cause: MalformedCause::WrongWireType };
-        let batch = v1::Batch::decode(&reader.bytes()[reader.at()..]).map_err(|_| malformed())?;
+        // Histograms stay where they are: many small ones would take far more than their bytes.
+        let (mut fields, mut others) = (reader, Vec::new());
+        let mut histograms = HistogramPlaces::default();
+        while !fields.is_empty() {
+            let begin = fields.at();
+            let tag = fields.tag()?;
+            fields.skip(tag)?;
+            let place = begin..fields.at();
+            if tag == HISTOGRAMS {
+                histograms.add(place)?;
+            } else {
+                others.extend_from_slice(&fields.bytes()[place]);
+            }
+        }
+        let batch = v1::Batch::decode(&others[..]).map_err(|_| malformed())?;
         let usual = batch.encode_to_vec();
         let columns = Columns::read_usual(Reader::new(&usual, 0))?.ok_or_else(malformed)?;
         Ok(Self {
@@ -135,15 +209,54 @@ impl<'a> Columns<'a> {
             base_timestamp_ms: columns.base_timestamp_ms,
             timestamp_deltas: columns.timestamp_deltas.into_owned().into(),
             values: columns.values.into_owned().into(),
+            histogram_ref_deltas: columns.histogram_ref_deltas.into_owned().into(),
+            histograms: histograms.of(reader.bytes()),
         })
     }
 
-    /// How many samples there are.
+    /// How many floats there are.
     pub(crate) fn samples(&self) -> usize {
         self.values.len() / 8
     }
 
-    /// Gives every sample with its ref to `each`, in order, until `each` refuses one.
+    /// How many native histograms there are.
+    pub fn histograms(&self) -> usize {
+        self.histograms.count
+    }
+
+    /// The bytes that the native histograms lie in.
+    pub fn histogram_bytes(&self) -> &'a [u8] {
+        self.histograms.bytes
+    }
+
+    /// Gives every native histogram with its ref to `each`, in order, as its place in
+    /// [`histogram_bytes`](Self::histogram_bytes), until `each` refuses one.
+    pub fn for_each_histogram(
+        &self,
+        mut each: impl FnMut(u32, Range<usize>) -> Result<(), BatchFault>,
+    ) -> Result<(), BatchFault> {
+        let mut refs = Varints(&self.histogram_ref_deltas);
+        let mut fields = Reader::new(self.histograms.bytes, 0);
+        let (mut stream_ref, mut histogram) = (0i64, 0);
+        while !fields.is_empty() {
+            let tag = fields.tag()?;
+            if tag != HISTOGRAMS {
+                fields.skip(tag)?;
+                continue;
+            }
+            let place = fields.span()?;
+            let Some(delta) = refs.next() else { return Err(self.unequal_histograms()) };
+            stream_ref += i64::from(unzigzag_32(delta));
+            let Ok(checked) = u32::try_from(stream_ref) else {
+                return Err(BatchFault::RefOutOfRange { row: Row::Histogram(histogram) });
+            };
+            each(checked, place)?;
+            histogram += 1;
+        }
+        if refs.0.is_empty() { Ok(()) } else { Err(self.unequal_histograms()) }
+    }
+
+    /// Gives every float with its ref to `each`, in order, until `each` refuses one.
     #[inline]
     pub fn for_each(
         &self,
@@ -161,7 +274,7 @@ impl<'a> Columns<'a> {
             // Of 32 bits, these can't overflow 64.
             stream_ref += i64::from(unzigzag_32(delta));
             let Ok(checked) = u32::try_from(stream_ref) else {
-                return Err(BatchFault::RefOutOfRange { sample });
+                return Err(BatchFault::RefOutOfRange { row: Row::Sample(sample) });
             };
             if !at_once {
                 let Some(delta) = timestamps.next() else { return Err(self.unequal()) };
@@ -177,13 +290,23 @@ impl<'a> Columns<'a> {
         if !self.values.len().is_multiple_of(8) {
             return Err(BatchFault::Malformed(MalformedBody { offset: 0, cause: MalformedCause::Truncated }));
         }
+        let samples = samples + self.histograms.count;
         if samples > samples_max {
             return Err(BatchFault::TooManySamples { samples, samples_max });
+        }
+        if self.histograms.count == 0 && !self.histogram_ref_deltas.is_empty() {
+            return Err(self.unequal_histograms());
         }
         if samples == 0 && self.ref_deltas.is_empty() {
             return Err(BatchFault::Empty);
         }
         Ok(())
+    }
+
+    #[cold]
+    fn unequal_histograms(&self) -> BatchFault {
+        let refs = count(&self.histogram_ref_deltas);
+        BatchFault::UnequalHistograms { refs, histograms: self.histograms.count }
     }
 
     #[cold]
@@ -193,6 +316,33 @@ impl<'a> Columns<'a> {
             timestamps: count(&self.timestamp_deltas),
             values: self.samples(),
         }
+    }
+}
+
+/// Where native histograms were found.
+#[derive(Debug, Default)]
+struct HistogramPlaces {
+    begin: usize,
+    end: usize,
+    count: usize,
+}
+
+impl HistogramPlaces {
+    /// Notes a whole field. More than a batch may have are not looked for.
+    fn add(&mut self, field: Range<usize>) -> Result<(), BatchFault> {
+        if self.count == STREAM_BATCH_SAMPLES_MAX {
+            return Err(BatchFault::TooManyHistograms { histograms_max: STREAM_BATCH_SAMPLES_MAX });
+        }
+        if self.count == 0 {
+            self.begin = field.start;
+        }
+        self.end = field.end;
+        self.count += 1;
+        Ok(())
+    }
+
+    fn of(self, bytes: &[u8]) -> HistogramFields<'_> {
+        HistogramFields { bytes: &bytes[self.begin..self.end], count: self.count }
     }
 }
 
@@ -249,6 +399,7 @@ mod tests {
             base_timestamp_ms: 1000,
             timestamp_deltas_ms: timestamps.to_vec(),
             values: values.to_vec(),
+            ..v1::Batch::default()
         }
     }
 
@@ -313,7 +464,8 @@ mod tests {
             &batch(&[0], &[], &[0.5; 101]),
             Err(BatchFault::TooManySamples { samples: 101, samples_max: 100 }),
         );
-        check(&batch(&[1, -2], &[], &[0.5; 2]), Err(BatchFault::RefOutOfRange { sample: 1 }));
+        let below = BatchFault::RefOutOfRange { row: Row::Sample(1) };
+        check(&batch(&[1, -2], &[], &[0.5; 2]), Err(below));
         let half_a_value = [0x12, 1, 0, 0x2a, 3, 1, 2, 3];
         assert!(matches!(read(&half_a_value), Err(BatchFault::Malformed(_))));
         for bytes in [&[0x12][..], &[0x12, 9, 1], &[0x10], &[0x0b], &[0x2a, 0xff, 0xff, 0xff, 0xff, 0xff]] {
@@ -335,5 +487,66 @@ mod tests {
             [batch(&[1], &[], &[1.0]).encode_to_vec(), batch(&[1], &[], &[2.0]).encode_to_vec()].concat();
         let expect = (7, vec![(1, 1000, 1f64.to_bits()), (2, 1000, 2f64.to_bits())]);
         assert_eq!(read(&halves), Ok(expect));
+    }
+
+    type Histograms = Vec<(u32, Vec<u8>)>;
+
+    fn read_histograms(bytes: &[u8]) -> Result<Histograms, BatchFault> {
+        let columns = Columns::read(Reader::new(bytes, 0))?;
+        columns.for_each(100, |_, _| Ok(()))?;
+        let mut found = Vec::new();
+        columns.for_each_histogram(|stream_ref, place| {
+            found.push((stream_ref, columns.histogram_bytes()[place].to_vec()));
+            Ok(())
+        })?;
+        assert_eq!(found.len(), columns.histograms());
+        Ok(found)
+    }
+
+    fn with_histograms(refs: &[i32], histograms: &[&'static [u8]]) -> v1::Batch {
+        let histograms = histograms.iter().map(|bytes| bytes::Bytes::from_static(bytes)).collect();
+        v1::Batch { histogram_ref_deltas: refs.to_vec(), histograms, ..batch(&[5], &[], &[1.0]) }
+    }
+
+    #[test]
+    fn histograms_come_beside_floats_and_without_any() {
+        let expect = vec![(7, b"one".to_vec()), (4, Vec::new()), (4, b"three".to_vec())];
+        let both = with_histograms(&[7, -3, 0], &[b"one", b"", b"three"]);
+        assert_eq!(read_histograms(&both.encode_to_vec()), Ok(expect.clone()));
+        check(&both, Ok(&[(5, 1000, 1f64.to_bits())]));
+        let alone = v1::Batch { ref_deltas: vec![], values: vec![], ..both.clone() };
+        assert_eq!(read_histograms(&alone.encode_to_vec()), Ok(expect.clone()));
+        // Floats behind the histograms, between them, and refs one by one.
+        let [floats, histograms] = [batch(&[5], &[], &[1.0]), alone].map(|batch| batch.encode_to_vec());
+        assert_eq!(read_histograms(&[&histograms[..], &floats].concat()), Ok(expect));
+        let field = |bytes: &[u8]| [&[0x3a, bytes.len() as u8], bytes].concat();
+        let scattered =
+            [&[0x30, 14][..], &field(b"one"), &floats, &[0x30, 5], &field(b""), &[0x78, 9]].concat();
+        assert_eq!(read_histograms(&scattered), Ok(vec![(7, b"one".to_vec()), (4, Vec::new())]));
+        assert_eq!(read(&scattered), Ok((7, vec![(5, 1000, 1f64.to_bits())])));
+    }
+
+    #[test]
+    fn histograms_that_can_t_be_told_apart_or_are_too_many_are_told() {
+        let check = |batch: &v1::Batch, expect| {
+            assert_eq!(read_histograms(&batch.encode_to_vec()), Err(expect));
+        };
+        for (refs, histograms) in [(0, 1), (2, 1), (1, 0), (1, 2)] {
+            let batch = with_histograms(&vec![1; refs], &vec![&b"h"[..]; histograms]);
+            check(&batch, BatchFault::UnequalHistograms { refs, histograms });
+        }
+        let below = BatchFault::RefOutOfRange { row: Row::Histogram(1) };
+        check(&with_histograms(&[0, -1], &[b"h"; 2]), below);
+        let many = with_histograms(&[0; 100], &[b"h"; 100]);
+        check(&many, BatchFault::TooManySamples { samples: 101, samples_max: 100 });
+        // In the usual form and in another they are counted no further than they may be.
+        for before in [&[][..], &[0x10, 2]] {
+            let huge = [before, &[0x3a, 0].repeat(STREAM_BATCH_SAMPLES_MAX + 1)].concat();
+            let fault = BatchFault::TooManyHistograms { histograms_max: STREAM_BATCH_SAMPLES_MAX };
+            assert_eq!(read_histograms(&huge), Err(fault));
+        }
+        for bytes in [&[0x3a][..], &[0x3a, 2, 1], &[0x38, 1], &[0x32, 9], &[0x10, 2, 0x3a, 2, 1]] {
+            assert!(matches!(read_histograms(bytes), Err(BatchFault::Malformed(_))), "{bytes:x?}");
+        }
     }
 }

@@ -28,7 +28,7 @@ pub struct Sent {
     number: u64,
     /// When the batch arrived.
     began: Option<Instant>,
-    /// In the batch.
+    /// In the batch, of both kinds.
     samples: usize,
     answers: Vec<ReplyFuture<WritePart>>,
     /// Of the table that the batch was split by.
@@ -122,7 +122,7 @@ impl Sent {
     fn add(&mut self, caller: &Caller, reply: WriteReply) {
         match acknowledged(caller, reply) {
             Ok(ack) => {
-                self.samples_written += ack.written;
+                self.samples_written += ack.written + ack.histograms;
                 if let Some(refusals) = ack.refusals {
                     caller.note_refused(&refusals.examples);
                     self.refused.extend(refusals.by_ref);

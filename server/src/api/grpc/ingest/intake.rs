@@ -10,19 +10,20 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::columns::{BatchFault, Columns};
+use super::columns::{BatchFault, Columns, Row};
 use super::flight::{BatchesInFlight, Sent};
+use super::histograms::{self, Patience};
 use super::routes::{RouteState, Routes};
 use super::series::{DefinitionFault, StreamSeries};
 use crate::api::ingest::caller::Caller;
 use crate::api::ingest::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::ingest::remote_write::{MalformedBody, Rejection};
-use crate::routing::{Overloaded, Split};
+use crate::routing::{Overloaded, Reservation, Split};
 use silverback_model::Sample;
 use silverback_model::limits::{DECODE_STEP_SERIES, STREAM_BATCH_SAMPLES_MAX};
 use silverback_runtime::slices::SLICE;
 use silverback_runtime::{now, reactor_polled, sleep};
-use silverback_storage::message::{DefinitionBlock, PartSeries, Refusals, WritePart};
+use silverback_storage::message::{DefinitionBlock, PartSeries, Refusals, WriteBody, WritePart};
 
 const SERIES: Tag = Tag::new(1, WireType::Len);
 const BATCH: Tag = Tag::new(2, WireType::Len);
@@ -43,6 +44,15 @@ pub(crate) enum Call {
         /// 0: none yet.
         last_number: u64,
     },
+}
+
+impl Call {
+    fn patience(self) -> Patience {
+        match self {
+            Self::Once => Patience::None,
+            Self::Stream { .. } => Patience::Stream,
+        }
+    }
 }
 
 /// Why nothing of a message, or only its definitions, was taken in.
@@ -113,10 +123,15 @@ impl Intake {
         if let Some(replaying) = self.caller.replaying() {
             return Err(Rejection::NotReady(replaying.to_string()).into());
         }
+        let mut room = self.caller.bodies.begin();
+        let taken = (&mut room, message.len());
+        let body =
+            histograms::body_with(&columns, self.series.body(), &self.caller, taken, self.call.patience());
+        let body = body.await?;
         let mut retry_after = RETRY_AFTER_MIN;
         loop {
             self.table_settled().await;
-            match self.send(&columns, began, &mut refused)? {
+            match self.send(&columns, (&body, &mut room), began, &mut refused)? {
                 Ok(sent) => return Ok(sent),
                 Err(Overloaded) if self.call == Call::Once => return Err(Rejection::Overloaded.into()),
                 Err(Overloaded) if self.caller.shutdown.is_requested() => return Err(stopping().into()),
@@ -182,16 +197,18 @@ impl Intake {
         Ok(batch)
     }
 
-    /// Sends a batch on to the shards, all of it or nothing.
+    /// Sends a batch on to the shards, all of it or nothing. `body` is what it carries, which has its `room`.
     fn send(
         &self,
         columns: &Columns,
+        (body, room): (&Arc<WriteBody>, &mut Reservation),
         began: Instant,
         refused: &mut Refusals,
     ) -> Result<Result<Sent, Overloaded>, BatchFault> {
-        let mut reserved = self.caller.bodies.begin();
+        // Native histograms have theirs already.
         let in_memory_bytes = columns.samples() * (size_of::<PartSeries>() + size_of::<Sample>());
-        if !self.caller.router.has_room() || reserved.grow(in_memory_bytes).is_err() {
+        let has_room = |room: &mut Reservation| in_memory_bytes == 0 || room.grow(in_memory_bytes).is_ok();
+        if !self.caller.router.has_room() || !has_room(room) {
             return Ok(Err(Overloaded));
         }
         let table = self.caller.router.table();
@@ -200,12 +217,15 @@ impl Intake {
         deal_out(columns, self.series.routes(), &mut split, &mut of_refused_series)?;
         let parts = match split.finish() {
             Ok(parts) => parts,
-            Err(overloaded) => return Ok(Err(overloaded)),
+            Err(overloaded) => {
+                room.shrink(in_memory_bytes);
+                return Ok(Err(overloaded));
+            }
         };
-        let room = self.series.room_with(reserved);
+        let room = self.series.room_with(std::mem::replace(room, self.caller.bodies.begin()));
         let mut answers = Vec::with_capacity(table.shards());
         for (shard, part) in parts {
-            let write = WritePart { body: Arc::clone(self.series.body()), part };
+            let write = WritePart { body: Arc::clone(body), part };
             // There was room, and nobody else asked meanwhile.
             match self.caller.router.ask_to_write(shard, write, &room) {
                 Ok(answer) => answers.push(answer),
@@ -216,7 +236,7 @@ impl Intake {
         let definitions = std::mem::take(&mut refused.by_ref);
         Ok(Ok(Sent::batch(
             (columns.number, began),
-            columns.samples(),
+            columns.samples() + columns.histograms(),
             definitions,
             of_refused_series.by_ref,
             (table.epoch(), answers),
@@ -225,7 +245,7 @@ impl Intake {
     }
 }
 
-/// Deals a batch's samples out to the parts of the shards that own their series.
+/// Deals a batch's samples, floats and native histograms, out to the parts of the shards that own their series.
 pub fn deal_out(
     columns: &Columns,
     routes: &Routes,
@@ -234,7 +254,7 @@ pub fn deal_out(
 ) -> Result<(), BatchFault> {
     let (mut sample_number, mut last) = (0, None);
     columns.for_each(STREAM_BATCH_SAMPLES_MAX, |stream_ref, sample| {
-        let undefined = || BatchFault::UndefinedRef { sample: sample_number, stream_ref };
+        let undefined = || BatchFault::UndefinedRef { row: Row::Sample(sample_number), stream_ref };
         let route = routes.get(stream_ref).ok_or_else(undefined)?;
         match route.state {
             RouteState::Series if last == Some(stream_ref) => split.another_sample(sample),
@@ -250,7 +270,8 @@ pub fn deal_out(
         }
         sample_number += 1;
         Ok(())
-    })
+    })?;
+    if columns.histograms() == 0 { Ok(()) } else { histograms::deal_out(columns, routes, split, refused) }
 }
 
 /// What senders are told once the node is to end.

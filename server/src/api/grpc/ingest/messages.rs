@@ -33,7 +33,7 @@ const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
 /// How long a message that finds no room waits for some: its stream's window fills meanwhile. Those that
 /// wait for each other's room end by it.
-const ROOM_WAIT_MAX: Duration = Duration::from_secs(10);
+pub(super) const ROOM_WAIT_MAX: Duration = Duration::from_secs(10);
 const ROOM_AGAIN: Duration = Duration::from_millis(5);
 
 /// How messages are compressed, if they are.
@@ -259,7 +259,11 @@ fn zstd_decoder(sent: &[u8]) -> Result<impl Read + '_, MessageError> {
 }
 
 /// Waits for room for so many bytes more.
-async fn make_room(room: &mut Reservation, bytes: usize, wait: Duration) -> Result<(), MessageError> {
+pub(super) async fn make_room(
+    room: &mut Reservation,
+    bytes: usize,
+    wait: Duration,
+) -> Result<(), MessageError> {
     if room.grow(bytes).is_ok() {
         return Ok(());
     }

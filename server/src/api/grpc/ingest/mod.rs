@@ -7,9 +7,11 @@
 //! ```
 //!
 //! A sample's labels are looked at once, when its series is defined; a batch is dealt out to the
-//! shards by the routes of its refs, without an object for a sample.
+//! shards by the routes of its refs, without an object for a sample. Its native histograms are copied in one piece,
+//! for the shards to read and to judge.
 mod columns;
 mod flight;
+mod histograms;
 mod intake;
 pub(super) mod messages;
 mod routes;
@@ -43,7 +45,7 @@ use silverback_model::limits::{
 };
 use silverback_storage::wal::AckMode;
 
-pub use self::columns::{BatchFault, Columns};
+pub use self::columns::{BatchFault, Columns, Row};
 pub use self::intake::{MessageFault, deal_out};
 pub use self::routes::{Route, RouteState, Routes};
 pub use self::series::{DefinitionFault, StreamSeries};
@@ -89,6 +91,7 @@ fn terms(core: &Core) -> v1::Terms {
         refs_max: STREAM_REFS_MAX as u32,
         definition_bytes_max: STREAM_DEFINITION_BYTES_MAX as u64,
         idle_timeout_ms: core.config.stream_idle_timeout.as_millis() as u64,
+        native_histograms: true,
     }
 }
 

@@ -7,6 +7,7 @@
 //! that were deleted, and those that are older than the one before.
 
 mod files;
+mod histograms;
 mod log;
 mod record;
 
@@ -22,14 +23,16 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::pieces::{PIECES_MAX, Piece, Stop};
+use super::pieces::{PIECE_HISTOGRAMS_MAX, PIECES_MAX, Piece, Stop};
 use crate::filter::Filter;
 use crate::label_set::LabelSet;
 use log::{Log, Record};
-use record::{Kind, LoggedSample, LoggedSeries};
+use record::{Kind, LoggedHistogram, LoggedSample, LoggedSeries};
 use silverback_block::{BlockFault, DeletedRange};
+use silverback_client::histogram::Histogram;
 
-/// Bounds of what is held at a time: series with their labels, and samples.
+/// Bounds of what is held at a time: series with their labels, and samples. A native histogram counts as the samples
+/// that would take its memory.
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
     series: u64,
@@ -47,8 +50,6 @@ pub struct Head {
     deleted: HashMap<u64, Vec<DeletedRange>>,
     /// Series, those counted twice that were logged twice.
     pub series: u64,
-    /// Of native histograms.
-    histogram_records: u64,
     /// Of kinds that nobody knew when this was written.
     unknown_records: u64,
     bounds: Bounds,
@@ -59,8 +60,6 @@ pub struct Head {
 pub struct HeadCounts {
     /// Series that samples were read of.
     pub series: u64,
-    /// Records of native histograms, which are left out.
-    pub histogram_records: u64,
     /// Records that nobody knew the kind of when this was written.
     pub unknown_records: u64,
     /// Samples that are older than one before them.
@@ -73,7 +72,6 @@ impl HeadCounts {
     /// Adds what another portion of the series came to.
     pub const fn add(&mut self, other: Self) {
         self.series += other.series;
-        self.histogram_records += other.histogram_records;
         self.unknown_records += other.unknown_records;
         self.samples_late += other.samples_late;
         self.samples_nameless += other.samples_nameless;
@@ -89,7 +87,6 @@ impl Head {
             floor_ms,
             deleted: HashMap::new(),
             series: 0,
-            histogram_records: 0,
             unknown_records: 0,
             bounds: BOUNDS,
         };
@@ -111,9 +108,8 @@ impl Head {
                     self.deleted.entry(reference).or_default().push(range);
                 }
             }
-            Kind::Histograms => self.histogram_records += 1,
             Kind::Unknown => self.unknown_records += 1,
-            Kind::Samples | Kind::Other => {}
+            Kind::Samples | Kind::Histograms(_) | Kind::Other => {}
         }
         Some(())
     }
@@ -157,6 +153,8 @@ struct Known {
     labels: Arc<LabelSet>,
     newest_ms: Option<i64>,
     samples: Vec<(i64, f64)>,
+    newest_histogram_ms: Option<i64>,
+    histograms: Vec<(i64, Histogram)>,
 }
 
 impl<'a> Reading<'a> {
@@ -168,11 +166,7 @@ impl<'a> Reading<'a> {
         portions: u64,
     ) -> Self {
         let counts = match portion {
-            0 => HeadCounts {
-                histogram_records: head.histogram_records,
-                unknown_records: head.unknown_records,
-                ..HeadCounts::default()
-            },
+            0 => HeadCounts { unknown_records: head.unknown_records, ..HeadCounts::default() },
             _later => HeadCounts::default(),
         };
         let (series, named) = (HashMap::new(), HashSet::new());
@@ -189,7 +183,10 @@ impl<'a> Reading<'a> {
                     let read = match record.kind() {
                         Kind::Series => record.series().map(|series| self.name(series)),
                         Kind::Samples => record.samples().map(|samples| self.take(&samples)),
-                        Kind::Tombstones | Kind::Histograms | Kind::Other | Kind::Unknown => Ok(Ok(())),
+                        Kind::Histograms(kind) => {
+                            record.histograms(kind).map(|histograms| self.take_histograms(histograms))
+                        }
+                        Kind::Tombstones | Kind::Other | Kind::Unknown => Ok(Ok(())),
                     };
                     match read {
                         Ok(taken) => taken?,
@@ -200,7 +197,7 @@ impl<'a> Reading<'a> {
         };
         // What stands before the damage is sound.
         self.give_samples()?;
-        self.counts.series = self.series.values().filter(|series| series.newest_ms.is_some()).count() as u64;
+        self.counts.series = self.series.values().filter(|series| series.has_any()).count() as u64;
         self.give(Piece::HeadDone(self.counts))?;
         Ok(ended?)
     }
@@ -217,7 +214,7 @@ impl<'a> Reading<'a> {
             }
             match LabelSet::new(labels) {
                 Ok(labels) => {
-                    let known = Known { labels: Arc::new(labels), newest_ms: None, samples: Vec::new() };
+                    let known = Known::new(labels);
                     self.series.insert(reference, known);
                 }
                 Err(fault) => self.give(Piece::BadSeries(fault.to_string()))?,
@@ -247,12 +244,36 @@ impl<'a> Reading<'a> {
         if self.samples >= self.head.bounds.samples { self.give_samples() } else { Ok(()) }
     }
 
+    fn take_histograms(&mut self, histograms: Vec<LoggedHistogram>) -> Result<(), Stop> {
+        let (head, filter) = (self.head, self.filter);
+        for histogram in histograms.into_iter().filter(|histogram| histogram.at_ms >= head.floor_ms) {
+            match self.series.get_mut(&histogram.reference) {
+                Some(series) => {
+                    self.samples += series.take_histogram(histogram, head, filter, &mut self.counts);
+                }
+                None if self.portion == 0 && !self.named.contains(&histogram.reference) => {
+                    self.counts.samples_nameless += 1;
+                }
+                None => {}
+            }
+        }
+        if self.samples >= self.head.bounds.samples { self.give_samples() } else { Ok(()) }
+    }
+
     fn give_samples(&mut self) -> Result<(), Stop> {
         self.samples = 0;
         for series in self.series.values_mut().filter(|series| !series.samples.is_empty()) {
             let samples = std::mem::take(&mut series.samples);
             let piece = Piece::Samples(Arc::clone(&series.labels), samples);
             self.sender.blocking_send(Ok(piece)).map_err(|_unwanted| Stop::Unwanted)?;
+        }
+        for series in self.series.values_mut() {
+            let mut histograms = std::mem::take(&mut series.histograms).into_iter().peekable();
+            while histograms.peek().is_some() {
+                let some = histograms.by_ref().take(PIECE_HISTOGRAMS_MAX).collect();
+                let piece = Piece::Histograms(Arc::clone(&series.labels), some);
+                self.sender.blocking_send(Ok(piece)).map_err(|_unwanted| Stop::Unwanted)?;
+            }
         }
         Ok(())
     }
@@ -262,7 +283,24 @@ impl<'a> Reading<'a> {
     }
 }
 
+/// The place of a float in memory.
+const FLOAT_BYTES: usize = size_of::<(i64, f64)>();
+
 impl Known {
+    fn new(labels: LabelSet) -> Self {
+        Self {
+            labels: Arc::new(labels),
+            newest_ms: None,
+            samples: Vec::new(),
+            newest_histogram_ms: None,
+            histograms: Vec::new(),
+        }
+    }
+
+    const fn has_any(&self) -> bool {
+        self.newest_ms.is_some() || self.newest_histogram_ms.is_some()
+    }
+
     /// How many samples more there are: one or none.
     fn take(
         &mut self,
@@ -271,22 +309,50 @@ impl Known {
         filter: &Filter,
         counts: &mut HeadCounts,
     ) -> usize {
-        match self.newest_ms {
-            // Logged again, and once is enough.
-            Some(newest_ms) if newest_ms == sample.at_ms => return 0,
-            Some(newest_ms) if newest_ms > sample.at_ms => {
-                counts.samples_late += 1;
-                return 0;
-            }
-            Some(_) | None => self.newest_ms = Some(sample.at_ms),
-        }
-        let ranges = head.deleted.get(&sample.reference).map_or(&[][..], Vec::as_slice);
-        if !filter.takes_time(sample.at_ms) || ranges.iter().any(|range| range.holds(sample.at_ms)) {
+        let at = (sample.reference, sample.at_ms);
+        if !is_wanted(&mut self.newest_ms, at, head, filter, counts) {
             return 0;
         }
         self.samples.push((sample.at_ms, sample.value));
         1
     }
+
+    /// As how many samples more it counts.
+    fn take_histogram(
+        &mut self,
+        LoggedHistogram { reference, at_ms, histogram }: LoggedHistogram,
+        head: &Head,
+        filter: &Filter,
+        counts: &mut HeadCounts,
+    ) -> usize {
+        if !is_wanted(&mut self.newest_histogram_ms, (reference, at_ms), head, filter, counts) {
+            return 0;
+        }
+        let bytes = size_of::<(i64, Histogram)>() + histogram.heap_bytes();
+        self.histograms.push((at_ms, histogram));
+        bytes.div_ceil(FLOAT_BYTES)
+    }
+}
+
+/// Whether a sample is newer than the one before of its series and kind, is asked for, and wasn't deleted.
+fn is_wanted(
+    newest_ms: &mut Option<i64>,
+    (reference, at_ms): (u64, i64),
+    head: &Head,
+    filter: &Filter,
+    counts: &mut HeadCounts,
+) -> bool {
+    match *newest_ms {
+        // Logged again, and once is enough.
+        Some(newest_ms) if newest_ms == at_ms => return false,
+        Some(newest_ms) if newest_ms > at_ms => {
+            counts.samples_late += 1;
+            return false;
+        }
+        Some(_) | None => *newest_ms = Some(at_ms),
+    }
+    let ranges = head.deleted.get(&reference).map_or(&[][..], Vec::as_slice);
+    filter.takes_time(at_ms) && !ranges.iter().any(|range| range.holds(at_ms))
 }
 
 fn value_of<'a>(labels: &'a [(String, String)], name: &str) -> &'a str {

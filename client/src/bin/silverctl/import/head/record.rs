@@ -1,9 +1,11 @@
 //! What a record of the log holds: series with their references, samples by these, deleted ranges.
 
+use super::histograms;
 use super::log::Record;
 use silverback_block::DeletedRange;
 use silverback_block::cursor::Cursor;
 use silverback_block::fault::{Misread, Problem};
+use silverback_client::histogram::{Histogram, HistogramKind};
 
 const WHAT: &str = "a record of the log";
 
@@ -17,7 +19,7 @@ pub enum Kind {
     /// What was deleted.
     Tombstones,
     /// Native histograms.
-    Histograms,
+    Histograms(HistogramKind),
     /// Exemplars, metadata, and markers of out-of-order chunks: no samples.
     Other,
     /// Of a later Prometheus.
@@ -44,6 +46,17 @@ pub struct LoggedSample {
     pub value: f64,
 }
 
+/// A native histogram, likewise.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoggedHistogram {
+    /// The series.
+    pub reference: u64,
+    /// Milliseconds since the Unix epoch.
+    pub at_ms: i64,
+    /// The histogram; nobody has validated it.
+    pub histogram: Histogram,
+}
+
 impl<'a> Record<'a> {
     /// What it holds; an empty one nothing.
     pub fn kind(&self) -> Kind {
@@ -52,7 +65,8 @@ impl<'a> Record<'a> {
             Some(2) => Kind::Samples,
             Some(3) => Kind::Tombstones,
             None | Some(4..=6) => Kind::Other,
-            Some(7..=10) => Kind::Histograms,
+            Some(7 | 9) => Kind::Histograms(HistogramKind::Integer),
+            Some(8 | 10) => Kind::Histograms(HistogramKind::Float),
             Some(_) => Kind::Unknown,
         }
     }
@@ -71,6 +85,22 @@ impl<'a> Record<'a> {
 
     /// Its samples: all of them are told by how far they are from the first one's reference and time.
     pub fn samples(&self) -> Result<Vec<LoggedSample>, Misread> {
+        self.by_series(|reference, at_ms, cursor| {
+            Ok(LoggedSample { reference, at_ms, value: f64::from_bits(cursor.u64()?) })
+        })
+    }
+
+    /// Its native histograms, likewise.
+    pub fn histograms(&self, kind: HistogramKind) -> Result<Vec<LoggedHistogram>, Misread> {
+        self.by_series(|reference, at_ms, cursor| {
+            Ok(LoggedHistogram { reference, at_ms, histogram: histograms::read(kind, cursor)? })
+        })
+    }
+
+    fn by_series<T>(
+        &self,
+        mut read: impl FnMut(u64, i64, &mut Cursor<'a>) -> Result<T, Misread>,
+    ) -> Result<Vec<T>, Misread> {
         if self.bytes.len() == 1 {
             return Ok(Vec::new());
         }
@@ -78,11 +108,9 @@ impl<'a> Record<'a> {
         let begins = |cursor: &mut Cursor| Ok((cursor.u64()?, cursor.u64()?.cast_signed()));
         let (reference, at_ms) = begins(&mut base).map_err(|misread: Misread| self.at(misread))?;
         self.rest(base, |cursor| {
-            Ok(LoggedSample {
-                reference: reference.wrapping_add_signed(cursor.varint()?),
-                at_ms: at_ms.wrapping_add(cursor.varint()?),
-                value: f64::from_bits(cursor.u64()?),
-            })
+            let reference = reference.wrapping_add_signed(cursor.varint()?);
+            let at_ms = at_ms.wrapping_add(cursor.varint()?);
+            read(reference, at_ms, cursor)
         })
     }
 

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use silverback_client::histogram::{Buckets, HistogramKind, Span};
+use silverback_test_support::prometheus::block::{uvarint, varint};
 use silverback_test_support::prometheus::log::{PAGE, Written, samples, series, tombstone};
 
 use super::*;
@@ -13,6 +15,7 @@ const B: &[(&str, &str)] = &[("__name__", "b")];
 #[derive(Debug, Default, PartialEq)]
 struct Read {
     samples: std::collections::BTreeMap<String, Vec<(i64, f64)>>,
+    histograms: std::collections::BTreeMap<String, Vec<(i64, Histogram)>>,
     counts: HeadCounts,
     bad_series: usize,
     fault: Option<String>,
@@ -26,6 +29,10 @@ fn read_with(dir: &Path, floor_ms: i64, filter: &Filter, bounds: Bounds) -> Read
         match piece {
             Ok(Piece::Samples(labels, samples)) => {
                 read.samples.entry(labels.to_string()).or_default().extend(samples);
+            }
+            Ok(Piece::Histograms(labels, some)) => {
+                assert!(some.len() <= PIECE_HISTOGRAMS_MAX);
+                read.histograms.entry(labels.to_string()).or_default().extend(some);
             }
             Ok(Piece::HeadDone(counts)) => read.counts.add(counts),
             Ok(Piece::BadSeries(_)) => read.bad_series += 1,
@@ -108,20 +115,147 @@ fn what_prometheus_would_not_take_up_again_is_left_out() {
         .plain(&samples(&[(2, 150, 1.0), (2, 151, 2.0), (2, 152, 3.0), (9, 160, 1.0), (9, 50, 1.0)]))
         .plain(&samples(&[(1, 102, 1.0), (1, 101, 1.0)]))
         .plain(&tombstone(2, 100, 151))
-        .plain(&[7, 0])
         .plain(&[99, 1])
         .put(&dir.path().join("wal/00000000"));
     // A block ends at 100.
     let read = read_with(dir.path(), 100, &every(), BOUNDS);
     check(&read, &[("a{job=\"x\"}", &[(100, 1.0), (101, 2.0), (102, 1.0)]), ("b", &[(152, 3.0)])]);
-    let counts = HeadCounts {
-        series: 2,
-        histogram_records: 1,
-        unknown_records: 1,
-        samples_late: 1,
-        samples_nameless: 1,
-    };
+    let counts = HeadCounts { series: 2, unknown_records: 1, samples_late: 1, samples_nameless: 1 };
     assert_eq!((read.counts, read.bad_series, read.fault), (counts, 1, None));
+}
+
+/// A record of native histograms as Prometheus writes it: its kind, then series, times in ms, histograms.
+fn histograms(kind: u8, all: &[(u64, i64, Histogram)]) -> Vec<u8> {
+    let (mut record, first) = (vec![kind], &all[0]);
+    record.extend(first.0.to_be_bytes());
+    record.extend(first.1.to_be_bytes());
+    for (reference, at_ms, histogram) in all {
+        let is_float = histogram.kind == HistogramKind::Float;
+        varint(&mut record, reference.cast_signed() - first.0.cast_signed());
+        varint(&mut record, at_ms - first.1);
+        record.push(histogram.hint as u8);
+        varint(&mut record, histogram.schema.into());
+        record.extend(histogram.zero_threshold.to_bits().to_be_bytes());
+        for count in [histogram.zero_count, histogram.count] {
+            if is_float { record.extend(count.to_be_bytes()) } else { uvarint(&mut record, count) }
+        }
+        record.extend(histogram.sum_bits.to_be_bytes());
+        let sides = [&histogram.positive, &histogram.negative];
+        for side in sides {
+            uvarint(&mut record, side.spans.len() as u64);
+            for span in &side.spans {
+                varint(&mut record, span.offset.into());
+                uvarint(&mut record, span.length.into());
+            }
+        }
+        for side in sides {
+            uvarint(&mut record, side.words.len() as u64);
+            for word in &side.words {
+                if is_float {
+                    record.extend(word.to_be_bytes())
+                } else {
+                    varint(&mut record, word.cast_signed())
+                }
+            }
+        }
+        if histogram.schema == -53 {
+            uvarint(&mut record, histogram.bounds.len() as u64);
+            histogram.bounds.iter().for_each(|bound| record.extend(bound.to_bits().to_be_bytes()));
+        }
+    }
+    record
+}
+
+fn integer(n: u64) -> Histogram {
+    let side = |offset, words: [i64; 2]| Buckets {
+        spans: vec![Span { offset, length: 1 }, Span { offset: 3, length: 1 }],
+        words: words.map(i64::cast_unsigned).to_vec(),
+    };
+    Histogram {
+        schema: 3,
+        zero_threshold: 0.001,
+        zero_count: 2,
+        count: n,
+        sum_bits: (n as f64 / 3.0).to_bits(),
+        positive: side(-7, [5, -3]),
+        negative: side(1 << 20, [1, 0]),
+        ..Histogram::default()
+    }
+}
+
+fn custom(kind: HistogramKind, n: u64) -> Histogram {
+    let words = match kind {
+        HistogramKind::Integer => vec![n, 1],
+        HistogramKind::Float => vec![(n as f64).to_bits(), 0.5_f64.to_bits()],
+    };
+    let positive = Buckets { spans: vec![Span { offset: 0, length: 2 }], words };
+    Histogram {
+        kind,
+        schema: -53,
+        count: n,
+        positive,
+        bounds: vec![-0.25, 1.0 / 3.0],
+        ..Histogram::default()
+    }
+}
+
+#[test]
+fn histograms_of_every_kind_are_gathered_beside_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    let float = Histogram { kind: HistogramKind::Float, ..integer(9) };
+    let many: Vec<_> = (0..20).map(|n| (1, 100 + n as i64, integer(n))).collect();
+    Written::default()
+        .plain(&series(&[(1, A), (2, B)]))
+        .plain(&samples(&[(1, 300, 0.5)]))
+        .plain(&histograms(7, &many))
+        // Again, one that came late, one in a block, one of no series.
+        .plain(&histograms(
+            7,
+            &[(1, 119, integer(19)), (1, 105, integer(5)), (1, 9, integer(1)), (8, 120, integer(1))],
+        ))
+        .plain(&histograms(8, &[(2, 100, float.clone())]))
+        .plain(&histograms(9, &[(2, 101, custom(HistogramKind::Integer, 4))]))
+        .plain(&histograms(
+            10,
+            &[
+                (2, 102, custom(HistogramKind::Float, 5)),
+                (1, 120, Histogram { kind: HistogramKind::Float, ..integer(20) }),
+            ],
+        ))
+        .plain(&[7])
+        .plain(&tombstone(1, 103, 104))
+        .put(&dir.path().join("wal/00000000"));
+    let expect_a = many.iter().filter(|(_, at_ms, _)| !(103..=104).contains(at_ms));
+    let mut expect_a: Vec<_> = expect_a.map(|(_, at_ms, histogram)| (*at_ms, histogram.clone())).collect();
+    expect_a.push((120, Histogram { kind: HistogramKind::Float, ..integer(20) }));
+    let expect_b =
+        vec![(100, float), (101, custom(HistogramKind::Integer, 4)), (102, custom(HistogramKind::Float, 5))];
+    for bounds in [BOUNDS, Bounds { series: 1, samples: 1 }] {
+        let read = read_with(dir.path(), 100, &every(), bounds);
+        check(&read, &[("a{job=\"x\"}", &[(300, 0.5)])]);
+        assert_eq!(read.histograms["a{job=\"x\"}"], expect_a);
+        assert_eq!(read.histograms["b"], expect_b);
+        let counts = HeadCounts { series: 2, samples_late: 1, samples_nameless: 1, ..HeadCounts::default() };
+        assert_eq!((read.counts, read.fault), (counts, None));
+    }
+}
+
+#[test]
+fn a_histogram_that_is_cut_short_or_too_large_is_damage_with_its_place() {
+    let whole = histograms(7, &[(1, 100, integer(1)), (1, 101, integer(2))]);
+    let mut huge = integer(1);
+    huge.positive.words = vec![0; 1 << 16];
+    for record in [&whole[..whole.len() - 1], &histograms(7, &[(1, 100, huge)])] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut written = Written::default();
+        written.plain(&series(&[(1, A)])).plain(&samples(&[(1, 1, 1.0)]));
+        let place = format!("wal/00000000, byte {}: ", written.bytes.len());
+        written.plain(record).put(&dir.path().join("wal/00000000"));
+        let read = read(dir.path());
+        check(&read, &[("a{job=\"x\"}", &[(1, 1.0)])]);
+        assert!(read.fault.as_ref().is_some_and(|fault| fault.contains(&place)), "{:?}", read.fault);
+        assert!(read.histograms.is_empty(), "of a record that can't be read nothing is taken");
+    }
 }
 
 #[test]

@@ -1,0 +1,77 @@
+//! The native histograms of a record of the log: integer and float ones, exponential or with custom bounds.
+
+use silverback_block::cursor::Cursor;
+use silverback_block::fault::{Misread, Problem};
+use silverback_client::histogram::{
+    Buckets, CUSTOM_BUCKETS_SCHEMA, Histogram, HistogramKind, ResetHint, Span,
+};
+use silverback_model::limits::{HISTOGRAM_BOUNDS_MAX, HISTOGRAM_BUCKETS_MAX, HISTOGRAM_SPANS_MAX};
+
+/// Reads the next one.
+pub fn read(kind: HistogramKind, cursor: &mut Cursor) -> Result<Histogram, Misread> {
+    let hint = hint(cursor.u8()?);
+    let schema = cursor.varint()? as i32;
+    let zero_threshold = f64::from_bits(cursor.u64()?);
+    let (zero_count, count) = (number(kind, cursor)?, number(kind, cursor)?);
+    let sum_bits = cursor.u64()?;
+    let (mut positive, mut negative) = (Buckets::default(), Buckets::default());
+    for side in [&mut positive, &mut negative] {
+        side.spans = list(cursor, HISTOGRAM_SPANS_MAX, |cursor| {
+            Ok(Span { offset: cursor.varint()? as i32, length: cursor.uvarint()? as u32 })
+        })?;
+    }
+    for side in [&mut positive, &mut negative] {
+        side.words = list(cursor, HISTOGRAM_BUCKETS_MAX, |cursor| match kind {
+            HistogramKind::Integer => cursor.varint().map(i64::cast_unsigned),
+            HistogramKind::Float => cursor.u64(),
+        })?;
+    }
+    let bounds = match schema {
+        CUSTOM_BUCKETS_SCHEMA => {
+            list(cursor, HISTOGRAM_BOUNDS_MAX, |cursor| cursor.u64().map(f64::from_bits))?
+        }
+        _exponential => Vec::new(),
+    };
+    Ok(Histogram {
+        kind,
+        hint,
+        schema,
+        zero_threshold,
+        sum_bits,
+        count,
+        zero_count,
+        positive,
+        negative,
+        bounds,
+    })
+}
+
+fn number(kind: HistogramKind, cursor: &mut Cursor) -> Result<u64, Misread> {
+    match kind {
+        HistogramKind::Integer => cursor.uvarint(),
+        HistogramKind::Float => cursor.u64(),
+    }
+}
+
+/// As many as stand before them, which are no more than a histogram may have.
+fn list<T>(
+    cursor: &mut Cursor,
+    max: usize,
+    mut read: impl FnMut(&mut Cursor) -> Result<T, Misread>,
+) -> Result<Vec<T>, Misread> {
+    let count = cursor.uvarint()?;
+    if count > max as u64 {
+        return Err(cursor.misread(Problem::NotA { what: "a histogram of as many buckets as may be" }));
+    }
+    (0..count).map(|_| read(cursor)).collect()
+}
+
+/// One of a later version is none.
+const fn hint(byte: u8) -> ResetHint {
+    match byte {
+        1 => ResetHint::Reset,
+        2 => ResetHint::NotReset,
+        3 => ResetHint::Gauge,
+        _none_or_later => ResetHint::Unknown,
+    }
+}

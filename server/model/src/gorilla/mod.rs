@@ -17,7 +17,7 @@ pub(crate) mod xor;
 mod reference;
 
 pub use bits::WordSink;
-pub use iterate::{ChunkError, XorIter};
+pub use iterate::{ChunkError, XorCursor, XorIter};
 pub use prefetch::prefetch;
 pub use sealed::SealedChunk;
 pub use xor::OpenXor;

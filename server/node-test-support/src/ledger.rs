@@ -7,7 +7,7 @@ use crate::written::Series;
 pub struct Sent {
     /// Its time.
     pub time_ms: i64,
-    /// Its value, bit for bit.
+    /// Its value, bit for bit; of a native histogram its fingerprint.
     pub bits: u64,
     /// Whether the node has said that it is stored.
     pub is_acknowledged: bool,
@@ -18,9 +18,11 @@ pub struct Sent {
 pub struct Verdict {
     /// Acknowledged samples.
     pub acknowledged: usize,
+    /// Acknowledged exemplars.
+    pub exemplars: usize,
     /// Samples that are there without an acknowledgement, as they may.
     pub unasked: usize,
-    /// Acknowledged samples that aren't there.
+    /// Acknowledged samples and exemplars that aren't there.
     pub lost: usize,
     /// Samples that nobody sent, or that are out of order.
     pub strange: usize,
@@ -32,6 +34,7 @@ impl Verdict {
     /// Takes another one in.
     pub fn add(&mut self, other: Self) {
         self.acknowledged += other.acknowledged;
+        self.exemplars += other.exemplars;
         self.unasked += other.unasked;
         self.lost += other.lost;
         self.strange += other.strange;
@@ -41,6 +44,15 @@ impl Verdict {
     /// Fails where anything acknowledged is lost, or anything is there that nobody sent.
     pub fn check(&self) {
         assert!(self.lost == 0 && self.strange == 0, "{self:?}");
+    }
+
+    /// Takes in which of the acknowledged exemplars, each by the id of its trace, aren't there.
+    pub fn exemplars(&mut self, acknowledged: usize, missing: &[&str]) {
+        self.exemplars += acknowledged;
+        self.lost += missing.len();
+        if let Some(trace) = missing.first() {
+            self.first.get_or_insert_with(|| format!("lost the exemplar of trace {trace}"));
+        }
     }
 
     fn fault(&mut self, series: usize, what: &str, sample: (i64, u64)) {

@@ -1,6 +1,8 @@
 //! Remote write requests of both versions, of labels and samples that no client library would write.
 
+use prost::Message;
 use silverback::api::ingest::remote_write::Version;
+use silverback_proto::{prometheus, write_v2};
 use silverback_test_support::wire::{field, label, number, refs, sample, symbols};
 
 /// Where requests go.
@@ -9,6 +11,9 @@ pub const PATH: &str = "/api/v1/write";
 /// Both versions.
 pub const VERSIONS: [Version; 2] = [Version::V1, Version::V2];
 
+/// The label of an exemplar that names its trace.
+const TRACE_ID: &str = "trace_id";
+
 /// One series of a request.
 #[derive(Debug, Clone, Default)]
 pub struct Series {
@@ -16,6 +21,8 @@ pub struct Series {
     content: Vec<u8>,
     histograms: Vec<Vec<u8>>,
     exemplars: u32,
+    /// Trace id, time and value.
+    traces: Vec<(String, i64, f64)>,
 }
 
 impl Series {
@@ -42,6 +49,12 @@ impl Series {
     /// The series with a native histogram more, as a message.
     pub fn histogram(mut self, message: Vec<u8>) -> Self {
         self.histograms.push(message);
+        self
+    }
+
+    /// The series with an exemplar of a trace more.
+    pub fn trace(mut self, id: &str, timestamp_ms: i64, value: f64) -> Self {
+        self.traces.push((id.to_owned(), timestamp_ms, value));
         self
     }
 
@@ -82,10 +95,15 @@ pub fn encode(version: Version, series: &[Series]) -> Vec<u8> {
 fn encode_v1(series: &Series) -> Vec<u8> {
     let labels = series.labels.iter().flat_map(|(name, value)| label(name, value));
     let exemplar = exemplar();
+    let traces = series.traces.iter().map(|(id, timestamp, value)| {
+        let labels = vec![prometheus::Label { name: TRACE_ID.into(), value: id.clone() }];
+        prometheus::Exemplar { labels, value: *value, timestamp: *timestamp }
+    });
     labels
         .chain(series.content.iter().copied())
         .chain(series.histograms.iter().flat_map(|histogram| field(4, histogram)))
         .chain((0..series.exemplars).flat_map(|_| field(3, &exemplar)))
+        .chain(traces.flat_map(|trace| field(3, &trace.encode_to_vec())))
         .collect()
 }
 
@@ -101,6 +119,12 @@ fn encode_v2(series: &[Series]) -> Vec<u8> {
         message.extend(&one.content);
         message.extend(one.histograms.iter().flat_map(|histogram| field(3, histogram)));
         message.extend((0..one.exemplars).flat_map(|_| field(4, &exemplar)));
+        for (id, timestamp, value) in &one.traces {
+            let labels_refs = vec![table.len() as u32, table.len() as u32 + 1];
+            table.extend([TRACE_ID.as_bytes(), id.as_bytes()]);
+            let trace = write_v2::Exemplar { labels_refs, value: *value, timestamp: *timestamp };
+            message.extend(field(4, &trace.encode_to_vec()));
+        }
         encoded.extend(field(5, &message));
     }
     [symbols(&table), encoded].concat()

@@ -1,13 +1,15 @@
 //! A client that writes as agents do, and remembers what it was told: new series all the time, odd
-//! values, both versions, late requests, retries of what a crash left unanswered.
+//! values, native histograms, exemplars, both versions, late requests, retries of what a crash left unanswered.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use silverback::api::ingest::remote_write::Version;
 use silverback_model::STALE_NAN_BITS;
+use silverback_model::histogram::wire::HistogramTimes;
+use silverback_model::histogram::{Buckets, Histogram, HistogramKind, Span};
 use silverback_proto::prometheus::label_matcher::Type;
 use silverback_test_support::home::{NodeProcess, connect};
 use silverback_test_support::http::{Answer, request, try_read_answer};
@@ -33,6 +35,11 @@ const LATE_REQUESTS: u64 = 20;
 /// ... so many requests later, about.
 const LATE_BY: u64 = 10;
 
+/// Of so many series one has native histograms beside floats, and one nothing but histograms.
+const SERIES_PER_HISTOGRAMS: usize = 5;
+/// One of so many requests has an exemplar.
+const REQUESTS_PER_EXEMPLAR: u64 = 8;
+
 /// Long enough that the test's own work leaves the node its cores.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -43,6 +50,8 @@ pub struct Sender {
     random: Random,
     /// The samples of each series.
     sent: Vec<Vec<Sent>>,
+    /// The exemplars' traces, and whether each was acknowledged.
+    traces: BTreeMap<String, bool>,
     /// What is not answered yet.
     pending: Option<Sending>,
     /// What is sent late.
@@ -59,6 +68,8 @@ struct Sending {
     body: Vec<u8>,
     /// Each series with its first sample in the request and their number.
     samples: Vec<(usize, usize, usize)>,
+    /// The trace of its exemplar.
+    trace: Option<String>,
 }
 
 impl Sender {
@@ -69,6 +80,7 @@ impl Sender {
             start_ms: now_ms - DAY_MS,
             random: Random::new(seed),
             sent: Vec::new(),
+            traces: BTreeMap::new(),
             pending: None,
             held_back: None,
             acknowledged: None,
@@ -130,6 +142,9 @@ impl Sender {
                 sample.is_acknowledged = true;
             }
         }
+        if let Some(trace) = &sending.trace {
+            self.traces.insert(trace.clone(), true);
+        }
     }
 
     /// A new request, or one that was held back.
@@ -156,15 +171,24 @@ impl Sender {
         chosen.extend((0..ANY_SERIES).map(|_| self.random.below(known)));
         let version = VERSIONS[self.random.below(2) as usize];
         let (mut series, mut samples) = (Vec::new(), Vec::new());
+        let mut trace = None;
         for number in chosen.into_iter().map(|number| number as usize) {
             let (first, count) = (self.sent[number].len(), 1 + self.random.below(2) as usize);
-            (0..count).for_each(|_| self.make_sample(number));
-            let labelled = Series::new(self.labels(number));
-            let made = self.sent[number][first..].iter();
-            series.push(made.fold(labelled, |s, made| s.sample(made.time_ms, f64::from_bits(made.bits))));
+            let mut made = Series::new(self.labels(number));
+            let is_of_histograms = self.is_of_histograms(number);
+            for _ in 0..count {
+                made = self.make_sample(number, is_of_histograms, made);
+            }
+            if trace.is_none() && self.random.once_in(REQUESTS_PER_EXEMPLAR) {
+                let id = format!("{}-{}", self.name, self.traces.len());
+                made = made.trace(&id, self.sent[number][first].time_ms, self.traces.len() as f64);
+                self.traces.insert(id.clone(), false);
+                trace = Some(id);
+            }
+            series.push(made);
             samples.push((number, first, count));
         }
-        Sending { version, body: body(version, &series), samples }
+        Sending { version, body: body(version, &series), samples, trace }
     }
 
     fn labels(&self, number: usize) -> [(String, String); 4] {
@@ -177,13 +201,51 @@ impl Sender {
         labels.try_into().unwrap()
     }
 
-    /// Seconds apart, and minutes from time to time.
-    fn make_sample(&mut self, series: usize) {
+    /// Adds a sample to a series of a request: seconds after the last one, and minutes from time to time.
+    fn make_sample(&mut self, series: usize, is_histogram: bool, of_request: Series) -> Series {
         let step_max_ms = if self.random.once_in(64) { 300_000 } else { 3000 };
         let step_ms = 1 + self.random.below(step_max_ms);
         let last_ms = self.sent[series].last().map_or(self.start_ms, |sample| sample.time_ms);
-        let (time_ms, bits) = (last_ms + step_ms as i64, self.value_bits());
+        let time_ms = last_ms + step_ms as i64;
+        let (bits, of_request) = if is_histogram {
+            let (histogram, mut message) = (self.histogram(), Vec::new());
+            let times = HistogramTimes { timestamp_ms: time_ms, ..HistogramTimes::default() };
+            histogram.put_message(times, &mut message);
+            (histogram.fingerprint(), of_request.histogram(message))
+        } else {
+            let bits = self.value_bits();
+            (bits, of_request.sample(time_ms, f64::from_bits(bits)))
+        };
         self.sent[series].push(Sent { time_ms, bits, is_acknowledged: false });
+        of_request
+    }
+
+    /// Whether a series has histograms in a request: version 2 has one kind in a message.
+    fn is_of_histograms(&mut self, series: usize) -> bool {
+        match series % SERIES_PER_HISTOGRAMS {
+            3 => self.random.once_in(2),
+            4 => true,
+            _floats => false,
+        }
+    }
+
+    /// Of either kind, with other buckets from time to time; or a staleness marker.
+    fn histogram(&mut self) -> Histogram {
+        let kind = if self.random.once_in(8) { HistogramKind::Float } else { HistogramKind::Integer };
+        if self.random.once_in(16) {
+            return Histogram::stale(kind);
+        }
+        let (first, second) = (self.random.below(1000), self.random.below(1000));
+        let spans = vec![Span { offset: self.random.below(3) as i32, length: 2 }];
+        let (words, count) = match kind {
+            HistogramKind::Integer => (vec![first, second.wrapping_sub(first)], first + second),
+            HistogramKind::Float => (
+                vec![(first as f64).to_bits(), (second as f64).to_bits()],
+                ((first + second) as f64).to_bits(),
+            ),
+        };
+        let sum_bits = (self.random.below(1_000_000) as f64 / 8.0).to_bits();
+        Histogram { kind, count, sum_bits, positive: Buckets { spans, words }, ..Histogram::default() }
     }
 
     fn value_bits(&mut self) -> u64 {
@@ -203,7 +265,27 @@ impl Sender {
     pub fn compare(&self, node: &mut NodeProcess) -> Verdict {
         let query = query(&[("sender", Type::Eq, &self.name)], (i64::MIN, i64::MAX));
         let answer = node.post("/api/v1/read", &READ_HEADERS, &read_body(vec![query], &[1]));
-        compare(&self.sent, &series_of(&frames_of(&answer)))
+        let mut verdict = compare(&self.sent, &series_of(&frames_of(&answer)));
+        let found = self.traces_of(node);
+        let acknowledged = || self.traces.iter().filter(|(_, is_acknowledged)| **is_acknowledged);
+        let missing = acknowledged().map(|(trace, _)| &**trace).filter(|trace| !found.contains(*trace));
+        verdict.exemplars(acknowledged().count(), &missing.collect::<Vec<_>>());
+        verdict
+    }
+
+    /// The traces of all exemplars that the node has of its series.
+    fn traces_of(&self, node: &mut NodeProcess) -> BTreeSet<String> {
+        let (from_s, to_s) = (self.start_ms / 1000 - 1, (self.start_ms + 2 * DAY_MS) / 1000);
+        let path = format!(
+            "/api/v1/query_exemplars?query=%7Bsender=%22{}%22%7D&start={from_s}&end={to_s}",
+            self.name
+        );
+        let answer = node.get(&path);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let body = answer.json();
+        let series = body["data"].as_array().unwrap().iter();
+        let exemplars = series.flat_map(|series| series["exemplars"].as_array().unwrap());
+        exemplars.map(|exemplar| exemplar["labels"]["trace_id"].as_str().unwrap().to_owned()).collect()
     }
 }
 

@@ -1,6 +1,9 @@
 //! Samples that a test writes, and remote read as a client speaks it.
 
 use prost::Message;
+use silverback_model::gorilla::XorIter;
+use silverback_model::histogram::{Histogram, HistogramIter, HistogramKind};
+use silverback_proto::prometheus::chunk::Encoding;
 use silverback_proto::prometheus::label_matcher::Type;
 use silverback_proto::prometheus::{
     ChunkedReadResponse, Label, LabelMatcher, Query, ReadRequest, ReadResponse, Sample, TimeSeries,
@@ -16,7 +19,7 @@ pub fn start_ms() -> i64 {
     now.as_millis() as i64 - 3_600_000
 }
 
-/// A series of `(time, bits of the value)`.
+/// A series of `(time, bits of the value)`; of a native histogram its fingerprint.
 pub type Series = (Vec<(String, String)>, Vec<(i64, u64)>);
 
 /// A series of samples, 1 s apart.
@@ -120,21 +123,55 @@ pub fn frames_of(answer: &Answer) -> Vec<ChunkedReadResponse> {
     frames
 }
 
-/// The series in frames of one query, their samples out of all their chunks.
+/// The series in frames of one query, their samples out of all their chunks. A native histogram's bits are its
+/// fingerprint.
 pub fn series_of(frames: &[ChunkedReadResponse]) -> Vec<Series> {
-    let mut found: Vec<Series> = Vec::new();
+    let mut found: Vec<(_, Samples, Samples)> = Vec::new();
     for series in frames.iter().flat_map(|frame| &frame.chunked_series) {
         let labels = pairs(&series.labels);
-        if found.last().is_none_or(|(last, _)| *last != labels) {
-            found.push((labels, Vec::new()));
+        if found.last().is_none_or(|(last, ..)| *last != labels) {
+            found.push((labels, Vec::new(), Vec::new()));
         }
+        let (_, floats, histograms) = found.last_mut().unwrap();
         for chunk in &series.chunks {
-            let samples = silverback_model::gorilla::XorIter::new(&chunk.data).map(Result::unwrap);
-            let samples = samples.map(|s| (s.timestamp_ms, s.value.to_bits()));
-            found.last_mut().unwrap().1.extend(samples);
+            match chunk.r#type() {
+                Encoding::Histogram => put_histograms(HistogramKind::Integer, &chunk.data, histograms),
+                Encoding::FloatHistogram => put_histograms(HistogramKind::Float, &chunk.data, histograms),
+                _floats => {
+                    let samples = XorIter::new(&chunk.data).map(Result::unwrap);
+                    floats.extend(samples.map(|sample| (sample.timestamp_ms, sample.value.to_bits())));
+                }
+            }
         }
     }
-    found
+    let merged = found.into_iter().map(|(labels, floats, histograms)| (labels, merge(floats, histograms)));
+    merged.collect()
+}
+
+/// Of `(time, bits)`.
+type Samples = Vec<(i64, u64)>;
+
+fn put_histograms(kind: HistogramKind, chunk: &[u8], out: &mut Samples) {
+    let mut histograms = HistogramIter::new(kind, chunk);
+    let mut histogram = Histogram::default();
+    while histograms.samples_left() > 0 {
+        let time_ms = histograms.next_into(&mut histogram).unwrap();
+        out.push((time_ms, histogram.fingerprint()));
+    }
+}
+
+/// Both by time, each in the order that it has.
+fn merge(floats: Samples, histograms: Samples) -> Samples {
+    let mut merged = Vec::with_capacity(floats.len() + histograms.len());
+    let mut histograms = histograms.into_iter().peekable();
+    for float in floats {
+        while let Some(before) = histograms.next_if(|(time_ms, _)| *time_ms < float.0) {
+            merged.push(before);
+        }
+        merged.push(float);
+    }
+    merged.extend(histograms);
+    merged
 }
 
 fn pairs(labels: &[Label]) -> Vec<(String, String)> {

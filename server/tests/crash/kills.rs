@@ -185,11 +185,11 @@ fn whatever_was_acknowledged_is_there_after_any_number_of_kills() {
     let mut node = trial.start_ready();
     let verdict = trial.compare_all(&mut node);
     let series: usize = trial.senders.iter().map(Sender::series).sum();
-    let (acknowledged, unasked) = (verdict.acknowledged, verdict.unasked);
+    let Verdict { acknowledged, unasked, exemplars, .. } = verdict;
     let Seen { generations, segments, checkpoints, spares, unfinished } = &trial.seen;
     println!(
-        "{RESTARTS} restarts or more in {:.0?}: {series} series, {acknowledged} samples acknowledged, {unasked} more \
-         stored; {} generations, {} segments, {} checkpoints, {spares} spares, {unfinished} unfinished files",
+        "{RESTARTS} restarts or more in {:.0?}: {series} series, {acknowledged} samples and {exemplars} exemplars \
+         acknowledged, {unasked} more stored; {} generations, {} segments, {} checkpoints, {spares} spares, {unfinished} unfinished files",
         began.elapsed(),
         generations.len(),
         segments.len(),
@@ -197,7 +197,7 @@ fn whatever_was_acknowledged_is_there_after_any_number_of_kills() {
     );
     verdict.check();
     trial.seen.check();
-    assert!(series > 1000 && acknowledged > 20_000, "too little to mean anything");
+    assert!(series > 1000 && acknowledged > 20_000 && exemplars > 100, "too little to mean anything");
     node.kill();
     let (code, told, complaint) = trial.home.look_at_logs(&["verify"]);
     assert!(code == 0 && told.contains("\nno damage"), "{told}{complaint}");

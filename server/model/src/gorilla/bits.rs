@@ -98,6 +98,16 @@ impl<'a> BitReader<'a> {
         Self { window: 0, len: 0, rest: bytes }
     }
 
+    /// Of a stream of which so many bits were read before. Of one that has fewer it reads none.
+    pub(crate) fn resumed(bytes: &'a [u8], bits_read: usize) -> Self {
+        let mut reader = Self::new(bytes.get(bits_read / 8..).unwrap_or_default());
+        let of_a_byte = (bits_read % 8) as u32;
+        if of_a_byte > 0 && reader.bits(of_a_byte).is_err() {
+            return Self::new(&[]);
+        }
+        reader
+    }
+
     /// How many bits are left to read.
     pub(crate) const fn bits_left(&self) -> usize {
         8 * self.rest.len() + self.len as usize

@@ -3,6 +3,9 @@ use super::bits::BitReader;
 use super::window::Window;
 use crate::Sample;
 
+/// The count of samples in front of a chunk's stream.
+const HEADER_BYTES: usize = 2;
+
 /// Why bytes are no chunk of floats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ChunkError {
@@ -35,6 +38,26 @@ pub struct XorIter<'a> {
     window: Window,
 }
 
+/// What a reader of a chunk has come to: another one goes on from there, over the same bytes or over those that the
+/// chunk has grown to since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct XorCursor {
+    bits_read: u32,
+    samples_read: u16,
+    leading: u8,
+    trailing: u8,
+    timestamp_ms: i64,
+    delta_ms: u64,
+    value_bits: u64,
+}
+
+impl XorCursor {
+    /// The sample that was read last.
+    pub const fn last(&self) -> Sample {
+        Sample { timestamp_ms: self.timestamp_ms, value: f64::from_bits(self.value_bits) }
+    }
+}
+
 /// The first two samples are written otherwise than those after them.
 #[derive(Debug, Clone, Copy)]
 enum Place {
@@ -59,6 +82,43 @@ impl<'a> XorIter<'a> {
             delta_ms: 0,
             value_bits: 0,
             window: Window::ALL,
+        }
+    }
+
+    /// Goes on where another reader of the chunk was. Over bytes that aren't the chunk's, or are fewer, it gives what
+    /// they make, or an error, as any reader does.
+    pub fn resumed(chunk: &'a [u8], cursor: &XorCursor) -> Self {
+        let begun = Self::new(chunk);
+        let place = match cursor.samples_read {
+            0 => Place::First,
+            1 => Place::Second,
+            _later => Place::Later,
+        };
+        Self {
+            reader: BitReader::resumed(
+                chunk.get(HEADER_BYTES..).unwrap_or_default(),
+                cursor.bits_read as usize,
+            ),
+            place,
+            samples_left: begun.samples_left.saturating_sub(cursor.samples_read),
+            timestamp_ms: cursor.timestamp_ms,
+            delta_ms: cursor.delta_ms,
+            value_bits: cursor.value_bits,
+            window: Window { leading: u32::from(cursor.leading), trailing: u32::from(cursor.trailing) },
+        }
+    }
+
+    /// What this reader of a chunk has come to. No error was met.
+    pub fn cursor(&self, chunk: &[u8]) -> XorCursor {
+        let begun = XorIter::new(chunk);
+        XorCursor {
+            bits_read: (begun.reader.bits_left() - self.reader.bits_left()) as u32,
+            samples_read: begun.samples_left - self.samples_left,
+            leading: self.window.leading as u8,
+            trailing: self.window.trailing as u8,
+            timestamp_ms: self.timestamp_ms,
+            delta_ms: self.delta_ms,
+            value_bits: self.value_bits,
         }
     }
 
@@ -219,6 +279,47 @@ mod tests {
             let samples: Vec<_> = XorIter::new(&bytes).collect();
             prop_assert!(samples.len() <= usize::from(count));
             prop_assert!(samples.iter().rev().skip(1).all(Result::is_ok));
+        }
+
+        #[test]
+        fn a_reader_that_goes_on_reads_what_one_that_never_stopped_reads(
+            count in 0_u16..60,
+            stream in prop::collection::vec(any::<u8>(), 0..400),
+            grown in 0_u16..9,
+            more in prop::collection::vec(any::<u8>(), 0..40),
+        ) {
+            let chunk = [count.to_be_bytes().as_slice(), &stream].concat();
+            let longer = [(count + grown).to_be_bytes().as_slice(), &stream, &more].concat();
+            let mut reader = XorIter::new(&chunk);
+            let mut whole = XorIter::new(&longer);
+            loop {
+                let cursor = reader.cursor(&chunk);
+                prop_assert_eq!(XorIter::resumed(&chunk, &cursor).next(), reader.clone().next());
+                let rest: Vec<_> = XorIter::resumed(&longer, &cursor).collect();
+                prop_assert_eq!(rest, whole.clone().collect::<Vec<_>>());
+                let Some(Ok(sample)) = reader.next() else { break };
+                prop_assert_eq!(whole.next(), Some(Ok(sample)));
+                let last = reader.cursor(&chunk).last();
+                prop_assert_eq!(last, sample);
+            }
+        }
+
+        #[test]
+        fn a_cursor_of_another_chunk_harms_nothing(
+            stream in prop::collection::vec(any::<u8>(), 20..400),
+            other in prop::collection::vec(any::<u8>(), 0..400),
+            at in 0_usize..60,
+        ) {
+            let mut reader = XorIter::new(&stream);
+            for _ in 0..at {
+                let before = reader.clone();
+                if !matches!(reader.next(), Some(Ok(_))) {
+                    reader = before;
+                    break;
+                }
+            }
+            let cursor = reader.cursor(&stream);
+            prop_assert!(XorIter::resumed(&other, &cursor).count() <= usize::from(u16::MAX));
         }
     }
 }

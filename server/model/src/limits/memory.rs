@@ -5,8 +5,8 @@ use super::{
     BODY_BYTES_MAX, CONNECTION_BYTES, DECODED_BYTES_MAX, HANDSHAKE_BYTES, HANDSHAKES_MAX, HEAD_BYTES_MAX,
     HEAD_BYTES_MIN, HISTOGRAM_LOOKUP_BYTES_MAX, HISTOGRAM_SCRATCH_BYTES_KEPT, ID_CACHE_ENTRIES_MAX,
     ID_CACHE_ENTRY_BYTES, IN_FLIGHT_BYTES_MAX, LINE_GROWTH_BYTES_MAX, PART_BYTES_MAX, READ_BYTES_MAX,
-    READ_BYTES_MIN, READING_BYTES_MAX, READING_BYTES_MIN, READS_PER_CORE_MAX, SHARDS_MAX, SYMBOL_BYTES_MAX,
-    TLS_CONNECTION_BYTES,
+    READ_BYTES_MIN, READING_BYTES_MAX, READING_BYTES_MIN, READS_PER_CORE_MAX, RESUMED_BYTES_MAX, SHARDS_MAX,
+    SYMBOL_BYTES_MAX, TLS_CONNECTION_BYTES,
 };
 
 const MIB: usize = 1 << 20;
@@ -26,6 +26,8 @@ const _: () = assert!(
 );
 /// What a shard needs at the least to be worth running.
 const SHARD_BYTES_MIN: usize = 16 * MIB;
+const _: () =
+    assert!(RESUMED_BYTES_MAX <= SHARD_BYTES_MIN / 4, "what is sent again leaves its series their place");
 
 /// Requests in flight get this fraction of the limit, all cores together.
 const IN_FLIGHT_SHARE: usize = 8;

@@ -2,17 +2,22 @@
 //! leaves its chunks as they are but for late samples, which are folded in first.
 
 use crate::cell::series::SeriesStore;
-use silverback_model::gorilla::{ChunkError, XorIter};
+use silverback_model::gorilla::{ChunkError, XorCursor, XorIter};
 use silverback_model::limits::CHUNK_SAMPLES;
 use silverback_model::{Sample, SeriesRef};
+
+/// What it costs to find a chunk and to begin with it, in samples that are read meanwhile.
+const LOOK_WORK: usize = 8;
 
 /// What a chunk has at a time and after it.
 #[derive(Debug, Default)]
 pub(super) struct Scanned {
     /// The sample at that time.
     found: Option<Sample>,
-    /// When the next one is, in ms.
+    /// When the next one is, in ms, where there is none at that time.
     pub(super) next_ms: Option<i64>,
+    /// Samples that were read.
+    read: usize,
 }
 
 impl SeriesStore {
@@ -43,52 +48,89 @@ impl SeriesStore {
         }
     }
 
+    /// Samples of a series are gone, or are in other chunks, or its ref will name another one.
+    pub(super) fn forget_found(&mut self, at: SeriesRef) {
+        self.lookup.forget(at);
+        self.cursors.forget(at);
+    }
+
     /// Decodes the chunk that a time lies in, in ms, if there is one.
     fn look_into(&mut self, at: SeriesRef, timestamp_ms: i64) {
         self.late_work += CHUNK_SAMPLES;
         let (mut lookup, mut open) = (std::mem::take(&mut self.lookup), std::mem::take(&mut self.scratch));
-        if let Some(bytes) = self.chunk_around(at, timestamp_ms, &mut open) {
-            lookup.decode(at, XorIter::new(bytes).map(own));
+        if let Some(chunk) = self.chunk_around(at, timestamp_ms, &mut open) {
+            lookup.decode(at, XorIter::new(chunk.bytes).map(own));
         }
         (self.lookup, self.scratch) = (lookup, open);
     }
 
-    /// Reads the chunk that a time lies in, in ms, up to there.
+    /// Reads the chunk that a time lies in, in ms, up to there: from where the series was found last, or from its
+    /// begin.
     pub(super) fn scan(&mut self, at: SeriesRef, timestamp_ms: i64) -> Scanned {
-        self.late_work += CHUNK_SAMPLES / 2;
         let mut open = std::mem::take(&mut self.scratch);
-        let mut scanned = Scanned::default();
-        if let Some(bytes) = self.chunk_around(at, timestamp_ms, &mut open) {
-            for sample in XorIter::new(bytes).map(own).skip_while(|sample| sample.timestamp_ms < timestamp_ms)
-            {
-                if sample.timestamp_ms > timestamp_ms {
-                    scanned.next_ms = Some(sample.timestamp_ms);
-                    break;
-                }
-                scanned.found = Some(sample);
+        let mut found_at = None;
+        let scanned = match self.chunk_around(at, timestamp_ms, &mut open) {
+            Some(chunk) => {
+                let resumed = self.cursors.before(at, chunk.from_ms, timestamp_ms);
+                let (scanned, cursor) = scan_chunk(chunk.bytes, resumed, timestamp_ms);
+                found_at = cursor.map(|cursor| (chunk.from_ms, cursor));
+                scanned
             }
-        }
+            None => Scanned::default(),
+        };
         self.scratch = open;
+        self.late_work += LOOK_WORK + scanned.read;
+        if let Some((chunk_from_ms, cursor)) = found_at {
+            self.cursors.keep(at, chunk_from_ms, cursor);
+        }
         scanned
     }
 
-    /// The bytes of the chunk that a time lies in, in ms, if there is one; those of the open one in `open`.
+    /// The chunk that a time lies in, in ms, if there is one; the bytes of the open one in `open`.
     fn chunk_around<'a>(
         &'a self,
         at: SeriesRef,
         timestamp_ms: i64,
         open: &'a mut Vec<u8>,
-    ) -> Option<&'a [u8]> {
-        if self.open_between(at, timestamp_ms, timestamp_ms).is_some() {
+    ) -> Option<ChunkBytes<'a>> {
+        if let Some((from_ms, _)) = self.open_between(at, timestamp_ms, timestamp_ms) {
             open.clear();
             self.put_open_chunk(at, open);
-            return Some(open);
+            return Some(ChunkBytes { bytes: open, from_ms });
         }
         let sealed = &self.histories.get(at.0).sealed;
         let place = sealed.partition_point(|chunk| chunk.max_timestamp_ms() < timestamp_ms);
         let chunk = sealed.get(place).filter(|chunk| chunk.overlaps(timestamp_ms, timestamp_ms))?;
-        Some(chunk.bytes())
+        Some(ChunkBytes { bytes: chunk.bytes(), from_ms: chunk.min_timestamp_ms() })
     }
+}
+
+/// A chunk of a series.
+struct ChunkBytes<'a> {
+    bytes: &'a [u8],
+    /// Its first sample's time, in ms.
+    from_ms: i64,
+}
+
+/// Reads a chunk up to a time, in ms; the cursor is where the sample at that time is.
+fn scan_chunk(chunk: &[u8], resumed: Option<XorCursor>, timestamp_ms: i64) -> (Scanned, Option<XorCursor>) {
+    if let Some(cursor) = resumed
+        && cursor.last().timestamp_ms == timestamp_ms
+    {
+        return (Scanned { found: Some(cursor.last()), next_ms: None, read: 0 }, None);
+    }
+    let mut samples = resumed.map_or_else(|| XorIter::new(chunk), |cursor| XorIter::resumed(chunk, &cursor));
+    let mut read = 0;
+    while let Some(sample) = samples.next().map(own) {
+        read += 1;
+        if sample.timestamp_ms == timestamp_ms {
+            return (Scanned { found: Some(sample), next_ms: None, read }, Some(samples.cursor(chunk)));
+        }
+        if sample.timestamp_ms > timestamp_ms {
+            return (Scanned { found: None, next_ms: Some(sample.timestamp_ms), read }, None);
+        }
+    }
+    (Scanned { found: None, next_ms: None, read }, None)
 }
 
 fn own(sample: Result<Sample, ChunkError>) -> Sample {

@@ -153,7 +153,7 @@ impl SeriesStore {
     pub(crate) fn fold_late(&mut self, at: SeriesRef) -> bool {
         let Some(late) = self.histories.get_mut(at.0).late.take() else { return false };
         self.late_chunks -= 1;
-        self.lookup.forget(at);
+        self.forget_found(at);
         let (first_ms, last_ms) = (late.first_ms, late.last().timestamp_ms);
         self.late_work += 2 * (late.chunk.count() + CHUNK_SAMPLES);
         let folded = late.chunk.seal(late.words.words(&self.blocks, late.chunk.words()));

@@ -4,10 +4,11 @@
 //! ([`Series`]), the open chunk's words in pooled blocks ([`blocks`]), the rest apart
 //! ([`SeriesHistory`]), what it has at a time ([`find`]), samples that come late ([`late`]) and how they join the
 //! others ([`merge`]), native histograms ([`histograms`]) and late ones ([`late_histograms`]) and floats beside them ([`beside`]), what is brought near ahead of its use ([`near`]), the chunk
-//! that was looked into last ([`lookup`]), what is left of it without a range of time ([`rest`]), and what all of it
+//! that was looked into last ([`lookup`]), where others were found ([`cursors`]), what is left of it without a range of time ([`rest`]), and what all of it
 //! takes of the allocator ([`heap`]). Knows nothing of other cells, of labels' text, or of requests.
 mod beside;
 pub mod blocks;
+mod cursors;
 mod find;
 pub mod heap;
 pub(crate) mod histograms;

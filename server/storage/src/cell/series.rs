@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use crate::cell::beside::RefSet;
 use crate::cell::blocks::{Blocks, Chain};
+use crate::cell::cursors::Cursors;
 use crate::cell::heap::{heap_bytes, vec_bytes};
 use crate::cell::histograms::{HistogramLookup, Histograms};
 use crate::cell::late::{LATE_CHUNK_BYTES, LateChunk};
@@ -98,6 +99,8 @@ pub struct SeriesStore {
     pub(super) blocks: Blocks,
     /// For samples that are sent again.
     pub(super) lookup: Lookup,
+    /// For such of them as come by scrapes.
+    pub(super) cursors: Cursors,
     /// For the bytes of an open chunk.
     pub(super) scratch: Vec<u8>,
     /// Refs that were let go of since the start.
@@ -185,7 +188,7 @@ impl SeriesStore {
         open: &[u8],
     ) -> Result<(), ChunkError> {
         let (chunk, words) = self.reopen(open)?;
-        self.lookup.forget(at);
+        self.forget_found(at);
         self.drop_late(at);
         let series = self.series.get_mut(at.0);
         series.chunk = chunk;
@@ -418,10 +421,10 @@ impl SeriesStore {
             return histograms;
         }
         self.fold_late(at);
-        let sealed = &mut self.histories.get_mut(at.0).sealed;
-        let expired = sealed.partition_point(|c| c.max_timestamp_ms() < horizon_ms);
+        let expired = self.sealed(at).partition_point(|c| c.max_timestamp_ms() < horizon_ms);
         if expired > 0 {
-            self.lookup.forget(at);
+            self.forget_found(at);
+            let sealed = &mut self.histories.get_mut(at.0).sealed;
             self.sealed_chunks -= expired;
             self.sealed_bytes -= vec_bytes(sealed) + chunks_bytes(&sealed[..expired]);
             sealed.drain(..expired);
@@ -434,7 +437,7 @@ impl SeriesStore {
     /// Takes a series out, gives its chunks' memory back, and tells its labels. Its ref stays taken
     /// until [`Self::free`].
     pub(crate) fn remove(&mut self, at: SeriesRef) -> Box<[LabelRef]> {
-        self.lookup.forget(at);
+        self.forget_found(at);
         self.drop_late(at);
         self.set_histograms(at, None);
         let series = self.series.take(at.0);
@@ -509,6 +512,11 @@ impl SeriesStore {
         self.series.give_back_page() || self.histories.give_back_page() || self.blocks.give_back_page()
     }
 
+    /// Gives back what was kept for samples that are sent again, where none were since the last call.
+    pub(crate) fn release_unused(&mut self) {
+        self.cursors.release_unused();
+    }
+
     /// How many such pieces there may be, if so many bytes more are spent on them.
     pub(crate) fn ahead_within(&self, bytes: usize) -> usize {
         self.blocks.pages_ahead_within(bytes)
@@ -530,6 +538,7 @@ impl SeriesStore {
             series_bytes: self.series.bytes()
                 + self.histories.bytes()
                 + self.late_chunks * LATE_CHUNK_BYTES
+                + self.cursors.bytes()
                 + self.label_bytes,
             chunk_bytes: self.blocks.bytes()
                 + self.sealed_bytes

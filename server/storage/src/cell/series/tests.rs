@@ -1,5 +1,9 @@
 //! A store with one series: what it takes in, what it keeps, and what it counts.
 
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
 use super::*;
 use silverback_model::limits::{CHUNK_RANGE_MS, CHUNK_SAMPLES};
 
@@ -112,6 +116,110 @@ fn samples_that_are_sent_again_decode_each_chunk_once() {
         assert_eq!(store.append(at, Sample::new(990 * 15_000, 990.0), NO_LATE), Ok(Appended::Already));
     }
     assert_eq!(store.lookup.decoded, chunks);
+}
+
+/// Two hundred series of four hours, and what each has.
+fn fleet() -> (SeriesStore, Vec<SeriesRef>) {
+    let mut store = SeriesStore::default();
+    let series = (0..200_u32).map(|i| {
+        let first = Sample::new(0, f64::from(i));
+        store.create(SeriesId(u128::from(i) + 1), vec![LabelRef(1)].into(), first).unwrap()
+    });
+    let series: Vec<_> = series.collect();
+    for t in 1..960 {
+        for (i, at) in (0..).zip(&series) {
+            store.append(*at, fleet_sample(i, t), NO_LATE).unwrap();
+        }
+    }
+    (store, series)
+}
+
+fn fleet_sample(series: u32, scrape: u32) -> Sample {
+    Sample::new(i64::from(scrape) * 15_000, f64::from(series) + f64::from(scrape * scrape % 101) / 8.0)
+}
+
+#[test]
+fn scrapes_that_are_sent_again_read_a_sample_of_a_chunk_each() {
+    let (mut store, series) = fleet();
+    store.begin_slice();
+    for t in 1..960 {
+        for (i, at) in (0..).zip(&series) {
+            assert_eq!(store.append(*at, fleet_sample(i, t), NO_LATE), Ok(Appended::Already), "{i} {t}");
+        }
+    }
+    let (sent, read) = (959 * series.len(), store.late_work());
+    assert!(read <= 10 * sent, "{read} samples' work to find {sent}");
+    let took = store.size().series_bytes;
+    store.release_unused();
+    store.release_unused();
+    assert!(store.size().series_bytes < took, "what that took comes back");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #[test]
+    fn what_is_sent_again_is_found_whatever_became_of_its_series(
+        steps in proptest::collection::vec((0_usize..3, 0_i64..400, 0_u8..40), 1..1500),
+    ) {
+        let mut store = SeriesStore::default();
+        let mut next_id = 1;
+        let mut create = |store: &mut SeriesStore| {
+            next_id += 1;
+            let at = store.create(SeriesId(next_id), vec![LabelRef(1)].into(), Sample::new(0, 0.5)).unwrap();
+            (at, BTreeMap::from([(0, 0.5)]))
+        };
+        let mut all = [create(&mut store), create(&mut store), create(&mut store)];
+        for (round, (which, back, what)) in (0..).zip(steps) {
+            let (at, has) = &mut all[which];
+            let newest_ms = *has.last_key_value().unwrap().0;
+            let value = f64::from(round % 17);
+            let asked_ms = newest_ms - back * 1_000;
+            match what {
+                0 => {
+                    store.remove(*at);
+                    store.free(*at);
+                    all[which] = create(&mut store);
+                }
+                1 => drop(store.fold_late(*at)),
+                2 => {
+                    let range = asked_ms..=asked_ms + 3_000;
+                    if let Without::Rest(rest) = store.without(*at, &range) {
+                        store.replace(*at, rest.sealed, rest.open.bytes()).unwrap();
+                        has.retain(|time, _| !range.contains(time));
+                    }
+                }
+                3 => {
+                    store.drop_before(*at, asked_ms);
+                    let oldest_ms = store.sealed(*at).first().map(SealedChunk::min_timestamp_ms);
+                    let oldest_ms = oldest_ms.unwrap_or_else(|| store.open_times(*at).0);
+                    has.retain(|time, _| *time >= oldest_ms);
+                }
+                4..20 => {
+                    for step in 1..20 {
+                        let time_ms = newest_ms + 1_000 * step;
+                        store.append(*at, Sample::new(time_ms, value), i64::MAX).unwrap();
+                        has.insert(time_ms, value);
+                    }
+                }
+                _again_or_late => {
+                    let offset_ms = if what % 4 == 0 { 500 } else { 0 };
+                    let sent = Sample::new(asked_ms - offset_ms, if what % 8 == 1 { -1.0 } else { value });
+                    let stored = has.get(&sent.timestamp_ms).copied();
+                    let sent = Sample::new(sent.timestamp_ms, stored.filter(|_| what % 2 == 0).unwrap_or(sent.value));
+                    let expect = match stored {
+                        Some(stored) if stored == sent.value => Ok(Appended::Already),
+                        Some(_) => Err(AppendError::Duplicate),
+                        None => Ok(Appended::StoredLate),
+                    };
+                    prop_assert_eq!(store.append(*at, sent, i64::MAX), expect, "{:?}", sent);
+                    has.entry(sent.timestamp_ms).or_insert(sent.value);
+                }
+            }
+            if all[which].1.is_empty() {
+                return Ok(());
+            }
+        }
+    }
 }
 
 #[test]

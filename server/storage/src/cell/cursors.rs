@@ -1,0 +1,145 @@
+//! Where samples that are sent again were found last: a sender that repeats scrape after scrape asks many series for one
+//! sample each, and later for the next one, which is read from there on rather than from the chunk's begin. A cache: what
+//! it forgot is found the long way. Knows neither chunks' bytes nor what is made of what is found.
+
+use silverback_model::SeriesRef;
+use silverback_model::gorilla::XorCursor;
+use silverback_model::limits::{RESUMED_PAGE_SERIES, RESUMED_PAGES};
+
+use crate::cell::heap::heap_bytes;
+
+/// What the reader of a series' chunk had come to.
+#[derive(Debug, Clone, Copy)]
+struct Resumed {
+    series: SeriesRef,
+    /// The chunk's first sample, in ms: no other chunk of the series has it.
+    chunk_from_ms: i64,
+    cursor: XorCursor,
+}
+
+type Page = [Option<Resumed>; RESUMED_PAGE_SERIES];
+
+/// The cursors of some series: those whose refs end alike take each other's place.
+#[derive(Debug, Default)]
+pub(super) struct Cursors {
+    /// Made as they are needed.
+    pages: Vec<Option<Box<Page>>>,
+    held: usize,
+    /// Whether any was kept since [`Self::release_unused`].
+    is_used: bool,
+}
+
+impl Cursors {
+    /// A reader's state in a series' chunk that begins at a time, where it is at a time, in ms, or before it.
+    pub(super) fn before(
+        &self,
+        series: SeriesRef,
+        chunk_from_ms: i64,
+        timestamp_ms: i64,
+    ) -> Option<XorCursor> {
+        let (page, line) = place(series);
+        let resumed = self.pages.get(page)?.as_ref()?[line].as_ref()?;
+        let is_its = resumed.series == series && resumed.chunk_from_ms == chunk_from_ms;
+        (is_its && resumed.cursor.last().timestamp_ms <= timestamp_ms).then_some(resumed.cursor)
+    }
+
+    /// Keeps what a reader has come to.
+    pub(super) fn keep(&mut self, series: SeriesRef, chunk_from_ms: i64, cursor: XorCursor) {
+        let (page, line) = place(series);
+        if self.pages.is_empty() {
+            self.pages.resize_with(RESUMED_PAGES, || None);
+        }
+        let page = self.pages[page].get_or_insert_with(|| {
+            self.held += 1;
+            Box::new([None; RESUMED_PAGE_SERIES])
+        });
+        page[line] = Some(Resumed { series, chunk_from_ms, cursor });
+        self.is_used = true;
+    }
+
+    /// The series' chunks are others, or the ref will name another one.
+    pub(super) fn forget(&mut self, series: SeriesRef) {
+        let (page, line) = place(series);
+        if let Some(Some(page)) = self.pages.get_mut(page)
+            && page[line].is_some_and(|resumed| resumed.series == series)
+        {
+            page[line] = None;
+        }
+    }
+
+    /// Gives the memory back where nobody sent anything again since the last call.
+    pub(super) fn release_unused(&mut self) {
+        if !std::mem::take(&mut self.is_used) {
+            *self = Self::default();
+        }
+    }
+
+    /// What it takes, the allocator's rounding included.
+    #[inline]
+    pub(super) fn bytes(&self) -> usize {
+        self.held * heap_bytes(size_of::<Page>())
+    }
+}
+
+fn place(series: SeriesRef) -> (usize, usize) {
+    let at = series.0 as usize;
+    (at / RESUMED_PAGE_SERIES % RESUMED_PAGES, at % RESUMED_PAGE_SERIES)
+}
+
+#[cfg(test)]
+mod tests {
+    use silverback_model::Sample;
+    use silverback_model::gorilla::XorIter;
+
+    use super::*;
+    use crate::cell::series::SeriesStore;
+
+    /// What a reader has come to that has read two samples of a chunk, of which the second is at 15 s.
+    fn cursor() -> XorCursor {
+        let mut store = SeriesStore::default();
+        let labels = Vec::new().into();
+        let at = store.create(silverback_model::SeriesId(7), labels, Sample::new(0, 1.0)).unwrap();
+        store.append(at, Sample::new(15_000, 2.0), 0).unwrap();
+        store.append(at, Sample::new(30_000, 3.0), 0).unwrap();
+        let chunk = store.open_chunk(at);
+        let mut reader = XorIter::new(chunk.bytes());
+        reader.by_ref().take(2).for_each(|sample| drop(sample.unwrap()));
+        reader.cursor(chunk.bytes())
+    }
+
+    #[test]
+    fn a_cursor_serves_its_own_chunk_from_its_time_on() {
+        let mut cursors = Cursors::default();
+        cursors.keep(SeriesRef(3), 0, cursor());
+        for (series, chunk_from_ms, timestamp_ms, expect) in [
+            (3, 0, 15_000, true),
+            (3, 0, i64::MAX, true),
+            (3, 0, 14_999, false),
+            (3, 1, 15_000, false),
+            (4, 0, 15_000, false),
+            (3 + (RESUMED_PAGES * RESUMED_PAGE_SERIES) as u32, 0, 15_000, false),
+        ] {
+            let found = cursors.before(SeriesRef(series), chunk_from_ms, timestamp_ms);
+            assert_eq!(found.is_some(), expect, "{series} {chunk_from_ms} {timestamp_ms}");
+        }
+        cursors.forget(SeriesRef(4));
+        assert!(cursors.before(SeriesRef(3), 0, 15_000).is_some());
+        cursors.forget(SeriesRef(3));
+        assert!(cursors.before(SeriesRef(3), 0, 15_000).is_none());
+    }
+
+    #[test]
+    fn its_memory_is_bounded_and_comes_back() {
+        let mut cursors = Cursors::default();
+        let cursor = cursor();
+        for series in (0..u32::MAX).step_by(100).take(1_000_000) {
+            cursors.keep(SeriesRef(series), 0, cursor);
+        }
+        assert_eq!(cursors.bytes(), RESUMED_PAGES * heap_bytes(size_of::<Page>()));
+        assert!(cursors.bytes() <= 4 << 20, "{} bytes", cursors.bytes());
+        cursors.release_unused();
+        assert!(cursors.bytes() > 0, "it was used since");
+        cursors.release_unused();
+        assert_eq!(cursors.bytes(), 0);
+    }
+}

@@ -92,7 +92,9 @@ mod tests {
     fn histograms_are_behind_floats_and_weigh_what_they_take() {
         let mut columns = Columns::default();
         (0..3).for_each(|n| columns.push(SeriesIndex(n), 1, 0.5));
-        [100, 0].map(|len| columns.push_histogram(SeriesIndex(7), vec![1; len].into()));
+        for len in [100, 0] {
+            columns.push_histogram(SeriesIndex(7), vec![1; len].into());
+        }
         let frame = HISTOGRAM_FRAME_BYTES;
         let weights = [(100 + frame).div_ceil(20), frame.div_ceil(20)];
         assert_eq!((columns.len(), columns.weight()), (5, 3 + weights[0] + weights[1]));

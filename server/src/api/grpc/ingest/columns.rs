@@ -536,8 +536,8 @@ mod tests {
             check(&batch, BatchFault::UnequalHistograms { refs, histograms });
         }
         let below = BatchFault::RefOutOfRange { row: Row::Histogram(1) };
-        check(&with_histograms(&[0, -1], &[b"h"; 2]), below);
-        let many = with_histograms(&[0; 100], &[b"h"; 100]);
+        check(&with_histograms(&[0, -1], &[&b"h"[..]; 2]), below);
+        let many = with_histograms(&[0; 100], &[&b"h"[..]; 100]);
         check(&many, BatchFault::TooManySamples { samples: 101, samples_max: 100 });
         // In the usual form and in another they are counted no further than they may be.
         for before in [&[][..], &[0x10, 2]] {

@@ -79,7 +79,8 @@ impl Client {
 
     /// Writes a few series at once. Once this returns, their samples are as durable as the node makes
     /// what it acknowledges; a [`Writer`] is the way for more than a few. A node that is too old for native histograms
-    /// is told as [`RequestError::Unsupported`]; floats beside them are written all the same.
+    /// is told as [`RequestError::Unsupported`]: floats beside them are written or refused all the same, which isn't told
+    /// then. Histograms alone are a write of no samples to it, [`RequestError::Invalid`].
     pub async fn write(&self, series: &[Series]) -> Result<Written, RequestError> {
         if series.iter().all(|series| series.samples.is_empty() && series.histograms.is_empty()) {
             return Ok(Written::default());

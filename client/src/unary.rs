@@ -40,7 +40,8 @@ const NO_HISTOGRAMS: &str = "it says nothing of native histograms, for it is old
 pub(crate) fn written(series: &[Series], answer: v1::WriteResponse) -> Result<Written, RequestError> {
     let sent = series.iter().map(|series| series.samples.len() + series.histograms.len()).sum::<usize>();
     let has_histograms = series.iter().any(|series| !series.histograms.is_empty());
-    let told = answer.samples_written + answer.refusals.iter().map(|refusal| refusal.samples).sum::<u64>();
+    let refused = answer.refusals.iter().map(|refusal| refusal.samples);
+    let told = refused.fold(answer.samples_written, u64::saturating_add);
     if has_histograms && told < sent as u64 {
         return Err(RequestError::Unsupported(NO_HISTOGRAMS.to_owned()));
     }

@@ -188,12 +188,12 @@ pub const HISTOGRAM_SCRATCH_BYTES_KEPT: usize = 64 << 10;
 pub(crate) const HISTOGRAM_LOOKUP_BYTES_MAX: usize = 2 * (2 * HISTOGRAM_CHUNK_BYTES * 8 / 4) * (8 + 8);
 
 /// Series of which a shard keeps where a sample was found that was sent again, so that the next one is found there: in
-/// pages that are made as they are needed. Of more the chunks are read from their begin.
+/// pages that are made as they are needed. Of others the chunks are read from their begin.
 pub const RESUMED_PAGES: usize = 256;
 /// Series of one page.
 pub const RESUMED_PAGE_SERIES: usize = 256;
 /// What all of them take, counted with the series.
-pub(crate) const RESUMED_BYTES_MAX: usize = RESUMED_PAGES * RESUMED_PAGE_SERIES * 56;
+pub const RESUMED_BYTES_MAX: usize = RESUMED_PAGES * RESUMED_PAGE_SERIES * 56;
 
 /// Cursors open on one shard at a time.
 pub const CURSORS_MAX: usize = 512;

@@ -4,7 +4,7 @@
 
 use silverback_model::SeriesRef;
 use silverback_model::gorilla::XorCursor;
-use silverback_model::limits::{RESUMED_PAGE_SERIES, RESUMED_PAGES};
+use silverback_model::limits::{RESUMED_BYTES_MAX, RESUMED_PAGE_SERIES, RESUMED_PAGES};
 
 use crate::cell::heap::heap_bytes;
 
@@ -15,35 +15,45 @@ struct Resumed {
     /// The chunk's first sample, in ms: no other chunk of the series has it.
     chunk_from_ms: i64,
     cursor: XorCursor,
+    /// The pass in which it was of use last.
+    pass: u8,
 }
 
 type Page = [Option<Resumed>; RESUMED_PAGE_SERIES];
+const _: () = assert!(RESUMED_PAGES * size_of::<Page>() <= RESUMED_BYTES_MAX);
 
-/// The cursors of some series: those whose refs end alike take each other's place.
+/// The cursors of some series. Of those whose refs end alike one has the place, as long as it is of use: so that of
+/// more series than there are places as many as there are places are found here, and not none.
 #[derive(Debug, Default)]
 pub(super) struct Cursors {
     /// Made as they are needed.
     pages: Vec<Option<Box<Page>>>,
     held: usize,
-    /// Whether any was kept since [`Self::release_unused`].
+    /// Whether any was of use since [`Self::release_unused`].
     is_used: bool,
+    /// Counts the calls of that.
+    pass: u8,
 }
 
 impl Cursors {
     /// A reader's state in a series' chunk that begins at a time, where it is at a time, in ms, or before it.
     pub(super) fn before(
-        &self,
+        &mut self,
         series: SeriesRef,
         chunk_from_ms: i64,
         timestamp_ms: i64,
     ) -> Option<XorCursor> {
         let (page, line) = place(series);
-        let resumed = self.pages.get(page)?.as_ref()?[line].as_ref()?;
+        let resumed = self.pages.get_mut(page)?.as_mut()?[line].as_mut()?;
         let is_its = resumed.series == series && resumed.chunk_from_ms == chunk_from_ms;
-        (is_its && resumed.cursor.last().timestamp_ms <= timestamp_ms).then_some(resumed.cursor)
+        if !is_its || resumed.cursor.last().timestamp_ms > timestamp_ms {
+            return None;
+        }
+        (resumed.pass, self.is_used) = (self.pass, true);
+        Some(resumed.cursor)
     }
 
-    /// Keeps what a reader has come to.
+    /// Keeps what a reader has come to, unless the place is another series' that needed it in this pass or the last.
     pub(super) fn keep(&mut self, series: SeriesRef, chunk_from_ms: i64, cursor: XorCursor) {
         let (page, line) = place(series);
         if self.pages.is_empty() {
@@ -53,8 +63,12 @@ impl Cursors {
             self.held += 1;
             Box::new([None; RESUMED_PAGE_SERIES])
         });
-        page[line] = Some(Resumed { series, chunk_from_ms, cursor });
-        self.is_used = true;
+        let pass = self.pass;
+        let is_anothers = |held: &Resumed| held.series != series && pass.wrapping_sub(held.pass) < 2;
+        if !page[line].as_ref().is_some_and(is_anothers) {
+            page[line] = Some(Resumed { series, chunk_from_ms, cursor, pass });
+            self.is_used = true;
+        }
     }
 
     /// The series' chunks are others, or the ref will name another one.
@@ -69,6 +83,7 @@ impl Cursors {
 
     /// Gives the memory back where nobody sent anything again since the last call.
     pub(super) fn release_unused(&mut self) {
+        self.pass = self.pass.wrapping_add(1);
         if !std::mem::take(&mut self.is_used) {
             *self = Self::default();
         }
@@ -126,6 +141,24 @@ mod tests {
         assert!(cursors.before(SeriesRef(3), 0, 15_000).is_some());
         cursors.forget(SeriesRef(3));
         assert!(cursors.before(SeriesRef(3), 0, 15_000).is_none());
+    }
+
+    #[test]
+    fn of_two_series_with_one_place_the_one_that_needs_it_has_it() {
+        let (mut cursors, cursor) = (Cursors::default(), cursor());
+        let (one, other) = (SeriesRef(3), SeriesRef(3 + (RESUMED_PAGES * RESUMED_PAGE_SERIES) as u32));
+        let has = |cursors: &mut Cursors, series| cursors.before(series, 0, 15_000).is_some();
+        for _ in 0..10 {
+            [one, other].into_iter().for_each(|series| cursors.keep(series, 0, cursor));
+            assert!(has(&mut cursors, one) && !has(&mut cursors, other));
+            cursors.release_unused();
+        }
+        for _ in 0..3 {
+            cursors.keep(other, 0, cursor);
+            cursors.release_unused();
+        }
+        cursors.keep(other, 0, cursor);
+        assert!(!has(&mut cursors, one) && has(&mut cursors, other), "who stays away loses it");
     }
 
     #[test]

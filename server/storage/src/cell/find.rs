@@ -6,8 +6,8 @@ use silverback_model::gorilla::{ChunkError, XorCursor, XorIter};
 use silverback_model::limits::CHUNK_SAMPLES;
 use silverback_model::{Sample, SeriesRef};
 
-/// What it costs to find a chunk and to begin with it, in samples that are read meanwhile.
-const LOOK_WORK: usize = 8;
+/// What it costs to find a chunk that isn't near, the open one copied, in samples that are read meanwhile.
+const LOOK_WORK: usize = CHUNK_SAMPLES / 2;
 
 /// What a chunk has at a time and after it.
 #[derive(Debug, Default)]
@@ -67,22 +67,18 @@ impl SeriesStore {
     /// Reads the chunk that a time lies in, in ms, up to there: from where the series was found last, or from its
     /// begin.
     pub(super) fn scan(&mut self, at: SeriesRef, timestamp_ms: i64) -> Scanned {
-        let mut open = std::mem::take(&mut self.scratch);
-        let mut found_at = None;
-        let scanned = match self.chunk_around(at, timestamp_ms, &mut open) {
-            Some(chunk) => {
-                let resumed = self.cursors.before(at, chunk.from_ms, timestamp_ms);
-                let (scanned, cursor) = scan_chunk(chunk.bytes, resumed, timestamp_ms);
-                found_at = cursor.map(|cursor| (chunk.from_ms, cursor));
-                scanned
+        let (mut open, mut cursors) = (std::mem::take(&mut self.scratch), std::mem::take(&mut self.cursors));
+        let mut scanned = Scanned::default();
+        if let Some(chunk) = self.chunk_around(at, timestamp_ms, &mut open) {
+            let resumed = cursors.before(at, chunk.from_ms, timestamp_ms);
+            let (found, cursor) = scan_chunk(chunk.bytes, resumed, timestamp_ms);
+            if let Some(cursor) = cursor {
+                cursors.keep(at, chunk.from_ms, cursor);
             }
-            None => Scanned::default(),
-        };
-        self.scratch = open;
-        self.late_work += LOOK_WORK + scanned.read;
-        if let Some((chunk_from_ms, cursor)) = found_at {
-            self.cursors.keep(at, chunk_from_ms, cursor);
+            scanned = found;
         }
+        (self.scratch, self.cursors) = (open, cursors);
+        self.late_work += LOOK_WORK + scanned.read;
         scanned
     }
 

@@ -99,7 +99,7 @@ pub struct SeriesStore {
     pub(super) blocks: Blocks,
     /// For samples that are sent again.
     pub(super) lookup: Lookup,
-    /// For such of them as come by scrapes.
+    /// For those of them that come scrape by scrape.
     pub(super) cursors: Cursors,
     /// For the bytes of an open chunk.
     pub(super) scratch: Vec<u8>,
@@ -283,8 +283,8 @@ impl SeriesStore {
         Ok(Appended::Stored)
     }
 
-    /// How many samples were decoded, or written again, for late ones and for such as were sent again since
-    /// [`Self::begin_slice`]: each takes some ns.
+    /// The work for late samples and for such as were sent again since [`Self::begin_slice`], in samples that are decoded
+    /// or written again: each takes some ns.
     #[inline]
     pub(crate) fn late_work(&self) -> usize {
         self.late_work

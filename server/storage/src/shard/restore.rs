@@ -17,7 +17,6 @@ use crate::wal::Claims;
 use crate::wal::record::{
     ChunksRecord, ExemplarsRecord, HistogramEntry, HistogramsRecord, LoggedSample, MetadataRecord, Record,
     RemovedRecord, Replaced, ReplacedRecord, SamplesRecord, SealedBytes, SeriesChunks, SeriesRecord,
-    StartTimestampsRecord,
 };
 use crate::wal::replay::{Restore, RestoreError};
 use silverback_model::gorilla::SealedChunk;
@@ -71,8 +70,6 @@ pub struct RestoreCounts {
     pub samples: u64,
     /// Samples that the checkpoint held already.
     pub already: u64,
-    /// Start timestamps of groups' floats, those of samples that weren't stored among them.
-    pub start_timestamps: u64,
 }
 
 #[derive(Debug)]
@@ -365,16 +362,6 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
         Ok(())
     }
 
-    /// They are in the log alone: no chunk has them.
-    fn start_timestamps(
-        &mut self,
-        record: &StartTimestampsRecord<'_>,
-        samples_before: usize,
-    ) -> Result<(), RestoreError> {
-        self.counts.start_timestamps += record.samples_among(samples_before).map_err(contradicts)?;
-        Ok(())
-    }
-
     fn removed(&mut self, record: RemovedRecord<'_>) -> Result<(), RestoreError> {
         let shard = Rc::clone(&self.shard);
         let shard = &mut *shard.borrow_mut();
@@ -402,7 +389,10 @@ impl<F: Fn(CellId) -> bool> Restore for Restorer<F> {
                 self.samples_before = record.count();
                 self.samples(record)
             }
-            Record::StartTimestamps(record) => self.start_timestamps(&record, samples_before),
+            // They are in the log alone: no chunk has them. What can't be one is damage all the same.
+            Record::StartTimestamps(record) => {
+                record.samples_among(samples_before).map(drop).map_err(contradicts)
+            }
             Record::Histograms(record) => self.histograms(record),
             Record::Replaced(record) => self.replaced(record),
             Record::Removed(record) => self.removed(record),

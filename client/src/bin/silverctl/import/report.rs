@@ -97,7 +97,10 @@ impl ImportReport {
     /// A failure unless everything is written.
     pub fn verdict(&self) -> Result<(), Failure> {
         let is_sound = self.faults() == 0 && self.series_bad == 0;
-        let is_unread = self.head.unknown_records > 0 || self.out_of_order_bytes > 0 || self.log_is_missing;
+        let is_unread = self.head.unknown_records > 0
+            || self.head.histograms_too_large > 0
+            || self.out_of_order_bytes > 0
+            || self.log_is_missing;
         let is_whole = is_sound && !is_unread && !self.sent.has_refusals() && self.end == End::Blocks;
         if is_whole { Ok(()) } else { Err(Failure::Told) }
     }
@@ -105,7 +108,7 @@ impl ImportReport {
 
 impl ImportReport {
     /// What isn't as it could be: how many, and what one or many of them are.
-    const fn oddities(&self) -> [(u64, &'static str, &'static str); 10] {
+    const fn oddities(&self) -> [(u64, &'static str, &'static str); 11] {
         [
             (
                 self.blocks_before,
@@ -137,6 +140,11 @@ impl ImportReport {
                 self.head.samples_nameless,
                 "sample of the head is of a series that its log doesn't name and is left out",
                 "samples of the head are of series that its log doesn't name and are left out",
+            ),
+            (
+                self.head.histograms_too_large,
+                "native histogram of the head has more buckets than a node takes and is left out",
+                "native histograms of the head have more buckets than a node takes and are left out",
             ),
             (
                 self.head.unknown_records,

@@ -15,6 +15,7 @@ use crate::api::ingest::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::ingest::remote_write::{MalformedBody, MalformedCause};
 use silverback_model::Sample;
 use silverback_model::limits::STREAM_BATCH_SAMPLES_MAX;
+use silverback_storage::message::PartSeries;
 
 const NUMBER: Tag = Tag::new(1, WireType::Varint);
 const REF_DELTAS: Tag = Tag::new(2, WireType::Len);
@@ -87,6 +88,14 @@ pub enum BatchFault {
         samples: usize,
         /// What is allowed.
         samples_max: usize,
+    },
+    /// Native histograms with much else between them, over which each look at them would go.
+    #[error("the batch's native histograms stand {gaps_bytes} bytes apart, and may stand {gaps_bytes_max}")]
+    Scattered {
+        /// Bytes of other fields between them.
+        gaps_bytes: usize,
+        /// What is allowed.
+        gaps_bytes_max: usize,
     },
     /// The same of native histograms, which are counted no further.
     #[error("the batch has more than {histograms_max} native histograms, as many as it may have")]
@@ -219,6 +228,11 @@ impl<'a> Columns<'a> {
         self.values.len() / 8
     }
 
+    /// What the floats take in parts, at the most, in bytes.
+    pub(crate) fn floats_bytes(&self) -> usize {
+        self.samples() * (size_of::<PartSeries>() + size_of::<Sample>())
+    }
+
     /// How many native histograms there are.
     pub fn histograms(&self) -> usize {
         self.histograms.count
@@ -325,7 +339,12 @@ struct HistogramPlaces {
     begin: usize,
     end: usize,
     count: usize,
+    /// Bytes of other fields between them.
+    gaps_bytes: usize,
 }
+
+/// Fields between native histograms, in bytes: usual encoders put none there.
+const GAPS_BYTES_MAX: usize = 64 << 10;
 
 impl HistogramPlaces {
     /// Notes a whole field. More than a batch may have are not looked for.
@@ -334,7 +353,14 @@ impl HistogramPlaces {
             return Err(BatchFault::TooManyHistograms { histograms_max: STREAM_BATCH_SAMPLES_MAX });
         }
         if self.count == 0 {
-            self.begin = field.start;
+            (self.begin, self.end) = (field.start, field.start);
+        }
+        self.gaps_bytes += field.start - self.end;
+        if self.gaps_bytes > GAPS_BYTES_MAX {
+            return Err(BatchFault::Scattered {
+                gaps_bytes: self.gaps_bytes,
+                gaps_bytes_max: GAPS_BYTES_MAX,
+            });
         }
         self.end = field.end;
         self.count += 1;
@@ -524,6 +550,10 @@ mod tests {
             [&[0x30, 14][..], &field(b"one"), &floats, &[0x30, 5], &field(b""), &[0x78, 9]].concat();
         assert_eq!(read_histograms(&scattered), Ok(vec![(7, b"one".to_vec()), (4, Vec::new())]));
         assert_eq!(read(&scattered), Ok((7, vec![(5, 1000, 1f64.to_bits())])));
+        let between = [0x78, 9].repeat(40_000);
+        let far = [&[0x30, 14][..], &field(b"one"), &between, &[0x30, 5], &field(b"")].concat();
+        let told = BatchFault::Scattered { gaps_bytes: 80_002, gaps_bytes_max: GAPS_BYTES_MAX };
+        assert_eq!(read_histograms(&far), Err(told));
     }
 
     #[test]

@@ -26,7 +26,8 @@ pub(super) enum Patience {
 }
 
 /// What a batch carries to the shards: its histograms beside what its stream has defined. A batch without any carries
-/// the stream's own body. `room` gets what they take, of a message of `message_bytes`.
+/// the stream's own body. `room` gets what the whole batch takes, of a message of `message_bytes`: who has a part of it
+/// and waits for the rest may wait for one who does the same.
 pub(super) async fn body_with(
     columns: &Columns<'_>,
     of_stream: &Arc<WriteBody>,
@@ -38,7 +39,8 @@ pub(super) async fn body_with(
     if histograms.is_empty() {
         return Ok(Arc::clone(of_stream));
     }
-    let in_memory_bytes = histograms.len() + columns.histograms() * size_of::<PartHistogram>();
+    let of_histograms = histograms.len() + columns.histograms() * size_of::<PartHistogram>();
+    let in_memory_bytes = of_histograms + columns.floats_bytes();
     let bytes_max = ingest.bodies.budget().large_bytes_max();
     if message_bytes + in_memory_bytes > bytes_max {
         return Err(Rejection::TakesTooMuch { bytes_max });

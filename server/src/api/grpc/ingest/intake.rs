@@ -19,11 +19,10 @@ use crate::api::ingest::caller::Caller;
 use crate::api::ingest::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::ingest::remote_write::{MalformedBody, Rejection};
 use crate::routing::{Overloaded, Reservation, Split};
-use silverback_model::Sample;
 use silverback_model::limits::{DECODE_STEP_SERIES, STREAM_BATCH_SAMPLES_MAX};
 use silverback_runtime::slices::SLICE;
 use silverback_runtime::{now, reactor_polled, sleep};
-use silverback_storage::message::{DefinitionBlock, PartSeries, Refusals, WriteBody, WritePart};
+use silverback_storage::message::{DefinitionBlock, Refusals, WriteBody, WritePart};
 
 const SERIES: Tag = Tag::new(1, WireType::Len);
 const BATCH: Tag = Tag::new(2, WireType::Len);
@@ -205,8 +204,8 @@ impl Intake {
         began: Instant,
         refused: &mut Refusals,
     ) -> Result<Result<Sent, Overloaded>, BatchFault> {
-        // Native histograms have theirs already.
-        let in_memory_bytes = columns.samples() * (size_of::<PartSeries>() + size_of::<Sample>());
+        // A batch with native histograms has its room already.
+        let in_memory_bytes = if columns.histograms() == 0 { columns.floats_bytes() } else { 0 };
         let has_room = |room: &mut Reservation| in_memory_bytes == 0 || room.grow(in_memory_bytes).is_ok();
         if !self.caller.router.has_room() || !has_room(room) {
             return Ok(Err(Overloaded));

@@ -92,8 +92,9 @@ impl Group {
         let beside = self.histograms.parts().into_iter().chain(self.exemplars.parts());
         let others = self.metadata.parts().into_iter().chain(self.removed.parts()).chain(self.claims.parts());
         let mut all = [&[][..]; GROUP_PARTS];
-        let parts = of_series.chain(of_samples).chain(beside).chain(others);
-        all.iter_mut().zip(parts).for_each(|(place, part)| *place = part);
+        let mut parts = of_series.chain(of_samples).chain(beside).chain(others);
+        all.fill_with(|| parts.next().unwrap_or_default());
+        debug_assert!(parts.next().is_none(), "a record that has more parts than there are places");
         all
     }
 

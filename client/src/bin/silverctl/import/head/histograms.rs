@@ -1,14 +1,15 @@
 //! The native histograms of a record of the log: integer and float ones, exponential or with custom bounds.
 
 use silverback_block::cursor::Cursor;
-use silverback_block::fault::{Misread, Problem};
+use silverback_block::fault::Misread;
 use silverback_client::histogram::{
     Buckets, CUSTOM_BUCKETS_SCHEMA, Histogram, HistogramKind, ResetHint, Span,
 };
 use silverback_model::limits::{HISTOGRAM_BOUNDS_MAX, HISTOGRAM_BUCKETS_MAX, HISTOGRAM_SPANS_MAX};
 
-/// Reads the next one.
-pub fn read(kind: HistogramKind, cursor: &mut Cursor) -> Result<Histogram, Misread> {
+/// Reads the next one; nothing where it has more buckets, spans or bounds than a node takes.
+pub fn read(kind: HistogramKind, cursor: &mut Cursor) -> Result<Option<Histogram>, Misread> {
+    let mut fits = true;
     let hint = hint(cursor.u8()?);
     let schema = cursor.varint()? as i32;
     let zero_threshold = f64::from_bits(cursor.u64()?);
@@ -16,23 +17,23 @@ pub fn read(kind: HistogramKind, cursor: &mut Cursor) -> Result<Histogram, Misre
     let sum_bits = cursor.u64()?;
     let (mut positive, mut negative) = (Buckets::default(), Buckets::default());
     for side in [&mut positive, &mut negative] {
-        side.spans = list(cursor, HISTOGRAM_SPANS_MAX, |cursor| {
+        side.spans = list(cursor, &mut fits, HISTOGRAM_SPANS_MAX, |cursor| {
             Ok(Span { offset: cursor.varint()? as i32, length: cursor.uvarint()? as u32 })
         })?;
     }
     for side in [&mut positive, &mut negative] {
-        side.words = list(cursor, HISTOGRAM_BUCKETS_MAX, |cursor| match kind {
+        side.words = list(cursor, &mut fits, HISTOGRAM_BUCKETS_MAX, |cursor| match kind {
             HistogramKind::Integer => cursor.varint().map(i64::cast_unsigned),
             HistogramKind::Float => cursor.u64(),
         })?;
     }
     let bounds = match schema {
         CUSTOM_BUCKETS_SCHEMA => {
-            list(cursor, HISTOGRAM_BOUNDS_MAX, |cursor| cursor.u64().map(f64::from_bits))?
+            list(cursor, &mut fits, HISTOGRAM_BOUNDS_MAX, |cursor| cursor.u64().map(f64::from_bits))?
         }
         _exponential => Vec::new(),
     };
-    Ok(Histogram {
+    let read = Histogram {
         kind,
         hint,
         schema,
@@ -43,7 +44,8 @@ pub fn read(kind: HistogramKind, cursor: &mut Cursor) -> Result<Histogram, Misre
         positive,
         negative,
         bounds,
-    })
+    };
+    Ok(fits.then_some(read))
 }
 
 fn number(kind: HistogramKind, cursor: &mut Cursor) -> Result<u64, Misread> {
@@ -53,17 +55,22 @@ fn number(kind: HistogramKind, cursor: &mut Cursor) -> Result<u64, Misread> {
     }
 }
 
-/// As many as stand before them, which are no more than a histogram may have.
+/// As many as stand before them. More than may be are read past: each has a byte at the least.
 fn list<T>(
     cursor: &mut Cursor,
+    fits: &mut bool,
     max: usize,
     mut read: impl FnMut(&mut Cursor) -> Result<T, Misread>,
 ) -> Result<Vec<T>, Misread> {
     let count = cursor.uvarint()?;
-    if count > max as u64 {
-        return Err(cursor.misread(Problem::NotA { what: "a histogram of as many buckets as may be" }));
+    if count <= max as u64 {
+        return (0..count).map(|_| read(cursor)).collect();
     }
-    (0..count).map(|_| read(cursor)).collect()
+    *fits = false;
+    for _ in 0..count {
+        read(cursor)?;
+    }
+    Ok(Vec::new())
 }
 
 /// One of a later version is none.

@@ -66,6 +66,8 @@ pub struct HeadCounts {
     pub samples_late: u64,
     /// Samples whose series the log doesn't name.
     pub samples_nameless: u64,
+    /// Native histograms that are larger than a node takes.
+    pub histograms_too_large: u64,
 }
 
 impl HeadCounts {
@@ -75,6 +77,7 @@ impl HeadCounts {
         self.unknown_records += other.unknown_records;
         self.samples_late += other.samples_late;
         self.samples_nameless += other.samples_nameless;
+        self.histograms_too_large += other.histograms_too_large;
     }
 }
 
@@ -328,6 +331,10 @@ impl Known {
         if !is_wanted(&mut self.newest_histogram_ms, (reference, at_ms), head, filter, counts) {
             return 0;
         }
+        let Some(histogram) = histogram else {
+            counts.histograms_too_large += 1;
+            return 0;
+        };
         let bytes = size_of::<(i64, Histogram)>() + histogram.heap_bytes();
         self.histograms.push((at_ms, histogram));
         bytes.div_ceil(FLOAT_BYTES)

@@ -53,8 +53,8 @@ pub struct LoggedHistogram {
     pub reference: u64,
     /// Milliseconds since the Unix epoch.
     pub at_ms: i64,
-    /// The histogram; nobody has validated it.
-    pub histogram: Histogram,
+    /// The histogram; nobody has validated it. None: it is larger than a node takes.
+    pub histogram: Option<Histogram>,
 }
 
 impl<'a> Record<'a> {

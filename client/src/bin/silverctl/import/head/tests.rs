@@ -120,7 +120,13 @@ fn what_prometheus_would_not_take_up_again_is_left_out() {
     // A block ends at 100.
     let read = read_with(dir.path(), 100, &every(), BOUNDS);
     check(&read, &[("a{job=\"x\"}", &[(100, 1.0), (101, 2.0), (102, 1.0)]), ("b", &[(152, 3.0)])]);
-    let counts = HeadCounts { series: 2, unknown_records: 1, samples_late: 1, samples_nameless: 1 };
+    let counts = HeadCounts {
+        series: 2,
+        unknown_records: 1,
+        samples_late: 1,
+        samples_nameless: 1,
+        ..HeadCounts::default()
+    };
     assert_eq!((read.counts, read.bad_series, read.fault), (counts, 1, None));
 }
 
@@ -241,21 +247,33 @@ fn histograms_of_every_kind_are_gathered_beside_samples() {
 }
 
 #[test]
-fn a_histogram_that_is_cut_short_or_too_large_is_damage_with_its_place() {
+fn a_histogram_that_is_cut_short_is_damage_with_its_place() {
     let whole = histograms(7, &[(1, 100, integer(1)), (1, 101, integer(2))]);
+    let dir = tempfile::tempdir().unwrap();
+    let mut written = Written::default();
+    written.plain(&series(&[(1, A)])).plain(&samples(&[(1, 1, 1.0)]));
+    let place = format!("wal/00000000, byte {}: ", written.bytes.len());
+    written.plain(&whole[..whole.len() - 1]).put(&dir.path().join("wal/00000000"));
+    let read = read(dir.path());
+    check(&read, &[("a{job=\"x\"}", &[(1, 1.0)])]);
+    assert!(read.fault.as_ref().is_some_and(|fault| fault.contains(&place)), "{:?}", read.fault);
+    assert!(read.histograms.is_empty(), "of a record that can't be read nothing is taken");
+}
+
+#[test]
+fn a_histogram_that_is_larger_than_a_node_takes_is_left_out_alone() {
     let mut huge = integer(1);
     huge.positive.words = vec![0; 1 << 16];
-    for record in [&whole[..whole.len() - 1], &histograms(7, &[(1, 100, huge)])] {
-        let dir = tempfile::tempdir().unwrap();
-        let mut written = Written::default();
-        written.plain(&series(&[(1, A)])).plain(&samples(&[(1, 1, 1.0)]));
-        let place = format!("wal/00000000, byte {}: ", written.bytes.len());
-        written.plain(record).put(&dir.path().join("wal/00000000"));
-        let read = read(dir.path());
-        check(&read, &[("a{job=\"x\"}", &[(1, 1.0)])]);
-        assert!(read.fault.as_ref().is_some_and(|fault| fault.contains(&place)), "{:?}", read.fault);
-        assert!(read.histograms.is_empty(), "of a record that can't be read nothing is taken");
-    }
+    let dir = tempfile::tempdir().unwrap();
+    Written::default()
+        .plain(&series(&[(1, A)]))
+        .plain(&histograms(7, &[(1, 100, integer(1)), (1, 101, huge), (1, 102, integer(2))]))
+        .plain(&samples(&[(1, 1, 1.0)]))
+        .put(&dir.path().join("wal/00000000"));
+    let read = read(dir.path());
+    check(&read, &[("a{job=\"x\"}", &[(1, 1.0)])]);
+    let times: Vec<_> = read.histograms.values().flatten().map(|(at_ms, _)| *at_ms).collect();
+    assert_eq!((times, read.counts.histograms_too_large, read.fault), (vec![100, 102], 1, None));
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn histograms_with_explicit_bounds_become_classic_or_native_ones() {
 }
 
 #[test]
-fn samples_of_what_is_cumulative_say_since_when_they_count() {
+fn samples_of_what_is_no_delta_say_since_when_they_count() {
     let since = |point: NumberDataPoint| NumberDataPoint { start_time_unix_nano: 5_000_000, ..point };
     let sum = |temporality| {
         let data_points = points(1).into_iter().map(since).collect();
@@ -117,10 +117,10 @@ fn samples_of_what_is_cumulative_say_since_when_they_count() {
     let point = HistogramDataPoint { start_time_unix_nano: 6_000_000, sum: Some(1.0), ..Default::default() };
     let histogram =
         metric::Data::Histogram(Histogram { data_points: vec![point], aggregation_temporality: 2 });
-    let gauge = metric::Data::Gauge(Gauge { data_points: points(1) });
+    let gauge = metric::Data::Gauge(Gauge { data_points: points(1).into_iter().map(since).collect() });
     let (_, sink, _) = run(&request(vec![gauge, sum(2), sum(1), histogram]));
     assert_eq!(sink.samples, 1 + 1 + 1 + 3);
-    assert_eq!(sink.starts, [(2, 5), (4, 6), (5, 6), (6, 6)], "not of deltas");
+    assert_eq!(sink.starts, [(1, 5), (2, 5), (4, 6), (5, 6), (6, 6)], "not of deltas");
 }
 
 #[test]

@@ -50,6 +50,7 @@ mod tests {
         let before = thread_cpu_s();
         work_for(Duration::from_millis(20));
         let took_ms = (thread_cpu_s() - before) * 1e3;
-        assert!((15.0..60.0).contains(&took_ms), "{took_ms} ms");
+        // Whoever has the other half of the same core meanwhile makes this one up to twice as slow or as fast as measured.
+        assert!((8.0..50.0).contains(&took_ms), "{took_ms} ms");
     }
 }

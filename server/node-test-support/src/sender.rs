@@ -36,9 +36,9 @@ const LATE_REQUESTS: u64 = 20;
 const LATE_BY: u64 = 10;
 
 /// Of so many series one has native histograms beside floats, and one nothing but histograms.
-const SERIES_PER_HISTOGRAMS: usize = 5;
-/// One of so many requests has an exemplar.
-const REQUESTS_PER_EXEMPLAR: u64 = 8;
+const SERIES_PER_HISTOGRAMS: usize = 10;
+/// One of so many series of a request has an exemplar: no series gets more than it may keep.
+const SERIES_PER_EXEMPLAR: u64 = 100;
 
 /// Long enough that the test's own work leaves the node its cores.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -58,6 +58,7 @@ pub struct Sender {
     held_back: Option<Sending>,
     /// The last one that was acknowledged.
     acknowledged: Option<Sending>,
+    has_exemplars: bool,
     /// What the node refused though it must not.
     pub refused: Vec<String>,
 }
@@ -84,8 +85,14 @@ impl Sender {
             pending: None,
             held_back: None,
             acknowledged: None,
+            has_exemplars: true,
             refused: Vec::new(),
         }
+    }
+
+    /// The same, but its samples have no exemplars.
+    pub fn without_exemplars(self) -> Self {
+        Self { has_exemplars: false, ..self }
     }
 
     /// How many series it has made.
@@ -179,7 +186,7 @@ impl Sender {
             for _ in 0..count {
                 made = self.make_sample(number, is_of_histograms, made);
             }
-            if trace.is_none() && self.random.once_in(REQUESTS_PER_EXEMPLAR) {
+            if self.has_exemplars && trace.is_none() && self.random.once_in(SERIES_PER_EXEMPLAR) {
                 let id = format!("{}-{}", self.name, self.traces.len());
                 made = made.trace(&id, self.sent[number][first].time_ms, self.traces.len() as f64);
                 self.traces.insert(id.clone(), false);
@@ -223,8 +230,8 @@ impl Sender {
     /// Whether a series has histograms in a request: version 2 has one kind in a message.
     fn is_of_histograms(&mut self, series: usize) -> bool {
         match series % SERIES_PER_HISTOGRAMS {
-            3 => self.random.once_in(2),
-            4 => true,
+            8 => self.random.once_in(2),
+            9 => true,
             _floats => false,
         }
     }

@@ -55,6 +55,12 @@ impl Trial {
         Self { home: home(name), arguments, random, senders, shards: 2, seen: Seen::default() }
     }
 
+    /// The same, but the samples have no exemplars.
+    pub fn without_exemplars(self) -> Self {
+        let senders = self.senders.into_iter().map(Sender::without_exemplars).collect();
+        Self { senders, ..self }
+    }
+
     fn start(&self) -> NodeProcess {
         let shards = format!("--shards={}", self.shards);
         self.home.start(&[&[&*shards][..], &self.arguments].concat())

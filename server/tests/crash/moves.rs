@@ -37,7 +37,8 @@ fn move_cells(address: SocketAddr, shards: u64, mut random: Random) -> u64 {
 
 #[test]
 fn whatever_was_acknowledged_is_there_once_after_kills_while_cells_move() {
-    let mut trial = Trial::new("moves", &["--admin-api=full"]);
+    // Exemplars may be lost beside moves: docs/api.md says so.
+    let mut trial = Trial::new("moves", &["--admin-api=full"]).without_exemplars();
     let mut moved = 0;
     for restart in 0..RESTARTS {
         if restart % SHARDS_CHANGE == SHARDS_CHANGE - 1 {

@@ -37,7 +37,7 @@ const LATE_BY: u64 = 10;
 
 /// Of so many series one has native histograms beside floats, and one nothing but histograms.
 const SERIES_PER_HISTOGRAMS: usize = 10;
-/// One of so many series of a request has an exemplar: no series gets more than it may keep.
+/// One of so many series of a request has an exemplar, unless told otherwise: no series gets more than it may keep.
 const SERIES_PER_EXEMPLAR: u64 = 100;
 
 /// Long enough that the test's own work leaves the node its cores.
@@ -58,7 +58,8 @@ pub struct Sender {
     held_back: Option<Sending>,
     /// The last one that was acknowledged.
     acknowledged: Option<Sending>,
-    has_exemplars: bool,
+    /// One of so many series of a request has an exemplar.
+    series_per_exemplar: u64,
     /// What the node refused though it must not.
     pub refused: Vec<String>,
 }
@@ -85,14 +86,14 @@ impl Sender {
             pending: None,
             held_back: None,
             acknowledged: None,
-            has_exemplars: true,
+            series_per_exemplar: SERIES_PER_EXEMPLAR,
             refused: Vec::new(),
         }
     }
 
-    /// The same, but its samples have no exemplars.
-    pub fn without_exemplars(self) -> Self {
-        Self { has_exemplars: false, ..self }
+    /// The same, but one of so many series of a request has an exemplar.
+    pub fn with_exemplar_in(self, series_per_exemplar: u64) -> Self {
+        Self { series_per_exemplar, ..self }
     }
 
     /// How many series it has made.
@@ -186,7 +187,7 @@ impl Sender {
             for _ in 0..count {
                 made = self.make_sample(number, is_of_histograms, made);
             }
-            if self.has_exemplars && trace.is_none() && self.random.once_in(SERIES_PER_EXEMPLAR) {
+            if trace.is_none() && self.random.once_in(self.series_per_exemplar) {
                 let id = format!("{}-{}", self.name, self.traces.len());
                 made = made.trace(&id, self.sent[number][first].time_ms, self.traces.len() as f64);
                 self.traces.insert(id.clone(), false);

@@ -109,7 +109,8 @@ impl<H: Host> Migration<'_, H> {
             passed.series += piece.series;
             passed.bytes += piece.payload.len() as u64;
             let is_last = piece.is_last;
-            if piece.series > 0 {
+            // Exemplars may come without any of their series: these are copied as they are.
+            if !piece.payload.is_empty() {
                 self.step(self.to, PlainStep::Take(piece), deadline).await?;
             }
             if is_last {

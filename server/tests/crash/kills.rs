@@ -55,10 +55,10 @@ impl Trial {
         Self { home: home(name), arguments, random, senders, shards: 2, seen: Seen::default() }
     }
 
-    /// The same, but the samples have no exemplars.
-    pub fn without_exemplars(self) -> Self {
-        let senders = self.senders.into_iter().map(Sender::without_exemplars).collect();
-        Self { senders, ..self }
+    /// The same, but one of so many series of a request has an exemplar.
+    pub fn with_exemplar_in(self, series_per_exemplar: u64) -> Self {
+        let senders = self.senders.into_iter().map(|sender| sender.with_exemplar_in(series_per_exemplar));
+        Self { senders: senders.collect(), ..self }
     }
 
     fn start(&self) -> NodeProcess {

@@ -195,6 +195,12 @@ pub const RESUMED_PAGE_SERIES: usize = 256;
 /// What all of them take, counted with the series.
 pub const RESUMED_BYTES_MAX: usize = RESUMED_PAGES * RESUMED_PAGE_SERIES * 56;
 
+/// Series of which a shard keeps the histograms of the chunk that it looked into last, for senders who send again; ...
+pub const HISTOGRAM_LOOKUP_SERIES: usize = 8192;
+/// ... and what all of these may take, counted with the series. Of others a chunk is decoded for each histogram.
+pub const HISTOGRAM_LOOKUPS_BYTES_MAX: usize = 4 << 20;
+const _: () = assert!(HISTOGRAM_LOOKUP_BYTES_MAX <= HISTOGRAM_LOOKUPS_BYTES_MAX / 8, "many series fit in");
+
 /// Cursors open on one shard at a time.
 pub const CURSORS_MAX: usize = 512;
 

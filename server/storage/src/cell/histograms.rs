@@ -12,7 +12,6 @@ use silverback_model::gorilla::OpenXor;
 use silverback_model::histogram::{
     EndPlan, Histogram, HistogramChunkError, HistogramIter, HistogramKind, OpenHistogram, SealedHistogram,
 };
-use silverback_model::limits::HISTOGRAM_CHUNK_BYTES;
 use silverback_model::{SeriesId, SeriesRef};
 
 /// A series' histograms.
@@ -47,63 +46,6 @@ pub(crate) struct HistogramsWithout {
     pub(crate) gone: usize,
     /// The others.
     pub(crate) rest: HistogramChunks,
-}
-
-/// The chunk that was looked into last, for senders who send again: a hash of each of its histograms, and of those
-/// that came late since.
-#[derive(Debug, Default)]
-pub(super) struct HistogramLookup {
-    series: Option<SeriesRef>,
-    hashes: Vec<(i64, u64)>,
-}
-
-/// Histograms that a lookup has at the most: those of the fullest chunk.
-const LOOKUP_MAX: usize = 2 * HISTOGRAM_CHUNK_BYTES * 8 / 4;
-
-impl HistogramLookup {
-    fn covers(&self, at: SeriesRef, timestamp_ms: i64) -> bool {
-        let ends = self.hashes.first().zip(self.hashes.last());
-        self.series == Some(at)
-            && ends.is_some_and(|((first, _), (last, _))| (*first..=*last).contains(&timestamp_ms))
-    }
-
-    fn hash_at(&self, timestamp_ms: i64) -> Option<u64> {
-        let place = self.hashes.binary_search_by_key(&timestamp_ms, |(at_ms, _)| *at_ms).ok()?;
-        Some(self.hashes[place].1)
-    }
-
-    fn decode(&mut self, at: SeriesRef, mut chunk: HistogramIter<'_>) {
-        self.series = Some(at);
-        self.hashes.clear();
-        let mut histogram = Histogram::default();
-        while chunk.samples_left() > 0 {
-            let timestamp_ms = chunk.next_into(&mut histogram).expect("the node's own chunks decode");
-            self.hashes.push((timestamp_ms, histogram.fingerprint()));
-        }
-    }
-
-    /// The series has one more, which came late.
-    pub(super) fn note_late(&mut self, at: SeriesRef, timestamp_ms: i64, hash: u64) {
-        if !self.covers(at, timestamp_ms) {
-            return;
-        }
-        if self.hashes.len() >= LOOKUP_MAX {
-            return self.forget(at);
-        }
-        let place = self.hashes.partition_point(|(at_ms, _)| *at_ms < timestamp_ms);
-        self.hashes.insert(place, (timestamp_ms, hash));
-    }
-
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.hashes.len()
-    }
-
-    fn forget(&mut self, at: SeriesRef) {
-        if self.series == Some(at) {
-            *self = Self::default();
-        }
-    }
 }
 
 impl Histograms {
@@ -241,8 +183,7 @@ impl SeriesStore {
         if !self.histogram_lookup.covers(at, timestamp_ms) {
             self.look_into_histograms(at, timestamp_ms);
         }
-        let covered = self.histogram_lookup.covers(at, timestamp_ms);
-        self.histogram_lookup.hash_at(timestamp_ms).filter(|_| covered)
+        self.histogram_lookup.hash_at(at, timestamp_ms)
     }
 
     /// Decodes the chunk that a time lies in, in ms, if there is one.

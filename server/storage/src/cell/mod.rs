@@ -3,7 +3,7 @@
 //! What a series is in memory, and where its pieces lie: one 64-byte line that an append touches
 //! ([`Series`]), the open chunk's words in pooled blocks ([`blocks`]), the rest apart
 //! ([`SeriesHistory`]), what it has at a time ([`find`]), samples that come late ([`late`]) and how they join the
-//! others ([`merge`]), native histograms ([`histograms`]) and late ones ([`late_histograms`]) and floats beside them ([`beside`]), what is brought near ahead of its use ([`near`]), the chunk
+//! others ([`merge`]), native histograms ([`histograms`]), which of them were looked into ([`histogram_lookup`]), and late ones ([`late_histograms`]) and floats beside them ([`beside`]), what is brought near ahead of its use ([`near`]), the chunk
 //! that was looked into last ([`lookup`]), where others were found ([`cursors`]), what is left of it without a range of time ([`rest`]), and what all of it
 //! takes of the allocator ([`heap`]). Knows nothing of other cells, of labels' text, or of requests.
 mod beside;
@@ -11,6 +11,7 @@ pub mod blocks;
 mod cursors;
 mod find;
 pub mod heap;
+mod histogram_lookup;
 pub(crate) mod histograms;
 mod late;
 mod late_histograms;

@@ -6,7 +6,8 @@ use crate::cell::beside::RefSet;
 use crate::cell::blocks::{Blocks, Chain};
 use crate::cell::cursors::Cursors;
 use crate::cell::heap::{heap_bytes, vec_bytes};
-use crate::cell::histograms::{HistogramLookup, Histograms};
+use crate::cell::histogram_lookup::HistogramLookup;
+use crate::cell::histograms::Histograms;
 use crate::cell::late::{LATE_CHUNK_BYTES, LateChunk};
 use crate::cell::lookup::Lookup;
 use crate::cell::pages::Pages;
@@ -515,6 +516,7 @@ impl SeriesStore {
     /// Gives back what was kept for samples that are sent again, where none were since the last call.
     pub(crate) fn release_unused(&mut self) {
         self.cursors.release_unused();
+        self.histogram_lookup.release_unused();
     }
 
     /// How many such pieces there may be, if so many bytes more are spent on them.
@@ -539,6 +541,7 @@ impl SeriesStore {
                 + self.histories.bytes()
                 + self.late_chunks * LATE_CHUNK_BYTES
                 + self.cursors.bytes()
+                + self.histogram_lookup.bytes()
                 + self.label_bytes,
             chunk_bytes: self.blocks.bytes()
                 + self.sealed_bytes

@@ -203,7 +203,7 @@ fn many_that_are_looked_up_and_taken_in_among_them_keep_the_lookup_within_its_bo
     series.append(20_000, &stale, 0);
     for at in (1..20_000).map(|i| i * 7919 % 20_000).take(9000) {
         series.append(at, &stale, i64::MAX);
-        assert!(series.store.histogram_lookup.len() <= 4096);
+        assert!(series.store.histogram_lookup.len(series.at) <= 4096);
     }
     series.check();
 }
@@ -267,4 +267,26 @@ proptest! {
         }
         series.check();
     }
+}
+
+#[test]
+fn scrapes_that_are_sent_again_look_into_each_chunk_once() {
+    let mut store = SeriesStore::default();
+    let made = (1..=50).map(|id| {
+        let first = counting(0, 6);
+        store.create_with_histogram(SeriesId(id), Vec::new().into(), 0, &first).unwrap()
+    });
+    let all: Vec<_> = made.collect();
+    let scrape = |store: &mut SeriesStore, step: i64, expect| {
+        for at in &all {
+            let histogram = counting(step.unsigned_abs(), 6);
+            let appended = store.append_histogram(*at, step * STEP_MS, &histogram, HOUR_MS);
+            assert_eq!(appended, Ok(expect), "{at:?} {step}");
+        }
+    };
+    (1..300).for_each(|step| scrape(&mut store, step, Appended::Stored));
+    let chunks: usize = all.iter().map(|at| store.histogram_chunks(*at, i64::MIN, i64::MAX).count()).sum();
+    assert!(chunks > 2 * all.len());
+    (0..300).for_each(|step| scrape(&mut store, step, Appended::Already));
+    assert_eq!(store.histogram_lookup.decoded, chunks);
 }

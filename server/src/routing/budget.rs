@@ -44,6 +44,8 @@ pub struct SharedReservation {
     _of_request: Option<Rc<Reservation>>,
     /// The series that the request's stream has defined.
     _of_definitions: Option<Rc<RefCell<Reservation>>>,
+    /// The message that the request's native histograms lie in.
+    _of_message: Option<Rc<Reservation>>,
     /// The read that the request is a part of.
     _of_read: Option<ReadLease>,
 }
@@ -195,6 +197,11 @@ impl SharedReservation {
     /// The room of a request whose series' labels lie with its stream's definitions.
     pub(crate) fn with_definitions(self, definitions: &Rc<RefCell<Reservation>>) -> Self {
         Self { _of_definitions: Some(Rc::clone(definitions)), ..self }
+    }
+
+    /// The same of one whose message is kept, too.
+    pub(crate) fn with_message(self, message: Rc<Reservation>) -> Self {
+        Self { _of_message: Some(message), ..self }
     }
 }
 

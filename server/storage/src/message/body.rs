@@ -1,5 +1,7 @@
 //! A write request's bytes, and how parts refer to the series in them.
 
+use bytes::Bytes;
+
 use crate::message::Definitions;
 use silverback_model::{Exemplar, LabelBlock, Metadata, MetricType, SeriesId};
 
@@ -18,8 +20,10 @@ pub struct WriteBody {
     /// samples or in an unusual encoding. Those of exemplars stand here, too, and
     /// metadata.
     pub scratch: Vec<u8>,
-    /// The series of the stream that the request belongs to; a batch of it has nothing else.
+    /// The series of the stream that the request belongs to; a batch of floats has nothing else.
     pub definitions: Definitions,
+    /// A stream's message as it came, where its batch has native histograms: they lie in it.
+    pub batch: Bytes,
 }
 
 /// A buffer that is written whole each time it is used again, and so is never zeroed in between.
@@ -274,6 +278,12 @@ impl MessageSpan {
     pub fn of_scratch(offset: usize, len: usize) -> Self {
         Self(LabelSpan::new(LabelSource::Scratch, offset, len))
     }
+
+    /// In a stream's message.
+    pub fn of_batch(offset: usize, len: usize) -> Self {
+        // Where labels are definitions of the stream.
+        Self(LabelSpan::new(LabelSource::Definition, offset, len))
+    }
 }
 
 impl WriteBody {
@@ -282,7 +292,8 @@ impl WriteBody {
         match span.source() {
             LabelSource::Wire => &self.bytes[span.range()],
             LabelSource::Scratch => &self.scratch[span.range()],
-            LabelSource::Symbols | LabelSource::Definition => unreachable!("no message lies there"),
+            LabelSource::Definition => &self.batch[span.range()],
+            LabelSource::Symbols => unreachable!("no message lies there"),
         }
     }
 }

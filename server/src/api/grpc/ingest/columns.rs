@@ -15,7 +15,7 @@ use crate::api::ingest::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::ingest::remote_write::{MalformedBody, MalformedCause};
 use silverback_model::Sample;
 use silverback_model::limits::STREAM_BATCH_SAMPLES_MAX;
-use silverback_storage::message::PartSeries;
+use silverback_storage::message::{PartHistogram, PartSeries};
 
 const NUMBER: Tag = Tag::new(1, WireType::Varint);
 const REF_DELTAS: Tag = Tag::new(2, WireType::Len);
@@ -228,9 +228,10 @@ impl<'a> Columns<'a> {
         self.values.len() / 8
     }
 
-    /// What the floats take in parts, at the most, in bytes.
-    pub(crate) fn floats_bytes(&self) -> usize {
-        self.samples() * (size_of::<PartSeries>() + size_of::<Sample>())
+    /// What floats and native histograms take in parts, at the most, in bytes.
+    pub(crate) fn part_bytes(&self) -> usize {
+        let floats_bytes = self.samples() * (size_of::<PartSeries>() + size_of::<Sample>());
+        floats_bytes + self.histograms() * size_of::<PartHistogram>()
     }
 
     /// How many native histograms there are.

@@ -12,7 +12,8 @@ use bytes::Bytes;
 
 use super::columns::{BatchFault, Columns, Row};
 use super::flight::{BatchesInFlight, Sent};
-use super::histograms::{self, Patience};
+use super::histograms;
+use super::messages::{ROOM_WAIT_MAX, StreamMessage, make_room};
 use super::routes::{RouteState, Routes};
 use super::series::{DefinitionFault, StreamSeries};
 use crate::api::ingest::caller::Caller;
@@ -45,13 +46,13 @@ pub(crate) enum Call {
     },
 }
 
-impl Call {
-    fn patience(self) -> Patience {
-        match self {
-            Self::Once => Patience::None,
-            Self::Stream { .. } => Patience::Stream,
-        }
-    }
+/// What a batch found no room in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Full {
+    /// The lanes to the shards: these get on.
+    Lanes,
+    /// The memory for requests: who has some and waits for more may wait for one who does the same.
+    Memory,
 }
 
 /// Why nothing of a message, or only its definitions, was taken in.
@@ -95,6 +96,13 @@ impl MessageFault {
     }
 }
 
+/// What a batch carries to the shards beside its samples.
+struct Carried {
+    body: Arc<WriteBody>,
+    /// The message's room.
+    of_message: Rc<Reservation>,
+}
+
 /// Takes messages in for one stream.
 pub(crate) struct Intake {
     caller: Caller,
@@ -112,35 +120,57 @@ impl Intake {
     }
 
     /// Takes a message in and tells what is in flight of it.
-    pub(crate) async fn take(&mut self, message: &Bytes) -> Result<Sent, MessageFault> {
+    pub(crate) async fn take(&mut self, message: StreamMessage) -> Result<Sent, MessageFault> {
         let began = now();
         let mut refused = Refusals::default();
-        let batch = self.define(message, &mut refused).await?;
+        let StreamMessage { bytes, room: of_message } = message;
+        let batch = self.define(&bytes, &mut refused).await?;
         let Some(batch) = batch else { return Ok(Sent::definitions(refused.by_ref)) };
         let columns = Columns::read(batch)?;
         self.check_number(columns.number)?;
         if let Some(replaying) = self.caller.replaying() {
             return Err(Rejection::NotReady(replaying.to_string()).into());
         }
+        let carried = self.carried(&columns, &bytes, of_message).await?;
         let mut room = self.caller.bodies.begin();
-        let taken = (&mut room, message.len());
-        let body =
-            histograms::body_with(&columns, self.series.body(), &self.caller, taken, self.call.patience());
-        let body = body.await?;
         let mut retry_after = RETRY_AFTER_MIN;
         loop {
             self.table_settled().await;
-            match self.send(&columns, (&body, &mut room), began, &mut refused)? {
+            match self.send(&columns, (&carried, &mut room), began, &mut refused)? {
                 Ok(sent) => return Ok(sent),
-                Err(Overloaded) if self.call == Call::Once => return Err(Rejection::Overloaded.into()),
-                Err(Overloaded) if self.caller.shutdown.is_requested() => return Err(stopping().into()),
-                Err(Overloaded) => {
+                Err(_) if self.call == Call::Once => return Err(Rejection::Overloaded.into()),
+                Err(_) if self.caller.shutdown.is_requested() => return Err(stopping().into()),
+                Err(Full::Memory) if began.elapsed() >= ROOM_WAIT_MAX => {
+                    return Err(Rejection::Overloaded.into());
+                }
+                Err(Full::Lanes | Full::Memory) => {
                     self.caller.count(|counts| counts.stream_waits += 1);
                     sleep(retry_after).await;
                     retry_after = (2 * retry_after).min(RETRY_AFTER_MAX);
                 }
             }
         }
+    }
+
+    /// What a batch carries to the shards. One without native histograms carries what its stream has defined alone,
+    /// and lets go of the message with its columns.
+    async fn carried(
+        &self,
+        columns: &Columns<'_>,
+        message: &Bytes,
+        mut of_message: Reservation,
+    ) -> Result<Carried, MessageFault> {
+        let body = self.series.body();
+        if columns.histograms() == 0 {
+            return Ok(Carried { body: Arc::clone(body), of_message: Rc::new(of_message) });
+        }
+        // What came in one piece with others has its room with these.
+        let missing = message.len().saturating_sub(of_message.bytes());
+        let wait = if self.call == Call::Once { Duration::ZERO } else { ROOM_WAIT_MAX };
+        make_room(&mut of_message, missing, wait).await.map_err(Rejection::from)?;
+        let batch = message.slice_ref(columns.histogram_bytes());
+        let body = WriteBody { definitions: body.definitions.clone(), batch, ..WriteBody::default() };
+        Ok(Carried { body: Arc::new(body), of_message: Rc::new(of_message) })
     }
 
     /// Waits until nothing is in flight that was split by another table than the present one.
@@ -196,19 +226,20 @@ impl Intake {
         Ok(batch)
     }
 
-    /// Sends a batch on to the shards, all of it or nothing. `body` is what it carries, which has its `room`.
+    /// Sends a batch on to the shards with what it carries, all of it or nothing.
     fn send(
         &self,
         columns: &Columns,
-        (body, room): (&Arc<WriteBody>, &mut Reservation),
+        (carried, room): (&Carried, &mut Reservation),
         began: Instant,
         refused: &mut Refusals,
-    ) -> Result<Result<Sent, Overloaded>, BatchFault> {
-        // A batch with native histograms has its room already.
-        let in_memory_bytes = if columns.histograms() == 0 { columns.floats_bytes() } else { 0 };
-        let has_room = |room: &mut Reservation| in_memory_bytes == 0 || room.grow(in_memory_bytes).is_ok();
-        if !self.caller.router.has_room() || !has_room(room) {
-            return Ok(Err(Overloaded));
+    ) -> Result<Result<Sent, Full>, BatchFault> {
+        if !self.caller.router.has_room() {
+            return Ok(Err(Full::Lanes));
+        }
+        let in_memory_bytes = columns.part_bytes();
+        if room.grow(in_memory_bytes).is_err() {
+            return Ok(Err(Full::Memory));
         }
         let table = self.caller.router.table();
         let mut split = Split::new(Rc::clone(&table), &self.caller.parts);
@@ -216,19 +247,23 @@ impl Intake {
         deal_out(columns, self.series.routes(), &mut split, &mut of_refused_series)?;
         let parts = match split.finish() {
             Ok(parts) => parts,
-            Err(overloaded) => {
+            Err(Overloaded) => {
                 room.shrink(in_memory_bytes);
-                return Ok(Err(overloaded));
+                return Ok(Err(Full::Lanes));
             }
         };
         let room = self.series.room_with(std::mem::replace(room, self.caller.bodies.begin()));
+        let room = match columns.histograms() {
+            0 => room,
+            _some => room.with_message(Rc::clone(&carried.of_message)),
+        };
         let mut answers = Vec::with_capacity(table.shards());
         for (shard, part) in parts {
-            let write = WritePart { body: Arc::clone(body), part };
+            let write = WritePart { body: Arc::clone(&carried.body), part };
             // There was room, and nobody else asked meanwhile.
             match self.caller.router.ask_to_write(shard, write, &room) {
                 Ok(answer) => answers.push(answer),
-                Err(overloaded) => return Ok(Err(overloaded)),
+                Err(Overloaded) => return Ok(Err(Full::Lanes)),
             }
         }
         self.caller.count(|counts| counts.refused.merge(&of_refused_series.counts));

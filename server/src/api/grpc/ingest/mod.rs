@@ -32,7 +32,7 @@ use tonic::server::{StreamingService, UnaryService};
 use tonic::{Status, Streaming};
 
 use self::intake::{Call, Intake};
-use self::messages::{Encoding, MessageBounds, Messages};
+use self::messages::{Encoding, MessageBounds, Messages, StreamMessage};
 use self::stream::Responses;
 use super::codec::{message_bytes_max, raw};
 use super::one_message::Received;
@@ -122,8 +122,8 @@ async fn write_once(caller: Caller, message: Bytes) -> Result<v1::WriteResponse,
     let mut room = caller.bodies.begin();
     room.grow(message.len()).map_err(|overloaded| refused(overloaded.into()))?;
     let mut intake = Intake::new(caller.clone(), Call::Once, Rc::default());
-    let mut sent = intake.take(&message).await.map_err(|fault| refuse_message(&caller, &fault))?;
-    drop((message, room));
+    let message = StreamMessage { bytes: message, room };
+    let mut sent = intake.take(message).await.map_err(|fault| refuse_message(&caller, &fault))?;
     let answered = poll_fn(|context| sent.poll_answered(&caller, context)).await;
     answered.map_err(refused)?;
     let mut told = v1::StreamResponse::default();

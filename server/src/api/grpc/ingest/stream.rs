@@ -116,17 +116,17 @@ async fn take_in(
             Poll::Pending => next.as_mut().poll(context),
         });
         let Some(message) = message.await? else { return Ok(()) };
-        let sent = intake.take(&message.bytes).await.map_err(|fault| refuse_message(&caller, &fault))?;
+        let message_bytes = message.bytes.len();
+        // With its room, which goes before the next one is waited for, or with what is in flight of it.
+        let sent = intake.take(message).await.map_err(|fault| refuse_message(&caller, &fault))?;
         caller.count(|counts| {
-            counts.write_bytes += message.bytes.len() as u64;
+            counts.write_bytes += message_bytes as u64;
             counts.stream_batches += u64::from(sent.number() > 0);
         });
         if !sent.is_nothing() {
             flight.borrow_mut().push(sent);
         }
-        taken_bytes += message.bytes.len();
-        // Its room, too, before the next one is waited for.
-        drop(message);
+        taken_bytes += message_bytes;
         if taken_bytes >= SLICE_BYTES {
             taken_bytes = 0;
             reactor_polled().await;

@@ -60,7 +60,14 @@ pub(super) fn decode(
     series_max: usize,
     sink: &mut impl SeriesSink,
 ) -> Result<Slice, MalformedBody> {
-    let WriteBody { bytes, symbols, symbol_hashes, scratch, definitions: _streams_alone } = body;
+    let WriteBody {
+        bytes,
+        symbols,
+        symbol_hashes,
+        scratch,
+        definitions: _streams_alone,
+        batch: _streams_too,
+    } = body;
     let mut symbols = SymbolTable { places: symbols, fingerprints: symbol_hashes };
     let mut fields_left = series_max.max(1) * SYMBOLS_PER_SERIES;
     if decoding.phase == Phase::Symbols {

@@ -181,26 +181,35 @@ impl<'a> XorIter<'a> {
     }
 }
 
-impl Iterator for XorIter<'_> {
-    type Item = Result<Sample, ChunkError>;
+/// Makes a reader with `samples_left` and `read_sample` an iterator over so many samples, which ends after the first
+/// error.
+macro_rules! counted_samples {
+    ($reader:ident) => {
+        impl Iterator for $reader<'_> {
+            type Item = Result<Sample, ChunkError>;
 
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        self.samples_left = self.samples_left.checked_sub(1)?;
-        let sample = self.read_sample();
-        if sample.is_err() {
-            self.samples_left = 0;
+            #[inline]
+            fn next(&mut self) -> Option<Self::Item> {
+                self.samples_left = self.samples_left.checked_sub(1)?;
+                let sample = self.read_sample();
+                if sample.is_err() {
+                    self.samples_left = 0;
+                }
+                Some(sample)
+            }
+
+            fn size_hint(&self) -> (usize, Option<usize>) {
+                // An error is an item too, and the last.
+                (usize::from(self.samples_left > 0), Some(self.samples_left()))
+            }
         }
-        Some(sample)
-    }
 
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        // An error is an item too, and the last.
-        (usize::from(self.samples_left > 0), Some(self.samples_left()))
-    }
+        impl std::iter::FusedIterator for $reader<'_> {}
+    };
 }
+pub(super) use counted_samples;
 
-impl std::iter::FusedIterator for XorIter<'_> {}
+counted_samples!(XorIter);
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! Reading an XOR2 chunk: samples out of bytes, whoever wrote them. Trusts no byte and never panics.
 use super::{FIRST_HAS_START, STARTS_FROM};
 use crate::gorilla::bits::BitReader;
-use crate::gorilla::iterate::ChunkError;
+use crate::gorilla::iterate::{ChunkError, counted_samples};
 use crate::gorilla::varbit;
 use crate::gorilla::window::Window;
 use crate::{STALE_NAN_BITS, Sample};
@@ -140,23 +140,4 @@ impl<'a> Xor2Iter<'a> {
     }
 }
 
-impl Iterator for Xor2Iter<'_> {
-    type Item = Result<Sample, ChunkError>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        self.samples_left = self.samples_left.checked_sub(1)?;
-        let sample = self.read_sample();
-        if sample.is_err() {
-            self.samples_left = 0;
-        }
-        Some(sample)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        // An error is an item too, and the last.
-        (usize::from(self.samples_left > 0), Some(self.samples_left()))
-    }
-}
-
-impl std::iter::FusedIterator for Xor2Iter<'_> {}
+counted_samples!(Xor2Iter);

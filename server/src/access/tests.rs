@@ -288,17 +288,20 @@ fn a_refusal_takes_as_long_whoever_is_named() {
     let dir = files();
     let (cheap, dear) = (hash("secret"), bcrypt::hash("secret", COST + 4).unwrap());
     let gate = gate(&dir, &format!("basic_auth_users:\n  cheap: {cheap}\n  dear: {dear}\n"), None);
-    let took = |name: &str| {
-        let one = |n: u32| {
-            let (guess, began) = (basic(name, &n.to_string()), std::time::Instant::now());
-            assert_eq!(decide(&gate, &guess, READ), Err(Refusal::Wrong));
-            began.elapsed()
-        };
-        (0..9).map(one).min().unwrap()
+    let took = |name: &str, n: u32| {
+        let (guess, began) = (basic(name, &n.to_string()), std::time::Instant::now());
+        assert_eq!(decide(&gate, &guess, READ), Err(Refusal::Wrong));
+        began.elapsed()
     };
-    let times = ["cheap", "dear", "nobody", "another"].map(took);
+    // By turns, the least of each, for the machine may do other work meanwhile. The two users'
+    // hashes are sixteen times apart.
+    let names = ["cheap", "dear", "nobody", "another"];
+    let mut times = [std::time::Duration::MAX; 4];
+    for n in 0..15 {
+        times = std::array::from_fn(|at| times[at].min(took(names[at], n)));
+    }
     let (least, most) = (times.iter().min().unwrap(), times.iter().max().unwrap());
-    assert!(*most < *least * 2, "{times:?}");
+    assert!(*most < *least * 3, "{times:?}");
 }
 
 #[test]

@@ -193,7 +193,7 @@ pub const RESUMED_PAGES: usize = 256;
 /// Series of one page.
 pub const RESUMED_PAGE_SERIES: usize = 256;
 /// What all of them take, counted with the series.
-pub const RESUMED_BYTES_MAX: usize = RESUMED_PAGES * RESUMED_PAGE_SERIES * 56;
+pub const RESUMED_BYTES_MAX: usize = RESUMED_PAGES * RESUMED_PAGE_SERIES * 64;
 
 /// Series of which a shard keeps the histograms of the chunk that it looked into last, for senders who send again; ...
 pub const HISTOGRAM_LOOKUP_SERIES: usize = 8192;

@@ -3,9 +3,6 @@ use super::bits::BitReader;
 use super::window::Window;
 use crate::Sample;
 
-/// The count of samples in front of a chunk's stream.
-const HEADER_BYTES: usize = 2;
-
 /// Why bytes are no chunk of floats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ChunkError {
@@ -51,7 +48,35 @@ pub struct XorCursor {
     value_bits: u64,
 }
 
+/// A piece of a chunk's stream.
+#[derive(Debug, Clone, Copy)]
+pub struct XorPiece<'a> {
+    /// Samples of the whole chunk.
+    pub samples: u16,
+    /// Where the piece begins in the chunk's stream, in bits.
+    pub first_bit: u32,
+    /// Its bytes.
+    pub stream: &'a [u8],
+}
+
+impl<'a> XorPiece<'a> {
+    /// All of a chunk's bytes, its count of samples in front.
+    pub const fn whole(chunk: &'a [u8]) -> Self {
+        let (samples, stream) = match chunk {
+            [high, low, stream @ ..] => (u16::from_be_bytes([*high, *low]), stream),
+            // One sample that isn't there: the first `next` tells of the truncation.
+            [] | [_] => (1, [].as_slice()),
+        };
+        Self { samples, first_bit: 0, stream }
+    }
+}
+
 impl XorCursor {
+    /// How much of the chunk's stream was read, in bits.
+    pub const fn bits_read(&self) -> usize {
+        self.bits_read as usize
+    }
+
     /// The sample that was read last.
     pub const fn last(&self) -> Sample {
         Sample { timestamp_ms: self.timestamp_ms, value: f64::from_bits(self.value_bits) }
@@ -69,11 +94,7 @@ enum Place {
 impl<'a> XorIter<'a> {
     /// Of a chunk's bytes, its count of samples in front.
     pub const fn new(chunk: &'a [u8]) -> Self {
-        let (samples_left, stream) = match chunk {
-            [high, low, stream @ ..] => (u16::from_be_bytes([*high, *low]), stream),
-            // One sample that isn't there: the first `next` tells of the truncation.
-            [] | [_] => (1, [].as_slice()),
-        };
+        let XorPiece { samples: samples_left, stream, .. } = XorPiece::whole(chunk);
         Self {
             reader: BitReader::new(stream),
             place: Place::First,
@@ -85,22 +106,22 @@ impl<'a> XorIter<'a> {
         }
     }
 
-    /// Goes on where another reader of the chunk was. Over bytes that aren't the chunk's, or are fewer, it gives what
-    /// they make, or an error, as any reader does.
-    pub fn resumed(chunk: &'a [u8], cursor: &XorCursor) -> Self {
-        let begun = Self::new(chunk);
+    /// Goes on where another reader of the chunk was, in the piece that it was in or was about to enter. Over bytes that
+    /// aren't the chunk's, or are fewer, it gives what they make, or an error, as any reader does.
+    pub fn resumed(piece: XorPiece<'a>, cursor: &XorCursor) -> Self {
         let place = match cursor.samples_read {
             0 => Place::First,
             1 => Place::Second,
             _later => Place::Later,
         };
+        let reader = match cursor.bits_read.checked_sub(piece.first_bit) {
+            Some(bits_read) => BitReader::resumed(piece.stream, bits_read as usize),
+            None => BitReader::new(&[]),
+        };
         Self {
-            reader: BitReader::resumed(
-                chunk.get(HEADER_BYTES..).unwrap_or_default(),
-                cursor.bits_read as usize,
-            ),
+            reader,
             place,
-            samples_left: begun.samples_left.saturating_sub(cursor.samples_read),
+            samples_left: piece.samples.saturating_sub(cursor.samples_read),
             timestamp_ms: cursor.timestamp_ms,
             delta_ms: cursor.delta_ms,
             value_bits: cursor.value_bits,
@@ -108,12 +129,11 @@ impl<'a> XorIter<'a> {
         }
     }
 
-    /// What this reader of a chunk has come to. No error was met.
-    pub fn cursor(&self, chunk: &[u8]) -> XorCursor {
-        let begun = XorIter::new(chunk);
+    /// What this reader of a piece has come to. No error was met.
+    pub const fn cursor(&self, piece: XorPiece<'_>) -> XorCursor {
         XorCursor {
-            bits_read: (begun.reader.bits_left() - self.reader.bits_left()) as u32,
-            samples_read: begun.samples_left - self.samples_left,
+            bits_read: piece.first_bit + (8 * piece.stream.len() - self.reader.bits_left()) as u32,
+            samples_read: piece.samples - self.samples_left,
             leading: self.window.leading as u8,
             trailing: self.window.trailing as u8,
             timestamp_ms: self.timestamp_ms,
@@ -302,13 +322,13 @@ mod tests {
             let mut reader = XorIter::new(&chunk);
             let mut whole = XorIter::new(&longer);
             loop {
-                let cursor = reader.cursor(&chunk);
-                prop_assert_eq!(XorIter::resumed(&chunk, &cursor).next(), reader.clone().next());
-                let rest: Vec<_> = XorIter::resumed(&longer, &cursor).collect();
+                let cursor = reader.cursor(XorPiece::whole(&chunk));
+                prop_assert_eq!(XorIter::resumed(XorPiece::whole(&chunk), &cursor).next(), reader.clone().next());
+                let rest: Vec<_> = XorIter::resumed(XorPiece::whole(&longer), &cursor).collect();
                 prop_assert_eq!(rest, whole.clone().collect::<Vec<_>>());
                 let Some(Ok(sample)) = reader.next() else { break };
                 prop_assert_eq!(whole.next(), Some(Ok(sample)));
-                let last = reader.cursor(&chunk).last();
+                let last = reader.cursor(XorPiece::whole(&chunk)).last();
                 prop_assert_eq!(last, sample);
             }
         }
@@ -327,8 +347,8 @@ mod tests {
                     break;
                 }
             }
-            let cursor = reader.cursor(&stream);
-            prop_assert!(XorIter::resumed(&other, &cursor).count() <= usize::from(u16::MAX));
+            let cursor = reader.cursor(XorPiece::whole(&stream));
+            prop_assert!(XorIter::resumed(XorPiece::whole(&other), &cursor).count() <= usize::from(u16::MAX));
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Where the words lie is the caller's affair ([`WordSink`]): the state shares one cache line with
 //! its series' id, so an append touches that line and, once in a few samples, one word elsewhere.
 use super::bits::{BitReader, BitRun, PendingWord, WordSink};
+use super::iterate::XorPiece;
 use super::sealed::SealedChunk;
 use crate::Sample;
 use crate::limits::{CHUNK_BYTES_MAX, CHUNK_RANGE_MS, CHUNK_SAMPLES};
@@ -145,6 +146,25 @@ impl OpenXor {
         let pending_bytes = usize::from(self.pending_len).div_ceil(8);
         out.extend(&self.pending_bits.to_be_bytes()[..pending_bytes]);
         assert_eq!(out.len() - begin, self.bytes(), "the sink gave back fewer words than it got");
+    }
+
+    /// A piece of the chunk's stream that begins with its word number `from`, counted from 0; `words` are those that went to
+    /// the sink from there on. It has as much as `bytes` has room for, in whole words.
+    pub fn piece<'a>(
+        &self,
+        from: usize,
+        words: impl Iterator<Item = u64>,
+        bytes: &'a mut [u8],
+    ) -> XorPiece<'a> {
+        let left = self.words().saturating_sub(from);
+        let pending = (usize::from(self.pending_len).div_ceil(8), self.pending_bits);
+        let whole = words.take(left).map(|word| (size_of::<u64>(), word));
+        let mut len = 0;
+        for (room, (used, word)) in bytes.chunks_exact_mut(8).zip(whole.chain([pending])) {
+            room.copy_from_slice(&word.to_be_bytes());
+            len += used;
+        }
+        XorPiece { samples: self.count, first_bit: (64 * from) as u32, stream: &bytes[..len] }
     }
 
     /// The oldest sample's timestamp, which stands first. `words` are those that went to the sink, in

@@ -64,13 +64,12 @@ impl Chain {
 
     /// The first `words` words in order.
     pub(crate) fn words<'a>(&self, blocks: &'a Blocks, words: usize) -> impl Iterator<Item = u64> + use<'a> {
-        let mut at = self.first;
-        (0..words).map(move |i| {
-            if i > 0 && i % WORDS == 0 {
-                at = blocks.get(at).next;
-            }
-            blocks.get(at).words[i % WORDS]
-        })
+        words_between(self.first, blocks, 0, words)
+    }
+
+    /// The block that word number `word` is in, of those that are there.
+    pub(crate) fn block_of(&self, blocks: &Blocks, word: usize) -> u32 {
+        follow(self.first, blocks, word / WORDS)
     }
 
     /// Gives the blocks back to the pool.
@@ -80,6 +79,31 @@ impl Chain {
             at = blocks.remove(at).next;
         }
     }
+}
+
+/// The words from number `from` to number `to` of a chain, in order; `block` has the first of them.
+pub(super) fn words_between(
+    block: u32,
+    blocks: &Blocks,
+    from: usize,
+    to: usize,
+) -> impl Iterator<Item = u64> + use<'_> {
+    let mut at = block;
+    (from..to).map(move |word| {
+        if word > from && word % WORDS == 0 {
+            at = blocks.get(at).next;
+        }
+        blocks.get(at).words[word % WORDS]
+    })
+}
+
+/// The block that has word number `to` of a chain, where `block` has number `from`, which is not after it.
+pub(super) fn block_on(block: u32, blocks: &Blocks, from: usize, to: usize) -> u32 {
+    follow(block, blocks, to / WORDS - from / WORDS)
+}
+
+fn follow(block: u32, blocks: &Blocks, links: usize) -> u32 {
+    (0..links).fold(block, |at, _| blocks.get(at).next)
 }
 
 /// Appends words to a chain.
@@ -129,6 +153,11 @@ mod tests {
         }
         let words: Vec<u64> = chain.words(&blocks, 30).collect();
         assert_eq!(words, (0..30).map(|w| w * 3).collect::<Vec<u64>>());
+        for (from, to) in (0..30).flat_map(|from| (from..30).map(move |to| (from, to))) {
+            let block = chain.block_of(&blocks, from);
+            assert!(words_between(block, &blocks, from, to).eq((from..to).map(|w| w as u64 * 3)));
+            assert_eq!(block_on(block, &blocks, from, to), chain.block_of(&blocks, to));
+        }
     }
 
     #[test]

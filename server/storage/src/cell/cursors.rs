@@ -10,16 +10,28 @@ use crate::cell::heap::heap_bytes;
 
 /// What the reader of a series' chunk had come to.
 #[derive(Debug, Clone, Copy)]
+pub(super) struct Found {
+    pub(super) cursor: XorCursor,
+    /// The block with the word that it reads next, while the chunk is open; [`NONE`](crate::cell::blocks::NONE) where that wasn't there yet.
+    pub(super) block: u32,
+}
+
+/// Likewise, and whose chunk it is.
+#[derive(Debug, Clone, Copy)]
 struct Resumed {
     series: SeriesRef,
     /// The chunk's first sample, in ms: no other chunk of the series has it.
     chunk_from_ms: i64,
-    cursor: XorCursor,
+    found: Found,
     /// The pass in which it was of use last.
     pass: u8,
 }
 
-type Page = [Option<Resumed>; RESUMED_PAGE_SERIES];
+/// Each in a cache line of its own.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Page([Option<Resumed>; RESUMED_PAGE_SERIES]);
+const _: () = assert!(size_of::<Option<Resumed>>() == 64);
 const _: () = assert!(RESUMED_PAGES * size_of::<Page>() <= RESUMED_BYTES_MAX);
 
 /// The cursors of some series. Of those whose refs end alike one has the place, as long as it is of use: so that of
@@ -42,31 +54,31 @@ impl Cursors {
         series: SeriesRef,
         chunk_from_ms: i64,
         timestamp_ms: i64,
-    ) -> Option<XorCursor> {
+    ) -> Option<Found> {
         let (page, line) = place(series);
-        let resumed = self.pages.get_mut(page)?.as_mut()?[line].as_mut()?;
+        let resumed = self.pages.get_mut(page)?.as_mut()?.0[line].as_mut()?;
         let is_its = resumed.series == series && resumed.chunk_from_ms == chunk_from_ms;
-        if !is_its || resumed.cursor.last().timestamp_ms > timestamp_ms {
+        if !is_its || resumed.found.cursor.last().timestamp_ms > timestamp_ms {
             return None;
         }
         (resumed.pass, self.is_used) = (self.pass, true);
-        Some(resumed.cursor)
+        Some(resumed.found)
     }
 
     /// Keeps what a reader has come to, unless the place is another series' that needed it in this pass or the last.
-    pub(super) fn keep(&mut self, series: SeriesRef, chunk_from_ms: i64, cursor: XorCursor) {
+    pub(super) fn keep(&mut self, series: SeriesRef, chunk_from_ms: i64, found: Found) {
         let (page, line) = place(series);
         if self.pages.is_empty() {
             self.pages.resize_with(RESUMED_PAGES, || None);
         }
         let page = self.pages[page].get_or_insert_with(|| {
             self.held += 1;
-            Box::new([None; RESUMED_PAGE_SERIES])
+            Box::new(Page([None; RESUMED_PAGE_SERIES]))
         });
         let pass = self.pass;
         let is_anothers = |held: &Resumed| held.series != series && pass.wrapping_sub(held.pass) < 2;
-        if !page[line].as_ref().is_some_and(is_anothers) {
-            page[line] = Some(Resumed { series, chunk_from_ms, cursor, pass });
+        if !page.0[line].as_ref().is_some_and(is_anothers) {
+            page.0[line] = Some(Resumed { series, chunk_from_ms, found, pass });
             self.is_used = true;
         }
     }
@@ -75,9 +87,9 @@ impl Cursors {
     pub(super) fn forget(&mut self, series: SeriesRef) {
         let (page, line) = place(series);
         if let Some(Some(page)) = self.pages.get_mut(page)
-            && page[line].is_some_and(|resumed| resumed.series == series)
+            && page.0[line].is_some_and(|resumed| resumed.series == series)
         {
-            page[line] = None;
+            page.0[line] = None;
         }
     }
 
@@ -104,13 +116,14 @@ fn place(series: SeriesRef) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use silverback_model::Sample;
-    use silverback_model::gorilla::XorIter;
+    use silverback_model::gorilla::{XorIter, XorPiece};
 
     use super::*;
+    use crate::cell::blocks::NONE;
     use crate::cell::series::SeriesStore;
 
     /// What a reader has come to that has read two samples of a chunk, of which the second is at 15 s.
-    fn cursor() -> XorCursor {
+    fn cursor() -> Found {
         let mut store = SeriesStore::default();
         let labels = Vec::new().into();
         let at = store.create(silverback_model::SeriesId(7), labels, Sample::new(0, 1.0)).unwrap();
@@ -119,7 +132,7 @@ mod tests {
         let chunk = store.open_chunk(at);
         let mut reader = XorIter::new(chunk.bytes());
         assert_eq!(reader.by_ref().take(2).filter(Result::is_ok).count(), 2);
-        reader.cursor(chunk.bytes())
+        Found { cursor: reader.cursor(XorPiece::whole(chunk.bytes())), block: NONE }
     }
 
     #[test]
@@ -169,7 +182,7 @@ mod tests {
             cursors.keep(SeriesRef(series), 0, cursor);
         }
         assert_eq!(cursors.bytes(), RESUMED_PAGES * heap_bytes(size_of::<Page>()));
-        assert!(cursors.bytes() <= 4 << 20, "{} bytes", cursors.bytes());
+        assert!(cursors.bytes() <= RESUMED_BYTES_MAX * 9 / 8, "{} bytes", cursors.bytes());
         cursors.release_unused();
         assert!(cursors.bytes() > 0, "it was used since");
         cursors.release_unused();

@@ -1,13 +1,20 @@
 //! What a series has at a time: for samples that are sent again and for late ones. Knows one series at a time, and
 //! leaves its chunks as they are but for late samples, which are folded in first.
 
-use crate::cell::series::SeriesStore;
-use silverback_model::gorilla::{ChunkError, XorCursor, XorIter};
+use crate::cell::blocks::{NONE, block_on, words_between};
+use crate::cell::cursors::{Cursors, Found};
+use crate::cell::series::{Series, SeriesStore};
+use silverback_model::gorilla::{ChunkError, XorCursor, XorIter, XorPiece};
 use silverback_model::limits::CHUNK_SAMPLES;
 use silverback_model::{Sample, SeriesRef};
 
 /// What it costs to find a chunk that isn't near, the open one copied, in samples that are read meanwhile.
 const LOOK_WORK: usize = CHUNK_SAMPLES / 2;
+/// Likewise where it goes on in an open chunk.
+const RESUMED_WORK: usize = 8;
+/// What is read there of the chunk: enough for one sample of any width, wherever it begins in its first word.
+const PIECE_WORDS: usize = 4;
+const WORD_BITS: usize = u64::BITS as usize;
 
 /// What a chunk has at a time and after it.
 #[derive(Debug, Default)]
@@ -67,17 +74,63 @@ impl SeriesStore {
     /// Reads the chunk that a time lies in, in ms, up to there: from where the series was found last, or from its
     /// begin.
     pub(super) fn scan(&mut self, at: SeriesRef, timestamp_ms: i64) -> Scanned {
-        let (mut open, mut cursors) = (std::mem::take(&mut self.scratch), std::mem::take(&mut self.cursors));
+        let mut cursors = std::mem::take(&mut self.cursors);
+        let scanned = match self.scan_on(at, timestamp_ms, &mut cursors) {
+            Some(scanned) => {
+                self.late_work += RESUMED_WORK + scanned.read;
+                scanned
+            }
+            None => self.scan_chunk_around(at, timestamp_ms, &mut cursors),
+        };
+        self.cursors = cursors;
+        scanned
+    }
+
+    /// Reads the open chunk from where the series was found last, if that is near the time.
+    fn scan_on(&self, at: SeriesRef, timestamp_ms: i64, cursors: &mut Cursors) -> Option<Scanned> {
+        let (from_ms, _) = self.open_between(at, timestamp_ms, timestamp_ms)?;
+        let Found { cursor, block } = cursors.before(at, from_ms, timestamp_ms)?;
+        if cursor.last().timestamp_ms == timestamp_ms {
+            return Some(Scanned { found: Some(cursor.last()), next_ms: None, read: 0 });
+        }
+        let Series { chunk, words, .. } = self.series.get(at.0);
+        let word = cursor.bits_read() / WORD_BITS;
+        let block = if block == NONE { words.block_of(&self.blocks, word) } else { block };
+        let mut bytes = [0; PIECE_WORDS * size_of::<u64>()];
+        let piece = chunk.piece(word, words_between(block, &self.blocks, word, chunk.words()), &mut bytes);
+        let mut samples = XorIter::resumed(piece, &cursor);
+        let mut read = 0;
+        // The piece may end before the time is reached.
+        while let Some(Ok(sample)) = samples.next() {
+            read += 1;
+            if sample.timestamp_ms > timestamp_ms {
+                return Some(Scanned { found: None, next_ms: Some(sample.timestamp_ms), read });
+            }
+            if sample.timestamp_ms == timestamp_ms {
+                let cursor = samples.cursor(piece);
+                let next = cursor.bits_read() / WORD_BITS;
+                let is_there = next < chunk.words();
+                let block = if is_there { block_on(block, &self.blocks, word, next) } else { NONE };
+                cursors.keep(at, from_ms, Found { cursor, block });
+                return Some(Scanned { found: Some(sample), next_ms: None, read });
+            }
+        }
+        None
+    }
+
+    /// Reads the chunk that a time lies in, in ms, up to there.
+    fn scan_chunk_around(&mut self, at: SeriesRef, timestamp_ms: i64, cursors: &mut Cursors) -> Scanned {
+        let mut open = std::mem::take(&mut self.scratch);
         let mut scanned = Scanned::default();
         if let Some(chunk) = self.chunk_around(at, timestamp_ms, &mut open) {
-            let resumed = cursors.before(at, chunk.from_ms, timestamp_ms);
+            let resumed = cursors.before(at, chunk.from_ms, timestamp_ms).map(|found| found.cursor);
             let (found, cursor) = scan_chunk(chunk.bytes, resumed, timestamp_ms);
             if let Some(cursor) = cursor {
-                cursors.keep(at, chunk.from_ms, cursor);
+                cursors.keep(at, chunk.from_ms, Found { cursor, block: NONE });
             }
             scanned = found;
         }
-        (self.scratch, self.cursors) = (open, cursors);
+        self.scratch = open;
         self.late_work += LOOK_WORK + scanned.read;
         scanned
     }
@@ -115,12 +168,13 @@ fn scan_chunk(chunk: &[u8], resumed: Option<XorCursor>, timestamp_ms: i64) -> (S
     {
         return (Scanned { found: Some(cursor.last()), next_ms: None, read: 0 }, None);
     }
-    let mut samples = resumed.map_or_else(|| XorIter::new(chunk), |cursor| XorIter::resumed(chunk, &cursor));
+    let piece = XorPiece::whole(chunk);
+    let mut samples = resumed.map_or_else(|| XorIter::new(chunk), |cursor| XorIter::resumed(piece, &cursor));
     let mut read = 0;
     while let Some(sample) = samples.next().map(own) {
         read += 1;
         if sample.timestamp_ms == timestamp_ms {
-            return (Scanned { found: Some(sample), next_ms: None, read }, Some(samples.cursor(chunk)));
+            return (Scanned { found: Some(sample), next_ms: None, read }, Some(samples.cursor(piece)));
         }
         if sample.timestamp_ms > timestamp_ms {
             return (Scanned { found: None, next_ms: Some(sample.timestamp_ms), read }, None);

@@ -74,7 +74,7 @@ def exported():
         web = Path(directory) / "web.yml"
         web.write_text("tls_server_config: {cert_file: node.crt, key_file: node.key}\n")
         certificate = make_certificate(directory, "node", "v3_ca", "-addext", "subjectAltName=IP:127.0.0.1")
-        arguments += ["--max-series", "1000", "--access-file", str(access), "--web-config-file", str(web)]
+        arguments += ["--max-series", "1000", "--blocks", "on", "--access-file", str(access), "--web-config-file", str(web)]
         process = subprocess.Popen([os.environ["SILVERBACK"], *arguments])
         try:
             node = Node(address, ssl.create_default_context(cafile=certificate))

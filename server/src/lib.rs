@@ -25,6 +25,8 @@ pub mod migration;
 
 pub mod rebalance;
 
+pub mod blocks;
+
 pub mod api;
 
 pub mod node;

@@ -40,6 +40,7 @@ const CRATES: [(&str, &[&str]); 12] = [
         "server/node-test-support",
         &[
             "silverback",
+            "silverback-block",
             "silverback-model",
             "silverback-proto",
             "silverback-runtime",
@@ -56,7 +57,18 @@ const MODULES: [(&str, &[&str]); 2] = [
     ("server/storage", &["wal", "message", "cell", "shard"]),
     (
         "server",
-        &["config", "logging", "access", "placement", "routing", "migration", "rebalance", "api", "node"],
+        &[
+            "config",
+            "logging",
+            "access",
+            "placement",
+            "routing",
+            "migration",
+            "rebalance",
+            "blocks",
+            "api",
+            "node",
+        ],
     ),
 ];
 

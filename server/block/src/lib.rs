@@ -28,7 +28,7 @@ mod tests;
 pub use chunks::{Chunk, Contents};
 pub use cut::{CutChunk, CutError, SourceChunk, cut_chunks};
 pub use fault::BlockFault;
-pub use meta::{Meta, Stats};
+pub use meta::{Cut, Meta, Origin, Stats};
 pub use reader::{Block, BlockSeries};
 pub use series::ChunkPlace;
 pub use tombstones::DeletedRange;

@@ -30,6 +30,21 @@ pub struct Meta {
     #[serde(default)]
     compaction: Compaction,
     version: u32,
+    /// What Silverback knows besides of a block that it cut from its memory; others pass it over.
+    #[serde(rename = "silverback", default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
+}
+
+/// What a block was cut from.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cut {
+    /// The begin of its range, in ms.
+    #[serde(rename = "rangeBegin")]
+    pub begin_ms: i64,
+    /// How many samples the memory had of the range then, in the block or in one before it, by pieces of the range that
+    /// are alike in length.
+    pub held: Vec<u64>,
 }
 
 /// How a block came to be.
@@ -40,6 +55,15 @@ struct Compaction {
     sources: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     hints: Vec<String>,
+}
+
+/// Where a block's samples are from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// They came after the block of their range was written.
+    pub is_late: bool,
+    /// What they were cut from, if anybody is to know.
+    pub cut: Option<Cut>,
 }
 
 /// How much is in a block.
@@ -60,10 +84,12 @@ pub struct Stats {
 
 impl Meta {
     /// Of a block that was made of nothing but what a head held. `max_ms` is its last sample's time.
-    pub(crate) fn of_head(ulid: Ulid, min_ms: i64, max_ms: i64, stats: Stats) -> Self {
+    pub(crate) fn of_head(ulid: Ulid, (min_ms, max_ms): (i64, i64), stats: Stats, of: Origin) -> Self {
         let ulid = ulid.to_string();
-        let compaction = Compaction { level: 1, sources: vec![ulid.clone()], hints: Vec::new() };
-        Self { ulid, min_ms, end_ms: max_ms.saturating_add(1), stats, compaction, version: VERSION }
+        let hints = if of.is_late { vec![FROM_OUT_OF_ORDER.to_owned()] } else { Vec::new() };
+        let compaction = Compaction { level: 1, sources: vec![ulid.clone()], hints };
+        let end_ms = max_ms.saturating_add(1);
+        Self { ulid, min_ms, end_ms, stats, compaction, version: VERSION, cut: of.cut }
     }
 
     /// The file's text.

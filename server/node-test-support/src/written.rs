@@ -149,9 +149,9 @@ pub fn series_of(frames: &[ChunkedReadResponse]) -> Vec<Series> {
 }
 
 /// Of `(time, bits)`.
-type Samples = Vec<(i64, u64)>;
+pub(crate) type Samples = Vec<(i64, u64)>;
 
-fn put_histograms(kind: HistogramKind, chunk: &[u8], out: &mut Samples) {
+pub(crate) fn put_histograms(kind: HistogramKind, chunk: &[u8], out: &mut Samples) {
     let mut histograms = HistogramIter::new(kind, chunk);
     let mut histogram = Histogram::default();
     while histograms.samples_left() > 0 {

@@ -12,6 +12,7 @@ use std::time::Instant;
 use crate::access::reload::Reloads;
 use crate::api::ingest::refusal_log::RefusalLog;
 use crate::api::query::snapshot::Snapshots;
+use crate::blocks::Blocks;
 use crate::config::Config;
 use crate::migration::Turn;
 use crate::placement::NodeId;
@@ -80,6 +81,8 @@ pub struct NodeFacts {
     pub deletions: Turn,
     /// What writes snapshots.
     pub snapshots: Snapshots,
+    /// Its blocks on disk; `None`: it makes none.
+    pub blocks: Option<Arc<Blocks>>,
     /// How often the files that say who may do what were read again; `None`: there are none.
     pub(crate) reloads: Option<Arc<Reloads>>,
 }

@@ -46,6 +46,15 @@ pub enum RebalanceMode {
     Off,
 }
 
+/// Whether the memory is cut into blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlocksMode {
+    /// Each range of two hours, once it is over.
+    On,
+    /// No.
+    Off,
+}
+
 /// What the admin API takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdminAccess {

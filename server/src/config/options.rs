@@ -15,7 +15,7 @@ use super::value::{
     DAY, HOUR, Own, SECOND, count, duration, show_count, show_duration, show_size, size, words,
 };
 use super::{
-    AdminAccess, AllowedHosts, ExternalLabels, LogFormat, MemoryLimit, OtlpDelta, OtlpHistograms,
+    AdminAccess, AllowedHosts, BlocksMode, ExternalLabels, LogFormat, MemoryLimit, OtlpDelta, OtlpHistograms,
     RebalanceMode, ShardCount,
 };
 use silverback_model::limits::memory::AUTO_LIMIT_PERCENT;
@@ -173,6 +173,20 @@ options! {
         /// A shard's state is written out, and its log begins anew, when the log is as large as the state,
         /// and not before it is as large as this. Smaller: quicker restarts, more writing
         checkpoint_bytes: usize = 64 << 20, "checkpoint-bytes" SIZE One(size(1 << 20..=1 << 40));
+    }
+    "Blocks" {
+        /// `on`: each range of two hours is cut to a Prometheus TSDB block below the data directory, once it is over.
+        /// `off`: none is
+        blocks: BlocksMode = BlocksMode::Off, "blocks" MODE One(
+            words!("is neither on nor off": BlocksMode { On = "on", Off = "off" })
+        );
+        /// How long after its end a range is cut, up to five minutes more by the node: time for samples that come late.
+        /// What comes later still has a block of its own
+        blocks_delay: Duration = HOUR, "blocks-delay" DURATION One(duration(Duration::ZERO..=DAY));
+        /// How long blocks are kept. At least as long as samples are
+        blocks_retention: Duration = 15 * DAY, "blocks-retention" DURATION One(duration(HOUR..=3650 * DAY));
+        /// What all blocks may take on disk: the oldest go first, and none that is in memory still. 0: no such limit
+        blocks_retention_bytes: usize = 0, "blocks-retention-size" SIZE One(size(0..=1 << 50));
     }
     "Limits" {
         /// Resident memory of the process. Near it, new series are refused first, then writes. `auto`: 85 %

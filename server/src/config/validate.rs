@@ -1,8 +1,8 @@
 //! How options must relate to each other. Each alone was checked when it was set.
 
-use super::Config;
 use super::fault::Problem;
 use super::value::{show_duration, show_size};
+use super::{BlocksMode, Config};
 
 /// A relation that doesn't hold.
 pub(super) struct BrokenRelation {
@@ -18,6 +18,11 @@ pub(super) fn broken_relations(config: &Config) -> Vec<BrokenRelation> {
             ["out-of-order-window", "retention"],
             config.out_of_order_window <= config.retention,
             [show_duration(&config.out_of_order_window), show_duration(&config.retention)],
+        ),
+        (
+            ["retention", "blocks-retention"],
+            config.blocks == BlocksMode::Off || config.retention <= config.blocks_retention,
+            [show_duration(&config.retention), show_duration(&config.blocks_retention)],
         ),
         (
             ["header-timeout", "request-timeout"],

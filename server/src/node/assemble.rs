@@ -17,13 +17,16 @@ use crate::api::ingest::refusal_log::RefusalLog;
 use crate::api::query::Reader;
 use crate::api::query::http_api::promql;
 use crate::api::query::snapshot::Snapshots;
-use crate::config::Config;
+use crate::blocks::Blocks;
+use crate::config::{BlocksMode, Config};
 use crate::migration::{Migrations, Turn};
 use crate::node::data_dir::{DataDir, note_logs};
 use crate::node::host::ExecutorHost;
 use crate::node::memory::MemoryWatch;
 use crate::node::recovery::{Recovery, RecoveryBarrier, RecoveryError};
-use crate::node::{entrance, memory, presence, rebalance, room, self_scrape, upkeep, watchdog, welcome};
+use crate::node::{
+    blocks, entrance, memory, presence, rebalance, room, self_scrape, upkeep, watchdog, welcome,
+};
 use crate::placement::Plan;
 use crate::rebalance::Steering;
 use crate::routing::{LaneMessage, Lanes, Router, RoutingTable};
@@ -98,6 +101,10 @@ impl Shared {
             room: RoomSeen::default(),
             deletions: Turn::default(),
             snapshots: Snapshots::start()?,
+            blocks: match config.blocks {
+                BlocksMode::On => Some(Arc::new(Blocks::start(&config.data_dir)?)),
+                BlocksMode::Off => None,
+            },
         };
         // So that the first scrape tells it. Nothing is served yet that a slow disk could hold up.
         facts.room.set(FileSystemRoom::of(&config.data_dir).ok());
@@ -240,7 +247,7 @@ fn start_recovery(
     let recovered = Recovered::default();
     let (shared, handlers, outcome) = (Arc::clone(shared), handlers.clone(), Rc::clone(&recovered));
     runtime::spawn_essential(async move {
-        let Handlers { core, ingest, mover, .. } = handlers;
+        let Handlers { core, ingest, mover, reader, .. } = handlers;
         let recovery = Recovery {
             index,
             config: &shared.config,
@@ -261,6 +268,9 @@ fn start_recovery(
                     welcome::tell(&shared.config, &shared.facts.listen, shared.doors(), shared.cores());
                 }
                 presence::start(Rc::clone(&core), log.clone(), checkpoints.clone());
+                if index == 0 {
+                    blocks::start(reader, Rc::clone(&shard), shared.data_dir.identity.seed);
+                }
                 upkeep::start(&core, shard, reads, log, checkpoints);
                 if index == 0 {
                     rebalance::start(mover);

@@ -9,6 +9,7 @@ use std::path::Path;
 use futures::executor::block_on;
 
 use crate::api::query::snapshot::remove_unfinished;
+use crate::blocks::BlocksDir;
 use crate::node::identity::{self, Identity, IdentityError};
 use silverback_host::disk::blocking::BlockingDisk;
 use silverback_host::disk::lock::{DirectoryLock, LockError};
@@ -70,6 +71,7 @@ impl DataDir {
             }
         }
         remove_unfinished(root);
+        BlocksDir::below(root).remove_leftovers();
         let layout = block_on(layout::prepare(&disk, shards))?;
         let identity = match layout {
             Layout::Same(own) => block_on(note_logs(&disk, identity, own)),

@@ -1,5 +1,6 @@
 //! One node: its configuration to its shards, acceptors and clocks.
 mod assemble;
+mod blocks;
 pub mod blocks_command;
 pub mod data_dir;
 mod entrance;
@@ -15,6 +16,7 @@ pub mod seccomp_profile;
 mod self_scrape;
 mod table;
 pub mod topology_command;
+mod trusted_clock;
 mod upkeep;
 pub mod wal_command;
 mod watchdog;

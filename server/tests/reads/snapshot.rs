@@ -1,21 +1,18 @@
 //! Snapshots over HTTP: what is refused, and that the blocks have all that reads find.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use silverback::config::AdminAccess;
-use silverback_block::{Block, Contents, Meta};
-use silverback_model::gorilla::{FloatEncoding, XorIter};
 use silverback_node_test_support::Node;
+use silverback_node_test_support::blocks::{AllSamples, RANGE_MS, ReadBlock, names, read_blocks, together};
 use silverback_node_test_support::written::{Series, query, read_samples, start_ms, write};
 use silverback_proto::prometheus::label_matcher::Type;
 use silverback_test_support::http::Answer;
 
 const PATH: &str = "/api/v1/admin/tsdb/snapshot";
 const DELETE: &str = "/api/v1/admin/tsdb/delete_series";
-const RANGE_MS: i64 = 7_200_000;
 const STEP_MS: i64 = 30_000;
 
 /// A node that writes snapshots, and its data directory.
@@ -49,50 +46,16 @@ fn take(node: &Node, parameters: &str) -> String {
     answer.json()["data"]["name"].as_str().unwrap().to_owned()
 }
 
-fn names(dir: &Path) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
-    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
+/// All samples of a snapshot; each block is of one range.
+fn read(snapshot: &Path) -> (AllSamples, usize) {
+    let blocks = read_blocks(snapshot);
+    let mut ranges: Vec<_> = blocks.values().map(ReadBlock::range).collect();
+    ranges.sort_unstable();
+    assert!(ranges.is_sorted_by(|range, next| range < next));
+    (together(blocks.values()), blocks.len())
 }
 
-type Samples = BTreeMap<Vec<(String, String)>, Vec<(i64, u64)>>;
-
-/// All samples of a snapshot; each block is of one range, and says of itself what is in it.
-fn read(snapshot: &Path) -> (Samples, usize) {
-    let mut all = BTreeMap::new();
-    let mut blocks: Vec<_> = names(snapshot)
-        .iter()
-        .map(|name| (Meta::read(&snapshot.join(name)).unwrap(), snapshot.join(name)))
-        .collect();
-    blocks.sort_by_key(|(meta, _)| meta.min_ms);
-    assert!(blocks.is_sorted_by(|(block, _), (next, _)| block.end_ms <= next.min_ms));
-    for (meta, dir) in &blocks {
-        assert_eq!(meta.min_ms.div_euclid(RANGE_MS), (meta.end_ms - 1).div_euclid(RANGE_MS), "{meta:?}");
-        let (mut block, mut samples, mut chunks, mut series) = (Block::open(dir).unwrap(), 0, 0, 0);
-        while let Some(found) = block.next_series().unwrap() {
-            let labels =
-                found.labels.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-            let of_series: &mut Vec<(i64, u64)> = all.entry(labels).or_default();
-            for place in &found.chunks {
-                let chunk = block.chunk(*place).unwrap();
-                assert_eq!(chunk.contents, Some(Contents::Floats(FloatEncoding::Xor)));
-                let read = XorIter::new(chunk.bytes).map(Result::unwrap);
-                let before = of_series.len();
-                of_series.extend(read.map(|sample| (sample.timestamp_ms, sample.value.to_bits())));
-                samples += (of_series.len() - before) as u64;
-            }
-            chunks += found.chunks.len() as u64;
-            series += 1;
-        }
-        let stats = meta.stats;
-        assert_eq!((stats.num_samples, stats.num_float_samples), (samples, samples));
-        assert_eq!((stats.num_chunks, stats.num_series), (chunks, series));
-    }
-    (all, blocks.len())
-}
-
-fn read_node(node: &Node) -> Samples {
+fn read_node(node: &Node) -> AllSamples {
     let asked = query(&[("__name__", Type::Re, ".+")], (0, i64::MAX));
     read_samples(node, vec![asked]).remove(0).into_iter().collect()
 }

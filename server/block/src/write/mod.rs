@@ -21,7 +21,7 @@ use ulid::Ulid;
 
 use crate::cut::CutChunk;
 use crate::fault::BlockFault;
-use crate::meta::{Meta, Stats};
+use crate::meta::{Meta, Origin, Stats};
 use crate::tombstones;
 use chunk_files::ChunkFilesWriter;
 use output::{Output, sync_dir};
@@ -97,12 +97,17 @@ pub struct BlockWriter {
     stats: Stats,
     range_ms: Option<(i64, i64)>,
     pairs_used: u64,
+    origin: Origin,
 }
 
 impl BlockWriter {
     /// Makes the directory `<parent>/<ulid>`.
     pub fn create(parent: &Path, ulid: Ulid) -> Result<Self, WriteError> {
-        let dir = parent.join(ulid.to_string());
+        Self::create_at(parent.join(ulid.to_string()), ulid)
+    }
+
+    /// Makes the directory of a block that gets its name later.
+    pub fn create_at(dir: PathBuf, ulid: Ulid) -> Result<Self, WriteError> {
         std::fs::create_dir(&dir).map_err(WriteError::io(&dir))?;
         Ok(Self {
             chunks: ChunkFilesWriter::create(&dir.join("chunks"))?,
@@ -116,7 +121,13 @@ impl BlockWriter {
             stats: Stats::default(),
             range_ms: None,
             pairs_used: 0,
+            origin: Origin::default(),
         })
+    }
+
+    /// Says in `meta.json` where its samples are from.
+    pub fn note_origin(&mut self, origin: Origin) {
+        self.origin = origin;
     }
 
     /// Adds a series, whose labels follow those of the one before, names ascending. `put_chunks` gives its chunks,
@@ -212,8 +223,8 @@ impl BlockWriter {
     /// Writes what is left, `meta.json` last, and makes it durable but for the directory's own name. `None`: no series
     /// came, and nothing is left of it. `is_wanted` is asked now and then whether to go on.
     pub fn finish(self, is_wanted: &dyn Fn() -> bool) -> Result<Option<FinishedBlock>, WriteError> {
-        let Self { dir, ulid, chunks, spool, texts, pairs, stats, range_ms, pairs_used, .. } = self;
-        let Some((min_ms, max_ms)) = range_ms else {
+        let Self { dir, ulid, chunks, spool, texts, pairs, stats, range_ms, pairs_used, origin, .. } = self;
+        let Some(range_ms) = range_ms else {
             drop((chunks, spool));
             std::fs::remove_dir_all(&dir).map_err(WriteError::io(&dir))?;
             return Ok(None);
@@ -227,7 +238,7 @@ impl BlockWriter {
         stones.begin_sum();
         stones.put_sum()?;
         let stones_bytes = stones.finish()?;
-        let meta = Meta::of_head(ulid, min_ms, max_ms, stats);
+        let meta = Meta::of_head(ulid, range_ms, stats, origin);
         let mut file = Output::create(&dir.join("meta.json"))?;
         file.put(&meta.to_json())?;
         let bytes = chunk_bytes + index_bytes + stones_bytes + file.finish()?;

@@ -2,13 +2,14 @@
 //! merging what they say, and streams of it.
 //!
 //! Knows requests for data. Changes nothing, but for deletes, which select as reads do, and writes nothing, but for
-//! snapshots.
+//! snapshots and blocks of the head.
 mod core;
 pub(crate) mod external;
 pub(crate) mod frame;
 pub mod http_api;
 pub mod influx_query;
 pub mod matchers;
+pub(crate) mod range_blocks;
 pub(crate) mod read_fault;
 pub mod remote_read;
 pub mod rows;

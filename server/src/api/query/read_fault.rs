@@ -6,7 +6,7 @@ use http::header::{ALLOW, CONNECTION, HeaderMap, HeaderValue, RETRY_AFTER};
 
 use crate::api::core::Core;
 use crate::api::http::request_body::BodyError;
-use crate::api::query::snapshot::SnapshotFault;
+use crate::api::query::range_blocks::WritingFault;
 use crate::api::response::cause::Cause;
 use crate::routing::fanout::FanoutError;
 use crate::routing::{BudgetExceeded, DeletionFault, EvaluationError, TooManyReads};
@@ -45,9 +45,9 @@ pub enum ReadFault {
         "another snapshot is being written, and this node writes one at a time: try again once it is there"
     )]
     SnapshotGoesOn,
-    /// A snapshot was not written.
+    /// Blocks were not written.
     #[error(transparent)]
-    Snapshot(SnapshotFault),
+    Writing(WritingFault),
     /// A deletion was not done to its end.
     #[error(transparent)]
     DeletionStopped(DeletionStopped),
@@ -192,7 +192,7 @@ impl ReadFault {
         match self {
             Self::BadRequest(_) => Cause::Invalid,
             Self::SnapshotGoesOn => Cause::Conflict,
-            Self::Snapshot(fault) => of_snapshot(fault),
+            Self::Writing(fault) => of_writing(fault),
             Self::Method(_) => Cause::Method,
             Self::NotAllowed(_) => Cause::NotAllowed,
             Self::MediaType(_) => Cause::MediaType,
@@ -249,7 +249,7 @@ impl ReadFault {
             // Whoever had it cancelled doesn't want it back.
             (_, Self::Query(QueryError::Canceled) | Self::QueryQueue(QueryQueueError::Canceled)) => false,
             // Not before somebody makes room.
-            (Cause::NotReady, Self::Snapshot(_)) => false,
+            (Cause::NotReady, Self::Writing(_)) => false,
             (Cause::Overloaded | Cause::NotReady | Cause::TimedOut | Cause::Cancelled, _) => true,
             // A shard's panic was that of one read.
             (Cause::Internal, Self::Shards(_) | Self::DeletionStopped(_)) => true,
@@ -272,7 +272,7 @@ impl ReadFault {
             | Self::NotAllowed(_)
             | Self::DeletionStopped(_)
             | Self::SnapshotGoesOn
-            | Self::Snapshot(_)
+            | Self::Writing(_)
             | Self::MediaType(_)
             | Self::TooManySamples(_)
             | Self::AnswerTooLarge { .. }
@@ -297,12 +297,12 @@ impl ReadFault {
     }
 }
 
-fn of_snapshot(fault: &SnapshotFault) -> Cause {
+fn of_writing(fault: &WritingFault) -> Cause {
     match fault {
-        SnapshotFault::NoRoom { .. } | SnapshotFault::Full(_) => Cause::NotReady,
-        SnapshotFault::Disk(_) => Cause::Internal,
-        SnapshotFault::Stored(_) => Cause::DataLoss,
-        SnapshotFault::TooLarge { .. } | SnapshotFault::TooManyRanges { .. } => Cause::Unanswerable,
-        SnapshotFault::Ended => Cause::Cancelled,
+        WritingFault::NoRoom { .. } | WritingFault::Full(_) => Cause::NotReady,
+        WritingFault::Disk(_) => Cause::Internal,
+        WritingFault::Stored(_) => Cause::DataLoss,
+        WritingFault::TooLarge { .. } | WritingFault::TooManyRanges { .. } => Cause::Unanswerable,
+        WritingFault::Ended => Cause::Cancelled,
     }
 }

@@ -238,6 +238,8 @@ counters! {
         memory: ShardMemory,
         /// Bytes of the series that open reads have found.
         select_bytes: usize,
+        /// The oldest and the newest sample's time, in ms; `None` without samples.
+        range_ms: Option<(i64, i64)>,
         /// The shard's log.
         log: LogReport,
     }

@@ -37,6 +37,7 @@ impl Shard {
             memory: self.memory_bytes(),
             memory_budget_bytes: self.memory.budget_bytes(),
             memory_pressure: self.memory.pressure(),
+            range_ms: self.range_ms,
             ..self.counters.clone()
         }
     }

@@ -73,7 +73,7 @@ where
         Err(fault) => {
             reader.count(|counts| counts.snapshots_failed += 1);
             match &fault {
-                ReadFault::Snapshot(_) | ReadFault::Shards(_) => {
+                ReadFault::Writing(_) | ReadFault::Shards(_) => {
                     tracing::warn!(%fault, took_ms, "a snapshot was to be written on demand, and was not");
                 }
                 fault => tracing::debug!(%fault, "a snapshot was refused"),

@@ -1,21 +1,27 @@
 //! Snapshots: all series of the node as TSDB blocks of two hours each, below `snapshots/` in the data directory.
 //!
-//! The core that is asked reads the series as any read does, one range of two hours after the other ([`feed`]); a
-//! thread beside the executors cuts their chunks to the range and writes the block ([`write`]). What waits between the
-//! two is bounded. Who may ask, and how it is answered, is the HTTP API's.
-mod feed;
+//! How blocks are made is [`range_blocks`](super::range_blocks)'; here it is of which ranges ([`ranges`]), and under which
+//! names ([`write`]). Who may ask, and how it is answered, is the HTTP API's.
+mod ranges;
 mod write;
 
 use std::fs;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
+use crate::api::query::Reader;
+use crate::api::query::range_blocks::{random, write_ranges};
+use crate::api::query::read_fault::ReadFault;
 use crate::migration::Turn;
+use crate::routing::ReadInFlight;
+use crate::routing::fanout::read_all;
 use silverback_model::utc::format_rfc3339;
 use silverback_runtime::SideThread;
+use silverback_storage::message::CardinalityRequest;
+use write::{Place, write};
 
-pub(crate) use feed::{Asked, snapshot};
+pub(crate) use ranges::Asked;
 
 /// Below the data directory.
 const DIR: &str = "snapshots";
@@ -42,56 +48,28 @@ pub(crate) struct Snapshot {
     pub(crate) bytes: u64,
 }
 
-/// Why there is no snapshot.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SnapshotFault {
-    /// The disk is nearly full.
-    #[error(
-        "a snapshot has no room: {free_bytes} bytes of the data directory's file system are free, and {spare_bytes} are \
-         left to the write-ahead log; remove older snapshots, or make the file system larger"
-    )]
-    NoRoom {
-        /// What is free.
-        free_bytes: u64,
-        /// What is to stay free.
-        spare_bytes: u64,
-    },
-    /// The disk is full.
-    #[error("a snapshot has no room: {0}; remove older snapshots, or make the file system larger")]
-    Full(String),
-    /// The disk failed.
-    #[error("the snapshot can't be written: {0}")]
-    Disk(String),
-    /// What is in memory makes no block.
-    #[error("the snapshot can't be written: {0}")]
-    Stored(String),
-    /// Its series take more memory than reads have.
-    #[error(
-        "a snapshot of these series takes more than the {bytes_max} bytes of memory that reads may have on a core: start \
-         the node with a larger --query-memory, or --memory-limit"
-    )]
-    TooLarge {
-        /// What reads may have.
-        bytes_max: usize,
-    },
-    /// Samples of very different times.
-    #[error("the samples lie {ranges} times two hours apart, and a snapshot has at most {ranges_max} blocks")]
-    TooManyRanges {
-        /// How many.
-        ranges: u64,
-        /// How many may be.
-        ranges_max: u64,
-    },
-    /// It was given up.
-    #[error("the snapshot was given up before its end: the node stops")]
-    Ended,
-}
-
 impl Snapshots {
     /// Starts the thread that writes them.
     pub(crate) fn start() -> io::Result<Self> {
         Ok(Self { turn: Turn::default(), writer: SideThread::start("snapshots")? })
     }
+}
+
+/// Writes a snapshot to its end. Dropped before, it leaves nothing behind.
+pub(crate) async fn snapshot(
+    reader: &Rc<Reader>,
+    read: ReadInFlight,
+    asked: Asked,
+) -> Result<Snapshot, ReadFault> {
+    let of_shards = read_all(&reader.router, read.lease(), &CardinalityRequest { limit: 1 }).await?;
+    let ranges_ms = of_shards.iter().filter_map(|of_shard| of_shard.range_ms);
+    let times_ms = ranges_ms.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+    let ranges = ranges::ranges(times_ms, asked).map_err(ReadFault::Writing)?;
+    let now_ms = reader.clock.now_ms();
+    let place =
+        Place { data_dir: reader.config.data_dir.clone(), name: name_at(now_ms), now_ms, random: random() };
+    let thread = &reader.node.snapshots.writer;
+    write_ranges(reader, read, ranges, thread, move |orders| write(place, orders)).await
 }
 
 /// Removes what a node that ended left unfinished. Before anything is served. What can't be removed takes room and keeps
@@ -123,10 +101,6 @@ fn remove_if_unfinished(entry: &fs::DirEntry) -> io::Result<()> {
 fn name_at(now_ms: i64) -> String {
     let time: String = format_rfc3339(now_ms - now_ms.rem_euclid(1000)).replace(['-', ':'], "");
     format!("{time}-{:016x}", random())
-}
-
-fn random() -> u64 {
-    RandomState::new().hash_one(std::process::id())
 }
 
 fn unfinished_dir(data_dir: &Path, name: &str) -> PathBuf {

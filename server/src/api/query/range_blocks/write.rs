@@ -1,0 +1,289 @@
+//! The thread that writes blocks of the series that it is given, at a bounded pace, and leaves room on the disk to the
+//! log. What became of a block that nobody wants, or that failed, is removed.
+#![expect(clippy::disallowed_methods, reason = "a thread of its own")]
+
+use std::cell::Cell;
+use std::fs::{self, File};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use futures::channel::{mpsc, oneshot};
+use futures::executor::block_on;
+
+use super::WritingFault;
+use silverback_block::{
+    BlockWriter, Contents, CutError, FinishedBlock, Origin, SourceChunk, WriteError, cut_chunks,
+};
+use silverback_host::disk::room::FileSystemRoom;
+use silverback_model::gorilla::FloatEncoding;
+use silverback_storage::message::{ChunkOf, ChunkView, HeldSamples, Rows, SeriesBatch, SeriesView};
+
+/// After so many bytes what was written is made durable, and it is looked whether there is still room.
+const LOOK_EVERY_BYTES: u64 = 16 << 20;
+/// No more is written in a second, as of checkpoints: commits share the disk with it, and their syncs wait for what it
+/// was given.
+const BYTES_PER_S: u64 = 32 << 20;
+/// So much of a file system stays free, so that the log has room: one part in so many of it, or less.
+const SPARE_SHARE: u64 = 20;
+const SPARE_BYTES_MAX: u64 = 1 << 30;
+
+/// What the writer is told, in turn: a range, its series, its end; and that there are no more ranges.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// A block of this range begins.
+    Begin(RangeInclusive<i64>),
+    /// Series of it, label sets ascending, with chunks that may exceed it.
+    Series(SeriesBatch),
+    /// All its series were given. Told back once the block is whole.
+    End(oneshot::Sender<()>),
+    /// All blocks are there.
+    Finish,
+}
+
+/// What begins blocks, and is given those that are whole.
+pub(crate) trait Shelf {
+    /// Makes the next one.
+    fn begin(&mut self) -> Result<BlockWriter, WriteError>;
+
+    /// Where its samples are from, all of which it has now: so many of its range were given.
+    fn origin(&self, held: &HeldSamples) -> Origin;
+
+    /// Takes one that has a sample.
+    fn put(&mut self, block: FinishedBlock);
+}
+
+/// The orders of one feed, and where it reads what their writer holds.
+#[derive(Debug)]
+pub(crate) struct Orders {
+    taken: mpsc::Receiver<Order>,
+    bytes: Arc<AtomicUsize>,
+}
+
+impl Orders {
+    /// From a feed.
+    pub(crate) fn new(taken: mpsc::Receiver<Order>, bytes: Arc<AtomicUsize>) -> Self {
+        Self { taken, bytes }
+    }
+
+    /// Writes until the orders say that all is there. Where they end before that, or anything fails, who calls removes
+    /// what is there.
+    pub(crate) fn write(mut self, data_dir: &Path, shelf: &mut impl Shelf) -> Result<(), WritingFault> {
+        let mut block = None;
+        loop {
+            match block_on(self.taken.next()) {
+                Some(Order::Begin(range_ms)) => {
+                    let writer = shelf.begin().map_err(not_written)?;
+                    block = Some(RangeWriter::begin(data_dir, writer, range_ms));
+                }
+                Some(Order::Series(batch)) => {
+                    block.as_mut().expect("series are a block's").series(&batch)?;
+                }
+                Some(Order::End(done)) => {
+                    let mut block = block.take().expect("an end is a block's");
+                    block.writer.note_origin(shelf.origin(&block.held));
+                    if let Some(finished) = block.finish(&|| !done.is_canceled())? {
+                        shelf.put(finished);
+                    }
+                    // Who went away meanwhile gives no more orders.
+                    let _gone = done.send(());
+                }
+                Some(Order::Finish) => return Ok(()),
+                None => return Err(WritingFault::Ended),
+            }
+            self.bytes.store(block.as_ref().map_or(0, RangeWriter::memory_bytes), Ordering::Relaxed);
+        }
+    }
+}
+
+/// A directory that goes with this, unless it got its name.
+#[derive(Debug)]
+pub(crate) struct Unfinished(PathBuf);
+
+impl Unfinished {
+    /// Of one that is there, or is about to be.
+    pub(crate) fn new(dir: PathBuf) -> Self {
+        Self(dir)
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Gives it its name, next to it, and makes that durable.
+    pub(crate) fn rename(self, named: &Path) -> Result<(), WritingFault> {
+        fs::rename(&self.0, named).map_err(failed(named))?;
+        named.parent().map_or(Ok(()), sync_dir)
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        match fs::remove_dir_all(&self.0) {
+            Ok(()) => {}
+            // It has its name.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                tracing::warn!(%error, path = %self.0.display(), "unfinished blocks can't be removed: the next start tries again");
+            }
+        }
+    }
+}
+
+/// A block of one range while it is written.
+struct RangeWriter<'a> {
+    data_dir: &'a Path,
+    writer: BlockWriter,
+    range_ms: RangeInclusive<i64>,
+    held: HeldSamples,
+    /// What was written when it was looked for room the last time; and when that was.
+    looked_at_bytes: u64,
+    looked_at: Instant,
+}
+
+impl<'a> RangeWriter<'a> {
+    fn begin(data_dir: &'a Path, writer: BlockWriter, range_ms: RangeInclusive<i64>) -> Self {
+        Self {
+            data_dir,
+            writer,
+            range_ms,
+            held: HeldSamples::default(),
+            looked_at_bytes: 0,
+            looked_at: Instant::now(),
+        }
+    }
+
+    fn series(&mut self, batch: &SeriesBatch) -> Result<(), WritingFault> {
+        let Self { writer, range_ms, held, .. } = self;
+        for at in 0..batch.count() {
+            let series = batch.get(at);
+            put_series(writer, range_ms, series)?;
+            series.chunks().for_each(|chunk| held.add(*range_ms.start(), chunk.max_ms, chunk.sample_count()));
+        }
+        if writer.written_bytes() - self.looked_at_bytes > LOOK_EVERY_BYTES {
+            writer.sync().map_err(not_written)?;
+            let written_bytes = writer.written_bytes() - self.looked_at_bytes;
+            let least = Duration::from_secs_f64(written_bytes as f64 / BYTES_PER_S as f64);
+            thread::sleep(least.saturating_sub(self.looked_at.elapsed()));
+            (self.looked_at_bytes, self.looked_at) = (writer.written_bytes(), Instant::now());
+            check_room(self.data_dir)?;
+        }
+        Ok(())
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.writer.memory_bytes()
+    }
+
+    fn finish(self, is_wanted: &dyn Fn() -> bool) -> Result<Option<FinishedBlock>, WritingFault> {
+        let Self { data_dir, writer, .. } = self;
+        // The index comes on top of what it is made of, and both are there for a while.
+        let no_room = Cell::new(None);
+        let go_on = || {
+            let checked = check_room(data_dir);
+            let has_room = checked.is_ok();
+            no_room.set(checked.err());
+            has_room && is_wanted()
+        };
+        let finished =
+            writer.finish(&go_on).map_err(|fault| no_room.take().unwrap_or_else(|| not_written(fault)))?;
+        check_room(data_dir)?;
+        Ok(finished)
+    }
+}
+
+/// What a series' chunks meet on their way.
+enum Stop {
+    Fault(WriteError),
+    Chunk(String),
+}
+
+impl From<WriteError> for Stop {
+    fn from(fault: WriteError) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+fn put_series(
+    writer: &mut BlockWriter,
+    range_ms: &RangeInclusive<i64>,
+    series: SeriesView<'_>,
+) -> Result<(), WritingFault> {
+    let put = writer.add_series(series.labels.texts().collect::<Vec<_>>().into_iter(), |chunks| {
+        let source = series.chunks().map(source_of);
+        cut_chunks(source, range_ms, |chunk| chunks.put(chunk)).map_err(|error| match error {
+            CutError::Put(fault) => Stop::Fault(fault),
+            error @ (CutError::Floats(_) | CutError::Histograms(_)) => Stop::Chunk(error.to_string()),
+        })
+    });
+    put.map_err(|stop| match stop {
+        Stop::Fault(fault) => not_written(fault),
+        Stop::Chunk(why) => WritingFault::Stored(format!("a stored chunk can't be read: {why}")),
+    })
+}
+
+fn source_of(chunk: ChunkView<'_>) -> SourceChunk<'_> {
+    let ChunkView { min_ms, max_ms, of, bytes } = chunk;
+    let contents = match of {
+        ChunkOf::Samples => Contents::Floats(FloatEncoding::Xor),
+        ChunkOf::Histograms(kind) => Contents::Histograms(kind),
+    };
+    SourceChunk { contents, min_ms, max_ms, bytes }
+}
+
+fn not_written(fault: WriteError) -> WritingFault {
+    match fault {
+        WriteError::Unwanted => WritingFault::Ended,
+        fault if fault.is_full() => WritingFault::Full(fault.to_string()),
+        WriteError::Io { .. } | WriteError::Spool(_) => WritingFault::Disk(fault.to_string()),
+        WriteError::SeriesOrder(_) | WriteError::ChunkOrder { .. } | WriteError::TooMuch { .. } => {
+            WritingFault::Stored(fault.to_string())
+        }
+    }
+}
+
+/// The disk's fault at a path.
+pub(crate) fn failed(path: &Path) -> impl FnOnce(io::Error) -> WritingFault + '_ {
+    |error| not_written(WriteError::Io { path: path.to_owned(), error })
+}
+
+/// Makes the names in a directory durable.
+pub(crate) fn sync_dir(dir: &Path) -> Result<(), WritingFault> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed(dir))
+}
+
+/// Whether the log keeps its room.
+pub(crate) fn check_room(data_dir: &Path) -> Result<(), WritingFault> {
+    let FileSystemRoom { size_bytes, free_bytes } = FileSystemRoom::of(data_dir).map_err(failed(data_dir))?;
+    let spare_bytes = spare_bytes(size_bytes);
+    // Some that the kernel makes up have no size.
+    let has_room = size_bytes == 0 || free_bytes > spare_bytes;
+    has_room.then_some(()).ok_or(WritingFault::NoRoom { free_bytes, spare_bytes })
+}
+
+/// A number that nothing else has.
+pub(crate) fn random() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}
+
+fn spare_bytes(size_bytes: u64) -> u64 {
+    (size_bytes / SPARE_SHARE).min(SPARE_BYTES_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_left_to_the_log() {
+        assert_eq!(spare_bytes(1 << 20), (1 << 20) / 20);
+        assert_eq!(spare_bytes(u64::MAX), 1 << 30);
+    }
+}

@@ -1,0 +1,248 @@
+//! Has ranges of two hours that are over cut to blocks, and old blocks deleted: one core of the node, a step at a time.
+//!
+//! Which ranges are due follows from the blocks that are there ([`crate::blocks`]). A step that fails is done again,
+//! later and later; what stands in its way passes, or somebody is told to remove it. It waits for its turn among reads,
+//! and for their memory.
+mod cut;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::select;
+
+use crate::api::query::Reader;
+use crate::api::query::read_fault::ReadFault;
+use crate::blocks::{Blocks, Kept, Listed, LocalBlock, Range, Schedule, doomed, due};
+use crate::node::trusted_clock::{Heard, TrustedClock};
+use crate::routing::fanout::{FanoutError, stats};
+use silverback_block::Ulid;
+use silverback_runtime::{SideThreadError, now, sleep, spawn_background};
+use silverback_storage::shard::Shard;
+
+/// Between two looks at what is due.
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a step that failed is left alone, at first and at the most.
+const RETRY_MIN: Duration = Duration::from_secs(2);
+const RETRY_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// Starts it, where the node makes blocks; it ends with the executor. The shard is this core's, `seed` tells the node
+/// from others.
+pub(crate) fn start(reader: Rc<Reader>, shard: Rc<RefCell<Shard>>, seed: u64) {
+    let Some(blocks) = reader.node.blocks.clone() else { return };
+    spawn_background(async move {
+        let restored = reader.node.restored.reached(reader.node.cpus.len());
+        select(pin!(restored), pin!(reader.shutdown.requested())).await;
+        let clock = TrustedClock::begin(reader.clock.now_ms(), shard.borrow().time_reached_ms());
+        let keeper = Keeper {
+            schedule: Schedule::new(reader.config.blocks_delay, seed),
+            clock,
+            looked: now(),
+            heard: Heard::default(),
+            listed: Listed::default(),
+            empty: BTreeSet::new(),
+            retry: Retry::default(),
+            blocks,
+            reader,
+        };
+        keeper.keep().await;
+    });
+}
+
+/// Why a step failed.
+#[derive(Debug, thiserror::Error)]
+enum StepFault {
+    /// The shards don't say what they have.
+    #[error(transparent)]
+    Shards(#[from] FanoutError),
+    /// The thread does nothing.
+    #[error(transparent)]
+    Thread(#[from] SideThreadError),
+    /// The directory can't be looked at.
+    #[error("the directory of blocks can't be read: {0}")]
+    Directory(std::io::Error),
+    /// A block can't be deleted.
+    #[error("block {0} can't be deleted: {1}")]
+    Deletion(Ulid, std::io::Error),
+    /// A range can't be cut.
+    #[error(transparent)]
+    Cut(#[from] ReadFault),
+}
+
+/// What a step came to.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// There may be more to do.
+    Done,
+    /// Nothing is to be done now.
+    Nothing,
+}
+
+/// What shards have in memory.
+struct Memory {
+    now_ms: i64,
+    range_ms: Option<(i64, i64)>,
+    horizon_ms: i64,
+}
+
+struct Keeper {
+    reader: Rc<Reader>,
+    blocks: Arc<Blocks>,
+    schedule: Schedule,
+    clock: TrustedClock,
+    looked: Instant,
+    heard: Heard,
+    /// What was there at the last look.
+    listed: Listed,
+    /// Ranges without a sample: no block says that they are done.
+    empty: BTreeSet<Range>,
+    retry: Retry,
+}
+
+impl Keeper {
+    async fn keep(mut self) {
+        while !self.reader.shutdown.is_requested() {
+            let wait = match self.step().await {
+                Ok(Step::Done) => {
+                    self.retry.succeeded();
+                    continue;
+                }
+                Ok(Step::Nothing) => {
+                    self.retry.succeeded();
+                    LOOK_INTERVAL
+                }
+                Err(_ending) if self.reader.shutdown.is_requested() => break,
+                Err(fault) => {
+                    self.blocks.counts.note_failure();
+                    self.retry.failed(&fault)
+                }
+            };
+            select(pin!(sleep(wait)), pin!(self.reader.shutdown.requested())).await;
+        }
+    }
+
+    async fn step(&mut self) -> Result<Step, StepFault> {
+        self.list().await?;
+        let memory = self.look().await?;
+        let done = self.done();
+        let mut ranges =
+            due(&self.schedule, memory.now_ms, memory.range_ms, memory.horizon_ms, &done).peekable();
+        let first = ranges.peek().copied();
+        self.blocks.counts.note_due(ranges.count() as u64);
+        if let Some(range) = first {
+            self.cut(range).await?;
+            return Ok(Step::Done);
+        }
+        self.empty.retain(|range| range.end_ms() > memory.horizon_ms);
+        self.delete_old(&memory).await
+    }
+
+    /// Looks at the directory, on the thread that may wait for it.
+    async fn list(&mut self) -> Result<(), StepFault> {
+        let (blocks, before) = (Arc::clone(&self.blocks), self.listed.clone());
+        let listed = self.blocks.thread.run(move || blocks.dir.list(&before)).await?;
+        let listed = listed.map_err(StepFault::Directory)?;
+        for (ulid, reason) in &listed.damaged {
+            if !self.listed.damaged.contains_key(ulid) {
+                tracing::warn!(%ulid, reason, "a block can't be read: it is left alone");
+            }
+        }
+        self.blocks.counts.note_on_disk(listed.on_disk());
+        self.listed = listed;
+        Ok(())
+    }
+
+    /// Asks the shards what they have, and what they heard of the time.
+    async fn look(&mut self) -> Result<Memory, StepFault> {
+        let cores = stats(&self.reader.router).await?;
+        let heard = Heard::of(&cores);
+        let heard_since = heard.since(std::mem::replace(&mut self.heard, heard));
+        let elapsed = std::mem::replace(&mut self.looked, now()).elapsed();
+        let now_ms = self.clock.at_look(self.reader.clock.now_ms(), elapsed, heard_since);
+        let ranges_ms = cores.iter().filter_map(|core| core.shard.range_ms);
+        let range_ms = ranges_ms.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
+        let horizon_ms = now_ms.saturating_sub(self.reader.config.retention.as_millis() as i64);
+        Ok(Memory { now_ms, range_ms, horizon_ms })
+    }
+
+    /// Ranges that were cut, or had nothing.
+    fn done(&self) -> BTreeSet<Range> {
+        let cut = self.own_blocks().map(|(range, _)| range);
+        let done: BTreeSet<Range> = cut.chain(self.empty.iter().copied()).collect();
+        if let Some(newest) = done.last() {
+            self.blocks.counts.note_cut_end(newest.end_ms());
+        }
+        done
+    }
+
+    /// The blocks that this node cut, each with its range. Others' say nothing of what is in memory.
+    fn own_blocks(&self) -> impl Iterator<Item = (Range, &LocalBlock)> {
+        let own = |block: &LocalBlock| block.cut.as_ref().map(|cut| Range::of(cut.begin_ms));
+        self.listed.blocks.values().filter_map(move |block| Some((own(block)?, block)))
+    }
+
+    async fn delete_old(&mut self, memory: &Memory) -> Result<Step, StepFault> {
+        let config = &self.reader.config;
+        let bytes_max = (config.blocks_retention_bytes > 0).then_some(config.blocks_retention_bytes as u64);
+        let kept = Kept {
+            from_ms: memory.now_ms.saturating_sub(config.blocks_retention.as_millis() as i64),
+            bytes_max,
+            memory_from_ms: memory.horizon_ms,
+        };
+        let there: Vec<LocalBlock> = self.listed.blocks.values().cloned().collect();
+        let blocks = Arc::clone(&self.blocks);
+        let delete = move || {
+            for ulid in doomed(&there, &kept, |ulid| blocks.may_go(ulid)) {
+                blocks.dir.delete(ulid).map_err(|error| StepFault::Deletion(ulid, error))?;
+                blocks.counts.note_deleted();
+                blocks.changed.tell();
+                tracing::info!(%ulid, "a block was deleted: it was older than --blocks-retention, or the oldest of more than --blocks-retention-size");
+            }
+            Ok::<_, StepFault>(Step::Nothing)
+        };
+        self.blocks.thread.run(delete).await?
+    }
+}
+
+/// When what failed is tried again.
+#[derive(Debug, Default)]
+struct Retry {
+    failures: u32,
+}
+
+impl Retry {
+    /// Tells the first failure in a row, and how long to wait.
+    fn failed(&mut self, fault: &StepFault) -> Duration {
+        let wait = RETRY_MAX.min(RETRY_MIN * 2_u32.saturating_pow(self.failures));
+        match self.failures {
+            0 => tracing::warn!(%fault, "blocks: a step failed, and is tried again until it succeeds"),
+            _ => tracing::debug!(%fault, wait_s = wait.as_secs(), "blocks: the step failed again"),
+        }
+        self.failures = self.failures.saturating_add(1);
+        wait
+    }
+
+    fn succeeded(&mut self) {
+        if std::mem::take(&mut self.failures) > 0 {
+            tracing::info!("blocks: the step that failed has succeeded");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_that_fails_is_tried_again_later_and_later_and_never_given_up() {
+        let (mut retry, fault) = (Retry::default(), StepFault::Cut(ReadFault::BudgetExceeded));
+        let waits: Vec<_> = (0..100).map(|_| retry.failed(&fault).as_secs()).collect();
+        assert_eq!(waits[..9], [2, 4, 8, 16, 32, 64, 128, 256, 300]);
+        assert!(waits[9..].iter().all(|wait| *wait == 300));
+        retry.succeeded();
+        assert_eq!(retry.failed(&fault), RETRY_MIN);
+    }
+}

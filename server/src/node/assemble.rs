@@ -36,6 +36,7 @@ use silverback_runtime as runtime;
 use silverback_runtime::{
     BoundAddress, Delivery, Encryption, Executor, LaneReceivers, LaneSenders, SideThread, Slicer,
 };
+use silverback_shipper::Shipper;
 use silverback_storage::message::{AcceptorCounts, CoreStats, ShardReply, ShardStats};
 use silverback_storage::shard::{Inbox, Pulses, Reads, ReplyTo, Shard, Worker};
 use silverback_storage::wal::DiskLog;
@@ -74,7 +75,7 @@ impl Shared {
         memory: MemoryPlan,
         placement: &Plan,
         listeners: Vec<(Door, BoundAddress)>,
-        access: Option<Access>,
+        (access, shipper): (Option<Access>, Option<Arc<Shipper>>),
         data_dir: DataDir,
         clock: &Clock,
     ) -> io::Result<Self> {
@@ -98,6 +99,7 @@ impl Shared {
             room: RoomSeen::default(),
             deletions: Turn::default(),
             snapshots: Snapshots::start()?,
+            shipper,
         };
         // So that the first scrape tells it. Nothing is served yet that a slow disk could hold up.
         facts.room.set(FileSystemRoom::of(&config.data_dir).ok());

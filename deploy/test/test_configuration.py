@@ -22,6 +22,7 @@ OF_THE_CHART = {
     "access-file",
     "admin-listen",
     "probe-listen",
+    "objstore-config-file",
 }
 
 
@@ -94,6 +95,7 @@ class Configuration(unittest.TestCase):
             "external-labels": [[], ["cluster=eu-1"], ["_a=x=y", "zone=b c"]],
             "replica-label": ["replica", "none", "_r"],
             "tenant-label-name": ["tenant_id"],
+            "ship-bandwidth": ["unlimited", "10MiB", 10485760],
         }
         refused = {
             "retention": [26, "26", "1.5h", "26H"],
@@ -115,6 +117,7 @@ class Configuration(unittest.TestCase):
             "external-labels": [["cluster"], ["a="], ["1a=b"], ["__a=b"], ["a=b,c"], ["a-b=c"]],
             "replica-label": ["", "__r", "9", "a b"],
             "tenant-label-name": ["", "tenant-id"],
+            "ship-bandwidth": ["fast", "10M", -1],
         }
         for table, expected in ((taken, True), (refused, False)):
             for option, values in table.items():

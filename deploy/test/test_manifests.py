@@ -274,6 +274,23 @@ class Outside(unittest.TestCase):
         self.assertFalse(done)
         self.assertIn("access.secretName", told)
 
+    def test_a_bucket_s_file_comes_from_a_secret_and_takes_labels(self):
+        objects = render("--set", "objstore.secretName=bucket", "--set", "config.replica-label=replica")
+        config = yaml.safe_load(only(objects, "ConfigMap", "silverback")["data"]["node.yaml"])
+        self.assertEqual(config["objstore-config-file"], "/etc/silverback-objstore/objstore.yml")
+        spec = pod(objects)["spec"]
+        (secret,) = [volume["secret"] for volume in spec["volumes"] if "secret" in volume]
+        self.assertEqual(secret, {"secretName": "bucket", "defaultMode": 0o440})
+        (container,) = spec["containers"]
+        (mount,) = [mount for mount in container["volumeMounts"] if mount["name"] == "objstore"]
+        self.assertEqual((mount["mountPath"], mount["readOnly"]), ("/etc/silverback-objstore", True))
+        ports = {port["port"] for rule in only(objects, "NetworkPolicy")["spec"]["egress"] for port in rule["ports"]}
+        self.assertEqual(ports, {53, 80, 443})
+        self.assertEqual(only(render(), "NetworkPolicy")["spec"]["egress"], [])
+        done, told = helm("template", "sb", CHART, "--kube-version", "1.36.0", "--set", "objstore.secretName=bucket")
+        self.assertFalse(done)
+        self.assertIn("config.external-labels or config.replica-label", told)
+
     def test_a_way_in_that_names_no_host_or_leads_to_several_nodes_is_refused(self):
         for settings, complaint in (
             ("ingress.enabled=true", "hosts"),

@@ -62,7 +62,8 @@ def named(expression):
 
 
 def exported():
-    """The metrics of a node with a certificate that has just started and refused somebody, with a limit to its series."""
+    """The metrics of a node with a certificate and a bucket that has just started and refused somebody, with a limit to
+    its series."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -75,6 +76,9 @@ def exported():
         web.write_text("tls_server_config: {cert_file: node.crt, key_file: node.key}\n")
         certificate = make_certificate(directory, "node", "v3_ca", "-addext", "subjectAltName=IP:127.0.0.1")
         arguments += ["--max-series", "1000", "--blocks", "on", "--access-file", str(access), "--web-config-file", str(web)]
+        bucket = Path(directory) / "bucket.yml"
+        bucket.write_text(f"type: FILESYSTEM\nconfig: {{directory: {directory}/bucket}}\n")
+        arguments += ["--objstore-config-file", str(bucket), "--external-labels", "cluster=test"]
         process = subprocess.Popen([os.environ["SILVERBACK"], *arguments])
         try:
             node = Node(address, ssl.create_default_context(cafile=certificate))

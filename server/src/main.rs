@@ -320,7 +320,11 @@ fn show_config(effective: &Effective, out: &mut impl Write) -> io::Result<Result
         Ok(cautions) => cautions,
         Err(fault) => return Ok(Err(fault.into())),
     };
-    for caution in cautions {
+    let of_bucket = match node::shipping::check(&effective.config) {
+        Ok(cautions) => cautions,
+        Err(fault) => return Ok(Err(fault.into())),
+    };
+    for caution in cautions.into_iter().chain(of_bucket) {
         writeln!(out, "# caution: {caution}")?;
     }
     let share = node::memory_share(&effective.config);
@@ -356,7 +360,8 @@ fn exit_code(error: &NodeError) -> u8 {
         NodeError::Preflight(_)
         | NodeError::LimitTooSmall(_)
         | NodeError::QueryMemory(_)
-        | NodeError::Access(_) => EXIT_CONFIG,
+        | NodeError::Access(_)
+        | NodeError::Objstore(_) => EXIT_CONFIG,
         NodeError::Topology(_)
         | NodeError::Memory(_)
         | NodeError::Listen(..)

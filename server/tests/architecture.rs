@@ -11,7 +11,7 @@ use regex::Regex;
 
 /// The crates, each with those of the workspace that it may stand on. The compiler keeps what a manifest says;
 /// this keeps the manifests.
-const CRATES: [(&str, &[&str]); 12] = [
+const CRATES: [(&str, &[&str]); 13] = [
     ("proto", &[]),
     ("server/test-support", &[]),
     ("server/model", &[]),
@@ -20,6 +20,7 @@ const CRATES: [(&str, &[&str]); 12] = [
     ("server/runtime", &["silverback-host", "silverback-model"]),
     ("server/storage", &["silverback-host", "silverback-model"]),
     ("server/promql", &["silverback-model"]),
+    ("server/shipper", &["silverback-block", "silverback-host", "silverback-model"]),
     ("benches/load", &[]),
     // The load generator for silverctl alone: the library is built without it.
     ("client", &["silverback-block", "silverback-load", "silverback-model", "silverback-proto"]),
@@ -32,6 +33,7 @@ const CRATES: [(&str, &[&str]); 12] = [
             "silverback-promql",
             "silverback-proto",
             "silverback-runtime",
+            "silverback-shipper",
             "silverback-storage",
         ],
     ),

@@ -142,6 +142,14 @@ profiles/{{ include "silverback.profileName" . }}.json
 {{- end }}
 {{- end }}
 
+{{/* Nothing but labels tells blocks of several nodes apart in a bucket. */}}
+{{- define "silverback.objstoreFile" -}}
+{{- if .Values.objstore.secretName }}
+{{- if not (or (get .Values.config "external-labels") (get .Values.config "replica-label")) }}{{ fail "objstore.secretName takes config.external-labels or config.replica-label: what tells a node's blocks from all others in the bucket" }}{{ end }}
+{{- printf "/etc/silverback-objstore/%s" .Values.objstore.key }}
+{{- end }}
+{{- end }}
+
 {{/* The web configuration file where the Secret of certificates is all that there is. */}}
 {{- define "silverback.webConfig" -}}
 tls_server_config:
@@ -168,6 +176,9 @@ web-config-file: {{ . }}
 {{- end }}
 {{- with include "silverback.accessFile" . }}
 access-file: {{ . }}
+{{- end }}
+{{- with include "silverback.objstoreFile" . }}
+objstore-config-file: {{ . }}
 {{- end }}
 {{- if include "silverback.hasDoors" . }}
 probe-listen: ["0.0.0.0:9010"]

@@ -105,6 +105,11 @@ impl Meta {
         self.compaction.hints.iter().any(|hint| hint == FROM_OUT_OF_ORDER)
     }
 
+    /// How often what is in it was compacted: 1 as a head wrote it; 0 where it doesn't say.
+    pub const fn level(&self) -> u32 {
+        self.compaction.level
+    }
+
     /// Reads the one of the block in `dir`.
     pub fn read(dir: &Path) -> Result<Self, BlockFault> {
         let path = dir.join("meta.json");

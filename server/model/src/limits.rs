@@ -1,6 +1,7 @@
 //! Every bound of the node in one place, related to each other at compile time.
 //!
 //! What an operator may change stands in the node's configuration; its defaults stand here.
+mod beside;
 pub mod memory;
 pub mod network;
 

@@ -23,6 +23,7 @@ use silverback_host::disk::room::RoomSeen;
 use silverback_model::clock::Clock;
 use silverback_model::limits::MemoryPlan;
 use silverback_runtime::{Pinning, Shutdown, Slicer};
+use silverback_shipper::Shipper;
 use silverback_storage::message::AcceptorCounts;
 use silverback_storage::shard::Pulses;
 use silverback_storage::wal::health::{LogHealth, ShutLogs};
@@ -85,6 +86,8 @@ pub struct NodeFacts {
     pub blocks: Option<Arc<Blocks>>,
     /// How often the files that say who may do what were read again; `None`: there are none.
     pub(crate) reloads: Option<Arc<Reloads>>,
+    /// What uploads blocks; `None`: none are uploaded.
+    pub(crate) shipper: Option<Arc<Shipper>>,
 }
 
 impl NodeFacts {

@@ -238,6 +238,13 @@ options! {
         /// The label that tells whose they are, as Thanos Receive has it
         tenant_label_name: String = "tenant_id".to_owned(), "tenant-label-name" NAME One(Own(parse_name, String::clone));
     }
+    "Shipping" {
+        /// Thanos' --objstore.config-file: the bucket that blocks are uploaded to, of type S3, GCS, AZURE or FILESYSTEM.
+        /// Takes external labels or a replica label. `none`: blocks are not uploaded
+        objstore_config_file: Option<PathBuf> = None, "objstore-config-file" FILE One(FILE);
+        /// Bytes a second that are uploaded at the most, on the mean. `unlimited`: no such limit
+        ship_bandwidth: Option<NonZeroU64> = None, "ship-bandwidth" SIZE One(BANDWIDTH);
+    }
     "Timeouts" {
         /// How long the body of a write may take to arrive, and a read to begin its answer
         request_timeout: Duration = 30 * SECOND, "request-timeout" DURATION One(duration(SECOND / 10..=HOUR));
@@ -338,6 +345,14 @@ const MAX_SERIES: One<Option<NonZeroU64>> = Own(
         Ok(allowed.read_unless("unlimited", text)?.and_then(NonZeroU64::new))
     },
     |series| series.as_ref().map_or("unlimited".to_owned(), show_count),
+);
+
+const BANDWIDTH: One<Option<NonZeroU64>> = Own(
+    |text| {
+        let bytes = size(64 << 10..=1 << 46).read_unless("unlimited", text)?;
+        Ok(bytes.and_then(|bytes| NonZeroU64::new(bytes as u64)))
+    },
+    |bytes| bytes.map_or("unlimited".to_owned(), |bytes| show_size(&(bytes.get() as usize))),
 );
 
 const SELF_SCRAPE: One<Option<Duration>> = Own(

@@ -1,6 +1,7 @@
 //! The configuration from all its layers together.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::Duration;
 
@@ -271,6 +272,21 @@ fn a_query_memory_is_automatic_or_a_size() {
         &["--query-memory=1KiB"],
         &["query-memory", "too small", "auto, or a size from 1MiB"],
     );
+}
+
+#[test]
+fn blocks_are_shipped_with_labels_only_and_as_fast_as_is_said() {
+    let parts = ["objstore-config-file (flag", "external-labels (default)", "no external labels are set"];
+    check_fault("", &[], &["--objstore-config-file=a.yml"], &parts);
+    for labels in ["--external-labels=cluster=eu-1", "--replica-label=replica"] {
+        let config = load_from("", &[], &["--objstore-config-file=a.yml", labels]).unwrap().config;
+        assert_eq!(config.objstore_config_file.as_deref(), Some(Path::new("a.yml")));
+        assert_eq!(config.ship_bandwidth, None);
+    }
+    let bandwidth = |text: &str| load_from(&format!("ship-bandwidth: {text}"), &[], &[]).unwrap().config;
+    assert_eq!(bandwidth("10MiB").ship_bandwidth.map(NonZeroU64::get), Some(10 << 20));
+    assert_eq!(bandwidth("unlimited").ship_bandwidth, None);
+    check_fault("", &[], &["--ship-bandwidth=1KiB"], &["too small", "unlimited, or a size from 64KiB"]);
 }
 
 #[test]

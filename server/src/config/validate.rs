@@ -40,6 +40,7 @@ pub(super) fn broken_relations(config: &Config) -> Vec<BrokenRelation> {
         .map(|(options, _, values)| at_most_broken(options, values))
         .chain(shared_addresses(config))
         .chain(shared_names(config))
+        .chain(unlabelled_blocks(config))
         .collect()
 }
 
@@ -70,6 +71,21 @@ fn shared_names(config: &Config) -> impl Iterator<Item = BrokenRelation> {
     shared.into_iter().filter_map(|(options, name)| {
         let problem = Problem::new(format!("both have {}", name?), "allowed: each name for one of them");
         Some(BrokenRelation { options, problem })
+    })
+}
+
+/// In a bucket nothing but their labels tells blocks of several nodes apart: Thanos' compactor would take those for one
+/// node's.
+fn unlabelled_blocks(config: &Config) -> Option<BrokenRelation> {
+    let has_labels = !config.external_labels.labels().0.is_empty() || config.replica_label.is_some();
+    let is_broken = config.objstore_config_file.is_some() && !has_labels;
+    is_broken.then(|| BrokenRelation {
+        options: ["objstore-config-file", "external-labels"],
+        problem: Problem::new(
+            "blocks are to be shipped, and no external labels are set",
+            "set what tells this node's series from all others in the bucket, such as \
+             --external-labels=cluster=eu-1 and --replica-label=replica",
+        ),
     })
 }
 

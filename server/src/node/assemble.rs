@@ -39,6 +39,7 @@ use silverback_runtime as runtime;
 use silverback_runtime::{
     BoundAddress, Delivery, Encryption, Executor, LaneReceivers, LaneSenders, SideThread, Slicer,
 };
+use silverback_shipper::Shipper;
 use silverback_storage::message::{AcceptorCounts, CoreStats, ShardReply, ShardStats};
 use silverback_storage::shard::{Inbox, Pulses, Reads, ReplyTo, Shard, Worker};
 use silverback_storage::wal::DiskLog;
@@ -77,7 +78,7 @@ impl Shared {
         memory: MemoryPlan,
         placement: &Plan,
         listeners: Vec<(Door, BoundAddress)>,
-        access: Option<Access>,
+        (access, shipper): (Option<Access>, Option<Arc<Shipper>>),
         data_dir: DataDir,
         clock: &Clock,
     ) -> io::Result<Self> {
@@ -105,6 +106,7 @@ impl Shared {
                 BlocksMode::On => Some(Arc::new(Blocks::start(&config.data_dir)?)),
                 BlocksMode::Off => None,
             },
+            shipper,
         };
         // So that the first scrape tells it. Nothing is served yet that a slow disk could hold up.
         facts.room.set(FileSystemRoom::of(&config.data_dir).ok());

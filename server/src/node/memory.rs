@@ -25,6 +25,7 @@ use silverback_host::metrics;
 use silverback_model::limits::memory::AUTO_LIMIT_PERCENT;
 use silverback_model::limits::{GivingWay, MemoryPlan, READ_BYTES_MIN};
 use silverback_runtime::{sleep, spawn_background};
+use silverback_shipper::Shipper;
 use silverback_storage::shard::{Reads, Shard};
 
 /// How often budgets follow the kernel's count. What shards and acceptors count is bounded at every
@@ -58,6 +59,10 @@ impl MemoryShare {
         };
         // The file may say later that connections are encrypted, if it doesn't yet.
         let plan = if config.web_config_file.is_some() { plan.with_tls() } else { plan };
+        let plan = match config.objstore_config_file {
+            Some(_) => plan.beside(Shipper::MEMORY_BYTES, cores)?,
+            None => plan,
+        };
         Ok(Self { plan, asked: config.memory_limit, allowed })
     }
 

@@ -14,6 +14,7 @@ mod retention;
 mod room;
 pub mod seccomp_profile;
 mod self_scrape;
+pub mod shipping;
 mod table;
 pub mod topology_command;
 mod trusted_clock;
@@ -81,6 +82,9 @@ pub enum NodeError {
     /// A file that says who may do what doesn't hold.
     #[error(transparent)]
     Access(#[from] AccessFault),
+    /// The file that says where blocks are shipped to doesn't hold.
+    #[error(transparent)]
+    Objstore(#[from] shipping::ObjstoreFault),
     /// A core ended with an error.
     #[error("shard {0}: {1}")]
     Core(usize, CoreError),
@@ -142,6 +146,7 @@ fn run_hearing(
         Some(sources) => Some(Access::start(sources, hangups)?.map_err(RunError::Thread)?),
         None => None,
     };
+    let bucket = shipping::bucket(&config)?;
     let plan = place(&config)?;
     for caution in &plan.cautions {
         tracing::warn!(%caution, "placement");
@@ -153,8 +158,12 @@ fn run_hearing(
     let listeners = bind(&config)?;
     check_machine(&config, shards)?;
     let data_dir = DataDir::open(&config.data_dir, shards, config.wal_recovery)?;
+    let shipper =
+        bucket.map(|bucket| shipping::start(&config, bucket)).transpose().map_err(RunError::Thread)?;
+    let shipper = shipper.map(Arc::new);
+    let beside = (access, shipper.clone());
     let shared =
-        assemble::Shared::new(config, memory.plan, &plan, listeners, access, data_dir, &Clock::System);
+        assemble::Shared::new(config, memory.plan, &plan, listeners, beside, data_dir, &Clock::System);
     let shared = Arc::new(shared.map_err(RunError::Thread)?);
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -176,7 +185,9 @@ fn run_hearing(
         ..Options::on_cpus(plan.cpus())
     };
     let start = move |executor: Executor<LaneMessage>| assemble::run_core(Arc::clone(&shared), executor);
-    for (core, ended) in runtime::run(&options, shutdown, start)?.into_iter().enumerate() {
+    let ended = runtime::run(&options, shutdown, start);
+    shipping::stop(shipper.as_ref());
+    for (core, ended) in ended?.into_iter().enumerate() {
         ended.map_err(|error| NodeError::Core(core, error))?;
     }
     tracing::info!("silverback has stopped");

@@ -64,7 +64,7 @@ impl Binary {
     ///
     /// Where it has ended.
     pub fn resident_bytes(&self) -> usize {
-        self.status_bytes("VmRSS:")
+        self.process.status_bytes("VmRSS:")
     }
 
     /// The most resident memory that it ever had, in bytes.
@@ -73,7 +73,7 @@ impl Binary {
     ///
     /// Where it has ended.
     pub fn peak_bytes(&self) -> usize {
-        self.status_bytes("VmHWM:")
+        self.process.status_bytes("VmHWM:")
     }
 
     /// Sends it a signal.
@@ -97,13 +97,5 @@ impl Binary {
     /// Where that takes too long.
     pub fn wait(&mut self) -> ExitStatus {
         self.process.wait()
-    }
-
-    fn status_bytes(&self, field: &str) -> usize {
-        let status =
-            std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("the process runs");
-        let line = status.lines().find(|line| line.starts_with(field)).expect("the process runs");
-        let kib = line.split_whitespace().nth(1).and_then(|kib| kib.parse::<usize>().ok());
-        kib.expect("a number of KiB") << 10
     }
 }

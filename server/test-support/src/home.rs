@@ -147,6 +147,11 @@ impl NodeProcess {
         ask(self.address(), "POST", path, headers, body).unwrap()
     }
 
+    /// The most resident memory that it ever had, in bytes.
+    pub fn peak_bytes(&self) -> usize {
+        self.0.status_bytes("VmHWM:")
+    }
+
     /// Ends it as a power cut would, as far as a process can tell.
     pub fn kill(self) {
         self.0.kill();

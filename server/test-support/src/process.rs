@@ -72,6 +72,19 @@ impl Process {
         })
     }
 
+    /// A number of bytes that the kernel tells of it: `VmRSS:`, `VmHWM:`.
+    ///
+    /// # Panics
+    ///
+    /// Where it has ended.
+    #[track_caller]
+    pub fn status_bytes(&self, field: &str) -> usize {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id())).expect("the process runs");
+        let line = status.lines().find(|line| line.starts_with(field)).expect("the process runs");
+        let kib = line.split_whitespace().nth(1).and_then(|kib| kib.parse::<usize>().ok());
+        kib.expect("a number of KiB") << 10
+    }
+
     /// Sends it a signal.
     ///
     /// # Panics

@@ -16,15 +16,25 @@ ENDS_WITHIN_S = 10
 
 
 class Node:
-    """A running node of two shards."""
+    """A running node of two shards, with these options more."""
 
-    def __init__(self):
-        self.address = f"127.0.0.1:{free_port()}"
+    def __init__(self, *options):
         self.data_dir = tempfile.mkdtemp(prefix="silverback-python-")
         self.log = open(os.path.join(self.data_dir, "log"), "w+")
+        self.start(*options)
+
+    def start(self, *options):
+        self.address = f"127.0.0.1:{free_port()}"
         arguments = ["--listen", self.address, "--data-dir", os.path.join(self.data_dir, "data"), "--shards", "2"]
+        arguments += options
         self.process = subprocess.Popen([os.environ["SILVERBACK"], *arguments], stdout=self.log, stderr=self.log)
         self.wait_until_ready()
+
+    def start_again(self, *options):
+        """Ends it, by a kill, and starts it on the same data."""
+        self.process.kill()
+        self.process.wait()
+        self.start(*options)
 
     def wait_until_ready(self):
         until = time.monotonic() + READY_WITHIN_S
@@ -79,6 +89,8 @@ def free_port():
 class NodeTest(unittest.TestCase):
     """Tests that have a node each."""
 
+    OPTIONS = ()
+
     def setUp(self):
-        self.node = Node()
+        self.node = Node(*self.OPTIONS)
         self.addCleanup(self.node.stop)

@@ -25,7 +25,7 @@ const _: () = assert!(
     "a read whose request line is written anew is there twice for a moment, one at a time"
 );
 /// What a shard needs at the least to be worth running.
-const SHARD_BYTES_MIN: usize = 16 * MIB;
+pub(super) const SHARD_BYTES_MIN: usize = 16 * MIB;
 const _: () = assert!(
     RESUMED_BYTES_MAX + HISTOGRAM_LOOKUPS_BYTES_MAX <= SHARD_BYTES_MIN / 2,
     "what is sent again leaves its series their place"

@@ -5,7 +5,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::api::core::Core;
-use crate::api::host_name::host_name;
 use crate::api::query::external::External;
 use crate::api::query::http_api::promql::ActiveQueries;
 use crate::api::query::read_fault::{ReadFault, check_replayed};
@@ -41,7 +40,7 @@ impl Reader {
             reads,
             read_bytes: ByteBudget::new(plan.read_answer_bytes()),
             compiler,
-            external: External::new(&core.config, &host_name()),
+            external: External::of(&core.config),
             core,
         }
     }

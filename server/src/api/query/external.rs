@@ -2,6 +2,9 @@
 //!
 //! Knows labels and matchers. No series is stored with them: they are added to answers that are meant for such readers.
 
+use std::collections::BTreeMap;
+
+use crate::api::host_name::host_name;
 use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::config::Config;
@@ -23,13 +26,23 @@ pub(crate) enum Narrowed {
 }
 
 impl External {
+    /// Those that are configured, on this host.
+    pub(crate) fn of(config: &Config) -> Self {
+        Self::new(config, &host_name())
+    }
+
     /// Those that are configured, and of a node that is called so.
-    pub(crate) fn new(config: &Config, host: &str) -> Self {
+    fn new(config: &Config, host: &str) -> Self {
         let own = config.external_labels.labels().0.iter().map(|(name, value)| (&**name, &**value));
         // No label has an empty value.
         let replica = config.replica_label.as_deref().filter(|_| !host.is_empty()).map(|name| (name, host));
         let tenant = (&*config.tenant_label_name, &*config.tenant);
         Self { labels: Labels::from_pairs(own.chain(replica).chain([tenant])) }
+    }
+
+    /// The same as names and values, for blocks that leave the node.
+    pub(crate) fn pairs(&self) -> BTreeMap<String, String> {
+        self.labels.0.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
     }
 
     /// The labels, ascending.

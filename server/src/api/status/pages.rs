@@ -75,6 +75,7 @@ async fn families(core: &Core) -> Result<Vec<Family>, FanoutError> {
         Pinning::Free => {}
     }
     families.extend(core.node.reloads.iter().flat_map(|reloads| node_metrics::reloads(reloads)));
+    families.extend(core.node.shipper.iter().flat_map(|shipper| shipper.counts().families()));
     families.extend(migration_metrics::families(core.node.steering.migrations.counts(), &cores));
     families.extend(memory_metrics::families(&core.node.memory, &cores));
     families.extend(disk_metrics::families(core.node.room.get()));

@@ -1,0 +1,176 @@
+//! The blocks of a directory, as far as an upload has to know them: which there are, what their files are, and whether
+//! they begin as such files do. Samples are not read.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use silverback_block::{Block, Meta, Ulid};
+use silverback_model::printable::Printable;
+
+/// The first bytes of a file of chunks, with its version.
+const CHUNKS_HEAD: [u8; 5] = [0x85, 0xBD, 0x40, 0xDD, 1];
+
+/// A whole block.
+#[derive(Debug)]
+pub(crate) struct LocalBlock {
+    pub(crate) ulid: Ulid,
+    dir: PathBuf,
+    /// `meta.json` as it lies there.
+    pub(crate) meta_json: Vec<u8>,
+    /// Files of chunks in their order, then the index.
+    pub(crate) files: Vec<LocalFile>,
+}
+
+/// One of its files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LocalFile {
+    /// From the block's directory, with `/`.
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+}
+
+/// Why a block isn't uploaded.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LocalFault {
+    /// It was deleted meanwhile.
+    #[error("the block is gone")]
+    Gone,
+    /// It isn't what a block is.
+    #[error("{0}")]
+    Damaged(String),
+    /// The disk failed.
+    #[error("{}: {error}", path.display())]
+    Disk {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+}
+
+/// The names of blocks in a directory. Nothing in one that isn't there yet.
+pub(crate) fn list(dir: &Path) -> io::Result<Vec<Ulid>> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        // A name that is still being written, or already deleted, has something after it.
+        let name = entry?.file_name();
+        let Some(ulid) = name.to_str().and_then(|name| Ulid::from_string(name).ok()) else { continue };
+        if name == *ulid.to_string() {
+            names.push(ulid);
+        }
+    }
+    Ok(names)
+}
+
+/// What a block says of itself. `Ok(None)`: it is none that is shipped: it has no sample, or was made of others.
+pub(crate) fn begin_ms(dir: &Path, ulid: Ulid) -> Result<Option<i64>, LocalFault> {
+    let dir = dir.join(ulid.to_string());
+    let meta = Meta::read(&dir).map_err(|fault| fault_of(&dir, fault))?;
+    if meta.ulid != ulid.to_string() {
+        return Err(LocalFault::Damaged(format!("its meta.json is of {}", Printable(&meta.ulid))));
+    }
+    Ok((meta.level() <= 1 && meta.stats.num_samples > 0).then_some(meta.min_ms))
+}
+
+/// Opens a block, and looks whether its files are there and begin as they should.
+pub(crate) fn open(dir: &Path, ulid: Ulid) -> Result<LocalBlock, LocalFault> {
+    let dir = dir.join(ulid.to_string());
+    let meta_json =
+        read_all(&dir.join("meta.json")).map_err(|error| disk(&dir, &dir.join("meta.json"), error))?;
+    let mut files = chunk_files(&dir)?;
+    // The table of contents at its end, and the symbols.
+    Block::open(&dir).map_err(|fault| fault_of(&dir, fault))?;
+    files.push(file_of(&dir, "index".to_owned())?);
+    Ok(LocalBlock { ulid, dir, meta_json, files })
+}
+
+fn chunk_files(dir: &Path) -> Result<Vec<LocalFile>, LocalFault> {
+    let chunks = dir.join("chunks");
+    let names = || fs::read_dir(&chunks)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>();
+    let mut names = names().map_err(|error| disk(dir, &chunks, error))?;
+    names.sort_unstable();
+    let mut files = Vec::with_capacity(names.len());
+    for (number, name) in names.iter().enumerate() {
+        if name.to_str() != Some(&format!("{:06}", number + 1)) {
+            return Err(LocalFault::Damaged(format!("chunks/{:06} is missing", number + 1)));
+        }
+        let file = file_of(dir, format!("chunks/{:06}", number + 1))?;
+        let mut head = [0; CHUNKS_HEAD.len()];
+        let path = dir.join(&file.name);
+        let read = File::open(&path).and_then(|mut opened| opened.read_exact(&mut head));
+        read.map_err(|error| disk(dir, &path, error))?;
+        if head != CHUNKS_HEAD {
+            return Err(LocalFault::Damaged(format!("{} is no file of chunks", file.name)));
+        }
+        files.push(file);
+    }
+    Ok(files)
+}
+
+fn file_of(dir: &Path, name: String) -> Result<LocalFile, LocalFault> {
+    let path = dir.join(&name);
+    let bytes = fs::metadata(&path).map_err(|error| disk(dir, &path, error))?.len();
+    Ok(LocalFile { name, bytes })
+}
+
+fn read_all(path: &Path) -> io::Result<Vec<u8>> {
+    // `Meta::read` has bounded it.
+    fs::read(path)
+}
+
+fn is_gone(dir: &Path) -> bool {
+    matches!(fs::symlink_metadata(dir), Err(error) if error.kind() == io::ErrorKind::NotFound)
+}
+
+fn fault_of(dir: &Path, fault: impl std::fmt::Display) -> LocalFault {
+    if is_gone(dir) { LocalFault::Gone } else { LocalFault::Damaged(fault.to_string()) }
+}
+
+fn disk(dir: &Path, path: &Path, error: io::Error) -> LocalFault {
+    match error.kind() {
+        _any if is_gone(dir) => LocalFault::Gone,
+        io::ErrorKind::NotFound => LocalFault::Damaged(format!("{} is missing", path.display())),
+        io::ErrorKind::UnexpectedEof => LocalFault::Damaged(format!("{} is too short", path.display())),
+        _other => LocalFault::Disk { path: path.to_owned(), error },
+    }
+}
+
+impl LocalBlock {
+    /// A file's bytes from its beginning.
+    pub(crate) fn open_file(&self, file: &LocalFile) -> Result<FileReader, LocalFault> {
+        let path = self.dir.join(&file.name);
+        let opened = File::open(&path).map_err(|error| disk(&self.dir, &path, error))?;
+        Ok(FileReader { dir: self.dir.clone(), path, opened, left: file.bytes })
+    }
+}
+
+/// A file that is read in pieces.
+#[derive(Debug)]
+pub(crate) struct FileReader {
+    dir: PathBuf,
+    path: PathBuf,
+    opened: File,
+    left: u64,
+}
+
+impl FileReader {
+    /// Bytes that are left.
+    pub(crate) const fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// The next piece, of at most so many bytes.
+    pub(crate) fn read(&mut self, bytes_max: usize) -> Result<Vec<u8>, LocalFault> {
+        let mut piece = vec![0; usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes_max)];
+        self.opened.read_exact(&mut piece).map_err(|error| disk(&self.dir, &self.path, error))?;
+        self.left -= piece.len() as u64;
+        Ok(piece)
+    }
+}

@@ -1,0 +1,115 @@
+//! Where blocks are shipped to: the file that Thanos' `--objstore.config-file` takes, read and checked.
+//!
+//! Every field of Thanos is known: it means what it means there, or makes no difference and is told, or is refused with
+//! the reason. What is unknown is refused by its name. No fault and no log repeats a value: many are secrets.
+
+mod azure;
+mod fields;
+mod filesystem;
+mod gcs;
+mod http;
+mod s3;
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+use object_store::prefix::PrefixStore;
+
+use fields::Fields;
+pub(crate) use fields::Secret;
+
+/// The file in bytes: a GCS service account and certificates' paths take a few KiB.
+const FILE_BYTES_MAX: u64 = 256 << 10;
+
+/// Credentials and the like come from here besides: the environment of the process.
+pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Why the file can't be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConfigFault(String);
+
+impl ConfigFault {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self(what.into())
+    }
+}
+
+/// A bucket that can be written to, as far as the file says; nothing has been asked of it yet.
+#[derive(Debug, Clone)]
+pub struct BucketConfig {
+    pub(crate) store: Arc<dyn ObjectStore>,
+    /// What it is called in logs: its type and name.
+    pub(crate) name: String,
+    /// Fields of Thanos that are set and make no difference here.
+    pub(crate) ignored: Vec<String>,
+}
+
+/// What a provider makes of its part of the file.
+struct Opened {
+    store: Arc<dyn ObjectStore>,
+    name: String,
+}
+
+impl BucketConfig {
+    /// Reads the file, and the files that it names. Blocks on the disk.
+    pub fn read(path: &Path) -> Result<Self, ConfigFault> {
+        let text = read_file(path).map_err(|error| ConfigFault::new(error.to_string()))?;
+        Self::parse(&text, &|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+    }
+
+    pub(crate) fn parse(text: &str, environment: Environment<'_>) -> Result<Self, ConfigFault> {
+        let value = serde_yaml_ng::from_str(text)
+            .map_err(|error| ConfigFault::new(format!("it is not YAML: {error}")))?;
+        let mut top = Fields::of(value)?;
+        let kind = top.required("type")?;
+        let prefix = top.text("prefix")?.unwrap_or_default();
+        let (config, mut ignored) = (top.fields("config")?, Vec::new());
+        top.end()?;
+        let Opened { store, name } = match &*kind.to_ascii_uppercase() {
+            "S3" => s3::open(config, environment, &mut ignored),
+            "GCS" => gcs::open(config, environment, &mut ignored),
+            "AZURE" => azure::open(config, environment, &mut ignored),
+            "FILESYSTEM" => filesystem::open(config),
+            _unshown => Err(ConfigFault::new("type: S3, GCS, AZURE or FILESYSTEM is wanted")),
+        }?;
+        let prefix = parse_prefix(&prefix)?;
+        let store: Arc<dyn ObjectStore> = match prefix.as_ref().is_empty() {
+            true => store,
+            false => Arc::new(PrefixStore::new(store, prefix)),
+        };
+        Ok(Self { store, name, ignored })
+    }
+
+    /// Fields of Thanos that are set and make no difference here, by their names.
+    pub fn ignored(&self) -> &[String] {
+        &self.ignored
+    }
+}
+
+fn read_file(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        let told = format!("the file is larger than {FILE_BYTES_MAX} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, told));
+    }
+    Ok(text)
+}
+
+/// As Thanos takes it: slashes at either end say nothing.
+fn parse_prefix(text: &str) -> Result<object_store::path::Path, ConfigFault> {
+    object_store::path::Path::parse(text.trim_matches('/'))
+        .map_err(|_unshown| ConfigFault::new("prefix: a path such as blocks/eu-1 is wanted"))
+}
+
+/// What a provider's library says when it can't be opened. It knows places and no secrets; long ones are cut.
+fn unopened(error: &object_store::Error) -> ConfigFault {
+    ConfigFault::new(format!("config: {}", crate::bucket::told(error)))
+}

@@ -1,0 +1,374 @@
+//! The shipper: a thread that looks into the directory of blocks, uploads what isn't in the bucket yet, and tries
+//! without end what fails. A bucket that fails is left alone for a while, longer each time; a block that fails goes to
+//! the end of the line, so that no other waits for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+use silverback_block::Ulid;
+use silverback_host::warn_limited;
+use tokio::runtime;
+use tokio::sync::{Notify, watch};
+
+use crate::backoff::Backoff;
+use crate::blocks::{self, LocalFault};
+use crate::bucket::Bucket;
+use crate::counts::{Counters, Counts};
+use crate::objstore::BucketConfig;
+use crate::pace::Pace;
+use crate::shipped;
+use crate::upload::{PART_BYTES, Progress, UploadFault, Uploaded, Uploader, on_disk};
+
+/// Threads that read files and resolve names: the shipper waits for one at a time.
+const BLOCKING_THREADS: usize = 2;
+/// How often who stops it looks whether it has ended.
+const STOP_LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// What is shipped where.
+#[derive(Debug)]
+pub struct Options {
+    /// Where blocks are, each in a directory of its name. It need not be there yet.
+    pub dir: PathBuf,
+    /// Where they go.
+    pub bucket: BucketConfig,
+    /// What tells the series of these blocks from those of others: not empty.
+    pub labels: BTreeMap<String, String>,
+    /// Bytes in a second at the most, on the mean.
+    pub bytes_per_s: Option<NonZeroU64>,
+    /// Its times.
+    pub limits: Limits,
+}
+
+/// The times of a shipper, and what it holds.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// How often the directory is looked into where nobody calls.
+    pub look_every: Duration,
+    /// What a bucket may take to answer, with all that is tried again below.
+    pub request: Duration,
+    /// After the first failure.
+    pub backoff_min: Duration,
+    /// After many in a row.
+    pub backoff_max: Duration,
+    /// When a block that is damaged, or can't be read, is looked at again.
+    pub damaged_again: Duration,
+    /// What a stop waits until the bucket has given up the parts of a file.
+    pub give_up: Duration,
+    /// Larger files go in parts of so many bytes.
+    pub part_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            look_every: Duration::from_secs(60),
+            request: Duration::from_secs(300),
+            backoff_min: Duration::from_secs(1),
+            backoff_max: Duration::from_secs(300),
+            damaged_again: Duration::from_secs(600),
+            give_up: Duration::from_secs(1),
+            part_bytes: PART_BYTES,
+        }
+    }
+}
+
+/// A shipper that runs. Dropped, it ends on its own.
+#[derive(Debug)]
+pub struct Shipper {
+    wake: Arc<Notify>,
+    stop: watch::Sender<bool>,
+    shipped: watch::Receiver<BTreeSet<Ulid>>,
+    counters: Arc<Counters>,
+    thread: JoinHandle<()>,
+}
+
+impl Shipper {
+    /// Memory that it takes at the most, in bytes: a part of a file, what is encrypted of it, and connections.
+    pub const MEMORY_BYTES: usize = PART_BYTES + (4 << 20);
+
+    /// Starts its thread, which may run on all CPUs that the caller's may. An error: the system gives no thread.
+    pub fn start(options: Options) -> io::Result<Self> {
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(BLOCKING_THREADS)
+            .thread_name("shipper-io")
+            .build()?;
+        let (wake, counters) = (Arc::new(Notify::new()), Arc::new(Counters::default()));
+        let (stop, stopped) = watch::channel(false);
+        let (tell_shipped, shipped) = watch::channel(BTreeSet::new());
+        let shipping = Shipping::new(options, tell_shipped, Arc::clone(&counters), Arc::clone(&wake));
+        let run = move || {
+            runtime.block_on(shipping.run(stopped));
+            // A file system that hangs holds a thread of it: nobody waits for that.
+            runtime.shutdown_background();
+        };
+        let thread = std::thread::Builder::new().name("shipper".to_owned()).spawn(run)?;
+        Ok(Self { wake, stop, shipped, counters, thread })
+    }
+
+    /// Tells it that there may be a new block.
+    pub fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Whether a block is in the bucket, or is none that is shipped, as far as the shipper has looked. Never waits for a
+    /// disk or a bucket.
+    pub fn is_shipped(&self, ulid: Ulid) -> bool {
+        self.shipped.borrow().contains(&ulid)
+    }
+
+    /// What it has counted.
+    pub fn counts(&self) -> Counts {
+        self.counters.counts()
+    }
+
+    /// Tells it to end, and waits for that at most so long: for who has no executors any more. An upload in flight is
+    /// given up: it is begun again at the next start. `false`: it hasn't ended in time, and does on its own.
+    pub fn stop(&self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        self.stop.send_replace(true);
+        while !self.thread.is_finished() && Instant::now() < deadline {
+            std::thread::sleep(STOP_LOOK_EVERY);
+        }
+        self.thread.is_finished()
+    }
+}
+
+/// What the thread has.
+struct Shipping {
+    dir: PathBuf,
+    bucket_name: String,
+    limits: Limits,
+    uploader: Uploader,
+    /// In the bucket, by the file or by this process.
+    uploaded: BTreeSet<Ulid>,
+    tried: BTreeMap<Ulid, Tried>,
+    tell_shipped: watch::Sender<BTreeSet<Ulid>>,
+    counters: Arc<Counters>,
+    wake: Arc<Notify>,
+    backoff: Backoff,
+}
+
+/// What came of a block that isn't in the bucket yet.
+#[derive(Debug, Default)]
+struct Tried {
+    failures: u32,
+    /// Damaged: not before this is it looked at again.
+    damaged_until: Option<Instant>,
+    progress: Progress,
+}
+
+impl Shipping {
+    fn new(
+        options: Options,
+        tell_shipped: watch::Sender<BTreeSet<Ulid>>,
+        counters: Arc<Counters>,
+        wake: Arc<Notify>,
+    ) -> Self {
+        let Options { dir, bucket, labels, bytes_per_s, limits } = options;
+        let uploader = Uploader {
+            bucket: Bucket::new(bucket.store, limits.request),
+            pace: Pace::new(bytes_per_s),
+            labels: Arc::new(labels),
+            counters: Arc::clone(&counters),
+            part_bytes: limits.part_bytes,
+            open: None,
+        };
+        Self {
+            dir,
+            bucket_name: bucket.name,
+            limits,
+            uploader,
+            uploaded: BTreeSet::new(),
+            tried: BTreeMap::new(),
+            tell_shipped,
+            counters,
+            wake,
+            backoff: Backoff::new(limits.backoff_min, limits.backoff_max),
+        }
+    }
+
+    async fn run(mut self, mut stopped: watch::Receiver<bool>) {
+        tracing::info!(bucket = self.bucket_name, dir = %self.dir.display(), "blocks are shipped");
+        tokio::select! {
+            // Whoever started it is gone, or tells it to end.
+            _told = stopped.wait_for(|stop| *stop) => {}
+            never = self.ship() => match never {},
+        }
+        let _late = tokio::time::timeout(self.limits.give_up, self.uploader.give_up()).await;
+        tracing::debug!("the shipper has ended");
+    }
+
+    async fn ship(&mut self) -> std::convert::Infallible {
+        self.read_uploaded().await;
+        let wake = Arc::clone(&self.wake);
+        loop {
+            match self.pass().await {
+                Ok(()) => {
+                    self.succeeded();
+                    let _either = tokio::time::timeout(self.limits.look_every, wake.notified()).await;
+                }
+                // Who calls is not heard: a bucket that fails for all nodes isn't asked more often for it.
+                Err(()) => tokio::time::sleep(self.failed()).await,
+            }
+        }
+    }
+
+    async fn read_uploaded(&mut self) {
+        let dir = self.dir.clone();
+        match on_disk(move || shipped::read(&dir)).await {
+            Ok(uploaded) => self.uploaded = uploaded,
+            Err(error) => {
+                tracing::warn!(%error, dir = %self.dir.display(), "thanos.shipper.json can't be used: the bucket is asked for each block, and the file begun anew");
+            }
+        }
+    }
+
+    /// Uploads block after block until none is left, or the bucket fails.
+    async fn pass(&mut self) -> Result<(), ()> {
+        while let Some(next) = self.next().await? {
+            self.one(next).await?;
+        }
+        Ok(())
+    }
+
+    /// The oldest of those that failed least.
+    async fn next(&mut self) -> Result<Option<Ulid>, ()> {
+        let dir = self.dir.clone();
+        let names = match on_disk(move || blocks::list(&dir)).await {
+            Ok(names) => BTreeSet::from_iter(names),
+            Err(error) => {
+                warn_limited!(%error, dir = %self.dir.display(), "the directory of blocks can't be looked into");
+                return Err(());
+            }
+        };
+        self.forget_all_but(&names).await;
+        let mut done = self.uploaded.clone();
+        let mut waiting = Vec::new();
+        let left: Vec<Ulid> = names.difference(&self.uploaded).copied().collect();
+        for ulid in left {
+            let dir = self.dir.clone();
+            match on_disk(move || blocks::begin_ms(&dir, ulid)).await {
+                Ok(Some(begin_ms)) => waiting.push((ulid, begin_ms)),
+                Ok(None) => {
+                    done.insert(ulid);
+                }
+                Err(fault) => self.unreadable(ulid, &fault),
+            }
+        }
+        self.counters.pending.store(waiting.len() as u64, Ordering::Relaxed);
+        self.tell_shipped.send_replace(done);
+        let now = Instant::now();
+        let order = |(ulid, begin_ms): (Ulid, i64)| {
+            let tried = self.tried.get(&ulid);
+            let is_due = tried.and_then(|tried| tried.damaged_until).is_none_or(|until| until <= now);
+            is_due.then_some((tried.map_or(0, |tried| tried.failures), begin_ms, ulid))
+        };
+        let first = waiting.into_iter().filter_map(order).min();
+        Ok(first.map(|(_, _, ulid)| ulid))
+    }
+
+    /// What was deleted here needs no place in the file, nor any other.
+    async fn forget_all_but(&mut self, names: &BTreeSet<Ulid>) {
+        self.tried.retain(|ulid, _| names.contains(ulid));
+        self.count_damaged();
+        if !self.uploaded.is_subset(names) {
+            self.uploaded.retain(|ulid| names.contains(ulid));
+            self.write_uploaded().await;
+        }
+    }
+
+    async fn one(&mut self, ulid: Ulid) -> Result<(), ()> {
+        let dir = self.dir.clone();
+        let block = match on_disk(move || blocks::open(&dir, ulid)).await {
+            Ok(block) => block,
+            Err(fault) => {
+                self.unreadable(ulid, &fault);
+                return Ok(());
+            }
+        };
+        let began = Instant::now();
+        let bytes: u64 = block.files.iter().map(|file| file.bytes).sum();
+        let progress = &mut self.tried.entry(ulid).or_default().progress;
+        let uploaded = self.uploader.upload(block, progress, now_ms()).await;
+        match uploaded {
+            Ok(how) => {
+                if how == Uploaded::Now {
+                    self.counters.add(&self.counters.uploads, 1);
+                    let seconds = began.elapsed().as_secs_f64();
+                    tracing::info!(block = %ulid, bytes, seconds, bucket = self.bucket_name, "a block is in the bucket");
+                }
+                self.tried.remove(&ulid);
+                self.uploaded.insert(ulid);
+                self.succeeded();
+                self.write_uploaded().await;
+                self.tell_shipped.send_if_modified(|shipped| shipped.insert(ulid));
+                Ok(())
+            }
+            Err(UploadFault::Local(fault)) => {
+                self.unreadable(ulid, &fault);
+                Ok(())
+            }
+            Err(UploadFault::Bucket(fault)) => {
+                self.tried.entry(ulid).or_default().failures += 1;
+                self.counters.add(&self.counters.failures, 1);
+                warn_limited!(block = %ulid, bucket = self.bucket_name, %fault, "a block can't be uploaded; it is tried again");
+                Err(())
+            }
+        }
+    }
+
+    /// A block that can't be read is none of the bucket's faults: others go on.
+    fn unreadable(&mut self, ulid: Ulid, fault: &LocalFault) {
+        if let LocalFault::Gone = fault {
+            tracing::debug!(block = %ulid, "a block was deleted before it was uploaded");
+            self.tried.remove(&ulid);
+            return;
+        }
+        let tried = self.tried.entry(ulid).or_default();
+        let is_due = tried.damaged_until.is_none_or(|until| until <= Instant::now());
+        if is_due {
+            tried.damaged_until = Some(Instant::now() + self.limits.damaged_again);
+            self.counters.add(&self.counters.failures, 1);
+            warn_limited!(block = %ulid, %fault, "a block is damaged or can't be read, and isn't uploaded");
+        }
+        self.count_damaged();
+    }
+
+    fn count_damaged(&self) {
+        let damaged = self.tried.values().filter(|tried| tried.damaged_until.is_some()).count();
+        self.counters.damaged.store(damaged as u64, Ordering::Relaxed);
+    }
+
+    async fn write_uploaded(&self) {
+        let (dir, uploaded) = (self.dir.clone(), self.uploaded.clone());
+        if let Err(error) = on_disk(move || shipped::write(&dir, &uploaded)).await {
+            self.counters.add(&self.counters.failures, 1);
+            warn_limited!(%error, dir = %self.dir.display(), "thanos.shipper.json can't be written: after a restart the bucket is asked for each block");
+        }
+    }
+
+    fn succeeded(&mut self) {
+        self.backoff.reset();
+        self.counters.last_success_ms.store(now_ms(), Ordering::Relaxed);
+        self.counters.failing_since_ms.store(0, Ordering::Relaxed);
+    }
+
+    fn failed(&mut self) -> Duration {
+        if self.counters.failing_since_ms.load(Ordering::Relaxed) == 0 {
+            self.counters.failing_since_ms.store(now_ms(), Ordering::Relaxed);
+        }
+        self.backoff.after_failure()
+    }
+}
+
+fn now_ms() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since_epoch.map_or(0, |since_epoch| since_epoch.as_millis() as i64)
+}

@@ -1,0 +1,86 @@
+//! Blocks to ship, and a shipper that waits for nothing long.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::ObjectStore;
+use silverback_block::{BlockWriter, Contents, CutChunk, SeriesChunks, Ulid, WriteError};
+use silverback_model::Sample;
+use silverback_model::gorilla::{FloatEncoding, OpenXor};
+use silverback_test_support::Scratch;
+
+use crate::objstore::BucketConfig;
+use crate::{Limits, Options, Shipper};
+
+/// A directory of blocks.
+pub(super) struct Blocks(Scratch);
+
+impl Blocks {
+    pub(super) fn new() -> Self {
+        Self(Scratch::new())
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(super) fn block(&self, ulid: Ulid) -> PathBuf {
+        self.0.join(&ulid.to_string())
+    }
+
+    /// Writes a block with one series of two samples.
+    pub(super) fn write(&self, number: u64) -> Ulid {
+        let ulid = Ulid::from_parts(number, 0);
+        let mut writer = BlockWriter::create(self.path(), ulid).unwrap();
+        let begin_ms = number as i64 * 7_200_000;
+        let mut words = Vec::new();
+        let mut open = OpenXor::start(Sample::new(begin_ms, 1.0), &mut words);
+        open.append(Sample::new(begin_ms + 1000, 2.0), &mut words);
+        let sealed = open.seal(words.into_iter());
+        let put = |chunks: &mut SeriesChunks<'_>| {
+            chunks.put(CutChunk {
+                contents: Contents::Floats(FloatEncoding::Xor),
+                min_ms: begin_ms,
+                max_ms: begin_ms + 1000,
+                samples: 2,
+                bytes: sealed.bytes(),
+            })
+        };
+        writer.add_series::<WriteError>([("__name__", "up")].into_iter(), put).unwrap();
+        writer.finish(&|| true).unwrap().unwrap();
+        ulid
+    }
+
+    /// The block's files that are uploaded, by their names in a bucket.
+    pub(super) fn objects_of(ulid: Ulid) -> Vec<String> {
+        ["chunks/000001", "index", "meta.json"].map(|file| format!("{ulid}/{file}")).to_vec()
+    }
+}
+
+pub(super) fn labels() -> BTreeMap<String, String> {
+    BTreeMap::from([("cluster".to_owned(), "eu-1".to_owned())])
+}
+
+/// Files of more than a hundred bytes in parts, and times that tests can wait for.
+pub(super) fn limits() -> Limits {
+    Limits {
+        look_every: Duration::from_millis(20),
+        request: Duration::from_millis(200),
+        backoff_min: Duration::from_millis(2),
+        backoff_max: Duration::from_millis(20),
+        damaged_again: Duration::from_millis(50),
+        give_up: Duration::from_millis(200),
+        part_bytes: 100,
+    }
+}
+
+pub(super) fn options(dir: &Path, store: impl ObjectStore) -> Options {
+    let bucket = BucketConfig { store: Arc::new(store), name: "a test's".to_owned(), ignored: Vec::new() };
+    Options { dir: dir.to_owned(), bucket, labels: labels(), bytes_per_s: None, limits: limits() }
+}
+
+pub(super) fn start(dir: &Path, store: impl ObjectStore) -> Shipper {
+    Shipper::start(options(dir, store)).unwrap()
+}

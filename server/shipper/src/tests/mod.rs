@@ -1,0 +1,288 @@
+//! A shipper on its thread: buckets that fail at every point, blocks that come, go and are damaged, restarts, stops.
+
+mod faulty;
+mod fixture;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use futures::executor::block_on;
+use object_store::local::LocalFileSystem;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt};
+use silverback_block::Ulid;
+use silverback_test_support::{PATIENCE, Scratch, eventually};
+
+use crate::objstore::BucketConfig;
+use crate::{Limits, Options, Shipper, shipped};
+use faulty::{Fault, Faulty};
+use fixture::{Blocks, labels, limits, options, start};
+
+fn names(store: &Faulty) -> Vec<String> {
+    block_on(store.names())
+}
+
+/// Never fails.
+fn whole() -> Faulty {
+    Faulty::new(Some(u64::MAX), Fault::Refused)
+}
+
+#[test]
+fn whatever_fails_once_the_block_arrives_whole_and_is_never_seen_half() {
+    let blocks = Blocks::new();
+    let ulid = blocks.write(1);
+    for fault in Fault::ALL {
+        for at in 0.. {
+            drop(fs::remove_file(blocks.path().join("thanos.shipper.json")));
+            let store = Faulty::new(Some(at), fault);
+            let shipper = start(blocks.path(), store.clone());
+            eventually("the block is shipped", || shipper.is_shipped(ulid));
+            assert!(shipper.stop(PATIENCE));
+            block_on(store.check_whole());
+            assert_eq!(names(&store), Blocks::objects_of(ulid), "{fault:?} at {at}");
+            let counts = shipper.counts();
+            assert!(counts.failures <= 1 && counts.failing_since_s == 0.0, "{counts:?}");
+            assert_eq!(shipped::read(blocks.path()).unwrap(), BTreeSet::from([ulid]));
+            if store.asked.load(Ordering::Relaxed) <= at {
+                assert!(at > 8, "only {at} operations");
+                assert_eq!(counts.failures, 0);
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_go_to_a_directory_as_thanos_has_them() {
+    let (blocks, bucket) = (Blocks::new(), Scratch::new());
+    let first = blocks.write(1);
+    let text =
+        format!("type: FILESYSTEM\nconfig: {{directory: {}/made}}\nprefix: /a/b/\n", bucket.path().display());
+    let config = BucketConfig::parse(&text, &|_| None).unwrap();
+    let options = Options {
+        bucket: config,
+        limits: Limits { part_bytes: 64, ..limits() },
+        ..options(blocks.path(), whole())
+    };
+    let shipper = Shipper::start(options).unwrap();
+    eventually("the first is there", || shipper.is_shipped(first));
+    let second = blocks.write(2);
+    shipper.wake();
+    eventually("the second, too", || shipper.is_shipped(second));
+    for ulid in [first, second] {
+        let (here, there) = (blocks.block(ulid), bucket.join("made/a/b").join(ulid.to_string()));
+        for file in ["chunks/000001", "index"] {
+            assert_eq!(fs::read(here.join(file)).unwrap(), fs::read(there.join(file)).unwrap(), "{file}");
+        }
+        let meta: serde_json::Value =
+            serde_json::from_slice(&fs::read(there.join("meta.json")).unwrap()).unwrap();
+        assert_eq!(
+            (&meta["thanos"]["labels"]["cluster"], &meta["thanos"]["source"]),
+            (&"eu-1".into(), &"receive".into())
+        );
+        assert_eq!(meta["ulid"], ulid.to_string());
+        let left: Vec<_> = fs::read_dir(&there).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left.len(), 3, "{left:?}");
+    }
+    let counts = shipper.counts();
+    assert_eq!((counts.uploads, counts.failures), (2, 0));
+    assert!(counts.bytes > 0 && counts.last_success_s > 1.7e9);
+    assert!(shipper.stop(PATIENCE));
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_waited_for() {
+    let scratch = Scratch::new();
+    let store = whole();
+    let shipper = start(&scratch.join("blocks"), store.clone());
+    eventually("it has looked", || shipper.counts().last_success_s > 0.0);
+    assert_eq!(store.asked.load(Ordering::Relaxed), 0);
+    assert!(!scratch.join("blocks").exists(), "that is whose blocks they are");
+    let other = Blocks::new();
+    let ulid = other.write(1);
+    fs::rename(other.path(), scratch.join("blocks")).unwrap();
+    eventually("its blocks are shipped", || shipper.is_shipped(ulid));
+}
+
+#[test]
+fn what_is_shipped_is_remembered_and_a_lost_or_damaged_memory_asks_the_bucket() {
+    let blocks = Blocks::new();
+    let ulid = blocks.write(1);
+    let store = whole();
+    let ship = || {
+        let shipper = start(blocks.path(), store.clone());
+        eventually("the block is shipped", || shipper.is_shipped(ulid));
+        assert!(shipper.stop(PATIENCE));
+        shipper.counts().uploads
+    };
+    assert_eq!(ship(), 1);
+    let asked = store.asked.load(Ordering::Relaxed);
+    assert_eq!(ship(), 0);
+    assert_eq!(store.asked.load(Ordering::Relaxed), asked, "the file says it");
+    let memory = blocks.path().join("thanos.shipper.json");
+    for text in ["{\"version\": 1, \"uploaded\": [", "{\"version\": 7}", ""] {
+        fs::write(&memory, text).unwrap();
+        let asked = store.asked.load(Ordering::Relaxed);
+        assert_eq!(ship(), 0, "{text:?}");
+        assert_eq!(store.asked.load(Ordering::Relaxed), asked + 1, "one question to the bucket");
+        assert_eq!(shipped::read(blocks.path()).unwrap(), BTreeSet::from([ulid]), "and a new file");
+    }
+}
+
+#[test]
+fn an_upload_that_was_left_half_is_begun_again() {
+    let blocks = Blocks::new();
+    let ulid = blocks.write(1);
+    let store = whole();
+    let half = Path::from(format!("{ulid}/chunks/000001"));
+    block_on(store.inner.put(&half, "half of it".into())).unwrap();
+    let shipper = start(blocks.path(), store.clone());
+    eventually("the block is shipped", || shipper.is_shipped(ulid));
+    let there = block_on(async { store.inner.get(&half).await.unwrap().bytes().await.unwrap() });
+    assert_eq!(there, fs::read(blocks.block(ulid).join("chunks/000001")).unwrap());
+}
+
+#[test]
+fn damaged_blocks_are_counted_and_keep_no_other_waiting() {
+    let blocks = Blocks::new();
+    type Damage = fn(&std::path::Path);
+    let damage: [(u64, Damage); 6] = [
+        (1, |dir| fs::write(dir.join("meta.json"), "{").unwrap()),
+        (2, |dir| fs::write(dir.join("chunks/000001"), "no chunks at all").unwrap()),
+        (3, |dir| fs::remove_file(dir.join("index")).unwrap()),
+        (4, |dir| fs::write(dir.join("index"), "short").unwrap()),
+        (5, |dir| fs::rename(dir.join("chunks/000001"), dir.join("chunks/000002")).unwrap()),
+        (6, |dir| {
+            let text = fs::read_to_string(dir.join("meta.json")).unwrap();
+            let other = Ulid::from_parts(99, 0).to_string();
+            fs::write(dir.join("meta.json"), text.replace(&Ulid::from_parts(6, 0).to_string(), &other))
+                .unwrap();
+        }),
+    ];
+    for (number, damage) in damage {
+        damage(&blocks.block(blocks.write(number)));
+    }
+    let good = blocks.write(7);
+    let store = whole();
+    let shipper = start(blocks.path(), store.clone());
+    eventually("the good one is shipped", || shipper.is_shipped(good));
+    eventually("the others are counted", || shipper.counts().damaged == 6);
+    assert_eq!(names(&store), Blocks::objects_of(good));
+    assert_eq!(shipper.counts().failing_since_s, 0.0, "the bucket is not to blame");
+    // What is whole again is shipped after a while; what is gone doesn't count any more.
+    fs::remove_dir_all(blocks.block(Ulid::from_parts(2, 0))).unwrap();
+    let mended = blocks.write(2);
+    (3..=6).for_each(|number| fs::remove_dir_all(blocks.block(Ulid::from_parts(number, 0))).unwrap());
+    eventually("it is", || shipper.is_shipped(mended));
+    eventually("one is left", || shipper.counts().damaged == 1);
+}
+
+#[test]
+fn only_blocks_of_a_head_are_shipped_late_ones_too() {
+    let blocks = Blocks::new();
+    let change = |number, from: &str, to: &str| {
+        let ulid = blocks.write(number);
+        let meta = blocks.block(ulid).join("meta.json");
+        let text = fs::read_to_string(&meta).unwrap();
+        assert!(text.contains(from), "{text}");
+        fs::write(meta, text.replace(from, to)).unwrap();
+        ulid
+    };
+    let compacted = change(1, "\"level\": 1", "\"level\": 2");
+    let empty = change(2, "\"numSamples\": 2", "\"numSamples\": 0");
+    let late = change(3, "\"level\": 1", "\"level\": 1, \"hints\": [\"from-out-of-order\"]");
+    fs::create_dir(blocks.path().join(format!("{}.tmp-for-creation", Ulid::from_parts(4, 0)))).unwrap();
+    fs::create_dir(blocks.path().join(Ulid::from_parts(10, 0).to_string().to_lowercase())).unwrap();
+    let store = whole();
+    let shipper = start(blocks.path(), store.clone());
+    eventually("the late one is shipped", || shipper.is_shipped(late));
+    assert_eq!(names(&store), Blocks::objects_of(late));
+    assert!(
+        shipper.is_shipped(compacted) && shipper.is_shipped(empty),
+        "nobody has to keep these for the bucket"
+    );
+    assert_eq!(shipped::read(blocks.path()).unwrap(), BTreeSet::from([late]));
+    assert_eq!(shipper.counts().failures, 0);
+}
+
+#[test]
+fn a_block_that_is_deleted_while_it_waits_is_no_failure() {
+    let blocks = Blocks::new();
+    let ulid = blocks.write(1);
+    let store = Faulty::new(None, Fault::Refused);
+    let shipper = start(blocks.path(), store);
+    eventually("it failed", || shipper.counts().failures > 0);
+    assert!(shipper.counts().failing_since_s > 0.0 && shipper.counts().pending == 1);
+    fs::remove_dir_all(blocks.block(ulid)).unwrap();
+    eventually("nothing is left", || shipper.counts().pending == 0);
+    eventually("nothing fails any more", || shipper.counts().failing_since_s == 0.0);
+    assert!(!shipper.is_shipped(ulid));
+}
+
+#[test]
+fn a_bucket_that_never_answers_is_tried_again_and_delays_no_stop() {
+    let blocks = Blocks::new();
+    let ulid = blocks.write(1);
+    let store = Faulty::new(None, Fault::Stalled);
+    let shipper = start(blocks.path(), store.clone());
+    eventually("it was asked more than once", || store.asked.load(Ordering::Relaxed) > 2);
+    assert!(!shipper.is_shipped(ulid));
+    let patient = Limits { request: PATIENCE, ..limits() };
+    let stuck = Shipper::start(Options { limits: patient, ..options(blocks.path(), store.clone()) }).unwrap();
+    let asked = store.asked.load(Ordering::Relaxed);
+    eventually("it waits for the bucket", || store.asked.load(Ordering::Relaxed) > asked);
+    let began = Instant::now();
+    assert!(stuck.stop(PATIENCE) && shipper.stop(PATIENCE));
+    assert!(began.elapsed() < PATIENCE / 2);
+    assert!(names(&store).is_empty());
+}
+
+#[test]
+fn a_stop_while_a_file_is_sent_gives_its_parts_up_and_the_next_start_ships_it() {
+    let (blocks, bucket) = (Blocks::new(), Scratch::new());
+    let ulid = blocks.write(1);
+    let store = || LocalFileSystem::new_with_prefix(bucket.path()).unwrap();
+    let slow = NonZeroU64::new(50);
+    let limits = Limits { part_bytes: 16, ..limits() };
+    let shipper =
+        Shipper::start(Options { bytes_per_s: slow, limits, ..options(blocks.path(), store()) }).unwrap();
+    let half = || fs::read_dir(bucket.join(&format!("{ulid}/chunks"))).into_iter().flatten().count();
+    eventually("a part is sent", || half() > 0 && shipper.counts().bytes > 0);
+    let began = Instant::now();
+    assert!(shipper.stop(PATIENCE) && began.elapsed() < PATIENCE / 2);
+    assert!(!bucket.join(&format!("{ulid}/meta.json")).exists());
+    eventually("the parts are gone", || half() == 0);
+    let shipper = Shipper::start(options(blocks.path(), store())).unwrap();
+    eventually("the block is shipped", || shipper.is_shipped(ulid));
+}
+
+#[test]
+fn a_block_that_the_bucket_refuses_keeps_no_other_waiting() {
+    let blocks = Blocks::new();
+    let refused = blocks.write(1);
+    let good: Vec<_> = (2..5).map(|number| blocks.write(number)).collect();
+    let bucket = Scratch::new();
+    // A file where the block's directory would be.
+    fs::write(bucket.join(&refused.to_string()), "in the way").unwrap();
+    let shipper = start(blocks.path(), LocalFileSystem::new_with_prefix(bucket.path()).unwrap());
+    eventually("the good ones are shipped", || good.iter().all(|ulid| shipper.is_shipped(*ulid)));
+    assert!(!shipper.is_shipped(refused));
+    eventually("it is tried again", || shipper.counts().failures > 2);
+    fs::remove_file(bucket.join(&refused.to_string())).unwrap();
+    eventually("it is shipped, too", || shipper.is_shipped(refused));
+}
+
+#[test]
+fn a_shipper_that_is_dropped_ends() {
+    let (blocks, store) = (Blocks::new(), Arc::new(InMemory::new()));
+    let shipper = start(blocks.path(), Arc::clone(&store) as Arc<dyn ObjectStore>);
+    eventually("it has looked", || shipper.counts().last_success_s > 0.0);
+    drop(shipper);
+    eventually("its thread has let go of the bucket", || Arc::strong_count(&store) == 1);
+    assert!(!labels().is_empty() && Duration::from_secs(1) > limits().request);
+}

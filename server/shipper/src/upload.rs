@@ -1,0 +1,169 @@
+//! Uploads one block: its files of chunks, its index, and then, once the bucket tells that it has all of them as large
+//! as they are here, its `meta.json`. Before that nobody takes what is there for a block.
+//!
+//! Holds one part of a file at a time. What was uploaded is remembered for the next try of the same process; another
+//! process begins anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use object_store::path::Path;
+
+use crate::blocks::{FileReader, LocalBlock, LocalFault, LocalFile};
+use crate::bucket::{Bucket, BucketFault, Found, Parts};
+use crate::counts::Counters;
+use crate::meta;
+use crate::pace::Pace;
+
+/// A part of a file, and all of a file that is no larger: what an upload holds. S3 takes parts from 5 MiB on and 10,000
+/// of them: an index may have 64 GiB.
+pub(crate) const PART_BYTES: usize = 8 << 20;
+const _: () = assert!(PART_BYTES >= 5 << 20 && (PART_BYTES as u64) * 10_000 > 64 << 30);
+
+/// Why a block isn't uploaded.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UploadFault {
+    /// The block can't be read.
+    #[error(transparent)]
+    Local(#[from] LocalFault),
+    /// The bucket doesn't take it.
+    #[error(transparent)]
+    Bucket(#[from] BucketFault),
+}
+
+/// How an upload ended well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Uploaded {
+    /// It is there now.
+    Now,
+    /// It was there before.
+    Before,
+}
+
+/// Files of a block that the bucket took.
+#[derive(Debug, Default)]
+pub(crate) struct Progress(BTreeSet<String>);
+
+/// What uploads blocks.
+#[derive(Debug)]
+pub(crate) struct Uploader {
+    pub(crate) bucket: Bucket,
+    pub(crate) pace: Pace,
+    pub(crate) labels: Arc<BTreeMap<String, String>>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) part_bytes: usize,
+    /// A file of which the bucket has some parts.
+    pub(crate) open: Option<Parts>,
+}
+
+impl Uploader {
+    /// Uploads a block that isn't there yet.
+    pub(crate) async fn upload(
+        &mut self,
+        block: LocalBlock,
+        progress: &mut Progress,
+        now_ms: i64,
+    ) -> Result<Uploaded, UploadFault> {
+        let meta_path = object_path(&block, "meta.json");
+        if self.bucket.size(&meta_path).await?.is_some() {
+            return Ok(Uploaded::Before);
+        }
+        let Some(meta) = meta::with_thanos(&block.meta_json, &self.labels, &block.files, now_ms) else {
+            return Err(LocalFault::Damaged("its meta.json is no JSON object".to_owned()).into());
+        };
+        let block = Arc::new(block);
+        for file in &block.files {
+            if !progress.0.contains(&file.name) {
+                self.file(&block, file).await?;
+                progress.0.insert(file.name.clone());
+            }
+        }
+        for file in &block.files {
+            let checked = self.check(&object_path(&block, &file.name), file.bytes).await;
+            if matches!(checked, Err(BucketFault::Wrong { .. })) {
+                progress.0.remove(&file.name);
+            }
+            checked?;
+        }
+        let bytes = meta.len() as u64;
+        self.put(&meta_path, meta.into()).await?;
+        self.check(&meta_path, bytes).await?;
+        Ok(Uploaded::Now)
+    }
+
+    /// Whether the bucket has what it took.
+    async fn check(&self, path: &Path, wanted: u64) -> Result<(), BucketFault> {
+        match self.bucket.size(path).await? {
+            Some(found) if found == wanted => Ok(()),
+            found => Err(BucketFault::Wrong { path: path.clone(), found: Found(found), wanted }),
+        }
+    }
+
+    async fn file(&mut self, block: &Arc<LocalBlock>, file: &LocalFile) -> Result<(), UploadFault> {
+        let path = object_path(block, &file.name);
+        let (of_block, of_file) = (Arc::clone(block), file.clone());
+        let reader = on_disk(move || of_block.open_file(&of_file)).await?;
+        if reader.left() <= self.part_bytes as u64 {
+            let (bytes, _at_end) = self.read(reader).await?;
+            return Ok(self.put(&path, bytes).await?);
+        }
+        self.open = Some(self.bucket.begin(&path).await?);
+        let sent = self.parts(reader).await;
+        if sent.is_err() {
+            self.give_up().await;
+        }
+        self.open = None;
+        sent
+    }
+
+    async fn parts(&mut self, mut reader: FileReader) -> Result<(), UploadFault> {
+        while reader.left() > 0 {
+            let bytes;
+            (bytes, reader) = self.read(reader).await?;
+            let count = bytes.len();
+            self.pace.pass(count).await;
+            let Some(parts) = &mut self.open else { unreachable!("who calls has begun") };
+            self.bucket.put_part(parts, bytes).await?;
+            self.counters.add(&self.counters.bytes, count as u64);
+        }
+        let Some(parts) = &mut self.open else { unreachable!("who calls has begun") };
+        Ok(self.bucket.complete(parts).await?)
+    }
+
+    /// Gives up the parts of a file that isn't whole. What isn't given up is paid for until the bucket's own rule
+    /// removes it.
+    pub(crate) async fn give_up(&mut self) {
+        if let Some(mut parts) = self.open.take()
+            && let Err(fault) = self.bucket.abort(&mut parts).await
+        {
+            tracing::debug!(%fault, "the parts of an upload that failed can't be given up");
+        }
+    }
+
+    async fn read(&self, mut reader: FileReader) -> Result<(Bytes, FileReader), LocalFault> {
+        let part_bytes = self.part_bytes;
+        on_disk(move || reader.read(part_bytes).map(|bytes| (bytes.into(), reader))).await
+    }
+
+    async fn put(&mut self, path: &Path, bytes: Bytes) -> Result<(), BucketFault> {
+        let count = bytes.len();
+        self.pace.pass(count).await;
+        self.bucket.put(path, bytes).await?;
+        self.counters.add(&self.counters.bytes, count as u64);
+        Ok(())
+    }
+}
+
+/// Under the block's name, below the bucket's prefix.
+fn object_path(block: &LocalBlock, name: &str) -> Path {
+    Path::from(format!("{}/{name}", block.ulid))
+}
+
+/// Files are read on threads that may block: a disk that hangs doesn't keep the shipper from its end.
+pub(crate) async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(ended) => std::panic::resume_unwind(ended.into_panic()),
+    }
+}

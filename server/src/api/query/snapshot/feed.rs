@@ -175,7 +175,7 @@ impl Feed<'_> {
         let pieces = PIECES_MAX * PIECE_BYTES.max(piece_bytes);
         let bytes = pieces + self.writer_bytes.load(Ordering::Relaxed);
         self.room.grow_to(bytes).map_err(|no_room| match no_room {
-            BudgetExceeded::Overloaded => ReadFault::BudgetExceeded,
+            BudgetExceeded::NoRoom => ReadFault::BudgetExceeded,
             BudgetExceeded::TooMuch { bytes_max } => {
                 ReadFault::Snapshot(SnapshotFault::TooLarge { bytes_max })
             }

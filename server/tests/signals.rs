@@ -3,9 +3,10 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use silverback_test_support::Binary;
+use silverback_test_support::http2::{END_HEADERS, END_STREAM, HEADERS, Http2, SETTINGS, frame, head};
+use silverback_test_support::{Binary, PATIENCE};
 
 fn start() -> Binary {
     Binary::start(env!("CARGO_BIN_EXE_silverback"), &["--shards", "1"])
@@ -41,6 +42,32 @@ fn a_request_under_way_is_finished_first() {
     BufReader::new(stream).read_line(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
     assert_eq!(node.wait().code(), Some(0));
+}
+
+/// A connection over HTTP/2 whose client says nothing more, not even in answer to pings.
+fn silent_http2(node: &Binary) -> Http2 {
+    let stream = node.connect();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut http2 = Http2::begin(stream).unwrap();
+    http2.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &head("HEAD", "/-/healthy", &[]))).unwrap();
+    while http2.receive().unwrap().0 != HEADERS {}
+    http2.send(&frame(SETTINGS, 1, 0, &[])).unwrap();
+    http2
+}
+
+#[test]
+fn an_http_2_client_that_does_not_answer_goaway_holds_no_stop_up() {
+    const GOAWAY: u8 = 7;
+
+    let mut node =
+        Binary::start(env!("CARGO_BIN_EXE_silverback"), &["--shards", "1", "--shutdown-timeout", "60s"]);
+    let mut http2 = silent_http2(&node);
+    let signalled = Instant::now();
+    node.signal(15);
+    while http2.receive().unwrap().0 != GOAWAY {}
+    assert_eq!(node.wait().code(), Some(0));
+    // Beyond two seconds only what a busy machine takes; pings that aren't answered ended it in eighty.
+    assert!(signalled.elapsed() < Duration::from_secs(15), "{:?}", signalled.elapsed());
 }
 
 #[test]

@@ -52,6 +52,18 @@ fn a_second_run_begins_where_the_first_ended() {
 }
 
 #[test]
+fn a_part_of_the_series_are_histograms_where_that_is_asked_for() {
+    let node = Node::start(2);
+    let ended = load(&node, &["--protocol=grpc", "--histograms=25%"]);
+    check_stored(&ended, "240");
+    let told = node.get("/api/v1/query?query=%7Brun%3D%221%22%7D").json();
+    let series = told["data"]["result"].as_array().unwrap();
+    let histograms = series.iter().filter(|series| series.get("histogram").is_some()).count();
+    assert_eq!((series.len(), histograms), (80, 20), "{told}");
+    check(&load(&node, &["--histograms=25%"]), 2, "", "--histograms takes --protocol grpc");
+}
+
+#[test]
 fn a_run_without_room_before_the_clock_is_told_what_helps() {
     let node = Node::start(1);
     check(&load_rounds(&node, "--rounds=24", &["--start=now"]), 0, "timestamps came up to the clock", "");

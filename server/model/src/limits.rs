@@ -159,6 +159,9 @@ pub const MIGRATION_PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How long a write waits for a cell that is handed over, before its sender is asked to try again.
 pub const MOVED_WAIT_MAX: Duration = Duration::from_secs(15);
 const _: () = assert!(MIGRATION_PAUSE_MAX.as_secs() < MOVED_WAIT_MAX.as_secs());
+/// How long a deletion waits for cells that are on their way, all together: longer than the migration of one takes.
+pub const DELETION_WAIT_MAX: Duration =
+    Duration::from_secs(2 * (MIGRATION_COPY_MAX.as_secs() + MIGRATION_PAUSE_MAX.as_secs()));
 /// How long a cell that was handed over is kept for the reads from before.
 pub const REMAINS_READ_MAX: Duration = Duration::from_secs(10 * 60);
 

@@ -135,8 +135,20 @@ pub struct PlanOptions {
     pub subquery_step_ms: i64,
     /// Series lose their names at the end of the evaluation, not as soon as they have another meaning.
     pub delayed_name_removal: bool,
-    /// Samples are counted at each step, too: [`Answer::samples`].
-    pub per_step_samples: bool,
+    /// What is counted of the samples that steps see: [`Answer::samples`].
+    pub counting: SampleCounting,
+}
+
+/// What is counted of the samples that the steps of a query see. A native histogram counts as many as its memory has room
+/// for, which takes a look at its buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SampleCounting {
+    /// Nothing.
+    Off,
+    /// Those of all steps together.
+    Total,
+    /// Those of each step, too.
+    PerStep,
 }
 
 impl Default for PlanOptions {
@@ -146,7 +158,7 @@ impl Default for PlanOptions {
             lookback_ms: 300_000,
             subquery_step_ms: 60_000,
             delayed_name_removal: false,
-            per_step_samples: false,
+            counting: SampleCounting::Off,
         }
     }
 }

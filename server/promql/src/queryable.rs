@@ -3,14 +3,15 @@
 
 use std::cell::RefCell;
 
+use crate::SampleCounting;
 use crate::plan::Times;
 
 /// Samples that were looked at. A native histogram counts as the floats that would take its memory in Prometheus.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueryableSamples {
-    /// At all steps.
+    /// At all steps; 0 where [`SampleCounting::Off`] is asked for.
     pub total: u64,
-    /// At each of the query's steps; empty unless [`PlanOptions::per_step_samples`](crate::PlanOptions) is on.
+    /// At each of the query's steps; empty unless [`SampleCounting::PerStep`] is asked for.
     pub per_step: Vec<u64>,
 }
 
@@ -30,45 +31,61 @@ impl QueryableSamples {
 
 /// The samples that an evaluation has looked at so far.
 #[derive(Debug)]
-pub(crate) struct Queryable(RefCell<QueryableSamples>);
+pub(crate) struct Queryable {
+    counting: SampleCounting,
+    counted: RefCell<QueryableSamples>,
+}
 
 impl Queryable {
     /// Of an evaluation at these times.
-    pub(crate) fn begin(times: Times, has_steps: bool) -> Self {
-        let per_step = if has_steps { vec![0; times.count] } else { Vec::new() };
-        Self(RefCell::new(QueryableSamples { total: 0, per_step }))
+    pub(crate) fn begin(times: Times, counting: SampleCounting) -> Self {
+        let per_step = match counting {
+            SampleCounting::PerStep => vec![0; times.count],
+            SampleCounting::Off | SampleCounting::Total => Vec::new(),
+        };
+        Self { counting, counted: RefCell::new(QueryableSamples { total: 0, per_step }) }
+    }
+
+    /// Whether anything is counted.
+    pub(crate) fn counts(&self) -> bool {
+        self.counting != SampleCounting::Off
     }
 
     pub(crate) fn into_counted(self) -> QueryableSamples {
-        self.0.into_inner()
+        self.counted.into_inner()
     }
 
     /// Counts what a step sees.
     pub(crate) fn add(&self, step: usize, samples: u64) {
-        self.0.borrow_mut().add(step, samples);
+        if self.counts() {
+            self.counted.borrow_mut().add(step, samples);
+        }
     }
 
     /// Counts what each step sees, in their order.
     pub(crate) fn add_steps(&self, of_steps: impl Iterator<Item = u64>) {
-        let mut counted = self.0.borrow_mut();
+        if !self.counts() {
+            return;
+        }
+        let mut counted = self.counted.borrow_mut();
         of_steps.enumerate().for_each(|(step, samples)| counted.add(step, samples));
     }
 
     /// Counts what others have counted, at the same steps.
     pub(crate) fn merge(&self, other: &QueryableSamples) {
-        let mut counted = self.0.borrow_mut();
+        let mut counted = self.counted.borrow_mut();
         counted.total += other.total;
         counted.per_step.iter_mut().zip(&other.per_step).for_each(|(own, other)| *own += other);
     }
 
     /// Counts from nothing, and at no steps, until [`Self::resume`]: what follows has steps of its own.
     pub(crate) fn apart(&self) -> QueryableSamples {
-        std::mem::take(&mut *self.0.borrow_mut())
+        std::mem::take(&mut *self.counted.borrow_mut())
     }
 
     /// Goes on with what was counted before, and gives what was counted since.
     pub(crate) fn resume(&self, before: QueryableSamples) -> u64 {
-        std::mem::replace(&mut *self.0.borrow_mut(), before).total
+        std::mem::replace(&mut *self.counted.borrow_mut(), before).total
     }
 }
 
@@ -78,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_is_counted_apart_is_in_no_step() {
-        let counted = Queryable::begin(Times { start_ms: 0, step_ms: 1, count: 2 }, true);
+        let counted = Queryable::begin(Times { start_ms: 0, step_ms: 1, count: 2 }, SampleCounting::PerStep);
         counted.add(1, 3);
         let before = counted.apart();
         counted.add(0, 5);

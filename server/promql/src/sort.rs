@@ -8,6 +8,8 @@ use silverback_model::merge::merge_step;
 
 /// Items that are compared between two counts of the work.
 const STEP: usize = 32;
+/// Numbers that are sorted, or merged, between two counts of the work.
+const NUMBERS_STEP: usize = 256;
 /// A comparison of labels, in values' worth of work.
 const COMPARISON: usize = 16;
 
@@ -28,20 +30,49 @@ pub(crate) async fn sorted_places<T>(
         // About log2(STEP) comparisons of each.
         pacing.spent(5 * COMPARISON * run.len()).await?;
     }
-    let (mut merged, mut width) = (Vec::with_capacity(places.len()), STEP);
-    while width < places.len() {
+    merge_runs(&mut places, &mut Vec::new(), (STEP, COMPARISON * STEP), compare, pacing).await?;
+    Ok(places)
+}
+
+/// Puts numbers in order, in place; where they are many, `merged` gets to be as large.
+pub(crate) async fn sort_numbers(
+    numbers: &mut Vec<f64>,
+    merged: &mut Vec<f64>,
+    compare: impl Fn(&f64, &f64) -> Ordering,
+    pacing: &Pacing<'_>,
+) -> Result<(), QueryError> {
+    for run in numbers.chunks_mut(NUMBERS_STEP) {
+        run.sort_unstable_by(&compare);
+        // About log2(NUMBERS_STEP) comparisons of each.
+        pacing.spent(8 * run.len()).await?;
+    }
+    merge_runs(numbers, merged, (NUMBERS_STEP, 2 * NUMBERS_STEP), compare, pacing).await
+}
+
+/// Merges runs of so many sorted items, and those that come of it, until there is one; a step has as many items, and
+/// takes so much work.
+async fn merge_runs<T: Copy>(
+    items: &mut Vec<T>,
+    merged: &mut Vec<T>,
+    (step, work): (usize, usize),
+    compare: impl Fn(&T, &T) -> Ordering,
+    pacing: &Pacing<'_>,
+) -> Result<(), QueryError> {
+    let mut width = step;
+    while width < items.len() {
         merged.clear();
-        for pair in places.chunks(2 * width) {
+        merged.reserve(items.len());
+        for pair in items.chunks(2 * width) {
             let (mut left, mut right) = pair.split_at(width.min(pair.len()));
             while !(left.is_empty() && right.is_empty()) {
-                merge_step(STEP, &mut left, &mut right, &mut merged, compare);
-                pacing.spent(COMPARISON * STEP).await?;
+                merge_step(step, &mut left, &mut right, merged, &compare);
+                pacing.spent(work).await?;
             }
         }
-        std::mem::swap(&mut places, &mut merged);
+        std::mem::swap(items, merged);
         width *= 2;
     }
-    Ok(places)
+    Ok(())
 }
 
 /// Items by their places.
@@ -120,5 +151,17 @@ mod tests {
         };
         block_on(sorted_places(&shuffled(50_000), compare, &Pacing::new(&pace))).unwrap();
         assert!(comparisons.get().max(pace.most.get()) < 500, "{}", pace.most.get());
+    }
+
+    #[test]
+    fn numbers_are_sorted_in_place_as_at_one_go() {
+        let pacing = Pacing::new(&NoPace);
+        for count in [0, 1, 255, 256, 257, 5000] {
+            let mut numbers: Vec<f64> = shuffled(count).into_iter().map(f64::from).collect();
+            let mut expect = numbers.clone();
+            expect.sort_by(f64::total_cmp);
+            block_on(sort_numbers(&mut numbers, &mut Vec::new(), f64::total_cmp, &pacing)).unwrap();
+            assert_eq!(numbers, expect);
+        }
     }
 }

@@ -32,7 +32,7 @@ use crate::api::response::cause::Cause;
 use crate::api::response::{NodeResponse, method_not_allowed, text, without_body};
 use crate::api::routes::{Page, ROUTES, Route, Target};
 use crate::api::status::pages;
-use crate::routing::Overloaded;
+use crate::routing::NoRoom;
 use silverback_runtime as runtime;
 
 /// A path or a method that is answered, and what it takes.
@@ -209,7 +209,7 @@ fn with_room(reader: &Reader, response: NodeResponse) -> NodeResponse {
     let mut room = reader.read_bytes.begin();
     match room.grow(bytes) {
         Ok(()) => response.map(|body| body.holding(room.into())),
-        Err(Overloaded) => {
+        Err(NoRoom) => {
             reader.count(|counts| counts.reads_failed += 1);
             let mut refused = text(
                 Cause::NotReady.http(),

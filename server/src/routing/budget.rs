@@ -3,23 +3,28 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use crate::routing::{Overloaded, ReadLease};
+use crate::routing::ReadLease;
+use crate::routing::line::{Line, Place};
 use silverback_model::limits::memory::SMALL_REQUESTS_SHARE;
 
 /// A bound on bytes. Clones share it.
 #[derive(Debug, Clone)]
-pub struct ByteBudget {
-    taken_bytes: Rc<Cell<usize>>,
+pub struct ByteBudget(Rc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    taken_bytes: Cell<usize>,
     bytes_max: usize,
     /// What may be taken for now: no more than that.
-    allowed_bytes: Rc<Cell<usize>>,
+    allowed_bytes: Cell<usize>,
     small: SmallPart,
+    line: Line,
 }
 
 /// Of a budget, what large requests leave free for small ones.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 struct SmallPart {
-    taken_bytes: Rc<Cell<usize>>,
+    taken_bytes: Cell<usize>,
     bytes_max: usize,
     /// A request that takes more is none of the small.
     request_bytes_max: usize,
@@ -35,6 +40,8 @@ pub struct Reservation {
     bytes: usize,
     /// Whether it is in the part of the small: each begins there that doesn't say how large it will be.
     is_small: bool,
+    /// Of one that waits for more with what it has.
+    place: Option<Place>,
 }
 
 /// The room that a request takes. Shared by all that may still hold what it is taken for: given back
@@ -50,11 +57,15 @@ pub struct SharedReservation {
     _of_read: Option<ReadLease>,
 }
 
+/// Others have the room: try again later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoRoom;
+
 /// Why a request got no more room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetExceeded {
     /// Others have it: try again later.
-    Overloaded,
+    NoRoom,
     /// It alone would take more than all may.
     TooMuch {
         /// What all may take.
@@ -65,8 +76,7 @@ pub enum BudgetExceeded {
 impl ByteBudget {
     /// Room for `bytes_max` bytes.
     pub fn new(bytes_max: usize) -> Self {
-        let allowed_bytes = Rc::new(Cell::new(bytes_max));
-        Self { taken_bytes: Rc::default(), bytes_max, allowed_bytes, small: SmallPart::default() }
+        Self::with(bytes_max, SmallPart::default())
     }
 
     /// The same, with a part that large requests leave free: few that are as large as may be would have all others
@@ -74,45 +84,56 @@ impl ByteBudget {
     pub(crate) fn with_small_part(bytes_max: usize) -> Self {
         let of_small = bytes_max / SMALL_REQUESTS_SHARE;
         let request_bytes_max = of_small / SMALL_REQUEST_SHARE;
-        let small = SmallPart { taken_bytes: Rc::default(), bytes_max: of_small, request_bytes_max };
-        Self { small, ..Self::new(bytes_max) }
+        Self::with(bytes_max, SmallPart { bytes_max: of_small, request_bytes_max, ..SmallPart::default() })
+    }
+
+    fn with(bytes_max: usize, small: SmallPart) -> Self {
+        let (taken_bytes, allowed_bytes) = (Cell::default(), Cell::new(bytes_max));
+        Self(Rc::new(Shared { taken_bytes, bytes_max, allowed_bytes, small, line: Line::default() }))
     }
 
     /// A request that has no room yet.
     pub fn begin(&self) -> Reservation {
-        Reservation { budget: self.clone(), bytes: 0, is_small: true }
+        Reservation { budget: self.clone(), bytes: 0, is_small: true, place: None }
+    }
+
+    /// The same for what waits for more room with some in hand, a message that comes piece by piece: it is to ask again
+    /// where it gets none. Those that wait so get all their room one after the other.
+    pub(crate) fn begin_in_line(&self) -> Reservation {
+        Reservation { budget: self.clone(), bytes: 0, is_small: true, place: Some(Place::default()) }
     }
 
     /// Lets all together take no more than so many for now. What is taken stays.
     pub(crate) fn allow(&self, bytes: usize) {
-        self.allowed_bytes.set(bytes.min(self.bytes_max));
+        self.0.allowed_bytes.set(bytes.min(self.0.bytes_max));
     }
 
     /// Bytes that may be taken in all.
     pub(crate) fn bytes_max(&self) -> usize {
-        self.bytes_max
+        self.0.bytes_max
     }
 
     fn give_back(&self, bytes: usize, is_small: bool) {
-        self.taken_bytes.set(self.taken_bytes.get() - bytes);
+        let Shared { taken_bytes, small, .. } = &*self.0;
+        taken_bytes.set(taken_bytes.get() - bytes);
         if is_small {
-            self.small.taken_bytes.set(self.small.taken_bytes.get() - bytes);
+            small.taken_bytes.set(small.taken_bytes.get() - bytes);
         }
     }
 
     /// What of it is for requests of any size.
     pub(crate) fn large_bytes_max(&self) -> usize {
-        self.bytes_max - self.small.bytes_max
+        self.0.bytes_max - self.0.small.bytes_max
     }
 
     /// Whether one in `share` of what may be taken for now is taken.
     pub(crate) fn is_taken_to(&self, share: usize) -> bool {
-        self.taken_bytes() > self.allowed_bytes.get() / share
+        self.taken_bytes() > self.0.allowed_bytes.get() / share
     }
 
     /// Bytes that are taken now.
     pub(crate) fn taken_bytes(&self) -> usize {
-        self.taken_bytes.get()
+        self.0.taken_bytes.get()
     }
 }
 
@@ -126,20 +147,43 @@ impl Reservation {
     pub(crate) fn shrink(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes);
         self.budget.give_back(bytes, self.is_small);
+        if self.place.is_some() {
+            self.budget.0.line.gave_back(bytes);
+        }
         self.bytes -= bytes;
+    }
+
+    /// So many of the bytes that it has, as a room of their own: of a piece that doesn't end with its message.
+    pub(crate) fn split_off(&mut self, bytes: usize) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        let place = self.place.as_ref().map(|_| Place::default());
+        Self { budget: self.budget.clone(), bytes, is_small: self.is_small, place }
+    }
+
+    /// Whether it has had to wait for room.
+    pub(crate) fn has_waited(&self) -> bool {
+        self.place.as_ref().is_some_and(Place::waits)
+    }
+
+    /// Lets those go first who wait for room, too: until this one needs more again.
+    pub(crate) fn let_others_go_first(&mut self) {
+        if let Some(place) = &mut self.place {
+            self.budget.0.line.leave(place);
+        }
     }
 
     /// The request says that it will have so many bytes: a large one takes nothing of the part of the small, not even
     /// as it begins.
     pub(crate) fn expect(&mut self, bytes: usize) {
-        if self.bytes == 0 && bytes > self.budget.small.request_bytes_max {
+        if self.bytes == 0 && bytes > self.budget.0.small.request_bytes_max {
             self.is_small = false;
         }
     }
 
     /// Makes room for so many bytes more of the request, or refuses it.
-    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Overloaded> {
-        let ByteBudget { taken_bytes, small, .. } = &self.budget;
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        let Shared { taken_bytes, allowed_bytes, small, line, .. } = &*self.budget.0;
         let of_small = small.taken_bytes.get();
         let fits_small = self.bytes + bytes <= small.request_bytes_max && of_small + bytes <= small.bytes_max;
         if self.is_small && fits_small {
@@ -148,11 +192,13 @@ impl Reservation {
             // From the part of the small it goes over with all that it has.
             let (own, more) = if self.is_small { (0, self.bytes + bytes) } else { (self.bytes, bytes) };
             let of_large = taken_bytes.get() - of_small;
+            let bytes_max = allowed_bytes.get().min(self.budget.large_bytes_max());
+            let is_turn = self.place.as_mut().is_none_or(|place| line.may_take(place, bytes, bytes_max));
+            let fits = is_turn && of_large + more <= bytes_max;
             // One request always fits, so that none is refused forever.
-            if of_large + more > self.budget.allowed_bytes.get().min(self.budget.large_bytes_max())
-                && of_large > own
-            {
-                return Err(Overloaded);
+            if !fits && of_large > own {
+                self.place.as_mut().map(|place| line.queue(place));
+                return Err(NoRoom);
             }
             if self.is_small {
                 small.taken_bytes.set(of_small - self.bytes);
@@ -160,6 +206,9 @@ impl Reservation {
             }
         }
         taken_bytes.set(taken_bytes.get() + bytes);
+        if self.place.is_some() {
+            line.took(bytes);
+        }
         self.bytes += bytes;
         Ok(())
     }
@@ -177,7 +226,7 @@ impl Reservation {
         if bytes > bytes_max {
             return Err(BudgetExceeded::TooMuch { bytes_max });
         }
-        self.grow(bytes.saturating_sub(self.bytes)).map_err(|_| BudgetExceeded::Overloaded)
+        self.grow(bytes.saturating_sub(self.bytes)).map_err(|_| BudgetExceeded::NoRoom)
     }
 }
 
@@ -207,7 +256,8 @@ impl SharedReservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.budget.give_back(self.bytes, self.is_small);
+        self.shrink(self.bytes);
+        self.let_others_go_first();
     }
 }
 
@@ -239,13 +289,13 @@ mod tests {
         before.grow(60).unwrap();
         budget.allow(50);
         let mut other = budget.begin();
-        assert_eq!(other.grow_to(10), Err(BudgetExceeded::Overloaded));
+        assert_eq!(other.grow_to(10), Err(BudgetExceeded::NoRoom));
         drop(before);
         assert_eq!(other.grow_to(90), Ok(()), "it is alone");
         drop(other);
         budget.allow(500);
         let (mut one, mut other) = (budget.begin(), budget.begin());
-        assert_eq!((one.grow_to(60), other.grow_to(41)), (Ok(()), Err(BudgetExceeded::Overloaded)));
+        assert_eq!((one.grow_to(60), other.grow_to(41)), (Ok(()), Err(BudgetExceeded::NoRoom)));
     }
 
     #[test]
@@ -256,17 +306,17 @@ mod tests {
         let mut lone = budget.begin();
         assert_eq!(lone.grow_to(1501), Err(BudgetExceeded::TooMuch { bytes_max: 1500 }));
         lone.grow_to(1500).unwrap();
-        assert_eq!(budget.begin().grow_to(26), Err(BudgetExceeded::Overloaded));
+        assert_eq!(budget.begin().grow_to(26), Err(BudgetExceeded::NoRoom));
         let mut small: Vec<_> = std::iter::repeat_with(|| budget.begin()).take(4).collect();
         small.iter_mut().for_each(|small| small.grow(25).unwrap());
-        assert_eq!(budget.begin().grow_to(1), Err(BudgetExceeded::Overloaded), "their part is taken");
+        assert_eq!(budget.begin().grow_to(1), Err(BudgetExceeded::NoRoom), "their part is taken");
         assert_eq!(budget.taken_bytes(), 1600);
-        assert_eq!(small[0].grow_to(26), Err(BudgetExceeded::Overloaded), "it would be large");
+        assert_eq!(small[0].grow_to(26), Err(BudgetExceeded::NoRoom), "it would be large");
         drop(lone);
         small[0].grow_to(26).unwrap();
         budget.begin().grow(25).expect("what has grown has left the part of the small");
         drop(small);
-        assert_eq!((budget.taken_bytes(), budget.small.taken_bytes.get()), (0, 0));
+        assert_eq!((budget.taken_bytes(), budget.0.small.taken_bytes.get()), (0, 0));
     }
 
     #[test]
@@ -277,13 +327,51 @@ mod tests {
             large.expect(1000);
             large.grow(20).unwrap();
         }
-        assert_eq!((budget.taken_bytes(), budget.small.taken_bytes.get()), (160, 0));
+        assert_eq!((budget.taken_bytes(), budget.0.small.taken_bytes.get()), (160, 0));
         let mut small = budget.begin();
         small.expect(25);
         small.grow(25).unwrap();
-        assert_eq!(budget.small.taken_bytes.get(), 25);
+        assert_eq!(budget.0.small.taken_bytes.get(), 25);
         drop((small, large));
-        assert_eq!((budget.taken_bytes(), budget.small.taken_bytes.get()), (0, 0));
+        assert_eq!((budget.taken_bytes(), budget.0.small.taken_bytes.get()), (0, 0));
+    }
+
+    #[test]
+    fn those_that_wait_with_some_in_hand_get_their_room_one_after_the_other() {
+        const MESSAGE_BYTES: usize = 40;
+        let budget = ByteBudget::new(100);
+        let mut messages: Vec<_> = std::iter::repeat_with(|| budget.begin_in_line()).take(16).collect();
+        for piece in 0.. {
+            for message in &mut messages {
+                let _waits = message.grow(5);
+            }
+            messages.retain(|message| message.bytes() < MESSAGE_BYTES);
+            assert!(budget.taken_bytes() <= 100);
+            if messages.is_empty() {
+                break;
+            }
+            assert!(piece < 16 * MESSAGE_BYTES / 5, "they wait for each other");
+        }
+        assert_eq!(budget.taken_bytes(), 0);
+        budget.begin().grow(100).expect("who doesn't wait takes all that there is");
+    }
+
+    #[test]
+    fn who_has_nothing_to_take_room_for_lets_others_go_first() {
+        let budget = ByteBudget::new(100);
+        let (mut slow, mut other) = (budget.begin_in_line(), budget.begin_in_line());
+        let mut passing = budget.begin();
+        passing.grow(10).unwrap();
+        slow.grow(50).unwrap();
+        assert_eq!((other.grow(1), slow.has_waited()), (Ok(()), false), "nobody waits: it is the first");
+        assert_eq!((slow.grow(10), slow.has_waited()), (Err(NoRoom), true));
+        other.let_others_go_first();
+        let rest = other.split_off(1);
+        assert_eq!((slow.grow(10), other.grow(1), other.bytes()), (Ok(()), Err(NoRoom), 0));
+        drop((slow, rest));
+        assert_eq!(other.grow(90), Ok(()));
+        drop((other, passing));
+        assert_eq!(budget.taken_bytes(), 0);
     }
 
     #[test]
@@ -292,11 +380,11 @@ mod tests {
         let (mut one, mut other) = (budget.begin(), budget.begin());
         assert_eq!(one.grow_to(60), Ok(()));
         assert_eq!(one.grow_to(50), Ok(()), "it has that already");
-        assert_eq!(other.grow_to(50), Err(BudgetExceeded::Overloaded));
+        assert_eq!(other.grow_to(50), Err(BudgetExceeded::NoRoom));
         assert_eq!(one.grow_to(101), Err(BudgetExceeded::TooMuch { bytes_max: 100 }));
         assert_eq!(budget.taken_bytes(), 60);
         assert_eq!(one.grow_within(30), Ok(()));
-        assert_eq!(other.grow_within(11), Err(BudgetExceeded::Overloaded));
+        assert_eq!(other.grow_within(11), Err(BudgetExceeded::NoRoom));
         assert_eq!(one.grow_within(11), Err(BudgetExceeded::TooMuch { bytes_max: 100 }));
         assert_eq!((budget.taken_bytes(), budget.is_taken_to(1), budget.is_taken_to(2)), (90, false, true));
         one.shrink(50);

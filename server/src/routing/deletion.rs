@@ -1,6 +1,7 @@
 //! One deletion on all shards, each cell on the one that has it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join_all;
 
@@ -22,15 +23,17 @@ pub enum DeletionFault {
     Stopped(#[from] DeletionError),
 }
 
-/// Deletes what any of the selections has, and tells how much went, also where not all of it did.
+/// Deletes what any of the selections has, and tells how much went, also where not all of it did. `wait_max` is how long
+/// cells on their way may still be waited for.
 pub async fn delete(
     router: &Router,
     lease: &ReadLease,
     selections: &Arc<[Selection]>,
+    wait_max: impl Fn() -> Duration,
 ) -> (Deleted, Result<(), DeletionFault>) {
     let (mut deleted, mut ended) = (Deleted::default(), Ok(()));
     for _ in 0..TRIES {
-        ended = delete_once(router, lease, selections, &mut deleted).await;
+        ended = delete_once(router, (lease, wait_max()), selections, &mut deleted).await;
         if ended != Err(DeletionError::Read(ReadError::Moved).into()) {
             break;
         }
@@ -42,13 +45,13 @@ pub async fn delete(
 /// the others as well.
 async fn delete_once(
     router: &Router,
-    lease: &ReadLease,
+    (lease, wait_max): (&ReadLease, Duration),
     selections: &Arc<[Selection]>,
     deleted: &mut Deleted,
 ) -> Result<(), DeletionFault> {
     let epoch = router.read_epoch();
-    let asked: Vec<_> =
-        router.shards().map(|shard| router.ask_to_delete(shard, epoch, selections, lease)).collect();
+    let ask = |shard| router.ask_to_delete(shard, epoch, selections, (lease, wait_max));
+    let asked: Vec<_> = router.shards().map(ask).collect();
     let (mut stopped, mut has_moved) = (Ok(()), false);
     for reply in join_all(asked.into_iter().map(|answer| async { Ok(answer?.await) })).await {
         let ended: Result<(), DeletionFault> =

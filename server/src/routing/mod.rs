@@ -11,6 +11,7 @@ pub mod fold;
 pub mod follow;
 pub mod lane_message;
 mod large_answers;
+mod line;
 pub mod pending;
 pub(crate) mod read_gate;
 pub mod router;
@@ -19,7 +20,7 @@ pub mod table;
 
 pub use active::{ActiveQuery, QueriesCall, QueriesReply, QueryId};
 pub use bodies::BodyPool;
-pub use budget::{BudgetExceeded, ByteBudget, Reservation, SharedReservation};
+pub use budget::{BudgetExceeded, ByteBudget, NoRoom, Reservation, SharedReservation};
 pub use deletion::DeletionFault;
 pub use fanout::FanoutError;
 pub(crate) use fold::FoldPromise;

@@ -4,6 +4,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::routing::pending::{Asked, Pending, ReplyFuture};
 use crate::routing::{
@@ -226,9 +227,10 @@ impl Router {
         shard: ShardId,
         epoch: Epoch,
         selections: &Arc<[Selection]>,
-        lease: &ReadLease,
+        (lease, wait_max): (&ReadLease, Duration),
     ) -> Result<ReplyFuture<Box<Deletion>>, Overloaded> {
-        let deletion = Deletion { ticket: lease.ticket().clone(), epoch, selections: Arc::clone(selections) };
+        let (ticket, selections) = (lease.ticket().clone(), Arc::clone(selections));
+        let deletion = Deletion { ticket, epoch, selections, wait_max };
         self.ask_with_permit(shard, Box::new(deletion), lease)
     }
 

@@ -98,11 +98,14 @@ fn start_timestamps_are_in_the_log_after_a_kill_and_samples_as_they_were_sent() 
         assert_eq!((code, complaint.as_str()), (0, ""), "{told}");
         told
     };
-    check_holds(&told(&["verify"]), &["(8 samples, 4 with start timestamps), 5 series", "no damage"]);
+    let numbers = "5 series, 8 samples, 2 histograms, 4 start timestamps, 0 exemplars, 0 removed";
+    check_holds(&told(&["verify"]), &[numbers, "no damage"]);
     let listed = told(&["inspect", "--records"]);
     let is_listed =
         |line: &str| line.split_whitespace().collect::<Vec<_>>().starts_with(&["start", "timestamps", "3"]);
     assert!(listed.lines().any(is_listed), "{listed}");
+    let of_file: Vec<_> = listed.lines().filter(|line| line.contains(".wal  ")).collect();
+    assert!(of_file.len() == 1 && has_numbers(of_file[0], numbers), "{listed}");
 
     let mut node = home.start_ready(&ARGUMENTS);
     assert_eq!(read(&mut node), expect);
@@ -114,4 +117,11 @@ fn start_timestamps_are_in_the_log_after_a_kill_and_samples_as_they_were_sent() 
     let mut node = home.start_ready(&ARGUMENTS);
     assert_eq!(read(&mut node).len(), expect.len());
     node.kill();
+}
+
+/// Whether a file's line has the same numbers as `wal verify` tells, and bytes of a sample after them.
+fn has_numbers(line: &str, told: &str) -> bool {
+    let numbers: Vec<_> = told.split(", ").filter_map(|part| part.split(' ').next()).collect();
+    let listed: Vec<_> = line.split_whitespace().collect();
+    listed.iter().rev().skip(1).take(numbers.len()).eq(numbers.iter().rev())
 }

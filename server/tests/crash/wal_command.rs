@@ -27,8 +27,8 @@ fn a_whole_log_is_listed_and_verified() {
 generation 1, 1 shard
 
 shard 0: wal/g1-s1/0
-  file                         size  groups  series  samples  removed  bytes/sample
-  00000000000000000001.wal  1.0 MiB  1 to 3       1        3        0          72.0
+  file                         size  groups  series  samples  histograms  start timestamps  exemplars  removed  bytes/sample
+  00000000000000000001.wal  1.0 MiB  1 to 3       1        3           0                 0          0        0          72.0
 
   00000000000000000001.wal
     record   of  group  at byte
@@ -40,7 +40,8 @@ shard 0: wal/g1-s1/0
     );
     assert_eq!((code, told), (0, expect));
     let (code, told, _) = written.home.look_at_logs(&["verify"]);
-    let expect = "shard 0: no checkpoint, 3 groups up to 3 (3 samples), 1 series\nno damage\n";
+    let expect = "shard 0: no checkpoint, 3 groups up to 3: 1 series, 3 samples, 0 histograms, 0 start timestamps, \
+                  0 exemplars, 0 removed\nno damage\n";
     assert_eq!((code, told.as_str()), (0, expect));
 }
 
@@ -118,7 +119,7 @@ fn a_checkpoint_is_listed_and_its_damage_told() {
     assert!(samples_told, "{told}");
     let (code, told, _) = written.home.look_at_logs(&["verify"]);
     assert_eq!(code, 0, "{told}");
-    check_holds(&told, &["(100 samples in 1 chunks)", "no damage"]);
+    check_holds(&told, &["1 series, 100 samples, 0 histograms", "no damage"]);
 
     for shard in 0..2 {
         let dir = written.home.log_dir("g2-s2", shard);

@@ -54,7 +54,8 @@ enum Reads {
     Nothing,
 }
 
-fn told(node: &Node, name: &str) -> f64 {
+/// A metric's sum over the shards.
+pub fn told(node: &Node, name: &str) -> f64 {
     let metrics = node.get("/metrics").text();
     let of = |line: &&str| line.starts_with(name) && line[name.len()..].starts_with('{');
     metrics.lines().filter(of).map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()

@@ -1,11 +1,19 @@
 //! `Write`: one message, one answer.
 
+use std::io::Write;
+use std::net::TcpStream;
+
+use silverback::config::MemoryLimit;
+use silverback_model::limits::MemoryPlan;
 use silverback_node_test_support::Node;
+use silverback_node_test_support::request::PATH;
 use silverback_proto::v1;
 use silverback_proto::v1::ingest_client::IngestClient;
+use silverback_test_support::{eventually, http};
 use tonic::Code;
 use tonic::codec::CompressionEncoding;
 
+use crate::backpressure::told;
 use crate::client::{self, OpenStream, batch, connect, now_ms, series, stored};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -119,4 +127,37 @@ async fn an_oversized_message_is_told_what_fits() {
     let status = client.write(request).await.unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted, "what counts is the decompressed size: {status}");
     assert!(stored(&node, "a").is_empty());
+}
+
+/// Bodies that don't end, until the memory for requests is taken: of `MemoryPlan::in_flight_bytes`, all but what is for
+/// small requests.
+fn take_memory(node: &Node, in_flight_bytes: usize) -> Vec<TcpStream> {
+    const BODY_BYTES: usize = 1 << 20;
+    let large_bytes = in_flight_bytes - in_flight_bytes / 16;
+    let begin = |_| {
+        let mut stream = node.connect();
+        stream.write_all(http::head("POST", PATH, &[], 2 * BODY_BYTES).as_bytes()).unwrap();
+        stream.write_all(&vec![0; BODY_BYTES]).unwrap();
+        stream
+    };
+    let held: Vec<TcpStream> = (0..large_bytes / BODY_BYTES).map(begin).collect();
+    eventually("the bodies have come", || {
+        told(node, "silverback_write_in_flight_bytes") as usize >= held.len() * BODY_BYTES
+    });
+    held
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_message_is_told_that_memory_is_what_it_lacks() {
+    const LIMIT_BYTES: usize = 128 << 20;
+    let node = Node::start_with(1, |config| config.memory_limit = MemoryLimit::Fixed(LIMIT_BYTES));
+    let in_flight_bytes = MemoryPlan::new(LIMIT_BYTES, 1).unwrap().in_flight_bytes;
+    let held = take_memory(&node, in_flight_bytes);
+    let mut client = IngestClient::new(connect(&node).await);
+    let long = "x".repeat(3_900_000);
+    let request = v1::WriteRequest { series: vec![series(0, &long)], batch: None };
+    let status = client.write(request).await.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    assert!(status.message().contains("memory"), "{status}");
+    drop(held);
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::channel::oneshot;
 use silverback_host::Host;
-use silverback_model::limits::READ_FRAME_BYTES;
+use silverback_model::limits::{DELETION_WAIT_MAX, READ_FRAME_BYTES};
 use silverback_model::{Epoch, MatchOp, Matcher, RefusedReason, Sample, SeriesIdHasher};
 use silverback_storage::message::{
     ControlRequest, Correlation, Deleted, Deletion, DeletionError, LabelSource, LabelSpan, MessageSpan,
@@ -176,6 +176,7 @@ impl Connection {
             ticket: ReadTicket::issue(),
             epoch: Epoch::FIRST,
             selections: [selection_of(doomed)].into(),
+            wait_max: DELETION_WAIT_MAX,
         };
         let (deleted, ended) =
             match self.ask(ShardRequest::Ask(ControlRequest::Delete(Box::new(deletion)))).await {

@@ -49,6 +49,17 @@ const BOUNDS: [f64; 1 << FINEST] = {
     bounds
 };
 
+/// The bounds of a bucket that the zero bucket may reach into: it begins, or ends, where that ends.
+pub fn outside_zero((lower, upper): (f64, f64), zero_threshold: f64) -> (f64, f64) {
+    if lower > 0.0 && lower < zero_threshold {
+        (zero_threshold, upper)
+    } else if upper < 0.0 && upper > -zero_threshold {
+        (lower, -zero_threshold)
+    } else {
+        (lower, upper)
+    }
+}
+
 impl Histogram {
     /// Its buckets that have observations, from the lowest to the highest. A staleness marker has none.
     pub fn buckets_in_use(&self) -> impl Iterator<Item = Bucket> + '_ {
@@ -72,22 +83,15 @@ impl Histogram {
 
     fn mirrored(&self, bucket: Bucket) -> Bucket {
         let Bucket { lower, upper, count, .. } = bucket;
-        let (mut upper, lower) = (-lower, -upper);
+        let (lower, upper) = (-upper, -lower);
         let (includes_lower, includes_upper) = (lower < 0.0, upper > 0.0);
-        if upper < 0.0 && upper > -self.zero_threshold {
-            upper = -self.zero_threshold;
-        }
+        let (lower, upper) = outside_zero((lower, upper), self.zero_threshold);
         Bucket { lower, upper, includes_lower, includes_upper, count }
     }
 
-    /// A bucket that reaches into the zero bucket begins where that ends.
-    fn beside_zero(&self, mut bucket: Bucket) -> Bucket {
-        if bucket.lower > 0.0 && bucket.lower < self.zero_threshold {
-            bucket.lower = self.zero_threshold;
-        } else if bucket.upper < 0.0 && bucket.upper > -self.zero_threshold {
-            bucket.upper = -self.zero_threshold;
-        }
-        bucket
+    fn beside_zero(&self, bucket: Bucket) -> Bucket {
+        let (lower, upper) = outside_zero((bucket.lower, bucket.upper), self.zero_threshold);
+        Bucket { lower, upper, ..bucket }
     }
 
     fn zero_bucket(&self) -> Bucket {

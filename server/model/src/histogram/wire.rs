@@ -66,7 +66,7 @@ impl Histogram {
         match (number, value) {
             (field::SUM, Value::Fixed64(bits)) => self.sum_bits = bits,
             (field::SCHEMA, Value::Varint(value)) => self.schema = zigzag32(value),
-            (field::ZERO_THRESHOLD, Value::Fixed64(bits)) => self.zero_threshold = f64::from_bits(bits),
+            (field::ZERO_THRESHOLD, Value::Fixed64(bits)) => self.zero_threshold = unsigned_zero(bits),
             (field::RESET_HINT, Value::Varint(value)) => self.hint = hint(value),
             (field::TIMESTAMP, Value::Varint(value)) => times.timestamp_ms = value as i64,
             (field::START_TIMESTAMP, Value::Varint(value)) => times.start_timestamp_ms = value as i64,
@@ -116,7 +116,7 @@ impl Histogram {
             if self.bounds.len() == HISTOGRAM_BOUNDS_MAX {
                 return Err(HistogramFault::TooLarge.into());
             }
-            self.bounds.push(f64::from_bits(bits));
+            self.bounds.push(unsigned_zero(bits));
             Ok(())
         })
     }
@@ -233,6 +233,12 @@ fn kind_of(message: &[u8]) -> Result<HistogramKind, WireFault> {
         }
     }
     Ok(kind)
+}
+
+/// A threshold or a bound. Zeros of both signs are one in Prometheus' chunks, which have no sign for it.
+fn unsigned_zero(bits: u64) -> f64 {
+    let value = f64::from_bits(bits);
+    if value == 0.0 { 0.0 } else { value }
 }
 
 /// A field that isn't read: one of the other kind or of a later version, or one with a wrong type.

@@ -89,6 +89,7 @@ impl Evaluator<'_> {
             self.pacing.spent(times.count).await?;
             if !values.is_empty() {
                 sink.push(Series { labels, drop_name, values })?;
+                self.settle(sink).await?;
             }
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::dates;
 use super::math::{go_max, go_min};
 use super::select::Shown;
-use super::series::{Column, Merged, Series, Sink, is_absent};
+use super::series::{Column, Merged, Series, Sink, Through, is_absent};
 use super::{Collected, Evaluator};
 use crate::error::QueryError;
 use crate::functions::Function;
@@ -165,10 +165,8 @@ impl Evaluator<'_> {
     ) -> Result<(), QueryError> {
         let argument = &call.arguments[0];
         if self.is_delayed() || call.has_one_name {
-            let mut take = |series: Series| {
-                let series = change(series);
-                if series.values.is_empty() { Ok(()) } else { sink.push(series) }
-            };
+            let change = |series: Series| Some(change(series)).filter(|series| !series.values.is_empty());
+            let mut take = Through::new(sink, change);
             return self.produce(argument, times, &mut take).await;
         }
         let mut merged = Merged::new(self.budget);

@@ -4,7 +4,7 @@
 
 use super::Evaluator;
 use super::binary::changes_meaning;
-use super::series::{Collected, Merged, Series, Sink};
+use super::series::{Collected, Merged, Series, Sink, Through};
 use crate::ast::Type;
 use crate::budget::{Budget, Held};
 use crate::error::QueryError;
@@ -159,7 +159,7 @@ impl Evaluator<'_> {
     ) -> Result<(), QueryError> {
         let Staged { from, stages, held: _held, .. } = staged;
         let is_delayed = self.is_delayed();
-        let mut take = |mut series: Series| {
+        let change = |mut series: Series| {
             for Stage { link, scalar, scalar_is_left } in &stages {
                 for step in 0..times.count {
                     self.scalar_step(link, &mut series.values, step, scalar.at(step), *scalar_is_left);
@@ -168,8 +168,9 @@ impl Evaluator<'_> {
                     series.lose_name(is_delayed);
                 }
             }
-            if !stages.is_empty() && series.values.is_empty() { Ok(()) } else { sink.push(series) }
+            (stages.is_empty() || !series.values.is_empty()).then_some(series)
         };
+        let mut take = Through::new(sink, change);
         match from {
             Feed::Node(node) => self.produce(node, times, &mut take).await,
             Feed::Series(series) => self.pour(series, &mut take).await,

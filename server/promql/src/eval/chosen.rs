@@ -10,7 +10,7 @@ use silverback_model::Labels;
 use super::Evaluator;
 use super::aggregate::Groups;
 use super::labels::{Chosen, METRIC_NAME, bytes as labels_bytes, stable_hash};
-use super::series::{Collected, Column, Series, Sink, is_absent};
+use super::series::{AT_ONCE, Collected, Column, Series, Sink, is_absent};
 use crate::ast::Aggregator;
 use crate::budget::Held;
 use crate::error::QueryError;
@@ -67,7 +67,7 @@ impl Evaluator<'_> {
             let (series_samples, series_bytes) = series.size();
             (samples, bytes) = (samples + series_samples, bytes + series_bytes);
             collected.let_go(&series);
-            rows.series.push(PartialSeries::of(series));
+            rows.series.push(self.part_of(series).await?);
             self.pacing.spent(LABELS_WORK).await?;
         }
         let (notes, queryable) = (Vec::new(), QueryableSamples::default());
@@ -107,14 +107,57 @@ impl Evaluator<'_> {
         let by_labels = |left: &PartialSeries, right: &PartialSeries| as_stored(&left.labels, &right.labels);
         let places = sorted_places(&series, by_labels, &self.pacing).await?;
         for series in placed(series, &places) {
-            let series = series.whole();
+            let series = self.of_part(series).await?;
             let (samples, bytes) = series.size();
             held.release(samples, bytes);
             choosing.push(series)?;
-            self.pacing.spent(LABELS_WORK + times.count).await?;
+            self.settle(choosing).await?;
+            self.pacing.spent(LABELS_WORK).await?;
         }
         Ok(true)
     }
+
+    /// A series as it goes to another thread: with histograms of its own.
+    async fn part_of(&self, series: Series) -> Result<PartialSeries, QueryError> {
+        let Series { labels, drop_name, values: Column { floats, histograms } } = series;
+        let histograms = match histograms {
+            None => None,
+            Some(histograms) => {
+                let mut own = Vec::with_capacity(histograms.len());
+                for histogram in histograms {
+                    self.pacing.spent(copy_work(histogram.as_deref())).await?;
+                    own.push(histogram.map(Rc::unwrap_or_clone));
+                }
+                Some(own)
+            }
+        };
+        Ok(PartialSeries { labels: Rc::unwrap_or_clone(labels), drop_name, floats, histograms })
+    }
+
+    /// A series that came from another thread.
+    async fn of_part(&self, series: PartialSeries) -> Result<Series, QueryError> {
+        let PartialSeries { labels, drop_name, floats, histograms } = series;
+        let histograms = match histograms {
+            None => None,
+            Some(histograms) => {
+                let mut shared = Vec::with_capacity(histograms.len());
+                for histogram in histograms {
+                    self.pacing.spent(copy_work(None)).await?;
+                    shared.push(histogram.map(Rc::new));
+                }
+                Some(shared)
+            }
+        };
+        Ok(Series { labels: Rc::new(labels), drop_name, values: Column { floats, histograms } })
+    }
+}
+
+/// What it takes to copy a histogram, if there is one, in values' worth of work.
+fn copy_work(histogram: Option<&Histogram>) -> usize {
+    /// Room for it, and its lists.
+    const ALLOCATIONS: usize = 16;
+
+    ALLOCATIONS + histogram.map_or(0, |histogram| (histogram.positive.len() + histogram.negative.len()) / 4)
 }
 
 /// A part's groups and what is chosen of them.
@@ -131,22 +174,6 @@ struct PartialSeries {
     drop_name: bool,
     floats: Vec<f64>,
     histograms: Option<Vec<Option<Histogram>>>,
-}
-
-impl PartialSeries {
-    fn of(series: Series) -> Self {
-        let Series { labels, drop_name, values: Column { floats, histograms } } = series;
-        let own = |histogram: Option<Rc<Histogram>>| histogram.map(Rc::unwrap_or_clone);
-        let histograms = histograms.map(|histograms| histograms.into_iter().map(own).collect());
-        Self { labels: Rc::unwrap_or_clone(labels), drop_name, floats, histograms }
-    }
-
-    fn whole(self) -> Series {
-        let Self { labels, drop_name, floats, histograms } = self;
-        let shared = |histogram: Option<Histogram>| histogram.map(Rc::new);
-        let histograms = histograms.map(|histograms| histograms.into_iter().map(shared).collect());
-        Series { labels: Rc::new(labels), drop_name, values: Column { floats, histograms } }
-    }
 }
 
 /// The order in which stored series come, of which these are made: also where they have lost the name that all of them had.
@@ -205,7 +232,18 @@ struct Choosing<'a> {
     candidates: Vec<Candidate>,
     free: Vec<u32>,
     arrivals: usize,
+    /// The series that came last, while it isn't offered at all of its steps.
+    offering: Option<Offering>,
     held: Held<'a>,
+}
+
+/// A series on its way into the heaps.
+struct Offering {
+    group: usize,
+    place: u32,
+    hashed: u64,
+    /// The first at which it isn't offered yet.
+    step: usize,
 }
 
 impl<'a> Choosing<'a> {
@@ -227,6 +265,7 @@ impl<'a> Choosing<'a> {
             candidates: Vec::new(),
             free: Vec::new(),
             arrivals: 0,
+            offering: None,
             held,
         };
         choosing.most = (0..parameters.len()).map(|step| choosing.count(step)).max().unwrap_or_default();
@@ -309,6 +348,8 @@ impl<'a> Choosing<'a> {
     /// Gives the chosen: those of the first step by groups, the best first, which are all of an instant query; then the
     /// others as they came.
     async fn finish(mut self, sink: &mut dyn Sink) -> Result<(), QueryError> {
+        let evaluator = self.evaluator;
+        evaluator.settle(&mut self).await?;
         let steps = self.parameters.len();
         let pacing = &self.evaluator.pacing;
         self.held.add(0, self.candidates.len() * (steps + size_of::<Vec<bool>>() + 2 * size_of::<u32>()))?;
@@ -347,13 +388,14 @@ impl<'a> Choosing<'a> {
             let mut series = self.let_go(place);
             let (samples, bytes) = series.size();
             self.held.release(samples, bytes);
-            for (step, keeps) in keeps[place as usize].iter().enumerate() {
-                if !keeps {
-                    series.values.clear(step);
+            for (at, keeps) in keeps[place as usize].chunks(AT_ONCE).enumerate() {
+                for (step, _) in keeps.iter().enumerate().filter(|(_, keeps)| !**keeps) {
+                    series.values.clear(at * AT_ONCE + step);
                 }
+                pacing.spent(keeps.len()).await?;
             }
             sink.push(series)?;
-            pacing.spent(steps).await?;
+            self.evaluator.settle(sink).await?;
         }
         Ok(())
     }
@@ -361,6 +403,7 @@ impl<'a> Choosing<'a> {
 
 impl Sink for Choosing<'_> {
     fn push(&mut self, mut series: Series) -> Result<(), QueryError> {
+        while self.go_on()? {}
         let labels = Rc::clone(&series.labels);
         let group = self.group(&labels, &labels)?;
         let aggregator = self.aggregate.aggregator;
@@ -375,22 +418,35 @@ impl Sink for Choosing<'_> {
         }
         let hashed = if aggregator == Aggregator::LimitRatio { stable_hash(&labels) } else { 0 };
         let place = self.admit(series)?;
-        for step in 0..self.parameters.len() {
+        self.offering = Some(Offering { group, place, hashed, step: 0 });
+        Ok(())
+    }
+
+    fn go_on(&mut self) -> Result<bool, QueryError> {
+        let Some(Offering { group, place, hashed, step: first }) = self.offering else { return Ok(false) };
+        let end = self.parameters.len().min(first + AT_ONCE);
+        for step in first..end {
             let is_in = || {
                 let ratio = self.parameters[step].clamp(-1.0, 1.0);
-                aggregator != Aggregator::LimitRatio || is_in_ratio(hashed, ratio)
+                self.aggregate.aggregator != Aggregator::LimitRatio || is_in_ratio(hashed, ratio)
             };
             if self.candidates[place as usize].series.values.is_present(step) && is_in() {
                 self.offer(group, step, place)?;
             }
         }
+        if end < self.parameters.len() {
+            self.offering = Some(Offering { group, place, hashed, step: end });
+            return Ok(true);
+        }
+        self.offering = None;
         let Candidate { series, steps, .. } = &self.candidates[place as usize];
         if *steps == 0 {
             self.let_go(place);
-            return Ok(());
+            return Ok(false);
         }
         let (samples, bytes) = series.size();
-        self.held.add(samples, bytes)
+        self.held.add(samples, bytes)?;
+        Ok(false)
     }
 }
 

@@ -131,8 +131,10 @@ impl Evaluator<'_> {
                     samples.drop_stale();
                     let read = samples.len();
                     self.budget.count_read(read);
-                    let weights: u64 = samples.histograms.iter().map(|one| one.weight()).sum();
-                    self.queryable.add(0, samples.floats.len() as u64 + weights);
+                    if self.queryable.counts() {
+                        let weights: u64 = samples.histograms.iter().map(|one| one.weight()).sum();
+                        self.queryable.add(0, samples.floats.len() as u64 + weights);
+                    }
                     if read > 0 {
                         let histogram_bytes: usize = samples.histograms.iter().map(|one| one.bytes()).sum();
                         let labels_bytes = labels_bytes(&fetched.labels) + size_of::<MatrixSeries>();

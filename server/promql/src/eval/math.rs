@@ -103,8 +103,24 @@ impl Mean {
     }
 }
 
-/// The quantile of some values, which are sorted here: NaN first.
+/// The quantile of some values, which are sorted here.
 pub(crate) fn quantile(q: f64, values: &mut [f64]) -> f64 {
+    values.sort_unstable_by(nan_first);
+    quantile_of_sorted(q, values)
+}
+
+/// The order of values for their quantile.
+pub(crate) fn nan_first(left: &f64, right: &f64) -> std::cmp::Ordering {
+    match (left.is_nan(), right.is_nan()) {
+        (true, true) => std::cmp::Ordering::Equal,
+        (true, false) => std::cmp::Ordering::Less,
+        (false, true) => std::cmp::Ordering::Greater,
+        (false, false) => left.total_cmp(right),
+    }
+}
+
+/// The quantile of values that are sorted, [NaN first](nan_first).
+pub(crate) fn quantile_of_sorted(q: f64, values: &[f64]) -> f64 {
     if values.is_empty() || q.is_nan() {
         return f64::NAN;
     }
@@ -114,12 +130,6 @@ pub(crate) fn quantile(q: f64, values: &mut [f64]) -> f64 {
     if q > 1.0 {
         return f64::INFINITY;
     }
-    values.sort_unstable_by(|left, right| match (left.is_nan(), right.is_nan()) {
-        (true, true) => std::cmp::Ordering::Equal,
-        (true, false) => std::cmp::Ordering::Less,
-        (false, true) => std::cmp::Ordering::Greater,
-        (false, false) => left.total_cmp(right),
-    });
     let count = values.len() as f64;
     let rank = q * (count - 1.0);
     let lower = (rank.floor().max(0.0)) as usize;

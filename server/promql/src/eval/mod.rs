@@ -31,7 +31,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use crate::Plan;
 use crate::answer::Answer;
 use crate::ast::Type;
 use crate::budget::{Budget, Held, Pace, Pacing};
@@ -42,7 +41,8 @@ use crate::plan::{Combining, Node, Times};
 use crate::queryable::{Queryable, QueryableSamples};
 use crate::share::{PartialRows, Share};
 use crate::source::Source;
-use series::{Collected, Column, Merged, Series, Sink};
+use crate::{Plan, SampleCounting};
+use series::{AT_ONCE, Collected, Column, Merged, Series, Sink, Through};
 
 /// Evaluates a plan over what a source gives for it.
 pub(crate) async fn evaluate(
@@ -87,11 +87,11 @@ pub(crate) async fn fold(
 
 /// Room for a count at each step, where it is wanted, and none of them counted yet.
 fn begin_counting(plan: &Plan, times: Times, held: &mut Held<'_>) -> Result<Queryable, QueryError> {
-    let has_steps = plan.options.per_step_samples;
-    if has_steps {
+    let counting = plan.options.counting;
+    if counting == SampleCounting::PerStep {
         held.add(0, QueryableSamples::bytes_of(times.count))?;
     }
-    Ok(Queryable::begin(times, has_steps))
+    Ok(Queryable::begin(times, counting))
 }
 
 /// A step of an evaluation under way.
@@ -204,7 +204,8 @@ impl Evaluator<'_> {
             series
         };
         if is_delayed {
-            return self.produce(inner, times, &mut |series| sink.push(negated(series))).await;
+            let mut take = Through::new(sink, |series| Some(negated(series)));
+            return self.produce(inner, times, &mut take).await;
         }
         let mut merged = Merged::new(self.budget);
         self.produce(inner, times, &mut |series| merged.push(negated(series))).await?;
@@ -213,10 +214,11 @@ impl Evaluator<'_> {
 
     async fn invariant(&self, inner: &Node, times: Times, sink: &mut dyn Sink) -> Result<(), QueryError> {
         let first = Times { count: 1, ..times };
-        let mut repeat = |series: Series| {
+        let repeated = |series: Series| {
             let values: Column = series.values.repeated(times.count);
-            sink.push(Series { values, ..series })
+            Some(Series { values, ..series })
         };
+        let mut repeat = Through::new(sink, repeated);
         let before = self.queryable.apart();
         self.produce(inner, first, &mut repeat).await?;
         self.count_at_each(times, before);
@@ -236,7 +238,16 @@ impl Evaluator<'_> {
             // The sink counts it from here on.
             collected.let_go(&series);
             sink.push(series)?;
+            self.settle(sink).await?;
             self.pacing.spent(work).await?;
+        }
+        Ok(())
+    }
+
+    /// Lets a sink do all that there is to do for a series that it took.
+    async fn settle(&self, sink: &mut dyn Sink) -> Result<(), QueryError> {
+        while sink.go_on()? {
+            self.pacing.spent(AT_ONCE).await?;
         }
         Ok(())
     }

@@ -7,14 +7,15 @@ use super::Evaluator;
 use super::aggregate::Groups;
 use super::calls::text;
 use super::labels::{Chosen, set};
-use super::math::quantile;
-use super::series::{Collected, Column, Merged, Series, Sink, is_absent};
+use super::math::{nan_first, quantile_of_sorted};
+use super::series::{AT_ONCE, Collected, Column, Merged, Series, Sink, is_absent};
 use crate::ast::{Aggregator, Grouping};
 use crate::error::QueryError;
 use crate::notes::Note;
 use crate::number::{format_float, quote};
 use crate::plan::{Aggregating, Times};
 use crate::share::PartialRows;
+use crate::sort::sort_numbers;
 
 impl Evaluator<'_> {
     pub(super) async fn ranked(
@@ -81,27 +82,36 @@ impl Evaluator<'_> {
         for q in [nan, most.filter(|q| *q > 1.0), least.filter(|q| *q < 0.0)].into_iter().flatten() {
             self.notes.add(Note::InvalidQuantile(q), aggregate.parameter_span);
         }
-        let mut values = Vec::new();
+        let members_max = members.iter().map(Vec::len).max().unwrap_or_default();
+        let mut held = self.budget.hold();
+        // The values of one step, and as many again where they are sorted.
+        held.add(0, 2 * members_max * size_of::<f64>())?;
+        let (mut values, mut merged) = (Vec::new(), Vec::new());
         for (labels, members) in groups.labels.into_iter().zip(members) {
             let mut column = Column::absent(times.count);
             for (step, q) in parameters.iter().enumerate() {
                 values.clear();
-                for series in members.iter().map(|at| &collected.series[*at]) {
-                    let value = series.values.floats[step];
-                    if !is_absent(value) {
-                        values.push(value);
-                    } else if series.values.histogram(step).is_some() {
-                        self.notes.add(Note::HistogramIgnoredInAggregation("quantile"), aggregate.expr_span);
+                for members in members.chunks(AT_ONCE) {
+                    for series in members.iter().map(|at| &collected.series[*at]) {
+                        let value = series.values.floats[step];
+                        if !is_absent(value) {
+                            values.push(value);
+                        } else if series.values.histogram(step).is_some() {
+                            self.notes
+                                .add(Note::HistogramIgnoredInAggregation("quantile"), aggregate.expr_span);
+                        }
                     }
+                    self.pacing.spent(members.len()).await?;
                 }
                 if !values.is_empty() {
-                    column.floats[step] = quantile(*q, &mut values);
+                    sort_numbers(&mut values, &mut merged, nan_first, &self.pacing).await?;
+                    column.floats[step] = quantile_of_sorted(*q, &values);
                 }
-                self.pacing.spent(members.len()).await?;
             }
             let drop_name = members.iter().any(|at| collected.series[*at].drop_name);
             if !column.is_empty() {
                 sink.push(Series { labels, drop_name, values: column })?;
+                self.settle(sink).await?;
             }
         }
         Ok(())

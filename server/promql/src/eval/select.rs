@@ -54,9 +54,12 @@ impl Evaluator<'_> {
                 }
                 Edge::Plain | Edge::Anchored => latest(&samples, moment, times, lookback_ms, shown),
             };
-            self.queryable.add_steps(values.weights());
+            if self.queryable.counts() {
+                self.queryable.add_steps(values.weights());
+            }
             if !values.is_empty() {
                 sink.push(Series { labels: fetched.labels, drop_name: false, values })?;
+                self.settle(sink).await?;
             }
             samples.clear();
             self.pacing.spent(reads + times.count).await?;

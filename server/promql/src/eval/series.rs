@@ -128,6 +128,37 @@ impl Column {
 pub(crate) trait Sink {
     /// Takes one. All of them are of as many steps.
     fn push(&mut self, series: Series) -> Result<(), QueryError>;
+
+    /// Goes on with the one that was taken, where there is more to do for it than is done at one go: [`AT_ONCE`] steps'
+    /// worth of work. Tells whether there is still more. Who doesn't ask has it done by the next push.
+    fn go_on(&mut self) -> Result<bool, QueryError> {
+        Ok(false)
+    }
+}
+
+/// Steps of a series that are looked into between two looks at the slice.
+pub(crate) const AT_ONCE: usize = 1 << 10;
+
+/// Changes each series, or leaves it out, on its way to a sink.
+pub(crate) struct Through<'s, F> {
+    sink: &'s mut dyn Sink,
+    change: F,
+}
+
+impl<'s, F: FnMut(Series) -> Option<Series>> Through<'s, F> {
+    pub(crate) fn new(sink: &'s mut dyn Sink, change: F) -> Self {
+        Self { sink, change }
+    }
+}
+
+impl<F: FnMut(Series) -> Option<Series>> Sink for Through<'_, F> {
+    fn push(&mut self, series: Series) -> Result<(), QueryError> {
+        (self.change)(series).map_or(Ok(()), |series| self.sink.push(series))
+    }
+
+    fn go_on(&mut self) -> Result<bool, QueryError> {
+        self.sink.go_on()
+    }
 }
 
 /// A function takes each.

@@ -150,8 +150,8 @@ impl Evaluator<'_> {
     ) -> Result<(), QueryError> {
         let mut held = self.budget.hold();
         // Their bytes are held by whoever has them.
-        let weights = Weights::of(&samples.histograms);
-        held.add(samples.len(), weights.bytes())?;
+        let weights = self.queryable.counts().then(|| Weights::of(&samples.histograms));
+        held.add(samples.len(), weights.as_ref().map_or(0, Weights::bytes))?;
         let (back_ms, ahead_ms) = self.beyond(window);
         let resets =
             if rate::wants_resets(window.function) { rate::resets(&samples.floats) } else { Vec::new() };
@@ -167,7 +167,9 @@ impl Evaluator<'_> {
             if view.floats.is_empty() && view.histograms.is_empty() {
                 continue;
             }
-            self.queryable.add(step, view.floats.len() as u64 + weights.between(edges.histograms));
+            if let Some(weights) = &weights {
+                self.queryable.add(step, view.floats.len() as u64 + weights.between(edges.histograms));
+            }
             for (argument, parameter) in arguments.iter_mut().zip(parameters) {
                 *argument = parameter[step];
             }
@@ -184,7 +186,8 @@ impl Evaluator<'_> {
             }
         }
         self.pacing.spent(work + times.count).await?;
-        output.push(labels, drop_name, values)
+        output.push(labels, drop_name, values)?;
+        self.settle(output.sink).await
     }
 }
 

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use crate::number::format_general;
 pub(crate) use quantile::NanEffect;
-use silverback_model::histogram::bounds::exponential_bound;
+use silverback_model::histogram::bounds::{exponential_bound, outside_zero};
 pub(crate) use tally::{Combined, Hints, Incompatible, Tally};
 pub(crate) use trim::Keep;
 
@@ -92,9 +92,21 @@ impl Histogram {
         self.schema == CUSTOM_BUCKETS_SCHEMA
     }
 
-    /// All buckets, from the lowest to the highest.
+    /// All buckets, from the lowest to the highest, empty ones among them, as Prometheus goes through them where it looks
+    /// for observations: what of a bucket the zero bucket reaches over is left out.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
-        let below = self.negative.iter().rev().map(|(index, count)| {
+        let zero = (self.zero_count > 0.0).then(|| self.zero_bucket());
+        let beside = |bucket| self.beside_zero(bucket);
+        self.below_zero().map(beside).chain(zero).chain(self.above_zero().map(beside))
+    }
+
+    fn beside_zero(&self, bucket: Bucket) -> Bucket {
+        let (lower, upper) = outside_zero((bucket.lower, bucket.upper), self.zero_threshold);
+        Bucket { lower, upper, ..bucket }
+    }
+
+    fn below_zero(&self) -> impl Iterator<Item = Bucket> + '_ {
+        self.negative.iter().rev().map(|(index, count)| {
             let bucket = self.bucket(*index, *count);
             Bucket {
                 lower: -bucket.upper,
@@ -103,16 +115,17 @@ impl Histogram {
                 upper_inclusive: false,
                 count: *count,
             }
-        });
-        let zero = (self.zero_count != 0.0).then_some(Bucket {
-            lower: -self.zero_threshold,
-            upper: self.zero_threshold,
-            lower_inclusive: true,
-            upper_inclusive: true,
-            count: self.zero_count,
-        });
-        let above = self.positive.iter().map(|(index, count)| self.bucket(*index, *count));
-        below.chain(zero).chain(above)
+        })
+    }
+
+    fn above_zero(&self) -> impl Iterator<Item = Bucket> + '_ {
+        self.positive.iter().map(|(index, count)| self.bucket(*index, *count))
+    }
+
+    fn zero_bucket(&self) -> Bucket {
+        let Self { zero_threshold, zero_count, .. } = *self;
+        let (lower, upper, count) = (-zero_threshold, zero_threshold, zero_count);
+        Bucket { lower, upper, lower_inclusive: true, upper_inclusive: true, count }
     }
 
     /// A bucket above zero.
@@ -238,7 +251,9 @@ impl fmt::Display for Bucket {
 impl fmt::Display for Histogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{{count:{}, sum:{}", format_general(self.count), format_general(self.sum))?;
-        for bucket in self.buckets().filter(|bucket| bucket.count != 0.0) {
+        let zero = std::iter::once(self.zero_bucket());
+        let all = self.below_zero().chain(zero).chain(self.above_zero());
+        for bucket in all.filter(|bucket| bucket.count != 0.0) {
             write!(f, ", {bucket}")?;
         }
         f.write_str("}")

@@ -51,7 +51,7 @@ impl Histogram {
         if self.count == 0.0 || q.is_nan() {
             return plain(f64::NAN);
         }
-        let buckets: Vec<_> = self.buckets().filter(|bucket| bucket.count != 0.0).collect();
+        let buckets: Vec<_> = self.buckets().collect();
         let is_forward = self.sum.is_nan() || q < 0.5;
         let rank = if is_forward { q * self.count } else { (1.0 - q) * self.count };
         let ordered: Box<dyn Iterator<Item = &Bucket>> =
@@ -60,7 +60,8 @@ impl Histogram {
         for next in ordered {
             count += next.count;
             bucket = Some(*next);
-            if count >= rank {
+            // Where the counts don't come to as many, an empty bucket may be the last.
+            if next.count != 0.0 && count >= rank {
                 break;
             }
         }
@@ -112,11 +113,15 @@ impl Histogram {
         }
         let (mut rank, mut lower_rank, mut upper_rank) = (0.0, None, None);
         for mut bucket in self.buckets() {
-            let is_zero = bucket.lower <= 0.0 && bucket.upper >= 0.0;
+            let is_custom = self.has_custom_buckets();
+            let is_zero = !is_custom && bucket.lower <= 0.0 && bucket.upper >= 0.0;
             if is_zero {
                 self.bound_zero(&mut bucket);
+            } else if is_custom && bucket.lower == f64::NEG_INFINITY && bucket.upper > 0.0 {
+                // Without an end, it begins at 0, as for quantiles.
+                bucket.lower = 0.0;
             }
-            let is_linear = is_zero || self.has_custom_buckets();
+            let is_linear = is_zero || is_custom;
             for (value, found) in [(lower, &mut lower_rank), (upper, &mut upper_rank)] {
                 if found.is_some() {
                     continue;
@@ -159,5 +164,68 @@ impl Histogram {
             sum.add(bucket.count * delta * delta);
         }
         sum.total() / self.count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn float(hex: &str) -> f64 {
+        f64::from_bits(u64::from_str_radix(hex, 16).unwrap())
+    }
+
+    fn buckets(line: &str) -> Vec<(i32, f64)> {
+        let of_pair = |(index, count): (&str, &str)| (index.parse().unwrap(), float(count));
+        line.split_whitespace().skip(1).map(|pair| of_pair(pair.split_once(':').unwrap())).collect()
+    }
+
+    fn floats(line: &str) -> Vec<Vec<f64>> {
+        line.split_whitespace().skip(1).map(|words| words.split(':').map(float).collect()).collect()
+    }
+
+    /// A histogram, its quantiles and its fractions, as Prometheus has them.
+    fn vector(lines: &[&str]) -> (Histogram, Vec<Vec<f64>>, Vec<Vec<f64>>) {
+        let head: Vec<_> = lines[0].split_whitespace().collect();
+        let [zero_threshold, zero_count, count, sum] = [2, 3, 4, 5].map(|at| float(head[at]));
+        let histogram = Histogram {
+            schema: head[1].parse().unwrap(),
+            zero_threshold,
+            zero_count,
+            count,
+            sum,
+            positive: buckets(lines[1]),
+            negative: buckets(lines[2]),
+            custom_bounds: floats(lines[3]).concat(),
+            ..Histogram::default()
+        };
+        (histogram, floats(lines[4]), floats(lines[5]))
+    }
+
+    /// But for what other functions make of the last bits.
+    fn check(found: f64, expect: f64, what: &str) {
+        let is_near = (found - expect).abs() <= 1e-12 * expect.abs();
+        assert!(
+            is_near || found.total_cmp(&expect).is_eq() || found.is_nan() && expect.is_nan(),
+            "{what}: {found}"
+        );
+    }
+
+    #[test]
+    fn quantiles_and_fractions_are_those_of_prometheus_whatever_buckets_are_empty() {
+        let lines: Vec<_> = include_str!("../../tests/quantile_vectors/vectors.txt").lines().collect();
+        assert_eq!(lines.len(), 6 * 240);
+        for lines in lines.chunks(6) {
+            let (histogram, quantiles, fractions) = vector(lines);
+            for given in quantiles {
+                let [q, expect] = given[..] else { panic!("a share and its quantile") };
+                check(histogram.quantile(q).0, expect, &format!("{q} of {histogram:?}, for {expect}"));
+            }
+            for given in fractions {
+                let [lower, upper, expect] = given[..] else { panic!("two values and a fraction") };
+                let what = format!("from {lower} to {upper} of {histogram:?}, for {expect}");
+                check(histogram.fraction(lower, upper).0, expect, &what);
+            }
+        }
     }
 }

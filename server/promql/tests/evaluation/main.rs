@@ -13,7 +13,8 @@ use silverback_model::{Labels, Sample};
 use silverback_promql::histogram::{Histogram, ResetHint};
 use silverback_promql::{
     Answer, Budget, Fetched, Folded, Interruption, MatrixSeries, NextSeries, NoPace, Pace, ParseOptions,
-    Plan, PlanOptions, Query, QueryError, QueryTimes, Room, Run, SampleValue, Share, Source, Value,
+    Plan, PlanOptions, Query, QueryError, QueryTimes, QueryableSamples, Room, Run, SampleCounting,
+    SampleValue, Share, Source, Value,
 };
 
 use parts::Halves;
@@ -31,7 +32,8 @@ fn all() -> Vec<Fetched> {
 
 fn plan(text: &str, times: QueryTimes) -> Plan {
     let query = Query::parse(text, ParseOptions::default()).unwrap_or_else(|error| panic!("{text}: {error}"));
-    Plan::new(query, times, PlanOptions::default()).unwrap_or_else(|error| panic!("{text}: {error}"))
+    let options = PlanOptions { counting: SampleCounting::Total, ..PlanOptions::default() };
+    Plan::new(query, times, options).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 /// What matches by name, for each selector.
@@ -248,6 +250,30 @@ fn what_is_folded_as_it_comes_takes_no_more_for_many_series_than_for_few() {
 }
 
 #[test]
+fn a_series_of_many_steps_and_a_step_of_many_series_are_looked_into_in_pieces() {
+    let ways = |text: &str, times: QueryTimes, count: usize| {
+        let (source, pace) =
+            (Made { count, given: Cell::new(0) }, Counting { ways: Cell::new(0), stops_at: usize::MAX });
+        let budget = Budget::new(1 << 20, 1 << 26);
+        let answer = block_on(plan(text, times).evaluate_from(&source, &budget, &pace));
+        assert!(answer.is_ok(), "{text}: {answer:?}");
+        pace.ways.get()
+    };
+    // Of each series 6,001 steps are read, and offered.
+    let steps = QueryTimes::Range { start_ms: 300_000, end_ms: 900_000, step_ms: 100 };
+    for text in
+        ["topk(1, a_total)", "bottomk(1, -a_total)", "topk(1, a_total * 2)", "topk(1, rate(a_total[5m]))"]
+    {
+        let of_twenty = ways(text, steps, 40) - ways(text, steps, 20);
+        assert!(of_twenty >= 20 * 3, "{text}: {of_twenty}");
+    }
+    // All values of a step are put in order.
+    let (sorted, counted) =
+        (ways("quantile(0.5, a_total)", AT_10M, 20_000), ways("count(a_total)", AT_10M, 20_000));
+    assert!(sorted >= counted + 150, "{sorted}, {counted}");
+}
+
+#[test]
 fn a_long_chain_of_operators_gives_what_its_operators_give_in_turn() {
     let chain = |first: &str, link: &str, times: usize| format!("{first}{}", link.repeat(times));
     let value = |value: &str| {
@@ -276,18 +302,18 @@ fn a_long_chain_of_operators_gives_what_its_operators_give_in_turn() {
     assert!(pace.ways.get() >= 30, "{}", pace.ways.get());
 }
 
-/// At minutes 0, 5 and 10, with the samples of each counted.
-fn plan_with_steps(text: &str) -> Plan {
+/// At minutes 0, 5 and 10.
+fn plan_with_steps(text: &str, counting: SampleCounting) -> Plan {
     let query = Query::parse(text, ParseOptions::default()).unwrap();
     let times = QueryTimes::Range { start_ms: 0, end_ms: 600_000, step_ms: 300_000 };
-    let options = PlanOptions { per_step_samples: true, ..PlanOptions::default() };
+    let options = PlanOptions { counting, ..PlanOptions::default() };
     Plan::new(query, times, options).unwrap()
 }
 
 #[test]
 fn samples_are_counted_at_each_step_that_sees_them_whoever_folds_them() {
     let check = |text: &str, per_step: [u64; 3]| {
-        let plan = plan_with_steps(text);
+        let plan = plan_with_steps(text, SampleCounting::PerStep);
         let budget = Budget::new(100_000, 1 << 20);
         let whole = evaluate(&plan, &budget, &NoPace).unwrap();
         assert_eq!(
@@ -313,6 +339,10 @@ fn samples_are_counted_at_each_step_that_sees_them_whoever_folds_them() {
             "{text}"
         );
         assert_eq!(whole.bytes - without.bytes, 3 * size_of::<u64>(), "{text}");
+        let off = plan_with_steps(text, SampleCounting::Off);
+        let unasked = evaluate(&off, &Budget::new(100_000, 1 << 20), &NoPace).unwrap();
+        assert_eq!(unasked.samples, QueryableSamples::default(), "{text}");
+        assert_eq!(unasked.value.to_json(), whole.value.to_json(), "{text}");
     };
     let count = |text: &str, step_ms: i64| {
         let at = plan(text, QueryTimes::Instant { at_ms: step_ms });
@@ -346,7 +376,7 @@ fn samples_are_counted_at_each_step_that_sees_them_whoever_folds_them() {
 
 #[test]
 fn a_list_of_steps_beyond_the_memory_is_refused() {
-    let steps = plan_with_steps("1");
+    let steps = plan_with_steps("1", SampleCounting::PerStep);
     let refused = evaluate(&steps, &Budget::new(1000, 3 * size_of::<u64>() - 1), &NoPace).map(|_| ());
     assert!(matches!(refused, Err(QueryError::TooMuchMemory { .. })), "{refused:?}");
 }

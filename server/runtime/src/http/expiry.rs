@@ -12,6 +12,8 @@ pub(super) enum Expiry {
     Flood,
     /// It had no request in flight, or one that hardly came, and a new one came at the limit.
     Evicted,
+    /// It was asked to go, and its client keeps it open without a request.
+    Stays,
     /// Its client ended its sending side, and no answer began in time.
     Left,
 }
@@ -27,6 +29,7 @@ impl Expiry {
             Self::Evicted => {
                 "a request, or the rest of one, was waited for, and a new connection came at the limit"
             }
+            Self::Stays => "it was asked to go, and its client kept it open",
             Self::Left => "its client sends no more, and its answer takes long",
         }
     }

@@ -15,6 +15,10 @@ const LEASE_PATIENCE: Duration = Duration::from_secs(3);
 /// other keeps its own.
 const EVICTION_IDLE_MIN: Duration = Duration::from_secs(1);
 
+/// How long a connection that is asked to go, and has no request in flight, may stay after the last byte that it was
+/// sent: a request that was on its way comes before.
+const FAREWELL_MAX: Duration = Duration::from_secs(2);
+
 /// How long a client that has ended its sending side is taken to wait for the first byte of its answer. One that has
 /// gone looks the same until something is sent to it.
 const GRACE_AFTER_END: Duration = Duration::from_secs(1);
@@ -28,6 +32,7 @@ pub(super) struct Looks {
     pub(super) lease: u64,
     pub(super) eviction: u64,
     pub(super) grace: u64,
+    pub(super) farewell: u64,
 }
 
 /// What lies between two looks.
@@ -46,6 +51,7 @@ impl Looks {
             stall: looks(limits.stall_timeout),
             lease: looks(LEASE_PATIENCE.min(limits.stall_timeout)),
             eviction: looks(EVICTION_IDLE_MIN),
+            farewell: looks(FAREWELL_MAX),
             grace: looks(GRACE_AFTER_END.min(limits.stall_timeout)),
         }
     }

@@ -6,6 +6,7 @@
 mod burst;
 mod crowd;
 mod expiry;
+mod farewell;
 mod frames;
 mod heads;
 mod keepalive;
@@ -355,7 +356,7 @@ fn account(end: End) {
                 Expiry::Left => counters::with(|c| c.connection_errors += 1),
                 // Counted when it was told to go.
                 Expiry::Flood | Expiry::Evicted => {}
-                Expiry::Header | Expiry::Idle | Expiry::Stall | Expiry::Unread => {
+                Expiry::Header | Expiry::Idle | Expiry::Stall | Expiry::Unread | Expiry::Stays => {
                     counters::with(|c| c.connections_timed_out += 1);
                 }
             }

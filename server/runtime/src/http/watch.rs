@@ -16,6 +16,7 @@ use super::{
     HttpLimits,
     crowd::Crowd,
     expiry::Expiry,
+    farewell::Farewell,
     frames::{self, Account},
     heads::Heads,
     leases::{Lease, Leases, Leaves},
@@ -103,7 +104,7 @@ impl Watches {
             // A connection is made to send a request: its first head is on its way.
             phase: Cell::new(Phase::Head { since: self.look.get() }),
             protocol: Cell::new(Protocol::Http1),
-            is_leaving: Cell::new(false),
+            farewell: Farewell::default(),
             in_flight: Cell::new(0),
             is_writing: Cell::new(false),
             bodies_awaited: Cell::new(0),
@@ -200,6 +201,7 @@ impl Watches {
     fn close_all(&self) {
         self.closing.set(true);
         for watch in self.connections.borrow().iter() {
+            watch.farewell.ask(self.look.get());
             watch.wake();
         }
     }
@@ -243,7 +245,7 @@ pub(super) struct Watch {
     phase: Cell<Phase>,
     protocol: Cell<Protocol>,
     /// It closes once what is in flight is answered.
-    is_leaving: Cell<bool>,
+    farewell: Farewell,
     in_flight: Cell<u32>,
     /// What is to be written waits for room in its socket, or for its turn.
     pub(super) is_writing: Cell<bool>,
@@ -275,7 +277,7 @@ impl Watch {
 
     /// Whether it takes no more requests: the notice to end was given, or none came for too long.
     pub(super) fn is_to_close(&self) -> bool {
-        self.watches.closing.get() || self.is_leaving.get()
+        self.watches.closing.get() || self.farewell.is_asked()
     }
 
     fn expire(&self, expiry: Expiry) {
@@ -283,7 +285,7 @@ impl Watch {
             // HTTP/2 can say that it closes: a request that is on its way then is answered, or the client
             // knows that it wasn't looked at.
             (Expiry::Idle, Protocol::Http2) => {
-                if !self.is_leaving.replace(true) {
+                if self.farewell.ask(self.now()) {
                     counters::with(|c| c.connections_timed_out += 1);
                 }
             }
@@ -294,6 +296,7 @@ impl Watch {
                 | Expiry::Unread
                 | Expiry::Flood
                 | Expiry::Evicted
+                | Expiry::Stays
                 | Expiry::Left,
                 Protocol::Http1 | Protocol::Http2,
             ) => {
@@ -315,7 +318,7 @@ impl Watch {
             Account::Overdrawn => {
                 counters::with(|c| c.connections_flooding += 1);
                 tracing::debug!("an HTTP/2 connection is asked to go: it sends frames without data");
-                self.is_leaving.set(true);
+                self.farewell.ask(self.now());
             }
             Account::Flooding => self.expire(Expiry::Flood),
         }
@@ -549,6 +552,7 @@ impl Watch {
     }
 
     pub(super) fn bytes_written(&self) {
+        self.farewell.written(self.now());
         if let Phase::Busy { .. } = self.phase.get() {
             self.phase.set(Phase::Busy { moved: self.now() });
         }
@@ -575,8 +579,11 @@ impl Watch {
         if keeps_too_long && self.watches.leases.are_waited_for() {
             return Some(Expiry::Unread);
         }
+        let stays =
+            |since| self.farewell.stays_since(since).is_some_and(|since| passed(since, limits.farewell));
         match self.phase.get() {
             Phase::Head { since } if passed(since, limits.header) => Some(Expiry::Header),
+            Phase::Idle { since } if stays(since) && !self.is_writing.get() => Some(Expiry::Stays),
             Phase::Idle { since } if passed(since, limits.idle) => Some(Expiry::Idle),
             Phase::Busy { moved } if passed(moved, limits.stall) => Some(Expiry::Stall),
             Phase::Busy { moved } if self.is_in_grace() && passed(moved, limits.grace) => Some(Expiry::Left),

@@ -128,7 +128,7 @@ fn of_body(error: BodyError) -> Status {
 /// One of OTLP's.
 fn of_otlp_body(error: BodyError) -> Status {
     match error {
-        BodyError::Overloaded => status_of(&Rejection::Overloaded),
+        BodyError::NoRoom => status_of(&Rejection::NoRoom),
         BodyError::TooLarge(_) | BodyError::TimedOut(_) | BodyError::BrokeOff(_) => of_body(error),
     }
 }

@@ -57,7 +57,7 @@ impl Received {
 
 impl Bounds {
     fn make_room(&mut self, bytes: usize) -> Result<(), Status> {
-        self.reserved.grow(bytes).map_err(|_| self.refuse(BodyError::Overloaded))
+        self.reserved.grow(bytes).map_err(|_| self.refuse(BodyError::NoRoom))
     }
 
     fn poll_time(&mut self, context: &mut Context<'_>) -> Poll<Status> {

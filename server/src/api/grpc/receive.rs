@@ -159,6 +159,7 @@ mod tests {
         let malformed = |cause| Rejection::Malformed(MalformedBody { offset: 7, cause });
         check(Rejection::NotReady("replaying".into()), Code::Unavailable);
         check(Rejection::Overloaded, Code::ResourceExhausted);
+        check(Rejection::NoRoom, Code::ResourceExhausted);
         check(Rejection::MemoryFull { limit_bytes: 1 }, Code::ResourceExhausted);
         check(Rejection::BodyTimedOut(Duration::from_secs(1)), Code::DeadlineExceeded);
         check(Rejection::BodyTooLarge { limit_bytes: 1 }, Code::AlreadyExists);

@@ -174,7 +174,7 @@ mod tests {
         let mut passing =
             vec![TooManyReads.into(), ReadFault::BudgetExceeded, FanoutError::from(Overloaded).into()];
         passing.extend(shards.map(|error| FanoutError::from(error).into()));
-        passing.push(ReadFault::Body(BodyError::Overloaded));
+        passing.push(ReadFault::Body(BodyError::NoRoom));
         for fault in passing {
             let status = of_read_fault(&fault);
             assert_eq!(status.code(), Code::ResourceExhausted, "{fault}");

@@ -8,7 +8,7 @@ use http::header::CONTENT_LENGTH;
 use http_body::Body;
 use http_body_util::BodyExt;
 
-use crate::routing::{Overloaded, Reservation};
+use crate::routing::{NoRoom, Reservation};
 use silverback_runtime::timeout;
 
 /// Why a body wasn't read.
@@ -23,9 +23,9 @@ pub enum BodyError {
     /// The client hung up or broke the protocol midway.
     #[error("the request body broke off: {0}")]
     BrokeOff(String),
-    /// Too much is in flight to take it in.
-    #[error("too many requests are under way; send again later")]
-    Overloaded,
+    /// Others have the memory that it takes.
+    #[error("requests in flight have all the memory that they may have; send again later")]
+    NoRoom,
 }
 
 /// The same, of which every byte takes its room in `reserved` as it arrives: a length that is only
@@ -74,7 +74,7 @@ fn read_with<B>(
     headers: &HeaderMap,
     body: B,
     bytes_max: usize,
-    mut make_room: impl FnMut(usize) -> Result<(), Overloaded>,
+    mut make_room: impl FnMut(usize) -> Result<(), NoRoom>,
 ) -> impl Future<Output = Result<Bytes, BodyError>>
 where
     B: Body<Data = Bytes>,
@@ -94,7 +94,7 @@ where
             if first.len() + joined.len() + frame.len() > bytes_max {
                 return Err(BodyError::TooLarge(bytes_max));
             }
-            make_room(frame.len()).map_err(|_| BodyError::Overloaded)?;
+            make_room(frame.len()).map_err(|_| BodyError::NoRoom)?;
             if first.is_empty() && joined.is_empty() {
                 // A body that came in one piece is not copied.
                 first = frame;

@@ -77,7 +77,7 @@ impl Caller {
     /// Counts a write request that was refused as a whole, of whichever protocol.
     fn count_rejection(&self, rejection: &Rejection) {
         self.count(|counts| match rejection {
-            Rejection::Overloaded => counts.writes_overloaded += 1,
+            Rejection::Overloaded | Rejection::NoRoom => counts.writes_overloaded += 1,
             Rejection::MemoryFull { .. } => counts.writes_memory_full += 1,
             Rejection::NotReady(_) => counts.writes_not_durable += 1,
             Rejection::Method

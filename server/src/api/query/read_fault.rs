@@ -161,7 +161,7 @@ impl DeletionStopped {
 impl From<BudgetExceeded> for ReadFault {
     fn from(no_room: BudgetExceeded) -> Self {
         match no_room {
-            BudgetExceeded::Overloaded => Self::BudgetExceeded,
+            BudgetExceeded::NoRoom => Self::BudgetExceeded,
             BudgetExceeded::TooMuch { bytes_max } => Self::AnswerTooLarge { bytes_max },
         }
     }
@@ -206,7 +206,7 @@ impl ReadFault {
             Self::DeletionStopped(stopped) => {
                 stopped.as_read().map_or(Cause::NotReady, |fault| fault.cause())
             }
-            Self::Body(BodyError::Overloaded)
+            Self::Body(BodyError::NoRoom)
             | Self::BudgetExceeded
             | Self::TooManyReads(_)
             | Self::DeletionGoesOn

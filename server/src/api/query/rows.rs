@@ -46,7 +46,22 @@ impl<B: Batch> RowStream<B> {
         retry_moved(async || Self::open_once(reader, lease, &question).await).await
     }
 
-    /// Likewise on the shard of this core alone, by an epoch that others are asked by, too.
+    /// Whether there is a row on any shard, of each of which one is asked for.
+    pub(crate) async fn is_any(
+        reader: &Rc<Reader>,
+        lease: &ReadLease,
+        selection: Selection,
+        wanted: B::Wanted,
+    ) -> Result<bool, FanoutError> {
+        /// A batch holds a row, however large.
+        const ONE_ROW_BYTES: usize = 1;
+
+        let question = OpenRows { selection, wanted, bytes: ONE_ROW_BYTES };
+        let rows = retry_moved(async || Self::open_once(reader, lease, &question).await).await?;
+        Ok(rows.shards.iter().any(|shard| shard.batch.count() > 0))
+    }
+
+    /// Opens a cursor on the shard of this core alone, by an epoch that others are asked by, too.
     pub(crate) async fn open_own(
         reader: &Rc<Reader>,
         lease: &ReadLease,

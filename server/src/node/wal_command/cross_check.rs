@@ -3,6 +3,7 @@
 use hashbrown::HashMap;
 use roaring::RoaringBitmap;
 
+use super::counts::Counts;
 use silverback_model::gorilla::XorIter;
 use silverback_model::histogram::{Histogram, SealedHistogram};
 use silverback_model::{SeriesId, SeriesRef};
@@ -19,24 +20,9 @@ pub(super) struct CrossCheck {
     series: HashMap<SeriesRef, SeriesId>,
     /// Samples name them, and nobody made them: they must be removed later.
     unknown: RoaringBitmap,
-    /// Samples of the record that was read last, if it has any.
-    samples_before: usize,
+    /// Chunks of floats, of each series that has any the open one, too.
+    chunks: u64,
     counts: Counts,
-}
-
-/// What a log has.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counts {
-    /// Series that were made.
-    pub(super) series: u64,
-    /// Samples of groups.
-    pub(super) samples: u64,
-    /// Those of them that have a start timestamp.
-    pub(super) starts: u64,
-    /// Chunks of the checkpoint.
-    pub(super) chunks: u64,
-    /// Samples in them.
-    pub(super) chunk_samples: u64,
 }
 
 impl CrossCheck {
@@ -48,7 +34,6 @@ impl CrossCheck {
     fn series(&mut self, record: &SeriesRecord<'_>) -> Result<(), RestoreError> {
         for series in record.iter() {
             let series = series.map_err(contradicts)?;
-            self.counts.series += 1;
             // A checkpoint and the groups behind it may both make it.
             if self.series.insert(series.series, series.id).is_some_and(|former| former != series.id) {
                 return Err(RestoreError(format!("ref {} names two series", series.series.0)));
@@ -60,7 +45,6 @@ impl CrossCheck {
     fn samples(&mut self, record: &SamplesRecord<'_>) -> Result<(), RestoreError> {
         for entry in record.iter() {
             let series = entry.map_err(contradicts)?.series;
-            self.counts.samples += 1;
             if !self.series.contains_key(&series) {
                 self.unknown.insert(series.0);
             }
@@ -128,11 +112,7 @@ impl CrossCheck {
         for entry in record.iter() {
             let (series, read) = match entry.map_err(contradicts)? {
                 HistogramEntry::Stored { series, message, .. } => {
-                    self.counts.samples += 1;
-                    let read = Histogram::default().read_message(message).map_err(contradicts);
-                    let has_start = read.as_ref().is_ok_and(|times| times.start_timestamp_ms != 0);
-                    self.counts.starts += u64::from(has_start);
-                    (series, read.map(|_| ()))
+                    (series, Histogram::default().read_message(message).map(drop).map_err(contradicts))
                 }
                 HistogramEntry::Chunks(chunks) => (chunks.series, read_histogram_chunks(&chunks)),
             };
@@ -147,11 +127,11 @@ impl CrossCheck {
     fn read_chunks(&mut self, chunks: &SeriesChunks<'_>) -> Result<(), RestoreError> {
         let (series, mut checked, mut newest_ms) = (chunks.series, Ok(()), None);
         for sealed in chunks.sealed.clone() {
-            self.counts.chunks += 1;
+            self.chunks += 1;
             checked = checked.and(self.chunk(series, sealed.bytes, &mut newest_ms, Some(sealed)));
         }
         // A checkpoint counts the open chunk of every series.
-        self.counts.chunks += 1;
+        self.chunks += 1;
         if !chunks.open.is_empty() {
             checked = checked.and(self.chunk(series, chunks.open, &mut newest_ms, None));
         }
@@ -176,7 +156,6 @@ impl CrossCheck {
             }
             *newest_ms = Some(sample.timestamp_ms);
             oldest_ms.get_or_insert(sample.timestamp_ms);
-            self.counts.chunk_samples += 1;
         }
         let said_ms = said.map(|said| (Some(said.min_ms), Some(said.max_ms)));
         if *newest_ms == before_ms {
@@ -189,13 +168,13 @@ impl CrossCheck {
     }
 
     fn checkpoint_end(&self, series: u64, chunks: u64) -> Result<(), RestoreError> {
-        let found = self.counts;
-        if (found.series, found.chunks) == (series, chunks) {
+        let found = (self.counts.series, self.chunks);
+        if found == (series, chunks) {
             return Ok(());
         }
         Err(RestoreError(format!(
             "the checkpoint has {} of its {series} series and {} of its {chunks} chunks",
-            found.series, found.chunks
+            found.0, found.1
         )))
     }
 }
@@ -218,17 +197,13 @@ fn read_histogram_chunks(chunks: &LoggedHistogramChunks<'_>) -> Result<(), Resto
 
 impl Restore for CrossCheck {
     fn record(&mut self, record: Record<'_>) -> Result<(), RestoreError> {
-        let samples_before = std::mem::take(&mut self.samples_before);
+        // What of it can't be read is told below.
+        let _counted = self.counts.add(&record);
         match record {
             Record::Series(record) => self.series(&record),
-            Record::Samples(record) => {
-                self.samples_before = record.count();
-                self.samples(&record)
-            }
-            Record::StartTimestamps(record) => {
-                self.counts.starts += record.samples_among(samples_before).map_err(contradicts)?;
-                Ok(())
-            }
+            Record::Samples(record) => self.samples(&record),
+            // Its reader has looked at them.
+            Record::StartTimestamps(_) => Ok(()),
             Record::Removed(record) => self.removed(&record),
             Record::Chunks(record) => self.chunks(&record),
             Record::Replaced(record) => self.replaced(&record),
@@ -274,7 +249,8 @@ mod tests {
     fn faults(payloads: &[Vec<u8>]) -> Vec<String> {
         let mut check = CrossCheck::default();
         let all = payloads.iter().flat_map(|payload| records(payload));
-        let mut faults: Vec<_> = all.filter_map(|record| check.record(record.unwrap()).err()).collect();
+        let read = all.map(|record| record.map_err(contradicts).and_then(|record| check.record(record)));
+        let mut faults: Vec<_> = read.filter_map(Result::err).collect();
         faults.extend(check.finish().err());
         faults.into_iter().map(|fault| fault.0).collect()
     }
@@ -337,15 +313,14 @@ mod tests {
             })
         };
         assert_eq!(faults(&[made(A), started(3)]), [""; 0]);
-        let mut check = CrossCheck::default();
         let payload = started(3);
-        records(&payload).for_each(|record| check.record(record.unwrap()).unwrap());
-        assert_eq!((check.counts().samples, check.counts().starts), (3, 1));
         let of_three = payload.len() - stored_alone(3).len();
         let alone = payload[payload.len() - of_three..].to_vec();
         let told = "a start timestamp is that of sample 2, which the group doesn't have";
         assert_eq!(faults(&[made(A), stored(), alone.clone()]), [told], "one sample comes before");
-        assert_eq!(faults(&[made(A), stored_alone(3), made(A), alone]), [told], "they come directly behind");
+        assert_eq!(faults(&[made(A), stored_alone(3), alone.clone()]), [told], "those are another group's");
+        let between = [stored_alone(3), made(A), alone].concat();
+        assert_eq!(faults(&[made(A), between]), [told], "they come directly behind");
     }
 
     fn stored_alone(samples: i64) -> Vec<u8> {

@@ -7,19 +7,15 @@ use std::time::SystemTime;
 
 use futures::executor::block_on;
 
+use super::counts::Counts;
 use super::{OfflineLogs, WalCommandError};
 use crate::node::table::{Table, size};
 use silverback_host::disk::blocking::{BlockingDisk, BlockingFile};
 use silverback_host::disk::{Disk, File};
-use silverback_model::gorilla::XorIter;
-use silverback_model::histogram::HistogramIter;
 use silverback_storage::wal::Lsn;
 use silverback_storage::wal::frame::{FrameHeader, FrameKey};
 use silverback_storage::wal::reader::{Found, FrameReader};
-use silverback_storage::wal::record::{
-    Claim, ClaimKind, ClaimsRecord, HistogramEntry, HistogramsRecord, Record, RecordError, SeriesChunks,
-    StartTimestampsRecord, records,
-};
+use silverback_storage::wal::record::{Claim, ClaimKind, ClaimsRecord, Record, RecordError, records};
 use silverback_storage::wal::replay::{LogFiles, LogPlace};
 use silverback_storage::wal::segment::{
     CheckpointHeader, FILE_HEADER_BYTES, HeaderError, SegmentHeader, checkpoint_name, segment_name,
@@ -47,9 +43,7 @@ enum Kind {
 struct Contents {
     /// Its first and its last whole frame.
     frames: Option<(Lsn, Lsn)>,
-    series: u64,
-    samples: u64,
-    removed: u64,
+    counts: Counts,
     /// Of its frames, without the zeros after them.
     bytes: u64,
     /// What can't be read, in words.
@@ -88,7 +82,8 @@ fn inspect_log(
     now: SystemTime,
     out: &mut impl Write,
 ) -> Result<(), WalCommandError> {
-    let mut table = Table::new(&["file", "size", "groups", "series", "samples", "removed", "bytes/sample"]);
+    let mut table =
+        Table::new(&[&["file", "size", "groups"][..], &Counts::WORDS, &["bytes/sample"]].concat());
     let (mut faults, mut listings) = (Vec::new(), Vec::new());
     let segments = files.segments.iter().copied().map(Kind::Segment);
     for kind in files.checkpoint.map(Kind::Checkpoint).into_iter().chain(segments) {
@@ -99,7 +94,11 @@ fn inspect_log(
     }
     for spare in files.spares.iter().map(|number| spare_name(*number)) {
         let bytes = block_on(open(place, &spare))?.1;
-        table.row([spare, size(bytes)].into_iter().chain(std::iter::repeat_n("-".to_owned(), 5)));
+        table.row(
+            [spare, size(bytes)]
+                .into_iter()
+                .chain(std::iter::repeat_n("-".to_owned(), 2 + Counts::WORDS.len())),
+        );
     }
     table.write(out, "  ")?;
     if let Some(first) = files.checkpoint {
@@ -177,19 +176,18 @@ impl Kind {
         if is_its_own { Ok((block_bytes, made.map(|made| made.bytes))) } else { Err(HeaderError::OtherKind) }
     }
 
-    fn row(self, bytes: u64, contents: &Contents) -> [String; 7] {
+    fn row(self, bytes: u64, contents: &Contents) -> Vec<String> {
         let groups = match (self, contents.frames) {
             (Self::Checkpoint(first), _) => format!("before {}", first.0),
             (Self::Segment(_), Some((first, last))) => format!("{} to {}", first.0, last.0),
             (Self::Segment(_), None) => "-".to_owned(),
         };
-        let per_sample = match contents.samples {
+        let per_sample = match contents.counts.samples {
             0 => "-".to_owned(),
             samples => format!("{:.1}", contents.bytes as f64 / samples as f64),
         };
-        let counts = [contents.series, contents.samples, contents.removed].map(|count| count.to_string());
-        let [series, samples, removed] = counts;
-        [self.name(), size(bytes), groups, series, samples, removed, per_sample]
+        let counts = contents.counts.numbers().map(|count| count.to_string());
+        [&[self.name(), size(bytes), groups][..], &counts, &[per_sample]].concat()
     }
 }
 
@@ -253,32 +251,15 @@ impl Contents {
 
     /// Counts a record in. Tells what it is, and of how much.
     fn record(&mut self, record: &Record<'_>) -> Result<(&'static str, String), RecordError> {
+        self.counts.add(record)?;
         Ok(match record {
-            Record::Series(series) => {
-                self.series += series.count() as u64;
-                ("series", series.count().to_string())
-            }
-            Record::Samples(samples) => {
-                self.samples += samples.count() as u64;
-                ("samples", samples.count().to_string())
-            }
-            Record::StartTimestamps(starts) => ("start timestamps", started(starts)?.to_string()),
-            Record::Removed(removed) => {
-                self.removed += removed.count() as u64;
-                ("removed", removed.count().to_string())
-            }
-            Record::Chunks(chunks) => {
-                self.samples += samples_of(chunks.iter())?;
-                ("chunks", chunks.count().to_string())
-            }
-            Record::Replaced(replaced) => {
-                self.samples += samples_of(replaced.iter().map(|entry| entry.map(|entry| entry.chunks)))?;
-                ("replaced", replaced.count().to_string())
-            }
-            Record::Histograms(histograms) => {
-                self.samples += histograms_of(histograms)?;
-                ("histograms", histograms.count().to_string())
-            }
+            Record::Series(series) => ("series", series.count().to_string()),
+            Record::Samples(samples) => ("samples", samples.count().to_string()),
+            Record::StartTimestamps(starts) => ("start timestamps", starts.samples()?.to_string()),
+            Record::Removed(removed) => ("removed", removed.count().to_string()),
+            Record::Chunks(chunks) => ("chunks", chunks.count().to_string()),
+            Record::Replaced(replaced) => ("replaced", replaced.count().to_string()),
+            Record::Histograms(histograms) => ("histograms", histograms.count().to_string()),
             Record::Exemplars(exemplars) => ("exemplars", exemplars.count().to_string()),
             Record::Metadata(metadata) => ("metadata", metadata.count().to_string()),
             Record::Claims(claims) => ("claims", show_claims(claims)?),
@@ -298,41 +279,6 @@ fn show_claims(claims: &ClaimsRecord<'_>) -> Result<String, RecordError> {
         Ok(format!("cell {} {way} shard {} at epoch {}", cell.0, other.0, epoch.0))
     });
     Ok(shown.collect::<Result<Vec<_>, _>>()?.join(", "))
-}
-
-/// Samples that have one.
-fn started(record: &StartTimestampsRecord<'_>) -> Result<u64, RecordError> {
-    record.iter().map(|run| run.map(|run| run.samples)).sum()
-}
-
-/// As they stand there, and as the chunks' headers count them.
-fn histograms_of(record: &HistogramsRecord<'_>) -> Result<u64, RecordError> {
-    let mut histograms = 0;
-    for entry in record {
-        histograms += match entry? {
-            HistogramEntry::Stored { .. } => 1,
-            HistogramEntry::Chunks(chunks) => {
-                let sealed = chunks.sealed.map(|sealed| HistogramIter::new(sealed.kind, sealed.bytes));
-                let open = chunks.open.map(|open| HistogramIter::new(open.kind, open.bytes));
-                sealed.chain(open).map(|chunk| chunk.samples_left() as u64).sum()
-            }
-        };
-    }
-    Ok(histograms)
-}
-
-/// As the chunks' headers count them.
-fn samples_of<'a>(
-    chunks: impl Iterator<Item = Result<SeriesChunks<'a>, RecordError>>,
-) -> Result<u64, RecordError> {
-    let mut samples = 0;
-    for entry in chunks {
-        let entry = entry?;
-        let sealed: usize = entry.sealed.map(|sealed| XorIter::new(sealed.bytes).samples_left()).sum();
-        let open = if entry.open.is_empty() { 0 } else { XorIter::new(entry.open).samples_left() };
-        samples += (sealed + open) as u64;
-    }
-    Ok(samples)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `silverback wal`: the logs of a data directory, looked at while no node runs on it. Never writes
 //! to them.
 #![expect(clippy::disallowed_methods, reason = "a command without executors")]
+mod counts;
 mod cross_check;
 mod inspect;
 mod verify;

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use futures::executor::block_on;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::cross_check::{Counts, CrossCheck};
+use super::counts::Counts;
+use super::cross_check::CrossCheck;
 use super::{OfflineLogs, WalCommandError};
 use crate::node::table::size;
 use silverback_host::Alone;
@@ -72,20 +73,13 @@ fn sum_up(out: &mut impl Write, damages: usize, torn: usize) -> Result<Soundness
 
 /// Tells of one log, and how many damages it has.
 fn tell(out: &mut impl Write, shard: usize, replayed: &Replayed, counts: Counts) -> io::Result<usize> {
-    let Counts { series, samples, starts, chunks, chunk_samples } = counts;
     write!(out, "shard {shard}: ")?;
     match replayed.checkpoint_bytes {
         0 => write!(out, "no checkpoint, ")?,
-        bytes => {
-            write!(out, "a checkpoint of {} ({chunk_samples} samples in {chunks} chunks), ", size(bytes))?
-        }
+        bytes => write!(out, "a checkpoint of {}, ", size(bytes))?,
     }
     let (groups, last) = (replayed.groups, replayed.last.0);
-    write!(out, "{groups} groups up to {last} ({samples} samples")?;
-    if starts > 0 {
-        write!(out, ", {starts} with start timestamps")?;
-    }
-    writeln!(out, "), {series} series")?;
+    writeln!(out, "{groups} groups up to {last}: {counts}")?;
     if let Some(torn) = &replayed.torn {
         writeln!(out, "  torn or damaged: {torn}")?;
     }

@@ -2,6 +2,7 @@
 
 use std::ops::AddAssign;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::message::{ReadError, ReadTicket, Selection};
 use crate::wal::LogError;
@@ -16,6 +17,8 @@ pub struct Deletion {
     pub epoch: Epoch,
     /// The samples that any of these selects go.
     pub selections: Arc<[Selection]>,
+    /// How long cells that are on their way are waited for, whatever is selected of them.
+    pub wait_max: Duration,
 }
 
 /// How far a shard came.

@@ -19,7 +19,6 @@ use crate::message::{Deleted, Deletion, DeletionError, DeletionReply, ReadError,
 use crate::shard::read::Found;
 use crate::shard::{Host, Reads, Shard};
 use crate::wal::{Journal, Log};
-use silverback_model::limits::{MIGRATION_COPY_MAX, MIGRATION_PAUSE_MAX};
 use silverback_model::{CellId, Epoch, SeriesRef};
 
 /// What a deletion puts into the log before it waits for the disk: no more is ahead of a write that comes then.
@@ -27,9 +26,6 @@ const PIECE_BYTES: usize = 256 << 10;
 
 /// What the log takes for a series that went, about.
 const REMOVED_BYTES: usize = 24;
-
-/// How long a cell's migration is waited for: longer than any takes.
-const MOVING_MAX_US: u64 = 2 * (MIGRATION_COPY_MAX.as_micros() + MIGRATION_PAUSE_MAX.as_micros()) as u64;
 
 /// Runs a deletion. It answers once all that went is gone from the disk, too.
 pub(crate) async fn delete<L: Log, H: Host>(
@@ -39,8 +35,9 @@ pub(crate) async fn delete<L: Log, H: Host>(
     host: H,
     deletion: Deletion,
 ) -> DeletionReply {
-    let Deletion { ticket, epoch, selections } = deletion;
-    let job = Job { shard, reads, log, host, ticket, epoch };
+    let Deletion { ticket, epoch, selections, wait_max } = deletion;
+    let until_us = host.monotonic_us().saturating_add(wait_max.as_micros() as u64);
+    let job = Job { shard, reads, log, host, ticket, epoch, until_us };
     let mut progress = Progress::default();
     let went = job.delete_all(&selections, &mut progress).await;
     // Also where not all of it went: what is told to be gone stays so. And where nothing did: what is asked for may
@@ -62,6 +59,8 @@ struct Job<L, H> {
     host: H,
     ticket: ReadTicket,
     epoch: Epoch,
+    /// No cell is waited for any longer.
+    until_us: u64,
 }
 
 #[derive(Default)]
@@ -111,46 +110,45 @@ impl<L: Log, H: Host> Job<L, H> {
         let (shard, host) = (Rc::clone(&self.shard), self.host.clone());
         let matched = self.reads.matched(shard, host, &self.ticket, self.epoch, &selection.matchers).await?;
         let range_ms = selection.min_ms..=selection.max_ms;
-        let until_us = self.host.monotonic_us() + MOVING_MAX_US;
         let mut settled = self.reads.settled.count();
         let mut waiting = self.delete_series(&matched.series, &range_ms, progress).await?;
         while !waiting.is_empty() && !progress.has_moved {
-            self.wait_for_cells(settled, until_us).await;
-            progress.has_moved = self.host.monotonic_us() >= until_us;
+            self.wait_for_cells(settled).await;
+            progress.has_moved = self.is_late();
             settled = self.reads.settled.count();
             waiting = self.delete_series(&waiting, &range_ms, progress).await?;
         }
-        self.wait_for_readers_of_what_left(until_us, progress).await
+        self.wait_for_readers_of_what_left(progress).await
     }
 
     /// Waits while a cell is handed over whose new owner was asked to delete from it: some cores may read it here still,
     /// and would find again what went there. Once it is released, none does.
-    async fn wait_for_readers_of_what_left(
-        &self,
-        until_us: u64,
-        progress: &mut Progress,
-    ) -> Result<(), DeletionError> {
+    async fn wait_for_readers_of_what_left(&self, progress: &mut Progress) -> Result<(), DeletionError> {
         loop {
             let settled = self.reads.settled.count();
             if !self.shard.borrow().is_read_in_two_places(self.epoch) {
                 return Ok(());
             }
-            if self.host.monotonic_us() >= until_us {
+            if self.is_late() {
                 progress.has_moved = true;
                 return Ok(());
             }
-            self.wait_for_cells(settled, until_us).await;
+            self.wait_for_cells(settled).await;
             if self.ticket.is_cancelled() {
                 return Err(ReadError::Cancelled.into());
             }
         }
     }
 
-    /// Waits for a cell to be on its way no more that was when so many had come to that; not for longer than until
-    /// then, nor once nobody waits for the deletion.
-    async fn wait_for_cells(&self, settled: u64, until_us: u64) {
+    fn is_late(&self) -> bool {
+        self.host.monotonic_us() >= self.until_us
+    }
+
+    /// Waits for a cell to be on its way no more that was when so many had come to that; not for longer than the deletion
+    /// may, nor once nobody waits for it.
+    async fn wait_for_cells(&self, settled: u64) {
         self.host.release_slice();
-        let left = Duration::from_micros(until_us.saturating_sub(self.host.monotonic_us()));
+        let left = Duration::from_micros(self.until_us.saturating_sub(self.host.monotonic_us()));
         let late = pin!(self.host.sleep(left));
         select(pin!(self.reads.settled.after(settled)), select(self.ticket.cancelled(), late)).await;
     }

@@ -55,8 +55,6 @@ pub struct Restorer<F> {
     removed: RoaringBitmap,
     /// Refs in the log of which samples were deleted in this group, and how many samples it had by then.
     replaced: HashMap<u32, u64>,
-    /// Samples of the record that was read last, if it has any.
-    samples_before: usize,
     counts: RestoreCounts,
     claims: Claims,
 }
@@ -90,7 +88,6 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
             unknown: RoaringBitmap::new(),
             removed: RoaringBitmap::new(),
             replaced: HashMap::new(),
-            samples_before: 0,
             counts: RestoreCounts::default(),
             claims: Claims::default(),
         }
@@ -382,17 +379,11 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
 
 impl<F: Fn(CellId) -> bool> Restore for Restorer<F> {
     fn record(&mut self, record: Record<'_>) -> Result<(), RestoreError> {
-        let samples_before = std::mem::take(&mut self.samples_before);
         match record {
             Record::Series(record) => self.series(record),
-            Record::Samples(record) => {
-                self.samples_before = record.count();
-                self.samples(record)
-            }
-            // They are in the log alone: no chunk has them. What can't be one is damage all the same.
-            Record::StartTimestamps(record) => {
-                record.samples_among(samples_before).map(drop).map_err(contradicts)
-            }
+            Record::Samples(record) => self.samples(record),
+            // They are in the log alone: no chunk has them.
+            Record::StartTimestamps(_) => Ok(()),
             Record::Histograms(record) => self.histograms(record),
             Record::Replaced(record) => self.replaced(record),
             Record::Removed(record) => self.removed(record),

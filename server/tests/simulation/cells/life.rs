@@ -9,6 +9,7 @@ use silverback::migration::{MigrationError, Trigger};
 use silverback::routing::{Asker, DeletionFault, ReadGate, deletion};
 use silverback_host::Host;
 use silverback_model::ShardId;
+use silverback_model::limits::DELETION_WAIT_MAX;
 use silverback_storage::message::{DeletionError, PartPool, ReadError};
 use silverback_storage::shard::{checkpoint, maintenance};
 use silverback_storage::wal::{LogError, Lsn};
@@ -176,7 +177,8 @@ impl CellLife {
             let read = gate.enter(Asker::default()).await.expect("it is the only one");
             let selections = [selection_of(&doomed)].into();
             self.oracle.borrow_mut().deletion_begins(&doomed, Lsn(0));
-            let (deleted, ended) = deletion::delete(&acceptor.router, read.lease(), &selections).await;
+            let (deleted, ended) =
+                deletion::delete(&acceptor.router, read.lease(), &selections, || DELETION_WAIT_MAX).await;
             let numbers = [deleted.series, deleted.series_cut];
             self.trace.event("deletion", numbers, format_args!("{} samples, {ended:?}", deleted.samples));
             let done = match ended {

@@ -2,7 +2,7 @@
 //! that came to.
 //!
 //! In reading order: what is asked for (`options`), from when on (`begin`), what there is to send and when (`feed`,
-//! `turns`), who sends it (`posting`, `streaming`), what became of it (`event`, `tally`), the run
+//! `histograms`, `turns`), who sends it (`posting`, `streaming`), what became of it (`event`, `tally`), the run
 //! as a whole (`run`), and what is told of it (`progress`, `report`, `summary`, `compare`).
 
 mod backoff;
@@ -10,6 +10,7 @@ mod begin;
 mod compare;
 mod event;
 mod feed;
+mod histograms;
 mod options;
 mod posting;
 mod progress;

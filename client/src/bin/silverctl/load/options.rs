@@ -75,6 +75,10 @@ pub struct LoadOptions {
     /// Zipf's exponent over the targets: the n-th is scraped in one of n^SKEW rounds.
     #[arg(long, value_name = "SKEW", default_value_t = 0.0)]
     pub skew: f64,
+    /// The part of the series that are native histograms in place of floats, of 16 buckets each: 0.1 or 10%. With
+    /// --protocol grpc alone.
+    #[arg(long, value_name = "PART", default_value = "0", value_parser = parse_part)]
+    pub histograms: f64,
     /// A further label of every series; may be given more than once.
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_label)]
     pub labels: Vec<(String, String)>,
@@ -147,6 +151,9 @@ pub struct Plan {
     pub churn_per_minute: f64,
     /// Zipf's exponent.
     pub skew: f64,
+    /// Of the series, how many are native histograms.
+    #[serde(default)]
+    pub histograms: f64,
     /// Of every series.
     pub labels: Vec<(String, String)>,
     /// Of all that is random.
@@ -184,6 +191,7 @@ impl LoadOptions {
             warmup_s: self.warmup.as_secs_f64(),
             churn_per_minute: self.churn,
             skew: self.skew,
+            histograms: self.histograms,
             labels: self.labels.clone(),
             seed: self.seed,
         };
@@ -212,6 +220,12 @@ impl LoadOptions {
         }
         if self.duration.is_some_and(|duration| duration.is_zero() || duration > DURATION_MAX) {
             return wrong("--duration must be above 0 and at most 1d".to_owned());
+        }
+        if !(0.0..=1.0).contains(&self.histograms) {
+            return wrong("--histograms must be 0 to 1, or 0% to 100%".to_owned());
+        }
+        if self.histograms > 0.0 && self.protocol != Protocol::Grpc {
+            return wrong("--histograms takes --protocol grpc".to_owned());
         }
         if self.protocol == Protocol::Grpc && self.url.is_some() {
             return wrong("--url is for remote write; gRPC goes to --address".to_owned());
@@ -363,10 +377,20 @@ pub(super) mod tests {
             ["--targets", "0"],
             ["--skew", "9"],
             ["--churn", "500%"],
+            ["--histograms", "10%"],
             ["--url", "node:9009"],
             ["--url", "https://node/api/v1/write"],
         ] {
             assert!(matches!(plan(&words), Err(Failure::Usage(_))), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_of_the_series_are_histograms_over_grpc_alone() {
+        let of = |part: &str, protocol: &str| plan(&["--histograms", part, "--protocol", protocol]);
+        assert_eq!(of("25%", "grpc").map(|plan| plan.histograms).ok(), Some(0.25));
+        for (part, protocol) in [("25%", "rw2"), ("101%", "grpc"), ("NaN", "grpc")] {
+            assert!(matches!(of(part, protocol), Err(Failure::Usage(_))), "{part} {protocol}");
         }
     }
 

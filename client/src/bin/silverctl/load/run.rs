@@ -12,11 +12,12 @@ use tokio::time::{MissedTickBehavior, interval_at, sleep_until};
 
 use super::event::Counter;
 use super::feed::Source;
+use super::histograms::HistogramPart;
 use super::options::{Loop, Plan, Protocol};
 use super::posting::Posting;
 use super::progress::Progress;
 use super::report::{Ending, LoadReport};
-use super::streaming::Streaming;
+use super::streaming::{Content, Streaming};
 use super::tally::Tally;
 use super::turns::{Stop, Turns};
 use crate::connection::ConnectionArgs;
@@ -173,7 +174,9 @@ impl Run {
             }
             Line::Streaming(client) => {
                 let (share, batch) = (self.source.share(place)?, self.plan.batch);
-                let streaming = Streaming::new(client, share, turns, counter, batch, self.timeout);
+                let histograms = HistogramPart::new(self.plan.histograms, self.plan.seed);
+                let content = Content { share, histograms };
+                let streaming = Streaming::new(client, content, turns, counter, batch, self.timeout);
                 Sender::Streaming(Box::new(streaming))
             }
         })

@@ -16,6 +16,7 @@ use tokio::runtime::Handle;
 
 use super::event::{Counter, Event};
 use super::feed::Share;
+use super::histograms::{Counting, HistogramPart};
 use super::turns::Turns;
 use crate::failure::Failure;
 
@@ -27,10 +28,19 @@ const BATCH_DELAY_MAX: Duration = Duration::from_millis(1);
 /// nobody keeps series that are gone forever.
 const SERIES_GONE_MIN: usize = 4096;
 
+/// What one connection sends.
+#[derive(Debug)]
+pub struct Content {
+    /// Its samples.
+    pub share: Share,
+    /// Those series that are native histograms, whatever their samples' values are.
+    pub histograms: HistogramPart,
+}
+
 /// A connection, and what it sends.
 pub struct Streaming {
     client: Client,
-    share: Share,
+    content: Content,
     turns: Turns,
     counter: Counter,
     /// How long what is in flight may take in the end.
@@ -44,7 +54,7 @@ impl Streaming {
     /// Over this client's connection, by the runtime that this is called in.
     pub fn new(
         client: Client,
-        share: Share,
+        content: Content,
         turns: Turns,
         counter: Counter,
         batch: usize,
@@ -61,7 +71,7 @@ impl Streaming {
             ..WriterOptions::default()
         };
         let runtime = Handle::current();
-        Self { client, share, turns, counter, timeout, options, under_way, runtime }
+        Self { client, content, turns, counter, timeout, options, under_way, runtime }
     }
 
     /// Sends until the rounds or the run end. Tells how many samples were due by then and not sent.
@@ -69,7 +79,8 @@ impl Streaming {
     pub fn run(mut self) -> Result<u64, Failure> {
         let entered = self.runtime.clone();
         let _entered = entered.enter();
-        let mut series = Series::new(self.client.writer_with(self.options.clone()));
+        let writer = self.client.writer_with(self.options.clone());
+        let mut series = Series::new(writer, self.content.histograms);
         let sent = self.send_all(&mut series);
         // Also after an error: what it could still deliver is told.
         let closed = self.close(series.writer);
@@ -81,7 +92,7 @@ impl Streaming {
 
     fn send_all(&mut self, series: &mut Series) -> Result<u64, Failure> {
         let mut samples = Vec::new();
-        while self.share.next(&mut samples, series) {
+        while self.content.share.next(&mut samples, series) {
             if let Some(error) = series.refused.take() {
                 return Err(error.into());
             }
@@ -98,26 +109,34 @@ impl Streaming {
         Ok(0)
     }
 
-    fn send(&self, samples: &[Sample], series: &Series) -> Result<(), WriterError> {
+    fn send(&self, samples: &[Sample], series: &mut Series) -> Result<(), WriterError> {
+        let Series { writer, slots, .. } = series;
         for sample in samples {
-            let handle = &series.handles[sample.series];
-            match series.writer.try_write(handle, sample.timestamp_ms, sample.value) {
-                Ok(()) => {}
-                Err(TryWriteError::Full) => {
-                    let writing = series.writer.write(handle, sample.timestamp_ms, sample.value);
-                    self.runtime.block_on(writing)?;
+            let (Slot { handle, counting }, at_ms) = (&mut slots[sample.series], sample.timestamp_ms);
+            let taken = match counting {
+                None => writer.try_write(handle, at_ms, sample.value),
+                Some(counting) => writer.try_write_histogram(handle, at_ms, counting.advance()),
+            };
+            match (taken, counting) {
+                (Ok(()), _) => {}
+                (Err(TryWriteError::Full), None) => {
+                    self.runtime.block_on(writer.write(handle, at_ms, sample.value))?;
                 }
-                Err(TryWriteError::Failed(error)) => return Err(error),
+                (Err(TryWriteError::Full), Some(counting)) => {
+                    self.runtime.block_on(writer.write_histogram(handle, at_ms, counting.histogram()))?;
+                }
+                (Err(TryWriteError::Failed(error)), _) => return Err(error),
             }
         }
         Ok(())
     }
 
     fn renew_if_most_are_gone(&self, series: &mut Series) -> Result<(), Failure> {
-        if series.defined >= 2 * series.handles.len() + SERIES_GONE_MIN {
-            let anew = Series::new(self.client.writer_with(self.options.clone()));
+        if series.defined >= 2 * series.slots.len() + SERIES_GONE_MIN {
+            let writer = self.client.writer_with(self.options.clone());
+            let anew = Series::new(writer, self.content.histograms);
             self.close(std::mem::replace(series, anew).writer)?;
-            self.share.scrapes().define_again(series);
+            self.content.share.scrapes().define_again(series);
         }
         Ok(())
     }
@@ -135,8 +154,8 @@ impl Streaming {
 /// The series of one writer.
 struct Series {
     writer: Writer,
-    /// Of each slot.
-    handles: Vec<SeriesHandle>,
+    slots: Vec<Slot>,
+    histograms: HistogramPart,
     /// Since the writer was made.
     defined: usize,
     /// The first that the writer did not take.
@@ -144,17 +163,25 @@ struct Series {
 }
 
 impl Series {
-    fn new(writer: Writer) -> Self {
-        Self { writer, handles: Vec::new(), defined: 0, refused: None }
+    fn new(writer: Writer, histograms: HistogramPart) -> Self {
+        Self { writer, slots: Vec::new(), histograms, defined: 0, refused: None }
     }
+}
+
+/// A series of a writer.
+struct Slot {
+    handle: SeriesHandle,
+    /// Where it is a native histogram.
+    counting: Option<Counting>,
 }
 
 impl DefineSeries for Series {
     fn define(&mut self, slot: usize, labels: &[Label], _: MetricType, _: &str) {
         self.defined += 1;
-        match (self.writer.series_of(labels.to_vec()), self.handles.get_mut(slot)) {
-            (Ok(handle), Some(old)) => *old = handle,
-            (Ok(handle), None) => self.handles.push(handle),
+        let counting = self.histograms.of_slot(slot);
+        match (self.writer.series_of(labels.to_vec()), self.slots.get_mut(slot)) {
+            (Ok(handle), Some(old)) => *old = Slot { handle, counting },
+            (Ok(handle), None) => self.slots.push(Slot { handle, counting }),
             (Err(error), _) => self.refused = self.refused.take().or(Some(error)),
         }
     }

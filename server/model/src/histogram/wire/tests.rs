@@ -137,3 +137,16 @@ fn more_than_a_histogram_may_have_is_refused_before_it_takes_memory() {
     assert_eq!(read(&float), too_large);
     assert!(read(&packed(&[0x62], HISTOGRAM_BUCKETS_MAX)).is_ok());
 }
+
+#[test]
+fn a_zero_of_either_sign_is_one_threshold_and_one_bound_as_in_a_chunk_of_them() {
+    let signed = |zero: f64| {
+        let bounded = Histogram { zero_threshold: zero, bounds: vec![zero, 1.0], ..float() };
+        let read = read(&message(&bounded)).unwrap();
+        assert_eq!(read.zero_threshold.to_bits(), 0, "{zero}");
+        assert_eq!(read.bounds[0].to_bits(), 0, "{zero}");
+        assert_eq!(read.sum_bits, (-0.0_f64).to_bits(), "a sum keeps its sign");
+        message(&read)
+    };
+    assert_eq!(signed(-0.0), signed(0.0));
+}

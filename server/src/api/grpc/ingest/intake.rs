@@ -55,6 +55,15 @@ enum Full {
     Memory,
 }
 
+impl From<Full> for Rejection {
+    fn from(full: Full) -> Self {
+        match full {
+            Full::Lanes => Self::Overloaded,
+            Full::Memory => Self::NoRoom,
+        }
+    }
+}
+
 /// Why nothing of a message, or only its definitions, was taken in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MessageFault {
@@ -138,10 +147,10 @@ impl Intake {
             self.table_settled().await;
             match self.send(&columns, (&carried, &mut room), began, &mut refused)? {
                 Ok(sent) => return Ok(sent),
-                Err(_) if self.call == Call::Once => return Err(Rejection::Overloaded.into()),
+                Err(full) if self.call == Call::Once => return Err(Rejection::from(full).into()),
                 Err(_) if self.caller.shutdown.is_requested() => return Err(stopping().into()),
                 Err(Full::Memory) if began.elapsed() >= ROOM_WAIT_MAX => {
-                    return Err(Rejection::Overloaded.into());
+                    return Err(Rejection::NoRoom.into());
                 }
                 Err(Full::Lanes | Full::Memory) => {
                     self.caller.count(|counts| counts.stream_waits += 1);

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use http::HeaderMap;
 use http::header::HeaderName;
-use http_body::Body;
+use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use snap::read::FrameDecoder;
 use tonic::Status;
@@ -20,7 +20,7 @@ use crate::api::grpc::status::of_rejection;
 use crate::api::ingest::remote_write::Rejection;
 use crate::api::response::cause::Cause;
 use crate::routing::{ByteBudget, Reservation};
-use silverback_runtime::{now, reactor_polled, sleep};
+use silverback_runtime::{now, reactor_polled, sleep, timeout};
 
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 
@@ -31,10 +31,11 @@ const SLICE_BYTES: u64 = 64 << 10;
 /// What a zstd message may refer back over, as a power of two: more than a message has.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
-/// How long a message that finds no room waits for some: its stream's window fills meanwhile. Those that
-/// wait for each other's room end by it.
+/// How long a message that finds no room waits for some: its stream's window fills meanwhile.
 pub(super) const ROOM_WAIT_MAX: Duration = Duration::from_secs(10);
 const ROOM_AGAIN: Duration = Duration::from_millis(5);
+/// How long one that has waited for room keeps the others waiting where its client sends nothing.
+const TURN_IDLE_MAX: Duration = Duration::from_secs(1);
 
 /// How messages are compressed, if they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,8 +93,8 @@ pub(crate) enum MessageError {
     #[error("{0}")]
     Broken(String),
     /// Others have the room.
-    #[error("{}", Rejection::Overloaded)]
-    Overloaded,
+    #[error("{}", Rejection::NoRoom)]
+    NoRoom,
 }
 
 impl MessageError {
@@ -102,7 +103,7 @@ impl MessageError {
         match self {
             Self::TooLarge { .. } => Cause::TooLarge.status(self.to_string()),
             Self::Broken(words) => Cause::Internal.status(words),
-            Self::Overloaded => of_rejection(&Rejection::Overloaded),
+            Self::NoRoom => of_rejection(&Rejection::NoRoom),
         }
     }
 }
@@ -112,7 +113,7 @@ impl From<MessageError> for Rejection {
         match error {
             MessageError::TooLarge { bytes_max } => Self::BodyTooLarge { limit_bytes: bytes_max },
             MessageError::Broken(words) => Self::Message(words),
-            MessageError::Overloaded => Self::Overloaded,
+            MessageError::NoRoom => Self::NoRoom,
         }
     }
 }
@@ -148,7 +149,7 @@ impl<B: Body<Data = Bytes>> Messages<B> {
 
     /// The next message; none after the last, and where the client has gone.
     pub(crate) async fn next(&mut self) -> Result<Option<StreamMessage>, MessageError> {
-        let mut room = self.budget.begin();
+        let mut room = self.begin();
         let Some(prefix) = self.take(PREFIX_BYTES, &mut room).await? else { return Ok(None) };
         let [flag, len @ ..] = *prefix.first_chunk::<PREFIX_BYTES>().expect("so many were asked for");
         let len = u32::from_be_bytes(len) as usize;
@@ -195,18 +196,34 @@ impl<B: Body<Data = Bytes>> Messages<B> {
             if joined.len() == count {
                 return Ok(Some(joined.into()));
             }
-            match self.body.frame().await {
+            match self.frame(room).await {
                 // A reset, or the connection's end: nobody is told anything any more.
                 Some(Err(_)) => return Ok(None),
                 Some(Ok(frame)) => {
                     self.rest = frame.into_data().unwrap_or_default();
-                    self.rest_room = self.budget.begin();
-                    make_room(&mut self.rest_room, self.rest.len(), self.bounds.room_wait).await?;
+                    make_room(room, self.rest.len(), self.bounds.room_wait).await?;
+                    self.rest_room = room.split_off(self.rest.len());
                 }
                 None if joined.is_empty() => return Ok(None),
                 None => return Err(MessageError::Broken("the stream ends within a message".to_owned())),
             }
         }
+    }
+
+    /// The room of a message. One that waits does so with what came of it in hand, as others do.
+    fn begin(&self) -> Reservation {
+        if self.bounds.room_wait.is_zero() { self.budget.begin() } else { self.budget.begin_in_line() }
+    }
+
+    /// What comes next of the body.
+    async fn frame(&mut self, room: &mut Reservation) -> Option<Result<Frame<Bytes>, B::Error>> {
+        if room.has_waited() {
+            match timeout(TURN_IDLE_MAX, self.body.frame()).await {
+                Ok(frame) => return frame,
+                Err(_) => room.let_others_go_first(),
+            }
+        }
+        self.body.frame().await
     }
 
     fn split_rest(&mut self, count: usize) -> Bytes {
@@ -274,7 +291,7 @@ pub(super) async fn make_room(
             return Ok(());
         }
     }
-    Err(MessageError::Overloaded)
+    Err(MessageError::NoRoom)
 }
 
 #[cfg(test)]
@@ -284,7 +301,6 @@ mod tests {
 
     use futures::executor::block_on;
     use futures::stream;
-    use http_body::Frame;
     use http_body_util::StreamBody;
     use tonic::Code;
 

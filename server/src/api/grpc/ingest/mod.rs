@@ -120,7 +120,7 @@ async fn write_once(caller: Caller, message: Bytes) -> Result<v1::WriteResponse,
         of_rejection(&rejection)
     };
     let mut room = caller.bodies.begin();
-    room.grow(message.len()).map_err(|overloaded| refused(overloaded.into()))?;
+    room.grow(message.len()).map_err(|no_room| refused(no_room.into()))?;
     let mut intake = Intake::new(caller.clone(), Call::Once, Rc::default());
     let message = StreamMessage { bytes: message, room };
     let mut sent = intake.take(message).await.map_err(|fault| refuse_message(&caller, &fault))?;

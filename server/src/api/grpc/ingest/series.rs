@@ -126,7 +126,7 @@ impl StreamSeries {
         }
         let bytes = definition_bytes + self.routes.bytes_with(stream_ref);
         self.reserved.borrow_mut().grow_to(bytes).map_err(|no_room| match no_room {
-            BudgetExceeded::Overloaded | BudgetExceeded::TooMuch { .. } => DefinitionFault::Full,
+            BudgetExceeded::NoRoom | BudgetExceeded::TooMuch { .. } => DefinitionFault::Full,
         })
     }
 }

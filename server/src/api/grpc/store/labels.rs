@@ -89,8 +89,6 @@ pub(super) async fn values(
 
 /// Whether there is a series.
 async fn is_any(reader: &Rc<Reader>, read: &ReadInFlight, selection: Selection) -> Result<bool, ReadFault> {
-    let wanted = SeriesWanted::LabelSets;
-    let mut rows: RowStream<SeriesBatch> =
-        RowStream::open(reader, read.lease(), selection, wanted, 1).await?;
-    Ok(rows.advance(None).await?.is_some())
+    let is_any = RowStream::<SeriesBatch>::is_any(reader, read.lease(), selection, SeriesWanted::LabelSets);
+    Ok(is_any.await?)
 }

@@ -332,7 +332,8 @@ mod tests {
         check_rejection(Rejection::TakesTooMuch { bytes_max: 10 }, 413, None, &["10 bytes", "fewer series"]);
         let slow = Rejection::BodyTimedOut(Duration::from_secs(3));
         check_rejection(slow, 503, Some("1"), &["did not arrive within 3s"]);
-        check_rejection(Rejection::Overloaded, 429, Some("1"), &["later"]);
+        check_rejection(Rejection::Overloaded, 429, Some("1"), &["too many requests", "later"]);
+        check_rejection(Rejection::NoRoom, 429, Some("1"), &["memory", "later", "--memory-limit"]);
         let full = Rejection::MemoryFull { limit_bytes: 512 << 20 };
         check_rejection(full, 429, Some("30"), &["memory is full", "512 MiB", "--memory-limit", "later"]);
         check_rejection(Rejection::NotReady("replaying".to_owned()), 503, Some("5"), &["replaying"]);

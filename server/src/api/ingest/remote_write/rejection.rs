@@ -7,7 +7,7 @@ use http::HeaderName;
 use super::{malformed::MalformedBody, snappy::SnappyError};
 use crate::{
     api::{http::request_body::BodyError, response::cause::Cause},
-    routing::{BudgetExceeded, Overloaded},
+    routing::{BudgetExceeded, NoRoom, Overloaded},
 };
 use silverback_storage::wal::LogError;
 
@@ -86,6 +86,12 @@ pub enum Rejection {
     /// Too much is in flight.
     #[error("overloaded: too many requests are under way; send again later")]
     Overloaded,
+    /// Requests in flight hold as much as they may.
+    #[error(
+        "overloaded: requests in flight have all the memory that they may have; send again later, or smaller \
+         requests, or raise --memory-limit"
+    )]
+    NoRoom,
     /// A shard holds as much as it may. What to do about it is the operator's.
     #[error(
         "memory is full: the node is near its memory limit of {} MiB (--memory-limit); send again later, \
@@ -109,7 +115,7 @@ pub(in crate::api) struct RetryAfter {
 impl Rejection {
     /// Whether the node is at fault, and not the sender: an operator wants to see it without looking for it.
     pub(crate) fn is_of_node(&self) -> bool {
-        matches!(self, Self::Overloaded | Self::MemoryFull { .. } | Self::NotReady(_))
+        matches!(self, Self::Overloaded | Self::NoRoom | Self::MemoryFull { .. } | Self::NotReady(_))
     }
 
     /// One word for it, as the reasons of samples have.
@@ -129,7 +135,7 @@ impl Rejection {
             Self::Malformed(_) => "malformed",
             Self::Message(_) => "message",
             Self::OtherTenant { .. } => "other_tenant",
-            Self::Overloaded => "overloaded",
+            Self::Overloaded | Self::NoRoom => "overloaded",
             Self::MemoryFull { .. } => "memory_full",
             Self::NotReady(_) => "not_ready",
         }
@@ -154,7 +160,7 @@ impl Rejection {
             | Self::OtherTenant { .. }
             | Self::Malformed(_) => Cause::Invalid,
             Self::BodyBrokeOff(_) => Cause::BrokeOff,
-            Self::Overloaded | Self::MemoryFull { .. } => Cause::Overloaded,
+            Self::Overloaded | Self::NoRoom | Self::MemoryFull { .. } => Cause::Overloaded,
             Self::BodyTimedOut(_) => Cause::TimedOut,
             Self::NotReady(_) => Cause::NotReady,
         }
@@ -179,6 +185,7 @@ impl Rejection {
             | Self::Message(_)
             | Self::OtherTenant { .. }
             | Self::Overloaded
+            | Self::NoRoom
             | Self::MemoryFull { .. }
             | Self::NotReady(_) => false,
         }
@@ -188,7 +195,7 @@ impl Rejection {
     pub(in crate::api) fn retry_after(&self) -> Option<RetryAfter> {
         match self {
             // A queue empties within a second or not at all.
-            Self::Overloaded | Self::BodyTimedOut(_) => Some(RetryAfter { seconds: 1 }),
+            Self::Overloaded | Self::NoRoom | Self::BodyTimedOut(_) => Some(RetryAfter { seconds: 1 }),
             // Retention passes free memory every few minutes.
             Self::MemoryFull { .. } => Some(RetryAfter { seconds: 30 }),
             Self::NotReady(_) => Some(RetryAfter { seconds: 5 }),
@@ -217,10 +224,16 @@ impl From<Overloaded> for Rejection {
     }
 }
 
+impl From<NoRoom> for Rejection {
+    fn from(_: NoRoom) -> Self {
+        Self::NoRoom
+    }
+}
+
 impl From<BudgetExceeded> for Rejection {
     fn from(no_room: BudgetExceeded) -> Self {
         match no_room {
-            BudgetExceeded::Overloaded => Self::Overloaded,
+            BudgetExceeded::NoRoom => Self::NoRoom,
             BudgetExceeded::TooMuch { bytes_max } => Self::TakesTooMuch { bytes_max },
         }
     }
@@ -238,7 +251,7 @@ impl From<BodyError> for Rejection {
             BodyError::TooLarge(limit_bytes) => Self::BodyTooLarge { limit_bytes },
             BodyError::TimedOut(limit) => Self::BodyTimedOut(limit),
             BodyError::BrokeOff(how) => Self::BodyBrokeOff(how),
-            BodyError::Overloaded => Self::Overloaded,
+            BodyError::NoRoom => Self::NoRoom,
         }
     }
 }

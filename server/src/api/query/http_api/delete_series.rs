@@ -22,6 +22,7 @@ use crate::config::AdminAccess;
 use crate::routing::deletion::{self, DeletionFault};
 use crate::routing::fanout::FanoutError;
 use crate::routing::{Asker, ReadInFlight, Reservation};
+use silverback_model::limits::DELETION_WAIT_MAX;
 use silverback_runtime::{now, spawn_background};
 use silverback_storage::message::{Deleted, ReadError, Selection};
 
@@ -109,7 +110,9 @@ impl Asked {
         // Each finds its series in the memory for reads, and writes to the logs: more at once are no faster.
         let _turn = reader.node.deletions.take().ok_or(ReadFault::DeletionGoesOn)?;
         let began = now();
-        let (deleted, ended) = deletion::delete(&reader.router, self.read.lease(), &self.selections).await;
+        let wait_max = || DELETION_WAIT_MAX.saturating_sub(began.elapsed());
+        let (router, lease) = (&reader.router, self.read.lease());
+        let (deleted, ended) = deletion::delete(router, lease, &self.selections, wait_max).await;
         self.tell(deleted, &ended, began.elapsed().as_millis() as u64);
         ended.map_err(|why| ReadFault::DeletionStopped(DeletionStopped { deleted, why }))
     }

@@ -73,7 +73,7 @@ pub(crate) async fn respond(
     })?;
     room.grow_within(of_shards.iter().map(entry_bytes).sum()).map_err(|no_room| match no_room {
         BudgetExceeded::TooMuch { bytes_max } => too_large(bytes_max),
-        BudgetExceeded::Overloaded => ReadFault::BudgetExceeded,
+        BudgetExceeded::NoRoom => ReadFault::BudgetExceeded,
     })?;
     let head_stats = head_stats(&of_shards);
     let is_alone = of_shards.len() == 1;

@@ -143,12 +143,12 @@ impl Feed<'_> {
                 Err(BudgetExceeded::TooMuch { bytes_max }) => {
                     return Err(ReadFault::Writing(WritingFault::TooLarge { bytes_max }));
                 }
-                Err(BudgetExceeded::Overloaded)
+                Err(BudgetExceeded::NoRoom)
                     if began.elapsed() < ROOM_WAIT_MAX && !self.reader.shutdown.is_requested() =>
                 {
                     sleep(ROOM_LOOK).await;
                 }
-                Err(BudgetExceeded::Overloaded) => return Err(ReadFault::BudgetExceeded),
+                Err(BudgetExceeded::NoRoom) => return Err(ReadFault::BudgetExceeded),
             }
         }
     }

@@ -15,6 +15,7 @@ use crate::wal::{Durable, LogError, LogReport, MemoryLog, NoJournal};
 use silverback_host::Alone;
 use silverback_host::scripted::Scripted;
 use silverback_model::gorilla::XorIter;
+use silverback_model::limits::DELETION_WAIT_MAX;
 use silverback_model::{Labels, MatchOp, Matcher, STALE_NAN_BITS, Sample, ShardId};
 
 pub(in crate::shard) type Shared = Rc<RefCell<Shard>>;
@@ -77,8 +78,12 @@ fn ask_on<H: Host>(
     read_bytes: usize,
     selections: Vec<Selection>,
 ) -> DeletionReply {
-    let deletion =
-        Deletion { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, selections: selections.into() };
+    let deletion = Deletion {
+        ticket: ReadTicket::issue(),
+        epoch: Epoch::FIRST,
+        selections: selections.into(),
+        wait_max: DELETION_WAIT_MAX,
+    };
     block_on(delete(Rc::clone(shard), Reads::new(read_bytes), log.clone(), host, deletion))
 }
 
@@ -271,7 +276,12 @@ fn a_deletion_that_can_t_go_on_tells_how_far_it_came() {
             }
         }
     };
-    let deletion = Deletion { ticket, epoch: Epoch::FIRST, selections: everything().into() };
+    let deletion = Deletion {
+        ticket,
+        epoch: Epoch::FIRST,
+        selections: everything().into(),
+        wait_max: DELETION_WAIT_MAX,
+    };
     let deleting =
         delete(Rc::clone(&shard), Reads::new(usize::MAX), log.clone(), Scripted::new(at_step), deletion);
     let reply = block_on(deleting);
@@ -347,7 +357,12 @@ fn the_memory_of_series_that_went_is_given_back_and_taken_again() {
     write();
     let full = bytes();
     let selections = [ever(&[("job", MatchOp::Equal, "node")])].into();
-    let deletion = Deletion { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, selections };
+    let deletion = Deletion {
+        ticket: ReadTicket::issue(),
+        epoch: Epoch::FIRST,
+        selections,
+        wait_max: DELETION_WAIT_MAX,
+    };
     let log = MemoryLog::default();
     let reply = block_on(delete(Rc::clone(&shard), Reads::new(usize::MAX), log, Alone, deletion));
     assert_eq!(reply.deleted.series, SERIES as u64);

@@ -24,7 +24,7 @@ use silverback_host::waiters::counted::check_is_woken;
 use silverback_host::{Alone, Host};
 use silverback_model::histogram::Histogram;
 use silverback_model::histogram::wire::HistogramTimes;
-use silverback_model::limits::CELL_COUNT;
+use silverback_model::limits::{CELL_COUNT, DELETION_WAIT_MAX};
 use silverback_model::{CellId, Epoch, Labels, MatchOp, Matcher, Sample, SeriesId, SeriesIdHasher, ShardId};
 
 const CELL: CellId = CellId(5);
@@ -345,7 +345,7 @@ fn delete_beside<H: Host>(
 ) -> impl Future<Output = DeletionReply> + use<H> {
     let matchers = [Matcher::new("__name__", MatchOp::Equal, "up").unwrap()];
     let selection = Selection { matchers: matchers.into(), min_ms: from_ms, max_ms: i64::MAX };
-    let deletion = Deletion { ticket, epoch, selections: [selection].into() };
+    let deletion = Deletion { ticket, epoch, selections: [selection].into(), wait_max: DELETION_WAIT_MAX };
     delete::delete(Rc::clone(shard), Rc::clone(reads), MemoryLog::default(), host, deletion)
 }
 
@@ -416,6 +416,41 @@ fn a_deletion_that_waits_for_a_cell_is_woken_when_the_cell_stays_comes_or_left()
     });
     assert_eq!(ended(left), Err(ReadError::Moved.into()));
     assert!(target.settled.count() > 0 && source.settled.is_unawaited());
+}
+
+#[test]
+fn a_deletion_waits_for_cells_for_one_time_whatever_is_selected_of_them() {
+    let half_us = DELETION_WAIT_MAX.as_micros() as u64 / 2;
+    let pair = Rc::new(Pair::new(1, usize::MAX));
+    pair.pass(MigrationStep::Copy).unwrap();
+    // The cell stays, and goes again as soon as the first selection is through with its series.
+    let (stays_since, of_host) = (Rc::new(Cell::new(None)), Rc::clone(&pair));
+    let stayed = Rc::clone(&stays_since);
+    let host = Scripted::new(move |at| {
+        if stayed.get().is_some_and(|since| at == since + 2) {
+            of_host.pass(MigrationStep::Copy).unwrap();
+        }
+    });
+    let matchers: Arc<[_]> = [Matcher::new("__name__", MatchOp::Equal, "up").unwrap()].into();
+    let selection = Selection { matchers, min_ms: i64::MAX, max_ms: i64::MAX };
+    let deletion = Deletion {
+        ticket: ReadTicket::issue(),
+        epoch: EPOCH,
+        selections: [selection.clone(), selection].into(),
+        wait_max: DELETION_WAIT_MAX,
+    };
+    let reads = Reads::new(usize::MAX);
+    let (shard, log) = (Rc::clone(&pair.source), MemoryLog::default());
+    let mut deleting = Box::pin(delete::delete(shard, Rc::clone(&reads), log, host.clone(), deletion));
+    assert!((&mut deleting).now_or_never().is_none(), "it waits for the first one's");
+    host.pass(half_us);
+    step_beside(&pair.source, &reads, MigrationStep::Keep).unwrap();
+    stays_since.set(Some(host.steps()));
+    assert!((&mut deleting).now_or_never().is_none(), "and for the other one's");
+    assert_eq!(host.sleeps(), 2);
+    host.pass(half_us);
+    let reply = deleting.now_or_never().expect("its time is over");
+    assert_eq!(reply.ended, Err(ReadError::Moved.into()));
 }
 
 #[test]

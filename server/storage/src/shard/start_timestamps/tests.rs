@@ -173,8 +173,11 @@ fn a_replay_has_the_same_samples_and_a_place_beyond_them_is_damage() {
     let whole = group.parts().concat();
     let replayed = |payload: &[u8]| {
         let mut restorer = restore::Restorer::new(self::shard(), restore::Refs::Kept, |_| true);
-        let mut read = records(payload).map(|record| restorer.record(record.unwrap()));
-        read.find_map(Result::err).map(|error| error.to_string())
+        let mut read = records(payload).map(|record| match record {
+            Ok(record) => restorer.record(record).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        });
+        read.find_map(Result::err)
     };
     assert_eq!(replayed(&whole), None);
     // The first run's gap is the first number behind the record's head and count.

@@ -154,15 +154,18 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The records of a payload. Nothing comes after an error.
+/// The records of a payload. Nothing comes after an error, but for one of start timestamps that are none of the samples
+/// in the record before.
 pub const fn records(payload: &[u8]) -> Records<'_> {
-    Records { rest: payload }
+    Records { rest: payload, samples_before: 0 }
 }
 
 /// Iterates over the records of a payload.
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
     rest: &'a [u8],
+    /// Samples of the record that was read last, if it has any.
+    samples_before: usize,
 }
 
 impl<'a> Records<'a> {
@@ -170,6 +173,25 @@ impl<'a> Records<'a> {
         let kind = RecordType::of(take_byte(&mut self.rest)?)?;
         let content_bytes = take_length(&mut self.rest)?;
         Record::parse(kind, take(&mut self.rest, content_bytes)?)
+    }
+
+    /// A record that says something of the one before it says it of that alone: none of another payload is meant.
+    fn joined(&mut self, record: Record<'a>) -> Result<Record<'a>, RecordError> {
+        let samples_before = std::mem::take(&mut self.samples_before);
+        match &record {
+            Record::Samples(samples) => self.samples_before = samples.count(),
+            Record::StartTimestamps(starts) => starts.check_among(samples_before)?,
+            Record::Series(_)
+            | Record::Removed(_)
+            | Record::Chunks(_)
+            | Record::Histograms(_)
+            | Record::Replaced(_)
+            | Record::Exemplars(_)
+            | Record::Metadata(_)
+            | Record::Claims(_)
+            | Record::CheckpointEnd { .. } => {}
+        }
+        Ok(record)
     }
 }
 
@@ -180,11 +202,13 @@ impl<'a> Iterator for Records<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        let taken = self.take();
-        if taken.is_err() {
-            self.rest = &[];
+        match self.take() {
+            Ok(record) => Some(self.joined(record)),
+            Err(error) => {
+                self.rest = &[];
+                Some(Err(error))
+            }
         }
-        Some(taken)
     }
 }
 

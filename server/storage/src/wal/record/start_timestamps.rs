@@ -57,12 +57,17 @@ impl StartTimestampsWriter {
 pub type StartTimestampsRecord<'a> = CountedRecord<'a, StartTimestampsReader>;
 
 impl StartTimestampsRecord<'_> {
-    /// How many samples have one, of so many that the group's Samples record has.
-    pub fn samples_among(&self, samples: usize) -> Result<u64, RecordError> {
-        self.iter().try_fold(0, |sum, run| {
+    /// How many samples have one.
+    pub fn samples(&self) -> Result<u64, RecordError> {
+        self.iter().map(|run| run.map(|run| run.samples)).sum()
+    }
+
+    /// Whether each is that of a sample, of so many that the group's Samples record has.
+    pub(super) fn check_among(&self, samples: usize) -> Result<(), RecordError> {
+        self.iter().try_for_each(|run| {
             let run = run?;
             match run.end() <= samples as u64 {
-                true => Ok(sum + run.samples),
+                true => Ok(()),
                 false => Err(RecordError::NoSuchSample(run.end() - 1)),
             }
         })
@@ -112,7 +117,7 @@ impl<'a> ReadEntry<'a> for StartTimestampsReader {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{HEAD_BYTES, Record, records};
+    use super::super::{HEAD_BYTES, records};
     use super::*;
 
     /// Runs of a record with these numbers behind its count.
@@ -137,20 +142,17 @@ mod tests {
         writer.finish();
         let payload = writer.parts().concat();
         assert_eq!(payload.len(), writer.bytes());
-        let Some(Ok(Record::StartTimestamps(record))) = records(&payload).next() else {
-            panic!("{payload:?}")
-        };
+        let told = records(&payload).next().unwrap();
+        assert_eq!(told.err(), Some(RecordError::NoSuchSample(99)), "no samples of its group come before it");
+        let record = StartTimestampsRecord::parse(&payload[HEAD_BYTES..]).unwrap();
         let runs: Result<Vec<_>, _> = record.iter().collect();
         let run =
             |first, samples, later: i64| StartRun { first, samples, start_ms: 1_700_000_000_000 + later };
         assert_eq!(runs, Ok(vec![run(3, 97, 0), run(100, 1, 1), run(102, 1, 1)]));
-        assert_eq!(record.samples_among(103), Ok(99));
-        assert_eq!(record.samples_among(102), Err(RecordError::NoSuchSample(102)));
+        assert_eq!((record.samples(), record.check_among(103)), (Ok(99), Ok(())));
+        assert_eq!(record.check_among(102), Err(RecordError::NoSuchSample(102)));
         let cut = &payload[HEAD_BYTES..payload.len() - 1];
-        assert_eq!(
-            StartTimestampsRecord::parse(cut).unwrap().samples_among(103),
-            Err(RecordError::Truncated)
-        );
+        assert_eq!(StartTimestampsRecord::parse(cut).unwrap().check_among(103), Err(RecordError::Truncated));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::api::query::read_fault::ReadFault;
 use crate::api::query::time_text::parse_time_ms;
 use silverback_model::limits::QUERY_STEPS_MAX;
 use silverback_model::printable::Quoted;
-use silverback_promql::{PlanOptions, QueryTimes, parse_duration_ms};
+use silverback_promql::{PlanOptions, QueryTimes, SampleCounting, parse_duration_ms};
 
 /// What is asked.
 #[derive(Debug)]
@@ -94,7 +94,11 @@ impl Asked {
             // Whatever it is, as in Prometheus.
             Some(_) => Some(StatsWanted::Totals),
         };
-        options.per_step_samples = stats == Some(StatsWanted::All);
+        options.counting = match stats {
+            None => SampleCounting::Off,
+            Some(StatsWanted::Totals) => SampleCounting::Total,
+            Some(StatsWanted::All) => SampleCounting::PerStep,
+        };
         Ok(Self { text: expression(params).into(), times, options, limit, timeout, stats })
     }
 }

@@ -44,7 +44,7 @@ impl Room for QueryRoom {
     fn take(&self, bytes: usize) -> Result<(), QueryError> {
         let Taken { room, bytes_peak } = &*self.0;
         room.borrow_mut().grow_within(bytes).map_err(|no_room| match no_room {
-            BudgetExceeded::Overloaded => QueryError::NoRoom,
+            BudgetExceeded::NoRoom => QueryError::NoRoom,
             BudgetExceeded::TooMuch { bytes_max } => QueryError::TooMuchMemory { bytes_max },
         })?;
         bytes_peak.set(bytes_peak.get().max(self.bytes()));

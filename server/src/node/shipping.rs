@@ -1,18 +1,20 @@
 //! Blocks on their way to a bucket: which shipper a configuration asks for, and the labels that its blocks have.
 //!
-//! What is uploaded, and how, is `silverback_shipper`'s; who writes the blocks isn't known here.
+//! What is uploaded, and how, is `silverback_shipper`'s; how blocks come to be isn't known here.
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt;
+
 use crate::api::query::external::External;
+use crate::blocks::{Blocks, BlocksDir};
 use crate::config::Config;
+use silverback_runtime::spawn_background;
 use silverback_shipper::{BucketConfig, ConfigFault, Limits, Options, Shipper};
 
-/// Below the data directory.
-const DIR: &str = "blocks";
 /// What a stop waits for the shipper: it gives up what it uploads.
 const STOP_LIMIT: Duration = Duration::from_secs(3);
 
@@ -49,12 +51,24 @@ pub(super) fn start(config: &Config, bucket: BucketConfig) -> io::Result<Shipper
         tracing::warn!(%caution, "shipper");
     }
     Shipper::start(Options {
-        dir: config.data_dir.join(DIR),
+        dir: BlocksDir::below(&config.data_dir).path().to_owned(),
         bucket,
         labels: External::of(config).pairs(),
         bytes_per_s: config.ship_bandwidth,
         limits: Limits::default(),
     })
+}
+
+/// Has new blocks uploaded at once, and none deleted for its age before it is uploaded. On the core that keeps the blocks.
+pub(super) fn follow(blocks: &Blocks, shipper: Arc<Shipper>) {
+    let mut changed = blocks.changed.subscribe();
+    let asked = Arc::clone(&shipper);
+    blocks.ask_before_deleting(move |ulid| asked.is_shipped(ulid));
+    spawn_background(async move {
+        while changed.next().await.is_some() {
+            shipper.wake();
+        }
+    });
 }
 
 /// Ends the shipper once there are no executors any more.

@@ -17,6 +17,7 @@ use futures::future::select;
 use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::blocks::{Blocks, Kept, Listed, LocalBlock, Range, Schedule, doomed, due};
+use crate::node::shipping;
 use crate::node::trusted_clock::{Heard, TrustedClock};
 use crate::routing::fanout::{FanoutError, stats};
 use silverback_block::Ulid;
@@ -33,6 +34,9 @@ const RETRY_MAX: Duration = Duration::from_secs(5 * 60);
 /// from others.
 pub(crate) fn start(reader: Rc<Reader>, shard: Rc<RefCell<Shard>>, seed: u64) {
     let Some(blocks) = reader.node.blocks.clone() else { return };
+    if let Some(shipper) = reader.node.shipper.clone() {
+        shipping::follow(&blocks, shipper);
+    }
     spawn_background(async move {
         let restored = reader.node.restored.reached(reader.node.cpus.len());
         select(pin!(restored), pin!(reader.shutdown.requested())).await;

@@ -24,9 +24,9 @@ pub enum LoggingError {
     StartedAlready(#[from] tracing::subscriber::SetGlobalDefaultError),
 }
 
-/// What h2 warns of clients bring about as often as they like, and the node counts. Directives that name h2 say
-/// otherwise.
-const QUIET: &str = "h2=error";
+/// What h2 warns of clients bring about as often as they like, and the node counts; what object_store says of requests
+/// that it tries again the shipper says where they fail. Directives that name them say otherwise.
+const QUIET: &str = "h2=error,object_store=error";
 
 /// Starts the process' log, to stderr.
 pub fn start(format: LogFormat, directives: &str) -> Result<(), LoggingError> {
@@ -159,6 +159,13 @@ mod tests {
         let warn = || tracing::warn!(target: "h2::proto::streams", "reset");
         assert_eq!(logged(LogFormat::Text, "debug", warn), "");
         assert!(logged(LogFormat::Text, "info,h2=debug", warn).contains("reset"));
+    }
+
+    #[test]
+    fn what_is_tried_again_at_a_bucket_is_logged_only_where_it_is_asked_for() {
+        let retry = || tracing::info!(target: "object_store::client::retry", "again");
+        assert_eq!(logged(LogFormat::Text, "info", retry), "");
+        assert!(logged(LogFormat::Text, "info,object_store=info", retry).contains("again"));
     }
 
     #[test]

@@ -54,6 +54,18 @@ fn metric(node: &mut NodeProcess, name: &str) -> f64 {
     line.unwrap_or_else(|| panic!("{name} in:\n{text}")).parse().unwrap()
 }
 
+/// Where a thread of this name may run.
+fn allowed_cpus(process: u32, thread: &str) -> Option<String> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).ok()?;
+    let statuses = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("status")).ok());
+    let field = |status: &str, name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        Some(line.trim().to_owned())
+    };
+    let named = |status: &String| field(status, "Name:").as_deref() == Some(thread);
+    field(&statuses.into_iter().find(named)?, "Cpus_allowed_list:")
+}
+
 #[test]
 fn a_block_goes_to_the_bucket_once_with_the_node_s_labels() {
     let home = home("shipping");
@@ -82,6 +94,10 @@ fn a_block_goes_to_the_bucket_once_with_the_node_s_labels() {
     while metric(&mut node, "silverback_shipper_uploads_total") != 1.0 {
         waiting.again(|| "the upload isn't counted");
     }
+    // Not where the one executor is pinned.
+    let of_thread = node.wait_until("shipper's thread", |process| allowed_cpus(process.id(), "shipper"));
+    let of_process = node.wait_until("process", |process| allowed_cpus(process.id(), "silverback"));
+    assert_eq!(of_thread, of_process);
     node.stop();
     fs::remove_dir_all(&there).unwrap();
     let mut node = start(&home, &config);

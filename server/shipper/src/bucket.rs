@@ -1,7 +1,6 @@
 //! A bucket, asked with a time limit: one that never answers is a fault like any other. What it says is cut short, and
 //! of what S3 and its like answer only code and message are shown: the rest repeats parts of the signed request.
 
-use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,17 +57,15 @@ fn short(text: &str) -> String {
         let (_, rest) = text.split_once(&format!("<{name}>"))?;
         rest.split_once(&format!("</{name}>")).map(|(inner, _)| inner)
     };
-    let mut told =
-        text.split_once("<?xml").or_else(|| text.split_once("<Error")).map_or(text, |(begin, _)| begin);
-    let answered;
-    if told.len() < text.len() {
-        let parts = [element("Code"), element("Message")];
-        answered = parts.into_iter().flatten().fold(told.to_owned(), |mut told, part| {
-            let _infallible = write!(told, "{part} ");
-            told
-        });
-        told = answered.trim_end();
-    }
+    // What follows is a document: S3's and Azure's have code and message in it, and a proxy's is for people.
+    let told = match text.split_once('<') {
+        None => text.to_owned(),
+        Some((begin, _)) => {
+            let parts = [element("Code"), element("Message")].into_iter().flatten();
+            let told = std::iter::once(begin.trim_end()).chain(parts).collect::<Vec<_>>().join(" ");
+            told.trim_end_matches(':').to_owned()
+        }
+    };
     let cut: String = told.chars().take(TOLD_CHARS_MAX).collect();
     let end = if cut.len() < told.len() { " …" } else { "" };
     format!("{}{end}", Printable(&cut))
@@ -148,6 +145,10 @@ mod tests {
         assert!(told.ends_with("403 Forbidden: SignatureDoesNotMatch It does not."), "{told}");
         assert!(!told.contains("hunter2"), "{told}");
         assert_eq!(short("<Error>hunter2"), "");
+        assert_eq!(
+            short("status code: 502 Bad Gateway: <!doctype html><html>sorry"),
+            "status code: 502 Bad Gateway"
+        );
     }
 
     #[test]

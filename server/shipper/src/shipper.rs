@@ -5,12 +5,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::num::NonZeroU64;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
+use futures::FutureExt;
 use silverback_block::Ulid;
 use silverback_host::warn_limited;
 use tokio::runtime;
@@ -285,25 +287,10 @@ impl Shipping {
     }
 
     async fn one(&mut self, ulid: Ulid) -> Result<(), ()> {
-        let dir = self.dir.clone();
-        let block = match on_disk(move || blocks::open(&dir, ulid)).await {
-            Ok(block) => block,
-            Err(fault) => {
-                self.unreadable(ulid, &fault);
-                return Ok(());
-            }
-        };
-        let began = Instant::now();
-        let bytes: u64 = block.files.iter().map(|file| file.bytes).sum();
-        let progress = &mut self.tried.entry(ulid).or_default().progress;
-        let uploaded = self.uploader.upload(block, progress, now_ms()).await;
-        match uploaded {
-            Ok(how) => {
-                if how == Uploaded::Now {
-                    self.counters.add(&self.counters.uploads, 1);
-                    let seconds = began.elapsed().as_secs_f64();
-                    tracing::info!(block = %ulid, bytes, seconds, bucket = self.bucket_name, "a block is in the bucket");
-                }
+        // A bug that a block brings out isn't the end of all shipping.
+        let tried = AssertUnwindSafe(self.upload(ulid)).catch_unwind().await;
+        match tried.unwrap_or(Err(UploadFault::Panicked)) {
+            Ok(()) => {
                 self.tried.remove(&ulid);
                 self.uploaded.insert(ulid);
                 self.succeeded();
@@ -315,13 +302,26 @@ impl Shipping {
                 self.unreadable(ulid, &fault);
                 Ok(())
             }
-            Err(UploadFault::Bucket(fault)) => {
+            Err(fault @ (UploadFault::Bucket(_) | UploadFault::Panicked)) => {
                 self.tried.entry(ulid).or_default().failures += 1;
                 self.counters.add(&self.counters.failures, 1);
                 warn_limited!(block = %ulid, bucket = self.bucket_name, %fault, "a block can't be uploaded; it is tried again");
                 Err(())
             }
         }
+    }
+
+    async fn upload(&mut self, ulid: Ulid) -> Result<(), UploadFault> {
+        let (dir, began) = (self.dir.clone(), Instant::now());
+        let block = on_disk(move || blocks::open(&dir, ulid)).await?;
+        let bytes: u64 = block.files.iter().map(|file| file.bytes).sum();
+        let progress = &mut self.tried.entry(ulid).or_default().progress;
+        if self.uploader.upload(block, progress, now_ms()).await? == Uploaded::Now {
+            self.counters.add(&self.counters.uploads, 1);
+            let seconds = began.elapsed().as_secs_f64();
+            tracing::info!(block = %ulid, bytes, seconds, bucket = self.bucket_name, "a block is in the bucket");
+        }
+        Ok(())
     }
 
     /// A block that can't be read is none of the bucket's faults: others go on.

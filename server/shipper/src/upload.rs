@@ -30,6 +30,9 @@ pub(crate) enum UploadFault {
     /// The bucket doesn't take it.
     #[error(transparent)]
     Bucket(#[from] BucketFault),
+    /// A bug.
+    #[error("the upload panicked; the log has more above")]
+    Panicked,
 }
 
 /// How an upload ended well.

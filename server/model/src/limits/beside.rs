@@ -38,9 +38,10 @@ mod tests {
     fn a_limit_that_is_too_small_is_refused_with_one_that_would_do() {
         for cores in [1, 2, 16] {
             let least = MemoryPlan::new(MemoryPlan::floor_bytes(cores), cores).unwrap();
-            let refused = least.beside(BYTES, cores).unwrap_err();
+            let bytes = cores * BYTES;
+            let refused = least.beside(bytes, cores).unwrap_err();
             let raised = MemoryPlan::new(refused.floor_bytes, cores).unwrap();
-            assert!(raised.beside(BYTES, cores).is_ok(), "{refused}");
+            assert!(raised.beside(bytes, cores).is_ok(), "{refused}");
         }
     }
 }

@@ -26,10 +26,13 @@ pub(super) enum Fault {
     Stalled,
     /// Nothing is done, and the answer says that it is.
     Lied,
+    /// A bug in what asks.
+    Panicked,
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 4] = [Self::Refused, Self::Unanswered, Self::Stalled, Self::Lied];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Refused, Self::Unanswered, Self::Stalled, Self::Lied, Self::Panicked];
 }
 
 /// The bucket.
@@ -61,6 +64,7 @@ impl Faulty {
             Some(Fault::Refused) => Err(refusal()),
             Some(Fault::Unanswered) => done.await.and_then(|_lost| Err(refusal())),
             Some(Fault::Stalled) => std::future::pending().await,
+            Some(Fault::Panicked) => panic!("as the test wants it"),
             Some(Fault::Lied) => match lied {
                 Some(lied) => Ok(lied),
                 None => done.await,

@@ -9,7 +9,7 @@ use object_store::ObjectStore;
 use silverback_block::{BlockWriter, Contents, CutChunk, SeriesChunks, Ulid, WriteError};
 use silverback_model::Sample;
 use silverback_model::gorilla::{FloatEncoding, OpenXor};
-use silverback_test_support::Scratch;
+use silverback_test_support::{PATIENCE, Scratch};
 
 use crate::objstore::BucketConfig;
 use crate::{Limits, Options, Shipper};
@@ -30,10 +30,10 @@ impl Blocks {
         self.0.join(&ulid.to_string())
     }
 
-    /// Writes a block with one series of two samples.
+    /// Writes a block with one series of two samples, which is there whole or not at all.
     pub(super) fn write(&self, number: u64) -> Ulid {
-        let ulid = Ulid::from_parts(number, 0);
-        let mut writer = BlockWriter::create(self.path(), ulid).unwrap();
+        let (ulid, making) = (Ulid::from_parts(number, 0), Scratch::new());
+        let mut writer = BlockWriter::create(making.path(), ulid).unwrap();
         let begin_ms = number as i64 * 7_200_000;
         let mut words = Vec::new();
         let mut open = OpenXor::start(Sample::new(begin_ms, 1.0), &mut words);
@@ -50,6 +50,7 @@ impl Blocks {
         };
         writer.add_series::<WriteError>([("__name__", "up")].into_iter(), put).unwrap();
         writer.finish(&|| true).unwrap().unwrap();
+        std::fs::rename(making.join(&ulid.to_string()), self.block(ulid)).unwrap();
         ulid
     }
 
@@ -67,13 +68,18 @@ pub(super) fn labels() -> BTreeMap<String, String> {
 pub(super) fn limits() -> Limits {
     Limits {
         look_every: Duration::from_millis(20),
-        request: Duration::from_millis(200),
+        request: PATIENCE,
         backoff_min: Duration::from_millis(2),
         backoff_max: Duration::from_millis(20),
         damaged_again: Duration::from_millis(50),
         give_up: Duration::from_millis(200),
         part_bytes: 100,
     }
+}
+
+/// The same with a bucket that must answer soon.
+pub(super) fn impatient() -> Limits {
+    Limits { request: Duration::from_millis(200), ..limits() }
 }
 
 pub(super) fn options(dir: &Path, store: impl ObjectStore) -> Options {

@@ -40,6 +40,7 @@ const CRATES: [(&str, &[&str]); 12] = [
         "server/node-test-support",
         &[
             "silverback",
+            "silverback-block",
             "silverback-model",
             "silverback-proto",
             "silverback-runtime",

@@ -1,10 +1,11 @@
 //! What tests of the node share: a whole node in the test's own process ([`Node`]), executors of a few lines
-//! ([`executors`]), requests as senders and readers make them ([`request`], [`written`]), and a client that remembers
+//! ([`executors`]), requests as senders and readers make them ([`request`], [`written`]), blocks on its disk ([`blocks`]), and a client that remembers
 //! what was acknowledged ([`sender`]) and holds it against what comes back ([`ledger`]).
 //!
 //! Knows the node's library, which is why it stands apart from `silverback-test-support`; knows no test.
 #![forbid(unsafe_code)]
 
+pub mod blocks;
 pub mod executors;
 pub mod ledger;
 mod node;

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use crate::access::reload::Reloads;
 use crate::api::ingest::refusal_log::RefusalLog;
+use crate::api::query::local_blocks::LocalBlocks;
 use crate::api::query::snapshot::Snapshots;
 use crate::config::Config;
 use crate::migration::Turn;
@@ -80,6 +81,8 @@ pub struct NodeFacts {
     pub deletions: Turn,
     /// What writes snapshots.
     pub snapshots: Snapshots,
+    /// The blocks on disk.
+    pub(crate) blocks: Arc<LocalBlocks>,
     /// How often the files that say who may do what were read again; `None`: there are none.
     pub(crate) reloads: Option<Arc<Reloads>>,
 }

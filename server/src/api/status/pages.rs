@@ -13,7 +13,9 @@ use crate::api::response::cause::Cause;
 use crate::api::response::{NodeResponse, text, with_type};
 use crate::api::status::cells_status::CellsStatus;
 use crate::api::status::node_status::{self, LogStatus, NodeStatus, OwnMetrics, ShardStatus};
-use crate::api::status::{disk_metrics, memory_metrics, migration_metrics, node_metrics, rebalance_metrics};
+use crate::api::status::{
+    block_metrics, disk_metrics, memory_metrics, migration_metrics, node_metrics, rebalance_metrics,
+};
 use crate::routing::fanout::{self, FanoutError};
 use silverback_host::metrics::{self, Family};
 use silverback_model::{Labels, RefusedCounts};
@@ -76,6 +78,7 @@ async fn families(core: &Core) -> Result<Vec<Family>, FanoutError> {
     families.extend(migration_metrics::families(core.node.steering.migrations.counts(), &cores));
     families.extend(memory_metrics::families(&core.node.memory, &cores));
     families.extend(disk_metrics::families(core.node.room.get()));
+    families.extend(block_metrics::families(&core.node.blocks.counts()));
     families.extend(rebalance_metrics::families(core.config.rebalance, &core.node.steering, &cores));
     Ok(families)
 }

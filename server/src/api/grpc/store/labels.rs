@@ -91,6 +91,6 @@ pub(super) async fn values(
 async fn is_any(reader: &Rc<Reader>, read: &ReadInFlight, selection: Selection) -> Result<bool, ReadFault> {
     let wanted = SeriesWanted::LabelSets;
     let mut rows: RowStream<SeriesBatch> =
-        RowStream::open(reader, read.lease(), selection, wanted, 1).await?;
+        RowStream::open_all(reader, read.lease(), selection, wanted, 1).await?;
     Ok(rows.advance(None).await?.is_some())
 }

@@ -16,9 +16,9 @@ pub const HEAD_BYTES: usize = 8;
 const CHUNK_BYTES_MAX: u64 = 16 << 20;
 /// The newest that is known.
 const ENCODING_MAX: u8 = 6;
-const VARINT_BYTES_MAX: usize = 10;
+pub const VARINT_BYTES_MAX: usize = 10;
 const READ_AHEAD: usize = 1 << 20;
-const WHAT: &str = "a chunk";
+pub const WHAT: &str = "a chunk";
 
 /// What is in a chunk, and its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,31 +66,17 @@ pub struct ChunkFiles {
 }
 
 impl ChunkFiles {
-    /// Finds the files. They are numbered by their order, whatever their names count from.
+    /// Finds the files.
     pub fn list(dir: &Path) -> Result<Self, BlockFault> {
-        let list = || {
-            let mut paths = Vec::new();
-            for entry in std::fs::read_dir(dir)? {
-                let entry = entry?;
-                let name = entry.file_name();
-                let is_number = name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
-                paths.extend(is_number.then(|| entry.path()));
-            }
-            paths.sort();
-            Ok(paths)
-        };
-        let listed: std::io::Result<_> = list();
-        let paths = listed.map_err(|error| Misread::new(0, error).of(dir))?;
-        Ok(Self { paths, open: None })
+        Ok(Self { paths: list(dir)?, open: None })
     }
 
     pub fn read(&mut self, place: ChunkPlace) -> Result<Chunk<'_>, BlockFault> {
         let (number, offset) = split(place);
         let window = self.file(number)?;
         let path = window.path().to_owned();
-        let mut head = Cursor::new(window.at_most(offset, VARINT_BYTES_MAX)?, offset, WHAT);
-        let located = head.uvarint().and_then(|len| Ok((check_len(len, offset)?, head.offset())));
-        let (len, begins) = located.map_err(|misread| misread.of(&path))?;
+        let located = locate(window.at_most(offset, VARINT_BYTES_MAX)?, offset);
+        let (begins, len) = located.map_err(|misread| misread.of(&path))?;
         // The encoding before it and the checksum behind it aren't counted in its length.
         let bytes = window.exactly(begins, 1 + len + 4, WHAT)?;
         parse(bytes, offset).map_err(|misread| misread.of(&path))
@@ -124,16 +110,40 @@ impl ChunkFiles {
     }
 }
 
+/// The files, numbered by their order, whatever their names count from.
+pub fn list(dir: &Path) -> Result<Vec<PathBuf>, BlockFault> {
+    let list = || {
+        let mut paths = Vec::new();
+        for entry in std::fs::read_dir(dir)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let is_number = name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
+            paths.extend(is_number.then(|| entry.path()));
+        }
+        paths.sort();
+        Ok(paths)
+    };
+    let listed: std::io::Result<_> = list();
+    listed.map_err(|error| Misread::new(0, error).of(dir))
+}
+
 /// The file's number and the offset in it.
-const fn split(place: ChunkPlace) -> (usize, u64) {
+pub const fn split(place: ChunkPlace) -> (usize, u64) {
     ((place.reference >> 32) as usize, place.reference & u32::MAX as u64)
 }
 
-fn check_head(mut head: Cursor) -> Result<(), Misread> {
+pub fn check_head(mut head: Cursor) -> Result<(), Misread> {
     if head.u32()? != MAGIC || head.u8()? != VERSION {
         return Err(Misread::new(0, Problem::NotA { what: "a chunk file of version 1" }));
     }
     Ok(())
+}
+
+/// Where a chunk's encoding is, whose first bytes are `head`, and how many bytes of samples come after it.
+pub fn locate(head: &[u8], offset: u64) -> Result<(u64, usize), Misread> {
+    let mut head = Cursor::new(head, offset, WHAT);
+    let len = check_len(head.uvarint()?, offset)?;
+    Ok((head.offset(), len))
 }
 
 fn check_len(len: u64, offset: u64) -> Result<usize, Misread> {
@@ -145,7 +155,7 @@ fn check_len(len: u64, offset: u64) -> Result<usize, Misread> {
 }
 
 /// `bytes` are the encoding, the samples and the checksum over both.
-fn parse(bytes: &[u8], offset: u64) -> Result<Chunk<'_>, Misread> {
+pub fn parse(bytes: &[u8], offset: u64) -> Result<Chunk<'_>, Misread> {
     let (summed, sum) = bytes.split_at(bytes.len() - 4);
     if sum != crc32c::crc32c(summed).to_be_bytes() {
         return Err(Misread::new(offset, Problem::Checksum { what: WHAT }));

@@ -1,6 +1,7 @@
 //! A series' chunks made to fit into a block: samples of one range, chunks that don't overlap. A chunk that lies in the
 //! range and overlaps no other is copied as it is; the others are decoded, merged in the order of their times, and
-//! encoded anew, one sample at a time: floats as XOR chunks, whatever they came in. Of two samples of one time the first chunk's stays.
+//! encoded anew, one sample at a time. So are XOR2 chunks: floats come out as XOR chunks, which every reader knows. Of two
+//! samples of one time the first chunk's stays.
 
 use std::ops::RangeInclusive;
 
@@ -73,7 +74,9 @@ pub fn cut_chunks<'a, E>(
         }
         let is_whole = range_ms.contains(&first.min_ms) && range_ms.contains(&first.max_ms);
         match (&*overlapping, is_whole) {
-            ([alone], true) => put(as_it_is(alone)?).map_err(CutError::Put)?,
+            ([alone], true) if alone.contents != Contents::Floats(FloatEncoding::Xor2) => {
+                put(as_it_is(alone)?).map_err(CutError::Put)?;
+            }
             (several, _) => merge(several, range_ms, &mut put)?,
         }
     }

@@ -1,5 +1,5 @@
 //! A Prometheus TSDB block, read and written: a directory with `meta.json`, `index` (version 2), `chunks/` and perhaps
-//! `tombstones`. [`Block`] reads one, [`BlockWriter`] writes one, [`cut_chunks`] makes a series' chunks fit into one,
+//! `tombstones`. [`Block`] reads one from its begin to its end, [`OpenBlock`] what is asked for of one, [`BlockWriter`] writes one, [`cut_chunks`] makes a series' chunks fit into one,
 //! [`verify`] tells whether one is whole.
 //!
 //! The reader trusts no byte: what is malformed is a [`BlockFault`] that names the file and the place in it. The
@@ -13,6 +13,7 @@ mod cut;
 pub mod fault;
 mod index;
 mod meta;
+mod open;
 mod reader;
 mod series;
 mod symbols;
@@ -29,9 +30,10 @@ pub use chunks::{Chunk, Contents};
 pub use cut::{CutChunk, CutError, SourceChunk, cut_chunks};
 pub use fault::BlockFault;
 pub use meta::{Cut, Meta, Origin, Stats};
+pub use open::{BlockCache, CacheCounts, LabelNumbers, OpenBlock, PostingsPlace};
 pub use reader::{Block, BlockSeries};
 pub use series::ChunkPlace;
 pub use tombstones::DeletedRange;
 pub use ulid::Ulid;
-pub use verify::{Damage, Verified, verify};
+pub use verify::{Damage, Verified, WrongSamples, read_samples, verify};
 pub use write::{BlockWriter, FinishedBlock, SeriesChunks, WriteError};

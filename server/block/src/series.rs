@@ -9,8 +9,8 @@ use crate::window::Window;
 pub const ALIGNMENT: u64 = 16;
 /// One series in bytes: some millions of chunks.
 const SERIES_BYTES_MAX: u64 = 64 << 20;
-const VARINT_BYTES_MAX: usize = 10;
-const WHAT: &str = "a series";
+pub const VARINT_BYTES_MAX: usize = 10;
+pub const WHAT: &str = "a series";
 
 /// Where a chunk is, and the times that it spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,21 +75,20 @@ impl SeriesWalk {
         }
         let path = index.path().to_owned();
         let left = usize::try_from(self.end - entry).unwrap_or(usize::MAX);
-        let mut head = Cursor::new(index.at_most(entry, VARINT_BYTES_MAX.min(left))?, entry, WHAT);
-        let located = head.uvarint().and_then(|len| {
-            let begins = Begins { entry, content: head.offset() };
-            begins.check_len(len, self.end).map(|len| (begins, len))
-        });
+        let located = locate(index.at_most(entry, VARINT_BYTES_MAX.min(left))?, entry, self.end);
         let (begins, len) = located.map_err(|misread| misread.of(&path))?;
         self.at = begins.content + len as u64 + 4;
         Ok(Some((begins, len)))
     }
 }
 
+/// Where a series begins.
 #[derive(Debug, Clone, Copy)]
-struct Begins {
+pub struct Begins {
+    /// Its length.
     entry: u64,
-    content: u64,
+    /// What is counted in that.
+    pub content: u64,
 }
 
 impl Begins {
@@ -105,8 +104,16 @@ impl Begins {
     }
 }
 
+/// Where the content of a series is that begins at `entry`, whose first bytes are `head`, and its length.
+pub fn locate(head: &[u8], entry: u64, section_end: u64) -> Result<(Begins, usize), Misread> {
+    let mut head = Cursor::new(head, entry, WHAT);
+    let len = head.uvarint()?;
+    let begins = Begins { entry, content: head.offset() };
+    begins.check_len(len, section_end).map(|len| (begins, len))
+}
+
 /// `bytes` are the content and its checksum.
-fn parse(bytes: &[u8], begins: Begins) -> Result<Entry, Misread> {
+pub fn parse(bytes: &[u8], begins: Begins) -> Result<Entry, Misread> {
     let (content, sum) = bytes.split_at(bytes.len() - 4);
     if sum != crc32c::crc32c(content).to_be_bytes() {
         return Err(Misread::new(begins.entry, Problem::Checksum { what: WHAT }));

@@ -17,6 +17,8 @@ pub struct Toc {
     pub symbols: u64,
     pub series: u64,
     pub series_end: u64,
+    /// The table of postings. An index that is read from its first series to its last may have none.
+    pub postings_table: u64,
 }
 
 impl Toc {
@@ -31,7 +33,7 @@ impl Toc {
     }
 }
 
-fn check_head(mut head: Cursor) -> Result<(), Misread> {
+pub fn check_head(mut head: Cursor) -> Result<(), Misread> {
     let what = "an index of version 2";
     if head.u32()? != MAGIC || head.u8()? != VERSION {
         return Err(Misread::new(0, Problem::NotA { what }));
@@ -39,7 +41,7 @@ fn check_head(mut head: Cursor) -> Result<(), Misread> {
     Ok(())
 }
 
-fn parse(bytes: &[u8], begins: u64) -> Result<Toc, Misread> {
+pub fn parse(bytes: &[u8], begins: u64) -> Result<Toc, Misread> {
     let what = "the table of contents";
     let mut cursor = Cursor::new(bytes, begins, what);
     let mut offsets = [0; 6];
@@ -49,14 +51,14 @@ fn parse(bytes: &[u8], begins: u64) -> Result<Toc, Misread> {
     if cursor.u32()? != crc32c::crc32c(&bytes[..bytes.len() - 4]) {
         return Err(Misread::new(begins, Problem::Checksum { what }));
     }
-    let [symbols, series, ..] = offsets;
+    let [symbols, series, .., postings_table] = offsets;
     // Whichever section comes next; later versions of Prometheus leave some of them out.
     let series_end = offsets.into_iter().filter(|offset| *offset > series).min().unwrap_or(begins);
     // Each lies behind the one before.
     if ![HEAD_BYTES, symbols, series, series_end, begins].is_sorted() {
         return Err(Misread::new(begins, Problem::NotA { what: "a table of an index's sections" }));
     }
-    Ok(Toc { symbols, series, series_end })
+    Ok(Toc { symbols, series, series_end, postings_table })
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! The file `tombstones`: what was deleted since the block was written. It may be absent.
 
 use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::Path;
 
 use crate::cursor::Cursor;
 use crate::fault::{BlockFault, Misread, Problem};
+use crate::write::{put_uvarint, put_varint};
 
 pub const MAGIC: u32 = 0x0130_BA30;
 pub const VERSION: u8 = 1;
@@ -30,7 +33,7 @@ impl DeletedRange {
 }
 
 /// Deleted ranges by the reference of their series.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Tombstones(HashMap<u64, Vec<DeletedRange>>);
 
 impl Tombstones {
@@ -49,7 +52,71 @@ impl Tombstones {
 
     /// What was deleted of a series.
     pub fn of(&self, series: u64) -> Vec<DeletedRange> {
-        self.0.get(&series).cloned().unwrap_or_default()
+        self.of_series(series).to_vec()
+    }
+
+    /// The same, in the order in which it was deleted.
+    pub fn of_series(&self, series: u64) -> &[DeletedRange] {
+        self.0.get(&series).map_or(&[], Vec::as_slice)
+    }
+
+    /// Deletes a range of a series: those that it touches become one with it.
+    pub fn add(&mut self, series: u64, range: DeletedRange) {
+        let ranges = self.0.entry(series).or_default();
+        let mut whole = range;
+        ranges.retain(|other| {
+            let is_apart = other.max_ms.saturating_add(1) < range.min_ms
+                || range.max_ms.saturating_add(1) < other.min_ms;
+            if !is_apart {
+                whole.min_ms = whole.min_ms.min(other.min_ms);
+                whole.max_ms = whole.max_ms.max(other.max_ms);
+            }
+            is_apart
+        });
+        ranges.push(whole);
+        ranges.sort_unstable_by_key(|range| range.min_ms);
+    }
+
+    /// Writes them in place of what the block in `dir` has, durably: whoever opens it finds these or the former ones.
+    pub fn write(&self, dir: &Path) -> Result<(), BlockFault> {
+        let bytes = self.to_bytes();
+        let (unfinished, path) = (dir.join("tombstones.tmp"), dir.join("tombstones"));
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            let problem =
+                Problem::TooLarge { what: WHAT, bytes: bytes.len() as u64, bytes_max: FILE_BYTES_MAX };
+            return Err(Misread::new(0, problem).of(&path));
+        }
+        let write = || {
+            let mut file = File::create(&unfinished)?;
+            file.write_all(&bytes)?;
+            file.sync_all()?;
+            fs::rename(&unfinished, &path)?;
+            File::open(dir)?.sync_all()
+        };
+        let written: std::io::Result<()> = write();
+        written.map_err(|error| Misread::new(0, error).of(&path))
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut series: Vec<_> = self.0.iter().collect();
+        series.sort_unstable_by_key(|(series, _)| **series);
+        let mut bytes = MAGIC.to_be_bytes().to_vec();
+        bytes.push(VERSION);
+        for (series, ranges) in series {
+            for range in ranges {
+                put_uvarint(&mut bytes, *series);
+                put_varint(&mut bytes, range.min_ms);
+                put_varint(&mut bytes, range.max_ms);
+            }
+        }
+        let sum = crc32c::crc32c(&bytes[HEAD_BYTES..]);
+        bytes.extend_from_slice(&sum.to_be_bytes());
+        bytes
+    }
+
+    /// Whether nothing was.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
@@ -70,4 +137,33 @@ fn parse(bytes: &[u8]) -> Result<Tombstones, Misread> {
         tombstones.0.entry(series).or_default().push(DeletedRange { min_ms, max_ms });
     }
     Ok(tombstones)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(added: &[(i64, i64)], expect: &[(i64, i64)]) {
+        let mut tombstones = Tombstones::default();
+        for (min_ms, max_ms) in added {
+            tombstones.add(7, DeletedRange { min_ms: *min_ms, max_ms: *max_ms });
+        }
+        tombstones.add(300, DeletedRange { min_ms: i64::MIN, max_ms: i64::MAX });
+        let dir = tempfile::tempdir().unwrap();
+        tombstones.write(dir.path()).unwrap();
+        let read = Tombstones::read(&dir.path().join("tombstones")).unwrap();
+        let found: Vec<_> = read.of(7).iter().map(|range| (range.min_ms, range.max_ms)).collect();
+        assert_eq!(found, expect, "{added:?}");
+        assert_eq!(read.of(300).len(), 1);
+        assert!(!dir.path().join("tombstones.tmp").exists());
+    }
+
+    #[test]
+    fn ranges_that_touch_are_one_and_are_read_back() {
+        check(&[(5, 9)], &[(5, 9)]);
+        check(&[(5, 9), (1, 3)], &[(1, 3), (5, 9)]);
+        check(&[(5, 9), (1, 4)], &[(1, 9)]);
+        check(&[(1, 3), (7, 9), (2, 7)], &[(1, 9)]);
+        check(&[(1, 3), (i64::MIN, i64::MAX)], &[(i64::MIN, i64::MAX)]);
+    }
 }

@@ -155,16 +155,20 @@ fn samples_of(block: &mut Block, place: ChunkPlace) -> Result<Option<(Contents, 
 
 /// Samples that can't be read, or are others than the index says.
 #[derive(Debug, thiserror::Error)]
-enum WrongSamples {
+pub enum WrongSamples {
+    /// They can't be decoded.
     #[error(transparent)]
     Decoding(#[from] CutError<Infallible>),
+    /// One isn't later than the one before.
     #[error("times don't ascend")]
     Order,
+    /// The first or the last is of another time.
     #[error("its samples begin or end at other times than the index says")]
     Times,
 }
 
-fn read_samples(chunk: &SourceChunk<'_>) -> Result<u64, WrongSamples> {
+/// Reads a chunk's samples, and counts them.
+pub fn read_samples(chunk: &SourceChunk<'_>) -> Result<u64, WrongSamples> {
     let mut samples = Samples::new(chunk);
     let (mut count, mut times) = (0, None::<(i64, i64)>);
     while samples.step()? {

@@ -273,6 +273,9 @@ pub const READ_BATCH_BYTES_MIN: usize = 4 << 10;
 /// What a read takes on its core at the least, in bytes: batches, and what of its answer waits for its client.
 pub const READ_BYTES_MIN: usize = 1 << 20;
 const _: () = assert!(READ_BATCHES_BYTES + 4 * STREAM_BUFFER_BYTES <= READ_BYTES_MIN);
+/// What reads of blocks on disk hold and what is kept of their files, of the whole node, in bytes. With a small memory limit
+/// it is less: [`MemoryPlan`].
+pub(crate) const BLOCK_BYTES_MAX: usize = 1 << 30;
 /// Reads that wait on one core for others to end.
 pub const READS_WAITING_MAX: usize = 64;
 /// Queries of one remote read, or selectors of one request to the HTTP API.

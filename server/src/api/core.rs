@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use crate::access::reload::Reloads;
 use crate::api::ingest::refusal_log::RefusalLog;
+use crate::api::query::local_blocks::LocalBlocks;
 use crate::api::query::snapshot::Snapshots;
 use crate::blocks::Blocks;
 use crate::config::Config;
@@ -84,6 +85,8 @@ pub struct NodeFacts {
     pub snapshots: Snapshots,
     /// Its blocks on disk; `None`: it makes none.
     pub blocks: Option<Arc<Blocks>>,
+    /// The blocks on disk, as reads have them.
+    pub(crate) local_blocks: Arc<LocalBlocks>,
     /// How often the files that say who may do what were read again; `None`: there are none.
     pub(crate) reloads: Option<Arc<Reloads>>,
     /// What uploads blocks; `None`: none are uploaded.

@@ -16,6 +16,7 @@ use crate::api::ingest::Ingest;
 use crate::api::ingest::refusal_log::RefusalLog;
 use crate::api::query::Reader;
 use crate::api::query::http_api::promql;
+use crate::api::query::local_blocks::LocalBlocks;
 use crate::api::query::snapshot::Snapshots;
 use crate::blocks::Blocks;
 use crate::config::{BlocksMode, Config};
@@ -107,6 +108,7 @@ impl Shared {
                 BlocksMode::Off => None,
             },
             shipper,
+            local_blocks: blocks_of(&config, &memory, clock)?,
         };
         // So that the first scrape tells it. Nothing is served yet that a slow disk could hold up.
         facts.room.set(FileSystemRoom::of(&config.data_dir).ok());
@@ -144,6 +146,12 @@ impl Shared {
     fn series_max(&self) -> usize {
         self.config.max_series.map_or(usize::MAX, |max| usize::try_from(max.get()).unwrap_or(usize::MAX))
     }
+}
+
+/// What of the data directory's blocks is there. Of an earlier run's retention nothing may be known.
+fn blocks_of(config: &Config, memory: &MemoryPlan, clock: &Clock) -> io::Result<Arc<LocalBlocks>> {
+    let horizon_ms = clock.now_ms().saturating_sub(config.retention.as_millis() as i64);
+    LocalBlocks::start(&config.data_dir, memory.block_bytes / 2, horizon_ms)
 }
 
 /// Where everything is answered but what has addresses of its own.
@@ -278,6 +286,7 @@ fn start_recovery(
                     rebalance::start(mover);
                     room::start(Rc::clone(&core), Arc::clone(&shared.disk_watcher));
                     self_scrape::start(ingest);
+                    runtime::spawn_background(upkeep::look_at_blocks(Rc::clone(&core)));
                 }
                 if let (true, Layout::Same(own)) = (is_last, shared.data_dir.layout) {
                     // Where an older version made them.

@@ -42,6 +42,7 @@ pub(crate) async fn retain(core: Rc<Core>, shard: Rc<RefCell<Shard>>, log: DiskL
         shard.borrow_mut().note_retention(state);
         passed = now();
         let horizon_ms = now_ms.saturating_sub(retention.as_millis() as i64);
+        let horizon_ms = core.node.local_blocks.before_pass(horizon_ms).await;
         maintenance::retain(&shard, &log, &host, horizon_ms).await;
     }
 }

@@ -6,7 +6,8 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use futures::future::select;
+use futures::StreamExt;
+use futures::future::{pending, select};
 
 use crate::api::core::Core;
 use crate::node::host::ExecutorHost;
@@ -26,6 +27,9 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How often it is looked whether room for new series is short.
 const SINGLES_LOOK: Duration = Duration::from_secs(10);
 
+/// How often it is looked which blocks there are, where nobody tells of a change.
+const BLOCKS_LOOK: Duration = Duration::from_secs(60);
+
 /// How often it is looked whether a checkpoint is due by what the log has grown by: nothing tells of that, for it
 /// would at each commit. One that is asked for begins at once, but no earlier than this after the one before.
 const CHECKPOINT_LOOK: Duration = Duration::from_millis(500);
@@ -44,6 +48,21 @@ pub(crate) fn start<D: Disk>(
     spawn_background(drop_singles(Rc::clone(core), Rc::clone(&shard), log.clone()));
     spawn_background(housekeeping(Rc::clone(core), Rc::clone(&shard), reads));
     spawn_background(write_checkpoints(Rc::clone(core), shard, log, checkpoints));
+}
+
+/// Looks at the directory of blocks now and then: somebody may bring some, or take some away. One core does it for all.
+pub(crate) async fn look_at_blocks(core: Rc<Core>) {
+    let mut changed = core.node.blocks.as_ref().map(|blocks| blocks.changed.subscribe());
+    while !core.shutdown.is_requested() {
+        let told = async {
+            match &mut changed {
+                Some(changed) => drop(changed.next().await),
+                None => pending().await,
+            }
+        };
+        select(pin!(told), pin!(sleep(BLOCKS_LOOK))).await;
+        core.node.local_blocks.refresh().await;
+    }
 }
 
 /// Has what a burst of label sets left behind make room for new series where it is short.

@@ -6,6 +6,7 @@
 //! WRITE_SEEDS=1 cargo test -p silverback --test fuzz_seeds
 //! ```
 
+mod blocks;
 mod chunks;
 mod expressions;
 mod histograms;
@@ -26,6 +27,7 @@ const START_MS: i64 = 1_700_000_000_000;
 /// All of them, by target.
 fn seeds() -> BTreeMap<&'static str, Seeds> {
     BTreeMap::from([
+        ("block", blocks::files()),
         ("chunk_decode", chunks::decode()),
         ("chunk_roundtrip", chunks::roundtrip()),
         ("grpc_ingest", writes::grpc_ingest()),

@@ -11,3 +11,4 @@ mod reflection;
 mod steering;
 mod store;
 mod store_beside;
+mod store_blocks;

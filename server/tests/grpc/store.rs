@@ -50,7 +50,7 @@ async fn responses(node: &Node, request: SeriesRequest) -> (Vec<usize>, Vec<than
     (counts, found)
 }
 
-async fn found(node: &Node, request: SeriesRequest) -> Vec<thanos::Series> {
+pub async fn found(node: &Node, request: SeriesRequest) -> Vec<thanos::Series> {
     responses(node, request).await.1
 }
 
@@ -65,12 +65,12 @@ pub fn pairs(labels: &[thanos::Label]) -> Pairs {
     labels.iter().map(|label| (label.name.clone(), label.value.clone())).collect()
 }
 
-fn label_sets(found: &[thanos::Series]) -> Vec<Pairs> {
+pub fn label_sets(found: &[thanos::Series]) -> Vec<Pairs> {
     found.iter().map(|one| pairs(&one.labels)).collect()
 }
 
 /// The samples of chunks, whose times are what they say.
-fn samples(series: &thanos::Series) -> Vec<(i64, u64)> {
+pub fn samples(series: &thanos::Series) -> Vec<(i64, u64)> {
     let mut samples = Vec::new();
     for chunk in &series.chunks {
         let raw = chunk.raw.as_ref().unwrap();
@@ -83,13 +83,13 @@ fn samples(series: &thanos::Series) -> Vec<(i64, u64)> {
 }
 
 /// A label set as it is seen from outside.
-fn seen(own: &[(String, String)], external: &[(&str, &str)], without: &[&str]) -> Pairs {
+pub fn seen(own: &[(String, String)], external: &[(&str, &str)], without: &[&str]) -> Pairs {
     let external = external.iter().map(|(name, value)| (name.to_string(), value.to_string()));
     let merged: BTreeMap<_, _> = own.iter().cloned().chain(external).collect();
     merged.into_iter().filter(|(name, _)| !without.contains(&&**name)).collect()
 }
 
-fn external(labels: &[(&str, &str)]) -> impl FnOnce(&mut Config) {
+pub fn external(labels: &[(&str, &str)]) -> impl FnOnce(&mut Config) {
     let file: String =
         labels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",");
     move |config| {
@@ -99,10 +99,11 @@ fn external(labels: &[(&str, &str)]) -> impl FnOnce(&mut Config) {
     }
 }
 
-const EXTERNAL: [(&str, &str); 3] = [("cluster", "eu-1"), ("p", "external"), ("tenant_id", "default-tenant")];
+pub const EXTERNAL: [(&str, &str); 3] =
+    [("cluster", "eu-1"), ("p", "external"), ("tenant_id", "default-tenant")];
 
 /// Series on all shards, whose labels lie before, between and after the external ones, and are those of others and more.
-fn fleet(start: i64) -> Vec<Series> {
+pub fn fleet(start: i64) -> Vec<Series> {
     let some = |at: usize, name: &'static str| (at.is_multiple_of(3)).then_some((name, "x"));
     (0..240)
         .map(|at| {

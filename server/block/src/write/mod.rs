@@ -12,7 +12,7 @@ mod spool;
 mod texts;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -303,7 +303,7 @@ impl SeriesChunks<'_> {
 }
 
 /// As Go's `binary.PutUvarint` writes it.
-fn put_uvarint(out: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn put_uvarint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -312,6 +312,6 @@ fn put_uvarint(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// As Go's `binary.PutVarint` writes it.
-fn put_varint(out: &mut Vec<u8>, value: i64) {
+pub(crate) fn put_varint(out: &mut Vec<u8>, value: i64) {
     put_uvarint(out, ((value << 1) ^ (value >> 63)) as u64);
 }

@@ -13,13 +13,13 @@ use crate::cut::{SourceChunk, cut_chunks};
 use crate::index::Index;
 use crate::{Block, Contents, verify};
 
-const RANGE_MS: i64 = 7_200_000;
+pub(crate) const RANGE_MS: i64 = 7_200_000;
 
 /// A sample's time, and its value's bits or a histogram's sum.
-type Samples = BTreeMap<i64, (bool, u64)>;
+pub(crate) type Samples = BTreeMap<i64, (bool, u64)>;
 
 #[derive(Debug, Clone)]
-struct Source {
+pub(crate) struct Source {
     contents: Contents,
     samples: Vec<(i64, f64)>,
 }
@@ -73,7 +73,7 @@ fn contents() -> impl Strategy<Value = Contents> {
 }
 
 /// Label sets with the chunks of each, as a head would give them: within aligned ranges, some of them late.
-fn sources() -> impl Strategy<Value = BTreeMap<Vec<(String, String)>, Vec<Source>>> {
+pub(crate) fn sources() -> impl Strategy<Value = BTreeMap<Vec<(String, String)>, Vec<Source>>> {
     let labels = prop::collection::btree_map("[a-d]", "[é-ìx-z]{1,3}", 1..4);
     let chunk = (contents(), -1_i64..3, 0..RANGE_MS / 2, prop::collection::vec(1..200_000_i64, 1..18));
     let chunk = chunk.prop_map(|(contents, range, begin_ms, steps)| {
@@ -93,7 +93,7 @@ fn sources() -> impl Strategy<Value = BTreeMap<Vec<(String, String)>, Vec<Source
     prop::collection::btree_map(labels, chunks, 0..25)
 }
 
-fn write_all(
+pub(crate) fn write_all(
     parent: &Path,
     series: &BTreeMap<Vec<(String, String)>, Vec<Source>>,
     range_ms: std::ops::RangeInclusive<i64>,
@@ -120,7 +120,7 @@ fn write_all(
     writer.finish(&|| true)
 }
 
-fn decode(contents: Option<Contents>, bytes: &[u8], samples: &mut Vec<(i64, (bool, u64))>) {
+pub(crate) fn decode(contents: Option<Contents>, bytes: &[u8], samples: &mut Vec<(i64, (bool, u64))>) {
     match contents {
         Some(Contents::Floats(encoding)) => {
             let floats = FloatIter::new(encoding, bytes).map(Result::unwrap);
@@ -138,7 +138,7 @@ fn decode(contents: Option<Contents>, bytes: &[u8], samples: &mut Vec<(i64, (boo
 }
 
 /// Reads a block's postings: which series each pair of name and value has, and all series under two empty texts.
-fn postings(dir: &Path) -> BTreeMap<(String, String), Vec<u64>> {
+pub(crate) fn postings(dir: &Path) -> BTreeMap<(String, String), Vec<u64>> {
     let index = std::fs::read(dir.join("index")).unwrap();
     let word = |at: usize| u32::from_be_bytes(index[at..at + 4].try_into().unwrap()) as usize;
     let checked = |at: usize| {
@@ -309,7 +309,7 @@ fn what_a_writer_holds_grows_with_its_texts_and_not_with_its_samples() {
 }
 
 /// A block of two series, and where it lies.
-fn written(parent: &Path) -> PathBuf {
+pub(crate) fn written(parent: &Path) -> PathBuf {
     let source = |begin_ms: i64| Source {
         contents: Contents::Floats(FloatEncoding::Xor),
         samples: (0..20).map(|i| (begin_ms + i * 1000, i as f64)).collect(),

@@ -2,11 +2,12 @@
 //! and what is left for each shard's series. Plain arithmetic; who found the limit is not known here.
 
 use super::{
-    BODY_BYTES_MAX, CONNECTION_BYTES, DECODED_BYTES_MAX, HANDSHAKE_BYTES, HANDSHAKES_MAX, HEAD_BYTES_MAX,
-    HEAD_BYTES_MIN, HISTOGRAM_LOOKUP_BYTES_MAX, HISTOGRAM_LOOKUPS_BYTES_MAX, HISTOGRAM_SCRATCH_BYTES_KEPT,
-    ID_CACHE_ENTRIES_MAX, ID_CACHE_ENTRY_BYTES, IN_FLIGHT_BYTES_MAX, LINE_GROWTH_BYTES_MAX, PART_BYTES_MAX,
-    READ_BYTES_MAX, READ_BYTES_MIN, READING_BYTES_MAX, READING_BYTES_MIN, READS_PER_CORE_MAX,
-    RESUMED_BYTES_MAX, SHARDS_MAX, SYMBOL_BYTES_MAX, TLS_CONNECTION_BYTES,
+    BLOCK_BYTES_MAX, BODY_BYTES_MAX, CONNECTION_BYTES, DECODED_BYTES_MAX, HANDSHAKE_BYTES, HANDSHAKES_MAX,
+    HEAD_BYTES_MAX, HEAD_BYTES_MIN, HISTOGRAM_LOOKUP_BYTES_MAX, HISTOGRAM_LOOKUPS_BYTES_MAX,
+    HISTOGRAM_SCRATCH_BYTES_KEPT, ID_CACHE_ENTRIES_MAX, ID_CACHE_ENTRY_BYTES, IN_FLIGHT_BYTES_MAX,
+    LINE_GROWTH_BYTES_MAX, PART_BYTES_MAX, READ_BYTES_MAX, READ_BYTES_MIN, READING_BYTES_MAX,
+    READING_BYTES_MIN, READS_PER_CORE_MAX, RESUMED_BYTES_MAX, SHARDS_MAX, SYMBOL_BYTES_MAX,
+    TLS_CONNECTION_BYTES,
 };
 
 const MIB: usize = 1 << 20;
@@ -55,6 +56,9 @@ const _: () = assert!(QUERY_SHARE_MAX == 4, "its refusal says a quarter");
 /// each series that fits. It is planned twice: the oldest read may have as much again beyond it.
 const SELECT_SHARE: usize = 28;
 const SELECTS_PLANNED: usize = 2;
+
+/// Reads of blocks on disk, and what is kept of their files, get this fraction of the limit, a half each.
+const BLOCK_SHARE: usize = 64;
 
 /// Of what is left for series, this part in a hundred is the allocator's: pages that are held for
 /// one block, and the bookkeeping. The accounting is tested to be nearer than this.
@@ -132,6 +136,8 @@ pub struct MemoryPlan {
     /// What reads collect in one shard: series that open selects have found. The oldest read may have as
     /// much again.
     pub select_bytes: usize,
+    /// What reads of blocks on disk hold and what is kept of their files, of the whole node.
+    pub block_bytes: usize,
     /// Buffers of one core's connections.
     pub connection_bytes: usize,
     /// Connections of one core, ...
@@ -146,7 +152,7 @@ pub struct MemoryPlan {
     pub reading_max: usize,
     /// ... and what is buffered of each of them.
     pub reading_bytes: usize,
-    /// What the plan allows for that nobody counts: process, executors, connections, allocator.
+    /// What the plan allows for that no core counts: process, blocks on disk, executors, connections, allocator.
     pub uncounted_bytes: usize,
 }
 
@@ -243,7 +249,8 @@ impl MemoryPlan {
         let head_bytes = clamp(idle_bytes.saturating_sub(CONNECTION_BYTES), HEAD_BYTES_MIN, HEAD_BYTES_MAX);
         let of_reads = read_bytes + SELECTS_PLANNED * select_bytes;
         let of_a_core = EXECUTOR_BYTES + in_flight_bytes + kept_bytes + of_reads + connection_bytes;
-        let reserve_bytes = PROCESS_BYTES + cores * of_a_core;
+        let block_bytes = min(limit_bytes / BLOCK_SHARE, BLOCK_BYTES_MAX);
+        let reserve_bytes = PROCESS_BYTES + block_bytes + cores * of_a_core;
         let for_series = limit_bytes.saturating_sub(reserve_bytes);
         let shard_bytes = for_series / 100 * (100 - ALLOCATOR_PERCENT) / cores;
         if shard_bytes < SHARD_BYTES_MIN {
@@ -260,6 +267,7 @@ impl MemoryPlan {
             read_bytes,
             read_places,
             select_bytes,
+            block_bytes,
             connection_bytes,
             connections_max: of_idle / (CONNECTION_BYTES + head_bytes),
             head_bytes,
@@ -268,6 +276,7 @@ impl MemoryPlan {
             reading_max: of_reading / reading_bytes,
             reading_bytes,
             uncounted_bytes: PROCESS_BYTES
+                + block_bytes
                 + cores * (EXECUTOR_BYTES + connection_bytes)
                 + (for_series - shard_bytes * cores),
         })
@@ -400,6 +409,7 @@ const SHARED_OUT: usize = SHARES / IN_FLIGHT_SHARE
     + SHARES / DEFINITION_SHARE
     + SHARES / READ_SHARE
     + SELECTS_PLANNED * SHARES / SELECT_SHARE
+    + SHARES / BLOCK_SHARE
     + SHARES / CONNECTION_SHARE;
 const _: () = assert!(
     DEFINITION_SHARE == ID_CACHE_SHARE && READ_SHARE == ID_CACHE_SHARE && SHARED_OUT < SHARES / 2,

@@ -8,6 +8,7 @@ pub(crate) mod external;
 pub(crate) mod frame;
 pub mod http_api;
 pub mod influx_query;
+pub(crate) mod local_blocks;
 pub mod matchers;
 pub(crate) mod range_blocks;
 pub(crate) mod read_fault;

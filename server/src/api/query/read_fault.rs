@@ -215,13 +215,14 @@ impl ReadFault {
                 FanoutError::Overloaded(_)
                 | FanoutError::Refused(ReadError::TooManyCursors | ReadError::Moved),
             ) => Cause::Overloaded,
-            Self::Shards(FanoutError::Refused(ReadError::UnknownCursor)) | Self::TimedOut(_) => {
-                Cause::TimedOut
-            }
+            Self::Shards(FanoutError::Refused(ReadError::UnknownCursor | ReadError::Overtaken))
+            | Self::TimedOut(_) => Cause::TimedOut,
             Self::Replaying(_) => Cause::NotReady,
             Self::Shards(FanoutError::Refused(ReadError::Cancelled)) => Cause::Cancelled,
             Self::SideThread(SideThreadError::Panicked)
-            | Self::Shards(FanoutError::Refused(ReadError::Panicked)) => Cause::Internal,
+            | Self::Shards(FanoutError::Refused(
+                ReadError::Panicked | ReadError::BlockDamaged | ReadError::BlockNotWritten,
+            )) => Cause::Internal,
             Self::Chunk(_) | Self::Histograms(_) | Self::Query(QueryError::Storage(_)) => Cause::DataLoss,
             Self::Query(QueryError::BadData(_)) => Cause::Invalid,
             Self::QueryTooLarge(_)

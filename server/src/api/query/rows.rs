@@ -1,40 +1,101 @@
-//! Rows of all shards as one ascending sequence: series by their labels, names or values by their text.
-//! Each shard is asked for its next batch only when its last one is used up; so whatever a read finds,
-//! it holds one batch of each shard.
+//! Rows of all shards, and of blocks on disk where a read goes back so far, as one ascending sequence: series by their
+//! labels, names or values by their text. Each source is asked for its next batch only when its last one is used up; so
+//! whatever a read finds, it holds one batch of each. A series that blocks and memory have is one row: the chunks of blocks,
+//! which are older, and then those of memory.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use futures::future::try_join;
+
 use crate::api::query::Reader;
+use crate::api::query::local_blocks::{BlockBatch, BlockPages, Question};
 use crate::routing::ReadLease;
 use crate::routing::fanout::{FanoutError, read_all_once, retry_moved};
 use silverback_model::limits::{READ_BATCH_BYTES_MIN, READ_BATCHES_BYTES};
 use silverback_model::{Epoch, ShardId};
 use silverback_runtime::Slice;
 use silverback_storage::message::{
-    Batch, CloseCursors, CursorId, FetchRows, OpenRows, Page, RowCursor, Selection, SeriesBatch, SeriesView,
-    TextBatch,
+    CloseCursors, CursorId, FetchRows, OpenRows, Page, ReadError, RowCursor, Selection, SeriesBatch,
+    SeriesView, TextBatch,
 };
 
-/// What one selection finds on all shards. Dropping it closes its cursors.
-pub(crate) struct RowStream<B: Batch> {
+/// What one selection finds. Dropping it closes its cursors.
+pub(crate) struct RowStream<B: BlockBatch> {
     reader: Rc<Reader>,
     lease: ReadLease,
     batch_bytes: usize,
-    shards: Vec<ShardRows<B>>,
+    sources: Vec<SourceRows<B>>,
+    /// What memory is read from, where blocks have what is older.
+    border_ms: Option<i64>,
     /// Where the present row stands.
     present: Option<usize>,
+    /// Where the same series stands in memory, of which the present row has the part that blocks have; ...
+    rest: Option<usize>,
+    /// ... and both as one.
+    joined: Option<B>,
 }
 
-struct ShardRows<B> {
-    shard: ShardId,
-    next: Option<RowCursor<B>>,
+struct SourceRows<B: BlockBatch> {
+    next: Next<B>,
     batch: B,
     at: usize,
 }
 
-impl<B: Batch> RowStream<B> {
-    /// Opens a cursor on every shard. `streams` of these are held at the same time.
+/// Where a source's next batch is.
+enum Next<B: BlockBatch> {
+    Shard(ShardId, Option<RowCursor<B>>),
+    Blocks(BlockPages<B>),
+}
+
+impl<B: BlockBatch> RowStream<B> {
+    /// Opens a cursor on every shard, and reads of blocks what is older than memory goes back. `streams` of these are held
+    /// at the same time.
+    pub(crate) async fn open_all(
+        reader: &Rc<Reader>,
+        lease: &ReadLease,
+        selection: Selection,
+        wanted: B::Wanted,
+        streams: usize,
+    ) -> Result<Self, FanoutError> {
+        match reader.node.local_blocks.question::<B>(&selection, &wanted) {
+            None => Self::open(reader, lease, selection, wanted, streams).await,
+            Some(question) => Self::open_with(reader, lease, selection, wanted, streams, question).await,
+        }
+    }
+
+    async fn open_with(
+        reader: &Rc<Reader>,
+        lease: &ReadLease,
+        mut selection: Selection,
+        wanted: B::Wanted,
+        streams: usize,
+        question: Question<B>,
+    ) -> Result<Self, FanoutError> {
+        let bytes = batch_bytes(reader, streams);
+        let border_ms = question.border_ms;
+        selection.min_ms = selection.min_ms.max(border_ms);
+        let blocks = BlockPages::open(&reader.node.local_blocks, lease.ticket(), question, bytes);
+        let memory = async {
+            match selection.min_ms <= selection.max_ms {
+                true => Self::open(reader, lease, selection, wanted, streams).await,
+                false => Ok(Self::of(reader, lease, bytes, Vec::new())),
+            }
+        };
+        let ((batch, pages), mut stream) = try_join(blocks, memory).await?;
+        // First, so that of two rows that are the same it is the present one.
+        stream.sources.insert(0, SourceRows { next: Next::Blocks(pages), batch, at: 0 });
+        stream.border_ms = Some(border_ms);
+        stream.check_not_overtaken()?;
+        Ok(stream)
+    }
+
+    fn of(reader: &Rc<Reader>, lease: &ReadLease, batch_bytes: usize, sources: Vec<SourceRows<B>>) -> Self {
+        let (reader, lease) = (Rc::clone(reader), lease.clone());
+        Self { reader, lease, batch_bytes, sources, border_ms: None, present: None, rest: None, joined: None }
+    }
+
+    /// Opens a cursor on every shard: what memory has, and no block. `streams` of these are held at the same time.
     pub(crate) async fn open(
         reader: &Rc<Reader>,
         lease: &ReadLease,
@@ -58,7 +119,7 @@ impl<B: Batch> RowStream<B> {
 
         let question = OpenRows { selection, wanted, bytes: ONE_ROW_BYTES };
         let rows = retry_moved(async || Self::open_once(reader, lease, &question).await).await?;
-        Ok(rows.shards.iter().any(|shard| shard.batch.count() > 0))
+        Ok(rows.sources.iter().any(SourceRows::has_row))
     }
 
     /// Opens a cursor on the shard of this core alone, by an epoch that others are asked by, too.
@@ -73,8 +134,8 @@ impl<B: Batch> RowStream<B> {
         let (shard, batch_bytes) = (ShardId(router.core() as u16), batch_bytes(reader, 1));
         let question = OpenRows { selection, wanted, bytes: batch_bytes };
         let Page { batch, next } = router.ask_to_read(shard, epoch, question, lease)?.await?;
-        let shards = vec![ShardRows { shard, next, batch, at: 0 }];
-        Ok(Self { reader: Rc::clone(reader), lease: lease.clone(), batch_bytes, shards, present: None })
+        let sources = vec![SourceRows { next: Next::Shard(shard, next), batch, at: 0 }];
+        Ok(Self::of(reader, lease, batch_bytes, sources))
     }
 
     async fn open_once(
@@ -84,14 +145,13 @@ impl<B: Batch> RowStream<B> {
     ) -> Result<Self, FanoutError> {
         let replies = read_all_once(&reader.router, lease, question).await;
         // Open cursors are in the stream before an error is returned, so that its drop closes them.
-        let shards = Vec::with_capacity(replies.len());
-        let batch_bytes = question.bytes;
-        let mut stream =
-            Self { reader: Rc::clone(reader), lease: lease.clone(), batch_bytes, shards, present: None };
+        let mut stream = Self::of(reader, lease, question.bytes, Vec::with_capacity(replies.len() + 1));
         let mut failed = None;
         for (shard, reply) in reader.router.shards().zip(replies) {
             match reply {
-                Ok(Page { batch, next }) => stream.shards.push(ShardRows { shard, next, batch, at: 0 }),
+                Ok(Page { batch, next }) => {
+                    stream.sources.push(SourceRows { next: Next::Shard(shard, next), batch, at: 0 });
+                }
                 Err(error) => failed = Some(error),
             }
         }
@@ -108,7 +168,9 @@ impl<B: Batch> RowStream<B> {
             self.fetch().await?;
             slice = self.reader.slicer.begin().await;
         }
-        Ok(self.step().then_some(slice))
+        let has_row = self.step();
+        self.join(&mut slice).await;
+        Ok(has_row.then_some(slice))
     }
 
     /// Whether a row stands at it.
@@ -118,24 +180,52 @@ impl<B: Batch> RowStream<B> {
 
     /// Whether a batch is used up and another one follows it.
     pub(super) fn lacks_batch(&self) -> bool {
-        self.shards.iter().any(ShardRows::lacks_batch)
+        self.sources.iter().any(SourceRows::lacks_batch)
     }
 
     /// Fetches what is lacking.
     pub(super) async fn fetch(&mut self) -> Result<(), FanoutError> {
-        for at in 0..self.shards.len() {
-            while self.shards[at].lacks_batch() {
+        for at in 0..self.sources.len() {
+            while self.sources[at].lacks_batch() {
                 self.fetch_batch(at).await?;
             }
         }
-        Ok(())
+        self.check_not_overtaken()
     }
 
-    /// Stands at the next row. False after the last. Nothing may be lacking.
+    /// What was fetched of memory is all there was since the border only where retention hasn't come so far.
+    fn check_not_overtaken(&self) -> Result<(), FanoutError> {
+        match self.border_ms.is_some_and(|border_ms| self.reader.node.local_blocks.is_dropped(border_ms)) {
+            true => Err(ReadError::Overtaken.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Stands at the next row. False after the last. Nothing may be lacking. [`Self::join`] comes next.
     pub(super) fn step(&mut self) -> bool {
-        self.shards.retain(|shard| shard.at < shard.batch.count());
-        self.present = (0..self.shards.len()).min_by(|a, b| self.shards[*a].compare(&self.shards[*b]));
+        self.sources.retain(SourceRows::has_row);
+        self.present = (0..self.sources.len()).min_by(|a, b| self.sources[*a].compare(&self.sources[*b]));
+        self.rest = self.present.filter(|_| B::JOINS).and_then(|present| self.rest_of(present));
         self.present.is_some()
+    }
+
+    /// Where memory has more of a series that stands in blocks.
+    fn rest_of(&self, present: usize) -> Option<usize> {
+        let source = &self.sources[present];
+        let is_rest = |at: &usize| *at != present && source.compare(&self.sources[*at]).is_eq();
+        match source.next {
+            Next::Shard(..) => None,
+            Next::Blocks(_) => (0..self.sources.len()).find(is_rest),
+        }
+    }
+
+    /// Makes a series that blocks and memory have one row.
+    pub(super) async fn join(&mut self, slice: &mut Slice) {
+        if let (Some(present), Some(rest)) = (self.present, self.rest) {
+            let [(blocks, at), (memory, of_memory)] =
+                [present, rest].map(|at| (&self.sources[at].batch, self.sources[at].at));
+            self.joined = Some(B::join((blocks, at), (memory, of_memory), slice).await);
+        }
     }
 
     /// The present row: a batch, and the place in it.
@@ -144,7 +234,10 @@ impl<B: Batch> RowStream<B> {
     /// Where none is, before the first and after the last.
     pub(crate) fn present(&self) -> (&B, usize) {
         let present = self.present.expect("the stream was advanced to a row");
-        (&self.shards[present].batch, self.shards[present].at)
+        match &self.joined {
+            Some(joined) => (joined, 0),
+            None => (&self.sources[present].batch, self.sources[present].at),
+        }
     }
 
     /// How the present rows of two streams follow each other.
@@ -153,39 +246,50 @@ impl<B: Batch> RowStream<B> {
         batch.compare(at, other, other_at)
     }
 
-    /// Leaves the present row behind, of all shards that have it.
+    /// Leaves the present row behind, of all sources that have it.
     pub(super) fn pass(&mut self) {
         let Some(present) = self.present.take() else { return };
+        self.joined = None;
         if B::REPEATS {
-            for at in (0..self.shards.len()).filter(|at| *at != present) {
-                if self.shards[at].compare(&self.shards[present]).is_eq() {
-                    self.shards[at].at += 1;
+            for at in (0..self.sources.len()).filter(|at| *at != present) {
+                if self.sources[at].compare(&self.sources[present]).is_eq() {
+                    self.sources[at].at += 1;
                 }
             }
+        } else if let Some(rest) = self.rest.take() {
+            self.sources[rest].at += 1;
         }
-        self.shards[present].at += 1;
+        self.sources[present].at += 1;
     }
 
-    /// A shard's next batch, which may have nothing in it; none after the last.
+    /// A source's next batch, which may have nothing in it; none after the last.
     async fn fetch_batch(&mut self, at: usize) -> Result<(), FanoutError> {
-        let ShardRows { shard, next, batch, at: row } = &mut self.shards[at];
-        // Kept while it is fetched from: a read that is given up closes it.
-        let Some(cursor) = next.as_ref().map(RowCursor::again) else { return Ok(()) };
+        let SourceRows { next, batch, at: row } = &mut self.sources[at];
         // Let go of before the next one comes.
         (*batch, *row) = (B::default(), 0);
+        let (shard, next) = match next {
+            Next::Blocks(pages) => {
+                *batch = pages.fetch(self.batch_bytes).await?;
+                return Ok(());
+            }
+            Next::Shard(shard, next) => (*shard, next),
+        };
+        // Kept while it is fetched from: a read that is given up closes it.
+        let Some(cursor) = next.as_ref().map(RowCursor::again) else { return Ok(()) };
         let fetch = FetchRows { cursor, bytes: self.batch_bytes };
         let epoch = self.reader.router.read_epoch();
-        let answer = self.reader.router.ask_to_read(*shard, epoch, fetch, &self.lease)?;
-        let Page { batch, next } = answer.await?;
-        let rows = &mut self.shards[at];
-        (rows.batch, rows.next) = (batch, next);
+        let answer = self.reader.router.ask_to_read(shard, epoch, fetch, &self.lease)?;
+        let page = answer.await?;
+        (*batch, *next) = (page.batch, page.next);
         Ok(())
     }
 
     /// Adds the cursors that are open, by their shards: closing them is the caller's from here on.
     pub(super) fn give_cursors(&mut self, to: &mut BTreeMap<ShardId, Vec<CursorId>>) {
-        for ShardRows { shard, next, .. } in &mut self.shards {
-            if let Some(cursor) = next.take() {
+        for SourceRows { next, .. } in &mut self.sources {
+            if let Next::Shard(shard, next) = next
+                && let Some(cursor) = next.take()
+            {
                 to.entry(*shard).or_default().push(cursor.id);
             }
         }
@@ -208,9 +312,17 @@ impl RowStream<TextBatch> {
     }
 }
 
-impl<B: Batch> ShardRows<B> {
+impl<B: BlockBatch> SourceRows<B> {
+    fn has_row(&self) -> bool {
+        self.at < self.batch.count()
+    }
+
     fn lacks_batch(&self) -> bool {
-        self.next.is_some() && self.at >= self.batch.count()
+        let has_more = match &self.next {
+            Next::Shard(_, next) => next.is_some(),
+            Next::Blocks(pages) => pages.has_more(),
+        };
+        has_more && !self.has_row()
     }
 
     fn compare(&self, other: &Self) -> std::cmp::Ordering {
@@ -218,7 +330,7 @@ impl<B: Batch> ShardRows<B> {
     }
 }
 
-impl<B: Batch> Drop for RowStream<B> {
+impl<B: BlockBatch> Drop for RowStream<B> {
     fn drop(&mut self) {
         let mut open = BTreeMap::new();
         self.give_cursors(&mut open);

@@ -4,34 +4,58 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::api::query::Reader;
+use crate::api::query::local_blocks::BlockBatch;
 use crate::api::query::rows::{RowStream, close};
 use crate::routing::ReadLease;
 use crate::routing::fanout::FanoutError;
 use silverback_runtime::Slice;
-use silverback_storage::message::{Batch, Selection, SeriesBatch, SeriesView, TextBatch};
+use silverback_storage::message::{Selection, SeriesBatch, SeriesView, TextBatch};
 
 /// Streams that are merged; dropping this closes their cursors.
-pub(crate) struct RowUnion<B: Batch> {
+pub(crate) struct RowUnion<B: BlockBatch> {
     reader: Rc<Reader>,
     members: Vec<RowStream<B>>,
     /// The member that has the present row.
     present: Option<usize>,
 }
 
-impl<B: Batch> RowUnion<B> {
-    /// Opens every selection on every shard.
+impl<B: BlockBatch> RowUnion<B> {
+    /// Opens every selection on every shard, and reads of blocks what is older than memory goes back.
+    pub(crate) async fn open_all(
+        reader: &Rc<Reader>,
+        lease: &ReadLease,
+        selections: Vec<Selection>,
+        wanted: B::Wanted,
+    ) -> Result<Self, FanoutError> {
+        let open = async |selection, streams| {
+            RowStream::open_all(reader, lease, selection, wanted.clone(), streams).await
+        };
+        Self::open_each(reader, selections, open).await
+    }
+
+    /// Opens every selection on every shard: what memory has, and no block.
     pub(crate) async fn open(
         reader: &Rc<Reader>,
         lease: &ReadLease,
         selections: Vec<Selection>,
         wanted: B::Wanted,
     ) -> Result<Self, FanoutError> {
+        let open = async |selection, streams| {
+            RowStream::open(reader, lease, selection, wanted.clone(), streams).await
+        };
+        Self::open_each(reader, selections, open).await
+    }
+
+    async fn open_each(
+        reader: &Rc<Reader>,
+        selections: Vec<Selection>,
+        open: impl AsyncFn(Selection, usize) -> Result<RowStream<B>, FanoutError>,
+    ) -> Result<Self, FanoutError> {
         let streams = selections.len().max(1);
         let mut union =
             Self { reader: Rc::clone(reader), members: Vec::with_capacity(selections.len()), present: None };
         for selection in selections {
-            let member = RowStream::open(reader, lease, selection, wanted.clone(), streams).await?;
-            union.members.push(member);
+            union.members.push(open(selection, streams).await?);
         }
         Ok(union)
     }
@@ -48,7 +72,11 @@ impl<B: Batch> RowUnion<B> {
             }
             slice = self.reader.slicer.begin().await;
         }
-        Ok(self.step().then_some(slice))
+        let has_row = self.step();
+        if has_row {
+            self.join(&mut slice).await;
+        }
+        Ok(has_row.then_some(slice))
     }
 
     /// Leaves the present row behind, in all members that have it.
@@ -68,12 +96,19 @@ impl<B: Batch> RowUnion<B> {
         self.present.is_some()
     }
 
+    /// Of the members that have the present row the first alone is looked at.
+    async fn join(&mut self, slice: &mut Slice) {
+        if let Some(present) = self.present {
+            self.members[present].join(slice).await;
+        }
+    }
+
     fn member(&self) -> &RowStream<B> {
         &self.members[self.present.expect("the union was advanced to a row")]
     }
 }
 
-impl<B: Batch> Drop for RowUnion<B> {
+impl<B: BlockBatch> Drop for RowUnion<B> {
     fn drop(&mut self) {
         let mut open = BTreeMap::new();
         self.members.iter_mut().for_each(|member| member.give_cursors(&mut open));

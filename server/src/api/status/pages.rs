@@ -14,7 +14,8 @@ use crate::api::response::{NodeResponse, text, with_type};
 use crate::api::status::cells_status::CellsStatus;
 use crate::api::status::node_status::{self, LogStatus, NodeStatus, OwnMetrics, ShardStatus};
 use crate::api::status::{
-    blocks_metrics, disk_metrics, memory_metrics, migration_metrics, node_metrics, rebalance_metrics,
+    block_metrics, blocks_metrics, disk_metrics, memory_metrics, migration_metrics, node_metrics,
+    rebalance_metrics,
 };
 use crate::routing::fanout::{self, FanoutError};
 use silverback_host::metrics::{self, Family};
@@ -80,6 +81,7 @@ async fn families(core: &Core) -> Result<Vec<Family>, FanoutError> {
     families.extend(memory_metrics::families(&core.node.memory, &cores));
     families.extend(disk_metrics::families(core.node.room.get()));
     families.extend(core.node.blocks.iter().flat_map(|blocks| blocks_metrics::families(&blocks.counts)));
+    families.extend(block_metrics::families(&core.node.local_blocks.counts()));
     families.extend(rebalance_metrics::families(core.config.rebalance, &core.node.steering, &cores));
     Ok(families)
 }

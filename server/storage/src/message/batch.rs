@@ -120,7 +120,7 @@ impl SeriesBatchBuilder {
     }
 
     /// The labels of the series that was begun last; none where none was.
-    pub(crate) fn last_labels(&self) -> LabelBlock<'_> {
+    pub fn last_labels(&self) -> LabelBlock<'_> {
         let bytes = |last: &SeriesSpan| &self.bytes[last.begin as usize..last.labels_end as usize];
         LabelBlock(self.series.last().map_or(&[], bytes))
     }
@@ -161,13 +161,13 @@ impl SeriesBatchBuilder {
     }
 
     /// Whether the series that was begun last has a chunk.
-    pub(crate) fn has_chunk(&self) -> bool {
+    pub fn has_chunk(&self) -> bool {
         let before = self.series.iter().rev().nth(1).map_or(0, |series| series.chunks_end);
         self.chunks.len() > before as usize
     }
 
     /// Takes the series that was begun last out again.
-    pub(crate) fn drop_series(&mut self) {
+    pub fn drop_series(&mut self) {
         if let Some(series) = self.series.pop() {
             self.bytes.truncate(series.begin as usize);
             let before = self.series.last().map_or(0, |series| series.chunks_end);
@@ -256,7 +256,7 @@ pub struct TextBatch {
 
 impl TextBatch {
     /// Adds one that is greater than all before.
-    pub(crate) fn push(&mut self, text: &str) {
+    pub fn push(&mut self, text: &str) {
         self.text.push_str(text);
         self.ends.push(self.text.len() as u32);
     }

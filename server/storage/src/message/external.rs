@@ -55,7 +55,7 @@ impl ExternalView {
     }
 
     /// The names whose labels no series keeps of its own.
-    pub(crate) fn dropped(&self) -> impl Iterator<Item = &str> {
+    pub fn dropped(&self) -> impl Iterator<Item = &str> {
         self.dropped.iter().map(|name| &**name)
     }
 

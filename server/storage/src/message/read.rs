@@ -207,6 +207,17 @@ pub enum ReadError {
     /// Nobody waits for it any more.
     #[error("the read was cancelled")]
     Cancelled,
+    /// A block on disk that it read isn't what was written. It isn't read any more.
+    #[error(
+        "a block on disk is damaged and was set aside, and the node tells more in its log: ask again for what is left"
+    )]
+    BlockDamaged,
+    /// What is to go of a block on disk can't be written down there.
+    #[error("a block on disk can't be changed, and the node tells more in its log")]
+    BlockNotWritten,
+    /// It took so long that memory has let go of what it was still to read there.
+    #[error("the read took so long that what it was to find in memory went to the blocks on disk: ask again")]
+    Overtaken,
     /// The shard's side of it panicked.
     #[error("the read failed inside the node, which tells more in its log")]
     Panicked,

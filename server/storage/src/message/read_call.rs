@@ -23,7 +23,7 @@ pub trait ReadCall: Into<ReadRequest> {
 /// Rows as a shard gives them out, in batches.
 pub trait Batch: Rows {
     /// What of the series that are found makes such rows.
-    type Wanted: Into<Wanted> + Clone;
+    type Wanted: Into<Wanted> + Clone + Send + 'static;
 
     /// Whether two shards may have the same row.
     const REPEATS: bool;

@@ -56,7 +56,7 @@ pub(in crate::api::grpc) async fn texts(
     limit: Option<NonZeroUsize>,
 ) -> Result<(Vec<String>, SharedReservation), ReadFault> {
     let mut stream: RowStream<TextBatch> =
-        RowStream::open(reader, read.lease(), selection, wanted, 1).await?;
+        RowStream::open_all(reader, read.lease(), selection, wanted, 1).await?;
     let mut room = reader.read_bytes.begin();
     let (mut texts, mut bytes, mut held) = (Vec::new(), 0, None);
     while let Some(slice) = stream.advance(held).await? {

@@ -39,7 +39,7 @@ pub async fn answer(
     let form = Form::of(&request)?;
     let selection = selection(reader, &request.matchers, request.range, Breadth::Narrowed).await?;
     let mut stream: RowStream<SeriesBatch> =
-        RowStream::open(reader, read.lease(), selection, SeriesWanted::Chunks, 1).await?;
+        RowStream::open_all(reader, read.lease(), selection, SeriesWanted::Chunks, 1).await?;
     let core_of_read = Rc::clone(reader);
     Ok(streamed(reader, read, async move |outgoing| {
         let mut response = Response::default();

@@ -26,7 +26,7 @@ pub async fn answer(
     let read = begin(reader, asker, &request.matchers, request.encoded_len()).await?;
     let selection = selection(reader, &request.matchers, request.range, Breadth::Narrowed).await?;
     let mut stream: RowStream<SeriesBatch> =
-        RowStream::open(reader, read.lease(), selection, SeriesWanted::LabelSets, 1).await?;
+        RowStream::open_all(reader, read.lease(), selection, SeriesWanted::LabelSets, 1).await?;
     Ok(streamed(reader, read, async move |outgoing| {
         let (mut response, mut bytes, mut held) = (SeriesResponse::default(), 0, None);
         while let Some(slice) = stream.advance(held).await? {

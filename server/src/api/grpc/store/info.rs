@@ -17,7 +17,8 @@ pub(super) fn answer(reader: &Reader) -> Result<InfoResponse, ReadFault> {
     let labels = ZLabelSet { labels: reader.external.labels().0.iter().map(label).collect() };
     let retention_ms = reader.config.retention.as_millis() as i64;
     // No shard is asked: what is older is dropped at the next pass of retention.
-    let (min_time, max_time) = (reader.clock.now_ms().saturating_sub(retention_ms), i64::MAX);
+    let (in_memory_ms, max_time) = (reader.clock.now_ms().saturating_sub(retention_ms), i64::MAX);
+    let min_time = in_memory_ms.min(reader.node.local_blocks.oldest_ms());
     Ok(InfoResponse {
         label_sets: vec![labels.clone()],
         component_type: COMPONENT.to_owned(),
@@ -28,6 +29,6 @@ pub(super) fn answer(reader: &Reader) -> Result<InfoResponse, ReadFault> {
             supports_without_replica_labels: true,
             tsdb_infos: vec![TsdbInfo { labels: Some(labels), min_time, max_time }],
         }),
-        exemplars: Some(ExemplarsInfo { min_time, max_time }),
+        exemplars: Some(ExemplarsInfo { min_time: in_memory_ms, max_time }),
     })
 }

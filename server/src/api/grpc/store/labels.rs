@@ -89,6 +89,13 @@ pub(super) async fn values(
 
 /// Whether there is a series.
 async fn is_any(reader: &Rc<Reader>, read: &ReadInFlight, selection: Selection) -> Result<bool, ReadFault> {
-    let is_any = RowStream::<SeriesBatch>::is_any(reader, read.lease(), selection, SeriesWanted::LabelSets);
-    Ok(is_any.await?)
+    let in_memory =
+        RowStream::<SeriesBatch>::is_any(reader, read.lease(), selection.clone(), SeriesWanted::LabelSets);
+    if in_memory.await? {
+        return Ok(true);
+    }
+    let wanted = SeriesWanted::LabelSets;
+    let mut rows: RowStream<SeriesBatch> =
+        RowStream::open_all(reader, read.lease(), selection, wanted, 1).await?;
+    Ok(rows.advance(None).await?.is_some())
 }

@@ -43,7 +43,8 @@ pub(super) async fn answer(
     let limits = Limits::of(&request);
     let wanted = wanted(reader, request)?;
     let selection = Selection { matchers, min_ms, max_ms };
-    let rows: RowStream<SeriesBatch> = RowStream::open(reader, read.lease(), selection, wanted, 1).await?;
+    let rows: RowStream<SeriesBatch> =
+        RowStream::open_all(reader, read.lease(), selection, wanted, 1).await?;
     let core_of_read = Rc::clone(reader);
     Ok(streamed(reader, read, async move |outgoing| send(&core_of_read, rows, limits, outgoing).await))
 }

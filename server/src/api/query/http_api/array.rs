@@ -8,16 +8,17 @@ use http::StatusCode;
 use super::json;
 use super::params::Params;
 use crate::api::query::Reader;
+use crate::api::query::local_blocks::BlockBatch;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::stream::streamed;
 use crate::api::query::union::RowUnion;
 use crate::api::response::{NodeResponse, with_type};
 use crate::routing::ReadInFlight;
-use silverback_storage::message::{Batch, Selection};
+use silverback_storage::message::Selection;
 
 /// What all selections find, ascending, each once; `put` appends the present row. What the request's limit cuts off
 /// is told at the end.
-pub(crate) async fn respond<B: Batch + 'static>(
+pub(crate) async fn respond<B: BlockBatch>(
     reader: &Rc<Reader>,
     read: ReadInFlight,
     params: &Params,
@@ -26,7 +27,7 @@ pub(crate) async fn respond<B: Batch + 'static>(
     put: impl Fn(&mut Vec<u8>, &RowUnion<B>) + 'static,
 ) -> Result<NodeResponse, ReadFault> {
     let limit = params.limit()?.map_or(usize::MAX, std::num::NonZeroUsize::get);
-    let mut rows = RowUnion::open(reader, read.lease(), selections, wanted).await?;
+    let mut rows = RowUnion::open_all(reader, read.lease(), selections, wanted).await?;
     let body = streamed(Rc::clone(reader), read, async move |outgoing| {
         json::put_begin(outgoing.made());
         outgoing.made().push(b'[');

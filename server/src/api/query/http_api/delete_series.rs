@@ -24,7 +24,7 @@ use crate::routing::fanout::FanoutError;
 use crate::routing::{Asker, ReadInFlight, Reservation};
 use silverback_model::limits::DELETION_WAIT_MAX;
 use silverback_runtime::{now, spawn_background};
-use silverback_storage::message::{Deleted, ReadError, Selection};
+use silverback_storage::message::{Deleted, DeletionError, ReadError, Selection};
 
 /// The only methods, as Prometheus has them.
 pub(crate) const METHODS: &str = "POST, PUT";
@@ -113,23 +113,37 @@ impl Asked {
         let wait_max = || DELETION_WAIT_MAX.saturating_sub(began.elapsed());
         let (router, lease) = (&reader.router, self.read.lease());
         let (deleted, ended) = deletion::delete(router, lease, &self.selections, wait_max).await;
+        let ended = match ended {
+            Ok(()) => self.delete_of_blocks(reader).await,
+            Err(why) => Err(why),
+        };
         self.tell(deleted, &ended, began.elapsed().as_millis() as u64);
-        ended.map_err(|why| ReadFault::DeletionStopped(DeletionStopped { deleted, why }))
+        ended.map(drop).map_err(|why| ReadFault::DeletionStopped(DeletionStopped { deleted, why }))
+    }
+
+    /// After memory, so that a block that is cut from then on has nothing of it. Tells of how many blocks anything went.
+    async fn delete_of_blocks(&self, reader: &Reader) -> Result<usize, DeletionFault> {
+        let ticket = self.read.lease().ticket();
+        reader.node.local_blocks.delete(ticket, &self.selections).await.map_err(|error| match error {
+            FanoutError::Overloaded(overloaded) => overloaded.into(),
+            FanoutError::Refused(error) => DeletionError::Read(error).into(),
+        })
     }
 
     /// Once for each deletion: it may be asked who deleted what.
-    fn tell(&self, deleted: Deleted, ended: &Result<(), DeletionFault>, took_ms: u64) {
+    fn tell(&self, deleted: Deleted, ended: &Result<usize, DeletionFault>, took_ms: u64) {
         let Deleted { series, series_cut, samples } = deleted;
         let matchers = self.params.shown_matchers();
         let [start, end] = ["start", "end"].map(|name| self.params.shown(name));
         match ended {
-            Ok(()) => tracing::info!(
+            Ok(blocks) => tracing::info!(
                 matchers,
                 start,
                 end,
                 series,
                 series_cut,
                 samples,
+                blocks,
                 took_ms,
                 "samples were deleted on demand"
             ),

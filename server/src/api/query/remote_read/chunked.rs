@@ -61,7 +61,7 @@ async fn open(
     lease: &ReadLease,
     selection: Selection,
 ) -> Result<RowStream<SeriesBatch>, FanoutError> {
-    RowStream::open(reader, lease, selection, SeriesWanted::Chunks, 1).await
+    RowStream::open_all(reader, lease, selection, SeriesWanted::Chunks, 1).await
 }
 
 async fn send_series(

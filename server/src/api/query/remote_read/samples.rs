@@ -149,7 +149,7 @@ async fn query_result(
     let mut result = SnappyPieces::new();
     let (min_ms, max_ms) = (selection.min_ms, selection.max_ms);
     let mut stream: RowStream<SeriesBatch> =
-        RowStream::open(reader, lease, selection, SeriesWanted::Chunks, 1).await?;
+        RowStream::open_all(reader, lease, selection, SeriesWanted::Chunks, 1).await?;
     let mut timeseries = Vec::new();
     let mut held = None;
     while let Some(mut slice) = stream.advance(held).await? {

@@ -151,6 +151,13 @@ impl<'a> Streams<'a> {
         Ok(next)
     }
 
+    /// Whether anything is read of blocks: a shard has its own series of memory alone.
+    fn reads_blocks(&self) -> bool {
+        let blocks = &self.reader.node.local_blocks;
+        let of_blocks = |select: &Select| blocks.border_for(select.after_ms, select.until_ms).is_some();
+        self.plan.selects().iter().any(of_blocks)
+    }
+
     /// `None`: there can be no series.
     async fn begin(&self, select: usize) -> Result<Option<Stream>, EvaluationError> {
         let first = self.firsts[select];
@@ -170,7 +177,7 @@ impl<'a> Streams<'a> {
         drop(self.pace.take());
         let (reader, lease, wanted) = (self.reader, self.lease, SeriesWanted::Chunks);
         let rows = match self.scope {
-            Scope::AllShards => RowStream::open(reader, lease, selection, wanted, 1).await?,
+            Scope::AllShards => RowStream::open_all(reader, lease, selection, wanted, 1).await?,
             Scope::OwnShard(epoch) => RowStream::open_own(reader, lease, epoch, selection, wanted).await?,
         };
         self.pace.put(self.reader.slicer.begin().await);
@@ -223,7 +230,8 @@ impl Source for Streams<'_> {
 
     fn folded(&self, share: Share) -> Folded<'_> {
         let shards = self.reader.router.shards().count();
-        if matches!(self.scope, Scope::OwnShard(_)) || shards == 1 {
+        let is_whole = matches!(self.scope, Scope::AllShards) && !self.reads_blocks();
+        if !is_whole || shards == 1 {
             return Box::pin(std::future::ready(Ok(None)));
         }
         Box::pin(async move {

@@ -1,0 +1,44 @@
+//! Deletes samples of blocks: by tombstones, which stand in the block itself and hold for whoever reads it. What is deleted
+//! takes as much room as before.
+
+use super::LocalBlocks;
+use super::matching::matching;
+use super::threads::{Job, Stop, ask};
+use silverback_block::DeletedRange;
+use silverback_storage::message::Selection;
+
+/// Sets of series that there are at a time while matchers are applied.
+const SETS_AT_ONCE: usize = 3;
+
+/// Deletes what any of the selections has of all open blocks, block by block, and counts those that had any of it.
+pub(super) fn delete(job: &Job, blocks: &LocalBlocks, selections: &[Selection]) -> Result<usize, Stop> {
+    let mut changed = 0;
+    for selection in selections {
+        let Selection { min_ms, max_ms, .. } = *selection;
+        for block in blocks.all() {
+            let meta = block.meta();
+            if meta.end_ms <= min_ms || meta.min_ms > max_ms {
+                continue;
+            }
+            let mut taken = blocks.begin_taking();
+            taken.set(SETS_AT_ONCE * block.set_bytes_max())?;
+            let mut series = matching(job, &block, &selection.matchers)?;
+            let mut untouched = Vec::new();
+            for one in &series {
+                let (_, chunks) = ask(&block, |block| block.series(one))?;
+                let overlaps = chunks.iter().any(|chunk| chunk.min_ms <= max_ms && chunk.max_ms >= min_ms);
+                untouched.extend((!overlaps).then_some(one));
+            }
+            for one in untouched {
+                series.remove(one);
+            }
+            if series.is_empty() {
+                continue;
+            }
+            block.delete(&series, DeletedRange { min_ms, max_ms }).map_err(Stop::NotWritten)?;
+            blocks.reopen(&block).map_err(Stop::NotWritten)?;
+            changed += 1;
+        }
+    }
+    Ok(changed)
+}

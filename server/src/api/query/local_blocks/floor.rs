@@ -1,0 +1,97 @@
+//! From when on memory surely has everything that the node has taken in: the floor. Retention lets go of what is older than
+//! its horizon, pass by pass; the floor is raised ahead of it, and is on disk before a pass goes by it, for a node that starts
+//! anew has in memory what its log tells, which was dropped or not.
+//!
+//! Pure but for its file. Which blocks there are isn't known here.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use silverback_model::limits::CHUNK_RANGE_MS;
+
+/// In the data directory.
+const FILE: &str = "memory-floor";
+/// So far the floor stays ahead of retention: a read that began before it was raised has so long to end.
+const AHEAD_MS: i64 = 30 * 60 * 1000;
+
+/// The end of the range of two hours that a time is in, or the time itself where it is a border.
+pub(super) fn border_after(at_ms: i64) -> i64 {
+    let begin_ms = at_ms.div_euclid(CHUNK_RANGE_MS).saturating_mul(CHUNK_RANGE_MS);
+    if begin_ms == at_ms { at_ms } else { begin_ms.saturating_add(CHUNK_RANGE_MS) }
+}
+
+/// The least floor for a pass of retention with this horizon.
+pub(super) fn floor_for(horizon_ms: i64) -> i64 {
+    border_after(horizon_ms.saturating_add(AHEAD_MS))
+}
+
+/// The floor's file.
+#[derive(Debug)]
+pub(super) struct FloorFile {
+    path: PathBuf,
+    unfinished: PathBuf,
+}
+
+impl FloorFile {
+    pub(super) fn of(data_dir: &Path) -> Self {
+        Self { path: data_dir.join(FILE), unfinished: data_dir.join(format!("{FILE}.tmp")) }
+    }
+
+    /// The floor that was written last; `None`: none was, or what is there is none.
+    #[expect(clippy::disallowed_methods, reason = "before executors start")]
+    pub(super) fn read(&self) -> io::Result<Option<i64>> {
+        match fs::read_to_string(&self.path) {
+            Ok(text) => Ok(text.trim().parse().ok().filter(|floor_ms| border_after(*floor_ms) == *floor_ms)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes it, durably.
+    #[expect(clippy::disallowed_methods, reason = "a thread of its own")]
+    pub(super) fn write(&self, floor_ms: i64) -> io::Result<()> {
+        let mut file = File::create(&self.unfinished)?;
+        writeln!(file, "{floor_ms}")?;
+        file.sync_all()?;
+        fs::rename(&self.unfinished, &self.path)?;
+        // The directory too: without this a crash can bring the former one back.
+        let dir = self.path.parent().unwrap_or(Path::new("."));
+        File::open(dir)?.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use silverback_test_support::Scratch;
+
+    #[test]
+    fn a_floor_is_a_border_ahead_of_retention() {
+        const H2: i64 = CHUNK_RANGE_MS;
+        for (at_ms, border_ms) in [(0, 0), (1, H2), (H2, H2), (-1, 0), (-H2, -H2), (H2 + 1, 2 * H2)] {
+            assert_eq!(border_after(at_ms), border_ms, "{at_ms}");
+        }
+        assert_eq!(floor_for(H2 - AHEAD_MS), H2);
+        assert_eq!(floor_for(H2 - AHEAD_MS + 1), 2 * H2);
+        assert!(floor_for(i64::MIN) < 0 && floor_for(i64::MAX) > 0);
+    }
+
+    #[test]
+    fn a_floor_comes_back_and_what_is_none_does_not() {
+        let scratch = Scratch::new();
+        let file = FloorFile::of(scratch.path());
+        assert_eq!(file.read().unwrap(), None);
+        for floor_ms in [0, 17 * CHUNK_RANGE_MS, -CHUNK_RANGE_MS] {
+            file.write(floor_ms).unwrap();
+            assert_eq!(file.read().unwrap(), Some(floor_ms));
+        }
+        for text in ["", "soon", "17", "\u{0}"] {
+            fs::write(scratch.join(FILE), text).unwrap();
+            assert_eq!(file.read().unwrap(), None, "{text:?}");
+        }
+        fs::write(scratch.join(FILE), b"\xff").unwrap();
+        assert_eq!(file.read().unwrap(), None);
+    }
+}

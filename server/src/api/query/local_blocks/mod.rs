@@ -1,0 +1,22 @@
+//! Blocks on disk, as reads have them: what is before a border of two hours is read of blocks, what is from there on of
+//! memory, so that nothing is found twice where both have it.
+//!
+//! Executors know two numbers of the blocks, how far back they reach and the border, and ask for batches of series or texts
+//! as they ask shards; a few threads beside them ([`threads`]) read the files. Nobody waits for a lock on an executor, nor for
+//! the disk. What reads hold and what is kept of files is bounded ([`memory`], `BlockCache`). Knows neither how blocks come to
+//! be nor when they go: [`LocalBlocks::refresh`] looks at the directory.
+
+mod deletion;
+mod floor;
+mod matching;
+mod memory;
+mod open;
+mod page;
+mod rows;
+mod seen;
+mod series;
+mod texts;
+mod threads;
+
+pub(crate) use open::{BlockCounts, LocalBlocks};
+pub(crate) use page::{BlockBatch, BlockPages, Question};

@@ -1,0 +1,445 @@
+//! Which blocks are open, and the border between them and memory.
+//!
+//! The border is fixed when a read begins: the floor of memory, or the end of the newest range before that of which there is
+//! a block; what blocks don't have is read of memory. Retention goes past the floor of a read that has begun only after half
+//! an hour: then the read fails ([`LocalBlocks::is_dropped`]), it finds nothing wrong.
+#![expect(clippy::disallowed_types, reason = "threads beside the executors take it, and nobody else")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use silverback_block::{BlockCache, BlockFault, CacheCounts, OpenBlock, Ulid};
+use silverback_model::limits::CHUNK_RANGE_MS;
+use silverback_runtime::{SideThread, SideThreadError};
+use silverback_storage::message::{ReadError, ReadTicket, Selection};
+
+use super::deletion;
+use super::floor::{FloorFile, border_after, floor_for};
+use super::memory::{BlockMemory, Taken};
+use super::page::Question;
+use super::threads::{Stop, Threads, run_on};
+use crate::routing::{FanoutError, Overloaded};
+use silverback_storage::message::Batch;
+
+/// Below the data directory.
+const DIR: &str = "blocks";
+/// No time is before it: there is no block.
+const NEVER: i64 = i64::MAX;
+/// Blocks of late samples alone say nothing of what memory may let go of, unless it has long.
+const LONG_GONE_MS: i64 = 2 * CHUNK_RANGE_MS;
+
+/// The blocks in the data directory.
+#[derive(Debug)]
+pub(crate) struct LocalBlocks {
+    dir: PathBuf,
+    /// Where the oldest block begins, ...
+    oldest_ms: AtomicI64,
+    /// ... and what is read of memory from: [`Self::border`].
+    border_ms: AtomicI64,
+    floor_ms: AtomicI64,
+    /// Retention may have dropped what is older.
+    dropped_ms: AtomicI64,
+    floor_file: FloorFile,
+    known: Known,
+    cache: Arc<BlockCache>,
+    memory: Arc<BlockMemory>,
+    threads: Threads,
+    /// Looks at the directory and writes the floor: reads don't keep it waiting.
+    upkeep: SideThread,
+    open: AtomicUsize,
+    reads: AtomicU64,
+    damaged: AtomicU64,
+}
+
+/// Blocks by the names of their directories. Only threads beside the executors take the lock.
+#[derive(Debug, Default)]
+struct Known(Mutex<Set>);
+
+#[derive(Debug, Default)]
+struct Set {
+    open: BTreeMap<OsString, Arc<OpenBlock>>,
+    /// What was found to be damaged, and isn't opened again.
+    set_aside: BTreeSet<OsString>,
+}
+
+/// What is told of blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BlockCounts {
+    pub(crate) open: usize,
+    pub(crate) damaged: u64,
+    pub(crate) reads: u64,
+    /// What reads of them hold, in bytes.
+    pub(crate) read_bytes: usize,
+    pub(crate) cache: CacheCounts,
+}
+
+impl LocalBlocks {
+    /// Opens the blocks that are there, before executors start. The cache of their files and their reads may take so many
+    /// bytes each. `horizon_ms` is what retention may drop at its first pass, where nothing is known of what it dropped.
+    pub(crate) fn start(data_dir: &Path, bytes_each: usize, horizon_ms: i64) -> io::Result<Arc<Self>> {
+        let floor_file = FloorFile::of(data_dir);
+        let written_ms = floor_file.read().unwrap_or_else(|error| {
+            tracing::warn!(%error, "how far memory goes back can't be read: it is taken to be the retention");
+            None
+        });
+        let floor_ms = written_ms.unwrap_or_else(|| floor_for(horizon_ms));
+        let blocks = Self {
+            dir: data_dir.join(DIR),
+            oldest_ms: AtomicI64::new(NEVER),
+            border_ms: AtomicI64::new(i64::MIN),
+            floor_ms: AtomicI64::new(floor_ms),
+            dropped_ms: AtomicI64::new(i64::MIN),
+            floor_file,
+            known: Known::default(),
+            cache: BlockCache::new(bytes_each),
+            memory: BlockMemory::new(bytes_each),
+            threads: Threads::start()?,
+            upkeep: SideThread::start("blocks-upkeep")?,
+            open: AtomicUsize::new(0),
+            reads: AtomicU64::new(0),
+            damaged: AtomicU64::new(0),
+        };
+        blocks.look();
+        Ok(Arc::new(blocks))
+    }
+
+    /// Opens what came since the last look, and lets go of what went. Reads that have begun go on with what they have.
+    pub(crate) async fn refresh(self: &Arc<Self>) {
+        let own = Arc::clone(self);
+        if let Err(fault) = self.upkeep.run(move || own.look()).await {
+            silverback_host::warn_limited!(%fault, "the directory of blocks was not looked at");
+        }
+    }
+
+    /// What of a selection is read of blocks, if anything is: what is older than the border. Costs two loads.
+    pub(crate) fn question<B: Batch>(
+        &self,
+        selection: &Selection,
+        wanted: &B::Wanted,
+    ) -> Option<Question<B>> {
+        let border_ms = self.border_for(selection.min_ms, selection.max_ms)?;
+        Some(Question { selection: selection.clone(), wanted: wanted.clone(), border_ms })
+    }
+
+    /// Deletes what any of the selections has of all blocks, for good, and tells from how many of these.
+    pub(crate) async fn delete(
+        self: &Arc<Self>,
+        ticket: &ReadTicket,
+        selections: &Arc<[Selection]>,
+    ) -> Result<usize, FanoutError> {
+        if self.open.load(Ordering::Relaxed) == 0 {
+            return Ok(0);
+        }
+        let (own, selections) = (Arc::clone(self), Arc::clone(selections));
+        match run_on(&self.upkeep, ticket, move |job| deletion::delete(job, &own, &selections)).await {
+            Ok(Ok(blocks)) => Ok(blocks),
+            Ok(Err(stop)) => Err(self.fault_of(stop).await),
+            Err(SideThreadError::Busy) => Err(Overloaded.into()),
+            Err(SideThreadError::Panicked) => Err(ReadError::Panicked.into()),
+        }
+    }
+
+    /// All that are open.
+    pub(super) fn all(&self) -> Vec<Arc<OpenBlock>> {
+        self.known.with(|set| set.open.values().cloned().collect())
+    }
+
+    /// Opens a block again that was changed.
+    pub(super) fn reopen(&self, block: &OpenBlock) -> Result<(), BlockFault> {
+        let opened = Arc::new(OpenBlock::open(block.dir(), &self.cache)?);
+        let name = block.dir().file_name().unwrap_or_default().to_owned();
+        self.known.with(|set| {
+            // It may have been set aside meanwhile.
+            set.open.entry(name).and_modify(|open| *open = opened);
+        });
+        Ok(())
+    }
+
+    /// Before when blocks are read, where any of these times is.
+    pub(crate) fn border_for(&self, min_ms: i64, max_ms: i64) -> Option<i64> {
+        let (oldest_ms, border_ms) = (self.oldest_ms(), self.border_ms.load(Ordering::Acquire));
+        (oldest_ms < border_ms && min_ms < border_ms && oldest_ms <= max_ms).then_some(border_ms)
+    }
+
+    /// Where the oldest block begins, in ms; `i64::MAX` without any.
+    pub(crate) fn oldest_ms(&self) -> i64 {
+        self.oldest_ms.load(Ordering::Acquire)
+    }
+
+    /// How far a pass of retention may go that would like to drop what is older than its horizon. The floor is raised where
+    /// it comes near, for reads that begin from now on; this pass goes by the one that there was.
+    pub(crate) async fn before_pass(self: &Arc<Self>, horizon_ms: i64) -> i64 {
+        let floor_ms = self.floor_ms.load(Ordering::Acquire);
+        let wanted_ms = floor_for(horizon_ms);
+        if wanted_ms > floor_ms {
+            let own = Arc::clone(self);
+            match self.upkeep.run(move || own.raise_floor(wanted_ms)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => silverback_host::warn_limited!(
+                    %error,
+                    "how far memory goes back can't be written down: nothing is dropped beyond what is"
+                ),
+                Err(fault) => {
+                    silverback_host::warn_limited!(%fault, "how far memory goes back was not written down")
+                }
+            }
+        }
+        let horizon_ms = horizon_ms.min(floor_ms);
+        self.dropped_ms.fetch_max(horizon_ms, Ordering::AcqRel);
+        horizon_ms
+    }
+
+    /// Whether retention may have dropped samples from this time on.
+    pub(crate) fn is_dropped(&self, from_ms: i64) -> bool {
+        self.dropped_ms.load(Ordering::Acquire) > from_ms
+    }
+
+    /// How they do.
+    pub(crate) fn counts(&self) -> BlockCounts {
+        BlockCounts {
+            open: self.open.load(Ordering::Relaxed),
+            damaged: self.damaged.load(Ordering::Relaxed),
+            reads: self.reads.load(Ordering::Relaxed),
+            read_bytes: self.memory.taken_bytes(),
+            cache: self.cache.counts(),
+        }
+    }
+
+    pub(super) fn threads(&self) -> &Threads {
+        &self.threads
+    }
+
+    pub(super) fn begin_taking(&self) -> Taken {
+        self.memory.begin()
+    }
+
+    pub(super) fn count_read(&self) {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The blocks that have something before a border, those of late samples last.
+    pub(super) fn before(&self, border_ms: i64) -> Vec<Arc<OpenBlock>> {
+        let mut blocks: Vec<_> = self.known.with(|set| set.open.values().cloned().collect());
+        blocks.retain(|block| block.meta().min_ms < border_ms);
+        blocks.sort_by_key(|block| (block.meta().is_of_out_of_order(), block.meta().min_ms));
+        blocks
+    }
+
+    /// What a read is told of a stop. A block that is damaged is set aside.
+    pub(super) async fn fault_of(self: &Arc<Self>, stop: Stop) -> FanoutError {
+        match stop {
+            Stop::Damaged(block, fault) => {
+                let own = Arc::clone(self);
+                if let Err(busy) = self.upkeep.run(move || own.set_aside(&block, &fault)).await {
+                    // The next read that meets it tries again.
+                    silverback_host::warn_limited!(%busy, "a damaged block was not set aside");
+                }
+                ReadError::BlockDamaged.into()
+            }
+            Stop::NotWritten(fault) => {
+                tracing::warn!(%fault, "samples were to be deleted of a block, and were not");
+                ReadError::BlockNotWritten.into()
+            }
+            Stop::GivenUp => ReadError::Cancelled.into(),
+            Stop::NoRoom => Overloaded.into(),
+            Stop::TooLarge { bytes_max } => ReadError::TooLarge { bytes_max }.into(),
+        }
+    }
+
+    fn raise_floor(&self, floor_ms: i64) -> io::Result<()> {
+        // Other cores ask for the same.
+        if floor_ms > self.floor_ms.load(Ordering::Acquire) {
+            self.floor_file.write(floor_ms)?;
+            self.floor_ms.fetch_max(floor_ms, Ordering::AcqRel);
+            self.known.with(|set| self.tell(set));
+        }
+        Ok(())
+    }
+
+    fn set_aside(&self, block: &OpenBlock, fault: &BlockFault) {
+        let name = block.dir().file_name().unwrap_or_default();
+        self.known.with(|set| {
+            // Another read may have found it, too.
+            if set.open.remove(name).is_some() {
+                self.note_damage(set, name.to_owned(), fault);
+                self.tell(set);
+            }
+        });
+    }
+
+    fn note_damage(&self, set: &mut Set, name: OsString, fault: &BlockFault) {
+        tracing::warn!(block = %name.display(), %fault, "a block is damaged and is set aside: it is not read any more");
+        set.set_aside.insert(name);
+        self.damaged.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn look(&self) {
+        let names = match names(&self.dir) {
+            Ok(names) => names,
+            Err(error) => {
+                silverback_host::warn_limited!(%error, dir = %self.dir.display(), "the directory of blocks can't be looked at");
+                return;
+            }
+        };
+        let is_new =
+            |set: &mut Set, name: &OsString| !set.open.contains_key(name) && !set.set_aside.contains(name);
+        for name in &names {
+            if !self.known.with(|set| is_new(set, name)) {
+                continue;
+            }
+            let dir = self.dir.join(name);
+            // Without the lock: a disk may be slow.
+            let opened = OpenBlock::open(&dir, &self.cache);
+            self.known.with(|set| match opened {
+                Ok(block) => drop(set.open.insert(name.clone(), Arc::new(block))),
+                // It went while it was opened.
+                Err(_) if !dir.exists() => {}
+                Err(fault) => self.note_damage(set, name.clone(), &fault),
+            });
+        }
+        self.known.with(|set| {
+            set.open.retain(|name, _| names.contains(name));
+            set.set_aside.retain(|name| names.contains(name));
+            self.tell(set);
+        });
+    }
+
+    /// Lets executors know.
+    fn tell(&self, set: &Set) {
+        self.open.store(set.open.len(), Ordering::Relaxed);
+        let metas = || set.open.values().map(|block| block.meta());
+        let oldest_ms = metas().map(|meta| meta.min_ms).min();
+        let floor_ms = self.floor_ms.load(Ordering::Acquire);
+        let spans = metas().map(|meta| (meta.min_ms..meta.end_ms, meta.is_of_out_of_order()));
+        // Nothing is before such a border.
+        self.border_ms.store(border(floor_ms, spans).unwrap_or(i64::MIN), Ordering::Release);
+        self.oldest_ms.store(oldest_ms.unwrap_or(NEVER), Ordering::Release);
+    }
+}
+
+/// What is read of memory from: the floor, or an earlier border where no block has the range before the floor. `None`: no
+/// block has what is before it.
+fn border(floor_ms: i64, blocks: impl Iterator<Item = (std::ops::Range<i64>, bool)>) -> Option<i64> {
+    let ends = blocks.filter_map(|(times_ms, is_late)| {
+        let tells =
+            times_ms.start < floor_ms && (!is_late || times_ms.end <= floor_ms.saturating_sub(LONG_GONE_MS));
+        tells.then(|| border_after(times_ms.end.min(floor_ms)))
+    });
+    ends.max()
+}
+
+/// The directories that may be blocks.
+fn names(dir: &Path) -> io::Result<BTreeSet<OsString>> {
+    let entries = match std::fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+        entries => entries?,
+    };
+    let mut names = BTreeSet::new();
+    for entry in entries {
+        let name = entry?.file_name();
+        // What isn't whole yet, or is on its way out, has more to its name.
+        if name.to_str().is_some_and(|name| Ulid::from_string(name).is_ok()) {
+            names.insert(name);
+        }
+    }
+    Ok(names)
+}
+
+impl Known {
+    fn with<T>(&self, act: impl FnOnce(&mut Set) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use futures::executor::block_on;
+    use silverback_test_support::Scratch;
+    use silverback_test_support::prometheus::block::Written;
+
+    const H2: i64 = CHUNK_RANGE_MS;
+
+    fn start(data_dir: &Path, horizon_ms: i64) -> Arc<LocalBlocks> {
+        LocalBlocks::start(data_dir, 1 << 20, horizon_ms).unwrap()
+    }
+
+    #[test]
+    fn the_floor_is_raised_before_retention_comes_to_it_and_holds_after_a_restart() {
+        let scratch = Scratch::new();
+        let blocks = start(scratch.path(), 10 * H2);
+        let pass = |horizon_ms: i64| block_on(blocks.before_pass(horizon_ms));
+        assert_eq!(pass(10 * H2), 10 * H2);
+        assert!(!blocks.is_dropped(10 * H2) && blocks.is_dropped(10 * H2 - 1));
+        assert_eq!(blocks.floor_ms.load(Ordering::Acquire), 11 * H2);
+        // A leap goes no further than reads know of that have begun.
+        assert_eq!(pass(20 * H2), 11 * H2);
+        assert_eq!(pass(20 * H2), 20 * H2);
+        assert!(!blocks.is_dropped(20 * H2));
+        let again = start(scratch.path(), 5 * H2);
+        assert_eq!(
+            again.floor_ms.load(Ordering::Acquire),
+            21 * H2,
+            "memory has less than the retention says"
+        );
+    }
+
+    #[test]
+    fn retention_waits_for_a_floor_that_cannot_be_written() {
+        let scratch = Scratch::new();
+        let blocks = start(scratch.path(), 10 * H2);
+        std::fs::create_dir(scratch.join("memory-floor.tmp")).unwrap();
+        for _pass in 0..2 {
+            assert_eq!(block_on(blocks.before_pass(20 * H2)), 11 * H2);
+        }
+        std::fs::remove_dir(scratch.join("memory-floor.tmp")).unwrap();
+        block_on(blocks.before_pass(20 * H2));
+        assert_eq!(block_on(blocks.before_pass(20 * H2)), 20 * H2);
+    }
+
+    #[test]
+    fn what_is_no_block_is_set_aside_once_and_other_names_are_nobody_s() {
+        let scratch = Scratch::new();
+        let dir = scratch.join(DIR);
+        // One without postings.
+        let damaged = dir.join("01BX5ZZKBKACTAV9WEVGEMMVRZ");
+        Written::new(&[], &[]).put(&damaged);
+        for other in ["01BX5ZZKBKACTAV9WEVGEMMVRY.tmp-for-creation", "thanos", "lost+found"] {
+            std::fs::create_dir(dir.join(other)).unwrap();
+        }
+        let blocks = start(scratch.path(), 0);
+        for _look in 0..2 {
+            let BlockCounts { open, damaged, .. } = blocks.counts();
+            assert_eq!((open, damaged), (0, 1));
+            block_on(blocks.refresh());
+        }
+        assert_eq!(blocks.border_for(i64::MIN, i64::MAX), None);
+        std::fs::remove_dir_all(damaged).unwrap();
+        block_on(blocks.refresh());
+        assert!(blocks.known.with(|set| set.set_aside.is_empty()));
+    }
+
+    fn check(blocks: &[(i64, i64, bool)], floor: i64, expect: Option<i64>) {
+        let spans = blocks.iter().map(|(begin, end, is_late)| (*begin..*end, *is_late));
+        assert_eq!(border(floor * H2, spans), expect.map(|border| border * H2), "{blocks:?}");
+    }
+
+    #[test]
+    fn the_border_is_the_floor_where_a_block_has_the_range_before_it() {
+        check(&[], 10, None);
+        check(&[(9 * H2 + 5, 9 * H2 + 6, false)], 10, Some(10));
+        check(&[(10 * H2, 11 * H2, false)], 10, None);
+        check(&[(9 * H2, 10 * H2, false), (11 * H2, 12 * H2, false)], 10, Some(10));
+        check(&[(7 * H2, 8 * H2 - 1, false)], 10, Some(8));
+        check(&[(7 * H2, 8 * H2, false)], 10, Some(8));
+        check(&[(8 * H2, 16 * H2, false)], 10, Some(10));
+        // Of the range before the floor memory may have more than a block of late samples.
+        check(&[(9 * H2, 10 * H2, true), (7 * H2, 8 * H2, false)], 10, Some(8));
+        check(&[(5 * H2, 6 * H2, true)], 10, Some(6));
+    }
+}

@@ -1,0 +1,172 @@
+//! What is read of blocks, batch by batch, as a stream of rows asks for it.
+
+use std::sync::Arc;
+
+use super::LocalBlocks;
+use super::memory::Taken;
+use super::series::SeriesCursor;
+use super::texts::TextCursor;
+use super::threads::{Job, Stop};
+use crate::routing::{FanoutError, Overloaded};
+use silverback_block::OpenBlock;
+use silverback_runtime::{SideThreadError, Slice};
+use silverback_storage::message::{
+    Batch, ReadError, ReadTicket, Selection, SeriesBatch, SeriesBatchBuilder, SeriesWanted, TextBatch,
+    TextsWanted,
+};
+
+/// Rows that blocks have.
+pub(crate) trait BlockBatch: Batch + Send + 'static {
+    /// What goes on with a read.
+    type Cursor: Send + 'static;
+
+    /// Whether a row of blocks and one of memory that are the same are two parts of one.
+    const JOINS: bool;
+
+    /// Finds what matches.
+    fn open(
+        job: &Job,
+        blocks: &[Arc<OpenBlock>],
+        question: &Question<Self>,
+        taken: Taken,
+    ) -> Result<Self::Cursor, Stop>;
+
+    /// The next batch, of about so many bytes, and whether there are more.
+    fn next(cursor: &mut Self::Cursor, job: &Job, bytes: usize) -> Result<(Self, bool), Stop>;
+
+    /// Both parts as one, on its own.
+    async fn join(blocks: (&Self, usize), memory: (&Self, usize), slice: &mut Slice) -> Self;
+}
+
+/// What is read of blocks.
+#[derive(Debug)]
+pub(crate) struct Question<B: Batch> {
+    pub(super) selection: Selection,
+    pub(super) wanted: B::Wanted,
+    /// What is older is read of blocks.
+    pub(crate) border_ms: i64,
+}
+
+impl BlockBatch for SeriesBatch {
+    type Cursor = SeriesCursor;
+
+    const JOINS: bool = true;
+
+    fn open(
+        job: &Job,
+        blocks: &[Arc<OpenBlock>],
+        question: &Question<Self>,
+        taken: Taken,
+    ) -> Result<SeriesCursor, Stop> {
+        let Question { selection, wanted, border_ms }: &Question<Self> = question;
+        let wanted: &SeriesWanted = wanted;
+        SeriesCursor::open(job, blocks, selection, wanted, *border_ms, taken)
+    }
+
+    fn next(cursor: &mut SeriesCursor, job: &Job, bytes: usize) -> Result<(Self, bool), Stop> {
+        cursor.next_batch(job, bytes)
+    }
+
+    async fn join(
+        (blocks, at): (&Self, usize),
+        (memory, of_memory): (&Self, usize),
+        slice: &mut Slice,
+    ) -> Self {
+        let (blocks, memory) = (blocks.get(at), memory.get(of_memory));
+        let mut joined = SeriesBatchBuilder::default();
+        joined.begin_series(|out| out.extend_from_slice(blocks.labels.0));
+        for chunk in blocks.chunks().chain(memory.chunks()) {
+            let put = |out: &mut Vec<u8>| out.extend_from_slice(chunk.bytes);
+            joined.add_chunk_of(chunk.of, chunk.min_ms, chunk.max_ms, put);
+            slice.yield_if_needed().await;
+        }
+        joined.finish()
+    }
+}
+
+impl BlockBatch for TextBatch {
+    type Cursor = TextCursor;
+
+    const JOINS: bool = false;
+
+    fn open(
+        job: &Job,
+        blocks: &[Arc<OpenBlock>],
+        question: &Question<Self>,
+        taken: Taken,
+    ) -> Result<TextCursor, Stop> {
+        let Question { selection, wanted, border_ms }: &Question<Self> = question;
+        let wanted: &TextsWanted = wanted;
+        TextCursor::open(job, blocks, selection, wanted, *border_ms, taken)
+    }
+
+    fn next(cursor: &mut TextCursor, _: &Job, bytes: usize) -> Result<(Self, bool), Stop> {
+        cursor.next_batch(bytes)
+    }
+
+    async fn join((blocks, _): (&Self, usize), _: (&Self, usize), _: &mut Slice) -> Self {
+        blocks.clone()
+    }
+}
+
+/// A read of blocks that goes on. Dropping it ends it, and gives back what it holds, its last batch counted.
+pub(crate) struct BlockPages<B: BlockBatch> {
+    blocks: Arc<LocalBlocks>,
+    ticket: ReadTicket,
+    /// `None` while a batch is read.
+    cursor: Option<B::Cursor>,
+    has_more: bool,
+}
+
+/// A batch, what goes on from there, and whether there are more.
+type Read<B> = Result<(B, <B as BlockBatch>::Cursor, bool), Stop>;
+
+impl<B: BlockBatch> BlockPages<B> {
+    /// Begins with the first batch.
+    pub(crate) async fn open(
+        blocks: &Arc<LocalBlocks>,
+        ticket: &ReadTicket,
+        question: Question<B>,
+        bytes: usize,
+    ) -> Result<(B, Self), FanoutError> {
+        let mut pages =
+            Self { blocks: Arc::clone(blocks), ticket: ticket.clone(), cursor: None, has_more: false };
+        blocks.count_read();
+        let own = Arc::clone(blocks);
+        let batch = pages
+            .read(move |job: &Job| {
+                let open = own.before(question.border_ms);
+                next_of(B::open(job, &open, &question, own.begin_taking())?, job, bytes)
+            })
+            .await?;
+        Ok((batch, pages))
+    }
+
+    /// The next batch.
+    pub(crate) async fn fetch(&mut self, bytes: usize) -> Result<B, FanoutError> {
+        self.has_more = false;
+        let Some(cursor) = self.cursor.take() else { return Ok(B::default()) };
+        self.read(move |job: &Job| next_of(cursor, job, bytes)).await
+    }
+
+    async fn read(&mut self, work: impl FnOnce(&Job) -> Read<B> + Send + 'static) -> Result<B, FanoutError> {
+        let (batch, cursor, has_more) = match self.blocks.threads().run(&self.ticket, work).await {
+            Ok(Ok(read)) => read,
+            Ok(Err(stop)) => return Err(self.blocks.fault_of(stop).await),
+            Err(SideThreadError::Busy) => return Err(Overloaded.into()),
+            Err(SideThreadError::Panicked) => return Err(ReadError::Panicked.into()),
+        };
+        (self.cursor, self.has_more) = (Some(cursor), has_more);
+        Ok(batch)
+    }
+
+    /// Whether there may be more.
+    pub(crate) fn has_more(&self) -> bool {
+        self.has_more
+    }
+}
+
+fn next_of<B: BlockBatch>(mut cursor: B::Cursor, job: &Job, bytes: usize) -> Read<B> {
+    let (batch, has_more) = B::next(&mut cursor, job, bytes)?;
+    Ok((batch, cursor, has_more))
+}

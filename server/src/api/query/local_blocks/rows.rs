@@ -1,0 +1,298 @@
+//! The series of one block that match, one after the other, in the order in which they are seen.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use roaring::RoaringBitmap;
+use silverback_block::{ChunkPlace, DeletedRange, LabelNumbers, OpenBlock};
+use silverback_model::{LabelBlock, encode_label};
+use silverback_storage::message::ExternalView;
+
+use super::seen::Seen;
+use super::threads::{Job, Stop, ask};
+
+/// Series that are passed over between two looks whether anybody waits.
+const STEP: usize = 64;
+/// What a series takes beside its labels and places, in bytes.
+const HEAD_BYTES: usize = 160;
+
+/// A series of a block: its labels, and those of its chunks that are read.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) series: u32,
+    /// Its labels, canonical.
+    pub(super) own: Vec<u8>,
+    /// As they are seen, where that is otherwise.
+    seen: Option<Vec<u8>>,
+    pub(super) chunks: Vec<ChunkPlace>,
+}
+
+impl Head {
+    pub(super) fn seen(&self) -> &[u8] {
+        self.seen.as_deref().unwrap_or(&self.own)
+    }
+
+    /// By what is seen; those that are the same then by their own.
+    pub(super) fn compare(&self, other: &Self) -> std::cmp::Ordering {
+        let by = |left: &[u8], right: &[u8]| LabelBlock(left).compare(LabelBlock(right));
+        by(self.seen(), other.seen()).then_with(|| by(&self.own, &other.own))
+    }
+
+    fn bytes(&self) -> usize {
+        HEAD_BYTES
+            + self.own.capacity()
+            + self.seen.as_ref().map_or(0, Vec::capacity)
+            + self.chunks.capacity() * size_of::<ChunkPlace>()
+    }
+}
+
+/// Which chunks are read: those that have a sample from the first of these times to the last, as their own times tell.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Range {
+    pub(super) min_ms: i64,
+    pub(super) max_ms: i64,
+}
+
+impl Range {
+    /// Whether a chunk has anything to be read, of whose series this was deleted.
+    pub(super) fn reads(self, chunk: &ChunkPlace, deleted: &[DeletedRange]) -> bool {
+        let is_deleted = |range: &DeletedRange| range.holds(chunk.min_ms) && range.holds(chunk.max_ms);
+        chunk.max_ms >= self.min_ms && chunk.min_ms <= self.max_ms && !deleted.iter().any(is_deleted)
+    }
+}
+
+/// The rows of one block.
+pub(super) struct BlockRows {
+    pub(super) block: Arc<OpenBlock>,
+    view: Option<Arc<ExternalView>>,
+    range: Range,
+    order: Order,
+    texts: Texts,
+    /// Those that may have to come after one that isn't read yet.
+    waiting: Vec<Head>,
+    ready: VecDeque<Head>,
+    /// The labels of the series that was read last.
+    last: Vec<u8>,
+    /// The next row.
+    pub(super) head: Option<Head>,
+}
+
+/// In which order series are read.
+enum Order {
+    /// As the block has them.
+    Own(roaring::bitmap::IntoIter),
+    /// As they are seen.
+    Seen(std::vec::IntoIter<u32>),
+}
+
+impl BlockRows {
+    /// Of these series of a block. `texts_bytes` is what it may keep of their texts, `has_room` is asked as memory is taken.
+    pub(super) fn open(
+        job: &Job,
+        block: &Arc<OpenBlock>,
+        series: RoaringBitmap,
+        view: Option<Arc<ExternalView>>,
+        range: Range,
+        texts_bytes: usize,
+        has_room: impl FnMut(usize) -> Result<(), Stop>,
+    ) -> Result<Self, Stop> {
+        let mut rows = Self {
+            block: Arc::clone(block),
+            view,
+            range,
+            order: Order::Own(RoaringBitmap::new().into_iter()),
+            texts: Texts::new(texts_bytes),
+            waiting: Vec::new(),
+            ready: VecDeque::new(),
+            last: Vec::new(),
+            head: None,
+        };
+        let drops_labels = match &rows.view {
+            Some(view) => has_any_name(block, view)?,
+            None => false,
+        };
+        rows.order = Order::Own(series.into_iter());
+        if drops_labels {
+            rows.order = Order::Seen(rows.sorted(job, has_room)?.into_iter());
+        }
+        rows.advance(job)?;
+        Ok(rows)
+    }
+
+    /// All series, in the order of what is seen of them: labels that are left out lie anywhere among those that are not.
+    fn sorted(
+        &mut self,
+        job: &Job,
+        mut has_room: impl FnMut(usize) -> Result<(), Stop>,
+    ) -> Result<Vec<u32>, Stop> {
+        let mut seen = Seen::default();
+        while let Some(head) = self.read_next(job)? {
+            seen.push(head.series, head.seen());
+            has_room(seen.bytes())?;
+        }
+        self.last.clear();
+        job.check()?;
+        Ok(seen.into_order())
+    }
+
+    /// Goes on to the next row.
+    pub(super) fn advance(&mut self, job: &Job) -> Result<(), Stop> {
+        while self.ready.is_empty() {
+            match self.read_next(job)? {
+                Some(head) => self.take_in(head),
+                None if self.waiting.is_empty() => break,
+                None => self.ready.extend(self.waiting.drain(..).rev()),
+            }
+        }
+        self.head = self.ready.pop_front();
+        Ok(())
+    }
+
+    /// Of label sets that all get the same labels, one comes after those that have its labels and more, where these begin
+    /// with a lesser name than an added one. In a block they follow it at once.
+    fn take_in(&mut self, head: Head) {
+        if self.view.is_none() || matches!(self.order, Order::Seen(_)) {
+            self.ready.push_back(head);
+            return;
+        }
+        while let Some(before) = self.waiting.pop_if(|before| before.compare(&head).is_lt()) {
+            self.ready.push_back(before);
+        }
+        self.waiting.push(head);
+    }
+
+    /// The next series that has a chunk in the range, as it is read.
+    fn read_next(&mut self, job: &Job) -> Result<Option<Head>, Stop> {
+        for passed in 0_usize.. {
+            if passed.is_multiple_of(STEP) {
+                job.check()?;
+            }
+            let next = match &mut self.order {
+                Order::Own(series) => series.next(),
+                Order::Seen(series) => series.next(),
+            };
+            let Some(series) = next else { return Ok(None) };
+            let (labels, mut chunks) = ask(&self.block, |block| block.series(series))?;
+            let deleted = self.block.deleted(series);
+            chunks.retain(|chunk| self.range.reads(chunk, deleted));
+            if chunks.is_empty() {
+                continue;
+            }
+            let mut own = Vec::new();
+            self.put_labels(series, &labels, &mut own)?;
+            if let Some(head) = self.seen(Head { series, own, seen: None, chunks }) {
+                return Ok(Some(head));
+            }
+        }
+        unreachable!("a block has fewer series than there are numbers")
+    }
+
+    /// Appends a series' labels in canonical form. In the block's own order each comes after the one before.
+    fn put_labels(&mut self, series: u32, labels: &[LabelNumbers], own: &mut Vec<u8>) -> Result<(), Stop> {
+        let block = &self.block;
+        let wrong = |what| Stop::Damaged(Arc::clone(block), block.series_fault(series, what));
+        let mut before = None;
+        for (name, value) in labels {
+            // Symbols are sorted: numbers are compared as their texts.
+            if before.is_some_and(|before| before >= *name) {
+                return Err(wrong("a series whose labels are in the order of their names"));
+            }
+            before = Some(*name);
+            self.texts.put_label(block, (*name, *value), own)?;
+        }
+        if matches!(self.order, Order::Own(_)) {
+            if !self.last.is_empty() && LabelBlock(&self.last).compare(LabelBlock(own)).is_ge() {
+                return Err(wrong("a series that comes after the one before it"));
+            }
+            self.last.clone_from(own);
+        }
+        Ok(())
+    }
+
+    /// As it is seen; `None` where it isn't.
+    fn seen(&self, mut head: Head) -> Option<Head> {
+        let Some(view) = &self.view else { return Some(head) };
+        let mut seen = Vec::with_capacity(head.own.len() + 32);
+        view.put_labels(LabelBlock(&head.own).texts(), &mut seen);
+        let is_held = view.holds(LabelBlock(&seen));
+        head.seen = Some(seen);
+        is_held.then_some(head)
+    }
+
+    /// What it holds, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let order = match &self.order {
+            Order::Own(_) => self.block.set_bytes_max(),
+            Order::Seen(series) => series.len() * size_of::<u32>(),
+        };
+        let heads = self.ready.iter().chain(&self.waiting).chain(&self.head);
+        order + self.texts.bytes() + self.last.capacity() + heads.map(Head::bytes).sum::<usize>()
+    }
+}
+
+/// Whether a series of a block has a label that isn't seen.
+fn has_any_name(block: &Arc<OpenBlock>, view: &ExternalView) -> Result<bool, Stop> {
+    let mut has_any = false;
+    ask(block, |block| block.label_names(|name| has_any |= view.dropped().any(|dropped| dropped == name)))?;
+    Ok(has_any)
+}
+
+/// Labels by the numbers of their symbols, those that were read lately.
+#[derive(Debug)]
+pub(super) struct Texts {
+    kept: HashMap<u64, Box<str>>,
+    bytes: usize,
+    bytes_max: usize,
+    scratch: String,
+}
+
+/// What a text takes beside itself, in bytes.
+const TEXT_BYTES: usize = 48;
+
+impl Texts {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self { kept: HashMap::new(), bytes: 0, bytes_max, scratch: String::new() }
+    }
+
+    /// Appends a label in canonical form.
+    fn put_label(
+        &mut self,
+        block: &Arc<OpenBlock>,
+        (name, value): LabelNumbers,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Stop> {
+        self.keep_few();
+        self.keep(block, name)?;
+        self.keep(block, value)?;
+        encode_label(out, self.kept[&name].as_bytes(), self.kept[&value].as_bytes());
+        Ok(())
+    }
+
+    /// The text of a symbol.
+    pub(super) fn get(&mut self, block: &Arc<OpenBlock>, number: u64) -> Result<&str, Stop> {
+        self.keep_few();
+        self.keep(block, number)?;
+        Ok(&self.kept[&number])
+    }
+
+    fn keep_few(&mut self) {
+        if self.bytes > self.bytes_max {
+            self.kept.clear();
+            self.bytes = 0;
+        }
+    }
+
+    fn keep(&mut self, block: &Arc<OpenBlock>, number: u64) -> Result<(), Stop> {
+        if !self.kept.contains_key(&number) {
+            self.scratch.clear();
+            ask(block, |block| block.symbol(number, &mut self.scratch))?;
+            self.bytes += TEXT_BYTES + self.scratch.len();
+            self.kept.insert(number, self.scratch.as_str().into());
+        }
+        Ok(())
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}

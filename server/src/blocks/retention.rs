@@ -48,6 +48,7 @@ mod tests {
             begin_ms: number * H2,
             end_ms: (number + 1) * H2 - 7,
             bytes: 10,
+            is_late: false,
             cut: None,
         };
         let blocks: Vec<_> = (0..10).rev().map(block).collect();

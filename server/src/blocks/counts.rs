@@ -13,6 +13,7 @@ pub struct BlockCounts {
     cut_bytes: AtomicU64,
     cut_end_ms: AtomicI64,
     due: AtomicU64,
+    late_ranges: AtomicU64,
     deleted: AtomicU64,
     blocks: AtomicU64,
     bytes: AtomicU64,
@@ -65,6 +66,11 @@ impl BlockCounts {
         self.due.store(ranges, Ordering::Relaxed);
     }
 
+    /// So many ranges have late samples that are in no block, or weren't compared with their blocks yet.
+    pub(crate) fn note_late_ranges(&self, ranges: u64) {
+        self.late_ranges.store(ranges, Ordering::Relaxed);
+    }
+
     /// A block was deleted.
     pub(crate) fn note_deleted(&self) {
         self.deleted.fetch_add(1, Ordering::Relaxed);
@@ -115,6 +121,11 @@ impl BlockCounts {
     /// Ranges that wait to be cut.
     pub(crate) fn due(&self) -> u64 {
         self.due.load(Ordering::Relaxed)
+    }
+
+    /// Ranges with late samples that are in no block, or not compared with their blocks yet.
+    pub(crate) fn late_ranges(&self) -> u64 {
+        self.late_ranges.load(Ordering::Relaxed)
     }
 
     /// Blocks that were deleted.

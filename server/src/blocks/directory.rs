@@ -33,6 +33,8 @@ pub struct LocalBlock {
     pub end_ms: i64,
     /// All its files.
     pub bytes: u64,
+    /// Whether it has late samples alone.
+    pub is_late: bool,
     /// What this node cut it from; `None`: it is somebody else's.
     pub cut: Option<Cut>,
 }
@@ -116,9 +118,11 @@ impl BlocksDir {
 
     fn look_at(&self, ulid: Ulid) -> Result<LocalBlock, String> {
         let dir = self.block(ulid);
-        let Meta { min_ms, end_ms, cut, .. } = Meta::read(&dir).map_err(|fault| fault.to_string())?;
+        let meta = Meta::read(&dir).map_err(|fault| fault.to_string())?;
+        let is_late = meta.is_of_out_of_order();
+        let Meta { min_ms, end_ms, cut, .. } = meta;
         let bytes = bytes_of(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
-        Ok(LocalBlock { ulid, begin_ms: min_ms, end_ms, bytes, cut })
+        Ok(LocalBlock { ulid, begin_ms: min_ms, end_ms, bytes, is_late, cut })
     }
 
     /// Deletes a block: by another name first, so that nobody finds half of it.

@@ -16,7 +16,8 @@ pub struct Kept {
     pub memory_from_ms: i64,
 }
 
-/// The blocks that go, oldest first. `may_go` is asked for each.
+/// The blocks that go, oldest first. `may_go` is asked for those that go by their age: the bound of what all take holds
+/// whoever wants them.
 pub fn doomed(blocks: &[LocalBlock], kept: &Kept, may_go: impl Fn(Ulid) -> bool) -> Vec<Ulid> {
     let mut by_age: Vec<&LocalBlock> = blocks.iter().collect();
     by_age.sort_by_key(|block| (block.end_ms, block.ulid));
@@ -27,7 +28,7 @@ pub fn doomed(blocks: &[LocalBlock], kept: &Kept, may_go: impl Fn(Ulid) -> bool)
         let is_much = kept.bytes_max.is_some_and(|bytes_max| bytes > bytes_max);
         // A range of margin: after a restart the memory may reach a little further back.
         let is_in_memory = block.end_ms.saturating_add(CHUNK_RANGE_MS) > kept.memory_from_ms;
-        if (is_old || is_much) && !is_in_memory && may_go(block.ulid) {
+        if !is_in_memory && (is_much || is_old && may_go(block.ulid)) {
             bytes -= block.bytes;
             doomed.push(block.ulid);
         }
@@ -48,6 +49,7 @@ mod tests {
             begin_ms: number * H2,
             end_ms: (number + 1) * H2 - 7,
             bytes: 10,
+            is_late: false,
             cut: None,
         };
         let blocks: Vec<_> = (0..10).rev().map(block).collect();
@@ -67,6 +69,7 @@ mod tests {
         check(3 * H2, Some(85), 10 * H2, 99, &[0, 1, 2]);
         check(i64::MIN, Some(0), 4 * H2, 99, &[0, 1, 2]);
         check(9 * H2, None, 0, 99, &[]);
-        check(3 * H2, Some(75), 10 * H2, 1, &[0, 2, 3]);
+        check(3 * H2, Some(75), 10 * H2, 1, &[0, 1, 2]);
+        check(3 * H2, Some(95), 10 * H2, 1, &[0, 2]);
     }
 }

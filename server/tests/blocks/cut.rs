@@ -40,7 +40,8 @@ pub fn ranges_over(all: &[Series]) -> BTreeSet<i64> {
     ranges.filter(|range| is_over(*range)).collect()
 }
 
-fn of_blocks(blocks: &[ReadBlock], all: &[Series]) -> (AllSamples, AllSamples) {
+/// What is in blocks, and what is to be in them.
+pub fn of_blocks(blocks: &[ReadBlock], all: &[Series]) -> (AllSamples, AllSamples) {
     let ranges: BTreeSet<_> = blocks.iter().map(ReadBlock::range).collect();
     (together(blocks), within(all, |range| ranges.contains(&range)))
 }
@@ -145,7 +146,7 @@ fn a_directory_that_cannot_be_had_is_told_once_counted_and_tried_again() {
 }
 
 /// Waits until one of the node's numbers has reached a value.
-fn wait_for(node: &mut NodeProcess, name: &str, least: f64) {
+pub fn wait_for(node: &mut NodeProcess, name: &str, least: f64) {
     let address = node.address();
     node.wait_until(name, |_| {
         let value = metric(&get(address, "/metrics").ok()?.text(), name)?;

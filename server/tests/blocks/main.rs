@@ -1,7 +1,11 @@
 //! Ranges of two hours that a node cuts to blocks: what is in them, when they come and go, and what a crash leaves.
 
 mod cut;
+mod deletes;
+mod disk;
 mod kills;
+mod late;
+mod moves;
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -28,8 +32,14 @@ fn start(home: &Home, shards: usize) -> NodeProcess {
 
 /// One that cuts ranges as soon as they are over.
 fn start_cutting(home: &Home, shards: usize) -> NodeProcess {
+    start_cutting_with(home, shards, &[])
+}
+
+/// Likewise, with further flags.
+fn start_cutting_with(home: &Home, shards: usize, flags: &[&str]) -> NodeProcess {
     let shards = format!("--shards={shards}");
-    home.start_ready(&[&shards, "--out-of-order-window=26h", "--blocks=on", "--blocks-delay=0s"])
+    let usual = [&*shards, "--out-of-order-window=26h", "--blocks=on", "--blocks-delay=0s"];
+    home.start_ready(&[&usual, flags].concat())
 }
 
 fn now_ms() -> i64 {

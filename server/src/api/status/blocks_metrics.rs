@@ -37,6 +37,11 @@ pub(crate) fn families(counts: &BlockCounts) -> Vec<Family> {
             counts.due() as f64,
         ),
         gauge(
+            "silverback_blocks_late_ranges",
+            "Ranges that were cut and have late samples that are in no block yet, or may have some after a start.",
+            counts.late_ranges() as f64,
+        ),
+        gauge(
             "silverback_blocks_cut_end_timestamp_seconds",
             "The end of the newest range that was cut; 0: none was.",
             counts.cut_end_ms() as f64 / 1e3,

@@ -1,5 +1,6 @@
-//! One cut: a range of the memory to a block, which has its name once all of it is on disk.
+//! One cut: a range of the memory, or what came of it late, to a block, which has its name once all of it is on disk.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{Keeper, StepFault};
@@ -7,57 +8,131 @@ use crate::api::query::range_blocks::{
     Orders, Shelf, Unfinished, WritingFault, check_room, failed, random, write_ranges,
 };
 use crate::blocks::{Blocks, CutOf, Range};
-use crate::routing::Asker;
+use crate::routing::fanout::{FanoutError, read_all};
+use crate::routing::{Asker, ReadInFlight};
 use silverback_block::{BlockWriter, Cut, FinishedBlock, Origin, Ulid, WriteError};
 use silverback_runtime::now;
-use silverback_storage::message::HeldSamples;
+use silverback_storage::message::{CutReply, CutStep, HeldSamples, SeriesWanted};
+
+/// What of a range is written.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Part {
+    /// All of it: there is no block of it yet.
+    First,
+    /// All of it again, in a block of late samples: it isn't known which came late.
+    Again,
+    /// The series that took late samples; so many samples the memory has of the range.
+    Late(HeldSamples),
+}
 
 /// What is cut, and under which name.
 struct Place {
     blocks: Arc<Blocks>,
-    data_dir: std::path::PathBuf,
+    data_dir: PathBuf,
     ulid: Ulid,
     range: Range,
+    part: Part,
+}
+
+/// What the shards have of a range that is in no block.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Uncut {
+    /// Series that took samples of it late.
+    pub(super) series: u64,
+    /// Whether there may be others.
+    pub(super) is_unknown: bool,
 }
 
 impl Keeper {
-    /// Cuts a range; one without samples is noted as that.
+    pub(super) async fn begin_read(&self) -> Result<ReadInFlight, StepFault> {
+        Ok(self.reader.begin_read(&Asker::default()).await?)
+    }
+
+    /// What comes of the range from now on is for the cut after this one.
+    pub(super) async fn begin_cut(&self, read: &ReadInFlight, range: Range) -> Result<Uncut, FanoutError> {
+        let replies = self.ask(read, CutStep::Begin { begin_ms: range.begin_ms() }).await?;
+        Ok(replies.into_iter().fold(Uncut::default(), |sum, reply| match reply {
+            CutReply::Begun(own) => {
+                Uncut { series: sum.series + own.series, is_unknown: sum.is_unknown | own.is_unknown }
+            }
+            CutReply::Counted(_) | CutReply::Ended => sum,
+        }))
+    }
+
+    /// How many samples of the range the memory has.
+    pub(super) async fn count(&self, read: &ReadInFlight, range: Range) -> Result<HeldSamples, FanoutError> {
+        let mut held = HeldSamples::default();
+        for reply in self.ask(read, CutStep::Count { begin_ms: range.begin_ms() }).await? {
+            if let CutReply::Counted(own) = reply {
+                held.merge(&own);
+            }
+        }
+        Ok(held)
+    }
+
+    /// A block has all that the cut began with.
+    pub(super) async fn end_cut(&self, read: &ReadInFlight, range: Range) -> Result<(), FanoutError> {
+        self.ask(read, CutStep::End { begin_ms: range.begin_ms() }).await.map(drop)
+    }
+
+    async fn ask(&self, read: &ReadInFlight, step: CutStep) -> Result<Vec<CutReply>, FanoutError> {
+        read_all(&self.reader.router, read.lease(), &step).await
+    }
+
+    /// Cuts a range of which there is no block; one without samples is noted as that.
     pub(super) async fn cut(&mut self, range: Range) -> Result<(), StepFault> {
-        let began = now();
-        let written = self.write(range).await;
-        let took_us = began.elapsed().as_micros() as u64;
-        self.blocks.counts.note_time(took_us);
-        match written? {
-            Some((ulid, FinishedBlock { meta, bytes })) => {
-                let stats = meta.stats;
-                tracing::info!(
-                    %ulid,
-                    series = stats.num_series,
-                    samples = stats.num_samples,
-                    bytes,
-                    took_ms = took_us / 1000,
-                    "a range of two hours was cut to a block"
-                );
-                self.blocks.counts.note_cut(CutOf::Range, range.end_ms(), bytes);
-                self.blocks.changed.tell();
-            }
-            None => {
-                self.empty.insert(range);
-            }
+        let read = self.begin_read().await?;
+        self.begin_cut(&read, range).await?;
+        let is_there = self.write(&read, range, Part::First).await?;
+        self.end_cut(&read, range).await?;
+        self.settled.insert(range);
+        if !is_there {
+            self.empty.insert(range);
         }
         Ok(())
     }
 
-    async fn write(&self, range: Range) -> Result<Option<(Ulid, FinishedBlock)>, StepFault> {
-        let reader = &self.reader;
-        let read = reader.begin_read(&Asker::default()).await?;
+    /// Writes a block, where it would have a sample.
+    pub(super) async fn write(
+        &self,
+        read: &ReadInFlight,
+        range: Range,
+        part: Part,
+    ) -> Result<bool, StepFault> {
+        let (reader, began) = (&self.reader, now());
         let ulid = Ulid::from_parts(reader.clock.now_ms().max(0) as u64, u128::from(random()));
-        let place =
-            Place { blocks: Arc::clone(&self.blocks), data_dir: reader.config.data_dir.clone(), ulid, range };
-        let ranges = std::iter::once(range.times_ms());
+        let place = Place {
+            blocks: Arc::clone(&self.blocks),
+            data_dir: reader.config.data_dir.clone(),
+            ulid,
+            range,
+            part,
+        };
+        let wanted = match part {
+            Part::First | Part::Again => SeriesWanted::Chunks,
+            Part::Late(_) => SeriesWanted::UncutChunks,
+        };
+        let what = (std::iter::once(range.times_ms()), wanted);
         let write = move |orders| write(&place, orders);
-        let written = write_ranges(reader, read, ranges, &self.blocks.thread, write).await?;
-        Ok(written.map(|block| (ulid, block)))
+        let written = write_ranges(reader, read, what, &self.blocks.thread, write).await;
+        let took_us = began.elapsed().as_micros() as u64;
+        self.blocks.counts.note_time(took_us);
+        let Some(FinishedBlock { meta, bytes }) = written? else { return Ok(false) };
+        let (stats, took_ms) = (meta.stats, took_us / 1000);
+        let (series, samples) = (stats.num_series, stats.num_samples);
+        let of = match part {
+            Part::First => {
+                tracing::info!(%ulid, series, samples, bytes, took_ms, "a range of two hours was cut to a block");
+                CutOf::Range
+            }
+            Part::Again | Part::Late(_) => {
+                tracing::info!(%ulid, series, samples, bytes, took_ms, "samples that came late were cut to a block");
+                CutOf::Late
+            }
+        };
+        self.blocks.counts.note_cut(of, range.end_ms(), bytes);
+        self.blocks.changed.tell();
+        Ok(true)
     }
 }
 
@@ -83,9 +158,14 @@ impl Shelf for CutShelf<'_> {
         BlockWriter::create_at(self.place.blocks.dir.unfinished(self.place.ulid), self.place.ulid)
     }
 
-    fn origin(&self, held: &HeldSamples) -> Origin {
+    fn origin(&self, given: &HeldSamples) -> Origin {
+        let (is_late, held) = match &self.place.part {
+            Part::First => (false, given),
+            Part::Again => (true, given),
+            Part::Late(held) => (true, held),
+        };
         let cut = Cut { begin_ms: self.place.range.begin_ms(), held: held.0.to_vec() };
-        Origin { is_late: false, cut: Some(cut) }
+        Origin { is_late, cut: Some(cut) }
     }
 
     fn put(&mut self, block: FinishedBlock) {

@@ -4,9 +4,10 @@
 //! later and later; what stands in its way passes, or somebody is told to remove it. It waits for its turn among reads,
 //! and for their memory.
 mod cut;
+mod late;
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,6 +18,8 @@ use futures::future::select;
 use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::blocks::{Blocks, Kept, Listed, LocalBlock, Range, Schedule, doomed, due};
+use crate::node::blocks::cut::Uncut;
+use crate::node::blocks::late::LateTurn;
 use crate::node::shipping;
 use crate::node::trusted_clock::{Heard, TrustedClock};
 use crate::routing::fanout::{FanoutError, stats};
@@ -48,6 +51,8 @@ pub(crate) fn start(reader: Rc<Reader>, shard: Rc<RefCell<Shard>>, seed: u64) {
             heard: Heard::default(),
             listed: Listed::default(),
             empty: BTreeSet::new(),
+            settled: BTreeSet::new(),
+            late: LateTurn::default(),
             retry: Retry::default(),
             blocks,
             reader,
@@ -90,6 +95,8 @@ struct Memory {
     now_ms: i64,
     range_ms: Option<(i64, i64)>,
     horizon_ms: i64,
+    /// What of ranges that were cut came late.
+    uncut: BTreeMap<Range, Uncut>,
 }
 
 struct Keeper {
@@ -103,6 +110,10 @@ struct Keeper {
     listed: Listed,
     /// Ranges without a sample: no block says that they are done.
     empty: BTreeSet<Range>,
+    /// Ranges whose late samples are all marked by the shards: they were cut, or compared with their blocks, since the
+    /// start.
+    settled: BTreeSet<Range>,
+    late: LateTurn,
     retry: Retry,
 }
 
@@ -131,16 +142,22 @@ impl Keeper {
     async fn step(&mut self) -> Result<Step, StepFault> {
         self.list().await?;
         let memory = self.look().await?;
+        self.empty.retain(|range| range.end_ms() > memory.horizon_ms && !memory.uncut.contains_key(range));
+        self.settled.retain(|range| range.end_ms() > memory.horizon_ms);
         let done = self.done();
         let mut ranges =
             due(&self.schedule, memory.now_ms, memory.range_ms, memory.horizon_ms, &done).peekable();
         let first = ranges.peek().copied();
         self.blocks.counts.note_due(ranges.count() as u64);
+        self.blocks.counts.note_on_disk(self.listed.on_disk());
         if let Some(range) = first {
             self.cut(range).await?;
+            self.late.call();
             return Ok(Step::Done);
         }
-        self.empty.retain(|range| range.end_ms() > memory.horizon_ms);
+        if let Step::Done = self.cut_late(&memory).await? {
+            return Ok(Step::Done);
+        }
         self.delete_old(&memory).await
     }
 
@@ -154,7 +171,6 @@ impl Keeper {
                 tracing::warn!(%ulid, reason, "a block can't be read: it is left alone");
             }
         }
-        self.blocks.counts.note_on_disk(listed.on_disk());
         self.listed = listed;
         Ok(())
     }
@@ -169,12 +185,12 @@ impl Keeper {
         let ranges_ms = cores.iter().filter_map(|core| core.shard.range_ms);
         let range_ms = ranges_ms.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
         let horizon_ms = now_ms.saturating_sub(self.reader.config.retention.as_millis() as i64);
-        Ok(Memory { now_ms, range_ms, horizon_ms })
+        Ok(Memory { now_ms, range_ms, horizon_ms, uncut: late::uncut(&cores) })
     }
 
     /// Ranges that were cut, or had nothing.
     fn done(&self) -> BTreeSet<Range> {
-        let cut = self.own_blocks().map(|(range, _)| range);
+        let cut = self.own_blocks().filter(|(_, block)| !block.is_late).map(|(range, _)| range);
         let done: BTreeSet<Range> = cut.chain(self.empty.iter().copied()).collect();
         if let Some(newest) = done.last() {
             self.blocks.counts.note_cut_end(newest.end_ms());

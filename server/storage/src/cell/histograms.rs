@@ -353,6 +353,14 @@ impl HistogramChunk<'_> {
         }
     }
 
+    /// How many it has.
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Self::Sealed(chunk) => chunk.count(),
+            Self::Open(chunk) => chunk.count(),
+        }
+    }
+
     /// The oldest and the newest timestamp, in ms.
     pub(crate) fn times(&self) -> (i64, i64) {
         match self {

@@ -352,6 +352,11 @@ impl SeriesStore {
         (oldest_ms <= max_ms).then_some((oldest_ms, newest_ms))
     }
 
+    /// How many samples the open chunk has.
+    pub(crate) fn open_count(&self, at: SeriesRef) -> usize {
+        self.series.get(at.0).chunk.count()
+    }
+
     /// The times of the open chunk's first and last sample, in ms.
     pub(super) fn open_times(&self, at: SeriesRef) -> (i64, i64) {
         let Series { chunk, words, .. } = self.series.get(at.0);

@@ -28,10 +28,14 @@ impl HeldSamples {
         }
     }
 
-    /// Whether a piece that ends after `from_ms` has more here than there.
+    /// Whether there are more here than there, in the pieces that begin at `from_ms` or later. All of these together:
+    /// chunks that are folded, or written anew, may end in another piece.
     pub fn has_more_than(&self, other: &[u64], begin_ms: i64, from_ms: i64) -> bool {
-        let pieces = (0..).zip(self.0).filter(|(piece, _)| begin_ms + piece * HELD_PIECE_MS >= from_ms);
-        pieces.into_iter().any(|(piece, own)| own > other.get(piece as usize).copied().unwrap_or(0))
+        let first = (0..)
+            .take_while(|piece| begin_ms.saturating_add(piece * HELD_PIECE_MS) < from_ms)
+            .take(HELD_PIECES);
+        let first = first.count();
+        self.0.iter().skip(first).sum::<u64>() > other.iter().skip(first).sum::<u64>()
     }
 }
 
@@ -54,6 +58,9 @@ mod tests {
         before.0[1] = 3;
         assert!(held.has_more_than(&before.0, begin_ms, begin_ms + HELD_PIECE_MS));
         assert!(!held.has_more_than(&before.0, begin_ms, begin_ms + HELD_PIECE_MS + 1));
-        assert!(!before.has_more_than(&held.0, begin_ms, i64::MIN), "fewer were deleted");
+        before.0[0] = 0;
+        assert!(!before.has_more_than(&held.0, begin_ms, i64::MIN), "some were deleted");
+        assert!(held.has_more_than(&[], begin_ms, i64::MIN));
+        assert!(!held.has_more_than(&[], begin_ms, i64::MAX));
     }
 }

@@ -14,6 +14,7 @@ pub mod read;
 pub mod read_call;
 pub mod stats;
 pub mod ticket;
+mod uncut;
 
 use std::sync::Arc;
 
@@ -46,6 +47,7 @@ pub use stats::{
     AcceptorCounts, Cardinality, CellStats, CoreStats, MemoryPressure, NameCount, ShardMemory, ShardStats,
 };
 pub use ticket::ReadTicket;
+pub use uncut::{CutReply, CutStep, UncutRange};
 
 /// Names a request among those that a core waits for. Good for one reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use crate::message::{Cardinality, CellStats, ExternalView, ReadTicket, SeriesBatch, TextBatch};
+use crate::message::{
+    Cardinality, CellStats, CutReply, CutStep, ExternalView, ReadTicket, SeriesBatch, TextBatch,
+};
 use silverback_model::{Epoch, Matcher, MetricType};
 
 /// A cursor that is open on a shard.
@@ -48,6 +50,8 @@ impl Selection {
 pub enum Wanted {
     /// Labels and the chunks that overlap the range.
     Chunks,
+    /// The same of the series that the cut of the range is of: those that took samples of it since the cut before.
+    UncutChunks,
     /// Labels and the exemplars in the range, of those alone that have one: as a chunk each, of one time, whose bytes are
     /// the value's, little endian, and the exemplar's labels in canonical form.
     Exemplars,
@@ -67,7 +71,7 @@ impl Wanted {
     /// Whether chunks are read.
     pub(crate) fn has_chunks(&self) -> bool {
         match self {
-            Self::Chunks | Self::ExternalChunks(_) => true,
+            Self::Chunks | Self::UncutChunks | Self::ExternalChunks(_) => true,
             Self::Exemplars
             | Self::LabelSets
             | Self::ExternalLabelSets(_)
@@ -80,9 +84,12 @@ impl Wanted {
     pub(crate) fn view(&self) -> Option<&ExternalView> {
         match self {
             Self::ExternalChunks(view) | Self::ExternalLabelSets(view) => Some(view),
-            Self::Chunks | Self::Exemplars | Self::LabelSets | Self::LabelNames | Self::LabelValues(_) => {
-                None
-            }
+            Self::Chunks
+            | Self::UncutChunks
+            | Self::Exemplars
+            | Self::LabelSets
+            | Self::LabelNames
+            | Self::LabelValues(_) => None,
         }
     }
 }
@@ -126,6 +133,8 @@ pub enum ReadRequest {
     },
     /// The cells that hold a series.
     Cells,
+    /// Do a step of a cut.
+    Cut(CutStep),
     /// What is said of metrics whose names are the shard's.
     Metadata(MetadataWanted),
 }
@@ -180,6 +189,8 @@ pub enum ReadReply {
     Cardinality(Cardinality),
     /// Cells by number.
     Cells(Vec<CellStats>),
+    /// What came of a step of a cut.
+    Cut(CutReply),
     /// A page of what is said of metrics.
     Metadata(MetadataPage),
 }

@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::{
-    Call, Cardinality, CellStats, ControlRequest, CursorId, ExternalView, MetadataPage, MetadataWanted, Read,
-    ReadError, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesBatch, ShardCall, ShardReply,
-    ShardRequest, TextBatch, Wanted,
+    Call, Cardinality, CellStats, ControlRequest, CursorId, CutReply, CutStep, ExternalView, MetadataPage,
+    MetadataWanted, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesBatch,
+    ShardCall, ShardReply, ShardRequest, TextBatch, Wanted,
 };
 use silverback_model::Epoch;
 
@@ -37,6 +37,8 @@ pub trait Batch: Rows {
 pub enum SeriesWanted {
     /// Labels and the chunks that overlap the range.
     Chunks,
+    /// The same of the series that a cut of the range is of.
+    UncutChunks,
     /// Labels and the exemplars in the range: [`SeriesView::exemplars`](super::SeriesView::exemplars).
     Exemplars,
     /// Labels alone.
@@ -52,6 +54,7 @@ impl From<SeriesWanted> for Wanted {
     fn from(wanted: SeriesWanted) -> Self {
         match wanted {
             SeriesWanted::Chunks => Self::Chunks,
+            SeriesWanted::UncutChunks => Self::UncutChunks,
             SeriesWanted::Exemplars => Self::Exemplars,
             SeriesWanted::LabelSets => Self::LabelSets,
             SeriesWanted::ExternalChunks(view) => Self::ExternalChunks(view),
@@ -226,6 +229,7 @@ read_call!(
     ReadReply::Cardinality(lists) => lists,
     Cardinality
 );
+read_call!(CutStep, step => Self::Cut(step), ReadReply::Cut(reply) => reply, CutReply);
 read_call!(CellsRequest, CellsRequest => Self::Cells, ReadReply::Cells(cells) => cells, Vec<CellStats>);
 
 read_call!(

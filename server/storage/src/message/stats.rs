@@ -1,5 +1,6 @@
 //! What a shard tells of itself: counters, sizes, and its top cardinalities.
 
+use crate::message::UncutRange;
 use crate::wal::LogReport;
 use silverback_host::metrics::{Durations, Reading};
 use silverback_host::{Counts, counters};
@@ -240,6 +241,8 @@ counters! {
         select_bytes: usize,
         /// The oldest and the newest sample's time, in ms; `None` without samples.
         range_ms: Option<(i64, i64)>,
+        /// Ranges of which samples came after they were cut, oldest first.
+        uncut: Vec<UncutRange>,
         /// The shard's log.
         log: LogReport,
     }

@@ -149,7 +149,7 @@ impl Shard {
         journal: &mut impl Journal,
     ) -> PartOutcome {
         let mut outcome = PartOutcome::default();
-        let (begun, mut ahead) = (position.samples, Ahead::default());
+        let (began, mut ahead) = (*position, Ahead::default());
         let series = &series[position.series..];
         let series = &series[..series.len().min(SLICE_SERIES)];
         for step in 0..series.len() + SLOT_AHEAD {
@@ -165,7 +165,10 @@ impl Shard {
                 break;
             }
         }
-        self.note_range(&samples[begun..position.samples], of_part.bounds);
+        let taken = &samples[began.samples..position.samples];
+        if self.note_range(taken, of_part.bounds) < self.late_marks.border_ms() {
+            self.mark_late(series, began.of_next, taken, of_part.bounds);
+        }
         self.counters.samples += outcome.written;
         if let Some(refusals) = &outcome.refusals {
             self.counters.refused.merge(&refusals.counts);
@@ -173,8 +176,8 @@ impl Shard {
         outcome
     }
 
-    /// Widens the shard's range by what was sent inside the bounds.
-    fn note_range(&mut self, samples: &[Sample], bounds: TimeBounds) {
+    /// Widens the shard's range by what was sent inside the bounds, and tells the oldest of that.
+    fn note_range(&mut self, samples: &[Sample], bounds: TimeBounds) -> i64 {
         let allowed = bounds.oldest_ms..=bounds.newest_ms;
         let widest = |(oldest, newest): (i64, i64), time: i64| (oldest.min(time), newest.max(time));
         let times = || samples.iter().map(|sample| sample.timestamp_ms);
@@ -187,6 +190,7 @@ impl Shard {
             let was = self.range_ms.unwrap_or(range_ms);
             self.range_ms = Some(widest(widest(was, range_ms.0), range_ms.1));
         }
+        range_ms.0
     }
 
     /// Brings near what the entries behind the one of this step will touch, each in three steps.

@@ -99,6 +99,9 @@ impl Shard {
             }
         }
         self.widen_range(time_ms, time_ms);
+        if time_ms < self.late_marks.border_ms() {
+            self.late_marks.mark(series, time_ms);
+        }
         if let Some(outgoing) = &mut self.outgoing {
             outgoing.touch(entry.id.cell(), series);
         }

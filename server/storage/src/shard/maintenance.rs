@@ -44,6 +44,7 @@ pub async fn retain<H: Host, L: Log>(shard: &Rc<RefCell<Shard>>, log: &L, host: 
     drop_metadata(shard, host, horizon_ms).await;
     let mut shard = shard.borrow_mut();
     shard.store.release_unused();
+    shard.late_marks.drop_before(horizon_ms);
     if let Some((oldest, newest)) = shard.range_ms {
         shard.range_ms = Some((oldest.max(horizon_ms).min(newest), newest));
     }

@@ -94,7 +94,7 @@ impl Shard {
         ShardMemory {
             series_bytes: store.series_bytes,
             chunk_bytes: store.chunk_bytes,
-            index_bytes: self.index.bytes() + self.table_bytes,
+            index_bytes: self.index.bytes() + self.table_bytes + self.late_marks.bytes(),
             exemplar_bytes: self.exemplars.bytes(),
             metadata_bytes: self.metadata.bytes(),
         }

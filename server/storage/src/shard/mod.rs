@@ -9,6 +9,7 @@ mod exemplars;
 pub(crate) mod histograms;
 pub mod inbox;
 pub mod index;
+mod late_marks;
 pub mod load;
 pub mod maintenance;
 pub mod memory;
@@ -36,6 +37,7 @@ mod tests;
 use crate::cell::{Cell, SeriesRef, SeriesStore};
 use crate::message::ShardStats;
 use crate::shard::exemplars::ring::ExemplarRing;
+use crate::shard::late_marks::LateMarks;
 use crate::shard::memory::MemoryGate;
 use crate::shard::metadata::MetadataStore;
 use crate::shard::migration::{IncomingMigration, OutgoingMigration};
@@ -68,6 +70,7 @@ pub struct Shard {
     series_limit: SeriesLimit,
     singles: Singles,
     exemplars: ExemplarRing,
+    late_marks: LateMarks,
     metadata: MetadataStore,
     /// Refs of removed series that the log may still name.
     removed: Vec<SeriesRef>,
@@ -103,6 +106,7 @@ impl Shard {
             series_limit: SeriesLimit::new(series_max),
             singles: Singles::default(),
             exemplars: ExemplarRing::default(),
+            late_marks: LateMarks::default(),
             metadata: MetadataStore::default(),
             removed: Vec::new(),
             range_ms: None,
@@ -145,6 +149,7 @@ impl Shard {
         self.index.remove(series, &labels);
         self.singles.forget(series);
         self.exemplars.forget(series);
+        self.late_marks.forget(series);
         id
     }
 

@@ -38,6 +38,7 @@ impl Shard {
             memory_budget_bytes: self.memory.budget_bytes(),
             memory_pressure: self.memory.pressure(),
             range_ms: self.range_ms,
+            uncut: self.late_marks.uncut(),
             ..self.counters.clone()
         }
     }

@@ -31,11 +31,11 @@ const ROOM_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Between two looks whether they have given some back.
 const ROOM_LOOK: Duration = Duration::from_millis(50);
 
-/// Reads these ranges, and has `write` make blocks of them on `thread`. Dropped before its end, it leaves nothing.
+/// Reads these ranges, or of them the series that are wanted, with chunks, and has `write` make blocks of them on `thread`. Dropped before its end, it leaves nothing.
 pub(crate) async fn write_ranges<T: Send + 'static>(
     reader: &Rc<Reader>,
-    read: ReadInFlight,
-    ranges: impl Iterator<Item = RangeInclusive<i64>>,
+    read: &ReadInFlight,
+    (ranges, wanted): (impl Iterator<Item = RangeInclusive<i64>>, SeriesWanted),
     thread: &SideThread,
     write: impl FnOnce(Orders) -> Result<T, WritingFault> + Send + 'static,
 ) -> Result<T, ReadFault> {
@@ -44,7 +44,7 @@ pub(crate) async fn write_ranges<T: Send + 'static>(
     let of_writer = Orders::new(taken, Arc::clone(&writer_bytes));
     let writing = thread.run(move || write(of_writer));
     let room = reader.read_bytes.begin();
-    let feed = Feed { reader, read, orders, writer_bytes, room };
+    let feed = Feed { reader, read, wanted, orders, writer_bytes, room };
     let (fed, written) = future::join(feed.all(ranges), writing).await;
     match (fed, written?) {
         // The writer that took no more knows why.
@@ -62,7 +62,8 @@ enum Fed {
 
 struct Feed<'a> {
     reader: &'a Rc<Reader>,
-    read: ReadInFlight,
+    read: &'a ReadInFlight,
+    wanted: SeriesWanted,
     orders: mpsc::Sender<Order>,
     writer_bytes: Arc<AtomicUsize>,
     room: Reservation,
@@ -87,7 +88,7 @@ impl Feed<'_> {
         self.reserve(0).await?;
         let lease = self.read.lease().clone();
         let mut rows: RowStream<SeriesBatch> =
-            RowStream::open(self.reader, &lease, selection, SeriesWanted::Chunks, 1).await?;
+            RowStream::open(self.reader, &lease, selection, self.wanted.clone(), 1).await?;
         if self.order(Order::Begin(range_ms)).await.is_err() {
             return Ok(Fed::NotTaken);
         }

@@ -18,7 +18,7 @@ use crate::routing::ReadInFlight;
 use crate::routing::fanout::read_all;
 use silverback_model::utc::format_rfc3339;
 use silverback_runtime::SideThread;
-use silverback_storage::message::CardinalityRequest;
+use silverback_storage::message::{CardinalityRequest, SeriesWanted};
 use write::{Place, write};
 
 pub(crate) use ranges::Asked;
@@ -69,7 +69,8 @@ pub(crate) async fn snapshot(
     let place =
         Place { data_dir: reader.config.data_dir.clone(), name: name_at(now_ms), now_ms, random: random() };
     let thread = &reader.node.snapshots.writer;
-    write_ranges(reader, read, ranges, thread, move |orders| write(place, orders)).await
+    write_ranges(reader, &read, (ranges, SeriesWanted::Chunks), thread, move |orders| write(place, orders))
+        .await
 }
 
 /// Removes what a node that ended left unfinished. Before anything is served. What can't be removed takes room and keeps

@@ -75,6 +75,7 @@ impl Cursor {
     ) -> Result<Self, ReadError> {
         let moment = job.shard.borrow().index.now();
         let (rows, reserved) = match &wanted {
+            Wanted::UncutChunks => series::find_uncut(job, &selection).await?,
             Wanted::Chunks | Wanted::LabelSets | Wanted::ExternalChunks(_) | Wanted::ExternalLabelSets(_) => {
                 series::find(job, &selection, wanted.view()).await?
             }

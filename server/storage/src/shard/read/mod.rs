@@ -6,6 +6,7 @@
 
 mod cardinality;
 mod cursors;
+mod cut;
 mod exemplars;
 mod filling;
 mod job;
@@ -114,6 +115,7 @@ impl Reads {
                 cardinality::measure(job, limit).await.map(ReadReply::Cardinality)
             }
             ReadRequest::Metadata(wanted) => metadata::read(job, &wanted).await.map(ReadReply::Metadata),
+            ReadRequest::Cut(step) => cut::step(job, step).await.map(ReadReply::Cut),
             ReadRequest::Cells => Ok(ReadReply::Cells(job.shard.borrow().cells(job.epoch))),
         }
     }
@@ -161,7 +163,10 @@ impl Reads {
         let is_new = match request {
             // Metadata doesn't move with cells.
             ReadRequest::Fetch { .. } | ReadRequest::Close(_) | ReadRequest::Metadata(_) => false,
-            ReadRequest::Open { .. } | ReadRequest::Cardinality { .. } | ReadRequest::Cells => true,
+            ReadRequest::Open { .. }
+            | ReadRequest::Cardinality { .. }
+            | ReadRequest::Cut(_)
+            | ReadRequest::Cells => true,
         };
         if is_new && shard.borrow().ownership.is_stale(epoch) {
             return Err(ReadError::Moved);

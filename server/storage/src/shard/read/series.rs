@@ -8,7 +8,7 @@ use crate::message::{ExternalView, ReadError, Selection};
 use crate::shard::read::cursors::{Found, Rows};
 use crate::shard::read::exemplars;
 use crate::shard::read::job::Job;
-use crate::shard::read::matching::answered;
+use crate::shard::read::matching::{Answered, answered};
 use crate::shard::read::memory::Reservation;
 use crate::shard::read::order::Order;
 use crate::shard::read::sort::{sort_bytes, sort_in_slices};
@@ -43,6 +43,22 @@ pub(super) async fn find<H: Host>(
         Some(found) => Ok(found),
         // Series that come meanwhile may be in it or not, and then stand where those that went stood.
         None => find_once(job, selection, view).await,
+    }
+}
+
+/// The same of those that a cut of the range is of, which begins where the selection does.
+pub(super) async fn find_uncut<H: Host>(
+    job: &Job<H>,
+    selection: &Selection,
+) -> Result<(Rows, Reservation), ReadError> {
+    let find = async || {
+        let mut series = answered(job, &selection.matchers).await?;
+        series.bitmap &= job.shard.borrow().late_marks.taken(selection.min_ms);
+        rows_of(job, selection, None, series).await
+    };
+    match unless_reused(job, find).await? {
+        Some(found) => Ok(found),
+        None => find().await,
     }
 }
 
@@ -98,6 +114,15 @@ async fn find_once<H: Host>(
     view: Option<&ExternalView>,
 ) -> Result<(Rows, Reservation), ReadError> {
     let series = answered(job, &selection.matchers).await?;
+    rows_of(job, selection, view, series).await
+}
+
+async fn rows_of<H: Host>(
+    job: &Job<H>,
+    selection: &Selection,
+    view: Option<&ExternalView>,
+    series: Answered,
+) -> Result<(Rows, Reservation), ReadError> {
     let count = series.bitmap.len() as usize;
     // As refs, which are sorted, and then as what is kept.
     let kept_bytes = count * size_of::<Found>();

@@ -1,0 +1,134 @@
+//! Samples that come after their range was cut: each is in a block afterwards, whatever happened between.
+
+use std::path::Path;
+
+use silverback_node_test_support::blocks::{AllSamples, RANGE_MS, ReadBlock, read_blocks, together, within};
+use silverback_node_test_support::written::Series;
+use silverback_test_support::home::{Home, NodeProcess, get};
+
+use crate::cut::{cut_all, ranges_over, wait_for};
+use crate::moves::move_all_cells;
+use crate::{blocks_dir, home, hours, metric, read_all, start_cutting, start_cutting_with, write};
+
+const HOSTS: usize = 10;
+/// What is written at first ends so long before now.
+const FIRST_UNTIL_MS: i64 = 5 * 3_600_000;
+
+/// Eight hours of all hosts, in what is written at first and what is written later.
+fn in_two_parts() -> (Vec<Series>, Vec<Series>) {
+    let all: Vec<Series> = (0..HOSTS).map(|host| hours("load", host, 8)).collect();
+    let until_ms = crate::now_ms() - FIRST_UNTIL_MS;
+    let part = |is_first: bool| {
+        let own = |samples: &[(i64, u64)]| {
+            samples.iter().copied().filter(|(at_ms, _)| (*at_ms < until_ms) == is_first).collect()
+        };
+        all.iter().map(|(labels, samples)| (labels.clone(), own(samples))).collect()
+    };
+    (part(true), part(false))
+}
+
+/// One that comes late to a host's series, between two others, and one of a new series.
+fn late(first: &[Series], host: usize) -> Vec<Series> {
+    let (labels, samples) = &first[host];
+    let (at_ms, _) = samples[samples.len() / 2];
+    let new = vec![("__name__".to_owned(), "new".to_owned()), ("host".to_owned(), format!("h{host:03}"))];
+    let value = 0.25_f64.to_bits();
+    vec![(labels.clone(), vec![(at_ms + 1, value)]), (new, vec![(at_ms + 2, value)])]
+}
+
+/// Waits until blocks have all samples of the ranges that they are of.
+fn wait_until_all_is_in_blocks(node: &mut NodeProcess, dir: &Path) -> Vec<ReadBlock> {
+    let all = read_all(node);
+    let ranges = ranges_over(&all);
+    node.wait_until("blocks have all samples", |_| {
+        let blocks: Vec<_> = read_blocks(dir).into_values().collect();
+        let is_of_all = ranges.iter().all(|range| blocks.iter().any(|block| block.range() == *range));
+        (is_of_all && together(&blocks) == expected(&blocks, &all)).then_some(blocks)
+    })
+}
+
+fn expected(blocks: &[ReadBlock], all: &[Series]) -> AllSamples {
+    within(all, |range| blocks.iter().any(|block| block.range() == range))
+}
+
+fn late_blocks(blocks: &[ReadBlock]) -> impl Iterator<Item = &ReadBlock> {
+    blocks.iter().filter(|block| block.meta.is_of_out_of_order())
+}
+
+/// A node that has cut what was written at first, and what is to be written later.
+fn begin(home: &Home, flags: &[&str]) -> (NodeProcess, Vec<Series>, Vec<Series>) {
+    let (first, later) = in_two_parts();
+    let mut node = start_cutting_with(home, 2, flags);
+    write(&mut node, &first);
+    cut_all(&mut node, &blocks_dir(&home.data_dir()), &ranges_over(&first));
+    // What was compared with its blocks after the start is marked from here on.
+    let address = node.address();
+    node.wait_until("it has looked at what was cut", |_| {
+        let text = get(address, "/metrics").ok()?.text();
+        (metric(&text, "silverback_blocks_late_ranges")? == 0.0).then_some(())
+    });
+    (node, first, later)
+}
+
+#[test]
+fn late_samples_are_in_a_block_of_their_own_at_the_next_cut() {
+    let home = home("blocks-late");
+    let dir = blocks_dir(&home.data_dir());
+    let (mut node, first, later) = begin(&home, &[]);
+    write(&mut node, &late(&first, 3));
+    wait_for(&mut node, "silverback_blocks_late_ranges", 1.0);
+    let before = late_blocks(&read_blocks(&dir).into_values().collect::<Vec<_>>()).count();
+    assert_eq!(before, 0, "not before a range is cut");
+    // Further ranges, and what of the last one of the first is late in the order of time.
+    write(&mut node, &later);
+    let blocks = wait_until_all_is_in_blocks(&mut node, &dir);
+    let late_range = late(&first, 3)[0].1[0].0.div_euclid(RANGE_MS);
+    let of_range: Vec<_> = late_blocks(&blocks).filter(|block| block.range() == late_range).collect();
+    let series: Vec<_> = of_range.iter().map(|block| block.series.len()).collect();
+    let last_of_first = first[0].1.last().unwrap().0.div_euclid(RANGE_MS);
+    match late_range == last_of_first {
+        true => assert!(series.iter().sum::<usize>() >= HOSTS, "{series:?}"),
+        false => assert_eq!(series, [2], "the series that took late samples, and no other"),
+    }
+    node.stop();
+    // All is known to be in blocks.
+    let mut node = start_cutting(&home, 2);
+    wait_for(&mut node, "silverback_blocks", blocks.len() as f64);
+    let after = wait_until_all_is_in_blocks(&mut node, &dir);
+    assert!(after.len() <= blocks.len() + 1, "{} after {}", after.len(), blocks.len());
+}
+
+#[test]
+fn late_samples_before_a_kill_are_in_a_block_after_the_next_start() {
+    let home = home("blocks-late-kill");
+    let dir = blocks_dir(&home.data_dir());
+    let (mut node, first, _later) = begin(&home, &[]);
+    write(&mut node, &late(&first, 4));
+    node.kill();
+    let mut node = start_cutting(&home, 2);
+    let blocks = wait_until_all_is_in_blocks(&mut node, &dir);
+    assert_eq!(late_blocks(&blocks).count(), 1);
+    node.kill();
+    // It is in one now.
+    let mut node = start_cutting(&home, 2);
+    let address = node.address();
+    node.wait_until("it has compared all", |_| {
+        let text = get(address, "/metrics").ok()?.text();
+        let is_looked = metric(&text, "silverback_blocks_late_ranges") == Some(0.0);
+        (is_looked && metric(&text, "silverback_blocks")? >= blocks.len() as f64).then_some(())
+    });
+    assert_eq!(read_blocks(&dir).len(), blocks.len());
+}
+
+#[test]
+fn late_samples_of_cells_that_move_are_in_a_block() {
+    let home = home("blocks-late-moves");
+    let dir = blocks_dir(&home.data_dir());
+    let (mut node, first, later) = begin(&home, &["--admin-api=full", "--rebalance=off"]);
+    for host in 0..HOSTS {
+        write(&mut node, &late(&first, host));
+    }
+    move_all_cells(&mut node, 1);
+    write(&mut node, &later);
+    wait_until_all_is_in_blocks(&mut node, &dir);
+}

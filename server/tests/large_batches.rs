@@ -1,16 +1,26 @@
-//! Streams of large batches that together take more than all the memory for requests. In a process of its own: what else
-//! is resident counts against the limit.
+//! Streams of large batches that together take more than all the memory for requests. The node is
+//! a process of its own: what else is resident counts against the limit.
 
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
 use futures::future::join_all;
-use silverback::config::MemoryLimit;
+use futures::{Stream, StreamExt, stream};
+use http::{HeaderValue, Request};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
 use silverback_model::histogram::Histogram;
 use silverback_model::histogram::wire::HistogramTimes;
-use silverback_node_test_support::Node;
 use silverback_node_test_support::written::start_ms;
 use silverback_proto::v1;
-use silverback_proto::v1::ingest_client::IngestClient;
+use silverback_test_support::home::Home;
 use silverback_test_support::wire::varint;
-use tonic::transport::Endpoint;
+use tokio::net::TcpStream;
 
 /// Twice what fits 28 MiB, which all that are large have.
 const STREAMS: usize = 16;
@@ -42,25 +52,59 @@ fn message(name: &str, begin_ms: i64) -> v1::StreamRequest {
     }
 }
 
+/// A message as gRPC frames it.
+fn framed(message: &v1::StreamRequest) -> Bytes {
+    let message = message.encode_to_vec();
+    [&[0][..], &(message.len() as u32).to_be_bytes(), &message].concat().into()
+}
+
+/// Its first half, and the other one a while after the connection has taken that.
+fn in_halves(message: Bytes) -> impl Stream<Item = Result<Frame<Bytes>, Infallible>> {
+    let second = message.slice(message.len() / 2..);
+    let later = async move {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        second
+    };
+    let halves = stream::iter([message.slice(..message.len() / 2)]).chain(stream::once(later));
+    halves.map(|half| Ok(Frame::data(half)))
+}
+
+/// What the node answers on a stream of its own: how many samples are written, once it ended well.
+async fn written(address: SocketAddr, message: v1::StreamRequest) -> u64 {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (mut sender, connection) =
+        http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let request = Request::post(format!("http://{address}/silverback.v1.Ingest/Stream"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(StreamBody::new(Box::pin(in_halves(framed(&message)))))
+        .unwrap();
+    let answer = sender.send_request(request).await.unwrap().into_body().collect().await.unwrap();
+    let status = answer
+        .trailers()
+        .map(|trailers| (trailers["grpc-status"].clone(), trailers.get("grpc-message").cloned()));
+    assert_eq!(status, Some((HeaderValue::from_static("0"), None)), "no batch is refused");
+    let (mut rest, mut written) = (answer.to_bytes(), 0);
+    while !rest.is_empty() {
+        rest.advance(1);
+        let len = rest.get_u32() as usize;
+        let told = v1::StreamResponse::decode(rest.split_to(len)).unwrap();
+        assert_eq!(told.refusals, []);
+        written += told.samples_written;
+    }
+    written
+}
+
 /// None waits for room for a copy of its message, or for the rest of it, while the others do the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_that_come_together_are_taken_in_one_after_the_other() {
-    let node = Node::start_with(1, |config| config.memory_limit = MemoryLimit::Fixed(256 << 20));
+    let home = Home::new(env!("CARGO_BIN_EXE_silverback"), env!("CARGO_TARGET_TMPDIR"), "large-batches");
+    let mut node = home.start_ready(&["--shards=1", "--memory-limit=256MiB"]);
+    let address = node.address();
     let begin_ms = start_ms();
-    let sent = (0..STREAMS).map(|number| {
-        let (address, request) = (node.address, message(&format!("large_{number}"), begin_ms));
-        tokio::spawn(async move {
-            let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await;
-            let mut client = IngestClient::new(channel.unwrap());
-            let mut answers = client.stream(tokio_stream::iter([request])).await.unwrap().into_inner();
-            let mut written = 0;
-            while let Some(answer) = answers.message().await.expect("no batch is refused") {
-                assert_eq!(answer.refusals, []);
-                written += answer.samples_written;
-            }
-            written
-        })
-    });
+    let sent = (0..STREAMS)
+        .map(|number| tokio::spawn(written(address, message(&format!("large_{number}"), begin_ms))));
     for written in join_all(sent.collect::<Vec<_>>()).await {
         assert_eq!(written.unwrap(), HISTOGRAMS as u64);
     }

@@ -52,16 +52,14 @@ fn histogram(n: u64) -> Histogram {
     Histogram { schema: 3, zero_threshold: 0.001, zero_count: 2, count, positive, ..Histogram::default() }
 }
 
-/// Eight hours of native histograms, with a staleness marker in the middle.
-fn write_histograms(node: &mut NodeProcess) {
-    let begin_ms = now_ms() - 8 * 3_600_000;
+/// Native histograms at these times, one of them a staleness marker.
+pub fn write_histograms(node: &mut NodeProcess, times_ms: impl Iterator<Item = i64>) {
     let series = request::Series::new([("__name__", "latency"), ("host", "h000")]);
-    let series = (0..8 * 120).fold(series, |series, step: i64| {
+    let series = (0..).zip(times_ms).fold(series, |series, (step, timestamp_ms)| {
         let stale = Histogram { sum_bits: STALE_NAN_BITS, ..Histogram::stale(HistogramKind::Integer) };
-        let own = if step == 400 { stale } else { histogram(step as u64) };
+        let own = if step == 400 { stale } else { histogram(step) };
         let mut message = Vec::new();
-        let times = HistogramTimes { timestamp_ms: begin_ms + step * STEP_MS, ..HistogramTimes::default() };
-        own.put_message(times, &mut message);
+        own.put_message(HistogramTimes { timestamp_ms, ..HistogramTimes::default() }, &mut message);
         series.histogram(message)
     });
     let answer = node.post(PATH, &headers(Version::V1), &body(Version::V1, &[series]));
@@ -80,7 +78,8 @@ fn all_ranges_that_are_over_are_cut_once_with_all_that_reads_find() {
         // A staleness marker, and one that comes late, before its range is cut.
         let (labels, samples) = hours("up", 0, 8);
         write(&mut node, &[(labels.clone(), vec![(samples[200].0 + 1, STALE_NAN_BITS)])]);
-        write_histograms(&mut node);
+        let begin_ms = now_ms() - 8 * 3_600_000;
+        write_histograms(&mut node, (0..8 * 120).map(|step| begin_ms + step * STEP_MS));
         node.stop();
         assert_eq!(names(&dir), [""; 0], "none without the flag");
         let mut node = start_cutting(&home, shards);

@@ -123,7 +123,9 @@ fn seen_by(wanted: &SeriesWanted) -> (bool, Option<Arc<ExternalView>>) {
         SeriesWanted::LabelSets => (false, None),
         SeriesWanted::ExternalChunks(view) => (true, Some(Arc::clone(view))),
         SeriesWanted::ExternalLabelSets(view) => (false, Some(Arc::clone(view))),
-        SeriesWanted::Exemplars => unreachable!("blocks have no exemplars: nobody asks them for any"),
+        SeriesWanted::Exemplars | SeriesWanted::UncutChunks => {
+            unreachable!("blocks have no exemplars and nothing that isn't cut: nobody asks them for any")
+        }
     }
 }
 

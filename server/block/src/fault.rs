@@ -13,6 +13,21 @@ pub struct BlockFault {
     problem: Problem,
 }
 
+impl BlockFault {
+    /// Whether it may be gone at the next try, for the system failed to read what may well be whole.
+    pub fn may_pass(&self) -> bool {
+        use io::ErrorKind::{
+            InvalidData, InvalidInput, IsADirectory, NotADirectory, NotFound, UnexpectedEof,
+        };
+
+        let Problem::Io(error) = &self.problem else { return false };
+        !matches!(
+            error.kind(),
+            InvalidData | InvalidInput | IsADirectory | NotADirectory | NotFound | UnexpectedEof
+        )
+    }
+}
+
 /// What is wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {

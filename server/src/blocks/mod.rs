@@ -11,6 +11,7 @@ mod retention;
 use std::io;
 use std::path::Path;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use changed::Changed;
 pub use counts::{BlockCounts, BlocksOnDisk, CutOf};
@@ -35,6 +36,7 @@ pub struct Blocks {
     /// Does what waits for the disk.
     pub(crate) thread: SideThread,
     may_go: OnceLock<MayGo>,
+    deletions: AtomicU64,
 }
 
 impl Blocks {
@@ -46,7 +48,19 @@ impl Blocks {
             counts: BlockCounts::default(),
             thread: SideThread::start("blocks")?,
             may_go: OnceLock::new(),
+            deletions: AtomicU64::new(0),
         })
+    }
+
+    /// Samples were deleted of memory, and are deleted of the blocks that are there next: one that is cut meanwhile may have
+    /// them.
+    pub(crate) fn note_deletion(&self) {
+        self.deletions.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How often that was.
+    pub(crate) fn deletions(&self) -> u64 {
+        self.deletions.load(Ordering::Acquire)
     }
 
     /// Has somebody asked before a block is deleted because of its age or of what all of them take: who uploads them.

@@ -1,5 +1,7 @@
 //! How options must relate to each other. Each alone was checked when it was set.
 
+use std::time::Duration;
+
 use super::fault::Problem;
 use super::value::{show_duration, show_size};
 use super::{BlocksMode, Config};
@@ -12,12 +14,28 @@ pub(super) struct BrokenRelation {
     pub problem: Problem,
 }
 
+/// A range of two hours, the minutes that nodes' cuts are spread over, and some to cut it.
+const CUT_TIME: Duration = Duration::from_secs(150 * 60);
+
 pub(super) fn broken_relations(config: &Config) -> Vec<BrokenRelation> {
     let at_most = [
         (
             ["out-of-order-window", "retention"],
             config.out_of_order_window <= config.retention,
             [show_duration(&config.out_of_order_window), show_duration(&config.retention)],
+        ),
+        (
+            // Else the begin of each range is gone before the range may be cut.
+            ["blocks-delay", "retention"],
+            config.blocks == BlocksMode::Off || config.blocks_delay + CUT_TIME <= config.retention,
+            [
+                format!(
+                    "{} with {} for a range and its cut",
+                    show_duration(&config.blocks_delay),
+                    show_duration(&CUT_TIME)
+                ),
+                show_duration(&config.retention),
+            ],
         ),
         (
             ["retention", "blocks-retention"],

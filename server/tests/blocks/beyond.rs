@@ -36,8 +36,8 @@ fn what_is_older_than_memory_goes_back_is_read_of_blocks_without_a_seam() {
     let counted = samples_by_promql(&mut node);
     assert_eq!(metric(&node.get("/metrics").text(), "silverback_block_reads_total"), Some(0.0));
     node.stop();
-    // Memory has it all at first, and lets go of what is older than two hours a little later: reads take that of blocks.
-    let mut node = home.start_ready(&["--shards=2", "--retention=2h", "--blocks=on", "--blocks-delay=0s"]);
+    // Memory has it all at first, and lets go of what is older than three hours a little later: reads take that of blocks.
+    let mut node = home.start_ready(&["--shards=2", "--retention=3h", "--blocks=on", "--blocks-delay=0s"]);
     assert!(read_all(&mut node) == all, "other samples than memory had");
     assert_eq!(samples_by_promql(&mut node), counted);
     let metrics = node.get("/metrics").text();
@@ -45,7 +45,7 @@ fn what_is_older_than_memory_goes_back_is_read_of_blocks_without_a_seam() {
     // Without the blocks what memory goes back to is left.
     node.stop();
     std::fs::rename(blocks_dir(&home.data_dir()), home.data_dir().join("elsewhere")).unwrap();
-    let mut node = home.start_ready(&["--shards=2", "--retention=2h"]);
+    let mut node = home.start_ready(&["--shards=2", "--retention=3h"]);
     let oldest_ms =
         read_all(&mut node).iter().flat_map(|(_, samples)| samples).map(|(at_ms, _)| *at_ms).min();
     assert!(oldest_ms.is_some_and(|oldest_ms| oldest_ms > now_ms() - 8 * RANGE_MS), "{oldest_ms:?}");

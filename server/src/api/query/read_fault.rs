@@ -221,7 +221,10 @@ impl ReadFault {
             Self::Shards(FanoutError::Refused(ReadError::Cancelled)) => Cause::Cancelled,
             Self::SideThread(SideThreadError::Panicked)
             | Self::Shards(FanoutError::Refused(
-                ReadError::Panicked | ReadError::BlockDamaged | ReadError::BlockNotWritten,
+                ReadError::Panicked
+                | ReadError::BlockDamaged
+                | ReadError::BlockUnreadable
+                | ReadError::BlockNotWritten,
             )) => Cause::Internal,
             Self::Chunk(_) | Self::Histograms(_) | Self::Query(QueryError::Storage(_)) => Cause::DataLoss,
             Self::Query(QueryError::BadData(_)) => Cause::Invalid,
@@ -304,6 +307,6 @@ fn of_writing(fault: &WritingFault) -> Cause {
         WritingFault::Disk(_) => Cause::Internal,
         WritingFault::Stored(_) => Cause::DataLoss,
         WritingFault::TooLarge { .. } | WritingFault::TooManyRanges { .. } => Cause::Unanswerable,
-        WritingFault::Ended => Cause::Cancelled,
+        WritingFault::Deleted | WritingFault::Ended => Cause::Cancelled,
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct RowStream<B: BlockBatch> {
     batch_bytes: usize,
     sources: Vec<SourceRows<B>>,
     /// What memory is read from, where blocks have what is older.
-    border_ms: Option<i64>,
+    floor_ms: Option<i64>,
     /// Where the present row stands.
     present: Option<usize>,
     /// Where the same series stands in memory, of which the present row has the part that blocks have; ...
@@ -73,7 +73,7 @@ impl<B: BlockBatch> RowStream<B> {
         question: Question<B>,
     ) -> Result<Self, FanoutError> {
         let bytes = batch_bytes(reader, streams);
-        let border_ms = question.border_ms;
+        let (border_ms, floor_ms) = (question.border_ms, question.floor_ms);
         selection.min_ms = selection.min_ms.max(border_ms);
         let blocks = BlockPages::open(&reader.node.local_blocks, lease.ticket(), question, bytes);
         let memory = async {
@@ -85,14 +85,14 @@ impl<B: BlockBatch> RowStream<B> {
         let ((batch, pages), mut stream) = try_join(blocks, memory).await?;
         // First, so that of two rows that are the same it is the present one.
         stream.sources.insert(0, SourceRows { next: Next::Blocks(pages), batch, at: 0 });
-        stream.border_ms = Some(border_ms);
+        stream.floor_ms = Some(floor_ms);
         stream.check_not_overtaken()?;
         Ok(stream)
     }
 
     fn of(reader: &Rc<Reader>, lease: &ReadLease, batch_bytes: usize, sources: Vec<SourceRows<B>>) -> Self {
         let (reader, lease) = (Rc::clone(reader), lease.clone());
-        Self { reader, lease, batch_bytes, sources, border_ms: None, present: None, rest: None, joined: None }
+        Self { reader, lease, batch_bytes, sources, floor_ms: None, present: None, rest: None, joined: None }
     }
 
     /// Opens a cursor on every shard: what memory has, and no block. `streams` of these are held at the same time.
@@ -195,7 +195,7 @@ impl<B: BlockBatch> RowStream<B> {
 
     /// What was fetched of memory is all there was since the border only where retention hasn't come so far.
     fn check_not_overtaken(&self) -> Result<(), FanoutError> {
-        match self.border_ms.is_some_and(|border_ms| self.reader.node.local_blocks.is_dropped(border_ms)) {
+        match self.floor_ms.is_some_and(|floor_ms| self.reader.node.local_blocks.is_dropped(floor_ms)) {
             true => Err(ReadError::Overtaken.into()),
             false => Ok(()),
         }

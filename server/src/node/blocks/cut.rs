@@ -32,6 +32,8 @@ struct Place {
     ulid: Ulid,
     range: Range,
     part: Part,
+    /// Deletions before what is written was read.
+    deletions: u64,
 }
 
 /// What the shards have of a range that is in no block.
@@ -107,6 +109,7 @@ impl Keeper {
             ulid,
             range,
             part,
+            deletions: self.blocks.deletions(),
         };
         let wanted = match part {
             Part::First | Part::Again => SeriesWanted::Chunks,
@@ -145,6 +148,11 @@ fn write(place: &Place, orders: Orders) -> Result<Option<FinishedBlock>, Writing
     orders.write(data_dir, &mut shelf)?;
     let Some(block) = shelf.block else { return Ok(None) };
     unfinished.rename(&blocks.dir.block(*ulid))?;
+    // After it has its name: a deletion that comes later finds it by that.
+    if blocks.deletions() != place.deletions {
+        blocks.dir.delete(*ulid).map_err(failed(blocks.dir.path()))?;
+        return Err(WritingFault::Deleted);
+    }
     Ok(Some(block))
 }
 

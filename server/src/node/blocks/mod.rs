@@ -145,20 +145,41 @@ impl Keeper {
         self.empty.retain(|range| range.end_ms() > memory.horizon_ms && !memory.uncut.contains_key(range));
         self.settled.retain(|range| range.end_ms() > memory.horizon_ms);
         let done = self.done();
-        let mut ranges =
-            due(&self.schedule, memory.now_ms, memory.range_ms, memory.horizon_ms, &done).peekable();
-        let first = ranges.peek().copied();
-        self.blocks.counts.note_due(ranges.count() as u64);
+        let ranges: Vec<_> =
+            due(&self.schedule, memory.now_ms, memory.range_ms, memory.horizon_ms, &done).collect();
+        self.blocks.counts.note_due(ranges.len() as u64);
         self.blocks.counts.note_on_disk(self.listed.on_disk());
-        if let Some(range) = first {
-            self.cut(range).await?;
-            self.late.call();
-            return Ok(Step::Done);
+        let cut = self.cut_one(ranges, &memory).await;
+        // Whatever became of that: a full disk gets no emptier by waiting.
+        let deleted = self.delete_old(&memory).await;
+        match cut? {
+            Step::Done => Ok(Step::Done),
+            Step::Nothing => deleted,
         }
-        if let Step::Done = self.cut_late(&memory).await? {
-            return Ok(Step::Done);
+    }
+
+    /// Cuts the first range that can be cut, or else what came late.
+    async fn cut_one(&mut self, ranges: Vec<Range>, memory: &Memory) -> Result<Step, StepFault> {
+        let mut first_fault = None;
+        for range in ranges {
+            match self.cut(range).await {
+                Ok(()) => {
+                    self.late.call();
+                    return Ok(Step::Done);
+                }
+                Err(fault) if first_fault.is_some() => {
+                    tracing::debug!(%fault, begin_ms = range.begin_ms(), "blocks: another range can't be cut either");
+                }
+                Err(fault) => first_fault = Some(fault),
+            }
+            if self.reader.shutdown.is_requested() {
+                break;
+            }
         }
-        self.delete_old(&memory).await
+        match first_fault {
+            Some(fault) => Err(fault),
+            None => self.cut_late(memory).await,
+        }
     }
 
     /// Looks at the directory, on the thread that may wait for it.

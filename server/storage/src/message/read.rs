@@ -223,6 +223,9 @@ pub enum ReadError {
         "a block on disk is damaged and was set aside, and the node tells more in its log: ask again for what is left"
     )]
     BlockDamaged,
+    /// A block on disk can't be read at this moment.
+    #[error("a block on disk could not be read, and the node tells more in its log: ask again")]
+    BlockUnreadable,
     /// What is to go of a block on disk can't be written down there.
     #[error("a block on disk can't be changed, and the node tells more in its log")]
     BlockNotWritten,

@@ -123,6 +123,9 @@ impl Asked {
 
     /// After memory, so that a block that is cut from then on has nothing of it. Tells of how many blocks anything went.
     async fn delete_of_blocks(&self, reader: &Reader) -> Result<usize, DeletionFault> {
+        if let Some(blocks) = &reader.node.blocks {
+            blocks.note_deletion();
+        }
         let ticket = self.read.lease().ticket();
         reader.node.local_blocks.delete(ticket, &self.selections).await.map_err(|error| match error {
             FanoutError::Overloaded(overloaded) => overloaded.into(),

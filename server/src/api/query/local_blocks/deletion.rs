@@ -13,6 +13,8 @@ const SETS_AT_ONCE: usize = 3;
 /// Deletes what any of the selections has of all open blocks, block by block, and counts those that had any of it.
 pub(super) fn delete(job: &Job, blocks: &LocalBlocks, selections: &[Selection]) -> Result<usize, Stop> {
     let mut changed = 0;
+    // One that was cut a moment ago may have what memory had then.
+    blocks.look();
     for selection in selections {
         let Selection { min_ms, max_ms, .. } = *selection;
         for block in blocks.all() {
@@ -25,6 +27,7 @@ pub(super) fn delete(job: &Job, blocks: &LocalBlocks, selections: &[Selection]) 
             let mut series = matching(job, &block, &selection.matchers)?;
             let mut untouched = Vec::new();
             for one in &series {
+                job.check()?;
                 let (_, chunks) = ask(&block, |block| block.series(one))?;
                 let overlaps = chunks.iter().any(|chunk| chunk.min_ms <= max_ms && chunk.max_ms >= min_ms);
                 untouched.extend((!overlaps).then_some(one));
@@ -35,9 +38,13 @@ pub(super) fn delete(job: &Job, blocks: &LocalBlocks, selections: &[Selection]) 
             if series.is_empty() {
                 continue;
             }
-            block.delete(&series, DeletedRange { min_ms, max_ms }).map_err(Stop::NotWritten)?;
-            blocks.reopen(&block).map_err(Stop::NotWritten)?;
-            changed += 1;
+            let deleted = block.delete(&series, DeletedRange { min_ms, max_ms });
+            match deleted.and_then(|()| blocks.reopen(&block)) {
+                Ok(()) => changed += 1,
+                // It was deleted itself meanwhile.
+                Err(_) if !block.dir().exists() => {}
+                Err(fault) => return Err(Stop::NotWritten(fault)),
+            }
         }
     }
     Ok(changed)

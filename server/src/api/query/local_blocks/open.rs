@@ -121,8 +121,10 @@ impl LocalBlocks {
         selection: &Selection,
         wanted: &B::Wanted,
     ) -> Option<Question<B>> {
+        // Before the border, which may be raised with it.
+        let floor_ms = self.floor_ms.load(Ordering::Acquire);
         let border_ms = self.border_for(selection.min_ms, selection.max_ms)?;
-        Some(Question { selection: selection.clone(), wanted: wanted.clone(), border_ms })
+        Some(Question { selection: selection.clone(), wanted: wanted.clone(), border_ms, floor_ms })
     }
 
     /// Deletes what any of the selections has of all blocks, for good, and tells from how many of these.
@@ -131,9 +133,6 @@ impl LocalBlocks {
         ticket: &ReadTicket,
         selections: &Arc<[Selection]>,
     ) -> Result<usize, FanoutError> {
-        if self.open.load(Ordering::Relaxed) == 0 {
-            return Ok(0);
-        }
         let (own, selections) = (Arc::clone(self), Arc::clone(selections));
         match run_on(&self.upkeep, ticket, move |job| deletion::delete(job, &own, &selections)).await {
             Ok(Ok(blocks)) => Ok(blocks),
@@ -232,6 +231,10 @@ impl LocalBlocks {
     /// What a read is told of a stop. A block that is damaged is set aside.
     pub(super) async fn fault_of(self: &Arc<Self>, stop: Stop) -> FanoutError {
         match stop {
+            Stop::Damaged(_, fault) if fault.may_pass() => {
+                silverback_host::warn_limited!(%fault, "a block could not be read");
+                ReadError::BlockUnreadable.into()
+            }
             Stop::Damaged(block, fault) => {
                 let own = Arc::clone(self);
                 if let Err(busy) = self.upkeep.run(move || own.set_aside(&block, &fault)).await {
@@ -277,7 +280,7 @@ impl LocalBlocks {
         self.damaged.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn look(&self) {
+    pub(super) fn look(&self) {
         let names = match names(&self.dir) {
             Ok(names) => names,
             Err(error) => {
@@ -298,6 +301,9 @@ impl LocalBlocks {
                 Ok(block) => drop(set.open.insert(name.clone(), Arc::new(block))),
                 // It went while it was opened.
                 Err(_) if !dir.exists() => {}
+                Err(fault) if fault.may_pass() => {
+                    silverback_host::warn_limited!(%fault, "a block can't be opened now: it is tried again");
+                }
                 Err(fault) => self.note_damage(set, name.clone(), &fault),
             });
         }
@@ -360,6 +366,8 @@ mod tests {
     use super::*;
 
     use futures::executor::block_on;
+    use silverback_node_test_support::laid_blocks::{BlockSeries, put};
+    use silverback_storage::message::{SeriesBatch, SeriesWanted};
     use silverback_test_support::Scratch;
     use silverback_test_support::prometheus::block::Written;
 
@@ -400,6 +408,29 @@ mod tests {
         std::fs::remove_dir(scratch.join("memory-floor.tmp")).unwrap();
         block_on(blocks.before_pass(20 * H2));
         assert_eq!(block_on(blocks.before_pass(20 * H2)), 20 * H2);
+    }
+
+    #[test]
+    fn a_read_is_overtaken_by_retention_past_the_floor_and_not_past_a_gap_between_blocks_and_memory() {
+        let scratch = Scratch::new();
+        let labels = vec![("__name__".to_owned(), "up".to_owned())];
+        put(
+            scratch.path(),
+            1,
+            &[BlockSeries { labels, floats: vec![(3 * H2, 1)], ..BlockSeries::default() }],
+            false,
+        );
+        let blocks = start(scratch.path(), 10 * H2);
+        let selection = Selection { min_ms: 0, ..Selection::everything() };
+        let question = blocks
+            .question::<SeriesBatch>(&selection, &SeriesWanted::Chunks)
+            .expect("the block is before it");
+        assert_eq!((question.border_ms, question.floor_ms), (4 * H2, 11 * H2));
+        block_on(blocks.before_pass(10 * H2));
+        assert!(!blocks.is_dropped(question.floor_ms), "nobody has what is between the block and memory");
+        block_on(blocks.before_pass(20 * H2));
+        block_on(blocks.before_pass(20 * H2));
+        assert!(blocks.is_dropped(question.floor_ms));
     }
 
     #[test]

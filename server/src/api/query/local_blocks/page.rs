@@ -45,6 +45,8 @@ pub(crate) struct Question<B: Batch> {
     pub(super) wanted: B::Wanted,
     /// What is older is read of blocks.
     pub(crate) border_ms: i64,
+    /// From here on memory had everything when it was asked. Not before the border; between the two no block has anything.
+    pub(crate) floor_ms: i64,
 }
 
 impl BlockBatch for SeriesBatch {
@@ -58,7 +60,7 @@ impl BlockBatch for SeriesBatch {
         question: &Question<Self>,
         taken: Taken,
     ) -> Result<SeriesCursor, Stop> {
-        let Question { selection, wanted, border_ms }: &Question<Self> = question;
+        let Question { selection, wanted, border_ms, .. }: &Question<Self> = question;
         let wanted: &SeriesWanted = wanted;
         SeriesCursor::open(job, blocks, selection, wanted, *border_ms, taken)
     }
@@ -95,7 +97,7 @@ impl BlockBatch for TextBatch {
         question: &Question<Self>,
         taken: Taken,
     ) -> Result<TextCursor, Stop> {
-        let Question { selection, wanted, border_ms }: &Question<Self> = question;
+        let Question { selection, wanted, border_ms, .. }: &Question<Self> = question;
         let wanted: &TextsWanted = wanted;
         TextCursor::open(job, blocks, selection, wanted, *border_ms, taken)
     }

@@ -52,6 +52,9 @@ pub enum WritingFault {
         /// How many may be.
         ranges_max: u64,
     },
+    /// It may have samples that were deleted meanwhile.
+    #[error("samples were deleted while they were cut to a block: it is dropped, and cut again")]
+    Deleted,
     /// It was given up.
     #[error("writing blocks was given up before its end: the node stops")]
     Ended,

@@ -129,6 +129,9 @@ pub struct Messages<B> {
     rest: Bytes,
     /// ... and its room, that of the whole piece until it is used up.
     rest_room: Reservation,
+    /// How long the present message may still wait for room, in all: streams of one connection share its window, and those
+    /// that wait keep the others' bytes from coming.
+    wait_left: Duration,
 }
 
 /// One message, and the room that it takes until it is dropped.
@@ -144,12 +147,14 @@ impl<B: Body<Data = Bytes>> Messages<B> {
     /// The messages in a body, within their bounds; each takes room in `budget`.
     pub(crate) fn new(body: B, encoding: Encoding, bounds: MessageBounds, budget: ByteBudget) -> Self {
         let rest_room = budget.begin();
-        Self { body: Box::pin(body), encoding, bounds, budget, rest: Bytes::new(), rest_room }
+        let wait_left = bounds.room_wait;
+        Self { body: Box::pin(body), encoding, bounds, budget, rest: Bytes::new(), rest_room, wait_left }
     }
 
     /// The next message; none after the last, and where the client has gone.
     pub(crate) async fn next(&mut self) -> Result<Option<StreamMessage>, MessageError> {
         let mut room = self.begin();
+        self.wait_left = self.bounds.room_wait;
         let Some(prefix) = self.take(PREFIX_BYTES, &mut room).await? else { return Ok(None) };
         let [flag, len @ ..] = *prefix.first_chunk::<PREFIX_BYTES>().expect("so many were asked for");
         let len = u32::from_be_bytes(len) as usize;
@@ -189,7 +194,7 @@ impl<B: Body<Data = Bytes>> Messages<B> {
             }
             if !piece.is_empty() {
                 let more = grown(&joined, piece.len(), count) - joined.capacity();
-                make_room(room, more, self.bounds.room_wait).await?;
+                self.make_room(room, more).await?;
                 joined.reserve_exact(grown(&joined, piece.len(), count) - joined.len());
                 joined.extend_from_slice(&piece);
             }
@@ -201,13 +206,21 @@ impl<B: Body<Data = Bytes>> Messages<B> {
                 Some(Err(_)) => return Ok(None),
                 Some(Ok(frame)) => {
                     self.rest = frame.into_data().unwrap_or_default();
-                    make_room(room, self.rest.len(), self.bounds.room_wait).await?;
+                    self.make_room(room, self.rest.len()).await?;
                     self.rest_room = room.split_off(self.rest.len());
                 }
                 None if joined.is_empty() => return Ok(None),
                 None => return Err(MessageError::Broken("the stream ends within a message".to_owned())),
             }
         }
+    }
+
+    /// Waits for room for so many bytes more of the present message.
+    async fn make_room(&mut self, room: &mut Reservation, bytes: usize) -> Result<(), MessageError> {
+        let began = now();
+        let made = make_room(room, bytes, self.wait_left).await;
+        self.wait_left = self.wait_left.saturating_sub(began.elapsed());
+        made
     }
 
     /// The room of a message. One that waits does so with what came of it in hand, as others do.
@@ -236,7 +249,7 @@ impl<B: Body<Data = Bytes>> Messages<B> {
 
     /// In slices; every byte has its room before it comes out, for each of so many copies.
     async fn decompress(
-        &self,
+        &mut self,
         mut decoder: impl Read,
         copies: usize,
         room: &mut Reservation,
@@ -245,7 +258,7 @@ impl<B: Body<Data = Bytes>> Messages<B> {
         loop {
             let before = bytes.capacity();
             bytes.reserve(SLICE_BYTES as usize);
-            make_room(room, copies * (bytes.capacity() - before), self.bounds.room_wait).await?;
+            self.make_room(room, copies * (bytes.capacity() - before)).await?;
             let read = (&mut decoder).take(SLICE_BYTES).read_to_end(&mut bytes);
             let read = read.map_err(|error| {
                 MessageError::Broken(format!("a message is not compressed as grpc-encoding says: {error}"))

@@ -26,9 +26,11 @@ pub fn cut_all(node: &mut NodeProcess, dir: &Path, ranges: &BTreeSet<i64>) -> Ve
         (is_done && metric(&text, "silverback_blocks")? >= ranges.len() as f64).then_some(())
     });
     let blocks: Vec<_> = read_blocks(dir).into_values().collect();
-    let found: Vec<_> =
+    // One that was dropped, for samples were deleted meanwhile, comes after the next.
+    let mut found: Vec<_> =
         blocks.iter().filter(|block| !block.meta.is_of_out_of_order()).map(ReadBlock::range).collect();
-    assert!(found.is_sorted_by(|one, next| one < next), "oldest first, and each once: {found:?}");
+    found.sort_unstable();
+    assert!(found.is_sorted_by(|one, next| one < next), "each once: {found:?}");
     assert!(ranges.iter().all(|range| found.contains(range)), "{found:?} of {ranges:?}");
     blocks
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Keeper, StepFault};
 use crate::api::query::range_blocks::{
-    Orders, Shelf, Unfinished, WritingFault, check_room, failed, random, write_ranges,
+    BlockTarget, Orders, Unfinished, WritingFault, check_room, failed, random, write_ranges,
 };
 use crate::blocks::{Blocks, CutOf, Range};
 use crate::routing::fanout::{FanoutError, read_all};
@@ -144,9 +144,9 @@ fn write(place: &Place, orders: Orders) -> Result<Option<FinishedBlock>, Writing
     check_room(data_dir)?;
     blocks.dir.make().map_err(failed(blocks.dir.path()))?;
     let unfinished = Unfinished::new(blocks.dir.unfinished(*ulid));
-    let mut shelf = CutShelf { place, block: None };
-    orders.write(data_dir, &mut shelf)?;
-    let Some(block) = shelf.block else { return Ok(None) };
+    let mut target = CutTarget { place, block: None };
+    orders.write(data_dir, &mut target)?;
+    let Some(block) = target.block else { return Ok(None) };
     unfinished.rename(&blocks.dir.block(*ulid))?;
     // After it has its name: a deletion that comes later finds it by that.
     if blocks.deletions() != place.deletions {
@@ -156,12 +156,12 @@ fn write(place: &Place, orders: Orders) -> Result<Option<FinishedBlock>, Writing
     Ok(Some(block))
 }
 
-struct CutShelf<'a> {
+struct CutTarget<'a> {
     place: &'a Place,
     block: Option<FinishedBlock>,
 }
 
-impl Shelf for CutShelf<'_> {
+impl BlockTarget for CutTarget<'_> {
     fn begin(&mut self) -> Result<BlockWriter, WriteError> {
         BlockWriter::create_at(self.place.blocks.dir.unfinished(self.place.ulid), self.place.ulid)
     }

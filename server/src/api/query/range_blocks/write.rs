@@ -48,7 +48,7 @@ pub(crate) enum Order {
 }
 
 /// What begins blocks, and is given those that are whole.
-pub(crate) trait Shelf {
+pub(crate) trait BlockTarget {
     /// Makes the next one.
     fn begin(&mut self) -> Result<BlockWriter, WriteError>;
 
@@ -74,12 +74,16 @@ impl Orders {
 
     /// Writes until the orders say that all is there. Where they end before that, or anything fails, who calls removes
     /// what is there.
-    pub(crate) fn write(mut self, data_dir: &Path, shelf: &mut impl Shelf) -> Result<(), WritingFault> {
+    pub(crate) fn write(
+        mut self,
+        data_dir: &Path,
+        target: &mut impl BlockTarget,
+    ) -> Result<(), WritingFault> {
         let mut block = None;
         loop {
             match block_on(self.taken.next()) {
                 Some(Order::Begin(range_ms)) => {
-                    let writer = shelf.begin().map_err(not_written)?;
+                    let writer = target.begin().map_err(not_written)?;
                     block = Some(RangeWriter::begin(data_dir, writer, range_ms));
                 }
                 Some(Order::Series(batch)) => {
@@ -87,9 +91,9 @@ impl Orders {
                 }
                 Some(Order::End(done)) => {
                     let mut block = block.take().expect("an end is a block's");
-                    block.writer.note_origin(shelf.origin(&block.held));
+                    block.writer.note_origin(target.origin(&block.held));
                     if let Some(finished) = block.finish(&|| !done.is_canceled())? {
-                        shelf.put(finished);
+                        target.put(finished);
                     }
                     // Who went away meanwhile gives no more orders.
                     let _gone = done.send(());

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{DIR, Snapshot, unfinished_dir};
 use crate::api::query::range_blocks::{
-    Orders, Shelf, Unfinished, WritingFault, check_room, failed, sync_dir,
+    BlockTarget, Orders, Unfinished, WritingFault, check_room, failed, sync_dir,
 };
 use silverback_block::{BlockWriter, FinishedBlock, Origin, Ulid, WriteError};
 use silverback_storage::message::HeldSamples;
@@ -23,22 +23,22 @@ pub(super) struct Place {
 pub(super) fn write(place: Place, orders: Orders) -> Result<Snapshot, WritingFault> {
     let dir = begin(&place)?;
     let snapshot = Snapshot { name: place.name.clone(), blocks: 0, series: 0, samples: 0, bytes: 0 };
-    let mut shelf = SnapshotShelf { place: &place, dir: dir.path(), begun: 0, snapshot };
-    orders.write(&place.data_dir, &mut shelf)?;
-    let snapshot = shelf.snapshot;
+    let mut target = SnapshotTarget { place: &place, dir: dir.path(), begun: 0, snapshot };
+    orders.write(&place.data_dir, &mut target)?;
+    let snapshot = target.snapshot;
     sync_dir(dir.path())?;
     dir.rename(&place.data_dir.join(DIR).join(&place.name))?;
     Ok(snapshot)
 }
 
-struct SnapshotShelf<'a> {
+struct SnapshotTarget<'a> {
     place: &'a Place,
     dir: &'a Path,
     begun: u16,
     snapshot: Snapshot,
 }
 
-impl Shelf for SnapshotShelf<'_> {
+impl BlockTarget for SnapshotTarget<'_> {
     fn begin(&mut self) -> Result<BlockWriter, WriteError> {
         let random = u128::from(self.place.random) << 16 | u128::from(self.begun);
         self.begun += 1;

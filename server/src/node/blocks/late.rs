@@ -92,6 +92,7 @@ impl Keeper {
 
     async fn cut_late_of(&self, range: Range, held: &[u64], horizon_ms: i64) -> Result<(), StepFault> {
         let read = self.begin_read().await?;
+        let epoch = self.reader.router.read_epoch();
         // From here on all that comes late is marked. What is counted before the cut begins is in its block then.
         self.begin_cut(&read, range).await?;
         let counted = self.count(&read, range).await?;
@@ -102,6 +103,10 @@ impl Keeper {
             self.write(&read, range, Part::Again).await?;
         } else if series > 0 {
             self.write(&read, range, Part::Late(counted)).await?;
+            // A cell that has moved left its marks behind: what it had is counted as written, and may not be.
+            if self.reader.router.read_epoch() != epoch {
+                self.write(&read, range, Part::Again).await?;
+            }
         }
         Ok(self.end_cut(&read, range).await?)
     }

@@ -12,7 +12,8 @@ use crate::cell::heap::heap_bytes;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
     pub(super) cursor: XorCursor,
-    /// The block with the word that it reads next, while the chunk is open; [`NONE`](crate::cell::blocks::NONE) where that wasn't there yet.
+    /// The block with the word that it reads next, while the chunk is open; [`NONE`](crate::cell::blocks::NONE) where that
+    /// wasn't there yet.
     pub(super) block: u32,
 }
 

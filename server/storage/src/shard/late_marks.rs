@@ -59,7 +59,10 @@ impl LateMarks {
     /// A series took a sample that is older than the border.
     #[cold]
     pub(super) fn mark(&mut self, series: SeriesRef, at_ms: i64) {
-        let begin_ms = at_ms - at_ms.rem_euclid(CHUNK_RANGE_MS);
+        self.mark_range(series, begin_of(at_ms));
+    }
+
+    fn mark_range(&mut self, series: SeriesRef, begin_ms: i64) {
         let marks = self.ranges.entry(begin_ms).or_insert_with(|| {
             self.bytes += RANGE_BYTES;
             Marks::default()
@@ -129,6 +132,11 @@ impl LateMarks {
     }
 }
 
+/// The begin of the range that a time is in, both in ms.
+fn begin_of(at_ms: i64) -> i64 {
+    at_ms - at_ms.rem_euclid(CHUNK_RANGE_MS)
+}
+
 impl Shard {
     /// Marks the series of a part, from one of them on, that have a sample in the bounds before the border.
     #[cold]
@@ -150,8 +158,13 @@ impl Shard {
             if late.peek().is_some()
                 && let Some(found) = self.find(entry.id)
             {
-                late.filter(|at_ms| *at_ms >= bounds.oldest_ms)
-                    .for_each(|at_ms| self.late_marks.mark(found, at_ms));
+                // Times mostly ascend: a range is marked once for all of them.
+                let mut marked_ms = None;
+                for begin_ms in late.filter(|at_ms| *at_ms >= bounds.oldest_ms).map(begin_of) {
+                    if marked_ms.replace(begin_ms) != Some(begin_ms) {
+                        self.late_marks.mark_range(found, begin_ms);
+                    }
+                }
             }
             if samples.is_empty() {
                 return;

@@ -41,7 +41,7 @@ pub(crate) async fn write_ranges<T: Send + 'static>(
 ) -> Result<T, ReadFault> {
     let (orders, taken) = mpsc::channel(PIECES_WAITING_MAX);
     let writer_bytes = Arc::new(AtomicUsize::new(0));
-    let of_writer = Orders::new(taken, Arc::clone(&writer_bytes));
+    let of_writer = Orders::new(taken, Arc::clone(&writer_bytes), reader.config.float_chunks);
     let writing = thread.run(move || write(of_writer));
     let room = reader.read_bytes.begin();
     let feed = Feed { reader, read, wanted, orders, writer_bytes, room };

@@ -64,12 +64,13 @@ pub(crate) trait BlockTarget {
 pub(crate) struct Orders {
     taken: mpsc::Receiver<Order>,
     bytes: Arc<AtomicUsize>,
+    floats: FloatEncoding,
 }
 
 impl Orders {
-    /// From a feed.
-    pub(crate) fn new(taken: mpsc::Receiver<Order>, bytes: Arc<AtomicUsize>) -> Self {
-        Self { taken, bytes }
+    /// From a feed. Chunks of floats are written as `floats`.
+    pub(crate) fn new(taken: mpsc::Receiver<Order>, bytes: Arc<AtomicUsize>, floats: FloatEncoding) -> Self {
+        Self { taken, bytes, floats }
     }
 
     /// Writes until the orders say that all is there. Where they end before that, or anything fails, who calls removes
@@ -84,7 +85,7 @@ impl Orders {
             match block_on(self.taken.next()) {
                 Some(Order::Begin(range_ms)) => {
                     let writer = target.begin().map_err(not_written)?;
-                    block = Some(RangeWriter::begin(data_dir, writer, range_ms));
+                    block = Some(RangeWriter::begin(data_dir, writer, range_ms, self.floats));
                 }
                 Some(Order::Series(batch)) => {
                     block.as_mut().expect("series are a block's").series(&batch)?;
@@ -146,6 +147,7 @@ struct RangeWriter<'a> {
     data_dir: &'a Path,
     writer: BlockWriter,
     range_ms: RangeInclusive<i64>,
+    floats: FloatEncoding,
     held: HeldSamples,
     /// What was written when it was looked for room the last time; and when that was.
     looked_at_bytes: u64,
@@ -153,11 +155,17 @@ struct RangeWriter<'a> {
 }
 
 impl<'a> RangeWriter<'a> {
-    fn begin(data_dir: &'a Path, writer: BlockWriter, range_ms: RangeInclusive<i64>) -> Self {
+    fn begin(
+        data_dir: &'a Path,
+        writer: BlockWriter,
+        range_ms: RangeInclusive<i64>,
+        floats: FloatEncoding,
+    ) -> Self {
         Self {
             data_dir,
             writer,
             range_ms,
+            floats,
             held: HeldSamples::default(),
             looked_at_bytes: 0,
             looked_at: Instant::now(),
@@ -165,10 +173,10 @@ impl<'a> RangeWriter<'a> {
     }
 
     fn series(&mut self, batch: &SeriesBatch) -> Result<(), WritingFault> {
-        let Self { writer, range_ms, held, .. } = self;
+        let Self { writer, range_ms, floats, held, .. } = self;
         for at in 0..batch.count() {
             let series = batch.get(at);
-            put_series(writer, range_ms, series)?;
+            put_series(writer, range_ms, *floats, series)?;
             series.chunks().for_each(|chunk| held.add(*range_ms.start(), chunk.max_ms, chunk.sample_count()));
         }
         if writer.written_bytes() - self.looked_at_bytes > LOOK_EVERY_BYTES {
@@ -218,11 +226,12 @@ impl From<WriteError> for Stop {
 fn put_series(
     writer: &mut BlockWriter,
     range_ms: &RangeInclusive<i64>,
+    floats: FloatEncoding,
     series: SeriesView<'_>,
 ) -> Result<(), WritingFault> {
     let put = writer.add_series(series.labels.texts().collect::<Vec<_>>().into_iter(), |chunks| {
         let source = series.chunks().map(source_of);
-        cut_chunks(source, range_ms, |chunk| chunks.put(chunk)).map_err(|error| match error {
+        cut_chunks(source, range_ms, floats, |chunk| chunks.put(chunk)).map_err(|error| match error {
             CutError::Put(fault) => Stop::Fault(fault),
             error @ (CutError::Floats(_) | CutError::Histograms(_)) => Stop::Chunk(error.to_string()),
         })

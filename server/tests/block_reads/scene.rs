@@ -51,7 +51,7 @@ impl Scene {
         let cut_ms = (now_ms - HOUR_MS).div_euclid(RANGE_MS) * RANGE_MS;
         let (regular, late) = dealt(&mut random, &all, cut_ms);
         // Where these are XOR2 chunks, those of late samples are XOR chunks all the same.
-        let floats = if seed % 2 == 0 { FloatEncoding::Xor2 } else { FloatEncoding::Xor };
+        let floats = if seed.is_multiple_of(2) { FloatEncoding::Xor2 } else { FloatEncoding::Xor };
         let mut first_ranges_ms = Vec::new();
         let over_border = Node::start_with(shards, |config| {
             config.retention = Duration::from_millis(KEPT_MS as u64);

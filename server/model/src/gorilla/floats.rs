@@ -136,8 +136,8 @@ impl OpenFloats {
         Self { min_timestamp_ms: first.timestamp_ms, max_timestamp_ms: first.timestamp_ms, stream }
     }
 
-    /// Whether a sample at this time, newer than the last, has to begin another chunk: this one has its samples, or might
-    /// outgrow its bytes, or the time lies in another range.
+    /// Whether a sample at this time, newer than the last, has to begin another chunk: this one has its samples, or its
+    /// bytes, or the time lies in another range. What one XOR chunk holds is held by one XOR2 chunk.
     pub fn is_full_for(&self, next_timestamp_ms: i64) -> bool {
         match &self.stream {
             Stream::Xor { open, .. } => open.is_full_for(next_timestamp_ms),
@@ -209,6 +209,14 @@ mod tests {
         all
     }
 
+    /// An XOR2 chunk may be some bytes longer than an XOR chunk of the same samples.
+    fn bytes_max(encoding: FloatEncoding) -> usize {
+        match encoding {
+            FloatEncoding::Xor => CHUNK_BYTES_MAX,
+            FloatEncoding::Xor2 => CHUNK_BYTES_MAX * 6 / 5,
+        }
+    }
+
     fn samples() -> impl Strategy<Value = Timed> {
         let step = prop_oneof![4 => Just(15_000), 2 => 1_i64..30_000, 1 => 1_i64..i64::MAX >> 10];
         let bits = prop_oneof![
@@ -245,9 +253,34 @@ mod tests {
             prop_assert_eq!(read(&chunks), expect);
             for chunk in &chunks {
                 prop_assert_eq!(chunk.encoding(), encoding);
-                prop_assert!(chunk.count() <= CHUNK_SAMPLES && chunk.bytes().len() <= CHUNK_BYTES_MAX);
+                prop_assert!(chunk.count() <= CHUNK_SAMPLES && chunk.bytes().len() <= bytes_max(encoding));
                 let range_of = |at_ms: i64| at_ms.div_euclid(CHUNK_RANGE_MS);
                 prop_assert_eq!(range_of(chunk.min_timestamp_ms()), range_of(chunk.max_timestamp_ms()));
+            }
+        }
+    }
+
+    /// Windows that are narrowed, widened and left, at times that jitter by whatever takes the most bits.
+    fn jittered() -> impl Strategy<Value = Timed> {
+        let jitter = prop::sample::select(vec![0_i64, 1, 4095, 8192, 14_999]);
+        let changed =
+            prop_oneof![any::<u64>(), (1_u64..256, 0_u32..64).prop_map(|(mask, shift)| mask << shift)];
+        prop::collection::vec((jitter, changed), 1..400).prop_map(|samples| {
+            let timed = samples.into_iter().zip(0..).scan(0, |bits, ((jitter_ms, changed), nth)| {
+                *bits ^= changed;
+                Some((Sample::new(15_000 * nth + jitter_ms, f64::from_bits(*bits)), None))
+            });
+            timed.collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_an_xor_chunk_holds_is_one_xor2_chunk(samples in prop_oneof![jittered(), samples()]) {
+            for chunk in write(FloatEncoding::Xor, &samples) {
+                let own = FloatIter::new(FloatEncoding::Xor, chunk.bytes());
+                let again = write(FloatEncoding::Xor2, &own.map(|sample| (sample.unwrap(), None)).collect());
+                prop_assert_eq!(again.len(), 1);
             }
         }
     }
@@ -265,7 +298,10 @@ mod tests {
             // Some ten bytes a sample.
             let noise =
                 counts(|nth| 1000 * nth + nth % 2 * 500, |nth| nth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            assert!(noise[..noise.len() - 1].iter().all(|count| (80..110).contains(count)), "{noise:?}");
+            assert!(
+                noise[..noise.len() - 1].iter().all(|count| (80..CHUNK_SAMPLES).contains(count)),
+                "{noise:?}"
+            );
         }
     }
 }

@@ -33,11 +33,11 @@ use crate::{STALE_NAN_BITS, Sample};
 /// The count of samples, and the byte that says which of them have start timestamps.
 const HEADER_BYTES: usize = 3;
 
-/// A delta of delta at its widest, a value with a new window and every bit significant, and a start timestamp.
-const SAMPLE_BITS_MAX: u32 = (5 + 64) + (3 + Window::WIDTH + 64) + varbit::WIDTH_MAX;
+/// How much wider than in an XOR chunk a sample without a start timestamp may be: its delta of delta and its window.
+const WIDER_BITS_MAX: usize = 4 + 7;
 
-/// A chunk that has outgrown this might not have room for one more sample.
-const FULL_BYTES: usize = CHUNK_BYTES_MAX - SAMPLE_BITS_MAX.div_ceil(8) as usize;
+/// A chunk that has outgrown this is full. What an XOR chunk holds never does, so that each becomes one of these.
+const FULL_BYTES: usize = CHUNK_BYTES_MAX + (CHUNK_SAMPLES * WIDER_BITS_MAX).div_ceil(8) + 1;
 
 /// Of the start byte: the first sample has one.
 const FIRST_HAS_START: u8 = 0x80;
@@ -91,7 +91,8 @@ impl OpenXor2 {
         self.count as usize
     }
 
-    /// Whether a sample at this time, newer than the last, has to begin another chunk: by the bounds of an XOR chunk.
+    /// Whether a sample at this time, newer than the last, has to begin another chunk: this one has its samples, or its
+    /// bytes, or the time lies in another range.
     pub fn is_full_for(&self, next_timestamp_ms: i64) -> bool {
         let range_of = |timestamp_ms: i64| timestamp_ms.div_euclid(CHUNK_RANGE_MS);
         self.count as usize >= CHUNK_SAMPLES

@@ -3,16 +3,16 @@
 mod allocator;
 
 use std::fmt;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use clap_complete::Shell;
 use silverback::access;
 use silverback::config::{self, Effective, FaultList};
-use silverback::node::blocks_command::{self as blocks, Blocks};
+use silverback::node::blocks_command as blocks;
 use silverback::node::topology_command::{self, Form, Machine, TopologyCommandError};
 use silverback::node::wal_command::{self as logs, Detail, Soundness};
 use silverback::node::{self, NodeError, seccomp_profile};
@@ -20,19 +20,6 @@ use silverback_model::printable::Printable;
 
 /// Neither started nor tried to: the configuration, the arguments or the machine are wrong.
 const EXIT_CONFIG: u8 = 2;
-
-/// What the commands that look at a data directory take, and the one that writes the manual.
-const DIR: &str = "dir";
-
-/// What `topology` takes.
-const JSON: &str = "json";
-const TREE: &str = "tree";
-const AFFINITY: &str = "affinity";
-/// What `seccomp-profile` takes.
-const INSTALL: &str = "install";
-const STAY: &str = "stay";
-/// What `completions` takes.
-const SHELL: &str = "shell";
 
 const EXAMPLES: &str = "\
 Where values come from, each over the next:
@@ -48,169 +35,174 @@ Examples:
 To send it samples, give Prometheus:
   remote_write: [{url: http://127.0.0.1:9009/api/v1/write}]";
 
+/// All that the command can be asked for.
+#[derive(Subcommand)]
+enum Asked {
+    #[command(flatten)]
+    Listed(Listed),
+    /// Write the pages of the manual into a directory
+    // For who makes a package. Not among the commands that completions and the manual tell of.
+    #[command(hide = true)]
+    Man {
+        /// The directory
+        dir: PathBuf,
+    },
+}
+
+#[derive(Subcommand)]
+enum Listed {
+    /// Run the node; the same as no command
+    Run,
+    /// Print the effective configuration and the origin of each value, or all its faults
+    CheckConfig,
+    /// Print the NUMA nodes, cores and quota that a node finds here, and which shard would run on which CPU
+    #[command(
+        after_help = "In the picture, `s3 3+19` is shard 3 on a core of CPUs 3 and 19, and `-- 4+20` a core without a shard."
+    )]
+    Topology(Topology),
+    /// Look at the write-ahead log of a node that isn't running; nothing is changed
+    #[command(subcommand)]
+    Wal(Wal),
+    /// Look at TSDB blocks, as snapshots and Prometheus write them; nothing is changed
+    #[command(subcommand)]
+    Blocks(Blocks),
+    /// Print the seccomp profile that a container of the node needs: containerd's default and io_uring
+    SeccompProfile {
+        /// Put it into this file instead
+        #[arg(long, value_name = "FILE")]
+        install: Option<PathBuf>,
+        /// Then wait to be told to end, as a DaemonSet's pod has to
+        #[arg(long, requires = "install")]
+        stay: bool,
+    },
+    /// Print a completion script for a shell
+    #[command(after_help = "To use it at once in bash: source <(silverback completions bash)")]
+    Completions {
+        /// The shell that reads it
+        shell: Shell,
+    },
+}
+
+#[derive(Args)]
+struct Topology {
+    /// Print one JSON object
+    #[arg(long, help_heading = "Topology")]
+    json: bool,
+    /// Another machine's: DIR holds its sys/ and proc/ as they lie below /
+    #[arg(long, help_heading = "Topology", value_name = "DIR")]
+    tree: Option<PathBuf>,
+    /// The affinity mask, such as 0-3,8 [default: this process'; with --tree all that are online]
+    #[arg(long, help_heading = "Topology", value_name = "CPUS")]
+    affinity: Option<String>,
+}
+
+#[derive(Subcommand)]
+enum Wal {
+    /// List the files of the write-ahead log and what is in them
+    Inspect {
+        /// A node's data directory. The node must not be running
+        dir: PathBuf,
+        /// List the records too
+        #[arg(long)]
+        records: bool,
+    },
+    /// Read all of the write-ahead log and tell all damage: the file, where, and what is lost
+    #[command(
+        after_help = "Exit code: 0 if a node would lose nothing (a group at the end that may be a write that was cut short counts as none), 1 if it would."
+    )]
+    Verify {
+        /// A node's data directory. The node must not be running
+        dir: PathBuf,
+    },
+}
+
+#[derive(Subcommand)]
+enum Blocks {
+    /// List blocks: their times, what is in them, their size
+    List {
+        /// A directory of TSDB blocks, such as a snapshot, or one block
+        dir: PathBuf,
+    },
+    /// Read all series and samples of blocks and tell all damage: the file, where, and what it is
+    #[command(
+        after_help = "Postings, which find series by their labels, aren't read. Exit code: 0 if nothing is damaged, 1 if something is."
+    )]
+    Verify {
+        /// A directory of TSDB blocks, such as a snapshot, or one block
+        dir: PathBuf,
+    },
+}
+
 fn main() -> ExitCode {
     allocator::configure();
-    let matches = command().subcommand(man_command()).get_matches();
-    match matches.subcommand() {
-        Some(("check-config", options)) => check_config(&[&matches, options]),
-        Some(("run", options)) => run(&[&matches, options]),
-        Some(("topology", options)) => show_topology(&[&matches, options]),
-        Some(("wal", options)) => look_at_logs(options),
-        Some(("blocks", options)) => look_at_blocks(options),
-        Some(("seccomp-profile", options)) => seccomp_profile(options),
-        Some(("completions", options)) => print_completions(options),
-        Some(("man", options)) => write_manual(options),
-        _ => run(&[&matches]),
+    let matches = command::<Asked>().get_matches();
+    let Some((_, options)) = matches.subcommand() else { return run(&[&matches]) };
+    let layers = [&matches, options];
+    match Asked::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()) {
+        Asked::Listed(Listed::Run) => run(&layers),
+        Asked::Listed(Listed::CheckConfig) => check_config(&layers),
+        Asked::Listed(Listed::Topology(topology)) => show_topology(&layers, topology),
+        Asked::Listed(Listed::Wal(wal)) => look_at(|out| match wal {
+            Wal::Inspect { dir, records } => {
+                let detail = if records { Detail::Records } else { Detail::Files };
+                logs::inspect(&dir, detail, SystemTime::now(), out).map(|()| Soundness::Whole)
+            }
+            Wal::Verify { dir } => logs::verify(&dir, out),
+        }),
+        Asked::Listed(Listed::Blocks(asked)) => look_at(|out| match asked {
+            Blocks::List { dir } => blocks::list(&dir, out),
+            Blocks::Verify { dir } => blocks::verify_all(&dir, out),
+        }),
+        Asked::Listed(Listed::SeccompProfile { install, stay }) => give_seccomp_profile(install, stay),
+        Asked::Listed(Listed::Completions { shell }) => print_completions(shell),
+        Asked::Man { dir } => {
+            let written = clap_mangen::generate_to(command::<Listed>(), &dir);
+            ended(written.map_err(|error| format!("the manual in {}: {error}", dir.display())))
+        }
     }
 }
 
-fn command() -> Command {
-    let run = Command::new("run").about("Run the node; the same as no command");
-    let check_config = Command::new("check-config")
-        .about("Print the effective configuration and the origin of each value, or all its faults");
-    config::with_options(Command::new("silverback"))
+fn command<S: Subcommand>() -> Command {
+    let takes_options = |command: &Command| matches!(command.get_name(), "run" | "check-config" | "topology");
+    S::augment_subcommands(config::with_options(Command::new("silverback")))
+        .mut_subcommands(|command| if takes_options(&command) { config::with_options(command) } else { command })
         .version(env!("CARGO_PKG_VERSION"))
         .about("A time-series ingestion node: Prometheus remote write in, on disk before it is acknowledged, remote read out; each pinned core owns its data")
         .after_help(EXAMPLES)
-        .subcommand(config::with_options(run))
-        .subcommand(config::with_options(check_config))
-        .subcommand(config::with_options(topology_command()))
-        .subcommand(wal_command())
-        .subcommand(blocks_command())
-        .subcommand(seccomp_command())
-        .subcommand(completions_command())
 }
 
-fn topology_command() -> Command {
-    let arg = |name: &'static str| Arg::new(name).long(name).help_heading("Topology");
-    Command::new("topology")
-        .about("Print the NUMA nodes, cores and quota that a node finds here, and which shard would run on which CPU")
-        .after_help("In the picture, `s3 3+19` is shard 3 on a core of CPUs 3 and 19, and `-- 4+20` a core without a shard.")
-        .arg(arg(JSON).action(ArgAction::SetTrue).help("Print one JSON object"))
-        .arg(
-            arg(TREE)
-                .value_name("DIR")
-                .value_parser(value_parser!(PathBuf))
-                .help("Another machine's: DIR holds its sys/ and proc/ as they lie below /"),
-        )
-        .arg(
-            arg(AFFINITY)
-                .value_name("CPUS")
-                .help("The affinity mask, such as 0-3,8 [default: this process'; with --tree all that are online]"),
-        )
+/// What a command's end comes to.
+fn ended<E: fmt::Display>(result: Result<(), E>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(error);
+            ExitCode::FAILURE
+        }
+    }
 }
 
-fn wal_command() -> Command {
-    let dir = || {
-        Arg::new(DIR)
-            .value_name("DIR")
-            .required(true)
-            .value_parser(value_parser!(PathBuf))
-            .help("A node's data directory. The node must not be running")
-    };
-    let records = Arg::new("records").long("records").action(ArgAction::SetTrue);
-    let inspect = Command::new("inspect")
-        .about("List the files of the write-ahead log and what is in them")
-        .arg(dir())
-        .arg(records.help("List the records too"));
-    let verify = Command::new("verify")
-        .about("Read all of the write-ahead log and tell all damage: the file, where, and what is lost")
-        .after_help("Exit code: 0 if a node would lose nothing (a group at the end that may be a write that was cut short counts as none), 1 if it would.")
-        .arg(dir());
-    Command::new("wal")
-        .about("Look at the write-ahead log of a node that isn't running; nothing is changed")
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .subcommand(inspect)
-        .subcommand(verify)
-}
-
-fn blocks_command() -> Command {
-    let dir = || {
-        Arg::new(DIR)
-            .value_name("DIR")
-            .required(true)
-            .value_parser(value_parser!(PathBuf))
-            .help("A directory of TSDB blocks, such as a snapshot, or one block")
-    };
-    let list = Command::new("list").about("List blocks: their times, what is in them, their size").arg(dir());
-    let verify = Command::new("verify")
-        .about("Read all series and samples of blocks and tell all damage: the file, where, and what it is")
-        .after_help("Postings, which find series by their labels, aren't read. Exit code: 0 if nothing is damaged, 1 if something is.")
-        .arg(dir());
-    Command::new("blocks")
-        .about("Look at TSDB blocks, as snapshots and Prometheus write them; nothing is changed")
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .subcommand(list)
-        .subcommand(verify)
-}
-
-fn seccomp_command() -> Command {
-    let install = Arg::new(INSTALL).long(INSTALL).value_name("FILE").value_parser(value_parser!(PathBuf));
-    let stay = Arg::new(STAY).long(STAY).action(ArgAction::SetTrue).requires(INSTALL);
-    Command::new("seccomp-profile")
-        .about(
-            "Print the seccomp profile that a container of the node needs: containerd's default and io_uring",
-        )
-        .arg(install.help("Put it into this file instead"))
-        .arg(stay.help("Then wait to be told to end, as a DaemonSet's pod has to"))
-}
-
-fn completions_command() -> Command {
-    let shell = Arg::new(SHELL).value_name("SHELL").required(true).value_parser(value_parser!(Shell));
-    Command::new("completions")
-        .about("Print a completion script for a shell")
-        .after_help("To use it at once in bash: source <(silverback completions bash)")
-        .arg(shell.help("The shell that reads it"))
-}
-
-/// For who makes a package. Not among the commands that completions and the manual tell of.
-fn man_command() -> Command {
-    let dir = Arg::new(DIR).value_name("DIR").required(true).value_parser(value_parser!(PathBuf));
-    Command::new("man")
-        .about("Write the pages of the manual into a directory")
-        .hide(true)
-        .arg(dir.help("The directory"))
-}
-
-fn print_completions(options: &ArgMatches) -> ExitCode {
-    let shell = *options.get_one::<Shell>(SHELL).expect("clap requires it");
+fn print_completions(shell: Shell) -> ExitCode {
     // Into memory first: the generator panics where it can't write.
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut command(), "silverback", &mut script);
+    clap_complete::generate(shell, &mut command::<Listed>(), "silverback", &mut script);
     match io::stdout().write_all(&script) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => unwritten(&error),
     }
 }
 
-fn write_manual(options: &ArgMatches) -> ExitCode {
-    let dir = given_dir(options);
-    match clap_mangen::generate_to(command(), dir) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            complain(format_args!("the manual in {}: {error}", dir.display()));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn seccomp_profile(options: &ArgMatches) -> ExitCode {
-    let told = match options.get_one::<PathBuf>(INSTALL) {
+fn give_seccomp_profile(install: Option<PathBuf>, stay: bool) -> ExitCode {
+    let told = match install {
         None => io::stdout().write_all(seccomp_profile::PROFILE.as_bytes()),
-        Some(file) => install_seccomp_profile(file).and_then(|()| match options.get_flag(STAY) {
+        Some(file) => install_seccomp_profile(&file).and_then(|()| match stay {
             true => seccomp_profile::stay(),
             false => Ok(()),
         }),
     };
     match told {
-        Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => {
-            complain(format_args!("the seccomp profile: {error}"));
-            ExitCode::FAILURE
-        }
+        told => ended(told.map_err(|error| format!("the seccomp profile: {error}"))),
     }
 }
 
@@ -219,70 +211,31 @@ fn install_seccomp_profile(file: &Path) -> io::Result<()> {
     writeln!(io::stdout(), "silverback: the seccomp profile is in {}", file.display())
 }
 
-fn look_at_logs(matches: &ArgMatches) -> ExitCode {
+/// Looks at files, and says by the exit code whether they are whole.
+fn look_at<E: fmt::Display + From<io::Error>>(
+    look: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> Result<Soundness, E>,
+) -> ExitCode {
     let out = &mut BufWriter::new(io::stdout().lock());
-    let looked = match matches.subcommand() {
-        Some(("inspect", options)) => {
-            let detail = if options.get_flag("records") { Detail::Records } else { Detail::Files };
-            logs::inspect(given_dir(options), detail, SystemTime::now(), out).map(|()| Soundness::Whole)
-        }
-        Some(("verify", options)) => logs::verify(given_dir(options), out),
-        _ => unreachable!("clap requires one of the two"),
-    };
-    let soundness = looked.and_then(|soundness| Ok(out.flush().map(|()| soundness)?));
-    match soundness {
-        Ok(Soundness::Whole) => ExitCode::SUCCESS,
+    match look(out).and_then(|soundness| Ok(out.flush().map(|()| soundness)?)) {
         Ok(Soundness::Damaged) => ExitCode::FAILURE,
-        Err(error) => {
-            complain(&error);
-            ExitCode::FAILURE
-        }
+        looked => ended(looked.map(drop)),
     }
-}
-
-fn look_at_blocks(matches: &ArgMatches) -> ExitCode {
-    let out = &mut BufWriter::new(io::stdout().lock());
-    let looked = match matches.subcommand() {
-        Some(("list", options)) => blocks::list(given_dir(options), out),
-        Some(("verify", options)) => blocks::verify_all(given_dir(options), out),
-        _ => unreachable!("clap requires one of the two"),
-    };
-    match looked.and_then(|blocks| Ok(out.flush().map(|()| blocks)?)) {
-        Ok(Blocks::Whole) => ExitCode::SUCCESS,
-        Ok(Blocks::Damaged) => ExitCode::FAILURE,
-        Err(error) => {
-            complain(&error);
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn given_dir(options: &ArgMatches) -> &Path {
-    options.get_one::<PathBuf>(DIR).expect("clap requires it")
 }
 
 fn load(matches: &[&ArgMatches]) -> Result<Effective, FaultList> {
     config::load(matches.iter().copied(), std::env::vars_os())
 }
 
-fn show_topology(matches: &[&ArgMatches]) -> ExitCode {
+fn show_topology(matches: &[&ArgMatches], topology: Topology) -> ExitCode {
     let effective = match load(matches) {
         Ok(effective) => effective,
         Err(faults) => return refuse(&faults),
     };
-    let options = matches[matches.len() - 1];
-    let machine = Machine {
-        tree: options.get_one::<PathBuf>(TREE).cloned(),
-        affinity: options.get_one::<String>(AFFINITY).cloned(),
-    };
-    let form = if options.get_flag(JSON) { Form::Json } else { Form::Picture };
+    let machine = Machine { tree: topology.tree, affinity: topology.affinity };
+    let form = if topology.json { Form::Json } else { Form::Picture };
     match topology_command::show(&machine, effective.config.shards, form, &mut io::stdout().lock()) {
-        Ok(()) => ExitCode::SUCCESS,
         Err(TopologyCommandError::Output(error)) => unwritten(&error),
-        Err(error) => {
-            complain(&error);
-            ExitCode::FAILURE
-        }
+        shown => ended(shown),
     }
 }
 

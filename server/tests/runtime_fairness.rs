@@ -22,7 +22,7 @@ use hyper::service::service_fn;
 use silverback_host::Counts;
 use silverback_node_test_support::executors;
 use silverback_runtime as runtime;
-use silverback_runtime::{Executor, HttpLimits, HttpServer, Listener, WatchedBody};
+use silverback_runtime::{Encryption, Executor, HttpLimits, HttpServer, Listener, WatchedBody};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const REQUEST: &[u8] = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\nbody";
@@ -41,7 +41,7 @@ async fn answer(request: Request<WatchedBody>) -> Result<Response<Full<Bytes>>, 
 fn serving<R>(client: impl FnOnce(SocketAddr) -> R) -> (R, Counts) {
     let serve = async |executor: Executor<()>, listener: Listener| {
         let server = HttpServer::new(&HttpLimits::default(), executor.shutdown.clone());
-        server.serve(&listener, |_| service_fn(answer)).await.unwrap();
+        server.serve(&listener, &Encryption::default(), |_| service_fn(answer)).await.unwrap();
         runtime::counts()
     };
     let (result, mut counts) = executors::serving(1, 10_000, serve, |address, _| client(address));

@@ -20,7 +20,7 @@ use silverback_node_test_support::executors;
 use silverback_node_test_support::executors::{on_executors, options};
 use silverback_runtime as runtime;
 use silverback_runtime::{
-    BoundAddress, Executor, HttpLimits, HttpServer, Listener, Shutdown, Stream, WatchedBody,
+    BoundAddress, Encryption, Executor, HttpLimits, HttpServer, Listener, Shutdown, Stream, WatchedBody,
 };
 use silverback_test_support::{PATIENCE, eventually_found};
 
@@ -42,7 +42,7 @@ fn serving(limits: HttpLimits, connections_max: usize, client: impl FnOnce(Socke
         let limits = limits.clone();
         async move {
             let server = HttpServer::new(&limits, executor.shutdown.clone());
-            server.serve(&listener, |_| service_fn(answer)).await.unwrap();
+            server.serve(&listener, &Encryption::default(), |_| service_fn(answer)).await.unwrap();
             drain().await;
             runtime::counts()
         }
@@ -294,7 +294,9 @@ fn long_answers_keep_timers_waiting_no_longer_than_a_turn() {
                 executor.shutdown.request();
                 ticks
             };
-            let (served, ticks) = futures::join!(server.serve(&listener, move |_| service.clone()), ticking);
+            let plain = Encryption::default();
+            let (served, ticks) =
+                futures::join!(server.serve(&listener, &plain, move |_| service.clone()), ticking);
             served.unwrap();
             drain().await;
             ticks

@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use crate::printable::{LabelName, Quoted};
+use crate::varint::{put_varint, varint_len};
 
 /// A label set in canonical bytes. Whoever makes one has checked it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,25 +103,16 @@ fn take_varint(rest: &mut &[u8]) -> usize {
 pub fn encode_label(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     let inner = field_len(name.len()) + field_len(value.len());
     out.push(0x0a);
-    put_varint(out, inner);
+    put_varint(out, inner as u64);
     for (tag, bytes) in [(0x0a, name), (0x12, value)] {
         out.push(tag);
-        put_varint(out, bytes.len());
+        put_varint(out, bytes.len() as u64);
         out.extend_from_slice(bytes);
     }
 }
 
 fn field_len(len: usize) -> usize {
-    let bits = usize::BITS - (len | 1).leading_zeros();
-    1 + bits.div_ceil(7) as usize + len
-}
-
-fn put_varint(out: &mut Vec<u8>, mut value: usize) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
+    1 + varint_len(len as u64) + len
 }
 
 impl Labels {

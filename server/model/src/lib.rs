@@ -26,6 +26,7 @@ pub mod selector;
 pub mod series_id;
 pub mod series_ref;
 pub mod utc;
+pub mod varint;
 
 pub use epoch::Epoch;
 pub use exemplar::{Exemplar, ExemplarLabels, ExemplarRefusals, ExemplarRefused};

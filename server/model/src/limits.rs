@@ -3,7 +3,8 @@
 //! What an operator may change stands in the node's configuration; its defaults stand here.
 mod beside;
 pub mod memory;
-pub mod network;
+#[cfg(test)]
+mod network;
 
 use std::time::Duration;
 

@@ -18,12 +18,12 @@ use crate::api::grpc;
 use crate::api::grpc::methods::METHODS;
 use crate::api::handlers::{Handlers, Peer};
 use crate::api::http::origin;
-use crate::api::ingest::lines::{self, Import};
+use crate::api::ingest::lines;
 use crate::api::ingest::timing::{count_duration, timed};
 use crate::api::ingest::{otlp, write_endpoint};
 use crate::api::query::Reader;
+use crate::api::query::http_api;
 use crate::api::query::http_api::promql::Client;
-use crate::api::query::http_api::{self, Question};
 use crate::api::query::influx_query;
 use crate::api::query::remote_read;
 use crate::api::query_page;
@@ -153,28 +153,24 @@ async fn route_rarer(
     request: Request<WatchedBody>,
 ) -> NodeResponse {
     let Peer { handlers: Handlers { core, reader, .. }, caller, asker, .. } = peer;
-    let path = request.uri().path();
+    let uri = request.uri().clone();
+    let path = uri.path();
+    let named = route.and_then(|route| route.named(path)).unwrap_or_default();
     match route.map(|route| route.target) {
         Some(Target::Write) => write_endpoint::answer(caller, request).await,
         Some(Target::Otlp) => timed(core, otlp::answer_http(caller, request)).await,
         Some(Target::Lines(dialect)) => timed(core, lines::write(caller, dialect, request)).await,
-        Some(Target::Import) => match Import::of_path(path) {
-            Some(import) => timed(core, lines::import(caller, &import, request)).await,
-            None => no_such_endpoint(path),
-        },
+        Some(Target::Import(import)) => timed(core, lines::import(caller, (import, named), request)).await,
         Some(Target::InfluxQuery) if query_page::is_asked(&request) => query_page::page(request.headers()),
         Some(Target::InfluxQuery) => influx_query::answer(reader, request).await,
         Some(Target::QueryFile) => query_page::file_at(&request).unwrap_or_else(|| no_such_endpoint(path)),
         // Reads keep their own time, and say what took too long in their protocol's words.
         Some(Target::RemoteRead) => remote_read::answer(reader, asker, request).await,
-        Some(Target::Question) => match Question::of_path(path) {
-            Some(question) => {
-                let client =
-                    if question.is_evaluated() { peer.client(request.headers()) } else { Client::default() };
-                http_api::answer(reader, asker, client, question, request).await
-            }
-            None => no_such_endpoint(path),
-        },
+        Some(Target::Question(question)) => {
+            let client =
+                if question.is_evaluated() { peer.client(request.headers()) } else { Client::default() };
+            http_api::answer(reader, asker, client, (question, named), request).await
+        }
         Some(Target::Page(asked)) => {
             with_room(reader, in_time(core, page(core, asked, request.method())).await)
         }

@@ -1,5 +1,7 @@
 //! Protocol buffers written by hand: messages that are too many, or too large, to be built first.
 
+pub(crate) use silverback_model::varint::{put_varint, varint_len};
+
 /// Field numbers fit one byte here, tag and wire type together.
 pub(crate) const fn tag(field: u8, wire: Wire) -> u8 {
     assert!(field < 16);
@@ -22,23 +24,9 @@ pub enum Wire {
     Len,
 }
 
-/// A varint's length in bytes.
-pub(crate) const fn varint_len(value: u64) -> usize {
-    ((u64::BITS - (value | 1).leading_zeros()) as usize).div_ceil(7)
-}
-
 /// A field with a length, head included, in bytes. Its number is below 16.
 pub(crate) const fn field_len(len: usize) -> usize {
     1 + varint_len(len as u64) + len
-}
-
-/// Appends a varint.
-pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }
 
 /// Appends the head of a field that has a length.

@@ -2,7 +2,8 @@
 //! go by this table, so that no path is answered that nothing guards.
 
 use crate::access::scope::{Scope, Scopes};
-use crate::api::ingest::lines::Dialect;
+use crate::api::ingest::lines::{Dialect, Import};
+use crate::api::query::http_api::Question;
 
 /// What answers a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +15,7 @@ pub(crate) enum Target {
     /// InfluxDB's lines.
     Lines(Dialect),
     /// Lines in Prometheus' text format.
-    Import,
+    Import(Import),
     /// InfluxDB's queries, as far as its senders need them.
     InfluxQuery,
     /// A file of the page to ask on. The page itself stands at InfluxDB's path.
@@ -22,7 +23,7 @@ pub(crate) enum Target {
     /// Remote read.
     RemoteRead,
     /// A question of Prometheus' HTTP API.
-    Question,
+    Question(Question),
     /// A page of the node's own.
     Page(Page),
 }
@@ -84,32 +85,41 @@ pub(crate) static ROUTES: &[Route] = &[
     route("/api/v1/otlp/v1/metrics", Target::Otlp, WRITE),
     route("/write", Target::Lines(Dialect::V1), WRITE),
     route("/api/v2/write", Target::Lines(Dialect::V2), WRITE),
-    route("/api/v1/import/prometheus", Target::Import, WRITE),
-    route("/api/v1/import/prometheus/metrics/*", Target::Import, WRITE),
+    route("/api/v1/import/prometheus", Target::Import(Import::Plain), WRITE),
+    route("/api/v1/import/prometheus/metrics/*", Target::Import(Import::Grouped), WRITE),
     route("/query", Target::InfluxQuery, READ_OR_WRITE),
     route("/query/*", Target::QueryFile, READ),
     route("/ping", Target::Page(Page::Ping), ANY),
     route("/api/v1/read", Target::RemoteRead, READ),
-    route("/api/v1/series", Target::Question, READ),
-    route("/api/v1/labels", Target::Question, READ),
-    route("/api/v1/label/*/values", Target::Question, READ),
-    route("/api/v1/export", Target::Question, READ),
-    route("/api/v1/query", Target::Question, READ),
-    route("/api/v1/query_range", Target::Question, READ),
-    route("/api/v1/format_query", Target::Question, READ),
-    route("/api/v1/parse_query", Target::Question, READ),
-    route("/api/v1/query_exemplars", Target::Question, READ),
-    route("/api/v1/metadata", Target::Question, READ),
-    route("/api/v1/status/tsdb", Target::Question, READ),
-    route("/api/v1/status/buildinfo", Target::Question, READ),
-    route("/api/v1/status/runtimeinfo", Target::Question, READ),
-    route("/api/v1/status/flags", Target::Question, READ),
-    route("/api/v1/status/config", Target::Question, READ),
+    route("/api/v1/series", Target::Question(Question::Series), READ),
+    route("/api/v1/labels", Target::Question(Question::LabelNames), READ),
+    route("/api/v1/label/*/values", Target::Question(Question::LabelValues), READ),
+    route("/api/v1/export", Target::Question(Question::Export), READ),
+    route("/api/v1/query", Target::Question(Question::Query), READ),
+    route("/api/v1/query_range", Target::Question(Question::QueryRange), READ),
+    route("/api/v1/format_query", Target::Question(Question::FormatQuery), READ),
+    route("/api/v1/parse_query", Target::Question(Question::ParseQuery), READ),
+    route("/api/v1/query_exemplars", Target::Question(Question::Exemplars), READ),
+    route("/api/v1/metadata", Target::Question(Question::Metadata), READ),
+    route("/api/v1/status/tsdb", Target::Question(Question::TsdbStatus), READ),
+    route("/api/v1/status/buildinfo", Target::Question(Question::BuildInfo), READ),
+    route("/api/v1/status/runtimeinfo", Target::Question(Question::RuntimeInfo), READ),
+    route("/api/v1/status/flags", Target::Question(Question::Flags), READ),
+    route("/api/v1/status/config", Target::Question(Question::Config), READ),
     // Whoever may read all series may know what others ask of them; to end it is the operator's.
-    route("/api/v1/status/active_queries", Target::Question, READ),
-    Route { kind: Kind::Action, ..route("/api/v1/status/active_queries/*", Target::Question, ADMIN) },
-    Route { kind: Kind::Action, ..route("/api/v1/admin/tsdb/delete_series", Target::Question, ADMIN) },
-    Route { kind: Kind::Action, ..route("/api/v1/admin/tsdb/snapshot", Target::Question, ADMIN) },
+    route("/api/v1/status/active_queries", Target::Question(Question::ActiveQueries), READ),
+    Route {
+        kind: Kind::Action,
+        ..route("/api/v1/status/active_queries/*", Target::Question(Question::CancelQuery), ADMIN)
+    },
+    Route {
+        kind: Kind::Action,
+        ..route("/api/v1/admin/tsdb/delete_series", Target::Question(Question::DeleteSeries), ADMIN)
+    },
+    Route {
+        kind: Kind::Action,
+        ..route("/api/v1/admin/tsdb/snapshot", Target::Question(Question::Snapshot), ADMIN)
+    },
     route("/metrics", Target::Page(Page::Metrics), METRICS),
     route("/", Target::Page(Page::Status), READ),
     route("/api/v1/status/node", Target::Page(Page::Node), READ),
@@ -123,7 +133,7 @@ pub(crate) static ROUTES: &[Route] = &[
 impl Route {
     /// The route of a path; `None`: nothing answers it.
     pub(crate) fn of(path: &str) -> Option<&'static Self> {
-        ROUTES.iter().find(|route| route.is_of(path))
+        ROUTES.iter().find(|route| route.named(path).is_some())
     }
 
     /// Whether a probe may ask for it whoever it is, where probes have an address of their own.
@@ -131,14 +141,15 @@ impl Route {
         matches!(self.target, Target::Page(Page::Healthy | Page::Ready | Page::Replayed))
     }
 
-    fn is_of(&self, path: &str) -> bool {
+    /// What stands for the `*` in a path; nothing where there is none. `None`: the path is another route's.
+    pub(crate) fn named<'a>(&self, path: &'a str) -> Option<&'a str> {
         match self.path.split_once('*') {
-            None => self.path == path,
-            Some((before, "")) => path.strip_prefix(before).is_some(),
+            None => (self.path == path).then_some(""),
+            Some((before, "")) => path.strip_prefix(before),
             Some((before, after)) => path
                 .strip_prefix(before)
                 .and_then(|rest| rest.strip_suffix(after))
-                .is_some_and(|segment| !segment.contains('/')),
+                .filter(|segment| !segment.contains('/')),
         }
     }
 }
@@ -151,10 +162,21 @@ mod tests {
     fn each_path_has_one_route_and_is_found_by_it() {
         for route in ROUTES {
             let path = route.path.replace('*', "job");
-            let found: Vec<_> = ROUTES.iter().filter(|route| route.is_of(&path)).collect();
+            let found: Vec<_> = ROUTES.iter().filter(|route| route.named(&path).is_some()).collect();
             assert_eq!(found.len(), 1, "{path}: {found:?}");
             assert_eq!(Route::of(&path).map(|found| found.path), Some(route.path));
         }
+    }
+
+    #[test]
+    fn a_path_names_what_stands_for_the_star() {
+        let check =
+            |path, expect| assert_eq!(Route::of(path).and_then(|route| route.named(path)), expect, "{path}");
+        check("/api/v1/label/a%2Fb/values", Some("a%2Fb"));
+        check("/api/v1/status/active_queries/0-1", Some("0-1"));
+        check("/api/v1/import/prometheus/metrics/job/a", Some("job/a"));
+        check("/api/v1/status/active_queries", Some(""));
+        check("/api/v1/admin/tsdb/clean_tombstones", None);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use silverback_model::printable::Printable;
 use silverback_model::utc::format_rfc3339;
 
 use crate::node::table::{Table, size};
+use crate::node::wal_command::Soundness;
 
 /// Why blocks can't be looked at.
 #[derive(Debug, thiserror::Error)]
@@ -30,17 +31,8 @@ pub enum BlocksCommandError {
     Output(#[from] io::Error),
 }
 
-/// What blocks turned out to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Blocks {
-    /// All that can be read of them is what was written.
-    Whole,
-    /// Something of them can't be read, or is wrong.
-    Damaged,
-}
-
 /// Lists the blocks in `dir`, or `dir` itself where it is one: their times, what is in them, their size.
-pub fn list(dir: &Path, out: &mut impl Write) -> Result<Blocks, BlocksCommandError> {
+pub fn list(dir: &Path, out: &mut impl Write) -> Result<Soundness, BlocksCommandError> {
     let mut table = Table::new(&["block", "from", "to", "series", "chunks", "samples", "histograms", "size"]);
     let mut faults = Vec::new();
     for block in blocks_in(dir)? {
@@ -53,7 +45,7 @@ pub fn list(dir: &Path, out: &mut impl Write) -> Result<Blocks, BlocksCommandErr
     for fault in &faults {
         writeln!(out, "not listed: {}", Printable(&fault.to_string()))?;
     }
-    Ok(if faults.is_empty() { Blocks::Whole } else { Blocks::Damaged })
+    Ok(if faults.is_empty() { Soundness::Whole } else { Soundness::Damaged })
 }
 
 fn row(dir: &Path) -> Result<[String; 8], BlockFault> {
@@ -71,7 +63,7 @@ fn row(dir: &Path) -> Result<[String; 8], BlockFault> {
 }
 
 /// Reads all of each of these blocks, and tells all damage.
-pub fn verify_all(dir: &Path, out: &mut impl Write) -> Result<Blocks, BlocksCommandError> {
+pub fn verify_all(dir: &Path, out: &mut impl Write) -> Result<Soundness, BlocksCommandError> {
     let (blocks, mut damages) = (blocks_in(dir)?, 0);
     for block in &blocks {
         let mut told = Ok(());
@@ -100,7 +92,7 @@ pub fn verify_all(dir: &Path, out: &mut impl Write) -> Result<Blocks, BlocksComm
         1 => writeln!(out, "1 damage")?,
         _ => writeln!(out, "{damages} damages")?,
     }
-    Ok(if damages == 0 { Blocks::Whole } else { Blocks::Damaged })
+    Ok(if damages == 0 { Soundness::Whole } else { Soundness::Damaged })
 }
 
 /// The blocks in a directory by their names, which begin with their times; or itself.
@@ -158,9 +150,9 @@ mod tests {
     }
 
     fn told(
-        look: fn(&Path, &mut Vec<u8>) -> Result<Blocks, BlocksCommandError>,
+        look: fn(&Path, &mut Vec<u8>) -> Result<Soundness, BlocksCommandError>,
         dir: &Path,
-    ) -> (Blocks, String) {
+    ) -> (Soundness, String) {
         let mut out = Vec::new();
         let blocks = look(dir, &mut out).unwrap();
         (blocks, String::from_utf8(out).unwrap())
@@ -171,25 +163,25 @@ mod tests {
         let scratch = Scratch::new();
         write_block(scratch.path());
         let (blocks, list_of_all) = told(list, scratch.path());
-        assert_eq!(blocks, Blocks::Whole);
+        assert_eq!(blocks, Soundness::Whole);
         let row: Vec<_> = list_of_all.lines().nth(1).unwrap().split_whitespace().collect();
         let name = row[0].to_owned();
         assert_eq!(row[1..7], ["1970-01-01T00:00:01Z", "1970-01-01T00:00:02Z", "1", "1", "2", "0"]);
         assert_eq!(told(list, &scratch.path().join(&name)).1, list_of_all);
         let (blocks, all) = told(verify_all, scratch.path());
-        assert_eq!(blocks, Blocks::Whole);
+        assert_eq!(blocks, Soundness::Whole);
         assert!(all.ends_with(": 2 samples in 1 chunks of 1 series\nno damage\n"), "{all}");
         let chunks = scratch.path().join(&name).join("chunks/000001");
         let mut bytes = fs::read(&chunks).unwrap();
         bytes[12] ^= 1;
         fs::write(&chunks, bytes).unwrap();
         let (blocks, all) = told(verify_all, scratch.path());
-        assert_eq!(blocks, Blocks::Damaged);
+        assert_eq!(blocks, Soundness::Damaged);
         assert!(all.contains("chunks/000001, byte 8: the checksum of a chunk is wrong\n"), "{all}");
         assert!(all.ends_with("\n1 damage\n"), "{all}");
         fs::write(scratch.path().join(&name).join("meta.json"), "{").unwrap();
         let (blocks, listed) = told(list, scratch.path());
-        assert_eq!(blocks, Blocks::Damaged);
+        assert_eq!(blocks, Soundness::Damaged);
         assert!(listed.contains("not listed: ") && listed.contains("meta.json, byte 0: EOF"), "{listed}");
     }
 

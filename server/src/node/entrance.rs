@@ -43,7 +43,7 @@ pub(crate) async fn serve(shared: &Shared, handlers: Handlers, encryption: &Encr
         let service = move |peer: Option<SocketAddr>| {
             Endpoints::new(handlers.clone(), peer.map(|peer| peer.ip()), door)
         };
-        server.serve_encrypted(listener, encryption, service)
+        server.serve(listener, encryption, service)
     });
     try_join_all(serving).await?;
     // The sockets close here: nobody would take what is queued on them, and a client that is refused

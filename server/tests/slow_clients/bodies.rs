@@ -15,7 +15,7 @@ use hyper::service::service_fn;
 use silverback_host::Counts;
 use silverback_node_test_support::{Node, executors};
 use silverback_runtime as runtime;
-use silverback_runtime::{Executor, HttpLimits, HttpServer, Listener, WatchedBody};
+use silverback_runtime::{Encryption, Executor, HttpLimits, HttpServer, Listener, WatchedBody};
 use silverback_test_support::http::{Kept, head, read_answer, request};
 use silverback_test_support::http2::{self, DATA, END_HEADERS, HEADERS, Http2, frame};
 use silverback_test_support::{PATIENCE, eventually_found};
@@ -136,7 +136,7 @@ async fn answer(request: Request<WatchedBody>) -> Result<Response<Full<Bytes>>, 
 fn serving(client: impl FnOnce(SocketAddr)) -> Counts {
     let serve = |executor: Executor<()>, listener: Listener| async move {
         let server = HttpServer::new(&HttpLimits::default(), executor.shutdown.clone());
-        server.serve(&listener, |_| service_fn(answer)).await.unwrap();
+        server.serve(&listener, &Encryption::default(), |_| service_fn(answer)).await.unwrap();
         runtime::counts()
     };
     executors::serving(1, CONNECTIONS, serve, |address, _| client(address)).1.remove(0)

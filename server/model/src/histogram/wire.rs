@@ -5,6 +5,7 @@
 use super::validate::HistogramFault;
 use super::value::{Buckets, Histogram, HistogramKind, ResetHint, Span};
 use crate::limits::{HISTOGRAM_BOUNDS_MAX, HISTOGRAM_BUCKETS_MAX, HISTOGRAM_SPANS_MAX};
+use crate::varint::{put_varint, unzigzag, unzigzag_32, varint_len, zigzag};
 
 /// Why a message is no histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -65,7 +66,7 @@ impl Histogram {
     fn read_field(&mut self, number: u32, value: Value, times: &mut HistogramTimes) -> Result<(), WireFault> {
         match (number, value) {
             (field::SUM, Value::Fixed64(bits)) => self.sum_bits = bits,
-            (field::SCHEMA, Value::Varint(value)) => self.schema = zigzag32(value),
+            (field::SCHEMA, Value::Varint(value)) => self.schema = unzigzag_32(value),
             (field::ZERO_THRESHOLD, Value::Fixed64(bits)) => self.zero_threshold = unsigned_zero(bits),
             (field::RESET_HINT, Value::Varint(value)) => self.hint = hint(value),
             (field::TIMESTAMP, Value::Varint(value)) => times.timestamp_ms = value as i64,
@@ -266,7 +267,7 @@ fn put_span(out: &mut Buckets, message: &[u8]) -> Result<(), WireFault> {
     let mut fields = Fields { rest: message };
     while let Some((number, value)) = fields.next()? {
         match (number, value) {
-            (field::SPAN_OFFSET, Value::Varint(value)) => span.offset = zigzag32(value),
+            (field::SPAN_OFFSET, Value::Varint(value)) => span.offset = unzigzag_32(value),
             (field::SPAN_LENGTH, Value::Varint(value)) => span.length = value as u32,
             (known, _) if known <= field::SPAN_LENGTH => return Err(WireFault::Malformed),
             _later => {}
@@ -321,33 +322,7 @@ fn hint(value: u64) -> ResetHint {
     }
 }
 
-/// An sint32: what is above 32 bits is cut off, as everywhere.
-const fn zigzag32(value: u64) -> i32 {
-    let value = value as u32;
-    (value >> 1) as i32 ^ -((value & 1) as i32)
-}
-
-const fn unzigzag(value: u64) -> i64 {
-    (value >> 1) as i64 ^ -((value & 1) as i64)
-}
-
-const fn zigzag(value: i64) -> u64 {
-    (value << 1 ^ value >> 63) as u64
-}
-
 // --- writing ---
-
-fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-const fn varint_len(value: u64) -> usize {
-    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
-}
 
 fn put_varint_field(out: &mut Vec<u8>, number: u32, value: u64) {
     put_varint(out, u64::from(number << 3));

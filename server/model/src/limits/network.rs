@@ -95,12 +95,11 @@ mod tests {
     }
 
     fn check_places(plan: &MemoryPlan) {
-        let filled = |place| -> usize {
-            let of_place = NETWORK_BUFFERS.iter().filter(|buffer| buffer.place == place);
-            of_place.map(|buffer| (buffer.bytes_max)(plan)).sum()
-        };
         let check = |place, planned: usize| {
-            assert!((1..=planned).contains(&filled(place)), "{place:?} of {plan:?}");
+            let buffers = NETWORK_BUFFERS.iter().filter(|buffer| buffer.place == place);
+            let filled: Vec<_> = buffers.map(|buffer| (buffer.what, (buffer.bytes_max)(plan))).collect();
+            let sum: usize = filled.iter().map(|(_, bytes)| bytes).sum();
+            assert!((1..=planned).contains(&sum), "{place:?} of {plan:?}: {filled:?}");
         };
         check(Place::Connections, plan.connection_bytes);
         check(Place::InFlight, plan.in_flight_bytes);

@@ -134,6 +134,8 @@ impl Default for HttpLimits {
     }
 }
 
+type BoxError = Box<dyn Error + Send + Sync>;
+
 /// Serves the connections of one executor; clones share it.
 #[derive(Clone)]
 pub struct HttpServer(Rc<Server>);
@@ -190,29 +192,12 @@ impl HttpServer {
     pub async fn serve<S, B>(
         &self,
         listener: &Listener,
-        service: impl Fn(Option<SocketAddr>) -> S,
-    ) -> io::Result<()>
-    where
-        S: Service<Request<WatchedBody>, Response = Response<B>> + 'static,
-        S::Error: Into<Box<dyn Error + Send + Sync>>,
-        B: Body + 'static,
-        B::Error: Into<Box<dyn Error + Send + Sync>>,
-    {
-        self.serve_encrypted(listener, &Encryption::default(), service).await
-    }
-
-    /// The same for connections that may be encrypted.
-    pub async fn serve_encrypted<S, B>(
-        &self,
-        listener: &Listener,
         encryption: &Encryption,
         service: impl Fn(Option<SocketAddr>) -> S,
     ) -> io::Result<()>
     where
-        S: Service<Request<WatchedBody>, Response = Response<B>> + 'static,
-        S::Error: Into<Box<dyn Error + Send + Sync>>,
-        B: Body + 'static,
-        B::Error: Into<Box<dyn Error + Send + Sync>>,
+        S: Service<Request<WatchedBody>, Response = Response<B>, Error: Into<BoxError>> + 'static,
+        B: Body<Error: Into<BoxError>> + 'static,
     {
         let mut ending = pin!(self.0.shutdown.requested());
         let crowd = Rc::<Crowd>::default();
@@ -260,10 +245,8 @@ impl HttpServer {
     /// Serves one connection until it ends; how it ended is counted.
     pub async fn serve_connection<S, B>(&self, io: Stream, service: S)
     where
-        S: Service<Request<WatchedBody>, Response = Response<B>> + 'static,
-        S::Error: Into<Box<dyn Error + Send + Sync>>,
-        B: Body + 'static,
-        B::Error: Into<Box<dyn Error + Send + Sync>>,
+        S: Service<Request<WatchedBody>, Response = Response<B>, Error: Into<BoxError>> + 'static,
+        B: Body<Error: Into<BoxError>> + 'static,
     {
         let watch = self.0.watches.add(&Rc::default(), io.hangup());
         let io = WatchedIo::new(Socket::Plain(io), None, Http2::Allowed, Rc::clone(&watch));
@@ -272,10 +255,8 @@ impl HttpServer {
 
     async fn serve_socket<S, B>(&self, mut io: WatchedIo, watch: Rc<Watch>, service: S)
     where
-        S: Service<Request<WatchedBody>, Response = Response<B>> + 'static,
-        S::Error: Into<Box<dyn Error + Send + Sync>>,
-        B: Body + 'static,
-        B::Error: Into<Box<dyn Error + Send + Sync>>,
+        S: Service<Request<WatchedBody>, Response = Response<B>, Error: Into<BoxError>> + 'static,
+        B: Body<Error: Into<BoxError>> + 'static,
     {
         let protocol = poll_fn(|cx| match (watch.poll_expired(cx), watch.is_to_close()) {
             (Some(expiry), _) => Poll::Ready(Err(End::Expired(expiry))),

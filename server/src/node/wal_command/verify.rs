@@ -21,12 +21,12 @@ use silverback_storage::wal::replay::{ReplayError, Replayed, replay};
 /// How often the progress is drawn.
 const DRAW_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Whether a node would start on the logs without losing anything.
+/// What logs or blocks turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Soundness {
-    /// It would.
+    /// A node would start on the logs without losing anything; all that can be read of the blocks is what was written.
     Whole,
-    /// Something that was acknowledged is lost.
+    /// Something that was acknowledged is lost; something of the blocks can't be read, or is wrong.
     Damaged,
 }
 

@@ -6,7 +6,9 @@ use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty};
 use hyper::{body::Body, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use silverback_runtime::{BoundAddress, Executor, HttpLimits, HttpServer, Options, Shutdown, run};
+use silverback_runtime::{
+    BoundAddress, Encryption, Executor, HttpLimits, HttpServer, Options, Shutdown, run,
+};
 
 const ADDRESS: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 const CONNECTIONS_MAX: usize = 1024;
@@ -31,7 +33,10 @@ pub fn on_silverback(cpu: usize) {
         tell(bound.address());
         async move {
             let server = HttpServer::new(&HttpLimits::default(), executor.shutdown);
-            server.serve(&listener, |_| service_fn(answer)).await.expect("the listener lives");
+            server
+                .serve(&listener, &Encryption::default(), |_| service_fn(answer))
+                .await
+                .expect("the listener lives");
         }
     })
     .expect("the executor runs");

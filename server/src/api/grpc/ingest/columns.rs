@@ -9,6 +9,7 @@ use std::fmt;
 use std::ops::Range;
 
 use prost::Message;
+use silverback_model::varint::{unzigzag, unzigzag_32};
 use silverback_proto::v1;
 
 use crate::api::ingest::remote_write::wire::{Reader, Tag, WireType};
@@ -399,18 +400,6 @@ impl Varints<'_> {
         self.0 = &self.0[reader.at()..];
         Some(value)
     }
-}
-
-#[inline(always)]
-fn unzigzag(value: u64) -> i64 {
-    (value >> 1) as i64 ^ -((value & 1) as i64)
-}
-
-/// A longer varint is cut to 32 bits before it gets its sign, as protobuf's `sint32` is.
-#[inline(always)]
-fn unzigzag_32(value: u64) -> i32 {
-    let value = value as u32;
-    (value >> 1) as i32 ^ -((value & 1) as i32)
 }
 
 #[cfg(test)]

@@ -18,42 +18,32 @@ use crate::api::ingest::remote_write::answer::WriteResponse;
 use crate::api::ingest::write_endpoint::{refuse, respond};
 use crate::api::response::NodeResponse;
 
-const PATH: &str = "/api/v1/import/prometheus";
-
 /// A path that takes such lines.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Import {
     /// As they are.
     Plain,
-    /// With the labels that the path holds, as it stands there.
-    Grouped(String),
+    /// With the labels that the path holds.
+    Grouped,
 }
 
 impl Import {
-    /// What a path takes.
-    pub(crate) fn of_path(path: &str) -> Option<Self> {
-        match path.strip_prefix(PATH)? {
-            "" => Some(Self::Plain),
-            grouped => grouped.strip_prefix("/metrics/").map(|labels| Self::Grouped(labels.to_owned())),
-        }
-    }
-
     /// A Pushgateway's clients PUT and POST.
-    fn methods(&self) -> &'static [Method] {
+    fn methods(self) -> &'static [Method] {
         match self {
             Self::Plain => &[Method::POST],
-            Self::Grouped(_) => &[Method::POST, Method::PUT],
+            Self::Grouped => &[Method::POST, Method::PUT],
         }
     }
 }
 
-/// Answers one request.
-pub async fn import<B>(caller: &Caller, import: &Import, request: Request<B>) -> NodeResponse
+/// Answers one request, with what its path names.
+pub async fn import<B>(caller: &Caller, path: (Import, &str), request: Request<B>) -> NodeResponse
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    match take_in(caller, import, request).await {
+    match take_in(caller, path, request).await {
         Ok(report) => {
             caller.note_refused(&report.samples.examples);
             respond(WriteResponse::in_words(&report.samples, || report.words()))
@@ -62,7 +52,11 @@ where
     }
 }
 
-async fn take_in<B>(ingest: &Ingest, import: &Import, request: Request<B>) -> Result<LineReport, Rejection>
+async fn take_in<B>(
+    ingest: &Ingest,
+    (import, named): (Import, &str),
+    request: Request<B>,
+) -> Result<LineReport, Rejection>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
@@ -73,7 +67,7 @@ where
     let mut extra = ExtraLabels::default();
     match import {
         Import::Plain => {}
-        Import::Grouped(path) => extra.add_path(path)?,
+        Import::Grouped => extra.add_path(named)?,
     }
     params.all("extra_label").try_for_each(|parameter| extra.add_parameter(parameter))?;
     let now_ms = params.get("timestamp").map_or(Ok(arrived_ms), default_time)?;
@@ -84,21 +78,4 @@ where
 fn default_time(text: &str) -> Result<i64, Rejection> {
     let wrong = || Rejection::Parameter(format!("timestamp={}: whole milliseconds are wanted", Quoted(text)));
     whole(text.as_bytes()).ok_or_else(wrong)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_are_plain_or_hold_labels() {
-        let check = |path: &str, expect: Option<Import>| assert_eq!(Import::of_path(path), expect, "{path}");
-        check(PATH, Some(Import::Plain));
-        check("/api/v1/import/prometheus/metrics/job/a", Some(Import::Grouped("job/a".into())));
-        for other in
-            ["/api/v1/import", "/api/v1/import/prometheus/", "/api/v1/import/prometheusx", "/metrics/job/a"]
-        {
-            check(other, None);
-        }
-    }
 }

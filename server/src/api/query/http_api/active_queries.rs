@@ -19,9 +19,6 @@ use silverback_model::ShardId;
 use silverback_model::limits::ACTIVE_QUERIES_SHOWN_MAX;
 use silverback_model::printable::Quoted;
 
-/// The only method that ends a query.
-pub(super) const CANCEL_METHOD: &str = "DELETE";
-
 /// What a query takes of a list and its answer, where nothing of it is escaped.
 const QUERY_BYTES: usize = 3 << 10;
 
@@ -39,10 +36,14 @@ struct Extent {
 }
 
 /// Lists them, or ends one.
-pub(super) async fn answer(reader: &Reader, question: &Question, method: &Method) -> NodeResponse {
+pub(super) async fn answer(
+    reader: &Reader,
+    (question, named): (Question, &str),
+    method: &Method,
+) -> NodeResponse {
     let answered = match (question.check_method(method), question) {
         (Err(fault), _) => Err(fault),
-        (Ok(()), Question::CancelQuery(id)) => TimeLimit::begin(reader).hold(cancel(reader, id)).await,
+        (Ok(()), Question::CancelQuery) => TimeLimit::begin(reader).hold(cancel(reader, named)).await,
         (Ok(()), _list) => TimeLimit::begin(reader).hold(list(reader)).await,
     };
     answered.unwrap_or_else(|fault| {

@@ -26,9 +26,6 @@ use silverback_model::limits::DELETION_WAIT_MAX;
 use silverback_runtime::{now, spawn_background};
 use silverback_storage::message::{Deleted, DeletionError, ReadError, Selection};
 
-/// The only methods, as Prometheus has them.
-pub(crate) const METHODS: &str = "POST, PUT";
-
 /// A deletion that was read and has its turn.
 struct Asked {
     read: ReadInFlight,

@@ -37,14 +37,14 @@ use promql::Client;
 use silverback_model::limits::READ_REQUEST_BYTES_MAX;
 
 /// One of the questions that this API answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Question {
     /// Which series match.
     Series,
     /// Which label names there are.
     LabelNames,
-    /// Which values a label has. The name is as it stands in the path.
-    LabelValues(String),
+    /// Which values a label has, whose name is in the path.
+    LabelValues,
     /// What makes the index large.
     TsdbStatus,
     /// Which build runs.
@@ -71,8 +71,8 @@ pub enum Question {
     ParseQuery,
     /// Which queries are active.
     ActiveQueries,
-    /// No question: the query of this id is to end.
-    CancelQuery(String),
+    /// No question: the query whose id is in the path is to end.
+    CancelQuery,
     /// No question: samples are to go.
     DeleteSeries,
     /// None either: all series are to be written as blocks.
@@ -80,43 +80,13 @@ pub enum Question {
 }
 
 impl Question {
-    /// The question that a path asks.
-    pub(crate) fn of_path(path: &str) -> Option<Self> {
-        match path.strip_prefix("/api/v1/")? {
-            "series" => Some(Self::Series),
-            "labels" => Some(Self::LabelNames),
-            "status/tsdb" => Some(Self::TsdbStatus),
-            "status/buildinfo" => Some(Self::BuildInfo),
-            "status/runtimeinfo" => Some(Self::RuntimeInfo),
-            "status/flags" => Some(Self::Flags),
-            "status/config" => Some(Self::Config),
-            "export" => Some(Self::Export),
-            "query_exemplars" => Some(Self::Exemplars),
-            "metadata" => Some(Self::Metadata),
-            "query" => Some(Self::Query),
-            "query_range" => Some(Self::QueryRange),
-            "format_query" => Some(Self::FormatQuery),
-            "parse_query" => Some(Self::ParseQuery),
-            "admin/tsdb/delete_series" => Some(Self::DeleteSeries),
-            "status/active_queries" => Some(Self::ActiveQueries),
-            "admin/tsdb/snapshot" => Some(Self::Snapshot),
-            other => {
-                if let Some(id) = other.strip_prefix("status/active_queries/") {
-                    return Some(Self::CancelQuery(id.to_owned()));
-                }
-                let name = other.strip_prefix("label/")?.strip_suffix("/values")?;
-                (!name.contains('/')).then(|| Self::LabelValues(name.to_owned()))
-            }
-        }
-    }
-
     /// Whether an expression is evaluated for it.
-    pub(crate) fn is_evaluated(&self) -> bool {
+    pub(crate) fn is_evaluated(self) -> bool {
         matches!(self, Self::Query | Self::QueryRange)
     }
 
-    fn check_method(&self, method: &Method) -> Result<(), ReadFault> {
-        let is_get = method == Method::GET || method == Method::HEAD;
+    /// GET allows HEAD, too.
+    fn methods(self) -> &'static str {
         match self {
             Self::Series
             | Self::LabelNames
@@ -125,35 +95,33 @@ impl Question {
             | Self::Query
             | Self::QueryRange
             | Self::FormatQuery
-            | Self::ParseQuery => match is_get || method == Method::POST {
-                true => Ok(()),
-                false => Err(ReadFault::Method("GET, POST")),
-            },
-            Self::DeleteSeries | Self::Snapshot if takes_form(method) => Ok(()),
-            Self::DeleteSeries | Self::Snapshot => Err(ReadFault::Method(delete_series::METHODS)),
-            Self::CancelQuery(_) if method == Method::DELETE => Ok(()),
-            Self::CancelQuery(_) => Err(ReadFault::Method(active_queries::CANCEL_METHOD)),
-            Self::LabelValues(_)
+            | Self::ParseQuery => "GET, POST",
+            Self::DeleteSeries | Self::Snapshot => "POST, PUT",
+            Self::CancelQuery => "DELETE",
+            Self::LabelValues
             | Self::ActiveQueries
             | Self::TsdbStatus
             | Self::BuildInfo
             | Self::RuntimeInfo
             | Self::Flags
             | Self::Config
-            | Self::Metadata => match is_get {
-                true => Ok(()),
-                false => Err(ReadFault::Method("GET")),
-            },
+            | Self::Metadata => "GET",
         }
+    }
+
+    fn check_method(self, method: &Method) -> Result<(), ReadFault> {
+        let asked = if method == Method::HEAD { "GET" } else { method.as_str() };
+        let is_allowed = self.methods().split(", ").any(|allowed| allowed == asked);
+        if is_allowed { Ok(()) } else { Err(ReadFault::Method(self.methods())) }
     }
 }
 
-/// Answers one question of a client.
+/// Answers one question of a client, with what its path names.
 pub(crate) async fn answer<B>(
     reader: &Rc<Reader>,
     asker: &Asker,
     client: Client,
-    question: Question,
+    (question, named): (Question, &str),
     request: Request<B>,
 ) -> NodeResponse
 where
@@ -163,21 +131,22 @@ where
     if question == Question::DeleteSeries {
         return delete_series::answer(reader, asker, request).await;
     }
-    if matches!(question, Question::ActiveQueries | Question::CancelQuery(_)) {
-        return active_queries::answer(reader, &question, request.method()).await;
+    if matches!(question, Question::ActiveQueries | Question::CancelQuery) {
+        return active_queries::answer(reader, (question, named), request.method()).await;
     }
     if question == Question::Snapshot {
         return snapshot::answer(reader, asker, request).await;
     }
     reader.count(|counts| counts.reads += 1);
-    read(reader, asker, client, question, request).await.unwrap_or_else(|fault| refuse(reader, &fault))
+    let answered = read(reader, asker, client, (question, named), request).await;
+    answered.unwrap_or_else(|fault| refuse(reader, &fault))
 }
 
 async fn read<B>(
     reader: &Rc<Reader>,
     asker: &Asker,
     client: Client,
-    question: Question,
+    (question, named): (Question, &str),
     request: Request<B>,
 ) -> Result<NodeResponse, ReadFault>
 where
@@ -194,7 +163,7 @@ where
     if question.is_evaluated() {
         // It has a time of its own from here on.
         let params = time.hold(read_params(reader, &head, &form)).await?;
-        return promql::answer(reader, asker, client, &question, &params, room).await;
+        return promql::answer(reader, asker, client, question, &params, room).await;
     }
     time.hold(async {
         let params = read_params(reader, &head, &form).await?;
@@ -206,16 +175,15 @@ where
             Question::ParseQuery => promql::parse(reader, &params).await,
             Question::Series => series::respond(reader, read, &params).await,
             Question::LabelNames => labels::names(reader, read, &params).await,
-            Question::LabelValues(name) => labels::values(reader, read, &name, &params).await,
+            Question::LabelValues => labels::values(reader, read, named, &params).await,
             Question::TsdbStatus => tsdb_status::respond(reader, read, &params).await,
             Question::BuildInfo => Ok(build_info::respond()),
             Question::RuntimeInfo => Ok(node_status::runtime_info(reader)),
             Question::Flags => Ok(node_status::flags(reader)),
             Question::Config => Ok(node_status::config(reader)),
-            Question::DeleteSeries
-            | Question::Snapshot
-            | Question::ActiveQueries
-            | Question::CancelQuery(_) => unreachable!("they are no reads"),
+            Question::DeleteSeries | Question::Snapshot | Question::ActiveQueries | Question::CancelQuery => {
+                unreachable!("they are no reads")
+            }
             Question::Export => export::respond(reader, read, &params).await,
             Question::Exemplars => exemplars::respond(reader, read, &params).await,
             Question::Metadata => metadata::respond(reader, read, &params).await,
@@ -280,43 +248,12 @@ fn whole(json: Vec<u8>) -> NodeResponse {
 mod tests {
     use super::*;
 
-    fn check(path: &str, expect: Option<Question>) {
-        assert_eq!(Question::of_path(path), expect, "{path}");
-    }
-
-    #[test]
-    fn paths_ask_questions() {
-        check("/api/v1/series", Some(Question::Series));
-        check("/api/v1/labels", Some(Question::LabelNames));
-        check("/api/v1/label/job/values", Some(Question::LabelValues("job".into())));
-        check("/api/v1/label/a%2Fb/values", Some(Question::LabelValues("a%2Fb".into())));
-        check("/api/v1/status/tsdb", Some(Question::TsdbStatus));
-        check("/api/v1/status/runtimeinfo", Some(Question::RuntimeInfo));
-        check("/api/v1/status/flags", Some(Question::Flags));
-        check("/api/v1/status/config", Some(Question::Config));
-        check("/api/v1/export", Some(Question::Export));
-        check("/api/v1/query_exemplars", Some(Question::Exemplars));
-        check("/api/v1/metadata", Some(Question::Metadata));
-        check("/api/v1/query", Some(Question::Query));
-        check("/api/v1/query_range", Some(Question::QueryRange));
-        check("/api/v1/format_query", Some(Question::FormatQuery));
-        check("/api/v1/parse_query", Some(Question::ParseQuery));
-        check("/api/v1/admin/tsdb/delete_series", Some(Question::DeleteSeries));
-        check("/api/v1/status/active_queries", Some(Question::ActiveQueries));
-        check("/api/v1/status/active_queries/0-1", Some(Question::CancelQuery("0-1".into())));
-        check("/api/v1/admin/tsdb/snapshot", Some(Question::Snapshot));
-        check("/api/v1/admin/tsdb/clean_tombstones", None);
-        for other in ["/api/v1/label/values", "/api/v1/label/a/b/values", "/api/v1/queries", "/series"] {
-            check(other, None);
-        }
-    }
-
     #[test]
     fn other_methods_are_refused() {
         let refused = |question: Question, method| question.check_method(&method).is_err();
-        assert!(!refused(Question::Series, Method::POST));
+        assert!(!refused(Question::Series, Method::POST) && !refused(Question::Series, Method::HEAD));
         assert!(refused(Question::Series, Method::DELETE));
-        assert!(refused(Question::LabelValues("job".into()), Method::POST));
+        assert!(refused(Question::LabelValues, Method::POST));
         assert!(
             !refused(Question::DeleteSeries, Method::POST) && !refused(Question::DeleteSeries, Method::PUT)
         );

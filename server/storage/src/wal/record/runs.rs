@@ -1,7 +1,7 @@
 //! A column of numbers of which most follow from the one before: the same again, or one more.
 //! Each run is stored as its distance from what was to follow and how often it goes on.
 use super::RecordError;
-use super::varint::{put_varint, take_varint, unzigzag, varint_bytes, zigzag};
+use super::varint::{put_varint, take_varint, unzigzag, varint_len, zigzag};
 
 /// Writes a column whose runs rise by `STEP`.
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ impl Run {
     }
 
     const fn bytes(self) -> usize {
-        if self.count > 0 { varint_bytes(self.distance) + varint_bytes(self.count) } else { 0 }
+        if self.count > 0 { varint_len(self.distance) + varint_len(self.count) } else { 0 }
     }
 }
 

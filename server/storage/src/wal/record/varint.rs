@@ -3,31 +3,7 @@
 use super::RecordError;
 use silverback_model::SeriesRef;
 
-/// Appends `value` in groups of seven bits, the lowest first.
-#[inline]
-pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-/// The bytes that `value` takes as a varint.
-pub(super) const fn varint_bytes(value: u64) -> usize {
-    (u64::BITS - (value | 1).leading_zeros()).div_ceil(7) as usize
-}
-
-/// Signed numbers near zero as unsigned ones near zero.
-#[inline]
-pub(super) const fn zigzag(value: i64) -> u64 {
-    (value << 1 ^ value >> 63) as u64
-}
-
-#[inline]
-pub(super) const fn unzigzag(value: u64) -> i64 {
-    (value >> 1) as i64 ^ -((value & 1) as i64)
-}
+pub(super) use silverback_model::varint::{put_varint, unzigzag, varint_len, zigzag};
 
 /// A length or a count as records carry it.
 ///
@@ -136,7 +112,7 @@ mod tests {
             let value = value >> shift;
             let mut bytes = Vec::new();
             put_varint(&mut bytes, value);
-            prop_assert_eq!(bytes.len(), varint_bytes(value));
+            prop_assert_eq!(bytes.len(), varint_len(value));
             bytes.extend(&after);
             let mut rest = &bytes[..];
             prop_assert_eq!(take_varint(&mut rest), Ok(value));

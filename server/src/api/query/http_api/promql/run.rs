@@ -31,7 +31,7 @@ pub(crate) async fn answer(
     reader: &Rc<Reader>,
     asker: &Asker,
     client: Client,
-    question: &Question,
+    question: Question,
     params: &Params,
     room: Reservation,
 ) -> Result<NodeResponse, ReadFault> {

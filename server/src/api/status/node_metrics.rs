@@ -88,7 +88,7 @@ fn refused_samples(cores: &[CoreStats]) -> Family {
 }
 
 fn refused_exemplars(cores: &[CoreStats]) -> Family {
-    let help = "Exemplars that were not kept, by reason. They fail no request.";
+    let help = "Exemplars that were not kept, by reason. Remote write 2 is answered with 400 then, nothing else fails for them.";
     let of = |reason| {
         let of_core = |core: &CoreStats| {
             core.acceptor.exemplars_refused.get(reason) + core.shard.exemplars_refused.get(reason)

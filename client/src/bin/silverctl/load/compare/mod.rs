@@ -57,32 +57,16 @@ enum Decimals {
 const ROWS: [Row; 7] = [
     Row { name: "samples/s", decimals: Decimals::None, figure: samples_per_s },
     Row { name: "samples/CPU s", decimals: Decimals::None, figure: samples_per_cpu_s },
-    Row {
-        name: "p50 ms",
-        decimals: Decimals::Two,
-        figure: |s| mean(s, |second| Some(second.latency_ms?.p50)),
-    },
-    Row {
-        name: "p90 ms",
-        decimals: Decimals::Two,
-        figure: |s| mean(s, |second| Some(second.latency_ms?.p90)),
-    },
-    Row {
-        name: "p99 ms",
-        decimals: Decimals::Two,
-        figure: |s| mean(s, |second| Some(second.latency_ms?.p99)),
-    },
-    Row {
-        name: "p99.9 ms",
-        decimals: Decimals::Two,
-        figure: |s| mean(s, |second| Some(second.latency_ms?.p999)),
-    },
-    Row {
-        name: "max ms",
-        decimals: Decimals::Two,
-        figure: |s| mean(s, |second| Some(second.latency_ms?.max)),
-    },
+    latency("p50 ms", |s| mean(s, |second| Some(second.latency_ms?.p50))),
+    latency("p90 ms", |s| mean(s, |second| Some(second.latency_ms?.p90))),
+    latency("p99 ms", |s| mean(s, |second| Some(second.latency_ms?.p99))),
+    latency("p99.9 ms", |s| mean(s, |second| Some(second.latency_ms?.p999))),
+    latency("max ms", |s| mean(s, |second| Some(second.latency_ms?.max))),
 ];
+
+const fn latency(name: &'static str, figure: Figure) -> Row {
+    Row { name, decimals: Decimals::Two, figure }
+}
 
 fn samples_per_s(seconds: &[&Second]) -> Option<f64> {
     let samples: u64 = seconds.iter().map(|second| second.samples_written).sum();

@@ -7,6 +7,7 @@ mod disk;
 mod kills;
 mod late;
 mod moves;
+mod unique;
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};

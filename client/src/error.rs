@@ -64,17 +64,8 @@ impl RequestError {
 
     /// What the node asked to wait before another try; zero where it didn't.
     pub(crate) fn retry_after(&self) -> Duration {
-        match self {
-            Self::Busy { retry_after, .. } => retry_after.unwrap_or_default(),
-            Self::Invalid(_)
-            | Self::Denied(_)
-            | Self::Unavailable(_)
-            | Self::TimedOut(_)
-            | Self::Connection(_)
-            | Self::Unsupported(_)
-            | Self::BrokenAnswer(_)
-            | Self::Failed { .. } => Duration::ZERO,
-        }
+        let Self::Busy { retry_after, .. } = self else { return Duration::ZERO };
+        retry_after.unwrap_or_default()
     }
 }
 

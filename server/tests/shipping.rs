@@ -195,3 +195,24 @@ fn what_does_not_hold_is_told_before_anything_is_started() {
     check(&with("/nowhere/objstore.yml"), &["/nowhere/objstore.yml: No such file"]);
     assert!(!home.data_dir().join("wal").exists(), "nothing was begun");
 }
+
+#[test]
+fn a_bucket_of_blocks_that_thanos_cannot_read_is_warned_of() {
+    const WORDS: &str = "Thanos' Store Gateway and Compactor don't read XOR2 chunks yet";
+    let home = home("float-chunks");
+    let bucket = home.data_dir().with_file_name("bucket");
+    let config =
+        write_config(&home, &format!("type: FILESYSTEM\nconfig: {{directory: {}}}\n", bucket.display()));
+    let shipped = [LABELS[0], LABELS[1], "--objstore-config-file", &*config];
+    let check = |flags: &[&str], is_warned: bool| {
+        let (code, told) = home.run(&[flags, &["check-config"]].concat());
+        assert_eq!((code, told.contains(WORDS)), (0, is_warned), "{told}");
+        let node = home.start_ready(&[flags, &["--shards=1"]].concat());
+        assert_eq!(node.told().contains(WORDS), is_warned, "{}", node.told());
+        node.stop();
+    };
+    let xor2 = "--float-chunks=xor2";
+    check(&[&shipped[..], &[xor2]].concat(), true);
+    check(&shipped, false);
+    check(&[xor2], false);
+}

@@ -61,6 +61,11 @@ const fn own(
     Target { section, figure, of: (of, Side::Node), to: (to, Side::Node), limit }
 }
 
+/// The node to another build of it.
+const fn former(load: &'static str) -> Target {
+    beside("former", figure::PER_CPU_S, load, Side::NodeFormer, Limit::AtLeast(0.98))
+}
+
 /// All targets, in the document's order.
 pub const TARGETS: &[Target] = &[
     per_cpu("steady-1", Side::Contender, 1.15),
@@ -91,6 +96,12 @@ pub const TARGETS: &[Target] = &[
     beside("tls", figure::PER_CPU_S, "tls", Side::NodeTls, Limit::AtMost(1.15)),
     beside("tls", figure::PER_CPU_S, "tls-streams", Side::NodeTls, Limit::AtMost(1.15)),
     beside("restart", READY_S, "restart", Side::Prometheus, Limit::AtMost(0.2)),
+    former("former-steady-1"),
+    former("former-steady-2"),
+    former("former-new-series"),
+    former("former-batch-100"),
+    former("former-connections-1000"),
+    former("former-streams"),
 ];
 
 impl Target {

@@ -126,8 +126,8 @@ const LONG_LABELS: usize = 8;
 const LONG_LABEL_BYTES: usize = 120;
 
 use Side::{
-    Contender, ContenderMemory, Node, NodeMemory, NodeTls, Prometheus, PrometheusCurrent, VictoriaMetrics,
-    VictoriaMetricsCurrent,
+    Contender, ContenderMemory, Node, NodeFormer, NodeMemory, NodeTls, Prometheus, PrometheusCurrent,
+    VictoriaMetrics, VictoriaMetricsCurrent,
 };
 
 /// All whose connections aren't encrypted.
@@ -148,7 +148,7 @@ const READERS: [Side; 5] = [Node, VictoriaMetrics, VictoriaMetricsCurrent, Prome
 
 /// All loads, in the document's order.
 pub fn all(size: Size) -> Vec<Load> {
-    [writes(size), requests(size), connections(size), labels(size), others(size)].concat()
+    [writes(size), requests(size), connections(size), labels(size), others(size), former(size)].concat()
 }
 
 /// The loads of the short form.
@@ -356,6 +356,24 @@ fn others(size: Size) -> Vec<Load> {
     ]
 }
 
+/// Some of them beside another build of the node.
+fn former(size: Size) -> Vec<Load> {
+    let of = [writes(size), requests(size), connections(size), others(size)].concat();
+    let same = |(name, of_name)| {
+        let load = of.iter().find(|load| load.name == of_name).expect("a load of the report");
+        Load { name, section: "former", sides: vec![Node, NodeFormer], ..load.clone() }
+    };
+    let names = [
+        ("former-steady-1", "steady-1"),
+        ("former-steady-2", "steady-2"),
+        ("former-new-series", "new-series"),
+        ("former-batch-100", "batch-100"),
+        ("former-connections-1000", "connections-1000"),
+        ("former-streams", "streams"),
+    ];
+    names.map(same).to_vec()
+}
+
 fn write(name: &'static str, what: &'static str, sides: &[Side], work: Replay) -> Load {
     Load { name, section: "writes", what, sides: sides.to_vec(), work: Work::Replay(work) }
 }
@@ -423,6 +441,18 @@ mod tests {
                 false => assert_eq!(samples, of_all, "{}", load.name),
                 true => assert!((of_all / 5..of_all / 2).contains(&samples), "{}: {samples}", load.name),
             }
+        }
+    }
+
+    #[test]
+    fn another_build_gets_the_same_loads_as_the_peers() {
+        let loads = all(Size::Full);
+        let former: Vec<&Load> = loads.iter().filter(|load| load.section == "former").collect();
+        assert!(!former.is_empty());
+        for load in former {
+            let same = loads.iter().find(|other| Some(other.name) == load.name.strip_prefix("former-"));
+            assert_eq!(same.map(|same| same.what), Some(load.what), "{}", load.name);
+            assert_eq!(load.sides, [Side::Node, Side::NodeFormer]);
         }
     }
 

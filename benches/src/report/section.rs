@@ -52,7 +52,7 @@ const OURS_TO_ITS_RATE: Column = column(RATE_RATIO, "silverback's to it", 1.0, 2
 const TO_OURS: Column = column(RATIO, "to silverback's", 1.0, 2);
 
 /// All parts, in the document's order.
-pub const LAYOUTS: [Layout; 7] = [
+pub const LAYOUTS: [Layout; 8] = [
     Layout {
         name: "writes",
         title: "Remote write, closed loop",
@@ -111,6 +111,13 @@ pub const LAYOUTS: [Layout; 7] = [
         ],
         compared: &[(CPU_MS, RATIO)],
         better: Better::Less,
+    },
+    Layout {
+        name: "former",
+        title: "Beside a former build",
+        columns: &[PER_CPU_S, OURS_TO_IT, P50, P99, RESIDENT],
+        compared: &[(figure::PER_CPU_S, RATIO)],
+        better: Better::More,
     },
 ];
 

@@ -10,6 +10,7 @@ use std::process::Command;
 use std::str::FromStr;
 
 use super::certificate::web_file;
+use super::commit::Code;
 
 /// A contestant, in the tables' order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,6 +21,8 @@ pub enum Side {
     NodeMemory,
     /// Our node, its connections encrypted.
     NodeTls,
+    /// Another build of our node.
+    NodeFormer,
     /// The same service the usual way, with the same log.
     Contender,
     /// The contender with `--ack=memory`.
@@ -56,10 +59,11 @@ pub struct UnknownSide {
 
 impl Side {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Node,
         Self::NodeMemory,
         Self::NodeTls,
+        Self::NodeFormer,
         Self::Contender,
         Self::ContenderMemory,
         Self::VictoriaMetrics,
@@ -74,6 +78,7 @@ impl Side {
             Self::Node => "silverback",
             Self::NodeMemory => "silverback-memory",
             Self::NodeTls => "silverback-tls",
+            Self::NodeFormer => "silverback-former",
             Self::Contender => "contender",
             Self::ContenderMemory => "contender-memory",
             Self::VictoriaMetrics => "victoria-metrics",
@@ -86,14 +91,14 @@ impl Side {
     /// What it is.
     pub fn kind(self) -> Kind {
         match self {
-            Self::Node | Self::NodeMemory | Self::NodeTls => Kind::Node,
+            Self::Node | Self::NodeMemory | Self::NodeTls | Self::NodeFormer => Kind::Node,
             Self::Contender | Self::ContenderMemory => Kind::Contender,
             Self::VictoriaMetrics | Self::VictoriaMetricsCurrent => Kind::VictoriaMetrics,
             Self::Prometheus | Self::PrometheusCurrent => Kind::Prometheus,
         }
     }
 
-    /// Whether the code it runs is in this tree.
+    /// Whether it is our node.
     pub fn is_own(self) -> bool {
         self.kind() == Kind::Node
     }
@@ -207,6 +212,8 @@ impl Program {
 pub struct Paths {
     /// Our node; beside this program where it isn't given.
     pub node: Option<PathBuf>,
+    /// Another build of our node, where it was built: below a checkout of its commit.
+    pub former: Option<PathBuf>,
     /// A current VictoriaMetrics.
     pub victoria_metrics: Option<PathBuf>,
     /// A current Prometheus.
@@ -238,6 +245,10 @@ impl Programs {
         };
         add(&[Side::Node, Side::NodeMemory, Side::NodeTls], &node, String::new());
         add(&[Side::Contender, Side::ContenderMemory], own, String::new());
+        if let Some(path) = &paths.former {
+            let path = given(path, "check the path that was given")?;
+            add(&[Side::NodeFormer], &path, commit_at(&path));
+        }
         for (side, name) in [(Side::VictoriaMetrics, "victoria-metrics"), (Side::Prometheus, "prometheus")] {
             if let Some(path) = in_path(name) {
                 add(&[side], &path, packaged_version(name).unwrap_or_else(|| told_version(&path)));
@@ -274,6 +285,7 @@ impl Programs {
             Side::Node => "silverback",
             Side::NodeMemory => "silverback `--ack=memory`",
             Side::NodeTls => "silverback over TLS",
+            Side::NodeFormer => "a former build of it",
             Side::Contender => "contender",
             Side::ContenderMemory => "contender `--ack=memory`",
             Side::VictoriaMetrics | Side::VictoriaMetricsCurrent => "VictoriaMetrics",
@@ -291,6 +303,12 @@ impl Programs {
 fn given(path: &Path, hint: &'static str) -> Result<PathBuf, NoProgram> {
     let is_there = path.is_file();
     is_there.then(|| path.to_owned()).ok_or_else(|| NoProgram { path: path.to_owned(), hint })
+}
+
+/// The commit of the checkout that a program lies in; nothing where it lies in none.
+fn commit_at(path: &Path) -> String {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Code::look(directory).map_or_else(|_no_checkout| String::new(), |code| code.commit)
 }
 
 fn in_path(name: &str) -> Option<PathBuf> {

@@ -1,12 +1,13 @@
 //! A series' chunks made to fit into a block: samples of one range, chunks that don't overlap. A chunk that lies in the
 //! range and overlaps no other is copied as it is; the others are decoded, merged in the order of their times, and
-//! encoded anew, one sample at a time. So are XOR2 chunks: floats come out as XOR chunks, which every reader knows. Of two
-//! samples of one time the first chunk's stays.
+//! encoded anew, one sample at a time. So are chunks of floats in another encoding than the one that is wanted. Of two
+//! samples of one time the first chunk's stays. Start timestamps go along from XOR2 chunks to XOR2 chunks; XOR chunks have
+//! no place for them.
 
 use std::ops::RangeInclusive;
 
 use silverback_model::Sample;
-use silverback_model::gorilla::{ChunkError, FloatEncoding, FloatIter, OpenXor};
+use silverback_model::gorilla::{ChunkError, FloatEncoding, FloatIter, OpenFloats};
 use silverback_model::histogram::{
     Histogram, HistogramChunkError, HistogramIter, OpenHistogram, SealedHistogram,
 };
@@ -55,10 +56,12 @@ pub enum CutError<E> {
     Put(E),
 }
 
-/// Gives what of `chunks`, which come by their oldest samples, lies in `range_ms`, times ascending.
+/// Gives what of `chunks`, which come by their oldest samples, lies in `range_ms`, times ascending; chunks of floats in the
+/// encoding `floats`, whatever they were in.
 pub fn cut_chunks<'a, E>(
     chunks: impl IntoIterator<Item = SourceChunk<'a>>,
     range_ms: &RangeInclusive<i64>,
+    floats: FloatEncoding,
     mut put: impl FnMut(CutChunk<'_>) -> Result<(), E>,
 ) -> Result<(), CutError<E>> {
     let in_range = |chunk: &SourceChunk| chunk.max_ms >= *range_ms.start() && chunk.min_ms <= *range_ms.end();
@@ -74,22 +77,34 @@ pub fn cut_chunks<'a, E>(
         }
         let is_whole = range_ms.contains(&first.min_ms) && range_ms.contains(&first.max_ms);
         match (&*overlapping, is_whole) {
-            ([alone], true) if alone.contents != Contents::Floats(FloatEncoding::Xor2) => {
+            ([alone], true) if is_encoded_as(alone, floats) => {
                 put(as_it_is(alone)?).map_err(CutError::Put)?;
             }
-            (several, _) => merge(several, range_ms, &mut put)?,
+            (several, _) => merge(several, range_ms, floats, &mut put)?,
         }
     }
     Ok(())
 }
 
+fn is_encoded_as(chunk: &SourceChunk<'_>, floats: FloatEncoding) -> bool {
+    match chunk.contents {
+        Contents::Floats(encoding) => encoding == floats,
+        Contents::Histograms(_) => true,
+    }
+}
+
 fn as_it_is<'a, E>(chunk: &SourceChunk<'a>) -> Result<CutChunk<'a>, CutError<E>> {
     let SourceChunk { contents, min_ms, max_ms, bytes } = *chunk;
-    let samples = Samples::<'a>::new(chunk).left();
-    match (samples, contents) {
-        (0, Contents::Floats(_)) => Err(CutError::Floats(ChunkError::Empty)),
-        (0, Contents::Histograms(_)) => Err(CutError::Histograms(ChunkError::Empty.into())),
-        (samples, _) => Ok(CutChunk { contents, min_ms, max_ms, samples, bytes }),
+    match Samples::<'a>::new(chunk).left() {
+        0 => Err(without_samples(contents)),
+        samples => Ok(CutChunk { contents, min_ms, max_ms, samples, bytes }),
+    }
+}
+
+fn without_samples<E>(contents: Contents) -> CutError<E> {
+    match contents {
+        Contents::Floats(_) => CutError::Floats(ChunkError::Empty),
+        Contents::Histograms(_) => CutError::Histograms(ChunkError::Empty.into()),
     }
 }
 
@@ -97,6 +112,7 @@ fn as_it_is<'a, E>(chunk: &SourceChunk<'a>) -> Result<CutChunk<'a>, CutError<E>>
 fn merge<E>(
     chunks: &[SourceChunk<'_>],
     range_ms: &RangeInclusive<i64>,
+    floats: FloatEncoding,
     put: &mut impl FnMut(CutChunk<'_>) -> Result<(), E>,
 ) -> Result<(), CutError<E>> {
     let mut waiting = chunks.iter().peekable();
@@ -105,9 +121,10 @@ fn merge<E>(
         let earliest_ms = begun.iter().map(|samples| samples.at_ms).min();
         if let Some(chunk) = waiting.next_if(|next| earliest_ms.is_none_or(|at_ms| next.min_ms <= at_ms)) {
             let mut samples = Samples::new(chunk);
-            if samples.step()? {
-                begun.push(samples);
+            if !samples.step()? {
+                return Err(without_samples(chunk.contents));
             }
+            begun.push(samples);
             continue;
         }
         // The first of those of one time: chunks were begun in their order.
@@ -118,7 +135,7 @@ fn merge<E>(
         }
         if range_ms.contains(&samples.at_ms) && last_ms.is_none_or(|last_ms| samples.at_ms > last_ms) {
             last_ms = Some(samples.at_ms);
-            open.append(samples, put)?;
+            open.append(samples, floats, put)?;
         }
         if !samples.step()? {
             begun.remove(next);
@@ -176,7 +193,7 @@ impl<'a> Samples<'a> {
 /// The chunk that samples are written to.
 enum Open {
     Nothing,
-    Floats { xor: Box<OpenXor>, words: Vec<u64> },
+    Floats(Box<OpenFloats>),
     Histograms(Box<OpenHistogram>),
 }
 
@@ -184,19 +201,19 @@ impl Open {
     fn append<E>(
         &mut self,
         samples: &Samples<'_>,
+        floats: FloatEncoding,
         put: &mut impl FnMut(CutChunk<'_>) -> Result<(), E>,
     ) -> Result<(), CutError<E>> {
         let at_ms = samples.at_ms;
         match (&samples.present, &mut *self) {
-            (Present::Float(_, value), Self::Floats { xor, words }) if !xor.is_full_for(at_ms) => {
-                xor.append(Sample::new(at_ms, *value), words);
+            (Present::Float(iter, value), Self::Floats(open)) if !open.is_full_for(at_ms) => {
+                open.append(Sample::new(at_ms, *value), iter.start_timestamp_ms());
                 Ok(())
             }
-            (Present::Float(_, value), _) => {
+            (Present::Float(iter, value), _) => {
                 std::mem::replace(self, Self::Nothing).end(put)?;
-                let mut words = Vec::new();
-                let xor = Box::new(OpenXor::start(Sample::new(at_ms, *value), &mut words));
-                *self = Self::Floats { xor, words };
+                let first = Sample::new(at_ms, *value);
+                *self = Self::Floats(Box::new(OpenFloats::start(floats, first, iter.start_timestamp_ms())));
                 Ok(())
             }
             (Present::Histogram(_, histogram), Self::Histograms(open)) => {
@@ -216,10 +233,10 @@ impl Open {
     fn end<E>(self, put: &mut impl FnMut(CutChunk<'_>) -> Result<(), E>) -> Result<(), CutError<E>> {
         match self {
             Self::Nothing => Ok(()),
-            Self::Floats { xor, words } => {
-                let sealed = xor.seal(words.into_iter());
+            Self::Floats(open) => {
+                let sealed = open.seal();
                 put(CutChunk {
-                    contents: Contents::Floats(FloatEncoding::Xor),
+                    contents: Contents::Floats(sealed.encoding()),
                     min_ms: sealed.min_timestamp_ms(),
                     max_ms: sealed.max_timestamp_ms(),
                     samples: sealed.count(),
@@ -245,3 +262,6 @@ fn put_histograms<E>(
     })
     .map_err(CutError::Put)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,13 +1,15 @@
 //! Hostile bytes as a chunk of floats, the first telling its encoding: reading never panics, ends within the samples
-//! counted, and what was read, where our appender may write it at all, is read again from what it writes.
+//! counted, and what was read, where our appender may write it at all, is read again from what it writes. Cut for a block,
+//! its samples come out in either encoding, each time once.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use silverback_block::{Contents, CutChunk, SourceChunk, cut_chunks};
 use silverback_model::Sample;
 use silverback_model::gorilla::{
     ChunkError, FloatEncoding, FloatIter, OpenXor, OpenXor2, SealedChunk, Xor2Iter,
 };
-use silverback_model::limits::CHUNK_RANGE_MS;
+use silverback_model::limits::{CHUNK_BYTES_MAX, CHUNK_RANGE_MS, CHUNK_SAMPLES};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((first, chunk)) = bytes.split_first() else { return };
@@ -17,6 +19,9 @@ fuzz_target!(|bytes: &[u8]| {
     let items: Vec<_> = iter.collect();
     assert!(items.len() <= counted);
     let samples = items.into_iter().collect();
+    if let Ok(samples) = &samples {
+        check_cut(encoding, chunk, samples);
+    }
     match encoding {
         FloatEncoding::Xor => check_xor(chunk, samples),
         FloatEncoding::Xor2 if samples.is_ok() => check_xor2_written_again(chunk),
@@ -35,6 +40,39 @@ fn check_xor(chunk: &[u8], samples: Result<Vec<Sample>, ChunkError>) {
             }
         }
         Err(error) => assert_eq!(sealed, Err(error)),
+    }
+}
+
+/// Twice the same chunk: what overlaps is encoded anew. A sample that isn't newer than one before it is left out.
+fn check_cut(encoding: FloatEncoding, chunk: &[u8], samples: &[Sample]) {
+    let times = || samples.iter().map(|sample| sample.timestamp_ms);
+    let (Some(min_ms), Some(max_ms)) = (times().min(), times().max()) else { return };
+    let (mut iter, mut newest_ms, mut expect) = (FloatIter::new(encoding, chunk), None, Vec::new());
+    while let Some(sample) = iter.next() {
+        let sample = sample.expect("it was read before");
+        if newest_ms.is_none_or(|newest_ms| sample.timestamp_ms > newest_ms) {
+            newest_ms = Some(sample.timestamp_ms);
+            expect.push((sample.timestamp_ms, sample.value.to_bits(), iter.start_timestamp_ms()));
+        }
+    }
+    let source = SourceChunk { contents: Contents::Floats(encoding), min_ms, max_ms, bytes: chunk };
+    for wanted in [FloatEncoding::Xor2, FloatEncoding::Xor] {
+        let mut found = Vec::new();
+        let put = |cut: CutChunk<'_>| -> Result<(), ()> {
+            assert_eq!(cut.contents, Contents::Floats(wanted));
+            assert!(cut.samples <= CHUNK_SAMPLES && cut.bytes.len() <= CHUNK_BYTES_MAX);
+            let mut iter = FloatIter::new(wanted, cut.bytes);
+            while let Some(sample) = iter.next() {
+                let sample = sample.expect("what was cut is read");
+                found.push((sample.timestamp_ms, sample.value.to_bits(), iter.start_timestamp_ms()));
+            }
+            Ok(())
+        };
+        cut_chunks([source; 2], &(i64::MIN..=i64::MAX), wanted, put).expect("what was read is cut");
+        if wanted == FloatEncoding::Xor {
+            expect.iter_mut().for_each(|(.., start_ms)| *start_ms = None);
+        }
+        assert_eq!(found, expect);
     }
 }
 

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use silverback_block::{Block, Contents, Meta, Ulid, verify};
-use silverback_model::gorilla::FloatIter;
+use silverback_model::gorilla::{FloatEncoding, FloatIter};
 
 use crate::written::{Samples, Series, put_histograms};
 
@@ -24,6 +24,8 @@ pub struct ReadBlock {
     pub meta: Meta,
     /// What is in it.
     pub series: AllSamples,
+    /// The encoding of each chunk of floats.
+    pub floats: Vec<FloatEncoding>,
 }
 
 impl ReadBlock {
@@ -34,7 +36,7 @@ impl ReadBlock {
         assert!(damage.is_empty(), "{damage:?}");
         let (meta, mut block) = (Meta::read(dir).unwrap(), Block::open(dir).unwrap());
         assert_eq!(meta.min_ms.div_euclid(RANGE_MS), (meta.end_ms - 1).div_euclid(RANGE_MS), "{meta:?}");
-        let mut series = AllSamples::new();
+        let (mut series, mut encodings) = (AllSamples::new(), Vec::new());
         while let Some(found) = block.next_series().unwrap() {
             let labels =
                 found.labels.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
@@ -43,6 +45,7 @@ impl ReadBlock {
                 let chunk = block.chunk(*place).unwrap();
                 match chunk.contents.expect("the node writes what it reads") {
                     Contents::Floats(encoding) => {
+                        encodings.push(encoding);
                         let floats = FloatIter::new(encoding, chunk.bytes).map(Result::unwrap);
                         samples.extend(floats.map(|sample| (sample.timestamp_ms, sample.value.to_bits())));
                     }
@@ -52,7 +55,7 @@ impl ReadBlock {
             assert!(samples.is_sorted_by(|one, next| one.0 < next.0), "{labels:?}");
             series.insert(labels, samples);
         }
-        Self { meta, series }
+        Self { meta, series, floats: encodings }
     }
 
     /// The number of its range since the Unix epoch.

@@ -31,6 +31,21 @@ pub struct BlockSeries {
 ///
 /// Where the disk takes them not, or the series aren't sorted.
 pub fn put(data_dir: &Path, number: u64, series: &[BlockSeries], are_late: bool) -> Vec<PathBuf> {
+    put_as(FloatEncoding::Xor, data_dir, number, series, are_late)
+}
+
+/// Likewise, with chunks of floats in this encoding.
+///
+/// # Panics
+///
+/// As [`put`].
+pub fn put_as(
+    floats: FloatEncoding,
+    data_dir: &Path,
+    number: u64,
+    series: &[BlockSeries],
+    are_late: bool,
+) -> Vec<PathBuf> {
     let dir = data_dir.join("blocks");
     fs::create_dir_all(&dir).unwrap();
     let times = || {
@@ -49,7 +64,7 @@ pub fn put(data_dir: &Path, number: u64, series: &[BlockSeries], are_late: bool)
             let chunks = chunks_of(one);
             let sources = chunks.iter().map(Chunk::source);
             let added: Result<(), WriteError> = writer.add_series(labels, |out| {
-                let cut = cut_chunks(sources, &range_ms, |chunk: CutChunk<'_>| out.put(chunk));
+                let cut = cut_chunks(sources, &range_ms, floats, |chunk: CutChunk<'_>| out.put(chunk));
                 cut.map_err(|error| panic!("{error}"))
             });
             added.unwrap();

@@ -137,10 +137,11 @@ pub fn series_of(frames: &[ChunkedReadResponse]) -> Vec<Series> {
             match chunk.r#type() {
                 Encoding::Histogram => put_histograms(HistogramKind::Integer, &chunk.data, histograms),
                 Encoding::FloatHistogram => put_histograms(HistogramKind::Float, &chunk.data, histograms),
-                _floats => {
+                Encoding::Xor => {
                     let samples = XorIter::new(&chunk.data).map(Result::unwrap);
                     floats.extend(samples.map(|sample| (sample.timestamp_ms, sample.value.to_bits())));
                 }
+                other => panic!("a chunk that no reader asked for: {other:?}"),
             }
         }
     }

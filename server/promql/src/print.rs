@@ -55,7 +55,7 @@ impl Display for Head<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.0 {
             Expr::Aggregate(aggregate) => {
-                f.write_str(aggregate.aggregator.text())?;
+                f.write_str(aggregate.aggregator.as_str())?;
                 let labels = &aggregate.grouping.labels;
                 if aggregate.grouping.without {
                     write!(f, " without ({}) ", Names(labels))
@@ -88,7 +88,7 @@ impl Display for Operation<'_> {
 }
 
 fn write_operator(f: &mut Formatter<'_>, binary: &Binary) -> fmt::Result {
-    f.write_str(binary.operator.text())?;
+    f.write_str(binary.operator.as_str())?;
     if binary.returns_bool {
         f.write_str(" bool")?;
     }
@@ -218,7 +218,7 @@ impl Display for Duration {
             Self::Unary { negative, operand, .. } => {
                 write!(f, "{}{operand}", if *negative { "-" } else { "" })
             }
-            Self::Binary { operator, left, right } => write!(f, "{left} {} {right}", operator.text()),
+            Self::Binary { operator, left, right } => write!(f, "{left} {} {right}", operator.as_str()),
             Self::Choice { takes_max, left, right, .. } => {
                 write!(f, "{}_of({left}, {right})", if *takes_max { "max" } else { "min" })
             }

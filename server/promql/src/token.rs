@@ -1,5 +1,7 @@
 //! What an expression's text consists of: operators, aggregations, keywords, marks, and how errors name them.
 
+use silverback_model::named;
+
 use crate::number::quote;
 use crate::span::Span;
 
@@ -40,95 +42,101 @@ pub(crate) enum Mark {
     At,
 }
 
-/// A binary operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Operator {
-    /// `+`
-    Add,
-    /// `-`
-    Sub,
-    /// `*`
-    Mul,
-    /// `/`
-    Div,
-    /// `%`
-    Mod,
-    /// `^`
-    Pow,
-    /// `atan2`
-    Atan2,
-    /// `==`
-    Equal,
-    /// `!=`
-    NotEqual,
-    /// `<`
-    Less,
-    /// `<=`
-    LessOrEqual,
-    /// `>`
-    Greater,
-    /// `>=`
-    GreaterOrEqual,
-    /// `</`: cuts a histogram's observations above a value.
-    TrimUpper,
-    /// `>/`: cuts a histogram's observations below a value.
-    TrimLower,
-    /// `and`
-    And,
-    /// `or`
-    Or,
-    /// `unless`
-    Unless,
+named! {
+    /// A binary operator.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Operator {
+        /// `+`
+        Add = "+",
+        /// `-`
+        Sub = "-",
+        /// `*`
+        Mul = "*",
+        /// `/`
+        Div = "/",
+        /// `%`
+        Mod = "%",
+        /// `^`
+        Pow = "^",
+        /// `atan2`
+        Atan2 = "atan2",
+        /// `==`
+        Equal = "==",
+        /// `!=`
+        NotEqual = "!=",
+        /// `<`
+        Less = "<",
+        /// `<=`
+        LessOrEqual = "<=",
+        /// `>`
+        Greater = ">",
+        /// `>=`
+        GreaterOrEqual = ">=",
+        /// `</`: cuts a histogram's observations above a value.
+        TrimUpper = "</",
+        /// `>/`: cuts a histogram's observations below a value.
+        TrimLower = ">/",
+        /// `and`
+        And = "and",
+        /// `or`
+        Or = "or",
+        /// `unless`
+        Unless = "unless",
+    }
 }
 
-/// An aggregation operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Aggregator {
-    /// `sum`
-    Sum,
-    /// `avg`
-    Avg,
-    /// `count`
-    Count,
-    /// `min`
-    Min,
-    /// `max`
-    Max,
-    /// `group`
-    Group,
-    /// `stddev`
-    Stddev,
-    /// `stdvar`
-    Stdvar,
-    /// `topk`
-    Topk,
-    /// `bottomk`
-    Bottomk,
-    /// `count_values`
-    CountValues,
-    /// `quantile`
-    Quantile,
-    /// `limitk`
-    Limitk,
-    /// `limit_ratio`
-    LimitRatio,
+named! {
+    /// An aggregation operator.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Aggregator {
+        /// `sum`
+        Sum = "sum",
+        /// `avg`
+        Avg = "avg",
+        /// `count`
+        Count = "count",
+        /// `min`
+        Min = "min",
+        /// `max`
+        Max = "max",
+        /// `group`
+        Group = "group",
+        /// `stddev`
+        Stddev = "stddev",
+        /// `stdvar`
+        Stdvar = "stdvar",
+        /// `topk`
+        Topk = "topk",
+        /// `bottomk`
+        Bottomk = "bottomk",
+        /// `count_values`
+        CountValues = "count_values",
+        /// `quantile`
+        Quantile = "quantile",
+        /// `limitk`
+        Limitk = "limitk",
+        /// `limit_ratio`
+        LimitRatio = "limit_ratio",
+    }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keyword {
-    Offset,
-    Smoothed,
-    Anchored,
-    By,
-    Without,
-    On,
-    Ignoring,
-    GroupLeft,
-    GroupRight,
-    Fill,
-    FillLeft,
-    FillRight,
-    Bool,
+named! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum Keyword {
+        Offset = "offset",
+        Smoothed = "smoothed",
+        Anchored = "anchored",
+        By = "by",
+        Without = "without",
+        On = "on",
+        Ignoring = "ignoring",
+        GroupLeft = "group_left",
+        GroupRight = "group_right",
+        Fill = "fill",
+        FillLeft = "fill_left",
+        FillRight = "fill_right",
+        Bool = "bool",
+    }
 }
 
 /// A token and its place.
@@ -139,30 +147,6 @@ pub(crate) struct Token {
 }
 
 impl Operator {
-    /// As PromQL writes it.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Add => "+",
-            Self::Sub => "-",
-            Self::Mul => "*",
-            Self::Div => "/",
-            Self::Mod => "%",
-            Self::Pow => "^",
-            Self::Atan2 => "atan2",
-            Self::Equal => "==",
-            Self::NotEqual => "!=",
-            Self::Less => "<",
-            Self::LessOrEqual => "<=",
-            Self::Greater => ">",
-            Self::GreaterOrEqual => ">=",
-            Self::TrimUpper => "</",
-            Self::TrimLower => ">/",
-            Self::And => "and",
-            Self::Or => "or",
-            Self::Unless => "unless",
-        }
-    }
-
     /// Whether it compares: it filters, or with `bool` tells 0 or 1.
     pub const fn is_comparison(self) -> bool {
         matches!(
@@ -207,44 +191,9 @@ impl Aggregator {
         matches!(self, Self::Topk | Self::Bottomk | Self::Limitk | Self::LimitRatio)
     }
 
-    /// As PromQL writes it.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Sum => "sum",
-            Self::Avg => "avg",
-            Self::Count => "count",
-            Self::Min => "min",
-            Self::Max => "max",
-            Self::Group => "group",
-            Self::Stddev => "stddev",
-            Self::Stdvar => "stdvar",
-            Self::Topk => "topk",
-            Self::Bottomk => "bottomk",
-            Self::CountValues => "count_values",
-            Self::Quantile => "quantile",
-            Self::Limitk => "limitk",
-            Self::LimitRatio => "limit_ratio",
-        }
-    }
-
     /// Whether it has a parameter before its expression.
     pub const fn takes_parameter(self) -> bool {
-        match self {
-            Self::Topk
-            | Self::Bottomk
-            | Self::CountValues
-            | Self::Quantile
-            | Self::Limitk
-            | Self::LimitRatio => true,
-            Self::Sum
-            | Self::Avg
-            | Self::Count
-            | Self::Min
-            | Self::Max
-            | Self::Group
-            | Self::Stddev
-            | Self::Stdvar => false,
-        }
+        self.is_choosing() || matches!(self, Self::CountValues | Self::Quantile)
     }
 
     pub(crate) const fn is_experimental(self) -> bool {
@@ -258,42 +207,16 @@ pub(crate) fn keyword(word: &str) -> Option<Kind> {
     if word.len() > LONGEST {
         return None;
     }
-    Some(match word.to_ascii_lowercase().as_str() {
-        "and" => Kind::Operator(Operator::And),
-        "or" => Kind::Operator(Operator::Or),
-        "unless" => Kind::Operator(Operator::Unless),
-        "atan2" => Kind::Operator(Operator::Atan2),
-        "sum" => Kind::Aggregator(Aggregator::Sum),
-        "avg" => Kind::Aggregator(Aggregator::Avg),
-        "count" => Kind::Aggregator(Aggregator::Count),
-        "min" => Kind::Aggregator(Aggregator::Min),
-        "max" => Kind::Aggregator(Aggregator::Max),
-        "group" => Kind::Aggregator(Aggregator::Group),
-        "stddev" => Kind::Aggregator(Aggregator::Stddev),
-        "stdvar" => Kind::Aggregator(Aggregator::Stdvar),
-        "topk" => Kind::Aggregator(Aggregator::Topk),
-        "bottomk" => Kind::Aggregator(Aggregator::Bottomk),
-        "count_values" => Kind::Aggregator(Aggregator::CountValues),
-        "quantile" => Kind::Aggregator(Aggregator::Quantile),
-        "limitk" => Kind::Aggregator(Aggregator::Limitk),
-        "limit_ratio" => Kind::Aggregator(Aggregator::LimitRatio),
-        "offset" => Kind::Keyword(Keyword::Offset),
-        "smoothed" => Kind::Keyword(Keyword::Smoothed),
-        "anchored" => Kind::Keyword(Keyword::Anchored),
-        "by" => Kind::Keyword(Keyword::By),
-        "without" => Kind::Keyword(Keyword::Without),
-        "on" => Kind::Keyword(Keyword::On),
-        "ignoring" => Kind::Keyword(Keyword::Ignoring),
-        "group_left" => Kind::Keyword(Keyword::GroupLeft),
-        "group_right" => Kind::Keyword(Keyword::GroupRight),
-        "fill" => Kind::Keyword(Keyword::Fill),
-        "fill_left" => Kind::Keyword(Keyword::FillLeft),
-        "fill_right" => Kind::Keyword(Keyword::FillRight),
-        "bool" => Kind::Keyword(Keyword::Bool),
-        "start" | "end" | "step" | "range" | "max_of" | "min_of" => Kind::Preprocessor,
-        "inf" | "nan" => Kind::Number,
-        _other => return None,
-    })
+    let word = word.to_ascii_lowercase();
+    match word.as_str() {
+        "start" | "end" | "step" | "range" | "max_of" | "min_of" => return Some(Kind::Preprocessor),
+        "inf" | "nan" => return Some(Kind::Number),
+        _other => {}
+    }
+    let operator = Operator::ALL.into_iter().find(|one| one.as_str() == word).map(Kind::Operator);
+    let aggregator = || Aggregator::ALL.into_iter().find(|one| one.as_str() == word).map(Kind::Aggregator);
+    let keyword = || Keyword::ALL.into_iter().find(|one| one.as_str() == word).map(Kind::Keyword);
+    operator.or_else(aggregator).or_else(keyword)
 }
 
 /// How an unexpected token is named in an error.
@@ -305,7 +228,7 @@ pub(crate) fn describe(token: Token, text: &str) -> String {
     };
     match token.kind {
         Kind::End => "end of input".to_owned(),
-        Kind::Operator(operator) => format!("<op:{}>", operator.text()),
+        Kind::Operator(operator) => format!("<op:{}>", operator.as_str()),
         Kind::Mark(Mark::At) => "<op:@>".to_owned(),
         Kind::Mark(Mark::RegexEqual) => "<op:=~>".to_owned(),
         Kind::Mark(Mark::RegexNotEqual) => "<op:!~>".to_owned(),

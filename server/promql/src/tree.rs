@@ -113,7 +113,7 @@ fn write_expr(out: &mut String, expr: &Expr) {
         Expr::Aggregate(aggregate) => {
             object.expr("expr", Some(&aggregate.expr));
             object.texts("grouping", aggregate.grouping.labels.iter().map(|label| &**label));
-            object.text("op", aggregate.aggregator.text());
+            object.text("op", aggregate.aggregator.as_str());
             object.expr("param", aggregate.parameter.as_ref());
             object.text("type", "aggregation");
             object.raw("without", aggregate.grouping.without);
@@ -169,7 +169,7 @@ fn write_right(object: &mut Object<'_>, binary: &Binary) {
         Some(matching) => write_matching(object.field("matching"), matching),
         None => object.raw("matching", "null"),
     }
-    object.text("op", binary.operator.text());
+    object.text("op", binary.operator.as_str());
     object.expr("rhs", Some(&binary.right));
     object.text("type", "binaryExpr");
 }
@@ -247,7 +247,7 @@ fn write_duration(out: &mut String, duration: Option<&Duration>, is_wrapped: boo
         Duration::Step(_) => ("step", None, None),
         Duration::Range(_) => ("range", None, None),
         Duration::Unary { negative, operand, .. } => (if *negative { "-" } else { "+" }, None, Some(operand)),
-        Duration::Binary { operator, left, right } => (operator.text(), Some(left), Some(right)),
+        Duration::Binary { operator, left, right } => (operator.as_str(), Some(left), Some(right)),
         Duration::Choice { takes_max, left, right, .. } => {
             (if *takes_max { "max_of" } else { "min_of" }, Some(left), Some(right))
         }

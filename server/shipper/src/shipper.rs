@@ -21,7 +21,7 @@ use tokio::sync::{Notify, watch};
 use crate::backoff::Backoff;
 use crate::blocks::{self, LocalFault};
 use crate::bucket::Bucket;
-use crate::counts::{Counters, Counts};
+use crate::counts::Counts;
 use crate::objstore::BucketConfig;
 use crate::pace::Pace;
 use crate::shipped;
@@ -86,7 +86,7 @@ pub struct Shipper {
     wake: Arc<Notify>,
     stop: watch::Sender<bool>,
     shipped: watch::Receiver<BTreeSet<Ulid>>,
-    counters: Arc<Counters>,
+    counts: Arc<Counts>,
     thread: JoinHandle<()>,
 }
 
@@ -101,17 +101,17 @@ impl Shipper {
             .max_blocking_threads(BLOCKING_THREADS)
             .thread_name("shipper-io")
             .build()?;
-        let (wake, counters) = (Arc::new(Notify::new()), Arc::new(Counters::default()));
+        let (wake, counts) = (Arc::new(Notify::new()), Arc::new(Counts::default()));
         let (stop, stopped) = watch::channel(false);
         let (tell_shipped, shipped) = watch::channel(BTreeSet::new());
-        let shipping = Shipping::new(options, tell_shipped, Arc::clone(&counters), Arc::clone(&wake));
+        let shipping = Shipping::new(options, tell_shipped, Arc::clone(&counts), Arc::clone(&wake));
         let run = move || {
             runtime.block_on(shipping.run(stopped));
             // A file system that hangs holds a thread of it: nobody waits for that.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("shipper".to_owned()).spawn(run)?;
-        Ok(Self { wake, stop, shipped, counters, thread })
+        Ok(Self { wake, stop, shipped, counts, thread })
     }
 
     /// Tells it that there may be a new block.
@@ -126,8 +126,8 @@ impl Shipper {
     }
 
     /// What it has counted.
-    pub fn counts(&self) -> Counts {
-        self.counters.counts()
+    pub fn counts(&self) -> &Counts {
+        &self.counts
     }
 
     /// Tells it to end, and waits for that at most so long: for who has no executors any more. An upload in flight is
@@ -152,7 +152,7 @@ struct Shipping {
     uploaded: BTreeSet<Ulid>,
     tried: BTreeMap<Ulid, Tried>,
     tell_shipped: watch::Sender<BTreeSet<Ulid>>,
-    counters: Arc<Counters>,
+    counts: Arc<Counts>,
     wake: Arc<Notify>,
     backoff: Backoff,
 }
@@ -170,7 +170,7 @@ impl Shipping {
     fn new(
         options: Options,
         tell_shipped: watch::Sender<BTreeSet<Ulid>>,
-        counters: Arc<Counters>,
+        counts: Arc<Counts>,
         wake: Arc<Notify>,
     ) -> Self {
         let Options { dir, bucket, labels, bytes_per_s, limits } = options;
@@ -178,7 +178,7 @@ impl Shipping {
             bucket: Bucket::new(bucket.store, limits.request),
             pace: Pace::new(bytes_per_s),
             labels: Arc::new(labels),
-            counters: Arc::clone(&counters),
+            counts: Arc::clone(&counts),
             part_bytes: limits.part_bytes,
             open: None,
         };
@@ -190,7 +190,7 @@ impl Shipping {
             uploaded: BTreeSet::new(),
             tried: BTreeMap::new(),
             tell_shipped,
-            counters,
+            counts,
             wake,
             backoff: Backoff::new(limits.backoff_min, limits.backoff_max),
         }
@@ -264,7 +264,7 @@ impl Shipping {
                 Err(fault) => self.unreadable(ulid, &fault),
             }
         }
-        self.counters.pending.store(waiting.len() as u64, Ordering::Relaxed);
+        self.counts.pending.store(waiting.len() as u64, Ordering::Relaxed);
         self.tell_shipped.send_replace(done);
         let now = Instant::now();
         let order = |(ulid, begin_ms): (Ulid, i64)| {
@@ -304,7 +304,7 @@ impl Shipping {
             }
             Err(fault @ (UploadFault::Bucket(_) | UploadFault::Panicked)) => {
                 self.tried.entry(ulid).or_default().failures += 1;
-                self.counters.add(&self.counters.failures, 1);
+                self.counts.failures.fetch_add(1, Ordering::Relaxed);
                 warn_limited!(block = %ulid, bucket = self.bucket_name, %fault, "a block can't be uploaded; it is tried again");
                 Err(())
             }
@@ -317,7 +317,7 @@ impl Shipping {
         let bytes: u64 = block.files.iter().map(|file| file.bytes).sum();
         let progress = &mut self.tried.entry(ulid).or_default().progress;
         if self.uploader.upload(block, progress, now_ms()).await? == Uploaded::Now {
-            self.counters.add(&self.counters.uploads, 1);
+            self.counts.uploads.fetch_add(1, Ordering::Relaxed);
             let seconds = began.elapsed().as_secs_f64();
             tracing::info!(block = %ulid, bytes, seconds, bucket = self.bucket_name, "a block is in the bucket");
         }
@@ -335,7 +335,7 @@ impl Shipping {
         let is_due = tried.damaged_until.is_none_or(|until| until <= Instant::now());
         if is_due {
             tried.damaged_until = Some(Instant::now() + self.limits.damaged_again);
-            self.counters.add(&self.counters.failures, 1);
+            self.counts.failures.fetch_add(1, Ordering::Relaxed);
             warn_limited!(block = %ulid, %fault, "a block is damaged or can't be read, and isn't uploaded");
         }
         self.count_damaged();
@@ -343,26 +343,26 @@ impl Shipping {
 
     fn count_damaged(&self) {
         let damaged = self.tried.values().filter(|tried| tried.damaged_until.is_some()).count();
-        self.counters.damaged.store(damaged as u64, Ordering::Relaxed);
+        self.counts.damaged.store(damaged as u64, Ordering::Relaxed);
     }
 
     async fn write_uploaded(&self) {
         let (dir, uploaded) = (self.dir.clone(), self.uploaded.clone());
         if let Err(error) = on_disk(move || shipped::write(&dir, &uploaded)).await {
-            self.counters.add(&self.counters.failures, 1);
+            self.counts.failures.fetch_add(1, Ordering::Relaxed);
             warn_limited!(%error, dir = %self.dir.display(), "thanos.shipper.json can't be written: after a restart the bucket is asked for each block");
         }
     }
 
     fn succeeded(&mut self) {
         self.backoff.reset();
-        self.counters.last_success_ms.store(now_ms(), Ordering::Relaxed);
-        self.counters.failing_since_ms.store(0, Ordering::Relaxed);
+        self.counts.last_success_ms.store(now_ms(), Ordering::Relaxed);
+        self.counts.failing_since_ms.store(0, Ordering::Relaxed);
     }
 
     fn failed(&mut self) -> Duration {
-        if self.counters.failing_since_ms.load(Ordering::Relaxed) == 0 {
-            self.counters.failing_since_ms.store(now_ms(), Ordering::Relaxed);
+        if self.counts.failing_since_ms.load(Ordering::Relaxed) == 0 {
+            self.counts.failing_since_ms.store(now_ms(), Ordering::Relaxed);
         }
         self.backoff.after_failure()
     }

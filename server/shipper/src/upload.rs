@@ -6,13 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use object_store::path::Path;
 
 use crate::blocks::{FileReader, LocalBlock, LocalFault, LocalFile};
 use crate::bucket::{Bucket, BucketFault, Found, Parts};
-use crate::counts::Counters;
+use crate::counts::Counts;
 use crate::meta;
 use crate::pace::Pace;
 
@@ -54,7 +55,7 @@ pub(crate) struct Uploader {
     pub(crate) bucket: Bucket,
     pub(crate) pace: Pace,
     pub(crate) labels: Arc<BTreeMap<String, String>>,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counts: Arc<Counts>,
     pub(crate) part_bytes: usize,
     /// A file of which the bucket has some parts.
     pub(crate) open: Option<Parts>,
@@ -128,7 +129,7 @@ impl Uploader {
             self.pace.pass(count).await;
             let Some(parts) = &mut self.open else { unreachable!("who calls has begun") };
             self.bucket.put_part(parts, bytes).await?;
-            self.counters.add(&self.counters.bytes, count as u64);
+            self.counts.bytes.fetch_add(count as u64, Ordering::Relaxed);
         }
         let Some(parts) = &mut self.open else { unreachable!("who calls has begun") };
         Ok(self.bucket.complete(parts).await?)
@@ -153,7 +154,7 @@ impl Uploader {
         let count = bytes.len();
         self.pace.pass(count).await;
         self.bucket.put(path, bytes).await?;
-        self.counters.add(&self.counters.bytes, count as u64);
+        self.counts.bytes.fetch_add(count as u64, Ordering::Relaxed);
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use futures::channel::mpsc;
+use silverback_host::counters;
 use silverback_model::clock::Clock;
 use silverback_model::limits::SHARDS_MAX;
 use silverback_runtime::signals::Hangups;
@@ -24,15 +25,22 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Doors that wait for a core to take them.
 const WAITING_MAX: usize = 1;
 
-/// How often the files were read again, and with what success.
-#[derive(Debug)]
-pub struct Reloads {
-    failures: AtomicU64,
-    successes: AtomicU64,
-    last_success_ms: AtomicI64,
-    is_good: AtomicBool,
-    /// When certificates expire, by [`Role`]; [`NEVER`] where there are none.
-    not_after_ms: [AtomicI64; Role::ALL.len()],
+counters! {
+    /// How often the files were read again, and with what success.
+    #[derive(Debug)]
+    pub struct Reloads {
+        /// Changes of the files of users, tokens and certificates that were read.
+        successes: AtomicU64 => Counter "silverback_web_config_reloads_total",
+        /// Changes of these files that don't hold: all stays as it was before.
+        failures: AtomicU64 => Counter "silverback_web_config_reload_failures_total",
+        /// Whether these files hold as they are.
+        is_good: AtomicBool => Gauge "silverback_web_config_last_reload_successful",
+        /// When these files were last read.
+        last_success_ms: AtomicI64 => Gauge "silverback_web_config_last_reload_success_timestamp_seconds" / 1e3,
+    } {
+        /// When certificates expire, by [`Role`]; [`NEVER`] where there are none.
+        not_after_ms: [AtomicI64; Role::ALL.len()],
+    }
 }
 
 /// No certificate's end.
@@ -62,26 +70,6 @@ impl Reloads {
         let all = Role::ALL.into_iter().zip(&self.not_after_ms);
         let all = all.map(|(role, not_after_ms)| (role, not_after_ms.load(Ordering::Relaxed)));
         all.filter(|(_, not_after_ms)| *not_after_ms != NEVER)
-    }
-
-    /// Changes that could not be read.
-    pub(crate) fn failures(&self) -> u64 {
-        self.failures.load(Ordering::Relaxed)
-    }
-
-    /// Changes that were.
-    pub(crate) fn successes(&self) -> u64 {
-        self.successes.load(Ordering::Relaxed)
-    }
-
-    /// When the files were last read, in ms since the Unix epoch.
-    pub(crate) fn last_success_ms(&self) -> i64 {
-        self.last_success_ms.load(Ordering::Relaxed)
-    }
-
-    /// Whether the files as they are hold.
-    pub(crate) fn is_good(&self) -> bool {
-        self.is_good.load(Ordering::Relaxed)
     }
 }
 

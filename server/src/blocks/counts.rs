@@ -3,21 +3,37 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// Counters and sizes.
-#[derive(Debug, Default)]
-pub struct BlockCounts {
-    cut: AtomicU64,
-    late: AtomicU64,
-    failed: AtomicU64,
-    cut_us: AtomicU64,
-    cut_bytes: AtomicU64,
-    cut_end_ms: AtomicI64,
-    due: AtomicU64,
-    late_ranges: AtomicU64,
-    deleted: AtomicU64,
-    blocks: AtomicU64,
-    bytes: AtomicU64,
-    damaged: AtomicU64,
+use silverback_host::counters;
+
+counters! {
+    /// Counters and sizes.
+    #[derive(Debug, Default)]
+    pub struct BlockCounts {
+        /// Blocks that were cut from memory.
+        cut: AtomicU64 => Counter "silverback_blocks_cut_total",
+        /// Of them, those of samples that came after their range was cut.
+        late: AtomicU64 => Counter "silverback_blocks_late_total",
+        /// Times that blocks could not be cut, looked at or deleted; each is tried again.
+        failed: AtomicU64 => Counter "silverback_blocks_failed_total",
+        /// Time that cuts took, those that failed among them.
+        cut_us: AtomicU64 => Counter "silverback_blocks_seconds_total" / 1e6,
+        /// Bytes of the blocks that were cut.
+        cut_bytes: AtomicU64 => Counter "silverback_blocks_bytes_total",
+        /// Blocks that retention deleted.
+        deleted: AtomicU64 => Counter "silverback_blocks_deleted_total",
+        /// Ranges of two hours that are over and wait to be cut.
+        due: AtomicU64 => Gauge "silverback_blocks_due",
+        /// Ranges that were cut and have late samples that are in no block yet, or may have some after a start.
+        late_ranges: AtomicU64 => Gauge "silverback_blocks_late_ranges",
+        /// The end of the newest range that was cut; 0: none was.
+        cut_end_ms: AtomicI64 => Gauge "silverback_blocks_cut_end_timestamp_seconds" / 1e3,
+        /// Blocks on disk.
+        blocks: AtomicU64 => Gauge "silverback_blocks",
+        /// What blocks take on disk.
+        bytes: AtomicU64 => Gauge "silverback_blocks_bytes",
+        /// Blocks that can't be read, and are left alone.
+        damaged: AtomicU64 => Gauge "silverback_blocks_damaged",
+    }
 }
 
 /// Which block was cut.
@@ -83,62 +99,8 @@ impl BlockCounts {
         self.damaged.store(damaged, Ordering::Relaxed);
     }
 
-    /// Blocks that were cut; those of late samples among them.
-    pub(crate) fn cut(&self) -> u64 {
-        self.cut.load(Ordering::Relaxed)
-    }
-
-    /// Of them, those of late samples.
-    pub(crate) fn late(&self) -> u64 {
-        self.late.load(Ordering::Relaxed)
-    }
-
-    /// Cuts that failed.
-    pub(crate) fn failed(&self) -> u64 {
-        self.failed.load(Ordering::Relaxed)
-    }
-
-    /// How long cuts took, in µs.
-    pub(crate) fn cut_us(&self) -> u64 {
-        self.cut_us.load(Ordering::Relaxed)
-    }
-
-    /// Bytes of the blocks that were cut.
-    pub(crate) fn cut_bytes(&self) -> u64 {
-        self.cut_bytes.load(Ordering::Relaxed)
-    }
-
-    /// The end of the newest range that is cut, in ms; 0: none is.
-    pub(crate) fn cut_end_ms(&self) -> i64 {
-        self.cut_end_ms.load(Ordering::Relaxed)
-    }
-
     /// Notes the end of the newest range of the blocks that are there.
     pub(crate) fn note_cut_end(&self, end_ms: i64) {
         self.cut_end_ms.fetch_max(end_ms, Ordering::Relaxed);
-    }
-
-    /// Ranges that wait to be cut.
-    pub(crate) fn due(&self) -> u64 {
-        self.due.load(Ordering::Relaxed)
-    }
-
-    /// Ranges with late samples that are in no block, or not compared with their blocks yet.
-    pub(crate) fn late_ranges(&self) -> u64 {
-        self.late_ranges.load(Ordering::Relaxed)
-    }
-
-    /// Blocks that were deleted.
-    pub(crate) fn deleted(&self) -> u64 {
-        self.deleted.load(Ordering::Relaxed)
-    }
-
-    /// What is there.
-    pub(crate) fn on_disk(&self) -> BlocksOnDisk {
-        BlocksOnDisk {
-            blocks: self.blocks.load(Ordering::Relaxed),
-            bytes: self.bytes.load(Ordering::Relaxed),
-            damaged: self.damaged.load(Ordering::Relaxed),
-        }
     }
 }

@@ -18,6 +18,7 @@ use super::{
     AdminAccess, AllowedHosts, BlocksMode, ExternalLabels, LogFormat, MemoryLimit, OtlpDelta, OtlpHistograms,
     RebalanceMode, ShardCount,
 };
+use silverback_model::gorilla::FloatEncoding;
 use silverback_model::limits::memory::AUTO_LIMIT_PERCENT;
 use silverback_model::limits::{self, MemoryPlan, SHARDS_MAX};
 use silverback_storage::wal::{AckMode, WalRecovery};
@@ -187,6 +188,11 @@ options! {
         blocks_retention: Duration = 15 * DAY, "blocks-retention" DURATION One(duration(HOUR..=3650 * DAY));
         /// What all blocks may take on disk: the oldest go first, and none that is in memory still. 0: no such limit
         blocks_retention_bytes: usize = 0, "blocks-retention-size" SIZE One(size(0..=1 << 50));
+        /// How floats are encoded in blocks and snapshots. `xor`: as every reader of Prometheus' blocks knows it. `xor2`:
+        /// smaller; read by Prometheus since 3.12, not yet by Thanos
+        float_chunks: FloatEncoding = FloatEncoding::Xor, "float-chunks" ENCODING One(
+            words!("is no encoding of floats": FloatEncoding { Xor = "xor", Xor2 = "xor2" })
+        );
     }
     "Limits" {
         /// Resident memory of the process. Near it, new series are refused first, then writes. `auto`: 85 %

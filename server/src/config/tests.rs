@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::Duration;
 
+use silverback_model::gorilla::FloatEncoding;
 use silverback_test_support::Scratch;
 
 use super::*;
@@ -272,6 +273,16 @@ fn a_query_memory_is_automatic_or_a_size() {
         &["--query-memory=1KiB"],
         &["query-memory", "too small", "auto, or a size from 1MiB"],
     );
+}
+
+#[test]
+fn floats_are_xor_chunks_in_blocks_unless_another_encoding_is_named() {
+    let floats = |flags: &[&str]| load_from("", &[], flags).unwrap().config.float_chunks;
+    assert_eq!(floats(&[]), FloatEncoding::Xor);
+    assert_eq!(floats(&["--float-chunks=xor"]), FloatEncoding::Xor);
+    assert_eq!(floats(&["--float-chunks=xor2"]), FloatEncoding::Xor2);
+    let parts = ["float-chunks", "\"xor3\" is no encoding of floats", "allowed: xor, xor2"];
+    check_fault("", &[], &["--float-chunks=xor3"], &parts);
 }
 
 #[test]

@@ -150,7 +150,8 @@ mod tests {
             bytes: sealed.bytes(),
         };
         let added: Result<(), WriteError> = writer.add_series([("__name__", "up")].into_iter(), |out| {
-            cut_chunks([chunk], &(0..=9999), |chunk| out.put(chunk)).map_err(|error| panic!("{error}"))
+            cut_chunks([chunk], &(0..=9999), FloatEncoding::Xor, |chunk| out.put(chunk))
+                .map_err(|error| panic!("{error}"))
         });
         added.unwrap();
         writer.finish(&|| true).unwrap().expect("it has a sample");

@@ -12,6 +12,7 @@ use futures::StreamExt;
 use crate::api::query::external::External;
 use crate::blocks::{Blocks, BlocksDir};
 use crate::config::Config;
+use silverback_model::gorilla::FloatEncoding;
 use silverback_runtime::spawn_background;
 use silverback_shipper::{BucketConfig, ConfigFault, Limits, Options, Shipper};
 
@@ -36,18 +37,24 @@ pub(super) fn bucket(config: &Config) -> Result<Option<BucketConfig>, ObjstoreFa
 /// Reads the file that a configuration names, and tells what an operator should know of it.
 pub fn check(config: &Config) -> Result<Vec<String>, ObjstoreFault> {
     let bucket = bucket(config)?;
-    Ok(bucket.iter().filter_map(ignored).collect())
+    Ok(bucket.iter().flat_map(|bucket| cautions(config, bucket)).collect())
 }
 
-fn ignored(bucket: &BucketConfig) -> Option<String> {
+fn cautions(config: &Config, bucket: &BucketConfig) -> impl Iterator<Item = String> {
     let fields = bucket.ignored().join(", ");
-    (!fields.is_empty())
-        .then(|| format!("these fields of the objstore configuration make no difference: {fields}"))
+    let ignored = (!fields.is_empty())
+        .then(|| format!("these fields of the objstore configuration make no difference: {fields}"));
+    let unread = (config.float_chunks == FloatEncoding::Xor2).then(|| {
+        "--float-chunks=xor2: Thanos' Store Gateway and Compactor don't read XOR2 chunks yet, and the bucket's blocks are \
+         theirs to read; --float-chunks=xor is read by them"
+            .to_owned()
+    });
+    ignored.into_iter().chain(unread)
 }
 
 /// Starts the shipper, before there are executors: its thread may run on every CPU of the process.
 pub(super) fn start(config: &Config, bucket: BucketConfig) -> io::Result<Shipper> {
-    if let Some(caution) = ignored(&bucket) {
+    for caution in cautions(config, &bucket) {
         tracing::warn!(%caution, "shipper");
     }
     Shipper::start(Options {

@@ -7,10 +7,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use silverback::api::ingest::remote_write::Version;
 use silverback::config::AdminAccess;
 use silverback_block::{Block, BlockCache, OpenBlock};
+use silverback_model::gorilla::FloatEncoding;
 use silverback_model::histogram::wire::HistogramTimes;
 use silverback_model::histogram::{Buckets, Histogram, Span};
 use silverback_node_test_support::Node;
-use silverback_node_test_support::laid_blocks::{BlockSeries, RANGE_MS, put};
+use silverback_node_test_support::laid_blocks::{BlockSeries, RANGE_MS, put, put_as};
 use silverback_node_test_support::request::{self, PATH, body, headers};
 use silverback_node_test_support::written::Series;
 use silverback_test_support::prometheus::block::{uvarint, varint};
@@ -49,11 +50,13 @@ impl Scene {
         // As a cutter does that waits an hour for late samples.
         let cut_ms = (now_ms - HOUR_MS).div_euclid(RANGE_MS) * RANGE_MS;
         let (regular, late) = dealt(&mut random, &all, cut_ms);
+        // Where these are XOR2 chunks, those of late samples are XOR chunks all the same.
+        let floats = if seed % 2 == 0 { FloatEncoding::Xor2 } else { FloatEncoding::Xor };
         let mut first_ranges_ms = Vec::new();
         let over_border = Node::start_with(shards, |config| {
             config.retention = Duration::from_millis(KEPT_MS as u64);
             config.admin_api = AdminAccess::Full;
-            let blocks = put(&config.data_dir, 1, &regular, false);
+            let blocks = put_as(floats, &config.data_dir, 1, &regular, false);
             let of_late = put(&config.data_dir, LATE, &late, true);
             let first = begin_ms.div_euclid(RANGE_MS);
             first_ranges_ms = (first..)

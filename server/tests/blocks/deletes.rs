@@ -48,7 +48,8 @@ fn make_block(dir: &Path, at_ms: i64, random: u128) -> String {
     let contents = Contents::Floats(FloatEncoding::Xor);
     let chunk = SourceChunk { contents, min_ms: at_ms, max_ms: at_ms, bytes: sealed.bytes() };
     let added: Result<(), WriteError> = writer.add_series([("__name__", "old")].into_iter(), |out| {
-        cut_chunks([chunk], &(at_ms..=at_ms), |chunk| out.put(chunk)).map_err(|error| panic!("{error}"))
+        cut_chunks([chunk], &(at_ms..=at_ms), FloatEncoding::Xor, |chunk| out.put(chunk))
+            .map_err(|error| panic!("{error}"))
     });
     added.unwrap();
     writer.finish(&|| true).unwrap().expect("it has a sample");

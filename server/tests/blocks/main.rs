@@ -4,6 +4,7 @@ mod beyond;
 mod cut;
 mod deletes;
 mod disk;
+mod float_chunks;
 mod kills;
 mod late;
 mod moves;

@@ -49,6 +49,11 @@ async fn responses(node: &Node, request: SelectRequest) -> Vec<SelectResponse> {
     responses
 }
 
+/// All series that a node has.
+pub async fn select_all(node: &Node, encoding: SampleEncoding) -> Vec<Series> {
+    put_together(&responses(node, select(named(".+"), ALWAYS, encoding)).await)
+}
+
 fn pairs(labels: &[Label]) -> Vec<(String, String)> {
     labels.iter().map(|label| (label.name.clone(), label.value.clone())).collect()
 }

@@ -6,6 +6,7 @@ use silverback::config::Config;
 use silverback_model::gorilla::XorIter;
 use silverback_node_test_support::Node;
 use silverback_node_test_support::written::{Series, series, start_ms, write};
+use silverback_proto::thanos::chunk::Encoding;
 use silverback_proto::thanos::label_matcher::Type;
 use silverback_proto::thanos::series_response::Result as Answer;
 use silverback_proto::thanos::store_client::StoreClient;
@@ -74,6 +75,7 @@ pub fn samples(series: &thanos::Series) -> Vec<(i64, u64)> {
     let mut samples = Vec::new();
     for chunk in &series.chunks {
         let raw = chunk.raw.as_ref().unwrap();
+        assert_eq!(raw.r#type(), Encoding::Xor);
         let read = XorIter::new(&raw.data).map(|sample| sample.unwrap());
         let of_chunk: Vec<_> = read.map(|sample| (sample.timestamp_ms, sample.value.to_bits())).collect();
         assert_eq!((of_chunk[0].0, of_chunk[of_chunk.len() - 1].0), (chunk.min_time, chunk.max_time));

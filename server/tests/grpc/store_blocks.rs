@@ -4,15 +4,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use silverback_model::gorilla::FloatEncoding;
 use silverback_node_test_support::Node;
-use silverback_node_test_support::laid_blocks::{BlockSeries, put};
+use silverback_node_test_support::laid_blocks::{BlockSeries, put_as};
 use silverback_node_test_support::written::{Series, start_ms, write};
 use silverback_proto::thanos::info::InfoRequest;
 use silverback_proto::thanos::info::info_client::InfoClient;
 use silverback_proto::thanos::label_matcher::Type;
 use silverback_proto::thanos::{LabelNamesRequest, LabelValuesRequest, SeriesRequest, ShardInfo};
+use silverback_proto::v1::SampleEncoding;
 
 use crate::channel::{Channel, origin};
+use crate::query::select_all;
 use crate::store::{
     EXTERNAL, Pairs, client, external, fleet, found, label_sets, matcher, named, pairs, samples, seen,
 };
@@ -30,7 +33,7 @@ fn parts() -> (Vec<Series>, Vec<Series>) {
     (of(start_ms() - 24 * HOUR_MS, 0), of(start_ms(), 1))
 }
 
-fn node(old: &[Series], young: &[Series]) -> Node {
+fn node(old: &[Series], young: &[Series], floats: FloatEncoding) -> Node {
     let in_block = |(labels, samples): &Series| BlockSeries {
         labels: labels.clone(),
         floats: samples.clone(),
@@ -40,7 +43,7 @@ fn node(old: &[Series], young: &[Series]) -> Node {
     let with_labels = external(&EXTERNAL[..2]);
     let node = Node::start_with(3, |config| {
         config.retention = Duration::from_secs(6 * 3600);
-        put(&config.data_dir, 1, &old, false);
+        put_as(floats, &config.data_dir, 1, &old, false);
         with_labels(config);
     });
     write(&node, young);
@@ -58,7 +61,7 @@ fn by_labels(all: impl Iterator<Item = (Pairs, Vec<(i64, u64)>)>) -> BTreeMap<Pa
 #[tokio::test]
 async fn series_of_blocks_and_memory_come_in_the_order_of_what_is_seen_of_their_labels() {
     let (old, young) = parts();
-    let node = node(&old, &young);
+    let node = node(&old, &young, FloatEncoding::Xor2);
     for without in
         [&[][..], &["replica"], &["replica", "p"], &["z", "cluster", "q"], &["g", "__name__"], &["tenant_id"]]
     {
@@ -88,7 +91,7 @@ async fn series_of_blocks_and_memory_come_in_the_order_of_what_is_seen_of_their_
 #[tokio::test]
 async fn shards_of_a_query_have_every_series_of_blocks_and_memory_once() {
     let (old, young) = parts();
-    let node = node(&old, &young);
+    let node = node(&old, &young, FloatEncoding::Xor2);
     let mut all = Vec::new();
     for shard_index in 0..4 {
         let shard_info = ShardInfo { shard_index, total_shards: 4, by: true, labels: vec!["g".to_owned()] };
@@ -102,7 +105,7 @@ async fn shards_of_a_query_have_every_series_of_blocks_and_memory_once() {
 #[tokio::test]
 async fn names_and_values_are_those_of_blocks_too_and_info_tells_how_far_they_go_back() {
     let (old, young) = parts();
-    let node = node(&old, &young);
+    let node = node(&old, &young, FloatEncoding::Xor2);
     let mut client = client(&node).await;
     let (start, end) = (i64::MIN, i64::MAX);
     let matchers = vec![matcher("__name__", Type::Eq, "load")];
@@ -118,4 +121,18 @@ async fn names_and_values_are_those_of_blocks_too_and_info_tells_how_far_they_go
     let oldest_ms = old.iter().map(|(_, samples)| samples[0].0).min().unwrap();
     assert_eq!(info.store.unwrap().min_time, oldest_ms);
     assert!(info.exemplars.unwrap().min_time > oldest_ms);
+}
+
+#[tokio::test]
+async fn whatever_blocks_are_encoded_as_chunks_and_columns_are_the_same() {
+    let (old, young) = parts();
+    let nodes = [FloatEncoding::Xor, FloatEncoding::Xor2].map(|floats| node(&old, &young, floats));
+    for encoding in [SampleEncoding::Columns, SampleEncoding::XorChunks] {
+        let [of_xor, of_xor2] =
+            [select_all(&nodes[0], encoding).await, select_all(&nodes[1], encoding).await];
+        assert!(!of_xor.is_empty() && of_xor == of_xor2, "{encoding:?}");
+    }
+    let [of_xor, of_xor2] = [found(&nodes[0], named("load")).await, found(&nodes[1], named("load")).await]
+        .map(|all| by_labels(all.iter().map(|one| (pairs(&one.labels), samples(one)))));
+    assert!(of_xor == of_xor2);
 }

@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::json;
 use silverback::config::AdminAccess;
+use silverback_model::STALE_NAN_BITS;
+use silverback_model::gorilla::FloatEncoding;
 use silverback_node_test_support::Node;
 use silverback_node_test_support::blocks::{AllSamples, RANGE_MS, ReadBlock, names, read_blocks, together};
 use silverback_node_test_support::written::{Series, query, read_samples, start_ms, write};
@@ -17,9 +20,15 @@ const STEP_MS: i64 = 30_000;
 
 /// A node that writes snapshots, and its data directory.
 fn start(shards: usize) -> (Node, PathBuf) {
+    start_with(shards, FloatEncoding::Xor)
+}
+
+/// Likewise, with chunks of floats in this encoding.
+fn start_with(shards: usize, floats: FloatEncoding) -> (Node, PathBuf) {
     let mut data_dir = PathBuf::new();
     let node = Node::start_with(shards, |config| {
         config.admin_api = AdminAccess::Full;
+        config.float_chunks = floats;
         data_dir.clone_from(&config.data_dir);
     });
     (node, data_dir)
@@ -89,6 +98,31 @@ fn a_snapshot_has_all_samples_that_reads_find_and_none_that_was_deleted() {
         assert!(metric(&node, "silverback_snapshot_bytes_total") > 10_000.0);
         assert!(metric(&node, "silverback_snapshot_seconds_total") > 0.0);
         assert_ne!(take(&node, ""), name, "each has a name of its own");
+    }
+}
+
+#[test]
+fn a_snapshot_in_either_encoding_has_the_same_samples_and_a_node_reads_them_of_it() {
+    for encoding in [FloatEncoding::Xor, FloatEncoding::Xor2] {
+        let (node, data_dir) = start_with(2, encoding);
+        write_hours(&node, 5);
+        let values = [STALE_NAN_BITS, STALE_NAN_BITS + 1, f64::NAN.to_bits(), u64::MAX, 1, 0];
+        let times = (0..1000).map(|nth| start_ms() - 7_200_000 + nth * 7000 + nth % 7 * nth);
+        let odd = times.zip(values.into_iter().cycle()).collect();
+        write(&node, &[(vec![("__name__".to_owned(), "odd".to_owned())], odd)]);
+        let snapshot = data_dir.join("snapshots").join(take(&node, ""));
+        let (found, _) = read(&snapshot);
+        let expect = read_node(&node);
+        assert!(found == expect, "other samples than reads find, as {encoding:?}");
+        let floats: Vec<_> = read_blocks(&snapshot).into_values().flat_map(|block| block.floats).collect();
+        assert!(floats.len() > 50 && floats.iter().all(|found| *found == encoding), "{encoding:?}");
+        // A node that keeps an hour in memory, and has nothing there.
+        let reader = Node::start_with(2, |config| {
+            config.retention = Duration::from_secs(3600);
+            fs::create_dir_all(&config.data_dir).unwrap();
+            fs::rename(&snapshot, config.data_dir.join("blocks")).unwrap();
+        });
+        assert!(read_node(&reader) == expect, "other samples than the node had, as {encoding:?}");
     }
 }
 

@@ -15,6 +15,7 @@ mod rebalance;
 mod replay;
 mod report;
 mod runtime_soak;
+mod section;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -39,6 +40,7 @@ struct Cli {
 enum Program {
     Replay(replay::ReplayArgs),
     Report(report::ReportArgs),
+    Section(section::SectionArgs),
     Contender(contender::ContenderArgs),
     Durability(durability::DurabilityArgs),
     Founding(founding::FoundingArgs),
@@ -59,6 +61,7 @@ fn run(program: Program) -> Ended {
     match program {
         Program::Replay(arguments) => replay::run(arguments),
         Program::Report(arguments) => report::run(&arguments),
+        Program::Section(arguments) => section::run(&arguments),
         Program::Contender(arguments) => contender::run(arguments),
         Program::Durability(arguments) => durability::run(arguments),
         Program::Founding(arguments) => founding::run(&arguments),

@@ -30,6 +30,9 @@ const WRITTEN_ROUNDS_MIN: usize = 3;
 ///   silverback-bench report                            all loads, three rounds; the sections are printed
 ///   silverback-bench report --out docs/performance.md  and written into the document, with plots beside it
 ///   silverback-bench report --only paced,restart       some loads, or sections of loads
+///   silverback-bench report --only former --former PATH
+///                                                      some loads beside another build, made in a checkout of its
+///                                                      commit
 ///   silverback-bench report --short                    five short rounds beside the contender: fails where a
 ///                                                      ratio falls below the least that was kept, by a tenth or
 ///                                                      by what is written down for its load
@@ -58,6 +61,9 @@ pub struct ReportArgs {
     /// Our node; the one beside this program where it isn't given
     #[arg(long, value_name = "PATH")]
     silverback: Option<PathBuf>,
+    /// Another build of our node, for the loads of the section `former`
+    #[arg(long, value_name = "PATH")]
+    former: Option<PathBuf>,
     /// A current Prometheus, besides the one in the path
     #[arg(long, value_name = "PATH")]
     prometheus: Option<PathBuf>,
@@ -178,6 +184,7 @@ fn prepare(arguments: &ReportArgs, sides: &[Side]) -> Result<Prepared, Box<dyn E
     let own = std::env::current_exe()?;
     let paths = Paths {
         node: arguments.silverback.clone(),
+        former: arguments.former.clone(),
         victoria_metrics: arguments.victoria_metrics.clone(),
         prometheus: arguments.prometheus.clone(),
     };
@@ -190,7 +197,10 @@ fn prepare(arguments: &ReportArgs, sides: &[Side]) -> Result<Prepared, Box<dyn E
 
 fn wanted(arguments: &ReportArgs, size: Size) -> Vec<Load> {
     let is_named = |load: &Load| arguments.only.iter().any(|name| name == load.name || name == load.section);
-    loads::all(size).into_iter().filter(|load| arguments.only.is_empty() || is_named(load)).collect()
+    // Without the other build there is nothing to tell of its section.
+    let is_possible = |load: &Load| load.section != "former" || arguments.former.is_some();
+    let is_wanted = |load: &Load| is_possible(load) && (arguments.only.is_empty() || is_named(load));
+    loads::all(size).into_iter().filter(is_wanted).collect()
 }
 
 fn sides(arguments: &ReportArgs, all: &[Side]) -> Vec<Side> {
@@ -199,6 +209,9 @@ fn sides(arguments: &ReportArgs, all: &[Side]) -> Vec<Side> {
 }
 
 fn whole(arguments: &ReportArgs) -> Ended {
+    if wanted(arguments, Size::Small).is_empty() {
+        return Err("nothing to measure: loads beside a former build take --former PATH".into());
+    }
     let small = arguments.form.small;
     let count = arguments.rounds.map_or(if small { 1 } else { WRITTEN_ROUNDS_MIN }, usize::from);
     let code = if arguments.out.is_empty() { None } else { Some(check_written(arguments, count)?) };

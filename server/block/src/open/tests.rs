@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::reader::Block;
-use crate::write::tests::{RANGE_MS, postings, sources, write_all, written};
+use crate::write::tests::{RANGE_MS, float_encodings, postings, sources, write_all, written};
 
 /// All of a block: each label's series, and each series by its reference with labels and chunks.
 #[derive(Debug, PartialEq, Eq)]
@@ -83,9 +83,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(30))]
 
     #[test]
-    fn what_is_asked_for_is_what_a_reader_of_the_whole_finds(series in sources(), cache_bytes in 10_000usize..40_000) {
+    fn what_is_asked_for_is_what_a_reader_of_the_whole_finds(
+        series in sources(),
+        floats in float_encodings(),
+        cache_bytes in 10_000usize..40_000,
+    ) {
         let scratch = tempfile::tempdir().unwrap();
-        if write_all(scratch.path(), &series, -RANGE_MS..=3 * RANGE_MS).unwrap().is_none() {
+        if write_all(scratch.path(), &series, -RANGE_MS..=3 * RANGE_MS, floats).unwrap().is_none() {
             return Ok(());
         }
         let dir = std::fs::read_dir(scratch.path()).unwrap().next().unwrap().unwrap().path();

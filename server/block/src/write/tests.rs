@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 use silverback_model::Sample;
-use silverback_model::gorilla::{FloatEncoding, FloatIter, OpenXor, OpenXor2};
+use silverback_model::gorilla::{FloatEncoding, FloatIter, OpenFloats};
 use silverback_model::histogram::{Buckets, Histogram, HistogramIter, HistogramKind, OpenHistogram, Span};
 
 use super::*;
@@ -34,18 +34,14 @@ impl Source {
     fn bytes(&self) -> Vec<u8> {
         let (first, rest) = self.samples.split_first().unwrap();
         match self.contents {
-            Contents::Floats(FloatEncoding::Xor2) => {
-                let mut open = OpenXor2::default();
-                for (at_ms, value) in &self.samples {
-                    open.append(Sample::new(*at_ms, *value), Some(*at_ms - 1));
+            Contents::Floats(encoding) => {
+                let sample = |(at_ms, value): (i64, f64)| (Sample::new(at_ms, value), Some(at_ms - 1));
+                let (first, start_ms) = sample(*first);
+                let mut open = OpenFloats::start(encoding, first, start_ms);
+                for (sample, start_ms) in rest.iter().copied().map(sample) {
+                    open.append(sample, start_ms);
                 }
-                open.to_bytes()
-            }
-            Contents::Floats(FloatEncoding::Xor) => {
-                let mut words = Vec::new();
-                let mut open = OpenXor::start(Sample::new(first.0, first.1), &mut words);
-                rest.iter().for_each(|(at_ms, value)| open.append(Sample::new(*at_ms, *value), &mut words));
-                open.seal(words.into_iter()).bytes().to_vec()
+                open.seal().bytes().to_vec()
             }
             Contents::Histograms(_) => {
                 let mut open = OpenHistogram::start(first.0, &histogram(first.1), None);
@@ -65,11 +61,14 @@ impl Source {
     }
 }
 
+pub(crate) fn float_encodings() -> impl Strategy<Value = FloatEncoding> {
+    prop_oneof![Just(FloatEncoding::Xor), Just(FloatEncoding::Xor2)]
+}
+
 fn contents() -> impl Strategy<Value = Contents> {
     prop_oneof![
-        Just(Contents::Floats(FloatEncoding::Xor)),
-        Just(Contents::Floats(FloatEncoding::Xor2)),
-        Just(Contents::Histograms(HistogramKind::Integer)),
+        2 => float_encodings().prop_map(Contents::Floats),
+        1 => Just(Contents::Histograms(HistogramKind::Integer)),
     ]
 }
 
@@ -98,8 +97,9 @@ pub(crate) fn write_all(
     parent: &Path,
     series: &BTreeMap<Vec<(String, String)>, Vec<Source>>,
     range_ms: std::ops::RangeInclusive<i64>,
+    floats: FloatEncoding,
 ) -> Result<Option<FinishedBlock>, WriteError> {
-    write_all_in(WriterMemory::MAX, parent, series, range_ms)
+    write_all_in(WriterMemory::MAX, parent, series, range_ms, floats)
 }
 
 fn write_all_in(
@@ -107,6 +107,7 @@ fn write_all_in(
     parent: &Path,
     series: &BTreeMap<Vec<(String, String)>, Vec<Source>>,
     range_ms: std::ops::RangeInclusive<i64>,
+    floats: FloatEncoding,
 ) -> Result<Option<FinishedBlock>, WriteError> {
     let ulid = Ulid::from_parts(1, 2);
     let mut writer = BlockWriter::create_at(parent.join(ulid.to_string()), ulid, memory)?;
@@ -120,7 +121,7 @@ fn write_all_in(
         });
         let labels = labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         writer.add_series(labels, |out| {
-            let cut = cut_chunks(chunks, &range_ms, |chunk| out.put(chunk));
+            let cut = cut_chunks(chunks, &range_ms, floats, |chunk| out.put(chunk));
             cut.map_err(|error| match error {
                 crate::CutError::Put(fault) => fault,
                 other => panic!("{other}"),
@@ -182,7 +183,12 @@ pub(crate) fn postings(dir: &Path) -> BTreeMap<(String, String), Vec<u64>> {
     lists
 }
 
-fn check_block(dir: &Path, expect: &BTreeMap<Vec<(String, String)>, Samples>, finished: &FinishedBlock) {
+fn check_block(
+    dir: &Path,
+    expect: &BTreeMap<Vec<(String, String)>, Samples>,
+    finished: &FinishedBlock,
+    floats: FloatEncoding,
+) {
     let mut block = Block::open(dir).unwrap();
     let (mut stats, mut references) = (Stats::default(), Vec::new());
     for (labels, samples) in expect {
@@ -193,6 +199,8 @@ fn check_block(dir: &Path, expect: &BTreeMap<Vec<(String, String)>, Samples>, fi
         for place in &series.chunks {
             let chunk = block.chunk(*place).unwrap();
             let begin = read.len();
+            let encoding = FloatEncoding::of_chunk_encoding(chunk.contents.unwrap().encoding());
+            assert!(encoding.is_none_or(|encoding| encoding == floats), "{encoding:?}");
             decode(chunk.contents, chunk.bytes, &mut read);
             assert_eq!((read[begin].0, read[read.len() - 1].0), (place.min_ms, place.max_ms));
         }
@@ -238,6 +246,7 @@ proptest! {
     fn series_are_read_back_as_their_ranges_had_them(
         series in sources(),
         memory in prop::sample::select(vec![64_usize, 300, 1000, 20_000]),
+        floats in float_encodings(),
     ) {
         let scratch = tempfile::tempdir().unwrap();
         for range in -1..4 {
@@ -253,7 +262,7 @@ proptest! {
                     expect.insert(labels.clone(), samples);
                 }
             }
-            let written = write_all_in(WriterMemory::tiny(memory), &parent, &series, range_ms).unwrap();
+            let written = write_all_in(WriterMemory::tiny(memory), &parent, &series, range_ms, floats).unwrap();
             let names: BTreeSet<PathBuf> =
                 std::fs::read_dir(&parent).unwrap().map(|entry| entry.unwrap().path()).collect();
             let Some(finished) = written else {
@@ -264,7 +273,7 @@ proptest! {
             let files = std::fs::read_dir(dir).unwrap().count();
             prop_assert_eq!((names.len(), files), (1, 4), "index, chunks, tombstones, meta.json");
             prop_assert_eq!(bytes_of(dir), finished.bytes);
-            check_block(dir, &expect, &finished);
+            check_block(dir, &expect, &finished, floats);
         }
     }
 }
@@ -361,7 +370,7 @@ pub(crate) fn written(parent: &Path) -> PathBuf {
         (labels("a"), vec![source(0), source(50_000)]),
         (labels("b"), vec![source(7), histograms]),
     ]);
-    write_all(parent, &series, 0..=RANGE_MS).unwrap().unwrap();
+    write_all(parent, &series, 0..=RANGE_MS, FloatEncoding::Xor).unwrap().unwrap();
     parent.join(Ulid::from_parts(1, 2).to_string())
 }
 

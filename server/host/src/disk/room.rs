@@ -8,13 +8,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nix::sys::statvfs::statvfs;
 use serde::{Deserialize, Serialize};
 
-/// A file system's room, in bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileSystemRoom {
-    /// All of it.
-    pub size_bytes: u64,
-    /// What this process may still fill: what is kept for the superuser isn't in it.
-    pub free_bytes: u64,
+use crate::counters;
+
+counters! {
+    /// The room of the file system that the data directory lies on. What is kept for the superuser isn't free.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct FileSystemRoom {
+        /// What the file system of the data directory holds, whoever uses it.
+        size_bytes: u64 => Gauge "silverback_disk_size_bytes",
+        /// What of that the node may still fill.
+        free_bytes: u64 => Gauge "silverback_disk_free_bytes",
+    }
 }
 
 impl FileSystemRoom {
@@ -56,6 +60,7 @@ impl RoomSeen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::{families, render};
 
     #[test]
     fn a_file_system_has_a_size_and_no_more_room_than_that() {
@@ -73,5 +78,13 @@ mod tests {
         assert_eq!(seen.get(), Some(room), "a full disk is one");
         seen.set(None);
         assert_eq!(seen.get(), None);
+    }
+
+    #[test]
+    fn its_room_has_metrics() {
+        let room = FileSystemRoom { size_bytes: 300, free_bytes: 20 };
+        let text = render(&families(FileSystemRoom::METRICS, &room).collect::<Vec<_>>());
+        assert!(text.contains("\nsilverback_disk_size_bytes 300\n"), "{text}");
+        assert!(text.contains("\nsilverback_disk_free_bytes 20\n"), "{text}");
     }
 }

@@ -1,6 +1,8 @@
 //! Counters that are declared once: what each is called, by the code and by a scrape, and what it counts.
 //!
-//! Knows how a struct of plain numbers becomes families. Counts nothing.
+//! Knows how a struct of numbers becomes families. Counts nothing.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use silverback_model::ShardId;
 
@@ -40,27 +42,34 @@ impl Reading {
     }
 }
 
-impl From<u64> for Reading {
-    fn from(number: u64) -> Self {
-        Self::Number(number as f64)
+/// Makes readings of numbers of these types.
+macro_rules! numbers {
+    ($($number:ident: $type:ty => $read:expr;)+) => {
+        $(impl From<&$type> for Reading {
+            fn from($number: &$type) -> Self {
+                Self::Number($read as f64)
+            }
+        })+
+    };
+}
+
+numbers! {
+    number: u64 => *number;
+    number: usize => *number;
+    number: AtomicU64 => number.load(Ordering::Relaxed);
+    number: AtomicI64 => number.load(Ordering::Relaxed);
+    is_so: AtomicBool => u8::from(is_so.load(Ordering::Relaxed));
+}
+
+impl From<&Option<usize>> for Reading {
+    fn from(number: &Option<usize>) -> Self {
+        number.as_ref().map_or(Self::Absent, Self::from)
     }
 }
 
-impl From<usize> for Reading {
-    fn from(number: usize) -> Self {
-        Self::Number(number as f64)
-    }
-}
-
-impl From<Option<usize>> for Reading {
-    fn from(number: Option<usize>) -> Self {
-        number.map_or(Self::Absent, Self::from)
-    }
-}
-
-impl From<Durations> for Reading {
-    fn from(durations: Durations) -> Self {
-        Self::Durations(durations)
+impl From<&Durations> for Reading {
+    fn from(durations: &Durations) -> Self {
+        Self::Durations(*durations)
     }
 }
 
@@ -70,9 +79,18 @@ impl<T> Metric<T> {
     where
         T: 'a,
     {
+        self.labelled(counts.map(|(shard, counts)| ([("shard", shard.0.to_string())], counts)))
+    }
+
+    fn labelled<'a, const N: usize>(
+        &self,
+        counts: impl IntoIterator<Item = ([(&'static str, String); N], &'a T)>,
+    ) -> Family
+    where
+        T: 'a,
+    {
         let mut family = Family::new(self.name, self.kind, self.help);
-        for (shard, counts) in counts {
-            let labels = [("shard", shard.0.to_string())];
+        for (labels, counts) in counts {
             match (self.reading)(counts) {
                 Reading::Absent => {}
                 Reading::Number(number) => family.push(labels, number),
@@ -83,20 +101,25 @@ impl<T> Metric<T> {
     }
 }
 
+/// The families of what the node counts once, as `METRICS` tells them.
+pub fn families<T>(metrics: &[Metric<T>], counts: &T) -> impl Iterator<Item = Family> {
+    metrics.iter().map(move |metric| metric.labelled([([], counts)]))
+}
+
 /// Makes a struct of counters and sizes, and `METRICS` of it: a field's documentation is its metric's help, then come
 /// its type and its metric, `/` how many of its units make one of the metric's. Fields in braces of their own have
-/// none.
+/// none. What several threads count or read has atomics for fields.
 #[macro_export]
 macro_rules! counters {
     (
         $(#[$about:meta])*
-        pub struct $name:ident {
+        $vis:vis struct $name:ident {
             $($(#[doc = $help:literal])+ $field:ident: $type:ty => $kind:ident $metric:literal $(/ $unit:literal)?,)*
         }
         $({ $($(#[$without:meta])+ $other:ident: $other_type:ty,)* })?
     ) => {
         $(#[$about])*
-        pub struct $name {
+        $vis struct $name {
             $($(#[doc = $help])+ pub $field: $type,)*
             $($($(#[$without])+ pub $other: $other_type,)*)?
         }
@@ -107,7 +130,7 @@ macro_rules! counters {
                 name: $metric,
                 kind: $crate::metrics::Kind::$kind,
                 help: concat!($($help),+).trim_ascii_start(),
-                reading: |counts| $crate::metrics::Reading::from(counts.$field)$(.per($unit))?,
+                reading: |counts| $crate::metrics::Reading::from(&counts.$field)$(.per($unit))?,
             },)*];
         }
     };
@@ -147,5 +170,28 @@ mod tests {
              # HELP most Most of them.\n# TYPE most gauge\nmost{shard=\"0\"} 7\n"
         );
         assert_eq!(counts[0].silent, 1);
+    }
+
+    counters! {
+        struct Shared {
+            /// Those that came.
+            came: AtomicU64 => Counter "came_total",
+            /// When the last one came.
+            last_ms: AtomicI64 => Gauge "last_seconds" / 1e3,
+            /// Whether all is well.
+            is_well: AtomicBool => Gauge "well",
+        }
+    }
+
+    #[test]
+    fn what_the_node_counts_once_has_no_label() {
+        let shared = Shared { came: 3.into(), last_ms: 1_500.into(), is_well: true.into() };
+        shared.came.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(
+            render(&families(Shared::METRICS, &shared).collect::<Vec<_>>()),
+            "# HELP came_total Those that came.\n# TYPE came_total counter\ncame_total 4\n\
+             # HELP last_seconds When the last one came.\n# TYPE last_seconds gauge\nlast_seconds 1.5\n\
+             # HELP well Whether all is well.\n# TYPE well gauge\nwell 1\n"
+        );
     }
 }

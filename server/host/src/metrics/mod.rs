@@ -7,7 +7,7 @@ mod durations;
 mod process;
 mod text;
 
-pub use counters::{Metric, Reading};
+pub use counters::{Metric, Reading, families};
 pub use durations::Durations;
 pub use process::{PROC, process_families, resident_bytes};
 pub use text::{CONTENT_TYPE, render};

@@ -1,5 +1,5 @@
 //! Prometheus' XOR chunk, bit for bit: what memory holds is what reads and blocks send. And its XOR2 chunk, in which
-//! others may keep what they give us.
+//! blocks may be, the node's own where that is asked for.
 //!
 //! Pure and synchronous: knows neither series nor files, nor where an open chunk's words lie.
 //!
@@ -23,7 +23,7 @@ pub(crate) mod xor2;
 mod reference;
 
 pub use bits::WordSink;
-pub use floats::{FloatEncoding, FloatIter};
+pub use floats::{FloatEncoding, FloatIter, OpenFloats, SealedFloats};
 pub use iterate::{ChunkError, XorCursor, XorIter, XorPiece};
 pub use prefetch::prefetch;
 pub use sealed::SealedChunk;

@@ -9,6 +9,9 @@ const WIDTHS: [u32; 9] = [0, 3, 6, 9, 12, 18, 25, 56, 64];
 /// The longest prefix; no zero ends it.
 const PREFIX_MAX: u32 = 8;
 
+/// An integer at its widest.
+pub(crate) const WIDTH_MAX: u32 = PREFIX_MAX + WIDTHS[PREFIX_MAX as usize];
+
 /// The place in [`WIDTHS`] of a signed number: `width` bits hold -(2^(width-1) - 1) to 2^(width-1).
 #[inline]
 fn signed_class(value: i64) -> usize {

@@ -1,6 +1,6 @@
 //! Prometheus' XOR2 chunk (encoding 4), written bit for bit as its appender writes it, and read.
 //!
-//! Knows neither series nor files, nor when a chunk is full but for what its header can count.
+//! Knows neither series nor files.
 //!
 //! ```text
 //! header: u16 count of samples | start byte: top bit: the first sample has a start timestamp;
@@ -27,10 +27,17 @@ use super::bit_writer::BitWriter;
 use super::bits::BitRun;
 use super::varbit;
 use super::window::Window;
+use crate::limits::{CHUNK_BYTES_MAX, CHUNK_RANGE_MS, CHUNK_SAMPLES};
 use crate::{STALE_NAN_BITS, Sample};
 
 /// The count of samples, and the byte that says which of them have start timestamps.
 const HEADER_BYTES: usize = 3;
+
+/// A delta of delta at its widest, a value with a new window and every bit significant, and a start timestamp.
+const SAMPLE_BITS_MAX: u32 = (5 + 64) + (3 + Window::WIDTH + 64) + varbit::WIDTH_MAX;
+
+/// A chunk that has outgrown this might not have room for one more sample.
+const FULL_BYTES: usize = CHUNK_BYTES_MAX - SAMPLE_BITS_MAX.div_ceil(8) as usize;
 
 /// Of the start byte: the first sample has one.
 const FIRST_HAS_START: u8 = 0x80;
@@ -84,6 +91,14 @@ impl OpenXor2 {
         self.count as usize
     }
 
+    /// Whether a sample at this time, newer than the last, has to begin another chunk: by the bounds of an XOR chunk.
+    pub fn is_full_for(&self, next_timestamp_ms: i64) -> bool {
+        let range_of = |timestamp_ms: i64| timestamp_ms.div_euclid(CHUNK_RANGE_MS);
+        self.count as usize >= CHUNK_SAMPLES
+            || self.bytes() > FULL_BYTES
+            || range_of(self.timestamp_ms) != range_of(next_timestamp_ms)
+    }
+
     /// Adds a sample and since when it counts (ms since the Unix epoch; `None` or 0: not known).
     ///
     /// # Panics
@@ -112,11 +127,15 @@ impl OpenXor2 {
 
     /// The chunk's bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEADER_BYTES + self.stream.len());
+        let mut bytes = Vec::with_capacity(self.bytes());
         bytes.extend(self.count.to_be_bytes());
         bytes.push(self.start_byte);
         self.stream.put_to(&mut bytes);
         bytes
+    }
+
+    fn bytes(&self) -> usize {
+        HEADER_BYTES + self.stream.len()
     }
 
     fn put_first(&mut self, timestamp_ms: i64, value_bits: u64, start_ms: i64) {

@@ -222,7 +222,7 @@ impl<F: Fold> Folding<'_, F> {
                 return Ok(());
             }
             Histograms::Ignore => {
-                notes.add(Note::HistogramIgnoredInAggregation(self.aggregate.aggregator.text()), span);
+                notes.add(Note::HistogramIgnoredInAggregation(self.aggregate.aggregator.as_str()), span);
                 return Ok(());
             }
             Histograms::Sum => false,

@@ -118,7 +118,7 @@ impl Evaluator<'_> {
     }
 
     fn note_types(&self, binary: &Combining, left: &'static str, right: &'static str) {
-        let operator = binary.operator.text();
+        let operator = binary.operator.as_str();
         self.notes.add(Note::IncompatibleTypes { operator, left, right }, binary.span);
     }
 
@@ -180,7 +180,7 @@ impl Evaluator<'_> {
             HistogramOperation::Addition | HistogramOperation::Aggregation => tally.add(right),
         };
         let Ok(combined) = combined else {
-            self.notes.add(Note::IncompatibleLayout(binary.operator.text()), binary.span);
+            self.notes.add(Note::IncompatibleLayout(binary.operator.as_str()), binary.span);
             return Outcome::None;
         };
         if combined.collides {
@@ -325,24 +325,6 @@ fn members<'a>(collected: &'a Collected<'_>, places: &[usize]) -> Vec<&'a Series
 
 /// Whether an operator's result means something else than its operands.
 pub(super) const fn changes_meaning(operator: Operator) -> bool {
-    match operator {
-        Operator::Add
-        | Operator::Sub
-        | Operator::Mul
-        | Operator::Div
-        | Operator::Mod
-        | Operator::Pow
-        | Operator::Atan2 => true,
-        Operator::Equal
-        | Operator::NotEqual
-        | Operator::Less
-        | Operator::LessOrEqual
-        | Operator::Greater
-        | Operator::GreaterOrEqual
-        | Operator::TrimUpper
-        | Operator::TrimLower
-        | Operator::And
-        | Operator::Or
-        | Operator::Unless => false,
-    }
+    use Operator::{Add, Atan2, Div, Mod, Mul, Pow, Sub};
+    matches!(operator, Add | Sub | Mul | Div | Mod | Pow | Atan2)
 }

@@ -215,19 +215,7 @@ impl Evaluator<'_> {
 
 /// A text among a call's arguments.
 pub(super) fn text(node: &Node) -> Option<&str> {
-    match node {
-        Node::Text(text) => Some(text),
-        Node::Number(_)
-        | Node::Time
-        | Node::Select(_)
-        | Node::Samples(_)
-        | Node::Window(_)
-        | Node::Call(_)
-        | Node::Aggregate(_)
-        | Node::Binary(_)
-        | Node::Negate(_)
-        | Node::Invariant(_) => None,
-    }
+    if let Node::Text(text) = node { Some(text) } else { None }
 }
 
 /// A series without labels.

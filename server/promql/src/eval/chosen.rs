@@ -412,7 +412,7 @@ impl Sink for Choosing<'_> {
             let mut found =
                 histograms.iter().flatten().enumerate().filter(|(_, histogram)| histogram.is_some());
             if found.any(|(step, _)| self.count(step) > 0) {
-                let note = Note::HistogramIgnoredInAggregation(aggregator.text());
+                let note = Note::HistogramIgnoredInAggregation(aggregator.as_str());
                 self.evaluator.notes.add(note, self.aggregate.span);
             }
         }

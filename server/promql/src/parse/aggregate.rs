@@ -37,7 +37,7 @@ impl Parser<'_> {
         if aggregator.is_experimental() && !self.options.experimental_functions {
             let words = format!(
                 "{}() is experimental and must be enabled with --enable-feature=promql-experimental-functions",
-                aggregator.text()
+                aggregator.as_str()
             );
             return Err(Fault::new(span, words));
         }

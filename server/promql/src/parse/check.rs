@@ -111,14 +111,17 @@ impl Checker<'_> {
         }
         if are_vectors && operator.is_set() {
             if matches!(matching.card, Card::OneToMany | Card::ManyToOne) {
-                return fault(span, format!("no grouping allowed for {} operation", quote(operator.text())));
+                return fault(
+                    span,
+                    format!("no grouping allowed for {} operation", quote(operator.as_str())),
+                );
             }
             if fills {
                 return fault(span, "filling in missing series not allowed for set operators".into());
             }
         }
         if (left == Type::Scalar || right == Type::Scalar) && operator.is_set() {
-            let operator = quote(operator.text());
+            let operator = quote(operator.as_str());
             return fault(span, format!("set operator {operator} not allowed in binary scalar expression"));
         }
         Ok(())

@@ -365,17 +365,11 @@ impl Parser<'_> {
 /// Whether an aggregator's word is a metric's name, as what follows shows.
 fn is_name_before(next: Kind) -> bool {
     match next {
-        Kind::Mark(Mark::LeftParen) | Kind::Error => false,
-        Kind::Mark(_) | Kind::Operator(_) | Kind::End => true,
-        Kind::Keyword(Keyword::Offset | Keyword::Anchored | Keyword::Smoothed) => true,
-        Kind::Keyword(_)
-        | Kind::Aggregator(_)
-        | Kind::Preprocessor
-        | Kind::Identifier
-        | Kind::MetricIdentifier
-        | Kind::Text
-        | Kind::Number
-        | Kind::Duration => false,
+        Kind::Mark(mark) => mark != Mark::LeftParen,
+        Kind::Keyword(keyword) => {
+            matches!(keyword, Keyword::Offset | Keyword::Anchored | Keyword::Smoothed)
+        }
+        other => matches!(other, Kind::Operator(_) | Kind::End),
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Instant;
 
 use futures::executor::block_on;
@@ -28,6 +28,14 @@ fn names(store: &Faulty) -> Vec<String> {
 }
 
 /// Never fails.
+fn count(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+fn time_ms(at_ms: &AtomicI64) -> i64 {
+    at_ms.load(Ordering::Relaxed)
+}
+
 fn whole() -> Faulty {
     Faulty::new(Some(u64::MAX), Fault::Refused)
 }
@@ -48,11 +56,11 @@ fn whatever_fails_once_the_block_arrives_whole_and_is_never_seen_half() {
             block_on(store.check_whole());
             assert_eq!(names(&store), Blocks::objects_of(ulid), "{fault:?} at {at}");
             let counts = shipper.counts();
-            assert!(counts.failures <= 1 && counts.failing_since_s == 0.0, "{counts:?}");
+            assert!(count(&counts.failures) <= 1 && time_ms(&counts.failing_since_ms) == 0, "{counts:?}");
             assert_eq!(shipped::read(blocks.path()).unwrap(), BTreeSet::from([ulid]));
             if store.asked.load(Ordering::Relaxed) <= at {
                 assert!(at > 8, "only {at} operations");
-                assert_eq!(counts.failures, 0);
+                assert_eq!(count(&counts.failures), 0);
                 break;
             }
         }
@@ -92,8 +100,8 @@ fn blocks_go_to_a_directory_as_thanos_has_them() {
         assert_eq!(left.len(), 3, "{left:?}");
     }
     let counts = shipper.counts();
-    assert_eq!((counts.uploads, counts.failures), (2, 0));
-    assert!(counts.bytes > 0 && counts.last_success_s > 1.7e9);
+    assert_eq!((count(&counts.uploads), count(&counts.failures)), (2, 0));
+    assert!(count(&counts.bytes) > 0 && time_ms(&counts.last_success_ms) > 1_700_000_000_000);
     assert!(shipper.stop(PATIENCE));
 }
 
@@ -102,7 +110,7 @@ fn a_directory_that_is_not_there_is_waited_for() {
     let scratch = Scratch::new();
     let store = whole();
     let shipper = start(&scratch.join("blocks"), store.clone());
-    eventually("it has looked", || shipper.counts().last_success_s > 0.0);
+    eventually("it has looked", || time_ms(&shipper.counts().last_success_ms) > 0);
     assert_eq!(store.asked.load(Ordering::Relaxed), 0);
     assert!(!scratch.join("blocks").exists(), "that is whose blocks they are");
     let other = Blocks::new();
@@ -120,7 +128,7 @@ fn what_is_shipped_is_remembered_and_a_lost_or_damaged_memory_asks_the_bucket() 
         let shipper = start(blocks.path(), store.clone());
         eventually("the block is shipped", || shipper.is_shipped(ulid));
         assert!(shipper.stop(PATIENCE));
-        shipper.counts().uploads
+        count(&shipper.counts().uploads)
     };
     assert_eq!(ship(), 1);
     let asked = store.asked.load(Ordering::Relaxed);
@@ -173,15 +181,15 @@ fn damaged_blocks_are_counted_and_keep_no_other_waiting() {
     let store = whole();
     let shipper = start(blocks.path(), store.clone());
     eventually("the good one is shipped", || shipper.is_shipped(good));
-    eventually("the others are counted", || shipper.counts().damaged == 6);
+    eventually("the others are counted", || count(&shipper.counts().damaged) == 6);
     assert_eq!(names(&store), Blocks::objects_of(good));
-    assert_eq!(shipper.counts().failing_since_s, 0.0, "the bucket is not to blame");
+    assert_eq!(time_ms(&shipper.counts().failing_since_ms), 0, "the bucket is not to blame");
     // What is whole again is shipped after a while; what is gone doesn't count any more.
     fs::remove_dir_all(blocks.block(Ulid::from_parts(2, 0))).unwrap();
     let mended = blocks.write(2);
     (3..=6).for_each(|number| fs::remove_dir_all(blocks.block(Ulid::from_parts(number, 0))).unwrap());
     eventually("it is", || shipper.is_shipped(mended));
-    eventually("one is left", || shipper.counts().damaged == 1);
+    eventually("one is left", || count(&shipper.counts().damaged) == 1);
 }
 
 #[test]
@@ -209,7 +217,7 @@ fn only_blocks_of_a_head_are_shipped_late_ones_too() {
         "nobody has to keep these for the bucket"
     );
     assert_eq!(shipped::read(blocks.path()).unwrap(), BTreeSet::from([late]));
-    assert_eq!(shipper.counts().failures, 0);
+    assert_eq!(count(&shipper.counts().failures), 0);
 }
 
 #[test]
@@ -218,11 +226,11 @@ fn a_block_that_is_deleted_while_it_waits_is_no_failure() {
     let ulid = blocks.write(1);
     let store = Faulty::new(None, Fault::Refused);
     let shipper = start(blocks.path(), store);
-    eventually("it failed", || shipper.counts().failures > 0);
-    assert!(shipper.counts().failing_since_s > 0.0 && shipper.counts().pending == 1);
+    eventually("it failed", || count(&shipper.counts().failures) > 0);
+    assert!(time_ms(&shipper.counts().failing_since_ms) > 0 && count(&shipper.counts().pending) == 1);
     fs::remove_dir_all(blocks.block(ulid)).unwrap();
-    eventually("nothing is left", || shipper.counts().pending == 0);
-    eventually("nothing fails any more", || shipper.counts().failing_since_s == 0.0);
+    eventually("nothing is left", || count(&shipper.counts().pending) == 0);
+    eventually("nothing fails any more", || time_ms(&shipper.counts().failing_since_ms) == 0);
     assert!(!shipper.is_shipped(ulid));
 }
 
@@ -254,7 +262,7 @@ fn a_stop_while_a_file_is_sent_gives_its_parts_up_and_the_next_start_ships_it() 
     let shipper =
         Shipper::start(Options { bytes_per_s: slow, limits, ..options(blocks.path(), store()) }).unwrap();
     let half = || fs::read_dir(bucket.join(&format!("{ulid}/chunks"))).into_iter().flatten().count();
-    eventually("a part is sent", || half() > 0 && shipper.counts().bytes > 0);
+    eventually("a part is sent", || half() > 0 && count(&shipper.counts().bytes) > 0);
     let began = Instant::now();
     assert!(shipper.stop(PATIENCE) && began.elapsed() < PATIENCE / 2);
     assert!(!bucket.join(&format!("{ulid}/meta.json")).exists());
@@ -274,7 +282,7 @@ fn a_block_that_the_bucket_refuses_keeps_no_other_waiting() {
     let shipper = start(blocks.path(), LocalFileSystem::new_with_prefix(bucket.path()).unwrap());
     eventually("the good ones are shipped", || good.iter().all(|ulid| shipper.is_shipped(*ulid)));
     assert!(!shipper.is_shipped(refused));
-    eventually("it is tried again", || shipper.counts().failures > 2);
+    eventually("it is tried again", || count(&shipper.counts().failures) > 2);
     fs::remove_file(bucket.join(&refused.to_string())).unwrap();
     eventually("it is shipped, too", || shipper.is_shipped(refused));
 }
@@ -283,7 +291,7 @@ fn a_block_that_the_bucket_refuses_keeps_no_other_waiting() {
 fn a_shipper_that_is_dropped_ends() {
     let (blocks, store) = (Blocks::new(), Arc::new(InMemory::new()));
     let shipper = start(blocks.path(), Arc::clone(&store) as Arc<dyn ObjectStore>);
-    eventually("it has looked", || shipper.counts().last_success_s > 0.0);
+    eventually("it has looked", || time_ms(&shipper.counts().last_success_ms) > 0);
     drop(shipper);
     eventually("its thread has let go of the bucket", || Arc::strong_count(&store) == 1);
 }

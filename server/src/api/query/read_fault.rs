@@ -264,36 +264,12 @@ impl ReadFault {
 
     /// Adds what the status wants told in headers.
     pub(crate) fn tell(&self, headers: &mut HeaderMap) {
-        match self {
-            Self::Method(allowed) => {
-                headers.insert(ALLOW, HeaderValue::from_static(allowed));
-            }
-            Self::Body(_) => {
-                // The rest of the body is not waited for.
-                headers.insert(CONNECTION, HeaderValue::from_static("close"));
-            }
-            Self::BadRequest(_)
-            | Self::NotAllowed(_)
-            | Self::DeletionStopped(_)
-            | Self::SnapshotGoesOn
-            | Self::Writing(_)
-            | Self::MediaType(_)
-            | Self::TooManySamples(_)
-            | Self::AnswerTooLarge { .. }
-            | Self::ListsTooLarge { .. }
-            | Self::BudgetExceeded
-            | Self::TooManyReads(_)
-            | Self::DeletionGoesOn
-            | Self::SideThread(_)
-            | Self::Replaying(_)
-            | Self::Shards(_)
-            | Self::TimedOut(_)
-            | Self::QueryTooLarge(_)
-            | Self::Query(_)
-            | Self::QueryQueue(_)
-            | Self::Chunk(_)
-            | Self::Histograms(_)
-            | Self::NoSuchQuery(_) => {}
+        if let Self::Method(allowed) = self {
+            headers.insert(ALLOW, HeaderValue::from_static(allowed));
+        }
+        if let Self::Body(_) = self {
+            // The rest of the body is not waited for.
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         if let Some(after) = self.retry_after() {
             headers.insert(RETRY_AFTER, after.as_secs().into());

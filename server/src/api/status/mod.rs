@@ -1,10 +1,7 @@
 //! What the node says of itself: metrics, status in JSON, the status page.
 //!
 //! Knows what is counted. Counts nothing.
-pub(crate) mod block_metrics;
-pub(crate) mod blocks_metrics;
 pub(crate) mod cells_status;
-pub(crate) mod disk_metrics;
 pub(crate) mod memory_metrics;
 pub(crate) mod migration_metrics;
 pub(crate) mod node_metrics;

@@ -6,7 +6,7 @@ use crate::api::ingest::write_status::requests_by_protocol;
 use crate::api::status::pages::refused;
 use crate::placement::NodeId;
 use silverback_host::Counts;
-use silverback_host::metrics::{Family, Kind, Metric};
+use silverback_host::metrics::{self, Family, Kind, Metric};
 use silverback_model::{ExemplarRefused, MetadataRefused, RefusedReason};
 use silverback_storage::message::{AcceptorCounts, CoreStats, ShardStats};
 use silverback_storage::wal::LogCounts;
@@ -134,43 +134,17 @@ fn write_requests(cores: &[CoreStats]) -> Family {
     Family::by("protocol", name, Kind::Counter, help, numbers)
 }
 
-/// How often the files of users, tokens and certificates were read again.
-pub(crate) fn reloads(reloads: &Reloads) -> [Family; 5] {
-    let good = f64::from(u8::from(reloads.is_good()));
-    [
-        Family::single(
-            "silverback_web_config_reloads_total",
-            Kind::Counter,
-            "Changes of the files of users, tokens and certificates that were read.",
-            reloads.successes() as f64,
-        ),
-        Family::single(
-            "silverback_web_config_reload_failures_total",
-            Kind::Counter,
-            "Changes of these files that don't hold: all stays as it was before.",
-            reloads.failures() as f64,
-        ),
-        Family::single(
-            "silverback_web_config_last_reload_successful",
-            Kind::Gauge,
-            "Whether these files hold as they are.",
-            good,
-        ),
-        Family::single(
-            "silverback_web_config_last_reload_success_timestamp_seconds",
-            Kind::Gauge,
-            "When these files were last read.",
-            reloads.last_success_ms() as f64 / 1e3,
-        ),
-        Family::by(
-            "certificate",
-            "silverback_tls_certificate_not_after_timestamp_seconds",
-            Kind::Gauge,
-            "When certificates expire: the node's own, of those that it sends with it the first, and of its clients' CAs \
-             the first.",
-            reloads.not_after_ms().map(|(role, at_ms)| (role.as_str(), at_ms as f64 / 1e3)),
-        ),
-    ]
+/// How often the files of users, tokens and certificates were read again, and until when certificates hold.
+pub(crate) fn reloads(reloads: &Reloads) -> impl Iterator<Item = Family> {
+    let not_after = Family::by(
+        "certificate",
+        "silverback_tls_certificate_not_after_timestamp_seconds",
+        Kind::Gauge,
+        "When certificates expire: the node's own, of those that it sends with it the first, and of its clients' CAs \
+         the first.",
+        reloads.not_after_ms().map(|(role, at_ms)| (role.as_str(), at_ms as f64 / 1e3)),
+    );
+    metrics::families(Reloads::METRICS, reloads).chain([not_after])
 }
 
 /// Queries that have no answer because of what they took, or would have.

@@ -9,18 +9,19 @@ use http::header::{CONTENT_SECURITY_POLICY, HeaderValue};
 use crate::api::core::Core;
 use crate::api::host_name::host_name;
 use crate::api::ingest::write_status::WriteStatus;
+use crate::api::query::local_blocks::BlockCounts as OpenBlockCounts;
 use crate::api::response::cause::Cause;
 use crate::api::response::{NodeResponse, text, with_type};
 use crate::api::status::cells_status::CellsStatus;
 use crate::api::status::node_status::{self, LogStatus, NodeStatus, OwnMetrics, ShardStatus};
-use crate::api::status::{
-    block_metrics, blocks_metrics, disk_metrics, memory_metrics, migration_metrics, node_metrics,
-    rebalance_metrics,
-};
+use crate::api::status::{memory_metrics, migration_metrics, node_metrics, rebalance_metrics};
+use crate::blocks::BlockCounts;
 use crate::routing::fanout::{self, FanoutError};
+use silverback_host::disk::room::FileSystemRoom;
 use silverback_host::metrics::{self, Family};
 use silverback_model::{Labels, RefusedCounts};
 use silverback_runtime::Pinning;
+use silverback_shipper::{Counts as ShippingCounts, Shipper};
 use silverback_storage::message::CoreStats;
 
 /// `/`
@@ -76,12 +77,16 @@ async fn families(core: &Core) -> Result<Vec<Family>, FanoutError> {
         Pinning::Free => {}
     }
     families.extend(core.node.reloads.iter().flat_map(|reloads| node_metrics::reloads(reloads)));
-    families.extend(core.node.shipper.iter().flat_map(|shipper| shipper.counts().families()));
+    let shipper = core.node.shipper.as_deref().map(Shipper::counts);
+    families.extend(shipper.iter().flat_map(|counts| metrics::families(ShippingCounts::METRICS, counts)));
     families.extend(migration_metrics::families(core.node.steering.migrations.counts(), &cores));
     families.extend(memory_metrics::families(&core.node.memory, &cores));
-    families.extend(disk_metrics::families(core.node.room.get()));
-    families.extend(core.node.blocks.iter().flat_map(|blocks| blocks_metrics::families(&blocks.counts)));
-    families.extend(block_metrics::families(&core.node.local_blocks.counts()));
+    // One that doesn't tell its room has none: a metric that is missing is seen, a zero is believed.
+    let room = core.node.room.get();
+    families.extend(room.iter().flat_map(|room| metrics::families(FileSystemRoom::METRICS, room)));
+    let blocks = core.node.blocks.iter().map(|blocks| &blocks.counts);
+    families.extend(blocks.flat_map(|counts| metrics::families(BlockCounts::METRICS, counts)));
+    families.extend(metrics::families(OpenBlockCounts::METRICS, &core.node.local_blocks.counts()));
     families.extend(rebalance_metrics::families(core.config.rebalance, &core.node.steering, &cores));
     Ok(families)
 }

@@ -70,27 +70,12 @@ pub enum Wanted {
 impl Wanted {
     /// Whether chunks are read.
     pub(crate) fn has_chunks(&self) -> bool {
-        match self {
-            Self::Chunks | Self::UncutChunks | Self::ExternalChunks(_) => true,
-            Self::Exemplars
-            | Self::LabelSets
-            | Self::ExternalLabelSets(_)
-            | Self::LabelNames
-            | Self::LabelValues(_) => false,
-        }
+        matches!(self, Self::Chunks | Self::UncutChunks | Self::ExternalChunks(_))
     }
 
     /// How label sets are seen; `None`: as they are.
     pub(crate) fn view(&self) -> Option<&ExternalView> {
-        match self {
-            Self::ExternalChunks(view) | Self::ExternalLabelSets(view) => Some(view),
-            Self::Chunks
-            | Self::UncutChunks
-            | Self::Exemplars
-            | Self::LabelSets
-            | Self::LabelNames
-            | Self::LabelValues(_) => None,
-        }
+        if let Self::ExternalChunks(view) | Self::ExternalLabelSets(view) = self { Some(view) } else { None }
     }
 }
 

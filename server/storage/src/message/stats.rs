@@ -302,9 +302,9 @@ pub enum MemoryPressure {
     Full,
 }
 
-impl From<MemoryPressure> for Reading {
-    fn from(pressure: MemoryPressure) -> Self {
-        Self::from(pressure as u64)
+impl From<&MemoryPressure> for Reading {
+    fn from(pressure: &MemoryPressure) -> Self {
+        Self::from(&(*pressure as u64))
     }
 }
 

@@ -2,6 +2,7 @@
 //! how it was configured. What is only Go's runtime's is left out.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use serde::Serialize;
 
@@ -36,9 +37,9 @@ pub(crate) fn runtime_info(reader: &Reader) -> NodeResponse {
     let info = RuntimeInfo {
         start_time: format_rfc3339(node.started_ms),
         server_time: format_rfc3339(reader.clock.now_ms()),
-        reload_config_success: reloads.is_none_or(|reloads| reloads.is_good()),
+        reload_config_success: reloads.is_none_or(|reloads| reloads.is_good.load(Ordering::Relaxed)),
         last_config_time: format_rfc3339(
-            reloads.map_or(node.started_ms, |reloads| reloads.last_success_ms()),
+            reloads.map_or(node.started_ms, |reloads| reloads.last_success_ms.load(Ordering::Relaxed)),
         ),
         cores: node.cpus.len(),
         memory_limit_bytes: node.memory.limit_bytes,

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use silverback_block::{BlockCache, BlockFault, CacheCounts, OpenBlock, Ulid};
+use silverback_host::counters;
 use silverback_model::limits::CHUNK_RANGE_MS;
 use silverback_runtime::{SideThread, SideThreadError};
 use silverback_storage::message::{ReadError, ReadTicket, Selection};
@@ -66,15 +67,25 @@ struct Set {
     set_aside: BTreeSet<OsString>,
 }
 
-/// What is told of blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BlockCounts {
-    pub(crate) open: usize,
-    pub(crate) damaged: u64,
-    pub(crate) reads: u64,
-    /// What reads of them hold, in bytes.
-    pub(crate) read_bytes: usize,
-    pub(crate) cache: CacheCounts,
+counters! {
+    /// What is told of blocks.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) struct BlockCounts {
+        /// Blocks on disk that reads are answered from.
+        open: usize => Gauge "silverback_blocks_open",
+        /// Blocks that were found to be damaged and are not read any more.
+        damaged: u64 => Counter "silverback_blocks_set_aside_total",
+        /// Selections that were read of blocks on disk, too.
+        reads: u64 => Counter "silverback_block_reads_total",
+        /// What reads of blocks hold.
+        read_bytes: usize => Gauge "silverback_block_read_bytes",
+        /// Pieces of blocks' files that were wanted and in memory.
+        cache_hits: u64 => Counter "silverback_block_cache_hits_total",
+        /// Pieces of blocks' files that were read from disk.
+        cache_misses: u64 => Counter "silverback_block_cache_misses_total",
+        /// What is kept in memory of blocks' files.
+        cache_bytes: usize => Gauge "silverback_block_cache_bytes",
+    }
 }
 
 impl LocalBlocks {
@@ -199,12 +210,15 @@ impl LocalBlocks {
 
     /// How they do.
     pub(crate) fn counts(&self) -> BlockCounts {
+        let CacheCounts { hits, misses, bytes } = self.cache.counts();
         BlockCounts {
             open: self.open.load(Ordering::Relaxed),
             damaged: self.damaged.load(Ordering::Relaxed),
             reads: self.reads.load(Ordering::Relaxed),
             read_bytes: self.memory.taken_bytes(),
-            cache: self.cache.counts(),
+            cache_hits: hits,
+            cache_misses: misses,
+            cache_bytes: bytes,
         }
     }
 

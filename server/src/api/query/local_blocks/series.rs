@@ -227,7 +227,10 @@ impl Pieces {
         let range_ms = i64::MIN..=border_ms - 1;
         let put = |chunk: CutChunk<'_>| {
             let of = match chunk.contents {
-                Contents::Floats(FloatEncoding::Xor | FloatEncoding::Xor2) => ChunkOf::Samples,
+                Contents::Floats(FloatEncoding::Xor) => ChunkOf::Samples,
+                Contents::Floats(FloatEncoding::Xor2) => {
+                    unreachable!("chunks of floats are cut as XOR chunks")
+                }
                 Contents::Histograms(kind) => ChunkOf::Histograms(kind),
             };
             batch.add_chunk_of(of, chunk.min_ms, chunk.max_ms, |out| out.extend_from_slice(chunk.bytes));
@@ -253,7 +256,8 @@ impl Piece {
     }
 }
 
-/// As [`cut_chunks`], into memory. `Err`: a chunk can't be read.
+/// As [`cut_chunks`], into memory. Chunks of floats come out as memory has its own, which every reader knows. `Err`: a
+/// chunk can't be read.
 fn cut<'a>(
     chunks: impl IntoIterator<Item = SourceChunk<'a>>,
     range_ms: &RangeInclusive<i64>,
@@ -263,7 +267,7 @@ fn cut<'a>(
         put(chunk);
         Ok(())
     };
-    cut_chunks(chunks, range_ms, put).map_err(|error| match error {
+    cut_chunks(chunks, range_ms, FloatEncoding::Xor, put).map_err(|error| match error {
         CutError::Floats(_) | CutError::Histograms(_) => (),
         CutError::Put(never) => match never {},
     })

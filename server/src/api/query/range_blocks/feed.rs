@@ -46,7 +46,7 @@ pub(crate) async fn write_ranges<T: Send + 'static>(
     let (orders, taken) = mpsc::channel(PIECES_WAITING_MAX);
     let memory = WriterMemory::of(reader.read_bytes.bytes_max() / WRITER_SHARE);
     let writer_bytes = Arc::new(AtomicUsize::new(memory.bytes()));
-    let of_writer = Orders::new(taken, memory, Arc::clone(&writer_bytes));
+    let of_writer = Orders::new(taken, memory, Arc::clone(&writer_bytes), reader.config.float_chunks);
     let writing = thread.run(move || write(of_writer));
     let room = reader.read_bytes.begin();
     let feed = Feed { reader, read, wanted, orders, writer_bytes, room };

@@ -65,12 +65,18 @@ pub(crate) struct Orders {
     taken: mpsc::Receiver<Order>,
     memory: WriterMemory,
     bytes: Arc<AtomicUsize>,
+    floats: FloatEncoding,
 }
 
 impl Orders {
-    /// From a feed.
-    pub(crate) fn new(taken: mpsc::Receiver<Order>, memory: WriterMemory, bytes: Arc<AtomicUsize>) -> Self {
-        Self { taken, memory, bytes }
+    /// From a feed. Chunks of floats are written as `floats`.
+    pub(crate) fn new(
+        taken: mpsc::Receiver<Order>,
+        memory: WriterMemory,
+        bytes: Arc<AtomicUsize>,
+        floats: FloatEncoding,
+    ) -> Self {
+        Self { taken, memory, bytes, floats }
     }
 
     /// Writes until the orders say that all is there. Where they end before that, or anything fails, who calls removes
@@ -85,7 +91,7 @@ impl Orders {
             match block_on(self.taken.next()) {
                 Some(Order::Begin(range_ms)) => {
                     let writer = target.begin(self.memory).map_err(not_written)?;
-                    block = Some(RangeWriter::begin(data_dir, writer, range_ms));
+                    block = Some(RangeWriter::begin(data_dir, writer, range_ms, self.floats));
                 }
                 Some(Order::Series(batch)) => {
                     block.as_mut().expect("series are a block's").series(&batch)?;
@@ -148,6 +154,7 @@ struct RangeWriter<'a> {
     data_dir: &'a Path,
     writer: BlockWriter,
     range_ms: RangeInclusive<i64>,
+    floats: FloatEncoding,
     held: HeldSamples,
     pace: Pace,
 }
@@ -177,15 +184,20 @@ impl Pace {
 }
 
 impl<'a> RangeWriter<'a> {
-    fn begin(data_dir: &'a Path, writer: BlockWriter, range_ms: RangeInclusive<i64>) -> Self {
-        Self { data_dir, writer, range_ms, held: HeldSamples::default(), pace: Pace::begin() }
+    fn begin(
+        data_dir: &'a Path,
+        writer: BlockWriter,
+        range_ms: RangeInclusive<i64>,
+        floats: FloatEncoding,
+    ) -> Self {
+        Self { data_dir, writer, range_ms, floats, held: HeldSamples::default(), pace: Pace::begin() }
     }
 
     fn series(&mut self, batch: &SeriesBatch) -> Result<(), WritingFault> {
-        let Self { writer, range_ms, held, .. } = self;
+        let Self { writer, range_ms, floats, held, .. } = self;
         for at in 0..batch.count() {
             let series = batch.get(at);
-            put_series(writer, range_ms, series)?;
+            put_series(writer, range_ms, *floats, series)?;
             series.chunks().for_each(|chunk| held.add(*range_ms.start(), chunk.max_ms, chunk.sample_count()));
         }
         if self.pace.is_due(writer.written_bytes()) {
@@ -238,11 +250,12 @@ impl From<WriteError> for Stop {
 fn put_series(
     writer: &mut BlockWriter,
     range_ms: &RangeInclusive<i64>,
+    floats: FloatEncoding,
     series: SeriesView<'_>,
 ) -> Result<(), WritingFault> {
     let put = writer.add_series(series.labels.texts().collect::<Vec<_>>().into_iter(), |chunks| {
         let source = series.chunks().map(source_of);
-        cut_chunks(source, range_ms, |chunk| chunks.put(chunk)).map_err(|error| match error {
+        cut_chunks(source, range_ms, floats, |chunk| chunks.put(chunk)).map_err(|error| match error {
             CutError::Put(fault) => Stop::Fault(fault),
             error @ (CutError::Floats(_) | CutError::Histograms(_)) => Stop::Chunk(error.to_string()),
         })

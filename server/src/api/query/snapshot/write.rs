@@ -73,11 +73,11 @@ fn begin(place: &Place) -> Result<Unfinished, WritingFault> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::AtomicUsize;
 
     use futures::SinkExt;
     use futures::channel::{mpsc, oneshot};
     use futures::executor::block_on;
+    use silverback_model::gorilla::FloatEncoding;
     use silverback_storage::message::{ChunkOf, SeriesBatch, SeriesBatchBuilder};
     use silverback_test_support::Scratch;
 
@@ -101,8 +101,8 @@ mod tests {
         let (mut sender, taken) = mpsc::channel(orders.len() + 1);
         orders.into_iter().for_each(|order| block_on(sender.send(order)).unwrap());
         drop(sender);
-        let written =
-            write(place(&scratch), Orders::new(taken, WriterMemory::MIN, Arc::new(AtomicUsize::new(0))));
+        let given = Orders::new(taken, WriterMemory::MIN, Arc::default(), FloatEncoding::Xor);
+        let written = write(place(&scratch), given);
         assert_eq!(written.map(|snapshot| snapshot.blocks), expect);
         let left = fs::read_dir(scratch.join(DIR)).unwrap().map(|entry| entry.unwrap().file_name());
         assert_eq!(left.collect::<Vec<_>>(), names);

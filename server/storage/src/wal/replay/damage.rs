@@ -87,16 +87,11 @@ impl fmt::Display for Torn {
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.loss {
-            Loss::Newest(_) | Loss::Log(..) => write!(f, "{}: ", self.file)?,
-            Loss::Groups(..)
-            | Loss::AtLeast(..)
-            | Loss::Frames(..)
-            | Loss::CheckpointEnd
-            | Loss::End(..)
-            | Loss::File(_)
-            | Loss::Records(_) => write!(f, "{} at byte {}: ", self.file, self.offset)?,
+        f.write_str(&self.file)?;
+        if !matches!(self.loss, Loss::Newest(_) | Loss::Log(..)) {
+            write!(f, " at byte {}", self.offset)?;
         }
+        f.write_str(": ")?;
         match &self.loss {
             Loss::Groups(first, last) if first == last => write!(f, "group {} is lost", first.0),
             Loss::Groups(first, last) => write!(f, "groups {} to {} are lost", first.0, last.0),

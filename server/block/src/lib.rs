@@ -3,7 +3,7 @@
 //! [`verify`] tells whether one is whole.
 //!
 //! The reader trusts no byte: what is malformed is a [`BlockFault`] that names the file and the place in it. The
-//! writer holds texts and places, never samples: [`BlockWriter::memory_bytes`]. Knows nothing of a node. Blocks the
+//! writer keeps to the memory that it is given, whatever it writes: [`WriterMemory`]. Knows nothing of a node. Blocks the
 //! thread that it runs on: none of an executor.
 #![forbid(unsafe_code)]
 
@@ -36,4 +36,4 @@ pub use series::ChunkPlace;
 pub use tombstones::DeletedRange;
 pub use ulid::Ulid;
 pub use verify::{Damage, Verified, WrongSamples, read_samples, verify};
-pub use write::{BlockWriter, FinishedBlock, SeriesChunks, WriteError};
+pub use write::{BlockWriter, FinishedBlock, SeriesChunks, WriteError, WriterMemory};

@@ -11,6 +11,7 @@ use silverback_model::{Sample, SeriesRef};
 use silverback_storage::wal::Journal;
 use silverback_storage::wal::record::{Group, Record, records};
 
+mod blocks;
 mod reads;
 
 struct CountingAllocator;
@@ -19,11 +20,20 @@ thread_local! {
     // Of this thread alone: the test harness allocates on its own threads as it likes.
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
     static BYTES: Cell<usize> = const { Cell::new(0) };
+    // What it has, and the most that it had.
+    static HELD: Cell<isize> = const { Cell::new(0) };
+    static HELD_MAX: Cell<isize> = const { Cell::new(0) };
 }
 
 fn count(bytes: usize) {
     ALLOCATIONS.set(ALLOCATIONS.get() + 1);
     BYTES.set(BYTES.get() + bytes);
+    HELD.set(HELD.get() + bytes as isize);
+    HELD_MAX.set(HELD_MAX.get().max(HELD.get()));
+}
+
+fn give_back(bytes: usize) {
+    HELD.set(HELD.get() - bytes as isize);
 }
 
 // SAFETY: every call goes on to the system's allocator with its arguments untouched; the counts are
@@ -37,11 +47,13 @@ unsafe impl GlobalAlloc for CountingAllocator {
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size);
+        give_back(layout.size());
         // SAFETY: `place` came from `alloc` above, so from the system's allocator.
         unsafe { System.realloc(place, layout, size) }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        give_back(layout.size());
         // SAFETY: as in `realloc`.
         unsafe { System.dealloc(place, layout) }
     }
@@ -62,6 +74,14 @@ fn allocated_bytes(work: impl FnOnce()) -> usize {
     let before = BYTES.get();
     work();
     BYTES.get() - before
+}
+
+/// The most bytes that `work` has at a time.
+fn held_bytes_max(work: impl FnOnce()) -> usize {
+    let before = HELD.get();
+    HELD_MAX.set(before);
+    work();
+    (HELD_MAX.get() - before) as usize
 }
 
 /// Room for the words of the longest chunk, in place.
@@ -93,6 +113,8 @@ fn filled(sink: &mut ArraySink) -> OpenXor {
 #[test]
 fn the_allocator_counts() {
     assert_eq!(allocations(|| drop(black_box(vec![1_u8; 100]))), 1);
+    let two = || drop(black_box((vec![1_u8; 100], vec![1_u8; 50])));
+    assert_eq!(held_bytes_max(|| (two(), two()).0), 150);
 }
 
 #[test]

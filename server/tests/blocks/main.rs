@@ -8,6 +8,7 @@ mod float_chunks;
 mod kills;
 mod late;
 mod moves;
+mod unique;
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};

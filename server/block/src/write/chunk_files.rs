@@ -14,6 +14,7 @@ const FILE_BYTES_MAX: u64 = 512 << 20;
 pub struct ChunkFilesWriter {
     dir: PathBuf,
     file: Output,
+    buffer_bytes: usize,
     /// Files before it, and their bytes.
     files_before: u64,
     bytes_before: u64,
@@ -22,15 +23,15 @@ pub struct ChunkFilesWriter {
 }
 
 impl ChunkFilesWriter {
-    pub fn create(dir: &Path) -> Result<Self, WriteError> {
-        Self::with_file_bytes(dir, FILE_BYTES_MAX)
+    pub fn create(dir: &Path, buffer_bytes: usize) -> Result<Self, WriteError> {
+        Self::with_file_bytes(dir, buffer_bytes, FILE_BYTES_MAX)
     }
 
-    fn with_file_bytes(dir: &Path, file_bytes_max: u64) -> Result<Self, WriteError> {
+    fn with_file_bytes(dir: &Path, buffer_bytes: usize, file_bytes_max: u64) -> Result<Self, WriteError> {
         std::fs::create_dir(dir).map_err(WriteError::io(dir))?;
-        let file = begin(dir, 0)?;
+        let file = begin(dir, 0, buffer_bytes)?;
         let (files_before, bytes_before, head) = (0, 0, Vec::new());
-        Ok(Self { dir: dir.to_owned(), file, files_before, bytes_before, head, file_bytes_max })
+        Ok(Self { dir: dir.to_owned(), file, buffer_bytes, files_before, bytes_before, head, file_bytes_max })
     }
 
     pub const fn written_bytes(&self) -> u64 {
@@ -43,7 +44,7 @@ impl ChunkFilesWriter {
         put_uvarint(&mut self.head, bytes.len() as u64);
         let len = (self.head.len() + 1 + bytes.len() + 4) as u64;
         if self.file.at() + len > self.file_bytes_max && self.file.at() > HEAD_BYTES as u64 {
-            let next = begin(&self.dir, self.files_before + 1)?;
+            let next = begin(&self.dir, self.files_before + 1, self.buffer_bytes)?;
             self.bytes_before += std::mem::replace(&mut self.file, next).finish()?;
             self.files_before += 1;
         }
@@ -68,8 +69,8 @@ impl ChunkFilesWriter {
     }
 }
 
-fn begin(dir: &Path, number: u64) -> Result<Output, WriteError> {
-    let mut file = Output::create(&dir.join(format!("{:06}", number + 1)))?;
+fn begin(dir: &Path, number: u64, buffer_bytes: usize) -> Result<Output, WriteError> {
+    let mut file = Output::create(&dir.join(format!("{:06}", number + 1)), buffer_bytes)?;
     file.put(&MAGIC.to_be_bytes())?;
     file.put(&[VERSION, 0, 0, 0])?;
     Ok(file)
@@ -86,7 +87,7 @@ mod tests {
     fn a_file_that_is_full_is_followed_by_another() {
         let scratch = tempfile::tempdir().unwrap();
         let dir = scratch.path().join("chunks");
-        let mut files = ChunkFilesWriter::with_file_bytes(&dir, 64).unwrap();
+        let mut files = ChunkFilesWriter::with_file_bytes(&dir, 16, 64).unwrap();
         let chunks: Vec<Vec<u8>> = (0..7u8).map(|number| vec![number; 20]).collect();
         let references: Vec<_> = chunks
             .iter()

@@ -2,94 +2,61 @@
 
 use std::path::Path;
 
+use super::memory::WriterMemory;
 use super::output::Output;
 use super::postings::{self, PostingsSource};
-use super::spool::Spool;
-use super::texts::{Pairs, Texts};
+use super::scratch::{self, Written};
+use super::spool::{Records, Spool};
+use super::symbols::{self, Ordinals, TRIPLE_BYTES};
+use super::texts::Texts;
+use super::triples::{Triple, Triples};
+use super::watch::Watch;
 use super::{WriteError, put_uvarint};
 use crate::cursor::Cursor;
-use crate::fault::Misread;
+use crate::fault::{Misread, Problem};
 use crate::series::ALIGNMENT;
 use crate::toc::{MAGIC, VERSION};
-
-/// After so many series it is asked whether to go on.
-pub const ASK_EVERY: u64 = 4096;
 
 /// What the index is made of.
 pub struct Source {
     pub texts: Texts,
-    pub pairs: Pairs,
     /// Series, in their order.
     pub spool: Spool,
-    pub series: u64,
-    /// Labels of all series.
-    pub pairs_used: u64,
+    pub memory: WriterMemory,
 }
 
 /// Writes `index` into the block's directory, and says how long it is in bytes.
-pub fn write(dir: &Path, source: Source, is_wanted: &dyn Fn() -> bool) -> Result<u64, WriteError> {
-    let Source { mut texts, pairs, spool, series, pairs_used } = source;
-    texts.forget_numbers();
-    let pairs = pairs.into_pairs();
-    let sorted = texts.sorted();
-    let mut ordinals = vec![0; sorted.len()];
-    for (ordinal, id) in (0..).zip(&sorted) {
-        ordinals[*id as usize] = ordinal;
-    }
-    let mut index = Output::create(&dir.join("index"))?;
+pub fn write(dir: &Path, source: Source, watch: &mut Watch<'_>) -> Result<u64, WriteError> {
+    let Source { texts, spool, memory } = source;
+    let texts = texts.finish(watch)?;
+    let mut index = Output::create(&dir.join("index"), memory.buffer_bytes())?;
     index.put(&MAGIC.to_be_bytes())?;
     index.put(&[VERSION])?;
     let symbols_at = index.at();
-    put_symbols(&mut index, &texts, &sorted)?;
-    drop(sorted);
+    let mut ordinals = Triples::create(dir, memory)?;
+    let symbols = symbols::put(&mut index, &texts, &mut ordinals, memory, watch)?;
+    drop(texts);
+    let ordinals = ordinals.finish(watch)?;
     let series_at = index.at();
-    let spool = spool.finish()?;
-    let mut references = Spool::create(&dir.join("references.spool"))?;
-    let (mut records, mut done, mut content, mut head) = (spool.read()?, 0_u64, Vec::new(), Vec::new());
-    while let Some(record) = records.next()? {
-        index.align(ALIGNMENT)?;
-        let reference = u32::try_from(index.at() / ALIGNMENT);
-        let max = u64::from(u32::MAX) * ALIGNMENT;
-        let reference =
-            reference.map_err(|_far| WriteError::TooMuch { what: "the bytes of the series", max })?;
-        let mut cursor = Cursor::new(record, 0, "a record");
-        let labels = cursor.uvarint().map_err(|misread| misread.of(spool.path()))?;
-        content.clear();
-        head.clear();
-        put_uvarint(&mut content, labels);
-        for _label in 0..labels {
-            let id = read_pair(&mut cursor, pairs.len()).map_err(|misread| misread.of(spool.path()))?;
-            let pair = pairs[id as usize];
-            put_uvarint(&mut content, u64::from(ordinals[pair.name as usize]));
-            put_uvarint(&mut content, u64::from(ordinals[pair.value as usize]));
-            head.extend_from_slice(&id.to_be_bytes());
-        }
-        references.put(&[&reference.to_be_bytes(), &head])?;
-        content.extend_from_slice(cursor.rest());
-        head.clear();
-        put_uvarint(&mut head, content.len() as u64);
-        index.put(&head)?;
-        index.begin_sum();
-        index.put(&content)?;
-        index.put_sum()?;
-        done += 1;
-        if done.is_multiple_of(ASK_EVERY) && !is_wanted() {
-            return Err(WriteError::Unwanted);
-        }
-    }
-    drop(records);
-    spool.remove()?;
-    let references = references.finish()?;
-    let source = PostingsSource {
-        texts: &texts,
-        pairs: &pairs,
-        ordinals: &ordinals,
-        references: &references,
-        series,
-        pairs_used,
+    let mut references = scratch::create(&dir.join("references.spool"), memory.buffer_bytes())?;
+    let series = SeriesWriter {
+        index: &mut index,
+        references: &mut references,
+        ordinals: Ordinals::read(&ordinals)?,
+        labels: Triples::create(dir, memory)?,
+        content: Vec::new(),
+        head: Vec::new(),
     };
-    let placed = postings::put(&mut index, &source, is_wanted)?;
-    references.remove()?;
+    let labels = series.put_all(spool.finish()?, memory, watch)?;
+    drop(ordinals);
+    let source = PostingsSource {
+        dir,
+        memory,
+        symbols: &symbols,
+        references: &references.written()?,
+        labels: &labels.finish(watch)?,
+    };
+    let placed = postings::put(&mut index, &source, watch)?;
     index.begin_sum();
     // There are no lists of label values, nor a table of them: nobody reads them any more.
     for offset in [symbols_at, series_at, placed.lists_at, placed.table_at, placed.lists_at, placed.table_at]
@@ -100,32 +67,66 @@ pub fn write(dir: &Path, source: Source, is_wanted: &dyn Fn() -> bool) -> Result
     index.finish()
 }
 
-fn read_pair(cursor: &mut Cursor<'_>, pairs: usize) -> Result<u32, Misread> {
-    let misread = cursor.misread(crate::fault::Problem::Overflows { what: "a pair's number" });
-    let id = cursor.uvarint()?;
-    let id = u32::try_from(id).ok().filter(|id| (*id as usize) < pairs);
-    id.ok_or(misread)
+/// Writes series, and what their postings are made of.
+struct SeriesWriter<'a> {
+    index: &'a mut Output,
+    references: &'a mut Output,
+    ordinals: Ordinals<'a>,
+    labels: Triples,
+    content: Vec<u8>,
+    head: Vec<u8>,
 }
 
-fn put_symbols(index: &mut Output, texts: &Texts, sorted: &[u32]) -> Result<(), WriteError> {
-    let mut head = Vec::new();
-    let mut len = 4_u64;
-    for id in sorted {
-        head.clear();
-        put_uvarint(&mut head, texts.get(*id).len() as u64);
-        len += (head.len() + texts.get(*id).len()) as u64;
+impl SeriesWriter<'_> {
+    fn put_all(
+        mut self,
+        spool: Written,
+        memory: WriterMemory,
+        watch: &mut Watch<'_>,
+    ) -> Result<Triples, WriteError> {
+        let mut records = Records::read(&spool, memory.buffer_bytes());
+        while let Some(record) = records.next()? {
+            if record.is_empty() {
+                self.ordinals.next_table();
+                continue;
+            }
+            let labels = self.put(Cursor::new(record, 0, "a record"), &spool)?;
+            watch.step(self.content.len() + labels as usize * TRIPLE_BYTES)?;
+        }
+        Ok(self.labels)
     }
-    let max = u64::from(u32::MAX);
-    let len =
-        u32::try_from(len).map_err(|_large| WriteError::TooMuch { what: "the bytes of all symbols", max })?;
-    index.put(&len.to_be_bytes())?;
-    index.begin_sum();
-    index.put(&(sorted.len() as u32).to_be_bytes())?;
-    for id in sorted {
-        head.clear();
-        put_uvarint(&mut head, texts.get(*id).len() as u64);
-        index.put(&head)?;
-        index.put(texts.get(*id))?;
+
+    /// How many labels it has.
+    fn put(&mut self, mut record: Cursor<'_>, spool: &Written) -> Result<u64, WriteError> {
+        self.index.align(ALIGNMENT)?;
+        let reference = u32::try_from(self.index.at() / ALIGNMENT);
+        let max = u64::from(u32::MAX) * ALIGNMENT;
+        let reference =
+            reference.map_err(|_far| WriteError::TooMuch { what: "the bytes of the series", max })?;
+        self.references.put(&reference.to_be_bytes())?;
+        let of_spool = |misread: Misread| misread.of(spool.path());
+        let labels = record.uvarint().map_err(of_spool)?;
+        self.content.clear();
+        put_uvarint(&mut self.content, labels);
+        for _label in 0..labels {
+            let mut ordinal = || {
+                let number = record.uvarint().map_err(of_spool)?;
+                let known = u32::try_from(number).map_or(Ok(None), |number| self.ordinals.of(number))?;
+                let unknown = Problem::NoSuch { what: "the text", number };
+                known.ok_or_else(|| WriteError::from(of_spool(record.misread(unknown))))
+            };
+            let (name, value) = (ordinal()?, ordinal()?);
+            put_uvarint(&mut self.content, u64::from(name));
+            put_uvarint(&mut self.content, u64::from(value));
+            self.labels.push(Triple::new(name, value, reference))?;
+        }
+        self.content.extend_from_slice(record.rest());
+        self.head.clear();
+        put_uvarint(&mut self.head, self.content.len() as u64);
+        self.index.put(&self.head)?;
+        self.index.begin_sum();
+        self.index.put(&self.content)?;
+        self.index.put_sum()?;
+        Ok(labels)
     }
-    index.put_sum()
 }

@@ -1,18 +1,27 @@
 //! Writes a block from its first series to its last.
 //!
 //! Chunks go to their files as they come. A series' labels and the places of its chunks go to a spool beside them, for
-//! the index has all symbols in front of its first series; from there the index is written at the end. Held are each
-//! text and each pair of name and value once, a bounded piece of the postings, and buffers.
+//! the index has all symbols in front of its first series; from there the index is written at the end. Texts of labels,
+//! and which series have each label, are sorted on disk, so that a writer keeps to its memory whatever comes.
 
 mod chunk_files;
 mod index;
+mod labels;
+mod memory;
 mod output;
 mod postings;
+mod runs;
+mod scratch;
 mod spool;
+mod symbols;
 mod texts;
+mod triples;
+mod watch;
 
 #[cfg(test)]
 pub(crate) mod tests;
+#[cfg(test)]
+mod vector_tests;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,12 +33,15 @@ use crate::fault::BlockFault;
 use crate::meta::{Meta, Origin, Stats};
 use crate::tombstones;
 use chunk_files::ChunkFilesWriter;
+use labels::Labels;
+pub use memory::WriterMemory;
 use output::{Output, sync_dir};
 use spool::Spool;
-use texts::{Pairs, Texts};
+use texts::Texts;
+use watch::Watch;
 
-/// Buffers of files: chunks, index and both spools.
-const BUFFERS_BYTES: usize = 4 * output::BUFFER_BYTES;
+/// Of a file that is hardly larger.
+const SMALL_FILE_BYTES: usize = 4 << 10;
 
 /// Why a block can't be written.
 #[derive(Debug, thiserror::Error)]
@@ -90,38 +102,43 @@ pub struct BlockWriter {
     chunks: ChunkFilesWriter,
     spool: Spool,
     texts: Texts,
-    pairs: Pairs,
-    /// Names and values of the series before.
-    before: Vec<(u32, u32)>,
+    /// Of the series before, and room for the next one's.
+    before: Labels,
+    next: Labels,
+    /// Whether those before are numbered by the table that `texts` has now.
+    are_numbered: bool,
+    head: Vec<u8>,
     record: Vec<u8>,
     stats: Stats,
     range_ms: Option<(i64, i64)>,
-    pairs_used: u64,
     origin: Origin,
+    memory: WriterMemory,
 }
 
 impl BlockWriter {
-    /// Makes the directory `<parent>/<ulid>`.
+    /// Makes the directory `<parent>/<ulid>`, and has as much memory as is of use.
     pub fn create(parent: &Path, ulid: Ulid) -> Result<Self, WriteError> {
-        Self::create_at(parent.join(ulid.to_string()), ulid)
+        Self::create_at(parent.join(ulid.to_string()), ulid, WriterMemory::MAX)
     }
 
     /// Makes the directory of a block that gets its name later.
-    pub fn create_at(dir: PathBuf, ulid: Ulid) -> Result<Self, WriteError> {
+    pub fn create_at(dir: PathBuf, ulid: Ulid, memory: WriterMemory) -> Result<Self, WriteError> {
         std::fs::create_dir(&dir).map_err(WriteError::io(&dir))?;
         Ok(Self {
-            chunks: ChunkFilesWriter::create(&dir.join("chunks"))?,
-            spool: Spool::create(&dir.join("series.spool"))?,
+            chunks: ChunkFilesWriter::create(&dir.join("chunks"), memory.buffer_bytes())?,
+            spool: Spool::create(&dir, memory)?,
+            texts: Texts::create(&dir, memory)?,
             dir,
             ulid,
-            texts: Texts::default(),
-            pairs: Pairs::default(),
-            before: Vec::new(),
+            before: Labels::default(),
+            next: Labels::default(),
+            are_numbered: false,
+            head: Vec::new(),
             record: Vec::new(),
             stats: Stats::default(),
             range_ms: None,
-            pairs_used: 0,
             origin: Origin::default(),
+            memory,
         })
     }
 
@@ -161,58 +178,52 @@ impl BlockWriter {
         Ok(())
     }
 
-    /// Its record: `uvarint labels | (uvarint pair)* | uvarint chunks | as the index has them`.
+    /// Its record: `uvarint labels | (uvarint name's number, uvarint value's number)* | uvarint chunks | as the index has
+    /// them`, and an empty one where a table of texts ends.
     fn note_series<'a>(
         &mut self,
         labels: impl Iterator<Item = (&'a str, &'a str)> + Clone,
         chunks: u64,
     ) -> Result<(), WriteError> {
-        if !self.follows(labels.clone()) {
+        let is_first = self.stats.num_series == 0;
+        if !labels::is_set(labels.clone()) || !is_first && !self.before.is_before(labels.clone()) {
             let shown: Vec<_> = labels.map(|(name, value)| format!("{name}={value:?}")).collect();
             return Err(WriteError::SeriesOrder(format!("{{{}}}", shown.join(","))));
         }
         if self.stats.num_series >= u64::from(u32::MAX) {
             return Err(WriteError::TooMuch { what: "the series", max: u64::from(u32::MAX) });
         }
-        self.before.clear();
-        for (name, value) in labels {
-            self.before.push((self.texts.id_of(name)?, self.texts.id_of(value)?));
+        let (texts, bytes) = labels
+            .clone()
+            .fold((0, 0), |(texts, bytes), (name, value)| (texts + 2, bytes + name.len() + value.len()));
+        if self.texts.is_full(texts, bytes) {
+            self.texts.end_table()?;
+            self.spool.put(&[])?;
+            self.are_numbered = false;
         }
-        let mut head = Vec::with_capacity(5 * (self.before.len() + 2));
-        put_uvarint(&mut head, self.before.len() as u64);
-        for (name, value) in &self.before {
-            put_uvarint(&mut head, u64::from(self.pairs.count(*name, *value)?));
+        self.next.number(labels, self.are_numbered.then_some(&self.before), &mut self.texts);
+        std::mem::swap(&mut self.before, &mut self.next);
+        self.are_numbered = true;
+        self.head.clear();
+        put_uvarint(&mut self.head, self.before.numbers().len() as u64);
+        for (name, value) in self.before.numbers() {
+            put_uvarint(&mut self.head, u64::from(name));
+            put_uvarint(&mut self.head, u64::from(value));
         }
-        put_uvarint(&mut head, chunks);
-        self.pairs_used += self.before.len() as u64;
-        self.spool.put(&[&head, &self.record])
+        put_uvarint(&mut self.head, chunks);
+        self.spool.put(&[&self.head, &self.record])
     }
 
-    /// Whether labels are a series' and come after those before: by names and values in turn.
-    fn follows<'a>(&self, labels: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> bool {
-        let names = labels.clone().map(|(name, _)| name);
-        let is_ascending = names.clone().zip(names.skip(1)).all(|(name, next)| name < next);
-        let is_said = labels.clone().all(|(name, value)| !name.is_empty() && !value.is_empty());
-        let before = self.before.iter().map(|(name, value)| (self.texts.get(*name), self.texts.get(*value)));
-        let own = labels.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-        is_ascending && is_said && (self.stats.num_series == 0 || before.cmp(own).is_lt())
+    /// The most that it takes of memory until its end, in bytes: what it may have, and beside that some times the largest
+    /// series that came.
+    pub const fn memory_bytes(&self) -> usize {
+        let of_labels = self.before.memory_bytes() + self.next.memory_bytes();
+        self.memory.bytes() + 2 * of_labels + 3 * (self.head.capacity() + self.record.capacity())
     }
 
-    /// The most that it takes of memory for what it has, until its end, in bytes.
-    pub fn memory_bytes(&self) -> usize {
-        let filled_at_once = postings::at_once(self.pairs_used).min(self.pairs_used as usize);
-        // One list may be of all series.
-        let postings = filled_at_once.max(self.stats.num_series as usize) * size_of::<u32>();
-        BUFFERS_BYTES
-            + self.record.capacity()
-            + self.texts.memory_bytes()
-            + self.pairs.memory_bytes()
-            + postings
-    }
-
-    /// Chunks and spools that it has written, in bytes; the index comes on top of it.
+    /// Chunks and what is sorted beside them, in bytes; the index comes on top of it.
     pub const fn written_bytes(&self) -> u64 {
-        self.chunks.written_bytes() + self.spool.written_bytes()
+        self.chunks.written_bytes() + self.spool.written_bytes() + self.texts.written_bytes()
     }
 
     /// Makes durable what it has written of the chunk file that it is at, so that no sync has much to write.
@@ -221,25 +232,30 @@ impl BlockWriter {
     }
 
     /// Writes what is left, `meta.json` last, and makes it durable but for the directory's own name. `None`: no series
-    /// came, and nothing is left of it. `is_wanted` is asked now and then whether to go on.
+    /// came, and nothing is left of it. `is_wanted` is asked some times in a second whether to go on.
     pub fn finish(self, is_wanted: &dyn Fn() -> bool) -> Result<Option<FinishedBlock>, WriteError> {
-        let Self { dir, ulid, chunks, spool, texts, pairs, stats, range_ms, pairs_used, origin, .. } = self;
+        self.finish_paced(&|_bytes| is_wanted())
+    }
+
+    /// The same, where it is asked with about how many bytes were written of what is left: what is asked may take its time.
+    pub fn finish_paced(self, go_on: &dyn Fn(u64) -> bool) -> Result<Option<FinishedBlock>, WriteError> {
+        let Self { dir, ulid, chunks, spool, texts, stats, range_ms, origin, memory, .. } = self;
         let Some(range_ms) = range_ms else {
-            drop((chunks, spool));
+            drop((chunks, spool, texts));
             std::fs::remove_dir_all(&dir).map_err(WriteError::io(&dir))?;
             return Ok(None);
         };
         let chunk_bytes = chunks.finish()?;
-        let source = index::Source { texts, pairs, spool, series: stats.num_series, pairs_used };
-        let index_bytes = index::write(&dir, source, is_wanted)?;
-        let mut stones = Output::create(&dir.join("tombstones"))?;
+        let source = index::Source { texts, spool, memory };
+        let index_bytes = index::write(&dir, source, &mut Watch::new(go_on))?;
+        let mut stones = Output::create(&dir.join("tombstones"), SMALL_FILE_BYTES)?;
         stones.put(&tombstones::MAGIC.to_be_bytes())?;
         stones.put(&[tombstones::VERSION])?;
         stones.begin_sum();
         stones.put_sum()?;
         let stones_bytes = stones.finish()?;
         let meta = Meta::of_head(ulid, range_ms, stats, origin);
-        let mut file = Output::create(&dir.join("meta.json"))?;
+        let mut file = Output::create(&dir.join("meta.json"), SMALL_FILE_BYTES)?;
         file.put(&meta.to_json())?;
         let bytes = chunk_bytes + index_bytes + stones_bytes + file.finish()?;
         sync_dir(&dir)?;

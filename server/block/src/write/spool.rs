@@ -1,35 +1,26 @@
-//! Records that are written once and read again, some times: what would take too much memory.
+//! Series that are written once and read again: their chunks' places, and the numbers of their labels' texts.
 
-use std::fs::File;
-use std::io::{BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::WriteError;
-use super::output::{BUFFER_BYTES, Output};
+use super::memory::WriterMemory;
+use super::output::Output;
+use super::scratch::{self, Reading, Written};
 
 /// While it is written: each record with its length, 32 bits, in front.
 #[derive(Debug)]
 pub struct Spool(Output);
 
-/// Records that were written.
-#[derive(Debug)]
-pub struct WrittenSpool {
-    path: PathBuf,
-    bytes: u64,
-}
-
-/// Goes through them.
+/// Goes through the records.
 #[derive(Debug)]
 pub struct Records<'a> {
-    spool: &'a WrittenSpool,
-    file: BufReader<File>,
-    left: u64,
+    reading: Reading<'a>,
     record: Vec<u8>,
 }
 
 impl Spool {
-    pub fn create(path: &Path) -> Result<Self, WriteError> {
-        Output::create(path).map(Self)
+    pub fn create(dir: &Path, memory: WriterMemory) -> Result<Self, WriteError> {
+        scratch::create(&dir.join("series.spool"), memory.buffer_bytes()).map(Self)
     }
 
     pub const fn written_bytes(&self) -> u64 {
@@ -46,43 +37,26 @@ impl Spool {
         parts.iter().try_for_each(|part| self.0.put(part))
     }
 
-    pub fn finish(self) -> Result<WrittenSpool, WriteError> {
-        let (path, bytes) = self.0.close()?;
-        Ok(WrittenSpool { path, bytes })
+    pub fn finish(mut self) -> Result<Written, WriteError> {
+        self.0.written()
     }
 }
 
-impl WrittenSpool {
-    pub fn path(&self) -> &Path {
-        &self.path
+impl<'a> Records<'a> {
+    pub const fn read(spool: &'a Written, buffer_bytes: usize) -> Self {
+        Self { reading: spool.read(buffer_bytes), record: Vec::new() }
     }
 
-    pub fn read(&self) -> Result<Records<'_>, WriteError> {
-        let file = File::open(&self.path).map_err(WriteError::io(&self.path))?;
-        let file = BufReader::with_capacity(BUFFER_BYTES, file);
-        Ok(Records { spool: self, file, left: self.bytes, record: Vec::new() })
-    }
-
-    pub fn remove(self) -> Result<(), WriteError> {
-        std::fs::remove_file(&self.path).map_err(WriteError::io(&self.path))
-    }
-}
-
-impl Records<'_> {
     /// The next record; `None` after the last.
     pub fn next(&mut self) -> Result<Option<&[u8]>, WriteError> {
-        if self.left == 0 {
+        if self.reading.is_at_end() {
             return Ok(None);
         }
-        let failed = |error| WriteError::io(&self.spool.path)(error);
-        let mut len = [0; 4];
-        self.file.read_exact(&mut len).map_err(failed)?;
-        let len = u32::from_be_bytes(len);
-        let ended = || std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
-        let after = self.left.checked_sub(4 + u64::from(len)).ok_or_else(ended).map_err(failed)?;
-        self.left = after;
-        self.record.resize(len as usize, 0);
-        self.file.read_exact(&mut self.record).map_err(failed)?;
+        self.record.clear();
+        self.reading.take_into(4, &mut self.record)?;
+        let len = self.record.iter().fold(0, |len: usize, byte| len << 8 | usize::from(*byte));
+        self.record.clear();
+        self.reading.take_into(len, &mut self.record)?;
         Ok(Some(&self.record))
     }
 }

@@ -1,5 +1,6 @@
 //! Blocks that are written here and read back, their postings too, and what no block is made of.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -98,7 +99,18 @@ pub(crate) fn write_all(
     range_ms: std::ops::RangeInclusive<i64>,
     floats: FloatEncoding,
 ) -> Result<Option<FinishedBlock>, WriteError> {
-    let mut writer = BlockWriter::create(parent, Ulid::from_parts(1, 2))?;
+    write_all_in(WriterMemory::MAX, parent, series, range_ms, floats)
+}
+
+fn write_all_in(
+    memory: WriterMemory,
+    parent: &Path,
+    series: &BTreeMap<Vec<(String, String)>, Vec<Source>>,
+    range_ms: std::ops::RangeInclusive<i64>,
+    floats: FloatEncoding,
+) -> Result<Option<FinishedBlock>, WriteError> {
+    let ulid = Ulid::from_parts(1, 2);
+    let mut writer = BlockWriter::create_at(parent.join(ulid.to_string()), ulid, memory)?;
     for (labels, sources) in series {
         let bytes: Vec<_> = sources.iter().map(Source::bytes).collect();
         let chunks = sources.iter().zip(&bytes).map(|(source, bytes)| SourceChunk {
@@ -116,7 +128,7 @@ pub(crate) fn write_all(
             })
         })?;
     }
-    assert!(writer.memory_bytes() >= BUFFERS_BYTES);
+    assert!(writer.memory_bytes() >= memory.bytes());
     writer.finish(&|| true)
 }
 
@@ -233,6 +245,7 @@ proptest! {
     #[test]
     fn series_are_read_back_as_their_ranges_had_them(
         series in sources(),
+        memory in prop::sample::select(vec![64_usize, 300, 1000, 20_000]),
         floats in float_encodings(),
     ) {
         let scratch = tempfile::tempdir().unwrap();
@@ -249,7 +262,7 @@ proptest! {
                     expect.insert(labels.clone(), samples);
                 }
             }
-            let written = write_all(&parent, &series, range_ms, floats).unwrap();
+            let written = write_all_in(WriterMemory::tiny(memory), &parent, &series, range_ms, floats).unwrap();
             let names: BTreeSet<PathBuf> =
                 std::fs::read_dir(&parent).unwrap().map(|entry| entry.unwrap().path()).collect();
             let Some(finished) = written else {
@@ -265,11 +278,15 @@ proptest! {
     }
 }
 
-fn chunk(min_ms: i64, max_ms: i64) -> CutChunk<'static> {
+pub(super) fn chunk(min_ms: i64, max_ms: i64) -> CutChunk<'static> {
     CutChunk { contents: Contents::Floats(FloatEncoding::Xor), min_ms, max_ms, samples: 1, bytes: &[0, 1, 0] }
 }
 
-fn add(writer: &mut BlockWriter, labels: &[(&str, &str)], chunks: &[CutChunk<'_>]) -> Result<(), WriteError> {
+pub(super) fn add(
+    writer: &mut BlockWriter,
+    labels: &[(&str, &str)],
+    chunks: &[CutChunk<'_>],
+) -> Result<(), WriteError> {
     writer.add_series(labels.iter().copied(), |out| chunks.iter().try_for_each(|chunk| out.put(*chunk)))
 }
 
@@ -296,26 +313,48 @@ fn what_no_block_has_is_refused() {
 }
 
 #[test]
-fn a_block_that_nobody_wants_any_more_is_not_finished() {
-    let scratch = tempfile::tempdir().unwrap();
-    let mut writer = BlockWriter::create(scratch.path(), Ulid::from_parts(1, 1)).unwrap();
-    for number in 0..index::ASK_EVERY {
-        add(&mut writer, &[("a", &format!("{number:05}"))], &[chunk(1, 2)]).unwrap();
+fn a_block_that_nobody_wants_any_more_is_not_finished_whatever_it_is_at() {
+    let mut asked = Cell::new(0);
+    for wanted in 0.. {
+        let scratch = tempfile::tempdir().unwrap();
+        let ulid = Ulid::from_parts(1, 1);
+        let dir = scratch.path().join(ulid.to_string());
+        let mut writer = BlockWriter::create_at(dir.clone(), ulid, WriterMemory::tiny(1000)).unwrap();
+        for number in 0..500 {
+            add(&mut writer, &[("a", &format!("{number:05}"))], &[chunk(1, 2)]).unwrap();
+        }
+        asked.set(0);
+        let is_wanted = || asked.replace(asked.get() + 1) < wanted;
+        match writer.finish(&is_wanted) {
+            Err(WriteError::Unwanted) => {
+                assert!(!dir.join("meta.json").exists());
+                assert_eq!(*asked.get_mut(), wanted + 1, "it ends at once");
+            }
+            finished => {
+                finished.unwrap().unwrap();
+                // Texts, symbols, numbers, series and lists, some of them in passes.
+                assert!(wanted > 20, "it was asked {wanted} times");
+                return;
+            }
+        }
     }
-    assert!(matches!(writer.finish(&|| false), Err(WriteError::Unwanted)));
-    assert!(!scratch.path().join("meta.json").exists());
 }
 
 #[test]
-fn what_a_writer_holds_grows_with_its_texts_and_not_with_its_samples() {
+fn what_a_writer_takes_is_what_it_was_given_and_some_times_its_largest_series() {
     let scratch = tempfile::tempdir().unwrap();
     let mut writer = BlockWriter::create(scratch.path(), Ulid::from_parts(1, 1)).unwrap();
     let chunks: Vec<_> = (0..10_000).map(|number| chunk(2 * number, 2 * number + 1)).collect();
     add(&mut writer, &[("a", "a")], &chunks).unwrap();
-    let before = writer.memory_bytes();
-    assert!(before < BUFFERS_BYTES + (1 << 18), "{before}");
-    add(&mut writer, &[("a", &"x".repeat(1 << 20))], &chunks).unwrap();
-    assert!(writer.memory_bytes() >= before + (1 << 20) - 64);
+    let given = WriterMemory::MAX.bytes();
+    let with_chunks = writer.memory_bytes();
+    assert!((given + 10_000..given + (1 << 20)).contains(&with_chunks), "{with_chunks}");
+    for number in 0..1000 {
+        add(&mut writer, &[("b", &format!("{number:0200}"))], &chunks[..1]).unwrap();
+    }
+    assert!(writer.memory_bytes() < with_chunks + 2000, "{}", writer.memory_bytes());
+    add(&mut writer, &[("c", &"x".repeat(1 << 20))], &chunks[..1]).unwrap();
+    assert!(writer.memory_bytes() >= with_chunks + (1 << 20));
 }
 
 /// A block of two series, and where it lies.

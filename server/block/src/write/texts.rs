@@ -1,118 +1,138 @@
-//! Each text and each pair of a name and a value once, by numbers in the order in which they came.
+//! Texts, told apart in a bounded table: where it is full they are sorted and written to disk, and it begins anew. All of
+//! them are numbered in the order in which they came, and a text that came in two tables has a number of each.
 
 use std::hash::BuildHasher;
+use std::path::Path;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::WriteError;
+use super::memory::WriterMemory;
+use super::runs::{Record, Runs, SortedRuns};
+use super::scratch::Reading;
+use super::watch::Watch;
+use super::{WriteError, put_uvarint};
 
-/// An entry of a table, with its share of free places.
-const TABLE_ENTRY_BYTES: usize = 10;
+/// An entry beside its text: where that ends, its place in the table with its share of free ones, and its number as they
+/// are sorted.
+const ENTRY_BYTES: usize = size_of::<u32>() + 12 + size_of::<u32>();
 
-/// Texts.
-#[derive(Debug, Default)]
+/// A text, and its number among all.
+#[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NumberedText {
+    pub text: Vec<u8>,
+    pub number: u32,
+}
+
+impl Record for NumberedText {
+    const FILE: &'static str = "texts.run";
+
+    fn put(&self, _before: &mut Self, out: &mut Vec<u8>) {
+        put_uvarint(out, self.text.len() as u64);
+        out.extend_from_slice(&self.text);
+        put_uvarint(out, u64::from(self.number));
+    }
+
+    fn read_next(&mut self, from: &mut Reading<'_>) -> Result<(), WriteError> {
+        let len = from.uvarint_32("a text")?;
+        self.text.clear();
+        from.take_into(len as usize, &mut self.text)?;
+        self.number = from.uvarint_32("a text's number")?;
+        Ok(())
+    }
+}
+
+/// The table, and what went to disk.
+#[derive(Debug)]
 pub struct Texts {
     bytes: Vec<u8>,
     ends: Vec<u32>,
     table: HashTable<u32>,
     hasher: DefaultHashBuilder,
+    bytes_max: usize,
+    entries_max: usize,
+    /// Texts of the tables before.
+    numbered: u32,
+    runs: Runs<NumberedText>,
 }
 
 impl Texts {
-    /// The number of a text, a new one where it wasn't there.
-    pub fn id_of(&mut self, text: &str) -> Result<u32, WriteError> {
+    pub fn create(dir: &Path, memory: WriterMemory) -> Result<Self, WriteError> {
+        // A half each: where texts are shorter or longer than entries, it is full before all is taken.
+        let bytes_max = memory.texts_bytes() / 2;
+        let entries_max = bytes_max / ENTRY_BYTES;
+        Ok(Self {
+            bytes: Vec::with_capacity(bytes_max),
+            ends: Vec::with_capacity(entries_max),
+            table: HashTable::with_capacity(entries_max),
+            hasher: DefaultHashBuilder::default(),
+            bytes_max,
+            entries_max,
+            numbered: 0,
+            runs: Runs::create(dir, memory)?,
+        })
+    }
+
+    pub const fn written_bytes(&self) -> u64 {
+        self.runs.written_bytes()
+    }
+
+    /// Whether so many more, of so many bytes together, are to go to a new table. One that is empty takes all.
+    pub fn is_full(&self, texts: usize, bytes: usize) -> bool {
+        let is_full = self.bytes.len() + bytes > self.bytes_max || self.ends.len() + texts > self.entries_max;
+        is_full && !self.ends.is_empty()
+    }
+
+    /// A text's number in this table, the next one where it wasn't there.
+    pub fn number_of(&mut self, text: &str) -> u32 {
         let hash = self.hasher.hash_one(text.as_bytes());
         let (bytes, ends) = (&self.bytes, &self.ends);
-        if let Some(id) = self.table.find(hash, |id| text_at(bytes, ends, *id) == text.as_bytes()) {
-            return Ok(*id);
+        if let Some(number) = self.table.find(hash, |number| text_at(bytes, ends, *number) == text.as_bytes())
+        {
+            return *number;
         }
-        let end = u32::try_from(self.bytes.len() + text.len());
-        let max = u64::from(u32::MAX);
-        let end = end.map_err(|_large| WriteError::TooMuch { what: "the bytes of all symbols", max })?;
-        let id = self.ends.len() as u32;
+        let number = self.ends.len() as u32;
         self.bytes.extend_from_slice(text.as_bytes());
-        self.ends.push(end);
+        self.ends.push(self.bytes.len() as u32);
         let (bytes, ends, hasher) = (&self.bytes, &self.ends, &self.hasher);
-        self.table.insert_unique(hash, id, |id| hasher.hash_one(text_at(bytes, ends, *id)));
-        Ok(id)
+        self.table.insert_unique(hash, number, |number| hasher.hash_one(text_at(bytes, ends, *number)));
+        number
     }
 
-    pub fn get(&self, id: u32) -> &[u8] {
-        text_at(&self.bytes, &self.ends, id)
-    }
-
-    /// All numbers, texts ascending.
-    pub fn sorted(&self) -> Vec<u32> {
-        let mut ids: Vec<u32> = (0..self.ends.len() as u32).collect();
-        ids.sort_unstable_by(|left, right| self.get(*left).cmp(self.get(*right)));
-        ids
-    }
-
-    /// Frees what finds a text's number.
-    pub fn forget_numbers(&mut self) {
-        self.table = HashTable::new();
-    }
-
-    /// With both orders of them that an index takes.
-    pub fn memory_bytes(&self) -> usize {
-        let of_each = size_of::<u32>() + TABLE_ENTRY_BYTES.max(2 * size_of::<u32>());
-        self.bytes.capacity() + self.ends.capacity() * of_each
-    }
-}
-
-fn text_at<'a>(bytes: &'a [u8], ends: &[u32], id: u32) -> &'a [u8] {
-    let begin = (id as usize).checked_sub(1).map_or(0, |before| ends[before]);
-    &bytes[begin as usize..ends[id as usize] as usize]
-}
-
-/// Pairs of the numbers of a name and a value, with how many series have each.
-#[derive(Debug, Default)]
-pub struct Pairs {
-    pairs: Vec<Pair>,
-    table: HashTable<u32>,
-    hasher: DefaultHashBuilder,
-}
-
-/// One of them.
-#[derive(Debug, Clone, Copy)]
-pub struct Pair {
-    pub name: u32,
-    pub value: u32,
-    pub series: u32,
-}
-
-impl Pairs {
-    /// Counts a series for a pair, and gives its number.
-    pub fn count(&mut self, name: u32, value: u32) -> Result<u32, WriteError> {
-        let hash = self.hasher.hash_one((name, value));
-        let pairs = &mut self.pairs;
-        let found = self.table.find(hash, |id| {
-            let pair = pairs[*id as usize];
-            (pair.name, pair.value) == (name, value)
-        });
-        if let Some(id) = found {
-            pairs[*id as usize].series += 1;
-            return Ok(*id);
+    /// Writes the table to disk; the next begins without a text.
+    pub fn end_table(&mut self) -> Result<(), WriteError> {
+        let Self { bytes, ends, table, runs, .. } = self;
+        let count = ends.len() as u32;
+        let after = self.numbered.checked_add(count);
+        let after =
+            after.ok_or(WriteError::TooMuch { what: "the texts of all series", max: u64::from(u32::MAX) })?;
+        let mut numbers: Vec<u32> = (0..count).collect();
+        numbers.sort_unstable_by(|left, right| text_at(bytes, ends, *left).cmp(text_at(bytes, ends, *right)));
+        let mut record = NumberedText::default();
+        for number in numbers {
+            record.text.clear();
+            record.text.extend_from_slice(text_at(bytes, ends, number));
+            record.number = self.numbered + number;
+            runs.put(&record)?;
         }
-        let max = u64::from(u32::MAX);
-        let id = u32::try_from(pairs.len());
-        let id = id.map_err(|_many| WriteError::TooMuch { what: "pairs of names and values", max })?;
-        pairs.push(Pair { name, value, series: 1 });
-        let hasher = &self.hasher;
-        self.table.insert_unique(hash, id, |id| {
-            let Pair { name, value, .. } = pairs[*id as usize];
-            hasher.hash_one((name, value))
-        });
-        Ok(id)
+        runs.end_run();
+        self.numbered = after;
+        bytes.clear();
+        // One series may have had more than a table takes.
+        bytes.shrink_to(self.bytes_max);
+        ends.clear();
+        table.clear();
+        Ok(())
     }
 
-    /// Their numbers are places.
-    pub fn into_pairs(self) -> Vec<Pair> {
-        self.pairs
+    /// All of them by text and number.
+    pub fn finish(mut self, watch: &mut Watch<'_>) -> Result<SortedRuns<NumberedText>, WriteError> {
+        self.end_table()?;
+        let Self { runs, .. } = self;
+        runs.finish(watch)
     }
+}
 
-    /// With both orders of them that an index takes, and where each one's postings are filled to.
-    pub fn memory_bytes(&self) -> usize {
-        self.pairs.capacity() * (size_of::<Pair>() + TABLE_ENTRY_BYTES.max(3 * size_of::<u32>()))
-    }
+fn text_at<'a>(bytes: &'a [u8], ends: &[u32], number: u32) -> &'a [u8] {
+    let begin = (number as usize).checked_sub(1).map_or(0, |before| ends[before]);
+    &bytes[begin as usize..ends[number as usize] as usize]
 }

@@ -10,7 +10,7 @@ use crate::api::query::range_blocks::{
 use crate::blocks::{Blocks, CutOf, Range};
 use crate::routing::fanout::{FanoutError, read_all};
 use crate::routing::{Asker, ReadInFlight};
-use silverback_block::{BlockWriter, Cut, FinishedBlock, Origin, Ulid, WriteError};
+use silverback_block::{BlockWriter, Cut, FinishedBlock, Origin, Ulid, WriteError, WriterMemory};
 use silverback_runtime::now;
 use silverback_storage::message::{CutReply, CutStep, HeldSamples, SeriesWanted};
 
@@ -162,8 +162,9 @@ struct CutTarget<'a> {
 }
 
 impl BlockTarget for CutTarget<'_> {
-    fn begin(&mut self) -> Result<BlockWriter, WriteError> {
-        BlockWriter::create_at(self.place.blocks.dir.unfinished(self.place.ulid), self.place.ulid)
+    fn begin(&mut self, memory: WriterMemory) -> Result<BlockWriter, WriteError> {
+        let Place { blocks, ulid, .. } = self.place;
+        BlockWriter::create_at(blocks.dir.unfinished(*ulid), *ulid, memory)
     }
 
     fn origin(&self, given: &HeldSamples) -> Origin {

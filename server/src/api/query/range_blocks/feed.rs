@@ -16,6 +16,7 @@ use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::rows::RowStream;
 use crate::routing::{BudgetExceeded, ReadInFlight, Reservation};
+use silverback_block::WriterMemory;
 use silverback_runtime::{SideThread, now, sleep};
 use silverback_storage::message::{Selection, SeriesBatch, SeriesBatchBuilder, SeriesWanted};
 
@@ -25,6 +26,9 @@ const PIECE_BYTES: usize = 128 << 10;
 const PIECES_WAITING_MAX: usize = 1;
 /// Pieces that there are at a time: a channel has room for one more for its sender.
 const PIECES_MAX: usize = PIECES_WAITING_MAX + 3;
+/// Of the memory that reads have on a core, the writer has this fraction, within what is of use to it: a snapshot and a
+/// cut have their place at the same time.
+const WRITER_SHARE: usize = 4;
 /// Memory that other reads have is waited for: a block is long in the making, and begun anew where it is given up. No
 /// longer than its cursors stay open.
 const ROOM_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -40,8 +44,9 @@ pub(crate) async fn write_ranges<T: Send + 'static>(
     write: impl FnOnce(Orders) -> Result<T, WritingFault> + Send + 'static,
 ) -> Result<T, ReadFault> {
     let (orders, taken) = mpsc::channel(PIECES_WAITING_MAX);
-    let writer_bytes = Arc::new(AtomicUsize::new(0));
-    let of_writer = Orders::new(taken, Arc::clone(&writer_bytes), reader.config.float_chunks);
+    let memory = WriterMemory::of(reader.read_bytes.bytes_max() / WRITER_SHARE);
+    let writer_bytes = Arc::new(AtomicUsize::new(memory.bytes()));
+    let of_writer = Orders::new(taken, memory, Arc::clone(&writer_bytes), reader.config.float_chunks);
     let writing = thread.run(move || write(of_writer));
     let room = reader.read_bytes.begin();
     let feed = Feed { reader, read, wanted, orders, writer_bytes, room };

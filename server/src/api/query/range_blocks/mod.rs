@@ -35,10 +35,10 @@ pub enum WritingFault {
     /// What is in memory makes no block.
     #[error("blocks can't be written: {0}")]
     Stored(String),
-    /// Its series take more memory than reads have.
+    /// Reads have less memory than a writer and its largest series take.
     #[error(
-        "a block of these series takes more than the {bytes_max} bytes of memory that reads may have on a core: start \
-         the node with a larger --query-memory, or --memory-limit"
+        "writing blocks takes more than the {bytes_max} bytes of memory that reads may have on a core: a MiB, and some \
+         times what the largest series takes; start the node with a larger --query-memory, or --memory-limit"
     )]
     TooLarge {
         /// What reads may have.

@@ -19,7 +19,7 @@ use futures::executor::block_on;
 
 use super::WritingFault;
 use silverback_block::{
-    BlockWriter, Contents, CutError, FinishedBlock, Origin, SourceChunk, WriteError, cut_chunks,
+    BlockWriter, Contents, CutError, FinishedBlock, Origin, SourceChunk, WriteError, WriterMemory, cut_chunks,
 };
 use silverback_host::disk::room::FileSystemRoom;
 use silverback_model::gorilla::FloatEncoding;
@@ -49,8 +49,8 @@ pub(crate) enum Order {
 
 /// What begins blocks, and is given those that are whole.
 pub(crate) trait BlockTarget {
-    /// Makes the next one.
-    fn begin(&mut self) -> Result<BlockWriter, WriteError>;
+    /// Makes the next one, which has so much memory.
+    fn begin(&mut self, memory: WriterMemory) -> Result<BlockWriter, WriteError>;
 
     /// Where its samples are from, all of which it has now: so many of its range were given.
     fn origin(&self, held: &HeldSamples) -> Origin;
@@ -59,18 +59,24 @@ pub(crate) trait BlockTarget {
     fn put(&mut self, block: FinishedBlock);
 }
 
-/// The orders of one feed, and where it reads what their writer holds.
+/// The orders of one feed, what their writer may have of memory, and where the feed reads what it has.
 #[derive(Debug)]
 pub(crate) struct Orders {
     taken: mpsc::Receiver<Order>,
+    memory: WriterMemory,
     bytes: Arc<AtomicUsize>,
     floats: FloatEncoding,
 }
 
 impl Orders {
     /// From a feed. Chunks of floats are written as `floats`.
-    pub(crate) fn new(taken: mpsc::Receiver<Order>, bytes: Arc<AtomicUsize>, floats: FloatEncoding) -> Self {
-        Self { taken, bytes, floats }
+    pub(crate) fn new(
+        taken: mpsc::Receiver<Order>,
+        memory: WriterMemory,
+        bytes: Arc<AtomicUsize>,
+        floats: FloatEncoding,
+    ) -> Self {
+        Self { taken, memory, bytes, floats }
     }
 
     /// Writes until the orders say that all is there. Where they end before that, or anything fails, who calls removes
@@ -84,7 +90,7 @@ impl Orders {
         loop {
             match block_on(self.taken.next()) {
                 Some(Order::Begin(range_ms)) => {
-                    let writer = target.begin().map_err(not_written)?;
+                    let writer = target.begin(self.memory).map_err(not_written)?;
                     block = Some(RangeWriter::begin(data_dir, writer, range_ms, self.floats));
                 }
                 Some(Order::Series(batch)) => {
@@ -102,7 +108,8 @@ impl Orders {
                 Some(Order::Finish) => return Ok(()),
                 None => return Err(WritingFault::Ended),
             }
-            self.bytes.store(block.as_ref().map_or(0, RangeWriter::memory_bytes), Ordering::Relaxed);
+            let bytes = block.as_ref().map_or(self.memory.bytes(), RangeWriter::memory_bytes);
+            self.bytes.store(bytes, Ordering::Relaxed);
         }
     }
 }
@@ -149,9 +156,31 @@ struct RangeWriter<'a> {
     range_ms: RangeInclusive<i64>,
     floats: FloatEncoding,
     held: HeldSamples,
-    /// What was written when it was looked for room the last time; and when that was.
-    looked_at_bytes: u64,
-    looked_at: Instant,
+    pace: Pace,
+}
+
+/// What was written when it was looked for room the last time; and when that was.
+#[derive(Clone, Copy)]
+struct Pace {
+    bytes: u64,
+    at: Instant,
+}
+
+impl Pace {
+    fn begin() -> Self {
+        Self { bytes: 0, at: Instant::now() }
+    }
+
+    fn is_due(&self, written_bytes: u64) -> bool {
+        written_bytes - self.bytes > LOOK_EVERY_BYTES
+    }
+
+    /// Waits until so much may have been written.
+    fn wait(&mut self, written_bytes: u64) {
+        let least = Duration::from_secs_f64((written_bytes - self.bytes) as f64 / BYTES_PER_S as f64);
+        thread::sleep(least.saturating_sub(self.at.elapsed()));
+        *self = Self { bytes: written_bytes, at: Instant::now() };
+    }
 }
 
 impl<'a> RangeWriter<'a> {
@@ -161,15 +190,7 @@ impl<'a> RangeWriter<'a> {
         range_ms: RangeInclusive<i64>,
         floats: FloatEncoding,
     ) -> Self {
-        Self {
-            data_dir,
-            writer,
-            range_ms,
-            floats,
-            held: HeldSamples::default(),
-            looked_at_bytes: 0,
-            looked_at: Instant::now(),
-        }
+        Self { data_dir, writer, range_ms, floats, held: HeldSamples::default(), pace: Pace::begin() }
     }
 
     fn series(&mut self, batch: &SeriesBatch) -> Result<(), WritingFault> {
@@ -179,12 +200,9 @@ impl<'a> RangeWriter<'a> {
             put_series(writer, range_ms, *floats, series)?;
             series.chunks().for_each(|chunk| held.add(*range_ms.start(), chunk.max_ms, chunk.sample_count()));
         }
-        if writer.written_bytes() - self.looked_at_bytes > LOOK_EVERY_BYTES {
+        if self.pace.is_due(writer.written_bytes()) {
             writer.sync().map_err(not_written)?;
-            let written_bytes = writer.written_bytes() - self.looked_at_bytes;
-            let least = Duration::from_secs_f64(written_bytes as f64 / BYTES_PER_S as f64);
-            thread::sleep(least.saturating_sub(self.looked_at.elapsed()));
-            (self.looked_at_bytes, self.looked_at) = (writer.written_bytes(), Instant::now());
+            self.pace.wait(writer.written_bytes());
             check_room(self.data_dir)?;
         }
         Ok(())
@@ -197,15 +215,21 @@ impl<'a> RangeWriter<'a> {
     fn finish(self, is_wanted: &dyn Fn() -> bool) -> Result<Option<FinishedBlock>, WritingFault> {
         let Self { data_dir, writer, .. } = self;
         // The index comes on top of what it is made of, and both are there for a while.
-        let no_room = Cell::new(None);
-        let go_on = || {
+        let (no_room, pace) = (Cell::new(None), Cell::new(Pace::begin()));
+        let go_on = |written_bytes| {
+            let mut own = pace.get();
+            if own.is_due(written_bytes) {
+                own.wait(written_bytes);
+                pace.set(own);
+            }
             let checked = check_room(data_dir);
             let has_room = checked.is_ok();
             no_room.set(checked.err());
             has_room && is_wanted()
         };
-        let finished =
-            writer.finish(&go_on).map_err(|fault| no_room.take().unwrap_or_else(|| not_written(fault)))?;
+        let finished = writer
+            .finish_paced(&go_on)
+            .map_err(|fault| no_room.take().unwrap_or_else(|| not_written(fault)))?;
         check_room(data_dir)?;
         Ok(finished)
     }

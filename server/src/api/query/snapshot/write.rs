@@ -8,7 +8,7 @@ use super::{DIR, Snapshot, unfinished_dir};
 use crate::api::query::range_blocks::{
     BlockTarget, Orders, Unfinished, WritingFault, check_room, failed, sync_dir,
 };
-use silverback_block::{BlockWriter, FinishedBlock, Origin, Ulid, WriteError};
+use silverback_block::{BlockWriter, FinishedBlock, Origin, Ulid, WriteError, WriterMemory};
 use silverback_storage::message::HeldSamples;
 
 /// Where the snapshot is written, and what makes its blocks' names.
@@ -39,10 +39,11 @@ struct SnapshotTarget<'a> {
 }
 
 impl BlockTarget for SnapshotTarget<'_> {
-    fn begin(&mut self) -> Result<BlockWriter, WriteError> {
+    fn begin(&mut self, memory: WriterMemory) -> Result<BlockWriter, WriteError> {
         let random = u128::from(self.place.random) << 16 | u128::from(self.begun);
         self.begun += 1;
-        BlockWriter::create(self.dir, Ulid::from_parts(self.place.now_ms.max(0) as u64, random))
+        let ulid = Ulid::from_parts(self.place.now_ms.max(0) as u64, random);
+        BlockWriter::create_at(self.dir.join(ulid.to_string()), ulid, memory)
     }
 
     fn origin(&self, _held: &HeldSamples) -> Origin {
@@ -100,7 +101,8 @@ mod tests {
         let (mut sender, taken) = mpsc::channel(orders.len() + 1);
         orders.into_iter().for_each(|order| block_on(sender.send(order)).unwrap());
         drop(sender);
-        let written = write(place(&scratch), Orders::new(taken, Arc::default(), FloatEncoding::Xor));
+        let given = Orders::new(taken, WriterMemory::MIN, Arc::default(), FloatEncoding::Xor);
+        let written = write(place(&scratch), given);
         assert_eq!(written.map(|snapshot| snapshot.blocks), expect);
         let left = fs::read_dir(scratch.join(DIR)).unwrap().map(|entry| entry.unwrap().file_name());
         assert_eq!(left.collect::<Vec<_>>(), names);

@@ -6,10 +6,10 @@ use silverback_test_support::Scratch;
 
 use super::held_bytes_max;
 
-/// Two buffers' worth that nobody counts: paths, small vectors.
+/// What nobody counts: paths, small vectors.
 const SLACK_BYTES: usize = 16 << 10;
 
-/// Writes series that have a pod each, two of a node and a zone each that others have, and one chunk.
+/// Writes series that have a pod each, a node that others have, too, and one chunk.
 fn check(memory: WriterMemory, series: usize) {
     let scratch = Scratch::new();
     let dir = scratch.join("block");

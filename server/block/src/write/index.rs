@@ -91,6 +91,7 @@ impl SeriesWriter<'_> {
                 continue;
             }
             let labels = self.put(Cursor::new(record, 0, "a record"), &spool)?;
+            self.index.sync_much()?;
             watch.step(self.content.len() + labels as usize * TRIPLE_BYTES)?;
         }
         Ok(self.labels)

@@ -13,10 +13,12 @@ use super::scratch::Written;
 pub struct Output {
     path: PathBuf,
     file: File,
-    /// What waits to be written, behind what was.
+    /// What waits to be written after what was.
     buffer: Vec<u8>,
     buffer_bytes: usize,
     written: u64,
+    /// Of it, what was made durable on the way.
+    synced: u64,
     sum: u32,
 }
 
@@ -28,6 +30,8 @@ pub struct Section {
     what: &'static str,
 }
 
+/// After so many bytes what came is made durable, so that no sync has much to write: commits share the disk with it.
+const SYNC_EVERY_BYTES: u64 = if cfg!(test) { 4 << 10 } else { 16 << 20 };
 /// A section's length and its count, in front of it.
 const SECTION_HEAD_BYTES: u64 = 8;
 
@@ -37,7 +41,7 @@ impl Output {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
         let file = file.map_err(WriteError::io(path))?;
         let buffer = Vec::with_capacity(buffer_bytes);
-        Ok(Self { path: path.to_owned(), file, buffer, buffer_bytes, written: 0, sum: 0 })
+        Ok(Self { path: path.to_owned(), file, buffer, buffer_bytes, written: 0, synced: 0, sum: 0 })
     }
 
     /// How much has been put, in bytes.
@@ -67,7 +71,7 @@ impl Output {
         self.put(&self.sum.to_be_bytes())
     }
 
-    /// Begins a section of what there is `what` of, which is told once there is too much: `u32 length | u32 count | … |
+    /// Begins a section of what there is `what` of, which an error names where there is too much: `u32 length | u32 count | … |
     /// u32 sum`.
     pub fn begin_section(&mut self, what: &'static str) -> Result<Section, WriteError> {
         let at = self.at();
@@ -108,7 +112,13 @@ impl Output {
     /// Makes durable what came until now.
     pub fn sync(&mut self) -> Result<(), WriteError> {
         self.flush()?;
+        self.synced = self.written;
         self.file.sync_data().map_err(WriteError::io(&self.path))
+    }
+
+    /// The same, where that is much.
+    pub fn sync_much(&mut self) -> Result<(), WriteError> {
+        if self.written - self.synced > SYNC_EVERY_BYTES { self.sync() } else { Ok(()) }
     }
 
     /// Makes it durable, and says how long it is in bytes.

@@ -71,6 +71,7 @@ pub fn put(
         };
         list = Some(open);
         index.put(&reference.to_be_bytes())?;
+        index.sync_much()?;
         watch.step(ENTRY_BYTES as usize)?;
     }
     end(index, list)?;
@@ -130,6 +131,7 @@ fn copy(
             return Ok(());
         }
         index.put(some)?;
+        index.sync_much()?;
         watch.step(some.len())?;
     }
 }

@@ -1,4 +1,4 @@
-//! Records that are sorted on disk: runs of sorted ones, one behind the other in one file, which are merged some at a time
+//! Records that are sorted on disk: runs of sorted ones, one after the other in one file, which are merged some at a time
 //! until they are few enough to be read in one order.
 
 use std::cmp::Ordering;
@@ -18,7 +18,7 @@ pub trait Record: Ord + Default {
     /// Its file's name, while that has one.
     const FILE: &'static str;
 
-    /// Writes it behind the one `before` it of its run, whose place it takes: the default, where it is the first.
+    /// Writes it after the one `before` it of its run, whose place it takes: the default, where it is the first.
     fn put(&self, before: &mut Self, out: &mut Vec<u8>);
 
     /// Reads the next in place of the one before.

@@ -78,7 +78,7 @@ impl Reading<'_> {
         Ok(&self.buffer[from..self.taken])
     }
 
-    /// Puts the next bytes, so many, behind those that are there.
+    /// Puts the next bytes, so many, after those that are there.
     pub fn take_into(&mut self, bytes: usize, out: &mut Vec<u8>) -> Result<(), WriteError> {
         let mut left = bytes;
         while left > 0 {

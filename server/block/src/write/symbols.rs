@@ -58,6 +58,7 @@ pub fn put(
             last.extend_from_slice(text);
         }
         ordinals.push(Triple::new(0, *number, symbols.count - 1))?;
+        index.sync_much()?;
         watch.step(text.len() + TRIPLE_BYTES)?;
     }
     symbols.piece.end = index.at();

@@ -127,7 +127,9 @@ impl Texts {
     /// All of them by text and number.
     pub fn finish(mut self, watch: &mut Watch<'_>) -> Result<SortedRuns<NumberedText>, WriteError> {
         self.end_table()?;
-        let Self { runs, .. } = self;
+        let Self { bytes, ends, table, runs, .. } = self;
+        // What merges takes their place in memory.
+        drop((bytes, ends, table));
         runs.finish(watch)
     }
 }

@@ -82,6 +82,18 @@ fn a_chunk_without_samples_is_an_error_whether_it_is_copied_or_encoded_anew() {
             let put = |chunk: CutChunk<'_>| -> Result<(), Infallible> { panic!("{chunk:?}") };
             let cut = cut_chunks([chunk], &(0..=9), wanted, put);
             assert_eq!(cut, Err(CutError::Floats(ChunkError::Empty)), "{encoding:?} as {wanted:?}");
+            // And where it lies between others that are merged with it.
+            let own = encoded(wanted, &samples(5, None));
+            let contents = Contents::Floats(wanted);
+            let others = [(0, 4002), (0, 4002)].map(|(min_ms, max_ms)| SourceChunk {
+                contents,
+                min_ms,
+                max_ms,
+                bytes: &own,
+            });
+            let cut =
+                cut_chunks([others[0], chunk, others[1]], &(0..=9000), wanted, |_| Ok::<_, Infallible>(()));
+            assert_eq!(cut, Err(CutError::Floats(ChunkError::Empty)), "{encoding:?} as {wanted:?}");
         }
     }
 }

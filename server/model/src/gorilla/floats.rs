@@ -136,8 +136,8 @@ impl OpenFloats {
         Self { min_timestamp_ms: first.timestamp_ms, max_timestamp_ms: first.timestamp_ms, stream }
     }
 
-    /// Whether a sample at this time, newer than the last, has to begin another chunk: this one has its samples, or its
-    /// bytes, or the time lies in another range. What one XOR chunk holds is held by one XOR2 chunk.
+    /// Whether a sample at this time, newer than the last, has to begin another chunk: this one has its samples,
+    /// the time lies in another range, or an XOR chunk has its bytes. What one XOR chunk holds is one XOR2 chunk.
     pub fn is_full_for(&self, next_timestamp_ms: i64) -> bool {
         match &self.stream {
             Stream::Xor { open, .. } => open.is_full_for(next_timestamp_ms),
@@ -209,11 +209,11 @@ mod tests {
         all
     }
 
-    /// An XOR2 chunk may be some bytes longer than an XOR chunk of the same samples.
+    /// A sample of an XOR2 chunk is of 219 bits at the most, its start timestamp among them.
     fn bytes_max(encoding: FloatEncoding) -> usize {
         match encoding {
             FloatEncoding::Xor => CHUNK_BYTES_MAX,
-            FloatEncoding::Xor2 => CHUNK_BYTES_MAX * 6 / 5,
+            FloatEncoding::Xor2 => 28 * CHUNK_SAMPLES,
         }
     }
 
@@ -298,10 +298,12 @@ mod tests {
             // Some ten bytes a sample.
             let noise =
                 counts(|nth| 1000 * nth + nth % 2 * 500, |nth| nth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            assert!(
-                noise[..noise.len() - 1].iter().all(|count| (80..CHUNK_SAMPLES).contains(count)),
-                "{noise:?}"
-            );
+            match encoding {
+                FloatEncoding::Xor => {
+                    assert!(noise[..noise.len() - 1].iter().all(|count| (80..110).contains(count)))
+                }
+                FloatEncoding::Xor2 => assert_eq!(noise, [CHUNK_SAMPLES, CHUNK_SAMPLES, 60]),
+            }
         }
     }
 }

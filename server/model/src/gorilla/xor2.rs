@@ -27,17 +27,11 @@ use super::bit_writer::BitWriter;
 use super::bits::BitRun;
 use super::varbit;
 use super::window::Window;
-use crate::limits::{CHUNK_BYTES_MAX, CHUNK_RANGE_MS, CHUNK_SAMPLES};
+use crate::limits::{CHUNK_RANGE_MS, CHUNK_SAMPLES};
 use crate::{STALE_NAN_BITS, Sample};
 
 /// The count of samples, and the byte that says which of them have start timestamps.
 const HEADER_BYTES: usize = 3;
-
-/// How much wider than in an XOR chunk a sample without a start timestamp may be: its delta of delta and its window.
-const WIDER_BITS_MAX: usize = 4 + 7;
-
-/// A chunk that has outgrown this is full. What an XOR chunk holds never does, so that each becomes one of these.
-const FULL_BYTES: usize = CHUNK_BYTES_MAX + (CHUNK_SAMPLES * WIDER_BITS_MAX).div_ceil(8) + 1;
 
 /// Of the start byte: the first sample has one.
 const FIRST_HAS_START: u8 = 0x80;
@@ -91,13 +85,12 @@ impl OpenXor2 {
         self.count as usize
     }
 
-    /// Whether a sample at this time, newer than the last, has to begin another chunk: this one has its samples, or its
-    /// bytes, or the time lies in another range.
+    /// Whether a sample at this time, newer than the last, has to begin another chunk: this one has its samples,
+    /// or the time lies in another range. Its bytes are not bounded beyond that, so that what one XOR chunk holds is one
+    /// of these, though some samples take more bits here.
     pub fn is_full_for(&self, next_timestamp_ms: i64) -> bool {
         let range_of = |timestamp_ms: i64| timestamp_ms.div_euclid(CHUNK_RANGE_MS);
-        self.count as usize >= CHUNK_SAMPLES
-            || self.bytes() > FULL_BYTES
-            || range_of(self.timestamp_ms) != range_of(next_timestamp_ms)
+        self.count as usize >= CHUNK_SAMPLES || range_of(self.timestamp_ms) != range_of(next_timestamp_ms)
     }
 
     /// Adds a sample and since when it counts (ms since the Unix epoch; `None` or 0: not known).
@@ -128,15 +121,11 @@ impl OpenXor2 {
 
     /// The chunk's bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.bytes());
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + self.stream.len());
         bytes.extend(self.count.to_be_bytes());
         bytes.push(self.start_byte);
         self.stream.put_to(&mut bytes);
         bytes
-    }
-
-    fn bytes(&self) -> usize {
-        HEADER_BYTES + self.stream.len()
     }
 
     fn put_first(&mut self, timestamp_ms: i64, value_bits: u64, start_ms: i64) {

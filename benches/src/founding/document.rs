@@ -83,12 +83,14 @@ fn replaced(text: &str, section: &Section) -> Result<String, DocumentError> {
 
 /// Where and of what it was measured: a figure without it says little.
 pub fn preamble(command: &str, rounds: usize) -> String {
+    format!("{} Medians of {rounds} interleaved rounds, least and most in brackets.", measured_here(command))
+}
+
+/// The same of what says by itself how often it was measured.
+pub fn measured_here(command: &str) -> String {
     let Machine { cpu, cpus, kernel, .. } = Machine::look();
     let commit = commit().unwrap_or_else(|| "unknown".to_owned());
-    format!(
-        "`{command}`: {cpus} × {cpu}, Linux {kernel}, commit {commit}. Medians of {rounds} interleaved rounds, least \
-         and most in brackets."
-    )
+    format!("`{command}`: {cpus} × {cpu}, Linux {kernel}, commit {commit}.")
 }
 
 /// Of the tree that the program is run in.

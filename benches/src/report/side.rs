@@ -212,7 +212,7 @@ impl Program {
 pub struct Paths {
     /// Our node; beside this program where it isn't given.
     pub node: Option<PathBuf>,
-    /// Another build of our node, where it was built: below a checkout of its commit.
+    /// Another build of our node, below the checkout that it was built of, as that was then.
     pub former: Option<PathBuf>,
     /// A current VictoriaMetrics.
     pub victoria_metrics: Option<PathBuf>,
@@ -285,7 +285,7 @@ impl Programs {
             Side::Node => "silverback",
             Side::NodeMemory => "silverback `--ack=memory`",
             Side::NodeTls => "silverback over TLS",
-            Side::NodeFormer => "a former build of it",
+            Side::NodeFormer => "silverback, a former build,",
             Side::Contender => "contender",
             Side::ContenderMemory => "contender `--ack=memory`",
             Side::VictoriaMetrics | Side::VictoriaMetricsCurrent => "VictoriaMetrics",
@@ -308,7 +308,7 @@ fn given(path: &Path, hint: &'static str) -> Result<PathBuf, NoProgram> {
 /// The commit of the checkout that a program lies in; nothing where it lies in none.
 fn commit_at(path: &Path) -> String {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    Code::look(directory).map_or_else(|_no_checkout| String::new(), |code| code.commit)
+    Code::look(directory).map_or_else(|_no_checkout| String::new(), |code| code.to_string())
 }
 
 fn in_path(name: &str) -> Option<PathBuf> {

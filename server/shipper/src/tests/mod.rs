@@ -27,7 +27,6 @@ fn names(store: &Faulty) -> Vec<String> {
     block_on(store.names())
 }
 
-/// Never fails.
 fn count(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
@@ -36,6 +35,7 @@ fn time_ms(at_ms: &AtomicI64) -> i64 {
     at_ms.load(Ordering::Relaxed)
 }
 
+/// Never fails.
 fn whole() -> Faulty {
     Faulty::new(Some(u64::MAX), Fault::Refused)
 }

@@ -55,8 +55,19 @@ impl FromIterator<Claim> for Claims {
 /// Reads a log for its claims alone.
 impl Restore for Claims {
     fn record(&mut self, record: Record<'_>) -> Result<(), RestoreError> {
-        let Record::Claims(record) = record else { return Ok(()) };
-        self.read(&record).map_err(|error| RestoreError(error.to_string()))
+        match record {
+            Record::Claims(record) => self.read(&record).map_err(|error| RestoreError(error.to_string())),
+            Record::Series(_)
+            | Record::Samples(_)
+            | Record::StartTimestamps(_)
+            | Record::Removed(_)
+            | Record::Histograms(_)
+            | Record::Replaced(_)
+            | Record::Chunks(_)
+            | Record::Exemplars(_)
+            | Record::Metadata(_)
+            | Record::CheckpointEnd { .. } => Ok(()),
+        }
     }
 
     fn finish(&mut self) -> Result<(), RestoreError> {

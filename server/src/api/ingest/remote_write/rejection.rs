@@ -168,7 +168,27 @@ impl Rejection {
 
     /// Whether the rest of the body isn't waited for, so that nothing can follow on the connection.
     pub(in crate::api) fn leaves_body_unread(&self) -> bool {
-        matches!(self, Self::BodyTooLarge { .. } | Self::BodyTimedOut(_))
+        match self {
+            Self::BodyTooLarge { .. } | Self::BodyTimedOut(_) => true,
+            Self::Method
+            | Self::Header(_)
+            | Self::ContentType(_)
+            | Self::ContentEncoding(_)
+            | Self::NotGzip(_)
+            | Self::NotText(_)
+            | Self::Parameter(_)
+            | Self::TakesTooMuch { .. }
+            | Self::BodyBrokeOff(_)
+            | Self::Snappy(_)
+            | Self::Gzip(_)
+            | Self::Malformed(_)
+            | Self::Message(_)
+            | Self::OtherTenant { .. }
+            | Self::Overloaded
+            | Self::NoRoom
+            | Self::MemoryFull { .. }
+            | Self::NotReady(_) => false,
+        }
     }
 
     /// When to send the same again, where that can help.

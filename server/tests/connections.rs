@@ -6,7 +6,7 @@ use std::{
     net::{SocketAddr, TcpStream},
     sync::Arc,
     sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use silverback_host::Counts;
@@ -197,10 +197,20 @@ fn connections_that_say_nothing_keep_nobody_out() {
 
 #[test]
 fn who_asked_within_the_second_keeps_its_connection_and_one_more_is_refused() {
-    let (node, mut kept) = full_node();
-    let mut newcomer = node.connect();
-    assert_eq!(newcomer.read(&mut [0; 1]).unwrap_or(0), 0, "it is closed");
-    assert_eq!(metric(&mut kept[0], "silverback_connections_refused_total"), 1.0);
+    // Where the machine stands still for a second, nobody has asked within it: once more then.
+    let was_in_time = || {
+        let begun = Instant::now();
+        let (node, mut kept) = full_node();
+        let mut newcomer = node.connect();
+        let read = newcomer.read(&mut [0; 1]).unwrap_or(0);
+        if begun.elapsed() > Duration::from_millis(700) {
+            return false;
+        }
+        assert_eq!(read, 0, "it is closed");
+        assert_eq!(metric(&mut kept[0], "silverback_connections_refused_total"), 1.0);
+        true
+    };
+    assert!((0..20).any(|_| was_in_time()), "the machine stands still for most of each second");
 }
 
 #[test]

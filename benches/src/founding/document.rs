@@ -101,7 +101,7 @@ fn commit() -> Option<String> {
         Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let commit = git(&["rev-parse", "--short", "HEAD"])?;
-    let changes = git(&["status", "--porcelain", "--untracked-files=no", "--", ":!docs"])?;
+    let changes = git(&["status", "--porcelain", "--untracked-files=no", "--", ":!docs", ":!README.md"])?;
     Some(if changes.is_empty() { commit } else { commit + " with changes" })
 }
 

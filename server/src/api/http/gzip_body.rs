@@ -6,9 +6,8 @@ use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
-use http_body::Body;
 
-use crate::api::http::request_body::read_reserving;
+use crate::api::http::request_body::{HttpBody, read_reserving};
 use crate::api::ingest::Ingest;
 use crate::api::ingest::remote_write::Rejection;
 use crate::api::ingest::remote_write::negotiate::header_text;
@@ -29,11 +28,11 @@ pub(crate) struct Arrived {
 }
 
 /// Reads a body.
-pub(crate) async fn read_body<B>(ingest: &Ingest, headers: &HeaderMap, body: B) -> Result<Arrived, Rejection>
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+pub(crate) async fn read_body<B: HttpBody>(
+    ingest: &Ingest,
+    headers: &HeaderMap,
+    body: B,
+) -> Result<Arrived, Rejection> {
     let is_gzip = is_gzip(headers)?;
     let (config, mut reserved) = (&ingest.config, ingest.bodies.begin());
     let (bytes_max, limit) = (config.max_body_bytes, config.request_timeout);

@@ -11,6 +11,11 @@ use http_body_util::BodyExt;
 use crate::routing::{NoRoom, Reservation};
 use silverback_runtime::timeout;
 
+/// What arrives as the body of a request over HTTP.
+pub trait HttpBody: Body<Data = Bytes, Error: std::fmt::Display> {}
+
+impl<B: Body<Data = Bytes, Error: std::fmt::Display>> HttpBody for B {}
+
 /// Why a body wasn't read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
@@ -30,17 +35,13 @@ pub enum BodyError {
 
 /// The same, of which every byte takes its room in `reserved` as it arrives: a length that is only
 /// claimed takes none from others.
-pub(crate) fn read_reserving<B>(
+pub(crate) fn read_reserving<B: HttpBody>(
     headers: &HeaderMap,
     body: B,
     bytes_max: usize,
     limit: Duration,
     reserved: &mut Reservation,
-) -> impl Future<Output = Result<Bytes, BodyError>>
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+) -> impl Future<Output = Result<Bytes, BodyError>> {
     async move {
         reserved.expect(claimed_bytes(headers).unwrap_or(0));
         let reading = read_with(headers, body, bytes_max, |bytes| reserved.grow(bytes));
@@ -49,15 +50,11 @@ where
 }
 
 /// The same without a limit of time: on whatever runtime its caller keeps one.
-pub fn read_untimed<B>(
+pub fn read_untimed<B: HttpBody>(
     headers: &HeaderMap,
     body: B,
     bytes_max: usize,
-) -> impl Future<Output = Result<Bytes, BodyError>>
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+) -> impl Future<Output = Result<Bytes, BodyError>> {
     read_with(headers, body, bytes_max, |_| Ok(()))
 }
 
@@ -70,16 +67,12 @@ fn claimed_bytes(headers: &HeaderMap) -> Option<usize> {
 /// alone costs little.
 const CLAIM_TRUSTED_MAX: usize = 256 << 10;
 
-fn read_with<B>(
+fn read_with<B: HttpBody>(
     headers: &HeaderMap,
     body: B,
     bytes_max: usize,
     mut make_room: impl FnMut(usize) -> Result<(), NoRoom>,
-) -> impl Future<Output = Result<Bytes, BodyError>>
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+) -> impl Future<Output = Result<Bytes, BodyError>> {
     async move {
         let claimed = claimed_bytes(headers).unwrap_or(0);
         if claimed > bytes_max {

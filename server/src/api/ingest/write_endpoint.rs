@@ -1,10 +1,8 @@
 //! The remote write endpoint: a request in, an exact answer out, both counted.
 
-use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
-use http_body::Body;
 
-use crate::api::http::request_body::read_reserving;
+use crate::api::http::request_body::{HttpBody, read_reserving};
 use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
 use crate::api::ingest::remote_write::answer::{WriteReport, WriteResponse};
@@ -14,11 +12,7 @@ use crate::api::ingest::write::{check_ready, write};
 use crate::api::response::{NodeResponse, close};
 
 /// Answers one remote write request.
-pub fn answer<B>(caller: &Caller, request: Request<B>) -> impl Future<Output = NodeResponse>
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+pub fn answer<B: HttpBody>(caller: &Caller, request: Request<B>) -> impl Future<Output = NodeResponse> {
     async move {
         let version = match negotiate(request.method(), request.headers()) {
             Ok(version) => version,
@@ -39,16 +33,12 @@ where
     }
 }
 
-fn take_in<B>(
+fn take_in<B: HttpBody>(
     ingest: &Ingest,
     version: Version,
     headers: &HeaderMap,
     body: B,
-) -> impl Future<Output = Result<WriteReport, Rejection>>
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+) -> impl Future<Output = Result<WriteReport, Rejection>> {
     async move {
         check_ready(ingest)?;
         let config = &ingest.config;

@@ -1,10 +1,9 @@
 //! InfluxDB's `/query`, as far as senders of lines ask it before they begin: that their database is there.
 
-use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Request, StatusCode};
-use http_body::Body;
 
+use crate::api::http::request_body::HttpBody;
 use crate::api::query::Reader;
 use crate::api::query::http_api::params::Params;
 use crate::api::query::http_api::{read_form, read_params};
@@ -16,11 +15,7 @@ use crate::api::response::{NodeResponse, method_not_allowed, with_type};
 const JSON: &str = "application/json";
 
 /// Answers `/query`. There are no databases to create: every name is one.
-pub async fn answer<B>(reader: &Reader, request: Request<B>) -> NodeResponse
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+pub async fn answer<B: HttpBody>(reader: &Reader, request: Request<B>) -> NodeResponse {
     let (head, body) = request.into_parts();
     if head.method != Method::POST && head.method != Method::GET {
         return method_not_allowed("GET, POST");
@@ -43,11 +38,7 @@ where
     }
 }
 
-async fn query_params<B>(reader: &Reader, head: &Parts, body: B) -> Result<Params, ReadFault>
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+async fn query_params<B: HttpBody>(reader: &Reader, head: &Parts, body: B) -> Result<Params, ReadFault> {
     let (time, mut room) = (TimeLimit::begin(reader), reader.read_bytes.begin());
     let form = read_form(reader, head, body, &mut room).await?;
     time.hold(read_params(reader, head, &form)).await

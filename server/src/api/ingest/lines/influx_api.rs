@@ -2,10 +2,8 @@
 //! `CREATE DATABASE`, which Telegraf begins with.
 
 use crate::api::response::cause::{for_influx_1, influx_2_word};
-use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, StatusCode};
-use http_body::Body;
 use serde::Serialize;
 use silverback_model::printable::Quoted;
 
@@ -13,6 +11,7 @@ use super::extra_labels::ExtraLabels;
 use super::influx_lines::{InfluxLines, Precision};
 use super::intake::{check_head, params, store};
 use super::report::LineReport;
+use crate::api::http::request_body::HttpBody;
 use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
 use crate::api::ingest::remote_write::Rejection;
@@ -52,11 +51,7 @@ struct ErrorV2<'a> {
 }
 
 /// Answers a write.
-pub async fn write<B>(caller: &Caller, dialect: Dialect, request: Request<B>) -> NodeResponse
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+pub async fn write<B: HttpBody>(caller: &Caller, dialect: Dialect, request: Request<B>) -> NodeResponse {
     match take_in(caller, dialect, request).await {
         Ok(report) => {
             caller.note_refused(&report.samples.examples);
@@ -73,11 +68,11 @@ where
     }
 }
 
-async fn take_in<B>(ingest: &Ingest, dialect: Dialect, request: Request<B>) -> Result<LineReport, Rejection>
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+async fn take_in<B: HttpBody>(
+    ingest: &Ingest,
+    dialect: Dialect,
+    request: Request<B>,
+) -> Result<LineReport, Rejection> {
     let arrived_ms = ingest.clock.now_ms();
     check_head(ingest, &[Method::POST], request.method(), request.headers())?;
     let params = params(&request).await?;

@@ -1,13 +1,12 @@
 //! The way of a request of lines on its acceptor: its body, its lines, the shards, and what they made of it.
 
-use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, Request};
-use http_body::Body;
 
 use super::decode::{Decoded, Format, decode};
 use super::report::LineReport;
 use crate::api::http::gzip_body::{Arrived, read_body};
+use crate::api::http::request_body::HttpBody;
 use crate::api::ingest::Ingest;
 use crate::api::ingest::known_metadata::KnownMetadata;
 use crate::api::ingest::remote_write::Rejection;
@@ -49,17 +48,13 @@ pub(crate) fn check_head(
 
 /// Stores a request's lines, and tells what became of them once that is acknowledged. Samples without a time get
 /// `now_ms`; `count` counts the request.
-pub(crate) async fn store<B>(
+pub(crate) async fn store<B: HttpBody>(
     ingest: &Ingest,
     request: Request<B>,
     format: &impl Format,
     now_ms: i64,
     count: impl FnOnce(&mut AcceptorCounts),
-) -> Result<LineReport, Rejection>
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+) -> Result<LineReport, Rejection> {
     let (head, body) = request.into_parts();
     let Arrived { bytes, mut reserved, held_bytes } = read_body(ingest, &head.headers, body).await?;
     ingest.count(count);

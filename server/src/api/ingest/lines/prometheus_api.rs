@@ -1,9 +1,7 @@
 //! `POST /api/v1/import/prometheus`, as VictoriaMetrics has it: lines in Prometheus' text format, and the same below
 //! a path like the Pushgateway's, which names a job.
 
-use bytes::Bytes;
 use http::{Method, Request};
-use http_body::Body;
 use silverback_model::printable::Quoted;
 
 use super::extra_labels::ExtraLabels;
@@ -11,6 +9,7 @@ use super::intake::{check_head, params, store};
 use super::number::whole;
 use super::prometheus_text::PrometheusText;
 use super::report::LineReport;
+use crate::api::http::request_body::HttpBody;
 use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
 use crate::api::ingest::remote_write::Rejection;
@@ -38,11 +37,7 @@ impl Import {
 }
 
 /// Answers one request, with what its path names.
-pub async fn import<B>(caller: &Caller, path: (Import, &str), request: Request<B>) -> NodeResponse
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+pub async fn import<B: HttpBody>(caller: &Caller, path: (Import, &str), request: Request<B>) -> NodeResponse {
     match take_in(caller, path, request).await {
         Ok(report) => {
             caller.note_refused(&report.samples.examples);
@@ -52,15 +47,11 @@ where
     }
 }
 
-async fn take_in<B>(
+async fn take_in<B: HttpBody>(
     ingest: &Ingest,
     (import, named): (Import, &str),
     request: Request<B>,
-) -> Result<LineReport, Rejection>
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+) -> Result<LineReport, Rejection> {
     let arrived_ms = ingest.clock.now_ms();
     check_head(ingest, import.methods(), request.method(), request.headers())?;
     let params = params(&request).await?;

@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
-use http_body::Body;
 use prost::Message;
 use serde::Serialize;
 use silverback_proto::otlp::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -13,6 +12,7 @@ use super::fault::Fault;
 use super::ids;
 use super::write;
 use crate::api::http::gzip_body::{Arrived, read_body};
+use crate::api::http::request_body::HttpBody;
 use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
 use crate::api::ingest::remote_write::Rejection;
@@ -63,11 +63,7 @@ struct RpcStatus {
 }
 
 /// Answers one request.
-pub async fn answer<B>(caller: &Caller, request: Request<B>) -> NodeResponse
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+pub async fn answer<B: HttpBody>(caller: &Caller, request: Request<B>) -> NodeResponse {
     // Who sends another encoding gets the refusal in the usual one.
     let encoding = Encoding::of(request.headers());
     match take_in(caller, request).await {
@@ -79,11 +75,7 @@ where
     }
 }
 
-async fn take_in<B>(ingest: &Ingest, request: Request<B>) -> Result<(Encoding, Outcome), Fault>
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+async fn take_in<B: HttpBody>(ingest: &Ingest, request: Request<B>) -> Result<(Encoding, Outcome), Fault> {
     if request.method() != Method::POST {
         return Err(Fault::Method);
     }

@@ -7,13 +7,12 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures::channel::oneshot;
 use http::{Request, StatusCode};
-use http_body::Body;
 
 use super::params::{Params, bad};
 use super::{read_form, read_params, refusal};
+use crate::api::http::request_body::HttpBody;
 use crate::api::query::Reader;
 use crate::api::query::read_fault::{DeletionStopped, ReadFault, check_replayed};
 use crate::api::query::time_limit::TimeLimit;
@@ -36,11 +35,7 @@ struct Asked {
 }
 
 /// Deletes what is asked for, and answers once it is gone for good.
-pub async fn answer<B>(reader: &Rc<Reader>, asker: &Asker, request: Request<B>) -> NodeResponse
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+pub async fn answer<B: HttpBody>(reader: &Rc<Reader>, asker: &Asker, request: Request<B>) -> NodeResponse {
     reader.count(|counts| counts.deletions += 1);
     match delete(reader, asker, request).await {
         Ok(()) => {
@@ -56,11 +51,11 @@ where
     }
 }
 
-async fn delete<B>(reader: &Rc<Reader>, asker: &Asker, request: Request<B>) -> Result<(), ReadFault>
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+async fn delete<B: HttpBody>(
+    reader: &Rc<Reader>,
+    asker: &Asker,
+    request: Request<B>,
+) -> Result<(), ReadFault> {
     super::Question::DeleteSeries.check_method(request.method())?;
     check_access(reader, "this node deletes nothing on demand: it was started without --admin-api=full")?;
     let asked = read(reader, asker, request).await?;
@@ -80,11 +75,11 @@ pub(super) fn check_access(reader: &Reader, refusal: &'static str) -> Result<(),
     }
 }
 
-async fn read<B>(reader: &Rc<Reader>, asker: &Asker, request: Request<B>) -> Result<Asked, ReadFault>
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+async fn read<B: HttpBody>(
+    reader: &Rc<Reader>,
+    asker: &Asker,
+    request: Request<B>,
+) -> Result<Asked, ReadFault> {
     let (head, body) = request.into_parts();
     let (time, mut room) = (TimeLimit::begin(reader), reader.read_bytes.begin());
     let form = read_form(reader, &head, body, &mut room).await?;

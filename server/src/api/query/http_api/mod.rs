@@ -24,9 +24,8 @@ use std::rc::Rc;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Request, StatusCode};
-use http_body::Body;
 
-use crate::api::http::request_body::{BodyError, read_reserving};
+use crate::api::http::request_body::{BodyError, HttpBody, read_reserving};
 use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::time_limit::TimeLimit;
@@ -117,17 +116,13 @@ impl Question {
 }
 
 /// Answers one question of a client, with what its path names.
-pub(crate) async fn answer<B>(
+pub(crate) async fn answer<B: HttpBody>(
     reader: &Rc<Reader>,
     asker: &Asker,
     client: Client,
     (question, named): (Question, &str),
     request: Request<B>,
-) -> NodeResponse
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+) -> NodeResponse {
     if question == Question::DeleteSeries {
         return delete_series::answer(reader, asker, request).await;
     }
@@ -142,17 +137,13 @@ where
     answered.unwrap_or_else(|fault| refuse(reader, &fault))
 }
 
-async fn read<B>(
+async fn read<B: HttpBody>(
     reader: &Rc<Reader>,
     asker: &Asker,
     client: Client,
     (question, named): (Question, &str),
     request: Request<B>,
-) -> Result<NodeResponse, ReadFault>
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+) -> Result<NodeResponse, ReadFault> {
     question.check_method(request.method())?;
     let (head, body) = request.into_parts();
     if question == Question::BuildInfo {
@@ -198,16 +189,12 @@ fn takes_form(method: &Method) -> bool {
 }
 
 /// The form in the body of a POST or PUT, within a request's time; empty for other methods.
-pub(crate) async fn read_form<B>(
+pub(crate) async fn read_form<B: HttpBody>(
     reader: &Reader,
     head: &Parts,
     body: B,
     room: &mut Reservation,
-) -> Result<Bytes, BodyError>
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+) -> Result<Bytes, BodyError> {
     if !takes_form(&head.method) {
         return Ok(Bytes::new());
     }

@@ -6,14 +6,13 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use bytes::Bytes;
 use http::Request;
-use http_body::Body;
 use serde_json::json;
 
 use super::delete_series::check_access;
 use super::params::{Params, bad};
 use super::{json, read_form, read_params, refusal, whole};
+use crate::api::http::request_body::HttpBody;
 use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::snapshot::{Asked, Snapshot, snapshot};
@@ -52,11 +51,11 @@ impl Drop for Counting<'_> {
 }
 
 /// Writes what is asked for, and answers with its name once it is durable.
-pub(super) async fn answer<B>(reader: &Rc<Reader>, asker: &Asker, request: Request<B>) -> NodeResponse
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+pub(super) async fn answer<B: HttpBody>(
+    reader: &Rc<Reader>,
+    asker: &Asker,
+    request: Request<B>,
+) -> NodeResponse {
     let mut counting = Counting { reader, began: now(), has_ended: false };
     let taken = take(reader, asker, request).await;
     counting.has_ended = true;
@@ -83,11 +82,11 @@ where
     }
 }
 
-async fn take<B>(reader: &Rc<Reader>, asker: &Asker, request: Request<B>) -> Result<Snapshot, ReadFault>
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+async fn take<B: HttpBody>(
+    reader: &Rc<Reader>,
+    asker: &Asker,
+    request: Request<B>,
+) -> Result<Snapshot, ReadFault> {
     super::Question::Snapshot.check_method(request.method())?;
     check_access(reader, "this node writes no snapshots on demand: it was started without --admin-api=full")?;
     let (head, body) = request.into_parts();

@@ -10,13 +10,11 @@ mod snappy_pieces;
 
 use std::rc::Rc;
 
-use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, Method, Request};
-use http_body::Body;
 use silverback_model::printable::Printable;
 
-use crate::api::http::request_body::read_reserving;
+use crate::api::http::request_body::{HttpBody, read_reserving};
 use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::time_limit::TimeLimit;
@@ -26,20 +24,16 @@ pub use query::{AnswerKind, Query, QueryError};
 use silverback_model::limits::READ_REQUEST_BYTES_MAX;
 
 /// Answers one remote read.
-pub async fn answer<B>(reader: &Rc<Reader>, asker: &Asker, request: Request<B>) -> NodeResponse
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+pub async fn answer<B: HttpBody>(reader: &Rc<Reader>, asker: &Asker, request: Request<B>) -> NodeResponse {
     reader.count(|counts| counts.reads += 1);
     read(reader, asker, request).await.unwrap_or_else(|fault| refuse(reader, &fault))
 }
 
-async fn read<B>(reader: &Rc<Reader>, asker: &Asker, request: Request<B>) -> Result<NodeResponse, ReadFault>
-where
-    B: Body<Data = Bytes>,
-    B::Error: std::fmt::Display,
-{
+async fn read<B: HttpBody>(
+    reader: &Rc<Reader>,
+    asker: &Asker,
+    request: Request<B>,
+) -> Result<NodeResponse, ReadFault> {
     if request.method() != Method::POST {
         return Err(ReadFault::Method("POST"));
     }

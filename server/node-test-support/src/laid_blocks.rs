@@ -5,7 +5,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use silverback_block::{BlockWriter, Contents, CutChunk, SourceChunk, Ulid, WriteError, cut_chunks};
+use silverback_block::{
+    BlockWriter, Contents, CutChunk, SourceChunk, Ulid, WriteError, WriterMemory, cut_chunks,
+};
 use silverback_model::Sample;
 use silverback_model::gorilla::{FloatEncoding, OpenXor};
 use silverback_model::histogram::{Histogram, OpenHistogram, SealedHistogram};
@@ -58,7 +60,7 @@ pub fn put_as(
     let ranges = ranges.map(|range| range * RANGE_MS..=(range + 1) * RANGE_MS - 1);
     let write = |(number, range_ms)| {
         let ulid = Ulid::from_parts(number, u128::from(number));
-        let mut writer = BlockWriter::create(&dir, ulid).unwrap();
+        let mut writer = BlockWriter::create(dir.join(ulid.to_string()), ulid, WriterMemory::MAX).unwrap();
         for one in series {
             let labels = one.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
             let chunks = chunks_of(one);
@@ -69,7 +71,7 @@ pub fn put_as(
             });
             added.unwrap();
         }
-        writer.finish(&|| true).unwrap()?;
+        writer.finish(&|_| true).unwrap()?;
         let block = dir.join(ulid.to_string());
         if are_late {
             let meta = fs::read_to_string(block.join("meta.json")).unwrap();

@@ -122,7 +122,7 @@ fn bytes_of(dir: &Path) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use silverback_block::{BlockWriter, Contents, SourceChunk, WriteError, cut_chunks};
+    use silverback_block::{BlockWriter, Contents, SourceChunk, WriteError, WriterMemory, cut_chunks};
     use silverback_model::Sample;
     use silverback_model::gorilla::{FloatEncoding, OpenXor};
     use silverback_test_support::Scratch;
@@ -130,7 +130,9 @@ mod tests {
     use super::*;
 
     fn write_block(parent: &Path) {
-        let mut writer = BlockWriter::create(parent, Ulid::from_parts(1_700_000_000_000, 7)).unwrap();
+        let ulid = Ulid::from_parts(1_700_000_000_000, 7);
+        let dir = parent.join(ulid.to_string());
+        let mut writer = BlockWriter::create(dir, ulid, WriterMemory::MAX).unwrap();
         let mut words = Vec::new();
         let mut open = OpenXor::start(Sample::new(1000, 1.0), &mut words);
         open.append(Sample::new(2000, 2.0), &mut words);
@@ -146,7 +148,7 @@ mod tests {
                 .map_err(|error| panic!("{error}"))
         });
         added.unwrap();
-        writer.finish(&|| true).unwrap().expect("it has a sample");
+        writer.finish(&|_| true).unwrap().expect("it has a sample");
     }
 
     fn told(

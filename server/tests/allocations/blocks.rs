@@ -21,7 +21,7 @@ fn check(memory: WriterMemory, series: usize) {
         bytes: &[0, 1, 0],
     };
     let write = || {
-        let mut writer = BlockWriter::create_at(dir.clone(), Ulid::from_parts(1, 1), memory).unwrap();
+        let mut writer = BlockWriter::create(dir.clone(), Ulid::from_parts(1, 1), memory).unwrap();
         for number in 0..series {
             let (node, pod) = (format!("node-{}", number % 2000), format!("{number:032x}"));
             let labels = [("__name__", "up"), ("kind", "pod"), ("name", &*pod), ("node", &*node)];
@@ -30,7 +30,7 @@ fn check(memory: WriterMemory, series: usize) {
                 .map_err(|fault: WriteError| fault)
                 .unwrap();
         }
-        writer.finish(&|| true).unwrap().unwrap();
+        writer.finish(&|_| true).unwrap().unwrap();
     };
     let held = held_bytes_max(write);
     assert!(held <= memory.bytes() + SLACK_BYTES, "{held} bytes of {memory:?} for {series} series");

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use silverback_block::{BlockWriter, Contents, SourceChunk, Ulid, WriteError, cut_chunks};
+use silverback_block::{BlockWriter, Contents, SourceChunk, Ulid, WriteError, WriterMemory, cut_chunks};
 use silverback_model::Sample;
 use silverback_model::gorilla::{FloatEncoding, OpenXor};
 use silverback_node_test_support::blocks::{names, within};
@@ -42,7 +42,7 @@ fn a_deletion_beside_cuts_takes_nothing_else() {
 /// A block of one sample, and its name.
 fn make_block(dir: &Path, at_ms: i64, random: u128) -> String {
     let ulid = Ulid::from_parts(at_ms as u64, random);
-    let mut writer = BlockWriter::create(dir, ulid).unwrap();
+    let mut writer = BlockWriter::create(dir.join(ulid.to_string()), ulid, WriterMemory::MAX).unwrap();
     let mut words = Vec::new();
     let sealed = OpenXor::start(Sample::new(at_ms, 1.0), &mut words).seal(words.into_iter());
     let contents = Contents::Floats(FloatEncoding::Xor);
@@ -52,7 +52,7 @@ fn make_block(dir: &Path, at_ms: i64, random: u128) -> String {
             .map_err(|error| panic!("{error}"))
     });
     added.unwrap();
-    writer.finish(&|| true).unwrap().expect("it has a sample");
+    writer.finish(&|_| true).unwrap().expect("it has a sample");
     ulid.to_string()
 }
 

@@ -36,6 +36,8 @@ use chunk_files::ChunkFilesWriter;
 use labels::Labels;
 pub use memory::WriterMemory;
 use output::{Output, sync_dir};
+pub(crate) use silverback_model::varint::put_varint as put_uvarint;
+use silverback_model::varint::zigzag;
 use spool::Spool;
 use texts::Texts;
 use watch::Watch;
@@ -116,13 +118,8 @@ pub struct BlockWriter {
 }
 
 impl BlockWriter {
-    /// Makes the directory `<parent>/<ulid>`, and has as much memory as is of use.
-    pub fn create(parent: &Path, ulid: Ulid) -> Result<Self, WriteError> {
-        Self::create_at(parent.join(ulid.to_string()), ulid, WriterMemory::MAX)
-    }
-
-    /// Makes the directory of a block that gets its name later.
-    pub fn create_at(dir: PathBuf, ulid: Ulid, memory: WriterMemory) -> Result<Self, WriteError> {
+    /// Makes the block's directory, which may get its name later.
+    pub fn create(dir: PathBuf, ulid: Ulid, memory: WriterMemory) -> Result<Self, WriteError> {
         std::fs::create_dir(&dir).map_err(WriteError::io(&dir))?;
         Ok(Self {
             chunks: ChunkFilesWriter::create(&dir.join("chunks"), memory.buffer_bytes())?,
@@ -232,13 +229,9 @@ impl BlockWriter {
     }
 
     /// Writes what is left, `meta.json` last, and makes it durable but for the directory's own name. `None`: no series
-    /// came, and nothing is left of it. `is_wanted` is asked some times in a second whether to go on.
-    pub fn finish(self, is_wanted: &dyn Fn() -> bool) -> Result<Option<FinishedBlock>, WriteError> {
-        self.finish_paced(&|_bytes| is_wanted())
-    }
-
-    /// The same, where it is asked with about how many bytes were written of what is left: what is asked may take its time.
-    pub fn finish_paced(self, go_on: &dyn Fn(u64) -> bool) -> Result<Option<FinishedBlock>, WriteError> {
+    /// came, and nothing is left of it. Whether to `go_on` is asked some times in a second, with about how many bytes were
+    /// written of what is left: what is asked may take its time.
+    pub fn finish(self, go_on: &dyn Fn(u64) -> bool) -> Result<Option<FinishedBlock>, WriteError> {
         let Self { dir, ulid, chunks, spool, texts, stats, range_ms, origin, memory, .. } = self;
         let Some(range_ms) = range_ms else {
             drop((chunks, spool, texts));
@@ -318,16 +311,7 @@ impl SeriesChunks<'_> {
     }
 }
 
-/// As Go's `binary.PutUvarint` writes it.
-pub(crate) fn put_uvarint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
 /// As Go's `binary.PutVarint` writes it.
 pub(crate) fn put_varint(out: &mut Vec<u8>, value: i64) {
-    put_uvarint(out, ((value << 1) ^ (value >> 63)) as u64);
+    put_uvarint(out, zigzag(value));
 }

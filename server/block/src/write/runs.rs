@@ -1,7 +1,7 @@
 //! Records that are sorted on disk: runs of sorted ones, one after the other in one file, which are merged some at a time
 //! until they are few enough to be read in one order.
 
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::marker::PhantomData;
@@ -117,7 +117,8 @@ impl<R: Record> SortedRuns<R> {
 #[derive(Debug)]
 pub struct Merge<'a, R> {
     runs: Vec<Reading<'a>>,
-    heads: BinaryHeap<Head<R>>,
+    /// Each run's next record, and the run.
+    heads: BinaryHeap<Reverse<(R, usize)>>,
     /// Whether the least was given out.
     is_given: bool,
 }
@@ -130,7 +131,7 @@ impl<'a, R: Record> Merge<'a, R> {
         for (run, reading) in runs.iter_mut().enumerate() {
             let mut record = R::default();
             record.read_next(reading)?;
-            heads.push(Head { record, run });
+            heads.push(Reverse((record, run)));
         }
         Ok(Self { runs, heads: heads.into(), is_given: false })
     }
@@ -140,42 +141,15 @@ impl<'a, R: Record> Merge<'a, R> {
         if self.is_given
             && let Some(mut head) = self.heads.peek_mut()
         {
-            let run = &mut self.runs[head.run];
+            let Reverse((record, run)) = &mut *head;
+            let run = &mut self.runs[*run];
             if run.is_at_end() {
                 PeekMut::pop(head);
             } else {
-                head.record.read_next(run)?;
+                record.read_next(run)?;
             }
         }
         self.is_given = true;
-        Ok(self.heads.peek().map(|head| &head.record))
+        Ok(self.heads.peek().map(|Reverse((record, _))| record))
     }
 }
-
-/// A run's next record.
-#[derive(Debug)]
-struct Head<R> {
-    record: R,
-    run: usize,
-}
-
-/// The least is the greatest, for that is what a heap gives first.
-impl<R: Ord> Ord for Head<R> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.record.cmp(&self.record)
-    }
-}
-
-impl<R: Ord> PartialOrd for Head<R> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<R: Ord> PartialEq for Head<R> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl<R: Ord> Eq for Head<R> {}

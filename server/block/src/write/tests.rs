@@ -110,7 +110,7 @@ fn write_all_in(
     floats: FloatEncoding,
 ) -> Result<Option<FinishedBlock>, WriteError> {
     let ulid = Ulid::from_parts(1, 2);
-    let mut writer = BlockWriter::create_at(parent.join(ulid.to_string()), ulid, memory)?;
+    let mut writer = BlockWriter::create(parent.join(ulid.to_string()), ulid, memory)?;
     for (labels, sources) in series {
         let bytes: Vec<_> = sources.iter().map(Source::bytes).collect();
         let chunks = sources.iter().zip(&bytes).map(|(source, bytes)| SourceChunk {
@@ -129,7 +129,7 @@ fn write_all_in(
         })?;
     }
     assert!(writer.memory_bytes() >= memory.bytes());
-    writer.finish(&|| true)
+    writer.finish(&|_| true)
 }
 
 pub(crate) fn decode(contents: Option<Contents>, bytes: &[u8], samples: &mut Vec<(i64, (bool, u64))>) {
@@ -293,7 +293,8 @@ pub(super) fn add(
 #[test]
 fn what_no_block_has_is_refused() {
     let scratch = tempfile::tempdir().unwrap();
-    let mut writer = BlockWriter::create(scratch.path(), Ulid::from_parts(1, 1)).unwrap();
+    let dir = scratch.path().join("block");
+    let mut writer = BlockWriter::create(dir, Ulid::from_parts(1, 1), WriterMemory::MAX).unwrap();
     add(&mut writer, &[("a", "b"), ("c", "d")], &[chunk(1, 2)]).unwrap();
     let unordered: [&[(&str, &str)]; 5] = [
         &[("a", "b"), ("c", "d")],
@@ -319,12 +320,12 @@ fn a_block_that_nobody_wants_any_more_is_not_finished_whatever_it_is_at() {
         let scratch = tempfile::tempdir().unwrap();
         let ulid = Ulid::from_parts(1, 1);
         let dir = scratch.path().join(ulid.to_string());
-        let mut writer = BlockWriter::create_at(dir.clone(), ulid, WriterMemory::tiny(1000)).unwrap();
+        let mut writer = BlockWriter::create(dir.clone(), ulid, WriterMemory::tiny(1000)).unwrap();
         for number in 0..500 {
             add(&mut writer, &[("a", &format!("{number:05}"))], &[chunk(1, 2)]).unwrap();
         }
         asked.set(0);
-        let is_wanted = || asked.replace(asked.get() + 1) < wanted;
+        let is_wanted = |_| asked.replace(asked.get() + 1) < wanted;
         match writer.finish(&is_wanted) {
             Err(WriteError::Unwanted) => {
                 assert!(!dir.join("meta.json").exists());
@@ -343,7 +344,8 @@ fn a_block_that_nobody_wants_any_more_is_not_finished_whatever_it_is_at() {
 #[test]
 fn what_a_writer_takes_is_what_it_was_given_and_some_times_its_largest_series() {
     let scratch = tempfile::tempdir().unwrap();
-    let mut writer = BlockWriter::create(scratch.path(), Ulid::from_parts(1, 1)).unwrap();
+    let dir = scratch.path().join("block");
+    let mut writer = BlockWriter::create(dir, Ulid::from_parts(1, 1), WriterMemory::MAX).unwrap();
     let chunks: Vec<_> = (0..10_000).map(|number| chunk(2 * number, 2 * number + 1)).collect();
     add(&mut writer, &[("a", "a")], &chunks).unwrap();
     let given = WriterMemory::MAX.bytes();

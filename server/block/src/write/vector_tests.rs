@@ -30,13 +30,13 @@ fn label_sets(count: usize) -> Vec<Vec<(String, String)>> {
 fn index_of(count: usize, memory: WriterMemory) -> (usize, u32) {
     let scratch = tempfile::tempdir().unwrap();
     let (ulid, dir) = (Ulid::from_parts(1, 3), scratch.path().join("a"));
-    let mut writer = BlockWriter::create_at(dir.clone(), ulid, memory).unwrap();
+    let mut writer = BlockWriter::create(dir.clone(), ulid, memory).unwrap();
     for (at_ms, labels) in (0..).zip(label_sets(count)) {
         let labels: Vec<_> = labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let chunks = [chunk(at_ms, at_ms + 5), chunk(at_ms + 7, at_ms + 9)];
         add(&mut writer, &labels, &chunks).unwrap();
     }
-    writer.finish(&|| true).unwrap().unwrap();
+    writer.finish(&|_| true).unwrap().unwrap();
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 4, "index, chunks, tombstones, meta.json");
     let index = std::fs::read(dir.join("index")).unwrap();
     (index.len(), crc32c::crc32c(&index))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::ObjectStore;
-use silverback_block::{BlockWriter, Contents, CutChunk, SeriesChunks, Ulid, WriteError};
+use silverback_block::{BlockWriter, Contents, CutChunk, SeriesChunks, Ulid, WriteError, WriterMemory};
 use silverback_model::Sample;
 use silverback_model::gorilla::{FloatEncoding, OpenXor};
 use silverback_test_support::{PATIENCE, Scratch};
@@ -33,7 +33,8 @@ impl Blocks {
     /// Writes a block with one series of two samples, which is there whole or not at all.
     pub(super) fn write(&self, number: u64) -> Ulid {
         let (ulid, making) = (Ulid::from_parts(number, 0), Scratch::new());
-        let mut writer = BlockWriter::create(making.path(), ulid).unwrap();
+        let mut writer =
+            BlockWriter::create(making.path().join(ulid.to_string()), ulid, WriterMemory::MAX).unwrap();
         let begin_ms = number as i64 * 7_200_000;
         let mut words = Vec::new();
         let mut open = OpenXor::start(Sample::new(begin_ms, 1.0), &mut words);
@@ -49,7 +50,7 @@ impl Blocks {
             })
         };
         writer.add_series::<WriteError>([("__name__", "up")].into_iter(), put).unwrap();
-        writer.finish(&|| true).unwrap().unwrap();
+        writer.finish(&|_| true).unwrap().unwrap();
         std::fs::rename(making.join(&ulid.to_string()), self.block(ulid)).unwrap();
         ulid
     }

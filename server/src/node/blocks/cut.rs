@@ -164,7 +164,7 @@ struct CutTarget<'a> {
 impl BlockTarget for CutTarget<'_> {
     fn begin(&mut self, memory: WriterMemory) -> Result<BlockWriter, WriteError> {
         let Place { blocks, ulid, .. } = self.place;
-        BlockWriter::create_at(blocks.dir.unfinished(*ulid), *ulid, memory)
+        BlockWriter::create(blocks.dir.unfinished(*ulid), *ulid, memory)
     }
 
     fn origin(&self, given: &HeldSamples) -> Origin {

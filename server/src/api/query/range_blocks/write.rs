@@ -227,9 +227,8 @@ impl<'a> RangeWriter<'a> {
             no_room.set(checked.err());
             has_room && is_wanted()
         };
-        let finished = writer
-            .finish_paced(&go_on)
-            .map_err(|fault| no_room.take().unwrap_or_else(|| not_written(fault)))?;
+        let finished =
+            writer.finish(&go_on).map_err(|fault| no_room.take().unwrap_or_else(|| not_written(fault)))?;
         check_room(data_dir)?;
         Ok(finished)
     }

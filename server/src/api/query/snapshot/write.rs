@@ -43,7 +43,7 @@ impl BlockTarget for SnapshotTarget<'_> {
         let random = u128::from(self.place.random) << 16 | u128::from(self.begun);
         self.begun += 1;
         let ulid = Ulid::from_parts(self.place.now_ms.max(0) as u64, random);
-        BlockWriter::create_at(self.dir.join(ulid.to_string()), ulid, memory)
+        BlockWriter::create(self.dir.join(ulid.to_string()), ulid, memory)
     }
 
     fn origin(&self, _held: &HeldSamples) -> Origin {

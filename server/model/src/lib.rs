@@ -4,6 +4,7 @@
 // What blocks an executor's thread (clippy.toml).
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
 pub mod clock;
+pub mod duration;
 pub mod epoch;
 pub mod exemplar;
 pub mod gorilla;

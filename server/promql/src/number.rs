@@ -2,19 +2,7 @@
 
 use std::fmt::Write;
 
-const MS_PER_SECOND: i64 = 1000;
-const MS_PER_DAY: i64 = 24 * 3600 * MS_PER_SECOND;
-
-/// The units of a duration, from large to small, and what each is in milliseconds.
-const UNITS: [(&str, i64); 7] = [
-    ("y", 365 * MS_PER_DAY),
-    ("w", 7 * MS_PER_DAY),
-    ("d", MS_PER_DAY),
-    ("h", 3600 * MS_PER_SECOND),
-    ("m", 60 * MS_PER_SECOND),
-    ("s", MS_PER_SECOND),
-    ("ms", 1),
-];
+use silverback_model::duration::UNITS_MS;
 
 /// The most that Go's nanoseconds hold.
 const DURATION_MS_MAX: i64 = i64::MAX / 1_000_000;
@@ -119,10 +107,10 @@ pub fn parse_duration_ms(text: &str) -> Result<i64, String> {
         let (number, after) = rest.split_at(digits);
         let letters = after.len() - after.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
         let (unit, after) = after.split_at(letters);
-        let found = UNITS.iter().position(|(name, _)| *name == unit).filter(|at| *at >= next_unit);
+        let found = UNITS_MS.iter().position(|(name, _)| *name == unit).filter(|at| *at >= next_unit);
         let (Some(unit), false) = (found, number.is_empty()) else { return Err(invalid()) };
         let count: i64 = number.parse().map_err(|_| "duration out of range".to_owned())?;
-        let part = count.checked_mul(UNITS[unit].1);
+        let part = count.checked_mul(UNITS_MS[unit].1 as i64);
         total = part.and_then(|part| total.checked_add(part)).ok_or("duration out of range")?;
         if total > DURATION_MS_MAX {
             return Err("duration out of range".to_owned());
@@ -142,8 +130,7 @@ pub(crate) fn format_duration(duration_ms: i64) -> String {
     if duration_ms < 0 {
         out.push('-');
     }
-    for (unit, unit_ms) in UNITS {
-        let unit_ms = unit_ms.unsigned_abs();
+    for (unit, unit_ms) in UNITS_MS {
         let wants_exact = matches!(unit, "y" | "w");
         if left / unit_ms > 0 && (!wants_exact || left.is_multiple_of(unit_ms)) {
             let _ = write!(out, "{}{unit}", left / unit_ms);

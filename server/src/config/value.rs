@@ -6,21 +6,11 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::fault::Problem;
+use silverback_model::duration::{self, UNITS_MS, UnitOrder};
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 pub(super) const HOUR: Duration = Duration::from_secs(60 * 60);
 pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// Prometheus' units, largest first, in ms.
-const DURATION_UNITS_MS: [(&str, u64); 7] = [
-    ("y", 365 * 24 * 60 * 60 * 1000),
-    ("w", 7 * 24 * 60 * 60 * 1000),
-    ("d", 24 * 60 * 60 * 1000),
-    ("h", 60 * 60 * 1000),
-    ("m", 60 * 1000),
-    ("s", 1000),
-    ("ms", 1),
-];
 
 /// Binary units with and without the `B`, as Kubernetes writes them; decimal ones only with it,
 /// because a bare `M` means either to different people.
@@ -130,28 +120,14 @@ pub(super) fn count<T: TryFrom<u64> + ToString>(allowed: RangeInclusive<T>) -> R
     Ranged { allowed, noun: "a whole number", examples: "", parse, show: show_count }
 }
 
-/// Units descend and stand once each, as Prometheus has it: `1h30m`, not `30m1h`.
 fn parse_duration(text: &str) -> Option<Duration> {
-    if text == "0" {
-        return Some(Duration::ZERO);
-    }
-    let (mut rest, mut total_ms, mut units) = (text, 0u64, &DURATION_UNITS_MS[..]);
-    while !rest.is_empty() {
-        let (number, after) = split_number(rest)?;
-        let unit_len = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
-        let (unit, after) = after.split_at(unit_len);
-        let place = units.iter().position(|(name, _)| *name == unit)?;
-        total_ms = total_ms.checked_add(number.checked_mul(units[place].1)?)?;
-        units = &units[place + 1..];
-        rest = after;
-    }
-    (!text.is_empty()).then_some(Duration::from_millis(total_ms))
+    if text == "0" { Some(Duration::ZERO) } else { duration::parse_duration(text, UnitOrder::Descending) }
 }
 
 /// In the largest unit up to days that needs no fraction: 26 hours stay `26h`.
 pub(super) fn show_duration(duration: &Duration) -> String {
     let total_ms = duration.as_millis() as u64;
-    let units = DURATION_UNITS_MS.iter().skip_while(|(unit, _)| matches!(*unit, "y" | "w"));
+    let units = UNITS_MS.iter().skip_while(|(unit, _)| matches!(*unit, "y" | "w"));
     match units.copied().find(|(_, unit_ms)| total_ms.is_multiple_of(*unit_ms)) {
         Some((unit, unit_ms)) if total_ms > 0 => format!("{}{unit}", total_ms / unit_ms),
         Some(_) | None => "0".to_owned(),

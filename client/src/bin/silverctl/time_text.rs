@@ -5,17 +5,8 @@
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use silverback_model::duration::{self, UnitOrder};
 pub use silverback_model::utc::{format_clock, format_day, format_rfc3339, parse_rfc3339_ms};
-
-const UNITS_MS: [(&str, u64); 7] = [
-    ("ms", 1),
-    ("s", 1_000),
-    ("m", 60_000),
-    ("h", 3_600_000),
-    ("d", 86_400_000),
-    ("w", 604_800_000),
-    ("y", 31_536_000_000),
-];
 
 /// Milliseconds since the Unix epoch, by this machine's clock.
 pub fn now_ms() -> i64 {
@@ -25,22 +16,8 @@ pub fn now_ms() -> i64 {
 
 /// Reads `1h30m`, `250ms`, `7d`: Prometheus' durations.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no duration like 30s, 1h30m or 7d");
-    let (mut rest, mut total_ms) = (text, 0u64);
-    while !rest.is_empty() {
-        let (digits, after) = split_where(rest, |c| !c.is_ascii_digit());
-        let (unit, after) = split_where(after, |c| c.is_ascii_digit());
-        let (_, unit_ms) = UNITS_MS.into_iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
-        let count: u64 = digits.parse().map_err(|_| wrong())?;
-        let part_ms = count.checked_mul(unit_ms);
-        total_ms = part_ms.and_then(|part_ms| total_ms.checked_add(part_ms)).ok_or_else(wrong)?;
-        rest = after;
-    }
-    if text.is_empty() { Err(wrong()) } else { Ok(Duration::from_millis(total_ms)) }
-}
-
-fn split_where(text: &str, ends: impl Fn(char) -> bool) -> (&str, &str) {
-    text.split_at(text.find(ends).unwrap_or(text.len()))
+    duration::parse_duration(text, UnitOrder::Any)
+        .ok_or_else(|| format!("{text:?} is no duration like 30s, 1h30m or 7d"))
 }
 
 /// A time as it was given: relative ones are resolved once, so that two of them mean the same now.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_yaml_ng::{Mapping, Value};
 
 use super::ConfigFault;
+use silverback_model::duration::{self, UnitOrder};
 
 /// Text that nothing shows.
 #[derive(Clone, PartialEq, Eq)]
@@ -165,29 +166,7 @@ fn is_unset(value: &Value) -> bool {
 
 /// `1m30s`: numbers, each with its unit, larger ones first in no need.
 fn parse_duration(text: &str) -> Option<Duration> {
-    const UNITS_MS: [(&str, u64); 7] = [
-        ("ms", 1),
-        ("s", 1000),
-        ("m", 60_000),
-        ("h", 3_600_000),
-        ("d", 86_400_000),
-        ("w", 604_800_000),
-        ("y", 31_536_000_000),
-    ];
-    if text == "0" {
-        return Some(Duration::ZERO);
-    }
-    let (mut rest, mut total_ms) = (text, 0_u64);
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).filter(|digits| *digits > 0)?;
-        let number: u64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let unit = &rest[..rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len())];
-        let (_, unit_ms) = UNITS_MS.into_iter().find(|(name, _)| *name == unit)?;
-        total_ms = total_ms.checked_add(number.checked_mul(unit_ms)?)?;
-        rest = &rest[unit.len()..];
-    }
-    (!text.is_empty()).then_some(Duration::from_millis(total_ms))
+    if text == "0" { Some(Duration::ZERO) } else { duration::parse_duration(text, UnitOrder::Any) }
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub fn format_day(at_ms: i64) -> String {
 
 /// The year, month and day of a day since the epoch, in the proleptic Gregorian calendar. A year begins in
 /// March here, so that a leap day is the last day of its year.
-const fn date_of(days: i64) -> (i64, i64, i64) {
+pub const fn date_of(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -89,7 +89,7 @@ fn digits(text: &str, count: usize) -> Option<i64> {
 
 /// Days of the proleptic Gregorian calendar. A year begins in March here, so that a leap day is the
 /// last day of its year.
-const fn days_from_epoch(year: i64, month: i64, day: i64) -> i64 {
+pub const fn days_from_epoch(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;

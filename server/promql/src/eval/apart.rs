@@ -9,6 +9,7 @@ use super::Evaluator;
 use super::aggregate::{Folding, Row};
 use super::fold::{Fold, by_fold};
 use super::series::{Series, Sink};
+use crate::budget::Held;
 use crate::error::QueryError;
 use crate::plan::{Aggregating, Times};
 use crate::queryable::QueryableSamples;
@@ -77,26 +78,40 @@ impl Evaluator<'_> {
         aggregate: &'f Aggregating,
         times: Times,
     ) -> Result<Option<Folding<'f, F>>, QueryError> {
-        let Some(number) = aggregate.share else { return Ok(None) };
-        let Some(parts) = self.source.folded(Share { number, times }).await? else { return Ok(None) };
+        let mut held = self.budget.hold();
+        let Some(parts) = self.parts_of::<Rows<F>>(aggregate, times, &mut held).await? else {
+            return Ok(None);
+        };
         let mut folding = Folding::<F>::new(self, aggregate, times);
-        let mut all: Rows<F> = Vec::new();
-        let (mut read, mut peak) = (0, 0);
-        for PartialRows { rows, notes, samples, bytes, samples_read, samples_peak, queryable } in parts {
-            folding.held.add(samples, bytes)?;
-            self.queryable.merge(&queryable);
-            (read, peak) = (read + samples_read, peak + samples_peak);
-            notes.into_iter().for_each(|(note, span)| self.notes.add(note, span));
-            let rows = rows.downcast::<Rows<F>>().map_err(|_other| QueryError::Source)?;
-            all.extend(*rows);
-        }
-        self.budget.count_apart(read, peak);
+        folding.held = held;
+        let all: Rows<F> = parts.into_iter().flatten().collect();
         let places = sorted_places(&all, |left, right| left.first.cmp(&right.first), &self.pacing).await?;
         for PartialRow { group, cells, drop_name, .. } in placed(all, &places) {
             folding.merge(&group, cells, drop_name);
             self.pacing.spent(GROUP_WORK + times.count).await?;
         }
         Ok(Some(folding))
+    }
+
+    /// The rows that all who have series make of an aggregation, each of its part; `None`: it has no parts.
+    pub(super) async fn parts_of<R: 'static>(
+        &self,
+        aggregate: &Aggregating,
+        times: Times,
+        held: &mut Held<'_>,
+    ) -> Result<Option<Vec<R>>, QueryError> {
+        let Some(number) = aggregate.share else { return Ok(None) };
+        let Some(parts) = self.source.folded(Share { number, times }).await? else { return Ok(None) };
+        let (mut all, mut read, mut peak) = (Vec::new(), 0, 0);
+        for PartialRows { rows, notes, samples, bytes, samples_read, samples_peak, queryable } in parts {
+            held.add(samples, bytes)?;
+            self.queryable.merge(&queryable);
+            (read, peak) = (read + samples_read, peak + samples_peak);
+            notes.into_iter().for_each(|(note, span)| self.notes.add(note, span));
+            all.push(*rows.downcast::<R>().map_err(|_other| QueryError::Source)?);
+        }
+        self.budget.count_apart(read, peak);
+        Ok(Some(all))
     }
 }
 

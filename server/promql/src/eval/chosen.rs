@@ -18,7 +18,7 @@ use crate::histogram::Histogram;
 use crate::notes::Note;
 use crate::plan::{Aggregating, Times};
 use crate::queryable::QueryableSamples;
-use crate::share::{PartialRows, Share};
+use crate::share::PartialRows;
 use crate::sort::{placed, sorted_places};
 
 /// What a series' labels are, in values' worth of work.
@@ -82,21 +82,13 @@ impl Evaluator<'_> {
         times: Times,
         choosing: &mut Choosing<'_>,
     ) -> Result<bool, QueryError> {
-        let Some(number) = aggregate.share else { return Ok(false) };
-        let Some(parts) = self.source.folded(Share { number, times }).await? else { return Ok(false) };
         let mut held = self.budget.hold();
+        let Some(parts) = self.parts_of(aggregate, times, &mut held).await? else { return Ok(false) };
         let mut all = ChosenRows::default();
-        let (mut read, mut peak) = (0, 0);
-        for PartialRows { rows, notes, samples, bytes, samples_read, samples_peak, queryable } in parts {
-            held.add(samples, bytes)?;
-            notes.into_iter().for_each(|(note, span)| self.notes.add(note, span));
-            self.queryable.merge(&queryable);
-            (read, peak) = (read + samples_read, peak + samples_peak);
-            let rows = rows.downcast::<ChosenRows>().map_err(|_other| QueryError::Source)?;
-            all.groups.extend(rows.groups);
-            all.series.extend(rows.series);
+        for ChosenRows { groups, series } in parts {
+            all.groups.extend(groups);
+            all.series.extend(series);
         }
-        self.budget.count_apart(read, peak);
         let ChosenRows { groups, series } = all;
         let by_first = |left: &(Labels, Labels), right: &(Labels, Labels)| as_stored(&left.0, &right.0);
         let places = sorted_places(&groups, by_first, &self.pacing).await?;

@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use hashbrown::HashTable;
+use hashbrown::HashMap;
 use silverback_model::Labels;
 
 use super::buckets::{self, Bound, Buckets};
 use super::calls::text;
-use super::labels::{hash, kept, metric_name, set};
+use super::labels::{kept, metric_name, set};
 use super::series::{ABSENT, Column, Merged, Series, Sink, is_absent};
 use super::{Collected, Evaluator};
 use crate::error::QueryError;
@@ -106,7 +106,7 @@ impl Evaluator<'_> {
 
     fn groups(&self, collected: &Collected<'_>, span: Span) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
-        let mut places: HashTable<usize> = HashTable::new();
+        let mut places = HashMap::new();
         for (at, series) in collected.series.iter().enumerate() {
             let has_floats = series.values.floats.iter().any(|value| !is_absent(*value));
             let labels = Rc::clone(&series.labels);
@@ -215,18 +215,14 @@ impl Evaluator<'_> {
 
 fn group_at(
     groups: &mut Vec<Group>,
-    places: &mut HashTable<usize>,
+    places: &mut HashMap<Rc<Labels>, usize>,
     labels: Rc<Labels>,
     drop_name: bool,
 ) -> usize {
-    let hashed = hash(&labels);
-    if let Some(at) = places.find(hashed, |at| groups[*at].labels == labels) {
-        return *at;
-    }
-    groups.push(Group { labels, drop_name, bounds: Vec::new(), native: None });
-    let at = groups.len() - 1;
-    places.insert_unique(hashed, at, |at| hash(&groups[*at].labels));
-    at
+    *places.entry(labels).or_insert_with_key(|labels| {
+        groups.push(Group { labels: Rc::clone(labels), drop_name, bounds: Vec::new(), native: None });
+        groups.len() - 1
+    })
 }
 
 /// A bucket's bound as Go reads a float.

@@ -1,5 +1,7 @@
 //! What a time is in the calendar of UTC.
 
+use silverback_model::utc::{date_of, days_from_epoch};
+
 use crate::functions::Function;
 
 const SECONDS_PER_DAY: i64 = 86_400;
@@ -9,14 +11,14 @@ pub(super) fn part(function: Function, seconds: f64) -> Option<f64> {
     // As Go converts: what is no time is the least one.
     let seconds = if seconds.is_nan() { i64::MIN } else { seconds as i64 };
     let (days, of_day) = (seconds.div_euclid(SECONDS_PER_DAY), seconds.rem_euclid(SECONDS_PER_DAY));
-    let (year, month, day) = date(days);
+    let (year, month, day) = date_of(days);
     Some(match function {
         Function::Minute => (of_day / 60 % 60) as f64,
         Function::Hour => (of_day / 3600) as f64,
         // The first of January 1970 was a Thursday.
         Function::DayOfWeek => (days + 4).rem_euclid(7) as f64,
         Function::DayOfMonth => day as f64,
-        Function::DayOfYear => (days - days_before(year, 1) + 1) as f64,
+        Function::DayOfYear => (days - days_from_epoch(year, 1, 1) + 1) as f64,
         Function::DaysInMonth => days_in_month(year, month) as f64,
         Function::Month => month as f64,
         Function::Year => year as f64,
@@ -26,27 +28,7 @@ pub(super) fn part(function: Function, seconds: f64) -> Option<f64> {
 
 fn days_in_month(year: i64, month: i64) -> i64 {
     let (next_year, next_month) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
-    days_before(next_year, next_month) - days_before(year, month)
-}
-
-/// Days from 1970 to the first of a month. Years begin in March, so that a leap day is the last.
-fn days_before(year: i64, month: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + day_of_year - 719_468
-}
-
-/// Year, month and day of so many days after 1970.
-fn date(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month, day_of_year - (153 * from_march + 2) / 5 + 1)
+    days_from_epoch(next_year, next_month, 1) - days_from_epoch(year, month, 1)
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use hashbrown::HashTable;
+use hashbrown::HashMap;
 use silverback_model::Labels;
 
 use super::Evaluator;
 use super::binary::{Operand, Outcome, changes_meaning};
-use super::labels::{Chosen, METRIC_NAME, hash, kept, set, shown, without_name};
+use super::labels::{Chosen, METRIC_NAME, kept, set, shown, without_name};
 use super::series::{Column, Merged, Series, Sink};
 use crate::ast::{Card, Matching};
 use crate::error::QueryError;
@@ -28,9 +28,9 @@ pub(super) struct Match<'a> {
 struct Came {
     /// At all.
     steps: Vec<bool>,
-    /// By their labels.
-    results: Vec<(Rc<Labels>, Vec<bool>)>,
-    places: HashTable<usize>,
+    results: Vec<Vec<bool>>,
+    /// Of results, by their labels.
+    places: HashMap<Rc<Labels>, usize>,
 }
 
 /// A result that grows step by step.
@@ -45,20 +45,16 @@ struct Growing {
 impl Came {
     /// The place of a result's labels.
     fn place(&mut self, labels: &Rc<Labels>) -> usize {
-        let hashed = hash(labels);
-        if let Some(at) = self.places.find(hashed, |at| self.results[*at].0 == *labels) {
-            return *at;
-        }
-        self.results.push((Rc::clone(labels), vec![false; self.steps.len()]));
-        let at = self.results.len() - 1;
-        self.places.insert_unique(hashed, at, |at| hash(&self.results[*at].0));
-        at
+        *self.places.entry(Rc::clone(labels)).or_insert_with(|| {
+            self.results.push(vec![false; self.steps.len()]);
+            self.results.len() - 1
+        })
     }
 
     /// That a result comes once at a step.
     fn note(&mut self, result: usize, step: usize, card: Card) -> Result<(), QueryError> {
         let had_any = std::mem::replace(&mut self.steps[step], true);
-        let had_this = std::mem::replace(&mut self.results[result].1[step], true);
+        let had_this = std::mem::replace(&mut self.results[result][step], true);
         match card {
             Card::OneToOne if had_any => Err(QueryError::execution(
                 "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)",
@@ -81,7 +77,7 @@ impl Match<'_> {
         let (fill_many, fill_one) = (self.matching().fill_left, self.matching().fill_right);
         let steps = self.times.count;
         let ones = self.ones().await?;
-        let mut came = Came { steps: vec![false; steps], results: Vec::new(), places: HashTable::new() };
+        let mut came = Came { steps: vec![false; steps], results: Vec::new(), places: HashMap::new() };
         for many in &self.many {
             let mut growing: Option<Growing> = None;
             for (step, one) in ones.iter().enumerate() {

@@ -11,25 +11,9 @@ use std::rc::Rc;
 use crate::number::format_general;
 pub(crate) use quantile::NanEffect;
 use silverback_model::histogram::bounds::{exponential_bound, outside_zero};
+pub use silverback_model::histogram::{CUSTOM_BUCKETS_SCHEMA, ResetHint};
 pub(crate) use tally::{Combined, Hints, Incompatible, Tally};
 pub(crate) use trim::Keep;
-
-/// What a histogram says of the one before it in its series.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ResetHint {
-    /// Nothing.
-    #[default]
-    Unknown,
-    /// Its counter began again.
-    Reset,
-    /// Its counter went on.
-    NotReset,
-    /// It is no counter.
-    Gauge,
-}
-
-/// The schema of histograms whose buckets have bounds of their own.
-pub const CUSTOM_BUCKETS_SCHEMA: i32 = -53;
 
 /// A native histogram.
 #[derive(Debug, Clone, Default)]

@@ -230,12 +230,14 @@ impl Tally {
 
 /// Buckets of a coarser schema.
 fn reduced(buckets: &Buckets, from: i32, to: i32) -> Buckets {
-    if from <= to {
-        return buckets.clone();
-    }
+    if from <= to { buckets.clone() } else { placed(buckets, |index| coarser(index, from, to)) }
+}
+
+/// Buckets at other places, which ascend as they do: those that come to the same one are one.
+fn placed(buckets: &Buckets, place: impl Fn(i32) -> i32) -> Buckets {
     let mut out: Buckets = Vec::with_capacity(buckets.len());
     for (index, count) in buckets {
-        let index = coarser(*index, from, to);
+        let index = place(*index);
         match out.last_mut() {
             Some((last, total)) if *last == index => {
                 total.add(count.value);
@@ -290,19 +292,10 @@ pub(super) fn common_bounds(left: &[f64], right: &[f64]) -> Vec<f64> {
 
 /// Counts between other bounds, each of which is among the old ones.
 fn rebound(buckets: &Buckets, bounds: &[f64], common: &[f64]) -> Buckets {
-    let mut out: Buckets = Vec::new();
-    for (index, count) in buckets {
-        let upper = usize::try_from(*index).ok().and_then(|at| bounds.get(at));
-        let target = upper.map_or(common.len(), |upper| common.partition_point(|bound| bound < upper)) as i32;
-        match out.last_mut() {
-            Some((last, total)) if *last == target => {
-                total.add(count.value);
-                total.add(count.lost);
-            }
-            Some(_) | None => out.push((target, *count)),
-        }
-    }
-    out
+    placed(buckets, |index| {
+        let upper = usize::try_from(index).ok().and_then(|at| bounds.get(at));
+        upper.map_or(common.len(), |upper| common.partition_point(|bound| bound < upper)) as i32
+    })
 }
 
 /// Plain counts between other bounds.

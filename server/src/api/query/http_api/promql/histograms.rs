@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use silverback_model::histogram as stored;
-use silverback_promql::histogram::{Histogram, ResetHint};
+use silverback_promql::histogram::Histogram;
 
 /// What each histogram takes besides its buckets and bounds, in bytes.
 const HISTOGRAM_BYTES: usize = size_of::<Histogram>() + 32;
@@ -16,12 +16,7 @@ pub(super) fn computed(from: &stored::Histogram) -> (Rc<Histogram>, usize) {
     let (positive, negative) = (buckets(from, &from.positive), buckets(from, &from.negative));
     let bytes = HISTOGRAM_BYTES + BUCKET_BYTES * (positive.len() + negative.len() + from.bounds.len());
     let histogram = Histogram {
-        reset_hint: match from.hint {
-            stored::ResetHint::Unknown => ResetHint::Unknown,
-            stored::ResetHint::Reset => ResetHint::Reset,
-            stored::ResetHint::NotReset => ResetHint::NotReset,
-            stored::ResetHint::Gauge => ResetHint::Gauge,
-        },
+        reset_hint: from.hint,
         schema: from.schema,
         zero_threshold: from.zero_threshold,
         zero_count: number(from.kind, from.zero_count),
@@ -70,7 +65,7 @@ mod tests {
         let (computed, bytes) = computed(&integer);
         assert_eq!(computed.positive, [(-1, 3.0), (0, 4.0), (4, 3.0)]);
         assert_eq!((computed.count, computed.zero_count, computed.sum), (12.0, 2.0, 18.4));
-        assert_eq!((computed.reset_hint, computed.schema), (ResetHint::NotReset, 1));
+        assert_eq!((computed.reset_hint, computed.schema), (stored::ResetHint::NotReset, 1));
         assert!(bytes >= HISTOGRAM_BYTES + 3 * BUCKET_BYTES);
     }
 

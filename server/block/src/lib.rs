@@ -20,6 +20,7 @@ mod symbols;
 mod toc;
 mod tombstones;
 mod verify;
+mod whole_file;
 pub mod window;
 mod write;
 
@@ -36,4 +37,5 @@ pub use series::ChunkPlace;
 pub use tombstones::DeletedRange;
 pub use ulid::Ulid;
 pub use verify::{Damage, Verified, WrongSamples, read_samples, verify};
+pub use whole_file::put_file;
 pub use write::{BlockWriter, FinishedBlock, SeriesChunks, WriteError, WriterMemory};

@@ -1,14 +1,14 @@
 //! The file `tombstones`: what was deleted since the block was written. It may be absent.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::Write;
 use std::path::Path;
 
 use crate::cursor::Cursor;
 use crate::fault::{BlockFault, Misread, Problem};
+use crate::whole_file::put_file;
 use crate::write::{put_uvarint, put_varint};
 
+const FILE: &str = "tombstones";
 pub const MAGIC: u32 = 0x0130_BA30;
 pub const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 5;
@@ -80,21 +80,13 @@ impl Tombstones {
     /// Writes them in place of what the block in `dir` has, durably: whoever opens it finds these or the former ones.
     pub fn write(&self, dir: &Path) -> Result<(), BlockFault> {
         let bytes = self.to_bytes();
-        let (unfinished, path) = (dir.join("tombstones.tmp"), dir.join("tombstones"));
+        let path = dir.join(FILE);
         if bytes.len() as u64 > FILE_BYTES_MAX {
             let problem =
                 Problem::TooLarge { what: WHAT, bytes: bytes.len() as u64, bytes_max: FILE_BYTES_MAX };
             return Err(Misread::new(0, problem).of(&path));
         }
-        let write = || {
-            let mut file = File::create(&unfinished)?;
-            file.write_all(&bytes)?;
-            file.sync_all()?;
-            fs::rename(&unfinished, &path)?;
-            File::open(dir)?.sync_all()
-        };
-        let written: std::io::Result<()> = write();
-        written.map_err(|error| Misread::new(0, error).of(&path))
+        put_file(dir, FILE, &bytes).map_err(|error| Misread::new(0, error).of(&path))
     }
 
     fn to_bytes(&self) -> Vec<u8> {

@@ -2,12 +2,12 @@
 //! spares questions to the bucket: one that is lost or damaged is begun anew.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use silverback_block::Ulid;
+use silverback_block::{Ulid, put_file};
 
 const FILE: &str = "thanos.shipper.json";
 /// Of some hundred thousand blocks.
@@ -50,16 +50,13 @@ pub(crate) fn write(dir: &Path, uploaded: &BTreeSet<Ulid>) -> io::Result<()> {
     let uploaded = Some(uploaded.iter().map(Ulid::to_string).collect());
     let mut text = serde_json::to_vec_pretty(&Content { version: VERSION, uploaded })?;
     text.push(b'\n');
-    let temporary = dir.join(format!("{FILE}.tmp"));
-    let mut file = File::create(&temporary)?;
-    file.write_all(&text)?;
-    file.sync_all()?;
-    fs::rename(&temporary, dir.join(FILE))?;
-    File::open(dir)?.sync_all()
+    put_file(dir, FILE, &text)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use proptest::prelude::*;
     use silverback_test_support::Scratch;
 

@@ -4,10 +4,11 @@
 //!
 //! Pure but for its file. Which blocks there are isn't known here.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use silverback_block::put_file;
 use silverback_model::limits::CHUNK_RANGE_MS;
 
 /// In the data directory.
@@ -29,19 +30,18 @@ pub(super) fn floor_for(horizon_ms: i64) -> i64 {
 /// The floor's file.
 #[derive(Debug)]
 pub(super) struct FloorFile {
-    path: PathBuf,
-    unfinished: PathBuf,
+    dir: PathBuf,
 }
 
 impl FloorFile {
     pub(super) fn of(data_dir: &Path) -> Self {
-        Self { path: data_dir.join(FILE), unfinished: data_dir.join(format!("{FILE}.tmp")) }
+        Self { dir: data_dir.to_owned() }
     }
 
     /// The floor that was written last; `None`: none was, or what is there is none.
     #[expect(clippy::disallowed_methods, reason = "before executors start")]
     pub(super) fn read(&self) -> io::Result<Option<i64>> {
-        match fs::read_to_string(&self.path) {
+        match fs::read_to_string(self.dir.join(FILE)) {
             Ok(text) => Ok(text.trim().parse().ok().filter(|floor_ms| border_after(*floor_ms) == *floor_ms)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),
@@ -49,16 +49,9 @@ impl FloorFile {
         }
     }
 
-    /// Writes it, durably.
-    #[expect(clippy::disallowed_methods, reason = "a thread of its own")]
+    /// Writes it, durably: on a thread of its own.
     pub(super) fn write(&self, floor_ms: i64) -> io::Result<()> {
-        let mut file = File::create(&self.unfinished)?;
-        writeln!(file, "{floor_ms}")?;
-        file.sync_all()?;
-        fs::rename(&self.unfinished, &self.path)?;
-        // The directory too: without this a crash can bring the former one back.
-        let dir = self.path.parent().unwrap_or(Path::new("."));
-        File::open(dir)?.sync_all()
+        put_file(&self.dir, FILE, format!("{floor_ms}\n").as_bytes())
     }
 }
 

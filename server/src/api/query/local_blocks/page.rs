@@ -11,8 +11,7 @@ use crate::routing::{FanoutError, Overloaded};
 use silverback_block::OpenBlock;
 use silverback_runtime::{SideThreadError, Slice};
 use silverback_storage::message::{
-    Batch, ReadError, ReadTicket, Selection, SeriesBatch, SeriesBatchBuilder, SeriesWanted, TextBatch,
-    TextsWanted,
+    Batch, ReadError, ReadTicket, Selection, SeriesBatch, SeriesBatchBuilder, TextBatch,
 };
 
 /// Rows that blocks have.
@@ -60,9 +59,7 @@ impl BlockBatch for SeriesBatch {
         question: &Question<Self>,
         taken: Taken,
     ) -> Result<SeriesCursor, Stop> {
-        let Question { selection, wanted, border_ms, .. }: &Question<Self> = question;
-        let wanted: &SeriesWanted = wanted;
-        SeriesCursor::open(job, blocks, selection, wanted, *border_ms, taken)
+        SeriesCursor::open(job, blocks, question, taken)
     }
 
     fn next(cursor: &mut SeriesCursor, job: &Job, bytes: usize) -> Result<(Self, bool), Stop> {
@@ -97,9 +94,7 @@ impl BlockBatch for TextBatch {
         question: &Question<Self>,
         taken: Taken,
     ) -> Result<TextCursor, Stop> {
-        let Question { selection, wanted, border_ms, .. }: &Question<Self> = question;
-        let wanted: &TextsWanted = wanted;
-        TextCursor::open(job, blocks, selection, wanted, *border_ms, taken)
+        TextCursor::open(job, blocks, question, taken)
     }
 
     fn next(cursor: &mut TextCursor, _: &Job, bytes: usize) -> Result<(Self, bool), Stop> {

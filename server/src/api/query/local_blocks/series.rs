@@ -10,11 +10,12 @@ use silverback_block::{
 };
 use silverback_model::gorilla::FloatEncoding;
 use silverback_storage::message::{
-    ChunkOf, ExternalView, Rows, Selection, SeriesBatch, SeriesBatchBuilder, SeriesWanted,
+    ChunkOf, ExternalView, Rows, SeriesBatch, SeriesBatchBuilder, SeriesWanted,
 };
 
 use super::matching::matching;
 use super::memory::Taken;
+use super::page::Question;
 use super::rows::{BlockRows, Head, Range};
 use super::threads::{Job, Stop, ask};
 
@@ -40,13 +41,11 @@ impl SeriesCursor {
     pub(super) fn open(
         job: &Job,
         blocks: &[Arc<OpenBlock>],
-        selection: &Selection,
-        wanted: &SeriesWanted,
-        border_ms: i64,
+        Question { selection, wanted, border_ms, .. }: &Question<SeriesBatch>,
         mut taken: Taken,
     ) -> Result<Self, Stop> {
         let (with_chunks, view) = seen_by(wanted);
-        let range = Range { min_ms: selection.min_ms, max_ms: selection.max_ms.min(border_ms - 1) };
+        let range = Range { min_ms: selection.min_ms, max_ms: selection.max_ms.min(*border_ms - 1) };
         let texts_bytes = (taken.bytes_max() / PART_SHARE).min(TEXTS_BYTES_MAX) / blocks.len().max(1);
         let (mut rows, mut bytes) = (Vec::with_capacity(blocks.len()), 0);
         for block in blocks {
@@ -63,7 +62,7 @@ impl SeriesCursor {
             }
             bytes = rows.iter().map(BlockRows::bytes).sum();
         }
-        Ok(Self { rows, border_ms, with_chunks, taken, pieces: Pieces::default() })
+        Ok(Self { rows, border_ms: *border_ms, with_chunks, taken, pieces: Pieces::default() })
     }
 
     /// The next series, about `bytes` of them, and whether there are more.

@@ -9,6 +9,7 @@ use silverback_storage::message::{Rows, Selection, TextBatch, TextsWanted};
 
 use super::matching::matching;
 use super::memory::Taken;
+use super::page::Question;
 use super::rows::{Range, Texts};
 use super::threads::{Job, Stop, ask};
 
@@ -33,12 +34,10 @@ impl TextCursor {
     pub(super) fn open(
         job: &Job,
         blocks: &[Arc<OpenBlock>],
-        selection: &Selection,
-        wanted: &TextsWanted,
-        border_ms: i64,
+        Question { selection, wanted, border_ms, .. }: &Question<TextBatch>,
         taken: Taken,
     ) -> Result<Self, Stop> {
-        let range = Range { min_ms: selection.min_ms, max_ms: selection.max_ms.min(border_ms - 1) };
+        let range = Range { min_ms: selection.min_ms, max_ms: selection.max_ms.min(*border_ms - 1) };
         let mut found = Collected { texts: BTreeSet::new(), bytes: 0, taken };
         for block in blocks {
             job.check()?;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use http::StatusCode;
 
 use super::params::{Params, bad};
-use super::sample_json::{put_quoted_value, put_seconds};
+use super::sample_json::put_seconds;
 use super::{json, promql};
 use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
@@ -15,6 +15,7 @@ use crate::api::query::union::RowUnion;
 use crate::api::response::{NodeResponse, with_type};
 use crate::routing::ReadInFlight;
 use silverback_model::Exemplar;
+use silverback_model::histogram::json::put_float;
 use silverback_runtime::Slice;
 use silverback_storage::message::{Selection, SeriesBatch, SeriesView, SeriesWanted};
 
@@ -91,7 +92,7 @@ fn put(out: &mut Vec<u8>, exemplar: &Exemplar<'_>) {
     out.extend_from_slice(b"{\"labels\":");
     json::put_labels(out, exemplar.labels);
     out.extend_from_slice(b",\"value\":");
-    put_quoted_value(out, exemplar.value);
+    put_float(out, exemplar.value);
     out.extend_from_slice(b",\"timestamp\":");
     put_seconds(out, exemplar.timestamp_ms);
     out.push(b'}');

@@ -25,27 +25,6 @@ pub(crate) fn put_value(out: &mut Vec<u8>, sample: Sample) {
     }
 }
 
-/// Appends a value in quotes, as Prometheus' query API writes it: with an exponent where it is very large or very small.
-pub(crate) fn put_quoted_value(out: &mut Vec<u8>, value: f64) {
-    let size = value.abs();
-    let text = match value {
-        nan if nan.is_nan() => "NaN".to_owned(),
-        f64::INFINITY => "+Inf".to_owned(),
-        f64::NEG_INFINITY => "-Inf".to_owned(),
-        far if size != 0.0 && !(1e-6..1e21).contains(&size) => with_exponent(far),
-        usual => usual.to_string(),
-    };
-    write!(out, "\"{text}\"").expect("a text can be written to memory");
-}
-
-/// With a sign and two digits at the least, as Go writes it.
-fn with_exponent(value: f64) -> String {
-    let text = format!("{value:e}");
-    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));
-    format!("{digits}e{sign}{exponent:0>2}")
-}
-
 /// Appends a time in seconds, with ms where it has some.
 pub(crate) fn put_seconds(out: &mut Vec<u8>, timestamp_ms: i64) {
     let (sign, size) = (if timestamp_ms < 0 { "-" } else { "" }, timestamp_ms.unsigned_abs());
@@ -65,6 +44,7 @@ pub(crate) fn put_whole(out: &mut Vec<u8>, number: i64) {
 mod tests {
     use super::*;
     use silverback_model::STALE_NAN_BITS;
+    use silverback_model::histogram::json::put_float;
 
     fn check(value: f64, expect: &str) {
         let mut out = Vec::new();
@@ -92,7 +72,7 @@ mod tests {
     fn values_in_quotes_and_times_are_as_prometheus_writes_them() {
         let check = |value, expect: &str| {
             let mut out = Vec::new();
-            put_quoted_value(&mut out, value);
+            put_float(&mut out, value);
             assert_eq!(String::from_utf8(out).unwrap(), format!("\"{expect}\""));
         };
         check(6.0, "6");
